@@ -1,0 +1,418 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections come about and end (`docs/PROTOCOL.md` §5): hello, its answer, cookie, reset.
+//!
+//! In: handshake packets from anybody. Out: connections, and answers in a bounded queue. An established
+//! connection is given up for a new incarnation only against a cookie, so that replayed or forged hellos cannot end it.
+
+use super::{ANSWERS_MAX, Engine};
+use crate::peer::{AckDue, State, ticks, token};
+use crate::rng::mix_all;
+use crate::serial::{Msn, Psn};
+use crate::slab::NIL;
+use crate::window::{ReceiveWindow, WINDOW_PACKETS};
+use crate::wire::{HEADER_LEN, Handshake, Header, PACKET_LEN_MIN, PacketKind, ResetBody, seal};
+use crate::{Destination, DropReason, Instant, OpError, PeerAddress, PeerId, Transmit};
+use zerocopy::IntoBytes;
+
+/// First repetition of a handshake; doubles each time.
+const HELLO_REPEAT_NANOS: u64 = 5_000_000;
+/// The interval doubles this many times at the most (320 ms).
+const HELLO_REPEAT_DOUBLINGS: u8 = 6;
+/// How long a cookie is good for, twice: the period in which it was made and the next.
+const COOKIE_PERIOD_NANOS: u64 = 1 << 36;
+
+/// A packet to be sent that needs no more state than this.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Answer {
+    /// A handshake packet of our own connection.
+    Hello(PeerId),
+    /// Agreement to the peer's.
+    HelloAck(PeerId),
+    /// "Prove that you are there": to the sender of a hello, who calls itself `cid` and `incarnation`.
+    Retry { to: PeerAddress, cid: PeerId, incarnation: u64, cookie: u64 },
+    /// "I know no such connection", to the sender of a packet with this token and number.
+    Reset { to: PeerAddress, token: u32, psn: Psn },
+}
+
+impl Engine<'_> {
+    /// Queues an answer; where the queue is full it is dropped, and the peer will ask again.
+    pub(super) fn answer(&mut self, answer: Answer) {
+        debug_assert!(self.answers.capacity() == ANSWERS_MAX, "the bound has a name");
+        let _ = self.answers.push_back(answer);
+    }
+
+    /// Begins a connection to a peer that has none.
+    pub(super) fn open(&mut self, number: u32, active: u32, now: Instant) {
+        let peer = &mut self.peers[number];
+        peer.state = State::HelloSent;
+        peer.epoch = peer.epoch.wrapping_add(1);
+        self.restart_numbers(active);
+        let state = &mut self.actives[active];
+        state.silent_since = now;
+        state.hello_count = 0;
+        state.cookie = 0;
+        state.hello_at = Some(now.after_nanos(HELLO_REPEAT_NANOS));
+        self.answer(Answer::Hello(self.peer_id(number)));
+    }
+
+    /// The sender's numbers of a new connection.
+    fn restart_numbers(&mut self, active: u32) {
+        let base = Psn(self.rng.next() as u32);
+        let state = &mut self.actives[active];
+        state.first_psn = base;
+        state.next_psn = base;
+        state.lost_from = base;
+        state.next_msn = Msn(0);
+        state.accepted_msn = Msn(0);
+        state.tx_rnr_epoch = 0;
+    }
+
+    /// The handshake was not answered in time.
+    pub(super) fn repeat_handshake(&mut self, active: u32, now: Instant) {
+        let state = &mut self.actives[active];
+        state.hello_count = state.hello_count.saturating_add(1);
+        let pause = HELLO_REPEAT_NANOS << state.hello_count.min(HELLO_REPEAT_DOUBLINGS);
+        state.hello_at = Some(now.after_nanos(pause));
+        let number = state.peer;
+        let id = self.peer_id(number);
+        match self.peers[number].state {
+            State::HelloSent => self.answer(Answer::Hello(id)),
+            State::Accepted => self.answer(Answer::HelloAck(id)),
+            State::Closed | State::Established => self.actives[active].hello_at = None,
+        }
+    }
+
+    pub(super) fn take_in_handshake(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        handshake: &Handshake,
+        from: PeerAddress,
+    ) -> Result<(), DropReason> {
+        let sane = handshake.src_incarnation.get() != 0
+            && usize::from(handshake.receive_max.get()) >= PACKET_LEN_MIN
+            && handshake.window.get() > 0;
+        if !sane {
+            return Err(DropReason::Malformed);
+        }
+        match header.kind() {
+            Some(PacketKind::Hello) => self.take_in_hello(now, handshake, from),
+            Some(PacketKind::HelloAck) => self.take_in_hello_ack(now, header, handshake, from),
+            _ => self.take_in_retry(header, handshake, from),
+        }
+    }
+
+    fn take_in_hello(
+        &mut self,
+        now: Instant,
+        hello: &Handshake,
+        from: PeerAddress,
+    ) -> Result<(), DropReason> {
+        let number = match self.find_peer(&from) {
+            Some(number) => number,
+            None => self.add_peer(from).ok_or(DropReason::NoRoom)?,
+        };
+        let peer = &self.peers[number];
+        let same = peer.remote_incarnation == hello.src_incarnation.get();
+        let epoch = hello.epoch.get();
+        let newer = is_newer(epoch, peer.hello_epoch);
+        match peer.state {
+            State::Accepted | State::Established if same && epoch == peer.hello_epoch => {
+                // The answer was lost, or this is an old copy: either way nothing changes.
+                self.answer(Answer::HelloAck(self.peer_id(number)));
+                return Ok(());
+            }
+            State::Established if !same && !self.is_cookie(hello, &from, now) => {
+                let cookie = self.cookie(&from, hello.src_incarnation.get(), self.period(now));
+                let (cid, incarnation) =
+                    (PeerId::from_bits(hello.src_cid.get()), hello.src_incarnation.get());
+                self.answer(Answer::Retry { to: from, cid, incarnation, cookie });
+                return Ok(());
+            }
+            State::Closed | State::Accepted | State::Established if same && !newer => {
+                return Err(DropReason::UnexpectedHandshake);
+            }
+            State::Accepted | State::Established => self.end_connection(number, OpError::Reset),
+            State::Closed | State::HelloSent => {}
+        }
+        self.accept_hello(now, number, hello)
+    }
+
+    /// Agrees to a peer's hello, whether or not this side sent one of its own.
+    fn accept_hello(
+        &mut self,
+        now: Instant,
+        number: u32,
+        hello: &Handshake,
+    ) -> Result<(), DropReason> {
+        let active = self.activate(number, now, false).ok_or(DropReason::NoRoom)?;
+        let crossed = self.peers[number].state == State::HelloSent;
+        if !crossed {
+            self.restart_numbers(active);
+        }
+        let peer = &mut self.peers[number];
+        // Crossed hellos meet in the higher number; both sides come to the same.
+        let own = if crossed { peer.epoch } else { peer.epoch.wrapping_add(1) };
+        let theirs = hello.epoch.get();
+        let epoch = if is_newer(own, theirs) { own } else { theirs };
+        peer.hello_epoch = theirs;
+        peer.state = State::Accepted;
+        self.connect(number, active, hello, epoch);
+        let state = &mut self.actives[active];
+        state.hello_count = 0;
+        state.hello_at = (!state.sends.is_empty()).then(|| now.after_nanos(HELLO_REPEAT_NANOS));
+        self.answer(Answer::HelloAck(self.peer_id(number)));
+        self.arm(active, now);
+        Ok(())
+    }
+
+    /// Notes what both sides now know of the connection.
+    fn connect(&mut self, number: u32, active: u32, handshake: &Handshake, epoch: u16) {
+        let peer = &mut self.peers[number];
+        peer.remote_incarnation = handshake.src_incarnation.get();
+        peer.remote_cid = handshake.src_cid.get();
+        peer.epoch = epoch;
+        peer.token = token(self.identity.incarnation, peer.remote_incarnation, epoch);
+        let payload = self.limits.payload_max.min(usize::from(handshake.receive_max.get()));
+        peer.payload_words = u16::try_from(payload / 8).unwrap_or(u16::MAX);
+        let window = u32::from(handshake.window.get()).clamp(1, WINDOW_PACKETS);
+        peer.window_less_one = (window - 1) as u8;
+        let state = &mut self.actives[active];
+        state.window = ReceiveWindow::new(Psn(handshake.psn_base.get()));
+        state.expected_msn = Msn(0);
+        state.rx_rnr_epoch = 0;
+        state.not_ready = false;
+        state.received = 0;
+    }
+
+    fn take_in_hello_ack(
+        &mut self,
+        now: Instant,
+        header: &Header,
+        ack: &Handshake,
+        from: PeerAddress,
+    ) -> Result<(), DropReason> {
+        let number = self.own_handshake(header, ack, from)?;
+        let (incarnation, epoch) = (ack.src_incarnation.get(), ack.epoch.get());
+        let peer = &mut self.peers[number];
+        let same = peer.remote_incarnation == incarnation && peer.epoch == epoch;
+        let active = peer.active;
+        match peer.state {
+            State::HelloSent if epoch == peer.epoch || is_newer(epoch, peer.epoch) => {
+                peer.hello_epoch = epoch;
+                self.connect(number, active, ack, epoch);
+                self.establish(active, now);
+            }
+            State::Accepted if same => self.establish(active, now),
+            // The peer repeats it because nothing of ours has reached it yet.
+            State::Established if same => {
+                let active = self.activate(number, now, false).ok_or(DropReason::NoRoom)?;
+                self.actives[active].ack_due = AckDue::Now;
+                self.make_ready(active);
+                self.arm(active, now);
+            }
+            _ => return Err(DropReason::UnexpectedHandshake),
+        }
+        Ok(())
+    }
+
+    fn take_in_retry(
+        &mut self,
+        header: &Header,
+        retry: &Handshake,
+        from: PeerAddress,
+    ) -> Result<(), DropReason> {
+        let number = self.own_handshake(header, retry, from)?;
+        let peer = &self.peers[number];
+        if peer.state != State::HelloSent {
+            return Err(DropReason::UnexpectedHandshake);
+        }
+        self.actives[peer.active].cookie = retry.cookie.get();
+        self.answer(Answer::Hello(self.peer_id(number)));
+        Ok(())
+    }
+
+    /// The peer of ours that an answer to our hello belongs to.
+    fn own_handshake(
+        &self,
+        header: &Header,
+        answer: &Handshake,
+        from: PeerAddress,
+    ) -> Result<u32, DropReason> {
+        let number = self.peer_number(header.dst_cid()).ok_or(DropReason::UnknownConnection)?;
+        if self.peers[number].address != from {
+            return Err(DropReason::WrongSource);
+        }
+        if answer.dst_incarnation.get() != self.identity.incarnation {
+            return Err(DropReason::UnexpectedHandshake);
+        }
+        Ok(number)
+    }
+
+    /// A packet of the connection arrived: the peer knows that there is one.
+    pub(super) fn confirm(&mut self, active: u32, now: Instant) {
+        if self.peers[self.actives[active].peer].state == State::Accepted {
+            self.establish(active, now);
+        }
+    }
+
+    fn establish(&mut self, active: u32, now: Instant) {
+        if active == NIL {
+            return;
+        }
+        let state = &mut self.actives[active];
+        state.hello_at = None;
+        state.silent_since = now;
+        state.timer_from = now;
+        // The peer learns from it that this side knows, unless data tells it first.
+        state.ack_due = AckDue::Now;
+        let peer = &mut self.peers[state.peer];
+        peer.state = State::Established;
+        log::debug!("peer {}: connected, epoch {}", peer.address, peer.epoch);
+        self.stats.handshakes += 1;
+        self.make_ready(active);
+        self.arm(active, now);
+    }
+
+    /// A reset counts if it repeats the token, and the number of a packet that is under way.
+    pub(super) fn take_in_reset(
+        &mut self,
+        header: &Header,
+        from: PeerAddress,
+    ) -> Result<(), DropReason> {
+        let number = self.find_peer(&from).ok_or(DropReason::UnknownConnection)?;
+        let peer = &self.peers[number];
+        if !peer.is_established() || peer.active == NIL || peer.token != header.token() {
+            return Err(DropReason::UnprovenReset);
+        }
+        let state = &self.actives[peer.active];
+        let distance = header.psn().since(state.first_psn);
+        if distance >= state.next_psn.since(state.first_psn) {
+            return Err(DropReason::UnprovenReset);
+        }
+        log::info!("peer {}: {}", peer.address, OpError::Reset);
+        self.end_connection(number, OpError::Reset);
+        Ok(())
+    }
+
+    fn cookie(&self, address: &PeerAddress, incarnation: u64, period: u64) -> u64 {
+        let [high, low]: [u64; 2] = zerocopy::transmute!(address.octets());
+        let words = [high, low, u64::from(address.port()), incarnation, period];
+        mix_all(self.identity.seed ^ self.identity.incarnation, &words).max(1)
+    }
+
+    fn period(&self, now: Instant) -> u64 {
+        now.as_nanos() / COOKIE_PERIOD_NANOS
+    }
+
+    fn is_cookie(&self, hello: &Handshake, from: &PeerAddress, now: Instant) -> bool {
+        let period = self.period(now);
+        let incarnation = hello.src_incarnation.get();
+        [period, period.wrapping_sub(1)]
+            .iter()
+            .any(|&period| self.cookie(from, incarnation, period) == hello.cookie.get())
+    }
+
+    /// Writes the next queued answer, if there is one.
+    pub(super) fn transmit_answer(&mut self, now: Instant, packet: &mut [u8]) -> Option<Transmit> {
+        // bound: ANSWERS_MAX
+        while let Some(answer) = self.answers.pop_front() {
+            let sent = match answer {
+                Answer::Hello(id) => self.put_hello(id, PacketKind::Hello, now, packet),
+                Answer::HelloAck(id) => self.put_hello(id, PacketKind::HelloAck, now, packet),
+                Answer::Retry { to, cid, incarnation, cookie } => {
+                    let header = Header::new(PacketKind::Retry, cid, 0).with_sent_at(ticks(now));
+                    let mut body = self.handshake();
+                    body.dst_incarnation = incarnation.into();
+                    body.cookie = cookie.into();
+                    self.put_answer(&header, body.as_bytes(), to, packet)
+                }
+                Answer::Reset { to, token, psn } => {
+                    let header = Header::new(PacketKind::Reset, PeerId::NONE, token)
+                        .with_psn(psn)
+                        .with_sent_at(ticks(now));
+                    let body = ResetBody { src_incarnation: self.identity.incarnation.into() };
+                    self.put_answer(&header, body.as_bytes(), to, packet)
+                }
+            };
+            if sent.is_some() {
+                return sent;
+            }
+        }
+        self.transmit_close(now, packet)
+    }
+
+    /// A handshake body that tells only who this engine is.
+    fn handshake(&self) -> Handshake {
+        Handshake {
+            src_incarnation: self.identity.incarnation.into(),
+            dst_incarnation: 0.into(),
+            src_cid: PeerId::NONE.bits().into(),
+            psn_base: 0.into(),
+            receive_max: u16::try_from(self.limits.receive_max).unwrap_or(u16::MAX).into(),
+            window: self.limits.window_packets.max(1).into(),
+            features: 0.into(),
+            epoch: 0.into(),
+            cookie: 0.into(),
+        }
+    }
+
+    fn put_hello(
+        &self,
+        id: PeerId,
+        kind: PacketKind,
+        now: Instant,
+        packet: &mut [u8],
+    ) -> Option<Transmit> {
+        let number = self.peer_number(id)?;
+        let peer = &self.peers[number];
+        let hello = kind == PacketKind::Hello;
+        let due = match peer.state {
+            State::HelloSent => hello,
+            State::Accepted | State::Established => !hello,
+            State::Closed => false,
+        };
+        if !due {
+            return None;
+        }
+        let remote = if hello { PeerId::NONE } else { PeerId::from_bits(peer.remote_cid) };
+        let token = if hello { 0 } else { peer.token };
+        let header = Header::new(kind, remote, token).with_sent_at(ticks(now));
+        let mut body = self.handshake();
+        body.src_cid = id.bits().into();
+        body.epoch = peer.epoch.into();
+        body.psn_base = peer.next_psn.0.into();
+        if peer.active != NIL {
+            let state = &self.actives[peer.active];
+            body.psn_base = state.next_psn.0.into();
+            body.cookie = if hello { state.cookie.into() } else { 0.into() };
+        }
+        if !hello {
+            body.dst_incarnation = peer.remote_incarnation.into();
+        }
+        let sent = self.put_answer(&header, body.as_bytes(), peer.address, packet)?;
+        Some(Transmit { to: Destination { peer: id, ..sent.to }, ..sent })
+    }
+
+    pub(super) fn put_answer(
+        &self,
+        header: &Header,
+        body: &[u8],
+        to: PeerAddress,
+        packet: &mut [u8],
+    ) -> Option<Transmit> {
+        let len = HEADER_LEN + body.len();
+        let packet = packet.get_mut(..len)?;
+        let (head, rest) = packet.split_at_mut_checked(HEADER_LEN)?;
+        head.copy_from_slice(header.as_bytes());
+        rest.copy_from_slice(body);
+        seal(packet, self.config.checksum);
+        Some(Transmit { len, to: Destination { peer: PeerId::NONE, address: to } })
+    }
+}
+
+/// Whether epoch `one` comes after epoch `other`; epochs wrap.
+fn is_newer(one: u16, other: u16) -> bool {
+    let ahead = one.wrapping_sub(other);
+    ahead != 0 && ahead < 1 << 15
+}

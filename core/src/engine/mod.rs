@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The engine: one endpoint's protocol state, and the only façade to it.
+//!
+//! # Methods by class, and the order to call them in
+//!
+//! | class | methods | file |
+//! |---|---|---|
+//! | A. construct, look | [`new`](Engine::new), [`poll_at`](Engine::poll_at), [`stats`](Engine::stats), `has_*`, [`wants_transmit`](Engine::wants_transmit) | `mod.rs` |
+//! | B. control | [`insert_peer`](Engine::insert_peer), [`remove_peer`](Engine::remove_peer), [`close`](Engine::close) | `control.rs` |
+//! | C. post | [`post_send`](Engine::post_send), [`post_recv`](Engine::post_recv), [`cancel`](Engine::cancel) | `post.rs` |
+//! | D. ingest | [`ingest`](Engine::ingest): one packet in | `ingest.rs`, then `handshake.rs`, `acknowledge.rs`, `accept.rs` |
+//! | E. advance | [`advance`](Engine::advance), [`release_gathered`](Engine::release_gathered): time | `advance.rs` |
+//! | F. transmit | [`transmit`](Engine::transmit): one packet out | `transmit.rs` |
+//! | G. poll | [`poll_send_completion`](Engine::poll_send_completion), [`poll_recv_completion`](Engine::poll_recv_completion) | `poll.rs` |
+//!
+//! D, E and F are called by [`drive`](crate::progress::drive) alone, in that order; C and G by the application's
+//! calls; B rarely. No method blocks, allocates or reads a clock. `now` never runs backwards.
+//!
+//! Bounds: C and G are O(1) but for matching, which is linear in the queue it searches; D in the records of a
+//! packet and the packets it acknowledges (at most 256); E fires at most [`TIMERS_PER_ADVANCE`] timers a call.
+
+mod accept;
+mod acknowledge;
+mod advance;
+mod control;
+mod handshake;
+mod ingest;
+mod matching;
+mod poll;
+mod post;
+mod transmit;
+
+pub use advance::TIMERS_PER_ADVANCE;
+
+use crate::in_flight::InFlight;
+use crate::message::{Assembly, RecvOp, SendOp};
+use crate::peer::{Active, Peer, Schedule};
+use crate::peer_index::PeerIndex;
+use crate::rng::Rng;
+use crate::slab::{List, NIL, Slab};
+use crate::unexpected::UnexpectedPool;
+use crate::wheel::Wheel;
+use crate::wire::PACKET_LEN_MIN;
+use crate::{Config, ConfigError, Instant, PeerId, PortLimits, Stats, Storage};
+use handshake::Answer;
+
+/// Answers that need no peer state wait in a queue of this length; what does not fit is dropped, and asked
+/// for again by the peer.
+const ANSWERS_MAX: usize = 32;
+
+/// Who an engine is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Identity {
+    /// Random, not 0, never used before: tells this endpoint from an earlier one at the same address.
+    pub incarnation: u64,
+    /// Random: seeds sequence bases, jitter and cookies.
+    pub seed: u64,
+}
+
+/// Tagged and untagged messages never meet.
+#[derive(Clone, Copy, Debug, Default)]
+struct Queues {
+    untagged: List,
+    tagged: List,
+}
+
+impl Queues {
+    fn of(&mut self, tagged: bool) -> &mut List {
+        if tagged { &mut self.tagged } else { &mut self.untagged }
+    }
+}
+
+/// One endpoint's protocol state. See the module's documentation for the order of calls.
+#[derive(Debug)]
+pub struct Engine<'s> {
+    config: Config,
+    identity: Identity,
+    limits: PortLimits,
+    peers: Slab<'s, Peer>,
+    index: PeerIndex<'s>,
+    actives: Slab<'s, Active>,
+    wheel: Wheel<'s>,
+    in_flight: InFlight<'s>,
+    sends: Slab<'s, SendOp>,
+    recvs: Slab<'s, RecvOp>,
+    assemblies: Slab<'s, Assembly>,
+    unexpected: UnexpectedPool<'s>,
+    /// Posted receives in posting order.
+    posted: Queues,
+    /// Stored messages in order of acceptance.
+    stored: Queues,
+    /// Finished operations whose completions were not polled.
+    sends_done: List,
+    recvs_done: List,
+    /// Peers that may send, in turn, and peers that gather.
+    ready: List,
+    gathering: List,
+    /// Packets that the peer whose turn it is may still send before the next one.
+    turn: u32,
+    answers: heapless::Deque<Answer, ANSWERS_MAX>,
+    /// While closing: the next peer to be told.
+    closing: Option<u32>,
+    rng: Rng,
+    stats: Stats,
+    /// The latest time that any call brought.
+    now: Instant,
+}
+
+// A. Construction and getters.
+impl<'s> Engine<'s> {
+    /// An engine in `storage`, which sends and receives through a port with these `limits`.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when capacities, storage and limits do not go together.
+    pub fn new(
+        config: &Config,
+        storage: Storage<'s>,
+        identity: Identity,
+        limits: PortLimits,
+    ) -> Result<Self, ConfigError> {
+        config.check()?;
+        storage.check(&config.sizes())?;
+        if limits.payload_max.min(limits.receive_max) < PACKET_LEN_MIN {
+            return Err(ConfigError::PayloadTooSmall);
+        }
+        if identity.incarnation == 0 {
+            return Err(ConfigError::Capacity("incarnation"));
+        }
+        let mut rng = Rng::new(identity.seed);
+        Ok(Self {
+            identity,
+            limits,
+            peers: Slab::new(storage.peers),
+            index: PeerIndex::new(storage.index, rng.next()),
+            actives: Slab::new(storage.actives),
+            wheel: Wheel::new(storage.timers),
+            in_flight: InFlight::new(storage.extents, config.active_peers),
+            sends: Slab::new(storage.sends),
+            recvs: Slab::new(storage.recvs),
+            assemblies: Slab::new(storage.assemblies),
+            unexpected: UnexpectedPool::new(storage.unexpected, config)
+                .ok_or(ConfigError::Storage("unexpected"))?,
+            posted: Queues::default(),
+            stored: Queues::default(),
+            sends_done: List::default(),
+            recvs_done: List::default(),
+            ready: List::default(),
+            gathering: List::default(),
+            turn: 0,
+            answers: heapless::Deque::new(),
+            closing: None,
+            rng,
+            stats: Stats::default(),
+            now: Instant::ZERO,
+            config: config.clone(),
+        })
+    }
+
+    /// When [`Self::advance`] must be called at the latest; `None`: no timer runs.
+    #[must_use]
+    pub fn poll_at(&self) -> Option<Instant> {
+        self.wheel.next_deadline()
+    }
+
+    /// What was counted since the engine was made.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// Whether [`Self::transmit`] may have a packet to give.
+    #[must_use]
+    pub fn wants_transmit(&self) -> bool {
+        !self.ready.is_empty() || !self.answers.is_empty() || self.closing.is_some()
+    }
+
+    /// Whether [`Self::poll_send_completion`] has a completion to give.
+    #[must_use]
+    pub fn has_send_completion(&self) -> bool {
+        !self.sends_done.is_empty()
+    }
+
+    /// Whether [`Self::poll_recv_completion`] has a completion to give.
+    #[must_use]
+    pub fn has_recv_completion(&self) -> bool {
+        !self.recvs_done.is_empty()
+    }
+
+    /// Whether every message posted so far is acknowledged and accepted, and nothing waits to be sent: an
+    /// endpoint that closes now leaves nobody waiting.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.wheel_owners().all(|active| !self.actives[active].has_work()) && !self.wants_transmit()
+    }
+
+    /// Messages that are stored for want of a receive, or of an earlier message.
+    #[must_use]
+    pub fn stored_messages(&self) -> u32 {
+        self.unexpected.used()
+    }
+
+    /// Receives that wait for a message, or for the rest of one.
+    #[must_use]
+    pub fn posted_receives(&self) -> u32 {
+        self.recvs.used()
+    }
+
+    fn wheel_owners(&self) -> impl Iterator<Item = u32> + '_ {
+        (0..self.actives.capacity()).filter(|&number| self.actives.is_used(number))
+    }
+}
+
+// Shared by the other files.
+impl Engine<'_> {
+    /// The time of a call; never earlier than that of the call before.
+    fn time(&mut self, now: Instant) -> Instant {
+        self.now = self.now.max(now);
+        self.now
+    }
+
+    /// The identifier of a peer in the table.
+    fn peer_id(&self, number: u32) -> PeerId {
+        PeerId::new(number, self.peers.generation(number))
+    }
+
+    /// The slot of a peer, if `id` names one that is in the table.
+    fn peer_number(&self, id: PeerId) -> Option<u32> {
+        let number = id.slot();
+        (self.peers.is_used(number) && self.peer_id(number) == id).then_some(number)
+    }
+
+    /// The active state of a peer, made if need be. `None` if the pool has none left; the last quarter is kept
+    /// for peers that come to us, because theirs always ends.
+    fn activate(&mut self, peer: u32, now: Instant, ours: bool) -> Option<u32> {
+        let known = self.peers[peer].active;
+        if known != NIL {
+            return Some(known);
+        }
+        let capacity = self.actives.capacity();
+        if ours && self.actives.used() >= capacity - capacity / 4 {
+            return None;
+        }
+        let active = self.actives.alloc(Active::new(peer, &self.peers[peer], now))?;
+        self.peers[peer].active = active;
+        Some(active)
+    }
+
+    /// Makes sure that the wheel fires for this peer in time. A timer that fires too early is put right then.
+    fn arm(&mut self, active: u32, now: Instant) {
+        let deadline = self.actives[active].deadline(self.config.death);
+        if self.wheel.deadline(active).is_none_or(|armed| deadline < armed) {
+            self.wheel.arm(active, deadline, now);
+        }
+    }
+
+    /// Puts a peer in the line of those that send.
+    fn make_ready(&mut self, active: u32) {
+        self.actives[active].released = true;
+        self.enqueue(active, Schedule::Ready);
+    }
+
+    /// Moves a peer to the list that `schedule` stands for; being ready is never taken back here.
+    fn enqueue(&mut self, active: u32, schedule: Schedule) {
+        let current = self.actives[active].schedule;
+        if current == schedule || current == Schedule::Ready {
+            return;
+        }
+        self.unschedule(active);
+        self.actives[active].schedule = schedule;
+        match schedule {
+            Schedule::Idle => {}
+            Schedule::Gathering => self.gathering.push_back(&mut self.actives, active),
+            Schedule::Ready => self.ready.push_back(&mut self.actives, active),
+        }
+    }
+
+    /// Takes a peer out of every line.
+    fn unschedule(&mut self, active: u32) {
+        match core::mem::take(&mut self.actives[active].schedule) {
+            Schedule::Idle => {}
+            Schedule::Gathering => self.gathering.remove(&mut self.actives, active),
+            Schedule::Ready => self.ready.remove(&mut self.actives, active),
+        }
+    }
+}

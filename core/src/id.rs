@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names for things that live in slots.
+//!
+//! Every identifier is a slot number and a generation in one word. The generation moves on whenever
+//! the slot is given back, so an identifier that outlived its object is recognised, never resolved to
+//! the slot's next tenant (`docs/PROTOCOL.md` §2.3 says why the wire needs this).
+
+macro_rules! slot_id {
+    ($(#[$doc:meta])* $name:ident, slot_bits = $bits:literal) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(u32);
+
+        impl $name {
+            /// How many low bits hold the slot number.
+            pub const SLOT_BITS: u32 = $bits;
+            /// The largest number of slots that can be named; the last slot number is kept for
+            /// [`Self::NONE`].
+            pub const SLOTS_MAX: u32 = (1 << $bits) - 1;
+            /// Names nothing; no slot ever has this identifier.
+            pub const NONE: Self = Self(u32::MAX);
+
+            /// The identifier of `slot` in its `generation` (taken modulo the bits there are).
+            #[must_use]
+            pub const fn new(slot: u32, generation: u32) -> Self {
+                Self((generation << $bits) | (slot & Self::SLOTS_MAX))
+            }
+
+            /// The identifier that has these bits.
+            #[must_use]
+            pub const fn from_bits(bits: u32) -> Self {
+                Self(bits)
+            }
+
+            /// All bits, as they travel on the wire.
+            #[must_use]
+            pub const fn bits(self) -> u32 {
+                self.0
+            }
+
+            /// The slot number, below [`Self::SLOTS_MAX`] unless this is [`Self::NONE`].
+            #[must_use]
+            pub const fn slot(self) -> u32 {
+                self.0 & Self::SLOTS_MAX
+            }
+
+            /// The generation of the slot.
+            #[must_use]
+            pub const fn generation(self) -> u32 {
+                self.0 >> $bits
+            }
+
+            /// Whether this names nothing.
+            #[must_use]
+            pub const fn is_none(self) -> bool {
+                self.0 == u32::MAX
+            }
+        }
+
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                if self.is_none() {
+                    return write!(f, concat!(stringify!($name), "(none)"));
+                }
+                write!(f, concat!(stringify!($name), "({}.{})"), self.slot(), self.generation())
+            }
+        }
+    };
+}
+
+slot_id! {
+    /// A peer in the engine's table: what `fi_addr_t` resolves to, and the connection identifier that
+    /// the other side puts in each packet's `dst_cid` (24 bits of slot, 8 of generation).
+    PeerId, slot_bits = 24
+}
+slot_id! {
+    /// One posted send (20 bits of slot, 12 of generation).
+    OpId, slot_bits = 20
+}
+slot_id! {
+    /// One posted receive (20 bits of slot, 12 of generation).
+    RecvId, slot_bits = 20
+}
+slot_id! {
+    /// One buffered message that no posted receive matched yet: the class of its storage is in the
+    /// slot number (`docs/PROTOCOL.md` §6.3).
+    UnexpectedId, slot_bits = 20
+}
+
+/// The application's word for an operation (libfabric's `op_context`), handed back in its completion.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Context(pub u64);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slot_and_generation_come_back_and_wrap() {
+        let id = OpId::new(0xf_fffe, 0xfff);
+        assert_eq!((id.slot(), id.generation()), (0xf_fffe, 0xfff));
+        assert_eq!(OpId::new(3, 0x1001), OpId::new(3, 1), "generations wrap at 12 bits");
+        assert_eq!(PeerId::from_bits(PeerId::new(7, 200).bits()), PeerId::new(7, 200));
+    }
+
+    #[test]
+    fn none_is_no_slot() {
+        assert!(PeerId::NONE.is_none());
+        assert!(!PeerId::new(PeerId::SLOTS_MAX - 1, 0xff).is_none());
+    }
+}

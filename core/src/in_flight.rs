@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is under way: a 16-byte note for each transmitted packet that is not acknowledged.
+//!
+//! Notes live in extents of 32 out of a pool that all peers share; a peer holds the extents that its window
+//! touches, at most [`EXTENTS_PER_PEER`], in a directory that is part of its active state. One extent for each
+//! active peer is set aside, so that a busy peer cannot keep another one from sending at all.
+
+#![allow(clippy::indexing_slicing, reason = "indices are masked to the arrays' lengths")]
+
+use crate::OpId;
+use crate::serial::Psn;
+use crate::slab::{NIL, Slab, Slot};
+
+/// Notes in an extent.
+const EXTENT_PACKETS: u32 = 32;
+/// Extents that one peer's window can touch.
+pub(crate) const EXTENTS_PER_PEER: usize = 8;
+
+bitflags::bitflags! {
+    /// State of a transmitted packet.
+    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    pub(crate) struct TxFlags: u8 {
+        /// It carries one segment: `offset` and `len` say which. Otherwise `len` whole messages from `op` on.
+        const SEGMENT = 1 << 0;
+        /// Selectively acknowledged.
+        const ACKED = 1 << 1;
+        /// Taken for lost, waiting to be sent again.
+        const LOST = 1 << 2;
+        /// Sent more than once.
+        const RESENT = 1 << 3;
+    }
+}
+
+/// One transmitted packet: enough to write it again, and to credit its operations when it is acknowledged.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TxPacket {
+    /// The first operation in it.
+    pub(crate) op: OpId,
+    /// Offset of a segment in its message.
+    pub(crate) offset: u32,
+    /// When it was last sent, in units of 64 ns.
+    pub(crate) sent_at: u32,
+    /// Bytes of a segment, or number of whole messages.
+    pub(crate) len: u16,
+    pub(crate) flags: TxFlags,
+    /// The receiver-not-ready epoch in which it was first sent.
+    pub(crate) rnr_epoch: u8,
+}
+
+static_assertions::const_assert_eq!(size_of::<TxPacket>(), 16);
+
+impl Default for TxPacket {
+    fn default() -> Self {
+        Self {
+            op: OpId::NONE,
+            offset: 0,
+            sent_at: 0,
+            len: 0,
+            flags: TxFlags::empty(),
+            rnr_epoch: 0,
+        }
+    }
+}
+
+/// A run of notes.
+#[derive(Clone, Debug, Default)]
+pub struct Extent([TxPacket; EXTENT_PACKETS as usize]);
+
+/// One peer's extents: number `psn / 32` modulo 8 is where the notes of that stretch are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Directory([u32; EXTENTS_PER_PEER]);
+
+impl Default for Directory {
+    fn default() -> Self {
+        Self([NIL; EXTENTS_PER_PEER])
+    }
+}
+
+impl Directory {
+    fn is_empty(&self) -> bool {
+        self.0 == [NIL; EXTENTS_PER_PEER]
+    }
+}
+
+/// The pool of extents.
+#[derive(Debug)]
+pub(crate) struct InFlight<'s> {
+    extents: Slab<'s, Extent>,
+    /// Extents that must stay free for active peers that hold none.
+    set_aside: u32,
+}
+
+impl<'s> InFlight<'s> {
+    /// `slots` are at least as many as `peers` that can be active at once.
+    pub(crate) fn new(slots: &'s mut [Slot<Extent>], peers: u32) -> Self {
+        Self { extents: Slab::new(slots), set_aside: peers }
+    }
+
+    /// Whether [`Self::push`] of `next` will find room, where `first` is the oldest unacknowledged number.
+    pub(crate) fn has_room(&self, directory: &Directory, first: Psn, next: Psn) -> bool {
+        if stretch(next).wrapping_sub(stretch(first)) & STRETCH_MASK >= EXTENTS_PER_PEER as u32 {
+            return false;
+        }
+        if directory.0[at(next)] != NIL {
+            return true;
+        }
+        let free = self.extents.capacity() - self.extents.used();
+        free > if directory.is_empty() { 0 } else { self.set_aside }
+    }
+
+    /// Notes `packet` as number `psn`. Returns false, and notes nothing, where [`Self::has_room`] says so.
+    pub(crate) fn push(&mut self, directory: &mut Directory, psn: Psn, packet: TxPacket) -> bool {
+        let was_empty = directory.is_empty();
+        let entry = &mut directory.0[at(psn)];
+        if *entry == NIL {
+            let Some(extent) = self.extents.alloc(Extent::default()) else { return false };
+            *entry = extent;
+            self.set_aside -= u32::from(was_empty);
+        }
+        self.extents[*entry].0[within(psn)] = packet;
+        true
+    }
+
+    /// The note of `psn`, which must be under way.
+    pub(crate) fn packet(&mut self, directory: &Directory, psn: Psn) -> Option<&mut TxPacket> {
+        let extent = directory.0[at(psn)];
+        (extent != NIL).then(|| &mut self.extents[extent].0[within(psn)])
+    }
+
+    /// Everything before `upto` is acknowledged (it was `first` until now, and `next` is the next number to be
+    /// sent): gives back the extents that nothing is in any more.
+    pub(crate) fn retire(&mut self, directory: &mut Directory, first: Psn, upto: Psn, next: Psn) {
+        let mut gone = stretch(upto).wrapping_sub(stretch(first)) & STRETCH_MASK;
+        if upto == next && within(upto) != 0 {
+            gone += 1;
+        }
+        // bound: the extents of one peer
+        for step in 0..gone.min(EXTENTS_PER_PEER as u32) {
+            self.release(directory, (at(first) + step as usize) % EXTENTS_PER_PEER);
+        }
+    }
+
+    /// Gives back everything a peer holds.
+    pub(crate) fn clear(&mut self, directory: &mut Directory) {
+        for index in 0..EXTENTS_PER_PEER {
+            self.release(directory, index);
+        }
+    }
+
+    fn release(&mut self, directory: &mut Directory, index: usize) {
+        let extent = core::mem::replace(&mut directory.0[index], NIL);
+        if extent != NIL {
+            self.extents.release(extent);
+            self.set_aside += u32::from(directory.is_empty());
+        }
+    }
+}
+
+/// Stretch numbers have 27 bits and wrap.
+const STRETCH_MASK: u32 = u32::MAX / EXTENT_PACKETS;
+
+const fn stretch(psn: Psn) -> u32 {
+    psn.0 / EXTENT_PACKETS
+}
+
+const fn at(psn: Psn) -> usize {
+    stretch(psn) as usize % EXTENTS_PER_PEER
+}
+
+const fn within(psn: Psn) -> usize {
+    (psn.0 % EXTENT_PACKETS) as usize
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+    use std::vec;
+
+    #[derive(Default)]
+    struct Peer {
+        directory: Directory,
+        first: Psn,
+        model: VecDeque<u32>,
+    }
+
+    proptest! {
+        #[test]
+        fn in_flight_is_a_queue_for_each_peer(
+            bases: [u32; 3],
+            spare in 0usize..6,
+            steps in prop::collection::vec((0usize..3, any::<bool>(), 1u32..70), 1..80),
+        ) {
+            let mut slots = vec![Slot::<Extent>::default(); 3 + spare];
+            let mut pool = InFlight::new(&mut slots, 3);
+            let mut peers = bases.map(|base| Peer { first: Psn(base), ..Peer::default() });
+            let mut stamp = 0;
+            for (who, push, count) in steps {
+                let peer = &mut peers[who];
+                for _ in 0..count {
+                    let next = peer.first.plus(peer.model.len() as u32);
+                    if push {
+                        let room = pool.has_room(&peer.directory, peer.first, next);
+                        prop_assert!(room || !peer.model.is_empty(), "its own extent is set aside");
+                        if room {
+                            stamp += 1;
+                            let packet = TxPacket { sent_at: stamp, ..TxPacket::default() };
+                            prop_assert!(pool.push(&mut peer.directory, next, packet));
+                            peer.model.push_back(stamp);
+                        }
+                    } else if peer.model.pop_front().is_some() {
+                        let upto = peer.first.plus(1);
+                        pool.retire(&mut peer.directory, peer.first, upto, next);
+                        peer.first = upto;
+                    }
+                }
+                for peer in &peers {
+                    for (psn, &stamp) in (0..).map(|n| peer.first.plus(n)).zip(&peer.model) {
+                        let found = pool.packet(&peer.directory, psn).map(|p| p.sent_at);
+                        prop_assert_eq!(found, Some(stamp));
+                    }
+                    prop_assert_eq!(peer.directory.is_empty(), peer.model.is_empty());
+                }
+            }
+            for peer in &mut peers {
+                pool.clear(&mut peer.directory);
+            }
+            prop_assert_eq!((pool.extents.used(), pool.set_aside), (0, 3));
+        }
+    }
+}

@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The heart of the `xdp` provider: wire format, reliability, matching. No operating system, no allocation, no
+//! unsafe code, no clock.
+//!
+//! # The map
+//!
+//! A message out: [`Engine::post_send`] files it with its peer; [`drive`] asks [`Engine::transmit`] for packets while
+//! the [`Port`] has room; [`Memory::gather`] copies the payload behind the headers.
+//!
+//! A message in: [`drive`] hands each received packet to [`Engine::ingest`]; it is parsed ([`wire`]), admitted once
+//! by the peer's receive window, matched with a posted receive or stored; [`Memory::place`] copies the payload to where
+//! it belongs; [`Engine::poll_recv_completion`] tells the application.
+//!
+//! The caller lends all memory ([`Storage`], sized by [`Config`]), brings the time ([`Instant`]) and performs all input
+//! and output ([`Port`], [`Memory`]). [`frame`] is for ports: the standard headers around a packet.
+#![no_std]
+#![forbid(unsafe_code)]
+
+#[cfg(test)]
+extern crate std;
+
+mod address;
+mod completion;
+mod config;
+mod engine;
+mod error;
+pub mod frame;
+mod id;
+mod in_flight;
+mod memory;
+mod message;
+mod peer;
+mod peer_index;
+mod port;
+pub mod progress;
+mod rng;
+mod serial;
+mod slab;
+pub mod stats;
+mod time;
+mod unexpected;
+mod wheel;
+mod window;
+pub mod wire;
+
+pub use address::PeerAddress;
+pub use completion::{Completion, OpError, OpKind};
+pub use config::{Config, Storage, StorageSizes};
+pub use engine::{Engine, Identity, TIMERS_PER_ADVANCE};
+pub use error::{ConfigError, PeersFull, PostError, Unknown};
+pub use id::{Context, OpId, PeerId, RecvId, UnexpectedId};
+pub use in_flight::Extent;
+pub use memory::{Gather, Memory, Placement, Target};
+pub use message::{Assembly, RecvOp, RecvRequest, SendOp, SendRequest, TagMatch, Unexpected};
+pub use peer::{Active, Peer};
+pub use port::{Datagram, Destination, Port, PortError, PortLimits, Transmit, Transmitted};
+pub use progress::{Budget, Progress, drive};
+pub use serial::{Msn, Psn};
+pub use slab::Slot;
+pub use stats::{DropReason, Stats};
+pub use time::Instant;
+pub use unexpected::UNEXPECTED_CLASS_LEN;
+pub use wheel::TimerSlot;
+pub use window::WINDOW_PACKETS;
+pub use wire::MESSAGE_LEN_MAX;

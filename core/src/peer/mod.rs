@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the engine knows of one peer (`docs/PROTOCOL.md` §5): a small part that stays as long as the peer is in the
+//! table, and an [`Active`] part, out of a pool, while anything is under way.
+
+mod active;
+mod rtt;
+
+pub use active::Active;
+pub(crate) use active::{AckDue, Schedule};
+pub(crate) use rtt::{Rtt, TICK_NANOS, ticks};
+
+use crate::PeerAddress;
+use crate::rng::mix_all;
+use crate::serial::{Msn, Psn};
+use crate::slab::NIL;
+
+/// Where a connection stands (`docs/PROTOCOL.md` §5.2).
+///
+/// ```text
+///             post_send                 HelloAck
+///   Closed ──────────────► HelloSent ──────────────► Established
+///     │ ▲                      │ Hello                    ▲
+///     │ │ failure, close,      ▼                          │ HelloAck, or any packet
+///     │ └─ reset ────────── (any)  ┌──► Accepted ─────────┘ with the right token
+///     └────────── Hello ───────────┘
+/// ```
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) enum State {
+    /// No connection.
+    #[default]
+    Closed,
+    /// Asked for one.
+    HelloSent,
+    /// Was asked for one and agreed; the other side may not know that yet.
+    Accepted,
+    /// Both sides know.
+    Established,
+}
+
+/// A peer in the table. Sequence numbers here are valid while no [`Active`] part exists.
+#[derive(Clone, Debug)]
+pub struct Peer {
+    pub(crate) remote_incarnation: u64,
+    pub(crate) address: PeerAddress,
+    /// Number of the present or last connection.
+    pub(crate) epoch: u16,
+    /// What the peer proposed as its number: a repetition of that handshake is not a new one.
+    pub(crate) hello_epoch: u16,
+    /// Largest packet for this peer, in units of 8 bytes.
+    pub(crate) payload_words: u16,
+    /// The peer's name for the connection.
+    pub(crate) remote_cid: u32,
+    pub(crate) token: u32,
+    pub(crate) next_psn: Psn,
+    pub(crate) expected_psn: Psn,
+    pub(crate) next_msn: Msn,
+    pub(crate) expected_msn: Msn,
+    /// The slot of the active part, or [`NIL`].
+    pub(crate) active: u32,
+    /// Smoothed round trip in ticks of 64 ns, saturated; 0: unknown.
+    pub(crate) srtt: u16,
+    /// How many packets the peer can have under way to it, less one.
+    pub(crate) window_less_one: u8,
+    pub(crate) tx_rnr_epoch: u8,
+    pub(crate) rx_rnr_epoch: u8,
+    pub(crate) state: State,
+}
+
+// The bound of DESIGN §3: an idle peer, with its slot's bookkeeping and its share of the index.
+static_assertions::const_assert!(size_of::<crate::slab::Slot<Peer>>() <= 80);
+
+impl Default for Peer {
+    fn default() -> Self {
+        Self::new(PeerAddress::NONE)
+    }
+}
+
+impl Peer {
+    pub(crate) const fn new(address: PeerAddress) -> Self {
+        Self {
+            remote_incarnation: 0,
+            address,
+            epoch: 0,
+            hello_epoch: 0,
+            payload_words: 0,
+            remote_cid: u32::MAX,
+            token: 0,
+            next_psn: Psn(0),
+            expected_psn: Psn(0),
+            next_msn: Msn(0),
+            expected_msn: Msn(0),
+            active: NIL,
+            srtt: 0,
+            window_less_one: 0,
+            tx_rnr_epoch: 0,
+            rx_rnr_epoch: 0,
+            state: State::Closed,
+        }
+    }
+
+    /// Largest packet for this peer, in bytes.
+    pub(crate) fn payload_max(&self) -> usize {
+        usize::from(self.payload_words) * 8
+    }
+
+    /// Whether data can go out.
+    pub(crate) fn is_established(&self) -> bool {
+        self.state == State::Established
+    }
+}
+
+/// What every packet of a connection carries to prove that it is of this connection (`docs/PROTOCOL.md` §5.3).
+/// The same on both sides.
+pub(crate) fn token(one: u64, other: u64, epoch: u16) -> u32 {
+    let words = [one.min(other), one.max(other), u64::from(epoch)];
+    (mix_all(0x0f1_5eed, &words) >> 32) as u32
+}

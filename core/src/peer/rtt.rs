@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Round-trip time and the time-outs that follow from it (RFC 6298; RFC 8985 for the tail probe).
+
+/// The wire's unit of time: 64 ns.
+pub(crate) const TICK_NANOS: u64 = 64;
+
+/// Before anything was measured, RFC 6298 would say 1 s; in a cluster 5 ms is generous.
+const RTO_INITIAL_TICKS: u32 = (5_000_000 / TICK_NANOS) as u32;
+const RTO_MIN_TICKS: u32 = (500_000 / TICK_NANOS) as u32;
+const RTO_MAX_TICKS: u32 = (64_000_000 / TICK_NANOS) as u32;
+/// Below this a tail probe would race with a delayed acknowledgment.
+const PROBE_MIN_TICKS: u32 = (100_000 / TICK_NANOS) as u32;
+/// The smallest reordering that is forgiven.
+const REORDER_MIN_TICKS: u32 = (8_000 / TICK_NANOS) as u32;
+/// Time-outs double this many times at the most.
+const BACKOFF_MAX: u32 = 4;
+
+/// Nanoseconds as they stand in a packet: ticks of 64 ns, wrapping after 275 s.
+pub(crate) const fn ticks(now: crate::Instant) -> u32 {
+    (now.as_nanos() / TICK_NANOS) as u32
+}
+
+/// The estimator's state, in ticks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rtt {
+    smoothed: u32,
+    variation: u32,
+    least: u32,
+}
+
+impl Rtt {
+    /// Starts from a smoothed value of an earlier connection; 0: nothing is known.
+    pub(crate) const fn new(smoothed: u32) -> Self {
+        Self { smoothed, variation: smoothed / 2, least: smoothed }
+    }
+
+    /// Takes in one measurement (RFC 6298 §2).
+    pub(crate) fn sample(&mut self, ticks: u32) {
+        let ticks = ticks.clamp(1, RTO_MAX_TICKS);
+        if self.smoothed == 0 {
+            *self = Self { smoothed: ticks, variation: ticks / 2, least: ticks };
+            return;
+        }
+        let deviation = self.smoothed.abs_diff(ticks);
+        self.variation = self.variation - self.variation / 4 + deviation / 4;
+        self.smoothed = (self.smoothed - self.smoothed / 8 + ticks / 8).max(1);
+        self.least = self.least.min(ticks);
+    }
+
+    /// Smoothed round trip; 0 before the first sample.
+    pub(crate) const fn smoothed(&self) -> u32 {
+        self.smoothed
+    }
+
+    /// Time-out after which everything under way is taken for lost, after `backoff` earlier ones in a row.
+    pub(crate) fn timeout(&self, backoff: u32) -> u32 {
+        let base = match self.smoothed {
+            0 => RTO_INITIAL_TICKS,
+            smoothed => (smoothed + 4 * self.variation).clamp(RTO_MIN_TICKS, RTO_MAX_TICKS),
+        };
+        base << backoff.min(BACKOFF_MAX)
+    }
+
+    /// Time after which the last packet is sent once more to draw an acknowledgment (RFC 8985 §7.2).
+    pub(crate) fn probe_timeout(&self) -> u32 {
+        match self.smoothed {
+            0 => RTO_INITIAL_TICKS,
+            smoothed => (2 * smoothed).clamp(PROBE_MIN_TICKS, RTO_MAX_TICKS),
+        }
+    }
+
+    /// How much later than a packet another one must have been sent, and arrived, for the first to count as
+    /// lost (RFC 8985 §6.2: a quarter of the least round trip).
+    pub(crate) fn reorder_window(&self) -> u32 {
+        (self.least / 4).max(REORDER_MIN_TICKS)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn estimates_stay_between_the_samples_and_timeouts_in_bounds(
+            samples in prop::collection::vec(1u32..2_000_000, 1..50), backoff in 0u32..40,
+        ) {
+            let mut rtt = Rtt::default();
+            for &sample in &samples {
+                rtt.sample(sample);
+            }
+            let bounded = samples.iter().map(|&s| s.min(RTO_MAX_TICKS));
+            let (least, most) = (bounded.clone().min().unwrap(), bounded.max().unwrap());
+            prop_assert!(rtt.smoothed() >= least.saturating_sub(8) && rtt.smoothed() <= most);
+            prop_assert_eq!(rtt.least, least);
+            prop_assert!(rtt.timeout(backoff) >= RTO_MIN_TICKS);
+            prop_assert!(rtt.timeout(backoff) <= RTO_MAX_TICKS << BACKOFF_MAX);
+            prop_assert!(rtt.probe_timeout() >= PROBE_MIN_TICKS);
+        }
+    }
+
+    #[test]
+    fn a_steady_round_trip_is_learnt() {
+        let mut rtt = Rtt::default();
+        assert_eq!(rtt.timeout(0), RTO_INITIAL_TICKS);
+        for _ in 0..100 {
+            rtt.sample(16_000);
+        }
+        assert!((15_900..=16_000).contains(&rtt.smoothed()));
+        assert!(rtt.timeout(0) < 17_000);
+    }
+}

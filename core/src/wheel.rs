@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Deadlines of many owners in a hierarchical timer wheel: O(1) to arm, to disarm and to expire.
+//!
+//! Four levels of buckets, each bucket a list through the owners' slots (Varghese and Lauck, "Hashed and
+//! Hierarchical Timing Wheels", scheme 7). An owner has one deadline; who has several keeps the earliest
+//! here and looks at the others when it fires. Firing is never early, and as late as the caller's next
+//! call. A deadline beyond [`HORIZON_NANOS`] is brought forward to there.
+
+#![allow(clippy::indexing_slicing, reason = "bucket numbers are masked, slots are the slab's")]
+
+use crate::Instant;
+use crate::slab::NIL;
+
+/// Levels of the wheel.
+const LEVELS: usize = 4;
+/// Buckets of one level, as a power of two.
+const BUCKET_BITS: u32 = 8;
+const BUCKETS: usize = 1 << BUCKET_BITS;
+/// A tick of the lowest level is 2^12 ns = 4.096 µs.
+const TICK_BITS: u32 = 12;
+/// The farthest that a deadline can lie ahead: half of the last level, 2.4 hours.
+const HORIZON_NANOS: u64 = 1 << (TICK_BITS + LEVELS as u32 * BUCKET_BITS - 1);
+
+/// One owner's place in the wheel.
+#[derive(Clone, Copy, Debug)]
+pub struct TimerSlot {
+    deadline: Instant,
+    prev: u32,
+    next: u32,
+    /// Level and bucket, or [`DISARMED`].
+    bucket: u16,
+}
+
+const DISARMED: u16 = u16::MAX;
+
+impl Default for TimerSlot {
+    fn default() -> Self {
+        Self { deadline: Instant::ZERO, prev: NIL, next: NIL, bucket: DISARMED }
+    }
+}
+
+/// The wheel. Owners are numbered by their slot in `slots`.
+#[derive(Debug)]
+pub(crate) struct Wheel<'s> {
+    slots: &'s mut [TimerSlot],
+    heads: [[u32; BUCKETS]; LEVELS],
+    /// One bit for each bucket that has members.
+    occupied: [[u64; BUCKETS / 64]; LEVELS],
+    /// The tick up to which everything has expired.
+    tick: u64,
+    armed: u32,
+}
+
+impl<'s> Wheel<'s> {
+    pub(crate) fn new(slots: &'s mut [TimerSlot]) -> Self {
+        slots.fill(TimerSlot::default());
+        Self {
+            slots,
+            heads: [[NIL; BUCKETS]; LEVELS],
+            occupied: [[0; BUCKETS / 64]; LEVELS],
+            tick: 0,
+            armed: 0,
+        }
+    }
+
+    /// The deadline of `owner`, if it has one.
+    pub(crate) fn deadline(&self, owner: u32) -> Option<Instant> {
+        let slot = &self.slots[owner as usize];
+        (slot.bucket != DISARMED).then_some(slot.deadline)
+    }
+
+    /// Sets the deadline of `owner`, which replaces the one it had.
+    pub(crate) fn arm(&mut self, owner: u32, deadline: Instant, now: Instant) {
+        self.disarm(owner);
+        if self.armed == 0 {
+            // An empty wheel may have stood still for long.
+            self.tick = self.tick.max(now.as_nanos() >> TICK_BITS);
+        }
+        self.slots[owner as usize].deadline = deadline.min(now.after_nanos(HORIZON_NANOS));
+        self.link(owner);
+    }
+
+    /// Takes away the deadline of `owner`, if it has one.
+    pub(crate) fn disarm(&mut self, owner: u32) {
+        let TimerSlot { prev, next, bucket, .. } = self.slots[owner as usize];
+        if bucket == DISARMED {
+            return;
+        }
+        let (level, index) = split(bucket);
+        if prev == NIL {
+            self.heads[level][index] = next;
+            if next == NIL {
+                self.occupied[level][index / 64] &= !(1 << (index % 64));
+            }
+        } else {
+            self.slots[prev as usize].next = next;
+        }
+        if next != NIL {
+            self.slots[next as usize].prev = prev;
+        }
+        self.slots[owner as usize].bucket = DISARMED;
+        self.armed -= 1;
+    }
+
+    /// Moves time to `now` and returns one owner whose deadline has passed, disarmed; `None` when there is
+    /// none left. Each call does the work of one owner or of one occupied bucket.
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<u32> {
+        let now_tick = now.as_nanos() >> TICK_BITS;
+        // bound: every pass empties a bucket into lower ones, returns an owner, or ends
+        while let Some((level, index, start)) = self.first_bucket() {
+            if start > now_tick {
+                break;
+            }
+            let owner = self.heads[level][index];
+            self.tick = self.tick.max(start);
+            if level == 0 {
+                if start == now_tick {
+                    return self.first_due(index, now);
+                }
+                self.disarm(owner);
+                return Some(owner);
+            }
+            self.disarm(owner);
+            self.link(owner);
+        }
+        self.tick = self.tick.max(now_tick);
+        None
+    }
+
+    /// In the bucket of the current tick, some deadlines may still be to come.
+    fn first_due(&mut self, index: usize, now: Instant) -> Option<u32> {
+        let mut owner = self.heads[0][index];
+        // bound: members of one bucket
+        while owner != NIL {
+            let slot = &self.slots[owner as usize];
+            if slot.deadline <= now {
+                self.disarm(owner);
+                return Some(owner);
+            }
+            owner = slot.next;
+        }
+        None
+    }
+
+    /// The earliest deadline there is.
+    pub(crate) fn next_deadline(&self) -> Option<Instant> {
+        let mut earliest: Option<Instant> = None;
+        for level in 0..LEVELS {
+            let Some(index) = self.first_occupied(level) else { continue };
+            let mut owner = self.heads[level][index];
+            // bound: members of one bucket
+            while owner != NIL {
+                let slot = &self.slots[owner as usize];
+                earliest = Some(earliest.map_or(slot.deadline, |e| e.min(slot.deadline)));
+                owner = slot.next;
+            }
+        }
+        earliest
+    }
+
+    /// The occupied bucket that starts first, and the tick at which it does.
+    fn first_bucket(&self) -> Option<(usize, usize, u64)> {
+        (0..LEVELS)
+            .filter_map(|level| {
+                let index = self.first_occupied(level)?;
+                let shift = level as u32 * BUCKET_BITS;
+                let here = self.tick >> shift;
+                let ahead = (index as u64).wrapping_sub(here) & (BUCKETS as u64 - 1);
+                // The bucket of the current tick has started already, on any level.
+                let start = if ahead == 0 { self.tick } else { (here + ahead) << shift };
+                Some((level, index, start))
+            })
+            // Of buckets that start together the higher level comes first: it holds lower-level entries.
+            .min_by_key(|&(level, _, start)| (start, core::cmp::Reverse(level)))
+    }
+
+    /// The first occupied bucket of a level from the current tick on, around the wheel.
+    fn first_occupied(&self, level: usize) -> Option<usize> {
+        let words = &self.occupied[level];
+        let from = (self.tick >> (level as u32 * BUCKET_BITS)) as usize % BUCKETS;
+        // bound: the words of a level, the first one twice
+        (0..=words.len()).find_map(|step| {
+            let at = (from / 64 + step) % words.len();
+            let mask = match step {
+                0 => u64::MAX << (from % 64),
+                _ if step == words.len() => !(u64::MAX << (from % 64)),
+                _ => u64::MAX,
+            };
+            let bits = words[at] & mask;
+            (bits != 0).then(|| at * 64 + bits.trailing_zeros() as usize)
+        })
+    }
+
+    /// Puts `owner`, which is disarmed, into the bucket of its deadline.
+    fn link(&mut self, owner: u32) {
+        let due = self.slots[owner as usize].deadline.as_nanos() >> TICK_BITS;
+        // Never before the tick that is being expired: that bucket would not come round again.
+        let due = due.max(self.tick);
+        let level = (0..LEVELS - 1)
+            .find(|&level| {
+                let shift = level as u32 * BUCKET_BITS;
+                (due >> shift) - (self.tick >> shift) < BUCKETS as u64
+            })
+            .unwrap_or(LEVELS - 1);
+        let shift = level as u32 * BUCKET_BITS;
+        let index = (due >> shift) as usize % BUCKETS;
+        let head = self.heads[level][index];
+        let slot = &mut self.slots[owner as usize];
+        slot.prev = NIL;
+        slot.next = head;
+        slot.bucket = (level << BUCKET_BITS | index) as u16;
+        if head != NIL {
+            self.slots[head as usize].prev = owner;
+        }
+        self.heads[level][index] = owner;
+        self.occupied[level][index / 64] |= 1 << (index % 64);
+        self.armed += 1;
+    }
+}
+
+fn split(bucket: u16) -> (usize, usize) {
+    (usize::from(bucket) >> BUCKET_BITS, usize::from(bucket) & (BUCKETS - 1))
+}
+
+#[cfg(test)]
+mod tests;

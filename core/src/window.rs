@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The receive window: which packets of one peer have arrived (`docs/PROTOCOL.md` §4.2).
+//!
+//! A cumulative number and a bitmap of the 256 packets from it on. A packet number is admitted once in an
+//! epoch, which is what makes every record take effect exactly once.
+
+use crate::serial::Psn;
+
+/// How many packets from the cumulative number on the window spans.
+pub const WINDOW_PACKETS: u32 = 256;
+/// Words of 64 bits in the bitmap.
+pub(crate) const WINDOW_WORDS: usize = 4;
+
+/// What the window says of a packet number.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Arrival {
+    /// Not seen yet.
+    Fresh,
+    /// Seen before.
+    Duplicate,
+    /// Too far ahead to be remembered.
+    Beyond,
+}
+
+/// Cumulative number and bitmap. Bit `i` stands for `next + i`; bit 0 is never set between calls.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct ReceiveWindow {
+    next: Psn,
+    bits: [u64; WINDOW_WORDS],
+}
+
+impl ReceiveWindow {
+    /// Nothing before `next` is missing, nothing from it on has arrived.
+    pub(crate) const fn new(next: Psn) -> Self {
+        Self { next, bits: [0; WINDOW_WORDS] }
+    }
+
+    /// The lowest number that has not arrived: what `ack_psn` says.
+    pub(crate) const fn next(&self) -> Psn {
+        self.next
+    }
+
+    /// Whether something beyond a missing packet has arrived.
+    pub(crate) fn has_holes(&self) -> bool {
+        self.bits != [0; WINDOW_WORDS]
+    }
+
+    /// What is known of `psn`; changes nothing.
+    pub(crate) fn arrival(&self, psn: Psn) -> Arrival {
+        if psn.is_before(self.next) {
+            return Arrival::Duplicate;
+        }
+        let distance = psn.since(self.next);
+        match self.bits.get((distance / 64) as usize) {
+            None => Arrival::Beyond,
+            Some(word) if word >> (distance % 64) & 1 == 1 => Arrival::Duplicate,
+            Some(_) => Arrival::Fresh,
+        }
+    }
+
+    /// Remembers that `psn`, which was [`Arrival::Fresh`], has been placed.
+    pub(crate) fn insert(&mut self, psn: Psn) {
+        let distance = psn.since(self.next);
+        if let Some(word) = self.bits.get_mut((distance / 64) as usize) {
+            *word |= 1 << (distance % 64);
+        }
+        if distance == 0 {
+            self.advance();
+        }
+    }
+
+    /// Moves `next` over all that has arrived without a gap.
+    fn advance(&mut self) {
+        // bound: WINDOW_WORDS whole words and one part of a word
+        loop {
+            let [first, ..] = self.bits;
+            let run = first.trailing_ones();
+            self.shift(run);
+            self.next = self.next.plus(run);
+            if run < 64 {
+                return;
+            }
+        }
+    }
+
+    fn shift(&mut self, by: u32) {
+        let [a, b, c, d] = self.bits;
+        self.bits = match by {
+            0 => [a, b, c, d],
+            64 => [b, c, d, 0],
+            _ => {
+                let up = 64 - by;
+                [a >> by | b << up, b >> by | c << up, c >> by | d << up, d >> by]
+            }
+        };
+    }
+
+    /// The bitmap as acknowledgments carry it: bit `i` stands for `next + 1 + i`.
+    pub(crate) fn sack(&self) -> [u64; WINDOW_WORDS] {
+        let mut shifted = *self;
+        shifted.shift(1);
+        shifted.bits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    proptest! {
+        #[test]
+        fn window_is_a_set_of_numbers(
+            base: u32,
+            steps in prop::collection::vec(0u32..300, 1..600),
+        ) {
+            let mut window = ReceiveWindow::new(Psn(base));
+            let mut next = 0u64; // distance of the cumulative number from `base`
+            let mut above = BTreeSet::new();
+            for step in steps {
+                // Numbers from a little below the window to a little beyond it.
+                let number = (next + u64::from(step)).saturating_sub(20);
+                let psn = Psn(base.wrapping_add(number as u32));
+                let expected = if number < next || above.contains(&number) {
+                    Arrival::Duplicate
+                } else if number >= next + 256 {
+                    Arrival::Beyond
+                } else {
+                    Arrival::Fresh
+                };
+                // Below the start of the sequence there is nothing to compare with.
+                prop_assert_eq!(window.arrival(psn), expected);
+                if expected == Arrival::Fresh {
+                    window.insert(psn);
+                    above.insert(number);
+                    while above.remove(&next) {
+                        next += 1;
+                    }
+                }
+                prop_assert_eq!(window.next(), Psn(base.wrapping_add(next as u32)));
+                prop_assert_eq!(window.has_holes(), !above.is_empty());
+                let sack = window.sack();
+                for bit in 0..255u64 {
+                    let set = sack[(bit / 64) as usize] >> (bit % 64) & 1 == 1;
+                    prop_assert_eq!(set, above.contains(&(next + 1 + bit)));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The wire format, version 1 (`docs/PROTOCOL.md` §3): what a packet looks like inside its UDP datagram.
+//!
+//! Every packet is a 32-byte [`Header`] and, by [`PacketKind`], a body: a handshake, an acknowledgment, or a
+//! train of *records*, each of them a small header and payload padded to 8 bytes. All numbers are little-endian,
+//! all fields naturally aligned.
+//!
+//! In: bytes of any kind. Out: typed references, or a [`DropReason`]. [`Packet::parse`] checks everything
+//! that can be checked without knowing the peer, once; what it returns needs no further length check.
+//! Writing goes the other way through the same structures. Called by `engine` only. Bounds: one pass over
+//! the packet for its checksum, one for its records.
+
+mod body;
+mod header;
+mod record;
+
+pub(crate) use body::sacked;
+pub use body::{Ack, Handshake, ResetBody, SACK_WORDS_MAX};
+pub use header::{Flags, Header, PacketKind, Pressure};
+pub use record::{
+    ALIGN, Envelope, MessageRecord, Record, RecordKind, Records, SegmentRecord, message_len,
+    padded, put_message, put_segment, segment_overhead,
+};
+
+use crate::stats::DropReason;
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+/// The version that this crate speaks, as it stands in the upper half of byte 0.
+pub const VERSION: u8 = 1;
+/// Bytes of the header that every packet begins with.
+pub const HEADER_LEN: usize = size_of::<Header>();
+/// Bytes at the end of a packet that are left free for an authentication tag (`docs/PROTOCOL.md` §10).
+pub const TAG_RESERVE: usize = 8;
+/// The smallest packet buffer that an engine works with: any handshake, and a segment of 64 bytes.
+pub const PACKET_LEN_MIN: usize = 256;
+/// The longest message: its length and offsets have 32 bits on the wire.
+pub const MESSAGE_LEN_MAX: u64 = u32::MAX as u64;
+/// How far a message may be ahead of the oldest one that its receiver has not accepted: half the range of
+/// the 16 bits in which the header reports it.
+pub const MESSAGES_AHEAD_MAX: u32 = 1 << 15;
+/// Payload of a full segment is a multiple of this: whole cache lines.
+pub const SEGMENT_QUANTUM: usize = 64;
+
+/// Continues a CRC-32C over some bytes from its value for those before them (`crc32c::crc32c_append`'s form).
+pub type Checksum = fn(u32, &[u8]) -> u32;
+
+/// A packet whose structure is sound.
+#[derive(Debug)]
+pub struct Packet<'a> {
+    /// The common header.
+    pub header: &'a Header,
+    /// What follows it.
+    pub body: Body<'a>,
+}
+
+/// What a packet carries, by its kind.
+#[derive(Debug)]
+pub enum Body<'a> {
+    /// [`PacketKind::Hello`], [`PacketKind::HelloAck`] or [`PacketKind::Retry`].
+    Handshake(&'a Handshake),
+    /// [`PacketKind::Ack`].
+    Ack(&'a Ack, heapless::Vec<u64, SACK_WORDS_MAX>),
+    /// [`PacketKind::Data`]: records, whose structure was checked to the last.
+    Data(Records<'a>),
+    /// [`PacketKind::Reset`].
+    Reset(&'a ResetBody),
+    /// [`PacketKind::Ping`]: the header says it all.
+    Ping,
+    /// [`PacketKind::Close`]: likewise.
+    Close,
+}
+
+impl<'a> Packet<'a> {
+    /// Checks version, kind, lengths, checksum and the structure of every record.
+    ///
+    /// # Errors
+    /// The first [`DropReason`] that applies.
+    pub fn parse(bytes: &'a [u8], checksum: Checksum) -> Result<Self, DropReason> {
+        let (header, body) = Header::ref_from_prefix(bytes).map_err(|_| DropReason::Truncated)?;
+        if header.version() != VERSION {
+            return Err(DropReason::Version);
+        }
+        if header.authentication() != 0 {
+            return Err(DropReason::Authentication);
+        }
+        let kind = header.kind().ok_or(DropReason::Kind)?;
+        if header.checksum() != compute_checksum(bytes, checksum) {
+            return Err(DropReason::Checksum);
+        }
+        let body = match kind {
+            PacketKind::Hello | PacketKind::HelloAck | PacketKind::Retry => {
+                Body::Handshake(exact(body)?)
+            }
+            PacketKind::Ack => Ack::parse(body)?,
+            PacketKind::Data => Body::Data(Records::check(body)?),
+            PacketKind::Reset => Body::Reset(exact(body)?),
+            PacketKind::Ping if body.is_empty() => Body::Ping,
+            PacketKind::Close if body.is_empty() => Body::Close,
+            PacketKind::Ping | PacketKind::Close => return Err(DropReason::Malformed),
+        };
+        Ok(Self { header, body })
+    }
+}
+
+/// A body that has exactly the length of `T`.
+fn exact<T>(bytes: &[u8]) -> Result<&T, DropReason>
+where
+    T: FromBytes + KnownLayout + Immutable + Unaligned,
+{
+    T::ref_from_bytes(bytes).map_err(|_| DropReason::Malformed)
+}
+
+/// Where the checksum stands in the header: its last four bytes.
+const CHECKSUM_AT: usize = HEADER_LEN - 4;
+
+/// CRC-32C of a packet with its checksum field taken as zero (`docs/PROTOCOL.md` §3.3). Zero itself is sent
+/// as all ones: zero on the wire says that there is none, which version 1 does not accept.
+fn compute_checksum(packet: &[u8], checksum: Checksum) -> u32 {
+    let (before, rest) = packet.split_at_checked(CHECKSUM_AT).unwrap_or((packet, &[]));
+    let after = rest.get(4..).unwrap_or_default();
+    match checksum(checksum(checksum(0, before), &[0; 4]), after) {
+        0 => u32::MAX,
+        crc => crc,
+    }
+}
+
+/// Writes the checksum of the finished `packet` into its header.
+pub fn seal(packet: &mut [u8], checksum: Checksum) {
+    let crc = compute_checksum(packet, checksum);
+    if let Some(field) = packet.get_mut(CHECKSUM_AT..HEADER_LEN) {
+        field.copy_from_slice(&crc.to_le_bytes());
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Connections: how they come about, how they end, what is left over.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
+#![allow(clippy::std_instead_of_core, reason = "tests have std")]
+#![allow(unreachable_pub, missing_docs, missing_debug_implementations, reason = "nobody else's")]
+
+mod world;
+
+use ofi_xdp_core::*;
+use std::time::Duration;
+use world::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+#[test]
+fn crossed_hellos_make_one_connection() {
+    for delay in [0, 100, 5_000, 7_000_000] {
+        let mut world = World::new(2, 21, &small(), Faults { delay, ..Faults::NONE });
+        for node in [0, 1] {
+            world.recv(node, 1, 5000);
+        }
+        world.send(0, 1, 2, pattern(1, 5000));
+        world.send(1, 0, 2, pattern(2, 5000));
+        world.run(SECOND);
+        for node in [0, 1] {
+            let got = world.completions(node);
+            assert_eq!(got.iter().filter(|c| c.outcome == Ok(())).count(), 2, "delay {delay}");
+            assert_eq!(world.nodes[node].engine.stats().handshakes, 1);
+        }
+    }
+}
+
+#[test]
+fn lost_handshakes_are_repeated() {
+    for seed in 0..40 {
+        let faults = Faults { loss: 50.0, duplicate: 20.0, ..Faults::NONE };
+        let mut world = World::new(2, seed, &small(), faults);
+        world.recv(1, 1, 8);
+        world.send(0, 1, 2, pattern(1, 8));
+        let done = |w: &World| w.nodes.iter().all(|n| n.completions.len() == 1);
+        assert!(world.run_until(Duration::from_secs(9), done), "seed {seed}");
+        assert!(world.nodes.iter().all(|n| n.completions[0].outcome == Ok(())));
+    }
+}
+
+#[test]
+fn nobody_there_ends_in_unreachable_in_time() {
+    let mut world = World::new(2, 22, &small(), Faults::NONE);
+    world.link.cut.push(address(1));
+    let start = world.now;
+    world.send(0, 1, 5, pattern(1, 8));
+    assert!(world.run_until(Duration::from_secs(20), |w| !w.nodes[0].completions.is_empty()));
+    assert_eq!(world.completions(0)[0].outcome, Err(OpError::Unreachable));
+    let took = Duration::from_nanos(world.now - start);
+    assert!((Duration::from_secs(10)..Duration::from_secs(11)).contains(&took), "{took:?}");
+}
+
+#[test]
+fn a_peer_that_falls_silent_ends_both_sides_in_time() {
+    let mut world = World::new(2, 23, &small(), Faults::NONE);
+    world.recv(1, 1, 1 << 20);
+    world.send(0, 1, 5, pattern(1, 1 << 20));
+    assert!(world.run_until(SECOND, |w| w.nodes[1].memory.placed > 100_000));
+    world.link.cut.push(address(0));
+    let start = world.now;
+    let over = |w: &World| w.nodes.iter().all(|n| !n.completions.is_empty());
+    assert!(world.run_until(Duration::from_secs(30), over), "both operations end");
+    let took = Duration::from_nanos(world.now - start);
+    assert!(took < Duration::from_millis(11_500), "{took:?}");
+    for node in [0, 1] {
+        assert_eq!(world.completions(node)[0].outcome, Err(OpError::TimedOut));
+    }
+    // A new connection, once it is back.
+    world.link.cut.clear();
+    world.recv(1, 2, 8);
+    world.send(0, 1, 6, pattern(6, 8));
+    world.run(SECOND);
+    assert_eq!(world.completions(0)[0].outcome, Ok(()));
+    assert_eq!(world.received(1, 2), pattern(6, 8));
+}
+
+/// Replaces node 1 by a new process at the same address.
+fn restart(world: &mut World, incarnation: u64) {
+    world.nodes[1] = Node::new(&small(), incarnation, incarnation ^ 77, 1472);
+}
+
+#[test]
+fn a_restarted_peer_resets_what_was_under_way_and_is_found_again() {
+    let mut world = World::new(2, 24, &small(), Faults::NONE);
+    world.recv(1, 1, 8);
+    world.send(0, 1, 5, pattern(1, 8));
+    world.run(SECOND);
+    world.completions(0);
+    restart(&mut world, 0x4444);
+    world.send(0, 1, 6, pattern(1, 8));
+    world.run(SECOND);
+    assert_eq!(world.completions(0)[0].outcome, Err(OpError::Reset), "never sent twice in silence");
+    world.recv(1, 2, 8);
+    world.send(0, 1, 7, pattern(7, 8));
+    world.run(SECOND);
+    assert_eq!(world.completions(0)[0].outcome, Ok(()));
+    assert_eq!(world.received(1, 2), pattern(7, 8));
+}
+
+#[test]
+fn a_restarted_peer_that_speaks_first_is_heard_after_a_cookie() {
+    let mut world = World::new(2, 25, &small(), Faults::NONE);
+    world.recv(1, 1, 8);
+    world.send(0, 1, 5, pattern(1, 8));
+    world.run(SECOND);
+    restart(&mut world, 0x5555);
+    world.recv(0, 2, 8);
+    world.send(1, 0, 6, pattern(6, 8));
+    world.run(SECOND);
+    assert_eq!(world.completions(1)[0].outcome, Ok(()));
+    assert_eq!(world.received(0, 2), pattern(6, 8));
+}
+
+#[test]
+fn old_hellos_end_no_connection() {
+    let mut world = World::new(2, 26, &small(), Faults::NONE);
+    world.link.tap = Some(Vec::new());
+    world.recv(1, 1, 8);
+    world.send(0, 1, 5, pattern(1, 8));
+    world.run(SECOND);
+    // The hello of an incarnation that is gone, and that of this one, both replayed.
+    let old: Vec<_> = world.link.tap.clone().unwrap();
+    restart(&mut world, 0x6666);
+    world.recv(0, 2, 8);
+    world.send(1, 0, 6, pattern(6, 8));
+    world.run(SECOND);
+    let new: Vec<_> = world.link.tap.take().unwrap();
+    world.completions(0);
+    world.completions(1);
+    world.recv(1, 3, 1 << 20);
+    world.send(0, 1, 7, pattern(7, 1 << 20));
+    for (from, to, bytes) in old.iter().chain(&new) {
+        world.link.inject(world.now, *from, *to, bytes.clone());
+        world.step();
+    }
+    world.run(SECOND);
+    assert_eq!(world.completions(0).last().unwrap().outcome, Ok(()));
+    assert!(world.received(1, 3) == pattern(7, 1 << 20));
+}
+
+#[test]
+fn close_tells_the_peers() {
+    let mut world = World::new(2, 27, &small(), Faults::NONE);
+    world.recv(1, 1, 8);
+    world.send(0, 1, 5, pattern(1, 8));
+    world.run(SECOND);
+    world.completions(0);
+    assert!(world.nodes[1].engine.is_settled());
+    let now = world.time();
+    world.nodes[1].engine.close(now);
+    world.send(0, 1, 6, pattern(1, 8));
+    world.run(Duration::from_millis(1));
+    assert!(!world.nodes[1].engine.wants_transmit());
+    assert_eq!(world.completions(0)[0].outcome, Err(OpError::Closed));
+}
+
+#[test]
+fn a_removed_peer_can_come_back() {
+    let mut world = World::new(2, 28, &small(), Faults::NONE);
+    world.recv(1, 1, 8);
+    world.send(0, 1, 5, pattern(1, 8));
+    world.run(SECOND);
+    world.completions(0);
+    let peer = world.peer(0, 1);
+    world.send(0, 1, 6, pattern(1, 100_000));
+    world.nodes[0].engine.remove_peer(peer).unwrap();
+    assert_eq!(world.nodes[0].engine.remove_peer(peer), Err(Unknown));
+    world.drive(0, Budget::PROGRESS);
+    assert_eq!(world.completions(0)[0].outcome, Err(OpError::Closed));
+    let again = world.peer(0, 1);
+    assert_ne!(again, peer, "an identifier is not used again");
+    let late = world.send_with(0, 1, |r| r.peer = peer, pattern(0, 8));
+    assert_eq!(late, Err(PostError::UnknownPeer));
+    world.recv(0, 3, 8);
+    world.send(1, 0, 7, pattern(7, 8));
+    world.run(SECOND);
+    // The other side's connection was not told: its message is reset, its next one arrives.
+    let outcome = world.completions(1).last().unwrap().outcome;
+    if outcome != Ok(()) {
+        assert_eq!(outcome, Err(OpError::Reset));
+        world.send(1, 0, 8, pattern(7, 8));
+        world.run(SECOND);
+    }
+    assert_eq!(world.received(0, 3), pattern(7, 8));
+}
+
+#[test]
+fn a_full_table_refuses_without_harm() {
+    let config = Config { peers: 2, ..small() };
+    let mut world = World::new(4, 29, &config, Faults::NONE);
+    world.recv(0, 1, 8);
+    world.recv(0, 2, 8);
+    for node in 1..4 {
+        world.send(node, 0, 0, pattern(node as u64, 8));
+    }
+    world.run(SECOND);
+    assert_eq!(world.completions(0).len(), 2);
+    assert!(world.nodes[0].engine.stats().dropped(DropReason::NoRoom) > 0);
+    assert_eq!(
+        world.nodes[0].engine.insert_peer(PeerAddress::from_v4([1, 2, 3, 4], 5)),
+        Err(PeersFull)
+    );
+}
+
+#[test]
+fn a_config_that_cannot_work_is_refused() {
+    let build = |config: &Config, payload| {
+        let mut slots = vec![];
+        let storage = Storage {
+            peers: &mut [],
+            index: &mut [],
+            actives: &mut [],
+            timers: &mut [],
+            extents: &mut [],
+            sends: &mut [],
+            recvs: &mut [],
+            assemblies: &mut [],
+            unexpected: &mut slots,
+        };
+        let identity = Identity { incarnation: 1, seed: 1 };
+        Engine::new(config, storage, identity, limits(payload)).err()
+    };
+    assert_eq!(build(&Config { sends: 0, ..small() }, 1472), Some(ConfigError::Capacity("sends")));
+    assert_eq!(build(&small(), 1472), Some(ConfigError::Storage("peers")));
+}

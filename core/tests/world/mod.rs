@@ -1,0 +1,432 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A few engines on virtual time, joined by a link that loses, repeats, delays and damages packets.
+//!
+//! Everything follows from one seed. Application memory is a vector for each operation, so that a byte in the
+//! wrong place is a failed comparison; storage is sized by each test's configuration.
+
+#![allow(dead_code, reason = "each test file uses a part")]
+
+use ofi_xdp_core::*;
+use std::collections::{BTreeMap, HashMap};
+use std::time::Duration;
+
+/// `SplitMix64`.
+pub struct Rng(pub u64);
+
+impl Rng {
+    pub fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ z >> 31
+    }
+
+    pub fn below(&mut self, n: u64) -> u64 {
+        self.next() % n
+    }
+
+    pub fn percent(&mut self, p: f64) -> bool {
+        (self.next() >> 11) as f64 / ((1u64 << 53) as f64) * 100.0 < p
+    }
+}
+
+/// What the link does to a packet, in per cent; delays in ns.
+#[derive(Clone, Copy, Debug)]
+pub struct Faults {
+    pub loss: f64,
+    pub duplicate: f64,
+    pub corrupt: f64,
+    pub delay: u64,
+    pub jitter: u64,
+}
+
+impl Faults {
+    pub const NONE: Self =
+        Self { loss: 0.0, duplicate: 0.0, corrupt: 0.0, delay: 2_000, jitter: 0 };
+}
+
+/// The engine's memory: what `Memory` keeps for it.
+#[derive(Default)]
+pub struct Buffers {
+    sends: HashMap<u32, (OpId, Vec<u8>)>,
+    recvs: HashMap<u32, (RecvId, Vec<u8>)>,
+    store: Vec<u8>,
+    config: Option<Config>,
+    pub placed: u64,
+}
+
+impl Buffers {
+    fn range(&self, id: UnexpectedId, offset: u64, len: usize) -> std::ops::Range<usize> {
+        let (start, room) = self.config.as_ref().unwrap().unexpected_range(id);
+        assert!(offset + len as u64 <= room, "outside the slot");
+        let start = (start + offset) as usize;
+        start..start + len
+    }
+
+    pub fn take_recv(&mut self, slot: u32) -> Vec<u8> {
+        self.recvs.remove(&slot).unwrap().1
+    }
+}
+
+impl Memory for Buffers {
+    type Buffer = Vec<u8>;
+
+    fn attach_send(&mut self, op: OpId, buffer: Vec<u8>) {
+        self.sends.insert(op.slot(), (op, buffer));
+    }
+
+    fn attach_recv(&mut self, recv: RecvId, buffer: Vec<u8>) {
+        self.recvs.insert(recv.slot(), (recv, buffer));
+    }
+
+    fn gather(&mut self, from: Gather, into: &mut [u8]) {
+        let (op, buffer) = &self.sends[&from.op.slot()];
+        assert_eq!(*op, from.op, "another operation's buffer");
+        let at = from.offset as usize;
+        into.copy_from_slice(&buffer[at..at + into.len()]);
+    }
+
+    fn place(&mut self, at: Placement, bytes: &[u8]) {
+        self.placed += bytes.len() as u64;
+        match at.target {
+            Target::Recv(id) => {
+                let (recv, buffer) = self.recvs.get_mut(&id.slot()).unwrap();
+                assert_eq!(*recv, id, "another operation's buffer");
+                let start = at.offset as usize;
+                buffer[start..start + bytes.len()].copy_from_slice(bytes);
+            }
+            Target::Unexpected(id) => {
+                let range = self.range(id, at.offset, bytes.len());
+                self.store[range].copy_from_slice(bytes);
+            }
+        }
+    }
+
+    fn deliver(&mut self, from: UnexpectedId, to: RecvId, len: u64) {
+        let range = self.range(from, 0, len as usize);
+        let (recv, buffer) = self.recvs.get_mut(&to.slot()).unwrap();
+        assert_eq!(*recv, to, "another operation's buffer");
+        buffer[..len as usize].copy_from_slice(&self.store[range]);
+    }
+}
+
+/// Packets under way, by time of arrival.
+pub struct Link {
+    pub faults: Faults,
+    pub rng: Rng,
+    under_way: BTreeMap<(u64, u64), (usize, PeerAddress, Vec<u8>)>,
+    sequence: u64,
+    pub packets: u64,
+    /// Every packet that was sent, where a test wants to see them.
+    pub tap: Option<Vec<(PeerAddress, PeerAddress, Vec<u8>)>>,
+    /// Addresses that nothing reaches and nothing leaves.
+    pub cut: Vec<PeerAddress>,
+}
+
+impl Link {
+    fn send(&mut self, now: u64, from: PeerAddress, to: PeerAddress, mut bytes: Vec<u8>) {
+        self.packets += 1;
+        if let Some(tap) = &mut self.tap {
+            tap.push((from, to, bytes.clone()));
+        }
+        let copies = 1 + usize::from(self.rng.percent(self.faults.duplicate));
+        for _ in 0..copies {
+            if self.rng.percent(self.faults.loss)
+                || self.cut.contains(&from)
+                || self.cut.contains(&to)
+            {
+                continue;
+            }
+            if self.rng.percent(self.faults.corrupt) {
+                let bit = self.rng.below(bytes.len() as u64 * 8) as usize;
+                bytes[bit / 8] ^= 1 << (bit % 8);
+            }
+            let jitter =
+                if self.faults.jitter > 0 { self.rng.below(self.faults.jitter) } else { 0 };
+            self.sequence += 1;
+            let key = (now + self.faults.delay + jitter, self.sequence);
+            self.under_way.insert(key, (node_of(to), from, bytes.clone()));
+        }
+    }
+
+    /// Delivers a packet of a test's own making.
+    pub fn inject(&mut self, now: u64, from: PeerAddress, to: PeerAddress, bytes: Vec<u8>) {
+        self.sequence += 1;
+        self.under_way.insert((now, self.sequence), (node_of(to), from, bytes));
+    }
+}
+
+pub fn address(node: usize) -> PeerAddress {
+    PeerAddress::from_v4([198, 18, 0, node as u8 + 1], 7000)
+}
+
+fn node_of(address: PeerAddress) -> usize {
+    address.octets()[15] as usize - 1
+}
+
+/// One engine's end of the link.
+pub struct SimPort<'a> {
+    node: usize,
+    now: u64,
+    link: &'a mut Link,
+    payload_max: usize,
+}
+
+impl Port for SimPort<'_> {
+    fn receive(
+        &mut self,
+        budget: u16,
+        sink: &mut impl FnMut(Datagram<'_>),
+    ) -> Result<u16, PortError> {
+        let due: Vec<_> = self
+            .link
+            .under_way
+            .iter()
+            .filter(|((at, _), (to, ..))| *at <= self.now && *to == self.node)
+            .map(|(key, _)| *key)
+            .take(usize::from(budget))
+            .collect();
+        for key in &due {
+            let (_, from, bytes) = self.link.under_way.remove(key).unwrap();
+            sink(Datagram { from, bytes: &bytes, congestion_experienced: false });
+        }
+        Ok(due.len() as u16)
+    }
+
+    fn transmit(
+        &mut self,
+        fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
+    ) -> Result<Transmitted, PortError> {
+        let mut packet = vec![0xee; self.payload_max];
+        let Some(sent) = fill(&mut packet) else { return Ok(Transmitted::Nothing) };
+        packet.truncate(sent.len);
+        self.link.send(self.now, address(self.node), sent.to.address, packet);
+        Ok(Transmitted::Sent)
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn limits(&self) -> PortLimits {
+        limits(self.payload_max)
+    }
+}
+
+pub fn limits(payload_max: usize) -> PortLimits {
+    PortLimits { payload_max, receive_max: payload_max, window_packets: 256 }
+}
+
+/// An engine, its memory, and what it has told.
+pub struct Node {
+    pub engine: Engine<'static>,
+    pub memory: Buffers,
+    pub completions: Vec<Completion>,
+    pub payload_max: usize,
+    slots: HashMap<u64, u32>,
+    received: HashMap<u64, Vec<u8>>,
+}
+
+impl Node {
+    /// An engine in leaked storage: tests are short.
+    pub fn new(config: &Config, incarnation: u64, seed: u64, payload_max: usize) -> Self {
+        fn leak<T: Clone + Default>(count: usize) -> &'static mut [T] {
+            vec![T::default(); count].leak()
+        }
+        let sizes = config.sizes();
+        let storage = Storage {
+            peers: leak(sizes.peers),
+            index: leak(sizes.index),
+            actives: leak(sizes.actives),
+            timers: leak(sizes.timers),
+            extents: leak(sizes.extents),
+            sends: leak(sizes.sends),
+            recvs: leak(sizes.recvs),
+            assemblies: leak(sizes.assemblies),
+            unexpected: leak(sizes.unexpected),
+        };
+        let identity = Identity { incarnation, seed };
+        let engine = Engine::new(config, storage, identity, limits(payload_max)).unwrap();
+        let memory = Buffers {
+            store: vec![0; config.unexpected_bytes() as usize],
+            config: Some(config.clone()),
+            ..Buffers::default()
+        };
+        Self {
+            engine,
+            memory,
+            completions: Vec::new(),
+            payload_max,
+            slots: HashMap::new(),
+            received: HashMap::new(),
+        }
+    }
+}
+
+/// All of it.
+pub struct World {
+    pub now: u64,
+    pub nodes: Vec<Node>,
+    pub link: Link,
+}
+
+/// A small configuration, so that pools run out in tests.
+pub fn small() -> Config {
+    Config {
+        peers: 8,
+        active_peers: 8,
+        sends: 128,
+        recvs: 128,
+        assemblies: 32,
+        unexpected: [64, 16, 8, 2],
+        death: Duration::from_secs(10),
+        ..Config::new(crc32c::crc32c_append)
+    }
+}
+
+impl World {
+    pub fn new(nodes: usize, seed: u64, config: &Config, faults: Faults) -> Self {
+        let mut rng = Rng(seed);
+        let nodes =
+            (0..nodes).map(|_| Node::new(config, rng.next() | 1, rng.next(), 1472)).collect();
+        let link = Link {
+            faults,
+            rng: Rng(rng.next()),
+            under_way: BTreeMap::new(),
+            sequence: 0,
+            packets: 0,
+            tap: None,
+            cut: Vec::new(),
+        };
+        // Not at the start of time: clocks on the wire must wrap in some runs.
+        Self { now: rng.next() >> 20, nodes, link }
+    }
+
+    pub fn time(&self) -> Instant {
+        Instant::from_nanos(self.now)
+    }
+
+    pub fn peer(&mut self, from: usize, to: usize) -> PeerId {
+        self.nodes[from].engine.insert_peer(address(to)).unwrap()
+    }
+
+    pub fn send_with(
+        &mut self,
+        from: usize,
+        to: usize,
+        request: impl FnOnce(&mut SendRequest),
+        bytes: Vec<u8>,
+    ) -> Result<OpId, PostError> {
+        let peer = self.peer(from, to);
+        let mut wanted = SendRequest {
+            peer,
+            len: bytes.len() as u64,
+            context: Context(0),
+            tag: None,
+            data: None,
+            signal: true,
+            more: false,
+        };
+        request(&mut wanted);
+        let now = self.time();
+        let node = &mut self.nodes[from];
+        let posted = node.engine.post_send(now, wanted, bytes, &mut node.memory);
+        self.drive(from, Budget::POST);
+        posted
+    }
+
+    pub fn send(&mut self, from: usize, to: usize, context: u64, bytes: Vec<u8>) {
+        self.send_with(from, to, |r| r.context = Context(context), bytes).unwrap();
+    }
+
+    pub fn recv_with(
+        &mut self,
+        node: usize,
+        len: usize,
+        request: impl FnOnce(&mut RecvRequest),
+    ) -> Result<RecvId, PostError> {
+        let mut wanted = RecvRequest {
+            from: None,
+            len: len as u64,
+            context: Context(0),
+            tag: None,
+            signal: true,
+        };
+        request(&mut wanted);
+        let node = &mut self.nodes[node];
+        let id = node.engine.post_recv(wanted, vec![0xcc; len], &mut node.memory)?;
+        node.slots.insert(wanted.context.0, id.slot());
+        Ok(id)
+    }
+
+    pub fn recv(&mut self, node: usize, context: u64, len: usize) {
+        self.recv_with(node, len, |r| r.context = Context(context)).unwrap();
+    }
+
+    /// What the buffer of a completed receive holds. Contexts are unique within a test that asks.
+    pub fn received(&mut self, node: usize, context: u64) -> Vec<u8> {
+        self.nodes[node].received.remove(&context).unwrap()
+    }
+
+    pub fn drive(&mut self, node: usize, budget: Budget) {
+        let now = self.time();
+        let Node { engine, memory, payload_max, completions, slots, received } =
+            &mut self.nodes[node];
+        let mut port =
+            SimPort { node, now: self.now, link: &mut self.link, payload_max: *payload_max };
+        drive(engine, &mut port, memory, now, budget).unwrap();
+        while let Some(completion) = engine.poll_send_completion() {
+            completions.push(completion);
+        }
+        while let Some(completion) = engine.poll_recv_completion() {
+            let slot = slots.remove(&completion.context.0).unwrap();
+            received.insert(completion.context.0, memory.take_recv(slot));
+            completions.push(completion);
+        }
+    }
+
+    /// Moves time to whatever happens next; false: nothing ever will.
+    pub fn step(&mut self) -> bool {
+        let arrival = self.link.under_way.keys().next().map(|&(at, _)| at);
+        let timer =
+            self.nodes.iter().filter_map(|n| n.engine.poll_at()).min().map(Instant::as_nanos);
+        let busy = self.nodes.iter().any(|n| n.engine.wants_transmit());
+        let next = if busy { Some(self.now) } else { arrival.into_iter().chain(timer).min() };
+        let Some(next) = next else { return false };
+        self.now = self.now.max(next);
+        for node in 0..self.nodes.len() {
+            self.drive(node, Budget::PROGRESS);
+        }
+        true
+    }
+
+    /// Runs for `duration` at the most, or until `done`, or until nothing happens any more.
+    pub fn run_until(&mut self, duration: Duration, done: impl Fn(&Self) -> bool) -> bool {
+        let end = self.now + duration.as_nanos() as u64;
+        while !done(self) {
+            if self.now > end || !self.step() {
+                return done(self);
+            }
+        }
+        true
+    }
+
+    pub fn run(&mut self, duration: Duration) {
+        self.run_until(duration, |_| false);
+    }
+
+    pub fn completions(&mut self, node: usize) -> Vec<Completion> {
+        std::mem::take(&mut self.nodes[node].completions)
+    }
+}
+
+/// Bytes that say which message they are of.
+pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
+    let mut rng = Rng(seed);
+    let mut bytes: Vec<u8> = std::iter::repeat_with(|| rng.next().to_le_bytes())
+        .take(len.div_ceil(8))
+        .flatten()
+        .collect();
+    bytes.truncate(len);
+    bytes
+}
