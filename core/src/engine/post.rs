@@ -61,7 +61,10 @@ impl Engine<'_> {
         let id = self.op_id(number);
         memory.attach_send(id, buffer);
         self.schedule_posted(active, request.more);
-        self.arm(active, now);
+        if self.wheel.deadline(active).is_none() {
+            // A post brings no deadline that is nearer than those there are: transmission will.
+            self.arm(active, now);
+        }
         Ok(id)
     }
 

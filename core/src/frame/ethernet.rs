@@ -55,7 +55,7 @@ pub(super) struct Ethernet {
     ether_type: U16,
 }
 
-/// What an 802.1Q tag puts between the addresses' EtherType and the payload (IEEE 802.1Q §9.6).
+/// What follows the EtherType of an 802.1Q tag (IEEE 802.1Q §9.6).
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout, Unaligned)]
 #[repr(C)]
 pub(super) struct Vlan {

@@ -114,7 +114,7 @@ proptest! {
         padding in 0..30_usize,
     ) {
         let mut frame = built(source, destination, vlan, &payload);
-        frame.extend(std::iter::repeat_n(0, padding));
+        frame.extend(core::iter::repeat_n(0, padding));
         let parsed = parse(&frame).unwrap();
         prop_assert_eq!((parsed.source, parsed.destination), (source, destination));
         prop_assert_eq!(parsed.payload, &payload[..]);
