@@ -22,9 +22,11 @@ impl Engine<'_> {
     pub(super) fn acknowledge(&mut self, active: u32, header: &Header, sack: &[u64], now: Instant) {
         let ack = header.ack_psn();
         let retired = self.retire(active, ack, now);
-        let marked = sacked(ack, sack).filter(|&psn| self.mark_sacked(active, psn)).count() > 0;
-        if retired || marked {
+        let marked = sacked(ack, sack).filter(|&psn| self.mark_sacked(active, psn)).count() as u32;
+        if retired + marked > 0 {
             let state = &mut self.actives[active];
+            let credit = u16::try_from(2 * (retired + marked)).unwrap_or(u16::MAX);
+            state.resend_credit = state.resend_credit.saturating_add(credit);
             state.backoff = 0;
             state.probe = false;
             state.timer_from = now;
@@ -48,11 +50,11 @@ impl Engine<'_> {
         }
     }
 
-    /// Everything before `ack` has arrived. Returns whether that is news.
-    fn retire(&mut self, active: u32, ack: Psn, now: Instant) -> bool {
+    /// Everything before `ack` has arrived. Returns how many packets that is news of.
+    fn retire(&mut self, active: u32, ack: Psn, now: Instant) -> u32 {
         let (first, next) = (self.actives[active].first_psn, self.actives[active].next_psn);
         if !first.is_before(ack) {
-            return false;
+            return 0;
         }
         for psn in (0..ack.since(first)).map(|n| first.plus(n)) {
             self.packet_arrived(active, psn, psn.plus(1) == ack, now);
@@ -63,7 +65,7 @@ impl Engine<'_> {
         if state.lost_from.is_before(ack) {
             state.lost_from = ack;
         }
-        true
+        ack.since(first)
     }
 
     /// Credits packet `psn`, which is about to be retired. The `newest` one tells the round trip, with the time
@@ -192,6 +194,7 @@ impl Engine<'_> {
                 if age >= patience {
                     note.flags |= TxFlags::LOST;
                     state.lost += 1;
+                    state.resend_credit = u16::MAX;
                     self.stats.losses_by_ack += 1;
                     if psn.is_before(state.lost_from) || state.lost == 1 {
                         state.lost_from = psn;

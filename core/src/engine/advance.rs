@@ -10,8 +10,6 @@ use crate::{Instant, OpError};
 
 /// Timers that one call of [`Engine::advance`] fires at the most.
 pub const TIMERS_PER_ADVANCE: u32 = 64;
-/// From this time-out in a row on, one packet is sent again instead of all.
-const TIMEOUTS_BEFORE_TRICKLE: u8 = 3;
 
 impl Engine<'_> {
     /// Moves time to `now`.
@@ -74,7 +72,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Nothing was acknowledged for long: first the tail probe, then everything under way counts as lost.
+    /// Nothing was acknowledged for long: first the tail probe, then everything under way counts as lost. Of that one
+    /// packet goes out, and two more for each that is acknowledged from then on: a time-out in error, because
+    /// the peer did not come to answer, costs one packet.
     fn time_out(&mut self, active: u32, now: Instant) {
         let state = &mut self.actives[active];
         state.timer_from = now;
@@ -85,7 +85,7 @@ impl Engine<'_> {
             self.stats.tail_probes += 1;
         } else {
             self.stats.timeouts += 1;
-            let all = before < TIMEOUTS_BEFORE_TRICKLE;
+            state.resend_credit = 1;
             let mut psn = state.first_psn;
             // bound: the window
             while psn != state.next_psn {
@@ -93,9 +93,6 @@ impl Engine<'_> {
                 if !note.flags.intersects(TxFlags::ACKED | TxFlags::LOST) {
                     note.flags |= TxFlags::LOST;
                     state.lost += 1;
-                }
-                if !all {
-                    break;
                 }
                 psn = psn.plus(1);
             }

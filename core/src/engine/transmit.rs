@@ -85,7 +85,7 @@ impl Engine<'_> {
     fn has_packet(&self, active: u32) -> bool {
         let state = &self.actives[active];
         state.ack_due == AckDue::Now
-            || state.lost > 0
+            || state.may_resend()
             || state.probe
             || (self.may_send_new(active) && (state.released || self.has_full_packet(active)))
     }
@@ -120,7 +120,7 @@ impl Engine<'_> {
     /// The lowest packet that is taken for lost. Bound: the window.
     fn next_lost(&mut self, active: u32) -> Option<Psn> {
         let state = &mut self.actives[active];
-        if state.lost == 0 {
+        if !state.may_resend() {
             return None;
         }
         let mut psn = state.lost_from;
@@ -202,7 +202,10 @@ impl Engine<'_> {
         let sent = *note;
         note.sent_at = ticks(now);
         note.flags = note.flags.union(TxFlags::RESENT).difference(TxFlags::LOST);
-        state.lost -= u16::from(sent.flags.contains(TxFlags::LOST));
+        if sent.flags.contains(TxFlags::LOST) {
+            state.lost -= 1;
+            state.resend_credit = state.resend_credit.saturating_sub(1);
+        }
         state.timer_from = now;
         self.stats.retransmissions += 1;
         let flags = Flags::RETRANSMISSION | Flags::ACK_REQUEST;

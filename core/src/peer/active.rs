@@ -73,6 +73,8 @@ pub struct Active {
     /// Packets up to `next_psn` that are selectively acknowledged, and that are taken for lost.
     pub(crate) sacked: u16,
     pub(crate) lost: u16,
+    /// How many of those may be sent again now: all, or after a time-out a few more with each acknowledgment.
+    pub(crate) resend_credit: u16,
     /// No packet before this one is taken for lost.
     pub(crate) lost_from: Psn,
     /// `sent_at` of the packet sent last among those acknowledged.
@@ -154,6 +156,11 @@ impl Active {
         peer.next_msn = self.next_msn;
         peer.tx_rnr_epoch = self.tx_rnr_epoch;
         peer.srtt = self.rtt.smoothed().min(u32::from(u16::MAX)) as u16;
+    }
+
+    /// Whether a packet that is taken for lost may be sent again now.
+    pub(crate) fn may_resend(&self) -> bool {
+        self.lost > 0 && self.resend_credit > 0
     }
 
     /// Packets that are neither acknowledged nor taken for lost.
