@@ -13,7 +13,7 @@
 /// No slot.
 pub(crate) const NIL: u32 = u32::MAX;
 
-/// Something that lives in a [`Slab`]: the value and the slot's bookkeeping.
+/// Something that lives in a slab: the value and the slot's bookkeeping.
 #[derive(Clone, Debug)]
 pub struct Slot<T> {
     value: T,

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Internet checksum (RFC 1071).
 //!
-//! Bytes come in, in any number of even-sized pieces and one last piece of any size; the ones' complement
-//! of their ones' complement sum comes out. The IPv4 and UDP headers are built with it. Bounded by the
-//! bytes it is given: 8 are added at a time, and a 64-bit sum of 32-bit words cannot overflow below 2^32
-//! of them.
+//! Bytes come in, in any number of even-sized pieces and one last piece of any size; the ones'
+//! complement of their ones' complement sum comes out. The IPv4 and UDP headers are built with it.
+//! Bounded by the bytes it is given: 8 are added at a time, and a 64-bit sum of 32-bit words cannot
+//! overflow below 2^32 of them.
 
 /// A checksum under way.
 #[derive(Clone, Copy, Default, Debug)]
@@ -15,8 +15,8 @@ impl Checksum {
     #[inline]
     pub(super) fn add(self, bytes: &[u8]) -> Self {
         let (words, tail) = bytes.as_chunks::<4>();
-        // RFC 1071 §2 (B): the sum is the same in either byte order, up to a swap of the result. §2 (C):
-        // wider words may be added, and folded at the end.
+        // RFC 1071 §2 (B): the sum is the same in either byte order, up to a swap of the result. §2
+        // (C): wider words may be added, and folded at the end.
         let sum = words
             .iter()
             .fold(self.0, |sum, word| sum.wrapping_add(u64::from(u32::from_ne_bytes(*word))));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ethernet II (IEEE 802.3 §3.2.6) with at most one 802.1Q tag.
 //!
-//! A frame comes in, its type and what follows the header go out; frames go out without a tag: a VLAN is a
-//! device of its own on Linux, and adds its tag itself.
+//! A frame comes in, its type and what follows the header go out; frames go out without a tag: a
+//! VLAN is a device of its own on Linux, and adds its tag itself.
 
 use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

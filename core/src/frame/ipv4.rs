@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! IPv4 (RFC 791) without options and fragments.
 //!
-//! What follows the Ethernet header comes in, the header and what it covers go out; and the header of one
-//! UDP packet is made here.
+//! What follows the Ethernet header comes in, the header and what it covers go out; and the header
+//! of one UDP packet is made here.
 
 use core::net::Ipv4Addr;
 
@@ -63,8 +63,8 @@ pub(super) fn parse(bytes: &[u8]) -> Result<(&Ipv4, &[u8]), Reject> {
 }
 
 impl Ipv4 {
-    /// The header of a packet of `udp_length` bytes, the UDP header included. Not to be fragmented, so the
-    /// identification may be anything (RFC 6864 §4.1).
+    /// The header of a packet of `udp_length` bytes, the UDP header included. Not to be fragmented,
+    /// so the identification may be anything (RFC 6864 §4.1).
     #[inline]
     pub(super) fn udp(
         source: Ipv4Addr,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! IPv6 (RFC 8200) without extension headers.
 //!
-//! What follows the Ethernet header comes in, the header and what it covers go out; and the header of one
-//! UDP packet is made here.
+//! What follows the Ethernet header comes in, the header and what it covers go out; and the header
+//! of one UDP packet is made here.
 
 use core::net::Ipv6Addr;
 

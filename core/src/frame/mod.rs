@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The standard headers around a packet: Ethernet II, IPv4 or IPv6, UDP.
 //!
-//! In comes a frame as an AF_XDP ring delivers it, out goes the packet (UDP payload) and where it came
-//! from and went to: [`parse`]. The other way, a packet that already lies in a frame gets its headers
-//! written directly before it: [`emit`]. The AF_XDP port calls both, nobody else; the kernel does the same
-//! job for the UDP port. Every length is checked here once, and nothing below looks at one again. Bounds:
-//! both touch at most [`HEADERS_MAX`] bytes, and [`emit`] the payload once when it needs a checksum.
+//! In comes a frame as an AF_XDP ring delivers it, out goes the packet (UDP payload) and where it
+//! came from and went to: [`parse`]. The other way, a packet that already lies in a frame gets its
+//! headers written directly before it: [`emit`]. The AF_XDP port calls both, nobody else; the
+//! kernel does the same job for the UDP port. Every length is checked here once, and nothing below
+//! looks at one again. Bounds: both touch at most [`HEADERS_MAX`] bytes, and [`emit`] the payload
+//! once when it needs a checksum.
 //!
-//! The UDP checksum is not verified on receive: on virtual links the sender's kernel leaves it partial for
-//! hardware that does not exist, and the packet's own CRC32C covers the payload.
+//! The UDP checksum is not verified on receive: on virtual links the sender's kernel leaves it
+//! partial for hardware that does not exist, and the packet's own CRC32C covers the payload.
 
 mod checksum;
 mod ethernet;
@@ -149,13 +150,14 @@ pub enum EmitError {
     /// Source and destination are not of one IP version.
     #[error("source and destination are not of one IP version")]
     MixedFamilies,
-    /// The frame has no room before the payload, or the payload does not lie in it, or is too long for IP.
+    /// The frame has no room before the payload, or the payload does not lie in it, or is too long
+    /// for IP.
     #[error("the headers or the payload do not fit")]
     NoRoom,
 }
 
-/// Writes the headers directly before the packet that lies at `payload` in `frame`, and returns where the
-/// whole frame then lies.
+/// Writes the headers directly before the packet that lies at `payload` in `frame`, and returns
+/// where the whole frame then lies.
 ///
 /// # Errors
 /// [`EmitError`] when that cannot be; `frame` may then hold half-written headers before `payload`.

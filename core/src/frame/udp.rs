@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! UDP (RFC 768).
 //!
-//! What an IP header covers comes in, the ports and the payload go out; and the header of one packet is
-//! made here.
+//! What an IP header covers comes in, the ports and the payload go out; and the header of one
+//! packet is made here.
 
 use zerocopy::network_endian::U16;
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
@@ -41,8 +41,8 @@ pub(super) fn length(payload: usize) -> Result<u16, EmitError> {
 }
 
 impl Udp {
-    /// The header before `payload`, whose length field is `length`; `pseudo_header` is the IP header's part
-    /// of the checksum.
+    /// The header before `payload`, whose length field is `length`; `pseudo_header` is the IP
+    /// header's part of the checksum.
     #[inline]
     pub(super) fn new(
         headers: &Headers,

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
+/*
+ * The XDP program: packets of our UDP ports go to the AF_XDP socket of their endpoint, everything
+ * else stays with the kernel.
+ *
+ * Runs for each frame that the interface receives, on the CPU that received it. It changes no frame
+ * and drops none: whatever is not wholly as expected is passed, and reaches the endpoint's kernel
+ * socket if it was meant for the endpoint after all. Work is bounded: at most four headers, four
+ * helper calls, no loop.
+ */
+#include <linux/bpf.h>
+#include <linux/if_ether.h>
+#include <linux/in.h>
+#include <linux/ip.h>
+#include <linux/ipv6.h>
+#include <linux/udp.h>
+
+#include <bpf/bpf_endian.h>
+#include <bpf/bpf_helpers.h>
+
+#include "wire.h"
+
+/* What an 802.1Q tag puts after the Ethernet addresses and its own EtherType. */
+struct vlan_tag {
+	__be16 control;
+	__be16 ether_type;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, PORTS_MAX);
+	__type(key, __u16);
+	__type(value, struct port_entry);
+} ports SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_XSKMAP);
+	__uint(max_entries, SOCKETS_MAX);
+	__type(key, __u32);
+	__type(value, __u32);
+} sockets SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, VERDICTS);
+	__type(key, __u32);
+	__type(value, __u64);
+} counters SEC(".maps");
+
+/* What the UDP half needs to know of the IP half. */
+struct packet {
+	struct udphdr *udp;
+	__u32 address[4]; /* destination, as in struct port_entry */
+};
+
+/* Each parser returns the verdict that ends the search, or VERDICTS to go on. */
+
+static __always_inline enum verdict parse_ipv4(void *at, void *end, struct packet *packet)
+{
+	struct iphdr *ip = at;
+
+	if ((void *)(ip + 1) > end)
+		return PASS_TRUNCATED;
+	if (ip->version != 4)
+		return PASS_NOT_IP;
+	if (ip->ihl != 5)
+		return PASS_OPTIONS;
+	if (ip->frag_off & bpf_htons(0x3fff)) /* more fragments, or an offset */
+		return PASS_FRAGMENT;
+	if (ip->protocol != IPPROTO_UDP)
+		return PASS_NOT_UDP;
+	packet->address[0] = 0;
+	packet->address[1] = 0;
+	packet->address[2] = bpf_htonl(0xffff);
+	packet->address[3] = ip->daddr;
+	packet->udp = (void *)(ip + 1);
+	return VERDICTS;
+}
+
+static __always_inline enum verdict parse_ipv6(void *at, void *end, struct packet *packet)
+{
+	struct ipv6hdr *ip = at;
+
+	if ((void *)(ip + 1) > end)
+		return PASS_TRUNCATED;
+	if (ip->version != 6)
+		return PASS_NOT_IP;
+	if (ip->nexthdr == IPPROTO_FRAGMENT)
+		return PASS_FRAGMENT;
+	if (ip->nexthdr == IPPROTO_HOPOPTS || ip->nexthdr == IPPROTO_ROUTING ||
+	    ip->nexthdr == IPPROTO_DSTOPTS)
+		return PASS_OPTIONS;
+	if (ip->nexthdr != IPPROTO_UDP)
+		return PASS_NOT_UDP;
+	__builtin_memcpy(packet->address, &ip->daddr, sizeof(packet->address));
+	packet->udp = (void *)(ip + 1);
+	return VERDICTS;
+}
+
+static __always_inline enum verdict parse(struct xdp_md *ctx, struct packet *packet)
+{
+	void *data = (void *)(long)ctx->data;
+	void *end = (void *)(long)ctx->data_end;
+	struct ethhdr *ethernet = data;
+	void *network = ethernet + 1;
+	__be16 type;
+
+	if (network > end)
+		return PASS_TRUNCATED;
+	type = ethernet->h_proto;
+	if (type == bpf_htons(ETH_P_8021Q)) {
+		struct vlan_tag *tag = network;
+
+		network = tag + 1;
+		if (network > end)
+			return PASS_TRUNCATED;
+		type = tag->ether_type;
+	}
+	if (type == bpf_htons(ETH_P_IP))
+		return parse_ipv4(network, end, packet);
+	if (type == bpf_htons(ETH_P_IPV6))
+		return parse_ipv6(network, end, packet);
+	return PASS_NOT_IP;
+}
+
+/* The verdict, and the slot to redirect to when it is REDIRECTED. */
+static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
+{
+	void *end = (void *)(long)ctx->data_end;
+	struct packet packet = {};
+	struct port_entry *entry;
+	enum verdict verdict;
+	const __u32 *address;
+	__u8 *payload;
+	__u32 mtu = 0;
+	__u16 port;
+
+	verdict = parse(ctx, &packet);
+	if (verdict != VERDICTS)
+		return verdict;
+	if ((void *)(packet.udp + 1) > end)
+		return PASS_TRUNCATED;
+	port = bpf_ntohs(packet.udp->dest);
+	entry = bpf_map_lookup_elem(&ports, &port);
+	if (!entry)
+		return PASS_PORT;
+	address = (const __u32 *)entry->address;
+	if (address[0] != packet.address[0] || address[1] != packet.address[1] ||
+	    address[2] != packet.address[2] || address[3] != packet.address[3])
+		return PASS_ADDRESS;
+	/*
+	 * A train of packets that the sender's kernel left to be cut apart by the device
+	 * (UDP_SEGMENT) crosses a virtual link in one piece, and generic mode shows it as one
+	 * frame. The endpoint's kernel socket gets it cut apart. Senders join nothing that is
+	 * shorter (xdp/src/udp/train.rs).
+	 */
+	if (bpf_check_mtu(ctx, 0, &mtu, 0, 0))
+		return PASS_OVERSIZE;
+	payload = (__u8 *)(packet.udp + 1);
+	if ((void *)(payload + WIRE_PACKET_MIN) > end)
+		return PASS_TRUNCATED;
+	if (payload[WIRE_VERSION_OFFSET] >> WIRE_VERSION_SHIFT != WIRE_VERSION)
+		return PASS_VERSION;
+	/* A socket receives only from the queue it is bound to; redirecting from another would drop. */
+	if (entry->queue != ctx->rx_queue_index)
+		return PASS_QUEUE;
+	*slot = entry->slot;
+	return REDIRECTED;
+}
+
+SEC("xdp")
+int ofi_xdp(struct xdp_md *ctx)
+{
+	enum verdict verdict;
+	int action = XDP_PASS;
+	__u32 slot = 0;
+	__u64 *counter;
+	__u32 key;
+
+	verdict = judge(ctx, &slot);
+	if (verdict == REDIRECTED) {
+		action = bpf_redirect_map(&sockets, slot, XDP_PASS);
+		/* The kernel empties the slot when the socket closes. */
+		if (action != XDP_REDIRECT)
+			verdict = PASS_NO_SOCKET;
+	}
+	key = verdict;
+	counter = bpf_map_lookup_elem(&counters, &key);
+	if (counter)
+		*counter += 1;
+	return action;
+}
+
+char LICENSE[] SEC("license") = "Dual MIT/GPL";

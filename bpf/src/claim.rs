@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One endpoint's share of the program: a socket slot and a UDP port.
+//!
+//! A queue, an address and a bound AF_XDP socket come in; while the [`Claim`] that goes out lives,
+//! the program redirects to the socket. Bounds: one pass over the [`SLOTS`] slots and one over the
+//! ports.
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+
+use libbpf_rs::MapFlags;
+
+use crate::error::Error;
+use crate::maps::{Maps, PortEntry, SLOTS};
+
+/// A claimed port. Dropping it stops the redirection; drop it before the socket closes, so that no
+/// packet is redirected to a socket that nobody reads. The slot is given back by the kernel when
+/// the socket closes.
+#[derive(Debug)]
+pub struct Claim {
+    maps: Maps,
+    port: u16,
+    entry: PortEntry,
+}
+
+impl Claim {
+    /// Claims a slot for `socket`, which is bound to `queue`, and then the UDP port of `address`
+    /// for it.
+    pub(crate) fn new(
+        maps: Maps,
+        queue: u32,
+        address: SocketAddr,
+        socket: BorrowedFd<'_>,
+    ) -> Result<Self, Error> {
+        let slot = take_any_slot(&maps, socket)?;
+        let port = address.port();
+        let entry = PortEntry::new(queue, slot, address);
+        let claimed = delete_stale(&maps, slot).and_then(|()| insert(&maps, port, entry, socket));
+        if let Err(error) = claimed {
+            // The slot was ours alone all along, so emptying it takes it from nobody. If even that
+            // fails, the kernel does it when the socket closes.
+            let _ = maps.empty_slot(slot);
+            return Err(error);
+        }
+        Ok(Self { maps, port, entry })
+    }
+
+    /// The slot that the socket has.
+    #[must_use]
+    pub const fn slot(&self) -> u32 {
+        self.entry.slot
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        // An entry that is not ours any more belongs to whoever replaced it.
+        if let Ok(Some(entry)) = self.maps.port(self.port)
+            && entry == self.entry
+            && let Err(error) = self.maps.delete_port(self.port)
+        {
+            log::warn!("the XDP program keeps an entry for UDP port {}: {error}", self.port);
+        }
+    }
+}
+
+/// Puts `socket` into the first empty slot. Atomic between processes: the kernel refuses a second
+/// owner.
+fn take_any_slot(maps: &Maps, socket: BorrowedFd<'_>) -> Result<u32, Error> {
+    for slot in 0..SLOTS {
+        if maps.take_slot(slot, socket)? {
+            return Ok(slot);
+        }
+    }
+    Err(Error::NoSlot)
+}
+
+/// Deletes what a dead owner of `slot`, which is now ours, left in the port map.
+fn delete_stale(maps: &Maps, slot: u32) -> Result<(), Error> {
+    for port in maps.ports() {
+        if maps.port(port)?.is_some_and(|entry| entry.slot == slot) {
+            maps.delete_port(port)?;
+        }
+    }
+    Ok(())
+}
+
+/// Enters `port`. An entry that is in the way goes if its owner must be dead: either it is for our
+/// own address, whose kernel socket on this port is ours, or its slot is empty.
+fn insert(maps: &Maps, port: u16, entry: PortEntry, socket: BorrowedFd<'_>) -> Result<(), Error> {
+    if maps.set_port(port, entry, MapFlags::NO_EXIST)? {
+        return Ok(());
+    }
+    if let Some(other) = maps.port(port)?
+        && other.address != entry.address
+    {
+        if other.slot >= SLOTS || !maps.take_slot(other.slot, socket)? {
+            return Err(Error::PortClaimed { port, address: other.ip() });
+        }
+        maps.empty_slot(other.slot)?;
+    }
+    maps.set_port(port, entry, MapFlags::ANY).map(|_| ())
+}

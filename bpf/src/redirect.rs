@@ -1,0 +1,316 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Loading the program, attaching it or finding it attached, and holding it there.
+//!
+//! An interface and a mode come in, a [`Redirect`] goes out; the crate's documentation says how
+//! processes share one. Bounds: [`OPEN_TRIES`] looks at the interface, [`OPEN_PAUSE`] apart.
+
+use std::mem::MaybeUninit;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Once;
+use std::thread;
+use std::time::Duration;
+use std::{fmt, io};
+
+use libbpf_rs::query::{
+    LinkInfoIter, LinkTypeInfo, ProgInfoIter, ProgInfoQueryOptions, ProgramInfo,
+};
+use libbpf_rs::skel::{OpenSkel, SkelBuilder};
+use libbpf_rs::{MapCore, MapHandle, PrintLevel, Program, Xdp, XdpFlags, libbpf_sys};
+
+use crate::claim::Claim;
+use crate::error::{CAPABILITY_LOAD, CAPABILITY_SHARE, Error};
+use crate::maps::{Counters, Maps};
+use crate::raw;
+use crate::skeleton::RedirectSkelBuilder;
+
+/// How often [`Redirect::open`] looks at the interface while other processes attach and detach.
+const OPEN_TRIES: u32 = 20;
+/// The time between two looks. Detaching takes the kernel an RCU grace period, some milliseconds.
+const OPEN_PAUSE: Duration = Duration::from_millis(10);
+
+/// Where in the receive path the program runs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum AttachMode {
+    /// In the driver, before the kernel builds an skb.
+    Native,
+    /// In the network core, on the skb: works with every driver.
+    Generic,
+}
+
+impl AttachMode {
+    const fn flags(self) -> u32 {
+        match self {
+            Self::Native => libbpf_sys::XDP_FLAGS_DRV_MODE,
+            Self::Generic => libbpf_sys::XDP_FLAGS_SKB_MODE,
+        }
+    }
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Native => "native",
+            Self::Generic => "generic",
+        }
+    }
+}
+
+impl fmt::Display for AttachMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// The program, attached to one interface as long as this or another process's `Redirect` lives.
+#[derive(Debug)]
+pub struct Redirect {
+    mode: AttachMode,
+    maps: Maps,
+    link: OwnedFd,
+}
+
+impl Redirect {
+    /// Attaches the program to interface `ifindex` of the calling thread's network namespace, or
+    /// joins the processes that already did. In the second case the program stays in the mode it
+    /// has, which [`Self::mode`] tells.
+    ///
+    /// # Errors
+    /// [`Error::Foreign`], [`Error::Mode`], [`Error::Permission`], [`Error::Raced`], [`Error::Os`].
+    pub fn open(ifindex: i32, mode: AttachMode) -> Result<Self, Error> {
+        let loaded = Loaded::new()?;
+        // bound: OPEN_TRIES
+        for _ in 0..OPEN_TRIES {
+            let opened = match attached(ifindex, loaded.program.as_fd())? {
+                None => attach(ifindex, mode, &loaded)?,
+                Some((program, mode)) => share(ifindex, program, mode, &loaded)?,
+            };
+            if let Some(redirect) = opened {
+                return Ok(redirect);
+            }
+            thread::sleep(OPEN_PAUSE);
+        }
+        Err(Error::Raced)
+    }
+
+    /// The mode that the program runs in.
+    #[must_use]
+    pub const fn mode(&self) -> AttachMode {
+        self.mode
+    }
+
+    /// Whether the program is still on the interface: an administrator may detach it (`bpftool link
+    /// detach`), and the interface may go. One system call.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub fn is_attached(&self) -> Result<bool, Error> {
+        raw::link_ifindex(self.link.as_fd())
+            .map(|ifindex| ifindex != 0)
+            .map_err(|error| Error::os("ask for a link's interface", CAPABILITY_LOAD, error))
+    }
+
+    /// Redirects packets for `address` that arrive on `queue` to `socket`, an AF_XDP socket that is
+    /// bound to that queue. The caller owns the kernel socket that is bound to `address`: that is
+    /// what makes the claim unique.
+    ///
+    /// # Errors
+    /// [`Error::NoSlot`], [`Error::PortClaimed`], [`Error::Permission`], [`Error::Os`].
+    pub fn claim(
+        &self,
+        queue: u32,
+        address: SocketAddr,
+        socket: BorrowedFd<'_>,
+    ) -> Result<Claim, Error> {
+        Claim::new(self.maps.duplicate()?, queue, address, socket)
+    }
+
+    /// What became of the interface's frames so far.
+    ///
+    /// # Errors
+    /// [`Error::Permission`] and [`Error::Os`].
+    pub fn counters(&self) -> Result<Counters, Error> {
+        self.maps.counters()
+    }
+}
+
+/// The program in the kernel, attached to nothing.
+#[derive(Debug)]
+pub struct Loaded {
+    program: OwnedFd,
+    maps: Maps,
+}
+
+impl Loaded {
+    /// Loads a new instance of the program with maps of its own.
+    ///
+    /// # Errors
+    /// [`Error::Permission`] and [`Error::Os`].
+    pub fn new() -> Result<Self, Error> {
+        const WHAT: &str = "load the XDP program";
+        log_libbpf();
+        let failed = |error| Error::libbpf(WHAT, CAPABILITY_LOAD, error);
+        let mut object = MaybeUninit::uninit();
+        let open = RedirectSkelBuilder::default().open(&mut object).map_err(failed)?;
+        let skeleton = open.load().map_err(failed)?;
+        let handle = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
+        let maps = Maps::new(
+            handle(&skeleton.maps.ports)?,
+            handle(&skeleton.maps.sockets)?,
+            handle(&skeleton.maps.counters)?,
+        );
+        let program = skeleton
+            .progs
+            .ofi_xdp
+            .as_fd()
+            .try_clone_to_owned()
+            .map_err(|error| Error::os(WHAT, CAPABILITY_LOAD, error))?;
+        Ok(Self { program, maps })
+    }
+
+    /// Runs the program once on `frame`, as if it had arrived on queue 0 (`BPF_PROG_TEST_RUN`), and
+    /// returns its `XDP_*` action. The frame goes nowhere.
+    ///
+    /// # Errors
+    /// [`Error::Permission`] and [`Error::Os`], also for a frame shorter than an Ethernet header.
+    pub fn run(&self, frame: &[u8]) -> Result<u32, Error> {
+        raw::run(self.program.as_fd(), frame)
+            .map_err(|error| Error::os("run the XDP program", CAPABILITY_LOAD, error))
+    }
+
+    /// As [`Redirect::claim`].
+    ///
+    /// # Errors
+    /// As [`Redirect::claim`].
+    pub fn claim(
+        &self,
+        queue: u32,
+        address: SocketAddr,
+        socket: BorrowedFd<'_>,
+    ) -> Result<Claim, Error> {
+        Claim::new(self.maps.duplicate()?, queue, address, socket)
+    }
+
+    /// As [`Redirect::counters`].
+    ///
+    /// # Errors
+    /// As [`Redirect::counters`].
+    pub fn counters(&self) -> Result<Counters, Error> {
+        self.maps.counters()
+    }
+}
+
+/// The id and the mode of whatever XDP program is on the interface.
+fn attached(ifindex: i32, any: BorrowedFd<'_>) -> Result<Option<(u32, AttachMode)>, Error> {
+    let state = Xdp::new(any)
+        .query(ifindex, XdpFlags::NONE)
+        .map_err(|error| Error::libbpf("query the interface", CAPABILITY_LOAD, error))?;
+    // Of native, hardware and generic mode a driver may run several (XDP_ATTACHED_MULTI), each with
+    // a program of its own; any but generic counts as the driver's here.
+    let ids = [state.drv_prog_id, state.hw_prog_id, state.prog_id, state.skb_prog_id];
+    let Some(id) = ids.into_iter().find(|id| *id != 0) else {
+        return Ok(None);
+    };
+    let generic = id == state.skb_prog_id;
+    Ok(Some((id, if generic { AttachMode::Generic } else { AttachMode::Native })))
+}
+
+/// Attaches our instance. `None`: another process was faster.
+fn attach(ifindex: i32, mode: AttachMode, loaded: &Loaded) -> Result<Option<Redirect>, Error> {
+    let source = match raw::link_create(loaded.program.as_fd(), ifindex, mode.flags()) {
+        Ok(link) => {
+            let maps = loaded.maps.duplicate()?;
+            return Ok(Some(Redirect { mode, maps, link }));
+        }
+        Err(source) => source,
+    };
+    match source.kind() {
+        io::ErrorKind::AlreadyExists | io::ErrorKind::ResourceBusy => Ok(None),
+        io::ErrorKind::PermissionDenied => {
+            Err(Error::os("attach the XDP program", CAPABILITY_LOAD, source))
+        }
+        _ => Err(Error::Mode { ifindex, mode: mode.name(), source }),
+    }
+}
+
+/// Joins the processes that hold `program` on the interface. `None`: it went away meanwhile.
+fn share(
+    ifindex: i32,
+    program: u32,
+    mode: AttachMode,
+    loaded: &Loaded,
+) -> Result<Option<Redirect>, Error> {
+    const WHAT: &str = "share the XDP program of another process";
+    let failed = |error| Error::libbpf(WHAT, CAPABILITY_SHARE, error);
+    // Asked for once, to tell a missing capability from a program that went away: the lists below
+    // end silently in either case.
+    match Program::fd_from_id(program) {
+        Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => return Ok(None),
+        result => result.map(drop).map_err(failed)?,
+    }
+    let own = Program::id_from_fd(loaded.program.as_fd()).map_err(failed)?;
+    let Some(theirs) = same_program(own, program, ifindex)? else {
+        return Ok(None);
+    };
+    // Our program's instances are each attached at most once, so the program tells the link.
+    let link = LinkInfoIter::default()
+        .find(|link| link.prog_id == program && matches!(&link.info, LinkTypeInfo::Xdp(_)));
+    let Some(link) = link else {
+        return Ok(None);
+    };
+    let link = match raw::link_fd_by_id(link.id) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        result => result.map_err(|error| Error::os(WHAT, CAPABILITY_SHARE, error))?,
+    };
+    let (mut ports, mut sockets, mut counters) = (None, None, None);
+    for id in theirs.map_ids {
+        // The link is ours to hold now, and with it the program and its maps.
+        let map = MapHandle::from_map_id(id).map_err(failed)?;
+        match map.name().to_str() {
+            Some(Maps::PORTS) => ports = Some(map),
+            Some(Maps::SOCKETS) => sockets = Some(map),
+            Some(Maps::COUNTERS) => counters = Some(map),
+            _ => {}
+        }
+    }
+    let (Some(ports), Some(sockets), Some(counters)) = (ports, sockets, counters) else {
+        return Err(Error::Foreign { ifindex, program });
+    };
+    let maps = Maps::new(ports, sockets, counters);
+    Ok(Some(Redirect { mode, maps, link }))
+}
+
+/// The attached program's facts, if it is another instance of `own`: the same name and tag, the tag
+/// being a hash of the instructions. `None`: it went away.
+fn same_program(own: u32, attached: u32, ifindex: i32) -> Result<Option<ProgramInfo>, Error> {
+    let (mut ours, mut theirs) = (None, None);
+    let options = ProgInfoQueryOptions::default().include_map_ids(true);
+    for info in ProgInfoIter::with_query_opts(options) {
+        if info.id == own {
+            ours = Some(info);
+        } else if info.id == attached {
+            theirs = Some(info);
+        }
+    }
+    let Some(theirs) = theirs else {
+        return Ok(None);
+    };
+    match ours {
+        Some(ours) if ours.name == theirs.name && ours.tag.0 == theirs.tag.0 => Ok(Some(theirs)),
+        _ => Err(Error::Foreign { ifindex, program: attached }),
+    }
+}
+
+/// Sends libbpf's own messages to `log` in place of standard error, once for the process.
+fn log_libbpf() {
+    static ONCE: Once = Once::new();
+    fn print(level: PrintLevel, text: String) {
+        let text = text.trim_end();
+        match level {
+            PrintLevel::Warn => log::warn!("libbpf: {text}"),
+            PrintLevel::Info => log::info!("libbpf: {text}"),
+            PrintLevel::Debug => log::trace!("libbpf: {text}"),
+        }
+    }
+    ONCE.call_once(|| {
+        libbpf_rs::set_print(Some((PrintLevel::Info, print)));
+    });
+}

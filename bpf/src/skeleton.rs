@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The skeleton that libbpf-cargo generates from `bpf/redirect.bpf.c`.
+//!
+//! Generated, so neither its lints nor its unsafe blocks are ours; `redirect.rs` is its only user.
+
+#![allow(
+    unsafe_code,
+    missing_docs,
+    missing_debug_implementations,
+    unreachable_pub,
+    unnameable_types,
+    unused_qualifications,
+    elided_lifetimes_in_paths,
+    clippy::all
+)]
+#![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
+
+include!(concat!(env!("OUT_DIR"), "/redirect.skel.rs"));

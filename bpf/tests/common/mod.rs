@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tests share.
+#![allow(dead_code)]
+
+use std::time::Duration;
+
+/// Whether a test that needs privilege is to be left out: only if asked for, and never silently.
+pub(crate) fn skipped(capability: &str) -> bool {
+    let unprivileged = !nix::unistd::geteuid().is_root();
+    let skip = unprivileged && std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|v| v == "skip");
+    if skip {
+        println!("SKIPPED: needs {capability}");
+    }
+    skip
+}
+
+/// Waits until `condition` holds, 5 seconds at most.
+#[track_caller]
+pub(crate) fn eventually(mut condition: impl FnMut() -> bool) {
+    let held = (0..500).any(|_| {
+        condition() || {
+            std::thread::sleep(Duration::from_millis(10));
+            false
+        }
+    });
+    assert!(held, "did not come true in time");
+}

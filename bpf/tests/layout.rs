@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `wire.h` repeats a little of the packet format and of `maps.rs`; this holds it to them.
+
+use ofi_xdp_bpf::{SLOTS, Verdict};
+
+const WIRE_H: &str = include_str!("../src/bpf/wire.h");
+
+/// The value of `#define name value`.
+fn define(name: &str) -> &str {
+    WIRE_H
+        .lines()
+        .filter_map(|line| line.strip_prefix("#define "))
+        .filter_map(|line| line.split_once(' '))
+        .find(|(defined, _)| *defined == name)
+        .unwrap_or_else(|| panic!("wire.h does not define {name}"))
+        .1
+        .trim()
+}
+
+fn number(name: &str) -> usize {
+    define(name).parse().unwrap()
+}
+
+#[test]
+fn constants_are_those_of_the_packet_format() {
+    use ofi_xdp_core::wire;
+    assert_eq!(number("WIRE_VERSION"), usize::from(wire::VERSION));
+    assert_eq!(number("WIRE_PACKET_MIN"), wire::HEADER_LEN);
+    // docs/PROTOCOL.md §3.1: byte 0, high nibble.
+    assert_eq!((number("WIRE_VERSION_OFFSET"), number("WIRE_VERSION_SHIFT")), (0, 4));
+}
+
+#[test]
+fn map_sizes_are_those_of_the_loader() {
+    assert_eq!(number("SOCKETS_MAX"), SLOTS as usize);
+    assert_eq!(define("PORTS_MAX"), "SOCKETS_MAX");
+}
+
+#[test]
+fn verdicts_stand_in_the_same_order() {
+    let (_, after) = WIRE_H.split_once("enum verdict {").unwrap();
+    let (body, _) = after.split_once('}').unwrap();
+    let names: Vec<String> = body
+        .split(',')
+        .map(|name| name.trim().to_lowercase())
+        .filter(|name| !name.is_empty() && name != "verdicts")
+        .collect();
+    let expected: Vec<&str> = Verdict::ALL.iter().map(|verdict| verdict.name()).collect();
+    assert_eq!(names, expected);
+}
+
+#[test]
+fn the_port_entry_has_the_layout_of_the_loader() {
+    let (_, after) = WIRE_H.split_once("struct port_entry {").unwrap();
+    let (body, _) = after.split_once('}').unwrap();
+    let fields: Vec<&str> = body
+        .lines()
+        .filter_map(|line| line.split_once(';'))
+        .map(|(field, _)| field.trim())
+        .collect();
+    assert_eq!(fields, ["__u32 queue", "__u32 slot", "__u8 address[16]"]);
+}

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program on single frames (`BPF_PROG_TEST_RUN`): one fixture for each verdict, built by
+//! `etherparse`.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use etherparse::{IpFragOffset, IpNumber, PacketBuilder};
+use ofi_xdp_bpf::program::Loaded;
+use ofi_xdp_bpf::{Claim, Verdict};
+use socket2::{Domain, Socket, Type};
+
+mod common;
+
+const XDP_PASS: u32 = 2;
+const XDP_REDIRECT: u32 = 4;
+
+const PORT: u16 = 7000;
+const V4: [u8; 4] = [198, 18, 0, 2];
+const V4_OTHER: [u8; 4] = [198, 18, 0, 3];
+const V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
+/// A packet of ours, as far as the program looks: version nibble 1, 32 bytes.
+const PACKET: [u8; 32] = {
+    let mut packet = [0; 32];
+    packet[0] = 0x10;
+    packet
+};
+
+fn ethernet() -> etherparse::PacketBuilderStep<etherparse::Ethernet2Header> {
+    PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+}
+
+fn written(
+    builder: etherparse::PacketBuilderStep<etherparse::UdpHeader>,
+    payload: &[u8],
+) -> Vec<u8> {
+    let mut frame = Vec::new();
+    builder.write(&mut frame, payload).unwrap();
+    frame
+}
+
+fn v4(port: u16, payload: &[u8]) -> Vec<u8> {
+    written(ethernet().ipv4([198, 18, 0, 1], V4, 64).udp(4000, port), payload)
+}
+
+fn v6(payload: &[u8]) -> Vec<u8> {
+    written(ethernet().ipv6([0xfd; 16], V6, 64).udp(4000, PORT), payload)
+}
+
+/// The program with one claimed port; `socket` keeps the slot alive.
+struct Fixture {
+    loaded: Loaded,
+    _claim: Claim,
+    socket: Socket,
+}
+
+impl Fixture {
+    fn new(queue: u32, address: SocketAddr) -> Self {
+        let loaded = Loaded::new().unwrap();
+        let socket = xdp_socket();
+        let claim = loaded.claim(queue, address, socket.as_fd()).unwrap();
+        Self { loaded, _claim: claim, socket }
+    }
+
+    fn v4() -> Self {
+        Self::new(0, SocketAddr::from((V4, PORT)))
+    }
+
+    /// Runs the program and checks that exactly one counter moved.
+    fn expect(&self, verdict: Verdict, frame: &[u8]) {
+        let before = self.loaded.counters().unwrap();
+        let action = self.loaded.run(frame).unwrap();
+        let after = self.loaded.counters().unwrap();
+        let moved: Vec<_> = Verdict::ALL
+            .iter()
+            .filter(|verdict| after.count(**verdict) != before.count(**verdict))
+            .collect();
+        assert_eq!(moved, [&verdict]);
+        assert_eq!(after.count(verdict), before.count(verdict) + 1);
+        let redirected = verdict == Verdict::Redirected;
+        assert_eq!(action, if redirected { XDP_REDIRECT } else { XDP_PASS });
+    }
+}
+
+/// An AF_XDP socket, not bound: enough for the map.
+fn xdp_socket() -> Socket {
+    const AF_XDP: i32 = 44;
+    Socket::new(Domain::from(AF_XDP), Type::RAW, None).unwrap()
+}
+
+#[test]
+fn root_redirected() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    fixture.expect(Verdict::Redirected, &v4(PORT, &PACKET));
+    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x1f; 1472]));
+    let tagged =
+        ethernet().single_vlan(5.try_into().unwrap()).ipv4([198, 18, 0, 1], V4, 64).udp(1, PORT);
+    fixture.expect(Verdict::Redirected, &written(tagged, &PACKET));
+    let fixture = Fixture::new(0, SocketAddr::from((V6, PORT)));
+    fixture.expect(Verdict::Redirected, &v6(&PACKET));
+}
+
+#[test]
+fn root_pass_not_ip() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    let mut arp = v4(PORT, &PACKET);
+    arp[12..14].copy_from_slice(&[0x08, 0x06]);
+    fixture.expect(Verdict::PassNotIp, &arp);
+    let two_tags = ethernet()
+        .double_vlan(5.try_into().unwrap(), 6.try_into().unwrap())
+        .ipv4([198, 18, 0, 1], V4, 64)
+        .udp(1, PORT);
+    fixture.expect(Verdict::PassNotIp, &written(two_tags, &PACKET));
+    let mut wrong_version = v4(PORT, &PACKET);
+    wrong_version[14] = 0x55;
+    fixture.expect(Verdict::PassNotIp, &wrong_version);
+}
+
+#[test]
+fn root_pass_options() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    let mut header =
+        etherparse::Ipv4Header::new(40, 64, IpNumber::UDP, [198, 18, 0, 1], V4).unwrap();
+    header.options = etherparse::Ipv4Options::try_from(&[1_u8, 1, 1, 1][..]).unwrap();
+    let with_options =
+        ethernet().ip(etherparse::IpHeaders::Ipv4(header, Default::default())).udp(1, PORT);
+    fixture.expect(Verdict::PassOptions, &written(with_options, &PACKET));
+    let mut extension = v6(&PACKET);
+    extension[20] = 60; // destination options
+    fixture.expect(Verdict::PassOptions, &extension);
+}
+
+#[test]
+fn root_pass_fragment() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    for (more, offset) in [(true, 0), (true, 185), (false, 185)] {
+        let mut header =
+            etherparse::Ipv4Header::new(40, 64, IpNumber::UDP, [198, 18, 0, 1], V4).unwrap();
+        header.dont_fragment = false;
+        header.more_fragments = more;
+        header.fragment_offset = IpFragOffset::try_new(offset).unwrap();
+        let fragment =
+            ethernet().ip(etherparse::IpHeaders::Ipv4(header, Default::default())).udp(1, PORT);
+        fixture.expect(Verdict::PassFragment, &written(fragment, &PACKET));
+    }
+    let mut fragment = v6(&PACKET);
+    fragment[20] = 44;
+    fixture.expect(Verdict::PassFragment, &fragment);
+}
+
+#[test]
+fn root_pass_not_udp() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    let mut tcp = Vec::new();
+    ethernet()
+        .ipv4([198, 18, 0, 1], V4, 64)
+        .tcp(4000, PORT, 0, 1024)
+        .write(&mut tcp, &PACKET)
+        .unwrap();
+    fixture.expect(Verdict::PassNotUdp, &tcp);
+    let mut icmp = v6(&PACKET);
+    icmp[20] = 58;
+    fixture.expect(Verdict::PassNotUdp, &icmp);
+}
+
+#[test]
+fn root_pass_truncated() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    let frame = v4(PORT, &PACKET);
+    // Test runs need a whole Ethernet header; from there on, each cut ends inside a header.
+    for length in 15..frame.len() {
+        fixture.expect(Verdict::PassTruncated, &frame[..length]);
+    }
+    fixture.expect(Verdict::PassTruncated, &v6(&PACKET)[..53]);
+}
+
+#[test]
+fn root_pass_port() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    Fixture::v4().expect(Verdict::PassPort, &v4(PORT + 1, &PACKET));
+}
+
+#[test]
+fn root_pass_address() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::new(0, SocketAddr::from((V4_OTHER, PORT)));
+    fixture.expect(Verdict::PassAddress, &v4(PORT, &PACKET));
+    fixture.expect(Verdict::PassAddress, &v6(&PACKET));
+}
+
+#[test]
+fn root_pass_oversize() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    // Test runs are on the loopback interface of this namespace, whose MTU no frame that they take
+    // exceeds.
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+    let status =
+        std::process::Command::new("ip").args(["link", "set", "lo", "mtu", "1500"]).status();
+    assert!(status.unwrap().success());
+    let fixture = Fixture::v4();
+    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x1f; 1472]));
+    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x1f; 1473]));
+    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x1f; 2816]));
+}
+
+#[test]
+fn root_pass_version() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    for first in [0x00, 0x0f, 0x20, 0x90, 0xff] {
+        let mut packet = PACKET;
+        packet[0] = first;
+        fixture.expect(Verdict::PassVersion, &v4(PORT, &packet));
+    }
+}
+
+#[test]
+fn root_pass_queue() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::new(1, SocketAddr::from((V4, PORT)));
+    fixture.expect(Verdict::PassQueue, &v4(PORT, &PACKET));
+}
+
+#[test]
+fn root_pass_no_socket() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let Fixture { loaded, _claim, socket } = Fixture::v4();
+    drop(socket);
+    let fixture = Fixture { loaded, _claim, socket: xdp_socket() };
+    common::eventually(|| {
+        let _ = fixture.loaded.run(&v4(PORT, &PACKET)).unwrap();
+        fixture.loaded.counters().unwrap().count(Verdict::PassNoSocket) > 0
+    });
+    fixture.expect(Verdict::PassNoSocket, &v4(PORT, &PACKET));
+}

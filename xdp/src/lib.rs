@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Ports that move the engine's packets: over `AF_XDP`, and over kernel UDP sockets.
+//!
+//! In comes a [`PortConfig`]; out goes a [`HybridPort`], which the engine's
+//! [`drive`](ofi_xdp_core::drive) sends and receives through, and [`Facts`] about what it turned
+//! out to be. The provider is the caller; it also asks for the [`interfaces`] there are. No thread
+//! is started, no clock is read, and the data path allocates nothing.
+//!
+//! In the order in which a packet meets them:
+//!
+//! | file | what it does |
+//! |---|---|
+//! | `port.rs` | chooses the way for each packet, and listens on both |
+//! | `route.rs` | which way a peer is, by the kernel's tables (`netlink.rs`) |
+//! | `xsk_port.rs` | headers, rings and wake-ups of the `AF_XDP` way |
+//! | `umem.rs` | the memory that frames lie in |
+//! | `rings.rs` | fill, rx, tx and completion ring; who has a frame's token (`frame.rs`) owns it |
+//! | `udp/` | the kernel's way: trains of equal packets, both ways |
+//!
+//! Before the first packet: `config.rs` (what can be chosen), `device.rs` (interfaces and
+//! addresses), `privilege.rs` (what is missing, and the command that grants it), `facts.rs` (what
+//! became of it).
+//!
+//! # Two ways, one address
+//!
+//! The kernel socket is always there, bound to the endpoint's address. It receives what the XDP
+//! program passes: packets on another queue, fragments, everything after the program is detached.
+//! It sends what the `AF_XDP` socket cannot: to this host, through other interfaces, and to
+//! neighbours whose link-layer address the kernel has yet to learn, which sending makes it do. So
+//! ARP, neighbour discovery and routing stay the kernel's, and losing `AF_XDP` loses no packet that
+//! is sent afterwards.
+//!
+//! # Limits
+//!
+//! * One packet is one frame: above an MTU of about 3800 bytes packets stay smaller than the MTU.
+//! * One `AF_XDP` socket has a queue to itself (the kernel's rule); a second endpoint on the same
+//!   queue gets the kernel's UDP, and says so. The number of queues is never changed.
+//! * Native mode on a veth switches off segmentation offload at its other end, for everybody there
+//!   (`veth_xdp_set`). Generic mode does not, so a train from a kernel socket arrives in one piece: the
+//!   program leaves what is longer than the MTU to the kernel socket, and `udp/train.rs` sends no
+//!   shorter trains.
+//! * Frames leave without a VLAN tag: a VLAN is an interface of its own, which adds it.
+
+#![deny(unsafe_code)]
+
+mod config;
+mod device;
+mod facts;
+mod frame;
+mod netlink;
+mod port;
+mod privilege;
+mod rings;
+mod route;
+mod stats;
+mod udp;
+mod umem;
+mod xsk_port;
+
+pub use config::{Mode, PortConfig, RingSize, RingSizes, UnknownMode};
+pub use device::{ChooseError, InterfaceAddress, InterfaceFacts, interfaces};
+pub use facts::{Facts, Tier, XskMode};
+pub use ofi_xdp_bpf::{Counters, Verdict};
+pub use port::{HybridPort, OpenError};
+pub use privilege::Missing;
+pub use rings::RingsError;
+pub use stats::PortStats;
+pub use udp::UdpPort;
+pub use xsk_port::{Outgoing, XskError, XskPort};

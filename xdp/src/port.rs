@@ -1,0 +1,519 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The port that an endpoint has: an `AF_XDP` socket where that can be, and always a kernel socket.
+//!
+//! Packets come in from the engine by [`Port`] and leave by the better way there is to each
+//! destination; packets from both ways come out in one stream. The provider opens it and lets
+//! [`drive`](ofi_xdp_core::drive) use it. Bounds: those of its halves; the kernel socket is looked
+//! at once in [`UDP_PAUSE_MAX`] calls at least, announcements every [`REFRESH_INTERVAL`] calls.
+//!
+//! ```text
+//!                  ┌─ hop known ──────────▶ XskPort ──▶ NIC
+//!   transmit ──▶ Routes
+//!                  └─ kernel knows better ─▶ UdpPort ──▶ kernel (learns, loops back, routes)
+//! ```
+
+use std::io;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::RawFd;
+
+use ofi_xdp_core::{Datagram, Port, PortError, PortLimits, Transmit, Transmitted};
+
+use crate::config::{Mode, PortConfig};
+use crate::device::{self, ChooseError, InterfaceFacts};
+use crate::facts::{Facts, Tier, XskMode};
+use crate::netlink::Netlink;
+use crate::route::Routes;
+use crate::stats::PortStats;
+use crate::udp::UdpPort;
+use crate::xsk_port::{Outgoing, XskError, XskPort};
+
+/// Most calls of [`Port::receive`] between two looks at the kernel socket. A look costs a system
+/// call, some 150 ns, which a packet in the `AF_XDP` socket would wait for; so the pause doubles
+/// while nothing comes.
+const UDP_PAUSE_MAX: u32 = 127;
+/// Calls of [`Port::receive`] between two looks at the kernel's announcements.
+const REFRESH_INTERVAL: u32 = 256;
+/// Packets from the kernel socket alone after which the port asks whether the XDP program is still
+/// attached. Asking costs a system call, which this many packets share: they may come that way for
+/// good reason.
+const UDP_STREAK_MAX: u32 = 128;
+/// The MTU to assume where the address is on no interface: Ethernet's.
+const MTU_UNKNOWN: u32 = 1500;
+
+/// Why a port cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The kernel socket cannot be bound: the address is in use or not ours.
+    #[error("bind a UDP socket to {address}: {source}")]
+    Bind {
+        /// The address.
+        address: SocketAddr,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// Interface and address contradict each other or do not exist.
+    #[error(transparent)]
+    Choose(#[from] ChooseError),
+    /// The kernel's tables cannot be read.
+    #[error("read the interfaces through netlink: {0}")]
+    Netlink(io::Error),
+}
+
+/// The `AF_XDP` half.
+#[derive(Debug)]
+struct Xdp {
+    port: XskPort,
+    routes: Routes,
+}
+
+/// Both ways to send and receive, behind one address.
+#[derive(Debug)]
+pub struct HybridPort {
+    xdp: Option<Xdp>,
+    udp: UdpPort,
+    facts: Facts,
+    limits: PortLimits,
+    stats: PortStats,
+    fds: Vec<RawFd>,
+    /// Calls of `receive` until the kernel socket is looked at.
+    udp_countdown: u32,
+    /// Where that count started.
+    udp_pause: u32,
+    /// Calls of `receive` until the announcements are looked at.
+    refresh_countdown: u32,
+    /// Packets from the kernel socket since the last one from the `AF_XDP` socket.
+    udp_streak: u32,
+}
+
+const _: () = {
+    const fn assert_send<T: Send>() {}
+    assert_send::<HybridPort>();
+};
+
+impl HybridPort {
+    /// Opens a port in the calling thread's network namespace. What it turned out to be is in
+    /// [`Self::facts`]; if `AF_XDP` was wanted and cannot be had, one warning says why.
+    ///
+    /// # Errors
+    /// [`OpenError`], when not even a kernel socket can be had.
+    pub fn open(config: &PortConfig) -> Result<Self, OpenError> {
+        let mut netlink = Netlink::open().map_err(OpenError::Netlink)?;
+        let interfaces = device::list(&mut netlink).map_err(OpenError::Netlink)?;
+        let (interface, ip) = device::choose(config, &interfaces, &mut netlink)?;
+        let address = SocketAddr::new(ip, config.bind.port());
+        let mtu = interface.map_or(MTU_UNKNOWN, |interface| interface.mtu);
+        let udp = UdpPort::bind(address, mtu, config.window_packets)
+            .map_err(|source| OpenError::Bind { address, source })?;
+        let mut facts = Facts {
+            tier: Tier::Udp,
+            interface: interface.map(|facts| facts.name.clone()).unwrap_or_default(),
+            driver: interface.map(|facts| facts.driver.clone()).unwrap_or_default(),
+            queue: config.queue,
+            mtu,
+            why_not_better: String::new(),
+        };
+        let xdp = match plan(config.mode, interface) {
+            Ok((interface, modes, reason)) => {
+                let mut reasons: Vec<String> = reason.into_iter().collect();
+                let xdp = modes.iter().find_map(|mode| {
+                    open_xdp(config, interface, udp.local_addr(), *mode, &mut reasons)
+                });
+                facts.why_not_better = reasons.join("; ");
+                if xdp.is_none() {
+                    log::warn!("no AF_XDP on {}: {}", interface.name, facts.why_not_better);
+                }
+                xdp
+            }
+            Err(reason) => {
+                facts.why_not_better = reason;
+                None
+            }
+        };
+        if let Some(xdp) = &xdp {
+            facts.tier = Tier::Xdp(xdp.port.mode());
+            if xdp.port.mode() == XskMode::Skb {
+                let bind = |source| OpenError::Bind { address, source };
+                udp.receive_unjoined().map_err(bind)?;
+            }
+        }
+        log::info!("{}: {facts}", udp.local_addr());
+        Ok(Self::assemble(xdp, udp, facts))
+    }
+
+    fn assemble(xdp: Option<Xdp>, udp: UdpPort, facts: Facts) -> Self {
+        let mut limits = PortLimits {
+            payload_max: udp.payload_max(),
+            receive_max: udp.payload_max(),
+            window_packets: udp.window_packets(),
+        };
+        // A packet may come or go either way, so what holds for both is promised.
+        if let Some(xdp) = &xdp {
+            limits.payload_max = limits.payload_max.min(xdp.port.payload_max());
+            limits.receive_max = limits.payload_max;
+            limits.window_packets = limits.window_packets.min(xdp.port.window_packets());
+        }
+        let mut port = Self {
+            xdp,
+            udp,
+            facts,
+            limits,
+            stats: PortStats::default(),
+            fds: Vec::new(),
+            udp_countdown: 0,
+            udp_pause: 0,
+            refresh_countdown: REFRESH_INTERVAL,
+            udp_streak: 0,
+        };
+        port.list_fds();
+        port
+    }
+
+    /// The address to be reached at: concrete IP address and port.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.udp.local_addr()
+    }
+
+    /// What this port turned out to be. Changes when the `AF_XDP` half is lost.
+    #[must_use]
+    pub const fn facts(&self) -> &Facts {
+        &self.facts
+    }
+
+    /// What this port has done.
+    #[must_use]
+    pub const fn stats(&self) -> &PortStats {
+        &self.stats
+    }
+
+    /// The `AF_XDP` half, if there is one.
+    #[must_use]
+    pub fn xsk(&self) -> Option<&XskPort> {
+        self.xdp.as_ref().map(|xdp| &xdp.port)
+    }
+
+    /// Descriptors that become readable when there is something to receive: at most three. They
+    /// change when the `AF_XDP` half is lost. Call [`Self::look_everywhere`] before sleeping on
+    /// them, and receive until nothing comes.
+    #[must_use]
+    pub fn poll_fds(&self) -> &[RawFd] {
+        &self.fds
+    }
+
+    /// Makes the next [`Port::receive`] look at every source, whichever's turn it is.
+    pub const fn look_everywhere(&mut self) {
+        self.udp_countdown = 0;
+        self.refresh_countdown = 0;
+    }
+
+    fn list_fds(&mut self) {
+        self.fds.clear();
+        self.fds.push(self.udp.fd());
+        if let Some(xdp) = &self.xdp {
+            self.fds.extend([xdp.port.fd(), xdp.routes.fd()]);
+        }
+    }
+
+    /// Goes on without `AF_XDP`. Packets in its rings are lost, as on any network.
+    #[cold]
+    fn lose_xdp(&mut self, reason: &str) {
+        log::warn!(
+            "{}: AF_XDP on {} is lost ({reason}); going on over the kernel's UDP",
+            self.local_addr(),
+            self.facts.interface
+        );
+        self.xdp = None;
+        self.facts.tier = Tier::Udp;
+        self.facts.why_not_better = format!("AF_XDP was lost: {reason}");
+        self.list_fds();
+    }
+
+    /// Takes in the kernel's announcements.
+    #[cold]
+    fn refresh(&mut self) {
+        self.refresh_countdown = REFRESH_INTERVAL;
+        if self.xdp.as_mut().is_some_and(|xdp| !xdp.routes.refresh()) {
+            self.lose_xdp("the interface is down");
+        }
+    }
+
+    /// Asks whether the program is still there. The kernel announces no detachment (net/core/dev.c,
+    /// `bpf_xdp_link_release`); what tells is that packets come through its socket only.
+    #[cold]
+    fn suspect(&mut self) {
+        self.udp_streak = 0;
+        if self.xdp.as_ref().is_some_and(|xdp| !xdp.port.is_attached()) {
+            self.lose_xdp("the XDP program was detached");
+        }
+    }
+
+    /// Looks at the kernel socket if it is its turn, at most `budget` packets of it.
+    fn receive_udp(&mut self, budget: u16, sink: &mut impl FnMut(Datagram<'_>)) -> u16 {
+        if self.udp_countdown > 0 {
+            self.udp_countdown -= 1;
+            return 0;
+        }
+        let count = self.udp.receive(budget, &mut self.stats, sink);
+        // Where packets come from, more do.
+        self.udp_pause = if count > 0 { 0 } else { (2 * self.udp_pause + 1).min(UDP_PAUSE_MAX) };
+        self.udp_countdown = self.udp_pause;
+        self.udp_streak += u32::from(count);
+        if self.udp_streak >= UDP_STREAK_MAX {
+            self.suspect();
+        }
+        count
+    }
+}
+
+impl Port for HybridPort {
+    #[inline]
+    fn receive(
+        &mut self,
+        budget: u16,
+        sink: &mut impl FnMut(Datagram<'_>),
+    ) -> Result<u16, PortError> {
+        if self.xdp.is_none() {
+            return Ok(self.udp.receive(budget, &mut self.stats, sink));
+        }
+        match self.refresh_countdown {
+            0 => self.refresh(),
+            _ => self.refresh_countdown -= 1,
+        }
+        // When it is its turn the kernel socket goes first and gets half, so that neither starves.
+        let mut count = self.receive_udp(budget.div_ceil(2), sink);
+        let Some(xdp) = &mut self.xdp else {
+            return Ok(count);
+        };
+        match xdp.port.receive(budget - count, &mut self.stats, sink) {
+            Ok(0) => {}
+            Ok(received) => {
+                count += received;
+                self.udp_streak = 0;
+            }
+            Err(error) => self.lose_xdp(&error.to_string()),
+        }
+        Ok(count)
+    }
+
+    #[inline]
+    fn transmit(
+        &mut self,
+        fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
+    ) -> Result<Transmitted, PortError> {
+        let Self { xdp, udp, stats, limits, .. } = self;
+        let Some(Xdp { port, routes }) = xdp else {
+            return Ok(udp.transmit(|buffer| fill(buffer.get_mut(..limits.payload_max)?)));
+        };
+        // `fill` cannot be undone, so there must be room whichever way the packet goes.
+        if !udp.has_room() {
+            udp.flush(stats);
+        }
+        let mut through_kernel = false;
+        let sent = port.transmit(stats, |buffer| {
+            let transmit = fill(buffer.get_mut(..limits.payload_max)?)?;
+            if let Some(hop) = routes.hop(transmit.to) {
+                let Transmit { len, to } = transmit;
+                return Some(Outgoing { len, to: to.address, mac: hop.mac, gateway: hop.gateway });
+            }
+            through_kernel = true;
+            let _ = udp.transmit(|copy| {
+                let packet = buffer.get(..transmit.len)?;
+                copy.get_mut(..transmit.len)?.copy_from_slice(packet);
+                Some(transmit)
+            });
+            None
+        });
+        Ok(if through_kernel { Transmitted::Sent } else { sent })
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<(), PortError> {
+        if let Some(xdp) = &mut self.xdp
+            && let Err(error) = xdp.port.flush(&mut self.stats)
+        {
+            self.lose_xdp(&error.to_string());
+        }
+        self.udp.flush(&mut self.stats);
+        Ok(())
+    }
+
+    #[inline]
+    fn limits(&self) -> PortLimits {
+        self.limits
+    }
+}
+
+/// The modes to try on `interface`, best first, and why a better one is not among them; or why
+/// `AF_XDP` is not tried at all.
+fn plan(
+    mode: Mode,
+    interface: Option<&InterfaceFacts>,
+) -> Result<(&InterfaceFacts, &'static [XskMode], Option<String>), String> {
+    const ALL: [XskMode; 3] = [XskMode::Zerocopy, XskMode::Copy, XskMode::Skb];
+    let Some(interface) = interface else {
+        return Err("the address is on no interface".to_owned());
+    };
+    if mode == Mode::Udp {
+        return Err("mode udp was asked for".to_owned());
+    }
+    if interface.loopback {
+        return Err("packets over the loopback interface never leave the kernel".to_owned());
+    }
+    if !interface.up {
+        return Err(format!("interface {} is down", interface.name));
+    }
+    let asked = || Some(format!("mode {mode} was asked for"));
+    Ok(match mode {
+        Mode::Auto if !interface.physical => {
+            // Measured on veth: native mode converts each skb to a frame, generic mode does not.
+            let kind = if interface.driver.is_empty() { "it" } else { &interface.driver };
+            let reason = format!("{kind} is a virtual link, where generic mode is the fastest");
+            (interface, &ALL[2..], Some(reason))
+        }
+        Mode::Auto | Mode::Zerocopy | Mode::Udp => (interface, &ALL, None),
+        Mode::Copy => (interface, &ALL[1..], asked()),
+        Mode::Skb => (interface, &ALL[2..], asked()),
+    })
+}
+
+/// Tries to open the `AF_XDP` half in `mode`; adds to `reasons` what was in the way.
+fn open_xdp(
+    config: &PortConfig,
+    interface: &InterfaceFacts,
+    local: SocketAddr,
+    mode: XskMode,
+    reasons: &mut Vec<String>,
+) -> Option<Xdp> {
+    let opened = XskPort::open(interface, config.queue, local, mode, config.rings);
+    let port = match opened {
+        Ok(port) => port,
+        Err(error) => {
+            let reason = match &error {
+                // The same in every mode.
+                XskError::Privilege(_) => error.to_string(),
+                _ => format!("{mode}: {error}"),
+            };
+            if !reasons.contains(&reason) {
+                reasons.push(reason);
+            }
+            return None;
+        }
+    };
+    if port.mode() != mode {
+        reasons.push(format!("{mode}: the program is attached in mode {} already", port.mode()));
+    }
+    match Netlink::open().and_then(|netlink| open_routes(netlink, config, interface, local.ip())) {
+        Ok(routes) => Some(Xdp { port, routes }),
+        Err(error) => {
+            reasons.push(format!("{mode}: listen to the kernel's announcements: {error}"));
+            None
+        }
+    }
+}
+
+fn open_routes(
+    netlink: Netlink,
+    config: &PortConfig,
+    interface: &InterfaceFacts,
+    local: IpAddr,
+) -> io::Result<Routes> {
+    Routes::new(netlink, local, interface.index, config.peers)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ofi_xdp_core::{Destination, PeerId};
+
+    fn interface(physical: bool) -> InterfaceFacts {
+        InterfaceFacts {
+            name: "veth0".to_owned(),
+            index: 7,
+            mtu: 1500,
+            mac: ofi_xdp_core::frame::MacAddress([2, 0, 0, 0, 0, 1]),
+            driver: "veth".to_owned(),
+            addresses: Vec::new(),
+            up: true,
+            loopback: false,
+            speed_mbps: None,
+            pci: None,
+            physical,
+        }
+    }
+
+    #[test]
+    fn hardware_tries_zero_copy_first_and_virtual_links_generic_mode() {
+        let device = interface(true);
+        let (_, modes, reason) = plan(Mode::Auto, Some(&device)).unwrap();
+        assert_eq!(modes, [XskMode::Zerocopy, XskMode::Copy, XskMode::Skb]);
+        assert_eq!(reason, None);
+        let device = interface(false);
+        let (_, modes, reason) = plan(Mode::Auto, Some(&device)).unwrap();
+        assert_eq!(modes, [XskMode::Skb]);
+        assert!(reason.unwrap().starts_with("veth is a virtual link"));
+    }
+
+    #[test]
+    fn a_mode_that_was_asked_for_comes_first() {
+        let device = interface(false);
+        let (_, modes, _) = plan(Mode::Zerocopy, Some(&device)).unwrap();
+        assert_eq!(modes.len(), 3);
+        let (_, modes, reason) = plan(Mode::Copy, Some(&device)).unwrap();
+        assert_eq!(modes, [XskMode::Copy, XskMode::Skb]);
+        assert_eq!(reason.unwrap(), "mode copy was asked for");
+    }
+
+    #[test]
+    fn without_an_interface_of_use_there_is_no_plan() {
+        let mut device = interface(true);
+        assert!(plan(Mode::Auto, None).is_err());
+        assert!(plan(Mode::Udp, Some(&device)).is_err());
+        device.up = false;
+        assert!(plan(Mode::Auto, Some(&device)).is_err());
+        device.loopback = true;
+        assert!(plan(Mode::Skb, Some(&device)).unwrap_err().contains("loopback"));
+    }
+
+    fn open(bind: &str) -> HybridPort {
+        HybridPort::open(&PortConfig::new(bind.parse().unwrap(), 4)).unwrap()
+    }
+
+    #[test]
+    fn two_ports_talk_over_loopback() {
+        let (mut left, mut right) = (open("127.0.0.1:0"), open("127.0.0.1:0"));
+        assert_eq!(left.facts().tier, Tier::Udp);
+        assert_eq!((left.poll_fds().len(), left.facts().interface.as_str()), (1, "lo"));
+        let to = Destination { peer: PeerId::new(0, 0), address: right.local_addr().into() };
+        let sent = left.transmit(|buffer| {
+            assert_eq!(buffer.len(), left_payload());
+            buffer[..4].copy_from_slice(b"ping");
+            Some(Transmit { len: 4, to })
+        });
+        assert_eq!(sent, Ok(Transmitted::Sent));
+        left.flush().unwrap();
+        let mut received = Vec::new();
+        for _ in 0..1000 {
+            right.receive(8, &mut |datagram| received.push(datagram.bytes.to_vec())).unwrap();
+            if !received.is_empty() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert_eq!(received, [b"ping"]);
+    }
+
+    const fn left_payload() -> usize {
+        crate::config::PAYLOAD_MAX
+    }
+
+    #[test]
+    fn a_port_in_use_is_said() {
+        let first = open("127.0.0.1:0");
+        let config = PortConfig::new(first.local_addr(), 4);
+        let text = HybridPort::open(&config).unwrap_err().to_string();
+        assert!(
+            text.starts_with(&format!("bind a UDP socket to {}", first.local_addr())),
+            "{text}"
+        );
+    }
+}

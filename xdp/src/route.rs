@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which way a peer is: through our interface to a known link-layer address, or through the kernel.
+//!
+//! A [`Destination`] comes in for each packet and the [`Hop`] to send it to goes out, or `None`:
+//! the kernel knows better (another interface, our own address), or has yet to learn the neighbour,
+//! which a packet through its socket makes it do. The answer for a known peer is one indexed load.
+//! `port.rs` calls. Bounds: one entry for each peer slot, at most as many hops, both allocated when
+//! the port opens; [`EVENTS_MAX`] announcements a call of [`Routes::refresh`].
+//!
+//! A peer is looked up in the kernel's tables once. From then on announcements keep its hop right:
+//! a neighbour's change concerns one hop, a route's change makes every peer ask again.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::IpAddr;
+
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::LinkFlags;
+use netlink_packet_route::neighbour::{
+    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
+};
+use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
+use ofi_xdp_core::frame::MacAddress;
+use ofi_xdp_core::{Destination, PeerAddress};
+
+use crate::device::family;
+use crate::netlink::{Heard, Monitor, Netlink};
+
+/// Most announcements that one call of [`Routes::refresh`] takes.
+const EVENTS_MAX: usize = 64;
+
+/// One route, as far as it matters here.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Route {
+    /// Index of the interface that it leaves by.
+    pub(crate) interface: u32,
+    /// The gateway, or the destination itself.
+    pub(crate) next_hop: IpAddr,
+    /// Whether it leads to another host.
+    pub(crate) unicast: bool,
+}
+
+/// Asks the kernel which way a packet from `source` to `destination` would go. `None`: no way.
+pub(crate) fn ask(
+    netlink: &mut Netlink,
+    destination: IpAddr,
+    source: Option<IpAddr>,
+) -> io::Result<Option<Route>> {
+    let mut request = RouteMessage::default();
+    request.header.address_family = family(destination);
+    request.header.destination_prefix_length = if destination.is_ipv4() { 32 } else { 128 };
+    request.attributes.push(RouteAttribute::Destination(destination.into()));
+    if let Some(source) = source {
+        request.header.source_prefix_length = request.header.destination_prefix_length;
+        request.attributes.push(RouteAttribute::Source(source.into()));
+    }
+    let answer = netlink.ask(RouteNetlinkMessage::GetRoute(request))?;
+    let Some(RouteNetlinkMessage::NewRoute(route)) = answer else {
+        return Ok(None);
+    };
+    let (mut interface, mut next_hop) = (None, destination);
+    for attribute in &route.attributes {
+        match attribute {
+            RouteAttribute::Oif(index) => interface = Some(*index),
+            RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => next_hop = (*gateway).into(),
+            RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => next_hop = (*gateway).into(),
+            _ => {}
+        }
+    }
+    let unicast = route.header.kind == RouteType::Unicast;
+    Ok(interface.map(|interface| Route { interface, next_hop, unicast }))
+}
+
+/// The next host on the way to a peer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Hop {
+    /// Its link-layer address.
+    pub(crate) mac: MacAddress,
+    /// Whether it is a gateway: the packet leaves the link.
+    pub(crate) gateway: bool,
+}
+
+/// What is known of a neighbour.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Neighbour {
+    mac: Option<MacAddress>,
+    /// The kernel has not heard from it for a while. One packet through the kernel makes it find
+    /// out; an `AF_XDP` port that never asked would send to a dead link-layer address for ever.
+    stale: bool,
+}
+
+/// What is known of the way to one peer.
+#[derive(Clone, Copy, Debug)]
+struct PeerRoute {
+    address: PeerAddress,
+    /// The table's generation when this was asked for.
+    generation: u32,
+    /// Index of the neighbour, or [`KERNEL`].
+    neighbour: u32,
+    gateway: bool,
+}
+
+/// In place of a neighbour's index: the kernel knows better.
+const KERNEL: u32 = u32::MAX;
+
+/// The ways to all peers of one port.
+#[derive(Debug)]
+pub(crate) struct Routes {
+    netlink: Netlink,
+    monitor: Monitor,
+    own: IpAddr,
+    interface: u32,
+    generation: u32,
+    peers: Box<[PeerRoute]>,
+    neighbours: Vec<Neighbour>,
+    index: HashMap<IpAddr, u32>,
+}
+
+impl Routes {
+    /// A table for `peers` peers of the endpoint at `own`, which sends through `interface`.
+    pub(crate) fn new(
+        netlink: Netlink,
+        own: IpAddr,
+        interface: u32,
+        peers: u32,
+    ) -> io::Result<Self> {
+        let unknown = PeerRoute {
+            address: PeerAddress::NONE,
+            generation: 0,
+            neighbour: KERNEL,
+            gateway: false,
+        };
+        let count = peers as usize;
+        Ok(Self {
+            netlink,
+            monitor: Monitor::open()?,
+            own,
+            interface,
+            generation: 1,
+            peers: vec![unknown; count].into_boxed_slice(),
+            neighbours: Vec::with_capacity(count),
+            index: HashMap::with_capacity(count),
+        })
+    }
+
+    /// Where to send a packet for `to`; `None`: through the kernel's socket.
+    #[inline]
+    pub(crate) fn hop(&mut self, to: Destination) -> Option<Hop> {
+        let slot = to.peer.slot() as usize;
+        let known = self.peers.get(slot)?;
+        if known.generation != self.generation || known.address != to.address {
+            self.look_up(slot, to.address);
+        }
+        let route = self.peers.get(slot)?;
+        let neighbour = self.neighbours.get_mut(route.neighbour as usize)?;
+        if neighbour.stale {
+            neighbour.stale = false;
+            return None;
+        }
+        Some(Hop { mac: neighbour.mac?, gateway: route.gateway })
+    }
+
+    /// Readable when [`Self::refresh`] would find something.
+    pub(crate) fn fd(&self) -> std::os::fd::RawFd {
+        self.monitor.fd()
+    }
+
+    /// Takes in what the kernel announced since the last call; says whether the interface is still
+    /// up. One system call when there is nothing.
+    pub(crate) fn refresh(&mut self) -> bool {
+        let mut up = true;
+        for _ in 0..EVENTS_MAX {
+            let Self { monitor, neighbours, index, generation, interface, .. } = self;
+            let heard = monitor.next(|message| match message {
+                RouteNetlinkMessage::NewNeighbour(message) => {
+                    change(neighbours, index, *interface, &message, false);
+                }
+                RouteNetlinkMessage::DelNeighbour(message) => {
+                    change(neighbours, index, *interface, &message, true);
+                }
+                RouteNetlinkMessage::NewRoute(_) | RouteNetlinkMessage::DelRoute(_) => {
+                    *generation = generation.wrapping_add(1);
+                }
+                RouteNetlinkMessage::NewLink(link) if link.header.index == *interface => {
+                    up = link.header.flags.contains(LinkFlags::Up);
+                }
+                RouteNetlinkMessage::DelLink(link) if link.header.index == *interface => {
+                    up = false;
+                }
+                _ => {}
+            });
+            match heard {
+                Heard::Nothing => break,
+                Heard::Changes => {}
+                Heard::Lost => self.forget(),
+            }
+        }
+        up
+    }
+
+    /// Forgets all neighbours and routes: every peer asks again.
+    fn forget(&mut self) {
+        self.neighbours.clear();
+        self.index.clear();
+        self.generation = self.generation.wrapping_add(1);
+    }
+
+    /// Asks the kernel about a peer that is new in `slot`, or whose route may have changed.
+    #[cold]
+    fn look_up(&mut self, slot: usize, address: PeerAddress) {
+        let ip = address.ip();
+        let route = match ask(&mut self.netlink, ip, Some(self.own)) {
+            Ok(route) => route,
+            Err(error) => {
+                log::debug!("no route to {ip} could be asked for: {error}");
+                None
+            }
+        };
+        let reachable = route.filter(|route| route.unicast && route.interface == self.interface);
+        let neighbour = reachable.map_or(KERNEL, |route| self.neighbour(route.next_hop));
+        let generation = self.generation;
+        let gateway = reachable.is_some_and(|route| route.next_hop != ip);
+        if let Some(peer) = self.peers.get_mut(slot) {
+            *peer = PeerRoute { address, generation, neighbour, gateway };
+        }
+    }
+
+    /// The index of neighbour `ip`, which is asked for if it is new.
+    fn neighbour(&mut self, ip: IpAddr) -> u32 {
+        if let Some(index) = self.index.get(&ip) {
+            return *index;
+        }
+        if self.neighbours.len() == self.neighbours.capacity() {
+            // Neighbours of peers that are long gone fill the table.
+            self.forget();
+        }
+        let found = ask_neighbour(&mut self.netlink, self.interface, ip).unwrap_or_else(|error| {
+            log::debug!("neighbour {ip} could not be asked for: {error}");
+            Neighbour { mac: None, stale: false }
+        });
+        let index = u32::try_from(self.neighbours.len()).unwrap_or(KERNEL);
+        self.neighbours.push(found);
+        self.index.insert(ip, index);
+        index
+    }
+}
+
+/// Asks the kernel for the link-layer address of `ip` on `interface`.
+fn ask_neighbour(netlink: &mut Netlink, interface: u32, ip: IpAddr) -> io::Result<Neighbour> {
+    let mut request = NeighbourMessage::default();
+    request.header.family = family(ip);
+    request.header.ifindex = interface;
+    request.attributes.push(NeighbourAttribute::Destination(match ip {
+        IpAddr::V4(ip) => NeighbourAddress::Inet(ip),
+        IpAddr::V6(ip) => NeighbourAddress::Inet6(ip),
+    }));
+    match netlink.ask(RouteNetlinkMessage::GetNeighbour(request))? {
+        Some(RouteNetlinkMessage::NewNeighbour(message)) => Ok(neighbour(&message)),
+        _ => Ok(Neighbour { mac: None, stale: false }),
+    }
+}
+
+/// What a message says of a neighbour.
+fn neighbour(message: &NeighbourMessage) -> Neighbour {
+    let mac = message.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::LinkLayerAddress(address) => {
+            address.as_slice().try_into().ok().map(MacAddress)
+        }
+        _ => None,
+    });
+    let usable = !matches!(
+        message.header.state,
+        NeighbourState::None | NeighbourState::Incomplete | NeighbourState::Failed
+    );
+    Neighbour { mac: mac.filter(|_| usable), stale: message.header.state == NeighbourState::Stale }
+}
+
+/// Takes in the announcement of a neighbour's change.
+fn change(
+    neighbours: &mut [Neighbour],
+    index: &HashMap<IpAddr, u32>,
+    interface: u32,
+    message: &NeighbourMessage,
+    gone: bool,
+) {
+    let ip = message.attributes.iter().find_map(|attribute| match attribute {
+        NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)) => Some(IpAddr::V4(*ip)),
+        NeighbourAttribute::Destination(NeighbourAddress::Inet6(ip)) => Some(IpAddr::V6(*ip)),
+        _ => None,
+    });
+    if message.header.ifindex != interface {
+        return;
+    }
+    if let Some(at) = ip.and_then(|ip| index.get(&ip))
+        && let Some(known) = neighbours.get_mut(*at as usize)
+    {
+        *known = if gone { Neighbour { mac: None, stale: false } } else { neighbour(message) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ofi_xdp_core::PeerId;
+
+    fn to(slot: u32, ip: &str) -> Destination {
+        let address = PeerAddress::new(ip.parse().unwrap(), 7);
+        Destination { peer: PeerId::new(slot, 0), address }
+    }
+
+    fn routes() -> Routes {
+        let own = IpAddr::from([127, 0, 0, 1]);
+        Routes::new(Netlink::open().unwrap(), own, 1, 4).unwrap()
+    }
+
+    #[test]
+    fn our_own_address_is_the_kernels() {
+        let mut routes = routes();
+        assert_eq!(routes.hop(to(0, "127.0.0.1")), None);
+        assert_eq!(routes.peers[0].neighbour, KERNEL);
+        assert_eq!(routes.peers[0].generation, routes.generation, "asked once");
+    }
+
+    #[test]
+    fn strangers_and_slots_beyond_the_table_are_the_kernels() {
+        let mut routes = routes();
+        assert_eq!(routes.hop(to(4, "198.18.0.2")), None);
+        let stranger = Destination { peer: PeerId::NONE, ..to(0, "198.18.0.2") };
+        assert_eq!(routes.hop(stranger), None);
+        assert!(routes.index.is_empty());
+    }
+
+    #[test]
+    fn a_stale_neighbour_gets_one_packet_through_the_kernel() {
+        let mut routes = routes();
+        let mac = MacAddress([2, 0, 0, 0, 0, 9]);
+        routes.neighbours.push(Neighbour { mac: Some(mac), stale: true });
+        let peer = to(1, "198.18.0.2");
+        routes.peers[1] =
+            PeerRoute { address: peer.address, generation: 1, neighbour: 0, gateway: true };
+        assert_eq!(routes.hop(peer), None);
+        assert_eq!(routes.hop(peer), Some(Hop { mac, gateway: true }));
+        assert_eq!(routes.hop(peer), Some(Hop { mac, gateway: true }));
+    }
+
+    #[test]
+    fn a_reused_slot_is_looked_up_again() {
+        let mut routes = routes();
+        let mac = MacAddress([2, 0, 0, 0, 0, 9]);
+        routes.neighbours.push(Neighbour { mac: Some(mac), stale: false });
+        let peer = to(1, "198.18.0.2");
+        routes.peers[1] =
+            PeerRoute { address: peer.address, generation: 1, neighbour: 0, gateway: false };
+        assert!(routes.hop(peer).is_some());
+        assert_eq!(routes.hop(to(1, "127.0.0.1")), None, "the old tenant's hop is not used");
+    }
+}

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets through a kernel UDP socket.
+//!
+//! Packets come in one by one and leave in trains: consecutive ones of one size to one destination
+//! go to the kernel in one piece (`UDP_SEGMENT`, udp(7)), and the other way the kernel hands over
+//! what it joined (`UDP_GRO`). quinn-udp makes the system calls. A packet that the kernel refuses
+//! is lost on the way, as the engine expects of any network; nothing here ends the port. Bounds:
+//! [`train::BYTES`] and [`train::TRAINS_MAX`] to send, [`receive::BUFFERS`] buffers to receive.
+
+mod receive;
+mod train;
+
+#[cfg(test)]
+mod tests;
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
+
+use nix::sys::socket::{setsockopt, sockopt};
+use ofi_xdp_core::{Datagram, PeerAddress, Transmit, Transmitted};
+use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
+use socket2::SockRef;
+
+use crate::config::{PAYLOAD_MAX, TRAFFIC_CLASS};
+use crate::stats::PortStats;
+use receive::Received;
+use train::Trains;
+
+/// Bytes of IPv4 and UDP headers.
+const HEADERS_V4: usize = 28;
+/// Bytes of IPv6 and UDP headers.
+const HEADERS_V6: usize = 48;
+
+/// A non-blocking kernel UDP socket, bound to one address.
+#[derive(Debug)]
+pub struct UdpPort {
+    socket: UdpSocket,
+    state: UdpSocketState,
+    local: SocketAddr,
+    trains: Trains,
+    received: Received,
+    payload_max: usize,
+    window_packets: u16,
+}
+
+impl UdpPort {
+    /// A socket bound to `address`, whose interface sends IP packets of at most `mtu` bytes, with a
+    /// receive buffer for `window_packets` packets if the system grants that.
+    ///
+    /// # Errors
+    /// What `socket(2)`, `bind(2)` or `setsockopt(2)` fail with.
+    pub fn bind(address: SocketAddr, mtu: u32, window_packets: u16) -> io::Result<Self> {
+        let socket = UdpSocket::bind(address)?;
+        // Sets non-blocking, UDP_GRO, Don't Fragment (IP_PMTUDISC_PROBE) and the cmsgs of the ECN
+        // bits …
+        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
+        // … and two cmsgs that nobody here reads, which the kernel need not make for each packet.
+        setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
+        if address.is_ipv4() {
+            setsockopt(&socket, sockopt::Ipv4PacketInfo, &false)?;
+        } else {
+            setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &false)?;
+        }
+        let payload_max = payload_max(mtu, address.ip());
+        let window_packets = grow_buffers(&socket, payload_max, window_packets)?;
+        let local = socket.local_addr()?;
+        Ok(Self {
+            trains: Trains::new(state.max_gso_segments()),
+            received: Received::new(),
+            socket,
+            state,
+            local,
+            payload_max,
+            window_packets,
+        })
+    }
+
+    /// The address that the socket is bound to.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// The largest packet that fits in the MTU, in bytes.
+    #[must_use]
+    pub const fn payload_max(&self) -> usize {
+        self.payload_max
+    }
+
+    /// How many packets of that size the receive buffer holds.
+    #[must_use]
+    pub const fn window_packets(&self) -> u16 {
+        self.window_packets
+    }
+
+    /// The socket, readable when a packet arrived.
+    #[must_use]
+    pub fn fd(&self) -> RawFd {
+        self.socket.as_raw_fd()
+    }
+
+    /// Hands at most `budget` packets to `sink`, and returns how many. One system call unless
+    /// packets of the last one are left.
+    pub fn receive(
+        &mut self,
+        budget: u16,
+        stats: &mut PortStats,
+        sink: &mut impl FnMut(Datagram<'_>),
+    ) -> u16 {
+        let mut count = self.received.deliver(budget, sink);
+        if count < budget && self.fetch() {
+            count += self.received.deliver(budget - count, sink);
+        }
+        stats.udp_received += u64::from(count);
+        count
+    }
+
+    /// Asks the kernel for packets; says whether there were any.
+    fn fetch(&mut self) -> bool {
+        let Self { socket, state, received, .. } = self;
+        // Errors besides EWOULDBLOCK are those of packets sent before (ICMP), or shortage of
+        // memory: no packet, in any case.
+        received.fetch(|buffers, meta| state.recv(UdpSockRef::from(&*socket), buffers, meta).ok())
+    }
+
+    /// Offers a buffer of [`Self::payload_max`] bytes to `fill`, and queues what it wrote.
+    pub fn transmit(&mut self, fill: impl FnOnce(&mut [u8]) -> Option<Transmit>) -> Transmitted {
+        let Some(buffer) = self.trains.buffer(self.payload_max) else {
+            return Transmitted::Full;
+        };
+        let Some(transmit) = fill(buffer) else {
+            return Transmitted::Nothing;
+        };
+        self.trains.push(transmit.len.min(self.payload_max), transmit.to.address);
+        Transmitted::Sent
+    }
+
+    /// Whether [`Self::transmit`] would find room.
+    #[must_use]
+    pub fn has_room(&self) -> bool {
+        self.trains.has_room(self.payload_max)
+    }
+
+    /// Sends everything queued. One system call for each long train, or else for each packet.
+    pub fn flush(&mut self, stats: &mut PortStats) {
+        let Self { socket, state, trains, local, .. } = self;
+        let mut segments = true;
+        trains.drain(|train, bytes| {
+            stats.udp_transmitted += u64::from(train.count);
+            if train.is_joined() && segments {
+                stats.udp_sends += 1;
+                match send(state, socket, train.to, bytes, Some(train.segment)) {
+                    // EIO, EINVAL: this device or this path cannot cut it apart (udp(7),
+                    // UDP_SEGMENT).
+                    Err(error) if is_no_gso(&error) => {
+                        log::debug!("{local}: sending packet by packet from now on: {error}");
+                        segments = false;
+                    }
+                    Err(_) => {
+                        stats.udp_lost += u64::from(train.count);
+                        return;
+                    }
+                    Ok(()) => return,
+                }
+            }
+            for packet in bytes.chunks(train.segment) {
+                stats.udp_sends += 1;
+                let sent = send(state, socket, train.to, packet, None);
+                stats.udp_lost += u64::from(sent.is_err());
+            }
+        });
+        if !segments {
+            self.trains.set_segments_max(1);
+        }
+    }
+
+    /// Has the kernel hand over packets one by one from now on. For the companion of an `AF_XDP`
+    /// socket in generic mode: the kernel would join packets for this socket (GRO) before the XDP
+    /// program sees them.
+    ///
+    /// # Errors
+    /// What `setsockopt(2)` fails with.
+    pub fn receive_unjoined(&self) -> io::Result<()> {
+        Ok(setsockopt(&self.socket, sockopt::UdpGroSegment, &false)?)
+    }
+}
+
+/// One `sendmsg(2)`.
+fn send(
+    state: &UdpSocketState,
+    socket: &UdpSocket,
+    to: PeerAddress,
+    contents: &[u8],
+    segment_size: Option<usize>,
+) -> io::Result<()> {
+    let transmit = quinn_udp::Transmit {
+        destination: to.socket_addr(),
+        ecn: EcnCodepoint::from_bits(TRAFFIC_CLASS),
+        contents,
+        segment_size,
+        src_ip: None,
+    };
+    state.try_send(UdpSockRef::from(socket), &transmit)
+}
+
+fn is_no_gso(error: &io::Error) -> bool {
+    error.raw_os_error().is_some_and(|code| {
+        code == nix::errno::Errno::EIO as i32 || code == nix::errno::Errno::EINVAL as i32
+    })
+}
+
+/// What is left of `mtu` for the packet.
+pub(crate) fn payload_max(mtu: u32, ip: IpAddr) -> usize {
+    let headers = if ip.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 };
+    (mtu as usize).saturating_sub(headers).min(PAYLOAD_MAX)
+}
+
+/// Makes the socket's buffers large enough for `wanted` packets each way if that can be, and
+/// returns how many the receive buffer holds. The kernel charges a packet with all the memory it
+/// occupies (`skb->truesize`): the next power of two after data, headers and `skb_shared_info`, and
+/// the `sk_buff`; and doubles what is asked for in return (socket(7), `SO_RCVBUF`).
+fn grow_buffers(socket: &UdpSocket, payload: usize, wanted: u16) -> io::Result<u16> {
+    const HEADERS_AND_INFO: usize = 512;
+    const SK_BUFF: usize = 256;
+    let packet = (payload + HEADERS_AND_INFO).next_power_of_two() + SK_BUFF;
+    let bytes = packet * usize::from(wanted);
+    // Beyond net.core.rmem_max and wmem_max only with CAP_NET_ADMIN.
+    if setsockopt(&socket.as_fd(), sockopt::RcvBufForce, &bytes).is_err() {
+        SockRef::from(socket).set_recv_buffer_size(bytes)?;
+    }
+    if setsockopt(&socket.as_fd(), sockopt::SndBufForce, &bytes).is_err() {
+        SockRef::from(socket).set_send_buffer_size(bytes)?;
+    }
+    let granted = SockRef::from(socket).recv_buffer_size()? / 2;
+    Ok(u16::try_from(granted / packet).unwrap_or(u16::MAX).max(1))
+}

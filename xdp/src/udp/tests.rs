@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two sockets on the loopback interface.
+
+use super::*;
+use ofi_xdp_core::{Destination, PeerId};
+use std::time::Duration;
+
+const LOOPBACK_MTU: u32 = 65_536;
+
+fn port(ip: &str) -> UdpPort {
+    UdpPort::bind(SocketAddr::new(ip.parse().unwrap(), 0), LOOPBACK_MTU, 256).unwrap()
+}
+
+fn send_all(from: &mut UdpPort, to: SocketAddr, sizes: &[usize]) -> PortStats {
+    let mut stats = PortStats::default();
+    let to = Destination { peer: PeerId::new(0, 0), address: to.into() };
+    for (number, size) in (0_u8..).zip(sizes) {
+        let result = from.transmit(|buffer| {
+            buffer[..*size].fill(number);
+            Some(Transmit { len: *size, to })
+        });
+        assert_eq!(result, Transmitted::Sent);
+    }
+    from.flush(&mut stats);
+    stats
+}
+
+/// Receives until `count` packets came, or nothing does for a while.
+fn receive_all(port: &mut UdpPort, count: usize, budget: u16) -> Vec<(Vec<u8>, PeerAddress)> {
+    let (mut packets, mut stats) = (Vec::new(), PortStats::default());
+    for _ in 0..200 {
+        port.receive(budget, &mut stats, &mut |datagram: Datagram<'_>| {
+            packets.push((datagram.bytes.to_vec(), datagram.from));
+        });
+        if packets.len() >= count {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    assert_eq!(stats.udp_received, packets.len() as u64);
+    packets
+}
+
+fn echo(ip: &str) {
+    let (mut left, mut right) = (port(ip), port(ip));
+    let sizes: Vec<usize> = [vec![1408; 70], vec![8, 8, 8, 5], vec![32], vec![1400; 3]].concat();
+    let stats = send_all(&mut left, right.local_addr(), &sizes);
+    assert_eq!((stats.udp_lost, stats.udp_transmitted), (0, 78));
+    // 46, and 24 with a shorter one, in two trains; the others are too few for one.
+    assert_eq!(stats.udp_sends, 2 + 7);
+    // The budget is none of the trains' sizes, so that trains are left over.
+    let packets = receive_all(&mut right, sizes.len(), 7);
+    let expected: Vec<_> = (0_u8..)
+        .zip(&sizes)
+        .map(|(number, size)| (vec![number; *size], PeerAddress::from(left.local_addr())))
+        .collect();
+    assert_eq!(packets, expected);
+}
+
+#[test]
+fn trains_arrive_as_packets_over_ipv4() {
+    echo("127.0.0.1");
+}
+
+#[test]
+fn trains_arrive_as_packets_over_ipv6() {
+    echo("::1");
+}
+
+#[test]
+fn trains_arrive_as_packets_without_gro() {
+    let (mut left, mut right) = (port("127.0.0.1"), port("127.0.0.1"));
+    right.receive_unjoined().unwrap();
+    send_all(&mut left, right.local_addr(), &[1408; 40]);
+    let packets = receive_all(&mut right, 40, 64);
+    assert!(packets.iter().all(|packet| packet.0.len() == 1408));
+    assert_eq!(packets.len(), 40);
+}
+
+#[test]
+fn nothing_to_send_gives_the_buffer_back() {
+    let mut port = port("127.0.0.1");
+    assert_eq!(port.transmit(|_| None), Transmitted::Nothing);
+    let mut stats = PortStats::default();
+    port.flush(&mut stats);
+    assert_eq!(stats.udp_sends, 0);
+}
+
+#[test]
+fn packets_that_the_kernel_refuses_are_lost_not_errors() {
+    let mut port = port("127.0.0.1");
+    // 127.0.0.1 may not send to another network: EINVAL or ENETUNREACH.
+    let stats = send_all(&mut port, "203.0.113.1:9".parse().unwrap(), &[64, 64]);
+    assert_eq!(stats.udp_lost, 2);
+    let mut other = self::port("127.0.0.1");
+    assert_eq!(send_all(&mut port, other.local_addr(), &[64]).udp_lost, 0);
+    assert_eq!(receive_all(&mut other, 1, 9).len(), 1);
+}
+
+#[test]
+fn congestion_experienced_is_seen() {
+    let mut receiver = port("127.0.0.1");
+    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for (tos, expected) in [(0, false), (2, false), (3, true)] {
+        SockRef::from(&sender).set_tos_v4(tos).unwrap();
+        sender.send_to(&[1; 32], receiver.local_addr()).unwrap();
+        let mut seen = Vec::new();
+        let mut stats = PortStats::default();
+        for _ in 0..200 {
+            let mut sink = |datagram: Datagram<'_>| seen.push(datagram.congestion_experienced);
+            if receiver.receive(1, &mut stats, &mut sink) > 0 {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(seen, [expected], "TOS {tos}");
+    }
+}
+
+#[test]
+fn limits_follow_the_mtu_and_the_buffer() {
+    let v4 = IpAddr::from([127, 0, 0, 1]);
+    assert_eq!(payload_max(1500, v4), 1472);
+    assert_eq!(payload_max(1500, "::1".parse().unwrap()), 1452);
+    assert_eq!(payload_max(9000, v4), 8972);
+    assert_eq!(payload_max(65_536, v4), PAYLOAD_MAX);
+    assert_eq!(payload_max(20, v4), 0);
+    let port = port("127.0.0.1");
+    assert!(port.window_packets() >= 1);
+}
+
+#[test]
+fn the_promised_window_fits_in_the_buffer() {
+    let (mut left, mut right) =
+        (port("127.0.0.1"), UdpPort::bind("127.0.0.1:0".parse().unwrap(), 1500, 64).unwrap());
+    let window = usize::from(right.window_packets());
+    let sizes = vec![1472; window.min(100)];
+    // One system call a packet: the dearest way for the buffer.
+    left.trains.set_segments_max(1);
+    for size in sizes.chunks(1) {
+        send_all(&mut left, right.local_addr(), size);
+    }
+    assert_eq!(receive_all(&mut right, sizes.len(), 64).len(), sizes.len());
+}

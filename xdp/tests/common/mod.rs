@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two hosts for the tests: network namespaces joined by a veth pair, and ports that talk across.
+#![allow(dead_code, clippy::unwrap_used)]
+
+use std::fs::File;
+use std::net::{IpAddr, SocketAddr};
+use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use nix::sched::{CloneFlags, setns};
+use ofi_xdp_core::{Datagram, Destination, PeerId, Port, Transmit, Transmitted};
+use ofi_xdp_datapath::{HybridPort, Mode, PortConfig};
+
+/// Whether a test that needs privilege is to be left out: only if asked for, and never silently.
+pub(crate) fn skipped() -> bool {
+    let unprivileged = !nix::unistd::geteuid().is_root();
+    let skip = unprivileged && std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|v| v == "skip");
+    if skip {
+        println!("SKIPPED: needs CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF");
+    }
+    skip
+}
+
+/// Runs a command, which must succeed, and returns what it printed.
+#[track_caller]
+pub(crate) fn run(command: &str) -> String {
+    let mut words = command.split_whitespace();
+    let output = Command::new(words.next().unwrap()).args(words).output().unwrap();
+    assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Waits until `condition` holds, 5 seconds at most.
+#[track_caller]
+pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
+    let held = (0..500).any(|_| {
+        condition() || {
+            thread::sleep(Duration::from_millis(10));
+            false
+        }
+    });
+    assert!(held, "not in time: {what}");
+}
+
+/// Two network namespaces, each with one end of a veth pair. Gone when dropped.
+pub(crate) struct Hosts {
+    pub(crate) names: [String; 2],
+}
+
+/// Addresses of the two hosts.
+pub(crate) const V4: [&str; 2] = ["198.18.0.1", "198.18.0.2"];
+pub(crate) const V6: [&str; 2] = ["fd00:18::1", "fd00:18::2"];
+/// The name of each host's interface.
+pub(crate) const INTERFACE: &str = "veth0";
+
+impl Hosts {
+    pub(crate) fn new() -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let id = std::process::id();
+        let names = ["a", "b"].map(|end| format!("ofi-dp-{id}-{number}-{end}"));
+        let hosts = Self { names };
+        let [left, right] = &hosts.names;
+        run(&format!("ip netns add {left}"));
+        run(&format!("ip netns add {right}"));
+        run(&format!(
+            "ip -n {left} link add {INTERFACE} type veth peer name {INTERFACE} netns {right}"
+        ));
+        for (name, (v4, v6)) in hosts.names.iter().zip(V4.iter().zip(V6)) {
+            run(&format!("ip -n {name} addr add {v4}/24 dev {INTERFACE}"));
+            run(&format!("ip -n {name} addr add {v6}/64 dev {INTERFACE} nodad"));
+            run(&format!("ip -n {name} link set {INTERFACE} up"));
+            run(&format!("ip -n {name} link set lo up"));
+        }
+        let is_up = |name: &String| {
+            run(&format!("ip -n {name} link show dev {INTERFACE}")).contains("LOWER_UP")
+        };
+        eventually("both ends of the link are up", || hosts.names.iter().all(is_up));
+        hosts
+    }
+
+    /// Runs `work` on host `host` (0 or 1), in a thread of its own.
+    pub(crate) fn on<R: Send>(&self, host: usize, work: impl FnOnce() -> R + Send) -> R {
+        thread::scope(|scope| {
+            scope
+                .spawn(|| {
+                    enter(&self.names[host]);
+                    work()
+                })
+                .join()
+                .unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    /// Opens a port on host `host`. Its sockets stay in that host's namespace, whoever uses them.
+    pub(crate) fn open(&self, host: usize, ip: &str, mode: Mode) -> HybridPort {
+        let config = config(ip, mode);
+        self.on(host, || HybridPort::open(&config).unwrap())
+    }
+
+    /// What `ip link` says of host `host`'s interface.
+    pub(crate) fn link(&self, host: usize) -> String {
+        run(&format!("ip -n {} -details link show dev {INTERFACE}", self.names[host]))
+    }
+
+    /// Whether an XDP program is attached to host `host`'s interface.
+    pub(crate) fn has_program(&self, host: usize) -> bool {
+        self.link(host).contains("prog/xdp")
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for name in &self.names {
+            let _ = Command::new("ip").args(["netns", "del", name]).status();
+        }
+    }
+}
+
+/// Moves the calling thread into network namespace `name`.
+pub(crate) fn enter(name: &str) {
+    let namespace = File::open(format!("/run/netns/{name}")).unwrap();
+    setns(&namespace, CloneFlags::CLONE_NEWNET).unwrap();
+}
+
+pub(crate) fn config(ip: &str, mode: Mode) -> PortConfig {
+    let ip: IpAddr = ip.parse().unwrap();
+    let mut config = PortConfig::new(SocketAddr::new(ip, 0), 16);
+    config.mode = mode;
+    config
+}
+
+/// The destination of whoever is in `slot` at `address`.
+pub(crate) fn to(slot: u32, address: SocketAddr) -> Destination {
+    Destination { peer: PeerId::new(slot, 0), address: address.into() }
+}
+
+/// A packet that the XDP program takes for ours: version nibble 1, then `number`.
+pub(crate) fn packet(number: u16, len: usize) -> Vec<u8> {
+    let mut packet = vec![0x5a; len];
+    packet[0] = 0x10;
+    packet[1..3].copy_from_slice(&number.to_be_bytes());
+    packet
+}
+
+/// Queues one packet, flushing if there is no room.
+pub(crate) fn send(port: &mut impl Port, to: Destination, bytes: &[u8]) {
+    for _ in 0..1000 {
+        let sent = port
+            .transmit(|buffer| {
+                buffer[..bytes.len()].copy_from_slice(bytes);
+                Some(Transmit { len: bytes.len(), to })
+            })
+            .unwrap();
+        match sent {
+            Transmitted::Sent => return,
+            _ => port.flush().unwrap(),
+        }
+    }
+    panic!("no room to send in a thousand tries");
+}
+
+/// Sends packets of `sizes` from `client` to `server`, which echoes them, until each came back:
+/// lost ones are sent again. Returns how many had to be.
+pub(crate) fn echo(client: &mut HybridPort, server: &mut HybridPort, sizes: &[usize]) -> usize {
+    const ROUNDS_MAX: usize = 200;
+    let stop = AtomicBool::new(false);
+    let server_address = server.local_addr();
+    let client_address = client.local_addr();
+    thread::scope(|scope| {
+        scope.spawn(|| serve(server, client_address, &stop));
+        let _stop = StopOnDrop(&stop);
+        let mut missing: Vec<u16> = (0..).take(sizes.len()).collect();
+        let mut resent = 0;
+        for round in 0..ROUNDS_MAX {
+            if round > 0 {
+                resent += missing.len();
+            }
+            for number in &missing {
+                let bytes = packet(*number, sizes[usize::from(*number)]);
+                send(client, to(0, server_address), &bytes);
+            }
+            client.flush().unwrap();
+            // Until everything came back, or nothing did for 20 ms or so.
+            let mut idle = 0;
+            while !missing.is_empty() && idle < 200 {
+                let mut sink = |datagram: Datagram<'_>| {
+                    assert_eq!(datagram.from, server_address.into());
+                    let number = u16::from_be_bytes([datagram.bytes[1], datagram.bytes[2]]);
+                    let expected = packet(number, sizes[usize::from(number)]);
+                    assert_eq!(datagram.bytes.len(), expected.len(), "packet {number}");
+                    assert!(datagram.bytes == expected, "packet {number}");
+                    missing.retain(|missing| *missing != number);
+                };
+                if client.receive(64, &mut sink).unwrap() == 0 {
+                    idle += 1;
+                    thread::sleep(Duration::from_micros(100));
+                } else {
+                    idle = 0;
+                }
+            }
+            if missing.is_empty() {
+                break;
+            }
+        }
+        assert!(missing.is_empty(), "{} packets never came back", missing.len());
+        resent
+    })
+}
+
+/// Exchanges packets until `client` knows the way to `server`, and `server` the way back.
+pub(crate) fn meet(client: &mut HybridPort, server: &mut HybridPort) {
+    for _ in 0..2 {
+        echo(client, server, &[64]);
+        for port in [&mut *client, &mut *server] {
+            port.look_everywhere();
+            port.receive(1, &mut |_| {}).unwrap();
+        }
+    }
+}
+
+/// Stops the echo also when an assertion fails.
+struct StopOnDrop<'a>(&'a AtomicBool);
+
+impl Drop for StopOnDrop<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Sends back whatever comes from `client`.
+fn serve(server: &mut HybridPort, client: SocketAddr, stop: &AtomicBool) {
+    let mut packets: Vec<Vec<u8>> = Vec::new();
+    while !stop.load(Ordering::Relaxed) {
+        let count = server
+            .receive(64, &mut |datagram: Datagram<'_>| {
+                assert_eq!(datagram.from, client.into());
+                packets.push(datagram.bytes.to_vec());
+            })
+            .unwrap();
+        for bytes in packets.drain(..) {
+            send(server, to(3, client), &bytes);
+        }
+        if count > 0 {
+            server.flush().unwrap();
+        } else {
+            thread::sleep(Duration::from_micros(50));
+        }
+    }
+}

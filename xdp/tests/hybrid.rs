@@ -1,0 +1,296 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Ports of every kind between two network namespaces, over a veth pair and the real kernel.
+
+mod common;
+
+use common::{
+    Hosts, INTERFACE, V4, V6, config, echo, eventually, meet, packet, run, send, skipped, to,
+};
+use ofi_xdp_core::Port;
+use ofi_xdp_datapath::{HybridPort, Mode, Tier, Verdict, XskMode};
+
+/// Sizes of the packets in one echo: the smallest, odd ones, the largest at this MTU, and a burst.
+fn sizes(port: &HybridPort) -> Vec<usize> {
+    let largest = port.limits().payload_max;
+    let mut sizes = vec![32, 33, 57, 64, 255, 1000, 1408, largest - 1, largest];
+    sizes.extend([1408; 150]);
+    sizes.extend([40; 50]);
+    sizes
+}
+
+fn tier(mode: Mode) -> Tier {
+    match mode {
+        Mode::Skb => Tier::Xdp(XskMode::Skb),
+        Mode::Copy => Tier::Xdp(XskMode::Copy),
+        _ => Tier::Udp,
+    }
+}
+
+fn redirected(port: &HybridPort) -> u64 {
+    port.xsk().map_or(0, |xsk| xsk.counters().unwrap().count(Verdict::Redirected))
+}
+
+fn pair(left: Mode, right: Mode, ips: [&str; 2]) {
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, ips[0], left);
+    let mut server = hosts.open(1, ips[1], right);
+    assert_eq!((client.facts().tier, server.facts().tier), (tier(left), tier(right)));
+    meet(&mut client, &mut server);
+    let before = (*client.stats(), *server.stats(), redirected(&client), redirected(&server));
+    let sizes = sizes(&client);
+    let count = sizes.len() as u64;
+    echo(&mut client, &mut server, &sizes);
+    for (port, before, redirected_before) in
+        [(&client, before.0, before.2), (&server, before.1, before.3)]
+    {
+        let now = port.stats();
+        let context = format!("{left} and {right}, {ips:?}: {}", port.facts());
+        if port.facts().tier == Tier::Udp {
+            assert!(now.udp_transmitted - before.udp_transmitted >= count, "{context}");
+        } else {
+            assert!(now.xsk_transmitted - before.xsk_transmitted >= count, "{context}: {now:?}");
+            // Trains from the kernel's UDP may come in through the kernel.
+            let received = now.xsk_received - before.xsk_received;
+            let through_kernel = now.udp_received - before.udp_received;
+            assert!(received + through_kernel >= count, "{context}: {now:?}");
+            assert!(received > 0, "{context}: {now:?}");
+            assert_eq!(redirected(port) - redirected_before, received, "{context}");
+            let from_xdp = left != Mode::Udp && right != Mode::Udp;
+            assert!(!from_xdp || through_kernel == 0, "{context}: {now:?}");
+            assert_eq!(now.xsk_rejected, 0, "{context}");
+        }
+    }
+}
+
+#[test]
+fn root_every_pair_of_modes_echoes_over_ipv4() {
+    if skipped() {
+        return;
+    }
+    for left in [Mode::Skb, Mode::Copy, Mode::Udp] {
+        for right in [Mode::Skb, Mode::Copy, Mode::Udp] {
+            pair(left, right, V4);
+        }
+    }
+}
+
+#[test]
+fn root_every_pair_of_modes_echoes_over_ipv6() {
+    if skipped() {
+        return;
+    }
+    for left in [Mode::Skb, Mode::Udp] {
+        for right in [Mode::Skb, Mode::Udp] {
+            pair(left, right, V6);
+        }
+    }
+}
+
+#[test]
+fn root_zerocopy_on_veth_falls_back_and_says_why() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let port = hosts.open(0, V4[0], Mode::Zerocopy);
+    assert_eq!(port.facts().tier, Tier::Xdp(XskMode::Copy));
+    let why = &port.facts().why_not_better;
+    assert!(why.starts_with("zerocopy: bind the AF_XDP socket: Operation not supported"), "{why}");
+    assert_eq!(
+        (port.facts().driver.as_str(), port.facts().interface.as_str()),
+        ("veth", INTERFACE)
+    );
+    drop(port);
+    let port = hosts.open(0, V4[0], Mode::Auto);
+    assert_eq!(port.facts().tier, Tier::Xdp(XskMode::Skb));
+    assert_eq!(port.poll_fds().len(), 3);
+}
+
+#[test]
+fn root_a_port_can_be_opened_again_at_once() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let first = hosts.open(0, V4[0], Mode::Skb);
+    let mut config = config(V4[0], Mode::Skb);
+    config.bind.set_port(first.local_addr().port());
+    drop(first);
+    for _ in 0..5 {
+        let port = hosts.on(0, || HybridPort::open(&config).unwrap());
+        assert_eq!(port.facts().tier, Tier::Xdp(XskMode::Skb), "{}", port.facts());
+    }
+    eventually("the program is gone", || !hosts.has_program(0));
+}
+
+#[test]
+fn root_a_second_endpoint_on_the_queue_gets_udp() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut first = hosts.open(0, V4[0], Mode::Auto);
+    let mut second = hosts.open(0, V4[0], Mode::Auto);
+    assert_eq!(second.facts().tier, Tier::Udp);
+    let why = &second.facts().why_not_better;
+    assert!(why.contains("Device or resource busy"), "{why}");
+    let mut server = hosts.open(1, V4[1], Mode::Auto);
+    echo(&mut first, &mut server, &[64; 20]);
+    echo(&mut second, &mut server, &[64; 20]);
+    // Both on one host: through the kernel, whatever their tiers.
+    echo(&mut first, &mut second, &[64; 20]);
+}
+
+#[test]
+fn root_a_neighbours_new_address_is_noticed() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Skb);
+    let mut server = hosts.open(1, V4[1], Mode::Udp);
+    meet(&mut client, &mut server);
+    run(&format!("ip -n {} link set dev {INTERFACE} address 02:00:00:00:00:99", hosts.names[1]));
+    run(&format!(
+        "ip -n {} neigh replace {} lladdr 02:00:00:00:00:99 dev {INTERFACE}",
+        hosts.names[0], V4[1]
+    ));
+    meet(&mut client, &mut server);
+    let before = client.stats().xsk_transmitted;
+    assert_eq!(echo(&mut client, &mut server, &[64; 20]), 0);
+    assert_eq!(client.stats().xsk_transmitted - before, 20);
+    // And when the kernel forgets it, the kernel is asked again.
+    run(&format!("ip -n {} neigh flush all dev {INTERFACE} nud permanent", hosts.names[0]));
+    client.look_everywhere();
+    client.receive(1, &mut |_| {}).unwrap();
+    let before = client.stats().udp_transmitted;
+    send(&mut client, to(0, server.local_addr()), &packet(0, 64));
+    client.flush().unwrap();
+    assert_eq!(client.stats().udp_transmitted - before, 1);
+}
+
+#[test]
+fn root_through_a_gateway_the_checksum_is_right() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let [left, right] = &hosts.names;
+    run(&format!("ip -n {right} addr add 198.19.0.1/32 dev lo"));
+    run(&format!("ip -n {left} route add 198.19.0.0/24 via {} dev {INTERFACE}", V4[1]));
+    let mut client = hosts.open(0, V4[0], Mode::Skb);
+    let mut server = hosts.open(1, "198.19.0.1", Mode::Udp);
+    meet(&mut client, &mut server);
+    let before = client.stats().xsk_transmitted;
+    // The receiving kernel verifies: a wrong checksum would be dropped.
+    echo(&mut client, &mut server, &[64, 65, 1001, 1472]);
+    assert!(client.stats().xsk_transmitted - before >= 4);
+    let sent = run(&format!("ip netns exec {right} nstat -asz UdpInCsumErrors"));
+    assert!(sent.lines().any(|l| l.starts_with("UdpInCsumErrors") && l.contains(" 0 ")), "{sent}");
+}
+
+#[test]
+fn root_losing_the_program_loses_only_the_tier() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Skb);
+    let mut server = hosts.open(1, V4[1], Mode::Skb);
+    echo(&mut client, &mut server, &[64; 20]);
+    let program = program_id(&hosts, 0);
+    let links = run("bpftool link show");
+    let link = links
+        .lines()
+        .find(|line| line.contains(&format!("prog {program} ")))
+        .and_then(|line| line.split(':').next())
+        .unwrap();
+    run(&format!("bpftool link detach id {link}"));
+    echo(&mut client, &mut server, &[64; 300]);
+    client.look_everywhere();
+    client.receive(1, &mut |_| {}).unwrap();
+    assert_eq!(client.facts().tier, Tier::Udp);
+    assert_eq!(client.facts().why_not_better, "AF_XDP was lost: the XDP program was detached");
+    assert_eq!(client.poll_fds().len(), 1);
+    let sizes = sizes(&client);
+    echo(&mut client, &mut server, &sizes);
+}
+
+#[test]
+fn root_losing_the_interface_loses_only_the_tier() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Copy);
+    let mut server = hosts.open(1, V4[1], Mode::Udp);
+    echo(&mut client, &mut server, &[64; 20]);
+    run(&format!("ip -n {} link set dev {INTERFACE} down", hosts.names[0]));
+    client.look_everywhere();
+    client.receive(1, &mut |_| {}).unwrap();
+    assert_eq!(client.facts().why_not_better, "AF_XDP was lost: the interface is down");
+    send(&mut client, to(0, server.local_addr()), &packet(0, 64));
+    client.flush().unwrap();
+    run(&format!("ip -n {} link set dev {INTERFACE} up", hosts.names[0]));
+    let sizes = sizes(&client);
+    echo(&mut client, &mut server, &sizes);
+}
+
+#[test]
+fn root_missing_privilege_is_named() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let port = hosts.on(0, || {
+        caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_NET_RAW).unwrap();
+        caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_BPF).unwrap();
+        caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN).unwrap();
+        HybridPort::open(&config(V4[0], Mode::Auto)).unwrap()
+    });
+    assert_eq!(port.facts().tier, Tier::Udp);
+    let why = &port.facts().why_not_better;
+    assert!(
+        why.contains("AF_XDP needs CAP_NET_RAW, CAP_BPF; grant them with `sudo setcap"),
+        "{why}"
+    );
+}
+
+/// The id of the program on host `host`'s interface.
+fn program_id(hosts: &Hosts, host: usize) -> String {
+    let link = hosts.link(host);
+    let (_, after) = link.split_once("prog/xdp id ").unwrap();
+    after.split_whitespace().next().unwrap().to_owned()
+}
+
+/// Not a test by itself: the process that the next one kills.
+#[test]
+#[ignore = "run by root_a_killed_process_leaves_nothing"]
+fn victim() {
+    common::enter(&std::env::var("OFI_XDP_TEST_NAMESPACE").unwrap());
+    let port = HybridPort::open(&config(V4[0], Mode::Skb)).unwrap();
+    println!("{}", port.facts());
+    loop {
+        std::thread::park();
+    }
+}
+
+#[test]
+fn root_a_killed_process_leaves_nothing() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "victim", "--ignored", "--nocapture"])
+        .env("OFI_XDP_TEST_NAMESPACE", &hosts.names[0])
+        .stdout(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the program is attached", || hosts.has_program(0));
+    child.kill().unwrap();
+    child.wait().unwrap();
+    eventually("the program is gone", || !hosts.has_program(0));
+    let port = hosts.open(0, V4[0], Mode::Skb);
+    assert_eq!(port.facts().tier, Tier::Xdp(XskMode::Skb), "{}", port.facts());
+}
