@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A completion queue: a window on the operations of the endpoints that are bound to it.
+//!
+//! It holds no completions of its own. Reading it makes progress on each endpoint in turn and
+//! copies what the engine has finished straight into the application's array; an operation keeps
+//! its slot until then. So the queue cannot overflow whatever its size, and progress is made by
+//! whoever reads. The one thing kept here is an error that stands at the head: until
+//! `fi_cq_readerr` takes it, nothing else is read.
+//!
+//! Waiting (`wait`): a thread in `fi_cq_sread` polls for `FI_XDP_SPIN`, then sleeps.
+
+use std::ffi::c_int;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ofi_xdp_core::{Completion, Context, Instant, OpKind};
+
+use crate::abi::{self, bits, fi_addr_t};
+use crate::domain::Domain;
+use crate::errno::{Error, completion_number};
+use crate::ops::{CqOps, FidOps, Side};
+use crate::param;
+use crate::progress::{ActiveEndpoint, Wants, now};
+use crate::shim::cq::Entries;
+use crate::wait::Wait;
+use crate::waker::Waker;
+
+/// How a queue is to work.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CqAttributes {
+    /// What an entry tells.
+    pub(crate) format: abi::fi_cq_format,
+    /// Whether threads may wait for completions.
+    pub(crate) wait: bool,
+}
+
+impl Default for CqAttributes {
+    fn default() -> Self {
+        Self { format: abi::FI_CQ_FORMAT_UNSPEC, wait: false }
+    }
+}
+
+/// A completion, as libfabric tells it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Entry {
+    /// The application's word for the operation.
+    pub(crate) context: Context,
+    /// `FI_SEND | FI_MSG` and so on.
+    pub(crate) flags: u64,
+    /// Bytes sent or received.
+    pub(crate) len: usize,
+    /// Remote completion data.
+    pub(crate) data: u64,
+    /// The message's tag.
+    pub(crate) tag: u64,
+    /// The source of a receive.
+    pub(crate) source: fi_addr_t,
+}
+
+/// A completion that is an error.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ErrorEntry {
+    /// What it has in common with the others.
+    pub(crate) entry: Entry,
+    /// Bytes that did not fit a receive's buffer.
+    pub(crate) overflow: usize,
+    /// libfabric's error number.
+    pub(crate) number: c_int,
+}
+
+/// An endpoint, and the sides of it whose completions come here.
+#[derive(Debug)]
+struct Member {
+    endpoint: Arc<ActiveEndpoint>,
+    sides: Vec<Side>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    members: Vec<Member>,
+    /// Whose turn it is to be read first.
+    turn: usize,
+    /// The error at the head.
+    error: Option<ErrorEntry>,
+    /// The application was told by `fi_trywait` that it may wait on the descriptor.
+    waited_on: bool,
+}
+
+impl State {
+    /// When progress is due at the latest, unless a packet arrives before.
+    fn due(&self) -> Option<Instant> {
+        self.members.iter().filter_map(|member| member.endpoint.due()).min()
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Cq {
+    domain: Arc<Domain>,
+    format: abi::fi_cq_format,
+    wait: Option<Wait>,
+    /// `fi_cq_signal` was called and nobody has noticed yet.
+    signaled: AtomicBool,
+    state: Mutex<State>,
+}
+
+impl Cq {
+    /// `fi_cq_open`.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when descriptors are out.
+    pub(crate) fn open(domain: &Arc<Domain>, attributes: CqAttributes) -> Result<Arc<Self>, Error> {
+        let wait = if attributes.wait { Some(Wait::new()?) } else { None };
+        Ok(Arc::new(Self {
+            domain: Arc::clone(domain),
+            format: attributes.format,
+            wait,
+            signaled: AtomicBool::new(false),
+            state: Mutex::default(),
+        }))
+    }
+
+    /// The domain that it belongs to.
+    pub(crate) const fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// Wakes whoever waits here; none if nobody may wait.
+    pub(crate) fn waker(&self) -> Option<&Arc<Waker>> {
+        self.wait.as_ref().map(Wait::waker)
+    }
+
+    /// From now on, completions of these sides of `endpoint` are read here.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when its descriptors cannot be waited on.
+    pub(crate) fn add(&self, endpoint: &Arc<ActiveEndpoint>, sides: &[Side]) -> Result<(), Error> {
+        if let Some(wait) = &self.wait {
+            endpoint.descriptors(|descriptor| wait.add(descriptor))?;
+        }
+        let member = Member { endpoint: Arc::clone(endpoint), sides: sides.to_vec() };
+        self.lock().members.push(member);
+        Ok(())
+    }
+
+    /// The end of [`Self::add`]: when this returns, no reader is at the endpoint any more.
+    pub(crate) fn remove(&self, endpoint: &Arc<ActiveEndpoint>) {
+        let mut state = self.lock();
+        state.members.retain(|member| !Arc::ptr_eq(&member.endpoint, endpoint));
+        state.turn = 0;
+    }
+
+    /// `fi_trywait`: prepares the descriptor to be waited on.
+    ///
+    /// # Errors
+    /// [`Error::Again`] if there is something to read first; [`Error::NotSupported`] if nobody may
+    /// wait here.
+    pub(crate) fn try_wait(&self) -> Result<(), Error> {
+        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        let mut state = self.lock();
+        self.end_wait(&mut state);
+        wait.waker().arm();
+        state.waited_on = true;
+        self.look_everywhere(&state);
+        if self.look(&state) {
+            self.end_wait(&mut state);
+            return Err(Error::Again);
+        }
+        let due = state.due();
+        wait.waker().sleep_until(due);
+        wait.set_timer(due)
+    }
+
+    /// The application is back from waiting on the descriptor, or never went.
+    fn end_wait(&self, state: &mut State) {
+        if let Some(wait) = &self.wait
+            && std::mem::replace(&mut state.waited_on, false)
+        {
+            wait.waker().disarm();
+            wait.clear_timer();
+        }
+    }
+
+    /// What did not fit one reader's array is for another who sleeps.
+    #[inline]
+    fn share(&self, entries: &Entries) {
+        if !entries.has_room()
+            && let Some(waker) = self.waker()
+        {
+            waker.wake();
+        }
+    }
+
+    fn look_everywhere(&self, state: &State) {
+        state.members.iter().for_each(|member| member.endpoint.look_everywhere());
+    }
+
+    /// Makes progress; whether there is anything to read.
+    fn look(&self, state: &State) -> bool {
+        // Each makes progress, whatever the others have.
+        state.members.iter().fold(state.error.is_some(), |ready, Member { endpoint, sides }| {
+            endpoint.look(sides, self.waker()) || ready
+        })
+    }
+
+    /// `fi_cq_read`.
+    fn read_once(&self, entries: &mut Entries) -> Result<usize, Error> {
+        let mut state = self.lock();
+        self.end_wait(&mut state);
+        if state.error.is_some() {
+            return Err(Error::Available);
+        }
+        if !entries.has_room() {
+            return if self.look(&state) { Ok(0) } else { Err(Error::Again) };
+        }
+        let State { members, turn, error, .. } = &mut *state;
+        let (before, after) = members.split_at((*turn).min(members.len()));
+        for Member { endpoint, sides } in after.iter().chain(before) {
+            endpoint.collect(sides, self.waker(), |completion, source| {
+                *error = self.take(entries, completion, source);
+                if error.is_none() && entries.has_room() { Wants::More } else { Wants::Enough }
+            });
+            if error.is_some() || !entries.has_room() {
+                break;
+            }
+        }
+        // Whoever was read first is read last the next time, and so are its sides.
+        if let Some(member) = members.get_mut(*turn) {
+            member.sides.reverse();
+        }
+        *turn = if *turn + 1 < members.len() { *turn + 1 } else { 0 };
+        match (entries.filled(), error) {
+            (0, None) => Err(Error::Again),
+            (0, Some(_)) => Err(Error::Available),
+            (filled, _) => Ok(filled),
+        }
+    }
+
+    /// Writes a success to `entries`; returns an error to be kept.
+    fn take(
+        &self,
+        entries: &mut Entries,
+        completion: &Completion,
+        source: fi_addr_t,
+    ) -> Option<ErrorEntry> {
+        let entry = Entry {
+            context: completion.context,
+            flags: flags(completion),
+            len: usize::try_from(completion.len).unwrap_or(usize::MAX),
+            data: completion.data.unwrap_or(0),
+            tag: completion.tag,
+            source,
+        };
+        match completion.outcome {
+            Ok(()) => {
+                entries.push(self.format, &entry);
+                None
+            }
+            Err(error) => Some(ErrorEntry {
+                entry,
+                overflow: usize::try_from(completion.overflow).unwrap_or(usize::MAX),
+                number: completion_number(error),
+            }),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What happened, in libfabric's bits.
+const fn flags(completion: &Completion) -> u64 {
+    let kind = match completion.kind {
+        OpKind::Send { tagged: false } => bits::SEND | bits::MSG,
+        OpKind::Send { tagged: true } => bits::SEND | bits::TAGGED,
+        OpKind::Recv { tagged: false } => bits::RECV | bits::MSG,
+        OpKind::Recv { tagged: true } => bits::RECV | bits::TAGGED,
+    };
+    match (completion.kind, completion.data) {
+        (OpKind::Recv { .. }, Some(_)) => kind | bits::REMOTE_CQ_DATA,
+        _ => kind,
+    }
+}
+
+/// The earlier of two times, of which either may never come.
+pub(crate) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant> {
+    a.into_iter().chain(b).min()
+}
+
+impl FidOps for Cq {
+    fn wait_fd(&self) -> Result<RawFd, Error> {
+        self.wait.as_ref().map(Wait::descriptor).ok_or(Error::NotSupported)
+    }
+}
+
+impl CqOps for Cq {
+    fn read(&self, entries: &mut Entries) -> Result<usize, Error> {
+        let result = self.read_once(entries);
+        self.share(entries);
+        result
+    }
+
+    fn read_wait(&self, entries: &mut Entries, timeout: Option<Duration>) -> Result<usize, Error> {
+        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        let start = now();
+        let deadline = timeout.map(|timeout| start.after(timeout));
+        let spin_until = start.after(param::spin());
+        let mut asleep = false;
+        // bound: the timeout, a completion, a signal
+        loop {
+            let result = self.read_once(entries);
+            let signaled = self.signaled.swap(false, Ordering::Relaxed);
+            let time = now();
+            let late = deadline.is_some_and(|deadline| time >= deadline);
+            if result != Err(Error::Again) || signaled || late {
+                if asleep {
+                    wait.waker().disarm();
+                }
+                self.share(entries);
+                return result;
+            }
+            if time < spin_until {
+                std::hint::spin_loop();
+                continue;
+            }
+            if !asleep {
+                // Armed first, then one more look: see `waker`.
+                wait.waker().arm();
+                self.look_everywhere(&self.lock());
+                asleep = true;
+                continue;
+            }
+            let until = earlier(deadline, self.lock().due());
+            wait.waker().sleep_until(until);
+            let slept = wait.sleep(until.map(|until| until.since(time)));
+            wait.waker().disarm();
+            asleep = false;
+            slept?;
+        }
+    }
+
+    fn read_error(&self) -> Result<ErrorEntry, Error> {
+        self.lock().error.take().ok_or(Error::Again)
+    }
+
+    fn signal(&self) -> Result<(), Error> {
+        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        self.signaled.store(true, Ordering::Relaxed);
+        wait.waker().force();
+        Ok(())
+    }
+
+    fn api_version(&self) -> u32 {
+        self.domain.fabric().api_version()
+    }
+}

@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A domain: one network interface address, from which endpoints, queues and vectors are opened.
+
+use std::collections::HashSet;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+use crate::av::Av;
+use crate::cq::{Cq, CqAttributes};
+use crate::ep::Endpoint;
+use crate::errno::Error;
+use crate::fabric::Fabric;
+use crate::hints;
+use crate::info::{Info, Request};
+use crate::interface::Interface;
+use crate::mr::{MrAttributes, Region};
+use crate::ops::{DomainOps, FidOps};
+use crate::thread::ProgressThread;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Domain {
+    fabric: Arc<Fabric>,
+    interface: Interface,
+    /// Keys of memory regions that are registered.
+    keys: Mutex<HashSet<u64>>,
+    /// Started with the first endpoint that is enabled.
+    thread: OnceLock<Arc<ProgressThread>>,
+}
+
+impl Domain {
+    /// `fi_domain`, on what `fi_getinfo` offered.
+    ///
+    /// # Errors
+    /// [`Error::NoData`] if no interface on the fabric is the one asked for, or it cannot do what
+    /// is asked.
+    pub(crate) fn open(fabric: &Arc<Fabric>, request: &Request) -> Result<Arc<Self>, Error> {
+        let ip = request.source.map(|source| source.ip()).filter(|ip| !ip.is_unspecified());
+        for interface in Interface::all()? {
+            if !fabric.contains(&interface) || ip.is_some_and(|ip| ip != interface.ip) {
+                continue;
+            }
+            if let Err(attribute) = hints::check(request, &Info::offer(&interface)) {
+                log::info!(target: "domain", "{}: {attribute}", interface.nic.name);
+                continue;
+            }
+            return Ok(Arc::new(Self {
+                fabric: Arc::clone(fabric),
+                interface,
+                keys: Mutex::default(),
+                thread: OnceLock::new(),
+            }));
+        }
+        Err(Error::NoData)
+    }
+
+    /// The fabric that it belongs to.
+    pub(crate) const fn fabric(&self) -> &Arc<Fabric> {
+        &self.fabric
+    }
+
+    /// The interface and its address.
+    pub(crate) const fn interface(&self) -> &Interface {
+        &self.interface
+    }
+
+    /// The local address.
+    pub(crate) const fn ip(&self) -> IpAddr {
+        self.interface.ip
+    }
+
+    /// The progress thread.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when it cannot be started.
+    pub(crate) fn thread(&self) -> Result<&Arc<ProgressThread>, Error> {
+        if let Some(thread) = self.thread.get() {
+            return Ok(thread);
+        }
+        let started = ProgressThread::start()?;
+        // Two endpoints may be enabled at once: one thread is enough.
+        if let Err(superfluous) = self.thread.set(started) {
+            superfluous.stop();
+        }
+        self.thread.get().ok_or(Error::Internal)
+    }
+
+    /// Takes a memory key; false if it is taken.
+    pub(crate) fn reserve_key(&self, key: u64) -> bool {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).insert(key)
+    }
+
+    /// Gives a memory key back.
+    pub(crate) fn release_key(&self, key: u64) {
+        self.keys.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    }
+}
+
+impl FidOps for Domain {
+    fn close(&self) -> Result<(), Error> {
+        if let Some(thread) = self.thread.get() {
+            thread.stop();
+        }
+        Ok(())
+    }
+}
+
+impl DomainOps for Domain {
+    fn address_vector(self: &Arc<Self>, count: usize, flags: u64) -> Result<Arc<Av>, Error> {
+        Av::open(self, count, flags)
+    }
+
+    fn completion_queue(self: &Arc<Self>, attributes: CqAttributes) -> Result<Arc<Cq>, Error> {
+        Cq::open(self, attributes)
+    }
+
+    fn endpoint(self: &Arc<Self>, request: &Request) -> Result<Arc<Endpoint>, Error> {
+        Endpoint::open(self, request)
+    }
+
+    fn register(self: &Arc<Self>, attributes: MrAttributes) -> Result<Arc<Region>, Error> {
+        Region::register(self, attributes)
+    }
+}

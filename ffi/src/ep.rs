@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An endpoint (`FI_EP_RDM`): opened, bound to its queues and its vector, enabled, closed.
+//!
+//! ```text
+//!            1. fi_endpoint            2. fi_ep_bind*, fi_enable          3. fi_close
+//!   (none) ───────────────▶ opened ─────────────────────────▶ active ───────────────▶ (none)
+//!                           port bound,                       engine runs
+//!                           name known
+//! ```
+//!
+//! 1. [`Endpoint::open`] binds the port, so that `fi_getname` has an answer. 2. [`FidOps::bind`]
+//!    notes what is bound; [`FidOps::enable`] allocates everything and starts the engine. 3.
+//!    [`FidOps::close`] settles and says farewell. The data calls are in `msg` and `tagged`; what
+//!    they move is in `progress`.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use ofi_xdp_core::{Config, Context};
+use ofi_xdp_datapath::{HybridPort, Mode, OpenError, PortConfig, Tier};
+
+use crate::abi::bits;
+use crate::av::Av;
+use crate::cq::Cq;
+use crate::domain::Domain;
+use crate::eq::Eq;
+use crate::errno::Error;
+use crate::info::{Info, RX_OP_FLAGS, Request, SIZE_DEFAULT, TX_OP_FLAGS};
+use crate::memory::INJECT_MAX;
+use crate::ops::{Bound, EndpointOps, FidOps, OpFlags, Side};
+use crate::progress::{Activation, ActiveEndpoint, Wakers};
+use crate::{hints, param};
+
+/// Peers that an endpoint can know, unless its address vector was opened for more.
+const PEERS: u32 = 16 << 10;
+
+/// A queue, as bound to one side.
+#[derive(Clone, Debug)]
+struct BoundCq {
+    queue: Arc<Cq>,
+    /// Only operations that ask for it make completions (`FI_SELECTIVE_COMPLETION`).
+    selective: bool,
+}
+
+/// What is bound, until the endpoint is active; then what keeps those objects busy.
+#[derive(Debug, Default)]
+struct Bindings {
+    port: Option<HybridPort>,
+    av: Option<Arc<Av>>,
+    eq: Option<Arc<Eq>>,
+    transmit: Option<BoundCq>,
+    receive: Option<BoundCq>,
+}
+
+/// What an active endpoint's data calls need.
+#[derive(Debug)]
+pub(crate) struct Running {
+    /// The engine and what belongs to it.
+    pub(crate) active: Arc<ActiveEndpoint>,
+    selective_transmit: bool,
+    selective_receive: bool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Endpoint {
+    domain: Arc<Domain>,
+    name: SocketAddr,
+    caps: u64,
+    sends: u32,
+    recvs: u32,
+    inject_size: usize,
+    tx_op_flags: AtomicU64,
+    rx_op_flags: AtomicU64,
+    bindings: Mutex<Bindings>,
+    running: OnceLock<Running>,
+}
+
+impl Endpoint {
+    /// `fi_endpoint`, on what `fi_getinfo` offered.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an offer that this domain never made; [`Error::Os`] when the address
+    /// cannot be bound (in use, not of this machine, no such interface).
+    pub(crate) fn open(domain: &Arc<Domain>, request: &Request) -> Result<Arc<Self>, Error> {
+        let offer = Info::offer(domain.interface());
+        hints::check(request, &offer).map_err(|attribute| {
+            log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
+            Error::Invalid
+        })?;
+        let port = request.source.map_or(0, |source| source.port());
+        let port = open_port(domain, port)?;
+        let size = |size: Option<usize>| {
+            let size = size.filter(|&size| size > 0).unwrap_or(SIZE_DEFAULT);
+            u32::try_from(size).map_err(|_| Error::Invalid)
+        };
+        let (tx, rx) = (request.tx.as_ref(), request.rx.as_ref());
+        Ok(Arc::new(Self {
+            domain: Arc::clone(domain),
+            name: port.local_addr(),
+            caps: if request.caps == 0 { offer.caps } else { request.caps },
+            sends: size(tx.map(|tx| tx.size))?,
+            recvs: size(rx.map(|rx| rx.size))?,
+            inject_size: tx.map_or(INJECT_MAX, |tx| tx.inject_size),
+            tx_op_flags: AtomicU64::new(tx.map_or(0, |tx| tx.op_flags)),
+            rx_op_flags: AtomicU64::new(rx.map_or(0, |rx| rx.op_flags)),
+            bindings: Mutex::new(Bindings { port: Some(port), ..Bindings::default() }),
+            running: OnceLock::new(),
+        }))
+    }
+
+    /// The engine and what belongs to it.
+    ///
+    /// # Errors
+    /// [`Error::BadState`] before `fi_enable`.
+    #[inline]
+    pub(crate) fn running(&self) -> Result<&Running, Error> {
+        self.running.get().ok_or(Error::BadState)
+    }
+
+    /// Longest message that may be injected.
+    pub(crate) const fn inject_size(&self) -> usize {
+        self.inject_size
+    }
+
+    /// The flags in force for an operation.
+    #[inline]
+    pub(crate) fn flags(&self, side: Side, flags: OpFlags) -> u64 {
+        let default = match side {
+            Side::Transmit => &self.tx_op_flags,
+            Side::Receive => &self.rx_op_flags,
+        };
+        match flags {
+            OpFlags::Default => default.load(Ordering::Relaxed),
+            OpFlags::Given(flags) => flags,
+            OpFlags::Inject => bits::INJECT,
+        }
+    }
+
+    fn bind_cq(&self, queue: &Arc<Cq>, flags: u64) -> Result<(), Error> {
+        if flags & !(bits::SEND | bits::RECV | bits::SELECTIVE_COMPLETION) != 0 {
+            return Err(Error::BadFlags);
+        }
+        if flags & (bits::SEND | bits::RECV) == 0 {
+            return Err(Error::Invalid);
+        }
+        let mut bindings = self.bindings();
+        let taken = (flags & bits::SEND != 0 && bindings.transmit.is_some())
+            || (flags & bits::RECV != 0 && bindings.receive.is_some());
+        if taken {
+            return Err(Error::Invalid);
+        }
+        let selective = flags & bits::SELECTIVE_COMPLETION != 0;
+        let bound = BoundCq { queue: Arc::clone(queue), selective };
+        if flags & bits::SEND != 0 {
+            bindings.transmit = Some(bound.clone());
+        }
+        if flags & bits::RECV != 0 {
+            bindings.receive = Some(bound);
+        }
+        Ok(())
+    }
+
+    fn bindings(&self) -> MutexGuard<'_, Bindings> {
+        self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn config(&self, av: &Av) -> Config {
+        let mut config = Config::new(crc32c::crc32c_append);
+        // Peers that speak first take a place too.
+        let expected = u32::try_from(av.expected().saturating_mul(2)).unwrap_or(u32::MAX);
+        config.peers = expected.clamp(PEERS, 1 << 20);
+        config.sends = self.sends;
+        config.recvs = self.recvs;
+        config.death = param::values().peer_timeout;
+        config
+    }
+
+    fn start(&self, bindings: &mut Bindings) -> Result<(), Error> {
+        let Bindings { port, av, transmit, receive, .. } = bindings;
+        let av = av.as_ref().ok_or(Error::NoAddressVector)?;
+        let missing = |queue: &Option<BoundCq>, cap| self.caps & cap != 0 && queue.is_none();
+        if missing(transmit, bits::SEND) || missing(receive, bits::RECV) {
+            return Err(Error::NoCompletionQueue);
+        }
+        let waker =
+            |bound: &Option<BoundCq>| bound.as_ref().and_then(|it| it.queue.waker().cloned());
+        let thread = self.domain.thread()?;
+        let active = ActiveEndpoint::start(Activation {
+            config: self.config(av),
+            port: port.take().ok_or(Error::BadState)?,
+            av: Arc::clone(av),
+            wakers: Wakers {
+                transmit: waker(transmit),
+                receive: waker(receive),
+                thread: Arc::clone(thread.waker()),
+            },
+            directed: self.caps & bits::DIRECTED_RECV != 0,
+        })?;
+        match (&transmit, &receive) {
+            (Some(tx), Some(rx)) if Arc::ptr_eq(&tx.queue, &rx.queue) => {
+                tx.queue.add(&active, &[Side::Receive, Side::Transmit])?;
+            }
+            _ => {
+                for (bound, side) in [(&transmit, Side::Transmit), (&receive, Side::Receive)] {
+                    if let Some(bound) = bound {
+                        bound.queue.add(&active, &[side])?;
+                    }
+                }
+            }
+        }
+        thread.add(&active);
+        let running = Running {
+            active,
+            selective_transmit: transmit.as_ref().is_some_and(|it| it.selective),
+            selective_receive: receive.as_ref().is_some_and(|it| it.selective),
+        };
+        self.running.set(running).map_err(|_| Error::BadState)
+    }
+}
+
+impl Running {
+    /// Whether an operation's success makes a completion.
+    #[inline]
+    pub(crate) const fn signals(&self, side: Side, kind: OpFlags, flags: u64) -> bool {
+        let selective = match side {
+            Side::Transmit => self.selective_transmit,
+            Side::Receive => self.selective_receive,
+        };
+        !matches!(kind, OpFlags::Inject) && (!selective || flags & bits::COMPLETION != 0)
+    }
+}
+
+/// Binds the port of a new endpoint and says how packets will travel.
+fn open_port(domain: &Domain, port: u16) -> Result<HybridPort, Error> {
+    let values = param::values();
+    let mut config = PortConfig::new(SocketAddr::new(domain.ip(), port), PEERS);
+    config.interface = Some(domain.interface().nic.name.clone());
+    config.mode = values.mode;
+    config.queue = values.queue;
+    let port = HybridPort::open(&config).map_err(|error| {
+        log::warn!(target: "ep_ctrl", "cannot open an endpoint on {}: {error}", config.bind);
+        let errno = match &error {
+            OpenError::Bind { source, .. } | OpenError::Netlink(source) => source.raw_os_error(),
+            OpenError::Choose(_) => Some(libc::ENODEV),
+        };
+        Error::Os(errno.unwrap_or(libc::EIO))
+    })?;
+    let facts = port.facts();
+    log::info!(target: "ep_ctrl", "{}: {facts}", port.local_addr());
+    if facts.tier == Tier::Udp && values.mode != Mode::Udp && !domain.interface().nic.loopback {
+        param::warn_degraded(&facts.to_string());
+    }
+    Ok(port)
+}
+
+impl FidOps for Endpoint {
+    fn bind(self: &Arc<Self>, other: Bound, flags: u64) -> Result<(), Error> {
+        if self.running.get().is_some() {
+            return Err(Error::BadState);
+        }
+        match other {
+            Bound::Cq(queue) if Arc::ptr_eq(queue.domain(), &self.domain) => {
+                self.bind_cq(&queue, flags)
+            }
+            Bound::Av(av) if Arc::ptr_eq(av.domain(), &self.domain) => {
+                let mut bindings = self.bindings();
+                if bindings.av.is_some() {
+                    return Err(Error::Invalid);
+                }
+                bindings.av = Some(av);
+                Ok(())
+            }
+            Bound::Eq(eq) => {
+                self.bindings().eq = Some(eq);
+                Ok(())
+            }
+            _ => Err(Error::Invalid),
+        }
+    }
+
+    fn enable(self: &Arc<Self>) -> Result<(), Error> {
+        let mut bindings = self.bindings();
+        if self.running.get().is_some() {
+            return Err(Error::BadState);
+        }
+        self.start(&mut bindings)
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        if let Some(running) = self.running.get() {
+            let bindings = self.bindings();
+            for bound in [&bindings.transmit, &bindings.receive].into_iter().flatten() {
+                bound.queue.remove(&running.active);
+            }
+            self.domain.thread()?.remove(&running.active);
+            running.active.close();
+        }
+        Ok(())
+    }
+
+    fn op_flags(&self, side: Side) -> Result<u64, Error> {
+        Ok(self.flags(side, OpFlags::Default))
+    }
+
+    fn set_op_flags(&self, side: Side, flags: u64) -> Result<(), Error> {
+        let (known, to) = match side {
+            Side::Transmit => (TX_OP_FLAGS, &self.tx_op_flags),
+            Side::Receive => (RX_OP_FLAGS, &self.rx_op_flags),
+        };
+        if flags & !known != 0 {
+            return Err(Error::BadFlags);
+        }
+        to.store(flags, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl EndpointOps for Endpoint {
+    fn cancel(&self, context: Context) -> Result<(), Error> {
+        self.running()?.active.cancel(context);
+        Ok(())
+    }
+
+    fn name(&self) -> Result<SocketAddr, Error> {
+        Ok(self.name)
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A fabric: the network that some of this machine's interfaces are on.
+//!
+//! It owns nothing but its name; domains and event queues are opened from it.
+
+use std::sync::Arc;
+
+use crate::domain::Domain;
+use crate::eq::Eq;
+use crate::errno::Error;
+use crate::info::Request;
+use crate::interface::Interface;
+use crate::ops::{FabricOps, FidOps, Waitable};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Fabric {
+    /// The network, `198.18.0.0/24`; none: any.
+    name: Option<String>,
+    api_version: u32,
+}
+
+impl Fabric {
+    /// `fi_fabric`: `name` is what `fi_getinfo` gave as `fabric_attr->name`.
+    ///
+    /// # Errors
+    /// [`Error::NoData`] if no interface is on a network of this name.
+    pub(crate) fn open(name: Option<String>, api_version: u32) -> Result<Arc<Self>, Error> {
+        if let Some(name) = &name
+            && !Interface::all()?.iter().any(|it| it.network().eq_ignore_ascii_case(name))
+        {
+            log::warn!(target: "fabric", "no interface is on a network named {name}");
+            return Err(Error::NoData);
+        }
+        Ok(Arc::new(Self { name, api_version }))
+    }
+
+    /// The interface version that the application opened it with.
+    pub(crate) const fn api_version(&self) -> u32 {
+        self.api_version
+    }
+
+    /// Whether an interface is on this network.
+    pub(crate) fn contains(&self, interface: &Interface) -> bool {
+        self.name.as_ref().is_none_or(|name| interface.network().eq_ignore_ascii_case(name))
+    }
+}
+
+impl FidOps for Fabric {}
+
+impl FabricOps for Fabric {
+    fn domain(self: &Arc<Self>, request: &Request) -> Result<Arc<Domain>, Error> {
+        Domain::open(self, request)
+    }
+
+    fn event_queue(self: &Arc<Self>) -> Result<Arc<Eq>, Error> {
+        Eq::open(self)
+    }
+
+    fn try_wait(&self, object: Waitable<'_>) -> Result<(), Error> {
+        match object {
+            Waitable::Cq(queue) => queue.try_wait(),
+            Waitable::Eq => Ok(()),
+        }
+    }
+}

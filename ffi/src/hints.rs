@@ -1,0 +1,204 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The rules of `fi_getinfo(3)`: which hints an offer satisfies, and how hints shape it.
+//!
+//! libfabric's own utility functions for this are not exported to external providers, so their
+//! rules are written out here, one function for each attribute structure, in the man page's order.
+//! [`check`] says yes or why not; [`shape`] is then called and cannot fail.
+
+use crate::abi::{self, bits};
+use crate::info::{DOMAIN_CAPS, Info, RX_CAPS, Request, SIZE_DEFAULT, TX_CAPS};
+use crate::sockaddr;
+
+/// Why an offer does not satisfy the hints: the attribute, in libfabric's words.
+type Verdict = Result<(), &'static str>;
+
+/// Capabilities that are given only to those who ask (`fi_getinfo(3)`, "primary capabilities"),
+/// with the bits that modify them.
+const PRIMARY: u64 = bits::MSG
+    | bits::RMA
+    | bits::TAGGED
+    | bits::ATOMIC
+    | bits::MULTICAST
+    | bits::NAMED_RX_CTX
+    | bits::DIRECTED_RECV
+    | bits::COLLECTIVE
+    | bits::HMEM
+    | DIRECTIONS
+    | bits::READ
+    | bits::WRITE
+    | bits::REMOTE_READ
+    | bits::REMOTE_WRITE;
+/// What modifies `FI_MSG` and `FI_TAGGED`; absent, both are meant.
+const DIRECTIONS: u64 = bits::SEND | bits::RECV;
+
+/// Whether `offered` satisfies the hints.
+pub(crate) fn check(hints: &Request, offered: &Info) -> Verdict {
+    require(hints.caps & !offered.caps == 0, "caps")?;
+    check_address(hints, offered)?;
+    check_names(hints, offered)?;
+    if let Some(ep) = &hints.ep {
+        check_endpoint(ep, hints.caps, &offered.ep)?;
+    }
+    if let Some(domain) = &hints.domain {
+        check_domain(domain, &offered.domain)?;
+    }
+    if let Some(tx) = &hints.tx {
+        check_tx(tx, &offered.tx)?;
+    }
+    if let Some(rx) = &hints.rx {
+        check_rx(rx, &offered.rx)?;
+    }
+    Ok(())
+}
+
+fn require(holds: bool, attribute: &'static str) -> Verdict {
+    if holds { Ok(()) } else { Err(attribute) }
+}
+
+fn check_address(hints: &Request, offered: &Info) -> Verdict {
+    let concrete = sockaddr::format_of(&offered.source.ip());
+    let accepted = [abi::FI_FORMAT_UNSPEC, abi::FI_SOCKADDR, concrete];
+    require(accepted.contains(&hints.addr_format), "addr_format")
+}
+
+fn check_names(hints: &Request, offered: &Info) -> Verdict {
+    let same = |wanted: &Option<String>, name: &str| {
+        wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(name))
+    };
+    require(same(&hints.domain_name, &offered.domain_name), "domain_attr->name")?;
+    require(same(&hints.fabric_name, &offered.fabric_name), "fabric_attr->name")?;
+    require(hints.provider_version <= crate::provider::VERSION, "fabric_attr->prov_version")
+}
+
+fn check_endpoint(hints: &abi::fi_ep_attr, caps: u64, offered: &abi::fi_ep_attr) -> Verdict {
+    require([abi::FI_EP_UNSPEC, offered.type_].contains(&hints.type_), "ep_attr->type")?;
+    require(
+        [abi::FI_PROTO_UNSPEC, offered.protocol].contains(&hints.protocol),
+        "ep_attr->protocol",
+    )?;
+    require(hints.protocol_version <= offered.protocol_version, "ep_attr->protocol_version")?;
+    require(hints.max_msg_size <= offered.max_msg_size, "ep_attr->max_msg_size")?;
+    if caps & (bits::RMA | bits::ATOMIC) != 0 {
+        require(hints.max_order_raw_size <= offered.max_order_raw_size, "max_order_raw_size")?;
+        require(hints.max_order_war_size <= offered.max_order_war_size, "max_order_war_size")?;
+        require(hints.max_order_waw_size <= offered.max_order_waw_size, "max_order_waw_size")?;
+    }
+    // Also refuses FI_SHARED_CONTEXT, which is the largest value.
+    require(hints.tx_ctx_cnt <= offered.tx_ctx_cnt, "ep_attr->tx_ctx_cnt")?;
+    require(hints.rx_ctx_cnt <= offered.rx_ctx_cnt, "ep_attr->rx_ctx_cnt")?;
+    require(hints.auth_key_size == 0, "ep_attr->auth_key_size")
+}
+
+fn check_domain(hints: &abi::fi_domain_attr, offered: &abi::fi_domain_attr) -> Verdict {
+    // Every model of threading is safe to promise: all locking is ours.
+    require(hints.threading <= abi::FI_THREAD_ENDPOINT, "domain_attr->threading")?;
+    for progress in [hints.control_progress, hints.data_progress] {
+        require(progress <= PROGRESS_CONTROL_UNIFIED, "domain_attr->progress")?;
+    }
+    require(hints.resource_mgmt <= abi::FI_RM_ENABLED, "domain_attr->resource_mgmt")?;
+    require(hints.av_type <= abi::FI_AV_TABLE, "domain_attr->av_type")?;
+    require(hints.cq_data_size <= offered.cq_data_size, "domain_attr->cq_data_size")?;
+    require(hints.mr_key_size <= offered.mr_key_size, "domain_attr->mr_key_size")?;
+    require(hints.mr_iov_limit <= offered.mr_iov_limit, "domain_attr->mr_iov_limit")?;
+    require(hints.mr_cnt <= offered.mr_cnt, "domain_attr->mr_cnt")?;
+    require(hints.cntr_cnt <= offered.cntr_cnt, "domain_attr->cntr_cnt")?;
+    require(hints.caps & !offered.caps == 0, "domain_attr->caps")?;
+    require(hints.max_err_data <= offered.max_err_data, "domain_attr->max_err_data")?;
+    require(hints.auth_key_size == 0, "domain_attr->auth_key_size")?;
+    check_mr_mode(hints.mr_mode.cast_unsigned())
+}
+
+/// `FI_PROGRESS_CONTROL_UNIFIED`, which libfabric 2.0 appended: all progress at the completion
+/// queues.
+const PROGRESS_CONTROL_UNIFIED: abi::fi_progress = abi::FI_PROGRESS_MANUAL + 1;
+
+/// Nothing is required, so any offer of modes is accepted; the two values of libfabric 1.4 must
+/// stand alone.
+fn check_mr_mode(mode: u32) -> Verdict {
+    let alone = |value| mode & value == 0 || mode == value;
+    require(alone(abi::FI_MR_BASIC) && alone(abi::FI_MR_SCALABLE), "domain_attr->mr_mode")
+}
+
+fn check_tx(hints: &abi::fi_tx_attr, offered: &abi::fi_tx_attr) -> Verdict {
+    // Capabilities of the other side are ignored here, as libfabric does.
+    require(hints.caps & !(offered.caps | RX_CAPS | DOMAIN_CAPS) == 0, "tx_attr->caps")?;
+    require(hints.op_flags & !offered.op_flags == 0, "tx_attr->op_flags")?;
+    require(hints.msg_order & !offered.msg_order == 0, "tx_attr->msg_order")?;
+    require(hints.comp_order == 0, "tx_attr->comp_order")?;
+    require(hints.inject_size <= offered.inject_size, "tx_attr->inject_size")?;
+    require(hints.size <= offered.size, "tx_attr->size")?;
+    require(hints.iov_limit <= offered.iov_limit, "tx_attr->iov_limit")?;
+    require(hints.rma_iov_limit <= offered.rma_iov_limit, "tx_attr->rma_iov_limit")
+}
+
+fn check_rx(hints: &abi::fi_rx_attr, offered: &abi::fi_rx_attr) -> Verdict {
+    require(hints.caps & !(offered.caps | TX_CAPS | DOMAIN_CAPS) == 0, "rx_attr->caps")?;
+    require(hints.op_flags & !offered.op_flags == 0, "rx_attr->op_flags")?;
+    require(hints.msg_order & !offered.msg_order == 0, "rx_attr->msg_order")?;
+    require(hints.comp_order == 0, "rx_attr->comp_order")?;
+    require(hints.total_buffered_recv == 0, "rx_attr->total_buffered_recv")?;
+    require(hints.size <= offered.size, "rx_attr->size")?;
+    require(hints.iov_limit <= offered.iov_limit, "rx_attr->iov_limit")
+}
+
+/// Turns what can be offered into what is offered to these hints, which [`check`] has passed.
+pub(crate) fn shape(hints: Option<&Request>, info: &mut Info) {
+    info.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), info.caps);
+    shape_domain(hints.and_then(|hints| hints.domain.as_ref()), info);
+    shape_tx(hints.and_then(|hints| hints.tx.as_ref()), info);
+    shape_rx(hints.and_then(|hints| hints.rx.as_ref()), info);
+}
+
+/// Primary capabilities as asked for, secondary ones as offered, except `FI_SOURCE`, which costs a
+/// look-up for each receive: only if asked for. Without a wish, all that the endpoint has.
+fn shape_caps(endpoint: u64, wanted: u64, offered: u64) -> u64 {
+    let caps = if wanted == 0 {
+        endpoint & offered & (PRIMARY | bits::SOURCE) | offered & !(PRIMARY | bits::SOURCE)
+    } else {
+        wanted & offered & (PRIMARY | bits::SOURCE) | offered & !(PRIMARY | bits::SOURCE)
+    };
+    if caps & (bits::MSG | bits::TAGGED) != 0 && caps & DIRECTIONS == 0 {
+        caps | offered & DIRECTIONS
+    } else {
+        caps
+    }
+}
+
+fn shape_domain(hints: Option<&abi::fi_domain_attr>, info: &mut Info) {
+    info.domain.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), DOMAIN_CAPS);
+    let Some(hints) = hints else { return };
+    info.domain.domain = hints.domain;
+    echo(&mut info.domain.threading, hints.threading);
+    echo(&mut info.domain.control_progress, hints.control_progress);
+    echo(&mut info.domain.data_progress, hints.data_progress);
+    echo(&mut info.domain.resource_mgmt, hints.resource_mgmt);
+    echo(&mut info.domain.av_type, hints.av_type);
+    let old = (abi::FI_MR_BASIC | abi::FI_MR_SCALABLE).cast_signed();
+    info.domain.mr_mode = hints.mr_mode & old;
+}
+
+fn shape_tx(hints: Option<&abi::fi_tx_attr>, info: &mut Info) {
+    info.tx.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), TX_CAPS);
+    info.tx.op_flags = hints.map_or(0, |hints| hints.op_flags);
+    info.tx.size = SIZE_DEFAULT;
+    let Some(hints) = hints else { return };
+    echo(&mut info.tx.size, hints.size);
+    echo(&mut info.tx.inject_size, hints.inject_size);
+    echo(&mut info.tx.iov_limit, hints.iov_limit);
+}
+
+fn shape_rx(hints: Option<&abi::fi_rx_attr>, info: &mut Info) {
+    info.rx.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), RX_CAPS);
+    info.rx.op_flags = hints.map_or(0, |hints| hints.op_flags);
+    info.rx.size = SIZE_DEFAULT;
+    let Some(hints) = hints else { return };
+    echo(&mut info.rx.size, hints.size);
+    echo(&mut info.rx.iov_limit, hints.iov_limit);
+}
+
+/// The hint, unless it is the zero that means "no wish".
+fn echo<T: Default + PartialEq>(attribute: &mut T, hint: T) {
+    if hint != T::default() {
+        *attribute = hint;
+    }
+}

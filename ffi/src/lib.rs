@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `libxdp-fi.so`: the libfabric provider named `xdp`.
+//!
+//! libfabric loads this library and calls [`fi_prov_ini`]; from then on everything comes through
+//! tables of function pointers. In the order in which a send travels:
+//!
+//! | file | what it is |
+//! |---|---|
+//! | `provider` | `fi_prov_ini`, the provider structure |
+//! | `abi`, `bindings` | libfabric's C declarations, and what it exports to us |
+//! | `shim/*` | the C side of each object: slots, tables, raw arguments to safe types |
+//! | `fid` | what C holds of an object of ours |
+//! | `ops` | the safe traits behind the tables; [`ops::Send`] and [`ops::Recv`] |
+//! | `info`, `hints`, `interface`, `sockaddr` | `fi_getinfo` |
+//! | `fabric`, `domain`, `eq`, `av`, `mr`, `cq`, `ep` | one libfabric object each |
+//! | `msg`, `tagged` | data calls: flags in, one request out |
+//! | `progress`, `storage`, `peers`, `memory` | an active endpoint: engine, port, peers, application memory |
+//! | `wait`, `waker` | sleeping until something happens |
+//! | `thread` | progress when the application makes none |
+//! | `param`, `log`, `errno` | variables, messages, error numbers |
+//!
+//! `unsafe` is in `provider`, `abi`, `shim`, `fid` and `memory`, and nowhere else.
+
+#![deny(unsafe_code)]
+
+mod abi;
+mod av;
+mod cq;
+mod domain;
+mod ep;
+mod eq;
+mod errno;
+mod fabric;
+mod fid;
+mod hints;
+mod info;
+mod interface;
+mod log;
+mod memory;
+mod mr;
+mod msg;
+mod ops;
+mod param;
+mod peers;
+mod progress;
+mod provider;
+mod shim;
+mod sockaddr;
+mod storage;
+mod tagged;
+mod thread;
+mod wait;
+mod waker;
+
+pub use provider::fi_prov_ini;

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an object can do, as safe traits: one for each of libfabric's tables of functions.
+//!
+//! `shim` turns raw arguments into the types here and calls these traits; each libfabric object has
+//! a file that implements those that it needs. What is not implemented is [`Error::NotSupported`]
+//! by default, so no slot of a table is ever empty. Every variant of sending (`send`, `sendv`,
+//! `sendmsg`, `senddata`, `inject`, `injectdata`, tagged or not) arrives as one [`Send`], every
+//! variant of receiving as one [`Recv`].
+
+use std::net::SocketAddr;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+use std::time::Duration;
+
+use ofi_xdp_core::{Context, TagMatch};
+
+use crate::abi::fi_addr_t;
+use crate::av::Av;
+use crate::cq::{Cq, CqAttributes, ErrorEntry};
+use crate::domain::Domain;
+use crate::ep::Endpoint;
+use crate::eq::Eq;
+use crate::errno::Error;
+use crate::info::Request;
+use crate::memory::Buffer;
+use crate::mr::{MrAttributes, Region};
+use crate::shim::cq::Entries;
+
+type Result<T> = std::result::Result<T, Error>;
+
+/// An object that another is bound to (`fi_ep_bind` and its kin).
+pub(crate) enum Bound {
+    /// An address vector.
+    Av(Arc<Av>),
+    /// A completion queue.
+    Cq(Arc<Cq>),
+    /// An endpoint.
+    Endpoint,
+    /// An event queue.
+    Eq(Arc<Eq>),
+}
+
+/// Which side of an endpoint (`FI_TRANSMIT`, `FI_RECV`).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Side {
+    /// Sending.
+    Transmit,
+    /// Receiving.
+    Receive,
+}
+
+/// `struct fi_ops`: what every object can do.
+pub(crate) trait FidOps {
+    /// Called when nobody else has a share in the object; after success it is gone.
+    fn close(&self) -> Result<()> {
+        Ok(())
+    }
+
+    /// `fi_*_bind`.
+    fn bind(self: &Arc<Self>, _other: Bound, _flags: u64) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_enable`.
+    fn enable(self: &Arc<Self>) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    /// `FI_GETWAIT` of an object that waits on a file descriptor.
+    fn wait_fd(&self) -> Result<RawFd> {
+        Err(Error::NotSupported)
+    }
+
+    /// `FI_GETOPSFLAG`: the default operation flags of one side.
+    fn op_flags(&self, _side: Side) -> Result<u64> {
+        Err(Error::NotSupported)
+    }
+
+    /// `FI_SETOPSFLAG`.
+    fn set_op_flags(&self, _side: Side, _flags: u64) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+}
+
+/// Something that `fi_trywait` can be asked about.
+#[derive(Clone, Copy)]
+pub(crate) enum Waitable<'a> {
+    /// A completion queue.
+    Cq(&'a Arc<Cq>),
+    /// An event queue.
+    Eq,
+}
+
+/// `struct fi_ops_fabric`.
+pub(crate) trait FabricOps: FidOps {
+    /// `fi_domain`.
+    fn domain(self: &Arc<Self>, _request: &Request) -> Result<Arc<Domain>> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_eq_open`.
+    fn event_queue(self: &Arc<Self>) -> Result<Arc<Eq>> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_trywait` of one object: `Again` if it must be read before its descriptor may be waited
+    /// on.
+    fn try_wait(&self, _object: Waitable<'_>) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+}
+
+/// `struct fi_ops_domain` and `struct fi_ops_mr`.
+pub(crate) trait DomainOps: FidOps {
+    /// `fi_av_open`; `count` is the application's guess of how many addresses there will be.
+    fn address_vector(self: &Arc<Self>, _count: usize, _flags: u64) -> Result<Arc<Av>> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_cq_open`.
+    fn completion_queue(self: &Arc<Self>, _attributes: CqAttributes) -> Result<Arc<Cq>> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_endpoint`.
+    fn endpoint(self: &Arc<Self>, _request: &Request) -> Result<Arc<Endpoint>> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_mr_reg`, `fi_mr_regv`, `fi_mr_regattr`.
+    fn register(self: &Arc<Self>, _attributes: MrAttributes) -> Result<Arc<Region>> {
+        Err(Error::NotSupported)
+    }
+}
+
+/// `struct fi_ops_av`.
+pub(crate) trait AvOps: FidOps {
+    /// How many bytes an address has in an array given to `fi_av_insert`.
+    fn address_len(&self) -> usize;
+
+    /// `fi_av_insert` of one address.
+    fn insert(&self, address: SocketAddr) -> Result<fi_addr_t>;
+
+    /// `fi_av_insertsvc`.
+    fn insert_service(&self, _node: Option<&str>, _service: Option<&str>) -> Result<fi_addr_t> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_av_remove` of one address.
+    fn remove(&self, address: fi_addr_t) -> Result<()>;
+
+    /// `fi_av_lookup`.
+    fn lookup(&self, address: fi_addr_t) -> Result<SocketAddr>;
+}
+
+/// `struct fi_ops_cq`.
+pub(crate) trait CqOps: FidOps {
+    /// Progress, then as many completions as there are and fit; `Again` if none, `Available` if an
+    /// error must be read first.
+    fn read(&self, entries: &mut Entries) -> Result<usize>;
+
+    /// `read`, waiting for the first completion; no `timeout` waits for ever.
+    fn read_wait(&self, entries: &mut Entries, timeout: Option<Duration>) -> Result<usize>;
+
+    /// The error at the head of the queue.
+    fn read_error(&self) -> Result<ErrorEntry>;
+
+    /// Wakes whoever waits in `read_wait`, or lets the next one return at once.
+    fn signal(&self) -> Result<()>;
+
+    /// The `api_version` that the application opened the fabric with.
+    fn api_version(&self) -> u32;
+}
+
+/// Where an operation's flags come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum OpFlags {
+    /// From the endpoint: the plain calls.
+    Default,
+    /// From the call: `sendmsg`, `recvmsg`.
+    Given(u64),
+    /// `inject` calls: the buffer is copied, success makes no completion.
+    Inject,
+}
+
+/// A send, whatever the call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Send {
+    /// Where the message lies.
+    pub(crate) buffer: Buffer,
+    /// The destination.
+    pub(crate) to: fi_addr_t,
+    /// The tag of a tagged message.
+    pub(crate) tag: Option<u64>,
+    /// Remote completion data.
+    pub(crate) data: Option<u64>,
+    /// The application's word for it.
+    pub(crate) context: Context,
+    /// How.
+    pub(crate) flags: OpFlags,
+}
+
+/// A receive, whatever the call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recv {
+    /// Where the message goes.
+    pub(crate) buffer: Buffer,
+    /// The source, with `FI_DIRECTED_RECV`, or nobody in particular.
+    pub(crate) from: fi_addr_t,
+    /// The tag rule of a tagged receive.
+    pub(crate) tag: Option<TagMatch>,
+    /// The application's word for it.
+    pub(crate) context: Context,
+    /// How.
+    pub(crate) flags: OpFlags,
+}
+
+/// `struct fi_ops_msg`.
+pub(crate) trait MsgOps: FidOps {
+    /// `fi_send` and its variants.
+    fn send(&self, _send: Send) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_recv` and its variants.
+    fn recv(&self, _recv: Recv) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+}
+
+/// `struct fi_ops_tagged`.
+pub(crate) trait TaggedOps: FidOps {
+    /// `fi_tsend` and its variants.
+    fn tagged_send(&self, _send: Send) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_trecv` and its variants.
+    fn tagged_recv(&self, _recv: Recv) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+}
+
+/// `struct fi_ops_ep` and `struct fi_ops_cm`.
+pub(crate) trait EndpointOps: FidOps {
+    /// `fi_cancel`: ends the oldest matching receive with an error completion, if there is one.
+    fn cancel(&self, _context: Context) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_getname`.
+    fn name(&self) -> Result<SocketAddr> {
+        Err(Error::NotSupported)
+    }
+}

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The variables `FI_XDP_*`: names, help, and the values of this process.
+//!
+//! Defined through libfabric at load, so that `fi_info -g xdp` lists them and a system-wide
+//! configuration (libfabric 2) applies to them; read at each use. A value that makes no sense is
+//! reported once and the default is taken.
+
+use std::ffi::CStr;
+use std::sync::{Once, OnceLock};
+use std::time::Duration;
+
+use ofi_xdp_datapath::Mode;
+
+use crate::abi::{self, Provider};
+use crate::provider;
+
+/// One variable.
+#[derive(Debug)]
+struct Param {
+    /// Without the prefix, in the form libfabric wants.
+    name: &'static CStr,
+    kind: abi::fi_param_type,
+    help: &'static CStr,
+    /// Variables are read often: one complaint about each is enough.
+    complaint: Once,
+}
+
+static IFACE: Param = Param {
+    name: c"iface",
+    kind: abi::FI_PARAM_STRING,
+    help: c"Name of the only network interface to offer (default: every interface that is up; \
+            fi_getinfo picks by address and route)",
+    complaint: Once::new(),
+};
+static MODE: Param = Param {
+    name: c"mode",
+    kind: abi::FI_PARAM_STRING,
+    help:
+        c"How packets travel: zerocopy, copy, skb (AF_XDP in that mode, or the next that works), \
+            udp (kernel sockets only), auto (by the kind of device) (default: auto)",
+    complaint: Once::new(),
+};
+static QUEUE: Param = Param {
+    name: c"queue",
+    kind: abi::FI_PARAM_INT,
+    help: c"Receive queue of the interface that the AF_XDP socket is bound to (default: 0)",
+    complaint: Once::new(),
+};
+static PEER_TIMEOUT: Param = Param {
+    name: c"peer_timeout",
+    kind: abi::FI_PARAM_INT,
+    help: c"Milliseconds without a sign of life, with operations pending, after which a peer is \
+            given up and its operations end in error completions (default: 10000)",
+    complaint: Once::new(),
+};
+static SPIN: Param = Param {
+    name: c"spin",
+    kind: abi::FI_PARAM_INT,
+    help: c"Microseconds that fi_cq_sread polls before it sleeps (default: 20)",
+    complaint: Once::new(),
+};
+
+static PARAMS: [&Param; 5] = [&IFACE, &MODE, &QUEUE, &PEER_TIMEOUT, &SPIN];
+
+/// What the variables say.
+#[derive(Clone, Debug)]
+pub(crate) struct Values {
+    /// The only interface to offer.
+    pub(crate) interface: Option<String>,
+    /// How packets travel.
+    pub(crate) mode: Mode,
+    /// The AF_XDP socket's queue.
+    pub(crate) queue: u32,
+    /// The death time.
+    pub(crate) peer_timeout: Duration,
+    /// How long to poll before sleeping.
+    pub(crate) spin: Duration,
+}
+
+impl Values {
+    /// What a reader of `fi_info -v` should know of how packets will travel.
+    pub(crate) fn tiers(&self) -> Vec<String> {
+        vec![format!("FI_XDP_MODE: {}", self.mode)]
+    }
+}
+
+impl Default for Values {
+    fn default() -> Self {
+        Self {
+            interface: None,
+            mode: Mode::Auto,
+            queue: 0,
+            peer_timeout: Duration::from_secs(10),
+            spin: Duration::from_micros(20),
+        }
+    }
+}
+
+/// Makes the variables known. Called once, at load.
+pub(crate) fn define(provider: Provider) {
+    for param in PARAMS {
+        let status = provider.define(param.name, param.kind, param.help);
+        if status != 0 {
+            log::warn!(target: "core", "fi_param_define of {:?} returned {status}", param.name);
+        }
+    }
+}
+
+/// The values now.
+pub(crate) fn values() -> Values {
+    provider::handle().map_or_else(Values::default, read)
+}
+
+fn read(provider: Provider) -> Values {
+    let mut values = Values { interface: provider.text_value(IFACE.name), ..Values::default() };
+    if let Some(text) = provider.text_value(MODE.name) {
+        match text.parse() {
+            Ok(mode) => values.mode = mode,
+            Err(error) => MODE.complain(format_args!("FI_XDP_MODE={text}: {error}; taking auto")),
+        }
+    }
+    if let Some(queue) = number(provider, &QUEUE) {
+        values.queue = queue;
+    }
+    if let Some(milliseconds) = number(provider, &PEER_TIMEOUT).filter(|&it| it > 0) {
+        values.peer_timeout = Duration::from_millis(milliseconds.into());
+    }
+    if let Some(microseconds) = number(provider, &SPIN) {
+        values.spin = Duration::from_micros(microseconds.into());
+    }
+    values
+}
+
+/// A variable that must be a number from 0 on.
+fn number(provider: Provider, param: &Param) -> Option<u32> {
+    match provider.int_value(param.name).map(|value| value.map(u32::try_from)) {
+        Ok(None) => None,
+        Ok(Some(Ok(value))) => Some(value),
+        _ => {
+            let name = param.name.to_string_lossy().to_ascii_uppercase();
+            param.complain(format_args!(
+                "FI_XDP_{name} is not a number from 0 on; taking the default"
+            ));
+            None
+        }
+    }
+}
+
+/// Says, once in a process, that packets travel by a lower tier than could be had.
+pub(crate) fn warn_degraded(facts: &str) {
+    static WARNING: Once = Once::new();
+    WARNING.call_once(|| log::warn!(target: "ep_ctrl", "{facts}"));
+}
+
+/// The interface that was asked for is not there.
+pub(crate) fn warn_no_interface(name: &str, known: &str) {
+    IFACE.complain(format_args!(
+        "FI_XDP_IFACE={name}: no interface of this name is up with an address; there are: {known}"
+    ));
+}
+
+impl Param {
+    fn complain(&self, message: std::fmt::Arguments<'_>) {
+        self.complaint.call_once(|| log::warn!(target: "core", "{message}"));
+    }
+}
+
+/// How long to poll before sleeping, as it was when the first queue was read: read on the data
+/// path.
+pub(crate) fn spin() -> Duration {
+    static SPIN_TIME: OnceLock<Duration> = OnceLock::new();
+    *SPIN_TIME.get_or_init(|| values().spin)
+}

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An enabled endpoint: engine, port and application memory behind one lock, and the calls that
+//! move it.
+//!
+//! What comes in: posts from the endpoint's data calls, reads from its completion queues. What goes
+//! out: packets through the port, completions to the queue that asks. Every call takes the lock
+//! once, reads the clock once, and runs `core::drive` at most once; nothing is allocated and
+//! nothing waits. Completions stay in the engine until a queue reads them, so no queue can
+//! overflow.
+//!
+//! The lock serves every threading model that an application can ask for; uncontended it costs some
+//! ten nanoseconds.
+
+use std::os::fd::BorrowedFd;
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags};
+
+use ofi_xdp_core::{
+    Budget, Completion, Config, Context, Engine, Identity, Instant, Port as _, RecvRequest,
+    SendRequest, drive,
+};
+use ofi_xdp_datapath::HybridPort;
+
+use crate::abi::{self, ADDR_NONE, fi_addr_t};
+use crate::av::Av;
+use crate::errno::Error;
+use crate::memory::{AppMemory, Buffer};
+use crate::ops::{Recv, Send, Side};
+use crate::peers::PeerMap;
+use crate::storage::EngineCell;
+use crate::waker::{Waker, sleep};
+
+/// Longest that a closing endpoint stays to have its messages acknowledged, and to acknowledge.
+const LINGER: Duration = Duration::from_millis(500);
+/// Most packets of farewell: beyond, peers find out by themselves.
+const FAREWELL_PACKETS_MAX: u16 = 4096;
+
+/// See the module.
+pub(crate) struct ActiveEndpoint {
+    state: Mutex<State>,
+    av: Arc<Av>,
+    wakers: Wakers,
+    /// `FI_DIRECTED_RECV` was asked for: receives may name their source.
+    directed: bool,
+}
+
+/// Who may sleep until something happens on an endpoint.
+#[derive(Clone, Debug)]
+pub(crate) struct Wakers {
+    /// Readers of the queue of its sends, if they may wait.
+    pub(crate) transmit: Option<Arc<Waker>>,
+    /// Readers of the queue of its receives, if they may wait.
+    pub(crate) receive: Option<Arc<Waker>>,
+    /// The domain's progress thread.
+    pub(crate) thread: Arc<Waker>,
+}
+
+struct State {
+    engine: EngineCell,
+    port: HybridPort,
+    memory: AppMemory,
+    peers: PeerMap,
+    /// When the application drove the endpoint last.
+    attended: Instant,
+    /// The port has failed for good, and this was reported.
+    failed: bool,
+}
+
+impl State {
+    /// Sleeps until a packet arrives, for `timeout` at most.
+    fn wait(&self, timeout: Duration) -> Result<(), Error> {
+        let descriptors = abi::descriptors(&self.port).map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        sleep(&mut descriptors.collect::<Vec<_>>(), Some(timeout))
+    }
+}
+
+/// What an endpoint becomes active with.
+pub(crate) struct Activation {
+    pub(crate) config: Config,
+    pub(crate) port: HybridPort,
+    pub(crate) av: Arc<Av>,
+    pub(crate) wakers: Wakers,
+    pub(crate) directed: bool,
+}
+
+impl ActiveEndpoint {
+    /// Allocates everything that the endpoint will ever need.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when capacities and port do not go together; [`Error::NoMemory`].
+    pub(crate) fn start(activation: Activation) -> Result<Arc<Self>, Error> {
+        let Activation { config, port, av, wakers, directed } = activation;
+        let random = || getrandom::u64().map_err(|_| Error::Os(libc::EIO));
+        let identity = Identity { incarnation: random()?.max(1), seed: random()? };
+        let engine = EngineCell::open(&config, identity, port.limits()).map_err(|error| {
+            log::warn!(target: "ep_ctrl", "cannot enable: {error}");
+            Error::Invalid
+        })?;
+        let memory = AppMemory::new(&config)?;
+        let peers = PeerMap::new(config.peers as usize, av.expected(), &av);
+        let state = State { engine, port, memory, peers, attended: now(), failed: false };
+        Ok(Arc::new(Self { state: Mutex::new(state), av, wakers, directed }))
+    }
+
+    /// Posts a send, and sends it if it need not wait for company.
+    ///
+    /// # Errors
+    /// [`Error::Again`] when the endpoint has as many sends as it can; [`Error::Invalid`] for an
+    /// unknown destination; [`Error::TooLong`].
+    pub(crate) fn post_send(&self, send: &Send, how: Posting) -> Result<(), Error> {
+        let now = now();
+        let mut state = self.lock();
+        let State { engine, memory, peers, .. } = &mut *state;
+        engine.with_dependent_mut(|_, engine| {
+            peers.sync(engine, &self.av);
+            let request = SendRequest {
+                peer: peers.peer(engine, &self.av, send.to)?,
+                len: how.buffer.len() as u64,
+                context: send.context,
+                tag: send.tag,
+                data: send.data,
+                signal: how.signal,
+                more: how.more,
+            };
+            engine.post_send(now, request, how.buffer, memory)?;
+            Ok::<(), Error>(())
+        })?;
+        self.drive(&mut state, now, Budget::POST);
+        state.engine.with_dependent(|_, engine| self.wake(engine, None));
+        Ok(())
+    }
+
+    /// Posts a receive.
+    ///
+    /// # Errors
+    /// [`Error::Again`] when the endpoint has as many receives as it can; [`Error::Invalid`] for an
+    /// unknown source.
+    pub(crate) fn post_recv(&self, recv: &Recv, signal: bool) -> Result<(), Error> {
+        let now = now();
+        let mut state = self.lock();
+        let State { engine, memory, peers, .. } = &mut *state;
+        let pending = engine.with_dependent_mut(|_, engine| {
+            peers.sync(engine, &self.av);
+            let from = match recv.from {
+                from if self.directed && from != ADDR_NONE => {
+                    Some(peers.peer(engine, &self.av, from)?)
+                }
+                _ => None,
+            };
+            let request = RecvRequest {
+                from,
+                len: recv.buffer.len() as u64,
+                context: recv.context,
+                tag: recv.tag,
+                signal,
+            };
+            engine.post_recv(request, recv.buffer, memory)?;
+            // A stored message may have matched at once, or its sender be told that there is room
+            // again.
+            Ok::<bool, Error>(engine.wants_transmit() || engine.has_recv_completion())
+        })?;
+        if pending {
+            self.drive(&mut state, now, Budget::POST);
+            state.engine.with_dependent(|_, engine| self.wake(engine, None));
+        }
+        Ok(())
+    }
+
+    /// Ends the oldest receive with this context that has matched nothing; it completes in error.
+    pub(crate) fn cancel(&self, context: Context) {
+        let mut state = self.lock();
+        state.engine.with_dependent_mut(|_, engine| {
+            if engine.cancel(context) {
+                self.wake(engine, None);
+            }
+        });
+    }
+
+    /// Makes progress, and hands completions of `sides` to `take` while it wants more.
+    ///
+    /// `take` gets the source of a receive as the address vector knows it. `awake` is the reader's
+    /// own waker.
+    pub(crate) fn collect(
+        &self,
+        sides: &[Side],
+        awake: Option<&Arc<Waker>>,
+        mut take: impl FnMut(&Completion, fi_addr_t) -> Wants,
+    ) {
+        let mut state = self.lock();
+        self.drive(&mut state, now(), Budget::PROGRESS);
+        let State { engine, peers, .. } = &mut *state;
+        engine.with_dependent_mut(|_, engine| {
+            peers.sync(engine, &self.av);
+            let mut wants = Wants::More;
+            for &side in sides {
+                // bound: the operations that the endpoint can have
+                while wants == Wants::More
+                    && let Some(completion) = poll(engine, side)
+                {
+                    let source = match side {
+                        Side::Receive => peers.source(engine, &self.av, completion.peer),
+                        Side::Transmit => ADDR_NONE,
+                    };
+                    wants = take(&completion, source);
+                }
+            }
+            self.wake(engine, awake);
+        });
+    }
+
+    /// When progress is due again at the latest, unless a packet arrives before.
+    pub(crate) fn due(&self) -> Option<Instant> {
+        self.lock().engine.with_dependent(|_, engine| engine.poll_at())
+    }
+
+    /// Makes progress; whether a completion of `sides` is there to be read.
+    pub(crate) fn look(&self, sides: &[Side], awake: Option<&Arc<Waker>>) -> bool {
+        let mut state = self.lock();
+        self.drive(&mut state, now(), Budget::PROGRESS);
+        state.engine.with_dependent(|_, engine| {
+            self.wake(engine, awake);
+            sides.iter().any(|&side| is_ready(engine, side))
+        })
+    }
+
+    /// Whether the application sees to the endpoint's progress: it drove it within `attention`, or
+    /// waits on its queues.
+    pub(crate) fn is_attended(&self, attention: Duration) -> bool {
+        let Wakers { transmit, receive, .. } = &self.wakers;
+        [transmit, receive].into_iter().flatten().any(|waker| waker.has_sleepers())
+            || now().since(self.lock().attended) < attention
+    }
+
+    /// Makes progress for the progress thread; returns when it is due again at the latest.
+    pub(crate) fn tend(&self) -> Option<Instant> {
+        let mut state = self.lock();
+        let attended = state.attended;
+        state.port.look_everywhere();
+        self.drive(&mut state, now(), Budget::PROGRESS);
+        state.attended = attended;
+        state.engine.with_dependent(|_, engine| {
+            self.wake(engine, Some(&self.wakers.thread));
+            engine.poll_at()
+        })
+    }
+
+    /// Makes the next progress look at every source of packets: called before a sleep on the
+    /// descriptors.
+    pub(crate) fn look_everywhere(&self) {
+        self.lock().port.look_everywhere();
+    }
+
+    /// Calls `each` with every descriptor that becomes readable when a packet arrives.
+    ///
+    /// # Errors
+    /// The first error that `each` returns.
+    pub(crate) fn descriptors(
+        &self,
+        each: impl FnMut(BorrowedFd<'_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        abi::descriptors(&self.lock().port).try_for_each(each)
+    }
+
+    /// Gives what was sent time to be acknowledged, then says farewell to the peers. Afterwards
+    /// nothing of the application's memory is touched any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        let deadline = now().after(LINGER);
+        // bound: LINGER
+        loop {
+            let now = now();
+            state.port.look_everywhere();
+            self.drive(&mut state, now, Budget::PROGRESS);
+            let (settled, next) =
+                state.engine.with_dependent(|_, engine| (engine.is_settled(), engine.poll_at()));
+            if settled || state.failed || now >= deadline {
+                break;
+            }
+            let until = next.map_or(deadline, |next| next.min(deadline));
+            // Woken early or not at all, the clock decides.
+            let _ = state.wait(until.since(now));
+        }
+        let now = now();
+        state.engine.with_dependent_mut(|_, engine| {
+            log::info!(target: "ep_data", "closing: {:?}", engine.stats());
+            engine.close(now);
+        });
+        self.drive(&mut state, now, Budget { rx_packets: 0, tx_packets: FAREWELL_PACKETS_MAX });
+    }
+
+    fn drive(&self, state: &mut State, now: Instant, budget: Budget) {
+        let State { engine, port, memory, failed, attended, .. } = state;
+        *attended = now;
+        engine.with_dependent_mut(|_, engine| {
+            if let Err(error) = drive(engine, port, memory, now, budget) {
+                // Time goes on: what cannot be delivered any more ends in error.
+                engine.advance(now);
+                if !std::mem::replace(failed, true) {
+                    log::warn!(target: "ep_data", "{error}; pending operations will time out");
+                }
+            }
+        });
+    }
+
+    /// Wakes whoever sleeps for what there is now, at the end of every call that drives; except for
+    /// the one who made the call (`awake`), who sees it all the same.
+    #[inline]
+    fn wake(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
+        let Wakers { transmit, receive, thread } = &self.wakers;
+        let sleeps = |waker: &&Arc<Waker>| {
+            waker.has_sleepers() && !awake.is_some_and(|awake| Arc::ptr_eq(awake, waker))
+        };
+        if sleeps(&thread) {
+            thread.wake_before(engine.poll_at());
+        }
+        for (waker, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
+            if let Some(waker) = waker.as_ref().filter(sleeps) {
+                if is_ready(engine, side) {
+                    waker.wake();
+                } else {
+                    waker.wake_before(engine.poll_at());
+                }
+            }
+        }
+    }
+
+    // The engine does not panic; should it, what it left is still consistent enough to be dropped.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for ActiveEndpoint {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ActiveEndpoint").field("directed", &self.directed).finish_non_exhaustive()
+    }
+}
+
+/// What the endpoint has made of a send's flags.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Posting {
+    /// The message, marked for copying if it is injected.
+    pub(crate) buffer: Buffer,
+    /// Whether success makes a completion.
+    pub(crate) signal: bool,
+    /// Whether more follows at once.
+    pub(crate) more: bool,
+}
+
+/// Whether a taker of completions wants more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Wants {
+    /// Another one.
+    More,
+    /// No more.
+    Enough,
+}
+
+fn is_ready(engine: &Engine<'_>, side: Side) -> bool {
+    match side {
+        Side::Transmit => engine.has_send_completion(),
+        Side::Receive => engine.has_recv_completion(),
+    }
+}
+
+fn poll(engine: &mut Engine<'_>, side: Side) -> Option<Completion> {
+    match side {
+        Side::Transmit => engine.poll_send_completion(),
+        Side::Receive => engine.poll_recv_completion(),
+    }
+}
+
+/// The time, as all engines of this process count it. Every call reads it here, once.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+pub(crate) fn now() -> Instant {
+    static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
+    Instant::from_nanos(u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX))
+}

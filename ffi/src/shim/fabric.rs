@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `struct fi_ops_fabric`.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use super::fid::opened;
+use super::info::request;
+use super::{argument, control, unsupported::slot};
+use crate::abi;
+use crate::cq::Cq;
+use crate::domain::Domain;
+use crate::eq::Eq;
+use crate::errno::Error;
+use crate::fabric::Fabric;
+use crate::fid::{self, Object};
+use crate::ops::{FabricOps, Waitable};
+
+static FID_OPS: abi::fi_ops = super::fid::table::<Fabric>();
+
+static OPS: abi::fi_ops_fabric = abi::fi_ops_fabric {
+    size: size_of::<abi::fi_ops_fabric>(),
+    domain: Some(domain::<Fabric>),
+    passive_ep: slot(),
+    eq_open: Some(eq_open::<Fabric>),
+    wait_open: slot(),
+    trywait: Some(trywait::<Fabric>),
+    domain2: slot(),
+};
+
+// SAFETY: `fid_fabric` begins with a `fid`; `FID_OPS` is this type's alone.
+unsafe impl Object for Fabric {
+    type C = abi::fid_fabric;
+    const CLASS: u32 = abi::FI_CLASS_FABRIC;
+
+    fn fid_ops() -> &'static abi::fi_ops {
+        &FID_OPS
+    }
+
+    fn c_object(&self, fid: abi::fid) -> abi::fid_fabric {
+        abi::fid_fabric {
+            fid,
+            ops: std::ptr::from_ref(&OPS).cast_mut(),
+            api_version: self.api_version(),
+        }
+    }
+}
+
+/// `fi_domain`.
+unsafe extern "C" fn domain<T>(
+    fabric: *mut abi::fid_fabric,
+    info: *mut abi::fi_info,
+    domain: *mut *mut abi::fid_domain,
+    context: *mut c_void,
+) -> c_int
+where
+    T: FabricOps + Object,
+{
+    let open = || {
+        // SAFETY: the man page's contract: open.
+        let fabric = unsafe { fid::object::<T>(fabric.cast::<abi::fid>()) }?;
+        // SAFETY: the man page's contract: an initialised `fi_info`, or NULL.
+        let info = unsafe { argument(info) }?;
+        // SAFETY: as above: its pointers are NULL or what `fi_getinfo(3)` says.
+        fabric.domain(&unsafe { request(info) }?)
+    };
+    // SAFETY: the man page's contract: `domain` takes the result.
+    unsafe { opened::<Domain>(domain, context, open) }
+}
+
+/// `fi_eq_open`. The attributes are hints: the queue takes as many events as come.
+unsafe extern "C" fn eq_open<T>(
+    fabric: *mut abi::fid_fabric,
+    attributes: *mut abi::fi_eq_attr,
+    queue: *mut *mut abi::fid_eq,
+    context: *mut c_void,
+) -> c_int
+where
+    T: FabricOps + Object,
+{
+    let open = || {
+        // SAFETY: the man page's contract: open.
+        let fabric = unsafe { fid::object::<T>(fabric.cast::<abi::fid>()) }?;
+        // SAFETY: the man page's contract: initialised, or NULL for the defaults.
+        match unsafe { attributes.as_ref() }.map(|attributes| attributes.wait_obj) {
+            None
+            | Some(
+                abi::FI_WAIT_NONE | abi::FI_WAIT_UNSPEC | abi::FI_WAIT_FD | abi::FI_WAIT_YIELD,
+            ) => fabric.event_queue(),
+            Some(_) => Err(Error::NotSupported),
+        }
+    };
+    // SAFETY: the man page's contract: `queue` takes the result.
+    unsafe { opened::<Eq>(queue, context, open) }
+}
+
+/// `fi_trywait`.
+unsafe extern "C" fn trywait<T>(
+    fabric: *mut abi::fid_fabric,
+    fids: *mut *mut abi::fid,
+    count: c_int,
+) -> c_int
+where
+    T: FabricOps + Object,
+{
+    control(|| {
+        // SAFETY: the man page's contract: open.
+        let fabric: &Arc<T> = unsafe { fid::object(fabric.cast::<abi::fid>()) }?;
+        let count = usize::try_from(count).map_err(|_| Error::Invalid)?;
+        // SAFETY: the man page's contract: `count` pointers to open objects.
+        for &object in unsafe { super::array(fids.cast_const(), count) }? {
+            // SAFETY: as above.
+            fabric.try_wait(unsafe { waitable(object) }?)?;
+        }
+        Ok(())
+    })
+}
+
+/// Something that can be waited on, if it is one of ours.
+///
+/// # Safety
+/// `fid` is NULL or an open libfabric object, for `'a`.
+unsafe fn waitable<'a>(fid: *mut abi::fid) -> Result<Waitable<'a>, Error> {
+    // SAFETY: passed on from the caller.
+    if let Ok(cq) = unsafe { fid::object::<Cq>(fid) } {
+        return Ok(Waitable::Cq(cq));
+    }
+    // SAFETY: passed on from the caller.
+    unsafe { fid::object::<Eq>(fid) }.map(|_| Waitable::Eq)
+}
+
+/// `fi_fabric`.
+///
+/// # Safety
+/// The contract of `fi_fabric(3)`.
+pub(crate) unsafe fn open(
+    attributes: *mut abi::fi_fabric_attr,
+    fabric: *mut *mut abi::fid_fabric,
+    context: *mut c_void,
+) -> c_int {
+    let open = || {
+        // SAFETY: the man page's contract: initialised, or NULL.
+        let attributes = unsafe { argument(attributes) }?;
+        // SAFETY: as above: NULL or a string.
+        let name = unsafe { super::text(attributes.name) }?;
+        Fabric::open(name, attributes.api_version)
+    };
+    // SAFETY: the man page's contract: `fabric` takes the result.
+    unsafe { opened::<Fabric>(fabric, context, open) }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `struct fi_ops`, which every object has: close, bind, control.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use super::{answer, control, status, unsupported::slot};
+use crate::abi;
+use crate::av::Av;
+use crate::cq::Cq;
+use crate::ep::Endpoint;
+use crate::eq::Eq;
+use crate::errno::Error;
+use crate::fid::{self, Object};
+use crate::ops::{Bound, Side};
+
+/// The table for objects of type `T`.
+pub(crate) const fn table<T: Object>() -> abi::fi_ops {
+    abi::fi_ops {
+        size: size_of::<abi::fi_ops>(),
+        close: Some(close::<T>),
+        bind: Some(bind::<T>),
+        control: Some(command::<T>),
+        ops_open: slot(),
+        tostr: slot(),
+        ops_set: slot(),
+    }
+}
+
+/// `fi_close`.
+unsafe extern "C" fn close<T: Object>(fid: *mut abi::fid) -> c_int {
+    // SAFETY: the man page's contract: open, and no call under way.
+    control(|| unsafe { fid::close::<T>(fid) })
+}
+
+/// `fi_ep_bind` and its kin.
+unsafe extern "C" fn bind<T: Object>(
+    fid: *mut abi::fid,
+    other: *mut abi::fid,
+    flags: u64,
+) -> c_int {
+    control(|| {
+        // SAFETY: the man page's contract: both are open.
+        let object = unsafe { fid::object::<T>(fid) }?;
+        // SAFETY: as above.
+        let other = unsafe { bound(other) }?;
+        object.bind(other, flags)
+    })
+}
+
+/// The object that another is being bound to, if it is one of ours.
+///
+/// # Safety
+/// `fid` is NULL or an open libfabric object.
+unsafe fn bound(fid: *mut abi::fid) -> Result<Bound, Error> {
+    // SAFETY: passed on from the caller, here and below.
+    if let Ok(av) = unsafe { fid::object::<Av>(fid) } {
+        return Ok(Bound::Av(Arc::clone(av)));
+    }
+    // SAFETY: as above.
+    if let Ok(cq) = unsafe { fid::object::<Cq>(fid) } {
+        return Ok(Bound::Cq(Arc::clone(cq)));
+    }
+    // SAFETY: as above.
+    if let Ok(eq) = unsafe { fid::object::<Eq>(fid) } {
+        return Ok(Bound::Eq(Arc::clone(eq)));
+    }
+    // SAFETY: as above.
+    unsafe { fid::object::<Endpoint>(fid) }.map(|_| Bound::Endpoint)
+}
+
+/// `fi_control`: enable, wait objects, default flags.
+unsafe extern "C" fn command<T: Object>(
+    fid: *mut abi::fid,
+    command: c_int,
+    argument: *mut c_void,
+) -> c_int {
+    control(|| {
+        // SAFETY: the man page's contract: open.
+        let object = unsafe { fid::object::<T>(fid) }?;
+        match command.cast_unsigned() {
+            abi::FI_ENABLE => object.enable(),
+            abi::FI_GETWAIT => {
+                let descriptor = object.wait_fd()?;
+                // SAFETY: `FI_GETWAIT` of a descriptor passes an `int *` (fi_cq(3)).
+                unsafe { answer(argument.cast::<c_int>(), descriptor) }
+            }
+            abi::FI_GETWAITOBJ => {
+                object.wait_fd()?;
+                // SAFETY: `FI_GETWAITOBJ` passes an `enum fi_wait_obj *` (fi_cq(3)).
+                unsafe { answer(argument.cast::<abi::fi_wait_obj>(), abi::FI_WAIT_FD) }
+            }
+            // SAFETY: `FI_GETOPSFLAG` passes a `uint64_t *` (fi_endpoint(3)).
+            abi::FI_GETOPSFLAG => unsafe { op_flags(object, argument.cast::<u64>()) },
+            // SAFETY: `FI_SETOPSFLAG` passes a `uint64_t *` (fi_endpoint(3)).
+            abi::FI_SETOPSFLAG => unsafe { set_op_flags(object, argument.cast::<u64>()) },
+            _ => Err(Error::NotSupported),
+        }
+    })
+}
+
+/// Reads the side out of `*flags`, and writes that side's flags there.
+///
+/// # Safety
+/// `flags` is NULL or may be read and written.
+unsafe fn op_flags<T: Object>(object: &Arc<T>, flags: *mut u64) -> Result<(), Error> {
+    // SAFETY: promised by the caller.
+    let wanted = *unsafe { super::argument(flags) }?;
+    let found = object.op_flags(side(wanted)?)?;
+    // SAFETY: promised by the caller.
+    unsafe { answer(flags, found) }
+}
+
+/// Sets one side's flags.
+///
+/// # Safety
+/// `flags` is NULL or may be read.
+unsafe fn set_op_flags<T: Object>(object: &Arc<T>, flags: *mut u64) -> Result<(), Error> {
+    // SAFETY: promised by the caller.
+    let wanted = *unsafe { super::argument(flags) }?;
+    object.set_op_flags(side(wanted)?, wanted & !(abi::bits::SEND | abi::bits::RECV))
+}
+
+/// Exactly one of `FI_TRANSMIT` and `FI_RECV` names a side.
+fn side(flags: u64) -> Result<Side, Error> {
+    match (flags & abi::bits::SEND != 0, flags & abi::bits::RECV != 0) {
+        (true, false) => Ok(Side::Transmit),
+        (false, true) => Ok(Side::Receive),
+        _ => Err(Error::Invalid),
+    }
+}
+
+/// Gives C an object that a slot has opened.
+///
+/// # Safety
+/// `to` is NULL or may be written.
+pub(crate) unsafe fn opened<T: Object>(
+    to: *mut *mut T::C,
+    context: *mut c_void,
+    open: impl FnOnce() -> Result<Arc<T>, Error>,
+) -> c_int {
+    if to.is_null() {
+        return status(Err(Error::Invalid));
+    }
+    control(|| {
+        let object = open()?;
+        // SAFETY: not NULL, hence writable (promised).
+        unsafe { answer(to, fid::open(object, context)) }
+    })
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `struct fi_info`: read as a [`Request`], and written from an [`Info`].
+//!
+//! Read and written member by member, through references to the part that libfabric 1.17 knows: the
+//! running library's structures may be longer (see `abi`).
+
+use std::ffi::{c_char, c_int, c_void};
+use std::net::SocketAddr;
+use std::ptr::NonNull;
+
+use super::{answer, array, control, nic, text};
+use crate::abi::{self, fi_info};
+use crate::errno::Error;
+use crate::info::{self, Info, Lookup, Request};
+use crate::sockaddr::{self, SocketAddress};
+
+/// `fi_getinfo`, as core calls it.
+pub(crate) unsafe extern "C" fn getinfo(
+    api_version: u32,
+    node: *const c_char,
+    service: *const c_char,
+    flags: u64,
+    hints: *const fi_info,
+    found: *mut *mut fi_info,
+) -> c_int {
+    control(|| {
+        // SAFETY: the man page's contract: NULL or an initialised `fi_info`.
+        let hints = match unsafe { hints.as_ref() } {
+            // SAFETY: as above: its pointers are NULL or what `fi_getinfo(3)` says.
+            Some(hints) => Some(unsafe { request(hints) }?),
+            None => None,
+        };
+        let lookup = Lookup {
+            api_version,
+            // SAFETY: the man page's contract: NULL or a string.
+            node: unsafe { text(node) }?,
+            // SAFETY: as above.
+            service: unsafe { text(service) }?,
+            flags,
+        };
+        let mut list = None;
+        // Back to front, so that each is linked in front of the one before.
+        for info in info::find(&lookup, hints.as_ref())?.iter().rev() {
+            list = Some(Allocated::with(info, list)?);
+        }
+        let list = list.map_or(std::ptr::null_mut(), Allocated::into_raw);
+        // SAFETY: the man page's contract: `found` may be written.
+        unsafe { answer(found, list) }
+    })
+}
+
+/// What an application asks for, or was offered and hands back.
+///
+/// # Safety
+/// The pointers in `info` are NULL, or point to what `fi_getinfo(3)` says, with the lengths it
+/// says.
+pub(super) unsafe fn request(info: &fi_info) -> Result<Request, Error> {
+    // SAFETY: promised by the caller, here and below.
+    let domain = unsafe { info.domain_attr.as_ref() };
+    // SAFETY: as above.
+    let fabric = unsafe { info.fabric_attr.as_ref() };
+    let domain_name = domain.map_or(std::ptr::null_mut(), |domain| domain.name);
+    let fabric_name = fabric.map_or(std::ptr::null_mut(), |fabric| fabric.name);
+    Ok(Request {
+        caps: info.caps,
+        addr_format: info.addr_format,
+        // SAFETY: as above.
+        source: unsafe { address(info.src_addr, info.src_addrlen) }?,
+        // SAFETY: as above.
+        destination: unsafe { address(info.dest_addr, info.dest_addrlen) }?,
+        // SAFETY: as above.
+        tx: unsafe { info.tx_attr.as_ref() }.copied(),
+        // SAFETY: as above.
+        rx: unsafe { info.rx_attr.as_ref() }.copied(),
+        // SAFETY: as above.
+        ep: unsafe { info.ep_attr.as_ref() }.copied(),
+        domain: domain.copied(),
+        // SAFETY: as above: NULL or a string.
+        domain_name: unsafe { text(domain_name) }?,
+        // SAFETY: as above: NULL or a string.
+        fabric_name: unsafe { text(fabric_name) }?,
+        provider_version: fabric.map_or(0, |fabric| fabric.prov_version),
+    })
+}
+
+/// # Safety
+/// `address` is NULL or has `len` bytes.
+unsafe fn address(address: *const c_void, len: usize) -> Result<Option<SocketAddr>, Error> {
+    if address.is_null() || len == 0 {
+        return Ok(None);
+    }
+    // SAFETY: promised by the caller.
+    let bytes = unsafe { array(address.cast::<u8>(), len) }?;
+    // An address that is no socket address is no reason to fail: nothing here matches it.
+    sockaddr::decode(bytes).map(Some).ok_or(Error::NoData)
+}
+
+/// A `fi_info` of the running library's size, not yet given to C.
+struct Allocated(NonNull<fi_info>);
+
+impl Allocated {
+    /// A new element in front of `next`.
+    fn with(info: &Info, next: Option<Self>) -> Result<Self, Error> {
+        let allocated = Self(abi::allocate_info().ok_or(Error::NoMemory)?);
+        // SAFETY: just allocated, zeroed, at least of the size known here, and nobody else has it.
+        let to = unsafe { &mut *allocated.0.as_ptr() };
+        to.next = next.map_or(std::ptr::null_mut(), Self::into_raw);
+        to.caps = info.caps;
+        to.mode = 0;
+        to.addr_format = sockaddr::format_of(&info.source.ip());
+        (to.src_addr, to.src_addrlen) = owned_address(Some(info.source))?;
+        (to.dest_addr, to.dest_addrlen) = owned_address(info.destination)?;
+        to.nic = nic::allocate(&info.nic)?;
+        // SAFETY: `fi_dupinfo(NULL)` allocates all five attribute structures, which are this one's
+        // alone.
+        *unsafe { to.tx_attr.as_mut() }.ok_or(Error::NoMemory)? = info.tx;
+        // SAFETY: as above.
+        *unsafe { to.rx_attr.as_mut() }.ok_or(Error::NoMemory)? = info.rx;
+        // SAFETY: as above.
+        fill_endpoint(unsafe { to.ep_attr.as_mut() }.ok_or(Error::NoMemory)?, &info.ep);
+        // SAFETY: as above.
+        fill_domain(unsafe { to.domain_attr.as_mut() }.ok_or(Error::NoMemory)?, info)?;
+        // SAFETY: as above.
+        let fabric = unsafe { to.fabric_attr.as_mut() }.ok_or(Error::NoMemory)?;
+        fabric.name = owned_text(&info.fabric_name)?;
+        fabric.prov_version = crate::provider::VERSION;
+        Ok(allocated)
+    }
+
+    fn into_raw(self) -> *mut fi_info {
+        std::mem::ManuallyDrop::new(self).0.as_ptr()
+    }
+}
+
+impl Drop for Allocated {
+    fn drop(&mut self) {
+        // SAFETY: allocated by `allocate_info`, and owned: `into_raw` forgets `self`.
+        unsafe { abi::free_info(self.0) };
+    }
+}
+
+// `fi_tx_attr` and `fi_rx_attr` have one layout in all versions and are assigned whole. These two
+// have grown, into what is padding here, so only their members are assigned.
+
+fn fill_endpoint(to: &mut abi::fi_ep_attr, from: &abi::fi_ep_attr) {
+    to.type_ = from.type_;
+    to.protocol = from.protocol;
+    to.protocol_version = from.protocol_version;
+    to.max_msg_size = from.max_msg_size;
+    to.max_order_raw_size = from.max_order_raw_size;
+    to.max_order_war_size = from.max_order_war_size;
+    to.max_order_waw_size = from.max_order_waw_size;
+    to.mem_tag_format = from.mem_tag_format;
+    to.tx_ctx_cnt = from.tx_ctx_cnt;
+    to.rx_ctx_cnt = from.rx_ctx_cnt;
+}
+
+fn fill_domain(to: &mut abi::fi_domain_attr, info: &Info) -> Result<(), Error> {
+    let from = &info.domain;
+    to.domain = from.domain;
+    to.name = owned_text(&info.domain_name)?;
+    to.threading = from.threading;
+    to.control_progress = from.control_progress;
+    to.data_progress = from.data_progress;
+    to.resource_mgmt = from.resource_mgmt;
+    to.av_type = from.av_type;
+    to.mr_mode = from.mr_mode;
+    to.mr_key_size = from.mr_key_size;
+    to.cq_data_size = from.cq_data_size;
+    to.cq_cnt = from.cq_cnt;
+    to.ep_cnt = from.ep_cnt;
+    to.tx_ctx_cnt = from.tx_ctx_cnt;
+    to.rx_ctx_cnt = from.rx_ctx_cnt;
+    to.max_ep_tx_ctx = from.max_ep_tx_ctx;
+    to.max_ep_rx_ctx = from.max_ep_rx_ctx;
+    to.mr_iov_limit = from.mr_iov_limit;
+    to.caps = from.caps;
+    to.mr_cnt = from.mr_cnt;
+    Ok(())
+}
+
+fn owned_text(text: &str) -> Result<*mut c_char, Error> {
+    let text = abi::c_string(text);
+    if text.is_null() { Err(Error::NoMemory) } else { Ok(text) }
+}
+
+fn owned_address(address: Option<SocketAddr>) -> Result<(*mut c_void, usize), Error> {
+    let Some(address) = address.map(SocketAddress::from) else {
+        return Ok((std::ptr::null_mut(), 0));
+    };
+    let memory = abi::c_bytes(address.bytes());
+    if memory.is_null() { Err(Error::NoMemory) } else { Ok((memory, address.bytes().len())) }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `struct fi_ops_mr`, and the memory region object.
+
+use std::ffi::{c_int, c_void};
+
+use super::argument;
+use super::fid::opened;
+use crate::abi;
+use crate::domain::Domain;
+use crate::errno::Error;
+use crate::fid::{self, Object};
+use crate::mr::{MrAttributes, Region};
+use crate::ops::DomainOps;
+
+static FID_OPS: abi::fi_ops = super::fid::table::<Region>();
+
+pub(super) static OPS: abi::fi_ops_mr = abi::fi_ops_mr {
+    size: size_of::<abi::fi_ops_mr>(),
+    reg: Some(reg::<Domain>),
+    regv: Some(regv::<Domain>),
+    regattr: Some(regattr::<Domain>),
+};
+
+// SAFETY: `fid_mr` begins with a `fid`; `FID_OPS` is this type's alone.
+unsafe impl Object for Region {
+    type C = abi::fid_mr;
+    const CLASS: u32 = abi::FI_CLASS_MR;
+
+    fn fid_ops() -> &'static abi::fi_ops {
+        &FID_OPS
+    }
+
+    fn c_object(&self, fid: abi::fid) -> abi::fid_mr {
+        abi::fid_mr { fid, mem_desc: std::ptr::null_mut(), key: self.key() }
+    }
+}
+
+/// `fi_mr_reg`. `fid` is the domain.
+unsafe extern "C" fn reg<T: DomainOps + Object>(
+    fid: *mut abi::fid,
+    _buffer: *const c_void,
+    _len: usize,
+    access: u64,
+    offset: u64,
+    requested_key: u64,
+    _flags: u64,
+    region: *mut *mut abi::fid_mr,
+    context: *mut c_void,
+) -> c_int {
+    let attributes = MrAttributes { access, offset, requested_key, segments: 1 };
+    // SAFETY: the man page's contract, passed on.
+    unsafe { register::<T>(fid, region, context, attributes) }
+}
+
+/// `fi_mr_regv`.
+unsafe extern "C" fn regv<T: DomainOps + Object>(
+    fid: *mut abi::fid,
+    _segments: *const abi::iovec,
+    count: usize,
+    access: u64,
+    offset: u64,
+    requested_key: u64,
+    _flags: u64,
+    region: *mut *mut abi::fid_mr,
+    context: *mut c_void,
+) -> c_int {
+    let attributes = MrAttributes { access, offset, requested_key, segments: count };
+    // SAFETY: the man page's contract, passed on.
+    unsafe { register::<T>(fid, region, context, attributes) }
+}
+
+/// `fi_mr_regattr`.
+unsafe extern "C" fn regattr<T: DomainOps + Object>(
+    fid: *mut abi::fid,
+    attributes: *const abi::fi_mr_attr,
+    _flags: u64,
+    region: *mut *mut abi::fid_mr,
+) -> c_int {
+    // SAFETY: the man page's contract: initialised, or NULL.
+    let Ok(given) = (unsafe { argument(attributes) }) else {
+        return super::status(Err(Error::Invalid));
+    };
+    if given.iface != abi::FI_HMEM_SYSTEM {
+        // Device memory: the processor must not touch it (FI_HMEM is not offered).
+        return super::status(Err(Error::NotSupported));
+    }
+    let attributes = MrAttributes {
+        access: given.access,
+        offset: given.offset,
+        requested_key: given.requested_key,
+        segments: given.iov_count,
+    };
+    // SAFETY: the man page's contract, passed on.
+    unsafe { register::<T>(fid, region, given.context, attributes) }
+}
+
+/// # Safety
+/// `fid` is NULL or an open object; `region` is NULL or may be written.
+unsafe fn register<T: DomainOps + Object>(
+    fid: *mut abi::fid,
+    region: *mut *mut abi::fid_mr,
+    context: *mut c_void,
+    attributes: MrAttributes,
+) -> c_int {
+    let open = || {
+        // SAFETY: passed on from the caller.
+        let domain = unsafe { fid::object::<T>(fid) }?;
+        domain.register(attributes)
+    };
+    // SAFETY: passed on from the caller.
+    unsafe { opened::<Region>(region, context, open) }
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `struct fid_nic`: facts about a network interface, owned by the `fi_info` that it hangs on.
+//!
+//! `fi_dupinfo` and `fi_freeinfo` call its `control(FI_DUP)` and `close`, and `fi_tostr` (so
+//! `fi_info -v`) its `tostr`. Strings and structures are one box of ours; C reads them and frees
+//! none.
+
+use std::ffi::{CStr, CString, c_char, c_int, c_void};
+use std::fmt::Write as _;
+
+use super::{answer, control, unsupported::slot};
+use crate::abi;
+use crate::errno::Error;
+use crate::interface::Nic;
+
+static OPS: abi::fi_ops = abi::fi_ops {
+    size: size_of::<abi::fi_ops>(),
+    close: Some(close),
+    bind: slot(),
+    control: Some(command),
+    ops_open: slot(),
+    tostr: Some(tostr),
+    ops_set: slot(),
+};
+
+/// C's part first, then what it points to.
+#[repr(C)]
+struct NicBox {
+    c: abi::fid_nic,
+    device: abi::fi_device_attr,
+    bus: abi::fi_bus_attr,
+    link: abi::fi_link_attr,
+    strings: Strings,
+    facts: Nic,
+}
+
+/// The texts that the attributes point to.
+struct Strings {
+    name: CString,
+    driver: CString,
+    address: CString,
+    network: CString,
+}
+
+/// A new `fid_nic` for C, freed by its `close`.
+pub(super) fn allocate(facts: &Nic) -> Result<*mut abi::fid_nic, Error> {
+    let string = |text: &str| CString::new(text).map_err(|_| Error::Invalid);
+    let strings = Strings {
+        name: string(&facts.name)?,
+        driver: string(&facts.driver)?,
+        address: string(&facts.address)?,
+        network: string(if facts.loopback { "loopback" } else { "Ethernet" })?,
+    };
+    let null = std::ptr::null_mut();
+    let new = Box::new(NicBox {
+        c: abi::fid_nic {
+            fid: abi::fid {
+                fclass: abi::FI_CLASS_NIC as usize,
+                context: std::ptr::null_mut(),
+                ops: std::ptr::from_ref(&OPS).cast_mut(),
+            },
+            device_attr: std::ptr::null_mut(),
+            bus_attr: std::ptr::null_mut(),
+            link_attr: std::ptr::null_mut(),
+            prov_attr: std::ptr::null_mut(),
+        },
+        device: abi::fi_device_attr {
+            name: strings.name.as_ptr().cast_mut(),
+            device_id: null,
+            device_version: null,
+            vendor_id: null,
+            driver: strings.driver.as_ptr().cast_mut(),
+            firmware: null,
+        },
+        bus: bus(facts),
+        link: abi::fi_link_attr {
+            address: strings.address.as_ptr().cast_mut(),
+            mtu: facts.mtu,
+            speed: facts.speed_bits,
+            state: if facts.up { abi::FI_LINK_UP } else { abi::FI_LINK_DOWN },
+            network_type: strings.network.as_ptr().cast_mut(),
+        },
+        strings,
+        facts: facts.clone(),
+    });
+    let nic = Box::into_raw(new);
+    // SAFETY: the box is alive, and nobody else has it. Its parts stay where they are until
+    // `close`.
+    let parts = unsafe { &mut *nic };
+    parts.c.device_attr = &raw mut parts.device;
+    parts.c.bus_attr = &raw mut parts.bus;
+    parts.c.link_attr = &raw mut parts.link;
+    Ok(nic.cast())
+}
+
+fn bus(facts: &Nic) -> abi::fi_bus_attr {
+    let pci = facts.pci.map(|pci| abi::fi_pci_attr {
+        domain_id: pci.domain,
+        bus_id: pci.bus,
+        device_id: pci.device,
+        function_id: pci.function,
+    });
+    abi::fi_bus_attr {
+        bus_type: if pci.is_some() { abi::FI_BUS_PCI } else { abi::FI_BUS_UNKNOWN },
+        attr: abi::fi_bus_attr__bindgen_ty_1 {
+            pci: pci.unwrap_or(abi::fi_pci_attr {
+                domain_id: 0,
+                bus_id: 0,
+                device_id: 0,
+                function_id: 0,
+            }),
+        },
+    }
+}
+
+/// Our box behind a pointer from C.
+///
+/// # Safety
+/// `fid` is NULL or an open libfabric object, which stays open for `'a`.
+unsafe fn boxed<'a>(fid: *const abi::fid) -> Result<&'a NicBox, Error> {
+    if fid.is_null() {
+        return Err(Error::Invalid);
+    }
+    // SAFETY: not NULL, open (promised): an initialised `fid`.
+    let ops = unsafe { (*fid).ops };
+    if !std::ptr::eq(ops, &raw const OPS) {
+        return Err(Error::Invalid);
+    }
+    // SAFETY: only `NicBox` carries this table, and it is open for `'a` (promised).
+    Ok(unsafe { &*fid.cast::<NicBox>() })
+}
+
+/// Frees it: called by `fi_freeinfo`.
+unsafe extern "C" fn close(fid: *mut abi::fid) -> c_int {
+    control(|| {
+        // SAFETY: the contract of `fi_close`.
+        unsafe { boxed(fid) }?;
+        // SAFETY: `boxed` has checked that this is a `NicBox`, which `allocate` made from a box.
+        drop(unsafe { Box::from_raw(fid.cast::<NicBox>()) });
+        Ok(())
+    })
+}
+
+/// `FI_DUP`: called by `fi_dupinfo`.
+unsafe extern "C" fn command(fid: *mut abi::fid, command: c_int, argument: *mut c_void) -> c_int {
+    control(|| {
+        if command.cast_unsigned() != abi::FI_DUP {
+            return Err(Error::NotSupported);
+        }
+        // SAFETY: the contract of `fi_control`: open.
+        let nic = unsafe { boxed(fid) }?;
+        // SAFETY: `FI_DUP` passes a `struct fid **` that may be written.
+        unsafe { answer(argument.cast::<*mut abi::fid_nic>(), allocate(&nic.facts)?) }
+    })
+}
+
+/// Appends a text to the string in `buffer`, in the layout of `fi_tostr(3)`.
+unsafe extern "C" fn tostr(fid: *const abi::fid, buffer: *mut c_char, len: usize) -> c_int {
+    control(|| {
+        // SAFETY: the contract of `fi_tostr`: open.
+        let nic = unsafe { boxed(fid) }?;
+        let text = CString::new(describe(&nic.facts)).map_err(|_| Error::Invalid)?;
+        if buffer.is_null() {
+            return Err(Error::Invalid);
+        }
+        // SAFETY: not NULL; libfabric passes a zero-terminated string with room for `len` bytes in
+        // all.
+        let used = unsafe { CStr::from_ptr(buffer) }.count_bytes();
+        let room = len.saturating_sub(used);
+        // SAFETY: `used` is below `len`.
+        let end = unsafe { buffer.add(used) };
+        // SAFETY: from there, `room` bytes are left.
+        unsafe { super::copy_text(&text, end, room) };
+        Ok(())
+    })
+}
+
+fn describe(nic: &Nic) -> String {
+    let mut text = String::from("    nic:\n        fi_device_attr:\n");
+    // Writing to a string cannot fail.
+    let _ = writeln!(text, "            name: {}", nic.name);
+    let _ = writeln!(text, "            driver: {}", nic.driver);
+    if let Some(pci) = nic.pci {
+        let _ = writeln!(text, "        fi_bus_attr:\n            pci: {pci}");
+    }
+    let _ = writeln!(text, "        fi_link_attr:\n            address: {}", nic.address);
+    let _ = writeln!(text, "            mtu: {}", nic.mtu);
+    let _ = writeln!(text, "            speed: {}", nic.speed_bits);
+    let state = if nic.up { "FI_LINK_UP" } else { "FI_LINK_DOWN" };
+    let _ = writeln!(text, "            state: {state}");
+    let network = if nic.loopback { "loopback" } else { "Ethernet" };
+    let _ = writeln!(text, "            network_type: {network}");
+    if !nic.tiers.is_empty() {
+        let _ = writeln!(text, "        xdp:");
+        for line in &nic.tiers {
+            let _ = writeln!(text, "            {line}");
+        }
+    }
+    text
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Slots of what the provider does not do: each answers, none is NULL.
+//!
+//! libfabric's inline wrappers call most slots without looking, so an application that tries RMA on
+//! an endpoint without it must find a function there. [`Unsupported::SLOT`] is that function, for a
+//! slot of any signature; the table's member type picks it.
+
+use std::ffi::{c_char, c_int};
+
+use crate::abi;
+
+/// What a slot returns that is not implemented.
+pub(crate) trait Refusal {
+    /// The value.
+    const REFUSAL: Self;
+}
+
+impl Refusal for c_int {
+    const REFUSAL: Self = -abi::FI_ENOSYS.cast_signed();
+}
+
+impl Refusal for isize {
+    const REFUSAL: Self = -(abi::FI_ENOSYS as Self);
+}
+
+impl Refusal for *const c_char {
+    const REFUSAL: Self = std::ptr::null();
+}
+
+/// A function type that has a refusing function.
+pub(crate) trait Unsupported {
+    /// The refusing function.
+    const SLOT: Self;
+}
+
+macro_rules! unsupported {
+    ($($argument:ident)*) => {
+        impl<R: Refusal, $($argument),*> Unsupported
+            for Option<unsafe extern "C" fn($($argument),*) -> R>
+        {
+            const SLOT: Self = {
+                unsafe extern "C" fn refuse<R: Refusal, $($argument),*>($(_: $argument),*) -> R {
+                    R::REFUSAL
+                }
+                Some(refuse::<R, $($argument),*>)
+            };
+        }
+    };
+}
+
+unsupported!(A);
+unsupported!(A B);
+unsupported!(A B C);
+unsupported!(A B C D);
+unsupported!(A B C D E);
+unsupported!(A B C D E F);
+unsupported!(A B C D E F G);
+unsupported!(A B C D E F G H);
+unsupported!(A B C D E F G H I);
+unsupported!(A B C D E F G H I J);
+unsupported!(A B C D E F G H I J K);
+unsupported!(A B C D E F G H I J K L);
+unsupported!(A B C D E F G H I J K L M);
+unsupported!(A B C D E F G H I J K L M N);
+unsupported!(A B C D E F G H I J K L M N O);
+unsupported!(A B C D E F G H I J K L M N O P);
+
+/// The refusing function of the wanted type.
+pub(crate) const fn slot<F: Unsupported + Copy>() -> F {
+    F::SLOT
+}
+
+/// `struct fi_ops_rma`.
+pub(crate) static RMA: abi::fi_ops_rma = abi::fi_ops_rma {
+    size: size_of::<abi::fi_ops_rma>(),
+    read: slot(),
+    readv: slot(),
+    readmsg: slot(),
+    write: slot(),
+    writev: slot(),
+    writemsg: slot(),
+    inject: slot(),
+    writedata: slot(),
+    injectdata: slot(),
+};
+
+/// `fi_atomicvalid` and its kin: no operation is valid (`fi_atomic(3)`: `-FI_EOPNOTSUPP`).
+unsafe extern "C" fn never_valid(
+    _: *mut abi::fid_ep,
+    _: abi::fi_datatype,
+    _: abi::fi_op,
+    _: *mut usize,
+) -> c_int {
+    -abi::FI_EOPNOTSUPP.cast_signed()
+}
+
+/// `struct fi_ops_atomic`.
+pub(crate) static ATOMIC: abi::fi_ops_atomic = abi::fi_ops_atomic {
+    size: size_of::<abi::fi_ops_atomic>(),
+    write: slot(),
+    writev: slot(),
+    writemsg: slot(),
+    inject: slot(),
+    readwrite: slot(),
+    readwritev: slot(),
+    readwritemsg: slot(),
+    compwrite: slot(),
+    compwritev: slot(),
+    compwritemsg: slot(),
+    writevalid: Some(never_valid),
+    readwritevalid: Some(never_valid),
+    compwritevalid: Some(never_valid),
+};
+
+/// `struct fi_ops_collective`.
+pub(crate) static COLLECTIVE: abi::fi_ops_collective = abi::fi_ops_collective {
+    size: size_of::<abi::fi_ops_collective>(),
+    barrier: slot(),
+    broadcast: slot(),
+    alltoall: slot(),
+    allreduce: slot(),
+    allgather: slot(),
+    reduce_scatter: slot(),
+    reduce: slot(),
+    scatter: slot(),
+    gather: slot(),
+    msg: slot(),
+    barrier2: slot(),
+};

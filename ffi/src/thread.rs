@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The progress thread of a domain: progress when the application makes none.
+//!
+//! Applications make progress by reading completion queues, on their own core, which is fastest.
+//! But one that has its last message may stop reading, while its peer still waits for the
+//! acknowledgment; and one that asked for `FI_PROGRESS_AUTO` may compute as long as it likes. So
+//! each domain with an enabled endpoint has one thread, and for each endpoint it is in one of two
+//! states:
+//!
+//! ```text
+//!             1. nobody drove it for ATTENTION, nobody waits on its queues
+//!   resting ──────────────────────────────────────────────────────────────▶ standing in
+//!      ▲     2. somebody drives it again, or waits                                │
+//!      └──────────────────────────────────────────────────────────────────────────┘
+//! ```
+//!
+//! While it *rests*, it looks every [`ATTENTION`] whether the application still sees to the
+//! endpoint. While it *stands in*, it drives the endpoint itself, and sleeps until a packet arrives
+//! or a timer is due; when nothing is under way, that is for ever. So an application that reads its
+//! queues pays two hundred short wake-ups a second, and an idle one nothing.
+//!
+//! Bounds: one budget of packets for each endpoint and round. All signals are blocked in the
+//! thread.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use nix::sys::signal::SigSet;
+
+use crate::cq::earlier;
+use crate::errno::Error;
+use crate::progress::{ActiveEndpoint, now};
+use crate::wait::Wait;
+use crate::waker::Waker;
+
+/// How long an endpoint may go without being driven until the thread stands in.
+pub(crate) const ATTENTION: Duration = Duration::from_millis(5);
+
+/// An endpoint that the thread looks after.
+#[derive(Debug)]
+struct Charge {
+    endpoint: Arc<ActiveEndpoint>,
+    /// The thread stands in: it waits for the endpoint's packets.
+    standing_in: bool,
+}
+
+/// What the thread and its owner share.
+#[derive(Debug)]
+struct Shared {
+    wait: Wait,
+    charges: Mutex<Vec<Charge>>,
+    stop: AtomicBool,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ProgressThread {
+    shared: Arc<Shared>,
+    handle: Mutex<Option<JoinHandle<()>>>,
+}
+
+/// Threads that run, so that the end of the process can stop them.
+static RUNNING: Mutex<Vec<Arc<ProgressThread>>> = Mutex::new(Vec::new());
+
+impl ProgressThread {
+    /// Starts the thread, which runs until [`Self::stop`].
+    ///
+    /// # Errors
+    /// [`Error::Os`] when descriptors or threads are out.
+    pub(crate) fn start() -> Result<Arc<Self>, Error> {
+        let shared = Arc::new(Shared {
+            wait: Wait::new()?,
+            charges: Mutex::default(),
+            stop: AtomicBool::new(false),
+        });
+        let theirs = Arc::clone(&shared);
+        // A new thread inherits the mask, so no signal finds it unblocked.
+        let mask = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_SETMASK)?;
+        let spawned =
+            std::thread::Builder::new().name("ofi-xdp".into()).spawn(move || theirs.run());
+        mask.thread_set_mask()?;
+        let handle =
+            spawned.map_err(|error| Error::Os(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
+        let thread = Arc::new(Self { shared, handle: Mutex::new(Some(handle)) });
+        lock(&RUNNING).push(Arc::clone(&thread));
+        Ok(thread)
+    }
+
+    /// Wakes the thread when it stands in.
+    pub(crate) fn waker(&self) -> &Arc<Waker> {
+        self.shared.wait.waker()
+    }
+
+    /// From now on the thread looks after `endpoint`.
+    pub(crate) fn add(&self, endpoint: &Arc<ActiveEndpoint>) {
+        let charge = Charge { endpoint: Arc::clone(endpoint), standing_in: false };
+        lock(&self.shared.charges).push(charge);
+        self.waker().force();
+    }
+
+    /// The end of [`Self::add`]: when this returns, the thread is not at the endpoint any more.
+    pub(crate) fn remove(&self, endpoint: &Arc<ActiveEndpoint>) {
+        lock(&self.shared.charges).retain(|it| !Arc::ptr_eq(&it.endpoint, endpoint));
+    }
+
+    /// Ends the thread and waits for its end.
+    pub(crate) fn stop(&self) {
+        self.shared.stop.store(true, Ordering::Relaxed);
+        self.waker().force();
+        if let Some(handle) = lock(&self.handle).take() {
+            // An error would say that the thread has panicked, and been reported.
+            let _ = handle.join();
+        }
+        lock(&RUNNING).retain(|it| !std::ptr::eq(Arc::as_ptr(it), self));
+    }
+
+    /// Ends all threads: the process ends, perhaps with domains still open.
+    pub(crate) fn stop_all() {
+        let running = std::mem::take(&mut *lock(&RUNNING));
+        running.iter().for_each(|thread| thread.stop());
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        // bound: the life of the domain
+        while !self.stop.load(Ordering::Relaxed) {
+            if let Err(error) = self.round() {
+                log::warn!(target: "domain", "progress thread: {error}");
+                return;
+            }
+        }
+    }
+
+    /// Does what is due for each endpoint, then sleeps.
+    fn round(&self) -> Result<(), Error> {
+        let waker = self.wait.waker();
+        let mut charges = lock(&self.charges);
+        let mut resting = false;
+        for charge in charges.iter_mut() {
+            charge.review(&self.wait)?;
+            resting |= !charge.standing_in;
+        }
+        if !resting {
+            // Before the look: see `waker`. Resting, the thread looks again soon enough by itself.
+            waker.arm();
+        }
+        let mut next = resting.then(|| now().after(ATTENTION));
+        for charge in charges.iter().filter(|charge| charge.standing_in) {
+            next = earlier(next, charge.endpoint.tend());
+        }
+        drop(charges);
+        if !resting {
+            waker.sleep_until(next);
+        }
+        let slept = self.wait.sleep(next.map(|next| next.since(now())));
+        if resting {
+            waker.forget();
+        } else {
+            waker.disarm();
+        }
+        slept
+    }
+}
+
+impl Charge {
+    /// Goes from one state to the other if need be.
+    fn review(&mut self, wait: &Wait) -> Result<(), Error> {
+        let stand_in = !self.endpoint.is_attended(ATTENTION);
+        if stand_in == self.standing_in {
+            return Ok(());
+        }
+        self.standing_in = stand_in;
+        self.endpoint.descriptors(|descriptor| {
+            if stand_in { wait.add(descriptor) } else { wait.remove(descriptor) }
+        })
+    }
+}
+
+// What the locks protect is a list, consistent at all times.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waking threads that sleep until something happens on an endpoint.
+//!
+//! A sleeper *arms* the waker, looks once more whether there is anything to do, says until when it
+//! will sleep, and waits for the descriptor, among others. Whoever finds that there is something (a
+//! completion for the sleeper's queue, a timer earlier than the sleep's end) wakes it. Arming and
+//! finding are ordered by the endpoint's lock, which both take in between: either the sleeper sees
+//! what there is, or the finder sees that the waker is armed. While nobody sleeps, a finder pays
+//! one load.
+
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::time::Duration;
+
+use nix::poll::{PollFd, ppoll};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use nix::sys::time::TimeSpec;
+use ofi_xdp_core::Instant;
+
+use crate::errno::Error;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Waker {
+    event: EventFd,
+    sleepers: AtomicU32,
+    /// Until when they sleep, in nanoseconds; `u64::MAX`: for ever, or not known.
+    until: AtomicU64,
+}
+
+impl Waker {
+    /// # Errors
+    /// [`Error::Os`] when descriptors are out.
+    pub(crate) fn new() -> Result<Self, Error> {
+        let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
+        Ok(Self { event, sleepers: AtomicU32::new(0), until: AtomicU64::new(u64::MAX) })
+    }
+
+    /// Readable once somebody woke.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.event.as_fd()
+    }
+
+    /// One more is going to sleep. Called before its last look.
+    pub(crate) fn arm(&self) {
+        self.sleepers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The one who armed will sleep until `until`, or for ever.
+    pub(crate) fn sleep_until(&self, until: Option<Instant>) {
+        self.until.store(until.map_or(u64::MAX, Instant::as_nanos), Ordering::Relaxed);
+    }
+
+    /// One sleep is over; what woke it is forgotten. Others who sleep are not sure any more that a
+    /// timer is waited for, so the next one that is set wakes them.
+    pub(crate) fn disarm(&self) {
+        self.until.store(u64::MAX, Ordering::Relaxed);
+        self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        self.forget();
+    }
+
+    /// Makes the descriptor unreadable again.
+    pub(crate) fn forget(&self) {
+        // Empty already, unless somebody woke: both are fine.
+        let _ = self.event.read();
+    }
+
+    /// Whether anybody sleeps, or is about to.
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.sleepers.load(Ordering::Relaxed) != 0
+    }
+
+    /// Wakes whoever sleeps.
+    #[inline]
+    pub(crate) fn wake(&self) {
+        if self.has_sleepers() {
+            self.force();
+        }
+    }
+
+    /// Wakes whoever sleeps beyond `at`.
+    #[inline]
+    pub(crate) fn wake_before(&self, at: Option<Instant>) {
+        if self.has_sleepers()
+            && at.is_some_and(|at| at.as_nanos() < self.until.load(Ordering::Relaxed))
+        {
+            self.force();
+        }
+    }
+
+    /// Makes the descriptor readable, sleeper or not.
+    pub(crate) fn force(&self) {
+        // A counter that is full is readable already.
+        let _ = self.event.write(1);
+    }
+}
+
+/// Waits until a descriptor is ready or `timeout` is over (`None`: for ever).
+///
+/// # Errors
+/// [`Error::Interrupted`] by a signal, [`Error::Os`].
+pub(crate) fn sleep(
+    descriptors: &mut [PollFd<'_>],
+    timeout: Option<Duration>,
+) -> Result<(), Error> {
+    ppoll(descriptors, timeout.map(TimeSpec::from), None)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn is_readable(waker: &Waker) -> bool {
+        let mut descriptors = [PollFd::new(waker.descriptor(), nix::poll::PollFlags::POLLIN)];
+        sleep(&mut descriptors, Some(Duration::ZERO)).unwrap();
+        descriptors[0].any().unwrap()
+    }
+
+    #[test]
+    fn only_an_armed_waker_wakes() {
+        let waker = Waker::new().unwrap();
+        waker.wake();
+        assert!(!is_readable(&waker));
+        waker.arm();
+        waker.wake();
+        assert!(is_readable(&waker));
+        waker.disarm();
+        assert!(!is_readable(&waker));
+    }
+
+    #[test]
+    fn one_sleeper_leaving_does_not_disarm_the_other() {
+        let waker = Waker::new().unwrap();
+        waker.arm();
+        waker.arm();
+        waker.disarm();
+        waker.wake();
+        assert!(is_readable(&waker));
+    }
+
+    #[test]
+    fn only_an_earlier_timer_wakes() {
+        let waker = Waker::new().unwrap();
+        waker.arm();
+        waker.sleep_until(Some(Instant::from_nanos(100)));
+        waker.wake_before(None);
+        waker.wake_before(Some(Instant::from_nanos(100)));
+        assert!(!is_readable(&waker));
+        waker.wake_before(Some(Instant::from_nanos(99)));
+        assert!(is_readable(&waker));
+    }
+}

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// fi_getinfo(3) through the real library: hints in, offer or -FI_ENODATA out.
+
+#include "common.h"
+
+// One change of the hints, and what must come of it.
+struct row {
+	const char *name;
+	void (*change)(struct fi_info *hints);
+	int error;
+	int (*holds)(const struct fi_info *info);
+};
+
+static void plain(struct fi_info *h) { (void)h; }
+static int all(const struct fi_info *i)
+{
+	return (i->caps & (FI_MSG | FI_TAGGED)) == (FI_MSG | FI_TAGGED) && i->mode == 0 &&
+	       i->addr_format == FI_SOCKADDR_IN && i->src_addrlen == 16 &&
+	       i->domain_attr->mr_mode == 0 && i->ep_attr->max_msg_size >= 1u << 30 &&
+	       i->domain_attr->cq_data_size == 8 && i->tx_attr->inject_size >= 192 &&
+	       i->tx_attr->iov_limit >= 4 && i->rx_attr->iov_limit >= 4 &&
+	       !strcmp(i->fabric_attr->prov_name, "xdp") && !strcmp(i->domain_attr->name, "lo") &&
+	       i->domain_attr->max_ep_tx_ctx == 1 && i->domain_attr->max_ep_rx_ctx == 1;
+}
+
+static void tagged(struct fi_info *h) { h->caps = FI_TAGGED | FI_DIRECTED_RECV; }
+static int only_tagged(const struct fi_info *i)
+{
+	return (i->caps & FI_TAGGED) && !(i->caps & FI_MSG) && (i->caps & FI_DIRECTED_RECV) &&
+	       (i->caps & FI_SEND) && (i->caps & FI_RECV) && !(i->caps & FI_SOURCE);
+}
+
+static void rma(struct fi_info *h) { h->caps = FI_MSG | FI_RMA; }
+static void hmem(struct fi_info *h) { h->caps = FI_MSG | FI_HMEM; }
+static void every_mr_mode(struct fi_info *h)
+{
+	h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY |
+				  FI_MR_ENDPOINT;
+}
+static int no_mr_mode(const struct fi_info *i) { return i->domain_attr->mr_mode == 0; }
+
+static void thread_domain(struct fi_info *h) { h->domain_attr->threading = FI_THREAD_DOMAIN; }
+static int thread_domain_back(const struct fi_info *i)
+{
+	return i->domain_attr->threading == FI_THREAD_DOMAIN;
+}
+
+static void auto_progress(struct fi_info *h)
+{
+	h->domain_attr->data_progress = FI_PROGRESS_AUTO;
+	h->domain_attr->control_progress = FI_PROGRESS_AUTO;
+}
+static int auto_back(const struct fi_info *i)
+{
+	return i->domain_attr->data_progress == FI_PROGRESS_AUTO;
+}
+
+static void big_queues(struct fi_info *h) { h->tx_attr->size = h->rx_attr->size = 65536; }
+static int big_back(const struct fi_info *i)
+{
+	return i->tx_attr->size == 65536 && i->rx_attr->size == 65536;
+}
+static void bigger_queues(struct fi_info *h) { h->tx_attr->size = 65537; }
+
+static void order(struct fi_info *h) { h->tx_attr->msg_order = FI_ORDER_SAS; }
+static int order_back(const struct fi_info *i)
+{
+	return (i->tx_attr->msg_order & FI_ORDER_SAS) && (i->rx_attr->msg_order & FI_ORDER_SAS);
+}
+static void strict(struct fi_info *h) { h->tx_attr->msg_order = FI_ORDER_STRICT; }
+static void msg(struct fi_info *h) { h->ep_attr->type = FI_EP_MSG; }
+static void dgram(struct fi_info *h) { h->ep_attr->type = FI_EP_DGRAM; }
+static void protocol(struct fi_info *h) { h->ep_attr->protocol = FI_PROTO_UDP; }
+static void long_message(struct fi_info *h) { h->ep_attr->max_msg_size = SIZE_MAX; }
+static void shared_context(struct fi_info *h) { h->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT; }
+static void auth_key(struct fi_info *h) { h->ep_attr->auth_key_size = 4; }
+static void long_inject(struct fi_info *h) { h->tx_attr->inject_size = 1 << 20; }
+static void long_iov(struct fi_info *h) { h->rx_attr->iov_limit = 64; }
+static void buffered(struct fi_info *h) { h->rx_attr->total_buffered_recv = 1; }
+static void counters(struct fi_info *h) { h->domain_attr->cntr_cnt = 1; }
+static void cq_data(struct fi_info *h) { h->domain_attr->cq_data_size = 16; }
+static void other_domain(struct fi_info *h) { h->domain_attr->name = strdup("no-such-domain"); }
+static void other_fabric(struct fi_info *h) { h->fabric_attr->name = strdup("10.9.8.0/24"); }
+static void infiniband(struct fi_info *h) { h->addr_format = FI_SOCKADDR_IB; }
+static void any_sockaddr(struct fi_info *h) { h->addr_format = FI_SOCKADDR; }
+static int concrete(const struct fi_info *i) { return i->addr_format == FI_SOCKADDR_IN; }
+
+static const struct row rows[] = {
+	{"plain", plain, 0, all},
+	{"tagged", tagged, 0, only_tagged},
+	{"rma", rma, FI_ENODATA, NULL},
+	{"hmem", hmem, FI_ENODATA, NULL},
+	{"every mr_mode offered", every_mr_mode, 0, no_mr_mode},
+	{"FI_THREAD_DOMAIN", thread_domain, 0, thread_domain_back},
+	{"FI_PROGRESS_AUTO", auto_progress, 0, auto_back},
+	{"big queues", big_queues, 0, big_back},
+	{"queues too big", bigger_queues, FI_ENODATA, NULL},
+	{"FI_ORDER_SAS", order, 0, order_back},
+	{"FI_ORDER_STRICT", strict, FI_ENODATA, NULL},
+	{"FI_EP_MSG", msg, FI_ENODATA, NULL},
+	{"FI_EP_DGRAM", dgram, FI_ENODATA, NULL},
+	{"other protocol", protocol, FI_ENODATA, NULL},
+	{"message too long", long_message, FI_ENODATA, NULL},
+	{"FI_SHARED_CONTEXT", shared_context, FI_ENODATA, NULL},
+	{"auth key", auth_key, FI_ENODATA, NULL},
+	{"inject too long", long_inject, FI_ENODATA, NULL},
+	{"iov too long", long_iov, FI_ENODATA, NULL},
+	{"total_buffered_recv", buffered, FI_ENODATA, NULL},
+	{"counters", counters, FI_ENODATA, NULL},
+	{"cq_data_size too large", cq_data, FI_ENODATA, NULL},
+	{"other domain", other_domain, FI_ENODATA, NULL},
+	{"other fabric", other_fabric, FI_ENODATA, NULL},
+	{"FI_SOCKADDR_IB", infiniband, FI_ENODATA, NULL},
+	{"FI_SOCKADDR", any_sockaddr, 0, concrete},
+};
+
+static void table(void)
+{
+	for (size_t n = 0; n < sizeof(rows) / sizeof(rows[0]); n++) {
+		struct fi_info *hints = hints_for_us(), *info = NULL;
+		rows[n].change(hints);
+		int got = fi_getinfo(VERSION, "127.0.0.1", NULL, FI_SOURCE, hints, &info);
+		int holds = got == -rows[n].error && (got || rows[n].holds(info));
+		printf("%-24s %s\n", rows[n].name, holds ? "ok" : "WRONG");
+		if (!holds)
+			printf("%s\n", info ? fi_tostr(info, FI_TYPE_INFO) : fi_strerror(-got));
+		failures += !holds;
+		// Memory shared by the hints, the offer and the library must be freed once.
+		struct fi_info *copy = info ? fi_dupinfo(info) : NULL;
+		fi_freeinfo(info);
+		fi_freeinfo(copy);
+		fi_freeinfo(hints);
+	}
+}
+
+static void addresses(void)
+{
+	struct fi_info *hints = hints_for_us(), *info = NULL;
+	// A destination picks the way to it.
+	MUST(fi_getinfo(VERSION, "127.0.0.1", "7471", FI_NUMERICHOST, hints, &info));
+	CHECK(!strcmp(info->domain_attr->name, "lo"));
+	CHECK(info->dest_addrlen == 16 && info->src_addrlen == 16 && info->next == NULL);
+	fi_freeinfo(info);
+	// A passive side's service is its port.
+	MUST(fi_getinfo(VERSION, NULL, "7471", FI_SOURCE, hints, &info));
+	const unsigned char *port = (const unsigned char *)info->src_addr + 2;
+	CHECK(port[0] == 7471 >> 8 && port[1] == (7471 & 0xff));
+	CHECK(info->dest_addr == NULL);
+	fi_freeinfo(info);
+	// The same by hints alone.
+	hints->addr_format = FI_SOCKADDR_IN;
+	hints->src_addr = calloc(1, 16);
+	hints->src_addrlen = 16;
+	memcpy(hints->src_addr, "\x02\x00\x1d\x2f\x7f\x00\x00\x01", 8);
+	MUST(fi_getinfo(VERSION, NULL, NULL, 0, hints, &info));
+	CHECK(!memcmp(info->src_addr, hints->src_addr, 8) && info->next == NULL);
+	fi_freeinfo(info);
+	EXPECT(FI_ENODATA, fi_getinfo(VERSION, "no.such.host.invalid", NULL, 0, hints, &info));
+	EXPECT(FI_ENODATA, fi_getinfo(VERSION, "127.0.0.1", "no-such-service", 0, hints, &info));
+	EXPECT(FI_ENODATA, fi_getinfo(VERSION, "203.0.113.9", NULL, FI_SOURCE, hints, &info));
+	fi_freeinfo(hints);
+}
+
+static void versions(void)
+{
+	struct fi_info *hints = hints_for_us(), *info = NULL;
+	uint32_t ours = FI_VERSION(1, 5), newest = fi_version();
+	EXPECT(FI_ENODATA, fi_getinfo(FI_VERSION(1, 4), NULL, NULL, 0, hints, &info));
+	for (; ours <= newest; ours = ours == FI_VERSION(1, 22) ? FI_VERSION(2, 0) : ours + 1) {
+		EXPECT(0, fi_getinfo(ours, NULL, NULL, 0, hints, &info));
+		fi_freeinfo(info);
+		info = NULL;
+	}
+	fi_freeinfo(hints);
+}
+
+int main(void)
+{
+	table();
+	addresses();
+	versions();
+	return verdict("getinfo");
+}

@@ -1,0 +1,249 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// What applications should not do: each gets an error, none a crash.
+
+#include <sys/wait.h>
+
+#include "common.h"
+
+static void null_arguments(struct pair *p)
+{
+	struct fid_domain *domain;
+	struct fid_ep *ep;
+	struct fid_av *av;
+	struct fid_cq *cq;
+	struct fi_cq_attr cq_attr = {0};
+	EXPECT(FI_EINVAL, fi_domain(p->fabric, NULL, &domain, NULL));
+	EXPECT(FI_EINVAL, fi_domain(p->fabric, p->info, NULL, NULL));
+	EXPECT(FI_EINVAL, fi_endpoint(p->domain, NULL, &ep, NULL));
+	EXPECT(FI_EINVAL, fi_endpoint(p->domain, p->info, NULL, NULL));
+	EXPECT(FI_EINVAL, fi_av_open(p->domain, NULL, &av, NULL));
+	EXPECT(FI_EINVAL, fi_cq_open(p->domain, &cq_attr, NULL, NULL));
+	EXPECT(0, fi_cq_open(p->domain, NULL, &cq, NULL));
+	EXPECT(0, fi_close(&cq->fid));
+	EXPECT(FI_EINVAL, fi_ep_bind(p->ep[0], NULL, 0));
+	EXPECT(FI_EINVAL, fi_getname(&p->ep[0]->fid, NULL, NULL));
+	EXPECT(FI_EINVAL, fi_cq_read(p->cq[0], NULL, 1));
+	EXPECT(FI_EINVAL, fi_cq_readerr(p->cq[0], NULL, 0));
+	EXPECT(FI_EINVAL, fi_sendmsg(p->ep[0], NULL, 0));
+	EXPECT(FI_EINVAL, fi_trecvmsg(p->ep[0], NULL, 0));
+	EXPECT(FI_EINVAL, fi_send(p->ep[0], NULL, 8, NULL, p->addr[1], NULL));
+	EXPECT(FI_EINVAL, fi_sendv(p->ep[0], NULL, NULL, 2, p->addr[1], NULL));
+	EXPECT(FI_EINVAL, fi_av_insert(p->av, NULL, 1, NULL, 0, NULL));
+	EXPECT(FI_EINVAL, fi_av_remove(p->av, NULL, 1, 0));
+	CHECK(fi_av_straddr(p->av, NULL, NULL, NULL) == NULL);
+}
+
+static void wrong_class(struct pair *p)
+{
+	struct fid_ep *ep;
+	MUST(fi_endpoint(p->domain, p->info, &ep, NULL));
+	EXPECT(FI_EINVAL, fi_ep_bind(ep, &p->domain->fid, 0));
+	EXPECT(FI_EINVAL, fi_ep_bind(ep, &p->fabric->fid, 0));
+	EXPECT(FI_EINVAL, fi_ep_bind(ep, &p->ep[0]->fid, 0));
+	// An object of nobody's: the class says AV, the table is not ours.
+	struct fi_ops foreign_ops = {.size = sizeof(foreign_ops)};
+	struct fid_av foreign = {.fid = {.fclass = FI_CLASS_AV, .ops = &foreign_ops}};
+	EXPECT(FI_EINVAL, fi_ep_bind(ep, &foreign.fid, 0));
+	// A table called with an object of another class.
+	EXPECT(FI_EINVAL, p->ep[0]->msg->send((struct fid_ep *)p->cq[0], "x", 1, NULL, 0, NULL));
+	EXPECT(FI_EINVAL, p->cq[0]->ops->read((struct fid_cq *)p->ep[0], NULL, 0));
+	EXPECT(FI_EINVAL, p->cq[0]->fid.ops->close(&p->av->fid));
+	struct fid *list[] = {&p->domain->fid};
+	EXPECT(FI_EINVAL, fi_trywait(p->fabric, list, 1));
+	EXPECT(0, fi_close(&ep->fid));
+}
+
+static void wrong_state(struct pair *p)
+{
+	struct fid_ep *ep;
+	char byte = 0;
+	MUST(fi_endpoint(p->domain, p->info, &ep, NULL));
+	EXPECT(FI_EOPBADSTATE, fi_send(ep, &byte, 1, NULL, p->addr[0], NULL));
+	EXPECT(FI_EOPBADSTATE, fi_trecv(ep, &byte, 1, NULL, FI_ADDR_UNSPEC, 0, 0, NULL));
+	EXPECT(FI_ENOAV, fi_enable(ep));
+	EXPECT(0, fi_ep_bind(ep, &p->av->fid, 0));
+	EXPECT(FI_EINVAL, fi_ep_bind(ep, &p->av->fid, 0));
+	EXPECT(FI_ENOCQ, fi_enable(ep));
+	EXPECT(FI_EINVAL, fi_ep_bind(ep, &p->cq[0]->fid, 0));
+	EXPECT(FI_EBADFLAGS, fi_ep_bind(ep, &p->cq[0]->fid, FI_TRANSMIT | FI_READ));
+	EXPECT(0, fi_ep_bind(ep, &p->cq[0]->fid, FI_TRANSMIT));
+	EXPECT(FI_ENOCQ, fi_enable(ep));
+	EXPECT(0, fi_ep_bind(ep, &p->cq[1]->fid, FI_RECV));
+	EXPECT(0, fi_enable(ep));
+	EXPECT(FI_EOPBADSTATE, fi_enable(ep));
+	EXPECT(FI_EOPBADSTATE, fi_ep_bind(ep, &p->cq[0]->fid, FI_RECV));
+	EXPECT(0, fi_close(&ep->fid));
+}
+
+static void busy(struct pair *p)
+{
+	EXPECT(FI_EBUSY, fi_close(&p->fabric->fid));
+	EXPECT(FI_EBUSY, fi_close(&p->domain->fid));
+	EXPECT(FI_EBUSY, fi_close(&p->av->fid));
+	EXPECT(FI_EBUSY, fi_close(&p->cq[0]->fid));
+}
+
+static void bad_addresses(struct pair *p)
+{
+	char byte = 0;
+	fi_addr_t bad[] = {77, FI_ADDR_UNSPEC};
+	char name[64] = {0};
+	size_t len = sizeof(name);
+	for (int i = 0; i < 2; i++) {
+		EXPECT(FI_EINVAL, fi_send(p->ep[0], &byte, 1, NULL, bad[i], NULL));
+		EXPECT(FI_EINVAL, fi_av_remove(p->av, &bad[i], 1, 0));
+		EXPECT(FI_EINVAL, fi_av_lookup(p->av, bad[i], name, &len));
+	}
+	// No family at all, and an IPv6 address where IPv4 is spoken.
+	fi_addr_t got = 5;
+	int error = 0;
+	CHECK(fi_av_insert(p->av, name, 1, &got, FI_SYNC_ERR, &error) == 0);
+	CHECK(got == FI_ADDR_NOTAVAIL && error == FI_EINVAL);
+	name[0] = 10;
+	CHECK(fi_av_insert(p->av, name, 1, &got, 0, NULL) == 0);
+	EXPECT(FI_ENODATA, fi_av_insertsvc(p->av, "no.such.host.invalid", "1", &got, 0, NULL));
+	len = 3;
+	EXPECT(FI_ETOOSMALL, fi_getname(&p->ep[0]->fid, name, &len));
+	CHECK(len == 16);
+}
+
+static void bad_sizes(struct pair *p)
+{
+	static char big[1 << 16];
+	struct iovec iov[5] = {{big, 1}, {big, 1}, {big, 1}, {big, 1}, {big, 1}};
+	EXPECT(FI_EINVAL, fi_sendv(p->ep[0], iov, NULL, 5, p->addr[1], NULL));
+	EXPECT(FI_EINVAL, fi_recvv(p->ep[0], iov, NULL, 5, FI_ADDR_UNSPEC, NULL));
+	EXPECT(FI_EMSGSIZE, fi_inject(p->ep[0], big, p->info->tx_attr->inject_size + 1, p->addr[1]));
+	EXPECT(FI_EMSGSIZE, fi_send(p->ep[0], big, (size_t)1 << 33, NULL, p->addr[1], NULL));
+	iov[1].iov_len = SIZE_MAX;
+	EXPECT(FI_EINVAL, fi_sendv(p->ep[0], iov, NULL, 2, p->addr[1], NULL));
+}
+
+static void not_offered(struct pair *p)
+{
+	char byte = 0;
+	void *any = &byte;
+	size_t count, size = sizeof(size_t);
+	struct fid_cntr *cntr;
+	struct fid_pep *pep;
+	struct fid_stx *stx;
+	struct fid_ep *ep;
+	struct fid_poll *poll;
+	struct fid_wait *wait;
+	struct fi_cntr_attr cntr_attr = {0};
+	struct fi_poll_attr poll_attr = {0};
+	struct fi_wait_attr wait_attr = {0};
+	struct fi_cq_attr mutex = {.wait_obj = FI_WAIT_MUTEX_COND};
+	struct fi_av_attr event = {.flags = FI_EVENT};
+	struct fi_atomic_attr atomic;
+	struct fid_cq *cq;
+	struct fid_av *av;
+	EXPECT(FI_ENOSYS, fi_write(p->ep[0], &byte, 1, NULL, p->addr[1], 0, 0, NULL));
+	EXPECT(FI_ENOSYS, fi_read(p->ep[0], &byte, 1, NULL, p->addr[1], 0, 0, NULL));
+	EXPECT(FI_ENOSYS, fi_inject_write(p->ep[0], &byte, 1, p->addr[1], 0, 0));
+	EXPECT(FI_ENOSYS, fi_atomic(p->ep[0], any, 1, NULL, p->addr[1], 0, 0, FI_UINT8, FI_SUM, NULL));
+	EXPECT(FI_EOPNOTSUPP, fi_atomicvalid(p->ep[0], FI_UINT8, FI_SUM, &count));
+	EXPECT(FI_EOPNOTSUPP, fi_query_atomic(p->domain, FI_UINT8, FI_SUM, &atomic, 0));
+	EXPECT(FI_ENOSYS, fi_barrier(p->ep[0], 0, NULL));
+	EXPECT(FI_ENOSYS, fi_cntr_open(p->domain, &cntr_attr, &cntr, NULL));
+	EXPECT(FI_ENOSYS, fi_poll_open(p->domain, &poll_attr, &poll));
+	EXPECT(FI_ENOSYS, fi_wait_open(p->fabric, &wait_attr, &wait));
+	EXPECT(FI_ENOSYS, fi_passive_ep(p->fabric, p->info, &pep, NULL));
+	EXPECT(FI_ENOSYS, fi_scalable_ep(p->domain, p->info, &ep, NULL));
+	EXPECT(FI_ENOSYS, fi_stx_context(p->domain, NULL, &stx, NULL));
+	EXPECT(FI_ENOSYS, fi_srx_context(p->domain, NULL, &ep, NULL));
+	EXPECT(FI_ENOSYS, fi_cq_open(p->domain, &mutex, &cq, NULL));
+	EXPECT(FI_ENOSYS, fi_av_open(p->domain, &event, &av, NULL));
+	EXPECT(FI_ENOSYS, fi_connect(p->ep[0], any, NULL, 0));
+	EXPECT(FI_ENOSYS, fi_setname(&p->ep[0]->fid, any, 1));
+	EXPECT(FI_ENOPROTOOPT, fi_setopt(&p->ep[0]->fid, FI_OPT_ENDPOINT, 4711, &size, size));
+	EXPECT(FI_ENOPROTOOPT, fi_getopt(&p->ep[0]->fid, FI_OPT_ENDPOINT, 4711, &size, &size));
+	EXPECT(FI_ENOSYS, fi_control(&p->ep[0]->fid, 4711, NULL));
+	struct fi_msg_tagged peek = {.addr = FI_ADDR_UNSPEC};
+	EXPECT(FI_ENOSYS, fi_trecvmsg(p->ep[0], &peek, FI_PEEK));
+}
+
+static void regions(struct pair *p)
+{
+	static char memory[4096];
+	struct fid_mr *mr, *other;
+	struct fi_mr_attr device = {.iface = FI_HMEM_CUDA, .iov_count = 1};
+	uint64_t access = FI_SEND | FI_RECV;
+	EXPECT(0, fi_mr_reg(p->domain, memory, sizeof(memory), access, 0, 42, 0, &mr, NULL));
+	CHECK(fi_mr_key(mr) == 42);
+	EXPECT(FI_ENOKEY, fi_mr_reg(p->domain, memory, 1, access, 0, 42, 0, &other, NULL));
+	EXPECT(FI_EINVAL, fi_mr_reg(p->domain, memory, 1, 1ull << 60, 0, 43, 0, &other, NULL));
+	EXPECT(FI_ENOSYS, fi_mr_regattr(p->domain, &device, 0, &other));
+	EXPECT(0, fi_mr_bind(mr, &p->ep[0]->fid, 0));
+	EXPECT(0, fi_mr_enable(mr));
+	EXPECT(0, fi_close(&mr->fid));
+	EXPECT(0, fi_mr_reg(p->domain, memory, 1, access, 0, 42, 0, &mr, NULL));
+	EXPECT(0, fi_close(&mr->fid));
+}
+
+static void names(struct pair *p)
+{
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_ep *ep;
+	char *name = p->info->domain_attr->name;
+	p->info->domain_attr->name = "no-such-interface";
+	EXPECT(FI_ENODATA, fi_domain(p->fabric, p->info, &domain, NULL));
+	p->info->domain_attr->name = name;
+	name = p->info->fabric_attr->name;
+	p->info->fabric_attr->name = "10.9.8.0/24";
+	EXPECT(FI_ENODATA, fi_fabric(p->info->fabric_attr, &fabric, NULL));
+	p->info->fabric_attr->name = name;
+	// A port that is taken.
+	struct fi_info *info = fi_dupinfo(p->info);
+	size_t len = info->src_addrlen;
+	EXPECT(0, fi_getname(&p->ep[0]->fid, info->src_addr, &len));
+	EXPECT(FI_EADDRINUSE, fi_endpoint(p->domain, info, &ep, NULL));
+	info->ep_attr->type = FI_EP_MSG;
+	EXPECT(FI_EINVAL, fi_endpoint(p->domain, info, &ep, NULL));
+	fi_freeinfo(info);
+}
+
+// The child of a fork may not move what it shares with its parent, and the parent goes on.
+static void fork_is_inert(struct pair *p)
+{
+	char byte = 1;
+	struct fi_cq_entry entry;
+	pid_t child = fork();
+	if (child == 0) {
+		failures = 0;
+		EXPECT(FI_EOPBADSTATE, fi_send(p->ep[0], &byte, 1, NULL, p->addr[1], NULL));
+		EXPECT(FI_EOPBADSTATE, fi_cq_read(p->cq[0], &entry, 1));
+		EXPECT(0, fi_close(&p->ep[0]->fid));
+		EXPECT(0, fi_close(&p->domain->fid));
+		fflush(stdout);
+		_exit(failures != 0);
+	}
+	int status = 0;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	MUST(fi_recv(p->ep[1], &byte, 1, NULL, FI_ADDR_UNSPEC, NULL));
+	MUST(fi_send(p->ep[0], &byte, 1, NULL, p->addr[1], NULL));
+	CHECK(next(p, 1, &entry, NULL) == 1);
+	CHECK(next(p, 0, &entry, NULL) == 1);
+}
+
+int main(void)
+{
+	struct pair pair;
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT};
+	struct fi_info *hints = hints_for_us();
+	pair_open(&pair, info_on("127.0.0.1", hints), &cq_attr, 0);
+	fi_freeinfo(hints);
+	null_arguments(&pair);
+	wrong_class(&pair);
+	wrong_state(&pair);
+	busy(&pair);
+	bad_addresses(&pair);
+	bad_sizes(&pair);
+	not_offered(&pair);
+	regions(&pair);
+	names(&pair);
+	fork_is_inert(&pair);
+	pair_close(&pair);
+	return verdict("misuse");
+}

@@ -1,0 +1,136 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! C programs and libfabric's own tools, with the built provider, on the installed libfabric and on
+//! libfabric 2. The programs are compiled once, against the installed headers: on libfabric 2 they
+//! are the old applications that it must serve.
+
+mod support;
+
+use std::net::TcpListener;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use support::{Libfabric, assert_success, compiled, skipped};
+
+/// Runs a C program with each libfabric that is to be had.
+#[track_caller]
+fn run(name: &str, arguments: &[&str]) {
+    let program = compiled(name);
+    for libfabric in [Libfabric::Installed, Libfabric::Two] {
+        let Some(mut command) = libfabric.command(&program) else { continue };
+        let output = command.args(arguments).output().unwrap();
+        assert_success(&format!("{name} on {libfabric:?}"), &output);
+    }
+    std::fs::remove_file(program).unwrap();
+}
+
+#[test]
+fn getinfo() {
+    run("getinfo", &[]);
+}
+
+#[test]
+fn misuse() {
+    run("misuse", &[]);
+}
+
+#[test]
+fn messages_over_ipv4() {
+    run("messages", &["127.0.0.1"]);
+}
+
+#[test]
+fn messages_over_ipv6() {
+    run("messages", &["::1"]);
+}
+
+fn tool(libfabric: Libfabric, name: &str, arguments: &[&str]) -> Option<Command> {
+    let mut command = libfabric.command(&libfabric.tool(name)?)?;
+    command.args(arguments);
+    Some(command)
+}
+
+#[test]
+fn fi_info_shows_the_provider() {
+    for libfabric in [Libfabric::Installed, Libfabric::Two] {
+        let Some(mut verbose) = tool(libfabric, "fi_info", &["-p", "xdp", "-v"]) else { continue };
+        let output = verbose.output().expect("fi_info: install libfabric-bin");
+        assert_success("fi_info -p xdp -v", &output);
+        let text = String::from_utf8_lossy(&output.stdout);
+        for wanted in ["FI_EP_RDM", "prov_name: xdp", "FI_TAGGED", "name: lo", "FI_XDP_MODE"] {
+            assert!(text.contains(wanted), "{wanted} is missing from\n{text}");
+        }
+        assert!(!text.contains("ofi_rxm") && !text.contains("ofi_rxd"), "layered:\n{text}");
+
+        let output = tool(libfabric, "fi_info", &["-g", "xdp"]).unwrap().output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout);
+        for wanted in ["IFACE", "MODE", "QUEUE", "PEER_TIMEOUT", "SPIN"] {
+            assert!(
+                text.contains(&format!("FI_XDP_{wanted}:")),
+                "{wanted} is missing from\n{text}"
+            );
+        }
+    }
+}
+
+/// Ends a program that has not ended by itself.
+struct Reaped(Child);
+
+impl Drop for Reaped {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn ping_pong(libfabric: Libfabric, extra: &[&str]) {
+    // Port of the tool's own control connection.
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let common = ["-p", "xdp", "-e", "rdm", "-d", "lo", "-c", "-I", "50"];
+    let server = [&common[..], extra, &["-B", &port]].concat();
+    let client = [&common[..], extra, &["-P", &port, "127.0.0.1"]].concat();
+    let Some(mut server) = tool(libfabric, "fi_pingpong", &server) else { return };
+    let server = server.stdout(Stdio::null()).spawn().expect("fi_pingpong: libfabric-bin");
+    let mut server = Reaped(server);
+    let mut client = tool(libfabric, "fi_pingpong", &client).unwrap();
+    let mut output = client.output().unwrap();
+    for _ in 0..50 {
+        if output.status.success() {
+            break;
+        }
+        // The server may not be listening yet.
+        std::thread::sleep(Duration::from_millis(100));
+        output = client.output().unwrap();
+    }
+    assert_success(&format!("fi_pingpong {extra:?} on {libfabric:?}"), &output);
+    assert!(server.0.wait().unwrap().success(), "the server failed");
+}
+
+#[test]
+fn fi_pingpong_verifies_its_data() {
+    for libfabric in [Libfabric::Installed, Libfabric::Two] {
+        ping_pong(libfabric, &["-S", "all"]);
+        ping_pong(libfabric, &["-m", "tagged"]);
+    }
+}
+
+#[test]
+fn bad_parameters_are_reported_and_do_no_harm() {
+    let Some(mut command) = tool(Libfabric::Installed, "fi_info", &["-p", "xdp"]) else {
+        return skipped("no fi_info");
+    };
+    let output =
+        command.env("FI_XDP_MODE", "fast").env("FI_XDP_QUEUE", "-1").output().expect("fi_info");
+    assert_success("fi_info with bad parameters", &output);
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("FI_XDP_MODE=fast"), "{text}");
+    assert!(text.contains("FI_XDP_QUEUE"), "{text}");
+}
+
+#[test]
+fn an_unknown_interface_is_no_data() {
+    let mut command = tool(Libfabric::Installed, "fi_info", &["-p", "xdp"]).unwrap();
+    let output = command.env("FI_XDP_IFACE", "nosuch0").output().expect("fi_info");
+    assert!(!output.status.success());
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(text.contains("FI_XDP_IFACE=nosuch0"), "{text}");
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tests of the built library share: where it is, how to run a program with it, and a
+//! libfabric 2 to run it with.
+#![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by several test programs")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+/// The folder of build products (`target/debug/deps`): this program is in it.
+fn build_folder() -> PathBuf {
+    let program = std::env::current_exe().expect("a program has a path");
+    program.parent().expect("a program is in a folder").to_owned()
+}
+
+/// A scratch folder that outlives the test run (what is fetched or compiled is used again).
+pub fn scratch(name: &str) -> PathBuf {
+    let folder = build_folder().join("libfabric-tests").join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+/// The provider as cargo built it.
+pub fn library() -> PathBuf {
+    let path = build_folder().join("libxdp_fi.so");
+    assert!(path.exists(), "cargo builds the cdylib before the tests: {}", path.display());
+    path
+}
+
+/// A folder with the provider alone, under the name that libfabric looks for: for
+/// `FI_PROVIDER_PATH`.
+pub fn provider_path() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = scratch("provider");
+        let own = folder.join(format!("libxdp-fi.so.{}", std::process::id()));
+        std::fs::copy(library(), &own).unwrap();
+        // Renaming is atomic: another test program may be loading the old one.
+        std::fs::rename(&own, folder.join("libxdp-fi.so")).unwrap();
+        folder
+    })
+}
+
+/// Which libfabric runs a program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Libfabric {
+    /// The one that is installed.
+    Installed,
+    /// Debian 13's, 2.1.
+    Two,
+}
+
+impl Libfabric {
+    /// A command that runs `program` with this libfabric and this provider, or `None` if it cannot
+    /// be had.
+    pub fn command(self, program: &Path) -> Option<Command> {
+        let mut command = match self {
+            Self::Installed => Command::new(program),
+            Self::Two => {
+                let libraries = debian_13()?.join("usr/lib/x86_64-linux-gnu");
+                // Its C library is newer than Debian 12's, so its own loader starts the program.
+                let mut command = Command::new(libraries.join("ld-linux-x86-64.so.2"));
+                command.arg("--library-path").arg(libraries).arg(program);
+                command
+            }
+        };
+        command.env("FI_PROVIDER_PATH", provider_path()).env("FI_LOG_LEVEL", "warn");
+        Some(command)
+    }
+
+    /// libfabric's own tools of this version.
+    pub fn tool(self, name: &str) -> Option<PathBuf> {
+        match self {
+            Self::Installed => Some(PathBuf::from(name)),
+            Self::Two => Some(debian_13()?.join("usr/bin").join(name)),
+        }
+    }
+}
+
+/// Compiles `tests/c/<name>.c` with the installed headers.
+pub fn compiled(name: &str) -> PathBuf {
+    let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
+    let program = scratch("c").join(format!("{name}.{}", std::process::id()));
+    let status = Command::new("cc")
+        .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
+        .arg(&program)
+        .arg(sources.join(format!("{name}.c")))
+        .arg("-lfabric")
+        .status()
+        .expect("cc: install gcc and libfabric-dev");
+    assert!(status.success(), "{name}.c does not compile");
+    program
+}
+
+/// Fails with everything that the program printed, unless it succeeded.
+#[track_caller]
+pub fn assert_success(what: &str, output: &Output) {
+    let (stdout, stderr) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success(), "{what}: {}\n{stdout}\n{stderr}", output.status);
+    println!("{stdout}{stderr}");
+}
+
+/// Says so where nobody can miss it.
+pub fn skipped(why: &str) {
+    eprintln!("SKIPPED: {why}");
+}
+
+/// Debian 13's libfabric 2 and what it needs, unpacked in a folder of ours: nothing is installed.
+/// `None`, loudly, if it cannot be fetched.
+fn debian_13() -> Option<&'static Path> {
+    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
+    let fetched = FOLDER.get_or_init(|| {
+        let folder = scratch("debian-13");
+        if folder.join("complete").exists() {
+            return Some(folder.join("root"));
+        }
+        match fetch(&folder) {
+            Ok(()) => Some(folder.join("root")),
+            Err(why) => {
+                skipped(&format!("no libfabric 2 to test with: {why}"));
+                None
+            }
+        }
+    });
+    fetched.as_deref()
+}
+
+const PACKAGES: [&str; 15] = [
+    "libfabric1",
+    "libfabric-bin",
+    "libc6",
+    "libgcc-s1",
+    "librdmacm1t64",
+    "ibverbs-providers",
+    "libibverbs1",
+    "libpsm2-2",
+    "libnl-3-200",
+    "libnl-route-3-200",
+    "libnuma1",
+    "libuuid1",
+    "libelf1t64",
+    "zlib1g",
+    "libzstd1",
+];
+
+/// apt with lists and caches of its own, so that the machine's are untouched.
+fn fetch(folder: &Path) -> Result<(), String> {
+    if !cfg!(target_arch = "x86_64") {
+        return Err("the packages here are for x86_64".into());
+    }
+    let state = folder.join("apt");
+    for part in ["lists/partial", "cache/archives/partial", "state"] {
+        std::fs::create_dir_all(state.join(part)).map_err(|error| error.to_string())?;
+    }
+    let sources = state.join("sources.list");
+    let source = "deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] \
+                  http://deb.debian.org/debian trixie main\n";
+    std::fs::write(&sources, source).map_err(|error| error.to_string())?;
+    let options = [
+        format!("Dir::Etc::SourceList={}", sources.display()),
+        "Dir::Etc::SourceParts=/dev/null".into(),
+        format!("Dir::State={}", state.join("state").display()),
+        format!("Dir::State::Lists={}", state.join("lists").display()),
+        format!("Dir::Cache={}", state.join("cache").display()),
+        "APT::Sandbox::User=root".into(),
+    ];
+    let apt = |arguments: &[&str]| {
+        let mut command = Command::new("apt-get");
+        command.current_dir(folder).arg("--quiet=2");
+        for option in &options {
+            command.args(["-o", option]);
+        }
+        run(command.args(arguments))
+    };
+    apt(&["update"])?;
+    apt(&[["download"].as_slice(), &PACKAGES].concat())?;
+    let packages = std::fs::read_dir(folder).map_err(|error| error.to_string())?;
+    for package in packages.filter_map(Result::ok).map(|entry| entry.path()) {
+        if package.extension().is_some_and(|extension| extension == "deb") {
+            run(Command::new("dpkg").arg("-x").arg(&package).arg(folder.join("root")))?;
+        }
+    }
+    std::fs::write(folder.join("complete"), "").map_err(|error| error.to_string())
+}
+
+fn run(command: &mut Command) -> Result<(), String> {
+    let output = command.output().map_err(|error| format!("{command:?}: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(format!("{command:?}: {}", String::from_utf8_lossy(&output.stderr).trim()))
+}
