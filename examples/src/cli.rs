@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The command line that the measuring programs share: `server`, or `client` with what to measure.
+
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context;
+use clap::{Args, Parser, Subcommand};
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+use crate::control::Control;
+use crate::plan::{Bounds, Phase};
+use crate::session;
+use crate::transport::Transport;
+
+/// The programs' command line; `A` is what one program adds for its transport.
+#[derive(Debug, Parser)]
+#[command(version)]
+pub struct Cli<A: Args> {
+    #[command(subcommand)]
+    role: RoleArguments<A>,
+}
+
+#[derive(Debug, Subcommand)]
+enum RoleArguments<A: Args> {
+    /// Answer clients, one after the other
+    Server(ServerArguments),
+    /// Measure at a server, and print one JSON object
+    Client(Box<ClientArguments<A>>),
+}
+
+#[derive(Debug, Args)]
+struct ServerArguments {
+    /// Where to listen for clients (TCP; it carries set-up only)
+    #[arg(long, default_value = "[::]:7471", value_name = "IP:PORT")]
+    listen: SocketAddr,
+    /// End after so many clients
+    #[arg(long, value_name = "N")]
+    sessions: Option<u64>,
+    /// Run on this core alone
+    #[arg(long, value_name = "CORE")]
+    core: Option<usize>,
+}
+
+#[derive(Debug, Args)]
+struct ClientArguments<A: Args> {
+    /// The server, HOST:PORT
+    #[arg(default_value = "127.0.0.1:7471")]
+    server: String,
+    /// Message sizes to measure latency of, in bytes
+    #[arg(long, value_delimiter = ',', value_name = "SIZE,…")]
+    latency: Vec<usize>,
+    /// Streams to measure: message size in bytes, and messages in a window
+    #[arg(long, value_delimiter = ',', value_name = "SIZExWINDOW,…", value_parser = parse_stream)]
+    stream: Vec<Phase>,
+    /// Messages sent before measuring
+    #[arg(long, default_value_t = 500, value_name = "N")]
+    warm_up: u64,
+    /// Most messages measured each phase
+    #[arg(long, default_value_t = 1_000_000, value_name = "N")]
+    count: u64,
+    /// Longest time measured each phase
+    #[arg(long, default_value_t = 500, value_name = "MS")]
+    time: u64,
+    /// Fail when an answer takes longer
+    #[arg(long, default_value_t = 15_000, value_name = "MS")]
+    patience: u64,
+    /// Check every byte
+    #[arg(long)]
+    verify: bool,
+    /// Run on this core alone
+    #[arg(long, value_name = "CORE")]
+    core: Option<usize>,
+    #[command(flatten)]
+    transport: A,
+}
+
+/// `SIZExWINDOW`.
+fn parse_stream(text: &str) -> Result<Phase, String> {
+    let parts = text.split_once('x').and_then(|(size, window)| {
+        Some(Phase::Stream { size: size.parse().ok()?, window: window.parse().ok()? })
+    });
+    parts.ok_or_else(|| format!("{text:?} is not SIZExWINDOW, such as 8x64"))
+}
+
+/// Runs a measuring program; what fails is told to the user.
+#[must_use]
+pub fn main<T, A>() -> ExitCode
+where
+    T: Transport,
+    A: Args + Into<T::Config>,
+{
+    let outcome = match Cli::<A>::parse().role {
+        RoleArguments::Server(arguments) => serve::<T>(&arguments),
+        RoleArguments::Client(arguments) => measure::<T, A>(*arguments),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn serve<T: Transport>(arguments: &ServerArguments) -> anyhow::Result<()> {
+    pin(arguments.core)?;
+    let listener = TcpListener::bind(arguments.listen)
+        .with_context(|| format!("cannot listen at {}", arguments.listen))?;
+    println!("listening at {}", listener.local_addr()?);
+    std::io::stdout().flush()?;
+    let sessions = arguments.sessions.unwrap_or(u64::MAX);
+    for session in 1..=sessions {
+        let (stream, client) = listener.accept()?;
+        let served = Control::new(stream).and_then(session::serve::<T>);
+        match served {
+            Ok(()) => {}
+            // A server for many clients outlives the failure of one.
+            Err(error) if session < sessions => eprintln!("client {client}: {error:#}"),
+            Err(error) => return Err(error.context(format!("client {client}"))),
+        }
+    }
+    Ok(())
+}
+
+fn measure<T, A>(arguments: ClientArguments<A>) -> anyhow::Result<()>
+where
+    T: Transport,
+    A: Args + Into<T::Config>,
+{
+    pin(arguments.core)?;
+    let bounds = Bounds {
+        warm_up: arguments.warm_up,
+        count: arguments.count,
+        time: Duration::from_millis(arguments.time),
+        patience: Duration::from_millis(arguments.patience),
+    };
+    let mut phases: Vec<Phase> =
+        arguments.latency.iter().map(|size| Phase::Latency { size: *size }).collect();
+    phases.extend(arguments.stream);
+    if phases.is_empty() {
+        phases.extend([Phase::Latency { size: 8 }, Phase::Stream { size: 8, window: 64 }]);
+    }
+    let control = Control::connect(&arguments.server, bounds.patience)?;
+    let config = arguments.transport.into();
+    let report = session::run::<T>(control, &config, &phases, bounds, arguments.verify)?;
+    println!("{}", serde_json::to_string(&report)?);
+    Ok(())
+}
+
+/// Confines this thread, and those it starts later, to one core.
+fn pin(core: Option<usize>) -> anyhow::Result<()> {
+    let Some(core) = core else { return Ok(()) };
+    let mut cores = CpuSet::new();
+    cores.set(core).with_context(|| format!("core {core}"))?;
+    sched_setaffinity(Pid::from_raw(0), &cores)
+        .with_context(|| format!("cannot run on core {core}"))
+}

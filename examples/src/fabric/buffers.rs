@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An endpoint's message buffers: equal slots of one registered region, each with its operation context.
+//!
+//! A slot is *free* (the program may touch it) or *posted* (an operation has it). Bounded by construction:
+//! as many operations as slots.
+#![allow(unsafe_code)]
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use super::Error;
+use super::abi::{self, Operand};
+use super::object::Owned;
+
+/// What a posted operation is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operation {
+    /// `fi_send` or `fi_tsend`.
+    Send,
+    /// `fi_recv` or `fi_trecv`.
+    Receive,
+    /// One that the provider did not name.
+    Unknown,
+}
+
+/// The buffers of one endpoint.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    /// Closed before the memory goes.
+    region: Option<Owned<abi::fid_mr>>,
+    memory: NonNull<u8>,
+    layout: Layout,
+    /// Bytes from one slot to the next.
+    stride: usize,
+    /// One a slot: the provider may write to it until the operation completes (`FI_CONTEXT2`).
+    contexts: Box<[abi::fi_context2]>,
+    posted: Box<[bool]>,
+    size: usize,
+}
+
+impl Buffers {
+    /// `slots` buffers of `size` bytes. Untouched memory costs nothing until it is used.
+    pub(super) fn new(slots: usize, size: usize) -> Result<Self, Error> {
+        // A cache line at least, so that two slots never share one.
+        let stride = size.max(1).next_multiple_of(64);
+        let layout = stride
+            .checked_mul(slots.max(1))
+            .and_then(|bytes| Layout::from_size_align(bytes, 4096).ok())
+            .ok_or_else(|| super::object::failure("allocate", libc::ENOMEM))?;
+        // SAFETY: the layout's size is not zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let memory = NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout));
+        let context = abi::fi_context2 { internal: [std::ptr::null_mut(); 8] };
+        Ok(Self {
+            region: None,
+            memory,
+            layout,
+            stride,
+            contexts: vec![context; slots].into_boxed_slice(),
+            posted: vec![false; slots].into_boxed_slice(),
+            size,
+        })
+    }
+
+    /// Registers the memory with `domain`.
+    pub(super) fn register(&mut self, domain: &Owned<abi::fid_domain>) -> Result<(), Error> {
+        let (memory, len) = (self.memory.as_ptr().cast::<c_void>(), self.layout.size());
+        self.region = Some(Owned::open("fi_mr_reg", |region| {
+            // SAFETY: the domain is open; the region is closed before the memory is freed.
+            unsafe { abi::fi_mr_reg(domain.as_ptr(), memory, len, region) }
+        })?);
+        Ok(())
+    }
+
+    /// How many slots there are.
+    pub(super) fn slots(&self) -> usize {
+        self.posted.len()
+    }
+
+    /// Whether no operation has `slot`.
+    pub(super) fn is_free(&self, slot: usize) -> bool {
+        self.posted.get(slot) == Some(&false)
+    }
+
+    /// The bytes of a free slot.
+    pub(super) fn bytes(&mut self, slot: usize) -> Result<&mut [u8], Error> {
+        let at = self.check_free(slot)?;
+        // SAFETY: `size` bytes of our allocation, initialised by alloc_zeroed; no operation has the slot, and
+        // `&mut self` keeps other borrows away.
+        Ok(unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), self.size) })
+    }
+
+    /// What an operation on the first `len` bytes of a free slot needs to be told.
+    #[inline]
+    pub(super) fn operand(&mut self, slot: usize, len: usize) -> Result<Operand, Error> {
+        let memory = self.check_free(slot)?.as_ptr().cast::<c_void>();
+        let descriptor = match &self.region {
+            // SAFETY: the region is open.
+            Some(region) => unsafe { (*region.as_ptr()).mem_desc },
+            None => std::ptr::null_mut(),
+        };
+        let context = (&raw mut self.contexts[slot]).cast::<c_void>();
+        Ok(Operand { memory, len: len.min(self.size), descriptor, context })
+    }
+
+    /// An operation took `slot`.
+    #[inline]
+    pub(super) fn mark_posted(&mut self, slot: usize) {
+        self.posted[slot] = true;
+    }
+
+    /// The operation with `context` has ended: its slot is free again. `None` for a context that is none of
+    /// ours.
+    #[inline]
+    pub(super) fn complete(&mut self, context: *mut c_void) -> Option<usize> {
+        let offset = (context as usize).checked_sub(self.contexts.as_ptr() as usize)?;
+        let slot = offset / size_of::<abi::fi_context2>();
+        *self.posted.get_mut(slot)? = false;
+        Some(slot)
+    }
+
+    #[inline]
+    fn check_free(&self, slot: usize) -> Result<NonNull<u8>, Error> {
+        if !self.is_free(slot) {
+            return Err(Error::Busy { slot });
+        }
+        // SAFETY: `slot` is below the number of slots, so the offset is inside the allocation.
+        Ok(unsafe { self.memory.add(slot * self.stride) })
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        self.region = None;
+        // SAFETY: from alloc_zeroed with this layout; the endpoint, and with it every operation, was closed
+        // before (declaration order in `Endpoint`).
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
+    }
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a session measures, and its bounds in number and in time.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// The smallest message of a stream: its header, two 32-bit numbers.
+pub const STREAM_SIZE_MIN: usize = 8;
+
+/// One measurement.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    /// Ping-pong: one message there, the same back.
+    Latency {
+        /// Bytes in a message.
+        size: usize,
+    },
+    /// Windows of messages one way; the server answers each window with one message.
+    Stream {
+        /// Bytes in a message; at least [`STREAM_SIZE_MIN`].
+        size: usize,
+        /// Messages in a window.
+        window: u32,
+    },
+}
+
+impl Phase {
+    /// Bytes in this phase's messages.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Latency { size } | Self::Stream { size, .. } => *size,
+        }
+    }
+}
+
+/// The bounds of each phase: it ends at the first that is reached.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Bounds {
+    /// Round trips, or windows, that are not measured.
+    pub warm_up: u64,
+    /// Round trips, or windows, measured.
+    pub count: u64,
+    /// How long to measure.
+    pub time: Duration,
+    /// How long to wait for an answer before the session fails.
+    pub patience: Duration,
+}

@@ -1,0 +1,213 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The measuring side.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use serde::de::DeserializeOwned;
+
+use super::pattern::{self, Place};
+use crate::control::{Answer, Control, Request};
+use crate::plan::{Bounds, Phase, STREAM_SIZE_MIN};
+use crate::report::{Latency, Report, Stream};
+use crate::transport::{Role, Transport};
+
+/// How long an unreliable transport's message may be under way before it is called lost.
+const LOSS_PATIENCE: Duration = Duration::from_millis(50);
+/// How many fruitless polls between two looks at the clock.
+const POLLS_BETWEEN_CLOCKS: u32 = 1024;
+
+/// Runs `phases` at the server behind `control`.
+///
+/// # Errors
+/// The first failure of either side, in words.
+pub fn run<T: Transport>(
+    mut control: Control,
+    config: &T::Config,
+    phases: &[Phase],
+    bounds: Bounds,
+    verify: bool,
+) -> anyhow::Result<Report> {
+    let size_max = phases.iter().map(Phase::size).max().unwrap_or(0);
+    let local = control.local_ip()?;
+    control.send(&Request::Open((config.clone(), size_max), verify))?;
+    let Answer::Address(server) = answer(&mut control, bounds)? else {
+        bail!("the server did not give its address");
+    };
+    let pending = T::open(config, Role::Client, local, size_max)?;
+    control.send(&Request::<()>::Address(T::name(&pending)?))?;
+    let transport = T::establish(pending, &server).context("no way to the server")?;
+    ready(&mut control, bounds)?;
+
+    let mut client = Client { transport, bounds, verify };
+    let (major, minor) = crate::fabric::version();
+    let mut report = Report {
+        with: client.transport.describe(),
+        libfabric: format!("{major}.{minor}"),
+        verified: verify,
+        latency: Vec::new(),
+        stream: Vec::new(),
+    };
+    for phase in phases {
+        control.send(&Request::<()>::Start(*phase))?;
+        ready(&mut control, bounds)?;
+        match *phase {
+            Phase::Latency { size } => report.latency.push(client.latency(size)?),
+            Phase::Stream { size, window } => report.stream.push(client.stream(size, window)?),
+        }
+        control.send(&Request::<()>::Stop)?;
+        ready(&mut control, bounds)?;
+    }
+    control.send(&Request::<()>::End)?;
+    Ok(report)
+}
+
+/// The server's next answer.
+fn answer(control: &mut Control, bounds: Bounds) -> anyhow::Result<Answer> {
+    match control.receive(bounds.patience)? {
+        Answer::Failed(why) => bail!("the server failed: {why}"),
+        answer => Ok(answer),
+    }
+}
+
+fn ready(control: &mut Control, bounds: Bounds) -> anyhow::Result<()> {
+    ensure!(answer(control, bounds)? == Answer::Ready, "the server answered out of turn");
+    Ok(())
+}
+
+struct Client<T> {
+    transport: T,
+    bounds: Bounds,
+    verify: bool,
+}
+
+impl<T: Transport> Client<T>
+where
+    T::Config: DeserializeOwned,
+{
+    /// Ping-pong: the next message leaves when the answer to the one before is here.
+    fn latency(&mut self, size: usize) -> anyhow::Result<Latency> {
+        for sequence in 0..self.bounds.warm_up {
+            self.round_trip(sequence, size)?;
+        }
+        let mut samples = Vec::with_capacity(usize::try_from(self.bounds.count)?);
+        let mut lost = 0;
+        let mut sequence = self.bounds.warm_up;
+        let start = Instant::now();
+        let mut before = start;
+        // bound: bounds.count, bounds.time
+        while sequence - self.bounds.warm_up < self.bounds.count {
+            let answered = self.round_trip(sequence, size)?;
+            let now = Instant::now();
+            if answered {
+                samples.push(u64::try_from((now - before).as_nanos()).unwrap_or(u64::MAX));
+            } else {
+                lost += 1;
+            }
+            sequence += 1;
+            before = now;
+            if now - start >= self.bounds.time {
+                break;
+            }
+        }
+        Ok(Latency::new(size, &samples, lost))
+    }
+
+    /// One message there and one back; false if one was lost.
+    #[inline]
+    fn round_trip(&mut self, sequence: u64, size: usize) -> anyhow::Result<bool> {
+        let verify = self.verify;
+        self.transport.send(size, |message| {
+            if verify {
+                pattern::write(sequence, message);
+            }
+        })?;
+        let mut verdict = Ok(());
+        let answered = self.until_received(|message| {
+            if verify {
+                verdict = pattern::check(sequence, message, size);
+            }
+            true
+        })?;
+        verdict.map(|()| answered)
+    }
+
+    /// Windows of messages, each answered before the next begins.
+    fn stream(&mut self, size: usize, window: u32) -> anyhow::Result<Stream> {
+        ensure!(
+            size >= STREAM_SIZE_MIN,
+            "a stream's messages have {STREAM_SIZE_MIN} bytes at least"
+        );
+        ensure!(window > 0, "a window has one message at least");
+        let warm_up = u32::try_from(self.bounds.warm_up.div_ceil(u64::from(window)).max(1))?;
+        let count = u32::try_from(self.bounds.count.div_ceil(u64::from(window)).max(1))?;
+        for number in 0..warm_up {
+            self.window(number, size, window)?;
+        }
+        let (mut sent, mut arrived) = (0, 0);
+        let start = Instant::now();
+        // bound: bounds.count, bounds.time
+        for number in warm_up..warm_up.saturating_add(count) {
+            arrived += u64::from(self.window(number, size, window)?);
+            sent += u64::from(window);
+            if start.elapsed() >= self.bounds.time {
+                break;
+            }
+        }
+        let seconds = start.elapsed().as_secs_f64();
+        Ok(Stream::new(size, window, arrived, sent - arrived, seconds))
+    }
+
+    /// One window; how many of its messages arrived, as far as is known.
+    fn window(&mut self, number: u32, size: usize, window: u32) -> anyhow::Result<u32> {
+        let verify = self.verify;
+        for index in 0..window {
+            self.transport.send(size, |message| {
+                if verify {
+                    let sequence = u64::from(number) * u64::from(window) + u64::from(index);
+                    pattern::write(sequence, message);
+                }
+                Place { window: number, index }.write(message);
+            })?;
+        }
+        let mut arrived = 0;
+        self.until_received(|message| match Place::read(message) {
+            Some(place) if place.window == number => {
+                arrived = place.index;
+                true
+            }
+            // The late answer to a window that was given up.
+            _ => false,
+        })?;
+        Ok(arrived)
+    }
+
+    /// Polls until `accept` takes a message. False if a message was lost on an unreliable transport; a
+    /// reliable one that delivers nothing fails.
+    #[inline]
+    fn until_received(&mut self, mut accept: impl FnMut(&[u8]) -> bool) -> anyhow::Result<bool> {
+        let mut polls = 0_u32;
+        let mut since = None;
+        // bound: LOSS_PATIENCE or bounds.patience
+        loop {
+            let mut accepted = false;
+            self.transport.poll(|message| accepted |= accept(message))?;
+            if accepted {
+                return Ok(true);
+            }
+            polls += 1;
+            if polls < POLLS_BETWEEN_CLOCKS && !self.transport.sleeps() {
+                std::hint::spin_loop();
+                continue;
+            }
+            polls = 0;
+            let waited = since.get_or_insert_with(Instant::now).elapsed();
+            if !self.transport.is_reliable() && waited >= LOSS_PATIENCE {
+                return Ok(false);
+            }
+            if waited >= self.bounds.patience {
+                bail!("no answer in {} s", self.bounds.patience.as_secs_f32());
+            }
+        }
+    }
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One client at one server: set-up over the control connection, then phase by phase.
+//!
+//! ```text
+//!   client                      server
+//!     |------ Open(config) ------>|  opens its transport
+//!     |<----- Address ------------|
+//!     |------ Address ----------->|  knows its peer
+//!     |====== transport: connect =|  (connected endpoints only)
+//!     |<----- Ready --------------|
+//!     |------ Start(phase) ------>|
+//!     |<----- Ready --------------|
+//!     |====== messages ===========|  the control connection is silent
+//!     |------ Stop -------------->|
+//!     |<----- Ready --------------|  … and so on, for every phase
+//!     |------ End --------------->|
+//! ```
+
+mod client;
+mod pattern;
+mod server;
+
+pub use client::run;
+pub use server::serve;

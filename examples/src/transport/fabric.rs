@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! libfabric, with whatever provider.
+//!
+//! Receives stay posted all the time: a message's buffer goes back at the next call, when the program waits
+//! anyway. Messages that the provider can inject are injected, as MPI libraries do.
+
+use std::collections::VecDeque;
+use std::net::IpAddr;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use nix::poll::{PollFd, PollFlags, PollTimeout};
+use serde::{Deserialize, Serialize};
+
+use super::{Role, Transport};
+use crate::fabric::{
+    Completion, Endpoint, Error, Info, Kind, Listener, Name, Operation, Peer, Route, Setup, Wait,
+    Want,
+};
+use crate::report::Description;
+
+/// The tag of every tagged message.
+const TAG: u64 = 0x6f66_692d_7864_7001;
+/// Most buffers each way, and the memory that they may take: many small messages, few large ones.
+const BUFFERS_MAX: usize = 128;
+const BUFFERS_MIN: usize = 8;
+const MEMORY_MAX: usize = 16 << 20;
+/// How long to wait for room to send, for a connection, and asleep for a completion.
+const ROOM_PATIENCE: Duration = Duration::from_secs(20);
+const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
+const SLEEP: Duration = Duration::from_millis(20);
+
+/// Which provider, and how it is used.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct FabricConfig {
+    /// The provider's full name: `xdp`, `tcp`, `tcp;ofi_rxm`.
+    pub provider: String,
+    /// Whether messages are tagged, where the provider can (`FI_EP_MSG` providers mostly cannot).
+    pub tagged: bool,
+    /// How to wait.
+    pub wait: Wait,
+    /// Whether small messages are injected.
+    pub inject: bool,
+}
+
+/// Open, without a peer.
+#[derive(Debug)]
+pub struct FabricPending {
+    config: FabricConfig,
+    setup: Setup,
+    local: IpAddr,
+    tagged: bool,
+    stage: Stage,
+}
+
+#[derive(Debug)]
+enum Stage {
+    /// `FI_EP_RDM`, either side.
+    Datagram(Info, Endpoint),
+    /// `FI_EP_MSG`, the server.
+    Listening(Info, Listener),
+    /// `FI_EP_MSG`, the client: everything else needs the server's address.
+    ToConnect,
+}
+
+/// An endpoint and its peer.
+#[derive(Debug)]
+pub struct FabricTransport {
+    endpoint: Endpoint,
+    config: FabricConfig,
+    to: Route,
+    description: Description,
+    /// Longest message to inject; `None`: inject nothing.
+    inject_max: Option<usize>,
+    /// The send buffers' slots that no operation has; the last one is kept for injecting.
+    sends: Vec<usize>,
+    inject_slot: usize,
+    /// Messages that arrived while there was no room to send: (slot, bytes).
+    arrived: VecDeque<(usize, usize)>,
+    /// Receive buffers to post again.
+    consumed: Vec<usize>,
+    done: Vec<Completion>,
+}
+
+/// The offer to use: reliable datagrams if the provider has them, else a connection.
+fn find(config: &FabricConfig, local: IpAddr, to: Option<&Name>) -> anyhow::Result<Info> {
+    let mut first_error = None;
+    for (kind, tagged) in
+        [(Kind::Rdm, config.tagged), (Kind::Msg, config.tagged), (Kind::Msg, false)]
+    {
+        let want = Want {
+            provider: &config.provider,
+            kind,
+            tagged,
+            // A client's own address follows from the server's.
+            source: if to.is_some() { None } else { Some(local) },
+            port: None,
+            destination: to,
+        };
+        match Info::find(&want) {
+            Ok(info) => return Ok(info),
+            Err(error) => first_error = first_error.or(Some(error)),
+        }
+    }
+    match first_error {
+        Some(error) => Err(error.into()),
+        None => bail!("nothing was asked for"),
+    }
+}
+
+impl Transport for FabricTransport {
+    type Config = FabricConfig;
+    type Pending = FabricPending;
+
+    fn open(
+        config: &FabricConfig,
+        role: Role,
+        local: IpAddr,
+        size_max: usize,
+    ) -> anyhow::Result<FabricPending> {
+        let info = find(config, local, None)?;
+        let each_way = (MEMORY_MAX / size_max.max(1)).clamp(BUFFERS_MIN, BUFFERS_MAX);
+        let setup = Setup { slots: 2 * each_way, size: size_max.max(64), wait: config.wait };
+        let tagged = info.tagged();
+        let stage = match (info.kind(), role) {
+            (Kind::Rdm, _) => {
+                let endpoint = Endpoint::open(&info, setup)?;
+                Stage::Datagram(info, endpoint)
+            }
+            (Kind::Msg, Role::Server) => {
+                let listener = Listener::open(&info)?;
+                Stage::Listening(info, listener)
+            }
+            (Kind::Msg, Role::Client) => Stage::ToConnect,
+        };
+        Ok(FabricPending { config: config.clone(), setup, local, tagged, stage })
+    }
+
+    fn name(pending: &FabricPending) -> anyhow::Result<Name> {
+        Ok(match &pending.stage {
+            Stage::Datagram(_, endpoint) => endpoint.name()?,
+            Stage::Listening(_, listener) => listener.name()?,
+            Stage::ToConnect => Name(Vec::new()),
+        })
+    }
+
+    fn establish(pending: FabricPending, peer: &Name) -> anyhow::Result<Self> {
+        let FabricPending { config, setup, local, tagged, stage } = pending;
+        let (info, endpoint, peer) = match stage {
+            Stage::Datagram(info, mut endpoint) => {
+                let peer = endpoint.insert(peer)?;
+                (info, endpoint, peer)
+            }
+            Stage::Listening(info, listener) => {
+                let endpoint = listener.accept(setup, CONNECT_PATIENCE)?;
+                (info, endpoint, Peer::CONNECTED)
+            }
+            Stage::ToConnect => {
+                let info = find(&config, local, Some(peer))?;
+                let endpoint = Endpoint::connect(&info, setup, CONNECT_PATIENCE)?;
+                (info, endpoint, Peer::CONNECTED)
+            }
+        };
+        let to = Route { peer, tag: tagged.then_some(TAG) };
+        let mut transport = Self::new(config, &info, endpoint, to);
+        transport.post_receives()?;
+        Ok(transport)
+    }
+
+    fn describe(&self) -> Description {
+        self.description.clone()
+    }
+
+    fn is_reliable(&self) -> bool {
+        true
+    }
+
+    fn sleeps(&self) -> bool {
+        self.config.wait != Wait::Spin
+    }
+
+    #[inline]
+    fn send(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> anyhow::Result<()> {
+        if self.inject_max.is_some_and(|max| len <= max) {
+            let slot = self.inject_slot;
+            fill(&mut self.endpoint.bytes(slot)?[..len]);
+            return self.until_room(|endpoint, to| endpoint.inject(slot, len, to));
+        }
+        let slot = match self.sends.pop() {
+            Some(slot) => slot,
+            None => self.wait_slot()?,
+        };
+        fill(&mut self.endpoint.bytes(slot)?[..len]);
+        self.until_room(|endpoint, to| endpoint.send(slot, len, to))
+    }
+
+    #[inline]
+    fn poll(&mut self, mut sink: impl FnMut(&[u8])) -> anyhow::Result<usize> {
+        self.post_receives()?;
+        if self.arrived.is_empty() {
+            self.read_completions(true)?;
+        }
+        let mut count = 0;
+        // bound: the receive buffers
+        while let Some((slot, len)) = self.arrived.pop_front() {
+            let bytes = self.endpoint.bytes(slot)?;
+            sink(&bytes[..len.min(bytes.len())]);
+            self.consumed.push(slot);
+            count += 1;
+        }
+        Ok(count)
+    }
+}
+
+impl FabricTransport {
+    fn new(config: FabricConfig, info: &Info, endpoint: Endpoint, to: Route) -> Self {
+        let description = Description {
+            provider: info.provider(),
+            domain: info.domain(),
+            endpoint: Some(info.kind()),
+            wait: String::from(match config.wait {
+                Wait::Spin => "spin",
+                Wait::Sread => "sread",
+                Wait::Fd => "fd",
+            }),
+            tagged: to.tag.is_some(),
+        };
+        let inject_size = info.inject_size();
+        let receives = (endpoint.slots() / 2).min(info.receive_depth().max(1));
+        Self {
+            config: config.clone(),
+            to,
+            description,
+            inject_max: (config.inject && inject_size > 0).then_some(inject_size),
+            inject_slot: endpoint.slots() - 1,
+            sends: (endpoint.slots() / 2..endpoint.slots() - 1).collect(),
+            arrived: VecDeque::with_capacity(endpoint.slots()),
+            consumed: (0..receives).collect(),
+            done: Vec::with_capacity(endpoint.slots()),
+            endpoint,
+        }
+    }
+
+    /// Posts again the receive buffers whose messages the program has seen.
+    #[inline]
+    fn post_receives(&mut self) -> anyhow::Result<()> {
+        // bound: the receive buffers
+        while let Some(slot) = self.consumed.last() {
+            match self.endpoint.receive(*slot, self.to.tag) {
+                Ok(()) => drop(self.consumed.pop()),
+                Err(Error::Again) => break,
+                Err(error) => return Err(error).context("cannot post a receive"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads completions once, sleeping first if `may_sleep` and so configured.
+    #[inline]
+    fn read_completions(&mut self, may_sleep: bool) -> anyhow::Result<()> {
+        let done = &mut self.done;
+        let endpoint = &mut self.endpoint;
+        match self.config.wait {
+            Wait::Sread if may_sleep => endpoint.wait(SLEEP, |c| done.push(c))?,
+            Wait::Fd if may_sleep => {
+                if endpoint.may_sleep()? {
+                    let mut fds = [PollFd::new(endpoint.wait_fd()?, PollFlags::POLLIN)];
+                    nix::poll::poll(&mut fds, PollTimeout::try_from(SLEEP)?)?;
+                }
+                endpoint.poll(|c| done.push(c))?
+            }
+            _ => endpoint.poll(|c| done.push(c))?,
+        };
+        for completion in self.done.drain(..) {
+            match completion.operation {
+                Operation::Receive => self.arrived.push_back((completion.slot, completion.len)),
+                Operation::Send => self.sends.push(completion.slot),
+                Operation::Unknown => bail!("a completion that says neither send nor receive"),
+            }
+        }
+        Ok(())
+    }
+
+    /// Repeats `post` until the provider has room.
+    #[inline]
+    fn until_room(
+        &mut self,
+        mut post: impl FnMut(&mut Endpoint, Route) -> Result<(), Error>,
+    ) -> anyhow::Result<()> {
+        let mut deadline = None;
+        // bound: ROOM_PATIENCE
+        loop {
+            match post(&mut self.endpoint, self.to) {
+                Ok(()) => return Ok(()),
+                Err(Error::Again) => {
+                    let by = *deadline.get_or_insert_with(|| Instant::now() + ROOM_PATIENCE);
+                    self.make_room(by)?;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+
+    /// Waits for a send to complete, for its buffer.
+    #[cold]
+    fn wait_slot(&mut self) -> anyhow::Result<usize> {
+        let deadline = Instant::now() + ROOM_PATIENCE;
+        // bound: ROOM_PATIENCE
+        loop {
+            self.make_room(deadline)?;
+            if let Some(slot) = self.sends.pop() {
+                return Ok(slot);
+            }
+        }
+    }
+
+    /// Drives progress, for room to send.
+    #[cold]
+    fn make_room(&mut self, deadline: Instant) -> anyhow::Result<()> {
+        if Instant::now() >= deadline {
+            bail!("no room to send for {} s", ROOM_PATIENCE.as_secs());
+        }
+        self.post_receives()?;
+        self.read_completions(false)
+    }
+}

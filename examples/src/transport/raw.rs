@@ -1,0 +1,234 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Bare AF_XDP sockets: the provider's own AF_XDP port, configured as the provider configures it, with nothing on
+//! top. One packet a message, no acknowledgement, no retransmission.
+//!
+//! A message is preceded by a header as long as the provider's smallest packet, so that the same XDP program
+//! redirects it; its first byte alone is set.
+
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::str::FromStr;
+
+use anyhow::{Context, bail, ensure};
+use clap::ValueEnum;
+use ofi_xdp_core::frame::MacAddress;
+use ofi_xdp_core::{PeerAddress, Transmitted};
+use ofi_xdp_datapath::{
+    InterfaceFacts, Outgoing, PortStats, RingSizes, XskMode, XskPort, interfaces,
+};
+use serde::{Deserialize, Serialize};
+
+use super::{Role, Transport};
+use crate::fabric::Name;
+use crate::report::Description;
+
+/// What precedes a message: as much as the XDP program wants to see.
+const HEADER: usize = 32;
+/// The first byte of each packet: version 1, as the program wants it.
+const VERSION: u8 = 0x10;
+/// Most packets taken in one poll.
+const BATCH: u16 = 64;
+/// Most packets to a wake-up of the kernel.
+const BURST: u32 = 32;
+/// How often to try when every frame is under way.
+const FULL_TRIES: u32 = 100_000;
+
+/// How frames move.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub enum RawMode {
+    /// Zero-copy or native on hardware, generic on virtual links.
+    Auto,
+    /// The device reads and writes our memory.
+    Zerocopy,
+    /// The driver copies.
+    Copy,
+    /// Generic mode.
+    Skb,
+}
+
+/// Which mode, on which queue.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::Args)]
+pub struct RawConfig {
+    /// How frames move
+    #[arg(long, value_enum, default_value = "auto")]
+    pub mode: RawMode,
+    /// The queue of the interface
+    #[arg(long, default_value_t = 0, value_name = "N")]
+    pub queue: u32,
+}
+
+/// An AF_XDP port, and the kernel socket that holds its UDP port.
+#[derive(Debug)]
+pub struct RawPending {
+    port: XskPort,
+    holder: UdpSocket,
+    interface: InterfaceFacts,
+}
+
+/// An AF_XDP port and its peer.
+#[derive(Debug)]
+pub struct RawTransport {
+    port: XskPort,
+    /// Never read: what it would receive, the XDP program has redirected.
+    _holder: UdpSocket,
+    interface: String,
+    peer: PeerAddress,
+    mac: MacAddress,
+    /// Packets written since the last wake-up of the kernel.
+    queued: u32,
+    stats: PortStats,
+}
+
+impl RawMode {
+    /// What to try, best first.
+    fn candidates(self, interface: &InterfaceFacts) -> &'static [XskMode] {
+        match self {
+            Self::Auto if interface.physical => &[XskMode::Zerocopy, XskMode::Copy, XskMode::Skb],
+            Self::Auto => &[XskMode::Skb, XskMode::Copy],
+            Self::Zerocopy => &[XskMode::Zerocopy],
+            Self::Copy => &[XskMode::Copy],
+            Self::Skb => &[XskMode::Skb],
+        }
+    }
+}
+
+impl Transport for RawTransport {
+    type Config = RawConfig;
+    type Pending = RawPending;
+
+    fn open(
+        config: &RawConfig,
+        _role: Role,
+        local: IpAddr,
+        size_max: usize,
+    ) -> anyhow::Result<RawPending> {
+        let holder = UdpSocket::bind((local, 0)).with_context(|| format!("UDP at {local}"))?;
+        let all = interfaces().context("cannot list the interfaces")?;
+        let interface = all
+            .into_iter()
+            .find(|interface| interface.addresses.iter().any(|address| address.ip == local))
+            .with_context(|| format!("no interface has {local}"))?;
+        let mut refusals = Vec::new();
+        for mode in config.mode.candidates(&interface) {
+            let address = holder.local_addr()?;
+            let opened =
+                XskPort::open(&interface, config.queue, address, *mode, RingSizes::default());
+            match opened {
+                Ok(port) => {
+                    let room = port.payload_max() - HEADER;
+                    ensure!(size_max <= room, "a message has {room} bytes at most");
+                    return Ok(RawPending { port, holder, interface });
+                }
+                Err(error) => refusals.push(format!("{mode}: {error}")),
+            }
+        }
+        bail!("no AF_XDP on {}: {}", interface.name, refusals.join("; "))
+    }
+
+    /// Socket address and link-layer address: the two hosts share a link.
+    fn name(pending: &RawPending) -> anyhow::Result<Name> {
+        let address = pending.holder.local_addr()?;
+        Ok(Name(format!("{address} {}", pending.interface.mac).into_bytes()))
+    }
+
+    fn establish(pending: RawPending, peer: &Name) -> anyhow::Result<Self> {
+        let (address, mac) = std::str::from_utf8(&peer.0)?
+            .split_once(' ')
+            .context("the peer's name is no address and MAC address")?;
+        let RawPending { port, holder, interface } = pending;
+        Ok(Self {
+            port,
+            _holder: holder,
+            interface: interface.name,
+            peer: PeerAddress::from(SocketAddr::from_str(address)?),
+            mac: parse_mac(mac).with_context(|| format!("{mac:?} is no MAC address"))?,
+            queued: 0,
+            stats: PortStats::default(),
+        })
+    }
+
+    fn describe(&self) -> Description {
+        Description {
+            provider: String::from("raw-af_xdp"),
+            domain: format!("{} ({})", self.interface, self.port.mode()),
+            endpoint: None,
+            wait: String::from("spin"),
+            tagged: false,
+        }
+    }
+
+    fn is_reliable(&self) -> bool {
+        false
+    }
+
+    fn sleeps(&self) -> bool {
+        false
+    }
+
+    #[inline]
+    fn send(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> anyhow::Result<()> {
+        let outgoing = Outgoing { len: HEADER + len, to: self.peer, mac: self.mac, gateway: false };
+        let mut fill = Some(fill);
+        // bound: FULL_TRIES
+        for _ in 0..FULL_TRIES {
+            let sent = self.port.transmit(&mut self.stats, |packet| {
+                let (header, message) = packet.get_mut(..outgoing.len)?.split_at_mut(HEADER);
+                header[0] = VERSION;
+                fill.take()?(message);
+                Some(outgoing)
+            });
+            match sent {
+                Transmitted::Sent => {
+                    self.queued += 1;
+                    return if self.queued == BURST { self.flush() } else { Ok(()) };
+                }
+                Transmitted::Nothing => bail!("a message of {len} bytes does not fit"),
+                // Frames come back when the kernel has sent them.
+                Transmitted::Full => self.flush()?,
+            }
+        }
+        bail!("the interface sends nothing any more")
+    }
+
+    #[inline]
+    fn poll(&mut self, mut sink: impl FnMut(&[u8])) -> anyhow::Result<usize> {
+        if self.queued > 0 {
+            self.flush()?;
+        }
+        let count = self.port.receive(BATCH, &mut self.stats, &mut |datagram| {
+            sink(datagram.bytes.get(HEADER..).unwrap_or_default());
+        });
+        Ok(usize::from(count.context("AF_XDP receive")?))
+    }
+}
+
+impl RawTransport {
+    /// Wakes the kernel, once for all packets written since the last time.
+    fn flush(&mut self) -> anyhow::Result<()> {
+        self.queued = 0;
+        self.port.flush(&mut self.stats).context("AF_XDP send")
+    }
+}
+
+/// `02:00:00:00:00:01`.
+fn parse_mac(text: &str) -> Option<MacAddress> {
+    let mut bytes = [0; 6];
+    let mut parts = text.split(':');
+    for byte in &mut bytes {
+        *byte = u8::from_str_radix(parts.next()?, 16).ok()?;
+    }
+    parts.next().is_none().then_some(MacAddress(bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn mac_addresses() {
+        let mac = MacAddress([2, 0, 0xab, 0, 0, 0xff]);
+        assert_eq!(parse_mac(&mac.to_string()), Some(mac));
+        assert_eq!(parse_mac("02:00:00:00:00"), None);
+        assert_eq!(parse_mac("02:00:00:00:00:01:02"), None);
+    }
+}

@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What well-behaved programs do not do, for the end-to-end tests: send to a peer that dies, hold a port that
+//! somebody wants, spray garbage.
+//!
+//! Each task prints what the test waits for, a line each, and is bounded in time.
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use clap::{Parser, Subcommand};
+use ofi_xdp_examples::fabric::{
+    Endpoint, Error, Info, Kind, Name, Operation, Peer, Route, Setup, Wait, Want,
+};
+
+/// Buffers of an endpoint, and bytes in each.
+const SLOTS: usize = 64;
+const SIZE: usize = 4096;
+const TAG: u64 = 7;
+/// No task lasts longer.
+const LIFE: Duration = Duration::from_secs(60);
+
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Open an endpoint, say `name HEX`, and take messages until killed
+    Sink {
+        local: IpAddr,
+        #[arg(long)]
+        port: Option<u16>,
+    },
+    /// Send to a sink without end; when a send fails, say how all that was under way ended
+    Flood { local: IpAddr, sink: String },
+    /// Send datagrams of nonsense, and of almost sense, to a UDP port
+    Spray { target: SocketAddr, milliseconds: u64 },
+    /// Two endpoints in one process that send to each other
+    Pair { local: IpAddr },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().task {
+        Task::Sink { local, port } => sink(local, port),
+        Task::Flood { local, sink } => flood(local, &sink),
+        Task::Spray { target, milliseconds } => spray(target, Duration::from_millis(milliseconds)),
+        Task::Pair { local } => pair(local),
+    }
+}
+
+fn open(local: IpAddr, port: Option<u16>) -> anyhow::Result<Endpoint> {
+    let info = Info::find(&Want {
+        provider: "xdp",
+        kind: Kind::Rdm,
+        tagged: true,
+        source: Some(local),
+        port,
+        destination: None,
+    })?;
+    Ok(Endpoint::open(&info, Setup { slots: SLOTS, size: SIZE, wait: Wait::Spin })?)
+}
+
+fn say(line: &str) -> anyhow::Result<()> {
+    println!("{line}");
+    Ok(std::io::stdout().flush()?)
+}
+
+fn sink(local: IpAddr, port: Option<u16>) -> anyhow::Result<()> {
+    let mut endpoint = open(local, port)?;
+    let hex: String = endpoint.name()?.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    let mut free: Vec<usize> = (0..SLOTS).collect();
+    say(&format!("name {hex}"))?;
+    let end = Instant::now() + LIFE;
+    while Instant::now() < end {
+        while let Some(slot) = free.last() {
+            match endpoint.receive(*slot, Some(TAG)) {
+                Ok(()) => drop(free.pop()),
+                Err(Error::Again) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        endpoint.poll(|completion| free.push(completion.slot))?;
+    }
+    Ok(())
+}
+
+/// How the sends of a flood ended.
+#[derive(Default)]
+struct Ends {
+    posted: u64,
+    completed: u64,
+    failed: u64,
+    /// The first failure's error number.
+    errno: i32,
+}
+
+fn flood(local: IpAddr, sink: &str) -> anyhow::Result<()> {
+    let mut endpoint = open(local, None)?;
+    let bytes = (0..sink.len()).step_by(2).map(|at| u8::from_str_radix(&sink[at..at + 2], 16));
+    let peer = endpoint.insert(&Name(bytes.collect::<Result<_, _>>()?))?;
+    let route = Route { peer, tag: Some(TAG) };
+    let mut ends = Ends::default();
+    let mut free: Vec<usize> = (0..SLOTS).collect();
+    let end = Instant::now() + LIFE;
+    let mut last_completion = Instant::now();
+    let mut told = false;
+    // Sends until one fails; then until all that were under way have ended.
+    while ends.failed == 0 || free.len() < SLOTS {
+        ensure!(Instant::now() < end, "{} sends never ended", SLOTS - free.len());
+        while let Some(slot) = free.last().filter(|_| ends.failed == 0) {
+            match endpoint.send(*slot, SIZE, route) {
+                Ok(()) => {
+                    free.pop();
+                    ends.posted += 1;
+                }
+                Err(Error::Again) => break,
+                // A peer that is known to be dead may be refused at once.
+                Err(Error::Call { errno, .. }) => {
+                    (ends.failed, ends.errno) = (ends.failed + 1, errno);
+                    ends.posted += 1;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let polled = endpoint.poll(|completion| {
+            ends.completed += 1;
+            last_completion = Instant::now();
+            free.push(completion.slot);
+        });
+        match polled {
+            Ok(_) => {}
+            Err(Error::Completion { slot: Some(slot), errno, operation, .. }) => {
+                ensure!(operation != Operation::Receive, "a send failed as a receive");
+                if ends.failed == 0 {
+                    ends.errno = errno;
+                }
+                ends.failed += 1;
+                free.push(slot);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if ends.completed > 1000 && !told {
+            say("flowing")?;
+            told = true;
+        }
+    }
+    let Ends { posted, completed, failed, errno } = ends;
+    let silence = last_completion.elapsed().as_millis();
+    say(&format!(
+        "posted {posted} completed {completed} failed {failed} errno {errno} silence_ms {silence}"
+    ))
+}
+
+fn spray(target: SocketAddr, time: Duration) -> anyhow::Result<()> {
+    let any: IpAddr = if target.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    let end = Instant::now() + time;
+    // Any full-period generator does: the point is variety, and the same every time.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut datagram = [0_u8; 1472];
+    let mut sent = 0_u64;
+    while Instant::now() < end {
+        let len = next() as usize % (datagram.len() + 1);
+        for chunk in datagram[..len].chunks_mut(8) {
+            chunk.copy_from_slice(&next().to_le_bytes()[..chunk.len()]);
+        }
+        // Three of four have the version nibble of our packets, and a small packet kind.
+        if len > 1 && !next().is_multiple_of(4) {
+            datagram[0] = 0x10;
+            datagram[1] &= 0x0f;
+        }
+        match socket.send_to(&datagram[..len], target) {
+            Ok(_) => sent += 1,
+            Err(error) if error.raw_os_error() == Some(nix::libc::ECONNREFUSED) => {}
+            Err(error) => return Err(error).context("spray"),
+        }
+    }
+    say(&format!("sprayed {sent}"))
+}
+
+fn pair(local: IpAddr) -> anyhow::Result<()> {
+    const MESSAGES: u32 = 2000;
+    let mut ends = [open(local, None)?, open(local, None)?];
+    let names = [ends[0].name()?, ends[1].name()?];
+    let peers: [Peer; 2] = [ends[0].insert(&names[1])?, ends[1].insert(&names[0])?];
+    let deadline = Instant::now() + Duration::from_secs(20);
+    for number in 0..MESSAGES {
+        let (from, to) = if number % 2 == 0 { (0, 1) } else { (1, 0) };
+        ends[to].receive(0, Some(TAG))?;
+        ends[from].bytes(1)?[..4].copy_from_slice(&number.to_le_bytes());
+        let (mut posted, mut sent, mut received) = (false, false, false);
+        while !(sent && received) {
+            ensure!(Instant::now() < deadline, "message {number} did not arrive");
+            if !posted {
+                match ends[from].send(1, 4, Route { peer: peers[from], tag: Some(TAG) }) {
+                    Ok(()) => posted = true,
+                    Err(Error::Again) => {}
+                    Err(error) => return Err(error.into()),
+                }
+            }
+            ends[from].poll(|_| sent = true)?;
+            ends[to].poll(|_| received = true)?;
+        }
+        let arrived = ends[to].bytes(0)?[..4].to_vec();
+        if arrived != number.to_le_bytes() {
+            bail!("message {number} arrived as {arrived:?}");
+        }
+    }
+    say(&format!("{MESSAGES} messages between two endpoints"))
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The provider under the system's own, unmodified libfabric and its tools.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context, ensure};
+use ofi_xdp_tests::bed::{BRIEF, Bed, PATIENCE, Transfer};
+use ofi_xdp_tests::paths;
+use ofi_xdp_tests::process::{Output, Program};
+use ofi_xdp_tests::topology::{LinkOptions, Side};
+
+#[test]
+fn fi_info_shows_the_provider() -> anyhow::Result<()> {
+    let shown = Program::new("fi_info")
+        .args(["-p", "xdp", "-v"])
+        .envs([("FI_PROVIDER_PATH", paths::provider()?)])
+        .run(PATIENCE)?
+        .success()?
+        .stdout;
+    for wanted in ["prov_name: xdp", "type: FI_EP_RDM", "FI_TAGGED", "FI_MSG"] {
+        ensure!(shown.contains(wanted), "fi_info does not show {wanted:?}:\n{shown}");
+    }
+    Ok(())
+}
+
+#[test]
+fn fi_info_lists_the_parameters() -> anyhow::Result<()> {
+    let shown = Program::new("fi_info")
+        .args(["-g", "xdp"])
+        .envs([("FI_PROVIDER_PATH", paths::provider()?)])
+        .run(PATIENCE)?
+        .success()?
+        .stdout;
+    for name in ["IFACE", "MODE", "QUEUE", "PEER_TIMEOUT", "SPIN"] {
+        ensure!(shown.contains(&format!("FI_XDP_{name}")), "FI_XDP_{name} is not listed:\n{shown}");
+    }
+    Ok(())
+}
+
+/// `fi_pingpong -p xdp -e rdm` between the hosts, each side with its own mode.
+fn fi_pingpong(bed: &Bed, modes: [&str; 2], messages: &str) -> anyhow::Result<[Output; 2]> {
+    let tool = |mode| {
+        Program::new("fi_pingpong")
+            .args(["-p", "xdp", "-e", "rdm", "-c", "-m", messages, "-I", "400"])
+            .envs([("FI_XDP_MODE", mode)])
+    };
+    let server = bed.program(Side::A, tool(modes[0]))?.start()?;
+    // It says nothing when it listens.
+    std::thread::sleep(Duration::from_millis(700));
+    let address = bed.hosts().link(0).v4(Side::A).to_string();
+    let client = bed.program(Side::B, tool(modes[1]).arg(address))?.start()?;
+    let client = client.finish(Duration::from_secs(30))?.success()?;
+    let server = server.finish(PATIENCE)?.success()?;
+    ensure!(client.stdout.contains("64"), "no figures:\n{}", client.stdout);
+    Ok([server, client])
+}
+
+#[test]
+fn root_fi_pingpong_over_af_xdp() -> anyhow::Result<()> {
+    let Some(bed) = Bed::new()? else { return Ok(()) };
+    for messages in ["msg", "tagged"] {
+        fi_pingpong(&bed, ["auto", "auto"], messages).with_context(|| messages.to_owned())?;
+    }
+    bed.wait_detached()
+}
+
+#[test]
+fn root_fi_pingpong_over_udp() -> anyhow::Result<()> {
+    let Some(bed) = Bed::new()? else { return Ok(()) };
+    fi_pingpong(&bed, ["udp", "udp"], "msg").map(drop)
+}
+
+#[test]
+fn root_fi_pingpong_between_af_xdp_and_udp() -> anyhow::Result<()> {
+    let Some(bed) = Bed::new()? else { return Ok(()) };
+    fi_pingpong(&bed, ["auto", "udp"], "tagged")?;
+    fi_pingpong(&bed, ["udp", "auto"], "tagged")?;
+    Ok(())
+}
+
+/// The tutorial's programs, each as server for the other.
+#[test]
+fn root_pingpong_in_rust_and_in_c() -> anyhow::Result<()> {
+    let Some(bed) = Bed::new()? else { return Ok(()) };
+    let source = paths::workspace().join("examples/c/pingpong.c");
+    let in_c = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pingpong-c");
+    let compiler = Program::new("cc").args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]);
+    compiler.arg(&in_c).arg(source).arg("-lfabric").run(Duration::from_secs(60))?.success()?;
+    let in_rust = paths::program("pingpong")?;
+    let local = |side| bed.hosts().link(0).v4(side).to_string();
+    for (server, client) in [(&in_rust, &in_c), (&in_c, &in_rust)] {
+        let server = Program::new(server).args(["xdp", &local(Side::A)]);
+        let server = bed.program(Side::A, server)?.start()?;
+        // It prints nothing more once it waits.
+        std::thread::sleep(Duration::from_millis(700));
+        let client = Program::new(client).args(["xdp", &local(Side::B), &local(Side::A)]);
+        let client = bed.program(Side::B, client)?.run(Duration::from_secs(40))?.success()?;
+        server.finish(PATIENCE)?.success()?;
+        ensure!(client.stdout.contains("round trips"), "no figure: {}", client.stdout);
+    }
+    Ok(())
+}
+
+/// The XDP program's own counter is the witness: messages go through it, on both hosts.
+#[test]
+fn root_messages_are_redirected_by_the_program() -> anyhow::Result<()> {
+    let Some(bed) = Bed::new()? else { return Ok(()) };
+    let transfer =
+        Transfer { arguments: &["--latency", "8", "--time", "1500"], ..Transfer::default() };
+    let server = bed.server(&transfer)?;
+    let client = bed.client(&transfer)?;
+    let mut seen = [(0, 0); 2];
+    for (side, seen) in [Side::A, Side::B].into_iter().zip(&mut seen) {
+        let what = format!("an XDP program that redirects on host {side:?}");
+        let first = ofi_xdp_tests::interrupt::wait_until(&what, PATIENCE, || {
+            Ok(bed.redirected(side)?.filter(|count| *count > 0))
+        })?;
+        std::thread::sleep(Duration::from_millis(200));
+        *seen = (first, bed.redirected(side)?.context("the program is gone")?);
+    }
+    let done = Bed::complete(server, client)?;
+    for (first, second) in seen {
+        ensure!(second > first, "only {first}, then {second} frames were redirected");
+    }
+    let round_trips = done.report.latency[0].round_trips;
+    println!("{round_trips} round trips; redirected (first, second) {seen:?}");
+    bed.wait_detached()
+}
+
+#[test]
+fn root_udp_mode_attaches_nothing() -> anyhow::Result<()> {
+    let Some(bed) = Bed::new()? else { return Ok(()) };
+    let udp = [("FI_XDP_MODE", "udp")];
+    let transfer = Transfer { server: &udp, client: &udp, ..Transfer::default() };
+    let server = bed.server(&transfer)?;
+    let mut client = bed.client(&transfer)?;
+    while client.is_running()? {
+        for side in [Side::A, Side::B] {
+            ensure!(bed.redirected(side)?.is_none(), "UDP mode attached an XDP program");
+        }
+    }
+    Bed::complete(server, client).map(drop)
+}
+
+/// Every mode to every mode that can be had on veth.
+#[test]
+fn root_tiers_understand_each_other() -> anyhow::Result<()> {
+    let Some(bed) = Bed::new()? else { return Ok(()) };
+    for (server, client) in [("skb", "udp"), ("udp", "skb"), ("copy", "skb"), ("udp", "copy")] {
+        let transfer = Transfer {
+            server: &[("FI_XDP_MODE", server)],
+            client: &[("FI_XDP_MODE", client)],
+            ..Transfer::default()
+        };
+        bed.transfer(&transfer).with_context(|| format!("server {server}, client {client}"))?;
+    }
+    Ok(())
+}
+
+#[test]
+fn root_ipv6() -> anyhow::Result<()> {
+    let Some(bed) = Bed::new()? else { return Ok(()) };
+    for mode in ["auto", "udp"] {
+        let variables = [("FI_XDP_MODE", mode)];
+        let transfer = Transfer {
+            server: &variables,
+            client: &variables,
+            v6: true,
+            arguments: BRIEF,
+            ..Transfer::default()
+        };
+        bed.transfer(&transfer).with_context(|| format!("mode {mode}"))?;
+    }
+    Ok(())
+}
+
+/// An MTU that is not Ethernet's usual one, smaller and larger.
+#[test]
+fn root_other_mtu() -> anyhow::Result<()> {
+    for mtu in [1300, 3000] {
+        let Some(bed) = Bed::with(LinkOptions { mtu, queues: 1 })? else { return Ok(()) };
+        bed.transfer(&Transfer::default()).with_context(|| format!("MTU {mtu}"))?;
+    }
+    Ok(())
+}
+
+/// Four queues, one socket on queue 0: what arrives on the others takes the kernel's way, and arrives.
+#[test]
+fn root_several_queues() -> anyhow::Result<()> {
+    let Some(bed) = Bed::with(LinkOptions { mtu: 1500, queues: 4 })? else { return Ok(()) };
+    bed.transfer(&Transfer::default()).map(drop)
+}
