@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Checks that are a tool and its command line: rustfmt, clippy, rustdoc, typos.
+//!
+//! In: the workspace. Out: the tool's verdict, its complaints on the terminal. Called by
+//! [`crate::test`] with `--all`.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::setup::{self, Purpose};
+use crate::stage::Outcome;
+use crate::workspace::{Workspace, find_command};
+
+/// The release of typos that is installed; another would know other words.
+const TYPOS: &str = "typos==1.52.0";
+
+/// `cargo fmt` would change nothing.
+pub(crate) fn format(workspace: &Workspace) -> Result<Outcome> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["fmt", "--all", "--check"]);
+    must_succeed(cargo, "`cargo fmt --all` mends it")
+}
+
+/// No lint fires, in any target.
+pub(crate) fn clippy(workspace: &Workspace) -> Result<Outcome> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
+    must_succeed(cargo, "see the lints above")
+}
+
+/// The documentation builds, private items too, and every link in it resolves.
+pub(crate) fn docs(workspace: &Workspace) -> Result<Outcome> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["doc", "--workspace", "--no-deps", "--document-private-items", "--quiet"]);
+    // Links to private items are good links where private items are documented.
+    cargo.env("RUSTDOCFLAGS", "-D warnings -A rustdoc::private_intra_doc_links");
+    must_succeed(cargo, "see the warnings above")
+}
+
+/// No word that typos knows to be misspelt.
+pub(crate) fn spelling(workspace: &Workspace) -> Result<Outcome> {
+    let mut typos = Command::new(typos(workspace)?);
+    typos.current_dir(workspace.root()).args(["--config", "typos.toml"]);
+    must_succeed(typos, "`target/tools/bin/typos --write-changes` mends them")
+}
+
+/// The checker on the search path, or one installed in `target/tools` now.
+fn typos(workspace: &Workspace) -> Result<PathBuf> {
+    let tools = workspace.tools_dir();
+    let installed = tools.join("bin/typos");
+    if let Some(found) = find_command("typos") {
+        return Ok(found);
+    }
+    if installed.exists() {
+        return Ok(installed);
+    }
+    setup::ensure(&[Purpose::Check])?;
+    let mut venv = Command::new("python3");
+    venv.args(["-m", "venv"]).arg(&tools);
+    must_succeed(venv, "python3 cannot make a virtual environment")?;
+    let mut pip = Command::new(tools.join("bin/pip"));
+    pip.args(["install", "--quiet", "--disable-pip-version-check", TYPOS]);
+    must_succeed(pip, "pip cannot install typos")?;
+    Ok(installed)
+}
+
+fn must_succeed(mut command: Command, advice: &str) -> Result<Outcome> {
+    let name = command.get_program().to_string_lossy().into_owned();
+    let status = command.status().with_context(|| format!("{name} did not start"))?;
+    if !status.success() {
+        bail!("{advice} ({status})");
+    }
+    Ok(Outcome::Passed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failing_tool_is_a_failure_with_advice() {
+        assert!(must_succeed(Command::new("true"), "").is_ok());
+        let error = must_succeed(Command::new("false"), "mend it so").unwrap_err().to_string();
+        assert!(error.contains("mend it so"), "{error}");
+        assert!(must_succeed(Command::new("no-such-command-anywhere"), "").is_err());
+    }
+}

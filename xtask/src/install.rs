@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Puts the provider where libfabric looks.
+//!
+//! In: an optional prefix. Out: `libxdp-fi.so` in libfabric's provider folder, and on the terminal
+//! what a user must still set. libfabric searches `FI_PROVIDER_PATH`, else `LIBDIR/libfabric` of
+//! its own installation (fabric(7)).
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::build::{self, PROVIDER_FILE, Profile};
+use crate::workspace::{Privilege, Workspace};
+
+/// Builds the provider and installs it under `prefix`, or for the system's libfabric.
+pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<()> {
+    let built = build::build(workspace, Profile::Release)?;
+    let default = libfabric_provider_dir();
+    let folder = match prefix {
+        Some(prefix) => std::path::absolute(prefix)?.join("lib/libfabric"),
+        None => default.clone().context(
+            "pkg-config does not know libfabric, so its provider folder is unknown: \
+             give --prefix, and name PREFIX/lib/libfabric in FI_PROVIDER_PATH",
+        )?,
+    };
+    let target = folder.join(PROVIDER_FILE);
+    copy(&built.provider, &target)?;
+    println!("{}", advice(&target, default.as_deref()));
+    Ok(())
+}
+
+/// `LIBDIR/libfabric` of the libfabric that pkg-config finds.
+fn libfabric_provider_dir() -> Option<PathBuf> {
+    let output =
+        Command::new("pkg-config").args(["--variable=libdir", "libfabric"]).output().ok()?;
+    let libdir = String::from_utf8(output.stdout).ok()?;
+    let libdir = libdir.trim();
+    (output.status.success() && !libdir.is_empty()).then(|| Path::new(libdir).join("libfabric"))
+}
+
+/// Copies as this user where that is allowed, else as root. `install` replaces the file, it does
+/// not write into one that a running process has mapped.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    let arguments = ["-D", "-m", "0755", "-T"];
+    let own = Command::new("install").args(arguments).arg(from).arg(to).output();
+    let own = own.context("`install` (coreutils) did not start")?;
+    if own.status.success() {
+        return Ok(());
+    }
+    let complaint = String::from_utf8_lossy(&own.stderr).trim().to_owned();
+    match Privilege::for_files().command("install") {
+        Some(mut command) if Privilege::for_files() != Privilege::Own => {
+            let status = command.args(arguments).arg(from).arg(to).status()?;
+            if !status.success() {
+                bail!("cannot write {} as root either ({status})", to.display());
+            }
+            Ok(())
+        }
+        _ => bail!("{complaint}\nrun as root, or give a --prefix that you may write to"),
+    }
+}
+
+/// What the user reads after an installation.
+fn advice(installed: &Path, default: Option<&Path>) -> String {
+    let folder = installed.parent().unwrap_or(installed);
+    let mut text = format!("installed {}\n", installed.display());
+    if Some(folder) == default {
+        text += "libfabric finds it by itself: `fi_info -p xdp` shows it.\n";
+    } else {
+        text += &format!(
+            "libfabric looks elsewhere by default. Set\n\n    export FI_PROVIDER_PATH={}\n\n",
+            folder.display()
+        );
+    }
+    text + "AF_XDP needs capabilities, which an application gets from\n\n    \
+            sudo setcap cap_net_admin,cap_net_raw,cap_bpf+ep APPLICATION\n\n\
+            Without them the provider runs over kernel UDP sockets, and says so."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_advice_fits_the_place() {
+        let system = Path::new("/usr/lib/libfabric");
+        let there = advice(&system.join(PROVIDER_FILE), Some(system));
+        assert!(!there.contains("FI_PROVIDER_PATH"), "{there}");
+        let elsewhere = advice(Path::new("/opt/x/lib/libfabric/libxdp-fi.so"), Some(system));
+        assert!(elsewhere.contains("FI_PROVIDER_PATH=/opt/x/lib/libfabric\n"), "{elsewhere}");
+    }
+}

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `run` and `bench`: the lab of package `tests`, with what it needs built and installed.
+//!
+//! In: the lab's own arguments. Out: the lab takes this process's place, so its exit code and its
+//! handling of Ctrl-C are the task's. Only the lab runs as root; building stays with the user,
+//! whose target folder it is.
+
+use std::ffi::{OsStr, OsString};
+use std::fs;
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result, bail};
+
+use crate::build::{self, Profile};
+use crate::setup;
+use crate::workspace::{Privilege, Workspace};
+
+const LAB: &str = "ofi-xdp-lab";
+
+/// Sets up, builds, and becomes `ofi-xdp-lab subcommand arguments`. Returns only on failure.
+pub(crate) fn exec(
+    workspace: &Workspace,
+    subcommand: &str,
+    arguments: &[OsString],
+) -> Result<ExitCode> {
+    setup::ensure(setup::BUILD_AND_RUN)?;
+    let built = build::build(workspace, Profile::Release)?;
+    let lab = built.programs.get(LAB).with_context(|| format!("package tests has no {LAB}"))?;
+    // Made here so that it belongs to the user, who can then remove what the lab writes as root.
+    fs::create_dir_all(workspace.root().join("target/run"))?;
+    let privilege = Privilege::for_network();
+    let Some(mut command) = privilege.command("env") else {
+        bail!(
+            "the lab makes network namespaces and AF_XDP sockets, which needs root: \
+             run this as root or install sudo"
+        );
+    };
+    if privilege != Privilege::Own {
+        println!("the lab needs root: starting it through sudo");
+    }
+    // sudo drops the environment, so what the lab needs of it goes on its command line.
+    command.arg(variable("FI_PROVIDER_PATH", workspace.provider_dir().as_os_str()));
+    for name in ["FI_LOG_LEVEL", "FI_LOG_PROV", "FI_LOG_SUBSYS", "RUST_BACKTRACE", "RUST_LOG"] {
+        if let Some(value) = std::env::var_os(name) {
+            command.arg(variable(name, &value));
+        }
+    }
+    command.arg(lab).arg(subcommand).args(arguments).current_dir(workspace.root());
+    Err(become_program(command))
+}
+
+fn become_program(mut command: Command) -> anyhow::Error {
+    let error = command.exec();
+    anyhow::Error::new(error).context(format!("cannot start {}", command.get_program().display()))
+}
+
+fn variable(name: &str, value: &OsStr) -> OsString {
+    let mut text = OsString::from(format!("{name}="));
+    text.push(value);
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_variable_keeps_its_value_unquoted() {
+        assert_eq!(variable("A", OsStr::new("b c")), OsString::from("A=b c"));
+    }
+}

@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask`: every command of the project, one task a file.
+//!
+//! In: the command line. Out: what the task leaves (a provider, a report, a verdict) and the exit
+//! code 0 only when it succeeded. Called by people and by `.ci/run`. Builds on a bare machine: a
+//! task that needs more than Rust calls [`setup::ensure`] first.
+
+mod bindings;
+mod build;
+mod checks;
+mod clean_lab;
+mod freestanding;
+mod install;
+mod lab;
+mod licences;
+mod setup;
+mod stage;
+mod suite;
+mod test;
+mod tidy;
+mod workspace;
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Result;
+use clap::builder::PossibleValuesParser;
+use clap::{Parser, Subcommand};
+
+use crate::workspace::Workspace;
+
+/// Builds, tests and runs the xdp provider.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Install what the build and the tests need from the system
+    Setup {
+        /// Also what only the checks of `test --all` and `bindings` need
+        #[arg(long)]
+        all: bool,
+    },
+    /// Build the provider (target/provider/libxdp-fi.so), the examples and the lab
+    Build {
+        /// Without optimisation: quicker to build, slower to run
+        #[arg(long)]
+        debug: bool,
+    },
+    /// Put the provider where libfabric looks for providers
+    Install {
+        /// Install under PREFIX/lib/libfabric instead of the system's libfabric
+        #[arg(long, value_name = "PREFIX")]
+        prefix: Option<PathBuf>,
+    },
+    /// Two hosts, one job over the provider: set up, build, measure, report (`run -- --help`)
+    Run {
+        /// Passed to the lab, e.g. --quick, --mode zerocopy|copy|skb|udp|auto, --nic IF --peer ADDR
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
+    },
+    /// Measure the provider against raw AF_XDP, kernel UDP and libfabric's own providers
+    Bench {
+        /// Passed to the lab, e.g. --quick
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
+    },
+    /// Run every test; with --all (the default when CI=true) every check that .ci/run makes
+    Test {
+        /// Also format, lints, tidy, spelling, licences, documentation and generated files
+        #[arg(long, conflicts_with = "filter")]
+        all: bool,
+        /// Only this stage (any of those that --all lists); may be given several times
+        #[arg(long, conflicts_with = "all", value_name = "NAME", value_parser = stages())]
+        stage: Vec<String>,
+        /// Only the tests whose name contains one of these
+        #[arg(value_name = "FILTER")]
+        filter: Vec<String>,
+    },
+    /// Check the rules of this code base: unsafe list, sizes, layering, licence lines, citations
+    Tidy,
+    /// Generate ffi/src/bindings.rs from the libfabric headers
+    Bindings {
+        /// Write nothing; fail if the committed file is not what would be generated
+        #[arg(long)]
+        check: bool,
+    },
+    /// Remove network namespaces that a lab run left behind when the machine crashed
+    CleanLab,
+}
+
+fn stages() -> PossibleValuesParser {
+    PossibleValuesParser::new(test::stage_names())
+}
+
+fn main() -> ExitCode {
+    match run(Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<ExitCode> {
+    let workspace = Workspace::open()?;
+    match cli.task {
+        Task::Setup { all } => {
+            setup::ensure(if all { setup::EVERYTHING } else { setup::BUILD_AND_RUN })?;
+            println!("set-up: nothing is missing");
+        }
+        Task::Build { debug } => {
+            let built = build::build(&workspace, build::Profile::from_debug(debug))?;
+            println!("provider  {}", built.provider.display());
+            for program in built.programs.values() {
+                println!("program   {}", program.display());
+            }
+        }
+        Task::Install { prefix } => install::install(&workspace, prefix)?,
+        Task::Run { arguments } => return lab::exec(&workspace, "run", &arguments),
+        Task::Bench { arguments } => return lab::exec(&workspace, "bench", &arguments),
+        Task::Test { all, stage, filter } => {
+            return test::test(workspace, all, &stage, filter);
+        }
+        Task::Tidy => tidy::tidy(workspace.root())?,
+        Task::Bindings { check } => bindings::bindings(&workspace, check)?,
+        Task::CleanLab => clean_lab::clean_lab()?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn run_passes_every_argument_through() {
+        let cli = Cli::try_parse_from(["xtask", "run", "--nic", "eth0", "--mode", "copy"]).unwrap();
+        let Task::Run { arguments } = cli.task else { panic!("{cli:?}") };
+        assert_eq!(arguments, ["--nic", "eth0", "--mode", "copy"]);
+    }
+
+    #[test]
+    fn a_wrong_stage_is_answered_with_the_list() {
+        let error = Cli::try_parse_from(["xtask", "test", "--stage", "x"]).unwrap_err().to_string();
+        assert!(error.contains("clippy") && error.contains("root-tests"), "{error}");
+    }
+
+    #[test]
+    fn a_wrong_task_is_answered_with_the_near_one() {
+        let error = Cli::try_parse_from(["xtask", "tset"]).unwrap_err().to_string();
+        assert!(error.contains("'test'"), "{error}");
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Unsafe code lives in a short list of files, each with a limit.
+//!
+//! Counted: unsafe blocks, functions, impls, foreign blocks and attributes; not counted: pointer
+//! types to unsafe functions, which do nothing. That each has a SAFETY comment is clippy's
+//! business.
+
+use std::fmt::Write as _;
+
+use super::tokens::{Token, is_word, tokens};
+use super::{Fault, SourceFile, Tree};
+
+/// File, the most unsafe that it may hold. Raising a number is a decision: say in the commit why
+/// the operation cannot be safe.
+const ALLOWED: &[(&str, usize)] = &[
+    ("bpf/src/raw.rs", 6),
+    ("examples/src/fabric/abi.rs", 38),
+    ("examples/src/fabric/buffers.rs", 6),
+    ("examples/src/fabric/endpoint.rs", 27),
+    ("examples/src/fabric/info.rs", 22),
+    ("examples/src/fabric/listener.rs", 10),
+    ("examples/src/fabric/object.rs", 13),
+    ("ffi/src/abi.rs", 23),
+    ("ffi/src/bindings.rs", 5),
+    ("ffi/src/fid.rs", 10),
+    ("ffi/src/memory.rs", 9),
+    ("ffi/src/provider.rs", 12),
+    ("ffi/src/shim/av.rs", 29),
+    ("ffi/src/shim/cq.rs", 32),
+    ("ffi/src/shim/domain.rs", 15),
+    ("ffi/src/shim/ep.rs", 8),
+    ("ffi/src/shim/eq.rs", 9),
+    ("ffi/src/shim/fabric.rs", 21),
+    ("ffi/src/shim/fid.rs", 23),
+    ("ffi/src/shim/info.rs", 25),
+    ("ffi/src/shim/mod.rs", 16),
+    ("ffi/src/shim/mr.rs", 11),
+    ("ffi/src/shim/msg.rs", 30),
+    ("ffi/src/shim/nic.rs", 17),
+    ("ffi/src/shim/tagged.rs", 28),
+    ("ffi/src/shim/tests.rs", 3),
+    ("ffi/src/shim/unsupported.rs", 2),
+    ("tests/no_std/src/lib.rs", 1),
+    ("tests/src/process.rs", 1),
+    ("xdp/src/rings.rs", 6),
+    ("xdp/src/umem.rs", 2),
+];
+
+/// More unsafe in a file than the list allows, or a list entry without its file.
+pub(super) fn listed(tree: &Tree) -> Vec<Fault> {
+    against(tree, ALLOWED)
+}
+
+fn against(tree: &Tree, allowed: &[(&str, usize)]) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for file in tree.with_extension(&["rs"]) {
+        let count = count(file);
+        let limit = allowed.iter().find(|(path, _)| *path == file.path).map_or(0, |one| one.1);
+        if count > limit {
+            let what = format!(
+                "{count} unsafe items, {limit} allowed: move them to a listed file, or change the \
+                 list in xtask/src/tidy/unsafe_code.rs and say why"
+            );
+            faults.push(Fault::new(file, 0, what));
+        }
+    }
+    let gone = allowed.iter().filter(|(path, _)| tree.file(path).is_none());
+    faults.extend(gone.map(|(path, _)| Fault {
+        path: (*path).to_owned(),
+        line: 0,
+        what: "is in the list of unsafe files and does not exist: remove the entry".to_owned(),
+    }));
+    faults
+}
+
+/// The files with unsafe code, for people.
+pub(super) fn table(tree: &Tree) -> String {
+    let mut text = String::from("unsafe items by file:");
+    let mut total = 0;
+    for file in tree.with_extension(&["rs"]) {
+        let count = count(file);
+        if count > 0 {
+            total += count;
+            let _ = write!(text, "\n    {count:>4}  {}", file.path);
+        }
+    }
+    let _ = write!(text, "\n    {total:>4}  in all");
+    text
+}
+
+fn count(file: &SourceFile) -> usize {
+    let tokens = tokens(&file.text);
+    let starts = tokens.iter().enumerate().filter(|(_, token)| is_word(Some(token), "unsafe"));
+    starts.filter(|(at, _)| !is_pointer_type(&tokens[at + 1..])).count()
+}
+
+/// After `unsafe`: `fn(` or `extern "C" fn(`, where a definition would have a name before the `(`.
+fn is_pointer_type(rest: &[Token]) -> bool {
+    let mut rest = rest.iter();
+    let mut next = rest.next();
+    if is_word(next, "extern") {
+        next = rest.next();
+        if next == Some(&Token::Literal) {
+            next = rest.next();
+        }
+    }
+    is_word(next, "fn") && rest.next() == Some(&Token::Open('('))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SOURCE: &str = "
+        // unsafe { in a comment }
+        type Slot = Option<unsafe extern \"C\" fn(usize) -> i32>;
+        unsafe extern \"C\" fn f() { unsafe { g() }; \"unsafe\"; }
+        unsafe impl Send for X {}
+        #[unsafe(no_mangle)] fn h() {}
+    ";
+
+    #[test]
+    fn blocks_functions_and_impls_count_and_types_do_not() {
+        assert_eq!(count(&SourceFile { path: "a.rs".into(), text: SOURCE.into() }), 4);
+    }
+
+    #[test]
+    fn a_file_that_is_not_listed_fails() {
+        let faults = against(&Tree::of(&[("a.rs", SOURCE)]), &[]);
+        assert_eq!(faults.len(), 1);
+        assert!(faults[0].what.contains("4 unsafe items, 0 allowed"), "{}", faults[0]);
+    }
+
+    #[test]
+    fn a_limit_holds_and_an_entry_must_exist() {
+        let tree = Tree::of(&[("a.rs", SOURCE)]);
+        assert!(against(&tree, &[("a.rs", 4)]).is_empty());
+        assert_eq!(against(&tree, &[("a.rs", 3)]).len(), 1);
+        let faults = against(&tree, &[("a.rs", 4), ("gone.rs", 1)]);
+        assert_eq!(faults[0].path, "gone.rs");
+    }
+
+    #[test]
+    fn the_table_shows_each_file() {
+        let table = table(&Tree::of(&[("a.rs", SOURCE), ("b.rs", "fn f() {}")]));
+        assert!(table.contains("4  a.rs") && !table.contains("b.rs"), "{table}");
+    }
+}
