@@ -48,8 +48,8 @@ pub(crate) struct Wheel<'s> {
     occupied: [[u64; BUCKETS / 64]; LEVELS],
     /// The tick up to which everything has expired.
     tick: u64,
-    /// No bucket starts before this tick: most calls find nothing due, at the price of a comparison.
-    soonest: u64,
+    /// Nothing is due before this: most calls find nothing due, at the price of a comparison.
+    soonest: Instant,
     armed: u32,
 }
 
@@ -61,7 +61,7 @@ impl<'s> Wheel<'s> {
             heads: [[NIL; BUCKETS]; LEVELS],
             occupied: [[0; BUCKETS / 64]; LEVELS],
             tick: 0,
-            soonest: u64::MAX,
+            soonest: Instant::ZERO,
             armed: 0,
         }
     }
@@ -78,8 +78,11 @@ impl<'s> Wheel<'s> {
         if self.armed == 0 {
             // An empty wheel may have stood still for long.
             self.tick = self.tick.max(now.as_nanos() >> TICK_BITS);
+            self.soonest = deadline;
         }
-        self.slots[owner as usize].deadline = deadline.min(now.after_nanos(HORIZON_NANOS));
+        let deadline = deadline.min(now.after_nanos(HORIZON_NANOS));
+        self.slots[owner as usize].deadline = deadline;
+        self.soonest = self.soonest.min(deadline);
         self.link(owner);
     }
 
@@ -108,30 +111,33 @@ impl<'s> Wheel<'s> {
     /// Moves time to `now` and returns one owner whose deadline has passed, disarmed; `None` when there is
     /// none left. Each call does the work of one owner or of one occupied bucket.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<u32> {
-        let now_tick = now.as_nanos() >> TICK_BITS;
-        if now_tick < self.soonest {
+        if now < self.soonest || self.armed == 0 {
             return None;
         }
+        let now_tick = now.as_nanos() >> TICK_BITS;
         // bound: every pass empties a bucket into lower ones, returns an owner, or ends
         while let Some((level, index, start)) = self.first_bucket() {
-            self.soonest = start;
             if start > now_tick {
                 self.tick = self.tick.max(now_tick);
+                self.soonest = self.first_in(level, index, start);
                 return None;
             }
-            let owner = self.heads[level][index];
             self.tick = self.tick.max(start);
-            if level == 0 {
-                if start == now_tick {
-                    return self.first_due(index, now);
-                }
+            let owner = self.heads[level][index];
+            if level > 0 {
+                self.disarm(owner);
+                self.link(owner);
+            } else if start < now_tick {
                 self.disarm(owner);
                 return Some(owner);
+            } else {
+                let due = self.first_due(index, now);
+                if due.is_none() {
+                    self.soonest = self.first_in(level, index, start);
+                }
+                return due;
             }
-            self.disarm(owner);
-            self.link(owner);
         }
-        self.soonest = u64::MAX;
         None
     }
 
@@ -150,18 +156,24 @@ impl<'s> Wheel<'s> {
         None
     }
 
-    /// The earliest deadline there is.
+    /// A time that is not after the earliest deadline; after a call of [`Self::expire`] found nothing due, it is later
+    /// than that call's time. `None`: no deadline at all.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
-        let mut earliest: Option<Instant> = None;
-        for level in 0..LEVELS {
-            let Some(index) = self.first_occupied(level) else { continue };
-            let mut owner = self.heads[level][index];
-            // bound: members of one bucket
-            while owner != NIL {
-                let slot = &self.slots[owner as usize];
-                earliest = Some(earliest.map_or(slot.deadline, |e| e.min(slot.deadline)));
-                owner = slot.next;
-            }
+        (self.armed > 0).then_some(self.soonest)
+    }
+
+    /// The earliest deadline in the first occupied bucket: exact on the lowest level, else the bucket's start.
+    fn first_in(&self, level: usize, index: usize, start: u64) -> Instant {
+        if level > 0 {
+            return Instant::from_nanos(start << TICK_BITS);
+        }
+        let mut earliest = Instant::from_nanos(u64::MAX);
+        let mut owner = self.heads[level][index];
+        // bound: members of one bucket
+        while owner != NIL {
+            let slot = &self.slots[owner as usize];
+            earliest = earliest.min(slot.deadline);
+            owner = slot.next;
         }
         earliest
     }
@@ -204,7 +216,6 @@ impl<'s> Wheel<'s> {
         let due = self.slots[owner as usize].deadline.as_nanos() >> TICK_BITS;
         // Never before the tick that is being expired: that bucket would not come round again.
         let due = due.max(self.tick);
-        self.soonest = self.soonest.min(due);
         let level = (0..LEVELS - 1)
             .find(|&level| {
                 let shift = level as u32 * BUCKET_BITS;

@@ -156,7 +156,8 @@ impl<'s> Engine<'s> {
         })
     }
 
-    /// When [`Self::advance`] must be called at the latest; `None`: no timer runs.
+    /// When [`Self::advance`] should be called next: not after the earliest timer, and after the last call's time.
+    /// `None`: no timer runs.
     #[must_use]
     pub fn poll_at(&self) -> Option<Instant> {
         self.wheel.next_deadline()
