@@ -5,8 +5,8 @@ use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// An IP address (IPv4 in its IPv4-mapped form, RFC 4291 §2.5.5.2) and a UDP port.
 ///
-/// Two socket addresses that reach the same socket compare equal here: flow label, scope and padding are
-/// not part of it.
+/// Two socket addresses that reach the same socket compare equal here: flow label, scope and
+/// padding are not part of it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct PeerAddress {
     ip: Ipv6Addr,

@@ -27,8 +27,8 @@ pub enum OpError {
     /// The peer closed its endpoint, or the local side removed the peer.
     #[error("the peer closed its endpoint or was removed")]
     Closed,
-    /// The peer's process was restarted, or it forgot this connection: whether the operation took effect is
-    /// unknown.
+    /// The peer's process was restarted, or it forgot this connection: whether the operation took
+    /// effect is unknown.
     #[error("the peer restarted; whether the operation took effect is unknown")]
     Reset,
     /// Nothing was heard from the peer for the death time.
@@ -49,7 +49,8 @@ pub struct Completion {
     pub context: Context,
     /// Which call it came from.
     pub kind: OpKind,
-    /// The destination of a send, the source of a receive; [`PeerId::NONE`] for a receive that never matched.
+    /// The destination of a send, the source of a receive; [`PeerId::NONE`] for a receive that
+    /// never matched.
     pub peer: PeerId,
     /// Bytes sent, or bytes placed in the receive's buffer.
     pub len: u64,

@@ -33,8 +33,8 @@ pub struct Config {
 }
 
 impl Config {
-    /// The capacities that production uses: 16,384 peers, 1,024 of them active, 1,024 sends and receives, 29 MB of
-    /// unexpected messages; death after 10 s.
+    /// The capacities that production uses: 16,384 peers, 1,024 of them active, 1,024 sends and
+    /// receives, 29 MB of unexpected messages; death after 10 s.
     #[must_use]
     pub const fn new(checksum: Checksum) -> Self {
         Self {
@@ -73,7 +73,8 @@ impl Config {
     }
 
     /// Where in those bytes the storage of one message lies: offset and length. Within
-    /// [`Self::unexpected_bytes`] for every identifier that an engine of this configuration hands out.
+    /// [`Self::unexpected_bytes`] for every identifier that an engine of this configuration hands
+    /// out.
     #[must_use]
     pub fn unexpected_range(&self, id: UnexpectedId) -> (u64, u64) {
         let (class, index) = split(id.slot());

@@ -2,8 +2,8 @@
 //! Names for things that live in slots.
 //!
 //! Every identifier is a slot number and a generation in one word. The generation moves on whenever
-//! the slot is given back, so an identifier that outlived its object is recognised, never resolved to
-//! the slot's next tenant (`docs/PROTOCOL.md` §2.3 says why the wire needs this).
+//! the slot is given back, so an identifier that outlived its object is recognised, never resolved
+//! to the slot's next tenant (`docs/PROTOCOL.md` §2.3 says why the wire needs this).
 
 macro_rules! slot_id {
     ($(#[$doc:meta])* $name:ident, slot_bits = $bits:literal) => {
@@ -69,8 +69,8 @@ macro_rules! slot_id {
 }
 
 slot_id! {
-    /// A peer in the engine's table: what `fi_addr_t` resolves to, and the connection identifier that
-    /// the other side puts in each packet's `dst_cid` (24 bits of slot, 8 of generation).
+    /// A peer in the engine's table: what `fi_addr_t` resolves to, and the connection identifier
+    /// that the other side puts in each packet's `dst_cid` (24 bits of slot, 8 of generation).
     PeerId, slot_bits = 24
 }
 slot_id! {
@@ -87,7 +87,8 @@ slot_id! {
     UnexpectedId, slot_bits = 20
 }
 
-/// The application's word for an operation (libfabric's `op_context`), handed back in its completion.
+/// The application's word for an operation (libfabric's `op_context`), handed back in its
+/// completion.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Context(pub u64);
 

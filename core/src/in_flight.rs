@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is under way: a 16-byte note for each transmitted packet that is not acknowledged.
 //!
-//! Notes live in extents of 32 out of a pool that all peers share; a peer holds the extents that its window
-//! touches, at most [`EXTENTS_PER_PEER`], in a directory that is part of its active state. One extent for each
-//! active peer is set aside, so that a busy peer cannot keep another one from sending at all.
+//! Notes live in extents of 32 out of a pool that all peers share; a peer holds the extents that
+//! its window touches, at most [`EXTENTS_PER_PEER`], in a directory that is part of its active
+//! state. One extent for each active peer is set aside, so that a busy peer cannot keep another one
+//! from sending at all.
 
 #![allow(clippy::indexing_slicing, reason = "indices are masked to the arrays' lengths")]
 
@@ -20,7 +21,8 @@ bitflags::bitflags! {
     /// State of a transmitted packet.
     #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
     pub(crate) struct TxFlags: u8 {
-        /// It carries one segment: `offset` and `len` say which. Otherwise `len` whole messages from `op` on.
+        /// It carries one segment: `offset` and `len` say which. Otherwise `len` whole messages
+        /// from `op` on.
         const SEGMENT = 1 << 0;
         /// Selectively acknowledged.
         const ACKED = 1 << 1;
@@ -31,7 +33,8 @@ bitflags::bitflags! {
     }
 }
 
-/// One transmitted packet: enough to write it again, and to credit its operations when it is acknowledged.
+/// One transmitted packet: enough to write it again, and to credit its operations when it is
+/// acknowledged.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TxPacket {
     /// The first operation in it.
@@ -96,7 +99,8 @@ impl<'s> InFlight<'s> {
         Self { extents: Slab::new(slots), set_aside: peers }
     }
 
-    /// Whether [`Self::push`] of `next` will find room, where `first` is the oldest unacknowledged number.
+    /// Whether [`Self::push`] of `next` will find room, where `first` is the oldest unacknowledged
+    /// number.
     pub(crate) fn has_room(&self, directory: &Directory, first: Psn, next: Psn) -> bool {
         if stretch(next).wrapping_sub(stretch(first)) & STRETCH_MASK >= EXTENTS_PER_PEER as u32 {
             return false;
@@ -108,7 +112,8 @@ impl<'s> InFlight<'s> {
         free > if directory.is_empty() { 0 } else { self.set_aside }
     }
 
-    /// Notes `packet` as number `psn`. Returns false, and notes nothing, where [`Self::has_room`] says so.
+    /// Notes `packet` as number `psn`. Returns false, and notes nothing, where [`Self::has_room`]
+    /// says so.
     pub(crate) fn push(&mut self, directory: &mut Directory, psn: Psn, packet: TxPacket) -> bool {
         let was_empty = directory.is_empty();
         let entry = &mut directory.0[at(psn)];
@@ -127,8 +132,8 @@ impl<'s> InFlight<'s> {
         (extent != NIL).then(|| &mut self.extents[extent].0[within(psn)])
     }
 
-    /// Everything before `upto` is acknowledged (it was `first` until now, and `next` is the next number to be
-    /// sent): gives back the extents that nothing is in any more.
+    /// Everything before `upto` is acknowledged (it was `first` until now, and `next` is the next
+    /// number to be sent): gives back the extents that nothing is in any more.
     pub(crate) fn retire(&mut self, directory: &mut Directory, first: Psn, upto: Psn, next: Psn) {
         let mut gone = stretch(upto).wrapping_sub(stretch(first)) & STRETCH_MASK;
         if upto == next && within(upto) != 0 {

@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The heart of the `xdp` provider: wire format, reliability, matching. No operating system, no allocation, no
-//! unsafe code, no clock.
+//! The heart of the `xdp` provider: wire format, reliability, matching. No operating system, no
+//! allocation, no unsafe code, no clock.
 //!
 //! # The map
 //!
-//! A message out: [`Engine::post_send`] files it with its peer; [`drive`] asks [`Engine::transmit`] for packets while
-//! the [`Port`] has room; [`Memory::gather`] copies the payload behind the headers.
+//! A message out: [`Engine::post_send`] files it with its peer; [`drive`] asks [`Engine::transmit`]
+//! for packets while the [`Port`] has room; [`Memory::gather`] copies the payload behind the
+//! headers.
 //!
-//! A message in: [`drive`] hands each received packet to [`Engine::ingest`]; it is parsed ([`wire`]), admitted once
-//! by the peer's receive window, matched with a posted receive or stored; [`Memory::place`] copies the payload to where
-//! it belongs; [`Engine::poll_recv_completion`] tells the application.
+//! A message in: [`drive`] hands each received packet to [`Engine::ingest`]; it is parsed
+//! ([`wire`]), admitted once by the peer's receive window, matched with a posted receive or stored;
+//! [`Memory::place`] copies the payload to where it belongs; [`Engine::poll_recv_completion`] tells
+//! the application.
 //!
-//! The caller lends all memory ([`Storage`], sized by [`Config`]), brings the time ([`Instant`]) and performs all input
-//! and output ([`Port`], [`Memory`]). [`frame`] is for ports: the standard headers around a packet.
+//! The caller lends all memory ([`Storage`], sized by [`Config`]), brings the time ([`Instant`])
+//! and performs all input and output ([`Port`], [`Memory`]). [`frame`] is for ports: the standard
+//! headers around a packet.
 #![no_std]
 #![forbid(unsafe_code)]
 

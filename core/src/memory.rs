@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The application-memory seam: the engine says which bytes go where, and somebody else moves them.
 //!
-//! The engine holds no pointer to application memory; it names a buffer by the operation it belongs to.
-//! In production `ffi` implements [`Memory`] with raw copies into application buffers, in the simulator
-//! it is a map of `Vec<u8>`. Offsets and lengths given here are already checked against the lengths that
-//! were given at post: an implementation may rely on that, and must still not trust it with its life.
+//! The engine holds no pointer to application memory; it names a buffer by the operation it belongs
+//! to. In production `ffi` implements [`Memory`] with raw copies into application buffers, in the
+//! simulator it is a map of `Vec<u8>`. Offsets and lengths given here are already checked against
+//! the lengths that were given at post: an implementation may rely on that, and must still not
+//! trust it with its life.
 
 use crate::{OpId, RecvId, UnexpectedId};
 
@@ -37,10 +38,11 @@ pub struct Placement {
 
 /// Moves bytes between packets and application memory, at the engine's word.
 ///
-/// Each call is executed before it returns: when the engine acknowledges a packet, its bytes are placed.
+/// Each call is executed before it returns: when the engine acknowledges a packet, its bytes are
+/// placed.
 pub trait Memory {
-    /// How the caller describes a buffer when it posts an operation: a list of addresses in production, an
-    /// index in the simulator.
+    /// How the caller describes a buffer when it posts an operation: a list of addresses in
+    /// production, an index in the simulator.
     type Buffer;
 
     /// `buffer` belongs to send `op` from now until the operation's completion is polled.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Posted sends and receives, and messages between them: the values that live in the engine's slots.
+//! Posted sends and receives, and messages between them: the values that live in the engine's
+//! slots.
 
 use crate::serial::Msn;
 use crate::slab::{Link, Links, NIL};
@@ -25,7 +26,8 @@ pub struct SendRequest {
     pub more: bool,
 }
 
-/// Which tags a receive takes: those that agree with `tag` in every bit not set in `ignore` (`fi_tagged(3)`).
+/// Which tags a receive takes: those that agree with `tag` in every bit not set in `ignore`
+/// (`fi_tagged(3)`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TagMatch {
     /// The wanted tag.

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From a peer's address to its slot: an open-addressing hash table in borrowed storage.
 //!
-//! Only handshakes, resets and the application's insertions search by address; data packets name the slot
-//! themselves. At most half full, so a search ends after a few steps. Keys are not stored: the caller
-//! says which address a slot has.
+//! Only handshakes, resets and the application's insertions search by address; data packets name
+//! the slot themselves. At most half full, so a search ends after a few steps. Keys are not stored:
+//! the caller says which address a slot has.
 
 #![allow(clippy::indexing_slicing, reason = "indices are masked to the table's length")]
 
@@ -52,7 +52,8 @@ impl<'s> PeerIndex<'s> {
         self.table[at] = slot;
     }
 
-    /// Removes `slot`, whose address is `address`, and closes the gap (Knuth, TAOCP vol. 3, algorithm 6.4R).
+    /// Removes `slot`, whose address is `address`, and closes the gap (Knuth, TAOCP vol. 3,
+    /// algorithm 6.4R).
     pub(crate) fn remove(
         &mut self,
         address: &PeerAddress,
@@ -104,7 +105,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn index_is_a_map(seed: u64, steps in prop::collection::vec((any::<bool>(), 0u8..12), 0..80)) {
+        fn index_is_a_map(
+            seed: u64,
+            steps in prop::collection::vec((any::<bool>(), 0u8..12), 0..80),
+        ) {
             let mut table = [0; 16];
             let mut index = PeerIndex::new(&mut table, seed);
             let address = |n: u32| PeerAddress::from_v4([198, 18, 0, n as u8], 1000);

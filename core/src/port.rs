@@ -2,9 +2,10 @@
 //! The driver seam: packets in, packets out.
 //!
 //! A *packet* here is a UDP payload: the engine's own header and records. The port adds and removes
-//! whatever its medium needs around it (Ethernet, IP and UDP headers on AF_XDP; nothing on a socket; a
-//! virtual link in the simulator), and knows nothing of what is inside. [`drive`](crate::progress::drive)
-//! is the only caller. Bounds: `receive` by its budget, `transmit` by the room the port has.
+//! whatever its medium needs around it (Ethernet, IP and UDP headers on AF_XDP; nothing on a
+//! socket; a virtual link in the simulator), and knows nothing of what is inside.
+//! [`drive`](crate::progress::drive) is the only caller. Bounds: `receive` by its budget,
+//! `transmit` by the room the port has.
 
 use crate::{PeerAddress, PeerId};
 
@@ -22,9 +23,9 @@ pub struct Datagram<'a> {
 /// Where a packet goes: what the engine says of it when it has written one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Destination {
-    /// The engine's slot for this peer, or [`PeerId::NONE`] for an answer to somebody who has none. A port
-    /// may keep per-slot facts (route, link-layer address), as long as it checks them against `address`:
-    /// slots are reused.
+    /// The engine's slot for this peer, or [`PeerId::NONE`] for an answer to somebody who has none.
+    /// A port may keep per-slot facts (route, link-layer address), as long as it checks them
+    /// against `address`: slots are reused.
     pub peer: PeerId,
     /// The peer's address.
     pub address: PeerAddress,
@@ -74,8 +75,8 @@ pub struct PortError {
 
 /// A place that packets come from and go to.
 pub trait Port {
-    /// Hands at most `budget` received packets to `sink`, in the order of their arrival, and gives their
-    /// buffers back. Returns how many it handed on.
+    /// Hands at most `budget` received packets to `sink`, in the order of their arrival, and gives
+    /// their buffers back. Returns how many it handed on.
     ///
     /// # Errors
     /// [`PortError`] when the medium is gone; packets already handed on stay handed on.
@@ -85,12 +86,12 @@ pub trait Port {
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> Result<u16, PortError>;
 
-    /// Offers a free buffer of at least [`PortLimits::payload_max`] bytes to `fill`, and queues what `fill`
-    /// wrote.
+    /// Offers a free buffer of at least [`PortLimits::payload_max`] bytes to `fill`, and queues
+    /// what `fill` wrote.
     ///
     /// # Errors
-    /// [`PortError`] when the medium is gone. A single packet that cannot be sent (no route, a full socket
-    /// buffer) is not an error: it counts as lost on the way.
+    /// [`PortError`] when the medium is gone. A single packet that cannot be sent (no route, a full
+    /// socket buffer) is not an error: it counts as lost on the way.
     fn transmit(
         &mut self,
         fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,

@@ -1,17 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one progress loop: receive, ingest, advance, transmit, flush.
 //!
-//! Production, the simulator and the benchmarks all call [`drive`]; nobody else moves packets between an
-//! [`Engine`] and a [`Port`]. Bounds: `budget` packets each way and one port flush per call; the clock was
-//! read once by the caller.
+//! Production, the simulator and the benchmarks all call [`drive`]; nobody else moves packets
+//! between an [`Engine`] and a [`Port`]. Bounds: `budget` packets each way and one port flush per
+//! call; the clock was read once by the caller.
 
 use crate::{Engine, Instant, Memory, Port, PortError, Transmitted};
 
 /// How much one call of [`drive`] may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Budget {
-    /// Most packets to receive. 0: this call only sends what was just posted, and leaves records that wait
-    /// for company ([`Engine::release_gathered`]) waiting.
+    /// Most packets to receive. 0: this call only sends what was just posted, and leaves records
+    /// that wait for company ([`Engine::release_gathered`]) waiting.
     pub rx_packets: u16,
     /// Most packets to send.
     pub tx_packets: u16,
@@ -36,8 +36,8 @@ pub struct Progress {
 /// Moves packets both ways within `budget`, and time forward to `now`.
 ///
 /// # Errors
-/// [`PortError`] when the medium is gone for good. The engine stays consistent: packets it believes sent
-/// are lost ones to it, and its timers end what cannot be delivered.
+/// [`PortError`] when the medium is gone for good. The engine stays consistent: packets it believes
+/// sent are lost ones to it, and its timers end what cannot be delivered.
 pub fn drive<P: Port, M: Memory>(
     engine: &mut Engine<'_>,
     port: &mut P,

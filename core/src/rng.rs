@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The engine's own generator and mixing function: jitter, sequence bases, tokens, cookies, hashing.
+//! The engine's own generator and mixing function: jitter, sequence bases, tokens, cookies,
+//! hashing.
 //!
-//! Not for secrets that must withstand analysis; what rests on it is listed in `docs/PROTOCOL.md` §5.3.
+//! Not for secrets that must withstand analysis; what rests on it is listed in `docs/PROTOCOL.md`
+//! §5.3.
 
-/// Spreads every bit of `value` over the whole result (the finalizer of `SplitMix64`; Steele, Lea and Flood,
-/// "Fast splittable pseudorandom number generators", 2014).
+/// Spreads every bit of `value` over the whole result (the finalizer of `SplitMix64`; Steele, Lea
+/// and Flood, "Fast splittable pseudorandom number generators", 2014).
 pub(crate) const fn mix(value: u64) -> u64 {
     let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);

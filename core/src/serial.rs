@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Sequence numbers that wrap (RFC 1982 arithmetic, 32 bits).
 //!
-//! Two numbers are only compared while they are less than 2^31 apart, which the windows guarantee: 256
-//! packets, [`MESSAGES_AHEAD_MAX`](crate::wire::MESSAGES_AHEAD_MAX) messages.
+//! Two numbers are only compared while they are less than 2^31 apart, which the windows guarantee:
+//! 256 packets, [`MESSAGES_AHEAD_MAX`](crate::wire::MESSAGES_AHEAD_MAX) messages.
 
 macro_rules! serial {
     ($(#[$doc:meta])* $name:ident) => {
@@ -33,7 +33,8 @@ macro_rules! serial {
 }
 
 serial! {
-    /// Packet sequence number: one a reliable packet, per peer and direction (`docs/PROTOCOL.md` §4.1).
+    /// Packet sequence number: one a reliable packet, per peer and direction (`docs/PROTOCOL.md`
+    /// §4.1).
     Psn
 }
 serial! {
@@ -42,8 +43,8 @@ serial! {
 }
 
 impl Msn {
-    /// The number whose low 16 bits are `low` and that is nearest to this one: what a truncated number on
-    /// the wire stands for.
+    /// The number whose low 16 bits are `low` and that is nearest to this one: what a truncated
+    /// number on the wire stands for.
     #[must_use]
     pub const fn nearest(self, low: u16) -> Self {
         #[expect(clippy::cast_possible_wrap, reason = "the sign of the distance is what is wanted")]

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fixed slots with a free list, and lists threaded through them.
 //!
-//! Storage is a slice that the caller lent. Slot numbers are made here and nowhere else, so a number that
-//! the engine holds is always in range; identifiers from outside (wire, application) are resolved through
-//! their generation first. All operations are O(1).
+//! Storage is a slice that the caller lent. Slot numbers are made here and nowhere else, so a
+//! number that the engine holds is always in range; identifiers from outside (wire, application)
+//! are resolved through their generation first. All operations are O(1).
 
 #![allow(
     clippy::indexing_slicing,

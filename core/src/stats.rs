@@ -44,7 +44,8 @@ pub enum DropReason {
     /// Its number is beyond the window.
     #[error("packet number beyond the window")]
     BeyondWindow,
-    /// It came too early and there was no storage to keep it; it is not acknowledged and will come again.
+    /// It came too early and there was no storage to keep it; it is not acknowledged and will come
+    /// again.
     #[error("early message without storage")]
     EarlyWithoutStorage,
     /// A handshake that does not fit the state of things, or an old one.

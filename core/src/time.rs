@@ -3,8 +3,8 @@
 
 use core::time::Duration;
 
-/// Nanoseconds since an arbitrary start that the caller chose. Must not run backwards between two calls
-/// on one engine; a clock that does is treated as one that stood still.
+/// Nanoseconds since an arbitrary start that the caller chose. Must not run backwards between two
+/// calls on one engine; a clock that does is treated as one that stood still.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Instant(u64);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Storage for messages that no posted receive has matched (`docs/PROTOCOL.md` §6.3).
 //!
-//! Fixed slots in four size classes: a small message takes a small slot, and what does not fit the largest
-//! class is not stored at all (the sender is told "receiver not ready" instead). The bytes themselves are
-//! behind [`Memory`](crate::Memory); this is the bookkeeping. All operations are O(1).
+//! Fixed slots in four size classes: a small message takes a small slot, and what does not fit the
+//! largest class is not stored at all (the sender is told "receiver not ready" instead). The bytes
+//! themselves are behind [`Memory`](crate::Memory); this is the bookkeeping. All operations are
+//! O(1).
 
 use crate::message::Unexpected;
 use crate::slab::{Linked, Links, Slab, Slot};
@@ -28,7 +29,8 @@ pub(crate) struct UnexpectedPool<'s> {
 }
 
 impl<'s> UnexpectedPool<'s> {
-    /// Divides `slots` among the classes as `config` says; `None` if there are not as many as it says.
+    /// Divides `slots` among the classes as `config` says; `None` if there are not as many as it
+    /// says.
     pub(crate) fn new(slots: &'s mut [Slot<Unexpected>], config: &Config) -> Option<Self> {
         let [a, b, c, d] = config.unexpected.map(|count| count as usize);
         let (first, rest) = slots.split_at_mut_checked(a)?;
@@ -39,7 +41,8 @@ impl<'s> UnexpectedPool<'s> {
         rest.is_empty().then_some(Self { classes })
     }
 
-    /// Takes a slot that holds a message of `message.envelope.total` bytes, from the smallest class that has one.
+    /// Takes a slot that holds a message of `message.envelope.total` bytes, from the smallest class
+    /// that has one.
     pub(crate) fn alloc(&mut self, message: Unexpected) -> Option<u32> {
         let len = u64::from(message.envelope.total);
         self.classes.iter_mut().zip(UNEXPECTED_CLASS_LEN).zip(0u32..).find_map(
@@ -96,7 +99,8 @@ mod tests {
         fn the_smallest_class_with_room_serves(
             counts: [bool; 4], lens in prop::collection::vec(0u32..200_000, 0..12),
         ) {
-            let config = Config { unexpected: counts.map(|c| 2 * u32::from(c)), ..Config::new(|c, _| c) };
+            let unexpected = counts.map(|c| 2 * u32::from(c));
+            let config = Config { unexpected, ..Config::new(|c, _| c) };
             let mut slots = vec![Slot::default(); config.sizes().unexpected];
             let mut pool = UnexpectedPool::new(&mut slots, &config).unwrap();
             let mut free = config.unexpected;

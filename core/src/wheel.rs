@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Deadlines of many owners in a hierarchical timer wheel: O(1) to arm, to disarm and to expire.
 //!
-//! Four levels of buckets, each bucket a list through the owners' slots (Varghese and Lauck, "Hashed and
-//! Hierarchical Timing Wheels", scheme 7). An owner has one deadline; who has several keeps the earliest
-//! here and looks at the others when it fires. Firing is never early, and as late as the caller's next
-//! call. A deadline beyond [`HORIZON_NANOS`] is brought forward to there.
+//! Four levels of buckets, each bucket a list through the owners' slots (Varghese and Lauck,
+//! "Hashed and Hierarchical Timing Wheels", scheme 7). An owner has one deadline; who has several
+//! keeps the earliest here and looks at the others when it fires. Firing is never early, and as
+//! late as the caller's next call. A deadline beyond [`HORIZON_NANOS`] is brought forward to there.
 
 #![allow(clippy::indexing_slicing, reason = "bucket numbers are masked, slots are the slab's")]
 
@@ -108,8 +108,8 @@ impl<'s> Wheel<'s> {
         self.armed -= 1;
     }
 
-    /// Moves time to `now` and returns one owner whose deadline has passed, disarmed; `None` when there is
-    /// none left. Each call does the work of one owner or of one occupied bucket.
+    /// Moves time to `now` and returns one owner whose deadline has passed, disarmed; `None` when
+    /// there is none left. Each call does the work of one owner or of one occupied bucket.
     pub(crate) fn expire(&mut self, now: Instant) -> Option<u32> {
         if now < self.soonest || self.armed == 0 {
             return None;
@@ -156,13 +156,14 @@ impl<'s> Wheel<'s> {
         None
     }
 
-    /// A time that is not after the earliest deadline; after a call of [`Self::expire`] found nothing due, it is later
-    /// than that call's time. `None`: no deadline at all.
+    /// A time that is not after the earliest deadline; after a call of [`Self::expire`] found
+    /// nothing due, it is later than that call's time. `None`: no deadline at all.
     pub(crate) fn next_deadline(&self) -> Option<Instant> {
         (self.armed > 0).then_some(self.soonest)
     }
 
-    /// The earliest deadline in the first occupied bucket: exact on the lowest level, else the bucket's start.
+    /// The earliest deadline in the first occupied bucket: exact on the lowest level, else the
+    /// bucket's start.
     fn first_in(&self, level: usize, index: usize, start: u64) -> Instant {
         if level > 0 {
             return Instant::from_nanos(start << TICK_BITS);
@@ -190,7 +191,8 @@ impl<'s> Wheel<'s> {
                 let start = if ahead == 0 { self.tick } else { (here + ahead) << shift };
                 Some((level, index, start))
             })
-            // Of buckets that start together the higher level comes first: it holds lower-level entries.
+            // Of buckets that start together the higher level comes first: it holds lower-level
+            // entries.
             .min_by_key(|&(level, _, start)| (start, core::cmp::Reverse(level)))
     }
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receive window: which packets of one peer have arrived (`docs/PROTOCOL.md` §4.2).
 //!
-//! A cumulative number and a bitmap of the 256 packets from it on. A packet number is admitted once in an
-//! epoch, which is what makes every record take effect exactly once.
+//! A cumulative number and a bitmap of the 256 packets from it on. A packet number is admitted once
+//! in an epoch, which is what makes every record take effect exactly once.
 
 use crate::serial::Psn;
 

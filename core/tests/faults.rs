@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random applications on bad links: every message exactly once, in order, whole; then everybody comes to rest.
+//! Random applications on bad links: every message exactly once, in order, whole; then everybody
+//! comes to rest.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -12,7 +13,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 use world::*;
 
-/// A random run: three engines, a few hundred messages of all sizes to everybody, receives posted at random times.
+/// A random run: three engines, a few hundred messages of all sizes to everybody, receives posted
+/// at random times.
 fn run(seed: u64, faults: Faults, config: &Config) -> World {
     const NODES: usize = 3;
     const MESSAGES: u64 = 120;
@@ -256,7 +258,8 @@ fn garbage_changes_nothing() {
     world.send(0, 1, 1, pattern(1, 50_000));
     let ok = |w: &World| w.nodes[1].completions.iter().any(|c| c.outcome == Ok(()));
     if !world.run_until(Duration::from_secs(20), ok) {
-        // The connection may have been reset by a packet with the right token: then the second attempt works.
+        // The connection may have been reset by a packet with the right token: then the second
+        // attempt works.
         world.recv(1, 2, 50_000);
         world.send(0, 1, 2, pattern(2, 50_000));
         assert!(world.run_until(Duration::from_secs(20), ok));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a message goes through, one aspect a test, on a link without faults unless the test is about them.
+//! What a message goes through, one aspect a test, on a link without faults unless the test is
+//! about them.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]

@@ -6,8 +6,8 @@
  *     host A $ ./pingpong xdp 198.18.0.1
  *     host B $ ./pingpong xdp 198.18.0.2 198.18.0.1
  *
- * The server's endpoint is at a port that the client knows; the client's address comes with its first
- * message. Nothing is waited for longer than PATIENCE_S.
+ * The server's endpoint is at a port that the client knows; the client's address comes with its
+ * first message. Nothing is waited for longer than PATIENCE_S.
  */
 #include <stdio.h>
 #include <stdlib.h>

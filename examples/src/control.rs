@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The out-of-band connection: TCP, one JSON message a line.
 //!
-//! It carries addresses, the start and the end of each phase, and failures; it is silent while something is
-//! measured. Its two ends also say which local address the transport should use: the one that reaches the
-//! other side. Bounds: a line is at most [`LINE_MAX`] bytes, a wait at most the caller's.
+//! It carries addresses, the start and the end of each phase, and failures; it is silent while
+//! something is measured. Its two ends also say which local address the transport should use: the
+//! one that reaches the other side. Bounds: a line is at most [`LINE_MAX`] bytes, a wait at most
+//! the caller's.
 
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};

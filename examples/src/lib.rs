@@ -8,9 +8,9 @@
 //! | `kernel-udp` | the same over plain UDP sockets: what the kernel gives without a protocol |
 //! | `raw-af_xdp` | the same over bare AF_XDP sockets: the floor under the provider |
 //!
-//! The last three differ in their [`transport`] alone. A [`session`] is one client at one server: they agree
-//! over a TCP connection ([`control`]) on what to measure ([`plan`]), measure it over the transport, and the
-//! client prints a [`report`].
+//! The last three differ in their [`transport`] alone. A [`session`] is one client at one server:
+//! they agree over a TCP connection ([`control`]) on what to measure ([`plan`]), measure it over
+//! the transport, and the client prints a [`report`].
 #![deny(unsafe_code)]
 
 pub mod cli;

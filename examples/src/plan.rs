@@ -39,9 +39,9 @@ impl Phase {
 /// The bounds of each phase: it ends at the first that is reached.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bounds {
-    /// Round trips, or windows, that are not measured.
+    /// Most messages that are sent before measuring; at most `time` is spent on them.
     pub warm_up: u64,
-    /// Round trips, or windows, measured.
+    /// Most messages measured.
     pub count: u64,
     /// How long to measure.
     pub time: Duration,

@@ -63,7 +63,8 @@ impl Latency {
     /// From the round trips, in ns.
     #[must_use]
     pub fn new(size_bytes: usize, round_trips_ns: &[u64], lost: u64) -> Self {
-        // Three digits resolve 1 ns up to 2 µs, and 0.1 % above. One minute is more than any patience.
+        // Three digits resolve 1 ns up to 2 µs, and 0.1 % above. One minute is more than any
+        // patience.
         let mut histogram = Histogram::<u64>::new_with_max(60_000_000_000, 3)
             .unwrap_or_else(|_| unreachable!("constant, valid bounds"));
         for round_trip in round_trips_ns {
@@ -84,7 +85,8 @@ impl Latency {
     }
 }
 
-/// The quantiles of [`Latency::distribution`]: percents, then tenths of what remains, three times over.
+/// The quantiles of [`Latency::distribution`]: percents, then tenths of what remains, three times
+/// over.
 fn quantiles() -> impl Iterator<Item = f64> {
     let percents = (0..99).map(|n| f64::from(n) / 100.0);
     let tail = [0.01, 0.001, 0.0001].into_iter();

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the end-to-end tests share: two hosts, the provider, and transfers between them.
 //!
-//! One [`Bed`] at a time in a process: its tests keep both cores busy. Every wait is bounded and says what it
-//! waited for.
+//! One [`Bed`] at a time in a process: its tests keep both cores busy. Every wait is bounded and
+//! says what it waited for.
 
 use std::net::SocketAddr;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -49,7 +49,8 @@ pub struct Transfer<'a> {
     pub through: &'a [&'a str],
 }
 
-/// Every byte checked, over all sizes: empty, one packet, several, many; then streams of small and large ones.
+/// Every byte checked, over all sizes: empty, one packet, several, many; then streams of small and
+/// large ones.
 pub const THOROUGH: &[&str] = &[
     "--verify",
     "--time",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! SIGINT, SIGTERM and SIGHUP as an error that unwinds through the guards, instead of a sudden end that leaves
-//! namespaces behind.
+//! SIGINT, SIGTERM and SIGHUP as an error that unwinds through the guards, instead of a sudden end
+//! that leaves namespaces behind.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel says is there: attached XDP programs, and what ours counted. Evidence that does not come
-//! from the provider.
+//! What the kernel says is there: attached XDP programs, and what ours counted. Evidence that does
+//! not come from the provider.
 
 use std::time::Duration;
 
@@ -113,7 +113,9 @@ mod tests {
     fn per_core_counters_are_summed() {
         let entries = serde_json::json!([
             { "formatted": { "key": 1, "values": [{ "cpu": 0, "value": 100 }] } },
-            { "formatted": { "key": 0, "values": [{ "cpu": 0, "value": 3 }, { "cpu": 1, "value": 4 }] } },
+            { "formatted": { "key": 0, "values": [
+                { "cpu": 0, "value": 3 }, { "cpu": 1, "value": 4 },
+            ] } },
         ]);
         assert_eq!(sum_over_cores(&entries, 0), Some(7));
         assert_eq!(sum_over_cores(&entries, 9), None);

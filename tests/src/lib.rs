@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The test harness, and the lab that measures.
 //!
-//! Harness: [`bed`] is what an end-to-end test starts with; below it, [`netns`] makes network namespaces, [`topology`] joins two of them into two hosts, [`process`]
-//! runs programs in them, [`kernel`] asks the kernel what is really attached there. Everything made is
-//! removed again on drop, on a panic, and after SIGINT, SIGTERM or SIGHUP ([`interrupt`]).
+//! Harness: [`bed`] is what an end-to-end test starts with; below it, [`netns`] makes network
+//! namespaces, [`topology`] joins two of them into two hosts, [`process`] runs programs in them,
+//! [`kernel`] asks the kernel what is really attached there. Everything made is removed again on
+//! drop, on a panic, and after SIGINT, SIGTERM or SIGHUP ([`interrupt`]).
 //!
-//! Lab: [`lab`] runs the same measurements over several peers in turn; [`report`], [`table`] and [`plot`]
-//! tell of them. The binary `ofi-xdp-lab` is its command line.
+//! Lab: [`lab`] runs the same measurements over several peers in turn; [`report`], [`table`] and
+//! [`plot`] tell of them. The binary `ofi-xdp-lab` is its command line.
 //!
 //! `unsafe` is in `process` alone.
 #![deny(unsafe_code)]

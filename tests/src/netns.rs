@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Network namespaces, by the `ip` command: one is one host.
 //!
-//! A namespace is removed when its [`Namespace`] is dropped. What a killed process left behind is removed by the
-//! next one: names carry the process id of their owner.
+//! A namespace is removed when its [`Namespace`] is dropped. What a killed process left behind is
+//! removed by the next one: names carry the process id of their owner.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -18,8 +18,8 @@ use crate::process::Program;
 
 /// How every namespace's name begins.
 const PREFIX: &str = "oxl-";
-/// How long `ip` may take. It waits for the kernel's one lock over all network configuration, which detaching an
-/// XDP program holds until every core has been idle or in user space for a moment.
+/// How long `ip` may take. It waits for the kernel's one lock over all network configuration, which
+/// detaching an XDP program holds until every core has been idle or in user space for a moment.
 const IP_PATIENCE: Duration = Duration::from_secs(30);
 
 /// A named network namespace that this process made.

@@ -25,8 +25,8 @@ pub fn provider() -> anyhow::Result<PathBuf> {
     Ok(folder)
 }
 
-/// A program of the examples package: beside the running one, or in `target/release`, or in the folder
-/// `OFI_XDP_PROGRAMS`.
+/// A program of the examples package: beside the running one, or in `target/release`, or in the
+/// folder `OFI_XDP_PROGRAMS`.
 ///
 /// # Errors
 /// When it has not been built.

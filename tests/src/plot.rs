@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The results as pictures, SVG and PNG: the latency distribution, and latency by message size.
 //!
-//! The PNG's letters come from a font inside this program; an SVG names it, with the usual substitutes.
+//! The PNG's letters come from a font inside this program; an SVG names it, with the usual
+//! substitutes.
 
 use std::path::{Path, PathBuf};
 use std::sync::Once;
@@ -291,7 +292,8 @@ fn apart(heights: &[i32]) -> Vec<i32> {
     moved
 }
 
-/// The marks 1, 2, 5, 10 … between two values, and fainter ones without a number at the other digits.
+/// The marks 1, 2, 5, 10 … between two values, and fainter ones without a number at the other
+/// digits.
 fn decimal_marks(low: f64, high: f64) -> Vec<(f64, bool)> {
     let mut marks = Vec::new();
     for decade in low.log10().floor() as i32..=high.log10().ceil() as i32 {

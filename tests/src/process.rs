@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Child processes that cannot outlive us, in whatever namespace, with all that they print.
 //!
-//! A child is killed and reaped when its [`Running`] is dropped, and by the kernel when this process dies
-//! (`PR_SET_PDEATHSIG`). Its output is kept, up to [`OUTPUT_MAX`] bytes of each stream.
+//! A child is killed and reaped when its [`Running`] is dropped, and by the kernel when this
+//! process dies (`PR_SET_PDEATHSIG`). Its output is kept, up to [`OUTPUT_MAX`] bytes of each
+//! stream.
 #![allow(unsafe_code)]
 
 use std::ffi::OsStr;
@@ -36,8 +37,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program at `path`, or of this name in `PATH`. It inherits our environment, but no choice of a
-    /// libfabric provider.
+    /// The program at `path`, or of this name in `PATH`. It inherits our environment, but no choice
+    /// of a libfabric provider.
     #[must_use]
     pub fn new(path: impl AsRef<Path>) -> Self {
         let path = path.as_ref();
@@ -48,8 +49,8 @@ impl Program {
         Self { label, command, namespace: None }
     }
 
-    /// Runs it in `namespace`. Only its network is another: the file systems are ours, as they are for two
-    /// containers that share them.
+    /// Runs it in `namespace`. Only its network is another: the file systems are ours, as they are
+    /// for two containers that share them.
     ///
     /// # Errors
     /// When the namespace is gone.
@@ -305,7 +306,8 @@ impl Stream {
         String::from_utf8_lossy(&text).into_owned()
     }
 
-    /// The whole text, of a child that has ended. A grandchild may hold the pipe open: not waited for.
+    /// The whole text, of a child that has ended. A grandchild may hold the pipe open: not waited
+    /// for.
     fn finish(&mut self) -> String {
         for _ in 0..50 {
             if self.reader.as_ref().is_none_or(JoinHandle::is_finished) {

@@ -41,8 +41,8 @@ pub struct Record {
     pub suite: String,
     /// `xdp`, `tcp`, `tcp;ofi_rxm`, `udp;ofi_rxd`, `kernel-udp`, `raw-af_xdp`.
     pub peer: String,
-    /// How that peer was used: for `xdp` the way its packets took (`zerocopy`, `copy`, `skb`, `udp`), else how it
-    /// waited (`spin`, `blocking`).
+    /// How that peer was used: for `xdp` the way its packets took (`zerocopy`, `copy`, `skb`,
+    /// `udp`), else how it waited (`spin`, `blocking`).
     pub mode: String,
     /// Bytes in a message.
     pub size_bytes: usize,

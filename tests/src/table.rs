@@ -7,7 +7,8 @@ use comfy_table::{Cell, CellAlignment, Table};
 use crate::lab::{Results, Series};
 use crate::report::Metric;
 
-/// Latency at `size_bytes`, and message rate at `rate_bytes`; each with its ratio to the first series.
+/// Latency at `size_bytes`, and message rate at `rate_bytes`; each with its ratio to the first
+/// series.
 #[must_use]
 pub fn summary(results: &Results, size_bytes: usize, rate_bytes: usize) -> String {
     let mut table =
@@ -29,7 +30,8 @@ pub fn summary(results: &Results, size_bytes: usize, rate_bytes: usize) -> Strin
     table.to_string()
 }
 
-/// One metric, with the range over the rounds and the ratio to the first series, at every size measured.
+/// One metric, with the range over the rounds and the ratio to the first series, at every size
+/// measured.
 #[must_use]
 pub fn detail(results: &Results, metric: Metric) -> String {
     let median = format!("median {}", metric.unit());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two hosts: two namespaces, joined by one veth pair or several.
 //!
-//! Link number `n` has 198.18.n.0/24 (of the range for benchmarks, RFC 2544) and `fd00:198:18:n::/64`; host A is 1
-//! on each, host B is 2.
+//! Link number `n` has 198.18.n.0/24 (of the range for benchmarks, RFC 2544) and
+//! `fd00:198:18:n::/64`; host A is 1 on each, host B is 2.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 

@@ -185,7 +185,8 @@ fn root_other_mtu() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Four queues, one socket on queue 0: what arrives on the others takes the kernel's way, and arrives.
+/// Four queues, one socket on queue 0: what arrives on the others takes the kernel's way, and
+/// arrives.
 #[test]
 fn root_several_queues() -> anyhow::Result<()> {
     let Some(bed) = Bed::with(LinkOptions { mtu: 1500, queues: 4 })? else { return Ok(()) };

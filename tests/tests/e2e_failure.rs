@@ -123,7 +123,8 @@ fn root_a_killed_process_leaves_no_program() -> anyhow::Result<()> {
     bed.transfer(&Transfer::default()).map(drop)
 }
 
-/// Of two processes on one interface, each with a queue, one is killed: the other goes on over AF_XDP.
+/// Of two processes on one interface, each with a queue, one is killed: the other goes on over
+/// AF_XDP.
 #[test]
 fn root_a_killed_neighbour_does_not_disturb() -> anyhow::Result<()> {
     let Some(bed) = Bed::with(LinkOptions { mtu: 1500, queues: 2 })? else { return Ok(()) };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One library for every libfabric: a client on Debian 13's libfabric 2, a server on the system's own.
+//! One library for every libfabric: a client on Debian 13's libfabric 2, a server on the system's
+//! own.
 
 use std::path::Path;
 

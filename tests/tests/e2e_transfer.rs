@@ -89,8 +89,9 @@ fn root_two_endpoints_in_one_process() -> anyhow::Result<()> {
     bed.wait_detached()
 }
 
-/// Two servers and two clients at once, in four processes: two endpoints on each interface. On one queue the
-/// second has the kernel's sockets, on two queues both have AF_XDP; they share the program in either case.
+/// Two servers and two clients at once, in four processes: two endpoints on each interface. On one
+/// queue the second has the kernel's sockets, on two queues both have AF_XDP; they share the
+/// program in either case.
 #[test]
 fn root_two_processes_on_one_interface() -> anyhow::Result<()> {
     for second_queue in ["0", "1"] {

@@ -36,9 +36,9 @@
 //! * One `AF_XDP` socket has a queue to itself (the kernel's rule); a second endpoint on the same
 //!   queue gets the kernel's UDP, and says so. The number of queues is never changed.
 //! * Native mode on a veth switches off segmentation offload at its other end, for everybody there
-//!   (`veth_xdp_set`). Generic mode does not, so a train from a kernel socket arrives in one piece: the
-//!   program leaves what is longer than the MTU to the kernel socket, and `udp/train.rs` sends no
-//!   shorter trains.
+//!   (`veth_xdp_set`). Generic mode does not, so a train from a kernel socket arrives in one piece:
+//!   the program leaves what is longer than the MTU to the kernel socket, and `udp/train.rs` sends
+//!   no shorter trains.
 //! * Frames leave without a VLAN tag: a VLAN is an interface of its own, which adds it.
 
 #![deny(unsafe_code)]

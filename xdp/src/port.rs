@@ -92,7 +92,7 @@ const _: () = {
 
 impl HybridPort {
     /// Opens a port in the calling thread's network namespace. What it turned out to be is in
-    /// [`Self::facts`]; if `AF_XDP` was wanted and cannot be had, one warning says why.
+    /// [`Self::facts`]; if `AF_XDP` was wanted and cannot be had, the caller should say so.
     ///
     /// # Errors
     /// [`OpenError`], when not even a kernel socket can be had.
@@ -120,7 +120,7 @@ impl HybridPort {
                 });
                 facts.why_not_better = reasons.join("; ");
                 if xdp.is_none() {
-                    log::warn!("no AF_XDP on {}: {}", interface.name, facts.why_not_better);
+                    log::info!("no AF_XDP on {}: {}", interface.name, facts.why_not_better);
                 }
                 xdp
             }

@@ -2,8 +2,8 @@
 /*
  * What the XDP program knows of the packet format, and of its maps.
  *
- * The constants repeat `ofi_xdp_core` (docs/PROTOCOL.md); `bpf/tests/layout.rs` holds them to it, and
- * the structures and the order of the verdicts to `bpf/src/maps.rs`.
+ * The constants repeat `ofi_xdp_core` (docs/PROTOCOL.md); `bpf/tests/layout.rs` holds them to it,
+ * and the structures and the order of the verdicts to `bpf/src/maps.rs`.
  */
 #ifndef OFI_XDP_WIRE_H
 #define OFI_XDP_WIRE_H

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages come in: next in order, early, again, or with nowhere to put them (`docs/PROTOCOL.md` §6).
+//! Messages come in: next in order, early, again, or with nowhere to put them (`docs/PROTOCOL.md`
+//! §6).
 //!
-//! In: records of packets that were admitted once. Out: bytes placed and receives completed. A record is
-//! always taken in, if need be by discarding it and telling the sender "receiver not ready"; the one
-//! exception is an early message without storage, whose packet is left unacknowledged. Bound: the early
-//! messages that an arrival sets free.
+//! In: records of packets that were admitted once. Out: bytes placed and receives completed. A
+//! record is always taken in, if need be by discarding it and telling the sender "receiver not
+//! ready"; the one exception is an early message without storage, whose packet is left
+//! unacknowledged. Bound: the early messages that an arrival sets free.
 
 use super::Engine;
 use crate::message::{Assembly, Unexpected};
@@ -126,7 +127,8 @@ impl Engine<'_> {
         self.assemble(active, rnr_epoch, segment, target, memory)
     }
 
-    /// A message that came before an earlier one: kept in storage, in message order. False: no storage.
+    /// A message that came before an earlier one: kept in storage, in message order. False: no
+    /// storage.
     fn keep_early<M: Memory>(
         &mut self,
         active: u32,
@@ -285,8 +287,8 @@ impl Engine<'_> {
         self.assemblies.release(number);
     }
 
-    /// No room for the message whose turn it is: everything from it on is discarded until its sender starts
-    /// over (`docs/PROTOCOL.md` §6.4).
+    /// No room for the message whose turn it is: everything from it on is discarded until its
+    /// sender starts over (`docs/PROTOCOL.md` §6.4).
     fn refuse(&mut self, active: u32) {
         self.stats.receiver_not_ready += 1;
         self.stats.records_discarded += 1;

@@ -18,7 +18,8 @@ const RNR_PAUSE_NANOS: u64 = 50_000;
 const RNR_PAUSE_DOUBLINGS: u8 = 8;
 
 impl Engine<'_> {
-    /// Takes in what `header` and, of an acknowledgment, the bitmap say. Plausible as a whole: checked before.
+    /// Takes in what `header` and, of an acknowledgment, the bitmap say. Plausible as a whole:
+    /// checked before.
     pub(super) fn acknowledge(&mut self, active: u32, header: &Header, sack: &[u64], now: Instant) {
         let ack = header.ack_psn();
         let retired = self.retire(active, ack, now);
@@ -68,8 +69,9 @@ impl Engine<'_> {
         ack.since(first)
     }
 
-    /// Credits packet `psn`, which is about to be retired. The `newest` one tells the round trip, with the time
-    /// that the peer took to answer in it: right for time-outs, which must outlast that.
+    /// Credits packet `psn`, which is about to be retired. The `newest` one tells the round trip,
+    /// with the time that the peer took to answer in it: right for time-outs, which must outlast
+    /// that.
     fn packet_arrived(&mut self, active: u32, psn: Psn, newest: bool, now: Instant) {
         let state = &mut self.actives[active];
         let Some(packet) = self.in_flight.packet(&state.directory, psn) else { return };
@@ -84,7 +86,8 @@ impl Engine<'_> {
         self.credit(active, &packet);
     }
 
-    /// Marks packet `psn` as arrived though something before it is missing. Returns whether that is news.
+    /// Marks packet `psn` as arrived though something before it is missing. Returns whether that is
+    /// news.
     fn mark_sacked(&mut self, active: u32, psn: Psn) -> bool {
         let state = &mut self.actives[active];
         if psn.is_before(state.first_psn) {
@@ -135,8 +138,9 @@ impl Engine<'_> {
         current.then_some(number)
     }
 
-    /// Calls `each` for the messages of a packet that are still waiting in the attempt in which it was sent. They
-    /// are neighbours in the peer's list: none of them can have completed before this packet was acknowledged.
+    /// Calls `each` for the messages of a packet that are still waiting in the attempt in which it
+    /// was sent. They are neighbours in the peer's list: none of them can have completed before
+    /// this packet was acknowledged.
     pub(super) fn each_message(&mut self, packet: &TxPacket, mut each: impl FnMut(&mut Self, u32)) {
         let Some(first) = self.op_of_attempt(packet.op, packet.rnr_epoch) else { return };
         let first_msn = self.sends[first].envelope.msn;
@@ -155,7 +159,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Completes what is acknowledged as well as accepted. Bound: accepted messages that are not complete.
+    /// Completes what is acknowledged as well as accepted. Bound: accepted messages that are not
+    /// complete.
     fn complete_sends(&mut self, active: u32) {
         let mut number = self.actives[active].sends.head();
         while number != NIL {
@@ -174,8 +179,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Finds packets that are lost (RFC 8985 §6.2): sent before one that has arrived, and overdue by a round trip and
-    /// a reordering window. Where that time has not passed yet, a timer asks again.
+    /// Finds packets that are lost (RFC 8985 §6.2): sent before one that has arrived, and overdue
+    /// by a round trip and a reordering window. Where that time has not passed yet, a timer asks
+    /// again.
     pub(super) fn detect_losses(&mut self, active: u32, now: Instant) {
         let now_ticks = ticks(now);
         let state = &mut self.actives[active];
@@ -212,8 +218,9 @@ impl Engine<'_> {
         }
     }
 
-    /// The peer discards messages from `accepted_msn` on: sends them again, in a new attempt, after a pause
-    /// (`docs/PROTOCOL.md` §6.4). Packets of the old attempt that are under way count for nothing any more.
+    /// The peer discards messages from `accepted_msn` on: sends them again, in a new attempt, after
+    /// a pause (`docs/PROTOCOL.md` §6.4). Packets of the old attempt that are under way count for
+    /// nothing any more.
     fn start_over(&mut self, active: u32, now: Instant) {
         self.stats.restarts_after_rnr += 1;
         let jitter = self.rng.next();

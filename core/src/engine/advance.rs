@@ -21,8 +21,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Records that wait for company may go alone from now on: called once in every progress call, after what
-    /// arrived was taken in.
+    /// Records that wait for company may go alone from now on: called once in every progress call,
+    /// after what arrived was taken in.
     pub fn release_gathered(&mut self) {
         // bound: gathering peers
         while !self.gathering.is_empty() {
@@ -72,9 +72,9 @@ impl Engine<'_> {
         }
     }
 
-    /// Nothing was acknowledged for long: first the tail probe, then everything under way counts as lost. Of that one
-    /// packet goes out, and two more for each that is acknowledged from then on: a time-out in error, because
-    /// the peer did not come to answer, costs one packet.
+    /// Nothing was acknowledged for long: first the tail probe, then everything under way counts as
+    /// lost. Of that one packet goes out, and two more for each that is acknowledged from then on:
+    /// a time-out in error, because the peer did not come to answer, costs one packet.
     fn time_out(&mut self, active: u32, now: Instant) {
         let state = &mut self.actives[active];
         state.timer_from = now;
@@ -102,7 +102,8 @@ impl Engine<'_> {
         self.make_ready(active);
     }
 
-    /// Nothing is under way: the active state goes back to the pool, what matters stays with the peer.
+    /// Nothing is under way: the active state goes back to the pool, what matters stays with the
+    /// peer.
     fn deactivate(&mut self, active: u32) {
         let number = self.actives[active].peer;
         self.actives[active].save(&mut self.peers[number]);

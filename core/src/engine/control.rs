@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! B. Peers come and go at the application's word, connections end, the engine closes.
 //!
-//! Bound: ending a connection takes time in proportion to what was under way; closing sends one packet for
-//! each connection.
+//! Bound: ending a connection takes time in proportion to what was under way; closing sends one
+//! packet for each connection.
 
 use super::Engine;
 use crate::message::Unexpected;
@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl Engine<'_> {
-    /// Adds a peer. An address that is in the table already, because it was inserted or because it spoke first, keeps
-    /// its identifier.
+    /// Adds a peer. An address that is in the table already, because it was inserted or because it
+    /// spoke first, keeps its identifier.
     ///
     /// # Errors
     /// [`PeersFull`].
@@ -28,8 +28,8 @@ impl Engine<'_> {
         Ok(self.peer_id(number))
     }
 
-    /// Removes a peer. Operations under way end with [`OpError::Closed`]; messages of it that are stored can
-    /// still be received. Should it speak again it is a new peer.
+    /// Removes a peer. Operations under way end with [`OpError::Closed`]; messages of it that are
+    /// stored can still be received. Should it speak again it is a new peer.
     ///
     /// # Errors
     /// [`Unknown`] when there is no such peer.
@@ -138,7 +138,8 @@ impl Engine<'_> {
         self.actives.release(active);
     }
 
-    /// A message will not be complete any more: its receive ends in error, its storage is free again.
+    /// A message will not be complete any more: its receive ends in error, its storage is free
+    /// again.
     fn abandon(&mut self, target: Target, error: OpError) {
         let recv = match target {
             Target::Recv(id) => id.slot(),

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connections come about and end (`docs/PROTOCOL.md` §5): hello, its answer, cookie, reset.
 //!
-//! In: handshake packets from anybody. Out: connections, and answers in a bounded queue. An established
-//! connection is given up for a new incarnation only against a cookie, so that replayed or forged hellos cannot end it.
+//! In: handshake packets from anybody. Out: connections, and answers in a bounded queue. An
+//! established connection is given up for a new incarnation only against a cookie, so that replayed
+//! or forged hellos cannot end it.
 
 use super::{ANSWERS_MAX, Engine};
 use crate::peer::{AckDue, State, ticks, token};
@@ -28,7 +29,8 @@ pub(super) enum Answer {
     Hello(PeerId),
     /// Agreement to the peer's.
     HelloAck(PeerId),
-    /// "Prove that you are there": to the sender of a hello, who calls itself `cid` and `incarnation`.
+    /// "Prove that you are there": to the sender of a hello, who calls itself `cid` and
+    /// `incarnation`.
     Retry { to: PeerAddress, cid: PeerId, incarnation: u64, cookie: u64 },
     /// "I know no such connection", to the sender of a packet with this token and number.
     Reset { to: PeerAddress, token: u32, psn: Psn },

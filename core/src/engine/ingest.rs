@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! D. One packet in (`docs/PROTOCOL.md` §4.2): structure, connection, token, age, plausibility; then, and only
-//! then, state changes.
+//! D. One packet in (`docs/PROTOCOL.md` §4.2): structure, connection, token, age, plausibility;
+//! then, and only then, state changes.
 //!
-//! In: bytes from anybody. Out: effects of a sound packet, or a counted [`DropReason`]; never an error upward.
-//! Bound: the records of the packet and the packets that it acknowledges.
+//! In: bytes from anybody. Out: effects of a sound packet, or a counted [`DropReason`]; never an
+//! error upward. Bound: the records of the packet and the packets that it acknowledges.
 
 use super::{Answer, Engine};
 use crate::peer::{AckDue, State, ticks};
@@ -13,8 +13,8 @@ use crate::window::Arrival;
 use crate::wire::{Ack, Body, Flags, Header, Packet, Records, sacked};
 use crate::{Datagram, DropReason, Instant, Memory, OpError, PeerAddress};
 
-/// A packet that is older than the newest one by more than this, in ticks of 64 ns (68 s), is stale: the clock on the
-/// wire wraps after 275 s.
+/// A packet that is older than the newest one by more than this, in ticks of 64 ns (68 s), is
+/// stale: the clock on the wire wraps after 275 s.
 const STALE_TICKS: u32 = 1 << 30;
 /// Time without packets after which age means nothing any more.
 const AGE_FORGOTTEN_NANOS: u64 = 60_000_000_000;
@@ -72,7 +72,8 @@ impl Engine<'_> {
         }
     }
 
-    /// Everything that must hold before a packet of a connection may change anything. Returns the active state.
+    /// Everything that must hold before a packet of a connection may change anything. Returns the
+    /// active state.
     fn admit(
         &mut self,
         now: Instant,

@@ -24,7 +24,8 @@ impl Engine<'_> {
         (number != NIL).then_some(number)
     }
 
-    /// Takes the first posted receive that fits a message out of its queue, and notes what it matched.
+    /// Takes the first posted receive that fits a message out of its queue, and notes what it
+    /// matched.
     pub(super) fn match_posted(&mut self, peer: PeerId, envelope: &Envelope) -> Option<u32> {
         let tagged = envelope.tag.is_some();
         let number = self.find_posted(tagged, |request| request.takes(peer, envelope))?;
@@ -58,8 +59,8 @@ impl Engine<'_> {
         None
     }
 
-    /// A receive and a stored message, both out of their queues, belong together: delivers it now, or when the
-    /// rest has arrived.
+    /// A receive and a stored message, both out of their queues, belong together: delivers it now,
+    /// or when the rest has arrived.
     pub(super) fn bind_stored<M: Memory>(&mut self, number: u32, recv: u32, memory: &mut M) {
         let message = self.unexpected.message(number);
         message.recv = recv;

@@ -5,19 +5,21 @@
 //!
 //! | class | methods | file |
 //! |---|---|---|
-//! | A. construct, look | [`new`](Engine::new), [`poll_at`](Engine::poll_at), [`stats`](Engine::stats), `has_*`, [`wants_transmit`](Engine::wants_transmit) | `mod.rs` |
-//! | B. control | [`insert_peer`](Engine::insert_peer), [`remove_peer`](Engine::remove_peer), [`close`](Engine::close) | `control.rs` |
-//! | C. post | [`post_send`](Engine::post_send), [`post_recv`](Engine::post_recv), [`cancel`](Engine::cancel) | `post.rs` |
-//! | D. ingest | [`ingest`](Engine::ingest): one packet in | `ingest.rs`, then `handshake.rs`, `acknowledge.rs`, `accept.rs` |
-//! | E. advance | [`advance`](Engine::advance), [`release_gathered`](Engine::release_gathered): time | `advance.rs` |
-//! | F. transmit | [`transmit`](Engine::transmit): one packet out | `transmit.rs` |
-//! | G. poll | [`poll_send_completion`](Engine::poll_send_completion), [`poll_recv_completion`](Engine::poll_recv_completion) | `poll.rs` |
+//! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs` |
+//! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `close` | `control.rs` |
+//! | C. post | `post_send`, `post_recv`, `cancel` | `post.rs` |
+//! | D. one packet in | `ingest` | `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `accept.rs` |
+//! | E. time | `advance`, `release_gathered` | `advance.rs` |
+//! | F. one packet out | `transmit` | `transmit.rs` |
+//! | G. what has ended | `poll_send_completion`, `poll_recv_completion` | `poll.rs` |
 //!
-//! D, E and F are called by [`drive`](crate::progress::drive) alone, in that order; C and G by the application's
-//! calls; B rarely. No method blocks, allocates or reads a clock. `now` never runs backwards.
+//! D, E and F are called by [`drive`](crate::progress::drive) alone, in that order; C and G by the
+//! application's calls; B rarely. No method blocks, allocates or reads a clock. `now` never runs
+//! backwards.
 //!
-//! Bounds: C and G are O(1) but for matching, which is linear in the queue it searches; D in the records of a
-//! packet and the packets it acknowledges (at most 256); E fires at most [`TIMERS_PER_ADVANCE`] timers a call.
+//! Bounds: C and G are O(1) but for matching, which is linear in the queue it searches; D in the
+//! records of a packet and the packets it acknowledges (at most 256); E fires at most
+//! [`TIMERS_PER_ADVANCE`] timers a call.
 
 mod accept;
 mod acknowledge;
@@ -44,14 +46,15 @@ use crate::wire::PACKET_LEN_MIN;
 use crate::{Config, ConfigError, Instant, PeerId, PortLimits, Stats, Storage};
 use handshake::Answer;
 
-/// Answers that need no peer state wait in a queue of this length; what does not fit is dropped, and asked
-/// for again by the peer.
+/// Answers that need no peer state wait in a queue of this length; what does not fit is dropped,
+/// and asked for again by the peer.
 const ANSWERS_MAX: usize = 32;
 
 /// Who an engine is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Identity {
-    /// Random, not 0, never used before: tells this endpoint from an earlier one at the same address.
+    /// Random, not 0, never used before: tells this endpoint from an earlier one at the same
+    /// address.
     pub incarnation: u64,
     /// Random: seeds sequence bases, jitter and cookies.
     pub seed: u64,
@@ -156,8 +159,8 @@ impl<'s> Engine<'s> {
         })
     }
 
-    /// When [`Self::advance`] should be called next: not after the earliest timer, and after the last call's time.
-    /// `None`: no timer runs.
+    /// When [`Self::advance`] should be called next: not after the earliest timer, and after the
+    /// last call's time. `None`: no timer runs.
     #[must_use]
     pub fn poll_at(&self) -> Option<Instant> {
         self.wheel.next_deadline()
@@ -187,8 +190,8 @@ impl<'s> Engine<'s> {
         !self.recvs_done.is_empty()
     }
 
-    /// Whether every message posted so far is acknowledged and accepted, and nothing waits to be sent: an
-    /// endpoint that closes now leaves nobody waiting.
+    /// Whether every message posted so far is acknowledged and accepted, and nothing waits to be
+    /// sent: an endpoint that closes now leaves nobody waiting.
     #[must_use]
     pub fn is_settled(&self) -> bool {
         self.wheel_owners().all(|active| !self.actives[active].has_work()) && !self.wants_transmit()
@@ -230,8 +233,8 @@ impl Engine<'_> {
         (self.peers.is_used(number) && self.peer_id(number) == id).then_some(number)
     }
 
-    /// The active state of a peer, made if need be. `None` if the pool has none left; the last quarter is kept
-    /// for peers that come to us, because theirs always ends.
+    /// The active state of a peer, made if need be. `None` if the pool has none left; the last
+    /// quarter is kept for peers that come to us, because theirs always ends.
     fn activate(&mut self, peer: u32, now: Instant, ours: bool) -> Option<u32> {
         let known = self.peers[peer].active;
         if known != NIL {
@@ -246,7 +249,8 @@ impl Engine<'_> {
         Some(active)
     }
 
-    /// Makes sure that the wheel fires for this peer in time. A timer that fires too early is put right then.
+    /// Makes sure that the wheel fires for this peer in time. A timer that fires too early is put
+    /// right then.
     fn arm(&mut self, active: u32, now: Instant) {
         let deadline = self.actives[active].deadline(self.config.death);
         if self.wheel.deadline(active).is_none_or(|armed| deadline < armed) {

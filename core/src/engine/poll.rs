@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! G. What has ended. A finished operation keeps its slot until its completion is polled: completions
-//! cannot overflow, and who does not poll runs out of slots to post with.
+//! G. What has ended. A finished operation keeps its slot until its completion is polled:
+//! completions cannot overflow, and who does not poll runs out of slots to post with.
 
 use super::Engine;
 use crate::{Completion, OpError, OpKind};

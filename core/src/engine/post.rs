@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! C. What the application asks for: post a send, post a receive, cancel a receive.
 //!
-//! In: requests with checked arguments. Out: an identifier, or [`PostError::Again`] when a pool is empty. No
-//! payload is touched here, but for a receive that matches a stored message.
+//! In: requests with checked arguments. Out: an identifier, or [`PostError::Again`] when a pool is
+//! empty. No payload is touched here, but for a receive that matches a stored message.
 
 use super::Engine;
 use crate::message::{RecvOp, SendOp};
@@ -17,8 +17,9 @@ use crate::{
 const PENDING_PER_SEND_MAX: u32 = 1 << 16;
 
 impl Engine<'_> {
-    /// Posts a message. It goes out with the next [`transmit`](Self::transmit): at once where nothing is under way to
-    /// the peer or a full packet is waiting, else with the next progress call, in company.
+    /// Posts a message. It goes out with the next [`transmit`](Self::transmit): at once where
+    /// nothing is under way to the peer or a full packet is waiting, else with the next progress
+    /// call, in company.
     ///
     /// # Errors
     /// [`PostError`]; nothing has changed then, and `buffer` is dropped.
@@ -68,7 +69,7 @@ impl Engine<'_> {
         Ok(id)
     }
 
-    /// Send at once when nothing is in flight or a full packet waits; otherwise gather (DESIGN §3).
+    /// Send at once when nothing is in flight or a full packet waits; otherwise gather.
     fn schedule_posted(&mut self, active: u32, more: bool) {
         if !self.may_send_new(active) {
             return;
@@ -125,8 +126,8 @@ impl Engine<'_> {
     }
 
     /// Cancels the oldest receive with this context that has matched nothing yet; it completes with
-    /// [`OpError::Cancelled`]. Returns whether there was one. Sends are not cancelled: their first packet may
-    /// be with the peer.
+    /// [`OpError::Cancelled`]. Returns whether there was one. Sends are not cancelled: their first
+    /// packet may be with the peer.
     pub fn cancel(&mut self, context: Context) -> bool {
         for tagged in [false, true] {
             let found = self.find_posted(tagged, |request| request.context == context);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! F. One packet out: whose turn it is, and what that peer sends next.
 //!
-//! Order for a peer: an acknowledgment that shows holes, lost packets, the tail probe, new records, a plain
-//! acknowledgment. In: an empty buffer. Out: a sealed packet and its destination. Bound: peers that turn out to
-//! have nothing to send leave the line; a peer sends at most [`TURN_PACKETS`] in a row.
+//! Order for a peer: an acknowledgment that shows holes, lost packets, the tail probe, new records,
+//! a plain acknowledgment. In: an empty buffer. Out: a sealed packet and its destination. Bound:
+//! peers that turn out to have nothing to send leave the line; a peer sends at most
+//! [`TURN_PACKETS`] in a row.
 
 use super::{Engine, post::pending_cost};
 use crate::in_flight::{TxFlags, TxPacket};
@@ -17,14 +18,15 @@ use crate::wire::{
 use crate::{Destination, Gather, Instant, Memory, OpId, PeerId, Transmit};
 use zerocopy::IntoBytes;
 
-/// A peer gives way to the next after this many packets: enough for segment trains, fair enough for latency.
+/// A peer gives way to the next after this many packets: enough for segment trains, fair enough for
+/// latency.
 const TURN_PACKETS: u32 = 16;
 /// Every so many packets the sender asks for an acknowledgment at once.
 const ACK_REQUEST_EVERY: u32 = 64;
 
 impl Engine<'_> {
-    /// Writes the next packet into `packet`; `None` when there is nothing to send. `packet` has at least the port's
-    /// `payload_max` bytes.
+    /// Writes the next packet into `packet`; `None` when there is nothing to send. `packet` has at
+    /// least the port's `payload_max` bytes.
     pub fn transmit<M: Memory>(
         &mut self,
         now: Instant,
@@ -149,7 +151,8 @@ impl Engine<'_> {
         })
     }
 
-    /// The common header of a packet, with everything this side has to tell. An acknowledgment has number 0.
+    /// The common header of a packet, with everything this side has to tell. An acknowledgment has
+    /// number 0.
     fn header(&self, active: u32, kind: PacketKind, flags: Flags, psn: Psn) -> Header {
         let state = &self.actives[active];
         let peer = &self.peers[state.peer];

@@ -73,7 +73,8 @@ pub struct Active {
     /// Packets up to `next_psn` that are selectively acknowledged, and that are taken for lost.
     pub(crate) sacked: u16,
     pub(crate) lost: u16,
-    /// How many of those may be sent again now: all, or after a time-out a few more with each acknowledgment.
+    /// How many of those may be sent again now: all, or after a time-out a few more with each
+    /// acknowledgment.
     pub(crate) resend_credit: u16,
     /// No packet before this one is taken for lost.
     pub(crate) lost_from: Psn,
@@ -115,7 +116,7 @@ pub struct Active {
     pub(crate) silent_since: Instant,
 }
 
-// The bound of DESIGN §3, less what the packets under way take.
+// 320 bytes are promised besides what the packets under way take; the rest is to be won back.
 static_assertions::const_assert!(size_of::<crate::slab::Slot<Active>>() <= 400);
 
 impl Link for Active {
@@ -204,8 +205,8 @@ impl Active {
         }
     }
 
-    /// A packet went out. It told the peer the cumulative number; a hole needs the bitmap of an acknowledgment
-    /// of its own, which `whole` says this was.
+    /// A packet went out. It told the peer the cumulative number; a hole needs the bitmap of an
+    /// acknowledgment of its own, which `whole` says this was.
     pub(crate) fn acknowledged(&mut self, whole: bool) {
         if whole || !self.window.has_holes() {
             self.ack_due = AckDue::Not;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the engine knows of one peer (`docs/PROTOCOL.md` §5): a small part that stays as long as the peer is in the
-//! table, and an [`Active`] part, out of a pool, while anything is under way.
+//! What the engine knows of one peer (`docs/PROTOCOL.md` §5): a small part that stays as long as
+//! the peer is in the table, and an [`Active`] part, out of a pool, while anything is under way.
 
 mod active;
 mod rtt;
@@ -66,7 +66,7 @@ pub struct Peer {
     pub(crate) state: State,
 }
 
-// The bound of DESIGN §3: an idle peer, with its slot's bookkeeping and its share of the index.
+// A bound that is promised: an idle peer, with its slot's bookkeeping and its share of the index.
 static_assertions::const_assert!(size_of::<crate::slab::Slot<Peer>>() <= 80);
 
 impl Default for Peer {
@@ -109,8 +109,8 @@ impl Peer {
     }
 }
 
-/// What every packet of a connection carries to prove that it is of this connection (`docs/PROTOCOL.md` §5.3).
-/// The same on both sides.
+/// What every packet of a connection carries to prove that it is of this connection
+/// (`docs/PROTOCOL.md` §5.3). The same on both sides.
 pub(crate) fn token(one: u64, other: u64, epoch: u16) -> u32 {
     let words = [one.min(other), one.max(other), u64::from(epoch)];
     (mix_all(0x0f1_5eed, &words) >> 32) as u32

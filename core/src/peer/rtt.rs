@@ -52,7 +52,8 @@ impl Rtt {
         self.smoothed
     }
 
-    /// Time-out after which everything under way is taken for lost, after `backoff` earlier ones in a row.
+    /// Time-out after which everything under way is taken for lost, after `backoff` earlier ones in
+    /// a row.
     pub(crate) fn timeout(&self, backoff: u32) -> u32 {
         let base = match self.smoothed {
             0 => RTO_INITIAL_TICKS,
@@ -61,7 +62,8 @@ impl Rtt {
         base << backoff.min(BACKOFF_MAX)
     }
 
-    /// Time after which the last packet is sent once more to draw an acknowledgment (RFC 8985 §7.2).
+    /// Time after which the last packet is sent once more to draw an acknowledgment (RFC 8985
+    /// §7.2).
     pub(crate) fn probe_timeout(&self) -> u32 {
         match self.smoothed {
             0 => RTO_INITIAL_TICKS,
@@ -69,8 +71,8 @@ impl Rtt {
         }
     }
 
-    /// How much later than a packet another one must have been sent, and arrived, for the first to count as
-    /// lost (RFC 8985 §6.2: a quarter of the least round trip).
+    /// How much later than a packet another one must have been sent, and arrived, for the first to
+    /// count as lost (RFC 8985 §6.2: a quarter of the least round trip).
     pub(crate) fn reorder_window(&self) -> u32 {
         (self.least / 4).max(REORDER_MIN_TICKS)
     }

@@ -17,7 +17,8 @@ pub struct Handshake {
     pub src_incarnation: U64,
     /// The receiver's incarnation, as far as the sender knows it; 0: unknown.
     pub dst_incarnation: U64,
-    /// The sender's own name for this connection: what the receiver puts into `dst_cid` from now on.
+    /// The sender's own name for this connection: what the receiver puts into `dst_cid` from now
+    /// on.
     pub src_cid: U32,
     /// The number of the sender's first data packet.
     pub psn_base: U32,
@@ -35,8 +36,8 @@ pub struct Handshake {
 
 static_assertions::const_assert_eq!(size_of::<Handshake>(), 40);
 
-/// Body of `Reset` (`docs/PROTOCOL.md` §5.4); the header repeats token and number of the packet that
-/// was not understood.
+/// Body of `Reset` (`docs/PROTOCOL.md` §5.4); the header repeats token and number of the packet
+/// that was not understood.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
 )]
@@ -46,7 +47,8 @@ pub struct ResetBody {
     pub src_incarnation: U64,
 }
 
-/// How many words of selective acknowledgment a packet may carry. This implementation sends 4 at most.
+/// How many words of selective acknowledgment a packet may carry. This implementation sends 4 at
+/// most.
 pub const SACK_WORDS_MAX: usize = 16;
 
 /// Fixed part of an acknowledgment's body (`docs/PROTOCOL.md` §4.3); `sack_words` words follow.

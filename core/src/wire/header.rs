@@ -46,8 +46,9 @@ bitflags::bitflags! {
     }
 }
 
-/// The sender of a packet as a receiver of messages (`docs/PROTOCOL.md` §3.2, §6.4): how full it is (bits 0 to 2, in
-/// eighths; 0 until it is used), whether it discards messages (bit 3), and the low bits of its receiver-not-ready epoch.
+/// The sender of a packet as a receiver of messages (`docs/PROTOCOL.md` §3.2, §6.4): how full it is
+/// (bits 0 to 2, in eighths; 0 until it is used), whether it discards messages (bit 3), and the low
+/// bits of its receiver-not-ready epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pressure(pub u8);
 
@@ -61,8 +62,8 @@ impl Pressure {
         Self(rnr | rnr_epoch << 4)
     }
 
-    /// Whether messages of attempt `rnr_epoch` are being discarded, from the accepted one on. True once is true until
-    /// the sender starts over, so the age of the packet does not matter.
+    /// Whether messages of attempt `rnr_epoch` are being discarded, from the accepted one on. True
+    /// once is true until the sender starts over, so the age of the packet does not matter.
     #[must_use]
     pub const fn receiver_not_ready_in(self, rnr_epoch: u8) -> bool {
         self.0 & Self::RECEIVER_NOT_READY != 0 && self.0 >> 4 == rnr_epoch & 0xf
@@ -76,8 +77,8 @@ pub struct Header {
     version_auth: u8,
     kind: u8,
     flags: u8,
-    /// How often this sender has started over after receiver-not-ready, modulo 256; of the time when the
-    /// packet's number was first sent.
+    /// How often this sender has started over after receiver-not-ready, modulo 256; of the time
+    /// when the packet's number was first sent.
     pub rnr_epoch: u8,
     dst_cid: U32,
     token: U32,
@@ -120,8 +121,8 @@ impl Header {
         self
     }
 
-    /// Sets what this side has received: the cumulative packet number, the low bits of the next message to be
-    /// accepted, and the pressure.
+    /// Sets what this side has received: the cumulative packet number, the low bits of the next
+    /// message to be accepted, and the pressure.
     #[must_use]
     pub const fn with_received(mut self, ack: Psn, accepted_msn: u16, pressure: Pressure) -> Self {
         self.ack_psn = U32::new(ack.0);

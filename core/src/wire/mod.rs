@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wire format, version 1 (`docs/PROTOCOL.md` §3): what a packet looks like inside its UDP datagram.
+//! The wire format, version 1 (`docs/PROTOCOL.md` §3): what a packet looks like inside its UDP
+//! datagram.
 //!
-//! Every packet is a 32-byte [`Header`] and, by [`PacketKind`], a body: a handshake, an acknowledgment, or a
-//! train of *records*, each of them a small header and payload padded to 8 bytes. All numbers are little-endian,
-//! all fields naturally aligned.
+//! Every packet is a 32-byte [`Header`] and, by [`PacketKind`], a body: a handshake, an
+//! acknowledgment, or a train of *records*, each of them a small header and payload padded to 8
+//! bytes. All numbers are little-endian, all fields naturally aligned.
 //!
-//! In: bytes of any kind. Out: typed references, or a [`DropReason`]. [`Packet::parse`] checks everything
-//! that can be checked without knowing the peer, once; what it returns needs no further length check.
-//! Writing goes the other way through the same structures. Called by `engine` only. Bounds: one pass over
-//! the packet for its checksum, one for its records.
+//! In: bytes of any kind. Out: typed references, or a [`DropReason`]. [`Packet::parse`] checks
+//! everything that can be checked without knowing the peer, once; what it returns needs no further
+//! length check. Writing goes the other way through the same structures. Called by `engine` only.
+//! Bounds: one pass over the packet for its checksum, one for its records.
 
 mod body;
 mod header;
@@ -29,19 +30,21 @@ use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 pub const VERSION: u8 = 1;
 /// Bytes of the header that every packet begins with.
 pub const HEADER_LEN: usize = size_of::<Header>();
-/// Bytes at the end of a packet that are left free for an authentication tag (`docs/PROTOCOL.md` §10).
+/// Bytes at the end of a packet that are left free for an authentication tag (`docs/PROTOCOL.md`
+/// §10).
 pub const TAG_RESERVE: usize = 8;
 /// The smallest packet buffer that an engine works with: any handshake, and a segment of 64 bytes.
 pub const PACKET_LEN_MIN: usize = 256;
 /// The longest message: its length and offsets have 32 bits on the wire.
 pub const MESSAGE_LEN_MAX: u64 = u32::MAX as u64;
-/// How far a message may be ahead of the oldest one that its receiver has not accepted: half the range of
-/// the 16 bits in which the header reports it.
+/// How far a message may be ahead of the oldest one that its receiver has not accepted: half the
+/// range of the 16 bits in which the header reports it.
 pub const MESSAGES_AHEAD_MAX: u32 = 1 << 15;
 /// Payload of a full segment is a multiple of this: whole cache lines.
 pub const SEGMENT_QUANTUM: usize = 64;
 
-/// Continues a CRC-32C over some bytes from its value for those before them (`crc32c::crc32c_append`'s form).
+/// Continues a CRC-32C over some bytes from its value for those before them
+/// (`crc32c::crc32c_append`'s form).
 pub type Checksum = fn(u32, &[u8]) -> u32;
 
 /// A packet whose structure is sound.
@@ -113,8 +116,8 @@ where
 /// Where the checksum stands in the header: its last four bytes.
 const CHECKSUM_AT: usize = HEADER_LEN - 4;
 
-/// CRC-32C of a packet with its checksum field taken as zero (`docs/PROTOCOL.md` §3.3). Zero itself is sent
-/// as all ones: zero on the wire says that there is none, which version 1 does not accept.
+/// CRC-32C of a packet with its checksum field taken as zero (`docs/PROTOCOL.md` §3.3). Zero itself
+/// is sent as all ones: zero on the wire says that there is none, which version 1 does not accept.
 fn compute_checksum(packet: &[u8], checksum: Checksum) -> u32 {
     let (before, rest) = packet.split_at_checked(CHECKSUM_AT).unwrap_or((packet, &[]));
     let after = rest.get(4..).unwrap_or_default();

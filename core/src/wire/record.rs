@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records: what data packets carry (`docs/PROTOCOL.md` §3.5, §6.2).
 //!
-//! A record is a header whose first four bytes are kind, flags and payload length, and the payload, padded
-//! with zeros to a multiple of 8 bytes. Whole messages share a packet; a segment of a longer message is
-//! alone in its packet, so that its payload begins at byte 56 and all full segments have one length.
+//! A record is a header whose first four bytes are kind, flags and payload length, and the payload,
+//! padded with zeros to a multiple of 8 bytes. Whole messages share a packet; a segment of a longer
+//! message is alone in its packet, so that its payload begins at byte 56 and all full segments have
+//! one length.
 
 use crate::serial::Msn;
 use crate::stats::DropReason;
@@ -107,8 +108,8 @@ impl<'a> Records<'a> {
     /// Walks all records once; iterating over the result cannot fail.
     ///
     /// # Errors
-    /// [`DropReason::Malformed`]: a header or payload is cut off, a kind or flag is unknown, padding is not
-    /// zero, a segment reaches beyond its message, or is not alone.
+    /// [`DropReason::Malformed`]: a header or payload is cut off, a kind or flag is unknown,
+    /// padding is not zero, a segment reaches beyond its message, or is not alone.
     pub(super) fn check(body: &'a [u8]) -> Result<Self, DropReason> {
         let records = Self { rest: body };
         let mut rest = body;
@@ -215,8 +216,8 @@ pub const fn segment_overhead(has_data: bool) -> usize {
     size_of::<SegmentHeader>() + if has_data { size_of::<U64>() } else { 0 }
 }
 
-/// Writes a whole message at the beginning of `into`, its payload by `fill`. Returns the bytes taken, or `None`
-/// (and nothing is of use in `into`) if it does not fit.
+/// Writes a whole message at the beginning of `into`, its payload by `fill`. Returns the bytes
+/// taken, or `None` (and nothing is of use in `into`) if it does not fit.
 pub fn put_message(
     into: &mut [u8],
     envelope: &Envelope,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A few engines on virtual time, joined by a link that loses, repeats, delays and damages packets.
 //!
-//! Everything follows from one seed. Application memory is a vector for each operation, so that a byte in the
-//! wrong place is a failed comparison; storage is sized by each test's configuration.
+//! Everything follows from one seed. Application memory is a vector for each operation, so that a
+//! byte in the wrong place is a failed comparison; storage is sized by each test's configuration.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measurements of `perf` over plain UDP sockets: what the kernel's own path costs, without a protocol.
+//! The measurements of `perf` over plain UDP sockets: what the kernel's own path costs, without a
+//! protocol.
 
 use std::process::ExitCode;
 

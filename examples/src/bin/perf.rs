@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Latency, message rate and bandwidth of a libfabric provider, in numbers or with every byte checked.
+//! Latency, message rate and bandwidth of a libfabric provider, in numbers or with every byte
+//! checked.
 //!
 //! `perf server` on one machine, `perf client HOST:7471 --provider xdp` on another.
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The smallest useful libfabric client and server. `c/pingpong.c` is the same program in C, call by call.
+//! The smallest useful libfabric client and server. `c/pingpong.c` is the same program in C, call
+//! by call.
 //!
 //! ```text
 //! host A $ pingpong xdp 198.18.0.1
 //! host B $ pingpong xdp 198.18.0.2 198.18.0.1
 //! ```
 //!
-//! The server's endpoint is at a port that the client knows; the client's address comes with its first
-//! message. Nothing is waited for longer than [`PATIENCE`].
+//! The server's endpoint is at a port that the client knows; the client's address comes with its
+//! first message. Nothing is waited for longer than [`PATIENCE`].
 
 use std::net::{IpAddr, SocketAddr};
 use std::time::{Duration, Instant};
@@ -122,12 +123,14 @@ impl Side {
         Ok(message)
     }
 
-    /// Waits until the last message has arrived: an endpoint that closes takes back what has not left.
+    /// Waits until the last message has arrived: an endpoint that closes takes back what has not
+    /// left.
     fn finish(&mut self) -> anyhow::Result<()> {
         self.until(|side| (!side.sending).then_some(()))
     }
 
-    /// Drives progress until `ready` has a value. Providers with manual progress do nothing in between.
+    /// Drives progress until `ready` has a value. Providers with manual progress do nothing in
+    /// between.
     fn until<T>(&mut self, mut ready: impl FnMut(&mut Self) -> Option<T>) -> anyhow::Result<T> {
         let deadline = Instant::now() + PATIENCE;
         // bound: PATIENCE

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measurements of `perf` over bare AF_XDP sockets, configured as the provider configures its own: the
-//! floor under the provider.
+//! The measurements of `perf` over bare AF_XDP sockets, configured as the provider configures its
+//! own: the floor under the provider.
 
 use std::process::ExitCode;
 

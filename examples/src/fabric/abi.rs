@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! libfabric's C interface, as far as these programs use it.
 //!
-//! The declarations are the bindings that the provider is built from. libfabric's calls are inline functions
-//! in C headers, which reach the provider through tables of function pointers; they are written out here,
-//! one Rust function for each, under the names of the man pages. Only this folder calls them.
+//! The declarations are the bindings that the provider is built from. libfabric's calls are inline
+//! functions in C headers, which reach the provider through tables of function pointers; they are
+//! written out here, one Rust function for each, under the names of the man pages. Only this folder
+//! calls them.
 //!
-//! Every function that takes an object demands that the pointer be one which libfabric gave out and which is
-//! not closed yet (*open* below), and passes on what the man page of the C function demands.
+//! Every function that takes an object demands that the pointer be one which libfabric gave out and
+//! which is not closed yet (*open* below), and passes on what the man page of the C function
+//! demands.
 #![allow(unsafe_code)]
 
 use std::ffi::{c_int, c_void};
@@ -124,7 +126,8 @@ pub(super) unsafe fn fi_av_open(
     call!(domain, ops.av_open(domain, attributes, vector, std::ptr::null_mut()))
 }
 
-/// `fi_mr(3)`, `fi_mr_reg` for sends and receives. The domain is open; the memory outlives the region.
+/// `fi_mr(3)`, `fi_mr_reg` for sends and receives. The domain is open; the memory outlives the
+/// region.
 pub(super) unsafe fn fi_mr_reg(
     domain: *mut fid_domain,
     memory: *const c_void,

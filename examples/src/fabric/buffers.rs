@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An endpoint's message buffers: equal slots of one registered region, each with its operation context.
+//! An endpoint's message buffers: equal slots of one registered region, each with its operation
+//! context.
 //!
-//! A slot is *free* (the program may touch it) or *posted* (an operation has it). Bounded by construction:
-//! as many operations as slots.
+//! A slot is *free* (the program may touch it) or *posted* (an operation has it). Bounded by
+//! construction: as many operations as slots.
 #![allow(unsafe_code)]
 
 use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
@@ -86,8 +87,8 @@ impl Buffers {
     /// The bytes of a free slot.
     pub(super) fn bytes(&mut self, slot: usize) -> Result<&mut [u8], Error> {
         let at = self.check_free(slot)?;
-        // SAFETY: `size` bytes of our allocation, initialised by alloc_zeroed; no operation has the slot, and
-        // `&mut self` keeps other borrows away.
+        // SAFETY: `size` bytes of our allocation, initialised by alloc_zeroed; no operation has the
+        // slot, and `&mut self` keeps other borrows away.
         Ok(unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), self.size) })
     }
 
@@ -110,8 +111,8 @@ impl Buffers {
         self.posted[slot] = true;
     }
 
-    /// The operation with `context` has ended: its slot is free again. `None` for a context that is none of
-    /// ours.
+    /// The operation with `context` has ended: its slot is free again. `None` for a context that is
+    /// none of ours.
     #[inline]
     pub(super) fn complete(&mut self, context: *mut c_void) -> Option<usize> {
         let offset = (context as usize).checked_sub(self.contexts.as_ptr() as usize)?;
@@ -133,8 +134,8 @@ impl Buffers {
 impl Drop for Buffers {
     fn drop(&mut self) {
         self.region = None;
-        // SAFETY: from alloc_zeroed with this layout; the endpoint, and with it every operation, was closed
-        // before (declaration order in `Endpoint`).
+        // SAFETY: from alloc_zeroed with this layout; the endpoint, and with it every operation,
+        // was closed before (declaration order in `Endpoint`).
         unsafe { dealloc(self.memory.as_ptr(), self.layout) };
     }
 }

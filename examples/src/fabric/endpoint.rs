@@ -99,7 +99,8 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Opens an endpoint of type `FI_EP_MSG` and connects it to the destination that `info` was found with.
+    /// Opens an endpoint of type `FI_EP_MSG` and connects it to the destination that `info` was
+    /// found with.
     ///
     /// # Errors
     /// [`Error::Call`] for the step that failed, [`Error::Timeout`].
@@ -120,7 +121,8 @@ impl Endpoint {
         Ok(endpoint)
     }
 
-    /// Answers the connection request `info` on `listener`, whose fabric and events become the endpoint's.
+    /// Answers the connection request `info` on `listener`, whose fabric and events become the
+    /// endpoint's.
     pub(super) fn accept(
         listener: Listener,
         info: &Info,
@@ -187,7 +189,8 @@ impl Endpoint {
     /// Adds a peer to the address vector.
     ///
     /// # Errors
-    /// [`Error::Call`] when the provider does not take the name, or when the endpoint is a connected one.
+    /// [`Error::Call`] when the provider does not take the name, or when the endpoint is a
+    /// connected one.
     pub fn insert(&mut self, name: &Name) -> Result<Peer, Error> {
         let failed = || super::object::failure("fi_av_insert", libc::EINVAL);
         let addresses = self.addresses.as_ref().ok_or_else(failed)?;
@@ -212,8 +215,8 @@ impl Endpoint {
         let into = self.buffers.operand(slot, usize::MAX)?;
         let endpoint = self.endpoint.as_ptr();
         let code = match tag {
-            // SAFETY: the endpoint is open; buffer and context stay until the completion: the slot is marked
-            // posted below, and the endpoint is closed before its buffers go.
+            // SAFETY: the endpoint is open; buffer and context stay until the completion: the slot
+            // is marked posted below, and the endpoint is closed before its buffers go.
             Some(tag) => unsafe { abi::fi_trecv(endpoint, into, tag) },
             // SAFETY: as above.
             None => unsafe { abi::fi_recv(endpoint, into) },
@@ -242,8 +245,8 @@ impl Endpoint {
         Ok(())
     }
 
-    /// Sends the first `len` bytes of a free buffer, which stays free: no completion will come. `len` is at
-    /// most [`Info::inject_size`].
+    /// Sends the first `len` bytes of a free buffer, which stays free: no completion will come.
+    /// `len` is at most [`Info::inject_size`].
     ///
     /// # Errors
     /// [`Error::Again`], [`Error::Busy`], [`Error::Call`].
@@ -269,7 +272,8 @@ impl Endpoint {
         self.buffers.bytes(slot)
     }
 
-    /// Drives progress, and hands what has finished to `sink`: at most 16 completions. Returns their number.
+    /// Drives progress, and hands what has finished to `sink`: at most 16 completions. Returns
+    /// their number.
     ///
     /// # Errors
     /// [`Error::Completion`] for an operation that failed; later calls go on with the rest.
@@ -341,7 +345,8 @@ impl Endpoint {
         }
     }
 
-    /// Whether the program may sleep on [`Endpoint::wait_fd`] now (`fi_trywait`); if not, it must poll first.
+    /// Whether the program may sleep on [`Endpoint::wait_fd`] now (`fi_trywait`); if not, it must
+    /// poll first.
     ///
     /// # Errors
     /// [`Error::Call`].

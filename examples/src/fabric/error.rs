@@ -27,7 +27,7 @@ pub enum Error {
     },
     /// An operation ended in an error completion (`fi_cq(3)`, `fi_cq_readerr`).
     #[error(
-        "a {operation:?} of buffer {slot:?} failed: {text} (error {errno}, provider's {provider_errno})"
+        "{operation:?} of buffer {slot:?}: {text} (error {errno}, provider's {provider_errno})"
     )]
     Completion {
         /// What the operation was.

@@ -42,9 +42,9 @@ pub struct Want<'a> {
 pub struct Info(NonNull<abi::fi_info>);
 
 impl Info {
-    /// The first offer of exactly the wanted provider. Requests send-after-send order, and supports every
-    /// mode bit that costs a message client nothing (`FI_CONTEXT`, `FI_CONTEXT2`, `FI_MR_LOCAL` and what
-    /// concerns only the targets of RMA).
+    /// The first offer of exactly the wanted provider. Requests send-after-send order, and supports
+    /// every mode bit that costs a message client nothing (`FI_CONTEXT`, `FI_CONTEXT2`,
+    /// `FI_MR_LOCAL` and what concerns only the targets of RMA).
     ///
     /// # Errors
     /// [`Error::NoMatch`], with libfabric's reason.
@@ -57,7 +57,8 @@ impl Info {
             |text: &Option<CString>| text.as_ref().map_or(std::ptr::null(), |t| t.as_ptr());
 
         let mut list = std::ptr::null_mut();
-        // SAFETY: the strings are zero-terminated or null, `hints` is complete, `list` takes the answer.
+        // SAFETY: the strings are zero-terminated or null, `hints` is complete, `list` takes the
+        // answer.
         let code = unsafe {
             abi::fi_getinfo(
                 abi::VERSION,
@@ -132,8 +133,8 @@ impl Info {
         Ok(hints)
     }
 
-    /// A copy of the first entry of this list whose provider is exactly `provider`: libfabric also offers
-    /// stacks of providers under the name of the lowest.
+    /// A copy of the first entry of this list whose provider is exactly `provider`: libfabric also
+    /// offers stacks of providers under the name of the lowest.
     fn first_of(&self, provider: &str) -> Option<Self> {
         let mut entry = self.as_ptr();
         while !entry.is_null() {
@@ -198,7 +199,8 @@ impl Info {
         self.entry().caps & u64::from(abi::FI_TAGGED) != 0
     }
 
-    /// The longest message that may be injected: sent without a completion, its buffer free at once.
+    /// The longest message that may be injected: sent without a completion, its buffer free at
+    /// once.
     #[must_use]
     pub fn inject_size(&self) -> usize {
         // SAFETY: libfabric fills every attribute structure of its offers.

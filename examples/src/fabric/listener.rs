@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections: the passive endpoint that listens, and the event queue that tells of them (`fi_cm(3)`).
+//! Connections: the passive endpoint that listens, and the event queue that tells of them
+//! (`fi_cm(3)`).
 #![allow(unsafe_code)]
 
 use std::ffi::c_void;

@@ -87,16 +87,20 @@ where
 {
     /// Ping-pong: the next message leaves when the answer to the one before is here.
     fn latency(&mut self, size: usize) -> anyhow::Result<Latency> {
-        for sequence in 0..self.bounds.warm_up {
+        let mut sequence = 0;
+        let warm_up = Instant::now();
+        // bound: bounds.warm_up, bounds.time
+        while sequence < self.bounds.warm_up && warm_up.elapsed() < self.bounds.time {
             self.round_trip(sequence, size)?;
+            sequence += 1;
         }
         let mut samples = Vec::with_capacity(usize::try_from(self.bounds.count)?);
         let mut lost = 0;
-        let mut sequence = self.bounds.warm_up;
+        let last = sequence.saturating_add(self.bounds.count);
         let start = Instant::now();
         let mut before = start;
         // bound: bounds.count, bounds.time
-        while sequence - self.bounds.warm_up < self.bounds.count {
+        while sequence < last {
             let answered = self.round_trip(sequence, size)?;
             let now = Instant::now();
             if answered {
@@ -139,15 +143,19 @@ where
             "a stream's messages have {STREAM_SIZE_MIN} bytes at least"
         );
         ensure!(window > 0, "a window has one message at least");
-        let warm_up = u32::try_from(self.bounds.warm_up.div_ceil(u64::from(window)).max(1))?;
-        let count = u32::try_from(self.bounds.count.div_ceil(u64::from(window)).max(1))?;
-        for number in 0..warm_up {
+        let windows = |messages: u64| u32::try_from(messages.div_ceil(u64::from(window)).max(1));
+        let (warm_up, count) = (windows(self.bounds.warm_up)?, windows(self.bounds.count)?);
+        let mut number = 0;
+        let start = Instant::now();
+        // bound: bounds.warm_up, bounds.time
+        while number < warm_up && start.elapsed() < self.bounds.time {
             self.window(number, size, window)?;
+            number += 1;
         }
         let (mut sent, mut arrived) = (0, 0);
         let start = Instant::now();
         // bound: bounds.count, bounds.time
-        for number in warm_up..warm_up.saturating_add(count) {
+        for number in number..number.saturating_add(count) {
             arrived += u64::from(self.window(number, size, window)?);
             sent += u64::from(window);
             if start.elapsed() >= self.bounds.time {
@@ -182,8 +190,8 @@ where
         Ok(arrived)
     }
 
-    /// Polls until `accept` takes a message. False if a message was lost on an unreliable transport; a
-    /// reliable one that delivers nothing fails.
+    /// Polls until `accept` takes a message. False if a message was lost on an unreliable
+    /// transport; a reliable one that delivers nothing fails.
     #[inline]
     fn until_received(&mut self, mut accept: impl FnMut(&[u8]) -> bool) -> anyhow::Result<bool> {
         let mut polls = 0_u32;

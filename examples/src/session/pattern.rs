@@ -3,8 +3,8 @@
 
 use anyhow::bail;
 
-/// The byte at `position` of message `sequence`: different from message to message, and along the message
-/// with a period (251, a prime) that no buffer or packet size has.
+/// The byte at `position` of message `sequence`: different from message to message, and along the
+/// message with a period (251, a prime) that no buffer or packet size has.
 fn byte(sequence: u64, position: usize) -> u8 {
     ((sequence.wrapping_mul(0x9e37_79b9) as usize).wrapping_add(position) % 251) as u8
 }

@@ -12,8 +12,8 @@ use crate::transport::{Role, Transport};
 
 /// How long the client may say nothing on the control connection.
 const CLIENT_PATIENCE: Duration = Duration::from_secs(120);
-/// How many fruitless polls in a row before the server asks whether the client has said something: often
-/// enough to end soon, never while messages come.
+/// How many fruitless polls in a row before the server asks whether the client has said something:
+/// often enough to end soon, never while messages come.
 const POLLS_BEFORE_CONTROL: u32 = 8192;
 /// Most messages that one poll may hand over, for which room is reserved.
 const ARRIVALS: usize = 256;
@@ -134,7 +134,8 @@ impl<T: Transport> Server<T> {
         Ok(())
     }
 
-    /// Whether the client has said something, which ends the phase. Asked only when nothing arrives.
+    /// Whether the client has said something, which ends the phase. Asked only when nothing
+    /// arrives.
     fn is_over(&mut self, control: &mut Control) -> anyhow::Result<bool> {
         if !self.arrivals.is_empty() {
             self.idle = 0;

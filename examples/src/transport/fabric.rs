@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! libfabric, with whatever provider.
 //!
-//! Receives stay posted all the time: a message's buffer goes back at the next call, when the program waits
-//! anyway. Messages that the provider can inject are injected, as MPI libraries do.
+//! Receives stay posted all the time: a message's buffer goes back at the next call, when the
+//! program waits anyway. Messages that the provider can inject are injected, as MPI libraries do.
 
 use std::collections::VecDeque;
 use std::net::IpAddr;

@@ -28,8 +28,9 @@ pub enum Role {
 
 /// Moves messages between two processes.
 ///
-/// Set-up has two steps, because each side must know the other's address: [`Transport::open`] on both, an
-/// exchange of [`Transport::name`]s, then [`Transport::establish`] on both, the server first.
+/// Set-up has two steps, because each side must know the other's address: [`Transport::open`] on
+/// both, an exchange of [`Transport::name`]s, then [`Transport::establish`] on both, the server
+/// first.
 pub trait Transport: Sized {
     /// What the client chooses, for both sides.
     type Config: Clone + Serialize + DeserializeOwned;
@@ -68,8 +69,8 @@ pub trait Transport: Sized {
     /// Whether [`Transport::poll`] sleeps when there is nothing (for 20 ms at most).
     fn sleeps(&self) -> bool;
 
-    /// Sends a message of `len` bytes that `fill` may write; what it leaves is whatever the buffer had. Waits
-    /// for room, within a bound of the transport's.
+    /// Sends a message of `len` bytes that `fill` may write; what it leaves is whatever the buffer
+    /// had. Waits for room, within a bound of the transport's.
     ///
     /// # Errors
     /// When the message cannot be sent.

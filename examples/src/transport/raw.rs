@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bare AF_XDP sockets: the provider's own AF_XDP port, configured as the provider configures it, with nothing on
-//! top. One packet a message, no acknowledgement, no retransmission.
+//! Bare AF_XDP sockets: the provider's own AF_XDP port, configured as the provider configures it,
+//! with nothing on top. One packet a message, no acknowledgement, no retransmission.
 //!
-//! A message is preceded by a header as long as the provider's smallest packet, so that the same XDP program
-//! redirects it; its first byte alone is set.
+//! A message is preceded by a header as long as the provider's smallest packet, so that the same
+//! XDP program redirects it; its first byte alone is set.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::str::FromStr;

@@ -3,8 +3,8 @@
 //! The engine on a machine without an operating system: core in a static library, with the one loop
 //! over a port and a memory that do nothing, so that generic code is compiled, too.
 //!
-//! Built by `cargo xtask test --all`, which looks at what symbols the library still needs. It is never
-//! run.
+//! Built by `cargo xtask test --all`, which looks at what symbols the library still needs. It is
+//! never run.
 
 use core::panic::PanicInfo;
 

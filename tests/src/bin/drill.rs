@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What well-behaved programs do not do, for the end-to-end tests: send to a peer that dies, hold a port that
-//! somebody wants, spray garbage.
+//! What well-behaved programs do not do, for the end-to-end tests: send to a peer that dies, hold a
+//! port that somebody wants, spray garbage.
 //!
 //! Each task prints what the test waits for, a line each, and is bounded in time.
 

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is measured: the provider on each of its ways, what it stands on, and what its users have today.
+//! Who is measured: the provider on each of its ways, what it stands on, and what its users have
+//! today.
 
 use std::ffi::OsString;
 
@@ -7,8 +8,8 @@ use clap::ValueEnum;
 
 use crate::paths;
 
-/// The largest payload of one datagram in an Ethernet frame of 1500 bytes, and what of it the bare AF_XDP
-/// sockets have for a message.
+/// The largest payload of one datagram in an Ethernet frame of 1500 bytes, and what of it the bare
+/// AF_XDP sockets have for a message.
 const DATAGRAM_MAX: usize = 1472;
 const RAW_MAX: usize = 1440;
 
@@ -41,8 +42,8 @@ impl XdpMode {
     }
 }
 
-/// Which link suits a contestant. An XDP program on one end of a veth pair switches segmentation offload off
-/// at the other, for everybody; so those who attach one have a link of their own.
+/// Which link suits a contestant. An XDP program on one end of a veth pair switches segmentation
+/// offload off at the other, for everybody; so those who attach one have a link of their own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LinkUse {
     /// It attaches an XDP program.
@@ -83,7 +84,8 @@ pub struct Contestant {
     pub port_offset: u16,
 }
 
-/// Servers that stay for all sessions have a port for each environment: it decides what a provider does.
+/// Servers that stay for all sessions have a port for each environment: it decides what a provider
+/// does.
 pub(super) const PORT_XDP: u16 = 0;
 pub(super) const PORT_XDP_UDP: u16 = 1;
 pub(super) const PORT_KERNEL_UDP: u16 = 2;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Before the measurements: one session of `xdp`, watched from outside. Which way do its packets really take?
+//! Before the measurements: one session of `xdp`, watched from outside. Which way do its packets
+//! really take?
 
 use std::time::Duration;
 
@@ -16,8 +17,8 @@ const SESSION_MS: u64 = 900;
 /// How long it may take to be on its way.
 const START_PATIENCE: Duration = Duration::from_secs(10);
 
-/// Runs a session of `contestant`, an `xdp`, and prints which tier, mode, driver and queue it used. Returns the
-/// way its packets took: `zerocopy`, `copy`, `skb` or `udp`.
+/// Runs a session of `contestant`, an `xdp`, and prints which tier, mode, driver and queue it used.
+/// Returns the way its packets took: `zerocopy`, `copy`, `skb` or `udp`.
 ///
 /// # Errors
 /// When the session fails.

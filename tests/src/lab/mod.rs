@@ -2,8 +2,8 @@
 //! The lab: the same measurements over several peers, in turn, several times over.
 //!
 //! A [`Suite`] says what to measure, the [`contestants`] who is measured, a [`Field`] where. Rounds
-//! interleave them, so that what the machine does meanwhile falls on all alike; only ratios within one run
-//! mean anything. Out come [`Results`].
+//! interleave them, so that what the machine does meanwhile falls on all alike; only ratios within
+//! one run mean anything. Out come [`Results`].
 
 mod contestant;
 mod field;

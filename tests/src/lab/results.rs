@@ -68,7 +68,8 @@ impl Series {
         median(&self.values(metric, size_bytes))
     }
 
-    /// The distribution of half round trips at one size: at each quantile the rounds' median, in ns.
+    /// The distribution of half round trips at one size: at each quantile the rounds' median, in
+    /// ns.
     #[must_use]
     pub fn distribution(&self, size_bytes: usize) -> Vec<(f64, f64)> {
         let Some(rounds) = self.latency.get(&size_bytes) else { return Vec::new() };

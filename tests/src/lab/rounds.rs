@@ -53,7 +53,8 @@ impl Drop for Progress {
     }
 }
 
-/// Measures `suite` on `field`. One that fails a round is tried again in the next; its failures are kept.
+/// Measures `suite` on `field`. One that fails a round is tried again in the next; its failures are
+/// kept.
 ///
 /// # Errors
 /// After SIGINT and the like.

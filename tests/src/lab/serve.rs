@@ -13,7 +13,8 @@ use crate::netns::ip;
 use crate::paths;
 use crate::process::{Program, Running};
 
-/// Serves at the first address of the interface `nic`, with the provider in `mode`, until a signal ends it.
+/// Serves at the first address of the interface `nic`, with the provider in `mode`, until a signal
+/// ends it.
 ///
 /// # Errors
 /// When the interface has no address, or a server ends.

@@ -53,8 +53,8 @@ impl Suite {
         }
     }
 
-    /// The measurements' arguments for a program's `client`, as far as `contestant` can carry them. What is
-    /// too large to stream in one datagram is streamed in the largest.
+    /// The measurements' arguments for a program's `client`, as far as `contestant` can carry them.
+    /// What is too large to stream in one datagram is streamed in the largest.
     #[must_use]
     pub fn arguments(&self, contestant: &Contestant) -> Vec<String> {
         let mut arguments = vec![String::from("--time"), self.time_ms.to_string()];
