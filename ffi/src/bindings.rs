@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Declarations of libfabric's C interface, version 1.17. Made by `cargo xtask bindings`; do not edit.
+// libfabric 1.17's C interface. Made by `cargo xtask bindings`; do not edit.
 
 #[repr(C)]
 #[derive(Default)]

@@ -248,7 +248,6 @@ fn open_port(domain: &Domain, port: u16) -> Result<HybridPort, Error> {
         Error::Os(errno.unwrap_or(libc::EIO))
     })?;
     let facts = port.facts();
-    log::info!(target: "ep_ctrl", "{}: {facts}", port.local_addr());
     if facts.tier == Tier::Udp && values.mode != Mode::Udp && !domain.interface().nic.loopback {
         param::warn_degraded(&facts.to_string());
     }

@@ -10,7 +10,7 @@
 //! | `abi`, `bindings` | libfabric's C declarations, and what it exports to us |
 //! | `shim/*` | the C side of each object: slots, tables, raw arguments to safe types |
 //! | `fid` | what C holds of an object of ours |
-//! | `ops` | the safe traits behind the tables; [`ops::Send`] and [`ops::Recv`] |
+//! | `ops` | the safe traits behind the tables; one request type for sends, one for receives |
 //! | `info`, `hints`, `interface`, `sockaddr` | `fi_getinfo` |
 //! | `fabric`, `domain`, `eq`, `av`, `mr`, `cq`, `ep` | one libfabric object each |
 //! | `msg`, `tagged` | data calls: flags in, one request out |

@@ -4,7 +4,7 @@
 use crate::abi::bits;
 use crate::ep::Endpoint;
 use crate::errno::Error;
-use crate::ops::{MsgOps, OpFlags, Recv, Send, Side};
+use crate::ops::{MsgOps, Recv, Send, Side};
 use crate::progress::Posting;
 
 /// Flags that ask for something that is not offered.
@@ -25,12 +25,10 @@ impl Endpoint {
         if flags & REFUSED != 0 {
             return Err(Error::NotSupported);
         }
-        let buffer = if flags & bits::INJECT == 0 {
-            send.buffer
-        } else if send.buffer.len() > self.inject_size() && send.flags != OpFlags::Default {
-            return Err(Error::TooLong);
-        } else {
-            send.buffer.injected()?
+        let buffer = match flags & bits::INJECT {
+            0 => send.buffer,
+            _ if send.buffer.len() > self.inject_size() => return Err(Error::TooLong),
+            _ => send.buffer.injected()?,
         };
         let signal = running.signals(Side::Transmit, send.flags, flags);
         running.active.post_send(send, Posting { buffer, signal, more: flags & bits::MORE != 0 })

@@ -80,7 +80,7 @@ pub(crate) struct Values {
 impl Values {
     /// What a reader of `fi_info -v` should know of how packets will travel.
     pub(crate) fn tiers(&self) -> Vec<String> {
-        vec![format!("FI_XDP_MODE: {}", self.mode)]
+        vec![format!("FI_XDP_MODE: {}", self.mode), format!("FI_XDP_QUEUE: {}", self.queue)]
     }
 }
 

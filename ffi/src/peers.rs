@@ -8,9 +8,15 @@
 //! address. Both answers are kept; the vector's counters say when they no longer hold. Belongs to
 //! the endpoint's lock.
 //!
+//! An address that goes from the vector is forgotten here, but the engine keeps the peer and its
+//! connection until it needs the room: what is under way ends in order, and an address that comes
+//! back (`fi_av_remove`, `fi_av_insert`) finds its peer as it was.
+//!
 //! Bounds: forward, the largest `fi_addr_t` in use; backward, the engine's peers.
 
-use ofi_xdp_core::{Engine, PeerId};
+use std::collections::{HashSet, VecDeque};
+
+use ofi_xdp_core::{Engine, PeerAddress, PeerId, PeersFull};
 
 use crate::abi::{ADDR_NONE, fi_addr_t};
 use crate::av::Av;
@@ -37,6 +43,8 @@ struct Source {
 pub(crate) struct PeerMap {
     known: Vec<Known>,
     sources: Vec<Source>,
+    /// Peers whose addresses went from the vector, oldest first.
+    retired: VecDeque<PeerId>,
     removals: u64,
 }
 
@@ -51,33 +59,57 @@ impl PeerMap {
         Self {
             known: vec![Known::NONE; expected],
             sources: vec![nobody; peers],
+            retired: VecDeque::new(),
             removals: av.removals(),
         }
     }
 
-    /// Drops peers whose addresses went from the vector: called first, whenever the endpoint is
-    /// locked.
+    /// Forgets addresses that went from the vector: called first, whenever the endpoint is locked.
     #[inline]
-    pub(crate) fn sync(&mut self, engine: &mut Engine<'_>, av: &Av) {
+    pub(crate) fn sync(&mut self, av: &Av) {
         if av.removals() != self.removals {
-            self.sweep(engine, av);
+            self.sweep(av);
         }
     }
 
     #[cold]
-    fn sweep(&mut self, engine: &mut Engine<'_>, av: &Av) {
+    fn sweep(&mut self, av: &Av) {
         self.removals = av.removals();
+        for source in &mut self.sources {
+            source.peer = PeerId::NONE;
+        }
         for (index, known) in self.known.iter_mut().enumerate() {
             let occupancy = av.occupant(index as fi_addr_t).map(|it| it.occupancy);
             if !known.peer.is_none() && occupancy != Some(known.occupancy) {
-                // An error would say that the engine has forgotten the peer: that is what is
-                // wanted.
-                let _ = engine.remove_peer(known.peer);
+                self.retired.push_back(known.peer);
                 *known = Known::NONE;
             }
         }
-        for source in &mut self.sources {
-            source.peer = PeerId::NONE;
+        if self.retired.len() > self.sources.len() {
+            // More than the engine has: some are there twice, or have come back.
+            let mut seen: HashSet<PeerId> = self.known.iter().map(|known| known.peer).collect();
+            self.retired.retain(|retired| seen.insert(*retired));
+        }
+    }
+
+    /// The engine's peer at `address`, for which a retired one makes room if need be.
+    fn insert(
+        &mut self,
+        engine: &mut Engine<'_>,
+        address: PeerAddress,
+    ) -> Result<PeerId, PeersFull> {
+        // bound: peers that were removed
+        loop {
+            match engine.insert_peer(address) {
+                Ok(peer) => return Ok(peer),
+                Err(full) => {
+                    let oldest = self.retired.pop_front().ok_or(full)?;
+                    if !self.known.iter().any(|known| known.peer == oldest) {
+                        // An error would say that it is gone already: there is room then.
+                        let _ = engine.remove_peer(oldest);
+                    }
+                }
+            }
         }
     }
 
@@ -107,7 +139,7 @@ impl PeerMap {
         address: fi_addr_t,
     ) -> Result<PeerId, Error> {
         let occupant = av.occupant(address).ok_or(Error::Invalid)?;
-        let peer = engine.insert_peer(occupant.address)?;
+        let peer = self.insert(engine, occupant.address)?;
         let index = address as usize;
         if index >= self.known.len() {
             self.known.resize(index + 1, Known::NONE);
@@ -148,3 +180,6 @@ impl PeerMap {
         address
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,7 +12,7 @@
 //! ten nanoseconds.
 
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
@@ -114,7 +114,7 @@ impl ActiveEndpoint {
         let mut state = self.lock();
         let State { engine, memory, peers, .. } = &mut *state;
         engine.with_dependent_mut(|_, engine| {
-            peers.sync(engine, &self.av);
+            peers.sync(&self.av);
             let request = SendRequest {
                 peer: peers.peer(engine, &self.av, send.to)?,
                 len: how.buffer.len() as u64,
@@ -142,7 +142,7 @@ impl ActiveEndpoint {
         let mut state = self.lock();
         let State { engine, memory, peers, .. } = &mut *state;
         let pending = engine.with_dependent_mut(|_, engine| {
-            peers.sync(engine, &self.av);
+            peers.sync(&self.av);
             let from = match recv.from {
                 from if self.directed && from != ADDR_NONE => {
                     Some(peers.peer(engine, &self.av, from)?)
@@ -192,7 +192,7 @@ impl ActiveEndpoint {
         self.drive(&mut state, now(), Budget::PROGRESS);
         let State { engine, peers, .. } = &mut *state;
         engine.with_dependent_mut(|_, engine| {
-            peers.sync(engine, &self.av);
+            peers.sync(&self.av);
             let mut wants = Wants::More;
             for &side in sides {
                 // bound: the operations that the endpoint can have
@@ -229,8 +229,15 @@ impl ActiveEndpoint {
     /// waits on its queues.
     pub(crate) fn is_attended(&self, attention: Duration) -> bool {
         let Wakers { transmit, receive, .. } = &self.wakers;
-        [transmit, receive].into_iter().flatten().any(|waker| waker.has_sleepers())
-            || now().since(self.lock().attended) < attention
+        if [transmit, receive].into_iter().flatten().any(|waker| waker.has_sleepers()) {
+            return true;
+        }
+        // Locked, it is being driven; and whoever drives it is not held up by the question.
+        match self.state.try_lock() {
+            Ok(state) => now().since(state.attended) < attention,
+            Err(TryLockError::WouldBlock) => true,
+            Err(TryLockError::Poisoned(_)) => false,
+        }
     }
 
     /// Makes progress for the progress thread; returns when it is due again at the latest.

@@ -5,7 +5,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Arc;
 
 use super::{array, control, copy_out, copy_text, text, unsupported::slot};
-use crate::abi::{self, fi_addr_t};
+use crate::abi::{self, bits, fi_addr_t};
 use crate::av::Av;
 use crate::errno::Error;
 use crate::fid::{self, Object};
@@ -59,11 +59,13 @@ unsafe extern "C" fn insert<T: AvOps + Object>(
     context: *mut c_void,
 ) -> c_int {
     let mut inserted: c_int = 0;
-    let errors =
-        if flags & abi::bits::SYNC_ERR == 0 { std::ptr::null_mut() } else { context.cast() };
+    let errors = if flags & bits::SYNC_ERR == 0 { std::ptr::null_mut() } else { context.cast() };
     let status = control(|| {
         // SAFETY: the man page's contract: open.
         let av = unsafe { vector::<T>(av) }?;
+        if flags & bits::AV_USER_ID != 0 {
+            return Err(Error::BadFlags);
+        }
         let len = av.address_len();
         let bytes = len.checked_mul(count).ok_or(Error::Invalid)?;
         // SAFETY: the man page's contract: `count` addresses of the vector's format.

@@ -6,7 +6,7 @@ use std::ffi::{c_int, c_void};
 use super::fid::opened;
 use super::info::request;
 use super::{argument, unsupported::slot};
-use crate::abi;
+use crate::abi::{self, bits};
 use crate::av::Av;
 use crate::cq::{Cq, CqAttributes};
 use crate::domain::Domain;
@@ -105,7 +105,8 @@ where
 /// Only what changes how the queue works; its size does not: it holds as many completions as its
 /// endpoints can have operations.
 fn cq_attributes(attributes: &abi::fi_cq_attr) -> Result<CqAttributes, Error> {
-    if attributes.format > abi::FI_CQ_FORMAT_TAGGED {
+    // Another provider's queue (fi_peer(3)) would expect its completions there, not here.
+    if attributes.format > abi::FI_CQ_FORMAT_TAGGED || attributes.flags & bits::PEER != 0 {
         return Err(Error::NotSupported);
     }
     let wait = match attributes.wait_obj {

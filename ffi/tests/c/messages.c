@@ -291,6 +291,21 @@ static void waiting(void)
 	CHECK(fi_cq_read(pair.cq[1], &entry, 1) == 1);
 }
 
+// An application that does not read its queue still receives and acknowledges.
+static void inattention(void)
+{
+	struct fi_cq_tagged_entry entry;
+	for (int round = 0; round < 3; round++) {
+		fill(2000);
+		MUST(fi_recv(pair.ep[1], got, 2000, NULL, FI_ADDR_UNSPEC, &contexts[1]));
+		MUST(fi_send(pair.ep[0], sent, 2000, NULL, pair.addr[1], &contexts[0]));
+		double start = seconds();
+		CHECK(fi_cq_sread(pair.cq[0], &entry, 1, NULL, 5000) == 1);
+		CHECK(entry.op_context == &contexts[0] && seconds() - start < 1);
+		received(2000, 0);
+	}
+}
+
 // A peer that never was: the operation ends, within the time that is set.
 static void unreachable(void)
 {
@@ -399,6 +414,7 @@ int main(int argc, char **argv)
 	exhaustion();
 	vector();
 	waiting();
+	inattention();
 	unreachable();
 	pair_close(&pair);
 	formats(address);

@@ -101,6 +101,7 @@ static void bad_addresses(struct pair *p)
 	CHECK(got == FI_ADDR_NOTAVAIL && error == FI_EINVAL);
 	name[0] = 10;
 	CHECK(fi_av_insert(p->av, name, 1, &got, 0, NULL) == 0);
+	EXPECT(FI_EBADFLAGS, fi_av_insert(p->av, name, 1, &got, FI_AV_USER_ID, NULL));
 	EXPECT(FI_ENODATA, fi_av_insertsvc(p->av, "no.such.host.invalid", "1", &got, 0, NULL));
 	len = 3;
 	EXPECT(FI_ETOOSMALL, fi_getname(&p->ep[0]->fid, name, &len));
@@ -134,6 +135,7 @@ static void not_offered(struct pair *p)
 	struct fi_poll_attr poll_attr = {0};
 	struct fi_wait_attr wait_attr = {0};
 	struct fi_cq_attr mutex = {.wait_obj = FI_WAIT_MUTEX_COND};
+	struct fi_cq_attr peer = {.flags = FI_PEER};
 	struct fi_av_attr event = {.flags = FI_EVENT};
 	struct fi_atomic_attr atomic;
 	struct fid_cq *cq;
@@ -153,6 +155,7 @@ static void not_offered(struct pair *p)
 	EXPECT(FI_ENOSYS, fi_stx_context(p->domain, NULL, &stx, NULL));
 	EXPECT(FI_ENOSYS, fi_srx_context(p->domain, NULL, &ep, NULL));
 	EXPECT(FI_ENOSYS, fi_cq_open(p->domain, &mutex, &cq, NULL));
+	EXPECT(FI_ENOSYS, fi_cq_open(p->domain, &peer, &cq, NULL));
 	EXPECT(FI_ENOSYS, fi_av_open(p->domain, &event, &av, NULL));
 	EXPECT(FI_ENOSYS, fi_connect(p->ep[0], any, NULL, 0));
 	EXPECT(FI_ENOSYS, fi_setname(&p->ep[0]->fid, any, 1));

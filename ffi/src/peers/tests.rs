@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Addresses come and go; the map and the engine keep up.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use ofi_xdp_core::{Config, Identity, PortLimits};
+
+use super::*;
+use crate::domain::Domain;
+use crate::fabric::Fabric;
+use crate::info::Request;
+use crate::ops::{AvOps, DomainOps, FabricOps};
+use crate::storage::EngineCell;
+
+const PEERS: u32 = 8;
+
+fn domain() -> Arc<Domain> {
+    let loopback = Request { source: "127.0.0.1:0".parse().ok(), ..Request::default() };
+    Fabric::open(None, 0).unwrap().domain(&loopback).unwrap()
+}
+
+fn engine() -> EngineCell {
+    let config = Config { peers: PEERS, ..Config::new(crc32c::crc32c_append) };
+    let limits = PortLimits { payload_max: 1472, receive_max: 1472, window_packets: 64 };
+    EngineCell::open(&config, Identity { incarnation: 1, seed: 1 }, limits).unwrap()
+}
+
+fn address(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// A vector, a map and an engine that know nobody yet.
+fn with_map(test: impl FnOnce(&Av, &mut PeerMap, &mut Engine<'_>)) {
+    let av = domain().address_vector(0, 0).unwrap();
+    let mut map = PeerMap::new(PEERS as usize, 0, &av);
+    engine().with_dependent_mut(|_, engine| test(&av, &mut map, engine));
+}
+
+#[test]
+fn both_directions_agree() {
+    with_map(|av, map, engine| {
+        for port in 1..=4 {
+            let index = av.insert(address(port)).unwrap();
+            let peer = map.peer(engine, av, index).unwrap();
+            assert_eq!(engine.peer_address(peer), Some(address(port).into()));
+            assert_eq!(map.source(engine, av, peer), index);
+        }
+        assert_eq!(map.peer(engine, av, 4), Err(Error::Invalid));
+        assert_eq!(map.peer(engine, av, ADDR_NONE), Err(Error::Invalid));
+    });
+}
+
+#[test]
+fn a_peer_that_spoke_first_is_known_once_it_is_inserted() {
+    with_map(|av, map, engine| {
+        let peer = engine.insert_peer(address(9).into()).unwrap();
+        assert_eq!(map.source(engine, av, peer), ADDR_NONE);
+        let index = av.insert(address(9)).unwrap();
+        assert_eq!(map.source(engine, av, peer), index);
+        assert_eq!(map.peer(engine, av, index), Ok(peer));
+    });
+}
+
+#[test]
+fn a_removed_address_is_forgotten_and_may_come_back() {
+    with_map(|av, map, engine| {
+        let index = av.insert(address(1)).unwrap();
+        let peer = map.peer(engine, av, index).unwrap();
+        av.remove(index).unwrap();
+        map.sync(av);
+        assert_eq!(map.peer(engine, av, index), Err(Error::Invalid));
+        assert_eq!(map.source(engine, av, peer), ADDR_NONE);
+        // The index goes to somebody else, and then the first comes back elsewhere.
+        let taken = av.insert(address(2)).unwrap();
+        assert_eq!(taken, index);
+        assert_ne!(map.peer(engine, av, taken).unwrap(), peer);
+        let back = av.insert(address(1)).unwrap();
+        assert_eq!(map.peer(engine, av, back), Ok(peer));
+        assert_eq!(map.source(engine, av, peer), back);
+    });
+}
+
+#[test]
+fn removed_peers_make_room_for_new_ones() {
+    with_map(|av, map, engine| {
+        let kept = av.insert(address(1)).unwrap();
+        let stays = map.peer(engine, av, kept).unwrap();
+        for port in 2..100 {
+            let index = av.insert(address(port)).unwrap();
+            map.peer(engine, av, index).unwrap();
+            av.remove(index).unwrap();
+            map.sync(av);
+            assert!(map.retired.len() <= PEERS as usize + 1);
+        }
+        assert_eq!(map.peer(engine, av, kept), Ok(stays));
+        assert!(engine.peer_address(stays).is_some());
+    });
+}
+
+#[test]
+fn a_full_table_is_an_error() {
+    with_map(|av, map, engine| {
+        for port in 1..=PEERS {
+            let index = av.insert(address(port as u16)).unwrap();
+            map.peer(engine, av, index).unwrap();
+        }
+        let index = av.insert(address(99)).unwrap();
+        assert_eq!(map.peer(engine, av, index), Err(Error::NoMemory));
+    });
+}
