@@ -177,6 +177,16 @@ fn a_removed_peer_can_come_back() {
     assert_ne!(again, peer, "an identifier is not used again");
     let late = world.send_with(0, 1, |r| r.peer = peer, pattern(0, 8));
     assert_eq!(late, Err(PostError::UnknownPeer));
+    // The new connection is newer than the one that the other side still has.
+    // What had begun to arrive by that takes the first receive, and ends with it.
+    world.recv(1, 2, 8);
+    world.recv(1, 4, 8);
+    world.send(0, 1, 9, pattern(9, 8));
+    world.run(SECOND);
+    assert_eq!(world.completions(0)[0].outcome, Ok(()));
+    assert_eq!(world.received(1, 4), pattern(9, 8));
+    let ends: Vec<_> = world.completions(1).iter().map(|c| (c.context.0, c.outcome)).collect();
+    assert!(ends.contains(&(2, Err(OpError::Reset))), "{ends:?}");
     world.recv(0, 3, 8);
     world.send(1, 0, 7, pattern(7, 8));
     world.run(SECOND);

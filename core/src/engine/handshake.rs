@@ -47,7 +47,9 @@ impl Engine<'_> {
     pub(super) fn open(&mut self, number: u32, active: u32, now: Instant) {
         let peer = &mut self.peers[number];
         peer.state = State::HelloSent;
-        peer.epoch = peer.epoch.wrapping_add(1);
+        let last = if is_newer(peer.epoch, self.epochs) { peer.epoch } else { self.epochs };
+        peer.epoch = last.wrapping_add(1);
+        self.epochs = peer.epoch;
         self.restart_numbers(active);
         let state = &mut self.actives[active];
         state.silent_since = now;
