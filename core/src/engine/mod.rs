@@ -101,7 +101,8 @@ pub struct Engine<'s> {
     /// Packets that the peer whose turn it is may still send before the next one.
     turn: u32,
     answers: heapless::Deque<Answer, ANSWERS_MAX>,
-    /// The highest epoch of any connection so far: a peer that is removed and comes back has a newer one.
+    /// The highest epoch of any connection so far: a peer that is removed and comes back has a
+    /// newer one.
     epochs: u16,
     /// While closing: the next peer to be told.
     closing: Option<u32>,
