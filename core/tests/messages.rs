@@ -214,6 +214,17 @@ fn full_pools_say_again_and_recover() {
 }
 
 #[test]
+fn a_refused_post_opens_no_connection() {
+    let config = Config { sends: 1, ..small() };
+    let mut world = World::new(3, 12, &config, Faults::NONE);
+    world.send(0, 1, 0, pattern(0, 8));
+    let packets = world.link.packets;
+    assert_eq!(world.send_with(0, 2, |_| (), pattern(0, 8)), Err(PostError::Again));
+    world.drive(0, Budget::PROGRESS);
+    assert_eq!(world.link.packets, packets, "nothing was said to the third");
+}
+
+#[test]
 fn a_receiver_without_storage_says_so_and_gets_everything_later() {
     let config = Config { unexpected: [2, 0, 0, 0], ..small() };
     let mut world = World::new(2, 13, &config, Faults::NONE);

@@ -33,6 +33,9 @@ impl Engine<'_> {
         let now = self.time(now);
         let total = u32::try_from(request.len).map_err(|_| PostError::TooLong)?;
         let peer = self.peer_number(request.peer).ok_or(PostError::UnknownPeer)?;
+        if self.sends.used() == self.sends.capacity() {
+            return Err(PostError::Again);
+        }
         let active = self.activate(peer, now, true).ok_or(PostError::Again)?;
         if self.peers[peer].state == State::Closed {
             self.open(peer, active, now);
