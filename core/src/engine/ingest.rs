@@ -5,7 +5,8 @@
 //! In: bytes from anybody. Out: effects of a sound packet, or a counted [`DropReason`]; never an
 //! error upward. Bound: the records of the packet and the packets that it acknowledges.
 
-use super::{Answer, Engine};
+use super::Engine;
+use super::answer::Answer;
 use crate::peer::{AckDue, State, ticks};
 use crate::serial::{Msn, Psn};
 use crate::slab::NIL;

@@ -10,7 +10,7 @@
 //! | C. post | `post_send`, `post_recv`, `cancel` | `post.rs` |
 //! | D. one packet in | `ingest` | `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `accept.rs` |
 //! | E. time | `advance`, `release_gathered` | `advance.rs` |
-//! | F. one packet out | `transmit` | `transmit.rs` |
+//! | F. one packet out | `transmit` | `transmit.rs`, `answer.rs` |
 //! | G. what has ended | `poll_send_completion`, `poll_recv_completion` | `poll.rs` |
 //!
 //! D, E and F are called by [`drive`](crate::progress::drive) alone, in that order; C and G by the
@@ -24,6 +24,7 @@
 mod accept;
 mod acknowledge;
 mod advance;
+mod answer;
 mod control;
 mod handshake;
 mod ingest;
@@ -44,11 +45,7 @@ use crate::unexpected::UnexpectedPool;
 use crate::wheel::Wheel;
 use crate::wire::PACKET_LEN_MIN;
 use crate::{Config, ConfigError, Instant, PeerId, PortLimits, Stats, Storage};
-use handshake::Answer;
-
-/// Answers that need no peer state wait in a queue of this length; what does not fit is dropped,
-/// and asked for again by the peer.
-const ANSWERS_MAX: usize = 32;
+use answer::{ANSWERS_MAX, Answer};
 
 /// Who an engine is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -41,7 +41,7 @@ bitflags::bitflags! {
         const BARRIER = 1 << 2;
         /// The sender of this packet has received duplicates since its last acknowledgment.
         const DUPLICATES_SEEN = 1 << 3;
-        /// The sender of this packet has dropped a packet beyond its window.
+        /// The sender of this packet has dropped a packet beyond its window. Not sent yet.
         const BEYOND_WINDOW_SEEN = 1 << 4;
     }
 }
