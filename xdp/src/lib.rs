@@ -48,6 +48,7 @@ mod device;
 mod facts;
 mod frame;
 mod netlink;
+mod plan;
 mod port;
 mod privilege;
 mod rings;

@@ -13,15 +13,16 @@
 //! ```
 
 use std::io;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::RawFd;
 
 use ofi_xdp_core::{Datagram, Port, PortError, PortLimits, Transmit, Transmitted};
 
-use crate::config::{Mode, PortConfig};
+use crate::config::PortConfig;
 use crate::device::{self, ChooseError, InterfaceFacts};
 use crate::facts::{Facts, Tier, XskMode};
 use crate::netlink::Netlink;
+use crate::plan::plan;
 use crate::route::Routes;
 use crate::stats::PortStats;
 use crate::udp::UdpPort;
@@ -343,39 +344,6 @@ impl Port for HybridPort {
     }
 }
 
-/// The modes to try on `interface`, best first, and why a better one is not among them; or why
-/// `AF_XDP` is not tried at all.
-fn plan(
-    mode: Mode,
-    interface: Option<&InterfaceFacts>,
-) -> Result<(&InterfaceFacts, &'static [XskMode], Option<String>), String> {
-    const ALL: [XskMode; 3] = [XskMode::Zerocopy, XskMode::Copy, XskMode::Skb];
-    let Some(interface) = interface else {
-        return Err("the address is on no interface".to_owned());
-    };
-    if mode == Mode::Udp {
-        return Err("mode udp was asked for".to_owned());
-    }
-    if interface.loopback {
-        return Err("packets over the loopback interface never leave the kernel".to_owned());
-    }
-    if !interface.up {
-        return Err(format!("interface {} is down", interface.name));
-    }
-    let asked = || Some(format!("mode {mode} was asked for"));
-    Ok(match mode {
-        Mode::Auto if !interface.physical => {
-            // Measured on veth: native mode converts each skb to a frame, generic mode does not.
-            let kind = if interface.driver.is_empty() { "it" } else { &interface.driver };
-            let reason = format!("{kind} is a virtual link, where generic mode is the fastest");
-            (interface, &ALL[2..], Some(reason))
-        }
-        Mode::Auto | Mode::Zerocopy | Mode::Udp => (interface, &ALL, None),
-        Mode::Copy => (interface, &ALL[1..], asked()),
-        Mode::Skb => (interface, &ALL[2..], asked()),
-    })
-}
-
 /// Tries to open the `AF_XDP` half in `mode`; adds to `reasons` what was in the way.
 fn open_xdp(
     config: &PortConfig,
@@ -402,7 +370,9 @@ fn open_xdp(
     if port.mode() != mode {
         reasons.push(format!("{mode}: the program is attached in mode {} already", port.mode()));
     }
-    match Netlink::open().and_then(|netlink| open_routes(netlink, config, interface, local.ip())) {
+    let routes = Netlink::open()
+        .and_then(|netlink| Routes::new(netlink, local.ip(), interface.index, config.peers));
+    match routes {
         Ok(routes) => Some(Xdp { port, routes }),
         Err(error) => {
             reasons.push(format!("{mode}: listen to the kernel's announcements: {error}"));
@@ -411,68 +381,10 @@ fn open_xdp(
     }
 }
 
-fn open_routes(
-    netlink: Netlink,
-    config: &PortConfig,
-    interface: &InterfaceFacts,
-    local: IpAddr,
-) -> io::Result<Routes> {
-    Routes::new(netlink, local, interface.index, config.peers)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use ofi_xdp_core::{Destination, PeerId};
-
-    fn interface(physical: bool) -> InterfaceFacts {
-        InterfaceFacts {
-            name: "veth0".to_owned(),
-            index: 7,
-            mtu: 1500,
-            mac: ofi_xdp_core::frame::MacAddress([2, 0, 0, 0, 0, 1]),
-            driver: "veth".to_owned(),
-            addresses: Vec::new(),
-            up: true,
-            loopback: false,
-            speed_mbps: None,
-            pci: None,
-            physical,
-        }
-    }
-
-    #[test]
-    fn hardware_tries_zero_copy_first_and_virtual_links_generic_mode() {
-        let device = interface(true);
-        let (_, modes, reason) = plan(Mode::Auto, Some(&device)).unwrap();
-        assert_eq!(modes, [XskMode::Zerocopy, XskMode::Copy, XskMode::Skb]);
-        assert_eq!(reason, None);
-        let device = interface(false);
-        let (_, modes, reason) = plan(Mode::Auto, Some(&device)).unwrap();
-        assert_eq!(modes, [XskMode::Skb]);
-        assert!(reason.unwrap().starts_with("veth is a virtual link"));
-    }
-
-    #[test]
-    fn a_mode_that_was_asked_for_comes_first() {
-        let device = interface(false);
-        let (_, modes, _) = plan(Mode::Zerocopy, Some(&device)).unwrap();
-        assert_eq!(modes.len(), 3);
-        let (_, modes, reason) = plan(Mode::Copy, Some(&device)).unwrap();
-        assert_eq!(modes, [XskMode::Copy, XskMode::Skb]);
-        assert_eq!(reason.unwrap(), "mode copy was asked for");
-    }
-
-    #[test]
-    fn without_an_interface_of_use_there_is_no_plan() {
-        let mut device = interface(true);
-        assert!(plan(Mode::Auto, None).is_err());
-        assert!(plan(Mode::Udp, Some(&device)).is_err());
-        device.up = false;
-        assert!(plan(Mode::Auto, Some(&device)).is_err());
-        device.loopback = true;
-        assert!(plan(Mode::Skb, Some(&device)).unwrap_err().contains("loopback"));
-    }
 
     fn open(bind: &str) -> HybridPort {
         HybridPort::open(&PortConfig::new(bind.parse().unwrap(), 4)).unwrap()
@@ -485,7 +397,7 @@ mod tests {
         assert_eq!((left.poll_fds().len(), left.facts().interface.as_str()), (1, "lo"));
         let to = Destination { peer: PeerId::new(0, 0), address: right.local_addr().into() };
         let sent = left.transmit(|buffer| {
-            assert_eq!(buffer.len(), left_payload());
+            assert_eq!(buffer.len(), crate::config::PAYLOAD_MAX);
             buffer[..4].copy_from_slice(b"ping");
             Some(Transmit { len: 4, to })
         });
@@ -500,10 +412,6 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(received, [b"ping"]);
-    }
-
-    const fn left_payload() -> usize {
-        crate::config::PAYLOAD_MAX
     }
 
     #[test]
