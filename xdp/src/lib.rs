@@ -17,7 +17,8 @@
 //! | `rings.rs` | fill, rx, tx and completion ring; who has a frame's token (`frame.rs`) owns it |
 //! | `udp/` | the kernel's way: trains of equal packets, both ways |
 //!
-//! Before the first packet: `config.rs` (what can be chosen), `device.rs` (interfaces and
+//! Before the first packet: `config.rs` (what can be chosen), `plan.rs` (which modes to try),
+//! `device.rs` (interfaces and
 //! addresses), `privilege.rs` (what is missing, and the command that grants it), `facts.rs` (what
 //! became of it).
 //!

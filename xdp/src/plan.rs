@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which `AF_XDP` modes to try on an interface, and in which order.
 //!
-//! In: what was asked for, and what the interface is. Out: modes, best first, and why a better one is
-//! not among them; for people, who read it in the log. Called once, when a port opens.
+//! In: what was asked for, and what the interface is. Out: modes, best first, and why a better one
+//! is not among them; for people, who read it in the log. Called once, when a port opens.
 
 use crate::config::Mode;
 use crate::device::InterfaceFacts;
