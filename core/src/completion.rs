@@ -16,6 +16,14 @@ pub enum OpKind {
         /// Whether it matched a tag.
         tagged: bool,
     },
+    /// A write to a peer's memory; `fi_rma(3)`.
+    Write,
+    /// A read of a peer's memory; `fi_rma(3)`.
+    Read,
+    /// An atomic operation on a peer's memory; `fi_atomic(3)`.
+    Atomic,
+    /// A peer has written here and sent data along: `FI_REMOTE_CQ_DATA`, `FI_REMOTE_WRITE`.
+    RemoteWrite,
 }
 
 /// Why an operation ended without success.
@@ -40,6 +48,15 @@ pub enum OpError {
     /// No handshake came about within the death time.
     #[error("the peer did not answer the handshake within the death time")]
     Unreachable,
+    /// The peer knows no such key (any more), or gave no right to this kind of access.
+    #[error("the key is not valid for this access to the peer's memory")]
+    Key,
+    /// The range is not inside the peer's region.
+    #[error("the range is outside the peer's memory region")]
+    Bounds,
+    /// The peer does not know this combination of datatype, op and length.
+    #[error("the peer does not support this operation")]
+    Unsupported,
 }
 
 /// One finished operation.
@@ -52,7 +69,8 @@ pub struct Completion {
     /// The destination of a send, the source of a receive; [`PeerId::NONE`] for a receive that
     /// never matched.
     pub peer: PeerId,
-    /// Bytes sent, or bytes placed in the receive's buffer.
+    /// Bytes sent, written or read, or bytes placed in the receive's buffer. Of a remote write,
+    /// the bytes of the part that the data came with.
     pub len: u64,
     /// Bytes of the message that did not fit the receive's buffer; 0 unless `Truncated`.
     pub overflow: u64,

@@ -2,14 +2,52 @@
 //! How large an engine is and how it behaves, and the storage it therefore needs.
 
 use crate::in_flight::Extent;
-use crate::message::{Assembly, RecvOp, SendOp, Unexpected};
+use crate::operation::{Assembly, RESPONSES, RecvOp, TxOp, Unexpected};
 use crate::peer::{Active, Peer};
+use crate::pools::{CLASS_SLOTS_MAX, CLASSES, UNEXPECTED_CLASS_LEN, split};
+use crate::region::Region;
 use crate::slab::Slot;
-use crate::unexpected::{CLASSES, UNEXPECTED_CLASS_LEN, split};
+use crate::time::DEATH_MAX;
 use crate::wheel::TimerSlot;
-use crate::wire::Checksum;
-use crate::{ConfigError, OpId, PeerId, RecvId, UnexpectedId};
+use crate::wire::{ATOMIC_LEN_MAX, Checksum};
+use crate::{ConfigError, OpId, PeerId, RegionId, UnexpectedId};
 use core::time::Duration;
+
+bitflags::bitflags! {
+    /// Which operations to one peer keep their order (`fi_endpoint(3)`, "Message Ordering"); the
+    /// letters are libfabric's: read, write (and atomic), send; the first comes *after* the second.
+    /// Messages always match in order (SAS).
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub struct Order: u16 {
+        /// A read waits until earlier reads have ended.
+        const RAR = 1 << 0;
+        /// A read sees earlier writes.
+        const RAW = 1 << 1;
+        /// A read waits until earlier messages are accepted.
+        const RAS = 1 << 2;
+        /// A write waits until earlier reads have ended.
+        const WAR = 1 << 3;
+        /// A write takes effect after earlier writes.
+        const WAW = 1 << 4;
+        /// A write waits until earlier messages are accepted.
+        const WAS = 1 << 5;
+        /// A message waits until earlier reads have ended.
+        const SAR = 1 << 6;
+        /// A message matches after earlier writes took effect.
+        const SAW = 1 << 7;
+    }
+}
+
+/// How much a sender has under way to one peer (`docs/PROTOCOL.md` §4.6).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Congestion {
+    /// As much as keeps the delay of the path near what it is when idle.
+    Delay,
+    /// So many packets, whatever happens: for measurement.
+    Fixed(u16),
+    /// As much as the peer's window allows: for measurement.
+    Off,
+}
 
 /// An engine's capacities and times.
 #[derive(Clone, Debug)]
@@ -18,7 +56,8 @@ pub struct Config {
     pub peers: u32,
     /// Peers that can have traffic under way at once.
     pub active_peers: u32,
-    /// Sends that can be posted at once (their completions not polled yet).
+    /// Sends, writes, reads and atomics that can be posted at once (their completions not polled
+    /// yet).
     pub sends: u32,
     /// Receives that can be posted at once (their completions not polled yet).
     pub recvs: u32,
@@ -26,7 +65,24 @@ pub struct Config {
     pub assemblies: u32,
     /// Unexpected messages that can be stored, by class ([`UNEXPECTED_CLASS_LEN`] bytes each).
     pub unexpected: [u32; CLASSES],
-    /// Silence from a peer, with operations waiting for it, after which they end in error.
+    /// Memory regions that can be registered at once.
+    pub regions: u32,
+    /// Requests of peers (reads, fetching atomics, pulls) that can be answered at once; at least
+    /// one for each active peer, and what is beyond that speeds up peers that have several.
+    pub responders: u32,
+    /// Parts of long messages that can be on request at once, from all peers together: the
+    /// receiver's budget, in units of [`PULL_LEN_MAX`](crate::PULL_LEN_MAX) bytes.
+    pub pulls: u32,
+    /// Completions of remote writes that can wait for their turn or to be polled.
+    pub events: u32,
+    /// Messages up to this many bytes are pushed, longer ones are pulled by their receiver.
+    pub eager_max: u32,
+    /// Which orders the application was promised.
+    pub order: Order,
+    /// How much is under way to one peer.
+    pub congestion: Congestion,
+    /// Silence from a peer, with operations waiting for it, after which they end in error; at most
+    /// 120 s.
     pub death: Duration,
     /// CRC-32C, as fast as the machine can.
     pub checksum: Checksum,
@@ -44,6 +100,13 @@ impl Config {
             recvs: 1 << 10,
             assemblies: 1 << 10,
             unexpected: [4 << 10, 2 << 10, 512, 128],
+            regions: 4 << 10,
+            responders: 4 << 10,
+            pulls: 32,
+            events: 1 << 10,
+            eager_max: 32 << 10,
+            order: Order::empty(),
+            congestion: Congestion::Delay,
             death: Duration::from_secs(10),
             checksum,
         }
@@ -59,11 +122,37 @@ impl Config {
             actives: count(self.active_peers),
             timers: count(self.active_peers),
             extents: count(self.active_peers) * 2 + EXTENTS_SHARED,
-            sends: count(self.sends),
-            recvs: count(self.recvs),
+            ops: self.ops().map(count).iter().sum(),
+            recvs: self.receives().map(count).iter().sum(),
             assemblies: count(self.assemblies),
-            unexpected: self.unexpected.iter().map(|&n| count(n)).sum(),
+            unexpected: self.unexpected.map(count).iter().sum(),
+            regions: count(self.regions),
         }
+    }
+
+    /// Slots for operations, by pool.
+    pub(crate) const fn ops(&self) -> [u32; 3] {
+        [self.sends, self.responders, self.pulls]
+    }
+
+    /// Slots for receives and events.
+    pub(crate) const fn receives(&self) -> [u32; 2] {
+        [self.recvs, self.events]
+    }
+
+    /// Bytes that [`Memory`](crate::Memory) must keep for what fetching atomics found.
+    #[must_use]
+    pub fn former_bytes(&self) -> u64 {
+        u64::from(self.responders) * ATOMIC_LEN_MAX as u64
+    }
+
+    /// Where in those bytes the find of one operation lies: offset and length. `None` for an
+    /// operation that keeps none; the engine does not ask for those.
+    #[must_use]
+    pub fn former_range(&self, id: OpId) -> Option<(u64, u64)> {
+        let (class, index) = split(id.slot());
+        let len = ATOMIC_LEN_MAX as u64;
+        (class == RESPONSES && index < self.responders).then(|| (u64::from(index) * len, len))
     }
 
     /// Bytes that [`Memory`](crate::Memory) must keep for unexpected messages.
@@ -92,12 +181,23 @@ impl Config {
         };
         within("peers", self.peers, PeerId::SLOTS_MAX - 1)?;
         within("active_peers", self.active_peers, PeerId::SLOTS_MAX - 1)?;
-        within("sends", self.sends, OpId::SLOTS_MAX - 1)?;
-        within("recvs", self.recvs, RecvId::SLOTS_MAX - 1)?;
+        within("sends", self.sends, CLASS_SLOTS_MAX)?;
+        within("recvs", self.recvs, CLASS_SLOTS_MAX)?;
+        within("events", self.events, CLASS_SLOTS_MAX)?;
+        within("pulls", self.pulls, CLASS_SLOTS_MAX)?;
+        within("responders", self.responders, CLASS_SLOTS_MAX)?;
         within("assemblies", self.assemblies, OpId::SLOTS_MAX - 1)?;
-        let class_max = (UnexpectedId::SLOTS_MAX >> 2) - 1;
-        if self.unexpected.iter().any(|&count| count > class_max) {
+        if self.responders < self.active_peers {
+            return Err(ConfigError::Capacity("responders"));
+        }
+        if self.regions > RegionId::SLOTS_MAX - 1 {
+            return Err(ConfigError::Capacity("regions"));
+        }
+        if self.unexpected.iter().any(|&count| count > CLASS_SLOTS_MAX) {
             return Err(ConfigError::Capacity("unexpected"));
+        }
+        if self.death > DEATH_MAX {
+            return Err(ConfigError::Capacity("death"));
         }
         Ok(())
     }
@@ -115,10 +215,11 @@ pub struct StorageSizes {
     pub actives: usize,
     pub timers: usize,
     pub extents: usize,
-    pub sends: usize,
+    pub ops: usize,
     pub recvs: usize,
     pub assemblies: usize,
     pub unexpected: usize,
+    pub regions: usize,
 }
 
 /// The memory an engine lives in, lent by the caller. Contents do not matter; lengths are those of
@@ -135,14 +236,16 @@ pub struct Storage<'s> {
     pub timers: &'s mut [TimerSlot],
     /// Notes on packets under way.
     pub extents: &'s mut [Slot<Extent>],
-    /// Posted sends.
-    pub sends: &'s mut [Slot<SendOp>],
-    /// Posted receives.
+    /// Operations that send.
+    pub ops: &'s mut [Slot<TxOp>],
+    /// Posted receives, and events.
     pub recvs: &'s mut [Slot<RecvOp>],
     /// Messages that are arriving in parts.
     pub assemblies: &'s mut [Slot<Assembly>],
     /// Messages without a receive.
     pub unexpected: &'s mut [Slot<Unexpected>],
+    /// Registered memory.
+    pub regions: &'s mut [Slot<Region>],
 }
 
 impl Storage<'_> {
@@ -153,10 +256,11 @@ impl Storage<'_> {
             ("actives", self.actives.len(), sizes.actives),
             ("timers", self.timers.len(), sizes.timers),
             ("extents", self.extents.len(), sizes.extents),
-            ("sends", self.sends.len(), sizes.sends),
+            ("ops", self.ops.len(), sizes.ops),
             ("recvs", self.recvs.len(), sizes.recvs),
             ("assemblies", self.assemblies.len(), sizes.assemblies),
             ("unexpected", self.unexpected.len(), sizes.unexpected),
+            ("regions", self.regions.len(), sizes.regions),
         ];
         match lengths.iter().find(|(_, is, should)| is != should) {
             Some((name, ..)) => Err(ConfigError::Storage(name)),

@@ -8,18 +8,33 @@ pub enum PostError {
     /// progress, try again (`-FI_EAGAIN`).
     #[error("no free slot; poll completions and retry")]
     Again,
-    /// The message is longer than [`MESSAGE_LEN_MAX`](crate::MESSAGE_LEN_MAX) (`-FI_EMSGSIZE`).
-    #[error("the message is longer than the protocol can carry")]
+    /// It is longer than [`MESSAGE_LEN_MAX`](crate::MESSAGE_LEN_MAX) or, of an atomic,
+    /// [`ATOMIC_LEN_MAX`](crate::ATOMIC_LEN_MAX), or its range wraps (`-FI_EMSGSIZE`).
+    #[error("longer than the protocol can carry")]
     TooLong,
+    /// No such combination of atomic form, datatype and op (`-FI_EOPNOTSUPP`).
+    #[error("no such combination of form, datatype and op")]
+    Unsupported,
     /// The peer was never inserted, or was removed (`-FI_EINVAL`).
     #[error("no such peer")]
     UnknownPeer,
 }
 
-/// The peer table is full.
+/// No slot for another memory region, or its range wraps around the end of the address space.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
-#[error("the peer table is full")]
-pub struct PeersFull;
+#[error("no room for another memory region, or its range wraps")]
+pub struct RegionsFull;
+
+/// Why a peer cannot be added.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
+pub enum PeersFull {
+    /// Every slot is taken: remove a peer.
+    #[error("the peer table is full")]
+    Full,
+    /// Every free slot was a removed peer's until a moment ago: try again in 128 ms at the latest.
+    #[error("every free slot of the peer table was in use a moment ago")]
+    Resting,
+}
 
 /// The identifier names nothing (any more).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]

@@ -74,11 +74,17 @@ slot_id! {
     PeerId, slot_bits = 24
 }
 slot_id! {
-    /// One posted send (20 bits of slot, 12 of generation).
+    /// One operation that sends: posted by the application, or made to answer a peer (20 bits of
+    /// slot, of which two say which pool it is from, and 12 of generation).
     OpId, slot_bits = 20
 }
 slot_id! {
-    /// One posted receive (20 bits of slot, 12 of generation).
+    /// One registered memory region (20 bits of slot, 12 of generation): the lower half of its key.
+    RegionId, slot_bits = 20
+}
+slot_id! {
+    /// One posted receive, or one event of a remote write (20 bits of slot, of which two say which,
+    /// and 12 of generation).
     RecvId, slot_bits = 20
 }
 slot_id! {

@@ -11,6 +11,7 @@
 use crate::OpId;
 use crate::serial::Psn;
 use crate::slab::{NIL, Slab, Slot};
+use crate::time::Tick;
 
 /// Notes in an extent.
 const EXTENT_PACKETS: u32 = 32;
@@ -19,31 +20,34 @@ pub(crate) const EXTENTS_PER_PEER: usize = 8;
 
 bitflags::bitflags! {
     /// State of a transmitted packet.
-    #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
     pub(crate) struct TxFlags: u8 {
-        /// It carries one segment: `offset` and `len` say which. Otherwise `len` whole messages
-        /// from `op` on.
-        const SEGMENT = 1 << 0;
+        /// It carries a part of one operation: `offset` and `len` say which. Otherwise `len` whole
+        /// operations from `op` on.
+        const PART = 1 << 0;
         /// Selectively acknowledged.
         const ACKED = 1 << 1;
         /// Taken for lost, waiting to be sent again.
         const LOST = 1 << 2;
         /// Sent more than once.
         const RESENT = 1 << 3;
+        /// It must not be taken in before everything that was sent before it.
+        const BARRIER = 1 << 4;
     }
 }
 
 /// One transmitted packet: enough to write it again, and to credit its operations when it is
 /// acknowledged.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct TxPacket {
     /// The first operation in it.
     pub(crate) op: OpId,
-    /// Offset of a segment in its message.
+    /// Offset of a part in its operation, in units of
+    /// [`SEGMENT_QUANTUM`](crate::wire::SEGMENT_QUANTUM) bytes.
     pub(crate) offset: u32,
-    /// When it was last sent, in units of 64 ns.
-    pub(crate) sent_at: u32,
-    /// Bytes of a segment, or number of whole messages.
+    /// When it was last sent.
+    pub(crate) sent_at: Tick,
+    /// Bytes of a part, or number of whole operations.
     pub(crate) len: u16,
     pub(crate) flags: TxFlags,
     /// The receiver-not-ready epoch in which it was first sent.
@@ -57,7 +61,7 @@ impl Default for TxPacket {
         Self {
             op: OpId::NONE,
             offset: 0,
-            sent_at: 0,
+            sent_at: Tick::default(),
             len: 0,
             flags: TxFlags::empty(),
             rnr_epoch: 0,
@@ -66,11 +70,11 @@ impl Default for TxPacket {
 }
 
 /// A run of notes.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct Extent([TxPacket; EXTENT_PACKETS as usize]);
 
 /// One peer's extents: number `psn / 32` modulo 8 is where the notes of that stretch are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Directory([u32; EXTENTS_PER_PEER]);
 
 impl Default for Directory {
@@ -86,7 +90,7 @@ impl Directory {
 }
 
 /// The pool of extents.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub(crate) struct InFlight<'s> {
     extents: Slab<'s, Extent>,
     /// Extents that must stay free for active peers that hold none.
@@ -97,6 +101,11 @@ impl<'s> InFlight<'s> {
     /// `slots` are at least as many as `peers` that can be active at once.
     pub(crate) fn new(slots: &'s mut [Slot<Extent>], peers: u32) -> Self {
         Self { extents: Slab::new(slots), set_aside: peers }
+    }
+
+    /// Whether free and used extents add up.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.extents.count_free() + self.extents.used() == self.extents.capacity()
     }
 
     /// Whether [`Self::push`] of `next` will find room, where `first` is the oldest unacknowledged
@@ -210,7 +219,8 @@ mod tests {
                         prop_assert!(room || !peer.model.is_empty(), "its own extent is set aside");
                         if room {
                             stamp += 1;
-                            let packet = TxPacket { sent_at: stamp, ..TxPacket::default() };
+                            let sent_at = Tick::from_bits(stamp);
+                            let packet = TxPacket { sent_at, ..TxPacket::default() };
                             prop_assert!(pool.push(&mut peer.directory, next, packet));
                             peer.model.push_back(stamp);
                         }
@@ -222,7 +232,7 @@ mod tests {
                 }
                 for peer in &peers {
                     for (psn, &stamp) in (0..).map(|n| peer.first.plus(n)).zip(&peer.model) {
-                        let found = pool.packet(&peer.directory, psn).map(|p| p.sent_at);
+                        let found = pool.packet(&peer.directory, psn).map(|p| p.sent_at.bits());
                         prop_assert_eq!(found, Some(stamp));
                     }
                     prop_assert_eq!(peer.directory.is_empty(), peer.model.is_empty());

@@ -23,6 +23,7 @@
 extern crate std;
 
 mod address;
+mod atomic;
 mod completion;
 mod config;
 mod engine;
@@ -31,38 +32,46 @@ pub mod frame;
 mod id;
 mod in_flight;
 mod memory;
-mod message;
+mod operation;
 mod peer;
 mod peer_index;
+mod pools;
 mod port;
 pub mod progress;
+mod region;
+mod request;
 mod rng;
 mod serial;
 mod slab;
 pub mod stats;
 mod time;
-mod unexpected;
 mod wheel;
 mod window;
 pub mod wire;
 
 pub use address::PeerAddress;
+pub use atomic::{AtomicOp, Datatype};
 pub use completion::{Completion, OpError, OpKind};
-pub use config::{Config, Storage, StorageSizes};
-pub use engine::{Engine, Identity, TIMERS_PER_ADVANCE};
-pub use error::{ConfigError, PeersFull, PostError, Unknown};
-pub use id::{Context, OpId, PeerId, RecvId, UnexpectedId};
+pub use config::{Config, Congestion, Order, Storage, StorageSizes};
+pub use engine::{Engine, Identity, TIMERS_PER_ADVANCE, Violation};
+pub use error::{ConfigError, PeersFull, PostError, RegionsFull, Unknown};
+pub use id::{Context, OpId, PeerId, RecvId, RegionId, UnexpectedId};
 pub use in_flight::Extent;
-pub use memory::{Gather, Memory, Placement, Target};
-pub use message::{Assembly, RecvOp, RecvRequest, SendOp, SendRequest, TagMatch, Unexpected};
+pub use memory::{AtomicAccess, Gather, Memory, Placement, Source, Target};
+pub use operation::{Assembly, RecvOp, TxOp, Unexpected};
 pub use peer::{Active, Peer};
+pub use pools::UNEXPECTED_CLASS_LEN;
 pub use port::{Datagram, Destination, Port, PortError, PortLimits, Transmit, Transmitted};
 pub use progress::{Budget, Progress, drive};
+pub use region::{Access, Region, RegionRequest};
+pub use request::{
+    AtomicForm, AtomicRequest, Common, ReadRequest, RecvRequest, Remote, SendRequest, TagMatch,
+    WriteRequest,
+};
 pub use serial::{Msn, Psn};
 pub use slab::Slot;
 pub use stats::{DropReason, Stats};
 pub use time::Instant;
-pub use unexpected::UNEXPECTED_CLASS_LEN;
 pub use wheel::TimerSlot;
 pub use window::WINDOW_PACKETS;
-pub use wire::MESSAGE_LEN_MAX;
+pub use wire::{ATOMIC_LEN_MAX, MESSAGE_LEN_MAX, PULL_LEN_MAX};

@@ -1,30 +1,46 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The application-memory seam: the engine says which bytes go where, and somebody else moves them.
 //!
-//! The engine holds no pointer to application memory; it names a buffer by the operation it belongs
-//! to. In production `ffi` implements [`Memory`] with raw copies into application buffers, in the
-//! simulator it is a map of `Vec<u8>`. Offsets and lengths given here are already checked against
-//! the lengths that were given at post: an implementation may rely on that, and must still not
-//! trust it with its life.
+//! The engine holds no pointer to application memory; it names a buffer by the operation or region
+//! it belongs to. In production `ffi` implements [`Memory`] with raw copies into application
+//! buffers, in the simulator it is a map of `Vec<u8>`. Offsets and lengths given here are already
+//! checked against the lengths that were given at post or registration: an implementation may rely
+//! on that, and must still not trust it with its life.
 
-use crate::{OpId, RecvId, UnexpectedId};
+use crate::atomic::{AtomicOp, Datatype};
+use crate::{OpId, RecvId, RegionId, UnexpectedId};
 
-/// Bytes of a posted send that are wanted behind a packet's header.
+/// Where bytes for a packet come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// The outgoing buffer of an operation that was posted here.
+    Op(OpId),
+    /// Registered memory that a peer reads.
+    Region(RegionId),
+    /// What an atomic found, kept since [`Memory::atomic`] under the name of its response.
+    Former(OpId),
+}
+
+/// Bytes that are wanted behind a packet's header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Gather {
     /// Whose bytes.
-    pub op: OpId,
-    /// Offset of the first byte in the operation's (possibly scattered) buffer.
+    pub source: Source,
+    /// Offset of the first byte in the (possibly scattered) buffer.
     pub offset: u64,
 }
 
 /// Where received bytes belong.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Target {
+    /// The incoming buffer of a read or of an atomic that brings something back.
+    Op(OpId),
     /// The buffer of a posted receive.
     Recv(RecvId),
     /// Storage for a message that no receive has matched yet.
     Unexpected(UnexpectedId),
+    /// Registered memory that a peer writes.
+    Region(RegionId),
 }
 
 /// A target and an offset into it.
@@ -36,22 +52,44 @@ pub struct Placement {
     pub offset: u64,
 }
 
+/// An atomic operation on registered memory, at a peer's request. Bounds and rights were checked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct AtomicAccess<'a> {
+    /// The memory.
+    pub region: RegionId,
+    /// Offset of the first element in it.
+    pub offset: u64,
+    /// Type of the elements.
+    pub datatype: Datatype,
+    /// What is done to each.
+    pub op: AtomicOp,
+    /// One operand for each element; empty for [`AtomicOp::Read`].
+    pub operands: &'a [u8],
+    /// Of a compare operation, one value for each element; else empty.
+    pub compare: &'a [u8],
+    /// Bytes of all elements.
+    pub len: usize,
+    /// Where to keep the former contents, as [`Source::Former`], if they are wanted.
+    pub former: Option<OpId>,
+}
+
 /// Moves bytes between packets and application memory, at the engine's word.
 ///
 /// Each call is executed before it returns: when the engine acknowledges a packet, its bytes are
 /// placed.
 pub trait Memory {
     /// How the caller describes a buffer when it posts an operation: a list of addresses in
-    /// production, an index in the simulator.
+    /// production, an index in the simulator. Of an operation that also brings bytes back it
+    /// describes both buffers.
     type Buffer;
 
-    /// `buffer` belongs to send `op` from now until the operation's completion is polled.
-    fn attach_send(&mut self, op: OpId, buffer: Self::Buffer);
+    /// `buffer` belongs to operation `op` from now until the operation's completion is polled.
+    fn attach_op(&mut self, op: OpId, buffer: Self::Buffer);
 
     /// `buffer` belongs to receive `recv` from now until the operation's completion is polled.
     fn attach_recv(&mut self, recv: RecvId, buffer: Self::Buffer);
 
-    /// Copies bytes of a send's buffer into a packet; fills `into` entirely.
+    /// Copies bytes into a packet; fills `into` entirely.
     fn gather(&mut self, from: Gather, into: &mut [u8]);
 
     /// Copies received bytes to where they belong.
@@ -59,4 +97,8 @@ pub trait Memory {
 
     /// Copies the first `len` bytes of a buffered message into the receive that matched it.
     fn deliver(&mut self, from: UnexpectedId, to: RecvId, len: u64);
+
+    /// Executes an atomic operation, element by element ([`AtomicOp::apply`] says what that is),
+    /// each indivisible for whoever else uses the memory.
+    fn atomic(&mut self, access: AtomicAccess<'_>);
 }

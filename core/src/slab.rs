@@ -14,7 +14,7 @@
 pub(crate) const NIL: u32 = u32::MAX;
 
 /// Something that lives in a slab: the value and the slot's bookkeeping.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Slot<T> {
     value: T,
     generation: u32,
@@ -32,21 +32,34 @@ impl<T: Default> Default for Slot<T> {
 }
 
 /// Slots that are given out and taken back.
-#[derive(Debug)]
+#[derive(Debug, Hash)]
 pub(crate) struct Slab<'s, T> {
     slots: &'s mut [Slot<T>],
+    /// The first and the last of the free slots.
     free: u32,
+    free_last: u32,
     used: u32,
 }
 
-impl<'s, T: Default> Slab<'s, T> {
+impl<'s, T> Slab<'s, T> {
     /// All of `slots`, free. At most 2^24 of them.
     pub(crate) fn new(slots: &'s mut [Slot<T>]) -> Self {
         let count = slots.len() as u32;
         for (slot, next) in slots.iter_mut().zip(1..) {
             slot.next_free = if next == count { NIL } else { next };
         }
-        Self { free: if count == 0 { NIL } else { 0 }, slots, used: 0 }
+        let (free, free_last) = if count == 0 { (NIL, NIL) } else { (0, count - 1) };
+        Self { free, free_last, slots, used: 0 }
+    }
+
+    /// No slots.
+    pub(crate) fn empty() -> Self {
+        Self { slots: &mut [], free: NIL, free_last: NIL, used: 0 }
+    }
+
+    /// The slot that [`Self::alloc`] would give out, with what was last in it.
+    pub(crate) fn next_free(&self) -> Option<&T> {
+        self.slots.get(self.free as usize).map(|slot| &slot.value)
     }
 
     /// Takes a free slot and puts `value` in it.
@@ -54,6 +67,9 @@ impl<'s, T: Default> Slab<'s, T> {
         let number = self.free;
         let slot = self.slots.get_mut(number as usize)?;
         self.free = slot.next_free;
+        if self.free == NIL {
+            self.free_last = NIL;
+        }
         slot.next_free = IN_USE;
         slot.value = value;
         self.used += 1;
@@ -66,8 +82,36 @@ impl<'s, T: Default> Slab<'s, T> {
         debug_assert_eq!(slot.next_free, IN_USE, "released twice");
         slot.generation = slot.generation.wrapping_add(1);
         slot.next_free = self.free;
+        if self.free == NIL {
+            self.free_last = number;
+        }
         self.free = number;
         self.used -= 1;
+    }
+
+    /// As [`Self::release`], but the slot is used again after all others that are free.
+    pub(crate) fn release_last(&mut self, number: u32) {
+        let slot = &mut self.slots[number as usize];
+        debug_assert_eq!(slot.next_free, IN_USE, "released twice");
+        slot.generation = slot.generation.wrapping_add(1);
+        slot.next_free = NIL;
+        if self.free == NIL {
+            self.free = number;
+        } else {
+            self.slots[self.free_last as usize].next_free = number;
+        }
+        self.free_last = number;
+        self.used -= 1;
+    }
+
+    /// How many slots are on the free list, counted. Bound: the slots.
+    pub(crate) fn count_free(&self) -> u32 {
+        let (mut count, mut number) = (0, self.free);
+        while number != NIL && count <= self.capacity() {
+            number = self.slots[number as usize].next_free;
+            count += 1;
+        }
+        count
     }
 
     /// The generation that an identifier made now would carry.
@@ -106,7 +150,7 @@ impl<T> core::ops::IndexMut<u32> for Slab<'_, T> {
 }
 
 /// Neighbours in a [`List`].
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Links {
     prev: u32,
     next: u32,
@@ -137,7 +181,7 @@ impl<T: Link> Linked for Slab<'_, T> {
 }
 
 /// A first-in, first-out list through slots, with removal from the middle.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct List {
     head: u32,
     tail: u32,

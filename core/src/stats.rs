@@ -44,6 +44,16 @@ pub enum DropReason {
     /// Its number is beyond the window.
     #[error("packet number beyond the window")]
     BeyondWindow,
+    /// It came before packets that it must not overtake; it is not acknowledged and will come
+    /// again.
+    #[error("early packet with a barrier")]
+    BehindBarrier,
+    /// A request beyond what the peer was allowed, and no slot for it; likewise.
+    #[error("request without credit")]
+    NoResponder,
+    /// Remote CQ data while the application does not poll; likewise.
+    #[error("no room for another remote write event")]
+    NoEvent,
     /// It came too early and there was no storage to keep it; it is not acknowledged and will come
     /// again.
     #[error("early message without storage")]
@@ -81,6 +91,8 @@ pub struct Stats {
     pub timeouts: u64,
     /// Tail probes.
     pub tail_probes: u64,
+    /// Packets without payload that asked whether the peer is there.
+    pub pings: u64,
     /// Acknowledgments sent as packets of their own.
     pub acks_sent: u64,
     /// Messages whose completion said success, as their sender.
@@ -95,6 +107,28 @@ pub struct Stats {
     pub receiver_not_ready: u64,
     /// Times this side started over because a peer was not ready.
     pub restarts_after_rnr: u64,
+    /// Long messages that this side pulled, or began to.
+    pub rendezvous: u64,
+    /// Times that a request waited for the peer to have a slot for it.
+    pub credit_waits: u64,
+    /// Times that remote CQ data waited for earlier packets.
+    pub events_held: u64,
+    /// Atomic operations executed for peers.
+    pub atomics_executed: u64,
+    /// Data packets that waited for their pace: the window was below one packet.
+    pub paced: u64,
+    /// Error records sent.
+    pub errors_sent: u64,
+    /// Error records received.
+    pub errors_received: u64,
+    /// Handshakes answered with a cookie.
+    pub retries_sent: u64,
+    /// Connections that began as crossed hellos.
+    pub crossed_hellos: u64,
+    /// Peers that gave their active state back.
+    pub peers_quiet: u64,
+    /// Peers that a new slot was refused to, because all free ones were in use a moment ago.
+    pub quarantined: u64,
     /// Records discarded because of receiver-not-ready or as repetitions.
     pub records_discarded: u64,
     /// Handshakes completed.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Time, which the caller brings: the engine reads no clock.
 
+use core::num::NonZeroU32;
 use core::time::Duration;
 
 /// Nanoseconds since an arbitrary start that the caller chose. Must not run backwards between two
@@ -40,5 +41,100 @@ impl Instant {
     #[must_use]
     pub fn after(self, duration: Duration) -> Self {
         Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+    }
+}
+
+/// The wire's unit of time: 64 ns.
+pub(crate) const TICK_NANOS: u64 = 64;
+
+/// A time near the present in four bytes: ticks of 64 ns, wrapping after 275 s. Two of them compare
+/// rightly while they are less than 137 s apart; [`DEATH_MAX`] keeps all that is stored within
+/// that.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Tick(NonZeroU32);
+
+/// The longest death time, and so the longest that any time of the future or past matters.
+pub(crate) const DEATH_MAX: Duration = Duration::from_secs(120);
+
+impl Default for Tick {
+    fn default() -> Self {
+        Self(NonZeroU32::MIN)
+    }
+}
+
+impl Tick {
+    /// The tick of `instant`. What would be 0 is 1, so that an `Option` takes no more room.
+    pub(crate) const fn of(instant: Instant) -> Self {
+        Self::from_bits((instant.as_nanos() / TICK_NANOS) as u32)
+    }
+
+    /// As it stands in a packet.
+    pub(crate) const fn bits(self) -> u32 {
+        self.0.get()
+    }
+
+    pub(crate) const fn from_bits(bits: u32) -> Self {
+        match NonZeroU32::new(bits) {
+            Some(bits) => Self(bits),
+            None => Self(NonZeroU32::MIN),
+        }
+    }
+
+    /// `ticks` later.
+    pub(crate) const fn plus(self, ticks: u32) -> Self {
+        Self::from_bits(self.0.get().wrapping_add(ticks))
+    }
+
+    /// `nanoseconds` later, at most [`DEATH_MAX`].
+    pub(crate) fn plus_nanos(self, nanoseconds: u64) -> Self {
+        let nanoseconds = nanoseconds.min(DEATH_MAX.as_nanos() as u64);
+        self.plus((nanoseconds / TICK_NANOS) as u32)
+    }
+
+    /// Ticks from `earlier` to this; 0 if it is not after it.
+    pub(crate) const fn since(self, earlier: Self) -> u32 {
+        let ticks = self.0.get().wrapping_sub(earlier.0.get());
+        if ticks < 1 << 31 { ticks } else { 0 }
+    }
+
+    /// Whether this time has come at `now`.
+    pub(crate) const fn has_come(self, now: Self) -> bool {
+        now.0.get().wrapping_sub(self.0.get()) < 1 << 31
+    }
+
+    /// The later of two.
+    pub(crate) const fn max(self, other: Self) -> Self {
+        if self.has_come(other) { other } else { self }
+    }
+
+    /// The instant that this stands for, seen from `now`: rounded up to where [`Self::of`] gives
+    /// this tick or a later one.
+    pub(crate) const fn instant(self, now: Instant) -> Instant {
+        let present = Self::of(now);
+        if self.has_come(present) {
+            return now;
+        }
+        let start = now.as_nanos() / TICK_NANOS * TICK_NANOS;
+        Instant(start.saturating_add(self.since(present) as u64 * TICK_NANOS))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ticks_order_as_instants_do(nanos in 0u64..1 << 50, ahead in 0u64..120_000_000_000) {
+            let now = Instant::from_nanos(nanos);
+            let later = Tick::of(now).plus_nanos(ahead);
+            let at = later.instant(now);
+            prop_assert!(later.has_come(Tick::of(at)), "a timer set for it does not fire early");
+            prop_assert!(at.as_nanos() <= nanos + ahead + 2 * TICK_NANOS);
+            prop_assert!(at >= now);
+            prop_assert_eq!(later.max(Tick::of(now)), later);
+            prop_assert!(u64::from(later.since(Tick::of(now))) * TICK_NANOS <= ahead + TICK_NANOS);
+        }
     }
 }

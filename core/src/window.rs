@@ -23,7 +23,7 @@ pub(crate) enum Arrival {
 }
 
 /// Cumulative number and bitmap. Bit `i` stands for `next + i`; bit 0 is never set between calls.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct ReceiveWindow {
     next: Psn,
     bits: [u64; WINDOW_WORDS],
@@ -38,6 +38,20 @@ impl ReceiveWindow {
     /// The lowest number that has not arrived: what `ack_psn` says.
     pub(crate) const fn next(&self) -> Psn {
         self.next
+    }
+
+    /// The number after the highest that has arrived.
+    pub(crate) fn end(&self) -> Psn {
+        let highest = self.bits.iter().rposition(|&word| word != 0);
+        highest.map_or(self.next, |at| {
+            let bits = self.bits.get(at).map_or(0, |word| 64 - word.leading_zeros());
+            self.next.plus(at as u32 * 64 + bits)
+        })
+    }
+
+    /// Whether the lowest missing number is not marked as arrived, as must be between calls.
+    pub(crate) const fn is_sound(&self) -> bool {
+        self.bits[0] & 1 == 0
     }
 
     /// Whether something beyond a missing packet has arrived.
@@ -140,6 +154,8 @@ mod tests {
                 }
                 prop_assert_eq!(window.next(), Psn(base.wrapping_add(next as u32)));
                 prop_assert_eq!(window.has_holes(), !above.is_empty());
+                let end = above.last().map_or(next, |last| last + 1);
+                prop_assert_eq!(window.end(), Psn(base.wrapping_add(end as u32)));
                 let sack = window.sack();
                 for bit in 0..255u64 {
                     let set = sack[(bit / 64) as usize] >> (bit % 64) & 1 == 1;

@@ -35,7 +35,7 @@ fn run(seed: u64, faults: Faults, config: &Config) -> World {
                 5 | 6 => rng.below(6_000),
                 _ => rng.below(90_000),
             } as usize;
-            let request = |r: &mut SendRequest| r.context = Context(serial);
+            let request = |r: &mut SendRequest| r.common.context = Context(serial);
             if world.send_with(node, to, request, pattern(serial, len)).is_ok() {
                 posted.entry((node, to)).or_default().push((serial, len));
                 sent[node] += 1;
@@ -180,15 +180,8 @@ fn one_lost_packet_costs_no_time_out() {
         let start = world.now;
         // The packets of one burst leave at one instant: cut the link for exactly one of them.
         let peer = world.peer(0, 1);
-        let request = SendRequest {
-            peer,
-            len: 64 << 10,
-            context: Context(1),
-            tag: None,
-            data: None,
-            signal: true,
-            more: false,
-        };
+        let common = Common::new(peer, Context(1));
+        let request = SendRequest { common, len: 64 << 10, tag: None, data: None };
         let now = world.time();
         let node = &mut world.nodes[0];
         node.engine.post_send(now, request, pattern(1, 64 << 10), &mut node.memory).unwrap();

@@ -42,7 +42,7 @@ fn messages_of_every_size_arrive_whole() {
 
 #[test]
 fn unexpected_messages_wait_for_their_receive() {
-    for len in sizes().filter(|&len| len <= 128 << 10) {
+    for len in sizes().filter(|&len| len <= 32 << 10) {
         let mut world = World::new(2, 2, &small(), Faults::NONE);
         world.send(0, 1, 9, pattern(3, len));
         world.run(SECOND);
@@ -76,7 +76,7 @@ fn tags_and_data_travel_and_match() {
     world.recv_with(1, 8, |r| r.context = Context(3)).unwrap();
     for (t, context) in [(Some(0x15), 10), (None, 11), (Some(0xff), 12)] {
         let request = |r: &mut SendRequest| {
-            (r.tag, r.context, r.data) = (t, Context(context), Some(context << 40));
+            (r.tag, r.common.context, r.data) = (t, Context(context), Some(context << 40));
         };
         world.send_with(0, 1, request, pattern(context, 8)).unwrap();
     }
@@ -153,7 +153,7 @@ fn a_request_with_more_to_come_waits_for_it() {
     world.run(SECOND);
     let before = world.nodes[0].engine.stats().data_packets_sent;
     for n in 0..10 {
-        world.send_with(0, 1, |r| r.more = n < 9, pattern(n, 8)).unwrap();
+        world.send_with(0, 1, |r| r.common.more = n < 9, pattern(n, 8)).unwrap();
     }
     assert_eq!(world.nodes[0].engine.stats().data_packets_sent, before + 1);
 }
@@ -188,7 +188,7 @@ fn unsignalled_success_is_silent() {
     let mut world = World::new(2, 11, &small(), Faults::NONE);
     for _ in 0..500 {
         world.recv_with(1, 8, |r| r.signal = false).unwrap();
-        world.send_with(0, 1, |r| r.signal = false, pattern(0, 8)).unwrap();
+        world.send_with(0, 1, |r| r.common.signal = false, pattern(0, 8)).unwrap();
         world.run(Duration::from_micros(30));
     }
     world.run(SECOND);

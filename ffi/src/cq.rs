@@ -278,9 +278,13 @@ const fn flags(completion: &Completion) -> u64 {
         OpKind::Send { tagged: true } => bits::SEND | bits::TAGGED,
         OpKind::Recv { tagged: false } => bits::RECV | bits::MSG,
         OpKind::Recv { tagged: true } => bits::RECV | bits::TAGGED,
+        OpKind::Write => bits::RMA | bits::WRITE,
+        OpKind::Read => bits::RMA | bits::READ,
+        OpKind::Atomic => bits::ATOMIC,
+        OpKind::RemoteWrite => bits::RMA | bits::REMOTE_WRITE,
     };
     match (completion.kind, completion.data) {
-        (OpKind::Recv { .. }, Some(_)) => kind | bits::REMOTE_CQ_DATA,
+        (OpKind::Recv { .. } | OpKind::RemoteWrite, Some(_)) => kind | bits::REMOTE_CQ_DATA,
         _ => kind,
     }
 }

@@ -173,6 +173,9 @@ impl Endpoint {
         config.peers = expected.clamp(PEERS, 1 << 20);
         config.sends = self.sends;
         config.recvs = self.recvs;
+        // Remote memory access is not offered yet, so nothing can be registered.
+        config.regions = 0;
+        config.events = 1;
         config.death = param::values().peer_timeout;
         config
     }

@@ -98,14 +98,18 @@ impl From<PostError> for Error {
         match error {
             PostError::Again => Self::Again,
             PostError::TooLong => Self::TooLong,
+            PostError::Unsupported => Self::NotSupported,
             PostError::UnknownPeer => Self::Invalid,
         }
     }
 }
 
 impl From<PeersFull> for Error {
-    fn from(_: PeersFull) -> Self {
-        Self::NoMemory
+    fn from(error: PeersFull) -> Self {
+        match error {
+            PeersFull::Full => Self::NoMemory,
+            PeersFull::Resting => Self::Again,
+        }
     }
 }
 
@@ -127,6 +131,9 @@ pub(crate) const fn completion_number(error: OpError) -> c_int {
         OpError::TimedOut => abi::FI_ETIMEDOUT,
         OpError::Truncated => abi::FI_ETRUNC,
         OpError::Unreachable => abi::FI_EHOSTUNREACH,
+        OpError::Key => abi::FI_EACCES,
+        OpError::Bounds => abi::FI_EINVAL,
+        OpError::Unsupported => abi::FI_EOPNOTSUPP,
     };
     number.cast_signed()
 }

@@ -15,7 +15,9 @@
 
 use std::ffi::c_void;
 
-use ofi_xdp_core::{Config, Gather, Memory, OpId, Placement, RecvId, Target, UnexpectedId};
+use ofi_xdp_core::{
+    AtomicAccess, Config, Gather, Memory, OpId, Placement, RecvId, Source, Target, UnexpectedId,
+};
 
 use crate::abi;
 use crate::errno::Error;
@@ -196,7 +198,7 @@ impl AppMemory {
 impl Memory for AppMemory {
     type Buffer = Buffer;
 
-    fn attach_send(&mut self, op: OpId, buffer: Buffer) {
+    fn attach_op(&mut self, op: OpId, buffer: Buffer) {
         let slot = op.slot() as usize;
         let Some(place) = self.sends.get_mut(slot) else { return };
         *place = buffer;
@@ -218,7 +220,9 @@ impl Memory for AppMemory {
     }
 
     fn gather(&mut self, from: Gather, into: &mut [u8]) {
-        let Some(buffer) = self.sends.get(from.op.slot() as usize) else { return into.fill(0) };
+        // No region can be registered with an endpoint, so none is ever read.
+        let Source::Op(op) = from.source else { return into.fill(0) };
+        let Some(buffer) = self.sends.get(op.slot() as usize) else { return into.fill(0) };
         // SAFETY: the application's memory may be read until the operation's completion is read
         // (fi_msg(3)), and the engine asks only for operations that have not completed; `injected`
         // lives as long as `self` and never moves. `into` is a packet of the port's.
@@ -237,6 +241,8 @@ impl Memory for AppMemory {
                 // completed. `bytes` is a packet of the port's.
                 unsafe { buffer.write(at.offset, bytes) };
             }
+            // No read is ever posted, and no region registered.
+            Target::Op(_) | Target::Region(_) => {}
             Target::Unexpected(id) => {
                 let range = self.stored(id);
                 let offset = usize::try_from(at.offset).unwrap_or(usize::MAX);
@@ -259,6 +265,9 @@ impl Memory for AppMemory {
         // SAFETY: as for a placement into a receive; `bytes` is memory of ours.
         unsafe { buffer.write(0, bytes) };
     }
+
+    /// No region can be registered with an endpoint, so nothing is ever asked for.
+    fn atomic(&mut self, _access: AtomicAccess<'_>) {}
 }
 
 impl std::fmt::Debug for AppMemory {
@@ -290,17 +299,18 @@ mod tests {
         let buffer = iov(&mut [&mut a, &mut b, &mut c]);
         let mut memory = memory();
         let op = OpId::new(1, 7);
-        memory.attach_send(op, buffer);
+        memory.attach_op(op, buffer);
         for offset in 0..7 {
             for len in 0..=7 - offset {
                 let mut packet = vec![b'?'; len];
-                memory.gather(Gather { op, offset: offset as u64 }, &mut packet);
+                memory
+                    .gather(Gather { source: Source::Op(op), offset: offset as u64 }, &mut packet);
                 assert_eq!(packet, b"abcdefg"[offset..offset + len]);
             }
         }
         // Beyond the end there are zeros, not somebody's memory.
         let mut packet = [b'?'; 4];
-        memory.gather(Gather { op, offset: 5 }, &mut packet);
+        memory.gather(Gather { source: Source::Op(op), offset: 5 }, &mut packet);
         assert_eq!(&packet, b"fg\0\0");
     }
 
@@ -310,10 +320,10 @@ mod tests {
         let buffer = iov(&mut [&mut bytes]).injected().unwrap();
         let mut memory = memory();
         let op = OpId::new(0, 0);
-        memory.attach_send(op, buffer);
+        memory.attach_op(op, buffer);
         bytes.copy_from_slice(b"after!");
         let mut packet = [0; 6];
-        memory.gather(Gather { op, offset: 0 }, &mut packet);
+        memory.gather(Gather { source: Source::Op(op), offset: 0 }, &mut packet);
         assert_eq!(&packet, b"before");
     }
 

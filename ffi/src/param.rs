@@ -50,9 +50,11 @@ static PEER_TIMEOUT: Param = Param {
     name: c"peer_timeout",
     kind: abi::FI_PARAM_INT,
     help: c"Milliseconds without a sign of life, with operations pending, after which a peer is \
-            given up and its operations end in error completions (default: 10000)",
+            given up and its operations end in error completions, at most 120000 (default: 10000)",
     complaint: Once::new(),
 };
+/// The longest silence that the engine can wait out.
+const PEER_TIMEOUT_MAX: Duration = Duration::from_secs(120);
 static SPIN: Param = Param {
     name: c"spin",
     kind: abi::FI_PARAM_INT,
@@ -123,7 +125,7 @@ fn read(provider: Provider) -> Values {
         values.queue = queue;
     }
     if let Some(milliseconds) = number(provider, &PEER_TIMEOUT).filter(|&it| it > 0) {
-        values.peer_timeout = Duration::from_millis(milliseconds.into());
+        values.peer_timeout = Duration::from_millis(milliseconds.into()).min(PEER_TIMEOUT_MAX);
     }
     if let Some(microseconds) = number(provider, &SPIN) {
         values.spin = Duration::from_micros(microseconds.into());

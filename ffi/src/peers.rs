@@ -102,7 +102,8 @@ impl PeerMap {
         loop {
             match engine.insert_peer(address) {
                 Ok(peer) => return Ok(peer),
-                Err(full) => {
+                Err(PeersFull::Resting) => return Err(PeersFull::Resting),
+                Err(full @ PeersFull::Full) => {
                     let oldest = self.retired.pop_front().ok_or(full)?;
                     if !self.known.iter().any(|known| known.peer == oldest) {
                         // An error would say that it is gone already: there is room then.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags};
 
 use ofi_xdp_core::{
-    Budget, Completion, Config, Context, Engine, Identity, Instant, Port as _, RecvRequest,
+    Budget, Common, Completion, Config, Context, Engine, Identity, Instant, Port as _, RecvRequest,
     SendRequest, drive,
 };
 use ofi_xdp_datapath::HybridPort;
@@ -115,15 +115,15 @@ impl ActiveEndpoint {
         let State { engine, memory, peers, .. } = &mut *state;
         engine.with_dependent_mut(|_, engine| {
             peers.sync(&self.av);
-            let request = SendRequest {
+            let common = Common {
                 peer: peers.peer(engine, &self.av, send.to)?,
-                len: how.buffer.len() as u64,
                 context: send.context,
-                tag: send.tag,
-                data: send.data,
                 signal: how.signal,
                 more: how.more,
+                fence: false,
             };
+            let len = how.buffer.len() as u64;
+            let request = SendRequest { common, len, tag: send.tag, data: send.data };
             engine.post_send(now, request, how.buffer, memory)?;
             Ok::<(), Error>(())
         })?;

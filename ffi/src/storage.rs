@@ -5,7 +5,7 @@
 
 use ofi_xdp_core::{
     Active, Assembly, Config, ConfigError, Engine, Extent, Identity, Peer, PortLimits, RecvOp,
-    SendOp, Slot, Storage, TimerSlot, Unexpected,
+    Region, Slot, Storage, TimerSlot, TxOp, Unexpected,
 };
 use self_cell::{MutBorrow, self_cell};
 
@@ -16,10 +16,11 @@ pub(crate) struct Slices {
     actives: Vec<Slot<Active>>,
     timers: Vec<TimerSlot>,
     extents: Vec<Slot<Extent>>,
-    sends: Vec<Slot<SendOp>>,
+    ops: Vec<Slot<TxOp>>,
     recvs: Vec<Slot<RecvOp>>,
     assemblies: Vec<Slot<Assembly>>,
     unexpected: Vec<Slot<Unexpected>>,
+    regions: Vec<Slot<Region>>,
 }
 
 impl Slices {
@@ -34,10 +35,11 @@ impl Slices {
             actives: filled(sizes.actives),
             timers: filled(sizes.timers),
             extents: filled(sizes.extents),
-            sends: filled(sizes.sends),
+            ops: filled(sizes.ops),
             recvs: filled(sizes.recvs),
             assemblies: filled(sizes.assemblies),
             unexpected: filled(sizes.unexpected),
+            regions: filled(sizes.regions),
         }
     }
 
@@ -48,10 +50,11 @@ impl Slices {
             actives: &mut self.actives,
             timers: &mut self.timers,
             extents: &mut self.extents,
-            sends: &mut self.sends,
+            ops: &mut self.ops,
             recvs: &mut self.recvs,
             assemblies: &mut self.assemblies,
             unexpected: &mut self.unexpected,
+            regions: &mut self.regions,
         }
     }
 }

@@ -8,10 +8,10 @@
 //! unacknowledged. Bound: the early messages that an arrival sets free.
 
 use super::Engine;
-use crate::message::{Assembly, Unexpected};
+use crate::Memory;
+use crate::operation::{Assembly, Landing, Unexpected};
 use crate::slab::{List, NIL};
 use crate::wire::{Envelope, MESSAGES_AHEAD_MAX, Record, SegmentRecord};
-use crate::{Memory, Target};
 
 /// Where a message stands in its sender's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,6 +33,7 @@ impl Engine<'_> {
     ) -> bool {
         let envelope = match record {
             Record::Message(message) => &message.envelope,
+            Record::Rts(rts) => &rts.envelope,
             Record::Segment(segment) => {
                 if let Some(assembly) = self.find_assembly(active, segment, rnr_epoch) {
                     self.add_segment(active, assembly, segment, memory);
@@ -40,6 +41,7 @@ impl Engine<'_> {
                 }
                 &segment.envelope
             }
+            _ => return true,
         };
         match self.turn(active, envelope, rnr_epoch) {
             Turn::Next => self.accept_next(active, rnr_epoch, record, memory),
@@ -82,16 +84,17 @@ impl Engine<'_> {
                     self.finish_recv(recv);
                     true
                 }
-                None => match self.store(active, &message.envelope, true) {
-                    Some(number) => {
-                        self.place_in_store(number, 0, message.payload, memory);
-                        self.queue_stored(number);
-                        true
-                    }
-                    None => false,
-                },
+                None => self.store_next(active, record, memory),
+            },
+            Record::Rts(rts) => match self.match_posted(peer, &rts.envelope) {
+                Some(recv) => {
+                    self.begin_pull(recv, rts.handle);
+                    true
+                }
+                None => self.store_next(active, record, memory),
             },
             Record::Segment(segment) => self.accept_first(active, rnr_epoch, segment, memory),
+            _ => true,
         };
         if !accepted {
             return self.refuse(active);
@@ -100,6 +103,32 @@ impl Engine<'_> {
         state.expected_msn = state.expected_msn.plus(1);
         self.stats.messages_accepted += 1;
         self.accept_early(active, memory);
+    }
+
+    /// The message whose turn it is, and that no receive fits. False: no storage.
+    fn store_next<M: Memory>(&mut self, active: u32, record: &Record<'_>, memory: &mut M) -> bool {
+        let Some(number) = self.store_record(active, record, memory) else { return false };
+        self.queue_stored(number);
+        true
+    }
+
+    /// Stores a message that came in one record; a part of one is stored without its bytes.
+    fn store_record<M: Memory>(
+        &mut self,
+        active: u32,
+        record: &Record<'_>,
+        memory: &mut M,
+    ) -> Option<u32> {
+        match record {
+            Record::Message(message) => {
+                let number = self.store(active, &message.envelope, true, None)?;
+                self.place_in_store(number, 0, message.payload, memory);
+                Some(number)
+            }
+            Record::Rts(rts) => self.store(active, &rts.envelope, true, Some(rts.handle)),
+            Record::Segment(segment) => self.store(active, &segment.envelope, false, None),
+            _ => None,
+        }
     }
 
     /// The segment that is seen first of a message whose turn it is.
@@ -114,17 +143,17 @@ impl Engine<'_> {
             return false;
         }
         let peer = self.peer_id(self.actives[active].peer);
-        let target = match self.match_posted(peer, &segment.envelope) {
-            Some(recv) => Target::Recv(self.recv_id(recv)),
-            None => match self.store(active, &segment.envelope, false) {
+        let landing = match self.match_posted(peer, &segment.envelope) {
+            Some(recv) => Landing::Recv(self.recv_id(recv)),
+            None => match self.store(active, &segment.envelope, false, None) {
                 Some(number) => {
                     self.queue_stored(number);
-                    Target::Unexpected(self.unexpected.id(number))
+                    Landing::Stored(self.unexpected.id(number))
                 }
                 None => return false,
             },
         };
-        self.assemble(active, rnr_epoch, segment, target, memory)
+        self.assemble(active, rnr_epoch, segment, landing, memory)
     }
 
     /// A message that came before an earlier one: kept in storage, in message order. False: no
@@ -136,9 +165,11 @@ impl Engine<'_> {
         record: &Record<'_>,
         memory: &mut M,
     ) -> bool {
-        let (envelope, complete) = match record {
-            Record::Message(message) => (&message.envelope, true),
-            Record::Segment(segment) => (&segment.envelope, false),
+        let envelope = match record {
+            Record::Message(message) => &message.envelope,
+            Record::Rts(rts) => &rts.envelope,
+            Record::Segment(segment) => &segment.envelope,
+            _ => return true,
         };
         let mut before = self.actives[active].early.head();
         // bound: early messages of one peer
@@ -154,22 +185,17 @@ impl Engine<'_> {
             }
             before = List::next(&mut self.unexpected, before);
         }
-        if !complete && self.assemblies.used() == self.assemblies.capacity() {
+        let segment = if let Record::Segment(segment) = record { Some(segment) } else { None };
+        if segment.is_some() && self.assemblies.used() == self.assemblies.capacity() {
             return false;
         }
-        let Some(number) = self.store(active, envelope, complete) else { return false };
+        let Some(number) = self.store_record(active, record, memory) else { return false };
         self.stats.messages_early += 1;
         self.actives[active].early.insert_before(&mut self.unexpected, number, before);
-        match record {
-            Record::Message(message) => {
-                self.place_in_store(number, 0, message.payload, memory);
-                true
-            }
-            Record::Segment(segment) => {
-                let target = Target::Unexpected(self.unexpected.id(number));
-                self.assemble(active, rnr_epoch, segment, target, memory)
-            }
-        }
+        segment.is_none_or(|segment| {
+            let landing = Landing::Stored(self.unexpected.id(number));
+            self.assemble(active, rnr_epoch, segment, landing, memory)
+        })
     }
 
     /// Early messages whose turn has come: as if they arrived now.
@@ -195,11 +221,19 @@ impl Engine<'_> {
         }
     }
 
-    /// Storage for a message, if there is any.
-    fn store(&mut self, active: u32, envelope: &Envelope, complete: bool) -> Option<u32> {
+    /// Storage for a message, if there is any; for an announced one, for its envelope.
+    fn store(
+        &mut self,
+        active: u32,
+        envelope: &Envelope,
+        complete: bool,
+        handle: Option<u64>,
+    ) -> Option<u32> {
         let peer = self.peer_id(self.actives[active].peer);
         let envelope = *envelope;
-        self.unexpected.alloc(Unexpected { peer, envelope, complete, ..Unexpected::default() })
+        let len = if handle.is_some() { 0 } else { envelope.total };
+        let message = Unexpected { peer, envelope, complete, handle, ..Unexpected::default() };
+        self.unexpected.alloc(len, message)
     }
 
     /// A stored message waits for a receive.
@@ -215,12 +249,12 @@ impl Engine<'_> {
         active: u32,
         rnr_epoch: u8,
         segment: &SegmentRecord<'_>,
-        target: Target,
+        landing: Landing,
         memory: &mut M,
     ) -> bool {
         let Envelope { msn, total, .. } = segment.envelope;
         let assembly =
-            Assembly { msn, rnr_epoch, total, missing: total, target, ..Assembly::default() };
+            Assembly { msn, rnr_epoch, total, missing: total, landing, ..Assembly::default() };
         let Some(number) = self.assemblies.alloc(assembly) else { return false };
         self.actives[active].assemblies.push_back(&mut self.assemblies, number);
         self.add_segment(active, number, segment, memory);
@@ -240,7 +274,7 @@ impl Engine<'_> {
             let assembly = &self.assemblies[number];
             let same =
                 (assembly.msn, assembly.rnr_epoch, assembly.total) == (msn, rnr_epoch, total);
-            if same && segment.payload.len() as u64 <= u64::from(assembly.missing) {
+            if same && segment.payload.len() as u64 <= assembly.missing {
                 return Some(number);
             }
             number = List::next(&mut self.assemblies, number);
@@ -256,13 +290,13 @@ impl Engine<'_> {
         memory: &mut M,
     ) {
         let assembly = &mut self.assemblies[number];
-        assembly.missing = assembly.missing.saturating_sub(segment.payload.len() as u32);
-        let (target, missing) = (assembly.target, assembly.missing);
-        match target {
-            Target::Recv(id) => {
+        assembly.missing = assembly.missing.saturating_sub(segment.payload.len() as u64);
+        let (landing, missing) = (assembly.landing, assembly.missing);
+        match landing {
+            Landing::Recv(id) => {
                 self.place_in_recv(id.slot(), segment.offset, segment.payload, memory);
             }
-            Target::Unexpected(id) => {
+            Landing::Stored(id) => {
                 self.place_in_store(id.slot(), segment.offset, segment.payload, memory);
             }
         }
@@ -270,9 +304,9 @@ impl Engine<'_> {
             return;
         }
         self.drop_assembly(active, number);
-        match target {
-            Target::Recv(id) => self.finish_recv(id.slot()),
-            Target::Unexpected(id) => {
+        match landing {
+            Landing::Recv(id) => self.finish_recv(id.slot()),
+            Landing::Stored(id) => {
                 let message = self.unexpected.message(id.slot());
                 message.complete = true;
                 if message.recv != NIL {
@@ -300,18 +334,18 @@ impl Engine<'_> {
     pub(super) fn discard_early(&mut self, active: u32) {
         // bound: early messages of one peer
         while let Some(number) = self.actives[active].early.pop_front(&mut self.unexpected) {
-            let target = Target::Unexpected(self.unexpected.id(number));
-            if let Some(assembly) = self.assembly_into(active, target) {
+            let landing = Landing::Stored(self.unexpected.id(number));
+            if let Some(assembly) = self.assembly_into(active, landing) {
                 self.drop_assembly(active, assembly);
             }
             self.unexpected.release(number);
         }
     }
 
-    fn assembly_into(&mut self, active: u32, target: Target) -> Option<u32> {
+    fn assembly_into(&mut self, active: u32, landing: Landing) -> Option<u32> {
         let mut number = self.actives[active].assemblies.head();
         // bound: messages of one peer that are arriving
-        while number != NIL && self.assemblies[number].target != target {
+        while number != NIL && self.assemblies[number].landing != landing {
             number = List::next(&mut self.assemblies, number);
         }
         (number != NIL).then_some(number)

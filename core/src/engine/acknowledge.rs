@@ -1,64 +1,77 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an acknowledgment means to the sender: packets retired, operations credited, losses found
-//! (`docs/PROTOCOL.md` §4.3–4.5), receiver-not-ready obeyed (§6.4).
+//! What an acknowledgment means to the sender: packets retired, operations credited and ended
+//! (`docs/PROTOCOL.md` §4.3, §8.3).
 //!
-//! Bound: the packets under way to one peer (at most 256), and the operations that complete.
+//! Bound: the packets under way to one peer (at most 256), and the operations that end.
 
-use super::{Engine, post::pending_cost};
+use super::Engine;
+use super::loss::PING_FROM_TIMEOUT;
+use crate::OpId;
 use crate::in_flight::{TxFlags, TxPacket};
-use crate::peer::{TICK_NANOS, ticks};
+use crate::operation::{POSTED, TxKind};
+use crate::pools::split;
 use crate::serial::Psn;
 use crate::slab::{List, NIL};
-use crate::wire::{Header, sacked};
-use crate::{Instant, OpId};
-
-/// First pause after receiver-not-ready; doubles each time in a row.
-const RNR_PAUSE_NANOS: u64 = 50_000;
-/// The pause doubles this many times at the most (12.8 ms).
-const RNR_PAUSE_DOUBLINGS: u8 = 8;
+use crate::wire::{Flags, Header, sacked};
 
 impl Engine<'_> {
     /// Takes in what `header` and, of an acknowledgment, the bitmap say. Plausible as a whole:
     /// checked before.
-    pub(super) fn acknowledge(&mut self, active: u32, header: &Header, sack: &[u64], now: Instant) {
+    pub(super) fn acknowledge(&mut self, active: u32, header: &Header, sack: &[u64]) {
+        let now = self.tick();
+        let state = &mut self.actives[active];
+        if header.err_count.wrapping_sub(state.errors.announced) < 1 << 7 {
+            state.errors.announced = header.err_count;
+        }
+        if header.flags().contains(Flags::DUPLICATES_SEEN) {
+            state.rtt.saw_duplicate();
+        }
+        let accepted = state.accepted_msn.nearest(header.accepted_msn());
+        let advanced = state.accepted_msn.is_before(accepted);
+        if advanced {
+            state.accepted_msn = accepted;
+            state.rnr_count = 0;
+        }
         let ack = header.ack_psn();
-        let retired = self.retire(active, ack, now);
+        let retired = self.retire(active, ack);
         let marked = sacked(ack, sack).filter(|&psn| self.mark_sacked(active, psn)).count() as u32;
-        if retired + marked > 0 {
-            let state = &mut self.actives[active];
-            let credit = u16::try_from(2 * (retired + marked)).unwrap_or(u16::MAX);
+        let news = retired + marked;
+        let state = &mut self.actives[active];
+        if news > 0 {
+            let credit = u16::try_from(2 * news).unwrap_or(u16::MAX);
             state.resend_credit = state.resend_credit.saturating_add(credit);
             state.backoff = 0;
             state.probe = false;
             state.timer_from = now;
+            state.congestion.acknowledged(news, state.in_flight(), &state.rtt, now);
+        } else if state.lost > 0 && state.backoff > PING_FROM_TIMEOUT {
+            // It answers the question whether it is there: what is lost may go, one by one.
+            state.resend_credit = state.resend_credit.max(1);
         }
-        if self.actives[active].sacked > 0 {
-            self.detect_losses(active, now);
+        if state.sacked > 0 {
+            self.detect_losses(active);
         }
-        let state = &mut self.actives[active];
-        let accepted = state.accepted_msn.nearest(header.accepted_msn());
-        if state.accepted_msn.is_before(accepted) {
-            state.accepted_msn = accepted;
-            state.rnr_count = 0;
+        if advanced {
+            self.end_accepted(active);
         }
-        self.complete_sends(active);
         let state = &self.actives[active];
         if header.pressure().receiver_not_ready_in(state.tx_rnr_epoch) {
-            self.start_over(active, now);
+            self.start_over(active);
         }
-        if self.may_send_new(active) {
+        if self.may_resend(active) {
             self.make_ready(active);
         }
     }
 
     /// Everything before `ack` has arrived. Returns how many packets that is news of.
-    fn retire(&mut self, active: u32, ack: Psn, now: Instant) -> u32 {
+    fn retire(&mut self, active: u32, ack: Psn) -> u32 {
         let (first, next) = (self.actives[active].first_psn, self.actives[active].next_psn);
         if !first.is_before(ack) {
             return 0;
         }
+        let mut news = 0;
         for psn in (0..ack.since(first)).map(|n| first.plus(n)) {
-            self.packet_arrived(active, psn, psn.plus(1) == ack, now);
+            news += u32::from(self.packet_arrived(active, psn, psn.plus(1) == ack));
         }
         let state = &mut self.actives[active];
         self.in_flight.retire(&mut state.directory, first, ack, next);
@@ -66,24 +79,30 @@ impl Engine<'_> {
         if state.lost_from.is_before(ack) {
             state.lost_from = ack;
         }
-        ack.since(first)
+        if state.writes_end.is_before(ack) {
+            // So that it stays near enough to compare with.
+            state.writes_end = ack;
+        }
+        news.max(1)
     }
 
     /// Credits packet `psn`, which is about to be retired. The `newest` one tells the round trip,
     /// with the time that the peer took to answer in it: right for time-outs, which must outlast
-    /// that.
-    fn packet_arrived(&mut self, active: u32, psn: Psn, newest: bool, now: Instant) {
+    /// that. Returns whether its arrival is news.
+    fn packet_arrived(&mut self, active: u32, psn: Psn, newest: bool) -> bool {
+        let now = self.tick();
         let state = &mut self.actives[active];
-        let Some(packet) = self.in_flight.packet(&state.directory, psn) else { return };
+        let Some(packet) = self.in_flight.packet(&state.directory, psn) else { return false };
         let packet = *packet;
         if packet.flags.contains(TxFlags::ACKED) {
             state.sacked -= 1;
-            return;
+            return false;
         }
         if newest && !packet.flags.contains(TxFlags::RESENT) {
-            state.rtt.sample(ticks(now).wrapping_sub(packet.sent_at));
+            state.rtt.sample(now.since(packet.sent_at));
         }
         self.credit(active, &packet);
+        true
     }
 
     /// Marks packet `psn` as arrived though something before it is missing. Returns whether that is
@@ -110,144 +129,88 @@ impl Engine<'_> {
         if packet.flags.contains(TxFlags::LOST) {
             state.lost -= 1;
         }
-        if packet.sent_at.wrapping_sub(state.newest_acked) < 1 << 31 {
-            state.newest_acked = packet.sent_at;
-        }
-        if packet.flags.contains(TxFlags::SEGMENT) {
-            self.credit_op(packet.op, packet.rnr_epoch);
+        state.newest_acked = state.newest_acked.max(packet.sent_at);
+        if packet.flags.contains(TxFlags::PART) {
+            self.credit_op(active, packet.op, packet.rnr_epoch);
             return;
         }
-        self.each_message(packet, |engine, number| {
-            let id = engine.op_id(number);
-            engine.credit_op(id, packet.rnr_epoch);
+        self.each_whole(packet, |engine, number| {
+            engine.ops[number].in_flight -= 1;
+            engine.try_finish(active, number);
         });
     }
 
-    fn credit_op(&mut self, id: OpId, rnr_epoch: u8) {
+    fn credit_op(&mut self, active: u32, id: OpId, rnr_epoch: u8) {
         if let Some(number) = self.op_of_attempt(id, rnr_epoch) {
-            self.sends[number].in_flight -= 1;
+            self.ops[number].in_flight -= 1;
+            self.try_finish(active, number);
         }
     }
 
-    /// The slot of a send, if it is still waiting, in the attempt that `rnr_epoch` names.
-    pub(super) fn op_of_attempt(&self, id: OpId, rnr_epoch: u8) -> Option<u32> {
-        let number = id.slot();
-        let current = self.sends.is_used(number)
-            && self.op_id(number) == id
-            && self.sends[number].rnr_epoch == rnr_epoch;
-        current.then_some(number)
-    }
-
-    /// Calls `each` for the messages of a packet that are still waiting in the attempt in which it
-    /// was sent. They are neighbours in the peer's list: none of them can have completed before
-    /// this packet was acknowledged.
-    pub(super) fn each_message(&mut self, packet: &TxPacket, mut each: impl FnMut(&mut Self, u32)) {
-        let Some(first) = self.op_of_attempt(packet.op, packet.rnr_epoch) else { return };
-        let first_msn = self.sends[first].envelope.msn;
-        let mut number = first;
-        // bound: the messages of one packet
+    /// Messages that the peer has accepted may have been acknowledged before. Bound: operations up
+    /// to the first message that is not accepted.
+    fn end_accepted(&mut self, active: u32) {
+        let mut number = self.actives[active].sends.list.head();
         while number != NIL {
-            let op = &self.sends[number];
-            if op.envelope.msn.since(first_msn) >= u32::from(packet.len)
-                || op.rnr_epoch != packet.rnr_epoch
-            {
+            let next = List::next(&mut self.ops, number);
+            let accepted = self.actives[active].accepted_msn;
+            let envelope = self.ops[number].envelope();
+            if envelope.is_some_and(|envelope| !envelope.msn.is_before(accepted)) {
                 return;
             }
-            let next = List::next(&mut self.sends, number);
-            each(self, number);
+            self.try_finish(active, number);
             number = next;
         }
     }
 
-    /// Completes what is acknowledged as well as accepted. Bound: accepted messages that are not
-    /// complete.
-    fn complete_sends(&mut self, active: u32) {
-        let mut number = self.actives[active].sends.head();
+    /// The last error that the peer had announced has arrived: what waited for that may end. Bound:
+    /// operations posted to one peer.
+    pub(super) fn end_gated(&mut self, active: u32) {
+        let mut number = self.actives[active].sends.list.head();
         while number != NIL {
-            let op = &self.sends[number];
-            let state = &mut self.actives[active];
-            if !op.envelope.msn.is_before(state.accepted_msn) {
-                return;
-            }
-            let done = op.all_sent && op.in_flight == 0;
-            let next = List::next(&mut self.sends, number);
-            if done {
-                state.sends.remove(&mut self.sends, number);
-                self.finish_send(number);
-            }
+            let next = List::next(&mut self.ops, number);
+            self.try_finish(active, number);
             number = next;
         }
     }
 
-    /// Finds packets that are lost (RFC 8985 §6.2): sent before one that has arrived, and overdue
-    /// by a round trip and a reordering window. Where that time has not passed yet, a timer asks
-    /// again.
-    pub(super) fn detect_losses(&mut self, active: u32, now: Instant) {
-        let now_ticks = ticks(now);
-        let state = &mut self.actives[active];
-        let patience = state.rtt.smoothed() + state.rtt.reorder_window();
-        let mut arrived_beyond = state.sacked;
-        let mut wait: Option<u32> = None;
-        let mut psn = state.first_psn;
-        // bound: the window
-        while psn != state.next_psn && arrived_beyond > 0 {
-            let Some(note) = self.in_flight.packet(&state.directory, psn) else { break };
-            let sent_before_newest = state.newest_acked.wrapping_sub(note.sent_at) < 1 << 31;
-            if note.flags.contains(TxFlags::ACKED) {
-                arrived_beyond -= 1;
-            } else if !note.flags.contains(TxFlags::LOST) && sent_before_newest {
-                let age = now_ticks.wrapping_sub(note.sent_at);
-                if age >= patience {
-                    note.flags |= TxFlags::LOST;
-                    state.lost += 1;
-                    state.resend_credit = u16::MAX;
-                    self.stats.losses_by_ack += 1;
-                    if psn.is_before(state.lost_from) || state.lost == 1 {
-                        state.lost_from = psn;
-                    }
-                } else {
-                    let left = patience - age;
-                    wait = Some(wait.map_or(left, |least| least.min(left)));
-                }
-            }
-            psn = psn.plus(1);
+    /// Ends an operation if nothing is missing to that.
+    pub(super) fn try_finish(&mut self, active: u32, number: u32) {
+        let state = &self.actives[active];
+        let op = &self.ops[number];
+        if !op.all_sent || op.in_flight > 0 {
+            return;
         }
-        state.loss_at = wait.map(|left| now.after_nanos(u64::from(left) * TICK_NANOS));
-        if state.lost > 0 {
-            self.make_ready(active);
+        let posted = split(number).0 == POSTED;
+        let ended = match &op.kind {
+            TxKind::Message(envelope) => envelope.msn.is_before(state.accepted_msn),
+            TxKind::Rendezvous(_) => op.answered,
+            _ => op.answered || !op.is_request(),
+        };
+        if !ended || (posted && !state.may_complete()) {
+            return;
+        }
+        let mut queue = *self.queue_of(active, number);
+        queue.list.remove(&mut self.ops, number);
+        *self.queue_of(active, number) = queue;
+        if posted {
+            self.finish_send(number);
+        } else {
+            self.end_own(active, number);
         }
     }
 
-    /// The peer discards messages from `accepted_msn` on: sends them again, in a new attempt, after
-    /// a pause (`docs/PROTOCOL.md` §6.4). Packets of the old attempt that are under way count for
-    /// nothing any more.
-    fn start_over(&mut self, active: u32, now: Instant) {
-        self.stats.restarts_after_rnr += 1;
-        let jitter = self.rng.next();
-        let state = &mut self.actives[active];
-        state.tx_rnr_epoch = state.tx_rnr_epoch.wrapping_add(1);
-        let pause = RNR_PAUSE_NANOS << state.rnr_count.min(RNR_PAUSE_DOUBLINGS);
-        state.rnr_count = state.rnr_count.saturating_add(1);
-        state.hold_until = Some(now.after_nanos(pause + jitter % (pause / 4)));
-        let (accepted, epoch) = (state.accepted_msn, state.tx_rnr_epoch);
-        state.cursor = NIL;
-        let mut number = state.sends.head();
-        // bound: sends posted to one peer
-        while number != NIL {
-            let op = &mut self.sends[number];
-            if !op.envelope.msn.is_before(accepted) {
-                if op.all_sent {
-                    state.pending += pending_cost(op.envelope.total);
-                }
-                op.sent = 0;
-                op.in_flight = 0;
-                op.all_sent = false;
-                op.rnr_epoch = epoch;
-                if state.cursor == NIL {
-                    state.cursor = number;
-                }
+    /// An operation of the engine's own has done its work, and is out of its queue.
+    fn end_own(&mut self, active: u32, number: u32) {
+        match self.ops[number].kind {
+            TxKind::Response { .. } => self.actives[active].credits.serving -= 1,
+            TxKind::Error { .. } => {
+                self.actives[active].errors.open -= 1;
+                self.responders_spare += 1;
             }
-            number = List::next(&mut self.sends, number);
+            TxKind::Pull { recv, .. } => return self.end_pull(active, number, recv),
+            _ => {}
         }
+        self.ops.release(number);
     }
 }

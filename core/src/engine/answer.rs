@@ -5,10 +5,11 @@
 //! not retransmitted: whoever misses one asks again. Bound: [`ANSWERS_MAX`] wait at a time.
 
 use super::Engine;
-use crate::peer::{State, ticks};
+use crate::peer::{Peer, State};
 use crate::serial::Psn;
 use crate::slab::NIL;
-use crate::wire::{HEADER_LEN, Handshake, Header, PacketKind, ResetBody, seal};
+use crate::time::Tick;
+use crate::wire::{HEADER_LEN, Handshake, Header, PacketKind, Pressure, ResetBody, seal};
 use crate::{Destination, Instant, PeerAddress, PeerId, Transmit};
 use zerocopy::IntoBytes;
 
@@ -27,6 +28,22 @@ pub(super) enum Answer {
     Retry { to: PeerAddress, cid: PeerId, incarnation: u64, cookie: u64 },
     /// "I know no such connection", to the sender of a packet with this token and number.
     Reset { to: PeerAddress, token: u32, psn: Psn },
+    /// "This connection ends here", with what was received and what went wrong.
+    Close { to: PeerAddress, cid: PeerId, token: u32, psn: Psn, msn: u16, errors: u8 },
+}
+
+impl Answer {
+    /// The farewell to a peer whose numbers are up to date.
+    pub(super) fn close(peer: &Peer) -> Self {
+        Self::Close {
+            to: peer.address,
+            cid: PeerId::from_bits(peer.remote_cid),
+            token: peer.token,
+            psn: peer.expected_psn,
+            msn: peer.expected_msn.0 as u16,
+            errors: peer.errors_issued,
+        }
+    }
 }
 
 impl Engine<'_> {
@@ -43,7 +60,8 @@ impl Engine<'_> {
                 Answer::Hello(id) => self.put_hello(id, PacketKind::Hello, now, packet),
                 Answer::HelloAck(id) => self.put_hello(id, PacketKind::HelloAck, now, packet),
                 Answer::Retry { to, cid, incarnation, cookie } => {
-                    let header = Header::new(PacketKind::Retry, cid, 0).with_sent_at(ticks(now));
+                    let header =
+                        Header::new(PacketKind::Retry, cid, 0).with_sent_at(Tick::of(now).bits());
                     let mut body = self.handshake();
                     body.dst_incarnation = incarnation.into();
                     body.cookie = cookie.into();
@@ -52,9 +70,16 @@ impl Engine<'_> {
                 Answer::Reset { to, token, psn } => {
                     let header = Header::new(PacketKind::Reset, PeerId::NONE, token)
                         .with_psn(psn)
-                        .with_sent_at(ticks(now));
+                        .with_sent_at(Tick::of(now).bits());
                     let body = ResetBody { src_incarnation: self.identity.incarnation.into() };
                     self.put_answer(&header, body.as_bytes(), to, packet)
+                }
+                Answer::Close { to, cid, token, psn, msn, errors } => {
+                    let mut header = Header::new(PacketKind::Close, cid, token)
+                        .with_received(psn, msn, Pressure::default())
+                        .with_sent_at(Tick::of(now).bits());
+                    header.err_count = errors;
+                    self.put_answer(&header, &[], to, packet)
                 }
             };
             if sent.is_some() {
@@ -92,21 +117,22 @@ impl Engine<'_> {
         let due = match peer.state {
             State::HelloSent => hello,
             State::Accepted | State::Established => !hello,
-            State::Closed => false,
+            State::Closed | State::Removed => false,
         };
         if !due {
             return None;
         }
         let remote = if hello { PeerId::NONE } else { PeerId::from_bits(peer.remote_cid) };
         let token = if hello { 0 } else { peer.token };
-        let header = Header::new(kind, remote, token).with_sent_at(ticks(now));
+        let header = Header::new(kind, remote, token).with_sent_at(Tick::of(now).bits());
         let mut body = self.handshake();
         body.src_cid = id.bits().into();
         body.epoch = peer.epoch.into();
         body.psn_base = peer.next_psn.0.into();
         if peer.active != NIL {
             let state = &self.actives[peer.active];
-            body.psn_base = state.next_psn.0.into();
+            // Nothing before it is missing there; and all of it, where nothing was received yet.
+            body.psn_base = state.first_psn.0.into();
             body.cookie = if hello { state.cookie.into() } else { 0.into() };
         }
         if !hello {

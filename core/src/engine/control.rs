@@ -1,18 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! B. Peers come and go at the application's word, connections end, the engine closes.
+//! B. Peers and regions come and go at the application's word, the engine closes.
 //!
-//! Bound: ending a connection takes time in proportion to what was under way; closing sends one
-//! packet for each connection.
+//! Bound: closing sends one packet for each connection, and one for each packet of a peer that has
+//! not heard of it.
 
-use super::Engine;
-use crate::message::Unexpected;
-use crate::peer::{Peer, State, ticks};
-use crate::serial::Psn;
+use super::{Engine, answer::Answer};
+use crate::peer::{Peer, State};
 use crate::slab::{NIL, Slab};
-use crate::wire::{Header, PacketKind};
+use crate::time::TICK_NANOS;
 use crate::{
-    Destination, Instant, OpError, PeerAddress, PeerId, PeersFull, Target, Transmit, Unknown,
+    Instant, OpError, PeerAddress, PeerId, PeersFull, RegionId, RegionRequest, RegionsFull,
+    Transmit, Unknown,
 };
+
+/// The slot of a peer that was removed is not used again for twice the longest time-out: packets
+/// for its former tenant are gone by then (128 ms).
+const QUARANTINE_TICKS: u32 = (128_000_000 / TICK_NANOS) as u32;
 
 impl Engine<'_> {
     /// Adds a peer. An address that is in the table already, because it was inserted or because it
@@ -23,24 +26,50 @@ impl Engine<'_> {
     pub fn insert_peer(&mut self, address: PeerAddress) -> Result<PeerId, PeersFull> {
         let number = match self.find_peer(&address) {
             Some(number) => number,
-            None => self.add_peer(address).ok_or(PeersFull)?,
+            None => self.add_peer(address)?,
         };
         Ok(self.peer_id(number))
     }
 
-    /// Removes a peer. Operations under way end with [`OpError::Closed`]; messages of it that are
-    /// stored can still be received. Should it speak again it is a new peer.
+    /// Removes a peer, and tells it. Operations under way end with [`OpError::Closed`]; messages of
+    /// it that are stored can still be received. Should it speak again it is a new peer.
     ///
     /// # Errors
     /// [`Unknown`] when there is no such peer.
     pub fn remove_peer(&mut self, peer: PeerId) -> Result<(), Unknown> {
         let number = self.peer_number(peer).ok_or(Unknown)?;
+        self.farewell(number);
         self.end_connection(number, OpError::Closed);
         let address = self.peers[number].address;
         let peers = &self.peers;
         self.index.remove(&address, number, |slot| peers[slot].address);
-        self.peers.release(number);
+        let now = self.tick();
+        let peer = &mut self.peers[number];
+        peer.state = State::Removed;
+        peer.set_removed_at(now);
+        self.peers.release_last(number);
         Ok(())
+    }
+
+    /// Makes memory reachable for peers that are told the key.
+    ///
+    /// # Errors
+    /// [`RegionsFull`], also for a range that wraps.
+    pub fn register_region(
+        &mut self,
+        request: &RegionRequest,
+    ) -> Result<(RegionId, u64), RegionsFull> {
+        let secret = (self.rng.next() >> 32) as u32;
+        self.regions.insert(request, secret).ok_or(RegionsFull)
+    }
+
+    /// Takes a region back: from the moment this returns nothing reads or writes it, and reads that
+    /// peers have under way end in error.
+    ///
+    /// # Errors
+    /// [`Unknown`] when there is no such region.
+    pub fn deregister_region(&mut self, region: RegionId) -> Result<(), Unknown> {
+        if self.regions.remove(region) { Ok(()) } else { Err(Unknown) }
     }
 
     /// The address of a peer in the table.
@@ -58,9 +87,11 @@ impl Engine<'_> {
     /// Ends every connection. Each peer is told, by packets that the next calls of
     /// [`transmit`](Self::transmit) give; what is under way is discarded. Call it when
     /// [`is_settled`](Self::is_settled) says so, or when waiting for that has taken long enough.
+    /// Who is called on after that lingers: a peer that has not heard of the end is told again.
     pub fn close(&mut self, now: Instant) {
         self.time(now);
         self.closing = Some(0);
+        self.closed = true;
     }
 
     /// The farewell to the next peer that needs one.
@@ -69,24 +100,10 @@ impl Engine<'_> {
         // bound: peers in the table
         while number < self.peers.capacity() {
             self.closing = Some(number + 1);
-            if self.peers.is_used(number) && self.peers[number].is_established() {
-                let peer = &self.peers[number];
-                let received = match peer.active {
-                    NIL => (peer.expected_psn, peer.expected_msn),
-                    active => {
-                        let state = &self.actives[active];
-                        (state.window.next(), state.expected_msn)
-                    }
-                };
-                let cid = PeerId::from_bits(peer.remote_cid);
-                let header = Header::new(PacketKind::Close, cid, peer.token)
-                    .with_psn(Psn(0))
-                    .with_received(received.0, received.1.0 as u16, Default::default())
-                    .with_sent_at(ticks(now));
-                let sent = self.put_answer(&header, &[], peer.address, packet)?;
-                let to = Destination { peer: self.peer_id(number), ..sent.to };
+            if self.peers.is_used(number) && self.peers[number].is_connected() {
+                self.farewell(number);
                 self.end_connection(number, OpError::Closed);
-                return Some(Transmit { to, ..sent });
+                return self.transmit_answer(now, packet);
             }
             number += 1;
         }
@@ -94,68 +111,33 @@ impl Engine<'_> {
         None
     }
 
+    /// Queues the news that the connection to a peer ends here, with all that was received.
+    pub(super) fn farewell(&mut self, number: u32) {
+        let peer = &mut self.peers[number];
+        if !peer.is_connected() {
+            return;
+        }
+        if peer.active != NIL {
+            self.actives[peer.active].save(peer);
+        }
+        let close = Answer::close(&self.peers[number]);
+        self.answer(close);
+    }
+
     pub(super) fn find_peer(&self, address: &PeerAddress) -> Option<u32> {
         let peers: &Slab<'_, Peer> = &self.peers;
         self.index.find(address, |slot| peers[slot].address)
     }
 
-    pub(super) fn add_peer(&mut self, address: PeerAddress) -> Option<u32> {
-        let number = self.peers.alloc(Peer::new(address))?;
+    pub(super) fn add_peer(&mut self, address: PeerAddress) -> Result<u32, PeersFull> {
+        let now = self.tick();
+        let removed = self.peers.next_free().filter(|peer| peer.state == State::Removed);
+        if removed.is_some_and(|peer| now.since(peer.removed_at()) < QUARANTINE_TICKS) {
+            self.stats.quarantined += 1;
+            return Err(PeersFull::Resting);
+        }
+        let number = self.peers.alloc(Peer::new(address)).ok_or(PeersFull::Full)?;
         self.index.insert(&address, number);
-        Some(number)
-    }
-
-    /// Ends a connection, if there is one: everything that depends on it ends with `error`.
-    pub(super) fn end_connection(&mut self, number: u32, error: OpError) {
-        let peer = &mut self.peers[number];
-        let active = core::mem::replace(&mut peer.active, NIL);
-        if peer.state != State::Closed {
-            peer.state = State::Closed;
-            self.stats.peers_failed += u64::from(error != OpError::Closed);
-        }
-        if active == NIL {
-            return;
-        }
-        self.unschedule(active);
-        self.wheel.disarm(active);
-        self.discard_early(active);
-        // bound: messages that were arriving
-        loop {
-            let assembly = self.actives[active].assemblies.head();
-            if assembly == NIL {
-                break;
-            }
-            let target = self.assemblies[assembly].target;
-            self.drop_assembly(active, assembly);
-            self.abandon(target, error);
-        }
-        // bound: sends that were posted
-        while let Some(op) = self.actives[active].sends.pop_front(&mut self.sends) {
-            self.sends[op].outcome = Err(error);
-            self.finish_send(op);
-        }
-        self.in_flight.clear(&mut self.actives[active].directory);
-        self.actives.release(active);
-    }
-
-    /// A message will not be complete any more: its receive ends in error, its storage is free
-    /// again.
-    fn abandon(&mut self, target: Target, error: OpError) {
-        let recv = match target {
-            Target::Recv(id) => id.slot(),
-            Target::Unexpected(id) => {
-                let slot = id.slot();
-                let Unexpected { recv, envelope, .. } = *self.unexpected.message(slot);
-                if recv == NIL {
-                    self.stored.of(envelope.tag.is_some()).remove(&mut self.unexpected, slot);
-                }
-                self.unexpected.release(slot);
-                recv
-            }
-        };
-        if recv != NIL {
-            self.recvs[recv].outcome = Err(error);
-            self.finish_recv(recv);
-        }
+        Ok(number)
     }
 }

@@ -7,10 +7,11 @@
 
 use super::Engine;
 use super::answer::Answer;
-use crate::peer::{AckDue, State, token};
+use crate::peer::{AckDue, Errors, State, token};
 use crate::rng::mix_all;
 use crate::serial::{Msn, Psn};
 use crate::slab::NIL;
+use crate::time::Tick;
 use crate::window::{ReceiveWindow, WINDOW_PACKETS};
 use crate::wire::{Handshake, Header, PACKET_LEN_MIN, PacketKind};
 use crate::{DropReason, Instant, OpError, PeerAddress, PeerId};
@@ -24,7 +25,8 @@ const COOKIE_PERIOD_NANOS: u64 = 1 << 36;
 
 impl Engine<'_> {
     /// Begins a connection to a peer that has none.
-    pub(super) fn open(&mut self, number: u32, active: u32, now: Instant) {
+    pub(super) fn open(&mut self, number: u32, active: u32) {
+        let now = self.tick();
         let peer = &mut self.peers[number];
         peer.state = State::HelloSent;
         let last = if is_newer(peer.epoch, self.epochs) { peer.epoch } else { self.epochs };
@@ -35,7 +37,7 @@ impl Engine<'_> {
         state.silent_since = now;
         state.hello_count = 0;
         state.cookie = 0;
-        state.hello_at = Some(now.after_nanos(HELLO_REPEAT_NANOS));
+        state.hello_at = Some(now.plus_nanos(HELLO_REPEAT_NANOS));
         self.answer(Answer::Hello(self.peer_id(number)));
     }
 
@@ -46,23 +48,28 @@ impl Engine<'_> {
         state.first_psn = base;
         state.next_psn = base;
         state.lost_from = base;
+        state.writes_end = base;
         state.next_msn = Msn(0);
+        state.sent_msn = Msn(0);
         state.accepted_msn = Msn(0);
         state.tx_rnr_epoch = 0;
     }
 
     /// The handshake was not answered in time.
-    pub(super) fn repeat_handshake(&mut self, active: u32, now: Instant) {
+    pub(super) fn repeat_handshake(&mut self, active: u32) {
+        let now = self.tick();
         let state = &mut self.actives[active];
         state.hello_count = state.hello_count.saturating_add(1);
         let pause = HELLO_REPEAT_NANOS << state.hello_count.min(HELLO_REPEAT_DOUBLINGS);
-        state.hello_at = Some(now.after_nanos(pause));
+        state.hello_at = Some(now.plus_nanos(pause));
         let number = state.peer;
         let id = self.peer_id(number);
         match self.peers[number].state {
             State::HelloSent => self.answer(Answer::Hello(id)),
             State::Accepted => self.answer(Answer::HelloAck(id)),
-            State::Closed | State::Established => self.actives[active].hello_at = None,
+            State::Closed | State::Established | State::Removed => {
+                self.actives[active].hello_at = None;
+            }
         }
     }
 
@@ -94,7 +101,7 @@ impl Engine<'_> {
     ) -> Result<(), DropReason> {
         let number = match self.find_peer(&from) {
             Some(number) => number,
-            None => self.add_peer(from).ok_or(DropReason::NoRoom)?,
+            None => self.add_peer(from).map_err(|_| DropReason::NoRoom)?,
         };
         let peer = &self.peers[number];
         let same = peer.remote_incarnation == hello.src_incarnation.get();
@@ -111,13 +118,14 @@ impl Engine<'_> {
                 let (cid, incarnation) =
                     (PeerId::from_bits(hello.src_cid.get()), hello.src_incarnation.get());
                 self.answer(Answer::Retry { to: from, cid, incarnation, cookie });
+                self.stats.retries_sent += 1;
                 return Ok(());
             }
             State::Closed | State::Accepted | State::Established if same && !newer => {
                 return Err(DropReason::UnexpectedHandshake);
             }
             State::Accepted | State::Established => self.end_connection(number, OpError::Reset),
-            State::Closed | State::HelloSent => {}
+            State::Closed | State::HelloSent | State::Removed => {}
         }
         self.accept_hello(now, number, hello)
     }
@@ -131,7 +139,9 @@ impl Engine<'_> {
     ) -> Result<(), DropReason> {
         let active = self.activate(number, now, false).ok_or(DropReason::NoRoom)?;
         let crossed = self.peers[number].state == State::HelloSent;
-        if !crossed {
+        if crossed {
+            self.stats.crossed_hellos += 1;
+        } else {
             self.restart_numbers(active);
         }
         let peer = &mut self.peers[number];
@@ -144,7 +154,8 @@ impl Engine<'_> {
         self.connect(number, active, hello, epoch);
         let state = &mut self.actives[active];
         state.hello_count = 0;
-        state.hello_at = (!state.sends.is_empty()).then(|| now.after_nanos(HELLO_REPEAT_NANOS));
+        let repeat = Tick::of(now).plus_nanos(HELLO_REPEAT_NANOS);
+        state.hello_at = (!state.sends.list.is_empty()).then_some(repeat);
         self.answer(Answer::HelloAck(self.peer_id(number)));
         self.arm(active, now);
         Ok(())
@@ -167,6 +178,7 @@ impl Engine<'_> {
         state.rx_rnr_epoch = 0;
         state.not_ready = false;
         state.received = 0;
+        state.errors = Errors { last: u32::MAX, ..Errors::default() };
     }
 
     fn take_in_hello_ack(
@@ -185,9 +197,15 @@ impl Engine<'_> {
             State::HelloSent if epoch == peer.epoch || is_newer(epoch, peer.epoch) => {
                 peer.hello_epoch = epoch;
                 self.connect(number, active, ack, epoch);
-                self.establish(active, now);
+                self.establish(active);
             }
-            State::Accepted if same => self.establish(active, now),
+            State::Accepted if same => {
+                // Nothing was received yet; and the hello that was accepted may have been an old
+                // one, of an attempt that the peer has given up.
+                let base = Psn(ack.psn_base.get());
+                self.actives[active].window = ReceiveWindow::new(base);
+                self.establish(active);
+            }
             // The peer repeats it because nothing of ours has reached it yet.
             State::Established if same => {
                 let active = self.activate(number, now, false).ok_or(DropReason::NoRoom)?;
@@ -234,16 +252,17 @@ impl Engine<'_> {
     }
 
     /// A packet of the connection arrived: the peer knows that there is one.
-    pub(super) fn confirm(&mut self, active: u32, now: Instant) {
+    pub(super) fn confirm(&mut self, active: u32) {
         if self.peers[self.actives[active].peer].state == State::Accepted {
-            self.establish(active, now);
+            self.establish(active);
         }
     }
 
-    fn establish(&mut self, active: u32, now: Instant) {
+    fn establish(&mut self, active: u32) {
         if active == NIL {
             return;
         }
+        let now = self.tick();
         let state = &mut self.actives[active];
         state.hello_at = None;
         state.silent_since = now;
@@ -255,7 +274,7 @@ impl Engine<'_> {
         log::debug!("peer {}: connected, epoch {}", peer.address, peer.epoch);
         self.stats.handshakes += 1;
         self.make_ready(active);
-        self.arm(active, now);
+        self.arm(active, self.now);
     }
 
     /// A reset counts if it repeats the token, and the number of a packet that is under way.

@@ -7,18 +7,19 @@
 
 use super::Engine;
 use super::answer::Answer;
-use crate::peer::{AckDue, State, ticks};
+use crate::peer::{AckDue, State};
 use crate::serial::{Msn, Psn};
 use crate::slab::NIL;
+use crate::time::Tick;
 use crate::window::Arrival;
-use crate::wire::{Ack, Body, Flags, Header, Packet, Records, sacked};
+use crate::wire::{Ack, Body, Flags, Header, Packet, Record, Records, sacked};
 use crate::{Datagram, DropReason, Instant, Memory, OpError, PeerAddress};
 
 /// A packet that is older than the newest one by more than this, in ticks of 64 ns (68 s), is
 /// stale: the clock on the wire wraps after 275 s.
 const STALE_TICKS: u32 = 1 << 30;
-/// Time without packets after which age means nothing any more.
-const AGE_FORGOTTEN_NANOS: u64 = 60_000_000_000;
+/// Ticks without packets after which age means nothing any more (60 s).
+const AGE_FORGOTTEN_TICKS: u32 = (60_000_000_000 / crate::time::TICK_NANOS) as u32;
 
 impl Engine<'_> {
     /// Takes in one packet.
@@ -49,28 +50,42 @@ impl Engine<'_> {
             Body::Reset(_) => self.take_in_reset(header, datagram.from),
             body => {
                 let active = self.admit(now, header, body, datagram.from)?;
-                self.heard(active, header, datagram.congestion_experienced, now);
-                let sack = if let Body::Ack(_, words) = body { words.as_slice() } else { &[] };
-                self.acknowledge(active, header, sack, now);
+                self.heard(active, header, datagram.congestion_experienced);
+                let sack = if let Body::Ack(ack, words) = body {
+                    self.measure(active, header, ack);
+                    words.as_slice()
+                } else {
+                    &[]
+                };
+                self.acknowledge(active, header, sack);
                 let outcome = match body {
-                    Body::Data(records) => self.take_in_data(active, header, records, now, memory),
-                    Body::Ack(ack, _) => {
-                        self.measure(active, ack, now);
-                        Ok(())
-                    }
+                    Body::Data(records) => self.take_in_data(active, header, records, memory),
                     Body::Close => {
                         self.end_connection(self.actives[active].peer, OpError::Closed);
                         return Ok(());
                     }
-                    _ => {
+                    Body::Ping => {
                         self.owe_ack_now(active);
                         Ok(())
                     }
+                    _ => Ok(()),
                 };
-                self.arm(active, now);
+                self.after_packet(active, now);
                 outcome
             }
         }
+    }
+
+    /// A packet was taken in, or not: the peer may send what waited for it. The connection may have
+    /// ended meanwhile.
+    fn after_packet(&mut self, active: u32, now: Instant) {
+        if !self.actives.is_used(active) {
+            return;
+        }
+        if self.may_send_new(active) {
+            self.make_ready(active);
+        }
+        self.arm(active, now);
     }
 
     /// Everything that must hold before a packet of a connection may change anything. Returns the
@@ -91,9 +106,15 @@ impl Engine<'_> {
         if peer.address != from {
             return Err(DropReason::WrongSource);
         }
-        let connected = matches!(peer.state, State::Accepted | State::Established);
-        if !connected || peer.token != header.token() {
-            self.answer_unknown(is_data && peer.state == State::Closed, header, from);
+        if !peer.is_connected() || peer.token != header.token() {
+            let unknown = is_data && peer.state == State::Closed;
+            if unknown && self.closed && peer.token == header.token() {
+                // It has not heard that this endpoint closes.
+                let close = Answer::close(peer);
+                self.answer(close);
+            } else {
+                self.answer_unknown(unknown, header, from);
+            }
             return Err(DropReason::WrongToken);
         }
         let known = (peer.active != NIL).then_some(peer.active);
@@ -101,9 +122,9 @@ impl Engine<'_> {
         match known {
             Some(active) => {
                 let state = &self.actives[active];
-                let behind = state.newest_sent_at.wrapping_sub(header.sent_at());
-                let recent = now < state.newest_arrived.after_nanos(AGE_FORGOTTEN_NANOS);
-                if state.received > 0 && recent && (STALE_TICKS..1 << 31).contains(&behind) {
+                let behind = state.newest_sent_at.since(Tick::from_bits(header.sent_at()));
+                let recent = Tick::of(now).since(state.newest_arrived) < AGE_FORGOTTEN_TICKS;
+                if state.received > 0 && recent && behind >= STALE_TICKS {
                     return Err(DropReason::Stale);
                 }
                 check_ack(state.next_psn, header.ack_psn(), sack)?;
@@ -119,6 +140,7 @@ impl Engine<'_> {
         }
     }
 
+    /// A packet of a connection that there is not (any more).
     fn answer_unknown(&mut self, is_data: bool, header: &Header, to: PeerAddress) {
         if is_data {
             let (token, psn) = (header.token(), header.psn());
@@ -127,16 +149,18 @@ impl Engine<'_> {
     }
 
     /// Notes that the peer is alive, and when the packet that it sent last arrived.
-    fn heard(&mut self, active: u32, header: &Header, marked: bool, now: Instant) {
-        self.confirm(active, now);
+    fn heard(&mut self, active: u32, header: &Header, marked: bool) {
+        self.confirm(active);
+        let now = self.tick();
         let state = &mut self.actives[active];
         state.silent_since = now;
         state.congestion_marks = state.congestion_marks.wrapping_add(u16::from(marked));
-        let behind = state.newest_sent_at.wrapping_sub(header.sent_at());
-        let forgotten = now >= state.newest_arrived.after_nanos(AGE_FORGOTTEN_NANOS);
-        if state.received == 0 || forgotten || behind == 0 || behind >= 1 << 31 {
-            state.newest_sent_at = header.sent_at();
+        let sent_at = Tick::from_bits(header.sent_at());
+        let forgotten = now.since(state.newest_arrived) >= AGE_FORGOTTEN_TICKS;
+        if state.received == 0 || forgotten || state.newest_sent_at.has_come(sent_at) {
+            state.newest_sent_at = sent_at;
             state.newest_arrived = now;
+            state.pressure = header.pressure().eighths_full();
         }
         state.received = state.received.wrapping_add(1);
     }
@@ -146,49 +170,110 @@ impl Engine<'_> {
         active: u32,
         header: &Header,
         records: &Records<'_>,
-        now: Instant,
         memory: &mut M,
     ) -> Result<(), DropReason> {
-        match self.actives[active].window.arrival(header.psn()) {
-            Arrival::Fresh => {}
-            Arrival::Duplicate => {
-                self.actives[active].duplicates_seen = true;
-                self.owe_ack_now(active);
-                return Err(DropReason::Duplicate);
+        let (psn, flags) = (header.psn(), header.flags());
+        let window = &self.actives[active].window;
+        let refusal = match window.arrival(psn) {
+            Arrival::Duplicate => Some(DropReason::Duplicate),
+            Arrival::Beyond => Some(DropReason::BeyondWindow),
+            Arrival::Fresh if flags.contains(Flags::BARRIER) && psn != window.next() => {
+                Some(DropReason::BehindBarrier)
             }
-            Arrival::Beyond => {
-                self.owe_ack_now(active);
-                return Err(DropReason::BeyondWindow);
-            }
+            Arrival::Fresh => self.lacks_room(active, records),
+        };
+        if let Some(reason) = refusal {
+            self.actives[active].duplicates_seen |= reason == DropReason::Duplicate;
+            self.owe_ack_now(active);
+            return Err(reason);
         }
         for record in records.clone() {
-            if !self.accept_record(active, header.rnr_epoch, &record, memory) {
+            let taken = if record.is_message() {
+                self.accept_record(active, header.rnr_epoch, &record, memory)
+            } else {
+                self.take_in_record(active, header, &record, memory);
+                true
+            };
+            if !taken {
                 return Err(DropReason::EarlyWithoutStorage);
             }
+            if !self.actives.is_used(active) {
+                // The record has ended the connection.
+                return Ok(());
+            }
         }
+        let now = self.tick();
         let state = &mut self.actives[active];
-        state.window.insert(header.psn());
-        let at_once = header.flags().contains(Flags::ACK_REQUEST) || state.not_ready;
+        state.window.insert(psn);
+        let at_once = flags.contains(Flags::ACK_REQUEST) || state.not_ready;
         state.owe_ack(now, at_once);
+        state.return_credits();
         if state.ack_due == AckDue::Now {
             self.make_ready(active);
         }
+        self.tell_held(active);
         Ok(())
     }
 
-    fn owe_ack_now(&mut self, active: u32) {
+    /// Why the records of a packet cannot be taken in all together now, if they cannot: every
+    /// request needs a slot for its response, and all remote CQ data a slot for its event.
+    fn lacks_room(&mut self, active: u32, records: &Records<'_>) -> Option<DropReason> {
+        let (mut requests, mut events) = (0u32, 0u32);
+        for record in records.clone() {
+            match record {
+                Record::ReadRequest(_) => requests += 1,
+                Record::AtomicRequest(atomic) => requests += u32::from(atomic.fetch),
+                Record::Write(write) => events += u32::from(write.data.is_some()),
+                Record::Message(_) | Record::Segment(_) | Record::Rts(_) => return None,
+                _ => {}
+            }
+        }
+        if requests > 0 && !self.grant(active, requests) {
+            return Some(DropReason::NoResponder);
+        }
+        let room = self.recvs.free(crate::operation::EVENTS);
+        (events > room).then_some(DropReason::NoEvent)
+    }
+
+    /// A record that is not of a message.
+    fn take_in_record<M: Memory>(
+        &mut self,
+        active: u32,
+        header: &Header,
+        record: &Record<'_>,
+        memory: &mut M,
+    ) {
+        match record {
+            Record::Write(write) => self.serve_write(active, header, write, memory),
+            Record::ReadRequest(request) => self.serve_read(active, request),
+            Record::AtomicRequest(request) => self.serve_atomic(active, header, request, memory),
+            Record::Response(response) => {
+                self.take_in_response(active, header.psn(), response, memory);
+            }
+            Record::Fin(fin) => self.take_in_fin(active, fin),
+            Record::Error(error) => self.take_in_error(active, error),
+            Record::Message(_) | Record::Segment(_) | Record::Rts(_) => {}
+        }
+    }
+
+    pub(super) fn owe_ack_now(&mut self, active: u32) {
         self.actives[active].ack_due = AckDue::Now;
         self.make_ready(active);
     }
 
-    /// A round trip, less the time that the peer held the packet back.
-    fn measure(&mut self, active: u32, ack: &Ack, now: Instant) {
+    /// A round trip, less the time that the peer held the packet back; marks; credit.
+    fn measure(&mut self, active: u32, header: &Header, ack: &Ack) {
+        let now = self.tick().bits();
         let state = &mut self.actives[active];
-        let since = ticks(now).wrapping_sub(ack.echo.get());
+        let since = now.wrapping_sub(ack.echo.get());
         let round_trip = since.wrapping_sub(ack.hold.get());
         // An acknowledgment of nothing echoes nothing; a wild one must not poison the estimate.
         if ack.received.get() > 0 && round_trip <= since && since < STALE_TICKS {
             state.rtt.sample(round_trip);
+            state.congestion.measured(round_trip, ack.congestion_marks.get());
+        }
+        if state.newest_sent_at.bits() == header.sent_at() {
+            state.credits.allowed = ack.responder_credit.max(1);
         }
     }
 }

@@ -5,6 +5,7 @@
 //! Bounds: a search is linear in the queue it goes through.
 
 use super::Engine;
+use crate::operation::Unexpected;
 use crate::slab::{List, NIL};
 use crate::wire::Envelope;
 use crate::{Memory, OpError, PeerId, Placement, RecvRequest, Target};
@@ -38,7 +39,7 @@ impl Engine<'_> {
         let op = &mut self.recvs[recv];
         op.peer = peer;
         op.envelope = *envelope;
-        if u64::from(envelope.total) > op.request.len {
+        if envelope.total > op.request.len {
             op.outcome = Err(OpError::Truncated);
         }
     }
@@ -64,9 +65,12 @@ impl Engine<'_> {
     pub(super) fn bind_stored<M: Memory>(&mut self, number: u32, recv: u32, memory: &mut M) {
         let message = self.unexpected.message(number);
         message.recv = recv;
-        let (peer, envelope, complete) = (message.peer, message.envelope, message.complete);
+        let Unexpected { peer, envelope, complete, handle, .. } = *message;
         self.note_match(recv, peer, &envelope);
-        if complete {
+        if let Some(handle) = handle {
+            self.unexpected.release(number);
+            self.begin_pull(recv, handle);
+        } else if complete {
             self.deliver_stored(number, memory);
         }
     }
@@ -74,7 +78,7 @@ impl Engine<'_> {
     /// Copies a complete stored message to the receive it is bound to, and completes that.
     pub(super) fn deliver_stored<M: Memory>(&mut self, number: u32, memory: &mut M) {
         let message = *self.unexpected.message(number);
-        let len = u64::from(message.envelope.total).min(self.recvs[message.recv].request.len);
+        let len = message.envelope.total.min(self.recvs[message.recv].request.len);
         memory.deliver(self.unexpected.id(number), self.recv_id(message.recv), len);
         self.unexpected.release(number);
         self.finish_recv(message.recv);
@@ -84,17 +88,17 @@ impl Engine<'_> {
     pub(super) fn place_in_recv<M: Memory>(
         &mut self,
         recv: u32,
-        offset: u32,
+        offset: u64,
         bytes: &[u8],
         memory: &mut M,
     ) {
-        let room = self.recvs[recv].request.len.saturating_sub(u64::from(offset));
+        let room = self.recvs[recv].request.len.saturating_sub(offset);
         let fits = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
         let bytes = bytes.get(..fits).unwrap_or(bytes);
         if !bytes.is_empty() {
             self.stats.bytes_placed += bytes.len() as u64;
             let target = Target::Recv(self.recv_id(recv));
-            memory.place(Placement { target, offset: u64::from(offset) }, bytes);
+            memory.place(Placement { target, offset }, bytes);
         }
     }
 
@@ -102,14 +106,14 @@ impl Engine<'_> {
     pub(super) fn place_in_store<M: Memory>(
         &mut self,
         number: u32,
-        offset: u32,
+        offset: u64,
         bytes: &[u8],
         memory: &mut M,
     ) {
         if !bytes.is_empty() {
             self.stats.bytes_placed += bytes.len() as u64;
             let target = Target::Unexpected(self.unexpected.id(number));
-            memory.place(Placement { target, offset: u64::from(offset) }, bytes);
+            memory.place(Placement { target, offset }, bytes);
         }
     }
 }

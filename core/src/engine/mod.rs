@@ -6,12 +6,13 @@
 //! | class | methods | file |
 //! |---|---|---|
 //! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs` |
-//! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `close` | `control.rs` |
-//! | C. post | `post_send`, `post_recv`, `cancel` | `post.rs` |
-//! | D. one packet in | `ingest` | `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `accept.rs` |
+//! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `control.rs`, `ending.rs` |
+//! | C. post | `post_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel` | `post.rs` |
+//! | D. one packet in | `ingest` | `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
 //! | E. time | `advance`, `release_gathered` | `advance.rs` |
-//! | F. one packet out | `transmit` | `transmit.rs`, `answer.rs` |
+//! | F. one packet out | `transmit` | `transmit.rs`, `compose.rs`, `resend.rs`, `answer.rs` |
 //! | G. what has ended | `poll_send_completion`, `poll_recv_completion` | `poll.rs` |
+//! | for tests | `audit`, `digest` | `audit.rs` |
 //!
 //! D, E and F are called by [`drive`](crate::progress::drive) alone, in that order; C and G by the
 //! application's calls; B rarely. No method blocks, allocates or reads a clock. `now` never runs
@@ -25,26 +26,37 @@ mod accept;
 mod acknowledge;
 mod advance;
 mod answer;
+mod audit;
+mod compose;
 mod control;
+mod ending;
 mod handshake;
 mod ingest;
+mod loss;
 mod matching;
 mod poll;
 mod post;
+mod pull;
+mod resend;
+mod response;
+mod serve;
 mod transmit;
 
 pub use advance::TIMERS_PER_ADVANCE;
+pub use audit::Violation;
 
 use crate::in_flight::InFlight;
-use crate::message::{Assembly, RecvOp, SendOp};
-use crate::peer::{Active, Peer, Schedule};
+use crate::operation::{Assembly, POSTED, RecvOp, TxOp};
+use crate::peer::{Active, Peer, Queue, Schedule};
 use crate::peer_index::PeerIndex;
+use crate::pools::{ClassPool, UnexpectedPool, split};
+use crate::region::Regions;
 use crate::rng::Rng;
 use crate::slab::{List, NIL, Slab};
-use crate::unexpected::UnexpectedPool;
+use crate::time::Tick;
 use crate::wheel::Wheel;
 use crate::wire::PACKET_LEN_MIN;
-use crate::{Config, ConfigError, Instant, PeerId, PortLimits, Stats, Storage};
+use crate::{Config, ConfigError, Instant, OpId, PeerId, PortLimits, RecvId, Stats, Storage};
 use answer::{ANSWERS_MAX, Answer};
 
 /// Who an engine is.
@@ -81,14 +93,19 @@ pub struct Engine<'s> {
     actives: Slab<'s, Active>,
     wheel: Wheel<'s>,
     in_flight: InFlight<'s>,
-    sends: Slab<'s, SendOp>,
-    recvs: Slab<'s, RecvOp>,
+    ops: ClassPool<'s, TxOp, 3>,
+    recvs: ClassPool<'s, RecvOp, 2>,
     assemblies: Slab<'s, Assembly>,
     unexpected: UnexpectedPool<'s>,
+    regions: Regions<'s>,
+    /// Slots for responses that are kept for no peer.
+    responders_spare: u32,
     /// Posted receives in posting order.
     posted: Queues,
     /// Stored messages in order of acceptance.
     stored: Queues,
+    /// Receives of long messages that wait for their turn to ask for a part.
+    pulling: List,
     /// Finished operations whose completions were not polled.
     sends_done: List,
     recvs_done: List,
@@ -103,6 +120,8 @@ pub struct Engine<'s> {
     epochs: u16,
     /// While closing: the next peer to be told.
     closing: Option<u32>,
+    /// Everybody was told, or is being told, that this endpoint closes.
+    closed: bool,
     rng: Rng,
     stats: Stats,
     /// The latest time that any call brought.
@@ -138,13 +157,17 @@ impl<'s> Engine<'s> {
             actives: Slab::new(storage.actives),
             wheel: Wheel::new(storage.timers),
             in_flight: InFlight::new(storage.extents, config.active_peers),
-            sends: Slab::new(storage.sends),
-            recvs: Slab::new(storage.recvs),
+            ops: ClassPool::new(storage.ops, config.ops()).ok_or(ConfigError::Storage("ops"))?,
+            recvs: ClassPool::new(storage.recvs, config.receives())
+                .ok_or(ConfigError::Storage("recvs"))?,
             assemblies: Slab::new(storage.assemblies),
             unexpected: UnexpectedPool::new(storage.unexpected, config)
                 .ok_or(ConfigError::Storage("unexpected"))?,
+            regions: Regions::new(storage.regions),
+            responders_spare: config.responders - config.active_peers,
             posted: Queues::default(),
             stored: Queues::default(),
+            pulling: List::default(),
             sends_done: List::default(),
             recvs_done: List::default(),
             ready: List::default(),
@@ -153,6 +176,7 @@ impl<'s> Engine<'s> {
             answers: heapless::Deque::new(),
             epochs: 0,
             closing: None,
+            closed: false,
             rng,
             stats: Stats::default(),
             now: Instant::ZERO,
@@ -207,7 +231,19 @@ impl<'s> Engine<'s> {
     /// Receives that wait for a message, or for the rest of one.
     #[must_use]
     pub fn posted_receives(&self) -> u32 {
-        self.recvs.used()
+        self.recvs.used(crate::operation::RECVS)
+    }
+
+    /// Operations of the application that have not ended, or whose end was not polled.
+    #[must_use]
+    pub fn posted_operations(&self) -> u32 {
+        self.ops.used(POSTED)
+    }
+
+    /// Peers that have traffic, or had until a moment ago.
+    #[must_use]
+    pub fn active_peers(&self) -> u32 {
+        self.actives.used()
     }
 
     fn wheel_owners(&self) -> impl Iterator<Item = u32> + '_ {
@@ -223,9 +259,43 @@ impl Engine<'_> {
         self.now
     }
 
+    /// The same, as it stands in packets.
+    fn tick(&self) -> Tick {
+        Tick::of(self.now)
+    }
+
     /// The identifier of a peer in the table.
     fn peer_id(&self, number: u32) -> PeerId {
         PeerId::new(number, self.peers.generation(number))
+    }
+
+    fn op_id(&self, number: u32) -> OpId {
+        OpId::new(number, self.ops.generation(number))
+    }
+
+    fn recv_id(&self, number: u32) -> RecvId {
+        RecvId::new(number, self.recvs.generation(number))
+    }
+
+    /// The queue that operation `number` of a peer is in.
+    fn queue_of(&mut self, active: u32, number: u32) -> &mut Queue {
+        let state = &mut self.actives[active];
+        if split(number).0 == POSTED { &mut state.sends } else { &mut state.responses }
+    }
+
+    /// Puts an operation at the end of its peer's queue.
+    fn queue_op(&mut self, active: u32, number: u32) {
+        let mut queue = *self.queue_of(active, number);
+        self.ops[number].serial = queue.serial;
+        queue.serial = queue.serial.wrapping_add(1);
+        queue.list.push_back(&mut self.ops, number);
+        if queue.cursor == NIL {
+            queue.cursor = number;
+        }
+        if !self.actives[active].awaits_peer() {
+            self.actives[active].silent_since = self.tick();
+        }
+        *self.queue_of(active, number) = queue;
     }
 
     /// The slot of a peer, if `id` names one that is in the table.
@@ -245,7 +315,7 @@ impl Engine<'_> {
         if ours && self.actives.used() >= capacity - capacity / 4 {
             return None;
         }
-        let active = self.actives.alloc(Active::new(peer, &self.peers[peer], now))?;
+        let active = self.actives.alloc(Active::new(peer, &self.peers[peer], Tick::of(now)))?;
         self.peers[peer].active = active;
         Some(active)
     }
@@ -253,7 +323,8 @@ impl Engine<'_> {
     /// Makes sure that the wheel fires for this peer in time. A timer that fires too early is put
     /// right then.
     fn arm(&mut self, active: u32, now: Instant) {
-        let deadline = self.actives[active].deadline(self.config.death);
+        let config = &self.config;
+        let deadline = self.actives[active].deadline(config.death, config.congestion, now);
         if self.wheel.deadline(active).is_none_or(|armed| deadline < armed) {
             self.wheel.arm(active, deadline, now);
         }

@@ -3,39 +3,45 @@
 //! completions cannot overflow, and who does not poll runs out of slots to post with.
 
 use super::Engine;
+use crate::operation::EVENTS;
+use crate::pools::split;
 use crate::{Completion, OpError, OpKind};
 
 impl Engine<'_> {
-    /// The next finished send, in the order in which they finished.
+    /// The next operation of an initiator that has ended, in the order in which they ended.
     pub fn poll_send_completion(&mut self) -> Option<Completion> {
-        let number = self.sends_done.pop_front(&mut self.sends)?;
-        let op = &self.sends[number];
+        let number = self.sends_done.pop_front(&mut self.ops)?;
+        let op = &self.ops[number];
+        let envelope = op.envelope();
         let completion = Completion {
             context: op.context,
-            kind: OpKind::Send { tagged: op.envelope.tag.is_some() },
+            kind: op.op_kind(),
             peer: op.peer,
-            len: u64::from(op.envelope.total),
+            len: op.total,
             overflow: 0,
-            tag: op.envelope.tag.unwrap_or(0),
-            data: op.envelope.data,
+            tag: envelope.and_then(|envelope| envelope.tag).unwrap_or(0),
+            data: envelope.and_then(|envelope| envelope.data),
             outcome: op.outcome,
         };
-        self.sends.release(number);
+        self.ops.release(number);
         Some(completion)
     }
 
-    /// The next finished receive, in the order in which they finished.
+    /// The next finished receive or remote write, in the order in which they ended.
     pub fn poll_recv_completion(&mut self) -> Option<Completion> {
         let number = self.recvs_done.pop_front(&mut self.recvs)?;
         let op = &self.recvs[number];
-        let total = u64::from(op.envelope.total);
+        let total = op.envelope.total;
+        let event = split(number).0 == EVENTS;
         let placed = match op.outcome {
+            Ok(()) if event => total,
             Ok(()) | Err(OpError::Truncated) => total.min(op.request.len),
             Err(_) => 0,
         };
+        let tagged = op.request.tag.is_some();
         let completion = Completion {
             context: op.request.context,
-            kind: OpKind::Recv { tagged: op.request.tag.is_some() },
+            kind: if event { OpKind::RemoteWrite } else { OpKind::Recv { tagged } },
             peer: op.peer,
             len: placed,
             overflow: if op.outcome == Err(OpError::Truncated) { total - placed } else { 0 },
@@ -47,14 +53,16 @@ impl Engine<'_> {
         Some(completion)
     }
 
-    /// A send has ended as its `outcome` says, and is out of every list.
+    /// A posted operation has ended as its `outcome` says, and is out of every list.
     pub(super) fn finish_send(&mut self, number: u32) {
-        let op = &self.sends[number];
-        self.stats.messages_sent += u64::from(op.outcome.is_ok());
+        let op = &mut self.ops[number];
+        op.done = true;
+        let message = op.envelope().is_some();
+        self.stats.messages_sent += u64::from(message && op.outcome.is_ok());
         if op.signal || op.outcome.is_err() {
-            self.sends_done.push_back(&mut self.sends, number);
+            self.sends_done.push_back(&mut self.ops, number);
         } else {
-            self.sends.release(number);
+            self.ops.release(number);
         }
     }
 

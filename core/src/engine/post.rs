@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! C. What the application asks for: post a send, post a receive, cancel a receive.
+//! C. What the application asks for: messages, writes, reads, atomics, receives.
 //!
 //! In: requests with checked arguments. Out: an identifier, or [`PostError::Again`] when a pool is
 //! empty. No payload is touched here, but for a receive that matches a stored message.
 
 use super::Engine;
-use crate::message::{RecvOp, SendOp};
+use crate::operation::{POSTED, RECVS, RecvOp, TxKind, TxOp};
 use crate::peer::{Schedule, State};
-use crate::slab::NIL;
-use crate::wire::{Envelope, MESSAGES_AHEAD_MAX, TAG_RESERVE};
+use crate::wire::{
+    ATOMIC_LEN_MAX, Envelope, HEADER_LEN, MESSAGE_LEN_MAX, MESSAGES_AHEAD_MAX, TAG_RESERVE,
+};
 use crate::{
-    Context, Instant, Memory, OpError, OpId, PeerId, PostError, RecvId, RecvRequest, SendRequest,
+    AtomicRequest, Common, Context, Instant, Memory, OpError, OpId, PeerId, PostError, ReadRequest,
+    RecvId, RecvRequest, SendRequest, WriteRequest,
 };
 
-/// A posted send counts as at most this many waiting bytes.
-const PENDING_PER_SEND_MAX: u32 = 1 << 16;
+/// A posted operation counts as at most this many waiting bytes.
+const PENDING_MAX: u64 = 1 << 16;
 
 impl Engine<'_> {
     /// Posts a message. It goes out with the next [`transmit`](Self::transmit): at once where
@@ -30,44 +32,121 @@ impl Engine<'_> {
         buffer: M::Buffer,
         memory: &mut M,
     ) -> Result<OpId, PostError> {
-        let now = self.time(now);
-        let total = u32::try_from(request.len).map_err(|_| PostError::TooLong)?;
-        let peer = self.peer_number(request.peer).ok_or(PostError::UnknownPeer)?;
-        if self.sends.used() == self.sends.capacity() {
-            return Err(PostError::Again);
-        }
-        let active = self.activate(peer, now, true).ok_or(PostError::Again)?;
-        if self.peers[peer].state == State::Closed {
-            self.open(peer, active, now);
-        }
+        let SendRequest { common, len, tag, data } = request;
+        let active = self.prepare(now, &common, len)?;
         let state = &mut self.actives[active];
         if state.next_msn.since(state.accepted_msn) >= MESSAGES_AHEAD_MAX - 1 {
             return Err(PostError::Again);
         }
-        let op = SendOp {
-            context: request.context,
-            peer: request.peer,
-            envelope: Envelope { msn: state.next_msn, tag: request.tag, data: request.data, total },
-            signal: request.signal,
-            rnr_epoch: state.tx_rnr_epoch,
-            ..SendOp::default()
-        };
-        let number = self.sends.alloc(op).ok_or(PostError::Again)?;
-        if !state.awaits_peer() {
-            state.silent_since = now;
-        }
+        let envelope = Envelope { msn: state.next_msn, tag, data, total: len };
+        let pushed = len <= u64::from(self.config.eager_max);
+        let kind = if pushed { TxKind::Message(envelope) } else { TxKind::Rendezvous(envelope) };
+        let op = TxOp { rnr_epoch: state.tx_rnr_epoch, ..TxOp::posted(&common, kind, len) };
+        let id = self.file(active, op, common.more, buffer, memory)?;
+        let state = &mut self.actives[active];
         state.next_msn = state.next_msn.plus(1);
-        state.sends.push_back(&mut self.sends, number);
-        state.pending += pending_cost(total);
-        if state.cursor == NIL {
-            state.cursor = number;
+        Ok(id)
+    }
+
+    /// Posts a write to a peer's memory. It is complete when all bytes are in place there.
+    ///
+    /// # Errors
+    /// As [`Self::post_send`].
+    pub fn post_write<M: Memory>(
+        &mut self,
+        now: Instant,
+        request: WriteRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
+        let WriteRequest { common, len, remote, data } = request;
+        remote.address.checked_add(len).ok_or(PostError::TooLong)?;
+        let active = self.prepare(now, &common, len)?;
+        let op = TxOp::posted(&common, TxKind::Write { remote, data }, len);
+        self.file(active, op, common.more, buffer, memory)
+    }
+
+    /// Posts a read of a peer's memory.
+    ///
+    /// # Errors
+    /// As [`Self::post_send`].
+    pub fn post_read<M: Memory>(
+        &mut self,
+        now: Instant,
+        request: ReadRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
+        let ReadRequest { common, len, remote } = request;
+        remote.address.checked_add(len).ok_or(PostError::TooLong)?;
+        let active = self.prepare(now, &common, len)?;
+        let op = TxOp::posted(&common, TxKind::Read { remote }, len);
+        self.file(active, op, common.more, buffer, memory)
+    }
+
+    /// Posts an atomic operation on a peer's memory.
+    ///
+    /// # Errors
+    /// As [`Self::post_send`]; [`PostError::Unsupported`] for a combination of form, datatype and
+    /// op that means nothing.
+    pub fn post_atomic<M: Memory>(
+        &mut self,
+        now: Instant,
+        request: AtomicRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
+        let AtomicRequest { common, remote, form, datatype, op, count } = request;
+        if !op.is_valid(form, datatype) || count == 0 {
+            return Err(PostError::Unsupported);
         }
+        let len = u64::from(count) * datatype.size() as u64;
+        if len > ATOMIC_LEN_MAX as u64 {
+            return Err(PostError::TooLong);
+        }
+        let active = self.prepare(now, &common, len)?;
+        let kind = TxKind::Atomic { remote, form, datatype, op, count };
+        self.file(active, TxOp::posted(&common, kind, len), common.more, buffer, memory)
+    }
+
+    /// What every operation needs: a peer, a slot, active state, a connection or the beginning of
+    /// one. Nothing has changed that matters if it fails.
+    fn prepare(&mut self, now: Instant, common: &Common, len: u64) -> Result<u32, PostError> {
+        let now = self.time(now);
+        if len > MESSAGE_LEN_MAX {
+            return Err(PostError::TooLong);
+        }
+        let peer = self.peer_number(common.peer).ok_or(PostError::UnknownPeer)?;
+        if self.ops.free(POSTED) == 0 {
+            return Err(PostError::Again);
+        }
+        let active = self.activate(peer, now, true).ok_or(PostError::Again)?;
+        if self.peers[peer].state == State::Closed {
+            self.open(peer, active);
+        }
+        Ok(active)
+    }
+
+    /// Files an operation with its peer.
+    fn file<M: Memory>(
+        &mut self,
+        active: u32,
+        op: TxOp,
+        more: bool,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
+        let cost = pending_cost(&op);
+        let number = self.ops.alloc(POSTED, op).ok_or(PostError::Again)?;
+        self.queue_op(active, number);
+        self.actives[active].pending += cost;
         let id = self.op_id(number);
-        memory.attach_send(id, buffer);
-        self.schedule_posted(active, request.more);
-        if self.wheel.deadline(active).is_none() {
-            // A post brings no deadline that is nearer than those there are: transmission will.
-            self.arm(active, now);
+        memory.attach_op(id, buffer);
+        self.schedule_posted(active, more);
+        if self.wheel.deadline(active).is_none() || self.actives[active].congestion.is_pace() {
+            // Else a post brings no deadline that is nearer than those there are: transmission
+            // will.
+            self.arm(active, self.now);
         }
         Ok(id)
     }
@@ -82,29 +161,11 @@ impl Engine<'_> {
         self.enqueue(active, if at_once { Schedule::Ready } else { Schedule::Gathering });
     }
 
-    /// Whether a record that was never sent may be sent now.
-    pub(super) fn may_send_new(&self, active: u32) -> bool {
-        let state = &self.actives[active];
-        let peer = &self.peers[state.peer];
-        state.cursor != NIL
-            && peer.is_established()
-            && state.hold_until.is_none()
-            && state.next_psn.since(state.first_psn) <= u32::from(peer.window_less_one)
-            && self.in_flight.has_room(&state.directory, state.first_psn, state.next_psn)
-    }
-
     /// Whether what waits fills a packet.
     pub(super) fn has_full_packet(&self, active: u32) -> bool {
         let state = &self.actives[active];
-        state.pending as usize >= self.peers[state.peer].payload_max() - TAG_RESERVE
-    }
-
-    pub(super) fn op_id(&self, number: u32) -> OpId {
-        OpId::new(number, self.sends.generation(number))
-    }
-
-    pub(super) fn recv_id(&self, number: u32) -> RecvId {
-        RecvId::new(number, self.recvs.generation(number))
+        let room = self.peers[state.peer].payload_max().saturating_sub(HEADER_LEN + TAG_RESERVE);
+        state.pending as usize >= room
     }
 
     /// Posts a receive. It takes the oldest stored message that fits, or waits for one.
@@ -118,11 +179,14 @@ impl Engine<'_> {
         memory: &mut M,
     ) -> Result<RecvId, PostError> {
         let op = RecvOp { request, peer: PeerId::NONE, ..RecvOp::default() };
-        let number = self.recvs.alloc(op).ok_or(PostError::Again)?;
+        let number = self.recvs.alloc(RECVS, op).ok_or(PostError::Again)?;
         let id = self.recv_id(number);
         memory.attach_recv(id, buffer);
         match self.match_stored(&request) {
-            Some(message) => self.bind_stored(message, number, memory),
+            Some(message) => {
+                self.bind_stored(message, number, memory);
+                self.schedule_pulls();
+            }
             None => self.posted.of(request.tag.is_some()).push_back(&mut self.recvs, number),
         }
         Ok(id)
@@ -145,7 +209,11 @@ impl Engine<'_> {
     }
 }
 
-/// What a send of `total` bytes adds to the bytes that wait.
-pub(super) fn pending_cost(total: u32) -> u32 {
-    total.min(PENDING_PER_SEND_MAX) + 16
+/// What an operation adds to the bytes that wait: those that it puts into packets of its own.
+pub(super) fn pending_cost(op: &TxOp) -> u32 {
+    let bytes = match op.kind {
+        TxKind::Read { .. } | TxKind::Rendezvous(_) => 0,
+        _ => op.total.min(PENDING_MAX),
+    };
+    bytes as u32 + 16
 }

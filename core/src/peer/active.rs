@@ -1,22 +1,33 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! State of a peer with traffic: both windows, the queue of sends, and what is due when.
+//! State of a peer with traffic: both windows, the queues of operations, and what is due when.
 
-use super::{Peer, Rtt, TICK_NANOS, ticks};
-use crate::Instant;
+use super::{Peer, Rtt, Window};
 use crate::in_flight::Directory;
 use crate::serial::{Msn, Psn};
 use crate::slab::{Link, Links, List, NIL};
+use crate::time::Tick;
 use crate::window::ReceiveWindow;
+use crate::{Congestion, Instant};
+use core::time::Duration;
 
 /// An acknowledgment may wait this long for a packet to ride on.
 const ACK_DELAY_NANOS: u64 = 10_000;
 /// After so many packets without an acknowledgment, one goes out at once.
 const ACK_EVERY_PACKETS: u8 = 16;
 /// A peer without anything under way gives its active state back after this long.
-const QUIET_NANOS: u64 = 20_000_000;
+pub(crate) const QUIET_NANOS: u64 = 20_000_000;
+/// How long after hearing from a peer its last word on credit holds: while its own state of this
+/// connection certainly lives.
+const CREDIT_NANOS: u64 = QUIET_NANOS / 2;
+/// The longest that a peer in trouble waits to start anew; a bound for the check that time-outs
+/// cannot overflow.
+const BACKOFF_MAX: u8 = 16;
+
+/// A peer that owes an answer is asked whether it is there so many times before it counts as dead.
+const PINGS_BEFORE_DEATH: u128 = 4;
 
 /// Whether a peer waits for its turn to send.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) enum Schedule {
     /// Nothing to send, or nothing that may be sent.
     #[default]
@@ -28,17 +39,70 @@ pub(crate) enum Schedule {
 }
 
 /// When an acknowledgment is owed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) enum AckDue {
     #[default]
     Not,
     /// At this time, unless a packet carries it before.
-    At(Instant),
+    At(Tick),
     Now,
 }
 
+/// Operations to one peer in the order in which they go out.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Queue {
+    pub(crate) list: List,
+    /// The first that is not all sent, or [`NIL`].
+    pub(crate) cursor: u32,
+    /// The next one's place in the order.
+    pub(crate) serial: u32,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { list: List::default(), cursor: NIL, serial: 0 }
+    }
+}
+
+/// As a responder and as one who asks: what the credits are at (`docs/PROTOCOL.md` §8.2).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Credits {
+    /// How many requests the peer may have here, all of which have a slot kept for them.
+    pub(crate) granted: u8,
+    /// How many it has.
+    pub(crate) serving: u8,
+    /// How many requests the peer allows; as it last said.
+    pub(crate) allowed: u8,
+    /// Requests of ours that are not answered in full.
+    pub(crate) asking: u8,
+    /// Requests that are answered, while the peer may not know that we know.
+    pub(crate) returning: u8,
+    /// Those count no more when everything up to this packet has arrived.
+    pub(crate) return_psn: Psn,
+}
+
+impl Default for Credits {
+    fn default() -> Self {
+        Self { granted: 1, serving: 0, allowed: 1, asking: 0, returning: 0, return_psn: Psn(0) }
+    }
+}
+
+/// What both sides have said of operations in error (`docs/PROTOCOL.md` §8.3). Counts are modulo
+/// 256.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Errors {
+    /// Error records that the peer says it has issued, and those that have arrived.
+    pub(crate) announced: u8,
+    pub(crate) received: u8,
+    /// Error records of ours, and how many of them are not acknowledged.
+    pub(crate) issued: u8,
+    pub(crate) open: u8,
+    /// The operation that the last one was about: one is enough for all parts of a write.
+    pub(crate) last: u32,
+}
+
 /// State of a peer with traffic. Made from and written back to its [`Peer`].
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Hash)]
 pub struct Active {
     /// The slot in the peer table.
     pub(crate) peer: u32,
@@ -56,14 +120,16 @@ pub struct Active {
     /// The next message to be accepted.
     pub(crate) expected_msn: Msn,
     /// The `sent_at` of the newest packet, and when it arrived.
-    pub(crate) newest_sent_at: u32,
-    pub(crate) newest_arrived: Instant,
+    pub(crate) newest_sent_at: Tick,
+    pub(crate) newest_arrived: Tick,
     pub(crate) received: u32,
     pub(crate) congestion_marks: u16,
     /// Messages of several packets that are arriving.
     pub(crate) assemblies: List,
     /// Stored messages that came before an earlier one, in message order.
     pub(crate) early: List,
+    /// Events of remote writes behind a missing packet, in the order of packets.
+    pub(crate) held: List,
 
     // As a sender.
     pub(crate) directory: Directory,
@@ -79,11 +145,16 @@ pub struct Active {
     /// No packet before this one is taken for lost.
     pub(crate) lost_from: Psn,
     /// `sent_at` of the packet sent last among those acknowledged.
-    pub(crate) newest_acked: u32,
-    /// Posted sends in message order, and the first of them that is not all sent.
-    pub(crate) sends: List,
-    pub(crate) cursor: u32,
+    pub(crate) newest_acked: Tick,
+    /// What the application posted.
+    pub(crate) sends: Queue,
+    /// Answers and requests of the engine's own, which wait for nothing but the window.
+    pub(crate) responses: Queue,
+    /// Everything that changes the peer's memory was sent before this packet.
+    pub(crate) writes_end: Psn,
     pub(crate) next_msn: Msn,
+    /// The message after the last one that was sent in the current attempt.
+    pub(crate) sent_msn: Msn,
     /// The next message that the peer will accept.
     pub(crate) accepted_msn: Msn,
     pub(crate) tx_rnr_epoch: u8,
@@ -95,29 +166,36 @@ pub struct Active {
     pub(crate) released: bool,
     pub(crate) schedule: Schedule,
     pub(crate) links: Links,
+    pub(crate) credits: Credits,
+    pub(crate) errors: Errors,
 
     // Time.
     pub(crate) rtt: Rtt,
+    pub(crate) congestion: Window,
+    /// How full the peer is as a receiver, in eighths.
+    pub(crate) pressure: u8,
     /// Time-outs in a row; the first stands for the tail probe.
     pub(crate) backoff: u8,
     pub(crate) probe: bool,
+    /// A packet without payload goes out to ask whether the peer is there.
+    pub(crate) ping: bool,
     /// When the retransmission timer was last restarted.
-    pub(crate) timer_from: Instant,
+    pub(crate) timer_from: Tick,
     /// A loss may be certain by then.
-    pub(crate) loss_at: Option<Instant>,
+    pub(crate) loss_at: Option<Tick>,
     /// After receiver-not-ready, no message before this.
-    pub(crate) hold_until: Option<Instant>,
+    pub(crate) hold_until: Option<Tick>,
     /// When the handshake is repeated.
-    pub(crate) hello_at: Option<Instant>,
+    pub(crate) hello_at: Option<Tick>,
     pub(crate) hello_count: u8,
     /// The cookie that the peer asked to see in the next hello.
     pub(crate) cookie: u64,
     /// Since when nothing was heard while something was awaited.
-    pub(crate) silent_since: Instant,
+    pub(crate) silent_since: Tick,
 }
 
-// 320 bytes are promised besides what the packets under way take; the rest is to be won back.
-static_assertions::const_assert!(size_of::<crate::slab::Slot<Active>>() <= 400);
+// A bound that is promised: with its slot's bookkeeping, besides the notes on packets under way.
+static_assertions::const_assert!(size_of::<crate::slab::Slot<Active>>() <= 320);
 
 impl Link for Active {
     fn link(&mut self) -> &mut Links {
@@ -126,7 +204,7 @@ impl Link for Active {
 }
 
 impl Active {
-    pub(crate) fn new(number: u32, peer: &Peer, now: Instant) -> Self {
+    pub(crate) fn new(number: u32, peer: &Peer, now: Tick) -> Self {
         Self {
             peer: number,
             window: ReceiveWindow::new(peer.expected_psn),
@@ -135,12 +213,21 @@ impl Active {
             first_psn: peer.next_psn,
             next_psn: peer.next_psn,
             lost_from: peer.next_psn,
-            newest_acked: ticks(now),
-            cursor: NIL,
+            writes_end: peer.next_psn,
+            newest_acked: now,
             next_msn: peer.next_msn,
+            sent_msn: peer.next_msn,
             accepted_msn: peer.next_msn,
             tx_rnr_epoch: peer.tx_rnr_epoch,
+            errors: Errors {
+                announced: peer.errors_received,
+                received: peer.errors_received,
+                issued: peer.errors_issued,
+                open: 0,
+                last: u32::MAX,
+            },
             rtt: Rtt::new(u32::from(peer.srtt)),
+            congestion: Window::new(now),
             silent_since: now,
             timer_from: now,
             newest_arrived: now,
@@ -156,6 +243,8 @@ impl Active {
         peer.next_psn = self.next_psn;
         peer.next_msn = self.next_msn;
         peer.tx_rnr_epoch = self.tx_rnr_epoch;
+        peer.errors_issued = self.errors.issued;
+        peer.errors_received = self.errors.received;
         peer.srtt = self.rtt.smoothed().min(u32::from(u16::MAX)) as u16;
     }
 
@@ -169,20 +258,50 @@ impl Active {
         self.next_psn.since(self.first_psn) - u32::from(self.sacked) - u32::from(self.lost)
     }
 
+    /// Whether anything waits to be sent, for the first time or again.
+    pub(crate) fn wants_to_send(&self) -> bool {
+        self.sends.cursor != NIL || self.responses.cursor != NIL || self.lost > 0
+    }
+
     /// Whether everything sent is acknowledged.
     pub(crate) fn all_acknowledged(&self) -> bool {
         self.first_psn == self.next_psn
     }
 
+    /// Whether another request may be sent (`docs/PROTOCOL.md` §8.2).
+    pub(crate) fn may_request(&self, now: Tick) -> bool {
+        let Credits { allowed, asking, returning, .. } = self.credits;
+        let fresh =
+            now.since(self.newest_arrived) < (CREDIT_NANOS / crate::time::TICK_NANOS) as u32;
+        asking + returning < if fresh { allowed } else { 1 }
+    }
+
+    /// Packets have arrived in order: credits whose return the peer learns with the next packet.
+    pub(crate) fn return_credits(&mut self) -> bool {
+        let credits = &mut self.credits;
+        let returned = credits.returning > 0 && credits.return_psn.is_before(self.window.next());
+        if returned {
+            credits.returning = 0;
+        }
+        returned
+    }
+
+    /// Whether operations may end: every error that the peer has announced has arrived
+    /// (`docs/PROTOCOL.md` §8.3).
+    pub(crate) fn may_complete(&self) -> bool {
+        self.errors.received == self.errors.announced
+    }
+
     /// Whether anything here would be lost, or anybody would wait in vain, if this state went.
     pub(crate) fn has_work(&self) -> bool {
-        self.awaits_peer() || self.ack_due != AckDue::Not
+        self.awaits_peer() || self.ack_due != AckDue::Not || self.credits.serving > 0
     }
 
     /// Whether something is expected of the peer, so that its silence means something.
     pub(crate) fn awaits_peer(&self) -> bool {
         !self.all_acknowledged()
-            || !self.sends.is_empty()
+            || !self.sends.list.is_empty()
+            || !self.responses.list.is_empty()
             || !self.assemblies.is_empty()
             || !self.early.is_empty()
             || self.window.has_holes()
@@ -191,17 +310,17 @@ impl Active {
     }
 
     /// When a peer that has no work gives this state back.
-    pub(crate) fn quiet_at(&self) -> Instant {
-        self.newest_arrived.max(self.timer_from).after_nanos(QUIET_NANOS)
+    pub(crate) fn quiet_at(&self) -> Tick {
+        self.newest_arrived.max(self.timer_from).plus_nanos(QUIET_NANOS)
     }
 
     /// A data packet arrived and was taken in: it wants an acknowledgment.
-    pub(crate) fn owe_ack(&mut self, now: Instant, at_once: bool) {
+    pub(crate) fn owe_ack(&mut self, now: Tick, at_once: bool) {
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         if at_once || self.unacknowledged >= ACK_EVERY_PACKETS || self.window.has_holes() {
             self.ack_due = AckDue::Now;
         } else if self.ack_due == AckDue::Not {
-            self.ack_due = AckDue::At(now.after_nanos(ACK_DELAY_NANOS));
+            self.ack_due = AckDue::At(now.plus_nanos(ACK_DELAY_NANOS));
         }
     }
 
@@ -216,26 +335,52 @@ impl Active {
     }
 
     /// When this peer next needs attention, whatever happens.
-    pub(crate) fn deadline(&self, death: core::time::Duration) -> Instant {
+    pub(crate) fn deadline(&self, death: Duration, policy: Congestion, now: Instant) -> Instant {
         let ack = match self.ack_due {
             AckDue::At(at) => Some(at),
             AckDue::Not | AckDue::Now => None,
         };
-        let death = self.awaits_peer().then(|| self.silent_since.after(death));
-        [ack, self.retransmit_at(), self.loss_at, self.hold_until, self.hello_at, death]
-            .into_iter()
-            .flatten()
-            .min()
-            .unwrap_or_else(|| self.quiet_at())
+        let ping = self.ping_at(death);
+        let death = self.awaits_peer().then(|| self.dead_at(death));
+        let paced =
+            self.wants_to_send().then(|| self.congestion.paced_until(policy, Tick::of(now)));
+        let paced = paced.flatten();
+        [
+            ack,
+            self.retransmit_at(),
+            self.loss_at,
+            self.hold_until,
+            self.hello_at,
+            death,
+            paced,
+            ping,
+        ]
+        .into_iter()
+        .flatten()
+        .map(|at| at.instant(now))
+        .min()
+        .unwrap_or_else(|| self.quiet_at().instant(now))
+    }
+
+    /// When to ask whether the peer is still there, though nothing is under way: while it owes an
+    /// answer that may take its time, such as the pull of a long message.
+    pub(crate) fn ping_at(&self, death: Duration) -> Option<Tick> {
+        let waits = self.awaits_peer() && self.all_acknowledged() && self.hello_at.is_none();
+        let pause = u64::try_from(death.as_nanos() / PINGS_BEFORE_DEATH).unwrap_or(u64::MAX);
+        waits.then(|| self.silent_since.max(self.timer_from).plus_nanos(pause))
+    }
+
+    /// When silence has lasted for the death time.
+    pub(crate) fn dead_at(&self, death: Duration) -> Tick {
+        self.silent_since.plus_nanos(u64::try_from(death.as_nanos()).unwrap_or(u64::MAX))
     }
 
     /// When the retransmission timer fires, if it runs.
-    pub(crate) fn retransmit_at(&self) -> Option<Instant> {
+    pub(crate) fn retransmit_at(&self) -> Option<Tick> {
         let after = match self.backoff {
             0 => self.rtt.probe_timeout(),
-            n => self.rtt.timeout(u32::from(n - 1)),
+            n => self.rtt.timeout(u32::from(n.min(BACKOFF_MAX) - 1)),
         };
-        let at = self.timer_from.after_nanos(u64::from(after) * TICK_NANOS);
-        (!self.all_acknowledged()).then_some(at)
+        (!self.all_acknowledged()).then(|| self.timer_from.plus(after))
     }
 }

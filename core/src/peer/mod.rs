@@ -3,16 +3,19 @@
 //! the peer is in the table, and an [`Active`] part, out of a pool, while anything is under way.
 
 mod active;
+mod congestion;
 mod rtt;
 
 pub use active::Active;
-pub(crate) use active::{AckDue, Schedule};
-pub(crate) use rtt::{Rtt, TICK_NANOS, ticks};
+pub(crate) use active::{AckDue, Errors, Queue, Schedule};
+pub(crate) use congestion::Window;
+pub(crate) use rtt::Rtt;
 
 use crate::PeerAddress;
 use crate::rng::mix_all;
 use crate::serial::{Msn, Psn};
 use crate::slab::NIL;
+use crate::time::Tick;
 
 /// Where a connection stands (`docs/PROTOCOL.md` §5.2).
 ///
@@ -24,7 +27,7 @@ use crate::slab::NIL;
 ///     │ └─ reset ────────── (any)  ┌──► Accepted ─────────┘ with the right token
 ///     └────────── Hello ───────────┘
 /// ```
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) enum State {
     /// No connection.
     #[default]
@@ -35,10 +38,12 @@ pub(crate) enum State {
     Accepted,
     /// Both sides know.
     Established,
+    /// Not in the table: its slot is not used again for a while.
+    Removed,
 }
 
 /// A peer in the table. Sequence numbers here are valid while no [`Active`] part exists.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Hash)]
 pub struct Peer {
     pub(crate) remote_incarnation: u64,
     pub(crate) address: PeerAddress,
@@ -63,6 +68,9 @@ pub struct Peer {
     pub(crate) window_less_one: u8,
     pub(crate) tx_rnr_epoch: u8,
     pub(crate) rx_rnr_epoch: u8,
+    /// Error records sent and received in this connection.
+    pub(crate) errors_issued: u8,
+    pub(crate) errors_received: u8,
     pub(crate) state: State,
 }
 
@@ -94,13 +102,30 @@ impl Peer {
             window_less_one: 0,
             tx_rnr_epoch: 0,
             rx_rnr_epoch: 0,
+            errors_issued: 0,
+            errors_received: 0,
             state: State::Closed,
         }
+    }
+
+    /// When the peer was removed: kept in a field that means nothing then, until the slot is used
+    /// again.
+    pub(crate) fn set_removed_at(&mut self, now: Tick) {
+        self.token = now.bits();
+    }
+
+    pub(crate) fn removed_at(&self) -> Tick {
+        Tick::from_bits(self.token)
     }
 
     /// Largest packet for this peer, in bytes.
     pub(crate) fn payload_max(&self) -> usize {
         usize::from(self.payload_words) * 8
+    }
+
+    /// Whether there is a connection, as far as this side knows.
+    pub(crate) fn is_connected(&self) -> bool {
+        matches!(self.state, State::Accepted | State::Established)
     }
 
     /// Whether data can go out.

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Round-trip time and the time-outs that follow from it (RFC 6298; RFC 8985 for the tail probe).
 
-/// The wire's unit of time: 64 ns.
-pub(crate) const TICK_NANOS: u64 = 64;
+use crate::time::TICK_NANOS;
 
 /// Before anything was measured, RFC 6298 would say 1 s; in a cluster 5 ms is generous.
 const RTO_INITIAL_TICKS: u32 = (5_000_000 / TICK_NANOS) as u32;
@@ -12,33 +11,32 @@ const RTO_MAX_TICKS: u32 = (64_000_000 / TICK_NANOS) as u32;
 const PROBE_MIN_TICKS: u32 = (100_000 / TICK_NANOS) as u32;
 /// The smallest reordering that is forgiven.
 const REORDER_MIN_TICKS: u32 = (8_000 / TICK_NANOS) as u32;
+/// Duplicates widen the reordering window this many times at the most.
+const REORDER_STEPS_MAX: u8 = 16;
 /// Time-outs double this many times at the most.
 const BACKOFF_MAX: u32 = 4;
 
-/// Nanoseconds as they stand in a packet: ticks of 64 ns, wrapping after 275 s.
-pub(crate) const fn ticks(now: crate::Instant) -> u32 {
-    (now.as_nanos() / TICK_NANOS) as u32
-}
-
 /// The estimator's state, in ticks.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, Hash)]
 pub(crate) struct Rtt {
     smoothed: u32,
     variation: u32,
     least: u32,
+    /// How often the peer has received something twice: packets were late, not lost.
+    reorder_steps: u8,
 }
 
 impl Rtt {
     /// Starts from a smoothed value of an earlier connection; 0: nothing is known.
     pub(crate) const fn new(smoothed: u32) -> Self {
-        Self { smoothed, variation: smoothed / 2, least: smoothed }
+        Self { smoothed, variation: smoothed / 2, least: smoothed, reorder_steps: 0 }
     }
 
     /// Takes in one measurement (RFC 6298 §2).
     pub(crate) fn sample(&mut self, ticks: u32) {
         let ticks = ticks.clamp(1, RTO_MAX_TICKS);
         if self.smoothed == 0 {
-            *self = Self { smoothed: ticks, variation: ticks / 2, least: ticks };
+            *self = Self { smoothed: ticks, variation: ticks / 2, least: ticks, ..*self };
             return;
         }
         let deviation = self.smoothed.abs_diff(ticks);
@@ -50,6 +48,18 @@ impl Rtt {
     /// Smoothed round trip; 0 before the first sample.
     pub(crate) const fn smoothed(&self) -> u32 {
         self.smoothed
+    }
+
+    /// The least round trip seen; 0 before the first sample.
+    pub(crate) const fn least(&self) -> u32 {
+        self.least
+    }
+
+    /// The peer has received something twice: more patience with packets that are late.
+    pub(crate) const fn saw_duplicate(&mut self) {
+        if self.reorder_steps < REORDER_STEPS_MAX {
+            self.reorder_steps += 1;
+        }
     }
 
     /// Time-out after which everything under way is taken for lost, after `backoff` earlier ones in
@@ -72,9 +82,12 @@ impl Rtt {
     }
 
     /// How much later than a packet another one must have been sent, and arrived, for the first to
-    /// count as lost (RFC 8985 §6.2: a quarter of the least round trip).
+    /// count as lost (RFC 8985 §6.2): a quarter of the least round trip, and as much again for each
+    /// duplicate, at most a whole round trip.
     pub(crate) fn reorder_window(&self) -> u32 {
-        (self.least / 4).max(REORDER_MIN_TICKS)
+        let step = (self.least / 4).max(REORDER_MIN_TICKS);
+        let window = step * (1 + u32::from(self.reorder_steps));
+        window.min(self.smoothed.max(step))
     }
 }
 

@@ -65,7 +65,8 @@ pub struct Ack {
     pub congestion_marks: U16,
     /// Words of bitmap that follow.
     pub sack_words: u8,
-    /// How many reads and atomics the peer may have outstanding. 1 until they exist.
+    /// How many requests (reads, atomics that fetch, pulls) the peer may have outstanding; at
+    /// least 1.
     pub responder_credit: u8,
     /// Packets received from the peer, modulo 2^32.
     pub received: U32,

@@ -37,7 +37,7 @@ bitflags::bitflags! {
         const ACK_REQUEST = 1 << 0;
         /// This packet number was sent before.
         const RETRANSMISSION = 1 << 1;
-        /// Take the records in only when everything before this packet is placed. Not sent yet.
+        /// Take the records in only when everything before this packet is placed.
         const BARRIER = 1 << 2;
         /// The sender of this packet has received duplicates since its last acknowledgment.
         const DUPLICATES_SEEN = 1 << 3;
@@ -47,7 +47,7 @@ bitflags::bitflags! {
 }
 
 /// The sender of a packet as a receiver of messages (`docs/PROTOCOL.md` §3.2, §6.4): how full it is
-/// (bits 0 to 2, in eighths; 0 until it is used), whether it discards messages (bit 3), and the low
+/// (bits 0 to 2, in eighths), whether it discards messages (bit 3), and the low
 /// bits of its receiver-not-ready epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Pressure(pub u8);
@@ -55,11 +55,20 @@ pub struct Pressure(pub u8);
 impl Pressure {
     const RECEIVER_NOT_READY: u8 = 1 << 3;
 
-    /// Packs the receiver-not-ready state and its epoch.
+    const EIGHTHS: u8 = 7;
+
+    /// Packs how full the receiver is, its receiver-not-ready state and its epoch.
     #[must_use]
-    pub const fn new(receiver_not_ready: bool, rnr_epoch: u8) -> Self {
+    pub const fn new(eighths_full: u8, receiver_not_ready: bool, rnr_epoch: u8) -> Self {
         let rnr = if receiver_not_ready { Self::RECEIVER_NOT_READY } else { 0 };
-        Self(rnr | rnr_epoch << 4)
+        let full = if eighths_full > Self::EIGHTHS { Self::EIGHTHS } else { eighths_full };
+        Self(full | rnr | rnr_epoch << 4)
+    }
+
+    /// How full the receiver is, from 0 to 7 eighths.
+    #[must_use]
+    pub const fn eighths_full(self) -> u8 {
+        self.0 & Self::EIGHTHS
     }
 
     /// Whether messages of attempt `rnr_epoch` are being discarded, from the accepted one on. True
@@ -85,7 +94,7 @@ pub struct Header {
     psn: U32,
     ack_psn: U32,
     accepted_msn: U16,
-    /// How many error records this side has issued, modulo 256. 0 until they exist.
+    /// How many error records this side has issued in this connection, modulo 256.
     pub err_count: u8,
     pressure: u8,
     sent_at: U32,

@@ -13,14 +13,23 @@
 
 mod body;
 mod header;
+mod message;
 mod record;
+mod remote;
 
 pub(crate) use body::sacked;
 pub use body::{Ack, Handshake, ResetBody, SACK_WORDS_MAX};
 pub use header::{Flags, Header, PacketKind, Pressure};
-pub use record::{
-    ALIGN, Envelope, MessageRecord, Record, RecordKind, Records, SegmentRecord, message_len,
-    padded, put_message, put_segment, segment_overhead,
+pub use message::{
+    Envelope, FIN_LEN, FinRecord, MessageRecord, RtsRecord, SegmentRecord, message_len, put_fin,
+    put_message, put_rts, put_segment, rts_len, segment_overhead,
+};
+pub use record::{ALIGN, Record, RecordKind, Records, padded};
+pub use remote::{
+    AtomicRequestRecord, ERROR_LEN, ErrorCode, ErrorRecord, READ_REQUEST_LEN, ReadRequestRecord,
+    ResponseRecord, WriteRecord, atomic_request_len, atomic_response_len, operand_len,
+    put_atomic_request, put_atomic_response, put_error, put_read_request, put_read_response,
+    put_write, read_response_len, write_len,
 };
 
 use crate::stats::DropReason;
@@ -35,8 +44,16 @@ pub const HEADER_LEN: usize = size_of::<Header>();
 pub const TAG_RESERVE: usize = 8;
 /// The smallest packet buffer that an engine works with: any handshake, and a segment of 64 bytes.
 pub const PACKET_LEN_MIN: usize = 256;
-/// The longest message: its length and offsets have 32 bits on the wire.
-pub const MESSAGE_LEN_MAX: u64 = u32::MAX as u64;
+/// The longest message, write or read: 2^63 − 1 bytes, so that no sum of an offset and a length
+/// wraps.
+pub const MESSAGE_LEN_MAX: u64 = i64::MAX as u64;
+/// The most bytes that one atomic operation changes: what a response context holds.
+pub const ATOMIC_LEN_MAX: usize = 512;
+/// The most bytes that one read request asks for.
+pub const READ_LEN_MAX: u32 = 4 << 20;
+/// The most bytes of a message that one request pulls: small enough that many senders share a
+/// receiver's link fairly.
+pub const PULL_LEN_MAX: u32 = 64 << 10;
 /// How far a message may be ahead of the oldest one that its receiver has not accepted: half the
 /// range of the 16 bits in which the header reports it.
 pub const MESSAGES_AHEAD_MAX: u32 = 1 << 15;

@@ -1,20 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records: what data packets carry (`docs/PROTOCOL.md` §3.5, §6.2).
+//! Records: what data packets carry (`docs/PROTOCOL.md` §3.5).
 //!
 //! A record is a header whose first four bytes are kind, flags and payload length, and the payload,
-//! padded with zeros to a multiple of 8 bytes. Whole messages share a packet; a segment of a longer
+//! padded with zeros to a multiple of 8 bytes. Small ones share a packet; a segment of a long
 //! message is alone in its packet, so that its payload begins at byte 56 and all full segments have
-//! one length.
+//! one length. Messages and records of other kinds do not share a packet: only messages can be
+//! superseded (`docs/PROTOCOL.md` §6.4).
 
-use crate::serial::Msn;
+use super::message::{FinRecord, MessageRecord, RtsRecord, SegmentRecord};
+use super::remote::{
+    AtomicRequestRecord, ErrorRecord, ReadRequestRecord, ResponseRecord, WriteRecord,
+};
 use crate::stats::DropReason;
-use zerocopy::little_endian::{U16, U32, U64};
+use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// Records begin at multiples of this many bytes.
 pub const ALIGN: usize = 8;
 
-/// What a record is. Numbers not listed here are reserved in `docs/PROTOCOL.md` §3.5.
+/// What a record is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum RecordKind {
@@ -22,72 +26,32 @@ pub enum RecordKind {
     Message = 0x10,
     /// A part of a message that does not fit one packet.
     Segment = 0x11,
+    /// Announces a message that the receiver is to pull.
+    Rts = 0x12,
+    /// The receiver has pulled what it wants of a message.
+    Fin = 0x13,
+    /// Bytes for the receiver's memory.
+    Write = 0x20,
+    /// Asks for bytes of the receiver's memory, or of a message that it announced.
+    ReadRequest = 0x30,
+    /// Answers a read request.
+    ReadResponse = 0x31,
+    /// An atomic operation on the receiver's memory.
+    AtomicRequest = 0x40,
+    /// What an atomic operation found.
+    AtomicResponse = 0x41,
+    /// An operation of the receiver was in error.
+    Error = 0x50,
 }
 
-const TAGGED: u8 = 1 << 0;
-const HAS_DATA: u8 = 1 << 1;
-const FLAGS_KNOWN: u8 = TAGGED | HAS_DATA;
-
-/// What every record of a message says of it; enough to match it with a receive.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Envelope {
-    /// The message's place in the order of messages.
-    pub msn: Msn,
-    /// The tag, if it is a tagged message.
-    pub tag: Option<u64>,
-    /// Remote CQ data.
-    pub data: Option<u64>,
-    /// Length of the whole message in bytes.
-    pub total: u32,
-}
-
-impl Envelope {
-    const fn flags(&self) -> u8 {
-        (if self.tag.is_some() { TAGGED } else { 0 })
-            | (if self.data.is_some() { HAS_DATA } else { 0 })
-    }
-}
-
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct MessageHeader {
-    kind: u8,
-    flags: u8,
-    len: U16,
-    msn: U32,
-    tag: U64,
-}
-
-#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
-#[repr(C)]
-struct SegmentHeader {
-    message: MessageHeader,
-    offset: U32,
-    total: U32,
-}
-
-static_assertions::const_assert_eq!(size_of::<MessageHeader>(), 16);
-static_assertions::const_assert_eq!(size_of::<SegmentHeader>(), 24);
-
-/// A whole message.
-#[derive(Clone, Copy, Debug)]
-pub struct MessageRecord<'a> {
-    /// What to match it by.
-    pub envelope: Envelope,
-    /// All of its bytes.
-    pub payload: &'a [u8],
-}
-
-/// A part of a message.
-#[derive(Clone, Copy, Debug)]
-pub struct SegmentRecord<'a> {
-    /// What to match the message by.
-    pub envelope: Envelope,
-    /// Where in the message the payload begins.
-    pub offset: u32,
-    /// The bytes; `offset + payload.len()` does not exceed the envelope's total.
-    pub payload: &'a [u8],
-}
+/// A message has a tag.
+pub(super) const TAGGED: u8 = 1 << 0;
+/// Eight bytes of remote CQ data follow the header.
+pub(super) const HAS_DATA: u8 = 1 << 1;
+/// Of a read request: the key is the handle of a message.
+pub(super) const PULL: u8 = 1 << 2;
+/// Of an atomic request: the former contents are wanted.
+pub(super) const FETCH: u8 = 1 << 2;
 
 /// One record of a packet.
 #[derive(Clone, Copy, Debug)]
@@ -96,6 +60,28 @@ pub enum Record<'a> {
     Message(MessageRecord<'a>),
     /// See [`RecordKind::Segment`].
     Segment(SegmentRecord<'a>),
+    /// See [`RecordKind::Rts`].
+    Rts(RtsRecord),
+    /// See [`RecordKind::Fin`].
+    Fin(FinRecord),
+    /// See [`RecordKind::Write`].
+    Write(WriteRecord<'a>),
+    /// See [`RecordKind::ReadRequest`].
+    ReadRequest(ReadRequestRecord),
+    /// See [`RecordKind::ReadResponse`] and [`RecordKind::AtomicResponse`].
+    Response(ResponseRecord<'a>),
+    /// See [`RecordKind::AtomicRequest`].
+    AtomicRequest(AtomicRequestRecord<'a>),
+    /// See [`RecordKind::Error`].
+    Error(ErrorRecord),
+}
+
+impl Record<'_> {
+    /// Whether it is of a message, which its receiver may discard and see again in a later attempt.
+    #[must_use]
+    pub const fn is_message(&self) -> bool {
+        matches!(self, Self::Message(_) | Self::Segment(_) | Self::Rts(_))
+    }
 }
 
 /// The records of one packet, in order.
@@ -108,20 +94,24 @@ impl<'a> Records<'a> {
     /// Walks all records once; iterating over the result cannot fail.
     ///
     /// # Errors
-    /// [`DropReason::Malformed`]: a header or payload is cut off, a kind or flag is unknown,
-    /// padding is not zero, a segment reaches beyond its message, or is not alone.
+    /// [`DropReason::Malformed`]: a header or payload is cut off, a kind, flag or code is unknown,
+    /// padding is not zero, a segment reaches beyond its message or is not alone, messages share
+    /// the packet with something else.
     pub(super) fn check(body: &'a [u8]) -> Result<Self, DropReason> {
         let records = Self { rest: body };
         let mut rest = body;
-        let (mut count, mut segments) = (0usize, 0usize);
-        // bound: every record has at least 8 bytes
+        let (mut count, mut messages, mut segments) = (0usize, 0usize, 0usize);
+        // bound: every record has at least 16 bytes
         while !rest.is_empty() {
             let (record, behind) = split_record(rest).ok_or(DropReason::Malformed)?;
-            count = count.saturating_add(1);
-            segments = segments.saturating_add(usize::from(matches!(record, Record::Segment(_))));
+            count += 1;
+            messages += usize::from(record.is_message());
+            segments += usize::from(matches!(record, Record::Segment(_)));
             rest = behind;
         }
-        if segments > 0 && count > 1 { Err(DropReason::Malformed) } else { Ok(records) }
+        let alone = segments == 0 || count == 1;
+        let unmixed = messages == 0 || messages == count;
+        if alone && unmixed { Ok(records) } else { Err(DropReason::Malformed) }
     }
 }
 
@@ -137,65 +127,78 @@ impl<'a> Iterator for Records<'a> {
 
 /// The first record of `bytes` and what follows it; `None` if there is none or it is unsound.
 fn split_record(bytes: &[u8]) -> Option<(Record<'_>, &[u8])> {
+    const MESSAGE: u8 = RecordKind::Message as u8;
+    const SEGMENT: u8 = RecordKind::Segment as u8;
+    const RTS: u8 = RecordKind::Rts as u8;
+    const FIN: u8 = RecordKind::Fin as u8;
+    const WRITE: u8 = RecordKind::Write as u8;
+    const READ_REQUEST: u8 = RecordKind::ReadRequest as u8;
+    const READ_RESPONSE: u8 = RecordKind::ReadResponse as u8;
+    const ATOMIC_REQUEST: u8 = RecordKind::AtomicRequest as u8;
+    const ATOMIC_RESPONSE: u8 = RecordKind::AtomicResponse as u8;
+    const ERROR: u8 = RecordKind::Error as u8;
     match *bytes.first()? {
-        kind if kind == RecordKind::Message as u8 => {
-            let (header, rest) = MessageHeader::ref_from_prefix(bytes).ok()?;
-            let (data, rest) = split_data(header.flags, rest)?;
-            let (payload, rest) = split_payload(header.len.get(), rest)?;
-            let envelope = header.envelope(data, u32::from(header.len.get()))?;
-            Some((Record::Message(MessageRecord { envelope, payload }), rest))
+        MESSAGE => MessageRecord::split(bytes).map(|(r, rest)| (Record::Message(r), rest)),
+        SEGMENT => SegmentRecord::split(bytes).map(|(r, rest)| (Record::Segment(r), rest)),
+        RTS => RtsRecord::split(bytes).map(|(r, rest)| (Record::Rts(r), rest)),
+        FIN => FinRecord::split(bytes).map(|(r, rest)| (Record::Fin(r), rest)),
+        WRITE => WriteRecord::split(bytes).map(|(r, rest)| (Record::Write(r), rest)),
+        READ_REQUEST => {
+            ReadRequestRecord::split(bytes).map(|(r, rest)| (Record::ReadRequest(r), rest))
         }
-        kind if kind == RecordKind::Segment as u8 => {
-            let (header, rest) = SegmentHeader::ref_from_prefix(bytes).ok()?;
-            let (data, rest) = split_data(header.message.flags, rest)?;
-            let len = header.message.len.get();
-            let (payload, rest) = split_payload(len, rest)?;
-            let (offset, total) = (header.offset.get(), header.total.get());
-            if len == 0 || offset.checked_add(u32::from(len))? > total {
-                return None;
-            }
-            let envelope = header.message.envelope(data, total)?;
-            Some((Record::Segment(SegmentRecord { envelope, offset, payload }), rest))
+        READ_RESPONSE => {
+            ResponseRecord::split_read(bytes).map(|(r, rest)| (Record::Response(r), rest))
         }
+        ATOMIC_REQUEST => {
+            AtomicRequestRecord::split(bytes).map(|(r, rest)| (Record::AtomicRequest(r), rest))
+        }
+        ATOMIC_RESPONSE => {
+            ResponseRecord::split_atomic(bytes).map(|(r, rest)| (Record::Response(r), rest))
+        }
+        ERROR => ErrorRecord::split(bytes).map(|(r, rest)| (Record::Error(r), rest)),
         _ => None,
     }
 }
 
-impl MessageHeader {
-    fn new(kind: RecordKind, envelope: &Envelope, len: u16) -> Self {
-        Self {
-            kind: kind as u8,
-            flags: envelope.flags(),
-            len: U16::new(len),
-            msn: U32::new(envelope.msn.0),
-            tag: U64::new(envelope.tag.unwrap_or(0)),
-        }
-    }
-
-    fn envelope(&self, data: Option<u64>, total: u32) -> Option<Envelope> {
-        let tagged = self.flags & TAGGED != 0;
-        // One encoding for one meaning: an untagged message has tag 0.
-        if self.flags & !FLAGS_KNOWN != 0 || (!tagged && self.tag.get() != 0) {
-            return None;
-        }
-        let tag = tagged.then(|| self.tag.get());
-        Some(Envelope { msn: Msn(self.msn.get()), tag, data, total })
-    }
+/// The beginning of every record's header.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
+#[repr(C)]
+pub(super) struct RecordStart {
+    pub(super) kind: u8,
+    pub(super) flags: u8,
+    pub(super) len: U16,
 }
 
-fn split_data(flags: u8, bytes: &[u8]) -> Option<(Option<u64>, &[u8])> {
-    if flags & HAS_DATA == 0 {
-        return Some((None, bytes));
+impl RecordStart {
+    pub(super) fn new(kind: RecordKind, flags: u8, len: u16) -> Self {
+        Self { kind: kind as u8, flags, len: U16::new(len) }
     }
-    let (data, rest) = U64::ref_from_prefix(bytes).ok()?;
-    Some((Some(data.get()), rest))
-}
 
-fn split_payload(len: u16, bytes: &[u8]) -> Option<(&[u8], &[u8])> {
-    let len = usize::from(len);
-    let (padded_payload, rest) = bytes.split_at_checked(padded(len))?;
-    let (payload, padding) = padded_payload.split_at_checked(len)?;
-    padding.iter().all(|&byte| byte == 0).then_some((payload, rest))
+    /// Whether no flag but `known` is set.
+    pub(super) const fn has_only(&self, known: u8) -> bool {
+        self.flags & !known == 0
+    }
+
+    pub(super) const fn has(&self, flag: u8) -> bool {
+        self.flags & flag != 0
+    }
+
+    /// The remote CQ data, if there is any, and the payload behind it; and what follows them.
+    pub(super) fn split_rest<'a>(
+        &self,
+        bytes: &'a [u8],
+    ) -> Option<(Option<u64>, &'a [u8], &'a [u8])> {
+        let (data, bytes) = if self.has(HAS_DATA) {
+            let (data, rest) = U64::ref_from_prefix(bytes).ok()?;
+            (Some(data.get()), rest)
+        } else {
+            (None, bytes)
+        };
+        let len = usize::from(self.len.get());
+        let (padded_payload, rest) = bytes.split_at_checked(padded(len))?;
+        let (payload, padding) = padded_payload.split_at_checked(len)?;
+        padding.iter().all(|&byte| byte == 0).then_some((data, payload, rest))
+    }
 }
 
 /// `len` rounded up to whole [`ALIGN`] units.
@@ -204,69 +207,38 @@ pub const fn padded(len: usize) -> usize {
     len.next_multiple_of(ALIGN)
 }
 
-/// Bytes that a whole message takes up in a packet.
-#[must_use]
-pub const fn message_len(payload: usize, has_data: bool) -> usize {
-    size_of::<MessageHeader>() + if has_data { size_of::<U64>() } else { 0 } + padded(payload)
+pub(super) const fn data_flag(data: Option<u64>) -> u8 {
+    if data.is_some() { HAS_DATA } else { 0 }
 }
 
-/// Bytes that a segment takes up besides its payload.
-#[must_use]
-pub const fn segment_overhead(has_data: bool) -> usize {
-    size_of::<SegmentHeader>() + if has_data { size_of::<U64>() } else { 0 }
+pub(super) const fn data_len(data: Option<u64>) -> usize {
+    if data.is_some() { size_of::<U64>() } else { 0 }
 }
 
-/// Writes a whole message at the beginning of `into`, its payload by `fill`. Returns the bytes
+/// Writes a record: header, data, and `len` bytes of payload by `fill`, padded. Returns the bytes
 /// taken, or `None` (and nothing is of use in `into`) if it does not fit.
-pub fn put_message(
+pub(super) fn put_record(
     into: &mut [u8],
-    envelope: &Envelope,
-    fill: impl FnOnce(&mut [u8]),
-) -> Option<usize> {
-    let len = u16::try_from(envelope.total).ok()?;
-    let header = MessageHeader::new(RecordKind::Message, envelope, len);
-    let rest = put(into, header.as_bytes())?;
-    put_payload(rest, envelope.data, len, fill)?;
-    Some(message_len(usize::from(len), envelope.data.is_some()))
-}
-
-/// Writes a segment of `len` bytes at `offset` of its message, as [`put_message`] does a message.
-pub fn put_segment(
-    into: &mut [u8],
-    envelope: &Envelope,
-    offset: u32,
+    header: &(impl IntoBytes + Immutable),
+    data: Option<u64>,
     len: u16,
     fill: impl FnOnce(&mut [u8]),
 ) -> Option<usize> {
-    let header = SegmentHeader {
-        message: MessageHeader::new(RecordKind::Segment, envelope, len),
-        offset: U32::new(offset),
-        total: U32::new(envelope.total),
+    let header = header.as_bytes();
+    let len = usize::from(len);
+    let rest = put(into, header)?;
+    let rest = match data {
+        Some(data) => put(rest, &data.to_le_bytes())?,
+        None => rest,
     };
-    let rest = put(into, header.as_bytes())?;
-    put_payload(rest, envelope.data, len, fill)?;
-    segment_overhead(envelope.data.is_some()).checked_add(padded(usize::from(len)))
+    let (payload, padding) = rest.get_mut(..padded(len))?.split_at_mut_checked(len)?;
+    padding.fill(0);
+    fill(payload);
+    Some(header.len() + data_len(data) + padded(len))
 }
 
 fn put<'a>(into: &'a mut [u8], bytes: &[u8]) -> Option<&'a mut [u8]> {
     let (head, rest) = into.split_at_mut_checked(bytes.len())?;
     head.copy_from_slice(bytes);
     Some(rest)
-}
-
-fn put_payload(
-    into: &mut [u8],
-    data: Option<u64>,
-    len: u16,
-    fill: impl FnOnce(&mut [u8]),
-) -> Option<()> {
-    let rest = match data {
-        Some(data) => put(into, &data.to_le_bytes())?,
-        None => into,
-    };
-    let len = usize::from(len);
-    let (payload, padding) = rest.get_mut(..padded(len))?.split_at_mut_checked(len)?;
-    padding.fill(0);
-    fill(payload);
-    Some(())
 }

@@ -28,7 +28,7 @@ fn field_offsets_are_those_of_the_document() {
     let header = Header::new(PacketKind::Data, PeerId::from_bits(0x0403_0201), 0x0807_0605)
         .with_flags(Flags::ACK_REQUEST | Flags::RETRANSMISSION)
         .with_psn(Psn(0x0c0b_0a09))
-        .with_received(Psn(0x100f_0e0d), 0x1211, Pressure::new(true, 1))
+        .with_received(Psn(0x100f_0e0d), 0x1211, Pressure::new(0, true, 1))
         .with_sent_at(0x1817_1615);
     let expected: [u8; 32] = [
         0x10,
@@ -80,10 +80,10 @@ fn field_offsets_are_those_of_the_document() {
 
 #[test]
 fn rnr_is_honoured_in_its_own_epoch_only() {
-    assert!(Pressure::new(true, 7).receiver_not_ready_in(7));
-    assert!(!Pressure::new(true, 7).receiver_not_ready_in(8));
-    assert!(!Pressure::new(true, 7).receiver_not_ready_in(5));
-    assert!(!Pressure::new(false, 7).receiver_not_ready_in(7));
+    assert!(Pressure::new(0, true, 7).receiver_not_ready_in(7));
+    assert!(!Pressure::new(0, true, 7).receiver_not_ready_in(8));
+    assert!(!Pressure::new(0, true, 7).receiver_not_ready_in(5));
+    assert!(!Pressure::new(0, false, 7).receiver_not_ready_in(7));
 }
 
 proptest! {
@@ -97,7 +97,7 @@ proptest! {
         let mut body = vec![0xffu8; 1024];
         let mut at = 0;
         for (envelope, payload) in &messages {
-            let envelope = Envelope { total: payload.len() as u32, ..*envelope };
+            let envelope = Envelope { total: payload.len() as u64, ..*envelope };
             let len = put_message(&mut body[at..], &envelope, |into| into.copy_from_slice(payload));
             prop_assert_eq!(len, Some(message_len(payload.len(), envelope.data.is_some())));
             at += len.unwrap();
@@ -111,7 +111,7 @@ proptest! {
         for (record, (envelope, payload)) in found.iter().zip(&messages) {
             let Record::Message(record) = record else { panic!("not a message") };
             prop_assert_eq!(record.payload, payload);
-            prop_assert_eq!(record.envelope, Envelope { total: payload.len() as u32, ..*envelope });
+            prop_assert_eq!(record.envelope, Envelope { total: payload.len() as u64, ..*envelope });
         }
     }
 
@@ -119,7 +119,7 @@ proptest! {
     fn a_record_that_does_not_fit_is_not_written(
         envelope in envelope(), payload in 0u32..100, room in 0usize..130,
     ) {
-        let envelope = Envelope { total: payload, ..envelope };
+        let envelope = Envelope { total: u64::from(payload), ..envelope };
         let mut into = vec![0u8; room];
         let needed = message_len(payload as usize, envelope.data.is_some());
         let put = put_message(&mut into, &envelope, |p| p.fill(1));
@@ -148,7 +148,7 @@ proptest! {
     fn one_flipped_bit_is_noticed(
         payload in prop::collection::vec(any::<u8>(), 0..100), bit in any::<prop::sample::Index>(),
     ) {
-        let envelope = Envelope { msn: Msn(1), tag: None, data: None, total: payload.len() as u32 };
+        let envelope = Envelope { msn: Msn(1), tag: None, data: None, total: payload.len() as u64 };
         let mut body = vec![0; 256];
         let len = put_message(&mut body, &envelope, |p| p.copy_from_slice(&payload)).unwrap();
         let mut bytes = packet(PacketKind::Data, &body[..len]);

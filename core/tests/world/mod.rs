@@ -49,6 +49,10 @@ impl Faults {
 #[derive(Default)]
 pub struct Buffers {
     sends: HashMap<u32, (OpId, Vec<u8>)>,
+    /// What reads and fetching atomics brought back, by operation slot.
+    pub incoming: HashMap<u32, (OpId, Vec<u8>)>,
+    pub regions: HashMap<RegionId, Vec<u8>>,
+    former: HashMap<OpId, Vec<u8>>,
     recvs: HashMap<u32, (RecvId, Vec<u8>)>,
     store: Vec<u8>,
     config: Option<Config>,
@@ -71,7 +75,8 @@ impl Buffers {
 impl Memory for Buffers {
     type Buffer = Vec<u8>;
 
-    fn attach_send(&mut self, op: OpId, buffer: Vec<u8>) {
+    fn attach_op(&mut self, op: OpId, buffer: Vec<u8>) {
+        self.incoming.insert(op.slot(), (op, buffer.clone()));
         self.sends.insert(op.slot(), (op, buffer));
     }
 
@@ -80,26 +85,50 @@ impl Memory for Buffers {
     }
 
     fn gather(&mut self, from: Gather, into: &mut [u8]) {
-        let (op, buffer) = &self.sends[&from.op.slot()];
-        assert_eq!(*op, from.op, "another operation's buffer");
+        let buffer = match from.source {
+            Source::Op(id) => {
+                let (op, buffer) = &self.sends[&id.slot()];
+                assert_eq!(*op, id, "another operation's buffer");
+                buffer
+            }
+            Source::Region(id) => &self.regions[&id],
+            Source::Former(id) => &self.former[&id],
+        };
         let at = from.offset as usize;
         into.copy_from_slice(&buffer[at..at + into.len()]);
     }
 
     fn place(&mut self, at: Placement, bytes: &[u8]) {
         self.placed += bytes.len() as u64;
-        match at.target {
+        let buffer = match at.target {
             Target::Recv(id) => {
                 let (recv, buffer) = self.recvs.get_mut(&id.slot()).unwrap();
                 assert_eq!(*recv, id, "another operation's buffer");
-                let start = at.offset as usize;
-                buffer[start..start + bytes.len()].copy_from_slice(bytes);
+                buffer
             }
+            Target::Op(id) => {
+                let (op, buffer) = self.incoming.get_mut(&id.slot()).unwrap();
+                assert_eq!(*op, id, "another operation's buffer");
+                buffer
+            }
+            Target::Region(id) => self.regions.get_mut(&id).unwrap(),
             Target::Unexpected(id) => {
                 let range = self.range(id, at.offset, bytes.len());
                 self.store[range].copy_from_slice(bytes);
+                return;
             }
+        };
+        let start = at.offset as usize;
+        buffer[start..start + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn atomic(&mut self, access: AtomicAccess<'_>) {
+        let start = access.offset as usize;
+        let memory = &mut self.regions.get_mut(&access.region).unwrap()[start..start + access.len];
+        if let Some(id) = access.former {
+            self.former.insert(id, memory.to_vec());
         }
+        access.op.apply(access.datatype, memory, access.operands, access.compare);
     }
 
     fn deliver(&mut self, from: UnexpectedId, to: RecvId, len: u64) {
@@ -240,10 +269,11 @@ impl Node {
             actives: leak(sizes.actives),
             timers: leak(sizes.timers),
             extents: leak(sizes.extents),
-            sends: leak(sizes.sends),
+            ops: leak(sizes.ops),
             recvs: leak(sizes.recvs),
             assemblies: leak(sizes.assemblies),
             unexpected: leak(sizes.unexpected),
+            regions: leak(sizes.regions),
         };
         let identity = Identity { incarnation, seed };
         let engine = Engine::new(config, storage, identity, limits(payload_max)).unwrap();
@@ -279,6 +309,10 @@ pub fn small() -> Config {
         recvs: 128,
         assemblies: 32,
         unexpected: [64, 16, 8, 2],
+        regions: 8,
+        responders: 32,
+        pulls: 4,
+        events: 32,
         death: Duration::from_secs(10),
         ..Config::new(crc32c::crc32c_append)
     }
@@ -319,13 +353,10 @@ impl World {
     ) -> Result<OpId, PostError> {
         let peer = self.peer(from, to);
         let mut wanted = SendRequest {
-            peer,
+            common: Common::new(peer, Context(0)),
             len: bytes.len() as u64,
-            context: Context(0),
             tag: None,
             data: None,
-            signal: true,
-            more: false,
         };
         request(&mut wanted);
         let now = self.time();
@@ -336,7 +367,95 @@ impl World {
     }
 
     pub fn send(&mut self, from: usize, to: usize, context: u64, bytes: Vec<u8>) {
-        self.send_with(from, to, |r| r.context = Context(context), bytes).unwrap();
+        self.send_with(from, to, |r| r.common.context = Context(context), bytes).unwrap();
+    }
+
+    /// Registers memory of a node, filled with 0xaa.
+    pub fn region(&mut self, node: usize, address: u64, len: usize, access: Access) -> Remote {
+        let node = &mut self.nodes[node];
+        let request = RegionRequest { address, len: len as u64, access };
+        let (id, key) = node.engine.register_region(&request).unwrap();
+        node.memory.regions.insert(id, vec![0xaa; len]);
+        Remote { key, address }
+    }
+
+    pub fn region_bytes(&self, node: usize, key: u64) -> Vec<u8> {
+        self.nodes[node].memory.regions[&RegionId::from_bits(key as u32)].clone()
+    }
+
+    pub fn set_region(&mut self, node: usize, key: u64, bytes: &[u8]) {
+        let id = RegionId::from_bits(key as u32);
+        self.nodes[node].memory.regions.insert(id, bytes.to_vec());
+    }
+
+    pub fn write(
+        &mut self,
+        from: usize,
+        to: usize,
+        context: u64,
+        remote: Remote,
+        data: Option<u64>,
+        bytes: Vec<u8>,
+    ) {
+        let common = Common::new(self.peer(from, to), Context(context));
+        let request = WriteRequest { common, len: bytes.len() as u64, remote, data };
+        let now = self.time();
+        let node = &mut self.nodes[from];
+        node.engine.post_write(now, request, bytes, &mut node.memory).unwrap();
+        self.drive(from, Budget::POST);
+    }
+
+    pub fn read(
+        &mut self,
+        from: usize,
+        to: usize,
+        context: u64,
+        remote: Remote,
+        len: usize,
+    ) -> OpId {
+        self.read_with(from, to, |r| r.common.context = Context(context), remote, len)
+    }
+
+    pub fn read_with(
+        &mut self,
+        from: usize,
+        to: usize,
+        request: impl FnOnce(&mut ReadRequest),
+        remote: Remote,
+        len: usize,
+    ) -> OpId {
+        let common = Common::new(self.peer(from, to), Context(0));
+        let mut wanted = ReadRequest { common, len: len as u64, remote };
+        request(&mut wanted);
+        let now = self.time();
+        let node = &mut self.nodes[from];
+        let id = node.engine.post_read(now, wanted, vec![0xcc; len], &mut node.memory).unwrap();
+        self.drive(from, Budget::POST);
+        id
+    }
+
+    pub fn fetch_add(
+        &mut self,
+        from: usize,
+        to: usize,
+        context: u64,
+        remote: Remote,
+        operand: u64,
+    ) -> OpId {
+        let request = AtomicRequest {
+            common: Common::new(self.peer(from, to), Context(context)),
+            remote,
+            form: AtomicForm::Fetch,
+            datatype: Datatype::Uint64,
+            op: AtomicOp::Sum,
+            count: 1,
+        };
+        let now = self.time();
+        let node = &mut self.nodes[from];
+        let operand = operand.to_le_bytes().to_vec();
+        let id = node.engine.post_atomic(now, request, operand, &mut node.memory).unwrap();
+        self.drive(from, Budget::POST);
+        id
     }
 
     pub fn recv_with(
@@ -368,6 +487,12 @@ impl World {
         self.nodes[node].received.remove(&context).unwrap()
     }
 
+    pub fn audit(&mut self) {
+        for (n, node) in self.nodes.iter_mut().enumerate() {
+            assert_eq!(node.engine.audit(), Ok(()), "node {n} at {}", self.now);
+        }
+    }
+
     pub fn drive(&mut self, node: usize, budget: Budget) {
         let now = self.time();
         let Node { engine, memory, payload_max, completions, slots, received } =
@@ -379,8 +504,10 @@ impl World {
             completions.push(completion);
         }
         while let Some(completion) = engine.poll_recv_completion() {
-            let slot = slots.remove(&completion.context.0).unwrap();
-            received.insert(completion.context.0, memory.take_recv(slot));
+            if completion.kind != OpKind::RemoteWrite {
+                let slot = slots.remove(&completion.context.0).unwrap();
+                received.insert(completion.context.0, memory.take_recv(slot));
+            }
             completions.push(completion);
         }
     }
@@ -397,6 +524,7 @@ impl World {
         for node in 0..self.nodes.len() {
             self.drive(node, Budget::PROGRESS);
         }
+        self.audit();
         true
     }
 

@@ -115,7 +115,7 @@ static void bad_sizes(struct pair *p)
 	EXPECT(FI_EINVAL, fi_sendv(p->ep[0], iov, NULL, 5, p->addr[1], NULL));
 	EXPECT(FI_EINVAL, fi_recvv(p->ep[0], iov, NULL, 5, FI_ADDR_UNSPEC, NULL));
 	EXPECT(FI_EMSGSIZE, fi_inject(p->ep[0], big, p->info->tx_attr->inject_size + 1, p->addr[1]));
-	EXPECT(FI_EMSGSIZE, fi_send(p->ep[0], big, (size_t)1 << 33, NULL, p->addr[1], NULL));
+	EXPECT(FI_EMSGSIZE, fi_send(p->ep[0], big, (size_t)1 << 63, NULL, p->addr[1], NULL));
 	iov[1].iov_len = SIZE_MAX;
 	EXPECT(FI_EINVAL, fi_sendv(p->ep[0], iov, NULL, 2, p->addr[1], NULL));
 }

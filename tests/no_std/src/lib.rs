@@ -9,8 +9,9 @@
 use core::panic::PanicInfo;
 
 use ofi_xdp_core::{
-    Budget, Datagram, Engine, Gather, Instant, Memory, OpId, Placement, Port, PortError, PortLimits,
-    Progress, RecvId, RecvRequest, SendRequest, Transmit, Transmitted, UnexpectedId, drive,
+    AtomicAccess, AtomicRequest, Budget, Datagram, Engine, Gather, Instant, Memory, OpId, Placement,
+    Port, PortError, PortLimits, Progress, ReadRequest, RecvId, RecvRequest, SendRequest, Transmit,
+    Transmitted, UnexpectedId, WriteRequest, drive,
 };
 
 /// A port that nothing arrives at and everything leaves by.
@@ -48,11 +49,12 @@ struct Nothing;
 impl Memory for Nothing {
     type Buffer = ();
 
-    fn attach_send(&mut self, _op: OpId, (): ()) {}
+    fn attach_op(&mut self, _op: OpId, (): ()) {}
     fn attach_recv(&mut self, _recv: RecvId, (): ()) {}
     fn gather(&mut self, _from: Gather, _into: &mut [u8]) {}
     fn place(&mut self, _at: Placement, _bytes: &[u8]) {}
     fn deliver(&mut self, _from: UnexpectedId, _to: RecvId, _len: u64) {}
+    fn atomic(&mut self, _access: AtomicAccess<'_>) {}
 }
 
 /// Everything an endpoint does: posts, drives, polls. Exported, so that it is compiled.
@@ -61,11 +63,14 @@ impl Memory for Nothing {
 pub fn ofi_xdp_turn(
     engine: &mut Engine<'_>,
     now: Instant,
-    send: SendRequest,
-    recv: RecvRequest,
+    (send, recv): (SendRequest, RecvRequest),
+    (write, read, atomic): (WriteRequest, ReadRequest, AtomicRequest),
 ) -> Result<Progress, PortError> {
     let posted = engine.post_recv(recv, (), &mut Nothing).is_ok()
-        && engine.post_send(now, send, (), &mut Nothing).is_ok();
+        && engine.post_send(now, send, (), &mut Nothing).is_ok()
+        && engine.post_write(now, write, (), &mut Nothing).is_ok()
+        && engine.post_read(now, read, (), &mut Nothing).is_ok()
+        && engine.post_atomic(now, atomic, (), &mut Nothing).is_ok();
     let budget = if posted { Budget::POST } else { Budget::PROGRESS };
     let progress = drive(engine, &mut Nowhere, &mut Nothing, now, budget);
     while engine.poll_send_completion().is_some() || engine.poll_recv_completion().is_some() {}

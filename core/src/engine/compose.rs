@@ -1,0 +1,470 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A packet that goes out for the first time: which operations are in it, and their records.
+//!
+//! In: the queues of a peer. Out: the body of a packet and the note by which it can be written
+//! again. Answers go before what the application posted, and wait for nothing but the window.
+//! Bound: the records that fit a packet.
+
+use super::{Engine, post::pending_cost};
+use crate::in_flight::{TxFlags, TxPacket};
+use crate::operation::{POSTED, Supply, TxKind, TxOp};
+use crate::pools::split;
+use crate::serial::Psn;
+use crate::slab::{List, NIL};
+use crate::wire::{
+    AtomicRequestRecord, ERROR_LEN, Envelope, FIN_LEN, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX,
+    READ_REQUEST_LEN, ReadRequestRecord, SEGMENT_QUANTUM, TAG_RESERVE, atomic_request_len,
+    atomic_response_len, message_len, operand_len, put_atomic_request, put_atomic_response,
+    put_error, put_fin, put_message, put_read_request, put_read_response, put_rts, put_segment,
+    put_write, read_response_len, rts_len, segment_overhead, write_len,
+};
+use crate::{AtomicForm, Gather, Memory, OpError, Order, Remote, Source};
+
+/// Every so many packets the sender asks for an acknowledgment at once.
+const ACK_REQUEST_EVERY: u32 = 64;
+
+/// What has been put into a packet.
+#[derive(Clone, Copy, Debug)]
+struct Composed {
+    /// Bytes taken.
+    taken: usize,
+    /// Bytes of a part, or number of whole operations.
+    len: u16,
+    /// Whether it is a part.
+    part: bool,
+    /// Whether the packet must wait for everything before it.
+    barrier: bool,
+    /// Whether it changes the peer's memory.
+    writes: bool,
+}
+
+impl Engine<'_> {
+    /// Whether a record that was never sent may be sent now.
+    pub(super) fn may_send_new(&self, active: u32) -> bool {
+        let state = &self.actives[active];
+        let peer = &self.peers[state.peer];
+        self.next_op(active) != NIL
+            && peer.is_established()
+            && state.next_psn.since(state.first_psn) <= u32::from(peer.window_less_one)
+            && self.in_flight.has_room(&state.directory, state.first_psn, state.next_psn)
+            && self.path_has_room(active)
+    }
+
+    /// Whether the path bears another packet.
+    pub(super) fn path_has_room(&self, active: u32) -> bool {
+        let state = &self.actives[active];
+        let policy = self.config.congestion;
+        state.congestion.allows(policy, state.in_flight(), state.pressure, self.tick())
+    }
+
+    /// The operation whose turn it is and that may go now, or [`NIL`].
+    fn next_op(&self, active: u32) -> u32 {
+        let state = &self.actives[active];
+        if state.responses.cursor != NIL {
+            return state.responses.cursor;
+        }
+        let number = state.sends.cursor;
+        if number == NIL || self.must_wait(active, number) { NIL } else { number }
+    }
+
+    /// Whether a posted operation, the first of those that are not all sent, waits for earlier ones
+    /// to end, for a credit, or for the pause after receiver-not-ready (`docs/PROTOCOL.md` §7.5).
+    fn must_wait(&self, active: u32, number: u32) -> bool {
+        let state = &self.actives[active];
+        let op = &self.ops[number];
+        let message = op.envelope().is_some();
+        if message && state.hold_until.is_some() {
+            return true;
+        }
+        if op.is_request() {
+            // Parts of a long read are asked for one after another.
+            let part_open = op.sent > 0 && op.sent + op.missing != op.total;
+            if part_open || !state.may_request(self.tick()) {
+                return true;
+            }
+        }
+        if op.sent > 0 {
+            return false;
+        }
+        if op.fence && state.sends.list.head() != number {
+            return true;
+        }
+        let order = self.config.order;
+        let behind_reads = (message && order.contains(Order::SAR))
+            || (op.is_request() && order.contains(Order::RAR))
+            || (op.is_write() && order.contains(Order::WAR));
+        let behind_sends = (op.is_request() && order.contains(Order::RAS))
+            || (op.is_write() && order.contains(Order::WAS));
+        (behind_reads && state.credits.asking > 0)
+            || (behind_sends && state.accepted_msn.is_before(state.sent_msn))
+    }
+
+    /// Sends what has not been sent yet: a part of one operation, or as many whole ones as fit.
+    pub(super) fn emit_new<M: Memory>(
+        &mut self,
+        active: u32,
+        packet: &mut [u8],
+        memory: &mut M,
+    ) -> Option<usize> {
+        let room = packet.len().checked_sub(TAG_RESERVE)?;
+        let body = packet.get_mut(HEADER_LEN..room)?;
+        let first = self.next_op(active);
+        if first == NIL {
+            return None;
+        }
+        let offset = self.ops[first].sent;
+        let composed = match self.whole_len(first) {
+            Some(whole) if whole <= body.len() => self.put_wholes(active, first, body, memory),
+            Some(_) if matches!(self.ops[first].kind, TxKind::Atomic { .. }) => {
+                self.refuse_atomic(active, first);
+                return None;
+            }
+            _ => self.put_next_part(active, first, body, memory)?,
+        };
+        let psn = self.actives[active].next_psn;
+        let flags = if composed.part { TxFlags::PART } else { TxFlags::empty() };
+        let barrier = if composed.barrier { TxFlags::BARRIER } else { TxFlags::empty() };
+        let note = TxPacket {
+            op: self.op_id(first),
+            offset: (offset / SEGMENT_QUANTUM as u64) as u32,
+            sent_at: self.tick(),
+            len: composed.len,
+            flags: flags | barrier,
+            rnr_epoch: self.actives[active].tx_rnr_epoch,
+        };
+        self.note_sent(active, note, composed.writes)?;
+        let last = psn.0 % ACK_REQUEST_EVERY == ACK_REQUEST_EVERY - 1 || self.is_stuck(active);
+        let mut flags = if last { Flags::ACK_REQUEST } else { Flags::empty() };
+        flags.set(Flags::BARRIER, composed.barrier);
+        let mut header = self.header(active, PacketKind::Data, flags, psn);
+        header.rnr_epoch = note.rnr_epoch;
+        super::transmit::put_header(&header, packet)?;
+        self.actives[active].acknowledged(false);
+        Some(HEADER_LEN + composed.taken)
+    }
+
+    /// Takes the next number for a packet.
+    fn note_sent(&mut self, active: u32, note: TxPacket, writes: bool) -> Option<()> {
+        let now = self.tick();
+        let state = &mut self.actives[active];
+        if !self.in_flight.push(&mut state.directory, state.next_psn, note) {
+            debug_assert!(false, "`may_send_new` asked for room");
+            return None;
+        }
+        if state.all_acknowledged() {
+            state.silent_since = now;
+        }
+        state.next_psn = state.next_psn.plus(1);
+        state.timer_from = now;
+        self.stats.paced += u64::from(state.congestion.is_pace());
+        state.congestion.sent(&state.rtt, now);
+        if writes {
+            state.writes_end = state.next_psn;
+        }
+        self.stats.data_packets_sent += 1;
+        Some(())
+    }
+
+    /// Whether more waits to be sent, and may not be.
+    fn is_stuck(&self, active: u32) -> bool {
+        let state = &self.actives[active];
+        let waits = state.sends.cursor != NIL || state.responses.cursor != NIL;
+        waits && !self.may_send_new(active)
+    }
+
+    /// An atomic that does not fit the packets of this connection.
+    fn refuse_atomic(&mut self, active: u32, number: u32) {
+        let op = &mut self.ops[number];
+        op.outcome = Err(OpError::Unsupported);
+        op.answered = true;
+        self.advance_cursor(active, number);
+        self.try_finish(active, number);
+    }
+
+    /// Whole operations from `first` on, as many as fit: all of them messages, or none.
+    fn put_wholes<M: Memory>(
+        &mut self,
+        active: u32,
+        first: u32,
+        body: &mut [u8],
+        memory: &mut M,
+    ) -> Composed {
+        let messages = self.ops[first].envelope().is_some();
+        let mut composed =
+            Composed { taken: 0, len: 0, part: false, barrier: false, writes: false };
+        let mut number = first;
+        // bound: a record takes at least 16 bytes
+        loop {
+            let rest = body.get_mut(composed.taken..).unwrap_or_default();
+            let Some(taken) = self.put_whole(number, rest, memory) else { break };
+            self.begin(active, number);
+            composed.barrier |= self.is_behind_writes(active, number);
+            let op = &mut self.ops[number];
+            composed.writes |= op.is_write();
+            composed.taken += taken;
+            composed.len += 1;
+            op.sent = op.total;
+            op.in_flight += 1;
+            let serial = op.serial;
+            let posted = split(number).0 == POSTED;
+            if posted && op.is_request() {
+                self.actives[active].credits.asking += 1;
+            }
+            self.advance_cursor(active, number);
+            let next = self.next_op(active);
+            if next == NIL
+                || (split(next).0 == POSTED) != posted
+                || self.ops[next].serial != serial.wrapping_add(1)
+                || self.ops[next].sent != 0
+                || self.ops[next].envelope().is_some() != messages
+            {
+                break;
+            }
+            number = next;
+        }
+        composed
+    }
+
+    /// The next part of an operation that does not fit one packet.
+    fn put_next_part<M: Memory>(
+        &mut self,
+        active: u32,
+        number: u32,
+        body: &mut [u8],
+        memory: &mut M,
+    ) -> Option<Composed> {
+        self.begin(active, number);
+        let op = &self.ops[number];
+        let left = op.total - op.sent;
+        let request = op.is_request();
+        let (len, step) = if request {
+            (0, left.min(u64::from(READ_LEN_MAX)))
+        } else {
+            let has_data = match op.kind {
+                TxKind::Message(Envelope { data, .. }) | TxKind::Write { data, .. } => {
+                    data.is_some()
+                }
+                _ => false,
+            };
+            let most = body.len().checked_sub(segment_overhead(has_data))?;
+            let most = most - most % SEGMENT_QUANTUM;
+            let len = u16::try_from(left.min(most as u64)).ok()?;
+            (len, u64::from(len))
+        };
+        let offset = op.sent;
+        let taken = self.put_part(number, offset, len, body, memory)?;
+        let barrier = self.is_behind_writes(active, number);
+        let op = &mut self.ops[number];
+        op.sent += step;
+        op.in_flight += 1;
+        let (all, writes) = (op.sent == op.total, op.is_write());
+        if request {
+            self.actives[active].credits.asking += 1;
+        }
+        if all {
+            self.advance_cursor(active, number);
+        }
+        Some(Composed { taken, len, part: true, barrier, writes })
+    }
+
+    /// The first packet of an operation goes out: notes what it must not overtake.
+    fn begin(&mut self, active: u32, number: u32) {
+        let order = self.config.order;
+        let state = &mut self.actives[active];
+        let op = &mut self.ops[number];
+        if let Some(envelope) = op.envelope() {
+            state.sent_msn = envelope.msn.plus(1);
+        }
+        if op.sent > 0 {
+            return;
+        }
+        let ordered = (op.envelope().is_some() && order.contains(Order::SAW))
+            || (op.is_request() && order.contains(Order::RAW))
+            || (op.is_write() && order.contains(Order::WAW));
+        op.after = (ordered && split(number).0 == POSTED).then_some(state.writes_end);
+    }
+
+    /// Whether earlier writes that an operation must not overtake are not acknowledged yet.
+    fn is_behind_writes(&self, active: u32, number: u32) -> bool {
+        let first_psn = self.actives[active].first_psn;
+        self.ops[number].after.is_some_and(|after: Psn| first_psn.is_before(after))
+    }
+
+    /// Operation `number`, at its queue's cursor, is in packets entirely.
+    pub(super) fn advance_cursor(&mut self, active: u32, number: u32) {
+        let op = &mut self.ops[number];
+        op.all_sent = true;
+        let cost = pending_cost(op);
+        if split(number).0 == POSTED {
+            let pending = &mut self.actives[active].pending;
+            *pending = pending.saturating_sub(cost);
+        }
+        let mut next = List::next(&mut self.ops, number);
+        // bound: operations of one peer; those that are passed over were sent before a restart
+        while next != NIL && self.ops[next].all_sent {
+            next = List::next(&mut self.ops, next);
+        }
+        self.queue_of(active, number).cursor = next;
+    }
+
+    /// Bytes that an operation takes up in a packet as a whole; `None`: it is always sent in parts.
+    fn whole_len(&self, number: u32) -> Option<usize> {
+        let op = &self.ops[number];
+        let total = usize::try_from(op.total).ok().filter(|&total| total <= usize::from(u16::MAX));
+        match &op.kind {
+            TxKind::Message(envelope) => Some(message_len(total?, envelope.data.is_some())),
+            TxKind::Rendezvous(envelope) => Some(rts_len(envelope.data)),
+            TxKind::Write { data, .. } if op.sent == 0 => Some(write_len(total?, *data)),
+            TxKind::Read { .. } => {
+                (op.total <= u64::from(READ_LEN_MAX)).then_some(READ_REQUEST_LEN)
+            }
+            TxKind::Atomic { op: what, .. } => Some(atomic_request_len(operand_len(*what, total?))),
+            TxKind::Response { supply: Supply::Former, .. } => Some(atomic_response_len(total?)),
+            TxKind::Response { .. } if op.sent == 0 => Some(read_response_len(total?)),
+            TxKind::Error { .. } => Some(ERROR_LEN),
+            TxKind::Pull { .. } => Some(READ_REQUEST_LEN),
+            TxKind::Fin { .. } => Some(FIN_LEN),
+            TxKind::Write { .. } | TxKind::Response { .. } => None,
+        }
+    }
+
+    /// Writes all of an operation, now or again; `None` if it does not fit.
+    pub(super) fn put_whole<M: Memory>(
+        &self,
+        number: u32,
+        into: &mut [u8],
+        memory: &mut M,
+    ) -> Option<usize> {
+        let id = self.op_id(number);
+        let op = &self.ops[number];
+        let own = Gather { source: Source::Op(id), offset: 0 };
+        let total = u16::try_from(op.total);
+        match op.kind {
+            TxKind::Message(envelope) => {
+                put_message(into, &envelope, |payload| memory.gather(own, payload))
+            }
+            TxKind::Rendezvous(envelope) => put_rts(into, &envelope, u64::from(id.bits())),
+            TxKind::Write { remote, data } => {
+                let len = total.ok()?;
+                put_write(into, id, remote, data, len, |payload| memory.gather(own, payload))
+            }
+            TxKind::Read { .. } => self.put_request(number, 0, into),
+            TxKind::Atomic { .. } => self.put_atomic(number, into, memory),
+            TxKind::Response { request, supply: Supply::Former, .. } => {
+                let former = Gather { source: Source::Former(id), offset: 0 };
+                let len = total.ok()?;
+                put_atomic_response(into, request, len, |payload| memory.gather(former, payload))
+            }
+            TxKind::Response { .. } => self.put_response(op, 0, total.ok()?, into, memory),
+            TxKind::Error { request, code } => put_error(into, request, code, 0),
+            TxKind::Pull { handle, offset, .. } => {
+                let remote = Remote { key: handle, address: offset };
+                let len = u32::try_from(op.total).ok()?;
+                put_read_request(
+                    into,
+                    &ReadRequestRecord { op: id, remote, pull: true, offset: 0, len },
+                )
+            }
+            TxKind::Fin { handle } => put_fin(into, handle, op.total),
+        }
+    }
+
+    fn put_atomic<M: Memory>(&self, number: u32, into: &mut [u8], memory: &mut M) -> Option<usize> {
+        let id = self.op_id(number);
+        let TxKind::Atomic { remote, form, datatype, op, count } = self.ops[number].kind else {
+            return None;
+        };
+        let record = AtomicRequestRecord {
+            op_id: id,
+            remote,
+            fetch: form != AtomicForm::Base,
+            datatype: datatype as u8,
+            op: op as u8,
+            count,
+            payload: &[],
+        };
+        let len = operand_len(op, datatype.size() * usize::from(count));
+        let own = Gather { source: Source::Op(id), offset: 0 };
+        put_atomic_request(into, &record, u16::try_from(len).ok()?, |payload| {
+            memory.gather(own, payload);
+        })
+    }
+
+    /// A request for the part of a read that begins at `offset`.
+    fn put_request(&self, number: u32, offset: u64, into: &mut [u8]) -> Option<usize> {
+        let op = &self.ops[number];
+        let TxKind::Read { remote } = op.kind else { return None };
+        let len = op.total.checked_sub(offset)?.min(u64::from(READ_LEN_MAX));
+        let request = ReadRequestRecord {
+            op: self.op_id(number),
+            remote: Remote { key: remote.key, address: remote.address.wrapping_add(offset) },
+            pull: false,
+            offset,
+            len: u32::try_from(len).ok()?,
+        };
+        put_read_request(into, &request)
+    }
+
+    /// Writes the part of an operation that begins at `offset`, now or again.
+    pub(super) fn put_part<M: Memory>(
+        &self,
+        number: u32,
+        offset: u64,
+        len: u16,
+        into: &mut [u8],
+        memory: &mut M,
+    ) -> Option<usize> {
+        let id = self.op_id(number);
+        let op = &self.ops[number];
+        let own = Gather { source: Source::Op(id), offset };
+        match op.kind {
+            TxKind::Message(envelope) => {
+                put_segment(into, &envelope, offset, len, |payload| memory.gather(own, payload))
+            }
+            TxKind::Write { remote, data } => {
+                let last = offset + u64::from(len) == op.total;
+                let address = remote.address.wrapping_add(offset);
+                let remote = Remote { key: remote.key, address };
+                let data = data.filter(|_| last);
+                put_write(into, id, remote, data, len, |payload| memory.gather(own, payload))
+            }
+            TxKind::Read { .. } => self.put_request(number, offset, into),
+            TxKind::Response { .. } => self.put_response(op, offset, len, into, memory),
+            _ => None,
+        }
+    }
+
+    /// A part of the bytes that a peer asked for. Where they come from may be gone: a region that
+    /// was taken back makes an error of the rest; a message that is complete needs nothing more.
+    fn put_response<M: Memory>(
+        &self,
+        op: &TxOp,
+        offset: u64,
+        len: u16,
+        into: &mut [u8],
+        memory: &mut M,
+    ) -> Option<usize> {
+        let TxKind::Response { request, supply, offset: base } = op.kind else { return None };
+        let at = base.wrapping_add(offset);
+        let from = match supply {
+            Supply::Region(region, start) if self.regions.is_known(region) => {
+                Gather { source: Source::Region(region), offset: start + offset }
+            }
+            Supply::Message(message, start) => {
+                let number = message.slot();
+                if !self.ops.is_used(number) || self.op_id(number) != message {
+                    return Some(0);
+                }
+                Gather { source: Source::Op(message), offset: start + offset }
+            }
+            Supply::Nothing(code) => {
+                return put_read_response(into, request, at, Err(code), 0, |_| ());
+            }
+            Supply::Region(..) | Supply::Former => {
+                let gone = Err(crate::wire::ErrorCode::Key);
+                return put_read_response(into, request, at, gone, 0, |_| ());
+            }
+        };
+        put_read_response(into, request, at, Ok(()), len, |payload| memory.gather(from, payload))
+    }
+}

@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Long messages are pulled by their receiver (`docs/PROTOCOL.md` §6.5).
+//!
+//! In: announcements that a receive has matched. Out: requests for parts, in turn over all messages
+//! that are being pulled, within a budget for the whole endpoint (the slots for pulls): many
+//! senders at once share the receiver's link instead of overrunning it. Bound: [`PULLS_PER_CALL`]
+//! turns a call.
+
+use super::Engine;
+use crate::operation::{PULLS, PullState, TxKind, TxOp};
+use crate::slab::NIL;
+use crate::wire::{FinRecord, PULL_LEN_MAX};
+use crate::{OpError, OpId};
+
+/// Turns that one call of [`Engine::schedule_pulls`] gives.
+const PULLS_PER_CALL: u32 = 64;
+
+/// What came of a turn.
+enum Turn {
+    /// Nothing is left to ask for.
+    Done,
+    /// More will be asked for in later turns.
+    Again,
+    /// No slot is free for anybody.
+    Over,
+}
+
+impl Engine<'_> {
+    /// A receive has matched a message that the peer calls `handle`: it waits for its turn to pull.
+    pub(super) fn begin_pull(&mut self, recv: u32, handle: u64) {
+        let op = &mut self.recvs[recv];
+        let wanted = op.envelope.total.min(op.request.len);
+        op.pull = PullState { handle, wanted, queued: true, ..PullState::default() };
+        self.pulling.push_back(&mut self.recvs, recv);
+        self.stats.rendezvous += 1;
+    }
+
+    /// Asks for parts of long messages, as far as budget and credit reach.
+    pub(super) fn schedule_pulls(&mut self) {
+        for _ in 0..PULLS_PER_CALL {
+            let recv = self.pulling.head();
+            if recv == NIL {
+                return;
+            }
+            match self.pull(recv) {
+                Turn::Over => return,
+                Turn::Again => {
+                    self.pulling.remove(&mut self.recvs, recv);
+                    self.pulling.push_back(&mut self.recvs, recv);
+                }
+                Turn::Done => {
+                    self.pulling.remove(&mut self.recvs, recv);
+                    self.recvs[recv].pull.queued = false;
+                }
+            }
+        }
+    }
+
+    fn pull(&mut self, recv: u32) -> Turn {
+        if self.ops.free(PULLS) == 0 {
+            return Turn::Over;
+        }
+        let id = self.recvs[recv].peer;
+        let PullState { handle, wanted, asked, .. } = self.recvs[recv].pull;
+        let Some(number) = self.peer_number(id) else { return Turn::Again };
+        let Some(active) = self.activate(number, self.now, false) else { return Turn::Again };
+        let left = wanted - asked;
+        if left == 0 {
+            // Nothing of it is wanted: the sender need only be told.
+            let fin = TxOp { peer: id, kind: TxKind::Fin { handle }, ..TxOp::default() };
+            let Some(number) = self.ops.alloc(PULLS, fin) else { return Turn::Over };
+            self.queue_own(active, number);
+            self.finish_recv(recv);
+            return Turn::Done;
+        }
+        if !self.actives[active].may_request(self.tick()) {
+            self.stats.credit_waits += 1;
+            return Turn::Again;
+        }
+        let len = left.min(u64::from(PULL_LEN_MAX));
+        let kind = TxKind::Pull { recv, handle, offset: asked };
+        let op = TxOp { peer: id, kind, total: len, missing: len, ..TxOp::default() };
+        let Some(number) = self.ops.alloc(PULLS, op) else { return Turn::Over };
+        self.actives[active].credits.asking += 1;
+        let pull = &mut self.recvs[recv].pull;
+        pull.asked += len;
+        pull.open += 1;
+        self.queue_own(active, number);
+        if left == len { Turn::Done } else { Turn::Again }
+    }
+
+    /// Files an operation of the engine's own; it goes out as soon as the window lets it.
+    pub(super) fn queue_own(&mut self, active: u32, number: u32) {
+        self.queue_op(active, number);
+        self.make_ready(active);
+        self.arm(active, self.now);
+    }
+
+    /// A part has arrived: with the last one the receive is complete, and the sender is told, by
+    /// the slot that asked for it.
+    pub(super) fn end_pull(&mut self, active: u32, number: u32, recv: u32) {
+        let failed = self.ops[number].outcome;
+        let op = &mut self.recvs[recv];
+        op.pull.open -= 1;
+        if let Err(error) = failed {
+            op.outcome = Err(error);
+            // What was not asked for is not wanted any more.
+            op.pull.asked = op.pull.wanted;
+            if op.pull.queued {
+                op.pull.queued = false;
+                self.pulling.remove(&mut self.recvs, recv);
+            }
+        }
+        let PullState { handle, wanted, asked, open, .. } = self.recvs[recv].pull;
+        if asked < wanted || open > 0 {
+            self.ops.release(number);
+            return;
+        }
+        self.finish_recv(recv);
+        let peer = self.ops[number].peer;
+        self.ops[number] = TxOp { peer, kind: TxKind::Fin { handle }, ..TxOp::default() };
+        self.queue_own(active, number);
+    }
+
+    /// The peer has pulled what it wants of a message of ours.
+    pub(super) fn take_in_fin(&mut self, active: u32, fin: &FinRecord) {
+        let Some(number) = self.announced(active, fin.handle) else {
+            self.stats.records_discarded += 1;
+            return;
+        };
+        self.ops[number].answered = true;
+        self.try_finish(active, number);
+    }
+
+    /// The message of ours that a peer calls `handle`, if it was announced to that peer.
+    pub(super) fn announced(&self, active: u32, handle: u64) -> Option<u32> {
+        let id = OpId::from_bits(u32::try_from(handle).ok()?);
+        let number = id.slot();
+        let known = self.ops.is_used(number) && self.op_id(number) == id;
+        let op = known.then(|| &self.ops[number])?;
+        let peer = self.peer_id(self.actives[active].peer);
+        let ours = op.peer == peer && op.all_sent && !op.done && !op.answered;
+        (ours && matches!(op.kind, TxKind::Rendezvous(_))).then_some(number)
+    }
+
+    /// The connection has ended while receive `recv` was being pulled; `open` says whether one of
+    /// its requests ends with it.
+    pub(super) fn abandon_pull(&mut self, recv: u32, open: bool, error: OpError) {
+        let op = &mut self.recvs[recv];
+        op.pull.open -= u32::from(open);
+        op.pull.asked = op.pull.wanted;
+        op.outcome = Err(error);
+        if core::mem::take(&mut op.pull.queued) {
+            self.pulling.remove(&mut self.recvs, recv);
+        }
+        if self.recvs[recv].pull.open == 0 {
+            self.finish_recv(recv);
+        }
+    }
+}

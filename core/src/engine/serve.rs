@@ -1,0 +1,240 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What peers do to this side's memory: writes, reads, atomics (`docs/PROTOCOL.md` §7, §8).
+//!
+//! In: records of packets that were admitted once, with a slot for every response. Out: bytes
+//! placed, atomics executed, responses queued; and of what was in error, the error. Nothing here is
+//! refused: what a packet asks for is done when the packet is marked as received. Bound: the
+//! record.
+
+use super::{Engine, answer::Answer};
+use crate::operation::{EVENTS, RESPONSES, RecvOp, Supply, TxKind, TxOp};
+use crate::region::Access;
+use crate::serial::Psn;
+use crate::slab::{List, NIL};
+use crate::wire::{
+    AtomicRequestRecord, Envelope, ErrorCode, HEADER_LEN, Header, ReadRequestRecord, TAG_RESERVE,
+    WriteRecord, atomic_response_len,
+};
+use crate::{AtomicAccess, Context, Memory, OpError, OpId, Placement, RecvRequest, Target};
+
+/// The most requests that one peer is allowed at once.
+const CREDIT_MAX: u8 = 16;
+/// The most error records to one peer that are not acknowledged; far below what their 8-bit count
+/// can tell apart.
+const ERRORS_OPEN_MAX: u8 = 64;
+
+impl Engine<'_> {
+    /// Bytes for a region.
+    pub(super) fn serve_write<M: Memory>(
+        &mut self,
+        active: u32,
+        header: &Header,
+        write: &WriteRecord<'_>,
+        memory: &mut M,
+    ) {
+        let len = write.payload.len() as u64;
+        match self.regions.resolve(write.remote.key, write.remote.address, len, Access::WRITE) {
+            Ok((region, offset)) => {
+                if len > 0 {
+                    self.stats.bytes_placed += len;
+                    let at = Placement { target: Target::Region(region), offset };
+                    memory.place(at, write.payload);
+                }
+                if let Some(data) = write.data {
+                    self.hold_event(active, header.psn(), write.op, data, len);
+                }
+            }
+            Err(error) => self.serve_error(active, header, write.op, error),
+        }
+    }
+
+    /// Remote CQ data has come: it is told when everything before its packet has arrived.
+    fn hold_event(&mut self, active: u32, psn: Psn, op: OpId, data: u64, len: u64) {
+        let peer = self.peer_id(self.actives[active].peer);
+        let request = RecvRequest {
+            from: None,
+            len: 0,
+            context: Context(u64::from(op.bits())),
+            tag: None,
+            signal: true,
+        };
+        let envelope = Envelope { data: Some(data), total: len, ..Envelope::default() };
+        let event = RecvOp { request, peer, envelope, psn, ..RecvOp::default() };
+        // There is room: `lacks_room` has looked.
+        let Some(number) = self.recvs.alloc(EVENTS, event) else { return };
+        let mut before = self.actives[active].held.head();
+        // bound: events of one window
+        while before != NIL && !psn.is_before(self.recvs[before].psn) {
+            before = List::next(&mut self.recvs, before);
+        }
+        self.actives[active].held.insert_before(&mut self.recvs, number, before);
+    }
+
+    /// Tells the remote CQ data that waited for packets before its own. Bound: events of one
+    /// window.
+    pub(super) fn tell_held(&mut self, active: u32) {
+        loop {
+            let state = &mut self.actives[active];
+            let number = state.held.head();
+            if number == NIL {
+                return;
+            }
+            if !self.recvs[number].psn.is_before(state.window.next()) {
+                self.stats.events_held += 1;
+                return;
+            }
+            state.held.remove(&mut self.recvs, number);
+            let op = &mut self.recvs[number];
+            let of_failed = op.request.context.0 == u64::from(state.errors.last);
+            op.request.context = Context(0);
+            if of_failed {
+                // Another part of the same write was refused.
+                self.recvs.release(number);
+            } else {
+                self.finish_recv(number);
+            }
+        }
+    }
+
+    /// A request for bytes of a region, or of a message that was announced.
+    pub(super) fn serve_read(&mut self, active: u32, request: &ReadRequestRecord) {
+        let (len, remote) = (u64::from(request.len), request.remote);
+        let supply = if request.pull {
+            self.announced(active, remote.key)
+                .filter(|&number| {
+                    let end = remote.address.checked_add(len);
+                    end.is_some_and(|end| end <= self.ops[number].total)
+                })
+                .map(|number| Supply::Message(self.op_id(number), remote.address))
+                .ok_or(OpError::Key)
+        } else {
+            let found = self.regions.resolve(remote.key, remote.address, len, Access::READ);
+            found.map(|(region, offset)| Supply::Region(region, offset))
+        };
+        match supply {
+            Ok(supply) => self.respond(active, request.op, supply, request.offset, len),
+            Err(error) => {
+                self.respond(active, request.op, Supply::Nothing(error.into()), request.offset, 0);
+            }
+        }
+    }
+
+    /// An atomic operation: executed now, once, because its packet is marked once.
+    pub(super) fn serve_atomic<M: Memory>(
+        &mut self,
+        active: u32,
+        header: &Header,
+        request: &AtomicRequestRecord<'_>,
+        memory: &mut M,
+    ) {
+        let (remote, id) = (request.remote, request.op_id);
+        let checked = request.checked().filter(|&(_, _, len)| {
+            let room = self.peers[self.actives[active].peer].payload_max();
+            !request.fetch || HEADER_LEN + atomic_response_len(len) + TAG_RESERVE <= room
+        });
+        let resolved = checked.ok_or(OpError::Unsupported).and_then(|(datatype, op, len)| {
+            let read = if request.fetch { Access::READ } else { Access::empty() };
+            let write = if op == crate::AtomicOp::Read { Access::empty() } else { Access::WRITE };
+            let access = read | write;
+            let at = self.regions.resolve(remote.key, remote.address, len as u64, access)?;
+            Ok((datatype, op, len, at))
+        });
+        let (datatype, op, len, (region, offset)) = match resolved {
+            Ok(resolved) => resolved,
+            Err(error) if request.fetch => {
+                return self.respond(active, id, Supply::Nothing(error.into()), 0, 0);
+            }
+            Err(error) => return self.serve_error(active, header, id, error),
+        };
+        let former = if request.fetch {
+            let Some(number) = self.new_response(active, id, Supply::Former, 0, len as u64) else {
+                return;
+            };
+            Some(number)
+        } else {
+            None
+        };
+        let compares = op.compares();
+        let operands = if compares { request.payload.get(..len) } else { Some(request.payload) };
+        let compare = if compares { request.payload.get(len..) } else { Some(&[][..]) };
+        memory.atomic(AtomicAccess {
+            region,
+            offset,
+            datatype,
+            op,
+            operands: operands.unwrap_or_default(),
+            compare: compare.unwrap_or_default(),
+            len,
+            former: former.map(|number| self.op_id(number)),
+        });
+        self.stats.atomics_executed += 1;
+        if let Some(number) = former {
+            self.queue_own(active, number);
+        }
+    }
+
+    /// Queues a response; there is a slot for it.
+    fn respond(&mut self, active: u32, request: OpId, supply: Supply, offset: u64, len: u64) {
+        if let Some(number) = self.new_response(active, request, supply, offset, len) {
+            self.queue_own(active, number);
+        }
+    }
+
+    fn new_response(
+        &mut self,
+        active: u32,
+        request: OpId,
+        supply: Supply,
+        offset: u64,
+        len: u64,
+    ) -> Option<u32> {
+        let peer = self.peer_id(self.actives[active].peer);
+        let kind = TxKind::Response { request, supply, offset };
+        let op = TxOp { peer, kind, total: len, ..TxOp::default() };
+        let number = self.ops.alloc(RESPONSES, op);
+        debug_assert!(number.is_some(), "slots are kept for every request that is granted");
+        self.actives[active].credits.serving += 1;
+        number
+    }
+
+    /// Whether `requests` more of this peer can be served, and a larger allowance from now on where
+    /// slots are free.
+    pub(super) fn grant(&mut self, active: u32, requests: u32) -> bool {
+        let credits = &mut self.actives[active].credits;
+        let more = u32::from(CREDIT_MAX.saturating_sub(credits.granted)).min(self.responders_spare);
+        if more > 0 {
+            credits.granted += more as u8;
+            self.responders_spare -= more;
+            self.owe_ack_now(active);
+        }
+        let credits = &self.actives[active].credits;
+        requests + u32::from(credits.serving) <= u32::from(credits.granted)
+    }
+
+    /// Tells the peer that its operation `op` was in error; once for all parts of it. Where there
+    /// is no slot for that, the connection fails: too many errors at once are a program gone wrong.
+    fn serve_error(&mut self, active: u32, header: &Header, op: OpId, error: OpError) {
+        let errors = self.actives[active].errors;
+        if errors.last == op.bits() {
+            return;
+        }
+        let number = self.actives[active].peer;
+        let peer = self.peer_id(number);
+        let kind = TxKind::Error { request: op, code: ErrorCode::from(error) };
+        let record = TxOp { peer, kind, ..TxOp::default() };
+        let room = self.responders_spare > 0 && errors.open < ERRORS_OPEN_MAX;
+        let slot = room.then(|| self.ops.alloc(RESPONSES, record)).flatten();
+        let Some(slot) = slot else {
+            let to = self.peers[number].address;
+            self.answer(Answer::Reset { to, token: header.token(), psn: header.psn() });
+            return self.end_connection(number, OpError::Reset);
+        };
+        self.responders_spare -= 1;
+        let errors = &mut self.actives[active].errors;
+        errors.last = op.bits();
+        errors.open += 1;
+        errors.issued = errors.issued.wrapping_add(1);
+        self.stats.errors_sent += 1;
+        self.queue_own(active, slot);
+    }
+}

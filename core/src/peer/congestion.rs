@@ -1,0 +1,298 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How much may be under way to a peer (`docs/PROTOCOL.md` §4.6): a window that follows delay,
+//! after Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the
+//! Datacenter" (SIGCOMM 2020), with the receiver's pressure and congestion marks.
+//!
+//! In: acknowledged packets, delay samples, losses, marks. Out: how many packets may be under way,
+//! and below one packet, when the next may go. All operations are O(1).
+
+use super::Rtt;
+use crate::Congestion;
+use crate::time::{TICK_NANOS, Tick};
+
+/// One packet, in units of the window.
+const ONE: u32 = 1 << 16;
+/// The window of a new connection, in packets.
+const INITIAL: u32 = 16 * ONE;
+/// The least window: one packet in 64 round trips.
+const LEAST: u32 = ONE / 64;
+/// The most: what a peer's window can be.
+const MOST: u32 = 256 * ONE;
+/// Delay beyond the least round trip that is no sign of congestion; half as much again, divided by
+/// the root of the window, is allowed to small windows (Swift §3.5, flow scaling), so that many
+/// senders settle at one queue.
+const QUEUE_TICKS: u32 = (50_000 / TICK_NANOS) as u32;
+/// The least target: below it software's own delays would be taken for congestion.
+const TARGET_MIN_TICKS: u32 = (100_000 / TICK_NANOS) as u32;
+/// The longest gap between two packets.
+const GAP_MAX_TICKS: u64 = 64_000_000 / TICK_NANOS;
+
+/// The window of one peer.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(crate) struct Window {
+    /// Packets that may be under way, in units of 2^-16.
+    packets: u32,
+    /// The latest delay, in ticks.
+    delay: u32,
+    /// When it was last made smaller.
+    reduced_at: Tick,
+    /// Below one packet: when the next may go.
+    next_at: Tick,
+    /// Congestion marks that the peer has counted.
+    marks: u16,
+    /// It doubles each round trip until the first sign of congestion (RFC 5681 §3.1).
+    starting: bool,
+    /// A mark, or a loss beside a grown delay, has come since the window last grew or shrank: it is
+    /// the network that is slow, not the peer.
+    marked: bool,
+}
+
+impl Default for Window {
+    fn default() -> Self {
+        Self::new(Tick::default())
+    }
+}
+
+impl Window {
+    pub(crate) const fn new(now: Tick) -> Self {
+        Self {
+            packets: INITIAL,
+            delay: 0,
+            reduced_at: now,
+            next_at: now,
+            marks: 0,
+            starting: true,
+            marked: false,
+        }
+    }
+
+    /// Whether another packet may go beside `in_flight` others. The receiver's `pressure`, in
+    /// eighths, takes that much of the window away.
+    pub(crate) fn allows(
+        &self,
+        policy: Congestion,
+        in_flight: u32,
+        pressure: u8,
+        now: Tick,
+    ) -> bool {
+        match policy {
+            Congestion::Off => true,
+            Congestion::Fixed(packets) => in_flight < u32::from(packets.max(1)),
+            Congestion::Delay => {
+                let packets = self.packets / 8 * (8 - u32::from(pressure.min(7)));
+                if packets >= ONE {
+                    in_flight < packets / ONE
+                } else {
+                    in_flight == 0 && self.next_at.has_come(now)
+                }
+            }
+        }
+    }
+
+    /// When a packet that only the pace holds back may go; `None` if pace holds nothing back.
+    pub(crate) fn paced_until(&self, policy: Congestion, now: Tick) -> Option<Tick> {
+        let paced = policy == Congestion::Delay && self.packets < ONE;
+        (paced && !self.next_at.has_come(now)).then_some(self.next_at)
+    }
+
+    /// A packet went out.
+    pub(crate) fn sent(&mut self, rtt: &Rtt, now: Tick) {
+        if self.packets < ONE {
+            let gap =
+                u64::from(rtt.smoothed()) * u64::from(ONE) / u64::from(self.packets.max(LEAST));
+            self.next_at = now.plus(gap.min(GAP_MAX_TICKS) as u32);
+        }
+    }
+
+    /// The fabric's delay as one acknowledgment shows it, and the marks that it reports.
+    pub(crate) fn measured(&mut self, delay: u32, marks: u16) {
+        self.delay = delay;
+        self.marked |= marks != self.marks;
+        self.marks = marks;
+    }
+
+    /// `packets` were acknowledged, with `in_flight` others still under way.
+    pub(crate) fn acknowledged(&mut self, packets: u32, in_flight: u32, rtt: &Rtt, now: Tick) {
+        let target = self.target(rtt);
+        if self.delay >= target {
+            self.shrink(target, rtt, now);
+            return;
+        }
+        // What was not used up says nothing about what the path can bear.
+        let used = (in_flight + packets) * ONE >= self.packets / 2;
+        if self.marked || !used {
+            self.marked = false;
+            return;
+        }
+        let grown = if self.starting {
+            packets * ONE
+        } else if self.packets >= ONE {
+            (u64::from(packets) * u64::from(ONE) * u64::from(ONE) / u64::from(self.packets)) as u32
+        } else {
+            packets.saturating_mul(self.packets)
+        };
+        self.packets = self.packets.saturating_add(grown).min(MOST);
+    }
+
+    /// Packets were lost: a sign of congestion where the delay has grown, too; else of a bad link.
+    pub(crate) fn lost(&mut self, rtt: &Rtt, now: Tick) {
+        let target = self.target(rtt);
+        if self.delay >= rtt.least() + (target - rtt.least()) / 2 {
+            self.marked = true;
+            self.shrink(0, rtt, now);
+        }
+    }
+
+    /// Nothing came back for long, `times` in a row.
+    pub(crate) fn timed_out(&mut self, times: u8) {
+        if times >= 2 {
+            self.packets = self.packets.min(ONE);
+            self.starting = false;
+        }
+    }
+
+    /// Whether it is below one packet, and so a pace.
+    pub(crate) const fn is_pace(&self) -> bool {
+        self.packets < ONE
+    }
+
+    /// Packets that the window holds, rounded up.
+    #[cfg(test)]
+    const fn packets(&self) -> u32 {
+        self.packets.div_ceil(ONE)
+    }
+
+    /// Whether it is within its bounds.
+    pub(crate) const fn is_sound(&self) -> bool {
+        self.packets >= LEAST && self.packets <= MOST
+    }
+
+    /// At most once in a round trip: in proportion to the excess over `target`, at most by half.
+    /// Delay alone takes no more than all but one packet: with so little under way it is the peer's
+    /// processor that is late, and to wait for it longer than for its answer would help nobody.
+    fn shrink(&mut self, target: u32, rtt: &Rtt, now: Tick) {
+        if now.since(self.reduced_at) < rtt.smoothed() {
+            return;
+        }
+        let least = if core::mem::take(&mut self.marked) { LEAST } else { ONE.min(self.packets) };
+        self.starting = false;
+        self.reduced_at = now;
+        let excess = u64::from(self.delay - target.min(self.delay));
+        let cut = u64::from(self.packets) * excess * 4 / (5 * u64::from(self.delay.max(1)));
+        let cut = (cut as u32).min(self.packets / 2);
+        self.packets = (self.packets - cut).max(least);
+    }
+
+    /// The delay up to which the window grows. With window `w` in packets the allowance for
+    /// queueing is `50 µs · (1 + 1.5/√w)`: 125 µs for one packet, 250 µs for a seventh of one.
+    fn target(&self, rtt: &Rtt) -> u32 {
+        // √w in units of 2^-8, of a window in units of 2^-16.
+        let root = self.packets.isqrt().max(1);
+        let scaled = (3 * QUEUE_TICKS * 128 / root).min(4 * QUEUE_TICKS);
+        (rtt.least() + QUEUE_TICKS).max(TARGET_MIN_TICKS) + scaled
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn ticks(microseconds: u32) -> u32 {
+        microseconds * 1000 / TICK_NANOS as u32
+    }
+
+    fn rtt(microseconds: u32) -> Rtt {
+        let mut rtt = Rtt::default();
+        rtt.sample(ticks(microseconds));
+        rtt
+    }
+
+    proptest! {
+        #[test]
+        fn the_window_stays_in_bounds_and_shrinks_once_a_round_trip(
+            steps in prop::collection::vec(
+                (0u32..5_000, 1u32..20, any::<bool>(), any::<u16>()),
+                1..200,
+            ),
+        ) {
+            let rtt = rtt(20);
+            let mut now = Tick::default();
+            let mut window = Window::new(now);
+            let mut shrunk: Option<Tick> = None;
+            for (delay, packets, lost, marks) in steps {
+                now = now.plus(ticks(5));
+                let before = window.packets;
+                window.measured(ticks(delay), marks);
+                window.acknowledged(packets, 16, &rtt, now);
+                if lost {
+                    window.lost(&rtt, now);
+                }
+                prop_assert!(window.is_sound());
+                if window.packets < before {
+                    prop_assert!(shrunk.is_none_or(|at| now.since(at) >= rtt.smoothed()));
+                    prop_assert!(window.packets >= before / 2);
+                    shrunk = Some(now);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn it_doubles_then_adds_one_then_follows_the_delay() {
+        let rtt = rtt(20);
+        let mut now = Tick::default();
+        let mut window = Window::new(now);
+        window.measured(ticks(20), 0);
+        window.acknowledged(16, 0, &rtt, now);
+        assert_eq!(window.packets(), 32, "start");
+        now = now.plus(ticks(30));
+        window.measured(ticks(400), 0);
+        window.acknowledged(1, 31, &rtt, now);
+        assert_eq!(window.packets(), 16, "far too slow: half");
+        now = now.plus(ticks(30));
+        window.measured(ticks(20), 0);
+        window.acknowledged(16, 0, &rtt, now);
+        assert_eq!(window.packets(), 17, "one more each round trip");
+        window.lost(&rtt, now.plus(ticks(30)));
+        assert_eq!(window.packets(), 17, "a loss without delay is the link's");
+        window.measured(ticks(20), 1);
+        window.acknowledged(16, 0, &rtt, now);
+        assert_eq!(window.packets(), 17, "a mark: no growth");
+    }
+
+    #[test]
+    fn below_one_packet_it_is_a_pace() {
+        let rtt = rtt(20);
+        let mut now = Tick::default();
+        let mut window = Window::new(now);
+        for n in 0..12 {
+            now = now.plus(ticks(30));
+            window.measured(ticks(9_000), 0);
+            window.acknowledged(1, 0, &rtt, now);
+            assert!(window.packets >= ONE, "delay alone leaves one packet");
+            assert!(n < 4 || window.packets == ONE);
+        }
+        for marks in 1..12 {
+            now = now.plus(ticks(30));
+            window.measured(ticks(9_000), marks);
+            window.acknowledged(1, 0, &rtt, now);
+        }
+        assert!(window.packets < ONE && window.is_sound());
+        assert!(window.allows(Congestion::Delay, 0, 0, now.plus(ticks(9_000))));
+        assert!(!window.allows(Congestion::Delay, 1, 0, now.plus(ticks(9_000))));
+        window.sent(&rtt, now);
+        assert!(!window.allows(Congestion::Delay, 0, 0, now));
+        assert!(window.paced_until(Congestion::Delay, now).is_some());
+        assert!(window.allows(Congestion::Off, 200, 0, now));
+        assert!(window.allows(Congestion::Fixed(3), 2, 7, now));
+        assert!(!window.allows(Congestion::Fixed(3), 3, 0, now));
+    }
+
+    #[test]
+    fn pressure_takes_its_share() {
+        let window = Window::new(Tick::default());
+        assert!(window.allows(Congestion::Delay, 7, 4, Tick::default()));
+        assert!(!window.allows(Congestion::Delay, 8, 4, Tick::default()));
+    }
+}

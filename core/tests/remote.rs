@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Remote memory on good and bad links: writes with and without data, reads, atomics, errors, and
+//! long messages, which are read by their receiver.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
+#![allow(clippy::std_instead_of_core, reason = "tests have std")]
+#![allow(unreachable_pub, missing_docs, missing_debug_implementations, reason = "nobody else's")]
+
+mod world;
+
+use ofi_xdp_core::*;
+use std::time::Duration;
+use world::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+fn bad() -> Faults {
+    Faults { loss: 5.0, duplicate: 5.0, corrupt: 1.0, delay: 3_000, jitter: 20_000 }
+}
+
+#[test]
+fn a_write_is_in_place_when_it_completes_and_its_data_comes_last() {
+    for (seed, len) in (0..40).zip([0usize, 1, 8, 1400, 1408, 1409, 5000, 70_000].iter().cycle()) {
+        let mut world = World::new(2, seed, &small(), bad());
+        let remote = world.region(1, 1 << 12, 80_000, Access::WRITE);
+        let bytes = pattern(seed, *len);
+        let at = Remote { address: remote.address + 100, ..remote };
+        world.write(0, 1, 7, at, Some(0xfeed), bytes.clone());
+        let told =
+            |w: &World| !w.nodes[0].completions.is_empty() && !w.nodes[1].completions.is_empty();
+        assert!(world.run_until(SECOND * 20, told), "seed {seed}");
+        let done = world.completions(0)[0];
+        assert_eq!((done.outcome, done.kind, done.len), (Ok(()), OpKind::Write, *len as u64));
+        let event = world.completions(1)[0];
+        assert_eq!((event.kind, event.data), (OpKind::RemoteWrite, Some(0xfeed)));
+        let memory = world.region_bytes(1, remote.key);
+        assert!(memory[100..100 + len] == bytes, "seed {seed}");
+        assert!(memory[..100].iter().chain(&memory[100 + len..]).all(|&b| b == 0xaa));
+    }
+}
+
+#[test]
+fn data_is_told_after_the_bytes_of_all_earlier_writes() {
+    for seed in 0..60 {
+        let mut world = World::new(2, seed, &small(), bad());
+        let remote = world.region(1, 0, 100_000, Access::WRITE);
+        for n in 0..10u64 {
+            let at = Remote { address: n * 10_000, ..remote };
+            let data = (n % 3 == 2).then_some(n);
+            world.write(0, 1, n, at, data, pattern(n + 1, 10_000));
+        }
+        let mut told = 0;
+        while world.nodes[0].completions.len() < 10 || told < 3 {
+            assert!(world.step(), "seed {seed}");
+            for event in world.completions(1) {
+                told += 1;
+                let last = event.data.unwrap();
+                let memory = world.region_bytes(1, remote.key);
+                for n in 0..=last {
+                    let start = n as usize * 10_000;
+                    assert!(memory[start..start + 10_000] == pattern(n + 1, 10_000), "seed {seed}");
+                }
+            }
+        }
+        assert!(world.completions(0).iter().all(|c| c.outcome == Ok(())));
+    }
+}
+
+#[test]
+fn a_read_brings_what_is_there() {
+    for (seed, len) in (0..40).zip([0usize, 1, 1408, 1409, 64_000].iter().cycle()) {
+        let mut world = World::new(2, seed, &small(), bad());
+        let remote = world.region(1, 0, 64_000, Access::READ);
+        let bytes = pattern(9, 64_000);
+        world.set_region(1, remote.key, &bytes);
+        let ids: Vec<_> = (0..8).map(|n| world.read(0, 1, n, remote, *len)).collect();
+        let done = |w: &World| w.nodes[0].completions.len() == 8;
+        assert!(world.run_until(SECOND * 20, done), "seed {seed}");
+        assert!(world.completions(0).iter().all(|c| c.outcome == Ok(())));
+        for id in ids {
+            assert!(world.nodes[0].memory.incoming[&id.slot()].1 == bytes[..*len], "seed {seed}");
+        }
+    }
+}
+
+#[test]
+fn atomics_are_executed_exactly_once() {
+    for seed in 0..60 {
+        let mut world = World::new(3, seed, &small(), bad());
+        let remote = world.region(2, 0, 64, Access::READ | Access::WRITE);
+        world.set_region(2, remote.key, &[0; 64]);
+        let mut ids = Vec::new();
+        for n in 0..40u64 {
+            let node = (n % 2) as usize;
+            ids.push((node, world.fetch_add(node, 2, n, remote, 1)));
+        }
+        let done =
+            |w: &World| w.nodes[0].completions.len() == 20 && w.nodes[1].completions.len() == 20;
+        assert!(world.run_until(SECOND * 20, done), "seed {seed}");
+        let word = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().unwrap());
+        assert_eq!(word(&world.region_bytes(2, remote.key)), 40, "seed {seed}");
+        let found =
+            ids.iter().map(|(node, id)| word(&world.nodes[*node].memory.incoming[&id.slot()].1));
+        let mut found: Vec<_> = found.collect();
+        found.sort_unstable();
+        assert_eq!(found, (0..40).collect::<Vec<_>>(), "seed {seed}: each sees another value");
+    }
+}
+
+#[test]
+fn both_sides_issue_only_atomics_with_all_pools_at_the_minimum() {
+    for seed in 0..40 {
+        let config =
+            Config { sends: 64, active_peers: 4, responders: 4, pulls: 1, events: 1, ..small() };
+        let mut world = World::new(2, seed, &config, bad());
+        let regions = [0, 1].map(|node| world.region(node, 0, 64, Access::READ | Access::WRITE));
+        for node in [0, 1] {
+            world.set_region(node, regions[node].key, &[0; 64]);
+        }
+        for n in 0..60 {
+            for node in [0, 1] {
+                world.fetch_add(node, 1 - node, n, regions[1 - node], 1);
+            }
+        }
+        let done = |w: &World| w.nodes.iter().all(|n| n.completions.len() == 60);
+        assert!(world.run_until(SECOND * 60, done), "seed {seed}");
+        for node in [0, 1] {
+            assert!(world.completions(node).iter().all(|c| c.outcome == Ok(())));
+            assert_eq!(world.region_bytes(node, regions[node].key)[..8], 60u64.to_le_bytes());
+        }
+    }
+}
+
+#[test]
+fn what_is_not_allowed_ends_in_its_error_and_changes_nothing() {
+    let mut world = World::new(2, 5, &small(), Faults::NONE);
+    let remote = world.region(1, 1000, 100, Access::READ);
+    let wrong = Remote { key: remote.key ^ 1 << 50, ..remote };
+    world.write(0, 1, 0, remote, Some(1), pattern(0, 50));
+    world.write(0, 1, 1, wrong, None, pattern(0, 5000));
+    world.read(0, 1, 2, Remote { address: 1090, ..remote }, 11);
+    world.read(0, 1, 3, Remote { address: 999, ..remote }, 1);
+    world.read(0, 1, 4, wrong, 8);
+    world.fetch_add(0, 1, 5, remote, 1);
+    world.read(0, 1, 6, Remote { address: 1090, ..remote }, 10);
+    world.run(SECOND);
+    let mut ends: Vec<_> = world.completions(0).iter().map(|c| (c.context.0, c.outcome)).collect();
+    ends.sort_unstable_by_key(|end| end.0);
+    let key = Err(OpError::Key);
+    let bounds = Err(OpError::Bounds);
+    let expected = [key, key, bounds, bounds, key, key, Ok(())];
+    assert_eq!(ends, (0..).zip(expected).collect::<Vec<_>>());
+    assert!(world.region_bytes(1, remote.key).iter().all(|&b| b == 0xaa));
+    assert!(world.completions(1).is_empty(), "no event of a write that failed");
+}
+
+#[test]
+fn a_region_that_is_taken_back_is_not_read_any_more() {
+    let mut world = World::new(2, 6, &small(), Faults { delay: 20_000, ..Faults::NONE });
+    let remote = world.region(1, 0, 400_000, Access::READ);
+    world.read(0, 1, 0, remote, 400_000);
+    assert!(world.run_until(SECOND, |w| w.nodes[0].memory.placed > 50_000));
+    let id = RegionId::from_bits(remote.key as u32);
+    world.nodes[1].engine.deregister_region(id).unwrap();
+    world.nodes[1].memory.regions.remove(&id);
+    world.run(SECOND);
+    assert_eq!(world.completions(0)[0].outcome, Err(OpError::Key));
+    assert_eq!(world.nodes[1].engine.deregister_region(id), Err(Unknown));
+}
+
+#[test]
+fn long_messages_are_pulled_whether_expected_or_not() {
+    for (seed, len) in (0..40).zip([33_000usize, 64 << 10, 200_000, 1 << 20].iter().cycle()) {
+        let mut world = World::new(2, seed, &small(), bad());
+        let early = seed % 2 == 0;
+        if early {
+            world.recv(1, 1, *len);
+        }
+        world.send(0, 1, 5, pattern(seed, *len));
+        world.run(Duration::from_millis(3));
+        if !early {
+            world.recv(1, 1, *len);
+        }
+        let done = |w: &World| w.nodes.iter().all(|n| !n.completions.is_empty());
+        assert!(world.run_until(SECOND * 20, done), "seed {seed}");
+        assert_eq!(world.completions(0)[0].outcome, Ok(()));
+        assert!(world.received(1, 1) == pattern(seed, *len), "seed {seed}");
+        assert!(world.nodes[1].engine.stats().rendezvous > 0);
+        world.run(SECOND * 5);
+        assert!(world.nodes.iter().all(|n| n.engine.poll_at().is_none()), "quiet");
+        assert_eq!(world.nodes[0].engine.posted_operations(), 0);
+    }
+}
+
+#[test]
+fn a_long_message_waits_for_its_receive_longer_than_the_death_time() {
+    let mut world = World::new(2, 8, &small(), Faults::NONE);
+    world.send(0, 1, 5, pattern(1, 100_000));
+    world.run(SECOND * 60);
+    world.recv(1, 1, 100_000);
+    world.drive(1, Budget::PROGRESS);
+    world.run(SECOND);
+    assert_eq!(world.completions(0)[0].outcome, Ok(()));
+    assert_eq!(world.received(1, 1), pattern(1, 100_000));
+}
+
+#[test]
+fn a_truncated_long_message_fills_the_buffer_and_says_so() {
+    let mut world = World::new(2, 9, &small(), Faults::NONE);
+    for (n, room) in [(1, 70_000usize), (2, 0)] {
+        world.recv(1, n, room);
+        world.send(0, 1, n, pattern(1, 100_000));
+        world.run(SECOND);
+        assert_eq!(world.completions(0)[0].outcome, Ok(()));
+        let done = world.completions(1)[0];
+        assert_eq!(done.outcome, Err(OpError::Truncated));
+        assert_eq!((done.len, done.overflow), (room as u64, 100_000 - room as u64));
+        assert_eq!(world.received(1, n), pattern(1, 100_000)[..room]);
+    }
+}
+
+#[test]
+fn a_fence_waits_for_what_came_before() {
+    for seed in 0..20 {
+        let mut world = World::new(2, seed, &small(), bad());
+        let remote = world.region(1, 0, 20_000, Access::READ | Access::WRITE);
+        world.write(0, 1, 1, remote, None, pattern(3, 20_000));
+        let id = world.read_with(0, 1, |r| r.common.fence = true, remote, 20_000);
+        let done = |w: &World| w.nodes[0].completions.len() == 2;
+        assert!(world.run_until(SECOND * 20, done), "seed {seed}");
+        assert!(world.nodes[0].memory.incoming[&id.slot()].1 == pattern(3, 20_000), "seed {seed}");
+    }
+}
+
+#[test]
+fn orders_that_were_promised_are_kept() {
+    for seed in 0..40 {
+        let config = Config { order: Order::all(), ..small() };
+        let mut world = World::new(2, seed, &config, bad());
+        let remote = world.region(1, 0, 5_000, Access::READ | Access::WRITE);
+        let mut reads = Vec::new();
+        for n in 0..12u64 {
+            world.write(0, 1, n, remote, None, pattern(n, 5_000));
+            reads.push((n, world.read(0, 1, 100 + n, remote, 5_000)));
+        }
+        let done = |w: &World| w.nodes[0].completions.len() == 24;
+        assert!(world.run_until(SECOND * 60, done), "seed {seed}");
+        for (n, id) in reads {
+            assert!(
+                world.nodes[0].memory.incoming[&id.slot()].1 == pattern(n, 5_000),
+                "seed {seed}"
+            );
+        }
+    }
+}
