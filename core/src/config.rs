@@ -2,15 +2,15 @@
 //! How large an engine is and how it behaves, and the storage it therefore needs.
 
 use crate::in_flight::Extent;
-use crate::operation::{Assembly, RESPONSES, RecvOp, TxOp, Unexpected};
+use crate::operation::{Assembly, RecvOp, TxOp, Unexpected};
 use crate::peer::{Active, Peer};
-use crate::pools::{CLASS_SLOTS_MAX, CLASSES, UNEXPECTED_CLASS_LEN, split};
 use crate::region::Region;
 use crate::slab::Slot;
 use crate::time::DEATH_MAX;
+use crate::unexpected::{CLASSES, UNEXPECTED_CLASS_LEN};
 use crate::wheel::TimerSlot;
 use crate::wire::{ATOMIC_LEN_MAX, Checksum};
-use crate::{ConfigError, OpId, PeerId, RegionId, UnexpectedId};
+use crate::{ConfigError, OpId, PeerId, RecvId, RegionId, UnexpectedId};
 use core::time::Duration;
 
 bitflags::bitflags! {
@@ -73,7 +73,8 @@ pub struct Config {
     /// Parts of long messages that can be on request at once, from all peers together: the
     /// receiver's budget, in units of [`PULL_LEN_MAX`](crate::PULL_LEN_MAX) bytes.
     pub pulls: u32,
-    /// Completions of remote writes that can wait for their turn or to be polled.
+    /// Completions of remote writes that can wait for their turn or to be polled; at least as many as
+    /// one packet can bring, 8.
     pub events: u32,
     /// Messages up to this many bytes are pushed, longer ones are pulled by their receiver.
     pub eager_max: u32,
@@ -150,9 +151,9 @@ impl Config {
     /// operation that keeps none; the engine does not ask for those.
     #[must_use]
     pub fn former_range(&self, id: OpId) -> Option<(u64, u64)> {
-        let (class, index) = split(id.slot());
+        let index = id.slot().checked_sub(self.sends)?;
         let len = ATOMIC_LEN_MAX as u64;
-        (class == RESPONSES && index < self.responders).then(|| (u64::from(index) * len, len))
+        (index < self.responders).then(|| (u64::from(index) * len, len))
     }
 
     /// Bytes that [`Memory`](crate::Memory) must keep for unexpected messages.
@@ -166,11 +167,15 @@ impl Config {
     /// out.
     #[must_use]
     pub fn unexpected_range(&self, id: UnexpectedId) -> (u64, u64) {
-        let (class, index) = split(id.slot());
-        let classes = self.unexpected.iter().zip(UNEXPECTED_CLASS_LEN);
-        let before: u64 = classes.take(class).map(|(&n, len)| u64::from(n) * len).sum();
-        let len = UNEXPECTED_CLASS_LEN.get(class).copied().unwrap_or(0);
-        (before + u64::from(index) * len, len)
+        let (mut index, mut offset) = (id.slot(), 0);
+        for (&count, len) in self.unexpected.iter().zip(UNEXPECTED_CLASS_LEN) {
+            if index < count {
+                return (offset + u64::from(index) * len, len);
+            }
+            index -= count;
+            offset += u64::from(count) * len;
+        }
+        (offset, 0)
     }
 
     pub(crate) fn check(&self) -> Result<(), ConfigError> {
@@ -181,19 +186,24 @@ impl Config {
         };
         within("peers", self.peers, PeerId::SLOTS_MAX - 1)?;
         within("active_peers", self.active_peers, PeerId::SLOTS_MAX - 1)?;
-        within("sends", self.sends, CLASS_SLOTS_MAX)?;
-        within("recvs", self.recvs, CLASS_SLOTS_MAX)?;
-        within("events", self.events, CLASS_SLOTS_MAX)?;
-        within("pulls", self.pulls, CLASS_SLOTS_MAX)?;
-        within("responders", self.responders, CLASS_SLOTS_MAX)?;
+        within("sends", self.sends, OpId::SLOTS_MAX)?;
+        within("recvs", self.recvs, RecvId::SLOTS_MAX)?;
+        within("pulls", self.pulls, OpId::SLOTS_MAX)?;
         within("assemblies", self.assemblies, OpId::SLOTS_MAX - 1)?;
+        let sum = |counts: &[u32]| counts.iter().map(|&n| u64::from(n)).sum::<u64>();
+        if sum(&self.ops()) >= u64::from(OpId::SLOTS_MAX) {
+            return Err(ConfigError::Capacity("responders"));
+        }
+        if self.events < EVENTS_MIN || sum(&self.receives()) >= u64::from(RecvId::SLOTS_MAX) {
+            return Err(ConfigError::Capacity("events"));
+        }
         if self.responders < self.active_peers {
             return Err(ConfigError::Capacity("responders"));
         }
         if self.regions > RegionId::SLOTS_MAX - 1 {
             return Err(ConfigError::Capacity("regions"));
         }
-        if self.unexpected.iter().any(|&count| count > CLASS_SLOTS_MAX) {
+        if sum(&self.unexpected) >= u64::from(UnexpectedId::SLOTS_MAX) {
             return Err(ConfigError::Capacity("unexpected"));
         }
         if self.death > DEATH_MAX {
@@ -203,6 +213,8 @@ impl Config {
     }
 }
 
+/// What one packet can bring must find room.
+const EVENTS_MIN: u32 = crate::wire::WRITES_WITH_DATA_MAX as u32;
 /// Extents for large windows, beyond two for each active peer.
 const EXTENTS_SHARED: usize = 64;
 

@@ -151,6 +151,11 @@ impl TxOp {
         }
     }
 
+    /// Whether the peer's application is told of it.
+    pub(crate) const fn brings_data(&self) -> bool {
+        matches!(self.kind, TxKind::Write { data: Some(_), .. })
+    }
+
     /// Whether it changes the peer's memory.
     pub(crate) const fn is_write(&self) -> bool {
         matches!(self.kind, TxKind::Write { .. } | TxKind::Atomic { .. })

@@ -31,87 +31,124 @@ impl<T: Default> Default for Slot<T> {
     }
 }
 
-/// Slots that are given out and taken back.
-#[derive(Debug, Hash)]
-pub(crate) struct Slab<'s, T> {
-    slots: &'s mut [Slot<T>],
+/// The slots of one class: which they are, and the free ones among them.
+#[derive(Clone, Copy, Debug, Hash)]
+struct Class {
+    start: u32,
+    end: u32,
     /// The first and the last of the free slots.
     free: u32,
     free_last: u32,
     used: u32,
 }
 
+/// Slots that are given out and taken back. They are divided in classes with a fixed number of slots
+/// each, so that one use cannot take another one's; most slabs have one.
+#[derive(Debug, Hash)]
+pub(crate) struct Slab<'s, T, const N: usize = 1> {
+    slots: &'s mut [Slot<T>],
+    classes: [Class; N],
+}
+
 impl<'s, T> Slab<'s, T> {
     /// All of `slots`, free. At most 2^24 of them.
     pub(crate) fn new(slots: &'s mut [Slot<T>]) -> Self {
         let count = slots.len() as u32;
-        for (slot, next) in slots.iter_mut().zip(1..) {
-            slot.next_free = if next == count { NIL } else { next };
-        }
-        let (free, free_last) = if count == 0 { (NIL, NIL) } else { (0, count - 1) };
-        Self { free, free_last, slots, used: 0 }
-    }
-
-    /// No slots.
-    pub(crate) fn empty() -> Self {
-        Self { slots: &mut [], free: NIL, free_last: NIL, used: 0 }
-    }
-
-    /// The slot that [`Self::alloc`] would give out, with what was last in it.
-    pub(crate) fn next_free(&self) -> Option<&T> {
-        self.slots.get(self.free as usize).map(|slot| &slot.value)
+        let class = chain(slots, 0, count);
+        Self { slots, classes: [class] }
     }
 
     /// Takes a free slot and puts `value` in it.
     pub(crate) fn alloc(&mut self, value: T) -> Option<u32> {
-        let number = self.free;
+        self.alloc_in(0, value)
+    }
+
+    /// The slot that [`Self::alloc`] would give out, with what was last in it.
+    pub(crate) fn next_free(&self) -> Option<&T> {
+        self.slots.get(self.classes[0].free as usize).map(|slot| &slot.value)
+    }
+
+    /// How many slots are given out.
+    pub(crate) fn used(&self) -> u32 {
+        self.classes[0].used
+    }
+
+    /// How many slots there are.
+    pub(crate) fn capacity(&self) -> u32 {
+        self.classes[0].end
+    }
+}
+
+/// Chains the slots from `start` to `end` to a free list.
+fn chain<T>(slots: &mut [Slot<T>], start: u32, end: u32) -> Class {
+    for (slot, next) in slots.iter_mut().zip(start + 1..=end) {
+        slot.next_free = if next == end { NIL } else { next };
+    }
+    let (free, free_last) = if start == end { (NIL, NIL) } else { (start, end - 1) };
+    Class { start, end, free, free_last, used: 0 }
+}
+
+impl<'s, T, const N: usize> Slab<'s, T, N> {
+    /// `slots` divided in classes of `counts`; `None` if there are not as many as that says.
+    pub(crate) fn with_classes(slots: &'s mut [Slot<T>], counts: [u32; N]) -> Option<Self> {
+        let mut start = 0;
+        let classes = counts.map(|count| {
+            let end = start + count;
+            let range = start as usize..end as usize;
+            let class = chain(slots.get_mut(range).unwrap_or_default(), start, end);
+            start = end;
+            class
+        });
+        (start as usize == slots.len()).then_some(Self { slots, classes })
+    }
+
+    /// Takes a free slot of a class and puts `value` in it.
+    pub(crate) fn alloc_in(&mut self, class: usize, value: T) -> Option<u32> {
+        let class = &mut self.classes[class];
+        let number = class.free;
         let slot = self.slots.get_mut(number as usize)?;
-        self.free = slot.next_free;
-        if self.free == NIL {
-            self.free_last = NIL;
-        }
+        class.free = slot.next_free;
+        class.used += 1;
         slot.next_free = IN_USE;
         slot.value = value;
-        self.used += 1;
         Some(number)
     }
 
     /// Gives an occupied slot back; its generation moves on.
     pub(crate) fn release(&mut self, number: u32) {
+        let class = self.class_of(number);
+        let class = &mut self.classes[class];
         let slot = &mut self.slots[number as usize];
         debug_assert_eq!(slot.next_free, IN_USE, "released twice");
         slot.generation = slot.generation.wrapping_add(1);
-        slot.next_free = self.free;
-        if self.free == NIL {
-            self.free_last = number;
+        slot.next_free = class.free;
+        if class.free == NIL {
+            class.free_last = number;
         }
-        self.free = number;
-        self.used -= 1;
+        class.free = number;
+        class.used -= 1;
     }
 
-    /// As [`Self::release`], but the slot is used again after all others that are free.
+    /// As [`Self::release`], but the slot is used again after all others of its class that are free.
     pub(crate) fn release_last(&mut self, number: u32) {
+        let class = self.class_of(number);
+        let class = &mut self.classes[class];
         let slot = &mut self.slots[number as usize];
         debug_assert_eq!(slot.next_free, IN_USE, "released twice");
         slot.generation = slot.generation.wrapping_add(1);
         slot.next_free = NIL;
-        if self.free == NIL {
-            self.free = number;
+        if class.free == NIL {
+            class.free = number;
         } else {
-            self.slots[self.free_last as usize].next_free = number;
+            self.slots[class.free_last as usize].next_free = number;
         }
-        self.free_last = number;
-        self.used -= 1;
+        class.free_last = number;
+        class.used -= 1;
     }
 
-    /// How many slots are on the free list, counted. Bound: the slots.
-    pub(crate) fn count_free(&self) -> u32 {
-        let (mut count, mut number) = (0, self.free);
-        while number != NIL && count <= self.capacity() {
-            number = self.slots[number as usize].next_free;
-            count += 1;
-        }
-        count
+    /// The class that a slot belongs to. Bound: the classes.
+    pub(crate) fn class_of(&self, number: u32) -> usize {
+        self.classes.iter().take_while(|class| number >= class.end).count().min(N - 1)
     }
 
     /// The generation that an identifier made now would carry.
@@ -124,18 +161,36 @@ impl<'s, T> Slab<'s, T> {
         self.slots.get(number as usize).is_some_and(|slot| slot.next_free == IN_USE)
     }
 
-    /// How many slots are given out.
-    pub(crate) fn used(&self) -> u32 {
-        self.used
+    /// How many slots of a class are given out.
+    pub(crate) fn used_in(&self, class: usize) -> u32 {
+        self.classes[class].used
     }
 
-    /// How many slots there are.
-    pub(crate) fn capacity(&self) -> u32 {
-        self.slots.len() as u32
+    /// How many slots of a class are free.
+    pub(crate) fn free_in(&self, class: usize) -> u32 {
+        let Class { start, end, used, .. } = self.classes[class];
+        end - start - used
+    }
+
+    /// How many slots are given out, in all classes.
+    pub(crate) fn used_in_all(&self) -> u32 {
+        self.classes.iter().map(|class| class.used).sum()
+    }
+
+    /// Whether free and used slots of every class add up. Bound: the slots.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.classes.iter().all(|class| {
+            let (mut count, mut number) = (0, class.free);
+            while number != NIL && count <= class.end - class.start {
+                number = self.slots[number as usize].next_free;
+                count += 1;
+            }
+            count + class.used == class.end - class.start
+        })
     }
 }
 
-impl<T> core::ops::Index<u32> for Slab<'_, T> {
+impl<T, const N: usize> core::ops::Index<u32> for Slab<'_, T, N> {
     type Output = T;
 
     fn index(&self, number: u32) -> &T {
@@ -143,7 +198,7 @@ impl<T> core::ops::Index<u32> for Slab<'_, T> {
     }
 }
 
-impl<T> core::ops::IndexMut<u32> for Slab<'_, T> {
+impl<T, const N: usize> core::ops::IndexMut<u32> for Slab<'_, T, N> {
     fn index_mut(&mut self, number: u32) -> &mut T {
         &mut self.slots[number as usize].value
     }
@@ -174,7 +229,7 @@ pub(crate) trait Link {
     fn link(&mut self) -> &mut Links;
 }
 
-impl<T: Link> Linked for Slab<'_, T> {
+impl<T: Link, const N: usize> Linked for Slab<'_, T, N> {
     fn links(&mut self, number: u32) -> &mut Links {
         self[number].link()
     }

@@ -111,7 +111,7 @@ fn atomics_are_executed_exactly_once() {
 fn both_sides_issue_only_atomics_with_all_pools_at_the_minimum() {
     for seed in 0..40 {
         let config =
-            Config { sends: 64, active_peers: 4, responders: 4, pulls: 1, events: 1, ..small() };
+            Config { sends: 64, active_peers: 4, responders: 4, pulls: 1, events: 8, ..small() };
         let mut world = World::new(2, seed, &config, bad());
         let regions = [0, 1].map(|node| world.region(node, 0, 64, Access::READ | Access::WRITE));
         for node in [0, 1] {

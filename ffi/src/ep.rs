@@ -175,7 +175,7 @@ impl Endpoint {
         config.recvs = self.recvs;
         // Remote memory access is not offered yet, so nothing can be registered.
         config.regions = 0;
-        config.events = 1;
+        config.events = 8;
         config.death = param::values().peer_timeout;
         config
     }

@@ -8,8 +8,7 @@ use super::Engine;
 use super::loss::PING_FROM_TIMEOUT;
 use crate::OpId;
 use crate::in_flight::{TxFlags, TxPacket};
-use crate::operation::{POSTED, TxKind};
-use crate::pools::split;
+use crate::operation::TxKind;
 use crate::serial::Psn;
 use crate::slab::{List, NIL};
 use crate::wire::{Flags, Header, sacked};
@@ -65,7 +64,7 @@ impl Engine<'_> {
 
     /// Everything before `ack` has arrived. Returns how many packets that is news of.
     fn retire(&mut self, active: u32, ack: Psn) -> u32 {
-        let (first, next) = (self.actives[active].first_psn, self.actives[active].next_psn);
+        let first = self.actives[active].first_psn;
         if !first.is_before(ack) {
             return 0;
         }
@@ -74,7 +73,7 @@ impl Engine<'_> {
             news += u32::from(self.packet_arrived(active, psn, psn.plus(1) == ack));
         }
         let state = &mut self.actives[active];
-        self.in_flight.retire(&mut state.directory, first, ack, next);
+        self.in_flight.retire(&mut state.directory, first, ack);
         state.first_psn = ack;
         if state.lost_from.is_before(ack) {
             state.lost_from = ack;
@@ -181,7 +180,7 @@ impl Engine<'_> {
         if !op.all_sent || op.in_flight > 0 {
             return;
         }
-        let posted = split(number).0 == POSTED;
+        let posted = self.is_posted(number);
         let ended = match &op.kind {
             TxKind::Message(envelope) => envelope.msn.is_before(state.accepted_msn),
             TxKind::Rendezvous(_) => op.answered,

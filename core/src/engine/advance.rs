@@ -36,7 +36,7 @@ impl Engine<'_> {
         let tick = Tick::of(now);
         let state = &mut self.actives[active];
         let number = state.peer;
-        if state.awaits_peer() && state.dead_at(self.config.death).has_come(tick) {
+        if state.awaits_peer() && state.silent_since.plus(self.death).has_come(tick) {
             let reached = self.peers[number].state == State::Established;
             let error = if reached { OpError::TimedOut } else { OpError::Unreachable };
             log::info!("peer {}: {error}", self.peers[number].address);
@@ -62,7 +62,7 @@ impl Engine<'_> {
         if due(self.actives[active].retransmit_at()) {
             self.time_out(active);
         }
-        if due(self.actives[active].ping_at(self.config.death)) {
+        if due(self.actives[active].ping_at(self.death)) {
             let state = &mut self.actives[active];
             state.ping = true;
             state.timer_from = tick;

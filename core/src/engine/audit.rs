@@ -6,7 +6,7 @@
 
 use super::Engine;
 use crate::in_flight::TxFlags;
-use crate::operation::{EVENTS, POSTED, PULLS, RECVS, RESPONSES};
+use crate::operation::PULLS;
 use crate::peer::Schedule;
 use crate::slab::{Linked, List, NIL, Slab};
 use crate::window::WINDOW_PACKETS;
@@ -94,13 +94,14 @@ impl Engine<'_> {
         if (sacked, lost) != (state.sacked, state.lost) {
             return Err(Violation::PacketCounts);
         }
-        let config = &self.config;
-        let deadline = state.deadline(config.death, config.congestion, self.now);
+        let now = self.now;
+        let deadline = state.deadline(self.death, self.config.congestion, self.tick());
+        let deadline = deadline.instant(now).max(now.after_nanos(super::TIMER_SLACK_NANOS));
         let armed = self.wheel.deadline(active);
         // A peer in line to send gets its timer with the packet; one whose time has come fires with
         // the next call.
         let in_line = state.schedule != Schedule::Idle;
-        let in_time = armed.is_some_and(|armed| armed <= deadline || armed <= self.now);
+        let in_time = armed.is_some_and(|armed| armed <= deadline);
         if !in_line && !in_time {
             return Err(Violation::Timer);
         }
@@ -112,16 +113,9 @@ impl Engine<'_> {
         sound("actives", &self.actives)?;
         sound("assemblies", &self.assemblies)?;
         sound("regions", self.regions.slab())?;
-        for class in [POSTED, RESPONSES, PULLS] {
-            self.ops.class(class).map_or(Ok(()), |slab| sound("ops", slab))?;
-        }
-        for class in [RECVS, EVENTS] {
-            self.recvs.class(class).map_or(Ok(()), |slab| sound("recvs", slab))?;
-        }
-        for class in 0..crate::pools::CLASSES {
-            let slab = self.unexpected.pool().class(class);
-            slab.map_or(Ok(()), |slab| sound("unexpected", slab))?;
-        }
+        sound("ops", &self.ops)?;
+        sound("recvs", &self.recvs)?;
+        sound("unexpected", self.unexpected.slots())?;
         if self.in_flight.is_sound() { Ok(()) } else { Err(Violation::Pool("extents")) }
     }
 
@@ -147,8 +141,7 @@ impl Engine<'_> {
                 assemblies += length(state.assemblies, &mut self.assemblies);
             }
         }
-        let used = |classes: &[u32]| classes.iter().sum::<u32>();
-        if ops != used(&[POSTED, RESPONSES, PULLS].map(|class| self.ops.used(class))) {
+        if ops != self.ops.used_in_all() {
             return Err(Violation::Pool("ops"));
         }
         if assemblies != self.assemblies.used() {
@@ -156,8 +149,8 @@ impl Engine<'_> {
         }
         // A receive that a message in several parts has matched is in no list, nor is a stored
         // message that is matched and still arriving.
-        let loose = self.assemblies.used() + self.ops.used(PULLS);
-        let recvs_used = used(&[RECVS, EVENTS].map(|class| self.recvs.used(class)));
+        let loose = self.assemblies.used() + self.ops.used_in(PULLS);
+        let recvs_used = self.recvs.used_in_all();
         if recvs > recvs_used || recvs_used > recvs + loose {
             return Err(Violation::Pool("recvs"));
         }
@@ -176,16 +169,10 @@ impl Engine<'_> {
         self.peers.hash(&mut hasher);
         self.actives.hash(&mut hasher);
         self.in_flight.hash(&mut hasher);
-        for class in [POSTED, RESPONSES, PULLS] {
-            self.ops.class(class).hash(&mut hasher);
-        }
-        for class in [RECVS, EVENTS] {
-            self.recvs.class(class).hash(&mut hasher);
-        }
+        self.ops.hash(&mut hasher);
+        self.recvs.hash(&mut hasher);
         self.assemblies.hash(&mut hasher);
-        for class in 0..crate::pools::CLASSES {
-            self.unexpected.pool().class(class).hash(&mut hasher);
-        }
+        self.unexpected.slots().hash(&mut hasher);
         self.regions.slab().hash(&mut hasher);
         [self.responders_spare, u32::from(self.epochs), self.closing.unwrap_or(NIL)]
             .hash(&mut hasher);
@@ -196,9 +183,8 @@ impl Engine<'_> {
     }
 }
 
-fn sound<T>(name: &'static str, slab: &Slab<'_, T>) -> Result<(), Violation> {
-    let adds_up = slab.count_free() + slab.used() == slab.capacity();
-    if adds_up { Ok(()) } else { Err(Violation::Pool(name)) }
+fn sound<T, const N: usize>(name: &'static str, slab: &Slab<'_, T, N>) -> Result<(), Violation> {
+    if slab.is_sound() { Ok(()) } else { Err(Violation::Pool(name)) }
 }
 
 fn length(list: List, slots: &mut impl Linked) -> u32 {

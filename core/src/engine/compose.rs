@@ -7,16 +7,15 @@
 
 use super::{Engine, post::pending_cost};
 use crate::in_flight::{TxFlags, TxPacket};
-use crate::operation::{POSTED, Supply, TxKind, TxOp};
-use crate::pools::split;
+use crate::operation::{Supply, TxKind, TxOp};
 use crate::serial::Psn;
 use crate::slab::{List, NIL};
 use crate::wire::{
     AtomicRequestRecord, ERROR_LEN, Envelope, FIN_LEN, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX,
-    READ_REQUEST_LEN, ReadRequestRecord, SEGMENT_QUANTUM, TAG_RESERVE, atomic_request_len,
-    atomic_response_len, message_len, operand_len, put_atomic_request, put_atomic_response,
-    put_error, put_fin, put_message, put_read_request, put_read_response, put_rts, put_segment,
-    put_write, read_response_len, rts_len, segment_overhead, write_len,
+    READ_REQUEST_LEN, ReadRequestRecord, SEGMENT_QUANTUM, TAG_RESERVE, WRITES_WITH_DATA_MAX,
+    atomic_request_len, atomic_response_len, message_len, operand_len, put_atomic_request,
+    put_atomic_response, put_error, put_fin, put_message, put_read_request, put_read_response,
+    put_rts, put_segment, put_write, read_response_len, rts_len, segment_overhead, write_len,
 };
 use crate::{AtomicForm, Gather, Memory, OpError, Order, Remote, Source};
 
@@ -39,15 +38,21 @@ struct Composed {
 }
 
 impl Engine<'_> {
-    /// Whether a record that was never sent may be sent now.
-    pub(super) fn may_send_new(&self, active: u32) -> bool {
+    /// The operation of which a record that was never sent may be sent now, if there is one.
+    pub(super) fn sendable(&self, active: u32) -> Option<u32> {
+        let number = self.next_op(active)?;
         let state = &self.actives[active];
         let peer = &self.peers[state.peer];
-        self.next_op(active) != NIL
-            && peer.is_established()
+        let may = peer.is_established()
             && state.next_psn.since(state.first_psn) <= u32::from(peer.window_less_one)
             && self.in_flight.has_room(&state.directory, state.first_psn, state.next_psn)
-            && self.path_has_room(active)
+            && self.path_has_room(active);
+        may.then_some(number)
+    }
+
+    /// Whether a record that was never sent may be sent now.
+    pub(super) fn may_send_new(&self, active: u32) -> bool {
+        self.sendable(active).is_some()
     }
 
     /// Whether the path bears another packet.
@@ -57,14 +62,14 @@ impl Engine<'_> {
         state.congestion.allows(policy, state.in_flight(), state.pressure, self.tick())
     }
 
-    /// The operation whose turn it is and that may go now, or [`NIL`].
-    fn next_op(&self, active: u32) -> u32 {
+    /// The operation whose turn it is, if it need not wait for others.
+    fn next_op(&self, active: u32) -> Option<u32> {
         let state = &self.actives[active];
         if state.responses.cursor != NIL {
-            return state.responses.cursor;
+            return Some(state.responses.cursor);
         }
         let number = state.sends.cursor;
-        if number == NIL || self.must_wait(active, number) { NIL } else { number }
+        (number != NIL && !self.must_wait(active, number)).then_some(number)
     }
 
     /// Whether a posted operation, the first of those that are not all sent, waits for earlier ones
@@ -99,19 +104,17 @@ impl Engine<'_> {
             || (behind_sends && state.accepted_msn.is_before(state.sent_msn))
     }
 
-    /// Sends what has not been sent yet: a part of one operation, or as many whole ones as fit.
+    /// Sends what has not been sent yet, from operation `first` on: a part of it, or as many whole ones
+    /// as fit.
     pub(super) fn emit_new<M: Memory>(
         &mut self,
         active: u32,
+        first: u32,
         packet: &mut [u8],
         memory: &mut M,
     ) -> Option<usize> {
         let room = packet.len().checked_sub(TAG_RESERVE)?;
         let body = packet.get_mut(HEADER_LEN..room)?;
-        let first = self.next_op(active);
-        if first == NIL {
-            return None;
-        }
         let offset = self.ops[first].sent;
         let composed = match self.whole_len(first) {
             Some(whole) if whole <= body.len() => self.put_wholes(active, first, body, memory),
@@ -192,31 +195,32 @@ impl Engine<'_> {
         let messages = self.ops[first].envelope().is_some();
         let mut composed =
             Composed { taken: 0, len: 0, part: false, barrier: false, writes: false };
-        let mut number = first;
+        let (mut number, mut data) = (first, 0);
         // bound: a record takes at least 16 bytes
         loop {
             let rest = body.get_mut(composed.taken..).unwrap_or_default();
             let Some(taken) = self.put_whole(number, rest, memory) else { break };
             self.begin(active, number);
             composed.barrier |= self.is_behind_writes(active, number);
+            let posted = self.is_posted(number);
             let op = &mut self.ops[number];
             composed.writes |= op.is_write();
+            data += usize::from(op.brings_data());
             composed.taken += taken;
             composed.len += 1;
             op.sent = op.total;
             op.in_flight += 1;
             let serial = op.serial;
-            let posted = split(number).0 == POSTED;
             if posted && op.is_request() {
                 self.actives[active].credits.asking += 1;
             }
             self.advance_cursor(active, number);
-            let next = self.next_op(active);
-            if next == NIL
-                || (split(next).0 == POSTED) != posted
+            let Some(next) = self.next_op(active) else { break };
+            if self.is_posted(next) != posted
                 || self.ops[next].serial != serial.wrapping_add(1)
                 || self.ops[next].sent != 0
                 || self.ops[next].envelope().is_some() != messages
+                || (self.ops[next].brings_data() && data == WRITES_WITH_DATA_MAX)
             {
                 break;
             }
@@ -270,6 +274,7 @@ impl Engine<'_> {
     /// The first packet of an operation goes out: notes what it must not overtake.
     fn begin(&mut self, active: u32, number: u32) {
         let order = self.config.order;
+        let posted = self.is_posted(number);
         let state = &mut self.actives[active];
         let op = &mut self.ops[number];
         if let Some(envelope) = op.envelope() {
@@ -278,10 +283,11 @@ impl Engine<'_> {
         if op.sent > 0 {
             return;
         }
-        let ordered = (op.envelope().is_some() && order.contains(Order::SAW))
+        // Answers and requests of the engine's own overtake nothing that matters.
+        let ordered = posted && (op.envelope().is_some() && order.contains(Order::SAW))
             || (op.is_request() && order.contains(Order::RAW))
             || (op.is_write() && order.contains(Order::WAW));
-        op.after = (ordered && split(number).0 == POSTED).then_some(state.writes_end);
+        op.after = ordered.then_some(state.writes_end);
     }
 
     /// Whether earlier writes that an operation must not overtake are not acknowledged yet.
@@ -295,7 +301,7 @@ impl Engine<'_> {
         let op = &mut self.ops[number];
         op.all_sent = true;
         let cost = pending_cost(op);
-        if split(number).0 == POSTED {
+        if self.is_posted(number) {
             let pending = &mut self.actives[active].pending;
             *pending = pending.saturating_sub(cost);
         }

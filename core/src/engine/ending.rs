@@ -19,13 +19,13 @@ impl Engine<'_> {
             peer.state = State::Closed;
             self.stats.peers_failed += u64::from(error != OpError::Closed);
         }
+        let id = self.peer_id(number);
+        self.drop_announced(id);
+        self.drop_pulling(id, error);
         if active == NIL {
             return;
         }
-        let id = self.peer_id(number);
         self.discard_early(active);
-        self.drop_announced(id);
-        self.drop_pulling(id, error);
         // bound: messages that were arriving
         loop {
             let assembly = self.actives[active].assemblies.head();
@@ -46,7 +46,6 @@ impl Engine<'_> {
             self.ops[op].outcome = Err(error);
             self.finish_send(op);
         }
-        self.in_flight.clear(&mut self.actives[active].directory);
         self.release_active(number, active);
     }
 
@@ -60,6 +59,7 @@ impl Engine<'_> {
         self.peers[number].active = NIL;
         let kept = core::mem::take(&mut state.credits).granted;
         self.responders_spare += u32::from(kept) - 1;
+        self.in_flight.clear(&mut self.actives[active].directory);
         self.actives.release(active);
     }
 

@@ -29,8 +29,7 @@ impl Engine<'_> {
         let now = self.tick();
         let peer = &mut self.peers[number];
         peer.state = State::HelloSent;
-        let last = if is_newer(peer.epoch, self.epochs) { peer.epoch } else { self.epochs };
-        peer.epoch = last.wrapping_add(1);
+        peer.epoch = newest(peer.epoch, self.epochs).wrapping_add(1);
         self.epochs = peer.epoch;
         self.restart_numbers(active);
         let state = &mut self.actives[active];
@@ -146,9 +145,11 @@ impl Engine<'_> {
         }
         let peer = &mut self.peers[number];
         // Crossed hellos meet in the higher number; both sides come to the same.
-        let own = if crossed { peer.epoch } else { peer.epoch.wrapping_add(1) };
+        // Otherwise it is a new one, newer than any of a peer that had this address before.
+        let own =
+            if crossed { peer.epoch } else { newest(peer.epoch, self.epochs).wrapping_add(1) };
         let theirs = hello.epoch.get();
-        let epoch = if is_newer(own, theirs) { own } else { theirs };
+        let epoch = newest(own, theirs);
         peer.hello_epoch = theirs;
         peer.state = State::Accepted;
         self.connect(number, active, hello, epoch);
@@ -167,6 +168,7 @@ impl Engine<'_> {
         peer.remote_incarnation = handshake.src_incarnation.get();
         peer.remote_cid = handshake.src_cid.get();
         peer.epoch = epoch;
+        self.epochs = newest(self.epochs, epoch);
         peer.token = token(self.identity.incarnation, peer.remote_incarnation, epoch);
         let payload = self.limits.payload_max.min(usize::from(handshake.receive_max.get()));
         peer.payload_words = u16::try_from(payload / 8).unwrap_or(u16::MAX);
@@ -315,6 +317,11 @@ impl Engine<'_> {
             .iter()
             .any(|&period| self.cookie(from, incarnation, period) == hello.cookie.get())
     }
+}
+
+/// The later of two epochs.
+fn newest(one: u16, other: u16) -> u16 {
+    if is_newer(one, other) { one } else { other }
 }
 
 /// Whether epoch `one` comes after epoch `other`; epochs wrap.

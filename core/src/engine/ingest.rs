@@ -231,7 +231,7 @@ impl Engine<'_> {
         if requests > 0 && !self.grant(active, requests) {
             return Some(DropReason::NoResponder);
         }
-        let room = self.recvs.free(crate::operation::EVENTS);
+        let room = self.recvs.free_in(crate::operation::EVENTS);
         (events > room).then_some(DropReason::NoEvent)
     }
 

@@ -49,15 +49,18 @@ use crate::in_flight::InFlight;
 use crate::operation::{Assembly, POSTED, RecvOp, TxOp};
 use crate::peer::{Active, Peer, Queue, Schedule};
 use crate::peer_index::PeerIndex;
-use crate::pools::{ClassPool, UnexpectedPool, split};
 use crate::region::Regions;
 use crate::rng::Rng;
 use crate::slab::{List, NIL, Slab};
-use crate::time::Tick;
+use crate::time::{TICK_NANOS, Tick};
+use crate::unexpected::UnexpectedPool;
 use crate::wheel::Wheel;
 use crate::wire::PACKET_LEN_MIN;
 use crate::{Config, ConfigError, Instant, OpId, PeerId, PortLimits, RecvId, Stats, Storage};
 use answer::{ANSWERS_MAX, Answer};
+
+/// A timer that fires this soon need not be looked at: less than the delay of an acknowledgment.
+const TIMER_SLACK_NANOS: u64 = 8_000;
 
 /// Who an engine is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -93,8 +96,8 @@ pub struct Engine<'s> {
     actives: Slab<'s, Active>,
     wheel: Wheel<'s>,
     in_flight: InFlight<'s>,
-    ops: ClassPool<'s, TxOp, 3>,
-    recvs: ClassPool<'s, RecvOp, 2>,
+    ops: Slab<'s, TxOp, 3>,
+    recvs: Slab<'s, RecvOp, 2>,
     assemblies: Slab<'s, Assembly>,
     unexpected: UnexpectedPool<'s>,
     regions: Regions<'s>,
@@ -122,6 +125,8 @@ pub struct Engine<'s> {
     closing: Option<u32>,
     /// Everybody was told, or is being told, that this endpoint closes.
     closed: bool,
+    /// The death time in ticks.
+    death: u32,
     rng: Rng,
     stats: Stats,
     /// The latest time that any call brought.
@@ -157,8 +162,9 @@ impl<'s> Engine<'s> {
             actives: Slab::new(storage.actives),
             wheel: Wheel::new(storage.timers),
             in_flight: InFlight::new(storage.extents, config.active_peers),
-            ops: ClassPool::new(storage.ops, config.ops()).ok_or(ConfigError::Storage("ops"))?,
-            recvs: ClassPool::new(storage.recvs, config.receives())
+            ops: Slab::with_classes(storage.ops, config.ops())
+                .ok_or(ConfigError::Storage("ops"))?,
+            recvs: Slab::with_classes(storage.recvs, config.receives())
                 .ok_or(ConfigError::Storage("recvs"))?,
             assemblies: Slab::new(storage.assemblies),
             unexpected: UnexpectedPool::new(storage.unexpected, config)
@@ -177,6 +183,8 @@ impl<'s> Engine<'s> {
             epochs: 0,
             closing: None,
             closed: false,
+            death: u32::try_from(config.death.as_nanos() / u128::from(TICK_NANOS))
+                .map_err(|_| ConfigError::Capacity("death"))?,
             rng,
             stats: Stats::default(),
             now: Instant::ZERO,
@@ -219,7 +227,9 @@ impl<'s> Engine<'s> {
     /// sent: an endpoint that closes now leaves nobody waiting.
     #[must_use]
     pub fn is_settled(&self) -> bool {
-        self.wheel_owners().all(|active| !self.actives[active].has_work()) && !self.wants_transmit()
+        self.wheel_owners().all(|active| !self.actives[active].has_work())
+            && self.pulling.is_empty()
+            && !self.wants_transmit()
     }
 
     /// Messages that are stored for want of a receive, or of an earlier message.
@@ -231,13 +241,13 @@ impl<'s> Engine<'s> {
     /// Receives that wait for a message, or for the rest of one.
     #[must_use]
     pub fn posted_receives(&self) -> u32 {
-        self.recvs.used(crate::operation::RECVS)
+        self.recvs.used_in(crate::operation::RECVS)
     }
 
     /// Operations of the application that have not ended, or whose end was not polled.
     #[must_use]
     pub fn posted_operations(&self) -> u32 {
-        self.ops.used(POSTED)
+        self.ops.used_in(POSTED)
     }
 
     /// Peers that have traffic, or had until a moment ago.
@@ -277,10 +287,17 @@ impl Engine<'_> {
         RecvId::new(number, self.recvs.generation(number))
     }
 
+    /// Whether the application has posted operation `number`.
+    fn is_posted(&self, number: u32) -> bool {
+        // [`POSTED`] is the first class.
+        number < self.config.sends
+    }
+
     /// The queue that operation `number` of a peer is in.
     fn queue_of(&mut self, active: u32, number: u32) -> &mut Queue {
+        let posted = self.is_posted(number);
         let state = &mut self.actives[active];
-        if split(number).0 == POSTED { &mut state.sends } else { &mut state.responses }
+        if posted { &mut state.sends } else { &mut state.responses }
     }
 
     /// Puts an operation at the end of its peer's queue.
@@ -320,12 +337,17 @@ impl Engine<'_> {
         Some(active)
     }
 
-    /// Makes sure that the wheel fires for this peer in time. A timer that fires too early is put
-    /// right then.
+    /// Makes sure that the wheel fires for this peer in time, give or take [`TIMER_SLACK_NANOS`]. A
+    /// timer that fires too early is put right then.
     fn arm(&mut self, active: u32, now: Instant) {
-        let config = &self.config;
-        let deadline = self.actives[active].deadline(config.death, config.congestion, now);
-        if self.wheel.deadline(active).is_none_or(|armed| deadline < armed) {
+        let armed = self.wheel.deadline(active);
+        if armed.is_some_and(|armed| armed <= now.after_nanos(TIMER_SLACK_NANOS)) {
+            return;
+        }
+        let tick = Tick::of(now);
+        let deadline = self.actives[active].deadline(self.death, self.config.congestion, tick);
+        let deadline = deadline.instant(now);
+        if armed.is_none_or(|armed| deadline < armed) {
             self.wheel.arm(active, deadline, now);
         }
     }

@@ -4,7 +4,6 @@
 
 use super::Engine;
 use crate::operation::EVENTS;
-use crate::pools::split;
 use crate::{Completion, OpError, OpKind};
 
 impl Engine<'_> {
@@ -32,7 +31,7 @@ impl Engine<'_> {
         let number = self.recvs_done.pop_front(&mut self.recvs)?;
         let op = &self.recvs[number];
         let total = op.envelope.total;
-        let event = split(number).0 == EVENTS;
+        let event = self.recvs.class_of(number) == EVENTS;
         let placed = match op.outcome {
             Ok(()) if event => total,
             Ok(()) | Err(OpError::Truncated) => total.min(op.request.len),

@@ -117,7 +117,7 @@ impl Engine<'_> {
             return Err(PostError::TooLong);
         }
         let peer = self.peer_number(common.peer).ok_or(PostError::UnknownPeer)?;
-        if self.ops.free(POSTED) == 0 {
+        if self.ops.free_in(POSTED) == 0 {
             return Err(PostError::Again);
         }
         let active = self.activate(peer, now, true).ok_or(PostError::Again)?;
@@ -137,7 +137,7 @@ impl Engine<'_> {
         memory: &mut M,
     ) -> Result<OpId, PostError> {
         let cost = pending_cost(&op);
-        let number = self.ops.alloc(POSTED, op).ok_or(PostError::Again)?;
+        let number = self.ops.alloc_in(POSTED, op).ok_or(PostError::Again)?;
         self.queue_op(active, number);
         self.actives[active].pending += cost;
         let id = self.op_id(number);
@@ -179,7 +179,7 @@ impl Engine<'_> {
         memory: &mut M,
     ) -> Result<RecvId, PostError> {
         let op = RecvOp { request, peer: PeerId::NONE, ..RecvOp::default() };
-        let number = self.recvs.alloc(RECVS, op).ok_or(PostError::Again)?;
+        let number = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
         let id = self.recv_id(number);
         memory.attach_recv(id, buffer);
         match self.match_stored(&request) {

@@ -8,22 +8,11 @@
 
 use super::Engine;
 use crate::operation::{PULLS, PullState, TxKind, TxOp};
-use crate::slab::NIL;
 use crate::wire::{FinRecord, PULL_LEN_MAX};
 use crate::{OpError, OpId};
 
 /// Turns that one call of [`Engine::schedule_pulls`] gives.
 const PULLS_PER_CALL: u32 = 64;
-
-/// What came of a turn.
-enum Turn {
-    /// Nothing is left to ask for.
-    Done,
-    /// More will be asked for in later turns.
-    Again,
-    /// No slot is free for anybody.
-    Over,
-}
 
 impl Engine<'_> {
     /// A receive has matched a message that the peer calls `handle`: it waits for its turn to pull.
@@ -38,55 +27,52 @@ impl Engine<'_> {
     /// Asks for parts of long messages, as far as budget and credit reach.
     pub(super) fn schedule_pulls(&mut self) {
         for _ in 0..PULLS_PER_CALL {
-            let recv = self.pulling.head();
-            if recv == NIL {
+            if self.ops.free_in(PULLS) == 0 {
                 return;
             }
-            match self.pull(recv) {
-                Turn::Over => return,
-                Turn::Again => {
-                    self.pulling.remove(&mut self.recvs, recv);
-                    self.pulling.push_back(&mut self.recvs, recv);
-                }
-                Turn::Done => {
-                    self.pulling.remove(&mut self.recvs, recv);
-                    self.recvs[recv].pull.queued = false;
-                }
+            let Some(recv) = self.pulling.pop_front(&mut self.recvs) else { return };
+            self.recvs[recv].pull.queued = false;
+            if self.pull(recv) {
+                self.recvs[recv].pull.queued = true;
+                self.pulling.push_back(&mut self.recvs, recv);
             }
         }
     }
 
-    fn pull(&mut self, recv: u32) -> Turn {
-        if self.ops.free(PULLS) == 0 {
-            return Turn::Over;
-        }
+    /// Gives a message its turn; a slot is free. Whether it wants another one.
+    fn pull(&mut self, recv: u32) -> bool {
         let id = self.recvs[recv].peer;
         let PullState { handle, wanted, asked, .. } = self.recvs[recv].pull;
-        let Some(number) = self.peer_number(id) else { return Turn::Again };
-        let Some(active) = self.activate(number, self.now, false) else { return Turn::Again };
+        let Some(number) = self.peer_number(id) else {
+            // Not reached: a pull ends with the connection.
+            self.recvs[recv].outcome = Err(OpError::Closed);
+            self.finish_recv(recv);
+            return false;
+        };
+        let Some(active) = self.activate(number, self.now, false) else { return true };
         let left = wanted - asked;
         if left == 0 {
             // Nothing of it is wanted: the sender need only be told.
             let fin = TxOp { peer: id, kind: TxKind::Fin { handle }, ..TxOp::default() };
-            let Some(number) = self.ops.alloc(PULLS, fin) else { return Turn::Over };
+            let Some(number) = self.ops.alloc_in(PULLS, fin) else { return true };
             self.queue_own(active, number);
             self.finish_recv(recv);
-            return Turn::Done;
+            return false;
         }
         if !self.actives[active].may_request(self.tick()) {
             self.stats.credit_waits += 1;
-            return Turn::Again;
+            return true;
         }
         let len = left.min(u64::from(PULL_LEN_MAX));
         let kind = TxKind::Pull { recv, handle, offset: asked };
         let op = TxOp { peer: id, kind, total: len, missing: len, ..TxOp::default() };
-        let Some(number) = self.ops.alloc(PULLS, op) else { return Turn::Over };
+        let Some(number) = self.ops.alloc_in(PULLS, op) else { return true };
         self.actives[active].credits.asking += 1;
         let pull = &mut self.recvs[recv].pull;
         pull.asked += len;
         pull.open += 1;
         self.queue_own(active, number);
-        if left == len { Turn::Done } else { Turn::Again }
+        left > len
     }
 
     /// Files an operation of the engine's own; it goes out as soon as the window lets it.

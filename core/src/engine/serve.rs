@@ -61,7 +61,7 @@ impl Engine<'_> {
         let envelope = Envelope { data: Some(data), total: len, ..Envelope::default() };
         let event = RecvOp { request, peer, envelope, psn, ..RecvOp::default() };
         // There is room: `lacks_room` has looked.
-        let Some(number) = self.recvs.alloc(EVENTS, event) else { return };
+        let Some(number) = self.recvs.alloc_in(EVENTS, event) else { return };
         let mut before = self.actives[active].held.head();
         // bound: events of one window
         while before != NIL && !psn.is_before(self.recvs[before].psn) {
@@ -191,7 +191,7 @@ impl Engine<'_> {
         let peer = self.peer_id(self.actives[active].peer);
         let kind = TxKind::Response { request, supply, offset };
         let op = TxOp { peer, kind, total: len, ..TxOp::default() };
-        let number = self.ops.alloc(RESPONSES, op);
+        let number = self.ops.alloc_in(RESPONSES, op);
         debug_assert!(number.is_some(), "slots are kept for every request that is granted");
         self.actives[active].credits.serving += 1;
         number
@@ -223,7 +223,7 @@ impl Engine<'_> {
         let kind = TxKind::Error { request: op, code: ErrorCode::from(error) };
         let record = TxOp { peer, kind, ..TxOp::default() };
         let room = self.responders_spare > 0 && errors.open < ERRORS_OPEN_MAX;
-        let slot = room.then(|| self.ops.alloc(RESPONSES, record)).flatten();
+        let slot = room.then(|| self.ops.alloc_in(RESPONSES, record)).flatten();
         let Some(slot) = slot else {
             let to = self.peers[number].address;
             self.answer(Answer::Reset { to, token: header.token(), psn: header.psn() });

@@ -105,8 +105,8 @@ impl Engine<'_> {
         {
             return self.emit_again(active, psn, packet, memory);
         }
-        if self.may_send_new(active) {
-            return self.emit_new(active, packet, memory);
+        if let Some(first) = self.sendable(active) {
+            return self.emit_new(active, first, packet, memory);
         }
         if ack_now { self.emit_ack(active, packet) } else { None }
     }

@@ -2,13 +2,12 @@
 //! State of a peer with traffic: both windows, the queues of operations, and what is due when.
 
 use super::{Peer, Rtt, Window};
+use crate::Congestion;
 use crate::in_flight::Directory;
 use crate::serial::{Msn, Psn};
 use crate::slab::{Link, Links, List, NIL};
 use crate::time::Tick;
 use crate::window::ReceiveWindow;
-use crate::{Congestion, Instant};
-use core::time::Duration;
 
 /// An acknowledgment may wait this long for a packet to ride on.
 const ACK_DELAY_NANOS: u64 = 10_000;
@@ -24,7 +23,7 @@ const CREDIT_NANOS: u64 = QUIET_NANOS / 2;
 const BACKOFF_MAX: u8 = 16;
 
 /// A peer that owes an answer is asked whether it is there so many times before it counts as dead.
-const PINGS_BEFORE_DEATH: u128 = 4;
+const PINGS_BEFORE_DEATH: u32 = 4;
 
 /// Whether a peer waits for its turn to send.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -334,45 +333,39 @@ impl Active {
         }
     }
 
-    /// When this peer next needs attention, whatever happens.
-    pub(crate) fn deadline(&self, death: Duration, policy: Congestion, now: Instant) -> Instant {
-        let ack = match self.ack_due {
-            AckDue::At(at) => Some(at),
-            AckDue::Not | AckDue::Now => None,
-        };
-        let ping = self.ping_at(death);
-        let death = self.awaits_peer().then(|| self.dead_at(death));
-        let paced =
-            self.wants_to_send().then(|| self.congestion.paced_until(policy, Tick::of(now)));
-        let paced = paced.flatten();
-        [
-            ack,
-            self.retransmit_at(),
-            self.loss_at,
-            self.hold_until,
-            self.hello_at,
-            death,
-            paced,
-            ping,
-        ]
-        .into_iter()
-        .flatten()
-        .map(|at| at.instant(now))
-        .min()
-        .unwrap_or_else(|| self.quiet_at().instant(now))
+    /// When this peer next needs attention, whatever happens, where `death` is the death time in
+    /// ticks; not before `now`.
+    pub(crate) fn deadline(&self, death: u32, policy: Congestion, now: Tick) -> Tick {
+        let mut soonest = u32::MAX;
+        let mut by = |at: Tick| soonest = soonest.min(at.since(now));
+        if let AckDue::At(at) = self.ack_due {
+            by(at);
+        }
+        for at in [self.loss_at, self.hold_until, self.hello_at].into_iter().flatten() {
+            by(at);
+        }
+        if let Some(at) = self.retransmit_at() {
+            by(at);
+        }
+        if self.awaits_peer() {
+            by(self.silent_since.plus(death));
+            if let Some(at) = self.ping_at(death) {
+                by(at);
+            }
+            if let Some(at) = self.congestion.paced_until(policy, now)
+                && self.wants_to_send()
+            {
+                by(at);
+            }
+        }
+        if soonest == u32::MAX { self.quiet_at().max(now) } else { now.plus(soonest) }
     }
 
     /// When to ask whether the peer is still there, though nothing is under way: while it owes an
     /// answer that may take its time, such as the pull of a long message.
-    pub(crate) fn ping_at(&self, death: Duration) -> Option<Tick> {
-        let waits = self.awaits_peer() && self.all_acknowledged() && self.hello_at.is_none();
-        let pause = u64::try_from(death.as_nanos() / PINGS_BEFORE_DEATH).unwrap_or(u64::MAX);
-        waits.then(|| self.silent_since.max(self.timer_from).plus_nanos(pause))
-    }
-
-    /// When silence has lasted for the death time.
-    pub(crate) fn dead_at(&self, death: Duration) -> Tick {
-        self.silent_since.plus_nanos(u64::try_from(death.as_nanos()).unwrap_or(u64::MAX))
+    pub(crate) fn ping_at(&self, death: u32) -> Option<Tick> {
+        let waits = self.all_acknowledged() && self.awaits_peer() && self.hello_at.is_none();
+        waits.then(|| self.silent_since.max(self.timer_from).plus(death / PINGS_BEFORE_DEATH))
     }
 
     /// When the retransmission timer fires, if it runs.

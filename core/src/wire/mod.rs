@@ -49,6 +49,9 @@ pub const PACKET_LEN_MIN: usize = 256;
 pub const MESSAGE_LEN_MAX: u64 = i64::MAX as u64;
 /// The most bytes that one atomic operation changes: what a response context holds.
 pub const ATOMIC_LEN_MAX: usize = 512;
+/// The most writes with remote CQ data in one packet: so many completions a receiver must have room
+/// for at once.
+pub const WRITES_WITH_DATA_MAX: usize = 8;
 /// The most bytes that one read request asks for.
 pub const READ_LEN_MAX: u32 = 4 << 20;
 /// The most bytes of a message that one request pulls: small enough that many senders share a
@@ -136,17 +139,23 @@ const CHECKSUM_AT: usize = HEADER_LEN - 4;
 /// CRC-32C of a packet with its checksum field taken as zero (`docs/PROTOCOL.md` §3.3). Zero itself
 /// is sent as all ones: zero on the wire says that there is none, which version 1 does not accept.
 fn compute_checksum(packet: &[u8], checksum: Checksum) -> u32 {
-    let (before, rest) = packet.split_at_checked(CHECKSUM_AT).unwrap_or((packet, &[]));
-    let after = rest.get(4..).unwrap_or_default();
-    match checksum(checksum(checksum(0, before), &[0; 4]), after) {
-        0 => u32::MAX,
-        crc => crc,
+    let Some((header, rest)) = packet.split_first_chunk::<HEADER_LEN>() else { return 0 };
+    let mut header = *header;
+    if let Some(field) = header.last_chunk_mut::<4>() {
+        *field = [0; 4];
     }
+    nonzero(checksum(checksum(0, &header), rest))
+}
+
+const fn nonzero(crc: u32) -> u32 {
+    if crc == 0 { u32::MAX } else { crc }
 }
 
 /// Writes the checksum of the finished `packet` into its header.
 pub fn seal(packet: &mut [u8], checksum: Checksum) {
-    let crc = compute_checksum(packet, checksum);
+    let Some(field) = packet.get_mut(CHECKSUM_AT..HEADER_LEN) else { return };
+    field.fill(0);
+    let crc = nonzero(checksum(0, packet));
     if let Some(field) = packet.get_mut(CHECKSUM_AT..HEADER_LEN) {
         field.copy_from_slice(&crc.to_le_bytes());
     }

@@ -96,22 +96,25 @@ impl<'a> Records<'a> {
     /// # Errors
     /// [`DropReason::Malformed`]: a header or payload is cut off, a kind, flag or code is unknown,
     /// padding is not zero, a segment reaches beyond its message or is not alone, messages share
-    /// the packet with something else.
+    /// the packet with something else, more writes bring data than may.
     pub(super) fn check(body: &'a [u8]) -> Result<Self, DropReason> {
         let records = Self { rest: body };
         let mut rest = body;
-        let (mut count, mut messages, mut segments) = (0usize, 0usize, 0usize);
+        let (mut count, mut messages, mut segments, mut events) = (0usize, 0usize, 0usize, 0usize);
         // bound: every record has at least 16 bytes
         while !rest.is_empty() {
             let (record, behind) = split_record(rest).ok_or(DropReason::Malformed)?;
             count += 1;
             messages += usize::from(record.is_message());
             segments += usize::from(matches!(record, Record::Segment(_)));
+            events +=
+                usize::from(matches!(record, Record::Write(WriteRecord { data: Some(_), .. })));
             rest = behind;
         }
         let alone = segments == 0 || count == 1;
         let unmixed = messages == 0 || messages == count;
-        if alone && unmixed { Ok(records) } else { Err(DropReason::Malformed) }
+        let few = events <= super::WRITES_WITH_DATA_MAX;
+        if alone && unmixed && few { Ok(records) } else { Err(DropReason::Malformed) }
     }
 }
 
