@@ -73,8 +73,8 @@ pub struct Config {
     /// Parts of long messages that can be on request at once, from all peers together: the
     /// receiver's budget, in units of [`PULL_LEN_MAX`](crate::PULL_LEN_MAX) bytes.
     pub pulls: u32,
-    /// Completions of remote writes that can wait for their turn or to be polled; at least as many as
-    /// one packet can bring, 8.
+    /// Completions of remote writes that can wait for their turn or to be polled; at least as many
+    /// as one packet can bring, 8.
     pub events: u32,
     /// Messages up to this many bytes are pushed, longer ones are pulled by their receiver.
     pub eager_max: u32,

@@ -142,8 +142,8 @@ impl<'s> InFlight<'s> {
     }
 
     /// Everything before `upto` is acknowledged (it was `first` until now): gives back the extents
-    /// that are behind. The one that the next packet goes to stays, so that a peer that sends a packet
-    /// at a time does not take and give back an extent for each.
+    /// that are behind. The one that the next packet goes to stays, so that a peer that sends a
+    /// packet at a time does not take and give back an extent for each.
     pub(crate) fn retire(&mut self, directory: &mut Directory, first: Psn, upto: Psn) {
         let gone = stretch(upto).wrapping_sub(stretch(first)) & STRETCH_MASK;
         // bound: the extents of one peer

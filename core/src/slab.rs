@@ -42,8 +42,8 @@ struct Class {
     used: u32,
 }
 
-/// Slots that are given out and taken back. They are divided in classes with a fixed number of slots
-/// each, so that one use cannot take another one's; most slabs have one.
+/// Slots that are given out and taken back. They are divided in classes with a fixed number of
+/// slots each, so that one use cannot take another one's; most slabs have one.
 #[derive(Debug, Hash)]
 pub(crate) struct Slab<'s, T, const N: usize = 1> {
     slots: &'s mut [Slot<T>],
@@ -129,7 +129,8 @@ impl<'s, T, const N: usize> Slab<'s, T, N> {
         class.used -= 1;
     }
 
-    /// As [`Self::release`], but the slot is used again after all others of its class that are free.
+    /// As [`Self::release`], but the slot is used again after all others of its class that are
+    /// free.
     pub(crate) fn release_last(&mut self, number: u32) {
         let class = self.class_of(number);
         let class = &mut self.classes[class];

@@ -2,9 +2,9 @@
 //! Storage for messages that no posted receive has matched (`docs/PROTOCOL.md` §6.3).
 //!
 //! A class of slots for each size of storage: a small message takes a small slot, and what does not
-//! fit the largest class is not stored at all (the sender is told "receiver not ready" instead). The
-//! bytes themselves are behind [`Memory`](crate::Memory); this is the bookkeeping. All operations
-//! are O(1).
+//! fit the largest class is not stored at all (the sender is told "receiver not ready" instead).
+//! The bytes themselves are behind [`Memory`](crate::Memory); this is the bookkeeping. All
+//! operations are O(1).
 
 use crate::operation::Unexpected;
 use crate::slab::{Link, Linked, Links, Slab, Slot};

@@ -9,11 +9,16 @@ mod bindings;
 mod build;
 mod checks;
 mod clean_lab;
+mod engine;
 mod freestanding;
+mod fuzz;
 mod install;
 mod lab;
 mod licences;
+mod mutate;
+mod process;
 mod setup;
+mod simulator;
 mod stage;
 mod suite;
 mod test;
@@ -64,9 +69,10 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
-    /// Measure the provider against raw AF_XDP, kernel UDP and libfabric's own providers
+    /// Measure the provider against raw AF_XDP, kernel UDP and libfabric's own providers; with
+    /// `engine` as the first argument, the engine alone in memory
     Bench {
-        /// Passed to the lab, e.g. --quick
+        /// Passed to the lab, e.g. --quick, or to the bench of the engine
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
@@ -81,6 +87,33 @@ enum Task {
         /// Only the tests whose name contains one of these
         #[arg(value_name = "FILTER")]
         filter: Vec<String>,
+    },
+    /// The simulator: --seed S, --swarm MINUTES, or its own subcommands (`sim -- --help`)
+    Sim {
+        /// Passed to the simulator, which is built in release
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
+    },
+    /// Run the fuzz targets, each for some time, from the corpus in the tree
+    Fuzz {
+        /// Only this one
+        #[arg(value_name = "TARGET", value_parser = PossibleValuesParser::new(fuzz::TARGETS))]
+        target: Option<String>,
+        /// How long each runs
+        #[arg(long, default_value_t = fuzz::SECONDS)]
+        seconds: u64,
+        /// Play this input again instead
+        #[arg(long, value_name = "FILE", requires = "target")]
+        replay: Option<PathBuf>,
+    },
+    /// Break the engine in known ways, one at a time, and show which check notices
+    Mutate {
+        /// Only this mutation
+        #[arg(long, value_name = "NAME")]
+        only: Option<String>,
+        /// Print the table and do nothing
+        #[arg(long)]
+        list: bool,
     },
     /// Check the rules of this code base: unsafe list, sizes, layering, licence lines, citations
     Tidy,
@@ -124,10 +157,20 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Task::Install { prefix } => install::install(&workspace, prefix)?,
         Task::Run { arguments } => return lab::exec(&workspace, "run", &arguments),
+        Task::Bench { arguments } if arguments.first().is_some_and(|one| one == "engine") => {
+            return engine::bench(&workspace, &arguments[1..]);
+        }
         Task::Bench { arguments } => return lab::exec(&workspace, "bench", &arguments),
         Task::Test { all, stage, filter } => {
             return test::test(workspace, all, &stage, filter);
         }
+        Task::Sim { arguments } => return simulator::exec(&workspace, arguments),
+        Task::Fuzz { target: Some(target), replay: Some(input), .. } => {
+            fuzz::replay(&workspace, &target, &input)?;
+        }
+        Task::Fuzz { target, seconds, .. } => fuzz::fuzz(&workspace, target.as_deref(), seconds)?,
+        Task::Mutate { list: true, .. } => mutate::list(&workspace)?,
+        Task::Mutate { only, .. } => mutate::mutate(&workspace, only.as_deref())?,
         Task::Tidy => tidy::tidy(workspace.root())?,
         Task::Bindings { check } => bindings::bindings(&workspace, check)?,
         Task::CleanLab => clean_lab::clean_lab()?,

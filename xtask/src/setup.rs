@@ -24,8 +24,14 @@ pub(crate) use self::requirement::Purpose;
 pub(crate) const BUILD_AND_RUN: &[Purpose] = &[Purpose::Build, Purpose::Run];
 
 /// What `test --all` needs.
-pub(crate) const EVERYTHING: &[Purpose] =
-    &[Purpose::Build, Purpose::Run, Purpose::Bindings, Purpose::Check];
+pub(crate) const EVERYTHING: &[Purpose] = &[
+    Purpose::Build,
+    Purpose::Run,
+    Purpose::Bindings,
+    Purpose::Check,
+    Purpose::Fuzz,
+    Purpose::Count,
+];
 
 /// Makes sure that everything for `purposes` is there, installing what is missing.
 ///

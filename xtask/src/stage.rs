@@ -7,10 +7,11 @@
 
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 
+use crate::process::now;
 use crate::suite::Counts;
 
 /// How a stage that ran to its end came out.
@@ -72,14 +73,6 @@ fn run_one<C>(stage: &Stage<C>, context: &C) -> Row {
         Ok(_) => {}
     }
     Row { name: stage.name, outcome, took: start.elapsed() }
-}
-
-#[expect(
-    clippy::disallowed_methods,
-    reason = "the clock rule is the provider's; this times stages"
-)]
-fn now() -> Instant {
-    Instant::now()
 }
 
 /// Loud, because a skipped stage looks like success from afar.

@@ -10,13 +10,13 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::sync::OnceLock;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Result, bail};
 
 use crate::build::{self, Profile};
 use crate::setup;
 use crate::stage::{self, Outcome, Stage};
-use crate::workspace::{Privilege, Workspace, is_ci};
-use crate::{bindings, checks, freestanding, licences, suite, tidy};
+use crate::workspace::{Privilege, Workspace, host, is_ci};
+use crate::{bindings, checks, engine, freestanding, fuzz, licences, simulator, suite, tidy};
 
 /// In the name of each test that needs root.
 const ROOT_TEST: &str = "root_";
@@ -73,6 +73,9 @@ fn stages(all: bool, chosen: &[String]) -> Vec<Stage<Context>> {
         stages.extend(CHECKS);
     }
     stages.extend(TESTS);
+    if all || !chosen.is_empty() {
+        stages.extend(LONG_CHECKS);
+    }
     if !chosen.is_empty() {
         stages.retain(|stage| stage.name == SET_UP.name || chosen.iter().any(|c| c == stage.name));
     }
@@ -106,11 +109,22 @@ const CHECKS: [Stage<Context>; 8] = [
     stage("bindings", "the committed bindings are what the headers give", fresh_bindings),
 ];
 
-const TESTS: [Stage<Context>; 4] = [
+const TESTS: [Stage<Context>; 5] = [
     stage("build", "the provider, the examples and the lab, in release", build_release),
     stage("tests", "unit, model, property and integration tests", plain_tests),
+    stage("simulator", "the engine under every fault: its scenarios and a swarm", simulated),
     stage("doc-tests", "the examples in the documentation", doc_tests),
     stage("root-tests", "BPF, AF_XDP and network namespaces", root_tests),
+];
+
+/// Not part of a run while working: a minute and more each.
+const LONG_CHECKS: [Stage<Context>; 2] = [
+    stage("instructions", "a packet costs no more of them than it may", |c| {
+        engine::instructions(&c.workspace).map(|()| Outcome::Passed)
+    }),
+    stage("fuzz", "each fuzz target for a minute", |c| {
+        fuzz::fuzz(&c.workspace, None, fuzz::SECONDS).map(|()| Outcome::Passed)
+    }),
 ];
 
 fn set_up(context: &Context) -> Result<Outcome> {
@@ -137,6 +151,27 @@ fn build_release(context: &Context) -> Result<Outcome> {
 
 fn plain_tests(context: &Context) -> Result<Outcome> {
     suite::run(context.runner(Suite::Plain)?).map(Outcome::Tests)
+}
+
+/// The simulator's tests, and, where no test is asked for by name, a swarm.
+fn simulated(context: &Context) -> Result<Outcome> {
+    if !simulator::exists(&context.workspace) {
+        return Ok(Outcome::Skipped("no package tests/sim in this workspace".to_owned()));
+    }
+    let mut cargo = context.workspace.cargo();
+    if context.nextest {
+        cargo.args(["nextest", "run", "--release", "--package", simulator::PACKAGE]);
+        cargo.args(["--no-fail-fast", "--no-tests=pass"]);
+        cargo.args(["-E", &filter_expression(Suite::Plain, &context.filter)]);
+    } else {
+        cargo.args(["test", "--release", "--package", simulator::PACKAGE, "--lib", "--bins"]);
+        cargo.args(["--tests", "--no-fail-fast", "--"]).args(&context.filter);
+    }
+    let counts = suite::run(cargo)?;
+    if context.filter.is_empty() {
+        simulator::swarm(&context.workspace)?;
+    }
+    Ok(Outcome::Tests(counts))
 }
 
 fn doc_tests(context: &Context) -> Result<Outcome> {
@@ -171,16 +206,10 @@ impl Context {
         if self.nextest {
             cargo.args(["nextest", "run", "--workspace", "--no-fail-fast", "--no-tests=pass"]);
             cargo.args(["-E", &filter_expression(suite, &self.filter)]);
+            cargo.args(self.others_only());
         } else {
-            cargo.args([
-                "test",
-                "--workspace",
-                "--lib",
-                "--bins",
-                "--tests",
-                "--no-fail-fast",
-                "--",
-            ]);
+            cargo.args(["test", "--workspace"]).args(self.others_only());
+            cargo.args(["--lib", "--bins", "--tests", "--no-fail-fast", "--"]);
             cargo.args(self.libtest_arguments(suite)?);
         }
         cargo.env("FI_PROVIDER_PATH", self.workspace.provider_dir());
@@ -192,6 +221,12 @@ impl Context {
             cargo.env(runner_variable()?, "sudo -n -E");
         }
         Ok(cargo)
+    }
+
+    /// The simulator is too slow without optimisation, and has a stage of its own.
+    fn others_only(&self) -> &'static [&'static str] {
+        let exists = simulator::exists(&self.workspace);
+        if exists { &["--exclude", simulator::PACKAGE] } else { &[] }
     }
 
     /// libtest cannot say "contains this and that", so a filtered run names its root tests one by
@@ -251,11 +286,7 @@ fn filter_expression(suite: Suite, filter: &[String]) -> String {
 /// The variable by which cargo takes a runner for this machine's programs
 /// (`target.<triple>.runner` of its configuration).
 fn runner_variable() -> Result<String> {
-    let output = Command::new("rustc").arg("-vV").output().context("rustc did not start")?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.context("`rustc -vV` names no host")?;
-    Ok(format!("CARGO_TARGET_{}_RUNNER", host.to_uppercase().replace('-', "_")))
+    Ok(format!("CARGO_TARGET_{}_RUNNER", host()?.to_uppercase().replace('-', "_")))
 }
 
 #[cfg(test)]
@@ -265,10 +296,13 @@ mod tests {
     #[test]
     fn a_plain_run_has_the_tests_and_a_full_one_the_checks_too() {
         let names = |all| stages(all, &[]).iter().map(|stage| stage.name).collect::<Vec<_>>();
-        assert_eq!(names(false), ["setup", "build", "tests", "doc-tests", "root-tests"]);
+        assert_eq!(
+            names(false),
+            ["setup", "build", "tests", "simulator", "doc-tests", "root-tests"]
+        );
         let all = names(true);
         assert_eq!(all[0], "setup");
-        for name in names(false).into_iter().chain(["format", "tidy", "clippy", "licences"]) {
+        for name in names(false).into_iter().chain(["format", "tidy", "licences", "fuzz"]) {
             assert_eq!(all.iter().filter(|one| **one == name).count(), 1, "{name}");
         }
     }

@@ -7,6 +7,7 @@
 
 mod documents;
 mod layering;
+mod mutations;
 mod size;
 mod text;
 mod tokens;
@@ -90,13 +91,13 @@ impl Tree {
     }
 }
 
-/// Folders called `target`, hidden ones but those with our own configuration, and lock files are
-/// not ours to tidy.
+/// Folders called `target`, hidden ones but those with our own configuration, the corpus of the
+/// fuzz targets and lock files are not ours to tidy.
 fn is_ours(entry: &DirEntry) -> bool {
     let name = entry.file_name().to_string_lossy();
     let hidden = name.starts_with('.') && entry.depth() > 0;
     let kept = [".ci", ".cargo", ".config"].contains(&&*name);
-    (!hidden || kept) && name != "target" && name != "Cargo.lock"
+    (!hidden || kept) && !["target", "corpus", "Cargo.lock"].contains(&&*name)
 }
 
 /// Something against a rule.
@@ -136,6 +137,7 @@ const RULES: &[fn(&Tree) -> Vec<Fault>] = &[
     text::private_paths,
     documents::protocol_sections,
     documents::parameters,
+    mutations::apply,
 ];
 
 /// Applies every rule to the project at `root`.

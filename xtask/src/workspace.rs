@@ -69,6 +69,14 @@ pub(crate) fn is_ci() -> bool {
     env::var_os("CI").is_some_and(|value| !value.is_empty() && value != "false" && value != "0")
 }
 
+/// The compiler's name for this machine's kind.
+pub(crate) fn host() -> Result<String> {
+    let output = Command::new("rustc").arg("-vV").output().context("rustc did not start")?;
+    let text = String::from_utf8_lossy(&output.stdout);
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    Ok(host.context("`rustc -vV` names no host")?.to_owned())
+}
+
 /// The first executable file called `name` on the search path or in the system's own folders
 /// (`/usr/sbin` is not on everyone's path).
 pub(crate) fn find_command(name: &str) -> Option<PathBuf> {

@@ -104,8 +104,8 @@ impl Engine<'_> {
             || (behind_sends && state.accepted_msn.is_before(state.sent_msn))
     }
 
-    /// Sends what has not been sent yet, from operation `first` on: a part of it, or as many whole ones
-    /// as fit.
+    /// Sends what has not been sent yet, from operation `first` on: a part of it, or as many whole
+    /// ones as fit.
     pub(super) fn emit_new<M: Memory>(
         &mut self,
         active: u32,

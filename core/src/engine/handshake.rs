@@ -34,6 +34,7 @@ impl Engine<'_> {
         self.restart_numbers(active);
         let state = &mut self.actives[active];
         state.silent_since = now;
+        state.timer_from = now;
         state.hello_count = 0;
         state.cookie = 0;
         state.hello_at = Some(now.plus_nanos(HELLO_REPEAT_NANOS));
@@ -155,6 +156,7 @@ impl Engine<'_> {
         self.connect(number, active, hello, epoch);
         let state = &mut self.actives[active];
         state.hello_count = 0;
+        state.timer_from = Tick::of(now);
         let repeat = Tick::of(now).plus_nanos(HELLO_REPEAT_NANOS);
         state.hello_at = (!state.sends.list.is_empty()).then_some(repeat);
         self.answer(Answer::HelloAck(self.peer_id(number)));
@@ -205,6 +207,7 @@ impl Engine<'_> {
                 // Nothing was received yet; and the hello that was accepted may have been an old
                 // one, of an attempt that the peer has given up.
                 let base = Psn(ack.psn_base.get());
+                let active = self.activate(number, now, false).ok_or(DropReason::NoRoom)?;
                 self.actives[active].window = ReceiveWindow::new(base);
                 self.establish(active);
             }
@@ -266,6 +269,11 @@ impl Engine<'_> {
         }
         let now = self.tick();
         let state = &mut self.actives[active];
+        if state.hello_count == 0 {
+            // The first measurement: without one the first loss would wait for the longest
+            // time-out.
+            state.rtt.sample(now.since(state.timer_from));
+        }
         state.hello_at = None;
         state.silent_since = now;
         state.timer_from = now;

@@ -257,7 +257,9 @@ impl Engine<'_> {
     }
 
     pub(super) fn owe_ack_now(&mut self, active: u32) {
-        self.actives[active].ack_due = AckDue::Now;
+        let state = &mut self.actives[active];
+        state.ack_due = AckDue::Now;
+        state.ack_whole = true;
         self.make_ready(active);
     }
 

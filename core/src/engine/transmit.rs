@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! F. One packet out: whose turn it is, and what that peer sends next.
 //!
-//! Order for a peer: an acknowledgment that shows holes, the question whether it is there, lost
-//! packets, the tail probe, new records, a plain acknowledgment. In: an empty buffer. Out: a sealed
-//! packet and its destination. Bound: peers that turn out to have nothing to send leave the line; a
-//! peer sends at most [`TURN_PACKETS`] in a row.
+//! Order for a peer: an acknowledgment that no other packet can carry, the question whether it is
+//! there, lost packets, the tail probe, new records, a plain acknowledgment. In: an empty buffer.
+//! Out: a sealed packet and its destination. Bound: peers that turn out to have nothing to send
+//! leave the line; a peer sends at most [`TURN_PACKETS`] in a row.
 
 use super::Engine;
 use crate::peer::{AckDue, Schedule};
@@ -91,7 +91,7 @@ impl Engine<'_> {
     fn emit<M: Memory>(&mut self, active: u32, packet: &mut [u8], memory: &mut M) -> Option<usize> {
         let state = &self.actives[active];
         let ack_now = state.ack_due == AckDue::Now;
-        if ack_now && (state.window.has_holes() || state.duplicates_seen) {
+        if state.owes_whole_ack() {
             return self.emit_ack(active, packet);
         }
         if core::mem::take(&mut self.actives[active].ping) {

@@ -113,6 +113,8 @@ pub struct Active {
     unacknowledged: u8,
     /// A duplicate has arrived since the last acknowledgment.
     pub(crate) duplicates_seen: bool,
+    /// The peer needs an acknowledgment of its own: it measures with it, or learns its credit.
+    pub(crate) ack_whole: bool,
     /// Messages from `expected_msn` on are discarded until the sender starts over.
     pub(crate) not_ready: bool,
     pub(crate) rx_rnr_epoch: u8,
@@ -316,6 +318,7 @@ impl Active {
     /// A data packet arrived and was taken in: it wants an acknowledgment.
     pub(crate) fn owe_ack(&mut self, now: Tick, at_once: bool) {
         self.unacknowledged = self.unacknowledged.saturating_add(1);
+        self.ack_whole |= at_once;
         if at_once || self.unacknowledged >= ACK_EVERY_PACKETS || self.window.has_holes() {
             self.ack_due = AckDue::Now;
         } else if self.ack_due == AckDue::Not {
@@ -323,14 +326,23 @@ impl Active {
         }
     }
 
-    /// A packet went out. It told the peer the cumulative number; a hole needs the bitmap of an
+    /// Whether an acknowledgment is due now that no other packet can carry.
+    pub(crate) fn owes_whole_ack(&self) -> bool {
+        self.ack_due == AckDue::Now
+            && (self.ack_whole || self.duplicates_seen || self.window.has_holes())
+    }
+
+    /// A packet went out. It told the peer the cumulative number; more than that takes an
     /// acknowledgment of its own, which `whole` says this was.
     pub(crate) fn acknowledged(&mut self, whole: bool) {
-        if whole || !self.window.has_holes() {
-            self.ack_due = AckDue::Not;
-            self.unacknowledged = 0;
-            self.duplicates_seen &= !whole;
+        if whole {
+            self.duplicates_seen = false;
+            self.ack_whole = false;
+        } else if self.owes_whole_ack() || self.window.has_holes() {
+            return;
         }
+        self.ack_due = AckDue::Not;
+        self.unacknowledged = 0;
     }
 
     /// When this peer next needs attention, whatever happens, where `death` is the death time in

@@ -25,6 +25,10 @@ pub(crate) enum Purpose {
     Bindings,
     /// Checks that only `test --all` makes.
     Check,
+    /// Building the fuzz targets.
+    Fuzz,
+    /// Counting instructions.
+    Count,
 }
 
 /// A capability, tested by using it.
@@ -75,7 +79,7 @@ const fn need(
 
 /// Everything, in the order in which it is used.
 pub(crate) const REQUIREMENTS: &[Requirement] = {
-    use Purpose::{Bindings, Build, Check, Run};
+    use Purpose::{Bindings, Build, Check, Count, Fuzz, Run};
     use Test::{Command, Header, Library, PythonModule, Runs};
     &[
         need(Build, Command("cc"), ["gcc"; 4], "compiles libbpf and libxdp, and links"),
@@ -138,6 +142,13 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
             ["python3-venv", "python3", "python3", "python"],
             "installs the spelling checker in target/tools",
         ),
+        need(
+            Fuzz,
+            Command("c++"),
+            ["g++", "gcc-c++", "gcc-c++", "gcc"],
+            "compiles libFuzzer, which drives the fuzz targets",
+        ),
+        need(Count, Command("valgrind"), ["valgrind"; 4], "counts the engine's instructions"),
     ]
 };
 

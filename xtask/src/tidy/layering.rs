@@ -21,6 +21,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("ffi", &["ofi-xdp-core", "ofi-xdp-datapath"]),
     // The baseline of the benchmarks: raw AF_XDP through our own port.
     ("examples", &["ofi-xdp-core", "ofi-xdp-datapath"]),
+    // They prove things of the engine alone, and build in seconds: no port, no C library.
+    ("tests/engine-bench", &["ofi-xdp-core"]),
+    ("tests/fuzz", &["ofi-xdp-core"]),
+    ("tests/sim", &["ofi-xdp-core"]),
     ("xtask", &[]),
 ];
 

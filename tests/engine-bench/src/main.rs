@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the engine costs: two of them in memory on one core, moved by the loop that production
+//! uses.
+//!
+//! In: the command line (`cargo xtask bench engine` calls `measure`). Out: a table, and
+//! `target/bench/engine.json`; `instructions` fails where a packet costs more than its limit.
+//! Nothing is allocated while measuring, and time is a number, so that instructions repeat exactly.
+
+mod arena;
+mod callgrind;
+mod line;
+mod pair;
+mod record;
+mod targets;
+mod workload;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use anyhow::Result;
+use clap::{Parser, Subcommand};
+use comfy_table::{CellAlignment, Table, presets};
+
+use crate::callgrind::Instructions;
+use crate::pair::Pair;
+use crate::record::Record;
+use crate::workload::Workload;
+
+/// Measures the engine without a network.
+#[derive(Debug, Parser)]
+#[command(name = "ofi-xdp-engine-bench")]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Rates, times and instructions of every workload
+    Measure {
+        /// One short round each
+        #[arg(long)]
+        quick: bool,
+        /// Where the records go
+        #[arg(long, value_name = "FILE")]
+        out: Option<PathBuf>,
+        /// A simulator, whose measured targets are part of the table
+        #[arg(long, value_name = "PROGRAM")]
+        simulator: Option<PathBuf>,
+    },
+    /// Instructions of a packet that is sent, received and acknowledged; fails above the limit
+    Instructions {
+        /// The most that a packet of a ping-pong may cost
+        #[arg(long, default_value_t = 1200)]
+        limit: u32,
+        /// Also where they are
+        #[arg(long)]
+        profile: bool,
+        /// What to count
+        #[arg(long, value_enum, default_value_t = Workload::PingPong)]
+        workload: Workload,
+    },
+    /// Does COUNT operations of one kind and prints operations, data packets, acknowledgments
+    Work {
+        #[arg(value_enum)]
+        workload: Workload,
+        count: u64,
+    },
+}
+
+fn main() -> Result<ExitCode> {
+    match Cli::parse().task {
+        Task::Measure { quick, out, simulator } => {
+            let mut records = Vec::new();
+            for workload in Workload::ALL {
+                records.extend(measure(workload, quick)?);
+            }
+            let targets = simulator.map(|program| targets::of(&program)).transpose()?;
+            print_records(&records);
+            if let Some(targets) = &targets {
+                println!("\nmeasured in the simulator:\n{}", targets.table);
+            }
+            if let Some(out) = out {
+                record::write(&out, &records)?;
+                println!("\n{}", out.display());
+            }
+            let missed = targets.is_some_and(|targets| !targets.met);
+            Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+        }
+        Task::Instructions { limit, profile, workload } => {
+            let cost = callgrind::count(workload)?;
+            print_instructions(workload, &cost, limit, profile);
+            let within = cost.per_packet <= f64::from(limit);
+            Ok(if within { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Task::Work { workload, count } => {
+            let work = workload.run(&mut Pair::new()?, count)?;
+            println!("{} {} {}", work.operations, work.data_packets, work.acks);
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
+/// Rounds of one workload, each long enough that reading the clock does not show.
+fn measure(workload: Workload, quick: bool) -> Result<Vec<Record>> {
+    let (rounds, least) =
+        if quick { (3, Duration::from_millis(50)) } else { (7, Duration::from_millis(300)) };
+    let mut pair = Pair::new()?;
+    let mut count = 10_000;
+    while time(workload, &mut pair, count)? < least {
+        count *= 2;
+    }
+    let mut seconds = Vec::with_capacity(rounds);
+    for _ in 0..rounds {
+        seconds.push(time(workload, &mut pair, count)?.as_secs_f64() / count as f64);
+    }
+    let cost = callgrind::count(workload)?;
+    let what = (workload.name(), workload.len());
+    let each = |of: &dyn Fn(f64) -> f64| seconds.iter().map(|&s| of(s)).collect::<Vec<f64>>();
+    Ok(vec![
+        Record::new(what, ("message_rate", "1/s"), &each(&|s| 1.0 / s)),
+        Record::new(what, ("message_time", "ns"), &each(&|s| s * 1e9)),
+        Record::new(what, ("bandwidth", "B/s"), &each(&|s| workload.len() as f64 / s)),
+        Record::new(what, ("instructions_per_message", "1"), &[cost.per_operation]),
+        Record::new(what, ("instructions_per_packet", "1"), &[cost.per_packet]),
+    ])
+}
+
+fn time(workload: Workload, pair: &mut Pair, count: u64) -> Result<Duration> {
+    let start = Instant::now();
+    workload.run(pair, count)?;
+    Ok(start.elapsed())
+}
+
+fn print_records(records: &[Record]) {
+    let mut table = Table::new();
+    table.load_preset(presets::NOTHING);
+    table.set_header(["work", "bytes", "metric", "median", "low", "high", "unit"]);
+    for record in records {
+        let number =
+            |value: f64| if value < 100.0 { format!("{value:.1}") } else { format!("{value:.0}") };
+        table.add_row([
+            record.mode.to_owned(),
+            record.size_bytes.to_string(),
+            record.metric.to_owned(),
+            number(record.median),
+            number(record.low),
+            number(record.high),
+            record.unit.to_owned(),
+        ]);
+    }
+    for column in [1, 3, 4, 5] {
+        if let Some(column) = table.column_mut(column) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    println!("{table}");
+}
+
+fn print_instructions(workload: Workload, cost: &Instructions, limit: u32, profile: bool) {
+    println!(
+        "{}: {:.0} instructions a packet sent, received and acknowledged; at most {limit}",
+        workload.name(),
+        cost.per_packet
+    );
+    if profile {
+        for (title, list) in [("file", &cost.files), ("function", &cost.functions)] {
+            println!("\nby {title}:");
+            for (name, instructions) in list.iter().take(25) {
+                println!("{instructions:>8.1}  {name}");
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+    }
+}

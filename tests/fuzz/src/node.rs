@@ -1,0 +1,476 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An engine under test: its storage, its memory, the operations it owes an end, and a port that is
+//! a list.
+//!
+//! In: the calls of an application, received packets, time. Out: packets. After every call the
+//! engine's own audit must hold, and a packet that was refused must have left no trace.
+
+use std::collections::HashMap;
+
+use ofi_xdp_core::{
+    Access, Active, Assembly, AtomicForm, AtomicOp, AtomicRequest, Budget, Common, Completion,
+    Config, Context, Datagram, Datatype, DropReason, Engine, Extent, Identity, Instant, OpError,
+    OpId, OpKind, Order, Peer, PeerAddress, PeerId, Port, PortError, PortLimits, PostError,
+    ReadRequest, RecvId, RecvOp, RecvRequest, Region, RegionId, RegionRequest, Remote, SendRequest,
+    Slot, Storage, TagMatch, TimerSlot, Transmit, Transmitted, TxOp, Unexpected, WriteRequest,
+    drive,
+};
+
+use crate::memory::{Buffer, Strict};
+
+/// The largest packet.
+pub const PAYLOAD_MAX: usize = 512;
+
+/// Reasons to drop a packet that are found before anything changes.
+const PURE: &[DropReason] = &[
+    DropReason::Truncated,
+    DropReason::Version,
+    DropReason::Authentication,
+    DropReason::Kind,
+    DropReason::Checksum,
+    DropReason::Malformed,
+    DropReason::UnknownConnection,
+    DropReason::WrongSource,
+    DropReason::WrongToken,
+    DropReason::Stale,
+    DropReason::AckOfUnsent,
+    DropReason::UnprovenReset,
+];
+
+/// Small pools, so that they run out.
+#[must_use]
+pub fn config() -> Config {
+    Config {
+        peers: 4,
+        active_peers: 4,
+        sends: 16,
+        recvs: 16,
+        assemblies: 4,
+        unexpected: [4, 2, 1, 1],
+        regions: 2,
+        responders: 6,
+        pulls: 2,
+        events: 2,
+        eager_max: 2048,
+        order: Order::RAW | Order::WAW | Order::SAW,
+        death: std::time::Duration::from_millis(400),
+        ..Config::new(crc32c::crc32c_append)
+    }
+}
+
+/// What an engine lives in.
+#[derive(Debug)]
+pub struct Store {
+    peers: Vec<Slot<Peer>>,
+    index: Vec<u32>,
+    actives: Vec<Slot<Active>>,
+    timers: Vec<TimerSlot>,
+    extents: Vec<Slot<Extent>>,
+    ops: Vec<Slot<TxOp>>,
+    recvs: Vec<Slot<RecvOp>>,
+    assemblies: Vec<Slot<Assembly>>,
+    unexpected: Vec<Slot<Unexpected>>,
+    regions: Vec<Slot<Region>>,
+}
+
+impl Store {
+    /// Storage of the right size.
+    #[must_use]
+    pub fn new(config: &Config) -> Self {
+        fn room<T: Clone + Default>(count: usize) -> Vec<T> {
+            vec![T::default(); count]
+        }
+        let sizes = config.sizes();
+        Self {
+            peers: room(sizes.peers),
+            index: room(sizes.index),
+            actives: room(sizes.actives),
+            timers: room(sizes.timers),
+            extents: room(sizes.extents),
+            ops: room(sizes.ops),
+            recvs: room(sizes.recvs),
+            assemblies: room(sizes.assemblies),
+            unexpected: room(sizes.unexpected),
+            regions: room(sizes.regions),
+        }
+    }
+
+    fn lend(&mut self) -> Storage<'_> {
+        Storage {
+            peers: &mut self.peers,
+            index: &mut self.index,
+            actives: &mut self.actives,
+            timers: &mut self.timers,
+            extents: &mut self.extents,
+            ops: &mut self.ops,
+            recvs: &mut self.recvs,
+            assemblies: &mut self.assemblies,
+            unexpected: &mut self.unexpected,
+            regions: &mut self.regions,
+        }
+    }
+}
+
+/// The address of node `number`.
+#[must_use]
+pub fn address(number: usize) -> PeerAddress {
+    PeerAddress::from_v4([198, 18, 0, number as u8 + 1], 7000)
+}
+
+/// A packet that was sent.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Sent {
+    /// Who sent it.
+    pub from: PeerAddress,
+    /// Where it is to go.
+    pub to: PeerAddress,
+    /// The packet.
+    pub bytes: Vec<u8>,
+}
+
+/// Takes what an engine sends; has nothing to receive.
+#[derive(Debug)]
+struct ListPort<'a> {
+    own: PeerAddress,
+    sent: &'a mut Vec<Sent>,
+}
+
+fn limits() -> PortLimits {
+    PortLimits { payload_max: PAYLOAD_MAX, receive_max: PAYLOAD_MAX, window_packets: 256 }
+}
+
+impl Port for ListPort<'_> {
+    fn receive(
+        &mut self,
+        _budget: u16,
+        _sink: &mut impl FnMut(Datagram<'_>),
+    ) -> Result<u16, PortError> {
+        Ok(0)
+    }
+
+    fn transmit(
+        &mut self,
+        fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
+    ) -> Result<Transmitted, PortError> {
+        let mut packet = [0xee; PAYLOAD_MAX];
+        let Some(sent) = fill(&mut packet) else { return Ok(Transmitted::Nothing) };
+        let bytes = packet[..sent.len].to_vec();
+        self.sent.push(Sent { from: self.own, to: sent.to.address, bytes });
+        Ok(Transmitted::Sent)
+    }
+
+    fn flush(&mut self) -> Result<(), PortError> {
+        Ok(())
+    }
+
+    fn limits(&self) -> PortLimits {
+        limits()
+    }
+}
+
+/// What a posted operation is called.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Posted {
+    Op(OpId),
+    Recv(RecvId),
+}
+
+/// An engine and what it was asked for.
+#[derive(Debug)]
+pub struct Node<'s> {
+    /// The engine.
+    pub engine: Engine<'s>,
+    memory: Strict,
+    own: PeerAddress,
+    /// Operations that have not ended, by context.
+    owed: HashMap<u64, Posted>,
+    contexts: u64,
+    region: RegionId,
+    /// The key that peers are told.
+    pub key: u64,
+    /// Additions that ended well, and remote CQ data that was told.
+    pub added: u64,
+    /// See `added`.
+    pub told: u64,
+}
+
+/// Bytes of a node's region. The first eight are a number to add to.
+pub const REGION_LEN: u64 = 4096;
+/// The address of its first byte.
+pub const REGION_ADDRESS: u64 = 1 << 40;
+
+fn region_request() -> RegionRequest {
+    RegionRequest { address: REGION_ADDRESS, len: REGION_LEN, access: Access::all() }
+}
+
+/// A one-sided operation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OneSided {
+    /// A write, with or without remote CQ data.
+    Write {
+        /// Whether the target is told.
+        data: bool,
+    },
+    /// A read.
+    Read,
+    /// The number at the beginning of the region grows by one.
+    FetchAdd,
+}
+
+impl<'s> Node<'s> {
+    /// Node `number`, in `store`.
+    ///
+    /// # Panics
+    /// When the configuration is wrong.
+    pub fn new(store: &'s mut Store, config: &Config, number: usize) -> Self {
+        let word = number as u64 * 2 + 1;
+        let identity = Identity { incarnation: word, seed: word };
+        let mut engine = Engine::new(config, store.lend(), identity, limits()).expect("sizes fit");
+        let mut memory = Strict::new(config);
+        let (region, key) = engine.register_region(&region_request()).expect("room for a region");
+        memory.add_region(region, vec![0; REGION_LEN as usize]);
+        Self {
+            engine,
+            memory,
+            own: address(number),
+            owed: HashMap::new(),
+            contexts: 0,
+            region,
+            key,
+            added: 0,
+            told: 0,
+        }
+    }
+
+    /// Takes the region back and registers it again, under another key.
+    ///
+    /// # Panics
+    /// When there is no room for it.
+    pub fn renew_region(&mut self) {
+        self.engine.deregister_region(self.region).expect("it is registered");
+        let bytes = self.memory.take_region(self.region);
+        let (region, key) = self.engine.register_region(&region_request()).expect("its own slot");
+        assert_ne!(key, self.key, "an old key must not open the new region");
+        self.memory.add_region(region, bytes);
+        (self.region, self.key) = (region, key);
+        self.audit();
+    }
+
+    /// The number at the beginning of the region.
+    pub fn sum(&mut self) -> u64 {
+        let bytes = self.memory.region(self.region);
+        u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
+    }
+
+    /// The peer that is node `number`, if the table has room for it.
+    pub fn peer(&mut self, number: usize) -> Option<PeerId> {
+        self.engine.insert_peer(address(number)).ok()
+    }
+
+    fn context(&mut self) -> Context {
+        self.contexts += 1;
+        Context(self.contexts)
+    }
+
+    /// Posts a message of `len` bytes.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn send(
+        &mut self,
+        now: u64,
+        peer: PeerId,
+        len: usize,
+        tag: Option<u64>,
+        (data, more): (bool, bool),
+    ) -> Result<(), PostError> {
+        let context = self.context();
+        let common = Common { more, ..Common::new(peer, context) };
+        let data = data.then_some(len as u64);
+        let request = SendRequest { common, len: len as u64, tag, data };
+        let buffer = Buffer { outgoing: pattern(len), ..Buffer::default() };
+        let now = Instant::from_nanos(now);
+        let op = self.engine.post_send(now, request, buffer, &mut self.memory)?;
+        self.owed.insert(context.0, Posted::Op(op));
+        self.audit();
+        Ok(())
+    }
+
+    /// Posts a one-sided operation on `len` bytes at `offset` of a peer's region.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn one_sided(
+        &mut self,
+        now: u64,
+        (peer, key): (PeerId, u64),
+        what: OneSided,
+        (offset, len): (u64, usize),
+        fence: bool,
+    ) -> Result<(), PostError> {
+        let context = self.context();
+        let common = Common { fence, ..Common::new(peer, context) };
+        let now = Instant::from_nanos(now);
+        let remote = Remote { key, address: REGION_ADDRESS + offset };
+        let bytes = vec![0x5a; len];
+        let memory = &mut self.memory;
+        let op = match what {
+            OneSided::Write { data } => {
+                let data = data.then_some(context.0);
+                let request = WriteRequest { common, len: len as u64, remote, data };
+                let buffer = Buffer { outgoing: bytes, ..Buffer::default() };
+                self.engine.post_write(now, request, buffer, memory)?
+            }
+            OneSided::Read => {
+                let request = ReadRequest { common, len: len as u64, remote };
+                let buffer = Buffer { incoming: bytes, ..Buffer::default() };
+                self.engine.post_read(now, request, buffer, memory)?
+            }
+            OneSided::FetchAdd => {
+                let remote = Remote { key, address: REGION_ADDRESS };
+                let (form, datatype, op) = (AtomicForm::Fetch, Datatype::Uint64, AtomicOp::Sum);
+                let request = AtomicRequest { common, remote, form, datatype, op, count: 1 };
+                let (outgoing, incoming) = (1u64.to_le_bytes().to_vec(), vec![0; 8]);
+                self.engine.post_atomic(now, request, Buffer { outgoing, incoming }, memory)?
+            }
+        };
+        self.owed.insert(context.0, Posted::Op(op));
+        self.audit();
+        Ok(())
+    }
+
+    /// Posts a receive of `len` bytes and says which.
+    ///
+    /// # Errors
+    /// The engine's.
+    pub fn recv(
+        &mut self,
+        from: Option<PeerId>,
+        len: usize,
+        tag: Option<TagMatch>,
+    ) -> Result<u64, PostError> {
+        let context = self.context();
+        let request = RecvRequest { from, len: len as u64, context, tag, signal: true };
+        let id = {
+            let buffer = Buffer { incoming: vec![0xcc; len], ..Buffer::default() };
+            self.engine.post_recv(request, buffer, &mut self.memory)?
+        };
+        self.owed.insert(context.0, Posted::Recv(id));
+        self.audit();
+        Ok(context.0)
+    }
+
+    /// Cancels a receive; one that matched is left alone.
+    pub fn cancel(&mut self, context: u64) -> bool {
+        let found = self.engine.cancel(Context(context));
+        self.audit();
+        found
+    }
+
+    /// Hands a packet in.
+    ///
+    /// # Panics
+    /// When a packet that was refused has changed something.
+    pub fn ingest(&mut self, now: u64, from: PeerAddress, bytes: &[u8]) {
+        let before = (self.pure_drops(), self.digest());
+        let datagram = Datagram { from, bytes, congestion_experienced: false };
+        self.engine.ingest(Instant::from_nanos(now), datagram, &mut self.memory);
+        if self.pure_drops() != before.0 {
+            assert_eq!(self.digest(), before.1, "a packet that was dropped has changed something");
+        }
+        self.audit();
+    }
+
+    /// Moves time and sends what there is to send.
+    ///
+    /// # Panics
+    /// When a rule does not hold.
+    pub fn drive(&mut self, now: u64, sent: &mut Vec<Sent>) {
+        let mut port = ListPort { own: self.own, sent };
+        let now = Instant::from_nanos(now);
+        let progress = drive(&mut self.engine, &mut port, &mut self.memory, now, Budget::PROGRESS)
+            .expect("this port does not fail");
+        assert!(progress.transmitted <= Budget::PROGRESS.tx_packets);
+        self.audit();
+    }
+
+    /// Takes the completions there are; each must be owed, once. With `strict`, messages that
+    /// arrived must be what was sent.
+    ///
+    /// # Panics
+    /// When one is not.
+    pub fn poll(&mut self, strict: bool) {
+        while let Some(completion) = self.engine.poll_send_completion() {
+            let Some(Posted::Op(id)) = self.owed.remove(&completion.context.0) else {
+                panic!("{completion:?} is not owed");
+            };
+            self.memory.take_op(id);
+            let good = completion.kind == OpKind::Atomic && completion.outcome.is_ok();
+            self.added += u64::from(good);
+        }
+        while let Some(completion) = self.engine.poll_recv_completion() {
+            if completion.kind == OpKind::RemoteWrite {
+                self.told += 1;
+                continue;
+            }
+            let Some(Posted::Recv(id)) = self.owed.remove(&completion.context.0) else {
+                panic!("{completion:?} is not owed");
+            };
+            let buffer = self.memory.take_recv(id);
+            if strict {
+                check_received(&completion, &buffer);
+            }
+        }
+        self.audit();
+    }
+
+    /// Operations that have not ended.
+    #[must_use]
+    pub fn owed(&self) -> usize {
+        self.owed.len()
+    }
+
+    /// Cancels every receive that waits for a message.
+    pub fn cancel_all(&mut self) {
+        let mut contexts: Vec<u64> = self.owed.keys().copied().collect();
+        contexts.sort_unstable();
+        for context in contexts {
+            self.cancel(context);
+        }
+    }
+
+    fn pure_drops(&self) -> u64 {
+        PURE.iter().map(|&reason| self.engine.stats().dropped(reason)).sum()
+    }
+
+    /// Everything that the protocol remembers, as one number.
+    fn digest(&self) -> u64 {
+        self.engine.digest()
+    }
+
+    /// The engine's own rules.
+    fn audit(&mut self) {
+        if let Err(violation) = self.engine.audit() {
+            panic!("{violation}");
+        }
+    }
+}
+
+/// Bytes of a message: they follow from its length.
+fn pattern(len: usize) -> Vec<u8> {
+    (0..len).map(|at| (at.wrapping_mul(31) ^ len) as u8).collect()
+}
+
+/// What arrived is the message that was sent, as far as it fits, and nothing behind it was touched.
+fn check_received(completion: &Completion, buffer: &[u8]) {
+    assert!(matches!(completion.kind, OpKind::Recv { .. }), "{completion:?}");
+    let whole = matches!(completion.outcome, Ok(()) | Err(OpError::Truncated));
+    if !whole {
+        return;
+    }
+    let len = completion.len as usize;
+    let total = len + completion.overflow as usize;
+    assert_eq!(buffer[..len], pattern(total)[..len], "bytes that were not sent");
+    assert!(buffer[len..].iter().all(|&byte| byte == 0xcc), "bytes behind the message");
+    assert!(completion.data.is_none_or(|data| data == total as u64), "{completion:?}");
+}

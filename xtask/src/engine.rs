@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask bench engine`: what the engine costs without a network, and the gate on its
+//! instructions.
+//!
+//! In: the arguments of `tests/engine-bench`. Out: its table and `target/bench/engine.json`, with
+//! the targets that the simulator measures. The gate counts instructions with callgrind, which
+//! gives the same number on a busy machine.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+use std::time::Duration;
+
+use anyhow::{Result, ensure};
+
+use crate::process::succeed_within;
+use crate::setup::{self, Purpose};
+use crate::simulator;
+use crate::workspace::Workspace;
+
+const PACKAGE: &str = "ofi-xdp-engine-bench";
+
+/// Instructions that a packet may cost: sent, received and acknowledged, with a message of 8 bytes
+/// in it (`docs/TESTING.md`).
+const INSTRUCTIONS_MAX: u32 = 1200;
+
+/// Two short runs under callgrind.
+const COUNT_LIMIT: Duration = Duration::from_secs(300);
+
+fn build(workspace: &Workspace) -> Result<PathBuf> {
+    let mut cargo = workspace.cargo();
+    cargo.args(["build", "--release", "--package", PACKAGE]);
+    ensure!(cargo.status()?.success(), "{PACKAGE} does not build: see above");
+    Ok(workspace.target_dir().join("release").join(PACKAGE))
+}
+
+/// Measures and reports.
+pub(crate) fn bench(workspace: &Workspace, arguments: &[OsString]) -> Result<ExitCode> {
+    setup::ensure(&[Purpose::Count])?;
+    let mut command = Command::new(build(workspace)?);
+    command.arg("measure").args(arguments).current_dir(workspace.root());
+    command.arg("--out").arg(workspace.root().join("target/bench/engine.json"));
+    if simulator::exists(workspace) {
+        command.arg("--simulator").arg(simulator::build(workspace)?);
+    }
+    let status = command.status()?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Fails where a packet costs too much.
+pub(crate) fn instructions(workspace: &Workspace) -> Result<()> {
+    setup::ensure(&[Purpose::Count])?;
+    let mut command = Command::new(build(workspace)?);
+    command.args(["instructions", "--profile", "--limit", &INSTRUCTIONS_MAX.to_string()]);
+    succeed_within(command, COUNT_LIMIT)
+}

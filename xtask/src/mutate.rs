@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask mutate`: breaks the engine in known ways, one at a time, and shows what notices.
+//!
+//! In: the table `tests/mutations.toml`. Out: for each mutation the check that caught it, or
+//! SURVIVED, which is a hole in the tests and a failure. Works on a copy of the tree in
+//! `target/mutate` and never touches the tree itself; the copy keeps its place, so that a mutation
+//! costs an incremental build. Bounds: each check has a time limit, and one that hangs has noticed.
+
+pub(crate) mod table;
+mod tree;
+
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use self::table::{Check, Mutation};
+use crate::process::{Ended, now, run_bounded};
+use crate::simulator;
+use crate::workspace::Workspace;
+
+/// What a build of the copy may take: the first builds everything.
+const BUILD_LIMIT: Duration = Duration::from_secs(900);
+/// What a check may take before it counts as hanging.
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
+/// Seeds that the swarm tries on a mutant.
+const SEEDS: &str = "400";
+
+/// Prints the table.
+pub(crate) fn list(workspace: &Workspace) -> Result<()> {
+    for one in table::read(workspace.root())? {
+        println!("{:<32} {:<36} {}", one.name, one.file, one.why);
+    }
+    Ok(())
+}
+
+/// Tries every mutation, or the one called `only`; fails if one survives.
+pub(crate) fn mutate(workspace: &Workspace, only: Option<&str>) -> Result<()> {
+    let mutations = table::read(workspace.root())?;
+    for one in &mutations {
+        one.check(&fs::read_to_string(workspace.root().join(&one.file))?)?;
+    }
+    let chosen: Vec<&Mutation> =
+        mutations.iter().filter(|one| only.is_none_or(|name| one.name == name)).collect();
+    ensure!(!chosen.is_empty(), "no such mutation: `cargo xtask mutate --list` shows them");
+    let copy = Copy::new(workspace)?;
+    println!("without a mutation every check must pass");
+    if let Some(noticed) = copy.first_to_notice(None)? {
+        bail!("{} fails on the tree as it is: {}", noticed.check.name(), noticed.detail);
+    }
+    let mut survivors = Vec::new();
+    for (index, one) in chosen.iter().enumerate() {
+        let start = now();
+        let noticed = copy.try_out(one)?;
+        let mut line = format!("{:>3}/{} {:<32} ", index + 1, chosen.len(), one.name);
+        match &noticed {
+            Some(noticed) => {
+                let _ = write!(line, "{:<7} {}", noticed.check.name(), noticed.detail);
+            }
+            None => {
+                survivors.push(one.name.as_str());
+                let _ = write!(line, "SURVIVED {}", one.why);
+            }
+        }
+        println!("{line} ({:.1} s)", start.elapsed().as_secs_f64());
+    }
+    println!("{} mutations, {} caught", chosen.len(), chosen.len() - survivors.len());
+    ensure!(survivors.is_empty(), "survived: {}", survivors.join(", "));
+    Ok(())
+}
+
+/// What caught a mutant.
+#[derive(Debug)]
+struct Noticed {
+    check: Check,
+    detail: String,
+}
+
+/// The copy of the tree that is broken, and what it takes to check it.
+#[derive(Debug)]
+struct Copy<'w> {
+    workspace: &'w Workspace,
+    folder: PathBuf,
+    checks: Vec<Check>,
+}
+
+impl<'w> Copy<'w> {
+    fn new(workspace: &'w Workspace) -> Result<Self> {
+        let folder = workspace.target_dir().join("mutate");
+        tree::sync(workspace.root(), &folder.join("tree"))?;
+        fs::create_dir_all(folder.join("log"))?;
+        let mut checks = vec![Check::Tests];
+        if simulator::exists(workspace) {
+            checks.extend([Check::Corpus, Check::Swarm]);
+        } else {
+            println!("note: no package tests/sim here, so only the tests of core are asked");
+        }
+        Ok(Self { workspace, folder, checks })
+    }
+
+    /// Breaks the copy, asks the checks, mends the copy.
+    fn try_out(&self, mutation: &Mutation) -> Result<Option<Noticed>> {
+        let file = self.folder.join("tree").join(&mutation.file);
+        let text = fs::read_to_string(&file)?;
+        fs::write(&file, mutation.apply(&text)?)?;
+        let noticed = self.first_to_notice(mutation.expect);
+        fs::write(&file, text)?;
+        noticed.with_context(|| format!("mutation {}", mutation.name))
+    }
+
+    /// Asks `first`, then the other checks in order, until one fails.
+    fn first_to_notice(&self, first: Option<Check>) -> Result<Option<Noticed>> {
+        let others = self.checks.iter().filter(|check| Some(**check) != first);
+        let known = first.filter(|check| self.checks.contains(check));
+        for check in known.iter().chain(others) {
+            if let Some(detail) = self.ask(*check)? {
+                return Ok(Some(Noticed { check: *check, detail }));
+            }
+        }
+        Ok(None)
+    }
+
+    /// What `check` has against the copy as it is.
+    fn ask(&self, check: Check) -> Result<Option<String>> {
+        let (build, run) = match check {
+            Check::Tests => {
+                let all = ["test", "--release", "--package", "ofi-xdp-core", "--lib", "--tests"];
+                let mut build = self.cargo();
+                build.args(all).arg("--no-run");
+                let mut run = self.cargo();
+                run.args(all);
+                (build, run)
+            }
+            Check::Corpus | Check::Swarm => {
+                let mut build = self.cargo();
+                let package = simulator::PACKAGE;
+                build.args(["build", "--release", "--package", package, "--bin", package]);
+                let mut run = Command::new(self.folder.join("build/release").join(package));
+                run.args(check.arguments(SEEDS)).current_dir(self.folder.join("tree"));
+                (build, run)
+            }
+        };
+        let (ended, log) = self.logged(build, "build", BUILD_LIMIT)?;
+        ensure!(ended.is_success(), "it does not build:\n{}", last_lines(&log, 30));
+        let (ended, log) = self.logged(run, check.name(), CHECK_LIMIT)?;
+        Ok(match ended {
+            Ended::Exit(status) if status.success() => None,
+            Ended::Exit(_) => Some(complaint(&log)),
+            Ended::Overdue => Some(format!("hangs: more than {} s", CHECK_LIMIT.as_secs())),
+        })
+    }
+
+    /// Cargo in the copy. Optimised as far as compiles quickly.
+    fn cargo(&self) -> Command {
+        let mut cargo = self.workspace.cargo();
+        cargo.current_dir(self.folder.join("tree"));
+        cargo.env("CARGO_TARGET_DIR", self.folder.join("build"));
+        cargo.env("CARGO_INCREMENTAL", "1").env("CARGO_PROFILE_RELEASE_INCREMENTAL", "true");
+        cargo.env("CARGO_PROFILE_RELEASE_LTO", "off").env("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1");
+        cargo.env("CARGO_PROFILE_RELEASE_CODEGEN_UNITS", "64");
+        cargo
+    }
+
+    fn logged(&self, mut command: Command, name: &str, limit: Duration) -> Result<(Ended, String)> {
+        let path: PathBuf = self.folder.join("log").join(name);
+        let file = File::create(&path)?;
+        command.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
+        let ended = run_bounded(command, limit)?;
+        Ok((ended, read_lossy(&path)?))
+    }
+}
+
+fn read_lossy(path: &Path) -> Result<String> {
+    Ok(String::from_utf8_lossy(&fs::read(path)?).into_owned())
+}
+
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().collect();
+    lines[lines.len().saturating_sub(count)..].join("\n")
+}
+
+/// The most telling line of a failed check: the first failed test, or what broke first.
+fn complaint(log: &str) -> String {
+    let failed = |line: &&str| line.starts_with("test ") && line.ends_with("FAILED");
+    if let Some(line) = log.lines().find(failed) {
+        return line["test ".len()..].trim_end_matches(" ... FAILED").to_owned();
+    }
+    let words = ["invariant", "panicked", "FAILED", "failed", "error"];
+    let telling = words.iter().find_map(|word| log.lines().find(|line| line.contains(word)));
+    let line = telling.or_else(|| log.lines().rev().find(|line| !line.trim().is_empty()));
+    line.unwrap_or("no word of why").trim().chars().take(100).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_complaint_is_one_line() {
+        let log = "running 2 tests\ntest a::b ... ok\ntest a::c ... FAILED\n\nfailures:\n";
+        assert_eq!(complaint(log), "a::c");
+        let log = "seed 7\ninvariant 9: completed twice\nfailed\n";
+        assert_eq!(complaint(log), "invariant 9: completed twice");
+        assert_eq!(complaint("one\ntwo\n\n"), "two");
+        assert_eq!(complaint(""), "no word of why");
+    }
+}

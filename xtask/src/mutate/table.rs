@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The table of mutations, `tests/mutations.toml`.
+//!
+//! An entry has a `name`, a `file`, the text `from` that must be in it exactly once, the text `to`
+//! in its place, `why` that matters, and perhaps which check to `expect` it from. Called by
+//! `cargo xtask mutate` and, so that no entry goes stale, by tidy.
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+/// Where the table is.
+pub(crate) const FILE: &str = "tests/mutations.toml";
+
+/// Something that may notice a mutation, quickest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// Core's own tests.
+    Tests,
+    /// The simulator's named scenarios.
+    Corpus,
+    /// Random seeds in the simulator.
+    Swarm,
+}
+
+impl Check {
+    const ALL: [Self; 3] = [Self::Tests, Self::Corpus, Self::Swarm];
+
+    /// As in the table and in reports.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Tests => "tests",
+            Self::Corpus => "corpus",
+            Self::Swarm => "swarm",
+        }
+    }
+
+    /// The simulator's arguments for it, with so many seeds where those are random.
+    pub(crate) fn arguments(self, seeds: &str) -> Vec<&str> {
+        match self {
+            Self::Tests => Vec::new(),
+            Self::Corpus => vec!["corpus"],
+            Self::Swarm => vec!["swarm", "--seeds", seeds],
+        }
+    }
+}
+
+/// A way to break the engine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Mutation {
+    pub(crate) name: String,
+    pub(crate) file: String,
+    from: String,
+    to: String,
+    pub(crate) why: String,
+    /// The check that is asked first.
+    pub(crate) expect: Option<Check>,
+}
+
+impl Mutation {
+    /// Whether it can be applied to the `text` of its file.
+    pub(crate) fn check(&self, text: &str) -> Result<()> {
+        match text.matches(&self.from).count() {
+            1 => Ok(()),
+            count => bail!("{}: its `from` is in {} {count} times, not once", self.name, self.file),
+        }
+    }
+
+    /// The broken text.
+    pub(crate) fn apply(&self, text: &str) -> Result<String> {
+        self.check(text)?;
+        Ok(text.replacen(&self.from, &self.to, 1))
+    }
+}
+
+/// The table of the project at `root`.
+pub(crate) fn read(root: &Path) -> Result<Vec<Mutation>> {
+    let text = fs::read_to_string(root.join(FILE)).with_context(|| format!("no {FILE}"))?;
+    parse(&text)
+}
+
+/// The entries of a table's text.
+pub(crate) fn parse(text: &str) -> Result<Vec<Mutation>> {
+    let table: toml::Table = text.parse().with_context(|| format!("{FILE} is not TOML"))?;
+    let list = table.get("mutation").and_then(|list| list.as_array());
+    let list = list.with_context(|| format!("{FILE} has no [[mutation]]"))?;
+    let mut mutations: Vec<Mutation> = Vec::with_capacity(list.len());
+    for entry in list {
+        let one = read_entry(entry)?;
+        ensure!(
+            mutations.iter().all(|other| other.name != one.name),
+            "{} is there twice",
+            one.name
+        );
+        ensure!(one.from != one.to, "{} changes nothing", one.name);
+        mutations.push(one);
+    }
+    Ok(mutations)
+}
+
+fn read_entry(entry: &toml::Value) -> Result<Mutation> {
+    let field = |name: &str| {
+        let value = entry.get(name).and_then(|value| value.as_str()).map(str::to_owned);
+        value.with_context(|| format!("{FILE}: an entry has no {name}: {entry:?}"))
+    };
+    let expect = match entry.get("expect").and_then(|value| value.as_str()) {
+        None => None,
+        Some(name) => {
+            let check = Check::ALL.into_iter().find(|check| check.name() == name);
+            Some(check.with_context(|| format!("{FILE}: no check is called {name}"))?)
+        }
+    };
+    Ok(Mutation {
+        name: field("name")?,
+        file: field("file")?,
+        from: field("from")?,
+        to: field("to")?,
+        why: field("why")?,
+        expect,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ENTRY: &str = "[[mutation]]\nname = 'a'\nfile = 'b.rs'\nfrom = 'x == 1'\nto = 'true'\n\
+                         why = 'c'\nexpect = 'swarm'\n";
+
+    #[test]
+    fn an_entry_is_read_and_applied_once() {
+        let mutations = parse(ENTRY).unwrap();
+        let [one] = &mutations[..] else { panic!("{mutations:?}") };
+        assert_eq!((one.name.as_str(), one.expect), ("a", Some(Check::Swarm)));
+        assert_eq!(one.apply("if x == 1 {}").unwrap(), "if true {}");
+        assert!(one.apply("if x == 2 {}").is_err());
+        assert!(one.apply("x == 1 && x == 1").unwrap_err().to_string().contains("2 times"));
+    }
+
+    #[test]
+    fn a_bad_table_is_refused() {
+        assert!(parse("").is_err());
+        assert!(parse(&format!("{ENTRY}{ENTRY}")).unwrap_err().to_string().contains("twice"));
+        assert!(parse(&ENTRY.replace("swarm", "luck")).is_err());
+        assert!(parse(&ENTRY.replace("'true'", "'x == 1'")).is_err());
+        assert!(parse(&ENTRY.replace("why", "because")).is_err());
+    }
+}
