@@ -33,6 +33,9 @@ bitflags::bitflags! {
         const RESENT = 1 << 3;
         /// It must not be taken in before everything that was sent before it.
         const BARRIER = 1 << 4;
+        /// It brings remote CQ data, which the peer's application is told when everything before it
+        /// has arrived; until then its operations cannot end.
+        const EVENT = 1 << 5;
     }
 }
 

@@ -83,6 +83,8 @@ pub struct TxOp {
     pub(crate) done: bool,
     pub(crate) signal: bool,
     pub(crate) fence: bool,
+    /// It may have to wait for more than its turn: a fence, a request, or where orders were promised.
+    pub(crate) gated: bool,
     /// The receiver-not-ready epoch of the current attempt.
     pub(crate) rnr_epoch: u8,
     pub(crate) outcome: Result<(), OpError>,
@@ -106,6 +108,7 @@ impl Default for TxOp {
             done: false,
             signal: false,
             fence: false,
+            gated: false,
             rnr_epoch: 0,
             outcome: Ok(()),
             links: Links::default(),

@@ -6,7 +6,6 @@
 
 use super::Engine;
 use super::loss::PING_FROM_TIMEOUT;
-use crate::OpId;
 use crate::in_flight::{TxFlags, TxPacket};
 use crate::operation::TxKind;
 use crate::serial::Psn;
@@ -95,12 +94,16 @@ impl Engine<'_> {
         let packet = *packet;
         if packet.flags.contains(TxFlags::ACKED) {
             state.sacked -= 1;
+            if packet.flags.contains(TxFlags::EVENT) {
+                self.credit_ops(active, &packet);
+            }
             return false;
         }
         if newest && !packet.flags.contains(TxFlags::RESENT) {
             state.rtt.sample(now.since(packet.sent_at));
         }
-        self.credit(active, &packet);
+        self.note_arrival(active, &packet);
+        self.credit_ops(active, &packet);
         true
     }
 
@@ -118,32 +121,36 @@ impl Engine<'_> {
         let packet = *note;
         note.flags = note.flags.union(TxFlags::ACKED).difference(TxFlags::LOST);
         state.sacked += 1;
-        self.credit(active, &packet);
+        self.note_arrival(active, &packet);
+        if !packet.flags.contains(TxFlags::EVENT) {
+            self.credit_ops(active, &packet);
+        }
         true
     }
 
     /// Packet `packet` has arrived, and this is the first that is known of it.
-    fn credit(&mut self, active: u32, packet: &TxPacket) {
+    fn note_arrival(&mut self, active: u32, packet: &TxPacket) {
         let state = &mut self.actives[active];
         if packet.flags.contains(TxFlags::LOST) {
             state.lost -= 1;
         }
         state.newest_acked = state.newest_acked.max(packet.sent_at);
-        if packet.flags.contains(TxFlags::PART) {
-            self.credit_op(active, packet.op, packet.rnr_epoch);
-            return;
-        }
-        self.each_whole(packet, |engine, number| {
-            engine.ops[number].in_flight -= 1;
-            engine.try_finish(active, number);
-        });
     }
 
-    fn credit_op(&mut self, active: u32, id: OpId, rnr_epoch: u8) {
-        if let Some(number) = self.op_of_attempt(id, rnr_epoch) {
-            self.ops[number].in_flight -= 1;
-            self.try_finish(active, number);
+    /// Credits the operations of a packet that has arrived.
+    fn credit_ops(&mut self, active: u32, packet: &TxPacket) {
+        if packet.flags.contains(TxFlags::PART) {
+            if let Some(number) = self.op_of_attempt(packet.op, packet.rnr_epoch) {
+                self.credit_op(active, number);
+            }
+        } else {
+            self.each_whole(packet, |engine, number| engine.credit_op(active, number));
         }
+    }
+
+    fn credit_op(&mut self, active: u32, number: u32) {
+        self.ops[number].in_flight -= 1;
+        self.try_finish(active, number);
     }
 
     /// Messages that the peer has accepted may have been acknowledged before. Bound: operations up

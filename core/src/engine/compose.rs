@@ -35,6 +35,8 @@ struct Composed {
     barrier: bool,
     /// Whether it changes the peer's memory.
     writes: bool,
+    /// Writes that bring remote CQ data.
+    events: usize,
 }
 
 impl Engine<'_> {
@@ -81,6 +83,9 @@ impl Engine<'_> {
         if message && state.hold_until.is_some() {
             return true;
         }
+        if !op.gated {
+            return false;
+        }
         if op.is_request() {
             // Parts of a long read are asked for one after another.
             let part_open = op.sent > 0 && op.sent + op.missing != op.total;
@@ -125,14 +130,16 @@ impl Engine<'_> {
             _ => self.put_next_part(active, first, body, memory)?,
         };
         let psn = self.actives[active].next_psn;
-        let flags = if composed.part { TxFlags::PART } else { TxFlags::empty() };
-        let barrier = if composed.barrier { TxFlags::BARRIER } else { TxFlags::empty() };
+        let mut flags = TxFlags::empty();
+        flags.set(TxFlags::PART, composed.part);
+        flags.set(TxFlags::BARRIER, composed.barrier);
+        flags.set(TxFlags::EVENT, composed.events > 0);
         let note = TxPacket {
             op: self.op_id(first),
             offset: (offset / SEGMENT_QUANTUM as u64) as u32,
             sent_at: self.tick(),
             len: composed.len,
-            flags: flags | barrier,
+            flags,
             rnr_epoch: self.actives[active].tx_rnr_epoch,
         };
         self.note_sent(active, note, composed.writes)?;
@@ -194,8 +201,8 @@ impl Engine<'_> {
     ) -> Composed {
         let messages = self.ops[first].envelope().is_some();
         let mut composed =
-            Composed { taken: 0, len: 0, part: false, barrier: false, writes: false };
-        let (mut number, mut data) = (first, 0);
+            Composed { taken: 0, len: 0, part: false, barrier: false, writes: false, events: 0 };
+        let mut number = first;
         // bound: a record takes at least 16 bytes
         loop {
             let rest = body.get_mut(composed.taken..).unwrap_or_default();
@@ -205,7 +212,7 @@ impl Engine<'_> {
             let posted = self.is_posted(number);
             let op = &mut self.ops[number];
             composed.writes |= op.is_write();
-            data += usize::from(op.brings_data());
+            composed.events += usize::from(op.brings_data());
             composed.taken += taken;
             composed.len += 1;
             op.sent = op.total;
@@ -220,7 +227,7 @@ impl Engine<'_> {
                 || self.ops[next].serial != serial.wrapping_add(1)
                 || self.ops[next].sent != 0
                 || self.ops[next].envelope().is_some() != messages
-                || (self.ops[next].brings_data() && data == WRITES_WITH_DATA_MAX)
+                || (self.ops[next].brings_data() && composed.events == WRITES_WITH_DATA_MAX)
             {
                 break;
             }
@@ -262,13 +269,14 @@ impl Engine<'_> {
         op.sent += step;
         op.in_flight += 1;
         let (all, writes) = (op.sent == op.total, op.is_write());
+        let events = usize::from(all && op.brings_data());
         if request {
             self.actives[active].credits.asking += 1;
         }
         if all {
             self.advance_cursor(active, number);
         }
-        Some(Composed { taken, len, part: true, barrier, writes })
+        Some(Composed { taken, len, part: true, barrier, writes, events })
     }
 
     /// The first packet of an operation goes out: notes what it must not overtake.

@@ -121,9 +121,8 @@ impl Engine<'_> {
                 self.stats.retries_sent += 1;
                 return Ok(());
             }
-            State::Closed | State::Accepted | State::Established if same && !newer => {
-                return Err(DropReason::UnexpectedHandshake);
-            }
+            // Old, whatever this side is waiting for.
+            _ if same && !newer => return Err(DropReason::UnexpectedHandshake),
             State::Accepted | State::Established => self.end_connection(number, OpError::Reset),
             State::Closed | State::HelloSent | State::Removed => {}
         }
@@ -156,7 +155,9 @@ impl Engine<'_> {
         self.connect(number, active, hello, epoch);
         let state = &mut self.actives[active];
         state.hello_count = 0;
-        state.timer_from = Tick::of(now);
+        if !crossed {
+            state.timer_from = Tick::of(now);
+        }
         let repeat = Tick::of(now).plus_nanos(HELLO_REPEAT_NANOS);
         state.hello_at = (!state.sends.list.is_empty()).then_some(repeat);
         self.answer(Answer::HelloAck(self.peer_id(number)));
@@ -201,6 +202,7 @@ impl Engine<'_> {
             State::HelloSent if epoch == peer.epoch || is_newer(epoch, peer.epoch) => {
                 peer.hello_epoch = epoch;
                 self.connect(number, active, ack, epoch);
+                self.measure_handshake(active);
                 self.establish(active);
             }
             State::Accepted if same => {
@@ -259,7 +261,18 @@ impl Engine<'_> {
     /// A packet of the connection arrived: the peer knows that there is one.
     pub(super) fn confirm(&mut self, active: u32) {
         if self.peers[self.actives[active].peer].state == State::Accepted {
+            self.measure_handshake(active);
             self.establish(active);
+        }
+    }
+
+    /// An answer to what this side began the handshake with, if that was sent once: the first
+    /// measurement. Without one the first loss would wait for the longest time-out.
+    fn measure_handshake(&mut self, active: u32) {
+        let now = self.tick();
+        let state = &mut self.actives[active];
+        if state.hello_count == 0 {
+            state.rtt.sample(now.since(state.timer_from));
         }
     }
 

@@ -188,15 +188,13 @@ impl Engine<'_> {
             return Err(reason);
         }
         for record in records.clone() {
-            let taken = if record.is_message() {
-                self.accept_record(active, header.rnr_epoch, &record, memory)
-            } else {
-                self.take_in_record(active, header, &record, memory);
-                true
-            };
-            if !taken {
-                return Err(DropReason::EarlyWithoutStorage);
+            if records.messages {
+                if !self.accept_record(active, header.rnr_epoch, &record, memory) {
+                    return Err(DropReason::EarlyWithoutStorage);
+                }
+                continue;
             }
+            self.take_in_record(active, header, &record, memory);
             if !self.actives.is_used(active) {
                 // The record has ended the connection.
                 return Ok(());
@@ -218,21 +216,12 @@ impl Engine<'_> {
     /// Why the records of a packet cannot be taken in all together now, if they cannot: every
     /// request needs a slot for its response, and all remote CQ data a slot for its event.
     fn lacks_room(&mut self, active: u32, records: &Records<'_>) -> Option<DropReason> {
-        let (mut requests, mut events) = (0u32, 0u32);
-        for record in records.clone() {
-            match record {
-                Record::ReadRequest(_) => requests += 1,
-                Record::AtomicRequest(atomic) => requests += u32::from(atomic.fetch),
-                Record::Write(write) => events += u32::from(write.data.is_some()),
-                Record::Message(_) | Record::Segment(_) | Record::Rts(_) => return None,
-                _ => {}
-            }
-        }
-        if requests > 0 && !self.grant(active, requests) {
+        if records.requests > 0 && !self.grant(active, records.requests.into()) {
             return Some(DropReason::NoResponder);
         }
-        let room = self.recvs.free_in(crate::operation::EVENTS);
-        (events > room).then_some(DropReason::NoEvent)
+        let events = u32::from(records.events);
+        let short = events > 0 && events > self.recvs.free_in(crate::operation::EVENTS);
+        short.then_some(DropReason::NoEvent)
     }
 
     /// A record that is not of a message.

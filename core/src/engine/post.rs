@@ -131,11 +131,12 @@ impl Engine<'_> {
     fn file<M: Memory>(
         &mut self,
         active: u32,
-        op: TxOp,
+        mut op: TxOp,
         more: bool,
         buffer: M::Buffer,
         memory: &mut M,
     ) -> Result<OpId, PostError> {
+        op.gated = op.fence || op.is_request() || !self.config.order.is_empty();
         let cost = pending_cost(&op);
         let number = self.ops.alloc_in(POSTED, op).ok_or(PostError::Again)?;
         self.queue_op(active, number);

@@ -71,6 +71,8 @@ impl Engine<'_> {
         note.flags = note.flags.union(TxFlags::RESENT).difference(TxFlags::LOST);
         if sent.flags.contains(TxFlags::LOST) {
             state.lost -= 1;
+            // It draws an answer, too.
+            state.probe = false;
             state.resend_credit = state.resend_credit.saturating_sub(1);
         }
         state.timer_from = now;

@@ -113,10 +113,12 @@ impl Window {
 
     /// `packets` were acknowledged, with `in_flight` others still under way.
     pub(crate) fn acknowledged(&mut self, packets: u32, in_flight: u32, rtt: &Rtt, now: Tick) {
-        let target = self.target(rtt);
-        if self.delay >= target {
-            self.shrink(target, rtt, now);
-            return;
+        if self.delay >= TARGET_MIN_TICKS {
+            let target = self.target(rtt);
+            if self.delay >= target {
+                self.shrink(target, rtt, now);
+                return;
+            }
         }
         // What was not used up says nothing about what the path can bear.
         let used = (in_flight + packets) * ONE >= self.packets / 2;

@@ -84,10 +84,16 @@ impl Record<'_> {
     }
 }
 
-/// The records of one packet, in order.
+/// The records of one packet, in order, and what they ask of their receiver all together.
 #[derive(Clone, Debug)]
 pub struct Records<'a> {
     rest: &'a [u8],
+    /// Whether they are of messages; else none of them is.
+    pub messages: bool,
+    /// Requests that need a response.
+    pub requests: u16,
+    /// Writes that bring remote CQ data.
+    pub events: u16,
 }
 
 impl<'a> Records<'a> {
@@ -98,22 +104,29 @@ impl<'a> Records<'a> {
     /// padding is not zero, a segment reaches beyond its message or is not alone, messages share
     /// the packet with something else, more writes bring data than may.
     pub(super) fn check(body: &'a [u8]) -> Result<Self, DropReason> {
-        let records = Self { rest: body };
+        let mut records = Self { rest: body, messages: false, requests: 0, events: 0 };
         let mut rest = body;
-        let (mut count, mut messages, mut segments, mut events) = (0usize, 0usize, 0usize, 0usize);
+        let (mut count, mut messages, mut alone) = (0u16, 0u16, true);
         // bound: every record has at least 16 bytes
         while !rest.is_empty() {
             let (record, behind) = split_record(rest).ok_or(DropReason::Malformed)?;
             count += 1;
-            messages += usize::from(record.is_message());
-            segments += usize::from(matches!(record, Record::Segment(_)));
-            events +=
-                usize::from(matches!(record, Record::Write(WriteRecord { data: Some(_), .. })));
+            match record {
+                Record::Message(_) | Record::Rts(_) => messages += 1,
+                Record::Segment(_) => {
+                    messages += 1;
+                    alone &= count == 1 && behind.is_empty();
+                }
+                Record::Write(write) => records.events += u16::from(write.data.is_some()),
+                Record::ReadRequest(_) => records.requests += 1,
+                Record::AtomicRequest(atomic) => records.requests += u16::from(atomic.fetch),
+                Record::Response(_) | Record::Fin(_) | Record::Error(_) => {}
+            }
             rest = behind;
         }
-        let alone = segments == 0 || count == 1;
+        records.messages = messages > 0;
         let unmixed = messages == 0 || messages == count;
-        let few = events <= super::WRITES_WITH_DATA_MAX;
+        let few = usize::from(records.events) <= super::WRITES_WITH_DATA_MAX;
         if alone && unmixed && few { Ok(records) } else { Err(DropReason::Malformed) }
     }
 }

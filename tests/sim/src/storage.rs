@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An engine together with the memory that it lives in, so that both go when a node restarts.
+
+use ofi_xdp_core::{
+    Active, Assembly, Config, Engine, Extent, Identity, Peer, PortLimits, RecvOp, Region, Slot,
+    Storage, TimerSlot, TxOp, Unexpected,
+};
+use self_cell::{MutBorrow, self_cell};
+
+/// One vector for each slice of [`Storage`].
+#[derive(Debug)]
+struct Slices {
+    peers: Vec<Slot<Peer>>,
+    index: Vec<u32>,
+    actives: Vec<Slot<Active>>,
+    timers: Vec<TimerSlot>,
+    extents: Vec<Slot<Extent>>,
+    ops: Vec<Slot<TxOp>>,
+    recvs: Vec<Slot<RecvOp>>,
+    assemblies: Vec<Slot<Assembly>>,
+    unexpected: Vec<Slot<Unexpected>>,
+    regions: Vec<Slot<Region>>,
+}
+
+impl Slices {
+    fn new(config: &Config) -> Self {
+        fn filled<T: Default>(len: usize) -> Vec<T> {
+            std::iter::repeat_with(T::default).take(len).collect()
+        }
+        let sizes = config.sizes();
+        Self {
+            peers: filled(sizes.peers),
+            index: filled(sizes.index),
+            actives: filled(sizes.actives),
+            timers: filled(sizes.timers),
+            extents: filled(sizes.extents),
+            ops: filled(sizes.ops),
+            recvs: filled(sizes.recvs),
+            assemblies: filled(sizes.assemblies),
+            unexpected: filled(sizes.unexpected),
+            regions: filled(sizes.regions),
+        }
+    }
+
+    fn lend(&mut self) -> Storage<'_> {
+        Storage {
+            peers: &mut self.peers,
+            index: &mut self.index,
+            actives: &mut self.actives,
+            timers: &mut self.timers,
+            extents: &mut self.extents,
+            ops: &mut self.ops,
+            recvs: &mut self.recvs,
+            assemblies: &mut self.assemblies,
+            unexpected: &mut self.unexpected,
+            regions: &mut self.regions,
+        }
+    }
+}
+
+self_cell! {
+    struct Cell {
+        owner: MutBorrow<Slices>,
+        #[not_covariant]
+        dependent: Engine,
+    }
+}
+
+/// An engine that owns its storage.
+pub struct OwnedEngine(Cell);
+
+impl std::fmt::Debug for OwnedEngine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.with(|engine| engine.fmt(f))
+    }
+}
+
+impl OwnedEngine {
+    /// A new engine, in memory of its own.
+    ///
+    /// # Panics
+    /// When capacities and port do not go together: a scenario that makes no sense.
+    #[must_use]
+    pub fn new(config: &Config, identity: Identity, limits: PortLimits) -> Self {
+        let cell = Cell::try_new(MutBorrow::new(Slices::new(config)), |slices| {
+            Engine::new(config, slices.borrow_mut().lend(), identity, limits)
+        });
+        Self(cell.expect("capacities and port of a scenario go together"))
+    }
+
+    /// Looks at the engine.
+    pub fn with<R>(&self, look: impl FnOnce(&Engine<'_>) -> R) -> R {
+        self.0.with_dependent(|_, engine| look(engine))
+    }
+
+    /// Calls the engine.
+    pub fn with_mut<R>(&mut self, call: impl FnOnce(&mut Engine<'_>) -> R) -> R {
+        self.0.with_dependent_mut(|_, engine| call(engine))
+    }
+}
