@@ -128,13 +128,14 @@ impl Engine<'_> {
         let mut body = self.handshake();
         body.src_cid = id.bits().into();
         body.epoch = peer.epoch.into();
-        body.psn_base = peer.next_psn.0.into();
+        let (mut base, mut expected, mut cookie) = (peer.next_psn, peer.expected_psn, 0);
         if peer.active != NIL {
             let state = &self.actives[peer.active];
             // Nothing before it is missing there; and all of it, where nothing was received yet.
-            body.psn_base = state.first_psn.0.into();
-            body.cookie = if hello { state.cookie.into() } else { 0.into() };
+            (base, expected, cookie) = (state.first_psn, state.window.next(), state.cookie);
         }
+        body.psn_base = base.0.into();
+        body.cookie = if hello { cookie } else { expected.0.into() }.into();
         if !hello {
             body.dst_incarnation = peer.remote_incarnation.into();
         }

@@ -200,6 +200,10 @@ impl Engine<'_> {
         let active = peer.active;
         match peer.state {
             State::HelloSent if epoch == peer.epoch || is_newer(epoch, peer.epoch) => {
+                if !self.is_echoed(active, ack) {
+                    return Err(DropReason::UnexpectedHandshake);
+                }
+                let peer = &mut self.peers[number];
                 peer.hello_epoch = epoch;
                 self.connect(number, active, ack, epoch);
                 self.measure_handshake(active);
@@ -211,7 +215,12 @@ impl Engine<'_> {
                 let base = Psn(ack.psn_base.get());
                 let active = self.activate(number, now, false).ok_or(DropReason::NoRoom)?;
                 self.actives[active].window = ReceiveWindow::new(base);
-                self.establish(active);
+                if self.is_echoed(active, ack) {
+                    self.establish(active);
+                } else {
+                    self.answer(Answer::HelloAck(self.peer_id(number)));
+                    self.arm(active, now);
+                }
             }
             // The peer repeats it because nothing of ours has reached it yet.
             State::Established if same => {
@@ -223,6 +232,12 @@ impl Engine<'_> {
             _ => return Err(DropReason::UnexpectedHandshake),
         }
         Ok(())
+    }
+
+    /// Whether the peer counts from the number that this side will send from. It may have agreed to
+    /// an old hello.
+    fn is_echoed(&self, active: u32, ack: &Handshake) -> bool {
+        u64::from(self.actives[active].first_psn.0) == ack.cookie.get()
     }
 
     fn take_in_retry(

@@ -370,7 +370,12 @@ impl Active {
                 by(at);
             }
         }
-        if soonest == u32::MAX { self.quiet_at().max(now) } else { now.plus(soonest) }
+        if soonest < u32::MAX {
+            return now.plus(soonest);
+        }
+        // One that could go but for a packet that waits in line is looked at again later.
+        let quiet = self.quiet_at();
+        if quiet.has_come(now) { now.plus_nanos(QUIET_NANOS) } else { quiet }
     }
 
     /// When to ask whether the peer is still there, though nothing is under way: while it owes an

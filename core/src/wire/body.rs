@@ -30,7 +30,8 @@ pub struct Handshake {
     pub features: U16,
     /// Which connection between these two incarnations this is.
     pub epoch: U16,
-    /// In `Retry`: to be repeated in the next `Hello`. In `Hello`: the repetition; else 0.
+    /// In `Retry`: to be repeated in the next `Hello`. In `Hello`: the repetition; else 0. In
+    /// `HelloAck`: the number of the peer's first data packet, as the sender understands it.
     pub cookie: U64,
 }
 
