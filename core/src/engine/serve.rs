@@ -200,8 +200,10 @@ impl Engine<'_> {
     /// Whether `requests` more of this peer can be served, and a larger allowance from now on where
     /// slots are free.
     pub(super) fn grant(&mut self, active: u32, requests: u32) -> bool {
+        // Some are for errors, which must not be refused for the sake of speed.
+        let free = self.responders_spare.saturating_sub(self.errors_reserve());
         let credits = &mut self.actives[active].credits;
-        let more = u32::from(CREDIT_MAX.saturating_sub(credits.granted)).min(self.responders_spare);
+        let more = u32::from(CREDIT_MAX.saturating_sub(credits.granted)).min(free);
         if more > 0 {
             credits.granted += more as u8;
             self.responders_spare -= more;
@@ -209,6 +211,11 @@ impl Engine<'_> {
         }
         let credits = &self.actives[active].credits;
         requests + u32::from(credits.serving) <= u32::from(credits.granted)
+    }
+
+    /// Slots that are not granted to requests: a quarter of those beyond one for each active peer.
+    fn errors_reserve(&self) -> u32 {
+        (self.config.responders - self.config.active_peers) / 4
     }
 
     /// Tells the peer that its operation `op` was in error; once for all parts of it. Where there

@@ -73,11 +73,12 @@ impl Rtt {
     }
 
     /// Time after which the last packet is sent once more to draw an acknowledgment (RFC 8985
-    /// §7.2).
+    /// §7.2, with one and a half round trips instead of two: what a sender measures contains its own
+    /// queue, and a probe in vain costs a packet).
     pub(crate) fn probe_timeout(&self) -> u32 {
         match self.smoothed {
             0 => RTO_INITIAL_TICKS,
-            smoothed => (2 * smoothed).clamp(PROBE_MIN_TICKS, RTO_MAX_TICKS),
+            smoothed => (smoothed + smoothed / 2).clamp(PROBE_MIN_TICKS, RTO_MAX_TICKS),
         }
     }
 
