@@ -167,7 +167,7 @@ impl Endpoint {
     }
 
     fn config(&self, av: &Av) -> Config {
-        let mut config = Config::new(crc32c::crc32c_append);
+        let mut config = Config::new(ofi_xdp_checksum::crc32c);
         // Peers that speak first take a place too.
         let expected = u32::try_from(av.expected().saturating_mul(2)).unwrap_or(u32::MAX);
         config.peers = expected.clamp(PEERS, 1 << 20);

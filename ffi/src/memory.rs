@@ -289,7 +289,7 @@ mod tests {
     }
 
     fn memory() -> AppMemory {
-        let config = Config { sends: 2, recvs: 2, ..Config::new(crc32c::crc32c_append) };
+        let config = Config { sends: 2, recvs: 2, ..Config::new(ofi_xdp_checksum::crc32c) };
         AppMemory::new(&config).unwrap()
     }
 

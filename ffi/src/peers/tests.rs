@@ -21,7 +21,7 @@ fn domain() -> Arc<Domain> {
 }
 
 fn engine() -> EngineCell {
-    let config = Config { peers: PEERS, ..Config::new(crc32c::crc32c_append) };
+    let config = Config { peers: PEERS, ..Config::new(ofi_xdp_checksum::crc32c) };
     let limits = PortLimits { payload_max: 1472, receive_max: 1472, window_packets: 64 };
     EngineCell::open(&config, Identity { incarnation: 1, seed: 1 }, limits).unwrap()
 }

@@ -56,7 +56,7 @@ impl Node {
             active_peers: 16,
             sends: OPERATIONS,
             recvs: OPERATIONS,
-            ..Config::new(crc32c::crc32c_append)
+            ..Config::new(ofi_xdp_checksum::crc32c)
         };
         let sizes = config.sizes();
         let storage = Storage {

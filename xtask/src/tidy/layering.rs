@@ -18,11 +18,12 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("bpf", &[]),
     ("xdp", &["ofi-xdp-core", "ofi-xdp-bpf"]),
-    ("ffi", &["ofi-xdp-core", "ofi-xdp-datapath"]),
+    ("xdp/checksum", &[]),
+    ("ffi", &["ofi-xdp-core", "ofi-xdp-checksum", "ofi-xdp-datapath"]),
     // The baseline of the benchmarks: raw AF_XDP through our own port.
     ("examples", &["ofi-xdp-core", "ofi-xdp-datapath"]),
     // They prove things of the engine alone, and build in seconds: no port, no C library.
-    ("tests/engine-bench", &["ofi-xdp-core"]),
+    ("tests/engine-bench", &["ofi-xdp-core", "ofi-xdp-checksum"]),
     ("tests/fuzz", &["ofi-xdp-core"]),
     ("tests/sim", &["ofi-xdp-core"]),
     ("xtask", &[]),
