@@ -75,6 +75,11 @@ pub struct FabricTransport {
     /// The send buffers' slots that no operation has; the last one is kept for injecting.
     sends: Vec<usize>,
     inject_slot: usize,
+    /// Posted receives, in order. That is the order in which they match (`fi_msg(3)`); they may
+    /// complete in another one.
+    posted: VecDeque<usize>,
+    /// By slot: the length of a message that has arrived before an earlier one.
+    lengths: Vec<Option<usize>>,
     /// Messages that arrived while there was no room to send: (slot, bytes).
     arrived: VecDeque<(usize, usize)>,
     /// Receive buffers to post again.
@@ -234,6 +239,8 @@ impl FabricTransport {
             inject_max: (config.inject && inject_size > 0).then_some(inject_size),
             inject_slot: endpoint.slots() - 1,
             sends: (endpoint.slots() / 2..endpoint.slots() - 1).collect(),
+            posted: VecDeque::with_capacity(endpoint.slots()),
+            lengths: vec![None; endpoint.slots()],
             arrived: VecDeque::with_capacity(endpoint.slots()),
             consumed: (0..receives).collect(),
             done: Vec::with_capacity(endpoint.slots()),
@@ -245,9 +252,12 @@ impl FabricTransport {
     #[inline]
     fn post_receives(&mut self) -> anyhow::Result<()> {
         // bound: the receive buffers
-        while let Some(slot) = self.consumed.last() {
-            match self.endpoint.receive(*slot, self.to.tag) {
-                Ok(()) => drop(self.consumed.pop()),
+        while let Some(&slot) = self.consumed.last() {
+            match self.endpoint.receive(slot, self.to.tag) {
+                Ok(()) => {
+                    self.consumed.pop();
+                    self.posted.push_back(slot);
+                }
                 Err(Error::Again) => break,
                 Err(error) => return Err(error).context("cannot post a receive"),
             }
@@ -273,10 +283,16 @@ impl FabricTransport {
         };
         for completion in self.done.drain(..) {
             match completion.operation {
-                Operation::Receive => self.arrived.push_back((completion.slot, completion.len)),
+                Operation::Receive => self.lengths[completion.slot] = Some(completion.len),
                 Operation::Send => self.sends.push(completion.slot),
                 Operation::Unknown => bail!("a completion that says neither send nor receive"),
             }
+        }
+        // bound: the receive buffers
+        while let Some(&slot) = self.posted.front() {
+            let Some(len) = self.lengths[slot].take() else { break };
+            self.posted.pop_front();
+            self.arrived.push_back((slot, len));
         }
         Ok(())
     }
