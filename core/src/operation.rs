@@ -83,7 +83,8 @@ pub struct TxOp {
     pub(crate) done: bool,
     pub(crate) signal: bool,
     pub(crate) fence: bool,
-    /// It may have to wait for more than its turn: a fence, a request, or where orders were promised.
+    /// It may have to wait for more than its turn: a fence, a request, or where orders were
+    /// promised.
     pub(crate) gated: bool,
     /// The receiver-not-ready epoch of the current attempt.
     pub(crate) rnr_epoch: u8,

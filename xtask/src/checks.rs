@@ -9,6 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::fuzz;
 use crate::setup::{self, Purpose};
 use crate::stage::Outcome;
 use crate::workspace::{Workspace, find_command};
@@ -16,17 +17,30 @@ use crate::workspace::{Workspace, find_command};
 /// The release of typos that is installed; another would know other words.
 const TYPOS: &str = "typos==1.52.0";
 
+/// Packages that are workspaces of their own, because they are compiled with other flags.
+const APART: [&str; 2] = ["tests/fuzz", "tests/no_std"];
+
 /// `cargo fmt` would change nothing.
 pub(crate) fn format(workspace: &Workspace) -> Result<Outcome> {
-    let mut cargo = workspace.cargo();
-    cargo.args(["fmt", "--all", "--check"]);
-    must_succeed(cargo, "`cargo fmt --all` mends it")
+    for folder in [""].iter().chain(&APART) {
+        let mut cargo = workspace.cargo();
+        cargo.current_dir(workspace.root().join(folder)).args(["fmt", "--all", "--check"]);
+        let advice = format!("`cargo fmt --all` in ./{folder} mends it");
+        must_succeed(cargo, &advice)?;
+    }
+    Ok(Outcome::Passed)
 }
 
-/// No lint fires, in any target.
+/// No lint fires, in any target of the workspace and of the fuzz targets.
 pub(crate) fn clippy(workspace: &Workspace) -> Result<Outcome> {
+    let lints = ["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"];
     let mut cargo = workspace.cargo();
-    cargo.args(["clippy", "--workspace", "--all-targets", "--quiet", "--", "-D", "warnings"]);
+    cargo.args(lints);
+    must_succeed(cargo, "see the lints above")?;
+    setup::ensure(&[Purpose::Fuzz])?;
+    let mut cargo = workspace.cargo();
+    cargo.current_dir(workspace.root().join(fuzz::PACKAGE)).args(lints);
+    cargo.env("CARGO_TARGET_DIR", workspace.target_dir().join("fuzz/lints"));
     must_succeed(cargo, "see the lints above")
 }
 

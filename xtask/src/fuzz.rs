@@ -29,7 +29,8 @@ pub(crate) const SECONDS: u64 = 60;
 /// The release of cargo-fuzz that is installed.
 const CARGO_FUZZ: &str = "cargo-fuzz@0.13.2";
 
-const PACKAGE: &str = "tests/fuzz";
+/// A workspace of its own.
+pub(crate) const PACKAGE: &str = "tests/fuzz";
 
 /// Longest input; the targets bound their own steps.
 const INPUT_MAX: u32 = 4096;

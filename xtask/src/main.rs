@@ -108,9 +108,9 @@ enum Task {
     },
     /// Break the engine in known ways, one at a time, and show which check notices
     Mutate {
-        /// Only this mutation
+        /// Only this mutation; may be given more than once
         #[arg(long, value_name = "NAME")]
-        only: Option<String>,
+        only: Vec<String>,
         /// Print the table and do nothing
         #[arg(long)]
         list: bool,
@@ -170,7 +170,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Task::Fuzz { target, seconds, .. } => fuzz::fuzz(&workspace, target.as_deref(), seconds)?,
         Task::Mutate { list: true, .. } => mutate::list(&workspace)?,
-        Task::Mutate { only, .. } => mutate::mutate(&workspace, only.as_deref())?,
+        Task::Mutate { only, .. } => mutate::mutate(&workspace, &only)?,
         Task::Tidy => tidy::tidy(workspace.root())?,
         Task::Bindings { check } => bindings::bindings(&workspace, check)?,
         Task::CleanLab => clean_lab::clean_lab()?,

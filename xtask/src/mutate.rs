@@ -2,14 +2,15 @@
 //! `cargo xtask mutate`: breaks the engine in known ways, one at a time, and shows what notices.
 //!
 //! In: the table `tests/mutations.toml`. Out: for each mutation the check that caught it, or
-//! SURVIVED, which is a hole in the tests and a failure. Works on a copy of the tree in
-//! `target/mutate` and never touches the tree itself; the copy keeps its place, so that a mutation
-//! costs an incremental build. Bounds: each check has a time limit, and one that hangs has noticed.
+//! SURVIVED, which is a hole in the tests and a failure. Core's own tests are asked about all of
+//! them first, the simulator only about those that they do not notice. Works on a copy of the tree
+//! in `target/mutate` and never touches the tree itself; the copy keeps its place, so that a
+//! mutation costs an incremental build. Bounds: each check has a time limit, and one that hangs has
+//! noticed.
 
 pub(crate) mod table;
 mod tree;
 
-use std::fmt::Write as _;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -37,38 +38,27 @@ pub(crate) fn list(workspace: &Workspace) -> Result<()> {
     Ok(())
 }
 
-/// Tries every mutation, or the one called `only`; fails if one survives.
-pub(crate) fn mutate(workspace: &Workspace, only: Option<&str>) -> Result<()> {
+/// Tries every mutation, or those called `only`; fails if one survives.
+pub(crate) fn mutate(workspace: &Workspace, only: &[String]) -> Result<()> {
     let mutations = table::read(workspace.root())?;
     for one in &mutations {
         one.check(&fs::read_to_string(workspace.root().join(&one.file))?)?;
     }
-    let chosen: Vec<&Mutation> =
-        mutations.iter().filter(|one| only.is_none_or(|name| one.name == name)).collect();
-    ensure!(!chosen.is_empty(), "no such mutation: `cargo xtask mutate --list` shows them");
-    let copy = Copy::new(workspace)?;
-    println!("without a mutation every check must pass");
-    if let Some(noticed) = copy.first_to_notice(None)? {
-        bail!("{} fails on the tree as it is: {}", noticed.check.name(), noticed.detail);
+    for name in only {
+        let known = mutations.iter().any(|one| one.name == *name);
+        ensure!(known, "no mutation {name}: `cargo xtask mutate --list` shows them");
     }
-    let mut survivors = Vec::new();
-    for (index, one) in chosen.iter().enumerate() {
-        let start = now();
-        let noticed = copy.try_out(one)?;
-        let mut line = format!("{:>3}/{} {:<32} ", index + 1, chosen.len(), one.name);
-        match &noticed {
-            Some(noticed) => {
-                let _ = write!(line, "{:<7} {}", noticed.check.name(), noticed.detail);
-            }
-            None => {
-                survivors.push(one.name.as_str());
-                let _ = write!(line, "SURVIVED {}", one.why);
-            }
-        }
-        println!("{line} ({:.1} s)", start.elapsed().as_secs_f64());
+    let chosen: Vec<&Mutation> =
+        mutations.iter().filter(|one| only.is_empty() || only.contains(&one.name)).collect();
+    let copy = Copy::new(workspace)?;
+    let mut survivors = copy.try_all(&chosen, &[Check::Tests])?;
+    if !survivors.is_empty() && simulator::exists(workspace) {
+        println!("{} went unnoticed by the tests of core: the simulator", survivors.len());
+        survivors = copy.try_all(&survivors, &[Check::Corpus, Check::Swarm])?;
     }
     println!("{} mutations, {} caught", chosen.len(), chosen.len() - survivors.len());
-    ensure!(survivors.is_empty(), "survived: {}", survivors.join(", "));
+    let names: Vec<&str> = survivors.iter().map(|one| one.name.as_str()).collect();
+    ensure!(names.is_empty(), "survived: {}", names.join(", "));
     Ok(())
 }
 
@@ -84,7 +74,6 @@ struct Noticed {
 struct Copy<'w> {
     workspace: &'w Workspace,
     folder: PathBuf,
-    checks: Vec<Check>,
 }
 
 impl<'w> Copy<'w> {
@@ -92,32 +81,55 @@ impl<'w> Copy<'w> {
         let folder = workspace.target_dir().join("mutate");
         tree::sync(workspace.root(), &folder.join("tree"))?;
         fs::create_dir_all(folder.join("log"))?;
-        let mut checks = vec![Check::Tests];
-        if simulator::exists(workspace) {
-            checks.extend([Check::Corpus, Check::Swarm]);
-        } else {
-            println!("note: no package tests/sim here, so only the tests of core are asked");
-        }
-        Ok(Self { workspace, folder, checks })
+        Ok(Self { workspace, folder })
     }
 
-    /// Breaks the copy, asks the checks, mends the copy.
-    fn try_out(&self, mutation: &Mutation) -> Result<Option<Noticed>> {
+    /// Tries each of `mutations` on `checks`; returns those that none of them noticed.
+    fn try_all<'m>(
+        &self,
+        mutations: &[&'m Mutation],
+        checks: &[Check],
+    ) -> Result<Vec<&'m Mutation>> {
+        if let Some(noticed) = self.first_to_notice(checks)? {
+            bail!("{} fails on the tree as it is: {}", noticed.check.name(), noticed.detail);
+        }
+        let (mut survivors, mut unbuilt) = (Vec::new(), Vec::new());
+        for (index, &one) in mutations.iter().enumerate() {
+            let start = now();
+            let verdict = match self.try_out(one, checks) {
+                Ok(Some(Noticed { check, detail })) => format!("{:<7} {detail}", check.name()),
+                Ok(None) => {
+                    survivors.push(one);
+                    format!("SURVIVED {}", one.why)
+                }
+                Err(error) => {
+                    unbuilt.push(one.name.as_str());
+                    format!("{error:#}")
+                }
+            };
+            let seconds = start.elapsed().as_secs_f64();
+            let place = format!("{}/{}", index + 1, mutations.len());
+            println!("{place:>7} {:<32} {verdict} ({seconds:.1} s)", one.name);
+        }
+        ensure!(unbuilt.is_empty(), "could not be tried: {}", unbuilt.join(", "));
+        Ok(survivors)
+    }
+
+    /// Breaks the copy, asks `checks`, mends the copy.
+    fn try_out(&self, mutation: &Mutation, checks: &[Check]) -> Result<Option<Noticed>> {
         let file = self.folder.join("tree").join(&mutation.file);
         let text = fs::read_to_string(&file)?;
         fs::write(&file, mutation.apply(&text)?)?;
-        let noticed = self.first_to_notice(mutation.expect);
+        let noticed = self.first_to_notice(checks);
         fs::write(&file, text)?;
         noticed.with_context(|| format!("mutation {}", mutation.name))
     }
 
-    /// Asks `first`, then the other checks in order, until one fails.
-    fn first_to_notice(&self, first: Option<Check>) -> Result<Option<Noticed>> {
-        let others = self.checks.iter().filter(|check| Some(**check) != first);
-        let known = first.filter(|check| self.checks.contains(check));
-        for check in known.iter().chain(others) {
-            if let Some(detail) = self.ask(*check)? {
-                return Ok(Some(Noticed { check: *check, detail }));
+    /// Asks `checks` in order, until one fails.
+    fn first_to_notice(&self, checks: &[Check]) -> Result<Option<Noticed>> {
+        for &check in checks {
+            if let Some(detail) = self.ask(check)? {
+                return Ok(Some(Noticed { check, detail }));
             }
         }
         Ok(None)

@@ -2,10 +2,12 @@
 //! Programs with a bound on their time.
 //!
 //! In: a command and how long it may take. Out: how it ended; one that takes longer is killed with
-//! everything it started. Called where a program under test may hang.
+//! everything it started, and so are all when this process is interrupted. Called where a program
+//! under test may hang.
 
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus};
+use std::process::{Child, Command, ExitStatus, exit};
+use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -13,6 +15,13 @@ use anyhow::{Context as _, Result, bail};
 
 /// How often a running program is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// What a shell says of a program that was ended by an interrupt.
+const INTERRUPTED: i32 = 130;
+
+/// The groups of all programs that run: each is in a group of its own, which no signal from the
+/// terminal reaches.
+static GROUPS: Mutex<Vec<u32>> = Mutex::new(Vec::new());
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,19 +40,66 @@ impl Ended {
 }
 
 /// Runs `command` for `limit` at the most.
-pub(crate) fn run_bounded(mut command: Command, limit: Duration) -> Result<Ended> {
+pub(crate) fn run_bounded(command: Command, limit: Duration) -> Result<Ended> {
     let name = command.get_program().to_string_lossy().into_owned();
-    let mut child =
-        command.process_group(0).spawn().with_context(|| format!("{name} did not start"))?;
+    take_children_along();
+    let mut group = Group::start(command).with_context(|| format!("{name} did not start"))?;
     let start = now();
     while start.elapsed() < limit {
-        if let Some(status) = child.try_wait()? {
+        if let Some(status) = group.child.try_wait()? {
             return Ok(Ended::Exit(status));
         }
         thread::sleep(LOOK_EVERY);
     }
-    kill_group(&mut child)?;
     Ok(Ended::Overdue)
+}
+
+/// A program that runs, as the leader of a group. Dropped, nothing of the group is left.
+struct Group {
+    child: Child,
+}
+
+impl Group {
+    fn start(mut command: Command) -> Result<Self> {
+        // Held until the group is noted, so that no interrupt comes between.
+        let mut groups = groups();
+        let child = command.process_group(0).spawn()?;
+        groups.push(child.id());
+        Ok(Self { child })
+    }
+}
+
+impl Drop for Group {
+    fn drop(&mut self) {
+        let mut groups = groups();
+        // Its number is not used again before it was waited for, or while one of the group lives.
+        let ended = matches!(self.child.try_wait(), Ok(Some(_)));
+        if !ended {
+            kill_group(self.child.id());
+            let _ = self.child.wait();
+        }
+        groups.retain(|&group| group != self.child.id());
+    }
+}
+
+fn groups() -> MutexGuard<'static, Vec<u32>> {
+    GROUPS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on SIGINT, SIGTERM and SIGHUP end all that runs before they end this process.
+fn take_children_along() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let set = ctrlc::set_handler(|| {
+            // Never given back: nothing is started any more.
+            let groups = groups();
+            groups.iter().for_each(|&group| kill_group(group));
+            exit(INTERRUPTED);
+        });
+        if let Err(error) = set {
+            eprintln!("an interrupt will leave programs behind: {error}");
+        }
+    });
 }
 
 /// Runs `command` for `limit` at the most; anything but success is an error.
@@ -57,11 +113,11 @@ pub(crate) fn succeed_within(command: Command, limit: Duration) -> Result<()> {
 }
 
 /// Kills the group that a child leads: what it started goes with it.
-fn kill_group(child: &mut Child) -> Result<()> {
-    let group = format!("-{}", child.id());
-    Command::new("kill").args(["-KILL", "--", &group]).status().context("kill did not start")?;
-    child.wait()?;
-    Ok(())
+fn kill_group(leader: u32) {
+    let status = Command::new("kill").args(["-KILL", "--", &format!("-{leader}")]).status();
+    if let Err(error) = status {
+        eprintln!("kill did not start: {error}");
+    }
 }
 
 /// The clock.

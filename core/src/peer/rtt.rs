@@ -72,8 +72,8 @@ impl Rtt {
         base << backoff.min(BACKOFF_MAX)
     }
 
-    /// Time after which the last packet is sent once more to draw an acknowledgment (RFC 8985
-    /// §7.2, with one and a half round trips instead of two: what a sender measures contains its own
+    /// Time after which the last packet is sent once more to draw an acknowledgment (RFC 8985 §7.2,
+    /// with one and a half round trips instead of two: what a sender measures contains its own
     /// queue, and a probe in vain costs a packet).
     pub(crate) fn probe_timeout(&self) -> u32 {
         match self.smoothed {

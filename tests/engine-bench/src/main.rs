@@ -80,6 +80,7 @@ fn main() -> Result<ExitCode> {
             print_records(&records);
             if let Some(targets) = &targets {
                 println!("\nmeasured in the simulator:\n{}", targets.table);
+                records.extend_from_slice(&targets.records);
             }
             if let Some(out) = out {
                 record::write(&out, &records)?;
@@ -143,7 +144,7 @@ fn print_records(records: &[Record]) {
         table.add_row([
             record.mode.to_owned(),
             record.size_bytes.to_string(),
-            record.metric.to_owned(),
+            record.metric.clone(),
             number(record.median),
             number(record.low),
             number(record.high),

@@ -11,12 +11,12 @@ use serde::Serialize;
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub(crate) struct Record {
     pub(crate) suite: &'static str,
-    /// What did it: two engines in one process.
+    /// What did it: two engines in one process, or the simulator.
     pub(crate) peer: &'static str,
     /// The kind of work.
     pub(crate) mode: &'static str,
     pub(crate) size_bytes: u64,
-    pub(crate) metric: &'static str,
+    pub(crate) metric: String,
     pub(crate) unit: &'static str,
     pub(crate) median: f64,
     pub(crate) low: f64,
@@ -38,7 +38,7 @@ impl Record {
             peer: "engine-pair",
             mode,
             size_bytes,
-            metric,
+            metric: metric.to_owned(),
             unit,
             median: f64::midpoint(
                 value(sorted.len() / 2),
@@ -46,6 +46,26 @@ impl Record {
             ),
             low: value(0),
             high: value(sorted.len().saturating_sub(1)),
+        }
+    }
+
+    /// A number of the simulator's, which is the same in every run. Its name ends in `_ns` where it
+    /// is a time.
+    pub(crate) fn simulated(name: &str, value: f64) -> Self {
+        let (metric, unit) = match name.strip_suffix("_ns") {
+            Some(metric) => (metric, "ns"),
+            None => (name, "1"),
+        };
+        Self {
+            suite: "engine",
+            peer: "simulator",
+            mode: "targets",
+            size_bytes: 0,
+            metric: metric.to_owned(),
+            unit,
+            median: value,
+            low: value,
+            high: value,
         }
     }
 }

@@ -1,19 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The targets that are measured in the simulator: its verdicts, as rows of a table.
+//! The targets that are measured in the simulator: its numbers, as records and as a table.
 //!
-//! In: the program `ofi-xdp-sim`. Out: what its `targets` subcommand prints, made readable. It is
-//! JSON: a list, or an object with a list in it, of objects with simple fields.
+//! In: the program `ofi-xdp-sim`. Out: what its `targets` subcommand prints, an object in JSON: a
+//! number for each quantity, and the list `missed`.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result};
-use comfy_table::{Table, presets};
+use comfy_table::{CellAlignment, Table, presets};
 use serde_json::Value;
+
+use crate::record::Record;
 
 /// What the simulator said.
 #[derive(Debug)]
 pub(crate) struct Targets {
+    pub(crate) records: Vec<Record>,
     pub(crate) table: String,
     /// Whether it says that all are met: its exit code.
     pub(crate) met: bool,
@@ -22,7 +25,7 @@ pub(crate) struct Targets {
 /// Runs `program targets`.
 ///
 /// # Errors
-/// When it does not start or prints no JSON.
+/// When it does not start or prints no JSON object.
 pub(crate) fn of(program: &Path) -> Result<Targets> {
     let output = Command::new(program)
         .arg("targets")
@@ -31,33 +34,33 @@ pub(crate) fn of(program: &Path) -> Result<Targets> {
         .output()
         .with_context(|| format!("{} did not start", program.display()))?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let start = text.find(['[', '{']).context("the simulator printed no JSON")?;
+    let start = text.find('{').context("the simulator printed no JSON object")?;
     let value: Value = serde_json::from_str(text[start..].trim_end())?;
-    Ok(Targets { table: table(&value), met: output.status.success() })
+    let records = records(&value);
+    let table = table(&records, &value);
+    Ok(Targets { records, table, met: output.status.success() })
 }
 
-/// A row for each object of the list; anything else as it is.
-fn table(value: &Value) -> String {
-    let list = match value {
-        Value::Array(list) => Some(list),
-        Value::Object(fields) => fields.values().find_map(Value::as_array),
-        _ => None,
-    };
-    let rows: Option<Vec<_>> = list.map(|list| list.iter().filter_map(Value::as_object).collect());
-    let Some(rows) = rows.filter(|rows| !rows.is_empty()) else {
-        return serde_json::to_string_pretty(value).unwrap_or_default();
-    };
-    let names: Vec<&String> = rows.iter().take(1).flat_map(|row| row.keys()).collect();
+/// A record for each number.
+fn records(value: &Value) -> Vec<Record> {
+    let fields = value.as_object().into_iter().flatten();
+    let numbers = fields.filter_map(|(name, field)| Some((name, field.as_f64()?)));
+    numbers.map(|(name, number)| Record::simulated(name, number)).collect()
+}
+
+/// A row for each record, and a line for each target that was missed.
+fn table(records: &[Record], value: &Value) -> String {
     let mut table = Table::new();
-    table.load_preset(presets::NOTHING).set_header(&names);
-    for row in &rows {
-        table.add_row(names.iter().map(|name| match row.get(*name) {
-            Some(Value::String(text)) => text.clone(),
-            Some(other) => other.to_string(),
-            None => String::new(),
-        }));
+    table.load_preset(presets::NOTHING).set_header(["metric", "value", "unit"]);
+    for record in records {
+        table.add_row([record.metric.clone(), record.median.to_string(), record.unit.to_owned()]);
     }
-    table.to_string()
+    if let Some(column) = table.column_mut(1) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    let missed = value.get("missed").and_then(Value::as_array).into_iter().flatten();
+    let missed = missed.filter_map(Value::as_str).map(|what| format!("\nMISSED: {what}"));
+    format!("{table}{}", missed.collect::<String>())
 }
 
 #[cfg(test)]
@@ -65,11 +68,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_list_becomes_rows_and_the_rest_stays_json() {
-        let list = serde_json::json!({"targets": [{"name": "goodput", "value": 0.9}]});
-        assert!(table(&list).contains("goodput"), "{}", table(&list));
-        assert!(table(&serde_json::json!({"a": 1})).contains("\"a\": 1"));
-        assert!(table(&serde_json::json!([])).contains("[]"));
+    fn each_number_becomes_a_record_and_a_row() {
+        let value = serde_json::json!({"goodput": 0.9, "extra_ns": 200, "missed": ["too slow"]});
+        let records = records(&value);
+        let mut found: Vec<_> =
+            records.iter().map(|r| (r.metric.as_str(), r.median, r.unit)).collect();
+        found.sort_by(|one, other| one.0.cmp(other.0));
+        assert_eq!(found, [("extra", 200.0, "ns"), ("goodput", 0.9, "1")]);
+        let table = table(&records, &value);
+        assert!(table.contains("goodput") && table.ends_with("MISSED: too slow"), "{table}");
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub fn config() -> Config {
         regions: 2,
         responders: 6,
         pulls: 2,
-        events: 2,
+        events: 8,
         eager_max: 2048,
         order: Order::RAW | Order::WAW | Order::SAW,
         death: std::time::Duration::from_millis(400),

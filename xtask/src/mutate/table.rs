@@ -2,8 +2,8 @@
 //! The table of mutations, `tests/mutations.toml`.
 //!
 //! An entry has a `name`, a `file`, the text `from` that must be in it exactly once, the text `to`
-//! in its place, `why` that matters, and perhaps which check to `expect` it from. Called by
-//! `cargo xtask mutate` and, so that no entry goes stale, by tidy.
+//! in its place, and `why` that matters. Called by `cargo xtask mutate` and, so that no entry goes
+//! stale, by tidy.
 
 use std::fs;
 use std::path::Path;
@@ -25,9 +25,7 @@ pub(crate) enum Check {
 }
 
 impl Check {
-    const ALL: [Self; 3] = [Self::Tests, Self::Corpus, Self::Swarm];
-
-    /// As in the table and in reports.
+    /// As in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Tests => "tests",
@@ -54,8 +52,6 @@ pub(crate) struct Mutation {
     from: String,
     to: String,
     pub(crate) why: String,
-    /// The check that is asked first.
-    pub(crate) expect: Option<Check>,
 }
 
 impl Mutation {
@@ -104,20 +100,12 @@ fn read_entry(entry: &toml::Value) -> Result<Mutation> {
         let value = entry.get(name).and_then(|value| value.as_str()).map(str::to_owned);
         value.with_context(|| format!("{FILE}: an entry has no {name}: {entry:?}"))
     };
-    let expect = match entry.get("expect").and_then(|value| value.as_str()) {
-        None => None,
-        Some(name) => {
-            let check = Check::ALL.into_iter().find(|check| check.name() == name);
-            Some(check.with_context(|| format!("{FILE}: no check is called {name}"))?)
-        }
-    };
     Ok(Mutation {
         name: field("name")?,
         file: field("file")?,
         from: field("from")?,
         to: field("to")?,
         why: field("why")?,
-        expect,
     })
 }
 
@@ -126,13 +114,13 @@ mod tests {
     use super::*;
 
     const ENTRY: &str = "[[mutation]]\nname = 'a'\nfile = 'b.rs'\nfrom = 'x == 1'\nto = 'true'\n\
-                         why = 'c'\nexpect = 'swarm'\n";
+                         why = 'c'\n";
 
     #[test]
     fn an_entry_is_read_and_applied_once() {
         let mutations = parse(ENTRY).unwrap();
         let [one] = &mutations[..] else { panic!("{mutations:?}") };
-        assert_eq!((one.name.as_str(), one.expect), ("a", Some(Check::Swarm)));
+        assert_eq!(one.name, "a");
         assert_eq!(one.apply("if x == 1 {}").unwrap(), "if true {}");
         assert!(one.apply("if x == 2 {}").is_err());
         assert!(one.apply("x == 1 && x == 1").unwrap_err().to_string().contains("2 times"));
@@ -142,7 +130,6 @@ mod tests {
     fn a_bad_table_is_refused() {
         assert!(parse("").is_err());
         assert!(parse(&format!("{ENTRY}{ENTRY}")).unwrap_err().to_string().contains("twice"));
-        assert!(parse(&ENTRY.replace("swarm", "luck")).is_err());
         assert!(parse(&ENTRY.replace("'true'", "'x == 1'")).is_err());
         assert!(parse(&ENTRY.replace("why", "because")).is_err());
     }

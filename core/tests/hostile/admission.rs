@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What must be right of a packet before it may change anything (`docs/PROTOCOL.md` §4.2).
+
+use crate::puppet::*;
+use crate::world::*;
+use ofi_xdp_core::wire::PacketKind;
+use ofi_xdp_core::*;
+
+/// A connection with a receive posted, and a message on its way that would complete it.
+fn expectant() -> (Puppet, Vec<u8>) {
+    let mut puppet = Puppet::connected(&small());
+    puppet.world.recv(0, 1, 8);
+    let records = message(0, &[7; 8]);
+    (puppet, records)
+}
+
+#[test]
+fn the_packet_that_these_tests_spoil_is_good() {
+    let (mut puppet, records) = expectant();
+    let good = puppet.data(&records);
+    puppet.deliver(good);
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+    assert_eq!(puppet.world.received(0, 1), [7; 8]);
+}
+
+#[test]
+fn a_packet_with_another_token_changes_nothing() {
+    let (mut puppet, records) = expectant();
+    for bit in 0..32 {
+        let mut head = puppet.now(PacketKind::Data);
+        head.token ^= 1 << bit;
+        puppet.refused(&head.packet(&records), DropReason::WrongToken);
+    }
+}
+
+#[test]
+fn a_packet_from_another_address_changes_nothing() {
+    let (mut puppet, records) = expectant();
+    let good = puppet.data(&records);
+    puppet.refused_from(PUPPET + 1, &good, DropReason::WrongSource);
+    puppet.deliver(good);
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+}
+
+#[test]
+fn a_packet_with_one_bit_changed_changes_nothing() {
+    let (mut puppet, records) = expectant();
+    let good = puppet.data(&records);
+    // Byte 0 and byte 1 are looked at before the checksum is.
+    for bit in 16..good.len() * 8 {
+        let mut bytes = good.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        puppet.refused(&bytes, DropReason::Checksum);
+    }
+}
+
+#[test]
+fn a_packet_without_a_checksum_changes_nothing() {
+    let (mut puppet, records) = expectant();
+    let mut bytes = puppet.data(&records);
+    bytes[28..32].fill(0);
+    puppet.refused(&bytes, DropReason::Checksum);
+}
+
+#[test]
+fn a_packet_from_before_the_wrap_of_the_numbers_changes_nothing() {
+    // A quarter of the clock on the wire: 68 s.
+    const STALE: u32 = 1 << 30;
+    let (mut puppet, records) = expectant();
+    let newest = puppet.newest_sent_at();
+    for behind in [STALE, STALE + 1, 2 * STALE - 1] {
+        let mut head = puppet.now(PacketKind::Data);
+        head.sent_at = newest.wrapping_sub(behind);
+        puppet.refused(&head.packet(&records), DropReason::Stale);
+    }
+    let mut head = puppet.now(PacketKind::Data);
+    head.sent_at = newest.wrapping_sub(STALE - 1);
+    puppet.deliver(head.packet(&records));
+    assert_eq!(puppet.ends(), [(1, Ok(()))], "late, but not too late");
+}
+
+#[test]
+fn an_acknowledgment_of_packets_that_were_not_sent_changes_nothing() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.send(5, vec![0; 8]);
+    let next = puppet.first.plus(1);
+    for beyond in [1, 2, 255, 1 << 30] {
+        let ack = puppet.ack(next.plus(beyond), &[]);
+        puppet.refused(&ack, DropReason::AckOfUnsent);
+    }
+    // The bitmap begins one beyond the number in the header: both name the packet after the last.
+    for (ack, sack) in [(next, 1), (puppet.first, 1), (next, 1 << 63)] {
+        let ack = puppet.ack(ack, &[sack]);
+        puppet.refused(&ack, DropReason::AckOfUnsent);
+    }
+    let mut head = puppet.now(PacketKind::Ping);
+    head.ack = next.plus(1);
+    puppet.refused(&head.packet(&[]), DropReason::AckOfUnsent);
+    assert_eq!(puppet.ends(), []);
+}
+
+#[test]
+fn messages_that_were_never_posted_are_not_taken_for_accepted() {
+    let mut puppet = Puppet::connected(&small());
+    for accepted in [1, 2, 0x7fff] {
+        let head = Head { accepted, ..puppet.now(PacketKind::Ping) };
+        puppet.refused(&head.packet(&[]), DropReason::AckOfUnsent);
+    }
+    puppet.send(5, vec![0; 8]);
+    let ack = puppet.first.plus(1);
+    let head = Head { ack, accepted: 2, ..puppet.now(PacketKind::Ping) };
+    puppet.refused(&head.packet(&[]), DropReason::AckOfUnsent);
+    let head = Head { ack, accepted: 1, ..puppet.now(PacketKind::Ping) };
+    puppet.deliver(head.packet(&[]));
+    assert_eq!(puppet.ends(), [(5, Ok(()))]);
+}
+
+#[test]
+fn a_name_that_outlived_its_peer_is_nobodys() {
+    let config = Config { peers: 1, active_peers: 1, ..small() };
+    let mut puppet = Puppet::connected(&config);
+    let former = puppet.head.cid;
+    puppet.engine().remove_peer(former).unwrap();
+    puppet.drive();
+    let another = PeerAddress::from_v4([198, 18, 0, PUPPET as u8 + 1], 7001);
+    assert_eq!(puppet.engine().insert_peer(another), Err(PeersFull::Resting), "for a while");
+    puppet.pass(127 * MILLI);
+    assert_eq!(puppet.engine().insert_peer(another), Err(PeersFull::Resting));
+    assert_eq!(puppet.engine().stats().quarantined, 2);
+    puppet.pass(2 * MILLI);
+    // The next tenant of the slot is a new connection of the same puppet.
+    puppet.sent();
+    puppet.deliver(puppet.hello(INCARNATION, 9, 0));
+    let answer = puppet.sent().pop().unwrap();
+    puppet.agreed(&answer);
+    assert_eq!(puppet.head.cid.slot(), former.slot());
+    assert_ne!(puppet.head.cid, former);
+    let mut head = puppet.now(PacketKind::Data);
+    head.cid = former;
+    puppet.refused(&head.packet(&message(0, &[1; 8])), DropReason::UnknownConnection);
+    let late = puppet.world.send_with(0, PUPPET, |r| r.common.peer = former, vec![0; 8]);
+    assert_eq!(late, Err(PostError::UnknownPeer));
+    assert_eq!(puppet.engine().remove_peer(former), Err(Unknown));
+}

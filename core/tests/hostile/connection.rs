@@ -1,0 +1,153 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What ends a connection, and what does not (`docs/PROTOCOL.md` §5).
+
+use crate::puppet::*;
+use crate::world::*;
+use ofi_xdp_core::wire::PacketKind;
+use ofi_xdp_core::*;
+use zerocopy::IntoBytes;
+
+/// Another process at the puppet's address.
+const SUCCESSOR: u64 = 0xdead_beef;
+
+#[test]
+fn a_forged_hello_ends_no_connection() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.send(5, vec![0; 8]);
+    puppet.sent();
+    let before = puppet.engine().digest();
+    for (epoch, cookie) in [(1, 0), (2, 0), (0, 1), (9, u64::MAX), (1 << 15, 77)] {
+        puppet.ingest(&puppet.hello(SUCCESSOR, epoch, cookie));
+    }
+    assert_eq!(puppet.engine().digest(), before);
+    puppet.drive();
+    assert_eq!(puppet.ends(), []);
+    let answers = puppet.sent();
+    assert_eq!(answers.len(), 5);
+    assert!(answers.iter().all(|answer| answer.kind() == PacketKind::Retry));
+    // Whoever receives at that address learns the cookie, and only then is believed. It is good for
+    // one incarnation.
+    let cookie = answers[0].handshake().cookie.get();
+    puppet.ingest(&puppet.hello(SUCCESSOR + 1, 1, cookie));
+    assert_eq!(puppet.engine().digest(), before);
+    puppet.sent();
+    puppet.deliver(puppet.hello(SUCCESSOR, 1, cookie));
+    assert_eq!(puppet.ends(), [(5, Err(OpError::Reset))]);
+    assert_eq!(puppet.sent().last().unwrap().kind(), PacketKind::HelloAck);
+}
+
+#[test]
+fn an_older_hello_of_the_same_process_changes_nothing() {
+    let mut puppet = Puppet::stranger(&small());
+    puppet.deliver(puppet.hello(INCARNATION, 7, 0));
+    puppet.sent();
+    for epoch in [6, 1, 0] {
+        let hello = puppet.hello(INCARNATION, epoch, 0);
+        puppet.refused(&hello, DropReason::UnexpectedHandshake);
+    }
+}
+
+#[test]
+fn an_old_hello_is_no_answer_to_a_new_one() {
+    let mut puppet = Puppet::connected(&small());
+    let old = puppet.hello(INCARNATION, 1, 0);
+    let close = puppet.now(PacketKind::Close).packet(&[]);
+    puppet.deliver(close);
+    puppet.send(5, vec![0; 8]);
+    assert_eq!(puppet.sent().pop().unwrap().handshake().epoch.get(), 2);
+    puppet.refused(&old, DropReason::UnexpectedHandshake);
+    // A new one is: both want a connection.
+    puppet.deliver(puppet.hello(INCARNATION, 2, 0));
+    assert_eq!(puppet.engine().stats().crossed_hellos, 1);
+}
+
+#[test]
+fn a_reset_that_answers_no_packet_ends_no_connection() {
+    let mut puppet = Puppet::connected(&small());
+    let token = puppet.head.token;
+    puppet.refused(&puppet.reset(token, puppet.first), DropReason::UnprovenReset);
+    puppet.send(5, vec![0; 3000]);
+    assert_eq!(puppet.sent_data().len(), 3);
+    for wrong in [3, 4, 255, 1 << 31, u32::MAX] {
+        let reset = puppet.reset(token, puppet.first.plus(wrong));
+        puppet.refused(&reset, DropReason::UnprovenReset);
+    }
+    puppet.refused(&puppet.reset(token ^ 1, puppet.first), DropReason::UnprovenReset);
+    puppet.deliver(puppet.reset(token, puppet.first.plus(2)));
+    assert_eq!(puppet.ends(), [(5, Err(OpError::Reset))]);
+}
+
+#[test]
+fn the_answer_to_a_hello_says_where_its_numbers_begin() {
+    let mut puppet = Puppet::stranger(&small());
+    puppet.world.recv(0, 1, 8);
+    // An old hello, of an attempt that the peer has given up, with a base of its own.
+    puppet.deliver(puppet.hello(INCARNATION, 1, 0));
+    let answer = puppet.sent().pop().unwrap();
+    puppet.agreed(&answer);
+    puppet.head.psn = Psn(0x1234_5678);
+    let agree = |puppet: &mut Puppet, echo: Psn| {
+        let body = puppet.handshake(INCARNATION, 1, echo.0.into());
+        let head = puppet.now(PacketKind::HelloAck);
+        puppet.deliver(head.packet(body.as_bytes()));
+    };
+    // Where the puppet does not know yet where the engine begins it is told again.
+    let wrong = puppet.first.plus(1);
+    agree(&mut puppet, wrong);
+    assert_eq!(puppet.engine().stats().handshakes, 0);
+    assert_eq!(puppet.sent().pop().unwrap().kind(), PacketKind::HelloAck);
+    let right = puppet.first;
+    agree(&mut puppet, right);
+    assert_eq!(puppet.engine().stats().handshakes, 1);
+    let data = puppet.data(&message(0, &[3; 8]));
+    puppet.deliver(data);
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+    assert_eq!(puppet.world.received(0, 1), [3; 8]);
+}
+
+#[test]
+fn an_answer_to_another_hello_changes_nothing() {
+    let mut puppet = Puppet::stranger(&small());
+    puppet.send(5, vec![0; 8]);
+    let hello = puppet.sent().pop().unwrap().handshake();
+    puppet.head.cid = PeerId::from_bits(hello.src_cid.get());
+    puppet.incarnation = hello.src_incarnation.get() ^ 1;
+    let head = puppet.now(PacketKind::HelloAck);
+    let (epoch, base) = (hello.epoch.get(), u64::from(hello.psn_base.get()));
+    let body = puppet.handshake(INCARNATION, epoch, base);
+    puppet.refused(&head.packet(body.as_bytes()), DropReason::UnexpectedHandshake);
+    puppet.incarnation ^= 1;
+    // Or to one that was given up: its numbers began elsewhere, whatever the epoch.
+    for (epoch, base) in [(epoch, base + 1), (epoch, 0), (epoch + 1, base + 1)] {
+        let body = puppet.handshake(INCARNATION, epoch, base);
+        puppet.refused(&head.packet(body.as_bytes()), DropReason::UnexpectedHandshake);
+    }
+    let body = puppet.handshake(INCARNATION, epoch, base);
+    puppet.refused_from(PUPPET + 1, &head.packet(body.as_bytes()), DropReason::WrongSource);
+    puppet.deliver(head.packet(body.as_bytes()));
+    assert_eq!(puppet.engine().stats().handshakes, 1);
+}
+
+#[test]
+fn a_peer_that_is_in_the_middle_of_something_keeps_its_state() {
+    // Quiet comes 20 ms after the newest packet. One that was late is not the newest, so what it
+    // begins has to speak for itself.
+    let mut puppet = Puppet::connected(&small());
+    puppet.world.recv(0, 1, 128);
+    let early = puppet.now(PacketKind::Data).sent_at;
+    puppet.pass(MILLI);
+    let ping = puppet.now(PacketKind::Ping).packet(&[]);
+    puppet.deliver(ping);
+    puppet.pass(20 * MILLI - 5 * MICRO);
+    let mut head = puppet.now(PacketKind::Data);
+    head.sent_at = early;
+    puppet.deliver(head.packet(&segment(0, 128, 0, &[1; 64])));
+    puppet.head.psn = puppet.head.psn.plus(1);
+    puppet.pass(MILLI);
+    assert_eq!(puppet.engine().active_peers(), 1);
+    let rest = puppet.data(&segment(0, 128, 64, &[2; 64]));
+    puppet.deliver(rest);
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+    puppet.pass(25 * MILLI);
+    assert_eq!(puppet.engine().active_peers(), 0, "and gives it back afterwards");
+}

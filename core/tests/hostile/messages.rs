@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Attempts that came to nothing: receiver-not-ready, as seen by the receiver (`docs/PROTOCOL.md`
+//! §6.4).
+
+use crate::puppet::*;
+use crate::world::*;
+use ofi_xdp_core::wire::PacketKind;
+use ofi_xdp_core::*;
+
+#[test]
+fn segments_of_two_attempts_are_not_counted_together() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.world.recv(0, 1, 128);
+    let first = puppet.data(&segment(0, 128, 0, &[1; 64]));
+    puppet.deliver(first);
+    puppet.head.rnr_epoch = 1;
+    let other = puppet.data(&segment(0, 128, 64, &[9; 64]));
+    puppet.deliver(other);
+    assert_eq!(puppet.ends(), []);
+    assert_eq!(puppet.engine().stats().records_discarded, 1);
+    puppet.head.rnr_epoch = 0;
+    let second = puppet.data(&segment(0, 128, 64, &[2; 64]));
+    puppet.deliver(second);
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+    assert_eq!(puppet.world.received(0, 1), [[1; 64], [2; 64]].concat());
+}
+
+#[test]
+fn messages_of_an_attempt_that_came_to_nothing_are_not_taken_in() {
+    let config = Config { unexpected: [0; 4], ..small() };
+    let mut puppet = Puppet::connected(&config);
+    let refused = puppet.data(&message(0, b"one"));
+    puppet.deliver(refused);
+    let told = puppet.sent().pop().unwrap();
+    assert!(told.parsed().header.pressure().receiver_not_ready_in(0));
+    puppet.world.recv(0, 1, 8);
+    puppet.world.recv(0, 2, 8);
+    // Of the same attempt, whether or not there is a receive now.
+    let same = puppet.data(&message(0, b"one"));
+    puppet.deliver(same);
+    assert_eq!(puppet.ends(), []);
+    // The second attempt; then a packet of the first that was under way all the time.
+    puppet.head.rnr_epoch = 1;
+    let again = puppet.data(&message(0, b"one"));
+    puppet.deliver(again);
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+    puppet.head.rnr_epoch = 0;
+    let late = puppet.data(&message(1, b"old"));
+    puppet.deliver(late);
+    assert_eq!(puppet.ends(), []);
+    puppet.head.rnr_epoch = 1;
+    let next = puppet.data(&message(1, b"new"));
+    puppet.deliver(next);
+    assert_eq!(puppet.ends(), [(2, Ok(()))]);
+    assert_eq!(puppet.world.received(0, 2)[..3], *b"new");
+    // All of it was acknowledged: discarded is taken in, too.
+    puppet.pass(20 * MICRO);
+    let acknowledged = puppet.sent().iter().map(|p| p.parsed().header.ack_psn()).next_back();
+    assert_eq!(acknowledged, Some(puppet.head.psn));
+}
+
+#[test]
+fn an_old_refusal_does_not_start_a_sender_over_again() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.send(5, vec![1; 8]);
+    assert_eq!(puppet.sent_data().len(), 1);
+    let refusal = |attempt| wire::Pressure::new(0, true, attempt);
+    let refuse = |puppet: &mut Puppet, attempt| {
+        let head = Head { pressure: refusal(attempt), ..puppet.now(PacketKind::Ping) };
+        puppet.deliver(head.packet(&[]));
+    };
+    for attempt in [1, 2, 15] {
+        refuse(&mut puppet, attempt);
+    }
+    assert_eq!(puppet.engine().stats().restarts_after_rnr, 0);
+    refuse(&mut puppet, 0);
+    refuse(&mut puppet, 0);
+    assert_eq!(puppet.engine().stats().restarts_after_rnr, 1);
+    puppet.sent();
+    puppet.pass(70 * MICRO);
+    let again = puppet.sent_data();
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].psn(), puppet.first.plus(1), "under a new number");
+    assert_eq!(again[0].parsed().header.rnr_epoch, 1);
+}
+
+#[test]
+fn an_acknowledgment_is_not_credited_to_the_slots_next_operation() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.send(5, vec![1; 8]);
+    let head = Head { pressure: wire::Pressure::new(0, true, 0), ..puppet.now(PacketKind::Ping) };
+    puppet.deliver(head.packet(&[]));
+    puppet.pass(70 * MICRO);
+    // The second attempt is accepted; the packet of the first is still missing.
+    puppet.head.accepted = 1;
+    let ack = puppet.ack(puppet.first, &[1]);
+    puppet.deliver(ack);
+    assert_eq!(puppet.ends(), [(5, Ok(()))]);
+    assert_eq!(puppet.engine().posted_operations(), 0, "its slot is free");
+    puppet.world.write(0, PUPPET, 6, Remote { key: 1, address: 0 }, None, vec![2; 8]);
+    puppet.drive();
+    let ack = puppet.ack(puppet.first.plus(2), &[]);
+    puppet.deliver(ack);
+    assert_eq!(puppet.ends(), []);
+    let ack = puppet.ack(puppet.first.plus(3), &[]);
+    puppet.deliver(ack);
+    assert_eq!(puppet.ends(), [(6, Ok(()))]);
+}

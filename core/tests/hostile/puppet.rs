@@ -1,0 +1,350 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The peer that is made by hand: it knows everything that a peer knows, and sends any packet.
+//!
+//! In: a test's packets and the passing of time. Out: what the engine sends back, parsed, and what
+//! it tells its application. Nothing happens between two calls; the clock stands still.
+
+use crate::world::*;
+use ofi_xdp_core::wire::{
+    self, Ack, Body, Flags, HEADER_LEN, Handshake, Header, Packet, PacketKind, Pressure, ResetBody,
+};
+use ofi_xdp_core::*;
+use zerocopy::IntoBytes;
+
+/// The puppet's address; the engine's is `address(0)`.
+pub const PUPPET: usize = 1;
+/// The number of the puppet's first packet, and its name for the connection.
+pub const BASE: Psn = Psn(u32::MAX - 1);
+pub const CID: PeerId = PeerId::from_bits(0x0300_0009);
+pub const INCARNATION: u64 = 0x00c0_ffee;
+/// Nanoseconds in a tick of the clock on the wire.
+pub const TICK: u64 = 64;
+pub const MICRO: u64 = 1_000;
+pub const MILLI: u64 = 1_000_000;
+
+/// What a header says; a test changes what it wants to be wrong.
+#[derive(Clone, Copy, Debug)]
+pub struct Head {
+    pub kind: PacketKind,
+    pub flags: Flags,
+    pub cid: PeerId,
+    pub token: u32,
+    pub psn: Psn,
+    pub ack: Psn,
+    pub accepted: u16,
+    pub pressure: Pressure,
+    pub sent_at: u32,
+    pub rnr_epoch: u8,
+    pub errors: u8,
+}
+
+impl Head {
+    /// The packet with `body`, sealed.
+    pub fn packet(&self, body: &[u8]) -> Vec<u8> {
+        let mut header = Header::new(self.kind, self.cid, self.token)
+            .with_flags(self.flags)
+            .with_psn(self.psn)
+            .with_received(self.ack, self.accepted, self.pressure)
+            .with_sent_at(self.sent_at);
+        header.rnr_epoch = self.rnr_epoch;
+        header.err_count = self.errors;
+        let mut bytes = header.as_bytes().to_vec();
+        bytes.extend_from_slice(body);
+        wire::seal(&mut bytes, crc32c::crc32c_append);
+        bytes
+    }
+}
+
+/// A packet that the engine sent.
+#[derive(Clone, Debug)]
+pub struct Seen(pub Vec<u8>);
+
+impl Seen {
+    pub fn parsed(&self) -> Packet<'_> {
+        Packet::parse(&self.0, crc32c::crc32c_append).unwrap()
+    }
+
+    pub fn kind(&self) -> PacketKind {
+        self.parsed().header.kind().unwrap()
+    }
+
+    pub fn psn(&self) -> Psn {
+        self.parsed().header.psn()
+    }
+
+    pub fn has(&self, flag: Flags) -> bool {
+        self.parsed().header.flags().contains(flag)
+    }
+
+    pub fn is_data(&self) -> bool {
+        self.kind() == PacketKind::Data
+    }
+
+    pub fn handshake(&self) -> Handshake {
+        let packet = self.parsed();
+        let Body::Handshake(handshake) = packet.body else { panic!("no handshake: {packet:?}") };
+        *handshake
+    }
+
+    /// Calls `each` for every record.
+    pub fn records(&self, mut each: impl FnMut(wire::Record<'_>)) {
+        if let Body::Data(records) = self.parsed().body {
+            records.for_each(&mut each);
+        }
+    }
+
+    pub fn reads(&self) -> Vec<wire::ReadRequestRecord> {
+        let mut found = Vec::new();
+        self.records(|record| {
+            if let wire::Record::ReadRequest(request) = record {
+                found.push(request);
+            }
+        });
+        found
+    }
+}
+
+/// One engine, and the hand that moves its peer.
+pub struct Puppet {
+    pub world: World,
+    /// What every packet of the puppet says unless a test changes it. `head.psn` is that of the
+    /// next data packet.
+    pub head: Head,
+    /// The engine's incarnation, and the number of its first packet.
+    pub incarnation: u64,
+    pub first: Psn,
+    /// Packets that the puppet can take at once.
+    pub window: u16,
+}
+
+impl Puppet {
+    /// An engine that has not heard of the puppet.
+    pub fn stranger(config: &Config) -> Self {
+        let mut world = World::new(1, 77, config, Faults::NONE);
+        world.link.tap = Some(Vec::new());
+        world.link.cut.push(address(PUPPET));
+        let head = Head {
+            kind: PacketKind::Data,
+            flags: Flags::empty(),
+            cid: PeerId::NONE,
+            token: 0,
+            psn: BASE,
+            ack: Psn(0),
+            accepted: 0,
+            pressure: Pressure::default(),
+            sent_at: 0,
+            rnr_epoch: 0,
+            errors: 0,
+        };
+        Self { world, head, incarnation: 0, first: Psn(0), window: 256 }
+    }
+
+    /// A connection, made by the puppet, with a round trip of a millisecond.
+    pub fn connected(config: &Config) -> Self {
+        Self::stranger(config).connect()
+    }
+
+    pub fn connect(mut self) -> Self {
+        self.deliver(self.hello(INCARNATION, 1, 0));
+        let answer = self.sent().pop().unwrap();
+        self.agreed(&answer);
+        self.pass(MILLI);
+        let head = self.now(PacketKind::Ping);
+        self.deliver(head.packet(&[]));
+        assert_eq!(self.engine().stats().handshakes, 1);
+        self.sent();
+        self
+    }
+
+    /// Takes over what a `HELLO_ACK` says.
+    pub fn agreed(&mut self, answer: &Seen) {
+        assert_eq!(answer.kind(), PacketKind::HelloAck);
+        let body = answer.handshake();
+        self.head.cid = PeerId::from_bits(body.src_cid.get());
+        self.head.token = answer.parsed().header.token();
+        self.incarnation = body.src_incarnation.get();
+        self.first = Psn(body.psn_base.get());
+        self.head.ack = self.first;
+    }
+
+    pub fn engine(&mut self) -> &mut Engine<'static> {
+        &mut self.world.nodes[0].engine
+    }
+
+    /// The usual header of a packet that is sent now.
+    pub fn now(&self, kind: PacketKind) -> Head {
+        Head { kind, sent_at: (self.world.now / TICK) as u32, ..self.head }
+    }
+
+    /// When the newest packet was sent, by the clock on the wire: just now, by [`Self::connect`].
+    pub fn newest_sent_at(&self) -> u32 {
+        (self.world.now / TICK) as u32
+    }
+
+    /// The next data packet; it takes a number.
+    pub fn data(&mut self, records: &[u8]) -> Vec<u8> {
+        let packet = self.now(PacketKind::Data).packet(records);
+        self.head.psn = self.head.psn.plus(1);
+        packet
+    }
+
+    /// An acknowledgment of everything before `ack` and of the packets of a bitmap. It echoes
+    /// nothing, so that no round trip is measured.
+    pub fn ack(&self, ack: Psn, sack: &[u64]) -> Vec<u8> {
+        let body = Ack {
+            echo: 0.into(),
+            hold: 0.into(),
+            congestion_marks: 0.into(),
+            sack_words: sack.len() as u8,
+            responder_credit: 1,
+            received: 0.into(),
+        };
+        let mut bytes = body.as_bytes().to_vec();
+        sack.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
+        Head { ack, psn: Psn(0), ..self.now(PacketKind::Ack) }.packet(&bytes)
+    }
+
+    /// A handshake body of the puppet's.
+    pub fn handshake(&self, incarnation: u64, epoch: u16, cookie: u64) -> Handshake {
+        Handshake {
+            src_incarnation: incarnation.into(),
+            dst_incarnation: self.incarnation.into(),
+            src_cid: CID.bits().into(),
+            psn_base: self.head.psn.0.into(),
+            receive_max: 1472.into(),
+            window: self.window.into(),
+            features: 0.into(),
+            epoch: epoch.into(),
+            cookie: cookie.into(),
+        }
+    }
+
+    pub fn hello(&self, incarnation: u64, epoch: u16, cookie: u64) -> Vec<u8> {
+        let mut body = self.handshake(incarnation, epoch, cookie);
+        body.dst_incarnation = 0.into();
+        let head = Head { cid: PeerId::NONE, token: 0, ..self.now(PacketKind::Hello) };
+        head.packet(body.as_bytes())
+    }
+
+    pub fn reset(&self, token: u32, psn: Psn) -> Vec<u8> {
+        let body = ResetBody { src_incarnation: INCARNATION.into() };
+        let head = Head { cid: PeerId::NONE, token, psn, ..self.now(PacketKind::Reset) };
+        head.packet(body.as_bytes())
+    }
+
+    /// Gives the engine a packet of the puppet's, and nothing else happens.
+    pub fn ingest(&mut self, bytes: &[u8]) {
+        self.ingest_from(PUPPET, bytes);
+    }
+
+    pub fn ingest_from(&mut self, node: usize, bytes: &[u8]) {
+        let now = self.world.time();
+        let Node { engine, memory, .. } = &mut self.world.nodes[0];
+        let datagram = Datagram { from: address(node), bytes, congestion_experienced: false };
+        engine.ingest(now, datagram, memory);
+    }
+
+    /// Gives the engine a packet and lets it do what it wants at once.
+    pub fn deliver(&mut self, bytes: Vec<u8>) {
+        self.ingest(&bytes);
+        self.drive();
+    }
+
+    pub fn drive(&mut self) {
+        self.world.drive(0, Budget::PROGRESS);
+        self.world.audit();
+    }
+
+    /// A packet that must be refused for `reason` and leave no trace.
+    pub fn refused(&mut self, bytes: &[u8], reason: DropReason) {
+        self.refused_from(PUPPET, bytes, reason);
+    }
+
+    pub fn refused_from(&mut self, node: usize, bytes: &[u8], reason: DropReason) {
+        let engine = self.engine();
+        let before = (engine.digest(), engine.stats().dropped(reason) + 1);
+        self.ingest_from(node, bytes);
+        let engine = self.engine();
+        let after = (engine.digest(), engine.stats().dropped(reason));
+        assert_eq!(after, before, "state and count after a packet to be refused: {reason}");
+    }
+
+    /// Time passes, from timer to timer.
+    pub fn pass(&mut self, nanos: u64) {
+        let end = self.world.now + nanos;
+        while self.world.now < end {
+            let timer = self.engine().poll_at().map_or(end, Instant::as_nanos);
+            self.world.now = timer.clamp(self.world.now + 1, end);
+            self.drive();
+        }
+    }
+
+    /// What the engine has sent since this was last asked.
+    pub fn sent(&mut self) -> Vec<Seen> {
+        let tap = self.world.link.tap.as_mut().unwrap();
+        std::mem::take(tap).into_iter().map(|(_, _, bytes)| Seen(bytes)).collect()
+    }
+
+    /// The data packets among that.
+    pub fn sent_data(&mut self) -> Vec<Seen> {
+        self.sent().into_iter().filter(Seen::is_data).collect()
+    }
+
+    /// Posts a message to the puppet, and lets it go out.
+    pub fn send(&mut self, context: u64, bytes: Vec<u8>) {
+        self.world.send(0, PUPPET, context, bytes);
+        self.drive();
+    }
+
+    /// How operations and receives have ended since this was last asked.
+    pub fn ends(&mut self) -> Vec<(u64, Result<(), OpError>)> {
+        self.world.completions(0).iter().map(|c| (c.context.0, c.outcome)).collect()
+    }
+}
+
+/// A message record.
+pub fn message(msn: u32, payload: &[u8]) -> Vec<u8> {
+    let envelope =
+        wire::Envelope { msn: Msn(msn), total: payload.len() as u64, ..Default::default() };
+    record(|into| wire::put_message(into, &envelope, |room| room.copy_from_slice(payload)))
+}
+
+/// A segment record: `payload` at `offset` of a message of `total` bytes.
+pub fn segment(msn: u32, total: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
+    let envelope = wire::Envelope { msn: Msn(msn), total, ..Default::default() };
+    let len = payload.len() as u16;
+    record(|into| {
+        wire::put_segment(into, &envelope, offset, len, |room| room.copy_from_slice(payload))
+    })
+}
+
+/// A write record.
+pub fn write(op: u32, remote: Remote, data: Option<u64>, payload: &[u8]) -> Vec<u8> {
+    let (op, len) = (OpId::from_bits(op), payload.len() as u16);
+    record(|into| {
+        wire::put_write(into, op, remote, data, len, |room| room.copy_from_slice(payload))
+    })
+}
+
+/// A request for `len` bytes.
+pub fn read_request(op: u32, remote: Remote, len: u32) -> Vec<u8> {
+    let op = OpId::from_bits(op);
+    let request = wire::ReadRequestRecord { op, remote, pull: false, offset: 0, len };
+    record(|into| wire::put_read_request(into, &request))
+}
+
+/// A good answer.
+pub fn answer(op: OpId, offset: u64, payload: &[u8]) -> Vec<u8> {
+    let len = payload.len() as u16;
+    record(|into| {
+        wire::put_read_response(into, op, offset, Ok(()), len, |room| room.copy_from_slice(payload))
+    })
+}
+
+/// What `put` writes.
+pub fn record(put: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
+    let mut bytes = vec![0; 1472 - HEADER_LEN];
+    let len = put(&mut bytes).unwrap();
+    bytes.truncate(len);
+    bytes
+}

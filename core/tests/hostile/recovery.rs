@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a sender does with silence and with holes, and how far ahead it goes (`docs/PROTOCOL.md`
+//! §4.1, §4.5). The round trip is a millisecond.
+
+use crate::puppet::*;
+use crate::world::*;
+use ofi_xdp_core::wire::Flags;
+use ofi_xdp_core::*;
+
+/// Posts `count` messages, each in a packet of its own.
+fn send_packets(puppet: &mut Puppet, count: u64) {
+    for context in 0..count {
+        puppet.send(context, pattern(context, 1400));
+    }
+}
+
+/// Posts `count` writes that are too long to share a packet.
+fn write_packets(puppet: &mut Puppet, count: u64, request: impl Fn(u64, &mut Common)) {
+    let peer = puppet.world.peer(0, PUPPET);
+    for context in 0..count {
+        let now = puppet.world.time();
+        let mut common = Common::new(peer, Context(context));
+        request(context, &mut common);
+        let remote = Remote { key: 1, address: 0 };
+        let request = WriteRequest { common, len: 1000, remote, data: None };
+        let Node { engine, memory, .. } = &mut puppet.world.nodes[0];
+        engine.post_write(now, request, vec![0; 1000], memory).unwrap();
+        puppet.drive();
+    }
+}
+
+#[test]
+fn no_more_is_under_way_than_the_peer_can_remember() {
+    for window in [1, 2, 5] {
+        let mut puppet = Puppet::stranger(&small());
+        puppet.window = window;
+        puppet = puppet.connect();
+        send_packets(&mut puppet, 8);
+        let sent = puppet.sent_data();
+        assert_eq!(sent.len(), usize::from(window));
+        let ack = puppet.ack(puppet.first.plus(1), &[]);
+        puppet.deliver(ack);
+        let sent = puppet.sent_data();
+        assert_eq!(sent.len(), 1, "one more for each that has arrived");
+        assert_eq!(sent[0].psn(), puppet.first.plus(u32::from(window)));
+    }
+}
+
+#[test]
+fn the_last_packet_is_probed_for_before_anything_counts_as_lost() {
+    let mut puppet = Puppet::connected(&small());
+    send_packets(&mut puppet, 3);
+    puppet.sent();
+    // One and a half round trips.
+    puppet.pass(1500 * MICRO - 10 * MICRO);
+    assert!(puppet.sent().is_empty());
+    puppet.pass(20 * MICRO);
+    let probe = puppet.sent();
+    assert_eq!(probe.len(), 1);
+    assert_eq!(probe[0].psn(), puppet.first.plus(2));
+    assert!(probe[0].has(Flags::RETRANSMISSION | Flags::ACK_REQUEST));
+    let stats = *puppet.engine().stats();
+    assert_eq!((stats.tail_probes, stats.timeouts), (1, 0));
+}
+
+#[test]
+fn a_packet_counts_as_lost_a_reordering_window_after_a_round_trip() {
+    let mut puppet = Puppet::connected(&small());
+    send_packets(&mut puppet, 2);
+    puppet.sent();
+    // The second has arrived: the first may just be late. It has a quarter of the round trip.
+    puppet.pass(MILLI);
+    let ack = puppet.ack(puppet.first, &[1]);
+    puppet.deliver(ack);
+    puppet.pass(250 * MICRO - 10 * MICRO);
+    assert_eq!(puppet.sent_data().len(), 0);
+    // Nothing else comes: the engine must look at it again by itself, and long before a time-out.
+    puppet.pass(20 * MICRO);
+    let again = puppet.sent_data();
+    assert_eq!(again.len(), 1);
+    assert_eq!(again[0].psn(), puppet.first);
+    let stats = *puppet.engine().stats();
+    assert_eq!((stats.losses_by_ack, stats.tail_probes, stats.timeouts), (1, 0, 0));
+}
+
+#[test]
+fn a_packet_that_is_only_late_is_not_sent_again() {
+    let mut puppet = Puppet::connected(&small());
+    send_packets(&mut puppet, 2);
+    puppet.pass(MILLI);
+    puppet.sent();
+    let ack = puppet.ack(puppet.first, &[1]);
+    puppet.deliver(ack);
+    puppet.pass(200 * MICRO);
+    puppet.head.accepted = 2;
+    let ack = puppet.ack(puppet.first.plus(2), &[]);
+    puppet.deliver(ack);
+    puppet.pass(10 * MILLI);
+    assert_eq!(puppet.sent_data().len(), 0);
+    assert_eq!(puppet.ends(), [(0, Ok(())), (1, Ok(()))]);
+}
+
+#[test]
+fn a_barrier_is_sent_again_with_its_packet() {
+    let config = Config { order: Order::WAW, ..small() };
+    let mut puppet = Puppet::connected(&config);
+    write_packets(&mut puppet, 3, |_, _| {});
+    let barriers: Vec<_> = puppet.sent_data().iter().map(|p| p.has(Flags::BARRIER)).collect();
+    assert_eq!(barriers, [false, true, true]);
+    puppet.pass(1300 * MICRO);
+    let ack = puppet.ack(puppet.first, &[2]);
+    puppet.deliver(ack);
+    let again = puppet.sent_data();
+    assert_eq!(again.len(), 2);
+    assert_eq!(again[0].psn(), puppet.first);
+    assert_eq!(again[1].psn(), puppet.first.plus(1));
+    assert!(!again[0].has(Flags::BARRIER) && again[1].has(Flags::BARRIER));
+}
+
+#[test]
+fn a_fence_holds_what_is_behind_it_until_all_before_it_has_ended() {
+    let mut puppet = Puppet::connected(&small());
+    write_packets(&mut puppet, 4, |context, common| common.fence = context == 2);
+    assert_eq!(puppet.sent_data().len(), 2);
+    let ack = puppet.ack(puppet.first, &[1]);
+    puppet.deliver(ack);
+    assert_eq!(puppet.sent_data().len(), 0);
+    let ack = puppet.ack(puppet.first.plus(2), &[]);
+    puppet.deliver(ack);
+    assert_eq!(puppet.sent_data().len(), 2);
+}
+
+#[test]
+fn operations_with_a_silent_peer_end_by_the_death_time() {
+    let config = Config { death: std::time::Duration::from_millis(100), ..small() };
+    let mut puppet = Puppet::connected(&config);
+    puppet.send(5, vec![0; 8]);
+    puppet.pass(99 * MILLI);
+    assert_eq!(puppet.ends(), []);
+    puppet.pass(2 * MILLI);
+    assert_eq!(puppet.ends(), [(5, Err(OpError::TimedOut))]);
+}

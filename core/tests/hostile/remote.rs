@@ -1,0 +1,242 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Remote memory with a peer that breaks the rules, or that the network plays tricks on
+//! (`docs/PROTOCOL.md` §7, §8).
+
+use crate::puppet::*;
+use crate::world::*;
+use ofi_xdp_core::wire::{Body, Record};
+use ofi_xdp_core::*;
+
+const SOMEWHERE: Remote = Remote { key: 77, address: 0 };
+
+/// Configurations in which a peer has one request at a time, whatever it asks for.
+fn frugal() -> Config {
+    Config { active_peers: 4, responders: 4, ..small() }
+}
+
+/// Statuses of the responses that the engine has sent.
+fn statuses(puppet: &mut Puppet) -> Vec<Result<(), wire::ErrorCode>> {
+    let mut found = Vec::new();
+    for packet in puppet.sent() {
+        packet.records(|record| {
+            if let Record::Response(response) = record {
+                found.push(response.status);
+            }
+        });
+    }
+    found
+}
+
+#[test]
+fn a_key_that_was_taken_back_never_opens_the_slots_next_region() {
+    let mut puppet = Puppet::connected(&small());
+    let access = Access::READ | Access::WRITE;
+    let former = puppet.world.region(0, 0, 64, access);
+    let id = RegionId::from_bits(former.key as u32);
+    puppet.engine().deregister_region(id).unwrap();
+    let next = puppet.world.region(0, 0, 64, access);
+    assert_eq!(RegionId::from_bits(next.key as u32).slot(), id.slot());
+    // Not even if the random half were the same.
+    let forged = next.key & !u64::from(u32::MAX) | former.key & u64::from(u32::MAX);
+    for key in [former.key, forged, next.key ^ 1 << 63] {
+        let request = read_request(1, Remote { key, ..next }, 8);
+        let data = puppet.data(&request);
+        puppet.deliver(data);
+        assert_eq!(statuses(&mut puppet), [Err(wire::ErrorCode::Key)]);
+        puppet.head.ack = puppet.head.ack.plus(1);
+    }
+    let request = puppet.data(&read_request(1, next, 8));
+    puppet.deliver(request);
+    assert_eq!(statuses(&mut puppet), [Ok(())]);
+    assert_eq!(puppet.engine().deregister_region(id), Err(Unknown));
+}
+
+#[test]
+fn a_request_beyond_the_credit_is_not_taken_in() {
+    let mut puppet = Puppet::connected(&frugal());
+    let remote = puppet.world.region(0, 0, 64, Access::READ);
+    let both = [read_request(1, remote, 8), read_request(2, remote, 8)].concat();
+    let head = puppet.now(wire::PacketKind::Data);
+    puppet.deliver(head.packet(&both));
+    assert_eq!(puppet.engine().stats().dropped(DropReason::NoResponder), 1);
+    let first = puppet.data(&read_request(1, remote, 8));
+    puppet.deliver(first);
+    assert_eq!(statuses(&mut puppet), [Ok(())]);
+    // Its answer is not acknowledged: the slot is not free.
+    let beyond = read_request(2, remote, 8);
+    let head = puppet.now(wire::PacketKind::Data);
+    puppet.deliver(head.packet(&beyond));
+    assert_eq!(puppet.engine().stats().dropped(DropReason::NoResponder), 2);
+    let refused = puppet.sent().pop().unwrap();
+    assert_eq!(refused.parsed().header.ack_psn(), puppet.head.psn, "so that it comes again");
+    puppet.head.ack = puppet.head.ack.plus(1);
+    let again = puppet.data(&beyond);
+    puppet.deliver(again);
+    assert_eq!(statuses(&mut puppet), [Ok(())]);
+}
+
+#[test]
+fn a_credit_is_not_used_again_before_the_peer_has_its_slot_back() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.world.read(0, PUPPET, 1, SOMEWHERE, 8);
+    puppet.world.read(0, PUPPET, 2, SOMEWHERE, 8);
+    puppet.drive();
+    let asked = puppet.sent_data();
+    assert_eq!(asked.len(), 1, "one request, as the peer has said nothing else");
+    let op = asked[0].reads()[0].op;
+    // The answer overtakes a packet of the puppet's. The engine cannot say yet that it has it in a
+    // way that each later packet repeats: `ack_psn`.
+    puppet.head.ack = puppet.head.ack.plus(1);
+    let missing = puppet.data(&message(0, b"x"));
+    let response = puppet.data(&answer(op, 0, &[1; 8]));
+    puppet.deliver(response);
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+    let beyond = puppet.data(&message(1, b"y"));
+    puppet.deliver(beyond);
+    puppet.pass(100 * MICRO);
+    assert_eq!(puppet.sent_data().len(), 0);
+    puppet.deliver(missing);
+    let asked = puppet.sent_data();
+    assert_eq!(asked.len(), 1);
+    assert_eq!(asked[0].reads().len(), 1);
+}
+
+#[test]
+fn a_late_answer_does_not_go_to_the_slots_next_operation() {
+    let mut puppet = Puppet::connected(&small());
+    let first = puppet.world.read(0, PUPPET, 1, SOMEWHERE, 8);
+    puppet.head.ack = puppet.head.ack.plus(1);
+    let response = puppet.data(&answer(first, 0, &[1; 8]));
+    puppet.deliver(response);
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+    let second = puppet.world.read(0, PUPPET, 2, SOMEWHERE, 8);
+    puppet.drive();
+    assert_eq!(second.slot(), first.slot());
+    puppet.head.ack = puppet.head.ack.plus(1);
+    let late = puppet.data(&answer(first, 0, &[9; 8]));
+    puppet.deliver(late);
+    assert_eq!(puppet.ends(), []);
+    assert_eq!(puppet.engine().stats().records_discarded, 1);
+    let right = puppet.data(&answer(second, 0, &[2; 8]));
+    puppet.deliver(right);
+    assert_eq!(puppet.ends(), [(2, Ok(()))]);
+    assert_eq!(puppet.world.nodes[0].memory.incoming[&second.slot()].1, [2; 8]);
+}
+
+#[test]
+fn more_bytes_than_were_asked_for_do_not_end_a_read() {
+    let mut puppet = Puppet::connected(&small());
+    let op = puppet.world.read(0, PUPPET, 1, SOMEWHERE, 100);
+    puppet.head.ack = puppet.head.ack.plus(1);
+    let bytes = pattern(4, 100);
+    for (at, len) in [(0, 60), (0, 60), (60, 41), (99, 2), (u64::MAX, 40)] {
+        let part = puppet.data(&answer(op, at, &vec![bytes[0]; len]));
+        puppet.deliver(part);
+        assert_eq!(puppet.ends(), []);
+    }
+    assert_eq!(puppet.engine().stats().records_discarded, 4);
+    let first = puppet.data(&answer(op, 60, &bytes[60..]));
+    puppet.deliver(first);
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+    assert_eq!(puppet.world.nodes[0].memory.incoming[&op.slot()].1[60..], bytes[60..]);
+}
+
+#[test]
+fn an_answer_to_what_was_not_asked_changes_no_memory() {
+    let mut puppet = Puppet::connected(&small());
+    // The second read waits for a credit: nothing was asked for yet.
+    puppet.world.read(0, PUPPET, 1, SOMEWHERE, 8);
+    let waiting = puppet.world.read(0, PUPPET, 2, SOMEWHERE, 8);
+    puppet.head.ack = puppet.head.ack.plus(1);
+    let early = puppet.data(&answer(waiting, 0, &[9; 8]));
+    puppet.deliver(early);
+    assert_eq!(puppet.ends(), []);
+    assert_eq!(puppet.world.nodes[0].memory.placed, 0);
+}
+
+#[test]
+fn remote_data_is_not_told_of_a_write_that_was_refused_in_part() {
+    for late in [false, true] {
+        let mut puppet = Puppet::connected(&small());
+        let remote = puppet.world.region(0, 0, 64, Access::WRITE);
+        let outside = Remote { address: 60, ..remote };
+        let refused = puppet.data(&write(9, outside, None, &[1; 8]));
+        let last = puppet.data(&write(9, remote, Some(5), &[2; 8]));
+        let order = if late { [last, refused] } else { [refused, last] };
+        order.into_iter().for_each(|packet| puppet.deliver(packet));
+        assert_eq!(puppet.ends(), []);
+        let mut errors = 0;
+        for packet in puppet.sent() {
+            packet.records(|record| errors += u32::from(matches!(record, Record::Error(_))));
+        }
+        assert_eq!(errors, 1);
+        // The next one is told.
+        let good = puppet.data(&write(10, remote, Some(6), &[3; 8]));
+        puppet.deliver(good);
+        let told = puppet.world.completions(0);
+        assert_eq!(told.len(), 1);
+        assert_eq!((told[0].kind, told[0].data), (OpKind::RemoteWrite, Some(6)));
+    }
+}
+
+#[test]
+fn remote_data_that_nobody_polls_is_not_acknowledged_and_comes_again() {
+    let config = Config { events: 8, ..small() };
+    let mut puppet = Puppet::connected(&config);
+    let remote = puppet.world.region(0, 0, 64, Access::WRITE);
+    let eight: Vec<u8> = (0..8).flat_map(|n| write(n, remote, Some(n.into()), &[])).collect();
+    let first = puppet.data(&eight);
+    puppet.ingest(&first);
+    let second = puppet.now(wire::PacketKind::Data).packet(&write(8, remote, Some(8), &[]));
+    puppet.ingest(&second);
+    assert_eq!(puppet.engine().stats().dropped(DropReason::NoEvent), 1);
+    puppet.drive();
+    let told = puppet.world.completions(0);
+    assert_eq!(
+        told.iter().map(|c| c.data.unwrap()).collect::<Vec<_>>(),
+        (0..8).collect::<Vec<_>>()
+    );
+    let ack = puppet.sent().pop().unwrap();
+    assert!(matches!(ack.parsed().body, Body::Ack(..)));
+    assert_eq!(ack.parsed().header.ack_psn(), puppet.head.psn);
+    puppet.deliver(second);
+    assert_eq!(puppet.world.completions(0).len(), 1);
+}
+
+#[test]
+fn a_write_with_data_is_complete_when_everything_before_it_has_arrived() {
+    let mut puppet = Puppet::connected(&small());
+    for (context, data) in [(1, None), (2, Some(7)), (3, None)] {
+        puppet.world.write(0, PUPPET, context, SOMEWHERE, data, vec![0; 1200]);
+        puppet.drive();
+    }
+    assert_eq!(puppet.sent_data().len(), 3);
+    let ack = puppet.ack(puppet.first, &[0b11]);
+    puppet.deliver(ack);
+    assert_eq!(puppet.ends(), [(3, Ok(()))], "the data may still be lost with the connection");
+    let ack = puppet.ack(puppet.first.plus(3), &[]);
+    puppet.deliver(ack);
+    assert_eq!(puppet.ends(), [(1, Ok(())), (2, Ok(()))]);
+}
+
+#[test]
+fn an_error_finds_a_slot_whatever_was_granted() {
+    let config = Config { active_peers: 4, responders: 8, ..small() };
+    let mut puppet = Puppet::connected(&config);
+    let remote = puppet.world.region(0, 0, 64, Access::READ);
+    // As many requests as there is credit for; none of the answers is acknowledged.
+    for op in 0..8 {
+        let before = puppet.engine().stats().dropped(DropReason::NoResponder);
+        let packet = puppet.now(wire::PacketKind::Data).packet(&read_request(op, remote, 8));
+        puppet.deliver(packet);
+        if puppet.engine().stats().dropped(DropReason::NoResponder) > before {
+            break;
+        }
+        puppet.head.psn = puppet.head.psn.plus(1);
+    }
+    puppet.sent();
+    let refused = puppet.data(&write(9, remote, None, &[1; 8]));
+    puppet.deliver(refused);
+    assert_eq!(puppet.engine().stats().errors_sent, 1);
+    assert_eq!(puppet.engine().stats().peers_failed, 0);
+}
