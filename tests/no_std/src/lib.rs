@@ -9,9 +9,9 @@
 use core::panic::PanicInfo;
 
 use ofi_xdp_core::{
-    AtomicAccess, AtomicRequest, Budget, Datagram, Engine, Gather, Instant, Memory, OpId, Placement,
-    Port, PortError, PortLimits, Progress, ReadRequest, RecvId, RecvRequest, SendRequest, Transmit,
-    Transmitted, UnexpectedId, WriteRequest, drive,
+    AtomicAccess, AtomicRequest, Budget, Datagram, Engine, Gather, Instant, Memory, OpId,
+    Placement, Port, PortError, PortLimits, Progress, ReadRequest, RecvId, RecvRequest,
+    SendRequest, Transmit, Transmitted, UnexpectedId, WriteRequest, drive,
 };
 
 /// A port that nothing arrives at and everything leaves by.
