@@ -4,6 +4,7 @@
 use super::{Peer, Rtt, Window};
 use crate::Congestion;
 use crate::in_flight::Directory;
+use crate::rng::mix;
 use crate::serial::{Msn, Psn};
 use crate::slab::{Link, Links, List, NIL};
 use crate::time::Tick;
@@ -385,11 +386,17 @@ impl Active {
         waits.then(|| self.silent_since.max(self.timer_from).plus(death / PINGS_BEFORE_DEATH))
     }
 
-    /// When the retransmission timer fires, if it runs.
+    /// When the retransmission timer fires, if it runs. From the first time-out on with up to a
+    /// quarter more, different from peer to peer and from time to time: senders that a burst made
+    /// lose packets together do not come back together.
     pub(crate) fn retransmit_at(&self) -> Option<Tick> {
         let after = match self.backoff {
             0 => self.rtt.probe_timeout(),
-            n => self.rtt.timeout(u32::from(n.min(BACKOFF_MAX) - 1)),
+            n => {
+                let timeout = self.rtt.timeout(u32::from(n.min(BACKOFF_MAX) - 1));
+                let salt = u64::from(self.first_psn.0) << 8 | u64::from(n);
+                timeout + timeout / 256 * (mix(salt) as u32 & 63)
+            }
         };
         (!self.all_acknowledged()).then(|| self.timer_from.plus(after))
     }
