@@ -244,3 +244,30 @@ fn a_config_that_cannot_work_is_refused() {
     assert_eq!(build(&Config { sends: 0, ..small() }, 1472), Some(ConfigError::Capacity("sends")));
     assert_eq!(build(&small(), 1472), Some(ConfigError::Storage("peers")));
 }
+
+#[test]
+fn a_flood_of_hellos_leaves_room_for_who_is_really_there() {
+    let config = Config { peers: 16, ..small() };
+    let mut world = World::new(2, 31, &config, Faults::NONE);
+    // Nobody answers at these addresses.
+    let mut hellos = 0;
+    world.link.tap = Some(Vec::new());
+    world.send(0, 1, 1, pattern(1, 8));
+    world.run(SECOND);
+    let taken = world.link.tap.take().unwrap();
+    let (_, _, hello) = taken.iter().find(|packet| packet.2[1] == 0x02).unwrap();
+    for port in 1..1000 {
+        let mut forged = hello.clone();
+        forged[32] = forged[32].wrapping_add(1) | 1;
+        wire::seal(&mut forged, crc32c::crc32c_append);
+        let from = PeerAddress::from_v4([198, 18, 0, 99], port);
+        let node = &mut world.nodes[1];
+        let datagram = Datagram { from, bytes: &forged, congestion_experienced: false };
+        node.engine.ingest(Instant::from_nanos(world.now), datagram, &mut node.memory);
+        hellos += 1;
+    }
+    let stats = world.nodes[1].engine.stats();
+    assert!(stats.retries_sent > hellos - 16, "{stats:?}");
+    assert_eq!(stats.dropped(DropReason::NoRoom), 0, "a quarter is left");
+    assert!(world.nodes[1].engine.insert_peer(PeerAddress::from_v4([1, 2, 3, 4], 5)).is_ok());
+}

@@ -101,6 +101,10 @@ impl Engine<'_> {
     ) -> Result<(), DropReason> {
         let number = match self.find_peer(&from) {
             Some(number) => number,
+            None if self.is_crowded() && !self.is_cookie(hello, &from, now) => {
+                self.ask_again(now, hello, from);
+                return Ok(());
+            }
             None => self.add_peer(from).map_err(|_| DropReason::NoRoom)?,
         };
         let peer = &self.peers[number];
@@ -114,11 +118,7 @@ impl Engine<'_> {
                 return Ok(());
             }
             State::Established if !same && !self.is_cookie(hello, &from, now) => {
-                let cookie = self.cookie(&from, hello.src_incarnation.get(), self.period(now));
-                let (cid, incarnation) =
-                    (PeerId::from_bits(hello.src_cid.get()), hello.src_incarnation.get());
-                self.answer(Answer::Retry { to: from, cid, incarnation, cookie });
-                self.stats.retries_sent += 1;
+                self.ask_again(now, hello, from);
                 return Ok(());
             }
             // Old, whatever this side is waiting for.
@@ -127,6 +127,24 @@ impl Engine<'_> {
             State::Closed | State::HelloSent | State::Removed => {}
         }
         self.accept_hello(now, number, hello)
+    }
+
+    /// Whether strangers must show that they receive at their address before they get a slot: three
+    /// quarters of those for peers, or for active ones, are taken. A flood of forged hellos cannot
+    /// take the rest.
+    fn is_crowded(&self) -> bool {
+        let crowded = |used: u32, capacity: u32| used >= capacity - capacity / 4;
+        crowded(self.peers.used(), self.peers.capacity())
+            || crowded(self.actives.used(), self.actives.capacity())
+    }
+
+    /// Answers a hello with a cookie, and remembers nothing of it.
+    fn ask_again(&mut self, now: Instant, hello: &Handshake, to: PeerAddress) {
+        let incarnation = hello.src_incarnation.get();
+        let cookie = self.cookie(&to, incarnation, self.period(now));
+        let cid = PeerId::from_bits(hello.src_cid.get());
+        self.answer(Answer::Retry { to, cid, incarnation, cookie });
+        self.stats.retries_sent += 1;
     }
 
     /// Agrees to a peer's hello, whether or not this side sent one of its own.
