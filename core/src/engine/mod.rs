@@ -10,7 +10,7 @@
 //! | C. post | `post_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel` | `post.rs` |
 //! | D. one packet in | `ingest` | `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
 //! | E. time | `advance`, `release_gathered` | `advance.rs` |
-//! | F. one packet out | `transmit` | `transmit.rs`, `compose.rs`, `resend.rs`, `answer.rs` |
+//! | F. one packet out | `transmit` | `transmit.rs`, `compose.rs`, `put.rs`, `resend.rs`, `answer.rs` |
 //! | G. what has ended | `poll_send_completion`, `poll_recv_completion` | `poll.rs` |
 //! | for tests | `audit`, `digest` | `audit.rs` |
 //!
@@ -37,6 +37,7 @@ mod matching;
 mod poll;
 mod post;
 mod pull;
+mod put;
 mod resend;
 mod response;
 mod serve;
