@@ -301,7 +301,9 @@ impl Engine<'_> {
         self.ops[number].after.is_some_and(|after: Psn| first_psn.is_before(after))
     }
 
-    /// Operation `number`, at its queue's cursor, is in packets entirely.
+    /// Operation `number` is in packets entirely, or as far as it ever will be. It need not be the
+    /// one at its queue's cursor: that may have gone back to an earlier one (`docs/PROTOCOL.md`
+    /// §6.4) while an error ended this one.
     pub(super) fn advance_cursor(&mut self, active: u32, number: u32) {
         let op = &mut self.ops[number];
         op.all_sent = true;
@@ -309,6 +311,9 @@ impl Engine<'_> {
         if self.is_posted(number) {
             let pending = &mut self.actives[active].pending;
             *pending = pending.saturating_sub(cost);
+        }
+        if self.queue_of(active, number).cursor != number {
+            return;
         }
         let mut next = List::next(&mut self.ops, number);
         // bound: operations of one peer; those that are passed over were sent before a restart
