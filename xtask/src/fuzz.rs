@@ -35,12 +35,21 @@ pub(crate) const PACKAGE: &str = "tests/fuzz";
 /// Longest input; the targets bound their own steps.
 const INPUT_MAX: u32 = 4096;
 
-/// Builds all targets and runs `chosen`, or each.
-pub(crate) fn fuzz(workspace: &Workspace, chosen: Option<&str>, seconds: u64) -> Result<()> {
+/// The seed of an automatic build: the same tree gives the same inputs, so that a build fails for
+/// what was changed. By hand each run has a seed of its own, and finds more.
+pub(crate) const SEED: u32 = 1;
+
+/// Builds all targets and runs `chosen`, or each, from `seed` on or a random one.
+pub(crate) fn fuzz(
+    workspace: &Workspace,
+    chosen: Option<&str>,
+    seconds: u64,
+    seed: Option<u32>,
+) -> Result<()> {
     let programs = build(workspace)?;
     let mut failed = Vec::new();
     for target in TARGETS.iter().filter(|target| chosen.is_none_or(|one| one == **target)) {
-        match run(workspace, &programs, target, seconds)? {
+        match run(workspace, &programs, target, seconds, seed)? {
             Verdict::Clean(line) => println!("{target:<12} {line}"),
             Verdict::Found(what) => {
                 println!("{target:<12} FAILED\n{what}");
@@ -97,7 +106,13 @@ enum Verdict {
     Found(String),
 }
 
-fn run(workspace: &Workspace, programs: &Path, target: &str, seconds: u64) -> Result<Verdict> {
+fn run(
+    workspace: &Workspace,
+    programs: &Path,
+    target: &str,
+    seconds: u64,
+    seed: Option<u32>,
+) -> Result<Verdict> {
     let folder = workspace.target_dir().join("fuzz");
     let (corpus, artifacts) = (folder.join("corpus").join(target), folder.join("artifacts"));
     for made in [&corpus, &artifacts] {
@@ -108,6 +123,8 @@ fn run(workspace: &Workspace, programs: &Path, target: &str, seconds: u64) -> Re
     let mut fuzzer = Command::new(programs.join(target));
     fuzzer.arg(format!("-max_total_time={seconds}")).arg(format!("-max_len={INPUT_MAX}"));
     fuzzer.args(["-timeout=20", "-print_final_stats=1"]);
+    // 0: libFuzzer's word for a random one.
+    fuzzer.arg(format!("-seed={}", seed.unwrap_or(0)));
     fuzzer.arg(format!("-artifact_prefix={}/{target}-", artifacts.display()));
     // What is new goes to the first folder; the other is only read.
     fuzzer.arg(&corpus).arg(workspace.root().join(PACKAGE).join("corpus").join(target));

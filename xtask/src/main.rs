@@ -168,7 +168,9 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Task::Fuzz { target: Some(target), replay: Some(input), .. } => {
             fuzz::replay(&workspace, &target, &input)?;
         }
-        Task::Fuzz { target, seconds, .. } => fuzz::fuzz(&workspace, target.as_deref(), seconds)?,
+        Task::Fuzz { target, seconds, .. } => {
+            fuzz::fuzz(&workspace, target.as_deref(), seconds, None)?;
+        }
         Task::Mutate { list: true, .. } => mutate::list(&workspace)?,
         Task::Mutate { only, .. } => mutate::mutate(&workspace, &only)?,
         Task::Tidy => tidy::tidy(workspace.root())?,

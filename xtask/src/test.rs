@@ -123,7 +123,7 @@ const LONG_CHECKS: [Stage<Context>; 2] = [
         engine::instructions(&c.workspace).map(|()| Outcome::Passed)
     }),
     stage("fuzz", "each fuzz target for a minute", |c| {
-        fuzz::fuzz(&c.workspace, None, fuzz::SECONDS).map(|()| Outcome::Passed)
+        fuzz::fuzz(&c.workspace, None, fuzz::SECONDS, Some(fuzz::SEED)).map(|()| Outcome::Passed)
     }),
 ];
 
