@@ -279,13 +279,11 @@ impl Active {
     }
 
     /// Packets have arrived in order: credits whose return the peer learns with the next packet.
-    pub(crate) fn return_credits(&mut self) -> bool {
+    pub(crate) fn return_credits(&mut self) {
         let credits = &mut self.credits;
-        let returned = credits.returning > 0 && credits.return_psn.is_before(self.window.next());
-        if returned {
+        if credits.returning > 0 && credits.return_psn.is_before(self.window.next()) {
             credits.returning = 0;
         }
-        returned
     }
 
     /// Whether operations may end: every error that the peer has announced has arrived
