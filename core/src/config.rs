@@ -80,6 +80,9 @@ pub struct Config {
     pub eager_max: u32,
     /// Which orders the application was promised.
     pub order: Order,
+    /// Whether the end of a peer's write is counted only when every byte of it is in place
+    /// (`FI_RMA_EVENT`). Ends that come early are then not taken in, and come again.
+    pub rma_events: bool,
     /// How much is under way to one peer.
     pub congestion: Congestion,
     /// Silence from a peer, with operations waiting for it, after which they end in error; at most
@@ -107,6 +110,7 @@ impl Config {
             events: 1 << 10,
             eager_max: 32 << 10,
             order: Order::empty(),
+            rma_events: false,
             congestion: Congestion::Delay,
             death: Duration::from_secs(10),
             checksum,
@@ -128,6 +132,7 @@ impl Config {
             assemblies: count(self.assemblies),
             unexpected: self.unexpected.map(count).iter().sum(),
             regions: count(self.regions),
+            region_index: (count(self.regions) * 2).next_power_of_two(),
         }
     }
 
@@ -232,6 +237,7 @@ pub struct StorageSizes {
     pub assemblies: usize,
     pub unexpected: usize,
     pub regions: usize,
+    pub region_index: usize,
 }
 
 /// The memory an engine lives in, lent by the caller. Contents do not matter; lengths are those of
@@ -258,6 +264,8 @@ pub struct Storage<'s> {
     pub unexpected: &'s mut [Slot<Unexpected>],
     /// Registered memory.
     pub regions: &'s mut [Slot<Region>],
+    /// Hash table from key to region.
+    pub region_index: &'s mut [u32],
 }
 
 impl Storage<'_> {
@@ -273,6 +281,7 @@ impl Storage<'_> {
             ("assemblies", self.assemblies.len(), sizes.assemblies),
             ("unexpected", self.unexpected.len(), sizes.unexpected),
             ("regions", self.regions.len(), sizes.regions),
+            ("region_index", self.region_index.len(), sizes.region_index),
         ];
         match lengths.iter().find(|(_, is, should)| is != should) {
             Some((name, ..)) => Err(ConfigError::Storage(name)),

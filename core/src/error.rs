@@ -20,10 +20,19 @@ pub enum PostError {
     UnknownPeer,
 }
 
-/// No slot for another memory region, or its range wraps around the end of the address space.
+/// Why memory cannot be registered.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]
-#[error("no room for another memory region, or its range wraps")]
-pub struct RegionsFull;
+pub enum RegionError {
+    /// No slot for another region.
+    #[error("no room for another memory region")]
+    Full,
+    /// Another region has this key.
+    #[error("the memory key is in use")]
+    KeyInUse,
+    /// The range goes beyond the end of the address space.
+    #[error("the memory region goes beyond the end of the address space")]
+    Wraps,
+}
 
 /// Why a peer cannot be added.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, thiserror::Error)]

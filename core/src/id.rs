@@ -79,7 +79,7 @@ slot_id! {
     OpId, slot_bits = 20
 }
 slot_id! {
-    /// One registered memory region (20 bits of slot, 12 of generation): the lower half of its key.
+    /// One registered memory region (20 bits of slot, 12 of generation).
     RegionId, slot_bits = 20
 }
 slot_id! {

@@ -2,13 +2,15 @@
 //! Memory that peers may reach: keys, rights and bounds (`docs/PROTOCOL.md` §7.4).
 //!
 //! In: registrations by the application, and accesses that packets ask for. Out: a region and an
-//! offset that lie within what was registered, or the reason why not. A key is 32 bits of
-//! identifier (slot and generation) and 32 random bits: whoever was not told it guesses it once in
-//! 2^32 packets, and a key that was taken back never names the slot's next tenant. All operations
-//! are O(1).
+//! offset that lie within what was registered, or the reason why not. A key is 64 bits: the
+//! application's choice, or random, and then whoever was not told it does not guess it. All
+//! operations are O(1).
 
+use crate::index::Index;
+use crate::rng::Rng;
 use crate::slab::{Slab, Slot};
-use crate::{OpError, RegionId};
+use crate::tally::Served;
+use crate::{OpError, RegionError, RegionId};
 
 bitflags::bitflags! {
     /// What peers may do with a region (`fi_mr(3)`).
@@ -24,6 +26,8 @@ bitflags::bitflags! {
 /// A request to make memory reachable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RegionRequest {
+    /// The key by which peers call it; `None`: a random one.
+    pub key: Option<u64>,
     /// The address by which peers call its first byte: 0, or with `FI_MR_VIRT_ADDR` the real one.
     pub address: u64,
     /// Length in bytes; `address + len` does not wrap.
@@ -35,42 +39,62 @@ pub struct RegionRequest {
 /// A region that is registered, as it lives in the engine's storage.
 #[derive(Clone, Copy, Debug, Default, Hash)]
 pub struct Region {
+    key: u64,
     address: u64,
     len: u64,
-    secret: u32,
     access: Access,
+    served: Served,
 }
 
 /// The regions of an engine.
 #[derive(Debug)]
 pub(crate) struct Regions<'s> {
     slots: Slab<'s, Region>,
+    index: Index<'s, u64>,
 }
 
 impl<'s> Regions<'s> {
-    pub(crate) fn new(slots: &'s mut [Slot<Region>]) -> Self {
-        Self { slots: Slab::new(slots) }
+    pub(crate) fn new(slots: &'s mut [Slot<Region>], index: &'s mut [u32], seed: u64) -> Self {
+        Self { slots: Slab::new(slots), index: Index::new(index, seed) }
     }
 
-    /// Registers a region under a key that holds `secret`; `None` where there is no slot, or the
-    /// range wraps.
+    /// Registers a region; also gives its key.
+    ///
+    /// # Errors
+    /// [`RegionError`].
     pub(crate) fn insert(
         &mut self,
         request: &RegionRequest,
-        secret: u32,
-    ) -> Option<(RegionId, u64)> {
-        request.address.checked_add(request.len)?;
-        let RegionRequest { address, len, access } = *request;
-        let number = self.slots.alloc(Region { address, len, secret, access })?;
-        let id = RegionId::new(number, self.slots.generation(number));
-        Some((id, u64::from(secret) << 32 | u64::from(id.bits())))
+        rng: &mut Rng,
+    ) -> Result<(RegionId, u64), RegionError> {
+        let RegionRequest { address, len, access, .. } = *request;
+        address.checked_add(len).ok_or(RegionError::Wraps)?;
+        let key = match request.key {
+            Some(key) if self.find(key).is_some() => return Err(RegionError::KeyInUse),
+            Some(key) => key,
+            None => self.random_key(rng)?,
+        };
+        let region = Region { key, address, len, access, served: Served::default() };
+        let number = self.slots.alloc(region).ok_or(RegionError::Full)?;
+        self.index.insert(&key, number);
+        Ok((RegionId::new(number, self.slots.generation(number)), key))
+    }
+
+    /// A key that nobody guesses, and that is free.
+    fn random_key(&self, rng: &mut Rng) -> Result<u64, RegionError> {
+        // A second try is needed once in 2^44 registrations.
+        const TRIES: usize = 4;
+        let mut keys = core::iter::repeat_with(|| rng.next()).take(TRIES);
+        keys.find(|&key| self.find(key).is_none()).ok_or(RegionError::KeyInUse)
     }
 
     /// Takes a region back: from now on its key opens nothing. Whether there was one.
     pub(crate) fn remove(&mut self, id: RegionId) -> bool {
         let known = self.is_known(id);
         if known {
-            self.slots.release(id.slot());
+            let (slots, number) = (&self.slots, id.slot());
+            self.index.remove(&slots[number].key, number, |slot| slots[slot].key);
+            self.slots.release(number);
         }
         known
     }
@@ -79,6 +103,20 @@ impl<'s> Regions<'s> {
     pub(crate) fn is_known(&self, id: RegionId) -> bool {
         let number = id.slot();
         self.slots.is_used(number) && RegionId::new(number, self.slots.generation(number)) == id
+    }
+
+    /// What peers did with a region that [`Self::resolve`] has just named.
+    pub(crate) fn served(&mut self, id: RegionId) -> &mut Served {
+        &mut self.slots[id.slot()].served
+    }
+
+    /// The same, to be read.
+    pub(crate) fn get(&self, id: RegionId) -> &Served {
+        &self.slots[id.slot()].served
+    }
+
+    fn find(&self, key: u64) -> Option<u32> {
+        self.index.find(&key, |slot| self.slots[slot].key)
     }
 
     /// The region and the offset in it that `len` bytes at `address` under `key` stand for.
@@ -93,14 +131,12 @@ impl<'s> Regions<'s> {
         len: u64,
         access: Access,
     ) -> Result<(RegionId, u64), OpError> {
-        let id = RegionId::from_bits(key as u32);
-        if !self.is_known(id) {
+        let number = self.find(key).ok_or(OpError::Key)?;
+        let region = &self.slots[number];
+        if !region.access.contains(access) {
             return Err(OpError::Key);
         }
-        let region = &self.slots[id.slot()];
-        if region.secret != (key >> 32) as u32 || !region.access.contains(access) {
-            return Err(OpError::Key);
-        }
+        let id = RegionId::new(number, self.slots.generation(number));
         let offset = address.checked_sub(region.address).ok_or(OpError::Bounds)?;
         match offset.checked_add(len) {
             Some(end) if end <= region.len => Ok((id, offset)),
@@ -116,6 +152,7 @@ impl<'s> Regions<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rng::Rng;
     use proptest::prelude::*;
     use std::vec;
 
@@ -124,11 +161,12 @@ mod tests {
         fn an_access_is_inside_or_refused(
             base: u64, len: u64, address: u64, wanted: u64, rights in 0u8..4, wants in 1u8..4,
         ) {
-            let mut slots = vec![Slot::<Region>::default(); 2];
-            let mut regions = Regions::new(&mut slots);
+            let (mut slots, mut index) = (vec![Slot::<Region>::default(); 2], vec![0; 4]);
+            let mut regions = Regions::new(&mut slots, &mut index, 5);
+            let mut rng = Rng::new(7);
             let access = Access::from_bits_truncate(rights);
-            let request = RegionRequest { address: base, len, access };
-            let Some((id, key)) = regions.insert(&request, 7) else {
+            let request = RegionRequest { key: None, address: base, len, access };
+            let Ok((id, key)) = regions.insert(&request, &mut rng) else {
                 prop_assert!(base.checked_add(len).is_none());
                 return Ok(());
             };
@@ -142,10 +180,29 @@ mod tests {
                 (true, true) => prop_assert_eq!(found, Ok((id, address - base))),
             }
             prop_assert_eq!(regions.resolve(key ^ 1 << 40, base, 0, wants), Err(OpError::Key));
+            let taken = RegionRequest { key: Some(key), ..request };
+            prop_assert_eq!(regions.insert(&taken, &mut rng), Err(RegionError::KeyInUse));
             prop_assert!(regions.remove(id) && !regions.remove(id));
             prop_assert_eq!(regions.resolve(key, base, 0, wants), Err(OpError::Key));
-            let (_, next) = regions.insert(&request, 7).unwrap();
-            prop_assert_ne!(next, key, "the generation tells them apart");
+            let (next, _) = regions.insert(&taken, &mut rng).unwrap();
+            prop_assert_ne!(next, id, "the generation tells them apart");
+        }
+    }
+
+    #[test]
+    fn keys_are_the_applications_choice() {
+        let (mut slots, mut index) = (vec![Slot::<Region>::default(); 3], vec![0; 8]);
+        let mut regions = Regions::new(&mut slots, &mut index, 5);
+        let mut rng = Rng::new(7);
+        let request =
+            |key| RegionRequest { key: Some(key), address: 0, len: 8, access: Access::all() };
+        let keys = [0, u64::MAX, 8];
+        let ids = keys.map(|key| regions.insert(&request(key), &mut rng).unwrap().0);
+        assert_eq!(regions.insert(&request(9), &mut rng), Err(RegionError::Full));
+        for (key, id) in keys.into_iter().zip(ids) {
+            assert_eq!(regions.resolve(key, 1, 7, Access::READ), Ok((id, 1)));
+            assert!(regions.remove(id));
+            assert_eq!(regions.resolve(key, 1, 7, Access::READ), Err(OpError::Key));
         }
     }
 }

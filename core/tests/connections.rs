@@ -234,6 +234,7 @@ fn a_config_that_cannot_work_is_refused() {
             extents: &mut [],
             ops: &mut [],
             regions: &mut [],
+            region_index: &mut [],
             recvs: &mut [],
             assemblies: &mut [],
             unexpected: &mut slots,

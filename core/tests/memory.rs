@@ -22,7 +22,7 @@ fn bytes(config: &Config) -> Vec<(&'static str, usize)> {
         ("receives", sizes.recvs * size_of::<Slot<RecvOp>>()),
         ("assemblies", sizes.assemblies * size_of::<Slot<Assembly>>()),
         ("stored messages", sizes.unexpected * size_of::<Slot<Unexpected>>()),
-        ("regions", sizes.regions * size_of::<Slot<Region>>()),
+        ("regions", sizes.regions * size_of::<Slot<Region>>() + sizes.region_index * 4),
     ]
 }
 

@@ -67,6 +67,38 @@ fn data_is_told_after_the_bytes_of_all_earlier_writes() {
 }
 
 #[test]
+fn a_write_is_counted_when_its_last_byte_is_in_place() {
+    let config = Config { rma_events: true, ..small() };
+    for seed in 0..40 {
+        let mut world = World::new(2, seed, &config, bad());
+        let remote = world.region(1, 0, 60_000, Access::WRITE | Access::READ);
+        let id = world.region_id(1, remote.key);
+        for n in 0..6u64 {
+            let at = Remote { address: n * 10_000, ..remote };
+            world.write(0, 1, n, at, None, pattern(n + 1, 10_000));
+        }
+        let counted = |w: &World| w.nodes[1].engine.tally().served;
+        // bound: the completions of six writes
+        while world.nodes[0].completions.len() < 6 {
+            assert!(world.step(), "seed {seed}");
+            let memory = world.region_bytes(1, remote.key);
+            let place = |n: u64| n as usize * 10_000..(n as usize + 1) * 10_000;
+            let whole = (0..6).filter(|&n| memory[place(n)] == pattern(n + 1, 10_000));
+            assert!(counted(&world).writes <= whole.count() as u64, "seed {seed}");
+        }
+        assert_eq!(counted(&world), Served { writes: 6, reads: 0 });
+        assert_eq!(world.nodes[0].engine.tally().writes, Count { done: 6, failed: 0 });
+        world.read(0, 1, 6, remote, 60_000);
+        world.fetch_add(0, 1, 7, remote, 1);
+        world.read(0, 1, 8, Remote { key: !remote.key, ..remote }, 8);
+        assert!(world.run_until(SECOND * 20, |w| w.nodes[0].completions.len() == 9));
+        assert_eq!(world.nodes[1].engine.region_served(id), Some(counted(&world)));
+        assert_eq!(counted(&world), Served { writes: 6, reads: 2 });
+        assert_eq!(world.nodes[0].engine.tally().reads, Count { done: 2, failed: 1 });
+    }
+}
+
+#[test]
 fn a_read_brings_what_is_there() {
     for (seed, len) in (0..40).zip([0usize, 1, 1408, 1409, 64_000].iter().cycle()) {
         let mut world = World::new(2, seed, &small(), bad());
@@ -160,7 +192,7 @@ fn a_region_that_is_taken_back_is_not_read_any_more() {
     let remote = world.region(1, 0, 400_000, Access::READ);
     world.read(0, 1, 0, remote, 400_000);
     assert!(world.run_until(SECOND, |w| w.nodes[0].memory.placed > 50_000));
-    let id = RegionId::from_bits(remote.key as u32);
+    let id = world.region_id(1, remote.key);
     world.nodes[1].engine.deregister_region(id).unwrap();
     world.nodes[1].memory.regions.remove(&id);
     world.run(SECOND);

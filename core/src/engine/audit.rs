@@ -176,6 +176,7 @@ impl Engine<'_> {
         self.assemblies.hash(&mut hasher);
         self.unexpected.slots().hash(&mut hasher);
         self.regions.slab().hash(&mut hasher);
+        self.tally.hash(&mut hasher);
         [self.responders_spare, u32::from(self.epochs), self.closing.unwrap_or(NIL)]
             .hash(&mut hasher);
         for list in [self.sends_done, self.recvs_done, self.pulling, self.ready, self.gathering] {

@@ -9,7 +9,7 @@ use crate::peer::{Peer, State};
 use crate::slab::{NIL, Slab};
 use crate::time::TICK_NANOS;
 use crate::{
-    Instant, OpError, PeerAddress, PeerId, PeersFull, RegionId, RegionRequest, RegionsFull,
+    Instant, OpError, PeerAddress, PeerId, PeersFull, RegionError, RegionId, RegionRequest, Served,
     Transmit, Unknown,
 };
 
@@ -54,13 +54,12 @@ impl Engine<'_> {
     /// Makes memory reachable for peers that are told the key.
     ///
     /// # Errors
-    /// [`RegionsFull`], also for a range that wraps.
+    /// [`RegionError`].
     pub fn register_region(
         &mut self,
         request: &RegionRequest,
-    ) -> Result<(RegionId, u64), RegionsFull> {
-        let secret = (self.rng.next() >> 32) as u32;
-        self.regions.insert(request, secret).ok_or(RegionsFull)
+    ) -> Result<(RegionId, u64), RegionError> {
+        self.regions.insert(request, &mut self.rng)
     }
 
     /// Takes a region back: from the moment this returns nothing reads or writes it, and reads that
@@ -70,6 +69,12 @@ impl Engine<'_> {
     /// [`Unknown`] when there is no such region.
     pub fn deregister_region(&mut self, region: RegionId) -> Result<(), Unknown> {
         if self.regions.remove(region) { Ok(()) } else { Err(Unknown) }
+    }
+
+    /// What peers have done with a region; `None` when there is no such region.
+    #[must_use]
+    pub fn region_served(&self, region: RegionId) -> Option<Served> {
+        self.regions.is_known(region).then(|| *self.regions.get(region))
     }
 
     /// The address of a peer in the table.

@@ -173,13 +173,13 @@ impl Engine<'_> {
         memory: &mut M,
     ) -> Result<(), DropReason> {
         let (psn, flags) = (header.psn(), header.flags());
+        let in_turn =
+            flags.contains(Flags::BARRIER) || (self.config.rma_events && records.endings > 0);
         let window = &self.actives[active].window;
         let refusal = match window.arrival(psn) {
             Arrival::Duplicate => Some(DropReason::Duplicate),
             Arrival::Beyond => Some(DropReason::BeyondWindow),
-            Arrival::Fresh if flags.contains(Flags::BARRIER) && psn != window.next() => {
-                Some(DropReason::BehindBarrier)
-            }
+            Arrival::Fresh if in_turn && psn != window.next() => Some(DropReason::BehindBarrier),
             Arrival::Fresh => self.lacks_room(active, records),
         };
         if let Some(reason) = refusal {

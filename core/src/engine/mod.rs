@@ -47,9 +47,9 @@ pub use advance::TIMERS_PER_ADVANCE;
 pub use audit::Violation;
 
 use crate::in_flight::InFlight;
+use crate::index::Index;
 use crate::operation::{Assembly, POSTED, RecvOp, TxOp};
 use crate::peer::{Active, Peer, Queue, Schedule};
-use crate::peer_index::PeerIndex;
 use crate::region::Regions;
 use crate::rng::Rng;
 use crate::slab::{List, NIL, Slab};
@@ -57,7 +57,10 @@ use crate::time::{TICK_NANOS, Tick};
 use crate::unexpected::UnexpectedPool;
 use crate::wheel::Wheel;
 use crate::wire::PACKET_LEN_MIN;
-use crate::{Config, ConfigError, Instant, OpId, PeerId, PortLimits, RecvId, Stats, Storage};
+use crate::{
+    Config, ConfigError, Instant, OpId, PeerAddress, PeerId, PortLimits, RecvId, Stats, Storage,
+    Tally,
+};
 use answer::{ANSWERS_MAX, Answer};
 
 /// A timer that fires this soon need not be looked at: less than the delay of an acknowledgment.
@@ -93,7 +96,7 @@ pub struct Engine<'s> {
     identity: Identity,
     limits: PortLimits,
     peers: Slab<'s, Peer>,
-    index: PeerIndex<'s>,
+    index: Index<'s, PeerAddress>,
     actives: Slab<'s, Active>,
     wheel: Wheel<'s>,
     in_flight: InFlight<'s>,
@@ -130,6 +133,7 @@ pub struct Engine<'s> {
     death: u32,
     rng: Rng,
     stats: Stats,
+    tally: Tally,
     /// The latest time that any call brought.
     now: Instant,
 }
@@ -159,7 +163,7 @@ impl<'s> Engine<'s> {
             identity,
             limits,
             peers: Slab::new(storage.peers),
-            index: PeerIndex::new(storage.index, rng.next()),
+            index: Index::new(storage.index, rng.next()),
             actives: Slab::new(storage.actives),
             wheel: Wheel::new(storage.timers),
             in_flight: InFlight::new(storage.extents, config.active_peers),
@@ -170,7 +174,7 @@ impl<'s> Engine<'s> {
             assemblies: Slab::new(storage.assemblies),
             unexpected: UnexpectedPool::new(storage.unexpected, config)
                 .ok_or(ConfigError::Storage("unexpected"))?,
-            regions: Regions::new(storage.regions),
+            regions: Regions::new(storage.regions, storage.region_index, rng.next()),
             responders_spare: config.responders - config.active_peers,
             posted: Queues::default(),
             stored: Queues::default(),
@@ -188,6 +192,7 @@ impl<'s> Engine<'s> {
                 .map_err(|_| ConfigError::Capacity("death"))?,
             rng,
             stats: Stats::default(),
+            tally: Tally::default(),
             now: Instant::ZERO,
             config: config.clone(),
         })
@@ -204,6 +209,12 @@ impl<'s> Engine<'s> {
     #[must_use]
     pub fn stats(&self) -> &Stats {
         &self.stats
+    }
+
+    /// How many operations have ended since the engine was made.
+    #[must_use]
+    pub fn tally(&self) -> &Tally {
+        &self.tally
     }
 
     /// Whether [`Self::transmit`] may have a packet to give.

@@ -58,6 +58,7 @@ impl Engine<'_> {
         op.done = true;
         let message = op.envelope().is_some();
         self.stats.messages_sent += u64::from(message && op.outcome.is_ok());
+        self.tally.count(op.op_kind(), op.is_request(), op.outcome.is_ok());
         if op.signal || op.outcome.is_err() {
             self.sends_done.push_back(&mut self.ops, number);
         } else {
@@ -67,7 +68,12 @@ impl Engine<'_> {
 
     /// A receive has ended as its `outcome` says, and is out of every list.
     pub(super) fn finish_recv(&mut self, number: u32) {
+        let event = self.recvs.class_of(number) == EVENTS;
         let op = &self.recvs[number];
+        if !event {
+            let tagged = op.request.tag.is_some();
+            self.tally.count(OpKind::Recv { tagged }, false, op.outcome.is_ok());
+        }
         if op.request.signal || op.outcome.is_err() {
             self.recvs_done.push_back(&mut self.recvs, number);
         } else {

@@ -54,7 +54,9 @@ impl Engine<'_> {
             TxKind::Rendezvous(envelope) => put_rts(into, &envelope, u64::from(id.bits())),
             TxKind::Write { remote, data } => {
                 let len = total.ok()?;
-                put_write(into, id, remote, data, len, |payload| memory.gather(own, payload))
+                put_write(into, id, remote, (data, true), len, |payload| {
+                    memory.gather(own, payload);
+                })
             }
             TxKind::Read { .. } => self.put_request(number, 0, into),
             TxKind::Atomic { .. } => self.put_atomic(number, into, memory),
@@ -68,9 +70,10 @@ impl Engine<'_> {
             TxKind::Pull { handle, offset, .. } => {
                 let remote = Remote { key: handle, address: offset };
                 let len = u32::try_from(op.total).ok()?;
+                let (pull, offset, last) = (true, 0, true);
                 put_read_request(
                     into,
-                    &ReadRequestRecord { op: id, remote, pull: true, offset: 0, len },
+                    &ReadRequestRecord { op: id, remote, pull, offset, len, last },
                 )
             }
             TxKind::Fin { handle } => put_fin(into, handle, op.total),
@@ -109,6 +112,7 @@ impl Engine<'_> {
             pull: false,
             offset,
             len: u32::try_from(len).ok()?,
+            last: offset + len == op.total,
         };
         put_read_request(into, &request)
     }
@@ -134,7 +138,9 @@ impl Engine<'_> {
                 let address = remote.address.wrapping_add(offset);
                 let remote = Remote { key: remote.key, address };
                 let data = data.filter(|_| last);
-                put_write(into, id, remote, data, len, |payload| memory.gather(own, payload))
+                put_write(into, id, remote, (data, last), len, |payload| {
+                    memory.gather(own, payload);
+                })
             }
             TxKind::Read { .. } => self.put_request(number, offset, into),
             TxKind::Response { .. } => self.put_response(op, offset, len, into, memory),

@@ -40,6 +40,10 @@ impl Engine<'_> {
                     let at = Placement { target: Target::Region(region), offset };
                     memory.place(at, write.payload);
                 }
+                if write.last && self.actives[active].errors.last != write.op.bits() {
+                    self.tally.served.writes += 1;
+                    self.regions.served(region).writes += 1;
+                }
                 if let Some(data) = write.data {
                     self.hold_event(active, header.psn(), write.op, data, len);
                 }
@@ -109,7 +113,11 @@ impl Engine<'_> {
                 .ok_or(OpError::Key)
         } else {
             let found = self.regions.resolve(remote.key, remote.address, len, Access::READ);
-            found.map(|(region, offset)| Supply::Region(region, offset))
+            found.map(|(region, offset)| {
+                self.tally.served.reads += u64::from(request.last);
+                self.regions.served(region).reads += u64::from(request.last);
+                Supply::Region(region, offset)
+            })
         };
         match supply {
             Ok(supply) => self.respond(active, request.op, supply, request.offset, len),
@@ -168,6 +176,11 @@ impl Engine<'_> {
             former: former.map(|number| self.op_id(number)),
         });
         self.stats.atomics_executed += 1;
+        let (fetches, changes) = (u64::from(request.fetch), u64::from(!request.fetch));
+        for served in [&mut self.tally.served, self.regions.served(region)] {
+            served.reads += fetches;
+            served.writes += changes;
+        }
         if let Some(number) = former {
             self.queue_own(active, number);
         }

@@ -50,6 +50,8 @@ pub(super) const TAGGED: u8 = 1 << 0;
 pub(super) const HAS_DATA: u8 = 1 << 1;
 /// Of a read request: the key is the handle of a message.
 pub(super) const PULL: u8 = 1 << 2;
+/// Of a write or a read request: the last part of its operation.
+pub(super) const LAST: u8 = 1 << 3;
 /// Of an atomic request: the former contents are wanted.
 pub(super) const FETCH: u8 = 1 << 2;
 
@@ -94,6 +96,8 @@ pub struct Records<'a> {
     pub requests: u16,
     /// Writes that bring remote CQ data.
     pub events: u16,
+    /// Writes that are the last part of their operation.
+    pub endings: u16,
 }
 
 impl<'a> Records<'a> {
@@ -104,7 +108,7 @@ impl<'a> Records<'a> {
     /// padding is not zero, a segment reaches beyond its message or is not alone, messages share
     /// the packet with something else, more writes bring data than may.
     pub(super) fn check(body: &'a [u8]) -> Result<Self, DropReason> {
-        let mut records = Self { rest: body, messages: false, requests: 0, events: 0 };
+        let mut records = Self { rest: body, messages: false, requests: 0, events: 0, endings: 0 };
         let mut rest = body;
         let (mut count, mut messages, mut alone) = (0u16, 0u16, true);
         // bound: every record has at least 16 bytes
@@ -117,7 +121,10 @@ impl<'a> Records<'a> {
                     messages += 1;
                     alone &= count == 1 && behind.is_empty();
                 }
-                Record::Write(write) => records.events += u16::from(write.data.is_some()),
+                Record::Write(write) => {
+                    records.events += u16::from(write.data.is_some());
+                    records.endings += u16::from(write.last);
+                }
                 Record::ReadRequest(_) => records.requests += 1,
                 Record::AtomicRequest(atomic) => records.requests += u16::from(atomic.fetch),
                 Record::Response(_) | Record::Fin(_) | Record::Error(_) => {}

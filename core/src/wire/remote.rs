@@ -3,7 +3,7 @@
 //! (`docs/PROTOCOL.md` §7, §8).
 
 use super::record::{
-    FETCH, HAS_DATA, PULL, RecordKind, RecordStart, data_flag, data_len, padded, put_record,
+    FETCH, HAS_DATA, LAST, PULL, RecordKind, RecordStart, data_flag, data_len, padded, put_record,
 };
 use crate::atomic::{AtomicOp, Datatype};
 use crate::{AtomicForm, OpError, OpId, Remote};
@@ -141,6 +141,8 @@ pub struct WriteRecord<'a> {
     pub remote: Remote,
     /// Remote CQ data, with the last part.
     pub data: Option<u64>,
+    /// Whether it is the last part of the operation, in the order of the bytes.
+    pub last: bool,
     /// The bytes.
     pub payload: &'a [u8],
 }
@@ -151,7 +153,10 @@ impl<'a> WriteRecord<'a> {
         let (data, payload, rest) = header.start.split_rest(rest)?;
         let remote = Remote { key: header.key.get(), address: header.address.get() };
         let op = OpId::from_bits(header.op.get());
-        header.start.has_only(HAS_DATA).then_some((Self { op, remote, data, payload }, rest))
+        let last = header.start.has(LAST);
+        // Data comes with the last part.
+        let sound = header.start.has_only(HAS_DATA | LAST) && (last || data.is_none());
+        sound.then_some((Self { op, remote, data, last, payload }, rest))
     }
 }
 
@@ -168,19 +173,23 @@ pub struct ReadRequestRecord {
     pub offset: u64,
     /// How many bytes.
     pub len: u32,
+    /// Whether it is the last request of its operation.
+    pub last: bool,
 }
 
 impl ReadRequestRecord {
     pub(super) fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, rest) = ReadRequestHeader::ref_from_prefix(bytes).ok()?;
         let (_, payload, rest) = header.start.split_rest(rest)?;
-        let sound = header.start.has_only(PULL) && payload.is_empty() && header.zero.get() == 0;
+        let sound =
+            header.start.has_only(PULL | LAST) && payload.is_empty() && header.zero.get() == 0;
         let record = Self {
             op: OpId::from_bits(header.op.get()),
             remote: Remote { key: header.key.get(), address: header.address.get() },
             pull: header.start.has(PULL),
             offset: header.offset.get(),
             len: header.len.get(),
+            last: header.start.has(LAST),
         };
         sound.then_some((record, rest))
     }
@@ -342,12 +351,13 @@ pub fn put_write(
     into: &mut [u8],
     op: OpId,
     remote: Remote,
-    data: Option<u64>,
+    (data, last): (Option<u64>, bool),
     len: u16,
     fill: impl FnOnce(&mut [u8]),
 ) -> Option<usize> {
+    let flags = data_flag(data) | if last { LAST } else { 0 };
     let header = WriteHeader {
-        start: RecordStart::new(RecordKind::Write, data_flag(data), len),
+        start: RecordStart::new(RecordKind::Write, flags, len),
         op: U32::new(op.bits()),
         key: U64::new(remote.key),
         address: U64::new(remote.address),
@@ -357,7 +367,7 @@ pub fn put_write(
 
 /// Writes a request; as [`put_message`](super::put_message).
 pub fn put_read_request(into: &mut [u8], request: &ReadRequestRecord) -> Option<usize> {
-    let flags = if request.pull { PULL } else { 0 };
+    let flags = if request.pull { PULL } else { 0 } | if request.last { LAST } else { 0 };
     let header = ReadRequestHeader {
         start: RecordStart::new(RecordKind::ReadRequest, flags, 0),
         op: U32::new(request.op.bits()),

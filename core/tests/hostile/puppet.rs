@@ -322,14 +322,14 @@ pub fn segment(msn: u32, total: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
 pub fn write(op: u32, remote: Remote, data: Option<u64>, payload: &[u8]) -> Vec<u8> {
     let (op, len) = (OpId::from_bits(op), payload.len() as u16);
     record(|into| {
-        wire::put_write(into, op, remote, data, len, |room| room.copy_from_slice(payload))
+        wire::put_write(into, op, remote, (data, true), len, |room| room.copy_from_slice(payload))
     })
 }
 
 /// A request for `len` bytes.
 pub fn read_request(op: u32, remote: Remote, len: u32) -> Vec<u8> {
     let op = OpId::from_bits(op);
-    let request = wire::ReadRequestRecord { op, remote, pull: false, offset: 0, len };
+    let request = wire::ReadRequestRecord { op, remote, pull: false, offset: 0, len, last: true };
     record(|into| wire::put_read_request(into, &request))
 }
 

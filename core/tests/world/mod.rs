@@ -52,6 +52,7 @@ pub struct Buffers {
     /// What reads and fetching atomics brought back, by operation slot.
     pub incoming: HashMap<u32, (OpId, Vec<u8>)>,
     pub regions: HashMap<RegionId, Vec<u8>>,
+    pub keys: HashMap<u64, RegionId>,
     former: HashMap<OpId, Vec<u8>>,
     recvs: HashMap<u32, (RecvId, Vec<u8>)>,
     store: Vec<u8>,
@@ -274,6 +275,7 @@ impl Node {
             assemblies: leak(sizes.assemblies),
             unexpected: leak(sizes.unexpected),
             regions: leak(sizes.regions),
+            region_index: leak(sizes.region_index),
         };
         let identity = Identity { incarnation, seed };
         let engine = Engine::new(config, storage, identity, limits(payload_max)).unwrap();
@@ -373,18 +375,23 @@ impl World {
     /// Registers memory of a node, filled with 0xaa.
     pub fn region(&mut self, node: usize, address: u64, len: usize, access: Access) -> Remote {
         let node = &mut self.nodes[node];
-        let request = RegionRequest { address, len: len as u64, access };
+        let request = RegionRequest { key: None, address, len: len as u64, access };
         let (id, key) = node.engine.register_region(&request).unwrap();
         node.memory.regions.insert(id, vec![0xaa; len]);
+        node.memory.keys.insert(key, id);
         Remote { key, address }
     }
 
+    pub fn region_id(&self, node: usize, key: u64) -> RegionId {
+        self.nodes[node].memory.keys[&key]
+    }
+
     pub fn region_bytes(&self, node: usize, key: u64) -> Vec<u8> {
-        self.nodes[node].memory.regions[&RegionId::from_bits(key as u32)].clone()
+        self.nodes[node].memory.regions[&self.region_id(node, key)].clone()
     }
 
     pub fn set_region(&mut self, node: usize, key: u64, bytes: &[u8]) {
-        let id = RegionId::from_bits(key as u32);
+        let id = self.region_id(node, key);
         self.nodes[node].memory.regions.insert(id, bytes.to_vec());
     }
 

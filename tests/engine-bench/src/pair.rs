@@ -70,13 +70,14 @@ impl Node {
             assemblies: lend(sizes.assemblies),
             unexpected: lend(sizes.unexpected),
             regions: lend(sizes.regions),
+            region_index: lend(sizes.region_index),
         };
         let word = side as u64 + 1;
         let identity = Identity { incarnation: word, seed: word };
         let mut engine = Engine::new(&config, storage, identity, limits())?;
         let peer = engine.insert_peer(address(1 - side))?;
         let len = BUFFER_LEN * OPERATIONS as usize * 2;
-        let all = RegionRequest { address: 0, len: len as u64, access: Access::all() };
+        let all = RegionRequest { key: None, address: 0, len: len as u64, access: Access::all() };
         let (_, key) = engine.register_region(&all)?;
         Ok(Self { engine, memory: Arena::new(len, &config), peer, key })
     }

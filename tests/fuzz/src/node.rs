@@ -71,6 +71,7 @@ pub struct Store {
     assemblies: Vec<Slot<Assembly>>,
     unexpected: Vec<Slot<Unexpected>>,
     regions: Vec<Slot<Region>>,
+    region_index: Vec<u32>,
 }
 
 impl Store {
@@ -92,6 +93,7 @@ impl Store {
             assemblies: room(sizes.assemblies),
             unexpected: room(sizes.unexpected),
             regions: room(sizes.regions),
+            region_index: room(sizes.region_index),
         }
     }
 
@@ -107,6 +109,7 @@ impl Store {
             assemblies: &mut self.assemblies,
             unexpected: &mut self.unexpected,
             regions: &mut self.regions,
+            region_index: &mut self.region_index,
         }
     }
 }
@@ -200,7 +203,7 @@ pub const REGION_LEN: u64 = 4096;
 pub const REGION_ADDRESS: u64 = 1 << 40;
 
 fn region_request() -> RegionRequest {
-    RegionRequest { address: REGION_ADDRESS, len: REGION_LEN, access: Access::all() }
+    RegionRequest { key: None, address: REGION_ADDRESS, len: REGION_LEN, access: Access::all() }
 }
 
 /// A one-sided operation.

@@ -20,6 +20,7 @@ struct Slices {
     assemblies: Vec<Slot<Assembly>>,
     unexpected: Vec<Slot<Unexpected>>,
     regions: Vec<Slot<Region>>,
+    region_index: Vec<u32>,
 }
 
 impl Slices {
@@ -39,6 +40,7 @@ impl Slices {
             assemblies: filled(sizes.assemblies),
             unexpected: filled(sizes.unexpected),
             regions: filled(sizes.regions),
+            region_index: filled(sizes.region_index),
         }
     }
 
@@ -54,6 +56,7 @@ impl Slices {
             assemblies: &mut self.assemblies,
             unexpected: &mut self.unexpected,
             regions: &mut self.regions,
+            region_index: &mut self.region_index,
         }
     }
 }

@@ -240,7 +240,7 @@ impl World {
         let len = (FIXED_LEN + CELLS * 8 + 3 * self.scenario.app.len_max).min(REGION_LEN_MAX);
         let address = self.app.rng.next() >> 8;
         let access = Rights::READ | Rights::WRITE;
-        let request = RegionRequest { address, len, access };
+        let request = RegionRequest { key: None, address, len, access };
         let (id, key) = state.engine.with_mut(|engine| engine.register_region(&request)).ok()?;
         let number = self.oracle.regions.len();
         let (node, life) = (node, state.life);

@@ -1,40 +1,60 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! From a peer's address to its slot: an open-addressing hash table in borrowed storage.
+//! From what the outside calls a thing to its slot: an open-addressing hash table in borrowed
+//! storage. A peer is called by its address, a memory region by its key.
 //!
-//! Only handshakes, resets and the application's insertions search by address; data packets name
-//! the slot themselves. At most half full, so a search ends after a few steps. Keys are not stored:
-//! the caller says which address a slot has.
+//! Peers are searched by handshakes, resets and the application's insertions only (data packets
+//! name the slot themselves); regions by every record that names one. At most half full, so a
+//! search ends after a few steps. Keys are not stored: the caller says which key a slot has.
 
 #![allow(clippy::indexing_slicing, reason = "indices are masked to the table's length")]
 
+use core::marker::PhantomData;
+
 use crate::PeerAddress;
-use crate::rng::mix_all;
+use crate::rng::{mix, mix_all};
 use crate::slab::NIL;
+
+/// What a slot is found by.
+pub(crate) trait Key: Copy + PartialEq {
+    /// A number of which all bits depend on all of the key and of `seed`.
+    fn hash(&self, seed: u64) -> u64;
+}
+
+impl Key for PeerAddress {
+    fn hash(&self, seed: u64) -> u64 {
+        let [high, low] = zerocopy::transmute!(self.octets());
+        mix_all(seed, &[high, low, u64::from(self.port())])
+    }
+}
+
+impl Key for u64 {
+    fn hash(&self, seed: u64) -> u64 {
+        mix(seed ^ self)
+    }
+}
 
 /// The table. Its length is a power of two, and at least twice the number of slots.
 #[derive(Debug)]
-pub(crate) struct PeerIndex<'s> {
+pub(crate) struct Index<'s, K> {
     table: &'s mut [u32],
-    /// Keeps others from choosing addresses that collide.
+    /// Keeps others from choosing keys that collide.
     seed: u64,
+    key: PhantomData<K>,
 }
 
-impl<'s> PeerIndex<'s> {
+impl<'s, K: Key> Index<'s, K> {
     pub(crate) fn new(table: &'s mut [u32], seed: u64) -> Self {
         table.fill(NIL);
-        Self { table, seed }
+        Self { table, seed, key: PhantomData }
     }
 
-    /// The slot whose address is `address`.
-    pub(crate) fn find(
-        &self,
-        address: &PeerAddress,
-        address_of: impl Fn(u32) -> PeerAddress,
-    ) -> Option<u32> {
-        let mut at = self.home(address);
+    /// The slot whose key is `key`.
+    #[inline]
+    pub(crate) fn find(&self, key: &K, key_of: impl Fn(u32) -> K) -> Option<u32> {
+        let mut at = self.home(key);
         // bound: the table is never full
         while self.table[at] != NIL {
-            if address_of(self.table[at]) == *address {
+            if key_of(self.table[at]) == *key {
                 return Some(self.table[at]);
             }
             at = self.after(at);
@@ -42,9 +62,9 @@ impl<'s> PeerIndex<'s> {
         None
     }
 
-    /// Adds `slot`, whose address is `address` and is not in the table.
-    pub(crate) fn insert(&mut self, address: &PeerAddress, slot: u32) {
-        let mut at = self.home(address);
+    /// Adds `slot`, whose key is `key` and is not in the table.
+    pub(crate) fn insert(&mut self, key: &K, slot: u32) {
+        let mut at = self.home(key);
         // bound: the table is never full
         while self.table[at] != NIL {
             at = self.after(at);
@@ -52,15 +72,10 @@ impl<'s> PeerIndex<'s> {
         self.table[at] = slot;
     }
 
-    /// Removes `slot`, whose address is `address`, and closes the gap (Knuth, TAOCP vol. 3,
-    /// algorithm 6.4R).
-    pub(crate) fn remove(
-        &mut self,
-        address: &PeerAddress,
-        slot: u32,
-        address_of: impl Fn(u32) -> PeerAddress,
-    ) {
-        let mut gap = self.home(address);
+    /// Removes `slot`, whose key is `key`, and closes the gap (Knuth, TAOCP vol. 3, algorithm
+    /// 6.4R).
+    pub(crate) fn remove(&mut self, key: &K, slot: u32, key_of: impl Fn(u32) -> K) {
+        let mut gap = self.home(key);
         // bound: the table is never full
         while self.table[gap] != slot {
             if self.table[gap] == NIL {
@@ -71,7 +86,7 @@ impl<'s> PeerIndex<'s> {
         let mut at = self.after(gap);
         // bound: as above
         while self.table[at] != NIL {
-            let home = self.home(&address_of(self.table[at]));
+            let home = self.home(&key_of(self.table[at]));
             // Whether the entry may move to the gap: its home is not in the stretch (gap, at].
             if at.wrapping_sub(home) & self.mask() >= at.wrapping_sub(gap) & self.mask() {
                 self.table[gap] = self.table[at];
@@ -82,10 +97,8 @@ impl<'s> PeerIndex<'s> {
         self.table[gap] = NIL;
     }
 
-    fn home(&self, address: &PeerAddress) -> usize {
-        let [high, low] = zerocopy::transmute!(address.octets());
-        let hash: u64 = mix_all(self.seed, &[high, low, u64::from(address.port())]);
-        hash as usize & self.mask()
+    fn home(&self, key: &K) -> usize {
+        key.hash(self.seed) as usize & self.mask()
     }
 
     fn after(&self, at: usize) -> usize {
@@ -110,7 +123,7 @@ mod tests {
             steps in prop::collection::vec((any::<bool>(), 0u8..12), 0..80),
         ) {
             let mut table = [0; 16];
-            let mut index = PeerIndex::new(&mut table, seed);
+            let mut index = Index::new(&mut table, seed);
             let address = |n: u32| PeerAddress::from_v4([198, 18, 0, n as u8], 1000);
             let mut model = BTreeMap::new();
             for (insert, n) in steps {
