@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A domain: one network interface address, from which endpoints, queues and vectors are opened.
 
-use std::collections::HashSet;
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 
 use crate::av::Av;
+use crate::cntr::Cntr;
 use crate::cq::{Cq, CqAttributes};
 use crate::ep::Endpoint;
 use crate::errno::Error;
@@ -13,8 +13,9 @@ use crate::fabric::Fabric;
 use crate::hints;
 use crate::info::{Info, Request};
 use crate::interface::Interface;
-use crate::mr::{MrAttributes, Region};
+use crate::mr::{MrAttributes, MrMode, Region};
 use crate::ops::{DomainOps, FidOps};
+use crate::registry::Registry;
 use crate::thread::ProgressThread;
 
 /// See the module.
@@ -22,8 +23,8 @@ use crate::thread::ProgressThread;
 pub(crate) struct Domain {
     fabric: Arc<Fabric>,
     interface: Interface,
-    /// Keys of memory regions that are registered.
-    keys: Mutex<HashSet<u64>>,
+    mr_mode: MrMode,
+    registry: Registry,
     /// Started with the first endpoint that is enabled.
     thread: OnceLock<Arc<ProgressThread>>,
 }
@@ -35,6 +36,7 @@ impl Domain {
     /// [`Error::NoData`] if no interface on the fabric is the one asked for, or it cannot do what
     /// is asked.
     pub(crate) fn open(fabric: &Arc<Fabric>, request: &Request) -> Result<Arc<Self>, Error> {
+        let mr_mode = request.domain.map_or(0, |domain| domain.mr_mode.cast_unsigned());
         let ip = request.source.map(|source| source.ip()).filter(|ip| !ip.is_unspecified());
         for interface in Interface::all()? {
             if !fabric.contains(&interface) || ip.is_some_and(|ip| ip != interface.ip) {
@@ -47,7 +49,8 @@ impl Domain {
             return Ok(Arc::new(Self {
                 fabric: Arc::clone(fabric),
                 interface,
-                keys: Mutex::default(),
+                mr_mode: MrMode::from_bits(mr_mode),
+                registry: Registry::default(),
                 thread: OnceLock::new(),
             }));
         }
@@ -85,14 +88,14 @@ impl Domain {
         self.thread.get().ok_or(Error::Internal)
     }
 
-    /// Takes a memory key; false if it is taken.
-    pub(crate) fn reserve_key(&self, key: u64) -> bool {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).insert(key)
+    /// How peers call its memory regions.
+    pub(crate) const fn mr_mode(&self) -> MrMode {
+        self.mr_mode
     }
 
-    /// Gives a memory key back.
-    pub(crate) fn release_key(&self, key: u64) {
-        self.keys.lock().unwrap_or_else(PoisonError::into_inner).remove(&key);
+    /// Its memory regions.
+    pub(crate) const fn registry(&self) -> &Registry {
+        &self.registry
     }
 }
 
@@ -116,6 +119,10 @@ impl DomainOps for Domain {
 
     fn endpoint(self: &Arc<Self>, request: &Request) -> Result<Arc<Endpoint>, Error> {
         Endpoint::open(self, request)
+    }
+
+    fn counter(self: &Arc<Self>, wait: bool) -> Result<Arc<Cntr>, Error> {
+        Cntr::open(self, wait)
     }
 
     fn register(self: &Arc<Self>, attributes: MrAttributes) -> Result<Arc<Region>, Error> {

@@ -17,11 +17,12 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ofi_xdp_core::{Config, Context};
+use ofi_xdp_core::{Config, Context, Order};
 use ofi_xdp_datapath::{HybridPort, Mode, OpenError, PortConfig, Tier};
 
-use crate::abi::bits;
+use crate::abi::{self, bits};
 use crate::av::Av;
+use crate::cntr::{self, Cntr};
 use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::eq::Eq;
@@ -30,6 +31,8 @@ use crate::info::{Info, RX_OP_FLAGS, Request, SIZE_DEFAULT, TX_OP_FLAGS};
 use crate::memory::INJECT_MAX;
 use crate::ops::{Bound, EndpointOps, FidOps, OpFlags, Side};
 use crate::progress::{Activation, ActiveEndpoint, Wakers};
+use crate::registry::REGIONS_MAX;
+use crate::waker::Waker;
 use crate::{hints, param};
 
 /// Peers that an endpoint can know, unless its address vector was opened for more.
@@ -43,6 +46,13 @@ struct BoundCq {
     selective: bool,
 }
 
+/// A counter, and what it counts.
+#[derive(Clone, Debug)]
+struct BoundCntr {
+    counter: Arc<Cntr>,
+    flags: u64,
+}
+
 /// What is bound, until the endpoint is active; then what keeps those objects busy.
 #[derive(Debug, Default)]
 struct Bindings {
@@ -51,6 +61,7 @@ struct Bindings {
     eq: Option<Arc<Eq>>,
     transmit: Option<BoundCq>,
     receive: Option<BoundCq>,
+    counters: Vec<BoundCntr>,
 }
 
 /// What an active endpoint's data calls need.
@@ -71,6 +82,7 @@ pub(crate) struct Endpoint {
     sends: u32,
     recvs: u32,
     inject_size: usize,
+    order: Order,
     tx_op_flags: AtomicU64,
     rx_op_flags: AtomicU64,
     bindings: Mutex<Bindings>,
@@ -102,6 +114,7 @@ impl Endpoint {
             caps: if request.caps == 0 { offer.caps } else { request.caps },
             sends: size(tx.map(|tx| tx.size))?,
             recvs: size(rx.map(|rx| rx.size))?,
+            order: order(tx, rx),
             inject_size: tx.map_or(INJECT_MAX, |tx| tx.inject_size),
             tx_op_flags: AtomicU64::new(tx.map_or(0, |tx| tx.op_flags)),
             rx_op_flags: AtomicU64::new(rx.map_or(0, |rx| rx.op_flags)),
@@ -162,6 +175,19 @@ impl Endpoint {
         Ok(())
     }
 
+    /// Each kind of operation has one counter at most (`fi_endpoint(3)`).
+    fn bind_cntr(&self, counter: Arc<Cntr>, flags: u64) -> Result<(), Error> {
+        if flags & !cntr::ENDPOINT_FLAGS != 0 {
+            return Err(Error::BadFlags);
+        }
+        let mut bindings = self.bindings();
+        if flags == 0 || bindings.counters.iter().any(|bound| bound.flags & flags != 0) {
+            return Err(Error::Invalid);
+        }
+        bindings.counters.push(BoundCntr { counter, flags });
+        Ok(())
+    }
+
     fn bindings(&self) -> MutexGuard<'_, Bindings> {
         self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -173,18 +199,22 @@ impl Endpoint {
         config.peers = expected.clamp(PEERS, 1 << 20);
         config.sends = self.sends;
         config.recvs = self.recvs;
-        // Remote memory access is not offered yet, so nothing can be registered.
-        config.regions = 0;
-        config.events = 8;
+        config.regions = REGIONS_MAX;
+        config.order = self.order;
+        config.rma_events = self.caps & bits::RMA_EVENT != 0;
         config.death = param::values().peer_timeout;
         config
     }
 
     fn start(&self, bindings: &mut Bindings) -> Result<(), Error> {
-        let Bindings { port, av, transmit, receive, .. } = bindings;
+        let Bindings { port, av, transmit, receive, counters, .. } = bindings;
         let av = av.as_ref().ok_or(Error::NoAddressVector)?;
-        let missing = |queue: &Option<BoundCq>, cap| self.caps & cap != 0 && queue.is_none();
-        if missing(transmit, bits::SEND) || missing(receive, bits::RECV) {
+        let counted = |kinds| counters.iter().any(|bound| bound.flags & kinds != 0);
+        let missing = |queue: &Option<BoundCq>, kinds: u64| {
+            self.caps & kinds != 0 && queue.is_none() && !counted(kinds)
+        };
+        if missing(transmit, bits::SEND | bits::READ | bits::WRITE) || missing(receive, bits::RECV)
+        {
             return Err(Error::NoCompletionQueue);
         }
         let waker =
@@ -197,6 +227,7 @@ impl Endpoint {
             wakers: Wakers {
                 transmit: waker(transmit),
                 receive: waker(receive),
+                counters: self.counter_wakers(counters),
                 thread: Arc::clone(thread.waker()),
             },
             directed: self.caps & bits::DIRECTED_RECV != 0,
@@ -213,6 +244,10 @@ impl Endpoint {
                 }
             }
         }
+        for BoundCntr { counter, flags } in counters {
+            counter.add_endpoint(&active, *flags)?;
+        }
+        self.domain.registry().join(&active)?;
         thread.add(&active);
         let running = Running {
             active,
@@ -220,6 +255,14 @@ impl Endpoint {
             selective_receive: receive.as_ref().is_some_and(|it| it.selective),
         };
         self.running.set(running).map_err(|_| Error::BadState)
+    }
+}
+
+impl Endpoint {
+    /// Wakers of the counters that are told of this endpoint's progress. Counters of regions may be
+    /// bound later, but to this domain's regions only, and a region is reached by all endpoints.
+    fn counter_wakers(&self, counters: &[BoundCntr]) -> Vec<Arc<Waker>> {
+        counters.iter().filter_map(|bound| bound.counter.waker().cloned()).collect()
     }
 }
 
@@ -233,6 +276,23 @@ impl Running {
         };
         !matches!(kind, OpFlags::Inject) && (!selective || flags & bits::COMPLETION != 0)
     }
+}
+
+/// The orders that were promised (`msg_order`), as the engine knows them. libfabric has three sets
+/// of bits, for reads and writes of any kind, of RMA, and of atomics; the engine keeps all alike.
+fn order(tx: Option<&abi::fi_tx_attr>, rx: Option<&abi::fi_rx_attr>) -> Order {
+    let promised = tx.map_or(0, |tx| tx.msg_order) | rx.map_or(0, |rx| rx.msg_order);
+    let sets = [
+        (Order::RAR, bits::ORDER_RAR | bits::ORDER_RMA_RAR | bits::ORDER_ATOMIC_RAR),
+        (Order::RAW, bits::ORDER_RAW | bits::ORDER_RMA_RAW | bits::ORDER_ATOMIC_RAW),
+        (Order::RAS, bits::ORDER_RAS),
+        (Order::WAR, bits::ORDER_WAR | bits::ORDER_RMA_WAR | bits::ORDER_ATOMIC_WAR),
+        (Order::WAW, bits::ORDER_WAW | bits::ORDER_RMA_WAW | bits::ORDER_ATOMIC_WAW),
+        (Order::WAS, bits::ORDER_WAS),
+        (Order::SAR, bits::ORDER_SAR),
+        (Order::SAW, bits::ORDER_SAW),
+    ];
+    sets.into_iter().filter(|(_, bits)| promised & bits != 0).map(|(order, _)| order).collect()
 }
 
 /// Binds the port of a new endpoint and says how packets will travel.
@@ -274,6 +334,9 @@ impl FidOps for Endpoint {
                 bindings.av = Some(av);
                 Ok(())
             }
+            Bound::Cntr(counter) if Arc::ptr_eq(counter.domain(), &self.domain) => {
+                self.bind_cntr(counter, flags)
+            }
             Bound::Eq(eq) => {
                 self.bindings().eq = Some(eq);
                 Ok(())
@@ -298,6 +361,10 @@ impl FidOps for Endpoint {
             }
             self.domain.thread()?.remove(&running.active);
             running.active.close();
+            for BoundCntr { counter, .. } in &bindings.counters {
+                counter.remove_endpoint(&running.active);
+            }
+            self.domain.registry().leave(&running.active);
         }
         Ok(())
     }

@@ -49,6 +49,9 @@ pub(crate) enum Error {
     /// The option is unknown.
     #[error("unknown option")]
     NoOption,
+    /// This operation on this datatype is not offered.
+    #[error("the operation is not offered on this datatype")]
+    NotOffered,
     /// The call is not implemented.
     #[error("not implemented")]
     NotSupported,
@@ -84,6 +87,7 @@ impl Error {
             Self::NoKey => abi::FI_ENOKEY,
             Self::NoMemory => abi::FI_ENOMEM,
             Self::NoOption => abi::FI_ENOPROTOOPT,
+            Self::NotOffered => abi::FI_EOPNOTSUPP,
             Self::NotSupported => abi::FI_ENOSYS,
             Self::Os(number) => return number,
             Self::TooLong => abi::FI_EMSGSIZE,
@@ -98,7 +102,7 @@ impl From<PostError> for Error {
         match error {
             PostError::Again => Self::Again,
             PostError::TooLong => Self::TooLong,
-            PostError::Unsupported => Self::NotSupported,
+            PostError::Unsupported => Self::NotOffered,
             PostError::UnknownPeer => Self::Invalid,
         }
     }

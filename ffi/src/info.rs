@@ -14,6 +14,7 @@ use crate::abi::{self, bits, make_version};
 use crate::errno::Error;
 use crate::interface::{Interface, Nic, source_towards};
 use crate::memory::{INJECT_MAX, IOV_MAX};
+use crate::registry::REGIONS_MAX;
 use crate::{hints, param};
 
 /// The oldest interface version that is served; older ones differ in what memory registration means
@@ -34,10 +35,43 @@ pub(crate) const PROTOCOL_VERSION: u32 = 1;
 const TAG_FORMAT: u64 = 0xAAAA_AAAA_AAAA_AAAA;
 
 /// Capabilities of the sending side.
-pub(crate) const TX_CAPS: u64 = bits::MSG | bits::TAGGED | bits::SEND;
+pub(crate) const TX_CAPS: u64 = bits::MSG
+    | bits::TAGGED
+    | bits::RMA
+    | bits::ATOMIC
+    | bits::SEND
+    | bits::READ
+    | bits::WRITE
+    | bits::FENCE;
 /// Capabilities of the receiving side.
-pub(crate) const RX_CAPS: u64 =
-    bits::MSG | bits::TAGGED | bits::RECV | bits::DIRECTED_RECV | bits::SOURCE;
+pub(crate) const RX_CAPS: u64 = bits::MSG
+    | bits::TAGGED
+    | bits::RMA
+    | bits::ATOMIC
+    | bits::RECV
+    | bits::REMOTE_READ
+    | bits::REMOTE_WRITE
+    | bits::DIRECTED_RECV
+    | bits::SOURCE
+    | bits::RMA_EVENT;
+/// Orders that can be promised: all of them (`fi_endpoint(3)`, "Message Ordering").
+pub(crate) const ORDERS: u64 = bits::ORDER_RAR
+    | bits::ORDER_RAW
+    | bits::ORDER_RAS
+    | bits::ORDER_WAR
+    | bits::ORDER_WAW
+    | bits::ORDER_WAS
+    | bits::ORDER_SAR
+    | bits::ORDER_SAW
+    | bits::ORDER_SAS
+    | bits::ORDER_RMA_RAR
+    | bits::ORDER_RMA_RAW
+    | bits::ORDER_RMA_WAR
+    | bits::ORDER_RMA_WAW
+    | bits::ORDER_ATOMIC_RAR
+    | bits::ORDER_ATOMIC_RAW
+    | bits::ORDER_ATOMIC_WAR
+    | bits::ORDER_ATOMIC_WAW;
 /// Capabilities of the domain.
 pub(crate) const DOMAIN_CAPS: u64 = bits::LOCAL_COMM | bits::REMOTE_COMM;
 /// All of them.
@@ -51,6 +85,7 @@ pub(crate) const TX_OP_FLAGS: u64 = bits::COMPLETION
     | bits::INJECT_COMPLETE
     | bits::TRANSMIT_COMPLETE
     | bits::DELIVERY_COMPLETE
+    | bits::FENCE
     | bits::MORE;
 /// Operation flags that a receiver may make the default.
 pub(crate) const RX_OP_FLAGS: u64 = bits::COMPLETION | bits::MORE;
@@ -122,12 +157,12 @@ fn tx_attributes() -> abi::fi_tx_attr {
         caps: TX_CAPS,
         mode: 0,
         op_flags: TX_OP_FLAGS,
-        msg_order: bits::ORDER_SAS,
+        msg_order: ORDERS,
         comp_order: 0,
         inject_size: INJECT_MAX,
         size: SIZE_MAX,
         iov_limit: IOV_MAX,
-        rma_iov_limit: 0,
+        rma_iov_limit: 1,
         tclass: abi::FI_TC_UNSPEC,
     }
 }
@@ -137,7 +172,7 @@ fn rx_attributes() -> abi::fi_rx_attr {
         caps: RX_CAPS,
         mode: 0,
         op_flags: RX_OP_FLAGS,
-        msg_order: bits::ORDER_SAS,
+        msg_order: ORDERS,
         comp_order: 0,
         total_buffered_recv: 0,
         size: SIZE_MAX,
@@ -152,9 +187,9 @@ fn endpoint_attributes() -> abi::fi_ep_attr {
         protocol_version: PROTOCOL_VERSION,
         max_msg_size: usize::try_from(ofi_xdp_core::MESSAGE_LEN_MAX).unwrap_or(usize::MAX),
         msg_prefix_size: 0,
-        max_order_raw_size: 0,
-        max_order_war_size: 0,
-        max_order_waw_size: 0,
+        max_order_raw_size: usize::MAX,
+        max_order_war_size: usize::MAX,
+        max_order_waw_size: usize::MAX,
         mem_tag_format: TAG_FORMAT,
         tx_ctx_cnt: 1,
         rx_ctx_cnt: 1,
@@ -184,14 +219,14 @@ fn domain_attributes() -> abi::fi_domain_attr {
         max_ep_rx_ctx: 1,
         max_ep_stx_ctx: 0,
         max_ep_srx_ctx: 0,
-        cntr_cnt: 0,
+        cntr_cnt: 1024,
         mr_iov_limit: IOV_MAX,
         caps: DOMAIN_CAPS,
         mode: 0,
         auth_key: std::ptr::null_mut(),
         auth_key_size: 0,
         max_err_data: 0,
-        mr_cnt: 1 << 20,
+        mr_cnt: REGIONS_MAX as usize,
         tclass: abi::FI_TC_UNSPEC,
     }
 }

@@ -12,8 +12,9 @@
 //! | `fid` | what C holds of an object of ours |
 //! | `ops` | the safe traits behind the tables; one request type for sends, one for receives |
 //! | `info`, `hints`, `interface`, `sockaddr` | `fi_getinfo` |
-//! | `fabric`, `domain`, `eq`, `av`, `mr`, `cq`, `ep` | one libfabric object each |
-//! | `msg`, `tagged` | data calls: flags in, one request out |
+//! | `fabric`, `domain`, `eq`, `av`, `mr`, `cq`, `cntr`, `ep` | one libfabric object each |
+//! | `msg`, `tagged`, `rma`, `atomic` | data calls: flags in, one request out |
+//! | `registry` | the memory regions of a domain |
 //! | `progress`, `storage`, `peers`, `memory` | an active endpoint: engine, port, peers, application memory |
 //! | `wait`, `waker` | sleeping until something happens |
 //! | `thread` | progress when the application makes none |
@@ -24,7 +25,9 @@
 #![deny(unsafe_code)]
 
 mod abi;
+mod atomic;
 mod av;
+mod cntr;
 mod cq;
 mod domain;
 mod ep;
@@ -44,6 +47,8 @@ mod param;
 mod peers;
 mod progress;
 mod provider;
+mod registry;
+mod rma;
 mod shim;
 mod sockaddr;
 mod storage;

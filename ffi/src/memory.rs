@@ -9,14 +9,17 @@
 //! all copies are raw. Whatever offset the engine gives, a copy is cut to the buffer's segments.
 //!
 //! Bounds: one `Buffer` for each send and receive slot, [`INJECT_MAX`] bytes for each send slot,
-//! and the engine's arena for unexpected messages, all allocated at enable and touched only when
-//! used.
+//! the engine's arena for unexpected messages and one for what atomics found, all allocated at
+//! enable and touched only when used; and one `Buffer` for each region, when it is registered.
 #![allow(unsafe_code)]
+
+mod atomic;
 
 use std::ffi::c_void;
 
 use ofi_xdp_core::{
-    AtomicAccess, Config, Gather, Memory, OpId, Placement, RecvId, Source, Target, UnexpectedId,
+    AtomicAccess, Config, Gather, Memory, OpId, Placement, RecvId, RegionId, Source, Target,
+    UnexpectedId,
 };
 
 use crate::abi;
@@ -38,12 +41,23 @@ impl Segment {
     const EMPTY: Self = Self { base: std::ptr::null_mut(), len: 0 };
 }
 
-/// Where a message lies or goes.
+/// Where the bytes lie that an operation sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outgoing {
+    /// In the segments, until the operation is complete.
+    Lent,
+    /// In the segments until the call returns: copied at post.
+    Inject,
+    /// So many were staged before the post ([`AppMemory::stage`]); the segments are for what comes
+    /// back.
+    Staged(usize),
+}
+
+/// Where a message lies or goes, or what an operation on a peer's memory sends or brings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffer {
     segments: [Segment; IOV_MAX],
-    /// Copied at post: the application may use its memory again when the call returns.
-    inject: bool,
+    outgoing: Outgoing,
 }
 
 // SAFETY: a buffer is a description; only this module follows its pointers, under the endpoint's
@@ -51,7 +65,9 @@ pub(crate) struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    const EMPTY: Self = Self { segments: [Segment::EMPTY; IOV_MAX], inject: false };
+    /// No bytes at all.
+    pub(crate) const EMPTY: Self =
+        Self { segments: [Segment::EMPTY; IOV_MAX], outgoing: Outgoing::Lent };
 
     /// One contiguous buffer.
     ///
@@ -73,15 +89,24 @@ impl Buffer {
     /// [`Error::Invalid`] for more than [`IOV_MAX`] segments, a segment with a length and no
     /// address, and a total beyond what an address space holds.
     pub(crate) fn scattered(iov: &[abi::iovec]) -> Result<Self, Error> {
+        if iov.iter().any(|part| part.iov_base.is_null() && part.iov_len > 0) {
+            return Err(Error::Invalid);
+        }
+        Self::region(iov)
+    }
+
+    /// Memory to be registered: as [`Self::scattered`], but it may begin at address 0 (the whole
+    /// address space, `fi_mr(3)`).
+    ///
+    /// # Errors
+    /// As [`Self::scattered`].
+    pub(crate) fn region(iov: &[abi::iovec]) -> Result<Self, Error> {
         let mut buffer = Self::EMPTY;
         if iov.len() > IOV_MAX {
             return Err(Error::Invalid);
         }
         let mut total = 0_usize;
         for (segment, from) in buffer.segments.iter_mut().zip(iov) {
-            if from.iov_base.is_null() && from.iov_len > 0 {
-                return Err(Error::Invalid);
-            }
             total = total.checked_add(from.iov_len).ok_or(Error::Invalid)?;
             *segment = Segment { base: from.iov_base.cast(), len: from.iov_len };
         }
@@ -97,7 +122,12 @@ impl Buffer {
         if self.len() > INJECT_MAX {
             return Err(Error::TooLong);
         }
-        Ok(Self { inject: true, ..self })
+        Ok(Self { outgoing: Outgoing::Inject, ..self })
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn address(&self) -> u64 {
+        self.segments.first().map_or(0, |segment| segment.base.expose_provenance() as u64)
     }
 
     /// Bytes in all segments.
@@ -161,8 +191,14 @@ pub(crate) struct AppMemory {
     recvs: Vec<Buffer>,
     /// [`INJECT_MAX`] bytes for each send slot.
     injected: Vec<u8>,
+    /// What the next atomic operation sends: at most [`INJECT_MAX`] bytes.
+    staging: Vec<u8>,
     /// Messages that no receive has matched yet.
     unexpected: Vec<u8>,
+    /// What fetching atomics of peers found.
+    former: Vec<u8>,
+    /// By slot of [`RegionId`].
+    regions: Vec<Buffer>,
     /// Says where in `unexpected` a message lies.
     config: Config,
 }
@@ -176,14 +212,71 @@ impl AppMemory {
         let sends = usize::try_from(config.sends).map_err(|_| Error::NoMemory)?;
         let recvs = usize::try_from(config.recvs).map_err(|_| Error::NoMemory)?;
         let unexpected = usize::try_from(config.unexpected_bytes()).map_err(|_| Error::NoMemory)?;
+        let former = usize::try_from(config.former_bytes()).map_err(|_| Error::NoMemory)?;
         let injected = sends.checked_mul(INJECT_MAX).ok_or(Error::NoMemory)?;
         Ok(Self {
             sends: vec![Buffer::EMPTY; sends],
             recvs: vec![Buffer::EMPTY; recvs],
             injected: vec![0; injected],
+            staging: Vec::with_capacity(INJECT_MAX),
             unexpected: vec![0; unexpected],
+            former: vec![0; former],
+            regions: Vec::new(),
             config: config.clone(),
         })
+    }
+
+    /// Copies what an atomic operation sends, and with it what it compares, for the post that
+    /// follows. The buffer is for what comes back.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] beyond [`INJECT_MAX`] bytes in all.
+    pub(crate) fn stage(&mut self, parts: [&Buffer; 2], back: Buffer) -> Result<Buffer, Error> {
+        let total: usize = parts.iter().map(|part| part.len()).sum();
+        if total > INJECT_MAX {
+            return Err(Error::TooLong);
+        }
+        // Within the capacity.
+        self.staging.resize(total, 0);
+        let mut done = 0;
+        for part in parts {
+            let Some(to) = self.staging.get_mut(done..) else { break };
+            // SAFETY: the application's memory may be read until the posting call returns
+            // (fi_atomic(3)), and that call is under way; `to` is memory of ours.
+            done += unsafe { part.read(0, to) };
+        }
+        Ok(Buffer { outgoing: Outgoing::Staged(total), ..back })
+    }
+
+    /// From now on `region` is this memory.
+    pub(crate) fn attach_region(&mut self, region: RegionId, buffer: Buffer) {
+        let slot = region.slot() as usize;
+        if self.regions.len() <= slot {
+            self.regions.resize(slot + 1, Buffer::EMPTY);
+        }
+        if let Some(place) = self.regions.get_mut(slot) {
+            *place = buffer;
+        }
+    }
+
+    /// `region` is no memory any more.
+    pub(crate) fn detach_region(&mut self, region: RegionId) {
+        if let Some(place) = self.regions.get_mut(region.slot() as usize) {
+            *place = Buffer::EMPTY;
+        }
+    }
+
+    /// The copy that belongs to an operation's slot.
+    fn copy_of(&mut self, op: OpId) -> Option<&mut [u8]> {
+        let start = op.slot() as usize * INJECT_MAX;
+        self.injected.get_mut(start..start + INJECT_MAX)
+    }
+
+    /// The kept bytes of what a fetching atomic found.
+    fn former(&mut self, id: OpId) -> Option<&mut [u8]> {
+        let (offset, len) = self.config.former_range(id)?;
+        let (start, len) = (usize::try_from(offset).ok()?, usize::try_from(len).ok()?);
+        self.former.get_mut(start..start.checked_add(len)?)
     }
 
     /// The stored bytes of an unexpected message.
@@ -199,17 +292,27 @@ impl Memory for AppMemory {
     type Buffer = Buffer;
 
     fn attach_op(&mut self, op: OpId, buffer: Buffer) {
-        let slot = op.slot() as usize;
-        let Some(place) = self.sends.get_mut(slot) else { return };
-        *place = buffer;
-        if buffer.inject
-            && let Some(copy) = self.injected.get_mut(slot * INJECT_MAX..(slot + 1) * INJECT_MAX)
-        {
-            // SAFETY: the application's memory may be read until the posting call returns
-            // (fi_msg(3), `fi_inject`), and that call is under way; the copy is memory of ours.
-            let len = unsafe { buffer.read(0, copy) };
-            *place = Buffer::EMPTY;
-            place.segments[0] = Segment { base: copy.as_mut_ptr(), len };
+        let mut attached = buffer;
+        match buffer.outgoing {
+            Outgoing::Lent => {}
+            Outgoing::Inject => {
+                let Some(copy) = self.copy_of(op) else { return };
+                // SAFETY: the application's memory may be read until the posting call returns
+                // (fi_msg(3), `fi_inject`), and that call is under way; the copy is memory of ours.
+                let len = unsafe { buffer.read(0, copy) };
+                attached = Buffer::EMPTY;
+                attached.segments[0] = Segment { base: copy.as_mut_ptr(), len };
+            }
+            Outgoing::Staged(_) => {
+                let staged = std::mem::take(&mut self.staging);
+                if let Some(copy) = self.copy_of(op) {
+                    copy.iter_mut().zip(&staged).for_each(|(to, &from)| *to = from);
+                }
+                self.staging = staged;
+            }
+        }
+        if let Some(place) = self.sends.get_mut(op.slot() as usize) {
+            *place = attached;
         }
     }
 
@@ -220,13 +323,28 @@ impl Memory for AppMemory {
     }
 
     fn gather(&mut self, from: Gather, into: &mut [u8]) {
-        // No region can be registered with an endpoint, so none is ever read.
-        let Source::Op(op) = from.source else { return into.fill(0) };
-        let Some(buffer) = self.sends.get(op.slot() as usize) else { return into.fill(0) };
-        // SAFETY: the application's memory may be read until the operation's completion is read
-        // (fi_msg(3)), and the engine asks only for operations that have not completed; `injected`
-        // lives as long as `self` and never moves. `into` is a packet of the port's.
-        let done = unsafe { buffer.read(from.offset, into) };
+        let done = match from.source {
+            Source::Op(op) => match self.sends.get(op.slot() as usize) {
+                Some(Buffer { outgoing: Outgoing::Staged(len), .. }) => {
+                    let len = *len;
+                    copy_from(self.copy_of(op).and_then(|it| it.get(..len)), from.offset, into)
+                }
+                // SAFETY: the application's memory may be read until the operation's completion is
+                // read (fi_msg(3)), and the engine asks only for operations that have not
+                // completed; `injected` lives as long as `self` and never moves. `into` is a packet
+                // of the port's.
+                Some(buffer) => unsafe { buffer.read(from.offset, into) },
+                None => 0,
+            },
+            Source::Region(region) => match self.regions.get(region.slot() as usize) {
+                // SAFETY: registered memory may be read until the region is closed (fi_mr(3)), and
+                // the engine asks only for regions that are registered. `into` is a packet of the
+                // port's.
+                Some(buffer) => unsafe { buffer.read(from.offset, into) },
+                None => 0,
+            },
+            Source::Former(op) => copy_from(self.former(op).as_deref(), from.offset, into),
+        };
         if let Some(missing) = into.get_mut(done..) {
             missing.fill(0);
         }
@@ -241,8 +359,19 @@ impl Memory for AppMemory {
                 // completed. `bytes` is a packet of the port's.
                 unsafe { buffer.write(at.offset, bytes) };
             }
-            // No read is ever posted, and no region registered.
-            Target::Op(_) | Target::Region(_) => {}
+            Target::Op(op) => {
+                let Some(buffer) = self.sends.get(op.slot() as usize) else { return };
+                // SAFETY: as for a receive: what a read or a fetching atomic brings goes to memory
+                // that is lent until its completion is read (fi_rma(3)).
+                unsafe { buffer.write(at.offset, bytes) };
+            }
+            Target::Region(region) => {
+                let Some(buffer) = self.regions.get(region.slot() as usize) else { return };
+                // SAFETY: registered memory may be written until the region is closed (fi_mr(3)),
+                // and the engine places only into regions that are registered for that. `bytes` is
+                // a packet of the port's.
+                unsafe { buffer.write(at.offset, bytes) };
+            }
             Target::Unexpected(id) => {
                 let range = self.stored(id);
                 let offset = usize::try_from(at.offset).unwrap_or(usize::MAX);
@@ -266,8 +395,35 @@ impl Memory for AppMemory {
         unsafe { buffer.write(0, bytes) };
     }
 
-    /// No region can be registered with an endpoint, so nothing is ever asked for.
-    fn atomic(&mut self, _access: AtomicAccess<'_>) {}
+    fn atomic(&mut self, access: AtomicAccess<'_>) {
+        let region = self.regions.get(access.region.slot() as usize).copied();
+        let Some(buffer) = region else { return };
+        let former = access.former.and_then(|id| self.former(id)).unwrap_or_default();
+        let size = access.datatype.size();
+        let mut offset = access.offset;
+        for index in 0..access.len / size {
+            let at = index * size;
+            let step = atomic::Step {
+                datatype: access.datatype,
+                op: access.op,
+                operand: access.operands.get(at..at + size).unwrap_or_default(),
+                compare: access.compare.get(at..at + size).unwrap_or_default(),
+            };
+            let found = buffer.element(offset, size, &step);
+            if let Some(kept) = former.get_mut(at..at + size) {
+                kept.copy_from_slice(&found[..size]);
+            }
+            offset += size as u64;
+        }
+    }
+}
+
+/// Copies from `bytes` at `offset`; returns how many there were.
+fn copy_from(bytes: Option<&[u8]>, offset: u64, into: &mut [u8]) -> usize {
+    let start = usize::try_from(offset).unwrap_or(usize::MAX);
+    let from = bytes.and_then(|bytes| bytes.get(start..)).unwrap_or_default();
+    into.iter_mut().zip(from).for_each(|(to, &from)| *to = from);
+    into.len().min(from.len())
 }
 
 impl std::fmt::Debug for AppMemory {

@@ -1,29 +1,55 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A memory region: a key.
+//! A memory region (`fi_mr(3)`): memory that peers may reach by its key.
 //!
-//! No memory needs to be registered to send from it or receive into it, and remote access is not
-//! offered, so registering only reserves the key (`fi_mr(3)`: the application's, as `mr_mode` 0 has
-//! it).
+//! No memory needs to be registered to send from it or to receive into it. By default (`mr_mode` 0)
+//! the key is the application's choice and peers count from 0; a domain that is opened with
+//! `FI_MR_VIRT_ADDR`, `FI_MR_PROV_KEY`, or `FI_MR_BASIC`, which is both, gives out keys and takes
+//! addresses. What peers do is checked and done in the engines of the domain's endpoints
+//! (`registry`).
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::abi::bits;
+use ofi_xdp_core::{Access, Served};
+
+use crate::abi::{self, bits};
+use crate::cntr::Cntr;
 use crate::domain::Domain;
 use crate::errno::Error;
-use crate::memory::IOV_MAX;
+use crate::memory::Buffer;
 use crate::ops::{Bound, FidOps};
+use crate::registry::Registration;
+
+/// How the regions of a domain are called by peers (`domain_attr->mr_mode`).
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct MrMode {
+    /// By their addresses; else from 0 on.
+    pub(crate) virtual_address: bool,
+    /// By keys that the provider chooses; else the application does.
+    pub(crate) provider_key: bool,
+}
+
+impl MrMode {
+    /// What these bits of `mr_mode` mean here.
+    pub(crate) const fn from_bits(mode: u32) -> Self {
+        let basic = mode == abi::FI_MR_BASIC;
+        Self {
+            virtual_address: basic || mode & abi::FI_MR_VIRT_ADDR != 0,
+            provider_key: basic || mode & abi::FI_MR_PROV_KEY != 0,
+        }
+    }
+}
 
 /// What the application wants of a region.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MrAttributes {
+    /// The memory.
+    pub(crate) buffer: Buffer,
     /// `FI_SEND` and so on.
     pub(crate) access: u64,
     /// Reserved, 0.
     pub(crate) offset: u64,
     /// The wanted key.
     pub(crate) requested_key: u64,
-    /// How many parts the memory has.
-    pub(crate) segments: usize,
 }
 
 const ACCESS: u64 = bits::SEND
@@ -39,27 +65,35 @@ const ACCESS: u64 = bits::SEND
 pub(crate) struct Region {
     domain: Arc<Domain>,
     key: u64,
+    /// Counts what peers do to it (`FI_RMA_EVENT`).
+    counter: Mutex<Option<Arc<Cntr>>>,
 }
 
 impl Region {
     /// `fi_mr_reg` and its variants.
     ///
     /// # Errors
-    /// [`Error::NoKey`] if the key is taken; [`Error::Invalid`] for unknown access, a reserved
-    /// offset, or more parts than `mr_iov_limit`.
+    /// [`Error::NoKey`] if the key is taken; [`Error::Invalid`] for unknown access or a reserved
+    /// offset; [`Error::NoMemory`] when there are too many.
     pub(crate) fn register(
         domain: &Arc<Domain>,
         attributes: MrAttributes,
     ) -> Result<Arc<Self>, Error> {
-        let MrAttributes { access, offset, requested_key: key, segments } = attributes;
-        if access & !ACCESS != 0 || offset != 0 || segments > IOV_MAX {
+        let MrAttributes { buffer, access, offset, requested_key } = attributes;
+        if access & !ACCESS != 0 || offset != 0 {
             return Err(Error::Invalid);
         }
-        if !domain.reserve_key(key) {
-            log::info!(target: "mr", "memory key {key:#x} is in use");
-            return Err(Error::NoKey);
-        }
-        Ok(Arc::new(Self { domain: Arc::clone(domain), key }))
+        let mode = domain.mr_mode();
+        let mut rights = Access::empty();
+        rights.set(Access::READ, access & bits::REMOTE_READ != 0);
+        rights.set(Access::WRITE, access & bits::REMOTE_WRITE != 0);
+        let address = if mode.virtual_address { buffer.address() } else { 0 };
+        let wanted = (!mode.provider_key).then_some(requested_key);
+        let registration = Registration { buffer, address, access: rights };
+        let key = domain.registry().insert(wanted, registration).inspect_err(|error| {
+            log::info!(target: "mr", "cannot register memory under {requested_key:#x}: {error}");
+        })?;
+        Ok(Arc::new(Self { domain: Arc::clone(domain), key, counter: Mutex::default() }))
     }
 
     /// The key.
@@ -70,14 +104,31 @@ impl Region {
 
 impl FidOps for Region {
     fn close(&self) -> Result<(), Error> {
-        self.domain.release_key(self.key);
+        let served: Served = self.domain.registry().remove(self.key);
+        let counter = self.counter.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(counter) = counter {
+            counter.remove_region(self.key, served);
+        }
         Ok(())
     }
 
-    /// Endpoints need no binding (`FI_MR_ENDPOINT` is not required), but may be bound.
-    fn bind(self: &Arc<Self>, other: Bound, _flags: u64) -> Result<(), Error> {
+    /// Endpoints need no binding (`FI_MR_ENDPOINT` is not required), but may be bound. A counter
+    /// counts what peers do.
+    fn bind(self: &Arc<Self>, other: Bound, flags: u64) -> Result<(), Error> {
         match other {
             Bound::Endpoint => Ok(()),
+            Bound::Cntr(counter) if Arc::ptr_eq(counter.domain(), &self.domain) => {
+                if flags & !(bits::REMOTE_READ | bits::REMOTE_WRITE) != 0 || flags == 0 {
+                    return Err(Error::BadFlags);
+                }
+                let mut bound = self.counter.lock().unwrap_or_else(PoisonError::into_inner);
+                if bound.is_some() {
+                    return Err(Error::Invalid);
+                }
+                counter.add_region(self.key, flags)?;
+                *bound = Some(counter);
+                Ok(())
+            }
             _ => Err(Error::Invalid),
         }
     }

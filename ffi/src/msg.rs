@@ -1,37 +1,57 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fi_msg(3)` on an endpoint: flags are settled, then the engine is asked.
 
+use ofi_xdp_core::SendRequest;
+
 use crate::abi::bits;
-use crate::ep::Endpoint;
+use crate::ep::{Endpoint, Running};
 use crate::errno::Error;
-use crate::ops::{MsgOps, Recv, Send, Side};
+use crate::memory::Buffer;
+use crate::ops::{MsgOps, OpFlags, Recv, Send, Side};
 use crate::progress::Posting;
 
 /// Flags that ask for something that is not offered.
 const REFUSED: u64 = bits::PEEK
     | bits::CLAIM
     | bits::DISCARD
-    | bits::FENCE
     | bits::COMMIT_COMPLETE
     | bits::MATCH_COMPLETE
     | bits::MULTI_RECV;
 
 impl Endpoint {
-    /// A send of any kind.
+    /// What the flags of an operation come to; `buffer` is what it sends.
     #[inline]
-    pub(crate) fn post_send(&self, send: &Send) -> Result<(), Error> {
+    pub(crate) fn settle(
+        &self,
+        given: OpFlags,
+        buffer: Option<Buffer>,
+    ) -> Result<(&Running, Posting), Error> {
         let running = self.running()?;
-        let flags = self.flags(Side::Transmit, send.flags);
+        let flags = self.flags(Side::Transmit, given);
         if flags & REFUSED != 0 {
             return Err(Error::NotSupported);
         }
-        let buffer = match flags & bits::INJECT {
-            0 => send.buffer,
-            _ if send.buffer.len() > self.inject_size() => return Err(Error::TooLong),
-            _ => send.buffer.injected()?,
+        let buffer = match (buffer, flags & bits::INJECT) {
+            (None, _) => Buffer::EMPTY,
+            (Some(buffer), 0) => buffer,
+            (Some(buffer), _) if buffer.len() > self.inject_size() => return Err(Error::TooLong),
+            (Some(buffer), _) => buffer.injected()?,
         };
-        let signal = running.signals(Side::Transmit, send.flags, flags);
-        running.active.post_send(send, Posting { buffer, signal, more: flags & bits::MORE != 0 })
+        let signal = running.signals(Side::Transmit, given, flags);
+        let (more, fence) = (flags & bits::MORE != 0, flags & bits::FENCE != 0);
+        Ok((running, Posting { buffer, signal, more, fence }))
+    }
+
+    /// A send of any kind.
+    #[inline]
+    pub(crate) fn post_send(&self, send: &Send) -> Result<(), Error> {
+        let (running, how) = self.settle(send.flags, Some(send.buffer))?;
+        let len = how.buffer.len() as u64;
+        running.active.post(send.to, send.context, &how, |post| {
+            let request = SendRequest { common: post.common, len, tag: send.tag, data: send.data };
+            post.engine.post_send(post.now, request, how.buffer, post.memory)?;
+            Ok(())
+        })
     }
 
     /// A receive of any kind.

@@ -12,10 +12,11 @@ use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ofi_xdp_core::{Context, TagMatch};
+use ofi_xdp_core::{AtomicForm, AtomicOp, Context, Datatype, Remote, TagMatch};
 
 use crate::abi::fi_addr_t;
 use crate::av::Av;
+use crate::cntr::Cntr;
 use crate::cq::{Cq, CqAttributes, ErrorEntry};
 use crate::domain::Domain;
 use crate::ep::Endpoint;
@@ -32,6 +33,8 @@ type Result<T> = std::result::Result<T, Error>;
 pub(crate) enum Bound {
     /// An address vector.
     Av(Arc<Av>),
+    /// A counter.
+    Cntr(Arc<Cntr>),
     /// A completion queue.
     Cq(Arc<Cq>),
     /// An endpoint.
@@ -127,6 +130,11 @@ pub(crate) trait DomainOps: FidOps {
         Err(Error::NotSupported)
     }
 
+    /// `fi_cntr_open`; `wait`: threads may wait for it.
+    fn counter(self: &Arc<Self>, _wait: bool) -> Result<Arc<Cntr>> {
+        Err(Error::NotSupported)
+    }
+
     /// `fi_mr_reg`, `fi_mr_regv`, `fi_mr_regattr`.
     fn register(self: &Arc<Self>, _attributes: MrAttributes) -> Result<Arc<Region>> {
         Err(Error::NotSupported)
@@ -170,6 +178,25 @@ pub(crate) trait CqOps: FidOps {
 
     /// The `api_version` that the application opened the fabric with.
     fn api_version(&self) -> u32;
+}
+
+/// `struct fi_ops_cntr`.
+pub(crate) trait CntrOps: FidOps {
+    /// How many operations have ended with success.
+    fn value(&self) -> u64;
+
+    /// How many have ended in error.
+    fn errors(&self) -> u64;
+
+    /// `fi_cntr_add`, `fi_cntr_adderr`.
+    fn add(&self, done: u64, failed: u64);
+
+    /// `fi_cntr_set`, `fi_cntr_seterr`: what is given.
+    fn set(&self, done: Option<u64>, failed: Option<u64>);
+
+    /// Waits until the value reaches `threshold`; no `timeout` waits for ever. `Available` when an
+    /// operation ends in error meanwhile.
+    fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<()>;
 }
 
 /// Where an operation's flags come from.
@@ -237,6 +264,71 @@ pub(crate) trait TaggedOps: FidOps {
 
     /// `fi_trecv` and its variants.
     fn tagged_recv(&self, _recv: Recv) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+}
+
+/// A write or a read of a peer's memory, whatever the call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rma {
+    /// Where the bytes lie, or go.
+    pub(crate) buffer: Buffer,
+    /// The peer.
+    pub(crate) peer: fi_addr_t,
+    /// Its memory.
+    pub(crate) remote: Remote,
+    /// Remote completion data of a write.
+    pub(crate) data: Option<u64>,
+    /// The application's word for it.
+    pub(crate) context: Context,
+    /// How.
+    pub(crate) flags: OpFlags,
+}
+
+/// `struct fi_ops_rma`.
+pub(crate) trait RmaOps: FidOps {
+    /// `fi_write` and its variants.
+    fn write(&self, _write: Rma) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_read` and its variants.
+    fn read(&self, _read: Rma) -> Result<()> {
+        Err(Error::NotSupported)
+    }
+}
+
+/// An atomic operation on a peer's memory, whatever the call.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Atomic {
+    /// One operand for each element; empty if there is nothing but to read.
+    pub(crate) operands: Buffer,
+    /// What to compare with; else empty.
+    pub(crate) compare: Buffer,
+    /// Where what was there goes; else empty.
+    pub(crate) result: Buffer,
+    /// Which of the three calls.
+    pub(crate) form: AtomicForm,
+    /// Type of the elements.
+    pub(crate) datatype: Datatype,
+    /// What is done to each.
+    pub(crate) op: AtomicOp,
+    /// How many elements.
+    pub(crate) count: usize,
+    /// The peer.
+    pub(crate) peer: fi_addr_t,
+    /// Its memory.
+    pub(crate) remote: Remote,
+    /// The application's word for it.
+    pub(crate) context: Context,
+    /// How.
+    pub(crate) flags: OpFlags,
+}
+
+/// `struct fi_ops_atomic`.
+pub(crate) trait AtomicOps: FidOps {
+    /// `fi_atomic`, `fi_fetch_atomic`, `fi_compare_atomic` and their variants.
+    fn atomic(&self, _atomic: Atomic) -> Result<()> {
         Err(Error::NotSupported)
     }
 }

@@ -11,6 +11,7 @@
 //! The lock serves every threading model that an application can ask for; uncontended it costs some
 //! ten nanoseconds.
 
+use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -19,7 +20,7 @@ use nix::poll::{PollFd, PollFlags};
 
 use ofi_xdp_core::{
     Budget, Common, Completion, Config, Context, Engine, Identity, Instant, Port as _, RecvRequest,
-    SendRequest, drive,
+    RegionError, RegionId, RegionRequest, Served, Tally, drive,
 };
 use ofi_xdp_datapath::HybridPort;
 
@@ -27,7 +28,7 @@ use crate::abi::{self, ADDR_NONE, fi_addr_t};
 use crate::av::Av;
 use crate::errno::Error;
 use crate::memory::{AppMemory, Buffer};
-use crate::ops::{Recv, Send, Side};
+use crate::ops::{Recv, Side};
 use crate::peers::PeerMap;
 use crate::storage::EngineCell;
 use crate::waker::{Waker, sleep};
@@ -53,6 +54,8 @@ pub(crate) struct Wakers {
     pub(crate) transmit: Option<Arc<Waker>>,
     /// Readers of the queue of its receives, if they may wait.
     pub(crate) receive: Option<Arc<Waker>>,
+    /// Readers of counters of its operations, if they may wait.
+    pub(crate) counters: Vec<Arc<Waker>>,
     /// The domain's progress thread.
     pub(crate) thread: Arc<Waker>,
 }
@@ -62,6 +65,8 @@ struct State {
     port: HybridPort,
     memory: AppMemory,
     peers: PeerMap,
+    /// The engine's names of the domain's regions, by key.
+    regions: HashMap<u64, RegionId>,
     /// When the application drove the endpoint last.
     attended: Instant,
     /// The port has failed for good, and this was reported.
@@ -100,36 +105,84 @@ impl ActiveEndpoint {
         })?;
         let memory = AppMemory::new(&config)?;
         let peers = PeerMap::new(config.peers as usize, av.expected(), &av);
-        let state = State { engine, port, memory, peers, attended: now(), failed: false };
+        let (regions, attended, failed) = (HashMap::new(), now(), false);
+        let state = State { engine, port, memory, peers, regions, attended, failed };
         Ok(Arc::new(Self { state: Mutex::new(state), av, wakers, directed }))
     }
 
-    /// Posts a send, and sends it if it need not wait for company.
+    /// Posts an operation with a peer, which `request` hands to the engine, and sends it if it need
+    /// not wait for company.
     ///
     /// # Errors
-    /// [`Error::Again`] when the endpoint has as many sends as it can; [`Error::Invalid`] for an
-    /// unknown destination; [`Error::TooLong`].
-    pub(crate) fn post_send(&self, send: &Send, how: Posting) -> Result<(), Error> {
+    /// [`Error::Again`] when the endpoint has as many operations as it can; [`Error::Invalid`] for
+    /// an unknown peer; what `request` says.
+    #[inline]
+    pub(crate) fn post(
+        &self,
+        peer: fi_addr_t,
+        context: Context,
+        how: &Posting,
+        request: impl FnOnce(Post<'_, '_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let now = now();
         let mut state = self.lock();
         let State { engine, memory, peers, .. } = &mut *state;
         engine.with_dependent_mut(|_, engine| {
             peers.sync(&self.av);
-            let common = Common {
-                peer: peers.peer(engine, &self.av, send.to)?,
-                context: send.context,
-                signal: how.signal,
-                more: how.more,
-                fence: false,
-            };
-            let len = how.buffer.len() as u64;
-            let request = SendRequest { common, len, tag: send.tag, data: send.data };
-            engine.post_send(now, request, how.buffer, memory)?;
-            Ok::<(), Error>(())
+            let peer = peers.peer(engine, &self.av, peer)?;
+            let Posting { signal, more, fence, .. } = *how;
+            let common = Common { peer, context, signal, more, fence };
+            request(Post { engine, memory, common, now })
         })?;
         self.drive(&mut state, now, Budget::POST);
         state.engine.with_dependent(|_, engine| self.wake(engine, None));
         Ok(())
+    }
+
+    /// Opens memory to peers.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    pub(crate) fn register(
+        &self,
+        key: u64,
+        request: &RegionRequest,
+        buffer: Buffer,
+    ) -> Result<(), RegionError> {
+        let mut state = self.lock();
+        let State { engine, memory, regions, .. } = &mut *state;
+        let (id, _) = engine.with_dependent_mut(|_, engine| engine.register_region(request))?;
+        memory.attach_region(id, buffer);
+        regions.insert(key, id);
+        Ok(())
+    }
+
+    /// Takes memory back from peers: when this returns, nothing touches it any more. Returns what
+    /// they did to it.
+    pub(crate) fn deregister(&self, key: u64) -> Served {
+        let served = self.served(key);
+        let mut state = self.lock();
+        let State { engine, memory, regions, .. } = &mut *state;
+        if let Some(id) = regions.remove(&key) {
+            // An error would say that it is not registered, and it is.
+            let _ = engine.with_dependent_mut(|_, engine| engine.deregister_region(id));
+            memory.detach_region(id);
+        }
+        served
+    }
+
+    /// What peers did to a region through this endpoint.
+    pub(crate) fn served(&self, key: u64) -> Served {
+        let state = self.lock();
+        let id = state.regions.get(&key);
+        let served =
+            id.and_then(|&id| state.engine.with_dependent(|_, engine| engine.region_served(id)));
+        served.unwrap_or_default()
+    }
+
+    /// How many operations have ended.
+    pub(crate) fn tally(&self) -> Tally {
+        self.lock().engine.with_dependent(|_, engine| *engine.tally())
     }
 
     /// Posts a receive.
@@ -228,8 +281,9 @@ impl ActiveEndpoint {
     /// Whether the application sees to the endpoint's progress: it drove it within `attention`, or
     /// waits on its queues.
     pub(crate) fn is_attended(&self, attention: Duration) -> bool {
-        let Wakers { transmit, receive, .. } = &self.wakers;
-        if [transmit, receive].into_iter().flatten().any(|waker| waker.has_sleepers()) {
+        let Wakers { transmit, receive, counters, .. } = &self.wakers;
+        let queues = [transmit, receive].into_iter().flatten();
+        if queues.chain(counters).any(|waker| waker.has_sleepers()) {
             return true;
         }
         // Locked, it is being driven; and whoever drives it is not held up by the question.
@@ -315,12 +369,16 @@ impl ActiveEndpoint {
     /// the one who made the call (`awake`), who sees it all the same.
     #[inline]
     fn wake(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
-        let Wakers { transmit, receive, thread } = &self.wakers;
+        let Wakers { transmit, receive, counters, thread } = &self.wakers;
         let sleeps = |waker: &&Arc<Waker>| {
             waker.has_sleepers() && !awake.is_some_and(|awake| Arc::ptr_eq(awake, waker))
         };
         if sleeps(&thread) {
             thread.wake_before(engine.poll_at());
+        }
+        for waker in counters.iter().filter(sleeps) {
+            // What was counted is not compared: whoever sleeps here looks.
+            waker.wake();
         }
         for (waker, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
             if let Some(waker) = waker.as_ref().filter(sleeps) {
@@ -345,15 +403,25 @@ impl std::fmt::Debug for ActiveEndpoint {
     }
 }
 
-/// What the endpoint has made of a send's flags.
+/// What an operation is handed to the engine with.
+pub(crate) struct Post<'a, 's> {
+    pub(crate) engine: &'a mut Engine<'s>,
+    pub(crate) memory: &'a mut AppMemory,
+    pub(crate) common: Common,
+    pub(crate) now: Instant,
+}
+
+/// What the endpoint has made of an operation's flags.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Posting {
-    /// The message, marked for copying if it is injected.
+    /// What is sent, marked for copying if it is injected.
     pub(crate) buffer: Buffer,
     /// Whether success makes a completion.
     pub(crate) signal: bool,
     /// Whether more follows at once.
     pub(crate) more: bool,
+    /// Whether it waits for everything before it.
+    pub(crate) fence: bool,
 }
 
 /// Whether a taker of completions wants more.

@@ -3,11 +3,14 @@
 
 use std::ffi::{c_int, c_void};
 
+use ofi_xdp_core::{ATOMIC_LEN_MAX, AtomicForm};
+
 use super::fid::opened;
 use super::info::request;
-use super::{argument, unsupported::slot};
+use super::{answer, argument, control, unsupported::slot};
 use crate::abi::{self, bits};
 use crate::av::Av;
+use crate::cntr::Cntr;
 use crate::cq::{Cq, CqAttributes};
 use crate::domain::Domain;
 use crate::ep::Endpoint;
@@ -23,7 +26,7 @@ pub(super) static OPS: abi::fi_ops_domain = abi::fi_ops_domain {
     cq_open: Some(cq_open::<Domain>),
     endpoint: Some(endpoint::<Domain>),
     scalable_ep: slot(),
-    cntr_open: slot(),
+    cntr_open: Some(cntr_open::<Domain>),
     poll_open: slot(),
     stx_ctx: slot(),
     srx_ctx: slot(),
@@ -109,12 +112,43 @@ fn cq_attributes(attributes: &abi::fi_cq_attr) -> Result<CqAttributes, Error> {
     if attributes.format > abi::FI_CQ_FORMAT_TAGGED || attributes.flags & bits::PEER != 0 {
         return Err(Error::NotSupported);
     }
-    let wait = match attributes.wait_obj {
-        abi::FI_WAIT_NONE => false,
-        abi::FI_WAIT_UNSPEC | abi::FI_WAIT_FD | abi::FI_WAIT_YIELD => true,
-        _ => return Err(Error::NotSupported),
+    Ok(CqAttributes { format: attributes.format, wait: may_wait(attributes.wait_obj)? })
+}
+
+/// Whether threads may wait.
+fn may_wait(object: abi::fi_wait_obj) -> Result<bool, Error> {
+    match object {
+        abi::FI_WAIT_NONE => Ok(false),
+        abi::FI_WAIT_UNSPEC | abi::FI_WAIT_FD | abi::FI_WAIT_YIELD => Ok(true),
+        _ => Err(Error::NotSupported),
+    }
+}
+
+/// `fi_cntr_open`.
+unsafe extern "C" fn cntr_open<T>(
+    domain: *mut abi::fid_domain,
+    attributes: *mut abi::fi_cntr_attr,
+    counter: *mut *mut abi::fid_cntr,
+    context: *mut c_void,
+) -> c_int
+where
+    T: DomainOps + Object,
+{
+    let open = || {
+        // SAFETY: the man page's contract: open.
+        let domain = unsafe { fid::object::<T>(domain.cast::<abi::fid>()) }?;
+        // SAFETY: the man page's contract: initialised, or NULL for the defaults.
+        let wait_obj = match unsafe { attributes.as_ref() } {
+            None => abi::FI_WAIT_NONE,
+            Some(attributes) if attributes.events != abi::FI_CNTR_EVENTS_COMP => {
+                return Err(Error::NotSupported);
+            }
+            Some(attributes) => attributes.wait_obj,
+        };
+        domain.counter(may_wait(wait_obj)?)
     };
-    Ok(CqAttributes { format: attributes.format, wait })
+    // SAFETY: the man page's contract: `counter` takes the result.
+    unsafe { opened::<Cntr>(counter, context, open) }
 }
 
 /// `fi_endpoint`.
@@ -139,13 +173,25 @@ where
     unsafe { opened::<Endpoint>(endpoint, context, open) }
 }
 
-/// `fi_query_atomic`: no operation is supported.
+/// `fi_query_atomic`: which form, by flags, and how many elements at most.
 unsafe extern "C" fn query_atomic(
-    _: *mut abi::fid_domain,
-    _: abi::fi_datatype,
-    _: abi::fi_op,
-    _: *mut abi::fi_atomic_attr,
-    _: u64,
+    _domain: *mut abi::fid_domain,
+    datatype: abi::fi_datatype,
+    op: abi::fi_op,
+    attributes: *mut abi::fi_atomic_attr,
+    flags: u64,
 ) -> c_int {
-    -abi::FI_EOPNOTSUPP.cast_signed()
+    control(|| {
+        let form = match flags & (bits::FETCH_ATOMIC | bits::COMPARE_ATOMIC) {
+            0 => AtomicForm::Base,
+            bits::FETCH_ATOMIC => AtomicForm::Fetch,
+            bits::COMPARE_ATOMIC => AtomicForm::Compare,
+            _ => return Err(Error::BadFlags),
+        };
+        let (datatype, _) = super::atomic::known(form, datatype, op)?;
+        let size = datatype.size();
+        let count = ATOMIC_LEN_MAX / size;
+        // SAFETY: the man page's contract: writable.
+        unsafe { answer(attributes, abi::fi_atomic_attr { count, size }) }
+    })
 }

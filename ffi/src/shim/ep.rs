@@ -54,9 +54,9 @@ unsafe impl Object for Endpoint {
             ops: std::ptr::from_ref(&OPS).cast_mut(),
             cm: std::ptr::from_ref(&CM).cast_mut(),
             msg: std::ptr::from_ref(&super::msg::OPS).cast_mut(),
-            rma: std::ptr::from_ref(&unsupported::RMA).cast_mut(),
+            rma: std::ptr::from_ref(&super::rma::OPS).cast_mut(),
             tagged: std::ptr::from_ref(&super::tagged::OPS).cast_mut(),
-            atomic: std::ptr::from_ref(&unsupported::ATOMIC).cast_mut(),
+            atomic: std::ptr::from_ref(&super::atomic::OPS).cast_mut(),
             collective: std::ptr::from_ref(&unsupported::COLLECTIVE).cast_mut(),
         }
     }

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{answer, control, status, unsupported::slot};
 use crate::abi;
 use crate::av::Av;
+use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::ep::Endpoint;
 use crate::eq::Eq;
@@ -60,6 +61,10 @@ unsafe fn bound(fid: *mut abi::fid) -> Result<Bound, Error> {
     // SAFETY: as above.
     if let Ok(cq) = unsafe { fid::object::<Cq>(fid) } {
         return Ok(Bound::Cq(Arc::clone(cq)));
+    }
+    // SAFETY: as above.
+    if let Ok(cntr) = unsafe { fid::object::<Cntr>(fid) } {
+        return Ok(Bound::Cntr(Arc::clone(cntr)));
     }
     // SAFETY: as above.
     if let Ok(eq) = unsafe { fid::object::<Eq>(fid) } {

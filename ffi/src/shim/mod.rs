@@ -15,7 +15,9 @@
 //! and pointers for results may be written. The safety comments call it *the man page's contract*.
 #![allow(unsafe_code)]
 
+pub(crate) mod atomic;
 pub(crate) mod av;
+pub(crate) mod cntr;
 pub(crate) mod cq;
 pub(crate) mod domain;
 pub(crate) mod ep;
@@ -26,6 +28,7 @@ pub(crate) mod info;
 pub(crate) mod mr;
 pub(crate) mod msg;
 pub(crate) mod nic;
+pub(crate) mod rma;
 pub(crate) mod tagged;
 pub(crate) mod unsupported;
 

@@ -3,12 +3,13 @@
 
 use std::ffi::{c_int, c_void};
 
-use super::argument;
 use super::fid::opened;
+use super::{argument, array};
 use crate::abi;
 use crate::domain::Domain;
 use crate::errno::Error;
 use crate::fid::{self, Object};
+use crate::memory::Buffer;
 use crate::mr::{MrAttributes, Region};
 use crate::ops::DomainOps;
 
@@ -38,8 +39,8 @@ unsafe impl Object for Region {
 /// `fi_mr_reg`. `fid` is the domain.
 unsafe extern "C" fn reg<T: DomainOps + Object>(
     fid: *mut abi::fid,
-    _buffer: *const c_void,
-    _len: usize,
+    buffer: *const c_void,
+    len: usize,
     access: u64,
     offset: u64,
     requested_key: u64,
@@ -47,7 +48,9 @@ unsafe extern "C" fn reg<T: DomainOps + Object>(
     region: *mut *mut abi::fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    let attributes = MrAttributes { access, offset, requested_key, segments: 1 };
+    let iov = [abi::iovec { iov_base: buffer.cast_mut(), iov_len: len }];
+    let attributes =
+        Buffer::region(&iov).map(|buffer| MrAttributes { buffer, access, offset, requested_key });
     // SAFETY: the man page's contract, passed on.
     unsafe { register::<T>(fid, region, context, attributes) }
 }
@@ -55,7 +58,7 @@ unsafe extern "C" fn reg<T: DomainOps + Object>(
 /// `fi_mr_regv`.
 unsafe extern "C" fn regv<T: DomainOps + Object>(
     fid: *mut abi::fid,
-    _segments: *const abi::iovec,
+    segments: *const abi::iovec,
     count: usize,
     access: u64,
     offset: u64,
@@ -64,7 +67,10 @@ unsafe extern "C" fn regv<T: DomainOps + Object>(
     region: *mut *mut abi::fid_mr,
     context: *mut c_void,
 ) -> c_int {
-    let attributes = MrAttributes { access, offset, requested_key, segments: count };
+    // SAFETY: the man page's contract: `count` elements.
+    let attributes = unsafe { array(segments, count) }
+        .and_then(Buffer::region)
+        .map(|buffer| MrAttributes { buffer, access, offset, requested_key });
     // SAFETY: the man page's contract, passed on.
     unsafe { register::<T>(fid, region, context, attributes) }
 }
@@ -84,12 +90,16 @@ unsafe extern "C" fn regattr<T: DomainOps + Object>(
         // Device memory: the processor must not touch it (FI_HMEM is not offered).
         return super::status(Err(Error::NotSupported));
     }
-    let attributes = MrAttributes {
-        access: given.access,
-        offset: given.offset,
-        requested_key: given.requested_key,
-        segments: given.iov_count,
-    };
+    // SAFETY: the man page's contract: `iov_count` elements.
+    let attributes =
+        unsafe { array(given.mr_iov, given.iov_count) }.and_then(Buffer::region).map(|buffer| {
+            MrAttributes {
+                buffer,
+                access: given.access,
+                offset: given.offset,
+                requested_key: given.requested_key,
+            }
+        });
     // SAFETY: the man page's contract, passed on.
     unsafe { register::<T>(fid, region, given.context, attributes) }
 }
@@ -100,12 +110,12 @@ unsafe fn register<T: DomainOps + Object>(
     fid: *mut abi::fid,
     region: *mut *mut abi::fid_mr,
     context: *mut c_void,
-    attributes: MrAttributes,
+    attributes: Result<MrAttributes, Error>,
 ) -> c_int {
     let open = || {
         // SAFETY: passed on from the caller.
         let domain = unsafe { fid::object::<T>(fid) }?;
-        domain.register(attributes)
+        domain.register(attributes?)
     };
     // SAFETY: passed on from the caller.
     unsafe { opened::<Region>(region, context, open) }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Slots of what the provider does not do: each answers, none is NULL.
 //!
-//! libfabric's inline wrappers call most slots without looking, so an application that tries RMA on
-//! an endpoint without it must find a function there. [`Unsupported::SLOT`] is that function, for a
+//! libfabric's inline wrappers call most slots without looking, so an application that tries collective
+//! operations must find a function there. [`Unsupported::SLOT`] is that function, for a
 //! slot of any signature; the table's member type picks it.
 
 use std::ffi::{c_char, c_int};
@@ -69,48 +69,6 @@ unsupported!(A B C D E F G H I J K L M N O P);
 pub(crate) const fn slot<F: Unsupported + Copy>() -> F {
     F::SLOT
 }
-
-/// `struct fi_ops_rma`.
-pub(crate) static RMA: abi::fi_ops_rma = abi::fi_ops_rma {
-    size: size_of::<abi::fi_ops_rma>(),
-    read: slot(),
-    readv: slot(),
-    readmsg: slot(),
-    write: slot(),
-    writev: slot(),
-    writemsg: slot(),
-    inject: slot(),
-    writedata: slot(),
-    injectdata: slot(),
-};
-
-/// `fi_atomicvalid` and its kin: no operation is valid (`fi_atomic(3)`: `-FI_EOPNOTSUPP`).
-unsafe extern "C" fn never_valid(
-    _: *mut abi::fid_ep,
-    _: abi::fi_datatype,
-    _: abi::fi_op,
-    _: *mut usize,
-) -> c_int {
-    -abi::FI_EOPNOTSUPP.cast_signed()
-}
-
-/// `struct fi_ops_atomic`.
-pub(crate) static ATOMIC: abi::fi_ops_atomic = abi::fi_ops_atomic {
-    size: size_of::<abi::fi_ops_atomic>(),
-    write: slot(),
-    writev: slot(),
-    writemsg: slot(),
-    inject: slot(),
-    readwrite: slot(),
-    readwritev: slot(),
-    readwritemsg: slot(),
-    compwrite: slot(),
-    compwritev: slot(),
-    compwritemsg: slot(),
-    writevalid: Some(never_valid),
-    readwritevalid: Some(never_valid),
-    compwritevalid: Some(never_valid),
-};
 
 /// `struct fi_ops_collective`.
 pub(crate) static COLLECTIVE: abi::fi_ops_collective = abi::fi_ops_collective {

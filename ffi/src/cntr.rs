@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A counter (`fi_cntr(3)`): how many operations have ended.
+//!
+//! It counts nothing itself. Each engine keeps a tally of what has ended, whether it makes a
+//! completion or not; reading a counter makes progress on the endpoints that are bound to it and
+//! adds up the kinds that they were bound for, and what peers did to the regions that are bound.
+//! `fi_cntr_add` and `fi_cntr_set` move the sum. Bounds: what is bound.
+
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use ofi_xdp_core::{Count, Instant, Served, Tally};
+
+use crate::abi::bits;
+use crate::cq::earlier;
+use crate::domain::Domain;
+use crate::errno::Error;
+use crate::ops::{CntrOps, FidOps};
+use crate::param;
+use crate::progress::{ActiveEndpoint, now};
+use crate::wait::Wait;
+use crate::waker::Waker;
+
+/// Longest sleep of who waits for a region's counter: endpoints that are driven by others do not
+/// know of it.
+const REGION_GLANCE: Duration = Duration::from_millis(1);
+
+/// What an endpoint may be bound for (`fi_ep_bind`).
+pub(crate) const ENDPOINT_FLAGS: u64 =
+    bits::SEND | bits::RECV | bits::READ | bits::WRITE | bits::REMOTE_READ | bits::REMOTE_WRITE;
+
+/// A counter's two values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Values {
+    done: u64,
+    failed: u64,
+}
+
+impl Values {
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            done: self.done.wrapping_add(other.done),
+            failed: self.failed.wrapping_add(other.failed),
+        }
+    }
+
+    /// Of an endpoint that is bound with `flags`.
+    fn of_endpoint(tally: &Tally, flags: u64) -> Self {
+        let own = [
+            (bits::SEND, tally.sends),
+            (bits::RECV, tally.receives),
+            (bits::WRITE, tally.writes),
+            (bits::READ, tally.reads),
+        ];
+        let chosen = own.into_iter().filter(|(flag, _)| flags & flag != 0);
+        chosen.fold(Self::of_region(tally.served, flags), |sum, (_, Count { done, failed })| {
+            sum.plus(Self { done, failed })
+        })
+    }
+
+    /// Of a region that is bound with `flags`.
+    const fn of_region(served: Served, flags: u64) -> Self {
+        let writes = if flags & bits::REMOTE_WRITE != 0 { served.writes } else { 0 };
+        let reads = if flags & bits::REMOTE_READ != 0 { served.reads } else { 0 };
+        Self { done: writes + reads, failed: 0 }
+    }
+}
+
+#[derive(Debug)]
+struct Member {
+    endpoint: Arc<ActiveEndpoint>,
+    flags: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    members: Vec<Member>,
+    /// Regions by key, with their flags.
+    regions: Vec<(u64, u64)>,
+    /// What was added by hand, and by members that are gone.
+    base: Values,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Cntr {
+    domain: Arc<Domain>,
+    wait: Option<Wait>,
+    state: Mutex<State>,
+}
+
+impl Cntr {
+    /// `fi_cntr_open`; `wait`: threads may wait for it.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when descriptors are out.
+    pub(crate) fn open(domain: &Arc<Domain>, wait: bool) -> Result<Arc<Self>, Error> {
+        let wait = if wait { Some(Wait::new()?) } else { None };
+        Ok(Arc::new(Self { domain: Arc::clone(domain), wait, state: Mutex::default() }))
+    }
+
+    /// The domain that it belongs to.
+    pub(crate) const fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// Wakes whoever waits here; none if nobody may wait.
+    pub(crate) fn waker(&self) -> Option<&Arc<Waker>> {
+        self.wait.as_ref().map(Wait::waker)
+    }
+
+    /// From now on operations of `endpoint` are counted.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when its descriptors cannot be waited on.
+    pub(crate) fn add_endpoint(
+        &self,
+        endpoint: &Arc<ActiveEndpoint>,
+        flags: u64,
+    ) -> Result<(), Error> {
+        if let Some(wait) = &self.wait {
+            endpoint.descriptors(|descriptor| wait.add(descriptor))?;
+        }
+        self.lock().members.push(Member { endpoint: Arc::clone(endpoint), flags });
+        Ok(())
+    }
+
+    /// The end of [`Self::add_endpoint`]; what was counted stays.
+    pub(crate) fn remove_endpoint(&self, endpoint: &Arc<ActiveEndpoint>) {
+        let mut state = self.lock();
+        let State { members, base, .. } = &mut *state;
+        members.retain(|member| {
+            let stays = !Arc::ptr_eq(&member.endpoint, endpoint);
+            if !stays {
+                *base = base.plus(Values::of_endpoint(&endpoint.tally(), member.flags));
+            }
+            stays
+        });
+    }
+
+    /// From now on what peers do to a region of the domain is counted.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the descriptors of the endpoints cannot be waited on.
+    pub(crate) fn add_region(&self, key: u64, flags: u64) -> Result<(), Error> {
+        if let Some(wait) = &self.wait {
+            for endpoint in self.domain.registry().endpoints() {
+                endpoint.descriptors(|descriptor| wait.add(descriptor))?;
+            }
+        }
+        self.lock().regions.push((key, flags));
+        Ok(())
+    }
+
+    /// The region is gone; what peers did to it stays counted.
+    pub(crate) fn remove_region(&self, key: u64, served: Served) {
+        let mut state = self.lock();
+        let State { regions, base, .. } = &mut *state;
+        regions.retain(|&(known, flags)| {
+            if known == key {
+                *base = base.plus(Values::of_region(served, flags));
+            }
+            known != key
+        });
+    }
+
+    /// Makes progress, and adds up.
+    fn values(&self) -> Values {
+        let state = self.lock();
+        let endpoints =
+            if state.regions.is_empty() { Vec::new() } else { self.domain.registry().endpoints() };
+        for endpoint in &endpoints {
+            endpoint.look(&[], self.waker());
+        }
+        let members = state.members.iter().fold(state.base, |sum, Member { endpoint, flags }| {
+            endpoint.look(&[], self.waker());
+            sum.plus(Values::of_endpoint(&endpoint.tally(), *flags))
+        });
+        let registry = self.domain.registry();
+        state.regions.iter().fold(members, |sum, &(key, flags)| {
+            sum.plus(Values::of_region(registry.served(key), flags))
+        })
+    }
+
+    /// When progress is due at the latest, unless a packet arrives before.
+    fn due(&self) -> Option<Instant> {
+        let state = self.lock();
+        let own = state.members.iter().filter_map(|member| member.endpoint.due()).min();
+        if state.regions.is_empty() {
+            return own;
+        }
+        let others = self.domain.registry().endpoints();
+        let others = others.iter().filter_map(|endpoint| endpoint.due()).min();
+        earlier(earlier(own, others), Some(now().after(REGION_GLANCE)))
+    }
+
+    fn look_everywhere(&self) {
+        let state = self.lock();
+        state.members.iter().for_each(|member| member.endpoint.look_everywhere());
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FidOps for Cntr {
+    fn wait_fd(&self) -> Result<RawFd, Error> {
+        self.wait.as_ref().map(Wait::descriptor).ok_or(Error::NotSupported)
+    }
+}
+
+impl CntrOps for Cntr {
+    fn value(&self) -> u64 {
+        self.values().done
+    }
+
+    fn errors(&self) -> u64 {
+        self.values().failed
+    }
+
+    fn add(&self, done: u64, failed: u64) {
+        let mut state = self.lock();
+        state.base = state.base.plus(Values { done, failed });
+        drop(state);
+        self.waker().inspect(|waker| waker.wake());
+    }
+
+    fn set(&self, done: Option<u64>, failed: Option<u64>) {
+        let now = self.values();
+        let up = |to: Option<u64>, from: u64| to.map_or(0, |to| to.wrapping_sub(from));
+        self.add(up(done, now.done), up(failed, now.failed));
+    }
+
+    fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<(), Error> {
+        let start = now();
+        let deadline = timeout.map(|timeout| start.after(timeout));
+        let spin_until = start.after(param::spin());
+        let failed = self.values().failed;
+        let mut asleep = false;
+        // bound: the timeout, the threshold, an error
+        loop {
+            let values = self.values();
+            let time = now();
+            let outcome = match deadline {
+                _ if values.done >= threshold => Some(Ok(())),
+                _ if values.failed != failed => Some(Err(Error::Available)),
+                Some(deadline) if time >= deadline => Some(Err(Error::Os(libc::ETIMEDOUT))),
+                _ => None,
+            };
+            if let Some(outcome) = outcome {
+                if asleep {
+                    self.waker().inspect(|waker| waker.disarm());
+                }
+                return outcome;
+            }
+            let Some(wait) = self.wait.as_ref().filter(|_| time >= spin_until) else {
+                std::hint::spin_loop();
+                continue;
+            };
+            if !asleep {
+                // Armed first, then one more look: see `waker`.
+                wait.waker().arm();
+                self.look_everywhere();
+                asleep = true;
+                continue;
+            }
+            let until = earlier(deadline, self.due());
+            wait.waker().sleep_until(until);
+            let slept = wait.sleep(until.map(|until| until.since(time)));
+            wait.waker().disarm();
+            asleep = false;
+            slept?;
+        }
+    }
+}
