@@ -40,6 +40,11 @@ impl Fabric {
         self.api_version
     }
 
+    /// The network's name; none: any.
+    pub(crate) fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// Whether an interface is on this network.
     pub(crate) fn contains(&self, interface: &Interface) -> bool {
         self.name.as_ref().is_none_or(|name| interface.network().eq_ignore_ascii_case(name))

@@ -6,7 +6,7 @@
 //! [`check`] says yes or why not; [`shape`] is then called and cannot fail.
 
 use crate::abi::{self, bits};
-use crate::info::{DOMAIN_CAPS, Info, RX_CAPS, Request, SIZE_DEFAULT, TX_CAPS};
+use crate::info::{Info, Request, SIZE_DEFAULT};
 use crate::sockaddr;
 
 /// Why an offer does not satisfy the hints: the attribute, in libfabric's words.
@@ -23,13 +23,15 @@ const PRIMARY: u64 = bits::MSG
     | bits::DIRECTED_RECV
     | bits::COLLECTIVE
     | bits::HMEM
-    | DIRECTIONS
-    | bits::READ
-    | bits::WRITE
-    | bits::REMOTE_READ
-    | bits::REMOTE_WRITE;
+    | MSG_DIRECTIONS
+    | RMA_DIRECTIONS;
 /// What modifies `FI_MSG` and `FI_TAGGED`; absent, both are meant.
-const DIRECTIONS: u64 = bits::SEND | bits::RECV;
+const MSG_DIRECTIONS: u64 = bits::SEND | bits::RECV;
+/// What modifies `FI_RMA` and `FI_ATOMIC`; absent, all are meant.
+const RMA_DIRECTIONS: u64 = bits::READ | bits::WRITE | bits::REMOTE_READ | bits::REMOTE_WRITE;
+/// Secondary capabilities that cost something for each operation, so they are given only to those
+/// who ask: a look-up of the source, an event at the target.
+const ON_REQUEST: u64 = bits::SOURCE | bits::SOURCE_ERR | bits::RMA_EVENT;
 
 /// Whether `offered` satisfies the hints.
 pub(crate) fn check(hints: &Request, offered: &Info) -> Verdict {
@@ -43,10 +45,10 @@ pub(crate) fn check(hints: &Request, offered: &Info) -> Verdict {
         check_domain(domain, &offered.domain)?;
     }
     if let Some(tx) = &hints.tx {
-        check_tx(tx, &offered.tx)?;
+        check_tx(tx, offered.caps, &offered.tx)?;
     }
     if let Some(rx) = &hints.rx {
-        check_rx(rx, &offered.rx)?;
+        check_rx(rx, offered.caps, &offered.rx)?;
     }
     Ok(())
 }
@@ -57,9 +59,12 @@ fn require(holds: bool, attribute: &'static str) -> Verdict {
 
 fn check_address(hints: &Request, offered: &Info) -> Verdict {
     let concrete = sockaddr::format_of(&offered.source.ip());
-    let accepted = [abi::FI_FORMAT_UNSPEC, abi::FI_SOCKADDR, concrete];
+    let accepted = [abi::FI_FORMAT_UNSPEC, abi::FI_SOCKADDR, SOCKADDR_IP, concrete];
     require(accepted.contains(&hints.addr_format), "addr_format")
 }
+
+/// `FI_SOCKADDR_IP`, which libfabric 1.20 appended: either of IPv4 and IPv6.
+const SOCKADDR_IP: u32 = abi::FI_ADDR_CXI + 2;
 
 fn check_names(hints: &Request, offered: &Info) -> Verdict {
     let same = |wanted: &Option<String>, name: &str| {
@@ -67,6 +72,8 @@ fn check_names(hints: &Request, offered: &Info) -> Verdict {
     };
     require(same(&hints.domain_name, &offered.domain_name), "domain_attr->name")?;
     require(same(&hints.fabric_name, &offered.fabric_name), "fabric_attr->name")?;
+    let here = hints.open_domain.is_none_or(|ip| ip == offered.source.ip());
+    require(here, "domain_attr->domain")?;
     require(hints.provider_version <= crate::provider::VERSION, "fabric_attr->prov_version")
 }
 
@@ -78,6 +85,7 @@ fn check_endpoint(hints: &abi::fi_ep_attr, caps: u64, offered: &abi::fi_ep_attr)
     )?;
     require(hints.protocol_version <= offered.protocol_version, "ep_attr->protocol_version")?;
     require(hints.max_msg_size <= offered.max_msg_size, "ep_attr->max_msg_size")?;
+    require(hints.msg_prefix_size <= offered.msg_prefix_size, "ep_attr->msg_prefix_size")?;
     if caps & (bits::RMA | bits::ATOMIC) != 0 {
         require(hints.max_order_raw_size <= offered.max_order_raw_size, "max_order_raw_size")?;
         require(hints.max_order_war_size <= offered.max_order_war_size, "max_order_war_size")?;
@@ -119,9 +127,9 @@ fn check_mr_mode(mode: u32) -> Verdict {
     require(alone(abi::FI_MR_BASIC) && alone(abi::FI_MR_SCALABLE), "domain_attr->mr_mode")
 }
 
-fn check_tx(hints: &abi::fi_tx_attr, offered: &abi::fi_tx_attr) -> Verdict {
+fn check_tx(hints: &abi::fi_tx_attr, caps: u64, offered: &abi::fi_tx_attr) -> Verdict {
     // Capabilities of the other side are ignored here, as libfabric does.
-    require(hints.caps & !(offered.caps | RX_CAPS | DOMAIN_CAPS) == 0, "tx_attr->caps")?;
+    require(hints.caps & !caps == 0, "tx_attr->caps")?;
     require(hints.op_flags & !offered.op_flags == 0, "tx_attr->op_flags")?;
     require(hints.msg_order & !offered.msg_order == 0, "tx_attr->msg_order")?;
     require(hints.comp_order == 0, "tx_attr->comp_order")?;
@@ -131,8 +139,8 @@ fn check_tx(hints: &abi::fi_tx_attr, offered: &abi::fi_tx_attr) -> Verdict {
     require(hints.rma_iov_limit <= offered.rma_iov_limit, "tx_attr->rma_iov_limit")
 }
 
-fn check_rx(hints: &abi::fi_rx_attr, offered: &abi::fi_rx_attr) -> Verdict {
-    require(hints.caps & !(offered.caps | TX_CAPS | DOMAIN_CAPS) == 0, "rx_attr->caps")?;
+fn check_rx(hints: &abi::fi_rx_attr, caps: u64, offered: &abi::fi_rx_attr) -> Verdict {
+    require(hints.caps & !caps == 0, "rx_attr->caps")?;
     require(hints.op_flags & !offered.op_flags == 0, "rx_attr->op_flags")?;
     require(hints.msg_order & !offered.msg_order == 0, "rx_attr->msg_order")?;
     require(hints.comp_order == 0, "rx_attr->comp_order")?;
@@ -149,23 +157,24 @@ pub(crate) fn shape(hints: Option<&Request>, info: &mut Info) {
     shape_rx(hints.and_then(|hints| hints.rx.as_ref()), info);
 }
 
-/// Primary capabilities as asked for, secondary ones as offered, except `FI_SOURCE`, which costs a
-/// look-up for each receive: only if asked for. Without a wish, all that the endpoint has.
+/// Primary capabilities as asked for, secondary ones as offered, except those of [`ON_REQUEST`].
+/// Without a wish, all that the endpoint has.
 fn shape_caps(endpoint: u64, wanted: u64, offered: u64) -> u64 {
-    let caps = if wanted == 0 {
-        endpoint & offered & (PRIMARY | bits::SOURCE) | offered & !(PRIMARY | bits::SOURCE)
-    } else {
-        wanted & offered & (PRIMARY | bits::SOURCE) | offered & !(PRIMARY | bits::SOURCE)
-    };
-    if caps & (bits::MSG | bits::TAGGED) != 0 && caps & DIRECTIONS == 0 {
-        caps | offered & DIRECTIONS
-    } else {
-        caps
+    let chosen = PRIMARY | ON_REQUEST;
+    let wanted = if wanted == 0 { endpoint } else { wanted };
+    let mut caps = wanted & offered & chosen | offered & !chosen;
+    let kinds =
+        [(bits::MSG | bits::TAGGED, MSG_DIRECTIONS), (bits::RMA | bits::ATOMIC, RMA_DIRECTIONS)];
+    for (kind, directions) in kinds {
+        if caps & kind != 0 && caps & directions == 0 {
+            caps |= offered & endpoint & directions;
+        }
     }
+    caps
 }
 
 fn shape_domain(hints: Option<&abi::fi_domain_attr>, info: &mut Info) {
-    info.domain.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), DOMAIN_CAPS);
+    info.domain.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), info.domain.caps);
     let Some(hints) = hints else { return };
     info.domain.domain = hints.domain;
     echo(&mut info.domain.threading, hints.threading);
@@ -178,17 +187,18 @@ fn shape_domain(hints: Option<&abi::fi_domain_attr>, info: &mut Info) {
 }
 
 fn shape_tx(hints: Option<&abi::fi_tx_attr>, info: &mut Info) {
-    info.tx.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), TX_CAPS);
+    info.tx.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), info.tx.caps);
     info.tx.op_flags = hints.map_or(0, |hints| hints.op_flags);
     info.tx.size = SIZE_DEFAULT;
     let Some(hints) = hints else { return };
     echo(&mut info.tx.size, hints.size);
     echo(&mut info.tx.inject_size, hints.inject_size);
     echo(&mut info.tx.iov_limit, hints.iov_limit);
+    echo(&mut info.tx.rma_iov_limit, hints.rma_iov_limit);
 }
 
 fn shape_rx(hints: Option<&abi::fi_rx_attr>, info: &mut Info) {
-    info.rx.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), RX_CAPS);
+    info.rx.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), info.rx.caps);
     info.rx.op_flags = hints.map_or(0, |hints| hints.op_flags);
     info.rx.size = SIZE_DEFAULT;
     let Some(hints) = hints else { return };
@@ -202,3 +212,6 @@ fn echo<T: Default + PartialEq>(attribute: &mut T, hint: T) {
         *attribute = hint;
     }
 }
+
+#[cfg(test)]
+mod tests;

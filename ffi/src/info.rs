@@ -15,7 +15,7 @@ use crate::errno::Error;
 use crate::interface::{Interface, Nic, source_towards};
 use crate::memory::{INJECT_MAX, IOV_MAX};
 use crate::registry::REGIONS_MAX;
-use crate::{hints, param};
+use crate::{hints, param, sockaddr};
 
 /// The oldest interface version that is served; older ones differ in what memory registration means
 /// and in how long an error entry is.
@@ -116,6 +116,8 @@ pub(crate) struct Request {
     pub(crate) domain: Option<abi::fi_domain_attr>,
     pub(crate) domain_name: Option<String>,
     pub(crate) fabric_name: Option<String>,
+    /// The address of an open domain that the hints name.
+    pub(crate) open_domain: Option<IpAddr>,
     pub(crate) provider_version: u32,
 }
 
@@ -336,7 +338,14 @@ pub(crate) fn resolve(lookup: &Lookup, hints: Option<&Request>) -> Result<Socket
         address: family,
         flags: numeric | passive,
     };
-    let (node, service) = (lookup.node.as_deref(), lookup.service.as_deref());
+    let (mut node, mut service) = (lookup.node.as_deref(), lookup.service.as_deref());
+    if let Some(parts) = node.and_then(sockaddr::split_text) {
+        // Such an address says it all (fi_getinfo(3)).
+        if service.is_some() {
+            return Err(Error::NoData);
+        }
+        (node, service) = parts;
+    }
     let mut found = dns_lookup::getaddrinfo(node, service, Some(wanted)).map_err(|error| {
         log::info!(target: "core", "cannot resolve {node:?}, {service:?}: {error:?}");
         Error::NoData

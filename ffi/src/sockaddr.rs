@@ -78,6 +78,20 @@ pub(crate) fn text(address: &SocketAddr) -> String {
     }
 }
 
+/// Node and service in the other direction, from `FI_ADDR_STR` (`fi_getinfo(3)`):
+/// `fi_sockaddr_in://198.18.0.1:7471`, `fi_sockaddr_in6://[2001:db8::1]:7471`. The host may be a
+/// name, and both may be absent. `None` if `text` is no such address.
+pub(crate) fn split_text(text: &str) -> Option<(Option<&str>, Option<&str>)> {
+    let prefixes = ["fi_sockaddr://", "fi_sockaddr_in://", "fi_sockaddr_in6://"];
+    let rest = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix))?;
+    let (host, service) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((host, rest)) => (host, rest.strip_prefix(':').unwrap_or(rest)),
+        None => rest.split_once(':').unwrap_or((rest, "")),
+    };
+    let given = |text| Some(text).filter(|text: &&str| !text.is_empty());
+    Some((given(host), given(service)))
+}
+
 /// `FI_SOCKADDR_IN` or `FI_SOCKADDR_IN6`.
 pub(crate) const fn format_of(ip: &IpAddr) -> u32 {
     match ip {
@@ -111,6 +125,23 @@ mod tests {
         let mut v6 = SocketAddress::from("[2001:db8::1]:9".parse::<SocketAddr>().unwrap());
         v6.bytes[4..8].fill(0xff);
         assert_eq!(decode(v6.bytes()), "[2001:db8::1]:9".parse().ok());
+    }
+
+    #[test]
+    fn texts_are_split() {
+        let cases = [
+            ("fi_sockaddr_in://198.18.0.1:7471", (Some("198.18.0.1"), Some("7471"))),
+            ("fi_sockaddr_in6://[2001:db8::1]:9", (Some("2001:db8::1"), Some("9"))),
+            ("fi_sockaddr://host", (Some("host"), None)),
+            ("fi_sockaddr://:7471", (None, Some("7471"))),
+        ];
+        for (text, parts) in cases {
+            assert_eq!(split_text(text), Some(parts), "{text}");
+        }
+        assert_eq!(split_text("198.18.0.1:7471"), None);
+        assert_eq!(split_text("fi_addr_efa://[::1]:1:2"), None);
+        let address: SocketAddr = "[2001:db8::1]:9".parse().unwrap();
+        assert_eq!(split_text(&text(&address)), Some((Some("2001:db8::1"), Some("9"))));
     }
 
     #[test]

@@ -10,7 +10,10 @@ use std::ptr::NonNull;
 
 use super::{answer, array, control, nic, text};
 use crate::abi::{self, fi_info};
+use crate::domain::Domain;
 use crate::errno::Error;
+use crate::fabric::Fabric;
+use crate::fid;
 use crate::info::{self, Info, Lookup, Request};
 use crate::sockaddr::{self, SocketAddress};
 
@@ -26,8 +29,13 @@ pub(crate) unsafe extern "C" fn getinfo(
     control(|| {
         // SAFETY: the man page's contract: NULL or an initialised `fi_info`.
         let hints = match unsafe { hints.as_ref() } {
-            // SAFETY: as above: its pointers are NULL or what `fi_getinfo(3)` says.
-            Some(hints) => Some(unsafe { request(hints) }?),
+            Some(hints) => {
+                // SAFETY: as above: its pointers are NULL or what `fi_getinfo(3)` says.
+                let mut wanted = unsafe { request(hints) }?;
+                // SAFETY: as above: the objects that it names are open.
+                unsafe { restrict(hints, &mut wanted) }?;
+                Some(wanted)
+            }
             None => None,
         };
         let lookup = Lookup {
@@ -79,8 +87,34 @@ pub(super) unsafe fn request(info: &fi_info) -> Result<Request, Error> {
         domain_name: unsafe { text(domain_name) }?,
         // SAFETY: as above: NULL or a string.
         fabric_name: unsafe { text(fabric_name) }?,
+        open_domain: None,
         provider_version: fabric.map_or(0, |fabric| fabric.prov_version),
     })
+}
+
+/// Hints may name a fabric and a domain that are open: only what is on them is wanted then, and
+/// nothing if they are another provider's.
+///
+/// # Safety
+/// As [`request`]; the objects are open.
+unsafe fn restrict(hints: &fi_info, wanted: &mut Request) -> Result<(), Error> {
+    // SAFETY: promised by the caller, here and below.
+    let fabric = unsafe { hints.fabric_attr.as_ref() }.map(|attributes| attributes.fabric);
+    if let Some(fabric) = fabric.filter(|fabric| !fabric.is_null()) {
+        // SAFETY: as above.
+        let fabric = unsafe { fid::object::<Fabric>(fabric.cast()) }.map_err(|_| Error::NoData)?;
+        if let (None, Some(name)) = (&wanted.fabric_name, fabric.name()) {
+            wanted.fabric_name = Some(name.to_owned());
+        }
+    }
+    // SAFETY: as above.
+    let domain = unsafe { hints.domain_attr.as_ref() }.map(|attributes| attributes.domain);
+    if let Some(domain) = domain.filter(|domain| !domain.is_null()) {
+        // SAFETY: as above.
+        let domain = unsafe { fid::object::<Domain>(domain.cast()) }.map_err(|_| Error::NoData)?;
+        wanted.open_domain = Some(domain.ip());
+    }
+    Ok(())
 }
 
 /// # Safety
