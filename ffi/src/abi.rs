@@ -76,8 +76,8 @@ pub(crate) mod bits {
         ORDER_RMA_RAW = FI_ORDER_RMA_RAW, ORDER_RMA_WAR = FI_ORDER_RMA_WAR,
         ORDER_RMA_WAW = FI_ORDER_RMA_WAW, ORDER_ATOMIC_RAR = FI_ORDER_ATOMIC_RAR,
         ORDER_ATOMIC_RAW = FI_ORDER_ATOMIC_RAW, ORDER_ATOMIC_WAR = FI_ORDER_ATOMIC_WAR,
-        ORDER_ATOMIC_WAW = FI_ORDER_ATOMIC_WAW, PEER = FI_PEER, AV_USER_ID = FI_AV_USER_ID,
-        SOURCE_ERR = FI_SOURCE_ERR,
+        ORDER_ATOMIC_WAW = FI_ORDER_ATOMIC_WAW, PEER = FI_PEER, SOURCE_ERR = FI_SOURCE_ERR,
+        AFFINITY = FI_AFFINITY, SYMMETRIC = FI_SYMMETRIC,
     }
 }
 
@@ -101,6 +101,8 @@ const _: () = {
     assert!(offset_of!(fid_cq, fid) == 0);
     assert!(offset_of!(fid_eq, fid) == 0);
     assert!(offset_of!(fid_nic, fid) == 0);
+    assert!(offset_of!(fid_wait, fid) == 0);
+    assert!(offset_of!(fid_poll, fid) == 0);
     // `src_addr` was appended to `fi_cq_err_entry` in 1.20, right behind the members known here.
     assert!(size_of::<fi_cq_err_entry>() == ERR_ENTRY_SRC_ADDR_OFFSET);
 };

@@ -2,34 +2,48 @@
 //! An address vector: socket addresses in, `fi_addr_t` out.
 //!
 //! `fi_addr_t` is the index of the address, for `FI_AV_TABLE` and `FI_AV_MAP` alike: the first one
-//! inserted is 0, the next 1, and so on. Inserting an address again gives its index again, and it
-//! stays until it was removed as often. Endpoints share a vector; each keeps its own copy of what
-//! it has looked up here (`peers`), and notices by two counters that the vector has changed.
+//! inserted is 0, the next 1, and so on; an index that was freed is given out again, lowest first.
+//! Inserting an address again gives its index again, and it stays until it was removed as often.
+//! Endpoints share a vector; each keeps its own copy of what it has looked up here (`peers`), and
+//! notices by two counters that the vector has changed. A vector with a name is shared with other
+//! processes (`shared`).
 //!
-//! Bounds: what the application inserts.
+//! Insertion never waits, so with `FI_EVENT` it is done when the call returns too: its events are
+//! in the event queue by then.
+//!
+//! Bounds: what the application inserts, `table::ADDRESSES_MAX` at most.
 
-use std::collections::HashMap;
+mod shared;
+mod symmetric;
+mod table;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use ofi_xdp_core::PeerAddress;
 
-use crate::abi::{bits, fi_addr_t};
+use crate::abi::fi_addr_t;
 use crate::domain::Domain;
+use crate::eq::Eq;
 use crate::errno::Error;
 use crate::info::{Lookup, Request, resolve};
-use crate::ops::{AvOps, FidOps};
+use crate::ops::{AvOps, Bound, FidOps};
 use crate::sockaddr;
+use shared::Shared;
+use table::{Change, Table};
 
-/// One index.
-#[derive(Clone, Copy, Debug)]
-struct Entry {
-    address: SocketAddr,
-    /// How often it was inserted and not removed; 0: the index is free.
-    uses: u32,
-    /// How many addresses this index has had.
-    occupancy: u32,
+/// How a vector is to work.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct AvAttributes {
+    /// The application's guess of how many addresses there will be; 0: none.
+    pub(crate) expected: usize,
+    /// Insertions report to an event queue (`FI_EVENT`).
+    pub(crate) events: bool,
+    /// Shared under this name with other processes.
+    pub(crate) name: Option<String>,
+    /// Only what others insert is wanted (`FI_READ`).
+    pub(crate) read_only: bool,
 }
 
 /// An address at an index, for as long as it stays there.
@@ -42,19 +56,20 @@ pub(crate) struct Occupant {
 }
 
 #[derive(Debug, Default)]
-struct Table {
-    entries: Vec<Entry>,
-    indices: HashMap<PeerAddress, usize>,
-    free: Vec<usize>,
+struct State {
+    table: Table,
+    shared: Option<Shared>,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Av {
     domain: Arc<Domain>,
-    /// The application's guess of how many addresses there will be.
     expected: usize,
-    table: RwLock<Table>,
+    /// Insertions report to an event queue.
+    events: bool,
+    queue: OnceLock<Arc<Eq>>,
+    state: RwLock<State>,
     insertions: AtomicU64,
     removals: AtomicU64,
 }
@@ -63,19 +78,24 @@ impl Av {
     /// `fi_av_open`.
     ///
     /// # Errors
-    /// [`Error::NotSupported`] for asynchronous insertion (`FI_EVENT`).
+    /// [`Error::Invalid`] for a vector without a name that is to be read only; [`Error::Os`] when a
+    /// shared one cannot be opened.
     pub(crate) fn open(
         domain: &Arc<Domain>,
-        expected: usize,
-        flags: u64,
+        attributes: &AvAttributes,
     ) -> Result<Arc<Self>, Error> {
-        if flags & bits::EVENT != 0 {
-            return Err(Error::NotSupported);
-        }
+        let AvAttributes { expected, events, ref name, read_only } = *attributes;
+        let shared = match name {
+            Some(name) => Some(Shared::open(&domain.ip().to_string(), name, read_only)?),
+            None if read_only => return Err(Error::Invalid),
+            None => None,
+        };
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
             expected,
-            table: RwLock::default(),
+            events,
+            queue: OnceLock::new(),
+            state: RwLock::new(State { table: Table::default(), shared }),
             insertions: AtomicU64::new(0),
             removals: AtomicU64::new(0),
         }))
@@ -105,33 +125,78 @@ impl Av {
 
     /// What is at an index.
     pub(crate) fn occupant(&self, index: fi_addr_t) -> Option<Occupant> {
-        let index = usize::try_from(index).ok()?;
-        let table = self.read();
-        let entry = table.entries.get(index).filter(|entry| entry.uses > 0)?;
-        Some(Occupant { address: entry.address.into(), occupancy: entry.occupancy })
+        let known = |state: &State| {
+            let entry = state.table.get(index)?;
+            Some(Occupant { address: entry.address, occupancy: entry.occupancy })
+        };
+        let found = known(&self.read());
+        found.or_else(|| if self.catch_up() { known(&self.read()) } else { None })
     }
 
     /// The index of an address.
     pub(crate) fn index_of(&self, address: &PeerAddress) -> Option<fi_addr_t> {
-        self.read().indices.get(address).map(|&index| index as fi_addr_t)
+        let known = |state: &State| state.table.find(address).map(fi_addr_t::from);
+        let found = known(&self.read());
+        found.or_else(|| if self.catch_up() { known(&self.read()) } else { None })
+    }
+
+    /// Takes in what other processes have changed; whether there was anything.
+    fn catch_up(&self) -> bool {
+        if self.read().shared.is_none() {
+            return false;
+        }
+        let State { table, shared } = &mut *self.write();
+        let changed = shared.as_mut().is_some_and(|shared| match shared.catch_up(table) {
+            Ok(changed) => changed,
+            Err(error) => {
+                log::warn!(target: "av", "cannot read the shared vector: {error}");
+                false
+            }
+        });
+        if changed {
+            self.insertions.fetch_add(1, Ordering::Release);
+            self.removals.fetch_add(1, Ordering::Release);
+        }
+        changed
     }
 
     // A panic while the lock is held cannot leave the table half changed in a way that matters: its
     // parts are checked against one another at each use.
-    fn read(&self) -> RwLockReadGuard<'_, Table> {
-        self.table.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, State> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Table> {
-        self.table.write().unwrap_or_else(PoisonError::into_inner)
+    fn write(&self) -> RwLockWriteGuard<'_, State> {
+        self.state.write().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl FidOps for Av {}
+impl FidOps for Av {
+    fn bind(self: &Arc<Self>, other: Bound, flags: u64) -> Result<(), Error> {
+        match other {
+            Bound::Eq(queue) if Arc::ptr_eq(queue.fabric(), self.domain.fabric()) => {
+                if flags != 0 {
+                    return Err(Error::BadFlags);
+                }
+                self.queue.set(queue).map_err(|_| Error::Invalid)
+            }
+            _ => Err(Error::Invalid),
+        }
+    }
+}
 
 impl AvOps for Av {
     fn address_len(&self) -> usize {
         sockaddr::len_of(&self.domain.ip())
+    }
+
+    fn events(&self) -> Result<Option<&Arc<Eq>>, Error> {
+        if !self.events {
+            return Ok(None);
+        }
+        let queue = self.queue.get().ok_or(Error::NoEventQueue)?;
+        queue.admit()?;
+        Ok(Some(queue))
     }
 
     fn insert(&self, address: SocketAddr) -> Result<fi_addr_t, Error> {
@@ -139,32 +204,21 @@ impl AvOps for Av {
             return Err(Error::Invalid);
         }
         let peer = PeerAddress::from(address);
-        let mut table = self.write();
-        let table = &mut *table;
-        if let Some(&index) = table.indices.get(&peer)
-            && let Some(entry) = table.entries.get_mut(index)
-        {
-            entry.uses = entry.uses.saturating_add(1);
-            return Ok(index as fi_addr_t);
-        }
-        let index = table.free.pop().unwrap_or(table.entries.len());
-        match table.entries.get_mut(index) {
-            Some(entry) => {
-                let occupancy = entry.occupancy.wrapping_add(1);
-                *entry = Entry { address, uses: 1, occupancy };
+        let State { table, shared } = &mut *self.write();
+        let change = match shared {
+            Some(shared) => shared.insert(table, peer)?,
+            None => table.insert(peer).ok_or(Error::NoMemory)?,
+        };
+        match change {
+            Change::Count(index) => Ok(index.into()),
+            Change::Address(index) => {
+                self.insertions.fetch_add(1, Ordering::Release);
+                Ok(index.into())
             }
-            None => table.entries.push(Entry { address, uses: 1, occupancy: 0 }),
         }
-        table.indices.insert(peer, index);
-        self.insertions.fetch_add(1, Ordering::Release);
-        Ok(index as fi_addr_t)
     }
 
-    fn insert_service(
-        &self,
-        node: Option<&str>,
-        service: Option<&str>,
-    ) -> Result<fi_addr_t, Error> {
+    fn resolve(&self, node: Option<&str>, service: Option<&str>) -> Result<SocketAddr, Error> {
         let lookup = Lookup {
             node: node.map(str::to_owned),
             service: service.map(str::to_owned),
@@ -172,28 +226,32 @@ impl AvOps for Av {
         };
         let family =
             Request { addr_format: sockaddr::format_of(&self.domain.ip()), ..Request::default() };
-        self.insert(resolve(&lookup, Some(&family))?)
+        resolve(&lookup, Some(&family))
+    }
+
+    fn resolve_nth(
+        &self,
+        (node, n): (&str, usize),
+        (service, m): (&str, usize),
+    ) -> Result<SocketAddr, Error> {
+        let node = symmetric::successor(node, n).ok_or(Error::Invalid)?;
+        let service = symmetric::successor(service, m).ok_or(Error::Invalid)?;
+        self.resolve(Some(&node), Some(&service))
     }
 
     fn remove(&self, address: fi_addr_t) -> Result<(), Error> {
-        let index = usize::try_from(address).map_err(|_| Error::Invalid)?;
-        let mut table = self.write();
-        let table = &mut *table;
-        let entry = table.entries.get_mut(index).filter(|entry| entry.uses > 0);
-        let entry = entry.ok_or(Error::Invalid)?;
-        entry.uses -= 1;
-        if entry.uses == 0 {
-            table.indices.remove(&entry.address.into());
-            table.free.push(index);
+        let State { table, shared } = &mut *self.write();
+        let change = match shared {
+            Some(shared) => shared.remove(table, address)?,
+            None => table.remove(address).ok_or(Error::Invalid)?,
+        };
+        if matches!(change, Change::Address(_)) {
             self.removals.fetch_add(1, Ordering::Release);
         }
         Ok(())
     }
 
     fn lookup(&self, address: fi_addr_t) -> Result<SocketAddr, Error> {
-        let index = usize::try_from(address).map_err(|_| Error::Invalid)?;
-        let table = self.read();
-        let entry = table.entries.get(index).filter(|entry| entry.uses > 0);
-        entry.map(|entry| entry.address).ok_or(Error::Invalid)
+        self.occupant(address).map(|it| it.address.socket_addr()).ok_or(Error::Invalid)
     }
 }

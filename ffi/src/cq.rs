@@ -25,20 +25,21 @@ use crate::param;
 use crate::progress::{ActiveEndpoint, Wants, now};
 use crate::shim::cq::Entries;
 use crate::wait::Wait;
+use crate::wait_set::{self, WaitObject};
 use crate::waker::Waker;
 
 /// How a queue is to work.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct CqAttributes {
     /// What an entry tells.
     pub(crate) format: abi::fi_cq_format,
-    /// Whether threads may wait for completions.
-    pub(crate) wait: bool,
+    /// What readers wait on.
+    pub(crate) wait: WaitObject,
 }
 
 impl Default for CqAttributes {
     fn default() -> Self {
-        Self { format: abi::FI_CQ_FORMAT_UNSPEC, wait: false }
+        Self { format: abi::FI_CQ_FORMAT_UNSPEC, wait: WaitObject::None }
     }
 }
 
@@ -100,6 +101,7 @@ impl State {
 pub(crate) struct Cq {
     domain: Arc<Domain>,
     format: abi::fi_cq_format,
+    object: WaitObject,
     wait: Option<Wait>,
     /// `fi_cq_signal` was called and nobody has noticed yet.
     signaled: AtomicBool,
@@ -110,16 +112,22 @@ impl Cq {
     /// `fi_cq_open`.
     ///
     /// # Errors
-    /// [`Error::Os`] when descriptors are out.
+    /// [`Error::Os`] when descriptors are out; [`Error::Invalid`] for a wait set of another fabric.
     pub(crate) fn open(domain: &Arc<Domain>, attributes: CqAttributes) -> Result<Arc<Self>, Error> {
-        let wait = if attributes.wait { Some(Wait::new()?) } else { None };
-        Ok(Arc::new(Self {
+        let CqAttributes { format, wait: object } = attributes;
+        let wait = if object.waits() { Some(Wait::new()?) } else { None };
+        let queue = Arc::new(Self {
             domain: Arc::clone(domain),
-            format: attributes.format,
+            format,
+            object,
             wait,
             signaled: AtomicBool::new(false),
             state: Mutex::default(),
-        }))
+        });
+        if let Some(set) = queue.object.set(domain.fabric())? {
+            set.add(wait_set::Member::Cq(Arc::downgrade(&queue)))?;
+        }
+        Ok(queue)
     }
 
     /// The domain that it belongs to.
@@ -171,6 +179,19 @@ impl Cq {
         let due = state.due();
         wait.waker().sleep_until(due);
         wait.set_timer(due)
+    }
+
+    /// Makes `outer` wait for this queue's descriptor too.
+    ///
+    /// # Errors
+    /// [`Error::Os`]; [`Error::NotSupported`] if nobody may wait here.
+    pub(crate) fn join(&self, outer: &Wait) -> Result<(), Error> {
+        self.wait.as_ref().ok_or(Error::NotSupported)?.join(outer)
+    }
+
+    /// Makes progress, for a poll set; whether there is anything to read.
+    pub(crate) fn poll(&self) -> bool {
+        self.look(&self.lock())
     }
 
     /// The application is back from waiting on the descriptor, or never went.
@@ -298,6 +319,10 @@ impl FidOps for Cq {
     fn wait_fd(&self) -> Result<RawFd, Error> {
         self.wait.as_ref().map(Wait::descriptor).ok_or(Error::NotSupported)
     }
+
+    fn wait_object(&self) -> Result<u32, Error> {
+        Ok(self.object.kind())
+    }
 }
 
 impl CqOps for Cq {
@@ -308,7 +333,8 @@ impl CqOps for Cq {
     }
 
     fn read_wait(&self, entries: &mut Entries, timeout: Option<Duration>) -> Result<usize, Error> {
-        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        let wait = self.wait.as_ref().filter(|_| self.object.may_block());
+        let wait = wait.ok_or(Error::NotSupported)?;
         let start = now();
         let deadline = timeout.map(|timeout| start.after(timeout));
         let spin_until = start.after(param::spin());

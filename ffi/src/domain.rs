@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
-use crate::av::Av;
+use crate::av::{Av, AvAttributes};
 use crate::cntr::Cntr;
 use crate::cq::{Cq, CqAttributes};
 use crate::ep::Endpoint;
@@ -15,6 +15,7 @@ use crate::info::{Info, Request};
 use crate::interface::Interface;
 use crate::mr::{MrAttributes, MrMode, Region};
 use crate::ops::{DomainOps, FidOps};
+use crate::poll_set::PollSet;
 use crate::registry::Registry;
 use crate::thread::ProgressThread;
 
@@ -109,12 +110,16 @@ impl FidOps for Domain {
 }
 
 impl DomainOps for Domain {
-    fn address_vector(self: &Arc<Self>, count: usize, flags: u64) -> Result<Arc<Av>, Error> {
-        Av::open(self, count, flags)
+    fn address_vector(self: &Arc<Self>, attributes: &AvAttributes) -> Result<Arc<Av>, Error> {
+        Av::open(self, attributes)
     }
 
     fn completion_queue(self: &Arc<Self>, attributes: CqAttributes) -> Result<Arc<Cq>, Error> {
         Cq::open(self, attributes)
+    }
+
+    fn poll_set(self: &Arc<Self>) -> Result<Arc<PollSet>, Error> {
+        Ok(PollSet::open(self))
     }
 
     fn endpoint(self: &Arc<Self>, request: &Request) -> Result<Arc<Endpoint>, Error> {

@@ -37,6 +37,9 @@ pub(crate) enum Error {
     /// The completion queue is missing.
     #[error("no completion queue is bound")]
     NoCompletionQueue,
+    /// The event queue is missing.
+    #[error("no event queue is bound")]
+    NoEventQueue,
     /// Nothing satisfies the request.
     #[error("nothing satisfies the request")]
     NoData,
@@ -58,6 +61,9 @@ pub(crate) enum Error {
     /// The operating system said no.
     #[error("system error {0}")]
     Os(c_int),
+    /// Nothing happened in time.
+    #[error("timed out")]
+    TimedOut,
     /// The caller's buffer is too small.
     #[error("the buffer is too small")]
     TooSmall,
@@ -83,6 +89,7 @@ impl Error {
             Self::Invalid => abi::FI_EINVAL,
             Self::NoAddressVector => abi::FI_ENOAV,
             Self::NoCompletionQueue => abi::FI_ENOCQ,
+            Self::NoEventQueue => abi::FI_ENOEQ,
             Self::NoData => abi::FI_ENODATA,
             Self::NoKey => abi::FI_ENOKEY,
             Self::NoMemory => abi::FI_ENOMEM,
@@ -90,6 +97,7 @@ impl Error {
             Self::NotOffered => abi::FI_EOPNOTSUPP,
             Self::NotSupported => abi::FI_ENOSYS,
             Self::Os(number) => return number,
+            Self::TimedOut => abi::FI_ETIMEDOUT,
             Self::TooLong => abi::FI_EMSGSIZE,
             Self::TooSmall => abi::FI_ETOOSMALL,
         };
@@ -114,6 +122,12 @@ impl From<PeersFull> for Error {
             PeersFull::Full => Self::NoMemory,
             PeersFull::Resting => Self::Again,
         }
+    }
+}
+
+impl From<std::io::Error> for Error {
+    fn from(error: std::io::Error) -> Self {
+        Self::Os(error.raw_os_error().unwrap_or(libc::EIO))
     }
 }
 

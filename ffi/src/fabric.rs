@@ -6,11 +6,12 @@
 use std::sync::Arc;
 
 use crate::domain::Domain;
-use crate::eq::Eq;
+use crate::eq::{Eq, EqAttributes};
 use crate::errno::Error;
 use crate::info::Request;
 use crate::interface::Interface;
 use crate::ops::{FabricOps, FidOps, Waitable};
+use crate::wait_set::WaitSet;
 
 /// See the module.
 #[derive(Debug)]
@@ -58,14 +59,19 @@ impl FabricOps for Fabric {
         Domain::open(self, request)
     }
 
-    fn event_queue(self: &Arc<Self>) -> Result<Arc<Eq>, Error> {
-        Eq::open(self)
+    fn event_queue(self: &Arc<Self>, attributes: EqAttributes) -> Result<Arc<Eq>, Error> {
+        Eq::open(self, attributes)
+    }
+
+    fn wait_set(self: &Arc<Self>, kind: u32) -> Result<Arc<WaitSet>, Error> {
+        WaitSet::open(self, kind)
     }
 
     fn try_wait(&self, object: Waitable<'_>) -> Result<(), Error> {
         match object {
             Waitable::Cq(queue) => queue.try_wait(),
-            Waitable::Eq => Ok(()),
+            Waitable::Eq(queue) => queue.try_wait(),
+            Waitable::Set(set) => set.try_wait(),
         }
     }
 }

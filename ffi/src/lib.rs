@@ -17,6 +17,7 @@
 //! | `registry` | the memory regions of a domain |
 //! | `progress`, `storage`, `peers`, `memory` | an active endpoint: engine, port, peers, application memory |
 //! | `wait`, `waker` | sleeping until something happens |
+//! | `poll_set`, `wait_set` | several queues at once |
 //! | `thread` | progress when the application makes none |
 //! | `param`, `log`, `errno` | variables, messages, error numbers |
 //!
@@ -45,6 +46,7 @@ mod msg;
 mod ops;
 mod param;
 mod peers;
+mod poll_set;
 mod progress;
 mod provider;
 mod registry;
@@ -55,6 +57,7 @@ mod storage;
 mod tagged;
 mod thread;
 mod wait;
+mod wait_set;
 mod waker;
 
 pub use provider::fi_prov_ini;

@@ -15,17 +15,19 @@ use std::time::Duration;
 use ofi_xdp_core::{AtomicForm, AtomicOp, Context, Datatype, Remote, TagMatch};
 
 use crate::abi::fi_addr_t;
-use crate::av::Av;
+use crate::av::{Av, AvAttributes};
 use crate::cntr::Cntr;
 use crate::cq::{Cq, CqAttributes, ErrorEntry};
 use crate::domain::Domain;
 use crate::ep::Endpoint;
-use crate::eq::Eq;
+use crate::eq::{Eq, EqAttributes};
 use crate::errno::Error;
 use crate::info::Request;
 use crate::memory::Buffer;
 use crate::mr::{MrAttributes, Region};
+use crate::poll_set::PollSet;
 use crate::shim::cq::Entries;
+use crate::wait_set::WaitSet;
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -74,6 +76,11 @@ pub(crate) trait FidOps {
         Err(Error::NotSupported)
     }
 
+    /// `FI_GETWAITOBJ`: what kind of wait object it was opened with.
+    fn wait_object(&self) -> Result<u32> {
+        Err(Error::NotSupported)
+    }
+
     /// `FI_GETOPSFLAG`: the default operation flags of one side.
     fn op_flags(&self, _side: Side) -> Result<u64> {
         Err(Error::NotSupported)
@@ -91,7 +98,9 @@ pub(crate) enum Waitable<'a> {
     /// A completion queue.
     Cq(&'a Arc<Cq>),
     /// An event queue.
-    Eq,
+    Eq(&'a Arc<Eq>),
+    /// A wait set.
+    Set(&'a Arc<WaitSet>),
 }
 
 /// `struct fi_ops_fabric`.
@@ -102,7 +111,12 @@ pub(crate) trait FabricOps: FidOps {
     }
 
     /// `fi_eq_open`.
-    fn event_queue(self: &Arc<Self>) -> Result<Arc<Eq>> {
+    fn event_queue(self: &Arc<Self>, _attributes: EqAttributes) -> Result<Arc<Eq>> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_wait_open`.
+    fn wait_set(self: &Arc<Self>, _kind: u32) -> Result<Arc<WaitSet>> {
         Err(Error::NotSupported)
     }
 
@@ -115,13 +129,18 @@ pub(crate) trait FabricOps: FidOps {
 
 /// `struct fi_ops_domain` and `struct fi_ops_mr`.
 pub(crate) trait DomainOps: FidOps {
-    /// `fi_av_open`; `count` is the application's guess of how many addresses there will be.
-    fn address_vector(self: &Arc<Self>, _count: usize, _flags: u64) -> Result<Arc<Av>> {
+    /// `fi_av_open`.
+    fn address_vector(self: &Arc<Self>, _attributes: &AvAttributes) -> Result<Arc<Av>> {
         Err(Error::NotSupported)
     }
 
     /// `fi_cq_open`.
     fn completion_queue(self: &Arc<Self>, _attributes: CqAttributes) -> Result<Arc<Cq>> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_poll_open`.
+    fn poll_set(self: &Arc<Self>) -> Result<Arc<PollSet>> {
         Err(Error::NotSupported)
     }
 
@@ -149,10 +168,14 @@ pub(crate) trait AvOps: FidOps {
     /// `fi_av_insert` of one address.
     fn insert(&self, address: SocketAddr) -> Result<fi_addr_t>;
 
-    /// `fi_av_insertsvc`.
-    fn insert_service(&self, _node: Option<&str>, _service: Option<&str>) -> Result<fi_addr_t> {
-        Err(Error::NotSupported)
-    }
+    /// The event queue that insertions report to, if they are asynchronous; `Again` if it is full.
+    fn events(&self) -> Result<Option<&Arc<Eq>>>;
+
+    /// The address behind the names of `fi_av_insertsvc`.
+    fn resolve(&self, node: Option<&str>, service: Option<&str>) -> Result<SocketAddr>;
+
+    /// The same of `fi_av_insertsym`: the n-th node after the first, and so the service.
+    fn resolve_nth(&self, node: (&str, usize), service: (&str, usize)) -> Result<SocketAddr>;
 
     /// `fi_av_remove` of one address.
     fn remove(&self, address: fi_addr_t) -> Result<()>;

@@ -69,6 +69,14 @@ impl Wait {
         &self.waker
     }
 
+    /// Makes `outer` wait for this one's descriptor too, until it is closed.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub(crate) fn join(&self, outer: &Self) -> Result<(), Error> {
+        outer.add(self.epoll.0.as_fd())
+    }
+
     /// The one descriptor.
     pub(crate) fn descriptor(&self) -> RawFd {
         self.epoll.0.as_raw_fd()

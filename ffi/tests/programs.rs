@@ -34,6 +34,16 @@ fn misuse() {
 }
 
 #[test]
+fn address_vectors() {
+    run("av", &[]);
+}
+
+#[test]
+fn queues_sets_and_waiting() {
+    run("waits", &[]);
+}
+
+#[test]
 fn messages_over_ipv4() {
     run("messages", &["127.0.0.1"]);
 }

@@ -32,7 +32,7 @@ fn address(port: u16) -> SocketAddr {
 
 /// A vector, a map and an engine that know nobody yet.
 fn with_map(test: impl FnOnce(&Av, &mut PeerMap, &mut Engine<'_>)) {
-    let av = domain().address_vector(0, 0).unwrap();
+    let av = domain().address_vector(&Default::default()).unwrap();
     let mut map = PeerMap::new(PEERS as usize, 0, &av);
     engine().with_dependent_mut(|_, engine| test(&av, &mut map, engine));
 }

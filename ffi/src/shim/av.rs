@@ -7,6 +7,7 @@ use std::sync::Arc;
 use super::{array, control, copy_out, copy_text, text, unsupported::slot};
 use crate::abi::{self, bits, fi_addr_t};
 use crate::av::Av;
+use crate::eq::{Eq, ErrorEvent, Event};
 use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::ops::AvOps;
@@ -18,7 +19,7 @@ static OPS: abi::fi_ops_av = abi::fi_ops_av {
     size: size_of::<abi::fi_ops_av>(),
     insert: Some(insert::<Av>),
     insertsvc: Some(insertsvc::<Av>),
-    insertsym: slot(),
+    insertsym: Some(insertsym::<Av>),
     remove: Some(remove::<Av>),
     lookup: Some(lookup::<Av>),
     straddr: Some(straddr::<Av>),
@@ -48,6 +49,84 @@ unsafe fn vector<'a, T: Object>(vector: *mut abi::fid_av) -> Result<&'a Arc<T>, 
     unsafe { fid::object(vector.cast::<abi::fid>()) }
 }
 
+/// Where an insertion reports to: the application's arrays, and the event queue of an asynchronous
+/// vector.
+struct Report<'a> {
+    results: *mut fi_addr_t,
+    errors: *mut c_int,
+    events: Option<&'a Arc<Eq>>,
+    fid: usize,
+    context: usize,
+    inserted: usize,
+}
+
+impl<'a> Report<'a> {
+    /// # Safety
+    /// `results` is NULL or an array with an element for each address; with `FI_SYNC_ERR`, so is
+    /// `context`, of `int`.
+    unsafe fn new<T: AvOps>(
+        av: &'a T,
+        fid: *mut abi::fid_av,
+        results: *mut fi_addr_t,
+        flags: u64,
+        context: *mut c_void,
+    ) -> Result<Self, Error> {
+        if flags & !(bits::MORE | bits::SYNC_ERR) != 0 {
+            return Err(Error::BadFlags);
+        }
+        let events = av.events()?;
+        // Of an asynchronous insertion, `context` is the application's word.
+        let synchronous = flags & bits::SYNC_ERR != 0 && events.is_none();
+        if synchronous && context.is_null() {
+            return Err(Error::Invalid);
+        }
+        let errors = if synchronous { context.cast() } else { std::ptr::null_mut() };
+        let (fid, context) = (fid.expose_provenance(), context.expose_provenance());
+        Ok(Self { results, errors, events, fid, context, inserted: 0 })
+    }
+
+    /// What became of the address at `index`.
+    ///
+    /// # Safety
+    /// `index` is below the number of addresses.
+    unsafe fn add(&mut self, index: usize, result: Result<fi_addr_t, Error>) {
+        // SAFETY: `index` is inside both arrays, if they are there (promised here and in `new`).
+        unsafe { report(self.results, self.errors, index, result) };
+        match (result, self.events) {
+            (Ok(_), _) => self.inserted += 1,
+            (Err(error), Some(queue)) => queue.push_error(ErrorEvent {
+                fid: self.fid,
+                context: self.context,
+                data: index as u64,
+                number: error.number(),
+            }),
+            (Err(_), None) => {}
+        }
+    }
+
+    /// What the call returns: how many were inserted, or 0 if an event says so.
+    fn finish(self) -> usize {
+        let Some(queue) = self.events else { return self.inserted };
+        let words = [self.fid, self.context, self.inserted];
+        let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        queue.push(Event { code: abi::FI_AV_COMPLETE, bytes });
+        0
+    }
+}
+
+/// `struct fi_eq_entry` is three words: `fid`, `context`, `data`.
+const _: () = assert!(size_of::<abi::fi_eq_entry>() == 3 * size_of::<usize>());
+
+/// A count as C's `int`, or an error.
+fn inserted(call: impl FnOnce() -> Result<usize, Error>) -> c_int {
+    let mut count = 0;
+    let status = control(|| {
+        count = call()?;
+        Ok(())
+    });
+    if status == 0 { c_int::try_from(count).unwrap_or(c_int::MAX) } else { status }
+}
+
 /// `fi_av_insert`: how many addresses were inserted. With `FI_SYNC_ERR`, `context` is an array of
 /// `int` that takes each address's error.
 unsafe extern "C" fn insert<T: AvOps + Object>(
@@ -58,14 +137,12 @@ unsafe extern "C" fn insert<T: AvOps + Object>(
     flags: u64,
     context: *mut c_void,
 ) -> c_int {
-    let mut inserted: c_int = 0;
-    let errors = if flags & bits::SYNC_ERR == 0 { std::ptr::null_mut() } else { context.cast() };
-    let status = control(|| {
+    inserted(|| {
+        let fid = av;
         // SAFETY: the man page's contract: open.
         let av = unsafe { vector::<T>(av) }?;
-        if flags & bits::AV_USER_ID != 0 {
-            return Err(Error::BadFlags);
-        }
+        // SAFETY: the man page's contract: both arrays are NULL or have `count` elements.
+        let mut report = unsafe { Report::new(&**av, fid, results, flags, context) }?;
         let len = av.address_len();
         let bytes = len.checked_mul(count).ok_or(Error::Invalid)?;
         // SAFETY: the man page's contract: `count` addresses of the vector's format.
@@ -73,13 +150,11 @@ unsafe extern "C" fn insert<T: AvOps + Object>(
         for (index, address) in addresses.chunks_exact(len).enumerate() {
             let result =
                 sockaddr::decode(address).ok_or(Error::Invalid).and_then(|it| av.insert(it));
-            // SAFETY: the man page's contract: both arrays are NULL or have `count` elements.
-            unsafe { report(results, errors, index, result) };
-            inserted += c_int::from(result.is_ok());
+            // SAFETY: there are `count` addresses.
+            unsafe { report.add(index, result) };
         }
-        Ok(())
-    });
-    if status == 0 { inserted } else { status }
+        Ok(report.finish())
+    })
 }
 
 /// Writes what became of the address at `index`.
@@ -106,44 +181,85 @@ unsafe fn report(
     }
 }
 
-/// `fi_av_insertsvc`: how many addresses were inserted, that is 1.
+/// `fi_av_insertsvc`: how many addresses were inserted, that is 1; an error that is not in an event
+/// is what the call returns.
 unsafe extern "C" fn insertsvc<T: AvOps + Object>(
     av: *mut abi::fid_av,
     node: *const c_char,
     service: *const c_char,
     result: *mut fi_addr_t,
-    _flags: u64,
-    _context: *mut c_void,
+    flags: u64,
+    context: *mut c_void,
 ) -> c_int {
-    let status = control(|| {
+    inserted(|| {
+        let fid = av;
         // SAFETY: the man page's contract: open.
         let av = unsafe { vector::<T>(av) }?;
         // SAFETY: the man page's contract: NULL or a string.
         let node = unsafe { text(node) }?;
         // SAFETY: as above.
         let service = unsafe { text(service) }?;
-        let inserted = av.insert_service(node.as_deref(), service.as_deref());
         // SAFETY: the man page's contract: NULL or room for one.
-        unsafe { report(result, std::ptr::null_mut(), 0, inserted) };
-        inserted.map(|_| ())
-    });
-    if status == 0 { 1 } else { status }
+        let mut report = unsafe { Report::new(&**av, fid, result, flags, context) }?;
+        let found = av.resolve(node.as_deref(), service.as_deref());
+        let inserted = found.and_then(|address| av.insert(address));
+        // SAFETY: there is one address.
+        unsafe { report.add(0, inserted) };
+        if report.events.is_none() {
+            inserted?;
+        }
+        Ok(report.finish())
+    })
 }
 
-/// `fi_av_remove`.
+/// `fi_av_insertsym`: how many addresses were inserted.
+unsafe extern "C" fn insertsym<T: AvOps + Object>(
+    av: *mut abi::fid_av,
+    node: *const c_char,
+    nodes: usize,
+    service: *const c_char,
+    services: usize,
+    results: *mut fi_addr_t,
+    flags: u64,
+    context: *mut c_void,
+) -> c_int {
+    inserted(|| {
+        let fid = av;
+        // SAFETY: the man page's contract: open.
+        let av = unsafe { vector::<T>(av) }?;
+        // SAFETY: the man page's contract: a string.
+        let node = unsafe { text(node) }?.ok_or(Error::Invalid)?;
+        // SAFETY: as above.
+        let service = unsafe { text(service) }?.ok_or(Error::Invalid)?;
+        // SAFETY: the man page's contract: NULL or room for all.
+        let mut report = unsafe { Report::new(&**av, fid, results, flags, context) }?;
+        nodes.checked_mul(services).ok_or(Error::Invalid)?;
+        for (n, m) in (0..nodes).flat_map(|n| (0..services).map(move |m| (n, m))) {
+            let found = av.resolve_nth((&node, n), (&service, m));
+            let result = found.and_then(|address| av.insert(address));
+            // SAFETY: below `nodes * services`.
+            unsafe { report.add(n * services + m, result) };
+        }
+        Ok(report.finish())
+    })
+}
+
+/// `fi_av_remove`: all that are there, even if some are not.
 unsafe extern "C" fn remove<T: AvOps + Object>(
     av: *mut abi::fid_av,
     addresses: *mut fi_addr_t,
     count: usize,
-    _flags: u64,
+    flags: u64,
 ) -> c_int {
     control(|| {
         // SAFETY: the man page's contract: open.
         let av = unsafe { vector::<T>(av) }?;
+        if flags != 0 {
+            return Err(Error::BadFlags);
+        }
         // SAFETY: the man page's contract: `count` elements.
         let addresses = unsafe { array(addresses.cast_const(), count) }?;
-        // Backwards, so that the freed indices of a whole block come back in its order.
-        addresses.iter().rev().try_for_each(|&address| av.remove(address))
+        addresses.iter().map(|&address| av.remove(address)).fold(Ok(()), Result::and)
     })
 }
 

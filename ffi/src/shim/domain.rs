@@ -9,7 +9,7 @@ use super::fid::opened;
 use super::info::request;
 use super::{answer, argument, control, unsupported::slot};
 use crate::abi::{self, bits};
-use crate::av::Av;
+use crate::av::{Av, AvAttributes};
 use crate::cntr::Cntr;
 use crate::cq::{Cq, CqAttributes};
 use crate::domain::Domain;
@@ -17,6 +17,7 @@ use crate::ep::Endpoint;
 use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::ops::DomainOps;
+use crate::poll_set::PollSet;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<Domain>();
 
@@ -27,7 +28,7 @@ pub(super) static OPS: abi::fi_ops_domain = abi::fi_ops_domain {
     endpoint: Some(endpoint::<Domain>),
     scalable_ep: slot(),
     cntr_open: Some(cntr_open::<Domain>),
-    poll_open: slot(),
+    poll_open: Some(poll_open::<Domain>),
     stx_ctx: slot(),
     srx_ctx: slot(),
     query_atomic: Some(query_atomic),
@@ -66,19 +67,44 @@ where
     let open = || {
         // SAFETY: the man page's contract: open.
         let domain = unsafe { fid::object::<T>(domain.cast::<abi::fid>()) }?;
-        // SAFETY: the man page's contract: initialised, or NULL.
-        let attributes = unsafe { argument(attributes) }?;
-        if attributes.type_ > abi::FI_AV_TABLE {
-            return Err(Error::Invalid);
+        // SAFETY: the man page's contract: initialised and writable, or NULL.
+        let attributes = unsafe { attributes.as_mut() }.ok_or(Error::Invalid)?;
+        // SAFETY: as above: NULL or a string.
+        let vector = domain.address_vector(&unsafe { av_attributes(attributes) }?)?;
+        if attributes.type_ == abi::FI_AV_UNSPEC {
+            attributes.type_ = abi::FI_AV_TABLE;
         }
-        if !attributes.name.is_null() {
-            // A name shares the vector between processes: FI_SHARED_AV, which is not offered.
-            return Err(Error::NotSupported);
+        if !attributes.name.is_null() && attributes.map_addr.is_null() {
+            attributes.map_addr = std::ptr::without_provenance_mut(MAP_ADDRESS);
         }
-        domain.address_vector(attributes.count, attributes.flags)
+        Ok(vector)
     };
     // SAFETY: the man page's contract: `vector` takes the result.
     unsafe { opened::<Av>(vector, context, open) }
+}
+
+/// What a shared vector says that its base is: addresses are indices, so any base does.
+const MAP_ADDRESS: usize = 0x1000;
+
+/// `FI_SYMMETRIC`, `ep_per_node` and the bits of receive contexts change nothing here.
+///
+/// # Safety
+/// `name` is NULL or a string.
+unsafe fn av_attributes(attributes: &abi::fi_av_attr) -> Result<AvAttributes, Error> {
+    let flags = attributes.flags;
+    if attributes.type_ > abi::FI_AV_TABLE || attributes.rx_ctx_bits != 0 {
+        return Err(Error::Invalid);
+    }
+    if flags & !(bits::EVENT | bits::READ | bits::SYMMETRIC) != 0 {
+        return Err(Error::BadFlags);
+    }
+    Ok(AvAttributes {
+        expected: attributes.count,
+        events: flags & bits::EVENT != 0,
+        // SAFETY: promised by the caller.
+        name: unsafe { super::text(attributes.name) }?,
+        read_only: flags & bits::READ != 0,
+    })
 }
 
 /// `fi_cq_open`.
@@ -97,7 +123,8 @@ where
         // SAFETY: the man page's contract: initialised, or NULL for the defaults.
         let attributes = match unsafe { attributes.as_ref() } {
             None => CqAttributes::default(),
-            Some(attributes) => cq_attributes(attributes)?,
+            // SAFETY: as above: its pointers are NULL or open objects.
+            Some(attributes) => unsafe { cq_attributes(attributes) }?,
         };
         domain.completion_queue(attributes)
     };
@@ -106,13 +133,21 @@ where
 }
 
 /// Only what changes how the queue works; its size does not: it holds as many completions as its
-/// endpoints can have operations.
-fn cq_attributes(attributes: &abi::fi_cq_attr) -> Result<CqAttributes, Error> {
+/// endpoints can have operations. Nor does the wait condition, which is a hint.
+///
+/// # Safety
+/// With `FI_WAIT_SET`, `wait_set` is NULL or an open wait set.
+unsafe fn cq_attributes(attributes: &abi::fi_cq_attr) -> Result<CqAttributes, Error> {
     // Another provider's queue (fi_peer(3)) would expect its completions there, not here.
     if attributes.format > abi::FI_CQ_FORMAT_TAGGED || attributes.flags & bits::PEER != 0 {
         return Err(Error::NotSupported);
     }
-    Ok(CqAttributes { format: attributes.format, wait: may_wait(attributes.wait_obj)? })
+    if attributes.wait_cond > abi::FI_CQ_COND_THRESHOLD {
+        return Err(Error::Invalid);
+    }
+    // SAFETY: promised by the caller.
+    let wait = unsafe { super::wait::object(attributes.wait_obj, attributes.wait_set) }?;
+    Ok(CqAttributes { format: attributes.format, wait })
 }
 
 /// Whether threads may wait.
@@ -149,6 +184,28 @@ where
     };
     // SAFETY: the man page's contract: `counter` takes the result.
     unsafe { opened::<Cntr>(counter, context, open) }
+}
+
+/// `fi_poll_open`.
+unsafe extern "C" fn poll_open<T>(
+    domain: *mut abi::fid_domain,
+    attributes: *mut abi::fi_poll_attr,
+    set: *mut *mut abi::fid_poll,
+) -> c_int
+where
+    T: DomainOps + Object,
+{
+    let open = || {
+        // SAFETY: the man page's contract: open.
+        let domain = unsafe { fid::object::<T>(domain.cast::<abi::fid>()) }?;
+        // SAFETY: the man page's contract: initialised, or NULL for the defaults.
+        match unsafe { attributes.as_ref() } {
+            Some(attributes) if attributes.flags != 0 => Err(Error::BadFlags),
+            _ => domain.poll_set(),
+        }
+    };
+    // SAFETY: the man page's contract: `set` takes the result.
+    unsafe { opened::<PollSet>(set, std::ptr::null_mut(), open) }
 }
 
 /// `fi_endpoint`.

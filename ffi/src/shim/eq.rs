@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `struct fi_ops_eq`. A connectionless endpoint has no events, so the queue is always empty.
+//! `struct fi_ops_eq`.
 
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
-use super::unsupported::slot;
-use super::{copy_text, counted};
-use crate::abi;
-use crate::eq::Eq;
+use super::{array, copy_text, counted};
+use crate::abi::{self, bits};
+use crate::eq::{EVENT_LEN_MAX, Eq, Event};
 use crate::errno::Error;
 use crate::fid::{self, Object};
 
@@ -17,7 +16,7 @@ static OPS: abi::fi_ops_eq = abi::fi_ops_eq {
     size: size_of::<abi::fi_ops_eq>(),
     read: Some(read),
     readerr: Some(readerr),
-    write: slot(),
+    write: Some(write),
     sread: Some(sread),
     strerror: Some(strerror),
 };
@@ -36,43 +35,114 @@ unsafe impl Object for Eq {
     }
 }
 
-/// `fi_eq_read`.
+/// `fi_eq_read`: how many bytes the event has.
 unsafe extern "C" fn read(
     queue: *mut abi::fid_eq,
-    _event: *mut u32,
-    _buffer: *mut c_void,
-    _len: usize,
-    _flags: u64,
+    event: *mut u32,
+    buffer: *mut c_void,
+    len: usize,
+    flags: u64,
 ) -> isize {
     // SAFETY: the man page's contract: open.
     let queue = unsafe { fid::object::<Eq>(queue.cast::<abi::fid>()) };
-    counted(queue.and(Err(Error::Again)))
+    // SAFETY: the man page's contract: room for `len` bytes.
+    counted(queue.and_then(|queue| unsafe { take(queue, event, (buffer, len), flags) }))
 }
 
-/// `fi_eq_readerr`.
+/// # Safety
+/// `event` is NULL or may be written; `buffer` is NULL or has room for `len` bytes.
+unsafe fn take(
+    queue: &Eq,
+    event: *mut u32,
+    (buffer, len): (*mut c_void, usize),
+    flags: u64,
+) -> Result<usize, Error> {
+    if flags & !bits::PEEK != 0 {
+        return Err(Error::BadFlags);
+    }
+    queue.read(flags & bits::PEEK != 0, |found| {
+        if event.is_null() || (buffer.is_null() && len > 0) {
+            return Err(Error::Invalid);
+        }
+        if found.bytes.len() > len {
+            return Err(Error::TooSmall);
+        }
+        // SAFETY: not NULL, hence writable (promised).
+        unsafe { event.write(found.code) };
+        let (from, to) = (found.bytes.as_ptr(), buffer.cast::<u8>());
+        // SAFETY: no more than `len` bytes, for which there is room (promised) if there are any;
+        // the application's buffer does not overlap ours.
+        unsafe { std::ptr::copy_nonoverlapping(from, to, found.bytes.len()) };
+        Ok(())
+    })
+}
+
+/// `fi_eq_readerr`: how many bytes the entry has.
 unsafe extern "C" fn readerr(
     queue: *mut abi::fid_eq,
-    _entry: *mut abi::fi_eq_err_entry,
-    _flags: u64,
+    entry: *mut abi::fi_eq_err_entry,
+    flags: u64,
 ) -> isize {
     // SAFETY: the man page's contract: open.
     let queue = unsafe { fid::object::<Eq>(queue.cast::<abi::fid>()) };
-    counted(queue.and(Err(Error::Again)))
+    counted(queue.and_then(|queue| {
+        if flags & !bits::PEEK != 0 {
+            return Err(Error::BadFlags);
+        }
+        // SAFETY: the man page's contract: writable, or NULL.
+        let to = unsafe { entry.as_mut() }.ok_or(Error::Invalid)?;
+        let error = queue.read_error(flags & bits::PEEK != 0)?;
+        to.fid = std::ptr::with_exposed_provenance_mut(error.fid);
+        to.context = std::ptr::with_exposed_provenance_mut(error.context);
+        to.data = error.data;
+        to.err = error.number;
+        to.prov_errno = error.number;
+        // There is never any error data.
+        to.err_data_size = 0;
+        Ok(size_of::<abi::fi_eq_err_entry>())
+    }))
+}
+
+/// `fi_eq_write`: how many bytes were written.
+unsafe extern "C" fn write(
+    queue: *mut abi::fid_eq,
+    code: u32,
+    buffer: *const c_void,
+    len: usize,
+    flags: u64,
+) -> isize {
+    // SAFETY: the man page's contract: open.
+    let queue = unsafe { fid::object::<Eq>(queue.cast::<abi::fid>()) };
+    counted(queue.and_then(|queue| {
+        if flags != 0 {
+            return Err(Error::BadFlags);
+        }
+        if len > EVENT_LEN_MAX {
+            return Err(Error::Invalid);
+        }
+        // SAFETY: the man page's contract: `len` bytes.
+        let bytes = unsafe { array(buffer.cast::<u8>(), len) }?;
+        queue.write(Event { code, bytes: bytes.to_vec() })
+    }))
 }
 
 /// `fi_eq_sread`: a negative time waits for ever.
 unsafe extern "C" fn sread(
     queue: *mut abi::fid_eq,
-    _event: *mut u32,
-    _buffer: *mut c_void,
-    _len: usize,
+    event: *mut u32,
+    buffer: *mut c_void,
+    len: usize,
     timeout_ms: c_int,
-    _flags: u64,
+    flags: u64,
 ) -> isize {
     // SAFETY: the man page's contract: open.
     let queue = unsafe { fid::object::<Eq>(queue.cast::<abi::fid>()) };
     let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
-    counted(queue.and_then(|queue| queue.wait(timeout)))
+    counted(queue.and_then(|queue| {
+        queue.wait(timeout)?;
+        // SAFETY: the man page's contract: room for `len` bytes.
+        unsafe { take(queue, event, (buffer, len), flags) }
+    }))
 }
 
 /// `fi_eq_strerror`.

@@ -7,14 +7,15 @@ use std::sync::Arc;
 use super::fid::opened;
 use super::info::request;
 use super::{argument, control, unsupported::slot};
-use crate::abi;
+use crate::abi::{self, bits};
 use crate::cq::Cq;
 use crate::domain::Domain;
-use crate::eq::Eq;
+use crate::eq::{Eq, EqAttributes};
 use crate::errno::Error;
 use crate::fabric::Fabric;
 use crate::fid::{self, Object};
 use crate::ops::{FabricOps, Waitable};
+use crate::wait_set::WaitSet;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<Fabric>();
 
@@ -23,7 +24,7 @@ static OPS: abi::fi_ops_fabric = abi::fi_ops_fabric {
     domain: Some(domain::<Fabric>),
     passive_ep: slot(),
     eq_open: Some(eq_open::<Fabric>),
-    wait_open: slot(),
+    wait_open: Some(wait_open::<Fabric>),
     trywait: Some(trywait::<Fabric>),
     domain2: slot(),
 };
@@ -68,7 +69,7 @@ where
     unsafe { opened::<Domain>(domain, context, open) }
 }
 
-/// `fi_eq_open`. The attributes are hints: the queue takes as many events as come.
+/// `fi_eq_open`. `FI_AFFINITY` is a hint that is not taken.
 unsafe extern "C" fn eq_open<T>(
     fabric: *mut abi::fid_fabric,
     attributes: *mut abi::fi_eq_attr,
@@ -82,16 +83,50 @@ where
         // SAFETY: the man page's contract: open.
         let fabric = unsafe { fid::object::<T>(fabric.cast::<abi::fid>()) }?;
         // SAFETY: the man page's contract: initialised, or NULL for the defaults.
-        match unsafe { attributes.as_ref() }.map(|attributes| attributes.wait_obj) {
-            None
-            | Some(
-                abi::FI_WAIT_NONE | abi::FI_WAIT_UNSPEC | abi::FI_WAIT_FD | abi::FI_WAIT_YIELD,
-            ) => fabric.event_queue(),
-            Some(_) => Err(Error::NotSupported),
+        let Some(attributes) = (unsafe { attributes.as_ref() }) else {
+            return fabric.event_queue(EqAttributes::default());
+        };
+        if attributes.flags & !(bits::WRITE | bits::AFFINITY) != 0 {
+            return Err(Error::BadFlags);
         }
+        fabric.event_queue(EqAttributes {
+            size: attributes.size,
+            writable: attributes.flags & bits::WRITE != 0,
+            // SAFETY: the man page's contract: with `FI_WAIT_SET`, an open wait set.
+            wait: unsafe { super::wait::object(attributes.wait_obj, attributes.wait_set) }?,
+        })
     };
     // SAFETY: the man page's contract: `queue` takes the result.
     unsafe { opened::<Eq>(queue, context, open) }
+}
+
+/// `fi_wait_open`.
+unsafe extern "C" fn wait_open<T>(
+    fabric: *mut abi::fid_fabric,
+    attributes: *mut abi::fi_wait_attr,
+    set: *mut *mut abi::fid_wait,
+) -> c_int
+where
+    T: FabricOps + Object,
+{
+    let open = || {
+        // SAFETY: the man page's contract: open.
+        let fabric = unsafe { fid::object::<T>(fabric.cast::<abi::fid>()) }?;
+        // SAFETY: the man page's contract: initialised, or NULL.
+        let attributes = unsafe { argument(attributes) }?;
+        if attributes.flags != 0 {
+            return Err(Error::BadFlags);
+        }
+        match attributes.wait_obj {
+            kind @ (abi::FI_WAIT_UNSPEC | abi::FI_WAIT_FD | abi::FI_WAIT_YIELD) => {
+                fabric.wait_set(kind)
+            }
+            abi::FI_WAIT_MUTEX_COND | abi::FI_WAIT_POLLFD => Err(Error::NotSupported),
+            _ => Err(Error::Invalid),
+        }
+    };
+    // SAFETY: the man page's contract: `set` takes the result.
+    unsafe { opened::<WaitSet>(set, std::ptr::null_mut(), open) }
 }
 
 /// `fi_trywait`.
@@ -126,7 +161,11 @@ unsafe fn waitable<'a>(fid: *mut abi::fid) -> Result<Waitable<'a>, Error> {
         return Ok(Waitable::Cq(cq));
     }
     // SAFETY: passed on from the caller.
-    unsafe { fid::object::<Eq>(fid) }.map(|_| Waitable::Eq)
+    if let Ok(eq) = unsafe { fid::object::<Eq>(fid) } {
+        return Ok(Waitable::Eq(eq));
+    }
+    // SAFETY: passed on from the caller.
+    unsafe { fid::object::<WaitSet>(fid) }.map(Waitable::Set)
 }
 
 /// `fi_fabric`.

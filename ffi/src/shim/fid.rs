@@ -91,9 +91,9 @@ unsafe extern "C" fn command<T: Object>(
                 unsafe { answer(argument.cast::<c_int>(), descriptor) }
             }
             abi::FI_GETWAITOBJ => {
-                object.wait_fd()?;
+                let kind = object.wait_object()?;
                 // SAFETY: `FI_GETWAITOBJ` passes an `enum fi_wait_obj *` (fi_cq(3)).
-                unsafe { answer(argument.cast::<abi::fi_wait_obj>(), abi::FI_WAIT_FD) }
+                unsafe { answer(argument.cast::<abi::fi_wait_obj>(), kind) }
             }
             // SAFETY: `FI_GETOPSFLAG` passes a `uint64_t *` (fi_endpoint(3)).
             abi::FI_GETOPSFLAG => unsafe { op_flags(object, argument.cast::<u64>()) },

@@ -28,9 +28,11 @@ pub(crate) mod info;
 pub(crate) mod mr;
 pub(crate) mod msg;
 pub(crate) mod nic;
+pub(crate) mod poll;
 pub(crate) mod rma;
 pub(crate) mod tagged;
 pub(crate) mod unsupported;
+pub(crate) mod wait;
 
 #[cfg(test)]
 mod tests;

@@ -61,9 +61,11 @@ fn tables_of_every_object_are_full() {
     let domain = fabric.domain(&loopback).unwrap();
     assert_tables_full!(c(&*fabric), ops);
     assert_tables_full!(c(&*domain), ops, mr);
-    assert_tables_full!(c(&*fabric.event_queue().unwrap()), ops);
-    assert_tables_full!(c(&*domain.address_vector(0, 0).unwrap()), ops);
+    assert_tables_full!(c(&*fabric.event_queue(Default::default()).unwrap()), ops);
+    assert_tables_full!(c(&*domain.address_vector(&Default::default()).unwrap()), ops);
     assert_tables_full!(c(&*domain.completion_queue(CqAttributes::default()).unwrap()), ops);
+    assert_tables_full!(c(&*fabric.wait_set(abi::FI_WAIT_UNSPEC).unwrap()), ops);
+    assert_tables_full!(c(&*domain.poll_set().unwrap()), ops);
     let region = MrAttributes {
         buffer: Buffer::EMPTY,
         access: abi::bits::SEND,

@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A poll set: asks several completion queues at once which of them have something (`fi_poll(3)`).
+//!
+//! The answer names queues by the context of their `fid`, which is C's to write: so a member is
+//! known here by C's pointer too, and the shim reads the context while the queue is open. A member
+//! that is closed leaves by itself.
+//!
+//! Bounds: the queues that the application adds.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::cq::Cq;
+use crate::domain::Domain;
+use crate::errno::Error;
+use crate::ops::FidOps;
+
+/// What can be asked.
+#[derive(Clone, Debug)]
+pub(crate) enum Pollable {
+    /// A completion queue.
+    Cq(Arc<Cq>),
+}
+
+impl Pollable {
+    fn domain(&self) -> &Arc<Domain> {
+        match self {
+            Self::Cq(queue) => queue.domain(),
+        }
+    }
+}
+
+#[derive(Debug)]
+enum Asked {
+    Cq(Weak<Cq>),
+}
+
+impl Asked {
+    /// Makes progress; whether there is anything. None: it was closed.
+    fn ask(&self) -> Option<bool> {
+        match self {
+            Self::Cq(queue) => queue.upgrade().map(|queue| queue.poll()),
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Member {
+    /// C's pointer, exposed.
+    fid: usize,
+    asked: Asked,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct PollSet {
+    domain: Arc<Domain>,
+    members: Mutex<Vec<Member>>,
+}
+
+impl PollSet {
+    /// `fi_poll_open`.
+    pub(crate) fn open(domain: &Arc<Domain>) -> Arc<Self> {
+        Arc::new(Self { domain: Arc::clone(domain), members: Mutex::default() })
+    }
+
+    /// `fi_poll_add`, of the object behind C's pointer `fid`. One that is there stays once.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an object of another domain.
+    pub(crate) fn add(&self, fid: usize, object: &Pollable) -> Result<(), Error> {
+        if !Arc::ptr_eq(object.domain(), &self.domain) {
+            return Err(Error::Invalid);
+        }
+        let asked = match object {
+            Pollable::Cq(queue) => Asked::Cq(Arc::downgrade(queue)),
+        };
+        let mut members = self.lock();
+        // A pointer may be that of an earlier member, which is closed.
+        members.retain(|member| member.fid != fid);
+        members.push(Member { fid, asked });
+        Ok(())
+    }
+
+    /// `fi_poll_del`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it is not there.
+    pub(crate) fn remove(&self, fid: usize) -> Result<(), Error> {
+        let mut members = self.lock();
+        let before = members.len();
+        members.retain(|member| member.fid != fid);
+        if members.len() < before { Ok(()) } else { Err(Error::Invalid) }
+    }
+
+    /// Makes progress on every member, and calls `found` with C's pointer of each that has
+    /// something to read, while that has room.
+    pub(crate) fn poll(&self, mut found: impl FnMut(usize) -> bool) {
+        let mut room = true;
+        self.lock().retain(|member| {
+            let ready = member.asked.ask();
+            if room && ready == Some(true) {
+                room = found(member.fid);
+            }
+            ready.is_some()
+        });
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Vec<Member>> {
+        self.members.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl FidOps for PollSet {}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `struct fi_ops_poll`.
+
+use std::ffi::{c_int, c_void};
+use std::sync::Arc;
+
+use super::control;
+use crate::abi;
+use crate::cq::Cq;
+use crate::errno::Error;
+use crate::fid::{self, Object};
+use crate::poll_set::{PollSet, Pollable};
+
+static FID_OPS: abi::fi_ops = super::fid::table::<PollSet>();
+
+static OPS: abi::fi_ops_poll = abi::fi_ops_poll {
+    size: size_of::<abi::fi_ops_poll>(),
+    poll: Some(poll),
+    poll_add: Some(add),
+    poll_del: Some(remove),
+};
+
+// SAFETY: `fid_poll` begins with a `fid`; `FID_OPS` is this type's alone.
+unsafe impl Object for PollSet {
+    type C = abi::fid_poll;
+    const CLASS: u32 = abi::FI_CLASS_POLL;
+
+    fn fid_ops() -> &'static abi::fi_ops {
+        &FID_OPS
+    }
+
+    fn c_object(&self, fid: abi::fid) -> abi::fid_poll {
+        abi::fid_poll { fid, ops: std::ptr::from_ref(&OPS).cast_mut() }
+    }
+}
+
+/// `fi_poll`: the contexts of as many queues as fit that have something to read.
+unsafe extern "C" fn poll(
+    set: *mut abi::fid_poll,
+    contexts: *mut *mut c_void,
+    count: c_int,
+) -> c_int {
+    let mut filled = 0;
+    let status = control(|| {
+        // SAFETY: the man page's contract: open.
+        let set = unsafe { fid::object::<PollSet>(set.cast::<abi::fid>()) }?;
+        let room = usize::try_from(count).map_err(|_| Error::Invalid)?;
+        if contexts.is_null() && room > 0 {
+            return Err(Error::Invalid);
+        }
+        set.poll(|fid| {
+            if filled >= room {
+                return false;
+            }
+            let fid = std::ptr::with_exposed_provenance::<abi::fid>(fid);
+            // SAFETY: the set calls this for open objects only, by the pointer that C has of them.
+            let context = unsafe { (*fid).context };
+            // SAFETY: `filled` is below `count`, for which there is room (the man page's contract).
+            let at = unsafe { contexts.add(filled) };
+            // SAFETY: as above: writable.
+            unsafe { at.write(context) };
+            filled += 1;
+            filled < room
+        });
+        Ok(())
+    });
+    if status == 0 { c_int::try_from(filled).unwrap_or(count) } else { status }
+}
+
+/// `fi_poll_add`.
+unsafe extern "C" fn add(set: *mut abi::fid_poll, member: *mut abi::fid, flags: u64) -> c_int {
+    control(|| {
+        // SAFETY: the man page's contract: open.
+        let set = unsafe { fid::object::<PollSet>(set.cast::<abi::fid>()) }?;
+        // SAFETY: as above.
+        let object = unsafe { pollable(member) }?;
+        no_flags(flags)?;
+        set.add(member.expose_provenance(), &object)
+    })
+}
+
+/// `fi_poll_del`.
+unsafe extern "C" fn remove(set: *mut abi::fid_poll, member: *mut abi::fid, flags: u64) -> c_int {
+    control(|| {
+        // SAFETY: the man page's contract: open.
+        let set = unsafe { fid::object::<PollSet>(set.cast::<abi::fid>()) }?;
+        no_flags(flags)?;
+        set.remove(member.addr())
+    })
+}
+
+/// Flags are reserved (`fi_poll(3)`).
+const fn no_flags(flags: u64) -> Result<(), Error> {
+    if flags == 0 { Ok(()) } else { Err(Error::BadFlags) }
+}
+
+/// Something that a poll set can ask, if it is one of ours.
+///
+/// # Safety
+/// `fid` is NULL or an open libfabric object.
+unsafe fn pollable(fid: *mut abi::fid) -> Result<Pollable, Error> {
+    // SAFETY: passed on from the caller.
+    unsafe { fid::object::<Cq>(fid) }.map(|queue| Pollable::Cq(Arc::clone(queue)))
+}

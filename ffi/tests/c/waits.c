@@ -1,0 +1,275 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Event queues, wait objects of every kind, wait sets, poll sets (fi_eq(3), fi_cq(3), fi_poll(3)).
+
+#include <poll.h>
+#include <pthread.h>
+
+#include "common.h"
+
+static struct pair pair;
+
+static int readable(int fd, int timeout_ms)
+{
+	struct pollfd pfd = {.fd = fd, .events = POLLIN};
+	return poll(&pfd, 1, timeout_ms);
+}
+
+static void event_queue(void)
+{
+	struct fi_eq_attr attr = {.size = 32, .flags = FI_WRITE, .wait_obj = FI_WAIT_FD};
+	struct fi_eq_entry entry = {.fid = &pair.fabric->fid}, got;
+	struct fi_eq_err_entry error;
+	struct fid_eq *eq;
+	struct fid *list[1];
+	uint32_t event;
+	int fd = -1;
+	enum fi_wait_obj kind;
+	MUST(fi_eq_open(pair.fabric, &attr, &eq, NULL));
+	EXPECT(0, fi_control(&eq->fid, FI_GETWAIT, &fd));
+	EXPECT(0, fi_control(&eq->fid, FI_GETWAITOBJ, &kind));
+	CHECK(kind == FI_WAIT_FD);
+	list[0] = &eq->fid;
+	EXPECT(0, fi_trywait(pair.fabric, list, 1));
+	CHECK(readable(fd, 0) == 0);
+	EXPECT(FI_EAGAIN, fi_eq_read(eq, &event, &got, sizeof(got), 0));
+	EXPECT(FI_EAGAIN, fi_eq_readerr(eq, &error, 0));
+	double start = seconds();
+	EXPECT(FI_EAGAIN, fi_eq_sread(eq, &event, &got, sizeof(got), 50, 0));
+	CHECK(seconds() - start > 0.045);
+	for (uintptr_t i = 0; i < 5; i++) {
+		entry.context = (void *)i;
+		CHECK(fi_eq_write(eq, FI_NOTIFY, &entry, sizeof(entry), 0) == sizeof(entry));
+	}
+	CHECK(readable(fd, 0) == 1);
+	EXPECT(FI_EAGAIN, fi_trywait(pair.fabric, list, 1));
+	for (uintptr_t i = 0; i < 5; i++) {
+		EXPECT(FI_ETOOSMALL, fi_eq_read(eq, &event, &got, 8, 0));
+		CHECK(fi_eq_sread(eq, &event, &got, sizeof(got), 1000, FI_PEEK) == sizeof(got));
+		CHECK(fi_eq_read(eq, &event, &got, sizeof(got), 0) == sizeof(got));
+		CHECK(event == FI_NOTIFY && got.context == (void *)i && got.fid == entry.fid);
+	}
+	CHECK(readable(fd, 0) == 0);
+	EXPECT(0, fi_trywait(pair.fabric, list, 1));
+	EXPECT(FI_EINVAL, fi_eq_write(eq, FI_NOTIFY, &entry, 1 << 20, 0));
+	EXPECT(FI_EINVAL, fi_eq_write(eq, FI_NOTIFY, NULL, 8, 0));
+	// Of any length, even none.
+	CHECK(fi_eq_write(eq, 77, "hello", 5, 0) == 5 && fi_eq_write(eq, 78, NULL, 0, 0) == 0);
+	CHECK(fi_eq_read(eq, &event, &got, sizeof(got), 0) == 5 && event == 77);
+	CHECK(!memcmp(&got, "hello", 5));
+	CHECK(fi_eq_read(eq, &event, NULL, 0, 0) == 0 && event == 78);
+	CHECK(strlen(fi_eq_strerror(eq, FI_EINVAL, NULL, NULL, 0)) > 0);
+	EXPECT(0, fi_close(&eq->fid));
+	// As many as asked for; one that nobody reads fills up.
+	for (size_t size = 1; size <= 1 << 16; size *= 16) {
+		attr.size = size;
+		MUST(fi_eq_open(pair.fabric, &attr, &eq, NULL));
+		size_t count = 0;
+		ssize_t status;
+		while ((status = fi_eq_write(eq, FI_NOTIFY, &entry, sizeof(entry), 0)) > 0)
+			count++;
+		CHECK(status == -FI_EAGAIN && count >= size);
+		EXPECT(0, fi_close(&eq->fid));
+	}
+	struct fi_eq_attr plain = {.wait_obj = FI_WAIT_NONE};
+	MUST(fi_eq_open(pair.fabric, &plain, &eq, NULL));
+	EXPECT(FI_EINVAL, fi_eq_write(eq, FI_NOTIFY, &entry, sizeof(entry), 0));
+	EXPECT(FI_ENOSYS, fi_eq_sread(eq, &event, &got, sizeof(got), 0, 0));
+	EXPECT(FI_ENOSYS, fi_control(&eq->fid, FI_GETWAIT, &fd));
+	EXPECT(0, fi_close(&eq->fid));
+	plain.flags = FI_AFFINITY;
+	MUST(fi_eq_open(pair.fabric, &plain, &eq, NULL));
+	EXPECT(0, fi_close(&eq->fid));
+	plain.flags = 1ull << 60;
+	EXPECT(FI_EBADFLAGS, fi_eq_open(pair.fabric, &plain, &eq, NULL));
+}
+
+static void *write_later(void *eq)
+{
+	usleep(50000);
+	return (void *)fi_eq_write(eq, FI_NOTIFY, "x", 1, 0);
+}
+
+static void event_wakes_a_sleeper(void)
+{
+	struct fi_eq_attr attr = {.flags = FI_WRITE, .wait_obj = FI_WAIT_UNSPEC};
+	struct fid_eq *eq;
+	pthread_t thread;
+	uint32_t event;
+	char byte;
+	MUST(fi_eq_open(pair.fabric, &attr, &eq, NULL));
+	MUST(-pthread_create(&thread, NULL, write_later, eq));
+	CHECK(fi_eq_sread(eq, &event, &byte, 1, -1, 0) == 1 && byte == 'x');
+	pthread_join(thread, NULL);
+	EXPECT(0, fi_close(&eq->fid));
+}
+
+// What each kind of wait object allows.
+static void wait_objects(void)
+{
+	static const struct {
+		enum fi_wait_obj kind;
+		int open, sread, getwait;
+	} rows[] = {
+		{FI_WAIT_NONE, 0, FI_ENOSYS, FI_ENOSYS}, {FI_WAIT_UNSPEC, 0, FI_EAGAIN, 0},
+		{FI_WAIT_FD, 0, FI_EAGAIN, 0},		 {FI_WAIT_YIELD, 0, FI_EAGAIN, 0},
+		{FI_WAIT_MUTEX_COND, FI_ENOSYS, 0, 0},	 {FI_WAIT_SET, FI_EINVAL, 0, 0},
+		{FI_WAIT_POLLFD, FI_ENOSYS, 0, 0},	 {99, FI_EINVAL, 0, 0},
+	};
+	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
+		struct fi_cq_attr attr = {.wait_obj = rows[i].kind, .flags = FI_AFFINITY};
+		struct fid_cq *cq;
+		struct fi_cq_entry entry;
+		enum fi_wait_obj kind;
+		size_t threshold = 4;
+		int fd;
+		attr.wait_cond = FI_CQ_COND_THRESHOLD;
+		EXPECT(rows[i].open, fi_cq_open(pair.domain, &attr, &cq, NULL));
+		if (rows[i].open)
+			continue;
+		EXPECT(rows[i].sread, fi_cq_sread(cq, &entry, 1, &threshold, 0));
+		EXPECT(rows[i].getwait, fi_control(&cq->fid, FI_GETWAIT, &fd));
+		EXPECT(0, fi_control(&cq->fid, FI_GETWAITOBJ, &kind));
+		CHECK(kind == rows[i].kind);
+		EXPECT(0, fi_close(&cq->fid));
+	}
+	struct fi_cq_attr cond = {.wait_cond = 9};
+	struct fid_cq *cq;
+	EXPECT(FI_EINVAL, fi_cq_open(pair.domain, &cond, &cq, NULL));
+	for (size_t size = 0; size <= 131072; size = size ? size * 2 : 8) {
+		struct fi_cq_attr attr = {.size = size};
+		MUST(fi_cq_open(pair.domain, &attr, &cq, NULL));
+		EXPECT(0, fi_close(&cq->fid));
+	}
+}
+
+static void *send_later(void *unused)
+{
+	(void)unused;
+	usleep(50000);
+	return (void *)fi_inject(pair.ep[0], "x", 1, pair.addr[1]);
+}
+
+// A set of one queue that gets a message and one event queue.
+static void wait_set(void)
+{
+	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_FD};
+	struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_SET};
+	struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_SET, .flags = FI_WRITE};
+	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+	struct fi_cq_entry entry;
+	struct fid_wait *set;
+	struct fid_cq *cq;
+	struct fid_eq *eq;
+	struct fid_ep *ep;
+	struct fid_av *av;
+	struct fid *list[1];
+	char byte, name[64];
+	size_t len = sizeof(name);
+	uint32_t event;
+	pthread_t thread;
+	int fd;
+	MUST(fi_wait_open(pair.fabric, &attr, &set));
+	cq_attr.wait_set = set;
+	eq_attr.wait_set = set;
+	MUST(fi_cq_open(pair.domain, &cq_attr, &cq, NULL));
+	MUST(fi_eq_open(pair.fabric, &eq_attr, &eq, NULL));
+	EXPECT(FI_EBUSY, fi_close(&set->fid));
+	EXPECT(FI_ENOSYS, fi_cq_sread(cq, &entry, 1, NULL, 0));
+	EXPECT(FI_ENOSYS, fi_eq_sread(eq, &event, &byte, 1, 0, 0));
+	EXPECT(0, fi_control(&set->fid, FI_GETWAIT, &fd));
+	MUST(fi_av_open(pair.domain, &av_attr, &av, NULL));
+	MUST(fi_endpoint(pair.domain, pair.info, &ep, NULL));
+	MUST(fi_ep_bind(ep, &av->fid, 0));
+	MUST(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+	MUST(fi_enable(ep));
+	MUST(fi_getname(&ep->fid, name, &len));
+	fi_addr_t old = pair.addr[1];
+	CHECK(fi_av_insert(pair.av, name, 1, &pair.addr[1], 0, NULL) == 1);
+	double start = seconds();
+	EXPECT(FI_ETIMEDOUT, fi_wait(set, 50));
+	CHECK(seconds() - start > 0.045);
+	list[0] = &set->fid;
+	EXPECT(0, fi_trywait(pair.fabric, list, 1));
+	CHECK(readable(fd, 0) == 0);
+	// An event.
+	CHECK(fi_eq_write(eq, FI_NOTIFY, "e", 1, 0) == 1);
+	CHECK(readable(fd, 0) == 1);
+	EXPECT(FI_EAGAIN, fi_trywait(pair.fabric, list, 1));
+	EXPECT(0, fi_wait(set, 1000));
+	CHECK(fi_eq_read(eq, &event, &byte, 1, 0) == 1);
+	// A message, which nobody but the waiting thread makes progress for.
+	for (int i = 0; i < 20; i++) {
+		MUST(fi_recv(ep, &byte, 1, NULL, FI_ADDR_UNSPEC, NULL));
+		MUST(-pthread_create(&thread, NULL, send_later, NULL));
+		EXPECT(0, fi_wait(set, 10000));
+		CHECK(fi_cq_read(cq, &entry, 1) == 1);
+		pthread_join(thread, NULL);
+	}
+	pair.addr[1] = old;
+	EXPECT(0, fi_close(&ep->fid));
+	EXPECT(0, fi_close(&av->fid));
+	EXPECT(0, fi_close(&cq->fid));
+	EXPECT(0, fi_close(&eq->fid));
+	EXPECT(0, fi_close(&set->fid));
+}
+
+static void poll_set(void)
+{
+	struct fi_poll_attr attr = {0};
+	struct fi_cq_entry entry;
+	struct fid_poll *set;
+	struct fid_cq *cq;
+	void *context[4];
+	int zero, one;
+	char byte;
+	MUST(fi_poll_open(pair.domain, &attr, &set));
+	pair.cq[0]->fid.context = &zero;
+	pair.cq[1]->fid.context = &one;
+	CHECK(fi_poll(set, context, 4) == 0);
+	EXPECT(0, fi_poll_add(set, &pair.cq[0]->fid, 0));
+	EXPECT(0, fi_poll_add(set, &pair.cq[1]->fid, 0));
+	EXPECT(0, fi_poll_add(set, &pair.cq[1]->fid, 0));
+	EXPECT(FI_EINVAL, fi_poll_add(set, &pair.av->fid, 0));
+	EXPECT(FI_EINVAL, fi_poll_add(set, NULL, 0));
+	EXPECT(FI_EBADFLAGS, fi_poll_add(set, &pair.cq[0]->fid, 1));
+	EXPECT(FI_EINVAL, fi_poll(set, NULL, 1));
+	EXPECT(FI_EINVAL, fi_poll(set, context, -1));
+	CHECK(fi_poll(set, context, 4) == 0);
+	MUST(fi_recv(pair.ep[1], &byte, 1, NULL, FI_ADDR_UNSPEC, NULL));
+	MUST(fi_send(pair.ep[0], "x", 1, NULL, pair.addr[1], NULL));
+	// Polling makes the progress.
+	double end = seconds() + 10;
+	int got = 0;
+	while ((got = fi_poll(set, context, 4)) >= 0 && got < 2 && seconds() < end)
+		;
+	CHECK(got == 2 && context[0] == &zero && context[1] == &one);
+	CHECK(fi_poll(set, context, 1) == 1 && context[0] == &zero);
+	CHECK(fi_poll(set, NULL, 0) == 0);
+	CHECK(fi_cq_read(pair.cq[0], &entry, 1) == 1);
+	CHECK(fi_poll(set, context, 4) == 1 && context[0] == &one);
+	EXPECT(0, fi_poll_del(set, &pair.cq[1]->fid, 0));
+	EXPECT(FI_EINVAL, fi_poll_del(set, &pair.cq[1]->fid, 0));
+	CHECK(fi_poll(set, context, 4) == 0);
+	CHECK(fi_cq_read(pair.cq[1], &entry, 1) == 1);
+	// A queue that is closed leaves the set.
+	MUST(fi_cq_open(pair.domain, NULL, &cq, NULL));
+	EXPECT(0, fi_poll_add(set, &cq->fid, 0));
+	EXPECT(0, fi_close(&cq->fid));
+	CHECK(fi_poll(set, context, 4) == 0);
+	EXPECT(0, fi_close(&set->fid));
+}
+
+int main(void)
+{
+	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_UNSPEC};
+	struct fi_info *hints = hints_for_us();
+	pair_open(&pair, info_on("127.0.0.1", hints), &cq_attr, 0);
+	fi_freeinfo(hints);
+	event_queue();
+	event_wakes_a_sleeper();
+	wait_objects();
+	wait_set();
+	poll_set();
+	pair_close(&pair);
+	return verdict("waits");
+}
