@@ -87,6 +87,8 @@ pub(crate) struct Endpoint {
     rx_op_flags: AtomicU64,
     bindings: Mutex<Bindings>,
     running: OnceLock<Running>,
+    /// Of an alias (`fi_ep_alias`): the endpoint that it stands for, which does everything.
+    original: Option<Arc<Self>>,
 }
 
 impl Endpoint {
@@ -120,6 +122,7 @@ impl Endpoint {
             rx_op_flags: AtomicU64::new(rx.map_or(0, |rx| rx.op_flags)),
             bindings: Mutex::new(Bindings { port: Some(port), ..Bindings::default() }),
             running: OnceLock::new(),
+            original: None,
         }))
     }
 
@@ -129,7 +132,10 @@ impl Endpoint {
     /// [`Error::BadState`] before `fi_enable`.
     #[inline]
     pub(crate) fn running(&self) -> Result<&Running, Error> {
-        self.running.get().ok_or(Error::BadState)
+        match &self.original {
+            None => self.running.get().ok_or(Error::BadState),
+            Some(original) => original.running.get().ok_or(Error::BadState),
+        }
     }
 
     /// Longest message that may be injected.
@@ -322,6 +328,9 @@ impl FidOps for Endpoint {
         if self.running.get().is_some() {
             return Err(Error::BadState);
         }
+        if self.original.is_some() {
+            return Err(Error::Invalid);
+        }
         match other {
             Bound::Cq(queue) if Arc::ptr_eq(queue.domain(), &self.domain) => {
                 self.bind_cq(&queue, flags)
@@ -346,6 +355,9 @@ impl FidOps for Endpoint {
     }
 
     fn enable(self: &Arc<Self>) -> Result<(), Error> {
+        if let Some(original) = &self.original {
+            return original.enable();
+        }
         let mut bindings = self.bindings();
         if self.running.get().is_some() {
             return Err(Error::BadState);
@@ -367,6 +379,22 @@ impl FidOps for Endpoint {
             self.domain.registry().leave(&running.active);
         }
         Ok(())
+    }
+
+    fn alias(self: &Arc<Self>, side: Side, flags: u64) -> Result<Arc<Self>, Error> {
+        let original = self.original.as_ref().unwrap_or(self);
+        let copied = |flags: &AtomicU64| AtomicU64::new(flags.load(Ordering::Relaxed));
+        let alias = Arc::new(Self {
+            domain: Arc::clone(&self.domain),
+            tx_op_flags: copied(&self.tx_op_flags),
+            rx_op_flags: copied(&self.rx_op_flags),
+            bindings: Mutex::default(),
+            running: OnceLock::new(),
+            original: Some(Arc::clone(original)),
+            ..**self
+        });
+        alias.set_op_flags(side, flags)?;
+        Ok(alias)
     }
 
     fn op_flags(&self, side: Side) -> Result<u64, Error> {

@@ -49,6 +49,8 @@ pub(crate) struct FidBox<T: Object> {
     /// nothing here ever forms a reference to it.
     c: UnsafeCell<T::C>,
     object: Arc<T>,
+    /// Of the process that opened it.
+    generation: u32,
 }
 
 /// Gives C an object. [`close`] takes it back.
@@ -59,7 +61,8 @@ pub(crate) fn open<T: Object>(object: Arc<T>, context: *mut c_void) -> *mut T::C
     let c = UnsafeCell::new(object.c_object(fid));
     // The pointer is the box's own, not one made from a reference to its member: it may reach all
     // of it.
-    Box::into_raw(Box::new(FidBox { c, object })).cast::<T::C>()
+    let generation = provider::generation();
+    Box::into_raw(Box::new(FidBox { c, object, generation })).cast::<T::C>()
 }
 
 /// The box behind a pointer from C.
@@ -67,16 +70,21 @@ pub(crate) fn open<T: Object>(object: Arc<T>, context: *mut c_void) -> *mut T::C
 /// # Safety
 /// `fid` is NULL or points to a libfabric object (any provider's, any class) that is open.
 unsafe fn boxed<T: Object>(fid: *mut abi::fid) -> Result<NonNull<FidBox<T>>, Error> {
-    if provider::is_forked() {
-        // The child of a fork shares rings and sockets with its parent: it must not move them
-        // (fabric(7)).
-        return Err(Error::BadState);
-    }
     let fid = NonNull::new(fid).ok_or(Error::Invalid)?;
     // SAFETY: not NULL, and open (promised): every libfabric object begins with an initialised
     // `fid`.
     let ops = unsafe { (*fid.as_ptr()).ops };
-    if std::ptr::eq(ops, T::fid_ops()) { Ok(fid.cast()) } else { Err(Error::Invalid) }
+    if !std::ptr::eq(ops, T::fid_ops()) {
+        return Err(Error::Invalid);
+    }
+    let boxed = fid.cast::<FidBox<T>>();
+    // SAFETY: only `FidBox<T>` carries that table, and it is open (promised).
+    if unsafe { (*boxed.as_ptr()).generation } != provider::generation() {
+        // The child of a fork shares rings and sockets with its parent: it must not move them
+        // (fabric(7)).
+        return Err(Error::BadState);
+    }
+    Ok(boxed)
 }
 
 /// Our object behind a pointer from C.
@@ -104,11 +112,12 @@ pub(crate) unsafe fn object<'a, T: Object>(fid: *mut abi::fid) -> Result<&'a Arc
 /// # Safety
 /// `fid` is NULL or points to an open libfabric object, and no other call on it is under way.
 pub(crate) unsafe fn close<T: Object>(fid: *mut abi::fid) -> Result<(), Error> {
-    if provider::is_forked() {
-        return Ok(());
-    }
     // SAFETY: passed on from the caller.
-    let boxed = unsafe { boxed::<T>(fid) }?;
+    let boxed = match unsafe { boxed::<T>(fid) } {
+        // The parent's: what is there of it in this process goes with the process.
+        Err(Error::BadState) => return Ok(()),
+        boxed => boxed?,
+    };
     // SAFETY: `boxed` has checked that this is a `FidBox<T>`, and it is open.
     let object = unsafe { &(*boxed.as_ptr()).object };
     if Arc::strong_count(object) > 1 {

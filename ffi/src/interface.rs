@@ -5,10 +5,13 @@
 
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::Path;
 
 use ofi_xdp_datapath::InterfaceFacts;
 
 use crate::errno::Error;
+
+const PCI_DEVICES: &str = "/sys/bus/pci/devices";
 
 /// One address of one interface: what a domain is opened on.
 #[derive(Clone, Debug)]
@@ -40,6 +43,8 @@ pub(crate) struct Nic {
     pub(crate) loopback: bool,
     /// Its place on the PCI bus, if it is on one.
     pub(crate) pci: Option<Pci>,
+    /// What the PCI bus knows of it.
+    pub(crate) ids: PciIds,
     /// What a reader of `fi_info -v` should know of how packets would travel.
     pub(crate) tiers: Vec<String>,
 }
@@ -55,6 +60,28 @@ pub(crate) struct Pci {
     pub(crate) device: u8,
     /// Function.
     pub(crate) function: u8,
+}
+
+/// Numbers that a PCI device has from its maker, as text (`0x8086`); none: not known.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct PciIds {
+    /// The maker.
+    pub(crate) vendor: Option<String>,
+    /// The model.
+    pub(crate) device: Option<String>,
+    /// Its revision.
+    pub(crate) revision: Option<String>,
+}
+
+impl PciIds {
+    /// From the device's folder in sysfs.
+    fn read(folder: &Path) -> Self {
+        let number = |name: &str| {
+            let text = std::fs::read_to_string(folder.join(name)).ok()?;
+            Some(text.trim().to_owned()).filter(|text| !text.is_empty())
+        };
+        Self { vendor: number("vendor"), device: number("device"), revision: number("revision") }
+    }
 }
 
 impl fmt::Display for Pci {
@@ -108,6 +135,9 @@ impl Interface {
 
 impl From<&InterfaceFacts> for Nic {
     fn from(facts: &InterfaceFacts) -> Self {
+        let pci = facts.pci.as_deref().and_then(parse_pci);
+        // The bus's view of sysfs is the same in every network namespace.
+        let ids = pci.map(|pci| PciIds::read(&Path::new(PCI_DEVICES).join(pci.to_string())));
         Self {
             name: facts.name.clone(),
             driver: facts.driver.clone(),
@@ -116,7 +146,8 @@ impl From<&InterfaceFacts> for Nic {
             speed_bits: facts.speed_mbps.map_or(0, |megabits| megabits as usize * 1_000_000),
             up: facts.up,
             loopback: facts.loopback,
-            pci: facts.pci.as_deref().and_then(parse_pci),
+            pci,
+            ids: ids.unwrap_or_default(),
             tiers: Vec::new(),
         }
     }
@@ -170,6 +201,19 @@ mod tests {
         assert_eq!(pci, Pci { domain: 0, bus: 0x3b, device: 0, function: 1 });
         assert_eq!(pci.to_string(), "0000:3b:00.1");
         assert_eq!(parse_pci("virtio0"), None);
+    }
+
+    #[test]
+    fn makers_numbers_are_read_where_there_are_any() {
+        let folder = std::env::temp_dir().join(format!("pci-ids-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("vendor"), "0x15b3\n").unwrap();
+        std::fs::write(folder.join("device"), "0x1017\n").unwrap();
+        let ids = PciIds::read(&folder);
+        assert_eq!(ids.vendor.as_deref(), Some("0x15b3"));
+        assert_eq!(ids.device.as_deref(), Some("0x1017"));
+        assert_eq!(ids.revision, None);
+        std::fs::remove_dir_all(folder).unwrap();
     }
 
     #[test]

@@ -81,6 +81,11 @@ pub(crate) trait FidOps {
         Err(Error::NotSupported)
     }
 
+    /// `FI_ALIAS`: the same object with other default flags for one side.
+    fn alias(self: &Arc<Self>, _side: Side, _flags: u64) -> Result<Arc<Self>> {
+        Err(Error::NotSupported)
+    }
+
     /// `FI_GETOPSFLAG`: the default operation flags of one side.
     fn op_flags(&self, _side: Side) -> Result<u64> {
         Err(Error::NotSupported)

@@ -11,7 +11,7 @@ use std::cell::UnsafeCell;
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::abi::{self, Provider, make_version};
 use crate::thread::ProgressThread;
@@ -45,7 +45,8 @@ static PROVIDER: ProviderCell = ProviderCell(UnsafeCell::new(abi::fi_provider {
 }));
 
 static LOADED: OnceLock<()> = OnceLock::new();
-static FORKED: AtomicBool = AtomicBool::new(false);
+/// How many forks this process is away from the one that loaded the library.
+static GENERATION: AtomicU32 = AtomicU32::new(0);
 
 /// The provider, for libfabric's log and param calls; `None` until libfabric has loaded it.
 pub(crate) fn handle() -> Option<Provider> {
@@ -54,15 +55,16 @@ pub(crate) fn handle() -> Option<Provider> {
     NonNull::new(PROVIDER.0.get()).map(|provider| unsafe { Provider::new(provider) })
 }
 
-/// Whether this process is the child of a fork of the one that loaded the library: its objects are
-/// then inert, because rings and sockets are shared with the parent (fabric(7)).
+/// Tells this process from those that it is a fork of. What was opened before a fork is inert in
+/// the child, because rings and sockets are shared with the parent (fabric(7)); what the child
+/// opens is its own.
 #[inline]
-pub(crate) fn is_forked() -> bool {
-    FORKED.load(Ordering::Relaxed)
+pub(crate) fn generation() -> u32 {
+    GENERATION.load(Ordering::Relaxed)
 }
 
 extern "C" fn note_fork() {
-    FORKED.store(true, Ordering::Relaxed);
+    GENERATION.fetch_add(1, Ordering::Relaxed);
 }
 
 /// libfabric's entry point: the provider, or NULL if this libfabric is older than any that it
@@ -114,7 +116,5 @@ unsafe extern "C" fn fabric(
 /// since they log through libfabric; nothing else of those objects is touched. What the kernel
 /// holds for this process (sockets, the XDP program's link) ends with it.
 unsafe extern "C" fn cleanup() {
-    if !is_forked() {
-        ProgressThread::stop_all();
-    }
+    ProgressThread::stop_all();
 }

@@ -23,7 +23,7 @@
 //! thread.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -32,6 +32,7 @@ use nix::sys::signal::SigSet;
 use crate::cq::earlier;
 use crate::errno::Error;
 use crate::progress::{ActiveEndpoint, now};
+use crate::provider;
 use crate::wait::Wait;
 use crate::waker::Waker;
 
@@ -59,6 +60,8 @@ struct Shared {
 pub(crate) struct ProgressThread {
     shared: Arc<Shared>,
     handle: Mutex<Option<JoinHandle<()>>>,
+    /// Of the process that it runs in: a fork has none of its parent's threads.
+    generation: u32,
 }
 
 /// Threads that run, so that the end of the process can stop them.
@@ -83,7 +86,11 @@ impl ProgressThread {
         mask.thread_set_mask()?;
         let handle =
             spawned.map_err(|error| Error::Os(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
-        let thread = Arc::new(Self { shared, handle: Mutex::new(Some(handle)) });
+        let thread = Arc::new(Self {
+            shared,
+            handle: Mutex::new(Some(handle)),
+            generation: provider::generation(),
+        });
         lock(&RUNNING).push(Arc::clone(&thread));
         Ok(thread)
     }
@@ -118,8 +125,21 @@ impl ProgressThread {
 
     /// Ends all threads: the process ends, perhaps with domains still open.
     pub(crate) fn stop_all() {
-        let running = std::mem::take(&mut *lock(&RUNNING));
-        running.iter().for_each(|thread| thread.stop());
+        let running = match RUNNING.try_lock() {
+            Ok(mut running) => std::mem::take(&mut *running),
+            // In a fork it may be held for ever, by a thread that only the parent has.
+            Err(TryLockError::WouldBlock) if provider::generation() > 0 => return,
+            Err(_) => std::mem::take(&mut *lock(&RUNNING)),
+        };
+        for thread in running {
+            if thread.generation == provider::generation() {
+                thread.stop();
+            } else {
+                // A fork cannot detach a thread that it does not have, as dropping its handle
+                // would.
+                std::mem::forget(thread);
+            }
+        }
     }
 }
 

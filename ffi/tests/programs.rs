@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use support::{Libfabric, assert_success, compiled, skipped};
+use support::{Libfabric, assert_success, compiled, provider_path, skipped};
 
 /// Runs a C program with each libfabric that is to be had.
 #[track_caller]
@@ -41,6 +41,41 @@ fn address_vectors() {
 #[test]
 fn queues_sets_and_waiting() {
     run("waits", &[]);
+}
+
+#[test]
+fn progress_without_the_application() {
+    run("progress", &["manual"]);
+    run("progress", &["auto"]);
+}
+
+#[test]
+fn ends_of_processes() {
+    for end in ["exit", "return", "dlclose", "fork", "signals"] {
+        run("lifecycle", &[end]);
+    }
+}
+
+/// The programs again over kernel sockets, under a tool that sees every access: what it reports is
+/// a fault of this library or of the test.
+#[test]
+fn valgrind_finds_nothing() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return skipped("no valgrind");
+    }
+    // Which leaks are faults: the child of a fork ends with all that its parent has open.
+    for (name, leaks) in [("misuse", "none"), ("waits", "definite"), ("av", "definite")] {
+        let program = compiled(name);
+        let mut command = Command::new("timeout");
+        command.args(["300", "valgrind", "--quiet", "--error-exitcode=9", "--fair-sched=yes"]);
+        command.arg("--child-silent-after-fork=yes");
+        command.args(["--leak-check=full", &format!("--errors-for-leak-kinds={leaks}")]);
+        command.arg(&program).env("FI_PROVIDER_PATH", provider_path());
+        command.env("FI_LOG_LEVEL", "warn").env("FI_XDP_MODE", "udp").env("UNDER_VALGRIND", "1");
+        let output = command.output().unwrap();
+        assert_success(&format!("{name} under valgrind"), &output);
+        std::fs::remove_file(program).unwrap();
+    }
 }
 
 #[test]

@@ -95,6 +95,8 @@ unsafe extern "C" fn command<T: Object>(
                 // SAFETY: `FI_GETWAITOBJ` passes an `enum fi_wait_obj *` (fi_cq(3)).
                 unsafe { answer(argument.cast::<abi::fi_wait_obj>(), kind) }
             }
+            // SAFETY: `FI_ALIAS` passes a `struct fi_alias *` (fi_ep_alias); `fid` is open.
+            abi::FI_ALIAS => unsafe { alias(object, fid, argument.cast::<abi::fi_alias>()) },
             // SAFETY: `FI_GETOPSFLAG` passes a `uint64_t *` (fi_endpoint(3)).
             abi::FI_GETOPSFLAG => unsafe { op_flags(object, argument.cast::<u64>()) },
             // SAFETY: `FI_SETOPSFLAG` passes a `uint64_t *` (fi_endpoint(3)).
@@ -102,6 +104,28 @@ unsafe extern "C" fn command<T: Object>(
             _ => Err(Error::NotSupported),
         }
     })
+}
+
+/// Gives C another object of the same class, with the same context.
+///
+/// # Safety
+/// `fid` is open; `to` is NULL or may be read, and where it points may be written.
+unsafe fn alias<T: Object>(
+    object: &Arc<T>,
+    fid: *mut abi::fid,
+    to: *const abi::fi_alias,
+) -> Result<(), Error> {
+    // SAFETY: promised by the caller.
+    let wanted = unsafe { super::argument(to) }?;
+    if wanted.fid.is_null() {
+        return Err(Error::Invalid);
+    }
+    let side = side(wanted.flags)?;
+    let new = object.alias(side, wanted.flags & !(abi::bits::SEND | abi::bits::RECV))?;
+    // SAFETY: open (promised): initialised.
+    let context = unsafe { (*fid).context };
+    // SAFETY: not NULL, hence writable (promised).
+    unsafe { answer(wanted.fid, fid::open(new, context).cast::<abi::fid>()) }
 }
 
 /// Reads the side out of `*flags`, and writes that side's flags there.

@@ -40,18 +40,27 @@ struct Strings {
     driver: CString,
     address: CString,
     network: CString,
+    vendor: Option<CString>,
+    model: Option<CString>,
+    revision: Option<CString>,
 }
 
 /// A new `fid_nic` for C, freed by its `close`.
 pub(super) fn allocate(facts: &Nic) -> Result<*mut abi::fid_nic, Error> {
     let string = |text: &str| CString::new(text).map_err(|_| Error::Invalid);
+    let known = |text: &Option<String>| text.as_deref().map(string).transpose();
     let strings = Strings {
         name: string(&facts.name)?,
         driver: string(&facts.driver)?,
         address: string(&facts.address)?,
         network: string(if facts.loopback { "loopback" } else { "Ethernet" })?,
+        vendor: known(&facts.ids.vendor)?,
+        model: known(&facts.ids.device)?,
+        revision: known(&facts.ids.revision)?,
     };
-    let null = std::ptr::null_mut();
+    let pointer = |text: &Option<CString>| {
+        text.as_ref().map_or(std::ptr::null_mut(), |text| text.as_ptr().cast_mut())
+    };
     let new = Box::new(NicBox {
         c: abi::fid_nic {
             fid: abi::fid {
@@ -66,11 +75,12 @@ pub(super) fn allocate(facts: &Nic) -> Result<*mut abi::fid_nic, Error> {
         },
         device: abi::fi_device_attr {
             name: strings.name.as_ptr().cast_mut(),
-            device_id: null,
-            device_version: null,
-            vendor_id: null,
+            device_id: pointer(&strings.model),
+            device_version: pointer(&strings.revision),
+            vendor_id: pointer(&strings.vendor),
             driver: strings.driver.as_ptr().cast_mut(),
-            firmware: null,
+            // Only the driver's own tools tell.
+            firmware: std::ptr::null_mut(),
         },
         bus: bus(facts),
         link: abi::fi_link_attr {
@@ -179,6 +189,16 @@ fn describe(nic: &Nic) -> String {
     let mut text = String::from("    nic:\n        fi_device_attr:\n");
     // Writing to a string cannot fail.
     let _ = writeln!(text, "            name: {}", nic.name);
+    let ids = [
+        ("device_id", &nic.ids.device),
+        ("device_version", &nic.ids.revision),
+        ("vendor_id", &nic.ids.vendor),
+    ];
+    for (name, value) in ids {
+        if let Some(value) = value {
+            let _ = writeln!(text, "            {name}: {value}");
+        }
+    }
     let _ = writeln!(text, "            driver: {}", nic.driver);
     if let Some(pci) = nic.pci {
         let _ = writeln!(text, "        fi_bus_attr:\n            pci: {pci}");

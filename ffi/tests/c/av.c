@@ -188,13 +188,12 @@ static void shared(void)
 	struct fid_av *av;
 	pid_t child = fork();
 	if (child == 0) {
-		// Its own provider: a child may not use what its parent has opened.
-		char self[] = "/proc/self/exe";
 		dup2(go[0], 0);
 		dup2(ready[1], 1);
-		execl(self, "av", name, NULL);
-		_exit(127);
+		start_again(name);
 	}
+	// So that the end of the child is the end of the pipe.
+	close(ready[1]);
 	EXPECT(FI_ENOENT, fi_av_open(domain, &attr, &av, NULL));
 	attr.flags = 0;
 	MUST(fi_av_open(domain, &attr, &av, NULL));
@@ -276,7 +275,9 @@ int main(int argc, char **argv)
 	errors();
 	names();
 	events();
-	shared();
+	// Under valgrind /proc/self/exe is valgrind.
+	if (!getenv("UNDER_VALGRIND"))
+		shared();
 	million();
 	EXPECT(0, fi_close(&domain->fid));
 	EXPECT(0, fi_close(&fabric->fid));

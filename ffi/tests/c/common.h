@@ -131,6 +131,22 @@ static inline void pair_close(struct pair *pair)
 	fi_freeinfo(pair->info);
 }
 
+// Starts this program again in the child of a fork, with one argument more, under the same loader:
+// with libfabric of its own, for a child may not use what its parent has opened.
+static inline void start_again(const char *argument)
+{
+	static char line[1 << 16];
+	char *arguments[64] = {NULL};
+	size_t count = 0;
+	FILE *file = fopen("/proc/self/cmdline", "r");
+	size_t len = file ? fread(line, 1, sizeof(line) - 1, file) : 0;
+	for (size_t at = 0; at < len && count < 60; at += strlen(line + at) + 1)
+		arguments[count++] = line + at;
+	arguments[count] = (char *)(uintptr_t)argument;
+	execv("/proc/self/exe", arguments);
+	_exit(127);
+}
+
 // Reads one completion of queue `which`, while both make progress; 1, or the error of the read, or
 // -FI_ETIMEDOUT after ten seconds.
 static inline ssize_t next(struct pair *pair, int which, void *entry, fi_addr_t *source)

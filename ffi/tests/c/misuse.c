@@ -75,6 +75,43 @@ static void wrong_state(struct pair *p)
 	EXPECT(0, fi_close(&ep->fid));
 }
 
+// An alias is the same endpoint with other default flags.
+static void alias(struct pair *p)
+{
+	struct fid_ep *other = NULL, *third = NULL;
+	struct fi_cq_entry entry;
+	uint64_t flags = FI_TRANSMIT;
+	char byte = 1, name[64], own[64];
+	size_t len = sizeof(name), own_len = sizeof(own);
+	EXPECT(FI_EINVAL, fi_ep_alias(p->ep[0], &other, FI_COMPLETION));
+	EXPECT(FI_EINVAL, fi_ep_alias(p->ep[0], &other, FI_TRANSMIT | FI_RECV));
+	EXPECT(FI_EBADFLAGS, fi_ep_alias(p->ep[0], &other, FI_TRANSMIT | FI_PEEK));
+	EXPECT(FI_EINVAL, fi_control(&p->ep[0]->fid, FI_ALIAS, NULL));
+	EXPECT(FI_ENOSYS, fi_control(&p->cq[0]->fid, FI_ALIAS,
+				     &(struct fi_alias){(struct fid **)&other, FI_TRANSMIT}));
+	EXPECT(0, fi_ep_alias(p->ep[0], &other, FI_TRANSMIT | FI_DELIVERY_COMPLETE));
+	EXPECT(0, fi_control(&other->fid, FI_GETOPSFLAG, &flags));
+	CHECK(flags == FI_DELIVERY_COMPLETE);
+	flags = FI_TRANSMIT;
+	EXPECT(0, fi_control(&p->ep[0]->fid, FI_GETOPSFLAG, &flags));
+	CHECK(flags == 0);
+	flags = FI_TRANSMIT | FI_PEEK;
+	EXPECT(FI_EBADFLAGS, fi_control(&other->fid, FI_SETOPSFLAG, &flags));
+	EXPECT(0, fi_ep_alias(other, &third, FI_RECV));
+	EXPECT(0, fi_getname(&other->fid, name, &len));
+	EXPECT(0, fi_getname(&p->ep[0]->fid, own, &own_len));
+	CHECK(len == own_len && !memcmp(name, own, len));
+	EXPECT(FI_EINVAL, fi_ep_bind(other, &p->cq[0]->fid, FI_TRANSMIT));
+	EXPECT(FI_EOPBADSTATE, fi_enable(other));
+	EXPECT(FI_EBUSY, fi_close(&p->ep[0]->fid));
+	MUST(fi_recv(p->ep[1], &byte, 1, NULL, FI_ADDR_UNSPEC, NULL));
+	MUST(fi_send(other, &byte, 1, NULL, p->addr[1], NULL));
+	CHECK(next(p, 1, &entry, NULL) == 1);
+	CHECK(next(p, 0, &entry, NULL) == 1);
+	EXPECT(0, fi_close(&other->fid));
+	EXPECT(0, fi_close(&third->fid));
+}
+
 static void busy(struct pair *p)
 {
 	EXPECT(FI_EBUSY, fi_close(&p->fabric->fid));
@@ -223,8 +260,20 @@ static void fork_is_inert(struct pair *p)
 		EXPECT(FI_EOPBADSTATE, fi_cq_read(p->cq[0], &entry, 1));
 		EXPECT(0, fi_close(&p->ep[0]->fid));
 		EXPECT(0, fi_close(&p->domain->fid));
+		// What the child opens is its own.
+		struct pair own;
+		struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT};
+		struct fi_info *hints = hints_for_us();
+		pair_open(&own, info_on("127.0.0.1", hints), &attr, 0);
+		fi_freeinfo(hints);
+		MUST(fi_recv(own.ep[1], &byte, 1, NULL, FI_ADDR_UNSPEC, NULL));
+		MUST(fi_send(own.ep[0], &byte, 1, NULL, own.addr[1], NULL));
+		CHECK(next(&own, 1, &entry, NULL) == 1);
+		CHECK(next(&own, 0, &entry, NULL) == 1);
+		pair_close(&own);
 		fflush(stdout);
-		_exit(failures != 0);
+		// With the destructors of libfabric.
+		exit(failures != 0);
 	}
 	int status = 0;
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
@@ -244,6 +293,7 @@ int main(void)
 	null_arguments(&pair);
 	wrong_class(&pair);
 	wrong_state(&pair);
+	alias(&pair);
 	busy(&pair);
 	bad_addresses(&pair);
 	bad_sizes(&pair);

@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Progress without the application: a process that computes for a second and calls nothing must not
+// keep its peer waiting (fi_domain(3), FI_PROGRESS_AUTO), and finds its messages afterwards.
+
+#include <sys/wait.h>
+
+#include "common.h"
+
+enum { SMALL = 64, LARGE = 4 << 20 };
+
+static char memory[LARGE];
+
+static struct fi_info *hints_of(const char *progress)
+{
+	struct fi_info *hints = hints_for_us();
+	enum fi_progress wanted =
+		strcmp(progress, "auto") ? FI_PROGRESS_MANUAL : FI_PROGRESS_AUTO;
+	hints->domain_attr->data_progress = wanted;
+	hints->domain_attr->control_progress = wanted;
+	return hints;
+}
+
+static struct pair open_pair(const char *progress)
+{
+	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT};
+	struct fi_info *hints = hints_of(progress);
+	struct fi_info *info = info_on("127.0.0.1", hints);
+	CHECK(info->domain_attr->data_progress == hints->domain_attr->data_progress);
+	CHECK(info->domain_attr->control_progress == hints->domain_attr->control_progress);
+	fi_freeinfo(hints);
+	struct pair pair;
+	pair_open(&pair, info, &attr, 0);
+	return pair;
+}
+
+static void compute(double time)
+{
+	volatile double sum = 0;
+	for (double end = seconds() + time; seconds() < end;)
+		sum += 1;
+}
+
+// The process that computes: its first endpoint has buffers for two messages.
+static int busy_process(const char *progress)
+{
+	struct pair pair = open_pair(progress);
+	struct fi_cq_entry entry[2];
+	char name[64];
+	size_t len = sizeof(name);
+	MUST(fi_getname(&pair.ep[0]->fid, name, &len));
+	MUST(fi_recv(pair.ep[0], memory, SMALL, NULL, FI_ADDR_UNSPEC, &memory[0]));
+	MUST(fi_recv(pair.ep[0], memory, LARGE, NULL, FI_ADDR_UNSPEC, &memory[1]));
+	CHECK(write(1, name, sizeof(name)) == sizeof(name));
+	compute(1);
+	// Both are there by now: what one look finds was received meanwhile.
+	CHECK(fi_cq_read(pair.cq[0], entry, 2) == 2);
+	CHECK(entry[0].op_context == &memory[0] && entry[1].op_context == &memory[1]);
+	CHECK(memory[0] == 'L' && memory[LARGE - 1] == 'L');
+	pair_close(&pair);
+	return failures != 0;
+}
+
+static void send_and_wait(struct pair *pair, fi_addr_t to, size_t len)
+{
+	struct fi_cq_entry entry;
+	struct iovec iov = {memory, len};
+	struct fi_msg msg = {.msg_iov = &iov, .iov_count = 1, .addr = to};
+	ssize_t got;
+	MUST(fi_sendmsg(pair->ep[0], &msg, FI_DELIVERY_COMPLETE | FI_COMPLETION));
+	while ((got = fi_cq_read(pair->cq[0], &entry, 1)) == -FI_EAGAIN)
+		;
+	CHECK(got == 1);
+}
+
+int main(int argc, char **argv)
+{
+	const char *progress = argc > 1 ? argv[1] : "auto";
+	if (argc > 2)
+		return busy_process(progress);
+	int from[2];
+	MUST(pipe(from));
+	pid_t child = fork();
+	if (child == 0) {
+		dup2(from[1], 1);
+		start_again("busy");
+	}
+	close(from[1]);
+	struct pair pair = open_pair(progress);
+	char name[64];
+	fi_addr_t to;
+	CHECK(read(from[0], name, sizeof(name)) == sizeof(name));
+	CHECK(fi_av_insert(pair.av, name, 1, &to, 0, NULL) == 1);
+	double start = seconds();
+	memset(memory, 'S', SMALL);
+	send_and_wait(&pair, to, SMALL);
+	memset(memory, 'L', LARGE);
+	send_and_wait(&pair, to, LARGE);
+	double took = seconds() - start;
+	printf("delivered to a busy process after %.3f s\n", took);
+	CHECK(took < 0.9);
+	int status = 1;
+	CHECK(waitpid(child, &status, 0) == child && status == 0);
+	pair_close(&pair);
+	return verdict("progress");
+}
