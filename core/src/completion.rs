@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the application is told of an operation's end.
 
-use crate::{Context, PeerId};
+use crate::{Context, PeerId, RecvId};
 
 /// Which call an operation came from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -42,6 +42,9 @@ pub enum OpError {
     /// Nothing was heard from the peer for the death time.
     #[error("no answer from the peer within the death time")]
     TimedOut,
+    /// A probe found no message that fits.
+    #[error("no message waits that fits")]
+    NoMessage,
     /// The message was longer than the receive's buffer; the buffer holds its beginning.
     #[error("the message is longer than the receive buffer")]
     Truncated,
@@ -70,7 +73,7 @@ pub struct Completion {
     /// never matched.
     pub peer: PeerId,
     /// Bytes sent, written or read, or bytes placed in the receive's buffer. Of a remote write,
-    /// the bytes of the part that the data came with.
+    /// the bytes of the part that the data came with; of a probe, the length of the message.
     pub len: u64,
     /// Bytes of the message that did not fit the receive's buffer; 0 unless `Truncated`.
     pub overflow: u64,
@@ -78,6 +81,11 @@ pub struct Completion {
     pub tag: u64,
     /// Remote CQ data that came with the message.
     pub data: Option<u64>,
+    /// Of a message in a buffer for many: the name under which [`Memory`](crate::Memory) has the
+    /// place of its bytes ([`attach_part`](crate::Memory::attach_part)).
+    pub part: Option<RecvId>,
+    /// The buffer for many messages that this is about is the application's again.
+    pub released: bool,
     /// Success, or why not.
     pub outcome: Result<(), OpError>,
 }

@@ -61,6 +61,8 @@ pub struct Config {
     pub sends: u32,
     /// Receives that can be posted at once (their completions not polled yet).
     pub recvs: u32,
+    /// Messages in buffers for many that can be there at once (their completions not polled yet).
+    pub parts: u32,
     /// Messages of more than one packet that can be arriving at once.
     pub assemblies: u32,
     /// Unexpected messages that can be stored, by class ([`UNEXPECTED_CLASS_LEN`] bytes each).
@@ -94,7 +96,8 @@ pub struct Config {
 
 impl Config {
     /// The capacities that production uses: 16,384 peers, 1,024 of them active, 1,024 sends and
-    /// receives, 29 MB of unexpected messages; death after 10 s.
+    /// receives, as many messages in buffers for many, 29 MB of unexpected messages; death after
+    /// 10 s.
     #[must_use]
     pub const fn new(checksum: Checksum) -> Self {
         Self {
@@ -102,6 +105,7 @@ impl Config {
             active_peers: 1 << 10,
             sends: 1 << 10,
             recvs: 1 << 10,
+            parts: 1 << 10,
             assemblies: 1 << 10,
             unexpected: [4 << 10, 2 << 10, 512, 128],
             regions: 4 << 10,
@@ -141,9 +145,9 @@ impl Config {
         [self.sends, self.responders, self.pulls]
     }
 
-    /// Slots for receives and events.
-    pub(crate) const fn receives(&self) -> [u32; 2] {
-        [self.recvs, self.events]
+    /// Slots for receives, messages in buffers for many, and events.
+    pub(crate) const fn receives(&self) -> [u32; 3] {
+        [self.recvs, self.parts, self.events]
     }
 
     /// Bytes that [`Memory`](crate::Memory) must keep for what fetching atomics found.
@@ -193,6 +197,7 @@ impl Config {
         within("active_peers", self.active_peers, PeerId::SLOTS_MAX - 1)?;
         within("sends", self.sends, OpId::SLOTS_MAX)?;
         within("recvs", self.recvs, RecvId::SLOTS_MAX)?;
+        within("parts", self.parts, RecvId::SLOTS_MAX)?;
         within("pulls", self.pulls, OpId::SLOTS_MAX)?;
         within("assemblies", self.assemblies, OpId::SLOTS_MAX - 1)?;
         let sum = |counts: &[u32]| counts.iter().map(|&n| u64::from(n)).sum::<u64>();

@@ -18,6 +18,9 @@ pub enum PostError {
     /// The peer was never inserted, or was removed (`-FI_EINVAL`).
     #[error("no such peer")]
     UnknownPeer,
+    /// No message was claimed with this context (`-FI_EINVAL`).
+    #[error("no message was claimed with this context")]
+    NotClaimed,
 }
 
 /// Why memory cannot be registered.

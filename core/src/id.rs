@@ -83,8 +83,8 @@ slot_id! {
     RegionId, slot_bits = 20
 }
 slot_id! {
-    /// One posted receive, or one event of a remote write (20 bits of slot, of which two say which,
-    /// and 12 of generation).
+    /// One posted receive, one message in a buffer for many, or one event of a remote write (20
+    /// bits of slot, in which each of the three has its range, and 12 of generation).
     RecvId, slot_bits = 20
 }
 slot_id! {

@@ -65,8 +65,8 @@ pub use port::{Datagram, Destination, Port, PortError, PortLimits, Transmit, Tra
 pub use progress::{Budget, Progress, drive};
 pub use region::{Access, Region, RegionRequest};
 pub use request::{
-    AtomicForm, AtomicRequest, Common, ReadRequest, RecvRequest, Remote, SendRequest, TagMatch,
-    WriteRequest,
+    AtomicForm, AtomicRequest, Common, Probe, ReadRequest, RecvRequest, Remote, SendRequest,
+    TagMatch, WriteRequest,
 };
 pub use serial::{Msn, Psn};
 pub use slab::Slot;

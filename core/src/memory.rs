@@ -89,6 +89,11 @@ pub trait Memory {
     /// `buffer` belongs to receive `recv` from now until the operation's completion is polled.
     fn attach_recv(&mut self, recv: RecvId, buffer: Self::Buffer);
 
+    /// The buffer of receive `of`, from `offset` on, also belongs to receive `part` from now until
+    /// the completion of `part` is polled, and beyond that until the next `attach`: the completion
+    /// names it ([`Completion::part`](crate::Completion::part)) for who asks where the bytes are.
+    fn attach_part(&mut self, part: RecvId, of: RecvId, offset: u64);
+
     /// Copies bytes into a packet; fills `into` entirely.
     fn gather(&mut self, from: Gather, into: &mut [u8]);
 

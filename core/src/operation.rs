@@ -3,7 +3,7 @@
 
 use crate::atomic::{AtomicOp, Datatype};
 use crate::serial::{Msn, Psn};
-use crate::slab::{Link, Links, NIL};
+use crate::slab::{Link, Links};
 use crate::wire::{Envelope, ErrorCode};
 use crate::{
     AtomicForm, Common, Context, OpError, OpId, OpKind, PeerId, RecvId, RecvRequest, RegionId,
@@ -16,9 +16,10 @@ pub(crate) const POSTED: usize = 0;
 pub(crate) const RESPONSES: usize = 1;
 pub(crate) const PULLS: usize = 2;
 
-/// Pools of [`RecvOp`]: posted receives, and events of remote writes.
+/// Pools of [`RecvOp`]: posted receives, messages in buffers for many, and events of remote writes.
 pub(crate) const RECVS: usize = 0;
-pub(crate) const EVENTS: usize = 1;
+pub(crate) const PARTS: usize = 1;
+pub(crate) const EVENTS: usize = 2;
 
 /// Where the bytes of a response come from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -198,10 +199,44 @@ pub(crate) struct PullState {
     pub(crate) queued: bool,
 }
 
-/// A posted receive; or the event of a remote write.
+/// What a [`RecvOp`] is there for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum RecvKind {
+    /// One message, into its buffer.
+    One,
+    /// To tell of a message that waits, or to drop it: it has no buffer.
+    Probe,
+    /// Many messages, one behind the other in its buffer.
+    Many(Many),
+    /// A message in the buffer of the receive in slot `of`.
+    Part {
+        /// That slot, or [`NIL`](crate::slab::NIL) when this message has ended.
+        of: u32,
+        /// With it, the buffer is the application's again.
+        last: bool,
+    },
+    /// To tell of a remote write.
+    Event,
+}
+
+/// How far a buffer for many messages is used.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Many {
+    /// Bytes from its beginning on that belong to messages.
+    pub(crate) used: u64,
+    /// It takes no more messages when fewer bytes than this are left.
+    pub(crate) least: u64,
+    /// Messages in it that have not ended.
+    pub(crate) open: u32,
+    /// It takes no more messages: it is out of its queue, and ends with the last of them.
+    pub(crate) closed: bool,
+}
+
+/// A posted receive, or a message in a buffer for many; or the event of a remote write.
 #[derive(Clone, Debug, Hash)]
 pub struct RecvOp {
     pub(crate) request: RecvRequest,
+    pub(crate) kind: RecvKind,
     /// Who it matched, and what.
     pub(crate) peer: PeerId,
     pub(crate) envelope: Envelope,
@@ -218,6 +253,7 @@ impl Default for RecvOp {
             RecvRequest { from: None, len: 0, context: Context(0), tag: None, signal: false };
         Self {
             request,
+            kind: RecvKind::One,
             peer: PeerId::NONE,
             envelope: Envelope::default(),
             pull: PullState::default(),
@@ -276,6 +312,19 @@ impl Link for Assembly {
     }
 }
 
+/// What a stored message waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Holder {
+    /// A receive that fits, or an earlier message of its sender.
+    Nobody,
+    /// The receive in this slot has matched it: for the rest of its bytes.
+    Recv(u32),
+    /// The application has claimed it with this context: for the receive with the same.
+    Claim(Context),
+    /// It is not wanted: for the rest of its bytes.
+    Discard,
+}
+
 /// A stored message: waiting for a receive, or for an earlier message of its sender.
 #[derive(Clone, Copy, Debug, Hash)]
 pub struct Unexpected {
@@ -285,8 +334,10 @@ pub struct Unexpected {
     pub(crate) complete: bool,
     /// It was announced only: the sender's name for it.
     pub(crate) handle: Option<u64>,
-    /// The receive that matched it before all of it had arrived, or [`NIL`].
-    pub(crate) recv: u32,
+    /// What it waits for.
+    pub(crate) holder: Holder,
+    /// It is claimed, and the rest of it will never come.
+    pub(crate) failed: Option<OpError>,
     pub(crate) links: Links,
 }
 
@@ -297,7 +348,8 @@ impl Default for Unexpected {
             envelope: Envelope::default(),
             complete: false,
             handle: None,
-            recv: NIL,
+            holder: Holder::Nobody,
+            failed: None,
             links: Links::default(),
         }
     }

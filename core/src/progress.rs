@@ -49,6 +49,7 @@ pub fn drive<P: Port, M: Memory>(
     if budget.rx_packets > 0 {
         progress.received =
             port.receive(budget.rx_packets, &mut |datagram| engine.ingest(now, datagram, memory))?;
+        engine.feed(memory);
         engine.release_gathered();
         engine.advance(now);
     }

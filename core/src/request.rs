@@ -78,6 +78,17 @@ impl RecvRequest {
     }
 }
 
+/// What becomes of the message that a probe finds (`fi_tagged(3)`, `FI_PEEK`).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Probe {
+    /// It stays as it was.
+    Look,
+    /// It is kept for the receive with the same context (`FI_CLAIM`).
+    Claim,
+    /// It is dropped (`FI_DISCARD`).
+    Discard,
+}
+
 /// Memory of a peer: a key that it gave out, and the address of the first byte.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Remote {

@@ -22,8 +22,9 @@ use crate::domain::Domain;
 use crate::errno::{Error, completion_number};
 use crate::ops::{CqOps, FidOps, Side};
 use crate::param;
-use crate::progress::{ActiveEndpoint, Wants, now};
+use crate::progress::{ActiveEndpoint, Origin, Wants, now};
 use crate::shim::cq::Entries;
+use crate::sockaddr::SocketAddress;
 use crate::wait::Wait;
 use crate::wait_set::{self, WaitObject};
 use crate::waker::Waker;
@@ -58,6 +59,8 @@ pub(crate) struct Entry {
     pub(crate) tag: u64,
     /// The source of a receive.
     pub(crate) source: fi_addr_t,
+    /// Where a message is in a buffer for many; else 0.
+    pub(crate) place: usize,
 }
 
 /// A completion that is an error.
@@ -69,6 +72,8 @@ pub(crate) struct ErrorEntry {
     pub(crate) overflow: usize,
     /// libfabric's error number.
     pub(crate) number: c_int,
+    /// The source of a message that was received, but is not from the address vector.
+    pub(crate) stranger: Option<SocketAddress>,
 }
 
 /// An endpoint, and the sides of it whose completions come here.
@@ -85,6 +90,8 @@ struct State {
     turn: usize,
     /// The error at the head.
     error: Option<ErrorEntry>,
+    /// The address that the application was shown last with an error.
+    kept: Option<Box<SocketAddress>>,
     /// The application was told by `fi_trywait` that it may wait on the descriptor.
     waited_on: bool,
 }
@@ -239,8 +246,8 @@ impl Cq {
         let State { members, turn, error, .. } = &mut *state;
         let (before, after) = members.split_at((*turn).min(members.len()));
         for Member { endpoint, sides } in after.iter().chain(before) {
-            endpoint.collect(sides, self.waker(), |completion, source| {
-                *error = self.take(entries, completion, source);
+            endpoint.collect(sides, self.waker(), |completion, origin| {
+                *error = self.take(entries, completion, origin);
                 if error.is_none() && entries.has_room() { Wants::More } else { Wants::Enough }
             });
             if error.is_some() || !entries.has_room() {
@@ -264,7 +271,7 @@ impl Cq {
         &self,
         entries: &mut Entries,
         completion: &Completion,
-        source: fi_addr_t,
+        origin: Origin,
     ) -> Option<ErrorEntry> {
         let entry = Entry {
             context: completion.context,
@@ -272,19 +279,20 @@ impl Cq {
             len: usize::try_from(completion.len).unwrap_or(usize::MAX),
             data: completion.data.unwrap_or(0),
             tag: completion.tag,
-            source,
+            source: origin.source,
+            place: origin.place,
         };
-        match completion.outcome {
-            Ok(()) => {
+        let stranger = origin.stranger.map(|peer| SocketAddress::from(peer.socket_addr()));
+        let number = match completion.outcome {
+            Ok(()) if stranger.is_none() => {
                 entries.push(self.format, &entry);
-                None
+                return None;
             }
-            Err(error) => Some(ErrorEntry {
-                entry,
-                overflow: usize::try_from(completion.overflow).unwrap_or(usize::MAX),
-                number: completion_number(error),
-            }),
-        }
+            Ok(()) => abi::FI_EADDRNOTAVAIL.cast_signed(),
+            Err(error) => completion_number(error),
+        };
+        let overflow = usize::try_from(completion.overflow).unwrap_or(usize::MAX);
+        Some(ErrorEntry { entry, overflow, number, stranger })
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -304,6 +312,7 @@ const fn flags(completion: &Completion) -> u64 {
         OpKind::Atomic => bits::ATOMIC,
         OpKind::RemoteWrite => bits::RMA | bits::REMOTE_WRITE,
     };
+    let kind = if completion.released { kind | bits::MULTI_RECV } else { kind };
     match (completion.kind, completion.data) {
         (OpKind::Recv { .. } | OpKind::RemoteWrite, Some(_)) => kind | bits::REMOTE_CQ_DATA,
         _ => kind,
@@ -374,6 +383,12 @@ impl CqOps for Cq {
 
     fn read_error(&self) -> Result<ErrorEntry, Error> {
         self.lock().error.take().ok_or(Error::Again)
+    }
+
+    fn keep(&self, address: SocketAddress) -> *const u8 {
+        let mut state = self.lock();
+        let kept = state.kept.insert(Box::new(address));
+        kept.bytes().as_ptr()
     }
 
     fn signal(&self) -> Result<(), Error> {

@@ -14,7 +14,7 @@
 //!    they move is in `progress`.
 
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ofi_xdp_core::{Config, Context, Order};
@@ -37,6 +37,9 @@ use crate::{hints, param};
 
 /// Peers that an endpoint can know, unless its address vector was opened for more.
 const PEERS: u32 = 16 << 10;
+
+/// `FI_OPT_MIN_MULTI_RECV` of an application that does not set it.
+const MIN_MULTI_RECV: usize = 64;
 
 /// A queue, as bound to one side.
 #[derive(Clone, Debug)]
@@ -85,6 +88,7 @@ pub(crate) struct Endpoint {
     order: Order,
     tx_op_flags: AtomicU64,
     rx_op_flags: AtomicU64,
+    min_multi_recv: AtomicUsize,
     bindings: Mutex<Bindings>,
     running: OnceLock<Running>,
     /// Of an alias (`fi_ep_alias`): the endpoint that it stands for, which does everything.
@@ -113,13 +117,14 @@ impl Endpoint {
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
             name: port.local_addr(),
-            caps: if request.caps == 0 { offer.caps } else { request.caps },
+            caps: if request.caps == 0 { offer.caps & !bits::SOURCE_ERR } else { request.caps },
             sends: size(tx.map(|tx| tx.size))?,
             recvs: size(rx.map(|rx| rx.size))?,
             order: order(tx, rx),
             inject_size: tx.map_or(INJECT_MAX, |tx| tx.inject_size),
             tx_op_flags: AtomicU64::new(tx.map_or(0, |tx| tx.op_flags)),
             rx_op_flags: AtomicU64::new(rx.map_or(0, |rx| rx.op_flags)),
+            min_multi_recv: AtomicUsize::new(MIN_MULTI_RECV),
             bindings: Mutex::new(Bindings { port: Some(port), ..Bindings::default() }),
             running: OnceLock::new(),
             original: None,
@@ -205,6 +210,7 @@ impl Endpoint {
         config.peers = expected.clamp(PEERS, 1 << 20);
         config.sends = self.sends;
         config.recvs = self.recvs;
+        config.parts = self.recvs;
         config.regions = REGIONS_MAX;
         config.order = self.order;
         config.rma_events = self.caps & bits::RMA_EVENT != 0;
@@ -237,6 +243,7 @@ impl Endpoint {
                 thread: Arc::clone(thread.waker()),
             },
             directed: self.caps & bits::DIRECTED_RECV != 0,
+            source_err: self.caps & bits::SOURCE_ERR != 0,
         })?;
         match (&transmit, &receive) {
             (Some(tx), Some(rx)) if Arc::ptr_eq(&tx.queue, &rx.queue) => {
@@ -416,7 +423,20 @@ impl FidOps for Endpoint {
 
 impl EndpointOps for Endpoint {
     fn cancel(&self, context: Context) -> Result<(), Error> {
-        self.running()?.active.cancel(context);
+        let running = self.running()?;
+        // Without a context nothing is named (fi_endpoint(3)).
+        if context != Context::default() {
+            running.active.cancel(context);
+        }
+        Ok(())
+    }
+
+    fn min_multi_recv(&self) -> Result<usize, Error> {
+        Ok(self.min_multi_recv.load(Ordering::Relaxed))
+    }
+
+    fn set_min_multi_recv(&self, least: usize) -> Result<(), Error> {
+        self.min_multi_recv.store(least, Ordering::Relaxed);
         Ok(())
     }
 

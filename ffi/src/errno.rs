@@ -111,7 +111,7 @@ impl From<PostError> for Error {
             PostError::Again => Self::Again,
             PostError::TooLong => Self::TooLong,
             PostError::Unsupported => Self::NotOffered,
-            PostError::UnknownPeer => Self::Invalid,
+            PostError::UnknownPeer | PostError::NotClaimed => Self::Invalid,
         }
     }
 }
@@ -144,6 +144,7 @@ impl From<nix::errno::Errno> for Error {
 pub(crate) const fn completion_number(error: OpError) -> c_int {
     let number = match error {
         OpError::Cancelled => abi::FI_ECANCELED,
+        OpError::NoMessage => abi::FI_ENOMSG,
         OpError::Closed => abi::FI_ECONNABORTED,
         OpError::Reset => abi::FI_ECONNRESET,
         OpError::TimedOut => abi::FI_ETIMEDOUT,
@@ -163,6 +164,8 @@ pub(crate) fn completion_text(number: c_int) -> &'static CStr {
         abi::FI_ECONNABORTED => c"the peer closed its endpoint or was removed",
         abi::FI_ECONNRESET => c"the peer restarted; whether the operation took effect is unknown",
         abi::FI_ETIMEDOUT => c"no answer from the peer within FI_XDP_PEER_TIMEOUT",
+        abi::FI_ENOMSG => c"no message waits that fits",
+        abi::FI_EADDRNOTAVAIL => c"received, from a source that is not in the address vector",
         abi::FI_ETRUNC => c"the message is longer than the receive buffer",
         abi::FI_EHOSTUNREACH => c"the peer did not answer the handshake within FI_XDP_PEER_TIMEOUT",
         _ => abi::error_text(number),

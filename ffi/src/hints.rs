@@ -151,7 +151,10 @@ fn check_rx(hints: &abi::fi_rx_attr, caps: u64, offered: &abi::fi_rx_attr) -> Ve
 
 /// Turns what can be offered into what is offered to these hints, which [`check`] has passed.
 pub(crate) fn shape(hints: Option<&Request>, info: &mut Info) {
-    info.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), info.caps);
+    let wanted = hints.map_or(0, |hints| hints.caps);
+    // Who does not expect an error for a message that was received is not given one.
+    let surprise = bits::SOURCE_ERR & !wanted;
+    info.caps = shape_caps(info.caps & !surprise, wanted, info.caps & !surprise);
     shape_domain(hints.and_then(|hints| hints.domain.as_ref()), info);
     shape_tx(hints.and_then(|hints| hints.tx.as_ref()), info);
     shape_rx(hints.and_then(|hints| hints.rx.as_ref()), info);

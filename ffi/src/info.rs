@@ -52,7 +52,9 @@ pub(crate) const RX_CAPS: u64 = bits::MSG
     | bits::REMOTE_READ
     | bits::REMOTE_WRITE
     | bits::DIRECTED_RECV
+    | bits::MULTI_RECV
     | bits::SOURCE
+    | bits::SOURCE_ERR
     | bits::RMA_EVENT;
 /// Orders that can be promised: all of them (`fi_endpoint(3)`, "Message Ordering").
 pub(crate) const ORDERS: u64 = bits::ORDER_RAR
@@ -88,7 +90,7 @@ pub(crate) const TX_OP_FLAGS: u64 = bits::COMPLETION
     | bits::FENCE
     | bits::MORE;
 /// Operation flags that a receiver may make the default.
-pub(crate) const RX_OP_FLAGS: u64 = bits::COMPLETION | bits::MORE;
+pub(crate) const RX_OP_FLAGS: u64 = bits::COMPLETION | bits::MORE | bits::MULTI_RECV;
 
 /// What the application looks for.
 #[derive(Clone, Debug, Default)]
@@ -227,7 +229,7 @@ fn domain_attributes() -> abi::fi_domain_attr {
         mode: 0,
         auth_key: std::ptr::null_mut(),
         auth_key_size: 0,
-        max_err_data: 0,
+        max_err_data: sockaddr::V6_LEN,
         mr_cnt: REGIONS_MAX as usize,
         tclass: abi::FI_TC_UNSPEC,
     }

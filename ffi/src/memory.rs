@@ -8,9 +8,10 @@
 //! Never is a reference formed to application memory, which the application may read at any time:
 //! all copies are raw. Whatever offset the engine gives, a copy is cut to the buffer's segments.
 //!
-//! Bounds: one `Buffer` for each send and receive slot, [`INJECT_MAX`] bytes for each send slot,
-//! the engine's arena for unexpected messages and one for what atomics found, all allocated at
-//! enable and touched only when used; and one `Buffer` for each region, when it is registered.
+//! Bounds: one `Buffer` for each send slot, receive slot and message in a buffer for many,
+//! [`INJECT_MAX`] bytes for each send slot, the engine's arena for unexpected messages and one for
+//! what atomics found, all allocated at enable and touched only when used; and one `Buffer` for
+//! each region, when it is registered.
 #![allow(unsafe_code)]
 
 mod atomic;
@@ -130,6 +131,22 @@ impl Buffer {
         self.segments.first().map_or(0, |segment| segment.base.expose_provenance() as u64)
     }
 
+    /// The same memory from `offset` on.
+    fn from(&self, offset: u64) -> Self {
+        let mut rest = Self::EMPTY;
+        // bound: IOV_MAX
+        for (to, part) in rest.segments.iter_mut().zip(self.parts(offset, usize::MAX)) {
+            *to = part;
+        }
+        if rest.len() == 0 {
+            // Full: a message without bytes is at its end.
+            let last = self.segments.iter().rfind(|segment| segment.len > 0);
+            let end = last.map(|last| last.base.wrapping_add(last.len));
+            rest.segments[0].base = end.unwrap_or(self.segments[0].base);
+        }
+        rest
+    }
+
     /// Bytes in all segments.
     #[inline]
     pub(crate) fn len(&self) -> usize {
@@ -210,7 +227,8 @@ impl AppMemory {
     /// [`Error::NoMemory`] when the address space is out; pages are taken when they are touched.
     pub(crate) fn new(config: &Config) -> Result<Self, Error> {
         let sends = usize::try_from(config.sends).map_err(|_| Error::NoMemory)?;
-        let recvs = usize::try_from(config.recvs).map_err(|_| Error::NoMemory)?;
+        let recvs = config.recvs.saturating_add(config.parts);
+        let recvs = usize::try_from(recvs).map_err(|_| Error::NoMemory)?;
         let unexpected = usize::try_from(config.unexpected_bytes()).map_err(|_| Error::NoMemory)?;
         let former = usize::try_from(config.former_bytes()).map_err(|_| Error::NoMemory)?;
         let injected = sends.checked_mul(INJECT_MAX).ok_or(Error::NoMemory)?;
@@ -279,6 +297,12 @@ impl AppMemory {
         self.former.get_mut(start..start.checked_add(len)?)
     }
 
+    /// Where the bytes of a receive begin.
+    pub(crate) fn place_of(&self, recv: RecvId) -> usize {
+        let buffer = self.recvs.get(recv.slot() as usize);
+        buffer.map_or(0, |buffer| buffer.segments[0].base.expose_provenance())
+    }
+
     /// The stored bytes of an unexpected message.
     fn stored(&self, id: UnexpectedId) -> std::ops::Range<usize> {
         let (offset, capacity) = self.config.unexpected_range(id);
@@ -319,6 +343,13 @@ impl Memory for AppMemory {
     fn attach_recv(&mut self, recv: RecvId, buffer: Buffer) {
         if let Some(place) = self.recvs.get_mut(recv.slot() as usize) {
             *place = buffer;
+        }
+    }
+
+    fn attach_part(&mut self, part: RecvId, of: RecvId, offset: u64) {
+        if let Some(whole) = self.recvs.get(of.slot() as usize) {
+            let rest = whole.from(offset);
+            self.attach_recv(part, rest);
         }
     }
 
@@ -445,7 +476,8 @@ mod tests {
     }
 
     fn memory() -> AppMemory {
-        let config = Config { sends: 2, recvs: 2, ..Config::new(ofi_xdp_checksum::crc32c) };
+        let config =
+            Config { sends: 2, recvs: 2, parts: 1, ..Config::new(ofi_xdp_checksum::crc32c) };
         AppMemory::new(&config).unwrap()
     }
 
@@ -494,6 +526,30 @@ mod tests {
         memory.place(Placement { target: Target::Recv(recv), offset: 99 }, b"no");
         memory.place(Placement { target: Target::Recv(RecvId::NONE), offset: 0 }, b"no");
         assert_eq!((&a, &b), (b"\x0012", b"34\0"));
+    }
+
+    #[test]
+    fn a_part_is_the_rest_of_its_buffer() {
+        let (mut a, mut b) = ([0; 3], [0; 4]);
+        let buffer = iov(&mut [&mut a, &mut [], &mut b]);
+        let mut memory = memory();
+        let (whole, part) = (RecvId::new(1, 3), RecvId::new(2, 0));
+        memory.attach_recv(whole, buffer);
+        for (offset, place) in [
+            (0, a.as_ptr()),
+            (2, a.as_ptr().wrapping_add(2)),
+            (3, b.as_ptr()),
+            (7, b.as_ptr().wrapping_add(4)),
+        ] {
+            memory.attach_part(part, whole, offset);
+            assert_eq!(memory.place_of(part), place.addr());
+        }
+        memory.attach_part(part, whole, 2);
+        memory.place(Placement { target: Target::Recv(part), offset: 0 }, b"12");
+        memory.attach_part(part, whole, 4);
+        memory.place(Placement { target: Target::Recv(part), offset: 1 }, b"345");
+        assert_eq!((&a, &b), (b"\0\x001", b"2\x0034"));
+        assert_eq!(memory.place_of(RecvId::NONE), 0);
     }
 
     #[test]

@@ -1,22 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fi_msg(3)` on an endpoint: flags are settled, then the engine is asked.
 
-use ofi_xdp_core::SendRequest;
+use ofi_xdp_core::{Probe, SendRequest};
 
 use crate::abi::bits;
 use crate::ep::{Endpoint, Running};
 use crate::errno::Error;
 use crate::memory::Buffer;
-use crate::ops::{MsgOps, OpFlags, Recv, Send, Side};
-use crate::progress::Posting;
+use crate::ops::{EndpointOps as _, MsgOps, OpFlags, Recv, Send, Side};
+use crate::progress::{Posting, Taking};
 
-/// Flags that ask for something that is not offered.
-const REFUSED: u64 = bits::PEEK
-    | bits::CLAIM
-    | bits::DISCARD
-    | bits::COMMIT_COMPLETE
-    | bits::MATCH_COMPLETE
-    | bits::MULTI_RECV;
+/// Flags of an operation of an initiator that ask for something that is not offered.
+const REFUSED: u64 = bits::COMMIT_COMPLETE | bits::MATCH_COMPLETE | bits::MULTICAST;
+/// Flags that make a receive more than that.
+const RARE: u64 = PROBING | bits::MULTI_RECV;
+/// Those that are about a message which is there already.
+const PROBING: u64 = bits::PEEK | bits::CLAIM | bits::DISCARD;
 
 impl Endpoint {
     /// What the flags of an operation come to; `buffer` is what it sends.
@@ -29,7 +28,7 @@ impl Endpoint {
         let running = self.running()?;
         let flags = self.flags(Side::Transmit, given);
         if flags & REFUSED != 0 {
-            return Err(Error::NotSupported);
+            return Err(Error::BadFlags);
         }
         let buffer = match (buffer, flags & bits::INJECT) {
             (None, _) => Buffer::EMPTY,
@@ -59,10 +58,48 @@ impl Endpoint {
     pub(crate) fn post_recv(&self, recv: &Recv) -> Result<(), Error> {
         let running = self.running()?;
         let flags = self.flags(Side::Receive, recv.flags);
-        if flags & REFUSED != 0 {
-            return Err(Error::NotSupported);
+        let signal = running.signals(Side::Receive, recv.flags, flags);
+        if flags & RARE == 0 {
+            running.active.post_recv(recv, signal)
+        } else {
+            self.post_rarely(running, recv, flags, signal)
         }
-        running.active.post_recv(recv, running.signals(Side::Receive, recv.flags, flags))
+    }
+
+    /// A buffer for many messages; a look at a message (`FI_PEEK`), a claimed message (`FI_CLAIM`).
+    #[cold]
+    fn post_rarely(
+        &self,
+        running: &Running,
+        recv: &Recv,
+        flags: u64,
+        signal: bool,
+    ) -> Result<(), Error> {
+        let active = &running.active;
+        if flags & RARE == bits::MULTI_RECV {
+            // As a default it is for untagged receives only (fi_endpoint(3)).
+            return if recv.tag.is_some() && recv.flags == OpFlags::Default {
+                active.post_recv(recv, signal)
+            } else {
+                active.post_multi_recv(recv, self.min_multi_recv()? as u64, signal)
+            };
+        }
+        if recv.tag.is_none() {
+            // Only of tagged messages (fi_tagged(3)).
+            return Err(Error::BadFlags);
+        }
+        const LOOK: u64 = bits::PEEK;
+        const LOOK_AND_CLAIM: u64 = bits::PEEK | bits::CLAIM;
+        const LOOK_AND_DISCARD: u64 = bits::PEEK | bits::DISCARD;
+        const DISCARD_CLAIMED: u64 = bits::CLAIM | bits::DISCARD;
+        match flags & RARE {
+            LOOK => active.peek(recv, Probe::Look, signal),
+            LOOK_AND_CLAIM => active.peek(recv, Probe::Claim, signal),
+            LOOK_AND_DISCARD => active.peek(recv, Probe::Discard, signal),
+            bits::CLAIM => active.take_claimed(recv, Taking::Receive, signal),
+            DISCARD_CLAIMED => active.take_claimed(recv, Taking::Discard, signal),
+            _ => Err(Error::BadFlags),
+        }
     }
 }
 

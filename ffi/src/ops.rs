@@ -27,6 +27,7 @@ use crate::memory::Buffer;
 use crate::mr::{MrAttributes, Region};
 use crate::poll_set::PollSet;
 use crate::shim::cq::Entries;
+use crate::sockaddr::SocketAddress;
 use crate::wait_set::WaitSet;
 
 type Result<T> = std::result::Result<T, Error>;
@@ -201,6 +202,9 @@ pub(crate) trait CqOps: FidOps {
     /// The error at the head of the queue.
     fn read_error(&self) -> Result<ErrorEntry>;
 
+    /// Keeps an address for an application that brings no room for it, until the next one.
+    fn keep(&self, address: SocketAddress) -> *const u8;
+
     /// Wakes whoever waits in `read_wait`, or lets the next one return at once.
     fn signal(&self) -> Result<()>;
 
@@ -366,6 +370,16 @@ pub(crate) trait EndpointOps: FidOps {
     /// `fi_cancel`: ends the oldest matching receive with an error completion, if there is one.
     fn cancel(&self, _context: Context) -> Result<()> {
         Err(Error::NotSupported)
+    }
+
+    /// `FI_OPT_MIN_MULTI_RECV`: a buffer for many messages is released when fewer bytes are left.
+    fn min_multi_recv(&self) -> Result<usize> {
+        Err(Error::NoOption)
+    }
+
+    /// Sets it, for buffers that are posted from now on.
+    fn set_min_multi_recv(&self, _least: usize) -> Result<()> {
+        Err(Error::NoOption)
     }
 
     /// `fi_getname`.

@@ -4,9 +4,9 @@
 //!
 //! What comes in: posts from the endpoint's data calls, reads from its completion queues. What goes
 //! out: packets through the port, completions to the queue that asks. Every call takes the lock
-//! once, reads the clock once, and runs `core::drive` at most once; nothing is allocated and
-//! nothing waits. Completions stay in the engine until a queue reads them, so no queue can
-//! overflow.
+//! once, reads the clock once, and runs `core::drive` at most once, but a peek, which does that
+//! before and after; nothing is allocated and nothing waits. Completions stay in the engine until a
+//! queue reads them, so no queue can overflow.
 //!
 //! The lock serves every threading model that an application can ask for; uncontended it costs some
 //! ten nanoseconds.
@@ -19,8 +19,8 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags};
 
 use ofi_xdp_core::{
-    Budget, Common, Completion, Config, Context, Engine, Identity, Instant, Port as _, RecvRequest,
-    RegionError, RegionId, RegionRequest, Served, Tally, drive,
+    Budget, Common, Completion, Config, Context, Engine, Identity, Instant, PeerAddress, Port as _,
+    PostError, Probe, RecvRequest, RegionError, RegionId, RegionRequest, Served, Tally, drive,
 };
 use ofi_xdp_datapath::HybridPort;
 
@@ -45,6 +45,8 @@ pub(crate) struct ActiveEndpoint {
     wakers: Wakers,
     /// `FI_DIRECTED_RECV` was asked for: receives may name their source.
     directed: bool,
+    /// `FI_SOURCE_ERR` was asked for: sources that are not in the vector are told as they are.
+    source_err: bool,
 }
 
 /// Who may sleep until something happens on an endpoint.
@@ -88,6 +90,7 @@ pub(crate) struct Activation {
     pub(crate) av: Arc<Av>,
     pub(crate) wakers: Wakers,
     pub(crate) directed: bool,
+    pub(crate) source_err: bool,
 }
 
 impl ActiveEndpoint {
@@ -96,7 +99,7 @@ impl ActiveEndpoint {
     /// # Errors
     /// [`Error::Invalid`] when capacities and port do not go together; [`Error::NoMemory`].
     pub(crate) fn start(activation: Activation) -> Result<Arc<Self>, Error> {
-        let Activation { config, port, av, wakers, directed } = activation;
+        let Activation { config, port, av, wakers, directed, source_err } = activation;
         let random = || getrandom::u64().map_err(|_| Error::Os(libc::EIO));
         let identity = Identity { incarnation: random()?.max(1), seed: random()? };
         let engine = EngineCell::open(&config, identity, port.limits()).map_err(|error| {
@@ -107,7 +110,7 @@ impl ActiveEndpoint {
         let peers = PeerMap::new(config.peers as usize, av.expected(), &av);
         let (regions, attended, failed) = (HashMap::new(), now(), false);
         let state = State { engine, port, memory, peers, regions, attended, failed };
-        Ok(Arc::new(Self { state: Mutex::new(state), av, wakers, directed }))
+        Ok(Arc::new(Self { state: Mutex::new(state), av, wakers, directed, source_err }))
     }
 
     /// Posts an operation with a peer, which `request` hands to the engine, and sends it if it need
@@ -191,8 +194,64 @@ impl ActiveEndpoint {
     /// [`Error::Again`] when the endpoint has as many receives as it can; [`Error::Invalid`] for an
     /// unknown source.
     pub(crate) fn post_recv(&self, recv: &Recv, signal: bool) -> Result<(), Error> {
-        let now = now();
+        self.receive(self.lock(), recv, signal, |engine, request, memory| {
+            engine.post_recv(request, recv.buffer, memory).map(drop)
+        })
+    }
+
+    /// Posts a buffer for many messages, until fewer than `least` bytes of it are left.
+    ///
+    /// # Errors
+    /// As [`Self::post_recv`].
+    pub(crate) fn post_multi_recv(
+        &self,
+        recv: &Recv,
+        least: u64,
+        signal: bool,
+    ) -> Result<(), Error> {
+        self.receive(self.lock(), recv, signal, |engine, request, memory| {
+            engine.post_multi_recv(request, least, recv.buffer, memory).map(drop)
+        })
+    }
+
+    /// Looks for a message, among all that have arrived so far: the one posting call that makes
+    /// progress first.
+    ///
+    /// # Errors
+    /// As [`Self::post_recv`].
+    pub(crate) fn peek(&self, recv: &Recv, probe: Probe, signal: bool) -> Result<(), Error> {
         let mut state = self.lock();
+        self.drive(&mut state, now(), Budget::PROGRESS);
+        self.receive(state, recv, signal, |engine, request, _| engine.peek(request, probe))
+    }
+
+    /// Receives or drops the message that was claimed with the same context.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if none was; [`Error::Again`] as [`Self::post_recv`].
+    pub(crate) fn take_claimed(
+        &self,
+        recv: &Recv,
+        taking: Taking,
+        signal: bool,
+    ) -> Result<(), Error> {
+        // Which message it is, is settled.
+        let recv = &Recv { from: ADDR_NONE, ..*recv };
+        self.receive(self.lock(), recv, signal, |engine, request, memory| match taking {
+            Taking::Receive => engine.post_claimed(request, recv.buffer, memory).map(drop),
+            Taking::Discard => engine.discard_claimed(request),
+        })
+    }
+
+    /// Posts what is to receive, and sends what that makes.
+    #[inline]
+    fn receive(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        recv: &Recv,
+        signal: bool,
+        post: impl FnOnce(&mut Engine<'_>, RecvRequest, &mut AppMemory) -> Result<(), PostError>,
+    ) -> Result<(), Error> {
         let State { engine, memory, peers, .. } = &mut *state;
         let pending = engine.with_dependent_mut(|_, engine| {
             peers.sync(&self.av);
@@ -209,13 +268,13 @@ impl ActiveEndpoint {
                 tag: recv.tag,
                 signal,
             };
-            engine.post_recv(request, recv.buffer, memory)?;
+            post(engine, request, memory)?;
             // A stored message may have matched at once, or its sender be told that there is room
             // again.
             Ok::<bool, Error>(engine.wants_transmit() || engine.has_recv_completion())
         })?;
         if pending {
-            self.drive(&mut state, now, Budget::POST);
+            self.drive(&mut state, now(), Budget::POST);
             state.engine.with_dependent(|_, engine| self.wake(engine, None));
         }
         Ok(())
@@ -233,17 +292,16 @@ impl ActiveEndpoint {
 
     /// Makes progress, and hands completions of `sides` to `take` while it wants more.
     ///
-    /// `take` gets the source of a receive as the address vector knows it. `awake` is the reader's
-    /// own waker.
+    /// `take` gets what the engine does not know of a receive. `awake` is the reader's own waker.
     pub(crate) fn collect(
         &self,
         sides: &[Side],
         awake: Option<&Arc<Waker>>,
-        mut take: impl FnMut(&Completion, fi_addr_t) -> Wants,
+        mut take: impl FnMut(&Completion, Origin) -> Wants,
     ) {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
-        let State { engine, peers, .. } = &mut *state;
+        let State { engine, peers, memory, .. } = &mut *state;
         engine.with_dependent_mut(|_, engine| {
             peers.sync(&self.av);
             let mut wants = Wants::More;
@@ -252,11 +310,15 @@ impl ActiveEndpoint {
                 while wants == Wants::More
                     && let Some(completion) = poll(engine, side)
                 {
-                    let source = match side {
-                        Side::Receive => peers.source(engine, &self.av, completion.peer),
-                        Side::Transmit => ADDR_NONE,
-                    };
-                    wants = take(&completion, source);
+                    let mut origin = Origin::default();
+                    if side == Side::Receive {
+                        origin.source = peers.source(engine, &self.av, completion.peer);
+                        origin.place = completion.part.map_or(0, |part| memory.place_of(part));
+                        if self.source_err && origin.source == ADDR_NONE {
+                            origin.stranger = engine.peer_address(completion.peer);
+                        }
+                    }
+                    wants = take(&completion, origin);
                 }
             }
             self.wake(engine, awake);
@@ -422,6 +484,32 @@ pub(crate) struct Posting {
     pub(crate) more: bool,
     /// Whether it waits for everything before it.
     pub(crate) fence: bool,
+}
+
+/// What becomes of a claimed message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taking {
+    /// It is received.
+    Receive,
+    /// It is dropped.
+    Discard,
+}
+
+/// Where a received message is from and where it is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// The source, as the address vector knows it.
+    pub(crate) source: fi_addr_t,
+    /// With `FI_SOURCE_ERR`, a source that is not in the vector.
+    pub(crate) stranger: Option<PeerAddress>,
+    /// In a buffer for many messages, where this one is; else 0.
+    pub(crate) place: usize,
+}
+
+impl Default for Origin {
+    fn default() -> Self {
+        Self { source: ADDR_NONE, stranger: None, place: 0 }
+    }
 }
 
 /// Whether a taker of completions wants more.

@@ -88,6 +88,23 @@ fn messages_over_ipv6() {
     run("messages", &["::1"]);
 }
 
+#[test]
+fn matching_over_ipv4() {
+    run("matching", &["127.0.0.1"]);
+}
+
+#[test]
+fn matching_over_ipv6() {
+    run("matching", &["::1"]);
+}
+
+#[test]
+#[ignore = "moves 4 GiB, takes 8 GiB of memory: cargo nextest run --release -p ofi-xdp-ffi \
+            --run-ignored only"]
+fn a_message_of_more_than_4_gib() {
+    run("large", &["127.0.0.1"]);
+}
+
 fn tool(libfabric: Libfabric, name: &str, arguments: &[&str]) -> Option<Command> {
     let mut command = libfabric.command(&libfabric.tool(name)?)?;
     command.args(arguments);

@@ -9,7 +9,7 @@
 
 use super::Engine;
 use crate::Memory;
-use crate::operation::{Assembly, Landing, Unexpected};
+use crate::operation::{Assembly, Holder, Landing, Unexpected};
 use crate::slab::{List, NIL};
 use crate::wire::{Envelope, MESSAGES_AHEAD_MAX, Record, SegmentRecord};
 
@@ -78,7 +78,7 @@ impl Engine<'_> {
     ) {
         let peer = self.peer_id(self.actives[active].peer);
         let accepted = match record {
-            Record::Message(message) => match self.match_posted(peer, &message.envelope) {
+            Record::Message(message) => match self.match_posted(peer, &message.envelope, memory) {
                 Some(recv) => {
                     self.place_in_recv(recv, 0, message.payload, memory);
                     self.finish_recv(recv);
@@ -86,7 +86,7 @@ impl Engine<'_> {
                 }
                 None => self.store_next(active, record, memory),
             },
-            Record::Rts(rts) => match self.match_posted(peer, &rts.envelope) {
+            Record::Rts(rts) => match self.match_posted(peer, &rts.envelope, memory) {
                 Some(recv) => {
                     self.begin_pull(recv, rts.handle);
                     true
@@ -143,7 +143,7 @@ impl Engine<'_> {
             return false;
         }
         let peer = self.peer_id(self.actives[active].peer);
-        let landing = match self.match_posted(peer, &segment.envelope) {
+        let landing = match self.match_posted(peer, &segment.envelope, memory) {
             Some(recv) => Landing::Recv(self.recv_id(recv)),
             None => match self.store(active, &segment.envelope, false, None) {
                 Some(number) => {
@@ -214,7 +214,7 @@ impl Engine<'_> {
             state.early.remove(&mut self.unexpected, number);
             state.expected_msn = state.expected_msn.plus(1);
             self.stats.messages_accepted += 1;
-            match self.match_posted(peer, &envelope) {
+            match self.match_posted(peer, &envelope, memory) {
                 Some(recv) => self.bind_stored(number, recv, memory),
                 None => self.queue_stored(number),
             }
@@ -309,8 +309,10 @@ impl Engine<'_> {
             Landing::Stored(id) => {
                 let message = self.unexpected.message(id.slot());
                 message.complete = true;
-                if message.recv != NIL {
-                    self.deliver_stored(id.slot(), memory);
+                match message.holder {
+                    Holder::Nobody | Holder::Claim(_) => {}
+                    Holder::Recv(recv) => self.deliver_stored(id.slot(), recv, memory),
+                    Holder::Discard => self.unexpected.release(id.slot()),
                 }
             }
         }

@@ -6,7 +6,7 @@
 
 use super::Engine;
 use crate::in_flight::TxFlags;
-use crate::operation::PULLS;
+use crate::operation::{PULLS, RecvKind};
 use crate::peer::Schedule;
 use crate::slab::{Linked, List, NIL, Slab};
 use crate::window::WINDOW_PACKETS;
@@ -36,6 +36,9 @@ pub enum Violation {
     /// Active state that belongs to no peer, or to two.
     #[error("(24) active state and peer do not belong together")]
     Owner,
+    /// A buffer for many messages and the messages in it contradict each other.
+    #[error("(20) a buffer for many messages and the messages in it contradict each other")]
+    Many,
     /// Slots kept for responses do not add up.
     #[error("(20) slots kept for responses do not add up")]
     Credits,
@@ -128,7 +131,7 @@ impl Engine<'_> {
             .map(|list| length(list, &mut self.recvs))
             .iter()
             .sum::<u32>();
-        let mut stored = [self.stored.untagged, self.stored.tagged]
+        let mut stored = [self.stored.untagged, self.stored.tagged, self.claimed]
             .map(|list| length(list, &mut self.unexpected))
             .iter()
             .sum::<u32>();
@@ -151,7 +154,7 @@ impl Engine<'_> {
         }
         // A receive that a message in several parts has matched is in no list, nor is a stored
         // message that is matched and still arriving.
-        let loose = self.assemblies.used() + self.ops.used_in(PULLS);
+        let loose = self.assemblies.used() + self.ops.used_in(PULLS) + self.audit_many()?;
         let recvs_used = self.recvs.used_in_all();
         if recvs > recvs_used || recvs_used > recvs + loose {
             return Err(Violation::Pool("recvs"));
@@ -161,6 +164,33 @@ impl Engine<'_> {
             return Err(Violation::Pool("unexpected"));
         }
         Ok(())
+    }
+
+    /// Buffers for many messages: each is as full as it says, in its queue while it takes more, and
+    /// knows how many of its messages have not ended. Returns how many are in no list, because they
+    /// wait for those.
+    fn audit_many(&self) -> Result<u32, Violation> {
+        let slots =
+            || (0..self.config.recvs + self.config.parts).filter(|&n| self.recvs.is_used(n));
+        let mut waiting = 0;
+        for number in slots() {
+            let op = &self.recvs[number];
+            let RecvKind::Many(many) = op.kind else { continue };
+            let open = slots()
+                .filter(
+                    |&n| matches!(self.recvs[n].kind, RecvKind::Part { of, .. } if of == number),
+                )
+                .count();
+            let left = op.request.len.checked_sub(many.used).ok_or(Violation::Many)?;
+            let full = left < many.least;
+            let for_reason = full || op.outcome.is_err();
+            let in_time = many.used == 0 || !full;
+            if open != many.open as usize || !(if many.closed { for_reason } else { in_time }) {
+                return Err(Violation::Many);
+            }
+            waiting += u32::from(many.closed && open > 0);
+        }
+        Ok(waiting)
     }
 
     /// A number that is the same before and after a packet that had no effect: it stands for
@@ -179,9 +209,11 @@ impl Engine<'_> {
         self.tally.hash(&mut hasher);
         [self.responders_spare, u32::from(self.epochs), self.closing.unwrap_or(NIL)]
             .hash(&mut hasher);
+        self.starved.hash(&mut hasher);
         for list in [self.sends_done, self.recvs_done, self.pulling, self.ready, self.gathering] {
             list.hash(&mut hasher);
         }
+        self.claimed.hash(&mut hasher);
         hasher.finish()
     }
 }

@@ -5,7 +5,7 @@
 //! peer, and the stored messages and pulls among which it is searched.
 
 use super::Engine;
-use crate::operation::{Landing, TxKind, Unexpected};
+use crate::operation::{Holder, Landing, TxKind, Unexpected};
 use crate::peer::{Queue, State};
 use crate::slab::{List, NIL};
 use crate::{OpError, PeerId};
@@ -20,7 +20,7 @@ impl Engine<'_> {
             self.stats.peers_failed += u64::from(error != OpError::Closed);
         }
         let id = self.peer_id(number);
-        self.drop_announced(id);
+        self.drop_announced(id, error);
         self.drop_pulling(id, error);
         if active == NIL {
             return;
@@ -79,9 +79,9 @@ impl Engine<'_> {
         state.errors.open = 0;
     }
 
-    /// Long messages of a peer that were announced and that no receive has matched. Bound: stored
-    /// messages.
-    fn drop_announced(&mut self, peer: PeerId) {
+    /// Long messages of a peer that were announced and that no receive has matched; who claims one
+    /// is told. Bound: stored messages.
+    fn drop_announced(&mut self, peer: PeerId, error: OpError) {
         for tagged in [false, true] {
             let mut number = self.stored.of(tagged).head();
             while number != NIL {
@@ -93,6 +93,14 @@ impl Engine<'_> {
                 }
                 number = next;
             }
+        }
+        let mut number = self.claimed.head();
+        while number != NIL {
+            let message = self.unexpected.message(number);
+            if message.peer == peer && message.handle.take().is_some() {
+                message.failed = Some(error);
+            }
+            number = List::next(&mut self.unexpected, number);
         }
     }
 
@@ -115,10 +123,19 @@ impl Engine<'_> {
             Landing::Recv(id) => id.slot(),
             Landing::Stored(id) => {
                 let slot = id.slot();
-                let Unexpected { recv, envelope, .. } = *self.unexpected.message(slot);
-                if recv == NIL {
-                    self.stored.of(envelope.tag.is_some()).remove(&mut self.unexpected, slot);
-                }
+                let message = self.unexpected.message(slot);
+                let recv = match message.holder {
+                    Holder::Claim(_) => {
+                        message.failed = Some(error);
+                        return;
+                    }
+                    Holder::Nobody => {
+                        self.unqueue_stored(slot);
+                        NIL
+                    }
+                    Holder::Recv(recv) => recv,
+                    Holder::Discard => NIL,
+                };
                 self.unexpected.release(slot);
                 recv
             }

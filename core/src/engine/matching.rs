@@ -5,7 +5,7 @@
 //! Bounds: a search is linear in the queue it goes through.
 
 use super::Engine;
-use crate::operation::Unexpected;
+use crate::operation::{Holder, RecvKind, Unexpected};
 use crate::slab::{List, NIL};
 use crate::wire::Envelope;
 use crate::{Memory, OpError, PeerId, Placement, RecvRequest, Target};
@@ -27,15 +27,23 @@ impl Engine<'_> {
 
     /// Takes the first posted receive that fits a message out of its queue, and notes what it
     /// matched.
-    pub(super) fn match_posted(&mut self, peer: PeerId, envelope: &Envelope) -> Option<u32> {
+    pub(super) fn match_posted<M: Memory>(
+        &mut self,
+        peer: PeerId,
+        envelope: &Envelope,
+        memory: &mut M,
+    ) -> Option<u32> {
         let tagged = envelope.tag.is_some();
         let number = self.find_posted(tagged, |request| request.takes(peer, envelope))?;
+        if self.starved || self.recvs[number].kind != RecvKind::One {
+            return self.match_rarely(number, peer, envelope, memory);
+        }
         self.posted.of(tagged).remove(&mut self.recvs, number);
         self.note_match(number, peer, envelope);
         Some(number)
     }
 
-    fn note_match(&mut self, recv: u32, peer: PeerId, envelope: &Envelope) {
+    pub(super) fn note_match(&mut self, recv: u32, peer: PeerId, envelope: &Envelope) {
         let op = &mut self.recvs[recv];
         op.peer = peer;
         op.envelope = *envelope;
@@ -44,15 +52,14 @@ impl Engine<'_> {
         }
     }
 
-    /// Takes the first stored message that fits a request out of its queue.
-    pub(super) fn match_stored(&mut self, request: &RecvRequest) -> Option<u32> {
-        let tagged = request.tag.is_some();
-        let mut number = self.stored.of(tagged).head();
+    /// The first stored message that fits a request.
+    pub(super) fn find_stored(&mut self, request: &RecvRequest) -> Option<u32> {
+        let mut number = self.stored.of(request.tag.is_some()).head();
         // bound: stored messages
         while number != NIL {
             let message = *self.unexpected.message(number);
-            if request.takes(message.peer, &message.envelope) {
-                self.stored.of(tagged).remove(&mut self.unexpected, number);
+            let fits = request.takes(message.peer, &message.envelope);
+            if fits && !(self.starved && self.is_spoken_for(&message)) {
                 return Some(number);
             }
             number = List::next(&mut self.unexpected, number);
@@ -60,28 +67,41 @@ impl Engine<'_> {
         None
     }
 
+    /// Whether a stored message fits a posted receive: it is stored for want of a slot then.
+    #[cold]
+    fn is_spoken_for(&mut self, message: &Unexpected) -> bool {
+        let Unexpected { peer, envelope, .. } = message;
+        self.find_posted(envelope.tag.is_some(), |request| request.takes(*peer, envelope)).is_some()
+    }
+
+    /// Takes a stored message out of its queue.
+    pub(super) fn unqueue_stored(&mut self, number: u32) {
+        let tagged = self.unexpected.message(number).envelope.tag.is_some();
+        self.stored.of(tagged).remove(&mut self.unexpected, number);
+    }
+
     /// A receive and a stored message, both out of their queues, belong together: delivers it now,
     /// or when the rest has arrived.
     pub(super) fn bind_stored<M: Memory>(&mut self, number: u32, recv: u32, memory: &mut M) {
         let message = self.unexpected.message(number);
-        message.recv = recv;
+        message.holder = Holder::Recv(recv);
         let Unexpected { peer, envelope, complete, handle, .. } = *message;
         self.note_match(recv, peer, &envelope);
         if let Some(handle) = handle {
             self.unexpected.release(number);
             self.begin_pull(recv, handle);
         } else if complete {
-            self.deliver_stored(number, memory);
+            self.deliver_stored(number, recv, memory);
         }
     }
 
     /// Copies a complete stored message to the receive it is bound to, and completes that.
-    pub(super) fn deliver_stored<M: Memory>(&mut self, number: u32, memory: &mut M) {
-        let message = *self.unexpected.message(number);
-        let len = message.envelope.total.min(self.recvs[message.recv].request.len);
-        memory.deliver(self.unexpected.id(number), self.recv_id(message.recv), len);
+    pub(super) fn deliver_stored<M: Memory>(&mut self, number: u32, recv: u32, memory: &mut M) {
+        let total = self.unexpected.message(number).envelope.total;
+        let len = total.min(self.recvs[recv].request.len);
+        memory.deliver(self.unexpected.id(number), self.recv_id(recv), len);
         self.unexpected.release(number);
-        self.finish_recv(message.recv);
+        self.finish_recv(recv);
     }
 
     /// Places bytes of a message in the buffer of the receive it matched, as far as that reaches.

@@ -7,16 +7,16 @@
 //! |---|---|---|
 //! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs` |
 //! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `control.rs`, `ending.rs` |
-//! | C. post | `post_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel` | `post.rs` |
+//! | C. post | `post_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `feed`; `peek`, `post_claimed`, `discard_claimed` | `post.rs`; `many.rs`; `probe.rs` |
 //! | D. one packet in | `ingest` | `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
 //! | E. time | `advance`, `release_gathered` | `advance.rs` |
 //! | F. one packet out | `transmit` | `transmit.rs`, `compose.rs`, `put.rs`, `resend.rs`, `answer.rs` |
 //! | G. what has ended | `poll_send_completion`, `poll_recv_completion` | `poll.rs` |
 //! | for tests | `audit`, `digest` | `audit.rs` |
 //!
-//! D, E and F are called by [`drive`](crate::progress::drive) alone, in that order; C and G by the
-//! application's calls; B rarely. No method blocks, allocates or reads a clock. `now` never runs
-//! backwards.
+//! D, E and F are called by [`drive`](crate::progress::drive) alone, in that order, and `feed`
+//! after D; C and G by the application's calls; B rarely. No method blocks, allocates or reads a
+//! clock. `now` never runs backwards.
 //!
 //! Bounds: C and G are O(1) but for matching, which is linear in the queue it searches; D in the
 //! records of a packet and the packets it acknowledges (at most 256); E fires at most
@@ -33,9 +33,11 @@ mod ending;
 mod handshake;
 mod ingest;
 mod loss;
+mod many;
 mod matching;
 mod poll;
 mod post;
+mod probe;
 mod pull;
 mod put;
 mod resend;
@@ -101,7 +103,7 @@ pub struct Engine<'s> {
     wheel: Wheel<'s>,
     in_flight: InFlight<'s>,
     ops: Slab<'s, TxOp, 3>,
-    recvs: Slab<'s, RecvOp, 2>,
+    recvs: Slab<'s, RecvOp, 3>,
     assemblies: Slab<'s, Assembly>,
     unexpected: UnexpectedPool<'s>,
     regions: Regions<'s>,
@@ -111,6 +113,10 @@ pub struct Engine<'s> {
     posted: Queues,
     /// Stored messages in order of acceptance.
     stored: Queues,
+    /// Stored messages that the application has claimed.
+    claimed: List,
+    /// Stored messages may fit posted buffers for many: there was no slot for another part.
+    starved: bool,
     /// Receives of long messages that wait for their turn to ask for a part.
     pulling: List,
     /// Finished operations whose completions were not polled.
@@ -178,6 +184,8 @@ impl<'s> Engine<'s> {
             responders_spare: config.responders - config.active_peers,
             posted: Queues::default(),
             stored: Queues::default(),
+            claimed: List::default(),
+            starved: false,
             pulling: List::default(),
             sends_done: List::default(),
             recvs_done: List::default(),

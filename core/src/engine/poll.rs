@@ -3,7 +3,7 @@
 //! completions cannot overflow, and who does not poll runs out of slots to post with.
 
 use super::Engine;
-use crate::operation::EVENTS;
+use crate::operation::RecvKind;
 use crate::{Completion, OpError, OpKind};
 
 impl Engine<'_> {
@@ -20,6 +20,8 @@ impl Engine<'_> {
             overflow: 0,
             tag: envelope.and_then(|envelope| envelope.tag).unwrap_or(0),
             data: envelope.and_then(|envelope| envelope.data),
+            part: None,
+            released: false,
             outcome: op.outcome,
         };
         self.ops.release(number);
@@ -31,9 +33,9 @@ impl Engine<'_> {
         let number = self.recvs_done.pop_front(&mut self.recvs)?;
         let op = &self.recvs[number];
         let total = op.envelope.total;
-        let event = self.recvs.class_of(number) == EVENTS;
+        let event = op.kind == RecvKind::Event;
         let placed = match op.outcome {
-            Ok(()) if event => total,
+            Ok(()) if event || op.kind == RecvKind::Probe => total,
             Ok(()) | Err(OpError::Truncated) => total.min(op.request.len),
             Err(_) => 0,
         };
@@ -46,6 +48,8 @@ impl Engine<'_> {
             overflow: if op.outcome == Err(OpError::Truncated) { total - placed } else { 0 },
             tag: op.envelope.tag.unwrap_or(0),
             data: op.envelope.data,
+            part: matches!(op.kind, RecvKind::Part { .. }).then(|| self.recv_id(number)),
+            released: matches!(op.kind, RecvKind::Part { last: true, .. } | RecvKind::Many(_)),
             outcome: op.outcome,
         };
         self.recvs.release(number);
@@ -68,13 +72,14 @@ impl Engine<'_> {
 
     /// A receive has ended as its `outcome` says, and is out of every list.
     pub(super) fn finish_recv(&mut self, number: u32) {
-        let event = self.recvs.class_of(number) == EVENTS;
         let op = &self.recvs[number];
-        if !event {
+        if op.kind != RecvKind::Event {
             let tagged = op.request.tag.is_some();
             self.tally.count(OpKind::Recv { tagged }, false, op.outcome.is_ok());
         }
-        if op.request.signal || op.outcome.is_err() {
+        if let RecvKind::Part { of, .. } = op.kind {
+            self.finish_part(number, of);
+        } else if op.request.signal || op.outcome.is_err() {
             self.recvs_done.push_back(&mut self.recvs, number);
         } else {
             self.recvs.release(number);

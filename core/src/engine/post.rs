@@ -11,8 +11,8 @@ use crate::wire::{
     ATOMIC_LEN_MAX, Envelope, HEADER_LEN, MESSAGE_LEN_MAX, MESSAGES_AHEAD_MAX, TAG_RESERVE,
 };
 use crate::{
-    AtomicRequest, Common, Context, Instant, Memory, OpError, OpId, PeerId, PostError, ReadRequest,
-    RecvId, RecvRequest, SendRequest, WriteRequest,
+    AtomicRequest, Common, Context, Instant, Memory, OpId, PeerId, PostError, ReadRequest, RecvId,
+    RecvRequest, SendRequest, WriteRequest,
 };
 
 /// A posted operation counts as at most this many waiting bytes.
@@ -183,8 +183,9 @@ impl Engine<'_> {
         let number = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
         let id = self.recv_id(number);
         memory.attach_recv(id, buffer);
-        match self.match_stored(&request) {
+        match self.find_stored(&request) {
             Some(message) => {
+                self.unqueue_stored(message);
                 self.bind_stored(message, number, memory);
                 self.schedule_pulls();
             }
@@ -194,15 +195,15 @@ impl Engine<'_> {
     }
 
     /// Cancels the oldest receive with this context that has matched nothing yet; it completes with
-    /// [`OpError::Cancelled`]. Returns whether there was one. Sends are not cancelled: their first
-    /// packet may be with the peer.
+    /// [`OpError::Cancelled`](crate::OpError::Cancelled). Returns whether there was one. A buffer
+    /// for many messages ends with the last message that it has matched. Sends are not cancelled:
+    /// their first packet may be with the peer.
     pub fn cancel(&mut self, context: Context) -> bool {
         for tagged in [false, true] {
             let found = self.find_posted(tagged, |request| request.context == context);
             if let Some(number) = found {
                 self.posted.of(tagged).remove(&mut self.recvs, number);
-                self.recvs[number].outcome = Err(OpError::Cancelled);
-                self.finish_recv(number);
+                self.cancel_posted(number);
                 return true;
             }
         }

@@ -135,7 +135,9 @@ impl Engine<'_> {
         let op = &mut self.recvs[recv];
         op.pull.open -= u32::from(open);
         op.pull.asked = op.pull.wanted;
-        op.outcome = Err(error);
+        if op.pull.wanted > 0 {
+            op.outcome = Err(error);
+        }
         if core::mem::take(&mut op.pull.queued) {
             self.pulling.remove(&mut self.recvs, recv);
         }

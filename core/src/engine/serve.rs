@@ -7,7 +7,7 @@
 //! record.
 
 use super::{Engine, answer::Answer};
-use crate::operation::{EVENTS, RESPONSES, RecvOp, Supply, TxKind, TxOp};
+use crate::operation::{EVENTS, RESPONSES, RecvKind, RecvOp, Supply, TxKind, TxOp};
 use crate::region::Access;
 use crate::serial::Psn;
 use crate::slab::{List, NIL};
@@ -63,7 +63,8 @@ impl Engine<'_> {
             signal: true,
         };
         let envelope = Envelope { data: Some(data), total: len, ..Envelope::default() };
-        let event = RecvOp { request, peer, envelope, psn, ..RecvOp::default() };
+        let kind = RecvKind::Event;
+        let event = RecvOp { request, kind, peer, envelope, psn, ..RecvOp::default() };
         // There is room: `lacks_room` has looked.
         let Some(number) = self.recvs.alloc_in(EVENTS, event) else { return };
         let mut before = self.actives[active].held.head();

@@ -7,7 +7,9 @@
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use ofi_xdp_core::*;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::rc::Rc;
 use std::time::Duration;
 
 /// `SplitMix64`.
@@ -45,6 +47,14 @@ impl Faults {
         Self { loss: 0.0, duplicate: 0.0, corrupt: 0.0, delay: 2_000, jitter: 0 };
 }
 
+/// Where a receive's bytes go: a buffer, of which those of several messages share one, and where in
+/// it they begin.
+#[derive(Clone)]
+struct Room {
+    bytes: Rc<RefCell<Vec<u8>>>,
+    start: usize,
+}
+
 /// The engine's memory: what `Memory` keeps for it.
 #[derive(Default)]
 pub struct Buffers {
@@ -54,7 +64,7 @@ pub struct Buffers {
     pub regions: HashMap<RegionId, Vec<u8>>,
     pub keys: HashMap<u64, RegionId>,
     former: HashMap<OpId, Vec<u8>>,
-    recvs: HashMap<u32, (RecvId, Vec<u8>)>,
+    recvs: HashMap<u32, (RecvId, Room)>,
     store: Vec<u8>,
     config: Option<Config>,
     pub placed: u64,
@@ -69,7 +79,14 @@ impl Buffers {
     }
 
     pub fn take_recv(&mut self, slot: u32) -> Vec<u8> {
-        self.recvs.remove(&slot).unwrap().1
+        self.recvs.remove(&slot).unwrap().1.bytes.take()
+    }
+
+    /// Where a message in a buffer for many is, and its bytes.
+    pub fn part(&self, id: RecvId, len: u64) -> (usize, Vec<u8>) {
+        let (recv, Room { bytes, start }) = &self.recvs[&id.slot()];
+        assert_eq!(*recv, id, "another message's place");
+        (*start, bytes.borrow()[*start..*start + len as usize].to_vec())
     }
 }
 
@@ -82,7 +99,15 @@ impl Memory for Buffers {
     }
 
     fn attach_recv(&mut self, recv: RecvId, buffer: Vec<u8>) {
-        self.recvs.insert(recv.slot(), (recv, buffer));
+        let room = Room { bytes: Rc::new(RefCell::new(buffer)), start: 0 };
+        self.recvs.insert(recv.slot(), (recv, room));
+    }
+
+    fn attach_part(&mut self, part: RecvId, of: RecvId, offset: u64) {
+        let (recv, room) = &self.recvs[&of.slot()];
+        assert_eq!(*recv, of, "another receive's buffer");
+        let room = Room { start: offset as usize, ..room.clone() };
+        self.recvs.insert(part.slot(), (part, room));
     }
 
     fn gather(&mut self, from: Gather, into: &mut [u8]) {
@@ -103,9 +128,11 @@ impl Memory for Buffers {
         self.placed += bytes.len() as u64;
         let buffer = match at.target {
             Target::Recv(id) => {
-                let (recv, buffer) = self.recvs.get_mut(&id.slot()).unwrap();
+                let (recv, room) = self.recvs.get_mut(&id.slot()).unwrap();
                 assert_eq!(*recv, id, "another operation's buffer");
-                buffer
+                let start = room.start + at.offset as usize;
+                room.bytes.borrow_mut()[start..start + bytes.len()].copy_from_slice(bytes);
+                return;
             }
             Target::Op(id) => {
                 let (op, buffer) = self.incoming.get_mut(&id.slot()).unwrap();
@@ -134,9 +161,9 @@ impl Memory for Buffers {
 
     fn deliver(&mut self, from: UnexpectedId, to: RecvId, len: u64) {
         let range = self.range(from, 0, len as usize);
-        let (recv, buffer) = self.recvs.get_mut(&to.slot()).unwrap();
+        let (recv, Room { bytes, start }) = self.recvs.get_mut(&to.slot()).unwrap();
         assert_eq!(*recv, to, "another operation's buffer");
-        buffer[..len as usize].copy_from_slice(&self.store[range]);
+        bytes.borrow_mut()[*start..*start + len as usize].copy_from_slice(&self.store[range]);
     }
 }
 
@@ -255,6 +282,11 @@ pub struct Node {
     pub payload_max: usize,
     slots: HashMap<u64, u32>,
     received: HashMap<u64, Vec<u8>>,
+    /// Messages in buffers for many, in the order of their completions: the receive's context, the
+    /// place in the buffer, the bytes.
+    pub parts: Vec<(u64, (usize, Vec<u8>))>,
+    /// Completions are not polled.
+    deaf: bool,
 }
 
 impl Node {
@@ -291,6 +323,8 @@ impl Node {
             payload_max,
             slots: HashMap::new(),
             received: HashMap::new(),
+            parts: Vec::new(),
+            deaf: false,
         }
     }
 }
@@ -302,6 +336,12 @@ pub struct World {
     pub link: Link,
 }
 
+/// A receive of any untagged message.
+pub fn any(context: u64, len: usize) -> RecvRequest {
+    let context = Context(context);
+    RecvRequest { from: None, len: len as u64, context, tag: None, signal: true }
+}
+
 /// A small configuration, so that pools run out in tests.
 pub fn small() -> Config {
     Config {
@@ -309,6 +349,7 @@ pub fn small() -> Config {
         active_peers: 8,
         sends: 128,
         recvs: 128,
+        parts: 8,
         assemblies: 32,
         unexpected: [64, 16, 8, 2],
         regions: 8,
@@ -471,18 +512,25 @@ impl World {
         len: usize,
         request: impl FnOnce(&mut RecvRequest),
     ) -> Result<RecvId, PostError> {
-        let mut wanted = RecvRequest {
-            from: None,
-            len: len as u64,
-            context: Context(0),
-            tag: None,
-            signal: true,
-        };
+        let mut wanted = any(0, len);
         request(&mut wanted);
         let node = &mut self.nodes[node];
         let id = node.engine.post_recv(wanted, vec![0xcc; len], &mut node.memory)?;
         node.slots.insert(wanted.context.0, id.slot());
         Ok(id)
+    }
+
+    /// Posts a buffer for many messages.
+    pub fn multi_recv(
+        &mut self,
+        node: usize,
+        (len, least): (usize, u64),
+        request: impl FnOnce(&mut RecvRequest),
+    ) -> Result<RecvId, PostError> {
+        let mut wanted = any(0, len);
+        request(&mut wanted);
+        let node = &mut self.nodes[node];
+        node.engine.post_multi_recv(wanted, least, vec![0xcc; len], &mut node.memory)
     }
 
     pub fn recv(&mut self, node: usize, context: u64, len: usize) {
@@ -502,21 +550,35 @@ impl World {
 
     pub fn drive(&mut self, node: usize, budget: Budget) {
         let now = self.time();
-        let Node { engine, memory, payload_max, completions, slots, received } =
+        let Node { engine, memory, payload_max, completions, slots, received, parts, deaf } =
             &mut self.nodes[node];
         let mut port =
             SimPort { node, now: self.now, link: &mut self.link, payload_max: *payload_max };
         drive(engine, &mut port, memory, now, budget).unwrap();
+        if *deaf {
+            return;
+        }
         while let Some(completion) = engine.poll_send_completion() {
             completions.push(completion);
         }
         while let Some(completion) = engine.poll_recv_completion() {
-            if completion.kind != OpKind::RemoteWrite {
-                let slot = slots.remove(&completion.context.0).unwrap();
-                received.insert(completion.context.0, memory.take_recv(slot));
+            let context = completion.context.0;
+            if let Some(part) = completion.part {
+                parts.push((context, memory.part(part, completion.len)));
+            } else if completion.kind != OpKind::RemoteWrite
+                && let Some(slot) = slots.remove(&context)
+            {
+                received.insert(context, memory.take_recv(slot));
             }
             completions.push(completion);
         }
+    }
+
+    /// Runs while nobody polls the completions of one node.
+    pub fn run_unpolled(&mut self, node: usize, duration: Duration) {
+        self.nodes[node].deaf = true;
+        self.run(duration);
+        self.nodes[node].deaf = false;
     }
 
     /// Moves time to whatever happens next; false: nothing ever will.

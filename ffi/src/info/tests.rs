@@ -152,7 +152,7 @@ fn domain_attributes_are_checked() {
         abi::fi_domain_attr { cq_data_size: 9, ..domain() },
         abi::fi_domain_attr { mr_key_size: 9, ..domain() },
         abi::fi_domain_attr { cntr_cnt: 1, ..domain() },
-        abi::fi_domain_attr { max_err_data: 1, ..domain() },
+        abi::fi_domain_attr { max_err_data: 29, ..domain() },
         abi::fi_domain_attr { caps: bits::MSG, ..domain() },
         abi::fi_domain_attr { mr_mode: (abi::FI_MR_BASIC | abi::FI_MR_LOCAL) as i32, ..domain() },
     ];

@@ -4,12 +4,13 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
-use super::{control, copy_text, counted};
+use super::{control, copy_out, copy_text, counted};
 use crate::abi::{self, fi_addr_t};
 use crate::cq::{Cq, Entry, ErrorEntry};
 use crate::errno::{self, Error};
 use crate::fid::{self, Object};
 use crate::ops::CqOps;
+use crate::sockaddr::SocketAddress;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<Cq>();
 
@@ -81,7 +82,7 @@ impl Entries {
         }
         let op_context = std::ptr::with_exposed_provenance_mut(entry.context.0 as usize);
         let Entry { flags, len, data, tag, .. } = *entry;
-        let buf = std::ptr::null_mut();
+        let buf = place(entry);
         match format {
             // SAFETY: there is room for an entry of the format that the queue was opened with
             // (`new`), and the queue passes that format here; the same for each arm.
@@ -117,6 +118,11 @@ impl Entries {
         unsafe { at.write(entry) };
         self.next = at.wrapping_add(1).cast();
     }
+}
+
+/// Where a message is in a buffer for many, for the application.
+fn place(entry: &Entry) -> *mut c_void {
+    std::ptr::with_exposed_provenance_mut(entry.place)
 }
 
 /// # Safety
@@ -198,6 +204,8 @@ unsafe extern "C" fn readerr<T: CqOps + Object>(
         let to = unsafe { buffer.as_mut() }.ok_or(Error::Invalid)?;
         let entry = queue.read_error()?;
         write_error(to, &entry);
+        // SAFETY: the man page's contract: NULL, or room for `err_data_size` bytes.
+        unsafe { write_stranger(to, queue.as_ref(), entry.stranger) };
         if queue.api_version() >= abi::make_version(1, 20) {
             // SAFETY: an application of this version or later passes the structure that has the
             // member.
@@ -207,18 +215,42 @@ unsafe extern "C" fn readerr<T: CqOps + Object>(
     }))
 }
 
-/// The members that every version has. There is never any error data.
+/// The address of who sent a message and is not in the address vector: to where the application
+/// wants error data, or where it finds it (`fi_cq(3)`, `err_data`).
+///
+/// # Safety
+/// `to.err_data` has room for `to.err_data_size` bytes, if that is not 0.
+unsafe fn write_stranger<T: CqOps>(
+    to: &mut abi::fi_cq_err_entry,
+    queue: &T,
+    stranger: Option<SocketAddress>,
+) {
+    if to.err_data_size == 0 {
+        let kept = stranger.map(|address| (queue.keep(address), address.bytes().len()));
+        let (data, len) = kept.unwrap_or((std::ptr::null(), 0));
+        (to.err_data, to.err_data_size) = (data.cast_mut().cast(), len);
+        return;
+    }
+    let bytes = stranger.as_ref().map_or(&[][..], SocketAddress::bytes);
+    let bytes = bytes.get(..to.err_data_size).unwrap_or(bytes);
+    // SAFETY: as much as there is room for (promised, checked).
+    to.err_data_size = match unsafe { copy_out(bytes, to.err_data, &raw mut to.err_data_size) } {
+        Ok(()) => bytes.len(),
+        Err(_) => 0,
+    };
+}
+
+/// The members that every version has, but for error data.
 fn write_error(to: &mut abi::fi_cq_err_entry, error: &ErrorEntry) {
     to.op_context = std::ptr::with_exposed_provenance_mut(error.entry.context.0 as usize);
     to.flags = error.entry.flags;
     to.len = error.entry.len;
-    to.buf = std::ptr::null_mut();
+    to.buf = place(&error.entry);
     to.data = error.entry.data;
     to.tag = error.entry.tag;
     to.olen = error.overflow;
     to.err = error.number;
     to.prov_errno = error.number;
-    to.err_data_size = 0;
 }
 
 /// `src_addr`, which libfabric 1.20 appended.

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use super::msg::word;
 use super::unsupported::{self, slot};
-use super::{control, copy_out, done};
+use super::{array, control, copy_out, done};
 use crate::abi;
 use crate::ep::Endpoint;
 use crate::errno::Error;
@@ -18,8 +18,8 @@ static FID_OPS: abi::fi_ops = super::fid::table::<Endpoint>();
 static OPS: abi::fi_ops_ep = abi::fi_ops_ep {
     size: size_of::<abi::fi_ops_ep>(),
     cancel: Some(cancel::<Endpoint>),
-    getopt: Some(getopt),
-    setopt: Some(setopt),
+    getopt: Some(getopt::<Endpoint>),
+    setopt: Some(setopt::<Endpoint>),
     tx_ctx: slot(),
     rx_ctx: slot(),
     rx_size_left: slot(),
@@ -72,26 +72,47 @@ unsafe extern "C" fn cancel<T: EndpointOps + Object>(
     done(endpoint.and_then(|endpoint| endpoint.cancel(word(context))))
 }
 
-/// `fi_getopt`: no option is known yet.
-unsafe extern "C" fn getopt(
-    _ep: *mut abi::fid,
-    _level: c_int,
-    _name: c_int,
-    _value: *mut c_void,
-    _len: *mut usize,
-) -> c_int {
-    -Error::NoOption.number()
+/// The one option that is known.
+fn is_known(level: c_int, name: c_int) -> Result<(), Error> {
+    let known = (abi::FI_OPT_ENDPOINT, abi::FI_OPT_MIN_MULTI_RECV);
+    let asked = (level.cast_unsigned(), name.cast_unsigned());
+    if asked == known { Ok(()) } else { Err(Error::NoOption) }
 }
 
-/// `fi_setopt`: no option is known yet.
-unsafe extern "C" fn setopt(
-    _ep: *mut abi::fid,
-    _level: c_int,
-    _name: c_int,
-    _value: *const c_void,
-    _len: usize,
+/// `fi_getopt`.
+unsafe extern "C" fn getopt<T: EndpointOps + Object>(
+    ep: *mut abi::fid,
+    level: c_int,
+    name: c_int,
+    value: *mut c_void,
+    len: *mut usize,
 ) -> c_int {
-    -Error::NoOption.number()
+    control(|| {
+        // SAFETY: the man page's contract: open.
+        let endpoint = unsafe { fid::object::<T>(ep) }?;
+        is_known(level, name)?;
+        // SAFETY: the man page's contract: `*len` bytes of room.
+        unsafe { copy_out(&endpoint.min_multi_recv()?.to_ne_bytes(), value, len) }
+    })
+}
+
+/// `fi_setopt`.
+unsafe extern "C" fn setopt<T: EndpointOps + Object>(
+    ep: *mut abi::fid,
+    level: c_int,
+    name: c_int,
+    value: *const c_void,
+    len: usize,
+) -> c_int {
+    control(|| {
+        // SAFETY: the man page's contract: open.
+        let endpoint = unsafe { fid::object::<T>(ep) }?;
+        is_known(level, name)?;
+        // SAFETY: the man page's contract: `len` bytes.
+        let bytes = unsafe { array(value.cast::<u8>(), len) }?;
+        let bytes = <[u8; size_of::<usize>()]>::try_from(bytes).map_err(|_| Error::Invalid)?;
+        endpoint.set_min_multi_recv(usize::from_ne_bytes(bytes))
+    })
 }
 
 /// `fi_getname`.

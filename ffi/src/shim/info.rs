@@ -210,6 +210,7 @@ fn fill_domain(to: &mut abi::fi_domain_attr, info: &Info) -> Result<(), Error> {
     to.mr_iov_limit = from.mr_iov_limit;
     to.caps = from.caps;
     to.mr_cnt = from.mr_cnt;
+    to.max_err_data = from.max_err_data;
     Ok(())
 }
 

@@ -68,6 +68,10 @@ impl Memory for Arena {
         self.recvs[index(recv.slot())] = buffer.0;
     }
 
+    fn attach_part(&mut self, part: RecvId, of: RecvId, offset: u64) {
+        self.recvs[index(part.slot())] = self.recvs[index(of.slot())] + at(offset);
+    }
+
     fn gather(&mut self, from: Gather, into: &mut [u8]) {
         let offset = at(from.offset);
         let (bytes, start) = match from.source {

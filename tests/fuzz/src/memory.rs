@@ -129,6 +129,13 @@ impl Memory for Strict {
         assert!(before.is_none(), "{recv:?} takes the slot of a receive that has not ended");
     }
 
+    /// A part is a buffer of its own here: what belongs to one message belongs to no other.
+    fn attach_part(&mut self, part: RecvId, of: RecvId, offset: u64) {
+        let len = owned(&mut self.recvs, of.slot(), of).len();
+        let incoming = vec![0; len - size(offset)];
+        self.attach_recv(part, Buffer { outgoing: Vec::new(), incoming });
+    }
+
     fn gather(&mut self, from: Gather, into: &mut [u8]) {
         let start = size(from.offset);
         let range = start..start + into.len();

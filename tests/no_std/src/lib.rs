@@ -51,6 +51,7 @@ impl Memory for Nothing {
 
     fn attach_op(&mut self, _op: OpId, (): ()) {}
     fn attach_recv(&mut self, _recv: RecvId, (): ()) {}
+    fn attach_part(&mut self, _part: RecvId, _of: RecvId, _offset: u64) {}
     fn gather(&mut self, _from: Gather, _into: &mut [u8]) {}
     fn place(&mut self, _at: Placement, _bytes: &[u8]) {}
     fn deliver(&mut self, _from: UnexpectedId, _to: RecvId, _len: u64) {}

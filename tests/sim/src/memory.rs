@@ -10,6 +10,7 @@ use ofi_xdp_core::{
     AtomicAccess, Config, Gather, Memory, OpId, Placement, RecvId, RegionId, Source, Target,
     UnexpectedId,
 };
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// What a buffer holds before anything is received.
@@ -57,6 +58,10 @@ type Attached<I> = Vec<Option<(I, Buffer)>>;
 pub struct SimMemory {
     ops: Attached<OpId>,
     recvs: Attached<RecvId>,
+    /// Of messages in buffers for many: the buffer's receive and the place in it, by slot.
+    parts: Vec<Option<(RecvId, u64, u64)>>,
+    /// Buffers for many that have a message, by receive.
+    shared: BTreeMap<u64, Vec<u8>>,
     regions: Vec<(RegionId, Vec<u8>)>,
     store: Vec<u8>,
     former: Vec<u8>,
@@ -101,6 +106,8 @@ impl SimMemory {
         Self {
             ops: Vec::new(),
             recvs: Vec::new(),
+            parts: Vec::new(),
+            shared: BTreeMap::new(),
             regions: Vec::new(),
             store: vec![0; config.unexpected_bytes() as usize],
             former: vec![0; config.former_bytes() as usize],
@@ -114,6 +121,19 @@ impl SimMemory {
     /// application's.
     pub fn take_recv(&mut self, id: u64) -> Option<Vec<u8>> {
         take(&mut self.recvs, id)
+    }
+
+    /// A message in the buffer for many of receive `id`, and where it begins.
+    #[must_use]
+    pub fn part(&self, id: u64, part: RecvId, len: u64) -> Option<(u64, &[u8])> {
+        let &(known, recv, offset) = self.parts.get(part.slot() as usize)?.as_ref()?;
+        let bytes = self.shared.get(&id).filter(|_| (known, recv) == (part, id))?;
+        Some((offset, bytes.get(offset as usize..(offset + len) as usize)?))
+    }
+
+    /// The buffer for many of receive `id`, which is the application's again.
+    pub fn take_shared(&mut self, id: u64) -> Option<Vec<u8>> {
+        self.shared.remove(&id).or_else(|| self.take_recv(id))
     }
 
     /// What operation `id`, whose completion was polled, has brought.
@@ -156,10 +176,14 @@ impl SimMemory {
                 let buffer = attached(&mut self.ops, id.slot(), &id)?;
                 part(&mut buffer.incoming, at.offset, len)
             }
-            Target::Recv(id) => {
-                let buffer = attached(&mut self.recvs, id.slot(), &id)?;
-                part(&mut buffer.incoming, at.offset, len)
-            }
+            Target::Recv(id) => match attached(&mut self.recvs, id.slot(), &id) {
+                Some(buffer) => part(&mut buffer.incoming, at.offset, len),
+                None => {
+                    let &(_, recv, start) =
+                        self.parts.get(id.slot() as usize)?.as_ref().filter(|p| p.0 == id)?;
+                    part(self.shared.get_mut(&recv)?, start + at.offset, len)
+                }
+            },
             Target::Unexpected(id) => {
                 let range = self.stored(id, at.offset, len)?;
                 Some(&mut self.store[range])
@@ -215,6 +239,15 @@ impl Memory for SimMemory {
 
     fn attach_recv(&mut self, recv: RecvId, buffer: Buffer) {
         put(&mut self.recvs, recv.slot(), (recv, buffer));
+    }
+
+    fn attach_part(&mut self, part: RecvId, of: RecvId, offset: u64) {
+        let Some(buffer) = attached(&mut self.recvs, of.slot(), &of) else {
+            return self.wrong(3, format!("a part of {of:?}, which has no buffer"));
+        };
+        let incoming = std::mem::take(&mut buffer.incoming);
+        self.shared.entry(buffer.id).or_insert(incoming);
+        put(&mut self.parts, part.slot(), (part, buffer.id, offset));
     }
 
     fn gather(&mut self, from: Gather, into: &mut [u8]) {

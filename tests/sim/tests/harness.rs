@@ -27,6 +27,8 @@ fn done(context: u64, kind: OpKind, len: u64) -> Completion {
         overflow: 0,
         tag: 0,
         data: None,
+        part: None,
+        released: false,
         outcome: Ok(()),
     }
 }
