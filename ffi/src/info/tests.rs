@@ -78,7 +78,7 @@ fn refused(hints: &Request) {
 #[test]
 fn without_hints_everything_is_offered() {
     let found = find(&loopback(), None).unwrap();
-    assert_eq!(found[0].caps, CAPS);
+    assert_eq!(found[0].caps, CAPS & !bits::SOURCE_ERR);
     assert_eq!((found[0].tx.size, found[0].rx.size), (SIZE_DEFAULT, SIZE_DEFAULT));
     assert_eq!(found[0].domain_name, "lo");
     assert_eq!(found[0].fabric_name, "127.0.0.0/8");
@@ -87,18 +87,20 @@ fn without_hints_everything_is_offered() {
 #[test]
 fn primary_capabilities_are_as_asked_for() {
     let tagged = offered(&Request { caps: bits::TAGGED, ..request() }).unwrap();
-    assert_eq!(tagged.caps, bits::TAGGED | bits::SEND | bits::RECV | DOMAIN_CAPS);
-    assert_eq!(tagged.tx.caps, bits::TAGGED | bits::SEND);
-    assert_eq!(tagged.rx.caps, bits::TAGGED | bits::RECV);
+    let free = DOMAIN_CAPS | bits::FENCE | bits::MULTI_RECV;
+    assert_eq!(tagged.caps, bits::TAGGED | bits::SEND | bits::RECV | free);
+    assert_eq!(tagged.tx.caps, bits::TAGGED | bits::SEND | bits::FENCE);
+    assert_eq!(tagged.rx.caps, bits::TAGGED | bits::RECV | bits::MULTI_RECV);
     let sender = offered(&Request { caps: bits::MSG | bits::SEND, ..request() }).unwrap();
-    assert_eq!(sender.caps, bits::MSG | bits::SEND | DOMAIN_CAPS);
+    assert_eq!(sender.caps, bits::MSG | bits::SEND | free);
     let sourced = offered(&Request { caps: bits::MSG | bits::SOURCE, ..request() }).unwrap();
     assert_ne!(sourced.caps & bits::SOURCE, 0);
+    assert_eq!(sourced.caps & bits::SOURCE_ERR, 0);
 }
 
 #[test]
 fn capabilities_that_are_not_there_are_refused() {
-    for caps in [bits::RMA, bits::ATOMIC, bits::HMEM, bits::MULTI_RECV, bits::COLLECTIVE, 1 << 63] {
+    for caps in [bits::HMEM, bits::NAMED_RX_CTX, bits::COLLECTIVE, 1 << 63] {
         refused(&Request { caps: bits::MSG | caps, ..request() });
     }
 }
@@ -151,7 +153,7 @@ fn domain_attributes_are_checked() {
         abi::fi_domain_attr { av_type: abi::FI_AV_TABLE + 1, ..domain() },
         abi::fi_domain_attr { cq_data_size: 9, ..domain() },
         abi::fi_domain_attr { mr_key_size: 9, ..domain() },
-        abi::fi_domain_attr { cntr_cnt: 1, ..domain() },
+        abi::fi_domain_attr { cntr_cnt: 1025, ..domain() },
         abi::fi_domain_attr { max_err_data: 29, ..domain() },
         abi::fi_domain_attr { caps: bits::MSG, ..domain() },
         abi::fi_domain_attr { mr_mode: (abi::FI_MR_BASIC | abi::FI_MR_LOCAL) as i32, ..domain() },
@@ -190,7 +192,7 @@ fn sizes_are_echoed_up_to_the_limit() {
         abi::fi_tx_attr { size: SIZE_MAX + 1, ..tx() },
         abi::fi_tx_attr { inject_size: INJECT_MAX + 1, ..tx() },
         abi::fi_tx_attr { iov_limit: IOV_MAX + 1, ..tx() },
-        abi::fi_tx_attr { rma_iov_limit: 1, ..tx() },
+        abi::fi_tx_attr { rma_iov_limit: IOV_MAX + 1, ..tx() },
         abi::fi_tx_attr { comp_order: 1, ..tx() },
         abi::fi_tx_attr { op_flags: bits::FENCE, ..tx() },
         abi::fi_tx_attr { caps: bits::RMA, ..tx() },

@@ -203,8 +203,8 @@ static void not_offered(struct pair *p)
 	EXPECT(FI_ENOPROTOOPT, fi_setopt(&p->ep[0]->fid, FI_OPT_ENDPOINT, 4711, &size, size));
 	EXPECT(FI_ENOPROTOOPT, fi_getopt(&p->ep[0]->fid, FI_OPT_ENDPOINT, 4711, &size, &size));
 	EXPECT(FI_ENOSYS, fi_control(&p->ep[0]->fid, 4711, NULL));
-	struct fi_msg_tagged peek = {.addr = FI_ADDR_UNSPEC};
-	EXPECT(FI_ENOSYS, fi_trecvmsg(p->ep[0], &peek, FI_PEEK));
+	struct fi_msg peek = {.addr = FI_ADDR_UNSPEC};
+	EXPECT(FI_EBADFLAGS, fi_recvmsg(p->ep[0], &peek, FI_PEEK));
 }
 
 static void regions(struct pair *p)
