@@ -395,6 +395,7 @@ impl FidOps for Endpoint {
             domain: Arc::clone(&self.domain),
             tx_op_flags: copied(&self.tx_op_flags),
             rx_op_flags: copied(&self.rx_op_flags),
+            min_multi_recv: AtomicUsize::new(self.min_multi_recv.load(Ordering::Relaxed)),
             bindings: Mutex::default(),
             running: OnceLock::new(),
             original: Some(Arc::clone(original)),
