@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fi_atomic(3)` on an endpoint: flags are settled, operands staged, then the engine is asked.
 //!
-//! What an atomic operation sends is copied at post, whatever the flags: it is short, and the slot's
-//! buffer is for what comes back.
+//! What an atomic operation sends is copied at post, whatever the flags: it is short, and the
+//! slot's buffer is for what comes back.
 
 use ofi_xdp_core::{ATOMIC_LEN_MAX, AtomicRequest};
 

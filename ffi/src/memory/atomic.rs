@@ -5,8 +5,8 @@
 //! there. `fi_atomic(3)` promises each element indivisible for other atomic operations on the
 //! memory, through whatever endpoint they come: elements of up to 8 bytes at their natural
 //! alignment are changed by the processor's own compare-and-exchange, so that also the
-//! application's and other processes' atomics see one or the other; all others under one lock of
-//! the process. Called by [`AppMemory`](super::AppMemory) for the engine. Bound: the element, and as
+//! application's and other processes' atomics see one or the other; others under one lock of the
+//! process. Called by [`AppMemory`](super::AppMemory) for the engine. Bound: the element, and as
 //! many attempts as others change it meanwhile.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};

@@ -153,8 +153,8 @@ fn vectors(
 }
 
 /// # Safety
-/// `ep` is NULL or an open object; `msg` is NULL or initialised, `result` and `compare` have as many
-/// elements as they say.
+/// `ep` is NULL or an open object; `msg` is NULL or initialised, `result` and `compare` have as
+/// many elements as they say.
 unsafe fn post_message<T: AtomicOps + Object>(
     ep: *mut abi::fid_ep,
     form: AtomicForm,

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Slots of what the provider does not do: each answers, none is NULL.
 //!
-//! libfabric's inline wrappers call most slots without looking, so an application that tries collective
-//! operations must find a function there. [`Unsupported::SLOT`] is that function, for a
+//! libfabric's inline wrappers call most slots without looking, so an application that tries
+//! collective operations must find a function there. [`Unsupported::SLOT`] is that function, for a
 //! slot of any signature; the table's member type picks it.
 
 use std::ffi::{c_char, c_int};
