@@ -194,8 +194,8 @@ fn sizes_are_echoed_up_to_the_limit() {
         abi::fi_tx_attr { iov_limit: IOV_MAX + 1, ..tx() },
         abi::fi_tx_attr { rma_iov_limit: IOV_MAX + 1, ..tx() },
         abi::fi_tx_attr { comp_order: 1, ..tx() },
-        abi::fi_tx_attr { op_flags: bits::FENCE, ..tx() },
-        abi::fi_tx_attr { caps: bits::RMA, ..tx() },
+        abi::fi_tx_attr { op_flags: bits::PEEK, ..tx() },
+        abi::fi_tx_attr { caps: bits::HMEM, ..tx() },
     ];
     for tx in no_tx {
         assert_eq!(with(tx, rx()).err(), Some(Error::NoData), "{tx:?}");
@@ -204,7 +204,7 @@ fn sizes_are_echoed_up_to_the_limit() {
         abi::fi_rx_attr { size: SIZE_MAX + 1, ..rx() },
         abi::fi_rx_attr { iov_limit: IOV_MAX + 1, ..rx() },
         abi::fi_rx_attr { total_buffered_recv: 1, ..rx() },
-        abi::fi_rx_attr { op_flags: bits::MULTI_RECV, ..rx() },
+        abi::fi_rx_attr { op_flags: bits::PEEK, ..rx() },
     ];
     for rx in no_rx {
         assert_eq!(with(tx(), rx).err(), Some(Error::NoData), "{rx:?}");
