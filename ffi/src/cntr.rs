@@ -20,6 +20,7 @@ use crate::ops::{CntrOps, FidOps};
 use crate::param;
 use crate::progress::{ActiveEndpoint, now};
 use crate::wait::Wait;
+use crate::wait_set::{self, WaitObject};
 use crate::waker::Waker;
 
 /// Longest sleep of who waits for a region's counter: endpoints that are driven by others do not
@@ -80,24 +81,36 @@ struct State {
     regions: Vec<(u64, u64)>,
     /// What was added by hand, and by members that are gone.
     base: Values,
+    /// What the application has read last.
+    seen: Values,
+    /// What a poll set has reported last, or the application has set.
+    reported: Values,
+    /// The application was told by `fi_trywait` that it may wait on the descriptor.
+    waited_on: bool,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Cntr {
     domain: Arc<Domain>,
+    object: WaitObject,
     wait: Option<Wait>,
     state: Mutex<State>,
 }
 
 impl Cntr {
-    /// `fi_cntr_open`; `wait`: threads may wait for it.
+    /// `fi_cntr_open`; `object` is what threads wait on.
     ///
     /// # Errors
-    /// [`Error::Os`] when descriptors are out.
-    pub(crate) fn open(domain: &Arc<Domain>, wait: bool) -> Result<Arc<Self>, Error> {
-        let wait = if wait { Some(Wait::new()?) } else { None };
-        Ok(Arc::new(Self { domain: Arc::clone(domain), wait, state: Mutex::default() }))
+    /// [`Error::Os`] when descriptors are out; [`Error::Invalid`] for a wait set of another fabric.
+    pub(crate) fn open(domain: &Arc<Domain>, object: WaitObject) -> Result<Arc<Self>, Error> {
+        let wait = if object.waits() { Some(Wait::new()?) } else { None };
+        let state = Mutex::default();
+        let counter = Arc::new(Self { domain: Arc::clone(domain), object, wait, state });
+        if let Some(set) = counter.object.set(domain.fabric())? {
+            set.add(wait_set::Member::Cntr(Arc::downgrade(&counter)))?;
+        }
+        Ok(counter)
     }
 
     /// The domain that it belongs to.
@@ -165,6 +178,59 @@ impl Cntr {
         });
     }
 
+    /// Makes progress, for a poll set; whether the values have changed since the last time, other
+    /// than by hand.
+    pub(crate) fn poll(&self) -> bool {
+        let values = self.values();
+        std::mem::replace(&mut self.lock().reported, values) != values
+    }
+
+    /// `fi_trywait`: prepares the descriptor to be waited on.
+    ///
+    /// # Errors
+    /// [`Error::Again`] if the values are not those that the application has read;
+    /// [`Error::NotSupported`] if nobody may wait here.
+    pub(crate) fn try_wait(&self) -> Result<(), Error> {
+        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        self.end_wait();
+        wait.waker().arm();
+        self.lock().waited_on = true;
+        self.look_everywhere();
+        if self.values() != self.lock().seen {
+            self.end_wait();
+            return Err(Error::Again);
+        }
+        let due = self.due();
+        wait.waker().sleep_until(due);
+        wait.set_timer(due)
+    }
+
+    /// Makes `outer` wait for this counter's descriptor too.
+    ///
+    /// # Errors
+    /// [`Error::Os`]; [`Error::NotSupported`] if nobody may wait here.
+    pub(crate) fn join(&self, outer: &Wait) -> Result<(), Error> {
+        self.wait.as_ref().ok_or(Error::NotSupported)?.join(outer)
+    }
+
+    /// The application is back from waiting on the descriptor, or never went.
+    fn end_wait(&self) {
+        if let Some(wait) = &self.wait
+            && std::mem::replace(&mut self.lock().waited_on, false)
+        {
+            wait.waker().disarm();
+            wait.clear_timer();
+        }
+    }
+
+    /// The values, for the application.
+    fn read(&self) -> Values {
+        self.end_wait();
+        let values = self.values();
+        self.lock().seen = values;
+        values
+    }
+
     /// Makes progress, and adds up.
     fn values(&self) -> Values {
         let state = self.lock();
@@ -209,20 +275,26 @@ impl FidOps for Cntr {
     fn wait_fd(&self) -> Result<RawFd, Error> {
         self.wait.as_ref().map(Wait::descriptor).ok_or(Error::NotSupported)
     }
+
+    fn wait_object(&self) -> Result<u32, Error> {
+        Ok(self.object.kind())
+    }
 }
 
 impl CntrOps for Cntr {
     fn value(&self) -> u64 {
-        self.values().done
+        self.read().done
     }
 
     fn errors(&self) -> u64 {
-        self.values().failed
+        self.read().failed
     }
 
     fn add(&self, done: u64, failed: u64) {
         let mut state = self.lock();
-        state.base = state.base.plus(Values { done, failed });
+        let by_hand = Values { done, failed };
+        state.base = state.base.plus(by_hand);
+        state.reported = state.reported.plus(by_hand);
         drop(state);
         self.waker().inspect(|waker| waker.wake());
     }
@@ -234,6 +306,10 @@ impl CntrOps for Cntr {
     }
 
     fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<(), Error> {
+        if matches!(self.object, WaitObject::Set(_)) {
+            // As of queues (fi_cntr(3)).
+            return Err(Error::NotSupported);
+        }
         let start = now();
         let deadline = timeout.map(|timeout| start.after(timeout));
         let spin_until = start.after(param::spin());
@@ -246,7 +322,7 @@ impl CntrOps for Cntr {
             let outcome = match deadline {
                 _ if values.done >= threshold => Some(Ok(())),
                 _ if values.failed != failed => Some(Err(Error::Available)),
-                Some(deadline) if time >= deadline => Some(Err(Error::Os(libc::ETIMEDOUT))),
+                Some(deadline) if time >= deadline => Some(Err(Error::TimedOut)),
                 _ => None,
             };
             if let Some(outcome) = outcome {

@@ -18,6 +18,7 @@ use crate::ops::{DomainOps, FidOps};
 use crate::poll_set::PollSet;
 use crate::registry::Registry;
 use crate::thread::ProgressThread;
+use crate::wait_set::WaitObject;
 
 /// See the module.
 #[derive(Debug)]
@@ -126,7 +127,7 @@ impl DomainOps for Domain {
         Endpoint::open(self, request)
     }
 
-    fn counter(self: &Arc<Self>, wait: bool) -> Result<Arc<Cntr>, Error> {
+    fn counter(self: &Arc<Self>, wait: WaitObject) -> Result<Arc<Cntr>, Error> {
         Cntr::open(self, wait)
     }
 

@@ -70,6 +70,7 @@ impl FabricOps for Fabric {
     fn try_wait(&self, object: Waitable<'_>) -> Result<(), Error> {
         match object {
             Waitable::Cq(queue) => queue.try_wait(),
+            Waitable::Cntr(counter) => counter.try_wait(),
             Waitable::Eq(queue) => queue.try_wait(),
             Waitable::Set(set) => set.try_wait(),
         }

@@ -33,6 +33,10 @@ const RMA_DIRECTIONS: u64 = bits::READ | bits::WRITE | bits::REMOTE_READ | bits:
 /// who ask: a look-up of the source, an event at the target.
 const ON_REQUEST: u64 = bits::SOURCE | bits::SOURCE_ERR | bits::RMA_EVENT;
 
+/// Orders that are kept whether or not anybody asks. The others make operations wait, so they are
+/// promised only to those who ask: an endpoint keeps what its `fi_info` says.
+const FREE_ORDERS: u64 = bits::ORDER_SAS;
+
 /// Whether `offered` satisfies the hints.
 pub(crate) fn check(hints: &Request, offered: &Info) -> Verdict {
     require(hints.caps & !offered.caps == 0, "caps")?;
@@ -194,6 +198,7 @@ fn shape_tx(hints: Option<&abi::fi_tx_attr>, info: &mut Info) {
     info.tx.op_flags = hints.map_or(0, |hints| hints.op_flags);
     info.tx.size = SIZE_DEFAULT;
     let Some(hints) = hints else { return };
+    info.tx.msg_order &= hints.msg_order | FREE_ORDERS;
     echo(&mut info.tx.size, hints.size);
     echo(&mut info.tx.inject_size, hints.inject_size);
     echo(&mut info.tx.iov_limit, hints.iov_limit);
@@ -205,6 +210,7 @@ fn shape_rx(hints: Option<&abi::fi_rx_attr>, info: &mut Info) {
     info.rx.op_flags = hints.map_or(0, |hints| hints.op_flags);
     info.rx.size = SIZE_DEFAULT;
     let Some(hints) = hints else { return };
+    info.rx.msg_order &= hints.msg_order | FREE_ORDERS;
     echo(&mut info.rx.size, hints.size);
     echo(&mut info.rx.iov_limit, hints.iov_limit);
 }

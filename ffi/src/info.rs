@@ -75,7 +75,7 @@ pub(crate) const ORDERS: u64 = bits::ORDER_RAR
     | bits::ORDER_ATOMIC_WAR
     | bits::ORDER_ATOMIC_WAW;
 /// Capabilities of the domain.
-pub(crate) const DOMAIN_CAPS: u64 = bits::LOCAL_COMM | bits::REMOTE_COMM;
+pub(crate) const DOMAIN_CAPS: u64 = bits::LOCAL_COMM | bits::REMOTE_COMM | bits::SHARED_AV;
 /// All of them.
 pub(crate) const CAPS: u64 = TX_CAPS | RX_CAPS | DOMAIN_CAPS;
 

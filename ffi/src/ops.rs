@@ -28,7 +28,7 @@ use crate::mr::{MrAttributes, Region};
 use crate::poll_set::PollSet;
 use crate::shim::cq::Entries;
 use crate::sockaddr::SocketAddress;
-use crate::wait_set::WaitSet;
+use crate::wait_set::{WaitObject, WaitSet};
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -103,6 +103,8 @@ pub(crate) trait FidOps {
 pub(crate) enum Waitable<'a> {
     /// A completion queue.
     Cq(&'a Arc<Cq>),
+    /// A counter.
+    Cntr(&'a Arc<Cntr>),
     /// An event queue.
     Eq(&'a Arc<Eq>),
     /// A wait set.
@@ -155,8 +157,8 @@ pub(crate) trait DomainOps: FidOps {
         Err(Error::NotSupported)
     }
 
-    /// `fi_cntr_open`; `wait`: threads may wait for it.
-    fn counter(self: &Arc<Self>, _wait: bool) -> Result<Arc<Cntr>> {
+    /// `fi_cntr_open`; `wait` is what threads wait on.
+    fn counter(self: &Arc<Self>, _wait: WaitObject) -> Result<Arc<Cntr>> {
         Err(Error::NotSupported)
     }
 

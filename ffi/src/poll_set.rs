@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A poll set: asks several completion queues at once which of them have something (`fi_poll(3)`).
+//! A poll set: asks several completion queues and counters at once which of them have something
+//! (`fi_poll(3)`).
 //!
-//! The answer names queues by the context of their `fid`, which is C's to write: so a member is
+//! The answer names them by the context of their `fid`, which is C's to write: so a member is
 //! known here by C's pointer too, and the shim reads the context while the queue is open. A member
 //! that is closed leaves by itself.
 //!
@@ -9,6 +10,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::errno::Error;
@@ -17,6 +19,8 @@ use crate::ops::FidOps;
 /// What can be asked.
 #[derive(Clone, Debug)]
 pub(crate) enum Pollable {
+    /// A counter.
+    Cntr(Arc<Cntr>),
     /// A completion queue.
     Cq(Arc<Cq>),
 }
@@ -24,6 +28,7 @@ pub(crate) enum Pollable {
 impl Pollable {
     fn domain(&self) -> &Arc<Domain> {
         match self {
+            Self::Cntr(counter) => counter.domain(),
             Self::Cq(queue) => queue.domain(),
         }
     }
@@ -31,6 +36,7 @@ impl Pollable {
 
 #[derive(Debug)]
 enum Asked {
+    Cntr(Weak<Cntr>),
     Cq(Weak<Cq>),
 }
 
@@ -38,6 +44,7 @@ impl Asked {
     /// Makes progress; whether there is anything. None: it was closed.
     fn ask(&self) -> Option<bool> {
         match self {
+            Self::Cntr(counter) => counter.upgrade().map(|counter| counter.poll()),
             Self::Cq(queue) => queue.upgrade().map(|queue| queue.poll()),
         }
     }
@@ -72,6 +79,7 @@ impl PollSet {
             return Err(Error::Invalid);
         }
         let asked = match object {
+            Pollable::Cntr(counter) => Asked::Cntr(Arc::downgrade(counter)),
             Pollable::Cq(queue) => Asked::Cq(Arc::downgrade(queue)),
         };
         let mut members = self.lock();
@@ -93,7 +101,7 @@ impl PollSet {
     }
 
     /// Makes progress on every member, and calls `found` with C's pointer of each that has
-    /// something to read, while that has room.
+    /// something, while that has room.
     pub(crate) fn poll(&self, mut found: impl FnMut(usize) -> bool) {
         let mut room = true;
         self.lock().retain(|member| {

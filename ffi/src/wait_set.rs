@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A wait set: one descriptor for several queues (`fi_poll(3)`), and what a queue's attributes say
-//! of how it is waited for.
+//! A wait set: one descriptor for several queues and counters (`fi_poll(3)`), and what attributes
+//! say of how a queue or a counter is waited for.
 //!
 //! Queues that are opened with `FI_WAIT_SET` join the set; each has a descriptor of its own, and
 //! the set is an epoll of those. Before a sleep every member is asked whether it must be read
@@ -13,6 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
 use crate::abi;
+use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::eq::Eq;
 use crate::errno::Error;
@@ -66,11 +67,13 @@ impl WaitObject {
     }
 }
 
-/// A queue in the set.
+/// A queue or counter in the set.
 #[derive(Clone, Debug)]
 pub(crate) enum Member {
     /// A completion queue.
     Cq(Weak<Cq>),
+    /// A counter.
+    Cntr(Weak<Cntr>),
     /// An event queue.
     Eq(Weak<Eq>),
 }
@@ -79,6 +82,7 @@ impl Member {
     fn is_open(&self) -> bool {
         match self {
             Self::Cq(queue) => queue.strong_count() > 0,
+            Self::Cntr(counter) => counter.strong_count() > 0,
             Self::Eq(queue) => queue.strong_count() > 0,
         }
     }
@@ -87,6 +91,7 @@ impl Member {
     fn try_wait(&self) -> Result<(), Error> {
         match self {
             Self::Cq(queue) => queue.upgrade().map_or(Ok(()), |queue| queue.try_wait()),
+            Self::Cntr(counter) => counter.upgrade().map_or(Ok(()), |counter| counter.try_wait()),
             Self::Eq(queue) => queue.upgrade().map_or(Ok(()), |queue| queue.try_wait()),
         }
     }
@@ -94,6 +99,7 @@ impl Member {
     fn join(&self, outer: &Wait) -> Result<(), Error> {
         match self {
             Self::Cq(queue) => queue.upgrade().map_or(Ok(()), |queue| queue.join(outer)),
+            Self::Cntr(counter) => counter.upgrade().map_or(Ok(()), |counter| counter.join(outer)),
             Self::Eq(queue) => queue.upgrade().map_or(Ok(()), |queue| queue.join(outer)),
         }
     }

@@ -252,6 +252,21 @@ fn costly_capabilities_are_given_on_request_only() {
 }
 
 #[test]
+fn orders_that_cost_something_are_promised_on_request_only() {
+    let info = Hints::new(bits::RMA).ask().unwrap();
+    assert_eq!((info.tx.msg_order, info.rx.msg_order), (bits::ORDER_SAS, bits::ORDER_SAS));
+    let mut hints = Hints::new(bits::RMA);
+    hints.tx.msg_order = u64::from(abi::FI_ORDER_WAW) | abi::FI_ORDER_ATOMIC_RAW;
+    let info = hints.ask().unwrap();
+    assert_eq!(info.tx.msg_order, hints.tx.msg_order | bits::ORDER_SAS);
+    assert_eq!(info.rx.msg_order, bits::ORDER_SAS);
+    // Who has no wish at all is shown everything.
+    let mut info = everything();
+    shape(None, &mut info);
+    assert_eq!(info.tx.msg_order, everything().tx.msg_order);
+}
+
+#[test]
 fn limits_are_inclusive_and_echoed() {
     let mut hints = Hints::new(bits::RMA);
     (hints.tx.rma_iov_limit, hints.ep.max_order_raw_size) = (4, usize::MAX);

@@ -18,6 +18,7 @@ use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::ops::DomainOps;
 use crate::poll_set::PollSet;
+use crate::wait_set::WaitObject;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<Domain>();
 
@@ -150,15 +151,6 @@ unsafe fn cq_attributes(attributes: &abi::fi_cq_attr) -> Result<CqAttributes, Er
     Ok(CqAttributes { format: attributes.format, wait })
 }
 
-/// Whether threads may wait.
-fn may_wait(object: abi::fi_wait_obj) -> Result<bool, Error> {
-    match object {
-        abi::FI_WAIT_NONE => Ok(false),
-        abi::FI_WAIT_UNSPEC | abi::FI_WAIT_FD | abi::FI_WAIT_YIELD => Ok(true),
-        _ => Err(Error::NotSupported),
-    }
-}
-
 /// `fi_cntr_open`.
 unsafe extern "C" fn cntr_open<T>(
     domain: *mut abi::fid_domain,
@@ -173,14 +165,15 @@ where
         // SAFETY: the man page's contract: open.
         let domain = unsafe { fid::object::<T>(domain.cast::<abi::fid>()) }?;
         // SAFETY: the man page's contract: initialised, or NULL for the defaults.
-        let wait_obj = match unsafe { attributes.as_ref() } {
-            None => abi::FI_WAIT_NONE,
-            Some(attributes) if attributes.events != abi::FI_CNTR_EVENTS_COMP => {
-                return Err(Error::NotSupported);
-            }
-            Some(attributes) => attributes.wait_obj,
+        let Some(attributes) = (unsafe { attributes.as_ref() }) else {
+            return domain.counter(WaitObject::None);
         };
-        domain.counter(may_wait(wait_obj)?)
+        if attributes.events != abi::FI_CNTR_EVENTS_COMP {
+            return Err(Error::NotSupported);
+        }
+        // SAFETY: as above: with `FI_WAIT_SET`, an open wait set.
+        let wait = unsafe { super::wait::object(attributes.wait_obj, attributes.wait_set) }?;
+        domain.counter(wait)
     };
     // SAFETY: the man page's contract: `counter` takes the result.
     unsafe { opened::<Cntr>(counter, context, open) }

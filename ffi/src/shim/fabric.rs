@@ -8,6 +8,7 @@ use super::fid::opened;
 use super::info::request;
 use super::{argument, control, unsupported::slot};
 use crate::abi::{self, bits};
+use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::eq::{Eq, EqAttributes};
@@ -159,6 +160,10 @@ unsafe fn waitable<'a>(fid: *mut abi::fid) -> Result<Waitable<'a>, Error> {
     // SAFETY: passed on from the caller.
     if let Ok(cq) = unsafe { fid::object::<Cq>(fid) } {
         return Ok(Waitable::Cq(cq));
+    }
+    // SAFETY: passed on from the caller.
+    if let Ok(counter) = unsafe { fid::object::<Cntr>(fid) } {
+        return Ok(Waitable::Cntr(counter));
     }
     // SAFETY: passed on from the caller.
     if let Ok(eq) = unsafe { fid::object::<Eq>(fid) } {

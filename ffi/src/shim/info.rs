@@ -207,6 +207,9 @@ fn fill_domain(to: &mut abi::fi_domain_attr, info: &Info) -> Result<(), Error> {
     to.rx_ctx_cnt = from.rx_ctx_cnt;
     to.max_ep_tx_ctx = from.max_ep_tx_ctx;
     to.max_ep_rx_ctx = from.max_ep_rx_ctx;
+    to.max_ep_stx_ctx = from.max_ep_stx_ctx;
+    to.max_ep_srx_ctx = from.max_ep_srx_ctx;
+    to.cntr_cnt = from.cntr_cnt;
     to.mr_iov_limit = from.mr_iov_limit;
     to.caps = from.caps;
     to.mr_cnt = from.mr_cnt;

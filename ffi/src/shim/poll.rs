@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use super::control;
 use crate::abi;
+use crate::cntr::Cntr;
 use crate::cq::Cq;
 use crate::errno::Error;
 use crate::fid::{self, Object};
@@ -99,6 +100,10 @@ const fn no_flags(flags: u64) -> Result<(), Error> {
 /// # Safety
 /// `fid` is NULL or an open libfabric object.
 unsafe fn pollable(fid: *mut abi::fid) -> Result<Pollable, Error> {
+    // SAFETY: passed on from the caller.
+    if let Ok(counter) = unsafe { fid::object::<Cntr>(fid) } {
+        return Ok(Pollable::Cntr(Arc::clone(counter)));
+    }
     // SAFETY: passed on from the caller.
     unsafe { fid::object::<Cq>(fid) }.map(|queue| Pollable::Cq(Arc::clone(queue)))
 }

@@ -263,8 +263,10 @@ static void million(void)
 int main(int argc, char **argv)
 {
 	struct fi_info *hints = hints_for_us();
+	hints->caps = FI_MSG | FI_SHARED_AV;
 	info = info_on("127.0.0.1", hints);
 	fi_freeinfo(hints);
+	CHECK((info->caps & FI_SHARED_AV) && (info->domain_attr->caps & FI_SHARED_AV));
 	MUST(fi_fabric(info->fabric_attr, &fabric, NULL));
 	MUST(fi_domain(fabric, info, &domain, NULL));
 	if (argc > 1)

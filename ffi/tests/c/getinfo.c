@@ -31,6 +31,13 @@ static int only_tagged(const struct fi_info *i)
 }
 
 static void rma(struct fi_info *h) { h->caps = FI_MSG | FI_RMA; }
+static int with_rma(const struct fi_info *i)
+{
+	uint64_t directions = FI_SEND | FI_RECV | FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+	return (i->caps & directions) == directions && !(i->caps & (FI_ATOMIC | FI_TAGGED)) &&
+	       i->tx_attr->rma_iov_limit >= 1 && i->domain_attr->mr_key_size == 8;
+}
+static int enough_counters(const struct fi_info *i) { return i->domain_attr->cntr_cnt >= 1; }
 static void hmem(struct fi_info *h) { h->caps = FI_MSG | FI_HMEM; }
 static void every_mr_mode(struct fi_info *h)
 {
@@ -38,6 +45,68 @@ static void every_mr_mode(struct fi_info *h)
 				  FI_MR_ENDPOINT;
 }
 static int no_mr_mode(const struct fi_info *i) { return i->domain_attr->mr_mode == 0; }
+
+// What each application asks for, as it asks.
+static void mpich(struct fi_info *h)
+{
+	uint64_t order = FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |
+			 FI_ORDER_ATOMIC_WAR | FI_ORDER_ATOMIC_WAW;
+	h->caps = FI_MSG | FI_TAGGED | FI_RMA | FI_ATOMIC | FI_DIRECTED_RECV;
+	h->mode = FI_CONTEXT | FI_ASYNC_IOV | FI_RX_CQ_DATA | FI_CONTEXT2;
+	h->domain_attr->mode = FI_RESTRICTED_COMP;
+	h->domain_attr->mr_mode = FI_MR_ENDPOINT | FI_MR_HMEM;
+	h->domain_attr->threading = FI_THREAD_DOMAIN;
+	h->domain_attr->control_progress = h->domain_attr->data_progress = FI_PROGRESS_MANUAL;
+	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	h->domain_attr->av_type = FI_AV_TABLE;
+	h->domain_attr->cq_data_size = 4;
+	h->tx_attr->op_flags = FI_COMPLETION | FI_DELIVERY_COMPLETE;
+	h->rx_attr->op_flags = FI_COMPLETION;
+	h->tx_attr->msg_order = h->rx_attr->msg_order = order;
+}
+static int mpich_takes(const struct fi_info *i)
+{
+	return i->domain_attr->threading == FI_THREAD_DOMAIN && i->mode == 0 &&
+	       i->domain_attr->mr_mode == 0 && i->domain_attr->av_type == FI_AV_TABLE &&
+	       i->domain_attr->max_ep_tx_ctx == 1 && i->domain_attr->cq_data_size >= 4;
+}
+static void openshmem(struct fi_info *h)
+{
+	h->caps = FI_RMA | FI_ATOMIC | FI_RMA_EVENT | FI_FENCE;
+	h->domain_attr->mr_mode = FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	h->domain_attr->data_progress = FI_PROGRESS_AUTO;
+	h->domain_attr->resource_mgmt = FI_RM_ENABLED;
+	h->domain_attr->threading = FI_THREAD_COMPLETION;
+	h->domain_attr->mr_key_size = 1;
+	h->tx_attr->op_flags = FI_DELIVERY_COMPLETE;
+	h->tx_attr->inject_size = 16;
+}
+static int openshmem_takes(const struct fi_info *i)
+{
+	return i->mode == 0 && i->tx_attr->inject_size >= 16 && i->ep_attr->max_msg_size > 0 &&
+	       i->domain_attr->data_progress == FI_PROGRESS_AUTO && (i->caps & FI_RMA_EVENT);
+}
+static void nixl(struct fi_info *h)
+{
+	h->caps = FI_MSG | FI_RMA | FI_LOCAL_COMM | FI_REMOTE_COMM;
+	h->mode = FI_CONTEXT;
+	h->domain_attr->mr_mode = FI_MR_LOCAL | FI_MR_ALLOCATED;
+	h->domain_attr->threading = FI_THREAD_COMPLETION;
+	h->domain_attr->name = strdup("lo");
+}
+static void mxl(struct fi_info *h)
+{
+	h->caps = FI_RMA | FI_REMOTE_WRITE;
+	h->domain_attr->mr_mode =
+		FI_MR_VIRT_ADDR | FI_MR_LOCAL | FI_MR_ALLOCATED | FI_MR_PROV_KEY;
+	h->addr_format = FI_SOCKADDR_IN;
+}
+static int target_only(const struct fi_info *i)
+{
+	uint64_t directions = FI_READ | FI_WRITE | FI_REMOTE_READ | FI_REMOTE_WRITE;
+	return (i->caps & directions) == FI_REMOTE_WRITE && !(i->tx_attr->caps & FI_WRITE) &&
+	       (i->rx_attr->caps & FI_REMOTE_WRITE);
+}
 
 static void thread_domain(struct fi_info *h) { h->domain_attr->threading = FI_THREAD_DOMAIN; }
 static int thread_domain_back(const struct fi_info *i)
@@ -68,6 +137,15 @@ static int order_back(const struct fi_info *i)
 	return (i->tx_attr->msg_order & FI_ORDER_SAS) && (i->rx_attr->msg_order & FI_ORDER_SAS);
 }
 static void strict(struct fi_info *h) { h->tx_attr->msg_order = FI_ORDER_STRICT; }
+static int strict_back(const struct fi_info *i)
+{
+	return (i->tx_attr->msg_order & FI_ORDER_STRICT) == FI_ORDER_STRICT;
+}
+static int no_order(const struct fi_info *i)
+{
+	return i->tx_attr->msg_order == FI_ORDER_SAS && i->rx_attr->msg_order == FI_ORDER_SAS;
+}
+static void no_such_order(struct fi_info *h) { h->tx_attr->msg_order = 1ull << 60; }
 static void msg(struct fi_info *h) { h->ep_attr->type = FI_EP_MSG; }
 static void dgram(struct fi_info *h) { h->ep_attr->type = FI_EP_DGRAM; }
 static void protocol(struct fi_info *h) { h->ep_attr->protocol = FI_PROTO_UDP; }
@@ -88,15 +166,21 @@ static int concrete(const struct fi_info *i) { return i->addr_format == FI_SOCKA
 static const struct row rows[] = {
 	{"plain", plain, 0, all},
 	{"tagged", tagged, 0, only_tagged},
-	{"rma", rma, FI_ENODATA, NULL},
+	{"rma", rma, 0, with_rma},
 	{"hmem", hmem, FI_ENODATA, NULL},
+	{"MPICH", mpich, 0, mpich_takes},
+	{"OpenSHMEM", openshmem, 0, openshmem_takes},
+	{"NIXL", nixl, 0, no_mr_mode},
+	{"MXL target", mxl, 0, target_only},
 	{"every mr_mode offered", every_mr_mode, 0, no_mr_mode},
 	{"FI_THREAD_DOMAIN", thread_domain, 0, thread_domain_back},
 	{"FI_PROGRESS_AUTO", auto_progress, 0, auto_back},
 	{"big queues", big_queues, 0, big_back},
 	{"queues too big", bigger_queues, FI_ENODATA, NULL},
 	{"FI_ORDER_SAS", order, 0, order_back},
-	{"FI_ORDER_STRICT", strict, FI_ENODATA, NULL},
+	{"FI_ORDER_STRICT", strict, 0, strict_back},
+	{"no order", plain, 0, no_order},
+	{"no such order", no_such_order, FI_ENODATA, NULL},
 	{"FI_EP_MSG", msg, FI_ENODATA, NULL},
 	{"FI_EP_DGRAM", dgram, FI_ENODATA, NULL},
 	{"other protocol", protocol, FI_ENODATA, NULL},
@@ -106,7 +190,7 @@ static const struct row rows[] = {
 	{"inject too long", long_inject, FI_ENODATA, NULL},
 	{"iov too long", long_iov, FI_ENODATA, NULL},
 	{"total_buffered_recv", buffered, FI_ENODATA, NULL},
-	{"counters", counters, FI_ENODATA, NULL},
+	{"counters", counters, 0, enough_counters},
 	{"cq_data_size too large", cq_data, FI_ENODATA, NULL},
 	{"other domain", other_domain, FI_ENODATA, NULL},
 	{"other fabric", other_fabric, FI_ENODATA, NULL},
@@ -161,6 +245,32 @@ static void addresses(void)
 	fi_freeinfo(hints);
 }
 
+// Hints that name an open fabric or domain: only what is on it, and nothing if it is not ours.
+static void open_objects(void)
+{
+	struct fi_info *hints = hints_for_us(), *info = NULL, *found = NULL;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fi_ops foreign_ops = {.size = sizeof(foreign_ops)};
+	struct fid_domain foreign = {.fid = {.fclass = FI_CLASS_DOMAIN, .ops = &foreign_ops}};
+	MUST(fi_getinfo(VERSION, "127.0.0.1", NULL, FI_SOURCE, hints, &info));
+	MUST(fi_fabric(info->fabric_attr, &fabric, NULL));
+	MUST(fi_domain(fabric, info, &domain, NULL));
+	hints->fabric_attr->fabric = fabric;
+	hints->domain_attr->domain = domain;
+	EXPECT(0, fi_getinfo(VERSION, NULL, NULL, 0, hints, &found));
+	CHECK(found->next == NULL && !strcmp(found->domain_attr->name, "lo"));
+	CHECK(!memcmp(found->src_addr, info->src_addr, 8));
+	fi_freeinfo(found);
+	EXPECT(FI_ENODATA, fi_getinfo(VERSION, "::1", NULL, FI_SOURCE, hints, &found));
+	hints->domain_attr->domain = &foreign;
+	EXPECT(FI_ENODATA, fi_getinfo(VERSION, NULL, NULL, 0, hints, &found));
+	EXPECT(0, fi_close(&domain->fid));
+	EXPECT(0, fi_close(&fabric->fid));
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
 static void versions(void)
 {
 	struct fi_info *hints = hints_for_us(), *info = NULL;
@@ -178,6 +288,7 @@ int main(void)
 {
 	table();
 	addresses();
+	open_objects();
 	versions();
 	return verdict("getinfo");
 }

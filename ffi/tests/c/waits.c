@@ -142,6 +142,57 @@ static void wait_objects(void)
 	}
 }
 
+// A queue that was opened for 8 completions, of two endpoints, and is not read until 600 are there.
+static void small_queue(void)
+{
+	enum { COUNT = 300 };
+	struct fi_cq_attr attr = {.size = 8, .format = FI_CQ_FORMAT_MSG};
+	struct fi_av_attr av_attr = {.type = FI_AV_TABLE, .count = 1};
+	struct fi_cq_msg_entry entry[64];
+	struct fid_cq *cq;
+	struct fid_av *av;
+	struct fid_ep *ep[2];
+	fi_addr_t to[2];
+	static char buffer[COUNT];
+	MUST(fi_cq_open(pair.domain, &attr, &cq, NULL));
+	MUST(fi_av_open(pair.domain, &av_attr, &av, NULL));
+	for (int i = 0; i < 2; i++) {
+		char name[64];
+		size_t len = sizeof(name);
+		MUST(fi_endpoint(pair.domain, pair.info, &ep[i], NULL));
+		MUST(fi_ep_bind(ep[i], &av->fid, 0));
+		MUST(fi_ep_bind(ep[i], &cq->fid, FI_TRANSMIT | FI_RECV));
+		MUST(fi_enable(ep[i]));
+		MUST(fi_getname(&ep[i]->fid, name, &len));
+		CHECK(fi_av_insert(av, name, 1, &to[i], 0, NULL) == 1);
+	}
+	EXPECT(FI_EBUSY, fi_close(&cq->fid));
+	for (int i = 0; i < COUNT; i++)
+		MUST(fi_recv(ep[1], &buffer[i], 1, NULL, FI_ADDR_UNSPEC, &buffer[i]));
+	for (int i = 0; i < COUNT; i++)
+		MUST(fi_send(ep[0], &buffer[i], 1, NULL, to[1], &buffer[i]));
+	for (double end = seconds() + 0.2; seconds() < end;)
+		(void)fi_cq_read(cq, NULL, 0);
+	int sends = 0, receives = 0;
+	for (double end = seconds() + 10; sends + receives < 2 * COUNT && seconds() < end;) {
+		ssize_t got = fi_cq_read(cq, entry, 64);
+		for (ssize_t i = 0; i < got; i++) {
+			if (entry[i].flags & FI_SEND)
+				sends++;
+			// In order, and each once.
+			else if (entry[i].op_context == &buffer[receives])
+				receives++;
+		}
+	}
+	CHECK(sends == COUNT && receives == COUNT);
+	EXPECT(FI_EAGAIN, fi_cq_read(cq, entry, 1));
+	EXPECT(0, fi_close(&ep[0]->fid));
+	EXPECT(FI_EBUSY, fi_close(&av->fid));
+	EXPECT(0, fi_close(&ep[1]->fid));
+	EXPECT(0, fi_close(&cq->fid));
+	EXPECT(0, fi_close(&av->fid));
+}
+
 static void *send_later(void *unused)
 {
 	(void)unused;
@@ -259,6 +310,79 @@ static void poll_set(void)
 	EXPECT(0, fi_close(&set->fid));
 }
 
+// Counters in both kinds of sets, and behind a descriptor of their own.
+static void counter(void)
+{
+	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};
+	struct fi_wait_attr wait_attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fi_poll_attr poll_attr = {0};
+	struct fid_cntr *alone, *member;
+	struct fid_poll *polls;
+	struct fid_wait *waits;
+	struct fid *list[1];
+	enum fi_wait_obj kind;
+	void *context[2];
+	int fd, word;
+	MUST(fi_cntr_open(pair.domain, &attr, &alone, &word));
+	EXPECT(0, fi_control(&alone->fid, FI_GETWAIT, &fd));
+	EXPECT(0, fi_control(&alone->fid, FI_GETWAITOBJ, &kind));
+	CHECK(kind == FI_WAIT_FD);
+	list[0] = &alone->fid;
+	EXPECT(0, fi_trywait(pair.fabric, list, 1));
+	CHECK(readable(fd, 0) == 0);
+	EXPECT(0, fi_cntr_add(alone, 3));
+	CHECK(readable(fd, 1000) == 1);
+	EXPECT(FI_EAGAIN, fi_trywait(pair.fabric, list, 1));
+	CHECK(fi_cntr_read(alone) == 3);
+	EXPECT(0, fi_trywait(pair.fabric, list, 1));
+	EXPECT(FI_ETIMEDOUT, fi_cntr_wait(alone, 4, 20));
+	EXPECT(0, fi_cntr_wait(alone, 3, 20));
+	// What was set by hand is no news for a poll set.
+	MUST(fi_poll_open(pair.domain, &poll_attr, &polls));
+	EXPECT(0, fi_poll_add(polls, &alone->fid, 0));
+	CHECK(fi_poll(polls, context, 2) == 0);
+	EXPECT(0, fi_cntr_add(alone, 1));
+	CHECK(fi_poll(polls, context, 2) == 0);
+	MUST(fi_wait_open(pair.fabric, &wait_attr, &waits));
+	attr.wait_obj = FI_WAIT_SET;
+	attr.wait_set = waits;
+	MUST(fi_cntr_open(pair.domain, &attr, &member, NULL));
+	EXPECT(FI_ENOSYS, fi_cntr_wait(member, 1, 0));
+	EXPECT(FI_ETIMEDOUT, fi_wait(waits, 20));
+	EXPECT(0, fi_cntr_add(member, 1));
+	EXPECT(0, fi_wait(waits, 1000));
+	CHECK(fi_cntr_read(member) == 1);
+	// What operations do is.
+	struct fid_ep *ep;
+	struct fid_cq *cq;
+	MUST(fi_cq_open(pair.domain, NULL, &cq, NULL));
+	MUST(fi_endpoint(pair.domain, pair.info, &ep, NULL));
+	MUST(fi_ep_bind(ep, &pair.av->fid, 0));
+	MUST(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
+	MUST(fi_ep_bind(ep, &alone->fid, FI_SEND));
+	MUST(fi_ep_bind(ep, &member->fid, FI_RECV));
+	MUST(fi_enable(ep));
+	char name[64], byte;
+	size_t len = sizeof(name);
+	fi_addr_t own;
+	MUST(fi_getname(&ep->fid, name, &len));
+	CHECK(fi_av_insert(pair.av, name, 1, &own, 0, NULL) == 1);
+	MUST(fi_recv(ep, &byte, 1, NULL, FI_ADDR_UNSPEC, NULL));
+	MUST(fi_send(ep, "x", 1, NULL, own, NULL));
+	EXPECT(0, fi_wait(waits, 10000));
+	CHECK(fi_cntr_read(member) == 2);
+	EXPECT(0, fi_cntr_wait(alone, 5, 10000));
+	CHECK(fi_poll(polls, context, 2) == 1 && context[0] == &word);
+	CHECK(fi_poll(polls, context, 2) == 0);
+	EXPECT(0, fi_close(&ep->fid));
+	EXPECT(0, fi_close(&cq->fid));
+	EXPECT(0, fi_close(&member->fid));
+	EXPECT(0, fi_close(&waits->fid));
+	EXPECT(0, fi_close(&alone->fid));
+	CHECK(fi_poll(polls, context, 2) == 0);
+	EXPECT(0, fi_close(&polls->fid));
+}
+
 int main(void)
 {
 	struct fi_cq_attr cq_attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_UNSPEC};
@@ -268,8 +392,10 @@ int main(void)
 	event_queue();
 	event_wakes_a_sleeper();
 	wait_objects();
+	small_queue();
 	wait_set();
 	poll_set();
+	counter();
 	pair_close(&pair);
 	return verdict("waits");
 }
