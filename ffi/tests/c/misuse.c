@@ -168,7 +168,7 @@ static void not_offered(struct pair *p)
 	struct fid_ep *ep;
 	struct fid_poll *poll;
 	struct fid_wait *wait;
-	struct fi_cntr_attr cntr_attr = {0};
+	struct fi_cntr_attr cntr_attr = {.wait_obj = FI_WAIT_MUTEX_COND};
 	struct fi_poll_attr poll_attr = {.flags = 1};
 	struct fi_wait_attr wait_attr = {.wait_obj = FI_WAIT_MUTEX_COND};
 	struct fi_cq_attr mutex = {.wait_obj = FI_WAIT_MUTEX_COND};
@@ -178,14 +178,11 @@ static void not_offered(struct pair *p)
 	struct fi_atomic_attr atomic;
 	struct fid_cq *cq;
 	struct fid_av *av;
-	EXPECT(FI_ENOSYS, fi_write(p->ep[0], &byte, 1, NULL, p->addr[1], 0, 0, NULL));
-	EXPECT(FI_ENOSYS, fi_read(p->ep[0], &byte, 1, NULL, p->addr[1], 0, 0, NULL));
-	EXPECT(FI_ENOSYS, fi_inject_write(p->ep[0], &byte, 1, p->addr[1], 0, 0));
-	EXPECT(FI_ENOSYS, fi_atomic(p->ep[0], any, 1, NULL, p->addr[1], 0, 0, FI_UINT8, FI_SUM, NULL));
-	EXPECT(FI_EOPNOTSUPP, fi_atomicvalid(p->ep[0], FI_UINT8, FI_SUM, &count));
-	EXPECT(FI_EOPNOTSUPP, fi_query_atomic(p->domain, FI_UINT8, FI_SUM, &atomic, 0));
 	EXPECT(FI_ENOSYS, fi_barrier(p->ep[0], 0, NULL));
 	EXPECT(FI_ENOSYS, fi_cntr_open(p->domain, &cntr_attr, &cntr, NULL));
+	EXPECT(FI_EOPNOTSUPP, fi_atomicvalid(p->ep[0], FI_VOID, FI_SUM, &count));
+	EXPECT(FI_EOPNOTSUPP, fi_atomicvalid(p->ep[0], FI_FLOAT, FI_BXOR, &count));
+	EXPECT(FI_EOPNOTSUPP, fi_query_atomic(p->domain, FI_UINT8, FI_ATOMIC_OP_LAST, &atomic, 0));
 	EXPECT(FI_EBADFLAGS, fi_poll_open(p->domain, &poll_attr, &poll));
 	EXPECT(FI_ENOSYS, fi_wait_open(p->fabric, &wait_attr, &wait));
 	EXPECT(FI_EINVAL, fi_wait_open(p->fabric, NULL, &wait));
@@ -205,6 +202,51 @@ static void not_offered(struct pair *p)
 	EXPECT(FI_ENOSYS, fi_control(&p->ep[0]->fid, 4711, NULL));
 	struct fi_msg peek = {.addr = FI_ADDR_UNSPEC};
 	EXPECT(FI_EBADFLAGS, fi_recvmsg(p->ep[0], &peek, FI_PEEK));
+}
+
+// Remote memory and counters: wrong arguments at once, wrong keys as error completions.
+static void remote(struct pair *p)
+{
+	static char big[1 << 16];
+	char byte = 1;
+	struct fid_ep *ep = p->ep[0], *closed;
+	struct fi_cntr_attr cntr_attr = {0};
+	struct fi_cq_entry entry;
+	struct fi_cq_err_entry error = {0};
+	struct fid_cntr *cntr;
+	uint64_t word = 1;
+	size_t inject = p->info->tx_attr->inject_size;
+	EXPECT(FI_EINVAL, fi_write(ep, NULL, 8, NULL, p->addr[1], 0, 0, NULL));
+	EXPECT(FI_EINVAL, fi_read(ep, NULL, 8, NULL, p->addr[1], 0, 0, NULL));
+	EXPECT(FI_EINVAL, fi_write(ep, &byte, 1, NULL, 77, 0, 0, NULL));
+	EXPECT(FI_EINVAL, fi_read(ep, &byte, 1, NULL, FI_ADDR_UNSPEC, 0, 0, NULL));
+	EXPECT(FI_EINVAL, fi_writemsg(ep, NULL, 0));
+	EXPECT(FI_EINVAL, fi_readmsg(ep, NULL, 0));
+	EXPECT(FI_EINVAL, fi_atomicmsg(ep, NULL, 0));
+	EXPECT(FI_EINVAL, fi_atomic(ep, &word, 1, NULL, 77, 0, 0, FI_UINT64, FI_SUM, NULL));
+	EXPECT(FI_EMSGSIZE, fi_inject_write(ep, big, inject + 1, p->addr[1], 0, 0));
+	EXPECT(FI_EINVAL, ep->rma->write((struct fid_ep *)p->cq[0], &byte, 1, NULL, 0, 0, 0, NULL));
+	EXPECT(FI_EINVAL, ep->rma->read(NULL, &byte, 1, NULL, 0, 0, 0, NULL));
+	// No such key.
+	MUST(fi_write(ep, &byte, 1, NULL, p->addr[1], 0, 4711, &byte));
+	CHECK(next(p, 0, &entry, NULL) == -FI_EAVAIL);
+	CHECK(fi_cq_readerr(p->cq[0], &error, 0) == 1);
+	CHECK(error.err == FI_EACCES && error.op_context == &byte);
+	// Counters.
+	EXPECT(0, fi_cntr_open(p->domain, &cntr_attr, &cntr, NULL));
+	EXPECT(FI_EINVAL, cntr->ops->wait((struct fid_cntr *)ep, 0, 0));
+	EXPECT(FI_EINVAL, cntr->ops->add(NULL, 1));
+	EXPECT(FI_ENOSYS, fi_control(&cntr->fid, FI_GETWAIT, &word));
+	MUST(fi_endpoint(p->domain, p->info, &closed, NULL));
+	EXPECT(FI_EOPBADSTATE, fi_write(closed, &byte, 1, NULL, p->addr[1], 0, 0, NULL));
+	EXPECT(FI_EOPBADSTATE, fi_read(closed, &byte, 1, NULL, p->addr[1], 0, 0, NULL));
+	EXPECT(FI_EOPBADSTATE,
+	       fi_atomic(closed, &word, 1, NULL, p->addr[1], 0, 0, FI_UINT64, FI_SUM, NULL));
+	EXPECT(0, fi_ep_bind(closed, &cntr->fid, FI_SEND | FI_WRITE));
+	EXPECT(FI_EINVAL, fi_ep_bind(closed, &cntr->fid, FI_WRITE));
+	EXPECT(FI_EBUSY, fi_close(&cntr->fid));
+	EXPECT(0, fi_close(&closed->fid));
+	EXPECT(0, fi_close(&cntr->fid));
 }
 
 static void regions(struct pair *p)
@@ -298,6 +340,7 @@ int main(void)
 	bad_addresses(&pair);
 	bad_sizes(&pair);
 	not_offered(&pair);
+	remote(&pair);
 	regions(&pair);
 	names(&pair);
 	fork_is_inert(&pair);
