@@ -48,13 +48,21 @@ impl Instant {
 pub(crate) const TICK_NANOS: u64 = 64;
 
 /// A time near the present in four bytes: ticks of 64 ns, wrapping after 275 s. Two of them compare
-/// rightly while they are less than 137 s apart; [`DEATH_MAX`] keeps all that is stored within
-/// that.
+/// rightly while they are less than 137 s apart. [`DEATH_MAX`] keeps those of the future near
+/// enough, [`Self::aged`] those of the past.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Tick(NonZeroU32);
 
 /// The longest death time, and so the longest that any time of the future or past matters.
 pub(crate) const DEATH_MAX: Duration = Duration::from_secs(120);
+
+/// A stored time that lies farther back than this is brought forward to here: all that matters of
+/// it is that it is longer ago than the longest death time.
+const PAST_MAX_NANOS: u64 = DEATH_MAX.as_nanos() as u64 + 2_000_000_000;
+/// Stored times are looked at this often: before one of them can be out of reach.
+pub(crate) const AGING_NANOS: u64 = 10_000_000_000;
+
+static_assertions::const_assert!(PAST_MAX_NANOS + AGING_NANOS < (1 << 31) * TICK_NANOS);
 
 impl Default for Tick {
     fn default() -> Self {
@@ -107,6 +115,19 @@ impl Tick {
         if self.has_come(other) { other } else { self }
     }
 
+    /// This time, which compared rightly with `before`, so that it compares rightly with `now`:
+    /// what lies too far back is brought forward.
+    pub(crate) const fn aged(self, before: Instant, now: Instant) -> Self {
+        let ticks = Self::of(before).0.get().wrapping_sub(self.0.get());
+        // Negative: it was yet to come.
+        let age = ticks.cast_signed() as i64 * TICK_NANOS as i64;
+        let passed = now.as_nanos().saturating_sub(before.as_nanos());
+        if passed.saturating_add_signed(age) <= PAST_MAX_NANOS {
+            return self;
+        }
+        Self::of(Instant(now.as_nanos().saturating_sub(PAST_MAX_NANOS)))
+    }
+
     /// The instant that this stands for, seen from `now`: rounded up to where [`Self::of`] gives
     /// this tick or a later one.
     pub(crate) const fn instant(self, now: Instant) -> Instant {
@@ -135,6 +156,26 @@ mod tests {
             prop_assert!(at >= now);
             prop_assert_eq!(later.max(Tick::of(now)), later);
             prop_assert!(u64::from(later.since(Tick::of(now))) * TICK_NANOS <= ahead + TICK_NANOS);
+        }
+
+        #[test]
+        fn aged_ticks_order_as_instants_do(
+            start in 1u64 << 40..1 << 50,
+            past in 0u64..132_000_000_000,
+            ahead in 0u64..120_000_000_000,
+            passed in prop_oneof![0u64..AGING_NANOS, 0u64..1 << 45],
+        ) {
+            let (before, now) = (Instant(start), Instant(start + passed));
+            let (old, next) = (Instant(start - past), Instant(start + ahead));
+            let aged = |at| Tick::of(at).aged(before, now);
+            for at in [old, next] {
+                let age = (now.0 / TICK_NANOS).saturating_sub(at.0 / TICK_NANOS);
+                let most = PAST_MAX_NANOS / TICK_NANOS;
+                let seen = u64::from(Tick::of(now).since(aged(at)));
+                prop_assert!(seen.abs_diff(age.min(most)) <= 1, "{seen} of {age}");
+                let come = at.0 / TICK_NANOS <= now.0 / TICK_NANOS;
+                prop_assert_eq!(aged(at).has_come(Tick::of(now)), come);
+            }
         }
     }
 }

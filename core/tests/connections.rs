@@ -84,6 +84,40 @@ fn a_peer_that_falls_silent_ends_both_sides_in_time() {
     assert_eq!(world.received(1, 2), pattern(6, 8));
 }
 
+/// Longer than the numbers in which the engine keeps its times reach, in several ways.
+#[test]
+fn a_process_that_stood_still_goes_on_in_time() {
+    for seconds in [60, 130, 150, 200, 270, 280, 412, 690, 1_000_000] {
+        let mut world = World::new(2, 29, &small(), Faults::NONE);
+        world.recv(1, 1, 8);
+        world.send(0, 1, 1, pattern(1, 8));
+        assert!(world.run_until(SECOND, |w| !w.nodes[0].completions.is_empty()));
+        world.completions(0);
+        // Under way on a link that is cut when the clock jumps.
+        world.link.cut.push(address(1));
+        world.send(0, 1, 2, pattern(2, 8));
+        world.run(Duration::from_millis(1));
+        world.now += seconds * 1_000_000_000;
+        let start = world.now;
+        let over = |w: &World| !w.nodes[0].completions.is_empty();
+        assert!(world.run_until(Duration::from_secs(30), over), "{seconds} s: it ends");
+        assert_eq!(world.completions(0)[0].outcome, Err(OpError::TimedOut));
+        let took = Duration::from_nanos(world.now - start);
+        assert!(took < Duration::from_millis(11_500), "{seconds} s: {took:?}");
+        // And goes on at its usual speed.
+        world.link.cut.clear();
+        for context in 3..20 {
+            world.recv(1, context, 8);
+            world.send(0, 1, context, pattern(context, 8));
+            let start = world.now;
+            assert!(world.run_until(SECOND, over), "{seconds} s: message {context} arrives");
+            assert_eq!(world.completions(0)[0].outcome, Ok(()), "{seconds} s");
+            let took = Duration::from_nanos(world.now - start);
+            assert!(took < Duration::from_millis(5), "{seconds} s: {took:?}");
+        }
+    }
+}
+
 /// Replaces node 1 by a new process at the same address.
 fn restart(world: &mut World, incarnation: u64) {
     world.nodes[1] = Node::new(&small(), incarnation, incarnation ^ 77, 1472);

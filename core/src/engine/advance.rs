@@ -5,7 +5,7 @@
 
 use super::Engine;
 use crate::peer::{AckDue, Schedule, State};
-use crate::time::Tick;
+use crate::time::{AGING_NANOS, Tick};
 use crate::{Instant, OpError};
 
 /// Timers that one call of [`Engine::advance`] fires at the most.
@@ -28,6 +28,27 @@ impl Engine<'_> {
         // bound: gathering peers
         while !self.gathering.is_empty() {
             self.make_ready(self.gathering.head());
+        }
+    }
+
+    /// Keeps the times that are stored in four bytes near enough to `now` to compare with it, also
+    /// where the process, or its clock, stood still for long. Bound: active peers, and the packets
+    /// under way to them; once in [`AGING_NANOS`].
+    #[cold]
+    pub(super) fn age(&mut self, now: Instant) {
+        let before = self.now;
+        self.age_at = now.after_nanos(AGING_NANOS);
+        for active in 0..self.actives.capacity() {
+            if !self.actives.is_used(active) {
+                continue;
+            }
+            let state = &mut self.actives[active];
+            state.age(before, now);
+            for psn in (0..state.next_psn.since(state.first_psn)).map(|n| state.first_psn.plus(n)) {
+                if let Some(note) = self.in_flight.packet(&state.directory, psn) {
+                    note.sent_at = note.sent_at.aged(before, now);
+                }
+            }
         }
     }
 

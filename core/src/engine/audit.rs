@@ -5,6 +5,7 @@
 //! of the list in `docs/TESTING.md`. Bound: everything the engine holds.
 
 use super::Engine;
+use crate::Instant;
 use crate::in_flight::TxFlags;
 use crate::operation::{PULLS, RecvKind};
 use crate::peer::Schedule;
@@ -193,10 +194,10 @@ impl Engine<'_> {
         Ok(waiting)
     }
 
-    /// A number that is the same before and after a packet that had no effect: it stands for
-    /// everything the engine holds but counters and the time.
-    #[must_use]
-    pub fn digest(&self) -> u64 {
+    /// A number that is the same before and after a packet that had no effect at `now`: it stands
+    /// for everything the engine holds but counters and the time.
+    pub fn digest(&mut self, now: Instant) -> u64 {
+        self.time(now);
         let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
         self.peers.hash(&mut hasher);
         self.actives.hash(&mut hasher);

@@ -136,8 +136,10 @@ impl Engine<'_> {
 
     pub(super) fn add_peer(&mut self, address: PeerAddress) -> Result<u32, PeersFull> {
         let now = self.tick();
+        // After the wrap of the ticks a slot may seem to rest once more, for no longer than that.
+        let resting = |peer: &Peer| now.bits().wrapping_sub(peer.removed_at().bits());
         let removed = self.peers.next_free().filter(|peer| peer.state == State::Removed);
-        if removed.is_some_and(|peer| now.since(peer.removed_at()) < QUARANTINE_TICKS) {
+        if removed.is_some_and(|peer| resting(peer) < QUARANTINE_TICKS) {
             self.stats.quarantined += 1;
             return Err(PeersFull::Resting);
         }

@@ -55,7 +55,7 @@ use crate::peer::{Active, Peer, Queue, Schedule};
 use crate::region::Regions;
 use crate::rng::Rng;
 use crate::slab::{List, NIL, Slab};
-use crate::time::{TICK_NANOS, Tick};
+use crate::time::{AGING_NANOS, TICK_NANOS, Tick};
 use crate::unexpected::UnexpectedPool;
 use crate::wheel::Wheel;
 use crate::wire::PACKET_LEN_MIN;
@@ -142,6 +142,8 @@ pub struct Engine<'s> {
     tally: Tally,
     /// The latest time that any call brought.
     now: Instant,
+    /// When the times that are kept in four bytes are looked at next.
+    age_at: Instant,
 }
 
 // A. Construction and getters.
@@ -202,6 +204,7 @@ impl<'s> Engine<'s> {
             stats: Stats::default(),
             tally: Tally::default(),
             now: Instant::ZERO,
+            age_at: Instant::from_nanos(AGING_NANOS),
             config: config.clone(),
         })
     }
@@ -285,6 +288,9 @@ impl<'s> Engine<'s> {
 impl Engine<'_> {
     /// The time of a call; never earlier than that of the call before.
     fn time(&mut self, now: Instant) -> Instant {
+        if now >= self.age_at {
+            self.age(now);
+        }
         self.now = self.now.max(now);
         self.now
     }

@@ -2,13 +2,13 @@
 //! State of a peer with traffic: both windows, the queues of operations, and what is due when.
 
 use super::{Peer, Rtt, Window};
-use crate::Congestion;
 use crate::in_flight::Directory;
 use crate::rng::mix;
 use crate::serial::{Msn, Psn};
 use crate::slab::{Link, Links, List, NIL};
 use crate::time::Tick;
 use crate::window::ReceiveWindow;
+use crate::{Congestion, Instant};
 
 /// An acknowledgment may wait this long for a packet to ride on.
 const ACK_DELAY_NANOS: u64 = 10_000;
@@ -342,6 +342,23 @@ impl Active {
         }
         self.ack_due = AckDue::Not;
         self.unacknowledged = 0;
+    }
+
+    /// Time goes on from `before`, when all times here compared rightly, to `now`: so that they
+    /// compare rightly with that.
+    pub(crate) fn age(&mut self, before: Instant, now: Instant) {
+        let aged = |at: &mut Tick| *at = at.aged(before, now);
+        aged(&mut self.newest_arrived);
+        aged(&mut self.newest_acked);
+        aged(&mut self.timer_from);
+        aged(&mut self.silent_since);
+        for at in [&mut self.loss_at, &mut self.hold_until, &mut self.hello_at] {
+            at.iter_mut().for_each(aged);
+        }
+        if let AckDue::At(at) = &mut self.ack_due {
+            aged(at);
+        }
+        self.congestion.age(before, now);
     }
 
     /// When this peer next needs attention, whatever happens, where `death` is the death time in

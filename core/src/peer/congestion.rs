@@ -7,8 +7,8 @@
 //! and below one packet, when the next may go. All operations are O(1).
 
 use super::Rtt;
-use crate::Congestion;
 use crate::time::{TICK_NANOS, Tick};
+use crate::{Congestion, Instant};
 
 /// One packet, in units of the window.
 const ONE: u32 = 1 << 16;
@@ -162,6 +162,12 @@ impl Window {
     #[cfg(test)]
     const fn packets(&self) -> u32 {
         self.packets.div_ceil(ONE)
+    }
+
+    /// As [`Tick::aged`].
+    pub(crate) fn age(&mut self, before: Instant, now: Instant) {
+        self.reduced_at = self.reduced_at.aged(before, now);
+        self.next_at = self.next_at.aged(before, now);
     }
 
     /// Whether it is within its bounds.

@@ -15,11 +15,11 @@ fn a_forged_hello_ends_no_connection() {
     let mut puppet = Puppet::connected(&small());
     puppet.send(5, vec![0; 8]);
     puppet.sent();
-    let before = puppet.engine().digest();
+    let before = puppet.digest();
     for (epoch, cookie) in [(1, 0), (2, 0), (0, 1), (9, u64::MAX), (1 << 15, 77)] {
         puppet.ingest(&puppet.hello(SUCCESSOR, epoch, cookie));
     }
-    assert_eq!(puppet.engine().digest(), before);
+    assert_eq!(puppet.digest(), before);
     puppet.drive();
     assert_eq!(puppet.ends(), []);
     let answers = puppet.sent();
@@ -29,7 +29,7 @@ fn a_forged_hello_ends_no_connection() {
     // one incarnation.
     let cookie = answers[0].handshake().cookie.get();
     puppet.ingest(&puppet.hello(SUCCESSOR + 1, 1, cookie));
-    assert_eq!(puppet.engine().digest(), before);
+    assert_eq!(puppet.digest(), before);
     puppet.sent();
     puppet.deliver(puppet.hello(SUCCESSOR, 1, cookie));
     assert_eq!(puppet.ends(), [(5, Err(OpError::Reset))]);

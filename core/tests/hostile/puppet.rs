@@ -171,6 +171,12 @@ impl Puppet {
         &mut self.world.nodes[0].engine
     }
 
+    /// What the engine holds, as a number.
+    pub fn digest(&mut self) -> u64 {
+        let now = self.world.time();
+        self.engine().digest(now)
+    }
+
     /// The usual header of a packet that is sent now.
     pub fn now(&self, kind: PacketKind) -> Head {
         Head { kind, sent_at: (self.world.now / TICK) as u32, ..self.head }
@@ -261,11 +267,12 @@ impl Puppet {
     }
 
     pub fn refused_from(&mut self, node: usize, bytes: &[u8], reason: DropReason) {
+        let now = self.world.time();
         let engine = self.engine();
-        let before = (engine.digest(), engine.stats().dropped(reason) + 1);
+        let before = (engine.digest(now), engine.stats().dropped(reason) + 1);
         self.ingest_from(node, bytes);
         let engine = self.engine();
-        let after = (engine.digest(), engine.stats().dropped(reason));
+        let after = (engine.digest(now), engine.stats().dropped(reason));
         assert_eq!(after, before, "state and count after a packet to be refused: {reason}");
     }
 

@@ -375,11 +375,15 @@ impl<'s> Node<'s> {
     /// # Panics
     /// When a packet that was refused has changed something.
     pub fn ingest(&mut self, now: u64, from: PeerAddress, bytes: &[u8]) {
-        let before = (self.pure_drops(), self.digest());
+        let before = (self.pure_drops(), self.digest(now));
         let datagram = Datagram { from, bytes, congestion_experienced: false };
         self.engine.ingest(Instant::from_nanos(now), datagram, &mut self.memory);
         if self.pure_drops() != before.0 {
-            assert_eq!(self.digest(), before.1, "a packet that was dropped has changed something");
+            assert_eq!(
+                self.digest(now),
+                before.1,
+                "a packet that was dropped has changed something"
+            );
         }
         self.audit();
     }
@@ -447,8 +451,8 @@ impl<'s> Node<'s> {
     }
 
     /// Everything that the protocol remembers, as one number.
-    fn digest(&self) -> u64 {
-        self.engine.digest()
+    fn digest(&mut self, now: u64) -> u64 {
+        self.engine.digest(Instant::from_nanos(now))
     }
 
     /// The engine's own rules.

@@ -319,7 +319,7 @@ impl World {
                     engine.ingest(local, datagram, memory);
                     return Ok(());
                 }
-                resources::refused_without_trace(engine, |engine| {
+                resources::refused_without_trace(engine, local, |engine| {
                     engine.ingest(local, datagram, memory);
                 })
             });

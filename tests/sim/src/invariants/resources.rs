@@ -72,17 +72,18 @@ pub fn network_at_rest(under_way: usize) -> Verdict {
 }
 
 /// 13: a packet that is refused by validation leaves no trace but in the counters. `ingest` takes
-/// in one packet.
+/// in one packet at `now`.
 ///
 /// # Errors
 /// The invariant is broken.
 pub fn refused_without_trace<'s>(
     engine: &mut Engine<'s>,
+    now: Instant,
     ingest: impl FnOnce(&mut Engine<'s>),
 ) -> Verdict {
-    let (dropped, digest) = (refused(engine), engine.digest());
+    let (dropped, digest) = (refused(engine), engine.digest(now));
     ingest(engine);
-    if refused(engine) > dropped && engine.digest() != digest {
+    if refused(engine) > dropped && engine.digest(now) != digest {
         return broken(13, "a refused packet changed the engine");
     }
     Ok(())
