@@ -113,6 +113,7 @@ impl<'s> InFlight<'s> {
 
     /// Whether [`Self::push`] of `next` will find room, where `first` is the oldest unacknowledged
     /// number.
+    #[inline]
     pub(crate) fn has_room(&self, directory: &Directory, first: Psn, next: Psn) -> bool {
         if stretch(next).wrapping_sub(stretch(first)) & STRETCH_MASK >= EXTENTS_PER_PEER as u32 {
             return false;
@@ -126,19 +127,26 @@ impl<'s> InFlight<'s> {
 
     /// Notes `packet` as number `psn`. Returns false, and notes nothing, where [`Self::has_room`]
     /// says so.
+    #[inline]
     pub(crate) fn push(&mut self, directory: &mut Directory, psn: Psn, packet: TxPacket) -> bool {
-        let was_empty = directory.is_empty();
-        let entry = &mut directory.0[at(psn)];
-        if *entry == NIL {
-            let Some(extent) = self.extents.alloc(Extent::default()) else { return false };
-            *entry = extent;
-            self.set_aside -= u32::from(was_empty);
+        let mut extent = directory.0[at(psn)];
+        if extent == NIL {
+            let Some(taken) = self.take(directory) else { return false };
+            directory.0[at(psn)] = taken;
+            extent = taken;
         }
-        self.extents[*entry].0[within(psn)] = packet;
+        self.extents[extent].0[within(psn)] = packet;
         true
     }
 
+    fn take(&mut self, directory: &Directory) -> Option<u32> {
+        let extent = self.extents.alloc(Extent::default())?;
+        self.set_aside -= u32::from(directory.is_empty());
+        Some(extent)
+    }
+
     /// The note of `psn`, which must be under way.
+    #[inline]
     pub(crate) fn packet(&mut self, directory: &Directory, psn: Psn) -> Option<&mut TxPacket> {
         let extent = directory.0[at(psn)];
         (extent != NIL).then(|| &mut self.extents[extent].0[within(psn)])
@@ -147,6 +155,7 @@ impl<'s> InFlight<'s> {
     /// Everything before `upto` is acknowledged (it was `first` until now): gives back the extents
     /// that are behind. The one that the next packet goes to stays, so that a peer that sends a
     /// packet at a time does not take and give back an extent for each.
+    #[inline]
     pub(crate) fn retire(&mut self, directory: &mut Directory, first: Psn, upto: Psn) {
         let gone = stretch(upto).wrapping_sub(stretch(first)) & STRETCH_MASK;
         // bound: the extents of one peer

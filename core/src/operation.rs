@@ -120,6 +120,7 @@ impl Default for TxOp {
 
 impl TxOp {
     /// An operation that the application posts.
+    #[inline]
     pub(crate) fn posted(common: &Common, kind: TxKind, total: u64) -> Self {
         let missing = match kind {
             TxKind::Read { .. } => total,
@@ -140,6 +141,7 @@ impl TxOp {
 
     /// The envelope, if it is a message of either kind: one that has a place in the order of
     /// messages, and that the receiver may not be ready for.
+    #[inline]
     pub(crate) const fn envelope(&self) -> Option<&Envelope> {
         match &self.kind {
             TxKind::Message(envelope) | TxKind::Rendezvous(envelope) => Some(envelope),
@@ -148,6 +150,7 @@ impl TxOp {
     }
 
     /// Whether the peer answers it with bytes, for which it keeps a context.
+    #[inline]
     pub(crate) const fn is_request(&self) -> bool {
         match self.kind {
             TxKind::Read { .. } | TxKind::Pull { .. } => true,
@@ -157,16 +160,19 @@ impl TxOp {
     }
 
     /// Whether the peer's application is told of it.
+    #[inline]
     pub(crate) const fn brings_data(&self) -> bool {
         matches!(self.kind, TxKind::Write { data: Some(_), .. })
     }
 
     /// Whether it changes the peer's memory.
+    #[inline]
     pub(crate) const fn is_write(&self) -> bool {
         matches!(self.kind, TxKind::Write { .. } | TxKind::Atomic { .. })
     }
 
     /// What its completion calls it; nothing for what the application did not post.
+    #[inline]
     pub(crate) const fn op_kind(&self) -> OpKind {
         match &self.kind {
             TxKind::Message(envelope) | TxKind::Rendezvous(envelope) => {

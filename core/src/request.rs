@@ -68,6 +68,7 @@ pub struct RecvRequest {
 
 impl RecvRequest {
     /// Whether a message from `peer` fits this request.
+    #[inline]
     pub(crate) fn takes(&self, peer: PeerId, envelope: &Envelope) -> bool {
         self.from.is_none_or(|from| from == peer)
             && match (self.tag, envelope.tag) {

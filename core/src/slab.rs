@@ -59,6 +59,7 @@ impl<'s, T> Slab<'s, T> {
     }
 
     /// Takes a free slot and puts `value` in it.
+    #[inline]
     pub(crate) fn alloc(&mut self, value: T) -> Option<u32> {
         self.alloc_in(0, value)
     }
@@ -103,6 +104,7 @@ impl<'s, T, const N: usize> Slab<'s, T, N> {
     }
 
     /// Takes a free slot of a class and puts `value` in it.
+    #[inline]
     pub(crate) fn alloc_in(&mut self, class: usize, value: T) -> Option<u32> {
         let class = &mut self.classes[class];
         let number = class.free;
@@ -115,6 +117,7 @@ impl<'s, T, const N: usize> Slab<'s, T, N> {
     }
 
     /// Gives an occupied slot back; its generation moves on.
+    #[inline]
     pub(crate) fn release(&mut self, number: u32) {
         let class = self.class_of(number);
         let class = &mut self.classes[class];
@@ -148,16 +151,20 @@ impl<'s, T, const N: usize> Slab<'s, T, N> {
     }
 
     /// The class that a slot belongs to. Bound: the classes.
+    #[inline]
     pub(crate) fn class_of(&self, number: u32) -> usize {
-        self.classes.iter().take_while(|class| number >= class.end).count().min(N - 1)
+        let [classes @ .., _] = &self.classes[..] else { return 0 };
+        classes.iter().map(|class| usize::from(number >= class.end)).sum()
     }
 
     /// The generation that an identifier made now would carry.
+    #[inline]
     pub(crate) fn generation(&self, number: u32) -> u32 {
         self.slots[number as usize].generation
     }
 
     /// Whether `number` is a slot that is given out at present.
+    #[inline]
     pub(crate) fn is_used(&self, number: u32) -> bool {
         self.slots.get(number as usize).is_some_and(|slot| slot.next_free == IN_USE)
     }
@@ -168,6 +175,7 @@ impl<'s, T, const N: usize> Slab<'s, T, N> {
     }
 
     /// How many slots of a class are free.
+    #[inline]
     pub(crate) fn free_in(&self, class: usize) -> u32 {
         let Class { start, end, used, .. } = self.classes[class];
         end - start - used
@@ -194,12 +202,14 @@ impl<'s, T, const N: usize> Slab<'s, T, N> {
 impl<T, const N: usize> core::ops::Index<u32> for Slab<'_, T, N> {
     type Output = T;
 
+    #[inline]
     fn index(&self, number: u32) -> &T {
         &self.slots[number as usize].value
     }
 }
 
 impl<T, const N: usize> core::ops::IndexMut<u32> for Slab<'_, T, N> {
+    #[inline]
     fn index_mut(&mut self, number: u32) -> &mut T {
         &mut self.slots[number as usize].value
     }
@@ -210,6 +220,13 @@ impl<T, const N: usize> core::ops::IndexMut<u32> for Slab<'_, T, N> {
 pub(crate) struct Links {
     prev: u32,
     next: u32,
+}
+
+impl Links {
+    /// The member behind this one, or [`NIL`].
+    pub(crate) const fn next(self) -> u32 {
+        self.next
+    }
 }
 
 impl Default for Links {
@@ -231,6 +248,7 @@ pub(crate) trait Link {
 }
 
 impl<T: Link, const N: usize> Linked for Slab<'_, T, N> {
+    #[inline]
     fn links(&mut self, number: u32) -> &mut Links {
         self[number].link()
     }
@@ -264,6 +282,7 @@ impl List {
         slots.links(number).next
     }
 
+    #[inline]
     pub(crate) fn push_back(&mut self, slots: &mut impl Linked, number: u32) {
         *slots.links(number) = Links { prev: self.tail, next: NIL };
         if self.tail == NIL {
@@ -289,6 +308,7 @@ impl List {
         }
     }
 
+    #[inline]
     pub(crate) fn remove(&mut self, slots: &mut impl Linked, number: u32) {
         let Links { prev, next } = core::mem::take(slots.links(number));
         if prev == NIL {
@@ -303,6 +323,7 @@ impl List {
         }
     }
 
+    #[inline]
     pub(crate) fn pop_front(&mut self, slots: &mut impl Linked) -> Option<u32> {
         let number = self.head;
         (number != NIL).then(|| {

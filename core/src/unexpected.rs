@@ -51,7 +51,12 @@ impl<'s> UnexpectedPool<'s> {
     }
 
     /// How full the fullest class is that has any slots, in eighths, rounded down.
+    #[inline]
     pub(crate) fn eighths_full(&self) -> u8 {
+        if self.used() == 0 { 0 } else { self.fullest() }
+    }
+
+    fn fullest(&self) -> u8 {
         let eighths = |class| {
             let (used, free) = (self.slots.used_in(class), self.slots.free_in(class));
             (used * 8).checked_div(used + free).unwrap_or(0)

@@ -67,6 +67,7 @@ impl<'s> Wheel<'s> {
     }
 
     /// The deadline of `owner`, if it has one.
+    #[inline]
     pub(crate) fn deadline(&self, owner: u32) -> Option<Instant> {
         let slot = &self.slots[owner as usize];
         (slot.bucket != DISARMED).then_some(slot.deadline)
@@ -110,10 +111,12 @@ impl<'s> Wheel<'s> {
 
     /// Moves time to `now` and returns one owner whose deadline has passed, disarmed; `None` when
     /// there is none left. Each call does the work of one owner or of one occupied bucket.
+    #[inline]
     pub(crate) fn expire(&mut self, now: Instant) -> Option<u32> {
-        if now < self.soonest || self.armed == 0 {
-            return None;
-        }
+        if now < self.soonest || self.armed == 0 { None } else { self.expire_next(now) }
+    }
+
+    fn expire_next(&mut self, now: Instant) -> Option<u32> {
         let now_tick = now.as_nanos() >> TICK_BITS;
         // bound: every pass empties a bucket into lower ones, returns an owner, or ends
         while let Some((level, index, start)) = self.first_bucket() {

@@ -51,6 +51,7 @@ impl Engine<'_> {
         true
     }
 
+    #[inline]
     fn turn(&mut self, active: u32, envelope: &Envelope, rnr_epoch: u8) -> Turn {
         let state = &mut self.actives[active];
         if envelope.msn.is_before(state.expected_msn) {

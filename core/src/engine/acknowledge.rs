@@ -15,6 +15,7 @@ use crate::wire::{Flags, Header, sacked};
 impl Engine<'_> {
     /// Takes in what `header` and, of an acknowledgment, the bitmap say. Plausible as a whole:
     /// checked before.
+    #[inline(always)]
     pub(super) fn acknowledge(&mut self, active: u32, header: &Header, sack: &[u64]) {
         let now = self.tick();
         let state = &mut self.actives[active];
@@ -31,8 +32,8 @@ impl Engine<'_> {
             state.rnr_count = 0;
         }
         let ack = header.ack_psn();
-        let retired = self.retire(active, ack);
-        let marked = sacked(ack, sack).filter(|&psn| self.mark_sacked(active, psn)).count() as u32;
+        let retired = if state.first_psn.is_before(ack) { self.retire(active, ack) } else { 0 };
+        let marked = if sack.is_empty() { 0 } else { self.mark_all(active, ack, sack) };
         let news = retired + marked;
         let state = &mut self.actives[active];
         if news > 0 {
@@ -46,27 +47,28 @@ impl Engine<'_> {
             // It answers the question whether it is there: what is lost may go, one by one.
             state.resend_credit = state.resend_credit.max(1);
         }
-        if state.sacked > 0 {
+        let refused = header.pressure().receiver_not_ready_in(state.tx_rnr_epoch);
+        let behind_hole = state.sacked > 0;
+        let holes = behind_hole || state.lost > 0;
+        let waits = advanced && !state.sends.list.is_empty();
+        if behind_hole {
             self.detect_losses(active);
         }
-        if advanced {
+        if waits {
             self.end_accepted(active);
         }
-        let state = &self.actives[active];
-        if header.pressure().receiver_not_ready_in(state.tx_rnr_epoch) {
+        if refused {
             self.start_over(active);
         }
-        if self.may_resend(active) {
+        if holes && self.may_resend(active) {
             self.make_ready(active);
         }
     }
 
-    /// Everything before `ack` has arrived. Returns how many packets that is news of.
+    /// Everything before `ack` has arrived, which is beyond what was acknowledged so far. Returns
+    /// how many packets that is news of.
     fn retire(&mut self, active: u32, ack: Psn) -> u32 {
         let first = self.actives[active].first_psn;
-        if !first.is_before(ack) {
-            return 0;
-        }
         let mut news = 0;
         for psn in (0..ack.since(first)).map(|n| first.plus(n)) {
             news += u32::from(self.packet_arrived(active, psn, psn.plus(1) == ack));
@@ -87,6 +89,7 @@ impl Engine<'_> {
     /// Credits packet `psn`, which is about to be retired. The `newest` one tells the round trip,
     /// with the time that the peer took to answer in it: right for time-outs, which must outlast
     /// that. Returns whether its arrival is news.
+    #[inline]
     fn packet_arrived(&mut self, active: u32, psn: Psn, newest: bool) -> bool {
         let now = self.tick();
         let state = &mut self.actives[active];
@@ -105,6 +108,11 @@ impl Engine<'_> {
         self.note_arrival(active, &packet);
         self.credit_ops(active, &packet);
         true
+    }
+
+    /// Marks what the bitmap behind `ack` names. Returns how many packets that is news of.
+    fn mark_all(&mut self, active: u32, ack: Psn, sack: &[u64]) -> u32 {
+        sacked(ack, sack).filter(|&psn| self.mark_sacked(active, psn)).count() as u32
     }
 
     /// Marks packet `psn` as arrived though something before it is missing. Returns whether that is
@@ -129,6 +137,7 @@ impl Engine<'_> {
     }
 
     /// Packet `packet` has arrived, and this is the first that is known of it.
+    #[inline]
     fn note_arrival(&mut self, active: u32, packet: &TxPacket) {
         let state = &mut self.actives[active];
         if packet.flags.contains(TxFlags::LOST) {
@@ -138,8 +147,9 @@ impl Engine<'_> {
     }
 
     /// Credits the operations of a packet that has arrived.
+    #[inline(always)]
     fn credit_ops(&mut self, active: u32, packet: &TxPacket) {
-        if packet.flags.contains(TxFlags::PART) {
+        if packet.len == 1 || packet.flags.contains(TxFlags::PART) {
             if let Some(number) = self.op_of_attempt(packet.op, packet.rnr_epoch) {
                 self.credit_op(active, number);
             }
@@ -148,6 +158,7 @@ impl Engine<'_> {
         }
     }
 
+    #[inline(always)]
     fn credit_op(&mut self, active: u32, number: u32) {
         self.ops[number].in_flight -= 1;
         self.try_finish(active, number);
@@ -155,6 +166,7 @@ impl Engine<'_> {
 
     /// Messages that the peer has accepted may have been acknowledged before. Bound: operations up
     /// to the first message that is not accepted.
+    #[inline]
     fn end_accepted(&mut self, active: u32) {
         let mut number = self.actives[active].sends.list.head();
         while number != NIL {
@@ -196,9 +208,7 @@ impl Engine<'_> {
         if !ended || (posted && !state.may_complete()) {
             return;
         }
-        let mut queue = *self.queue_of(active, number);
-        queue.list.remove(&mut self.ops, number);
-        *self.queue_of(active, number) = queue;
+        self.actives[active].queue(posted).list.remove(&mut self.ops, number);
         if posted {
             self.finish_send(number);
         } else {

@@ -13,6 +13,7 @@ pub const TIMERS_PER_ADVANCE: u32 = 64;
 
 impl Engine<'_> {
     /// Moves time to `now`.
+    #[inline]
     pub fn advance(&mut self, now: Instant) {
         let now = self.time(now);
         for _ in 0..TIMERS_PER_ADVANCE {
@@ -24,7 +25,9 @@ impl Engine<'_> {
     /// Records that wait for company may go alone from now on, and long messages that arrived are
     /// pulled: called once in every progress call, after what arrived was taken in.
     pub fn release_gathered(&mut self) {
-        self.schedule_pulls();
+        if !self.pulling.is_empty() {
+            self.schedule_pulls();
+        }
         // bound: gathering peers
         while !self.gathering.is_empty() {
             self.make_ready(self.gathering.head());
@@ -53,9 +56,18 @@ impl Engine<'_> {
     }
 
     /// Something is due for this peer: does it, and arms the next timer.
+    #[inline(never)]
     fn fire(&mut self, active: u32, now: Instant) {
-        let tick = Tick::of(now);
+        let tick = self.tick();
         let state = &mut self.actives[active];
+        if state.has_work() {
+            let deadline = state.deadline(self.death, self.config.congestion, tick);
+            if !deadline.has_come(tick) {
+                // What it was set for has been done since, and what comes next is later.
+                self.look(active);
+                return self.wheel.arm(active, deadline.instant(now), now);
+            }
+        }
         let number = state.peer;
         if state.awaits_peer() && state.silent_since.plus(self.death).has_come(tick) {
             let reached = self.peers[number].state == State::Established;
@@ -90,15 +102,21 @@ impl Engine<'_> {
             self.make_ready(active);
         }
         // After a pause, or when the pace allows another packet.
-        if self.may_send_new(active) || self.may_resend(active) {
-            self.make_ready(active);
-        }
+        self.look(active);
         let state = &self.actives[active];
         let idle = !state.has_work() && state.schedule == Schedule::Idle;
         if idle && state.quiet_at().has_come(tick) {
             self.deactivate(active);
         } else {
             self.arm(active, now);
+        }
+    }
+
+    /// Puts a peer in line that may send something.
+    #[inline]
+    fn look(&mut self, active: u32) {
+        if self.may_send_new(active) || self.may_resend(active) {
+            self.make_ready(active);
         }
     }
 

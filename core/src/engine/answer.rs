@@ -52,6 +52,12 @@ impl Engine<'_> {
         let _ = self.answers.push_back(answer);
     }
 
+    /// Whether [`Self::transmit_answer`] may have something to write.
+    #[inline]
+    pub(super) fn has_answer(&self) -> bool {
+        !self.answers.is_empty() || self.closing.is_some()
+    }
+
     /// Writes the next queued answer, if there is one.
     pub(super) fn transmit_answer(&mut self, now: Instant, packet: &mut [u8]) -> Option<Transmit> {
         // bound: ANSWERS_MAX

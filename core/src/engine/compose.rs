@@ -7,9 +7,10 @@
 
 use super::{Engine, post::pending_cost};
 use crate::in_flight::{TxFlags, TxPacket};
-use crate::operation::TxKind;
+use crate::operation::{TxKind, TxOp};
+use crate::peer::Active;
 use crate::serial::Psn;
-use crate::slab::{List, NIL};
+use crate::slab::NIL;
 use crate::wire::{
     Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, SEGMENT_QUANTUM, TAG_RESERVE,
     WRITES_WITH_DATA_MAX, segment_overhead,
@@ -38,51 +39,60 @@ struct Composed {
 
 impl Engine<'_> {
     /// The operation of which a record that was never sent may be sent now, if there is one.
+    #[inline]
     pub(super) fn sendable(&self, active: u32) -> Option<u32> {
-        let number = self.next_op(active)?;
         let state = &self.actives[active];
+        // Most looks find nothing that waits.
+        if state.has_unsent() { self.sendable_of(state) } else { None }
+    }
+
+    /// The same, of a peer for which something waits.
+    pub(super) fn sendable_of(&self, state: &Active) -> Option<u32> {
+        let number = self.next_op(state)?;
         let peer = &self.peers[state.peer];
         let may = peer.is_established()
             && state.next_psn.since(state.first_psn) <= u32::from(peer.window_less_one)
             && self.in_flight.has_room(&state.directory, state.first_psn, state.next_psn)
-            && self.path_has_room(active);
+            && self.path_has_room(state);
         may.then_some(number)
     }
 
     /// Whether a record that was never sent may be sent now.
+    #[inline]
     pub(super) fn may_send_new(&self, active: u32) -> bool {
         self.sendable(active).is_some()
     }
 
     /// Whether the path bears another packet.
-    pub(super) fn path_has_room(&self, active: u32) -> bool {
-        let state = &self.actives[active];
+    pub(super) fn path_has_room(&self, state: &Active) -> bool {
         let policy = self.config.congestion;
         state.congestion.allows(policy, state.in_flight(), state.pressure, self.tick())
     }
 
     /// The operation whose turn it is, if it need not wait for others.
-    fn next_op(&self, active: u32) -> Option<u32> {
-        let state = &self.actives[active];
+    #[inline]
+    fn next_op(&self, state: &Active) -> Option<u32> {
         if state.responses.cursor != NIL {
             return Some(state.responses.cursor);
         }
         let number = state.sends.cursor;
-        (number != NIL && !self.must_wait(active, number)).then_some(number)
+        (number != NIL && !self.must_wait(state, number)).then_some(number)
     }
 
     /// Whether a posted operation, the first of those that are not all sent, waits for earlier ones
     /// to end, for a credit, or for the pause after receiver-not-ready (`docs/PROTOCOL.md` §7.5).
-    fn must_wait(&self, active: u32, number: u32) -> bool {
-        let state = &self.actives[active];
+    #[inline]
+    fn must_wait(&self, state: &Active, number: u32) -> bool {
         let op = &self.ops[number];
-        let message = op.envelope().is_some();
-        if message && state.hold_until.is_some() {
+        if state.hold_until.is_some() && op.envelope().is_some() {
             return true;
         }
-        if !op.gated {
-            return false;
-        }
+        op.gated && self.is_gated(state, number, op)
+    }
+
+    /// Of an operation that may have to wait for more than its turn.
+    fn is_gated(&self, state: &Active, number: u32, op: &TxOp) -> bool {
+        let message = op.envelope().is_some();
         if op.is_request() {
             // Parts of a long read are asked for one after another.
             let part_open = op.sent > 0 && op.sent + op.missing != op.total;
@@ -151,6 +161,7 @@ impl Engine<'_> {
     }
 
     /// Takes the next number for a packet.
+    #[inline]
     fn note_sent(&mut self, active: u32, note: TxPacket, writes: bool) -> Option<()> {
         let now = self.tick();
         let state = &mut self.actives[active];
@@ -173,10 +184,10 @@ impl Engine<'_> {
     }
 
     /// Whether more waits to be sent, and may not be.
+    #[inline]
     fn is_stuck(&self, active: u32) -> bool {
         let state = &self.actives[active];
-        let waits = state.sends.cursor != NIL || state.responses.cursor != NIL;
-        waits && !self.may_send_new(active)
+        state.has_unsent() && self.sendable_of(state).is_none()
     }
 
     /// An atomic that does not fit the packets of this connection.
@@ -204,33 +215,43 @@ impl Engine<'_> {
         loop {
             let rest = body.get_mut(composed.taken..).unwrap_or_default();
             let Some(taken) = self.put_whole(number, rest, memory) else { break };
-            self.begin(active, number);
-            composed.barrier |= self.is_behind_writes(active, number);
-            let posted = self.is_posted(number);
-            let op = &mut self.ops[number];
-            composed.writes |= op.is_write();
-            composed.events += usize::from(op.brings_data());
+            let serial = self.commit_whole(active, number, &mut composed);
             composed.taken += taken;
             composed.len += 1;
-            op.sent = op.total;
-            op.in_flight += 1;
-            let serial = op.serial;
-            if posted && op.is_request() {
-                self.actives[active].credits.asking += 1;
-            }
-            self.advance_cursor(active, number);
-            let Some(next) = self.next_op(active) else { break };
-            if self.is_posted(next) != posted
-                || self.ops[next].serial != serial.wrapping_add(1)
-                || self.ops[next].sent != 0
-                || self.ops[next].envelope().is_some() != messages
-                || (self.ops[next].brings_data() && composed.events == WRITES_WITH_DATA_MAX)
+            let Some(next) = self.next_op(&self.actives[active]) else { break };
+            let op = &self.ops[next];
+            if self.is_posted(next) != self.is_posted(number)
+                || op.serial != serial.wrapping_add(1)
+                || op.sent != 0
+                || op.envelope().is_some() != messages
+                || (op.brings_data() && composed.events == WRITES_WITH_DATA_MAX)
             {
                 break;
             }
             number = next;
         }
         composed
+    }
+
+    /// All of operation `number` is in the packet. Returns its place in the order.
+    #[inline(always)]
+    fn commit_whole(&mut self, active: u32, number: u32, composed: &mut Composed) -> u32 {
+        self.begin(active, number);
+        composed.barrier |= self.is_behind_writes(active, number);
+        let posted = self.is_posted(number);
+        let op = &mut self.ops[number];
+        op.sent = op.total;
+        op.in_flight += 1;
+        let serial = op.serial;
+        if op.envelope().is_none() {
+            composed.writes |= op.is_write();
+            composed.events += usize::from(op.brings_data());
+            if posted && op.is_request() {
+                self.actives[active].credits.asking += 1;
+            }
+        }
+        self.advance_cursor(active, number);
+        serial
     }
 
     /// The next part of an operation that does not fit one packet.
@@ -277,6 +298,7 @@ impl Engine<'_> {
     }
 
     /// The first packet of an operation goes out: notes what it must not overtake.
+    #[inline(always)]
     fn begin(&mut self, active: u32, number: u32) {
         let order = self.config.order;
         let posted = self.is_posted(number);
@@ -296,6 +318,7 @@ impl Engine<'_> {
     }
 
     /// Whether earlier writes that an operation must not overtake are not acknowledged yet.
+    #[inline]
     fn is_behind_writes(&self, active: u32, number: u32) -> bool {
         let first_psn = self.actives[active].first_psn;
         self.ops[number].after.is_some_and(|after: Psn| first_psn.is_before(after))
@@ -304,22 +327,24 @@ impl Engine<'_> {
     /// Operation `number` is in packets entirely, or as far as it ever will be. It need not be the
     /// one at its queue's cursor: that may have gone back to an earlier one (`docs/PROTOCOL.md`
     /// §6.4) while an error ended this one.
+    #[inline]
     pub(super) fn advance_cursor(&mut self, active: u32, number: u32) {
+        let posted = self.is_posted(number);
+        let state = &mut self.actives[active];
         let op = &mut self.ops[number];
         op.all_sent = true;
-        let cost = pending_cost(op);
-        if self.is_posted(number) {
-            let pending = &mut self.actives[active].pending;
-            *pending = pending.saturating_sub(cost);
+        let mut next = op.links.next();
+        if posted {
+            state.pending = state.pending.saturating_sub(pending_cost(op));
         }
-        if self.queue_of(active, number).cursor != number {
+        let queue = state.queue(posted);
+        if queue.cursor != number {
             return;
         }
-        let mut next = List::next(&mut self.ops, number);
         // bound: operations of one peer; those that are passed over were sent before a restart
         while next != NIL && self.ops[next].all_sent {
-            next = List::next(&mut self.ops, next);
+            next = self.ops[next].links.next();
         }
-        self.queue_of(active, number).cursor = next;
+        queue.cursor = next;
     }
 }

@@ -78,6 +78,7 @@ impl Engine<'_> {
 
     /// A packet was taken in, or not: the peer may send what waited for it. The connection may have
     /// ended meanwhile.
+    #[inline]
     fn after_packet(&mut self, active: u32, now: Instant) {
         if !self.actives.is_used(active) {
             return;
@@ -90,6 +91,7 @@ impl Engine<'_> {
 
     /// Everything that must hold before a packet of a connection may change anything. Returns the
     /// active state.
+    #[inline]
     fn admit(
         &mut self,
         now: Instant,
@@ -123,7 +125,7 @@ impl Engine<'_> {
             Some(active) => {
                 let state = &self.actives[active];
                 let behind = state.newest_sent_at.since(Tick::from_bits(header.sent_at()));
-                let recent = Tick::of(now).since(state.newest_arrived) < AGE_FORGOTTEN_TICKS;
+                let recent = self.tick().since(state.newest_arrived) < AGE_FORGOTTEN_TICKS;
                 if state.received > 0 && recent && behind >= STALE_TICKS {
                     return Err(DropReason::Stale);
                 }
@@ -149,10 +151,14 @@ impl Engine<'_> {
     }
 
     /// Notes that the peer is alive, and when the packet that it sent last arrived.
+    #[inline]
     fn heard(&mut self, active: u32, header: &Header, marked: bool) {
-        self.confirm(active);
         let now = self.tick();
-        let state = &mut self.actives[active];
+        let mut state = &mut self.actives[active];
+        if self.peers[state.peer].state == State::Accepted {
+            self.confirm(active);
+            state = &mut self.actives[active];
+        }
         state.silent_since = now;
         state.congestion_marks = state.congestion_marks.wrapping_add(u16::from(marked));
         let sent_at = Tick::from_bits(header.sent_at());
@@ -206,15 +212,19 @@ impl Engine<'_> {
         let at_once = flags.contains(Flags::ACK_REQUEST) || state.not_ready;
         state.owe_ack(now, at_once);
         state.return_credits();
-        if state.ack_due == AckDue::Now {
+        let (ack_now, held) = (state.ack_due == AckDue::Now, !state.held.is_empty());
+        if ack_now {
             self.make_ready(active);
         }
-        self.tell_held(active);
+        if held {
+            self.tell_held(active);
+        }
         Ok(())
     }
 
     /// Why the records of a packet cannot be taken in all together now, if they cannot: every
     /// request needs a slot for its response, and all remote CQ data a slot for its event.
+    #[inline]
     fn lacks_room(&mut self, active: u32, records: &Records<'_>) -> Option<DropReason> {
         if records.requests > 0 && !self.grant(active, records.requests.into()) {
             return Some(DropReason::NoResponder);
@@ -270,6 +280,7 @@ impl Engine<'_> {
 }
 
 /// An acknowledgment names packets that are under way, or that were acknowledged before.
+#[inline(always)]
 fn check_ack(next: Psn, ack: Psn, sack: &[u64]) -> Result<(), DropReason> {
     let unsent = |psn: Psn| !psn.is_before(next);
     if (ack != next && unsent(ack)) || sacked(ack, sack).any(unsent) {
@@ -279,6 +290,7 @@ fn check_ack(next: Psn, ack: Psn, sack: &[u64]) -> Result<(), DropReason> {
 }
 
 /// Nobody accepts a message that was not posted.
+#[inline]
 fn check_accepted(accepted: Msn, next: Msn, header: &Header) -> Result<(), DropReason> {
     if next.is_before(accepted.nearest(header.accepted_msn())) {
         return Err(DropReason::AckOfUnsent);

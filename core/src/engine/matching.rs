@@ -27,6 +27,7 @@ impl Engine<'_> {
 
     /// Takes the first posted receive that fits a message out of its queue, and notes what it
     /// matched.
+    #[inline]
     pub(super) fn match_posted<M: Memory>(
         &mut self,
         peer: PeerId,
@@ -43,6 +44,7 @@ impl Engine<'_> {
         Some(number)
     }
 
+    #[inline]
     pub(super) fn note_match(&mut self, recv: u32, peer: PeerId, envelope: &Envelope) {
         let op = &mut self.recvs[recv];
         op.peer = peer;
@@ -53,6 +55,7 @@ impl Engine<'_> {
     }
 
     /// The first stored message that fits a request.
+    #[inline]
     pub(super) fn find_stored(&mut self, request: &RecvRequest) -> Option<u32> {
         let mut number = self.stored.of(request.tag.is_some()).head();
         // bound: stored messages

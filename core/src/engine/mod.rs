@@ -51,7 +51,7 @@ pub use audit::Violation;
 use crate::in_flight::InFlight;
 use crate::index::Index;
 use crate::operation::{Assembly, POSTED, RecvOp, TxOp};
-use crate::peer::{Active, Peer, Queue, Schedule};
+use crate::peer::{Active, Peer, Schedule};
 use crate::region::Regions;
 use crate::rng::Rng;
 use crate::slab::{List, NIL, Slab};
@@ -142,6 +142,8 @@ pub struct Engine<'s> {
     tally: Tally,
     /// The latest time that any call brought.
     now: Instant,
+    /// The same, as it stands in packets and in the state of peers.
+    tick: Tick,
     /// When the times that are kept in four bytes are looked at next.
     age_at: Instant,
 }
@@ -204,6 +206,7 @@ impl<'s> Engine<'s> {
             stats: Stats::default(),
             tally: Tally::default(),
             now: Instant::ZERO,
+            tick: Tick::of(Instant::ZERO),
             age_at: Instant::from_nanos(AGING_NANOS),
             config: config.clone(),
         })
@@ -230,8 +233,9 @@ impl<'s> Engine<'s> {
 
     /// Whether [`Self::transmit`] may have a packet to give.
     #[must_use]
+    #[inline]
     pub fn wants_transmit(&self) -> bool {
-        !self.ready.is_empty() || !self.answers.is_empty() || self.closing.is_some()
+        !self.ready.is_empty() || self.has_answer()
     }
 
     /// Whether [`Self::poll_send_completion`] has a completion to give.
@@ -287,61 +291,67 @@ impl<'s> Engine<'s> {
 // Shared by the other files.
 impl Engine<'_> {
     /// The time of a call; never earlier than that of the call before.
+    #[inline]
     fn time(&mut self, now: Instant) -> Instant {
-        if now >= self.age_at {
-            self.age(now);
+        if now > self.now {
+            if now >= self.age_at {
+                self.age(now);
+            }
+            self.now = now;
+            self.tick = Tick::of(now);
         }
-        self.now = self.now.max(now);
         self.now
     }
 
     /// The same, as it stands in packets.
+    #[inline]
     fn tick(&self) -> Tick {
-        Tick::of(self.now)
+        self.tick
     }
 
     /// The identifier of a peer in the table.
+    #[inline]
     fn peer_id(&self, number: u32) -> PeerId {
         PeerId::new(number, self.peers.generation(number))
     }
 
+    #[inline]
     fn op_id(&self, number: u32) -> OpId {
         OpId::new(number, self.ops.generation(number))
     }
 
+    #[inline]
     fn recv_id(&self, number: u32) -> RecvId {
         RecvId::new(number, self.recvs.generation(number))
     }
 
     /// Whether the application has posted operation `number`.
+    #[inline]
     fn is_posted(&self, number: u32) -> bool {
         // [`POSTED`] is the first class.
         number < self.config.sends
     }
 
-    /// The queue that operation `number` of a peer is in.
-    fn queue_of(&mut self, active: u32, number: u32) -> &mut Queue {
-        let posted = self.is_posted(number);
-        let state = &mut self.actives[active];
-        if posted { &mut state.sends } else { &mut state.responses }
-    }
-
     /// Puts an operation at the end of its peer's queue.
+    #[inline(always)]
     fn queue_op(&mut self, active: u32, number: u32) {
-        let mut queue = *self.queue_of(active, number);
+        let posted = self.is_posted(number);
+        let now = self.tick();
+        let state = &mut self.actives[active];
+        if !state.awaits_peer() {
+            state.silent_since = now;
+        }
+        let queue = state.queue(posted);
         self.ops[number].serial = queue.serial;
         queue.serial = queue.serial.wrapping_add(1);
         queue.list.push_back(&mut self.ops, number);
         if queue.cursor == NIL {
             queue.cursor = number;
         }
-        if !self.actives[active].awaits_peer() {
-            self.actives[active].silent_since = self.tick();
-        }
-        *self.queue_of(active, number) = queue;
     }
 
     /// The slot of a peer, if `id` names one that is in the table.
+    #[inline]
     fn peer_number(&self, id: PeerId) -> Option<u32> {
         let number = id.slot();
         (self.peers.is_used(number) && self.peer_id(number) == id).then_some(number)
@@ -349,6 +359,7 @@ impl Engine<'_> {
 
     /// The active state of a peer, made if need be. `None` if the pool has none left; the last
     /// quarter is kept for peers that come to us, because theirs always ends.
+    #[inline]
     fn activate(&mut self, peer: u32, now: Instant, ours: bool) -> Option<u32> {
         let known = self.peers[peer].active;
         if known != NIL {
@@ -365,12 +376,16 @@ impl Engine<'_> {
 
     /// Makes sure that the wheel fires for this peer in time, give or take [`TIMER_SLACK_NANOS`]. A
     /// timer that fires too early is put right then.
+    #[inline]
     fn arm(&mut self, active: u32, now: Instant) {
         let armed = self.wheel.deadline(active);
-        if armed.is_some_and(|armed| armed <= now.after_nanos(TIMER_SLACK_NANOS)) {
-            return;
+        if armed.is_none_or(|armed| armed > now.after_nanos(TIMER_SLACK_NANOS)) {
+            self.arm_anew(active, armed, now);
         }
-        let tick = Tick::of(now);
+    }
+
+    fn arm_anew(&mut self, active: u32, armed: Option<Instant>, now: Instant) {
+        let tick = self.tick();
         let deadline = self.actives[active].deadline(self.death, self.config.congestion, tick);
         let deadline = deadline.instant(now);
         if armed.is_none_or(|armed| deadline < armed) {
@@ -379,19 +394,24 @@ impl Engine<'_> {
     }
 
     /// Puts a peer in the line of those that send.
+    #[inline]
     fn make_ready(&mut self, active: u32) {
         self.actives[active].released = true;
         self.enqueue(active, Schedule::Ready);
     }
 
     /// Moves a peer to the list that `schedule` stands for; being ready is never taken back here.
+    #[inline(always)]
     fn enqueue(&mut self, active: u32, schedule: Schedule) {
-        let current = self.actives[active].schedule;
+        let state = &mut self.actives[active];
+        let current = state.schedule;
         if current == schedule || current == Schedule::Ready {
             return;
         }
-        self.unschedule(active);
-        self.actives[active].schedule = schedule;
+        state.schedule = schedule;
+        if current == Schedule::Gathering {
+            self.gathering.remove(&mut self.actives, active);
+        }
         match schedule {
             Schedule::Idle => {}
             Schedule::Gathering => self.gathering.push_back(&mut self.actives, active),
@@ -400,6 +420,7 @@ impl Engine<'_> {
     }
 
     /// Takes a peer out of every line.
+    #[inline]
     fn unschedule(&mut self, active: u32) {
         match core::mem::take(&mut self.actives[active].schedule) {
             Schedule::Idle => {}

@@ -8,7 +8,13 @@ use crate::{Completion, OpError, OpKind};
 
 impl Engine<'_> {
     /// The next operation of an initiator that has ended, in the order in which they ended.
+    #[inline]
     pub fn poll_send_completion(&mut self) -> Option<Completion> {
+        if self.sends_done.is_empty() { None } else { self.take_send_completion() }
+    }
+
+    #[inline(always)]
+    fn take_send_completion(&mut self) -> Option<Completion> {
         let number = self.sends_done.pop_front(&mut self.ops)?;
         let op = &self.ops[number];
         let envelope = op.envelope();
@@ -29,7 +35,13 @@ impl Engine<'_> {
     }
 
     /// The next finished receive or remote write, in the order in which they ended.
+    #[inline]
     pub fn poll_recv_completion(&mut self) -> Option<Completion> {
+        if self.recvs_done.is_empty() { None } else { self.take_recv_completion() }
+    }
+
+    #[inline(always)]
+    fn take_recv_completion(&mut self) -> Option<Completion> {
         let number = self.recvs_done.pop_front(&mut self.recvs)?;
         let op = &self.recvs[number];
         let total = op.envelope.total;
@@ -57,6 +69,7 @@ impl Engine<'_> {
     }
 
     /// A posted operation has ended as its `outcome` says, and is out of every list.
+    #[inline(always)]
     pub(super) fn finish_send(&mut self, number: u32) {
         let op = &mut self.ops[number];
         op.done = true;
@@ -71,6 +84,7 @@ impl Engine<'_> {
     }
 
     /// A receive has ended as its `outcome` says, and is out of every list.
+    #[inline]
     pub(super) fn finish_recv(&mut self, number: u32) {
         let op = &self.recvs[number];
         if op.kind != RecvKind::Event {

@@ -6,7 +6,7 @@
 
 use super::Engine;
 use crate::operation::{POSTED, RECVS, RecvOp, TxKind, TxOp};
-use crate::peer::{Schedule, State};
+use crate::peer::{Active, Schedule, State};
 use crate::wire::{
     ATOMIC_LEN_MAX, Envelope, HEADER_LEN, MESSAGE_LEN_MAX, MESSAGES_AHEAD_MAX, TAG_RESERVE,
 };
@@ -111,6 +111,7 @@ impl Engine<'_> {
 
     /// What every operation needs: a peer, a slot, active state, a connection or the beginning of
     /// one. Nothing has changed that matters if it fails.
+    #[inline(always)]
     fn prepare(&mut self, now: Instant, common: &Common, len: u64) -> Result<u32, PostError> {
         let now = self.time(now);
         if len > MESSAGE_LEN_MAX {
@@ -128,6 +129,7 @@ impl Engine<'_> {
     }
 
     /// Files an operation with its peer.
+    #[inline(always)]
     fn file<M: Memory>(
         &mut self,
         active: u32,
@@ -140,11 +142,13 @@ impl Engine<'_> {
         let cost = pending_cost(&op);
         let number = self.ops.alloc_in(POSTED, op).ok_or(PostError::Again)?;
         self.queue_op(active, number);
-        self.actives[active].pending += cost;
+        let state = &mut self.actives[active];
+        state.pending += cost;
+        let paced = state.congestion.is_pace();
         let id = self.op_id(number);
         memory.attach_op(id, buffer);
         self.schedule_posted(active, more);
-        if self.wheel.deadline(active).is_none() || self.actives[active].congestion.is_pace() {
+        if paced || self.wheel.deadline(active).is_none() {
             // Else a post brings no deadline that is nearer than those there are: transmission
             // will.
             self.arm(active, self.now);
@@ -153,18 +157,20 @@ impl Engine<'_> {
     }
 
     /// Send at once when nothing is in flight or a full packet waits; otherwise gather.
+    #[inline(always)]
     fn schedule_posted(&mut self, active: u32, more: bool) {
-        if !self.may_send_new(active) {
-            return;
-        }
         let state = &self.actives[active];
-        let at_once = (state.in_flight() == 0 && !more) || self.has_full_packet(active);
-        self.enqueue(active, if at_once { Schedule::Ready } else { Schedule::Gathering });
+        let at_once = (state.in_flight() == 0 && !more) || self.has_full_packet(state);
+        let schedule = if at_once { Schedule::Ready } else { Schedule::Gathering };
+        let in_line = state.schedule == schedule || state.schedule == Schedule::Ready;
+        if !in_line && self.sendable_of(state).is_some() {
+            self.enqueue(active, schedule);
+        }
     }
 
     /// Whether what waits fills a packet.
-    pub(super) fn has_full_packet(&self, active: u32) -> bool {
-        let state = &self.actives[active];
+    #[inline]
+    pub(super) fn has_full_packet(&self, state: &Active) -> bool {
         let room = self.peers[state.peer].payload_max().saturating_sub(HEADER_LEN + TAG_RESERVE);
         state.pending as usize >= room
     }
@@ -212,6 +218,7 @@ impl Engine<'_> {
 }
 
 /// What an operation adds to the bytes that wait: those that it puts into packets of its own.
+#[inline]
 pub(super) fn pending_cost(op: &TxOp) -> u32 {
     let bytes = match op.kind {
         TxKind::Read { .. } | TxKind::Rendezvous(_) => 0,

@@ -16,6 +16,7 @@ use crate::{AtomicForm, Gather, Memory, Remote, Source};
 
 impl Engine<'_> {
     /// Bytes that an operation takes up in a packet as a whole; `None`: it is always sent in parts.
+    #[inline]
     pub(super) fn whole_len(&self, number: u32) -> Option<usize> {
         let op = &self.ops[number];
         let total = usize::try_from(op.total).ok().filter(|&total| total <= usize::from(u16::MAX));
@@ -37,6 +38,7 @@ impl Engine<'_> {
     }
 
     /// Writes all of an operation, now or again; `None` if it does not fit.
+    #[inline(always)]
     pub(super) fn put_whole<M: Memory>(
         &self,
         number: u32,
@@ -48,8 +50,8 @@ impl Engine<'_> {
         let own = Gather { source: Source::Op(id), offset: 0 };
         let total = u16::try_from(op.total);
         match op.kind {
-            TxKind::Message(envelope) => {
-                put_message(into, &envelope, |payload| memory.gather(own, payload))
+            TxKind::Message(ref envelope) => {
+                put_message(into, envelope, |payload| memory.gather(own, payload))
             }
             TxKind::Rendezvous(envelope) => put_rts(into, &envelope, u64::from(id.bits())),
             TxKind::Write { remote, data } => {

@@ -13,8 +13,10 @@ use crate::{Memory, OpId};
 
 impl Engine<'_> {
     /// Whether a packet that is taken for lost may go now.
+    #[inline]
     pub(super) fn may_resend(&self, active: u32) -> bool {
-        self.actives[active].may_resend() && self.path_has_room(active)
+        let state = &self.actives[active];
+        state.may_resend() && self.path_has_room(state)
     }
 
     /// The lowest packet that is taken for lost. Bound: the window.
@@ -102,12 +104,14 @@ impl Engine<'_> {
 
     /// The slot of an operation, if it is still under way, and of a message in the attempt that
     /// `rnr_epoch` names.
+    #[inline]
     pub(super) fn op_of_attempt(&self, id: OpId, rnr_epoch: u8) -> Option<u32> {
         let number = id.slot();
         let known = self.ops.is_used(number) && self.op_id(number) == id;
         (known && self.is_of_attempt(number, rnr_epoch)).then_some(number)
     }
 
+    #[inline]
     fn is_of_attempt(&self, number: u32, rnr_epoch: u8) -> bool {
         let op = &self.ops[number];
         op.envelope().is_none() || op.rnr_epoch == rnr_epoch

@@ -7,7 +7,7 @@
 //! leave the line; a peer sends at most [`TURN_PACKETS`] in a row.
 
 use super::Engine;
-use crate::peer::{AckDue, Schedule};
+use crate::peer::{AckDue, Peer, Schedule};
 use crate::serial::Psn;
 use crate::time::Tick;
 use crate::wire::{Ack, Flags, HEADER_LEN, Header, PacketKind, Pressure, seal};
@@ -28,9 +28,11 @@ impl Engine<'_> {
         memory: &mut M,
     ) -> Option<Transmit> {
         let now = self.time(now);
-        let sent = self
-            .transmit_answer(now, packet)
-            .or_else(|| self.transmit_peer(now, packet, memory))?;
+        let answer = if self.has_answer() { self.transmit_answer(now, packet) } else { None };
+        let sent = match answer {
+            Some(sent) => sent,
+            None => self.transmit_peer(now, packet, memory)?,
+        };
         self.stats.packets_sent += 1;
         Some(sent)
     }
@@ -45,6 +47,7 @@ impl Engine<'_> {
         while !self.ready.is_empty() {
             let active = self.ready.head();
             let number = self.actives[active].peer;
+            let Peer { address, .. } = self.peers[number];
             let room = packet.len().min(self.peers[number].payload_max());
             let len = packet.get_mut(..room).and_then(|into| self.emit(active, into, memory));
             self.next_turn(active);
@@ -53,19 +56,22 @@ impl Engine<'_> {
                 seal(written, self.config.checksum);
             }
             self.arm(active, now);
-            let to =
-                Destination { peer: self.peer_id(number), address: self.peers[number].address };
+            let to = Destination { peer: self.peer_id(number), address };
             return Some(Transmit { len, to });
         }
         None
     }
 
     /// After a peer had its turn: it stays first in line, goes to the end, or leaves.
+    #[inline(always)]
     fn next_turn(&mut self, active: u32) {
         self.turn = self.turn.saturating_sub(1);
         if !self.has_packet(active) {
-            self.unschedule(active);
-            self.actives[active].released = false;
+            // It is the first in line.
+            self.ready.remove(&mut self.actives, active);
+            let state = &mut self.actives[active];
+            state.schedule = Schedule::Idle;
+            state.released = false;
             self.turn = TURN_PACKETS;
             if self.may_send_new(active) {
                 self.enqueue(active, Schedule::Gathering);
@@ -78,32 +84,39 @@ impl Engine<'_> {
     }
 
     /// Whether a peer has a packet to send now.
+    #[inline]
     fn has_packet(&self, active: u32) -> bool {
         let state = &self.actives[active];
         state.ack_due == AckDue::Now
             || state.ping
             || state.probe
-            || self.may_resend(active)
-            || (self.may_send_new(active) && (state.released || self.has_full_packet(active)))
+            || (state.may_resend() && self.path_has_room(state))
+            || (state.has_unsent()
+                && (state.released || self.has_full_packet(state))
+                && self.sendable_of(state).is_some())
     }
 
     /// Writes the peer's next packet; returns its length.
     fn emit<M: Memory>(&mut self, active: u32, packet: &mut [u8], memory: &mut M) -> Option<usize> {
-        let state = &self.actives[active];
+        let state = &mut self.actives[active];
         let ack_now = state.ack_due == AckDue::Now;
-        if state.owes_whole_ack() {
+        if ack_now && state.owes_whole_ack() {
             return self.emit_ack(active, packet);
         }
-        if core::mem::take(&mut self.actives[active].ping) {
+        if core::mem::take(&mut state.ping) {
             return self.emit_ping(active, packet);
         }
-        if let Some(psn) = self.next_lost(active) {
-            return self.emit_again(active, psn, packet, memory);
-        }
-        if core::mem::take(&mut self.actives[active].probe)
-            && let Some(psn) = self.probe_packet(active)
+        let probe = state.probe;
+        if state.lost > 0
+            && let Some(psn) = self.next_lost(active)
         {
             return self.emit_again(active, psn, packet, memory);
+        }
+        if probe {
+            self.actives[active].probe = false;
+            if let Some(psn) = self.probe_packet(active) {
+                return self.emit_again(active, psn, packet, memory);
+            }
         }
         if let Some(first) = self.sendable(active) {
             return self.emit_new(active, first, packet, memory);
@@ -113,6 +126,7 @@ impl Engine<'_> {
 
     /// The common header of a packet, with everything this side has to tell. An acknowledgment has
     /// number 0.
+    #[inline]
     pub(super) fn header(&self, active: u32, kind: PacketKind, flags: Flags, psn: Psn) -> Header {
         let state = &self.actives[active];
         let peer = &self.peers[state.peer];

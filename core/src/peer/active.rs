@@ -251,21 +251,35 @@ impl Active {
     }
 
     /// Whether a packet that is taken for lost may be sent again now.
+    #[inline]
     pub(crate) fn may_resend(&self) -> bool {
         self.lost > 0 && self.resend_credit > 0
     }
 
     /// Packets that are neither acknowledged nor taken for lost.
+    #[inline]
     pub(crate) fn in_flight(&self) -> u32 {
         self.next_psn.since(self.first_psn) - u32::from(self.sacked) - u32::from(self.lost)
     }
 
+    /// The queue of what the application `posted`, or that of the engine's own operations.
+    pub(crate) fn queue(&mut self, posted: bool) -> &mut Queue {
+        if posted { &mut self.sends } else { &mut self.responses }
+    }
+
+    /// Whether anything waits to be sent for the first time.
+    #[inline]
+    pub(crate) fn has_unsent(&self) -> bool {
+        self.sends.cursor != NIL || self.responses.cursor != NIL
+    }
+
     /// Whether anything waits to be sent, for the first time or again.
     pub(crate) fn wants_to_send(&self) -> bool {
-        self.sends.cursor != NIL || self.responses.cursor != NIL || self.lost > 0
+        self.has_unsent() || self.lost > 0
     }
 
     /// Whether everything sent is acknowledged.
+    #[inline]
     pub(crate) fn all_acknowledged(&self) -> bool {
         self.first_psn == self.next_psn
     }
@@ -279,6 +293,7 @@ impl Active {
     }
 
     /// Packets have arrived in order: credits whose return the peer learns with the next packet.
+    #[inline]
     pub(crate) fn return_credits(&mut self) {
         let credits = &mut self.credits;
         if credits.returning > 0 && credits.return_psn.is_before(self.window.next()) {
@@ -288,16 +303,19 @@ impl Active {
 
     /// Whether operations may end: every error that the peer has announced has arrived
     /// (`docs/PROTOCOL.md` §8.3).
+    #[inline]
     pub(crate) fn may_complete(&self) -> bool {
         self.errors.received == self.errors.announced
     }
 
     /// Whether anything here would be lost, or anybody would wait in vain, if this state went.
+    #[inline]
     pub(crate) fn has_work(&self) -> bool {
         self.awaits_peer() || self.ack_due != AckDue::Not || self.credits.serving > 0
     }
 
     /// Whether something is expected of the peer, so that its silence means something.
+    #[inline]
     pub(crate) fn awaits_peer(&self) -> bool {
         !self.all_acknowledged()
             || !self.sends.list.is_empty()
@@ -315,6 +333,7 @@ impl Active {
     }
 
     /// A data packet arrived and was taken in: it wants an acknowledgment.
+    #[inline]
     pub(crate) fn owe_ack(&mut self, now: Tick, at_once: bool) {
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         self.ack_whole |= at_once;
@@ -326,6 +345,7 @@ impl Active {
     }
 
     /// Whether an acknowledgment is due now that no other packet can carry.
+    #[inline]
     pub(crate) fn owes_whole_ack(&self) -> bool {
         self.ack_due == AckDue::Now
             && (self.ack_whole || self.duplicates_seen || self.window.has_holes())
@@ -333,6 +353,7 @@ impl Active {
 
     /// A packet went out. It told the peer the cumulative number; more than that takes an
     /// acknowledgment of its own, which `whole` says this was.
+    #[inline]
     pub(crate) fn acknowledged(&mut self, whole: bool) {
         if whole {
             self.duplicates_seen = false;

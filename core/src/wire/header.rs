@@ -59,6 +59,7 @@ impl Pressure {
 
     /// Packs how full the receiver is, its receiver-not-ready state and its epoch.
     #[must_use]
+    #[inline]
     pub const fn new(eighths_full: u8, receiver_not_ready: bool, rnr_epoch: u8) -> Self {
         let rnr = if receiver_not_ready { Self::RECEIVER_NOT_READY } else { 0 };
         let full = if eighths_full > Self::EIGHTHS { Self::EIGHTHS } else { eighths_full };
@@ -106,6 +107,7 @@ static_assertions::const_assert_eq!(size_of::<Header>(), 32);
 impl Header {
     /// A header with everything zero but version, kind and connection.
     #[must_use]
+    #[inline]
     pub fn new(kind: PacketKind, dst_cid: PeerId, token: u32) -> Self {
         Self {
             version_auth: VERSION << 4,
@@ -118,6 +120,7 @@ impl Header {
 
     /// Sets the flags.
     #[must_use]
+    #[inline]
     pub const fn with_flags(mut self, flags: Flags) -> Self {
         self.flags = flags.bits();
         self
@@ -125,6 +128,7 @@ impl Header {
 
     /// Sets the packet sequence number.
     #[must_use]
+    #[inline]
     pub const fn with_psn(mut self, psn: Psn) -> Self {
         self.psn = U32::new(psn.0);
         self
@@ -133,6 +137,7 @@ impl Header {
     /// Sets what this side has received: the cumulative packet number, the low bits of the next
     /// message to be accepted, and the pressure.
     #[must_use]
+    #[inline]
     pub const fn with_received(mut self, ack: Psn, accepted_msn: u16, pressure: Pressure) -> Self {
         self.ack_psn = U32::new(ack.0);
         self.accepted_msn = U16::new(accepted_msn);
@@ -142,6 +147,7 @@ impl Header {
 
     /// Sets the sender's clock, in units of 64 ns.
     #[must_use]
+    #[inline]
     pub const fn with_sent_at(mut self, ticks: u32) -> Self {
         self.sent_at = U32::new(ticks);
         self
@@ -161,6 +167,7 @@ impl Header {
 
     /// What the packet is for, if this version knows it.
     #[must_use]
+    #[inline]
     pub const fn kind(&self) -> Option<PacketKind> {
         Some(match self.kind {
             0x01 => PacketKind::Ack,

@@ -74,6 +74,7 @@ impl MessageHeader {
         }
     }
 
+    #[inline]
     fn envelope(&self, data: Option<u64>, total: u64) -> Option<Envelope> {
         let tagged = self.start.has(TAGGED);
         // One encoding for one meaning: an untagged message has tag 0.
@@ -95,6 +96,7 @@ pub struct MessageRecord<'a> {
 }
 
 impl<'a> MessageRecord<'a> {
+    #[inline]
     pub(super) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (header, rest) = MessageHeader::ref_from_prefix(bytes).ok()?;
         let (data, payload, rest) = header.start.split_rest(rest)?;
@@ -185,6 +187,7 @@ pub const FIN_LEN: usize = size_of::<FinHeader>();
 
 /// Writes a whole message at the beginning of `into`, its payload by `fill`. Returns the bytes
 /// taken, or `None` (and nothing is of use in `into`) if it does not fit.
+#[inline]
 pub fn put_message(
     into: &mut [u8],
     envelope: &Envelope,

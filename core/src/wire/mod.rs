@@ -98,6 +98,7 @@ impl<'a> Packet<'a> {
     ///
     /// # Errors
     /// The first [`DropReason`] that applies.
+    #[inline]
     pub fn parse(bytes: &'a [u8], checksum: Checksum) -> Result<Self, DropReason> {
         let (header, body) = Header::ref_from_prefix(bytes).map_err(|_| DropReason::Truncated)?;
         if header.version() != VERSION {
@@ -138,6 +139,7 @@ const CHECKSUM_AT: usize = HEADER_LEN - 4;
 
 /// CRC-32C of a packet with its checksum field taken as zero (`docs/PROTOCOL.md` §3.3). Zero itself
 /// is sent as all ones: zero on the wire says that there is none, which version 1 does not accept.
+#[inline]
 fn compute_checksum(packet: &[u8], checksum: Checksum) -> u32 {
     let Some((header, rest)) = packet.split_first_chunk::<HEADER_LEN>() else { return 0 };
     let mut header = *header;
@@ -152,6 +154,7 @@ const fn nonzero(crc: u32) -> u32 {
 }
 
 /// Writes the checksum of the finished `packet` into its header.
+#[inline]
 pub fn seal(packet: &mut [u8], checksum: Checksum) {
     let Some(field) = packet.get_mut(CHECKSUM_AT..HEADER_LEN) else { return };
     field.fill(0);

@@ -107,16 +107,24 @@ impl<'a> Records<'a> {
     /// [`DropReason::Malformed`]: a header or payload is cut off, a kind, flag or code is unknown,
     /// padding is not zero, a segment reaches beyond its message or is not alone, messages share
     /// the packet with something else, more writes bring data than may.
+    #[inline]
     pub(super) fn check(body: &'a [u8]) -> Result<Self, DropReason> {
         let mut records = Self { rest: body, messages: false, requests: 0, events: 0, endings: 0 };
         let mut rest = body;
         let (mut count, mut messages, mut alone) = (0u16, 0u16, true);
         // bound: every record has at least 16 bytes
-        while !rest.is_empty() {
-            let (record, behind) = split_record(rest).ok_or(DropReason::Malformed)?;
+        while let Some(kind) = rest.first() {
             count += 1;
+            if *kind == RecordKind::Message as u8 {
+                // Nearly all are, and of these nothing else is wanted here.
+                let (_, behind) = MessageRecord::split(rest).ok_or(DropReason::Malformed)?;
+                messages += 1;
+                rest = behind;
+                continue;
+            }
+            let (record, behind) = split_record(rest).ok_or(DropReason::Malformed)?;
             match record {
-                Record::Message(_) | Record::Rts(_) => messages += 1,
+                Record::Rts(_) | Record::Message(_) => messages += 1,
                 Record::Segment(_) => {
                     messages += 1;
                     alone &= count == 1 && behind.is_empty();
@@ -141,7 +149,13 @@ impl<'a> Records<'a> {
 impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Record<'a>> {
+        if *self.rest.first()? == RecordKind::Message as u8 {
+            let (message, rest) = MessageRecord::split(self.rest)?;
+            self.rest = rest;
+            return Some(Record::Message(message));
+        }
         let (record, rest) = split_record(self.rest)?;
         self.rest = rest;
         Some(record)
@@ -207,6 +221,7 @@ impl RecordStart {
     }
 
     /// The remote CQ data, if there is any, and the payload behind it; and what follows them.
+    #[inline]
     pub(super) fn split_rest<'a>(
         &self,
         bytes: &'a [u8],
@@ -240,6 +255,7 @@ pub(super) const fn data_len(data: Option<u64>) -> usize {
 
 /// Writes a record: header, data, and `len` bytes of payload by `fill`, padded. Returns the bytes
 /// taken, or `None` (and nothing is of use in `into`) if it does not fit.
+#[inline]
 pub(super) fn put_record(
     into: &mut [u8],
     header: &(impl IntoBytes + Immutable),
@@ -260,6 +276,7 @@ pub(super) fn put_record(
     Some(header.len() + data_len(data) + padded(len))
 }
 
+#[inline]
 fn put<'a>(into: &'a mut [u8], bytes: &[u8]) -> Option<&'a mut [u8]> {
     let (head, rest) = into.split_at_mut_checked(bytes.len())?;
     head.copy_from_slice(bytes);

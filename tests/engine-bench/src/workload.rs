@@ -10,6 +10,9 @@ use ofi_xdp_core::Budget;
 
 use crate::pair::Pair;
 
+/// Packets that a stream of single messages has delivered at once.
+const BATCH: u64 = 16;
+
 /// A kind of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub(crate) enum Workload {
@@ -19,6 +22,8 @@ pub(crate) enum Workload {
     Packets,
     /// Messages of 8 bytes there and back, one in a packet.
     PingPong,
+    /// Messages of 8 bytes one way, one in a packet, acknowledged in batches.
+    Singles,
     /// Writes of 8 bytes, 256 outstanding, many in a packet.
     Writes,
     /// Writes of 1,408 bytes, one in a packet, 128 outstanding.
@@ -42,8 +47,9 @@ pub(crate) struct Work {
 
 impl Workload {
     /// All of them.
-    pub(crate) const ALL: [Self; 7] = [
+    pub(crate) const ALL: [Self; 8] = [
         Self::PingPong,
+        Self::Singles,
         Self::Messages,
         Self::Packets,
         Self::Writes,
@@ -66,6 +72,7 @@ impl Workload {
             Self::Messages => "messages",
             Self::Packets => "packets",
             Self::PingPong => "ping-pong",
+            Self::Singles => "singles",
             Self::Writes => "writes",
             Self::WritePackets => "write-packets",
             Self::Reads => "reads",
@@ -83,6 +90,7 @@ impl Workload {
             Self::Messages => stream(pair, count, 256, self.len())?,
             Self::Packets => stream(pair, count, 128, self.len())?,
             Self::PingPong => ping_pong(pair, count)?,
+            Self::Singles => singles(pair, count)?,
             Self::Writes => one_sided(pair, count, 256, |pair, n, more| pair.write(0, n, 8, more))?,
             Self::WritePackets => {
                 one_sided(pair, count, 128, |pair, n, more| pair.write(0, n, 1408, more))?;
@@ -126,6 +134,37 @@ fn stream(pair: &mut Pair, count: u64, window: u64, len: u64) -> Result<()> {
         Pair::check_progress(idle)?;
     }
     take_back(pair, 1, ahead)
+}
+
+/// Messages one way that do not wait for company: the sender makes a progress call after each, the
+/// receiver after every [`BATCH`].
+fn singles(pair: &mut Pair, count: u64) -> Result<()> {
+    for number in 0..2 * BATCH {
+        pair.recv(1, number)?;
+    }
+    let (mut sent, mut idle) = (0, 0);
+    for posted in 1..=count {
+        pair.send(0, posted, Workload::Singles.len(), false)?;
+        pair.drive(0, Budget::PROGRESS)?;
+        while pair.sent(0)? {
+            sent += 1;
+        }
+        // The window is two batches, as there are receives.
+        while posted % BATCH == 0 && posted - sent >= BATCH || posted == count && sent < count {
+            pair.drive(1, Budget::PROGRESS)?;
+            while let Some((number, _)) = pair.received(1)? {
+                pair.recv(1, number)?;
+            }
+            pair.drive(0, Budget::PROGRESS)?;
+            while pair.sent(0)? {
+                sent += 1;
+            }
+            idle += 1;
+            Pair::check_progress(idle)?;
+        }
+        idle = 0;
+    }
+    take_back(pair, 1, 2 * BATCH)
 }
 
 /// Operations that only the initiator asks for, at most `window` outstanding.
@@ -219,6 +258,9 @@ mod tests {
         let ping_pong = Workload::PingPong.run(&mut pair, 1000).unwrap();
         assert_eq!(ping_pong.data_packets, 1000);
         assert!(ping_pong.acks < 20, "acknowledgments ride along: {ping_pong:?}");
+        let singles = Workload::Singles.run(&mut pair, 1600).unwrap();
+        assert_eq!(singles.data_packets, 1600);
+        assert!((90..=210).contains(&singles.acks), "a batch has one or two: {singles:?}");
         let stream = Workload::Messages.run(&mut pair, 6000).unwrap();
         assert!(stream.data_packets < 200, "{stream:?}");
     }
