@@ -52,7 +52,7 @@ enum Task {
     /// Instructions of a packet that is sent, received and acknowledged; fails above the limit
     Instructions {
         /// The most that a packet of a ping-pong may cost
-        #[arg(long, default_value_t = 4500)]
+        #[arg(long, default_value_t = 3410)]
         limit: u32,
         /// Also where they are
         #[arg(long)]
@@ -161,9 +161,11 @@ fn print_records(records: &[Record]) {
 
 fn print_instructions(workload: Workload, cost: &Instructions, limit: u32, profile: bool) {
     println!(
-        "{}: {:.0} instructions a packet sent, received and acknowledged; at most {limit}",
+        "{}: {:.0} instructions a packet sent, received and acknowledged, {:.0} an operation; at \
+         most {limit} a packet",
         workload.name(),
-        cost.per_packet
+        cost.per_packet,
+        cost.per_operation
     );
     if profile {
         for (title, list) in [("file", &cost.files), ("function", &cost.functions)] {
