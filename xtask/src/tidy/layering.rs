@@ -10,8 +10,11 @@ const OWNERS: &[(&str, &str)] =
 
 /// Folders that see libfabric's raw declarations (module `bindings`), and the one file in each that
 /// may.
-const BINDINGS: &[(&str, &str)] =
-    &[("ffi/", "ffi/src/abi.rs"), ("examples/", "examples/src/fabric/abi.rs")];
+const BINDINGS: &[(&str, &str)] = &[
+    ("ffi/", "ffi/src/abi.rs"),
+    ("examples/", "examples/src/fabric/abi.rs"),
+    ("tests/conformance/", "tests/conformance/src/abi.rs"),
+];
 
 /// The packages of the workspace that each may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -22,6 +25,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("ffi", &["ofi-xdp-core", "ofi-xdp-checksum", "ofi-xdp-datapath"]),
     // The baseline of the benchmarks: raw AF_XDP through our own port.
     ("examples", &["ofi-xdp-core", "ofi-xdp-datapath"]),
+    // It sees libfabric's C interface, so that any provider can be under test.
+    ("tests/conformance", &[]),
     // They prove things of the engine alone, and build in seconds: no port, no C library.
     ("tests/engine-bench", &["ofi-xdp-core", "ofi-xdp-checksum"]),
     ("tests/fuzz", &["ofi-xdp-core"]),

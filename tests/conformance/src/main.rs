@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The promises of libfabric's man pages, one test each, for any provider.
+//!
+//! In: a provider's name. Out: which promises it keeps, which it breaks, which features it does not
+//! offer. The tests are in [`man`], a module for each page in the page's order, and in [`traps`],
+//! the places where providers are known to go wrong. They see libfabric alone, so that the same
+//! test can be run against another provider to show that it is the test that is right.
+//!
+//! [`fi`] is libfabric's calls as methods, [`group`] endpoints that know each other, [`runner`] a
+//! process for each test.
+#![deny(unsafe_code)]
+
+#[allow(unsafe_code)]
+mod abi;
+#[allow(unsafe_code)]
+mod fi;
+mod group;
+mod man;
+mod peer;
+mod runner;
+mod traps;
+mod world;
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, bail};
+use clap::Parser;
+
+use crate::runner::{Plan, SLOW, Test};
+use crate::world::World;
+
+/// Tests the promises of libfabric's man pages on a provider.
+#[derive(Debug, Parser)]
+struct Cli {
+    /// The provider, as in hints: xdp, tcp, sockets, tcp;`ofi_rxm`
+    #[arg(long, default_value = "xdp")]
+    provider: String,
+    /// The local address; none for providers whose addresses are not of IP
+    #[arg(long, default_value = "127.0.0.1")]
+    node: String,
+    /// Only tests whose name contains one of these
+    #[arg(long, value_name = "TEXT")]
+    filter: Vec<String>,
+    /// Print the names of the tests and run none
+    #[arg(long)]
+    list: bool,
+    /// Print the results as JSON
+    #[arg(long)]
+    json: bool,
+    /// Also tests that take long or much memory
+    #[arg(long)]
+    slow: bool,
+    /// Tests at a time
+    #[arg(long, default_value_t = 2)]
+    jobs: usize,
+    /// Seconds that a test may take
+    #[arg(long, default_value_t = 30)]
+    limit: u64,
+    /// Run this test in this process
+    #[arg(long, value_name = "NAME", hide = true)]
+    here: Option<String>,
+}
+
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<ExitCode> {
+    let all = man::all();
+    let node = Some(cli.node.clone()).filter(|node| !node.is_empty() && cli.provider != "shm");
+    let world = World { provider: cli.provider.clone(), node };
+    if let Ok(behaviour) = std::env::var(peer::BEHAVIOUR) {
+        return peer::run(&world, &behaviour).map(|()| ExitCode::SUCCESS);
+    }
+    if let Some(name) = &cli.here {
+        let test = all.iter().find(|test| test.name == name).context("no such test")?;
+        return Ok(runner::run_here(test, &world));
+    }
+    let wanted = |test: &&Test| {
+        let named = cli.filter.iter().any(|text| test.name.contains(text.as_str()));
+        let slow = test.name.contains(SLOW);
+        if cli.filter.is_empty() { cli.slow || !slow } else { named && (cli.slow || !slow) }
+    };
+    let chosen: Vec<&'static Test> = all.into_iter().filter(wanted).collect();
+    if cli.list {
+        chosen.iter().for_each(|test| println!("{}", test.name));
+        return Ok(ExitCode::SUCCESS);
+    }
+    if chosen.is_empty() {
+        bail!("no test has such a name; --list shows them all");
+    }
+    let plan = Plan {
+        jobs: cli.jobs,
+        limit: Duration::from_secs(cli.limit),
+        json: cli.json,
+        arguments: ["--provider", &cli.provider, "--node", &cli.node].map(str::to_owned).into(),
+        accepted: accepted(&cli.provider)?,
+    };
+    runner::run_all(&chosen, &plan)
+}
+
+/// What this provider may leave out, if there is a list: a test's name in each line, `#` comments.
+fn accepted(provider: &str) -> Result<Option<BTreeSet<String>>> {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("not-offered");
+    let file = folder.join(format!("{provider}.txt"));
+    if !file.exists() {
+        return Ok(None);
+    }
+    let text = std::fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+    let names = text.lines().map(|line| line.split('#').next().unwrap_or_default().trim());
+    let names: BTreeSet<String> =
+        names.filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    let known: BTreeSet<&str> = man::all().iter().map(|test| test.name).collect();
+    if let Some(unknown) = names.iter().find(|name| !known.contains(name.as_str())) {
+        bail!("{}: there is no test {unknown}", file.display());
+    }
+    Ok(Some(names))
+}

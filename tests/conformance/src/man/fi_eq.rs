@@ -1,0 +1,280 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `fi_eq(3)` and `fi_poll(3)`: event queues, poll sets, waiting.
+
+use anyhow::{Context as _, Result, ensure};
+use std::time::{Duration, Instant};
+
+use crate::abi::{self, ANYBODY};
+use crate::fi::{Context, Eq, Fid, Mem};
+use crate::group::Group;
+use crate::runner::tests;
+use crate::world::{Setup, World, optional, refused};
+
+tests! { "fi_eq":
+    an_empty_queue_says_try_again
+    written_events_are_read
+    events_come_in_order
+    peek_leaves_the_event
+    writing_needs_the_flag
+    too_little_room_is_told
+    readerr_without_an_error_says_try_again
+    sread_ends_with_its_time
+    sread_takes_what_is_there
+    sread_wakes_for_a_write
+    strerror_is_text
+    events_are_all_kept
+    wait_fd_can_be_had
+    poll_set_names_what_is_ready
+    poll_set_without_events_is_empty
+    poll_set_forgets_what_is_deleted
+    wait_sets_answer
+    trywait_says_whether_one_may_wait
+}
+
+/// Attributes of an event queue that the application may write to.
+pub(crate) fn eq_attr(wait: abi::fi_wait_obj) -> abi::fi_eq_attr {
+    abi::fi_eq_attr {
+        size: 16,
+        flags: abi::FI_WRITE,
+        wait_obj: wait,
+        signaling_vector: 0,
+        wait_set: std::ptr::null_mut(),
+    }
+}
+
+/// A fabric with its event queue.
+fn queue(world: &World, wait: abi::fi_wait_obj) -> Result<(Group, Eq)> {
+    let group = world.group(&Setup { nodes: 1, ..Setup::default() })?;
+    let eq = optional(group.fabric.eq(&mut eq_attr(wait), Context::null()), "fi_eq_open")?;
+    Ok((group, eq))
+}
+
+fn close(group: &Group, eq: &Eq) -> Result<()> {
+    eq.close().context("fi_close of an event queue")?;
+    group.close()
+}
+
+/// Section `fi_eq_read`: nothing there.
+fn an_empty_queue_says_try_again(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
+    ensure!(eq.class() == abi::FI_CLASS_EQ as usize, "class {}", eq.class());
+    refused(eq.read(64, 0), &[abi::FI_EAGAIN], "an empty queue")?;
+    close(&group, &eq)
+}
+
+/// Section `fi_eq_write`: what is written is read, whole.
+fn written_events_are_read(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
+    let context = Context::new();
+    let len = eq.write(abi::FI_NOTIFY, context.ptr(), 0x1234_5678_9abc)?;
+    let event = eq.read(64, 0)?;
+    ensure!(event.event == abi::FI_NOTIFY && event.context == context.ptr(), "{event:?}");
+    ensure!(event.data == 0x1234_5678_9abc && event.len == len, "{event:?}");
+    ensure!(event.fid == eq.fid(), "{event:?}");
+    refused(eq.read(64, 0), &[abi::FI_EAGAIN], "a queue that was emptied")?;
+    close(&group, &eq)
+}
+
+/// Section DESCRIPTION: first in, first out.
+fn events_come_in_order(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
+    for data in 0..10 {
+        eq.write(abi::FI_NOTIFY, std::ptr::null_mut(), data)?;
+    }
+    for data in 0..10 {
+        ensure!(eq.read(64, 0)?.data == data, "event {data}");
+    }
+    close(&group, &eq)
+}
+
+/// Section `fi_eq_read`, `FI_PEEK`: looking does not take.
+fn peek_leaves_the_event(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
+    refused(eq.read(64, abi::FI_PEEK), &[abi::FI_EAGAIN], "an empty queue")?;
+    eq.write(abi::FI_NOTIFY, std::ptr::null_mut(), 5)?;
+    for _ in 0..3 {
+        ensure!(eq.read(64, abi::FI_PEEK)?.data == 5, "another event");
+    }
+    ensure!(eq.read(64, 0)?.data == 5, "another event");
+    refused(eq.read(64, 0), &[abi::FI_EAGAIN], "a queue that was emptied")?;
+    close(&group, &eq)
+}
+
+/// Section `fi_eq_open`, `FI_WRITE`: only then may the application write.
+fn writing_needs_the_flag(world: &World) -> Result<()> {
+    let group = world.group(&Setup { nodes: 1, ..Setup::default() })?;
+    let mut attr = eq_attr(abi::FI_WAIT_NONE);
+    attr.flags = 0;
+    let eq = group.fabric.eq(&mut attr, Context::null())?;
+    let answer = eq.write(abi::FI_NOTIFY, std::ptr::null_mut(), 5);
+    refused(answer, &[abi::FI_EINVAL, abi::FI_EPERM, abi::FI_ENOSYS, abi::FI_EACCES], "a write")?;
+    close(&group, &eq)
+}
+
+/// Section `fi_eq_read`: `-FI_ETOOSMALL` where the event does not fit, and it stays.
+fn too_little_room_is_told(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
+    eq.write(abi::FI_NOTIFY, std::ptr::null_mut(), 5)?;
+    refused(eq.read(4, 0), &[abi::FI_ETOOSMALL], "room for 4 bytes")?;
+    ensure!(eq.read(64, 0)?.data == 5, "the event is gone");
+    close(&group, &eq)
+}
+
+/// Section `fi_eq_readerr`: no error, nothing to read.
+fn readerr_without_an_error_says_try_again(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
+    let answer = eq.readerr().map(|error| (error.fid, error.context, error.data, error.err));
+    refused(answer, &[abi::FI_EAGAIN], "no error")?;
+    close(&group, &eq)
+}
+
+/// Section `fi_eq_sread`: it waits as long as it was told.
+fn sread_ends_with_its_time(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_UNSPEC)?;
+    let start = Instant::now();
+    let answer = eq.sread(100);
+    refused(answer, &[abi::FI_EAGAIN, abi::FI_ETIMEDOUT], "nothing in 100 ms")?;
+    let took = start.elapsed();
+    ensure!(took >= Duration::from_millis(90), "it waited {took:?}");
+    ensure!(took < Duration::from_secs(4), "it waited {took:?}");
+    close(&group, &eq)
+}
+
+/// The same: what is there is given at once.
+fn sread_takes_what_is_there(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_UNSPEC)?;
+    eq.write(abi::FI_NOTIFY, std::ptr::null_mut(), 6)?;
+    ensure!(eq.sread(5000)?.data == 6, "another event");
+    close(&group, &eq)
+}
+
+/// The same: an event of another thread ends the wait.
+fn sread_wakes_for_a_write(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_UNSPEC)?;
+    let start = Instant::now();
+    let event = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(80));
+            eq.write(abi::FI_NOTIFY, std::ptr::null_mut(), 7)
+        });
+        eq.sread(6000)
+    })?;
+    ensure!(event.data == 7 && start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    close(&group, &eq)
+}
+
+/// Section `fi_eq_strerror`: an error for people.
+fn strerror_is_text(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
+    ensure!(!eq.strerror(abi::FI_ECANCELED).is_empty(), "nothing");
+    close(&group, &eq)
+}
+
+/// Section DESCRIPTION, size: a minimum; what is written is not lost.
+fn events_are_all_kept(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
+    let mut written = 0;
+    while written < 100 && eq.write(abi::FI_NOTIFY, std::ptr::null_mut(), written).is_ok() {
+        written += 1;
+    }
+    ensure!(written >= 16, "a queue of 16 takes {written}");
+    for data in 0..written {
+        ensure!(eq.read(64, 0)?.data == data, "event {data}");
+    }
+    close(&group, &eq)
+}
+
+/// Section `fi_control`, `FI_GETWAIT`: a descriptor that is readable when there is something to
+/// read.
+fn wait_fd_can_be_had(world: &World) -> Result<()> {
+    let (group, eq) = queue(world, abi::FI_WAIT_FD)?;
+    let mut fd = -1_i32;
+    optional(eq.control(abi::FI_GETWAIT, (&raw mut fd).cast()), "FI_WAIT_FD of an event queue")?;
+    ensure!(fd >= 0, "descriptor {fd}");
+    eq.write(abi::FI_NOTIFY, std::ptr::null_mut(), 1)?;
+    ensure!(super::fi_cq::readable(fd, 3000)?, "it does not become readable");
+    ensure!(eq.read(64, 0)?.data == 1, "another event");
+    close(&group, &eq)
+}
+
+/// `fi_poll(3)`, `fi_poll`: the contexts of queues with something to read.
+fn poll_set_names_what_is_ready(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_MSG)?;
+    let (a, context) = (group.a(), Context::new());
+    let set = optional(a.domain.poll_set(0), "fi_poll_open")?;
+    let cq = a.domain.cq(&mut crate::group::cq_attr(&Setup::default()), context)?;
+    set.add(&cq)?;
+    let ep = a.domain.endpoint(&group.info, Context::null())?;
+    ep.bind(&cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
+    ep.bind(&a.av, 0)?;
+    ep.enable()?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
+    let ready = group.until("a ready queue", || {
+        let ready = set.poll(4)?;
+        Ok(if ready.is_empty() { None } else { Some(ready) })
+    })?;
+    ensure!(ready == [context.ptr()], "{ready:?}");
+    cq.read(1)?;
+    for object in [&ep as &dyn Fid, &set, &cq] {
+        object.close()?;
+    }
+    group.close()
+}
+
+/// The same: nothing to read, nothing named.
+fn poll_set_without_events_is_empty(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_MSG)?;
+    let set = optional(group.a().domain.poll_set(0), "fi_poll_open")?;
+    ensure!(set.poll(4)?.is_empty(), "an empty set names something");
+    set.add(&group.a().cq)?;
+    ensure!(set.poll(4)?.is_empty(), "an empty queue is named");
+    set.close()?;
+    group.close()
+}
+
+/// Section `fi_poll_del`: it is not watched any more, and may be closed.
+fn poll_set_forgets_what_is_deleted(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_MSG)?;
+    let set = optional(group.a().domain.poll_set(0), "fi_poll_open")?;
+    let attr = &mut crate::group::cq_attr(&Setup::default());
+    let cq = group.a().domain.cq(attr, Context::null())?;
+    set.add(&cq)?;
+    set.del(&cq)?;
+    cq.close()?;
+    ensure!(set.poll(4)?.is_empty(), "something is named");
+    set.close()?;
+    group.close()
+}
+
+/// `fi_poll(3)`, `fi_wait_open`: there, or refused.
+fn wait_sets_answer(world: &World) -> Result<()> {
+    let group = world.group(&Setup { nodes: 1, ..Setup::default() })?;
+    let mut attr = abi::fi_wait_attr { wait_obj: abi::FI_WAIT_UNSPEC, flags: 0 };
+    let set = optional(group.fabric.wait_set(&mut attr), "wait sets")?;
+    refused(set.wait(50), &[abi::FI_ETIMEDOUT, abi::FI_EAGAIN], "nothing to wait for")?;
+    set.close()?;
+    group.close()
+}
+
+/// `fi_poll(3)`, `fi_trywait`: one may wait only where nothing is there to read.
+fn trywait_says_whether_one_may_wait(world: &World) -> Result<()> {
+    let group = world.group(&Setup { wait: abi::FI_WAIT_FD, ..Setup::default() })?;
+    let b = group.b();
+    group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
+    // Whatever the first message left to do is soon done.
+    group.until("a queue that one may wait for", || Ok(group.fabric.trywait(&[&b.cq]).ok()))?;
+    group.post(|| b.ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    let send = Context::new();
+    group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), send))?;
+    let end = Instant::now() + crate::world::PATIENCE;
+    while group.fabric.trywait(&[&b.cq]).is_ok() {
+        ensure!(Instant::now() < end, "fi_trywait allows to wait though a message has arrived");
+        let _ = group.a().cq.progress();
+        if super::fi_cq::readable(b.cq.wait_fd()?, 100)? {
+            break;
+        }
+    }
+    group.next(b)?;
+    group.close()
+}

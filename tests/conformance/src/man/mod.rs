@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The man pages, a module each, and in each a test for every promise, in the page's order.
+//!
+//! A test's comment names the section and says the promise in other words. What a page leaves to
+//! the provider is accepted in each form that the page allows.
+
+mod fi_atomic;
+mod fi_av;
+mod fi_cntr;
+pub(crate) mod fi_cq;
+mod fi_endpoint;
+mod fi_eq;
+mod fi_fabric;
+mod fi_getinfo;
+pub(crate) mod fi_mr;
+pub(crate) mod fi_msg;
+mod fi_multi_recv;
+mod fi_rma;
+mod fi_tagged;
+
+use crate::runner::Test;
+
+/// Every test, page by page.
+pub(crate) fn all() -> Vec<&'static Test> {
+    let pages: [&'static [Test]; 14] = [
+        fi_getinfo::TESTS,
+        fi_fabric::TESTS,
+        fi_av::TESTS,
+        fi_cq::TESTS,
+        fi_eq::TESTS,
+        fi_endpoint::TESTS,
+        fi_msg::TESTS,
+        fi_multi_recv::TESTS,
+        fi_tagged::TESTS,
+        fi_mr::TESTS,
+        fi_rma::TESTS,
+        fi_atomic::TESTS,
+        fi_cntr::TESTS,
+        crate::traps::TESTS,
+    ];
+    pages.into_iter().flatten().collect()
+}
