@@ -9,6 +9,7 @@ mod bindings;
 mod build;
 mod checks;
 mod clean_lab;
+mod conformance;
 mod engine;
 mod freestanding;
 mod fuzz;
@@ -33,6 +34,7 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
+use crate::conformance::Libfabric;
 use crate::workspace::Workspace;
 
 /// Builds, tests and runs the xdp provider.
@@ -91,6 +93,15 @@ enum Task {
     /// The simulator: --seed S, --swarm MINUTES, or its own subcommands (`sim -- --help`)
     Sim {
         /// Passed to the simulator, which is built in release
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
+    },
+    /// The promises of libfabric's man pages, a test each, on this or another provider
+    Conformance {
+        /// On Debian 13's libfabric 2 instead of the installed one
+        #[arg(long)]
+        libfabric2: bool,
+        /// Passed to the suite, e.g. --provider tcp, --filter cq, --list, --slow, --json
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
@@ -165,6 +176,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
             return test::test(workspace, all, &stage, filter);
         }
         Task::Sim { arguments } => return simulator::exec(&workspace, arguments),
+        Task::Conformance { libfabric2, arguments } => {
+            let libfabric = if libfabric2 { Libfabric::Two } else { Libfabric::Installed };
+            return conformance::exec(&workspace, libfabric, &arguments);
+        }
         Task::Fuzz { target: Some(target), replay: Some(input), .. } => {
             fuzz::replay(&workspace, &target, &input)?;
         }

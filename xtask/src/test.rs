@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use anyhow::{Result, bail};
 
 use crate::build::{self, Profile};
+use crate::conformance::{self, Libfabric};
 use crate::setup;
 use crate::stage::{self, Outcome, Stage};
 use crate::workspace::{Privilege, Workspace, host, is_ci};
@@ -109,10 +110,11 @@ const CHECKS: [Stage<Context>; 8] = [
     stage("bindings", "the committed bindings are what the headers give", fresh_bindings),
 ];
 
-const TESTS: [Stage<Context>; 5] = [
+const TESTS: [Stage<Context>; 6] = [
     stage("build", "the provider, the examples and the lab, in release", build_release),
     stage("tests", "unit, model, property and integration tests", plain_tests),
     stage("simulator", "the engine under every fault: its scenarios and a swarm", simulated),
+    stage("conformance", "libfabric's man pages, promise by promise", conformance_suite),
     stage("doc-tests", "the examples in the documentation", doc_tests),
     stage("root-tests", "BPF, AF_XDP and network namespaces", root_tests),
 ];
@@ -170,6 +172,20 @@ fn simulated(context: &Context) -> Result<Outcome> {
     let counts = suite::run(cargo)?;
     if context.filter.is_empty() {
         simulator::swarm(&context.workspace)?;
+    }
+    Ok(Outcome::Tests(counts))
+}
+
+/// The suite on the installed libfabric and, where earlier tests have fetched it, on libfabric 2.
+fn conformance_suite(context: &Context) -> Result<Outcome> {
+    if !context.filter.is_empty() {
+        return Ok(Outcome::Skipped("tests were asked for by name".to_owned()));
+    }
+    let counts = conformance::count(&context.workspace, Libfabric::Installed)?;
+    let mut counts = counts.unwrap_or_default();
+    match conformance::count(&context.workspace, Libfabric::Two)? {
+        Some(more) => counts += more,
+        None => println!("SKIPPED on libfabric 2: it has not been fetched"),
     }
     Ok(Outcome::Tests(counts))
 }
@@ -298,7 +314,7 @@ mod tests {
         let names = |all| stages(all, &[]).iter().map(|stage| stage.name).collect::<Vec<_>>();
         assert_eq!(
             names(false),
-            ["setup", "build", "tests", "simulator", "doc-tests", "root-tests"]
+            ["setup", "build", "tests", "simulator", "conformance", "doc-tests", "root-tests"]
         );
         let all = names(true);
         assert_eq!(all[0], "setup");
