@@ -406,8 +406,9 @@ impl ActiveEndpoint {
             let _ = state.wait(until.since(now));
         }
         let now = now();
-        state.engine.with_dependent_mut(|_, engine| {
-            log::info!(target: "ep_data", "closing: {:?}", engine.stats());
+        let State { engine, port, .. } = &mut *state;
+        engine.with_dependent_mut(|_, engine| {
+            log::info!(target: "ep_data", "closing: {:?}, {:?}", engine.stats(), port.stats());
             engine.close(now);
         });
         self.drive(&mut state, now, Budget { rx_packets: 0, tx_packets: FAREWELL_PACKETS_MAX });

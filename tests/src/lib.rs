@@ -2,9 +2,12 @@
 //! The test harness, and the lab that measures.
 //!
 //! Harness: [`bed`] is what an end-to-end test starts with; below it, [`netns`] makes network
-//! namespaces, [`topology`] joins two of them into two hosts, [`process`] runs programs in them,
-//! [`kernel`] asks the kernel what is really attached there. Everything made is removed again on
-//! drop, on a panic, and after SIGINT, SIGTERM or SIGHUP ([`interrupt`]).
+//! namespaces, [`topology`] joins two of them into two hosts, [`cluster`] several by a switch,
+//! [`process`] runs programs in them, [`kernel`] asks the kernel what is really attached there.
+//! Everything made is removed again on drop, on a panic, and after SIGINT, SIGTERM or SIGHUP
+//! ([`interrupt`]).
+//!
+//! MPI: [`mpi`] runs real MPI jobs over the provider; the binary `ofi-xdp-mpi` is its command line.
 //!
 //! Lab: [`lab`] runs the same measurements over several peers in turn; [`report`], [`table`] and
 //! [`plot`] tell of them. The binary `ofi-xdp-lab` is its command line.
@@ -13,9 +16,11 @@
 #![deny(unsafe_code)]
 
 pub mod bed;
+pub mod cluster;
 pub mod interrupt;
 pub mod kernel;
 pub mod lab;
+pub mod mpi;
 pub mod netns;
 pub mod paths;
 pub mod plot;

@@ -39,15 +39,20 @@ pub(crate) fn exec(
     if privilege != Privilege::Own {
         println!("the lab needs root: starting it through sudo");
     }
-    // sudo drops the environment, so what the lab needs of it goes on its command line.
+    hand_over(&mut command, workspace);
+    command.arg(lab).arg(subcommand).args(arguments).current_dir(workspace.root());
+    Err(become_program(command))
+}
+
+/// Adds to `env`'s command line what a program of package `tests` needs of our environment, which
+/// sudo drops.
+pub(crate) fn hand_over(command: &mut Command, workspace: &Workspace) {
     command.arg(variable("FI_PROVIDER_PATH", workspace.provider_dir().as_os_str()));
     for name in ["FI_LOG_LEVEL", "FI_LOG_PROV", "FI_LOG_SUBSYS", "RUST_BACKTRACE", "RUST_LOG"] {
         if let Some(value) = std::env::var_os(name) {
             command.arg(variable(name, &value));
         }
     }
-    command.arg(lab).arg(subcommand).args(arguments).current_dir(workspace.root());
-    Err(become_program(command))
 }
 
 fn become_program(mut command: Command) -> anyhow::Error {

@@ -16,6 +16,7 @@ mod fuzz;
 mod install;
 mod lab;
 mod licences;
+mod mpi;
 mod mutate;
 mod process;
 mod setup;
@@ -89,6 +90,13 @@ enum Task {
         /// Only the tests whose name contains one of these
         #[arg(value_name = "FILTER")]
         filter: Vec<String>,
+    },
+    /// MPICH and Open MPI over the provider, between four hosts: install, compile, run, verify
+    Mpi {
+        /// Passed to the runner: --mpi mpich|openmpi5|openmpi4, --mode auto|copy|skb|udp|tcp,
+        /// --program NAME, --quick, --latency (`mpi -- --help`)
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
     },
     /// The simulator: --seed S, --swarm MINUTES, or its own subcommands (`sim -- --help`)
     Sim {
@@ -174,6 +182,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Task::Bench { arguments } => return lab::exec(&workspace, "bench", &arguments),
         Task::Test { all, stage, filter } => {
             return test::test(workspace, all, &stage, filter);
+        }
+        Task::Mpi { arguments } => {
+            let counts = mpi::mpi(&workspace, &arguments)?;
+            return Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Task::Sim { arguments } => return simulator::exec(&workspace, arguments),
         Task::Conformance { libfabric2, arguments } => {

@@ -17,7 +17,7 @@ use crate::conformance::{self, Libfabric};
 use crate::setup;
 use crate::stage::{self, Outcome, Stage};
 use crate::workspace::{Privilege, Workspace, host, is_ci};
-use crate::{bindings, checks, engine, freestanding, fuzz, licences, simulator, suite, tidy};
+use crate::{bindings, checks, engine, freestanding, fuzz, licences, mpi, simulator, suite, tidy};
 
 /// In the name of each test that needs root.
 const ROOT_TEST: &str = "root_";
@@ -120,7 +120,8 @@ const TESTS: [Stage<Context>; 6] = [
 ];
 
 /// Not part of a run while working: a minute and more each.
-const LONG_CHECKS: [Stage<Context>; 2] = [
+const LONG_CHECKS: [Stage<Context>; 3] = [
+    stage("mpi", "MPICH and Open MPI between four hosts, over AF_XDP and over UDP", mpi_jobs),
     stage("instructions", "a packet costs no more of them than it may", |c| {
         engine::instructions(&c.workspace).map(|()| Outcome::Passed)
     }),
@@ -197,15 +198,20 @@ fn doc_tests(context: &Context) -> Result<Outcome> {
 }
 
 fn root_tests(context: &Context) -> Result<Outcome> {
-    if !matches!(context.privilege, Privilege::Own | Privilege::Sudo) {
-        let reason = "needs CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_BPF: run as root, \
-                      or allow `sudo -n` (e.g. call `sudo -v` first)";
-        if context.strict {
-            bail!("{reason}");
-        }
-        return Ok(Outcome::Skipped(reason.to_owned()));
+    if let Some(reason) = context.lacks_privilege()? {
+        return Ok(Outcome::Skipped(reason));
     }
     suite::run(context.runner(Suite::Root)?).map(Outcome::Tests)
+}
+
+/// Seconds after which the stage starts no job any more.
+const MPI_LIMIT: &str = "330";
+
+fn mpi_jobs(context: &Context) -> Result<Outcome> {
+    if let Some(reason) = context.lacks_privilege()? {
+        return Ok(Outcome::Skipped(reason));
+    }
+    mpi::mpi(&context.workspace, &["--limit".into(), MPI_LIMIT.into()]).map(Outcome::Tests)
 }
 
 /// Which tests of the workspace.
@@ -216,6 +222,19 @@ enum Suite {
 }
 
 impl Context {
+    /// Why what needs root cannot run here; in an automatic build that is an error.
+    fn lacks_privilege(&self) -> Result<Option<String>> {
+        if matches!(self.privilege, Privilege::Own | Privilege::Sudo) {
+            return Ok(None);
+        }
+        let reason = "needs CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_BPF: run as root, \
+                      or allow `sudo -n` (e.g. call `sudo -v` first)";
+        if self.strict {
+            bail!("{reason}");
+        }
+        Ok(Some(reason.to_owned()))
+    }
+
     /// The command that runs `suite`, within the filter.
     fn runner(&self, suite: Suite) -> Result<Command> {
         let mut cargo = self.workspace.cargo();

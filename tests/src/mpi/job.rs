@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One job: started by its MPI's own launcher on the hosts, ended in time, judged.
+
+use std::net::Ipv4Addr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, ensure};
+
+use crate::cluster::Cluster;
+use crate::lab::XdpMode;
+use crate::mpi::implementation::{Mpi, Request};
+use crate::mpi::program::{MPI4PY, MpiProgram, verified};
+use crate::mpi::proof::{Carried, LOGGING};
+use crate::paths;
+use crate::process::{Output, Program};
+
+/// What carries a job's messages.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Transport {
+    /// The provider, in one of its modes.
+    Xdp(XdpMode),
+    /// libfabric's own provider over TCP, to compare with.
+    Tcp,
+}
+
+impl Transport {
+    /// The provider's name.
+    #[must_use]
+    pub const fn provider(self) -> &'static str {
+        match self {
+            Self::Xdp(_) => "xdp",
+            Self::Tcp => "tcp",
+        }
+    }
+
+    /// For a report.
+    #[must_use]
+    pub fn label(self) -> String {
+        match self {
+            Self::Xdp(mode) => format!("xdp/{}", mode.as_str()),
+            Self::Tcp => String::from("tcp"),
+        }
+    }
+}
+
+/// Where jobs run, and what they need.
+#[derive(Debug)]
+pub struct Stand {
+    cluster: Cluster,
+    addresses: Vec<Ipv4Addr>,
+    /// Installations and compiled programs: `target/mpi`.
+    folder: PathBuf,
+    provider: PathBuf,
+}
+
+/// How a job that went well went.
+#[derive(Clone, Debug)]
+pub struct Done {
+    /// What the provider counted; nothing over another.
+    pub carried: Carried,
+    /// What the job printed.
+    pub output: Output,
+}
+
+impl Stand {
+    /// Makes `hosts` hosts.
+    ///
+    /// # Errors
+    /// Without privilege, or without the provider built.
+    pub fn new(hosts: u8) -> anyhow::Result<Self> {
+        let provider = paths::provider()?;
+        let cluster = Cluster::new(hosts)?;
+        let addresses = cluster.addresses().map(|(address, _)| address).collect();
+        Ok(Self { cluster, addresses, folder: paths::workspace().join("target/mpi"), provider })
+    }
+
+    /// Where installations and programs are.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Runs `program` and judges it: it ended well and in time, it said that it had verified
+    /// everything, and the provider's counters show that it was the one who carried it.
+    ///
+    /// # Errors
+    /// When one of these does not hold, with the end of what was printed.
+    pub fn run(
+        &self,
+        mpi: Mpi,
+        transport: Transport,
+        program: &MpiProgram,
+    ) -> anyhow::Result<Done> {
+        let (script, variables) = (self.remote_shell(), self.variables(transport));
+        let command = self.command(mpi, program)?;
+        // Fewer ranks than hosts take the first hosts.
+        let hosts = &self.addresses[..self.addresses.len().min(program.ranks)];
+        let request = Request {
+            hosts,
+            ranks: program.ranks,
+            transport,
+            remote_shell: &script,
+            variables: &variables,
+            command: &command,
+        };
+        let words = mpi.command(&mpi.launcher(&self.folder)?, &request);
+        let quoted: Vec<String> = words.iter().map(|word| quote(word)).collect();
+        let listed: Vec<String> =
+            self.cluster.addresses().map(|(address, name)| format!("{address}={name}")).collect();
+        let launcher = Program::new(&script)
+            .arg(self.addresses[0].to_string())
+            .arg(quoted.join(" "))
+            .envs([("OFI_XDP_HOSTS", listed.join(" "))]);
+        let output = launcher.run(program.limit);
+        // Daemons of a job that failed may live on, and hold its port and its XDP program.
+        self.cluster.end_processes()?;
+        judge(transport, program, output?)
+    }
+
+    fn command(&self, mpi: Mpi, program: &MpiProgram) -> anyhow::Result<Vec<String>> {
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        if program.name == MPI4PY {
+            let python = mpi.python(&self.folder).context("mpi4py is not installed for it")?;
+            let main = self.folder.join("mpi4py/test/main.py");
+            ensure!(main.is_file(), "no {}: run `cargo xtask mpi`", main.display());
+            return Ok(vec![text(&python), text(&main), String::from("-q")]);
+        }
+        let path = self.folder.join("programs").join(mpi.name()).join(program.name);
+        ensure!(path.is_file(), "no {}: run `cargo xtask mpi`", path.display());
+        Ok(vec![text(&path)])
+    }
+
+    fn remote_shell(&self) -> PathBuf {
+        paths::workspace().join("tests/mpi/host.sh")
+    }
+
+    fn variables(&self, transport: Transport) -> Vec<(String, String)> {
+        let mut variables = vec![(String::from("FI_PROVIDER"), transport.provider().to_owned())];
+        let mut add = |name: &str, value: &str| variables.push((name.to_owned(), value.to_owned()));
+        if let Transport::Xdp(mode) = transport {
+            add("FI_PROVIDER_PATH", &self.provider.to_string_lossy());
+            add("FI_XDP_MODE", mode.as_str());
+            LOGGING.iter().for_each(|(name, value)| add(name, value));
+        }
+        variables
+    }
+}
+
+fn judge(transport: Transport, program: &MpiProgram, output: Output) -> anyhow::Result<Done> {
+    let output = output.success()?;
+    let said_so = match program.name {
+        MPI4PY => unittest_ran(&output.stderr) || unittest_ran(&output.stdout),
+        _ => verified(program, &output.stdout),
+    };
+    ensure!(said_so, "it ended well, but did not say that it verified anything");
+    let carried = Carried::from_log(&format!("{}{}", output.stdout, output.stderr));
+    if let Transport::Xdp(mode) = transport {
+        carried.prove(program.ranks, mode)?;
+    }
+    Ok(Done { carried, output })
+}
+
+/// Whether Python's unittest says that tests ran, and all of them passed.
+fn unittest_ran(text: &str) -> bool {
+    let ran = text.lines().any(|line| {
+        let count = line.strip_prefix("Ran ").and_then(|rest| rest.split(' ').next());
+        count.and_then(|count| count.parse::<u64>().ok()).is_some_and(|count| count > 0)
+    });
+    ran && text.lines().any(|line| line == "OK" || line.starts_with("OK ("))
+}
+
+/// `word` as one word of a shell.
+fn quote(word: &str) -> String {
+    format!("'{}'", word.replace('\'', r"'\''"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_stays_one_word() {
+        assert_eq!(quote("a b"), "'a b'");
+        assert_eq!(quote("it's"), r"'it'\''s'");
+    }
+
+    #[test]
+    fn unittest_must_have_run_tests_and_passed_them() {
+        assert!(unittest_ran("Ran 12 tests in 3s\n\nOK (skipped=2)\n"));
+        assert!(!unittest_ran("Ran 0 tests in 0s\n\nOK\n"));
+        assert!(!unittest_ran("Ran 12 tests in 3s\n\nFAILED (errors=1)\n"));
+    }
+}

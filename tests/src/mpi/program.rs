@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What runs: the C programs of `tests/mpi`, and mpi4py's own test-suite.
+
+use std::time::Duration;
+
+/// A program of the suite.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct MpiProgram {
+    /// Its source is `tests/mpi/NAME.c`; [`MPI4PY`] is another kind.
+    pub name: &'static str,
+    /// On how many ranks.
+    pub ranks: usize,
+    /// How long it may take: several times what it takes on a busy machine with two cores.
+    pub limit: Duration,
+    /// Part of a quick run.
+    pub quick: bool,
+}
+
+/// The name of mpi4py's suite among the programs.
+pub const MPI4PY: &str = "mpi4py";
+
+const fn program(name: &'static str, ranks: usize, seconds: u64, quick: bool) -> MpiProgram {
+    MpiProgram { name, ranks, limit: Duration::from_secs(seconds), quick }
+}
+
+/// In the order in which they run.
+pub const PROGRAMS: [MpiProgram; 12] = [
+    program("modes", 4, 60, true),
+    program("probe", 4, 30, true),
+    program("cancel", 4, 30, true),
+    program("wildcard", 4, 30, true),
+    program("collectives", 4, 30, true),
+    program("derived", 4, 30, false),
+    program("onesided", 4, 40, true),
+    program("atomics", 4, 40, true),
+    program("threads", 4, 30, false),
+    program("large", 4, 60, false),
+    program("many", 32, 60, false),
+    program(MPI4PY, 4, 400, false),
+];
+
+/// The measurement, which is no test.
+pub const PINGPONG: MpiProgram = program("pingpong", 2, 60, false);
+
+/// The line by which a program says that it has verified everything.
+#[must_use]
+pub fn verified(program: &MpiProgram, output: &str) -> bool {
+    let line = format!("verified: {} on {} ranks", program.name, program.ranks);
+    output.lines().any(|one| one.trim_end() == line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_program_has_its_source_and_every_source_its_program() {
+        let folder = crate::paths::workspace().join("tests/mpi");
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut sources: Vec<String> = files
+            .filter(|path| path.extension().is_some_and(|extension| extension == "c"))
+            .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
+            .collect();
+        sources.sort();
+        let listed = PROGRAMS.iter().chain([&PINGPONG]).map(|program| program.name);
+        let mut listed: Vec<&str> = listed.filter(|name| *name != MPI4PY).collect();
+        listed.sort_unstable();
+        assert_eq!(sources, listed);
+    }
+
+    #[test]
+    fn only_the_whole_line_counts() {
+        let program = &PROGRAMS[0];
+        assert!(verified(program, "noise\nverified: modes on 4 ranks\n"));
+        assert!(!verified(program, "verified: modes on 2 ranks"));
+        assert!(!verified(program, ""));
+    }
+}

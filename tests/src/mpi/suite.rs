@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The test run: every MPI, over AF_XDP and over kernel sockets, every program.
+
+use std::time::{Duration, Instant};
+
+use crate::interrupt;
+use crate::lab::XdpMode;
+use crate::mpi::implementation::Mpi;
+use crate::mpi::job::{Done, Stand, Transport};
+use crate::mpi::program::{MPI4PY, MpiProgram, PROGRAMS};
+
+/// What runs.
+#[derive(Clone, Debug)]
+pub struct Selection {
+    /// These MPIs.
+    pub mpis: Vec<Mpi>,
+    /// Over these.
+    pub transports: Vec<Transport>,
+    /// Only this program.
+    pub program: Option<String>,
+    /// Only programs of a quick run.
+    pub quick: bool,
+    /// No job starts after this time.
+    pub limit: Duration,
+}
+
+impl Selection {
+    /// The ways in which every program runs unless others are asked for: AF_XDP as good as the
+    /// link allows, and kernel sockets.
+    pub const WAYS: [Transport; 2] = [Transport::Xdp(XdpMode::Auto), Transport::Xdp(XdpMode::Udp)];
+
+    fn holds(&self, mpi: Mpi, transport: Transport, program: &MpiProgram) -> bool {
+        if let Some(name) = &self.program {
+            return program.name == name && (program.name != MPI4PY || mpi != Mpi::Openmpi4);
+        }
+        if self.quick && !program.quick {
+            return false;
+        }
+        // mpi4py's suite is minutes: once over each way, by MPICH over one and Open MPI over the
+        // other.
+        program.name != MPI4PY
+            || matches!(
+                (mpi, transport),
+                (Mpi::Mpich, Transport::Xdp(XdpMode::Auto))
+                    | (Mpi::Openmpi5, Transport::Xdp(XdpMode::Udp))
+            )
+    }
+}
+
+/// How many jobs passed and failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Tally {
+    /// Verified, and proved to be the provider's.
+    pub passed: u64,
+    /// Everything else.
+    pub failed: u64,
+}
+
+/// Runs the selection, a line for each job.
+///
+/// # Errors
+/// When interrupted.
+pub fn run(stand: &Stand, selection: &Selection) -> anyhow::Result<Tally> {
+    let start = Instant::now();
+    let mut tally = Tally::default();
+    for &transport in &selection.transports {
+        for &mpi in &selection.mpis {
+            for program in &PROGRAMS {
+                if !selection.holds(mpi, transport, program) {
+                    continue;
+                }
+                let label = format!("{} {} {}", mpi.name(), transport.label(), program.name);
+                if start.elapsed() > selection.limit {
+                    println!("FAILED {label}: not run: the time for all jobs is over");
+                    tally.failed += 1;
+                    continue;
+                }
+                let began = Instant::now();
+                let done = stand.run(mpi, transport, program);
+                interrupt::check()?;
+                match done {
+                    Ok(done) => {
+                        tally.passed += 1;
+                        println!("ok     {label:<34} {}", told(&done, program, began.elapsed()));
+                    }
+                    Err(error) => {
+                        tally.failed += 1;
+                        println!("FAILED {label}: {error:#}");
+                    }
+                }
+            }
+        }
+    }
+    Ok(tally)
+}
+
+fn told(done: &Done, program: &MpiProgram, took: Duration) -> String {
+    let carried = &done.carried;
+    format!(
+        "{:2} ranks {:5.1} s  {:8} packets (AF_XDP {}, kernel {}, again {})",
+        program.ranks,
+        took.as_secs_f32(),
+        carried.packets,
+        carried.through_xdp,
+        carried.through_udp,
+        carried.retransmissions,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn everything() -> Selection {
+        Selection {
+            mpis: Mpi::ALL.to_vec(),
+            transports: Selection::WAYS.to_vec(),
+            program: None,
+            quick: false,
+            limit: Duration::from_secs(1),
+        }
+    }
+
+    fn count(selection: &Selection, name: &str) -> usize {
+        let mut count = 0;
+        for &mpi in &selection.mpis {
+            for &transport in &selection.transports {
+                let all = PROGRAMS.iter().filter(|program| program.name == name);
+                count += all.filter(|program| selection.holds(mpi, transport, program)).count();
+            }
+        }
+        count
+    }
+
+    #[test]
+    fn every_program_runs_on_every_mpi_both_ways_and_mpi4py_once_each_way() {
+        for program in PROGRAMS.iter().filter(|program| program.name != MPI4PY) {
+            assert_eq!(count(&everything(), program.name), 6, "{}", program.name);
+        }
+        assert_eq!(count(&everything(), MPI4PY), 2);
+    }
+
+    #[test]
+    fn a_quick_run_is_a_part_and_a_named_program_runs_wherever_it_can() {
+        let quick = Selection { quick: true, ..everything() };
+        assert_eq!(count(&quick, "modes"), 6);
+        assert_eq!(count(&quick, MPI4PY), 0);
+        let named = Selection { program: Some(MPI4PY.to_owned()), ..everything() };
+        assert_eq!(count(&named, MPI4PY), 4);
+        assert_eq!(count(&named, "modes"), 0);
+    }
+}
