@@ -72,8 +72,8 @@ pub struct Completion {
     /// The destination of a send, the source of a receive; [`PeerId::NONE`] for a receive that
     /// never matched.
     pub peer: PeerId,
-    /// Bytes sent, written or read, or bytes placed in the receive's buffer. Of a remote write,
-    /// the bytes of the part that the data came with; of a probe, the length of the message.
+    /// Bytes sent, written or read, or bytes placed in the receive's buffer. Of a remote write, all
+    /// bytes that it wrote; of a probe, the length of the message.
     pub len: u64,
     /// Bytes of the message that did not fit the receive's buffer; 0 unless `Truncated`.
     pub overflow: u64,

@@ -33,6 +33,7 @@ fn a_write_is_in_place_when_it_completes_and_its_data_comes_last() {
         assert_eq!((done.outcome, done.kind, done.len), (Ok(()), OpKind::Write, *len as u64));
         let event = world.completions(1)[0];
         assert_eq!((event.kind, event.data), (OpKind::RemoteWrite, Some(0xfeed)));
+        assert_eq!(event.len, *len as u64, "all of it");
         let memory = world.region_bytes(1, remote.key);
         assert!(memory[100..100 + len] == bytes, "seed {seed}");
         assert!(memory[..100].iter().chain(&memory[100 + len..]).all(|&b| b == 0xaa));

@@ -9,8 +9,9 @@
 //! the endpoint's lock.
 //!
 //! An address that goes from the vector is forgotten here, but the engine keeps the peer and its
-//! connection until it needs the room: what is under way ends in order, and an address that comes
-//! back (`fi_av_remove`, `fi_av_insert`) finds its peer as it was.
+//! connection until it needs the room: what is under way ends in order. An address that comes back
+//! (`fi_av_remove`, `fi_av_insert`) and is used begins a new connection, as there may be a new
+//! process behind it; but where something is still under way, it finds its peer as it was.
 //!
 //! Bounds: forward, the largest `fi_addr_t` in use; backward, the engine's peers.
 
@@ -140,6 +141,14 @@ impl PeerMap {
         address: fi_addr_t,
     ) -> Result<PeerId, Error> {
         let occupant = av.occupant(address).ok_or(Error::Invalid)?;
+        if let Some(former) = engine.find(&occupant.address)
+            && let Some(at) = self.retired.iter().position(|&retired| retired == former)
+            && engine.is_idle(former)
+        {
+            self.retired.remove(at);
+            // An error would say that it is gone already.
+            let _ = engine.remove_peer(former);
+        }
         let peer = self.insert(engine, occupant.address)?;
         let index = address as usize;
         if index >= self.known.len() {

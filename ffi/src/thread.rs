@@ -39,6 +39,10 @@ use crate::waker::Waker;
 /// How long an endpoint may go without being driven until the thread stands in.
 pub(crate) const ATTENTION: Duration = Duration::from_millis(5);
 
+/// How long the end of the process waits for the thread, and how often it looks.
+const EXIT_PATIENCE: Duration = Duration::from_millis(200);
+const END_GLANCE: Duration = Duration::from_millis(1);
+
 /// An endpoint that the thread looks after.
 #[derive(Debug)]
 struct Charge {
@@ -114,9 +118,25 @@ impl ProgressThread {
 
     /// Ends the thread and waits for its end.
     pub(crate) fn stop(&self) {
+        self.end(None);
+    }
+
+    /// Ends the thread, and waits for its end, for `patience` at most. Without a wait that long, it
+    /// runs on to its end by itself: the library stays mapped (`-z nodelete`).
+    fn end(&self, patience: Option<Duration>) {
         self.shared.stop.store(true, Ordering::Relaxed);
         self.waker().force();
         if let Some(handle) = lock(&self.handle).take() {
+            let until = patience.map(|patience| now().after(patience));
+            // bound: the patience
+            while let Some(until) = until
+                && !handle.is_finished()
+            {
+                if now() >= until {
+                    return;
+                }
+                std::thread::sleep(END_GLANCE);
+            }
             // An error would say that the thread has panicked, and been reported.
             let _ = handle.join();
         }
@@ -133,7 +153,9 @@ impl ProgressThread {
         };
         for thread in running {
             if thread.generation == provider::generation() {
-                thread.stop();
+                // A signal handler that calls exit() may have interrupted a call that holds the
+                // lock for which the thread waits: it would never end.
+                thread.end(Some(EXIT_PATIENCE));
             } else {
                 // A fork cannot detach a thread that it does not have, as dropping its handle
                 // would.

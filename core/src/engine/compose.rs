@@ -12,8 +12,8 @@ use crate::peer::Active;
 use crate::serial::Psn;
 use crate::slab::NIL;
 use crate::wire::{
-    Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, SEGMENT_QUANTUM, TAG_RESERVE,
-    WRITES_WITH_DATA_MAX, segment_overhead,
+    BEFORE_LEN, Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, SEGMENT_QUANTUM,
+    TAG_RESERVE, WRITES_WITH_DATA_MAX, segment_overhead,
 };
 use crate::{Memory, OpError, Order};
 
@@ -269,13 +269,12 @@ impl Engine<'_> {
         let (len, step) = if request {
             (0, left.min(u64::from(READ_LEN_MAX)))
         } else {
-            let has_data = match op.kind {
-                TxKind::Message(Envelope { data, .. }) | TxKind::Write { data, .. } => {
-                    data.is_some()
-                }
-                _ => false,
+            let overhead = match op.kind {
+                TxKind::Message(Envelope { data, .. }) => segment_overhead(data.is_some()),
+                TxKind::Write { data: Some(_), .. } => segment_overhead(true) + BEFORE_LEN,
+                _ => segment_overhead(false),
             };
-            let most = body.len().checked_sub(segment_overhead(has_data))?;
+            let most = body.len().checked_sub(overhead)?;
             let most = most - most % SEGMENT_QUANTUM;
             let len = u16::try_from(left.min(most as u64)).ok()?;
             (len, u64::from(len))

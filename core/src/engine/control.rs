@@ -77,6 +77,14 @@ impl Engine<'_> {
         self.regions.is_known(region).then(|| *self.regions.get(region))
     }
 
+    /// Whether nothing is known to be under way with a peer, in either direction.
+    #[must_use]
+    pub fn is_idle(&self, peer: PeerId) -> bool {
+        let Some(number) = self.peer_number(peer) else { return true };
+        let active = self.peers[number].active;
+        active == NIL || !self.actives[active].has_work()
+    }
+
     /// The address of a peer in the table.
     #[must_use]
     pub fn peer_address(&self, peer: PeerId) -> Option<PeerAddress> {

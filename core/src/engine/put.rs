@@ -56,7 +56,7 @@ impl Engine<'_> {
             TxKind::Rendezvous(envelope) => put_rts(into, &envelope, u64::from(id.bits())),
             TxKind::Write { remote, data } => {
                 let len = total.ok()?;
-                put_write(into, id, remote, (data, true), len, |payload| {
+                put_write(into, id, remote, (data, true, 0), len, |payload| {
                     memory.gather(own, payload);
                 })
             }
@@ -140,7 +140,7 @@ impl Engine<'_> {
                 let address = remote.address.wrapping_add(offset);
                 let remote = Remote { key: remote.key, address };
                 let data = data.filter(|_| last);
-                put_write(into, id, remote, (data, last), len, |payload| {
+                put_write(into, id, remote, (data, last, offset), len, |payload| {
                     memory.gather(own, payload);
                 })
             }

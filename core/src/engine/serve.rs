@@ -45,7 +45,7 @@ impl Engine<'_> {
                     self.regions.served(region).writes += 1;
                 }
                 if let Some(data) = write.data {
-                    self.hold_event(active, header.psn(), write.op, data, len);
+                    self.hold_event(active, header.psn(), write.op, data, write.before + len);
                 }
             }
             Err(error) => self.serve_error(active, header, write.op, error),

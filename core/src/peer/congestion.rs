@@ -14,6 +14,10 @@ use crate::{Congestion, Instant};
 const ONE: u32 = 1 << 16;
 /// The window of a new connection, in packets.
 const INITIAL: u32 = 16 * ONE;
+/// Delay alone takes no more than all but what a new connection may send. A peer whose process waits
+/// for a processor looks like a slow network, for milliseconds at a time: with one packet under way
+/// each turn of its scheduler would move one packet.
+const FLOOR: u32 = INITIAL;
 /// The least window: one packet in 64 round trips.
 const LEAST: u32 = ONE / 64;
 /// The most: what a peer's window can be.
@@ -176,13 +180,12 @@ impl Window {
     }
 
     /// At most once in a round trip: in proportion to the excess over `target`, at most by half.
-    /// Delay alone takes no more than all but one packet: with so little under way it is the peer's
-    /// processor that is late, and to wait for it longer than for its answer would help nobody.
+    /// Delay alone stops at [`FLOOR`]; below it takes marks, or losses beside a grown delay.
     fn shrink(&mut self, target: u32, rtt: &Rtt, now: Tick) {
         if now.since(self.reduced_at) < rtt.smoothed() {
             return;
         }
-        let least = if core::mem::take(&mut self.marked) { LEAST } else { ONE.min(self.packets) };
+        let least = if core::mem::take(&mut self.marked) { LEAST } else { FLOOR.min(self.packets) };
         self.starting = false;
         self.reduced_at = now;
         let excess = u64::from(self.delay - target.min(self.delay));
@@ -278,10 +281,9 @@ mod tests {
             now = now.plus(ticks(30));
             window.measured(ticks(9_000), 0);
             window.acknowledged(1, 0, &rtt, now);
-            assert!(window.packets >= ONE, "delay alone leaves one packet");
-            assert!(n < 4 || window.packets == ONE);
+            assert_eq!(window.packets, FLOOR, "{n}: delay alone leaves what a beginner has");
         }
-        for marks in 1..12 {
+        for marks in 1..16 {
             now = now.plus(ticks(30));
             window.measured(ticks(9_000), marks);
             window.acknowledged(1, 0, &rtt, now);

@@ -26,10 +26,10 @@ pub use message::{
 };
 pub use record::{ALIGN, Record, RecordKind, Records, padded};
 pub use remote::{
-    AtomicRequestRecord, ERROR_LEN, ErrorCode, ErrorRecord, READ_REQUEST_LEN, ReadRequestRecord,
-    ResponseRecord, WriteRecord, atomic_request_len, atomic_response_len, operand_len,
-    put_atomic_request, put_atomic_response, put_error, put_read_request, put_read_response,
-    put_write, read_response_len, write_len,
+    AtomicRequestRecord, BEFORE_LEN, ERROR_LEN, ErrorCode, ErrorRecord, READ_REQUEST_LEN,
+    ReadRequestRecord, ResponseRecord, WriteRecord, atomic_request_len, atomic_response_len,
+    operand_len, put_atomic_request, put_atomic_response, put_error, put_read_request,
+    put_read_response, put_write, read_response_len, write_len,
 };
 
 use crate::stats::DropReason;

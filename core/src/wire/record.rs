@@ -52,6 +52,8 @@ pub(super) const HAS_DATA: u8 = 1 << 1;
 pub(super) const PULL: u8 = 1 << 2;
 /// Of a write or a read request: the last part of its operation.
 pub(super) const LAST: u8 = 1 << 3;
+/// Of a write with data: the first 8 bytes of the payload say how much of it came in other parts.
+pub(super) const REST: u8 = 1 << 4;
 /// Of an atomic request: the former contents are wanted.
 pub(super) const FETCH: u8 = 1 << 2;
 

@@ -3,7 +3,8 @@
 //! (`docs/PROTOCOL.md` §7, §8).
 
 use super::record::{
-    FETCH, HAS_DATA, LAST, PULL, RecordKind, RecordStart, data_flag, data_len, padded, put_record,
+    FETCH, HAS_DATA, LAST, PULL, REST, RecordKind, RecordStart, data_flag, data_len, padded,
+    put_record,
 };
 use crate::atomic::{AtomicOp, Datatype};
 use crate::{AtomicForm, OpError, OpId, Remote};
@@ -143,6 +144,8 @@ pub struct WriteRecord<'a> {
     pub data: Option<u64>,
     /// Whether it is the last part of the operation, in the order of the bytes.
     pub last: bool,
+    /// With data: bytes of the operation that other parts brought.
+    pub before: u64,
     /// The bytes.
     pub payload: &'a [u8],
 }
@@ -155,8 +158,18 @@ impl<'a> WriteRecord<'a> {
         let op = OpId::from_bits(header.op.get());
         let last = header.start.has(LAST);
         // Data comes with the last part.
-        let sound = header.start.has_only(HAS_DATA | LAST) && (last || data.is_none());
-        sound.then_some((Self { op, remote, data, last, payload }, rest))
+        let rest_of = header.start.has(REST);
+        let sound = header.start.has_only(HAS_DATA | LAST | REST)
+            && (last || data.is_none())
+            && (data.is_some() || !rest_of);
+        let (before, payload) = if rest_of {
+            let (before, payload) = U64::ref_from_prefix(payload).ok()?;
+            (before.get(), payload)
+        } else {
+            (0, payload)
+        };
+        before.checked_add(payload.len() as u64)?;
+        sound.then_some((Self { op, remote, data, last, before, payload }, rest))
     }
 }
 
@@ -322,6 +335,9 @@ pub const fn write_len(payload: usize, data: Option<u64>) -> usize {
     size_of::<WriteHeader>() + data_len(data) + padded(payload)
 }
 
+/// Bytes by which the last part of a write with data is longer.
+pub const BEFORE_LEN: usize = size_of::<u64>();
+
 /// Bytes that a read request takes up in a packet.
 pub const READ_REQUEST_LEN: usize = size_of::<ReadRequestHeader>();
 
@@ -351,18 +367,26 @@ pub fn put_write(
     into: &mut [u8],
     op: OpId,
     remote: Remote,
-    (data, last): (Option<u64>, bool),
+    (data, last, before): (Option<u64>, bool, u64),
     len: u16,
     fill: impl FnOnce(&mut [u8]),
 ) -> Option<usize> {
-    let flags = data_flag(data) | if last { LAST } else { 0 };
+    let rest_of = data.is_some() && before > 0;
+    let flags = data_flag(data) | if last { LAST } else { 0 } | if rest_of { REST } else { 0 };
+    let len = if rest_of { len.checked_add(BEFORE_LEN as u16)? } else { len };
     let header = WriteHeader {
         start: RecordStart::new(RecordKind::Write, flags, len),
         op: U32::new(op.bits()),
         key: U64::new(remote.key),
         address: U64::new(remote.address),
     };
-    put_record(into, &header, data, len, fill)
+    put_record(into, &header, data, len, |payload| match payload.split_at_mut_checked(BEFORE_LEN) {
+        Some((first, payload)) if rest_of => {
+            first.copy_from_slice(&before.to_le_bytes());
+            fill(payload);
+        }
+        _ => fill(payload),
+    })
 }
 
 /// Writes a request; as [`put_message`](super::put_message).

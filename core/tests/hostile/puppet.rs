@@ -329,7 +329,9 @@ pub fn segment(msn: u32, total: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
 pub fn write(op: u32, remote: Remote, data: Option<u64>, payload: &[u8]) -> Vec<u8> {
     let (op, len) = (OpId::from_bits(op), payload.len() as u16);
     record(|into| {
-        wire::put_write(into, op, remote, (data, true), len, |room| room.copy_from_slice(payload))
+        wire::put_write(into, op, remote, (data, true, 0), len, |room| {
+            room.copy_from_slice(payload);
+        })
     })
 }
 
