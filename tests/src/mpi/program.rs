@@ -16,6 +16,8 @@ pub struct MpiProgram {
     pub quick: bool,
 }
 
+/// The program that needs a parameter of Open MPI's, see [`job`](crate::mpi::job).
+pub const OPERATORS: &str = "operators";
 /// The name of mpi4py's suite among the programs.
 pub const MPI4PY: &str = "mpi4py";
 
@@ -24,8 +26,8 @@ const fn program(name: &'static str, ranks: usize, seconds: u64, quick: bool) ->
 }
 
 /// In the order in which they run.
-pub const PROGRAMS: [MpiProgram; 12] = [
-    program("modes", 4, 60, true),
+pub const PROGRAMS: [MpiProgram; 13] = [
+    program("modes", 4, 120, true),
     program("probe", 4, 30, true),
     program("cancel", 4, 30, true),
     program("wildcard", 4, 30, true),
@@ -33,6 +35,7 @@ pub const PROGRAMS: [MpiProgram; 12] = [
     program("derived", 4, 30, false),
     program("onesided", 4, 40, true),
     program("atomics", 4, 40, true),
+    program(OPERATORS, 4, 40, false),
     program("threads", 4, 30, false),
     program("large", 4, 60, false),
     program("many", 32, 60, false),
