@@ -29,6 +29,8 @@ pub struct Request<'a> {
     pub ranks: usize,
     /// What carries the messages.
     pub transport: Transport,
+    /// It puts, gets or accumulates.
+    pub one_sided: bool,
     /// What takes the place of ssh.
     pub remote_shell: &'a Path,
     /// Variables that every rank must see.
@@ -123,10 +125,11 @@ fn open_mpi(words: &mut Vec<String>, request: &Request<'_>, mpi: Mpi) {
     add(words, &["--mca", "mpi_yield_when_idle", "1"]);
     add(words, &agent);
     // Every message through libfabric, one-sided operations too: `cm` is the layer above the MTL,
-    // and without other BTLs there is nothing to fall back to.
+    // and without other BTLs there is nothing to fall back to. The BTL has an endpoint of its own,
+    // which would take the queue's one AF_XDP socket from the MTL: only who needs it has it.
     add(words, &["--mca", "pml", "cm", "--mca", "mtl", "ofi", "--mca", "osc", "rdma"]);
     if matches!(request.transport, Transport::Xdp(_)) {
-        add(words, &["--mca", "btl", "ofi,self"]);
+        add(words, &["--mca", "btl", if request.one_sided { "ofi,self" } else { "self" }]);
     }
     let include = ["--mca", "opal_common_ofi_provider_include", request.transport.provider()];
     add(words, &include);
@@ -145,6 +148,7 @@ mod tests {
             hosts: &[Ipv4Addr::new(198, 18, 0, 1), Ipv4Addr::new(198, 18, 0, 2)],
             ranks: 4,
             transport,
+            one_sided: true,
             remote_shell: Path::new("/shell"),
             variables: &[("A".to_owned(), "b".to_owned())],
             command: &["/program".to_owned()],

@@ -9,10 +9,13 @@ use anyhow::{Context, ensure};
 use crate::cluster::Cluster;
 use crate::lab::XdpMode;
 use crate::mpi::implementation::{Mpi, Request};
-use crate::mpi::program::{MPI4PY, MpiProgram, OPERATORS, verified};
+use crate::mpi::program::{MpiProgram, OPERATORS, verified};
 use crate::mpi::proof::{Carried, LOGGING};
 use crate::paths;
 use crate::process::{Output, Program};
+
+/// The hosts' `/etc/hosts`.
+const HOSTS_FILE: &str = "hosts";
 
 /// What carries a job's messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -70,8 +73,15 @@ impl Stand {
     pub fn new(hosts: u8) -> anyhow::Result<Self> {
         let provider = paths::provider()?;
         let cluster = Cluster::new(hosts)?;
-        let addresses = cluster.addresses().map(|(address, _)| address).collect();
-        Ok(Self { cluster, addresses, folder: paths::workspace().join("target/mpi"), provider })
+        let addresses: Vec<Ipv4Addr> = cluster.addresses().map(|(address, _)| address).collect();
+        let folder = paths::workspace().join("target/mpi");
+        let mut names = String::from("127.0.0.1 localhost\n");
+        for address in &addresses {
+            // As `host.sh` names them.
+            names.push_str(&format!("{address} host{}\n", address.octets()[3]));
+        }
+        std::fs::write(folder.join(HOSTS_FILE), names)?;
+        Ok(Self { cluster, addresses, folder, provider })
     }
 
     /// Where installations and programs are.
@@ -99,6 +109,7 @@ impl Stand {
             hosts,
             ranks: program.ranks,
             transport,
+            one_sided: program.one_sided(),
             remote_shell: &script,
             variables: &variables,
             command: &command,
@@ -110,7 +121,8 @@ impl Stand {
         let launcher = Program::new(&script)
             .arg(self.addresses[0].to_string())
             .arg(quoted.join(" "))
-            .envs([("OFI_XDP_HOSTS", listed.join(" "))]);
+            .envs([("OFI_XDP_HOSTS", listed.join(" "))])
+            .envs([("OFI_XDP_HOSTS_FILE", self.folder.join(HOSTS_FILE))]);
         let output = launcher.run(program.limit);
         // Daemons of a job that failed may live on, and hold its port and its XDP program.
         self.cluster.end_processes()?;
@@ -119,11 +131,12 @@ impl Stand {
 
     fn command(&self, mpi: Mpi, program: &MpiProgram) -> anyhow::Result<Vec<String>> {
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        if program.name == MPI4PY {
+        if let Some(arguments) = program.mpi4py() {
             let python = mpi.python(&self.folder).context("mpi4py is not installed for it")?;
             let main = self.folder.join("mpi4py/test/main.py");
             ensure!(main.is_file(), "no {}: run `cargo xtask mpi`", main.display());
-            return Ok(vec![text(&python), text(&main), String::from("-q")]);
+            let arguments = arguments.map(String::from);
+            return Ok([&[text(&python), text(&main)][..], &arguments].concat());
         }
         let path = self.folder.join("programs").join(mpi.name()).join(program.name);
         ensure!(path.is_file(), "no {}: run `cargo xtask mpi`", path.display());
@@ -153,9 +166,9 @@ impl Stand {
 
 fn judge(transport: Transport, program: &MpiProgram, output: Output) -> anyhow::Result<Done> {
     let output = output.success()?;
-    let said_so = match program.name {
-        MPI4PY => unittest_ran(&output.stderr) || unittest_ran(&output.stdout),
-        _ => verified(program, &output.stdout),
+    let said_so = match program.mpi4py() {
+        Some(_) => unittest_ran(&output.stderr) || unittest_ran(&output.stdout),
+        None => verified(program, &output.stdout),
     };
     ensure!(said_so, "it ended well, but did not say that it verified anything");
     let carried = Carried::from_log(&format!("{}{}", output.stdout, output.stderr));

@@ -18,15 +18,36 @@ pub struct MpiProgram {
 
 /// The program that needs a parameter of Open MPI's, see [`job`](crate::mpi::job).
 pub const OPERATORS: &str = "operators";
-/// The name of mpi4py's suite among the programs.
+/// The name of mpi4py's suite among the programs, without its tests of files, …
 pub const MPI4PY: &str = "mpi4py";
+/// … and the name of these, which take as long as all others, and are more of disks than of
+/// networks.
+pub const MPI4PY_IO: &str = "mpi4py-io";
 
 const fn program(name: &'static str, ranks: usize, seconds: u64, quick: bool) -> MpiProgram {
     MpiProgram { name, ranks, limit: Duration::from_secs(seconds), quick }
 }
 
+impl MpiProgram {
+    /// Whether it puts, gets or accumulates.
+    #[must_use]
+    pub fn one_sided(&self) -> bool {
+        matches!(self.name, "onesided" | "atomics" | OPERATORS | MPI4PY | MPI4PY_IO)
+    }
+
+    /// Whether it is a part of mpi4py's suite: the arguments of its `main.py` then.
+    #[must_use]
+    pub fn mpi4py(&self) -> Option<[&'static str; 3]> {
+        match self.name {
+            MPI4PY => Some(["-q", "-e", "test_io"]),
+            MPI4PY_IO => Some(["-q", "-i", "test_io"]),
+            _ => None,
+        }
+    }
+}
+
 /// In the order in which they run.
-pub const PROGRAMS: [MpiProgram; 13] = [
+pub const PROGRAMS: [MpiProgram; 14] = [
     program("modes", 4, 120, true),
     program("probe", 4, 30, true),
     program("cancel", 4, 30, true),
@@ -40,6 +61,7 @@ pub const PROGRAMS: [MpiProgram; 13] = [
     program("large", 4, 60, false),
     program("many", 32, 60, false),
     program(MPI4PY, 4, 400, false),
+    program(MPI4PY_IO, 4, 400, false),
 ];
 
 /// The measurement, which is no test.
@@ -65,8 +87,8 @@ mod tests {
             .map(|path| path.file_stem().unwrap().to_string_lossy().into_owned())
             .collect();
         sources.sort();
-        let listed = PROGRAMS.iter().chain([&PINGPONG]).map(|program| program.name);
-        let mut listed: Vec<&str> = listed.filter(|name| *name != MPI4PY).collect();
+        let listed = PROGRAMS.iter().chain([&PINGPONG]).filter(|one| one.mpi4py().is_none());
+        let mut listed: Vec<&str> = listed.map(|program| program.name).collect();
         listed.sort_unstable();
         assert_eq!(sources, listed);
     }

@@ -7,7 +7,7 @@ use crate::interrupt;
 use crate::lab::XdpMode;
 use crate::mpi::implementation::Mpi;
 use crate::mpi::job::{Done, Stand, Transport};
-use crate::mpi::program::{MPI4PY, MpiProgram, PROGRAMS};
+use crate::mpi::program::{MPI4PY_IO, MpiProgram, PROGRAMS};
 
 /// What runs.
 #[derive(Clone, Debug)]
@@ -29,16 +29,29 @@ impl Selection {
     /// link allows, and kernel sockets.
     pub const WAYS: [Transport; 2] = [Transport::Xdp(XdpMode::Auto), Transport::Xdp(XdpMode::Udp)];
 
+    /// Every job of the selection, in the order in which they run.
+    fn jobs(&self) -> Vec<(Mpi, Transport, &'static MpiProgram)> {
+        let mut jobs = Vec::new();
+        for &transport in &self.transports {
+            for &mpi in &self.mpis {
+                let held = PROGRAMS.iter().filter(|one| self.holds(mpi, transport, one));
+                jobs.extend(held.map(|program| (mpi, transport, program)));
+            }
+        }
+        jobs.sort_by_key(|(_, _, program)| (program.mpi4py().is_some(), program.name == MPI4PY_IO));
+        jobs
+    }
+
     fn holds(&self, mpi: Mpi, transport: Transport, program: &MpiProgram) -> bool {
         if let Some(name) = &self.program {
-            return program.name == name && (program.name != MPI4PY || mpi != Mpi::Openmpi4);
+            return program.name == name && (program.mpi4py().is_none() || mpi != Mpi::Openmpi4);
         }
         if self.quick && !program.quick {
             return false;
         }
         // mpi4py's suite is minutes: once over each way, by MPICH over one and Open MPI over the
         // other.
-        program.name != MPI4PY
+        program.mpi4py().is_none()
             || matches!(
                 (mpi, transport),
                 (Mpi::Mpich, Transport::Xdp(XdpMode::Auto))
@@ -47,47 +60,42 @@ impl Selection {
     }
 }
 
-/// How many jobs passed and failed.
+/// How the jobs came out.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Verified, and proved to be the provider's.
     pub passed: u64,
-    /// Everything else.
+    /// Ran, and were not.
     pub failed: u64,
+    /// Did not run, because the time for all jobs was over: that a machine is slow is no fault.
+    pub not_run: u64,
 }
 
-/// Runs the selection, a line for each job.
+/// Runs the selection, a line for each job; mpi4py's suite, which is long, comes last.
 ///
 /// # Errors
 /// When interrupted.
 pub fn run(stand: &Stand, selection: &Selection) -> anyhow::Result<Tally> {
     let start = Instant::now();
     let mut tally = Tally::default();
-    for &transport in &selection.transports {
-        for &mpi in &selection.mpis {
-            for program in &PROGRAMS {
-                if !selection.holds(mpi, transport, program) {
-                    continue;
-                }
-                let label = format!("{} {} {}", mpi.name(), transport.label(), program.name);
-                if start.elapsed() > selection.limit {
-                    println!("FAILED {label}: not run: the time for all jobs is over");
-                    tally.failed += 1;
-                    continue;
-                }
-                let began = Instant::now();
-                let done = stand.run(mpi, transport, program);
-                interrupt::check()?;
-                match done {
-                    Ok(done) => {
-                        tally.passed += 1;
-                        println!("ok     {label:<34} {}", told(&done, program, began.elapsed()));
-                    }
-                    Err(error) => {
-                        tally.failed += 1;
-                        println!("FAILED {label}: {error:#}");
-                    }
-                }
+    for (mpi, transport, program) in selection.jobs() {
+        let label = format!("{} {} {}", mpi.name(), transport.label(), program.name);
+        if start.elapsed() > selection.limit {
+            println!("NOT RUN {label}: the time for all jobs is over");
+            tally.not_run += 1;
+            continue;
+        }
+        let began = Instant::now();
+        let done = stand.run(mpi, transport, program);
+        interrupt::check()?;
+        match done {
+            Ok(done) => {
+                tally.passed += 1;
+                println!("ok     {label:<34} {}", told(&done, program, began.elapsed()));
+            }
+            Err(error) => {
+                tally.failed += 1;
+                println!("FAILED {label}: {error:#}");
             }
         }
     }
@@ -110,6 +118,7 @@ fn told(done: &Done, program: &MpiProgram, took: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::mpi::program::MPI4PY;
 
     fn everything() -> Selection {
         Selection {
@@ -122,19 +131,12 @@ mod tests {
     }
 
     fn count(selection: &Selection, name: &str) -> usize {
-        let mut count = 0;
-        for &mpi in &selection.mpis {
-            for &transport in &selection.transports {
-                let all = PROGRAMS.iter().filter(|program| program.name == name);
-                count += all.filter(|program| selection.holds(mpi, transport, program)).count();
-            }
-        }
-        count
+        selection.jobs().iter().filter(|(_, _, program)| program.name == name).count()
     }
 
     #[test]
     fn every_program_runs_on_every_mpi_both_ways_and_mpi4py_once_each_way() {
-        for program in PROGRAMS.iter().filter(|program| program.name != MPI4PY) {
+        for program in PROGRAMS.iter().filter(|program| program.mpi4py().is_none()) {
             assert_eq!(count(&everything(), program.name), 6, "{}", program.name);
         }
         assert_eq!(count(&everything(), MPI4PY), 2);
