@@ -14,7 +14,7 @@ use crate::{Congestion, Instant};
 const ONE: u32 = 1 << 16;
 /// The window of a new connection, in packets.
 const INITIAL: u32 = 16 * ONE;
-/// Delay alone takes no more than all but what a new connection may send. A peer whose process waits
+/// Delay alone leaves what a new connection may send. A peer whose process waits
 /// for a processor looks like a slow network, for milliseconds at a time: with one packet under way
 /// each turn of its scheduler would move one packet.
 const FLOOR: u32 = INITIAL;
