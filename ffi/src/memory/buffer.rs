@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An application's buffer: up to [`IOV_MAX`] segments, and the raw copies from and to them.
+//!
+//! What comes in: base addresses and lengths, at post or registration. What goes out: bytes, from
+//! any offset, cut to the segments. Called by [`AppMemory`](super::AppMemory), which knows when a
+//! buffer may be touched. Bound: the segments.
+
+use std::ffi::c_void;
+
+use crate::abi;
+use crate::errno::Error;
+
+/// Most segments of one buffer (`iov_limit`).
+pub(crate) const IOV_MAX: usize = 4;
+/// Longest message that can be injected, in bytes (`inject_size`).
+pub(crate) const INJECT_MAX: usize = 1024;
+
+/// One contiguous part of an application's buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) base: *mut u8,
+    pub(super) len: usize,
+}
+
+impl Segment {
+    const EMPTY: Self = Self { base: std::ptr::null_mut(), len: 0 };
+}
+
+/// Where the bytes lie that an operation sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Outgoing {
+    /// In the segments, until the operation is complete.
+    Lent,
+    /// In the segments until the call returns: copied at post.
+    Inject,
+    /// So many were staged before the post ([`AppMemory::stage`]); the segments are for what comes
+    /// back.
+    Staged(usize),
+}
+
+/// Where a message lies or goes, or what an operation on a peer's memory sends or brings.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    pub(super) segments: [Segment; IOV_MAX],
+    pub(super) outgoing: Outgoing,
+}
+
+// SAFETY: a buffer is a description; only this module follows its pointers, under the endpoint's
+// lock, and the application has lent the memory to whichever thread makes progress (fi_msg(3)).
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// No bytes at all.
+    pub(crate) const EMPTY: Self =
+        Self { segments: [Segment::EMPTY; IOV_MAX], outgoing: Outgoing::Lent };
+
+    /// One contiguous buffer.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it has a length and no address.
+    #[inline]
+    pub(crate) const fn contiguous(base: *mut c_void, len: usize) -> Result<Self, Error> {
+        if base.is_null() && len > 0 {
+            return Err(Error::Invalid);
+        }
+        let mut buffer = Self::EMPTY;
+        buffer.segments[0] = Segment { base: base.cast(), len };
+        Ok(buffer)
+    }
+
+    /// A scattered buffer.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for more than [`IOV_MAX`] segments, a segment with a length and no
+    /// address, and a total beyond what an address space holds.
+    pub(crate) fn scattered(iov: &[abi::iovec]) -> Result<Self, Error> {
+        if iov.iter().any(|part| part.iov_base.is_null() && part.iov_len > 0) {
+            return Err(Error::Invalid);
+        }
+        Self::region(iov)
+    }
+
+    /// Memory to be registered: as [`Self::scattered`], but it may begin at address 0 (the whole
+    /// address space, `fi_mr(3)`).
+    ///
+    /// # Errors
+    /// As [`Self::scattered`].
+    pub(crate) fn region(iov: &[abi::iovec]) -> Result<Self, Error> {
+        let mut buffer = Self::EMPTY;
+        if iov.len() > IOV_MAX {
+            return Err(Error::Invalid);
+        }
+        let mut total = 0_usize;
+        for (segment, from) in buffer.segments.iter_mut().zip(iov) {
+            total = total.checked_add(from.iov_len).ok_or(Error::Invalid)?;
+            *segment = Segment { base: from.iov_base.cast(), len: from.iov_len };
+        }
+        Ok(buffer)
+    }
+
+    /// The same memory, to be copied at post.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] beyond [`INJECT_MAX`] bytes.
+    #[inline]
+    pub(crate) fn injected(self) -> Result<Self, Error> {
+        if self.len() > INJECT_MAX {
+            return Err(Error::TooLong);
+        }
+        Ok(Self { outgoing: Outgoing::Inject, ..self })
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn address(&self) -> u64 {
+        self.segments.first().map_or(0, |segment| segment.base.expose_provenance() as u64)
+    }
+
+    /// The same memory from `offset` on.
+    pub(super) fn from(&self, offset: u64) -> Self {
+        let mut rest = Self::EMPTY;
+        // bound: IOV_MAX
+        for (to, part) in rest.segments.iter_mut().zip(self.parts(offset, usize::MAX)) {
+            *to = part;
+        }
+        if rest.len() == 0 {
+            // Full: a message without bytes is at its end.
+            let last = self.segments.iter().rfind(|segment| segment.len > 0);
+            let end = last.map(|last| last.base.wrapping_add(last.len));
+            rest.segments[0].base = end.unwrap_or(self.segments[0].base);
+        }
+        rest
+    }
+
+    /// Bytes in all segments.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        // Cannot overflow: checked when the buffer was made.
+        self.segments.iter().map(|segment| segment.len).sum()
+    }
+
+    /// The parts of the buffer from `offset` on, at most `len` bytes in all.
+    pub(super) fn parts(&self, offset: u64, len: usize) -> impl Iterator<Item = Segment> {
+        let mut skip = usize::try_from(offset).unwrap_or(usize::MAX);
+        let mut left = len;
+        self.segments.iter().filter_map(move |segment| {
+            let inside = skip.min(segment.len);
+            skip -= inside;
+            let count = (segment.len - inside).min(left);
+            left -= count;
+            // `wrapping_add` needs no proof; the result is inside the segment because `inside` is.
+            (count > 0).then(|| Segment { base: segment.base.wrapping_add(inside), len: count })
+        })
+    }
+
+    /// Copies from the buffer at `offset`; returns how many bytes it had.
+    ///
+    /// # Safety
+    /// The segments may be read, and do not overlap `into`.
+    pub(super) unsafe fn read(&self, offset: u64, into: &mut [u8]) -> usize {
+        let mut done = 0;
+        for part in self.parts(offset, into.len()) {
+            let Some(to) = into.get_mut(done..done + part.len) else { break };
+            // SAFETY: `part` lies in the segments, which may be read (promised); `to` has its
+            // length.
+            unsafe { std::ptr::copy_nonoverlapping(part.base, to.as_mut_ptr(), part.len) };
+            done += part.len;
+        }
+        done
+    }
+
+    /// Copies into the buffer at `offset`, as much as it holds.
+    ///
+    /// # Safety
+    /// The segments may be written, and do not overlap `bytes`.
+    pub(super) unsafe fn write(&self, offset: u64, bytes: &[u8]) {
+        let mut done = 0;
+        for part in self.parts(offset, bytes.len()) {
+            let Some(from) = bytes.get(done..done + part.len) else { break };
+            // SAFETY: `part` lies in the segments, which may be written (promised); `from` has its
+            // length.
+            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), part.base, part.len) };
+            done += part.len;
+        }
+    }
+}

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Posts on an enabled endpoint: operations with a peer, receives of every kind, and their cancel.
+//!
+//! What comes in: requests of the endpoint's data calls, with their flags settled. What goes out:
+//! operations in the engine, and packets that need not wait for company. Every call takes the lock
+//! once and reads the clock once. Bound: the engine's pools.
+
+use std::sync::MutexGuard;
+
+use ofi_xdp_core::{Budget, Common, Context, Engine, Instant, PostError, Probe, RecvRequest};
+
+use super::{ActiveEndpoint, State, now};
+use crate::abi::{ADDR_NONE, fi_addr_t};
+use crate::errno::Error;
+use crate::memory::{AppMemory, Buffer};
+use crate::ops::Recv;
+
+/// What an operation is handed to the engine with.
+pub(crate) struct Post<'a, 's> {
+    pub(crate) engine: &'a mut Engine<'s>,
+    pub(crate) memory: &'a mut AppMemory,
+    pub(crate) common: Common,
+    pub(crate) now: Instant,
+}
+
+/// What the endpoint has made of an operation's flags.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Posting {
+    /// What is sent, marked for copying if it is injected.
+    pub(crate) buffer: Buffer,
+    /// Whether success makes a completion.
+    pub(crate) signal: bool,
+    /// Whether more follows at once.
+    pub(crate) more: bool,
+    /// Whether it waits for everything before it.
+    pub(crate) fence: bool,
+}
+
+/// What becomes of a claimed message.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Taking {
+    /// It is received.
+    Receive,
+    /// It is dropped.
+    Discard,
+}
+
+impl ActiveEndpoint {
+    /// Posts an operation with a peer, which `request` hands to the engine, and sends it if it need
+    /// not wait for company.
+    ///
+    /// # Errors
+    /// [`Error::Again`] when the endpoint has as many operations as it can; [`Error::Invalid`] for
+    /// an unknown peer; what `request` says.
+    #[inline]
+    pub(crate) fn post(
+        &self,
+        peer: fi_addr_t,
+        context: Context,
+        how: &Posting,
+        request: impl FnOnce(Post<'_, '_>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let now = now();
+        let mut state = self.lock();
+        let State { engine, memory, peers, .. } = &mut *state;
+        engine.with_dependent_mut(|_, engine| {
+            peers.sync(&self.av);
+            let peer = peers.peer(engine, &self.av, peer)?;
+            let Posting { signal, more, fence, .. } = *how;
+            let common = Common { peer, context, signal, more, fence };
+            request(Post { engine, memory, common, now })
+        })?;
+        self.drive(&mut state, now, Budget::POST);
+        state.engine.with_dependent(|_, engine| self.wake(engine, None));
+        Ok(())
+    }
+
+    /// Posts a receive.
+    ///
+    /// # Errors
+    /// [`Error::Again`] when the endpoint has as many receives as it can; [`Error::Invalid`] for an
+    /// unknown source.
+    pub(crate) fn post_recv(&self, recv: &Recv, signal: bool) -> Result<(), Error> {
+        self.receive(self.lock(), recv, signal, |engine, request, memory| {
+            engine.post_recv(request, recv.buffer, memory).map(drop)
+        })
+    }
+
+    /// Posts a buffer for many messages, until fewer than `least` bytes of it are left.
+    ///
+    /// # Errors
+    /// As [`Self::post_recv`].
+    pub(crate) fn post_multi_recv(
+        &self,
+        recv: &Recv,
+        least: u64,
+        signal: bool,
+    ) -> Result<(), Error> {
+        self.receive(self.lock(), recv, signal, |engine, request, memory| {
+            engine.post_multi_recv(request, least, recv.buffer, memory).map(drop)
+        })
+    }
+
+    /// Looks for a message, among all that have arrived so far: the one posting call that makes
+    /// progress first.
+    ///
+    /// # Errors
+    /// As [`Self::post_recv`].
+    pub(crate) fn peek(&self, recv: &Recv, probe: Probe, signal: bool) -> Result<(), Error> {
+        let mut state = self.lock();
+        self.drive(&mut state, now(), Budget::PROGRESS);
+        self.receive(state, recv, signal, |engine, request, _| engine.peek(request, probe))
+    }
+
+    /// Receives or drops the message that was claimed with the same context.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if none was; [`Error::Again`] as [`Self::post_recv`].
+    pub(crate) fn take_claimed(
+        &self,
+        recv: &Recv,
+        taking: Taking,
+        signal: bool,
+    ) -> Result<(), Error> {
+        // Which message it is, is settled.
+        let recv = &Recv { from: ADDR_NONE, ..*recv };
+        self.receive(self.lock(), recv, signal, |engine, request, memory| match taking {
+            Taking::Receive => engine.post_claimed(request, recv.buffer, memory).map(drop),
+            Taking::Discard => engine.discard_claimed(request),
+        })
+    }
+
+    /// Posts what is to receive, and sends what that makes.
+    #[inline]
+    fn receive(
+        &self,
+        mut state: MutexGuard<'_, State>,
+        recv: &Recv,
+        signal: bool,
+        post: impl FnOnce(&mut Engine<'_>, RecvRequest, &mut AppMemory) -> Result<(), PostError>,
+    ) -> Result<(), Error> {
+        let State { engine, memory, peers, .. } = &mut *state;
+        let pending = engine.with_dependent_mut(|_, engine| {
+            peers.sync(&self.av);
+            let from = match recv.from {
+                from if self.directed && from != ADDR_NONE => {
+                    Some(peers.peer(engine, &self.av, from)?)
+                }
+                _ => None,
+            };
+            let request = RecvRequest {
+                from,
+                len: recv.buffer.len() as u64,
+                context: recv.context,
+                tag: recv.tag,
+                signal,
+            };
+            post(engine, request, memory)?;
+            // A stored message may have matched at once, or its sender be told that there is room
+            // again.
+            Ok::<bool, Error>(engine.wants_transmit() || engine.has_recv_completion())
+        })?;
+        if pending {
+            self.drive(&mut state, now(), Budget::POST);
+            state.engine.with_dependent(|_, engine| self.wake(engine, None));
+        }
+        Ok(())
+    }
+
+    /// Ends the oldest receive with this context that has matched nothing; it completes in error.
+    pub(crate) fn cancel(&self, context: Context) {
+        let mut state = self.lock();
+        state.engine.with_dependent_mut(|_, engine| {
+            if engine.cancel(context) {
+                self.wake(engine, None);
+            }
+        });
+    }
+}
