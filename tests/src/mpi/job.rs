@@ -135,7 +135,7 @@ impl Stand {
             let python = mpi.python(&self.folder).context("mpi4py is not installed for it")?;
             let main = self.folder.join("mpi4py/test/main.py");
             ensure!(main.is_file(), "no {}: run `cargo xtask mpi`", main.display());
-            let arguments = arguments.map(String::from);
+            let arguments: Vec<String> = arguments.iter().copied().map(String::from).collect();
             return Ok([&[text(&python), text(&main)][..], &arguments].concat());
         }
         let path = self.folder.join("programs").join(mpi.name()).join(program.name);

@@ -37,10 +37,13 @@ impl MpiProgram {
 
     /// Whether it is a part of mpi4py's suite: the arguments of its `main.py` then.
     #[must_use]
-    pub fn mpi4py(&self) -> Option<[&'static str; 3]> {
+    ///
+    /// `test_mpiabi` is left out: it asks which Fortran types the MPI was built with, and fails for
+    /// MPICH's wheel, which has none, without any peer or network.
+    pub fn mpi4py(&self) -> Option<&'static [&'static str]> {
         match self.name {
-            MPI4PY => Some(["-q", "-e", "test_io"]),
-            MPI4PY_IO => Some(["-q", "-i", "test_io"]),
+            MPI4PY => Some(&["-q", "-e", "test_io", "-e", "test_mpiabi"]),
+            MPI4PY_IO => Some(&["-q", "-i", "test_io"]),
             _ => None,
         }
     }
