@@ -141,8 +141,8 @@ fn sequence_wrap() -> Outcome {
     if wrapped > 4 { Ok(()) } else { Err(Violation { invariant: 10, what, at: 0 }) }
 }
 
-/// The base that an engine with this seed gives its first connection: its third random number, after those of
-/// its two hash tables.
+/// The base that an engine with this seed gives its first connection: its third random number,
+/// after those of its two hash tables.
 fn base_of(seed: u64) -> u32 {
     let gamma = 0x9e37_79b9_7f4a_7c15_u64;
     crate::rng::mix(seed.wrapping_add(gamma.wrapping_mul(3))) as u32
