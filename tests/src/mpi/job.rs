@@ -135,7 +135,11 @@ impl Stand {
             let python = mpi.python(&self.folder).context("mpi4py is not installed for it")?;
             let main = self.folder.join("mpi4py/test/main.py");
             ensure!(main.is_file(), "no {}: run `cargo xtask mpi`", main.display());
-            let arguments: Vec<String> = arguments.iter().copied().map(String::from).collect();
+            // Starting further processes is its launcher's affair, and there is no room for them:
+            // Open MPI's (PRRTE) says so, or aborts, and ends the job.
+            let spawns: &[&str] = if mpi == Mpi::Openmpi5 { &["-e", "test_spawn"] } else { &[] };
+            let arguments = arguments.iter().chain(spawns).copied();
+            let arguments: Vec<String> = arguments.map(String::from).collect();
             return Ok([&[text(&python), text(&main)][..], &arguments].concat());
         }
         let path = self.folder.join("programs").join(mpi.name()).join(program.name);
@@ -165,7 +169,8 @@ impl Stand {
 }
 
 fn judge(transport: Transport, program: &MpiProgram, output: Output) -> anyhow::Result<Done> {
-    let output = output.success()?;
+    let wrong = unittest_failures(&output);
+    let output = output.success().with_context(|| wrong)?;
     let said_so = match program.mpi4py() {
         Some(_) => unittest_ran(&output.stderr) || unittest_ran(&output.stdout),
         None => verified(program, &output.stdout),
@@ -176,6 +181,15 @@ fn judge(transport: Transport, program: &MpiProgram, output: Output) -> anyhow::
         carried.prove(program.ranks, mode)?;
     }
     Ok(Done { carried, output })
+}
+
+/// The tests that Python's unittest names as failed: far above the end of the output, which is what
+/// a failed job shows.
+fn unittest_failures(output: &Output) -> String {
+    let lines = output.stdout.lines().chain(output.stderr.lines());
+    let named = lines.filter(|line| line.starts_with("FAIL: ") || line.starts_with("ERROR: "));
+    let named: std::collections::BTreeSet<_> = named.collect();
+    named.into_iter().map(|line| format!("{line}\n")).collect()
 }
 
 /// Whether Python's unittest says that tests ran, and all of them passed.
