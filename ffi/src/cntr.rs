@@ -158,9 +158,8 @@ impl Cntr {
     /// [`Error::Os`] when the descriptors of the endpoints cannot be waited on.
     pub(crate) fn add_region(&self, key: u64, flags: u64) -> Result<(), Error> {
         if let Some(wait) = &self.wait {
-            for endpoint in self.domain.registry().endpoints() {
-                endpoint.descriptors(|descriptor| wait.add(descriptor))?;
-            }
+            let add = |it: &Arc<ActiveEndpoint>| it.descriptors(|fd| wait.add(fd));
+            self.domain.registry().visit(add)?;
         }
         self.lock().regions.push((key, flags));
         Ok(())
@@ -234,16 +233,18 @@ impl Cntr {
     /// Makes progress, and adds up.
     fn values(&self) -> Values {
         let state = self.lock();
-        let endpoints =
-            if state.regions.is_empty() { Vec::new() } else { self.domain.registry().endpoints() };
-        for endpoint in &endpoints {
-            endpoint.look(&[], self.waker());
-        }
         let members = state.members.iter().fold(state.base, |sum, Member { endpoint, flags }| {
-            endpoint.look(&[], self.waker());
-            sum.plus(Values::of_endpoint(&endpoint.tally(), *flags))
+            sum.plus(Values::of_endpoint(&endpoint.count(self.waker()), *flags))
         });
+        if state.regions.is_empty() {
+            return members;
+        }
         let registry = self.domain.registry();
+        // Progress cannot fail.
+        let _ = registry.visit(|endpoint| {
+            endpoint.count(self.waker());
+            Ok(())
+        });
         state.regions.iter().fold(members, |sum, &(key, flags)| {
             sum.plus(Values::of_region(registry.served(key), flags))
         })
@@ -256,9 +257,13 @@ impl Cntr {
         if state.regions.is_empty() {
             return own;
         }
-        let others = self.domain.registry().endpoints();
-        let others = others.iter().filter_map(|endpoint| endpoint.due()).min();
-        earlier(earlier(own, others), Some(now().after(REGION_GLANCE)))
+        let mut others = Some(now().after(REGION_GLANCE));
+        // Asking cannot fail.
+        let _ = self.domain.registry().visit(|endpoint| {
+            others = earlier(others, endpoint.due());
+            Ok(())
+        });
+        earlier(own, others)
     }
 
     fn look_everywhere(&self) {

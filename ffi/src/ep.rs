@@ -239,7 +239,7 @@ impl Endpoint {
             wakers: Wakers {
                 transmit: waker(transmit),
                 receive: waker(receive),
-                counters: self.counter_wakers(counters),
+                counters: Self::counter_wakers(counters),
                 thread: Arc::clone(thread.waker()),
             },
             directed: self.caps & bits::DIRECTED_RECV != 0,
@@ -272,9 +272,9 @@ impl Endpoint {
 }
 
 impl Endpoint {
-    /// Wakers of the counters that are told of this endpoint's progress. Counters of regions may be
-    /// bound later, but to this domain's regions only, and a region is reached by all endpoints.
-    fn counter_wakers(&self, counters: &[BoundCntr]) -> Vec<Arc<Waker>> {
+    /// Wakers of the counters that are told of this endpoint's progress. Those of regions may be
+    /// bound later, and look by themselves (`cntr`).
+    fn counter_wakers(counters: &[BoundCntr]) -> Vec<Arc<Waker>> {
         counters.iter().filter_map(|bound| bound.counter.waker().cloned()).collect()
     }
 }

@@ -100,12 +100,8 @@ impl Registry {
     /// what peers did to it.
     pub(crate) fn remove(&self, key: u64) -> Served {
         let mut state = self.lock();
-        let served = state.served(key);
-        for endpoint in &state.endpoints {
-            endpoint.deregister(key);
-        }
-        state.regions.remove(&key);
-        served
+        let before = state.regions.remove(&key).map_or_else(Served::default, |it| it.served);
+        state.endpoints.iter().fold(before, |served, it| sum(served, it.deregister(key)))
     }
 
     /// What peers did to a region so far.
@@ -136,9 +132,15 @@ impl Registry {
         }
     }
 
-    /// The endpoints that peers reach the regions through.
-    pub(crate) fn endpoints(&self) -> Vec<Arc<ActiveEndpoint>> {
-        self.lock().endpoints.clone()
+    /// Calls `each` with the endpoints that peers reach the regions through.
+    ///
+    /// # Errors
+    /// The first error that `each` returns.
+    pub(crate) fn visit(
+        &self,
+        each: impl FnMut(&Arc<ActiveEndpoint>) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        self.lock().endpoints.iter().try_for_each(each)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

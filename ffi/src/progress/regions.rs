@@ -5,10 +5,13 @@
 //! What goes out: what peers did to them, and how many operations have ended, for counters. Bound:
 //! the regions of a domain.
 
-use ofi_xdp_core::{RegionError, RegionRequest, Served, Tally};
+use std::sync::Arc;
 
-use super::{ActiveEndpoint, State};
+use ofi_xdp_core::{Budget, RegionError, RegionRequest, Served, Tally};
+
+use super::{ActiveEndpoint, State, now};
 use crate::memory::Buffer;
+use crate::waker::Waker;
 
 impl ActiveEndpoint {
     /// Opens memory to peers.
@@ -32,15 +35,16 @@ impl ActiveEndpoint {
     /// Takes memory back from peers: when this returns, nothing touches it any more. Returns what
     /// they did to it.
     pub(crate) fn deregister(&self, key: u64) -> Served {
-        let served = self.served(key);
         let mut state = self.lock();
         let State { engine, memory, regions, .. } = &mut *state;
-        if let Some(id) = regions.remove(&key) {
+        let Some(id) = regions.remove(&key) else { return Served::default() };
+        memory.detach_region(id);
+        engine.with_dependent_mut(|_, engine| {
+            let served = engine.region_served(id);
             // An error would say that it is not registered, and it is.
-            let _ = engine.with_dependent_mut(|_, engine| engine.deregister_region(id));
-            memory.detach_region(id);
-        }
-        served
+            let _ = engine.deregister_region(id);
+            served.unwrap_or_default()
+        })
     }
 
     /// What peers did to a region through this endpoint.
@@ -50,6 +54,16 @@ impl ActiveEndpoint {
         let served =
             id.and_then(|&id| state.engine.with_dependent(|_, engine| engine.region_served(id)));
         served.unwrap_or_default()
+    }
+
+    /// Makes progress for a counter; how many operations have ended.
+    pub(crate) fn count(&self, awake: Option<&Arc<Waker>>) -> Tally {
+        let mut state = self.lock();
+        self.drive(&mut state, now(), Budget::PROGRESS);
+        state.engine.with_dependent(|_, engine| {
+            self.wake(engine, awake);
+            *engine.tally()
+        })
     }
 
     /// How many operations have ended.
