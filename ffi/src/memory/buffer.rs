@@ -33,7 +33,7 @@ pub(super) enum Outgoing {
     Lent,
     /// In the segments until the call returns: copied at post.
     Inject,
-    /// So many were staged before the post ([`AppMemory::stage`]); the segments are for what comes
+    /// So many were staged before the post ([`AppMemory::stage`](super::AppMemory::stage)); the segments are for what comes
     /// back.
     Staged(usize),
 }
