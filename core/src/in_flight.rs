@@ -145,6 +145,13 @@ impl<'s> InFlight<'s> {
         Some(extent)
     }
 
+    /// The note of `psn`, which must be under way; to look at.
+    #[inline]
+    pub(crate) fn note(&self, directory: &Directory, psn: Psn) -> Option<&TxPacket> {
+        let extent = directory.0[at(psn)];
+        (extent != NIL).then(|| &self.extents[extent].0[within(psn)])
+    }
+
     /// The note of `psn`, which must be under way.
     #[inline]
     pub(crate) fn packet(&mut self, directory: &Directory, psn: Psn) -> Option<&mut TxPacket> {

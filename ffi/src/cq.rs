@@ -86,7 +86,7 @@ struct Member {
 #[derive(Debug, Default)]
 struct State {
     members: Vec<Member>,
-    /// Whose turn it is to be read first.
+    /// Whose turn it is to be read first; one of them, if there are any.
     turn: usize,
     /// The error at the head.
     error: Option<ErrorEntry>,
@@ -244,21 +244,23 @@ impl Cq {
             return if self.look(&state) { Ok(0) } else { Err(Error::Again) };
         }
         let State { members, turn, error, .. } = &mut *state;
-        let (before, after) = members.split_at((*turn).min(members.len()));
-        for Member { endpoint, sides } in after.iter().chain(before) {
+        // bound: members
+        for step in 0..members.len() {
+            let at = *turn + step;
+            let at = if at < members.len() { at } else { at - members.len() };
+            let Some(Member { endpoint, sides }) = members.get_mut(at) else { break };
             endpoint.collect(sides, self.waker(), |completion, origin| {
                 *error = self.take(entries, completion, origin);
                 if error.is_none() && entries.has_room() { Wants::More } else { Wants::Enough }
             });
             if error.is_some() || !entries.has_room() {
+                // More may be left here and behind: whoever was read first is read last the next
+                // time, and so are its sides.
+                sides.reverse();
+                *turn = if at + 1 < members.len() { at + 1 } else { 0 };
                 break;
             }
         }
-        // Whoever was read first is read last the next time, and so are its sides.
-        if let Some(member) = members.get_mut(*turn) {
-            member.sides.reverse();
-        }
-        *turn = if *turn + 1 < members.len() { *turn + 1 } else { 0 };
         match (entries.filled(), error) {
             (0, None) => Err(Error::Again),
             (0, Some(_)) => Err(Error::Available),

@@ -26,8 +26,8 @@ use ofi_xdp_core::{
 
 use crate::errno::Error;
 
+use buffer::Outgoing;
 pub(crate) use buffer::{Buffer, INJECT_MAX, IOV_MAX};
-use buffer::{Outgoing, Segment};
 
 /// The buffers of one endpoint's operations.
 pub(crate) struct AppMemory {
@@ -92,7 +92,10 @@ impl AppMemory {
             // (fi_atomic(3)), and that call is under way; `to` is memory of ours.
             done += unsafe { part.read(0, to) };
         }
-        Ok(Buffer { outgoing: Outgoing::Staged(total), ..back })
+        let total = u16::try_from(total).map_err(|_| Error::TooLong)?;
+        let mut staged = back;
+        staged.outgoing = Outgoing::Staged(total);
+        Ok(staged)
     }
 
     /// From now on `region` is this memory.
@@ -129,7 +132,7 @@ impl AppMemory {
     /// Where the bytes of a receive begin.
     pub(crate) fn place_of(&self, recv: RecvId) -> usize {
         let buffer = self.recvs.get(recv.slot() as usize);
-        buffer.map_or(0, |buffer| buffer.segments[0].base.expose_provenance())
+        buffer.map_or(0, |buffer| buffer.base().expose_provenance())
     }
 
     /// The stored bytes of an unexpected message.
@@ -144,17 +147,17 @@ impl AppMemory {
 impl Memory for AppMemory {
     type Buffer = Buffer;
 
+    #[inline]
     fn attach_op(&mut self, op: OpId, buffer: Buffer) {
-        let mut attached = buffer;
-        match buffer.outgoing {
-            Outgoing::Lent => {}
+        let attached = match buffer.outgoing {
+            Outgoing::Lent => buffer,
             Outgoing::Inject => {
-                let Some(copy) = self.copy_of(op) else { return };
+                let copy = self.copy_of(op).and_then(|copy| copy.get_mut(..buffer.len()));
+                let Some(copy) = copy else { return };
                 // SAFETY: the application's memory may be read until the posting call returns
                 // (fi_msg(3), `fi_inject`), and that call is under way; the copy is memory of ours.
                 let len = unsafe { buffer.read(0, copy) };
-                attached = Buffer::EMPTY;
-                attached.segments[0] = Segment { base: copy.as_mut_ptr(), len };
+                Buffer::one(copy.as_mut_ptr(), len)
             }
             Outgoing::Staged(_) => {
                 let staged = std::mem::take(&mut self.staging);
@@ -162,8 +165,9 @@ impl Memory for AppMemory {
                     copy.iter_mut().zip(&staged).for_each(|(to, &from)| *to = from);
                 }
                 self.staging = staged;
+                buffer
             }
-        }
+        };
         if let Some(place) = self.sends.get_mut(op.slot() as usize) {
             *place = attached;
         }
@@ -186,7 +190,7 @@ impl Memory for AppMemory {
         let done = match from.source {
             Source::Op(op) => match self.sends.get(op.slot() as usize) {
                 Some(Buffer { outgoing: Outgoing::Staged(len), .. }) => {
-                    let len = *len;
+                    let len = usize::from(*len);
                     copy_from(self.copy_of(op).and_then(|it| it.get(..len)), from.offset, into)
                 }
                 // SAFETY: the application's memory may be read until the operation's completion is
@@ -205,7 +209,9 @@ impl Memory for AppMemory {
             },
             Source::Former(op) => copy_from(self.former(op).as_deref(), from.offset, into),
         };
-        if let Some(missing) = into.get_mut(done..) {
+        if done < into.len()
+            && let Some(missing) = into.get_mut(done..)
+        {
             missing.fill(0);
         }
     }

@@ -16,10 +16,12 @@ mod regions;
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
-use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
 
 use ofi_xdp_core::{
     Budget, Completion, Config, Engine, Identity, Instant, PeerAddress, Port as _, RegionId, drive,
@@ -64,6 +66,16 @@ pub(crate) struct Wakers {
     pub(crate) counters: Vec<Arc<Waker>>,
     /// The domain's progress thread.
     pub(crate) thread: Arc<Waker>,
+}
+
+impl Wakers {
+    /// Whether anybody sleeps.
+    #[inline]
+    fn any_sleeper(&self) -> bool {
+        let Self { transmit, receive, counters, thread } = self;
+        let queues = [transmit, receive].into_iter().flatten();
+        thread.has_sleepers() || queues.chain(counters).any(|waker| waker.has_sleepers())
+    }
 }
 
 struct State {
@@ -259,6 +271,13 @@ impl ActiveEndpoint {
     /// the one who made the call (`awake`), who sees it all the same.
     #[inline]
     fn wake(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
+        if self.wakers.any_sleeper() {
+            self.wake_sleepers(engine, awake);
+        }
+    }
+
+    #[cold]
+    fn wake_sleepers(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
         let Wakers { transmit, receive, counters, thread } = &self.wakers;
         let sleeps = |waker: &&Arc<Waker>| {
             waker.has_sleepers() && !awake.is_some_and(|awake| Arc::ptr_eq(awake, waker))
@@ -333,9 +352,13 @@ fn poll(engine: &mut Engine<'_>, side: Side) -> Option<Completion> {
     }
 }
 
-/// The time, as all engines of this process count it. Every call reads it here, once.
+/// The time, as all engines of this process count it: that of the monotonic clock. Every call
+/// reads it here, once.
 #[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+#[inline]
 pub(crate) fn now() -> Instant {
-    static START: LazyLock<std::time::Instant> = LazyLock::new(std::time::Instant::now);
-    Instant::from_nanos(u64::try_from(START.elapsed().as_nanos()).unwrap_or(u64::MAX))
+    // This clock always is there (clock_gettime(2)); without, time would stand still.
+    let time = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(TimeSpec::new(0, 0));
+    let seconds = time.tv_sec().cast_unsigned().wrapping_mul(1_000_000_000);
+    Instant::from_nanos(seconds.wrapping_add(time.tv_nsec().cast_unsigned()))
 }

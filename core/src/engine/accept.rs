@@ -200,7 +200,7 @@ impl Engine<'_> {
     }
 
     /// Early messages whose turn has come: as if they arrived now.
-    fn accept_early<M: Memory>(&mut self, active: u32, memory: &mut M) {
+    pub(super) fn accept_early<M: Memory>(&mut self, active: u32, memory: &mut M) {
         // bound: early messages of one peer
         loop {
             let number = self.actives[active].early.head();

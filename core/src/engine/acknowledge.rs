@@ -37,12 +37,7 @@ impl Engine<'_> {
         let news = retired + marked;
         let state = &mut self.actives[active];
         if news > 0 {
-            let credit = u16::try_from(2 * news).unwrap_or(u16::MAX);
-            state.resend_credit = state.resend_credit.saturating_add(credit);
-            state.backoff = 0;
-            state.probe = false;
-            state.timer_from = now;
-            state.congestion.acknowledged(news, state.in_flight(), &state.rtt, now);
+            state.news(news, now);
         } else if state.lost > 0 && state.backoff > PING_FROM_TIMEOUT {
             // It answers the question whether it is there: what is lost may go, one by one.
             state.resend_credit = state.resend_credit.max(1);
@@ -75,14 +70,7 @@ impl Engine<'_> {
         }
         let state = &mut self.actives[active];
         self.in_flight.retire(&mut state.directory, first, ack);
-        state.first_psn = ack;
-        if state.lost_from.is_before(ack) {
-            state.lost_from = ack;
-        }
-        if state.writes_end.is_before(ack) {
-            // So that it stays near enough to compare with.
-            state.writes_end = ack;
-        }
+        state.retired_until(ack);
         news.max(1)
     }
 
@@ -167,7 +155,7 @@ impl Engine<'_> {
     /// Messages that the peer has accepted may have been acknowledged before. Bound: operations up
     /// to the first message that is not accepted.
     #[inline]
-    fn end_accepted(&mut self, active: u32) {
+    pub(super) fn end_accepted(&mut self, active: u32) {
         let mut number = self.actives[active].sends.list.head();
         while number != NIL {
             let next = List::next(&mut self.ops, number);

@@ -26,9 +26,22 @@ impl Engine<'_> {
     pub fn ingest<M: Memory>(&mut self, now: Instant, datagram: Datagram<'_>, memory: &mut M) {
         let now = self.time(now);
         self.stats.packets_received += 1;
+        if self.ingest_expected(&datagram, memory) {
+            return;
+        }
+        self.ingest_any(now, &datagram, memory);
+    }
+
+    /// Takes in one packet that may be anything.
+    pub(super) fn ingest_any<M: Memory>(
+        &mut self,
+        now: Instant,
+        datagram: &Datagram<'_>,
+        memory: &mut M,
+    ) {
         let checksum = self.config.checksum;
         let outcome = Packet::parse(datagram.bytes, checksum)
-            .and_then(|packet| self.take_in(now, &packet, &datagram, memory));
+            .and_then(|packet| self.take_in(now, &packet, datagram, memory));
         if let Err(reason) = outcome {
             self.stats.count_drop(reason);
             log::trace!("packet of {} dropped: {reason}", datagram.from);
@@ -79,7 +92,7 @@ impl Engine<'_> {
     /// A packet was taken in, or not: the peer may send what waited for it. The connection may have
     /// ended meanwhile.
     #[inline]
-    fn after_packet(&mut self, active: u32, now: Instant) {
+    pub(super) fn after_packet(&mut self, active: u32, now: Instant) {
         if !self.actives.is_used(active) {
             return;
         }

@@ -8,7 +8,7 @@
 //! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs` |
 //! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `control.rs`, `ending.rs` |
 //! | C. post | `post_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `feed`; `peek`, `post_claimed`, `discard_claimed` | `post.rs`; `many.rs`; `probe.rs` |
-//! | D. one packet in | `ingest` | `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
+//! | D. one packet in | `ingest` | `predict.rs`, `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
 //! | E. time | `advance`, `release_gathered` | `advance.rs` |
 //! | F. one packet out | `transmit` | `transmit.rs`, `compose.rs`, `put.rs`, `resend.rs`, `answer.rs` |
 //! | G. what has ended | `poll_send_completion`, `poll_recv_completion` | `poll.rs` |
@@ -37,6 +37,7 @@ mod many;
 mod matching;
 mod poll;
 mod post;
+mod predict;
 mod probe;
 mod pull;
 mod put;
@@ -86,6 +87,11 @@ struct Queues {
 }
 
 impl Queues {
+    /// The first in one of them, or [`NIL`].
+    fn first(&self, tagged: bool) -> u32 {
+        if tagged { self.tagged.head() } else { self.untagged.head() }
+    }
+
     fn of(&mut self, tagged: bool) -> &mut List {
         if tagged { &mut self.tagged } else { &mut self.untagged }
     }

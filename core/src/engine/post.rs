@@ -162,10 +162,8 @@ impl Engine<'_> {
         let state = &self.actives[active];
         let at_once = (state.in_flight() == 0 && !more) || self.has_full_packet(state);
         let schedule = if at_once { Schedule::Ready } else { Schedule::Gathering };
-        let in_line = state.schedule == schedule || state.schedule == Schedule::Ready;
-        if !in_line && self.sendable_of(state).is_some() {
-            self.enqueue(active, schedule);
-        }
+        // Whether it may send is seen when it is its turn.
+        self.enqueue(active, schedule);
     }
 
     /// Whether what waits fills a packet.

@@ -284,6 +284,36 @@ impl Active {
         self.first_psn == self.next_psn
     }
 
+    /// Whether nothing is out of the ordinary, either way: nothing lost, late, or not to be had.
+    #[inline]
+    pub(crate) fn is_in_order(&self) -> bool {
+        self.received > 0 && !self.not_ready && self.sacked == 0 && self.lost == 0
+    }
+
+    /// Packets were acknowledged of which that is news.
+    #[inline]
+    pub(crate) fn news(&mut self, packets: u32, now: Tick) {
+        let credit = u16::try_from(2 * packets).unwrap_or(u16::MAX);
+        self.resend_credit = self.resend_credit.saturating_add(credit);
+        self.backoff = 0;
+        self.probe = false;
+        self.timer_from = now;
+        self.congestion.acknowledged(packets, self.in_flight(), &self.rtt, now);
+    }
+
+    /// Everything before `ack`, which was not acknowledged before, is.
+    #[inline]
+    pub(crate) fn retired_until(&mut self, ack: Psn) {
+        self.first_psn = ack;
+        if self.lost_from.is_before(ack) {
+            self.lost_from = ack;
+        }
+        if self.writes_end.is_before(ack) {
+            // So that it stays near enough to compare with.
+            self.writes_end = ack;
+        }
+    }
+
     /// Whether another request may be sent (`docs/PROTOCOL.md` §8.2).
     pub(crate) fn may_request(&self, now: Tick) -> bool {
         let Credits { allowed, asking, returning, .. } = self.credits;

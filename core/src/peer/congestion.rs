@@ -116,6 +116,7 @@ impl Window {
     }
 
     /// `packets` were acknowledged, with `in_flight` others still under way.
+    #[inline]
     pub(crate) fn acknowledged(&mut self, packets: u32, in_flight: u32, rtt: &Rtt, now: Tick) {
         if self.delay >= TARGET_MIN_TICKS {
             let target = self.target(rtt);

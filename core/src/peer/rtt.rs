@@ -33,6 +33,7 @@ impl Rtt {
     }
 
     /// Takes in one measurement (RFC 6298 §2).
+    #[inline]
     pub(crate) fn sample(&mut self, ticks: u32) {
         let ticks = ticks.clamp(1, RTO_MAX_TICKS);
         if self.smoothed == 0 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The header that every packet begins with (`docs/PROTOCOL.md` §3.2).
 
-use super::VERSION;
+use super::{Checksum, VERSION, compute_checksum};
 use crate::PeerId;
 use crate::serial::Psn;
 use zerocopy::little_endian::{U16, U32};
@@ -151,6 +151,21 @@ impl Header {
     pub const fn with_sent_at(mut self, ticks: u32) -> Self {
         self.sent_at = U32::new(ticks);
         self
+    }
+
+    /// Whether it is of a data packet of this version, and says nothing out of the ordinary.
+    #[inline]
+    pub(super) const fn is_plain(&self) -> bool {
+        self.version_auth == VERSION << 4
+            && self.kind == PacketKind::Data as u8
+            && self.flags & !Flags::ACK_REQUEST.bits() == 0
+            && self.pressure & Pressure::RECEIVER_NOT_READY == 0
+    }
+
+    /// Whether the checksum is that of `packet`, which this is the header of.
+    #[inline]
+    pub(crate) fn is_sound(&self, packet: &[u8], checksum: Checksum) -> bool {
+        self.checksum() == compute_checksum(packet, checksum)
     }
 
     pub(super) const fn version(&self) -> u8 {

@@ -108,7 +108,7 @@ impl<'a> Packet<'a> {
             return Err(DropReason::Authentication);
         }
         let kind = header.kind().ok_or(DropReason::Kind)?;
-        if header.checksum() != compute_checksum(bytes, checksum) {
+        if !header.is_sound(bytes, checksum) {
             return Err(DropReason::Checksum);
         }
         let body = match kind {
@@ -124,6 +124,18 @@ impl<'a> Packet<'a> {
         };
         Ok(Self { header, body })
     }
+}
+
+/// Header and message of a packet that carries one whole message and says nothing out of the
+/// ordinary; `None` for every other, which [`Packet::parse`] is for. The checksum is not looked at.
+#[inline]
+pub(crate) fn plain(bytes: &[u8]) -> Option<(&Header, MessageRecord<'_>)> {
+    let (header, body) = Header::ref_from_prefix(bytes).ok()?;
+    if !header.is_plain() || *body.first()? != RecordKind::Message as u8 {
+        return None;
+    }
+    let (message, rest) = MessageRecord::split(body)?;
+    rest.is_empty().then_some((header, message))
 }
 
 /// A body that has exactly the length of `T`.

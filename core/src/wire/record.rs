@@ -273,7 +273,9 @@ pub(super) fn put_record(
         None => rest,
     };
     let (payload, padding) = rest.get_mut(..padded(len))?.split_at_mut_checked(len)?;
-    padding.fill(0);
+    if !padding.is_empty() {
+        padding.fill(0);
+    }
     fill(payload);
     Some(header.len() + data_len(data) + padded(len))
 }

@@ -6,6 +6,7 @@
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use ofi_xdp_core::wire::{self, PacketKind};
 use ofi_xdp_core::*;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
@@ -178,11 +179,17 @@ pub struct Link {
     pub tap: Option<Vec<(PeerAddress, PeerAddress, Vec<u8>)>>,
     /// Addresses that nothing reaches and nothing leaves.
     pub cut: Vec<PeerAddress>,
+    /// Data packets carry a flag that nobody knows.
+    pub strange: bool,
 }
 
 impl Link {
     fn send(&mut self, now: u64, from: PeerAddress, to: PeerAddress, mut bytes: Vec<u8>) {
         self.packets += 1;
+        if self.strange && bytes[1] == PacketKind::Data as u8 {
+            bytes[2] |= 0x80;
+            wire::seal(&mut bytes, crc32c::crc32c_append);
+        }
         if let Some(tap) = &mut self.tap {
             tap.push((from, to, bytes.clone()));
         }
@@ -374,6 +381,7 @@ impl World {
             packets: 0,
             tap: None,
             cut: Vec::new(),
+            strange: false,
         };
         // Not at the start of time: clocks on the wire must wrap in some runs.
         Self { now: rng.next() >> 20, nodes, link }

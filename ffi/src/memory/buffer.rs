@@ -33,15 +33,17 @@ pub(super) enum Outgoing {
     Lent,
     /// In the segments until the call returns: copied at post.
     Inject,
-    /// So many were staged before the post ([`AppMemory::stage`](super::AppMemory::stage)); the segments are for what comes
-    /// back.
-    Staged(usize),
+    /// So many were staged before the post ([`AppMemory::stage`](super::AppMemory::stage)); the
+    /// segments are for what comes back.
+    Staged(u16),
 }
 
 /// Where a message lies or goes, or what an operation on a peer's memory sends or brings.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Buffer {
-    pub(super) segments: [Segment; IOV_MAX],
+    segments: [Segment; IOV_MAX],
+    /// Bytes in all of them.
+    total: usize,
     pub(super) outgoing: Outgoing,
 }
 
@@ -52,7 +54,7 @@ unsafe impl Send for Buffer {}
 impl Buffer {
     /// No bytes at all.
     pub(crate) const EMPTY: Self =
-        Self { segments: [Segment::EMPTY; IOV_MAX], outgoing: Outgoing::Lent };
+        Self { segments: [Segment::EMPTY; IOV_MAX], total: 0, outgoing: Outgoing::Lent };
 
     /// One contiguous buffer.
     ///
@@ -63,9 +65,16 @@ impl Buffer {
         if base.is_null() && len > 0 {
             return Err(Error::Invalid);
         }
+        Ok(Self::one(base.cast(), len))
+    }
+
+    /// `len` bytes at `base`.
+    #[inline]
+    pub(super) const fn one(base: *mut u8, len: usize) -> Self {
         let mut buffer = Self::EMPTY;
-        buffer.segments[0] = Segment { base: base.cast(), len };
-        Ok(buffer)
+        buffer.segments[0] = Segment { base, len };
+        buffer.total = len;
+        buffer
     }
 
     /// A scattered buffer.
@@ -95,6 +104,7 @@ impl Buffer {
             total = total.checked_add(from.iov_len).ok_or(Error::Invalid)?;
             *segment = Segment { base: from.iov_base.cast(), len: from.iov_len };
         }
+        buffer.total = total;
         Ok(buffer)
     }
 
@@ -121,8 +131,9 @@ impl Buffer {
         // bound: IOV_MAX
         for (to, part) in rest.segments.iter_mut().zip(self.parts(offset, usize::MAX)) {
             *to = part;
+            rest.total += part.len;
         }
-        if rest.len() == 0 {
+        if rest.total == 0 {
             // Full: a message without bytes is at its end.
             let last = self.segments.iter().rfind(|segment| segment.len > 0);
             let end = last.map(|last| last.base.wrapping_add(last.len));
@@ -133,9 +144,21 @@ impl Buffer {
 
     /// Bytes in all segments.
     #[inline]
-    pub(crate) fn len(&self) -> usize {
-        // Cannot overflow: checked when the buffer was made.
-        self.segments.iter().map(|segment| segment.len).sum()
+    pub(crate) const fn len(&self) -> usize {
+        self.total
+    }
+
+    /// Where its first segment begins.
+    pub(super) const fn base(&self) -> *mut u8 {
+        self.segments[0].base
+    }
+
+    /// Where `len` bytes from `offset` on are, if they lie in the first segment: nearly always.
+    #[inline]
+    fn in_first(&self, offset: u64, len: usize) -> Option<*mut u8> {
+        let Segment { base, len: has } = self.segments[0];
+        let offset = usize::try_from(offset).ok()?;
+        (len <= has.checked_sub(offset)?).then(|| base.wrapping_add(offset))
     }
 
     /// The parts of the buffer from `offset` on, at most `len` bytes in all.
@@ -156,7 +179,22 @@ impl Buffer {
     ///
     /// # Safety
     /// The segments may be read, and do not overlap `into`.
+    #[inline]
     pub(super) unsafe fn read(&self, offset: u64, into: &mut [u8]) -> usize {
+        if let Some(from) = self.in_first(offset, into.len()) {
+            // SAFETY: `into.len()` bytes at `from` lie in the first segment, which may be read
+            // (promised).
+            unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+            return into.len();
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.read_scattered(offset, into) }
+    }
+
+    /// # Safety
+    /// As [`Self::read`].
+    #[cold]
+    unsafe fn read_scattered(&self, offset: u64, into: &mut [u8]) -> usize {
         let mut done = 0;
         for part in self.parts(offset, into.len()) {
             let Some(to) = into.get_mut(done..done + part.len) else { break };
@@ -172,7 +210,22 @@ impl Buffer {
     ///
     /// # Safety
     /// The segments may be written, and do not overlap `bytes`.
+    #[inline]
     pub(super) unsafe fn write(&self, offset: u64, bytes: &[u8]) {
+        if let Some(to) = self.in_first(offset, bytes.len()) {
+            // SAFETY: `bytes.len()` bytes at `to` lie in the first segment, which may be written
+            // (promised).
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+            return;
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.write_scattered(offset, bytes) };
+    }
+
+    /// # Safety
+    /// As [`Self::write`].
+    #[cold]
+    unsafe fn write_scattered(&self, offset: u64, bytes: &[u8]) {
         let mut done = 0;
         for part in self.parts(offset, bytes.len()) {
             let Some(from) = bytes.get(done..done + part.len) else { break };

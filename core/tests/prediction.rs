@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The short way in for packets as predicted (`engine/predict.rs`) does what the general way does:
+//! two worlds live the same life, and in one of them every data packet carries a flag that nobody
+//! knows, which is ignored (`docs/PROTOCOL.md` §3.2) but is not as predicted.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
+#![allow(clippy::std_instead_of_core, reason = "tests have std")]
+#![allow(unreachable_pub, missing_docs, missing_debug_implementations, reason = "nobody else's")]
+
+mod world;
+
+use ofi_xdp_core::*;
+use proptest::prelude::*;
+use std::time::Duration;
+use world::{Faults, Rng, World, pattern, small};
+
+/// One step of a life, from its random numbers.
+fn act(world: &mut World, rng: &mut Rng) {
+    let (from, len) = (rng.below(2) as usize, rng.below(400) as usize);
+    let tag = rng.below(3);
+    match rng.below(8) {
+        0..=2 => {
+            let bytes = pattern(rng.next(), len);
+            // A full pool is part of life.
+            let _ = world.send_with(
+                from,
+                1 - from,
+                |r| {
+                    r.tag = (tag > 0).then_some(tag);
+                    r.data = (len % 3 == 0).then_some(7);
+                    r.common.signal = len % 5 > 0;
+                },
+                bytes,
+            );
+        }
+        3..=5 => {
+            let context = Context(rng.next());
+            let _ = world.recv_with(from, 300, |r| {
+                r.context = context;
+                r.tag = (tag > 0).then_some(TagMatch { tag, ignore: len as u64 % 2 * 3 });
+            });
+        }
+        6 => world.run(Duration::from_nanos(rng.below(30_000))),
+        _ => {
+            world.step();
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 8 } else { 40 }))]
+    #[test]
+    fn the_short_way_in_does_what_the_general_way_does(
+        seed: u64, loss in 0.0..4.0, jitter in prop_oneof![Just(0u64), 0..20_000u64],
+    ) {
+        let faults = Faults { loss, duplicate: loss, corrupt: loss, jitter, ..Faults::NONE };
+        let mut worlds = [false, true].map(|strange| {
+            let mut world = World::new(2, seed, &small(), faults);
+            world.link.strange = strange;
+            world
+        });
+        let mut lives = [seed, seed].map(Rng);
+        for step in 0..300 {
+            for (world, rng) in worlds.iter_mut().zip(&mut lives) {
+                act(world, rng);
+            }
+            let [here, there] = &mut worlds;
+            prop_assert_eq!(here.now, there.now);
+            for (a, b) in here.nodes.iter_mut().zip(&mut there.nodes) {
+                prop_assert_eq!(a.engine.stats(), b.engine.stats(), "step {}", step);
+                prop_assert_eq!(&a.completions, &b.completions, "step {}", step);
+                let now = Instant::from_nanos(here.now);
+                prop_assert_eq!(a.engine.digest(now), b.engine.digest(now), "step {}", step);
+            }
+        }
+        let nodes = worlds[0].nodes.iter();
+        let accepted: u64 = nodes.map(|node| node.engine.stats().messages_accepted).sum();
+        prop_assert!(accepted > 10, "hardly anything happened: {}", accepted);
+    }
+}
