@@ -52,7 +52,7 @@ enum Task {
     /// Instructions of a packet that is sent, received and acknowledged; fails above the limit
     Instructions {
         /// The most that a packet of a ping-pong may cost
-        #[arg(long, default_value_t = 3410)]
+        #[arg(long, default_value_t = 2910)]
         limit: u32,
         /// Also where they are
         #[arg(long)]
