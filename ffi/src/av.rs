@@ -33,6 +33,10 @@ use crate::sockaddr;
 use shared::Shared;
 use table::{Change, Table};
 
+/// Fewest and most addresses that [`Av::addresses`] of a vector with a name lists.
+const LISTED_MIN: usize = 1024;
+const LISTED_MAX: usize = 1 << 20;
+
 /// How a vector is to work.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct AvAttributes {
@@ -70,6 +74,7 @@ pub(crate) struct Av {
     events: bool,
     queue: OnceLock<Arc<Eq>>,
     state: RwLock<State>,
+    addresses: Box<[fi_addr_t]>,
     insertions: AtomicU64,
     removals: AtomicU64,
 }
@@ -90,10 +95,15 @@ impl Av {
             None if read_only => return Err(Error::Invalid),
             None => None,
         };
+        let listed = match &shared {
+            Some(_) => expected.clamp(LISTED_MIN, LISTED_MAX) as fi_addr_t,
+            None => 0,
+        };
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
             expected,
             events,
+            addresses: (0..listed).collect(),
             queue: OnceLock::new(),
             state: RwLock::new(State { table: Table::default(), shared }),
             insertions: AtomicU64::new(0),
@@ -104,6 +114,13 @@ impl Av {
     /// The application's guess of how many addresses there will be; 0: none.
     pub(crate) const fn expected(&self) -> usize {
         self.expected
+    }
+
+    /// Of a vector with a name, what its first insertions give: `fi_av_attr.map_addr` is where this
+    /// is. The man page leaves open what is there; applications that share a vector take their
+    /// peers' addresses from it, as from libfabric's sockets provider.
+    pub(crate) const fn addresses(&self) -> &[fi_addr_t] {
+        &self.addresses
     }
 
     /// The domain that it belongs to.

@@ -76,16 +76,13 @@ where
             attributes.type_ = abi::FI_AV_TABLE;
         }
         if !attributes.name.is_null() && attributes.map_addr.is_null() {
-            attributes.map_addr = std::ptr::without_provenance_mut(MAP_ADDRESS);
+            attributes.map_addr = vector.addresses().as_ptr().cast_mut().cast();
         }
         Ok(vector)
     };
     // SAFETY: the man page's contract: `vector` takes the result.
     unsafe { opened::<Av>(vector, context, open) }
 }
-
-/// What a shared vector says that its base is: addresses are indices, so any base does.
-const MAP_ADDRESS: usize = 0x1000;
 
 /// `FI_SYMMETRIC`, `ep_per_node` and the bits of receive contexts change nothing here.
 ///

@@ -201,6 +201,9 @@ static void shared(void)
 	struct sockaddr_in address[2] = {peer(1), peer(2)};
 	fi_addr_t index[2];
 	CHECK(fi_av_insert(av, address, 2, index, 0, NULL) == 2);
+	// Where applications that share a vector look for what insertions gave.
+	const fi_addr_t *listed = attr.map_addr;
+	CHECK(listed[0] == index[0] && listed[1] == index[1]);
 	CHECK(write(go[1], &byte, 1) == 1);
 	// The child has opened it, and inserted a third.
 	CHECK(read(ready[0], &byte, 1) == 1);
