@@ -9,6 +9,8 @@
 //!
 //! MPI: [`mpi`] runs real MPI jobs over the provider; the binary `ofi-xdp-mpi` is its command line.
 //!
+//! [`conformance`] runs the conformance suite between two hosts, for `ofi-xdp-lab conformance`.
+//!
 //! Lab: [`lab`] runs the same measurements over several peers in turn; [`report`], [`table`] and
 //! [`plot`] tell of them. The binary `ofi-xdp-lab` is its command line.
 //!
@@ -17,6 +19,7 @@
 
 pub mod bed;
 pub mod cluster;
+pub mod conformance;
 pub mod interrupt;
 pub mod kernel;
 pub mod lab;

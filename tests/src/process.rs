@@ -83,6 +83,13 @@ impl Program {
         self
     }
 
+    /// What it prints is seen as it comes, and not kept.
+    #[must_use]
+    pub fn shown(mut self) -> Self {
+        self.command.stdout(Stdio::inherit()).stderr(Stdio::inherit());
+        self
+    }
+
     /// Starts it.
     ///
     /// # Errors

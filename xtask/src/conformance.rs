@@ -3,8 +3,9 @@
 //!
 //! In: the arguments of `tests/conformance`, and which libfabric. Out: its lines and counts. Our
 //! provider is the one that was built, on kernel sockets and the loopback interface: what is under
-//! test is the interface, and a run needs no privilege and disturbs nobody. libfabric 2 is Debian
-//! 13's, which the tests of package `ffi` fetch into the target folder.
+//! test is the interface, and a run needs no privilege and disturbs nobody. Over AF_XDP it is the
+//! lab that runs the suite, between two hosts. libfabric 2 is Debian 13's, which the tests of
+//! package `ffi` fetch into the target folder.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,8 +14,9 @@ use std::process::{Command, ExitCode};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::build::{self, Profile};
+use crate::lab;
 use crate::suite::{self, Counts};
-use crate::workspace::Workspace;
+use crate::workspace::{Privilege, Workspace};
 
 const PACKAGE: &str = "ofi-xdp-conformance";
 
@@ -26,6 +28,23 @@ pub(crate) enum Libfabric {
     /// Debian 13's libfabric 2.
     Two,
 }
+
+/// How its packets travel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Way {
+    /// Kernel sockets, on the loopback interface.
+    KernelUdp,
+    /// AF_XDP, between two hosts.
+    AfXdp,
+}
+
+/// Names the folder of another libfabric to the suite.
+const LIBRARIES: &str = "CONFORMANCE_LIBRARIES";
+
+/// What is tested over AF_XDP where everything is tested over kernel sockets: half a second a test
+/// goes by with attaching and detaching.
+const PAGES_WITH_PACKETS: [&str; 6] =
+    ["fi_msg::", "fi_tagged::", "fi_rma::", "fi_atomic::", "fi_multi_recv::", "traps::"];
 
 /// Builds the suite alone.
 fn suite(workspace: &Workspace) -> Result<PathBuf> {
@@ -45,15 +64,33 @@ fn libfabric_2(workspace: &Workspace) -> Option<PathBuf> {
 }
 
 /// The command that runs the suite, or `None` where libfabric 2 has not been fetched.
-fn command(workspace: &Workspace, libfabric: Libfabric) -> Result<Option<Command>> {
+fn command(workspace: &Workspace, libfabric: Libfabric, way: Way) -> Result<Option<Command>> {
+    let built = build::build(workspace, Profile::Release)?;
     let program = suite(workspace)?;
-    let mut command = Command::new(&program);
-    if libfabric == Libfabric::Two {
-        let Some(libraries) = libfabric_2(workspace) else { return Ok(None) };
-        command.env("CONFORMANCE_LIBRARIES", libraries);
+    let libraries = match libfabric {
+        Libfabric::Installed => None,
+        Libfabric::Two => match libfabric_2(workspace) {
+            None => return Ok(None),
+            libraries => libraries,
+        },
+    };
+    if way == Way::KernelUdp {
+        let mut command = Command::new(&program);
+        command.envs(libraries.map(|folder| (LIBRARIES, folder)));
+        command.env("FI_PROVIDER_PATH", workspace.provider_dir());
+        command.env("FI_XDP_IFACE", "lo").env("FI_XDP_MODE", "udp");
+        return Ok(Some(command));
     }
-    command.env("FI_PROVIDER_PATH", workspace.provider_dir());
-    command.env("FI_XDP_IFACE", "lo").env("FI_XDP_MODE", "udp");
+    let lab = built.programs.get(lab::LAB).context("package tests has no lab")?;
+    let privilege = Privilege::for_network();
+    let mut command = privilege.command("env").context(
+        "over AF_XDP the suite runs between network namespaces: be root, or install sudo",
+    )?;
+    lab::hand_over(&mut command, workspace);
+    if let Some(folder) = libraries {
+        command.arg(lab::variable(LIBRARIES, folder.as_os_str()));
+    }
+    command.arg(lab).arg("conformance").arg(program);
     Ok(Some(command))
 }
 
@@ -61,10 +98,10 @@ fn command(workspace: &Workspace, libfabric: Libfabric) -> Result<Option<Command
 pub(crate) fn exec(
     workspace: &Workspace,
     libfabric: Libfabric,
+    way: Way,
     arguments: &[OsString],
 ) -> Result<ExitCode> {
-    build::build(workspace, Profile::Release)?;
-    let command = command(workspace, libfabric)?;
+    let command = command(workspace, libfabric, way)?;
     let mut command = command.context(
         "libfabric 2 is fetched by `cargo xtask test libfabric_2`: it is not there (yet)",
     )?;
@@ -72,8 +109,18 @@ pub(crate) fn exec(
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Runs the tests that move packets over AF_XDP, and counts.
+pub(crate) fn count_over_af_xdp(workspace: &Workspace) -> Result<Counts> {
+    let command = command(workspace, Libfabric::Installed, Way::AfXdp)?;
+    let mut command = command.context("no suite")?;
+    for page in PAGES_WITH_PACKETS {
+        command.args(["--filter", page]);
+    }
+    suite::run(command)
+}
+
 /// Runs all of it, and counts; `None` where this libfabric is not there.
 pub(crate) fn count(workspace: &Workspace, libfabric: Libfabric) -> Result<Option<Counts>> {
-    let Some(command) = command(workspace, libfabric)? else { return Ok(None) };
+    let Some(command) = command(workspace, libfabric, Way::KernelUdp)? else { return Ok(None) };
     suite::run(command).map(Some)
 }

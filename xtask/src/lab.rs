@@ -16,7 +16,8 @@ use crate::build::{self, Profile};
 use crate::setup;
 use crate::workspace::{Privilege, Workspace};
 
-const LAB: &str = "ofi-xdp-lab";
+/// The program.
+pub(crate) const LAB: &str = "ofi-xdp-lab";
 
 /// Sets up, builds, and becomes `ofi-xdp-lab subcommand arguments`. Returns only on failure.
 pub(crate) fn exec(
@@ -60,7 +61,8 @@ fn become_program(mut command: Command) -> anyhow::Error {
     anyhow::Error::new(error).context(format!("cannot start {}", command.get_program().display()))
 }
 
-fn variable(name: &str, value: &OsStr) -> OsString {
+/// `NAME=value`, for `env`.
+pub(crate) fn variable(name: &str, value: &OsStr) -> OsString {
     let mut text = OsString::from(format!("{name}="));
     text.push(value);
     text

@@ -35,7 +35,7 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
-use crate::conformance::Libfabric;
+use crate::conformance::{Libfabric, Way};
 use crate::workspace::Workspace;
 
 /// Builds, tests and runs the xdp provider.
@@ -109,6 +109,9 @@ enum Task {
         /// On Debian 13's libfabric 2 instead of the installed one
         #[arg(long)]
         libfabric2: bool,
+        /// Between two hosts made of network namespaces, over AF_XDP; takes root
+        #[arg(long)]
+        af_xdp: bool,
         /// Passed to the suite, e.g. --provider tcp, --filter cq, --list, --slow, --json
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
@@ -188,9 +191,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
             return Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Task::Sim { arguments } => return simulator::exec(&workspace, arguments),
-        Task::Conformance { libfabric2, arguments } => {
+        Task::Conformance { libfabric2, af_xdp, arguments } => {
             let libfabric = if libfabric2 { Libfabric::Two } else { Libfabric::Installed };
-            return conformance::exec(&workspace, libfabric, &arguments);
+            let way = if af_xdp { Way::AfXdp } else { Way::KernelUdp };
+            return conformance::exec(&workspace, libfabric, way, &arguments);
         }
         Task::Fuzz { target: Some(target), replay: Some(input), .. } => {
             fuzz::replay(&workspace, &target, &input)?;

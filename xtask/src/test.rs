@@ -177,7 +177,8 @@ fn simulated(context: &Context) -> Result<Outcome> {
     Ok(Outcome::Tests(counts))
 }
 
-/// The suite on the installed libfabric and, where earlier tests have fetched it, on libfabric 2.
+/// The suite on the installed libfabric and, where earlier tests have fetched it, on libfabric 2;
+/// with privilege, what moves packets over AF_XDP too.
 fn conformance_suite(context: &Context) -> Result<Outcome> {
     if !context.filter.is_empty() {
         return Ok(Outcome::Skipped("tests were asked for by name".to_owned()));
@@ -187,6 +188,10 @@ fn conformance_suite(context: &Context) -> Result<Outcome> {
     match conformance::count(&context.workspace, Libfabric::Two)? {
         Some(more) => counts += more,
         None => println!("SKIPPED on libfabric 2: it has not been fetched"),
+    }
+    match context.lacks_privilege()? {
+        None => counts += conformance::count_over_af_xdp(&context.workspace)?,
+        Some(reason) => println!("SKIPPED over AF_XDP: {reason}"),
     }
     Ok(Outcome::Tests(counts))
 }

@@ -152,21 +152,28 @@ impl World {
 
     /// Nodes whose endpoints are not enabled yet.
     pub(crate) fn closed_group(&self, setup: &Setup) -> Result<Group> {
-        Group::open(self.offer(setup)?, setup)
+        Group::open(self, self.offer(setup)?, setup)
     }
 }
 
 impl Group {
-    /// Opens `setup.nodes` nodes of what `info` offers.
-    pub(crate) fn open(info: Info, setup: &Setup) -> Result<Self> {
+    /// Opens `setup.nodes` nodes of what `info` offers. Where there is another host, every second
+    /// one is there, unless they share a domain.
+    pub(crate) fn open(world: &World, info: Info, setup: &Setup) -> Result<Self> {
         let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
         let mut nodes: Vec<Node> = Vec::with_capacity(setup.nodes);
-        for _ in 0..setup.nodes {
-            let domain = match nodes.first().filter(|_| setup.one_domain) {
-                Some(first) => Arc::clone(&first.domain),
-                None => Arc::new(fabric.domain(&info, Context::null()).context("fi_domain")?),
-            };
-            nodes.push(Node::open(domain, &info, setup)?);
+        let domain = |info: &Info| fabric.domain(info, Context::null()).context("fi_domain");
+        for index in 0..setup.nodes {
+            nodes.push(match (nodes.first(), &world.other) {
+                (Some(first), _) if setup.one_domain => {
+                    Node::open(Arc::clone(&first.domain), &info, setup)?
+                }
+                (Some(_), Some(host)) if index % 2 == 1 => host.run(|| {
+                    let info = world.at(host).offer(setup)?;
+                    Node::open(Arc::new(domain(&info)?), &info, setup)
+                })?,
+                _ => Node::open(Arc::new(domain(&info)?), &info, setup)?,
+            });
         }
         Ok(Self { info, fabric, nodes })
     }

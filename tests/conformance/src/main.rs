@@ -15,6 +15,7 @@ mod abi;
 #[allow(unsafe_code)]
 mod fi;
 mod group;
+mod host;
 mod man;
 mod peer;
 mod runner;
@@ -22,13 +23,16 @@ mod traps;
 mod world;
 
 use std::collections::BTreeSet;
-use std::path::Path;
+use std::fs::File;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Mutex;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
 
+use crate::host::Host;
 use crate::runner::{Plan, SLOW, Test};
 use crate::world::World;
 
@@ -41,6 +45,12 @@ struct Cli {
     /// The local address; none for providers whose addresses are not of IP
     #[arg(long, default_value = "127.0.0.1")]
     node: String,
+    /// The host of every second endpoint, where this is not the only one
+    #[arg(long, value_name = "NAMESPACE=ADDRESS")]
+    other: Option<Host>,
+    /// Append what libfabric and the provider log to this file
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
     /// Only tests whose name contains one of these
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
@@ -77,7 +87,7 @@ fn main() -> ExitCode {
 fn run(cli: &Cli) -> Result<ExitCode> {
     let all = man::all();
     let node = Some(cli.node.clone()).filter(|node| !node.is_empty() && cli.provider != "shm");
-    let world = World { provider: cli.provider.clone(), node };
+    let world = World { provider: cli.provider.clone(), node, other: cli.other.clone() };
     if let Ok(behaviour) = std::env::var(peer::BEHAVIOUR) {
         return peer::run(&world, &behaviour).map(|()| ExitCode::SUCCESS);
     }
@@ -98,14 +108,27 @@ fn run(cli: &Cli) -> Result<ExitCode> {
     if chosen.is_empty() {
         bail!("no test has such a name; --list shows them all");
     }
+    let log = cli.log.as_ref().map(|path| File::options().create(true).append(true).open(path));
+    let log = log.transpose().context("the log")?;
     let plan = Plan {
         jobs: cli.jobs,
         limit: Duration::from_secs(cli.limit),
         json: cli.json,
-        arguments: ["--provider", &cli.provider, "--node", &cli.node].map(str::to_owned).into(),
+        arguments: arguments(cli),
+        log: log.map(Mutex::new),
         accepted: accepted(&cli.provider)?,
     };
     runner::run_all(&chosen, &plan)
+}
+
+/// Arguments that make a child test the same.
+fn arguments(cli: &Cli) -> Vec<String> {
+    let mut arguments =
+        ["--provider", &cli.provider, "--node", &cli.node].map(str::to_owned).to_vec();
+    if let Some(host) = &cli.other {
+        arguments.extend(["--other".to_owned(), host.to_string()]);
+    }
+    arguments
 }
 
 /// What this provider may leave out, if there is a list: a test's name in each line, `#` comments.

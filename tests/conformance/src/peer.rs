@@ -63,10 +63,13 @@ impl Peer {
     pub(crate) fn start(world: &World, what: Behaviour, port: Option<u16>) -> Result<Self> {
         let mut command = relaunch()?;
         command.args(["--provider", &world.provider]);
-        command.args(["--node", world.node.as_deref().unwrap_or_default()]);
+        command.args(["--node", world.other_node().unwrap_or_default()]);
         command.env(BEHAVIOUR, format!("{what:?}"));
         if let Some(port) = port {
             command.env(PORT, port.to_string());
+        }
+        if let Some(host) = &world.other {
+            command = host.command(&command);
         }
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
         let stdin = child.stdin.take().context("no pipe")?;
@@ -134,7 +137,7 @@ pub(crate) fn run(world: &World, behaviour: &str) -> Result<()> {
         }
         Err(_) => world.offer(&setup)?,
     };
-    let group = Group::open(info, &setup)?;
+    let group = Group::open(world, info, &setup)?;
     group.enable()?;
     println!("{}", hexadecimal(&group.a().name()?));
     let mut line = String::new();

@@ -7,6 +7,7 @@
 //! else that is missing has failed, and so has an entry that is not missing any more.
 
 use std::collections::BTreeSet;
+use std::fs::File;
 use std::io::Read as _;
 use std::process::{Child, ExitCode, Stdio};
 use std::sync::Mutex;
@@ -63,13 +64,15 @@ pub(crate) struct Report {
 }
 
 /// How to run.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) jobs: usize,
     pub(crate) limit: Duration,
     pub(crate) json: bool,
     /// Arguments that make a child test the same provider.
     pub(crate) arguments: Vec<String>,
+    /// Where lines of libfabric's log go; else they are part of what a test says.
+    pub(crate) log: Option<Mutex<File>>,
     /// What may be missing; `None` if anything optional may.
     pub(crate) accepted: Option<BTreeSet<String>>,
 }
@@ -184,7 +187,11 @@ fn run_apart(test: &'static Test, plan: &Plan) -> Result<Report> {
     let start = Instant::now();
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let limit = if test.name.contains(SLOW) { plan.limit * 10 } else { plan.limit };
-    let (status, mut text) = wait(child.context("the test's process")?, limit)?;
+    let (status, said) = wait(child.context("the test's process")?, limit)?;
+    let mut text = match &plan.log {
+        Some(log) => without_log(&said, &mut *log.lock().expect("no worker panicked"))?,
+        None => said,
+    };
     let outcome = match status {
         Some(status) if status.code() == Some(i32::from(PASSED)) => Outcome::Passed,
         Some(status) if status.code() == Some(i32::from(NOT_OFFERED)) => Outcome::NotOffered,
@@ -225,6 +232,19 @@ fn wait(mut child: Child, limit: Duration) -> Result<(Option<std::process::ExitS
     Ok((status, text))
 }
 
+/// Moves the lines of libfabric's log from a test's words to `log`.
+fn without_log(said: &str, log: &mut impl std::io::Write) -> Result<String> {
+    let mut text = String::new();
+    for line in said.lines() {
+        if line.starts_with("libfabric:") {
+            writeln!(log, "{line}")?;
+        } else {
+            text.extend([line, "\n"]);
+        }
+    }
+    Ok(text)
+}
+
 #[cfg(test)]
 mod judgement {
     use super::*;
@@ -244,6 +264,14 @@ mod judgement {
         assert_eq!(outcome(Outcome::NotOffered, None), Outcome::NotOffered);
         assert_eq!(outcome(Outcome::NotOffered, Some(listed)), Outcome::NotOffered);
         assert_eq!(outcome(Outcome::NotOffered, Some(&[])), Outcome::Failed);
+    }
+
+    #[test]
+    fn the_log_is_kept_apart() {
+        let mut log = Vec::new();
+        let said = "libfabric:1:xdp: a\nwrong\nlibfabric:1:xdp: b\n";
+        assert_eq!(without_log(said, &mut log).unwrap(), "wrong\n");
+        assert_eq!(log, b"libfabric:1:xdp: a\nlibfabric:1:xdp: b\n");
     }
 
     #[test]

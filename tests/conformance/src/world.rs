@@ -11,6 +11,7 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::abi;
 use crate::fi::{Answer, Errno, Info, getinfo};
+use crate::host::Host;
 
 /// How long a test waits for something that must happen.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
@@ -24,6 +25,8 @@ pub(crate) struct World {
     pub(crate) provider: String,
     /// The local address to use, as text; `None` where addresses are not of IP.
     pub(crate) node: Option<String>,
+    /// Where every second node is, if not here.
+    pub(crate) other: Option<Host>,
 }
 
 /// A feature that the man pages leave to the provider, and which this one has not.
@@ -122,6 +125,17 @@ impl Setup {
 }
 
 impl World {
+    /// The world as seen from `host`.
+    pub(crate) fn at(&self, host: &Host) -> Self {
+        Self { provider: self.provider.clone(), node: Some(host.address.clone()), other: None }
+    }
+
+    /// The address of every second node.
+    pub(crate) fn other_node(&self) -> Option<&str> {
+        let there = self.other.as_ref().map(|host| &host.address);
+        there.or(self.node.as_ref()).map(String::as_str)
+    }
+
     /// Hints that name the provider and an endpoint of type `FI_EP_RDM`, and nothing else.
     pub(crate) fn bare_hints(&self) -> Info {
         let hints = Info::empty();

@@ -2,6 +2,7 @@
 //! `ofi-xdp-lab`: two hosts, the provider against its peers, one report. `cargo xtask run` and
 //! `cargo xtask bench` build everything and call it.
 
+use std::ffi::OsString;
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -11,7 +12,7 @@ use ofi_xdp_tests::lab::{
     Contestant, Field, Results, Suite, XdpMode, contestants, introduce, run, serve,
 };
 use ofi_xdp_tests::report::{self, Metric};
-use ofi_xdp_tests::{interrupt, netns, paths, plot, table};
+use ofi_xdp_tests::{conformance, interrupt, netns, paths, plot, table};
 
 /// Latency and message rate of the provider `xdp`, beside those of its peers.
 #[derive(Debug, Parser)]
@@ -27,6 +28,14 @@ enum Task {
     Run(RunArguments),
     /// One suite of benchmarks, or all (target/bench)
     Bench(BenchArguments),
+    /// The conformance suite between two hosts, over AF_XDP
+    Conformance {
+        /// The suite
+        program: PathBuf,
+        /// Its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
 }
 
 #[derive(Debug, Args)]
@@ -66,6 +75,10 @@ fn main() -> ExitCode {
     let outcome = interrupt::install().and_then(|()| match &task {
         Task::Run(arguments) => main_job(arguments),
         Task::Bench(arguments) => bench(arguments),
+        Task::Conformance { program, arguments } => {
+            let status = conformance::run(program, arguments)?;
+            Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
     });
     match outcome {
         Ok(code) => code,

@@ -190,7 +190,7 @@ fn insert_with_an_event_queue(world: &World) -> Result<()> {
 
 /// Section `fi_av_insertsvc`: node and service as text.
 fn insertsvc_resolves(world: &World) -> Result<()> {
-    let Some(node) = &world.node else { return not_offered("addresses of IP") };
+    let Some(node) = world.other_node() else { return not_offered("addresses of IP") };
     let group = world.pair(abi::FI_MSG)?;
     let name = group.b().name()?;
     let port = u16::from_be_bytes([name[2], name[3]]).to_string();
@@ -260,9 +260,9 @@ fn straddr_is_text(world: &World) -> Result<()> {
     let name = group.b().name()?;
     let (text, len) = group.a().av.straddr(&name, 128);
     ensure!(!text.is_empty() && len > text.len(), "{text:?}, {len}");
-    if let Some(node) = &world.node {
+    if let Some(node) = world.other_node() {
         let port = u16::from_be_bytes([name[2], name[3]]).to_string();
-        ensure!(text.contains(node.as_str()) && text.contains(&port), "{text}");
+        ensure!(text.contains(node) && text.contains(&port), "{text}");
     }
     group.close()
 }

@@ -500,17 +500,17 @@ fn wait_fd_becomes_readable(world: &World) -> Result<()> {
 /// `fi_endpoint(3)`, `fi_ep_bind`: one queue for several endpoints.
 fn two_endpoints_share_a_queue(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
-    let b = group.b();
-    let second = b.domain.endpoint(&group.info, Context::null())?;
-    second.bind(&b.cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
-    second.bind(&b.av, 0)?;
+    let a = group.a();
+    let second = a.domain.endpoint(&group.info, Context::null())?;
+    second.bind(&a.cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
+    second.bind(&a.av, 0)?;
     second.enable()?;
-    let to_second = group.a().av.insert(&second.getname(crate::group::NAME_ROOM).0?)?;
-    for (ep, peer) in [(&b.ep, group.to_b()), (&second, to_second)] {
+    let to_second = group.b().av.insert(&second.getname(crate::group::NAME_ROOM).0?)?;
+    for (ep, peer) in [(&a.ep, group.to_a()), (&second, to_second)] {
         let receive = Context::new();
         group.post(|| ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
-        group.post(|| group.a().ep.send(Mem::zeroed(8), peer, Context::new()))?;
-        group.done(b, receive)?;
+        group.post(|| group.b().ep.send(Mem::zeroed(8), peer, Context::new()))?;
+        group.done(a, receive)?;
     }
     second.close()?;
     group.close()

@@ -106,7 +106,7 @@ fn service_with_source_is_the_local_port(world: &World) -> Result<()> {
     let port = offers[0].src_addr()[2..4].to_vec();
     ensure!(port == service.parse::<u16>()?.to_be_bytes(), "{port:?} for {service}");
     let setup = Setup { nodes: 1, ..Setup::default() };
-    let group = crate::group::Group::open(offers[0].dup(), &setup)?;
+    let group = crate::group::Group::open(world, offers[0].dup(), &setup)?;
     group.enable()?;
     ensure!(group.a().name()?[2..4] == port[..], "the endpoint is at another port");
     group.close()

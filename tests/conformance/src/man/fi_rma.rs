@@ -410,7 +410,16 @@ fn an_address_beyond_the_region_is_an_error(world: &World) -> Result<()> {
         let remote = Remote { address: remote.address.wrapping_add(offset), ..remote };
         forbidden(&group, &region, remote, 16).with_context(|| format!("at {offset:#x}"))?;
     }
-    forbidden(&group, &region, remote, 4097).context("a byte too many")?;
+    // What lies inside is the initiator's to change, in as many packets as it takes; what lies
+    // behind is not.
+    let all = Mem::zeroed(8192);
+    let most = group.b().expose(&group.info, all.part(0, 4096), ALL, KEY + 1)?;
+    let (remote, context) = (most.remote(group.to_b()), Context::new());
+    let (from, into) = (Mem::pattern(4097, 5), Mem::zeroed(4097));
+    fails(&group, context, || group.a().ep.write(from, remote, context)).context("a byte more")?;
+    fails(&group, context, || group.a().ep.read(into, remote, context)).context("a byte more")?;
+    ensure!(all.part(4096, 4096).bytes() == [0; 4096], "memory behind the region has changed");
+    most.mr.close()?;
     close(&group, &region)
 }
 

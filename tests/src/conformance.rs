@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The conformance suite between two hosts, over AF_XDP.
+//!
+//! In: the suite's program and its arguments. Out: how it ended, and the proof that AF_XDP sockets
+//! carried the packets. The suite's own process is on one host and opens every second endpoint on
+//! the other. A queue of an interface has one AF_XDP socket, so tests run one after the other, and
+//! endpoints that share a host are on kernel sockets but one. Bound: [`LIMIT`].
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::Path;
+use std::process::ExitStatus;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+
+use crate::mpi::proof::{Carried, LOGGING};
+use crate::netns;
+use crate::paths;
+use crate::process::Program;
+use crate::topology::{LinkOptions, Side, TwoHosts};
+
+/// All of it takes four minutes on a busy machine.
+const LIMIT: Duration = Duration::from_secs(900);
+
+/// Runs the suite at `program`, which prints as it goes.
+///
+/// # Errors
+/// Without privilege; when the suite does not end in time, or most packets went another way.
+pub fn run(program: &Path, arguments: &[OsString]) -> anyhow::Result<ExitStatus> {
+    netns::sweep()?;
+    let hosts = TwoHosts::new(&[LinkOptions::default()])?;
+    let (a, b, link) = (hosts.host(Side::A), hosts.host(Side::B), hosts.link(0));
+    let log = std::env::temp_dir().join(format!("{}.log", a.name()));
+    let other = format!("{}={}", b.name(), link.v4(Side::B));
+    let suite = Program::new(program)
+        .inside(a)?
+        .args(["--node", &link.v4(Side::A).to_string(), "--other", &other, "--jobs", "1"])
+        .arg("--log")
+        .arg(&log)
+        .args(arguments)
+        .envs(LOGGING)
+        .envs([("FI_XDP_IFACE", link.interface.as_str()), ("FI_XDP_MODE", "auto")])
+        .envs([("FI_PROVIDER_PATH", paths::provider()?)]);
+    let status = suite.shown().run(LIMIT)?.status;
+    let carried = Carried::from_log(&fs::read_to_string(&log).context("the suite's log")?);
+    fs::remove_file(&log)?;
+    let Carried { endpoints, through_xdp, through_udp, .. } = carried;
+    println!(
+        "{endpoints} endpoints: {through_xdp} packets through AF_XDP, {through_udp} through kernel \
+         sockets"
+    );
+    // Those before the neighbour's link-layer address is known, and between endpoints of one host.
+    ensure!(endpoints == 0 || through_xdp > through_udp, "most packets went around AF_XDP");
+    Ok(status)
+}
