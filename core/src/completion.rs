@@ -81,8 +81,9 @@ pub struct Completion {
     pub tag: u64,
     /// Remote CQ data that came with the message.
     pub data: Option<u64>,
-    /// Of a message in a buffer for many: the name under which [`Memory`](crate::Memory) has the
-    /// place of its bytes ([`attach_part`](crate::Memory::attach_part)).
+    /// Of a message in a buffer for many, or of a receive from a shared queue: the name under which
+    /// [`Memory`](crate::Memory) has the place of its bytes
+    /// ([`attach_part`](crate::Memory::attach_part)).
     pub part: Option<RecvId>,
     /// The buffer for many messages that this is about is the application's again.
     pub released: bool,

@@ -58,7 +58,7 @@ pub use engine::{Engine, Identity, TIMERS_PER_ADVANCE, Violation};
 pub use error::{ConfigError, PeersFull, PostError, RegionError, Unknown};
 pub use id::{Context, OpId, PeerId, RecvId, RegionId, UnexpectedId};
 pub use in_flight::Extent;
-pub use memory::{AtomicAccess, Gather, Memory, Placement, Source, Target};
+pub use memory::{Arrival, AtomicAccess, Gather, Memory, Placement, Source, Target};
 pub use operation::{Assembly, RecvOp, TxOp, Unexpected};
 pub use peer::{Active, Peer};
 pub use port::{Datagram, Destination, Port, PortError, PortLimits, Transmit, Transmitted};

@@ -8,7 +8,7 @@
 //! on that, and must still not trust it with its life.
 
 use crate::atomic::{AtomicOp, Datatype};
-use crate::{OpId, RecvId, RegionId, UnexpectedId};
+use crate::{OpId, PeerAddress, RecvId, RecvRequest, RegionId, UnexpectedId};
 
 /// Where bytes for a packet come from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,6 +73,23 @@ pub struct AtomicAccess<'a> {
     pub former: Option<OpId>,
 }
 
+/// A message whose turn it is, and that no posted receive fits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Arrival {
+    /// Who sent it.
+    pub source: PeerAddress,
+    /// Its tag, if it has one.
+    pub tag: Option<u64>,
+    /// Its length in bytes.
+    pub len: u64,
+    /// Earlier messages are stored: it must not be given a receive that one of them would have
+    /// got.
+    pub overtakes: bool,
+    /// The engine has a slot for a receive. It is asked for one all the same: who has them learns
+    /// that this message will be stored.
+    pub room: bool,
+}
+
 /// Moves bytes between packets and application memory, at the engine's word.
 ///
 /// Each call is executed before it returns: when the engine acknowledges a packet, its bytes are
@@ -93,6 +110,16 @@ pub trait Memory {
     /// the completion of `part` is polled, and beyond that until the next `attach`: the completion
     /// names it ([`Completion::part`](crate::Completion::part)) for who asks where the bytes are.
     fn attach_part(&mut self, part: RecvId, of: RecvId, offset: u64);
+
+    /// A receive for a message, from a queue that engines share ([`Engine::post_shared`] is its
+    /// other half): the message fits it, and the receive is the engine's from now on. Without such
+    /// a queue, or a receive that fits: nothing, and the message is stored.
+    ///
+    /// [`Engine::post_shared`]: crate::Engine::post_shared
+    #[inline]
+    fn supply(&mut self, _arrival: &Arrival) -> Option<(RecvRequest, Self::Buffer)> {
+        None
+    }
 
     /// Copies bytes into a packet; fills `into` entirely.
     fn gather(&mut self, from: Gather, into: &mut [u8]);

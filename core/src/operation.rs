@@ -210,6 +210,8 @@ pub(crate) struct PullState {
 pub(crate) enum RecvKind {
     /// One message, into its buffer.
     One,
+    /// The same, from a queue that engines share: its completion names its slot.
+    Shared,
     /// To tell of a message that waits, or to drop it: it has no buffer.
     Probe,
     /// Many messages, one behind the other in its buffer.

@@ -51,6 +51,15 @@ pub struct TagMatch {
     pub ignore: u64,
 }
 
+impl TagMatch {
+    /// Whether it takes a message with this tag.
+    #[must_use]
+    #[inline]
+    pub const fn takes(&self, tag: u64) -> bool {
+        (self.tag ^ tag) & !self.ignore == 0
+    }
+}
+
 /// A request to receive a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RecvRequest {
@@ -72,7 +81,7 @@ impl RecvRequest {
     pub(crate) fn takes(&self, peer: PeerId, envelope: &Envelope) -> bool {
         self.from.is_none_or(|from| from == peer)
             && match (self.tag, envelope.tag) {
-                (Some(want), Some(tag)) => (want.tag ^ tag) & !want.ignore == 0,
+                (Some(want), Some(tag)) => want.takes(tag),
                 (None, None) => true,
                 _ => false,
             }

@@ -85,6 +85,9 @@ pub(crate) mod bits {
 /// `FI_ADDR_NOTAVAIL`).
 pub(crate) const ADDR_NONE: fi_addr_t = fi_addr_t::MAX;
 
+/// `FI_SHARED_CONTEXT`, as it stands in counts of contexts.
+pub(crate) const SHARED_CONTEXT: usize = usize::MAX;
+
 /// A libfabric version as it stands in structures (`FI_VERSION`).
 pub(crate) const fn make_version(major: u32, minor: u32) -> u32 {
     (major << 16) | minor

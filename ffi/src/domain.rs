@@ -4,6 +4,7 @@
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
+use crate::abi;
 use crate::av::{Av, AvAttributes};
 use crate::cntr::Cntr;
 use crate::cq::{Cq, CqAttributes};
@@ -17,6 +18,8 @@ use crate::mr::{MrAttributes, MrMode, Region};
 use crate::ops::{DomainOps, FidOps};
 use crate::poll_set::PollSet;
 use crate::registry::Registry;
+use crate::srx::SharedRx;
+use crate::stx::SharedTx;
 use crate::thread::ProgressThread;
 use crate::wait_set::WaitObject;
 
@@ -125,6 +128,20 @@ impl DomainOps for Domain {
 
     fn endpoint(self: &Arc<Self>, request: &Request) -> Result<Arc<Endpoint>, Error> {
         Endpoint::open(self, request)
+    }
+
+    fn shared_receives(
+        self: &Arc<Self>,
+        attributes: Option<&abi::fi_rx_attr>,
+    ) -> Result<Arc<SharedRx>, Error> {
+        SharedRx::open(self, attributes)
+    }
+
+    fn shared_transmits(
+        self: &Arc<Self>,
+        attributes: Option<&abi::fi_tx_attr>,
+    ) -> Result<Arc<SharedTx>, Error> {
+        SharedTx::open(self, attributes)
     }
 
     fn counter(self: &Arc<Self>, wait: WaitObject) -> Result<Arc<Cntr>, Error> {

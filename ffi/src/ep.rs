@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use ofi_xdp_core::{Config, Context, Order};
 use ofi_xdp_datapath::{HybridPort, Mode, OpenError, PortConfig, Tier};
 
-use crate::abi::{self, bits};
+use crate::abi::{self, SHARED_CONTEXT, bits};
 use crate::av::Av;
 use crate::cntr::{self, Cntr};
 use crate::cq::Cq;
@@ -32,6 +32,8 @@ use crate::memory::INJECT_MAX;
 use crate::ops::{Bound, EndpointOps, FidOps, OpFlags, Side};
 use crate::progress::{Activation, ActiveEndpoint, Wakers};
 use crate::registry::REGIONS_MAX;
+use crate::srx::SharedRx;
+use crate::stx::SharedTx;
 use crate::waker::Waker;
 use crate::{hints, param};
 
@@ -39,7 +41,40 @@ use crate::{hints, param};
 const PEERS: u32 = 16 << 10;
 
 /// `FI_OPT_MIN_MULTI_RECV` of an application that does not set it.
-const MIN_MULTI_RECV: usize = 64;
+pub(crate) const MIN_MULTI_RECV: usize = 64;
+
+/// Which operations that end well make a completion.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Reports {
+    /// None: there is no queue for it.
+    Never,
+    /// Those that ask for it (`FI_SELECTIVE_COMPLETION`).
+    Asked,
+    /// All.
+    Always,
+}
+
+impl Reports {
+    fn of(queue: Option<&BoundCq>) -> Self {
+        match queue {
+            None => Self::Never,
+            Some(BoundCq { selective: true, .. }) => Self::Asked,
+            Some(_) => Self::Always,
+        }
+    }
+
+    /// Whether one makes a completion that asks for it, or does not.
+    #[inline]
+    pub(crate) fn asked(self, asked: bool) -> bool {
+        self == Self::Always || (self == Self::Asked && asked)
+    }
+
+    /// Whether one with these flags does.
+    #[inline]
+    pub(crate) fn signals(self, flags: u64) -> bool {
+        self.asked(flags & bits::COMPLETION != 0)
+    }
+}
 
 /// A queue, as bound to one side.
 #[derive(Clone, Debug)]
@@ -65,6 +100,8 @@ struct Bindings {
     transmit: Option<BoundCq>,
     receive: Option<BoundCq>,
     counters: Vec<BoundCntr>,
+    shared_rx: Option<Arc<SharedRx>>,
+    shared_tx: Option<Arc<SharedTx>>,
 }
 
 /// What an active endpoint's data calls need.
@@ -72,8 +109,9 @@ struct Bindings {
 pub(crate) struct Running {
     /// The engine and what belongs to it.
     pub(crate) active: Arc<ActiveEndpoint>,
-    selective_transmit: bool,
-    selective_receive: bool,
+    transmits: Reports,
+    receives: Reports,
+    shared_rx: Option<Arc<SharedRx>>,
 }
 
 /// See the module.
@@ -86,6 +124,11 @@ pub(crate) struct Endpoint {
     recvs: u32,
     inject_size: usize,
     order: Order,
+    /// `FI_SHARED_CONTEXT` was asked for.
+    shares_rx: bool,
+    shares_tx: bool,
+    /// The attributes that a shared transmit context must admit.
+    tx: Option<abi::fi_tx_attr>,
     tx_op_flags: AtomicU64,
     rx_op_flags: AtomicU64,
     min_multi_recv: AtomicUsize,
@@ -121,6 +164,9 @@ impl Endpoint {
             sends: size(tx.map(|tx| tx.size))?,
             recvs: size(rx.map(|rx| rx.size))?,
             order: order(tx, rx),
+            shares_rx: request.ep.is_some_and(|ep| ep.rx_ctx_cnt == SHARED_CONTEXT),
+            shares_tx: request.ep.is_some_and(|ep| ep.tx_ctx_cnt == SHARED_CONTEXT),
+            tx: request.tx,
             inject_size: tx.map_or(INJECT_MAX, |tx| tx.inject_size),
             tx_op_flags: AtomicU64::new(tx.map_or(0, |tx| tx.op_flags)),
             rx_op_flags: AtomicU64::new(rx.map_or(0, |rx| rx.op_flags)),
@@ -219,7 +265,14 @@ impl Endpoint {
     }
 
     fn start(&self, bindings: &mut Bindings) -> Result<(), Error> {
-        let Bindings { port, av, transmit, receive, counters, .. } = bindings;
+        let Bindings { port, av, transmit, receive, counters, shared_rx, shared_tx, .. } = bindings;
+        let unshared =
+            (self.shares_rx && shared_rx.is_none()) || (self.shares_tx && shared_tx.is_none());
+        if unshared {
+            log::warn!(target: "ep_ctrl", "no shared context is bound (FI_SHARED_CONTEXT)");
+            return Err(Error::BadState);
+        }
+        let receives = Reports::of(receive.as_ref());
         let av = av.as_ref().ok_or(Error::NoAddressVector)?;
         let counted = |kinds| counters.iter().any(|bound| bound.flags & kinds != 0);
         let missing = |queue: &Option<BoundCq>, kinds: u64| {
@@ -232,6 +285,7 @@ impl Endpoint {
         let waker =
             |bound: &Option<BoundCq>| bound.as_ref().and_then(|it| it.queue.waker().cloned());
         let thread = self.domain.thread()?;
+        let shared = shared_rx.as_ref().map(|shared| shared.source(av, receives)).transpose()?;
         let active = ActiveEndpoint::start(Activation {
             config: self.config(av),
             port: port.take().ok_or(Error::BadState)?,
@@ -244,6 +298,7 @@ impl Endpoint {
             },
             directed: self.caps & bits::DIRECTED_RECV != 0,
             source_err: self.caps & bits::SOURCE_ERR != 0,
+            shared,
         })?;
         match (&transmit, &receive) {
             (Some(tx), Some(rx)) if Arc::ptr_eq(&tx.queue, &rx.queue) => {
@@ -262,11 +317,11 @@ impl Endpoint {
         }
         self.domain.registry().join(&active)?;
         thread.add(&active);
-        let running = Running {
-            active,
-            selective_transmit: transmit.as_ref().is_some_and(|it| it.selective),
-            selective_receive: receive.as_ref().is_some_and(|it| it.selective),
-        };
+        if let Some(shared) = shared_rx {
+            shared.join(&active, receives);
+        }
+        let transmits = Reports::of(transmit.as_ref());
+        let running = Running { active, transmits, receives, shared_rx: shared_rx.clone() };
         self.running.set(running).map_err(|_| Error::BadState)
     }
 }
@@ -282,12 +337,18 @@ impl Endpoint {
 impl Running {
     /// Whether an operation's success makes a completion.
     #[inline]
-    pub(crate) const fn signals(&self, side: Side, kind: OpFlags, flags: u64) -> bool {
-        let selective = match side {
-            Side::Transmit => self.selective_transmit,
-            Side::Receive => self.selective_receive,
+    pub(crate) fn signals(&self, side: Side, kind: OpFlags, flags: u64) -> bool {
+        let reports = match side {
+            Side::Transmit => self.transmits,
+            Side::Receive => self.receives,
         };
-        !matches!(kind, OpFlags::Inject) && (!selective || flags & bits::COMPLETION != 0)
+        !matches!(kind, OpFlags::Inject) && reports.signals(flags)
+    }
+
+    /// Whether receives are posted to a shared context.
+    #[inline]
+    pub(crate) const fn shares_receives(&self) -> bool {
+        self.shared_rx.is_some()
     }
 }
 
@@ -330,6 +391,15 @@ fn open_port(domain: &Domain, port: u16) -> Result<HybridPort, Error> {
     Ok(port)
 }
 
+/// Binds what may be bound once.
+fn put<T>(place: &mut Option<T>, object: T) -> Result<(), Error> {
+    if place.is_some() {
+        return Err(Error::Invalid);
+    }
+    *place = Some(object);
+    Ok(())
+}
+
 impl FidOps for Endpoint {
     fn bind(self: &Arc<Self>, other: Bound, flags: u64) -> Result<(), Error> {
         if self.running.get().is_some() {
@@ -343,15 +413,20 @@ impl FidOps for Endpoint {
                 self.bind_cq(&queue, flags)
             }
             Bound::Av(av) if Arc::ptr_eq(av.domain(), &self.domain) => {
-                let mut bindings = self.bindings();
-                if bindings.av.is_some() {
-                    return Err(Error::Invalid);
-                }
-                bindings.av = Some(av);
-                Ok(())
+                put(&mut self.bindings().av, av)
             }
             Bound::Cntr(counter) if Arc::ptr_eq(counter.domain(), &self.domain) => {
                 self.bind_cntr(counter, flags)
+            }
+            Bound::SharedRx(shared) if Arc::ptr_eq(shared.domain(), &self.domain) => {
+                put(&mut self.bindings().shared_rx, shared)
+            }
+            Bound::SharedTx(shared) if Arc::ptr_eq(shared.domain(), &self.domain) => {
+                if !self.tx.is_none_or(|tx| shared.admits(&tx)) {
+                    log::warn!(target: "ep_ctrl", "beyond the shared context's attributes");
+                    return Err(Error::Invalid);
+                }
+                put(&mut self.bindings().shared_tx, shared)
             }
             Bound::Eq(eq) => {
                 self.bindings().eq = Some(eq);
@@ -379,6 +454,11 @@ impl FidOps for Endpoint {
                 bound.queue.remove(&running.active);
             }
             self.domain.thread()?.remove(&running.active);
+            if let Some(shared) = &running.shared_rx {
+                // What arrives from now on takes no receive that another endpoint could use.
+                shared.leave(&running.active);
+                running.active.leave_shared();
+            }
             running.active.close();
             for BoundCntr { counter, .. } in &bindings.counters {
                 counter.remove_endpoint(&running.active);
@@ -439,6 +519,14 @@ impl EndpointOps for Endpoint {
     fn set_min_multi_recv(&self, least: usize) -> Result<(), Error> {
         self.min_multi_recv.store(least, Ordering::Relaxed);
         Ok(())
+    }
+
+    fn receives_left(&self) -> Result<usize, Error> {
+        Ok(self.running()?.active.room(Side::Receive))
+    }
+
+    fn sends_left(&self) -> Result<usize, Error> {
+        Ok(self.running()?.active.room(Side::Transmit))
     }
 
     fn name(&self) -> Result<SocketAddr, Error> {

@@ -5,7 +5,7 @@
 //! rules are written out here, one function for each attribute structure, in the man page's order.
 //! [`check`] says yes or why not; [`shape`] is then called and cannot fail.
 
-use crate::abi::{self, bits};
+use crate::abi::{self, SHARED_CONTEXT, bits};
 use crate::info::{Info, Request, SIZE_DEFAULT};
 use crate::sockaddr;
 
@@ -95,9 +95,9 @@ fn check_endpoint(hints: &abi::fi_ep_attr, caps: u64, offered: &abi::fi_ep_attr)
         require(hints.max_order_war_size <= offered.max_order_war_size, "max_order_war_size")?;
         require(hints.max_order_waw_size <= offered.max_order_waw_size, "max_order_waw_size")?;
     }
-    // Also refuses FI_SHARED_CONTEXT, which is the largest value.
-    require(hints.tx_ctx_cnt <= offered.tx_ctx_cnt, "ep_attr->tx_ctx_cnt")?;
-    require(hints.rx_ctx_cnt <= offered.rx_ctx_cnt, "ep_attr->rx_ctx_cnt")?;
+    let contexts = |wanted: usize, most: usize| wanted <= most || wanted == SHARED_CONTEXT;
+    require(contexts(hints.tx_ctx_cnt, offered.tx_ctx_cnt), "ep_attr->tx_ctx_cnt")?;
+    require(contexts(hints.rx_ctx_cnt, offered.rx_ctx_cnt), "ep_attr->rx_ctx_cnt")?;
     require(hints.auth_key_size == 0, "ep_attr->auth_key_size")
 }
 
@@ -131,7 +131,7 @@ fn check_mr_mode(mode: u32) -> Verdict {
     require(alone(abi::FI_MR_BASIC) && alone(abi::FI_MR_SCALABLE), "domain_attr->mr_mode")
 }
 
-fn check_tx(hints: &abi::fi_tx_attr, caps: u64, offered: &abi::fi_tx_attr) -> Verdict {
+pub(crate) fn check_tx(hints: &abi::fi_tx_attr, caps: u64, offered: &abi::fi_tx_attr) -> Verdict {
     // Capabilities of the other side are ignored here, as libfabric does.
     require(hints.caps & !caps == 0, "tx_attr->caps")?;
     require(hints.op_flags & !offered.op_flags == 0, "tx_attr->op_flags")?;
@@ -143,7 +143,7 @@ fn check_tx(hints: &abi::fi_tx_attr, caps: u64, offered: &abi::fi_tx_attr) -> Ve
     require(hints.rma_iov_limit <= offered.rma_iov_limit, "tx_attr->rma_iov_limit")
 }
 
-fn check_rx(hints: &abi::fi_rx_attr, caps: u64, offered: &abi::fi_rx_attr) -> Verdict {
+pub(crate) fn check_rx(hints: &abi::fi_rx_attr, caps: u64, offered: &abi::fi_rx_attr) -> Verdict {
     require(hints.caps & !caps == 0, "rx_attr->caps")?;
     require(hints.op_flags & !offered.op_flags == 0, "rx_attr->op_flags")?;
     require(hints.msg_order & !offered.msg_order == 0, "rx_attr->msg_order")?;
@@ -159,6 +159,11 @@ pub(crate) fn shape(hints: Option<&Request>, info: &mut Info) {
     // Who does not expect an error for a message that was received is not given one.
     let surprise = bits::SOURCE_ERR & !wanted;
     info.caps = shape_caps(info.caps & !surprise, wanted, info.caps & !surprise);
+    if let Some(hints) = hints.and_then(|hints| hints.ep) {
+        // One context of the endpoint's own, or a shared one.
+        echo(&mut info.ep.tx_ctx_cnt, hints.tx_ctx_cnt);
+        echo(&mut info.ep.rx_ctx_cnt, hints.rx_ctx_cnt);
+    }
     shape_domain(hints.and_then(|hints| hints.domain.as_ref()), info);
     shape_tx(hints.and_then(|hints| hints.tx.as_ref()), info);
     shape_rx(hints.and_then(|hints| hints.rx.as_ref()), info);

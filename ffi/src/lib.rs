@@ -14,6 +14,7 @@
 //! | `info`, `hints`, `interface`, `sockaddr` | `fi_getinfo` |
 //! | `fabric`, `domain`, `eq`, `av`, `mr`, `cq`, `cntr`, `ep` | one libfabric object each |
 //! | `msg`, `tagged`, `rma`, `atomic` | data calls: flags in, one request out |
+//! | `srx`, `stx` | what endpoints share |
 //! | `registry` | the memory regions of a domain |
 //! | `progress`, `storage`, `peers`, `memory` | an active endpoint: engine, port, peers, application memory |
 //! | `wait`, `waker` | sleeping until something happens |
@@ -53,7 +54,9 @@ mod registry;
 mod rma;
 mod shim;
 mod sockaddr;
+mod srx;
 mod storage;
+mod stx;
 mod tagged;
 mod thread;
 mod wait;

@@ -20,11 +20,12 @@ mod buffer;
 mod tests;
 
 use ofi_xdp_core::{
-    AtomicAccess, Config, Gather, Memory, OpId, Placement, RecvId, RegionId, Source, Target,
-    UnexpectedId,
+    Arrival, AtomicAccess, Config, Engine, Gather, Memory, OpId, Placement, RecvId, RecvRequest,
+    RegionId, Source, Target, UnexpectedId,
 };
 
 use crate::errno::Error;
+use crate::srx::{PartEnd, SharedSource};
 
 use buffer::Outgoing;
 pub(crate) use buffer::{Buffer, INJECT_MAX, IOV_MAX};
@@ -47,6 +48,8 @@ pub(crate) struct AppMemory {
     regions: Vec<Buffer>,
     /// Says where in `unexpected` a message lies.
     config: Config,
+    /// Where receives come from that endpoints share.
+    shared: Option<SharedSource>,
 }
 
 impl AppMemory {
@@ -54,7 +57,7 @@ impl AppMemory {
     ///
     /// # Errors
     /// [`Error::NoMemory`] when the address space is out; pages are taken when they are touched.
-    pub(crate) fn new(config: &Config) -> Result<Self, Error> {
+    pub(crate) fn new(config: &Config, shared: Option<SharedSource>) -> Result<Self, Error> {
         let sends = usize::try_from(config.sends).map_err(|_| Error::NoMemory)?;
         let recvs = config.recvs.saturating_add(config.parts);
         let recvs = usize::try_from(recvs).map_err(|_| Error::NoMemory)?;
@@ -70,6 +73,7 @@ impl AppMemory {
             former: vec![0; former],
             regions: Vec::new(),
             config: config.clone(),
+            shared,
         })
     }
 
@@ -129,6 +133,43 @@ impl AppMemory {
         self.former.get_mut(start..start.checked_add(len)?)
     }
 
+    /// Whether receives come from a shared context.
+    #[inline]
+    pub(crate) const fn is_shared(&self) -> bool {
+        self.shared.is_some()
+    }
+
+    /// Gives stored messages the receives of the shared context that are new to them; whether any
+    /// fitted.
+    pub(crate) fn offer_shared(&mut self, engine: &mut Engine<'_>) -> bool {
+        let Some(mut source) = self.shared.take() else { return false };
+        let fitted = source.offer(engine, self);
+        self.shared = Some(source);
+        fitted
+    }
+
+    /// The message in `part` has ended: what that means for the buffer that it shares with others,
+    /// if there is one.
+    pub(crate) fn finish_shared(&mut self, part: RecvId) -> Option<PartEnd> {
+        let source = self.shared.as_ref()?;
+        let buffer = self.recvs.get_mut(part.slot() as usize)?;
+        let Outgoing::Part(slot) = buffer.outgoing else { return None };
+        buffer.outgoing = Outgoing::Lent;
+        Some(source.finish(slot))
+    }
+
+    /// Takes no more receives from the shared context; what it has of buffers for many messages has
+    /// ended.
+    pub(crate) fn leave_shared(&mut self) {
+        let Some(source) = self.shared.take() else { return };
+        for buffer in &mut self.recvs {
+            if let Outgoing::Part(slot) = buffer.outgoing {
+                buffer.outgoing = Outgoing::Lent;
+                source.finish(slot);
+            }
+        }
+    }
+
     /// Where the bytes of a receive begin.
     pub(crate) fn place_of(&self, recv: RecvId) -> usize {
         let buffer = self.recvs.get(recv.slot() as usize);
@@ -150,7 +191,7 @@ impl Memory for AppMemory {
     #[inline]
     fn attach_op(&mut self, op: OpId, buffer: Buffer) {
         let attached = match buffer.outgoing {
-            Outgoing::Lent => buffer,
+            Outgoing::Lent | Outgoing::Part(_) => buffer,
             Outgoing::Inject => {
                 let copy = self.copy_of(op).and_then(|copy| copy.get_mut(..buffer.len()));
                 let Some(copy) = copy else { return };
@@ -184,6 +225,11 @@ impl Memory for AppMemory {
             let rest = whole.from(offset);
             self.attach_recv(part, rest);
         }
+    }
+
+    #[inline]
+    fn supply(&mut self, arrival: &Arrival) -> Option<(RecvRequest, Buffer)> {
+        self.shared.as_mut()?.supply(arrival)
     }
 
     fn gather(&mut self, from: Gather, into: &mut [u8]) {

@@ -17,6 +17,51 @@ const RARE: u64 = PROBING | bits::MULTI_RECV;
 /// Those that are about a message which is there already.
 const PROBING: u64 = bits::PEEK | bits::CLAIM | bits::DISCARD;
 
+/// What a receive asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Receiving {
+    /// A message.
+    One,
+    /// Messages, one behind the other.
+    Many,
+    /// A look at a message (`FI_PEEK`).
+    Probe(Probe),
+    /// The message that was claimed with its context (`FI_CLAIM`).
+    Claimed(Taking),
+}
+
+/// What a receive with these flags asks for.
+///
+/// # Errors
+/// [`Error::BadFlags`] for flags that do not go together.
+#[inline]
+pub(crate) fn receiving(recv: &Recv, flags: u64) -> Result<Receiving, Error> {
+    if flags & RARE == 0 { Ok(Receiving::One) } else { receiving_rarely(recv, flags) }
+}
+
+#[cold]
+fn receiving_rarely(recv: &Recv, flags: u64) -> Result<Receiving, Error> {
+    const LOOK: u64 = bits::PEEK;
+    const LOOK_AND_CLAIM: u64 = bits::PEEK | bits::CLAIM;
+    const LOOK_AND_DISCARD: u64 = bits::PEEK | bits::DISCARD;
+    const DISCARD_CLAIMED: u64 = bits::CLAIM | bits::DISCARD;
+    match flags & RARE {
+        // As a default it is for untagged receives only (fi_endpoint(3)).
+        bits::MULTI_RECV if recv.tag.is_some() && recv.flags == OpFlags::Default => {
+            Ok(Receiving::One)
+        }
+        bits::MULTI_RECV => Ok(Receiving::Many),
+        // Only of tagged messages (fi_tagged(3)).
+        _ if recv.tag.is_none() => Err(Error::BadFlags),
+        LOOK => Ok(Receiving::Probe(Probe::Look)),
+        LOOK_AND_CLAIM => Ok(Receiving::Probe(Probe::Claim)),
+        LOOK_AND_DISCARD => Ok(Receiving::Probe(Probe::Discard)),
+        bits::CLAIM => Ok(Receiving::Claimed(Taking::Receive)),
+        DISCARD_CLAIMED => Ok(Receiving::Claimed(Taking::Discard)),
+        _ => Err(Error::BadFlags),
+    }
+}
+
 impl Endpoint {
     /// What the flags of an operation come to; `buffer` is what it sends.
     #[inline]
@@ -59,46 +104,16 @@ impl Endpoint {
         let running = self.running()?;
         let flags = self.flags(Side::Receive, recv.flags);
         let signal = running.signals(Side::Receive, recv.flags, flags);
-        if flags & RARE == 0 {
-            running.active.post_recv(recv, signal)
-        } else {
-            self.post_rarely(running, recv, flags, signal)
-        }
-    }
-
-    /// A buffer for many messages; a look at a message (`FI_PEEK`), a claimed message (`FI_CLAIM`).
-    #[cold]
-    fn post_rarely(
-        &self,
-        running: &Running,
-        recv: &Recv,
-        flags: u64,
-        signal: bool,
-    ) -> Result<(), Error> {
         let active = &running.active;
-        if flags & RARE == bits::MULTI_RECV {
-            // As a default it is for untagged receives only (fi_endpoint(3)).
-            return if recv.tag.is_some() && recv.flags == OpFlags::Default {
-                active.post_recv(recv, signal)
-            } else {
-                active.post_multi_recv(recv, self.min_multi_recv()? as u64, signal)
-            };
+        if running.shares_receives() {
+            // They are posted to the shared context (fi_endpoint(3)).
+            return Err(Error::NotSupported);
         }
-        if recv.tag.is_none() {
-            // Only of tagged messages (fi_tagged(3)).
-            return Err(Error::BadFlags);
-        }
-        const LOOK: u64 = bits::PEEK;
-        const LOOK_AND_CLAIM: u64 = bits::PEEK | bits::CLAIM;
-        const LOOK_AND_DISCARD: u64 = bits::PEEK | bits::DISCARD;
-        const DISCARD_CLAIMED: u64 = bits::CLAIM | bits::DISCARD;
-        match flags & RARE {
-            LOOK => active.peek(recv, Probe::Look, signal),
-            LOOK_AND_CLAIM => active.peek(recv, Probe::Claim, signal),
-            LOOK_AND_DISCARD => active.peek(recv, Probe::Discard, signal),
-            bits::CLAIM => active.take_claimed(recv, Taking::Receive, signal),
-            DISCARD_CLAIMED => active.take_claimed(recv, Taking::Discard, signal),
-            _ => Err(Error::BadFlags),
+        match receiving(recv, flags)? {
+            Receiving::One => active.post_recv(recv, signal),
+            Receiving::Many => active.post_multi_recv(recv, self.min_multi_recv()? as u64, signal),
+            Receiving::Probe(probe) => active.peek(recv, probe, signal),
+            Receiving::Claimed(taking) => active.take_claimed(recv, taking, signal),
         }
     }
 }

@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use ofi_xdp_core::{AtomicForm, AtomicOp, Context, Datatype, Remote, TagMatch};
 
-use crate::abi::fi_addr_t;
+use crate::abi::{self, fi_addr_t};
 use crate::av::{Av, AvAttributes};
 use crate::cntr::Cntr;
 use crate::cq::{Cq, CqAttributes, ErrorEntry};
@@ -28,6 +28,8 @@ use crate::mr::{MrAttributes, Region};
 use crate::poll_set::PollSet;
 use crate::shim::cq::Entries;
 use crate::sockaddr::SocketAddress;
+use crate::srx::SharedRx;
+use crate::stx::SharedTx;
 use crate::wait_set::{WaitObject, WaitSet};
 
 type Result<T> = std::result::Result<T, Error>;
@@ -44,6 +46,10 @@ pub(crate) enum Bound {
     Endpoint,
     /// An event queue.
     Eq(Arc<Eq>),
+    /// A shared receive context.
+    SharedRx(Arc<SharedRx>),
+    /// A shared transmit context.
+    SharedTx(Arc<SharedTx>),
 }
 
 /// Which side of an endpoint (`FI_TRANSMIT`, `FI_RECV`).
@@ -154,6 +160,22 @@ pub(crate) trait DomainOps: FidOps {
 
     /// `fi_endpoint`.
     fn endpoint(self: &Arc<Self>, _request: &Request) -> Result<Arc<Endpoint>> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_srx_context`; without attributes, the defaults.
+    fn shared_receives(
+        self: &Arc<Self>,
+        _attributes: Option<&abi::fi_rx_attr>,
+    ) -> Result<Arc<SharedRx>> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_stx_context`; without attributes, the defaults.
+    fn shared_transmits(
+        self: &Arc<Self>,
+        _attributes: Option<&abi::fi_tx_attr>,
+    ) -> Result<Arc<SharedTx>> {
         Err(Error::NotSupported)
     }
 
@@ -382,6 +404,16 @@ pub(crate) trait EndpointOps: FidOps {
     /// Sets it, for buffers that are posted from now on.
     fn set_min_multi_recv(&self, _least: usize) -> Result<()> {
         Err(Error::NoOption)
+    }
+
+    /// `fi_rx_size_left`.
+    fn receives_left(&self) -> Result<usize> {
+        Err(Error::NotSupported)
+    }
+
+    /// `fi_tx_size_left`.
+    fn sends_left(&self) -> Result<usize> {
+        Err(Error::NotSupported)
     }
 
     /// `fi_getname`.

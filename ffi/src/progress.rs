@@ -13,9 +13,11 @@
 
 mod posting;
 mod regions;
+mod sharing;
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
+use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
@@ -34,6 +36,7 @@ use crate::errno::Error;
 use crate::memory::AppMemory;
 use crate::ops::Side;
 use crate::peers::PeerMap;
+use crate::srx::{PartEnd, SharedSource};
 use crate::storage::EngineCell;
 use crate::waker::{Waker, sleep};
 
@@ -53,6 +56,8 @@ pub(crate) struct ActiveEndpoint {
     directed: bool,
     /// `FI_SOURCE_ERR` was asked for: sources that are not in the vector are told as they are.
     source_err: bool,
+    /// It stores messages that a receive of its shared context might fit.
+    hungry: AtomicBool,
 }
 
 /// Who may sleep until something happens on an endpoint.
@@ -107,6 +112,8 @@ pub(crate) struct Activation {
     pub(crate) wakers: Wakers,
     pub(crate) directed: bool,
     pub(crate) source_err: bool,
+    /// Where its receives come from, if not from posts.
+    pub(crate) shared: Option<SharedSource>,
 }
 
 impl ActiveEndpoint {
@@ -115,18 +122,19 @@ impl ActiveEndpoint {
     /// # Errors
     /// [`Error::Invalid`] when capacities and port do not go together; [`Error::NoMemory`].
     pub(crate) fn start(activation: Activation) -> Result<Arc<Self>, Error> {
-        let Activation { config, port, av, wakers, directed, source_err } = activation;
+        let Activation { config, port, av, wakers, directed, source_err, shared } = activation;
         let random = || getrandom::u64().map_err(|_| Error::Os(libc::EIO));
         let identity = Identity { incarnation: random()?.max(1), seed: random()? };
         let engine = EngineCell::open(&config, identity, port.limits()).map_err(|error| {
             log::warn!(target: "ep_ctrl", "cannot enable: {error}");
             Error::Invalid
         })?;
-        let memory = AppMemory::new(&config)?;
+        let memory = AppMemory::new(&config, shared)?;
         let peers = PeerMap::new(config.peers as usize, av.expected(), &av);
         let (regions, attended, failed) = (HashMap::new(), now(), false);
         let state = State { engine, port, memory, peers, regions, attended, failed };
-        Ok(Arc::new(Self { state: Mutex::new(state), av, wakers, directed, source_err }))
+        let (state, hungry) = (Mutex::new(state), AtomicBool::new(false));
+        Ok(Arc::new(Self { state, av, wakers, directed, source_err, hungry }))
     }
 
     /// Makes progress, and hands completions of `sides` to `take` while it wants more.
@@ -147,12 +155,17 @@ impl ActiveEndpoint {
             for &side in sides {
                 // bound: the operations that the endpoint can have
                 while wants == Wants::More
-                    && let Some(completion) = poll(engine, side)
+                    && let Some(mut completion) = poll(engine, side)
                 {
                     let mut origin = Origin::default();
                     if side == Side::Receive {
                         origin.source = peers.source(engine, &self.av, completion.peer);
-                        origin.place = completion.part.map_or(0, |part| memory.place_of(part));
+                        if let Some(part) = completion.part {
+                            origin.place = memory.place_of(part);
+                            if is_silent(&mut completion, memory.finish_shared(part)) {
+                                continue;
+                            }
+                        }
                         if self.source_err && origin.source == ADDR_NONE {
                             origin.stranger = engine.peer_address(completion.peer);
                         }
@@ -253,9 +266,18 @@ impl ActiveEndpoint {
         self.drive(&mut state, now, Budget { rx_packets: 0, tx_packets: FAREWELL_PACKETS_MAX });
     }
 
+    #[inline]
     fn drive(&self, state: &mut State, now: Instant, budget: Budget) {
-        let State { engine, port, memory, failed, attended, .. } = state;
-        *attended = now;
+        state.attended = now;
+        Self::move_packets(state, now, budget);
+        if state.memory.is_shared() && self.take_shared(state) {
+            // What was stored has met its receives: the rest of it is asked for.
+            Self::move_packets(state, now, Budget::POST);
+        }
+    }
+
+    fn move_packets(state: &mut State, now: Instant, budget: Budget) {
+        let State { engine, port, memory, failed, .. } = state;
         engine.with_dependent_mut(|_, engine| {
             if let Err(error) = drive(engine, port, memory, now, budget) {
                 // Time goes on: what cannot be delivered any more ends in error.
@@ -336,6 +358,14 @@ pub(crate) enum Wants {
     More,
     /// No more.
     Enough,
+}
+
+/// Whether a message that ended in a shared buffer is not told of. Its completion learns whether
+/// the buffer is released.
+fn is_silent(completion: &mut Completion, end: Option<PartEnd>) -> bool {
+    let Some(PartEnd { released, told }) = end else { return false };
+    completion.released |= released;
+    !(told || released || completion.outcome.is_err())
 }
 
 fn is_ready(engine: &Engine<'_>, side: Side) -> bool {

@@ -34,6 +34,11 @@ fn misuse() {
 }
 
 #[test]
+fn shared_contexts() {
+    run("contexts", &[]);
+}
+
+#[test]
 fn address_vectors() {
     run("av", &[]);
 }

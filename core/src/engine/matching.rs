@@ -35,7 +35,8 @@ impl Engine<'_> {
         memory: &mut M,
     ) -> Option<u32> {
         let tagged = envelope.tag.is_some();
-        let number = self.find_posted(tagged, |request| request.takes(peer, envelope))?;
+        let posted = self.find_posted(tagged, |request| request.takes(peer, envelope));
+        let Some(number) = posted else { return self.match_shared(peer, envelope, memory) };
         if self.starved || self.recvs[number].kind != RecvKind::One {
             return self.match_rarely(number, peer, envelope, memory);
         }

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs` |
 //! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `control.rs`, `ending.rs` |
-//! | C. post | `post_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `feed`; `peek`, `post_claimed`, `discard_claimed` | `post.rs`; `many.rs`; `probe.rs` |
+//! | C. post | `post_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `feed`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `post.rs`; `many.rs`; `probe.rs`; `shared.rs` |
 //! | D. one packet in | `ingest` | `predict.rs`, `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
 //! | E. time | `advance`, `release_gathered` | `advance.rs` |
 //! | F. one packet out | `transmit` | `transmit.rs`, `compose.rs`, `put.rs`, `resend.rs`, `answer.rs` |
@@ -44,6 +44,7 @@ mod put;
 mod resend;
 mod response;
 mod serve;
+mod shared;
 mod transmit;
 
 pub use advance::TIMERS_PER_ADVANCE;
@@ -281,6 +282,12 @@ impl<'s> Engine<'s> {
     #[must_use]
     pub fn posted_operations(&self) -> u32 {
         self.ops.used_in(POSTED)
+    }
+
+    /// How many more operations can be posted.
+    #[must_use]
+    pub fn free_operations(&self) -> u32 {
+        self.ops.free_in(POSTED)
     }
 
     /// Peers that have traffic, or had until a moment ago.

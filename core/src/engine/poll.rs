@@ -60,7 +60,8 @@ impl Engine<'_> {
             overflow: if op.outcome == Err(OpError::Truncated) { total - placed } else { 0 },
             tag: op.envelope.tag.unwrap_or(0),
             data: op.envelope.data,
-            part: matches!(op.kind, RecvKind::Part { .. }).then(|| self.recv_id(number)),
+            part: matches!(op.kind, RecvKind::Part { .. } | RecvKind::Shared)
+                .then(|| self.recv_id(number)),
             released: matches!(op.kind, RecvKind::Part { last: true, .. } | RecvKind::Many(_)),
             outcome: op.outcome,
         };

@@ -118,12 +118,24 @@ fn endpoint_attributes_are_checked() {
         abi::fi_ep_attr { protocol_version: PROTOCOL_VERSION + 1, ..ep() },
         abi::fi_ep_attr { max_msg_size: usize::MAX, ..ep() },
         abi::fi_ep_attr { tx_ctx_cnt: 2, ..ep() },
-        abi::fi_ep_attr { rx_ctx_cnt: usize::MAX, ..ep() },
+        abi::fi_ep_attr { rx_ctx_cnt: 2, ..ep() },
         abi::fi_ep_attr { auth_key_size: 1, ..ep() },
     ];
     for ep in no {
         assert_eq!(with(ep).err(), Some(Error::NoData), "{ep:?}");
     }
+}
+
+#[test]
+fn shared_contexts_are_offered_to_those_who_ask() {
+    let with = |ep| offered(&Request { ep: Some(ep), ..request() }).unwrap();
+    let counts = |info: &Info| (info.ep.tx_ctx_cnt, info.ep.rx_ctx_cnt);
+    let shared = abi::SHARED_CONTEXT;
+    assert_eq!(counts(&with(ep())), (1, 1));
+    assert_eq!(counts(&with(abi::fi_ep_attr { rx_ctx_cnt: shared, ..ep() })), (1, shared));
+    let info = with(abi::fi_ep_attr { tx_ctx_cnt: shared, rx_ctx_cnt: 1, ..ep() });
+    assert_eq!(counts(&info), (shared, 1));
+    assert!(info.domain.max_ep_stx_ctx > 0 && info.domain.max_ep_srx_ctx > 0);
 }
 
 #[test]

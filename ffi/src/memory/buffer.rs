@@ -36,6 +36,8 @@ pub(super) enum Outgoing {
     /// So many were staged before the post ([`AppMemory::stage`](super::AppMemory::stage)); the
     /// segments are for what comes back.
     Staged(u16),
+    /// Nothing is sent: a part of the buffer in this slot of a shared receive context.
+    Part(u32),
 }
 
 /// Where a message lies or goes, or what an operation on a peer's memory sends or brings.
@@ -140,6 +142,12 @@ impl Buffer {
             rest.segments[0].base = end.unwrap_or(self.segments[0].base);
         }
         rest
+    }
+
+    /// The same memory from `offset` on, as a part of the buffer in `slot` of a shared receive
+    /// context.
+    pub(crate) fn part(&self, offset: u64, slot: u32) -> Self {
+        Self { outgoing: Outgoing::Part(slot), ..self.from(offset) }
     }
 
     /// Bytes in all segments.

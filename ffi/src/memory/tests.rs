@@ -16,7 +16,7 @@ fn iov(parts: &mut [&mut [u8]]) -> Buffer {
 
 fn memory() -> AppMemory {
     let config = Config { sends: 2, recvs: 2, parts: 1, ..Config::new(ofi_xdp_checksum::crc32c) };
-    AppMemory::new(&config).unwrap()
+    AppMemory::new(&config, None).unwrap()
 }
 
 #[test]

@@ -11,6 +11,7 @@ use ofi_xdp_core::{Budget, RegionError, RegionRequest, Served, Tally};
 
 use super::{ActiveEndpoint, State, now};
 use crate::memory::Buffer;
+use crate::ops::Side;
 use crate::waker::Waker;
 
 impl ActiveEndpoint {
@@ -64,6 +65,15 @@ impl ActiveEndpoint {
             self.wake(engine, awake);
             *engine.tally()
         })
+    }
+
+    /// How many more operations of one side can be posted.
+    pub(crate) fn room(&self, side: Side) -> usize {
+        let free = self.lock().engine.with_dependent(|_, engine| match side {
+            Side::Transmit => engine.free_operations(),
+            Side::Receive => engine.free_receives(),
+        });
+        usize::try_from(free).unwrap_or(usize::MAX)
     }
 
     /// How many operations have ended.

@@ -18,6 +18,8 @@ use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::ops::DomainOps;
 use crate::poll_set::PollSet;
+use crate::srx::SharedRx;
+use crate::stx::SharedTx;
 use crate::wait_set::WaitObject;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<Domain>();
@@ -30,8 +32,8 @@ pub(super) static OPS: abi::fi_ops_domain = abi::fi_ops_domain {
     scalable_ep: slot(),
     cntr_open: Some(cntr_open::<Domain>),
     poll_open: Some(poll_open::<Domain>),
-    stx_ctx: slot(),
-    srx_ctx: slot(),
+    stx_ctx: Some(stx_ctx::<Domain>),
+    srx_ctx: Some(srx_ctx::<Domain>),
     query_atomic: Some(query_atomic),
     query_collective: slot(),
     endpoint2: slot(),
@@ -218,6 +220,46 @@ where
     };
     // SAFETY: the man page's contract: `endpoint` takes the result.
     unsafe { opened::<Endpoint>(endpoint, context, open) }
+}
+
+/// `fi_stx_context`.
+unsafe extern "C" fn stx_ctx<T>(
+    domain: *mut abi::fid_domain,
+    attributes: *mut abi::fi_tx_attr,
+    shared: *mut *mut abi::fid_stx,
+    context: *mut c_void,
+) -> c_int
+where
+    T: DomainOps + Object,
+{
+    let open = || {
+        // SAFETY: the man page's contract: open.
+        let domain = unsafe { fid::object::<T>(domain.cast::<abi::fid>()) }?;
+        // SAFETY: the man page's contract: initialised, or NULL for the defaults.
+        domain.shared_transmits(unsafe { attributes.as_ref() })
+    };
+    // SAFETY: the man page's contract: `shared` takes the result.
+    unsafe { opened::<SharedTx>(shared, context, open) }
+}
+
+/// `fi_srx_context`.
+unsafe extern "C" fn srx_ctx<T>(
+    domain: *mut abi::fid_domain,
+    attributes: *mut abi::fi_rx_attr,
+    shared: *mut *mut abi::fid_ep,
+    context: *mut c_void,
+) -> c_int
+where
+    T: DomainOps + Object,
+{
+    let open = || {
+        // SAFETY: the man page's contract: open.
+        let domain = unsafe { fid::object::<T>(domain.cast::<abi::fid>()) }?;
+        // SAFETY: the man page's contract: initialised, or NULL for the defaults.
+        domain.shared_receives(unsafe { attributes.as_ref() })
+    };
+    // SAFETY: the man page's contract: `shared` takes the result.
+    unsafe { opened::<SharedRx>(shared, context, open) }
 }
 
 /// `fi_query_atomic`: which form, by flags, and how many elements at most.

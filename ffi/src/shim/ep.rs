@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use super::msg::word;
 use super::unsupported::{self, slot};
-use super::{array, control, copy_out, done};
+use super::{array, control, copy_out, counted, done};
 use crate::abi;
 use crate::ep::Endpoint;
 use crate::errno::Error;
@@ -22,8 +22,8 @@ static OPS: abi::fi_ops_ep = abi::fi_ops_ep {
     setopt: Some(setopt::<Endpoint>),
     tx_ctx: slot(),
     rx_ctx: slot(),
-    rx_size_left: slot(),
-    tx_size_left: slot(),
+    rx_size_left: Some(rx_size_left::<Endpoint>),
+    tx_size_left: Some(tx_size_left::<Endpoint>),
 };
 
 static CM: abi::fi_ops_cm = abi::fi_ops_cm {
@@ -63,7 +63,7 @@ unsafe impl Object for Endpoint {
 }
 
 /// `fi_cancel`.
-unsafe extern "C" fn cancel<T: EndpointOps + Object>(
+pub(super) unsafe extern "C" fn cancel<T: EndpointOps + Object>(
     ep: *mut abi::fid,
     context: *mut c_void,
 ) -> isize {
@@ -80,7 +80,7 @@ fn is_known(level: c_int, name: c_int) -> Result<(), Error> {
 }
 
 /// `fi_getopt`.
-unsafe extern "C" fn getopt<T: EndpointOps + Object>(
+pub(super) unsafe extern "C" fn getopt<T: EndpointOps + Object>(
     ep: *mut abi::fid,
     level: c_int,
     name: c_int,
@@ -97,7 +97,7 @@ unsafe extern "C" fn getopt<T: EndpointOps + Object>(
 }
 
 /// `fi_setopt`.
-unsafe extern "C" fn setopt<T: EndpointOps + Object>(
+pub(super) unsafe extern "C" fn setopt<T: EndpointOps + Object>(
     ep: *mut abi::fid,
     level: c_int,
     name: c_int,
@@ -113,6 +113,22 @@ unsafe extern "C" fn setopt<T: EndpointOps + Object>(
         let bytes = <[u8; size_of::<usize>()]>::try_from(bytes).map_err(|_| Error::Invalid)?;
         endpoint.set_min_multi_recv(usize::from_ne_bytes(bytes))
     })
+}
+
+/// `fi_rx_size_left`.
+pub(super) unsafe extern "C" fn rx_size_left<T: EndpointOps + Object>(
+    ep: *mut abi::fid_ep,
+) -> isize {
+    // SAFETY: the man page's contract: open.
+    let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
+    counted(endpoint.and_then(|endpoint| endpoint.receives_left()))
+}
+
+/// `fi_tx_size_left`.
+unsafe extern "C" fn tx_size_left<T: EndpointOps + Object>(ep: *mut abi::fid_ep) -> isize {
+    // SAFETY: the man page's contract: open.
+    let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
+    counted(endpoint.and_then(|endpoint| endpoint.sends_left()))
 }
 
 /// `fi_getname`.

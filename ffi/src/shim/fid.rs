@@ -14,6 +14,8 @@ use crate::eq::Eq;
 use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::ops::{Bound, Side};
+use crate::srx::SharedRx;
+use crate::stx::SharedTx;
 
 /// The table for objects of type `T`.
 pub(crate) const fn table<T: Object>() -> abi::fi_ops {
@@ -69,6 +71,14 @@ unsafe fn bound(fid: *mut abi::fid) -> Result<Bound, Error> {
     // SAFETY: as above.
     if let Ok(eq) = unsafe { fid::object::<Eq>(fid) } {
         return Ok(Bound::Eq(Arc::clone(eq)));
+    }
+    // SAFETY: as above.
+    if let Ok(shared) = unsafe { fid::object::<SharedRx>(fid) } {
+        return Ok(Bound::SharedRx(Arc::clone(shared)));
+    }
+    // SAFETY: as above.
+    if let Ok(shared) = unsafe { fid::object::<SharedTx>(fid) } {
+        return Ok(Bound::SharedTx(Arc::clone(shared)));
     }
     // SAFETY: as above.
     unsafe { fid::object::<Endpoint>(fid) }.map(|_| Bound::Endpoint)

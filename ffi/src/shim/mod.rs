@@ -30,6 +30,8 @@ pub(crate) mod msg;
 pub(crate) mod nic;
 pub(crate) mod poll;
 pub(crate) mod rma;
+pub(crate) mod srx;
+pub(crate) mod stx;
 pub(crate) mod tagged;
 pub(crate) mod unsupported;
 pub(crate) mod wait;

@@ -180,7 +180,7 @@ unsafe extern "C" fn injectdata<T: MsgOps + Object>(
     unsafe { post_send::<T>(ep, send) }
 }
 
-unsafe extern "C" fn recv<T: MsgOps + Object>(
+pub(super) unsafe extern "C" fn recv<T: MsgOps + Object>(
     ep: *mut abi::fid_ep,
     buffer: *mut c_void,
     len: usize,
@@ -200,7 +200,7 @@ unsafe extern "C" fn recv<T: MsgOps + Object>(
     unsafe { post_recv::<T>(ep, recv) }
 }
 
-unsafe extern "C" fn recvv<T: MsgOps + Object>(
+pub(super) unsafe extern "C" fn recvv<T: MsgOps + Object>(
     ep: *mut abi::fid_ep,
     iov: *const abi::iovec,
     _desc: *mut *mut c_void,
@@ -221,7 +221,7 @@ unsafe extern "C" fn recvv<T: MsgOps + Object>(
     unsafe { post_recv::<T>(ep, recv) }
 }
 
-unsafe extern "C" fn recvmsg<T: MsgOps + Object>(
+pub(super) unsafe extern "C" fn recvmsg<T: MsgOps + Object>(
     ep: *mut abi::fid_ep,
     msg: *const abi::fi_msg,
     flags: u64,

@@ -155,7 +155,7 @@ unsafe extern "C" fn injectdata<T: TaggedOps + Object>(
     unsafe { post_send::<T>(ep, send) }
 }
 
-unsafe extern "C" fn recv<T: TaggedOps + Object>(
+pub(super) unsafe extern "C" fn recv<T: TaggedOps + Object>(
     ep: *mut abi::fid_ep,
     buffer: *mut c_void,
     len: usize,
@@ -173,7 +173,7 @@ unsafe extern "C" fn recv<T: TaggedOps + Object>(
     unsafe { post_recv::<T>(ep, recv) }
 }
 
-unsafe extern "C" fn recvv<T: TaggedOps + Object>(
+pub(super) unsafe extern "C" fn recvv<T: TaggedOps + Object>(
     ep: *mut abi::fid_ep,
     iov: *const abi::iovec,
     _desc: *mut *mut c_void,
@@ -192,7 +192,7 @@ unsafe extern "C" fn recvv<T: TaggedOps + Object>(
     unsafe { post_recv::<T>(ep, recv) }
 }
 
-unsafe extern "C" fn recvmsg<T: TaggedOps + Object>(
+pub(super) unsafe extern "C" fn recvmsg<T: TaggedOps + Object>(
     ep: *mut abi::fid_ep,
     msg: *const abi::fi_msg_tagged,
     flags: u64,

@@ -73,6 +73,9 @@ fn tables_of_every_object_are_full() {
         requested_key: 7,
     };
     assert_tables_full!(c(&*domain.register(region).unwrap()),);
+    assert_tables_full!(c(&*domain.shared_transmits(None).unwrap()), ops);
+    let shared = domain.shared_receives(None).unwrap();
+    assert_tables_full!(c(&*shared), ops, cm, msg, rma, tagged, atomic, collective);
     let endpoint = domain.endpoint(&loopback).unwrap();
     assert_tables_full!(c(&*endpoint), ops, cm, msg, rma, tagged, atomic, collective);
 }

@@ -150,7 +150,17 @@ static void msg(struct fi_info *h) { h->ep_attr->type = FI_EP_MSG; }
 static void dgram(struct fi_info *h) { h->ep_attr->type = FI_EP_DGRAM; }
 static void protocol(struct fi_info *h) { h->ep_attr->protocol = FI_PROTO_UDP; }
 static void long_message(struct fi_info *h) { h->ep_attr->max_msg_size = SIZE_MAX; }
-static void shared_context(struct fi_info *h) { h->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT; }
+static void shared_context(struct fi_info *h)
+{
+	h->ep_attr->tx_ctx_cnt = FI_SHARED_CONTEXT;
+	h->ep_attr->rx_ctx_cnt = FI_SHARED_CONTEXT;
+}
+static int shared_back(const struct fi_info *i)
+{
+	return i->ep_attr->tx_ctx_cnt == FI_SHARED_CONTEXT &&
+	       i->ep_attr->rx_ctx_cnt == FI_SHARED_CONTEXT &&
+	       i->domain_attr->max_ep_stx_ctx && i->domain_attr->max_ep_srx_ctx;
+}
 static void auth_key(struct fi_info *h) { h->ep_attr->auth_key_size = 4; }
 static void long_inject(struct fi_info *h) { h->tx_attr->inject_size = 1 << 20; }
 static void long_iov(struct fi_info *h) { h->rx_attr->iov_limit = 64; }
@@ -185,7 +195,7 @@ static const struct row rows[] = {
 	{"FI_EP_DGRAM", dgram, FI_ENODATA, NULL},
 	{"other protocol", protocol, FI_ENODATA, NULL},
 	{"message too long", long_message, FI_ENODATA, NULL},
-	{"FI_SHARED_CONTEXT", shared_context, FI_ENODATA, NULL},
+	{"FI_SHARED_CONTEXT", shared_context, 0, shared_back},
 	{"auth key", auth_key, FI_ENODATA, NULL},
 	{"inject too long", long_inject, FI_ENODATA, NULL},
 	{"iov too long", long_iov, FI_ENODATA, NULL},

@@ -164,7 +164,6 @@ static void not_offered(struct pair *p)
 	size_t count, size = sizeof(size_t);
 	struct fid_cntr *cntr;
 	struct fid_pep *pep;
-	struct fid_stx *stx;
 	struct fid_ep *ep;
 	struct fid_poll *poll;
 	struct fid_wait *wait;
@@ -188,8 +187,6 @@ static void not_offered(struct pair *p)
 	EXPECT(FI_EINVAL, fi_wait_open(p->fabric, NULL, &wait));
 	EXPECT(FI_ENOSYS, fi_passive_ep(p->fabric, p->info, &pep, NULL));
 	EXPECT(FI_ENOSYS, fi_scalable_ep(p->domain, p->info, &ep, NULL));
-	EXPECT(FI_ENOSYS, fi_stx_context(p->domain, NULL, &stx, NULL));
-	EXPECT(FI_ENOSYS, fi_srx_context(p->domain, NULL, &ep, NULL));
 	EXPECT(FI_ENOSYS, fi_cq_open(p->domain, &mutex, &cq, NULL));
 	EXPECT(FI_ENOSYS, fi_cq_open(p->domain, &peer, &cq, NULL));
 	EXPECT(FI_EINVAL, fi_cq_open(p->domain, &no_set, &cq, NULL));

@@ -16,19 +16,21 @@ pub(crate) mod fi_mr;
 pub(crate) mod fi_msg;
 mod fi_multi_recv;
 mod fi_rma;
+mod fi_srx_context;
 mod fi_tagged;
 
 use crate::runner::Test;
 
 /// Every test, page by page.
 pub(crate) fn all() -> Vec<&'static Test> {
-    let pages: [&'static [Test]; 14] = [
+    let pages: [&'static [Test]; 15] = [
         fi_getinfo::TESTS,
         fi_fabric::TESTS,
         fi_av::TESTS,
         fi_cq::TESTS,
         fi_eq::TESTS,
         fi_endpoint::TESTS,
+        fi_srx_context::TESTS,
         fi_msg::TESTS,
         fi_multi_recv::TESTS,
         fi_tagged::TESTS,

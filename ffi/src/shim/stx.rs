@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The shared transmit context: an object that is bound, and has no calls of its own.
+
+use super::unsupported::slot;
+use crate::abi;
+use crate::fid::Object;
+use crate::stx::SharedTx;
+
+static FID_OPS: abi::fi_ops = super::fid::table::<SharedTx>();
+
+static OPS: abi::fi_ops_ep = abi::fi_ops_ep {
+    size: size_of::<abi::fi_ops_ep>(),
+    cancel: slot(),
+    getopt: slot(),
+    setopt: slot(),
+    tx_ctx: slot(),
+    rx_ctx: slot(),
+    rx_size_left: slot(),
+    tx_size_left: slot(),
+};
+
+// SAFETY: `fid_stx` begins with a `fid`; `FID_OPS` is this type's alone.
+unsafe impl Object for SharedTx {
+    type C = abi::fid_stx;
+    const CLASS: u32 = abi::FI_CLASS_STX_CTX;
+
+    fn fid_ops() -> &'static abi::fi_ops {
+        &FID_OPS
+    }
+
+    fn c_object(&self, fid: abi::fid) -> abi::fid_stx {
+        abi::fid_stx { fid, ops: std::ptr::from_ref(&OPS).cast_mut() }
+    }
+}

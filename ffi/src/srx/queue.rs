@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The receives of a shared receive context, in posting order.
+//!
+//! In: receives as they are posted. Out: each to the engine that has a message for it, by
+//! [`SharedSource`], which every endpoint has for itself. A receive gets a serial number; a source
+//! remembers below which number everything was offered to the messages that its endpoint stores,
+//! so that a new receive costs one search. While a source is behind, its endpoint's messages are
+//! stored, for they would overtake those that wait. Bounds: the size, which is allocated at once.
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use ofi_xdp_core::{Arrival, Context, Engine, PeerAddress, RecvRequest};
+
+use crate::ep::Reports;
+use crate::errno::Error;
+use crate::memory::{AppMemory, Buffer};
+use crate::ops::Recv;
+
+/// How far a buffer for many messages is given away.
+#[derive(Clone, Copy, Debug)]
+struct Many {
+    /// Bytes from its beginning on that belong to messages.
+    used: u64,
+    /// No more messages when fewer bytes than this are left.
+    least: u64,
+    /// Messages in it whose completions were not read.
+    open: u32,
+    /// It takes no more messages.
+    closed: bool,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    recv: Recv,
+    source: Option<PeerAddress>,
+    /// It asks for a completion where that is not given to all (`FI_COMPLETION`).
+    told: bool,
+    serial: u64,
+    many: Option<Many>,
+}
+
+impl Entry {
+    fn takes(&self, arrival: &Arrival) -> bool {
+        self.source.is_none_or(|source| source == arrival.source)
+            && match (self.recv.tag, arrival.tag) {
+                (Some(wanted), Some(tag)) => wanted.takes(tag),
+                (None, None) => true,
+                _ => false,
+            }
+    }
+}
+
+#[derive(Debug)]
+struct State {
+    slots: Vec<Option<Entry>>,
+    free: Vec<u32>,
+    /// Slots in posting order: untagged receives, then tagged ones.
+    order: [VecDeque<u32>; 2],
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct RecvQueue {
+    state: Mutex<State>,
+    /// The next receive's serial number. Changed under the lock.
+    serial: AtomicU64,
+}
+
+/// A receive, or a part of one, that goes to an engine.
+struct Given {
+    request: RecvRequest,
+    buffer: Buffer,
+}
+
+/// What the end of a message means for the buffer that it lies in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct PartEnd {
+    /// The buffer is the application's again.
+    pub(crate) released: bool,
+    /// Its success makes a completion.
+    pub(crate) told: bool,
+}
+
+impl RecvQueue {
+    /// For `size` receives at a time.
+    pub(crate) fn new(size: usize) -> Self {
+        let size = u32::try_from(size).unwrap_or(u32::MAX);
+        let capacity = size as usize;
+        let order = [VecDeque::with_capacity(capacity), VecDeque::with_capacity(capacity)];
+        let state = State { slots: vec![None; capacity], free: (0..size).rev().collect(), order };
+        Self { state: Mutex::new(state), serial: AtomicU64::new(1) }
+    }
+
+    /// Adds a receive; with `least`, a buffer for many messages until fewer bytes are left.
+    ///
+    /// # Errors
+    /// [`Error::Again`] when there are as many as it was made for.
+    pub(crate) fn push(
+        &self,
+        recv: &Recv,
+        source: Option<PeerAddress>,
+        least: Option<u64>,
+        told: bool,
+    ) -> Result<(), Error> {
+        let mut state = self.lock();
+        let slot = state.free.pop().ok_or(Error::Again)?;
+        let serial = self.serial.load(Ordering::Relaxed);
+        let many = least.map(|least| Many { used: 0, least, open: 0, closed: false });
+        if let Some(place) = state.slots.get_mut(slot as usize) {
+            *place = Some(Entry { recv: *recv, source, told, serial, many });
+        }
+        state.order[usize::from(recv.tag.is_some())].push_back(slot);
+        // Sequentially consistent, as the word that an endpoint is hungry: see `srx`.
+        self.serial.store(serial + 1, Ordering::SeqCst);
+        Ok(())
+    }
+
+    /// Takes the oldest receive with this context out, if `tell` can say so.
+    ///
+    /// # Errors
+    /// What `tell` says; the receive is where it was then.
+    pub(crate) fn cancel(
+        &self,
+        context: Context,
+        tell: impl FnOnce(&Recv, bool) -> Result<(), Error>,
+    ) -> Result<(), Error> {
+        let mut state = self.lock();
+        let places = (0..2).flat_map(|class| {
+            let count = state.order[class].len();
+            (0..count).map(move |at| (class, at))
+        });
+        let found = places
+            .filter_map(|(class, at)| Some((class, at, *state.entry(class, at)?)))
+            .filter(|(_, _, entry)| entry.recv.context == context)
+            .min_by_key(|(_, _, entry)| entry.serial);
+        let Some((class, at, entry)) = found else { return Ok(()) };
+        let slot = state.order[class].remove(at);
+        // Told without the lock, which comes after an endpoint's.
+        drop(state);
+        let open = entry.many.is_some_and(|many| many.open > 0);
+        let told = if open { Ok(()) } else { tell(&entry.recv, entry.many.is_some()) };
+        let mut state = self.lock();
+        match (slot, told) {
+            (Some(slot), Err(error)) => {
+                let at = state.first_since(class, entry.serial);
+                state.order[class].insert(at, slot);
+                return Err(error);
+            }
+            // The last of its messages says that it is the application's again.
+            (Some(slot), Ok(())) if open => state.close(slot),
+            (Some(slot), Ok(())) => state.release(slot),
+            (None, told) => return told,
+        }
+        Ok(())
+    }
+
+    /// How many more receives fit.
+    pub(crate) fn room(&self) -> usize {
+        self.lock().free.len()
+    }
+
+    fn serial(&self) -> u64 {
+        self.serial.load(Ordering::SeqCst)
+    }
+
+    /// A message in the buffer in `slot` has ended.
+    fn finish(&self, slot: u32) -> PartEnd {
+        let mut state = self.lock();
+        let entry = state.slots.get_mut(slot as usize).and_then(Option::as_mut);
+        let Some(Entry { told, many: Some(many), .. }) = entry else {
+            return PartEnd { released: false, told: true };
+        };
+        many.open = many.open.saturating_sub(1);
+        let end = PartEnd { released: many.closed && many.open == 0, told: *told };
+        if end.released {
+            state.release(slot);
+        }
+        end
+    }
+
+    // Nothing under the lock panics half way.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn entry(&self, class: usize, at: usize) -> Option<&Entry> {
+        let slot = *self.order[class].get(at)?;
+        self.slots.get(slot as usize)?.as_ref()
+    }
+
+    /// Where the receives begin whose serial numbers are not below `serial`.
+    fn first_since(&self, class: usize, serial: u64) -> usize {
+        self.order[class].partition_point(|&slot| {
+            let entry = self.slots.get(slot as usize).and_then(Option::as_ref);
+            entry.is_some_and(|entry| entry.serial < serial)
+        })
+    }
+
+    fn release(&mut self, slot: u32) {
+        if let Some(place) = self.slots.get_mut(slot as usize) {
+            *place = None;
+            self.free.push(slot);
+        }
+    }
+
+    fn close(&mut self, slot: u32) {
+        let entry = self.slots.get_mut(slot as usize).and_then(Option::as_mut);
+        let Some(Entry { many: Some(many), .. }) = entry else { return };
+        many.closed = true;
+        if many.open == 0 {
+            // Its last message has ended meanwhile, and could not know.
+            self.release(slot);
+        }
+    }
+
+    /// Gives away the receive at a place of its queue, or the next `len` bytes of it.
+    fn give(&mut self, class: usize, at: usize, len: u64, reports: Reports) -> Option<Given> {
+        let slot = *self.order[class].get(at)?;
+        let entry = self.slots.get_mut(slot as usize)?.as_mut()?;
+        let Recv { buffer, tag, context, .. } = entry.recv;
+        let whole = buffer.len() as u64;
+        let mut request = RecvRequest { from: None, len: whole, context, tag, signal: false };
+        let Some(many) = &mut entry.many else {
+            request.signal = reports.asked(entry.told);
+            self.order[class].remove(at);
+            self.release(slot);
+            return Some(Given { request, buffer });
+        };
+        let left = whole - many.used;
+        request.len = len.min(left);
+        // The end of each is seen here, whether it is told or not.
+        request.signal = reports != Reports::Never;
+        let buffer = buffer.part(many.used, slot);
+        many.used += request.len;
+        many.open += u32::from(request.signal);
+        if left - request.len < many.least {
+            many.closed = true;
+            let gone = many.open == 0;
+            self.order[class].remove(at);
+            if gone {
+                self.release(slot);
+            }
+        }
+        Some(Given { request, buffer })
+    }
+}
+
+/// An endpoint's way to the receives of its shared context. Belongs to the endpoint's lock.
+#[derive(Debug)]
+pub(crate) struct SharedSource {
+    queue: Arc<RecvQueue>,
+    reports: Reports,
+    /// Receives below this serial number fit nothing that the endpoint stores.
+    seen: u64,
+}
+
+impl SharedSource {
+    pub(super) const fn new(queue: Arc<RecvQueue>, reports: Reports) -> Self {
+        Self { queue, reports, seen: 0 }
+    }
+
+    /// The first receive that fits a message, or nothing: it will be stored then.
+    pub(crate) fn supply(&mut self, arrival: &Arrival) -> Option<(RecvRequest, Buffer)> {
+        let mut state = self.queue.lock();
+        if !arrival.room {
+            // Not looked for: it may fit any of them.
+            self.seen = 0;
+            return None;
+        }
+        let serial = self.queue.serial();
+        if arrival.overtakes && self.seen != serial {
+            return None;
+        }
+        let class = usize::from(arrival.tag.is_some());
+        let count = state.order[class].len();
+        let fits = |&at: &usize| state.entry(class, at).is_some_and(|it| it.takes(arrival));
+        let Some(at) = (0..count).find(fits) else {
+            self.seen = serial;
+            return None;
+        };
+        let Given { request, buffer } = state.give(class, at, arrival.len, self.reports)?;
+        Some((request, buffer))
+    }
+
+    /// Gives the messages that the endpoint stores the receives that are new to it; whether any
+    /// fitted.
+    pub(crate) fn offer(&mut self, engine: &mut Engine<'_>, memory: &mut AppMemory) -> bool {
+        if self.seen == self.queue.serial() {
+            return false;
+        }
+        let mut state = self.queue.lock();
+        let serial = self.queue.serial();
+        let mut fitted = false;
+        for class in 0..2 {
+            let mut at = state.first_since(class, self.seen);
+            // bound: receives, and stored messages
+            while let Some(entry) = state.entry(class, at) {
+                let Some((request, len)) = fitting(engine, entry) else {
+                    at += 1;
+                    continue;
+                };
+                if engine.free_receives() == 0 {
+                    // All over again, when completions have been read.
+                    self.seen = 0;
+                    return fitted;
+                }
+                let Some(given) = state.give(class, at, len, self.reports) else { break };
+                let request = RecvRequest { from: request.from, ..given.request };
+                // There is a message that fits, and a slot: both were asked for above.
+                let posted = engine.post_shared(request, given.buffer, memory);
+                debug_assert!(posted.is_ok(), "{posted:?}");
+                fitted = true;
+            }
+        }
+        self.seen = serial;
+        fitted
+    }
+
+    /// A message in the buffer in `slot` has ended.
+    pub(crate) fn finish(&self, slot: u32) -> PartEnd {
+        let PartEnd { released, told } = self.queue.finish(slot);
+        PartEnd { released, told: self.reports.asked(told) }
+    }
+}
+
+/// The length of the stored message that a receive fits, and the question that found it.
+fn fitting(engine: &mut Engine<'_>, entry: &Entry) -> Option<(RecvRequest, u64)> {
+    let from = match entry.source {
+        None => None,
+        // A peer that the engine does not know has sent nothing.
+        Some(source) => Some(engine.find(&source)?),
+    };
+    let Recv { tag, context, .. } = entry.recv;
+    let request = RecvRequest { from, len: 0, context, tag, signal: false };
+    Some((request, engine.stored_len(&request)?))
+}
+
+#[cfg(test)]
+mod tests;

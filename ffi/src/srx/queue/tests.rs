@@ -1,0 +1,147 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The queue by itself: which receive is supplied to which message, and what is kept back.
+
+use std::net::SocketAddr;
+
+use super::*;
+use crate::ops::OpFlags;
+use ofi_xdp_core::TagMatch;
+
+fn peer(port: u16) -> PeerAddress {
+    PeerAddress::from(SocketAddr::from(([10, 0, 0, 1], port)))
+}
+
+fn recv(context: u64, tag: Option<u64>, len: usize) -> Recv {
+    let base = std::ptr::without_provenance_mut(0x1000);
+    Recv {
+        buffer: Buffer::contiguous(base, len).unwrap(),
+        from: u64::MAX,
+        tag: tag.map(|tag| TagMatch { tag, ignore: 0 }),
+        context: Context(context),
+        flags: OpFlags::Default,
+    }
+}
+
+fn arrival(tag: Option<u64>, len: u64) -> Arrival {
+    Arrival { source: peer(1), tag, len, overtakes: false, room: true }
+}
+
+fn source(queue: &Arc<RecvQueue>) -> SharedSource {
+    SharedSource::new(Arc::clone(queue), Reports::Always)
+}
+
+/// The context and length of what a source supplies.
+fn supplied(source: &mut SharedSource, arrival: &Arrival) -> Option<(u64, u64)> {
+    source.supply(arrival).map(|(request, _)| (request.context.0, request.len))
+}
+
+#[test]
+fn receives_go_in_posting_order_to_whoever_asks() {
+    let queue = Arc::new(RecvQueue::new(4));
+    let (mut one, mut other) = (source(&queue), source(&queue));
+    for context in 1..=3 {
+        queue.push(&recv(context, None, 8), None, None, false).unwrap();
+    }
+    assert_eq!(supplied(&mut other, &arrival(None, 8)), Some((1, 8)));
+    assert_eq!(supplied(&mut one, &arrival(None, 8)), Some((2, 8)));
+    assert_eq!(supplied(&mut one, &arrival(Some(1), 8)), None);
+    assert_eq!(supplied(&mut other, &arrival(None, 8)), Some((3, 8)));
+    assert_eq!(supplied(&mut other, &arrival(None, 8)), None);
+    assert_eq!(queue.room(), 4);
+}
+
+#[test]
+fn the_size_is_a_bound() {
+    let queue = RecvQueue::new(2);
+    for context in 1..=2 {
+        queue.push(&recv(context, Some(5), 8), None, None, false).unwrap();
+    }
+    let full = queue.push(&recv(3, None, 8), None, None, false);
+    assert_eq!(full, Err(Error::Again));
+}
+
+#[test]
+fn a_directed_receive_is_for_its_source() {
+    let queue = Arc::new(RecvQueue::new(4));
+    let mut source = source(&queue);
+    queue.push(&recv(1, None, 8), Some(peer(2)), None, false).unwrap();
+    queue.push(&recv(2, None, 8), None, None, false).unwrap();
+    assert_eq!(supplied(&mut source, &arrival(None, 8)), Some((2, 8)));
+    let from_it = Arrival { source: peer(2), ..arrival(None, 8) };
+    assert_eq!(supplied(&mut source, &from_it), Some((1, 8)));
+}
+
+#[test]
+fn a_message_does_not_overtake_those_that_wait() {
+    let queue = Arc::new(RecvQueue::new(4));
+    let mut source = source(&queue);
+    // Stored, as there is nothing; then a receive comes that was not offered to it yet.
+    assert_eq!(supplied(&mut source, &arrival(None, 8)), None);
+    queue.push(&recv(1, None, 8), None, None, false).unwrap();
+    let second = Arrival { overtakes: true, ..arrival(None, 8) };
+    assert_eq!(supplied(&mut source, &second), None);
+    // One that is not behind takes it.
+    assert_eq!(supplied(&mut source, &arrival(None, 8)), Some((1, 8)));
+}
+
+#[test]
+fn without_a_slot_nothing_is_taken_and_everything_is_new_again() {
+    let queue = Arc::new(RecvQueue::new(4));
+    let mut source = source(&queue);
+    queue.push(&recv(1, None, 8), None, None, false).unwrap();
+    let full = Arrival { room: false, ..arrival(None, 8) };
+    assert_eq!(supplied(&mut source, &full), None);
+    let next = Arrival { overtakes: true, ..arrival(None, 8) };
+    assert_eq!(supplied(&mut source, &next), None);
+    assert_eq!(source.seen, 0);
+}
+
+#[test]
+fn a_buffer_for_many_is_released_with_the_last_of_its_messages() {
+    let queue = Arc::new(RecvQueue::new(1));
+    let (mut one, mut other) = (source(&queue), source(&queue));
+    queue.push(&recv(7, None, 100), None, Some(20), false).unwrap();
+    assert_eq!(supplied(&mut one, &arrival(None, 50)), Some((7, 50)));
+    assert_eq!(supplied(&mut other, &arrival(None, 25)), Some((7, 25)));
+    // 25 are left, not fewer than 20; the next is cut to them.
+    assert_eq!(supplied(&mut one, &arrival(None, 60)), Some((7, 25)));
+    assert_eq!(supplied(&mut other, &arrival(None, 1)), None);
+    assert_eq!(queue.room(), 0);
+    let kept = PartEnd { released: false, told: true };
+    assert_eq!(other.finish(0), kept);
+    assert_eq!(one.finish(0), kept);
+    assert_eq!(one.finish(0), PartEnd { released: true, told: true });
+    assert_eq!(queue.room(), 1);
+}
+
+#[test]
+fn a_cancelled_receive_is_told_or_stays() {
+    let queue = Arc::new(RecvQueue::new(4));
+    let mut source = source(&queue);
+    for context in 1..=3 {
+        queue.push(&recv(context, None, 8), None, None, false).unwrap();
+    }
+    let refused = queue.cancel(Context(2), |_, _| Err(Error::Again));
+    assert_eq!(refused, Err(Error::Again));
+    let mut told = None;
+    let done = queue.cancel(Context(1), |recv, many| {
+        told = Some((recv.context, many));
+        Ok(())
+    });
+    assert_eq!((done, told), (Ok(()), Some((Context(1), false))));
+    assert_eq!(queue.cancel(Context(9), |_, _| Err(Error::Again)), Ok(()));
+    assert_eq!(supplied(&mut source, &arrival(None, 8)), Some((2, 8)));
+    assert_eq!(supplied(&mut source, &arrival(None, 8)), Some((3, 8)));
+}
+
+#[test]
+fn a_buffer_for_many_that_is_cancelled_ends_with_its_messages() {
+    let queue = Arc::new(RecvQueue::new(1));
+    let mut source = source(&queue);
+    queue.push(&recv(1, None, 100), None, Some(1), false).unwrap();
+    assert!(source.supply(&arrival(None, 10)).is_some());
+    assert_eq!(queue.cancel(Context(1), |_, _| Err(Error::Again)), Ok(()));
+    assert!(source.supply(&arrival(None, 10)).is_none());
+    assert!(source.finish(0).released);
+    assert_eq!(queue.room(), 1);
+}

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A shared transmit context (`fi_stx_context`, `fi_endpoint(3)`, "Shared contexts").
+//!
+//! Each endpoint has queues of its own for what it sends, so there is nothing to share: the context
+//! holds the attributes that its endpoints must keep to, and is busy while any is bound. Operations
+//! are posted to the endpoints.
+
+use std::sync::Arc;
+
+use crate::abi;
+use crate::domain::Domain;
+use crate::errno::Error;
+use crate::hints;
+use crate::info::Info;
+use crate::ops::FidOps;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SharedTx {
+    domain: Arc<Domain>,
+    attributes: abi::fi_tx_attr,
+}
+
+impl SharedTx {
+    /// `fi_stx_context`; without attributes, all that can be had.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for attributes that were never offered.
+    pub(crate) fn open(
+        domain: &Arc<Domain>,
+        attributes: Option<&abi::fi_tx_attr>,
+    ) -> Result<Arc<Self>, Error> {
+        let offer = Info::offer(domain.interface());
+        let attributes = match attributes {
+            None => offer.tx,
+            Some(wanted) => {
+                hints::check_tx(wanted, offer.caps, &offer.tx).map_err(|attribute| {
+                    log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
+                    Error::Invalid
+                })?;
+                *wanted
+            }
+        };
+        Ok(Arc::new(Self { domain: Arc::clone(domain), attributes }))
+    }
+
+    /// The domain that it belongs to.
+    pub(crate) const fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// Whether an endpoint keeps to the context's attributes: it must use a subset of them
+    /// (`fi_endpoint(3)`). Zeros are no wish, on either side.
+    pub(crate) const fn admits(&self, endpoint: &abi::fi_tx_attr) -> bool {
+        const fn within(wanted: u64, given: u64) -> bool {
+            given == 0 || wanted & !given == 0
+        }
+        const fn fits(wanted: usize, given: usize) -> bool {
+            given == 0 || wanted <= given
+        }
+        let own = &self.attributes;
+        within(endpoint.caps, own.caps)
+            && within(endpoint.msg_order, own.msg_order)
+            && fits(endpoint.inject_size, own.inject_size)
+            && fits(endpoint.size, own.size)
+            && fits(endpoint.iov_limit, own.iov_limit)
+            && fits(endpoint.rma_iov_limit, own.rma_iov_limit)
+    }
+}
+
+impl FidOps for SharedTx {}
