@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the application is told of an operation's end.
 
-use crate::{Context, PeerId, RecvId};
+use crate::{Context, OpId, PeerId, RecvId};
 
 /// Which call an operation came from.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -24,6 +24,15 @@ pub enum OpKind {
     Atomic,
     /// A peer has written here and sent data along: `FI_REMOTE_CQ_DATA`, `FI_REMOTE_WRITE`.
     RemoteWrite,
+}
+
+/// An operation that was deferred (`fi_trigger(3)`), by the name that it got when it was posted.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum DeferredId {
+    /// A send, a write, a read, an atomic operation.
+    Op(OpId),
+    /// A receive.
+    Recv(RecvId),
 }
 
 /// Why an operation ended without success.

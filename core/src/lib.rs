@@ -52,7 +52,7 @@ pub mod wire;
 
 pub use address::PeerAddress;
 pub use atomic::{AtomicOp, Datatype};
-pub use completion::{Completion, OpError, OpKind};
+pub use completion::{Completion, DeferredId, OpError, OpKind};
 pub use config::{Config, Congestion, Order, Storage, StorageSizes};
 pub use engine::{Engine, Identity, TIMERS_PER_ADVANCE, Violation};
 pub use error::{ConfigError, PeersFull, PostError, RegionError, Unknown};

@@ -34,6 +34,17 @@ pub(crate) enum Supply {
     Nothing(ErrorCode),
 }
 
+/// Whether an operation was deferred (`fi_trigger(3)`): its end is told to whoever did that.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) enum Deferred {
+    #[default]
+    No,
+    /// And to nobody else, unless it is an error.
+    Silent,
+    /// And then as that of any other.
+    Told,
+}
+
 /// What a [`TxOp`] sends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum TxKind {
@@ -83,6 +94,8 @@ pub struct TxOp {
     /// It has ended, and waits for its completion to be polled.
     pub(crate) done: bool,
     pub(crate) signal: bool,
+    /// If it was, it is not to be signalled.
+    pub(crate) deferred: Deferred,
     pub(crate) fence: bool,
     /// It may have to wait for more than its turn: a fence, a request, or where orders were
     /// promised.
@@ -109,6 +122,7 @@ impl Default for TxOp {
             answered: false,
             done: false,
             signal: false,
+            deferred: Deferred::No,
             fence: false,
             gated: false,
             rnr_epoch: 0,
@@ -251,6 +265,8 @@ pub struct RecvOp {
     pub(crate) pull: PullState,
     /// Of an event: the number of its packet. It is told when everything before that has arrived.
     pub(crate) psn: Psn,
+    /// If it was, it is not to be signalled.
+    pub(crate) deferred: Deferred,
     pub(crate) outcome: Result<(), OpError>,
     pub(crate) links: Links,
 }
@@ -266,6 +282,7 @@ impl Default for RecvOp {
             envelope: Envelope::default(),
             pull: PullState::default(),
             psn: Psn(0),
+            deferred: Deferred::No,
             outcome: Ok(()),
             links: Links::default(),
         }

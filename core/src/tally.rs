@@ -50,15 +50,29 @@ pub struct Tally {
 impl Tally {
     /// An operation of this `kind` has ended; `fetches`: it brings something back.
     pub(crate) fn count(&mut self, kind: OpKind, fetches: bool, success: bool) {
-        let count = match kind {
+        if let Some(count) = self.of(kind, fetches) {
+            count.add(success);
+        }
+    }
+
+    /// Takes back what [`Self::count`] has counted.
+    pub(crate) fn discount(&mut self, kind: OpKind, fetches: bool, success: bool) {
+        if let Some(count) = self.of(kind, fetches) {
+            count.done -= u64::from(success);
+            count.failed -= u64::from(!success);
+        }
+    }
+
+    #[inline]
+    const fn of(&mut self, kind: OpKind, fetches: bool) -> Option<&mut Count> {
+        Some(match kind {
             OpKind::Send { .. } => &mut self.sends,
             OpKind::Recv { .. } => &mut self.receives,
             OpKind::Read => &mut self.reads,
             OpKind::Atomic if fetches => &mut self.reads,
             OpKind::Write | OpKind::Atomic => &mut self.writes,
             // The peer's operation: counted where it is served.
-            OpKind::RemoteWrite => return,
-        };
-        count.add(success);
+            OpKind::RemoteWrite => return None,
+        })
     }
 }

@@ -3901,6 +3901,473 @@ const _: () = {
         "Offset of field: fi_ops_collective::barrier2",
     ][::std::mem::offset_of!(fi_ops_collective, barrier2) - 88usize];
 };
+pub const FI_TRIGGER_THRESHOLD: fi_trigger_event = 0;
+pub const FI_TRIGGER_XPU: fi_trigger_event = 1;
+pub type fi_trigger_event = ::std::os::raw::c_uint;
+pub const FI_OP_RECV: fi_op_type = 0;
+pub const FI_OP_SEND: fi_op_type = 1;
+pub const FI_OP_TRECV: fi_op_type = 2;
+pub const FI_OP_TSEND: fi_op_type = 3;
+pub const FI_OP_READ: fi_op_type = 4;
+pub const FI_OP_WRITE: fi_op_type = 5;
+pub const FI_OP_ATOMIC: fi_op_type = 6;
+pub const FI_OP_FETCH_ATOMIC: fi_op_type = 7;
+pub const FI_OP_COMPARE_ATOMIC: fi_op_type = 8;
+pub const FI_OP_CNTR_SET: fi_op_type = 9;
+pub const FI_OP_CNTR_ADD: fi_op_type = 10;
+pub type fi_op_type = ::std::os::raw::c_uint;
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_trigger_threshold {
+    pub cntr: *mut fid_cntr,
+    pub threshold: usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of fi_trigger_threshold",
+    ][::std::mem::size_of::<fi_trigger_threshold>() - 16usize];
+    [
+        "Alignment of fi_trigger_threshold",
+    ][::std::mem::align_of::<fi_trigger_threshold>() - 8usize];
+    [
+        "Offset of field: fi_trigger_threshold::cntr",
+    ][::std::mem::offset_of!(fi_trigger_threshold, cntr) - 0usize];
+    [
+        "Offset of field: fi_trigger_threshold::threshold",
+    ][::std::mem::offset_of!(fi_trigger_threshold, threshold) - 8usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct fi_trigger_var {
+    pub datatype: fi_datatype,
+    pub count: ::std::os::raw::c_int,
+    pub addr: *mut ::std::os::raw::c_void,
+    pub value: fi_trigger_var__bindgen_ty_1,
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union fi_trigger_var__bindgen_ty_1 {
+    pub val8: u8,
+    pub val16: u16,
+    pub val32: u32,
+    pub val64: u64,
+    pub data: *mut u8,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of fi_trigger_var__bindgen_ty_1",
+    ][::std::mem::size_of::<fi_trigger_var__bindgen_ty_1>() - 8usize];
+    [
+        "Alignment of fi_trigger_var__bindgen_ty_1",
+    ][::std::mem::align_of::<fi_trigger_var__bindgen_ty_1>() - 8usize];
+    [
+        "Offset of field: fi_trigger_var__bindgen_ty_1::val8",
+    ][::std::mem::offset_of!(fi_trigger_var__bindgen_ty_1, val8) - 0usize];
+    [
+        "Offset of field: fi_trigger_var__bindgen_ty_1::val16",
+    ][::std::mem::offset_of!(fi_trigger_var__bindgen_ty_1, val16) - 0usize];
+    [
+        "Offset of field: fi_trigger_var__bindgen_ty_1::val32",
+    ][::std::mem::offset_of!(fi_trigger_var__bindgen_ty_1, val32) - 0usize];
+    [
+        "Offset of field: fi_trigger_var__bindgen_ty_1::val64",
+    ][::std::mem::offset_of!(fi_trigger_var__bindgen_ty_1, val64) - 0usize];
+    [
+        "Offset of field: fi_trigger_var__bindgen_ty_1::data",
+    ][::std::mem::offset_of!(fi_trigger_var__bindgen_ty_1, data) - 0usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_trigger_var"][::std::mem::size_of::<fi_trigger_var>() - 24usize];
+    ["Alignment of fi_trigger_var"][::std::mem::align_of::<fi_trigger_var>() - 8usize];
+    [
+        "Offset of field: fi_trigger_var::datatype",
+    ][::std::mem::offset_of!(fi_trigger_var, datatype) - 0usize];
+    [
+        "Offset of field: fi_trigger_var::count",
+    ][::std::mem::offset_of!(fi_trigger_var, count) - 4usize];
+    [
+        "Offset of field: fi_trigger_var::addr",
+    ][::std::mem::offset_of!(fi_trigger_var, addr) - 8usize];
+    [
+        "Offset of field: fi_trigger_var::value",
+    ][::std::mem::offset_of!(fi_trigger_var, value) - 16usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct fi_trigger_xpu {
+    pub count: ::std::os::raw::c_int,
+    pub iface: fi_hmem_iface,
+    pub device: fi_trigger_xpu__bindgen_ty_1,
+    pub var: *mut fi_trigger_var,
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union fi_trigger_xpu__bindgen_ty_1 {
+    pub reserved: u64,
+    pub cuda: ::std::os::raw::c_int,
+    pub ze: ::std::os::raw::c_int,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of fi_trigger_xpu__bindgen_ty_1",
+    ][::std::mem::size_of::<fi_trigger_xpu__bindgen_ty_1>() - 8usize];
+    [
+        "Alignment of fi_trigger_xpu__bindgen_ty_1",
+    ][::std::mem::align_of::<fi_trigger_xpu__bindgen_ty_1>() - 8usize];
+    [
+        "Offset of field: fi_trigger_xpu__bindgen_ty_1::reserved",
+    ][::std::mem::offset_of!(fi_trigger_xpu__bindgen_ty_1, reserved) - 0usize];
+    [
+        "Offset of field: fi_trigger_xpu__bindgen_ty_1::cuda",
+    ][::std::mem::offset_of!(fi_trigger_xpu__bindgen_ty_1, cuda) - 0usize];
+    [
+        "Offset of field: fi_trigger_xpu__bindgen_ty_1::ze",
+    ][::std::mem::offset_of!(fi_trigger_xpu__bindgen_ty_1, ze) - 0usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_trigger_xpu"][::std::mem::size_of::<fi_trigger_xpu>() - 24usize];
+    ["Alignment of fi_trigger_xpu"][::std::mem::align_of::<fi_trigger_xpu>() - 8usize];
+    [
+        "Offset of field: fi_trigger_xpu::count",
+    ][::std::mem::offset_of!(fi_trigger_xpu, count) - 0usize];
+    [
+        "Offset of field: fi_trigger_xpu::iface",
+    ][::std::mem::offset_of!(fi_trigger_xpu, iface) - 4usize];
+    [
+        "Offset of field: fi_trigger_xpu::device",
+    ][::std::mem::offset_of!(fi_trigger_xpu, device) - 8usize];
+    [
+        "Offset of field: fi_trigger_xpu::var",
+    ][::std::mem::offset_of!(fi_trigger_xpu, var) - 16usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_op_msg {
+    pub ep: *mut fid_ep,
+    pub msg: fi_msg,
+    pub flags: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_op_msg"][::std::mem::size_of::<fi_op_msg>() - 64usize];
+    ["Alignment of fi_op_msg"][::std::mem::align_of::<fi_op_msg>() - 8usize];
+    ["Offset of field: fi_op_msg::ep"][::std::mem::offset_of!(fi_op_msg, ep) - 0usize];
+    ["Offset of field: fi_op_msg::msg"][::std::mem::offset_of!(fi_op_msg, msg) - 8usize];
+    [
+        "Offset of field: fi_op_msg::flags",
+    ][::std::mem::offset_of!(fi_op_msg, flags) - 56usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_op_tagged {
+    pub ep: *mut fid_ep,
+    pub msg: fi_msg_tagged,
+    pub flags: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_op_tagged"][::std::mem::size_of::<fi_op_tagged>() - 80usize];
+    ["Alignment of fi_op_tagged"][::std::mem::align_of::<fi_op_tagged>() - 8usize];
+    [
+        "Offset of field: fi_op_tagged::ep",
+    ][::std::mem::offset_of!(fi_op_tagged, ep) - 0usize];
+    [
+        "Offset of field: fi_op_tagged::msg",
+    ][::std::mem::offset_of!(fi_op_tagged, msg) - 8usize];
+    [
+        "Offset of field: fi_op_tagged::flags",
+    ][::std::mem::offset_of!(fi_op_tagged, flags) - 72usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_op_rma {
+    pub ep: *mut fid_ep,
+    pub msg: fi_msg_rma,
+    pub flags: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_op_rma"][::std::mem::size_of::<fi_op_rma>() - 80usize];
+    ["Alignment of fi_op_rma"][::std::mem::align_of::<fi_op_rma>() - 8usize];
+    ["Offset of field: fi_op_rma::ep"][::std::mem::offset_of!(fi_op_rma, ep) - 0usize];
+    ["Offset of field: fi_op_rma::msg"][::std::mem::offset_of!(fi_op_rma, msg) - 8usize];
+    [
+        "Offset of field: fi_op_rma::flags",
+    ][::std::mem::offset_of!(fi_op_rma, flags) - 72usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_op_atomic {
+    pub ep: *mut fid_ep,
+    pub msg: fi_msg_atomic,
+    pub flags: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_op_atomic"][::std::mem::size_of::<fi_op_atomic>() - 88usize];
+    ["Alignment of fi_op_atomic"][::std::mem::align_of::<fi_op_atomic>() - 8usize];
+    [
+        "Offset of field: fi_op_atomic::ep",
+    ][::std::mem::offset_of!(fi_op_atomic, ep) - 0usize];
+    [
+        "Offset of field: fi_op_atomic::msg",
+    ][::std::mem::offset_of!(fi_op_atomic, msg) - 8usize];
+    [
+        "Offset of field: fi_op_atomic::flags",
+    ][::std::mem::offset_of!(fi_op_atomic, flags) - 80usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_op_fetch_atomic {
+    pub ep: *mut fid_ep,
+    pub msg: fi_msg_atomic,
+    pub fetch: fi_msg_fetch,
+    pub flags: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of fi_op_fetch_atomic",
+    ][::std::mem::size_of::<fi_op_fetch_atomic>() - 112usize];
+    [
+        "Alignment of fi_op_fetch_atomic",
+    ][::std::mem::align_of::<fi_op_fetch_atomic>() - 8usize];
+    [
+        "Offset of field: fi_op_fetch_atomic::ep",
+    ][::std::mem::offset_of!(fi_op_fetch_atomic, ep) - 0usize];
+    [
+        "Offset of field: fi_op_fetch_atomic::msg",
+    ][::std::mem::offset_of!(fi_op_fetch_atomic, msg) - 8usize];
+    [
+        "Offset of field: fi_op_fetch_atomic::fetch",
+    ][::std::mem::offset_of!(fi_op_fetch_atomic, fetch) - 80usize];
+    [
+        "Offset of field: fi_op_fetch_atomic::flags",
+    ][::std::mem::offset_of!(fi_op_fetch_atomic, flags) - 104usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_op_compare_atomic {
+    pub ep: *mut fid_ep,
+    pub msg: fi_msg_atomic,
+    pub fetch: fi_msg_fetch,
+    pub compare: fi_msg_compare,
+    pub flags: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of fi_op_compare_atomic",
+    ][::std::mem::size_of::<fi_op_compare_atomic>() - 136usize];
+    [
+        "Alignment of fi_op_compare_atomic",
+    ][::std::mem::align_of::<fi_op_compare_atomic>() - 8usize];
+    [
+        "Offset of field: fi_op_compare_atomic::ep",
+    ][::std::mem::offset_of!(fi_op_compare_atomic, ep) - 0usize];
+    [
+        "Offset of field: fi_op_compare_atomic::msg",
+    ][::std::mem::offset_of!(fi_op_compare_atomic, msg) - 8usize];
+    [
+        "Offset of field: fi_op_compare_atomic::fetch",
+    ][::std::mem::offset_of!(fi_op_compare_atomic, fetch) - 80usize];
+    [
+        "Offset of field: fi_op_compare_atomic::compare",
+    ][::std::mem::offset_of!(fi_op_compare_atomic, compare) - 104usize];
+    [
+        "Offset of field: fi_op_compare_atomic::flags",
+    ][::std::mem::offset_of!(fi_op_compare_atomic, flags) - 128usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_op_cntr {
+    pub cntr: *mut fid_cntr,
+    pub value: u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_op_cntr"][::std::mem::size_of::<fi_op_cntr>() - 16usize];
+    ["Alignment of fi_op_cntr"][::std::mem::align_of::<fi_op_cntr>() - 8usize];
+    [
+        "Offset of field: fi_op_cntr::cntr",
+    ][::std::mem::offset_of!(fi_op_cntr, cntr) - 0usize];
+    [
+        "Offset of field: fi_op_cntr::value",
+    ][::std::mem::offset_of!(fi_op_cntr, value) - 8usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct fi_triggered_context {
+    pub event_type: fi_trigger_event,
+    pub trigger: fi_triggered_context__bindgen_ty_1,
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union fi_triggered_context__bindgen_ty_1 {
+    pub threshold: fi_trigger_threshold,
+    pub xpu: fi_trigger_xpu,
+    pub internal: [*mut ::std::os::raw::c_void; 3usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of fi_triggered_context__bindgen_ty_1",
+    ][::std::mem::size_of::<fi_triggered_context__bindgen_ty_1>() - 24usize];
+    [
+        "Alignment of fi_triggered_context__bindgen_ty_1",
+    ][::std::mem::align_of::<fi_triggered_context__bindgen_ty_1>() - 8usize];
+    [
+        "Offset of field: fi_triggered_context__bindgen_ty_1::threshold",
+    ][::std::mem::offset_of!(fi_triggered_context__bindgen_ty_1, threshold) - 0usize];
+    [
+        "Offset of field: fi_triggered_context__bindgen_ty_1::xpu",
+    ][::std::mem::offset_of!(fi_triggered_context__bindgen_ty_1, xpu) - 0usize];
+    [
+        "Offset of field: fi_triggered_context__bindgen_ty_1::internal",
+    ][::std::mem::offset_of!(fi_triggered_context__bindgen_ty_1, internal) - 0usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of fi_triggered_context",
+    ][::std::mem::size_of::<fi_triggered_context>() - 32usize];
+    [
+        "Alignment of fi_triggered_context",
+    ][::std::mem::align_of::<fi_triggered_context>() - 8usize];
+    [
+        "Offset of field: fi_triggered_context::event_type",
+    ][::std::mem::offset_of!(fi_triggered_context, event_type) - 0usize];
+    [
+        "Offset of field: fi_triggered_context::trigger",
+    ][::std::mem::offset_of!(fi_triggered_context, trigger) - 8usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct fi_triggered_context2 {
+    pub event_type: fi_trigger_event,
+    pub trigger: fi_triggered_context2__bindgen_ty_1,
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union fi_triggered_context2__bindgen_ty_1 {
+    pub threshold: fi_trigger_threshold,
+    pub xpu: fi_trigger_xpu,
+    pub internal: [*mut ::std::os::raw::c_void; 7usize],
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of fi_triggered_context2__bindgen_ty_1",
+    ][::std::mem::size_of::<fi_triggered_context2__bindgen_ty_1>() - 56usize];
+    [
+        "Alignment of fi_triggered_context2__bindgen_ty_1",
+    ][::std::mem::align_of::<fi_triggered_context2__bindgen_ty_1>() - 8usize];
+    [
+        "Offset of field: fi_triggered_context2__bindgen_ty_1::threshold",
+    ][::std::mem::offset_of!(fi_triggered_context2__bindgen_ty_1, threshold) - 0usize];
+    [
+        "Offset of field: fi_triggered_context2__bindgen_ty_1::xpu",
+    ][::std::mem::offset_of!(fi_triggered_context2__bindgen_ty_1, xpu) - 0usize];
+    [
+        "Offset of field: fi_triggered_context2__bindgen_ty_1::internal",
+    ][::std::mem::offset_of!(fi_triggered_context2__bindgen_ty_1, internal) - 0usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of fi_triggered_context2",
+    ][::std::mem::size_of::<fi_triggered_context2>() - 64usize];
+    [
+        "Alignment of fi_triggered_context2",
+    ][::std::mem::align_of::<fi_triggered_context2>() - 8usize];
+    [
+        "Offset of field: fi_triggered_context2::event_type",
+    ][::std::mem::offset_of!(fi_triggered_context2, event_type) - 0usize];
+    [
+        "Offset of field: fi_triggered_context2::trigger",
+    ][::std::mem::offset_of!(fi_triggered_context2, trigger) - 8usize];
+};
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub struct fi_deferred_work {
+    pub context: fi_context2,
+    pub threshold: u64,
+    pub triggering_cntr: *mut fid_cntr,
+    pub completion_cntr: *mut fid_cntr,
+    pub op_type: fi_op_type,
+    pub op: fi_deferred_work__bindgen_ty_1,
+}
+#[repr(C)]
+#[derive(Copy, Clone)]
+pub union fi_deferred_work__bindgen_ty_1 {
+    pub msg: *mut fi_op_msg,
+    pub tagged: *mut fi_op_tagged,
+    pub rma: *mut fi_op_rma,
+    pub atomic: *mut fi_op_atomic,
+    pub fetch_atomic: *mut fi_op_fetch_atomic,
+    pub compare_atomic: *mut fi_op_compare_atomic,
+    pub cntr: *mut fi_op_cntr,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    [
+        "Size of fi_deferred_work__bindgen_ty_1",
+    ][::std::mem::size_of::<fi_deferred_work__bindgen_ty_1>() - 8usize];
+    [
+        "Alignment of fi_deferred_work__bindgen_ty_1",
+    ][::std::mem::align_of::<fi_deferred_work__bindgen_ty_1>() - 8usize];
+    [
+        "Offset of field: fi_deferred_work__bindgen_ty_1::msg",
+    ][::std::mem::offset_of!(fi_deferred_work__bindgen_ty_1, msg) - 0usize];
+    [
+        "Offset of field: fi_deferred_work__bindgen_ty_1::tagged",
+    ][::std::mem::offset_of!(fi_deferred_work__bindgen_ty_1, tagged) - 0usize];
+    [
+        "Offset of field: fi_deferred_work__bindgen_ty_1::rma",
+    ][::std::mem::offset_of!(fi_deferred_work__bindgen_ty_1, rma) - 0usize];
+    [
+        "Offset of field: fi_deferred_work__bindgen_ty_1::atomic",
+    ][::std::mem::offset_of!(fi_deferred_work__bindgen_ty_1, atomic) - 0usize];
+    [
+        "Offset of field: fi_deferred_work__bindgen_ty_1::fetch_atomic",
+    ][::std::mem::offset_of!(fi_deferred_work__bindgen_ty_1, fetch_atomic) - 0usize];
+    [
+        "Offset of field: fi_deferred_work__bindgen_ty_1::compare_atomic",
+    ][::std::mem::offset_of!(fi_deferred_work__bindgen_ty_1, compare_atomic) - 0usize];
+    [
+        "Offset of field: fi_deferred_work__bindgen_ty_1::cntr",
+    ][::std::mem::offset_of!(fi_deferred_work__bindgen_ty_1, cntr) - 0usize];
+};
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_deferred_work"][::std::mem::size_of::<fi_deferred_work>() - 104usize];
+    [
+        "Alignment of fi_deferred_work",
+    ][::std::mem::align_of::<fi_deferred_work>() - 8usize];
+    [
+        "Offset of field: fi_deferred_work::context",
+    ][::std::mem::offset_of!(fi_deferred_work, context) - 0usize];
+    [
+        "Offset of field: fi_deferred_work::threshold",
+    ][::std::mem::offset_of!(fi_deferred_work, threshold) - 64usize];
+    [
+        "Offset of field: fi_deferred_work::triggering_cntr",
+    ][::std::mem::offset_of!(fi_deferred_work, triggering_cntr) - 72usize];
+    [
+        "Offset of field: fi_deferred_work::completion_cntr",
+    ][::std::mem::offset_of!(fi_deferred_work, completion_cntr) - 80usize];
+    [
+        "Offset of field: fi_deferred_work::op_type",
+    ][::std::mem::offset_of!(fi_deferred_work, op_type) - 88usize];
+    [
+        "Offset of field: fi_deferred_work::op",
+    ][::std::mem::offset_of!(fi_deferred_work, op) - 96usize];
+};
 #[repr(C)]
 #[derive(Debug, Copy, Clone)]
 pub struct fi_provider {

@@ -23,9 +23,9 @@ use crate::wait::Wait;
 use crate::wait_set::{self, WaitObject};
 use crate::waker::Waker;
 
-/// Longest sleep of who waits for a region's counter: endpoints that are driven by others do not
-/// know of it.
-const REGION_GLANCE: Duration = Duration::from_millis(1);
+/// Longest sleep of who waits for a region's counter, or while there is deferred work: endpoints
+/// that are driven by others do not know of it.
+const GLANCE: Duration = Duration::from_millis(1);
 
 /// What an endpoint may be bound for (`fi_ep_bind`).
 pub(crate) const ENDPOINT_FLAGS: u64 =
@@ -180,6 +180,7 @@ impl Cntr {
     /// Makes progress, for a poll set; whether the values have changed since the last time, other
     /// than by hand.
     pub(crate) fn poll(&self) -> bool {
+        self.work();
         let values = self.values();
         std::mem::replace(&mut self.lock().reported, values) != values
     }
@@ -195,6 +196,7 @@ impl Cntr {
         wait.waker().arm();
         self.lock().waited_on = true;
         self.look_everywhere();
+        self.work();
         if self.values() != self.lock().seen {
             self.end_wait();
             return Err(Error::Again);
@@ -222,9 +224,59 @@ impl Cntr {
         }
     }
 
+    /// Does the deferred work that is due: it may change this counter, and who waits here may make
+    /// no other progress than this.
+    #[inline]
+    fn work(&self) {
+        if self.domain.work().is_busy() {
+            self.work_off();
+        }
+    }
+
+    #[cold]
+    fn work_off(&self) {
+        // Progress cannot fail.
+        let _ = self.domain.registry().visit(|endpoint| {
+            endpoint.count(self.waker());
+            Ok(())
+        });
+        self.domain.work().run();
+    }
+
+    /// Values and errors, as they are without further progress: what deferred work waits for.
+    pub(crate) fn total(&self) -> u64 {
+        let state = self.lock();
+        let members = state.members.iter().fold(state.base, |sum, Member { endpoint, flags }| {
+            sum.plus(Values::of_endpoint(&endpoint.tally(), *flags))
+        });
+        let registry = self.domain.registry();
+        let all = state.regions.iter().fold(members, |sum, &(key, flags)| {
+            sum.plus(Values::of_region(registry.served(key), flags))
+        });
+        all.done.wrapping_add(all.failed)
+    }
+
+    /// Adds to the values.
+    pub(crate) fn change(&self, done: u64, failed: u64) {
+        let mut state = self.lock();
+        let by_hand = Values { done, failed };
+        state.base = state.base.plus(by_hand);
+        state.reported = state.reported.plus(by_hand);
+        drop(state);
+        self.waker().inspect(|waker| waker.wake());
+    }
+
+    /// Sets the values that are given.
+    pub(crate) fn change_to(&self, done: Option<u64>, failed: Option<u64>) {
+        let now = self.values();
+        let up = |to: Option<u64>, from: u64| to.map_or(0, |to| to.wrapping_sub(from));
+        self.change(up(done, now.done), up(failed, now.failed));
+    }
+
     /// The values, for the application.
     fn read(&self) -> Values {
         self.end_wait();
+        self.work();
         let values = self.values();
         self.lock().seen = values;
         values
@@ -254,10 +306,10 @@ impl Cntr {
     fn due(&self) -> Option<Instant> {
         let state = self.lock();
         let own = state.members.iter().filter_map(|member| member.endpoint.due()).min();
-        if state.regions.is_empty() {
+        if state.regions.is_empty() && !self.domain.work().is_busy() {
             return own;
         }
-        let mut others = Some(now().after(REGION_GLANCE));
+        let mut others = Some(now().after(GLANCE));
         // Asking cannot fail.
         let _ = self.domain.registry().visit(|endpoint| {
             others = earlier(others, endpoint.due());
@@ -296,18 +348,13 @@ impl CntrOps for Cntr {
     }
 
     fn add(&self, done: u64, failed: u64) {
-        let mut state = self.lock();
-        let by_hand = Values { done, failed };
-        state.base = state.base.plus(by_hand);
-        state.reported = state.reported.plus(by_hand);
-        drop(state);
-        self.waker().inspect(|waker| waker.wake());
+        self.change(done, failed);
+        self.domain.work().run();
     }
 
     fn set(&self, done: Option<u64>, failed: Option<u64>) {
-        let now = self.values();
-        let up = |to: Option<u64>, from: u64| to.map_or(0, |to| to.wrapping_sub(from));
-        self.add(up(done, now.done), up(failed, now.failed));
+        self.change_to(done, failed);
+        self.domain.work().run();
     }
 
     fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<(), Error> {
@@ -322,6 +369,7 @@ impl CntrOps for Cntr {
         let mut asleep = false;
         // bound: the timeout, the threshold, an error
         loop {
+            self.work();
             let values = self.values();
             let time = now();
             let outcome = match deadline {

@@ -198,7 +198,9 @@ impl Cq {
 
     /// Makes progress, for a poll set; whether there is anything to read.
     pub(crate) fn poll(&self) -> bool {
-        self.look(&self.lock())
+        let ready = self.look(&self.lock());
+        self.domain.work().run();
+        ready
     }
 
     /// The application is back from waiting on the descriptor, or never went.
@@ -233,8 +235,14 @@ impl Cq {
         })
     }
 
-    /// `fi_cq_read`.
+    /// `fi_cq_read`, and the deferred work that is due then.
     fn read_once(&self, entries: &mut Entries) -> Result<usize, Error> {
+        let result = self.read_ready(entries);
+        self.domain.work().run();
+        result
+    }
+
+    fn read_ready(&self, entries: &mut Entries) -> Result<usize, Error> {
         let mut state = self.lock();
         self.end_wait(&mut state);
         if state.error.is_some() {

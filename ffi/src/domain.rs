@@ -22,6 +22,7 @@ use crate::srx::SharedRx;
 use crate::stx::SharedTx;
 use crate::thread::ProgressThread;
 use crate::wait_set::WaitObject;
+use crate::work::{Work, WorkQueue};
 
 /// See the module.
 #[derive(Debug)]
@@ -30,6 +31,7 @@ pub(crate) struct Domain {
     interface: Interface,
     mr_mode: MrMode,
     registry: Registry,
+    work: Arc<WorkQueue>,
     /// Started with the first endpoint that is enabled.
     thread: OnceLock<Arc<ProgressThread>>,
 }
@@ -56,6 +58,7 @@ impl Domain {
                 interface,
                 mr_mode: MrMode::from_bits(mr_mode),
                 registry: Registry::default(),
+                work: Arc::default(),
                 thread: OnceLock::new(),
             }));
         }
@@ -85,7 +88,7 @@ impl Domain {
         if let Some(thread) = self.thread.get() {
             return Ok(thread);
         }
-        let started = ProgressThread::start()?;
+        let started = ProgressThread::start(&self.work)?;
         // Two endpoints may be enabled at once: one thread is enough.
         if let Err(superfluous) = self.thread.set(started) {
             superfluous.stop();
@@ -96,6 +99,32 @@ impl Domain {
     /// How peers call its memory regions.
     pub(crate) const fn mr_mode(&self) -> MrMode {
         self.mr_mode
+    }
+
+    /// What waits for counters.
+    #[inline]
+    pub(crate) fn work(&self) -> &WorkQueue {
+        &self.work
+    }
+
+    /// `FI_QUEUE_WORK`, and operations with `FI_TRIGGER`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for objects of another domain; [`Error::BadState`] for an endpoint that
+    /// is not enabled; [`Error::Again`] when there is as much work as can be.
+    pub(crate) fn queue_work(&self, work: Work) -> Result<(), Error> {
+        let ours = |domain: &Arc<Self>| std::ptr::eq(Arc::as_ptr(domain), self);
+        let counters = [Some(&work.counter), work.completion.as_ref(), work.op.counter()];
+        if !counters.into_iter().flatten().all(|counter| ours(counter.domain())) {
+            return Err(Error::Invalid);
+        }
+        if let Some(endpoint) = work.op.endpoint() {
+            if !ours(endpoint.domain()) {
+                return Err(Error::Invalid);
+            }
+            endpoint.running()?;
+        }
+        self.work.push(work)
     }
 
     /// Its memory regions.

@@ -35,6 +35,7 @@ use crate::registry::REGIONS_MAX;
 use crate::srx::SharedRx;
 use crate::stx::SharedTx;
 use crate::waker::Waker;
+use crate::work::Work;
 use crate::{hints, param};
 
 /// Peers that an endpoint can know, unless its address vector was opened for more.
@@ -189,6 +190,23 @@ impl Endpoint {
         }
     }
 
+    /// The domain that it belongs to.
+    pub(crate) const fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// Posts an operation when a counter has come far enough (`FI_TRIGGER`).
+    ///
+    /// # Errors
+    /// [`Error::BadFlags`] if that was not asked for when it was opened; as
+    /// [`Domain::queue_work`].
+    pub(crate) fn trigger(&self, work: Work) -> Result<(), Error> {
+        if self.caps & bits::TRIGGER == 0 {
+            return Err(Error::BadFlags);
+        }
+        self.domain.queue_work(work)
+    }
+
     /// Longest message that may be injected.
     pub(crate) const fn inject_size(&self) -> usize {
         self.inject_size
@@ -203,7 +221,7 @@ impl Endpoint {
         };
         match flags {
             OpFlags::Default => default.load(Ordering::Relaxed),
-            OpFlags::Given(flags) => flags,
+            OpFlags::Given(flags) | OpFlags::Deferred(flags) => flags,
             OpFlags::Inject => bits::INJECT,
         }
     }
@@ -342,7 +360,11 @@ impl Running {
             Side::Transmit => self.transmits,
             Side::Receive => self.receives,
         };
-        !matches!(kind, OpFlags::Inject) && reports.signals(flags)
+        match kind {
+            OpFlags::Inject => false,
+            OpFlags::Deferred(_) => reports != Reports::Never && flags & bits::COMPLETION != 0,
+            OpFlags::Default | OpFlags::Given(_) => reports.signals(flags),
+        }
     }
 
     /// Whether receives are posted to a shared context.
@@ -454,6 +476,7 @@ impl FidOps for Endpoint {
                 bound.queue.remove(&running.active);
             }
             self.domain.thread()?.remove(&running.active);
+            self.domain.work().forget(&running.active);
             if let Some(shared) = &running.shared_rx {
                 // What arrives from now on takes no receive that another endpoint could use.
                 shared.leave(&running.active);

@@ -42,7 +42,8 @@ pub(crate) const TX_CAPS: u64 = bits::MSG
     | bits::SEND
     | bits::READ
     | bits::WRITE
-    | bits::FENCE;
+    | bits::FENCE
+    | bits::TRIGGER;
 /// Capabilities of the receiving side.
 pub(crate) const RX_CAPS: u64 = bits::MSG
     | bits::TAGGED
@@ -55,7 +56,8 @@ pub(crate) const RX_CAPS: u64 = bits::MSG
     | bits::MULTI_RECV
     | bits::SOURCE
     | bits::SOURCE_ERR
-    | bits::RMA_EVENT;
+    | bits::RMA_EVENT
+    | bits::TRIGGER;
 /// Orders that can be promised: all of them (`fi_endpoint(3)`, "Message Ordering").
 pub(crate) const ORDERS: u64 = bits::ORDER_RAR
     | bits::ORDER_RAW

@@ -19,6 +19,7 @@
 //! | `progress`, `storage`, `peers`, `memory` | an active endpoint: engine, port, peers, application memory |
 //! | `wait`, `waker` | sleeping until something happens |
 //! | `poll_set`, `wait_set` | several queues at once |
+//! | `work` | deferred work, triggered operations |
 //! | `thread` | progress when the application makes none |
 //! | `param`, `log`, `errno` | variables, messages, error numbers |
 //!
@@ -62,5 +63,6 @@ mod thread;
 mod wait;
 mod wait_set;
 mod waker;
+mod work;
 
 pub use provider::fi_prov_ini;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fi_msg(3)` on an endpoint: flags are settled, then the engine is asked.
 
-use ofi_xdp_core::{Probe, SendRequest};
+use ofi_xdp_core::{DeferredId, Probe, SendRequest};
 
 use crate::abi::bits;
 use crate::ep::{Endpoint, Running};
@@ -83,24 +83,24 @@ impl Endpoint {
         };
         let signal = running.signals(Side::Transmit, given, flags);
         let (more, fence) = (flags & bits::MORE != 0, flags & bits::FENCE != 0);
-        Ok((running, Posting { buffer, signal, more, fence }))
+        let deferred = matches!(given, OpFlags::Deferred(_));
+        Ok((running, Posting { buffer, signal, more, fence, deferred }))
     }
 
-    /// A send of any kind.
+    /// A send of any kind. Of a deferred one, its name.
     #[inline]
-    pub(crate) fn post_send(&self, send: &Send) -> Result<(), Error> {
+    pub(crate) fn post_send(&self, send: &Send) -> Result<Option<DeferredId>, Error> {
         let (running, how) = self.settle(send.flags, Some(send.buffer))?;
         let len = how.buffer.len() as u64;
         running.active.post(send.to, send.context, &how, |post| {
             let request = SendRequest { common: post.common, len, tag: send.tag, data: send.data };
-            post.engine.post_send(post.now, request, how.buffer, post.memory)?;
-            Ok(())
+            Ok(post.engine.post_send(post.now, request, how.buffer, post.memory)?)
         })
     }
 
-    /// A receive of any kind.
+    /// A receive of any kind. Of a deferred one, its name.
     #[inline]
-    pub(crate) fn post_recv(&self, recv: &Recv) -> Result<(), Error> {
+    pub(crate) fn post_recv(&self, recv: &Recv) -> Result<Option<DeferredId>, Error> {
         let running = self.running()?;
         let flags = self.flags(Side::Receive, recv.flags);
         let signal = running.signals(Side::Receive, recv.flags, flags);
@@ -110,22 +110,27 @@ impl Endpoint {
             return Err(Error::NotSupported);
         }
         match receiving(recv, flags)? {
+            Receiving::One if matches!(recv.flags, OpFlags::Deferred(_)) => {
+                return active.post_deferred_recv(recv, signal).map(Some);
+            }
+            _ if matches!(recv.flags, OpFlags::Deferred(_)) => Err(Error::NotSupported),
             Receiving::One => active.post_recv(recv, signal),
             Receiving::Many => active.post_multi_recv(recv, self.min_multi_recv()? as u64, signal),
             Receiving::Probe(probe) => active.peek(recv, probe, signal),
             Receiving::Claimed(taking) => active.take_claimed(recv, taking, signal),
-        }
+        }?;
+        Ok(None)
     }
 }
 
 impl MsgOps for Endpoint {
     #[inline]
     fn send(&self, send: Send) -> Result<(), Error> {
-        self.post_send(&send)
+        self.post_send(&send).map(drop)
     }
 
     #[inline]
     fn recv(&self, recv: Recv) -> Result<(), Error> {
-        self.post_recv(&recv)
+        self.post_recv(&recv).map(drop)
     }
 }

@@ -262,8 +262,19 @@ pub(crate) enum OpFlags {
     Default,
     /// From the call: `sendmsg`, `recvmsg`.
     Given(u64),
+    /// From deferred work: its end is the work queue's to know, and a completion is made only if
+    /// the flags ask for it.
+    Deferred(u64),
     /// `inject` calls: the buffer is copied, success makes no completion.
     Inject,
+}
+
+impl OpFlags {
+    /// Whether the call gives remote completion data (`FI_REMOTE_CQ_DATA`).
+    pub(crate) const fn brings_data(self) -> bool {
+        matches!(self, Self::Given(flags) | Self::Deferred(flags)
+            if flags & abi::bits::REMOTE_CQ_DATA != 0)
+    }
 }
 
 /// A send, whatever the call.

@@ -139,7 +139,7 @@ impl SharedRx {
     fn post(&self, recv: &Recv) -> Result<(), Error> {
         let flags = match recv.flags {
             OpFlags::Default => self.op_flags.load(Ordering::Relaxed),
-            OpFlags::Given(flags) => flags,
+            OpFlags::Given(flags) | OpFlags::Deferred(flags) => flags,
             OpFlags::Inject => 0,
         };
         match receiving(recv, flags)? {

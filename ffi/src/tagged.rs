@@ -8,11 +8,11 @@ use crate::ops::{Recv, Send, TaggedOps};
 impl TaggedOps for Endpoint {
     #[inline]
     fn tagged_send(&self, send: Send) -> Result<(), Error> {
-        self.post_send(&send)
+        self.post_send(&send).map(drop)
     }
 
     #[inline]
     fn tagged_recv(&self, recv: Recv) -> Result<(), Error> {
-        self.post_recv(&recv)
+        self.post_recv(&recv).map(drop)
     }
 }

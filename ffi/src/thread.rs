@@ -35,6 +35,7 @@ use crate::progress::{ActiveEndpoint, now};
 use crate::provider;
 use crate::wait::Wait;
 use crate::waker::Waker;
+use crate::work::WorkQueue;
 
 /// How long an endpoint may go without being driven until the thread stands in.
 pub(crate) const ATTENTION: Duration = Duration::from_millis(5);
@@ -56,6 +57,7 @@ struct Charge {
 struct Shared {
     wait: Wait,
     charges: Mutex<Vec<Charge>>,
+    work: Arc<WorkQueue>,
     stop: AtomicBool,
 }
 
@@ -76,10 +78,11 @@ impl ProgressThread {
     ///
     /// # Errors
     /// [`Error::Os`] when descriptors or threads are out.
-    pub(crate) fn start() -> Result<Arc<Self>, Error> {
+    pub(crate) fn start(work: &Arc<WorkQueue>) -> Result<Arc<Self>, Error> {
         let shared = Arc::new(Shared {
             wait: Wait::new()?,
             charges: Mutex::default(),
+            work: Arc::clone(work),
             stop: AtomicBool::new(false),
         });
         let theirs = Arc::clone(&shared);
@@ -194,6 +197,7 @@ impl Shared {
             next = earlier(next, charge.endpoint.tend());
         }
         drop(charges);
+        self.work.run();
         if !resting {
             waker.sleep_until(next);
         }

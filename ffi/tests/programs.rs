@@ -39,6 +39,11 @@ fn shared_contexts() {
 }
 
 #[test]
+fn deferred_work() {
+    run("work", &[]);
+}
+
+#[test]
 fn address_vectors() {
     run("av", &[]);
 }

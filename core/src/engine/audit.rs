@@ -128,10 +128,12 @@ impl Engine<'_> {
     /// Every slot that is given out is in exactly one list: their lengths add up to what is used.
     fn audit_lists(&mut self) -> Result<(), Violation> {
         let mut ops = length(self.sends_done, &mut self.ops);
+        ops += length(self.deferred_sends, &mut self.ops);
         let mut recvs = [self.recvs_done, self.posted.untagged, self.posted.tagged, self.pulling]
             .map(|list| length(list, &mut self.recvs))
             .iter()
             .sum::<u32>();
+        recvs += length(self.deferred_recvs, &mut self.recvs);
         let mut stored = [self.stored.untagged, self.stored.tagged, self.claimed]
             .map(|list| length(list, &mut self.unexpected))
             .iter()
@@ -215,6 +217,7 @@ impl Engine<'_> {
             list.hash(&mut hasher);
         }
         self.claimed.hash(&mut hasher);
+        [self.deferred_sends, self.deferred_recvs].hash(&mut hasher);
         hasher.finish()
     }
 }

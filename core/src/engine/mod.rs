@@ -11,7 +11,7 @@
 //! | D. one packet in | `ingest` | `predict.rs`, `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
 //! | E. time | `advance`, `release_gathered` | `advance.rs` |
 //! | F. one packet out | `transmit` | `transmit.rs`, `compose.rs`, `put.rs`, `resend.rs`, `answer.rs` |
-//! | G. what has ended | `poll_send_completion`, `poll_recv_completion` | `poll.rs` |
+//! | G. what has ended | `poll_send_completion`, `poll_recv_completion`; `defer`, `poll_deferred` | `poll.rs`; `deferred.rs` |
 //! | for tests | `audit`, `digest` | `audit.rs` |
 //!
 //! D, E and F are called by [`drive`](crate::progress::drive) alone, in that order, and `feed`
@@ -29,6 +29,7 @@ mod answer;
 mod audit;
 mod compose;
 mod control;
+mod deferred;
 mod ending;
 mod handshake;
 mod ingest;
@@ -129,6 +130,9 @@ pub struct Engine<'s> {
     /// Finished operations whose completions were not polled.
     sends_done: List,
     recvs_done: List,
+    /// The same of operations that were deferred, for who counts them.
+    deferred_sends: List,
+    deferred_recvs: List,
     /// Peers that may send, in turn, and peers that gather.
     ready: List,
     gathering: List,
@@ -200,6 +204,8 @@ impl<'s> Engine<'s> {
             pulling: List::default(),
             sends_done: List::default(),
             recvs_done: List::default(),
+            deferred_sends: List::default(),
+            deferred_recvs: List::default(),
             ready: List::default(),
             gathering: List::default(),
             turn: 0,

@@ -77,10 +77,10 @@ impl Engine<'_> {
         let message = op.envelope().is_some();
         self.stats.messages_sent += u64::from(message && op.outcome.is_ok());
         self.tally.count(op.op_kind(), op.is_request(), op.outcome.is_ok());
-        if op.signal || op.outcome.is_err() {
+        if op.signal {
             self.sends_done.push_back(&mut self.ops, number);
         } else {
-            self.ops.release(number);
+            self.finish_silent_send(number);
         }
     }
 
@@ -94,10 +94,10 @@ impl Engine<'_> {
         }
         if let RecvKind::Part { of, .. } = op.kind {
             self.finish_part(number, of);
-        } else if op.request.signal || op.outcome.is_err() {
+        } else if op.request.signal {
             self.recvs_done.push_back(&mut self.recvs, number);
         } else {
-            self.recvs.release(number);
+            self.finish_silent_recv(number);
         }
     }
 }

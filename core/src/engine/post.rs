@@ -183,7 +183,17 @@ impl Engine<'_> {
         buffer: M::Buffer,
         memory: &mut M,
     ) -> Result<RecvId, PostError> {
-        let op = RecvOp { request, peer: PeerId::NONE, ..RecvOp::default() };
+        self.file_recv(RecvOp { request, peer: PeerId::NONE, ..RecvOp::default() }, buffer, memory)
+    }
+
+    #[inline(always)]
+    pub(super) fn file_recv<M: Memory>(
+        &mut self,
+        op: RecvOp,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<RecvId, PostError> {
+        let request = op.request;
         let number = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
         let id = self.recv_id(number);
         memory.attach_recv(id, buffer);

@@ -87,10 +87,10 @@ fn without_hints_everything_is_offered() {
 #[test]
 fn primary_capabilities_are_as_asked_for() {
     let tagged = offered(&Request { caps: bits::TAGGED, ..request() }).unwrap();
-    let free = DOMAIN_CAPS | bits::FENCE | bits::MULTI_RECV;
+    let free = DOMAIN_CAPS | bits::FENCE | bits::MULTI_RECV | bits::TRIGGER;
     assert_eq!(tagged.caps, bits::TAGGED | bits::SEND | bits::RECV | free);
-    assert_eq!(tagged.tx.caps, bits::TAGGED | bits::SEND | bits::FENCE);
-    assert_eq!(tagged.rx.caps, bits::TAGGED | bits::RECV | bits::MULTI_RECV);
+    assert_eq!(tagged.tx.caps, bits::TAGGED | bits::SEND | bits::FENCE | bits::TRIGGER);
+    assert_eq!(tagged.rx.caps, bits::TAGGED | bits::RECV | bits::MULTI_RECV | bits::TRIGGER);
     let sender = offered(&Request { caps: bits::MSG | bits::SEND, ..request() }).unwrap();
     assert_eq!(sender.caps, bits::MSG | bits::SEND | free);
     let sourced = offered(&Request { caps: bits::MSG | bits::SOURCE, ..request() }).unwrap();

@@ -7,7 +7,9 @@
 
 use std::sync::MutexGuard;
 
-use ofi_xdp_core::{Budget, Common, Context, Engine, Instant, PostError, Probe, RecvRequest};
+use ofi_xdp_core::{
+    Budget, Common, Context, DeferredId, Engine, Instant, OpId, PostError, Probe, RecvRequest,
+};
 
 use super::{ActiveEndpoint, State, now};
 use crate::abi::{ADDR_NONE, fi_addr_t};
@@ -34,6 +36,8 @@ pub(crate) struct Posting {
     pub(crate) more: bool,
     /// Whether it waits for everything before it.
     pub(crate) fence: bool,
+    /// Whether its end is the work queue's to know.
+    pub(crate) deferred: bool,
 }
 
 /// What becomes of a claimed message.
@@ -58,21 +62,51 @@ impl ActiveEndpoint {
         peer: fi_addr_t,
         context: Context,
         how: &Posting,
-        request: impl FnOnce(Post<'_, '_>) -> Result<(), Error>,
-    ) -> Result<(), Error> {
+        request: impl FnOnce(Post<'_, '_>) -> Result<OpId, Error>,
+    ) -> Result<Option<DeferredId>, Error> {
         let now = now();
         let mut state = self.lock();
         let State { engine, memory, peers, .. } = &mut *state;
-        engine.with_dependent_mut(|_, engine| {
+        let deferred = engine.with_dependent_mut(|_, engine| {
             peers.sync(&self.av);
             let peer = peers.peer(engine, &self.av, peer)?;
-            let Posting { signal, more, fence, .. } = *how;
-            let common = Common { peer, context, signal, more, fence };
-            request(Post { engine, memory, common, now })
+            let Posting { signal, more, fence, deferred, .. } = *how;
+            let common = Common { peer, context, signal: signal && !deferred, more, fence };
+            let id = request(Post { engine: &mut *engine, memory, common, now })?;
+            if deferred {
+                engine.defer(id, signal);
+            }
+            Ok::<_, Error>(deferred.then_some(DeferredId::Op(id)))
         })?;
         self.drive(&mut state, now, Budget::POST);
         state.engine.with_dependent(|_, engine| self.wake(engine, None));
-        Ok(())
+        Ok(deferred)
+    }
+
+    /// Posts a receive whose end is the work queue's to know; if `told`, it is told as any other,
+    /// too.
+    ///
+    /// # Errors
+    /// As [`Self::post_recv`].
+    pub(crate) fn post_deferred_recv(&self, recv: &Recv, told: bool) -> Result<DeferredId, Error> {
+        let mut id = None;
+        self.receive(self.lock(), recv, false, |engine, request, memory| {
+            id = Some(engine.post_deferred_recv(request, told, recv.buffer, memory)?);
+            Ok(())
+        })?;
+        id.map(DeferredId::Recv).ok_or(Error::Internal)
+    }
+
+    /// The deferred operations that have ended since the last call, and whether well.
+    pub(crate) fn take_ended(&self) -> Vec<(DeferredId, bool)> {
+        let mut state = self.lock();
+        state.engine.with_dependent_mut(|_, engine| {
+            let ended: Vec<_> = std::iter::from_fn(|| engine.poll_deferred()).collect();
+            if !ended.is_empty() {
+                self.wake(engine, None);
+            }
+            ended
+        })
     }
 
     /// Posts a receive.

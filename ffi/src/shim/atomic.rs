@@ -9,6 +9,7 @@ use std::ffi::{c_int, c_void};
 use ofi_xdp_core::{ATOMIC_LEN_MAX, AtomicForm, AtomicOp, Datatype, Remote};
 
 use super::msg::word;
+use super::work::{is_triggered, trigger};
 use super::{answer, argument, array, control, done};
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
@@ -16,6 +17,7 @@ use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::memory::{Buffer, IOV_MAX};
 use crate::ops::{Atomic, AtomicOps, OpFlags};
+use crate::work::Op;
 
 pub(super) static OPS: abi::fi_ops_atomic = abi::fi_ops_atomic {
     size: size_of::<abi::fi_ops_atomic>(),
@@ -152,48 +154,69 @@ fn vectors(
     }
 }
 
+/// The operation that a `fi_msg_atomic` asks for.
+///
 /// # Safety
-/// `ep` is NULL or an open object; `msg` is NULL or initialised, `result` and `compare` have as
-/// many elements as they say.
-unsafe fn post_message<T: AtomicOps + Object>(
-    ep: *mut abi::fid_ep,
+/// `msg` is NULL or initialised, `result` and `compare` have as many elements as they say.
+pub(super) unsafe fn message(
     form: AtomicForm,
     (msg, flags): (*const abi::fi_msg_atomic, OpFlags),
     (compare, compare_count): (*const abi::fi_ioc, usize),
     (result, result_count): (*const abi::fi_ioc, usize),
-) -> isize {
-    let posted = (|| {
-        // SAFETY: promised by the caller, here and below.
-        let msg = unsafe { argument(msg) }?;
+) -> Result<Atomic, Error> {
+    // SAFETY: promised by the caller, here and below.
+    let msg = unsafe { argument(msg) }?;
+    // SAFETY: as above.
+    let [remote] = unsafe { array(msg.rma_iov, msg.rma_iov_count) }? else {
+        // One place at the peer.
+        return Err(Error::Invalid);
+    };
+    let local = Local {
         // SAFETY: as above.
-        let [remote] = unsafe { array(msg.rma_iov, msg.rma_iov_count) }? else {
-            // One place at the peer.
-            return Err(Error::Invalid);
-        };
-        let local = Local {
-            // SAFETY: as above.
-            operands: unsafe { array(msg.msg_iov, msg.iov_count) }?,
-            // SAFETY: as above.
-            compare: unsafe { array(compare, compare_count) }?,
-            // SAFETY: as above.
-            result: unsafe { array(result, result_count) }?,
-        };
-        let request = Request {
-            form,
-            datatype: msg.datatype,
-            op: msg.op,
-            peer: msg.addr,
-            remote: Remote { key: remote.key, address: remote.addr },
-            context: msg.context,
-            flags,
-        };
-        Ok((request, local))
-    })();
-    match posted {
+        operands: unsafe { array(msg.msg_iov, msg.iov_count) }?,
+        // SAFETY: as above.
+        compare: unsafe { array(compare, compare_count) }?,
+        // SAFETY: as above.
+        result: unsafe { array(result, result_count) }?,
+    };
+    let request = Request {
+        form,
+        datatype: msg.datatype,
+        op: msg.op,
+        peer: msg.addr,
+        remote: Remote { key: remote.key, address: remote.addr },
+        context: msg.context,
+        flags,
+    };
+    request.with(&local)
+}
+
+/// # Safety
+/// `ep` is NULL or an open object; the rest as in [`message`].
+unsafe fn post_message<T: AtomicOps + Object>(
+    ep: *mut abi::fid_ep,
+    form: AtomicForm,
+    (msg, flags): (*const abi::fi_msg_atomic, OpFlags),
+    compare: (*const abi::fi_ioc, usize),
+    result: (*const abi::fi_ioc, usize),
+) -> isize {
+    if let OpFlags::Given(given) = flags
+        && is_triggered(given)
+    {
         // SAFETY: promised by the caller.
-        Ok((request, local)) => unsafe { post::<T>(ep, &request, &local) },
-        Err(error) => done(Err(error)),
+        let context = unsafe { msg.as_ref() }.map_or(std::ptr::null_mut(), |msg| msg.context);
+        let op = |endpoint, flags| {
+            // SAFETY: promised by the caller.
+            Ok(Op::Atomic(endpoint, unsafe { message(form, (msg, flags), compare, result) }?))
+        };
+        // SAFETY: the man page's contract: a `fi_triggered_context`.
+        return unsafe { trigger(ep, context, given, op) };
     }
+    // SAFETY: promised by the caller.
+    let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
+    // SAFETY: promised by the caller.
+    let atomic = unsafe { message(form, (msg, flags), compare, result) };
+    done(endpoint.and_then(|endpoint| endpoint.atomic(atomic?)))
 }
 
 unsafe extern "C" fn write<T: AtomicOps + Object>(

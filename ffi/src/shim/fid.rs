@@ -9,6 +9,7 @@ use crate::abi;
 use crate::av::Av;
 use crate::cntr::Cntr;
 use crate::cq::Cq;
+use crate::domain::Domain;
 use crate::ep::Endpoint;
 use crate::eq::Eq;
 use crate::errno::Error;
@@ -111,6 +112,12 @@ unsafe extern "C" fn command<T: Object>(
             abi::FI_GETOPSFLAG => unsafe { op_flags(object, argument.cast::<u64>()) },
             // SAFETY: `FI_SETOPSFLAG` passes a `uint64_t *` (fi_endpoint(3)).
             abi::FI_SETOPSFLAG => unsafe { set_op_flags(object, argument.cast::<u64>()) },
+            command @ (abi::FI_QUEUE_WORK | abi::FI_CANCEL_WORK | abi::FI_FLUSH_WORK) => {
+                // SAFETY: as above.
+                let domain = unsafe { fid::object::<Domain>(fid) }?;
+                // SAFETY: they pass a `struct fi_deferred_work *` (fi_trigger(3)).
+                unsafe { super::work::control(domain, command, argument.cast()) }
+            }
             _ => Err(Error::NotSupported),
         }
     })

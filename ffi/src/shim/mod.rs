@@ -35,6 +35,7 @@ pub(crate) mod stx;
 pub(crate) mod tagged;
 pub(crate) mod unsupported;
 pub(crate) mod wait;
+mod work;
 
 #[cfg(test)]
 mod tests;

@@ -8,13 +8,15 @@ use std::ffi::c_void;
 
 use ofi_xdp_core::Context;
 
+use super::work::{is_triggered, trigger};
 use super::{argument, array, done};
-use crate::abi::{self, bits, fi_addr_t};
+use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
 use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::memory::Buffer;
 use crate::ops::{MsgOps, OpFlags, Recv, Send};
+use crate::work::Op;
 
 pub(super) static OPS: abi::fi_ops_msg = abi::fi_ops_msg {
     size: size_of::<abi::fi_ops_msg>(),
@@ -110,23 +112,65 @@ unsafe extern "C" fn sendv<T: MsgOps + Object>(
     unsafe { post_send::<T>(ep, send) }
 }
 
+/// What a `fi_msg` sends.
+///
+/// # Safety
+/// `msg` is NULL or initialised, as the man page says.
+pub(super) unsafe fn sending(msg: *const abi::fi_msg, flags: OpFlags) -> Result<Send, Error> {
+    // SAFETY: promised by the caller.
+    let msg = unsafe { argument(msg) }?;
+    Ok(Send {
+        // SAFETY: the man page's contract: `iov_count` elements.
+        buffer: unsafe { scattered(msg.msg_iov, msg.iov_count) }?,
+        to: msg.addr,
+        tag: None,
+        data: flags.brings_data().then_some(msg.data),
+        context: word(msg.context),
+        flags,
+    })
+}
+
+/// Where a `fi_msg` receives.
+///
+/// # Safety
+/// As [`sending`].
+pub(super) unsafe fn receiving(msg: *const abi::fi_msg, flags: OpFlags) -> Result<Recv, Error> {
+    // SAFETY: promised by the caller.
+    let msg = unsafe { argument(msg) }?;
+    Ok(Recv {
+        // SAFETY: the man page's contract: `iov_count` elements.
+        buffer: unsafe { scattered(msg.msg_iov, msg.iov_count) }?,
+        from: msg.addr,
+        tag: None,
+        context: word(msg.context),
+        flags,
+    })
+}
+
+/// The context of a `fi_msg`, NULL without one.
+///
+/// # Safety
+/// As [`sending`].
+unsafe fn context_of(msg: *const abi::fi_msg) -> *mut c_void {
+    // SAFETY: promised by the caller.
+    unsafe { msg.as_ref() }.map_or(std::ptr::null_mut(), |msg| msg.context)
+}
+
 unsafe extern "C" fn sendmsg<T: MsgOps + Object>(
     ep: *mut abi::fid_ep,
     msg: *const abi::fi_msg,
     flags: u64,
 ) -> isize {
+    if is_triggered(flags) {
+        // SAFETY: the man page's contract.
+        let context = unsafe { context_of(msg) };
+        // SAFETY: the man page's contract: an initialised `fi_msg`.
+        let op = |endpoint, flags| Ok(Op::Send(endpoint, unsafe { sending(msg, flags) }?));
+        // SAFETY: the man page's contract: a `fi_triggered_context`.
+        return unsafe { trigger(ep, context, flags, op) };
+    }
     // SAFETY: the man page's contract: an initialised `fi_msg`.
-    let send = unsafe { argument(msg) }.and_then(|msg| {
-        Ok(Send {
-            // SAFETY: the man page's contract: `iov_count` elements.
-            buffer: unsafe { scattered(msg.msg_iov, msg.iov_count) }?,
-            to: msg.addr,
-            tag: None,
-            data: (flags & bits::REMOTE_CQ_DATA != 0).then_some(msg.data),
-            context: word(msg.context),
-            flags: OpFlags::Given(flags),
-        })
-    });
+    let send = unsafe { sending(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.
     unsafe { post_send::<T>(ep, send) }
 }
@@ -226,17 +270,16 @@ pub(super) unsafe extern "C" fn recvmsg<T: MsgOps + Object>(
     msg: *const abi::fi_msg,
     flags: u64,
 ) -> isize {
+    if is_triggered(flags) {
+        // SAFETY: the man page's contract.
+        let context = unsafe { context_of(msg) };
+        // SAFETY: the man page's contract: an initialised `fi_msg`.
+        let op = |endpoint, flags| Ok(Op::Recv(endpoint, unsafe { receiving(msg, flags) }?));
+        // SAFETY: the man page's contract: a `fi_triggered_context`.
+        return unsafe { trigger(ep, context, flags, op) };
+    }
     // SAFETY: the man page's contract: an initialised `fi_msg`.
-    let recv = unsafe { argument(msg) }.and_then(|msg| {
-        Ok(Recv {
-            // SAFETY: the man page's contract: `iov_count` elements.
-            buffer: unsafe { scattered(msg.msg_iov, msg.iov_count) }?,
-            from: msg.addr,
-            tag: None,
-            context: word(msg.context),
-            flags: OpFlags::Given(flags),
-        })
-    });
+    let recv = unsafe { receiving(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.
     unsafe { post_recv::<T>(ep, recv) }
 }

@@ -8,13 +8,15 @@ use std::ffi::c_void;
 use ofi_xdp_core::Remote;
 
 use super::msg::{scattered, source, word};
+use super::work::{is_triggered, trigger};
 use super::{argument, array, done};
-use crate::abi::{self, bits, fi_addr_t};
+use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
 use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::memory::Buffer;
 use crate::ops::{OpFlags, Rma, RmaOps};
+use crate::work::Op;
 
 pub(super) static OPS: abi::fi_ops_rma = abi::fi_ops_rma {
     size: size_of::<abi::fi_ops_rma>(),
@@ -56,7 +58,7 @@ fn plain(
 
 /// # Safety
 /// `msg` is NULL or an initialised `fi_msg_rma`.
-unsafe fn message(msg: *const abi::fi_msg_rma, flags: u64) -> Result<Rma, Error> {
+pub(super) unsafe fn message(msg: *const abi::fi_msg_rma, flags: OpFlags) -> Result<Rma, Error> {
     // SAFETY: promised by the caller.
     let msg = unsafe { argument(msg) }?;
     // SAFETY: the man page's contract: `iov_count` elements.
@@ -73,10 +75,19 @@ unsafe fn message(msg: *const abi::fi_msg_rma, flags: u64) -> Result<Rma, Error>
         buffer,
         peer: msg.addr,
         remote: Remote { key: remote.key, address: remote.addr },
-        data: (flags & bits::REMOTE_CQ_DATA != 0).then_some(msg.data),
+        data: flags.brings_data().then_some(msg.data),
         context: word(msg.context),
-        flags: OpFlags::Given(flags),
+        flags,
     })
+}
+
+/// The context of a `fi_msg_rma`, NULL without one.
+///
+/// # Safety
+/// As [`message`].
+unsafe fn context_of(msg: *const abi::fi_msg_rma) -> *mut c_void {
+    // SAFETY: promised by the caller.
+    unsafe { msg.as_ref() }.map_or(std::ptr::null_mut(), |msg| msg.context)
 }
 
 unsafe extern "C" fn read<T: RmaOps + Object>(
@@ -117,8 +128,16 @@ unsafe extern "C" fn readmsg<T: RmaOps + Object>(
     msg: *const abi::fi_msg_rma,
     flags: u64,
 ) -> isize {
+    if is_triggered(flags) {
+        // SAFETY: the man page's contract.
+        let context = unsafe { context_of(msg) };
+        // SAFETY: the man page's contract: an initialised `fi_msg_rma`.
+        let op = |endpoint, flags| Ok(Op::Read(endpoint, unsafe { message(msg, flags) }?));
+        // SAFETY: the man page's contract: a `fi_triggered_context`.
+        return unsafe { trigger(ep, context, flags, op) };
+    }
     // SAFETY: the man page's contract: an initialised `fi_msg_rma`.
-    let rma = unsafe { message(msg, flags) };
+    let rma = unsafe { message(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.
     unsafe { post(ep, rma, T::read) }
 }
@@ -161,8 +180,16 @@ unsafe extern "C" fn writemsg<T: RmaOps + Object>(
     msg: *const abi::fi_msg_rma,
     flags: u64,
 ) -> isize {
+    if is_triggered(flags) {
+        // SAFETY: the man page's contract.
+        let context = unsafe { context_of(msg) };
+        // SAFETY: the man page's contract: an initialised `fi_msg_rma`.
+        let op = |endpoint, flags| Ok(Op::Write(endpoint, unsafe { message(msg, flags) }?));
+        // SAFETY: the man page's contract: a `fi_triggered_context`.
+        return unsafe { trigger(ep, context, flags, op) };
+    }
     // SAFETY: the man page's contract: an initialised `fi_msg_rma`.
-    let rma = unsafe { message(msg, flags) };
+    let rma = unsafe { message(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.
     unsafe { post(ep, rma, T::write) }
 }

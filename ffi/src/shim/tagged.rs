@@ -6,13 +6,15 @@ use std::ffi::c_void;
 use ofi_xdp_core::{Context, TagMatch};
 
 use super::msg::{scattered, source, word};
+use super::work::{is_triggered, trigger};
 use super::{argument, done};
-use crate::abi::{self, bits, fi_addr_t};
+use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
 use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::memory::Buffer;
 use crate::ops::{OpFlags, Recv, Send, TaggedOps};
+use crate::work::Op;
 
 pub(super) static OPS: abi::fi_ops_tagged = abi::fi_ops_tagged {
     size: size_of::<abi::fi_ops_tagged>(),
@@ -90,23 +92,71 @@ unsafe extern "C" fn sendv<T: TaggedOps + Object>(
     unsafe { post_send::<T>(ep, send) }
 }
 
+/// What a `fi_msg_tagged` sends.
+///
+/// # Safety
+/// `msg` is NULL or initialised, as the man page says.
+pub(super) unsafe fn sending(
+    msg: *const abi::fi_msg_tagged,
+    flags: OpFlags,
+) -> Result<Send, Error> {
+    // SAFETY: promised by the caller.
+    let msg = unsafe { argument(msg) }?;
+    Ok(Send {
+        // SAFETY: the man page's contract: `iov_count` elements.
+        buffer: unsafe { scattered(msg.msg_iov, msg.iov_count) }?,
+        to: msg.addr,
+        tag: Some(msg.tag),
+        data: flags.brings_data().then_some(msg.data),
+        context: word(msg.context),
+        flags,
+    })
+}
+
+/// Where a `fi_msg_tagged` receives.
+///
+/// # Safety
+/// As [`sending`].
+pub(super) unsafe fn receiving(
+    msg: *const abi::fi_msg_tagged,
+    flags: OpFlags,
+) -> Result<Recv, Error> {
+    // SAFETY: promised by the caller.
+    let msg = unsafe { argument(msg) }?;
+    Ok(Recv {
+        // SAFETY: the man page's contract: `iov_count` elements.
+        buffer: unsafe { scattered(msg.msg_iov, msg.iov_count) }?,
+        from: msg.addr,
+        tag: Some(TagMatch { tag: msg.tag, ignore: msg.ignore }),
+        context: word(msg.context),
+        flags,
+    })
+}
+
+/// The context of a `fi_msg_tagged`, NULL without one.
+///
+/// # Safety
+/// As [`sending`].
+unsafe fn context_of(msg: *const abi::fi_msg_tagged) -> *mut c_void {
+    // SAFETY: promised by the caller.
+    unsafe { msg.as_ref() }.map_or(std::ptr::null_mut(), |msg| msg.context)
+}
+
 unsafe extern "C" fn sendmsg<T: TaggedOps + Object>(
     ep: *mut abi::fid_ep,
     msg: *const abi::fi_msg_tagged,
     flags: u64,
 ) -> isize {
+    if is_triggered(flags) {
+        // SAFETY: the man page's contract.
+        let context = unsafe { context_of(msg) };
+        // SAFETY: the man page's contract: an initialised `fi_msg_tagged`.
+        let op = |endpoint, flags| Ok(Op::Send(endpoint, unsafe { sending(msg, flags) }?));
+        // SAFETY: the man page's contract: a `fi_triggered_context`.
+        return unsafe { trigger(ep, context, flags, op) };
+    }
     // SAFETY: the man page's contract: an initialised `fi_msg_tagged`.
-    let send = unsafe { argument(msg) }.and_then(|msg| {
-        Ok(Send {
-            // SAFETY: the man page's contract: `iov_count` elements.
-            buffer: unsafe { scattered(msg.msg_iov, msg.iov_count) }?,
-            to: msg.addr,
-            tag: Some(msg.tag),
-            data: (flags & bits::REMOTE_CQ_DATA != 0).then_some(msg.data),
-            context: word(msg.context),
-            flags: OpFlags::Given(flags),
-        })
-    });
+    let send = unsafe { sending(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.
     unsafe { post_send::<T>(ep, send) }
 }
@@ -197,17 +247,16 @@ pub(super) unsafe extern "C" fn recvmsg<T: TaggedOps + Object>(
     msg: *const abi::fi_msg_tagged,
     flags: u64,
 ) -> isize {
+    if is_triggered(flags) {
+        // SAFETY: the man page's contract.
+        let context = unsafe { context_of(msg) };
+        // SAFETY: the man page's contract: an initialised `fi_msg_tagged`.
+        let op = |endpoint, flags| Ok(Op::Recv(endpoint, unsafe { receiving(msg, flags) }?));
+        // SAFETY: the man page's contract: a `fi_triggered_context`.
+        return unsafe { trigger(ep, context, flags, op) };
+    }
     // SAFETY: the man page's contract: an initialised `fi_msg_tagged`.
-    let recv = unsafe { argument(msg) }.and_then(|msg| {
-        Ok(Recv {
-            // SAFETY: the man page's contract: `iov_count` elements.
-            buffer: unsafe { scattered(msg.msg_iov, msg.iov_count) }?,
-            from: msg.addr,
-            tag: Some(TagMatch { tag: msg.tag, ignore: msg.ignore }),
-            context: word(msg.context),
-            flags: OpFlags::Given(flags),
-        })
-    });
+    let recv = unsafe { receiving(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.
     unsafe { post_recv::<T>(ep, recv) }
 }

@@ -50,6 +50,8 @@ const TYPES: &[&str] = &[
     "fi_(av_type|progress|threading|resource_mgmt|ep_type|wait_obj|cq_format|cq_wait_cond)",
     "fi_(hmem_iface|datatype|op|collective_op|type|mr_mode|cntr_events|link_state|bus_type)",
     "fi_(log_level|log_subsys|param_type)",
+    "fi_op_(type|msg|tagged|rma|atomic|fetch_atomic|compare_atomic|cntr)|fi_deferred_work",
+    "fi_triggered_context2?|fi_trigger_(event|threshold|var|xpu)",
 ];
 
 /// Functions that libfabric exports.

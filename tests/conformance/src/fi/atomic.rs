@@ -13,7 +13,7 @@ pub(crate) struct Value {
 }
 
 impl Value {
-    fn ioc(self) -> abi::fi_ioc {
+    pub(super) fn ioc(self) -> abi::fi_ioc {
         abi::fi_ioc { addr: self.mem.ptr(), count: self.count }
     }
 }

@@ -8,6 +8,7 @@
 use std::alloc::{Layout, alloc_zeroed};
 use std::ffi::c_void;
 
+use super::Cntr;
 use crate::abi;
 
 /// A range of memory. Copies name the same bytes.
@@ -37,6 +38,12 @@ impl Mem {
     /// `len` bytes that tell where they are from: by `seed` and by position.
     pub(crate) fn pattern(len: usize, seed: u8) -> Self {
         Self::of(&pattern(len, seed))
+    }
+
+    /// A value of C's, which stays where it is.
+    pub(crate) fn leaked<T: 'static>(value: T) -> Self {
+        let address = std::ptr::from_mut(Box::leak(Box::new(value))).expose_provenance();
+        Self { address, len: size_of::<T>() }
     }
 
     /// No memory at all.
@@ -117,6 +124,14 @@ impl Context {
     /// One of its own.
     pub(crate) fn new() -> Self {
         Self(Mem::zeroed(size_of::<abi::fi_context2>()))
+    }
+
+    /// One that says when its operation begins (`fi_trigger(3)`): with room for `fi_context2`.
+    pub(crate) fn triggered(cntr: &Cntr, threshold: usize) -> Self {
+        let threshold = abi::fi_trigger_threshold { cntr: cntr.object.get(), threshold };
+        let trigger = abi::fi_triggered_context2__bindgen_ty_1 { threshold };
+        let event_type = abi::FI_TRIGGER_THRESHOLD;
+        Self(Mem::leaked(abi::fi_triggered_context2 { event_type, trigger }))
     }
 
     /// NULL.

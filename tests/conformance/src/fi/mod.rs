@@ -18,6 +18,7 @@ mod mem;
 mod mr;
 mod rma;
 mod tagged;
+mod work;
 
 use std::ffi::{CStr, c_int, c_void};
 use std::fmt;
@@ -35,6 +36,7 @@ pub(crate) use mem::{Context, Mem};
 pub(crate) use mr::Mr;
 pub(crate) use rma::{Remote, Rma};
 pub(crate) use tagged::Tagged;
+pub(crate) use work::{When, Work};
 
 use crate::abi::{self, call};
 

@@ -18,12 +18,13 @@ mod fi_multi_recv;
 mod fi_rma;
 mod fi_srx_context;
 mod fi_tagged;
+mod fi_trigger;
 
 use crate::runner::Test;
 
 /// Every test, page by page.
 pub(crate) fn all() -> Vec<&'static Test> {
-    let pages: [&'static [Test]; 15] = [
+    let pages: [&'static [Test]; 16] = [
         fi_getinfo::TESTS,
         fi_fabric::TESTS,
         fi_av::TESTS,
@@ -38,6 +39,7 @@ pub(crate) fn all() -> Vec<&'static Test> {
         fi_rma::TESTS,
         fi_atomic::TESTS,
         fi_cntr::TESTS,
+        fi_trigger::TESTS,
         crate::traps::TESTS,
     ];
     pages.into_iter().flatten().collect()
