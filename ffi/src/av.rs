@@ -211,7 +211,8 @@ impl AvOps for Av {
         if !self.events {
             return Ok(None);
         }
-        let queue = self.queue.get().ok_or(Error::NoEventQueue)?;
+        let own = self.queue.get().or_else(|| self.domain.events());
+        let queue = own.ok_or(Error::NoEventQueue)?;
         queue.admit()?;
         Ok(Some(queue))
     }

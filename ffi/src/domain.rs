@@ -4,18 +4,19 @@
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
-use crate::abi;
+use crate::abi::{self, bits};
 use crate::av::{Av, AvAttributes};
 use crate::cntr::Cntr;
 use crate::cq::{Cq, CqAttributes};
 use crate::ep::Endpoint;
+use crate::eq::Eq;
 use crate::errno::Error;
 use crate::fabric::Fabric;
 use crate::hints;
 use crate::info::{Info, Request};
 use crate::interface::Interface;
 use crate::mr::{MrAttributes, MrMode, Region};
-use crate::ops::{DomainOps, FidOps};
+use crate::ops::{Bound, DomainOps, FidOps};
 use crate::poll_set::PollSet;
 use crate::registry::Registry;
 use crate::srx::SharedRx;
@@ -23,6 +24,14 @@ use crate::stx::SharedTx;
 use crate::thread::ProgressThread;
 use crate::wait_set::WaitObject;
 use crate::work::{Work, WorkQueue};
+
+/// The event queue of a domain.
+#[derive(Debug)]
+struct DomainEvents {
+    queue: Arc<Eq>,
+    /// Registrations of memory report there, too (`FI_REG_MR`).
+    registrations: bool,
+}
 
 /// See the module.
 #[derive(Debug)]
@@ -32,6 +41,8 @@ pub(crate) struct Domain {
     mr_mode: MrMode,
     registry: Registry,
     work: Arc<WorkQueue>,
+    /// Where asynchronous operations report, unless they have a queue of their own.
+    events: OnceLock<DomainEvents>,
     /// Started with the first endpoint that is enabled.
     thread: OnceLock<Arc<ProgressThread>>,
 }
@@ -59,6 +70,7 @@ impl Domain {
                 mr_mode: MrMode::from_bits(mr_mode),
                 registry: Registry::default(),
                 work: Arc::default(),
+                events: OnceLock::new(),
                 thread: OnceLock::new(),
             }));
         }
@@ -94,6 +106,11 @@ impl Domain {
             superfluous.stop();
         }
         self.thread.get().ok_or(Error::Internal)
+    }
+
+    /// Where asynchronous operations report that have no queue of their own (`fi_domain_bind`).
+    pub(crate) fn events(&self) -> Option<&Arc<Eq>> {
+        self.events.get().map(|events| &events.queue)
     }
 
     /// How peers call its memory regions.
@@ -134,6 +151,18 @@ impl Domain {
 }
 
 impl FidOps for Domain {
+    fn bind(self: &Arc<Self>, other: Bound, flags: u64) -> Result<(), Error> {
+        let Bound::Eq(queue) = other else { return Err(Error::Invalid) };
+        if flags & !bits::REG_MR != 0 {
+            return Err(Error::BadFlags);
+        }
+        if !Arc::ptr_eq(queue.fabric(), &self.fabric) {
+            return Err(Error::Invalid);
+        }
+        let registrations = flags & bits::REG_MR != 0;
+        self.events.set(DomainEvents { queue, registrations }).map_err(|_| Error::Invalid)
+    }
+
     fn close(&self) -> Result<(), Error> {
         if let Some(thread) = self.thread.get() {
             thread.stop();
@@ -175,6 +204,16 @@ impl DomainOps for Domain {
 
     fn counter(self: &Arc<Self>, wait: WaitObject) -> Result<Arc<Cntr>, Error> {
         Cntr::open(self, wait)
+    }
+
+    fn registrations(&self) -> Result<Option<&Arc<Eq>>, Error> {
+        match self.events.get() {
+            Some(DomainEvents { queue, registrations: true }) => {
+                queue.admit()?;
+                Ok(Some(queue))
+            }
+            _ => Ok(None),
+        }
     }
 
     fn register(self: &Arc<Self>, attributes: MrAttributes) -> Result<Arc<Region>, Error> {

@@ -544,6 +544,14 @@ impl EndpointOps for Endpoint {
         Ok(())
     }
 
+    fn size(&self, side: Side) -> Result<usize, Error> {
+        let size = match side {
+            Side::Transmit => self.sends,
+            Side::Receive => self.recvs,
+        };
+        Ok(size as usize)
+    }
+
     fn receives_left(&self) -> Result<usize, Error> {
         Ok(self.running()?.active.room(Side::Receive))
     }

@@ -82,13 +82,14 @@ pub(crate) const DOMAIN_CAPS: u64 = bits::LOCAL_COMM | bits::REMOTE_COMM | bits:
 pub(crate) const CAPS: u64 = TX_CAPS | RX_CAPS | DOMAIN_CAPS;
 
 /// Operation flags that a sender may make the default. A send completes when the peer has
-/// acknowledged it, which it does when the bytes are placed: that satisfies the three completion
-/// levels.
+/// acknowledged it, which it does when the bytes are placed: that satisfies three completion
+/// levels. Of the fourth, a match, see `Engine::post_matched_send`.
 pub(crate) const TX_OP_FLAGS: u64 = bits::COMPLETION
     | bits::INJECT
     | bits::INJECT_COMPLETE
     | bits::TRANSMIT_COMPLETE
     | bits::DELIVERY_COMPLETE
+    | bits::MATCH_COMPLETE
     | bits::FENCE
     | bits::MORE;
 /// Operation flags that a receiver may make the default.

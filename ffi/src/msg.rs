@@ -8,10 +8,10 @@ use crate::ep::{Endpoint, Running};
 use crate::errno::Error;
 use crate::memory::Buffer;
 use crate::ops::{EndpointOps as _, MsgOps, OpFlags, Recv, Send, Side};
-use crate::progress::{Posting, Taking};
+use crate::progress::{Post, Posting, Taking};
 
 /// Flags of an operation of an initiator that ask for something that is not offered.
-const REFUSED: u64 = bits::COMMIT_COMPLETE | bits::MATCH_COMPLETE | bits::MULTICAST;
+const REFUSED: u64 = bits::COMMIT_COMPLETE | bits::MULTICAST;
 /// Flags that make a receive more than that.
 const RARE: u64 = PROBING | bits::MULTI_RECV;
 /// Those that are about a message which is there already.
@@ -83,8 +83,9 @@ impl Endpoint {
         };
         let signal = running.signals(Side::Transmit, given, flags);
         let (more, fence) = (flags & bits::MORE != 0, flags & bits::FENCE != 0);
+        let matched = flags & bits::MATCH_COMPLETE != 0;
         let deferred = matches!(given, OpFlags::Deferred(_));
-        Ok((running, Posting { buffer, signal, more, fence, deferred }))
+        Ok((running, Posting { buffer, signal, more, fence, deferred, matched }))
     }
 
     /// A send of any kind. Of a deferred one, its name.
@@ -94,7 +95,12 @@ impl Endpoint {
         let len = how.buffer.len() as u64;
         running.active.post(send.to, send.context, &how, |post| {
             let request = SendRequest { common: post.common, len, tag: send.tag, data: send.data };
-            Ok(post.engine.post_send(post.now, request, how.buffer, post.memory)?)
+            let Post { engine, memory, now, .. } = post;
+            Ok(if how.matched {
+                engine.post_matched_send(now, request, how.buffer, memory)
+            } else {
+                engine.post_send(now, request, how.buffer, memory)
+            }?)
         })
     }
 

@@ -184,6 +184,12 @@ pub(crate) trait DomainOps: FidOps {
         Err(Error::NotSupported)
     }
 
+    /// The event queue that registrations report to, if they are asynchronous; `Again` if it is
+    /// full.
+    fn registrations(&self) -> Result<Option<&Arc<Eq>>> {
+        Ok(None)
+    }
+
     /// `fi_mr_reg`, `fi_mr_regv`, `fi_mr_regattr`.
     fn register(self: &Arc<Self>, _attributes: MrAttributes) -> Result<Arc<Region>> {
         Err(Error::NotSupported)
@@ -414,6 +420,11 @@ pub(crate) trait EndpointOps: FidOps {
 
     /// Sets it, for buffers that are posted from now on.
     fn set_min_multi_recv(&self, _least: usize) -> Result<()> {
+        Err(Error::NoOption)
+    }
+
+    /// `FI_OPT_TX_SIZE`, `FI_OPT_RX_SIZE`: how many operations of a side there may be.
+    fn size(&self, _side: Side) -> Result<usize> {
         Err(Error::NoOption)
     }
 

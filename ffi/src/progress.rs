@@ -40,7 +40,7 @@ use crate::srx::{PartEnd, SharedSource};
 use crate::storage::EngineCell;
 use crate::waker::{Waker, sleep};
 
-pub(crate) use posting::{Posting, Taking};
+pub(crate) use posting::{Post, Posting, Taking};
 
 /// Longest that a closing endpoint stays to have its messages acknowledged, and to acknowledge.
 const LINGER: Duration = Duration::from_millis(500);

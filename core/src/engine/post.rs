@@ -32,6 +32,35 @@ impl Engine<'_> {
         buffer: M::Buffer,
         memory: &mut M,
     ) -> Result<OpId, PostError> {
+        let pushed = request.len <= u64::from(self.config.eager_max);
+        self.post_message(now, request, pushed, buffer, memory)
+    }
+
+    /// Posts a message whose send is complete when the peer's application has matched or dropped it
+    /// (`FI_MATCH_COMPLETE`): of any length, it is announced and pulled, which a receiver does when
+    /// it knows where to.
+    ///
+    /// # Errors
+    /// As [`Self::post_send`].
+    pub fn post_matched_send<M: Memory>(
+        &mut self,
+        now: Instant,
+        request: SendRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
+        self.post_message(now, request, false, buffer, memory)
+    }
+
+    #[inline(always)]
+    fn post_message<M: Memory>(
+        &mut self,
+        now: Instant,
+        request: SendRequest,
+        pushed: bool,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
         let SendRequest { common, len, tag, data } = request;
         let active = self.prepare(now, &common, len)?;
         let state = &mut self.actives[active];
@@ -39,7 +68,6 @@ impl Engine<'_> {
             return Err(PostError::Again);
         }
         let envelope = Envelope { msn: state.next_msn, tag, data, total: len };
-        let pushed = len <= u64::from(self.config.eager_max);
         let kind = if pushed { TxKind::Message(envelope) } else { TxKind::Rendezvous(envelope) };
         let op = TxOp { rnr_epoch: state.tx_rnr_epoch, ..TxOp::posted(&common, kind, len) };
         let id = self.file(active, op, common.more, buffer, memory)?;

@@ -9,7 +9,7 @@
 use ofi_xdp_core::wire::{self, PacketKind};
 use ofi_xdp_core::*;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -69,6 +69,8 @@ pub struct Buffers {
     store: Vec<u8>,
     config: Option<Config>,
     pub placed: u64,
+    /// Receives for whoever needs one.
+    pub shared: VecDeque<(RecvRequest, Vec<u8>)>,
 }
 
 impl Buffers {
@@ -109,6 +111,10 @@ impl Memory for Buffers {
         assert_eq!(*recv, of, "another receive's buffer");
         let room = Room { start: offset as usize, ..room.clone() };
         self.recvs.insert(part.slot(), (part, room));
+    }
+
+    fn supply(&mut self, arrival: &Arrival) -> Option<(RecvRequest, Vec<u8>)> {
+        if arrival.overtakes || !arrival.room { None } else { self.shared.pop_front() }
     }
 
     fn gather(&mut self, from: Gather, into: &mut [u8]) {

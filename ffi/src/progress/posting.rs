@@ -38,6 +38,8 @@ pub(crate) struct Posting {
     pub(crate) fence: bool,
     /// Whether its end is the work queue's to know.
     pub(crate) deferred: bool,
+    /// Whether a send is complete only when it was matched (`FI_MATCH_COMPLETE`).
+    pub(crate) matched: bool,
 }
 
 /// What becomes of a claimed message.

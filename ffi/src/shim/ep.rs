@@ -10,7 +10,7 @@ use crate::abi;
 use crate::ep::Endpoint;
 use crate::errno::Error;
 use crate::fid::{self, Object};
-use crate::ops::EndpointOps;
+use crate::ops::{EndpointOps, Side};
 use crate::sockaddr::SocketAddress;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<Endpoint>();
@@ -72,11 +72,20 @@ pub(super) unsafe extern "C" fn cancel<T: EndpointOps + Object>(
     done(endpoint.and_then(|endpoint| endpoint.cancel(word(context))))
 }
 
-/// The one option that is known.
-fn is_known(level: c_int, name: c_int) -> Result<(), Error> {
-    let known = (abi::FI_OPT_ENDPOINT, abi::FI_OPT_MIN_MULTI_RECV);
-    let asked = (level.cast_unsigned(), name.cast_unsigned());
-    if asked == known { Ok(()) } else { Err(Error::NoOption) }
+/// The options of level `FI_OPT_ENDPOINT` that mean something here (`fi_endpoint(3)`). Not among
+/// them: those of buffered receives (`FI_BUFFERED_RECV`), a mode that is not used.
+fn option(level: c_int, name: c_int) -> Result<u32, Error> {
+    const KNOWN: [u32; 6] = [
+        abi::FI_OPT_MIN_MULTI_RECV,
+        abi::FI_OPT_CM_DATA_SIZE,
+        abi::FI_OPT_TX_SIZE,
+        abi::FI_OPT_RX_SIZE,
+        abi::FI_OPT_FI_HMEM_P2P,
+        abi::FI_OPT_XPU_TRIGGER,
+    ];
+    let name = name.cast_unsigned();
+    let known = level.cast_unsigned() == abi::FI_OPT_ENDPOINT && KNOWN.contains(&name);
+    if known { Ok(name) } else { Err(Error::NoOption) }
 }
 
 /// `fi_getopt`.
@@ -90,9 +99,22 @@ pub(super) unsafe extern "C" fn getopt<T: EndpointOps + Object>(
     control(|| {
         // SAFETY: the man page's contract: open.
         let endpoint = unsafe { fid::object::<T>(ep) }?;
-        is_known(level, name)?;
+        let found = match option(level, name)? {
+            abi::FI_OPT_MIN_MULTI_RECV => endpoint.min_multi_recv()?,
+            // Nothing connects.
+            abi::FI_OPT_CM_DATA_SIZE => 0,
+            abi::FI_OPT_TX_SIZE => endpoint.size(Side::Transmit)?,
+            abi::FI_OPT_RX_SIZE => endpoint.size(Side::Receive)?,
+            abi::FI_OPT_FI_HMEM_P2P => {
+                let mode = abi::FI_HMEM_P2P_DISABLED.cast_signed().to_ne_bytes();
+                // SAFETY: the man page's contract: `*len` bytes of room.
+                return unsafe { copy_out(&mode, value, len) };
+            }
+            // No device triggers anything.
+            _ => return Err(Error::NotOffered),
+        };
         // SAFETY: the man page's contract: `*len` bytes of room.
-        unsafe { copy_out(&endpoint.min_multi_recv()?.to_ne_bytes(), value, len) }
+        unsafe { copy_out(&found.to_ne_bytes(), value, len) }
     })
 }
 
@@ -107,11 +129,25 @@ pub(super) unsafe extern "C" fn setopt<T: EndpointOps + Object>(
     control(|| {
         // SAFETY: the man page's contract: open.
         let endpoint = unsafe { fid::object::<T>(ep) }?;
-        is_known(level, name)?;
+        let name = option(level, name)?;
         // SAFETY: the man page's contract: `len` bytes.
         let bytes = unsafe { array(value.cast::<u8>(), len) }?;
-        let bytes = <[u8; size_of::<usize>()]>::try_from(bytes).map_err(|_| Error::Invalid)?;
-        endpoint.set_min_multi_recv(usize::from_ne_bytes(bytes))
+        match name {
+            abi::FI_OPT_MIN_MULTI_RECV => {
+                let least = bytes.try_into().map_err(|_| Error::Invalid)?;
+                endpoint.set_min_multi_recv(usize::from_ne_bytes(least))
+            }
+            abi::FI_OPT_FI_HMEM_P2P => {
+                let mode = bytes.try_into().map_err(|_| Error::Invalid)?;
+                match c_int::from_ne_bytes(mode).cast_unsigned() {
+                    // There is no device memory: what may be used never is.
+                    abi::FI_HMEM_P2P_ENABLED | abi::FI_HMEM_P2P_DISABLED => Ok(()),
+                    _ => Err(Error::NotOffered),
+                }
+            }
+            // Read only, or not settable here.
+            _ => Err(Error::NoOption),
+        }
     })
 }
 

@@ -4,9 +4,10 @@
 use std::ffi::{c_int, c_void};
 
 use super::fid::opened;
-use super::{argument, array};
+use super::{argument, array, status};
 use crate::abi;
 use crate::domain::Domain;
+use crate::eq::Event;
 use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::memory::Buffer;
@@ -84,11 +85,11 @@ unsafe extern "C" fn regattr<T: DomainOps + Object>(
 ) -> c_int {
     // SAFETY: the man page's contract: initialised, or NULL.
     let Ok(given) = (unsafe { argument(attributes) }) else {
-        return super::status(Err(Error::Invalid));
+        return status(Err(Error::Invalid));
     };
     if given.iface != abi::FI_HMEM_SYSTEM {
         // Device memory: the processor must not touch it (FI_HMEM is not offered).
-        return super::status(Err(Error::NotSupported));
+        return status(Err(Error::NotSupported));
     }
     // SAFETY: the man page's contract: `iov_count` elements.
     let attributes =
@@ -112,11 +113,24 @@ unsafe fn register<T: DomainOps + Object>(
     context: *mut c_void,
     attributes: Result<MrAttributes, Error>,
 ) -> c_int {
-    let open = || {
-        // SAFETY: passed on from the caller.
-        let domain = unsafe { fid::object::<T>(fid) }?;
-        domain.register(attributes?)
+    // SAFETY: passed on from the caller.
+    let domain = match unsafe { fid::object::<T>(fid) } {
+        Ok(domain) => domain,
+        Err(error) => return status(Err(error)),
+    };
+    let events = match domain.registrations() {
+        Ok(events) => events,
+        Err(error) => return status(Err(error)),
     };
     // SAFETY: passed on from the caller.
-    unsafe { opened::<Region>(region, context, open) }
+    let answer = unsafe { opened::<Region>(region, context, || domain.register(attributes?)) };
+    if let (0, Some(queue)) = (answer, events) {
+        // The region is written before its event can be read (fi_mr(3)).
+        // SAFETY: it was opened, so there was a place for it.
+        let made = unsafe { region.read() };
+        let words = [made.expose_provenance(), context.expose_provenance(), 0];
+        let bytes = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
+        queue.push(Event { code: abi::FI_MR_COMPLETE, bytes });
+    }
+    answer
 }

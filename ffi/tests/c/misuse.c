@@ -112,6 +112,30 @@ static void alias(struct pair *p)
 	EXPECT(0, fi_close(&third->fid));
 }
 
+// A domain has one event queue.
+static void domain_events(struct pair *p)
+{
+	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_NONE};
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_eq *eq, *foreign;
+	MUST(fi_fabric(p->info->fabric_attr, &fabric, NULL));
+	MUST(fi_eq_open(fabric, &attr, &foreign, NULL));
+	MUST(fi_eq_open(p->fabric, &attr, &eq, NULL));
+	MUST(fi_domain(p->fabric, p->info, &domain, NULL));
+	EXPECT(FI_EINVAL, fi_domain_bind(domain, NULL, 0));
+	EXPECT(FI_EINVAL, fi_domain_bind(domain, &p->cq[0]->fid, 0));
+	EXPECT(FI_EINVAL, fi_domain_bind(domain, &foreign->fid, 0));
+	EXPECT(FI_EBADFLAGS, fi_domain_bind(domain, &eq->fid, FI_PEEK));
+	EXPECT(0, fi_domain_bind(domain, &eq->fid, FI_REG_MR));
+	EXPECT(FI_EINVAL, fi_domain_bind(domain, &eq->fid, 0));
+	EXPECT(FI_EBUSY, fi_close(&eq->fid));
+	EXPECT(0, fi_close(&domain->fid));
+	EXPECT(0, fi_close(&eq->fid));
+	EXPECT(0, fi_close(&foreign->fid));
+	EXPECT(0, fi_close(&fabric->fid));
+}
+
 static void busy(struct pair *p)
 {
 	EXPECT(FI_EBUSY, fi_close(&p->fabric->fid));
@@ -195,6 +219,11 @@ static void not_offered(struct pair *p)
 	EXPECT(FI_ENOSYS, fi_connect(p->ep[0], any, NULL, 0));
 	EXPECT(FI_ENOSYS, fi_setname(&p->ep[0]->fid, any, 1));
 	EXPECT(FI_ENOPROTOOPT, fi_setopt(&p->ep[0]->fid, FI_OPT_ENDPOINT, 4711, &size, size));
+	EXPECT(FI_ENOPROTOOPT,
+	       fi_getopt(&p->ep[0]->fid, FI_OPT_ENDPOINT, FI_OPT_BUFFERED_MIN, &count, &size));
+	EXPECT(FI_EOPNOTSUPP,
+	       fi_getopt(&p->ep[0]->fid, FI_OPT_ENDPOINT, FI_OPT_XPU_TRIGGER, &count, &size));
+	EXPECT(FI_EINVAL, fi_setopt(&p->ep[0]->fid, FI_OPT_ENDPOINT, FI_OPT_FI_HMEM_P2P, &size, 8));
 	EXPECT(FI_ENOPROTOOPT, fi_getopt(&p->ep[0]->fid, FI_OPT_ENDPOINT, 4711, &size, &size));
 	EXPECT(FI_ENOSYS, fi_control(&p->ep[0]->fid, 4711, NULL));
 	struct fi_msg peek = {.addr = FI_ADDR_UNSPEC};
@@ -334,6 +363,7 @@ int main(void)
 	wrong_state(&pair);
 	alias(&pair);
 	busy(&pair);
+	domain_events(&pair);
 	bad_addresses(&pair);
 	bad_sizes(&pair);
 	not_offered(&pair);

@@ -22,6 +22,7 @@ tests! { "fi_endpoint":
     posting_before_enable_is_refused
     receives_may_be_posted_as_soon_as_enabled
     getopt_min_multi_recv
+    getopt_of_every_option_answers
     getopt_of_an_unknown_option_is_refused
     setopt_of_an_unknown_option_is_refused
     setopt_of_another_level_is_refused
@@ -200,6 +201,34 @@ fn getopt_min_multi_recv(world: &World) -> Result<()> {
 }
 
 /// Section `fi_getopt`: `-FI_ENOPROTOOPT` for an option that the provider has not got.
+fn getopt_of_every_option_answers(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_MSG)?;
+    let ep = &group.a().ep;
+    for name in [abi::FI_OPT_CM_DATA_SIZE, abi::FI_OPT_TX_SIZE, abi::FI_OPT_RX_SIZE] {
+        if let Err(errno) = ep.number(name) {
+            ensure!(errno.0 == abi::FI_ENOPROTOOPT, "option {name}: {errno}");
+        }
+    }
+    match ep.number(abi::FI_OPT_TX_SIZE) {
+        Ok(size) => ensure!(size > 0, "room for {size} sends"),
+        Err(_) => return not_offered("FI_OPT_TX_SIZE"),
+    }
+    // "This option is read only."
+    let set = ep.setopt(abi::FI_OPT_ENDPOINT, abi::FI_OPT_CM_DATA_SIZE, &[0; 8]);
+    refused(set, &[abi::FI_ENOPROTOOPT, abi::FI_EINVAL], "FI_OPT_CM_DATA_SIZE")?;
+    // A mode that cannot be had is no mode at all.
+    let (level, p2p) = (abi::FI_OPT_ENDPOINT, abi::FI_OPT_FI_HMEM_P2P);
+    let required = abi::FI_HMEM_P2P_REQUIRED.to_ne_bytes();
+    let errors = [abi::FI_EOPNOTSUPP, abi::FI_ENOPROTOOPT, abi::FI_EINVAL];
+    refused(ep.setopt(level, p2p, &required), &errors, "FI_HMEM_P2P_REQUIRED")?;
+    if let Ok(mode) = ep.getopt(level, p2p, 4) {
+        ensure!(mode.len() == 4, "{mode:?}");
+        ep.setopt(level, p2p, &abi::FI_HMEM_P2P_DISABLED.to_ne_bytes())?;
+    }
+    group.close()
+}
+
+/// Section `fi_getopt`: a name that nobody knows.
 fn getopt_of_an_unknown_option_is_refused(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let answer = group.a().ep.getopt(abi::FI_OPT_ENDPOINT, 4711, 64);

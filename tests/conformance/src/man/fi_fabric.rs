@@ -4,10 +4,10 @@
 use anyhow::{Result, ensure};
 
 use crate::abi;
-use crate::fi::{Context, Fabric, Fid};
+use crate::fi::{Context, Errno, Fabric, Fid, Mem};
 use crate::group::{av_attr, cq_attr};
 use crate::runner::tests;
-use crate::world::{Setup, World, refused};
+use crate::world::{Setup, World, not_offered, optional, refused};
 
 tests! { "fi_fabric":
     fabrics_open_and_close
@@ -20,6 +20,8 @@ tests! { "fi_fabric":
     domain_with_a_queue_is_busy
     domain_with_a_vector_is_busy
     domain_binds_an_event_queue
+    a_domains_queue_takes_the_events_of_registrations
+    a_domains_queue_takes_the_events_of_vectors
     unknown_control_commands_are_refused
     unknown_operations_are_refused
     passive_endpoints_answer
@@ -53,7 +55,7 @@ fn two_fabrics_are_independent(world: &World) -> Result<()> {
     let first = Fabric::open(&info, Context::null())?;
     let group = world.pair(abi::FI_MSG)?;
     first.close()?;
-    group.exchange(crate::fi::Mem::zeroed(8), crate::fi::Mem::zeroed(8))?;
+    group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     group.close()
 }
 
@@ -134,11 +136,63 @@ fn domain_binds_an_event_queue(world: &World) -> Result<()> {
     let fabric = Fabric::open(&info, Context::null())?;
     let eq = fabric.eq(&mut super::fi_eq::eq_attr(abi::FI_WAIT_NONE), Context::null())?;
     let domain = fabric.domain(&info, Context::null())?;
-    crate::world::optional(domain.bind(&eq, 0), "an event queue of a domain")?;
+    optional(domain.bind(&eq, 0), "an event queue of a domain")?;
     refused(eq.close(), &[abi::FI_EBUSY], "an event queue that is bound")?;
     domain.close()?;
     eq.close()?;
     Ok(fabric.close()?)
+}
+
+/// `fi_domain(3)`, `fi_domain_bind` with `FI_REG_MR`: each registration ends with an event.
+fn a_domains_queue_takes_the_events_of_registrations(world: &World) -> Result<()> {
+    let info = world.offer(&Setup::caps(abi::FI_RMA))?;
+    let fabric = Fabric::open(&info, Context::null())?;
+    let eq = fabric.eq(&mut super::fi_eq::eq_attr(abi::FI_WAIT_NONE), Context::null())?;
+    let domain = fabric.domain(&info, Context::null())?;
+    match domain.bind(&eq, abi::FI_REG_MR) {
+        Err(Errno(abi::FI_ENOSYS | abi::FI_EBADFLAGS | abi::FI_EINVAL)) => {
+            return not_offered("asynchronous registration");
+        }
+        bound => bound?,
+    }
+    let context = Context::new();
+    let change = |attr: &mut abi::fi_mr_attr| attr.context = context.ptr();
+    let mr = domain.mr_attr(&[Mem::zeroed(64)], abi::FI_REMOTE_READ, 5, change)?;
+    let event = eq.read(64, 0)?;
+    ensure!(event.event == abi::FI_MR_COMPLETE, "{event:?}");
+    ensure!(event.fid == mr.fid() && event.context == context.ptr(), "{event:?}");
+    // "Will not be generated unless the registration call returns success."
+    refused(
+        domain.mr(Mem::zeroed(64), 1 << 40, 6),
+        &[abi::FI_EINVAL, abi::FI_EBADFLAGS],
+        "access",
+    )?;
+    refused(eq.read(64, 0), &[abi::FI_EAGAIN], "an event of what failed")?;
+    mr.close()?;
+    domain.close()?;
+    eq.close()?;
+    Ok(fabric.close()?)
+}
+
+/// The same: the default of what has no queue of its own.
+fn a_domains_queue_takes_the_events_of_vectors(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_MSG)?;
+    let attr = &mut super::fi_eq::eq_attr(abi::FI_WAIT_NONE);
+    let eq = group.fabric.eq(attr, Context::null())?;
+    let domain = group.fabric.domain(&group.info, Context::null())?;
+    optional(domain.bind(&eq, 0), "an event queue of a domain")?;
+    let mut attr = av_attr(group.info.domain().av_type);
+    attr.flags = abi::FI_EVENT;
+    let av = optional(domain.av(&mut attr, Context::null()), "FI_EVENT of a vector")?;
+    let context = Context::new();
+    let (count, _) = av.insert_all(&group.b().name()?, 1, 0, context.ptr())?;
+    ensure!(count == 0, "an asynchronous insertion answers {count}");
+    let event = eq.read(64, 0)?;
+    ensure!(event.event == abi::FI_AV_COMPLETE && event.fid == av.fid(), "{event:?}");
+    av.close()?;
+    domain.close()?;
+    eq.close()?;
+    group.close()
 }
 
 /// `fi_control(3)`: a command that the object does not know.
