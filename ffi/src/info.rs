@@ -263,7 +263,7 @@ pub(crate) fn find(lookup: &Lookup, hints: Option<&Request>) -> Result<Vec<Info>
         info.source.set_port(wanted.source_port);
         info.destination = wanted.destination;
         hints::shape(hints, &mut info);
-        info.nic.tiers = values.tiers();
+        info.nic.tiers.extend(values.tiers());
         found.push(info);
     }
     if found.is_empty() { Err(Error::NoData) } else { Ok(found) }

@@ -7,7 +7,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use ofi_xdp_datapath::InterfaceFacts;
+use ofi_xdp_datapath::{InterfaceFacts, XdpFeatures};
 
 use crate::errno::Error;
 
@@ -148,9 +148,20 @@ impl From<&InterfaceFacts> for Nic {
             loopback: facts.loopback,
             pci,
             ids: ids.unwrap_or_default(),
-            tiers: Vec::new(),
+            tiers: facts.xdp.map(offered).into_iter().collect(),
         }
     }
+}
+
+/// What a driver says of XDP, for people. Whether a device does what its driver says shows when an
+/// endpoint opens.
+fn offered(features: XdpFeatures) -> String {
+    let what = match features {
+        XdpFeatures { zerocopy: true, .. } => "zero-copy",
+        XdpFeatures { native: true, .. } => "native mode, no zero-copy",
+        _ => "none; generic mode and UDP work",
+    };
+    format!("driver offers: {what}")
 }
 
 fn parse_pci(text: &str) -> Option<Pci> {

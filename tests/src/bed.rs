@@ -31,7 +31,7 @@ pub struct Bed {
     // Dropped first: the hosts go before the next test may make its own.
     hosts: TwoHosts,
     provider: String,
-    _alone: MutexGuard<'static, ()>,
+    _alone: Option<MutexGuard<'static, ()>>,
 }
 
 /// A `perf` session over the provider.
@@ -112,7 +112,16 @@ impl Bed {
         netns::sweep()?;
         let provider = paths::provider()?.to_string_lossy().into_owned();
         let hosts = TwoHosts::new(&[options])?;
-        Ok(Some(Self { hosts, provider, _alone: alone }))
+        Ok(Some(Self { hosts, provider, _alone: Some(alone) }))
+    }
+
+    /// A bed on hosts that are there already; there may be several.
+    ///
+    /// # Errors
+    /// Without the provider built.
+    pub fn on(hosts: TwoHosts) -> anyhow::Result<Self> {
+        let provider = paths::provider()?.to_string_lossy().into_owned();
+        Ok(Self { hosts, provider, _alone: None })
     }
 
     /// The hosts.
@@ -185,7 +194,19 @@ impl Bed {
     /// # Errors
     /// When either side fails, or says nothing for too long.
     pub fn complete(server: Running, client: Running) -> anyhow::Result<Transferred> {
-        let client = client.finish(TRANSFER_PATIENCE)?.success();
+        Self::complete_within(server, client, TRANSFER_PATIENCE)
+    }
+
+    /// The same, for a transfer that takes longer than most.
+    ///
+    /// # Errors
+    /// As [`Bed::complete`].
+    pub fn complete_within(
+        server: Running,
+        client: Running,
+        patience: Duration,
+    ) -> anyhow::Result<Transferred> {
+        let client = client.finish(patience)?.success();
         let server = server.finish(PATIENCE).and_then(Output::success);
         // The client's failure is often only the server's told again.
         let (client, server) = match (client, server) {

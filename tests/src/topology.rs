@@ -86,6 +86,33 @@ impl TwoHosts {
         Ok(hosts)
     }
 
+    /// Two hosts, each with one of two devices of this machine that are joined already, as link 0.
+    /// They come back when the hosts go.
+    ///
+    /// # Errors
+    /// Without privilege, or when `ip` fails.
+    pub fn with_devices(devices: [&str; 2]) -> anyhow::Result<Self> {
+        let link = Link { interface: String::from("link0"), number: 0 };
+        let hosts =
+            Self { a: Namespace::new("a")?, b: Namespace::new("b")?, links: vec![link.clone()] };
+        for (side, device) in [Side::A, Side::B].into_iter().zip(devices) {
+            let host = hosts.host(side).name();
+            ip(&["link", "set", device, "netns", host, "name", &link.interface])?;
+            hosts.configure(side, &link)?;
+        }
+        Ok(hosts)
+    }
+
+    /// Addresses for the end of a link, which is set up.
+    fn configure(&self, side: Side, link: &Link) -> anyhow::Result<()> {
+        let (host, interface) = (self.host(side), link.interface.as_str());
+        let (v4, v6) = (format!("{}/24", link.v4(side)), format!("{}/64", link.v6(side)));
+        host.ip(&["address", "add", &v4, "dev", interface])?;
+        host.ip(&["address", "add", &v6, "dev", interface, "nodad"])?;
+        host.ip(&["link", "set", interface, "up"])?;
+        Ok(())
+    }
+
     /// Adds a link.
     fn join(&mut self, options: LinkOptions) -> anyhow::Result<()> {
         let number = u8::try_from(self.links.len()).context("too many links")?;
@@ -101,12 +128,8 @@ impl TwoHosts {
         arguments.extend(end(self.b.name()));
         ip(&arguments)?;
         for side in [Side::A, Side::B] {
-            let (host, interface) = (self.host(side), link.interface.as_str());
-            let (v4, v6) = (format!("{}/24", link.v4(side)), format!("{}/64", link.v6(side)));
-            host.ip(&["link", "set", interface, "mtu", &mtu])?;
-            host.ip(&["address", "add", &v4, "dev", interface])?;
-            host.ip(&["address", "add", &v6, "dev", interface, "nodad"])?;
-            host.ip(&["link", "set", interface, "up"])?;
+            self.host(side).ip(&["link", "set", &link.interface, "mtu", &mtu])?;
+            self.configure(side, &link)?;
         }
         self.links.push(link);
         Ok(())

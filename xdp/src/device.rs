@@ -15,6 +15,7 @@ use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 use ofi_xdp_core::frame::MacAddress;
 
 use crate::config::PortConfig;
+use crate::features::{Asker, XdpFeatures};
 use crate::netlink::Netlink;
 use crate::route;
 
@@ -53,6 +54,8 @@ pub struct InterfaceFacts {
     pub pci: Option<String>,
     /// Whether there is a device behind it at all, on whatever bus.
     pub physical: bool,
+    /// What its driver says of XDP; `None` if that is not known (before Linux 6.3).
+    pub xdp: Option<XdpFeatures>,
 }
 
 /// The interfaces of the calling thread's network namespace, in the kernel's order.
@@ -83,8 +86,10 @@ pub(crate) fn list(netlink: &mut Netlink) -> io::Result<Vec<InterfaceFacts>> {
             interface.addresses.push(address);
         }
     }
+    let mut asker = Asker::open();
     for interface in &mut interfaces {
         interface.addresses.sort_by_key(|address| address.ip.is_ipv6());
+        interface.xdp = asker.as_mut().and_then(|asker| asker.features(interface.index));
     }
     Ok(interfaces)
 }
@@ -103,6 +108,7 @@ fn interface(link: LinkMessage) -> InterfaceFacts {
         speed_mbps: None,
         pci: None,
         physical: false,
+        xdp: None,
     };
     let (mut device, mut bus) = (None, None);
     for attribute in link.attributes {
@@ -308,6 +314,7 @@ mod tests {
             speed_mbps: None,
             pci: None,
             physical: false,
+            xdp: None,
         }
     }
 

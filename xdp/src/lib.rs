@@ -18,9 +18,9 @@
 //! | `udp/` | the kernel's way: trains of equal packets, both ways |
 //!
 //! Before the first packet: `config.rs` (what can be chosen), `plan.rs` (which modes to try),
-//! `device.rs` (interfaces and
-//! addresses), `privilege.rs` (what is missing, and the command that grants it), `facts.rs` (what
-//! became of it).
+//! `device.rs` (interfaces and addresses), `features.rs` (what their drivers say of XDP),
+//! `privilege.rs` (what is missing, and the command that grants it), `facts.rs` (what became of
+//! it).
 //!
 //! # Two ways, one address
 //!
@@ -47,6 +47,7 @@
 mod config;
 mod device;
 mod facts;
+mod features;
 mod frame;
 mod netlink;
 mod plan;
@@ -62,6 +63,7 @@ mod xsk_port;
 pub use config::{Mode, PortConfig, RingSize, RingSizes, UnknownMode};
 pub use device::{ChooseError, InterfaceAddress, InterfaceFacts, interfaces};
 pub use facts::{Facts, Tier, XskMode};
+pub use features::XdpFeatures;
 pub use ofi_xdp_bpf::{Counters, Verdict};
 pub use port::{HybridPort, OpenError};
 pub use privilege::Missing;

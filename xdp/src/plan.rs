@@ -35,6 +35,12 @@ pub(crate) fn plan(
             let reason = format!("{kind} is a virtual link, where generic mode is the fastest");
             (interface, &ALL[2..], Some(reason))
         }
+        // The kernel refuses what a driver does not announce (net/xdp/xsk_buff_pool.c,
+        // `xp_assign_dev`).
+        Mode::Auto | Mode::Zerocopy if interface.xdp.is_some_and(|xdp| !xdp.zerocopy) => {
+            let reason = format!("zerocopy: driver {} offers none", interface.driver);
+            (interface, &ALL[1..], Some(reason))
+        }
         Mode::Auto | Mode::Zerocopy | Mode::Udp => (interface, &ALL, None),
         Mode::Copy => (interface, &ALL[1..], asked()),
         Mode::Skb => (interface, &ALL[2..], asked()),
@@ -44,6 +50,7 @@ pub(crate) fn plan(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::features::XdpFeatures;
 
     fn interface(physical: bool) -> InterfaceFacts {
         InterfaceFacts {
@@ -58,6 +65,7 @@ mod tests {
             speed_mbps: None,
             pci: None,
             physical,
+            xdp: None,
         }
     }
 
@@ -71,6 +79,17 @@ mod tests {
         let (_, modes, reason) = plan(Mode::Auto, Some(&device)).unwrap();
         assert_eq!(modes, [XskMode::Skb]);
         assert!(reason.unwrap().starts_with("veth is a virtual link"));
+    }
+
+    #[test]
+    fn a_driver_that_offers_no_zero_copy_is_not_asked_for_it() {
+        let mut device = interface(true);
+        device.xdp = Some(XdpFeatures { native: true, zerocopy: false });
+        let (_, modes, reason) = plan(Mode::Zerocopy, Some(&device)).unwrap();
+        assert_eq!(modes, [XskMode::Copy, XskMode::Skb]);
+        assert!(reason.unwrap().ends_with("offers none"));
+        device.xdp = Some(XdpFeatures { native: true, zerocopy: true });
+        assert_eq!(plan(Mode::Auto, Some(&device)).unwrap().1.len(), 3);
     }
 
     #[test]

@@ -47,7 +47,7 @@ const PAGES_WITH_PACKETS: [&str; 6] =
     ["fi_msg::", "fi_tagged::", "fi_rma::", "fi_atomic::", "fi_multi_recv::", "traps::"];
 
 /// Builds the suite alone.
-fn suite(workspace: &Workspace) -> Result<PathBuf> {
+pub(crate) fn suite(workspace: &Workspace) -> Result<PathBuf> {
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--release", "--package", PACKAGE]);
     ensure!(cargo.status()?.success(), "{PACKAGE} does not build: see above");

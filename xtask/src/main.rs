@@ -25,6 +25,7 @@ mod stage;
 mod suite;
 mod test;
 mod tidy;
+mod vm;
 mod workspace;
 
 use std::ffi::OsString;
@@ -97,6 +98,11 @@ enum Task {
         /// --program NAME, --quick, --latency (`mpi -- --help`)
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
+    },
+    /// A virtual machine whose network cards do zero-copy: tests, measurements or a prompt in it
+    Vm {
+        #[command(subcommand)]
+        task: vm::Task,
     },
     /// The simulator: --seed S, --swarm MINUTES, or its own subcommands (`sim -- --help`)
     Sim {
@@ -190,6 +196,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             let counts = mpi::mpi(&workspace, &arguments)?;
             return Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
+        Task::Vm { task } => return vm::vm(&workspace, &task),
         Task::Sim { arguments } => return simulator::exec(&workspace, arguments),
         Task::Conformance { libfabric2, af_xdp, arguments } => {
             let libfabric = if libfabric2 { Libfabric::Two } else { Libfabric::Installed };

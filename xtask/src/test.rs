@@ -17,7 +17,9 @@ use crate::conformance::{self, Libfabric};
 use crate::setup;
 use crate::stage::{self, Outcome, Stage};
 use crate::workspace::{Privilege, Workspace, host, is_ci};
-use crate::{bindings, checks, engine, freestanding, fuzz, licences, mpi, simulator, suite, tidy};
+use crate::{
+    bindings, checks, engine, freestanding, fuzz, licences, mpi, simulator, suite, tidy, vm,
+};
 
 /// In the name of each test that needs root.
 const ROOT_TEST: &str = "root_";
@@ -120,8 +122,9 @@ const TESTS: [Stage<Context>; 6] = [
 ];
 
 /// Not part of a run while working: a minute and more each.
-const LONG_CHECKS: [Stage<Context>; 3] = [
+const LONG_CHECKS: [Stage<Context>; 4] = [
     stage("mpi", "MPICH and Open MPI between four hosts, over AF_XDP and over UDP", mpi_jobs),
+    stage("vm", "zero-copy between two network cards of a virtual machine", virtual_machine),
     stage("instructions", "a packet costs no more of them than it may", |c| {
         engine::instructions(&c.workspace).map(|()| Outcome::Passed)
     }),
@@ -217,6 +220,15 @@ fn mpi_jobs(context: &Context) -> Result<Outcome> {
         return Ok(Outcome::Skipped(reason));
     }
     mpi::mpi(&context.workspace, &["--limit".into(), MPI_LIMIT.into()]).map(Outcome::Tests)
+}
+
+/// Where no emulator or no kernel can be had, that is said, and is no failure: what is tested there
+/// needs the one and the other from outside.
+fn virtual_machine(context: &Context) -> Result<Outcome> {
+    match vm::unavailable(&context.workspace) {
+        Some(reason) => Ok(Outcome::Skipped(format!("NOT RUN: {reason}"))),
+        None => vm::stage(&context.workspace).map(Outcome::Tests),
+    }
 }
 
 /// Which tests of the workspace.

@@ -3,19 +3,30 @@
 
 mod fabric;
 mod raw;
+mod train;
 mod udp;
 
 pub use fabric::{FabricConfig, FabricPending, FabricTransport};
 pub use raw::{RawConfig, RawMode, RawPending, RawTransport};
+pub use train::{TrainConfig, TrainTransport};
 pub use udp::{UdpConfig, UdpTransport};
 
 use std::net::IpAddr;
+use std::time::Duration;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::fabric::Name;
 use crate::report::Description;
+
+/// How long a receiver dozes that finds nothing and may not spin.
+const DOZE: Duration = Duration::from_micros(50);
+
+/// Leaves the processor to others for a moment.
+fn doze() {
+    std::thread::sleep(DOZE);
+}
 
 /// Which side of the session this is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

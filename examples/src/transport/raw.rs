@@ -55,6 +55,9 @@ pub struct RawConfig {
     /// The queue of the interface
     #[arg(long, default_value_t = 0, value_name = "N")]
     pub queue: u32,
+    /// Doze while nothing comes, instead of spinning
+    #[arg(long)]
+    pub blocking: bool,
 }
 
 /// An AF_XDP port, and the kernel socket that holds its UDP port.
@@ -63,6 +66,7 @@ pub struct RawPending {
     port: XskPort,
     holder: UdpSocket,
     interface: InterfaceFacts,
+    blocking: bool,
 }
 
 /// An AF_XDP port and its peer.
@@ -76,6 +80,7 @@ pub struct RawTransport {
     mac: MacAddress,
     /// Packets written since the last wake-up of the kernel.
     queued: u32,
+    blocking: bool,
     stats: PortStats,
 }
 
@@ -117,7 +122,8 @@ impl Transport for RawTransport {
                 Ok(port) => {
                     let room = port.payload_max() - HEADER;
                     ensure!(size_max <= room, "a message has {room} bytes at most");
-                    return Ok(RawPending { port, holder, interface });
+                    let blocking = config.blocking;
+                    return Ok(RawPending { port, holder, interface, blocking });
                 }
                 Err(error) => refusals.push(format!("{mode}: {error}")),
             }
@@ -135,7 +141,7 @@ impl Transport for RawTransport {
         let (address, mac) = std::str::from_utf8(&peer.0)?
             .split_once(' ')
             .context("the peer's name is no address and MAC address")?;
-        let RawPending { port, holder, interface } = pending;
+        let RawPending { port, holder, interface, blocking } = pending;
         Ok(Self {
             port,
             _holder: holder,
@@ -143,6 +149,7 @@ impl Transport for RawTransport {
             peer: PeerAddress::from(SocketAddr::from_str(address)?),
             mac: parse_mac(mac).with_context(|| format!("{mac:?} is no MAC address"))?,
             queued: 0,
+            blocking,
             stats: PortStats::default(),
         })
     }
@@ -152,7 +159,7 @@ impl Transport for RawTransport {
             provider: String::from("raw-af_xdp"),
             domain: format!("{} ({})", self.interface, self.port.mode()),
             endpoint: None,
-            wait: String::from("spin"),
+            wait: String::from(if self.blocking { "doze" } else { "spin" }),
             tagged: false,
         }
     }
@@ -162,7 +169,7 @@ impl Transport for RawTransport {
     }
 
     fn sleeps(&self) -> bool {
-        false
+        self.blocking
     }
 
     #[inline]
@@ -195,10 +202,17 @@ impl Transport for RawTransport {
         if self.queued > 0 {
             self.flush()?;
         }
-        let count = self.port.receive(BATCH, &mut self.stats, &mut |datagram| {
-            sink(datagram.bytes.get(HEADER..).unwrap_or_default());
-        });
-        Ok(usize::from(count.context("AF_XDP receive")?))
+        let mut receive = || {
+            self.port.receive(BATCH, &mut self.stats, &mut |datagram| {
+                sink(datagram.bytes.get(HEADER..).unwrap_or_default());
+            })
+        };
+        let mut count = receive().context("AF_XDP receive")?;
+        if count == 0 && self.blocking {
+            super::doze();
+            count = receive().context("AF_XDP receive")?;
+        }
+        Ok(usize::from(count))
     }
 }
 

@@ -29,6 +29,8 @@ pub(crate) enum Purpose {
     Fuzz,
     /// Counting instructions.
     Count,
+    /// The virtual machine.
+    Vm,
 }
 
 /// A capability, tested by using it.
@@ -79,7 +81,7 @@ const fn need(
 
 /// Everything, in the order in which it is used.
 pub(crate) const REQUIREMENTS: &[Requirement] = {
-    use Purpose::{Bindings, Build, Check, Count, Fuzz, Run};
+    use Purpose::{Bindings, Build, Check, Count, Fuzz, Run, Vm};
     use Test::{Command, Header, Library, PythonModule, Runs};
     &[
         need(Build, Command("cc"), ["gcc"; 4], "compiles libbpf and libxdp, and links"),
@@ -149,6 +151,20 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
             "compiles libFuzzer, which drives the fuzz targets",
         ),
         need(Count, Command("valgrind"), ["valgrind"; 4], "counts the engine's instructions"),
+        need(
+            Vm,
+            Command("qemu-system-x86_64"),
+            ["qemu-system-x86", "qemu-kvm", "qemu-x86", "qemu-system-x86"],
+            "emulates network cards with zero-copy",
+        ),
+        need(
+            Vm,
+            Command("busybox"),
+            ["busybox-static", "busybox", "busybox-static", "busybox"],
+            "the prompt in the virtual machine",
+        ),
+        need(Vm, Command("xz"), ["xz-utils", "xz", "xz", "xz"], "unpacks kernel modules"),
+        need(Vm, Command("dpkg"), ["dpkg"; 4], "unpacks the kernel, which is Debian's"),
     ]
 };
 

@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The tests of the virtual machine, and how they are run: one after the other, each told with its
+//! time, each failure whole.
+
+use std::time::Instant;
+
+use crate::cards::Cards;
+use crate::{fallback, trouble, zerocopy};
+
+/// A test: its name, and what it does with the cards.
+pub(crate) type Test = (&'static str, fn(&Cards) -> anyhow::Result<()>);
+
+/// All of them, in the order in which they run: what the others build on comes first.
+const TESTS: [&[Test]; 3] = [zerocopy::TESTS, fallback::TESTS, trouble::TESTS];
+
+/// A test with this in its name takes minutes by emulation, and runs only if it is asked for.
+const SLOW: &str = "slow_";
+
+/// Runs the tests whose name contains one of `filter`, or all but slow ones; how many passed, and
+/// how many failed.
+///
+/// # Errors
+/// When the machine has not the cards.
+pub(crate) fn run(filter: &[String]) -> anyhow::Result<(u64, u64)> {
+    let cards = Cards::deal()?;
+    let (mut passed, mut failed) = (0, 0);
+    let wanted = |name: &str| match filter {
+        [] => !name.contains(SLOW),
+        _ => filter.iter().any(|text| name.contains(text.as_str())),
+    };
+    for (name, test) in TESTS.into_iter().flatten().filter(|(name, _)| wanted(name)) {
+        let start = Instant::now();
+        let outcome = test(&cards);
+        let seconds = start.elapsed().as_secs_f64();
+        match outcome {
+            Ok(()) => {
+                passed += 1;
+                println!("PASS {name} ({seconds:.1} s)");
+            }
+            Err(error) => {
+                failed += 1;
+                println!("FAIL {name} ({seconds:.1} s)\n  {error:#}");
+            }
+        }
+    }
+    Ok((passed, failed))
+}

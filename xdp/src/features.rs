@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a driver says of XDP: the `netdev` family of generic netlink
+//! (Documentation/netlink/specs/netdev.yaml; Linux 6.3 and newer).
+//!
+//! An interface's index comes in, [`XdpFeatures`] go out, to `device.rs`. The kernel answers in the
+//! calling thread, before the send returns. Two questions, no privilege, off the data path; an
+//! answer is read within [`ANSWER_BYTES`], and what does not parse is not known.
+
+use std::io;
+
+use netlink_sys::protocols::NETLINK_GENERIC;
+use netlink_sys::{Socket, SocketAddr};
+
+/// Room for an answer: both have some hundred bytes.
+const ANSWER_BYTES: usize = 8192;
+/// Headers of netlink (`struct nlmsghdr`), generic netlink (`struct genlmsghdr`), attribute.
+const HEADER: usize = 16;
+const GENERIC_HEADER: usize = 4;
+const ATTRIBUTE_HEADER: usize = 4;
+/// `NLM_F_REQUEST`.
+const REQUEST: u16 = 1;
+/// Messages below this type are netlink's own (`NLMSG_MIN_TYPE`): errors.
+const FIRST_TYPE: u16 = 0x10;
+/// The family that knows the others: its number, `CTRL_CMD_GETFAMILY`, `CTRL_ATTR_FAMILY_ID`,
+/// `CTRL_ATTR_FAMILY_NAME`.
+const CONTROL: u16 = 0x10;
+const GET_FAMILY: u8 = 3;
+const FAMILY_ID: u16 = 1;
+const FAMILY_NAME: u16 = 2;
+/// `NETDEV_CMD_DEV_GET`, `NETDEV_A_DEV_IFINDEX`, `NETDEV_A_DEV_XDP_FEATURES`.
+const DEVICE_GET: u8 = 1;
+const INTERFACE_INDEX: u16 = 1;
+const FEATURES: u16 = 3;
+/// `NETDEV_XDP_ACT_BASIC`, `NETDEV_XDP_ACT_XSK_ZEROCOPY`.
+const BASIC: u64 = 1;
+const ZEROCOPY: u64 = 1 << 3;
+
+/// What a driver says that it can do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct XdpFeatures {
+    /// Run XDP programs itself: native mode.
+    pub native: bool,
+    /// Let devices read and write a UMEM. A driver that can may still refuse on some device.
+    pub zerocopy: bool,
+}
+
+impl XdpFeatures {
+    fn from_bits(bits: u64) -> Self {
+        Self { native: bits & BASIC != 0, zerocopy: bits & ZEROCOPY != 0 }
+    }
+}
+
+/// A socket for such questions.
+pub(crate) struct Asker {
+    socket: Socket,
+    family: u16,
+    sequence: u32,
+}
+
+impl Asker {
+    /// A socket in the calling thread's network namespace; `None` if the kernel has no such family.
+    pub(crate) fn open() -> Option<Self> {
+        let mut asker = Self { socket: connect().ok()?, family: CONTROL, sequence: 0 };
+        let answer = asker.ask(GET_FAMILY, FAMILY_NAME, b"netdev\0")?;
+        let id = attribute(&answer, FAMILY_ID)?;
+        asker.family = u16::from_ne_bytes(id.try_into().ok()?);
+        Some(asker)
+    }
+
+    /// What the driver of interface `index` says; `None` if it is not known.
+    pub(crate) fn features(&mut self, index: u32) -> Option<XdpFeatures> {
+        let answer = self.ask(DEVICE_GET, INTERFACE_INDEX, &index.to_ne_bytes())?;
+        let bits = attribute(&answer, FEATURES)?;
+        Some(XdpFeatures::from_bits(u64::from_ne_bytes(bits.try_into().ok()?)))
+    }
+
+    /// The attributes of the answer to a command with one attribute.
+    fn ask(&mut self, command: u8, kind: u16, value: &[u8]) -> Option<Vec<u8>> {
+        self.sequence += 1;
+        let request = request(self.family, self.sequence, command, kind, value)?;
+        self.socket.send(&request, 0).ok()?;
+        let mut answer = Vec::with_capacity(ANSWER_BYTES);
+        self.socket.recv(&mut answer, 0).ok()?;
+        let kind = u16::from_ne_bytes(answer.get(4..6)?.try_into().ok()?);
+        let attributes = answer.get(HEADER + GENERIC_HEADER..)?;
+        (kind >= FIRST_TYPE).then(|| attributes.to_vec())
+    }
+}
+
+fn connect() -> io::Result<Socket> {
+    let mut socket = Socket::new(NETLINK_GENERIC)?;
+    socket.bind_auto()?;
+    socket.connect(&SocketAddr::new(0, 0))?;
+    Ok(socket)
+}
+
+/// A message with one attribute.
+fn request(family: u16, sequence: u32, command: u8, kind: u16, value: &[u8]) -> Option<Vec<u8>> {
+    let attribute = u16::try_from(ATTRIBUTE_HEADER + value.len()).ok()?;
+    let padded = usize::from(attribute).next_multiple_of(4);
+    let length = u32::try_from(HEADER + GENERIC_HEADER + padded).ok()?;
+    let mut bytes = Vec::with_capacity(length as usize);
+    bytes.extend(length.to_ne_bytes());
+    bytes.extend(family.to_ne_bytes());
+    bytes.extend(REQUEST.to_ne_bytes());
+    bytes.extend(sequence.to_ne_bytes());
+    // To the kernel's port, from the one that it knows.
+    bytes.extend(0_u32.to_ne_bytes());
+    bytes.extend([command, 1, 0, 0]);
+    bytes.extend(attribute.to_ne_bytes());
+    bytes.extend(kind.to_ne_bytes());
+    bytes.extend(value);
+    bytes.resize(length as usize, 0);
+    Some(bytes)
+}
+
+/// The value of the first attribute of a kind.
+fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
+    // bound: each round takes four bytes at least.
+    loop {
+        let length = usize::from(u16::from_ne_bytes(attributes.get(0..2)?.try_into().ok()?));
+        let kind = u16::from_ne_bytes(attributes.get(2..4)?.try_into().ok()?);
+        let value = attributes.get(ATTRIBUTE_HEADER..length)?;
+        if kind == wanted {
+            return Some(value);
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..)?;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_what_the_kernel_wants() {
+        let bytes = request(0x10, 7, GET_FAMILY, FAMILY_NAME, b"netdev\0").unwrap();
+        assert_eq!(bytes.len(), 32, "padded to four bytes");
+        assert_eq!(bytes[..4], 32_u32.to_ne_bytes());
+        assert_eq!(bytes[20..22], 11_u16.to_ne_bytes(), "the length is without the padding");
+        assert_eq!(&bytes[24..30], b"netdev");
+    }
+
+    #[test]
+    fn attributes_are_found_and_half_ones_are_not() {
+        let mut bytes = Vec::new();
+        for (length, kind, value) in [(5_u16, 1_u16, [9, 0, 0, 0]), (8, 3, [1, 2, 3, 4])] {
+            bytes.extend(length.to_ne_bytes());
+            bytes.extend(kind.to_ne_bytes());
+            bytes.extend(value);
+        }
+        assert_eq!(attribute(&bytes, 1), Some(&[9][..]));
+        assert_eq!(attribute(&bytes, 3), Some(&[1, 2, 3, 4][..]));
+        assert_eq!(attribute(&bytes, 2), None);
+        assert_eq!(attribute(&bytes[..15], 3), None);
+        assert_eq!(attribute(&[0; 8], 1), None, "a length of nothing ends the search");
+    }
+
+    #[test]
+    fn the_loopback_interface_has_no_zero_copy() {
+        let Some(mut asker) = Asker::open() else {
+            println!("SKIPPED: this kernel has no netdev family");
+            return;
+        };
+        let features = asker.features(1).unwrap();
+        assert!(!features.zerocopy, "{features:?}");
+        assert_eq!(asker.features(u32::MAX), None);
+    }
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask vm`: a virtual machine whose network cards can do what veth cannot: zero-copy.
+//!
+//! In: what to do in the guest. Out: its verdict, and in `target/vm/<job>` its console
+//! (`console.log`) and the files that it gives back. [`kernel`] fetches Debian's kernel, [`image`]
+//! packs it an initial file system with what was built here, [`machine`] boots both. The guest's
+//! first and only process is `ofi-xdp-guest` (`tests/guest`). Nothing is installed but QEMU,
+//! and nothing of the guest needs privilege on the host.
+
+mod archive;
+mod image;
+mod kernel;
+mod libraries;
+mod machine;
+mod modules;
+mod results;
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use clap::{Args, Subcommand};
+
+use self::machine::{Accelerator, Machine};
+use crate::build::{self, Profile};
+use crate::setup::{self, Purpose};
+use crate::suite::Counts;
+use crate::workspace::Workspace;
+
+/// How long the guest may take for its tests, by emulation on two busy cores.
+const TEST_LIMIT: Duration = Duration::from_secs(285);
+/// How long it may take to measure.
+const BENCH_LIMIT: Duration = Duration::from_secs(900);
+
+/// What `cargo xtask vm` does.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// Zero-copy, what it falls back to, and what goes wrong: tests in the guest
+    Test {
+        #[command(flatten)]
+        options: Options,
+        /// Only the tests whose name contains one of these
+        #[arg(value_name = "FILTER")]
+        filter: Vec<String>,
+    },
+    /// Zero-copy against copy against kernel UDP: rates and bandwidths in one run of the guest
+    Bench {
+        #[command(flatten)]
+        options: Options,
+    },
+    /// A prompt in the guest; `poweroff -f` ends it
+    Shell {
+        #[command(flatten)]
+        options: Options,
+    },
+}
+
+/// What all of them take.
+#[derive(Clone, Copy, Debug, Args)]
+pub(crate) struct Options {
+    /// How the guest's processors work; auto: KVM where it boots this guest, else emulation
+    #[arg(long, value_enum, default_value = "auto")]
+    accel: Accelerator,
+}
+
+/// Does it.
+pub(crate) fn vm(workspace: &Workspace, task: &Task) -> Result<ExitCode> {
+    match task {
+        Task::Test { options, filter } => Ok(exit_code(test(workspace, *options, filter)?)),
+        Task::Bench { options } => {
+            let (machine, folder) = machine(workspace, *options, "bench")?;
+            let counts = run(&machine, &folder, &["bench".to_owned()], BENCH_LIMIT)?;
+            println!("results: {}", folder.display());
+            Ok(exit_code(counts))
+        }
+        Task::Shell { options } => machine(workspace, *options, "shell")?.0.shell(),
+    }
+}
+
+/// As the stage of `cargo xtask test`.
+pub(crate) fn stage(workspace: &Workspace) -> Result<Counts> {
+    test(workspace, Options { accel: Accelerator::Auto }, &[])
+}
+
+/// Why no guest can be had here, if so. Fetches what is missing.
+pub(crate) fn unavailable(workspace: &Workspace) -> Option<String> {
+    if !cfg!(target_arch = "x86_64") {
+        return Some("the guest is for x86_64".to_owned());
+    }
+    let had = setup::ensure(&[Purpose::Vm]).and_then(|()| kernel::fetch(&folder(workspace)));
+    had.err().map(|error| format!("{error:#}"))
+}
+
+fn test(workspace: &Workspace, options: Options, filter: &[String]) -> Result<Counts> {
+    let (machine, folder) = machine(workspace, options, "test")?;
+    let mut arguments = vec!["test".to_owned()];
+    arguments.extend(filter.iter().cloned());
+    run(&machine, &folder, &arguments, TEST_LIMIT)
+}
+
+fn exit_code(counts: Counts) -> ExitCode {
+    println!("{counts}");
+    if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Where all of this lies.
+fn folder(workspace: &Workspace) -> PathBuf {
+    workspace.root().join("target/vm")
+}
+
+/// Sets up, builds, packs; the machine, and an empty folder for what `job` gives back.
+fn machine(workspace: &Workspace, options: Options, job: &str) -> Result<(Machine, PathBuf)> {
+    setup::ensure(&[Purpose::Build, Purpose::Run, Purpose::Vm])?;
+    let folder = folder(workspace);
+    let kernel = kernel::fetch(&folder)?;
+    let built = build::build(workspace, Profile::Release)?;
+    let image = folder.join("guest.cpio");
+    image::pack(workspace, &built, &kernel, &image)?;
+    let accelerator = machine::choose(options.accel, &kernel, &image)?;
+    let results = folder.join(job);
+    // What an earlier run gave back is not this one's.
+    if results.exists() {
+        fs::remove_dir_all(&results).with_context(|| results.display().to_string())?;
+    }
+    fs::create_dir_all(&results)?;
+    Ok((Machine { kernel, image, accelerator, processors: machine::processors() }, results))
+}
+
+/// Boots, lets the guest do what `arguments` say, and takes its results in.
+fn run(
+    machine: &Machine,
+    folder: &std::path::Path,
+    arguments: &[String],
+    limit: Duration,
+) -> Result<Counts> {
+    let ended = machine.run(arguments, folder, limit)?;
+    results::unpack(folder)?;
+    let console = folder.join("console.log");
+    let text = fs::read(&console).with_context(|| console.display().to_string())?;
+    let counts = results::counts(&String::from_utf8_lossy(&text));
+    ensure!(ended, "the guest was not done after {} s: {}", limit.as_secs(), console.display());
+    counts.with_context(|| format!("the guest ended without a verdict: {}", console.display()))
+}

@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A file system in one file, as the kernel unpacks it at boot (cpio, format `newc`:
+//! Documentation/driver-api/early-userspace/buffer-format.rst).
+//!
+//! In: files by their place in the guest. Out: the archive. Folders are made as they are needed;
+//! links are followed, so that a name has its content. Not compressed: unpacking costs the guest
+//! more than reading.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result};
+use cpio::newc::{Builder, ModeFileType, trailer};
+
+use super::libraries;
+
+/// What a file holds.
+#[derive(Debug)]
+enum Content {
+    Copy(PathBuf),
+    Bytes(Vec<u8>),
+}
+
+/// A file system in the making.
+#[derive(Debug, Default)]
+pub(crate) struct Archive {
+    files: BTreeMap<PathBuf, Content>,
+    folders: BTreeMap<PathBuf, ()>,
+}
+
+impl Archive {
+    /// A file with these bytes.
+    pub(crate) fn bytes(&mut self, place: impl Into<PathBuf>, bytes: Vec<u8>) {
+        self.insert(place.into(), Content::Bytes(bytes));
+    }
+
+    /// An empty folder.
+    pub(crate) fn folder(&mut self, place: impl Into<PathBuf>) {
+        let place = place.into();
+        self.parents(&place);
+        self.folders.insert(place, ());
+    }
+
+    /// The program or library at `path` of this machine, at `place`, and the libraries it needs.
+    pub(crate) fn program(&mut self, path: &Path, place: impl Into<PathBuf>) -> Result<()> {
+        for library in libraries::of(path)? {
+            self.insert(library.clone(), Content::Copy(library));
+        }
+        self.insert(place.into(), Content::Copy(path.to_owned()));
+        Ok(())
+    }
+
+    fn insert(&mut self, place: PathBuf, content: Content) {
+        self.parents(&place);
+        self.files.insert(place, content);
+    }
+
+    fn parents(&mut self, place: &Path) {
+        let parents = place.ancestors().skip(1).filter(|parent| parent.parent().is_some());
+        self.folders.extend(parents.map(|parent| (parent.to_owned(), ())));
+    }
+
+    /// Writes it to `to`.
+    pub(crate) fn write(&self, to: &Path) -> Result<()> {
+        let mut out = BufWriter::new(File::create(to).with_context(|| to.display().to_string())?);
+        // Sorted, so that a folder comes before what is in it.
+        for folder in self.folders.keys() {
+            let entry = entry(folder)?.set_mode_file_type(ModeFileType::Directory);
+            out = entry.write(out, 0).finish()?;
+        }
+        for (place, content) in &self.files {
+            let bytes = match content {
+                Content::Bytes(bytes) => bytes.clone(),
+                Content::Copy(path) => {
+                    fs::read(path).with_context(|| path.display().to_string())?
+                }
+            };
+            let size = u32::try_from(bytes.len()).context("a file of 4 GiB")?;
+            let entry = entry(place)?.set_mode_file_type(ModeFileType::Regular);
+            let mut writer = entry.write(out, size);
+            writer.write_all(&bytes)?;
+            out = writer.finish()?;
+        }
+        trailer(out)?.flush()?;
+        Ok(())
+    }
+}
+
+fn entry(place: &Path) -> Result<Builder> {
+    let name = place.strip_prefix("/").unwrap_or(place);
+    let name = name.to_str().with_context(|| format!("{} is not UTF-8", place.display()))?;
+    Ok(Builder::new(name).mode(0o755))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_archive_holds_folders_before_files_and_ends() {
+        let mut archive = Archive::default();
+        archive.bytes("/lib/modules/x.ko", b"module".to_vec());
+        archive.folder("/proc");
+        let path = std::env::temp_dir().join(format!("xtask-archive-{}", std::process::id()));
+        archive.write(&path).unwrap();
+        let text = String::from_utf8_lossy(&fs::read(&path).unwrap()).into_owned();
+        fs::remove_file(&path).unwrap();
+        let at = |what: &str| text.find(what).unwrap_or_else(|| panic!("{what} is not there"));
+        assert!(text.starts_with("070701"));
+        assert!(at("lib/modules\0") < at("lib/modules/x.ko\0") && at("proc\0") < at("x.ko\0"));
+        assert!(at("TRAILER!!!") > at("x.ko"));
+    }
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is in the guest: the project's programs, libfabric and its tools, and what they need.
+//!
+//! In: what was built, and the kernel's modules. Out: one file that the kernel unpacks. Programs of
+//! this machine keep their places, so that they find their libraries; the project's are in
+//! [`PROGRAMS`].
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+
+use super::archive::Archive;
+use super::kernel::Kernel;
+use super::modules;
+use crate::build::Built;
+use crate::workspace::{Workspace, find_command};
+
+/// The first process.
+const GUEST: &str = "ofi-xdp-guest";
+/// Where the project's programs are in the guest.
+const PROGRAMS: &str = "/ofi";
+/// What programs in the guest are told by their environment.
+pub(crate) const ENVIRONMENT: &str =
+    "PATH=/usr/bin FI_PROVIDER_PATH=/ofi/provider OFI_XDP_PROGRAMS=/ofi";
+/// What is taken along of the project.
+const OWN: [&str; 6] =
+    ["perf", "drill", "raw-af_xdp", "kernel-udp", "kernel-udp-trains", "pingpong"];
+/// What is taken along of this machine; busybox is for people.
+const SYSTEM: [&str; 7] = ["busybox", "ip", "ss", "ethtool", "bpftool", "fi_info", "fi_pingpong"];
+/// The cards' drivers, and what tells of AF_XDP sockets (`ss --xdp`).
+const MODULES: [&str; 3] = ["virtio_net", "e1000e", "xsk_diag"];
+
+/// Packs the file system of the guest into `to`.
+pub(crate) fn pack(workspace: &Workspace, built: &Built, kernel: &Kernel, to: &Path) -> Result<()> {
+    let mut archive = Archive::default();
+    for folder in ["/dev", "/proc", "/sys", "/run", "/tmp"] {
+        archive.folder(folder);
+    }
+    let own = |name: &str| {
+        built.programs.get(name).with_context(|| format!("the build made no program {name}"))
+    };
+    archive.program(own(GUEST)?, "/init")?;
+    for name in OWN {
+        archive.program(own(name)?, Path::new(PROGRAMS).join(name))?;
+    }
+    archive.program(&built.provider, Path::new(PROGRAMS).join("provider/libxdp-fi.so"))?;
+    let conformance = crate::conformance::suite(workspace)?;
+    archive.program(&conformance, Path::new(PROGRAMS).join("conformance"))?;
+    for name in SYSTEM {
+        let path = find_command(name).with_context(|| format!("{name} is not installed"))?;
+        archive.program(&path, Path::new("/usr/bin").join(name))?;
+    }
+    // Their order is that of their names.
+    for (number, module) in modules::closure(&kernel.modules, &MODULES)?.into_iter().enumerate() {
+        archive.bytes(format!("/modules/{number:02}-{}.ko", module.name), module.bytes);
+    }
+    archive.write(to)
+}
