@@ -423,6 +423,11 @@ fn put<T>(place: &mut Option<T>, object: T) -> Result<(), Error> {
 }
 
 impl FidOps for Endpoint {
+    #[inline]
+    fn triggers(&self, side: Side) -> bool {
+        self.flags(side, OpFlags::Default) & bits::TRIGGER != 0
+    }
+
     fn bind(self: &Arc<Self>, other: Bound, flags: u64) -> Result<(), Error> {
         if self.running.get().is_some() {
             return Err(Error::BadState);
@@ -517,7 +522,7 @@ impl FidOps for Endpoint {
             Side::Transmit => (TX_OP_FLAGS, &self.tx_op_flags),
             Side::Receive => (RX_OP_FLAGS, &self.rx_op_flags),
         };
-        if flags & !known != 0 {
+        if flags & !(known | (self.caps & bits::TRIGGER)) != 0 {
             return Err(Error::BadFlags);
         }
         to.store(flags, Ordering::Relaxed);

@@ -73,6 +73,12 @@ pub(crate) trait FidOps {
         Err(Error::NotSupported)
     }
 
+    /// Whether calls of this side that leave their flags to the endpoint are triggered operations:
+    /// `FI_TRIGGER` is among its default flags.
+    fn triggers(&self, _side: Side) -> bool {
+        false
+    }
+
     /// `fi_enable`.
     fn enable(self: &Arc<Self>) -> Result<()> {
         Err(Error::NotSupported)

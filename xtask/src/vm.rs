@@ -3,9 +3,9 @@
 //!
 //! In: what to do in the guest. Out: its verdict, and in `target/vm/<job>` its console
 //! (`console.log`) and the files that it gives back. [`kernel`] fetches Debian's kernel, [`image`]
-//! packs it an initial file system with what was built here, [`mod@machine`] boots both. The guest's
-//! first and only process is `ofi-xdp-guest` (`tests/guest`). Nothing is installed but QEMU,
-//! and nothing of the guest needs privilege on the host.
+//! packs it an initial file system with what was built here, [`mod@machine`] boots both. The
+//! guest's first and only process is `ofi-xdp-guest` (`tests/guest`). Nothing is installed but
+//! QEMU, and nothing of the guest needs privilege on the host.
 
 mod archive;
 mod image;

@@ -9,14 +9,14 @@ use std::ffi::{c_int, c_void};
 use ofi_xdp_core::{ATOMIC_LEN_MAX, AtomicForm, AtomicOp, Datatype, Remote};
 
 use super::msg::word;
-use super::work::{is_triggered, trigger};
+use super::work::{is_triggered, trigger, trigger_by_default};
 use super::{answer, argument, array, control, done};
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
 use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::memory::{Buffer, IOV_MAX};
-use crate::ops::{Atomic, AtomicOps, OpFlags};
+use crate::ops::{Atomic, AtomicOps, OpFlags, Side};
 use crate::work::Op;
 
 pub(super) static OPS: abi::fi_ops_atomic = abi::fi_ops_atomic {
@@ -129,9 +129,18 @@ unsafe fn post<T: AtomicOps + Object>(
     request: &Request,
     local: &Local<'_>,
 ) -> isize {
+    let atomic = request.with(local);
+    if let Ok(atomic) = atomic {
+        let op = |it, flags| Op::Atomic(it, Atomic { flags, ..atomic });
+        let given = (atomic.context, atomic.flags);
+        // SAFETY: promised by the caller.
+        if let Some(queued) = unsafe { trigger_by_default::<T>(ep, Side::Transmit, given, op) } {
+            return queued;
+        }
+    }
     // SAFETY: promised by the caller.
     let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
-    done(endpoint.and_then(|endpoint| endpoint.atomic(request.with(local)?)))
+    done(endpoint.and_then(|endpoint| endpoint.atomic(atomic?)))
 }
 
 /// What the vector forms of the calls say, as a message. `remote` outlives it.

@@ -8,14 +8,14 @@ use std::ffi::c_void;
 
 use ofi_xdp_core::Context;
 
-use super::work::{is_triggered, trigger};
+use super::work::{is_triggered, trigger, trigger_by_default};
 use super::{argument, array, done};
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
 use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::memory::Buffer;
-use crate::ops::{MsgOps, OpFlags, Recv, Send};
+use crate::ops::{MsgOps, OpFlags, Recv, Send, Side};
 use crate::work::Op;
 
 pub(super) static OPS: abi::fi_ops_msg = abi::fi_ops_msg {
@@ -55,6 +55,14 @@ pub(super) unsafe fn scattered(iov: *const abi::iovec, count: usize) -> Result<B
 /// `ep` is NULL or an open object.
 #[inline]
 unsafe fn post_send<T: MsgOps + Object>(ep: *mut abi::fid_ep, send: Result<Send, Error>) -> isize {
+    if let Ok(send) = send {
+        let (given, op) =
+            ((send.context, send.flags), |it, flags| Op::Send(it, Send { flags, ..send }));
+        // SAFETY: promised by the caller.
+        if let Some(queued) = unsafe { trigger_by_default::<T>(ep, Side::Transmit, given, op) } {
+            return queued;
+        }
+    }
     // SAFETY: promised by the caller.
     let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
     done(endpoint.and_then(|endpoint| endpoint.send(send?)))
@@ -64,6 +72,14 @@ unsafe fn post_send<T: MsgOps + Object>(ep: *mut abi::fid_ep, send: Result<Send,
 /// `ep` is NULL or an open object.
 #[inline]
 unsafe fn post_recv<T: MsgOps + Object>(ep: *mut abi::fid_ep, recv: Result<Recv, Error>) -> isize {
+    if let Ok(recv) = recv {
+        let (given, op) =
+            ((recv.context, recv.flags), |it, flags| Op::Recv(it, Recv { flags, ..recv }));
+        // SAFETY: promised by the caller.
+        if let Some(queued) = unsafe { trigger_by_default::<T>(ep, Side::Receive, given, op) } {
+            return queued;
+        }
+    }
     // SAFETY: promised by the caller.
     let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
     done(endpoint.and_then(|endpoint| endpoint.recv(recv?)))

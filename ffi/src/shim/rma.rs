@@ -4,18 +4,19 @@
 //! Each ends in one [`Rma`]. Descriptors are ignored: local memory needs no registration.
 
 use std::ffi::c_void;
+use std::sync::Arc;
 
 use ofi_xdp_core::Remote;
 
 use super::msg::{scattered, source, word};
-use super::work::{is_triggered, trigger};
+use super::work::{is_triggered, trigger, trigger_by_default};
 use super::{argument, array, done};
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
 use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::memory::Buffer;
-use crate::ops::{OpFlags, Rma, RmaOps};
+use crate::ops::{OpFlags, Rma, RmaOps, Side};
 use crate::work::Op;
 
 pub(super) static OPS: abi::fi_ops_rma = abi::fi_ops_rma {
@@ -38,7 +39,15 @@ unsafe fn post<T: RmaOps + Object>(
     ep: *mut abi::fid_ep,
     rma: Result<Rma, Error>,
     how: impl FnOnce(&T, Rma) -> Result<(), Error>,
+    work: impl FnOnce(Arc<Endpoint>, Rma) -> Op,
 ) -> isize {
+    if let Ok(rma) = rma {
+        let (given, op) = ((rma.context, rma.flags), |it, flags| work(it, Rma { flags, ..rma }));
+        // SAFETY: promised by the caller.
+        if let Some(queued) = unsafe { trigger_by_default::<T>(ep, Side::Transmit, given, op) } {
+            return queued;
+        }
+    }
     // SAFETY: promised by the caller.
     let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
     done(endpoint.and_then(|endpoint| how(endpoint, rma?)))
@@ -103,7 +112,7 @@ unsafe extern "C" fn read<T: RmaOps + Object>(
     let how = (None, context, OpFlags::Default);
     let rma = plain(Buffer::contiguous(buffer, len), peer, (address, key), how);
     // SAFETY: the man page's contract.
-    unsafe { post(ep, rma, T::read) }
+    unsafe { post(ep, rma, T::read, Op::Read) }
 }
 
 unsafe extern "C" fn readv<T: RmaOps + Object>(
@@ -120,7 +129,7 @@ unsafe extern "C" fn readv<T: RmaOps + Object>(
     let buffer = unsafe { scattered(iov, count) };
     let rma = plain(buffer, peer, (address, key), (None, context, OpFlags::Default));
     // SAFETY: the man page's contract.
-    unsafe { post(ep, rma, T::read) }
+    unsafe { post(ep, rma, T::read, Op::Read) }
 }
 
 unsafe extern "C" fn readmsg<T: RmaOps + Object>(
@@ -139,7 +148,7 @@ unsafe extern "C" fn readmsg<T: RmaOps + Object>(
     // SAFETY: the man page's contract: an initialised `fi_msg_rma`.
     let rma = unsafe { message(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.
-    unsafe { post(ep, rma, T::read) }
+    unsafe { post(ep, rma, T::read, Op::Read) }
 }
 
 unsafe extern "C" fn write<T: RmaOps + Object>(
@@ -155,7 +164,7 @@ unsafe extern "C" fn write<T: RmaOps + Object>(
     let how = (None, context, OpFlags::Default);
     let rma = plain(source(buffer, len), peer, (address, key), how);
     // SAFETY: the man page's contract.
-    unsafe { post(ep, rma, T::write) }
+    unsafe { post(ep, rma, T::write, Op::Write) }
 }
 
 unsafe extern "C" fn writev<T: RmaOps + Object>(
@@ -172,7 +181,7 @@ unsafe extern "C" fn writev<T: RmaOps + Object>(
     let buffer = unsafe { scattered(iov, count) };
     let rma = plain(buffer, peer, (address, key), (None, context, OpFlags::Default));
     // SAFETY: the man page's contract.
-    unsafe { post(ep, rma, T::write) }
+    unsafe { post(ep, rma, T::write, Op::Write) }
 }
 
 unsafe extern "C" fn writemsg<T: RmaOps + Object>(
@@ -191,7 +200,7 @@ unsafe extern "C" fn writemsg<T: RmaOps + Object>(
     // SAFETY: the man page's contract: an initialised `fi_msg_rma`.
     let rma = unsafe { message(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.
-    unsafe { post(ep, rma, T::write) }
+    unsafe { post(ep, rma, T::write, Op::Write) }
 }
 
 unsafe extern "C" fn inject<T: RmaOps + Object>(
@@ -205,7 +214,7 @@ unsafe extern "C" fn inject<T: RmaOps + Object>(
     let how = (None, std::ptr::null_mut(), OpFlags::Inject);
     let rma = plain(source(buffer, len), peer, (address, key), how);
     // SAFETY: the man page's contract.
-    unsafe { post(ep, rma, T::write) }
+    unsafe { post(ep, rma, T::write, Op::Write) }
 }
 
 unsafe extern "C" fn writedata<T: RmaOps + Object>(
@@ -222,7 +231,7 @@ unsafe extern "C" fn writedata<T: RmaOps + Object>(
     let how = (Some(data), context, OpFlags::Default);
     let rma = plain(source(buffer, len), peer, (address, key), how);
     // SAFETY: the man page's contract.
-    unsafe { post(ep, rma, T::write) }
+    unsafe { post(ep, rma, T::write, Op::Write) }
 }
 
 unsafe extern "C" fn injectdata<T: RmaOps + Object>(
@@ -237,5 +246,5 @@ unsafe extern "C" fn injectdata<T: RmaOps + Object>(
     let how = (Some(data), std::ptr::null_mut(), OpFlags::Inject);
     let rma = plain(source(buffer, len), peer, (address, key), how);
     // SAFETY: the man page's contract.
-    unsafe { post(ep, rma, T::write) }
+    unsafe { post(ep, rma, T::write, Op::Write) }
 }

@@ -6,14 +6,14 @@ use std::ffi::c_void;
 use ofi_xdp_core::{Context, TagMatch};
 
 use super::msg::{scattered, source, word};
-use super::work::{is_triggered, trigger};
+use super::work::{is_triggered, trigger, trigger_by_default};
 use super::{argument, done};
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
 use crate::errno::Error;
 use crate::fid::{self, Object};
 use crate::memory::Buffer;
-use crate::ops::{OpFlags, Recv, Send, TaggedOps};
+use crate::ops::{OpFlags, Recv, Send, Side, TaggedOps};
 use crate::work::Op;
 
 pub(super) static OPS: abi::fi_ops_tagged = abi::fi_ops_tagged {
@@ -36,6 +36,14 @@ unsafe fn post_send<T: TaggedOps + Object>(
     ep: *mut abi::fid_ep,
     send: Result<Send, Error>,
 ) -> isize {
+    if let Ok(send) = send {
+        let (given, op) =
+            ((send.context, send.flags), |it, flags| Op::Send(it, Send { flags, ..send }));
+        // SAFETY: promised by the caller.
+        if let Some(queued) = unsafe { trigger_by_default::<T>(ep, Side::Transmit, given, op) } {
+            return queued;
+        }
+    }
     // SAFETY: promised by the caller.
     let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
     done(endpoint.and_then(|endpoint| endpoint.tagged_send(send?)))
@@ -48,6 +56,14 @@ unsafe fn post_recv<T: TaggedOps + Object>(
     ep: *mut abi::fid_ep,
     recv: Result<Recv, Error>,
 ) -> isize {
+    if let Ok(recv) = recv {
+        let (given, op) =
+            ((recv.context, recv.flags), |it, flags| Op::Recv(it, Recv { flags, ..recv }));
+        // SAFETY: promised by the caller.
+        if let Some(queued) = unsafe { trigger_by_default::<T>(ep, Side::Receive, given, op) } {
+            return queued;
+        }
+    }
     // SAFETY: promised by the caller.
     let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
     done(endpoint.and_then(|endpoint| endpoint.tagged_recv(recv?)))

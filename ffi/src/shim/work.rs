@@ -4,7 +4,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
-use ofi_xdp_core::AtomicForm;
+use ofi_xdp_core::{AtomicForm, Context};
 
 use super::{argument, atomic, done, msg, rma, tagged};
 use crate::abi::{self, bits};
@@ -12,8 +12,8 @@ use crate::cntr::Cntr;
 use crate::domain::Domain;
 use crate::ep::Endpoint;
 use crate::errno::Error;
-use crate::fid;
-use crate::ops::OpFlags;
+use crate::fid::{self, Object};
+use crate::ops::{FidOps, OpFlags, Side};
 use crate::work::{Op, Work};
 
 /// `FI_QUEUE_WORK`, `FI_CANCEL_WORK`, `FI_FLUSH_WORK` on a domain.
@@ -204,4 +204,35 @@ pub(super) unsafe fn trigger(
         })
     };
     done(queue())
+}
+
+/// A call that leaves its flags to the endpoint, if `FI_TRIGGER` is among those: as [`trigger`].
+/// `None`: it is not, or the call has flags of its own.
+///
+/// # Safety
+/// `ep` is NULL or an open object; with `FI_TRIGGER`, the context is a `struct
+/// fi_triggered_context`, whose counter is open.
+#[inline]
+pub(super) unsafe fn trigger_by_default<T: FidOps + Object>(
+    ep: *mut abi::fid_ep,
+    side: Side,
+    (context, flags): (Context, OpFlags),
+    op: impl FnOnce(Arc<Endpoint>, OpFlags) -> Op,
+) -> Option<isize> {
+    if flags != OpFlags::Default {
+        return None;
+    }
+    // SAFETY: promised by the caller.
+    let endpoint = unsafe { fid::object::<T>(ep.cast()) }.ok()?;
+    if !endpoint.triggers(side) {
+        return None;
+    }
+    let context = std::ptr::with_exposed_provenance_mut(context.0 as usize);
+    // What else is among the default flags holds for the operation when it begins.
+    let op = |endpoint: Arc<Endpoint>, _| {
+        let flags = OpFlags::Given(endpoint.flags(side, OpFlags::Default) & !bits::TRIGGER);
+        Ok(op(endpoint, flags))
+    };
+    // SAFETY: promised by the caller.
+    Some(unsafe { trigger(ep, context, bits::TRIGGER, op) })
 }

@@ -38,6 +38,7 @@ tests! { "fi_trigger":
     triggered_operations_of_every_kind_wait
     triggered_operations_begin_in_order
     triggered_operations_need_the_capability
+    an_alias_triggers_by_default
 }
 
 const CAPS: u64 = abi::FI_MSG | abi::FI_TAGGED | abi::FI_RMA | abi::FI_ATOMIC;
@@ -608,5 +609,31 @@ fn triggered_operations_need_the_capability(world: &World) -> Result<()> {
     let errors = [abi::FI_EBADFLAGS, abi::FI_EINVAL, abi::FI_ENOSYS, abi::FI_EOPNOTSUPP];
     refused(ep.sendmsg(&message, abi::FI_TRIGGER), &errors, "FI_TRIGGER")?;
     ep.close()?;
+    close(&group, [&cntr, &spare])
+}
+
+/// `fi_endpoint(3)`, `fi_ep_alias`: calls without flags of their own take those of the alias.
+fn an_alias_triggers_by_default(world: &World) -> Result<()> {
+    let (group, cntr, spare) = trigger_able(world)?;
+    let there = expose(&group, Mem::zeroed(8))?;
+    let alias = match group.a().ep.alias(abi::FI_TRANSMIT | abi::FI_TRIGGER | abi::FI_COMPLETION) {
+        Err(Errno(abi::FI_ENOSYS | abi::FI_EOPNOTSUPP | abi::FI_EINVAL)) => {
+            return not_offered("fi_ep_alias with FI_TRIGGER");
+        }
+        alias => alias?,
+    };
+    let into = Context::new();
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 2, 0, into))?;
+    let [write, tsend] = [1, 2].map(|threshold| Context::triggered(&cntr, threshold));
+    triggered(alias.write(Mem::pattern(8, 1), there.remote(group.to_b()), write))?;
+    triggered(alias.tsend(Mem::zeroed(8), group.to_b(), 2, tsend))?;
+    group.quiet(group.a())?;
+    for context in [write, tsend] {
+        cntr.add(1)?;
+        group.done(group.a(), context)?;
+    }
+    group.done(group.b(), into)?;
+    alias.close()?;
+    there.mr.close()?;
     close(&group, [&cntr, &spare])
 }
