@@ -55,11 +55,23 @@ impl Engine<'_> {
             if let Some(written) = packet.get_mut(..len) {
                 seal(written, self.config.checksum);
             }
-            self.arm(active, now);
+            if self.begins_timer(active) {
+                self.arm(active, now);
+            }
             let to = Destination { peer: self.peer_id(number), address };
             return Some(Transmit { len, to });
         }
         None
+    }
+
+    /// Whether the packet that was just sent may bring a deadline that is nearer than those there
+    /// are. Behind another packet that is under way it makes timers later, if anything.
+    #[inline]
+    fn begins_timer(&self, active: u32) -> bool {
+        let state = &self.actives[active];
+        state.next_psn.since(state.first_psn) <= 1
+            || state.congestion.is_pace()
+            || self.wheel.deadline(active).is_none()
     }
 
     /// After a peer had its turn: it stays first in line, goes to the end, or leaves.

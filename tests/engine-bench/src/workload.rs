@@ -8,10 +8,13 @@ use anyhow::{Result, ensure};
 use clap::ValueEnum;
 use ofi_xdp_core::Budget;
 
-use crate::pair::Pair;
+use crate::pair::{BUFFER_LEN, Pair};
 
 /// Packets that a stream of single messages has delivered at once.
 const BATCH: u64 = 16;
+
+/// Bytes of an operation that takes many packets.
+const BULK_LEN: u64 = 64 << 10;
 
 /// A kind of work.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -32,6 +35,8 @@ pub(crate) enum Workload {
     Reads,
     /// Fetching additions of 8 bytes, 64 outstanding.
     FetchAdds,
+    /// Writes of 64 KiB in packets that are full, 16 outstanding.
+    Bulk,
 }
 
 /// What a run came to.
@@ -47,7 +52,7 @@ pub(crate) struct Work {
 
 impl Workload {
     /// All of them.
-    pub(crate) const ALL: [Self; 8] = [
+    pub(crate) const ALL: [Self; 9] = [
         Self::PingPong,
         Self::Singles,
         Self::Messages,
@@ -56,12 +61,14 @@ impl Workload {
         Self::WritePackets,
         Self::Reads,
         Self::FetchAdds,
+        Self::Bulk,
     ];
 
     /// Bytes of one operation.
     pub(crate) fn len(self) -> u64 {
         match self {
             Self::Packets | Self::WritePackets => 1408,
+            Self::Bulk => BULK_LEN,
             _ => 8,
         }
     }
@@ -77,6 +84,7 @@ impl Workload {
             Self::WritePackets => "write-packets",
             Self::Reads => "reads",
             Self::FetchAdds => "fetch-adds",
+            Self::Bulk => "bulk",
         }
     }
 
@@ -98,6 +106,11 @@ impl Workload {
             Self::Reads => one_sided(pair, count, 64, |pair, n, more| pair.read(0, n, 8, more))?,
             Self::FetchAdds => {
                 one_sided(pair, count, 64, |pair, n, more| pair.fetch_add(0, n, more))?;
+            }
+            Self::Bulk => {
+                let room = BULK_LEN / BUFFER_LEN as u64;
+                let write = |pair: &mut Pair, n: u64, more| pair.write(0, n * room, BULK_LEN, more);
+                one_sided(pair, count, 16, write)?;
             }
         }
         let (data, acks) = pair.packets();
