@@ -38,7 +38,7 @@ impl Selection {
                 jobs.extend(held.map(|program| (mpi, transport, program)));
             }
         }
-        jobs.sort_by_key(|(_, _, program)| (program.mpi4py().is_some(), program.name == MPI4PY_IO));
+        jobs.sort_by_key(|(_, _, program)| (program.mpi4py().is_some(), program.name != MPI4PY_IO));
         jobs
     }
 
