@@ -13,11 +13,14 @@
 //!    [`FidOps::close`] settles and says farewell. The data calls are in `msg` and `tagged`; what
 //!    they move is in `progress`.
 
+mod calls;
+mod reports;
+
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ofi_xdp_core::{Config, Context, Order};
+use ofi_xdp_core::{Config, Order};
 use ofi_xdp_datapath::{HybridPort, Mode, OpenError, PortConfig, Tier};
 
 use crate::abi::{self, SHARED_CONTEXT, bits};
@@ -29,7 +32,7 @@ use crate::eq::Eq;
 use crate::errno::Error;
 use crate::info::{Info, RX_OP_FLAGS, Request, SIZE_DEFAULT, TX_OP_FLAGS};
 use crate::memory::INJECT_MAX;
-use crate::ops::{Bound, EndpointOps, FidOps, OpFlags, Side};
+use crate::ops::{Bound, FidOps, OpFlags, Side};
 use crate::progress::{Activation, ActiveEndpoint, Wakers};
 use crate::registry::REGIONS_MAX;
 use crate::srx::SharedRx;
@@ -38,44 +41,13 @@ use crate::waker::Waker;
 use crate::work::Work;
 use crate::{hints, param};
 
+pub(crate) use reports::Reports;
+
 /// Peers that an endpoint can know, unless its address vector was opened for more.
 const PEERS: u32 = 16 << 10;
 
 /// `FI_OPT_MIN_MULTI_RECV` of an application that does not set it.
 pub(crate) const MIN_MULTI_RECV: usize = 64;
-
-/// Which operations that end well make a completion.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Reports {
-    /// None: there is no queue for it.
-    Never,
-    /// Those that ask for it (`FI_SELECTIVE_COMPLETION`).
-    Asked,
-    /// All.
-    Always,
-}
-
-impl Reports {
-    fn of(queue: Option<&BoundCq>) -> Self {
-        match queue {
-            None => Self::Never,
-            Some(BoundCq { selective: true, .. }) => Self::Asked,
-            Some(_) => Self::Always,
-        }
-    }
-
-    /// Whether one makes a completion that asks for it, or does not.
-    #[inline]
-    pub(crate) fn asked(self, asked: bool) -> bool {
-        self == Self::Always || (self == Self::Asked && asked)
-    }
-
-    /// Whether one with these flags does.
-    #[inline]
-    pub(crate) fn signals(self, flags: u64) -> bool {
-        self.asked(flags & bits::COMPLETION != 0)
-    }
-}
 
 /// A queue, as bound to one side.
 #[derive(Clone, Debug)]
@@ -527,45 +499,5 @@ impl FidOps for Endpoint {
         }
         to.store(flags, Ordering::Relaxed);
         Ok(())
-    }
-}
-
-impl EndpointOps for Endpoint {
-    fn cancel(&self, context: Context) -> Result<(), Error> {
-        let running = self.running()?;
-        // Without a context nothing is named (fi_endpoint(3)).
-        if context != Context::default() {
-            running.active.cancel(context);
-        }
-        Ok(())
-    }
-
-    fn min_multi_recv(&self) -> Result<usize, Error> {
-        Ok(self.min_multi_recv.load(Ordering::Relaxed))
-    }
-
-    fn set_min_multi_recv(&self, least: usize) -> Result<(), Error> {
-        self.min_multi_recv.store(least, Ordering::Relaxed);
-        Ok(())
-    }
-
-    fn size(&self, side: Side) -> Result<usize, Error> {
-        let size = match side {
-            Side::Transmit => self.sends,
-            Side::Receive => self.recvs,
-        };
-        Ok(size as usize)
-    }
-
-    fn receives_left(&self) -> Result<usize, Error> {
-        Ok(self.running()?.active.room(Side::Receive))
-    }
-
-    fn sends_left(&self) -> Result<usize, Error> {
-        Ok(self.running()?.active.room(Side::Transmit))
-    }
-
-    fn name(&self) -> Result<SocketAddr, Error> {
-        Ok(self.name)
     }
 }

@@ -9,7 +9,7 @@ use std::ffi::{c_int, c_void};
 use ofi_xdp_core::{ATOMIC_LEN_MAX, AtomicForm, AtomicOp, Datatype, Remote};
 
 use super::msg::word;
-use super::work::{is_triggered, trigger, trigger_by_default};
+use super::work::{is_triggered, post_or_trigger, trigger};
 use super::{answer, argument, array, control, done};
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
@@ -129,18 +129,10 @@ unsafe fn post<T: AtomicOps + Object>(
     request: &Request,
     local: &Local<'_>,
 ) -> isize {
-    let atomic = request.with(local);
-    if let Ok(atomic) = atomic {
-        let op = |it, flags| Op::Atomic(it, Atomic { flags, ..atomic });
-        let given = (atomic.context, atomic.flags);
-        // SAFETY: promised by the caller.
-        if let Some(queued) = unsafe { trigger_by_default::<T>(ep, Side::Transmit, given, op) } {
-            return queued;
-        }
-    }
+    let work = |it, flags, atomic| Op::Atomic(it, Atomic { flags, ..atomic });
+    let given = |atomic: &Atomic| (atomic.context, atomic.flags);
     // SAFETY: promised by the caller.
-    let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
-    done(endpoint.and_then(|endpoint| endpoint.atomic(atomic?)))
+    unsafe { post_or_trigger(ep, (Side::Transmit, request.with(local)), given, T::atomic, work) }
 }
 
 /// What the vector forms of the calls say, as a message. `remote` outlives it.

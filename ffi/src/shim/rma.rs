@@ -9,12 +9,12 @@ use std::sync::Arc;
 use ofi_xdp_core::Remote;
 
 use super::msg::{scattered, source, word};
-use super::work::{is_triggered, trigger, trigger_by_default};
-use super::{argument, array, done};
+use super::work::{is_triggered, post_or_trigger, trigger};
+use super::{argument, array};
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
 use crate::errno::Error;
-use crate::fid::{self, Object};
+use crate::fid::Object;
 use crate::memory::Buffer;
 use crate::ops::{OpFlags, Rma, RmaOps, Side};
 use crate::work::Op;
@@ -41,16 +41,10 @@ unsafe fn post<T: RmaOps + Object>(
     how: impl FnOnce(&T, Rma) -> Result<(), Error>,
     work: impl FnOnce(Arc<Endpoint>, Rma) -> Op,
 ) -> isize {
-    if let Ok(rma) = rma {
-        let (given, op) = ((rma.context, rma.flags), |it, flags| work(it, Rma { flags, ..rma }));
-        // SAFETY: promised by the caller.
-        if let Some(queued) = unsafe { trigger_by_default::<T>(ep, Side::Transmit, given, op) } {
-            return queued;
-        }
-    }
+    let work = |it, flags, rma| work(it, Rma { flags, ..rma });
+    let given = |rma: &Rma| (rma.context, rma.flags);
     // SAFETY: promised by the caller.
-    let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
-    done(endpoint.and_then(|endpoint| how(endpoint, rma?)))
+    unsafe { post_or_trigger(ep, (Side::Transmit, rma), given, how, work) }
 }
 
 /// A request from the arguments that most calls have.

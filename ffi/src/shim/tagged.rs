@@ -5,13 +5,13 @@ use std::ffi::c_void;
 
 use ofi_xdp_core::{Context, TagMatch};
 
+use super::argument;
 use super::msg::{scattered, source, word};
-use super::work::{is_triggered, trigger, trigger_by_default};
-use super::{argument, done};
+use super::work::{is_triggered, post_or_trigger, trigger};
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
 use crate::errno::Error;
-use crate::fid::{self, Object};
+use crate::fid::Object;
 use crate::memory::Buffer;
 use crate::ops::{OpFlags, Recv, Send, Side, TaggedOps};
 use crate::work::Op;
@@ -36,17 +36,10 @@ unsafe fn post_send<T: TaggedOps + Object>(
     ep: *mut abi::fid_ep,
     send: Result<Send, Error>,
 ) -> isize {
-    if let Ok(send) = send {
-        let (given, op) =
-            ((send.context, send.flags), |it, flags| Op::Send(it, Send { flags, ..send }));
-        // SAFETY: promised by the caller.
-        if let Some(queued) = unsafe { trigger_by_default::<T>(ep, Side::Transmit, given, op) } {
-            return queued;
-        }
-    }
+    let work = |it, flags, send| Op::Send(it, Send { flags, ..send });
+    let given = |send: &Send| (send.context, send.flags);
     // SAFETY: promised by the caller.
-    let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
-    done(endpoint.and_then(|endpoint| endpoint.tagged_send(send?)))
+    unsafe { post_or_trigger(ep, (Side::Transmit, send), given, T::tagged_send, work) }
 }
 
 /// # Safety
@@ -56,17 +49,10 @@ unsafe fn post_recv<T: TaggedOps + Object>(
     ep: *mut abi::fid_ep,
     recv: Result<Recv, Error>,
 ) -> isize {
-    if let Ok(recv) = recv {
-        let (given, op) =
-            ((recv.context, recv.flags), |it, flags| Op::Recv(it, Recv { flags, ..recv }));
-        // SAFETY: promised by the caller.
-        if let Some(queued) = unsafe { trigger_by_default::<T>(ep, Side::Receive, given, op) } {
-            return queued;
-        }
-    }
+    let work = |it, flags, recv| Op::Recv(it, Recv { flags, ..recv });
+    let given = |recv: &Recv| (recv.context, recv.flags);
     // SAFETY: promised by the caller.
-    let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
-    done(endpoint.and_then(|endpoint| endpoint.tagged_recv(recv?)))
+    unsafe { post_or_trigger(ep, (Side::Receive, recv), given, T::tagged_recv, work) }
 }
 
 unsafe extern "C" fn send<T: TaggedOps + Object>(

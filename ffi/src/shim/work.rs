@@ -206,33 +206,37 @@ pub(super) unsafe fn trigger(
     done(queue())
 }
 
-/// A call that leaves its flags to the endpoint, if `FI_TRIGGER` is among those: as [`trigger`].
-/// `None`: it is not, or the call has flags of its own.
+/// Posts what a call asks for by `post`; or, where the call leaves its flags to the endpoint and
+/// `FI_TRIGGER` is among those, queues what `work` makes of it: a triggered operation. `given` says
+/// a request's context and flags.
 ///
 /// # Safety
 /// `ep` is NULL or an open object; with `FI_TRIGGER`, the context is a `struct
 /// fi_triggered_context`, whose counter is open.
 #[inline]
-pub(super) unsafe fn trigger_by_default<T: FidOps + Object>(
+pub(super) unsafe fn post_or_trigger<T: FidOps + Object, R>(
     ep: *mut abi::fid_ep,
-    side: Side,
-    (context, flags): (Context, OpFlags),
-    op: impl FnOnce(Arc<Endpoint>, OpFlags) -> Op,
-) -> Option<isize> {
-    if flags != OpFlags::Default {
-        return None;
-    }
+    (side, request): (Side, Result<R, Error>),
+    given: impl FnOnce(&R) -> (Context, OpFlags),
+    post: impl FnOnce(&T, R) -> Result<(), Error>,
+    work: impl FnOnce(Arc<Endpoint>, OpFlags, R) -> Op,
+) -> isize {
     // SAFETY: promised by the caller.
-    let endpoint = unsafe { fid::object::<T>(ep.cast()) }.ok()?;
-    if !endpoint.triggers(side) {
-        return None;
+    let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
+    let (endpoint, request) = match endpoint.and_then(|endpoint| Ok((endpoint, request?))) {
+        Ok(asked) => asked,
+        Err(error) => return done(Err(error)),
+    };
+    let (context, flags) = given(&request);
+    if flags != OpFlags::Default || !endpoint.triggers(side) {
+        return done(post(endpoint, request));
     }
     let context = std::ptr::with_exposed_provenance_mut(context.0 as usize);
     // What else is among the default flags holds for the operation when it begins.
     let op = |endpoint: Arc<Endpoint>, _| {
-        let flags = OpFlags::Given(endpoint.flags(side, OpFlags::Default) & !bits::TRIGGER);
-        Ok(op(endpoint, flags))
+        let flags = endpoint.flags(side, OpFlags::Default) & !bits::TRIGGER;
+        Ok(work(endpoint, OpFlags::Given(flags), request))
     };
     // SAFETY: promised by the caller.
-    Some(unsafe { trigger(ep, context, bits::TRIGGER, op) })
+    unsafe { trigger(ep, context, bits::TRIGGER, op) }
 }
