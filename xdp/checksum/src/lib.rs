@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! CRC-32C (RFC 3720 §12.1) of packets: what the engine's `Checksum` is in production.
 //!
-//! In: the value so far, and bytes. Out: the value with them. Long runs go to the `crc32c` crate,
-//! which computes three streams side by side; for the few bytes of a header and a small message its
+//! In: the value so far, and bytes. Out: the value with them. Long runs go to the `crc-fast` crate,
+//! which folds up to 64 bytes an instruction (V. Gopal et al., "Fast CRC Computation for Generic
+//! Polynomials Using PCLMULQDQ", Intel 2009); for the few bytes of a header and a small message its
 //! set-up costs more than the sum, so those are done here, eight bytes an instruction, where the
 //! processor has SSE 4.2. Bound: one pass.
 #![allow(unsafe_code)]
 
-/// From this length on three streams pay.
-const LONG: usize = 512;
+use crc_fast::{CrcAlgorithm, Digest};
+
+/// From this length on folding pays: about 16 ns, where the short way takes three cycles a word.
+const LONG: usize = 256;
 
 /// Continues the CRC-32C `crc` of some bytes with `bytes`; 0 is that of none.
 #[inline]
@@ -19,7 +22,16 @@ pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
         // SAFETY: the processor has SSE 4.2, the line above has asked.
         return unsafe { short(crc, bytes) };
     }
-    crc32c::crc32c_append(crc, bytes)
+    long(crc, bytes)
+}
+
+// Apart, for its state is large and the short way needs none.
+#[inline(never)]
+fn long(crc: u32, bytes: &[u8]) -> u32 {
+    let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
+    digest.update(bytes);
+    // A sum of 32 bits in a number of 64.
+    digest.finalize() as u32
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -50,8 +62,8 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_gives_what_the_crate_gives(
-            bytes in prop::collection::vec(any::<u8>(), 0..1500), at in 0usize..1500,
+        fn any_split_gives_what_another_crate_gives(
+            bytes in prop::collection::vec(any::<u8>(), 0..9000), at in 0usize..9000,
         ) {
             let whole = crc32c::crc32c(&bytes);
             prop_assert_eq!(crc32c(0, &bytes), whole);
