@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a driver says of XDP: the `netdev` family of generic netlink
-//! (Documentation/netlink/specs/netdev.yaml; Linux 6.3 and newer).
+//! (Documentation/netlink/specs/netdev.yaml; Linux 6.3 and newer). And whether the kernel joins
+//! packets on an interface: the `ethtool` family (Documentation/networking/ethtool-netlink.rst).
 //!
-//! An interface's index comes in, [`XdpFeatures`] go out, to `device.rs`. The kernel answers in the
-//! calling thread, before the send returns. Two questions, no privilege, off the data path; an
-//! answer is read within [`ANSWER_BYTES`], and what does not parse is not known.
+//! An interface's index comes in, [`XdpFeatures`] go out, to `device.rs`; and [`joins_packets`] to
+//! `port.rs`. The kernel answers in the calling thread, before the send returns. Two questions, no
+//! privilege, off the data path; an answer is read within [`ANSWER_BYTES`], and what does not parse
+//! is not known.
 
 use std::io;
 
 use netlink_sys::protocols::NETLINK_GENERIC;
 use netlink_sys::{Socket, SocketAddr};
 
-/// Room for an answer: both have some hundred bytes.
-const ANSWER_BYTES: usize = 8192;
+/// Room for an answer: the longest is the names of all features an interface has, four times.
+const ANSWER_BYTES: usize = 32 * 1024;
 /// Headers of netlink (`struct nlmsghdr`), generic netlink (`struct genlmsghdr`), attribute.
 const HEADER: usize = 16;
 const GENERIC_HEADER: usize = 4;
@@ -31,6 +33,16 @@ const FAMILY_NAME: u16 = 2;
 const DEVICE_GET: u8 = 1;
 const INTERFACE_INDEX: u16 = 1;
 const FEATURES: u16 = 3;
+/// `ETHTOOL_MSG_FEATURES_GET`, `ETHTOOL_A_FEATURES_HEADER` and that it has attributes of its own
+/// (`NLA_F_NESTED`), `ETHTOOL_A_HEADER_DEV_INDEX`, `ETHTOOL_A_FEATURES_ACTIVE`.
+const FEATURES_GET: u8 = 11;
+const FEATURES_HEADER: u16 = 1;
+const NESTED: u16 = 1 << 15;
+const HEADER_INDEX: u16 = 1;
+const FEATURES_ACTIVE: u16 = 4;
+/// The name of generic receive offload (net/ethtool/common.c, `netdev_features_strings`), as an
+/// attribute ends with it.
+const GRO: &[u8] = b"rx-gro\0";
 /// `NETDEV_XDP_ACT_BASIC`, `NETDEV_XDP_ACT_XSK_ZEROCOPY`.
 const BASIC: u64 = 1;
 const ZEROCOPY: u64 = 1 << 3;
@@ -60,8 +72,12 @@ pub(crate) struct Asker {
 impl Asker {
     /// A socket in the calling thread's network namespace; `None` if the kernel has no such family.
     pub(crate) fn open() -> Option<Self> {
+        Self::of_family(b"netdev\0")
+    }
+
+    fn of_family(name: &[u8]) -> Option<Self> {
         let mut asker = Self { socket: connect().ok()?, family: CONTROL, sequence: 0 };
-        let answer = asker.ask(GET_FAMILY, FAMILY_NAME, b"netdev\0")?;
+        let answer = asker.ask(GET_FAMILY, FAMILY_NAME, name)?;
         let id = attribute(&answer, FAMILY_ID)?;
         asker.family = u16::from_ne_bytes(id.try_into().ok()?);
         Some(asker)
@@ -85,6 +101,22 @@ impl Asker {
         let attributes = answer.get(HEADER + GENERIC_HEADER..)?;
         (kind >= FIRST_TYPE).then(|| attributes.to_vec())
     }
+}
+
+/// Whether the kernel joins packets that arrive on interface `index` before anybody sees them
+/// (GRO), or may, for all that is known.
+pub(crate) fn joins_packets(index: u32) -> bool {
+    let active = || {
+        let mut asker = Asker::of_family(b"ethtool\0")?;
+        let mut header = Vec::with_capacity(8);
+        header.extend(8_u16.to_ne_bytes());
+        header.extend(HEADER_INDEX.to_ne_bytes());
+        header.extend(index.to_ne_bytes());
+        let answer = asker.ask(FEATURES_GET, FEATURES_HEADER | NESTED, &header)?;
+        // A list of the features that are on, each with its name.
+        attribute(&answer, FEATURES_ACTIVE).map(<[u8]>::to_vec)
+    };
+    active().is_none_or(|active| active.windows(GRO.len()).any(|name| name == GRO))
 }
 
 fn connect() -> io::Result<Socket> {
@@ -121,7 +153,7 @@ fn attribute(mut attributes: &[u8], wanted: u16) -> Option<&[u8]> {
         let length = usize::from(u16::from_ne_bytes(attributes.get(0..2)?.try_into().ok()?));
         let kind = u16::from_ne_bytes(attributes.get(2..4)?.try_into().ok()?);
         let value = attributes.get(ATTRIBUTE_HEADER..length)?;
-        if kind == wanted {
+        if kind & !NESTED == wanted {
             return Some(value);
         }
         attributes = attributes.get(length.next_multiple_of(4)..)?;
@@ -154,6 +186,11 @@ mod tests {
         assert_eq!(attribute(&bytes, 2), None);
         assert_eq!(attribute(&bytes[..15], 3), None);
         assert_eq!(attribute(&[0; 8], 1), None, "a length of nothing ends the search");
+    }
+
+    #[test]
+    fn what_is_not_known_of_an_interface_may_be() {
+        assert!(joins_packets(u32::MAX), "there is no such interface");
     }
 
     #[test]

@@ -8,9 +8,12 @@
 //!
 //! ```text
 //!                  ┌─ hop known ──────────▶ XskPort ──▶ NIC
-//!   transmit ──▶ Routes
-//!                  └─ kernel knows better ─▶ UdpPort ──▶ kernel (learns, loops back, routes)
+//!   transmit ──▶ Routes                       ▲ short trains, the first packet of a run
+//!                  └─ kernel knows better,    │
+//!                     or a train is better ─▶ UdpPort ──▶ kernel (learns, loops back, routes)
 //! ```
+
+mod bulk;
 
 use std::io;
 use std::net::SocketAddr;
@@ -18,15 +21,17 @@ use std::os::fd::RawFd;
 
 use ofi_xdp_core::{Datagram, Port, PortError, PortLimits, Transmit, Transmitted};
 
-use crate::config::PortConfig;
+use crate::config::{Mode, PortConfig};
 use crate::device::{self, ChooseError, InterfaceFacts};
 use crate::facts::{Facts, Tier, XskMode};
+use crate::features;
 use crate::netlink::Netlink;
 use crate::plan::plan;
 use crate::route::Routes;
 use crate::stats::PortStats;
 use crate::udp::UdpPort;
 use crate::xsk_port::{Outgoing, XskError, XskPort};
+use bulk::Bulk;
 
 /// Most calls of [`Port::receive`] between two looks at the kernel socket. A look costs a system
 /// call, some 150 ns, which a packet in the `AF_XDP` socket would wait for; so the pause doubles
@@ -65,6 +70,8 @@ pub enum OpenError {
 struct Xdp {
     port: XskPort,
     routes: Routes,
+    /// Where the kernel copies frames, and nothing else was asked for.
+    bulk: Option<Bulk>,
 }
 
 /// Both ways to send and receive, behind one address.
@@ -132,26 +139,32 @@ impl HybridPort {
         };
         if let Some(xdp) = &xdp {
             facts.tier = Tier::Xdp(xdp.port.mode());
-            if xdp.port.mode() == XskMode::Skb {
+            // In generic mode the device's GRO comes before the XDP program, and joins packets for
+            // a socket that takes them joined.
+            let joined = |interface: &InterfaceFacts| features::joins_packets(interface.index);
+            if xdp.port.mode() == XskMode::Skb && interface.is_none_or(joined) {
                 let bind = |source| OpenError::Bind { address, source };
                 udp.receive_unjoined().map_err(bind)?;
             }
         }
         log::info!("{}: {facts}", udp.local_addr());
-        Ok(Self::assemble(xdp, udp, facts))
+        Ok(Self::assemble(xdp, udp, facts, config.mode == Mode::Auto))
     }
 
-    fn assemble(xdp: Option<Xdp>, udp: UdpPort, facts: Facts) -> Self {
+    /// With `trains`, bulk may leave by the kernel's socket where that is better.
+    fn assemble(mut xdp: Option<Xdp>, udp: UdpPort, facts: Facts, trains: bool) -> Self {
         let mut limits = PortLimits {
             payload_max: udp.payload_max(),
             receive_max: udp.payload_max(),
             window_packets: udp.window_packets(),
         };
         // A packet may come or go either way, so what holds for both is promised.
-        if let Some(xdp) = &xdp {
+        if let Some(xdp) = &mut xdp {
             limits.payload_max = limits.payload_max.min(xdp.port.payload_max());
             limits.receive_max = limits.payload_max;
             limits.window_packets = limits.window_packets.min(xdp.port.window_packets());
+            let copies = xdp.port.mode() != XskMode::Zerocopy;
+            xdp.bulk = (trains && copies && udp.joins()).then(|| Bulk::new(limits.payload_max));
         }
         let mut port = Self {
             xdp,
@@ -282,10 +295,18 @@ impl Port for HybridPort {
         }
         // When it is its turn the kernel socket goes first and gets half, so that neither starves.
         let mut count = self.receive_udp(budget.div_ceil(2), sink);
-        let Some(xdp) = &mut self.xdp else {
+        let Some(Xdp { port, bulk, .. }) = &mut self.xdp else {
             return Ok(count);
         };
-        match xdp.port.receive(budget - count, &mut self.stats, sink) {
+        let mut herald = false;
+        let received = port.receive(budget - count, &mut self.stats, &mut |datagram| {
+            herald |= bulk.as_ref().is_some_and(|bulk| bulk.is_herald(datagram.bytes.len()));
+            sink(datagram);
+        });
+        if herald {
+            (self.udp_pause, self.udp_countdown) = (0, 0);
+        }
+        match received {
             Ok(0) => {}
             Ok(received) => {
                 count += received;
@@ -302,19 +323,24 @@ impl Port for HybridPort {
         fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
     ) -> Result<Transmitted, PortError> {
         let Self { xdp, udp, stats, limits, .. } = self;
-        let Some(Xdp { port, routes }) = xdp else {
+        let Some(xdp) = xdp else {
             return Ok(udp.transmit(|buffer| fill(buffer.get_mut(..limits.payload_max)?)));
         };
         // `fill` cannot be undone, so there must be room whichever way the packet goes.
         if !udp.has_room() {
+            bulk::divert(xdp, udp, stats);
             udp.flush(stats);
         }
+        if xdp.bulk.as_ref().is_some_and(Bulk::is_likely) {
+            return Ok(bulk::transmit(xdp, udp, stats, limits.payload_max, fill));
+        }
+        let Xdp { port, routes, bulk } = xdp;
         let mut through_kernel = false;
         let sent = port.transmit(stats, |buffer| {
             let transmit = fill(buffer.get_mut(..limits.payload_max)?)?;
-            if let Some(hop) = routes.hop(transmit.to) {
-                let Transmit { len, to } = transmit;
-                return Some(Outgoing { len, to: to.address, mac: hop.mac, gateway: hop.gateway });
+            let joins = bulk.as_mut().is_some_and(|bulk| bulk.takes(transmit.len));
+            if !joins && let Some(hop) = routes.hop(transmit.to) {
+                return Some(Outgoing::new(transmit, hop));
             }
             through_kernel = true;
             let _ = udp.transmit(|copy| {
@@ -329,10 +355,12 @@ impl Port for HybridPort {
 
     #[inline]
     fn flush(&mut self) -> Result<(), PortError> {
-        if let Some(xdp) = &mut self.xdp
-            && let Err(error) = xdp.port.flush(&mut self.stats)
-        {
-            self.lose_xdp(&error.to_string());
+        let Self { xdp, udp, stats, .. } = self;
+        if let Some(xdp) = xdp {
+            bulk::divert(xdp, udp, stats);
+            if let Err(error) = xdp.port.flush(stats) {
+                self.lose_xdp(&error.to_string());
+            }
         }
         self.udp.flush(&mut self.stats);
         Ok(())
@@ -373,7 +401,7 @@ fn open_xdp(
     let routes = Netlink::open()
         .and_then(|netlink| Routes::new(netlink, local.ip(), interface.index, config.peers));
     match routes {
-        Ok(routes) => Some(Xdp { port, routes }),
+        Ok(routes) => Some(Xdp { port, routes, bulk: None }),
         Err(error) => {
             reasons.push(format!("{mode}: listen to the kernel's announcements: {error}"));
             None

@@ -26,7 +26,7 @@ use std::time::Duration;
 use nix::errno::Errno;
 use ofi_xdp_bpf::{AttachMode, Claim, Counters, Redirect};
 use ofi_xdp_core::frame::{self, HEADERS_V4, HEADERS_V6, Headers, MacAddress, UdpChecksum};
-use ofi_xdp_core::{Datagram, PeerAddress, Transmitted};
+use ofi_xdp_core::{Datagram, PeerAddress, Transmit, Transmitted};
 
 use crate::config::{RingSizes, TRAFFIC_CLASS};
 use crate::device::InterfaceFacts;
@@ -34,6 +34,7 @@ use crate::facts::XskMode;
 use crate::frame::Frame;
 use crate::privilege::{self, Missing};
 use crate::rings::{BATCH, Rings, RingsError};
+use crate::route::Hop;
 use crate::stats::PortStats;
 use crate::udp;
 use crate::umem::FrameMemory;
@@ -82,6 +83,14 @@ pub struct Outgoing {
     /// Whether that is a gateway, for which a UDP checksum is computed: beyond the link somebody
     /// may drop packets without.
     pub gateway: bool,
+}
+
+impl Outgoing {
+    /// A packet that leaves by `hop`.
+    pub(crate) const fn new(transmit: Transmit, hop: Hop) -> Self {
+        let Transmit { len, to } = transmit;
+        Self { len, to: to.address, mac: hop.mac, gateway: hop.gateway }
+    }
 }
 
 /// An `AF_XDP` socket with its memory and its share of the program.

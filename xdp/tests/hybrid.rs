@@ -6,8 +6,8 @@ mod common;
 use common::{
     Hosts, INTERFACE, V4, V6, config, echo, eventually, meet, packet, run, send, skipped, to,
 };
-use ofi_xdp_core::Port;
-use ofi_xdp_datapath::{HybridPort, Mode, Tier, Verdict, XskMode};
+use ofi_xdp_core::{Datagram, Port};
+use ofi_xdp_datapath::{HybridPort, Mode, PortStats, Tier, Verdict, XskMode};
 
 /// Sizes of the packets in one echo: the smallest, odd ones, the largest at this MTU, and a burst.
 fn sizes(port: &HybridPort) -> Vec<usize> {
@@ -84,6 +84,64 @@ fn root_every_pair_of_modes_echoes_over_ipv6() {
             pair(left, right, V6);
         }
     }
+}
+
+/// What a port has sent since `before`: packets through `AF_XDP`, packets through the kernel's
+/// socket, and the calls for those.
+fn sent_since(port: &HybridPort, before: PortStats) -> [u64; 3] {
+    let now = port.stats();
+    [
+        now.xsk_transmitted - before.xsk_transmitted,
+        now.udp_transmitted - before.udp_transmitted,
+        now.udp_sends - before.udp_sends,
+    ]
+}
+
+#[test]
+fn root_in_auto_mode_long_trains_leave_by_the_kernel() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Auto);
+    let mut server = hosts.open(1, V4[1], Mode::Auto);
+    assert_eq!(client.facts().tier, Tier::Xdp(XskMode::Skb));
+    meet(&mut client, &mut server);
+    let server_address = to(0, server.local_addr());
+    let mut expected = Vec::new();
+    // Sizes and numbers of packets in one burst, and what each burst is to be sent as.
+    for (bursts, sent) in [
+        (&[(64, 40)][..], [40, 0, 0]),
+        (&[(1408, 6)], [6, 0, 0]),
+        (&[(1408, 40)], [1, 39, 1]),
+        // The run goes on: it needs no herald.
+        (&[(1408, 40), (64, 3)], [3, 40, 1]),
+        (&[(64, 2), (1408, 1), (64, 2)], [5, 0, 0]),
+        (&[(1408, 90)], [2, 88, 2]),
+    ] {
+        let before = *client.stats();
+        for &(len, count) in bursts {
+            for _ in 0..count {
+                let bytes = packet(expected.len() as u16, len);
+                send(&mut client, server_address, &bytes);
+                expected.push(bytes);
+            }
+        }
+        client.flush().unwrap();
+        assert_eq!(sent_since(&client, before), sent, "{bursts:?}");
+    }
+    let mut missing: Vec<usize> = (0..expected.len()).collect();
+    eventually("all of it arrives, unharmed", || {
+        server
+            .receive(64, &mut |datagram: Datagram<'_>| {
+                let number = u16::from_be_bytes([datagram.bytes[1], datagram.bytes[2]]);
+                assert!(datagram.bytes == expected[usize::from(number)], "packet {number}");
+                missing.retain(|&missing| missing != usize::from(number));
+            })
+            .unwrap();
+        missing.is_empty()
+    });
+    assert_eq!(server.stats().xsk_rejected, 0);
 }
 
 #[test]

@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
-use ofi_xdp_core::{Datagram, PeerAddress, Transmit, Transmitted};
+use ofi_xdp_core::{Datagram, Destination, PeerAddress, Transmit, Transmitted};
 use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
 use socket2::SockRef;
 
@@ -26,6 +26,8 @@ use crate::config::{PAYLOAD_MAX, TRAFFIC_CLASS};
 use crate::stats::PortStats;
 use receive::Received;
 use train::Trains;
+
+pub(crate) use train::Divert;
 
 /// Bytes of IPv4 and UDP headers.
 const HEADERS_V4: usize = 28;
@@ -132,7 +134,7 @@ impl UdpPort {
         let Some(transmit) = fill(buffer) else {
             return Transmitted::Nothing;
         };
-        self.trains.push(transmit.len.min(self.payload_max), transmit.to.address);
+        self.trains.push(transmit.len.min(self.payload_max), transmit.to);
         Transmitted::Sent
     }
 
@@ -140,6 +142,22 @@ impl UdpPort {
     #[must_use]
     pub fn has_room(&self) -> bool {
         self.trains.has_room(self.payload_max)
+    }
+
+    /// Whether the kernel takes packets joined.
+    #[must_use]
+    pub const fn joins(&self) -> bool {
+        self.trains.segments_max() > 1
+    }
+
+    /// Offers packets that are queued to another way: `divert` says which, and `take` whether it
+    /// took one. Returns whether a long train is left.
+    pub(crate) fn divert(
+        &mut self,
+        divert: Divert,
+        take: impl FnMut(Destination, &[u8]) -> bool,
+    ) -> bool {
+        self.trains.divert(divert, take)
     }
 
     /// Sends everything queued. One system call for each long train, or else for each packet.
@@ -150,7 +168,7 @@ impl UdpPort {
             stats.udp_transmitted += u64::from(train.count);
             if train.is_joined() && segments {
                 stats.udp_sends += 1;
-                match send(state, socket, train.to, bytes, Some(train.segment)) {
+                match send(state, socket, train.to.address, bytes, Some(train.segment)) {
                     // EIO, EINVAL: this device or this path cannot cut it apart (udp(7),
                     // UDP_SEGMENT).
                     Err(error) if is_no_gso(&error) => {
@@ -166,7 +184,7 @@ impl UdpPort {
             }
             for packet in bytes.chunks(train.segment) {
                 stats.udp_sends += 1;
-                let sent = send(state, socket, train.to, packet, None);
+                let sent = send(state, socket, train.to.address, packet, None);
                 stats.udp_lost += u64::from(sent.is_err());
             }
         });

@@ -11,7 +11,7 @@
 //! leaves it to the peer's kernel socket; so trains of less than [`TRAIN_BYTES_MIN`] are sent
 //! packet by packet.
 
-use ofi_xdp_core::PeerAddress;
+use ofi_xdp_core::Destination;
 
 /// Bytes of all packets between two flushes: twice the longest train, and one packet more.
 pub(super) const BYTES: usize = 2 * TRAIN_BYTES_MAX + crate::config::PAYLOAD_MAX;
@@ -28,7 +28,7 @@ const TRAIN_BYTES_MIN: usize = 9217;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Train {
     /// Where it goes.
-    pub(super) to: PeerAddress,
+    pub(super) to: Destination,
     /// Bytes of each packet but the last.
     pub(super) segment: usize,
     /// Packets in it.
@@ -42,6 +42,29 @@ impl Train {
     pub(super) const fn is_joined(&self) -> bool {
         self.count > 1 && self.length >= TRAIN_BYTES_MIN
     }
+
+    /// Whether that still holds without its first packet.
+    const fn is_joined_without_first(&self) -> bool {
+        self.count > 2 && self.length - self.segment >= TRAIN_BYTES_MIN
+    }
+
+    /// Cuts the first packet off; where it begins and ends.
+    fn behead(&mut self) -> std::ops::Range<usize> {
+        let first = self.start..self.start + self.segment.min(self.length);
+        self.start = first.end;
+        self.length -= first.len();
+        self.count -= 1;
+        first
+    }
+}
+
+/// Which packets another way should take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Divert {
+    /// Those of trains that are too short to be sent in one piece.
+    Short,
+    /// Also the first one of each long train.
+    ShortAndFirst,
 }
 
 /// The trains between two flushes.
@@ -69,6 +92,11 @@ impl Trains {
         self.segments_max = segments_max;
     }
 
+    /// The most packets in each train.
+    pub(super) const fn segments_max(&self) -> u16 {
+        self.segments_max
+    }
+
     /// Whether a packet of `len` bytes fits.
     pub(super) fn has_room(&self, len: usize) -> bool {
         self.used + len <= self.bytes.len() && self.trains.len() < TRAINS_MAX
@@ -83,7 +111,7 @@ impl Trains {
     }
 
     /// Queues the packet that was written into [`Self::buffer`].
-    pub(super) fn push(&mut self, len: usize, to: PeerAddress) {
+    pub(super) fn push(&mut self, len: usize, to: Destination) {
         if let Some(train) = self.trains.last_mut()
             && train.to == to
             && len <= train.segment
@@ -100,9 +128,45 @@ impl Trains {
         self.used += len;
     }
 
+    /// Offers packets to `take` until it takes one no more; what it took is not in the trains any
+    /// more. Returns whether a long train is left.
+    pub(super) fn divert(
+        &mut self,
+        divert: Divert,
+        mut take: impl FnMut(Destination, &[u8]) -> bool,
+    ) -> bool {
+        let (mut takes, mut long) = (true, false);
+        for train in &mut self.trains {
+            // bound: its packets
+            while takes && train.count > 0 && !train.is_joined_without_first() {
+                takes = Self::offer(&self.bytes, train, &mut take);
+            }
+            if takes && divert == Divert::ShortAndFirst && train.count > 0 {
+                takes = Self::offer(&self.bytes, train, &mut take);
+            }
+            long |= train.is_joined();
+        }
+        long
+    }
+
+    /// Offers the first packet of `train`, and takes it out if it was taken.
+    fn offer(
+        bytes: &[u8],
+        train: &mut Train,
+        take: &mut impl FnMut(Destination, &[u8]) -> bool,
+    ) -> bool {
+        let whole = *train;
+        let first = bytes.get(train.behead()).unwrap_or(&[]);
+        let taken = take(train.to, first);
+        if !taken {
+            *train = whole;
+        }
+        taken
+    }
+
     /// Hands each train and its bytes to `send`, and starts afresh.
     pub(super) fn drain(&mut self, mut send: impl FnMut(Train, &[u8])) {
-        for train in &self.trains {
+        for train in self.trains.iter().filter(|train| train.count > 0) {
             let bytes = self.bytes.get(train.start..train.start + train.length);
             send(*train, bytes.unwrap_or(&[]));
         }
@@ -114,10 +178,12 @@ impl Trains {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ofi_xdp_core::{PeerAddress, PeerId};
     use proptest::prelude::*;
 
-    fn peer(port: u16) -> PeerAddress {
-        PeerAddress::from_v4([198, 18, 0, 1], port)
+    fn peer(port: u16) -> Destination {
+        let address = PeerAddress::from_v4([198, 18, 0, 1], port);
+        Destination { peer: PeerId::new(port.into(), 1), address }
     }
 
     /// Packets' lengths and destinations, as trains of (destination, lengths).
@@ -131,7 +197,7 @@ mod tests {
         trains.drain(|train, bytes| {
             let packets: Vec<usize> = bytes.chunks(train.segment).map(<[u8]>::len).collect();
             assert_eq!(packets.len(), usize::from(train.count));
-            out.push((train.to.port(), packets));
+            out.push((train.to.address.port(), packets));
         });
         out
     }
@@ -179,6 +245,52 @@ mod tests {
         }
     }
 
+    /// Packets of 1472 bytes to each of some peers; how many another way takes that takes `most`,
+    /// and what is left of each train.
+    fn diverted(counts: &[u16], divert: Divert, most: usize) -> (Vec<u16>, Vec<u16>, bool) {
+        let mut trains = Trains::new(64);
+        for (port, count) in (1_u16..).zip(counts) {
+            for number in 0..*count {
+                trains.buffer(1472).unwrap().fill(number as u8);
+                trains.push(1472, peer(port));
+            }
+        }
+        let mut taken = vec![0; counts.len()];
+        let long = trains.divert(divert, |to, packet| {
+            let port = usize::from(to.address.port());
+            let takes = taken.iter().map(|&count| usize::from(count)).sum::<usize>() < most;
+            if takes {
+                assert_eq!(packet, vec![taken[port - 1] as u8; 1472], "in order");
+                taken[port - 1] += 1;
+            }
+            takes
+        });
+        let mut left = vec![0; counts.len()];
+        trains.drain(|train, bytes| {
+            let at = usize::from(train.to.address.port()) - 1;
+            assert_eq!(bytes[0], taken[at] as u8, "what was taken is gone");
+            assert_eq!(bytes.len(), usize::from(train.count) * 1472);
+            left[at] = train.count;
+        });
+        (taken, left, long)
+    }
+
+    #[test]
+    fn short_trains_take_another_way_and_of_long_ones_the_first_packet() {
+        use Divert::{Short, ShortAndFirst};
+        assert_eq!(diverted(&[6], Short, 99), (vec![6], vec![0], false));
+        assert_eq!(diverted(&[20], Short, 99), (vec![0], vec![20], true));
+        assert_eq!(diverted(&[20], ShortAndFirst, 99), (vec![1], vec![19], true));
+        assert_eq!(diverted(&[7], ShortAndFirst, 99), (vec![7], vec![0], false), "six is short");
+        assert_eq!(diverted(&[3, 20], ShortAndFirst, 99), (vec![3, 1], vec![0, 19], true));
+    }
+
+    #[test]
+    fn what_the_other_way_has_no_room_for_stays() {
+        assert_eq!(diverted(&[6], Divert::Short, 2), (vec![2], vec![4], false));
+        assert_eq!(diverted(&[3, 20], Divert::ShortAndFirst, 0), (vec![0, 0], vec![3, 20], true));
+    }
+
     #[test]
     fn room_ends_and_comes_back() {
         let mut trains = Trains::new(64);
@@ -211,7 +323,7 @@ mod tests {
             let mut out = Vec::new();
             trains.drain(|train, bytes| {
                 for packet in bytes.chunks(train.segment) {
-                    out.push((packet.to_vec(), train.to.port()));
+                    out.push((packet.to_vec(), train.to.address.port()));
                 }
             });
             let expected: Vec<_> = (0_u8..)

@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What leaves by the kernel's socket although there is an `AF_XDP` socket: long trains.
+//!
+//! Where the kernel copies frames from and to an `AF_XDP` socket, each costs its sender about a
+//! microsecond there; a train of packets (`UDP_SEGMENT`, udp(7)) costs little more than one, and
+//! crosses a virtual link in one piece. So packets that are nearly full are gathered in the kernel
+//! port's trains, and when everything is to leave, trains that turned out short move over to the
+//! `AF_XDP` socket after all: that is quicker for a few. The first packet of a run of trains goes
+//! there, too. It is the herald, at which a receiver that rarely looks at its kernel socket looks
+//! there. [`HybridPort`](super::HybridPort) calls; bounds: those of its halves.
+
+use ofi_xdp_core::{Destination, Transmit, Transmitted};
+
+use super::Xdp;
+use crate::stats::PortStats;
+use crate::udp::{Divert, UdpPort};
+use crate::xsk_port::Outgoing;
+
+/// Trains beside an `AF_XDP` socket.
+#[derive(Debug)]
+pub(super) struct Bulk {
+    /// Packets of at least this many bytes may be part of a train.
+    len_min: usize,
+    /// The last packet was one of those: the next one is, too, as a rule.
+    likely: bool,
+    /// What left last was a train.
+    running: bool,
+}
+
+impl Bulk {
+    /// For packets of at most `payload_max` bytes.
+    pub(super) const fn new(payload_max: usize) -> Self {
+        Self { len_min: payload_max / 2, likely: false, running: false }
+    }
+
+    /// Whether the next packet should be written among the trains, for it will probably stay there.
+    pub(super) const fn is_likely(&self) -> bool {
+        self.likely
+    }
+
+    /// Whether a packet of `len` bytes goes to the trains.
+    pub(super) const fn takes(&mut self, len: usize) -> bool {
+        self.likely = len >= self.len_min;
+        self.likely
+    }
+
+    /// Whether a packet of `len` bytes from an `AF_XDP` socket may be a herald.
+    pub(super) const fn is_herald(&self, len: usize) -> bool {
+        len >= self.len_min
+    }
+}
+
+/// Offers a buffer among the trains to `fill`; a packet that turns out to be short moves over.
+pub(super) fn transmit(
+    xdp: &mut Xdp,
+    udp: &mut UdpPort,
+    stats: &mut PortStats,
+    payload_max: usize,
+    fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
+) -> Transmitted {
+    let Xdp { port, routes, bulk } = xdp;
+    let mut moved = false;
+    let sent = udp.transmit(|buffer| {
+        let transmit = fill(buffer.get_mut(..payload_max)?)?;
+        if bulk.as_mut().is_some_and(|bulk| bulk.takes(transmit.len)) {
+            return Some(transmit);
+        }
+        let Some(hop) = routes.hop(transmit.to) else { return Some(transmit) };
+        let packet = buffer.get(..transmit.len)?;
+        let framed = port.transmit(stats, |frame| {
+            frame.get_mut(..packet.len())?.copy_from_slice(packet);
+            Some(Outgoing::new(transmit, hop))
+        });
+        // Without a free frame it leaves by the kernel, as any packet may.
+        moved = framed == Transmitted::Sent;
+        (!moved).then_some(transmit)
+    });
+    if moved { Transmitted::Sent } else { sent }
+}
+
+/// Moves what should not leave by the kernel from the trains to the `AF_XDP` socket.
+pub(super) fn divert(xdp: &mut Xdp, udp: &mut UdpPort, stats: &mut PortStats) {
+    let Xdp { port, routes, bulk: Some(bulk) } = xdp else { return };
+    let divert = if bulk.running { Divert::Short } else { Divert::ShortAndFirst };
+    bulk.running = udp.divert(divert, |to: Destination, packet: &[u8]| {
+        let Some(hop) = routes.hop(to) else { return false };
+        let framed = port.transmit(stats, |frame| {
+            frame.get_mut(..packet.len())?.copy_from_slice(packet);
+            Some(Outgoing::new(Transmit { len: packet.len(), to }, hop))
+        });
+        framed == Transmitted::Sent
+    });
+}
