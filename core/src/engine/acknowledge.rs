@@ -148,8 +148,16 @@ impl Engine<'_> {
 
     #[inline(always)]
     fn credit_op(&mut self, active: u32, number: u32) {
-        self.ops[number].in_flight -= 1;
-        self.try_finish(active, number);
+        let op = &mut self.ops[number];
+        op.in_flight -= 1;
+        let TxKind::Message(envelope) = &op.kind else { return self.try_finish(active, number) };
+        // As there, without what other operations may wait for.
+        let state = &mut self.actives[active];
+        let accepted = envelope.msn.is_before(state.accepted_msn);
+        if accepted && op.all_sent && op.in_flight == 0 && state.may_complete() {
+            state.sends.list.remove(&mut self.ops, number);
+            self.finish_send(number);
+        }
     }
 
     /// Messages that the peer has accepted may have been acknowledged before. Bound: operations up

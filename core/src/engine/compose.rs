@@ -13,9 +13,9 @@ use crate::serial::Psn;
 use crate::slab::NIL;
 use crate::wire::{
     BEFORE_LEN, Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, SEGMENT_QUANTUM,
-    TAG_RESERVE, WRITES_WITH_DATA_MAX, segment_overhead,
+    TAG_RESERVE, WRITES_WITH_DATA_MAX, put_message, segment_overhead,
 };
-use crate::{Memory, OpError, Order};
+use crate::{Gather, Memory, OpError, OpId, Order, Source};
 
 /// Every so many packets the sender asks for an acknowledgment at once.
 const ACK_REQUEST_EVERY: u32 = 64;
@@ -214,10 +214,15 @@ impl Engine<'_> {
         // bound: a record takes at least 16 bytes
         loop {
             let rest = body.get_mut(composed.taken..).unwrap_or_default();
-            let Some(taken) = self.put_whole(number, rest, memory) else { break };
-            let serial = self.commit_whole(active, number, &mut composed);
-            composed.taken += taken;
-            composed.len += 1;
+            let serial = if self.is_plain_message(number) {
+                self.put_messages(active, number, rest, &mut composed, memory)
+            } else {
+                let Some(taken) = self.put_whole(number, rest, memory) else { break };
+                composed.taken += taken;
+                composed.len += 1;
+                Some(self.commit_whole(active, number, &mut composed))
+            };
+            let Some(serial) = serial else { break };
             let Some(next) = self.next_op(&self.actives[active]) else { break };
             let op = &self.ops[next];
             if self.is_posted(next) != self.is_posted(number)
@@ -231,6 +236,63 @@ impl Engine<'_> {
             number = next;
         }
         composed
+    }
+
+    /// Whether an operation is a message of one record, and orders make nothing of it.
+    #[inline(always)]
+    fn is_plain_message(&self, number: u32) -> bool {
+        self.config.order.is_empty() && matches!(self.ops[number].kind, TxKind::Message(_))
+    }
+
+    /// What [`Self::put_whole`] and [`Self::commit_whole`] do, for one plain message after the
+    /// other as long as they are neighbours and fit. Returns the place of the last one in the
+    /// order; `None` if not even the first one fits.
+    #[inline(always)]
+    fn put_messages<M: Memory>(
+        &mut self,
+        active: u32,
+        first: u32,
+        into: &mut [u8],
+        composed: &mut Composed,
+        memory: &mut M,
+    ) -> Option<u32> {
+        let state = &mut self.actives[active];
+        let (mut number, mut taken, mut count, mut costs) = (first, 0, 0, 0);
+        let first_serial = self.ops[first].serial;
+        // bound: a record takes at least 16 bytes
+        while number != NIL {
+            let own = OpId::new(number, self.ops.generation(number));
+            let op = &mut self.ops[number];
+            let TxKind::Message(envelope) = &op.kind else { break };
+            let follows = op.serial == first_serial.wrapping_add(count) && op.sent == 0;
+            if count > 0 && (!follows || op.gated) {
+                break;
+            }
+            let own = Gather { source: Source::Op(own), offset: 0 };
+            let rest = into.get_mut(taken..).unwrap_or_default();
+            let put = put_message(rest, envelope, |payload| memory.gather(own, payload));
+            let Some(put) = put else { break };
+            taken += put;
+            count += 1;
+            costs += pending_cost(op);
+            state.sent_msn = envelope.msn.plus(1);
+            op.sent = op.total;
+            op.in_flight += 1;
+            op.all_sent = true;
+            number = op.links.next();
+        }
+        // bound: as in `advance_cursor`
+        while number != NIL && self.ops[number].all_sent {
+            number = self.ops[number].links.next();
+        }
+        if count == 0 {
+            return None;
+        }
+        state.pending = state.pending.saturating_sub(costs);
+        state.sends.cursor = number;
+        composed.taken += taken;
+        composed.len += count as u16;
+        Some(first_serial.wrapping_add(count - 1))
     }
 
     /// All of operation `number` is in the packet. Returns its place in the order.

@@ -7,7 +7,7 @@
 use super::Engine;
 use crate::operation::{Holder, RecvKind, Unexpected};
 use crate::slab::{List, NIL};
-use crate::wire::Envelope;
+use crate::wire::{Envelope, MessageRecord};
 use crate::{Memory, OpError, PeerId, Placement, RecvRequest, Target};
 
 impl Engine<'_> {
@@ -23,6 +23,44 @@ impl Engine<'_> {
             number = List::next(&mut self.recvs, number);
         }
         (number != NIL).then_some(number)
+    }
+
+    /// The receive for a whole message, if it is the message whose turn it is and the first receive
+    /// in line takes it, and nothing is out of the ordinary.
+    #[inline(always)]
+    pub(super) fn takes_next(
+        &self,
+        active: u32,
+        rnr_epoch: u8,
+        peer: PeerId,
+        message: &MessageRecord<'_>,
+    ) -> Option<u32> {
+        let (state, envelope) = (&self.actives[active], &message.envelope);
+        let next = envelope.msn == state.expected_msn
+            && rnr_epoch == state.rx_rnr_epoch
+            && !state.not_ready;
+        let recv = self.posted.first(envelope.tag.is_some());
+        if !next || recv == NIL || self.starved {
+            return None;
+        }
+        let op = &self.recvs[recv];
+        (op.kind == RecvKind::One && op.request.takes(peer, envelope)).then_some(recv)
+    }
+
+    /// The first receive in line takes a whole message from `peer`, and ends.
+    #[inline(always)]
+    pub(super) fn receive_message<M: Memory>(
+        &mut self,
+        recv: u32,
+        peer: PeerId,
+        message: &MessageRecord<'_>,
+        memory: &mut M,
+    ) {
+        self.posted.of(message.envelope.tag.is_some()).remove(&mut self.recvs, recv);
+        self.note_match(recv, peer, &message.envelope);
+        self.place_in_recv(recv, 0, message.payload, memory);
+        self.finish_one(recv);
+        self.stats.messages_accepted += 1;
     }
 
     /// Takes the first posted receive that fits a message out of its queue, and notes what it
@@ -56,9 +94,14 @@ impl Engine<'_> {
     }
 
     /// The first stored message that fits a request.
-    #[inline]
+    #[inline(always)]
     pub(super) fn find_stored(&mut self, request: &RecvRequest) -> Option<u32> {
-        let mut number = self.stored.of(request.tag.is_some()).head();
+        let first = self.stored.first(request.tag.is_some());
+        if first == NIL { None } else { self.find_stored_from(first, request) }
+    }
+
+    fn find_stored_from(&mut self, first: u32, request: &RecvRequest) -> Option<u32> {
+        let mut number = first;
         // bound: stored messages
         while number != NIL {
             let message = *self.unexpected.message(number);

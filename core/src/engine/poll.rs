@@ -84,6 +84,19 @@ impl Engine<'_> {
         }
     }
 
+    /// A receive of one message has ended, as [`Self::finish_recv`] ends all kinds.
+    #[inline(always)]
+    pub(super) fn finish_one(&mut self, number: u32) {
+        let op = &self.recvs[number];
+        let tagged = op.request.tag.is_some();
+        self.tally.count(OpKind::Recv { tagged }, false, op.outcome.is_ok());
+        if op.request.signal {
+            self.recvs_done.push_back(&mut self.recvs, number);
+        } else {
+            self.finish_silent_recv(number);
+        }
+    }
+
     /// A receive has ended as its `outcome` says, and is out of every list.
     #[inline]
     pub(super) fn finish_recv(&mut self, number: u32) {

@@ -7,6 +7,7 @@
 use super::Engine;
 use crate::operation::{POSTED, RECVS, RecvOp, TxKind, TxOp};
 use crate::peer::{Active, Schedule, State};
+use crate::slab::NIL;
 use crate::wire::{
     ATOMIC_LEN_MAX, Envelope, HEADER_LEN, MESSAGE_LEN_MAX, MESSAGES_AHEAD_MAX, TAG_RESERVE,
 };
@@ -199,6 +200,24 @@ impl Engine<'_> {
     pub(super) fn has_full_packet(&self, state: &Active) -> bool {
         let room = self.peers[state.peer].payload_max().saturating_sub(HEADER_LEN + TAG_RESERVE);
         state.pending as usize >= room
+    }
+
+    /// The time of the last call, where a post to `peer` may bring that instead of the present one:
+    /// while packets to it are under way, and may be sent at any time, a post changes nothing that
+    /// has to do with time. What it makes ready to be sent is sent by [`Self::transmit`], which
+    /// must know the time.
+    #[must_use]
+    #[inline]
+    pub fn time_under_way(&self, peer: PeerId) -> Option<Instant> {
+        let peer = &self.peers[self.peer_number(peer)?];
+        if peer.active == NIL || !peer.is_established() {
+            return None;
+        }
+        let state = &self.actives[peer.active];
+        let timeless = !state.all_acknowledged()
+            && !state.congestion.is_pace()
+            && self.wheel.deadline(peer.active).is_some();
+        timeless.then_some(self.now)
     }
 
     /// Posts a receive. It takes the oldest stored message that fits, or waits for one.

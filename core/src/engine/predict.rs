@@ -164,11 +164,7 @@ impl Engine<'_> {
         if waits {
             self.end_accepted(active);
         }
-        self.posted.of(message.envelope.tag.is_some()).remove(&mut self.recvs, recv);
-        self.note_match(recv, self.peer_id(peer), &message.envelope);
-        self.place_in_recv(recv, 0, message.payload, memory);
-        self.finish_recv(recv);
-        self.stats.messages_accepted += 1;
+        self.receive_message(recv, self.peer_id(peer), message, memory);
         if early {
             self.accept_early(active, memory);
         }

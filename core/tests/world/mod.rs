@@ -347,6 +347,8 @@ pub struct World {
     pub now: u64,
     pub nodes: Vec<Node>,
     pub link: Link,
+    /// Who posts reads the clock only where that matters ([`Engine::time_under_way`]).
+    pub frugal: bool,
 }
 
 /// A receive of any untagged message.
@@ -390,7 +392,7 @@ impl World {
             strange: false,
         };
         // Not at the start of time: clocks on the wire must wrap in some runs.
-        Self { now: rng.next() >> 20, nodes, link }
+        Self { now: rng.next() >> 20, nodes, link, frugal: false }
     }
 
     pub fn time(&self) -> Instant {
@@ -418,6 +420,8 @@ impl World {
         request(&mut wanted);
         let now = self.time();
         let node = &mut self.nodes[from];
+        let known = node.engine.time_under_way(peer).filter(|_| self.frugal);
+        let now = known.unwrap_or(now);
         let posted = node.engine.post_send(now, wanted, bytes, &mut node.memory);
         self.drive(from, Budget::POST);
         posted

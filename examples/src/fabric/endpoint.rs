@@ -83,6 +83,8 @@ pub struct Endpoint {
     queue: Owned<abi::fid_cq>,
     addresses: Option<Owned<abi::fid_av>>,
     buffers: Buffers,
+    /// What one call reads. Kept: to clear it for each look would show in a latency.
+    entries: Box<[abi::fi_cq_tagged_entry; BATCH]>,
     _domain: Owned<abi::fid_domain>,
     fabric: Owned<abi::fid_fabric>,
 }
@@ -171,7 +173,17 @@ impl Endpoint {
         if let Some(events) = &events {
             bind(&endpoint, events.fid(), 0)?;
         }
-        Ok(Self { endpoint, passive, events, queue, addresses, buffers, _domain: domain, fabric })
+        Ok(Self {
+            endpoint,
+            passive,
+            events,
+            queue,
+            addresses,
+            buffers,
+            entries: Box::new([EMPTY_ENTRY; BATCH]),
+            _domain: domain,
+            fabric,
+        })
     }
 
     fn enable(&self) -> Result<(), Error> {
@@ -279,10 +291,10 @@ impl Endpoint {
     /// [`Error::Completion`] for an operation that failed; later calls go on with the rest.
     #[inline]
     pub fn poll(&mut self, sink: impl FnMut(Completion)) -> Result<usize, Error> {
-        let mut entries = [EMPTY_ENTRY; BATCH];
+        let entries = self.entries.as_mut_ptr();
         // SAFETY: the queue is open, of the tagged format; there is room for BATCH entries.
-        let code = unsafe { abi::fi_cq_read(self.queue.as_ptr(), entries.as_mut_ptr(), BATCH) };
-        self.completions(code, &entries, sink)
+        let code = unsafe { abi::fi_cq_read(self.queue.as_ptr(), entries, BATCH) };
+        self.completions(code, sink)
     }
 
     /// The same, but sleeps for something to happen, for `timeout` at most ([`Wait::Sread`]).
@@ -294,19 +306,17 @@ impl Endpoint {
         timeout: Duration,
         sink: impl FnMut(Completion),
     ) -> Result<usize, Error> {
-        let mut entries = [EMPTY_ENTRY; BATCH];
+        let entries = self.entries.as_mut_ptr();
         let ms = i32::try_from(timeout.as_millis()).unwrap_or(i32::MAX);
         // SAFETY: the queue is open, of the tagged format; there is room for BATCH entries.
-        let code =
-            unsafe { abi::fi_cq_sread(self.queue.as_ptr(), entries.as_mut_ptr(), BATCH, ms) };
-        self.completions(code, &entries, sink)
+        let code = unsafe { abi::fi_cq_sread(self.queue.as_ptr(), entries, BATCH, ms) };
+        self.completions(code, sink)
     }
 
     #[inline]
     fn completions(
         &mut self,
         code: isize,
-        entries: &[abi::fi_cq_tagged_entry],
         mut sink: impl FnMut(Completion),
     ) -> Result<usize, Error> {
         if code == -(abi::FI_EAVAIL as isize) {
@@ -317,7 +327,7 @@ impl Endpoint {
             Err(Error::Again) => return Ok(0),
             Err(error) => return Err(error),
         };
-        for entry in entries.iter().take(count) {
+        for entry in self.entries.iter().take(count) {
             if let Some(slot) = self.buffers.complete(entry.op_context) {
                 let operation = operation_of(entry.flags);
                 sink(Completion { slot, operation, len: entry.len, tag: entry.tag });

@@ -3,7 +3,7 @@
 //!
 //! What comes in: requests of the endpoint's data calls, with their flags settled. What goes out:
 //! operations in the engine, and packets that need not wait for company. Every call takes the lock
-//! once and reads the clock once. Bound: the engine's pools.
+//! once and reads the clock once at most. Bound: the engine's pools.
 
 use std::sync::MutexGuard;
 
@@ -66,21 +66,29 @@ impl ActiveEndpoint {
         how: &Posting,
         request: impl FnOnce(Post<'_, '_>) -> Result<OpId, Error>,
     ) -> Result<Option<DeferredId>, Error> {
-        let now = now();
         let mut state = self.lock();
         let State { engine, memory, peers, .. } = &mut *state;
-        let deferred = engine.with_dependent_mut(|_, engine| {
+        let (deferred, time) = engine.with_dependent_mut(|_, engine| {
             peers.sync(&self.av);
             let peer = peers.peer(engine, &self.av, peer)?;
+            // Most posts of many are behind packets that are under way; to read the clock for each
+            // would cost as much as the post.
+            let (time, fresh) = match engine.time_under_way(peer) {
+                Some(time) => (time, false),
+                None => (now(), true),
+            };
             let Posting { signal, more, fence, deferred, .. } = *how;
             let common = Common { peer, context, signal: signal && !deferred, more, fence };
-            let id = request(Post { engine: &mut *engine, memory, common, now })?;
+            let id = request(Post { engine: &mut *engine, memory, common, now: time })?;
             if deferred {
                 engine.defer(id, signal);
             }
-            Ok::<_, Error>(deferred.then_some(DeferredId::Op(id)))
+            let time = engine.wants_transmit().then(|| if fresh { time } else { now() });
+            Ok::<_, Error>((deferred.then_some(DeferredId::Op(id)), time))
         })?;
-        self.drive(&mut state, now, Budget::POST);
+        if let Some(now) = time {
+            self.drive(&mut state, now, Budget::POST);
+        }
         state.engine.with_dependent(|_, engine| self.wake(engine, None));
         Ok(deferred)
     }

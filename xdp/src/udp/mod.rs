@@ -61,8 +61,10 @@ impl UdpPort {
         setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
         if address.is_ipv4() {
             setsockopt(&socket, sockopt::Ipv4PacketInfo, &false)?;
+            SockRef::from(&socket).set_tos_v4(TRAFFIC_CLASS.into())?;
         } else {
             setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &false)?;
+            SockRef::from(&socket).set_tclass_v6(TRAFFIC_CLASS.into())?;
         }
         let payload_max = payload_max(mtu, address.ip());
         let window_packets = grow_buffers(&socket, payload_max, window_packets)?;
@@ -168,7 +170,7 @@ impl UdpPort {
             stats.udp_transmitted += u64::from(train.count);
             if train.is_joined() && segments {
                 stats.udp_sends += 1;
-                match send(state, socket, train.to.address, bytes, Some(train.segment)) {
+                match send_train(state, socket, train.to.address, bytes, train.segment) {
                     // EIO, EINVAL: this device or this path cannot cut it apart (udp(7),
                     // UDP_SEGMENT).
                     Err(error) if is_no_gso(&error) => {
@@ -184,7 +186,8 @@ impl UdpPort {
             }
             for packet in bytes.chunks(train.segment) {
                 stats.udp_sends += 1;
-                let sent = send(state, socket, train.to.address, packet, None);
+                // Without control data, which the kernel would have to read.
+                let sent = socket.send_to(packet, train.to.address.socket_addr());
                 stats.udp_lost += u64::from(sent.is_err());
             }
         });
@@ -204,19 +207,19 @@ impl UdpPort {
     }
 }
 
-/// One `sendmsg(2)`.
-fn send(
+/// One `sendmsg(2)`: a train of packets of `segment` bytes.
+fn send_train(
     state: &UdpSocketState,
     socket: &UdpSocket,
     to: PeerAddress,
     contents: &[u8],
-    segment_size: Option<usize>,
+    segment: usize,
 ) -> io::Result<()> {
     let transmit = quinn_udp::Transmit {
         destination: to.socket_addr(),
         ecn: EcnCodepoint::from_bits(TRAFFIC_CLASS),
         contents,
-        segment_size,
+        segment_size: Some(segment),
         src_ip: None,
     };
     state.try_send(UdpSockRef::from(socket), &transmit)

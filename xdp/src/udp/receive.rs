@@ -22,6 +22,9 @@ pub(super) struct Received {
     meta: [RecvMeta; BUFFERS],
     /// Buffers that hold something.
     filled: usize,
+    /// Buffers that the next system call is offered: a look that finds nothing, or one packet, is
+    /// cheaper with one.
+    offered: usize,
     /// The buffer that is being delivered, and the offset of the next packet in it.
     at: (usize, usize),
 }
@@ -33,6 +36,7 @@ impl Received {
             bytes: vec![0; BUFFERS * BUFFER_BYTES].into_boxed_slice(),
             meta: [RecvMeta::default(); BUFFERS],
             filled: 0,
+            offered: 1,
             at: (0, 0),
         }
     }
@@ -46,8 +50,11 @@ impl Received {
         let mut chunks = self.bytes.chunks_exact_mut(BUFFER_BYTES);
         let mut buffers: [IoSliceMut<'_>; BUFFERS] =
             array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-        self.filled = fetch(&mut buffers, &mut self.meta).unwrap_or(0);
+        let offered = buffers.get_mut(..self.offered).unwrap_or_default();
+        self.filled = fetch(offered, &mut self.meta).unwrap_or(0);
         self.at = (0, 0);
+        // Where all were filled there may be more.
+        self.offered = if self.filled == self.offered { BUFFERS } else { 1 };
         self.filled > 0
     }
 
@@ -92,7 +99,7 @@ mod tests {
     }
 
     fn filled() -> Received {
-        let mut received = Received::new();
+        let mut received = Received { offered: BUFFERS, ..Received::new() };
         let any = received.fetch(|buffers, metas| {
             for (number, buffer) in (1..).zip(buffers.iter_mut()) {
                 buffer[..100].fill(number);
@@ -133,6 +140,17 @@ mod tests {
         assert_eq!(taken(&mut received, 1), [(20, 1, false)]);
         assert_eq!(taken(&mut received, 5), [(33, 3, true)]);
         assert_eq!(taken(&mut received, 5), []);
+    }
+
+    #[test]
+    fn more_buffers_are_offered_while_they_are_filled() {
+        let mut received = Received::new();
+        for (filled, offered) in [(0, 1), (1, 1), (1, BUFFERS), (1, 1), (BUFFERS, BUFFERS)] {
+            received.fetch(|buffers, _| {
+                assert_eq!(buffers.len(), offered);
+                Some(filled)
+            });
+        }
     }
 
     #[test]
