@@ -16,6 +16,9 @@ use crate::plan::{Bounds, Phase};
 use crate::session;
 use crate::transport::Transport;
 
+/// Bytes in the first message, of a start-up.
+const START_UP_LEN: usize = 8;
+
 /// The programs' command line; `A` is what one program adds for its transport.
 #[derive(Debug, Parser)]
 #[command(version)]
@@ -56,6 +59,16 @@ struct ClientArguments<A: Args> {
     /// Streams to measure: message size in bytes, and messages in a window
     #[arg(long, value_delimiter = ',', value_name = "SIZExWINDOW,…", value_parser = parse_stream)]
     stream: Vec<Phase>,
+    /// Streams of reads from the server's memory (perf-rma): bytes in a block, and blocks in a
+    /// window
+    #[arg(long, value_delimiter = ',', value_name = "SIZExWINDOW,…", value_parser = parse_reads)]
+    read: Vec<Phase>,
+    /// First the time from opening the fabric to the first answer
+    #[arg(long)]
+    start_up: bool,
+    /// At last, the processor that doing nothing takes, for so long
+    #[arg(long, value_name = "MS")]
+    idle: Option<u64>,
     /// Messages sent before measuring
     #[arg(long, default_value_t = 500, value_name = "N")]
     warm_up: u64,
@@ -79,11 +92,18 @@ struct ClientArguments<A: Args> {
 }
 
 /// `SIZExWINDOW`.
-fn parse_stream(text: &str) -> Result<Phase, String> {
-    let parts = text.split_once('x').and_then(|(size, window)| {
-        Some(Phase::Stream { size: size.parse().ok()?, window: window.parse().ok()? })
-    });
+fn parse_window(text: &str) -> Result<(usize, u32), String> {
+    let parts = text.split_once('x');
+    let parts = parts.and_then(|(size, window)| Some((size.parse().ok()?, window.parse().ok()?)));
     parts.ok_or_else(|| format!("{text:?} is not SIZExWINDOW, such as 8x64"))
+}
+
+fn parse_stream(text: &str) -> Result<Phase, String> {
+    parse_window(text).map(|(size, window)| Phase::Stream { size, window })
+}
+
+fn parse_reads(text: &str) -> Result<Phase, String> {
+    parse_window(text).map(|(size, window)| Phase::Read { size, window })
 }
 
 /// Runs a measuring program; what fails is told to the user.
@@ -139,8 +159,11 @@ where
         patience: Duration::from_millis(arguments.patience),
     };
     let mut phases: Vec<Phase> =
-        arguments.latency.iter().map(|size| Phase::Latency { size: *size }).collect();
+        arguments.start_up.then_some(Phase::StartUp { size: START_UP_LEN }).into_iter().collect();
+    phases.extend(arguments.latency.iter().map(|size| Phase::Latency { size: *size }));
     phases.extend(arguments.stream);
+    phases.extend(arguments.read);
+    phases.extend(arguments.idle.map(|milliseconds| Phase::Idle { milliseconds }));
     if phases.is_empty() {
         phases.extend([Phase::Latency { size: 8 }, Phase::Stream { size: 8, window: 64 }]);
     }

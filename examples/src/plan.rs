@@ -24,6 +24,23 @@ pub enum Phase {
         /// Messages in a window.
         window: u32,
     },
+    /// Windows of blocks that the client reads from the server's memory; the server does nothing.
+    Read {
+        /// Bytes in a block.
+        size: usize,
+        /// Blocks in a window.
+        window: u32,
+    },
+    /// The first message there and back, right after opening. Only as the first phase.
+    StartUp {
+        /// Bytes in the message.
+        size: usize,
+    },
+    /// Nothing: neither side calls the transport, for so long.
+    Idle {
+        /// How long, in ms.
+        milliseconds: u64,
+    },
 }
 
 impl Phase {
@@ -31,7 +48,11 @@ impl Phase {
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
-            Self::Latency { size } | Self::Stream { size, .. } => *size,
+            Self::Latency { size }
+            | Self::Stream { size, .. }
+            | Self::Read { size, .. }
+            | Self::StartUp { size } => *size,
+            Self::Idle { .. } => 0,
         }
     }
 }

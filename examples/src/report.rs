@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a client prints when it has measured: one JSON object.
 
+use std::time::Duration;
+
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
@@ -34,6 +36,32 @@ pub struct Report {
     pub latency: Vec<Latency>,
     /// A stream each size.
     pub stream: Vec<Stream>,
+    /// From opening the fabric to the first answer, in ns, where that was asked for.
+    pub start_up_ns: Option<u64>,
+    /// The processor that doing nothing took, where that was asked for.
+    pub idle: Option<Idle>,
+}
+
+/// What the client's process took of the processors while it did nothing.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Idle {
+    /// How long it did nothing.
+    pub seconds: f64,
+    /// Processor time of all its threads meanwhile.
+    pub cpu_seconds: f64,
+}
+
+/// What the program `peers` prints.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Insertion {
+    /// The provider.
+    pub provider: String,
+    /// Addresses inserted.
+    pub count: u64,
+    /// How long it took.
+    pub seconds: f64,
+    /// How much more memory was resident afterwards.
+    pub resident_bytes: u64,
 }
 
 /// A ping-pong's result. Half a round trip is taken for one way.
@@ -55,6 +83,8 @@ pub struct Latency {
     pub half_rtt_p999_ns: u64,
     /// Maximum.
     pub half_rtt_max_ns: u64,
+    /// Processor time of the client's process for one message there and one back, in ns.
+    pub cpu_ns: f64,
     /// The distribution: (quantile from 0 to 1, half round trip in ns), rising.
     pub distribution: Vec<(f64, u64)>,
 }
@@ -62,7 +92,7 @@ pub struct Latency {
 impl Latency {
     /// From the round trips, in ns.
     #[must_use]
-    pub fn new(size_bytes: usize, round_trips_ns: &[u64], lost: u64) -> Self {
+    pub fn new(size_bytes: usize, round_trips_ns: &[u64], lost: u64, cpu: Duration) -> Self {
         // Three digits resolve 1 ns up to 2 µs, and 0.1 % above. One minute is more than any
         // patience.
         let mut histogram = Histogram::<u64>::new_with_max(60_000_000_000, 3)
@@ -80,6 +110,7 @@ impl Latency {
             half_rtt_p99_ns: quantile(0.99),
             half_rtt_p999_ns: quantile(0.999),
             half_rtt_max_ns: histogram.max(),
+            cpu_ns: cpu.as_nanos() as f64 / (histogram.len() + lost).max(1) as f64,
             distribution: quantiles().map(|q| (q, quantile(q))).collect(),
         }
     }
@@ -110,15 +141,25 @@ pub struct Stream {
     pub message_rate: f64,
     /// Payload that arrived, in bytes per second.
     pub bandwidth: f64,
+    /// Processor time of the client's process for a message, in ns.
+    pub cpu_ns: f64,
 }
 
 impl Stream {
-    /// From counts and time.
+    /// From counts, and from the time on the wall and of the processor.
     #[must_use]
-    pub fn new(size_bytes: usize, window: u32, messages: u64, lost: u64, seconds: f64) -> Self {
+    pub fn new(
+        size_bytes: usize,
+        window: u32,
+        messages: u64,
+        lost: u64,
+        (wall, cpu): (Duration, Duration),
+    ) -> Self {
+        let seconds = wall.as_secs_f64();
         let message_rate = messages as f64 / seconds.max(1e-9);
         let bandwidth = message_rate * size_bytes as f64;
-        Self { size_bytes, window, messages, lost, seconds, message_rate, bandwidth }
+        let cpu_ns = cpu.as_nanos() as f64 / messages.max(1) as f64;
+        Self { size_bytes, window, messages, lost, seconds, message_rate, bandwidth, cpu_ns }
     }
 }
 
@@ -129,8 +170,9 @@ mod tests {
     #[test]
     fn percentiles_are_of_half_round_trips() {
         let round_trips: Vec<u64> = (1..=1000).map(|n| n * 2000).collect();
-        let latency = Latency::new(8, &round_trips, 0);
+        let latency = Latency::new(8, &round_trips, 0, Duration::from_millis(1));
         assert_eq!(latency.round_trips, 1000);
+        assert!((latency.cpu_ns - 1000.0).abs() < 1e-6);
         assert!(latency.half_rtt_p50_ns.abs_diff(500_000) <= 500);
         assert!(latency.half_rtt_p99_ns.abs_diff(990_000) <= 1000);
         assert!(latency.half_rtt_min_ns.abs_diff(1000) <= 1);
@@ -139,13 +181,15 @@ mod tests {
 
     #[test]
     fn no_round_trips_are_no_panic() {
-        assert_eq!(Latency::new(8, &[], 3).lost, 3);
+        assert_eq!(Latency::new(8, &[], 3, Duration::ZERO).lost, 3);
     }
 
     #[test]
     fn rate_and_bandwidth_agree() {
-        let stream = Stream::new(64, 64, 6400, 0, 0.5);
+        let stream =
+            Stream::new(64, 64, 6400, 0, (Duration::from_millis(500), Duration::from_millis(64)));
         assert!((stream.message_rate - 12_800.0).abs() < 1e-6);
         assert!((stream.bandwidth - 819_200.0).abs() < 1e-6);
+        assert!((stream.cpu_ns - 10_000.0).abs() < 1e-6);
     }
 }

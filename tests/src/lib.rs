@@ -12,12 +12,14 @@
 //! [`conformance`] runs the conformance suite between two hosts, for `ofi-xdp-lab conformance`.
 //!
 //! Lab: [`lab`] runs the same measurements over several peers in turn; [`report`], [`table`] and
-//! [`plot`] tell of them. The binary `ofi-xdp-lab` is its command line.
+//! [`plot`] tell of them, and [`bench`](mod@bench) has the suites of benchmarks. The binary
+//! `ofi-xdp-lab` is its command line.
 //!
 //! `unsafe` is in `process` alone.
 #![deny(unsafe_code)]
 
 pub mod bed;
+pub mod bench;
 pub mod cluster;
 pub mod conformance;
 pub mod interrupt;

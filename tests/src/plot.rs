@@ -121,10 +121,9 @@ pub fn by_size(results: &Results, path: &Path) -> anyhow::Result<Vec<PathBuf>> {
             let ns = series.median(Metric::HalfRttP50, *size)?;
             Some((*size as f64, ns / 1e3))
         };
-        Curve::new(series, series.latency.keys().filter_map(point).collect())
+        Curve::new(series, series.latency_sizes().iter().filter_map(point).collect())
     });
-    let mut sizes: Vec<usize> =
-        results.series.iter().flat_map(|s| s.latency.keys().copied()).collect();
+    let mut sizes: Vec<usize> = results.series.iter().flat_map(Series::latency_sizes).collect();
     sizes.sort_unstable();
     sizes.dedup();
     let picture = Picture {

@@ -6,9 +6,11 @@ use std::path::Path;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
+use crate::lab::{Contestant, LinkUse, TAGGED};
+use crate::topology::LinkOptions;
+
 /// What is measured.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Metric {
     /// Half a round trip, median.
     HalfRttP50,
@@ -20,16 +22,42 @@ pub enum Metric {
     MessageRate,
     /// Payload that arrived, per second.
     Bandwidth,
+    /// From opening the fabric to the first answer.
+    StartUp,
+    /// Processors that an idle endpoint's process takes: 1 is one core.
+    IdleCpu,
+    /// Processor time of the measuring process for a message there and one back.
+    RoundTripCpu,
+    /// Processor time of the measuring process for a message of a stream.
+    MessageCpu,
 }
 
 impl Metric {
+    /// As in a record.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::HalfRttP50 => "half_rtt_p50",
+            Self::HalfRttP99 => "half_rtt_p99",
+            Self::HalfRttP999 => "half_rtt_p999",
+            Self::MessageRate => "message_rate",
+            Self::Bandwidth => "bandwidth",
+            Self::StartUp => "start_up",
+            Self::IdleCpu => "idle_cpu",
+            Self::RoundTripCpu => "round_trip_cpu",
+            Self::MessageCpu => "message_cpu",
+        }
+    }
+
     /// Its unit.
     #[must_use]
     pub fn unit(self) -> &'static str {
         match self {
             Self::HalfRttP50 | Self::HalfRttP99 | Self::HalfRttP999 => "ns",
+            Self::StartUp | Self::RoundTripCpu | Self::MessageCpu => "ns",
             Self::MessageRate => "1/s",
             Self::Bandwidth => "B/s",
+            Self::IdleCpu => "1",
         }
     }
 }
@@ -37,17 +65,19 @@ impl Metric {
 /// One quantity over several rounds.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Record {
-    /// Which run it is of: `run`, `latency`, `rate`, `bandwidth`.
+    /// Which run it is of: `run`, or a suite of benchmarks.
     pub suite: String,
-    /// `xdp`, `tcp`, `tcp;ofi_rxm`, `udp;ofi_rxd`, `kernel-udp`, `raw-af_xdp`.
+    /// `xdp`, `tcp`, `tcp;ofi_rxm`, `udp;ofi_rxd`, `shm`, `kernel-udp`, `raw-af_xdp`; `engine-pair`
+    /// and `simulator` for what was measured without a network.
     pub peer: String,
     /// How that peer was used: for `xdp` the way its packets took (`zerocopy`, `copy`, `skb`,
-    /// `udp`), else how it waited (`spin`, `blocking`).
+    /// `udp`; `auto` where the provider chose), and how it waited if it slept (`udp sread`); else
+    /// how it waited (`spin`, `blocking`, `sread`, `fd`).
     pub mode: String,
     /// Bytes in a message.
     pub size_bytes: usize,
-    /// The quantity.
-    pub metric: Metric,
+    /// The quantity: a [`Metric`]'s name, or one of the engine's.
+    pub metric: String,
     /// Its unit.
     pub unit: String,
     /// The rounds' median.
@@ -56,6 +86,13 @@ pub struct Record {
     pub low: f64,
     /// The rounds' highest.
     pub high: f64,
+    /// What moved, where that is not tagged messages: `write`, `read`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub operation: Option<String>,
+    /// The link, where it is not a plain one with packets of 1500 bytes: `mtu 9000`, `one host`,
+    /// `loss 10 ‰`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub link: Option<String>,
 }
 
 impl Record {
@@ -63,9 +100,28 @@ impl Record {
     #[must_use]
     pub fn new(
         suite: &str,
-        (peer, mode): (&str, &str),
+        who: &Contestant,
         size_bytes: usize,
         metric: Metric,
+        rounds: &[f64],
+    ) -> Option<Self> {
+        Some(
+            Self {
+                operation: (who.operation != TAGGED).then(|| who.operation.to_owned()),
+                link: link(who),
+                ..Self::plain(suite, (who.peer, &who.mode), size_bytes, metric.name(), rounds)?
+            }
+            .in_unit(metric.unit()),
+        )
+    }
+
+    /// The same, for what no session measured.
+    #[must_use]
+    pub fn plain(
+        suite: &str,
+        (peer, mode): (&str, &str),
+        size_bytes: usize,
+        metric: &str,
         rounds: &[f64],
     ) -> Option<Self> {
         Some(Self {
@@ -73,12 +129,37 @@ impl Record {
             peer: peer.to_owned(),
             mode: mode.to_owned(),
             size_bytes,
-            metric,
-            unit: metric.unit().to_owned(),
+            metric: metric.to_owned(),
+            unit: String::from("1"),
             median: median(rounds)?,
             low: rounds.iter().copied().reduce(f64::min)?,
             high: rounds.iter().copied().reduce(f64::max)?,
+            operation: None,
+            link: None,
         })
+    }
+
+    /// With a unit.
+    #[must_use]
+    pub fn in_unit(self, unit: &str) -> Self {
+        Self { unit: unit.to_owned(), ..self }
+    }
+
+    /// Whether it is of this metric.
+    #[must_use]
+    pub fn is(&self, metric: Metric) -> bool {
+        self.metric == metric.name()
+    }
+}
+
+/// What is special about a contestant's link.
+fn link(who: &Contestant) -> Option<String> {
+    let plain = LinkOptions::default();
+    match (who.link, who.options) {
+        (LinkUse::Loopback, _) => Some(String::from("one host")),
+        (_, LinkOptions { loss_per_mille: Some(loss), .. }) => Some(format!("loss {loss} ‰")),
+        (_, options) if options.mtu != plain.mtu => Some(format!("mtu {}", options.mtu)),
+        _ => None,
     }
 }
 
@@ -105,6 +186,19 @@ pub fn write(path: &Path, records: &[Record]) -> anyhow::Result<()> {
     std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
 }
 
+/// The records in the file `path`; none where there is no such file.
+///
+/// # Errors
+/// When the file is not understood.
+pub fn read(path: &Path) -> anyhow::Result<Vec<Record>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => serde_json::from_str(&text)
+            .with_context(|| format!("{} is not understood", path.display())),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(Vec::new()),
+        Err(error) => Err(error).with_context(|| format!("cannot read {}", path.display())),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -119,13 +213,18 @@ mod tests {
 
     #[test]
     fn a_record_has_the_agreed_form() {
-        let peer = ("tcp;ofi_rxm", "spin");
-        let record = Record::new("run", peer, 8, Metric::HalfRttP999, &[3.0, 1.0, 2.0]).unwrap();
+        let who = Contestant::provider("tcp;ofi_rxm");
+        let record = Record::new("run", &who, 8, Metric::HalfRttP999, &[3.0, 1.0, 2.0]).unwrap();
         let json = serde_json::to_value(&record).unwrap();
         let wanted = serde_json::json!({
             "suite": "run", "peer": "tcp;ofi_rxm", "mode": "spin", "size_bytes": 8,
             "metric": "half_rtt_p999", "unit": "ns", "median": 2.0, "low": 1.0, "high": 3.0,
         });
         assert_eq!(json, wanted);
+        let who = who.one_sided("write").mtu(9000);
+        let record = Record::new("run", &who, 8, Metric::Bandwidth, &[1.0]).unwrap();
+        let json = serde_json::to_value(&record).unwrap();
+        assert_eq!((&json["operation"], &json["link"]), (&"write".into(), &"mtu 9000".into()));
+        assert_eq!(serde_json::from_value::<Record>(json).unwrap(), record);
     }
 }

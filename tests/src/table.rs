@@ -30,32 +30,8 @@ pub fn summary(results: &Results, size_bytes: usize, rate_bytes: usize) -> Strin
     table.to_string()
 }
 
-/// One metric, with the range over the rounds and the ratio to the first series, at every size
-/// measured.
-#[must_use]
-pub fn detail(results: &Results, metric: Metric) -> String {
-    let median = format!("median {}", metric.unit());
-    let mut table = new_table(&["", "bytes", &median, "low", "high", "median / xdp"]);
-    let records = results.records();
-    for record in records.iter().filter(|record| record.metric == metric) {
-        let series = results.find(&record.peer, Some(&record.mode));
-        let plain = |value: f64| match metric {
-            Metric::HalfRttP50 | Metric::HalfRttP99 | Metric::HalfRttP999 => format!("{value:.0}"),
-            Metric::MessageRate | Metric::Bandwidth => thousands(Some(value)),
-        };
-        table.add_row(cells([
-            series.map_or_else(|| record.peer.clone(), |s| s.contestant.label()),
-            record.size_bytes.to_string(),
-            plain(record.median),
-            plain(record.low),
-            plain(record.high),
-            ratio(Some(record.median), results.series.first(), metric, record.size_bytes),
-        ]));
-    }
-    table.to_string()
-}
-
-fn new_table(header: &[&str]) -> Table {
+/// A table without lines, with this header.
+pub(crate) fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();
     table.load_preset(NOTHING);
     table.set_header(cells(header.iter().map(ToString::to_string)));
@@ -63,7 +39,7 @@ fn new_table(header: &[&str]) -> Table {
 }
 
 /// Names to the left, numbers to the right.
-fn cells(texts: impl IntoIterator<Item = String>) -> Vec<Cell> {
+pub(crate) fn cells(texts: impl IntoIterator<Item = String>) -> Vec<Cell> {
     let cell = |(column, text): (usize, String)| match column {
         0 => Cell::new(text),
         _ => Cell::new(text).set_alignment(CellAlignment::Right),

@@ -10,6 +10,10 @@ use anyhow::Context;
 
 use crate::netns::{Namespace, ip};
 
+mod lossy;
+
+use lossy::LossyWire;
+
 /// How a link is made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkOptions {
@@ -17,11 +21,14 @@ pub struct LinkOptions {
     pub mtu: u32,
     /// Receive and transmit queues at each end.
     pub queues: u32,
+    /// Packets that get lost each way, of a thousand; then the link goes through a bridge, and
+    /// nothing on it is longer than the MTU.
+    pub loss_per_mille: Option<u32>,
 }
 
 impl Default for LinkOptions {
     fn default() -> Self {
-        Self { mtu: 1500, queues: 1 }
+        Self { mtu: 1500, queues: 1, loss_per_mille: None }
     }
 }
 
@@ -69,6 +76,8 @@ fn host_number(side: Side) -> u8 {
 pub struct TwoHosts {
     a: Namespace,
     b: Namespace,
+    /// What is between the ends of links that lose packets.
+    lossy: Vec<LossyWire>,
     links: Vec<Link>,
 }
 
@@ -78,8 +87,8 @@ impl TwoHosts {
     /// # Errors
     /// Without privilege, or when `ip` fails.
     pub fn new(links: &[LinkOptions]) -> anyhow::Result<Self> {
-        let mut hosts =
-            Self { a: Namespace::new("a")?, b: Namespace::new("b")?, links: Vec::new() };
+        let (a, b) = (Namespace::new("a")?, Namespace::new("b")?);
+        let mut hosts = Self { a, b, lossy: Vec::new(), links: Vec::new() };
         for options in links {
             hosts.join(*options)?;
         }
@@ -93,8 +102,8 @@ impl TwoHosts {
     /// Without privilege, or when `ip` fails.
     pub fn with_devices(devices: [&str; 2]) -> anyhow::Result<Self> {
         let link = Link { interface: String::from("link0"), number: 0 };
-        let hosts =
-            Self { a: Namespace::new("a")?, b: Namespace::new("b")?, links: vec![link.clone()] };
+        let (a, b) = (Namespace::new("a")?, Namespace::new("b")?);
+        let hosts = Self { a, b, lossy: Vec::new(), links: vec![link.clone()] };
         for (side, device) in [Side::A, Side::B].into_iter().zip(devices) {
             let host = hosts.host(side).name();
             ip(&["link", "set", device, "netns", host, "name", &link.interface])?;
@@ -122,13 +131,21 @@ impl TwoHosts {
             let interface = link.interface.as_str();
             ["name", interface, "netns", namespace, "numrxqueues", &queues, "numtxqueues", &queues]
         };
-        let mut arguments = vec!["link", "add"];
-        arguments.extend(end(self.a.name()));
-        arguments.extend(["type", "veth", "peer"]);
-        arguments.extend(end(self.b.name()));
-        ip(&arguments)?;
+        if let Some(loss) = options.loss_per_mille {
+            let hosts = [self.a.name(), self.b.name()];
+            self.lossy.push(LossyWire::new(&link.interface, hosts, options.mtu, loss)?);
+        } else {
+            let mut arguments = vec!["link", "add"];
+            arguments.extend(end(self.a.name()));
+            arguments.extend(["type", "veth", "peer"]);
+            arguments.extend(end(self.b.name()));
+            ip(&arguments)?;
+        }
         for side in [Side::A, Side::B] {
             self.host(side).ip(&["link", "set", &link.interface, "mtu", &mtu])?;
+            if options.loss_per_mille.is_some() {
+                lossy::one_packet_at_a_time(self.host(side), &link.interface)?;
+            }
             self.configure(side, &link)?;
         }
         self.links.push(link);

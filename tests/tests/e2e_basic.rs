@@ -179,7 +179,9 @@ fn root_ipv6() -> anyhow::Result<()> {
 #[test]
 fn root_other_mtu() -> anyhow::Result<()> {
     for mtu in [1300, 3000] {
-        let Some(bed) = Bed::with(LinkOptions { mtu, queues: 1 })? else { return Ok(()) };
+        let Some(bed) = Bed::with(LinkOptions { mtu, ..LinkOptions::default() })? else {
+            return Ok(());
+        };
         bed.transfer(&Transfer::default()).with_context(|| format!("MTU {mtu}"))?;
     }
     Ok(())
@@ -189,6 +191,8 @@ fn root_other_mtu() -> anyhow::Result<()> {
 /// arrives.
 #[test]
 fn root_several_queues() -> anyhow::Result<()> {
-    let Some(bed) = Bed::with(LinkOptions { mtu: 1500, queues: 4 })? else { return Ok(()) };
+    let Some(bed) = Bed::with(LinkOptions { queues: 4, ..LinkOptions::default() })? else {
+        return Ok(());
+    };
     bed.transfer(&Transfer::default()).map(drop)
 }

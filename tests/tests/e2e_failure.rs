@@ -127,7 +127,9 @@ fn root_a_killed_process_leaves_no_program() -> anyhow::Result<()> {
 /// AF_XDP.
 #[test]
 fn root_a_killed_neighbour_does_not_disturb() -> anyhow::Result<()> {
-    let Some(bed) = Bed::with(LinkOptions { mtu: 1500, queues: 2 })? else { return Ok(()) };
+    let Some(bed) = Bed::with(LinkOptions { queues: 2, ..LinkOptions::default() })? else {
+        return Ok(());
+    };
     // Generic mode on veth knows queue 0 only.
     let [sink, flood] = flowing(&bed, "copy")?;
     let queue = [("FI_XDP_QUEUE", "1"), ("FI_XDP_MODE", "copy")];

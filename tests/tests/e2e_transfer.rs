@@ -95,7 +95,9 @@ fn root_two_endpoints_in_one_process() -> anyhow::Result<()> {
 #[test]
 fn root_two_processes_on_one_interface() -> anyhow::Result<()> {
     for second_queue in ["0", "1"] {
-        let Some(bed) = Bed::with(LinkOptions { mtu: 1500, queues: 2 })? else { return Ok(()) };
+        let Some(bed) = Bed::with(LinkOptions { queues: 2, ..LinkOptions::default() })? else {
+            return Ok(());
+        };
         // Generic mode on veth knows queue 0 only.
         let queue = [("FI_XDP_MODE", "copy"), ("FI_XDP_QUEUE", second_queue)];
         let first = Transfer { server: &queue[..1], client: &queue[..1], ..Transfer::default() };

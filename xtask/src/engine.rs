@@ -6,7 +6,6 @@
 //! the targets that the simulator measures. The gate counts instructions with callgrind, which
 //! gives the same number on a busy machine.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -28,7 +27,8 @@ const INSTRUCTIONS_MAX: u32 = 2910;
 /// Two short runs under callgrind.
 const COUNT_LIMIT: Duration = Duration::from_secs(300);
 
-fn build(workspace: &Workspace) -> Result<PathBuf> {
+/// Builds the program and says where it is.
+pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--release", "--package", PACKAGE]);
     ensure!(cargo.status()?.success(), "{PACKAGE} does not build: see above");
@@ -36,10 +36,13 @@ fn build(workspace: &Workspace) -> Result<PathBuf> {
 }
 
 /// Measures and reports.
-pub(crate) fn bench(workspace: &Workspace, arguments: &[OsString]) -> Result<ExitCode> {
+pub(crate) fn bench(workspace: &Workspace, quick: bool) -> Result<ExitCode> {
     setup::ensure(&[Purpose::Count])?;
     let mut command = Command::new(build(workspace)?);
-    command.arg("measure").args(arguments).current_dir(workspace.root());
+    command.arg("measure").current_dir(workspace.root());
+    if quick {
+        command.arg("--quick");
+    }
     command.arg("--out").arg(workspace.root().join("target/bench/engine.json"));
     if simulator::exists(workspace) {
         command.arg("--simulator").arg(simulator::build(workspace)?);

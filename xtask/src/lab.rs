@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `run` and `bench`: the lab of package `tests`, with what it needs built and installed.
+//! `run`, and what of `bench` takes a network: the lab of package `tests`, with what it needs built
+//! and installed.
 //!
 //! In: the lab's own arguments. Out: the lab takes this process's place, so its exit code and its
 //! handling of Ctrl-C are the task's. Only the lab runs as root; building stays with the user,
@@ -30,6 +31,7 @@ pub(crate) fn exec(
     let lab = built.programs.get(LAB).with_context(|| format!("package tests has no {LAB}"))?;
     // Made here so that it belongs to the user, who can then remove what the lab writes as root.
     fs::create_dir_all(workspace.root().join("target/run"))?;
+    fs::create_dir_all(workspace.root().join("target/bench"))?;
     let privilege = Privilege::for_network();
     let Some(mut command) = privilege.command("env") else {
         bail!(

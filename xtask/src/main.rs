@@ -5,6 +5,7 @@
 //! code 0 only when it succeeded. Called by people and by `.ci/run`. Builds on a bare machine: a
 //! task that needs more than Rust calls [`setup::ensure`] first.
 
+mod bench;
 mod bindings;
 mod build;
 mod checks;
@@ -73,10 +74,11 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
-    /// Measure the provider against raw AF_XDP, kernel UDP and libfabric's own providers; with
-    /// `engine` as the first argument, the engine alone in memory
+    /// Measure the provider against raw AF_XDP, kernel UDP and libfabric's own providers: suites
+    /// latency, rate, bandwidth, scale, loss, cpu, and engine, which is the engine alone in memory
     Bench {
-        /// Passed to the lab, e.g. --quick, or to the bench of the engine
+        /// One suite, else all; --quick; --markdown for the tables of the documents; `report` to
+        /// tell again of what was measured (`bench --help`)
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
@@ -185,10 +187,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Task::Install { prefix } => install::install(&workspace, prefix)?,
         Task::Run { arguments } => return lab::exec(&workspace, "run", &arguments),
-        Task::Bench { arguments } if arguments.first().is_some_and(|one| one == "engine") => {
-            return engine::bench(&workspace, &arguments[1..]);
-        }
-        Task::Bench { arguments } => return lab::exec(&workspace, "bench", &arguments),
+        Task::Bench { arguments } => return bench::bench(&workspace, &arguments),
         Task::Test { all, stage, filter } => {
             return test::test(workspace, all, &stage, filter);
         }

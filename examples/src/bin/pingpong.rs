@@ -89,6 +89,7 @@ impl Side {
             provider,
             kind: Kind::Rdm,
             tagged: true,
+            rma: false,
             source: Some(local),
             port,
             destination: None,
@@ -141,7 +142,7 @@ impl Side {
             let (received, sending) = (&mut self.received, &mut self.sending);
             self.endpoint.poll(|completion| match completion.operation {
                 Operation::Receive => *received = Some(completion.len),
-                Operation::Send | Operation::Unknown => *sending = false,
+                _ => *sending = false,
             })?;
             ensure!(Instant::now() < deadline, "nothing happened for {PATIENCE:?}");
         }

@@ -126,27 +126,31 @@ pub(super) unsafe fn fi_av_open(
     call!(domain, ops.av_open(domain, attributes, vector, std::ptr::null_mut()))
 }
 
-/// `fi_mr(3)`, `fi_mr_reg` for sends and receives. The domain is open; the memory outlives the
-/// region.
+/// `fi_mr(3)`, `fi_mr_reg`, with `key` as the key that is asked for. The domain is open; the memory
+/// outlives the region.
 pub(super) unsafe fn fi_mr_reg(
     domain: *mut fid_domain,
     memory: *const c_void,
     len: usize,
+    access: u32,
+    key: u64,
     region: *mut *mut fid_mr,
 ) -> c_int {
     // SAFETY: the domain is open.
     let object = unsafe { &raw mut (*domain).fid };
-    let access = u64::from(FI_SEND | FI_RECV);
-    call!(domain, mr.reg(object, memory, len, access, 0, 0, 0, region, std::ptr::null_mut()))
+    let access = u64::from(access);
+    call!(domain, mr.reg(object, memory, len, access, 0, key, 0, region, std::ptr::null_mut()))
 }
 
-/// `fi_av(3)`, `fi_av_insert` of one address. The vector is open.
+/// `fi_av(3)`, `fi_av_insert`. The vector is open; `addresses` has `count` addresses of its format,
+/// and `peers` room for as many, or is null.
 pub(super) unsafe fn fi_av_insert(
     vector: *mut fid_av,
-    address: *const c_void,
-    peer: *mut fi_addr_t,
+    addresses: *const c_void,
+    count: usize,
+    peers: *mut fi_addr_t,
 ) -> c_int {
-    call!(vector, ops.insert(vector, address, 1, peer, 0, std::ptr::null_mut()))
+    call!(vector, ops.insert(vector, addresses, count, peers, 0, std::ptr::null_mut()))
 }
 
 /// `fi_endpoint(3)`, `fi_ep_bind`. Both objects are open.
@@ -313,6 +317,53 @@ pub(super) unsafe fn fi_tinject(
 pub(super) unsafe fn fi_trecv(endpoint: *mut fid_ep, into: Operand, tag: u64) -> isize {
     let Operand { memory, len, descriptor, context } = into;
     call!(endpoint, tagged.recv(endpoint, memory, len, descriptor, ANYBODY, tag, 0, context))
+}
+
+/// Where in another process's memory an operation works: `fi_rma(3)`.
+#[derive(Clone, Copy)]
+pub(super) struct Target {
+    /// Whose memory.
+    pub(super) peer: fi_addr_t,
+    /// Address or offset, as the other side's domain wants it.
+    pub(super) address: u64,
+    /// The region's key.
+    pub(super) key: u64,
+}
+
+/// `fi_rma(3)`, `fi_writedata`. The endpoint is open.
+#[inline]
+pub(super) unsafe fn fi_writedata(
+    endpoint: *mut fid_ep,
+    from: Operand,
+    data: u64,
+    to: Target,
+) -> isize {
+    let Operand { memory, len, descriptor, context } = from;
+    let Target { peer, address, key } = to;
+    call!(
+        endpoint,
+        rma.writedata(endpoint, memory, len, descriptor, data, peer, address, key, context)
+    )
+}
+
+/// `fi_rma(3)`, `fi_inject_writedata`. The endpoint is open.
+#[inline]
+pub(super) unsafe fn fi_inject_writedata(
+    endpoint: *mut fid_ep,
+    from: Operand,
+    data: u64,
+    to: Target,
+) -> isize {
+    let Target { peer, address, key } = to;
+    call!(endpoint, rma.injectdata(endpoint, from.memory, from.len, data, peer, address, key))
+}
+
+/// `fi_rma(3)`, `fi_read`. The endpoint is open.
+#[inline]
+pub(super) unsafe fn fi_read(endpoint: *mut fid_ep, into: Operand, from: Target) -> isize {
+    let Operand { memory, len, descriptor, context } = into;
+    let Target { peer, address, key } = from;
+    call!(endpoint, rma.read(endpoint, memory, len, descriptor, peer, address, key, context))
 }
 
 /// `FI_ADDR_UNSPEC`: a receive from whoever sends, a send on a connected endpoint.

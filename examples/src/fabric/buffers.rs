@@ -21,9 +21,18 @@ pub enum Operation {
     Send,
     /// `fi_recv` or `fi_trecv`.
     Receive,
+    /// `fi_writedata`.
+    Write,
+    /// `fi_read`.
+    Read,
+    /// Another side's write to our memory, with remote CQ data.
+    RemoteWrite,
     /// One that the provider did not name.
     Unknown,
 }
+
+/// The key that is asked for, of a domain whose application chooses keys.
+const REGION_KEY: u64 = 0x6f78;
 
 /// The buffers of one endpoint.
 #[derive(Debug)]
@@ -64,14 +73,37 @@ impl Buffers {
         })
     }
 
-    /// Registers the memory with `domain`.
-    pub(super) fn register(&mut self, domain: &Owned<abi::fid_domain>) -> Result<(), Error> {
+    /// Registers the memory with `domain`; with `rma` so that peers reach it, too.
+    pub(super) fn register(
+        &mut self,
+        domain: &Owned<abi::fid_domain>,
+        rma: bool,
+    ) -> Result<(), Error> {
         let (memory, len) = (self.memory.as_ptr().cast::<c_void>(), self.layout.size());
+        let mut access = abi::FI_SEND | abi::FI_RECV;
+        if rma {
+            access |= abi::FI_READ | abi::FI_WRITE | abi::FI_REMOTE_READ | abi::FI_REMOTE_WRITE;
+        }
         self.region = Some(Owned::open("fi_mr_reg", |region| {
             // SAFETY: the domain is open; the region is closed before the memory is freed.
-            unsafe { abi::fi_mr_reg(domain.as_ptr(), memory, len, region) }
+            unsafe { abi::fi_mr_reg(domain.as_ptr(), memory, len, access, REGION_KEY, region) }
         })?);
         Ok(())
+    }
+
+    /// The region, where the memory is registered.
+    pub(super) fn region(&self) -> Option<&Owned<abi::fid_mr>> {
+        self.region.as_ref()
+    }
+
+    /// The address of the first slot.
+    pub(super) fn address(&self) -> u64 {
+        self.memory.as_ptr() as u64
+    }
+
+    /// Bytes from one slot to the next.
+    pub(super) fn stride(&self) -> u64 {
+        self.stride as u64
     }
 
     /// How many slots there are.

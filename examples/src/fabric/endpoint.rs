@@ -6,12 +6,15 @@ use std::ffi::c_void;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::time::Duration;
 
+mod rma;
+
 use super::abi;
 use super::buffers::Buffers;
 pub use super::buffers::Operation;
 use super::listener::{Events, Listener};
 use super::object::{Owned, check, check_size, text_of};
 use super::{Error, Info, Kind, Name};
+pub use rma::{Place, RemoteRegion};
 
 /// How the program will wait for completions (`fi_cq(3)`, `wait_obj`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
@@ -57,12 +60,14 @@ pub struct Route {
 /// A finished operation; its buffer is free.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Completion {
-    /// Its buffer.
+    /// Its buffer; `usize::MAX` for a remote write, which had none.
     pub slot: usize,
     /// What it was.
     pub operation: Operation,
     /// Bytes received.
     pub len: usize,
+    /// Remote CQ data.
+    pub data: u64,
     /// The tag of a tagged message received.
     pub tag: u64,
 }
@@ -153,8 +158,8 @@ impl Endpoint {
             unsafe { abi::fi_domain(fabric.as_ptr(), info.as_ptr(), domain) }
         })?;
         let mut buffers = Buffers::new(setup.slots, setup.size)?;
-        if info.wants_registration() {
-            buffers.register(&domain)?;
+        if info.wants_registration() || info.offers_rma() {
+            buffers.register(&domain, info.offers_rma())?;
         }
         let queue = open_queue(&domain, setup)?;
         let addresses = match info.kind() {
@@ -213,7 +218,7 @@ impl Endpoint {
         bytes[..len].copy_from_slice(&name.0[..len]);
         let address = bytes.as_ptr().cast::<c_void>();
         // SAFETY: the vector is open; the address is longer than any address format's.
-        let count = unsafe { abi::fi_av_insert(addresses.as_ptr(), address, &raw mut peer) };
+        let count = unsafe { abi::fi_av_insert(addresses.as_ptr(), address, 1, &raw mut peer) };
         check("fi_av_insert", count)?;
         if count == 1 { Ok(Peer(peer)) } else { Err(failed()) }
     }
@@ -328,9 +333,15 @@ impl Endpoint {
             Err(error) => return Err(error),
         };
         for entry in self.entries.iter().take(count) {
-            if let Some(slot) = self.buffers.complete(entry.op_context) {
-                let operation = operation_of(entry.flags);
-                sink(Completion { slot, operation, len: entry.len, tag: entry.tag });
+            let operation = operation_of(entry.flags);
+            let slot = match operation {
+                // No operation of ours has ended.
+                Operation::RemoteWrite => Some(usize::MAX),
+                _ => self.buffers.complete(entry.op_context),
+            };
+            if let Some(slot) = slot {
+                let abi::fi_cq_tagged_entry { len, data, tag, .. } = *entry;
+                sink(Completion { slot, operation, len, data, tag });
             }
         }
         Ok(count)
@@ -430,9 +441,16 @@ const EMPTY_ENTRY: abi::fi_cq_tagged_entry = abi::fi_cq_tagged_entry {
 
 /// What an entry's flags say it was.
 fn operation_of(flags: u64) -> Operation {
-    if flags & u64::from(abi::FI_RECV) != 0 {
+    let has = |bits: u32| flags & u64::from(bits) != 0;
+    if has(abi::FI_REMOTE_CQ_DATA) && has(abi::FI_REMOTE_WRITE | abi::FI_RMA) {
+        Operation::RemoteWrite
+    } else if has(abi::FI_WRITE) {
+        Operation::Write
+    } else if has(abi::FI_READ) {
+        Operation::Read
+    } else if has(abi::FI_RECV) {
         Operation::Receive
-    } else if flags & u64::from(abi::FI_SEND) != 0 {
+    } else if has(abi::FI_SEND) {
         Operation::Send
     } else {
         Operation::Unknown

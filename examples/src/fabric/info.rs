@@ -29,6 +29,8 @@ pub struct Want<'a> {
     pub kind: Kind,
     /// Whether tagged messages are needed; untagged ones otherwise.
     pub tagged: bool,
+    /// Whether one-sided operations are needed, too.
+    pub rma: bool,
     /// The local address to use.
     pub source: Option<IpAddr>,
     /// The local port to use; the provider's choice otherwise. Only with `source`.
@@ -95,7 +97,7 @@ impl Info {
         };
         // SAFETY: `duplicate` of nothing is a complete fi_info with empty attributes, ours alone.
         let info = unsafe { &mut *hints.as_ptr() };
-        info.caps = u64::from(messages);
+        info.caps = u64::from(messages | if want.rma { abi::FI_RMA } else { 0 });
         info.mode = abi::FI_CONTEXT | abi::FI_CONTEXT2;
         // SAFETY: as above; every attribute structure is present.
         let endpoint = unsafe { &mut *info.ep_attr };
@@ -226,6 +228,24 @@ impl Info {
         // SAFETY: libfabric fills every attribute structure of its offers.
         let mr_mode = unsafe { (*self.entry().domain_attr).mr_mode };
         mr_mode & abi::FI_MR_LOCAL as i32 != 0
+    }
+
+    /// Whether the offer has one-sided operations.
+    pub(super) fn offers_rma(&self) -> bool {
+        self.entry().caps & u64::from(abi::FI_RMA) != 0
+    }
+
+    /// Whether addresses are of the format `FI_SOCKADDR_IN`.
+    pub(super) fn takes_ipv4(&self) -> bool {
+        self.entry().addr_format == abi::FI_SOCKADDR_IN
+    }
+
+    /// Whether peers name memory by its address (`FI_MR_VIRT_ADDR`); by the offset in its region
+    /// otherwise.
+    pub(super) fn wants_addresses(&self) -> bool {
+        // SAFETY: libfabric fills every attribute structure of its offers.
+        let mr_mode = unsafe { (*self.entry().domain_attr).mr_mode };
+        mr_mode & abi::FI_MR_VIRT_ADDR as i32 != 0
     }
 
     /// The fabric's attributes, for `fi_fabric`.

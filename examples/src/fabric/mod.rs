@@ -17,8 +17,8 @@
 //! most is under way on each. That is also what makes the interface safe: a buffer cannot be
 //! touched while an operation has it, and outlives the endpoint.
 //!
-//! `unsafe` is in `abi`, `buffers`, `endpoint`, `info`, `listener` and `object`, and nowhere else
-//! in this package.
+//! `unsafe` is in `abi`, `buffers`, `endpoint` and its `rma`, `info`, `listener` and `object`, and
+//! nowhere else in this package.
 
 use std::net::SocketAddr;
 
@@ -30,7 +30,9 @@ mod info;
 mod listener;
 mod object;
 
-pub use endpoint::{Completion, Endpoint, Operation, Peer, Route, Setup, Wait};
+pub use endpoint::{
+    Completion, Endpoint, Operation, Peer, Place, RemoteRegion, Route, Setup, Wait,
+};
 pub use error::Error;
 pub use info::{Info, Kind, Want};
 pub use listener::Listener;

@@ -4,12 +4,13 @@
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
+use nix::time::{ClockId, clock_gettime};
 use serde::de::DeserializeOwned;
 
 use super::pattern::{self, Place};
 use crate::control::{Answer, Control, Request};
 use crate::plan::{Bounds, Phase, STREAM_SIZE_MIN};
-use crate::report::{Latency, Report, Stream};
+use crate::report::{Idle, Latency, Report, Stream};
 use crate::transport::{Role, Transport};
 
 /// How long an unreliable transport's message may be under way before it is called lost.
@@ -47,6 +48,8 @@ pub fn run<T: Transport>(
         verified: verify,
         latency: Vec::new(),
         stream: Vec::new(),
+        start_up_ns: None,
+        idle: None,
     };
     for phase in phases {
         control.send(&Request::<()>::Start(*phase))?;
@@ -54,6 +57,9 @@ pub fn run<T: Transport>(
         match *phase {
             Phase::Latency { size } => report.latency.push(client.latency(size)?),
             Phase::Stream { size, window } => report.stream.push(client.stream(size, window)?),
+            Phase::Read { size, window } => report.stream.push(client.reads(size, window)?),
+            Phase::StartUp { size } => report.start_up_ns = Some(client.start_up(size)?),
+            Phase::Idle { milliseconds } => report.idle = Some(idle(milliseconds)?),
         }
         control.send(&Request::<()>::Stop)?;
         ready(&mut control, bounds)?;
@@ -75,6 +81,19 @@ fn ready(control: &mut Control, bounds: Bounds) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// Does nothing, and says what that took of the processors.
+fn idle(milliseconds: u64) -> anyhow::Result<Idle> {
+    let (start, cpu) = (Instant::now(), cpu_time()?);
+    std::thread::sleep(Duration::from_millis(milliseconds));
+    let cpu = cpu_time()?.saturating_sub(cpu);
+    Ok(Idle { seconds: start.elapsed().as_secs_f64(), cpu_seconds: cpu.as_secs_f64() })
+}
+
+/// The processor time that all threads of this process have had.
+fn cpu_time() -> anyhow::Result<Duration> {
+    Ok(Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?))
+}
+
 struct Client<T> {
     transport: T,
     bounds: Bounds,
@@ -85,6 +104,14 @@ impl<T: Transport> Client<T>
 where
     T::Config: DeserializeOwned,
 {
+    /// The first message there and back, and what it took to get so far.
+    fn start_up(&mut self, size: usize) -> anyhow::Result<u64> {
+        let start = Instant::now();
+        ensure!(self.round_trip(0, size)?, "the first message was lost");
+        let took = self.transport.opening() + start.elapsed();
+        Ok(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX))
+    }
+
     /// Ping-pong: the next message leaves when the answer to the one before is here.
     fn latency(&mut self, size: usize) -> anyhow::Result<Latency> {
         let mut sequence = 0;
@@ -97,6 +124,7 @@ where
         let mut samples = Vec::with_capacity(usize::try_from(self.bounds.count)?);
         let mut lost = 0;
         let last = sequence.saturating_add(self.bounds.count);
+        let cpu = cpu_time()?;
         let start = Instant::now();
         let mut before = start;
         // bound: bounds.count, bounds.time
@@ -114,7 +142,7 @@ where
                 break;
             }
         }
-        Ok(Latency::new(size, &samples, lost))
+        Ok(Latency::new(size, &samples, lost, cpu_time()?.saturating_sub(cpu)))
     }
 
     /// One message there and one back; false if one was lost.
@@ -142,6 +170,24 @@ where
             size >= STREAM_SIZE_MIN,
             "a stream's messages have {STREAM_SIZE_MIN} bytes at least"
         );
+        self.windows(size, window, |client, number| client.window(number, size, window))
+    }
+
+    /// Windows of reads from the server's memory.
+    fn reads(&mut self, size: usize, window: u32) -> anyhow::Result<Stream> {
+        self.windows(size, window, |client, _| {
+            client.transport.read(size, window)?;
+            Ok(window)
+        })
+    }
+
+    /// Windows, the first ones without measuring; `one` says how much of its window arrived.
+    fn windows(
+        &mut self,
+        size: usize,
+        window: u32,
+        mut one: impl FnMut(&mut Self, u32) -> anyhow::Result<u32>,
+    ) -> anyhow::Result<Stream> {
         ensure!(window > 0, "a window has one message at least");
         let windows = |messages: u64| u32::try_from(messages.div_ceil(u64::from(window)).max(1));
         let (warm_up, count) = (windows(self.bounds.warm_up)?, windows(self.bounds.count)?);
@@ -149,21 +195,22 @@ where
         let start = Instant::now();
         // bound: bounds.warm_up, bounds.time
         while number < warm_up && start.elapsed() < self.bounds.time {
-            self.window(number, size, window)?;
+            one(self, number)?;
             number += 1;
         }
         let (mut sent, mut arrived) = (0, 0);
+        let cpu = cpu_time()?;
         let start = Instant::now();
         // bound: bounds.count, bounds.time
         for number in number..number.saturating_add(count) {
-            arrived += u64::from(self.window(number, size, window)?);
+            arrived += u64::from(one(self, number)?);
             sent += u64::from(window);
             if start.elapsed() >= self.bounds.time {
                 break;
             }
         }
-        let seconds = start.elapsed().as_secs_f64();
-        Ok(Stream::new(size, window, arrived, sent - arrived, seconds))
+        let times = (start.elapsed(), cpu_time()?.saturating_sub(cpu));
+        Ok(Stream::new(size, window, arrived, sent - arrived, times))
     }
 
     /// One window; how many of its messages arrived, as far as is known.

@@ -53,8 +53,13 @@ fn session<T: Transport>(control: &mut Control) -> anyhow::Result<()> {
                 control.send(&Answer::Ready)?;
                 server.sequence = 0;
                 match phase {
-                    Phase::Latency { size } => server.echo(control, size)?,
+                    Phase::Latency { size } | Phase::StartUp { size } => {
+                        server.echo(control, size)?;
+                    }
                     Phase::Stream { size, window } => server.sink(control, size, window)?,
+                    // Progress is all that reads need of it.
+                    Phase::Read { size, .. } => server.sink(control, size, u32::MAX)?,
+                    Phase::Idle { .. } => {}
                 }
             }
             Request::Stop => control.send(&Answer::Ready)?,

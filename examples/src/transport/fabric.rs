@@ -12,22 +12,15 @@ use anyhow::{Context, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use serde::{Deserialize, Serialize};
 
+use super::open::{Opened, Opening, Wish, buffers_for};
 use super::{Role, Transport};
-use crate::fabric::{
-    Completion, Endpoint, Error, Info, Kind, Listener, Name, Operation, Peer, Route, Setup, Wait,
-    Want,
-};
+use crate::fabric::{Completion, Endpoint, Error, Info, Name, Operation, Route, Wait};
 use crate::report::Description;
 
 /// The tag of every tagged message.
 const TAG: u64 = 0x6f66_692d_7864_7001;
-/// Most buffers each way, and the memory that they may take: many small messages, few large ones.
-const BUFFERS_MAX: usize = 128;
-const BUFFERS_MIN: usize = 8;
-const MEMORY_MAX: usize = 16 << 20;
-/// How long to wait for room to send, for a connection, and asleep for a completion.
+/// How long to wait for room to send, and asleep for a completion.
 const ROOM_PATIENCE: Duration = Duration::from_secs(20);
-const CONNECT_PATIENCE: Duration = Duration::from_secs(5);
 const SLEEP: Duration = Duration::from_millis(20);
 
 /// Which provider, and how it is used.
@@ -47,20 +40,8 @@ pub struct FabricConfig {
 #[derive(Debug)]
 pub struct FabricPending {
     config: FabricConfig,
-    setup: Setup,
-    local: IpAddr,
+    opening: Opening,
     tagged: bool,
-    stage: Stage,
-}
-
-#[derive(Debug)]
-enum Stage {
-    /// `FI_EP_RDM`, either side.
-    Datagram(Info, Endpoint),
-    /// `FI_EP_MSG`, the server.
-    Listening(Info, Listener),
-    /// `FI_EP_MSG`, the client: everything else needs the server's address.
-    ToConnect,
 }
 
 /// An endpoint and its peer.
@@ -85,32 +66,7 @@ pub struct FabricTransport {
     /// Receive buffers to post again.
     consumed: Vec<usize>,
     done: Vec<Completion>,
-}
-
-/// The offer to use: reliable datagrams if the provider has them, else a connection.
-fn find(config: &FabricConfig, local: IpAddr, to: Option<&Name>) -> anyhow::Result<Info> {
-    let mut first_error = None;
-    for (kind, tagged) in
-        [(Kind::Rdm, config.tagged), (Kind::Msg, config.tagged), (Kind::Msg, false)]
-    {
-        let want = Want {
-            provider: &config.provider,
-            kind,
-            tagged,
-            // A client's own address follows from the server's.
-            source: if to.is_some() { None } else { Some(local) },
-            port: None,
-            destination: to,
-        };
-        match Info::find(&want) {
-            Ok(info) => return Ok(info),
-            Err(error) => first_error = first_error.or(Some(error)),
-        }
-    }
-    match first_error {
-        Some(error) => Err(error.into()),
-        None => bail!("nothing was asked for"),
-    }
+    took: Duration,
 }
 
 impl Transport for FabricTransport {
@@ -123,53 +79,31 @@ impl Transport for FabricTransport {
         local: IpAddr,
         size_max: usize,
     ) -> anyhow::Result<FabricPending> {
-        let info = find(config, local, None)?;
-        let each_way = (MEMORY_MAX / size_max.max(1)).clamp(BUFFERS_MIN, BUFFERS_MAX);
-        let setup = Setup { slots: 2 * each_way, size: size_max.max(64), wait: config.wait };
-        let tagged = info.tagged();
-        let stage = match (info.kind(), role) {
-            (Kind::Rdm, _) => {
-                let endpoint = Endpoint::open(&info, setup)?;
-                Stage::Datagram(info, endpoint)
-            }
-            (Kind::Msg, Role::Server) => {
-                let listener = Listener::open(&info)?;
-                Stage::Listening(info, listener)
-            }
-            (Kind::Msg, Role::Client) => Stage::ToConnect,
-        };
-        Ok(FabricPending { config: config.clone(), setup, local, tagged, stage })
+        let wish =
+            Wish { provider: config.provider.clone(), tagged: config.tagged, rma: false, local };
+        let setup = buffers_for(size_max, config.wait);
+        let opening = Opening::begin(wish, role, setup)?;
+        let tagged = opening.is_tagged().unwrap_or(config.tagged);
+        Ok(FabricPending { config: config.clone(), opening, tagged })
     }
 
     fn name(pending: &FabricPending) -> anyhow::Result<Name> {
-        Ok(match &pending.stage {
-            Stage::Datagram(_, endpoint) => endpoint.name()?,
-            Stage::Listening(_, listener) => listener.name()?,
-            Stage::ToConnect => Name(Vec::new()),
-        })
+        pending.opening.name()
     }
 
     fn establish(pending: FabricPending, peer: &Name) -> anyhow::Result<Self> {
-        let FabricPending { config, setup, local, tagged, stage } = pending;
-        let (info, endpoint, peer) = match stage {
-            Stage::Datagram(info, mut endpoint) => {
-                let peer = endpoint.insert(peer)?;
-                (info, endpoint, peer)
-            }
-            Stage::Listening(info, listener) => {
-                let endpoint = listener.accept(setup, CONNECT_PATIENCE)?;
-                (info, endpoint, Peer::CONNECTED)
-            }
-            Stage::ToConnect => {
-                let info = find(&config, local, Some(peer))?;
-                let endpoint = Endpoint::connect(&info, setup, CONNECT_PATIENCE)?;
-                (info, endpoint, Peer::CONNECTED)
-            }
-        };
+        let FabricPending { config, opening, tagged } = pending;
+        let Opened { info, endpoint, peer, took } = opening.finish(peer)?;
+        // A client that connects is told only now.
+        let tagged = tagged && info.tagged();
         let to = Route { peer, tag: tagged.then_some(TAG) };
-        let mut transport = Self::new(config, &info, endpoint, to);
+        let mut transport = Self::new(config, &info, endpoint, to, took);
         transport.post_receives()?;
         Ok(transport)
+    }
+
+    fn opening(&self) -> Duration {
+        self.took
     }
 
     fn describe(&self) -> Description {
@@ -218,7 +152,13 @@ impl Transport for FabricTransport {
 }
 
 impl FabricTransport {
-    fn new(config: FabricConfig, info: &Info, endpoint: Endpoint, to: Route) -> Self {
+    fn new(
+        config: FabricConfig,
+        info: &Info,
+        endpoint: Endpoint,
+        to: Route,
+        took: Duration,
+    ) -> Self {
         let description = Description {
             provider: info.provider(),
             domain: info.domain(),
@@ -244,6 +184,7 @@ impl FabricTransport {
             arrived: VecDeque::with_capacity(endpoint.slots()),
             consumed: (0..receives).collect(),
             done: Vec::with_capacity(endpoint.slots()),
+            took,
             endpoint,
         }
     }
@@ -285,7 +226,7 @@ impl FabricTransport {
             match completion.operation {
                 Operation::Receive => self.lengths[completion.slot] = Some(completion.len),
                 Operation::Send => self.sends.push(completion.slot),
-                Operation::Unknown => bail!("a completion that says neither send nor receive"),
+                other => bail!("a completion of {other:?}, where only messages move"),
             }
         }
         // bound: the receive buffers

@@ -2,12 +2,15 @@
 //! What moves the messages of a session.
 
 mod fabric;
+mod open;
 mod raw;
+mod rma;
 mod train;
 mod udp;
 
 pub use fabric::{FabricConfig, FabricPending, FabricTransport};
 pub use raw::{RawConfig, RawMode, RawPending, RawTransport};
+pub use rma::{RmaConfig, RmaPending, RmaTransport};
 pub use train::{TrainConfig, TrainTransport};
 pub use udp::{UdpConfig, UdpTransport};
 
@@ -79,6 +82,20 @@ pub trait Transport: Sized {
 
     /// Whether [`Transport::poll`] sleeps when there is nothing (for 20 ms at most).
     fn sleeps(&self) -> bool;
+
+    /// How long it took to open, from `fi_fabric` until it could send; none of what was waited for
+    /// the other side's name is in it.
+    fn opening(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Reads `count` blocks of `len` bytes from the other side's memory, and waits for them.
+    ///
+    /// # Errors
+    /// Where there are no one-sided operations, or they fail.
+    fn read(&mut self, _len: usize, _count: u32) -> anyhow::Result<()> {
+        anyhow::bail!("only one-sided operations of libfabric can read")
+    }
 
     /// Sends a message of `len` bytes that `fill` may write; what it leaves is whatever the buffer
     /// had. Waits for room, within a bound of the transport's.

@@ -23,6 +23,17 @@ pub(crate) struct Arena {
     store: Box<[u8]>,
     former: Box<[u8]>,
     config: Config,
+    /// Bytes copied so far, out to packets and in from them.
+    copied: Copied,
+}
+
+/// Bytes copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Copied {
+    /// Into packets.
+    pub(crate) gathered: u64,
+    /// Out of packets, and out of storage.
+    pub(crate) placed: u64,
 }
 
 impl Arena {
@@ -37,7 +48,13 @@ impl Arena {
             store: vec![0; at(config.unexpected_bytes())].into(),
             former: vec![0; at(config.former_bytes())].into(),
             config: config.clone(),
+            copied: Copied::default(),
         }
+    }
+
+    /// How much was copied so far.
+    pub(crate) fn copied(&self) -> Copied {
+        self.copied
     }
 
     fn stored(&self, id: UnexpectedId, offset: u64) -> usize {
@@ -73,6 +90,7 @@ impl Memory for Arena {
     }
 
     fn gather(&mut self, from: Gather, into: &mut [u8]) {
+        self.copied.gathered += into.len() as u64;
         let offset = at(from.offset);
         let (bytes, start) = match from.source {
             Source::Op(id) => (&self.bytes, self.ops[index(id.slot())] + offset),
@@ -83,6 +101,7 @@ impl Memory for Arena {
     }
 
     fn place(&mut self, to: Placement, bytes: &[u8]) {
+        self.copied.placed += bytes.len() as u64;
         let start = match to.target {
             Target::Op(id) => self.ops[index(id.slot())] + at(to.offset),
             Target::Recv(id) => self.recvs[index(id.slot())] + at(to.offset),
@@ -96,6 +115,7 @@ impl Memory for Arena {
     }
 
     fn deliver(&mut self, from: UnexpectedId, to: RecvId, len: u64) {
+        self.copied.placed += len;
         let source = self.stored(from, 0);
         let start = self.recvs[index(to.slot())];
         let len = at(len);

@@ -8,6 +8,7 @@
 
 mod arena;
 mod callgrind;
+mod crowd;
 mod line;
 mod pair;
 mod record;
@@ -61,6 +62,12 @@ enum Task {
         #[arg(long, value_enum, default_value_t = Workload::PingPong)]
         workload: Workload,
     },
+    /// Messages to one peer, and to ten thousand in turn: records in JSON
+    Peers {
+        /// Fewer rounds, shorter
+        #[arg(long)]
+        quick: bool,
+    },
     /// Does COUNT operations of one kind and prints operations, data packets, acknowledgments
     Work {
         #[arg(value_enum)]
@@ -95,6 +102,10 @@ fn main() -> Result<ExitCode> {
             let within = cost.per_packet <= f64::from(limit);
             Ok(if within { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
+        Task::Peers { quick } => {
+            println!("{}", serde_json::to_string(&crowd::measure(quick)?)?);
+            Ok(ExitCode::SUCCESS)
+        }
         Task::Work { workload, count } => {
             let work = workload.run(&mut Pair::new()?, count)?;
             println!("{} {} {}", work.operations, work.data_packets, work.acks);
@@ -116,17 +127,50 @@ fn measure(workload: Workload, quick: bool) -> Result<Vec<Record>> {
     for _ in 0..rounds {
         seconds.push(time(workload, &mut pair, count)?.as_secs_f64() / count as f64);
     }
-    let cost = callgrind::count(workload)?;
     let what = (workload.name(), workload.len());
+    let mut records = copies(workload, &mut pair, count)?;
+    let cost = callgrind::count(workload)?;
     let each = |of: &dyn Fn(f64) -> f64| seconds.iter().map(|&s| of(s)).collect::<Vec<f64>>();
-    Ok(vec![
+    records.extend([
         Record::new(what, ("message_rate", "1/s"), &each(&|s| 1.0 / s)),
         Record::new(what, ("message_time", "ns"), &each(&|s| s * 1e9)),
         Record::new(what, ("bandwidth", "B/s"), &each(&|s| workload.len() as f64 / s)),
         Record::new(what, ("instructions_per_message", "1"), &[cost.per_operation]),
         Record::new(what, ("instructions_per_packet", "1"), &[cost.per_packet]),
+    ]);
+    Ok(records)
+}
+
+/// How often a message's bytes are copied on the way out and on the way in, and what it takes to
+/// copy them twice.
+fn copies(workload: Workload, pair: &mut Pair, count: u64) -> Result<Vec<Record>> {
+    let before = pair.copied();
+    workload.run(pair, count)?;
+    let after = pair.copied();
+    let bytes = (count * workload.len()) as f64;
+    let share = |after: u64, before: u64| [(after - before) as f64 / bytes];
+    let what = (workload.name(), workload.len());
+    let gathered = share(after.gathered, before.gathered);
+    let placed = share(after.placed, before.placed);
+    let len = usize::try_from(workload.len())?;
+    let (from, mut to) = (vec![7_u8; COPY_AREA], vec![0_u8; COPY_AREA]);
+    let start = Instant::now();
+    for number in 0..COPY_COUNT {
+        let at = number * len % (COPY_AREA - len);
+        to[at..at + len].copy_from_slice(std::hint::black_box(&from[at..at + len]));
+    }
+    let nanos = start.elapsed().as_secs_f64() * 1e9 / COPY_COUNT as f64;
+    std::hint::black_box(&to);
+    Ok(vec![
+        Record::new(what, ("bytes_gathered", "1"), &gathered),
+        Record::new(what, ("bytes_placed", "1"), &placed),
+        Record::new(what, ("copy_time", "ns"), &[2.0 * nanos]),
     ])
 }
+
+/// Where bytes are copied for comparison: as much as the buffers of a workload; and how often.
+const COPY_AREA: usize = 2 << 20;
+const COPY_COUNT: usize = 20_000;
 
 fn time(workload: Workload, pair: &mut Pair, count: u64) -> Result<Duration> {
     let start = Instant::now();

@@ -11,7 +11,7 @@ use ofi_xdp_core::{
     SendRequest, Storage, WriteRequest, drive,
 };
 
-use crate::arena::{Arena, Buffer};
+use crate::arena::{Arena, Buffer, Copied};
 use crate::line::{Line, LinePort, limits};
 
 /// How far one drive moves time.
@@ -120,6 +120,12 @@ impl Pair {
         let stats = self.nodes.each_ref().map(|node| *node.engine.stats());
         let data: u64 = stats.iter().map(|s| s.data_packets_sent + s.retransmissions).sum();
         (data, stats.iter().map(|s| s.acks_sent).sum())
+    }
+
+    /// Bytes copied so far, on both sides together.
+    pub(crate) fn copied(&self) -> Copied {
+        let [one, other] = self.nodes.each_ref().map(|node| node.memory.copied());
+        Copied { gathered: one.gathered + other.gathered, placed: one.placed + other.placed }
     }
 
     /// Posts message `number` of `len` bytes.

@@ -57,6 +57,7 @@ fn open(local: IpAddr, port: Option<u16>) -> anyhow::Result<Endpoint> {
         provider: "xdp",
         kind: Kind::Rdm,
         tagged: true,
+        rma: false,
         source: Some(local),
         port,
         destination: None,

@@ -4,14 +4,15 @@
 
 use std::ffi::OsString;
 use std::net::IpAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use ofi_xdp_tests::bench::{self, Plan, Programs};
 use ofi_xdp_tests::lab::{
-    Contestant, Field, Results, Suite, XdpMode, contestants, introduce, run, serve,
+    Contestant, Field, LinkUse, Results, Suite, TAGGED, XdpMode, contestants, introduce, run, serve,
 };
-use ofi_xdp_tests::report::{self, Metric};
+use ofi_xdp_tests::report::{self, Record};
 use ofi_xdp_tests::{conformance, interrupt, netns, paths, plot, table};
 
 /// Latency and message rate of the provider `xdp`, beside those of its peers.
@@ -57,17 +58,21 @@ struct RunArguments {
     serve: bool,
 }
 
+const SUITE_NAMES: [&str; 8] =
+    ["latency", "rate", "bandwidth", "scale", "loss", "cpu", "engine", "report"];
+
 #[derive(Debug, Args)]
 struct BenchArguments {
-    /// latency, rate or bandwidth; all of them if none is named
-    #[arg(value_parser = ["latency", "rate", "bandwidth"])]
+    /// One suite; all of them if none is named. `engine` and `report` measure nothing here: they
+    /// tell of what was measured before
+    #[arg(value_parser = SUITE_NAMES)]
     suite: Option<String>,
-    /// Fewer rounds, shorter
+    /// Fewer rounds, shorter, fewer sizes
     #[arg(long)]
     quick: bool,
-    /// How the provider's packets travel
-    #[arg(long, value_enum, default_value = "auto")]
-    mode: XdpMode,
+    /// At the end the tables for the documents, in Markdown
+    #[arg(long)]
+    markdown: bool,
 }
 
 fn main() -> ExitCode {
@@ -117,33 +122,74 @@ fn main_job(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
 }
 
 fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
-    let field = two_hosts()?;
-    let names = match &arguments.suite {
-        Some(name) => vec![name.as_str()],
-        None => vec!["latency", "rate", "bandwidth"],
-    };
+    let folder = paths::workspace().join("target/bench");
     let mut code = ExitCode::SUCCESS;
-    for suite in names.into_iter().filter_map(|name| Suite::bench(name, arguments.quick)) {
-        let results = measure(&suite, &field, arguments.mode)?;
-        let metrics: &[Metric] = match suite.name {
-            "latency" => &[Metric::HalfRttP50, Metric::HalfRttP99],
-            "rate" => &[Metric::MessageRate],
-            _ => &[Metric::Bandwidth],
-        };
-        for metric in metrics {
-            println!("{}: {metric:?}\n{}\n", suite.name, table::detail(&results, *metric));
-        }
-        if suite.name == "latency" {
-            print_targets(&results);
-        }
-        let path = paths::workspace().join(format!("target/bench/{}.json", suite.name));
-        report::write(&path, &results.records())?;
-        say_where(&[path]);
-        if verdict(&results) != ExitCode::SUCCESS {
+    let suites: Vec<&str> = match arguments.suite.as_deref() {
+        Some("report" | "engine") => Vec::new(),
+        Some(one) => vec![one],
+        None => bench::SUITES.to_vec(),
+    };
+    for plan in suites.iter().filter_map(|suite| bench::plan(suite, arguments.quick)) {
+        if measure_suite(plan, arguments.quick, &folder)? != ExitCode::SUCCESS {
             code = ExitCode::FAILURE;
         }
     }
+    let records = bench::all_records(&folder)?;
+    let about = arguments.suite.as_deref().filter(|suite| *suite != "report");
+    print_targets(&records, about);
+    let pictures =
+        [("Latency distribution", "latency.svg"), ("Latency by size", "latency-by-size.svg")];
+    let drawn = pictures.into_iter().filter_map(|(title, file)| {
+        Some((title.to_owned(), std::fs::read_to_string(folder.join(file)).ok()?))
+    });
+    let page = folder.join("report.html");
+    std::fs::write(&page, bench::page(&records, SETTING, &drawn.collect::<Vec<_>>()))?;
+    say_where(&[page]);
+    if arguments.markdown {
+        println!("\n{}", bench::markdown(&records));
+    }
     Ok(code)
+}
+
+const SETTING: &str = "Network namespaces of one machine, joined by veth, a link for each peer";
+
+/// Measures one suite, and leaves its records.
+fn measure_suite(plan: Plan, quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
+    let Plan { suite, rounds, mut entries } = plan;
+    // Before anything is measured: what is missing is told at once.
+    let programs = (suite == "scale").then(Programs::find).transpose()?;
+    netns::sweep()?;
+    let field = Field::own_links(&mut entries)?;
+    let results = run((suite, rounds), &field, entries)?;
+    let mut records = results.records();
+    if let Some(programs) = programs {
+        records.extend(bench::insertions(&programs, &field, rounds)?);
+        records.extend(bench::many_peers(&programs, quick)?);
+    }
+    drop(field);
+    println!("{suite}:\n{}\n", bench::table(&records));
+    let path = bench::records_of(folder, suite);
+    report::write(&path, &records)?;
+    let mut written = vec![path];
+    if suite == "latency" {
+        let spinning = results.only(|who| who.operation == TAGGED && who.link != LinkUse::Loopback);
+        written.extend(plot::distribution(&spinning, 8, &folder.join("latency"))?);
+        written.extend(plot::by_size(&spinning, &folder.join("latency-by-size"))?);
+    }
+    say_where(&written);
+    println!();
+    Ok(verdict(&results))
+}
+
+/// What is aimed at, as information.
+fn print_targets(records: &[Record], suite: Option<&str>) {
+    let rows = bench::targets(records);
+    let rows = rows.iter().filter(|row| suite.is_none_or(|suite| row.suite == suite));
+    println!("targets:");
+    for row in rows {
+        println!("  {:<7} {:<74} {:>16}  {:>16}", row.verdict(), row.what, row.target, row.shown());
+    }
+    println!();
 }
 
 /// Two hosts, on a machine rid of what killed runs left.
@@ -161,22 +207,7 @@ fn measure(suite: &Suite, field: &Field, mode: XdpMode) -> anyhow::Result<Result
         Ok(way) => all[0].mode = way,
         Err(error) => eprintln!("xdp: {error:#}\n"),
     }
-    run(suite, field, all)
-}
-
-/// The speed that is aimed at, as information: a time on a shared machine decides nothing.
-fn print_targets(results: &Results) {
-    let p50 = |peer| results.find(peer, None)?.median(Metric::HalfRttP50, 8);
-    for (peer, most) in [("raw-af_xdp", 2.0), ("tcp", 0.5)] {
-        match p50("xdp").zip(p50(peer)) {
-            Some((xdp, other)) => {
-                let mark = if xdp <= most * other { "met" } else { "missed" };
-                println!("target: xdp ≤ {most} × {peer}: {:.3} × ({mark})", xdp / other);
-            }
-            None => println!("target: xdp ≤ {most} × {peer}: not measured"),
-        }
-    }
-    println!();
+    run((suite.name, suite.rounds), field, suite.entries(all))
 }
 
 fn say_where(files: &[PathBuf]) {
@@ -190,7 +221,7 @@ fn verdict(results: &Results) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for series in results.series.iter().filter(|series| !series.failures.is_empty()) {
         let (label, count) = (series.contestant.label(), series.failures.len());
-        eprintln!("{label}: {count} of {} rounds failed; the last:", results.suite.rounds);
+        eprintln!("{label}: {count} of {} rounds failed; the last:", results.rounds);
         eprintln!("  {}", series.failures[count - 1]);
         if series.contestant.peer == "xdp" {
             code = ExitCode::FAILURE;

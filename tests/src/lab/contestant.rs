@@ -7,11 +7,21 @@ use std::ffi::OsString;
 use clap::ValueEnum;
 
 use crate::paths;
+use crate::topology::LinkOptions;
 
 /// The largest payload of one datagram in an Ethernet frame of 1500 bytes, and what of it the bare
 /// AF_XDP sockets have for a message.
 const DATAGRAM_MAX: usize = 1472;
 const RAW_MAX: usize = 1440;
+/// What they have of a frame of 4 KiB, however large the MTU.
+const RAW_FRAME_MAX: usize = 3744;
+
+/// What moves: tagged messages, writes with remote CQ data, reads.
+pub const TAGGED: &str = "tagged";
+/// See [`TAGGED`].
+pub const WRITE: &str = "write";
+/// See [`TAGGED`].
+pub const READ: &str = "read";
 
 /// The provider's parameter `FI_XDP_MODE`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -50,14 +60,16 @@ pub enum LinkUse {
     Xdp,
     /// It does not.
     Plain,
+    /// No link: both processes are on one host.
+    Loopback,
 }
 
 impl LinkUse {
-    /// The number of the link.
+    /// The number of the link, where there is one for each use.
     #[must_use]
     pub fn number(self) -> usize {
         match self {
-            Self::Xdp => 0,
+            Self::Xdp | Self::Loopback => 0,
             Self::Plain => 1,
         }
     }
@@ -70,14 +82,20 @@ pub struct Contestant {
     pub peer: &'static str,
     /// The report's `mode`; of `xdp` with [`XdpMode::Auto`] what was asked for, until it is known.
     pub mode: String,
+    /// The report's `operation`: what moves.
+    pub operation: &'static str,
     /// Its link.
     pub link: LinkUse,
+    /// The number of its link.
+    pub link_number: usize,
+    /// What its link is to be.
+    pub options: LinkOptions,
     /// Largest message it can carry.
     pub size_max: usize,
     /// The program that measures it.
     pub program: &'static str,
     /// Arguments of that program's `client`.
-    pub arguments: &'static [&'static str],
+    pub arguments: Vec<&'static str>,
     /// For `xdp`.
     pub xdp_mode: Option<XdpMode>,
     /// Where its server listens, above the first port.
@@ -94,75 +112,148 @@ pub(super) const PORT_OTHERS: u16 = 4;
 /// All of them.
 pub(super) const PORTS: [u16; 5] = [PORT_XDP, PORT_XDP_UDP, PORT_KERNEL_UDP, PORT_RAW, PORT_OTHERS];
 
-/// All of them, `xdp` first; its first entry in `mode`.
+/// All that the main job measures, `xdp` first; its first entry in `mode`.
 #[must_use]
 pub fn contestants(mode: XdpMode) -> Vec<Contestant> {
-    let provider = |peer, arguments| Contestant {
-        peer,
-        mode: String::from("spin"),
-        link: LinkUse::Plain,
-        size_max: usize::MAX,
-        program: "perf",
-        arguments,
-        xdp_mode: None,
-        port_offset: PORT_OTHERS,
-    };
-    let xdp = |mode: XdpMode| Contestant {
-        mode: mode.as_str().to_owned(),
-        link: if mode == XdpMode::Udp { LinkUse::Plain } else { LinkUse::Xdp },
-        xdp_mode: Some(mode),
-        port_offset: if mode == XdpMode::Udp { PORT_XDP_UDP } else { PORT_XDP },
-        ..provider("xdp", &["--provider", "xdp"])
-    };
-    let kernel = |mode: &str, arguments| Contestant {
-        mode: mode.to_owned(),
-        size_max: DATAGRAM_MAX,
-        program: "kernel-udp",
-        port_offset: PORT_KERNEL_UDP,
-        ..provider("kernel-udp", arguments)
-    };
-    let raw = Contestant {
-        link: LinkUse::Xdp,
-        size_max: RAW_MAX,
-        program: "raw-af_xdp",
-        port_offset: PORT_RAW,
-        ..provider("raw-af_xdp", raw_arguments(mode))
-    };
-    let mut all = vec![xdp(mode)];
+    let mut all = vec![Contestant::xdp(mode)];
     if mode != XdpMode::Udp {
-        all.push(raw);
-        all.push(xdp(XdpMode::Udp));
+        all.extend([Contestant::raw(mode), Contestant::xdp(XdpMode::Udp)]);
     }
-    all.extend([
-        kernel("spin", &[]),
-        kernel("blocking", &["--blocking"]),
-        provider("tcp", &["--provider", "tcp"]),
-        provider("tcp;ofi_rxm", &["--provider", "tcp;ofi_rxm"]),
-        provider("udp;ofi_rxd", &["--provider", "udp;ofi_rxd"]),
-    ]);
+    all.extend([Contestant::kernel_udp(false), Contestant::kernel_udp(true)]);
+    all.extend(["tcp", "tcp;ofi_rxm", "udp;ofi_rxd"].map(Contestant::provider));
     all
 }
 
-/// The mode of the bare sockets: as the provider's.
-fn raw_arguments(mode: XdpMode) -> &'static [&'static str] {
-    match mode {
-        XdpMode::Auto | XdpMode::Udp => &["--mode", "auto"],
-        XdpMode::Zerocopy => &["--mode", "zerocopy"],
-        XdpMode::Copy => &["--mode", "copy"],
-        XdpMode::Skb => &["--mode", "skb"],
-    }
-}
-
 impl Contestant {
+    /// A provider of libfabric's own, which spins.
+    #[must_use]
+    pub fn provider(name: &'static str) -> Self {
+        Self {
+            peer: name,
+            mode: String::from("spin"),
+            operation: TAGGED,
+            link: LinkUse::Plain,
+            link_number: LinkUse::Plain.number(),
+            options: LinkOptions::default(),
+            size_max: usize::MAX,
+            program: "perf",
+            arguments: vec!["--provider", name],
+            xdp_mode: None,
+            port_offset: PORT_OTHERS,
+        }
+    }
+
+    /// Our own.
+    #[must_use]
+    pub fn xdp(mode: XdpMode) -> Self {
+        let udp = mode == XdpMode::Udp;
+        Self {
+            mode: mode.as_str().to_owned(),
+            xdp_mode: Some(mode),
+            port_offset: if udp { PORT_XDP_UDP } else { PORT_XDP },
+            ..Self::provider("xdp").on(if udp { LinkUse::Plain } else { LinkUse::Xdp })
+        }
+    }
+
+    /// Bare AF_XDP sockets.
+    #[must_use]
+    pub fn raw(mode: XdpMode) -> Self {
+        let arguments = match mode {
+            XdpMode::Auto | XdpMode::Udp => ["--mode", "auto"],
+            XdpMode::Zerocopy => ["--mode", "zerocopy"],
+            XdpMode::Copy => ["--mode", "copy"],
+            XdpMode::Skb => ["--mode", "skb"],
+        };
+        let named = matches!(mode, XdpMode::Zerocopy | XdpMode::Copy | XdpMode::Skb);
+        Self {
+            mode: String::from(if named { mode.as_str() } else { "spin" }),
+            size_max: RAW_MAX,
+            program: "raw-af_xdp",
+            arguments: arguments.to_vec(),
+            port_offset: PORT_RAW,
+            ..Self::provider("raw-af_xdp").on(LinkUse::Xdp)
+        }
+    }
+
+    /// Plain kernel UDP sockets, spinning or blocking.
+    #[must_use]
+    pub fn kernel_udp(blocking: bool) -> Self {
+        Self {
+            mode: String::from(if blocking { "blocking" } else { "spin" }),
+            size_max: DATAGRAM_MAX,
+            program: "kernel-udp",
+            arguments: if blocking { vec!["--blocking"] } else { Vec::new() },
+            port_offset: PORT_KERNEL_UDP,
+            ..Self::provider("kernel-udp")
+        }
+    }
+
+    /// Kernel UDP sockets with segmentation offload both ways.
+    #[must_use]
+    pub fn kernel_udp_trains() -> Self {
+        Self {
+            mode: String::from("trains"),
+            size_max: DATAGRAM_MAX,
+            program: "kernel-udp-trains",
+            arguments: Vec::new(),
+            ..Self::provider("kernel-udp")
+        }
+    }
+
+    /// On another kind of link.
+    #[must_use]
+    pub fn on(self, link: LinkUse) -> Self {
+        Self { link, link_number: link.number(), ..self }
+    }
+
+    /// With one-sided operations ([`WRITE`] or [`READ`]) instead of tagged messages.
+    #[must_use]
+    pub fn one_sided(self, operation: &'static str) -> Self {
+        Self { operation, program: "perf-rma", ..self }
+    }
+
+    /// Asleep while nothing comes: in `fi_cq_sread` (`sread`) or in poll(2) (`fd`).
+    #[must_use]
+    pub fn waiting(mut self, how: &'static str) -> Self {
+        self.arguments.extend(["--wait", how]);
+        self.mode = match self.mode.as_str() {
+            "spin" => how.to_owned(),
+            mode => format!("{mode} {how}"),
+        };
+        self
+    }
+
+    /// On a link with packets of `mtu` bytes. Who knows only packets fills them.
+    #[must_use]
+    pub fn mtu(mut self, mtu: u32) -> Self {
+        self.options.mtu = mtu;
+        let more = usize::try_from(mtu).unwrap_or(0).saturating_sub(1500);
+        self.size_max = match self.program {
+            "raw-af_xdp" => (RAW_MAX + more).min(RAW_FRAME_MAX),
+            "kernel-udp" | "kernel-udp-trains" => DATAGRAM_MAX + more,
+            _ => self.size_max,
+        };
+        self
+    }
+
+    /// On a link that loses packets at random, so many of a thousand.
+    #[must_use]
+    pub fn losing(mut self, per_mille: u32) -> Self {
+        self.options.loss_per_mille = Some(per_mille);
+        self
+    }
+
     /// For people.
     #[must_use]
     pub fn label(&self) -> String {
         match (self.peer, self.mode.as_str()) {
             ("xdp", "udp") => String::from("xdp (UDP tier)"),
-            ("xdp", mode) => format!("xdp (AF_XDP {mode})"),
+            ("xdp", mode @ ("skb" | "copy" | "zerocopy")) => format!("xdp (AF_XDP {mode})"),
             ("kernel-udp", mode) => format!("kernel UDP ({mode})"),
-            ("raw-af_xdp", _) => String::from("raw AF_XDP"),
-            (peer, _) => peer.to_owned(),
+            ("raw-af_xdp", "spin") => String::from("raw AF_XDP"),
+            ("raw-af_xdp", mode) => format!("raw AF_XDP ({mode})"),
+            (peer, "spin") => peer.to_owned(),
+            (peer, mode) => format!("{peer} ({mode})"),
         }
     }
 
@@ -178,6 +269,7 @@ impl Contestant {
         }
         if let Some(mode) = self.xdp_mode {
             variables.push(("FI_XDP_MODE", mode.as_str().into()));
+            let interface = if self.link == LinkUse::Loopback { Some("lo") } else { interface };
             variables.extend(interface.map(|interface| ("FI_XDP_IFACE", interface.into())));
         }
         Ok(variables)

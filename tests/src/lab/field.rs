@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where it is measured: between two namespaces, or from this machine to another.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context;
 use ofi_xdp_examples::report::Report;
 
-use super::Contestant;
+use super::{Contestant, Entry, LinkUse};
 use crate::paths;
 use crate::process::{Program, Running};
 use crate::topology::{LinkOptions, Side, TwoHosts};
@@ -50,6 +50,19 @@ impl Field {
         Ok(Self::Hosts(TwoHosts::new(&[LinkOptions::default(); 2])?))
     }
 
+    /// Two hosts with a link for each entry, as it likes it best; nobody shares one.
+    ///
+    /// # Errors
+    /// Without privilege.
+    pub fn own_links(entries: &mut [Entry]) -> anyhow::Result<Self> {
+        let mut links = Vec::with_capacity(entries.len());
+        for Entry { contestant, .. } in entries {
+            contestant.link_number = links.len();
+            links.push(contestant.options);
+        }
+        Ok(Self::Hosts(TwoHosts::new(&links)?))
+    }
+
     /// What it is, in words.
     #[must_use]
     pub fn setting(&self) -> String {
@@ -63,17 +76,18 @@ impl Field {
     #[must_use]
     pub fn interface(&self, contestant: &Contestant) -> &str {
         match self {
-            Self::Hosts(hosts) => &hosts.link(contestant.link.number()).interface,
+            Self::Hosts(hosts) => &hosts.link(contestant.link_number).interface,
             Self::Machine { nic, .. } => nic,
         }
     }
 
-    /// A program on the measuring side.
+    /// A program on the side that measures `link`.
     ///
     /// # Errors
     /// When the namespace is gone.
-    pub fn here(&self, program: Program) -> anyhow::Result<Program> {
+    pub fn here(&self, program: Program, link: LinkUse) -> anyhow::Result<Program> {
         match self {
+            Self::Hosts(hosts) if link == LinkUse::Loopback => program.inside(hosts.host(Side::A)),
             Self::Hosts(hosts) => program.inside(hosts.host(Side::B)),
             Self::Machine { .. } => Ok(program),
         }
@@ -94,8 +108,11 @@ impl Field {
         };
         let (server, address) = match self {
             Self::Hosts(hosts) => {
-                let listen =
-                    SocketAddr::new(hosts.link(contestant.link.number()).v4(Side::A), PORT);
+                let address = match contestant.link {
+                    LinkUse::Loopback => IpAddr::V4(Ipv4Addr::LOCALHOST),
+                    _ => hosts.link(contestant.link_number).v4(Side::A),
+                };
+                let listen = SocketAddr::new(address, PORT);
                 let mut server = Program::new(&path)
                     .inside(hosts.host(Side::A))?
                     .args(["server", "--sessions", "1", "--listen", &listen.to_string()])
@@ -115,9 +132,9 @@ impl Field {
             Self::Machine { nic, .. } => Some(nic.as_str()),
         };
         let client = self
-            .here(Program::new(&path))?
+            .here(Program::new(&path), contestant.link)?
             .args(["client", &address.to_string()])
-            .args(contestant.arguments)
+            .args(&contestant.arguments)
             .args(arguments)
             .args(core(1))
             .envs(contestant.environment(nic)?)

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The lab: the same measurements over several peers, in turn, several times over.
 //!
-//! A [`Suite`] says what to measure, the [`contestants`] who is measured, a [`Field`] where. Rounds
+//! Each [`Entry`] says who is measured and with what, a [`Field`] where; [`Suite`] and
+//! [`contestants`] make the entries of the main job, `bench` those of the benchmarks. Rounds
 //! interleave them, so that what the machine does meanwhile falls on all alike; only ratios within
 //! one run mean anything. Out come [`Results`].
 
@@ -13,10 +14,10 @@ mod rounds;
 mod serve;
 mod suite;
 
-pub use contestant::{Contestant, LinkUse, XdpMode, contestants};
+pub use contestant::{Contestant, LinkUse, READ, TAGGED, WRITE, XdpMode, contestants};
 pub use field::Field;
 pub use introduce::introduce;
 pub use results::{Results, Series};
-pub use rounds::{Progress, run};
+pub use rounds::{Entry, Progress, run};
 pub use serve::serve;
 pub use suite::Suite;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the rounds gave.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
 
 use ofi_xdp_examples::report::{Latency, Report, Stream};
 
-use super::{Contestant, Suite};
+use super::Contestant;
 use crate::report::{Metric, Record, median};
 
 /// One contestant's rounds.
@@ -13,10 +13,8 @@ use crate::report::{Metric, Record, median};
 pub struct Series {
     /// Who.
     pub contestant: Contestant,
-    /// By message size, a round each.
-    pub latency: BTreeMap<usize, Vec<Latency>>,
-    /// By message size, a round each.
-    pub stream: BTreeMap<usize, Vec<Stream>>,
+    /// The rounds that went well.
+    pub reports: Vec<Report>,
     /// Rounds that failed, and why.
     pub failures: Vec<String>,
 }
@@ -25,40 +23,64 @@ impl Series {
     /// Nothing yet.
     #[must_use]
     pub fn new(contestant: Contestant) -> Self {
-        Self { contestant, latency: BTreeMap::new(), stream: BTreeMap::new(), failures: Vec::new() }
+        Self { contestant, reports: Vec::new(), failures: Vec::new() }
     }
 
     /// Adds a round.
     pub fn add(&mut self, round: anyhow::Result<Report>) {
         match round {
-            Ok(report) => {
-                for latency in report.latency {
-                    self.latency.entry(latency.size_bytes).or_default().push(latency);
-                }
-                for stream in report.stream {
-                    self.stream.entry(stream.size_bytes).or_default().push(stream);
-                }
-            }
+            Ok(report) => self.reports.push(report),
             Err(error) => self.failures.push(format!("{error:#}")),
         }
     }
 
-    /// The rounds' values of one metric at one size.
+    /// Latencies of one size, a round each.
+    fn latency(&self, size_bytes: usize) -> impl Iterator<Item = &Latency> {
+        let all = self.reports.iter().flat_map(|report| &report.latency);
+        all.filter(move |latency| latency.size_bytes == size_bytes && latency.round_trips > 0)
+    }
+
+    /// Streams of one size, a round each.
+    fn stream(&self, size_bytes: usize) -> impl Iterator<Item = &Stream> {
+        let all = self.reports.iter().flat_map(|report| &report.stream);
+        all.filter(move |stream| stream.size_bytes == size_bytes)
+    }
+
+    /// The sizes of which latency was measured.
+    #[must_use]
+    pub fn latency_sizes(&self) -> BTreeSet<usize> {
+        let all = self.reports.iter().flat_map(|report| &report.latency);
+        all.map(|latency| latency.size_bytes).collect()
+    }
+
+    fn stream_sizes(&self) -> BTreeSet<usize> {
+        let all = self.reports.iter().flat_map(|report| &report.stream);
+        all.map(|stream| stream.size_bytes).collect()
+    }
+
+    /// The rounds' values of one metric at one size; of no meaning for [`Metric::StartUp`] and
+    /// [`Metric::IdleCpu`], which have none.
     #[must_use]
     pub fn values(&self, metric: Metric, size_bytes: usize) -> Vec<f64> {
-        let latency = |read: fn(&Latency) -> u64| {
-            let rounds = self.latency.get(&size_bytes).into_iter().flatten();
-            rounds.filter(|l| l.round_trips > 0).map(|l| read(l) as f64).collect()
-        };
-        let stream = |read: fn(&Stream) -> f64| {
-            self.stream.get(&size_bytes).into_iter().flatten().map(read).collect()
+        let latency =
+            |read: fn(&Latency) -> f64| self.latency(size_bytes).map(read).collect::<Vec<_>>();
+        let stream =
+            |read: fn(&Stream) -> f64| self.stream(size_bytes).map(read).collect::<Vec<_>>();
+        let whole = |read: fn(&Report) -> Option<f64>| {
+            self.reports.iter().filter_map(read).collect::<Vec<_>>()
         };
         match metric {
-            Metric::HalfRttP50 => latency(|l| l.half_rtt_p50_ns),
-            Metric::HalfRttP99 => latency(|l| l.half_rtt_p99_ns),
-            Metric::HalfRttP999 => latency(|l| l.half_rtt_p999_ns),
+            Metric::HalfRttP50 => latency(|l| l.half_rtt_p50_ns as f64),
+            Metric::HalfRttP99 => latency(|l| l.half_rtt_p99_ns as f64),
+            Metric::HalfRttP999 => latency(|l| l.half_rtt_p999_ns as f64),
+            Metric::RoundTripCpu => latency(|l| l.cpu_ns),
             Metric::MessageRate => stream(|s| s.message_rate),
             Metric::Bandwidth => stream(|s| s.bandwidth),
+            Metric::MessageCpu => stream(|s| s.cpu_ns),
+            Metric::StartUp => whole(|report| report.start_up_ns.map(|ns| ns as f64)),
+            Metric::IdleCpu => {
+                whole(|report| report.idle.map(|idle| idle.cpu_seconds / idle.seconds.max(1e-9)))
+            }
         }
     }
 
@@ -72,8 +94,8 @@ impl Series {
     /// ns.
     #[must_use]
     pub fn distribution(&self, size_bytes: usize) -> Vec<(f64, f64)> {
-        let Some(rounds) = self.latency.get(&size_bytes) else { return Vec::new() };
-        let quantiles = rounds.first().map_or(&[][..], |latency| &latency.distribution);
+        let rounds: Vec<&Latency> = self.latency(size_bytes).collect();
+        let quantiles = rounds.first().map_or(&[][..], |latency| latency.distribution.as_slice());
         // A quantile that only the slowest round trip of a round lies above says nothing.
         let fewest = rounds.iter().map(|latency| latency.round_trips).min().unwrap_or(0);
         let told = |quantile: f64| (1.0 - quantile) * fewest as f64 >= 1.0;
@@ -90,11 +112,13 @@ impl Series {
 /// Everybody's rounds.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Results {
-    /// What was measured.
-    pub suite: Suite,
+    /// The report's `suite`.
+    pub suite: &'static str,
+    /// How often everybody was measured.
+    pub rounds: usize,
     /// Where, in words.
     pub setting: String,
-    /// By whom, `xdp` first.
+    /// By whom.
     pub series: Vec<Series>,
 }
 
@@ -104,22 +128,33 @@ impl Results {
     pub fn records(&self) -> Vec<Record> {
         let mut records = Vec::new();
         for series in &self.series {
-            let peer = (series.contestant.peer, series.contestant.mode.as_str());
-            let mut add = |metric, size: &usize| {
-                let values = series.values(metric, *size);
-                records.extend(Record::new(self.suite.name, peer, *size, metric, &values));
+            let mut add = |metrics: &[Metric], size| {
+                for metric in metrics {
+                    let values = series.values(*metric, size);
+                    let record =
+                        Record::new(self.suite, &series.contestant, size, *metric, &values);
+                    records.extend(record);
+                }
             };
-            for size in series.latency.keys() {
-                add(Metric::HalfRttP50, size);
-                add(Metric::HalfRttP99, size);
-                add(Metric::HalfRttP999, size);
+            for size in series.latency_sizes() {
+                let half = [Metric::HalfRttP50, Metric::HalfRttP99, Metric::HalfRttP999];
+                add(&half, size);
+                add(&[Metric::RoundTripCpu], size);
             }
-            for size in series.stream.keys() {
-                add(Metric::MessageRate, size);
-                add(Metric::Bandwidth, size);
+            for size in series.stream_sizes() {
+                add(&[Metric::MessageRate, Metric::Bandwidth, Metric::MessageCpu], size);
             }
+            add(&[Metric::StartUp, Metric::IdleCpu], 0);
         }
         records
+    }
+
+    /// The same for some of them.
+    #[must_use]
+    pub fn only(&self, wanted: impl Fn(&Contestant) -> bool) -> Self {
+        let mut some = self.clone();
+        some.series.retain(|series| wanted(&series.contestant));
+        some
     }
 
     /// The series of a peer in a mode.

@@ -6,8 +6,17 @@ use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressStyle};
 
-use super::{Contestant, Field, Results, Series, Suite};
+use super::{Contestant, Field, Results, Series};
 use crate::interrupt;
+
+/// One contestant, and what is measured of it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Entry {
+    /// Who.
+    pub contestant: Contestant,
+    /// Arguments for its program's client.
+    pub arguments: Vec<String>,
+}
 
 /// A progress bar on a terminal, lines elsewhere.
 #[derive(Debug)]
@@ -53,28 +62,33 @@ impl Drop for Progress {
     }
 }
 
-/// Measures `suite` on `field`. One that fails a round is tried again in the next; its failures are
-/// kept.
+/// Measures `entries` on `field`, so many rounds. One that fails a round is tried again in the
+/// next; its failures are kept.
 ///
 /// # Errors
 /// After SIGINT and the like.
-pub fn run(suite: &Suite, field: &Field, contestants: Vec<Contestant>) -> anyhow::Result<Results> {
-    let count = contestants.len();
-    let progress = Progress::new(suite.rounds * count);
-    let mut series: Vec<Series> = contestants.into_iter().map(Series::new).collect();
-    for round in 0..suite.rounds {
+pub fn run(
+    (suite, rounds): (&'static str, usize),
+    field: &Field,
+    entries: Vec<Entry>,
+) -> anyhow::Result<Results> {
+    let count = entries.len();
+    let progress = Progress::new(rounds * count);
+    let mut series: Vec<Series> =
+        entries.iter().map(|entry| Series::new(entry.contestant.clone())).collect();
+    for round in 0..rounds {
         // Each round begins with another, so that nobody always follows the same one.
         for turn in 0..count {
             interrupt::check()?;
-            let entry = &mut series[(round + turn) % count];
-            let who = entry.contestant.label();
-            progress.begin(format!("round {}/{}: {who}", round + 1, suite.rounds), turn == 0);
-            let arguments = suite.arguments(&entry.contestant);
-            let outcome = field.session(&entry.contestant, &arguments);
+            let place = (round + turn) % count;
+            let Entry { contestant, arguments } = &entries[place];
+            let message = format!("{suite}, round {}/{rounds}: {}", round + 1, contestant.label());
+            progress.begin(message, turn == 0);
+            let outcome = field.session(contestant, arguments);
             interrupt::check()?;
-            entry.add(outcome);
+            series[place].add(outcome);
             progress.end_step();
         }
     }
-    Ok(Results { suite: suite.clone(), setting: field.setting(), series })
+    Ok(Results { suite, rounds, setting: field.setting(), series })
 }

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is measured.
 
-use super::Contestant;
+use super::{Contestant, Entry};
 
-/// Messages in a stream's window, and in one of large messages.
-const WINDOW: u32 = 64;
-const WINDOW_LARGE: u32 = 16;
+/// Messages in a stream's window.
+pub(crate) const WINDOW: u32 = 64;
 
 /// A list of measurements, and how often.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -34,23 +33,11 @@ impl Suite {
         Self { name: "run", latency, stream: vec![(8, WINDOW)], rounds, time_ms }
     }
 
-    /// A benchmark by name: `latency`, `rate`, `bandwidth`.
+    /// Everybody, with what each can carry.
     #[must_use]
-    pub fn bench(name: &str, quick: bool) -> Option<Self> {
-        let (rounds, time_ms) = if quick { (3, 60) } else { (9, 200) };
-        let suite = |name, latency: &[usize], stream: &[(usize, u32)]| Self {
-            name,
-            latency: latency.to_vec(),
-            stream: stream.to_vec(),
-            rounds,
-            time_ms,
-        };
-        match name {
-            "latency" => Some(suite("latency", &[8, 64, 1024], &[])),
-            "rate" => Some(suite("rate", &[], &[(8, WINDOW), (64, WINDOW)])),
-            "bandwidth" => Some(suite("bandwidth", &[], &[(1 << 20, WINDOW_LARGE)])),
-            _ => None,
-        }
+    pub fn entries(&self, contestants: Vec<Contestant>) -> Vec<Entry> {
+        let entry = |contestant| Entry { arguments: self.arguments(&contestant), contestant };
+        contestants.into_iter().map(entry).collect()
     }
 
     /// The measurements' arguments for a program's `client`, as far as `contestant` can carry them.
@@ -85,11 +72,10 @@ mod tests {
     fn every_contestant_gets_what_it_can_carry() {
         let all = contestants(XdpMode::Auto);
         let of = |peer| all.iter().find(|c| c.peer == peer).unwrap();
-        let bandwidth = Suite::bench("bandwidth", true).unwrap();
-        assert!(bandwidth.arguments(of("tcp")).contains(&String::from("1048576x16")));
-        assert!(bandwidth.arguments(of("kernel-udp")).contains(&String::from("1472x64")));
+        let bulk = Suite { stream: vec![(1 << 20, 16)], ..Suite::run(true) };
+        assert!(bulk.arguments(of("tcp")).contains(&String::from("1048576x16")));
+        assert!(bulk.arguments(of("kernel-udp")).contains(&String::from("1472x64")));
         let run = Suite::run(false).arguments(of("raw-af_xdp"));
         assert!(run.contains(&String::from("8,64,256,1024")), "{run:?}");
-        assert_eq!(Suite::bench("nonsense", true), None);
     }
 }

@@ -131,6 +131,12 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
             "makes the hosts of the lab and of the tests (network namespaces)",
         ),
         need(Run, Command("ethtool"), ["ethtool"; 4], "sets and shows device features"),
+        need(
+            Run,
+            Command("nft"),
+            ["nftables"; 4],
+            "loses packets on the links of the benchmark `loss`",
+        ),
         need(Run, Runs("bpftool"), ["bpftool"; 4], "shows the XDP program and its counters"),
         need(
             Bindings,

@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One-sided operations: writes with remote CQ data into a peer's buffers, and reads from them
+//! (`fi_rma(3)`); and peers by the thousand.
+//!
+//! In: what the peer told of its buffers ([`RemoteRegion`]). Out: completions, as of messages.
+#![allow(unsafe_code)]
+
+use std::ffi::c_void;
+use std::net::{SocketAddr, SocketAddrV4};
+
+use super::super::object::{check, check_size, failure};
+use super::super::{Error, Info, Name, abi};
+use super::{Endpoint, Peer};
+
+/// A peer's buffers, as it tells others of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct RemoteRegion {
+    /// The key.
+    pub key: u64,
+    /// Of the first buffer: an address, or an offset, as that side's domain wants it.
+    pub base: u64,
+}
+
+/// One of a peer's buffers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Place {
+    /// Whose.
+    pub peer: Peer,
+    /// Its region.
+    pub region: RemoteRegion,
+    /// Its number. Both sides have buffers of the same size.
+    pub slot: usize,
+}
+
+impl RemoteRegion {
+    /// Bytes of [`RemoteRegion::to_bytes`].
+    pub const LEN: usize = 16;
+
+    /// For a message to the peer.
+    #[must_use]
+    pub fn to_bytes(self) -> [u8; Self::LEN] {
+        let mut bytes = [0; Self::LEN];
+        bytes[..8].copy_from_slice(&self.key.to_le_bytes());
+        bytes[8..].copy_from_slice(&self.base.to_le_bytes());
+        bytes
+    }
+
+    /// From a peer's message; `None` if it is too short.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let (key, rest) = bytes.split_first_chunk::<8>()?;
+        let (base, _) = rest.split_first_chunk::<8>()?;
+        Some(Self { key: u64::from_le_bytes(*key), base: u64::from_le_bytes(*base) })
+    }
+}
+
+impl Endpoint {
+    /// This side's buffers, to be told to peers; `info` is what the endpoint was opened with.
+    ///
+    /// # Errors
+    /// [`Error::Call`] when they are not registered.
+    pub fn region(&self, info: &Info) -> Result<RemoteRegion, Error> {
+        let region = self.buffers.region().ok_or_else(|| failure("fi_mr_reg", libc::ENOENT))?;
+        // SAFETY: the region is open.
+        let key = unsafe { (*region.as_ptr()).key };
+        let base = if info.wants_addresses() { self.buffers.address() } else { 0 };
+        Ok(RemoteRegion { key, base })
+    }
+
+    /// Writes the first `len` bytes of a free buffer to a peer's; `data` is in its completion.
+    ///
+    /// # Errors
+    /// [`Error::Again`], [`Error::Busy`], [`Error::Call`].
+    #[inline]
+    pub fn write_data(
+        &mut self,
+        slot: usize,
+        len: usize,
+        to: Place,
+        data: u64,
+    ) -> Result<(), Error> {
+        let from = self.buffers.operand(slot, len)?;
+        let target = self.target(to);
+        // SAFETY: the endpoint is open; buffer and context stay until the completion: the slot is
+        // marked posted below, and the endpoint is closed before its buffers go.
+        let code = unsafe { abi::fi_writedata(self.endpoint.as_ptr(), from, data, target) };
+        check_size("fi_writedata", code)?;
+        self.buffers.mark_posted(slot);
+        Ok(())
+    }
+
+    /// The same, for a buffer that stays free: no completion will come. `len` is at most
+    /// [`Info::inject_size`].
+    ///
+    /// # Errors
+    /// [`Error::Again`], [`Error::Busy`], [`Error::Call`].
+    #[inline]
+    pub fn inject_write_data(
+        &mut self,
+        slot: usize,
+        len: usize,
+        to: Place,
+        data: u64,
+    ) -> Result<(), Error> {
+        let from = self.buffers.operand(slot, len)?;
+        let target = self.target(to);
+        // SAFETY: the endpoint is open; the buffer is valid during the call.
+        let code = unsafe { abi::fi_inject_writedata(self.endpoint.as_ptr(), from, data, target) };
+        check_size("fi_inject_writedata", code).map(drop)
+    }
+
+    /// Reads `len` bytes of a peer's buffer into a free one.
+    ///
+    /// # Errors
+    /// [`Error::Again`], [`Error::Busy`], [`Error::Call`].
+    #[inline]
+    pub fn read(&mut self, slot: usize, len: usize, from: Place) -> Result<(), Error> {
+        let into = self.buffers.operand(slot, len)?;
+        let target = self.target(from);
+        // SAFETY: as in `write_data`.
+        let code = unsafe { abi::fi_read(self.endpoint.as_ptr(), into, target) };
+        check_size("fi_read", code)?;
+        self.buffers.mark_posted(slot);
+        Ok(())
+    }
+
+    #[inline]
+    fn target(&self, place: Place) -> abi::Target {
+        let address = place.region.base + place.slot as u64 * self.buffers.stride();
+        abi::Target { peer: place.peer.0, address, key: place.region.key }
+    }
+
+    /// Adds peers at IPv4 addresses, all in one call. `info` is what the endpoint was opened with.
+    ///
+    /// # Errors
+    /// [`Error::Call`] unless all were taken.
+    pub fn insert_many(&mut self, info: &Info, peers: &[SocketAddrV4]) -> Result<(), Error> {
+        let vector = self.addresses.as_ref().filter(|_| info.takes_ipv4());
+        let vector = vector.ok_or_else(|| failure("fi_av_insert", libc::EINVAL))?;
+        let mut bytes = Vec::with_capacity(peers.len() * size_of::<libc::sockaddr_in>());
+        for peer in peers {
+            bytes.extend(Name::from(SocketAddr::V4(*peer)).0);
+        }
+        let (first, count) = (bytes.as_ptr().cast::<c_void>(), peers.len());
+        // SAFETY: the vector is open; `bytes` holds `count` addresses of its format, FI_SOCKADDR_IN
+        // (asked above); no answer is asked for.
+        let inserted =
+            unsafe { abi::fi_av_insert(vector.as_ptr(), first, count, std::ptr::null_mut()) };
+        check("fi_av_insert", inserted)?;
+        let all = usize::try_from(inserted).is_ok_and(|inserted| inserted == count);
+        if all { Ok(()) } else { Err(failure("fi_av_insert", libc::ENOSPC)) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_region_survives_its_message() {
+        let region = RemoteRegion { key: 0x0102_0304, base: u64::MAX - 7 };
+        assert_eq!(RemoteRegion::from_bytes(&region.to_bytes()), Some(region));
+        assert_eq!(RemoteRegion::from_bytes(&region.to_bytes()[..15]), None);
+    }
+}

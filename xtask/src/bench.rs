@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask bench`: which program measures which suite.
+//!
+//! In: the command line. Out: `target/bench/SUITE.json`, a table, the targets and
+//! `target/bench/report.html`. The engine's suite needs no privilege and no network; the lab's do,
+//! and the lab makes the page of all that was measured.
+
+use std::ffi::OsString;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context as _, Result};
+
+use crate::build::{self, Profile};
+use crate::workspace::Workspace;
+use crate::{engine, lab, setup};
+
+/// Runs one suite, or all: first the engine's, then the lab's.
+pub(crate) fn bench(workspace: &Workspace, arguments: &[OsString]) -> Result<ExitCode> {
+    let has = |name: &str| arguments.iter().any(|one| one == name);
+    let suite = arguments.first().and_then(|one| one.to_str()).filter(|one| !one.starts_with('-'));
+    match suite {
+        Some("engine") => {
+            let code = engine::bench(workspace, has("--quick"))?;
+            tell(workspace, arguments)?;
+            Ok(code)
+        }
+        Some("report") => tell(workspace, arguments),
+        Some(one) => {
+            if one == "scale" {
+                engine::build(workspace)?;
+            }
+            lab::exec(workspace, "bench", arguments)
+        }
+        None if has("--help") => lab::exec(workspace, "bench", arguments),
+        None => {
+            engine::bench(workspace, has("--quick"))?;
+            lab::exec(workspace, "bench", arguments)
+        }
+    }
+}
+
+/// The table of targets and the page, from what was measured before: no privilege is needed.
+fn tell(workspace: &Workspace, arguments: &[OsString]) -> Result<ExitCode> {
+    setup::ensure(setup::BUILD_AND_RUN)?;
+    let built = build::build(workspace, Profile::Release)?;
+    let lab = built.programs.get(lab::LAB).context("package tests has no lab")?;
+    let mut command = Command::new(lab);
+    let arguments = arguments.iter().filter(|one| *one != "--quick");
+    let status = command.arg("bench").args(arguments).current_dir(workspace.root()).status()?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
