@@ -260,7 +260,9 @@ impl ActiveEndpoint {
         let now = now();
         let State { engine, port, .. } = &mut *state;
         engine.with_dependent_mut(|_, engine| {
-            log::info!(target: "ep_data", "closing: {:?}, {:?}", engine.stats(), port.stats());
+            let kernel = port.kernel_stats().unwrap_or_default();
+            let (did, moved) = (engine.stats(), port.stats());
+            log::info!(target: "ep_data", "closing: {did:?}, {moved:?}, {kernel:?}");
             engine.close(now);
         });
         self.drive(&mut state, now, Budget { rx_packets: 0, tx_packets: FAREWELL_PACKETS_MAX });

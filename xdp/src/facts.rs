@@ -56,6 +56,9 @@ pub struct Facts {
     pub driver: String,
     /// The queue that the `AF_XDP` socket is bound to.
     pub queue: u32,
+    /// What the kernel itself says of zero-copy (`XDP_OPTIONS`); `None` without an `AF_XDP` socket,
+    /// and before Linux 5.3.
+    pub kernel_zerocopy: Option<bool>,
     /// The interface's MTU in bytes.
     pub mtu: u32,
     /// Why no better mode is in use; empty if there is none better.
@@ -68,10 +71,43 @@ impl fmt::Display for Facts {
         if self.tier != Tier::Udp {
             write!(f, ", queue {}", self.queue)?;
         }
-        write!(f, ", MTU {})", self.mtu)?;
+        write!(f, ", MTU {}", self.mtu)?;
+        match self.kernel_zerocopy {
+            Some(true) => f.write_str(", the kernel agrees: no copies")?,
+            Some(false) => f.write_str(", the kernel agrees: it copies")?,
+            None => {}
+        }
+        f.write_str(")")?;
         if self.why_not_better.is_empty() {
             return Ok(());
         }
         write!(f, "; not better because: {}", self.why_not_better)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_line_for_people_has_the_kernels_word_and_the_reason() {
+        let mut facts = Facts {
+            tier: Tier::Xdp(XskMode::Copy),
+            interface: "eth0".to_owned(),
+            driver: "ena".to_owned(),
+            queue: 3,
+            kernel_zerocopy: Some(false),
+            mtu: 1500,
+            why_not_better: "zerocopy: no".to_owned(),
+        };
+        assert_eq!(
+            facts.to_string(),
+            "AF_XDP copy on eth0 (ena, queue 3, MTU 1500, the kernel agrees: it copies); \
+             not better because: zerocopy: no"
+        );
+        facts.tier = Tier::Udp;
+        facts.kernel_zerocopy = None;
+        facts.why_not_better.clear();
+        assert_eq!(facts.to_string(), "kernel UDP on eth0 (ena, MTU 1500)");
     }
 }

@@ -19,8 +19,9 @@
 //!
 //! Before the first packet: `config.rs` (what can be chosen), `plan.rs` (which modes to try),
 //! `device.rs` (interfaces and addresses), `features.rs` (what their drivers say of XDP),
-//! `privilege.rs` (what is missing, and the command that grants it), `facts.rs` (what became of
-//! it).
+//! `privilege.rs` (what is missing, and the command that grants it), `self_test.rs` (whether a
+//! driver that bound a socket moves anything), `socket_options.rs` (what the kernel says of it),
+//! `facts.rs` (what became of it).
 //!
 //! # Two ways, one address
 //!
@@ -55,6 +56,8 @@ mod port;
 mod privilege;
 mod rings;
 mod route;
+mod self_test;
+mod socket_options;
 mod stats;
 mod udp;
 mod umem;
@@ -68,6 +71,7 @@ pub use ofi_xdp_bpf::{Counters, Verdict};
 pub use port::{HybridPort, OpenError};
 pub use privilege::Missing;
 pub use rings::RingsError;
-pub use stats::PortStats;
+pub use self_test::Stands;
+pub use stats::{KernelStats, PortStats};
 pub use udp::UdpPort;
 pub use xsk_port::{Outgoing, XskError, XskPort};

@@ -28,7 +28,7 @@ use crate::features;
 use crate::netlink::Netlink;
 use crate::plan::plan;
 use crate::route::Routes;
-use crate::stats::PortStats;
+use crate::stats::{KernelStats, PortStats};
 use crate::udp::UdpPort;
 use crate::xsk_port::{Outgoing, XskError, XskPort};
 use bulk::Bulk;
@@ -117,6 +117,7 @@ impl HybridPort {
             interface: interface.map(|facts| facts.name.clone()).unwrap_or_default(),
             driver: interface.map(|facts| facts.driver.clone()).unwrap_or_default(),
             queue: config.queue,
+            kernel_zerocopy: None,
             mtu,
             why_not_better: String::new(),
         };
@@ -139,6 +140,7 @@ impl HybridPort {
         };
         if let Some(xdp) = &xdp {
             facts.tier = Tier::Xdp(xdp.port.mode());
+            facts.kernel_zerocopy = xdp.port.kernel_stats().ok().and_then(|stats| stats.zerocopy);
             // In generic mode the device's GRO comes before the XDP program, and joins packets for
             // a socket that takes them joined.
             let joined = |interface: &InterfaceFacts| features::joins_packets(interface.index);
@@ -200,6 +202,12 @@ impl HybridPort {
         &self.stats
     }
 
+    /// What the kernel counted at the `AF_XDP` socket, if there is one. Two system calls.
+    #[must_use]
+    pub fn kernel_stats(&self) -> Option<KernelStats> {
+        self.xsk()?.kernel_stats().ok()
+    }
+
     /// The `AF_XDP` half, if there is one.
     #[must_use]
     pub fn xsk(&self) -> Option<&XskPort> {
@@ -238,6 +246,7 @@ impl HybridPort {
         );
         self.xdp = None;
         self.facts.tier = Tier::Udp;
+        self.facts.kernel_zerocopy = None;
         self.facts.why_not_better = format!("AF_XDP was lost: {reason}");
         self.list_fds();
     }

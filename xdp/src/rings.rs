@@ -24,6 +24,7 @@ use xsk_rs::{CompQueue, FillQueue, FrameDesc, RxQueue, Socket, TxQueue};
 use crate::config::RingSizes;
 use crate::facts::XskMode;
 use crate::frame::Frame;
+use crate::stats::KernelStats;
 use crate::umem::FrameMemory;
 
 /// Most frames that one call moves.
@@ -210,10 +211,16 @@ impl Rings {
         unsafe { BorrowedFd::borrow_raw(fd) }
     }
 
-    /// What the kernel dropped on the way to the socket: ring full, no frame to receive into,
-    /// other.
-    pub(crate) fn dropped(&self) -> io::Result<u64> {
+    /// What the kernel counted; of zero-copy it says nothing here.
+    pub(crate) fn kernel_stats(&self) -> io::Result<KernelStats> {
         let kernel = self.rx.fd().xdp_statistics()?;
-        Ok(kernel.rx_dropped() + kernel.rx_ring_full() + kernel.rx_fill_ring_empty_descs())
+        Ok(KernelStats {
+            zerocopy: None,
+            rx_ring_full: kernel.rx_ring_full(),
+            fill_ring_empty: kernel.rx_fill_ring_empty_descs(),
+            rx_dropped: kernel.rx_dropped(),
+            rx_invalid: kernel.rx_invalid_descs(),
+            tx_invalid: kernel.tx_invalid_descs(),
+        })
     }
 }

@@ -23,3 +23,28 @@ pub struct PortStats {
     /// System calls that sent packets through the kernel socket.
     pub udp_sends: u64,
 }
+
+/// What the kernel counted at an `AF_XDP` socket (`XDP_STATISTICS`), and whether it copies.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct KernelStats {
+    /// The kernel's own word on zero-copy (`XDP_OPTIONS`); `None` before Linux 5.3.
+    pub zerocopy: Option<bool>,
+    /// Packets dropped because the rx ring was full: nobody took them in time.
+    pub rx_ring_full: u64,
+    /// Times that no frame was in the fill ring to receive into.
+    pub fill_ring_empty: u64,
+    /// Packets dropped for other reasons, one longer than a frame among them.
+    pub rx_dropped: u64,
+    /// Frames of the fill ring that the kernel refused: a fault of ours.
+    pub rx_invalid: u64,
+    /// Frames of the tx ring that the kernel refused: a fault of ours.
+    pub tx_invalid: u64,
+}
+
+impl KernelStats {
+    /// Packets that arrived and were not received.
+    #[must_use]
+    pub const fn dropped(&self) -> u64 {
+        self.rx_ring_full + self.fill_ring_empty + self.rx_dropped
+    }
+}

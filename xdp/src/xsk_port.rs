@@ -35,7 +35,9 @@ use crate::frame::Frame;
 use crate::privilege::{self, Missing};
 use crate::rings::{BATCH, Rings, RingsError};
 use crate::route::Hop;
-use crate::stats::PortStats;
+use crate::self_test::{self, BoundSocket, Stands};
+use crate::socket_options;
+use crate::stats::{KernelStats, PortStats};
 use crate::udp;
 use crate::umem::FrameMemory;
 
@@ -69,6 +71,12 @@ pub enum XskError {
     /// mode.
     #[error("another process attached the XDP program in generic mode")]
     Generic,
+    /// The socket was bound, and moves nothing.
+    #[error(transparent)]
+    Stands(#[from] Stands),
+    /// The socket was bound for zero-copy, and the kernel says that it copies.
+    #[error("the kernel bound the socket and says that it copies (XDP_OPTIONS)")]
+    Copies,
 }
 
 /// What to do with a packet that was written into a frame.
@@ -132,7 +140,7 @@ impl XskPort {
     ) -> Result<Self, XskError> {
         privilege::check().map_err(XskError::Privilege)?;
         let headers = if local.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 };
-        let (memory, mut rx, free) = FrameMemory::new(sizes, headers)?;
+        let (memory, mut rx, mut free) = FrameMemory::new(sizes, headers)?;
         let room = memory.room().saturating_sub(headers);
         let payload_max = udp::payload_max(interface.mtu, local.ip()).min(room);
         if payload_max == 0 {
@@ -155,8 +163,14 @@ impl XskPort {
             (XskMode::Copy | XskMode::Skb, AttachMode::Native) => XskMode::Copy,
             (XskMode::Copy | XskMode::Skb, AttachMode::Generic) => XskMode::Skb,
         };
+        check_zerocopy(&rings, mode)?;
+        let (mac, index) = (interface.mac, interface.index);
+        let subject =
+            BoundSocket { rings: &mut rings, memory: &memory, free: &mut free, mac, index };
+        self_test::test(interface, subject)?;
         let claim = redirect.claim(queue, local, rings.fd())?;
         let rx_frames = sizes.rx.get() as usize;
+        let tx_frames = free.len();
         Ok(Self {
             _claim: claim,
             redirect,
@@ -171,7 +185,7 @@ impl XskPort {
             window_packets: u16::try_from(rx_frames - BATCH / 2).unwrap_or(u16::MAX),
             received: Vec::with_capacity(BATCH),
             spent: Vec::with_capacity(rx_frames),
-            tx_frames: free.len(),
+            tx_frames,
             free,
             queued: 0,
             untaken: 0,
@@ -216,12 +230,13 @@ impl XskPort {
         self.redirect.counters()
     }
 
-    /// How many packets the kernel dropped because nobody took them in time.
+    /// What the kernel counted at the socket, and whether it copies.
     ///
     /// # Errors
     /// What `getsockopt(2)` fails with.
-    pub fn dropped(&self) -> io::Result<u64> {
-        self.rings.dropped()
+    pub fn kernel_stats(&self) -> io::Result<KernelStats> {
+        let zerocopy = socket_options::is_zerocopy(self.rings.fd()).ok();
+        Ok(KernelStats { zerocopy, ..self.rings.kernel_stats()? })
     }
 
     /// Hands at most `budget` packets to `sink`, and returns how many. No system call unless the
@@ -364,6 +379,15 @@ fn bind(
             }
             result => return result,
         }
+    }
+}
+
+/// Compares the mode that was asked for with the kernel's own word. One that does not tell (before
+/// Linux 5.3) is believed: it refuses a zero-copy bind that it cannot do.
+fn check_zerocopy(rings: &Rings, mode: XskMode) -> Result<(), XskError> {
+    match (mode, socket_options::is_zerocopy(rings.fd())) {
+        (XskMode::Zerocopy, Ok(false)) => Err(XskError::Copies),
+        _ => Ok(()),
     }
 }
 

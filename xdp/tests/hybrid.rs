@@ -357,3 +357,45 @@ fn root_a_killed_process_leaves_nothing() {
     let port = hosts.open(0, V4[0], Mode::Skb);
     assert_eq!(port.facts().tier, Tier::Xdp(XskMode::Skb), "{}", port.facts());
 }
+
+/// A queue to receive from without one to send to: the kernel binds a socket to it, and wakes up to
+/// send nothing, without an error (net/xdp/xsk.c, `xsk_generic_xmit`, `real_num_tx_queues`).
+#[test]
+fn root_a_socket_that_cannot_send_is_given_up_at_open() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let [left, right] = &hosts.names;
+    run(&format!("ip -n {left} link del {INTERFACE}"));
+    run(&format!(
+        "ip -n {left} link add {INTERFACE} numrxqueues 2 numtxqueues 1 type veth \
+         peer name {INTERFACE} numrxqueues 1 numtxqueues 2 netns {right}"
+    ));
+    for (name, ip) in hosts.names.iter().zip(V4) {
+        run(&format!("ip -n {name} addr add {ip}/24 dev {INTERFACE}"));
+        run(&format!("ip -n {name} link set {INTERFACE} up"));
+    }
+    eventually("the link is up", || hosts.link(0).contains("LOWER_UP"));
+    let still = "self-test: the driver bound the socket and sent nothing";
+    for mode in [Mode::Copy, Mode::Skb] {
+        let mut lying = config(V4[0], mode);
+        lying.queue = 1;
+        let mut port = hosts.on(0, || HybridPort::open(&lying).unwrap());
+        assert_eq!(port.facts().tier, Tier::Udp, "{}", port.facts());
+        let why = port.facts().why_not_better.clone();
+        assert!(why.contains(&format!("skb: {still}")), "{why}");
+        assert_eq!(why.contains(&format!("copy: {still}")), mode == Mode::Copy, "{why}");
+        assert!(!hosts.has_program(0), "a program without a socket");
+        let mut server = hosts.open(1, V4[1], Mode::Skb);
+        echo(&mut port, &mut server, &[64; 20]);
+        drop(server);
+        eventually("the program is gone", || !hosts.has_program(1));
+    }
+    // The other queue is honest, and costs little.
+    let port = hosts.open(0, V4[0], Mode::Copy);
+    assert_eq!(port.facts().tier, Tier::Xdp(XskMode::Copy), "{}", port.facts());
+    assert_eq!(port.facts().kernel_zerocopy, Some(false), "{}", port.facts());
+    let stats = port.kernel_stats().unwrap();
+    assert_eq!((stats.dropped(), stats.rx_invalid, stats.tx_invalid), (0, 0, 0), "{stats:?}");
+}
