@@ -76,12 +76,25 @@ impl Redirect {
     /// # Errors
     /// [`Error::Foreign`], [`Error::Mode`], [`Error::Permission`], [`Error::Raced`], [`Error::Os`].
     pub fn open(ifindex: i32, mode: AttachMode) -> Result<Self, Error> {
-        let loaded = Loaded::new()?;
+        Self::open_loaded(ifindex, mode, &Loaded::new()?)
+    }
+
+    /// As [`Self::open`], with the program in the form for frames in several buffers: drivers ask
+    /// for it where the MTU does not fit in one, and some take frames then in a way that costs
+    /// more. A process that joins others has the program in the form that they chose.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_multi_buffer(ifindex: i32, mode: AttachMode) -> Result<Self, Error> {
+        Self::open_loaded(ifindex, mode, &Loaded::multi_buffer()?)
+    }
+
+    fn open_loaded(ifindex: i32, mode: AttachMode, loaded: &Loaded) -> Result<Self, Error> {
         // bound: OPEN_TRIES
         for _ in 0..OPEN_TRIES {
             let opened = match attached(ifindex, loaded.program.as_fd())? {
-                None => attach(ifindex, mode, &loaded)?,
-                Some((program, mode)) => share(ifindex, program, mode, &loaded)?,
+                None => attach(ifindex, mode, loaded)?,
+                Some((program, mode)) => share(ifindex, program, mode, loaded)?,
             };
             if let Some(redirect) = opened {
                 return Ok(redirect);
@@ -145,11 +158,24 @@ impl Loaded {
     /// # Errors
     /// [`Error::Permission`] and [`Error::Os`].
     pub fn new() -> Result<Self, Error> {
+        Self::with_flags(0)
+    }
+
+    /// As [`Self::new`], in the form for frames in several buffers (Linux 5.18).
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn multi_buffer() -> Result<Self, Error> {
+        Self::with_flags(libbpf_sys::BPF_F_XDP_HAS_FRAGS)
+    }
+
+    fn with_flags(flags: u32) -> Result<Self, Error> {
         const WHAT: &str = "load the XDP program";
         log_libbpf();
         let failed = |error| Error::libbpf(WHAT, CAPABILITY_LOAD, error);
         let mut object = MaybeUninit::uninit();
-        let open = RedirectSkelBuilder::default().open(&mut object).map_err(failed)?;
+        let mut open = RedirectSkelBuilder::default().open(&mut object).map_err(failed)?;
+        open.progs.ofi_xdp.set_flags(flags);
         let skeleton = open.load().map_err(failed)?;
         let handle = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
         let maps = Maps::new(

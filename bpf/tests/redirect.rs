@@ -56,7 +56,10 @@ struct Fixture {
 
 impl Fixture {
     fn new(queue: u32, address: SocketAddr) -> Self {
-        let loaded = Loaded::new().unwrap();
+        Self::of(Loaded::new().unwrap(), queue, address)
+    }
+
+    fn of(loaded: Loaded, queue: u32, address: SocketAddr) -> Self {
         let socket = xdp_socket();
         let claim = loaded.claim(queue, address, socket.as_fd()).unwrap();
         Self { loaded, _claim: claim, socket }
@@ -215,16 +218,40 @@ fn root_pass_oversize() {
     if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
         return;
     }
-    // Test runs are on the loopback interface of this namespace, whose MTU no frame that they take
-    // exceeds.
-    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
-    let status =
-        std::process::Command::new("ip").args(["link", "set", "lo", "mtu", "1500"]).status();
-    assert!(status.unwrap().success());
+    loopback_of_our_own(1500);
     let fixture = Fixture::v4();
     fixture.expect(Verdict::Redirected, &v4(PORT, &[0x1f; 1472]));
     fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x1f; 1473]));
     fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x1f; 2816]));
+}
+
+/// Test runs are on the loopback interface of this namespace, whose MTU no frame that they take
+/// exceeds.
+fn loopback_of_our_own(mtu: u32) {
+    nix::sched::unshare(nix::sched::CloneFlags::CLONE_NEWNET).unwrap();
+    let status = std::process::Command::new("ip")
+        .args(["link", "set", "lo", "mtu", &mtu.to_string()])
+        .status();
+    assert!(status.unwrap().success());
+}
+
+#[test]
+fn root_frames_in_several_buffers() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    // The first buffer of a test run has less than a page, so less than this MTU.
+    loopback_of_our_own(4500);
+    let loaded = Loaded::multi_buffer().unwrap();
+    let fixture = Fixture::of(loaded, 0, SocketAddr::from((V4, PORT)));
+    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x1f; 1472]));
+    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x1f; 4472]));
+    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x1f; 4473]));
+    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x1f; 20_000]));
+    let loaded = Loaded::multi_buffer().unwrap();
+    let fixture = Fixture::of(loaded, 0, SocketAddr::from((V6, PORT)));
+    fixture.expect(Verdict::Redirected, &v6(&[0x1f; 4452]));
+    fixture.expect(Verdict::PassOversize, &v6(&[0x1f; 4453]));
 }
 
 #[test]

@@ -10,3 +10,11 @@ use xsk_rs::FrameDesc;
 /// `rings.rs` can look inside or make one.
 #[derive(Debug)]
 pub(crate) struct Frame(pub(super) FrameDesc);
+
+impl Frame {
+    /// Whether the packet that begins or goes on in this received frame goes on in the next.
+    #[inline]
+    pub(crate) fn has_more(&self) -> bool {
+        self.0.has_more_frames()
+    }
+}

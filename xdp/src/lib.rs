@@ -13,6 +13,7 @@
 //! | `port.rs` | chooses the way for each packet, and listens on both |
 //! | `route.rs` | which way a peer is, by the kernel's tables (`netlink.rs`) |
 //! | `xsk_port.rs` | headers, rings and wake-ups of the `AF_XDP` way |
+//! | `xsk_port/jumbo.rs` | packets longer than a frame, on links with a large MTU |
 //! | `umem.rs` | the memory that frames lie in |
 //! | `rings.rs` | fill, rx, tx and completion ring; who has a frame's token (`frame.rs`) owns it |
 //! | `udp/` | the kernel's way: trains of equal packets, both ways |
@@ -34,7 +35,8 @@
 //!
 //! # Limits
 //!
-//! * One packet is one frame: above an MTU of about 3800 bytes packets stay smaller than the MTU.
+//! * Above an MTU of about 3800 bytes a packet takes several frames; where the kernel (before Linux
+//!   6.6) or the driver cannot do that, packets stay smaller than the MTU.
 //! * One `AF_XDP` socket has a queue to itself (the kernel's rule); a second endpoint on the same
 //!   queue gets the kernel's UDP, and says so. The number of queues is never changed.
 //! * Native mode on a veth switches off segmentation offload at its other end, for everybody there

@@ -30,6 +30,9 @@ use crate::umem::FrameMemory;
 /// Most frames that one call moves.
 pub(crate) const BATCH: usize = 64;
 
+/// Of a descriptor: the packet goes on in the next one (`linux/if_xdp.h`).
+const XDP_PKT_CONTD: u32 = 1;
+
 /// Why there are no rings.
 #[derive(Debug, thiserror::Error)]
 #[error("{what}: {source}{advice}")]
@@ -87,12 +90,13 @@ pub(crate) struct Rings {
 
 impl Rings {
     /// Makes a socket on `memory`, and binds it to `queue` of `interface` in the calling thread's
-    /// network namespace.
+    /// network namespace; with `multi_buffer`, for packets in several frames.
     pub(crate) fn bind(
         memory: &FrameMemory,
         interface: &str,
         queue: u32,
         mode: XskMode,
+        multi_buffer: bool,
         sizes: RingSizes,
     ) -> Result<Self, RingsError> {
         const WHAT: &str = "bind the AF_XDP socket";
@@ -100,13 +104,14 @@ impl Rings {
             XskMode::Zerocopy => BindFlags::XDP_ZEROCOPY,
             XskMode::Copy | XskMode::Skb => BindFlags::XDP_COPY,
         };
+        let segments = if multi_buffer { BindFlags::XDP_USE_SG } else { BindFlags::empty() };
         let size = |size| QueueSize::new(size).map_err(RingsError::config);
         let config = SocketConfig::builder()
             .rx_queue_size(size(sizes.rx.get())?)
             .tx_queue_size(size(sizes.tx.get())?)
             // The program is ours (`ofi-xdp-bpf`); libxdp's would take all traffic of the queue.
             .libxdp_flags(LibxdpFlags::XSK_LIBXDP_FLAGS_INHIBIT_PROG_LOAD)
-            .bind_flags(copy | BindFlags::XDP_USE_NEED_WAKEUP)
+            .bind_flags(copy | segments | BindFlags::XDP_USE_NEED_WAKEUP)
             .build();
         let interface: Interface = interface.parse().map_err(RingsError::config)?;
         // SAFETY: the rings of a socket may not be used after its UMEM is gone; xsk-rs's queues
@@ -166,6 +171,26 @@ impl Rings {
         // nobody touches it until `reclaim` makes a token again.
         let count = unsafe { self.tx.produce_one(&frame.0) };
         if count == 0 { Err(frame) } else { Ok(()) }
+    }
+
+    /// Gives the frames of one packet to the kernel to send, all of them or none; says which.
+    pub(crate) fn send_packet(&mut self, frames: &mut Vec<Frame>) -> bool {
+        let last = frames.len().saturating_sub(1);
+        let Some(scratch) = self.scratch.get_mut(..frames.len()) else {
+            return false;
+        };
+        for (number, (descriptor, frame)) in scratch.iter_mut().zip(&*frames).enumerate() {
+            *descriptor = frame.0;
+            descriptor.set_options(if number < last { XDP_PKT_CONTD } else { 0 });
+        }
+        // SAFETY: the frames are of this socket's UMEM, and the tokens of those that went in are
+        // dropped right here, so nobody touches them until `reclaim` makes tokens again.
+        let count = unsafe { self.tx.produce(scratch) };
+        let sent = count == frames.len();
+        if sent {
+            frames.clear();
+        }
+        sent
     }
 
     /// Takes frames that were sent, at most [`BATCH`], and appends them to `frames`.

@@ -17,6 +17,8 @@
 //! Order on the way in: bind the socket, attach the program, claim the port; on the way out the
 //! reverse, which is the order of the fields.
 
+mod jumbo;
+
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, RawFd};
@@ -40,6 +42,7 @@ use crate::socket_options;
 use crate::stats::{KernelStats, PortStats};
 use crate::udp;
 use crate::umem::FrameMemory;
+use jumbo::Jumbo;
 
 /// How often binding is tried while the kernel still tears down a predecessor on the queue, which
 /// it does some milliseconds after the close (`xdp_put_umem` defers to a work queue).
@@ -114,6 +117,8 @@ pub struct XskPort {
     headers: usize,
     payload_max: usize,
     window_packets: u16,
+    /// Where packets can be longer than a frame.
+    jumbo: Option<Jumbo>,
     received: Vec<Frame>,
     spent: Vec<Frame>,
     free: Vec<Frame>,
@@ -141,12 +146,13 @@ impl XskPort {
         privilege::check().map_err(XskError::Privilege)?;
         let headers = if local.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 };
         let (memory, mut rx, mut free) = FrameMemory::new(sizes, headers)?;
-        let room = memory.room().saturating_sub(headers);
-        let payload_max = udp::payload_max(interface.mtu, local.ip()).min(room);
+        let longest = headers + udp::payload_max(interface.mtu, local.ip());
+        let (mut rings, jumbo) = bind(&memory, interface, queue, mode, sizes, longest)?;
+        let room = if jumbo.is_some() { longest } else { longest.min(memory.room()) };
+        let payload_max = room.saturating_sub(headers);
         if payload_max == 0 {
             return Err(XskError::Mtu { mtu: interface.mtu });
         }
-        let mut rings = bind(&memory, interface, queue, mode, sizes)?;
         // xsk-rs binds when it creates: a zero-copy driver has looked for frames by now and found
         // none.
         rings.refill(&mut rx);
@@ -156,7 +162,12 @@ impl XskPort {
             XskMode::Skb => AttachMode::Generic,
         };
         let ifindex = i32::try_from(interface.index).unwrap_or(i32::MAX);
-        let redirect = Redirect::open(ifindex, attach)?;
+        // In native mode drivers demand it of a program, whatever its sockets can.
+        let redirect = if longest > memory.room() {
+            Redirect::open_multi_buffer(ifindex, attach)?
+        } else {
+            Redirect::open(ifindex, attach)?
+        };
         let mode = match (mode, redirect.mode()) {
             (XskMode::Zerocopy, AttachMode::Native) => XskMode::Zerocopy,
             (XskMode::Zerocopy, AttachMode::Generic) => return Err(XskError::Generic),
@@ -171,6 +182,7 @@ impl XskPort {
         let claim = redirect.claim(queue, local, rings.fd())?;
         let rx_frames = sizes.rx.get() as usize;
         let tx_frames = free.len();
+        let pieces = jumbo.as_ref().map_or(1, Jumbo::pieces);
         Ok(Self {
             _claim: claim,
             redirect,
@@ -182,7 +194,8 @@ impl XskPort {
             headers,
             payload_max,
             // A batch may be in our hands while the ring fills.
-            window_packets: u16::try_from(rx_frames - BATCH / 2).unwrap_or(u16::MAX),
+            window_packets: u16::try_from((rx_frames - BATCH / 2) / pieces).unwrap_or(u16::MAX),
+            jumbo,
             received: Vec::with_capacity(BATCH),
             spent: Vec::with_capacity(rx_frames),
             tx_frames,
@@ -198,7 +211,8 @@ impl XskPort {
         self.mode
     }
 
-    /// The largest packet that fits in the MTU and in one frame, in bytes.
+    /// The largest packet that fits in the MTU, and in one frame where the kernel or the driver
+    /// takes no more, in bytes.
     #[must_use]
     pub const fn payload_max(&self) -> usize {
         self.payload_max
@@ -263,8 +277,14 @@ impl XskPort {
                 break;
             }
             for frame in self.received.drain(..) {
-                match frame::parse(self.memory.received(&frame)) {
-                    Ok(parsed) if parsed.destination == self.local => {
+                let bytes = self.memory.received(&frame);
+                let bytes = match &mut self.jumbo {
+                    None => Some(bytes),
+                    Some(jumbo) => jumbo.join(bytes, frame.has_more()),
+                };
+                match bytes.map(frame::parse) {
+                    None => {}
+                    Some(Ok(parsed)) if parsed.destination == self.local => {
                         sink(Datagram {
                             from: parsed.source,
                             bytes: parsed.payload,
@@ -294,6 +314,9 @@ impl XskPort {
         stats: &mut PortStats,
         write: impl FnOnce(&mut [u8]) -> Option<Outgoing>,
     ) -> Transmitted {
+        if self.jumbo.is_some() {
+            return self.transmit_cut(stats, write);
+        }
         if self.free.is_empty() {
             self.rings.reclaim(&mut self.free);
         }
@@ -359,27 +382,56 @@ impl XskPort {
     }
 }
 
-/// Binds a socket, waiting for a predecessor that is being torn down.
+/// Binds a socket for packets of up to `longest` bytes with their headers, or for those that fit in
+/// a frame where the kernel (before Linux 6.6) or the driver (in zero-copy mode) takes no longer
+/// ones.
 fn bind(
     memory: &FrameMemory,
     interface: &InterfaceFacts,
     queue: u32,
     mode: XskMode,
     sizes: RingSizes,
+    longest: usize,
+) -> Result<(Rings, Option<Jumbo>), RingsError> {
+    let bind = |multi_buffer| bind_patiently(memory, interface, queue, mode, multi_buffer, sizes);
+    if let Some(jumbo) = Jumbo::new(longest, memory.room()) {
+        match bind(true) {
+            Ok(rings) => return Ok((rings, Some(jumbo))),
+            // Shorter packets would not free the queue.
+            Err(error) if is_busy(&error) => return Err(error),
+            Err(error) => {
+                log::info!("{}: {mode}: no packets above a frame: {error}", interface.name);
+            }
+        }
+    }
+    Ok((bind(false)?, None))
+}
+
+/// Binds a socket, waiting for a predecessor that is being torn down.
+fn bind_patiently(
+    memory: &FrameMemory,
+    interface: &InterfaceFacts,
+    queue: u32,
+    mode: XskMode,
+    multi_buffer: bool,
+    sizes: RingSizes,
 ) -> Result<Rings, RingsError> {
     let mut tries = 1;
     // bound: BIND_TRIES
     loop {
-        match Rings::bind(memory, &interface.name, queue, mode, sizes) {
-            Err(error)
-                if tries < BIND_TRIES && error.raw_os_error() == Some(Errno::EBUSY as i32) =>
-            {
+        match Rings::bind(memory, &interface.name, queue, mode, multi_buffer, sizes) {
+            Err(error) if tries < BIND_TRIES && is_busy(&error) => {
                 tries += 1;
                 thread::sleep(BIND_PAUSE);
             }
             result => return result,
         }
     }
+}
+
+/// Whether another socket has the queue.
+fn is_busy(error: &RingsError) -> bool {
+    error.raw_os_error() == Some(Errno::EBUSY as i32)
 }
 
 /// Compares the mode that was asked for with the kernel's own word. One that does not tell (before

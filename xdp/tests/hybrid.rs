@@ -31,7 +31,10 @@ fn redirected(port: &HybridPort) -> u64 {
 }
 
 fn pair(left: Mode, right: Mode, ips: [&str; 2]) {
-    let hosts = Hosts::new();
+    pair_on(&Hosts::new(), left, right, ips);
+}
+
+fn pair_on(hosts: &Hosts, left: Mode, right: Mode, ips: [&str; 2]) {
     let mut client = hosts.open(0, ips[0], left);
     let mut server = hosts.open(1, ips[1], right);
     assert_eq!((client.facts().tier, server.facts().tier), (tier(left), tier(right)));
@@ -142,6 +145,47 @@ fn root_in_auto_mode_long_trains_leave_by_the_kernel() {
         missing.is_empty()
     });
     assert_eq!(server.stats().xsk_rejected, 0);
+}
+
+/// Packets of 8972 bytes take three frames of a page each way (multi-buffer `AF_XDP`).
+#[test]
+fn root_every_pair_of_modes_echoes_jumbo_packets() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::with_mtu(9000);
+    for left in [Mode::Skb, Mode::Copy, Mode::Udp] {
+        for right in [Mode::Skb, Mode::Copy, Mode::Udp] {
+            pair_on(&hosts, left, right, V4);
+        }
+    }
+    pair_on(&hosts, Mode::Copy, Mode::Skb, V6);
+}
+
+/// Every length about which a packet takes one frame more.
+#[test]
+fn root_jumbo_packets_of_every_length_arrive() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::with_mtu(9000);
+    let mut client = hosts.open(0, V4[0], Mode::Copy);
+    let mut server = hosts.open(1, V4[1], Mode::Skb);
+    for port in [&client, &server] {
+        assert_eq!(port.limits().payload_max, 8972, "{}", port.facts());
+        assert!(port.limits().window_packets >= 500, "{:?}", port.limits());
+    }
+    meet(&mut client, &mut server);
+    let room = 4096 - 256 - 22;
+    let mut sizes: Vec<usize> = (room - 60..room + 20).collect();
+    sizes.extend(2 * room - 60..2 * room + 20);
+    sizes.extend([32, 1472, 8971, 8972]);
+    echo(&mut client, &mut server, &sizes);
+    for port in [&client, &server] {
+        let (stats, kernel) = (port.stats(), port.kernel_stats().unwrap());
+        assert!(stats.xsk_received >= sizes.len() as u64, "{stats:?}");
+        assert_eq!((stats.xsk_rejected, kernel.dropped(), kernel.tx_invalid), (0, 0, 0));
+    }
 }
 
 #[test]

@@ -51,6 +51,7 @@ struct {
 struct packet {
 	struct udphdr *udp;
 	__u32 address[4]; /* destination, as in struct port_entry */
+	void *end;        /* where the IP header says that the packet ends */
 };
 
 /* Each parser returns the verdict that ends the search, or VERDICTS to go on. */
@@ -73,6 +74,7 @@ static __always_inline enum verdict parse_ipv4(void *at, void *end, struct packe
 	packet->address[1] = 0;
 	packet->address[2] = bpf_htonl(0xffff);
 	packet->address[3] = ip->daddr;
+	packet->end = at + bpf_ntohs(ip->tot_len);
 	packet->udp = (void *)(ip + 1);
 	return VERDICTS;
 }
@@ -93,6 +95,7 @@ static __always_inline enum verdict parse_ipv6(void *at, void *end, struct packe
 	if (ip->nexthdr != IPPROTO_UDP)
 		return PASS_NOT_UDP;
 	__builtin_memcpy(packet->address, &ip->daddr, sizeof(packet->address));
+	packet->end = (void *)(ip + 1) + bpf_ntohs(ip->payload_len);
 	packet->udp = (void *)(ip + 1);
 	return VERDICTS;
 }
@@ -132,6 +135,7 @@ static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
 	enum verdict verdict;
 	const __u32 *address;
 	__u8 *payload;
+	__s64 beyond;
 	__u32 mtu = 0;
 	__u16 port;
 
@@ -152,9 +156,13 @@ static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
 	 * A train of packets that the sender's kernel left to be cut apart by the device
 	 * (UDP_SEGMENT) crosses a virtual link in one piece, and generic mode shows it as one
 	 * frame. The endpoint's kernel socket gets it cut apart. Senders join nothing that is
-	 * shorter (xdp/src/udp/train.rs).
+	 * shorter (xdp/src/udp/train.rs). Of a frame in several buffers only the first is between
+	 * data and data_end; what is beyond, the IP header tells.
 	 */
-	if (bpf_check_mtu(ctx, 0, &mtu, 0, 0))
+	beyond = (__s64)packet.end - (__s64)end;
+	if (beyond < 0)
+		beyond = 0;
+	if (bpf_check_mtu(ctx, 0, &mtu, beyond, 0))
 		return PASS_OVERSIZE;
 	payload = (__u8 *)(packet.udp + 1);
 	if ((void *)(payload + WIRE_PACKET_MIN) > end)

@@ -57,6 +57,10 @@ pub(crate) const INTERFACE: &str = "veth0";
 
 impl Hosts {
     pub(crate) fn new() -> Self {
+        Self::with_mtu(1500)
+    }
+
+    pub(crate) fn with_mtu(mtu: u32) -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let id = std::process::id();
@@ -71,7 +75,7 @@ impl Hosts {
         for (name, (v4, v6)) in hosts.names.iter().zip(V4.iter().zip(V6)) {
             run(&format!("ip -n {name} addr add {v4}/24 dev {INTERFACE}"));
             run(&format!("ip -n {name} addr add {v6}/64 dev {INTERFACE} nodad"));
-            run(&format!("ip -n {name} link set {INTERFACE} up"));
+            run(&format!("ip -n {name} link set {INTERFACE} mtu {mtu} up"));
             run(&format!("ip -n {name} link set lo up"));
         }
         let is_up = |name: &String| {
