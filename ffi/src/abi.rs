@@ -18,6 +18,8 @@ use std::sync::OnceLock;
 
 use ofi_xdp_datapath::HybridPort;
 
+pub(crate) mod library;
+
 #[allow(
     dead_code,
     missing_docs,

@@ -10,11 +10,14 @@
 use std::ffi::c_int;
 use std::net::{IpAddr, SocketAddr};
 
+use ofi_xdp_datapath::Tier;
+
 use crate::abi::{self, bits, make_version};
 use crate::errno::Error;
 use crate::interface::{Interface, Nic, source_towards};
 use crate::memory::{INJECT_MAX, IOV_MAX};
 use crate::registry::REGIONS_MAX;
+use crate::tier::Choice;
 use crate::{hints, param, sockaddr};
 
 /// The oldest interface version that is served; older ones differ in what memory registration means
@@ -238,12 +241,17 @@ fn domain_attributes() -> abi::fi_domain_attr {
     }
 }
 
-/// The offers that satisfy `lookup` and `hints`, best first.
+/// The offers of our own that satisfy `lookup` and `hints`, best first. `passthrough` says, for
+/// people, what hardware providers offer, or why not.
 ///
 /// # Errors
 /// [`Error::NoData`] if there are none; [`Error::Os`] when the kernel does not say what addresses
 /// it has.
-pub(crate) fn find(lookup: &Lookup, hints: Option<&Request>) -> Result<Vec<Info>, Error> {
+pub(crate) fn find(
+    lookup: &Lookup,
+    hints: Option<&Request>,
+    passthrough: &str,
+) -> Result<Vec<Info>, Error> {
     if lookup.api_version < API_VERSION_MIN {
         log::info!(target: "core", "applications older than libfabric 1.5 are not served");
         return Err(Error::NoData);
@@ -253,8 +261,8 @@ pub(crate) fn find(lookup: &Lookup, hints: Option<&Request>) -> Result<Vec<Info>
     let mut found = Vec::new();
     for interface in interfaces(&values)? {
         let mut info = Info::offer(&interface);
-        let admitted = wanted
-            .admit(&interface.ip)
+        let admitted = admit_tier(values.tier, &interface)
+            .and_then(|()| wanted.admit(&interface.ip))
             .and_then(|()| hints.map_or(Ok(()), |hints| hints::check(hints, &info)));
         if let Err(reason) = admitted {
             log::info!(target: "core", "{} ({}): {reason}", interface.nic.name, interface.ip);
@@ -263,10 +271,21 @@ pub(crate) fn find(lookup: &Lookup, hints: Option<&Request>) -> Result<Vec<Info>
         info.source.set_port(wanted.source_port);
         info.destination = wanted.destination;
         hints::shape(hints, &mut info);
-        info.nic.tiers.extend(values.tiers());
+        if !passthrough.is_empty() {
+            info.nic.tiers.push(passthrough.to_owned());
+        }
         found.push(info);
     }
     if found.is_empty() { Err(Error::NoData) } else { Ok(found) }
+}
+
+/// Whether an interface may be offered by the tier that it will have.
+fn admit_tier(choice: Choice, interface: &Interface) -> Result<(), &'static str> {
+    match (choice, interface.nic.forecast.tier) {
+        (Choice::Passthrough, _) => Err("FI_XDP_TIER=passthrough: hardware providers alone"),
+        (Choice::AfXdp, Tier::Udp) => Err("FI_XDP_TIER=af_xdp, which is not to be had here"),
+        _ => Ok(()),
+    }
 }
 
 /// The interfaces to offer.

@@ -3,13 +3,15 @@
 //!
 //! Read from the kernel at each call, without privilege. Bounds: what the machine has.
 
+use std::cmp::Reverse;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use ofi_xdp_datapath::{InterfaceFacts, XdpFeatures};
+use ofi_xdp_datapath::{Forecast, InterfaceFacts, Tier, XdpFeatures};
 
 use crate::errno::Error;
+use crate::param::{self, Values};
 
 const PCI_DEVICES: &str = "/sys/bus/pci/devices";
 
@@ -41,6 +43,10 @@ pub(crate) struct Nic {
     pub(crate) up: bool,
     /// The loopback interface.
     pub(crate) loopback: bool,
+    /// There is a device behind it.
+    pub(crate) physical: bool,
+    /// The tier that an endpoint on it would be on.
+    pub(crate) forecast: Forecast,
     /// Its place on the PCI bus, if it is on one.
     pub(crate) pci: Option<Pci>,
     /// What the PCI bus knows of it.
@@ -92,10 +98,9 @@ impl fmt::Display for Pci {
 }
 
 impl Interface {
-    /// Every address that can be offered, best first: interfaces that are up before loopback, IPv4
-    /// before IPv6, otherwise in the kernel's order. Interfaces that are down are left out, and
-    /// link-local IPv6 addresses: those mean nothing without the interface that they were heard on,
-    /// which a peer's address does not carry.
+    /// Every address that can be offered, in [`goodness`]'s order, otherwise in the kernel's.
+    /// Interfaces that are down are left out, and link-local IPv6 addresses: those mean nothing
+    /// without the interface that they were heard on, which a peer's address does not carry.
     ///
     /// # Errors
     /// [`Error::Os`] when the kernel does not answer.
@@ -105,15 +110,16 @@ impl Interface {
             Error::Os(error.raw_os_error().unwrap_or(libc::EIO))
         })?;
         let mut found = Vec::new();
+        let values = param::values();
         for facts in interfaces.iter().filter(|facts| facts.up) {
-            let nic = Nic::from(facts);
+            let nic = Nic::new(facts, &values);
             found.extend(facts.addresses.iter().map(|address| Self {
                 ip: address.ip,
                 prefix: address.prefix_len.into(),
                 nic: nic.clone(),
             }));
         }
-        found.sort_by_key(|it| (it.nic.loopback, it.ip.is_ipv6()));
+        found.sort_by_key(goodness);
         Ok(found)
     }
 
@@ -133,8 +139,17 @@ impl Interface {
     }
 }
 
-impl From<&InterfaceFacts> for Nic {
-    fn from(facts: &InterfaceFacts) -> Self {
+/// The lower, the better: loopback last, IPv4 before IPv6; hardware before virtual links, the
+/// faster link, the better tier.
+fn goodness(interface: &Interface) -> (bool, bool, bool, Reverse<usize>, u8) {
+    let Nic { loopback, physical, speed_bits, forecast, .. } = &interface.nic;
+    (*loopback, interface.ip.is_ipv6(), !physical, Reverse(*speed_bits), forecast.rank())
+}
+
+impl Nic {
+    /// From what the kernel says, with the tier that these variables lead to.
+    fn new(facts: &InterfaceFacts, values: &Values) -> Self {
+        let forecast = Forecast::new(values.mode, facts);
         let pci = facts.pci.as_deref().and_then(parse_pci);
         // The bus's view of sysfs is the same in every network namespace.
         let ids = pci.map(|pci| PciIds::read(&Path::new(PCI_DEVICES).join(pci.to_string())));
@@ -146,11 +161,30 @@ impl From<&InterfaceFacts> for Nic {
             speed_bits: facts.speed_mbps.map_or(0, |megabits| megabits as usize * 1_000_000),
             up: facts.up,
             loopback: facts.loopback,
+            physical: facts.physical,
             pci,
             ids: ids.unwrap_or_default(),
-            tiers: facts.xdp.map(offered).into_iter().collect(),
+            tiers: described(&forecast, values, facts.xdp),
+            forecast,
         }
     }
+}
+
+/// How packets will travel, and why not better, for people.
+fn described(forecast: &Forecast, values: &Values, features: Option<XdpFeatures>) -> Vec<String> {
+    let mut lines = match forecast.tier {
+        Tier::Udp => vec!["tier: udp".to_owned()],
+        Tier::Xdp(mode) => vec![
+            "tier: af_xdp".to_owned(),
+            format!("mode: {mode}"),
+            format!("queue: {}", values.queue),
+        ],
+    };
+    lines.extend(features.map(offered));
+    if !forecast.why_not_better.is_empty() {
+        lines.push(format!("not better because: {}", forecast.why_not_better));
+    }
+    lines
 }
 
 /// What a driver says of XDP, for people. Whether a device does what its driver says shows when an

@@ -11,7 +11,8 @@
 //! | `shim/*` | the C side of each object: slots, tables, raw arguments to safe types |
 //! | `fid` | what C holds of an object of ours |
 //! | `ops` | the safe traits behind the tables; one request type for sends, one for receives |
-//! | `info`, `hints`, `interface`, `sockaddr` | `fi_getinfo` |
+//! | `info`, `hints`, `interface`, `sockaddr`, `tier` | `fi_getinfo` |
+//! | `passthrough`, `shim/passthrough`, `shim/interpose` | hardware providers' offers and objects, under names of ours |
 //! | `fabric`, `domain`, `eq`, `av`, `mr`, `cq`, `cntr`, `ep` | one libfabric object each |
 //! | `msg`, `tagged`, `rma`, `atomic` | data calls: flags in, one request out |
 //! | `srx`, `stx` | what endpoints share |
@@ -47,6 +48,7 @@ mod mr;
 mod msg;
 mod ops;
 mod param;
+mod passthrough;
 mod peers;
 mod poll_set;
 mod progress;
@@ -60,6 +62,7 @@ mod storage;
 mod stx;
 mod tagged;
 mod thread;
+mod tier;
 mod wait;
 mod wait_set;
 mod waker;

@@ -12,7 +12,9 @@ use std::time::Duration;
 use ofi_xdp_datapath::Mode;
 
 use crate::abi::{self, Provider};
+use crate::passthrough::Providers;
 use crate::provider;
+use crate::tier::Choice;
 
 /// One variable.
 #[derive(Debug)]
@@ -32,12 +34,25 @@ static IFACE: Param = Param {
             fi_getinfo picks by address and route)",
     complaint: Once::new(),
 };
+static TIER: Param = Param {
+    name: c"tier",
+    kind: abi::FI_PARAM_STRING,
+    help: c"What to offer: auto (everything, the best first), passthrough (hardware providers \
+            only), af_xdp (interfaces with AF_XDP only), udp (kernel sockets only) (default: auto)",
+    complaint: Once::new(),
+};
+static PASSTHROUGH: Param = Param {
+    name: c"passthrough",
+    kind: abi::FI_PARAM_STRING,
+    help: c"Hardware providers to hand out in place of AF_XDP where they satisfy the hints, the \
+            best first, or none (default: efa verbs cxi psm3 opx ucx)",
+    complaint: Once::new(),
+};
 static MODE: Param = Param {
     name: c"mode",
     kind: abi::FI_PARAM_STRING,
-    help:
-        c"How packets travel: zerocopy, copy, skb (AF_XDP in that mode, or the next that works), \
-            udp (kernel sockets only), auto (by the kind of device) (default: auto)",
+    help: c"AF_XDP's mode: zerocopy, copy, skb (the next of them if it cannot be had), auto (by \
+            the kind of device) (default: auto)",
     complaint: Once::new(),
 };
 static QUEUE: Param = Param {
@@ -62,14 +77,18 @@ static SPIN: Param = Param {
     complaint: Once::new(),
 };
 
-static PARAMS: [&Param; 5] = [&IFACE, &MODE, &QUEUE, &PEER_TIMEOUT, &SPIN];
+static PARAMS: [&Param; 7] = [&TIER, &PASSTHROUGH, &IFACE, &MODE, &QUEUE, &PEER_TIMEOUT, &SPIN];
 
 /// What the variables say.
 #[derive(Clone, Debug)]
 pub(crate) struct Values {
+    /// What to offer.
+    pub(crate) tier: Choice,
+    /// Whom to pass through to.
+    pub(crate) passthrough: Providers,
     /// The only interface to offer.
     pub(crate) interface: Option<String>,
-    /// How packets travel.
+    /// `AF_XDP`'s mode; [`Mode::Udp`] where the tier is that.
     pub(crate) mode: Mode,
     /// The AF_XDP socket's queue.
     pub(crate) queue: u32,
@@ -79,16 +98,11 @@ pub(crate) struct Values {
     pub(crate) spin: Duration,
 }
 
-impl Values {
-    /// What a reader of `fi_info -v` should know of how packets will travel.
-    pub(crate) fn tiers(&self) -> Vec<String> {
-        vec![format!("FI_XDP_MODE: {}", self.mode), format!("FI_XDP_QUEUE: {}", self.queue)]
-    }
-}
-
 impl Default for Values {
     fn default() -> Self {
         Self {
+            tier: Choice::Auto,
+            passthrough: Providers::default(),
             interface: None,
             mode: Mode::Auto,
             queue: 0,
@@ -118,8 +132,22 @@ fn read(provider: Provider) -> Values {
     if let Some(text) = provider.text_value(MODE.name) {
         match text.parse() {
             Ok(mode) => values.mode = mode,
-            Err(error) => MODE.complain(format_args!("FI_XDP_MODE={text}: {error}; taking auto")),
+            Err(error) => MODE.complain(format_args!(
+                "FI_XDP_MODE={text}: {error}; taking auto (the tiers are FI_XDP_TIER's)"
+            )),
         }
+    }
+    if let Some(text) = provider.text_value(TIER.name) {
+        match text.parse() {
+            Ok(tier) => values.tier = tier,
+            Err(error) => TIER.complain(format_args!("FI_XDP_TIER={text}: {error}; taking auto")),
+        }
+    }
+    if values.tier == Choice::Udp {
+        values.mode = Mode::Udp;
+    }
+    if let Some(text) = provider.text_value(PASSTHROUGH.name) {
+        values.passthrough = Providers::parse(&text);
     }
     if let Some(queue) = number(provider, &QUEUE) {
         values.queue = queue;

@@ -81,7 +81,7 @@ fn valgrind_finds_nothing() {
         command.arg("--child-silent-after-fork=yes");
         command.args(["--leak-check=full", &format!("--errors-for-leak-kinds={leaks}")]);
         command.arg(&program).env("FI_PROVIDER_PATH", provider_path());
-        command.env("FI_LOG_LEVEL", "warn").env("FI_XDP_MODE", "udp").env("UNDER_VALGRIND", "1");
+        command.env("FI_LOG_LEVEL", "warn").env("FI_XDP_TIER", "udp").env("UNDER_VALGRIND", "1");
         let output = command.output().unwrap();
         assert_success(&format!("{name} under valgrind"), &output);
         std::fs::remove_file(program).unwrap();
@@ -128,14 +128,16 @@ fn fi_info_shows_the_provider() {
         let output = verbose.output().expect("fi_info: install libfabric-bin");
         assert_success("fi_info -p xdp -v", &output);
         let text = String::from_utf8_lossy(&output.stdout);
-        for wanted in ["FI_EP_RDM", "prov_name: xdp", "FI_TAGGED", "name: lo", "FI_XDP_MODE"] {
+        for wanted in
+            ["FI_EP_RDM", "prov_name: xdp", "FI_TAGGED", "name: lo", "tier: ", "no passthrough"]
+        {
             assert!(text.contains(wanted), "{wanted} is missing from\n{text}");
         }
         assert!(!text.contains("ofi_rxm") && !text.contains("ofi_rxd"), "layered:\n{text}");
 
         let output = tool(libfabric, "fi_info", &["-g", "xdp"]).unwrap().output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        for wanted in ["IFACE", "MODE", "QUEUE", "PEER_TIMEOUT", "SPIN"] {
+        for wanted in ["TIER", "PASSTHROUGH", "IFACE", "MODE", "QUEUE", "PEER_TIMEOUT", "SPIN"] {
             assert!(
                 text.contains(&format!("FI_XDP_{wanted}:")),
                 "{wanted} is missing from\n{text}"
@@ -191,10 +193,12 @@ fn bad_parameters_are_reported_and_do_no_harm() {
         return skipped("no fi_info");
     };
     let output =
-        command.env("FI_XDP_MODE", "fast").env("FI_XDP_QUEUE", "-1").output().expect("fi_info");
+        command.env("FI_XDP_MODE", "udp").env("FI_XDP_QUEUE", "-1").env("FI_XDP_TIER", "best");
+    let output = output.output().expect("fi_info");
     assert_success("fi_info with bad parameters", &output);
     let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("FI_XDP_MODE=fast"), "{text}");
+    assert!(text.contains("FI_XDP_MODE=udp") && text.contains("FI_XDP_TIER's"), "{text}");
+    assert!(text.contains("FI_XDP_TIER=best"), "{text}");
     assert!(text.contains("FI_XDP_QUEUE"), "{text}");
 }
 

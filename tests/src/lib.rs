@@ -33,3 +33,4 @@ pub mod process;
 pub mod report;
 pub mod table;
 pub mod topology;
+pub mod way;

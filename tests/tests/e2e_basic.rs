@@ -9,6 +9,7 @@ use ofi_xdp_tests::bed::{BRIEF, Bed, PATIENCE, Transfer};
 use ofi_xdp_tests::paths;
 use ofi_xdp_tests::process::{Output, Program};
 use ofi_xdp_tests::topology::{LinkOptions, Side};
+use ofi_xdp_tests::way::way;
 
 #[test]
 fn fi_info_shows_the_provider() -> anyhow::Result<()> {
@@ -43,7 +44,7 @@ fn fi_pingpong(bed: &Bed, modes: [&str; 2], messages: &str) -> anyhow::Result<[O
     let tool = |mode| {
         Program::new("fi_pingpong")
             .args(["-p", "xdp", "-e", "rdm", "-c", "-m", messages, "-I", "400"])
-            .envs([("FI_XDP_MODE", mode)])
+            .envs([way(mode)])
     };
     let server = bed.program(Side::A, tool(modes[0]))?.start()?;
     // It says nothing when it listens.
@@ -131,7 +132,7 @@ fn root_messages_are_redirected_by_the_program() -> anyhow::Result<()> {
 #[test]
 fn root_udp_mode_attaches_nothing() -> anyhow::Result<()> {
     let Some(bed) = Bed::new()? else { return Ok(()) };
-    let udp = [("FI_XDP_MODE", "udp")];
+    let udp = [way("udp")];
     let transfer = Transfer { server: &udp, client: &udp, ..Transfer::default() };
     let server = bed.server(&transfer)?;
     let mut client = bed.client(&transfer)?;
@@ -148,11 +149,8 @@ fn root_udp_mode_attaches_nothing() -> anyhow::Result<()> {
 fn root_tiers_understand_each_other() -> anyhow::Result<()> {
     let Some(bed) = Bed::new()? else { return Ok(()) };
     for (server, client) in [("skb", "udp"), ("udp", "skb"), ("copy", "skb"), ("udp", "copy")] {
-        let transfer = Transfer {
-            server: &[("FI_XDP_MODE", server)],
-            client: &[("FI_XDP_MODE", client)],
-            ..Transfer::default()
-        };
+        let transfer =
+            Transfer { server: &[way(server)], client: &[way(client)], ..Transfer::default() };
         bed.transfer(&transfer).with_context(|| format!("server {server}, client {client}"))?;
     }
     Ok(())
@@ -162,7 +160,7 @@ fn root_tiers_understand_each_other() -> anyhow::Result<()> {
 fn root_ipv6() -> anyhow::Result<()> {
     let Some(bed) = Bed::new()? else { return Ok(()) };
     for mode in ["auto", "udp"] {
-        let variables = [("FI_XDP_MODE", mode)];
+        let variables = [way(mode)];
         let transfer = Transfer {
             server: &variables,
             client: &variables,

@@ -9,6 +9,7 @@ use ofi_xdp_tests::bed::{Bed, PATIENCE, Transfer, warnings};
 use ofi_xdp_tests::interrupt;
 use ofi_xdp_tests::process::{Program, Running};
 use ofi_xdp_tests::topology::{LinkOptions, Side};
+use ofi_xdp_tests::way::way;
 
 const DRILL: &str = env!("CARGO_BIN_EXE_drill");
 
@@ -63,7 +64,7 @@ fn root_a_port_in_use_is_an_error() -> anyhow::Result<()> {
 
 /// A sink on host A, and a flood from host B that flows.
 fn flowing(bed: &Bed, mode: &str) -> anyhow::Result<[Running; 2]> {
-    let variables = [("FI_XDP_MODE", mode), ("FI_XDP_PEER_TIMEOUT", "1500")];
+    let variables = [way(mode), ("FI_XDP_PEER_TIMEOUT", "1500")];
     let local = |side| bed.hosts().link(0).v4(side).to_string();
     let sink = Program::new(DRILL).args(["sink", &local(Side::A)]).envs(variables);
     let mut sink = bed.program(Side::A, sink)?.start()?;

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use anyhow::{Context, ensure};
 use ofi_xdp_tests::bed::{Bed, Transfer};
+use ofi_xdp_tests::way::way;
 
 // Fetches that libfabric, for the provider's tests of its own.
 #[path = "../../ffi/tests/support/mod.rs"]
@@ -23,7 +24,7 @@ fn root_a_libfabric_2_client_reaches_a_libfabric_1_server() -> anyhow::Result<()
     let text = |path: &Path| path.to_string_lossy().into_owned();
     let (loader, libraries) = (text(&loader), text(&libraries));
     for mode in ["auto", "udp"] {
-        let variables = [("FI_XDP_MODE", mode)];
+        let variables = [way(mode)];
         let transfer = Transfer {
             through: &[&loader, "--library-path", &libraries],
             server: &variables,

@@ -8,13 +8,14 @@ use ofi_xdp_tests::bed::{BRIEF, Bed, PATIENCE, THOROUGH, Transfer};
 use ofi_xdp_tests::interrupt;
 use ofi_xdp_tests::process::Program;
 use ofi_xdp_tests::topology::{LinkOptions, Side};
+use ofi_xdp_tests::way::way;
 
 const DRILL: &str = env!("CARGO_BIN_EXE_drill");
 
 /// Runs a thorough transfer in a mode, with `extra` arguments.
 fn thorough(mode: &str, extra: &[&str]) -> anyhow::Result<()> {
     let Some(bed) = Bed::new()? else { return Ok(()) };
-    let variables = [("FI_XDP_MODE", mode)];
+    let variables = [way(mode)];
     let arguments = [THOROUGH, extra].concat();
     let transfer = Transfer {
         arguments: &arguments,
@@ -59,7 +60,7 @@ fn root_wait_modes() -> anyhow::Result<()> {
     let Some(bed) = Bed::new()? else { return Ok(()) };
     for mode in ["auto", "udp"] {
         for wait in ["sread", "fd"] {
-            let variables = [("FI_XDP_MODE", mode)];
+            let variables = [way(mode)];
             let arguments = [BRIEF, &["--wait", wait]].concat();
             let transfer = Transfer {
                 arguments: &arguments,
@@ -82,7 +83,7 @@ fn root_two_endpoints_in_one_process() -> anyhow::Result<()> {
     let Some(bed) = Bed::new()? else { return Ok(()) };
     let local = bed.hosts().link(0).v4(Side::A).to_string();
     for mode in ["auto", "udp"] {
-        let drill = Program::new(DRILL).args(["pair", &local]).envs([("FI_XDP_MODE", mode)]);
+        let drill = Program::new(DRILL).args(["pair", &local]).envs([way(mode)]);
         let output = bed.program(Side::A, drill)?.run(Duration::from_secs(30))?.success();
         output.with_context(|| format!("mode {mode}"))?;
     }
@@ -117,7 +118,7 @@ fn root_two_processes_on_one_interface() -> anyhow::Result<()> {
 fn root_garbage_is_dropped() -> anyhow::Result<()> {
     let Some(bed) = Bed::new()? else { return Ok(()) };
     for mode in ["auto", "udp"] {
-        let variables = [("FI_XDP_MODE", mode)];
+        let variables = [way(mode)];
         let arguments =
             ["--verify", "--time", "1200", "--latency", "64,20000", "--stream", "64x64"];
         let transfer = Transfer {

@@ -8,7 +8,7 @@ use std::fmt;
 use std::net::SocketAddr;
 use std::str::FromStr;
 
-/// Which way packets move: the provider's parameter `FI_XDP_MODE`.
+/// Which way packets move: what the provider's parameters `FI_XDP_TIER` and `FI_XDP_MODE` come to.
 ///
 /// Each choice but [`Mode::Udp`] is a first choice only: when it cannot be had, the next one down
 /// this list is tried, and [`Facts::why_not_better`](crate::Facts::why_not_better) says why.
@@ -23,12 +23,13 @@ pub enum Mode {
     Copy,
     /// `AF_XDP` in generic mode: works with every driver.
     Skb,
-    /// Kernel UDP sockets only.
+    /// Kernel UDP sockets only: a tier of its own, so it has no text that is read as a mode.
     Udp,
 }
 
 impl Mode {
-    const ALL: [Self; 5] = [Self::Auto, Self::Zerocopy, Self::Copy, Self::Skb, Self::Udp];
+    /// What a text can name: the modes of `AF_XDP`.
+    const OF_AF_XDP: [Self; 4] = [Self::Auto, Self::Zerocopy, Self::Copy, Self::Skb];
 
     const fn name(self) -> &'static str {
         match self {
@@ -49,14 +50,14 @@ impl fmt::Display for Mode {
 
 /// The text is no [`Mode`].
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("`{0}` is no mode: use auto, zerocopy, copy, skb or udp")]
+#[error("`{0}` is no mode of AF_XDP: use auto, zerocopy, copy or skb")]
 pub struct UnknownMode(String);
 
 impl FromStr for Mode {
     type Err = UnknownMode;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        Self::ALL
+        Self::OF_AF_XDP
             .into_iter()
             .find(|mode| mode.name() == text)
             .ok_or_else(|| UnknownMode(text.to_owned()))
@@ -171,10 +172,11 @@ mod tests {
 
     #[test]
     fn modes_come_back_from_their_names() {
-        for mode in Mode::ALL {
+        for mode in Mode::OF_AF_XDP {
             assert_eq!(mode.to_string().parse(), Ok(mode));
         }
         let message = "fast".parse::<Mode>().unwrap_err().to_string();
-        assert_eq!(message, "`fast` is no mode: use auto, zerocopy, copy, skb or udp");
+        assert_eq!(message, "`fast` is no mode of AF_XDP: use auto, zerocopy, copy or skb");
+        assert!("udp".parse::<Mode>().is_err(), "one way to say one thing: that is a tier");
     }
 }

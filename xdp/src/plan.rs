@@ -19,7 +19,7 @@ pub(crate) fn plan(
         return Err("the address is on no interface".to_owned());
     };
     if mode == Mode::Udp {
-        return Err("mode udp was asked for".to_owned());
+        return Err("kernel sockets were asked for".to_owned());
     }
     if interface.loopback {
         return Err("packets over the loopback interface never leave the kernel".to_owned());

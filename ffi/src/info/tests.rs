@@ -65,7 +65,7 @@ fn loopback() -> Lookup {
 
 /// What a loopback endpoint is offered with these hints.
 fn offered(hints: &Request) -> Result<Info, Error> {
-    let mut found = find(&loopback(), Some(hints))?;
+    let mut found = find(&loopback(), Some(hints), "")?;
     assert_eq!(found.len(), 1, "one address, one offer");
     Ok(found.remove(0))
 }
@@ -77,7 +77,7 @@ fn refused(hints: &Request) {
 
 #[test]
 fn without_hints_everything_is_offered() {
-    let found = find(&loopback(), None).unwrap();
+    let found = find(&loopback(), None, "").unwrap();
     assert_eq!(found[0].caps, CAPS & !bits::SOURCE_ERR);
     assert_eq!((found[0].tx.size, found[0].rx.size), (SIZE_DEFAULT, SIZE_DEFAULT));
     assert_eq!(found[0].domain_name, "lo");
@@ -240,11 +240,11 @@ fn names_and_addresses_filter() {
 fn node_and_service_become_addresses() {
     let service = Some(String::from("7471"));
     let passive = Lookup { service: service.clone(), ..loopback() };
-    let info = find(&passive, None).unwrap().remove(0);
+    let info = find(&passive, None, "").unwrap().remove(0);
     assert_eq!((info.source, info.destination), ("127.0.0.1:7471".parse().unwrap(), None));
 
     let active = Lookup { service, flags: bits::NUMERICHOST, ..loopback() };
-    let found = find(&active, None).unwrap();
+    let found = find(&active, None, "").unwrap();
     assert_eq!(found.len(), 1, "one way to loopback");
     assert_eq!(found[0].source, "127.0.0.1:0".parse().unwrap());
     assert_eq!(found[0].destination, "127.0.0.1:7471".parse().ok());
@@ -253,13 +253,13 @@ fn node_and_service_become_addresses() {
 #[test]
 fn an_unknown_node_is_no_data() {
     let numeric = Lookup { node: Some("no.such.node.invalid".into()), ..loopback() };
-    assert_eq!(find(&numeric, None).err(), Some(Error::NoData));
+    assert_eq!(find(&numeric, None, "").err(), Some(Error::NoData));
     let elsewhere = Lookup { node: Some("203.0.113.7".into()), ..loopback() };
-    assert_eq!(find(&elsewhere, None).err(), Some(Error::NoData), "a source that is not ours");
+    assert_eq!(find(&elsewhere, None, "").err(), Some(Error::NoData), "a source that is not ours");
 }
 
 #[test]
 fn applications_from_before_1_5_are_refused() {
     let old = Lookup { api_version: make_version(1, 4), ..loopback() };
-    assert_eq!(find(&old, None).err(), Some(Error::NoData));
+    assert_eq!(find(&old, None, "").err(), Some(Error::NoData));
 }

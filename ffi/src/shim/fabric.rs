@@ -182,6 +182,18 @@ pub(crate) unsafe fn open(
     fabric: *mut *mut abi::fid_fabric,
     context: *mut c_void,
 ) -> c_int {
+    let mut passed_through = false;
+    let status = control(|| {
+        // SAFETY: the man page's contract: initialised, or NULL.
+        let attributes = unsafe { argument(attributes) }?;
+        // SAFETY: the man page's contract.
+        passed_through =
+            unsafe { super::passthrough::open(attributes, fabric, context) }?.is_some();
+        Ok(())
+    });
+    if passed_through || status != 0 {
+        return status;
+    }
     let open = || {
         // SAFETY: the man page's contract: initialised, or NULL.
         let attributes = unsafe { argument(attributes) }?;

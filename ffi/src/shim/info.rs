@@ -8,7 +8,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::net::SocketAddr;
 use std::ptr::NonNull;
 
-use super::{answer, array, control, nic, text};
+use super::{answer, array, control, nic, passthrough, text};
+use crate::abi::library::Question;
 use crate::abi::{self, fi_info};
 use crate::domain::Domain;
 use crate::errno::Error;
@@ -27,34 +28,55 @@ pub(crate) unsafe extern "C" fn getinfo(
     found: *mut *mut fi_info,
 ) -> c_int {
     control(|| {
+        let question = Question { api_version, node, service, flags };
         // SAFETY: the man page's contract: NULL or an initialised `fi_info`.
-        let hints = match unsafe { hints.as_ref() } {
-            Some(hints) => {
-                // SAFETY: as above: its pointers are NULL or what `fi_getinfo(3)` says.
-                let mut wanted = unsafe { request(hints) }?;
-                // SAFETY: as above: the objects that it names are open.
-                unsafe { restrict(hints, &mut wanted) }?;
-                Some(wanted)
-            }
-            None => None,
+        let hints = unsafe { hints.as_ref() };
+        // SAFETY: the man page's contract.
+        let offers = unsafe { passthrough::offers(question, hints) }?;
+        // SAFETY: the man page's contract.
+        let own = match unsafe { own(question, hints, &offers.summary()) } {
+            Ok(own) => own.map_or(std::ptr::null_mut(), Allocated::into_raw),
+            Err(_) if !offers.is_empty() => std::ptr::null_mut(),
+            Err(error) => return Err(error),
         };
-        let lookup = Lookup {
-            api_version,
-            // SAFETY: the man page's contract: NULL or a string.
-            node: unsafe { text(node) }?,
-            // SAFETY: as above.
-            service: unsafe { text(service) }?,
-            flags,
-        };
-        let mut list = None;
-        // Back to front, so that each is linked in front of the one before.
-        for info in info::find(&lookup, hints.as_ref())?.iter().rev() {
-            list = Some(Allocated::with(info, list)?);
-        }
-        let list = list.map_or(std::ptr::null_mut(), Allocated::into_raw);
         // SAFETY: the man page's contract: `found` may be written.
-        unsafe { answer(found, list) }
+        unsafe { answer(found, offers.before(own)) }
     })
+}
+
+/// The offers that are no hardware provider's.
+///
+/// # Safety
+/// The contract of `fi_getinfo(3)`, for the strings of `question` and for `hints`.
+unsafe fn own(
+    question: Question,
+    hints: Option<&fi_info>,
+    passthrough: &str,
+) -> Result<Option<Allocated>, Error> {
+    let hints = match hints {
+        Some(hints) => {
+            // SAFETY: promised by the caller: its pointers are NULL or what `fi_getinfo(3)` says.
+            let mut wanted = unsafe { request(hints) }?;
+            // SAFETY: as above: the objects that it names are open.
+            unsafe { restrict(hints, &mut wanted) }?;
+            Some(wanted)
+        }
+        None => None,
+    };
+    let lookup = Lookup {
+        api_version: question.api_version,
+        // SAFETY: promised by the caller: NULL or a string.
+        node: unsafe { text(question.node) }?,
+        // SAFETY: as above.
+        service: unsafe { text(question.service) }?,
+        flags: question.flags,
+    };
+    let mut list = None;
+    // Back to front, so that each is linked in front of the one before.
+    for info in info::find(&lookup, hints.as_ref(), passthrough)?.iter().rev() {
+        list = Some(Allocated::with(info, list)?);
+    }
+    Ok(list)
 }
 
 /// What an application asks for, or was offered and hands back.

@@ -15,6 +15,7 @@ use ofi_xdp_examples::report::Report;
 use ofi_xdp_tests::bed::{Bed, PATIENCE};
 use ofi_xdp_tests::process::Program;
 use ofi_xdp_tests::topology::Side;
+use ofi_xdp_tests::way::way;
 use ofi_xdp_tests::{netns, paths};
 
 use crate::cards::{Pair, bed};
@@ -98,8 +99,7 @@ pub(crate) fn run() -> anyhow::Result<(u64, u64)> {
 fn session(bed: &Bed, contestant: &Contestant) -> anyhow::Result<Report> {
     let path = paths::program(contestant.program)?;
     let listen = format!("{}:{PORT}", bed.hosts().link(0).v4(Side::A));
-    let environment =
-        [("FI_XDP_MODE", contestant.mode.unwrap_or("auto")), ("FI_XDP_IFACE", "link0")];
+    let environment = [way(contestant.mode.unwrap_or("auto")), ("FI_XDP_IFACE", "link0")];
     let server = Program::new(&path).args(["server", "--sessions", "1", "--listen", &listen]);
     let mut server = bed.program(Side::A, server.envs(environment))?.start()?;
     server.wait_for("listening at", PATIENCE)?;

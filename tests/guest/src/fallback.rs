@@ -8,6 +8,7 @@ use crate::suite::Test;
 use crate::zerocopy::{TALKATIVE, counter, opened, sockets};
 use ofi_xdp_tests::bed::{Bed, Transfer};
 use ofi_xdp_tests::topology::Side;
+use ofi_xdp_tests::way::way;
 
 /// The tests of this file.
 pub(crate) const TESTS: &[Test] = &[
@@ -36,7 +37,7 @@ fn to_skb(cards: &Cards) -> anyhow::Result<()> {
 
 /// A checked transfer that is in mode `auto`'s or another's fall-back; what the provider said why.
 fn degraded(bed: &Bed, mode: &str, wanted: &str) -> anyhow::Result<String> {
-    let variables = [TALKATIVE[0], TALKATIVE[1], ("FI_XDP_MODE", mode)];
+    let variables = [TALKATIVE[0], TALKATIVE[1], way(mode)];
     let transfer = Transfer { server: &variables, client: &variables, ..Transfer::default() };
     let done = bed.transfer(&transfer)?;
     let mut reason = String::new();

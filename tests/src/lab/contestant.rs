@@ -8,6 +8,7 @@ use clap::ValueEnum;
 
 use crate::paths;
 use crate::topology::LinkOptions;
+use crate::way::way;
 
 /// The largest payload of one datagram in an Ethernet frame of 1500 bytes, and what of it the bare
 /// AF_XDP sockets have for a message.
@@ -23,7 +24,7 @@ pub const WRITE: &str = "write";
 /// See [`TAGGED`].
 pub const READ: &str = "read";
 
-/// The provider's parameter `FI_XDP_MODE`.
+/// The provider's parameters `FI_XDP_MODE` and `FI_XDP_TIER`: see [`way`](crate::way).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum XdpMode {
     /// The best that works.
@@ -39,7 +40,7 @@ pub enum XdpMode {
 }
 
 impl XdpMode {
-    /// As the parameter wants it.
+    /// As the parameters want it.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -268,7 +269,8 @@ impl Contestant {
             variables.push(("FI_PROVIDER", "xdp".into()));
         }
         if let Some(mode) = self.xdp_mode {
-            variables.push(("FI_XDP_MODE", mode.as_str().into()));
+            let (name, value) = way(mode.as_str());
+            variables.push((name, value.into()));
             let interface = if self.link == LinkUse::Loopback { Some("lo") } else { interface };
             variables.extend(interface.map(|interface| ("FI_XDP_IFACE", interface.into())));
         }

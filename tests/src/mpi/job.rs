@@ -13,6 +13,7 @@ use crate::mpi::program::{MpiProgram, OPERATORS, verified};
 use crate::mpi::proof::{Carried, LOGGING};
 use crate::paths;
 use crate::process::{Output, Program};
+use crate::way::way;
 
 /// The hosts' `/etc/hosts`.
 const HOSTS_FILE: &str = "hosts";
@@ -165,7 +166,8 @@ impl Stand {
         }
         if let Transport::Xdp(mode) = transport {
             add("FI_PROVIDER_PATH", &self.provider.to_string_lossy());
-            add("FI_XDP_MODE", mode.as_str());
+            let (name, value) = way(mode.as_str());
+            add(name, value);
             LOGGING.iter().for_each(|(name, value)| add(name, value));
         }
         variables

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+use super::*;
+
+fn registered() -> Vec<String> {
+    ["verbs", "tcp", "ofi_rxm", "xdp", "sockets"].map(str::to_owned).to_vec()
+}
+
+fn planned(list: &str, filter: Option<&str>, names: Names<'_>) -> Plan {
+    let providers = Providers::parse(list);
+    plan(Choice::Auto, &providers, &Filter::parse(filter), &registered(), names)
+}
+
+fn asked(plan: &Plan) -> Vec<&str> {
+    plan.questions.iter().map(|question| question.provider.as_str()).collect()
+}
+
+#[test]
+fn the_list_is_names_without_ours_and_without_repetition() {
+    let list = |text| Providers::parse(text).0;
+    assert_eq!(list(HARDWARE), ["efa", "verbs", "cxi", "psm3", "opx", "ucx"]);
+    assert_eq!(list("tcp, verbs;ofi_rxm ,TCP  sockets"), ["tcp", "verbs;ofi_rxm", "sockets"]);
+    assert_eq!(list("xdp tcp;xdp XDP;ofi_rxm"), [""; 0], "it would ask itself");
+    assert_eq!(list("none"), [""; 0]);
+    let many: Vec<String> = (0..40).map(|number| format!("p{number}")).collect();
+    assert_eq!(list(&many.join(" ")).len(), PROVIDERS_MAX);
+}
+
+#[test]
+fn names_come_apart_as_they_were_put_together() {
+    let providers = Providers::parse("verbs tcp;ofi_rxm");
+    let shown = shown("verbs;ofi_rxm", "IB-0xfe80:1");
+    let name = providers.split(&shown).unwrap();
+    assert_eq!(name, Name { provider: "verbs;ofi_rxm", own: "IB-0xfe80:1" });
+    assert!(providers.split("TCP;ofi_rxm:lo").is_some());
+    // Not listed, not layered over what is listed, only begins alike, or our own networks.
+    for foreign in ["tcp:lo", "verbsx:lo", "verb:lo", "lo", "2001:db8::/64", "198.18.0.0/24"] {
+        assert_eq!(providers.split(foreign), None, "{foreign}");
+    }
+}
+
+#[test]
+fn who_is_not_in_libfabric_is_not_asked() {
+    let plan = planned("efa verbs cxi tcp;ofi_rxm tcp;lnx", None, Names::default());
+    assert_eq!(asked(&plan), ["verbs", "tcp;ofi_rxm"]);
+    assert_eq!(plan.skipped, ["efa, cxi, tcp;lnx: not in this libfabric"]);
+}
+
+#[test]
+fn nobody_is_asked_by_other_tiers() {
+    for choice in [Choice::AfXdp, Choice::Udp] {
+        let plan = plan(
+            choice,
+            &Providers::parse("tcp"),
+            &Filter::default(),
+            &registered(),
+            Names::default(),
+        );
+        assert_eq!(asked(&plan), [""; 0]);
+        assert_eq!(plan.skipped, [format!("FI_XDP_TIER={choice}")]);
+    }
+    let plan = planned("none", None, Names::default());
+    assert_eq!(plan.skipped, ["FI_XDP_PASSTHROUGH=none"]);
+}
+
+#[test]
+fn a_filter_that_shows_hides_and_one_that_excludes_forbids() {
+    let filter = Filter::parse(Some("xdp"));
+    assert!(filter.hides("tcp") && !filter.hides("xdp") && !filter.excludes("tcp"));
+    assert!(filter.cannot_open("tcp;ofi_rxm") && !filter.cannot_open("tcp"));
+    for filter in [None, Some(""), Some("^xdp"), Some("xdp,TCP"), Some("xdp,tcp;ofi_rxm")] {
+        let filter = Filter::parse(filter);
+        assert!(!filter.hides("tcp") && !filter.cannot_open("tcp;ofi_rxm"), "{filter:?}");
+    }
+    let plan = planned("tcp verbs tcp;ofi_rxm", Some("^tcp,sockets"), Names::default());
+    assert_eq!(asked(&plan), ["verbs"]);
+    assert_eq!(plan.skipped.len(), 2);
+    let filter = Filter::parse(Some("^tcp;ofi_rxm,  Shm"));
+    assert!(filter.excludes("tcp;ofi_rxm") && filter.excludes("shm"));
+    assert!(!filter.excludes("tcp") && !filter.hides("tcp"));
+}
+
+#[test]
+fn hints_that_name_a_domain_reach_its_provider_alone() {
+    let names = Names { domain: Some("Verbs:mlx5_0"), ..Names::default() };
+    let plan = planned("tcp verbs", None, names);
+    assert_eq!(asked(&plan), ["verbs"]);
+    assert_eq!(plan.questions[0].domain.as_deref(), Some("mlx5_0"));
+    assert_eq!(plan.questions[0].fabric, None);
+    let names = Names { domain: Some("eth0"), ..Names::default() };
+    assert_eq!(asked(&planned("tcp verbs", None, names)), [""; 0]);
+    let names = Names { domain: Some("tcp:eth0"), fabric: Some("verbs:x"), ..Names::default() };
+    assert_eq!(asked(&planned("tcp verbs", None, names)), [""; 0]);
+}
+
+#[test]
+fn what_may_not_be_layered_is_handed_on() {
+    let names = Names { provider: Some("xdp;^ofi_mrail;^ofi_rxd"), ..Names::default() };
+    assert_eq!(asked(&planned("verbs", None, names)), ["verbs;^ofi_mrail;^ofi_rxd"]);
+}

@@ -1,0 +1,375 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Passthrough at libfabric's border: what hardware providers offer, under names of ours, and
+//! opened under their own.
+//!
+//! In: an application's `fi_getinfo` and `fi_fabric`. Out: the hardware provider's `fi_info`, in
+//! which only the names are changed (`passthrough` has the rules), and its own objects. libfabric
+//! is asked as an application asks it, so its filters, utility providers and hooks work as ever; a
+//! question that comes back to this provider meanwhile is answered without passthrough. A `fi_info`
+//! belongs to the application from the moment it is handed out. Nothing else is kept, and what is
+//! read later is what the application hands back. Bounds: what the providers offer.
+
+use std::cell::Cell;
+use std::ffi::{c_char, c_void};
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+
+use super::infos::{List, One, OwnedNames};
+use super::{array, interpose, text};
+use crate::abi::library::{self, Question};
+use crate::abi::{self, fi_fabric_attr, fi_info, fid_fabric};
+use crate::domain::Domain;
+use crate::errno::Error;
+use crate::fabric::Fabric;
+use crate::fid;
+use crate::interface::Interface;
+use crate::passthrough::{self, Filter, Names, Plan};
+use crate::{param, sockaddr};
+
+/// libfabric's own flag for `fi_getinfo`: also providers that `FI_PROVIDER` hides (`ofi.h`).
+const GETINFO_HIDDEN: u64 = 1 << 60;
+
+thread_local! {
+    /// Whether this thread is in a question of ours.
+    static ASKING: Cell<bool> = const { Cell::new(false) };
+}
+
+/// A question under way.
+struct Asking;
+
+impl Asking {
+    /// `None` inside another.
+    fn begin() -> Option<Self> {
+        (!ASKING.replace(true)).then_some(Self)
+    }
+}
+
+impl Drop for Asking {
+    fn drop(&mut self) {
+        ASKING.set(false);
+    }
+}
+
+/// What hardware providers offer, and why there is not more, for people.
+#[derive(Default)]
+pub(super) struct Offers {
+    list: List,
+    domains: Vec<String>,
+    why_not_more: Vec<String>,
+}
+
+impl Offers {
+    /// In a line of `fi_info -v`.
+    pub(super) fn summary(&self) -> String {
+        let mut text = match &*self.domains {
+            [] => "no passthrough".to_owned(),
+            domains => format!("passthrough: offered as {}", domains.join(", ")),
+        };
+        for (place, reason) in self.why_not_more.iter().enumerate() {
+            text += if place == 0 { ": " } else { "; " };
+            text += reason;
+        }
+        text
+    }
+
+    /// The list, and in front of its end `next`.
+    pub(super) fn before(self, next: *mut fi_info) -> *mut fi_info {
+        self.list.before(next)
+    }
+
+    /// Whether there are none.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.list.is_empty()
+    }
+}
+
+/// What hardware providers offer to an application's question, best first.
+///
+/// # Errors
+/// [`Error::NoMemory`]; [`Error::Invalid`] for a name in the hints that is no text.
+///
+/// # Safety
+/// The contract of `fi_getinfo(3)`, for the strings of `question` and for `hints`.
+pub(super) unsafe fn offers(question: Question, hints: Option<&fi_info>) -> Result<Offers, Error> {
+    let mut offers = Offers::default();
+    let Some(_asking) = Asking::begin() else { return Ok(offers) };
+    // SAFETY: promised by the caller.
+    if hints.is_some_and(|hints| unsafe { names_an_object_of_ours(hints) }) {
+        offers.why_not_more.push("the hints name an open object of another tier".to_owned());
+        return Ok(offers);
+    }
+    let wanted = match hints {
+        // SAFETY: promised by the caller.
+        Some(hints) => unsafe { OwnedNames::of(hints) }?,
+        None => OwnedNames::default(),
+    };
+    let values = param::values();
+    let filter = Filter::parse(library::provider_filter().as_deref());
+    let Plan { questions, skipped } = passthrough::plan(
+        values.tier,
+        &values.passthrough,
+        &filter,
+        registered(),
+        wanted.borrowed(),
+    );
+    offers.why_not_more = skipped;
+    let place = Place::of(values.interface.as_deref())?;
+    let mut texts = Vec::new();
+    for one in questions {
+        let bottom = one.provider.split(';').next().unwrap_or_default();
+        let hidden = if filter.hides(bottom) { GETINFO_HIDDEN } else { 0 };
+        let asked = Question { flags: question.flags | hidden, ..question };
+        // SAFETY: promised by the caller.
+        let inner = unsafe { hints_for(hints, &one) }?;
+        // SAFETY: as above; the hints are initialised.
+        match unsafe { library::getinfo(asked, inner.get()) } {
+            Err(errno) => {
+                let why = abi::error_text(errno).to_string_lossy();
+                offers.why_not_more.push(format!("{}: no offer ({why})", one.provider));
+            }
+            Ok(list) => {
+                let wanted = wanted.borrowed();
+                let found = Found { filter: &filter, wanted, place: place.as_ref() };
+                // SAFETY: libfabric has made it for us.
+                found.take(unsafe { List::from_raw(list) }, &mut texts, &mut offers)?;
+            }
+        }
+    }
+    // SAFETY: promised by the caller.
+    if let Some(domain) = hints.and_then(|hints| unsafe { hints.domain_attr.as_ref() }) {
+        offers.list = offers.list.only_on(domain.domain);
+    }
+    offers.domains = offers.list.domains()?;
+    log::info!(target: "core", "{}", offers.summary());
+    Ok(offers)
+}
+
+/// Hints that name a fabric or a domain that is open and not passed through.
+///
+/// # Safety
+/// As [`offers`].
+unsafe fn names_an_object_of_ours(hints: &fi_info) -> bool {
+    // SAFETY: promised by the caller, here and below: what hints name is open.
+    let fabric = unsafe { hints.fabric_attr.as_ref() }.map(|attributes| attributes.fabric);
+    // SAFETY: as above.
+    let domain = unsafe { hints.domain_attr.as_ref() }.map(|attributes| attributes.domain);
+    // SAFETY: as above.
+    let ours = fabric.is_some_and(|it| unsafe { fid::object::<Fabric>(it.cast()) }.is_ok());
+    // SAFETY: as above.
+    ours || domain.is_some_and(|it| unsafe { fid::object::<Domain>(it.cast()) }.is_ok())
+}
+
+/// The names of the providers that the running libfabric has, hidden ones too.
+fn registered() -> &'static [String] {
+    static NAMES: OnceLock<Vec<String>> = OnceLock::new();
+    NAMES.get_or_init(|| {
+        let (node, service) = (std::ptr::null(), std::ptr::null());
+        let flags = abi::FI_PROV_ATTR_ONLY;
+        let question = Question { api_version: abi::version(), node, service, flags };
+        // SAFETY: no node, no service, no hints.
+        let Ok(list) = (unsafe { library::getinfo(question, std::ptr::null()) }) else {
+            return Vec::new();
+        };
+        // SAFETY: libfabric has made it for us.
+        let list = unsafe { List::from_raw(list) };
+        let mut names = Vec::new();
+        let mut next = list.first();
+        // SAFETY: elements of a list of ours.
+        while let Some(info) = unsafe { next.as_ref() } {
+            // SAFETY: as above.
+            let found = unsafe { OwnedNames::of(info) }.ok();
+            names.extend(found.and_then(|names| names.provider));
+            next = info.next;
+        }
+        names
+    })
+}
+
+/// The application's hints, with the names that the provider knows.
+///
+/// # Safety
+/// As [`offers`].
+unsafe fn hints_for(hints: Option<&fi_info>, to: &passthrough::Question) -> Result<One, Error> {
+    let copied = match hints {
+        // SAFETY: promised by the caller.
+        Some(hints) => unsafe { library::duplicate(hints) },
+        None => abi::allocate_info(),
+    };
+    // SAFETY: a copy made for us.
+    let mut inner = unsafe { One::from_raw(copied.ok_or(Error::NoMemory)?) };
+    if hints.is_none() {
+        // No hints accept every mode; zeros would accept none.
+        inner.get_mut().mode = u64::MAX;
+        // SAFETY: allocated with it, and ours alone.
+        if let Some(domain) = unsafe { inner.get_mut().domain_attr.as_mut() } {
+            domain.mode = u64::MAX;
+            domain.mr_mode = (!(abi::FI_MR_BASIC | abi::FI_MR_SCALABLE)).cast_signed();
+        }
+    }
+    if inner.get().fabric_attr.is_null() {
+        // Hints may have none; an empty element gives its own.
+        let spare = abi::allocate_info().ok_or(Error::NoMemory)?;
+        // SAFETY: made for us.
+        let mut spare = unsafe { One::from_raw(spare) };
+        std::mem::swap(&mut inner.get_mut().fabric_attr, &mut spare.get_mut().fabric_attr);
+    }
+    // SAFETY: there, and ours alone.
+    if let Some(fabric) = unsafe { inner.get_mut().fabric_attr.as_mut() } {
+        // The version hinted at is this provider's.
+        fabric.prov_version = 0;
+    }
+    inner.rename(Some(&to.provider), to.fabric.as_deref(), to.domain.as_deref())?;
+    Ok(inner)
+}
+
+/// The interface of `FI_XDP_IFACE`, by which offers are known that are on it.
+struct Place(Vec<Interface>);
+
+impl Place {
+    fn of(interface: Option<&str>) -> Result<Option<Self>, Error> {
+        let Some(name) = interface else { return Ok(None) };
+        let mut found = Interface::all()?;
+        found.retain(|interface| interface.nic.name == name);
+        Ok(Some(Self(found)))
+    }
+
+    /// Whether an offer has an address of the interface, or its place on the PCI bus.
+    ///
+    /// # Safety
+    /// `info` is as `fi_getinfo(3)` says.
+    unsafe fn has(&self, info: &fi_info) -> bool {
+        // SAFETY: promised by the caller.
+        let bytes = unsafe { array(info.src_addr.cast::<u8>(), info.src_addrlen) };
+        let ip = match (info.addr_format, bytes) {
+            (abi::FI_SOCKADDR | abi::FI_SOCKADDR_IN | abi::FI_SOCKADDR_IN6, Ok(bytes)) => {
+                sockaddr::decode(bytes).map(|address| address.ip())
+            }
+            _ => None,
+        };
+        // SAFETY: promised by the caller.
+        let bus = unsafe { info.nic.as_ref() }.map(|nic| nic.bus_attr);
+        // SAFETY: as above.
+        let bus = bus.and_then(|bus| unsafe { bus.as_ref() });
+        let pci = bus.filter(|bus| bus.bus_type == abi::FI_BUS_PCI).map(|bus| {
+            // SAFETY: of this type, the union's only member.
+            let pci = unsafe { bus.attr.pci };
+            (pci.domain_id, pci.bus_id, pci.device_id, pci.function_id)
+        });
+        self.0.iter().any(|interface| {
+            let device = interface.nic.pci.map(|it| (it.domain, it.bus, it.device, it.function));
+            ip.is_some_and(|ip| ip == interface.ip) || (pci.is_some() && pci == device)
+        })
+    }
+}
+
+/// What an offer must be.
+struct Found<'a> {
+    filter: &'a Filter,
+    wanted: Names<'a>,
+    place: Option<&'a Place>,
+}
+
+impl Found<'_> {
+    /// Moves what is wanted of a provider's list, renamed, behind the offers so far; `texts` has
+    /// what those say, so that nothing comes twice.
+    fn take(
+        &self,
+        mut list: List,
+        texts: &mut Vec<String>,
+        offers: &mut Offers,
+    ) -> Result<(), Error> {
+        while let Some(mut info) = list.pop() {
+            if self.shown(&mut info, &mut offers.why_not_more)? {
+                // SAFETY: an element of ours.
+                let said = unsafe { library::text_of(info.get()) };
+                if texts.contains(&said) {
+                    continue;
+                }
+                texts.push(said);
+                offers.list.push(info);
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives an offer the names that the application sees, if it is wanted.
+    fn shown(&self, info: &mut One, why_not_more: &mut Vec<String>) -> Result<bool, Error> {
+        // SAFETY: an element of ours, as libfabric made it.
+        let own = unsafe { OwnedNames::of(info.get()) }?;
+        let Some(provider) = own.provider.filter(|provider| !self.filter.excludes(provider)) else {
+            return Ok(false);
+        };
+        if self.filter.cannot_open(&provider) {
+            let why = format!("{provider}: FI_PROVIDER must show what is under it, too");
+            if !why_not_more.contains(&why) {
+                why_not_more.push(why);
+            }
+            return Ok(false);
+        }
+        // SAFETY: as above.
+        if self.place.is_some_and(|place| !unsafe { place.has(info.get()) }) {
+            return Ok(false);
+        }
+        let fabric = passthrough::shown(&provider, own.fabric.as_deref().unwrap_or_default());
+        let domain = passthrough::shown(&provider, own.domain.as_deref().unwrap_or_default());
+        let is = |wanted: Option<&str>, name: &str| {
+            wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(name))
+        };
+        if !is(self.wanted.fabric, &fabric) || !is(self.wanted.domain, &domain) {
+            return Ok(false);
+        }
+        // Without a provider's name libfabric puts ours there; with one it would take us for a
+        // utility provider.
+        info.rename(None, Some(&fabric), Some(&domain))?;
+        Ok(true)
+    }
+}
+
+/// `fi_fabric`, if the name is one that [`offers`] gave; `None` if it is not.
+///
+/// # Safety
+/// The contract of `fi_fabric(3)`.
+pub(super) unsafe fn open(
+    attributes: &fi_fabric_attr,
+    fabric: *mut *mut fid_fabric,
+    context: *mut c_void,
+) -> Result<Option<()>, Error> {
+    // SAFETY: promised by the caller: NULL or a string.
+    let Some(name) = (unsafe { text(attributes.name) })? else { return Ok(None) };
+    let providers = param::values().passthrough;
+    let Some(own) = providers.split(&name) else { return Ok(None) };
+    let mut names = Texts::default();
+    let mut inner = fi_fabric_attr {
+        name: names.add(own.own)?,
+        prov_name: names.add(own.provider)?,
+        ..*attributes
+    };
+    // SAFETY: the attributes are a copy with other names, which are there until it returns.
+    let status = unsafe { library::open_fabric(&raw mut inner, fabric, context) };
+    if status != 0 {
+        return Err(Error::Os(-status));
+    }
+    // SAFETY: the call above has written it.
+    let opened = NonNull::new(unsafe { fabric.read() }).ok_or(Error::Internal)?;
+    // SAFETY: the hardware provider's own, just opened.
+    let adopted = unsafe { interpose::adopt_fabric(opened) };
+    if adopted.is_err() {
+        // SAFETY: open, and nobody has seen it.
+        unsafe { interpose::close(opened.as_ptr().cast()) };
+    }
+    adopted.map(Some)
+}
+
+/// Strings for the time of a call.
+#[derive(Default)]
+struct Texts(Vec<std::ffi::CString>);
+
+impl Texts {
+    fn add(&mut self, text: &str) -> Result<*mut c_char, Error> {
+        let text = std::ffi::CString::new(text).map_err(|_| Error::Invalid)?;
+        // The string itself does not move with its owner.
+        let pointer = text.as_ptr().cast_mut();
+        self.0.push(text);
+        Ok(pointer)
+    }
+}

@@ -1,0 +1,253 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Passthrough onto a mock provider that notes every call: what is offered, by what names, under
+//! which filters; that what is opened is the hardware's own; and what a write through it costs.
+
+mod support;
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use support::{Libfabric, assert_success, compiled, library, scratch, skipped};
+
+/// A folder of this test's own with both providers, and the program; gone at the end.
+struct Bed {
+    folder: PathBuf,
+    program: PathBuf,
+}
+
+impl Bed {
+    fn new(test: &str) -> Self {
+        let folder = scratch(&format!("passthrough-{test}-{}", std::process::id()));
+        std::fs::copy(library(), folder.join("libxdp-fi.so")).unwrap();
+        let mock = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/c/mock.c");
+        let status = Command::new("cc")
+            .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-O1"])
+            .args(["-shared", "-fPIC", "-o"])
+            .arg(folder.join("libmock-fi.so"))
+            .args([mock, "-lfabric", "-ldl"])
+            .status()
+            .expect("cc: install gcc and libfabric-dev");
+        assert!(status.success(), "mock.c does not compile");
+        // The program's file is in a folder that is shared: a name of its own.
+        let program = folder.join("program");
+        let shared = compiled("passthrough");
+        std::fs::rename(shared, &program).unwrap();
+        Self { folder, program }
+    }
+
+    /// The program, and what the mock noted while it ran.
+    fn run(
+        &self,
+        libfabric: Libfabric,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+    ) -> Option<(Output, Vec<String>)> {
+        let log = self.folder.join("calls");
+        let _ = std::fs::remove_file(&log);
+        let mut command = libfabric.command(&self.program)?;
+        command.args(arguments).env("FI_PROVIDER_PATH", &self.folder).env("MOCK_LOG", &log);
+        command.env("FI_XDP_PASSTHROUGH", "mock").env("FI_XDP_IFACE", "");
+        command.env_remove("FI_XDP_IFACE").envs(variables.iter().copied());
+        let output = command.output().unwrap();
+        let calls = std::fs::read_to_string(log).unwrap_or_default();
+        Some((output, calls.lines().map(str::to_owned).collect()))
+    }
+
+    /// Runs it with each libfabric; it must succeed.
+    #[track_caller]
+    fn each(
+        &self,
+        arguments: &[&str],
+        variables: &[(&str, &str)],
+        check: impl Fn(&str, &[String]),
+    ) {
+        for libfabric in [Libfabric::Installed, Libfabric::Two] {
+            let Some((output, calls)) = self.run(libfabric, arguments, variables) else { continue };
+            let what = format!("{arguments:?} {variables:?} on {libfabric:?}");
+            assert_success(&format!("{what}: {calls:#?}"), &output);
+            check(&String::from_utf8_lossy(&output.stdout), &calls);
+        }
+    }
+}
+
+impl Drop for Bed {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// The lines of `list` that say what is passed through.
+fn passed(said: &str) -> Vec<&str> {
+    said.lines().filter(|line| line.starts_with("offer xdp mock:")).collect()
+}
+
+const BOTH: [&str; 2] = ["offer xdp mock:net:7 mock:mock0", "offer xdp mock:net:7 mock:mock1"];
+
+#[test]
+fn hardware_is_offered_first_and_once_under_true_names() {
+    Bed::new("offers").each(&["offers"], &[], |_, _| ());
+}
+
+#[test]
+fn what_is_opened_is_the_hardwares_own() {
+    Bed::new("objects").each(&["objects"], &[], |_, calls| {
+        let count = |text: &str| calls.iter().filter(|call| call.as_str() == text).count();
+        assert_eq!(count("fabric mock net:7"), 3, "{calls:#?}");
+        for (call, times) in [
+            ("domain mock net:7 mock1", 1),
+            ("domain mock net:7 mock0", 1),
+            ("domain mock net:7 mock9", 1),
+            ("domain2 mock net:7 mock1", 1),
+            ("endpoint mock net:7 mock1", 1),
+            ("endpoint mock net:7 mock0", 3),
+            ("endpoint2 mock net:7 mock1", 1),
+            ("scalable_ep mock net:7 mock1", 1),
+            ("passive_ep mock net:7 mock0", 1),
+            ("cq_open", 1),
+        ] {
+            assert_eq!(count(call), times, "{call}: {calls:#?}");
+        }
+        // Whatever was opened has been closed.
+        let opened = |call: &&String| !call.starts_with("getinfo") && !call.contains("mock9");
+        let kept = ["close", "cleanup", "fabric mock elsewhere"];
+        let opened = calls.iter().filter(opened);
+        let opened = opened.filter(|call| !kept.iter().any(|kept| call.starts_with(kept))).count();
+        let closed = calls.iter().filter(|call| call.starts_with("close")).count();
+        assert_eq!(opened, closed, "{calls:#?}");
+    });
+}
+
+#[test]
+fn the_hardwares_own_objects_are_left_alone() {
+    Bed::new("beside").each(&["beside"], &[], |_, calls| {
+        let handed_on = calls.iter().filter(|call| call.ends_with(" open")).count();
+        // To the mock itself, and through us; never with a domain of ours in them.
+        assert_eq!(handed_on, 2, "{calls:#?}");
+    });
+}
+
+#[test]
+fn filters_are_kept() {
+    let bed = Bed::new("filters");
+    for filter in ["xdp", "xdp,mock", "^tcp", "^tcp,shm", "mock,xdp,tcp"] {
+        let variables = [("FI_PROVIDER", filter)];
+        bed.each(&["list", "xdp"], &variables, |said, _| assert_eq!(passed(said), BOTH, "{said}"));
+        bed.each(&["list"], &variables, |said, _| {
+            assert_eq!(passed(said), BOTH, "{said}");
+            // Seen directly only where the filter lets it.
+            let direct = said.contains("offer mock ");
+            assert_eq!(direct, filter != "xdp", "{filter}: {said}");
+        });
+    }
+    bed.each(&["list", "xdp"], &[("FI_PROVIDER", "^tcp,mock")], |said, calls| {
+        assert_eq!(passed(said), [""; 0], "{said}");
+        assert!(said.contains("offer xdp "), "ours are still there: {said}");
+        assert!(!calls.iter().any(|call| call.starts_with("getinfo")), "{calls:#?}");
+    });
+    bed.each(&["list"], &[("FI_PROVIDER", "mock")], |said, _| {
+        assert!(!said.contains("offer xdp"), "{said}");
+    });
+    bed.each(&["objects"], &[("FI_PROVIDER", "xdp")], |_, _| ());
+}
+
+#[test]
+fn tiers_are_chosen() {
+    let bed = Bed::new("tiers");
+    let ours = |said: &str| said.lines().filter(|line| line.starts_with("offer xdp")).count();
+    bed.each(&["list", "xdp"], &[("FI_XDP_TIER", "passthrough")], |said, _| {
+        assert_eq!(passed(said), BOTH, "{said}");
+        assert_eq!(ours(said), 2, "{said}");
+    });
+    for variable in
+        [("FI_XDP_TIER", "udp"), ("FI_XDP_PASSTHROUGH", "none"), ("FI_XDP_PASSTHROUGH", "verbs")]
+    {
+        bed.each(&["list", "xdp"], &[variable], |said, calls| {
+            assert_eq!(passed(said), [""; 0], "{said}");
+            assert!(ours(said) > 0, "{said}");
+            assert!(!calls.iter().any(|call| call.starts_with("getinfo")), "{calls:#?}");
+        });
+    }
+    // Loopback has no AF_XDP.
+    let variables = [("FI_XDP_TIER", "af_xdp"), ("FI_XDP_IFACE", "lo")];
+    bed.each(&["list", "xdp"], &variables, |said, _| assert!(said.contains("no offer"), "{said}"));
+    // The mock is on no interface.
+    let variables = [("FI_XDP_IFACE", "lo")];
+    bed.each(&["list", "xdp"], &variables, |said, _| assert_eq!(passed(said), [""; 0], "{said}"));
+    let variables = [("FI_XDP_TIER", "passthrough"), ("FI_XDP_PASSTHROUGH", "none")];
+    bed.each(&["list", "xdp"], &variables, |said, _| assert!(said.contains("no offer"), "{said}"));
+    // A list with this provider in it, and the mock twice.
+    let variables = [("FI_XDP_PASSTHROUGH", "xdp,mock xdp;mock MOCK")];
+    bed.each(&["list", "xdp"], &variables, |said, calls| {
+        assert_eq!(passed(said), BOTH, "{said}");
+        let asked = calls.iter().filter(|call| call.starts_with("getinfo")).count();
+        assert_eq!(asked, 1, "{calls:#?}");
+    });
+}
+
+#[test]
+fn a_question_that_comes_back_ends() {
+    Bed::new("asks").each(&["list", "xdp"], &[("MOCK_ASKS", "1")], |said, calls| {
+        assert_eq!(passed(said), BOTH, "{said}");
+        let asked = calls.iter().filter(|call| call.starts_with("getinfo")).count();
+        // The one from us, and the mock's own of everybody, in which we do not ask.
+        assert_eq!(asked, 2, "{calls:#?}");
+        assert!(calls.iter().any(|call| call == "asked 0"), "{calls:#?}");
+    });
+}
+
+/// libfabric puts hooks around what it opens for us and around what it opens for the application.
+#[test]
+fn hooks_are_around_it() {
+    let bed = Bed::new("hooks");
+    for hook in ["noop", "perf"] {
+        bed.each(&["writes", "xdp"], &[("FI_HOOK", hook)], |_, calls| {
+            for call in ["domain mock net:7 mock0", "endpoint mock net:7 mock0"] {
+                let times = calls.iter().filter(|one| one.as_str() == call).count();
+                assert_eq!(times, 1, "{call}: {calls:#?}");
+            }
+        });
+    }
+}
+
+/// Instructions of a thousand `fi_write`, as callgrind counts them.
+fn instructions(bed: &Bed, provider: &str) -> u64 {
+    let out = bed.folder.join("callgrind");
+    let mut command = Command::new("valgrind");
+    command.args(["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=count_writes"]);
+    command.arg(format!("--callgrind-out-file={}", out.display()));
+    command.arg(&bed.program).args(["writes", provider]);
+    command.env("FI_PROVIDER_PATH", &bed.folder).env("FI_XDP_PASSTHROUGH", "mock");
+    let output = command.output().unwrap();
+    assert_success(&format!("callgrind {provider}"), &output);
+    let text = std::fs::read_to_string(out).unwrap();
+    let summary = text.lines().find_map(|line| line.strip_prefix("summary: ")).unwrap();
+    summary.trim().parse().unwrap()
+}
+
+#[test]
+fn a_write_through_us_costs_what_it_costs_directly() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return skipped("no valgrind");
+    }
+    let bed = Bed::new("writes");
+    let (direct, through) = (instructions(&bed, "mock"), instructions(&bed, "xdp"));
+    println!("1000 fi_write: {direct} instructions directly, {through} through us");
+    assert!(direct > 1000, "the writes were not counted");
+    assert_eq!(direct, through);
+}
+
+/// What was copied, renamed and handed out belongs to somebody.
+#[test]
+fn valgrind_finds_nothing() {
+    if Command::new("valgrind").arg("--version").output().is_err() {
+        return skipped("no valgrind");
+    }
+    let bed = Bed::new("valgrind");
+    for what in ["offers", "objects", "beside"] {
+        let mut command = Command::new("timeout");
+        command.args(["300", "valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full"]);
+        command.arg("--errors-for-leak-kinds=definite").arg(&bed.program).arg(what);
+        command.env("FI_PROVIDER_PATH", &bed.folder).env("FI_XDP_PASSTHROUGH", "mock");
+        assert_success(&format!("{what} under valgrind"), &command.output().unwrap());
+    }
+}

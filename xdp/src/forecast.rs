@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which tier a port on an interface would get, before it is opened.
+//!
+//! In: the mode that is asked for, and what the interface is. Out: the tier that will be tried
+//! first, and why it is no better one. Called for each interface at `fi_getinfo`, to order and to
+//! describe the offers; it opens nothing, so what only opening shows (a queue that is taken,
+//! another XDP program) is not in it.
+
+use crate::config::Mode;
+use crate::device::InterfaceFacts;
+use crate::facts::{Tier, XskMode};
+use crate::plan::plan;
+use crate::privilege;
+
+/// See the module.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Forecast {
+    /// The tier that will be tried first.
+    pub tier: Tier,
+    /// Why not a better one; empty if there is none better.
+    pub why_not_better: String,
+}
+
+impl Default for Forecast {
+    /// What works everywhere.
+    fn default() -> Self {
+        Self { tier: Tier::Udp, why_not_better: String::new() }
+    }
+}
+
+impl Forecast {
+    /// What a port on `interface` would be.
+    #[must_use]
+    pub fn new(mode: Mode, interface: &InterfaceFacts) -> Self {
+        let udp = |why_not_better| Self { tier: Tier::Udp, why_not_better };
+        match plan(mode, Some(interface)) {
+            Err(reason) => udp(reason),
+            Ok((_, modes, reason)) => match (modes.first(), privilege::check()) {
+                (Some(best), Ok(())) => {
+                    Self { tier: Tier::Xdp(*best), why_not_better: reason.unwrap_or_default() }
+                }
+                (_, Err(missing)) => udp(missing.to_string()),
+                (None, Ok(())) => udp(reason.unwrap_or_default()),
+            },
+        }
+    }
+
+    /// The tier's place among the others: the lower, the better.
+    #[must_use]
+    pub const fn rank(&self) -> u8 {
+        match self.tier {
+            Tier::Xdp(XskMode::Zerocopy) => 0,
+            Tier::Xdp(XskMode::Copy) => 1,
+            Tier::Xdp(XskMode::Skb) => 2,
+            Tier::Udp => 3,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn interface(physical: bool) -> InterfaceFacts {
+        InterfaceFacts {
+            name: "eth7".to_owned(),
+            index: 7,
+            mtu: 1500,
+            mac: ofi_xdp_core::frame::MacAddress([2, 0, 0, 0, 0, 1]),
+            driver: "e1000e".to_owned(),
+            addresses: Vec::new(),
+            up: true,
+            loopback: false,
+            speed_mbps: None,
+            pci: None,
+            physical,
+            xdp: None,
+        }
+    }
+
+    #[test]
+    fn kernel_sockets_are_foreseen_where_they_are_asked_for() {
+        let forecast = Forecast::new(Mode::Udp, &interface(true));
+        assert_eq!(forecast.tier, Tier::Udp);
+        assert_eq!(forecast.why_not_better, "kernel sockets were asked for");
+    }
+
+    #[test]
+    fn the_forecast_goes_by_device_and_privilege() {
+        let (card, virtual_link) = (interface(true), interface(false));
+        let (card, link) =
+            (Forecast::new(Mode::Auto, &card), Forecast::new(Mode::Auto, &virtual_link));
+        if privilege::check().is_ok() {
+            assert_eq!(card.tier, Tier::Xdp(XskMode::Zerocopy));
+            assert_eq!(link.tier, Tier::Xdp(XskMode::Skb));
+            assert!(card.rank() < link.rank());
+            assert!(link.why_not_better.contains("virtual link"), "{link:?}");
+        } else {
+            assert_eq!((card.tier, link.tier), (Tier::Udp, Tier::Udp));
+            assert!(card.why_not_better.contains("CAP_"), "{card:?}");
+        }
+        let loopback = InterfaceFacts { loopback: true, ..interface(false) };
+        assert_eq!(Forecast::new(Mode::Auto, &loopback).tier, Tier::Udp);
+    }
+}
