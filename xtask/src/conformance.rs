@@ -31,11 +31,13 @@ pub(crate) enum Libfabric {
 
 /// How its packets travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way {
+pub(crate) enum Way<'a> {
     /// Kernel sockets, on the loopback interface.
     KernelUdp,
     /// AF_XDP, between two hosts.
     AfXdp,
+    /// As this stand-in for a hardware provider has it, which is tested beside it.
+    Passthrough(&'a str),
 }
 
 /// Names the folder of another libfabric to the suite.
@@ -64,7 +66,7 @@ fn libfabric_2(workspace: &Workspace) -> Option<PathBuf> {
 }
 
 /// The command that runs the suite, or `None` where libfabric 2 has not been fetched.
-fn command(workspace: &Workspace, libfabric: Libfabric, way: Way) -> Result<Option<Command>> {
+fn command(workspace: &Workspace, libfabric: Libfabric, way: Way<'_>) -> Result<Option<Command>> {
     let built = build::build(workspace, Profile::Release)?;
     let program = suite(workspace)?;
     let libraries = match libfabric {
@@ -74,11 +76,15 @@ fn command(workspace: &Workspace, libfabric: Libfabric, way: Way) -> Result<Opti
             libraries => libraries,
         },
     };
-    if way == Way::KernelUdp {
+    if way != Way::AfXdp {
         let mut command = Command::new(&program);
         command.envs(libraries.map(|folder| (LIBRARIES, folder)));
         command.env("FI_PROVIDER_PATH", workspace.provider_dir());
-        command.env("FI_XDP_IFACE", "lo").env("FI_XDP_MODE", "udp");
+        command.env("FI_XDP_IFACE", "lo");
+        match way {
+            Way::Passthrough(stand_in) => command.args(["--passthrough", stand_in]),
+            _ => command.env("FI_XDP_TIER", "udp"),
+        };
         return Ok(Some(command));
     }
     let lab = built.programs.get(lab::LAB).context("package tests has no lab")?;
@@ -94,11 +100,31 @@ fn command(workspace: &Workspace, libfabric: Libfabric, way: Way) -> Result<Opti
     Ok(Some(command))
 }
 
+/// What of it CI runs through passthrough, which adds set-up and names and nothing to a transfer:
+/// the pages about those.
+const PAGES_OF_PASSTHROUGH: [&str; 3] = ["fi_fabric::", "fi_av::", "fi_rma::"];
+
+/// Runs a part of it through passthrough, and counts the tests that come out no worse; `None` where
+/// this libfabric is not there.
+pub(crate) fn count_through(
+    workspace: &Workspace,
+    libfabric: Libfabric,
+    stand_in: &str,
+) -> Result<Option<Counts>> {
+    let Some(mut command) = command(workspace, libfabric, Way::Passthrough(stand_in))? else {
+        return Ok(None);
+    };
+    for page in PAGES_OF_PASSTHROUGH {
+        command.args(["--filter", page]);
+    }
+    suite::run(command).map(Some)
+}
+
 /// Runs it with the arguments of a person.
 pub(crate) fn exec(
     workspace: &Workspace,
     libfabric: Libfabric,
-    way: Way,
+    way: Way<'_>,
     arguments: &[OsString],
 ) -> Result<ExitCode> {
     let command = command(workspace, libfabric, way)?;

@@ -120,6 +120,9 @@ enum Task {
         /// Between two hosts made of network namespaces, over AF_XDP; takes root
         #[arg(long)]
         af_xdp: bool,
+        /// Each test on this provider (tcp, sockets), and through passthrough to it: no worse?
+        #[arg(long, value_name = "PROVIDER", conflicts_with = "af_xdp")]
+        passthrough: Option<String>,
         /// Passed to the suite, e.g. --provider tcp, --filter cq, --list, --slow, --json
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
@@ -197,9 +200,13 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Task::Vm { task } => return vm::vm(&workspace, &task),
         Task::Sim { arguments } => return simulator::exec(&workspace, arguments),
-        Task::Conformance { libfabric2, af_xdp, arguments } => {
+        Task::Conformance { libfabric2, af_xdp, passthrough, arguments } => {
             let libfabric = if libfabric2 { Libfabric::Two } else { Libfabric::Installed };
-            let way = if af_xdp { Way::AfXdp } else { Way::KernelUdp };
+            let way = match &passthrough {
+                Some(stand_in) => Way::Passthrough(stand_in),
+                None if af_xdp => Way::AfXdp,
+                None => Way::KernelUdp,
+            };
             return conformance::exec(&workspace, libfabric, way, &arguments);
         }
         Task::Fuzz { target: Some(target), replay: Some(input), .. } => {

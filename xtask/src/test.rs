@@ -192,6 +192,14 @@ fn conformance_suite(context: &Context) -> Result<Outcome> {
         Some(more) => counts += more,
         None => println!("SKIPPED on libfabric 2: it has not been fetched"),
     }
+    for (libfabric, stand_in) in [
+        (Libfabric::Installed, "tcp;ofi_rxm"),
+        (Libfabric::Installed, "sockets"),
+        (Libfabric::Two, "tcp"),
+    ] {
+        let through = conformance::count_through(&context.workspace, libfabric, stand_in)?;
+        counts += through.unwrap_or_default();
+    }
     match context.lacks_privilege()? {
         None => counts += conformance::count_over_af_xdp(&context.workspace)?,
         Some(reason) => println!("SKIPPED over AF_XDP: {reason}"),

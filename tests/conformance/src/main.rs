@@ -7,11 +7,12 @@
 //! test can be run against another provider to show that it is the test that is right.
 //!
 //! [`fi`] is libfabric's calls as methods, [`group`] endpoints that know each other, [`runner`] a
-//! process for each test.
+//! process for each test, [`compare`] all of them through passthrough.
 #![deny(unsafe_code)]
 
 #[allow(unsafe_code)]
 mod abi;
+mod compare;
 #[allow(unsafe_code)]
 mod fi;
 mod group;
@@ -42,6 +43,9 @@ struct Cli {
     /// The provider, as in hints: xdp, tcp, sockets, tcp;`ofi_rxm`
     #[arg(long, default_value = "xdp")]
     provider: String,
+    /// Run each test on this provider, and on xdp passing through to it: xdp must do no worse
+    #[arg(long, value_name = "PROVIDER", conflicts_with_all = ["provider", "json", "other"])]
+    passthrough: Option<String>,
     /// The local address; none for providers whose addresses are not of IP
     #[arg(long, default_value = "127.0.0.1")]
     node: String,
@@ -108,23 +112,33 @@ fn run(cli: &Cli) -> Result<ExitCode> {
     if chosen.is_empty() {
         bail!("no test has such a name; --list shows them all");
     }
+    let Some(stand_in) = &cli.passthrough else {
+        let accepted = accepted(&cli.provider)?;
+        return runner::run_all(&chosen, &Plan { accepted, ..plan(cli, &cli.provider)? });
+    };
+    let tier = ("FI_XDP_TIER", "passthrough".to_owned());
+    let environment = vec![tier, ("FI_XDP_PASSTHROUGH", stand_in.clone())];
+    let through = Plan { environment, ..plan(cli, &cli.provider)? };
+    compare::run(&chosen, &plan(cli, stand_in)?, &through)
+}
+
+/// How to run the tests on `provider`, where it may leave out what it likes.
+fn plan(cli: &Cli, provider: &str) -> Result<Plan> {
     let log = cli.log.as_ref().map(|path| File::options().create(true).append(true).open(path));
-    let log = log.transpose().context("the log")?;
-    let plan = Plan {
+    Ok(Plan {
         jobs: cli.jobs,
         limit: Duration::from_secs(cli.limit),
         json: cli.json,
-        arguments: arguments(cli),
-        log: log.map(Mutex::new),
-        accepted: accepted(&cli.provider)?,
-    };
-    runner::run_all(&chosen, &plan)
+        arguments: arguments(cli, provider),
+        environment: Vec::new(),
+        log: log.transpose().context("the log")?.map(Mutex::new),
+        accepted: None,
+    })
 }
 
 /// Arguments that make a child test the same.
-fn arguments(cli: &Cli) -> Vec<String> {
-    let mut arguments =
-        ["--provider", &cli.provider, "--node", &cli.node].map(str::to_owned).to_vec();
+fn arguments(cli: &Cli, provider: &str) -> Vec<String> {
+    let mut arguments = ["--provider", provider, "--node", &cli.node].map(str::to_owned).to_vec();
     if let Some(host) = &cli.other {
         arguments.extend(["--other".to_owned(), host.to_string()]);
     }

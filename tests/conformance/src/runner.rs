@@ -56,11 +56,23 @@ pub(crate) enum Outcome {
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Report {
     name: &'static str,
-    outcome: Outcome,
+    pub(crate) outcome: Outcome,
     /// Why, unless it passed.
     #[serde(skip_serializing_if = "String::is_empty")]
     text: String,
     milliseconds: u128,
+}
+
+impl Report {
+    /// Of the test.
+    pub(crate) const fn name(&self) -> &'static str {
+        self.name
+    }
+
+    /// Why, as lines that stand under its name.
+    pub(crate) fn text(&self) -> String {
+        indented(&self.text)
+    }
 }
 
 /// How to run.
@@ -71,6 +83,8 @@ pub(crate) struct Plan {
     pub(crate) json: bool,
     /// Arguments that make a child test the same provider.
     pub(crate) arguments: Vec<String>,
+    /// Variables of its environment, beyond this process's own.
+    pub(crate) environment: Vec<(&'static str, String)>,
     /// Where lines of libfabric's log go; else they are part of what a test says.
     pub(crate) log: Option<Mutex<File>>,
     /// What may be missing; `None` if anything optional may.
@@ -96,8 +110,13 @@ pub(crate) fn run_here(test: &Test, world: &World) -> ExitCode {
     }
 }
 
-/// Runs `tests`, each in a process of its own, several at a time.
+/// Runs `tests` and sums up.
 pub(crate) fn run_all(tests: &[&'static Test], plan: &Plan) -> Result<ExitCode> {
+    summary(&reports(tests, plan)?, plan)
+}
+
+/// Runs `tests`, each in a process of its own, several at a time. The reports are in their order.
+pub(crate) fn reports(tests: &[&'static Test], plan: &Plan) -> Result<Vec<Report>> {
     let reports = Mutex::new(Vec::with_capacity(tests.len()));
     let next = AtomicUsize::new(0);
     let work = || -> Result<()> {
@@ -117,7 +136,7 @@ pub(crate) fn run_all(tests: &[&'static Test], plan: &Plan) -> Result<ExitCode> 
     let mut reports = reports.into_inner().expect("no worker panicked");
     let place = |report: &Report| tests.iter().position(|test| test.name == report.name);
     reports.sort_by_key(place);
-    summary(&reports, plan)
+    Ok(reports)
 }
 
 fn summary(reports: &[Report], plan: &Plan) -> Result<ExitCode> {
@@ -184,6 +203,7 @@ fn run_apart(test: &'static Test, plan: &Plan) -> Result<Report> {
     }
     // Libraries of other providers would leave files with the trace of a crash here.
     command.env("IPATH_NO_BACKTRACE", "1").env("HFI_NO_BACKTRACE", "1");
+    command.envs(plan.environment.iter().map(|(name, value)| (name, value)));
     let start = Instant::now();
     let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
     let limit = if test.name.contains(SLOW) { plan.limit * 10 } else { plan.limit };
