@@ -82,6 +82,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
+    /// Where the time of a client goes: flame graphs of the ping-pong, of small messages, of bulk
+    Profile {
+        /// Passed to the lab, e.g. --mode skb
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
+    },
     /// Run every test; with --all (the default when CI=true) every check that .ci/run makes
     Test {
         /// Also format, lints, tidy, spelling, licences, documentation and generated files
@@ -191,6 +197,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Task::Install { prefix } => install::install(&workspace, prefix)?,
         Task::Run { arguments } => return lab::exec(&workspace, "run", &arguments),
         Task::Bench { arguments } => return bench::bench(&workspace, &arguments),
+        Task::Profile { arguments } => {
+            setup::ensure(&[setup::Purpose::Count])?;
+            return lab::exec(&workspace, "profile", &arguments);
+        }
         Task::Test { all, stage, filter } => {
             return test::test(workspace, all, &stage, filter);
         }

@@ -10,7 +10,8 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use ofi_xdp_tests::bench::{self, Plan, Programs};
 use ofi_xdp_tests::lab::{
-    Contestant, Field, LinkUse, Results, Suite, TAGGED, XdpMode, contestants, introduce, run, serve,
+    Contestant, Field, LinkUse, Results, Suite, TAGGED, XdpMode, contestants, introduce, profile,
+    run, serve,
 };
 use ofi_xdp_tests::report::{self, Record};
 use ofi_xdp_tests::{conformance, interrupt, netns, paths, plot, table};
@@ -29,6 +30,12 @@ enum Task {
     Run(RunArguments),
     /// One suite of benchmarks, or all (target/bench)
     Bench(BenchArguments),
+    /// Where the client's time goes, as flame graphs (target/profile)
+    Profile {
+        /// How the provider's packets travel
+        #[arg(long, value_enum, default_value = "auto")]
+        mode: XdpMode,
+    },
     /// The conformance suite between two hosts, over AF_XDP
     Conformance {
         /// The suite
@@ -80,6 +87,7 @@ fn main() -> ExitCode {
     let outcome = interrupt::install().and_then(|()| match &task {
         Task::Run(arguments) => main_job(arguments),
         Task::Bench(arguments) => bench(arguments),
+        Task::Profile { mode } => profiles(*mode),
         Task::Conformance { program, arguments } => {
             let status = conformance::run(program, arguments)?;
             Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -190,6 +198,33 @@ fn print_targets(records: &[Record], suite: Option<&str>) {
         println!("  {:<7} {:<74} {:>16}  {:>16}", row.verdict(), row.what, row.target, row.shown());
     }
     println!();
+}
+
+/// A flame graph of the ping-pong, of small messages in windows, and of bulk.
+fn profiles(mode: XdpMode) -> anyhow::Result<ExitCode> {
+    let folder = paths::workspace().join("target/profile");
+    std::fs::create_dir_all(&folder)?;
+    let field = two_hosts()?;
+    let mut written = Vec::new();
+    for (name, what) in [
+        ("ping-pong", ["--latency", "8"]),
+        ("messages", ["--stream", "8x64"]),
+        ("bulk", ["--stream", "65536x16"]),
+    ] {
+        interrupt::check()?;
+        let rest = ["--time", "4000", "--count", "1000000000"];
+        let arguments: Vec<String> = what.iter().chain(&rest).map(ToString::to_string).collect();
+        let picture = folder.join(format!("{name}.svg"));
+        let title = format!("xdp, {}: {name}, the client's core", mode.as_str());
+        let shares = profile(&field, &Contestant::xdp(mode), &arguments, &title, &picture)?;
+        println!("{name}:");
+        for (object, share) in shares.iter().filter(|(_, share)| *share >= 0.005) {
+            println!("  {:>5.1} %  {object}", 100.0 * share);
+        }
+        written.push(picture);
+    }
+    say_where(&written);
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Two hosts, on a machine rid of what killed runs left.

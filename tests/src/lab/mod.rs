@@ -9,6 +9,7 @@
 mod contestant;
 mod field;
 mod introduce;
+mod profile;
 mod results;
 mod rounds;
 mod serve;
@@ -17,6 +18,7 @@ mod suite;
 pub use contestant::{Contestant, LinkUse, READ, TAGGED, WRITE, XdpMode, contestants};
 pub use field::Field;
 pub use introduce::introduce;
+pub use profile::profile;
 pub use results::{Results, Series};
 pub use rounds::{Entry, Progress, run};
 pub use serve::serve;

@@ -158,6 +158,12 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
         ),
         need(Count, Command("valgrind"), ["valgrind"; 4], "counts the engine's instructions"),
         need(
+            Count,
+            Command("perf"),
+            ["linux-perf", "perf", "perf", "perf"],
+            "samples for flame graphs (`cargo xtask profile`)",
+        ),
+        need(
             Vm,
             Command("qemu-system-x86_64"),
             ["qemu-system-x86", "qemu-kvm", "qemu-x86", "qemu-system-x86"],
