@@ -104,6 +104,18 @@ impl Redirect {
         Err(Error::Raced)
     }
 
+    /// Another hold on the same program, without the privilege that finding it would take.
+    ///
+    /// # Errors
+    /// [`Error::Os`], when descriptors are out.
+    pub fn try_clone(&self) -> Result<Self, Error> {
+        let link = self
+            .link
+            .try_clone()
+            .map_err(|error| Error::os("duplicate a link", CAPABILITY_LOAD, error))?;
+        Ok(Self { mode: self.mode, maps: self.maps.duplicate()?, link })
+    }
+
     /// The mode that the program runs in.
     #[must_use]
     pub const fn mode(&self) -> AttachMode {

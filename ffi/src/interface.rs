@@ -177,7 +177,7 @@ fn described(forecast: &Forecast, values: &Values, features: Option<XdpFeatures>
         Tier::Xdp(mode) => vec![
             "tier: af_xdp".to_owned(),
             format!("mode: {mode}"),
-            format!("queue: {}", values.queue),
+            values.queue.map_or_else(|| "queue: any".to_owned(), |queue| format!("queue: {queue}")),
         ],
     };
     lines.extend(features.map(offered));

@@ -6,10 +6,12 @@
 //! reported once and the default is taken.
 
 use std::ffi::CStr;
+use std::path::PathBuf;
 use std::sync::{Once, OnceLock};
 use std::time::Duration;
 
 use ofi_xdp_datapath::Mode;
+use ofi_xdp_datapath::broker::DEFAULT_PATH;
 
 use crate::abi::{self, Provider};
 use crate::passthrough::Providers;
@@ -58,7 +60,8 @@ static MODE: Param = Param {
 static QUEUE: Param = Param {
     name: c"queue",
     kind: abi::FI_PARAM_INT,
-    help: c"Receive queue of the interface that the AF_XDP socket is bound to (default: 0)",
+    help: c"Receive queue of the interface that the AF_XDP socket is bound to (default: the first \
+            that is free)",
     complaint: Once::new(),
 };
 static PEER_TIMEOUT: Param = Param {
@@ -77,7 +80,16 @@ static SPIN: Param = Param {
     complaint: Once::new(),
 };
 
-static PARAMS: [&Param; 7] = [&TIER, &PASSTHROUGH, &IFACE, &MODE, &QUEUE, &PEER_TIMEOUT, &SPIN];
+static BROKER: Param = Param {
+    name: c"broker",
+    kind: abi::FI_PARAM_STRING,
+    help: c"Socket of the xdp-broker that makes AF_XDP sockets for processes without \
+            capabilities, or none (default: /run/xdp-broker/socket)",
+    complaint: Once::new(),
+};
+
+static PARAMS: [&Param; 8] =
+    [&TIER, &PASSTHROUGH, &IFACE, &MODE, &QUEUE, &BROKER, &PEER_TIMEOUT, &SPIN];
 
 /// What the variables say.
 #[derive(Clone, Debug)]
@@ -90,8 +102,10 @@ pub(crate) struct Values {
     pub(crate) interface: Option<String>,
     /// `AF_XDP`'s mode; [`Mode::Udp`] where the tier is that.
     pub(crate) mode: Mode,
-    /// The AF_XDP socket's queue.
-    pub(crate) queue: u32,
+    /// The AF_XDP socket's queue; `None`: any.
+    pub(crate) queue: Option<u32>,
+    /// Where the broker is asked, if anywhere.
+    pub(crate) broker: Option<PathBuf>,
     /// The death time.
     pub(crate) peer_timeout: Duration,
     /// How long to poll before sleeping.
@@ -105,7 +119,8 @@ impl Default for Values {
             passthrough: Providers::default(),
             interface: None,
             mode: Mode::Auto,
-            queue: 0,
+            queue: None,
+            broker: Some(PathBuf::from(DEFAULT_PATH)),
             peer_timeout: Duration::from_secs(10),
             spin: Duration::from_micros(20),
         }
@@ -150,7 +165,10 @@ fn read(provider: Provider) -> Values {
         values.passthrough = Providers::parse(&text);
     }
     if let Some(queue) = number(provider, &QUEUE) {
-        values.queue = queue;
+        values.queue = Some(queue);
+    }
+    if let Some(path) = provider.text_value(BROKER.name) {
+        values.broker = (path != "none").then(|| PathBuf::from(path));
     }
     if let Some(milliseconds) = number(provider, &PEER_TIMEOUT).filter(|&it| it > 0) {
         values.peer_timeout = Duration::from_millis(milliseconds.into()).min(PEER_TIMEOUT_MAX);

@@ -33,7 +33,7 @@ fn fi_info_lists_the_parameters() -> anyhow::Result<()> {
         .run(PATIENCE)?
         .success()?
         .stdout;
-    for name in ["IFACE", "MODE", "QUEUE", "PEER_TIMEOUT", "SPIN"] {
+    for name in ["IFACE", "MODE", "QUEUE", "BROKER", "PEER_TIMEOUT", "SPIN"] {
         ensure!(shown.contains(&format!("FI_XDP_{name}")), "FI_XDP_{name} is not listed:\n{shown}");
     }
     Ok(())

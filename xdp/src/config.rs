@@ -6,7 +6,10 @@
 
 use std::fmt;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::str::FromStr;
+
+use crate::broker;
 
 /// Which way packets move: what the provider's parameters `FI_XDP_TIER` and `FI_XDP_MODE` come to.
 ///
@@ -61,6 +64,36 @@ impl FromStr for Mode {
             .into_iter()
             .find(|mode| mode.name() == text)
             .ok_or_else(|| UnknownMode(text.to_owned()))
+    }
+}
+
+/// Queues of an interface: from `first` to `last`, both included.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Queues {
+    /// The first.
+    pub first: u32,
+    /// The last. It need not exist.
+    pub last: u32,
+}
+
+impl Queues {
+    /// Whatever queues there are.
+    pub const ALL: Self = Self { first: 0, last: u32::MAX };
+
+    /// One queue, or any.
+    #[must_use]
+    pub const fn one_or_any(queue: Option<u32>) -> Self {
+        match queue {
+            Some(queue) => Self { first: queue, last: queue },
+            None => Self::ALL,
+        }
+    }
+
+    /// Those that are in both; `None` if there are none.
+    #[must_use]
+    pub fn and(self, other: Self) -> Option<Self> {
+        let both = Self { first: self.first.max(other.first), last: self.last.min(other.last) };
+        (both.first <= both.last).then_some(both)
     }
 }
 
@@ -120,8 +153,10 @@ pub struct PortConfig {
     pub interface: Option<String>,
     /// The mode to try first.
     pub mode: Mode,
-    /// The receive queue that the `AF_XDP` socket is bound to.
-    pub queue: u32,
+    /// The receive queue that the `AF_XDP` socket is bound to; `None`: the first that is free.
+    pub queue: Option<u32>,
+    /// Where a broker is asked for what this process may not do itself; `None`: nowhere.
+    pub broker: Option<PathBuf>,
     /// Most peers whose routes are remembered: the engine's number of peer slots. Packets to others
     /// go through the kernel socket.
     pub peers: u32,
@@ -141,7 +176,8 @@ impl PortConfig {
             bind,
             interface: None,
             mode: Mode::Auto,
-            queue: 0,
+            queue: None,
+            broker: Some(PathBuf::from(broker::DEFAULT_PATH)),
             peers,
             window_packets: 1024,
             rings: RingSizes::default(),
@@ -168,6 +204,14 @@ mod tests {
         {
             assert_eq!(RingSize::new(asked).get(), size, "{asked}");
         }
+    }
+
+    #[test]
+    fn queues_are_cut() {
+        let some = Queues { first: 2, last: 5 };
+        assert_eq!(some.and(Queues::ALL), Some(some));
+        assert_eq!(some.and(Queues::one_or_any(Some(5))), Some(Queues { first: 5, last: 5 }));
+        assert_eq!(some.and(Queues::one_or_any(Some(6))), None);
     }
 
     #[test]

@@ -54,8 +54,8 @@ pub struct Facts {
     pub interface: String,
     /// Name of the interface's driver; empty if it has none.
     pub driver: String,
-    /// The queue that the `AF_XDP` socket is bound to.
-    pub queue: u32,
+    /// The queue that the `AF_XDP` socket is bound to, if there is one.
+    pub queue: Option<u32>,
     /// What the kernel itself says of zero-copy (`XDP_OPTIONS`); `None` without an `AF_XDP` socket,
     /// and before Linux 5.3.
     pub kernel_zerocopy: Option<bool>,
@@ -68,8 +68,8 @@ pub struct Facts {
 impl fmt::Display for Facts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {} ({}", self.tier, self.interface, self.driver)?;
-        if self.tier != Tier::Udp {
-            write!(f, ", queue {}", self.queue)?;
+        if let Some(queue) = self.queue {
+            write!(f, ", queue {queue}")?;
         }
         write!(f, ", MTU {}", self.mtu)?;
         match self.kernel_zerocopy {
@@ -95,7 +95,7 @@ mod tests {
             tier: Tier::Xdp(XskMode::Copy),
             interface: "eth0".to_owned(),
             driver: "ena".to_owned(),
-            queue: 3,
+            queue: Some(3),
             kernel_zerocopy: Some(false),
             mtu: 1500,
             why_not_better: "zerocopy: no".to_owned(),
@@ -106,6 +106,7 @@ mod tests {
              not better because: zerocopy: no"
         );
         facts.tier = Tier::Udp;
+        facts.queue = None;
         facts.kernel_zerocopy = None;
         facts.why_not_better.clear();
         assert_eq!(facts.to_string(), "kernel UDP on eth0 (ena, MTU 1500)");

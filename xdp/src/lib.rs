@@ -16,11 +16,13 @@
 //! | `xsk_port/jumbo.rs` | packets longer than a frame, on links with a large MTU |
 //! | `umem.rs` | the memory that frames lie in |
 //! | `rings.rs` | fill, rx, tx and completion ring; who has a frame's token (`frame.rs`) owns it |
+//! | `ring.rs` | one ring, in memory that the kernel sees too (`mapping.rs`) |
 //! | `udp/` | the kernel's way: trains of equal packets, both ways |
 //!
 //! Before the first packet: `config.rs` (what can be chosen), `plan.rs` (which modes to try),
 //! `device.rs` (interfaces and addresses), `features.rs` (what their drivers say of XDP),
-//! `privilege.rs` (what is missing, and the command that grants it), `self_test.rs` (whether a
+//! `socket.rs` (a bound socket), `grant.rs` (socket and program, from this process or from
+//! `broker/`), `privilege.rs` (what is missing, and how to get it), `self_test.rs` (whether a
 //! driver that bound a socket moves anything), `socket_options.rs` (what the kernel says of it),
 //! `facts.rs` (what became of it).
 //!
@@ -37,8 +39,9 @@
 //!
 //! * Above an MTU of about 3800 bytes a packet takes several frames; where the kernel (before Linux
 //!   6.6) or the driver cannot do that, packets stay smaller than the MTU.
-//! * One `AF_XDP` socket has a queue to itself (the kernel's rule); a second endpoint on the same
-//!   queue gets the kernel's UDP, and says so. The number of queues is never changed.
+//! * One `AF_XDP` socket has a queue to itself (the kernel's rule): each endpoint takes the first
+//!   free one, and who finds none gets the kernel's UDP, and says so. The number of queues is never
+//!   changed.
 //! * Native mode on a veth switches off segmentation offload at its other end, for everybody there
 //!   (`veth_xdp_set`). Generic mode does not, so a train from a kernel socket arrives in one piece:
 //!   the program leaves what is longer than the MTU to the kernel socket, and `udp/train.rs` sends
@@ -47,35 +50,43 @@
 
 #![deny(unsafe_code)]
 
+pub mod broker;
 mod config;
 mod device;
 mod facts;
 mod features;
 mod forecast;
 mod frame;
+mod grant;
+mod mapping;
 mod netlink;
 mod plan;
 mod port;
 mod privilege;
+mod ring;
 mod rings;
 mod route;
 mod self_test;
+mod socket;
 mod socket_options;
 mod stats;
 mod udp;
 mod umem;
 mod xsk_port;
 
-pub use config::{Mode, PortConfig, RingSize, RingSizes, UnknownMode};
+pub use config::{Mode, PortConfig, Queues, RingSize, RingSizes, UnknownMode};
 pub use device::{ChooseError, InterfaceAddress, InterfaceFacts, interfaces};
 pub use facts::{Facts, Tier, XskMode};
 pub use features::XdpFeatures;
 pub use forecast::Forecast;
-pub use ofi_xdp_bpf::{Counters, Verdict};
+pub use grant::{Grant, Held, Wish};
+pub use ofi_xdp_bpf::{AttachMode, Counters, Redirect, Verdict};
 pub use port::{HybridPort, OpenError};
 pub use privilege::Missing;
 pub use rings::RingsError;
 pub use self_test::Stands;
+pub use socket::XskSocket;
 pub use stats::{KernelStats, PortStats};
 pub use udp::UdpPort;
-pub use xsk_port::{Outgoing, XskError, XskPort};
+pub use umem::Layout;
+pub use xsk_port::{Access, Outgoing, XskError, XskPort};

@@ -30,7 +30,7 @@ use crate::plan::plan;
 use crate::route::Routes;
 use crate::stats::{KernelStats, PortStats};
 use crate::udp::UdpPort;
-use crate::xsk_port::{Outgoing, XskError, XskPort};
+use crate::xsk_port::{Access, Outgoing, XskError, XskPort};
 use bulk::Bulk;
 
 /// Most calls of [`Port::receive`] between two looks at the kernel socket. A look costs a system
@@ -116,7 +116,7 @@ impl HybridPort {
             tier: Tier::Udp,
             interface: interface.map(|facts| facts.name.clone()).unwrap_or_default(),
             driver: interface.map(|facts| facts.driver.clone()).unwrap_or_default(),
-            queue: config.queue,
+            queue: None,
             kernel_zerocopy: None,
             mtu,
             why_not_better: String::new(),
@@ -124,9 +124,9 @@ impl HybridPort {
         let xdp = match plan(config.mode, interface) {
             Ok((interface, modes, reason)) => {
                 let mut reasons: Vec<String> = reason.into_iter().collect();
-                let xdp = modes.iter().find_map(|mode| {
-                    open_xdp(config, interface, udp.local_addr(), *mode, &mut reasons)
-                });
+                let xdp = modes
+                    .iter()
+                    .find_map(|mode| open_xdp(config, interface, &udp, *mode, &mut reasons));
                 facts.why_not_better = reasons.join("; ");
                 if xdp.is_none() {
                     log::info!("no AF_XDP on {}: {}", interface.name, facts.why_not_better);
@@ -140,6 +140,7 @@ impl HybridPort {
         };
         if let Some(xdp) = &xdp {
             facts.tier = Tier::Xdp(xdp.port.mode());
+            facts.queue = Some(xdp.port.queue());
             facts.kernel_zerocopy = xdp.port.kernel_stats().ok().and_then(|stats| stats.zerocopy);
             // In generic mode the device's GRO comes before the XDP program, and joins packets for
             // a socket that takes them joined.
@@ -247,6 +248,7 @@ impl HybridPort {
         self.xdp = None;
         self.facts.tier = Tier::Udp;
         self.facts.kernel_zerocopy = None;
+        self.facts.queue = None;
         self.facts.why_not_better = format!("AF_XDP was lost: {reason}");
         self.list_fds();
     }
@@ -385,17 +387,19 @@ impl Port for HybridPort {
 fn open_xdp(
     config: &PortConfig,
     interface: &InterfaceFacts,
-    local: SocketAddr,
+    udp: &UdpPort,
     mode: XskMode,
     reasons: &mut Vec<String>,
 ) -> Option<Xdp> {
-    let opened = XskPort::open(interface, config.queue, local, mode, config.rings);
+    let local = udp.local_addr();
+    let access = Access { broker: config.broker.as_deref(), companion: udp.socket() };
+    let opened = XskPort::open(interface, config.queue, local, mode, config.rings, access);
     let port = match opened {
         Ok(port) => port,
         Err(error) => {
             let reason = match &error {
                 // The same in every mode.
-                XskError::Privilege(_) => error.to_string(),
+                XskError::Privilege { .. } | XskError::Broker(_) => error.to_string(),
                 _ => format!("{mode}: {error}"),
             };
             if !reasons.contains(&reason) {

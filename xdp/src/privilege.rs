@@ -18,7 +18,7 @@ impl fmt::Display for Missing {
         write!(
             f,
             "AF_XDP needs {}; grant them with `sudo setcap \
-             cap_net_raw,cap_net_admin,cap_bpf+ep {}`",
+             cap_net_raw,cap_net_admin,cap_bpf+ep {}` or run xdp-broker",
             self.0.join(", "),
             program.display()
         )

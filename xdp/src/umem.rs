@@ -2,84 +2,109 @@
 //! The memory that frames lie in, shared with the kernel: the one place where a [`Frame`] becomes
 //! bytes.
 //!
-//! A number of frames comes in, the registered memory and one [`Frame`] for each go out, to
-//! `rings.rs` and `xsk_port.rs`. Bounds: the memory is mapped once and never grows.
+//! A [`Layout`] and the memory file that was registered with it come in, the mapped memory and one
+//! [`Frame`] for each frame go out, to `rings.rs` and `xsk_port.rs`. Bounds: the memory is mapped
+//! once and never grows; what the kernel says of a frame is checked against the mapping.
 
 #![allow(unsafe_code)]
 
-use std::num::NonZeroU32;
+use std::io;
+use std::os::fd::BorrowedFd;
+use std::slice;
 
-use nix::errno::Errno;
-use xsk_rs::Umem;
-use xsk_rs::config::{FrameSize, QueueSize, UmemConfig};
+use rustix::net::xdp::{XdpDesc, XdpDescOptions};
 
-use crate::config::RingSizes;
+use crate::config::{RingSize, RingSizes};
 use crate::frame::Frame;
-use crate::rings::RingsError;
+use crate::mapping::Mapping;
 
 /// Bytes of one frame: the largest chunk that every kernel and driver accepts (a page).
-const FRAME_BYTES: u32 = 4096;
+pub(crate) const FRAME_BYTES: u32 = 4096;
 /// What the kernel reserves for the XDP program at the start of each frame (`XDP_PACKET_HEADROOM`).
-const XDP_HEADROOM: usize = 256;
+const XDP_HEADROOM: u32 = 256;
 /// Packets start on a cache line, so that copies in and out of them do.
 const ALIGN: usize = 64;
 
-/// The registered memory.
-#[derive(Debug)]
-pub(crate) struct FrameMemory {
-    umem: Umem,
-    room: usize,
+/// How the memory is divided.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Layout {
+    pub(crate) sizes: RingSizes,
+    /// Bytes between the XDP program's headroom and the frame's first header.
+    pub(crate) headroom: u32,
 }
 
-impl FrameMemory {
-    /// Registers memory for as many frames as the rings can hold, laid out so that what follows
-    /// `headers` bytes of headers is aligned. Returns the frames for receiving, and those for
-    /// sending.
-    pub(crate) fn new(
-        sizes: RingSizes,
-        headers: usize,
-    ) -> Result<(Self, Vec<Frame>, Vec<Frame>), RingsError> {
-        let headroom = headers.next_multiple_of(ALIGN) - headers;
-        let size = |size| QueueSize::new(size).map_err(RingsError::config);
-        let config = UmemConfig::builder()
-            .frame_size(FrameSize::new(FRAME_BYTES).map_err(RingsError::config)?)
-            .frame_headroom(u32::try_from(headroom).map_err(RingsError::config)?)
-            .fill_queue_size(size(sizes.rx.get())?)
-            .comp_queue_size(size(sizes.tx.get())?)
-            .build()
-            .map_err(RingsError::config)?;
-        // Every rx frame fits in the fill ring and every tx frame in the tx ring, at once: no ring
-        // is ever too full for a frame that comes back.
-        let count = NonZeroU32::MIN.saturating_add(sizes.rx.get() + sizes.tx.get() - 1);
-        let (umem, descriptors) = Umem::new(config, count, false).map_err(|error| {
-            // ENOBUFS: RLIMIT_MEMLOCK is exceeded (net/xdp/xdp_umem.c, `xdp_umem_account_pages`).
-            let error = RingsError::os("register the UMEM", error);
-            error.with_advice(Errno::ENOBUFS, "raise `ulimit -l` or grant CAP_IPC_LOCK")
-        })?;
-        let mut frames = descriptors.into_iter().map(Frame);
-        let rx = frames.by_ref().take(sizes.rx.get() as usize).collect();
-        let room = FRAME_BYTES as usize - XDP_HEADROOM - headroom;
-        Ok((Self { umem, room }, rx, frames.collect()))
+impl Layout {
+    /// Frames for as many packets as rings of `sizes` hold, such that what follows `headers` bytes
+    /// of headers is aligned.
+    #[must_use]
+    pub const fn new(sizes: RingSizes, headers: usize) -> Self {
+        Self { sizes, headroom: (headers.next_multiple_of(ALIGN) - headers) as u32 }
     }
 
-    /// What the rings are made on.
-    pub(crate) const fn umem(&self) -> &Umem {
-        &self.umem
+    /// The layout that another process asks for with plain numbers, made to fit.
+    pub(crate) fn requested(rx: u32, tx: u32, headroom: u32) -> Self {
+        let sizes = RingSizes { rx: RingSize::new(rx), tx: RingSize::new(tx) };
+        Self { sizes, headroom: headroom % ALIGN as u32 }
+    }
+
+    /// Every rx frame fits in the fill ring and every tx frame in the tx ring, at once: no ring is
+    /// ever too full for a frame that comes back.
+    const fn frames(&self) -> u32 {
+        self.sizes.rx.get() + self.sizes.tx.get()
+    }
+
+    /// Bytes of all frames.
+    pub(crate) const fn bytes(&self) -> usize {
+        self.frames() as usize * FRAME_BYTES as usize
     }
 
     /// Bytes that a frame has for headers and packet.
     pub(crate) const fn room(&self) -> usize {
-        self.room
+        (FRAME_BYTES - XDP_HEADROOM - self.headroom) as usize
+    }
+}
+
+/// The registered memory.
+#[derive(Debug)]
+pub(crate) struct FrameMemory {
+    mapping: Mapping,
+    layout: Layout,
+}
+
+impl FrameMemory {
+    /// Maps `memory`, which was registered with `layout`. Returns the frames for receiving, and
+    /// those for sending.
+    pub(crate) fn map(
+        memory: BorrowedFd<'_>,
+        layout: Layout,
+    ) -> io::Result<(Self, Vec<Frame>, Vec<Frame>)> {
+        let mapping = Mapping::new(memory, 0, layout.bytes())?;
+        let frame = |index: u32| {
+            let start = u64::from(index) * u64::from(FRAME_BYTES);
+            let addr = start + u64::from(XDP_HEADROOM + layout.headroom);
+            Frame(XdpDesc { addr, len: 0, options: XdpDescOptions::empty() })
+        };
+        let rx = layout.sizes.rx.get();
+        let (receive, send) = (0..rx, rx..layout.frames());
+        Ok((Self { mapping, layout }, receive.map(frame).collect(), send.map(frame).collect()))
     }
 
-    /// The bytes of a frame that was received.
+    /// Bytes that a frame has for headers and packet.
+    pub(crate) const fn room(&self) -> usize {
+        self.layout.room()
+    }
+
+    /// The bytes of a frame that was received; none if the kernel's numbers are no part of the
+    /// memory.
     #[inline]
     pub(crate) fn received<'a>(&'a self, frame: &'a Frame) -> &'a [u8] {
-        // SAFETY: `frame` belongs to this UMEM: a port has one UMEM and `Frame`s come from nowhere
-        // else. Nobody writes to it while it is borrowed: the token is here, so it is in no ring,
-        // and address and length in it are those that the kernel wrote into the rx ring for a
-        // packet inside the frame.
-        unsafe { self.umem.data(&frame.0) }.contents()
+        let len = frame.0.len as usize;
+        let Some(start) = self.mapping.at::<u8>(frame.0.addr as usize, len) else {
+            return &[];
+        };
+        // SAFETY: the bytes are in the mapping, and were written by the kernel. Nobody writes to
+        // them while they are borrowed: the token is here, so the frame is in no ring.
+        unsafe { slice::from_raw_parts(start.as_ptr(), len) }
     }
 
     /// Lets `write` fill a frame that is to be sent, and sets the frame's length to the one that it
@@ -90,16 +115,19 @@ impl FrameMemory {
         frame: &mut Frame,
         write: impl FnOnce(&mut [u8]) -> (usize, R),
     ) -> R {
-        // SAFETY: `frame` belongs to this UMEM, as above, and nobody else reads or writes it while
-        // it is borrowed mutably: the token is here, so it is in no ring. Frames for sending are
-        // never given to the fill ring, so the address is still the one that the UMEM was laid out
-        // with.
-        let mut data = unsafe { self.umem.data_mut(&mut frame.0) };
-        let mut cursor = data.cursor();
-        let room = cursor.buf_len();
-        cursor.set_pos(room);
-        let (length, result) = write(data.contents_mut());
-        data.cursor().set_pos(length);
+        let room = self.room();
+        // Frames for sending are never given to the fill ring, so the address is still the one
+        // that the memory was laid out with.
+        let start = self.mapping.at::<u8>(frame.0.addr as usize, room);
+        debug_assert!(start.is_some(), "{frame:?}");
+        let (length, result) = match start {
+            // SAFETY: the bytes are in the mapping and initialised (a new file is zeroes), and
+            // nobody else reads or writes them while they are borrowed: the token is here and
+            // borrowed mutably, so the frame is in no ring.
+            Some(start) => write(unsafe { slice::from_raw_parts_mut(start.as_ptr(), room) }),
+            None => write(&mut []),
+        };
+        frame.0.len = length.min(room) as u32;
         result
     }
 }
@@ -107,17 +135,14 @@ impl FrameMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::RingSize;
+    use crate::socket::memory_file;
+    use std::os::fd::AsFd;
 
     #[test]
-    fn root_frames_are_disjoint_and_aligned() {
-        if !nix::unistd::geteuid().is_root() {
-            println!("SKIPPED: needs CAP_NET_RAW");
-            assert!(std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip"));
-            return;
-        }
-        let sizes = RingSizes { rx: RingSize::MIN, tx: RingSize::MIN };
-        let (memory, rx, mut tx) = FrameMemory::new(sizes, 42).unwrap();
+    fn frames_are_disjoint_and_aligned() {
+        let layout = Layout::new(RingSizes { rx: RingSize::MIN, tx: RingSize::MIN }, 42);
+        let file = memory_file(layout).unwrap();
+        let (memory, rx, mut tx) = FrameMemory::map(file.as_fd(), layout).unwrap();
         assert_eq!((rx.len(), tx.len()), (64, 64));
         assert_eq!(memory.room(), 4096 - 256 - 22);
         for (index, frame) in (0_u8..).zip(&mut tx) {
@@ -131,5 +156,23 @@ mod tests {
         for (index, frame) in (0_u8..).zip(&tx) {
             assert_eq!(memory.received(frame), [index; 100]);
         }
+    }
+
+    #[test]
+    fn a_frame_outside_the_memory_has_no_bytes() {
+        let layout = Layout::new(RingSizes { rx: RingSize::MIN, tx: RingSize::MIN }, 42);
+        let file = memory_file(layout).unwrap();
+        let (memory, ..) = FrameMemory::map(file.as_fd(), layout).unwrap();
+        for (addr, len) in [(128 * 4096, 1), (128 * 4096 - 1, 2), (u64::MAX, 4), (0, u32::MAX)] {
+            let frame = Frame(XdpDesc { addr, len, options: XdpDescOptions::empty() });
+            assert_eq!(memory.received(&frame), [0; 0], "{addr} {len}");
+        }
+    }
+
+    #[test]
+    fn what_is_asked_for_is_made_to_fit() {
+        let layout = Layout::requested(u32::MAX, 0, u32::MAX);
+        assert_eq!((layout.sizes.rx, layout.sizes.tx), (RingSize::MAX, RingSize::MIN));
+        assert!(layout.headroom < 64);
     }
 }

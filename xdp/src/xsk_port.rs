@@ -5,7 +5,7 @@
 //! ring; frames from the rx ring are parsed in place and handed on. The program that redirects to
 //! the socket is held as long as the port lives. [`HybridPort`](crate::HybridPort) calls, and
 //! whoever wants to measure the floor. Bounds: [`BATCH`] frames a round, [`KICKS_MAX`] wake-ups a
-//! flush, [`BIND_TRIES`] attempts to bind.
+//! flush.
 //!
 //! Who owns a frame when:
 //!
@@ -14,41 +14,38 @@
 //!   free ─▶ (headers and packet are written) ─▶ tx ring ─▶ kernel ─▶ completion ring ─▶ free
 //! ```
 //!
-//! Order on the way in: bind the socket, attach the program, claim the port; on the way out the
-//! reverse, which is the order of the fields.
+//! Order on the way in: bind the socket, attach the program, claim the port (`grant.rs`), map rings
+//! and memory; on the way out the claim ends before the socket, which is the order of the fields.
 
 mod jumbo;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd, RawFd};
-use std::thread;
-use std::time::Duration;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+use std::path::Path;
 
 use nix::errno::Errno;
-use ofi_xdp_bpf::{AttachMode, Claim, Counters, Redirect};
+use ofi_xdp_bpf::Counters;
 use ofi_xdp_core::frame::{self, HEADERS_V4, HEADERS_V6, Headers, MacAddress, UdpChecksum};
 use ofi_xdp_core::{Datagram, PeerAddress, Transmit, Transmitted};
 
-use crate::config::{RingSizes, TRAFFIC_CLASS};
+use crate::broker::{self, BrokerError};
+use crate::config::{Queues, RingSizes, TRAFFIC_CLASS};
 use crate::device::InterfaceFacts;
 use crate::facts::XskMode;
 use crate::frame::Frame;
+use crate::grant::{Grant, Wish};
 use crate::privilege::{self, Missing};
 use crate::rings::{BATCH, Rings, RingsError};
 use crate::route::Hop;
 use crate::self_test::{self, BoundSocket, Stands};
+use crate::socket::BIND_TRIES;
 use crate::socket_options;
 use crate::stats::{KernelStats, PortStats};
 use crate::udp;
-use crate::umem::FrameMemory;
+use crate::umem::{FrameMemory, Layout};
 use jumbo::Jumbo;
 
-/// How often binding is tried while the kernel still tears down a predecessor on the queue, which
-/// it does some milliseconds after the close (`xdp_put_umem` defers to a work queue).
-const BIND_TRIES: u32 = 25;
-/// The time between two tries: with [`BIND_TRIES`], a quarter of a second in all.
-const BIND_PAUSE: Duration = Duration::from_millis(10);
 /// Most wake-ups in one flush. In copy modes one sends 32 frames (`TX_BATCH_SIZE`, net/xdp/xsk.c).
 const KICKS_MAX: u32 = 8;
 
@@ -64,9 +61,17 @@ pub enum XskError {
         /// The MTU.
         mtu: u32,
     },
-    /// A capability is missing.
-    #[error("{0}")]
-    Privilege(Missing),
+    /// Capabilities are missing, and no broker stands in for them.
+    #[error("{missing}; {broker}")]
+    Privilege {
+        /// What is missing.
+        missing: Missing,
+        /// What the broker said, or that none is to be asked.
+        broker: String,
+    },
+    /// The broker gave nothing.
+    #[error(transparent)]
+    Broker(BrokerError),
     /// The program cannot be attached, or the port not be claimed.
     #[error(transparent)]
     Program(#[from] ofi_xdp_bpf::Error),
@@ -104,11 +109,19 @@ impl Outgoing {
     }
 }
 
+/// What a process without capabilities can offer for a socket.
+#[derive(Clone, Copy, Debug)]
+pub struct Access<'a> {
+    /// Where the broker is asked; `None`: nowhere.
+    pub broker: Option<&'a Path>,
+    /// The kernel socket that is bound to the endpoint's address, which shows whose that is.
+    pub companion: BorrowedFd<'a>,
+}
+
 /// An `AF_XDP` socket with its memory and its share of the program.
 #[derive(Debug)]
 pub struct XskPort {
-    _claim: Claim,
-    redirect: Redirect,
+    grant: Grant,
     rings: Rings,
     memory: FrameMemory,
     mode: XskMode,
@@ -130,65 +143,67 @@ pub struct XskPort {
 }
 
 impl XskPort {
-    /// Opens a port for the endpoint at `local`, whose kernel socket the caller has, on `queue` of
-    /// `interface`, in `mode`; if other processes already attached the program in another mode,
-    /// then in that one ([`Self::mode`]).
+    /// Opens a port for the endpoint at `local`, whose kernel socket is in `access`, on `queue` of
+    /// `interface` or the first free one, in `mode`; if other processes already attached the
+    /// program in another mode, then in that one ([`Self::mode`]).
     ///
     /// # Errors
     /// [`XskError`]. The caller goes on in another mode or without.
     pub fn open(
         interface: &InterfaceFacts,
-        queue: u32,
+        queue: Option<u32>,
         local: SocketAddr,
         mode: XskMode,
         sizes: RingSizes,
+        access: Access<'_>,
     ) -> Result<Self, XskError> {
-        privilege::check().map_err(XskError::Privilege)?;
         let headers = if local.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 };
-        let (memory, mut rx, mut free) = FrameMemory::new(sizes, headers)?;
+        let layout = Layout::new(sizes, headers);
         let longest = headers + udp::payload_max(interface.mtu, local.ip());
-        let (mut rings, jumbo) = bind(&memory, interface, queue, mode, sizes, longest)?;
-        let room = if jumbo.is_some() { longest } else { longest.min(memory.room()) };
+        let wish = Wish {
+            interface: interface.index,
+            queues: Queues::one_or_any(queue),
+            mode,
+            layout,
+            longest: u32::try_from(longest).unwrap_or(u32::MAX),
+        };
+        let grant = match privilege::check() {
+            Ok(()) => Grant::open(wish, local, None, BIND_TRIES)?,
+            Err(missing) => ask(wish, access, missing)?,
+        };
+        let jumbo = grant.socket().multi_buffer().then(|| Jumbo::new(longest, layout.room()));
+        let jumbo = jumbo.flatten();
+        let room = if jumbo.is_some() { longest } else { longest.min(layout.room()) };
         let payload_max = room.saturating_sub(headers);
         if payload_max == 0 {
             return Err(XskError::Mtu { mtu: interface.mtu });
         }
-        // xsk-rs binds when it creates: a zero-copy driver has looked for frames by now and found
-        // none.
+        let map = |error| {
+            let error = RingsError::os("map the AF_XDP socket", error);
+            // What another process bound, only newer kernels map (net/xdp/xsk.c, `xsk_mmap`).
+            error.with_advice(Errno::EBUSY, "xdp-broker needs Linux 6.4")
+        };
+        let (memory, mut rx, mut free) =
+            FrameMemory::map(grant.socket().memory(), layout).map_err(map)?;
+        let socket = grant.socket().socket().try_clone_to_owned().map_err(map)?;
+        let mut rings = Rings::map(socket, sizes).map_err(map)?;
+        // The socket was bound before it had frames: a zero-copy driver has looked for some by now
+        // and found none.
         rings.refill(&mut rx);
         rings.wake_rx().map_err(|error| RingsError::os("wake the AF_XDP socket", error))?;
-        let attach = match mode {
-            XskMode::Zerocopy | XskMode::Copy => AttachMode::Native,
-            XskMode::Skb => AttachMode::Generic,
-        };
-        let ifindex = i32::try_from(interface.index).unwrap_or(i32::MAX);
-        // In native mode drivers demand it of a program, whatever its sockets can.
-        let redirect = if longest > memory.room() {
-            Redirect::open_multi_buffer(ifindex, attach)?
-        } else {
-            Redirect::open(ifindex, attach)?
-        };
-        let mode = match (mode, redirect.mode()) {
-            (XskMode::Zerocopy, AttachMode::Native) => XskMode::Zerocopy,
-            (XskMode::Zerocopy, AttachMode::Generic) => return Err(XskError::Generic),
-            (XskMode::Copy | XskMode::Skb, AttachMode::Native) => XskMode::Copy,
-            (XskMode::Copy | XskMode::Skb, AttachMode::Generic) => XskMode::Skb,
-        };
-        check_zerocopy(&rings, mode)?;
+        check_zerocopy(&rings, grant.mode())?;
         let (mac, index) = (interface.mac, interface.index);
         let subject =
             BoundSocket { rings: &mut rings, memory: &memory, free: &mut free, mac, index };
         self_test::test(interface, subject)?;
-        let claim = redirect.claim(queue, local, rings.fd())?;
         let rx_frames = sizes.rx.get() as usize;
         let tx_frames = free.len();
         let pieces = jumbo.as_ref().map_or(1, Jumbo::pieces);
         Ok(Self {
-            _claim: claim,
-            redirect,
+            mode: grant.mode(),
+            grant,
             rings,
             memory,
-            mode,
             local: local.into(),
             mac: interface.mac,
             headers,
@@ -209,6 +224,12 @@ impl XskPort {
     #[must_use]
     pub const fn mode(&self) -> XskMode {
         self.mode
+    }
+
+    /// The queue that the socket is bound to.
+    #[must_use]
+    pub const fn queue(&self) -> u32 {
+        self.grant.socket().queue()
     }
 
     /// The largest packet that fits in the MTU, and in one frame where the kernel or the driver
@@ -233,15 +254,16 @@ impl XskPort {
     /// Whether the program is still attached to the interface; `true` if the kernel does not tell.
     #[must_use]
     pub fn is_attached(&self) -> bool {
-        self.redirect.is_attached().unwrap_or(true)
+        self.grant.is_attached()
     }
 
-    /// What the program did with the interface's frames, of all endpoints.
+    /// What the program did with the interface's frames, of all endpoints; `None` where only the
+    /// broker knows.
     ///
     /// # Errors
-    /// As [`Redirect::counters`].
-    pub fn counters(&self) -> Result<Counters, ofi_xdp_bpf::Error> {
-        self.redirect.counters()
+    /// As [`Redirect::counters`](crate::Redirect::counters).
+    pub fn counters(&self) -> Result<Option<Counters>, ofi_xdp_bpf::Error> {
+        self.grant.counters()
     }
 
     /// What the kernel counted at the socket, and whether it copies.
@@ -382,56 +404,17 @@ impl XskPort {
     }
 }
 
-/// Binds a socket for packets of up to `longest` bytes with their headers, or for those that fit in
-/// a frame where the kernel (before Linux 6.6) or the driver (in zero-copy mode) takes no longer
-/// ones.
-fn bind(
-    memory: &FrameMemory,
-    interface: &InterfaceFacts,
-    queue: u32,
-    mode: XskMode,
-    sizes: RingSizes,
-    longest: usize,
-) -> Result<(Rings, Option<Jumbo>), RingsError> {
-    let bind = |multi_buffer| bind_patiently(memory, interface, queue, mode, multi_buffer, sizes);
-    if let Some(jumbo) = Jumbo::new(longest, memory.room()) {
-        match bind(true) {
-            Ok(rings) => return Ok((rings, Some(jumbo))),
-            // Shorter packets would not free the queue.
-            Err(error) if is_busy(&error) => return Err(error),
-            Err(error) => {
-                log::info!("{}: {mode}: no packets above a frame: {error}", interface.name);
-            }
-        }
-    }
-    Ok((bind(false)?, None))
-}
-
-/// Binds a socket, waiting for a predecessor that is being torn down.
-fn bind_patiently(
-    memory: &FrameMemory,
-    interface: &InterfaceFacts,
-    queue: u32,
-    mode: XskMode,
-    multi_buffer: bool,
-    sizes: RingSizes,
-) -> Result<Rings, RingsError> {
-    let mut tries = 1;
-    // bound: BIND_TRIES
-    loop {
-        match Rings::bind(memory, &interface.name, queue, mode, multi_buffer, sizes) {
-            Err(error) if tries < BIND_TRIES && is_busy(&error) => {
-                tries += 1;
-                thread::sleep(BIND_PAUSE);
-            }
-            result => return result,
-        }
-    }
-}
-
-/// Whether another socket has the queue.
-fn is_busy(error: &RingsError) -> bool {
-    error.raw_os_error() == Some(Errno::EBUSY as i32)
+/// Asks the broker for what this process lacks the capabilities for.
+fn ask(wish: Wish, access: Access<'_>, missing: Missing) -> Result<Grant, XskError> {
+    let Some(path) = access.broker else {
+        let broker = "no broker is to be asked".to_owned();
+        return Err(XskError::Privilege { missing, broker });
+    };
+    broker::ask(path, wish, access.companion).map_err(|error| match error {
+        BrokerError::Absent { .. } => XskError::Privilege { missing, broker: error.to_string() },
+        // There is a broker, so capabilities are not what the user has to see to.
+        error => XskError::Broker(error),
+    })
 }
 
 /// Compares the mode that was asked for with the kernel's own word. One that does not tell (before

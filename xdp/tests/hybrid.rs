@@ -27,7 +27,7 @@ fn tier(mode: Mode) -> Tier {
 }
 
 fn redirected(port: &HybridPort) -> u64 {
-    port.xsk().map_or(0, |xsk| xsk.counters().unwrap().count(Verdict::Redirected))
+    port.xsk().map_or(0, |xsk| xsk.counters().unwrap().unwrap().count(Verdict::Redirected))
 }
 
 fn pair(left: Mode, right: Mode, ips: [&str; 2]) {
@@ -353,12 +353,15 @@ fn root_missing_privilege_is_named() {
         caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_NET_RAW).unwrap();
         caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_BPF).unwrap();
         caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN).unwrap();
-        HybridPort::open(&config(V4[0], Mode::Auto)).unwrap()
+        let mut config = config(V4[0], Mode::Auto);
+        config.broker = Some("/nowhere/socket".into());
+        HybridPort::open(&config).unwrap()
     });
     assert_eq!(port.facts().tier, Tier::Udp);
     let why = &port.facts().why_not_better;
     assert!(
-        why.contains("AF_XDP needs CAP_NET_RAW, CAP_BPF; grant them with `sudo setcap"),
+        why.contains("AF_XDP needs CAP_NET_RAW, CAP_BPF; grant them with `sudo setcap")
+            && why.contains("or run xdp-broker; xdp-broker at /nowhere/socket: No such file"),
         "{why}"
     );
 }
@@ -424,7 +427,7 @@ fn root_a_socket_that_cannot_send_is_given_up_at_open() {
     let still = "self-test: the driver bound the socket and sent nothing";
     for mode in [Mode::Copy, Mode::Skb] {
         let mut lying = config(V4[0], mode);
-        lying.queue = 1;
+        lying.queue = Some(1);
         let mut port = hosts.on(0, || HybridPort::open(&lying).unwrap());
         assert_eq!(port.facts().tier, Tier::Udp, "{}", port.facts());
         let why = port.facts().why_not_better.clone();

@@ -25,7 +25,8 @@ const PROVIDER_TARGET: &str = "xdp_fi";
 
 /// Always built together: another selection could give a shared dependency other features, and what
 /// is tested would not be what was built.
-const PACKAGES: &[&str] = &["ofi-xdp-ffi", "ofi-xdp-examples", "ofi-xdp-tests", "ofi-xdp-guest"];
+const PACKAGES: &[&str] =
+    &["ofi-xdp-ffi", "ofi-xdp-broker", "ofi-xdp-examples", "ofi-xdp-tests", "ofi-xdp-guest"];
 
 /// How far to optimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

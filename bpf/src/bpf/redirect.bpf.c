@@ -51,8 +51,19 @@ struct {
 struct packet {
 	struct udphdr *udp;
 	__u32 address[4]; /* destination, as in struct port_entry */
-	void *end;        /* where the IP header says that the packet ends */
+	__u32 length;     /* of the IP packet in bytes, as its header says */
 };
+
+/*
+ * Keeps the compiler from adding up the lengths of headers in a register and adding that to a
+ * pointer. Whoever loads a program without CAP_PERFMON may add constants only to packet pointers
+ * (kernel/bpf/verifier.c, sanitize_ptr_alu).
+ */
+static __always_inline void *behind(void *at)
+{
+	asm volatile("" : "+r"(at));
+	return at;
+}
 
 /* Each parser returns the verdict that ends the search, or VERDICTS to go on. */
 
@@ -74,8 +85,8 @@ static __always_inline enum verdict parse_ipv4(void *at, void *end, struct packe
 	packet->address[1] = 0;
 	packet->address[2] = bpf_htonl(0xffff);
 	packet->address[3] = ip->daddr;
-	packet->end = at + bpf_ntohs(ip->tot_len);
-	packet->udp = (void *)(ip + 1);
+	packet->length = bpf_ntohs(ip->tot_len);
+	packet->udp = behind(ip + 1);
 	return VERDICTS;
 }
 
@@ -95,8 +106,8 @@ static __always_inline enum verdict parse_ipv6(void *at, void *end, struct packe
 	if (ip->nexthdr != IPPROTO_UDP)
 		return PASS_NOT_UDP;
 	__builtin_memcpy(packet->address, &ip->daddr, sizeof(packet->address));
-	packet->end = (void *)(ip + 1) + bpf_ntohs(ip->payload_len);
-	packet->udp = (void *)(ip + 1);
+	packet->length = sizeof(*ip) + bpf_ntohs(ip->payload_len);
+	packet->udp = behind(ip + 1);
 	return VERDICTS;
 }
 
@@ -114,7 +125,7 @@ static __always_inline enum verdict parse(struct xdp_md *ctx, struct packet *pac
 	if (type == bpf_htons(ETH_P_8021Q)) {
 		struct vlan_tag *tag = network;
 
-		network = tag + 1;
+		network = behind(tag + 1);
 		if (network > end)
 			return PASS_TRUNCATED;
 		type = tag->ether_type;
@@ -135,7 +146,6 @@ static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
 	enum verdict verdict;
 	const __u32 *address;
 	__u8 *payload;
-	__s64 beyond;
 	__u32 mtu = 0;
 	__u16 port;
 
@@ -157,12 +167,10 @@ static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
 	 * (UDP_SEGMENT) crosses a virtual link in one piece, and generic mode shows it as one
 	 * frame. The endpoint's kernel socket gets it cut apart. Senders join nothing that is
 	 * shorter (xdp/src/udp/train.rs). Of a frame in several buffers only the first is between
-	 * data and data_end; what is beyond, the IP header tells.
+	 * data and data_end, so the IP header tells the length (bpf_check_mtu() takes it in mtu).
 	 */
-	beyond = (__s64)packet.end - (__s64)end;
-	if (beyond < 0)
-		beyond = 0;
-	if (bpf_check_mtu(ctx, 0, &mtu, beyond, 0))
+	mtu = packet.length;
+	if (bpf_check_mtu(ctx, 0, &mtu, 0, 0))
 		return PASS_OVERSIZE;
 	payload = (__u8 *)(packet.udp + 1);
 	if ((void *)(payload + WIRE_PACKET_MIN) > end)

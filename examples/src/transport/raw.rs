@@ -6,6 +6,7 @@
 //! XDP program redirects it; its first byte alone is set.
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::os::fd::AsFd as _;
 use std::str::FromStr;
 
 use anyhow::{Context, bail, ensure};
@@ -13,7 +14,7 @@ use clap::ValueEnum;
 use ofi_xdp_core::frame::MacAddress;
 use ofi_xdp_core::{PeerAddress, Transmitted};
 use ofi_xdp_datapath::{
-    InterfaceFacts, Outgoing, PortStats, RingSizes, XskMode, XskPort, interfaces,
+    Access, InterfaceFacts, Outgoing, PortStats, RingSizes, XskMode, XskPort, interfaces,
 };
 use serde::{Deserialize, Serialize};
 
@@ -52,9 +53,9 @@ pub struct RawConfig {
     /// How frames move
     #[arg(long, value_enum, default_value = "auto")]
     pub mode: RawMode,
-    /// The queue of the interface
-    #[arg(long, default_value_t = 0, value_name = "N")]
-    pub queue: u32,
+    /// The queue of the interface (default: the first that is free)
+    #[arg(long, value_name = "N")]
+    pub queue: Option<u32>,
     /// Doze while nothing comes, instead of spinning
     #[arg(long)]
     pub blocking: bool,
@@ -114,10 +115,17 @@ impl Transport for RawTransport {
             .find(|interface| interface.addresses.iter().any(|address| address.ip == local))
             .with_context(|| format!("no interface has {local}"))?;
         let mut refusals = Vec::new();
+        let access = Access { broker: None, companion: holder.as_fd() };
         for mode in config.mode.candidates(&interface) {
             let address = holder.local_addr()?;
-            let opened =
-                XskPort::open(&interface, config.queue, address, *mode, RingSizes::default());
+            let opened = XskPort::open(
+                &interface,
+                config.queue,
+                address,
+                *mode,
+                RingSizes::default(),
+                access,
+            );
             match opened {
                 Ok(port) => {
                     let room = port.payload_max() - HEADER;

@@ -15,7 +15,7 @@ mod tests;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use ofi_xdp_core::{Datagram, Destination, PeerAddress, Transmit, Transmitted};
@@ -102,6 +102,11 @@ impl UdpPort {
     #[must_use]
     pub fn fd(&self) -> RawFd {
         self.socket.as_raw_fd()
+    }
+
+    /// The socket, for passing it on.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 
     /// Hands at most `budget` packets to `sink`, and returns how many. One system call unless

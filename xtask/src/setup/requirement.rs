@@ -84,15 +84,14 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
     use Purpose::{Bindings, Build, Check, Count, Fuzz, Run, Vm};
     use Test::{Command, Header, Library, PythonModule, Runs};
     &[
-        need(Build, Command("cc"), ["gcc"; 4], "compiles libbpf and libxdp, and links"),
+        need(Build, Command("cc"), ["gcc"; 4], "compiles libbpf, and links"),
         need(
             Build,
             Header("stdio.h"),
             ["libc6-dev", "glibc-devel", "glibc-devel", "glibc"],
             "the C library's headers",
         ),
-        need(Build, Command("make"), ["make"; 4], "builds libbpf and libxdp"),
-        need(Build, Command("m4"), ["m4"; 4], "generates libxdp's dispatcher program"),
+        need(Build, Command("make"), ["make"; 4], "builds libbpf"),
         need(Build, Command("clang"), ["clang"; 4], "compiles the XDP program to BPF"),
         need(
             Build,

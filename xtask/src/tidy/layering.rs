@@ -6,7 +6,7 @@ use super::{Fault, SourceFile, Tree};
 
 /// A crate, and the only folder whose code may name it.
 const OWNERS: &[(&str, &str)] =
-    &[("xsk_rs", "xdp/"), ("libbpf_rs", "bpf/"), ("libbpf_cargo", "bpf/")];
+    &[("rustix", "xdp/"), ("libbpf_rs", "bpf/"), ("libbpf_cargo", "bpf/")];
 
 /// Folders that see libfabric's raw declarations (module `bindings`), and the one file in each that
 /// may.
@@ -21,6 +21,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("bpf", &[]),
     ("xdp", &["ofi-xdp-core", "ofi-xdp-bpf"]),
+    ("xdp/broker", &["ofi-xdp-datapath"]),
     ("xdp/checksum", &[]),
     ("ffi", &["ofi-xdp-core", "ofi-xdp-checksum", "ofi-xdp-datapath"]),
     // The baseline of the benchmarks: raw AF_XDP through our own port.
@@ -116,10 +117,10 @@ mod tests {
     #[test]
     fn a_layer_that_names_a_foreign_crate_fails() {
         let tree = Tree::of(&[
-            ("ffi/src/a.rs", "use xsk_rs::Umem;"),
-            ("xdp/src/rings.rs", "use xsk_rs::Umem;"),
+            ("ffi/src/a.rs", "use rustix::net;"),
+            ("xdp/src/rings.rs", "use rustix::net;"),
             ("tests/a.rs", "fn f() { libbpf_rs::x() }"),
-            ("core/src/a.rs", "// like xsk_rs\nfn f() {}"),
+            ("core/src/a.rs", "// like rustix\nfn f() {}"),
         ]);
         let paths: Vec<String> = names(&tree).into_iter().map(|fault| fault.path).collect();
         assert_eq!(paths, ["ffi/src/a.rs", "tests/a.rs"]);
@@ -151,9 +152,9 @@ mod tests {
         let tree = Tree::of(&[
             (
                 "xdp/Cargo.toml",
-                "[dependencies]\nofi-xdp-ffi = { path = \"../ffi\" }\nxsk-rs = \"1\"\n",
+                "[dependencies]\nofi-xdp-ffi = { path = \"../ffi\" }\nrustix = \"1\"\n",
             ),
-            ("ffi/Cargo.toml", "[dependencies]\nofi-xdp-core = \"1\"\nxsk-rs = \"1\"\n"),
+            ("ffi/Cargo.toml", "[dependencies]\nofi-xdp-core = \"1\"\nrustix = \"1\"\n"),
             ("bpf/Cargo.toml", "[dependencies"),
         ]);
         let mut faults: Vec<String> = dependencies(&tree).iter().map(Fault::to_string).collect();
@@ -162,7 +163,7 @@ mod tests {
             faults,
             [
                 "bpf/Cargo.toml: is not TOML",
-                "ffi/Cargo.toml: depends on xsk-rs; only xdp/ may",
+                "ffi/Cargo.toml: depends on rustix; only xdp/ may",
                 "xdp/Cargo.toml: depends on ofi-xdp-ffi, which is not below it",
             ]
         );

@@ -57,7 +57,7 @@ mod tests {
 
     #[test]
     fn comments_and_strings_are_not_words() {
-        let source = "// xsk_rs\n/* xsk_rs */ /// xsk_rs\nfn f<'a>() { \"xsk_rs\"; '\\''; xdp }";
+        let source = "// rustix\n/* rustix */ /// rustix\nfn f<'a>() { \"rustix\"; '\\''; xdp }";
         let words: Vec<Token> =
             tokens(source).into_iter().filter(|token| matches!(token, Token::Word(_))).collect();
         let expected = ["doc", "fn", "f", "a", "xdp"];

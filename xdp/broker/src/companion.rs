@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel socket that a client passes along: the proof that an address is theirs.
+//!
+//! Whatever descriptor came in, either a [`Companion`] goes out, which is a UDP socket of our
+//! network namespace bound to one address of the interface, or a reason. The broker keeps it while
+//! the grant lives, so nobody else gets the port meanwhile; that it is still bound is asked again
+//! ([`Companion::is_bound`]), since a socket can let go of a port that the kernel chose
+//! (`connect(2)` to `AF_UNSPEC`).
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, IntoRawFd as _, OwnedFd};
+
+use ofi_xdp_datapath::InterfaceFacts;
+use socket2::{Domain, Protocol, SockRef, Type};
+
+use crate::raw;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Companion {
+    socket: OwnedFd,
+    address: SocketAddr,
+}
+
+impl Companion {
+    /// Takes `descriptor` for a UDP socket, which it must be.
+    ///
+    /// What is none is never closed: closing can wait for whoever serves a file (FUSE), or for a
+    /// connection to linger (`SO_LINGER`), and the broker waits for nobody. It is lost instead, and
+    /// the caller sees to it that it is the last one from this client.
+    pub(crate) fn udp(descriptor: OwnedFd) -> Option<OwnedFd> {
+        let reference = SockRef::from(&descriptor);
+        let domain = reference.domain();
+        let ip = |domain| domain == Domain::IPV4 || domain == Domain::IPV6;
+        let udp = domain.is_ok_and(ip)
+            && matches!(reference.r#type(), Ok(Type::DGRAM))
+            && matches!(reference.protocol(), Ok(Some(Protocol::UDP)));
+        if udp {
+            return Some(descriptor);
+        }
+        let _lost = descriptor.into_raw_fd();
+        None
+    }
+
+    /// Checks `socket`, a UDP socket that a client passed, against the broker's network `namespace`
+    /// and the `interface` that it asked for.
+    pub(crate) fn check(
+        socket: OwnedFd,
+        namespace: u64,
+        interface: &InterfaceFacts,
+    ) -> Result<Self, String> {
+        let os = |error: io::Error| format!("the socket passed along: {error}");
+        if raw::namespace(socket.as_fd()).map_err(os)? != namespace {
+            return Err(
+                "xdp-broker serves another network namespace; run one in this one, too".to_owned()
+            );
+        }
+        let address = name(&socket)
+            .filter(|address| address.port() != 0)
+            .ok_or("the socket passed along is not bound")?;
+        let ip = address.ip().to_canonical();
+        if !interface.addresses.iter().any(|one| one.ip == ip) {
+            return Err(format!("address {ip} is not on interface {}", interface.name));
+        }
+        Ok(Self { socket, address })
+    }
+
+    /// The address that it is bound to.
+    pub(crate) const fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether it still is.
+    pub(crate) fn is_bound(&self) -> bool {
+        name(&self.socket) == Some(self.address)
+    }
+}
+
+/// The address that `socket` is bound to.
+fn name(socket: &OwnedFd) -> Option<SocketAddr> {
+    SockRef::from(socket).local_addr().ok()?.as_socket()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::{TcpListener, UdpSocket};
+
+    fn loopback() -> InterfaceFacts {
+        let interfaces = ofi_xdp_datapath::interfaces().unwrap();
+        interfaces.into_iter().find(|interface| interface.loopback).unwrap()
+    }
+
+    fn here() -> u64 {
+        raw::namespace(UdpSocket::bind("127.0.0.1:0").unwrap().as_fd()).unwrap()
+    }
+
+    #[test]
+    fn a_bound_udp_socket_is_its_own_proof() {
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
+        let companion = Companion::check(socket.into(), here(), &loopback()).unwrap();
+        assert_eq!(companion.address(), address);
+        assert!(companion.is_bound());
+    }
+
+    #[test]
+    fn anything_else_is_refused() {
+        let refused = |socket: OwnedFd| Companion::check(socket, here(), &loopback()).unwrap_err();
+        let udp = || OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap());
+        assert!(Companion::udp(udp()).is_some());
+        assert!(Companion::udp(TcpListener::bind("127.0.0.1:0").unwrap().into()).is_none());
+        assert!(Companion::udp(std::fs::File::open("/dev/null").unwrap().into()).is_none());
+        let any = refused(UdpSocket::bind("0.0.0.0:0").unwrap().into());
+        assert_eq!(any, "address 0.0.0.0 is not on interface lo");
+        let unbound = socket2::Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
+        assert!(refused(unbound.into()).contains("not bound"));
+        let elsewhere = Companion::check(udp(), here() + 1, &loopback()).unwrap_err();
+        assert!(elsewhere.contains("another network namespace"), "{elsewhere}");
+    }
+}

@@ -1,0 +1,503 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The broker and its clients, of both kinds, in a network namespace.
+#![allow(clippy::unwrap_used)]
+
+#[path = "../../tests/common/mod.rs"]
+mod common;
+
+use std::fs;
+use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
+use std::mem::MaybeUninit;
+use std::net::{SocketAddr, TcpListener, UdpSocket};
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use common::{
+    Hosts, INTERFACE, V4, config, echo, eventually, meet, packet, run, send, skipped, to,
+};
+use ofi_xdp_core::Port;
+use ofi_xdp_datapath::broker::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, Status};
+use ofi_xdp_datapath::{
+    HybridPort, Layout, Mode, Queues, RingSize, RingSizes, Tier, Wish, XskMode,
+};
+use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags};
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, bind, recvmsg, sendmsg,
+};
+
+/// The account without rights.
+const NOBODY: u32 = 65_534;
+
+/// A broker on host 0, with the capabilities that its unit gives it.
+struct Broker {
+    child: Child,
+    folder: PathBuf,
+}
+
+impl Broker {
+    fn start(hosts: &Hosts, policy: &str) -> Self {
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let folder =
+            std::env::temp_dir().join(format!("ofi-broker-{}-{number}", std::process::id()));
+        fs::create_dir_all(&folder).unwrap();
+        fs::set_permissions(&folder, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(folder.join("policy.toml"), policy).unwrap();
+        let child = Command::new("ip")
+            .args(["netns", "exec", &hosts.names[0], "setpriv", "--inh-caps=-all"])
+            .arg("--bounding-set=-all,+net_raw,+ipc_lock,+bpf,+net_admin")
+            .arg(env!("CARGO_BIN_EXE_xdp-broker"))
+            .arg("--policy")
+            .arg(folder.join("policy.toml"))
+            .arg("--socket")
+            .arg(folder.join("socket"))
+            .stderr(fs::File::create(folder.join("log")).unwrap())
+            .spawn()
+            .unwrap();
+        let broker = Self { child, folder };
+        eventually("the broker listens", || UnixStream::connect(broker.socket()).is_ok());
+        broker
+    }
+
+    fn socket(&self) -> PathBuf {
+        self.folder.join("socket")
+    }
+
+    fn log(&self) -> String {
+        fs::read_to_string(self.folder.join("log")).unwrap()
+    }
+
+    fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(self.socket()).unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+        stream
+    }
+
+    fn is_alive(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        if std::thread::panicking() {
+            println!("broker: {}", self.log());
+        }
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+fn policy(users: &[u32], more: &str) -> String {
+    format!("[[allow]]\nusers = {users:?}\ninterfaces = [\"{INTERFACE}\"]\n{more}\n")
+}
+
+/// Opens a port on host 0 in a thread without capabilities.
+fn open_bare(hosts: &Hosts, broker: &Broker, mode: Mode) -> HybridPort {
+    let mut config = config(V4[0], mode);
+    config.broker = Some(broker.socket());
+    hosts.on(0, || {
+        caps::clear(None, caps::CapSet::Effective).unwrap();
+        HybridPort::open(&config).unwrap()
+    })
+}
+
+#[test]
+fn root_without_capabilities_the_broker_makes_the_socket() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let broker = Broker::start(&hosts, &policy(&[0], ""));
+    for (mode, tier) in [(Mode::Auto, XskMode::Skb), (Mode::Copy, XskMode::Copy)] {
+        let mut client = open_bare(&hosts, &broker, mode);
+        assert_eq!(client.facts().tier, Tier::Xdp(tier), "{}", client.facts());
+        assert_eq!(client.facts().queue, Some(0));
+        let mut server = hosts.open(1, V4[1], Mode::Skb);
+        let mut sizes = vec![64, 1472, 33];
+        sizes.extend([1408; 300]);
+        meet(&mut client, &mut server);
+        echo(&mut client, &mut server, &sizes);
+        let stats = *client.stats();
+        assert!(stats.xsk_transmitted > 10 && stats.xsk_received > 300, "{stats:?}");
+        // The kernel's rule, here, too: one socket a queue.
+        let second = open_bare(&hosts, &broker, Mode::Auto);
+        assert_eq!(second.facts().tier, Tier::Udp);
+        let why = &second.facts().why_not_better;
+        assert!(why.contains("other AF_XDP sockets have all queues"), "{why}");
+        drop(client);
+        eventually("the program is gone", || !hosts.has_program(0));
+    }
+    let log = broker.log();
+    assert!(log.contains("user 0 (process "), "{log}");
+    assert!(log.contains(&format!("on {INTERFACE} queue 0, skb")), "{log}");
+}
+
+#[test]
+fn root_when_the_broker_is_killed_traffic_goes_on() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut broker = Broker::start(&hosts, &policy(&[0], ""));
+    let mut client = open_bare(&hosts, &broker, Mode::Auto);
+    let mut server = hosts.open(1, V4[1], Mode::Skb);
+    echo(&mut client, &mut server, &[64; 20]);
+    broker.child.kill().unwrap();
+    eventually("the program is gone", || !hosts.has_program(0));
+    echo(&mut client, &mut server, &[64; 300]);
+    assert_eq!(client.facts().tier, Tier::Udp, "{}", client.facts());
+}
+
+/// Not a test by itself: a process of another user, without any capability.
+#[test]
+#[ignore = "run by root_another_user_without_capabilities_gets_a_socket"]
+fn nobody() {
+    assert_eq!(nix::unistd::geteuid().as_raw(), NOBODY);
+    assert!(caps::read(None, caps::CapSet::Permitted).unwrap().is_empty());
+    assert!(caps::read(None, caps::CapSet::Bounding).unwrap().is_empty());
+    let server: SocketAddr = std::env::var("OFI_XDP_TEST_SERVER").unwrap().parse().unwrap();
+    let mut config = config(V4[0], Mode::Auto);
+    config.broker = std::env::var_os("OFI_XDP_TEST_BROKER").map(Into::into);
+    let mut port = HybridPort::open(&config).unwrap();
+    println!("opened: {}", port.facts());
+    assert_eq!(port.facts().tier, Tier::Xdp(XskMode::Skb));
+    for number in 0..500 {
+        let bytes = packet(number, 64 + usize::from(number));
+        let mut came_back = false;
+        for _ in 0..200 {
+            send(&mut port, to(0, server), &bytes);
+            port.flush().unwrap();
+            for _ in 0..200 {
+                port.receive(64, &mut |got| came_back |= got.bytes == bytes).unwrap();
+                if came_back {
+                    break;
+                }
+                std::thread::sleep(Duration::from_micros(50));
+            }
+            if came_back {
+                break;
+            }
+        }
+        assert!(came_back, "packet {number}");
+    }
+    let stats = port.stats();
+    assert!(stats.xsk_received > 100 && stats.xsk_transmitted > 100, "{stats:?}");
+}
+
+#[test]
+fn root_another_user_without_capabilities_gets_a_socket() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let broker = Broker::start(&hosts, &policy(&[NOBODY], ""));
+    let mut server = hosts.open(1, V4[1], Mode::Skb);
+    // A place that others may read, wherever the tests were built.
+    let program = broker.folder.join("client");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    let mut child = Command::new("ip")
+        .args(["netns", "exec", &hosts.names[0], "setpriv", "--reuid", "65534", "--regid", "65534"])
+        .args(["--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"])
+        .arg(&program)
+        .args(["--exact", "nobody", "--ignored", "--nocapture"])
+        .env("OFI_XDP_TEST_SERVER", server.local_addr().to_string())
+        .env("OFI_XDP_TEST_BROKER", broker.socket())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    while child.try_wait().unwrap().is_none() {
+        let mut packets = Vec::new();
+        server.receive(64, &mut |got| packets.push((got.from, got.bytes.to_vec()))).unwrap();
+        for (from, bytes) in &packets {
+            send(&mut server, to(3, from.socket_addr()), bytes);
+        }
+        server.flush().unwrap();
+        if packets.is_empty() {
+            std::thread::sleep(Duration::from_micros(50));
+        }
+    }
+    let status = child.wait().unwrap();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(status.success(), "{said}");
+    assert!(
+        said.contains("opened: AF_XDP skb on veth0 (veth, queue 0, MTU 1500, the kernel agrees"),
+        "{said}"
+    );
+    eventually("the broker lets go", || !hosts.has_program(0));
+}
+
+/// What a client of its own making asks for.
+fn wish(hosts: &Hosts, queue: Option<u32>) -> Wish {
+    let sizes = RingSizes { rx: RingSize::MIN, tx: RingSize::MIN };
+    Wish {
+        interface: hosts.on(0, || nix::net::if_::if_nametoindex(INTERFACE).unwrap()),
+        queues: Queues::one_or_any(queue),
+        mode: XskMode::Skb,
+        layout: Layout::new(sizes, 42),
+        longest: 1514,
+    }
+}
+
+fn say(stream: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    if !descriptors.is_empty() {
+        control.push(SendAncillaryMessage::ScmRights(descriptors));
+    }
+    sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).is_ok()
+}
+
+/// The next reply and its descriptors; `None` when the broker hung up.
+fn hear(stream: &UnixStream) -> Option<(Reply, Vec<OwnedFd>)> {
+    let mut bytes = [0; REPLY_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut buffers = [IoSliceMut::new(&mut bytes)];
+    let count = match recvmsg(stream, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC) {
+        Ok(got) => got.bytes,
+        Err(rustix::io::Errno::CONNRESET) => 0,
+        Err(error) => panic!("no word from the broker: {error}"),
+    };
+    let descriptors = control.drain().filter_map(|message| match message {
+        RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+        _ => None,
+    });
+    let descriptors = descriptors.flatten().collect();
+    (count > 0).then(|| (Reply::from_bytes(&bytes[..count]).unwrap(), descriptors))
+}
+
+fn ask(stream: &UnixStream, wish: Wish, companion: BorrowedFd<'_>) -> (Reply, Vec<OwnedFd>) {
+    assert!(say(stream, &Request(wish).to_bytes(), &[companion]));
+    hear(stream).expect("an answer")
+}
+
+fn udp(hosts: &Hosts) -> UdpSocket {
+    hosts.on(0, || UdpSocket::bind((V4[0], 0)).unwrap())
+}
+
+fn is_granted(answer: &(Reply, Vec<OwnedFd>)) -> bool {
+    matches!(answer.0.status, Status::Granted { .. })
+}
+
+#[test]
+fn root_who_is_in_no_rule_gets_nothing() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let broker = Broker::start(&hosts, &policy(&[NOBODY], ""));
+    let stream = broker.connect();
+    let (reply, descriptors) = hear(&stream).expect("a reason");
+    assert_eq!((reply.status, descriptors.len()), (Status::Refused, 0));
+    assert_eq!(reply.reason, "user 0 is in no rule of the policy");
+    assert!(hear(&stream).is_none(), "hung up on");
+    let port = open_bare(&hosts, &broker, Mode::Auto);
+    assert_eq!(port.facts().tier, Tier::Udp);
+    assert!(port.facts().why_not_better.contains("user 0 is in no rule"), "{}", port.facts());
+    assert!(!hosts.has_program(0));
+}
+
+#[test]
+fn root_the_policy_holds_for_queues_ports_addresses_and_numbers() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let [left, right] = &hosts.names;
+    run(&format!("ip -n {left} addr add 198.18.0.3/32 dev lo"));
+    let rule = "queues = 0\nports = \"7000-7001\"\nsockets = 1";
+    let broker = Broker::start(&hosts, &policy(&[0], rule));
+    let on = |address: &'static str| hosts.on(0, move || UdpSocket::bind(address).unwrap());
+    let good = on("198.18.0.1:7000");
+    let refused = |wish, companion: &UdpSocket| {
+        let (reply, descriptors) = ask(&broker.connect(), wish, companion.as_fd());
+        assert_eq!((reply.status, descriptors.len()), (Status::Refused, 0), "{}", reply.reason);
+        reply.reason
+    };
+    assert!(refused(wish(&hosts, Some(1)), &good).contains("may not use that queue"));
+    assert!(refused(wish(&hosts, None), &on("198.18.0.1:7002")).contains("may not use port 7002"));
+    assert!(refused(wish(&hosts, None), &on("198.18.0.3:7001")).contains("is not on interface"));
+    assert!(refused(wish(&hosts, None), &on("0.0.0.0:7001")).contains("is not on interface"));
+    let elsewhere = hosts.on(1, || UdpSocket::bind((V4[1], 7001)).unwrap());
+    assert!(refused(wish(&hosts, None), &elsewhere).contains("another network namespace"));
+    let mut nowhere = wish(&hosts, None);
+    nowhere.interface = 1;
+    assert!(
+        refused(nowhere, &good).contains("user 0 may not use interface lo")
+            || refused(nowhere, &good).contains("loopback")
+    );
+    assert!(!hosts.has_program(0), "nothing was done");
+    // The one that is allowed: bound to its queue, for good.
+    let stream = broker.connect();
+    let answer = ask(&stream, wish(&hosts, None), good.as_fd());
+    assert!(is_granted(&answer), "{}", answer.0.reason);
+    let [socket, memory] = <[OwnedFd; 2]>::try_from(answer.1).unwrap();
+    for queue in 0..2 {
+        let interface = wish(&hosts, None).interface;
+        let elsewhere = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_COPY, interface, queue);
+        assert_eq!(bind(&socket, &elsewhere), Err(rustix::io::Errno::BUSY));
+    }
+    assert!(rustix::fs::ftruncate(&memory, 0).is_err(), "the memory's size is sealed");
+    // Hanging up gives nothing back while the socket is kept.
+    let second = on("198.18.0.1:7001");
+    assert!(refused(wish(&hosts, None), &second).contains("user 0 has 1 sockets already"));
+    drop(stream);
+    eventually("the claim is gone", || !hosts.has_program(0));
+    assert!(refused(wish(&hosts, None), &second).contains("user 0 has 1 sockets already"));
+    drop((socket, memory));
+    let mut streams = Vec::new();
+    eventually("the socket counts no more", || {
+        streams.push(broker.connect());
+        is_granted(&ask(streams.last().unwrap(), wish(&hosts, None), second.as_fd()))
+    });
+    assert!(!right.is_empty());
+}
+
+#[test]
+fn root_a_port_that_its_owner_let_go_is_claimed_no_more() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let broker = Broker::start(&hosts, &policy(&[0], ""));
+    let companion = udp(&hosts);
+    let stream = broker.connect();
+    let answer = ask(&stream, wish(&hosts, None), companion.as_fd());
+    assert!(is_granted(&answer), "{}", answer.0.reason);
+    assert!(hosts.has_program(0));
+    // connect(2) to AF_UNSPEC: the kernel chose the port, so it is given up.
+    rustix::net::connect_unspec(&companion).unwrap();
+    assert!(hear(&stream).is_none(), "hung up on");
+    eventually("the program is gone", || !hosts.has_program(0));
+}
+
+#[test]
+fn root_hostile_clients_get_nothing_and_break_nobody() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut broker = Broker::start(&hosts, &policy(&[0], ""));
+    let companion = udp(&hosts);
+    let whole = Request(wish(&hosts, None)).to_bytes();
+    let mut random: u64 = 0x9e37_79b9_7f4a_7c15;
+    let mut next = || {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random
+    };
+    // Whatever bytes, in whatever pieces, with and without descriptors, in many a connection.
+    for round in 0..500 {
+        let stream = broker.connect();
+        let length = usize::try_from(next() % 100).unwrap();
+        let mut bytes: Vec<u8> = (0..length).map(|_| next().to_le_bytes()[0]).collect();
+        if round % 2 == 0 {
+            // Nearly right: the beginning of a request, then a bit of it turned.
+            bytes = whole[..length.min(REQUEST_BYTES)].to_vec();
+            let bit = usize::try_from(next()).unwrap_or(0) % (8 * 8);
+            if let Some(byte) = bytes.get_mut(bit / 8) {
+                *byte ^= 1 << (bit % 8);
+            }
+        }
+        let descriptors = [companion.as_fd(); 8];
+        let count = usize::try_from(next() % 9).unwrap();
+        say(&stream, &bytes, &descriptors[..count]);
+        if round % 3 == 0 {
+            say(&stream, &bytes, &[]);
+        }
+        if round % 5 == 0 && length > 0 {
+            let answer = hear(&stream);
+            assert!(answer.is_none_or(|answer| !is_granted(&answer) && answer.1.is_empty()));
+        }
+    }
+    // Requests without end over one connection, and nobody who reads the answers.
+    let stream = broker.connect();
+    let mut bad = wish(&hosts, None);
+    bad.interface = 4711;
+    let flood = (0..10_000)
+        .take_while(|_| say(&stream, &Request(bad).to_bytes(), &[companion.as_fd()]))
+        .count();
+    assert!(flood < 10_000, "hung up on");
+    // More connections than are allowed; most are told so.
+    let idle: Vec<UnixStream> = (0..200).map(|_| broker.connect()).collect();
+    let refused = idle.last().map(hear).unwrap().expect("a reason");
+    assert!(refused.0.reason.contains("too many connections"), "{}", refused.0.reason);
+    drop(idle);
+    // Who is well-behaved is served all the same, from among them.
+    assert!(broker.is_alive());
+    let mut port = None;
+    eventually("a port is opened over the broker", || {
+        let opened = open_bare(&hosts, &broker, Mode::Auto);
+        let good = opened.facts().tier == Tier::Xdp(XskMode::Skb);
+        port = Some(opened);
+        good
+    });
+    let mut server = hosts.open(1, V4[1], Mode::Skb);
+    echo(port.as_mut().unwrap(), &mut server, &[64; 100]);
+    // A descriptor that may not be closed in haste ends it all for this user.
+    let stream = broker.connect();
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    assert!(say(&stream, &whole, &[listener.as_fd()]));
+    assert!(hear(&stream).is_none());
+    assert!(hear(&broker.connect()).unwrap().0.reason.contains("no socket"));
+    echo(port.as_mut().unwrap(), &mut server, &[64; 100]);
+    assert!(broker.is_alive());
+    // What was granted goes with its owner, and nothing else stays behind.
+    drop(port);
+    eventually("the program is gone", || !hosts.has_program(0));
+    let descriptors = descriptors(&broker);
+    assert!(descriptors < 20, "{descriptors} descriptors");
+    let lines = broker.log().lines().count();
+    assert!(lines < 100, "{lines} lines in the log");
+}
+
+/// How many descriptors the broker has open. The child is setpriv's, which became the broker.
+fn descriptors(broker: &Broker) -> usize {
+    let folder = format!("/proc/{}/fd", broker.child.id());
+    fs::read_dir(Path::new(&folder)).unwrap().count()
+}
+
+#[test]
+fn root_systemds_socket_is_taken() {
+    if skipped() {
+        return;
+    }
+    let folder = std::env::temp_dir().join(format!("ofi-broker-activated-{}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("policy.toml"), policy(&[NOBODY], "")).unwrap();
+    let path = folder.join("socket");
+    // What systemd does: the listening socket is descriptor 3, and two variables say so. The shell
+    // cannot make one, so this is Python's.
+    let script = "import os,socket,sys\n\
+        s=socket.socket(socket.AF_UNIX); s.bind(sys.argv[1]); s.listen()\n\
+        os.dup2(s.fileno(),3); os.set_inheritable(3,True); os.environ['LISTEN_FDS']='1'\n\
+        os.environ['LISTEN_PID']=str(os.getpid())\n\
+        os.execv(sys.argv[2],[sys.argv[2],'--policy',sys.argv[3],'--socket','/nowhere/socket'])";
+    let mut child = Command::new("python3")
+        .args(["-c", script])
+        .arg(&path)
+        .arg(env!("CARGO_BIN_EXE_xdp-broker"))
+        .arg(folder.join("policy.toml"))
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    eventually("the socket is there", || UnixStream::connect(&path).is_ok());
+    let mut stream = UnixStream::connect(&path).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
+    let answer = hear(&stream);
+    let gone = stream.write_all(&[0; 8]).is_err() || hear(&stream).is_none();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    fs::remove_dir_all(&folder).unwrap();
+    assert!(answer.unwrap().0.reason.contains("is in no rule") && gone);
+}

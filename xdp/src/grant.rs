@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What an endpoint needs from somebody with privileges: a bound `AF_XDP` socket, and the program
+//! redirecting the endpoint's packets to it.
+//!
+//! A [`Wish`] and the endpoint's address come in, a [`Grant`] goes out: from this process if it may
+//! ([`Grant::open`], which the broker calls too), else from the broker (`broker/client.rs`).
+//! `xsk_port.rs` uses it. Bounds: those of `socket.rs` and of the program.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+use ofi_xdp_bpf::{AttachMode, Claim, Counters, Redirect};
+
+use crate::broker::Connection;
+use crate::config::Queues;
+use crate::facts::XskMode;
+use crate::rings::RingsError;
+use crate::socket::XskSocket;
+use crate::umem::Layout;
+use crate::xsk_port::XskError;
+
+/// What is wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Wish {
+    /// Index of the interface.
+    pub interface: u32,
+    /// The queues, of which the first free one is taken.
+    pub queues: Queues,
+    /// How frames are to move.
+    pub mode: XskMode,
+    /// How the memory is divided.
+    pub layout: Layout,
+    /// Bytes of the longest packet with its headers. What does not fit in a frame goes in several
+    /// where kernel and driver take that.
+    pub longest: u32,
+}
+
+/// What holds the redirection.
+#[derive(Debug)]
+enum Program {
+    /// This process does.
+    Own(Box<Held>),
+    /// The broker does, as long as the connection lives.
+    Broker(Connection),
+}
+
+/// This process's share of the program. Dropping it ends the redirection.
+#[derive(Debug)]
+pub struct Held {
+    _claim: Claim,
+    redirect: Redirect,
+}
+
+/// A bound socket, and packets coming to it.
+#[derive(Debug)]
+pub struct Grant {
+    program: Program,
+    socket: XskSocket,
+    mode: XskMode,
+}
+
+impl Grant {
+    /// Binds a socket, attaches the program or joins the processes that did (through `shared` if
+    /// this one is among them), and claims the port of `local`, whose kernel socket the caller
+    /// knows to belong to the endpoint. While all queues are busy that is tried `tries` times, some
+    /// milliseconds apart.
+    ///
+    /// # Errors
+    /// [`XskError`].
+    pub fn open(
+        wish: Wish,
+        local: SocketAddr,
+        shared: Option<&Redirect>,
+        tries: u32,
+    ) -> Result<Self, XskError> {
+        // In native mode drivers demand it of a program, whatever its sockets can.
+        let long = wish.longest as usize > wish.layout.room();
+        let socket = bind(wish, long, tries)?;
+        let attach = match wish.mode {
+            XskMode::Zerocopy | XskMode::Copy => AttachMode::Native,
+            XskMode::Skb => AttachMode::Generic,
+        };
+        let redirect = match shared {
+            Some(redirect) => redirect.try_clone()?,
+            None => {
+                let ifindex = i32::try_from(wish.interface).unwrap_or(i32::MAX);
+                if long {
+                    Redirect::open_multi_buffer(ifindex, attach)?
+                } else {
+                    Redirect::open(ifindex, attach)?
+                }
+            }
+        };
+        let mode = match (wish.mode, redirect.mode()) {
+            (XskMode::Zerocopy, AttachMode::Native) => XskMode::Zerocopy,
+            (XskMode::Zerocopy, AttachMode::Generic) => return Err(XskError::Generic),
+            (XskMode::Copy | XskMode::Skb, AttachMode::Native) => XskMode::Copy,
+            (XskMode::Copy | XskMode::Skb, AttachMode::Generic) => XskMode::Skb,
+        };
+        let claim = redirect.claim(socket.queue(), local, socket.socket().as_fd())?;
+        Ok(Self { program: Program::Own(Box::new(Held { _claim: claim, redirect })), socket, mode })
+    }
+
+    /// The grant that the broker made.
+    pub(crate) const fn brokered(connection: Connection, socket: XskSocket, mode: XskMode) -> Self {
+        Self { program: Program::Broker(connection), socket, mode }
+    }
+
+    /// How frames move.
+    #[must_use]
+    pub const fn mode(&self) -> XskMode {
+        self.mode
+    }
+
+    /// The bound socket.
+    #[must_use]
+    pub const fn socket(&self) -> &XskSocket {
+        &self.socket
+    }
+
+    /// The share of the program that this process holds, without the socket; `None` if the broker
+    /// holds it.
+    #[must_use]
+    pub fn into_held(self) -> Option<Held> {
+        match self.program {
+            Program::Own(held) => Some(*held),
+            Program::Broker(_) => None,
+        }
+    }
+
+    /// Whether the redirection still stands; `true` if that cannot be told.
+    pub(crate) fn is_attached(&self) -> bool {
+        match &self.program {
+            Program::Own(held) => held.is_attached(),
+            Program::Broker(connection) => connection.is_open(),
+        }
+    }
+
+    /// What the program did with the interface's frames; `None`: only the broker knows.
+    pub(crate) fn counters(&self) -> Result<Option<Counters>, ofi_xdp_bpf::Error> {
+        match &self.program {
+            Program::Own(held) => held.redirect.counters().map(Some),
+            Program::Broker(_) => Ok(None),
+        }
+    }
+}
+
+/// Binds a socket for packets in several frames, if they are `long`; or for those that fit in one
+/// where the kernel (before Linux 6.6) or the driver (in zero-copy mode) takes no longer ones.
+fn bind(wish: Wish, long: bool, tries: u32) -> Result<XskSocket, RingsError> {
+    let Wish { interface, queues, mode, layout, .. } = wish;
+    if long {
+        match XskSocket::bind(interface, queues, mode, layout, true, tries) {
+            // Shorter packets would not free the queue.
+            Err(error) if error.raw_os_error() != Some(Errno::EBUSY as i32) => {
+                log::info!("interface {interface}: {mode}: no packets above a frame: {error}");
+            }
+            result => return result,
+        }
+    }
+    XskSocket::bind(interface, queues, mode, layout, false, tries)
+}
+
+impl Held {
+    /// The program.
+    #[must_use]
+    pub const fn redirect(&self) -> &Redirect {
+        &self.redirect
+    }
+
+    /// Whether the program is still on the interface; `true` if that cannot be told.
+    #[must_use]
+    pub fn is_attached(&self) -> bool {
+        self.redirect.is_attached().unwrap_or(true)
+    }
+}
