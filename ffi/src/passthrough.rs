@@ -46,6 +46,11 @@ impl Providers {
         Self(names)
     }
 
+    /// The one at `place` alone.
+    pub(crate) fn only(&self, place: usize) -> Self {
+        Self(self.0.get(place).cloned().into_iter().collect())
+    }
+
     /// A name that the application saw, taken apart; `None` if it is none of passthrough's.
     pub(crate) fn split<'a>(&self, shown: &'a str) -> Option<Name<'a>> {
         let (provider, own) = shown.split_once(':')?;
@@ -89,6 +94,8 @@ pub(crate) struct Names<'a> {
 /// A provider to ask, and the names for its hints.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Question {
+    /// The place of the provider in the list.
+    pub(crate) place: usize,
     /// With what it may not be layered with behind it, if hints said so (`verbs;^ofi_mrail`).
     pub(crate) provider: String,
     pub(crate) fabric: Option<String>,
@@ -123,12 +130,15 @@ pub(crate) fn plan(
         !parts(name).all(|part| registered.iter().any(|known| known.eq_ignore_ascii_case(part)))
     };
     let mut absent = String::new();
-    for name in &providers.0 {
+    for (place, name) in providers.0.iter().enumerate() {
         if missing(name) {
             let _ = write!(absent, "{}{name}", if absent.is_empty() { "" } else { ", " });
         } else if filter.excludes(name) {
             plan.skipped.push(format!("{name}: excluded by FI_PROVIDER"));
-        } else if let Some(question) = question(name, names) {
+        } else if filter.stranded(name).is_some() {
+            // What is layered over it comes with the lower provider itself, and can be opened.
+            plan.skipped.push(format!("{name}: FI_PROVIDER hides the lower one; list that"));
+        } else if let Some(question) = question(place, name, names) {
             plan.questions.push(question);
         } else {
             plan.skipped.push(format!("{name}: the hints name something else"));
@@ -141,7 +151,7 @@ pub(crate) fn plan(
 }
 
 /// The question to `provider`; `None` if hints name a fabric or a domain that is not its own.
-fn question(provider: &str, names: Names<'_>) -> Option<Question> {
+fn question(place: usize, provider: &str, names: Names<'_>) -> Option<Question> {
     let own = |shown: Option<&str>| match shown {
         None => Some(None),
         Some(shown) => {
@@ -152,7 +162,65 @@ fn question(provider: &str, names: Names<'_>) -> Option<Question> {
     let (fabric, domain) = (own(names.fabric)?, own(names.domain)?);
     let excluded = names.provider.into_iter().flat_map(parts).filter(|part| part.starts_with('^'));
     let provider = std::iter::once(provider).chain(excluded).collect::<Vec<_>>().join(";");
-    Some(Question { provider, fabric, domain })
+    Some(Question { place, provider, fabric, domain })
+}
+
+impl Question {
+    /// The same to `layers` over this provider, which then passes through to the one below: see
+    /// [`Route`].
+    pub(crate) fn rerouted(&self, layers: &str) -> Self {
+        let mut parts = self.provider.split(';');
+        let bottom = parts.next().unwrap_or_default();
+        let excluded = parts.filter(|part| part.starts_with('^'));
+        let names = [OURS, layers].into_iter().chain(excluded);
+        let own = |name: &Option<String>| name.as_ref().map(|name| shown(bottom, name));
+        Self {
+            place: self.place,
+            provider: names.collect::<Vec<_>>().join(";"),
+            fabric: own(&self.fabric),
+            domain: own(&self.domain),
+        }
+    }
+}
+
+/// How libfabric can open what the application knows as a provider's.
+///
+/// A utility provider that opens looks for what it is layered over as an application would, so it
+/// does not find what `FI_PROVIDER` hides. It finds us: it is layered over this provider then, and
+/// this provider passes through to the one below, by the name that it has for that. For the
+/// application `verbs;ofi_rxm:mlx5_0`, it is `xdp;ofi_rxm` with a domain `verbs:mlx5_0`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Route {
+    /// The provider, for libfabric.
+    pub(crate) provider: String,
+    /// What is passed through to below it.
+    below: Option<String>,
+}
+
+impl Route {
+    /// For what the application knows as `provider`'s.
+    pub(crate) fn to(provider: &str, filter: &Filter) -> Self {
+        match provider.split_once(';').filter(|(bottom, _)| filter.hides(bottom)) {
+            None => Self { provider: provider.to_owned(), below: None },
+            Some((bottom, layers)) => {
+                Self { provider: format!("{OURS};{layers}"), below: Some(bottom.to_owned()) }
+            }
+        }
+    }
+
+    /// What libfabric calls it there.
+    pub(crate) fn own(&self, own: &str) -> String {
+        self.below.as_ref().map_or_else(|| own.to_owned(), |below| shown(below, own))
+    }
+
+    /// Back: the name that the application sees for what libfabric says is `provider`'s `own`.
+    pub(crate) fn shown(provider: &str, own: &str) -> String {
+        let rerouted = provider.split_once(';').filter(|(bottom, _)| *bottom == OURS);
+        match rerouted.and_then(|(_, layers)| Some((layers, own.split_once(':')?))) {
+            None => shown(provider, own),
+            Some((layers, (below, own))) => shown(&format!("{below};{layers}"), own),
+        }
+    }
 }
 
 /// `FI_PROVIDER`: `a,b` names the providers to show, `^a,b` those to exclude.
@@ -187,12 +255,11 @@ impl Filter {
         !self.shown.is_empty() && !self.shown.iter().any(|shown| covers(provider, shown))
     }
 
-    /// Whether `provider` has a layer over one that is hidden. libfabric offers that, to those who
-    /// ask for what is hidden, but cannot open it: when a utility provider opens, it looks for
-    /// what it is layered over as an application would.
-    pub(crate) fn cannot_open(&self, provider: &str) -> bool {
-        let (bottom, layers) = provider.split_once(';').unwrap_or((provider, ""));
-        layers.split(';').any(|layer| !layer.is_empty()) && self.hides(bottom)
+    /// The layers of `provider` if they are over one that is hidden. libfabric offers that to those
+    /// who ask for what is hidden, but cannot open it: see [`Route`].
+    pub(crate) fn stranded<'a>(&self, provider: &'a str) -> Option<&'a str> {
+        let (bottom, layers) = provider.split_once(';')?;
+        self.hides(bottom).then_some(layers)
     }
 
     /// Whether `provider`, or a layer of it, may not be used.

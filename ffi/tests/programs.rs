@@ -156,16 +156,18 @@ impl Drop for Reaped {
     }
 }
 
-fn ping_pong(libfabric: Libfabric, extra: &[&str]) {
+fn ping_pong(libfabric: Libfabric, extra: &[&str], variables: &[(&str, &str)]) {
     // Port of the tool's own control connection.
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-    let common = ["-p", "xdp", "-e", "rdm", "-d", "lo", "-c", "-I", "50"];
+    let common = ["-p", "xdp", "-e", "rdm", "-c", "-I", "50"];
     let server = [&common[..], extra, &["-B", &port]].concat();
     let client = [&common[..], extra, &["-P", &port, "127.0.0.1"]].concat();
     let Some(mut server) = tool(libfabric, "fi_pingpong", &server) else { return };
+    server.envs(variables.iter().copied());
     let server = server.stdout(Stdio::null()).spawn().expect("fi_pingpong: libfabric-bin");
     let mut server = Reaped(server);
     let mut client = tool(libfabric, "fi_pingpong", &client).unwrap();
+    client.envs(variables.iter().copied());
     let mut output = client.output().unwrap();
     for _ in 0..50 {
         if output.status.success() {
@@ -182,9 +184,32 @@ fn ping_pong(libfabric: Libfabric, extra: &[&str]) {
 #[test]
 fn fi_pingpong_verifies_its_data() {
     for libfabric in [Libfabric::Installed, Libfabric::Two] {
-        ping_pong(libfabric, &["-S", "all"]);
-        ping_pong(libfabric, &["-m", "tagged"]);
+        ping_pong(libfabric, &["-d", "lo", "-S", "all"], &[]);
+        ping_pong(libfabric, &["-d", "lo", "-m", "tagged"], &[]);
     }
+}
+
+/// libfabric's own providers in the place of hardware: bare and below a utility provider, seen and
+/// hidden by `FI_PROVIDER`.
+#[test]
+fn fi_pingpong_through_stand_ins() {
+    let one = |libfabric, domain, stand_in, filter: &'static str| {
+        let mut variables = vec![("FI_XDP_TIER", "passthrough"), ("FI_XDP_PASSTHROUGH", stand_in)];
+        if !filter.is_empty() {
+            variables.push(("FI_PROVIDER", filter));
+        }
+        ping_pong(libfabric, &["-d", domain, "-S", "4096"], &variables);
+    };
+    for libfabric in [Libfabric::Installed, Libfabric::Two] {
+        for filter in ["", "xdp"] {
+            one(libfabric, "tcp;ofi_rxm:lo", "tcp", filter);
+        }
+        one(libfabric, "tcp;ofi_rxm:lo", "tcp;ofi_rxm", "tcp,xdp");
+        one(libfabric, "udp;ofi_rxd:lo", "udp", "xdp");
+        one(libfabric, "shm:shm", "shm", "xdp");
+    }
+    one(Libfabric::Installed, "sockets:lo", "sockets", "xdp");
+    one(Libfabric::Two, "tcp:lo", "tcp", "xdp");
 }
 
 #[test]

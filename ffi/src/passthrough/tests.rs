@@ -66,14 +66,18 @@ fn nobody_is_asked_by_other_tiers() {
 fn a_filter_that_shows_hides_and_one_that_excludes_forbids() {
     let filter = Filter::parse(Some("xdp"));
     assert!(filter.hides("tcp") && !filter.hides("xdp") && !filter.excludes("tcp"));
-    assert!(filter.cannot_open("tcp;ofi_rxm") && !filter.cannot_open("tcp"));
+    assert_eq!(filter.stranded("tcp;ofi_rxm"), Some("ofi_rxm"));
+    assert_eq!((filter.stranded("tcp"), filter.stranded("xdp;ofi_rxm")), (None, None));
     for filter in [None, Some(""), Some("^xdp"), Some("xdp,TCP"), Some("xdp,tcp;ofi_rxm")] {
         let filter = Filter::parse(filter);
-        assert!(!filter.hides("tcp") && !filter.cannot_open("tcp;ofi_rxm"), "{filter:?}");
+        assert!(!filter.hides("tcp") && filter.stranded("tcp;ofi_rxm").is_none(), "{filter:?}");
     }
     let plan = planned("tcp verbs tcp;ofi_rxm", Some("^tcp,sockets"), Names::default());
     assert_eq!(asked(&plan), ["verbs"]);
     assert_eq!(plan.skipped.len(), 2);
+    let plan = planned("tcp;ofi_rxm tcp", Some("xdp"), Names::default());
+    assert_eq!(asked(&plan), ["tcp"]);
+    assert_eq!(plan.skipped.len(), 1);
     let filter = Filter::parse(Some("^tcp;ofi_rxm,  Shm"));
     assert!(filter.excludes("tcp;ofi_rxm") && filter.excludes("shm"));
     assert!(!filter.excludes("tcp") && !filter.hides("tcp"));
@@ -96,4 +100,30 @@ fn hints_that_name_a_domain_reach_its_provider_alone() {
 fn what_may_not_be_layered_is_handed_on() {
     let names = Names { provider: Some("xdp;^ofi_mrail;^ofi_rxd"), ..Names::default() };
     assert_eq!(asked(&planned("verbs", None, names)), ["verbs;^ofi_mrail;^ofi_rxd"]);
+}
+
+#[test]
+fn what_is_layered_over_a_hidden_provider_is_opened_over_us() {
+    let hidden = Filter::parse(Some("xdp"));
+    let route = Route::to("verbs;ofi_rxm", &hidden);
+    assert_eq!(
+        (route.provider.as_str(), route.own("mlx:0")),
+        ("xdp;ofi_rxm", "verbs:mlx:0".into())
+    );
+    assert_eq!(Route::shown(&route.provider, &route.own("mlx:0")), "verbs;ofi_rxm:mlx:0");
+    for (provider, filter) in
+        [("verbs", Some("xdp")), ("verbs;ofi_rxm", None), ("verbs;ofi_rxm", Some("xdp,verbs"))]
+    {
+        let route = Route::to(provider, &Filter::parse(filter));
+        assert_eq!((route.provider.as_str(), route.own("mlx:0")), (provider, "mlx:0".into()));
+        assert_eq!(Route::shown(provider, "mlx:0"), format!("{provider}:mlx:0"));
+    }
+    let names = Names {
+        domain: Some("verbs;ofi_rxm:mlx"),
+        provider: Some("xdp;^ofi_mrail"),
+        ..Names::default()
+    };
+    let question = planned("verbs", Some("xdp"), names).questions[0].rerouted("ofi_rxm");
+    assert_eq!(question.provider, "xdp;ofi_rxm;^ofi_mrail");
+    assert_eq!((question.domain.as_deref(), question.fabric), (Some("verbs:mlx"), None));
 }

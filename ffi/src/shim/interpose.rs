@@ -23,6 +23,7 @@ use crate::abi::library;
 use crate::abi::{self, fi_info, fi_ops_domain, fi_ops_fabric, fid_domain, fid_ep, fid_fabric};
 use crate::errno::Error;
 use crate::param;
+use crate::passthrough::{Filter, Route};
 
 /// Most tables of a class that are copied in a process.
 const TABLES_MAX: usize = 64;
@@ -213,18 +214,21 @@ impl Restored {
             Some((name.provider.to_owned(), name.own.to_owned()))
         };
         let (fabric, domain) = (own(&names.fabric), own(&names.domain));
-        let Some((provider, _)) = domain.as_ref().or(fabric.as_ref()).cloned() else {
+        let Some((provider, _)) = domain.as_ref().or(fabric.as_ref()) else {
             return Ok(Self { given: info, copy: None });
         };
+        let route = Route::to(provider, &Filter::parse(library::provider_filter().as_deref()));
         // SAFETY: promised by the caller.
         let copy = unsafe { library::duplicate(given) };
         // SAFETY: made for us.
         let mut copy = unsafe { One::from_raw(copy.ok_or(Error::NoMemory)?) };
-        let own = |parts: Option<(String, String)>, name| parts.map(|(_, own)| own).or(name);
+        let own = |parts: Option<(String, String)>, name| {
+            parts.map(|(_, own)| if own.is_empty() { own } else { route.own(&own) }).or(name)
+        };
         let fabric = own(fabric, names.fabric).filter(|name| !name.is_empty());
         let domain = own(domain, names.domain).filter(|name| !name.is_empty());
-        copy.rename(Some(&provider), fabric.as_deref(), domain.as_deref())?;
-        Ok(Self { given: info, copy: Some((copy, provider)) })
+        copy.rename(Some(&route.provider), fabric.as_deref(), domain.as_deref())?;
+        Ok(Self { given: info, copy: Some((copy, route.provider)) })
     }
 
     /// For the provider's call.

@@ -23,30 +23,41 @@ use crate::errno::Error;
 use crate::fabric::Fabric;
 use crate::fid;
 use crate::interface::Interface;
-use crate::passthrough::{self, Filter, Names, Plan};
+use crate::passthrough::{self, Filter, Names, Plan, Route};
 use crate::{param, sockaddr};
 
 /// libfabric's own flag for `fi_getinfo`: also providers that `FI_PROVIDER` hides (`ofi.h`).
 const GETINFO_HIDDEN: u64 = 1 << 60;
 
 thread_local! {
-    /// Whether this thread is in a question of ours.
-    static ASKING: Cell<bool> = const { Cell::new(false) };
+    /// Where this thread is.
+    static ASKING: Cell<Asking> = const { Cell::new(Asking::Nobody) };
 }
 
-/// A question under way.
-struct Asking;
+/// Questions of ours that are under way, which come back if a provider asks others.
+#[derive(Clone, Copy)]
+enum Asking {
+    Nobody,
+    /// A hardware provider: no other is asked meanwhile.
+    Hardware,
+    /// A utility provider over us, for the hardware provider at this place of the list: that one
+    /// is asked when the question comes back.
+    Over(usize),
+}
 
 impl Asking {
-    /// `None` inside another.
-    fn begin() -> Option<Self> {
-        (!ASKING.replace(true)).then_some(Self)
+    /// For as long as the result lives.
+    fn begin(self) -> Until {
+        Until(ASKING.replace(self))
     }
 }
 
-impl Drop for Asking {
+/// Puts back what was before.
+struct Until(Asking);
+
+impl Drop for Until {
     fn drop(&mut self) {
-        ASKING.set(false);
+        ASKING.set(self.0);
     }
 }
 
@@ -92,7 +103,13 @@ impl Offers {
 /// The contract of `fi_getinfo(3)`, for the strings of `question` and for `hints`.
 pub(super) unsafe fn offers(question: Question, hints: Option<&fi_info>) -> Result<Offers, Error> {
     let mut offers = Offers::default();
-    let Some(_asking) = Asking::begin() else { return Ok(offers) };
+    let mut values = param::values();
+    match ASKING.get() {
+        Asking::Nobody => {}
+        Asking::Hardware => return Ok(offers),
+        Asking::Over(place) => values.passthrough = values.passthrough.only(place),
+    }
+    let _asking = Asking::Hardware.begin();
     // SAFETY: promised by the caller.
     if hints.is_some_and(|hints| unsafe { names_an_object_of_ours(hints) }) {
         offers.why_not_more.push("the hints name an open object of another tier".to_owned());
@@ -103,7 +120,6 @@ pub(super) unsafe fn offers(question: Question, hints: Option<&fi_info>) -> Resu
         Some(hints) => unsafe { OwnedNames::of(hints) }?,
         None => OwnedNames::default(),
     };
-    let values = param::values();
     let filter = Filter::parse(library::provider_filter().as_deref());
     let Plan { questions, skipped } = passthrough::plan(
         values.tier,
@@ -114,25 +130,20 @@ pub(super) unsafe fn offers(question: Question, hints: Option<&fi_info>) -> Resu
     );
     offers.why_not_more = skipped;
     let place = Place::of(values.interface.as_deref())?;
-    let mut texts = Vec::new();
+    let mut found = Found {
+        filter: &filter,
+        wanted: wanted.borrowed(),
+        place: place.as_ref(),
+        texts: Vec::new(),
+        stranded: Vec::new(),
+    };
     for one in questions {
-        let bottom = one.provider.split(';').next().unwrap_or_default();
-        let hidden = if filter.hides(bottom) { GETINFO_HIDDEN } else { 0 };
-        let asked = Question { flags: question.flags | hidden, ..question };
         // SAFETY: promised by the caller.
-        let inner = unsafe { hints_for(hints, &one) }?;
-        // SAFETY: as above; the hints are initialised.
-        match unsafe { library::getinfo(asked, inner.get()) } {
-            Err(errno) => {
-                let why = abi::error_text(errno).to_string_lossy();
-                offers.why_not_more.push(format!("{}: no offer ({why})", one.provider));
-            }
-            Ok(list) => {
-                let wanted = wanted.borrowed();
-                let found = Found { filter: &filter, wanted, place: place.as_ref() };
-                // SAFETY: libfabric has made it for us.
-                found.take(unsafe { List::from_raw(list) }, &mut texts, &mut offers)?;
-            }
+        unsafe { found.ask(question, hints, &one, &mut offers) }?;
+        let _over = Asking::Over(one.place).begin();
+        for layers in std::mem::take(&mut found.stranded) {
+            // SAFETY: as above.
+            unsafe { found.ask(question, hints, &one.rerouted(&layers), &mut offers) }?;
         }
     }
     // SAFETY: promised by the caller.
@@ -262,30 +273,52 @@ impl Place {
     }
 }
 
-/// What an offer must be.
+/// What an offer must be, and what has been found of it.
 struct Found<'a> {
     filter: &'a Filter,
     wanted: Names<'a>,
     place: Option<&'a Place>,
+    /// What the offers so far say, so that nothing comes twice.
+    texts: Vec<String>,
+    /// Layers that were offered over what is hidden.
+    stranded: Vec<String>,
 }
 
 impl Found<'_> {
-    /// Moves what is wanted of a provider's list, renamed, behind the offers so far; `texts` has
-    /// what those say, so that nothing comes twice.
-    fn take(
-        &self,
-        mut list: List,
-        texts: &mut Vec<String>,
+    /// Asks a provider, and moves what is wanted of its list, renamed, behind the offers so far.
+    ///
+    /// # Safety
+    /// As [`offers`].
+    unsafe fn ask(
+        &mut self,
+        question: Question,
+        hints: Option<&fi_info>,
+        one: &passthrough::Question,
         offers: &mut Offers,
     ) -> Result<(), Error> {
+        let bottom = one.provider.split(';').next().unwrap_or_default();
+        let hidden = if self.filter.hides(bottom) { GETINFO_HIDDEN } else { 0 };
+        let asked = Question { flags: question.flags | hidden, ..question };
+        // SAFETY: promised by the caller.
+        let inner = unsafe { hints_for(hints, one) }?;
+        // SAFETY: as above; the hints are initialised.
+        let mut list = match unsafe { library::getinfo(asked, inner.get()) } {
+            // SAFETY: libfabric has made it for us.
+            Ok(list) => unsafe { List::from_raw(list) },
+            Err(errno) => {
+                let why = abi::error_text(errno).to_string_lossy();
+                offers.why_not_more.push(format!("{}: no offer ({why})", one.provider));
+                return Ok(());
+            }
+        };
         while let Some(mut info) = list.pop() {
-            if self.shown(&mut info, &mut offers.why_not_more)? {
-                // SAFETY: an element of ours.
-                let said = unsafe { library::text_of(info.get()) };
-                if texts.contains(&said) {
-                    continue;
-                }
-                texts.push(said);
+            if !self.shown(&mut info)? {
+                continue;
+            }
+            // SAFETY: an element of ours.
+            let said = unsafe { library::text_of(info.get()) };
+            if !self.texts.contains(&said) {
+                self.texts.push(said);
                 offers.list.push(info);
             }
         }
@@ -293,16 +326,15 @@ impl Found<'_> {
     }
 
     /// Gives an offer the names that the application sees, if it is wanted.
-    fn shown(&self, info: &mut One, why_not_more: &mut Vec<String>) -> Result<bool, Error> {
+    fn shown(&mut self, info: &mut One) -> Result<bool, Error> {
         // SAFETY: an element of ours, as libfabric made it.
         let own = unsafe { OwnedNames::of(info.get()) }?;
         let Some(provider) = own.provider.filter(|provider| !self.filter.excludes(provider)) else {
             return Ok(false);
         };
-        if self.filter.cannot_open(&provider) {
-            let why = format!("{provider}: FI_PROVIDER must show what is under it, too");
-            if !why_not_more.contains(&why) {
-                why_not_more.push(why);
+        if let Some(layers) = self.filter.stranded(&provider) {
+            if !self.stranded.iter().any(|known| known == layers) {
+                self.stranded.push(layers.to_owned());
             }
             return Ok(false);
         }
@@ -310,8 +342,8 @@ impl Found<'_> {
         if self.place.is_some_and(|place| !unsafe { place.has(info.get()) }) {
             return Ok(false);
         }
-        let fabric = passthrough::shown(&provider, own.fabric.as_deref().unwrap_or_default());
-        let domain = passthrough::shown(&provider, own.domain.as_deref().unwrap_or_default());
+        let fabric = Route::shown(&provider, own.fabric.as_deref().unwrap_or_default());
+        let domain = Route::shown(&provider, own.domain.as_deref().unwrap_or_default());
         let is = |wanted: Option<&str>, name: &str| {
             wanted.is_none_or(|wanted| wanted.eq_ignore_ascii_case(name))
         };
@@ -337,11 +369,13 @@ pub(super) unsafe fn open(
     // SAFETY: promised by the caller: NULL or a string.
     let Some(name) = (unsafe { text(attributes.name) })? else { return Ok(None) };
     let providers = param::values().passthrough;
-    let Some(own) = providers.split(&name) else { return Ok(None) };
+    let Some(name) = providers.split(&name) else { return Ok(None) };
+    let filter = Filter::parse(library::provider_filter().as_deref());
+    let route = Route::to(name.provider, &filter);
     let mut names = Texts::default();
     let mut inner = fi_fabric_attr {
-        name: names.add(own.own)?,
-        prov_name: names.add(own.provider)?,
+        name: names.add(&route.own(name.own))?,
+        prov_name: names.add(&route.provider)?,
         ..*attributes
     };
     // SAFETY: the attributes are a copy with other names, which are there until it returns.
