@@ -234,7 +234,9 @@ fn an_open_domain_filters(world: &World) -> Result<()> {
     hints.set_domain(|attr| attr.domain = raw);
     match world.offers(abi::VERSION, &hints) {
         Ok(offers) => {
-            let same = |info: &Info| info.domain_name() == offer.domain_name();
+            // A domain is its provider's: another one's of the same name is another domain.
+            let whose = |info: &Info| (info.provider_name(), info.domain_name());
+            let same = |info: &Info| whose(info) == whose(&offer);
             ensure!(offers.iter().all(same), "an offer for another domain");
         }
         Err(errno) => ensure!(errno.0 == abi::FI_ENODATA, "{errno}"),
