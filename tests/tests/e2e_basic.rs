@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, ensure};
 use ofi_xdp_tests::bed::{BRIEF, Bed, PATIENCE, Transfer};
+use ofi_xdp_tests::mpi::proof::{Carried, LOGGING};
 use ofi_xdp_tests::paths;
 use ofi_xdp_tests::process::{Output, Program};
 use ofi_xdp_tests::topology::{LinkOptions, Side};
@@ -181,6 +182,27 @@ fn root_other_mtu() -> anyhow::Result<()> {
             return Ok(());
         };
         bed.transfer(&Transfer::default()).with_context(|| format!("MTU {mtu}"))?;
+    }
+    Ok(())
+}
+
+/// An MTU above one frame: packets take several (multi-buffer AF_XDP), and the average of those that
+/// carry long messages is longer than a frame.
+#[test]
+fn root_jumbo_packets() -> anyhow::Result<()> {
+    const LONG: [&str; 5] = ["--verify", "--time", "300", "--stream", "65536x16"];
+    for mode in ["copy", "skb"] {
+        let link = LinkOptions { mtu: 9000, queues: 1 };
+        let Some(bed) = Bed::with(link)? else { return Ok(()) };
+        let variables = [("FI_XDP_MODE", mode), LOGGING[0], LOGGING[1], LOGGING[2]];
+        let transfer = Transfer { server: &variables, client: &variables, ..Transfer::default() };
+        bed.transfer(&transfer).with_context(|| format!("mode {mode}"))?;
+        let long = bed.transfer(&Transfer { arguments: &LONG, ..transfer })?;
+        let server = Carried::from_log(&long.server.stderr);
+        let client = Carried::from_log(&long.client.stderr);
+        ensure!(client.through_udp < 50, "by the kernel: {client:?}");
+        let average = server.bytes / client.through_xdp.max(1);
+        ensure!(average > 4096, "{average} bytes a packet: {server:?}, {client:?}");
     }
     Ok(())
 }
