@@ -62,6 +62,25 @@ pub(crate) fn mpi(workspace: &Workspace, arguments: &[OsString]) -> Result<Count
     Ok(counts)
 }
 
+/// MPICH, and what it compiled.
+#[derive(Debug)]
+pub(crate) struct Mpich {
+    /// The folder of its launcher.
+    pub(crate) launcher: PathBuf,
+    /// The folder of the programs of `tests/mpi`.
+    pub(crate) programs: PathBuf,
+}
+
+/// MPICH alone, for the virtual machine.
+pub(crate) fn mpich(workspace: &Workspace) -> Result<Mpich> {
+    let folder = workspace.root().join("target/mpi");
+    let (name, wheel) = WHEELS[0];
+    let installed = folder.join(name);
+    environment(&installed, wheel)?;
+    compile(workspace, &folder, name, &installed.join("bin/mpicc"))?;
+    Ok(Mpich { launcher: installed.join("bin"), programs: folder.join("programs").join(name) })
+}
+
 /// Everything that can be had; what cannot is told, and the others are tested all the same.
 fn prepare(workspace: &Workspace, folder: &Path) -> Vec<anyhow::Error> {
     let mut errors = Vec::new();

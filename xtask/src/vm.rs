@@ -3,11 +3,14 @@
 //!
 //! In: what to do in the guest. Out: its verdict, and in `target/vm/<job>` its console
 //! (`console.log`) and the files that it gives back. [`kernel`] fetches Debian's kernel, [`image`]
-//! packs it an initial file system with what was built here, [`mod@machine`] boots both. The
+//! packs it an initial file system with what was built here, [`mod@machine`] boots both, by an
+//! [`emulator`]. The
 //! guest's first and only process is `ofi-xdp-guest` (`tests/guest`). Nothing is installed but
 //! QEMU, and nothing of the guest needs privilege on the host.
 
+mod apt;
 mod archive;
+mod emulator;
 mod image;
 mod kernel;
 mod libraries;
@@ -31,8 +34,10 @@ use crate::workspace::Workspace;
 
 /// How long the guest may take for its tests, by emulation on two busy cores.
 const TEST_LIMIT: Duration = Duration::from_secs(285);
-/// How long it may take to measure.
-const BENCH_LIMIT: Duration = Duration::from_secs(900);
+/// How long with the slow ones: each has a limit of its own.
+const SLOW_LIMIT: Duration = Duration::from_secs(5400);
+/// How long it may take to measure, with every instruction counted.
+const BENCH_LIMIT: Duration = Duration::from_secs(2400);
 
 /// What `cargo xtask vm` does.
 #[derive(Debug, Subcommand)]
@@ -41,6 +46,9 @@ pub(crate) enum Task {
     Test {
         #[command(flatten)]
         options: Options,
+        /// Those that take minutes by emulation, too: a gibibyte, the whole conformance suite
+        #[arg(long)]
+        slow: bool,
         /// Only the tests whose name contains one of these
         #[arg(value_name = "FILTER")]
         filter: Vec<String>,
@@ -68,7 +76,9 @@ pub(crate) struct Options {
 /// Does it.
 pub(crate) fn vm(workspace: &Workspace, task: &Task) -> Result<ExitCode> {
     match task {
-        Task::Test { options, filter } => Ok(exit_code(test(workspace, *options, filter)?)),
+        Task::Test { options, slow, filter } => {
+            Ok(exit_code(test(workspace, *options, *slow, filter)?))
+        }
         Task::Bench { options } => {
             let (machine, folder) = machine(workspace, *options, "bench")?;
             let counts = run(&machine, &folder, &["bench".to_owned()], BENCH_LIMIT)?;
@@ -81,7 +91,7 @@ pub(crate) fn vm(workspace: &Workspace, task: &Task) -> Result<ExitCode> {
 
 /// As the stage of `cargo xtask test`.
 pub(crate) fn stage(workspace: &Workspace) -> Result<Counts> {
-    test(workspace, Options { accel: Accelerator::Auto }, &[])
+    test(workspace, Options { accel: Accelerator::Auto }, false, &[])
 }
 
 /// Why no guest can be had here, if so. Fetches what is missing.
@@ -93,11 +103,12 @@ pub(crate) fn unavailable(workspace: &Workspace) -> Option<String> {
     had.err().map(|error| format!("{error:#}"))
 }
 
-fn test(workspace: &Workspace, options: Options, filter: &[String]) -> Result<Counts> {
+fn test(workspace: &Workspace, options: Options, slow: bool, filter: &[String]) -> Result<Counts> {
     let (machine, folder) = machine(workspace, options, "test")?;
     let mut arguments = vec!["test".to_owned()];
+    arguments.extend(slow.then(|| "--slow".to_owned()));
     arguments.extend(filter.iter().cloned());
-    run(&machine, &folder, &arguments, TEST_LIMIT)
+    run(&machine, &folder, &arguments, if slow { SLOW_LIMIT } else { TEST_LIMIT })
 }
 
 fn exit_code(counts: Counts) -> ExitCode {
@@ -118,14 +129,18 @@ fn machine(workspace: &Workspace, options: Options, job: &str) -> Result<(Machin
     let built = build::build(workspace, Profile::Release)?;
     let image = folder.join("guest.cpio");
     image::pack(workspace, &built, &kernel, &image)?;
-    let accelerator = machine::choose(options.accel, &kernel, &image)?;
+    let emulator = emulator::find(&folder);
+    let processors = machine::processors();
+    let mut machine =
+        Machine { emulator, kernel, image, accelerator: Accelerator::Tcg, processors };
+    machine.accelerator = machine.choose(options.accel)?;
     let results = folder.join(job);
     // What an earlier run gave back is not this one's.
     if results.exists() {
         fs::remove_dir_all(&results).with_context(|| results.display().to_string())?;
     }
     fs::create_dir_all(&results)?;
-    Ok((Machine { kernel, image, accelerator, processors: machine::processors() }, results))
+    Ok((machine, results))
 }
 
 /// Boots, lets the guest do what `arguments` say, and takes its results in.

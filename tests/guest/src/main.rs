@@ -3,8 +3,8 @@
 //!
 //! Two hosts whose network cards are emulated ones, one pair for each driver. [`init`] makes a
 //! system of an initial file system, [`cards`] gives each pair of cards to two hosts, [`suite`] is
-//! the list of tests, in [`zerocopy`], [`fallback`] and [`trouble`]; [`mod@bench`] measures;
-//! [`report`] brings everything out.
+//! the list of tests, in [`zerocopy`], [`igb`], [`mpi`], [`fallback`], [`trouble`];
+//! [`mod@bench`] measures; [`report`] brings everything out.
 //!
 //! It mounts what a Linux program expects, loads the drivers, does its task, says `guest: N passed,
 //! N failed`, and turns the machine off, also after a panic.
@@ -12,7 +12,9 @@
 mod bench;
 mod cards;
 mod fallback;
+mod igb;
 mod init;
+mod mpi;
 mod report;
 mod suite;
 mod trouble;
@@ -34,7 +36,12 @@ enum Task {
     /// Be there: whether the machine works at all
     Probe,
     /// Run the tests whose name contains one of these, or all
-    Test { filter: Vec<String> },
+    Test {
+        /// Those that take minutes, too
+        #[arg(long)]
+        slow: bool,
+        filter: Vec<String>,
+    },
     /// Compare zero-copy, copy and kernel UDP
     Bench,
     /// Give a person a prompt
@@ -60,7 +67,7 @@ fn run() -> anyhow::Result<()> {
     init::load_modules()?;
     let (passed, failed) = match Cli::parse().task {
         Task::Probe => (1, 0),
-        Task::Test { filter } => suite::run(&filter)?,
+        Task::Test { slow, filter } => suite::run(&filter, slow)?,
         Task::Bench => bench::run()?,
         Task::Shell => {
             shell()?;
@@ -74,7 +81,8 @@ fn run() -> anyhow::Result<()> {
 /// A shell with job control, on the console.
 fn shell() -> anyhow::Result<()> {
     println!("cards: the pairs are by link-layer address, `ip link`; programs are in /ofi");
-    let script = "exec 0<>/dev/ttyS0 1>&0 2>&0; exec busybox sh";
+    // The file makes it take the system's `ip`; its own knows no network namespaces.
+    let script = "exec 0<>/dev/ttyS0 1>&0 2>&0; exec busybox env ENV=/etc/profile busybox sh -i";
     let mut command = Command::new("busybox");
     command.args(["setsid", "-c", "busybox", "sh", "-c", script]);
     command.status().context("busybox")?;

@@ -5,29 +5,29 @@
 use std::time::Instant;
 
 use crate::cards::Cards;
-use crate::{fallback, trouble, zerocopy};
+use crate::{fallback, igb, mpi, trouble, zerocopy};
 
 /// A test: its name, and what it does with the cards.
 pub(crate) type Test = (&'static str, fn(&Cards) -> anyhow::Result<()>);
 
 /// All of them, in the order in which they run: what the others build on comes first.
-const TESTS: [&[Test]; 3] = [zerocopy::TESTS, fallback::TESTS, trouble::TESTS];
+const TESTS: [&[Test]; 5] =
+    [zerocopy::TESTS, igb::TESTS, mpi::TESTS, fallback::TESTS, trouble::TESTS];
 
-/// A test with this in its name takes minutes by emulation, and runs only if it is asked for.
+/// A test whose name begins so takes minutes by emulation, and runs only if it is asked for.
 const SLOW: &str = "slow_";
 
-/// Runs the tests whose name contains one of `filter`, or all but slow ones; how many passed, and
-/// how many failed.
+/// Runs the tests whose name contains one of `filter`, or all, slow ones only with `slow`; how many
+/// passed, and how many failed.
 ///
 /// # Errors
 /// When the machine has not the cards.
-pub(crate) fn run(filter: &[String]) -> anyhow::Result<(u64, u64)> {
+pub(crate) fn run(filter: &[String], slow: bool) -> anyhow::Result<(u64, u64)> {
     let cards = Cards::deal()?;
     let (mut passed, mut failed) = (0, 0);
-    let wanted = |name: &str| match filter {
-        [] => !name.contains(SLOW),
-        _ => filter.iter().any(|text| name.contains(text.as_str())),
-    };
+    let named = |name: &str| filter.iter().any(|text| name.contains(text.as_str()));
+    let wanted =
+        |name: &str| (slow || !name.starts_with(SLOW)) && (filter.is_empty() || named(name));
     for (name, test) in TESTS.into_iter().flatten().filter(|(name, _)| wanted(name)) {
         let start = Instant::now();
         let outcome = test(&cards);

@@ -57,7 +57,9 @@ fn both_ends_bind(cards: &Cards) -> anyhow::Result<()> {
     let transfer = Transfer { server: &TALKATIVE, client: &TALKATIVE, ..Transfer::default() };
     let server = bed.server(&transfer)?;
     let mut client = bed.client(&transfer)?;
-    client.wait_for(" on link0 (", PATIENCE)?;
+    let line = client.wait_for(" on link0 (", PATIENCE)?;
+    ensure!(line.contains("AF_XDP zerocopy"), "instead: {line}");
+    ensure!(line.contains("the kernel agrees: no copies"), "XDP_OPTIONS says nothing: {line}");
     // The kernel's own words, while both are there.
     for side in [Side::A, Side::B] {
         let sockets = sockets(bed, side)?;
@@ -74,9 +76,15 @@ fn both_ends_bind(cards: &Cards) -> anyhow::Result<()> {
 /// Both ends said zero-copy, and every packet went that way but those that make the kernel learn
 /// the neighbour.
 pub(crate) fn all_over_zero_copy(done: &Transferred) -> anyhow::Result<()> {
+    all_over(done, "virtio_net")
+}
+
+/// The same, of this driver.
+pub(crate) fn all_over(done: &Transferred, driver: &str) -> anyhow::Result<()> {
+    let wanted = format!("AF_XDP zerocopy on link0 ({driver}");
     for output in [&done.server, &done.client] {
         let line = opened(output)?;
-        ensure!(line.contains("AF_XDP zerocopy on link0 (virtio_net"), "instead: {line}");
+        ensure!(line.contains(&wanted), "instead: {line}");
         ensure!(!line.contains("not better because"), "it is not the best: {line}");
         let (xsk, udp) = (counter(output, "xsk_received")?, counter(output, "udp_received")?);
         println!("  {}: {xsk} packets by zero-copy, {udp} by the kernel", output.label);

@@ -27,8 +27,12 @@ const OWN: [&str; 6] =
     ["perf", "drill", "raw-af_xdp", "kernel-udp", "kernel-udp-trains", "pingpong"];
 /// What is taken along of this machine; busybox is for people.
 const SYSTEM: [&str; 7] = ["busybox", "ip", "ss", "ethtool", "bpftool", "fi_info", "fi_pingpong"];
-/// The cards' drivers, and what tells of AF_XDP sockets (`ss --xdp`).
-const MODULES: [&str; 3] = ["virtio_net", "e1000e", "xsk_diag"];
+/// What the prompt's shell is told: it takes a command of its own before one of the system.
+const ALIASES: &str = "alias ip=/usr/bin/ip\nalias mount=/usr/bin/mount\n";
+/// MPI jobs that run there: the first in the stage, the second takes minutes.
+const MPI_PROGRAMS: [&str; 2] = ["collectives", "modes"];
+/// The cards' drivers, VLANs, and what tells of AF_XDP sockets (`ss --xdp`).
+const MODULES: [&str; 5] = ["virtio_net", "e1000e", "igb", "8021q", "xsk_diag"];
 
 /// Packs the file system of the guest into `to`.
 pub(crate) fn pack(workspace: &Workspace, built: &Built, kernel: &Kernel, to: &Path) -> Result<()> {
@@ -50,9 +54,36 @@ pub(crate) fn pack(workspace: &Workspace, built: &Built, kernel: &Kernel, to: &P
         let path = find_command(name).with_context(|| format!("{name} is not installed"))?;
         archive.program(&path, Path::new("/usr/bin").join(name))?;
     }
+    mpi(workspace, &mut archive)?;
     // Their order is that of their names.
     for (number, module) in modules::closure(&kernel.modules, &MODULES)?.into_iter().enumerate() {
         archive.bytes(format!("/modules/{number:02}-{}.ko", module.name), module.bytes);
     }
     archive.write(to)
+}
+
+/// MPICH's launcher, two programs, and what starts commands on the other host.
+fn mpi(workspace: &Workspace, archive: &mut Archive) -> Result<()> {
+    let mpich = crate::mpi::mpich(workspace)?;
+    let folder = Path::new(PROGRAMS).join("mpi");
+    for name in ["mpiexec.hydra", "hydra_pmi_proxy"] {
+        archive.program(&mpich.launcher.join(name), folder.join("bin").join(name))?;
+    }
+    for name in MPI_PROGRAMS {
+        archive.program(&mpich.programs.join(name), folder.join(name))?;
+    }
+    let script = workspace.root().join("tests/mpi/host.sh");
+    archive.bytes(folder.join("host.sh"), std::fs::read(script)?);
+    archive.bytes("/etc/profile", ALIASES.as_bytes().to_vec());
+    archive.bytes("/etc/hosts", b"127.0.0.1 localhost\n".to_vec());
+    // What that script is made of; busybox's shell takes its own `ip`, which knows no namespaces.
+    let shell = find_command("sh").context("there is no shell")?;
+    for place in ["/bin/sh", "/usr/bin/sh"] {
+        archive.program(&shell, place)?;
+    }
+    for name in ["unshare", "mount"] {
+        let path = find_command(name).with_context(|| format!("{name} is not installed"))?;
+        archive.program(&path, Path::new("/usr/bin").join(name))?;
+    }
+    Ok(())
 }

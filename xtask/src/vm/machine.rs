@@ -16,12 +16,11 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
 
+use super::emulator::{Emulator, QEMU};
 use super::kernel::Kernel;
 use super::{image, results};
 use crate::process::{Ended, run_bounded};
 
-/// The emulator.
-const QEMU: &str = "qemu-system-x86_64";
 /// Memory of the guest in MiB: the file system lies in it.
 const MEMORY: &str = "1024";
 /// How long a guest with KVM may take to say that it is there: a good one takes two seconds.
@@ -36,6 +35,9 @@ const PAIRS: [&str; 3] = [
     "virtio-net-pci,disable-legacy=on,rx_queue_size=1024,romfile=",
     "e1000e,romfile=",
 ];
+/// The device of a pair more, where the emulator has it; a PCI Express card, which wants a port of
+/// its own.
+const IGB: &str = "igb,romfile=";
 
 /// How the guest's processors work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -46,11 +48,15 @@ pub(crate) enum Accelerator {
     Kvm,
     /// Emulation: works everywhere, ten times slower.
     Tcg,
+    /// Emulation in which each instruction takes a nanosecond of the guest's time, one processor
+    /// after the other: slower still, and the same on a busy machine.
+    Count,
 }
 
 /// All that a boot needs.
 #[derive(Debug)]
 pub(crate) struct Machine {
+    pub(crate) emulator: Emulator,
     pub(crate) kernel: Kernel,
     pub(crate) image: PathBuf,
     pub(crate) accelerator: Accelerator,
@@ -62,36 +68,6 @@ pub(crate) fn processors() -> usize {
     thread::available_parallelism().map_or(2, usize::from).clamp(2, PROCESSORS_MAX)
 }
 
-/// The accelerator to use. That `/dev/kvm` can be opened proves nothing (it may belong to a
-/// hypervisor that boots only its own guests), so this guest is booted with it, for a limited time.
-pub(crate) fn choose(asked: Accelerator, kernel: &Kernel, image: &Path) -> Result<Accelerator> {
-    if asked != Accelerator::Auto {
-        return Ok(asked);
-    }
-    if File::options().read(true).write(true).open("/dev/kvm").is_err() {
-        println!("vm: no /dev/kvm that can be opened: emulation");
-        return Ok(Accelerator::Tcg);
-    }
-    let folder = image.with_file_name("probe");
-    fs::create_dir_all(&folder)?;
-    let machine = Machine {
-        kernel: kernel.clone(),
-        image: image.to_owned(),
-        accelerator: Accelerator::Kvm,
-        processors: processors(),
-    };
-    let mut command = machine.command(&["probe".to_owned()], &Console::Kept(&folder));
-    command.stdout(Stdio::null()).stderr(Stdio::null());
-    let ended = run_bounded(command, PROBE_LIMIT)?;
-    let console = fs::read(folder.join("console.log")).unwrap_or_default();
-    let said = results::counts(&String::from_utf8_lossy(&console)).is_some();
-    if ended.is_success() && said {
-        return Ok(Accelerator::Kvm);
-    }
-    println!("vm: /dev/kvm is there and does not boot a guest: emulation");
-    Ok(Accelerator::Tcg)
-}
-
 /// Where the console goes.
 enum Console<'a> {
     /// To our output and to `console.log` in the folder; the second serial line beside it.
@@ -101,9 +77,35 @@ enum Console<'a> {
 }
 
 impl Machine {
+    /// The accelerator to use. That `/dev/kvm` can be opened proves nothing (it may belong to a
+    /// hypervisor that boots only its own guests), so this guest is booted with it, for a limited
+    /// time.
+    pub(crate) fn choose(&self, asked: Accelerator) -> Result<Accelerator> {
+        if asked != Accelerator::Auto {
+            return Ok(asked);
+        }
+        if File::options().read(true).write(true).open("/dev/kvm").is_err() {
+            println!("vm: no /dev/kvm that can be opened: emulation");
+            return Ok(Accelerator::Tcg);
+        }
+        let folder = self.image.with_file_name("probe");
+        fs::create_dir_all(&folder)?;
+        let kept = Console::Kept(&folder);
+        let mut command = self.command(Accelerator::Kvm, &["probe".to_owned()], &kept);
+        command.stdout(Stdio::null()).stderr(Stdio::null());
+        let ended = run_bounded(command, PROBE_LIMIT)?;
+        let console = fs::read(folder.join("console.log")).unwrap_or_default();
+        let said = results::counts(&String::from_utf8_lossy(&console)).is_some();
+        if ended.is_success() && said {
+            return Ok(Accelerator::Kvm);
+        }
+        println!("vm: /dev/kvm is there and does not boot a guest: emulation");
+        Ok(Accelerator::Tcg)
+    }
+
     /// Boots with `arguments` for the guest's program; whether it ended by itself within `limit`.
     pub(crate) fn run(&self, arguments: &[String], folder: &Path, limit: Duration) -> Result<bool> {
-        let command = self.command(arguments, &Console::Kept(folder));
+        let command = self.command(self.accelerator, arguments, &Console::Kept(folder));
         match run_bounded(command, limit)? {
             Ended::Exit(status) if status.success() => Ok(true),
             Ended::Exit(status) => bail!("{QEMU} ended with {status}: see above"),
@@ -113,19 +115,25 @@ impl Machine {
 
     /// Becomes QEMU with a prompt of the guest. Returns only on failure.
     pub(crate) fn shell(&self) -> Result<ExitCode> {
-        let error = self.command(&["shell".to_owned()], &Console::Person).exec();
+        let arguments = ["shell".to_owned()];
+        let error = self.command(self.accelerator, &arguments, &Console::Person).exec();
         Err(error).with_context(|| format!("cannot start {QEMU}"))
     }
 
-    fn command(&self, arguments: &[String], console: &Console<'_>) -> Command {
-        let mut command = Command::new(QEMU);
+    fn command(
+        &self,
+        accelerator: Accelerator,
+        arguments: &[String],
+        console: &Console<'_>,
+    ) -> Command {
+        let mut command = self.emulator.command();
         // Emulated processors as the emulator has them; the machine's own ones otherwise.
         command.args(["-nodefaults", "-display", "none", "-no-reboot", "-M", "q35", "-cpu", "max"]);
-        command.args(["-accel", self.accelerator.option(), "-m", MEMORY]);
+        command.args(["-accel", accelerator.option(), "-m", MEMORY]).args(accelerator.clock());
         command.args(["-smp", &self.processors.to_string()]);
         command.arg("-kernel").arg(&self.kernel.image).arg("-initrd").arg(&self.image);
         command.args(["-append", &kernel_line(arguments)]);
-        command.args(cards());
+        command.args(cards(self.emulator.has_igb()));
         let mut line = OsString::from("stdio,id=console,signal=off");
         match console {
             Console::Kept(folder) => {
@@ -150,7 +158,13 @@ impl Accelerator {
         match self {
             Self::Kvm => "kvm",
             Self::Tcg | Self::Auto => "tcg,thread=multi",
+            Self::Count => "tcg,thread=single",
         }
+    }
+
+    /// What else the emulator is told: while all processors wait the clock does not.
+    fn clock(self) -> &'static [&'static str] {
+        if self == Self::Count { &["-icount", "shift=0,sleep=off"] } else { &[] }
     }
 }
 
@@ -166,13 +180,19 @@ fn mac(pair: usize, end: usize) -> String {
     format!("02:fd:00:00:{pair:02x}:{end:02x}")
 }
 
-fn cards() -> Vec<String> {
+fn cards(igb: bool) -> Vec<String> {
+    let devices = PAIRS.iter().chain(igb.then_some(&IGB));
     let mut arguments = Vec::new();
-    for (pair, device) in PAIRS.iter().enumerate() {
+    for (pair, device) in devices.enumerate() {
         for end in 0..2 {
             let id = format!("n{pair}{end}");
             arguments.extend(["-netdev".to_owned(), format!("hubport,id={id},hubid={pair}")]);
-            let device = format!("{device},netdev={id},mac={}", mac(pair, end));
+            let mut device = format!("{device},netdev={id},mac={}", mac(pair, end));
+            if device.starts_with(IGB) {
+                let port = format!("pcie-root-port,id=p{end},chassis={},slot={end}", end + 1);
+                arguments.extend(["-device".to_owned(), port]);
+                device.push_str(&format!(",bus=p{end}"));
+            }
             arguments.extend(["-device".to_owned(), device]);
         }
     }
@@ -185,10 +205,18 @@ mod tests {
 
     #[test]
     fn both_ends_of_a_pair_are_on_one_hub() {
-        let text = cards().join(" ");
+        let text = cards(false).join(" ");
         assert_eq!(text.matches("hubid=0").count(), 2);
         assert!(text.contains("netdev=n21,mac=02:fd:00:00:02:01"), "{text}");
         assert_eq!(text.matches("iommu_platform").count(), 2, "the others are the control");
+        assert!(!text.contains("igb"));
+    }
+
+    #[test]
+    fn igb_has_a_port_of_its_own_where_there_is_one() {
+        let text = cards(true).join(" ");
+        assert!(text.contains("pcie-root-port,id=p1,chassis=2,slot=1"), "{text}");
+        assert!(text.ends_with("igb,romfile=,netdev=n31,mac=02:fd:00:00:03:01,bus=p1"), "{text}");
     }
 
     #[test]
