@@ -150,6 +150,12 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
             "installs the spelling checker in target/tools",
         ),
         need(
+            Check,
+            Command("tshark"),
+            ["tshark", "wireshark-cli", "wireshark", "wireshark-cli"],
+            "reads captures with docs/wireshark/ofi_xdp.lua",
+        ),
+        need(
             Fuzz,
             Command("c++"),
             ["g++", "gcc-c++", "gcc-c++", "gcc"],

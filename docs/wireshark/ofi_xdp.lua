@@ -1,0 +1,310 @@
+-- SPDX-License-Identifier: MIT OR Apache-2.0
+--
+-- Wireshark's view of the xdp wire protocol, version 1 (docs/PROTOCOL.md; the section of each table
+-- is named beside it).
+--
+--   wireshark -X lua_script:docs/wireshark/ofi_xdp.lua run.pcap
+--
+-- or copy this file to the folder "Personal Lua Plugins" that Help > About Wireshark names. Ports are
+-- not fixed, so UDP payloads are recognised by their header, before port numbers are looked at
+-- (`udp.try_heuristic_first`, set below where Wireshark lets a script do that, from 4.0 on).
+-- Filters: ofi_xdp.kind == 0x10, ofi_xdp.flags.retransmission, ofi_xdp.msn == 7, ofi_xdp.malformed.
+
+local xdp = Proto("ofi_xdp", "libfabric xdp provider")
+
+local HEADER = 32
+local TICK_NS = 64
+
+local KINDS = { -- 3.4
+    [0x01] = "ACK", [0x02] = "HELLO", [0x03] = "HELLO_ACK", [0x04] = "RETRY", [0x05] = "RESET",
+    [0x06] = "PING", [0x07] = "CLOSE", [0x08] = "PROBE", [0x09] = "PROBE_ACK", [0x10] = "DATA",
+}
+
+local RECORDS = { -- 3.5: name, bytes of the header
+    [0x10] = { "MESSAGE", 16 }, [0x11] = { "SEGMENT", 24 }, [0x12] = { "RTS", 32 },
+    [0x13] = { "FIN", 24 }, [0x20] = { "WRITE", 24 }, [0x30] = { "READ_REQUEST", 40 },
+    [0x31] = { "READ_RESPONSE", 24 }, [0x40] = { "ATOMIC_REQUEST", 32 },
+    [0x41] = { "ATOMIC_RESPONSE", 16 }, [0x50] = { "ERROR", 24 },
+}
+local RECORD_NAMES = {}
+for kind, record in pairs(RECORDS) do RECORD_NAMES[kind] = record[1] end
+
+local fields = {}
+local function field(name, constructor, label, ...)
+    local made = constructor("ofi_xdp." .. name, label, ...)
+    fields[#fields + 1] = made
+    return made
+end
+
+-- 3.2
+local f_version = field("version", ProtoField.uint8, "Version", base.DEC, nil, 0xf0)
+local f_auth = field("authentication", ProtoField.uint8, "Authentication", base.DEC, nil, 0x0f)
+local f_kind = field("kind", ProtoField.uint8, "Kind", base.HEX, KINDS)
+local f_flags = field("flags", ProtoField.uint8, "Flags", base.HEX)
+local f_ack_request =
+    field("flags.ack_request", ProtoField.bool, "ACK_REQUEST", 8, nil, 0x01)
+local f_again = field("flags.retransmission", ProtoField.bool, "RETRANSMISSION", 8, nil, 0x02)
+local f_barrier = field("flags.barrier", ProtoField.bool, "BARRIER", 8, nil, 0x04)
+local f_duplicates =
+    field("flags.duplicates_seen", ProtoField.bool, "DUPLICATES_SEEN", 8, nil, 0x08)
+local f_beyond =
+    field("flags.beyond_window_seen", ProtoField.bool, "BEYOND_WINDOW_SEEN", 8, nil, 0x10)
+local f_rnr_epoch = field("rnr_epoch", ProtoField.uint8, "Receiver-not-ready epoch")
+local f_dst_cid = field("dst_cid", ProtoField.uint32, "Receiver's connection", base.HEX)
+local f_token = field("token", ProtoField.uint32, "Token", base.HEX)
+local f_psn = field("psn", ProtoField.uint32, "Packet number")
+local f_ack_psn = field("ack_psn", ProtoField.uint32, "Lowest packet number not received")
+local f_accepted = field("accepted_msn", ProtoField.uint16, "Next message to be accepted")
+local f_err_count = field("err_count", ProtoField.uint8, "Error records issued")
+local f_eighths = field("pressure.eighths", ProtoField.uint8, "Storage in use, eighths", base.DEC,
+    nil, 0x07)
+local f_not_ready =
+    field("pressure.not_ready", ProtoField.bool, "Receiver not ready", 8, nil, 0x08)
+local f_seen_epoch = field("pressure.rnr_epoch", ProtoField.uint8, "Epoch seen", base.DEC, nil, 0xf0)
+local f_sent_at = field("sent_at", ProtoField.uint32, "Sent at (ticks of 64 ns)")
+local f_checksum = field("checksum", ProtoField.uint32, "CRC-32C", base.HEX)
+local f_checksum_good = field("checksum.good", ProtoField.bool, "CRC-32C is right")
+-- 4.3
+local f_echo = field("ack.echo", ProtoField.uint32, "Echo (ticks)")
+local f_hold = field("ack.hold", ProtoField.uint32, "Held for (ticks)")
+local f_hold_us = field("ack.hold_us", ProtoField.double, "Held for (microseconds)")
+local f_marks = field("ack.congestion_marks", ProtoField.uint16, "Congestion marks")
+local f_words = field("ack.sack_words", ProtoField.uint8, "Words of bitmap")
+local f_credit = field("ack.responder_credit", ProtoField.uint8, "Responder credit")
+local f_received = field("ack.received", ProtoField.uint32, "Packets received")
+local f_bitmap = field("ack.bitmap", ProtoField.uint64, "Bitmap", base.HEX)
+local f_sacked = field("ack.sacked", ProtoField.uint32, "Received out of order")
+-- 5.1, 5.4
+local f_src_incarnation =
+    field("src_incarnation", ProtoField.uint64, "Sender's incarnation", base.HEX)
+local f_dst_incarnation =
+    field("dst_incarnation", ProtoField.uint64, "Receiver's incarnation", base.HEX)
+local f_src_cid = field("src_cid", ProtoField.uint32, "Sender's connection", base.HEX)
+local f_psn_base = field("psn_base", ProtoField.uint32, "First packet number")
+local f_receive_max = field("receive_max", ProtoField.uint16, "Largest packet")
+local f_window = field("window", ProtoField.uint16, "Window (packets)")
+local f_features = field("features", ProtoField.uint16, "Features", base.HEX)
+local f_epoch = field("epoch", ProtoField.uint16, "Epoch")
+local f_cookie = field("cookie", ProtoField.uint64, "Cookie", base.HEX)
+-- 3.5
+local f_record = field("record", ProtoField.uint8, "Record", base.HEX, RECORD_NAMES)
+local f_record_flags = field("record.flags", ProtoField.uint8, "Flags", base.HEX)
+local f_tagged = field("record.tagged", ProtoField.bool, "TAGGED", 8, nil, 0x01)
+local f_has_data = field("record.has_data", ProtoField.bool, "HAS_DATA", 8, nil, 0x02)
+local f_pull = field("record.pull_or_fetch", ProtoField.bool, "PULL or FETCH", 8, nil, 0x04)
+local f_last = field("record.last", ProtoField.bool, "LAST", 8, nil, 0x08)
+local f_rest = field("record.rest", ProtoField.bool, "REST", 8, nil, 0x10)
+local f_len = field("record.len", ProtoField.uint16, "Payload length")
+local f_msn = field("msn", ProtoField.uint32, "Message number")
+local f_op_id = field("op_id", ProtoField.uint32, "Operation", base.HEX)
+local f_tag = field("tag", ProtoField.uint64, "Tag", base.HEX)
+local f_offset = field("offset", ProtoField.uint64, "Offset")
+local f_total = field("total", ProtoField.uint64, "Total length")
+local f_handle = field("handle", ProtoField.uint64, "Handle", base.HEX)
+local f_key = field("key", ProtoField.uint64, "Key", base.HEX)
+local f_address = field("address", ProtoField.uint64, "Address", base.HEX)
+local f_read_len = field("read_len", ProtoField.uint64, "Bytes asked for")
+local f_status = field("status", ProtoField.uint32, "Status")
+local f_datatype = field("datatype", ProtoField.uint8, "Data type")
+local f_op = field("atomic_op", ProtoField.uint8, "Operator")
+local f_count = field("count", ProtoField.uint16, "Elements")
+local f_error_kind = field("error.kind", ProtoField.uint16, "Kind of the operation", base.HEX)
+local f_error_code = field("error.code", ProtoField.uint16, "Error code")
+local f_error_sequence = field("error.sequence", ProtoField.uint8, "Error number")
+local f_data = field("data", ProtoField.uint64, "Remote CQ data", base.HEX)
+local f_payload = field("payload", ProtoField.bytes, "Payload")
+xdp.fields = fields
+
+local e_malformed = ProtoExpert.new("ofi_xdp.malformed", "Malformed packet",
+    expert.group.MALFORMED, expert.severity.ERROR)
+local e_checksum = ProtoExpert.new("ofi_xdp.bad_checksum", "Wrong CRC-32C",
+    expert.group.CHECKSUM, expert.severity.ERROR)
+xdp.experts = { e_malformed, e_checksum }
+
+xdp.prefs.check = Pref.bool("Verify the CRC-32C", true, "Compute each packet's checksum")
+
+-- CRC-32C (RFC 3720 B.4), byte by byte from a table.
+local band, bxor, rshift = bit.band, bit.bxor, bit.rshift
+local crc_table = {}
+for byte = 0, 255 do
+    local crc = byte
+    for _ = 1, 8 do
+        crc = band(crc, 1) == 1 and bxor(rshift(crc, 1), 0x82f63b78) or rshift(crc, 1)
+    end
+    crc_table[byte] = crc
+end
+
+-- 3.3: over the whole payload, the checksum's own bytes taken as zero; zero is sent as all ones.
+local function checksum(tvb)
+    local bytes = tvb:bytes()
+    local crc = -1
+    for at = 0, tvb:len() - 1 do
+        local byte = (at >= 28 and at < HEADER) and 0 or bytes:get_index(at)
+        crc = bxor(rshift(crc, 8), crc_table[band(bxor(crc, byte), 0xff)])
+    end
+    crc = band(bxor(crc, -1), -1) % 0x100000000
+    return crc == 0 and 0xffffffff or crc
+end
+
+local function add_le(tree, tvb, list)
+    for _, entry in ipairs(list) do tree:add_le(entry[1], tvb(entry[2], entry[3])) end
+end
+
+-- What follows offset 4 of a record's header: field, offset, bytes.
+local LAYOUT = {
+    [0x10] = { { f_msn, 4, 4 }, { f_tag, 8, 8 } },
+    [0x11] = { { f_msn, 4, 4 }, { f_tag, 8, 8 }, { f_offset, 16, 4 }, { f_total, 20, 4 } },
+    [0x12] = { { f_msn, 4, 4 }, { f_tag, 8, 8 }, { f_handle, 16, 8 }, { f_total, 24, 8 } },
+    [0x13] = { { f_handle, 8, 8 }, { f_total, 16, 8 } },
+    [0x20] = { { f_op_id, 4, 4 }, { f_key, 8, 8 }, { f_address, 16, 8 } },
+    [0x30] = { { f_op_id, 4, 4 }, { f_key, 8, 8 }, { f_address, 16, 8 }, { f_offset, 24, 8 },
+        { f_read_len, 32, 4 } },
+    [0x31] = { { f_op_id, 4, 4 }, { f_offset, 8, 8 }, { f_status, 16, 4 } },
+    [0x40] = { { f_op_id, 4, 4 }, { f_key, 8, 8 }, { f_address, 16, 8 }, { f_datatype, 24, 1 },
+        { f_op, 25, 1 }, { f_count, 26, 2 } },
+    [0x41] = { { f_op_id, 4, 4 }, { f_status, 8, 4 } },
+    [0x50] = { { f_op_id, 4, 4 }, { f_error_kind, 16, 2 }, { f_error_code, 18, 2 },
+        { f_error_sequence, 20, 1 } },
+}
+
+-- One record; how many bytes it takes, or nil where it does not fit.
+local function record(tvb, tree, names)
+    if tvb:len() < 4 then return nil end
+    local kind = tvb(0, 1):uint()
+    local flags = tvb(1, 1):uint()
+    local len = tvb(2, 2):le_uint()
+    local known = RECORDS[kind]
+    if not known then return nil end
+    local name, header = known[1], known[2]
+    local start = header
+    -- Remote CQ data stands behind the header; of a SEGMENT and an RTS, too.
+    local has_data = band(flags, 0x02) ~= 0
+    if has_data then start = start + 8 end
+    local size = start + len
+    local padded = size + (-size % 8)
+    if padded > tvb:len() then return nil end
+    local branch = tree:add(xdp, tvb(0, padded), name .. ", " .. len .. " bytes")
+    branch:add(f_record, tvb(0, 1))
+    local bits = branch:add(f_record_flags, tvb(1, 1))
+    for _, one in ipairs({ f_tagged, f_has_data, f_pull, f_last, f_rest }) do
+        bits:add(one, tvb(1, 1))
+    end
+    branch:add_le(f_len, tvb(2, 2))
+    add_le(branch, tvb, LAYOUT[kind])
+    if has_data then branch:add_le(f_data, tvb(header, 8)) end
+    if len > 0 then branch:add(f_payload, tvb(start, len)) end
+    names[#names + 1] = name
+    return padded
+end
+
+local function data(tvb, tree)
+    local names = {}
+    local at = 0
+    while at < tvb:len() do
+        local taken = record(tvb(at):tvb(), tree, names)
+        if not taken then return nil end
+        at = at + taken
+    end
+    return names
+end
+
+local function ack(tvb, tree, ack_psn)
+    if tvb:len() < 16 or tvb:len() ~= 16 + 8 * tvb(10, 1):uint() then return false end
+    add_le(tree, tvb, { { f_echo, 0, 4 }, { f_hold, 4, 4 } })
+    tree:add(f_hold_us, tvb(4, 4), tvb(4, 4):le_uint() * TICK_NS / 1000):set_generated()
+    add_le(tree, tvb, { { f_marks, 8, 2 }, { f_words, 10, 1 }, { f_credit, 11, 1 },
+        { f_received, 12, 4 } })
+    for word = 0, tvb(10, 1):uint() - 1 do
+        local bits = tvb(16 + 8 * word, 8)
+        local branch = tree:add_le(f_bitmap, bits)
+        for index = 0, 63 do
+            local byte = tvb(16 + 8 * word + math.floor(index / 8), 1):uint()
+            if band(rshift(byte, index % 8), 1) == 1 then
+                local psn = (ack_psn + 1 + 64 * word + index) % 0x100000000
+                branch:add(f_sacked, bits, psn):set_generated()
+            end
+        end
+    end
+    return true
+end
+
+local function handshake(tvb, tree)
+    if tvb:len() ~= 40 then return false end
+    add_le(tree, tvb, { { f_src_incarnation, 0, 8 }, { f_dst_incarnation, 8, 8 },
+        { f_src_cid, 16, 4 }, { f_psn_base, 20, 4 }, { f_receive_max, 24, 2 }, { f_window, 26, 2 },
+        { f_features, 28, 2 }, { f_epoch, 30, 2 }, { f_cookie, 32, 8 } })
+    return true
+end
+
+local function reset(tvb, tree)
+    if tvb:len() ~= 8 then return false end
+    tree:add_le(f_src_incarnation, tvb(0, 8))
+    return true
+end
+
+local function header(tvb, tree)
+    tree:add(f_version, tvb(0, 1))
+    tree:add(f_auth, tvb(0, 1))
+    tree:add(f_kind, tvb(1, 1))
+    local flags = tree:add(f_flags, tvb(2, 1))
+    for _, one in ipairs({ f_ack_request, f_again, f_barrier, f_duplicates, f_beyond }) do
+        flags:add(one, tvb(2, 1))
+    end
+    tree:add(f_rnr_epoch, tvb(3, 1))
+    add_le(tree, tvb, { { f_dst_cid, 4, 4 }, { f_token, 8, 4 }, { f_psn, 12, 4 },
+        { f_ack_psn, 16, 4 }, { f_accepted, 20, 2 }, { f_err_count, 22, 1 } })
+    for _, one in ipairs({ f_eighths, f_not_ready, f_seen_epoch }) do tree:add(one, tvb(23, 1)) end
+    tree:add_le(f_sent_at, tvb(24, 4))
+    local sum = tree:add_le(f_checksum, tvb(28, 4))
+    if xdp.prefs.check then
+        local good = checksum(tvb) == tvb(28, 4):le_uint()
+        sum:add(f_checksum_good, tvb(28, 4), good):set_generated()
+        if not good then sum:add_proto_expert_info(e_checksum) end
+    end
+end
+
+function xdp.dissector(tvb, pinfo, root)
+    if tvb:len() < HEADER then return 0 end
+    pinfo.cols.protocol = "XDP-OFI"
+    local tree = root:add(xdp, tvb())
+    header(tvb, tree)
+    local kind = tvb(1, 1):uint()
+    local name = KINDS[kind] or string.format("kind 0x%02x", kind)
+    local info = name
+    local body = tvb:len() > HEADER and tvb(HEADER):tvb() or nil
+    local sound = true
+    if kind == 0x10 then
+        local names = body and data(body, tree) or (body == nil and {} or nil)
+        sound = names ~= nil
+        info = string.format("DATA psn %d: %s", tvb(12, 4):le_uint(),
+            names and table.concat(names, " ") or "?")
+        if band(tvb(2, 1):uint(), 0x02) ~= 0 then info = info .. " (again)" end
+    elseif kind == 0x01 then
+        sound = body ~= nil and ack(body, tree, tvb(16, 4):le_uint())
+        info = string.format("ACK %d", tvb(16, 4):le_uint())
+    elseif kind >= 0x02 and kind <= 0x04 then
+        sound = body ~= nil and handshake(body, tree)
+    elseif kind == 0x05 then
+        sound = body ~= nil and reset(body, tree)
+    elseif kind == 0x06 or kind == 0x07 then
+        sound = body == nil
+    end
+    if not sound then tree:add_proto_expert_info(e_malformed) end
+    pinfo.cols.info = info
+    return tvb:len()
+end
+
+-- Version 1 without authentication, a kind that there is, flags that there are, a checksum.
+local function is_ours(tvb)
+    return tvb:len() >= HEADER and tvb(0, 1):uint() == 0x10 and KINDS[tvb(1, 1):uint()] ~= nil
+        and tvb(2, 1):uint() < 0x20 and tvb(28, 4):le_uint() ~= 0
+end
+
+xdp:register_heuristic("udp", function(tvb, pinfo, root)
+    if not is_ours(tvb) then return false end
+    xdp.dissector(tvb, pinfo, root)
+    return true
+end)
+DissectorTable.get("udp.port"):add_for_decode_as(xdp)
+-- Some ports that endpoints get are others' by custom (7000 is AFS's).
+if set_preference then pcall(set_preference, "udp.try_heuristic_first", true) end

@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Wireshark's view of the protocol (`docs/wireshark/ofi_xdp.lua`), held to the simulator's own, packet
+//! by packet of captured runs.
+//!
+//! Without tshark these tests skip themselves, loudly; where `CI` is set that is a failure.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use ofi_xdp_core::frame::parse;
+use ofi_xdp_sim::run::run_traced;
+use ofi_xdp_sim::scenario::Scenario;
+use ofi_xdp_sim::trace::Trace;
+use ofi_xdp_sim::wire::{RETRANSMISSION, View};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/wireshark/ofi_xdp.lua");
+/// Seeds of the swarm whose runs have, together, every kind of record.
+const SEEDS: [u64; 6] = [3, 7, 11, 19, 23, 42];
+/// Headers of a capture file and of a packet in it.
+const FILE_HEADER: usize = 24;
+const PACKET_HEADER: usize = 16;
+
+fn has_tshark() -> bool {
+    let there = Command::new("tshark").arg("--version").output().is_ok();
+    let is_ci = std::env::var_os("CI").is_some_and(|value| !value.is_empty());
+    assert!(there || !is_ci, "tshark is missing: `cargo xtask setup --all` installs it");
+    if !there {
+        eprintln!("SKIPPED: needs tshark (`cargo xtask setup --all`)");
+    }
+    there
+}
+
+/// A capture of a run, removed at the end.
+struct Capture(PathBuf);
+
+impl Capture {
+    fn of(seed: u64) -> Self {
+        let file = format!("ofi-xdp-dissector-{}-{seed}.pcap", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let mut trace = Trace::default();
+        trace.capture(Box::new(fs::File::create(&path).unwrap())).unwrap();
+        run_traced(seed, &Scenario::swarm(seed), trace).unwrap();
+        Self(path)
+    }
+
+    /// Where each packet's frame is in the file.
+    fn frames(&self) -> (Vec<u8>, Vec<std::ops::Range<usize>>) {
+        let bytes = fs::read(&self.0).unwrap();
+        let (mut at, mut frames) = (FILE_HEADER, Vec::new());
+        while at < bytes.len() {
+            let len = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+            let start = at + PACKET_HEADER;
+            frames.push(start..start + len);
+            at = start + len;
+        }
+        (bytes, frames)
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What tshark prints of these fields, a line each packet; an error of the script is a failure.
+fn tshark(capture: &Path, fields: &[&str]) -> Vec<String> {
+    let mut command = Command::new("tshark");
+    command.args(["-X", &format!("lua_script:{SCRIPT}"), "-T", "fields", "-r"]).arg(capture);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !errors.contains("Lua"), "{errors}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// The same line from the simulator's own reading of the packet.
+fn expected(payload: &[u8]) -> String {
+    let view = View::new(payload).unwrap();
+    let records: Vec<String> =
+        view.records().map(|record| format!("0x{:02x}", record.kind)).collect();
+    let lens: Vec<String> = view.records().map(|record| record.len.to_string()).collect();
+    let sacked: Vec<String> = view.selective().map(|psn| psn.to_string()).collect();
+    [
+        format!("0x{:02x}", view.kind),
+        view.psn.to_string(),
+        view.ack_psn.to_string(),
+        view.accepted_msn.to_string(),
+        u8::from(view.flags & RETRANSMISSION != 0).to_string(),
+        format!("0x{:08x}", view.token),
+        records.join(","),
+        lens.join(","),
+        sacked.join(","),
+        // The checksum is right, and nothing is wrong.
+        String::from("1"),
+        String::new(),
+    ]
+    .join("\t")
+}
+
+const FIELDS: [&str; 11] = [
+    "ofi_xdp.kind",
+    "ofi_xdp.psn",
+    "ofi_xdp.ack_psn",
+    "ofi_xdp.accepted_msn",
+    "ofi_xdp.flags.retransmission",
+    "ofi_xdp.token",
+    "ofi_xdp.record",
+    "ofi_xdp.record.len",
+    "ofi_xdp.ack.sacked",
+    "ofi_xdp.checksum.good",
+    "ofi_xdp.malformed",
+];
+
+#[test]
+fn every_packet_reads_the_same_in_wireshark() {
+    if !has_tshark() {
+        return;
+    }
+    let mut kinds = std::collections::BTreeSet::new();
+    for seed in SEEDS {
+        let capture = Capture::of(seed);
+        let (bytes, frames) = capture.frames();
+        let told = tshark(&capture.0, &FIELDS);
+        assert_eq!(told.len(), frames.len(), "seed {seed}");
+        for (number, (line, frame)) in told.iter().zip(frames).enumerate() {
+            let packet = parse(&bytes[frame]).unwrap();
+            let view = View::new(packet.payload).unwrap();
+            kinds.extend(view.records().map(|record| record.kind));
+            assert_eq!(*line, expected(packet.payload), "seed {seed}, packet {}", number + 1);
+        }
+    }
+    assert_eq!(kinds.len(), 10, "every kind of record was there: {kinds:x?}");
+}
+
+#[test]
+fn damage_and_nonsense_are_told() {
+    if !has_tshark() {
+        return;
+    }
+    let capture = Capture::of(11);
+    let (mut bytes, frames) = capture.frames();
+    let records = |frame: &std::ops::Range<usize>| {
+        let payload = parse(&bytes[frame.clone()]).unwrap().payload;
+        View::new(payload).unwrap().records().count() > 0
+    };
+    let place = frames.iter().position(records).unwrap();
+    // The kind of the packet's first record: behind Ethernet, IPv4, UDP and the common header.
+    bytes[frames[place].start + 14 + 20 + 8 + 32] = 0x77;
+    fs::write(&capture.0, &bytes).unwrap();
+    let told = tshark(&capture.0, &["ofi_xdp.bad_checksum", "ofi_xdp.malformed"]);
+    assert_eq!(told[place], "1\t1");
+    let wrong = told.iter().filter(|line| !line.trim().is_empty()).count();
+    assert_eq!(wrong, 1, "and nothing else is wrong");
+}
