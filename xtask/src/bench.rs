@@ -19,6 +19,10 @@ pub(crate) fn bench(workspace: &Workspace, arguments: &[OsString]) -> Result<Exi
     let has = |name: &str| arguments.iter().any(|one| one == name);
     let suite = arguments.first().and_then(|one| one.to_str()).filter(|one| !one.starts_with('-'));
     match suite {
+        Some("engine") if has("--record") => {
+            engine::record(workspace)?;
+            Ok(ExitCode::SUCCESS)
+        }
         Some("engine") => {
             let code = engine::bench(workspace, has("--quick"))?;
             tell(workspace, arguments)?;

@@ -125,7 +125,7 @@ const TESTS: [Stage<Context>; 6] = [
 const LONG_CHECKS: [Stage<Context>; 4] = [
     stage("mpi", "MPICH and Open MPI between four hosts, over AF_XDP and over UDP", mpi_jobs),
     stage("vm", "zero-copy between two network cards of a virtual machine", virtual_machine),
-    stage("instructions", "a packet costs no more of them than it may", |c| {
+    stage("instructions", "the engine takes no more of them than is written down", |c| {
         engine::instructions(&c.workspace).map(|()| Outcome::Passed)
     }),
     stage("fuzz", "each fuzz target for a minute", |c| {

@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
@@ -83,14 +84,90 @@ fn short_file(path: &str) -> String {
     parts.into_iter().rev().collect::<Vec<_>>().join("/")
 }
 
+/// The hot paths that `mark_apart.rs` has a function for, and what one of them is counted by.
+pub(crate) const PATHS: [(&str, Per); 6] = [
+    ("post_send", Per::Operation),
+    ("transmit_packet", Per::Packet),
+    ("transmit_ack", Per::Ack),
+    ("ingest_data", Per::Packet),
+    ("ingest_ack", Per::Ack),
+    // The send's and the receive's, with the calls that find none.
+    ("poll_completion", Per::Completion),
+];
+
+/// What there is one call of, as far as it counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Per {
+    Operation,
+    Packet,
+    Ack,
+    Completion,
+}
+
+impl Per {
+    fn count(self, work: Work) -> u64 {
+        match self {
+            Self::Operation => work.operations,
+            Self::Packet => work.data_packets,
+            Self::Ack => work.acks,
+            Self::Completion => 2 * work.operations,
+        }
+    }
+}
+
+/// Counts the instructions of each hot path.
+///
+/// # Errors
+/// When valgrind is not installed or fails, or a path does not show.
+pub(crate) fn count_paths() -> Result<Vec<(&'static str, f64)>> {
+    let program = env::current_exe()?.with_file_name("ofi-xdp-engine-paths");
+    let run = |count: u64| run_program(&program, &[&count.to_string()], count);
+    let ((short, short_text), (long, long_text)) = (run(SHORT)?, run(LONG)?);
+    let cost = |(name, per): (&'static str, Per)| {
+        let more = read_inclusive(&long_text, name) - read_inclusive(&short_text, name);
+        let calls = per.count(long).saturating_sub(per.count(short));
+        if more <= 0 || calls == 0 {
+            bail!("{name} does not show in callgrind's output");
+        }
+        Ok((name, more as f64 / calls as f64))
+    };
+    PATHS.into_iter().map(cost).collect()
+}
+
+/// What all calls of the function `name` of `mark_apart.rs` cost, with all that it calls: the line
+/// after each `calls=`.
+fn read_inclusive(text: &str, name: &str) -> i64 {
+    let marked = format!("::mark::{name}");
+    let (mut total, mut callee, mut is_ours) = (0, false, false);
+    for line in text.lines() {
+        if let Some(function) = line.strip_prefix("cfn=") {
+            is_ours = function.split_once(&marked).is_some_and(|(_, rest)| {
+                !rest.starts_with(|next: char| next.is_alphanumeric() || next == '_')
+            });
+        } else if line.starts_with("calls=") {
+            callee = true;
+        } else if std::mem::take(&mut callee) && is_ours {
+            let cost = line.split_whitespace().nth(1).and_then(|word| word.parse::<i64>().ok());
+            total += cost.unwrap_or(0);
+        }
+    }
+    total
+}
+
 /// Runs this program's `work` subcommand under callgrind.
 fn run(workload: Workload, count: u64) -> Result<(Work, Cost)> {
-    let program = env::current_exe()?;
+    let arguments = ["work", workload.name(), &count.to_string()];
+    let (work, text) = run_program(&env::current_exe()?, &arguments, count)?;
+    Ok((work, read_cost(&text)?))
+}
+
+/// Runs a program under callgrind: what it says, and what callgrind writes.
+fn run_program(program: &Path, arguments: &[&str], count: u64) -> Result<(Work, String)> {
     let out = env::temp_dir().join(format!("engine-bench-{}-{count}", std::process::id()));
     let mut valgrind = Command::new("valgrind");
     valgrind.args(["--tool=callgrind", "--quiet", "--compress-strings=no", "--compress-pos=no"]);
     valgrind.arg(format!("--callgrind-out-file={}", out.display()));
-    valgrind.arg(program).args(["work", workload.name(), &count.to_string()]);
+    valgrind.arg(program).args(arguments);
     let output = valgrind
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
@@ -101,7 +178,7 @@ fn run(workload: Workload, count: u64) -> Result<(Work, Cost)> {
     }
     let text = fs::read_to_string(&out).with_context(|| format!("no {}", out.display()))?;
     fs::remove_file(&out)?;
-    Ok((read_work(&String::from_utf8_lossy(&output.stdout))?, read_cost(&text)?))
+    Ok((read_work(&String::from_utf8_lossy(&output.stdout))?, text))
 }
 
 /// What the `work` subcommand prints: operations, data packets, acknowledgments.
@@ -189,6 +266,25 @@ totals: 1335
             ]
         );
         assert!(read_cost("nothing").is_err());
+    }
+
+    #[test]
+    fn inclusive_cost_is_that_of_the_marked_function_alone() {
+        let text = "\
+fn=bench::pair::drive
+16 400
+cfn=bench::mark::post_send
+calls=10 50
+16 900
+cfn=bench::mark::post_send_other
+calls=1 50
+16 7
+cfn=bench::mark::post_send::<closure>
+calls=2 50
+17 100
+";
+        assert_eq!(read_inclusive(text, "post_send"), 1000);
+        assert_eq!(read_inclusive(text, "ingest_data"), 0);
     }
 
     #[test]

@@ -7,6 +7,8 @@
 
 use ofi_xdp_core::{Datagram, PeerAddress, Port, PortError, PortLimits, Transmit, Transmitted};
 
+use crate::mark;
+
 /// The largest packet at an MTU of 1,500 over IPv4.
 pub(crate) const PAYLOAD_MAX: usize = 1472;
 
@@ -42,6 +44,8 @@ pub(crate) struct LinePort<'a> {
     pub(crate) outgoing: &'a mut Line,
     /// Who sends on the incoming line.
     pub(crate) from: PeerAddress,
+    /// Whose end it is.
+    pub(crate) side: usize,
 }
 
 /// What a port of this kind can do.
@@ -60,7 +64,8 @@ impl Port for LinePort<'_> {
         while count < budget && line.read != line.written {
             let slot = line.read % SLOTS;
             let bytes = &line.slots[slot][..line.lens[slot]];
-            sink(Datagram { from: self.from, bytes, congestion_experienced: false });
+            let (from, congestion_experienced) = (self.from, false);
+            mark::ingest(self.side, || sink(Datagram { from, bytes, congestion_experienced }));
             line.read += 1;
             count += 1;
         }
@@ -76,7 +81,10 @@ impl Port for LinePort<'_> {
             return Ok(Transmitted::Full);
         }
         let slot = line.written % SLOTS;
-        let Some(sent) = fill(&mut line.slots[slot]) else { return Ok(Transmitted::Nothing) };
+        let packet = &mut line.slots[slot];
+        let Some(sent) = mark::transmit(self.side, || fill(packet)) else {
+            return Ok(Transmitted::Nothing);
+        };
         line.lens[slot] = sent.len;
         line.written += 1;
         Ok(Transmitted::Sent)

@@ -3,13 +3,15 @@
 //! uses.
 //!
 //! In: the command line (`cargo xtask bench engine` calls `measure`). Out: a table, and
-//! `target/bench/engine.json`; `instructions` fails where a packet costs more than its limit.
+//! `target/bench/engine.json`; `instructions` fails where something costs more than it did.
 //! Nothing is allocated while measuring, and time is a number, so that instructions repeat exactly.
 
 mod arena;
 mod callgrind;
 mod crowd;
+mod ledger;
 mod line;
+mod mark;
 mod pair;
 mod record;
 mod targets;
@@ -24,6 +26,7 @@ use clap::{Parser, Subcommand};
 use comfy_table::{CellAlignment, Table, presets};
 
 use crate::callgrind::Instructions;
+use crate::ledger::Ledger;
 use crate::pair::Pair;
 use crate::record::Record;
 use crate::workload::Workload;
@@ -50,16 +53,19 @@ enum Task {
         #[arg(long, value_name = "PROGRAM")]
         simulator: Option<PathBuf>,
     },
-    /// Instructions of a packet that is sent, received and acknowledged; fails above the limit
+    /// Instructions of the workloads and of each hot path, beside those that are written down; fails
+    /// where one costs more
     Instructions {
-        /// The most that a packet of a ping-pong may cost
-        #[arg(long, default_value_t = 2910)]
-        limit: u32,
-        /// Also where they are
+        /// Where they are written down
+        #[arg(long, value_name = "FILE")]
+        ledger: PathBuf,
+        /// Writes them down instead
         #[arg(long)]
-        profile: bool,
-        /// What to count
-        #[arg(long, value_enum, default_value_t = Workload::PingPong)]
+        record: bool,
+    },
+    /// Where the instructions of one workload are, by file and by function
+    Profile {
+        #[arg(value_enum, default_value_t = Workload::PingPong)]
         workload: Workload,
     },
     /// Messages to one peer, and to ten thousand in turn: records in JSON
@@ -96,11 +102,27 @@ fn main() -> Result<ExitCode> {
             let missed = targets.is_some_and(|targets| !targets.met);
             Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
         }
-        Task::Instructions { limit, profile, workload } => {
-            let cost = callgrind::count(workload)?;
-            print_instructions(workload, &cost, limit, profile);
-            let within = cost.per_packet <= f64::from(limit);
+        Task::Instructions { ledger, record } => {
+            let counted = Ledger::count()?;
+            if record {
+                counted.write(&ledger)?;
+                println!("{} is written", ledger.display());
+                return Ok(ExitCode::SUCCESS);
+            }
+            let (text, within) = counted.compare(&Ledger::read(&ledger)?);
+            println!("instructions                  counted written");
+            print!("{text}");
+            if !within {
+                println!(
+                    "if it must be so: `cargo xtask bench engine --record`, and the reason in the \
+                     commit"
+                );
+            }
             Ok(if within { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Task::Profile { workload } => {
+            print_profile(workload, &callgrind::count(workload)?);
+            Ok(ExitCode::SUCCESS)
         }
         Task::Peers { quick } => {
             println!("{}", serde_json::to_string(&crowd::measure(quick)?)?);
@@ -203,20 +225,17 @@ fn print_records(records: &[Record]) {
     println!("{table}");
 }
 
-fn print_instructions(workload: Workload, cost: &Instructions, limit: u32, profile: bool) {
+fn print_profile(workload: Workload, cost: &Instructions) {
     println!(
-        "{}: {:.0} instructions a packet sent, received and acknowledged, {:.0} an operation; at \
-         most {limit} a packet",
+        "{}: {:.0} instructions a packet sent, received and acknowledged, {:.0} an operation",
         workload.name(),
         cost.per_packet,
         cost.per_operation
     );
-    if profile {
-        for (title, list) in [("file", &cost.files), ("function", &cost.functions)] {
-            println!("\nby {title}:");
-            for (name, instructions) in list.iter().take(25) {
-                println!("{instructions:>8.1}  {name}");
-            }
+    for (title, list) in [("file", &cost.files), ("function", &cost.functions)] {
+        println!("\nby {title}:");
+        for (name, instructions) in list.iter().take(25) {
+            println!("{instructions:>8.1}  {name}");
         }
     }
 }

@@ -13,6 +13,7 @@ use ofi_xdp_core::{
 
 use crate::arena::{Arena, Buffer, Copied};
 use crate::line::{Line, LinePort, limits};
+use crate::mark;
 
 /// How far one drive moves time.
 const STEP_NANOS: u64 = 500;
@@ -134,7 +135,8 @@ impl Pair {
         let node = &mut self.nodes[side];
         let common = Common { more, ..Common::new(node.peer, Context(number)) };
         let request = SendRequest { common, len, tag: None, data: None };
-        node.engine.post_send(now, request, Node::buffer(number), &mut node.memory)?;
+        let (engine, memory) = (&mut node.engine, &mut node.memory);
+        mark::post_send(|| engine.post_send(now, request, Node::buffer(number), memory))?;
         Ok(())
     }
 
@@ -197,7 +199,7 @@ impl Pair {
         self.now += STEP_NANOS;
         let [first, second] = &mut self.lines;
         let (incoming, outgoing) = if side == 0 { (second, first) } else { (first, second) };
-        let mut port = LinePort { incoming, outgoing, from: address(1 - side) };
+        let mut port = LinePort { incoming, outgoing, from: address(1 - side), side };
         let Node { engine, memory, .. } = &mut self.nodes[side];
         drive(engine, &mut port, memory, Instant::from_nanos(self.now), budget)?;
         Ok(())
@@ -205,7 +207,9 @@ impl Pair {
 
     /// Takes one finished send of a side, if there is one. A failed one is an error.
     pub(crate) fn sent(&mut self, side: usize) -> Result<bool> {
-        let Some(completion) = self.nodes[side].engine.poll_send_completion() else {
+        let Some(completion) =
+            mark::poll_completion(|| self.nodes[side].engine.poll_send_completion())
+        else {
             return Ok(false);
         };
         completion.outcome.with_context(|| format!("operation {}", completion.context.0))?;
@@ -214,7 +218,9 @@ impl Pair {
 
     /// Takes one finished receive of a side, and says which it was and how long the message.
     pub(crate) fn received(&mut self, side: usize) -> Result<Option<(u64, u64)>> {
-        let Some(completion) = self.nodes[side].engine.poll_recv_completion() else {
+        let Some(completion) =
+            mark::poll_completion(|| self.nodes[side].engine.poll_recv_completion())
+        else {
             return Ok(None);
         };
         completion.outcome.with_context(|| format!("receive {}", completion.context.0))?;
