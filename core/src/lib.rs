@@ -54,7 +54,7 @@ pub use address::PeerAddress;
 pub use atomic::{AtomicOp, Datatype};
 pub use completion::{Completion, DeferredId, OpError, OpKind};
 pub use config::{Config, Congestion, Order, Storage, StorageSizes};
-pub use engine::{Engine, Identity, TIMERS_PER_ADVANCE, Violation};
+pub use engine::{Engine, Identity, PeerReport, TIMERS_PER_ADVANCE, Violation};
 pub use error::{ConfigError, PeersFull, PostError, RegionError, Unknown};
 pub use id::{Context, OpId, PeerId, RecvId, RegionId, UnexpectedId};
 pub use in_flight::Extent;

@@ -72,6 +72,30 @@ pub enum DropReason {
 impl DropReason {
     /// How many reasons there are.
     pub const COUNT: usize = Self::UnprovenReset as usize + 1;
+
+    /// All of them.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Truncated,
+        Self::Version,
+        Self::Authentication,
+        Self::Kind,
+        Self::Checksum,
+        Self::Malformed,
+        Self::UnknownConnection,
+        Self::WrongSource,
+        Self::WrongToken,
+        Self::Stale,
+        Self::AckOfUnsent,
+        Self::Duplicate,
+        Self::BeyondWindow,
+        Self::BehindBarrier,
+        Self::NoResponder,
+        Self::NoEvent,
+        Self::EarlyWithoutStorage,
+        Self::UnexpectedHandshake,
+        Self::NoRoom,
+        Self::UnprovenReset,
+    ];
 }
 
 /// Counters of one engine.
@@ -156,6 +180,18 @@ impl Stats {
     pub(crate) fn count_drop(&mut self, reason: DropReason) {
         if let Some(count) = self.dropped.get_mut(reason as usize) {
             *count += 1;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_reason_is_in_the_list_at_its_number() {
+        for (number, reason) in DropReason::ALL.into_iter().enumerate() {
+            assert_eq!(reason as usize, number);
         }
     }
 }

@@ -58,6 +58,7 @@ mod rma;
 mod shim;
 mod sockaddr;
 mod srx;
+mod statistics;
 mod storage;
 mod stx;
 mod tagged;

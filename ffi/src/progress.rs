@@ -13,6 +13,7 @@
 
 mod posting;
 mod regions;
+mod report;
 mod sharing;
 
 use std::collections::HashMap;

@@ -29,10 +29,13 @@ use std::time::Duration;
 
 use nix::sys::signal::SigSet;
 
+use ofi_xdp_core::Instant;
+
 use crate::cq::earlier;
 use crate::errno::Error;
 use crate::progress::{ActiveEndpoint, now};
 use crate::provider;
+use crate::statistics::Statistics;
 use crate::wait::Wait;
 use crate::waker::Waker;
 use crate::work::WorkQueue;
@@ -50,6 +53,8 @@ struct Charge {
     endpoint: Arc<ActiveEndpoint>,
     /// The thread stands in: it waits for the endpoint's packets.
     standing_in: bool,
+    /// Its page, where there can be one.
+    statistics: Option<Statistics>,
 }
 
 /// What the thread and its owner share.
@@ -109,7 +114,8 @@ impl ProgressThread {
 
     /// From now on the thread looks after `endpoint`.
     pub(crate) fn add(&self, endpoint: &Arc<ActiveEndpoint>) {
-        let charge = Charge { endpoint: Arc::clone(endpoint), standing_in: false };
+        let statistics = Statistics::open(endpoint, now());
+        let charge = Charge { endpoint: Arc::clone(endpoint), standing_in: false, statistics };
         lock(&self.shared.charges).push(charge);
         self.waker().force();
     }
@@ -196,6 +202,10 @@ impl Shared {
         for charge in charges.iter().filter(|charge| charge.standing_in) {
             next = earlier(next, charge.endpoint.tend());
         }
+        let time = now();
+        for charge in charges.iter_mut() {
+            next = earlier(next, charge.publish(time));
+        }
         drop(charges);
         self.work.run();
         if !resting {
@@ -212,6 +222,11 @@ impl Shared {
 }
 
 impl Charge {
+    /// Sees to the statistics page; says when to look again at the latest.
+    fn publish(&mut self, now: Instant) -> Option<Instant> {
+        self.statistics.as_mut()?.publish(&self.endpoint, now)
+    }
+
     /// Goes from one state to the other if need be.
     fn review(&mut self, wait: &Wait) -> Result<(), Error> {
         let stand_in = !self.endpoint.is_attended(ATTENTION);

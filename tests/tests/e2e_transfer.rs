@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Verified transfers: every size, every way to wait, with company, and under fire.
 
+use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
+use ofi_xdp_statistics::{FOLDER, Page, read_all};
 use ofi_xdp_tests::bed::{BRIEF, Bed, PATIENCE, THOROUGH, Transfer};
 use ofi_xdp_tests::interrupt;
 use ofi_xdp_tests::process::Program;
@@ -145,5 +147,43 @@ fn root_garbage_is_dropped() -> anyhow::Result<()> {
         Bed::complete(server, client).with_context(|| format!("mode {mode}"))?;
         println!("mode {mode}: {}", sprayed.trim());
     }
+    Ok(())
+}
+
+/// While a transfer runs, the pages of both processes say what is seen from outside; afterwards
+/// there are none.
+#[test]
+fn root_statistics_pages_tell_of_a_transfer() -> anyhow::Result<()> {
+    let Some(bed) = Bed::new()? else { return Ok(()) };
+    let transfer =
+        Transfer { arguments: &["--latency", "8", "--time", "2000"], ..Transfer::default() };
+    let server = bed.server(&transfer)?;
+    let client = bed.client(&transfer)?;
+    let mut pids = [server.pid(), client.pid()].map(|pid| pid.as_raw().cast_unsigned());
+    pids.sort_unstable();
+    let pages = |folder: &str| -> anyhow::Result<Vec<Page>> {
+        let mut pages = read_all(Path::new(folder))?;
+        pages.retain(|page| pids.contains(&page.pid));
+        pages.sort_by_key(|page| page.pid);
+        Ok(pages)
+    };
+    let busy = |page: &Page| {
+        let count = |name: &str| page.counters.get(name).copied().unwrap_or(0);
+        count("packets_sent") > 100
+            && count("messages_accepted") > 100
+            && count("xsk_received") > 100
+            && page.verdicts.get("redirected").is_some_and(|frames| *frames > 0)
+            && page.peers.first().is_some_and(|peer| peer.established && peer.round_trip_ns > 0)
+    };
+    let seen = interrupt::wait_until("busy statistics pages", PATIENCE, || {
+        let pages = pages(FOLDER)?;
+        Ok((pages.len() == 2 && pages.iter().all(busy)).then_some(pages))
+    })?;
+    let [one, other] = &seen[..] else { unreachable!("two were waited for") };
+    ensure!(one.tier == "AF_XDP skb" && one.interface == bed.interface(), "{one:?}");
+    ensure!(one.peers[0].address == other.endpoint, "{one:?} is no peer of {other:?}");
+    ensure!(one.process == "perf" && one.drops.is_empty(), "{one:?}");
+    Bed::complete(server, client)?;
+    ensure!(pages(FOLDER)?.is_empty(), "a page outlived its endpoint");
     Ok(())
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Puts the provider where libfabric looks, and the broker where systemd does.
 //!
-//! In: an optional prefix. Out: `libxdp-fi.so` in libfabric's provider folder, `xdp-broker` with
-//! its units and an example of its policy under the prefix (or `/usr/local`), nothing of it
-//! enabled, and on the terminal what a user must still do. libfabric searches `FI_PROVIDER_PATH`,
-//! else `LIBDIR/libfabric` of its own installation (fabric(7)).
+//! In: an optional prefix. Out: `libxdp-fi.so` in libfabric's provider folder, `xdp-top` and
+//! `xdp-broker` with its units and an example of its policy under the prefix (or `/usr/local`),
+//! nothing of it enabled, and on the terminal what a user must still do. libfabric searches
+//! `FI_PROVIDER_PATH`, else `LIBDIR/libfabric` of its own installation (fabric(7)).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -12,16 +12,19 @@ use std::process::Command;
 use anyhow::{Context as _, Result, bail};
 
 use crate::build::{self, PROVIDER_FILE, Profile};
+use crate::top;
 use crate::workspace::{Privilege, Workspace};
 
 /// Builds the provider and installs it under `prefix`, or for the system's libfabric.
 pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<()> {
     let built = build::build(workspace, Profile::Release)?;
     let default = libfabric_provider_dir();
-    let broker = Broker::under(match &prefix {
+    let base = match &prefix {
         Some(prefix) => std::path::absolute(prefix)?,
         None => PathBuf::from("/usr/local"),
-    });
+    };
+    let shown = base.join("bin").join(top::PROGRAM);
+    let broker = Broker::under(base);
     let folder = match prefix {
         Some(prefix) => std::path::absolute(prefix)?.join("lib/libfabric"),
         None => default.clone().context(
@@ -41,6 +44,8 @@ pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<
     let written = workspace.target_dir().join(SERVICE);
     std::fs::write(&written, broker.unit(&unit))?;
     copy(&written, &broker.units.join(SERVICE), "0644")?;
+    copy(&top::build(workspace)?, &shown, "0755")?;
+    println!("installed {}", shown.display());
     println!("{}\n\n{}", advice(&target, default.as_deref()), broker.advice());
     Ok(())
 }

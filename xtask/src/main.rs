@@ -26,6 +26,7 @@ mod stage;
 mod suite;
 mod test;
 mod tidy;
+mod top;
 mod vm;
 mod workspace;
 
@@ -78,7 +79,8 @@ enum Task {
     /// latency, rate, bandwidth, scale, loss, cpu, and engine, which is the engine alone in memory
     Bench {
         /// One suite, else all; --quick; --markdown for the tables of the documents; `report` to
-        /// tell again of what was measured (`bench --help`)
+        /// tell again of what was measured; `engine --record` to write down the instructions that
+        /// CI holds the engine to
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
@@ -111,6 +113,12 @@ enum Task {
     Vm {
         #[command(subcommand)]
         task: vm::Task,
+    },
+    /// What the endpoints on this machine do, live: --json, --prometheus (`top -- --help`)
+    Top {
+        /// Passed to xdp-top
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
     },
     /// The simulator: --seed S, --swarm MINUTES, or its own subcommands (`sim -- --help`)
     Sim {
@@ -209,6 +217,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             return Ok(if counts.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE });
         }
         Task::Vm { task } => return vm::vm(&workspace, &task),
+        Task::Top { arguments } => return top::exec(&workspace, &arguments),
         Task::Sim { arguments } => return simulator::exec(&workspace, arguments),
         Task::Conformance { libfabric2, af_xdp, passthrough, arguments } => {
             let libfabric = if libfabric2 { Libfabric::Two } else { Libfabric::Installed };

@@ -42,6 +42,7 @@ mod predict;
 mod probe;
 mod pull;
 mod put;
+mod report;
 mod resend;
 mod response;
 mod serve;
@@ -50,6 +51,7 @@ mod transmit;
 
 pub use advance::TIMERS_PER_ADVANCE;
 pub use audit::Violation;
+pub use report::PeerReport;
 
 use crate::in_flight::InFlight;
 use crate::index::Index;

@@ -70,6 +70,11 @@ impl Window {
         }
     }
 
+    /// Packets that may be under way, in units of 2^-16.
+    pub(crate) const fn size(&self) -> u32 {
+        self.packets
+    }
+
     /// Whether another packet may go beside `in_flight` others. The receiver's `pressure`, in
     /// eighths, takes that much of the window away.
     pub(crate) fn allows(

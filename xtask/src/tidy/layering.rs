@@ -23,7 +23,9 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("xdp", &["ofi-xdp-core", "ofi-xdp-bpf"]),
     ("xdp/broker", &["ofi-xdp-datapath"]),
     ("xdp/checksum", &[]),
-    ("ffi", &["ofi-xdp-core", "ofi-xdp-checksum", "ofi-xdp-datapath"]),
+    ("xdp/statistics", &[]),
+    ("xdp/top", &["ofi-xdp-statistics"]),
+    ("ffi", &["ofi-xdp-core", "ofi-xdp-checksum", "ofi-xdp-datapath", "ofi-xdp-statistics"]),
     // The baseline of the benchmarks: raw AF_XDP through our own port.
     ("examples", &["ofi-xdp-core", "ofi-xdp-datapath"]),
     // It sees libfabric's C interface, so that any provider can be under test.

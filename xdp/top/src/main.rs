@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `xdp-top`: what the endpoints of this machine do, live.
+//!
+//! In: the statistics pages of all processes. Out: a table that is drawn again each second, or once
+//! JSON or the text that Prometheus reads. Reads files and nothing else; needs no privilege.
+
+mod prometheus;
+mod screen;
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+use clap::Parser;
+use ofi_xdp_statistics::{FOLDER, Page, read_all};
+
+/// What the endpoints of the xdp provider on this machine do.
+#[derive(Debug, Parser)]
+#[command(name = "xdp-top", version)]
+struct Cli {
+    /// Once, as JSON: the pages as they are
+    #[arg(long, conflicts_with = "prometheus")]
+    json: bool,
+    /// Once, as text for Prometheus (the format of its text files, version 0.0.4)
+    #[arg(long)]
+    prometheus: bool,
+    /// So many tables, then end; without it until Ctrl-C
+    #[arg(long, value_name = "N")]
+    count: Option<u32>,
+    /// Seconds from one table to the next
+    #[arg(long, default_value_t = 1.0, value_name = "SECONDS", value_parser = interval)]
+    interval: f64,
+    /// Where the pages are
+    #[arg(long, default_value = FOLDER, value_name = "FOLDER")]
+    folder: PathBuf,
+}
+
+fn interval(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(seconds) if (0.1..=3600.0).contains(&seconds) => Ok(seconds),
+        _ => Err(format!("{text:?} is not a number from 0.1 to 3600")),
+    }
+}
+
+fn main() -> Result<()> {
+    let cli = Cli::parse();
+    if cli.json {
+        println!("{}", serde_json::to_string_pretty(&pages(&cli.folder)?)?);
+        return Ok(());
+    }
+    if cli.prometheus {
+        print!("{}", prometheus::text(&pages(&cli.folder)?));
+        return Ok(());
+    }
+    let mut before = pages(&cli.folder)?;
+    // bound: the count, or a signal
+    for _ in 0..cli.count.unwrap_or(u32::MAX) {
+        std::thread::sleep(Duration::from_secs_f64(cli.interval));
+        let now = pages(&cli.folder)?;
+        screen::show(&screen::text(&before, &now), cli.count.is_none());
+        before = now;
+    }
+    Ok(())
+}
+
+fn pages(folder: &Path) -> Result<Vec<Page>> {
+    read_all(folder).with_context(|| format!("cannot read {}", folder.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        use clap::CommandFactory as _;
+        Cli::command().debug_assert();
+        assert!(Cli::try_parse_from(["xdp-top", "--interval", "0"]).is_err());
+        assert!(Cli::try_parse_from(["xdp-top", "--json", "--prometheus"]).is_err());
+    }
+}

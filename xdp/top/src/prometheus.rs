@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Pages as text that Prometheus reads (exposition format 0.0.4), for the textfile collector of its
+//! node exporter or for a small web server.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use ofi_xdp_statistics::Page;
+
+/// All pages: a family of samples for each quantity.
+pub(crate) fn text(pages: &[Page]) -> String {
+    let mut families = Families::default();
+    for page in pages {
+        let endpoint = [
+            ("pid", page.pid.to_string()),
+            ("process", page.process.clone()),
+            ("endpoint", page.endpoint.clone()),
+        ];
+        let mut info = endpoint.to_vec();
+        info.extend([
+            ("tier", page.tier.clone()),
+            ("interface", page.interface.clone()),
+            ("queue", page.queue.to_string()),
+        ]);
+        families.add("info", "gauge", &info, 1.0);
+        families.add("peers_active", "gauge", &endpoint, page.peers_active.into());
+        for (name, value) in &page.counters {
+            families.add(&format!("{name}_total"), "counter", &endpoint, *value as f64);
+        }
+        for (name, list, label) in [
+            ("dropped_packets_total", &page.drops, "reason"),
+            ("program_frames_total", &page.verdicts, "verdict"),
+        ] {
+            for (what, value) in list {
+                let mut labels = endpoint.to_vec();
+                labels.push((label, what.clone()));
+                families.add(name, "counter", &labels, *value as f64);
+            }
+        }
+        for peer in &page.peers {
+            let mut labels = endpoint.to_vec();
+            labels.push(("peer", peer.address.clone()));
+            let seconds = peer.round_trip_ns as f64 / 1e9;
+            families.add("peer_round_trip_seconds", "gauge", &labels, seconds);
+            families.add("peer_window_packets", "gauge", &labels, peer.window);
+            families.add("peer_packets_in_flight", "gauge", &labels, peer.in_flight.into());
+        }
+    }
+    families.text()
+}
+
+/// Samples by family: the format wants a family's samples together, after its type.
+#[derive(Debug, Default)]
+struct Families(BTreeMap<String, (&'static str, String)>);
+
+impl Families {
+    fn add(&mut self, name: &str, kind: &'static str, labels: &[(&str, String)], value: f64) {
+        let (_, samples) = self.0.entry(name.to_owned()).or_insert((kind, String::new()));
+        let labels: Vec<String> =
+            labels.iter().map(|(label, text)| format!("{label}=\"{}\"", escape(text))).collect();
+        let _ = writeln!(samples, "ofi_xdp_{name}{{{}}} {value}", labels.join(","));
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        for (name, (kind, samples)) in &self.0 {
+            let _ = write!(text, "# TYPE ofi_xdp_{name} {kind}\n{samples}");
+        }
+        text
+    }
+}
+
+/// A label's value: backslash, quotation mark and line feed are escaped.
+fn escape(text: &str) -> String {
+    text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ofi_xdp_statistics::PeerLine;
+
+    #[test]
+    fn each_family_has_its_type_once_and_its_samples_together() {
+        let mut page = Page { pid: 7, process: "a \"b\"".to_owned(), ..Page::default() };
+        page.counters.insert("packets_sent".to_owned(), 12);
+        page.drops.insert("wrong checksum".to_owned(), 3);
+        page.peers.push(PeerLine { round_trip_ns: 2500, ..PeerLine::default() });
+        let text = text(&[page.clone(), page]);
+        let labels = r#"pid="7",process="a \"b\"",endpoint="""#;
+        let sent = format!("ofi_xdp_packets_sent_total{{{labels}}} 12\n");
+        assert!(text.contains(&format!("# TYPE ofi_xdp_packets_sent_total counter\n{sent}{sent}")));
+        assert!(text.contains(r#"reason="wrong checksum"} 3"#), "{text}");
+        assert!(text.contains(r#"peer=""} 0.0000025"#), "{text}");
+        assert_eq!(text.matches("# TYPE ofi_xdp_info gauge").count(), 1);
+    }
+}

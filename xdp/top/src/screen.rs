@@ -1,0 +1,178 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two looks at the pages as a table: what happened in between.
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use comfy_table::Table;
+use comfy_table::presets::NOTHING;
+use ofi_xdp_statistics::{Page, PeerLine};
+
+/// Peers shown of each endpoint: those that moved most.
+const PEERS_SHOWN: usize = 16;
+
+/// The table of what happened from `before` to `now`.
+pub(crate) fn text(before: &[Page], now: &[Page]) -> String {
+    if now.is_empty() {
+        return String::from("no process on this machine has an endpoint of the xdp provider\n");
+    }
+    let mut text = String::new();
+    for page in now {
+        let same = |one: &&Page| (one.pid, &one.endpoint) == (page.pid, &page.endpoint);
+        let earlier = before.iter().find(same);
+        endpoint(&mut text, earlier, page);
+        text.push('\n');
+    }
+    text
+}
+
+/// Draws `text`; with `again` on a cleared terminal.
+pub(crate) fn show(text: &str, again: bool) {
+    // Home, and erase what is below (ECMA-48 CUP, ED).
+    let start = if again { "\u{1b}[H\u{1b}[J" } else { "" };
+    // Nobody to show it to is no reason to fail.
+    let _ = write!(std::io::stdout(), "{start}{text}").and_then(|()| std::io::stdout().flush());
+}
+
+fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
+    let seconds = before
+        .map_or(0.0, |before| page.written_at_ns.saturating_sub(before.written_at_ns) as f64 / 1e9);
+    let rate = |name: &str| {
+        let of = |page: &Page| page.counters.get(name).copied().unwrap_or(0);
+        let more = of(page).saturating_sub(before.map_or(0, of));
+        // A page that was not written again says that nothing has happened.
+        if seconds > 0.0 { more as f64 / seconds } else { 0.0 }
+    };
+    let total = |name: &str| page.counters.get(name).copied().unwrap_or(0);
+    let _ = writeln!(
+        text,
+        "{} ({})  {}  {} on {} queue {}, MTU {}",
+        page.process, page.pid, page.endpoint, page.tier, page.interface, page.queue, page.mtu
+    );
+    let _ = writeln!(
+        text,
+        "  packets/s  out {}  in {}  AF_XDP {}  kernel {}   placed {}B/s   messages/s {}",
+        short(rate("packets_sent")),
+        short(rate("packets_received")),
+        short(rate("xsk_transmitted") + rate("xsk_received")),
+        short(rate("udp_transmitted") + rate("udp_received")),
+        short(rate("bytes_placed")),
+        short(rate("messages_sent") + rate("messages_accepted")),
+    );
+    let _ = writeln!(
+        text,
+        "  sent again {} ({}/s)  time-outs {}  tail probes {}  not ready {}  peers {}",
+        total("retransmissions"),
+        short(rate("retransmissions")),
+        total("timeouts"),
+        total("tail_probes"),
+        total("receiver_not_ready"),
+        page.peers_active,
+    );
+    for (title, list) in [("dropped", &page.drops), ("XDP program", &page.verdicts)] {
+        let some: Vec<String> = list
+            .iter()
+            .filter(|(_, count)| **count > 0)
+            .map(|(what, count)| format!("{what} {count}"))
+            .collect();
+        if !some.is_empty() {
+            let _ = writeln!(text, "  {title}: {}", some.join(", "));
+        }
+    }
+    peers(text, before, page, seconds);
+}
+
+fn peers(text: &mut String, before: Option<&Page>, page: &Page, seconds: f64) {
+    if page.peers.is_empty() {
+        return;
+    }
+    let moved = |peer: &PeerLine| {
+        let old = before.and_then(|page| page.peers.iter().find(|one| one.address == peer.address));
+        let since = |new: u32, old: Option<u32>| old.map_or(0, |old| new.wrapping_sub(old));
+        let sent = since(peer.next_packet, old.map(|old| old.next_packet));
+        (sent, since(peer.received, old.map(|old| old.received)))
+    };
+    let mut lines: Vec<(&PeerLine, (u32, u32))> =
+        page.peers.iter().map(|peer| (peer, moved(peer))).collect();
+    lines.sort_by_key(|(_, (sent, received))| {
+        std::cmp::Reverse(u64::from(*sent) + u64::from(*received))
+    });
+    let mut table = Table::new();
+    table.load_preset(NOTHING);
+    table.set_header(["  peer", "out/s", "in/s", "round trip", "window", "under way", "lost", ""]);
+    for (peer, (sent, received)) in lines.iter().take(PEERS_SHOWN) {
+        let rate = |count: u32| short(f64::from(count) / seconds.max(1e-9));
+        let state = match (peer.established, peer.timeouts) {
+            (false, _) => "connecting",
+            (true, 0) => "",
+            (true, _) => "silent",
+        };
+        table.add_row([
+            format!("  {}", peer.address),
+            if seconds > 0.0 { rate(*sent) } else { String::from("0") },
+            if seconds > 0.0 { rate(*received) } else { String::from("0") },
+            format!("{:.1} µs", peer.round_trip_ns as f64 / 1e3),
+            format!("{:.1}", peer.window),
+            peer.in_flight.to_string(),
+            peer.lost.to_string(),
+            String::from(state),
+        ]);
+    }
+    let _ = writeln!(text, "{table}");
+}
+
+/// `12345678` as `12.3M`.
+fn short(value: f64) -> String {
+    match value {
+        1e9.. => format!("{:.2}G", value / 1e9),
+        1e6.. => format!("{:.2}M", value / 1e6),
+        1e3.. => format!("{:.1}k", value / 1e3),
+        _ => format!("{value:.0}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn page(sent: u64, seconds: u64) -> Page {
+        let mut page = Page {
+            pid: 1,
+            endpoint: "198.18.0.1:7".to_owned(),
+            tier: "AF_XDP skb".to_owned(),
+            written_at_ns: seconds * 1_000_000_000,
+            ..Page::default()
+        };
+        page.counters.insert("packets_sent".to_owned(), sent);
+        page.drops.insert("wrong checksum".to_owned(), 5);
+        let address = "198.18.0.2:9".to_owned();
+        let next_packet = (sent as u32).wrapping_sub(10);
+        page.peers.push(PeerLine {
+            address,
+            next_packet,
+            established: true,
+            ..PeerLine::default()
+        });
+        page
+    }
+
+    #[test]
+    fn rates_are_differences_over_time() {
+        let text = text(&[page(1000, 1)], &[page(9000, 3)]);
+        assert!(text.contains("out 4.0k") && text.contains("wrong checksum 5"), "{text}");
+        assert!(text.contains("198.18.0.2:9"), "{text}");
+    }
+
+    #[test]
+    fn what_has_no_earlier_page_or_none_at_all_is_no_rate() {
+        assert!(text(&[], &[page(1000, 1)]).contains("out 0 "));
+        assert!(text(&[page(1000, 1)], &[]).starts_with("no process"));
+        let same = [page(7, 7)];
+        assert!(text(&same, &same).contains("out 0 "));
+    }
+
+    #[test]
+    fn numbers_are_short() {
+        assert_eq!([1.0, 1500.0, 2.5e6, 3e9].map(short), ["1", "1.5k", "2.50M", "3.00G"]);
+    }
+}
