@@ -192,7 +192,7 @@ fn root_other_mtu() -> anyhow::Result<()> {
 fn root_jumbo_packets() -> anyhow::Result<()> {
     const LONG: [&str; 5] = ["--verify", "--time", "300", "--stream", "65536x16"];
     for mode in ["copy", "skb"] {
-        let link = LinkOptions { mtu: 9000, queues: 1 };
+        let link = LinkOptions { mtu: 9000, ..LinkOptions::default() };
         let Some(bed) = Bed::with(link)? else { return Ok(()) };
         let variables = [("FI_XDP_MODE", mode), LOGGING[0], LOGGING[1], LOGGING[2]];
         let transfer = Transfer { server: &variables, client: &variables, ..Transfer::default() };

@@ -27,7 +27,7 @@ impl ActiveEndpoint {
             (*engine.stats(), engine.active_peers())
         });
         let counters = state.port.xsk().filter(|_| with_verdicts).map(|xsk| xsk.counters());
-        let verdicts = counters.and_then(Result::ok).map(|counters| {
+        let verdicts = counters.and_then(Result::ok).flatten().map(|counters| {
             Verdict::ALL.iter().map(|&verdict| (verdict, counters.count(verdict))).collect()
         });
         let (port, facts) = (*state.port.stats(), state.port.facts().clone());

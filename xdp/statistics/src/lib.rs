@@ -42,12 +42,12 @@ pub struct Page {
     pub tier: String,
     /// Why it is nothing better; empty if there is none better.
     pub why_not_better: String,
-    /// The interface, its driver, and the queue of the AF_XDP socket.
+    /// The interface, its driver, and the queue of the AF_XDP socket, if there is one.
     pub interface: String,
     /// See `interface`.
     pub driver: String,
     /// See `interface`.
-    pub queue: u32,
+    pub queue: Option<u32>,
     /// The interface's MTU in bytes.
     pub mtu: u32,
     /// When the page was written, by the monotonic clock, in ns.
@@ -182,7 +182,7 @@ mod tests {
         let folder = folder("whole");
         let place = Place::new(&folder).unwrap();
         assert_eq!(read_all(&folder).unwrap(), []);
-        let mut page = Page { pid: std::process::id(), queue: 3, ..Page::default() };
+        let mut page = Page { pid: std::process::id(), queue: Some(3), ..Page::default() };
         place.publish(&page).unwrap();
         page.counters.insert(String::from("packets_sent"), u64::MAX);
         page.peers.push(PeerLine { window: 15.5, ..PeerLine::default() });

@@ -17,11 +17,8 @@ pub(crate) fn text(pages: &[Page]) -> String {
             ("endpoint", page.endpoint.clone()),
         ];
         let mut info = endpoint.to_vec();
-        info.extend([
-            ("tier", page.tier.clone()),
-            ("interface", page.interface.clone()),
-            ("queue", page.queue.to_string()),
-        ]);
+        info.extend([("tier", page.tier.clone()), ("interface", page.interface.clone())]);
+        info.extend(page.queue.map(|queue| ("queue", queue.to_string())));
         families.add("info", "gauge", &info, 1.0);
         families.add("peers_active", "gauge", &endpoint, page.peers_active.into());
         for (name, value) in &page.counters {

@@ -43,11 +43,12 @@ fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
         // A page that was not written again says that nothing has happened.
         if seconds > 0.0 { more as f64 / seconds } else { 0.0 }
     };
+    let queue = page.queue.map_or_else(String::new, |queue| format!(" queue {queue}"));
     let total = |name: &str| page.counters.get(name).copied().unwrap_or(0);
     let _ = writeln!(
         text,
-        "{} ({})  {}  {} on {} queue {}, MTU {}",
-        page.process, page.pid, page.endpoint, page.tier, page.interface, page.queue, page.mtu
+        "{} ({})  {}  {} on {}{}, MTU {}",
+        page.process, page.pid, page.endpoint, page.tier, page.interface, queue, page.mtu
     );
     let _ = writeln!(
         text,
