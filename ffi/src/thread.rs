@@ -180,8 +180,12 @@ impl Shared {
         while !self.stop.load(Ordering::Relaxed) {
             if let Err(error) = self.round() {
                 log::warn!(target: "domain", "progress thread: {error}");
-                return;
+                break;
             }
+        }
+        // The process may end with endpoints open; nobody writes their pages any more.
+        for charge in lock(&self.charges).iter_mut() {
+            charge.statistics = None;
         }
     }
 

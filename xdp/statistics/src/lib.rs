@@ -93,6 +93,8 @@ pub struct PeerLine {
 pub struct Place {
     path: PathBuf,
     draft: PathBuf,
+    /// Whose it is: a fork's copy of it is not.
+    pid: u32,
 }
 
 impl Place {
@@ -110,9 +112,10 @@ impl Place {
             }
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("{PREFIX}{}-{number}", std::process::id());
+        let pid = std::process::id();
+        let name = format!("{PREFIX}{pid}-{number}");
         let path = folder.join(format!("{name}{SUFFIX}"));
-        Ok(Self { path, draft: folder.join(format!("{name}.draft")) })
+        Ok(Self { path, draft: folder.join(format!("{name}.draft")), pid })
     }
 
     /// Puts `page` there, in place of the one before.
@@ -131,6 +134,9 @@ impl Place {
 
 impl Drop for Place {
     fn drop(&mut self) {
+        if self.pid != std::process::id() {
+            return;
+        }
         // It may never have been published.
         let _ = fs::remove_file(&self.draft);
         let _ = fs::remove_file(&self.path);

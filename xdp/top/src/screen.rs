@@ -23,7 +23,9 @@ pub(crate) fn text(before: &[Page], now: &[Page]) -> String {
         endpoint(&mut text, earlier, page);
         text.push('\n');
     }
-    text
+    // Any process may write a page: nothing in it is for the terminal to obey.
+    let plain = |c: char| if c.is_control() && c != '\n' { '?' } else { c };
+    text.chars().map(plain).collect()
 }
 
 /// Draws `text`; with `again` on a cleared terminal.
@@ -170,6 +172,12 @@ mod tests {
         assert!(text(&[page(1000, 1)], &[]).starts_with("no process"));
         let same = [page(7, 7)];
         assert!(text(&same, &same).contains("out 0 "));
+    }
+
+    #[test]
+    fn a_page_cannot_command_the_terminal() {
+        let page = Page { process: "a\u{1b}[2Jb".to_owned(), ..page(1, 1) };
+        assert!(text(&[], &[page]).contains("a?[2Jb"));
     }
 
     #[test]
