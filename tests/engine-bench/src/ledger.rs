@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The instructions that are written down in `instructions.toml`, and the gate that holds the engine
-//! to them.
+//! The instructions that are written down in `instructions.toml`, and the gate that holds the
+//! engine to them.
 //!
 //! In: what was counted. Out: the file, or where something costs more than it did. The margin,
 //! [`MARGIN`], is for other compilers; a change that costs more must write the new count down
@@ -79,8 +79,8 @@ impl Ledger {
     fn text(&self) -> String {
         let mut text = String::from(
             "# Instructions of the engine, by callgrind (docs/TESTING.md, What the engine costs).\n\
-             # Written by `cargo xtask bench engine --record`; the stage `instructions` fails where\n\
-             # one is exceeded by more than 3 %.\n",
+             # Written by `cargo xtask bench engine --record`; the stage `instructions` fails\n\
+             # where one is exceeded by more than 3 %.\n",
         );
         for (title, about, costs) in self.sections() {
             let _ = write!(text, "\n# {about}\n[{title}]\n");

@@ -53,8 +53,8 @@ enum Task {
         #[arg(long, value_name = "PROGRAM")]
         simulator: Option<PathBuf>,
     },
-    /// Instructions of the workloads and of each hot path, beside those that are written down; fails
-    /// where one costs more
+    /// Instructions of the workloads and of each hot path, beside those that are written down;
+    /// fails where one costs more
     Instructions {
         /// Where they are written down
         #[arg(long, value_name = "FILE")]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mark.rs` for the program that counts the paths apart: each call of the engine is a function of
-//! its own, whose name callgrind shows. `callgrind.rs` knows the names. The numbers in them keep the
-//! compiler from making one function of several that do the same.
+//! its own, whose name callgrind shows. `callgrind.rs` knows the names. The numbers in them keep
+//! the compiler from making one function of several that do the same.
 
 /// Posting a send.
 #[inline(never)]

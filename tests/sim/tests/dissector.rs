@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Wireshark's view of the protocol (`docs/wireshark/ofi_xdp.lua`), held to the simulator's own, packet
-//! by packet of captured runs.
+//! Wireshark's view of the protocol (`docs/wireshark/ofi_xdp.lua`), held to the simulator's own,
+//! packet by packet of captured runs.
 //!
 //! Without tshark these tests skip themselves, loudly; where `CI` is set that is a failure.
 
