@@ -186,8 +186,8 @@ fn root_other_mtu() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// An MTU above one frame: packets take several (multi-buffer AF_XDP), and the average of those that
-/// carry long messages is longer than a frame.
+/// An MTU above one frame: packets take several (multi-buffer AF_XDP), and the average of those
+/// that carry long messages is longer than a frame.
 #[test]
 fn root_jumbo_packets() -> anyhow::Result<()> {
     const LONG: [&str; 5] = ["--verify", "--time", "300", "--stream", "65536x16"];
