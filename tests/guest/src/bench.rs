@@ -21,10 +21,8 @@ use ofi_xdp_tests::{netns, paths};
 use crate::cards::{Pair, bed};
 use crate::report;
 
-/// How often everything is measured.
-const ROUNDS: usize = 3;
 /// How long a session may take.
-const SESSION_PATIENCE: Duration = Duration::from_secs(60);
+const SESSION_PATIENCE: Duration = Duration::from_secs(120);
 /// Where a session's server listens.
 const PORT: u16 = 7471;
 /// What is measured in a session.
@@ -66,15 +64,15 @@ fn contestants() -> [Contestant; 7] {
     ]
 }
 
-/// Measures everything; how many measurements succeeded, and how many did not.
+/// Measures everything in so many `rounds`; how many measurements succeeded, and how many did not.
 ///
 /// # Errors
 /// When the machine has not the cards, or nothing could be measured.
-pub(crate) fn run() -> anyhow::Result<(u64, u64)> {
+pub(crate) fn run(rounds: usize) -> anyhow::Result<(u64, u64)> {
     let bed = bed(Pair::Zerocopy)?;
     let (mut passed, mut failed) = (0, 0);
     let mut all = contestants();
-    for round in 1..=ROUNDS {
+    for round in 1..=rounds {
         for contestant in &mut all {
             match session(&bed, contestant) {
                 Ok(report) => {

@@ -13,10 +13,11 @@ use nix::sys::reboot::{RebootMode, reboot};
 const MODULES: &str = "/modules";
 
 /// What is mounted where.
-const MOUNTS: [(&str, &str); 6] = [
+const MOUNTS: [(&str, &str); 7] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
     ("devtmpfs", "/dev"),
+    ("tmpfs", "/dev/shm"),
     ("tmpfs", "/run"),
     ("tmpfs", "/tmp"),
     ("bpf", "/sys/fs/bpf"),
@@ -28,6 +29,8 @@ const MOUNTS: [(&str, &str); 6] = [
 /// When the kernel refuses one.
 pub(crate) fn mount_all() -> anyhow::Result<()> {
     for (kind, place) in MOUNTS {
+        // Some are in file systems that were just mounted.
+        fs::create_dir_all(place).with_context(|| place.to_owned())?;
         mount(Some(kind), place, Some(kind), MsFlags::empty(), None::<&str>)
             .with_context(|| format!("{kind} at {place}"))?;
     }

@@ -43,7 +43,11 @@ enum Task {
         filter: Vec<String>,
     },
     /// Compare zero-copy, copy and kernel UDP
-    Bench,
+    Bench {
+        /// How often everything is measured
+        #[arg(long, default_value_t = 3)]
+        rounds: usize,
+    },
     /// Give a person a prompt
     Shell,
 }
@@ -68,7 +72,7 @@ fn run() -> anyhow::Result<()> {
     let (passed, failed) = match Cli::parse().task {
         Task::Probe => (1, 0),
         Task::Test { slow, filter } => suite::run(&filter, slow)?,
-        Task::Bench => bench::run()?,
+        Task::Bench { rounds } => bench::run(rounds)?,
         Task::Shell => {
             shell()?;
             (1, 0)
