@@ -3,8 +3,8 @@
 //!
 //! In comes a [`PortConfig`]; out goes a [`HybridPort`], which the engine's
 //! [`drive`](ofi_xdp_core::drive) sends and receives through, and [`Facts`] about what it turned
-//! out to be. The provider is the caller; it also asks for the [`interfaces`] there are. No thread
-//! is started, no clock is read, and the data path allocates nothing.
+//! out to be. The provider is the caller; it also asks for the [`interfaces`] there are. No clock
+//! is read, the data path allocates nothing, and the only thread there is gets back what was lost.
 //!
 //! In the order in which a packet meets them:
 //!
@@ -33,7 +33,9 @@
 //! It sends what the `AF_XDP` socket cannot: to this host, through other interfaces, and to
 //! neighbours whose link-layer address the kernel has yet to learn, which sending makes it do. So
 //! ARP, neighbour discovery and routing stay the kernel's, and losing `AF_XDP` loses no packet that
-//! is sent afterwards.
+//! is sent afterwards. What was lost is tried for again until it is back (`recovery.rs`, in the
+//! port's own `namespace.rs`). Packets that an MTU lowered meanwhile is too small for go through
+//! the kernel, in fragments.
 //!
 //! # Limits
 //!
@@ -59,10 +61,12 @@ mod forecast;
 mod frame;
 mod grant;
 mod mapping;
+mod namespace;
 mod netlink;
 mod plan;
 mod port;
 mod privilege;
+mod recovery;
 mod ring;
 mod rings;
 mod route;

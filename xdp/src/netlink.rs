@@ -7,7 +7,7 @@
 //! of [`Monitor::next`] takes one datagram.
 
 use std::io;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd as _, BorrowedFd};
 
 use netlink_packet_core::{
     NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
@@ -166,8 +166,8 @@ impl Monitor {
     }
 
     /// Readable when [`Self::next`] would find something.
-    pub(crate) fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
     }
 }
 

@@ -17,16 +17,20 @@ mod bulk;
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::RawFd;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::sync::Arc;
 
 use ofi_xdp_core::{Datagram, Port, PortError, PortLimits, Transmit, Transmitted};
+use rustix::event::epoll;
 
 use crate::config::{Mode, PortConfig};
 use crate::device::{self, ChooseError, InterfaceFacts};
 use crate::facts::{Facts, Tier, XskMode};
 use crate::features;
+use crate::namespace::Namespace;
 use crate::netlink::Netlink;
 use crate::plan::plan;
+use crate::recovery::Recovery;
 use crate::route::Routes;
 use crate::stats::{KernelStats, PortStats};
 use crate::udp::UdpPort;
@@ -82,7 +86,13 @@ pub struct HybridPort {
     facts: Facts,
     limits: PortLimits,
     stats: PortStats,
-    fds: Vec<RawFd>,
+    /// An epoll set of whatever can be received from, so that its members may change.
+    poll: OwnedFd,
+    fds: [RawFd; 1],
+    /// What to open again when it is lost.
+    config: PortConfig,
+    namespace: Option<Arc<Namespace>>,
+    recovery: Option<Recovery<Xdp>>,
     /// Calls of `receive` until the kernel socket is looked at.
     udp_countdown: u32,
     /// Where that count started.
@@ -112,6 +122,9 @@ impl HybridPort {
         let mtu = interface.map_or(MTU_UNKNOWN, |interface| interface.mtu);
         let udp = UdpPort::bind(address, mtu, config.window_packets)
             .map_err(|source| OpenError::Bind { address, source })?;
+        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)
+            .and_then(|poll| watch(&poll, udp.socket()).map(|()| poll))
+            .map_err(|error| OpenError::Bind { address, source: error.into() })?;
         let mut facts = Facts {
             tier: Tier::Udp,
             interface: interface.map(|facts| facts.name.clone()).unwrap_or_default(),
@@ -124,9 +137,15 @@ impl HybridPort {
         let xdp = match plan(config.mode, interface) {
             Ok((interface, modes, reason)) => {
                 let mut reasons: Vec<String> = reason.into_iter().collect();
-                let xdp = modes
-                    .iter()
-                    .find_map(|mode| open_xdp(config, interface, &udp, *mode, &mut reasons));
+                let xdp = modes.iter().find_map(|mode| {
+                    open_xdp(
+                        config,
+                        interface,
+                        (udp.local_addr(), udp.socket()),
+                        *mode,
+                        &mut reasons,
+                    )
+                });
                 facts.why_not_better = reasons.join("; ");
                 if xdp.is_none() {
                     log::info!("no AF_XDP on {}: {}", interface.name, facts.why_not_better);
@@ -151,11 +170,16 @@ impl HybridPort {
             }
         }
         log::info!("{}: {facts}", udp.local_addr());
-        Ok(Self::assemble(xdp, udp, facts, config.mode == Mode::Auto))
+        Ok(Self::assemble(config, xdp, udp, facts, poll))
     }
 
-    /// With `trains`, bulk may leave by the kernel's socket where that is better.
-    fn assemble(mut xdp: Option<Xdp>, udp: UdpPort, facts: Facts, trains: bool) -> Self {
+    fn assemble(
+        config: &PortConfig,
+        mut xdp: Option<Xdp>,
+        udp: UdpPort,
+        facts: Facts,
+        poll: OwnedFd,
+    ) -> Self {
         let mut limits = PortLimits {
             payload_max: udp.payload_max(),
             receive_max: udp.payload_max(),
@@ -166,22 +190,27 @@ impl HybridPort {
             limits.payload_max = limits.payload_max.min(xdp.port.payload_max());
             limits.receive_max = limits.payload_max;
             limits.window_packets = limits.window_packets.min(xdp.port.window_packets());
-            let copies = xdp.port.mode() != XskMode::Zerocopy;
-            xdp.bulk = (trains && copies && udp.joins()).then(|| Bulk::new(limits.payload_max));
+            xdp.bulk = bulk(config.mode, xdp, &udp, limits);
         }
-        let mut port = Self {
+        // Who never had `AF_XDP` has nothing to get back.
+        let namespace = xdp.as_ref().and_then(|_| Namespace::current().ok()).map(Arc::new);
+        let port = Self {
+            fds: [poll.as_raw_fd()],
+            poll,
+            config: config.clone(),
+            namespace,
+            recovery: None,
             xdp,
             udp,
             facts,
             limits,
             stats: PortStats::default(),
-            fds: Vec::new(),
             udp_countdown: 0,
             udp_pause: 0,
             refresh_countdown: REFRESH_INTERVAL,
             udp_streak: 0,
         };
-        port.list_fds();
+        port.watch_xdp();
         port
     }
 
@@ -215,9 +244,9 @@ impl HybridPort {
         self.xdp.as_ref().map(|xdp| &xdp.port)
     }
 
-    /// Descriptors that become readable when there is something to receive: at most three. They
-    /// change when the `AF_XDP` half is lost. Call [`Self::look_everywhere`] before sleeping on
-    /// them, and receive until nothing comes.
+    /// The descriptor that becomes readable when there is something to receive: the same one as
+    /// long as the port lives. Call [`Self::look_everywhere`] before sleeping on it, and receive
+    /// until nothing comes.
     #[must_use]
     pub fn poll_fds(&self) -> &[RawFd] {
         &self.fds
@@ -229,11 +258,13 @@ impl HybridPort {
         self.refresh_countdown = 0;
     }
 
-    fn list_fds(&mut self) {
-        self.fds.clear();
-        self.fds.push(self.udp.fd());
-        if let Some(xdp) = &self.xdp {
-            self.fds.extend([xdp.port.fd(), xdp.routes.fd()]);
+    /// Adds the descriptors of the `AF_XDP` half to the set. They leave it when they are closed.
+    fn watch_xdp(&self) {
+        let Some(xdp) = &self.xdp else { return };
+        for fd in [xdp.port.socket(), xdp.routes.socket()] {
+            if let Err(error) = watch(&self.poll, fd) {
+                log::warn!("{}: packets may wait for a timer: {error}", self.local_addr());
+            }
         }
     }
 
@@ -246,19 +277,67 @@ impl HybridPort {
             self.facts.interface
         );
         self.xdp = None;
+        self.stats.xsk_losses += 1;
+        self.recover();
         self.facts.tier = Tier::Udp;
         self.facts.kernel_zerocopy = None;
         self.facts.queue = None;
         self.facts.why_not_better = format!("AF_XDP was lost: {reason}");
-        self.list_fds();
+    }
+
+    /// Has the `AF_XDP` half opened again as soon as that can be, by a thread of its own.
+    fn recover(&mut self) {
+        let Some(namespace) = self.namespace.clone() else { return };
+        let companion = match self.udp.socket().try_clone_to_owned() {
+            Ok(companion) => companion,
+            Err(error) => return log::warn!("{}: it stays lost: {error}", self.local_addr()),
+        };
+        let (config, local) = (self.config.clone(), self.local_addr());
+        let payload_max = self.limits.payload_max;
+        let attempt = move || {
+            namespace.enter().ok()?;
+            reopen(&config, local, companion.as_fd(), payload_max)
+        };
+        match Recovery::start(attempt) {
+            Ok(recovery) => self.recovery = Some(recovery),
+            Err(error) => log::warn!("{local}: it stays lost: {error}"),
+        }
+    }
+
+    /// Takes back the `AF_XDP` half that was found.
+    #[cold]
+    fn regain(&mut self, mut xdp: Xdp) {
+        self.recovery = None;
+        let mode = xdp.port.mode();
+        self.facts.tier = Tier::Xdp(mode);
+        self.facts.kernel_zerocopy = xdp.port.kernel_stats().ok().and_then(|stats| stats.zerocopy);
+        self.facts.queue = Some(xdp.port.queue());
+        self.facts.why_not_better.clear();
+        xdp.bulk = bulk(self.config.mode, &xdp, &self.udp, self.limits);
+        self.xdp = Some(xdp);
+        self.watch_xdp();
+        self.look_everywhere();
+        self.udp_streak = 0;
+        log::warn!("{}: AF_XDP is back: {}", self.local_addr(), self.facts);
     }
 
     /// Takes in the kernel's announcements.
     #[cold]
     fn refresh(&mut self) {
         self.refresh_countdown = REFRESH_INTERVAL;
-        if self.xdp.as_mut().is_some_and(|xdp| !xdp.routes.refresh()) {
-            self.lose_xdp("the interface is down");
+        let Some(xdp) = &mut self.xdp else { return };
+        if let Err(reason) = xdp.routes.refresh() {
+            return self.lose_xdp(reason);
+        }
+        let mtu = xdp.routes.mtu();
+        if mtu != self.facts.mtu {
+            self.facts.mtu = mtu;
+            let way = if xdp.routes.payload_max() < self.limits.payload_max {
+                "longer packets go through the kernel, in fragments"
+            } else {
+                "all packets fit again"
+            };
+            log::warn!("{}: the MTU is {mtu} now: {way}", self.udp.local_addr());
         }
     }
 
@@ -298,6 +377,9 @@ impl Port for HybridPort {
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> Result<u16, PortError> {
         if self.xdp.is_none() {
+            if let Some(found) = self.recovery.as_mut().and_then(Recovery::take) {
+                self.regain(found);
+            }
             return Ok(self.udp.receive(budget, &mut self.stats, sink));
         }
         match self.refresh_countdown {
@@ -350,7 +432,7 @@ impl Port for HybridPort {
         let sent = port.transmit(stats, |buffer| {
             let transmit = fill(buffer.get_mut(..limits.payload_max)?)?;
             let joins = bulk.as_mut().is_some_and(|bulk| bulk.takes(transmit.len));
-            if !joins && let Some(hop) = routes.hop(transmit.to) {
+            if !joins && let Some(hop) = routes.hop(transmit.to, transmit.len) {
                 return Some(Outgoing::new(transmit, hop));
             }
             through_kernel = true;
@@ -383,16 +465,47 @@ impl Port for HybridPort {
     }
 }
 
+/// Trains, where the kernel copies frames anyway and nothing else was asked for.
+fn bulk(mode: Mode, xdp: &Xdp, udp: &UdpPort, limits: PortLimits) -> Option<Bulk> {
+    let copies = xdp.port.mode() != XskMode::Zerocopy;
+    (mode == Mode::Auto && copies && udp.joins()).then(|| Bulk::new(limits.payload_max))
+}
+
+/// Has `poll` become readable when `fd` is.
+fn watch(poll: &OwnedFd, fd: BorrowedFd<'_>) -> rustix::io::Result<()> {
+    epoll::add(poll, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
+}
+
+/// Tries to open a lost `AF_XDP` half again, for packets of at most `payload_max` bytes.
+fn reopen(
+    config: &PortConfig,
+    local: SocketAddr,
+    companion: BorrowedFd<'_>,
+    payload_max: usize,
+) -> Option<Xdp> {
+    let mut netlink = Netlink::open().ok()?;
+    let interfaces = device::list(&mut netlink).ok()?;
+    // The interface may be another one by now, with the address.
+    let bound = PortConfig { bind: local, ..config.clone() };
+    let (interface, _) = device::choose(&bound, &interfaces, &mut netlink).ok()?;
+    let (interface, modes, _) = plan(config.mode, interface).ok()?;
+    let mut reasons = Vec::new();
+    let found = modes
+        .iter()
+        .find_map(|mode| open_xdp(config, interface, (local, companion), *mode, &mut reasons));
+    log::debug!("{local}: AF_XDP again: {}", reasons.join("; "));
+    found.filter(|xdp| xdp.port.payload_max() >= payload_max)
+}
+
 /// Tries to open the `AF_XDP` half in `mode`; adds to `reasons` what was in the way.
 fn open_xdp(
     config: &PortConfig,
     interface: &InterfaceFacts,
-    udp: &UdpPort,
+    (local, companion): (SocketAddr, BorrowedFd<'_>),
     mode: XskMode,
     reasons: &mut Vec<String>,
 ) -> Option<Xdp> {
-    let local = udp.local_addr();
-    let access = Access { broker: config.broker.as_deref(), companion: udp.socket() };
+    let access = Access { broker: config.broker.as_deref(), companion };
     let opened = XskPort::open(interface, config.queue, local, mode, config.rings, access);
     let port = match opened {
         Ok(port) => port,
@@ -412,7 +525,7 @@ fn open_xdp(
         reasons.push(format!("{mode}: the program is attached in mode {} already", port.mode()));
     }
     let routes = Netlink::open()
-        .and_then(|netlink| Routes::new(netlink, local.ip(), interface.index, config.peers));
+        .and_then(|netlink| Routes::new(netlink, local.ip(), interface, config.peers));
     match routes {
         Ok(routes) => Some(Xdp { port, routes, bulk: None }),
         Err(error) => {

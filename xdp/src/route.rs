@@ -13,9 +13,10 @@
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
+use std::os::fd::BorrowedFd;
 
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::LinkFlags;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags};
 use netlink_packet_route::neighbour::{
     NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
 };
@@ -23,8 +24,9 @@ use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, Ro
 use ofi_xdp_core::frame::MacAddress;
 use ofi_xdp_core::{Destination, PeerAddress};
 
-use crate::device::family;
+use crate::device::{InterfaceFacts, family};
 use crate::netlink::{Heard, Monitor, Netlink};
+use crate::udp;
 
 /// Most announcements that one call of [`Routes::refresh`] takes.
 const EVENTS_MAX: usize = 64;
@@ -110,6 +112,9 @@ pub(crate) struct Routes {
     monitor: Monitor,
     own: IpAddr,
     interface: u32,
+    mac: MacAddress,
+    mtu: u32,
+    payload_max: usize,
     generation: u32,
     peers: Box<[PeerRoute]>,
     neighbours: Vec<Neighbour>,
@@ -121,7 +126,7 @@ impl Routes {
     pub(crate) fn new(
         netlink: Netlink,
         own: IpAddr,
-        interface: u32,
+        interface: &InterfaceFacts,
         peers: u32,
     ) -> io::Result<Self> {
         let unknown = PeerRoute {
@@ -135,7 +140,10 @@ impl Routes {
             netlink,
             monitor: Monitor::open()?,
             own,
-            interface,
+            interface: interface.index,
+            mac: interface.mac,
+            mtu: interface.mtu,
+            payload_max: udp::payload_max(interface.mtu, own),
             generation: 1,
             peers: vec![unknown; count].into_boxed_slice(),
             neighbours: Vec::with_capacity(count),
@@ -143,9 +151,12 @@ impl Routes {
         })
     }
 
-    /// Where to send a packet for `to`; `None`: through the kernel's socket.
+    /// Where to send a packet of `len` bytes for `to`; `None`: through the kernel's socket.
     #[inline]
-    pub(crate) fn hop(&mut self, to: Destination) -> Option<Hop> {
+    pub(crate) fn hop(&mut self, to: Destination, len: usize) -> Option<Hop> {
+        if len > self.payload_max {
+            return None;
+        }
         let slot = to.peer.slot() as usize;
         let known = self.peers.get(slot)?;
         if known.generation != self.generation || known.address != to.address {
@@ -161,16 +172,27 @@ impl Routes {
     }
 
     /// Readable when [`Self::refresh`] would find something.
-    pub(crate) fn fd(&self) -> std::os::fd::RawFd {
-        self.monitor.fd()
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.monitor.socket()
     }
 
-    /// Takes in what the kernel announced since the last call; says whether the interface is still
-    /// up. One system call when there is nothing.
-    pub(crate) fn refresh(&mut self) -> bool {
-        let mut up = true;
+    /// The interface's MTU in bytes, as last announced.
+    pub(crate) const fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// The longest packet that fits in it: longer ones go in fragments, which the kernel makes.
+    pub(crate) const fn payload_max(&self) -> usize {
+        self.payload_max
+    }
+
+    /// Takes in what the kernel announced since the last call; or why the interface is of no use
+    /// any more. One system call when there is nothing.
+    pub(crate) fn refresh(&mut self) -> Result<(), &'static str> {
+        const DOWN: &str = "the interface is down";
+        let mut state = Ok(());
         for _ in 0..EVENTS_MAX {
-            let Self { monitor, neighbours, index, generation, interface, .. } = self;
+            let Self { monitor, neighbours, index, generation, interface, mtu, mac, .. } = self;
             let heard = monitor.next(|message| match message {
                 RouteNetlinkMessage::NewNeighbour(message) => {
                     change(neighbours, index, *interface, &message, false);
@@ -182,10 +204,20 @@ impl Routes {
                     *generation = generation.wrapping_add(1);
                 }
                 RouteNetlinkMessage::NewLink(link) if link.header.index == *interface => {
-                    up = link.header.flags.contains(LinkFlags::Up);
+                    state =
+                        if link.header.flags.contains(LinkFlags::Up) { Ok(()) } else { Err(DOWN) };
+                    for attribute in &link.attributes {
+                        match attribute {
+                            LinkAttribute::Mtu(announced) => *mtu = *announced,
+                            LinkAttribute::Address(announced) if *announced != mac.0 => {
+                                state = Err("its link-layer address has changed");
+                            }
+                            _ => {}
+                        }
+                    }
                 }
                 RouteNetlinkMessage::DelLink(link) if link.header.index == *interface => {
-                    up = false;
+                    state = Err(DOWN);
                 }
                 _ => {}
             });
@@ -195,7 +227,8 @@ impl Routes {
                 Heard::Lost => self.forget(),
             }
         }
-        up
+        self.payload_max = udp::payload_max(self.mtu, self.own);
+        state
     }
 
     /// Forgets all neighbours and routes: every peer asks again.
@@ -221,6 +254,11 @@ impl Routes {
         let generation = self.generation;
         let gateway = reachable.is_some_and(|route| route.next_hop != ip);
         if let Some(peer) = self.peers.get_mut(slot) {
+            let (was, is) = (peer.neighbour != KERNEL, neighbour != KERNEL);
+            if peer.address == address && was != is {
+                let way = if is { "this interface again" } else { "the kernel" };
+                log::info!("the route to {ip} has moved: its packets go through {way}");
+            }
             *peer = PeerRoute { address, generation, neighbour, gateway };
         }
     }
@@ -310,13 +348,18 @@ mod tests {
 
     fn routes() -> Routes {
         let own = IpAddr::from([127, 0, 0, 1]);
-        Routes::new(Netlink::open().unwrap(), own, 1, 4).unwrap()
+        let loopback = crate::device::interfaces()
+            .unwrap()
+            .into_iter()
+            .find(|interface| interface.loopback)
+            .unwrap();
+        Routes::new(Netlink::open().unwrap(), own, &loopback, 4).unwrap()
     }
 
     #[test]
     fn our_own_address_is_the_kernels() {
         let mut routes = routes();
-        assert_eq!(routes.hop(to(0, "127.0.0.1")), None);
+        assert_eq!(routes.hop(to(0, "127.0.0.1"), 64), None);
         assert_eq!(routes.peers[0].neighbour, KERNEL);
         assert_eq!(routes.peers[0].generation, routes.generation, "asked once");
     }
@@ -324,9 +367,9 @@ mod tests {
     #[test]
     fn strangers_and_slots_beyond_the_table_are_the_kernels() {
         let mut routes = routes();
-        assert_eq!(routes.hop(to(4, "198.18.0.2")), None);
+        assert_eq!(routes.hop(to(4, "198.18.0.2"), 64), None);
         let stranger = Destination { peer: PeerId::NONE, ..to(0, "198.18.0.2") };
-        assert_eq!(routes.hop(stranger), None);
+        assert_eq!(routes.hop(stranger, 64), None);
         assert!(routes.index.is_empty());
     }
 
@@ -338,9 +381,22 @@ mod tests {
         let peer = to(1, "198.18.0.2");
         routes.peers[1] =
             PeerRoute { address: peer.address, generation: 1, neighbour: 0, gateway: true };
-        assert_eq!(routes.hop(peer), None);
-        assert_eq!(routes.hop(peer), Some(Hop { mac, gateway: true }));
-        assert_eq!(routes.hop(peer), Some(Hop { mac, gateway: true }));
+        assert_eq!(routes.hop(peer, 64), None);
+        assert_eq!(routes.hop(peer, 64), Some(Hop { mac, gateway: true }));
+        assert_eq!(routes.hop(peer, 64), Some(Hop { mac, gateway: true }));
+    }
+
+    #[test]
+    fn what_does_not_fit_in_the_mtu_is_the_kernels() {
+        let mut routes = routes();
+        let mac = MacAddress([2, 0, 0, 0, 0, 9]);
+        routes.neighbours.push(Neighbour { mac: Some(mac), stale: false });
+        let peer = to(1, "198.18.0.2");
+        routes.peers[1] =
+            PeerRoute { address: peer.address, generation: 1, neighbour: 0, gateway: false };
+        let most = routes.payload_max();
+        assert!(routes.hop(peer, most).is_some());
+        assert_eq!(routes.hop(peer, most + 1), None);
     }
 
     #[test]
@@ -351,7 +407,7 @@ mod tests {
         let peer = to(1, "198.18.0.2");
         routes.peers[1] =
             PeerRoute { address: peer.address, generation: 1, neighbour: 0, gateway: false };
-        assert!(routes.hop(peer).is_some());
-        assert_eq!(routes.hop(to(1, "127.0.0.1")), None, "the old tenant's hop is not used");
+        assert!(routes.hop(peer, 64).is_some());
+        assert_eq!(routes.hop(to(1, "127.0.0.1"), 64), None, "the old tenant's hop is not used");
     }
 }

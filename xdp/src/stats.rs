@@ -14,6 +14,8 @@ pub struct PortStats {
     pub xsk_rejected: u64,
     /// System calls that woke the kernel's transmit side.
     pub xsk_kicks: u64,
+    /// How often the `AF_XDP` half was lost.
+    pub xsk_losses: u64,
     /// Packets received from the kernel socket.
     pub udp_received: u64,
     /// Packets given to the kernel socket.

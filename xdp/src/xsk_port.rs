@@ -245,6 +245,11 @@ impl XskPort {
         self.window_packets
     }
 
+    /// The socket, for whoever waits.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.rings.fd()
+    }
+
     /// The socket, readable when a packet arrived.
     #[must_use]
     pub fn fd(&self) -> RawFd {

@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{
-    Hosts, INTERFACE, V4, config, echo, eventually, meet, packet, run, send, skipped, to,
+    Hosts, INTERFACE, V4, config, converse, echo, eventually, meet, run, send, skipped, to,
 };
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::broker::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, Status};
@@ -169,25 +169,7 @@ fn nobody() {
     let mut port = HybridPort::open(&config).unwrap();
     println!("opened: {}", port.facts());
     assert_eq!(port.facts().tier, Tier::Xdp(XskMode::Skb));
-    for number in 0..500 {
-        let bytes = packet(number, 64 + usize::from(number));
-        let mut came_back = false;
-        for _ in 0..200 {
-            send(&mut port, to(0, server), &bytes);
-            port.flush().unwrap();
-            for _ in 0..200 {
-                port.receive(64, &mut |got| came_back |= got.bytes == bytes).unwrap();
-                if came_back {
-                    break;
-                }
-                std::thread::sleep(Duration::from_micros(50));
-            }
-            if came_back {
-                break;
-            }
-        }
-        assert!(came_back, "packet {number}");
-    }
+    converse(&mut port, server, 500);
     let stats = port.stats();
     assert!(stats.xsk_received > 100 && stats.xsk_transmitted > 100, "{stats:?}");
 }

@@ -65,7 +65,7 @@ pub(super) fn transmit(
         if bulk.as_mut().is_some_and(|bulk| bulk.takes(transmit.len)) {
             return Some(transmit);
         }
-        let Some(hop) = routes.hop(transmit.to) else { return Some(transmit) };
+        let Some(hop) = routes.hop(transmit.to, transmit.len) else { return Some(transmit) };
         let packet = buffer.get(..transmit.len)?;
         let framed = port.transmit(stats, |frame| {
             frame.get_mut(..packet.len())?.copy_from_slice(packet);
@@ -83,7 +83,7 @@ pub(super) fn divert(xdp: &mut Xdp, udp: &mut UdpPort, stats: &mut PortStats) {
     let Xdp { port, routes, bulk: Some(bulk) } = xdp else { return };
     let divert = if bulk.running { Divert::Short } else { Divert::ShortAndFirst };
     bulk.running = udp.divert(divert, |to: Destination, packet: &[u8]| {
-        let Some(hop) = routes.hop(to) else { return false };
+        let Some(hop) = routes.hop(to, packet.len()) else { return false };
         let framed = port.transmit(stats, |frame| {
             frame.get_mut(..packet.len())?.copy_from_slice(packet);
             Some(Outgoing::new(Transmit { len: packet.len(), to }, hop))

@@ -20,6 +20,9 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use nix::sys::socket::{setsockopt, sockopt};
 use ofi_xdp_core::{Datagram, Destination, PeerAddress, Transmit, Transmitted};
 use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
+use rustix::net::sockopt::{
+    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
+};
 use socket2::SockRef;
 
 use crate::config::{PAYLOAD_MAX, TRAFFIC_CLASS};
@@ -171,6 +174,7 @@ impl UdpPort {
     pub fn flush(&mut self, stats: &mut PortStats) {
         let Self { socket, state, trains, local, .. } = self;
         let mut segments = true;
+        let mut too_long = false;
         trains.drain(|train, bytes| {
             stats.udp_transmitted += u64::from(train.count);
             if train.is_joined() && segments {
@@ -178,8 +182,8 @@ impl UdpPort {
                 match send_train(state, socket, train.to.address, bytes, train.segment) {
                     // EIO, EINVAL: this device or this path cannot cut it apart (udp(7),
                     // UDP_SEGMENT).
-                    Err(error) if is_no_gso(&error) => {
-                        log::debug!("{local}: sending packet by packet from now on: {error}");
+                    Err(error) if is_no_gso(&error) || is_too_long(&error) => {
+                        log::debug!("{local}: sending packet by packet: {error}");
                         segments = false;
                     }
                     Err(_) => {
@@ -192,11 +196,17 @@ impl UdpPort {
             for packet in bytes.chunks(train.segment) {
                 stats.udp_sends += 1;
                 // Without control data, which the kernel would have to read.
-                let sent = socket.send_to(packet, train.to.address.socket_addr());
+                let mut sent = socket.send_to(packet, train.to.address.socket_addr());
+                if sent.as_ref().is_err_and(is_too_long) {
+                    too_long = true;
+                    allow_fragments(socket, *local);
+                    sent = socket.send_to(packet, train.to.address.socket_addr());
+                }
                 stats.udp_lost += u64::from(sent.is_err());
             }
         });
-        if !segments {
+        // A smaller MTU may grow again, and with it what can be joined.
+        if !segments && !too_long {
             self.trains.set_segments_max(1);
         }
     }
@@ -234,6 +244,24 @@ fn is_no_gso(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| {
         code == nix::errno::Errno::EIO as i32 || code == nix::errno::Errno::EINVAL as i32
     })
+}
+
+/// EMSGSIZE: the packet is longer than the interface's MTU, which was larger when the port opened.
+fn is_too_long(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(nix::errno::Errno::EMSGSIZE as i32)
+}
+
+/// Has the kernel cut packets that are longer than the MTU into fragments from now on.
+#[cold]
+fn allow_fragments(socket: &UdpSocket, local: SocketAddr) {
+    let allowed = match local {
+        SocketAddr::V4(_) => set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DONT),
+        SocketAddr::V6(_) => set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DONT),
+    };
+    log::warn!("{local}: the MTU is too small for some packets, which go in fragments");
+    if let Err(error) = allowed {
+        log::warn!("{local}: they cannot: {error}");
+    }
 }
 
 /// What is left of `mtu` for the packet.

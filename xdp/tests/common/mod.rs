@@ -225,6 +225,29 @@ pub(crate) fn meet(client: &mut HybridPort, server: &mut HybridPort) {
     }
 }
 
+/// Sends `count` packets, one at a time, to somebody who sends them back; each until it is back.
+pub(crate) fn converse(port: &mut HybridPort, server: SocketAddr, count: u16) {
+    for number in 0..count {
+        let bytes = packet(number, 64 + usize::from(number));
+        let mut came_back = false;
+        for _ in 0..200 {
+            send(port, to(0, server), &bytes);
+            port.flush().unwrap();
+            for _ in 0..200 {
+                port.receive(64, &mut |got| came_back |= got.bytes == bytes).unwrap();
+                if came_back {
+                    break;
+                }
+                thread::sleep(Duration::from_micros(50));
+            }
+            if came_back {
+                break;
+            }
+        }
+        assert!(came_back, "packet {number}");
+    }
+}
+
 /// Stops the echo also when an assertion fails.
 struct StopOnDrop<'a>(&'a AtomicBool);
 

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a port has is taken away while packets go to and fro: none is lost for good, each is
+//! verified, and what was lost comes back.
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use common::{Hosts, INTERFACE, V4, config, echo, eventually, meet, run, skipped};
+use ofi_xdp_core::Port;
+use ofi_xdp_datapath::{HybridPort, Mode, Tier, XskMode};
+
+/// Small ones and full ones, more than the port takes to be suspicious of its program.
+fn sizes() -> Vec<usize> {
+    let mut sizes = vec![64; 200];
+    sizes.extend([1472; 20]);
+    sizes
+}
+
+/// Echoes while `event` happens and until `done` holds of the client; at least once after the
+/// event.
+fn under_traffic(
+    client: &mut HybridPort,
+    server: &mut HybridPort,
+    event: impl FnOnce() + Send,
+    mut done: impl FnMut(&HybridPort) -> bool,
+) {
+    let sizes = sizes();
+    let mut is_done = false;
+    thread::scope(|scope| {
+        let event = scope.spawn(event);
+        while !event.is_finished() {
+            echo(client, server, &sizes);
+            is_done |= done(client);
+        }
+        event.join().unwrap();
+    });
+    for _ in 0..1000 {
+        echo(client, server, &sizes);
+        client.look_everywhere();
+        client.receive(1, &mut |_| {}).unwrap();
+        if is_done || done(client) {
+            return settle(client, server);
+        }
+        thread::sleep(Duration::from_millis(5));
+    }
+    panic!("not in time: {}", client.facts());
+}
+
+/// Takes in what is still under way of packets that were sent twice.
+fn settle(client: &mut HybridPort, server: &mut HybridPort) {
+    let mut quiet = 0;
+    while quiet < 50 {
+        let mut count = 0;
+        for port in [&mut *client, &mut *server] {
+            port.look_everywhere();
+            count += port.receive(64, &mut |_| {}).unwrap();
+        }
+        quiet = if count == 0 { quiet + 1 } else { 0 };
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Whether the `AF_XDP` half was lost and is back.
+fn lost_and_back(port: &HybridPort) -> bool {
+    port.stats().xsk_losses > 0 && has_xdp(port)
+}
+
+/// Removes the link between the hosts.
+fn unlink(hosts: &Hosts) {
+    run(&format!("ip -n {} link del {INTERFACE}", hosts.names[0]));
+}
+
+/// Makes another one of the same name, with `queues` each way.
+fn link(hosts: &Hosts, queues: u32) {
+    let [left, right] = &hosts.names;
+    let ends = [left, right]
+        .map(|name| format!("{INTERFACE} netns {name} numrxqueues {queues} numtxqueues {queues}"));
+    run(&format!("ip link add {} type veth peer {}", ends[0], ends[1]));
+    for (name, ip) in hosts.names.iter().zip(V4) {
+        run(&format!("ip -n {name} addr add {ip}/24 dev {INTERFACE}"));
+        run(&format!("ip -n {name} link set {INTERFACE} up"));
+    }
+}
+
+fn has_xdp(port: &HybridPort) -> bool {
+    port.facts().tier == Tier::Xdp(XskMode::Skb)
+}
+
+/// Two hosts, and a port of each kind that know each other.
+fn setting() -> (Hosts, HybridPort, HybridPort) {
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Skb);
+    let mut server = hosts.open(1, V4[1], Mode::Skb);
+    meet(&mut client, &mut server);
+    (hosts, client, server)
+}
+
+/// Takes the program off host 0's interface, as an administrator would.
+fn detach(hosts: &Hosts) {
+    let link = hosts.link(0);
+    let (_, after) = link.split_once("prog/xdp id ").unwrap();
+    let program = after.split_whitespace().next().unwrap();
+    let links = run("bpftool link show");
+    let link = links
+        .lines()
+        .find(|line| line.contains(&format!("prog {program} ")))
+        .and_then(|line| line.split(':').next())
+        .unwrap();
+    run(&format!("bpftool link detach id {link}"));
+}
+
+#[test]
+fn root_a_program_that_is_detached_comes_back() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = setting();
+    under_traffic(&mut client, &mut server, || detach(&hosts), lost_and_back);
+    assert!(hosts.has_program(0));
+    meet(&mut client, &mut server);
+    let before = client.stats().xsk_received;
+    echo(&mut client, &mut server, &sizes());
+    assert!(client.stats().xsk_received > before, "{:?}", client.stats());
+}
+
+#[test]
+fn root_an_interface_may_go_down_and_up() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = setting();
+    let down_and_up = || {
+        run(&format!("ip -n {} link set dev {INTERFACE} down", hosts.names[0]));
+        thread::sleep(Duration::from_millis(300));
+        run(&format!("ip -n {} link set dev {INTERFACE} up", hosts.names[0]));
+    };
+    under_traffic(&mut client, &mut server, down_and_up, lost_and_back);
+    assert!(hosts.has_program(0));
+}
+
+#[test]
+fn root_packets_go_in_fragments_while_the_mtu_is_too_small() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = setting();
+    let set = |mtu: u32| {
+        for name in &hosts.names {
+            run(&format!("ip -n {name} link set dev {INTERFACE} mtu {mtu}"));
+        }
+    };
+    under_traffic(&mut client, &mut server, || set(800), |port| port.facts().mtu == 800);
+    assert!(has_xdp(&client), "short packets go on as before");
+    let before = *client.stats();
+    echo(&mut client, &mut server, &[1472; 50]);
+    let now = *client.stats();
+    assert!(now.udp_transmitted - before.udp_transmitted >= 50, "{now:?}");
+    assert_eq!(now.xsk_transmitted, before.xsk_transmitted, "{now:?}");
+    echo(&mut client, &mut server, &[64; 50]);
+    assert!(client.stats().xsk_transmitted - now.xsk_transmitted >= 50);
+    under_traffic(&mut client, &mut server, || set(1500), |port| port.facts().mtu == 1500);
+    let before = client.stats().xsk_transmitted;
+    echo(&mut client, &mut server, &[1472; 50]);
+    assert!(client.stats().xsk_transmitted - before >= 50, "{:?}", client.stats());
+}
+
+#[test]
+fn root_kernel_sockets_send_fragments_too() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Udp);
+    let mut server = hosts.open(1, V4[1], Mode::Udp);
+    for mtu in [1500, 800, 1500] {
+        for name in &hosts.names {
+            run(&format!("ip -n {name} link set dev {INTERFACE} mtu {mtu}"));
+        }
+        echo(&mut client, &mut server, &[1472; 100]);
+    }
+}
+
+#[test]
+fn root_a_neighbours_new_address_loses_nothing() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = setting();
+    let [left, right] = &hosts.names;
+    let new = "02:00:00:00:00:99";
+    let change = || {
+        run(&format!("ip -n {right} link set dev {INTERFACE} address {new}"));
+        run(&format!("ip -n {left} neigh replace {} lladdr {new} dev {INTERFACE}", V4[1]));
+    };
+    under_traffic(&mut client, &mut server, change, |_| true);
+    meet(&mut client, &mut server);
+    let before = client.stats().xsk_transmitted;
+    echo(&mut client, &mut server, &[64; 50]);
+    assert!(client.stats().xsk_transmitted - before >= 50);
+    // The server's own frames carry its new address: its socket was made anew.
+    eventually("the server has its half back", || {
+        echo(&mut client, &mut server, &[64; 20]);
+        has_xdp(&server)
+    });
+}
+
+#[test]
+fn root_a_route_may_move_and_come_back() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = setting();
+    let [left, right] = &hosts.names;
+    run(&format!("ip -n {left} link add veth9 type veth peer name veth9 netns {right}"));
+    for (name, ip) in [(left, "198.19.9.1"), (right, "198.19.9.2")] {
+        run(&format!("ip -n {name} addr add {ip}/24 dev veth9"));
+        run(&format!("ip -n {name} link set veth9 up"));
+    }
+    let route = format!("{}/32 via 198.19.9.2 dev veth9 src {}", V4[1], V4[0]);
+    let through_kernel = |client: &mut HybridPort, server: &mut HybridPort| {
+        let before = *client.stats();
+        echo(client, server, &[64; 50]);
+        let now = *client.stats();
+        (now.udp_transmitted - before.udp_transmitted, now.xsk_transmitted - before.xsk_transmitted)
+    };
+    let event = || drop(run(&format!("ip -n {left} route add {route}")));
+    under_traffic(&mut client, &mut server, event, |_| true);
+    let (kernel, xdp) = through_kernel(&mut client, &mut server);
+    assert!(kernel >= 50 && xdp == 0, "{kernel} {xdp}");
+    let event = || drop(run(&format!("ip -n {left} route del {route}")));
+    under_traffic(&mut client, &mut server, event, |_| true);
+    let (kernel, xdp) = through_kernel(&mut client, &mut server);
+    assert!(kernel == 0 && xdp >= 50, "{kernel} {xdp}");
+    assert!(has_xdp(&client));
+}
+
+/// The socket is dead for good: its device is gone. There is another one with its name soon.
+#[test]
+fn root_a_dead_socket_is_replaced() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = setting();
+    let replace = || {
+        unlink(&hosts);
+        thread::sleep(Duration::from_millis(100));
+        link(&hosts, 1);
+    };
+    under_traffic(&mut client, &mut server, replace, lost_and_back);
+    assert!(has_xdp(&client));
+}
+
+#[test]
+fn root_a_queue_that_somebody_took_is_waited_for() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = setting();
+    under_traffic(&mut client, &mut server, || detach(&hosts), |port| !has_xdp(port));
+    let other = hosts.open(0, V4[0], Mode::Skb);
+    if !has_xdp(&other) {
+        // The client was quicker: as good, and not what this is about.
+        println!("the queue was not taken: {}", other.facts());
+    }
+    for _ in 0..20 {
+        echo(&mut client, &mut server, &sizes());
+        assert!(has_xdp(&client) != has_xdp(&other), "a queue has one owner");
+        thread::sleep(Duration::from_millis(50));
+    }
+    drop(other);
+    under_traffic(&mut client, &mut server, || (), has_xdp);
+}
+
+/// Not a test by itself: one of the six processes of the next one.
+#[test]
+#[ignore = "run by root_processes_take_queues_while_there_are_any"]
+fn process() {
+    common::enter(&std::env::var("OFI_XDP_TEST_NAMESPACE").unwrap());
+    // Generic mode on a veth knows of one queue only.
+    let mut port = HybridPort::open(&config(V4[0], Mode::Copy)).unwrap();
+    println!("\nopened {} {}", port.local_addr(), port.facts());
+    // Whatever comes goes back, until the parent has seen enough.
+    loop {
+        let mut packets = Vec::new();
+        port.receive(64, &mut |got| packets.push((got.from, got.bytes.to_vec()))).unwrap();
+        for (from, bytes) in &packets {
+            common::send(&mut port, common::to(0, from.socket_addr()), bytes);
+        }
+        port.flush().unwrap();
+        thread::sleep(Duration::from_micros(200));
+    }
+}
+
+#[test]
+fn root_processes_take_queues_while_there_are_any() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let left = &hosts.names[0];
+    unlink(&hosts);
+    link(&hosts, 4);
+    let children: Vec<Child> = (0..6).map(|_| Child::start(left)).collect();
+    let mut queues: Vec<&str> = children
+        .iter()
+        .filter_map(|child| child.facts.split_once("queue ")?.1.split(',').next())
+        .collect();
+    queues.sort_unstable();
+    assert_eq!(queues, ["0", "1", "2", "3"], "each takes one");
+    let without = children.iter().filter(|child| child.facts.starts_with("kernel UDP")).count();
+    assert_eq!(without, 2, "later ones go without");
+    // Whatever queue a packet arrives on, it finds its process.
+    let mut client = hosts.open(1, V4[1], Mode::Copy);
+    assert_eq!(client.facts().tier, Tier::Xdp(XskMode::Copy));
+    for child in &children {
+        common::converse(&mut client, child.address, 100);
+    }
+    let channels = run(&format!("ip netns exec {left} ethtool -l {INTERFACE}"));
+    let current = channels.split_once("Current").unwrap().1;
+    assert!(current.lines().any(|line| line.starts_with("RX:") && line.ends_with('4')));
+    drop(children);
+    eventually("the program is gone", || !hosts.has_program(0));
+}
+
+/// Another process with a port on host 0; killed when dropped.
+struct Child {
+    child: std::process::Child,
+    address: std::net::SocketAddr,
+    facts: String,
+}
+
+impl Child {
+    fn start(namespace: &str) -> Self {
+        use std::io::{BufRead as _, BufReader};
+        let mut child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "process", "--ignored", "--nocapture"])
+            .env("OFI_XDP_TEST_NAMESPACE", namespace)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let line = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| line.strip_prefix("opened ").map(str::to_owned))
+            .expect("the process opens a port");
+        thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        let (address, facts) = line.split_once(' ').unwrap();
+        Self { child, address: address.parse().unwrap(), facts: facts.to_owned() }
+    }
+}
+
+impl Drop for Child {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
