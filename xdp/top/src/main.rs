@@ -45,11 +45,12 @@ fn interval(text: &str) -> Result<f64, String> {
 fn main() -> Result<()> {
     let cli = Cli::parse();
     if cli.json {
-        println!("{}", serde_json::to_string_pretty(&pages(&cli.folder)?)?);
+        let text = serde_json::to_string_pretty(&pages(&cli.folder)?)?;
+        screen::show(&(text + "\n"), false);
         return Ok(());
     }
     if cli.prometheus {
-        print!("{}", prometheus::text(&pages(&cli.folder)?));
+        screen::show(&prometheus::text(&pages(&cli.folder)?), false);
         return Ok(());
     }
     let mut before = pages(&cli.folder)?;
