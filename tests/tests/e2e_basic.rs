@@ -34,7 +34,8 @@ fn fi_info_lists_the_parameters() -> anyhow::Result<()> {
         .run(PATIENCE)?
         .success()?
         .stdout;
-    for name in ["IFACE", "MODE", "QUEUE", "BROKER", "PEER_TIMEOUT", "SPIN"] {
+    let names = ["TIER", "PASSTHROUGH", "IFACE", "MODE", "QUEUE", "BROKER", "PEER_TIMEOUT", "SPIN"];
+    for name in names {
         ensure!(shown.contains(&format!("FI_XDP_{name}")), "FI_XDP_{name} is not listed:\n{shown}");
     }
     Ok(())
@@ -143,6 +144,37 @@ fn root_udp_mode_attaches_nothing() -> anyhow::Result<()> {
         }
     }
     Bed::complete(server, client).map(drop)
+}
+
+/// A person sees in `fi_info -v` what an endpoint would get, and why not better.
+#[test]
+fn root_fi_info_tells_the_tier() -> anyhow::Result<()> {
+    let Some(bed) = Bed::new()? else { return Ok(()) };
+    let shown = |tier: &str| {
+        let tool = Program::new("fi_info").args(["-p", "xdp", "-v"]).envs([("FI_XDP_TIER", tier)]);
+        bed.program(Side::A, tool)?.run_regardless(PATIENCE)
+    };
+    let text = shown("af_xdp")?.success()?.stdout;
+    for wanted in [
+        "name: link0",
+        "driver: veth",
+        "tier: af_xdp",
+        "mode: skb",
+        "queue: ",
+        "not better because: veth is a virtual link",
+        "no passthrough: FI_XDP_TIER=af_xdp",
+    ] {
+        ensure!(text.contains(wanted), "no {wanted:?} in:\n{text}");
+    }
+    ensure!(!text.contains("tier: udp"), "loopback has no AF_XDP:\n{text}");
+    let text = shown("auto")?.success()?.stdout;
+    let (xdp, udp) = (text.find("tier: af_xdp"), text.rfind("tier: udp"));
+    ensure!(xdp.is_some() && xdp < udp, "the better one comes first:\n{text}");
+    let text = shown("udp")?.success()?.stdout;
+    ensure!(!text.contains("tier: af_xdp") && text.contains("tier: udp"), "{text}");
+    ensure!(text.contains("not better because: kernel sockets were asked for"), "{text}");
+    ensure!(!shown("passthrough")?.stdout.contains("provider: xdp"), "there is no hardware here");
+    Ok(())
 }
 
 /// Every mode to every mode that can be had on veth.
