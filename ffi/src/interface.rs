@@ -149,7 +149,7 @@ fn goodness(interface: &Interface) -> (bool, bool, bool, Reverse<usize>, u8) {
 impl Nic {
     /// From what the kernel says, with the tier that these variables lead to.
     fn new(facts: &InterfaceFacts, values: &Values) -> Self {
-        let forecast = Forecast::new(values.mode, facts);
+        let forecast = Forecast::new(values.mode, facts, values.broker.as_deref());
         let pci = facts.pci.as_deref().and_then(parse_pci);
         // The bus's view of sysfs is the same in every network namespace.
         let ids = pci.map(|pci| PciIds::read(&Path::new(PCI_DEVICES).join(pci.to_string())));

@@ -6,6 +6,8 @@
 //! describe the offers; it opens nothing, so what only opening shows (a queue that is taken,
 //! another XDP program) is not in it.
 
+use std::path::Path;
+
 use crate::config::Mode;
 use crate::device::InterfaceFacts;
 use crate::facts::{Tier, XskMode};
@@ -29,13 +31,16 @@ impl Default for Forecast {
 }
 
 impl Forecast {
-    /// What a port on `interface` would be.
+    /// What a port on `interface` would be. Where a privilege is missing, a broker that is there
+    /// counts for it; whether it grants is its own to say, when the port opens.
     #[must_use]
-    pub fn new(mode: Mode, interface: &InterfaceFacts) -> Self {
+    pub fn new(mode: Mode, interface: &InterfaceFacts, broker: Option<&Path>) -> Self {
         let udp = |why_not_better| Self { tier: Tier::Udp, why_not_better };
+        let brokered = || broker.is_some_and(Path::exists);
+        let privilege = privilege::check().or_else(|error| brokered().then_some(()).ok_or(error));
         match plan(mode, Some(interface)) {
             Err(reason) => udp(reason),
-            Ok((_, modes, reason)) => match (modes.first(), privilege::check()) {
+            Ok((_, modes, reason)) => match (modes.first(), privilege) {
                 (Some(best), Ok(())) => {
                     Self { tier: Tier::Xdp(*best), why_not_better: reason.unwrap_or_default() }
                 }
@@ -80,7 +85,7 @@ mod tests {
 
     #[test]
     fn kernel_sockets_are_foreseen_where_they_are_asked_for() {
-        let forecast = Forecast::new(Mode::Udp, &interface(true));
+        let forecast = Forecast::new(Mode::Udp, &interface(true), None);
         assert_eq!(forecast.tier, Tier::Udp);
         assert_eq!(forecast.why_not_better, "kernel sockets were asked for");
     }
@@ -88,8 +93,10 @@ mod tests {
     #[test]
     fn the_forecast_goes_by_device_and_privilege() {
         let (card, virtual_link) = (interface(true), interface(false));
-        let (card, link) =
-            (Forecast::new(Mode::Auto, &card), Forecast::new(Mode::Auto, &virtual_link));
+        let (card, link) = (
+            Forecast::new(Mode::Auto, &card, None),
+            Forecast::new(Mode::Auto, &virtual_link, None),
+        );
         if privilege::check().is_ok() {
             assert_eq!(card.tier, Tier::Xdp(XskMode::Zerocopy));
             assert_eq!(link.tier, Tier::Xdp(XskMode::Skb));
@@ -99,7 +106,10 @@ mod tests {
             assert_eq!((card.tier, link.tier), (Tier::Udp, Tier::Udp));
             assert!(card.why_not_better.contains("CAP_"), "{card:?}");
         }
+        // Any file that is there will do: it is not asked anything.
+        let brokered = Forecast::new(Mode::Auto, &interface(true), Some(Path::new("/proc")));
+        assert_eq!(brokered.tier, Tier::Xdp(XskMode::Zerocopy));
         let loopback = InterfaceFacts { loopback: true, ..interface(false) };
-        assert_eq!(Forecast::new(Mode::Auto, &loopback).tier, Tier::Udp);
+        assert_eq!(Forecast::new(Mode::Auto, &loopback, None).tier, Tier::Udp);
     }
 }
