@@ -138,11 +138,12 @@ const ENGINE: [Named<Stats>; 17] = [
 ];
 
 /// The port's.
-const PORT: [Named<PortStats>; 8] = [
+const PORT: [Named<PortStats>; 9] = [
     ("xsk_received", |s| s.xsk_received),
     ("xsk_transmitted", |s| s.xsk_transmitted),
     ("xsk_rejected", |s| s.xsk_rejected),
     ("xsk_kicks", |s| s.xsk_kicks),
+    ("xsk_losses", |s| s.xsk_losses),
     ("udp_received", |s| s.udp_received),
     ("udp_transmitted", |s| s.udp_transmitted),
     ("udp_lost", |s| s.udp_lost),
