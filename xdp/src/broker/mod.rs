@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Asking `xdp-broker` for what this process may not do itself, and the words that both use.
 //!
-//! The provider calls [`client::ask`] when it lacks capabilities; the program `xdp-broker`
+//! The provider calls `client::ask` when it lacks capabilities; the program `xdp-broker`
 //! (`xdp/broker`) reads a [`Request`] and writes a [`Reply`]. One connection stands for one grant:
 //!
 //! ```text
