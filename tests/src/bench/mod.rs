@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask bench`: the suites of benchmarks, and what is made of their figures.
 //!
-//! A suite is a list of entries ([`entries`]), each on a link of its own; the lab measures them in
+//! A suite is a list of entries (`entries.rs`), each on a link of its own; the lab measures them in
 //! turn, round after round. Everything after that is a function of the records alone: the table on
-//! the terminal, the [`targets`] with what was reached, the page in HTML ([`page`]) and the tables
-//! for the documents ([`markdown`]). So they can be made again from `target/bench/*.json`.
+//! the terminal, the [`targets()`] with what was reached, the page in HTML ([`page()`]) and the tables
+//! for the documents ([`markdown()`]). So they can be made again from `target/bench/*.json`.
 
 mod entries;
 mod markdown;
