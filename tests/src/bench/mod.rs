@@ -3,8 +3,9 @@
 //!
 //! A suite is a list of entries (`entries.rs`), each on a link of its own; the lab measures them in
 //! turn, round after round. Everything after that is a function of the records alone: the table on
-//! the terminal, the [`targets()`] with what was reached, the page in HTML ([`page()`]) and the tables
-//! for the documents ([`markdown()`]). So they can be made again from `target/bench/*.json`.
+//! the terminal, the [`targets()`] with what was reached, the page in HTML ([`page()`]) and the
+//! tables for the documents ([`markdown()`]). So they can be made again from
+//! `target/bench/*.json`.
 
 mod entries;
 mod markdown;
