@@ -8,6 +8,7 @@
 
 mod contestant;
 mod field;
+mod flame;
 mod introduce;
 mod profile;
 mod results;

@@ -2,19 +2,16 @@
 //! Where a client's time goes: `perf record` on its core while it measures, as a flame graph.
 //!
 //! In: a field, who is measured, and with what. Out: an SVG picture, and how much of the samples
-//! fell in each object. What `perf` prints of a sample is read by the `inferno` crate. Bounds:
-//! [`SECONDS`] of samples, [`PATIENCE`] to resolve them.
+//! fell in each object. Bounds: [`SECONDS`] of samples, [`PATIENCE`] to resolve them.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
+use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, ensure};
-use inferno::collapse::Collapse as _;
-use inferno::collapse::perf::{Folder, Options as FolderOptions};
-use inferno::flamegraph::{self, Options};
 
+use super::flame::{Frame, stacks};
 use super::{Contestant, Field};
 use crate::process::Program;
 
@@ -62,38 +59,24 @@ pub fn profile(
         .arg(&samples)
         .run(PATIENCE)
         .context("perf script")?;
-    let mut folded = Vec::new();
-    Folder::from(FolderOptions::default()).collapse(script.stdout.as_bytes(), &mut folded)?;
-    ensure!(!folded.is_empty(), "perf took no samples");
-    let mut options = Options::default();
-    options.title = title.to_owned();
-    options.min_width = 0.3;
-    let file = File::create(picture).with_context(|| picture.display().to_string())?;
-    flamegraph::from_reader(&mut options, folded.as_slice(), file)?;
+    let stacks = stacks(&script.stdout);
+    ensure!(!stacks.is_empty(), "perf took no samples");
+    fs::write(picture, Frame::tree(&stacks).svg(title))
+        .with_context(|| picture.display().to_string())?;
     fs::remove_file(&samples)?;
-    Ok(shares(&script.stdout))
+    Ok(shares(&stacks))
 }
 
-/// The share of the samples whose innermost frame is in each object, by what `perf script` prints:
-/// a line that begins at the margin for a sample, then its frames, the innermost first, each with
-/// its object in brackets at the end.
-fn shares(script: &str) -> Vec<(String, f64)> {
-    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
-    let mut innermost = false;
-    for line in script.lines() {
-        let frame = line.starts_with(char::is_whitespace);
-        if frame && innermost {
-            let object = line.rsplit('(').next().unwrap_or_default().trim_end_matches(')');
-            let name = object.rsplit('/').next().unwrap_or(object);
-            *counts.entry(name.to_owned()).or_default() += 1;
-        }
-        innermost = !frame && !line.is_empty();
+/// The share of the samples whose innermost frame is in each object.
+fn shares(stacks: &[Vec<(&str, &str)>]) -> Vec<(String, f64)> {
+    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
+    for (_, object) in stacks.iter().filter_map(|stack| stack.last()) {
+        *counts.entry(object).or_default() += 1;
     }
     let total: u32 = counts.values().sum();
-    let mut shares: Vec<(String, f64)> = counts
-        .into_iter()
-        .map(|(name, count)| (name, f64::from(count) / f64::from(total.max(1))))
-        .collect();
+    let share = |count: u32| f64::from(count) / f64::from(total.max(1));
+    let mut shares: Vec<_> =
+        counts.into_iter().map(|(object, count)| (object.to_owned(), share(count))).collect();
     shares.sort_by(|left, right| right.1.total_cmp(&left.1));
     shares
 }
@@ -104,14 +87,14 @@ mod tests {
 
     #[test]
     fn a_sample_counts_for_its_innermost_frame() {
-        let script = "perf 1 [001] 2.0: 1 cycles:\n\t7f00 crc32c+0x1 (/x/libxdp-fi.so)\n\
-                      \t7f01 main (/y/perf)\n\nperf 1 [001] 2.1: 1 cycles:\n\
-                      \tffff memcpy ([kernel.kallsyms])\n\nperf 1 [001] 2.2: 1 cycles:\n\
-                      \tffff memcpy ([kernel.kallsyms])\n";
-        let shares = shares(script);
+        let stacks = [
+            vec![("main", "perf"), ("crc32c", "libxdp-fi.so")],
+            vec![("memcpy", "[kernel.kallsyms]")],
+            vec![("main", "perf"), ("memcpy", "[kernel.kallsyms]")],
+        ];
+        let shares = shares(&stacks);
         assert_eq!(shares[0].0, "[kernel.kallsyms]");
         assert!((shares[0].1 - 2.0 / 3.0).abs() < 1e-9, "{shares:?}");
-        assert_eq!(shares[1].0, "libxdp-fi.so");
-        assert_eq!(shares.len(), 2);
+        assert_eq!((shares[1].0.as_str(), shares.len()), ("libxdp-fi.so", 2));
     }
 }
