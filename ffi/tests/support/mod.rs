@@ -112,6 +112,9 @@ fn debian_13() -> Option<&'static Path> {
     static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
     let fetched = FOLDER.get_or_init(|| {
         let folder = scratch("debian-13");
+        // Tests are processes of their own: the first one fetches, the others wait for it.
+        let lock = std::fs::File::create(folder.join("lock")).expect("a lock file");
+        lock.lock().expect("flock(2)");
         if folder.join("complete").exists() {
             return Some(folder.join("root"));
         }
