@@ -156,7 +156,7 @@ fn root_garbage_is_dropped() -> anyhow::Result<()> {
 fn root_statistics_pages_tell_of_a_transfer() -> anyhow::Result<()> {
     let Some(bed) = Bed::new()? else { return Ok(()) };
     let transfer =
-        Transfer { arguments: &["--latency", "8", "--time", "2000"], ..Transfer::default() };
+        Transfer { arguments: &["--latency", "8", "--time", "4000"], ..Transfer::default() };
     let server = bed.server(&transfer)?;
     let client = bed.client(&transfer)?;
     let mut pids = [server.pid(), client.pid()].map(|pid| pid.as_raw().cast_unsigned());
