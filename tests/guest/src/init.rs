@@ -19,7 +19,6 @@ const MOUNTS: [(&str, &str); 7] = [
     ("devtmpfs", "/dev"),
     ("tmpfs", "/dev/shm"),
     ("tmpfs", "/run"),
-    ("tmpfs", "/tmp"),
     ("bpf", "/sys/fs/bpf"),
 ];
 
