@@ -9,7 +9,7 @@ use anyhow::ensure;
 use crate::cards::Cards;
 use crate::suite::Test;
 use crate::zerocopy::{TALKATIVE, all_over, opened, sockets};
-use ofi_xdp_tests::bed::{BRIEF, Bed, PATIENCE, Transfer};
+use ofi_xdp_tests::bed::{BRIEF, Bed, Transfer};
 use ofi_xdp_tests::topology::Side;
 
 /// The tests of this file.
@@ -34,7 +34,7 @@ fn both_ends_bind(cards: &Cards) -> anyhow::Result<()> {
     };
     let server = bed.server(&transfer)?;
     let mut client = bed.client(&transfer)?;
-    client.wait_for(" on link0 (", PATIENCE)?;
+    client.wait_for(" on link0 (", TRANSFER_PATIENCE)?;
     for side in [Side::A, Side::B] {
         let sockets = sockets(bed, side)?;
         ensure!(sockets.contains("zc:1"), "the kernel does not say zero-copy: {sockets}");

@@ -13,7 +13,7 @@ use nix::sys::reboot::{RebootMode, reboot};
 const MODULES: &str = "/modules";
 
 /// What is mounted where.
-const MOUNTS: [(&str, &str); 7] = [
+const MOUNTS: [(&str, &str); 6] = [
     ("proc", "/proc"),
     ("sysfs", "/sys"),
     ("devtmpfs", "/dev"),
