@@ -40,7 +40,7 @@ pub fn run(program: &Path, arguments: &[OsString]) -> anyhow::Result<ExitStatus>
         .arg(&log)
         .args(arguments)
         .envs(LOGGING)
-        .envs([("FI_XDP_IFACE", link.interface.as_str()), ("FI_XDP_MODE", "auto")])
+        .envs([("FI_XDP_IFACE", link.interface.as_str()), ("FI_XDP_MODE", "skb")])
         .envs([("FI_PROVIDER_PATH", paths::provider()?)]);
     let status = suite.shown().run(LIMIT)?.status;
     let carried = Carried::from_log(&fs::read_to_string(&log).context("the suite's log")?);
