@@ -19,14 +19,17 @@ use nix::errno::Errno;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::net::sockopt::{
     set_xdp_rx_ring_size, set_xdp_tx_ring_size, set_xdp_umem_completion_ring_size,
-    set_xdp_umem_fill_ring_size, set_xdp_umem_reg,
+    set_xdp_umem_fill_ring_size, set_xdp_umem_reg, xdp_mmap_offsets,
 };
-use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags, XdpUmemReg, XdpUmemRegFlags};
+use rustix::net::xdp::{
+    SocketAddrXdp, SocketAddrXdpFlags, XDP_UMEM_PGOFF_FILL_RING, XdpUmemReg, XdpUmemRegFlags,
+};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, bind, socket_with};
 
 use crate::config::Queues;
 use crate::facts::XskMode;
 use crate::mapping::Mapping;
+use crate::ring::Producer;
 use crate::rings::RingsError;
 use crate::umem::{FRAME_BYTES, Layout};
 
@@ -170,7 +173,25 @@ fn unbound(layout: Layout) -> Result<(OwnedFd, OwnedFd), RingsError> {
         .and_then(|()| set_xdp_umem_completion_ring_size(&socket, tx))
         .and_then(|()| set_xdp_tx_ring_size(&socket, tx))
         .map_err(|error| RingsError::os("size the rings of the AF_XDP socket", error.into()))?;
+    fill(&socket, layout).map_err(at("fill the fill ring"))?;
     Ok((socket, memory))
+}
+
+/// Gives the kernel every frame for receiving before it looks for any. Some drivers look when the
+/// socket is bound, others when the program is attached (igb, which resets the card then), and one
+/// that finds none receives nothing, not for the kernel either, until somebody wakes it.
+fn fill(socket: &OwnedFd, layout: Layout) -> io::Result<()> {
+    let offsets = xdp_mmap_offsets(socket)?;
+    let size = layout.sizes.rx.get();
+    let mut ring = Producer::map(socket.as_fd(), XDP_UMEM_PGOFF_FILL_RING, &offsets.fr, size)?;
+    for address in layout.for_receiving() {
+        // The ring has room for every rx frame there is.
+        if ring.has_room(1) {
+            ring.push(address);
+        }
+    }
+    ring.publish();
+    Ok(())
 }
 
 /// A file in memory for `layout`, of a size that nobody can change: who has it mapped is safe from

@@ -53,6 +53,17 @@ impl Layout {
         self.sizes.rx.get() + self.sizes.tx.get()
     }
 
+    /// Where frame `index` has its first byte for headers.
+    fn address(&self, index: u32) -> u64 {
+        let start = u64::from(index) * u64::from(FRAME_BYTES);
+        start + u64::from(XDP_HEADROOM + self.headroom)
+    }
+
+    /// The addresses of the frames for receiving.
+    pub(crate) fn for_receiving(self) -> impl Iterator<Item = u64> {
+        (0..self.sizes.rx.get()).map(move |index| self.address(index))
+    }
+
     /// Bytes of all frames.
     pub(crate) const fn bytes(&self) -> usize {
         self.frames() as usize * FRAME_BYTES as usize
@@ -72,21 +83,14 @@ pub(crate) struct FrameMemory {
 }
 
 impl FrameMemory {
-    /// Maps `memory`, which was registered with `layout`. Returns the frames for receiving, and
-    /// those for sending.
-    pub(crate) fn map(
-        memory: BorrowedFd<'_>,
-        layout: Layout,
-    ) -> io::Result<(Self, Vec<Frame>, Vec<Frame>)> {
+    /// Maps `memory`, which was registered with `layout`. Returns the frames for sending; those for
+    /// receiving are in the fill ring, where who made the socket put them.
+    pub(crate) fn map(memory: BorrowedFd<'_>, layout: Layout) -> io::Result<(Self, Vec<Frame>)> {
         let mapping = Mapping::new(memory, 0, layout.bytes())?;
-        let frame = |index: u32| {
-            let start = u64::from(index) * u64::from(FRAME_BYTES);
-            let addr = start + u64::from(XDP_HEADROOM + layout.headroom);
-            Frame(XdpDesc { addr, len: 0, options: XdpDescOptions::empty() })
-        };
-        let rx = layout.sizes.rx.get();
-        let (receive, send) = (0..rx, rx..layout.frames());
-        Ok((Self { mapping, layout }, receive.map(frame).collect(), send.map(frame).collect()))
+        let frame = |addr| Frame(XdpDesc { addr, len: 0, options: XdpDescOptions::empty() });
+        let send = layout.sizes.rx.get()..layout.frames();
+        let send = send.map(|index| frame(layout.address(index))).collect();
+        Ok((Self { mapping, layout }, send))
     }
 
     /// Bytes that a frame has for headers and packet.

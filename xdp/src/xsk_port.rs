@@ -14,7 +14,7 @@
 //!   free ─▶ (headers and packet are written) ─▶ tx ring ─▶ kernel ─▶ completion ring ─▶ free
 //! ```
 //!
-//! Order on the way in: bind the socket, attach the program, claim the port (`grant.rs`), map rings
+//! Order on the way in: fill the ring, bind the socket, attach the program, claim the port (`grant.rs`), map rings
 //! and memory; on the way out the claim ends before the socket, which is the order of the fields.
 
 mod jumbo;
@@ -183,13 +183,9 @@ impl XskPort {
             // What another process bound, only newer kernels map (net/xdp/xsk.c, `xsk_mmap`).
             error.with_advice(Errno::EBUSY, "xdp-broker needs Linux 6.4")
         };
-        let (memory, mut rx, mut free) =
-            FrameMemory::map(grant.socket().memory(), layout).map_err(map)?;
+        let (memory, mut free) = FrameMemory::map(grant.socket().memory(), layout).map_err(map)?;
         let socket = grant.socket().socket().try_clone_to_owned().map_err(map)?;
         let mut rings = Rings::map(socket, sizes).map_err(map)?;
-        // The socket was bound before it had frames: a zero-copy driver has looked for some by now
-        // and found none.
-        rings.refill(&mut rx);
         rings.wake_rx().map_err(|error| RingsError::os("wake the AF_XDP socket", error))?;
         check_zerocopy(&rings, grant.mode())?;
         let (mac, index) = (interface.mac, interface.index);
