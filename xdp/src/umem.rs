@@ -146,8 +146,10 @@ mod tests {
     fn frames_are_disjoint_and_aligned() {
         let layout = Layout::new(RingSizes { rx: RingSize::MIN, tx: RingSize::MIN }, 42);
         let file = memory_file(layout).unwrap();
-        let (memory, rx, mut tx) = FrameMemory::map(file.as_fd(), layout).unwrap();
+        let (memory, mut tx) = FrameMemory::map(file.as_fd(), layout).unwrap();
+        let rx: Vec<u64> = layout.for_receiving().collect();
         assert_eq!((rx.len(), tx.len()), (64, 64));
+        assert!(tx.iter().all(|frame| !rx.contains(&frame.0.addr)));
         assert_eq!(memory.room(), 4096 - 256 - 22);
         for (index, frame) in (0_u8..).zip(&mut tx) {
             memory.write(frame, |bytes| {

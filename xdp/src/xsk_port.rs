@@ -14,8 +14,9 @@
 //!   free ─▶ (headers and packet are written) ─▶ tx ring ─▶ kernel ─▶ completion ring ─▶ free
 //! ```
 //!
-//! Order on the way in: fill the ring, bind the socket, attach the program, claim the port (`grant.rs`), map rings
-//! and memory; on the way out the claim ends before the socket, which is the order of the fields.
+//! Order on the way in: fill the fill ring, bind the socket, attach the program, claim the port
+//! (`socket.rs`, `grant.rs`), map rings and memory; on the way out the claim ends before the
+//! socket, which is the order of the fields.
 
 mod jumbo;
 
