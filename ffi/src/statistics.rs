@@ -19,7 +19,7 @@ use crate::progress::ActiveEndpoint;
 const INTERVAL: Duration = Duration::from_millis(100);
 /// From a look at an endpoint that was busy to the next one: a thread on the core of one who polls
 /// without a pause finds the lock held three times out of four.
-const RETRY: Duration = Duration::from_millis(10);
+const RETRY: Duration = Duration::from_millis(25);
 /// Every so many pages the XDP program's counters are asked for: a system call each.
 const VERDICTS_EVERY: u32 = 10;
 

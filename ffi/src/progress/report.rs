@@ -5,16 +5,12 @@
 //! takes to copy them, and only where nobody else has it.
 
 use std::net::SocketAddr;
-use std::sync::MutexGuard;
 
 use ofi_xdp_datapath::Verdict;
 use ofi_xdp_statistics::PEERS_MAX;
 
-use super::{ActiveEndpoint, State};
+use super::ActiveEndpoint;
 use crate::statistics::Look;
-
-/// Most tries at the lock of an endpoint that is being driven: some tens of microseconds.
-const TRIES: u32 = 1000;
 
 impl ActiveEndpoint {
     /// Its address.
@@ -22,23 +18,10 @@ impl ActiveEndpoint {
         self.lock().port.local_addr()
     }
 
-    /// The state at a moment when nobody drives it. Who polls without a pause leaves the lock only
-    /// between two calls, so one try would hardly ever succeed; and to wait for it would cost them
-    /// a system call. Bound: [`TRIES`].
-    fn seize(&self) -> Option<MutexGuard<'_, State>> {
-        (0..TRIES).find_map(|_| {
-            let state = self.state.try_lock().ok();
-            if state.is_none() {
-                std::hint::spin_loop();
-            }
-            state
-        })
-    }
-
     /// What it is and does at this moment; `None` while it is being driven.
     pub(crate) fn look_at(&self, with_verdicts: bool) -> Option<Look> {
         let mut peers = Vec::with_capacity(PEERS_MAX);
-        let state = self.seize()?;
+        let state = self.state.try_lock().ok()?;
         let (stats, peers_active) = state.engine.with_dependent(|_, engine| {
             peers.extend(engine.peer_reports().take(PEERS_MAX));
             (*engine.stats(), engine.active_peers())
