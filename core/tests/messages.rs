@@ -248,6 +248,30 @@ fn a_receiver_without_storage_says_so_and_gets_everything_later() {
     }
 }
 
+/// Messages that were refused around writes, which ended meanwhile: when they are sent again they
+/// stand one behind the other but are no neighbours, so one packet's note cannot speak of both.
+#[test]
+fn refused_messages_around_writes_that_ended_all_end() {
+    let config = Config { unexpected: [1, 0, 0, 0], ..small() };
+    let mut world = World::new(2, 13, &config, Faults::NONE);
+    let remote = world.region(1, 0, 16, Access::WRITE);
+    for n in 0..4 {
+        world.send(0, 1, n, pattern(n, 60));
+        world.write(0, 1, 10 + n, remote, None, pattern(n, 16));
+    }
+    world.run(Duration::from_millis(5));
+    let writes =
+        |w: &World| w.nodes[0].completions.iter().filter(|one| one.context.0 >= 10).count();
+    assert_eq!(writes(&world), 4, "writes do not wait for receives");
+    for n in 0..4 {
+        world.recv(1, n, 60);
+    }
+    assert!(world.run_until(SECOND, |w| w.nodes[0].completions.len() == 8));
+    for n in 0..4 {
+        assert_eq!(world.received(1, n), pattern(n, 60));
+    }
+}
+
 #[test]
 fn a_quiet_network_is_silent_and_gives_its_state_back() {
     let mut world = World::new(2, 14, &small(), Faults::NONE);

@@ -98,3 +98,24 @@ proptest! {
         live_alike(&mut worlds, seed)?;
     }
 }
+
+/// An application that computes for longer than the death time, without a call, and then posts: all
+/// that it sent before was acknowledged, so the silence that counts begins with the post.
+#[test]
+fn a_post_after_a_long_computation_brings_the_present_time() {
+    let config = Config { death: Duration::from_millis(200), ..small() };
+    for more in [false, true] {
+        let mut world = World::new(2, 1, &config, Faults::NONE);
+        world.frugal = true;
+        for (context, pause) in [(1, 0), (2, 1_000)] {
+            world.now += Duration::from_millis(pause).as_nanos() as u64;
+            let buffer = Context(context);
+            world.recv_with(1, 64, |r| r.context = buffer).unwrap();
+            let request = |r: &mut SendRequest| r.common.more = more;
+            world.send_with(0, 1, request, pattern(context, 64)).unwrap();
+            world.run(Duration::from_millis(1));
+            assert_eq!(world.received(1, context), pattern(context, 64));
+        }
+        assert!(world.nodes[0].completions.iter().all(|one| one.outcome.is_ok()));
+    }
+}
