@@ -24,17 +24,18 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims a slot for `socket`, which is bound to `queue`, and then the UDP port of `address`
-    /// for it.
+    /// Claims a slot for `socket`, which is bound to `queue` and takes IP packets of at most
+    /// `longest` bytes, and then the UDP port of `address` for it.
     pub(crate) fn new(
         maps: Maps,
         queue: u32,
         address: SocketAddr,
+        longest: u32,
         socket: BorrowedFd<'_>,
     ) -> Result<Self, Error> {
         let slot = take_any_slot(&maps, socket)?;
         let port = address.port();
-        let entry = PortEntry::new(queue, slot, address);
+        let entry = PortEntry::new(queue, slot, address, longest);
         let claimed = delete_stale(&maps, slot).and_then(|()| insert(&maps, port, entry, socket));
         if let Err(error) = claimed {
             // The slot was ours alone all along, so emptying it takes it from nobody. If even that

@@ -56,7 +56,7 @@ verdicts! {
     PassPort = "pass_port",
     /// The UDP port was claimed for another address.
     PassAddress = "pass_address",
-    /// Longer than the interface's MTU: several packets in one piece.
+    /// Longer than what the socket takes: several packets in one piece.
     PassOversize = "pass_oversize",
     /// Another version of the packet format, or not our format.
     PassVersion = "pass_version",
@@ -84,17 +84,19 @@ impl Counters {
 pub(crate) struct PortEntry {
     pub(crate) queue: u32,
     pub(crate) slot: u32,
+    pub(crate) longest: u32,
     pub(crate) address: [u8; 16],
 }
 
 impl PortEntry {
-    /// The entry of the endpoint at `address`.
-    pub(crate) fn new(queue: u32, slot: u32, address: SocketAddr) -> Self {
+    /// The entry of the endpoint at `address`, whose socket takes IP packets of at most `longest`
+    /// bytes.
+    pub(crate) fn new(queue: u32, slot: u32, address: SocketAddr, longest: u32) -> Self {
         let ip = match address.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
         };
-        Self { queue, slot, address: ip.octets() }
+        Self { queue, slot, longest, address: ip.octets() }
     }
 
     /// The endpoint's IP address.
@@ -218,7 +220,7 @@ mod tests {
     fn an_entry_keeps_its_address() {
         for address in ["198.18.0.1:7", "[fd00::1]:7"] {
             let address: SocketAddr = address.parse().unwrap();
-            assert_eq!(PortEntry::new(0, 1, address).ip(), address.ip());
+            assert_eq!(PortEntry::new(0, 1, address, 1500).ip(), address.ip());
         }
     }
 

@@ -134,8 +134,9 @@ impl Redirect {
     }
 
     /// Redirects packets for `address` that arrive on `queue` to `socket`, an AF_XDP socket that is
-    /// bound to that queue. The caller owns the kernel socket that is bound to `address`: that is
-    /// what makes the claim unique.
+    /// bound to that queue. Packets of more than `longest` bytes, IP header and all, stay with the
+    /// kernel. The caller owns the kernel socket that is bound to `address`: that is what makes the
+    /// claim unique.
     ///
     /// # Errors
     /// [`Error::NoSlot`], [`Error::PortClaimed`], [`Error::Permission`], [`Error::Os`].
@@ -143,9 +144,10 @@ impl Redirect {
         &self,
         queue: u32,
         address: SocketAddr,
+        longest: u32,
         socket: BorrowedFd<'_>,
     ) -> Result<Claim, Error> {
-        Claim::new(self.maps.duplicate()?, queue, address, socket)
+        Claim::new(self.maps.duplicate()?, queue, address, longest, socket)
     }
 
     /// What became of the interface's frames so far.
@@ -222,9 +224,10 @@ impl Loaded {
         &self,
         queue: u32,
         address: SocketAddr,
+        longest: u32,
         socket: BorrowedFd<'_>,
     ) -> Result<Claim, Error> {
-        Claim::new(self.maps.duplicate()?, queue, address, socket)
+        Claim::new(self.maps.duplicate()?, queue, address, longest, socket)
     }
 
     /// As [`Redirect::counters`].

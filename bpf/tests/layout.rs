@@ -58,5 +58,5 @@ fn the_port_entry_has_the_layout_of_the_loader() {
         .filter_map(|line| line.split_once(';'))
         .map(|(field, _)| field.trim())
         .collect();
-    assert_eq!(fields, ["__u32 queue", "__u32 slot", "__u8 address[16]"]);
+    assert_eq!(fields, ["__u32 queue", "__u32 slot", "__u32 longest", "__u8 address[16]"]);
 }

@@ -85,7 +85,7 @@ fn other_process() {
     let port = std::env::var("OFI_XDP_TEST_PORT").unwrap().parse().unwrap();
     let redirect = Redirect::open(ifindex, AttachMode::Generic).unwrap();
     let socket = xdp_socket();
-    let claim = redirect.claim(0, address(1, port), socket.as_fd()).unwrap();
+    let claim = redirect.claim(0, address(1, port), 1500, socket.as_fd()).unwrap();
     println!("\nslot {}", claim.slot());
     loop {
         std::thread::park();
@@ -153,15 +153,15 @@ fn root_what_a_killed_process_left_is_reused() {
     let slot = other.slot;
     // On another address, so that only the slot tells whether the owner lives.
     let socket = xdp_socket();
-    let taken = redirect.claim(0, address(2, 7001), socket.as_fd()).unwrap_err();
+    let taken = redirect.claim(0, address(2, 7001), 1500, socket.as_fd()).unwrap_err();
     assert!(matches!(taken, Error::PortClaimed { port: 7001, .. }), "{taken}");
     assert_eq!(
         taken.to_string(),
         "UDP port 7001 of this interface belongs to the endpoint on 198.18.0.1"
     );
     other.kill();
-    common::eventually(|| redirect.claim(0, address(2, 7001), socket.as_fd()).is_ok());
-    let claim = redirect.claim(0, address(2, 7001), socket.as_fd()).unwrap();
+    common::eventually(|| redirect.claim(0, address(2, 7001), 1500, socket.as_fd()).is_ok());
+    let claim = redirect.claim(0, address(2, 7001), 1500, socket.as_fd()).unwrap();
     assert_eq!(claim.slot(), slot, "the first empty one");
 }
 
@@ -173,17 +173,19 @@ fn root_stale_ports_go_with_their_slot() {
     let host = Host::new();
     let redirect = Redirect::open(host.enter(), AttachMode::Generic).unwrap();
     let socket = xdp_socket();
-    let claim = redirect.claim(0, address(1, 7001), socket.as_fd()).unwrap();
+    let claim = redirect.claim(0, address(1, 7001), 1500, socket.as_fd()).unwrap();
     // As SIGKILL does: the entry stays, the socket goes.
     std::mem::forget(claim);
     drop(socket);
     let socket = xdp_socket();
     common::eventually(|| {
-        redirect.claim(0, address(1, 7002), socket.as_fd()).is_ok_and(|claim| claim.slot() == 0)
+        redirect
+            .claim(0, address(1, 7002), 1500, socket.as_fd())
+            .is_ok_and(|claim| claim.slot() == 0)
     });
     // The slot's new owner deleted port 7001, so another address may have it.
     let other = xdp_socket();
-    let claim = redirect.claim(0, address(2, 7001), other.as_fd()).unwrap();
+    let claim = redirect.claim(0, address(2, 7001), 1500, other.as_fd()).unwrap();
     drop(claim);
 }
 
@@ -198,16 +200,16 @@ fn root_slots_run_out_with_a_word() {
         .map(|slot| {
             let socket = xdp_socket();
             let port = 7000 + u16::try_from(slot).unwrap();
-            let claim = redirect.claim(0, address(1, port), socket.as_fd()).unwrap();
+            let claim = redirect.claim(0, address(1, port), 1500, socket.as_fd()).unwrap();
             assert_eq!(claim.slot(), slot);
             (claim, socket)
         })
         .collect();
     let socket = xdp_socket();
-    let none = redirect.claim(0, address(1, 9000), socket.as_fd()).unwrap_err();
+    let none = redirect.claim(0, address(1, 9000), 1500, socket.as_fd()).unwrap_err();
     assert!(matches!(none, Error::NoSlot), "{none}");
     drop(held);
-    common::eventually(|| redirect.claim(0, address(1, 9000), socket.as_fd()).is_ok());
+    common::eventually(|| redirect.claim(0, address(1, 9000), 1500, socket.as_fd()).is_ok());
 }
 
 #[test]

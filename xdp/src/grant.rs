@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 
 use nix::errno::Errno;
 use ofi_xdp_bpf::{AttachMode, Claim, Counters, Redirect};
+use ofi_xdp_core::frame;
 
 use crate::broker::Connection;
 use crate::config::Queues;
@@ -98,7 +99,10 @@ impl Grant {
             (XskMode::Copy | XskMode::Skb, AttachMode::Native) => XskMode::Copy,
             (XskMode::Copy | XskMode::Skb, AttachMode::Generic) => XskMode::Skb,
         };
-        let claim = redirect.claim(socket.queue(), local, socket.socket().as_fd())?;
+        let room = if socket.multi_buffer() { usize::MAX } else { wish.layout.room() };
+        let longest = room.min(wish.longest as usize).saturating_sub(frame::ETHERNET_LEN);
+        let longest = u32::try_from(longest).unwrap_or(u32::MAX);
+        let claim = redirect.claim(socket.queue(), local, longest, socket.socket().as_fd())?;
         Ok(Self { program: Program::Own(Box::new(Held { _claim: claim, redirect })), socket, mode })
     }
 

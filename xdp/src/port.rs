@@ -33,7 +33,7 @@ use crate::plan::plan;
 use crate::recovery::Recovery;
 use crate::route::Routes;
 use crate::stats::{KernelStats, PortStats};
-use crate::udp::UdpPort;
+use crate::udp::{self, UdpPort};
 use crate::xsk_port::{Access, Outgoing, XskError, XskPort};
 use bulk::Bulk;
 
@@ -431,7 +431,7 @@ impl Port for HybridPort {
         let mut through_kernel = false;
         let sent = port.transmit(stats, |buffer| {
             let transmit = fill(buffer.get_mut(..limits.payload_max)?)?;
-            let joins = bulk.as_mut().is_some_and(|bulk| bulk.takes(transmit.len));
+            let joins = bulk.as_mut().is_some_and(|bulk| bulk.takes(transmit));
             if !joins && let Some(hop) = routes.hop(transmit.to, transmit.len) {
                 return Some(Outgoing::new(transmit, hop));
             }
@@ -489,6 +489,9 @@ fn reopen(
     let bound = PortConfig { bind: local, ..config.clone() };
     let (interface, _) = device::choose(&bound, &interfaces, &mut netlink).ok()?;
     let (interface, modes, _) = plan(config.mode, interface).ok()?;
+    // Peers know what they were told when the port opened, and join what is longer than that.
+    let mtu = interface.mtu.min(udp::mtu(payload_max, local.ip()));
+    let interface = &InterfaceFacts { mtu, ..interface.clone() };
     let mut reasons = Vec::new();
     let found = modes
         .iter()
@@ -553,7 +556,7 @@ mod tests {
         let sent = left.transmit(|buffer| {
             assert_eq!(buffer.len(), crate::config::PAYLOAD_MAX);
             buffer[..4].copy_from_slice(b"ping");
-            Some(Transmit { len: 4, to })
+            Some(Transmit { len: 4, to, receive_max: u16::MAX })
         });
         assert_eq!(sent, Ok(Transmitted::Sent));
         left.flush().unwrap();

@@ -105,7 +105,7 @@ pub struct Outgoing {
 impl Outgoing {
     /// A packet that leaves by `hop`.
     pub(crate) const fn new(transmit: Transmit, hop: Hop) -> Self {
-        let Transmit { len, to } = transmit;
+        let Transmit { len, to, .. } = transmit;
         Self { len, to: to.address, mac: hop.mac, gateway: hop.gateway }
     }
 }

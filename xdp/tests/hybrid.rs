@@ -115,10 +115,11 @@ fn root_in_auto_mode_long_trains_leave_by_the_kernel() {
     // Sizes and numbers of packets in one burst, and what each burst is to be sent as.
     for (bursts, sent) in [
         (&[(64, 40)][..], [40, 0, 0]),
-        (&[(1408, 6)], [6, 0, 0]),
-        (&[(1408, 40)], [1, 39, 1]),
+        (&[(1408, 6)], [1, 5, 1]),
         // The run goes on: it needs no herald.
-        (&[(1408, 40), (64, 3)], [3, 40, 1]),
+        (&[(1408, 40)], [0, 40, 1]),
+        // What ends a train stays with it.
+        (&[(1408, 40), (64, 3)], [2, 41, 1]),
         (&[(64, 2), (1408, 1), (64, 2)], [5, 0, 0]),
         (&[(1408, 90)], [2, 88, 2]),
     ] {

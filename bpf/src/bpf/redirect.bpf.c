@@ -5,7 +5,7 @@
  *
  * Runs for each frame that the interface receives, on the CPU that received it. It changes no frame
  * and drops none: whatever is not wholly as expected is passed, and reaches the endpoint's kernel
- * socket if it was meant for the endpoint after all. Work is bounded: at most four headers, four
+ * socket if it was meant for the endpoint after all. Work is bounded: at most four headers, three
  * helper calls, no loop.
  */
 #include <linux/bpf.h>
@@ -146,7 +146,6 @@ static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
 	enum verdict verdict;
 	const __u32 *address;
 	__u8 *payload;
-	__u32 mtu = 0;
 	__u16 port;
 
 	verdict = parse(ctx, &packet);
@@ -167,10 +166,9 @@ static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
 	 * (UDP_SEGMENT) crosses a virtual link in one piece, and generic mode shows it as one
 	 * frame. The endpoint's kernel socket gets it cut apart. Senders join nothing that is
 	 * shorter (xdp/src/udp/train.rs). Of a frame in several buffers only the first is between
-	 * data and data_end, so the IP header tells the length (bpf_check_mtu() takes it in mtu).
+	 * data and data_end, so the IP header tells the length.
 	 */
-	mtu = packet.length;
-	if (bpf_check_mtu(ctx, 0, &mtu, 0, 0))
+	if (packet.length > entry->longest)
 		return PASS_OVERSIZE;
 	payload = (__u8 *)(packet.udp + 1);
 	if ((void *)(payload + WIRE_PACKET_MIN) > end)

@@ -26,6 +26,7 @@
 struct port_entry {
 	__u32 queue;       /* receive queue that the socket is bound to */
 	__u32 slot;        /* the socket's place in map `sockets` */
+	__u32 longest;     /* bytes of the longest IP packet for it: what is longer is a train */
 	__u8 address[16];  /* the endpoint's IP address, IPv4 in its IPv4-mapped form */
 };
 

@@ -162,6 +162,7 @@ impl Engine<'_> {
         head.copy_from_slice(header.as_bytes());
         rest.copy_from_slice(body);
         seal(packet, self.config.checksum);
-        Some(Transmit { len, to: Destination { peer: PeerId::NONE, address: to } })
+        let to = Destination { peer: PeerId::NONE, address: to };
+        Some(Transmit { len, to, receive_max: u16::MAX })
     }
 }

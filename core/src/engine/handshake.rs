@@ -191,8 +191,7 @@ impl Engine<'_> {
         peer.epoch = epoch;
         self.epochs = newest(self.epochs, epoch);
         peer.token = token(self.identity.incarnation, peer.remote_incarnation, epoch);
-        let payload = self.limits.payload_max.min(usize::from(handshake.receive_max.get()));
-        peer.payload_words = u16::try_from(payload / 8).unwrap_or(u16::MAX);
+        peer.receive_max = handshake.receive_max.get();
         let window = u32::from(handshake.window.get()).clamp(1, WINDOW_PACKETS);
         peer.window_less_one = (window - 1) as u8;
         let state = &mut self.actives[active];

@@ -341,6 +341,12 @@ impl Engine<'_> {
         OpId::new(number, self.ops.generation(number))
     }
 
+    /// The largest packet for peer `number`, in bytes.
+    #[inline]
+    fn payload_max(&self, number: u32) -> usize {
+        self.peers[number].payload_max(self.limits.payload_max)
+    }
+
     #[inline]
     fn recv_id(&self, number: u32) -> RecvId {
         RecvId::new(number, self.recvs.generation(number))

@@ -198,7 +198,7 @@ impl Engine<'_> {
     /// Whether what waits fills a packet.
     #[inline]
     pub(super) fn has_full_packet(&self, state: &Active) -> bool {
-        let room = self.peers[state.peer].payload_max().saturating_sub(HEADER_LEN + TAG_RESERVE);
+        let room = self.payload_max(state.peer).saturating_sub(HEADER_LEN + TAG_RESERVE);
         state.pending as usize >= room
     }
 

@@ -138,7 +138,7 @@ impl Engine<'_> {
     ) {
         let (remote, id) = (request.remote, request.op_id);
         let checked = request.checked().filter(|&(_, _, len)| {
-            let room = self.peers[self.actives[active].peer].payload_max();
+            let room = self.payload_max(self.actives[active].peer);
             !request.fetch || HEADER_LEN + atomic_response_len(len) + TAG_RESERVE <= room
         });
         let resolved = checked.ok_or(OpError::Unsupported).and_then(|(datatype, op, len)| {

@@ -47,8 +47,8 @@ impl Engine<'_> {
         while !self.ready.is_empty() {
             let active = self.ready.head();
             let number = self.actives[active].peer;
-            let Peer { address, .. } = self.peers[number];
-            let room = packet.len().min(self.peers[number].payload_max());
+            let Peer { address, receive_max, .. } = self.peers[number];
+            let room = packet.len().min(self.payload_max(number));
             let len = packet.get_mut(..room).and_then(|into| self.emit(active, into, memory));
             self.next_turn(active);
             let Some(len) = len else { continue };
@@ -59,7 +59,7 @@ impl Engine<'_> {
                 self.arm(active, now);
             }
             let to = Destination { peer: self.peer_id(number), address };
-            return Some(Transmit { len, to });
+            return Some(Transmit { len, to, receive_max });
         }
         None
     }

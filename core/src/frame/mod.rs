@@ -33,6 +33,8 @@ use udp::Udp;
 
 pub use ethernet::MacAddress;
 
+/// Bytes of the header before an IP packet, without a tag.
+pub const ETHERNET_LEN: usize = size_of::<Ethernet>();
 /// Bytes of the headers before an IPv4 packet: Ethernet 14, IPv4 20, UDP 8.
 pub const HEADERS_V4: usize = size_of::<Ethernet>() + size_of::<Ipv4>() + size_of::<Udp>();
 /// Bytes of the headers before an IPv6 packet: Ethernet 14, IPv6 40, UDP 8.

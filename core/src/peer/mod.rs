@@ -51,8 +51,8 @@ pub struct Peer {
     pub(crate) epoch: u16,
     /// What the peer proposed as its number: a repetition of that handshake is not a new one.
     pub(crate) hello_epoch: u16,
-    /// Largest packet for this peer, in units of 8 bytes.
-    pub(crate) payload_words: u16,
+    /// Largest packet that the peer takes, in bytes.
+    pub(crate) receive_max: u16,
     /// The peer's name for the connection.
     pub(crate) remote_cid: u32,
     pub(crate) token: u32,
@@ -90,7 +90,7 @@ impl Peer {
             address,
             epoch: 0,
             hello_epoch: 0,
-            payload_words: 0,
+            receive_max: 0,
             remote_cid: u32::MAX,
             token: 0,
             next_psn: Psn(0),
@@ -118,9 +118,9 @@ impl Peer {
         Tick::from_bits(self.token)
     }
 
-    /// Largest packet for this peer, in bytes.
-    pub(crate) fn payload_max(&self) -> usize {
-        usize::from(self.payload_words) * 8
+    /// Largest packet for this peer, in bytes, where the port sends `payload_max`: whole words.
+    pub(crate) fn payload_max(&self, payload_max: usize) -> usize {
+        usize::from(self.receive_max).min(payload_max) / 8 * 8
     }
 
     /// Whether there is a connection, as far as this side knows.

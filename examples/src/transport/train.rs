@@ -98,7 +98,8 @@ impl Transport for TrainTransport {
         for _ in 0..FULL_TRIES {
             let sent = self.port.transmit(|packet| {
                 fill.take()?(packet.get_mut(..len)?);
-                Some(Transmit { len, to })
+                // Nobody but the kernel receives here.
+                Some(Transmit { len, to, receive_max: 0 })
             });
             match sent {
                 Transmitted::Sent => {

@@ -23,6 +23,9 @@ pub(super) struct Bulk {
     len_min: usize,
     /// The last packet was one of those: the next one is, too, as a rule.
     likely: bool,
+    /// Whose packets are in the last train. What comes for them until everything leaves stays behind
+    /// it, however short: on the other way it would arrive before, and be a hole to the receiver.
+    behind: Option<Destination>,
     /// What left last was a train.
     running: bool,
 }
@@ -30,7 +33,7 @@ pub(super) struct Bulk {
 impl Bulk {
     /// For packets of at most `payload_max` bytes.
     pub(super) const fn new(payload_max: usize) -> Self {
-        Self { len_min: payload_max / 2, likely: false, running: false }
+        Self { len_min: payload_max / 2, likely: false, behind: None, running: false }
     }
 
     /// Whether the next packet should be written among the trains, for it will probably stay there.
@@ -38,10 +41,13 @@ impl Bulk {
         self.likely
     }
 
-    /// Whether a packet of `len` bytes goes to the trains.
-    pub(super) const fn takes(&mut self, len: usize) -> bool {
-        self.likely = len >= self.len_min;
-        self.likely
+    /// Whether a packet goes to the trains.
+    pub(super) fn takes(&mut self, transmit: Transmit) -> bool {
+        self.likely = transmit.len >= self.len_min;
+        if self.likely {
+            self.behind = Some(transmit.to);
+        }
+        self.behind == Some(transmit.to)
     }
 
     /// Whether a packet of `len` bytes from an `AF_XDP` socket may be a herald.
@@ -62,7 +68,7 @@ pub(super) fn transmit(
     let mut moved = false;
     let sent = udp.transmit(|buffer| {
         let transmit = fill(buffer.get_mut(..payload_max)?)?;
-        if bulk.as_mut().is_some_and(|bulk| bulk.takes(transmit.len)) {
+        if bulk.as_mut().is_some_and(|bulk| bulk.takes(transmit)) {
             return Some(transmit);
         }
         let Some(hop) = routes.hop(transmit.to, transmit.len) else { return Some(transmit) };
@@ -82,11 +88,12 @@ pub(super) fn transmit(
 pub(super) fn divert(xdp: &mut Xdp, udp: &mut UdpPort, stats: &mut PortStats) {
     let Xdp { port, routes, bulk: Some(bulk) } = xdp else { return };
     let divert = if bulk.running { Divert::Short } else { Divert::ShortAndFirst };
-    bulk.running = udp.divert(divert, |to: Destination, packet: &[u8]| {
-        let Some(hop) = routes.hop(to, packet.len()) else { return false };
+    bulk.behind = None;
+    bulk.running = udp.divert(divert, |transmit, packet| {
+        let Some(hop) = routes.hop(transmit.to, transmit.len) else { return false };
         let framed = port.transmit(stats, |frame| {
-            frame.get_mut(..packet.len())?.copy_from_slice(packet);
-            Some(Outgoing::new(Transmit { len: packet.len(), to }, hop))
+            frame.get_mut(..transmit.len)?.copy_from_slice(packet);
+            Some(Outgoing::new(transmit, hop))
         });
         framed == Transmitted::Sent
     });

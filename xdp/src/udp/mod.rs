@@ -18,7 +18,7 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
-use ofi_xdp_core::{Datagram, Destination, PeerAddress, Transmit, Transmitted};
+use ofi_xdp_core::{Datagram, PeerAddress, Transmit, Transmitted};
 use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
 use rustix::net::sockopt::{
     Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
@@ -144,7 +144,7 @@ impl UdpPort {
         let Some(transmit) = fill(buffer) else {
             return Transmitted::Nothing;
         };
-        self.trains.push(transmit.len.min(self.payload_max), transmit.to);
+        self.trains.push(Transmit { len: transmit.len.min(self.payload_max), ..transmit });
         Transmitted::Sent
     }
 
@@ -165,7 +165,7 @@ impl UdpPort {
     pub(crate) fn divert(
         &mut self,
         divert: Divert,
-        take: impl FnMut(Destination, &[u8]) -> bool,
+        take: impl FnMut(Transmit, &[u8]) -> bool,
     ) -> bool {
         self.trains.divert(divert, take)
     }
@@ -266,8 +266,16 @@ fn allow_fragments(socket: &UdpSocket, local: SocketAddr) {
 
 /// What is left of `mtu` for the packet.
 pub(crate) fn payload_max(mtu: u32, ip: IpAddr) -> usize {
-    let headers = if ip.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 };
-    (mtu as usize).saturating_sub(headers).min(PAYLOAD_MAX)
+    (mtu as usize).saturating_sub(headers(ip)).min(PAYLOAD_MAX)
+}
+
+/// The smallest MTU that leaves `payload` bytes.
+pub(crate) fn mtu(payload: usize, ip: IpAddr) -> u32 {
+    u32::try_from(payload + headers(ip)).unwrap_or(u32::MAX)
+}
+
+const fn headers(ip: IpAddr) -> usize {
+    if ip.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 }
 }
 
 /// Makes the socket's buffers large enough for `wanted` packets each way if that can be, and

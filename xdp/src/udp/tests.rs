@@ -17,7 +17,7 @@ fn send_all(from: &mut UdpPort, to: SocketAddr, sizes: &[usize]) -> PortStats {
     for (number, size) in (0_u8..).zip(sizes) {
         let result = from.transmit(|buffer| {
             buffer[..*size].fill(number);
-            Some(Transmit { len: *size, to })
+            Some(Transmit { len: *size, to, receive_max: 9216 })
         });
         assert_eq!(result, Transmitted::Sent);
     }

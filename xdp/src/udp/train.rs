@@ -7,11 +7,11 @@
 //! [`TRAIN_BYTES_MAX`].
 //!
 //! A train crosses a virtual link in one piece, and a peer with `AF_XDP` in generic mode gets to
-//! see it so. Its XDP program tells a train from a packet by its length, larger than the MTU, and
-//! leaves it to the peer's kernel socket; so trains of less than [`TRAIN_BYTES_MIN`] are sent
-//! packet by packet.
+//! see it so. Its XDP program tells a train from a packet by its length, more than the peer's
+//! socket takes, and leaves it to the peer's kernel socket; so trains that are no longer than that
+//! ([`Transmit::receive_max`]) are sent packet by packet.
 
-use ofi_xdp_core::Destination;
+use ofi_xdp_core::{Destination, Transmit};
 
 /// Bytes of all packets between two flushes: twice the longest train, and one packet more.
 pub(super) const BYTES: usize = 2 * TRAIN_BYTES_MAX + crate::config::PAYLOAD_MAX;
@@ -19,10 +19,6 @@ pub(super) const BYTES: usize = 2 * TRAIN_BYTES_MAX + crate::config::PAYLOAD_MAX
 pub(super) const TRAINS_MAX: usize = 64;
 /// Most bytes of one train: what an IP packet's 16-bit length leaves for the largest headers.
 const TRAIN_BYTES_MAX: usize = 65_535 - 48;
-
-/// Fewest bytes of one train: more than any usual MTU. A peer whose MTU is larger still, and who
-/// receives in generic mode over a virtual link, would lose shorter trains.
-const TRAIN_BYTES_MIN: usize = 9217;
 
 /// Packets of one size to one destination; only the last may be shorter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,19 +29,21 @@ pub(super) struct Train {
     pub(super) segment: usize,
     /// Packets in it.
     pub(super) count: u16,
+    /// Bytes that the receiver would take for one packet.
+    receive_max: u16,
     start: usize,
     length: usize,
 }
 
 impl Train {
     /// Whether it may be sent in one piece.
-    pub(super) const fn is_joined(&self) -> bool {
-        self.count > 1 && self.length >= TRAIN_BYTES_MIN
+    pub(super) fn is_joined(&self) -> bool {
+        self.count > 1 && self.length > usize::from(self.receive_max)
     }
 
     /// Whether that still holds without its first packet.
-    const fn is_joined_without_first(&self) -> bool {
-        self.count > 2 && self.length - self.segment >= TRAIN_BYTES_MIN
+    fn is_joined_without_first(&self) -> bool {
+        self.count > 2 && self.length - self.segment > usize::from(self.receive_max)
     }
 
     /// Cuts the first packet off; where it begins and ends.
@@ -111,21 +109,31 @@ impl Trains {
     }
 
     /// Queues the packet that was written into [`Self::buffer`].
-    pub(super) fn push(&mut self, len: usize, to: Destination) {
-        if let Some(train) = self.trains.last_mut()
-            && train.to == to
-            && len <= train.segment
-            && train.length == train.segment * usize::from(train.count)
-            && train.count < self.segments_max
-            && train.length + len <= TRAIN_BYTES_MAX
+    pub(super) fn push(&mut self, transmit: Transmit) {
+        let Transmit { len, to, receive_max } = transmit;
+        if self.continues(transmit)
+            && let Some(train) = self.trains.last_mut()
         {
             train.count += 1;
             train.length += len;
         } else {
-            let train = Train { to, segment: len, count: 1, start: self.used, length: len };
+            let start = self.used;
+            let train = Train { to, segment: len, count: 1, receive_max, start, length: len };
             self.trains.push(train);
         }
         self.used += len;
+    }
+
+    /// Whether the packet belongs to the train that was begun last.
+    pub(super) fn continues(&self, transmit: Transmit) -> bool {
+        let Transmit { len, to, .. } = transmit;
+        self.trains.last().is_some_and(|train| {
+            train.to == to
+                && len <= train.segment
+                && train.length == train.segment * usize::from(train.count)
+                && train.count < self.segments_max
+                && train.length + len <= TRAIN_BYTES_MAX
+        })
     }
 
     /// Offers packets to `take` until it takes one no more; what it took is not in the trains any
@@ -133,7 +141,7 @@ impl Trains {
     pub(super) fn divert(
         &mut self,
         divert: Divert,
-        mut take: impl FnMut(Destination, &[u8]) -> bool,
+        mut take: impl FnMut(Transmit, &[u8]) -> bool,
     ) -> bool {
         let (mut takes, mut long) = (true, false);
         for train in &mut self.trains {
@@ -153,11 +161,12 @@ impl Trains {
     fn offer(
         bytes: &[u8],
         train: &mut Train,
-        take: &mut impl FnMut(Destination, &[u8]) -> bool,
+        take: &mut impl FnMut(Transmit, &[u8]) -> bool,
     ) -> bool {
         let whole = *train;
         let first = bytes.get(train.behead()).unwrap_or(&[]);
-        let taken = take(train.to, first);
+        let Train { to, receive_max, .. } = whole;
+        let taken = take(Transmit { len: first.len(), to, receive_max }, first);
         if !taken {
             *train = whole;
         }
@@ -186,12 +195,17 @@ mod tests {
         Destination { peer: PeerId::new(port.into(), 1), address }
     }
 
+    /// A packet for somebody who takes 1472 bytes.
+    fn packet(len: usize, port: u16) -> Transmit {
+        Transmit { len, to: peer(port), receive_max: 1472 }
+    }
+
     /// Packets' lengths and destinations, as trains of (destination, lengths).
     fn joined(packets: &[(usize, u16)], segments_max: usize) -> Vec<(u16, Vec<usize>)> {
         let mut trains = Trains::new(segments_max);
         for (len, port) in packets {
             trains.buffer(*len).unwrap();
-            trains.push(*len, peer(*port));
+            trains.push(packet(*len, *port));
         }
         let mut out = Vec::new();
         trains.drain(|train, bytes| {
@@ -233,13 +247,20 @@ mod tests {
 
     #[test]
     fn what_might_be_taken_for_one_packet_is_sent_packet_by_packet() {
-        for (len, count, is_joined) in
-            [(1472, 1, false), (1472, 6, false), (1472, 7, true), (32, 64, false), (8972, 2, true)]
-        {
+        for (len, count, receive_max, is_joined) in [
+            (1472, 1, 1472, false),
+            (1472, 2, 1472, true),
+            (1472, 6, 8972, false),
+            (1472, 7, 8972, true),
+            (32, 46, 1472, false),
+            (32, 47, 1472, true),
+            (8972, 2, 8972, true),
+            (1408, 46, u16::MAX, false),
+        ] {
             let mut trains = Trains::new(64);
             for _ in 0..count {
                 trains.buffer(len).unwrap();
-                trains.push(len, peer(1));
+                trains.push(Transmit { receive_max, ..packet(len, 1) });
             }
             trains.drain(|train, _| assert_eq!(train.is_joined(), is_joined, "{count} of {len}"));
         }
@@ -252,12 +273,12 @@ mod tests {
         for (port, count) in (1_u16..).zip(counts) {
             for number in 0..*count {
                 trains.buffer(1472).unwrap().fill(number as u8);
-                trains.push(1472, peer(port));
+                trains.push(Transmit { receive_max: 8972, ..packet(1472, port) });
             }
         }
         let mut taken = vec![0; counts.len()];
-        let long = trains.divert(divert, |to, packet| {
-            let port = usize::from(to.address.port());
+        let long = trains.divert(divert, |transmit, packet| {
+            let port = usize::from(transmit.to.address.port());
             let takes = taken.iter().map(|&count| usize::from(count)).sum::<usize>() < most;
             if takes {
                 assert_eq!(packet, vec![taken[port - 1] as u8; 1472], "in order");
@@ -296,14 +317,14 @@ mod tests {
         let mut trains = Trains::new(64);
         let mut count = 0;
         while trains.buffer(1472).is_some() {
-            trains.push(1472, peer(1));
+            trains.push(packet(1472, 1));
             count += 1;
         }
         assert_eq!(count, BYTES / 1472);
         trains.drain(|_, _| {});
         for port in 0..64 {
             trains.buffer(32).unwrap();
-            trains.push(32, peer(port));
+            trains.push(packet(32, port));
         }
         assert!(trains.buffer(32).is_none(), "too many trains");
     }
@@ -318,7 +339,7 @@ mod tests {
             let mut trains = Trains::new(segments_max);
             for (number, (len, port)) in (0_u8..).zip(&packets) {
                 trains.buffer(*len).unwrap().fill(number);
-                trains.push(*len, peer(*port));
+                trains.push(packet(*len, *port));
             }
             let mut out = Vec::new();
             trains.drain(|train, bytes| {

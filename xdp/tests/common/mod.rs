@@ -151,11 +151,13 @@ pub(crate) fn packet(number: u16, len: usize) -> Vec<u8> {
 
 /// Queues one packet, flushing if there is no room.
 pub(crate) fn send(port: &mut impl Port, to: Destination, bytes: &[u8]) {
+    // Both ends of a test have the same MTU.
+    let receive_max = u16::try_from(port.limits().receive_max).unwrap();
     for _ in 0..1000 {
         let sent = port
             .transmit(|buffer| {
                 buffer[..bytes.len()].copy_from_slice(bytes);
-                Some(Transmit { len: bytes.len(), to })
+                Some(Transmit { len: bytes.len(), to, receive_max })
             })
             .unwrap();
         match sent {
