@@ -11,6 +11,7 @@
 //! | file | what it does |
 //! |---|---|
 //! | `port.rs` | chooses the way for each packet, and listens on both |
+//! | `port/bulk.rs` | what leaves by the kernel where `AF_XDP` copies: long trains |
 //! | `route.rs` | which way a peer is, by the kernel's tables (`netlink.rs`) |
 //! | `xsk_port.rs` | headers, rings and wake-ups of the `AF_XDP` way |
 //! | `xsk_port/jumbo.rs` | packets longer than a frame, on links with a large MTU |
@@ -19,12 +20,12 @@
 //! | `ring.rs` | one ring, in memory that the kernel sees too (`mapping.rs`) |
 //! | `udp/` | the kernel's way: trains of equal packets, both ways |
 //!
-//! Before the first packet: `config.rs` (what can be chosen), `plan.rs` (which modes to try),
-//! `device.rs` (interfaces and addresses), `features.rs` (what their drivers say of XDP),
-//! `socket.rs` (a bound socket), `grant.rs` (socket and program, from this process or from
-//! `broker/`), `privilege.rs` (what is missing, and how to get it), `self_test.rs` (whether a
-//! driver that bound a socket moves anything), `socket_options.rs` (what the kernel says of it),
-//! `facts.rs` (what became of it).
+//! Before the first packet: `port/open.rs`, `config.rs` (what can be chosen), `plan.rs` (which
+//! modes to try; `forecast.rs` tells it before anything is opened), `device.rs` (interfaces and
+//! addresses), `features.rs` (what their drivers say of XDP), `socket.rs` (a bound socket),
+//! `grant.rs` (socket and program, from this process or from `broker/`), `privilege.rs` (what is
+//! missing, and how to get it), `self_test.rs` (whether a driver that bound a socket moves
+//! anything), `socket_options.rs` (what the kernel says of it), `facts.rs` (what became of it).
 //!
 //! # Two ways, one address
 //!
@@ -33,9 +34,9 @@
 //! It sends what the `AF_XDP` socket cannot: to this host, through other interfaces, and to
 //! neighbours whose link-layer address the kernel has yet to learn, which sending makes it do. So
 //! ARP, neighbour discovery and routing stay the kernel's, and losing `AF_XDP` loses no packet that
-//! is sent afterwards. What was lost is tried for again until it is back (`recovery.rs`, in the
-//! port's own `namespace.rs`). Packets that an MTU lowered meanwhile is too small for go through
-//! the kernel, in fragments.
+//! is sent afterwards. What was lost is tried for again until it is back (`port/fallback.rs`,
+//! `recovery.rs`, in the port's own `namespace.rs`). Packets that an MTU lowered meanwhile is too
+//! small for go through the kernel, in fragments.
 //!
 //! # Limits
 //!

@@ -2,8 +2,9 @@
 //! The port that an endpoint has: an `AF_XDP` socket where that can be, and always a kernel socket.
 //!
 //! Packets come in from the engine by [`Port`] and leave by the better way there is to each
-//! destination; packets from both ways come out in one stream. The provider opens it and lets
-//! [`drive`](ofi_xdp_core::drive) use it. Bounds: those of its halves; the kernel socket is looked
+//! destination; packets from both ways come out in one stream. The provider opens it (`open`) and
+//! lets [`drive`](ofi_xdp_core::drive) use it; should it lose its `AF_XDP` half, it goes on without
+//! and gets it back (`fallback`). Bounds: those of its halves; the kernel socket is looked
 //! at once in [`UDP_PAUSE_MAX`] calls at least, announcements every [`REFRESH_INTERVAL`] calls.
 //!
 //! ```text
@@ -14,28 +15,25 @@
 //! ```
 
 mod bulk;
+mod fallback;
+mod open;
 
-use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
+use std::os::fd::{OwnedFd, RawFd};
 use std::sync::Arc;
 
 use ofi_xdp_core::{Datagram, Port, PortError, PortLimits, Transmit, Transmitted};
-use rustix::event::epoll;
 
-use crate::config::{Mode, PortConfig};
-use crate::device::{self, ChooseError, InterfaceFacts};
-use crate::facts::{Facts, Tier, XskMode};
-use crate::features;
+use crate::config::PortConfig;
+use crate::facts::Facts;
 use crate::namespace::Namespace;
-use crate::netlink::Netlink;
-use crate::plan::plan;
 use crate::recovery::Recovery;
 use crate::route::Routes;
 use crate::stats::{KernelStats, PortStats};
-use crate::udp::{self, UdpPort};
-use crate::xsk_port::{Access, Outgoing, XskError, XskPort};
+use crate::udp::UdpPort;
+use crate::xsk_port::{Outgoing, XskPort};
 use bulk::Bulk;
+pub use open::OpenError;
 
 /// Most calls of [`Port::receive`] between two looks at the kernel socket. A look costs a system
 /// call, some 150 ns, which a packet in the `AF_XDP` socket would wait for; so the pause doubles
@@ -47,27 +45,6 @@ const REFRESH_INTERVAL: u32 = 256;
 /// attached. Asking costs a system call, which this many packets share: they may come that way for
 /// good reason.
 const UDP_STREAK_MAX: u32 = 128;
-/// The MTU to assume where the address is on no interface: Ethernet's.
-const MTU_UNKNOWN: u32 = 1500;
-
-/// Why a port cannot be opened.
-#[derive(Debug, thiserror::Error)]
-pub enum OpenError {
-    /// The kernel socket cannot be bound: the address is in use or not ours.
-    #[error("bind a UDP socket to {address}: {source}")]
-    Bind {
-        /// The address.
-        address: SocketAddr,
-        /// What the kernel said.
-        source: io::Error,
-    },
-    /// Interface and address contradict each other or do not exist.
-    #[error(transparent)]
-    Choose(#[from] ChooseError),
-    /// The kernel's tables cannot be read.
-    #[error("read the interfaces through netlink: {0}")]
-    Netlink(io::Error),
-}
 
 /// The `AF_XDP` half.
 #[derive(Debug)]
@@ -109,111 +86,6 @@ const _: () = {
 };
 
 impl HybridPort {
-    /// Opens a port in the calling thread's network namespace. What it turned out to be is in
-    /// [`Self::facts`]; if `AF_XDP` was wanted and cannot be had, the caller should say so.
-    ///
-    /// # Errors
-    /// [`OpenError`], when not even a kernel socket can be had.
-    pub fn open(config: &PortConfig) -> Result<Self, OpenError> {
-        let mut netlink = Netlink::open().map_err(OpenError::Netlink)?;
-        let interfaces = device::list(&mut netlink).map_err(OpenError::Netlink)?;
-        let (interface, ip) = device::choose(config, &interfaces, &mut netlink)?;
-        let address = SocketAddr::new(ip, config.bind.port());
-        let mtu = interface.map_or(MTU_UNKNOWN, |interface| interface.mtu);
-        let udp = UdpPort::bind(address, mtu, config.window_packets)
-            .map_err(|source| OpenError::Bind { address, source })?;
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .and_then(|poll| watch(&poll, udp.socket()).map(|()| poll))
-            .map_err(|error| OpenError::Bind { address, source: error.into() })?;
-        let mut facts = Facts {
-            tier: Tier::Udp,
-            interface: interface.map(|facts| facts.name.clone()).unwrap_or_default(),
-            driver: interface.map(|facts| facts.driver.clone()).unwrap_or_default(),
-            queue: None,
-            kernel_zerocopy: None,
-            mtu,
-            why_not_better: String::new(),
-        };
-        let xdp = match plan(config.mode, interface) {
-            Ok((interface, modes, reason)) => {
-                let mut reasons: Vec<String> = reason.into_iter().collect();
-                let xdp = modes.iter().find_map(|mode| {
-                    open_xdp(
-                        config,
-                        interface,
-                        (udp.local_addr(), udp.socket()),
-                        *mode,
-                        &mut reasons,
-                    )
-                });
-                facts.why_not_better = reasons.join("; ");
-                if xdp.is_none() {
-                    log::info!("no AF_XDP on {}: {}", interface.name, facts.why_not_better);
-                }
-                xdp
-            }
-            Err(reason) => {
-                facts.why_not_better = reason;
-                None
-            }
-        };
-        if let Some(xdp) = &xdp {
-            facts.tier = Tier::Xdp(xdp.port.mode());
-            facts.queue = Some(xdp.port.queue());
-            facts.kernel_zerocopy = xdp.port.kernel_stats().ok().and_then(|stats| stats.zerocopy);
-            // In generic mode the device's GRO comes before the XDP program, and joins packets for
-            // a socket that takes them joined.
-            let joined = |interface: &InterfaceFacts| features::joins_packets(interface.index);
-            if xdp.port.mode() == XskMode::Skb && interface.is_none_or(joined) {
-                let bind = |source| OpenError::Bind { address, source };
-                udp.receive_unjoined().map_err(bind)?;
-            }
-        }
-        log::info!("{}: {facts}", udp.local_addr());
-        Ok(Self::assemble(config, xdp, udp, facts, poll))
-    }
-
-    fn assemble(
-        config: &PortConfig,
-        mut xdp: Option<Xdp>,
-        udp: UdpPort,
-        facts: Facts,
-        poll: OwnedFd,
-    ) -> Self {
-        let mut limits = PortLimits {
-            payload_max: udp.payload_max(),
-            receive_max: udp.payload_max(),
-            window_packets: udp.window_packets(),
-        };
-        // A packet may come or go either way, so what holds for both is promised.
-        if let Some(xdp) = &mut xdp {
-            limits.payload_max = limits.payload_max.min(xdp.port.payload_max());
-            limits.receive_max = limits.payload_max;
-            limits.window_packets = limits.window_packets.min(xdp.port.window_packets());
-            xdp.bulk = bulk(config.mode, xdp, &udp, limits);
-        }
-        // Who never had `AF_XDP` has nothing to get back.
-        let namespace = xdp.as_ref().and_then(|_| Namespace::current().ok()).map(Arc::new);
-        let port = Self {
-            fds: [poll.as_raw_fd()],
-            poll,
-            config: config.clone(),
-            namespace,
-            recovery: None,
-            xdp,
-            udp,
-            facts,
-            limits,
-            stats: PortStats::default(),
-            udp_countdown: 0,
-            udp_pause: 0,
-            refresh_countdown: REFRESH_INTERVAL,
-            udp_streak: 0,
-        };
-        port.watch_xdp();
-        port
-    }
-
     /// The address to be reached at: concrete IP address and port.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
@@ -256,99 +128,6 @@ impl HybridPort {
     pub const fn look_everywhere(&mut self) {
         self.udp_countdown = 0;
         self.refresh_countdown = 0;
-    }
-
-    /// Adds the descriptors of the `AF_XDP` half to the set. They leave it when they are closed.
-    fn watch_xdp(&self) {
-        let Some(xdp) = &self.xdp else { return };
-        for fd in [xdp.port.socket(), xdp.routes.socket()] {
-            if let Err(error) = watch(&self.poll, fd) {
-                log::warn!("{}: packets may wait for a timer: {error}", self.local_addr());
-            }
-        }
-    }
-
-    /// Goes on without `AF_XDP`. Packets in its rings are lost, as on any network.
-    #[cold]
-    fn lose_xdp(&mut self, reason: &str) {
-        log::warn!(
-            "{}: AF_XDP on {} is lost ({reason}); going on over the kernel's UDP",
-            self.local_addr(),
-            self.facts.interface
-        );
-        self.xdp = None;
-        self.stats.xsk_losses += 1;
-        self.recover();
-        self.facts.tier = Tier::Udp;
-        self.facts.kernel_zerocopy = None;
-        self.facts.queue = None;
-        self.facts.why_not_better = format!("AF_XDP was lost: {reason}");
-    }
-
-    /// Has the `AF_XDP` half opened again as soon as that can be, by a thread of its own.
-    fn recover(&mut self) {
-        let Some(namespace) = self.namespace.clone() else { return };
-        let companion = match self.udp.socket().try_clone_to_owned() {
-            Ok(companion) => companion,
-            Err(error) => return log::warn!("{}: it stays lost: {error}", self.local_addr()),
-        };
-        let (config, local) = (self.config.clone(), self.local_addr());
-        let payload_max = self.limits.payload_max;
-        let attempt = move || {
-            namespace.enter().ok()?;
-            reopen(&config, local, companion.as_fd(), payload_max)
-        };
-        match Recovery::start(attempt) {
-            Ok(recovery) => self.recovery = Some(recovery),
-            Err(error) => log::warn!("{local}: it stays lost: {error}"),
-        }
-    }
-
-    /// Takes back the `AF_XDP` half that was found.
-    #[cold]
-    fn regain(&mut self, mut xdp: Xdp) {
-        self.recovery = None;
-        let mode = xdp.port.mode();
-        self.facts.tier = Tier::Xdp(mode);
-        self.facts.kernel_zerocopy = xdp.port.kernel_stats().ok().and_then(|stats| stats.zerocopy);
-        self.facts.queue = Some(xdp.port.queue());
-        self.facts.why_not_better.clear();
-        xdp.bulk = bulk(self.config.mode, &xdp, &self.udp, self.limits);
-        self.xdp = Some(xdp);
-        self.watch_xdp();
-        self.look_everywhere();
-        self.udp_streak = 0;
-        log::warn!("{}: AF_XDP is back: {}", self.local_addr(), self.facts);
-    }
-
-    /// Takes in the kernel's announcements.
-    #[cold]
-    fn refresh(&mut self) {
-        self.refresh_countdown = REFRESH_INTERVAL;
-        let Some(xdp) = &mut self.xdp else { return };
-        if let Err(reason) = xdp.routes.refresh() {
-            return self.lose_xdp(reason);
-        }
-        let mtu = xdp.routes.mtu();
-        if mtu != self.facts.mtu {
-            self.facts.mtu = mtu;
-            let way = if xdp.routes.payload_max() < self.limits.payload_max {
-                "longer packets go through the kernel, in fragments"
-            } else {
-                "all packets fit again"
-            };
-            log::warn!("{}: the MTU is {mtu} now: {way}", self.udp.local_addr());
-        }
-    }
-
-    /// Asks whether the program is still there. The kernel announces no detachment (net/core/dev.c,
-    /// `bpf_xdp_link_release`); what tells is that packets come through its socket only.
-    #[cold]
-    fn suspect(&mut self) {
-        self.udp_streak = 0;
-        if self.xdp.as_ref().is_some_and(|xdp| !xdp.port.is_attached()) {
-            self.lose_xdp("the XDP program was detached");
-        }
     }
 
     /// Looks at the kernel socket if it is its turn, at most `budget` packets of it.
@@ -465,82 +244,10 @@ impl Port for HybridPort {
     }
 }
 
-/// Trains, where the kernel copies frames anyway and nothing else was asked for.
-fn bulk(mode: Mode, xdp: &Xdp, udp: &UdpPort, limits: PortLimits) -> Option<Bulk> {
-    let copies = xdp.port.mode() != XskMode::Zerocopy;
-    (mode == Mode::Auto && copies && udp.joins()).then(|| Bulk::new(limits.payload_max))
-}
-
-/// Has `poll` become readable when `fd` is.
-fn watch(poll: &OwnedFd, fd: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    epoll::add(poll, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
-}
-
-/// Tries to open a lost `AF_XDP` half again, for packets of at most `payload_max` bytes.
-fn reopen(
-    config: &PortConfig,
-    local: SocketAddr,
-    companion: BorrowedFd<'_>,
-    payload_max: usize,
-) -> Option<Xdp> {
-    let mut netlink = Netlink::open().ok()?;
-    let interfaces = device::list(&mut netlink).ok()?;
-    // The interface may be another one by now, with the address.
-    let bound = PortConfig { bind: local, ..config.clone() };
-    let (interface, _) = device::choose(&bound, &interfaces, &mut netlink).ok()?;
-    let (interface, modes, _) = plan(config.mode, interface).ok()?;
-    // Peers know what they were told when the port opened, and join what is longer than that.
-    let mtu = interface.mtu.min(udp::mtu(payload_max, local.ip()));
-    let interface = &InterfaceFacts { mtu, ..interface.clone() };
-    let mut reasons = Vec::new();
-    let found = modes
-        .iter()
-        .find_map(|mode| open_xdp(config, interface, (local, companion), *mode, &mut reasons));
-    log::debug!("{local}: AF_XDP again: {}", reasons.join("; "));
-    found.filter(|xdp| xdp.port.payload_max() >= payload_max)
-}
-
-/// Tries to open the `AF_XDP` half in `mode`; adds to `reasons` what was in the way.
-fn open_xdp(
-    config: &PortConfig,
-    interface: &InterfaceFacts,
-    (local, companion): (SocketAddr, BorrowedFd<'_>),
-    mode: XskMode,
-    reasons: &mut Vec<String>,
-) -> Option<Xdp> {
-    let access = Access { broker: config.broker.as_deref(), companion };
-    let opened = XskPort::open(interface, config.queue, local, mode, config.rings, access);
-    let port = match opened {
-        Ok(port) => port,
-        Err(error) => {
-            let reason = match &error {
-                // The same in every mode.
-                XskError::Privilege { .. } | XskError::Broker(_) => error.to_string(),
-                _ => format!("{mode}: {error}"),
-            };
-            if !reasons.contains(&reason) {
-                reasons.push(reason);
-            }
-            return None;
-        }
-    };
-    if port.mode() != mode {
-        reasons.push(format!("{mode}: the program is attached in mode {} already", port.mode()));
-    }
-    let routes = Netlink::open()
-        .and_then(|netlink| Routes::new(netlink, local.ip(), interface, config.peers));
-    match routes {
-        Ok(routes) => Some(Xdp { port, routes, bulk: None }),
-        Err(error) => {
-            reasons.push(format!("{mode}: listen to the kernel's announcements: {error}"));
-            None
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::facts::Tier;
     use ofi_xdp_core::{Destination, PeerId};
 
     fn open(bind: &str) -> HybridPort {

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How a port loses its `AF_XDP` half, goes on without it, and has it back.
+//!
+//! In: errors of the `AF_XDP` socket, the kernel's announcements, and the suspicion that the XDP
+//! program is gone. Out: a port of the lower tier, with one line in the log, and a thread that
+//! tries to open what was lost (`recovery`); then a port as it was, with another line. Called by
+//! [`HybridPort`], never for a packet that travels as it should.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use super::open::{bulk, open_best};
+use super::{HybridPort, REFRESH_INTERVAL, Xdp};
+use crate::config::PortConfig;
+use crate::device::{self, InterfaceFacts};
+use crate::facts::Tier;
+use crate::netlink::Netlink;
+use crate::recovery::Recovery;
+use crate::udp;
+
+impl HybridPort {
+    /// Goes on without `AF_XDP`. Packets in its rings are lost, as on any network.
+    #[cold]
+    pub(super) fn lose_xdp(&mut self, reason: &str) {
+        log::warn!(
+            "{}: AF_XDP on {} is lost ({reason}); going on over the kernel's UDP",
+            self.local_addr(),
+            self.facts.interface
+        );
+        self.xdp = None;
+        self.stats.xsk_losses += 1;
+        self.recover();
+        self.facts.tier = Tier::Udp;
+        self.facts.kernel_zerocopy = None;
+        self.facts.queue = None;
+        self.facts.why_not_better = format!("AF_XDP was lost: {reason}");
+    }
+
+    /// Has the `AF_XDP` half opened again as soon as that can be, by a thread of its own.
+    fn recover(&mut self) {
+        let Some(namespace) = self.namespace.clone() else { return };
+        let companion = match self.udp.socket().try_clone_to_owned() {
+            Ok(companion) => companion,
+            Err(error) => return log::warn!("{}: it stays lost: {error}", self.local_addr()),
+        };
+        let (config, local) = (self.config.clone(), self.local_addr());
+        let payload_max = self.limits.payload_max;
+        let attempt = move || {
+            namespace.enter().ok()?;
+            reopen(&config, local, companion.as_fd(), payload_max)
+        };
+        match Recovery::start(attempt) {
+            Ok(recovery) => self.recovery = Some(recovery),
+            Err(error) => log::warn!("{local}: it stays lost: {error}"),
+        }
+    }
+
+    /// Takes back the `AF_XDP` half that was found.
+    #[cold]
+    pub(super) fn regain(&mut self, mut xdp: Xdp) {
+        self.recovery = None;
+        xdp.describe(&mut self.facts);
+        self.facts.why_not_better.clear();
+        xdp.bulk = bulk(self.config.mode, &xdp, &self.udp, self.limits);
+        self.xdp = Some(xdp);
+        self.watch_xdp();
+        self.look_everywhere();
+        self.udp_streak = 0;
+        log::warn!("{}: AF_XDP is back: {}", self.local_addr(), self.facts);
+    }
+
+    /// Takes in the kernel's announcements.
+    #[cold]
+    pub(super) fn refresh(&mut self) {
+        self.refresh_countdown = REFRESH_INTERVAL;
+        let Some(xdp) = &mut self.xdp else { return };
+        if let Err(reason) = xdp.routes.refresh() {
+            return self.lose_xdp(reason);
+        }
+        let mtu = xdp.routes.mtu();
+        if mtu != self.facts.mtu {
+            self.facts.mtu = mtu;
+            let way = if xdp.routes.payload_max() < self.limits.payload_max {
+                "longer packets go through the kernel, in fragments"
+            } else {
+                "all packets fit again"
+            };
+            log::warn!("{}: the MTU is {mtu} now: {way}", self.udp.local_addr());
+        }
+    }
+
+    /// Asks whether the program is still there. The kernel announces no detachment (net/core/dev.c,
+    /// `bpf_xdp_link_release`); what tells is that packets come through its socket only.
+    #[cold]
+    pub(super) fn suspect(&mut self) {
+        self.udp_streak = 0;
+        if self.xdp.as_ref().is_some_and(|xdp| !xdp.port.is_attached()) {
+            self.lose_xdp("the XDP program was detached");
+        }
+    }
+}
+
+/// Tries to open a lost `AF_XDP` half again, for packets of at most `payload_max` bytes.
+fn reopen(
+    config: &PortConfig,
+    local: SocketAddr,
+    companion: BorrowedFd<'_>,
+    payload_max: usize,
+) -> Option<Xdp> {
+    let mut netlink = Netlink::open().ok()?;
+    let interfaces = device::list(&mut netlink).ok()?;
+    // The interface may be another one by now, with the address.
+    let bound = PortConfig { bind: local, ..config.clone() };
+    let (interface, _) = device::choose(&bound, &interfaces, &mut netlink).ok()?;
+    // Peers know what they were told when the port opened, and join what is longer than that.
+    let mtu = interface.mtu.min(udp::mtu(payload_max, local.ip()));
+    let interface = &InterfaceFacts { mtu, ..interface.clone() };
+    let (found, reasons) = open_best(config, interface, (local, companion));
+    log::debug!("{local}: AF_XDP again: {reasons}");
+    found.filter(|xdp| xdp.port.payload_max() >= payload_max)
+}
