@@ -294,6 +294,27 @@ pub(crate) const fn family(ip: IpAddr) -> AddressFamily {
 }
 
 #[cfg(test)]
+impl InterfaceFacts {
+    /// A virtual link that is up, with nothing special to it.
+    pub(crate) fn sample(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            index: 7,
+            mtu: 1500,
+            mac: MacAddress([2, 0, 0, 0, 0, 1]),
+            driver: "veth".to_owned(),
+            addresses: Vec::new(),
+            up: true,
+            loopback: false,
+            speed_mbps: None,
+            pci: None,
+            physical: false,
+            xdp: None,
+        }
+    }
+}
+
+#[cfg(test)]
 mod tests {
     use super::*;
 
@@ -302,20 +323,8 @@ mod tests {
             .iter()
             .map(|ip| InterfaceAddress { ip: ip.parse().unwrap(), prefix_len: 24 })
             .collect();
-        InterfaceFacts {
-            name: name.to_owned(),
-            index,
-            mtu: 1500,
-            mac: MacAddress::default(),
-            driver: String::new(),
-            addresses,
-            up: true,
-            loopback: name == "lo",
-            speed_mbps: None,
-            pci: None,
-            physical: false,
-            xdp: None,
-        }
+        let loopback = name == "lo";
+        InterfaceFacts { index, addresses, loopback, ..InterfaceFacts::sample(name) }
     }
 
     fn chosen(bind: &str, interface: Option<&str>) -> Result<(String, String), ChooseError> {

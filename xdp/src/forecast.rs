@@ -67,20 +67,7 @@ mod tests {
     use super::*;
 
     fn interface(physical: bool) -> InterfaceFacts {
-        InterfaceFacts {
-            name: "eth7".to_owned(),
-            index: 7,
-            mtu: 1500,
-            mac: ofi_xdp_core::frame::MacAddress([2, 0, 0, 0, 0, 1]),
-            driver: "e1000e".to_owned(),
-            addresses: Vec::new(),
-            up: true,
-            loopback: false,
-            speed_mbps: None,
-            pci: None,
-            physical,
-            xdp: None,
-        }
+        InterfaceFacts { physical, ..InterfaceFacts::sample("eth7") }
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! Which `AF_XDP` modes to try on an interface, and in which order.
 //!
 //! In: what was asked for, and what the interface is. Out: modes, best first, and why a better one
-//! is not among them; for people, who read it in the log. Called once, when a port opens.
+//! is not among them; for people, who read it in the log. Called when a port opens, when it opens
+//! its `AF_XDP` half again, and for a forecast.
 
 use crate::config::Mode;
 use crate::device::InterfaceFacts;
@@ -53,20 +54,7 @@ mod tests {
     use crate::features::XdpFeatures;
 
     fn interface(physical: bool) -> InterfaceFacts {
-        InterfaceFacts {
-            name: "veth0".to_owned(),
-            index: 7,
-            mtu: 1500,
-            mac: ofi_xdp_core::frame::MacAddress([2, 0, 0, 0, 0, 1]),
-            driver: "veth".to_owned(),
-            addresses: Vec::new(),
-            up: true,
-            loopback: false,
-            speed_mbps: None,
-            pci: None,
-            physical,
-            xdp: None,
-        }
+        InterfaceFacts { physical, ..InterfaceFacts::sample("veth0") }
     }
 
     #[test]

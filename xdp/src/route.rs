@@ -341,6 +341,8 @@ mod tests {
     use super::*;
     use ofi_xdp_core::PeerId;
 
+    const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 9]);
+
     fn to(slot: u32, ip: &str) -> Destination {
         let address = PeerAddress::new(ip.parse().unwrap(), 7);
         Destination { peer: PeerId::new(slot, 0), address }
@@ -354,6 +356,15 @@ mod tests {
             .find(|interface| interface.loopback)
             .unwrap();
         Routes::new(Netlink::open().unwrap(), own, &loopback, 4).unwrap()
+    }
+
+    /// The same with one peer, whose next hop is known to be [`MAC`].
+    fn known(stale: bool, gateway: bool) -> (Routes, Destination) {
+        let mut routes = routes();
+        routes.neighbours.push(Neighbour { mac: Some(MAC), stale });
+        let peer = to(1, "198.18.0.2");
+        routes.peers[1] = PeerRoute { address: peer.address, generation: 1, neighbour: 0, gateway };
+        (routes, peer)
     }
 
     #[test]
@@ -375,25 +386,15 @@ mod tests {
 
     #[test]
     fn a_stale_neighbour_gets_one_packet_through_the_kernel() {
-        let mut routes = routes();
-        let mac = MacAddress([2, 0, 0, 0, 0, 9]);
-        routes.neighbours.push(Neighbour { mac: Some(mac), stale: true });
-        let peer = to(1, "198.18.0.2");
-        routes.peers[1] =
-            PeerRoute { address: peer.address, generation: 1, neighbour: 0, gateway: true };
+        let (mut routes, peer) = known(true, true);
         assert_eq!(routes.hop(peer, 64), None);
-        assert_eq!(routes.hop(peer, 64), Some(Hop { mac, gateway: true }));
-        assert_eq!(routes.hop(peer, 64), Some(Hop { mac, gateway: true }));
+        assert_eq!(routes.hop(peer, 64), Some(Hop { mac: MAC, gateway: true }));
+        assert_eq!(routes.hop(peer, 64), Some(Hop { mac: MAC, gateway: true }));
     }
 
     #[test]
     fn what_does_not_fit_in_the_mtu_is_the_kernels() {
-        let mut routes = routes();
-        let mac = MacAddress([2, 0, 0, 0, 0, 9]);
-        routes.neighbours.push(Neighbour { mac: Some(mac), stale: false });
-        let peer = to(1, "198.18.0.2");
-        routes.peers[1] =
-            PeerRoute { address: peer.address, generation: 1, neighbour: 0, gateway: false };
+        let (mut routes, peer) = known(false, false);
         let most = routes.payload_max();
         assert!(routes.hop(peer, most).is_some());
         assert_eq!(routes.hop(peer, most + 1), None);
@@ -401,12 +402,7 @@ mod tests {
 
     #[test]
     fn a_reused_slot_is_looked_up_again() {
-        let mut routes = routes();
-        let mac = MacAddress([2, 0, 0, 0, 0, 9]);
-        routes.neighbours.push(Neighbour { mac: Some(mac), stale: false });
-        let peer = to(1, "198.18.0.2");
-        routes.peers[1] =
-            PeerRoute { address: peer.address, generation: 1, neighbour: 0, gateway: false };
+        let (mut routes, peer) = known(false, false);
         assert!(routes.hop(peer, 64).is_some());
         assert_eq!(routes.hop(to(1, "127.0.0.1"), 64), None, "the old tenant's hop is not used");
     }

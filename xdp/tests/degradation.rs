@@ -4,7 +4,7 @@
 
 mod common;
 
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
@@ -68,23 +68,6 @@ fn lost_and_back(port: &HybridPort) -> bool {
     port.stats().xsk_losses > 0 && has_xdp(port)
 }
 
-/// Removes the link between the hosts.
-fn unlink(hosts: &Hosts) {
-    run(&format!("ip -n {} link del {INTERFACE}", hosts.names[0]));
-}
-
-/// Makes another one of the same name, with `queues` each way.
-fn link(hosts: &Hosts, queues: u32) {
-    let [left, right] = &hosts.names;
-    let ends = [left, right]
-        .map(|name| format!("{INTERFACE} netns {name} numrxqueues {queues} numtxqueues {queues}"));
-    run(&format!("ip link add {} type veth peer {}", ends[0], ends[1]));
-    for (name, ip) in hosts.names.iter().zip(V4) {
-        run(&format!("ip -n {name} addr add {ip}/24 dev {INTERFACE}"));
-        run(&format!("ip -n {name} link set {INTERFACE} up"));
-    }
-}
-
 fn has_xdp(port: &HybridPort) -> bool {
     port.facts().tier == Tier::Xdp(XskMode::Skb)
 }
@@ -98,27 +81,13 @@ fn setting() -> (Hosts, HybridPort, HybridPort) {
     (hosts, client, server)
 }
 
-/// Takes the program off host 0's interface, as an administrator would.
-fn detach(hosts: &Hosts) {
-    let link = hosts.link(0);
-    let (_, after) = link.split_once("prog/xdp id ").unwrap();
-    let program = after.split_whitespace().next().unwrap();
-    let links = run("bpftool link show");
-    let link = links
-        .lines()
-        .find(|line| line.contains(&format!("prog {program} ")))
-        .and_then(|line| line.split(':').next())
-        .unwrap();
-    run(&format!("bpftool link detach id {link}"));
-}
-
 #[test]
 fn root_a_program_that_is_detached_comes_back() {
     if skipped() {
         return;
     }
     let (hosts, mut client, mut server) = setting();
-    under_traffic(&mut client, &mut server, || detach(&hosts), lost_and_back);
+    under_traffic(&mut client, &mut server, || hosts.detach_program(0), lost_and_back);
     assert!(hosts.has_program(0));
     meet(&mut client, &mut server);
     let before = client.stats().xsk_received;
@@ -245,9 +214,9 @@ fn root_a_dead_socket_is_replaced() {
     }
     let (hosts, mut client, mut server) = setting();
     let replace = || {
-        unlink(&hosts);
+        hosts.unlink();
         thread::sleep(Duration::from_millis(100));
-        link(&hosts, 1);
+        hosts.relink([[1, 1]; 2]);
     };
     under_traffic(&mut client, &mut server, replace, lost_and_back);
     assert!(has_xdp(&client));
@@ -259,7 +228,7 @@ fn root_a_queue_that_somebody_took_is_waited_for() {
         return;
     }
     let (hosts, mut client, mut server) = setting();
-    under_traffic(&mut client, &mut server, || detach(&hosts), |port| !has_xdp(port));
+    under_traffic(&mut client, &mut server, || hosts.detach_program(0), |port| !has_xdp(port));
     let other = hosts.open(0, V4[0], Mode::Skb);
     if !has_xdp(&other) {
         // The client was quicker: as good, and not what this is about.
@@ -278,7 +247,7 @@ fn root_a_queue_that_somebody_took_is_waited_for() {
 #[test]
 #[ignore = "run by root_processes_take_queues_while_there_are_any"]
 fn process() {
-    common::enter(&std::env::var("OFI_XDP_TEST_NAMESPACE").unwrap());
+    common::enter_given();
     // Generic mode on a veth knows of one queue only.
     let mut port = HybridPort::open(&config(V4[0], Mode::Copy)).unwrap();
     println!("\nopened {} {}", port.local_addr(), port.facts());
@@ -301,8 +270,8 @@ fn root_processes_take_queues_while_there_are_any() {
     }
     let hosts = Hosts::new();
     let left = &hosts.names[0];
-    unlink(&hosts);
-    link(&hosts, 4);
+    hosts.unlink();
+    hosts.relink([[4, 4]; 2]);
     let children: Vec<Child> = (0..6).map(|_| Child::start(left)).collect();
     let mut queues: Vec<&str> = children
         .iter()
@@ -335,12 +304,8 @@ struct Child {
 impl Child {
     fn start(namespace: &str) -> Self {
         use std::io::{BufRead as _, BufReader};
-        let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "process", "--ignored", "--nocapture"])
-            .env("OFI_XDP_TEST_NAMESPACE", namespace)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut process = common::ignored_test("process", namespace);
+        let mut child = process.stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let line = lines
             .by_ref()

@@ -3,6 +3,8 @@
 
 mod common;
 
+use std::process::Stdio;
+
 use common::{
     Hosts, INTERFACE, V4, V6, config, echo, eventually, meet, packet, run, send, skipped, to,
 };
@@ -306,14 +308,7 @@ fn root_losing_the_program_loses_only_the_tier() {
     let mut client = hosts.open(0, V4[0], Mode::Skb);
     let mut server = hosts.open(1, V4[1], Mode::Skb);
     echo(&mut client, &mut server, &[64; 20]);
-    let program = program_id(&hosts, 0);
-    let links = run("bpftool link show");
-    let link = links
-        .lines()
-        .find(|line| line.contains(&format!("prog {program} ")))
-        .and_then(|line| line.split(':').next())
-        .unwrap();
-    run(&format!("bpftool link detach id {link}"));
+    hosts.detach_program(0);
     echo(&mut client, &mut server, &[64; 300]);
     client.look_everywhere();
     client.receive(1, &mut |_| {}).unwrap();
@@ -367,18 +362,11 @@ fn root_missing_privilege_is_named() {
     );
 }
 
-/// The id of the program on host `host`'s interface.
-fn program_id(hosts: &Hosts, host: usize) -> String {
-    let link = hosts.link(host);
-    let (_, after) = link.split_once("prog/xdp id ").unwrap();
-    after.split_whitespace().next().unwrap().to_owned()
-}
-
 /// Not a test by itself: the process that the next one kills.
 #[test]
 #[ignore = "run by root_a_killed_process_leaves_nothing"]
 fn victim() {
-    common::enter(&std::env::var("OFI_XDP_TEST_NAMESPACE").unwrap());
+    common::enter_given();
     let port = HybridPort::open(&config(V4[0], Mode::Skb)).unwrap();
     println!("{}", port.facts());
     loop {
@@ -392,12 +380,8 @@ fn root_a_killed_process_leaves_nothing() {
         return;
     }
     let hosts = Hosts::new();
-    let mut child = std::process::Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "victim", "--ignored", "--nocapture"])
-        .env("OFI_XDP_TEST_NAMESPACE", &hosts.names[0])
-        .stdout(std::process::Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut process = common::ignored_test("victim", &hosts.names[0]);
+    let mut child = process.stdout(Stdio::null()).spawn().unwrap();
     eventually("the program is attached", || hosts.has_program(0));
     child.kill().unwrap();
     child.wait().unwrap();
@@ -414,16 +398,8 @@ fn root_a_socket_that_cannot_send_is_given_up_at_open() {
         return;
     }
     let hosts = Hosts::new();
-    let [left, right] = &hosts.names;
-    run(&format!("ip -n {left} link del {INTERFACE}"));
-    run(&format!(
-        "ip -n {left} link add {INTERFACE} numrxqueues 2 numtxqueues 1 type veth \
-         peer name {INTERFACE} numrxqueues 1 numtxqueues 2 netns {right}"
-    ));
-    for (name, ip) in hosts.names.iter().zip(V4) {
-        run(&format!("ip -n {name} addr add {ip}/24 dev {INTERFACE}"));
-        run(&format!("ip -n {name} link set {INTERFACE} up"));
-    }
+    hosts.unlink();
+    hosts.relink([[2, 1], [1, 2]]);
     eventually("the link is up", || hosts.link(0).contains("LOWER_UP"));
     let still = "self-test: the driver bound the socket and sent nothing";
     for mode in [Mode::Copy, Mode::Skb] {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The broker and its clients, of both kinds, in a network namespace.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 #[path = "../../tests/common/mod.rs"]
 mod common;

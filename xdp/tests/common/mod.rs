@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two hosts for the tests: network namespaces joined by a veth pair, and ports that talk across.
-#![allow(dead_code, clippy::unwrap_used)]
+#![allow(dead_code, reason = "each test file uses a part")]
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
@@ -109,6 +110,38 @@ impl Hosts {
         run(&format!("ip -n {} -details link show dev {INTERFACE}", self.names[host]))
     }
 
+    /// Removes the link between the hosts.
+    pub(crate) fn unlink(&self) {
+        run(&format!("ip -n {} link del {INTERFACE}", self.names[0]));
+    }
+
+    /// Makes another one of the same name, with IPv4 addresses; `queues` are the rx and tx queues
+    /// of each end.
+    pub(crate) fn relink(&self, queues: [[u32; 2]; 2]) {
+        let [left, right] = &self.names;
+        let [near, far] =
+            queues.map(|[rx, tx]| format!("{INTERFACE} numrxqueues {rx} numtxqueues {tx}"));
+        run(&format!("ip link add {near} netns {left} type veth peer {far} netns {right}"));
+        for (name, ip) in self.names.iter().zip(V4) {
+            run(&format!("ip -n {name} addr add {ip}/24 dev {INTERFACE}"));
+            run(&format!("ip -n {name} link set {INTERFACE} up"));
+        }
+    }
+
+    /// Takes the XDP program off host `host`'s interface, as an administrator would.
+    pub(crate) fn detach_program(&self, host: usize) {
+        let link = self.link(host);
+        let (_, after) = link.split_once("prog/xdp id ").unwrap();
+        let program = after.split_whitespace().next().unwrap();
+        let links = run("bpftool link show");
+        let link = links
+            .lines()
+            .find(|line| line.contains(&format!("prog {program} ")))
+            .and_then(|line| line.split(':').next())
+            .unwrap();
+        run(&format!("bpftool link detach id {link}"));
+    }
+
     /// Whether an XDP program is attached to host `host`'s interface.
     pub(crate) fn has_program(&self, host: usize) -> bool {
         self.link(host).contains("prog/xdp")
@@ -121,6 +154,22 @@ impl Drop for Hosts {
             let _ = Command::new("ip").args(["netns", "del", name]).status();
         }
     }
+}
+
+/// The name of the namespace that a process of [`ignored_test`] is to work in.
+const NAMESPACE: &str = "OFI_XDP_TEST_NAMESPACE";
+
+/// A process that runs the test `test` of the calling program, which is ignored otherwise; it has
+/// to begin with [`enter_given`].
+pub(crate) fn ignored_test(test: &str, namespace: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.args(["--exact", test, "--ignored", "--nocapture"]).env(NAMESPACE, namespace);
+    command
+}
+
+/// Moves the calling thread into the network namespace that the process was started with.
+pub(crate) fn enter_given() {
+    enter(&std::env::var(NAMESPACE).unwrap());
 }
 
 /// Moves the calling thread into network namespace `name`.
