@@ -6,11 +6,13 @@
 //! adds up the kinds that they were bound for, and what peers did to the regions that are bound.
 //! `fi_cntr_add` and `fi_cntr_set` move the sum. Bounds: what is bound.
 
+mod values;
+
 use std::os::fd::RawFd;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ofi_xdp_core::{Count, Instant, Served, Tally};
+use ofi_xdp_core::{Instant, Served};
 
 use crate::abi::bits;
 use crate::cq::earlier;
@@ -23,6 +25,8 @@ use crate::wait::Wait;
 use crate::wait_set::{self, WaitObject};
 use crate::waker::Waker;
 
+use values::Values;
+
 /// Longest sleep of who waits for a region's counter, or while there is deferred work: endpoints
 /// that are driven by others do not know of it.
 const GLANCE: Duration = Duration::from_millis(1);
@@ -30,43 +34,6 @@ const GLANCE: Duration = Duration::from_millis(1);
 /// What an endpoint may be bound for (`fi_ep_bind`).
 pub(crate) const ENDPOINT_FLAGS: u64 =
     bits::SEND | bits::RECV | bits::READ | bits::WRITE | bits::REMOTE_READ | bits::REMOTE_WRITE;
-
-/// A counter's two values.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-struct Values {
-    done: u64,
-    failed: u64,
-}
-
-impl Values {
-    const fn plus(self, other: Self) -> Self {
-        Self {
-            done: self.done.wrapping_add(other.done),
-            failed: self.failed.wrapping_add(other.failed),
-        }
-    }
-
-    /// Of an endpoint that is bound with `flags`.
-    fn of_endpoint(tally: &Tally, flags: u64) -> Self {
-        let own = [
-            (bits::SEND, tally.sends),
-            (bits::RECV, tally.receives),
-            (bits::WRITE, tally.writes),
-            (bits::READ, tally.reads),
-        ];
-        let chosen = own.into_iter().filter(|(flag, _)| flags & flag != 0);
-        chosen.fold(Self::of_region(tally.served, flags), |sum, (_, Count { done, failed })| {
-            sum.plus(Self { done, failed })
-        })
-    }
-
-    /// Of a region that is bound with `flags`.
-    const fn of_region(served: Served, flags: u64) -> Self {
-        let writes = if flags & bits::REMOTE_WRITE != 0 { served.writes } else { 0 };
-        let reads = if flags & bits::REMOTE_READ != 0 { served.reads } else { 0 };
-        Self { done: writes + reads, failed: 0 }
-    }
-}
 
 #[derive(Debug)]
 struct Member {

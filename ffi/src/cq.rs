@@ -9,25 +9,28 @@
 //!
 //! Waiting (`wait`): a thread in `fi_cq_sread` polls for `FI_XDP_SPIN`, then sleeps.
 
-use std::ffi::c_int;
+mod entry;
+
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use ofi_xdp_core::{Completion, Context, Instant, OpKind};
+use ofi_xdp_core::Instant;
 
-use crate::abi::{self, bits, fi_addr_t};
+use crate::abi;
 use crate::domain::Domain;
-use crate::errno::{Error, completion_number};
+use crate::errno::Error;
 use crate::ops::{CqOps, FidOps, Side};
 use crate::param;
-use crate::progress::{ActiveEndpoint, Origin, Wants, now};
+use crate::progress::{ActiveEndpoint, Wants, now};
 use crate::shim::cq::Entries;
 use crate::sockaddr::SocketAddress;
 use crate::wait::Wait;
 use crate::wait_set::{self, WaitObject};
 use crate::waker::Waker;
+
+pub(crate) use entry::{Entry, ErrorEntry};
 
 /// How a queue is to work.
 #[derive(Clone, Debug)]
@@ -42,38 +45,6 @@ impl Default for CqAttributes {
     fn default() -> Self {
         Self { format: abi::FI_CQ_FORMAT_UNSPEC, wait: WaitObject::None }
     }
-}
-
-/// A completion, as libfabric tells it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Entry {
-    /// The application's word for the operation.
-    pub(crate) context: Context,
-    /// `FI_SEND | FI_MSG` and so on.
-    pub(crate) flags: u64,
-    /// Bytes sent or received.
-    pub(crate) len: usize,
-    /// Remote completion data.
-    pub(crate) data: u64,
-    /// The message's tag.
-    pub(crate) tag: u64,
-    /// The source of a receive.
-    pub(crate) source: fi_addr_t,
-    /// Where a message is in a buffer for many; else 0.
-    pub(crate) place: usize,
-}
-
-/// A completion that is an error.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct ErrorEntry {
-    /// What it has in common with the others.
-    pub(crate) entry: Entry,
-    /// Bytes that did not fit a receive's buffer.
-    pub(crate) overflow: usize,
-    /// libfabric's error number.
-    pub(crate) number: c_int,
-    /// The source of a message that was received, but is not from the address vector.
-    pub(crate) stranger: Option<SocketAddress>,
 }
 
 /// An endpoint, and the sides of it whose completions come here.
@@ -258,7 +229,10 @@ impl Cq {
             let at = if at < members.len() { at } else { at - members.len() };
             let Some(Member { endpoint, sides }) = members.get_mut(at) else { break };
             endpoint.collect(sides, self.waker(), |completion, origin| {
-                *error = self.take(entries, completion, origin);
+                match entry::entry(completion, origin) {
+                    Ok(entry) => entries.push(self.format, &entry),
+                    Err(failure) => *error = Some(failure),
+                }
                 if error.is_none() && entries.has_room() { Wants::More } else { Wants::Enough }
             });
             if error.is_some() || !entries.has_room() {
@@ -276,56 +250,8 @@ impl Cq {
         }
     }
 
-    /// Writes a success to `entries`; returns an error to be kept.
-    fn take(
-        &self,
-        entries: &mut Entries,
-        completion: &Completion,
-        origin: Origin,
-    ) -> Option<ErrorEntry> {
-        let entry = Entry {
-            context: completion.context,
-            flags: flags(completion),
-            len: usize::try_from(completion.len).unwrap_or(usize::MAX),
-            data: completion.data.unwrap_or(0),
-            tag: completion.tag,
-            source: origin.source,
-            place: origin.place,
-        };
-        let stranger = origin.stranger.map(|peer| SocketAddress::from(peer.socket_addr()));
-        let number = match completion.outcome {
-            Ok(()) if stranger.is_none() => {
-                entries.push(self.format, &entry);
-                return None;
-            }
-            Ok(()) => abi::FI_EADDRNOTAVAIL.cast_signed(),
-            Err(error) => completion_number(error),
-        };
-        let overflow = usize::try_from(completion.overflow).unwrap_or(usize::MAX);
-        Some(ErrorEntry { entry, overflow, number, stranger })
-    }
-
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What happened, in libfabric's bits.
-const fn flags(completion: &Completion) -> u64 {
-    let kind = match completion.kind {
-        OpKind::Send { tagged: false } => bits::SEND | bits::MSG,
-        OpKind::Send { tagged: true } => bits::SEND | bits::TAGGED,
-        OpKind::Recv { tagged: false } => bits::RECV | bits::MSG,
-        OpKind::Recv { tagged: true } => bits::RECV | bits::TAGGED,
-        OpKind::Write => bits::RMA | bits::WRITE,
-        OpKind::Read => bits::RMA | bits::READ,
-        OpKind::Atomic => bits::ATOMIC,
-        OpKind::RemoteWrite => bits::RMA | bits::REMOTE_WRITE,
-    };
-    let kind = if completion.released { kind | bits::MULTI_RECV } else { kind };
-    match (completion.kind, completion.data) {
-        (OpKind::Recv { .. } | OpKind::RemoteWrite, Some(_)) => kind | bits::REMOTE_CQ_DATA,
-        _ => kind,
     }
 }
 

@@ -9,38 +9,34 @@
 //! ```
 //!
 //! 1. [`Endpoint::open`] binds the port, so that `fi_getname` has an answer. 2. [`FidOps::bind`]
-//!    notes what is bound; [`FidOps::enable`] allocates everything and starts the engine. 3.
-//!    [`FidOps::close`] settles and says farewell. The data calls are in `msg` and `tagged`; what
-//!    they move is in `progress`.
+//!    notes what is bound (`bound`); [`FidOps::enable`] allocates everything and starts the
+//!    engine (`enable`). 3. [`FidOps::close`] settles and says farewell. The data calls are in
+//!    `msg`, `tagged`, `rma` and `atomic`; what they move is in `progress`.
 
+mod bound;
 mod calls;
+mod enable;
 mod reports;
 
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ofi_xdp_core::{Config, Order};
+use ofi_xdp_core::Order;
 use ofi_xdp_datapath::{HybridPort, Mode, OpenError, PortConfig, Tier};
 
 use crate::abi::{self, SHARED_CONTEXT, bits};
-use crate::av::Av;
-use crate::cntr::{self, Cntr};
-use crate::cq::Cq;
 use crate::domain::Domain;
-use crate::eq::Eq;
 use crate::errno::Error;
 use crate::info::{Info, RX_OP_FLAGS, Request, SIZE_DEFAULT, TX_OP_FLAGS};
 use crate::memory::INJECT_MAX;
 use crate::ops::{Bound, FidOps, OpFlags, Side};
-use crate::progress::{Activation, ActiveEndpoint, Wakers};
-use crate::registry::REGIONS_MAX;
+use crate::progress::ActiveEndpoint;
 use crate::srx::SharedRx;
-use crate::stx::SharedTx;
-use crate::waker::Waker;
 use crate::work::Work;
 use crate::{hints, param};
 
+use bound::{Bindings, BoundCntr};
 pub(crate) use reports::Reports;
 
 /// Peers that an endpoint can know, unless its address vector was opened for more.
@@ -48,34 +44,6 @@ const PEERS: u32 = 16 << 10;
 
 /// `FI_OPT_MIN_MULTI_RECV` of an application that does not set it.
 pub(crate) const MIN_MULTI_RECV: usize = 64;
-
-/// A queue, as bound to one side.
-#[derive(Clone, Debug)]
-struct BoundCq {
-    queue: Arc<Cq>,
-    /// Only operations that ask for it make completions (`FI_SELECTIVE_COMPLETION`).
-    selective: bool,
-}
-
-/// A counter, and what it counts.
-#[derive(Clone, Debug)]
-struct BoundCntr {
-    counter: Arc<Cntr>,
-    flags: u64,
-}
-
-/// What is bound, until the endpoint is active; then what keeps those objects busy.
-#[derive(Debug, Default)]
-struct Bindings {
-    port: Option<HybridPort>,
-    av: Option<Arc<Av>>,
-    eq: Option<Arc<Eq>>,
-    transmit: Option<BoundCq>,
-    receive: Option<BoundCq>,
-    counters: Vec<BoundCntr>,
-    shared_rx: Option<Arc<SharedRx>>,
-    shared_tx: Option<Arc<SharedTx>>,
-}
 
 /// What an active endpoint's data calls need.
 #[derive(Debug)]
@@ -144,7 +112,7 @@ impl Endpoint {
             tx_op_flags: AtomicU64::new(tx.map_or(0, |tx| tx.op_flags)),
             rx_op_flags: AtomicU64::new(rx.map_or(0, |rx| rx.op_flags)),
             min_multi_recv: AtomicUsize::new(MIN_MULTI_RECV),
-            bindings: Mutex::new(Bindings { port: Some(port), ..Bindings::default() }),
+            bindings: Mutex::new(Bindings::of(port)),
             running: OnceLock::new(),
             original: None,
         }))
@@ -198,129 +166,8 @@ impl Endpoint {
         }
     }
 
-    fn bind_cq(&self, queue: &Arc<Cq>, flags: u64) -> Result<(), Error> {
-        if flags & !(bits::SEND | bits::RECV | bits::SELECTIVE_COMPLETION) != 0 {
-            return Err(Error::BadFlags);
-        }
-        if flags & (bits::SEND | bits::RECV) == 0 {
-            return Err(Error::Invalid);
-        }
-        let mut bindings = self.bindings();
-        let taken = (flags & bits::SEND != 0 && bindings.transmit.is_some())
-            || (flags & bits::RECV != 0 && bindings.receive.is_some());
-        if taken {
-            return Err(Error::Invalid);
-        }
-        let selective = flags & bits::SELECTIVE_COMPLETION != 0;
-        let bound = BoundCq { queue: Arc::clone(queue), selective };
-        if flags & bits::SEND != 0 {
-            bindings.transmit = Some(bound.clone());
-        }
-        if flags & bits::RECV != 0 {
-            bindings.receive = Some(bound);
-        }
-        Ok(())
-    }
-
-    /// Each kind of operation has one counter at most (`fi_endpoint(3)`).
-    fn bind_cntr(&self, counter: Arc<Cntr>, flags: u64) -> Result<(), Error> {
-        if flags & !cntr::ENDPOINT_FLAGS != 0 {
-            return Err(Error::BadFlags);
-        }
-        let mut bindings = self.bindings();
-        if flags == 0 || bindings.counters.iter().any(|bound| bound.flags & flags != 0) {
-            return Err(Error::Invalid);
-        }
-        bindings.counters.push(BoundCntr { counter, flags });
-        Ok(())
-    }
-
     fn bindings(&self) -> MutexGuard<'_, Bindings> {
         self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn config(&self, av: &Av) -> Config {
-        let mut config = Config::new(ofi_xdp_checksum::crc32c);
-        // Peers that speak first take a place too.
-        let expected = u32::try_from(av.expected().saturating_mul(2)).unwrap_or(u32::MAX);
-        config.peers = expected.clamp(PEERS, 1 << 20);
-        config.sends = self.sends;
-        config.recvs = self.recvs;
-        config.parts = self.recvs;
-        config.regions = REGIONS_MAX;
-        config.order = self.order;
-        config.rma_events = self.caps & bits::RMA_EVENT != 0;
-        config.death = param::values().peer_timeout;
-        config
-    }
-
-    fn start(&self, bindings: &mut Bindings) -> Result<(), Error> {
-        let Bindings { port, av, transmit, receive, counters, shared_rx, shared_tx, .. } = bindings;
-        let unshared =
-            (self.shares_rx && shared_rx.is_none()) || (self.shares_tx && shared_tx.is_none());
-        if unshared {
-            log::warn!(target: "ep_ctrl", "no shared context is bound (FI_SHARED_CONTEXT)");
-            return Err(Error::BadState);
-        }
-        let receives = Reports::of(receive.as_ref());
-        let av = av.as_ref().ok_or(Error::NoAddressVector)?;
-        let counted = |kinds| counters.iter().any(|bound| bound.flags & kinds != 0);
-        let missing = |queue: &Option<BoundCq>, kinds: u64| {
-            self.caps & kinds != 0 && queue.is_none() && !counted(kinds)
-        };
-        if missing(transmit, bits::SEND | bits::READ | bits::WRITE) || missing(receive, bits::RECV)
-        {
-            return Err(Error::NoCompletionQueue);
-        }
-        let waker =
-            |bound: &Option<BoundCq>| bound.as_ref().and_then(|it| it.queue.waker().cloned());
-        let thread = self.domain.thread()?;
-        let shared = shared_rx.as_ref().map(|shared| shared.source(av, receives)).transpose()?;
-        let active = ActiveEndpoint::start(Activation {
-            config: self.config(av),
-            port: port.take().ok_or(Error::BadState)?,
-            av: Arc::clone(av),
-            wakers: Wakers {
-                transmit: waker(transmit),
-                receive: waker(receive),
-                counters: Self::counter_wakers(counters),
-                thread: Arc::clone(thread.waker()),
-            },
-            directed: self.caps & bits::DIRECTED_RECV != 0,
-            source_err: self.caps & bits::SOURCE_ERR != 0,
-            shared,
-        })?;
-        match (&transmit, &receive) {
-            (Some(tx), Some(rx)) if Arc::ptr_eq(&tx.queue, &rx.queue) => {
-                tx.queue.add(&active, &[Side::Receive, Side::Transmit])?;
-            }
-            _ => {
-                for (bound, side) in [(&transmit, Side::Transmit), (&receive, Side::Receive)] {
-                    if let Some(bound) = bound {
-                        bound.queue.add(&active, &[side])?;
-                    }
-                }
-            }
-        }
-        for BoundCntr { counter, flags } in counters {
-            counter.add_endpoint(&active, *flags)?;
-        }
-        self.domain.registry().join(&active)?;
-        thread.add(&active);
-        if let Some(shared) = shared_rx {
-            shared.join(&active, receives);
-        }
-        let transmits = Reports::of(transmit.as_ref());
-        let running = Running { active, transmits, receives, shared_rx: shared_rx.clone() };
-        self.running.set(running).map_err(|_| Error::BadState)
-    }
-}
-
-impl Endpoint {
-    /// Wakers of the counters that are told of this endpoint's progress. Those of regions may be
-    /// bound later, and look by themselves (`cntr`).
-    fn counter_wakers(counters: &[BoundCntr]) -> Vec<Arc<Waker>> {
-        counters.iter().filter_map(|bound| bound.counter.waker().cloned()).collect()
     }
 }
 
@@ -386,15 +233,6 @@ fn open_port(domain: &Domain, port: u16) -> Result<HybridPort, Error> {
     Ok(port)
 }
 
-/// Binds what may be bound once.
-fn put<T>(place: &mut Option<T>, object: T) -> Result<(), Error> {
-    if place.is_some() {
-        return Err(Error::Invalid);
-    }
-    *place = Some(object);
-    Ok(())
-}
-
 impl FidOps for Endpoint {
     #[inline]
     fn triggers(&self, side: Side) -> bool {
@@ -408,32 +246,7 @@ impl FidOps for Endpoint {
         if self.original.is_some() {
             return Err(Error::Invalid);
         }
-        match other {
-            Bound::Cq(queue) if Arc::ptr_eq(queue.domain(), &self.domain) => {
-                self.bind_cq(&queue, flags)
-            }
-            Bound::Av(av) if Arc::ptr_eq(av.domain(), &self.domain) => {
-                put(&mut self.bindings().av, av)
-            }
-            Bound::Cntr(counter) if Arc::ptr_eq(counter.domain(), &self.domain) => {
-                self.bind_cntr(counter, flags)
-            }
-            Bound::SharedRx(shared) if Arc::ptr_eq(shared.domain(), &self.domain) => {
-                put(&mut self.bindings().shared_rx, shared)
-            }
-            Bound::SharedTx(shared) if Arc::ptr_eq(shared.domain(), &self.domain) => {
-                if !self.tx.is_none_or(|tx| shared.admits(&tx)) {
-                    log::warn!(target: "ep_ctrl", "beyond the shared context's attributes");
-                    return Err(Error::Invalid);
-                }
-                put(&mut self.bindings().shared_tx, shared)
-            }
-            Bound::Eq(eq) => {
-                self.bindings().eq = Some(eq);
-                Ok(())
-            }
-            _ => Err(Error::Invalid),
-        }
+        self.bind_object(other, flags)
     }
 
     fn enable(self: &Arc<Self>) -> Result<(), Error> {

@@ -10,7 +10,8 @@
 //! | `abi`, `bindings` | libfabric's C declarations, and what it exports to us |
 //! | `shim/*` | the C side of each object: slots, tables, raw arguments to safe types |
 //! | `fid` | what C holds of an object of ours |
-//! | `ops` | the safe traits behind the tables; one request type for sends, one for receives |
+//! | `ops` | the safe traits behind the tables |
+//! | `ops/transfer` | one type for sends, one for receives, one for writes and reads, one for atomics |
 //! | `info`, `hints`, `interface`, `sockaddr`, `tier` | `fi_getinfo` |
 //! | `passthrough`, `shim/passthrough`, `shim/interpose` | hardware providers' offers and objects, under names of ours |
 //! | `fabric`, `domain`, `eq`, `av`, `mr`, `cq`, `cntr`, `ep` | one libfabric object each |
@@ -22,6 +23,7 @@
 //! | `poll_set`, `wait_set` | several queues at once |
 //! | `work` | deferred work, triggered operations |
 //! | `thread` | progress when the application makes none |
+//! | `statistics` | a page of each endpoint in shared memory, for `xdp-top` |
 //! | `param`, `log`, `errno` | variables, messages, error numbers |
 //!
 //! `unsafe` is in `provider`, `abi`, `shim`, `fid` and `memory`, and nowhere else.

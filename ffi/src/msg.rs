@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fi_msg(3)` on an endpoint: flags are settled, then the engine is asked.
+//! `fi_msg(3)` on an endpoint: flags are settled, then the engine is asked (`progress`).
+//!
+//! Called by the slots of `shim::msg`, by `tagged`, and by deferred work. Bounds: the endpoint's
+//! sends and receives.
 
 use ofi_xdp_core::{DeferredId, Probe, SendRequest};
 

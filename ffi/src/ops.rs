@@ -5,14 +5,16 @@
 //! a file that implements those that it needs. What is not implemented is [`Error::NotSupported`]
 //! by default, so no slot of a table is ever empty. Every variant of sending (`send`, `sendv`,
 //! `sendmsg`, `senddata`, `inject`, `injectdata`, tagged or not) arrives as one [`Send`], every
-//! variant of receiving as one [`Recv`].
+//! variant of receiving as one [`Recv`], and so on (`transfer`).
+
+mod transfer;
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ofi_xdp_core::{AtomicForm, AtomicOp, Context, Datatype, Remote, TagMatch};
+use ofi_xdp_core::Context;
 
 use crate::abi::{self, fi_addr_t};
 use crate::av::{Av, AvAttributes};
@@ -23,7 +25,6 @@ use crate::ep::Endpoint;
 use crate::eq::{Eq, EqAttributes};
 use crate::errno::Error;
 use crate::info::Request;
-use crate::memory::Buffer;
 use crate::mr::{MrAttributes, Region};
 use crate::poll_set::PollSet;
 use crate::shim::cq::Entries;
@@ -31,6 +32,8 @@ use crate::sockaddr::SocketAddress;
 use crate::srx::SharedRx;
 use crate::stx::SharedTx;
 use crate::wait_set::{WaitObject, WaitSet};
+
+pub(crate) use transfer::{Atomic, OpFlags, Recv, Rma, Send};
 
 type Result<T> = std::result::Result<T, Error>;
 
@@ -267,60 +270,6 @@ pub(crate) trait CntrOps: FidOps {
     fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<()>;
 }
 
-/// Where an operation's flags come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum OpFlags {
-    /// From the endpoint: the plain calls.
-    Default,
-    /// From the call: `sendmsg`, `recvmsg`.
-    Given(u64),
-    /// From deferred work: its end is the work queue's to know, and a completion is made only if
-    /// the flags ask for it.
-    Deferred(u64),
-    /// `inject` calls: the buffer is copied, success makes no completion.
-    Inject,
-}
-
-impl OpFlags {
-    /// Whether the call gives remote completion data (`FI_REMOTE_CQ_DATA`).
-    pub(crate) const fn brings_data(self) -> bool {
-        matches!(self, Self::Given(flags) | Self::Deferred(flags)
-            if flags & abi::bits::REMOTE_CQ_DATA != 0)
-    }
-}
-
-/// A send, whatever the call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Send {
-    /// Where the message lies.
-    pub(crate) buffer: Buffer,
-    /// The destination.
-    pub(crate) to: fi_addr_t,
-    /// The tag of a tagged message.
-    pub(crate) tag: Option<u64>,
-    /// Remote completion data.
-    pub(crate) data: Option<u64>,
-    /// The application's word for it.
-    pub(crate) context: Context,
-    /// How.
-    pub(crate) flags: OpFlags,
-}
-
-/// A receive, whatever the call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Recv {
-    /// Where the message goes.
-    pub(crate) buffer: Buffer,
-    /// The source, with `FI_DIRECTED_RECV`, or nobody in particular.
-    pub(crate) from: fi_addr_t,
-    /// The tag rule of a tagged receive.
-    pub(crate) tag: Option<TagMatch>,
-    /// The application's word for it.
-    pub(crate) context: Context,
-    /// How.
-    pub(crate) flags: OpFlags,
-}
-
 /// `struct fi_ops_msg`.
 pub(crate) trait MsgOps: FidOps {
     /// `fi_send` and its variants.
@@ -347,23 +296,6 @@ pub(crate) trait TaggedOps: FidOps {
     }
 }
 
-/// A write or a read of a peer's memory, whatever the call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rma {
-    /// Where the bytes lie, or go.
-    pub(crate) buffer: Buffer,
-    /// The peer.
-    pub(crate) peer: fi_addr_t,
-    /// Its memory.
-    pub(crate) remote: Remote,
-    /// Remote completion data of a write.
-    pub(crate) data: Option<u64>,
-    /// The application's word for it.
-    pub(crate) context: Context,
-    /// How.
-    pub(crate) flags: OpFlags,
-}
-
 /// `struct fi_ops_rma`.
 pub(crate) trait RmaOps: FidOps {
     /// `fi_write` and its variants.
@@ -375,33 +307,6 @@ pub(crate) trait RmaOps: FidOps {
     fn read(&self, _read: Rma) -> Result<()> {
         Err(Error::NotSupported)
     }
-}
-
-/// An atomic operation on a peer's memory, whatever the call.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Atomic {
-    /// One operand for each element; empty if there is nothing but to read.
-    pub(crate) operands: Buffer,
-    /// What to compare with; else empty.
-    pub(crate) compare: Buffer,
-    /// Where what was there goes; else empty.
-    pub(crate) result: Buffer,
-    /// Which of the three calls.
-    pub(crate) form: AtomicForm,
-    /// Type of the elements.
-    pub(crate) datatype: Datatype,
-    /// What is done to each.
-    pub(crate) op: AtomicOp,
-    /// How many elements.
-    pub(crate) count: usize,
-    /// The peer.
-    pub(crate) peer: fi_addr_t,
-    /// Its memory.
-    pub(crate) remote: Remote,
-    /// The application's word for it.
-    pub(crate) context: Context,
-    /// How.
-    pub(crate) flags: OpFlags,
 }
 
 /// `struct fi_ops_atomic`.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fi_rma(3)` on an endpoint: flags are settled, then the engine is asked.
+//! `fi_rma(3)` on an endpoint: flags are settled (`msg`), then the engine is asked (`progress`).
+//!
+//! Called by the slots of `shim::rma`, and by deferred work. Bound: the endpoint's sends.
 
 use ofi_xdp_core::{DeferredId, ReadRequest, WriteRequest};
 

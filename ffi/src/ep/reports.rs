@@ -2,7 +2,7 @@
 //! Which ends an application is told of: how a completion queue is bound to one side
 //! (`fi_endpoint(3)`, `FI_SELECTIVE_COMPLETION`).
 
-use super::BoundCq;
+use super::bound::BoundCq;
 use crate::abi::bits;
 
 /// Which operations that end well make a completion.
