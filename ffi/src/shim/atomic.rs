@@ -2,22 +2,26 @@
 //! `struct fi_ops_atomic`: ten ways to ask for an atomic operation, and three to ask whether it is
 //! one.
 //!
-//! Each ends in one [`Atomic`]. Descriptors are ignored: local memory needs no registration.
+//! Each ends in one [`Atomic`], which `arguments` makes. Descriptors are ignored: local memory
+//! needs no registration.
+
+mod arguments;
 
 use std::ffi::{c_int, c_void};
 
-use ofi_xdp_core::{ATOMIC_LEN_MAX, AtomicForm, AtomicOp, Datatype, Remote};
+use ofi_xdp_core::{ATOMIC_LEN_MAX, AtomicForm, Remote};
 
-use super::msg::word;
-use super::work::{is_triggered, post_or_trigger, trigger};
-use super::{answer, argument, array, control, done};
+use super::work::post_or_trigger;
+use super::{answer, array, control};
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
 use crate::errno::Error;
-use crate::fid::{self, Object};
-use crate::memory::{Buffer, IOV_MAX};
+use crate::fid::Object;
 use crate::ops::{Atomic, AtomicOps, OpFlags, Side};
 use crate::work::Op;
+
+use arguments::{Local, Request, elements, vectors};
+pub(super) use arguments::{known, message};
 
 pub(super) static OPS: abi::fi_ops_atomic = abi::fi_ops_atomic {
     size: size_of::<abi::fi_ops_atomic>(),
@@ -36,188 +40,16 @@ pub(super) static OPS: abi::fi_ops_atomic = abi::fi_ops_atomic {
     compwritevalid: Some(compwritevalid),
 };
 
-/// What libfabric's numbers mean, if this form of it is offered.
-///
-/// # Errors
-/// [`Error::NotOffered`].
-pub(super) fn known(
-    form: AtomicForm,
-    datatype: abi::fi_datatype,
-    op: abi::fi_op,
-) -> Result<(Datatype, AtomicOp), Error> {
-    let datatype = u8::try_from(datatype).ok().and_then(Datatype::from_number);
-    let op = u8::try_from(op).ok().and_then(AtomicOp::from_number);
-    let (Some(datatype), Some(op)) = (datatype, op) else { return Err(Error::NotOffered) };
-    if op.is_valid(form, datatype) { Ok((datatype, op)) } else { Err(Error::NotOffered) }
-}
-
-/// One place for elements.
-fn elements(base: *const c_void, count: usize) -> [abi::fi_ioc; 1] {
-    [abi::fi_ioc { addr: base.cast_mut(), count }]
-}
-
-/// Where elements lie, or go.
-fn buffer(iov: &[abi::fi_ioc], size: usize) -> Result<Buffer, Error> {
-    let mut bytes = [abi::iovec { iov_base: std::ptr::null_mut(), iov_len: 0 }; IOV_MAX];
-    let bytes = bytes.get_mut(..iov.len()).ok_or(Error::Invalid)?;
-    for (to, from) in bytes.iter_mut().zip(iov) {
-        let iov_len = from.count.checked_mul(size).ok_or(Error::Invalid)?;
-        *to = abi::iovec { iov_base: from.addr, iov_len };
-    }
-    Buffer::scattered(bytes)
-}
-
-/// The local side of an operation.
-struct Local<'a> {
-    operands: &'a [abi::fi_ioc],
-    compare: &'a [abi::fi_ioc],
-    result: &'a [abi::fi_ioc],
-}
-
-impl<'a> Local<'a> {
-    const fn operands(operands: &'a [abi::fi_ioc]) -> Self {
-        Self { operands, compare: &[], result: &[] }
-    }
-}
-
-/// The remote side of an operation, and what it is.
-struct Request {
-    form: AtomicForm,
-    datatype: abi::fi_datatype,
-    op: abi::fi_op,
-    peer: fi_addr_t,
-    remote: Remote,
-    context: *mut c_void,
-    flags: OpFlags,
-}
-
-impl Request {
-    fn with(&self, local: &Local<'_>) -> Result<Atomic, Error> {
-        let (datatype, op) = known(self.form, self.datatype, self.op)?;
-        let size = datatype.size();
-        let result = buffer(local.result, size)?;
-        let reads = op == AtomicOp::Read;
-        // Of a read the operands are not looked at, and may be anything (fi_atomic(3)).
-        let operands = if reads { Buffer::EMPTY } else { buffer(local.operands, size)? };
-        let compare = if op.compares() { buffer(local.compare, size)? } else { Buffer::EMPTY };
-        let len = if reads { result.len() } else { operands.len() };
-        let fits = (!op.compares() || compare.len() == len)
-            && (self.form == AtomicForm::Base || result.len() == len);
-        if !fits || len == 0 {
-            return Err(Error::Invalid);
-        }
-        Ok(Atomic {
-            operands,
-            compare,
-            result,
-            form: self.form,
-            datatype,
-            op,
-            count: len / size,
-            peer: self.peer,
-            remote: self.remote,
-            context: word(self.context),
-            flags: self.flags,
-        })
-    }
-}
-
 /// # Safety
 /// `ep` is NULL or an open object.
 unsafe fn post<T: AtomicOps + Object>(
     ep: *mut abi::fid_ep,
-    request: &Request,
-    local: &Local<'_>,
+    atomic: Result<Atomic, Error>,
 ) -> isize {
     let work = |it, flags, atomic| Op::Atomic(it, Atomic { flags, ..atomic });
     let given = |atomic: &Atomic| (atomic.context, atomic.flags);
     // SAFETY: promised by the caller.
-    unsafe { post_or_trigger(ep, (Side::Transmit, request.with(local)), given, T::atomic, work) }
-}
-
-/// What the vector forms of the calls say, as a message. `remote` outlives it.
-fn vectors(
-    (msg_iov, iov_count): (*const abi::fi_ioc, usize),
-    remote: &[abi::fi_rma_ioc; 1],
-    (addr, datatype, op, context): (fi_addr_t, abi::fi_datatype, abi::fi_op, *mut c_void),
-) -> abi::fi_msg_atomic {
-    abi::fi_msg_atomic {
-        msg_iov,
-        desc: std::ptr::null_mut(),
-        iov_count,
-        addr,
-        rma_iov: remote.as_ptr(),
-        rma_iov_count: remote.len(),
-        datatype,
-        op,
-        context,
-        data: 0,
-    }
-}
-
-/// The operation that a `fi_msg_atomic` asks for.
-///
-/// # Safety
-/// `msg` is NULL or initialised, `result` and `compare` have as many elements as they say.
-pub(super) unsafe fn message(
-    form: AtomicForm,
-    (msg, flags): (*const abi::fi_msg_atomic, OpFlags),
-    (compare, compare_count): (*const abi::fi_ioc, usize),
-    (result, result_count): (*const abi::fi_ioc, usize),
-) -> Result<Atomic, Error> {
-    // SAFETY: promised by the caller, here and below.
-    let msg = unsafe { argument(msg) }?;
-    // SAFETY: as above.
-    let [remote] = unsafe { array(msg.rma_iov, msg.rma_iov_count) }? else {
-        // One place at the peer.
-        return Err(Error::Invalid);
-    };
-    let local = Local {
-        // SAFETY: as above.
-        operands: unsafe { array(msg.msg_iov, msg.iov_count) }?,
-        // SAFETY: as above.
-        compare: unsafe { array(compare, compare_count) }?,
-        // SAFETY: as above.
-        result: unsafe { array(result, result_count) }?,
-    };
-    let request = Request {
-        form,
-        datatype: msg.datatype,
-        op: msg.op,
-        peer: msg.addr,
-        remote: Remote { key: remote.key, address: remote.addr },
-        context: msg.context,
-        flags,
-    };
-    request.with(&local)
-}
-
-/// # Safety
-/// `ep` is NULL or an open object; the rest as in [`message`].
-unsafe fn post_message<T: AtomicOps + Object>(
-    ep: *mut abi::fid_ep,
-    form: AtomicForm,
-    (msg, flags): (*const abi::fi_msg_atomic, OpFlags),
-    compare: (*const abi::fi_ioc, usize),
-    result: (*const abi::fi_ioc, usize),
-) -> isize {
-    if let OpFlags::Given(given) = flags
-        && is_triggered(given)
-    {
-        // SAFETY: promised by the caller.
-        let context = unsafe { msg.as_ref() }.map_or(std::ptr::null_mut(), |msg| msg.context);
-        let op = |endpoint, flags| {
-            // SAFETY: promised by the caller.
-            Ok(Op::Atomic(endpoint, unsafe { message(form, (msg, flags), compare, result) }?))
-        };
-        // SAFETY: the man page's contract: a `fi_triggered_context`.
-        return unsafe { trigger(ep, context, given, op) };
-    }
-    // SAFETY: promised by the caller.
-    let endpoint = unsafe { fid::object::<T>(ep.cast::<abi::fid>()) };
-    // SAFETY: promised by the caller.
-    let atomic = unsafe { message(form, (msg, flags), compare, result) };
-    done(endpoint.and_then(|endpoint| endpoint.atomic(atomic?)))
+    unsafe { post_or_trigger(ep, (Side::Transmit, atomic), given, T::atomic, work) }
 }
 
 unsafe extern "C" fn write<T: AtomicOps + Object>(
@@ -235,7 +67,7 @@ unsafe extern "C" fn write<T: AtomicOps + Object>(
     let (form, flags, remote) = (AtomicForm::Base, OpFlags::Default, Remote { key, address });
     let request = Request { form, datatype, op, peer, remote, context, flags };
     // SAFETY: the man page's contract.
-    unsafe { post::<T>(ep, &request, &Local::operands(&elements(operands, count))) }
+    unsafe { post::<T>(ep, request.with(&Local::operands(&elements(operands, count)))) }
 }
 
 unsafe extern "C" fn writev<T: AtomicOps + Object>(
@@ -253,11 +85,9 @@ unsafe extern "C" fn writev<T: AtomicOps + Object>(
     let (form, flags, remote) = (AtomicForm::Base, OpFlags::Default, Remote { key, address });
     let request = Request { form, datatype, op, peer, remote, context, flags };
     // SAFETY: the man page's contract: `count` elements.
-    match unsafe { array(iov, count) } {
-        // SAFETY: the man page's contract.
-        Ok(iov) => unsafe { post::<T>(ep, &request, &Local::operands(iov)) },
-        Err(error) => done(Err(error)),
-    }
+    let iov = unsafe { array(iov, count) };
+    // SAFETY: the man page's contract.
+    unsafe { post::<T>(ep, iov.and_then(|iov| request.with(&Local::operands(iov)))) }
 }
 
 unsafe extern "C" fn writemsg<T: AtomicOps + Object>(
@@ -267,7 +97,9 @@ unsafe extern "C" fn writemsg<T: AtomicOps + Object>(
 ) -> isize {
     let none = (std::ptr::null(), 0);
     // SAFETY: the man page's contract.
-    unsafe { post_message::<T>(ep, AtomicForm::Base, (msg, OpFlags::Given(flags)), none, none) }
+    let atomic = unsafe { message(AtomicForm::Base, (msg, OpFlags::Given(flags)), none, none) };
+    // SAFETY: the man page's contract.
+    unsafe { post::<T>(ep, atomic) }
 }
 
 unsafe extern "C" fn inject<T: AtomicOps + Object>(
@@ -284,7 +116,7 @@ unsafe extern "C" fn inject<T: AtomicOps + Object>(
     let context = std::ptr::null_mut();
     let request = Request { form, datatype, op, peer, remote, context, flags };
     // SAFETY: the man page's contract.
-    unsafe { post::<T>(ep, &request, &Local::operands(&elements(operands, count))) }
+    unsafe { post::<T>(ep, request.with(&Local::operands(&elements(operands, count)))) }
 }
 
 unsafe extern "C" fn readwrite<T: AtomicOps + Object>(
@@ -306,7 +138,7 @@ unsafe extern "C" fn readwrite<T: AtomicOps + Object>(
     let (operands, result) = (elements(operands, count), elements(result, count));
     let local = Local { operands: &operands, compare: &[], result: &result };
     // SAFETY: the man page's contract.
-    unsafe { post::<T>(ep, &request, &local) }
+    unsafe { post::<T>(ep, request.with(&local)) }
 }
 
 unsafe extern "C" fn readwritev<T: AtomicOps + Object>(
@@ -327,10 +159,11 @@ unsafe extern "C" fn readwritev<T: AtomicOps + Object>(
     let remote = [abi::fi_rma_ioc { addr: address, count, key }];
     let msg = vectors((iov, count), &remote, (peer, datatype, op, context));
     let (none, result) = ((std::ptr::null(), 0), (result.cast_const(), result_count));
+    let msg = (&raw const msg, OpFlags::Default);
+    // SAFETY: the man page's contract; `msg` is here.
+    let atomic = unsafe { message(AtomicForm::Fetch, msg, none, result) };
     // SAFETY: the man page's contract.
-    unsafe {
-        post_message::<T>(ep, AtomicForm::Fetch, (&raw const msg, OpFlags::Default), none, result)
-    }
+    unsafe { post::<T>(ep, atomic) }
 }
 
 unsafe extern "C" fn readwritemsg<T: AtomicOps + Object>(
@@ -344,7 +177,9 @@ unsafe extern "C" fn readwritemsg<T: AtomicOps + Object>(
     let result = (result.cast_const(), result_count);
     let none = (std::ptr::null(), 0);
     // SAFETY: the man page's contract.
-    unsafe { post_message::<T>(ep, AtomicForm::Fetch, (msg, OpFlags::Given(flags)), none, result) }
+    let atomic = unsafe { message(AtomicForm::Fetch, (msg, OpFlags::Given(flags)), none, result) };
+    // SAFETY: the man page's contract.
+    unsafe { post::<T>(ep, atomic) }
 }
 
 unsafe extern "C" fn compwrite<T: AtomicOps + Object>(
@@ -369,7 +204,7 @@ unsafe extern "C" fn compwrite<T: AtomicOps + Object>(
     let compare = elements(compare, count);
     let local = Local { operands: &operands, compare: &compare, result: &result };
     // SAFETY: the man page's contract.
-    unsafe { post::<T>(ep, &request, &local) }
+    unsafe { post::<T>(ep, request.with(&local)) }
 }
 
 unsafe extern "C" fn compwritev<T: AtomicOps + Object>(
@@ -393,16 +228,11 @@ unsafe extern "C" fn compwritev<T: AtomicOps + Object>(
     let remote = [abi::fi_rma_ioc { addr: address, count, key }];
     let msg = vectors((iov, count), &remote, (peer, datatype, op, context));
     let (compare, result) = ((compare, compare_count), (result.cast_const(), result_count));
+    let msg = (&raw const msg, OpFlags::Default);
+    // SAFETY: the man page's contract; `msg` is here.
+    let atomic = unsafe { message(AtomicForm::Compare, msg, compare, result) };
     // SAFETY: the man page's contract.
-    unsafe {
-        post_message::<T>(
-            ep,
-            AtomicForm::Compare,
-            (&raw const msg, OpFlags::Default),
-            compare,
-            result,
-        )
-    }
+    unsafe { post::<T>(ep, atomic) }
 }
 
 unsafe extern "C" fn compwritemsg<T: AtomicOps + Object>(
@@ -417,10 +247,11 @@ unsafe extern "C" fn compwritemsg<T: AtomicOps + Object>(
     flags: u64,
 ) -> isize {
     let (compare, result) = ((compare, compare_count), (result.cast_const(), result_count));
+    let msg = (msg, OpFlags::Given(flags));
     // SAFETY: the man page's contract.
-    unsafe {
-        post_message::<T>(ep, AtomicForm::Compare, (msg, OpFlags::Given(flags)), compare, result)
-    }
+    let atomic = unsafe { message(AtomicForm::Compare, msg, compare, result) };
+    // SAFETY: the man page's contract.
+    unsafe { post::<T>(ep, atomic) }
 }
 
 /// `fi_atomicvalid` and its kin: most elements of one operation, if it is one.

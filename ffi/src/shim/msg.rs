@@ -8,7 +8,7 @@ use std::ffi::c_void;
 
 use ofi_xdp_core::Context;
 
-use super::work::{is_triggered, post_or_trigger, trigger};
+use super::work::post_or_trigger;
 use super::{argument, array};
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
@@ -149,28 +149,11 @@ pub(super) unsafe fn receiving(msg: *const abi::fi_msg, flags: OpFlags) -> Resul
     })
 }
 
-/// The context of a `fi_msg`, NULL without one.
-///
-/// # Safety
-/// As [`sending`].
-unsafe fn context_of(msg: *const abi::fi_msg) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { msg.as_ref() }.map_or(std::ptr::null_mut(), |msg| msg.context)
-}
-
 unsafe extern "C" fn sendmsg<T: MsgOps + Object>(
     ep: *mut abi::fid_ep,
     msg: *const abi::fi_msg,
     flags: u64,
 ) -> isize {
-    if is_triggered(flags) {
-        // SAFETY: the man page's contract.
-        let context = unsafe { context_of(msg) };
-        // SAFETY: the man page's contract: an initialised `fi_msg`.
-        let op = |endpoint, flags| Ok(Op::Send(endpoint, unsafe { sending(msg, flags) }?));
-        // SAFETY: the man page's contract: a `fi_triggered_context`.
-        return unsafe { trigger(ep, context, flags, op) };
-    }
     // SAFETY: the man page's contract: an initialised `fi_msg`.
     let send = unsafe { sending(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.
@@ -272,14 +255,6 @@ pub(super) unsafe extern "C" fn recvmsg<T: MsgOps + Object>(
     msg: *const abi::fi_msg,
     flags: u64,
 ) -> isize {
-    if is_triggered(flags) {
-        // SAFETY: the man page's contract.
-        let context = unsafe { context_of(msg) };
-        // SAFETY: the man page's contract: an initialised `fi_msg`.
-        let op = |endpoint, flags| Ok(Op::Recv(endpoint, unsafe { receiving(msg, flags) }?));
-        // SAFETY: the man page's contract: a `fi_triggered_context`.
-        return unsafe { trigger(ep, context, flags, op) };
-    }
     // SAFETY: the man page's contract: an initialised `fi_msg`.
     let recv = unsafe { receiving(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.

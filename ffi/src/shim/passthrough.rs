@@ -9,22 +9,25 @@
 //! belongs to the application from the moment it is handed out. Nothing else is kept, and what is
 //! read later is what the application hands back. Bounds: what the providers offer.
 
+mod place;
+
 use std::cell::Cell;
 use std::ffi::{c_char, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
 use super::infos::{List, One, OwnedNames};
-use super::{array, interpose, text};
+use super::{interpose, text};
 use crate::abi::library::{self, Question};
 use crate::abi::{self, fi_fabric_attr, fi_info, fid_fabric};
 use crate::domain::Domain;
 use crate::errno::Error;
 use crate::fabric::Fabric;
 use crate::fid;
-use crate::interface::Interface;
+use crate::param;
 use crate::passthrough::{self, Filter, Names, Plan, Route};
-use crate::{param, sockaddr};
+
+use place::Place;
 
 /// libfabric's own flag for `fi_getinfo`: also providers that `FI_PROVIDER` hides (`ofi.h`).
 const GETINFO_HIDDEN: u64 = 1 << 60;
@@ -231,46 +234,6 @@ unsafe fn hints_for(hints: Option<&fi_info>, to: &passthrough::Question) -> Resu
     }
     inner.rename(Some(&to.provider), to.fabric.as_deref(), to.domain.as_deref())?;
     Ok(inner)
-}
-
-/// The interface of `FI_XDP_IFACE`, by which offers are known that are on it.
-struct Place(Vec<Interface>);
-
-impl Place {
-    fn of(interface: Option<&str>) -> Result<Option<Self>, Error> {
-        let Some(name) = interface else { return Ok(None) };
-        let mut found = Interface::all()?;
-        found.retain(|interface| interface.nic.name == name);
-        Ok(Some(Self(found)))
-    }
-
-    /// Whether an offer has an address of the interface, or its place on the PCI bus.
-    ///
-    /// # Safety
-    /// `info` is as `fi_getinfo(3)` says.
-    unsafe fn has(&self, info: &fi_info) -> bool {
-        // SAFETY: promised by the caller.
-        let bytes = unsafe { array(info.src_addr.cast::<u8>(), info.src_addrlen) };
-        let ip = match (info.addr_format, bytes) {
-            (abi::FI_SOCKADDR | abi::FI_SOCKADDR_IN | abi::FI_SOCKADDR_IN6, Ok(bytes)) => {
-                sockaddr::decode(bytes).map(|address| address.ip())
-            }
-            _ => None,
-        };
-        // SAFETY: promised by the caller.
-        let bus = unsafe { info.nic.as_ref() }.map(|nic| nic.bus_attr);
-        // SAFETY: as above.
-        let bus = bus.and_then(|bus| unsafe { bus.as_ref() });
-        let pci = bus.filter(|bus| bus.bus_type == abi::FI_BUS_PCI).map(|bus| {
-            // SAFETY: of this type, the union's only member.
-            let pci = unsafe { bus.attr.pci };
-            (pci.domain_id, pci.bus_id, pci.device_id, pci.function_id)
-        });
-        self.0.iter().any(|interface| {
-            let device = interface.nic.pci.map(|it| (it.domain, it.bus, it.device, it.function));
-            ip.is_some_and(|ip| ip == interface.ip) || (pci.is_some() && pci == device)
-        })
-    }
 }
 
 /// What an offer must be, and what has been found of it.

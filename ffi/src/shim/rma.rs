@@ -9,7 +9,7 @@ use std::sync::Arc;
 use ofi_xdp_core::Remote;
 
 use super::msg::{scattered, source, word};
-use super::work::{is_triggered, post_or_trigger, trigger};
+use super::work::post_or_trigger;
 use super::{argument, array};
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
@@ -84,15 +84,6 @@ pub(super) unsafe fn message(msg: *const abi::fi_msg_rma, flags: OpFlags) -> Res
     })
 }
 
-/// The context of a `fi_msg_rma`, NULL without one.
-///
-/// # Safety
-/// As [`message`].
-unsafe fn context_of(msg: *const abi::fi_msg_rma) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { msg.as_ref() }.map_or(std::ptr::null_mut(), |msg| msg.context)
-}
-
 unsafe extern "C" fn read<T: RmaOps + Object>(
     ep: *mut abi::fid_ep,
     buffer: *mut c_void,
@@ -131,14 +122,6 @@ unsafe extern "C" fn readmsg<T: RmaOps + Object>(
     msg: *const abi::fi_msg_rma,
     flags: u64,
 ) -> isize {
-    if is_triggered(flags) {
-        // SAFETY: the man page's contract.
-        let context = unsafe { context_of(msg) };
-        // SAFETY: the man page's contract: an initialised `fi_msg_rma`.
-        let op = |endpoint, flags| Ok(Op::Read(endpoint, unsafe { message(msg, flags) }?));
-        // SAFETY: the man page's contract: a `fi_triggered_context`.
-        return unsafe { trigger(ep, context, flags, op) };
-    }
     // SAFETY: the man page's contract: an initialised `fi_msg_rma`.
     let rma = unsafe { message(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.
@@ -183,14 +166,6 @@ unsafe extern "C" fn writemsg<T: RmaOps + Object>(
     msg: *const abi::fi_msg_rma,
     flags: u64,
 ) -> isize {
-    if is_triggered(flags) {
-        // SAFETY: the man page's contract.
-        let context = unsafe { context_of(msg) };
-        // SAFETY: the man page's contract: an initialised `fi_msg_rma`.
-        let op = |endpoint, flags| Ok(Op::Write(endpoint, unsafe { message(msg, flags) }?));
-        // SAFETY: the man page's contract: a `fi_triggered_context`.
-        return unsafe { trigger(ep, context, flags, op) };
-    }
     // SAFETY: the man page's contract: an initialised `fi_msg_rma`.
     let rma = unsafe { message(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.

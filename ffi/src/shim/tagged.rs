@@ -7,7 +7,7 @@ use ofi_xdp_core::{Context, TagMatch};
 
 use super::argument;
 use super::msg::{scattered, source, word};
-use super::work::{is_triggered, post_or_trigger, trigger};
+use super::work::post_or_trigger;
 use crate::abi::{self, fi_addr_t};
 use crate::ep::Endpoint;
 use crate::errno::Error;
@@ -135,28 +135,11 @@ pub(super) unsafe fn receiving(
     })
 }
 
-/// The context of a `fi_msg_tagged`, NULL without one.
-///
-/// # Safety
-/// As [`sending`].
-unsafe fn context_of(msg: *const abi::fi_msg_tagged) -> *mut c_void {
-    // SAFETY: promised by the caller.
-    unsafe { msg.as_ref() }.map_or(std::ptr::null_mut(), |msg| msg.context)
-}
-
 unsafe extern "C" fn sendmsg<T: TaggedOps + Object>(
     ep: *mut abi::fid_ep,
     msg: *const abi::fi_msg_tagged,
     flags: u64,
 ) -> isize {
-    if is_triggered(flags) {
-        // SAFETY: the man page's contract.
-        let context = unsafe { context_of(msg) };
-        // SAFETY: the man page's contract: an initialised `fi_msg_tagged`.
-        let op = |endpoint, flags| Ok(Op::Send(endpoint, unsafe { sending(msg, flags) }?));
-        // SAFETY: the man page's contract: a `fi_triggered_context`.
-        return unsafe { trigger(ep, context, flags, op) };
-    }
     // SAFETY: the man page's contract: an initialised `fi_msg_tagged`.
     let send = unsafe { sending(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.
@@ -249,14 +232,6 @@ pub(super) unsafe extern "C" fn recvmsg<T: TaggedOps + Object>(
     msg: *const abi::fi_msg_tagged,
     flags: u64,
 ) -> isize {
-    if is_triggered(flags) {
-        // SAFETY: the man page's contract.
-        let context = unsafe { context_of(msg) };
-        // SAFETY: the man page's contract: an initialised `fi_msg_tagged`.
-        let op = |endpoint, flags| Ok(Op::Recv(endpoint, unsafe { receiving(msg, flags) }?));
-        // SAFETY: the man page's contract: a `fi_triggered_context`.
-        return unsafe { trigger(ep, context, flags, op) };
-    }
     // SAFETY: the man page's contract: an initialised `fi_msg_tagged`.
     let recv = unsafe { receiving(msg, OpFlags::Given(flags)) };
     // SAFETY: the man page's contract.

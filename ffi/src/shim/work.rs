@@ -165,50 +165,39 @@ unsafe fn rare_operation(kind: abi::fi_op_type, op: *const c_void) -> Result<Op,
     Ok(Op::Atomic(endpoint, unsafe { atomic::message(form, message, compare, result) }?))
 }
 
-/// Whether a call asks for a triggered operation.
-#[inline]
-pub(super) const fn is_triggered(flags: u64) -> bool {
-    flags & bits::TRIGGER != 0
-}
-
-/// An operation with `FI_TRIGGER`: `op` makes it of its endpoint and its other flags, and `context`
-/// says what it waits for.
+/// Queues what `op` makes of its endpoint until the condition in `context` holds.
 ///
 /// # Safety
 /// `ep` is NULL or an open object; `context` is NULL or a `struct fi_triggered_context`, whose
 /// counter is open.
-pub(super) unsafe fn trigger(
+unsafe fn trigger(
     ep: *mut abi::fid_ep,
     context: *mut c_void,
-    flags: u64,
-    op: impl FnOnce(Arc<Endpoint>, OpFlags) -> Result<Op, Error>,
-) -> isize {
-    let queue = || {
-        // SAFETY: promised by the caller.
-        let endpoint = unsafe { fid::object::<Endpoint>(ep.cast()) }?;
-        // SAFETY: promised by the caller.
-        let given = unsafe { argument(context.cast::<abi::fi_triggered_context>()) }?;
-        if given.event_type != abi::FI_TRIGGER_THRESHOLD {
-            return Err(Error::NotSupported);
-        }
-        // SAFETY: the event type says which member of the union it is.
-        let condition = unsafe { given.trigger.threshold };
-        // SAFETY: promised by the caller.
-        let counter = Arc::clone(unsafe { fid::object::<Cntr>(condition.cntr.cast()) }?);
-        endpoint.trigger(Work {
-            id: context.expose_provenance(),
-            counter,
-            threshold: condition.threshold as u64,
-            op: op(Arc::clone(endpoint), OpFlags::Given(flags & !bits::TRIGGER))?,
-            completion: None,
-        })
-    };
-    done(queue())
+    op: impl FnOnce(Arc<Endpoint>) -> Op,
+) -> Result<(), Error> {
+    // SAFETY: promised by the caller.
+    let endpoint = unsafe { fid::object::<Endpoint>(ep.cast()) }?;
+    // SAFETY: promised by the caller.
+    let given = unsafe { argument(context.cast::<abi::fi_triggered_context>()) }?;
+    if given.event_type != abi::FI_TRIGGER_THRESHOLD {
+        return Err(Error::NotSupported);
+    }
+    // SAFETY: the event type says which member of the union it is.
+    let condition = unsafe { given.trigger.threshold };
+    // SAFETY: promised by the caller.
+    let counter = Arc::clone(unsafe { fid::object::<Cntr>(condition.cntr.cast()) }?);
+    endpoint.trigger(Work {
+        id: context.expose_provenance(),
+        counter,
+        threshold: condition.threshold as u64,
+        op: op(Arc::clone(endpoint)),
+        completion: None,
+    })
 }
 
-/// Posts what a call asks for by `post`; or, where the call leaves its flags to the endpoint and
-/// `FI_TRIGGER` is among those, queues what `work` makes of it: a triggered operation. `given` says
-/// a request's context and flags.
+/// Posts what a call asks for by `post`; or, where `FI_TRIGGER` is among the call's flags, or among
+/// the endpoint's default flags of a call that leaves them to it, queues what `work` makes of it: a
+/// triggered operation. `given` says a request's context and flags.
 ///
 /// # Safety
 /// `ep` is NULL or an open object; with `FI_TRIGGER`, the context is a `struct
@@ -228,15 +217,17 @@ pub(super) unsafe fn post_or_trigger<T: FidOps + Object, R>(
         Err(error) => return done(Err(error)),
     };
     let (context, flags) = given(&request);
-    if flags != OpFlags::Default || !endpoint.triggers(side) {
-        return done(post(endpoint, request));
-    }
+    let flags = match flags {
+        OpFlags::Given(flags) if flags & bits::TRIGGER != 0 => Some(flags),
+        OpFlags::Default if endpoint.triggers(side) => None,
+        _ => return done(post(endpoint, request)),
+    };
     let context = std::ptr::with_exposed_provenance_mut(context.0 as usize);
-    // What else is among the default flags holds for the operation when it begins.
-    let op = |endpoint: Arc<Endpoint>, _| {
-        let flags = endpoint.flags(side, OpFlags::Default) & !bits::TRIGGER;
-        Ok(work(endpoint, OpFlags::Given(flags), request))
+    let op = |endpoint: Arc<Endpoint>| {
+        // The other flags hold for the operation when it begins, default ones as they are now.
+        let flags = flags.unwrap_or_else(|| endpoint.flags(side, OpFlags::Default));
+        work(endpoint, OpFlags::Given(flags & !bits::TRIGGER), request)
     };
     // SAFETY: promised by the caller.
-    unsafe { trigger(ep, context, bits::TRIGGER, op) }
+    done(unsafe { trigger(ep, context, op) })
 }

@@ -554,19 +554,21 @@ fn triggered_operations_of_every_kind_wait(world: &World) -> Result<()> {
     let flags = abi::FI_TRIGGER | abi::FI_COMPLETION;
     let ep = &group.a().ep;
     let when = |threshold| Context::triggered(&cntr, threshold);
-    let [receive, trecv, tsend, write, read] = [1, 2, 3, 4, 5].map(when);
+    let [receive, trecv, tsend, write, read, add] = [1, 2, 3, 4, 5, 6].map(when);
     triggered(ep.recvmsg(&Message::new(Mem::zeroed(8), ANYBODY, receive), flags))?;
     triggered(ep.trecvmsg(&Tagged::new(Mem::zeroed(8), ANYBODY, 1, trecv), flags))?;
     triggered(ep.tsendmsg(&Tagged::new(Mem::zeroed(8), group.to_b(), 2, tsend), flags))?;
     triggered(ep.writemsg(&Rma::new(Mem::pattern(8, 1), remote, write), flags))?;
     triggered(ep.readmsg(&Rma::new(Mem::zeroed(8), remote, read), flags))?;
+    let sum = Atomic { datatype: abi::FI_UINT64, op: abi::FI_SUM, at: remote, context: add };
+    triggered(ep.atomicmsg(&sum, &[Value { mem: Mem::pattern(8, 1), count: 1 }], flags))?;
     let into = Context::new();
     group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 2, 0, into))?;
     let (plain, tagged) = (Context::new(), Context::new());
     group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), plain))?;
     group.post(|| group.b().ep.tsend(Mem::zeroed(8), group.to_a(), 1, tagged))?;
     group.quiet(group.a())?;
-    for context in [receive, trecv, tsend, write, read] {
+    for context in [receive, trecv, tsend, write, read, add] {
         cntr.add(1)?;
         group.done(group.a(), context)?;
     }
@@ -624,14 +626,19 @@ fn an_alias_triggers_by_default(world: &World) -> Result<()> {
     };
     let into = Context::new();
     group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 2, 0, into))?;
-    let [write, tsend] = [1, 2].map(|threshold| Context::triggered(&cntr, threshold));
-    triggered(alias.write(Mem::pattern(8, 1), there.remote(group.to_b()), write))?;
+    let [write, tsend, fetch] = [1, 2, 3].map(|threshold| Context::triggered(&cntr, threshold));
+    let at = there.remote(group.to_b());
+    triggered(alias.write(Mem::pattern(8, 1), at, write))?;
     triggered(alias.tsend(Mem::zeroed(8), group.to_b(), 2, tsend))?;
+    let read = Atomic { datatype: abi::FI_UINT64, op: abi::FI_ATOMIC_READ, at, context: fetch };
+    let found = Value { mem: Mem::zeroed(8), count: 1 };
+    triggered(alias.fetch_atomicv(&read, &[], &[found]))?;
     group.quiet(group.a())?;
-    for context in [write, tsend] {
+    for context in [write, tsend, fetch] {
         cntr.add(1)?;
         group.done(group.a(), context)?;
     }
+    ensure!(found.mem.bytes() == Mem::pattern(8, 1).bytes(), "{:?}", found.mem.bytes());
     group.done(group.b(), into)?;
     alias.close()?;
     there.mr.close()?;
