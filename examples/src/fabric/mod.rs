@@ -17,7 +17,7 @@
 //! most is under way on each. That is also what makes the interface safe: a buffer cannot be
 //! touched while an operation has it, and outlives the endpoint.
 //!
-//! `unsafe` is in `abi`, `buffers`, `endpoint` and its `rma`, `info`, `listener` and `object`, and
+//! `unsafe` is in `abi`, `buffers`, `endpoint` and its parts, `info`, `listener` and `object`, and
 //! nowhere else in this package.
 
 use std::net::SocketAddr;

@@ -1,15 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One-sided operations: writes with remote CQ data into a peer's buffers, and reads from them
-//! (`fi_rma(3)`); and peers by the thousand.
+//! (`fi_rma(3)`).
 //!
 //! In: what the peer told of its buffers ([`RemoteRegion`]). Out: completions, as of messages.
 #![allow(unsafe_code)]
 
-use std::ffi::c_void;
-use std::net::{SocketAddr, SocketAddrV4};
-
-use super::super::object::{check, check_size, failure};
-use super::super::{Error, Info, Name, abi};
+use super::super::object::failure;
+use super::super::{Error, Info, abi};
 use super::{Endpoint, Peer};
 
 /// A peer's buffers, as it tells others of them.
@@ -79,14 +76,11 @@ impl Endpoint {
         to: Place,
         data: u64,
     ) -> Result<(), Error> {
-        let from = self.buffers.operand(slot, len)?;
         let target = self.target(to);
-        // SAFETY: the endpoint is open; buffer and context stay until the completion: the slot is
-        // marked posted below, and the endpoint is closed before its buffers go.
-        let code = unsafe { abi::fi_writedata(self.endpoint.as_ptr(), from, data, target) };
-        check_size("fi_writedata", code)?;
-        self.buffers.mark_posted(slot);
-        Ok(())
+        self.post("fi_writedata", slot, len, |endpoint, from| {
+            // SAFETY: as `post` promises.
+            unsafe { abi::fi_writedata(endpoint, from, data, target) }
+        })
     }
 
     /// The same, for a buffer that stays free: no completion will come. `len` is at most
@@ -102,11 +96,11 @@ impl Endpoint {
         to: Place,
         data: u64,
     ) -> Result<(), Error> {
-        let from = self.buffers.operand(slot, len)?;
         let target = self.target(to);
-        // SAFETY: the endpoint is open; the buffer is valid during the call.
-        let code = unsafe { abi::fi_inject_writedata(self.endpoint.as_ptr(), from, data, target) };
-        check_size("fi_inject_writedata", code).map(drop)
+        self.call("fi_inject_writedata", slot, len, |endpoint, from| {
+            // SAFETY: as `call` promises: the buffer is read during the call only.
+            unsafe { abi::fi_inject_writedata(endpoint, from, data, target) }
+        })
     }
 
     /// Reads `len` bytes of a peer's buffer into a free one.
@@ -115,40 +109,17 @@ impl Endpoint {
     /// [`Error::Again`], [`Error::Busy`], [`Error::Call`].
     #[inline]
     pub fn read(&mut self, slot: usize, len: usize, from: Place) -> Result<(), Error> {
-        let into = self.buffers.operand(slot, len)?;
         let target = self.target(from);
-        // SAFETY: as in `write_data`.
-        let code = unsafe { abi::fi_read(self.endpoint.as_ptr(), into, target) };
-        check_size("fi_read", code)?;
-        self.buffers.mark_posted(slot);
-        Ok(())
+        self.post("fi_read", slot, len, |endpoint, into| {
+            // SAFETY: as `post` promises.
+            unsafe { abi::fi_read(endpoint, into, target) }
+        })
     }
 
     #[inline]
     fn target(&self, place: Place) -> abi::Target {
         let address = place.region.base + place.slot as u64 * self.buffers.stride();
         abi::Target { peer: place.peer.0, address, key: place.region.key }
-    }
-
-    /// Adds peers at IPv4 addresses, all in one call. `info` is what the endpoint was opened with.
-    ///
-    /// # Errors
-    /// [`Error::Call`] unless all were taken.
-    pub fn insert_many(&mut self, info: &Info, peers: &[SocketAddrV4]) -> Result<(), Error> {
-        let vector = self.addresses.as_ref().filter(|_| info.takes_ipv4());
-        let vector = vector.ok_or_else(|| failure("fi_av_insert", libc::EINVAL))?;
-        let mut bytes = Vec::with_capacity(peers.len() * size_of::<libc::sockaddr_in>());
-        for peer in peers {
-            bytes.extend(Name::from(SocketAddr::V4(*peer)).0);
-        }
-        let (first, count) = (bytes.as_ptr().cast::<c_void>(), peers.len());
-        // SAFETY: the vector is open; `bytes` holds `count` addresses of its format, FI_SOCKADDR_IN
-        // (asked above); no answer is asked for.
-        let inserted =
-            unsafe { abi::fi_av_insert(vector.as_ptr(), first, count, std::ptr::null_mut()) };
-        check("fi_av_insert", inserted)?;
-        let all = usize::try_from(inserted).is_ok_and(|inserted| inserted == count);
-        if all { Ok(()) } else { Err(failure("fi_av_insert", libc::ENOSPC)) }
     }
 }
 
