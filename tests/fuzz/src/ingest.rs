@@ -9,7 +9,9 @@
 use ofi_xdp_core::wire::{self, HEADER_LEN};
 
 use crate::input::Input;
-use crate::node::{Node, OneSided, PAYLOAD_MAX, Sent, Store, address, config};
+use crate::node::{Node, OneSided, config};
+use crate::port::{PAYLOAD_MAX, Sent, address};
+use crate::store::Store;
 
 /// Steps that one input may make.
 const STEPS_MAX: usize = 200;

@@ -11,3 +11,5 @@ pub mod input;
 pub mod memory;
 pub mod node;
 pub mod operations;
+pub mod port;
+pub mod store;

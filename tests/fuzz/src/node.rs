@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An engine under test: its storage, its memory, the operations it owes an end, and a port that is
-//! a list.
+//! An engine under test: its memory, and the operations it owes an end.
 //!
 //! In: the calls of an application, received packets, time. Out: packets. After every call the
 //! engine's own audit must hold, and a packet that was refused must have left no trace.
@@ -8,18 +7,15 @@
 use std::collections::HashMap;
 
 use ofi_xdp_core::{
-    Access, Active, Assembly, AtomicForm, AtomicOp, AtomicRequest, Budget, Common, Completion,
-    Config, Context, Datagram, Datatype, DropReason, Engine, Extent, Identity, Instant, OpError,
-    OpId, OpKind, Order, Peer, PeerAddress, PeerId, Port, PortError, PortLimits, PostError,
-    ReadRequest, RecvId, RecvOp, RecvRequest, Region, RegionId, RegionRequest, Remote, SendRequest,
-    Slot, Storage, TagMatch, TimerSlot, Transmit, Transmitted, TxOp, Unexpected, WriteRequest,
-    drive,
+    Access, AtomicForm, AtomicOp, AtomicRequest, Budget, Common, Completion, Config, Context,
+    Datagram, Datatype, DropReason, Engine, Identity, Instant, OpError, OpId, OpKind, Order,
+    PeerAddress, PeerId, PostError, ReadRequest, RecvId, RecvRequest, RegionId, RegionRequest,
+    Remote, SendRequest, TagMatch, WriteRequest, drive,
 };
 
 use crate::memory::{Buffer, Strict};
-
-/// The largest packet.
-pub const PAYLOAD_MAX: usize = 512;
+use crate::port::{ListPort, Sent, address, limits};
+use crate::store::Store;
 
 /// Reasons to drop a packet that are found before anything changes.
 const PURE: &[DropReason] = &[
@@ -55,119 +51,6 @@ pub fn config() -> Config {
         order: Order::RAW | Order::WAW | Order::SAW,
         death: std::time::Duration::from_millis(400),
         ..Config::new(crc32c::crc32c_append)
-    }
-}
-
-/// What an engine lives in.
-#[derive(Debug)]
-pub struct Store {
-    peers: Vec<Slot<Peer>>,
-    index: Vec<u32>,
-    actives: Vec<Slot<Active>>,
-    timers: Vec<TimerSlot>,
-    extents: Vec<Slot<Extent>>,
-    ops: Vec<Slot<TxOp>>,
-    recvs: Vec<Slot<RecvOp>>,
-    assemblies: Vec<Slot<Assembly>>,
-    unexpected: Vec<Slot<Unexpected>>,
-    regions: Vec<Slot<Region>>,
-    region_index: Vec<u32>,
-}
-
-impl Store {
-    /// Storage of the right size.
-    #[must_use]
-    pub fn new(config: &Config) -> Self {
-        fn room<T: Clone + Default>(count: usize) -> Vec<T> {
-            vec![T::default(); count]
-        }
-        let sizes = config.sizes();
-        Self {
-            peers: room(sizes.peers),
-            index: room(sizes.index),
-            actives: room(sizes.actives),
-            timers: room(sizes.timers),
-            extents: room(sizes.extents),
-            ops: room(sizes.ops),
-            recvs: room(sizes.recvs),
-            assemblies: room(sizes.assemblies),
-            unexpected: room(sizes.unexpected),
-            regions: room(sizes.regions),
-            region_index: room(sizes.region_index),
-        }
-    }
-
-    fn lend(&mut self) -> Storage<'_> {
-        Storage {
-            peers: &mut self.peers,
-            index: &mut self.index,
-            actives: &mut self.actives,
-            timers: &mut self.timers,
-            extents: &mut self.extents,
-            ops: &mut self.ops,
-            recvs: &mut self.recvs,
-            assemblies: &mut self.assemblies,
-            unexpected: &mut self.unexpected,
-            regions: &mut self.regions,
-            region_index: &mut self.region_index,
-        }
-    }
-}
-
-/// The address of node `number`.
-#[must_use]
-pub fn address(number: usize) -> PeerAddress {
-    PeerAddress::from_v4([198, 18, 0, number as u8 + 1], 7000)
-}
-
-/// A packet that was sent.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Sent {
-    /// Who sent it.
-    pub from: PeerAddress,
-    /// Where it is to go.
-    pub to: PeerAddress,
-    /// The packet.
-    pub bytes: Vec<u8>,
-}
-
-/// Takes what an engine sends; has nothing to receive.
-#[derive(Debug)]
-struct ListPort<'a> {
-    own: PeerAddress,
-    sent: &'a mut Vec<Sent>,
-}
-
-fn limits() -> PortLimits {
-    PortLimits { payload_max: PAYLOAD_MAX, receive_max: PAYLOAD_MAX, window_packets: 256 }
-}
-
-impl Port for ListPort<'_> {
-    fn receive(
-        &mut self,
-        _budget: u16,
-        _sink: &mut impl FnMut(Datagram<'_>),
-    ) -> Result<u16, PortError> {
-        Ok(0)
-    }
-
-    fn transmit(
-        &mut self,
-        fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
-    ) -> Result<Transmitted, PortError> {
-        let mut packet = [0xee; PAYLOAD_MAX];
-        let Some(sent) = fill(&mut packet) else { return Ok(Transmitted::Nothing) };
-        let bytes = packet[..sent.len].to_vec();
-        self.sent.push(Sent { from: self.own, to: sent.to.address, bytes });
-        Ok(Transmitted::Sent)
-    }
-
-    fn flush(&mut self) -> Result<(), PortError> {
-        Ok(())
-    }
-
-    fn limits(&self) -> PortLimits {
-        limits()
     }
 }
 

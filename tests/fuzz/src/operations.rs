@@ -9,7 +9,9 @@
 use ofi_xdp_core::TagMatch;
 
 use crate::input::Input;
-use crate::node::{Node, OneSided, Sent, Store, address, config};
+use crate::node::{Node, OneSided, config};
+use crate::port::{Sent, address};
+use crate::store::Store;
 
 const NODES: usize = 3;
 /// Steps that one input may make.
