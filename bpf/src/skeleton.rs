@@ -11,8 +11,10 @@
     unnameable_types,
     unused_qualifications,
     elided_lifetimes_in_paths,
-    clippy::all
+    clippy::all,
+    clippy::undocumented_unsafe_blocks,
+    clippy::multiple_unsafe_ops_per_block,
+    reason = "written by libbpf-cargo"
 )]
-#![allow(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block)]
 
 include!(concat!(env!("OUT_DIR"), "/redirect.skel.rs"));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the tests share.
-#![allow(dead_code)]
+#![allow(dead_code, reason = "each test file uses a part")]
 
 use std::time::Duration;
 

@@ -30,7 +30,8 @@ use std::ffi::{c_int, c_void};
     clippy::multiple_unsafe_ops_per_block,
     clippy::ptr_as_ptr,
     clippy::use_self,
-    clippy::doc_markdown
+    clippy::doc_markdown,
+    reason = "written by bindgen"
 )]
 // As bindgen writes it, or `cargo xtask bindings --check` would differ.
 #[rustfmt::skip]
