@@ -33,7 +33,7 @@ static IFACE: Param = Param {
     name: c"iface",
     kind: abi::FI_PARAM_STRING,
     help: c"Name of the only network interface to offer (default: every interface that is up; \
-            fi_getinfo picks by address and route)",
+            addresses and routes decide)",
     complaint: Once::new(),
 };
 static TIER: Param = Param {
@@ -61,18 +61,18 @@ static QUEUE: Param = Param {
     name: c"queue",
     kind: abi::FI_PARAM_INT,
     help: c"Receive queue of the interface that the AF_XDP socket is bound to (default: the first \
-            that is free)",
+            that no other socket has)",
     complaint: Once::new(),
 };
 static PEER_TIMEOUT: Param = Param {
     name: c"peer_timeout",
     kind: abi::FI_PARAM_INT,
     help: c"Milliseconds without a sign of life, with operations pending, after which a peer is \
-            given up and its operations end in error completions, at most 120000 (default: 10000)",
+            given up and its operations end in error completions, 1 to 120000 (default: 10000)",
     complaint: Once::new(),
 };
-/// The longest silence that the engine can wait out.
-const PEER_TIMEOUT_MAX: Duration = Duration::from_secs(120);
+/// The longest silence that the engine can wait out, in milliseconds.
+const PEER_TIMEOUT_MAX: u32 = 120_000;
 static SPIN: Param = Param {
     name: c"spin",
     kind: abi::FI_PARAM_INT,
@@ -170,8 +170,19 @@ fn read(provider: Provider) -> Values {
     if let Some(path) = provider.text_value(BROKER.name) {
         values.broker = (path != "none").then(|| PathBuf::from(path));
     }
-    if let Some(milliseconds) = number(provider, &PEER_TIMEOUT).filter(|&it| it > 0) {
-        values.peer_timeout = Duration::from_millis(milliseconds.into()).min(PEER_TIMEOUT_MAX);
+    match number(provider, &PEER_TIMEOUT) {
+        None => {}
+        Some(0) => PEER_TIMEOUT.complain(format_args!(
+            "FI_XDP_PEER_TIMEOUT=0: every peer would be dead at once; taking the default"
+        )),
+        Some(given) => {
+            if given > PEER_TIMEOUT_MAX {
+                PEER_TIMEOUT.complain(format_args!(
+                    "FI_XDP_PEER_TIMEOUT={given} is too long; taking {PEER_TIMEOUT_MAX}"
+                ));
+            }
+            values.peer_timeout = Duration::from_millis(given.min(PEER_TIMEOUT_MAX).into());
+        }
     }
     if let Some(microseconds) = number(provider, &SPIN) {
         values.spin = Duration::from_micros(microseconds.into());
@@ -218,4 +229,28 @@ impl Param {
 pub(crate) fn spin() -> Duration {
     static SPIN_TIME: OnceLock<Duration> = OnceLock::new();
     *SPIN_TIME.get_or_init(|| values().spin)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a variable's help says that its default is.
+    fn told(param: &Param) -> &'static str {
+        let help = param.help.to_str().unwrap();
+        help.split_once("(default: ").and_then(|(_, rest)| rest.strip_suffix(')')).unwrap()
+    }
+
+    #[test]
+    fn the_help_tells_the_defaults() {
+        let values = Values::default();
+        assert_eq!(told(&TIER).parse(), Ok(values.tier));
+        assert_eq!(told(&MODE).parse(), Ok(values.mode));
+        assert_eq!(Providers::parse(told(&PASSTHROUGH)), values.passthrough);
+        assert_eq!(Some(PathBuf::from(told(&BROKER))), values.broker);
+        assert_eq!(told(&PEER_TIMEOUT), values.peer_timeout.as_millis().to_string());
+        assert_eq!(told(&SPIN), values.spin.as_micros().to_string());
+        assert!(told(&IFACE).starts_with("every interface") && values.interface.is_none());
+        assert!(told(&QUEUE).starts_with("the first") && values.queue.is_none());
+    }
 }

@@ -137,7 +137,9 @@ fn fi_info_shows_the_provider() {
 
         let output = tool(libfabric, "fi_info", &["-g", "xdp"]).unwrap().output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        for wanted in ["TIER", "PASSTHROUGH", "IFACE", "MODE", "QUEUE", "PEER_TIMEOUT", "SPIN"] {
+        let names =
+            ["TIER", "PASSTHROUGH", "IFACE", "MODE", "QUEUE", "BROKER", "PEER_TIMEOUT", "SPIN"];
+        for wanted in names {
             assert!(
                 text.contains(&format!("FI_XDP_{wanted}:")),
                 "{wanted} is missing from\n{text}"
@@ -217,14 +219,15 @@ fn bad_parameters_are_reported_and_do_no_harm() {
     let Some(mut command) = tool(Libfabric::Installed, "fi_info", &["-p", "xdp"]) else {
         return skipped("no fi_info");
     };
-    let output =
-        command.env("FI_XDP_MODE", "udp").env("FI_XDP_QUEUE", "-1").env("FI_XDP_TIER", "best");
-    let output = output.output().expect("fi_info");
+    command.env("FI_XDP_MODE", "udp").env("FI_XDP_QUEUE", "-1").env("FI_XDP_TIER", "best");
+    command.env("FI_XDP_PEER_TIMEOUT", "0");
+    let output = command.output().expect("fi_info");
     assert_success("fi_info with bad parameters", &output);
     let text = String::from_utf8_lossy(&output.stderr);
     assert!(text.contains("FI_XDP_MODE=udp") && text.contains("FI_XDP_TIER's"), "{text}");
     assert!(text.contains("FI_XDP_TIER=best"), "{text}");
-    assert!(text.contains("FI_XDP_QUEUE"), "{text}");
+    assert!(text.contains("FI_XDP_QUEUE is not a number"), "{text}");
+    assert!(text.contains("FI_XDP_PEER_TIMEOUT=0"), "{text}");
 }
 
 #[test]

@@ -137,6 +137,7 @@ const RULES: &[fn(&Tree) -> Vec<Fault>] = &[
     text::private_paths,
     documents::protocol_sections,
     documents::parameters,
+    documents::named_files,
     mutations::apply,
 ];
 

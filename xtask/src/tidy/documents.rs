@@ -67,7 +67,7 @@ fn number(text: &str) -> &str {
     text[..end].trim_end_matches('.')
 }
 
-/// The provider's variables and its man page must name the same ones.
+/// The provider's variables and its man page must name the same ones, with the same defaults.
 pub(super) fn parameters(tree: &Tree) -> Vec<Fault> {
     let (Some(code), Some(manual)) = (tree.file(PARAMETERS), tree.file(MANUAL)) else {
         return Vec::new();
@@ -80,7 +80,36 @@ pub(super) fn parameters(tree: &Tree) -> Vec<Fault> {
     let undefined = described.difference(&defined).map(|name| {
         Fault::new(manual, 0, format!("describes {PREFIX}{name}, which does not exist"))
     });
-    undescribed.chain(undefined).collect()
+    let differing = helped_defaults(&code.text).into_iter().filter_map(|(name, default)| {
+        let told = manual_default(&manual.text, &name)?;
+        let what = format!("{PREFIX}{name} has default {told:?}, in {PARAMETERS} {default:?}");
+        (told != default).then(|| Fault::new(manual, 0, what))
+    });
+    undescribed.chain(undefined).chain(differing).collect()
+}
+
+/// Names, in capitals, and the defaults that their help tells: `help: c"... (default: auto)"`.
+fn helped_defaults(code: &str) -> Vec<(String, String)> {
+    let params = code.split("name: c\"").skip(1);
+    let found = params.filter_map(|rest| {
+        let name = rest.split_once('"')?.0.to_uppercase();
+        let (_, help) = rest.split_once("help: c\"")?;
+        let (_, default) = help.split_once('"')?.0.split_once("(default: ")?;
+        // A string goes on behind a backslash and blanks.
+        let default = default.split_whitespace().filter(|word| *word != "\\");
+        let default = default.collect::<Vec<_>>().join(" ");
+        Some((name, default.strip_suffix(')')?.to_owned()))
+    });
+    found.collect()
+}
+
+/// The default that the man page tells of a variable, at the end of its paragraph; empty if it
+/// tells none. `None` for one that it does not describe.
+fn manual_default(manual: &str, name: &str) -> Option<String> {
+    let (_, rest) = manual.split_once(&format!("\n*{PREFIX}{name}*\n"))?;
+    let paragraph = rest.split("\n\n").next().unwrap_or_default();
+    let default = paragraph.split_once("Default: ").map_or("", |(_, default)| default);
+    Some(default.trim_end().trim_end_matches('.').replace('*', ""))
 }
 
 /// The names given to `fi_param_define`, as `name: c"iface"`, in capitals.
@@ -97,6 +126,37 @@ fn described(text: &str) -> BTreeSet<String> {
         rest[..end].to_owned()
     });
     names.filter(|name| !name.is_empty()).collect()
+}
+
+/// Each Rust file that a document or a comment names (`ffi/src/ep.rs`, or the end of its path) must
+/// exist; `x` stands for any name.
+pub(super) fn named_files(tree: &Tree) -> Vec<Fault> {
+    let mut faults = Vec::new();
+    for file in tree.with_extension(&["md", "rs"]) {
+        for (index, line) in file.text.lines().enumerate() {
+            let prose = file.is(&["md"]) || line.trim_start().starts_with("//");
+            let names = line.split('`').skip(1).step_by(2).filter(|_| prose);
+            for name in names.filter(|name| is_rust_file(name) && !exists(tree, name)) {
+                faults.push(Fault::new(
+                    file,
+                    index + 1,
+                    format!("names {name}, which is not there"),
+                ));
+            }
+        }
+    }
+    faults
+}
+
+/// Whether it is a path, and nothing else.
+fn is_rust_file(name: &str) -> bool {
+    let of_path = |c: char| c.is_ascii_alphanumeric() || ['/', '_', '-', '.'].contains(&c);
+    name.ends_with(".rs") && name.chars().all(of_path) && !name.starts_with("x/")
+}
+
+fn exists(tree: &Tree, name: &str) -> bool {
+    let inside = |path: &str| path.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'));
+    tree.files.iter().any(|file| file.path == name || inside(&file.path))
 }
 
 #[cfg(test)]
@@ -143,5 +203,42 @@ mod tests {
             ]
         );
         assert!(parameters(&Tree::of(&[code])).is_empty());
+    }
+
+    #[test]
+    fn parameters_and_manual_must_tell_the_same_defaults() {
+        let param =
+            |name: &str, default: &str| format!("name: c\"{name}\",\nhelp: c\"It ({default})\",\n");
+        let code = [
+            param("mode", "default: auto"),
+            param("queue", "default: the first \\\n   that is free"),
+            param("spin", "default: 20"),
+        ];
+        let manual = "# P\n\n*FI_XDP_MODE*\n: It. Default: *auto*.\n\n*FI_XDP_QUEUE*\n: It. \
+                      Default: the first that is free.\n\n*FI_XDP_SPIN*\n: It. Default: 30.\n";
+        let tree = Tree::of(&[(PARAMETERS, &code.concat()), (MANUAL, manual)]);
+        let faults: Vec<String> = parameters(&tree).into_iter().map(|fault| fault.what).collect();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].starts_with("FI_XDP_SPIN has default \"30\""), "{faults:?}");
+    }
+
+    #[test]
+    fn files_that_are_named_must_exist() {
+        let tree = Tree::of(&[
+            (
+                "docs/A.md",
+                "`ffi/src/ep.rs`, `ep.rs`, `x/tests.rs`, `sep.rs`\n`gone.rs` `ep.rs a`\n",
+            ),
+            ("ffi/src/ep.rs", "//! As `cq.rs`.\nlet text = \"`cq.rs`\";\n"),
+        ]);
+        let faults: Vec<String> = named_files(&tree).iter().map(Fault::to_string).collect();
+        assert_eq!(
+            faults,
+            [
+                "docs/A.md:1: names sep.rs, which is not there",
+                "docs/A.md:2: names gone.rs, which is not there",
+                "ffi/src/ep.rs:1: names cq.rs, which is not there",
+            ]
+        );
     }
 }
