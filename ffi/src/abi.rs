@@ -207,10 +207,12 @@ impl Provider {
         Some(text.to_string_lossy().into_owned())
     }
 
-    /// The value of an integer variable: `None` if it is not set, an error if it is no number.
+    /// The value of a variable that is a number, or yes or no (1 or 0): `None` if it is not set, an
+    /// error if it is something else.
     pub(crate) fn int_value(self, name: &CStr) -> Result<Option<c_int>, c_int> {
         let mut value: c_int = 0;
-        // SAFETY: the variable was defined as an integer, so the callee writes one `int`.
+        // SAFETY: the variable was defined as an integer or a boolean (fi_provider(3)), so the
+        // callee writes one `int`.
         let status =
             unsafe { fi_param_get(self.0.as_ptr(), name.as_ptr(), (&raw mut value).cast()) };
         match status {

@@ -49,6 +49,8 @@ pub(crate) struct Nic {
     pub(crate) forecast: Forecast,
     /// Its place on the PCI bus, if it is on one.
     pub(crate) pci: Option<Pci>,
+    /// Applications are told of that (`FI_XDP_PCI`).
+    pub(crate) tells_pci: bool,
     /// What the PCI bus knows of it.
     pub(crate) ids: PciIds,
     /// What a reader of `fi_info -v` should know of how packets would travel.
@@ -56,7 +58,7 @@ pub(crate) struct Nic {
 }
 
 /// A place on the PCI bus.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Pci {
     /// Domain (segment).
     pub(crate) domain: u16,
@@ -163,6 +165,7 @@ impl Nic {
             loopback: facts.loopback,
             physical: facts.physical,
             pci,
+            tells_pci: values.pci,
             ids: ids.unwrap_or_default(),
             tiers: described(&forecast, values, facts.xdp),
             forecast,

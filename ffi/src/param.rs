@@ -88,8 +88,18 @@ static BROKER: Param = Param {
     complaint: Once::new(),
 };
 
-static PARAMS: [&Param; 8] =
-    [&TIER, &PASSTHROUGH, &IFACE, &MODE, &QUEUE, &BROKER, &PEER_TIMEOUT, &SPIN];
+static PCI: Param = Param {
+    name: c"pci",
+    kind: abi::FI_PARAM_BOOL,
+    help:
+        c"Whether applications are told where a card is on the PCI bus (fi_bus_attr): some choose \
+            the nearest card by it; MPICH ends in an assertion where its hwloc does not know the \
+            place (default: no)",
+    complaint: Once::new(),
+};
+
+static PARAMS: [&Param; 9] =
+    [&TIER, &PASSTHROUGH, &IFACE, &MODE, &QUEUE, &BROKER, &PEER_TIMEOUT, &SPIN, &PCI];
 
 /// What the variables say.
 #[derive(Clone, Debug)]
@@ -110,6 +120,8 @@ pub(crate) struct Values {
     pub(crate) peer_timeout: Duration,
     /// How long to poll before sleeping.
     pub(crate) spin: Duration,
+    /// Whether applications are told of places on the PCI bus.
+    pub(crate) pci: bool,
 }
 
 impl Default for Values {
@@ -123,6 +135,7 @@ impl Default for Values {
             broker: Some(PathBuf::from(DEFAULT_PATH)),
             peer_timeout: Duration::from_secs(10),
             spin: Duration::from_micros(20),
+            pci: false,
         }
     }
 }
@@ -187,6 +200,10 @@ fn read(provider: Provider) -> Values {
     if let Some(microseconds) = number(provider, &SPIN) {
         values.spin = Duration::from_micros(microseconds.into());
     }
+    match provider.int_value(PCI.name) {
+        Ok(given) => values.pci = given.is_some_and(|given| given != 0),
+        Err(_) => PCI.complain(format_args!("FI_XDP_PCI is not yes or no; taking no")),
+    }
     values
 }
 
@@ -250,6 +267,7 @@ mod tests {
         assert_eq!(Some(PathBuf::from(told(&BROKER))), values.broker);
         assert_eq!(told(&PEER_TIMEOUT), values.peer_timeout.as_millis().to_string());
         assert_eq!(told(&SPIN), values.spin.as_micros().to_string());
+        assert_eq!(told(&PCI) == "yes", values.pci);
         assert!(told(&IFACE).starts_with("every interface") && values.interface.is_none());
         assert!(told(&QUEUE).starts_with("the first") && values.queue.is_none());
     }

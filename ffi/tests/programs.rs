@@ -137,8 +137,17 @@ fn fi_info_shows_the_provider() {
 
         let output = tool(libfabric, "fi_info", &["-g", "xdp"]).unwrap().output().unwrap();
         let text = String::from_utf8_lossy(&output.stdout);
-        let names =
-            ["TIER", "PASSTHROUGH", "IFACE", "MODE", "QUEUE", "BROKER", "PEER_TIMEOUT", "SPIN"];
+        let names = [
+            "TIER",
+            "PASSTHROUGH",
+            "IFACE",
+            "MODE",
+            "QUEUE",
+            "BROKER",
+            "PEER_TIMEOUT",
+            "SPIN",
+            "PCI",
+        ];
         for wanted in names {
             assert!(
                 text.contains(&format!("FI_XDP_{wanted}:")),
@@ -220,7 +229,7 @@ fn bad_parameters_are_reported_and_do_no_harm() {
         return skipped("no fi_info");
     };
     command.env("FI_XDP_MODE", "udp").env("FI_XDP_QUEUE", "-1").env("FI_XDP_TIER", "best");
-    command.env("FI_XDP_PEER_TIMEOUT", "0");
+    command.env("FI_XDP_PEER_TIMEOUT", "0").env("FI_XDP_PCI", "perhaps");
     let output = command.output().expect("fi_info");
     assert_success("fi_info with bad parameters", &output);
     let text = String::from_utf8_lossy(&output.stderr);
@@ -228,6 +237,7 @@ fn bad_parameters_are_reported_and_do_no_harm() {
     assert!(text.contains("FI_XDP_TIER=best"), "{text}");
     assert!(text.contains("FI_XDP_QUEUE is not a number"), "{text}");
     assert!(text.contains("FI_XDP_PEER_TIMEOUT=0"), "{text}");
+    assert!(text.contains("FI_XDP_PCI is not yes or no"), "{text}");
 }
 
 #[test]

@@ -103,24 +103,21 @@ pub(super) fn allocate(facts: &Nic) -> Result<*mut abi::fid_nic, Error> {
     Ok(nic.cast())
 }
 
+/// Where the card is, for programs: only if the user wants it. MPICH asserts that its hwloc knows
+/// the place (`src/util/mpir_hwtopo.c`), which that of its wheel never does; and from several cards
+/// with a place it chooses by distance, although plain Ethernet need not lead from each to every
+/// peer. People read it in any case (`describe`).
 fn bus(facts: &Nic) -> abi::fi_bus_attr {
-    let pci = facts.pci.map(|pci| abi::fi_pci_attr {
+    let told = facts.pci.filter(|_| facts.tells_pci);
+    let bus_type = if told.is_some() { abi::FI_BUS_PCI } else { abi::FI_BUS_UNKNOWN };
+    let pci = told.unwrap_or_default();
+    let pci = abi::fi_pci_attr {
         domain_id: pci.domain,
         bus_id: pci.bus,
         device_id: pci.device,
         function_id: pci.function,
-    });
-    abi::fi_bus_attr {
-        bus_type: if pci.is_some() { abi::FI_BUS_PCI } else { abi::FI_BUS_UNKNOWN },
-        attr: abi::fi_bus_attr__bindgen_ty_1 {
-            pci: pci.unwrap_or(abi::fi_pci_attr {
-                domain_id: 0,
-                bus_id: 0,
-                device_id: 0,
-                function_id: 0,
-            }),
-        },
-    }
+    };
+    abi::fi_bus_attr { bus_type, attr: abi::fi_bus_attr__bindgen_ty_1 { pci } }
 }
 
 /// Our box behind a pointer from C.
@@ -200,7 +197,8 @@ fn describe(nic: &Nic) -> String {
         }
     }
     let _ = writeln!(text, "            driver: {}", nic.driver);
-    if let Some(pci) = nic.pci {
+    let place = |told| nic.pci.filter(|_| nic.tells_pci == told);
+    if let Some(pci) = place(true) {
         let _ = writeln!(text, "        fi_bus_attr:\n            pci: {pci}");
     }
     let _ = writeln!(text, "        fi_link_attr:\n            address: {}", nic.address);
@@ -210,11 +208,41 @@ fn describe(nic: &Nic) -> String {
     let _ = writeln!(text, "            state: {state}");
     let network = if nic.loopback { "loopback" } else { "Ethernet" };
     let _ = writeln!(text, "            network_type: {network}");
-    if !nic.tiers.is_empty() {
-        let _ = writeln!(text, "        xdp:");
-        for line in &nic.tiers {
-            let _ = writeln!(text, "            {line}");
+    let kept = place(false).map(|pci| format!("pci: {pci}"));
+    for (number, line) in kept.iter().chain(&nic.tiers).enumerate() {
+        if number == 0 {
+            let _ = writeln!(text, "        xdp:");
         }
+        let _ = writeln!(text, "            {line}");
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::interface::Pci;
+
+    /// A card's place on the bus is told to programs only if the user wants it; people read it.
+    #[test]
+    fn the_bus_is_told_to_programs_that_may_know() {
+        let pci = Some(Pci { domain: 1, bus: 0x3b, device: 2, function: 1 });
+        let mut nic = Nic { name: "eth0".to_owned(), pci, ..Nic::default() };
+        assert_eq!(bus(&nic).bus_type, abi::FI_BUS_UNKNOWN);
+        let text = describe(&nic);
+        assert!(text.contains("xdp:\n            pci: 0001:3b:02.1"), "{text}");
+        assert!(!text.contains("fi_bus_attr"), "{text}");
+        nic.tells_pci = true;
+        let told = bus(&nic);
+        assert_eq!(told.bus_type, abi::FI_BUS_PCI);
+        // SAFETY: of this type, the union's only member.
+        let place = unsafe { told.attr.pci };
+        assert_eq!((place.domain_id, place.bus_id), (1, 0x3b));
+        assert_eq!((place.device_id, place.function_id), (2, 1));
+        let text = describe(&nic);
+        assert!(text.contains("fi_bus_attr:\n            pci: 0001:3b:02.1"), "{text}");
+        assert!(!text.contains("xdp:"), "{text}");
+        nic.pci = None;
+        assert_eq!(bus(&nic).bus_type, abi::FI_BUS_UNKNOWN);
+    }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! MPI jobs between two cards with zero-copy: MPICH from its wheel, as `cargo xtask mpi` runs it.
+//! Unlike there the cards are on a PCI bus, whose devices the wheel's hwloc does not find.
 //!
 //! The image has MPICH's launcher and the compiled programs of `tests/mpi` in `/ofi/mpi`
 //! (`xtask/src/vm/image.rs`). Bound: each job's limit.
 
 use std::net::{IpAddr, Ipv4Addr};
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -32,8 +32,6 @@ pub(crate) const TESTS: &[Test] = &[
 const LAUNCHER: &str = "/ofi/mpi/bin/mpiexec.hydra";
 /// What takes the place of ssh.
 const REMOTE_SHELL: &str = "/ofi/mpi/host.sh";
-/// What starts a rank.
-const RANK: &str = "/tmp/rank";
 /// The hosts' `/etc/hosts`.
 const HOSTS_FILE: &str = "/tmp/hosts";
 
@@ -60,11 +58,6 @@ fn job(cards: &Cards, name: &'static str, limit: Duration) -> anyhow::Result<()>
         addresses.push(address);
     }
     std::fs::write(HOSTS_FILE, names)?;
-    // The hwloc of MPICH's wheel finds no PCI device, and MPICH asserts that it finds each card's
-    // (src/util/mpir_hwtopo.c): in the ranks' own mounts the cards have none.
-    let script = format!("#!/bin/sh\nmount -t tmpfs none /sys/bus/virtio\nexec /ofi/mpi/{name}\n");
-    std::fs::write(RANK, script)?;
-    std::fs::set_permissions(RANK, PermissionsExt::from_mode(0o755))?;
     let program = MpiProgram { name, ranks: 2, limit, quick: true };
     let xdp = XdpMode::Auto;
     let fixed = [("FI_PROVIDER", "xdp"), ("FI_XDP_IFACE", "link0"), ("FI_XDP_MODE", xdp.as_str())];
@@ -79,7 +72,7 @@ fn job(cards: &Cards, name: &'static str, limit: Duration) -> anyhow::Result<()>
         one_sided: false,
         remote_shell: Path::new(REMOTE_SHELL),
         variables: &variables,
-        command: &[RANK.to_owned()],
+        command: &[format!("/ofi/mpi/{name}")],
     };
     let words = Mpi::Mpich.command(Path::new(LAUNCHER), &request);
     let output = Program::new(REMOTE_SHELL)
