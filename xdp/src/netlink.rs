@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Questions to the kernel's rtnetlink(7), and its announcements.
+//! Questions and requests to the kernel's rtnetlink(7), and its announcements.
 //!
 //! Typed requests come in, typed answers go out; `device.rs` and `route.rs` ask, always off the
 //! data path. The kernel answers rtnetlink requests in the calling thread, before the send returns,
@@ -10,7 +10,8 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
 use netlink_packet_core::{
-    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
 };
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_sys::protocols::NETLINK_ROUTE;
@@ -70,6 +71,12 @@ impl Netlink {
                 _ => Err(error),
             },
         }
+    }
+
+    /// Changes the object that `request` names; it must be there.
+    pub(crate) fn change(&mut self, request: RouteNetlinkMessage) -> io::Result<()> {
+        self.send(request, NLM_F_REQUEST | NLM_F_REPLACE | NLM_F_ACK)?;
+        self.receive(drop).map(drop)
     }
 
     fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {

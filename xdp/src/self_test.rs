@@ -11,11 +11,14 @@
 //! kernel gives it back through the completion ring. No switch forwards a frame to the port that it
 //! came from, and a host that gets it drops it. Whether the driver posted frames to receive into
 //! cannot be seen before a packet comes: the kernel tells how far it is in the fill ring only then
-//! (net/xdp/xsk.c, `xsk_flush`).
+//! (net/xdp/xsk.c, `xsk_flush`). So where the kernel knows neighbours they are made to answer
+//! (`self_test/hearing.rs`).
 //!
 //! A link that is down moves nothing, however honest its driver. Attaching an XDP program resets
 //! some cards for seconds (igb); such a socket is not judged.
 
+mod hearing;
+mod neighbours;
 mod socket;
 
 use std::io;
@@ -23,6 +26,7 @@ use std::time::Duration;
 
 use ofi_xdp_core::frame::MacAddress;
 
+pub(crate) use neighbours::open_hearing;
 pub(crate) use socket::{BoundSocket, test};
 
 /// How long a driver may take to send a frame, as the sum of the pauses between looks: a process
@@ -67,6 +71,12 @@ pub enum Stands {
         PATIENCE.as_millis()
     )]
     Still,
+    /// Packets that come in without the socket do not come in with it.
+    #[error(
+        "self-test: neighbours answer, and with the socket bound nothing came in for {} ms",
+        hearing::PATIENCE.as_millis()
+    )]
+    Deaf,
     /// Waking the kernel fails.
     #[error("self-test: wake the AF_XDP socket: {0}")]
     Wake(#[from] io::Error),

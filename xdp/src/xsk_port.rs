@@ -158,6 +158,20 @@ impl XskPort {
         sizes: RingSizes,
         access: Access<'_>,
     ) -> Result<Self, XskError> {
+        self_test::open_hearing(interface, mode, || {
+            Self::open_unheard(interface, queue, local, mode, sizes, access)
+        })
+    }
+
+    /// The same, not tested for packets that come in.
+    fn open_unheard(
+        interface: &InterfaceFacts,
+        queue: Option<u32>,
+        local: SocketAddr,
+        mode: XskMode,
+        sizes: RingSizes,
+        access: Access<'_>,
+    ) -> Result<Self, XskError> {
         let headers = if local.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 };
         let layout = Layout::new(sizes, headers);
         let longest = headers + udp::payload_max(interface.mtu, local.ip());

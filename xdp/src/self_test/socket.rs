@@ -56,7 +56,7 @@ impl Subject for BoundSocket<'_> {
 }
 
 /// Whether the kernel says that interface `index` has a carrier; `true` if it does not tell.
-fn link_is_up(index: u32) -> bool {
+pub(super) fn link_is_up(index: u32) -> bool {
     let mut request = LinkMessage::default();
     request.header.index = index;
     let answer =
