@@ -3,8 +3,8 @@
 //!
 //! Two hosts whose network cards are emulated ones, one pair for each driver. [`init`] makes a
 //! system of an initial file system, [`cards`] gives each pair of cards to two hosts, [`suite`] is
-//! the list of tests, in [`zerocopy`], [`igb`], [`mpi`], [`fallback`], [`trouble`];
-//! [`mod@bench`] measures; [`report`] brings everything out.
+//! the list of tests, in [`zerocopy`], [`igb`], [`mpi`], [`fallback`], [`vlan`],
+//! [`trouble`]; [`mod@bench`] measures; [`report`] brings everything out.
 //!
 //! It mounts what a Linux program expects, loads the drivers, does its task, says `guest: N passed,
 //! N failed`, and turns the machine off, also after a panic.
@@ -18,6 +18,7 @@ mod mpi;
 mod report;
 mod suite;
 mod trouble;
+mod vlan;
 mod zerocopy;
 
 use std::process::Command;

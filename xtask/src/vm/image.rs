@@ -31,8 +31,8 @@ const SYSTEM: [&str; 7] = ["busybox", "ip", "ss", "ethtool", "bpftool", "fi_info
 const ALIASES: &str = "alias ip=/usr/bin/ip\nalias mount=/usr/bin/mount\n";
 /// MPI jobs that run there: the first in the stage, the second takes minutes.
 const MPI_PROGRAMS: [&str; 2] = ["collectives", "modes"];
-/// The cards' drivers, and what tells of AF_XDP sockets (`ss --xdp`).
-const MODULES: [&str; 4] = ["virtio_net", "e1000e", "igb", "xsk_diag"];
+/// The cards' drivers, VLANs, and what tells of AF_XDP sockets (`ss --xdp`).
+const MODULES: [&str; 5] = ["virtio_net", "e1000e", "igb", "8021q", "xsk_diag"];
 
 /// Packs the file system of the guest into `to`.
 pub(crate) fn pack(workspace: &Workspace, built: &Built, kernel: &Kernel, to: &Path) -> Result<()> {
