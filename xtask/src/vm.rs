@@ -46,7 +46,8 @@ pub(crate) enum Task {
     Test {
         #[command(flatten)]
         options: Options,
-        /// Those that take minutes by emulation, too: a gibibyte, the whole conformance suite
+        /// Those that take minutes by emulation, too: a gibibyte, whole pages of the conformance
+        /// suite, every MPI mode
         #[arg(long)]
         slow: bool,
         /// Only the tests whose name contains one of these
@@ -57,6 +58,9 @@ pub(crate) enum Task {
     Bench {
         #[command(flatten)]
         options: Options,
+        /// Only the lines of the table that contain one of these (one word each)
+        #[arg(value_name = "FILTER")]
+        filter: Vec<String>,
     },
     /// A prompt in the guest; `poweroff -f` ends it
     Shell {
@@ -79,11 +83,12 @@ pub(crate) fn vm(workspace: &Workspace, task: &Task) -> Result<ExitCode> {
         Task::Test { options, slow, filter } => {
             Ok(exit_code(test(workspace, *options, *slow, filter)?))
         }
-        Task::Bench { options } => {
+        Task::Bench { options, filter } => {
             let (machine, folder) = machine(workspace, *options, "bench")?;
             // Counted instructions are the same in every round.
             let rounds = if options.accel == Accelerator::Count { "1" } else { "3" };
-            let arguments = ["bench", "--rounds", rounds].map(str::to_owned);
+            let mut arguments = Vec::from(["bench", "--rounds", rounds].map(str::to_owned));
+            arguments.extend(filter.iter().cloned());
             let counts = run(&machine, &folder, &arguments, BENCH_LIMIT)?;
             println!("results: {}", folder.display());
             Ok(exit_code(counts))

@@ -48,6 +48,7 @@ enum Task {
         /// How often everything is measured
         #[arg(long, default_value_t = 3)]
         rounds: usize,
+        filter: Vec<String>,
     },
     /// Give a person a prompt
     Shell,
@@ -73,7 +74,7 @@ fn run() -> anyhow::Result<()> {
     let (passed, failed) = match Cli::parse().task {
         Task::Probe => (1, 0),
         Task::Test { slow, filter } => suite::run(&filter, slow)?,
-        Task::Bench { rounds } => bench::run(rounds)?,
+        Task::Bench { rounds, filter } => bench::run(rounds, &filter)?,
         Task::Shell => {
             shell()?;
             (1, 0)
