@@ -113,9 +113,10 @@ fn reopen(
     let bound = PortConfig { bind: local, ..config.clone() };
     let (interface, _) = device::choose(&bound, &interfaces, &mut netlink).ok()?;
     // Peers know what they were told when the port opened, and join what is longer than that.
-    let mtu = interface.mtu.min(udp::mtu(payload_max, local.ip()));
-    let interface = &InterfaceFacts { mtu, ..interface.clone() };
-    let (found, reasons) = open_best(config, interface, (local, companion));
+    let promised = udp::mtu(payload_max, local.ip());
+    let interface =
+        interface.map(|found| InterfaceFacts { mtu: found.mtu.min(promised), ..found.clone() });
+    let (found, reasons) = open_best(config, interface.as_ref(), (local, companion));
     log::debug!("{local}: AF_XDP again: {reasons}");
     found.filter(|xdp| xdp.port.payload_max() >= payload_max)
 }
