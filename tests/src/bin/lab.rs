@@ -215,11 +215,14 @@ fn profiles(mode: XdpMode) -> anyhow::Result<ExitCode> {
         let rest = ["--time", "4000", "--count", "1000000000"];
         let arguments: Vec<String> = what.iter().chain(&rest).map(ToString::to_string).collect();
         let picture = folder.join(format!("{name}.svg"));
-        let title = format!("xdp, {}: {name}, the client's core", mode.as_str());
+        let title = format!("xdp, {}: {name}, the client", mode.as_str());
         let shares = profile(&field, &Contestant::xdp(mode), &arguments, &title, &picture)?;
         println!("{name}:");
-        for (object, share) in shares.iter().filter(|(_, share)| *share >= 0.005) {
-            println!("  {:>5.1} %  {object}", 100.0 * share);
+        for shares in [shares.objects, shares.functions] {
+            for (name, share) in shares.iter().filter(|(_, share)| *share >= 0.01) {
+                println!("  {:>5.1} %  {name}", 100.0 * share);
+            }
+            println!();
         }
         written.push(picture);
     }

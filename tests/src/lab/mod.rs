@@ -19,7 +19,7 @@ mod suite;
 pub use contestant::{Contestant, LinkUse, READ, TAGGED, WRITE, XdpMode, contestants};
 pub use field::Field;
 pub use introduce::introduce;
-pub use profile::profile;
+pub use profile::{Shares, profile};
 pub use results::{Results, Series};
 pub use rounds::{Entry, Progress, run};
 pub use serve::serve;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where a client's time goes: `perf record` on its core while it measures, as a flame graph.
+//! Where a client's time goes: `perf record` of it while it measures, as a flame graph.
 //!
 //! In: a field, who is measured, and with what. Out: an SVG picture, and how much of the samples
-//! fell in each object. Bounds: [`SECONDS`] of samples, [`PATIENCE`] to resolve them.
+//! fell in each object and in each function. Bounds: [`SECONDS`] of samples, [`PATIENCE`] to resolve them.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -21,8 +21,6 @@ const SECONDS: &str = "1";
 const FREQUENCY: &str = "1999";
 /// Bytes of the stack that are kept with each sample: release builds have no frame pointers.
 const STACK: &str = "dwarf,4096";
-/// The core that clients run on ([`Field::start`]).
-const CORE: &str = "1";
 /// How long `perf` may take to record, and to name what it recorded.
 const PATIENCE: Duration = Duration::from_secs(120);
 /// What passes before the first sample: opening, handshake, warm-up.
@@ -30,7 +28,7 @@ const WARM_UP: Duration = Duration::from_millis(700);
 
 /// Measures `contestant` with `arguments`, which must take some seconds, and draws `picture`.
 ///
-/// Returns the share of the samples in each object, largest first.
+/// Returns the shares of the samples, largest first.
 ///
 /// # Errors
 /// When `perf` is missing or may not record, or a session fails.
@@ -40,12 +38,13 @@ pub fn profile(
     arguments: &[String],
     title: &str,
     picture: &Path,
-) -> anyhow::Result<Vec<(String, f64)>> {
+) -> anyhow::Result<Shares> {
     let session = field.start(contestant, arguments, &[])?;
     std::thread::sleep(WARM_UP);
     let samples = picture.with_extension("perf");
     let record = Program::new("perf")
-        .args(["record", "--quiet", "--freq", FREQUENCY, "--cpu", CORE, "--call-graph", STACK])
+        .args(["record", "--quiet", "--freq", FREQUENCY, "--call-graph", STACK])
+        .args(["--pid", &session.client.pid().to_string()])
         .args(["--output".as_ref(), samples.as_os_str()])
         .args(["--", "sleep", SECONDS])
         .run(PATIENCE);
@@ -64,19 +63,34 @@ pub fn profile(
     fs::write(picture, Frame::tree(&stacks).svg(title))
         .with_context(|| picture.display().to_string())?;
     fs::remove_file(&samples)?;
-    Ok(shares(&stacks))
+    let of = |name: fn(&(&str, &str)) -> String| shares(&stacks, name);
+    Ok(Shares {
+        objects: of(|(_, object)| (*object).to_owned()),
+        functions: of(|(function, object)| format!("{function} ({object})")),
+    })
 }
 
-/// The share of the samples whose innermost frame is in each object.
-fn shares(stacks: &[Vec<(&str, &str)>]) -> Vec<(String, f64)> {
-    let mut counts: BTreeMap<&str, u32> = BTreeMap::new();
-    for (_, object) in stacks.iter().filter_map(|stack| stack.last()) {
-        *counts.entry(object).or_default() += 1;
+/// How much of the samples fell where, largest first: names, and shares of 1.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Shares {
+    /// Programs, libraries, the kernel.
+    pub objects: Vec<(String, f64)>,
+    /// Functions, without those that they called.
+    pub functions: Vec<(String, f64)>,
+}
+
+/// The share of the samples whose innermost frame has each `name`.
+fn shares(
+    stacks: &[Vec<(&str, &str)>],
+    name: impl Fn(&(&str, &str)) -> String,
+) -> Vec<(String, f64)> {
+    let mut counts: BTreeMap<String, u32> = BTreeMap::new();
+    for frame in stacks.iter().filter_map(|stack| stack.last()) {
+        *counts.entry(name(frame)).or_default() += 1;
     }
     let total: u32 = counts.values().sum();
     let share = |count: u32| f64::from(count) / f64::from(total.max(1));
-    let mut shares: Vec<_> =
-        counts.into_iter().map(|(object, count)| (object.to_owned(), share(count))).collect();
+    let mut shares: Vec<_> = counts.into_iter().map(|(name, count)| (name, share(count))).collect();
     shares.sort_by(|left, right| right.1.total_cmp(&left.1));
     shares
 }
@@ -92,7 +106,7 @@ mod tests {
             vec![("memcpy", "[kernel.kallsyms]")],
             vec![("main", "perf"), ("memcpy", "[kernel.kallsyms]")],
         ];
-        let shares = shares(&stacks);
+        let shares = shares(&stacks, |(_, object)| (*object).to_owned());
         assert_eq!(shares[0].0, "[kernel.kallsyms]");
         assert!((shares[0].1 - 2.0 / 3.0).abs() < 1e-9, "{shares:?}");
         assert_eq!((shares[1].0.as_str(), shares.len()), ("libxdp-fi.so", 2));
