@@ -39,11 +39,13 @@ pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<
     for (from, to) in broker.files(workspace) {
         copy(&from, &to, "0644")?;
     }
-    // The unit names the program where a distribution puts it; here it is where it was put.
-    let unit = std::fs::read_to_string(workspace.root().join(UNITS).join(SERVICE))?;
-    let written = workspace.target_dir().join(SERVICE);
-    std::fs::write(&written, broker.unit(&unit))?;
-    copy(&written, &broker.units.join(SERVICE), "0644")?;
+    // Units name things where a distribution puts them; here they are where they were put.
+    for name in [SOCKET, SERVICE] {
+        let unit = std::fs::read_to_string(workspace.root().join(UNITS).join(name))?;
+        let written = workspace.target_dir().join(name);
+        std::fs::write(&written, broker.unit(&unit))?;
+        copy(&written, &broker.units.join(name), "0644")?;
+    }
     copy(&top::build(workspace)?, &shown, "0755")?;
     println!("installed {}", shown.display());
     println!("{}\n\n{}", advice(&target, default.as_deref()), broker.advice());
@@ -56,15 +58,20 @@ const BROKER: &str = "xdp-broker";
 const UNITS: &str = "xdp/broker/systemd";
 const SOCKET: &str = "xdp-broker.socket";
 const SERVICE: &str = "xdp-broker.service";
-/// The example of its policy.
+/// The example of its policy, and the manual.
 const POLICY: &str = "xdp-broker.toml";
+const MANUAL: &str = "fi_xdp.7.md";
+/// Where a distribution puts such things.
+const DOCUMENTS: &str = "share/doc/ofi-xdp";
+/// Where systemd looks for units.
+const UNIT_PATH: [&str; 2] = ["/usr/lib/systemd/system", "/usr/local/lib/systemd/system"];
 
 /// Where the broker's files go.
 #[derive(Debug)]
 struct Broker {
     program: PathBuf,
     units: PathBuf,
-    policy: PathBuf,
+    documents: PathBuf,
 }
 
 impl Broker {
@@ -72,7 +79,7 @@ impl Broker {
         Self {
             program: prefix.join("sbin").join(BROKER),
             units: prefix.join("lib/systemd/system"),
-            policy: prefix.join("share/doc/ofi-xdp").join(POLICY),
+            documents: prefix.join(DOCUMENTS),
         }
     }
 
@@ -80,14 +87,24 @@ impl Broker {
     fn files(&self, workspace: &Workspace) -> [(PathBuf, PathBuf); 2] {
         let root = workspace.root();
         [
-            (root.join(UNITS).join(SOCKET), self.units.join(SOCKET)),
-            (root.join("xdp/broker").join(POLICY), self.policy.clone()),
+            (root.join("xdp/broker").join(POLICY), self.documents.join(POLICY)),
+            (root.join("docs").join(MANUAL), self.documents.join(MANUAL)),
         ]
     }
 
-    /// The service's unit, with the program where it is.
+    /// A unit, with program and manual where they are.
     fn unit(&self, text: &str) -> String {
         text.replace("/usr/sbin/xdp-broker", &self.program.display().to_string())
+            .replace("/usr/share/doc/ofi-xdp", &self.documents.display().to_string())
+    }
+
+    /// What has systemd find the units.
+    fn reload(&self) -> String {
+        if UNIT_PATH.iter().any(|path| Path::new(path) == self.units) {
+            return "sudo systemctl daemon-reload".to_owned();
+        }
+        let unit = |name| self.units.join(name).display().to_string();
+        format!("sudo systemctl link {} {}", unit(SOCKET), unit(SERVICE))
     }
 
     /// What is left to do for who wants it.
@@ -95,9 +112,16 @@ impl Broker {
         format!(
             "Processes without capabilities get AF_XDP from {}, if its policy says so:\n\n    \
              sudo install -m 0644 {} /etc/ && sudoedit /etc/{POLICY}\n    \
-             sudo systemctl daemon-reload && sudo systemctl enable --now {SOCKET}",
+             {} && sudo systemctl enable --now {SOCKET}{}",
             self.program.display(),
-            self.policy.display()
+            self.documents.join(POLICY).display(),
+            self.reload(),
+            // The unit's ProtectHome=.
+            if ["/home", "/root"].iter().any(|home| self.program.starts_with(home)) {
+                "\n\nThe unit hides home folders from the broker, and itself with them: install it elsewhere."
+            } else {
+                ""
+            }
         )
     }
 }
@@ -160,7 +184,26 @@ mod tests {
         let broker = Broker::under(PathBuf::from("/opt/x"));
         let unit = broker.unit(include_str!("../../xdp/broker/systemd/xdp-broker.service"));
         assert!(unit.contains("\nExecStart=/opt/x/sbin/xdp-broker\n"), "{unit}");
-        assert!(broker.advice().contains("/opt/x/share/doc/ofi-xdp/xdp-broker.toml /etc/"));
+        assert!(unit.contains("=file:/opt/x/share/doc/ofi-xdp/fi_xdp.7.md\n"), "{unit}");
+        let advice = broker.advice();
+        assert!(advice.contains("/opt/x/share/doc/ofi-xdp/xdp-broker.toml /etc/"), "{advice}");
+        assert!(advice.contains("link /opt/x/lib/systemd/system/xdp-broker.socket "), "{advice}");
+        assert!(!advice.contains("elsewhere"), "{advice}");
+        assert!(Broker::under("/home/x".into()).advice().contains("elsewhere"));
+        let advice = Broker::under("/usr/local".into()).advice();
+        assert!(advice.contains("systemctl daemon-reload"), "{advice}");
+    }
+
+    /// systemd takes the lines in their order, and `bpf` is one of `@privileged`.
+    #[test]
+    fn the_unit_lets_the_broker_load_its_program() {
+        let unit = include_str!("../../xdp/broker/systemd/xdp-broker.service");
+        let lines = unit.lines().filter_map(|line| line.strip_prefix("SystemCallFilter="));
+        let allowed = lines.fold(false, |allowed, line| match line.strip_prefix('~') {
+            Some(list) => allowed && !list.contains("@privileged"),
+            None => allowed || line.split(' ').any(|call| call == "bpf"),
+        });
+        assert!(allowed, "the filter is against bpf(2)");
     }
 
     #[test]
