@@ -10,7 +10,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use ofi_xdp_core::{DropReason, Instant, PeerReport, Stats};
-use ofi_xdp_datapath::{Facts, PortStats, Verdict};
+use ofi_xdp_datapath::{Facts, PortStats, Tier, Verdict};
 use ofi_xdp_statistics::{FOLDER, Page, PeerLine, Place};
 
 use crate::progress::ActiveEndpoint;
@@ -109,6 +109,10 @@ impl Statistics {
         let drops = DropReason::ALL.into_iter().map(|reason| (reason, stats.dropped(reason)));
         let drops = drops.filter(|(_, count)| *count > 0);
         page.drops = drops.map(|(reason, count)| (reason.to_string(), count)).collect();
+        // Those of a program that is gone say nothing of now.
+        if facts.tier == Tier::Udp {
+            page.verdicts.clear();
+        }
         if let Some(verdicts) = verdicts {
             let named = verdicts.into_iter().map(|(one, count)| (one.name().to_owned(), count));
             page.verdicts = named.collect();
@@ -166,6 +170,7 @@ fn peer_line(report: &PeerReport) -> PeerLine {
         lost: report.lost,
         timeouts: report.timeouts,
         next_packet: report.next_packet,
+        resent: report.resent,
         received: report.received,
     }
 }

@@ -32,6 +32,8 @@ pub struct PeerReport {
     pub pressure: u32,
     /// Number of the next data packet to it, modulo 2^32: differences are packets sent.
     pub next_packet: u32,
+    /// Packets to it that went out again, modulo 2^32, since it has had traffic.
+    pub resent: u32,
     /// Data packets received from it, modulo 2^32.
     pub received: u32,
 }
@@ -55,6 +57,7 @@ impl Engine<'_> {
                 timeouts: active.backoff.into(),
                 pressure: active.pressure.into(),
                 next_packet: active.next_psn.0,
+                resent: active.resent,
                 received: active.received,
             }
         })

@@ -79,6 +79,7 @@ impl Engine<'_> {
         }
         state.timer_from = now;
         state.congestion.sent(&state.rtt, now);
+        state.resent = state.resent.wrapping_add(1);
         self.stats.retransmissions += 1;
         let mut flags = Flags::RETRANSMISSION | Flags::ACK_REQUEST;
         flags.set(Flags::BARRIER, sent.flags.contains(TxFlags::BARRIER));

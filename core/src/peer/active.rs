@@ -144,6 +144,8 @@ pub struct Active {
     /// How many of those may be sent again now: all, or after a time-out a few more with each
     /// acknowledgment.
     pub(crate) resend_credit: u16,
+    /// Packets that went out again.
+    pub(crate) resent: u32,
     /// No packet before this one is taken for lost.
     pub(crate) lost_from: Psn,
     /// `sent_at` of the packet sent last among those acknowledged.

@@ -84,6 +84,8 @@ pub struct PeerLine {
     pub timeouts: u32,
     /// Number of the next data packet to it, modulo 2^32: differences are packets sent.
     pub next_packet: u32,
+    /// Packets to it that went out again, modulo 2^32, since it has had traffic without a pause.
+    pub resent: u32,
     /// Data packets received from it, modulo 2^32.
     pub received: u32,
 }

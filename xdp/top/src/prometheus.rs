@@ -40,6 +40,7 @@ pub(crate) fn text(pages: &[Page]) -> String {
             let seconds = peer.round_trip_ns as f64 / 1e9;
             families.add("peer_round_trip_seconds", "gauge", &labels, seconds);
             families.add("peer_window_packets", "gauge", &labels, peer.window);
+            families.add("peer_packets_resent", "gauge", &labels, peer.resent.into());
             families.add("peer_packets_in_flight", "gauge", &labels, peer.in_flight.into());
         }
     }

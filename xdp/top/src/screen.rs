@@ -10,6 +10,8 @@ use ofi_xdp_statistics::{Page, PeerLine};
 
 /// Peers shown of each endpoint: those that moved most.
 const PEERS_SHOWN: usize = 16;
+/// The tier below which there is none.
+const KERNEL: &str = "kernel UDP";
 
 /// The table of what happened from `before` to `now`.
 pub(crate) fn text(before: &[Page], now: &[Page]) -> String {
@@ -52,6 +54,9 @@ fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
         "{} ({})  {}  {} on {}{}, MTU {}",
         page.process, page.pid, page.endpoint, page.tier, page.interface, queue, page.mtu
     );
+    if page.tier == KERNEL && !page.why_not_better.is_empty() {
+        let _ = writeln!(text, "  not better because: {}", page.why_not_better);
+    }
     let _ = writeln!(
         text,
         "  packets/s  out {}  in {}  AF_XDP {}  kernel {}   placed {}B/s   messages/s {}",
@@ -102,7 +107,17 @@ fn peers(text: &mut String, before: Option<&Page>, page: &Page, seconds: f64) {
     });
     let mut table = Table::new();
     table.load_preset(NOTHING);
-    table.set_header(["  peer", "out/s", "in/s", "round trip", "window", "under way", "lost", ""]);
+    table.set_header([
+        "  peer",
+        "out/s",
+        "in/s",
+        "round trip",
+        "window",
+        "under way",
+        "lost",
+        "sent again",
+        "",
+    ]);
     for (peer, (sent, received)) in lines.iter().take(PEERS_SHOWN) {
         let rate = |count: u32| short(f64::from(count) / seconds.max(1e-9));
         let state = match (peer.established, peer.timeouts) {
@@ -118,6 +133,7 @@ fn peers(text: &mut String, before: Option<&Page>, page: &Page, seconds: f64) {
             format!("{:.1}", peer.window),
             peer.in_flight.to_string(),
             peer.lost.to_string(),
+            peer.resent.to_string(),
             String::from(state),
         ]);
     }
@@ -164,6 +180,14 @@ mod tests {
         let text = text(&[page(1000, 1)], &[page(9000, 3)]);
         assert!(text.contains("out 4.0k") && text.contains("wrong checksum 5"), "{text}");
         assert!(text.contains("198.18.0.2:9"), "{text}");
+    }
+
+    #[test]
+    fn the_lowest_tier_says_why() {
+        let mut page = Page { why_not_better: "AF_XDP was lost".to_owned(), ..page(1, 1) };
+        assert!(!text(&[], &[page.clone()]).contains("AF_XDP was lost"), "a veth has no better");
+        page.tier = KERNEL.to_owned();
+        assert!(text(&[], &[page]).contains("not better because: AF_XDP was lost"));
     }
 
     #[test]
