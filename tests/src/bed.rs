@@ -97,6 +97,14 @@ impl Bed {
     /// # Errors
     /// As [`Bed::new`].
     pub fn with(options: LinkOptions) -> anyhow::Result<Option<Self>> {
+        Self::with_links(&[options])
+    }
+
+    /// The same, with several links.
+    ///
+    /// # Errors
+    /// As [`Bed::new`].
+    pub fn with_links(links: &[LinkOptions]) -> anyhow::Result<Option<Self>> {
         static ALONE: Mutex<()> = Mutex::new(());
         static SIGNALS: Once = Once::new();
         if !nix::unistd::geteuid().is_root()
@@ -111,7 +119,7 @@ impl Bed {
         installed?;
         netns::sweep()?;
         let provider = paths::provider()?.to_string_lossy().into_owned();
-        let hosts = TwoHosts::new(&[options])?;
+        let hosts = TwoHosts::new(links)?;
         Ok(Some(Self { hosts, provider, _alone: Some(alone) }))
     }
 
@@ -136,7 +144,7 @@ impl Bed {
         Host(Some(self.hosts.host(side)))
     }
 
-    /// The one link's interface.
+    /// The first link's interface.
     #[must_use]
     pub fn interface(&self) -> &str {
         &self.hosts.link(0).interface

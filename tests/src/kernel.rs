@@ -65,6 +65,19 @@ impl Host<'_> {
         Ok(Some(Attachment { mode: mode.to_owned(), program, name: name.to_owned() }))
     }
 
+    /// Takes the XDP program off `interface`, as an administrator would.
+    ///
+    /// # Errors
+    /// When there is none, or `bpftool` fails.
+    pub fn detach(&self, interface: &str) -> anyhow::Result<()> {
+        let program = self.attachment(interface)?.context("no program is attached")?.program;
+        let links = self.tool_json("bpftool", &["--json", "link", "show"])?;
+        let is_its = |link: &&Value| link.get("prog_id").and_then(Value::as_u64) == Some(program);
+        let link = links.as_array().and_then(|links| links.iter().find(is_its));
+        let id = link.and_then(|link| link.get("id")?.as_u64()).context("no link holds it")?;
+        self.tool("bpftool", &["link", "detach", "id", &id.to_string()]).map(drop)
+    }
+
     /// How many frames the program has redirected to AF_XDP sockets since it was loaded.
     ///
     /// # Errors

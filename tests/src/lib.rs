@@ -9,6 +9,8 @@
 //!
 //! MPI: [`mpi`] runs real MPI jobs over the provider; the binary `ofi-xdp-mpi` is its command line.
 //!
+//! [`exchange`] is the verified traffic under which networks change.
+//!
 //! [`conformance`] runs the conformance suite between two hosts, for `ofi-xdp-lab conformance`.
 //!
 //! Lab: [`lab`] runs the same measurements over several peers in turn; [`report`], [`table`] and
@@ -22,6 +24,7 @@ pub mod bed;
 pub mod bench;
 pub mod cluster;
 pub mod conformance;
+pub mod exchange;
 pub mod interrupt;
 pub mod kernel;
 pub mod lab;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What well-behaved programs do not do, for the end-to-end tests: send to a peer that dies, hold a
-//! port that somebody wants, spray garbage.
+//! port that somebody wants, spray garbage, talk on while their network changes.
 //!
 //! Each task prints what the test waits for, a line each, and is bounded in time.
 
@@ -13,6 +13,8 @@ use clap::{Parser, Subcommand};
 use ofi_xdp_examples::fabric::{
     Endpoint, Error, Info, Kind, Name, Operation, Peer, Route, Setup, Wait, Want,
 };
+use ofi_xdp_tests::exchange::{self, LENGTH_MAX, WINDOW};
+use ofi_xdp_tests::interrupt;
 
 /// Buffers of an endpoint, and bytes in each.
 const SLOTS: usize = 64;
@@ -41,6 +43,10 @@ enum Task {
     Spray { target: SocketAddr, milliseconds: u64 },
     /// Two endpoints in one process that send to each other
     Pair { local: IpAddr },
+    /// Open an endpoint, say `name HEX`, and send everything back until killed
+    Echo { local: IpAddr },
+    /// Send messages to an echo and verify each that comes back, until SIGTERM; say how many
+    Converse { local: IpAddr, echo: String },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -49,10 +55,16 @@ fn main() -> anyhow::Result<()> {
         Task::Flood { local, sink } => flood(local, &sink),
         Task::Spray { target, milliseconds } => spray(target, Duration::from_millis(milliseconds)),
         Task::Pair { local } => pair(local),
+        Task::Echo { local } => echo(local),
+        Task::Converse { local, echo } => converse(local, &echo),
     }
 }
 
 fn open(local: IpAddr, port: Option<u16>) -> anyhow::Result<Endpoint> {
+    open_with(local, port, Setup { slots: SLOTS, size: SIZE, wait: Wait::Spin })
+}
+
+fn open_with(local: IpAddr, port: Option<u16>, setup: Setup) -> anyhow::Result<Endpoint> {
     let info = Info::find(&Want {
         provider: "xdp",
         kind: Kind::Rdm,
@@ -62,7 +74,7 @@ fn open(local: IpAddr, port: Option<u16>) -> anyhow::Result<Endpoint> {
         port,
         destination: None,
     })?;
-    Ok(Endpoint::open(&info, Setup { slots: SLOTS, size: SIZE, wait: Wait::Spin })?)
+    Ok(Endpoint::open(&info, setup)?)
 }
 
 fn say(line: &str) -> anyhow::Result<()> {
@@ -70,11 +82,22 @@ fn say(line: &str) -> anyhow::Result<()> {
     Ok(std::io::stdout().flush()?)
 }
 
+/// Says what the endpoint is reached by.
+fn say_name(endpoint: &Endpoint) -> anyhow::Result<()> {
+    let hex: String = endpoint.name()?.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    say(&format!("name {hex}"))
+}
+
+/// What [`say_name`] said.
+fn read_name(hex: &str) -> anyhow::Result<Name> {
+    let bytes = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16));
+    Ok(Name(bytes.collect::<Result<_, _>>()?))
+}
+
 fn sink(local: IpAddr, port: Option<u16>) -> anyhow::Result<()> {
     let mut endpoint = open(local, port)?;
-    let hex: String = endpoint.name()?.0.iter().map(|byte| format!("{byte:02x}")).collect();
     let mut free: Vec<usize> = (0..SLOTS).collect();
-    say(&format!("name {hex}"))?;
+    say_name(&endpoint)?;
     let end = Instant::now() + LIFE;
     while Instant::now() < end {
         while let Some(slot) = free.last() {
@@ -101,8 +124,7 @@ struct Ends {
 
 fn flood(local: IpAddr, sink: &str) -> anyhow::Result<()> {
     let mut endpoint = open(local, None)?;
-    let bytes = (0..sink.len()).step_by(2).map(|at| u8::from_str_radix(&sink[at..at + 2], 16));
-    let peer = endpoint.insert(&Name(bytes.collect::<Result<_, _>>()?))?;
+    let peer = endpoint.insert(&read_name(sink)?)?;
     let route = Route { peer, tag: Some(TAG) };
     let mut ends = Ends::default();
     let mut free: Vec<usize> = (0..SLOTS).collect();
@@ -218,4 +240,24 @@ fn pair(local: IpAddr) -> anyhow::Result<()> {
         }
     }
     say(&format!("{MESSAGES} messages between two endpoints"))
+}
+
+/// What an endpoint of an exchange is opened with.
+const fn of_exchange(wait: Wait) -> Setup {
+    Setup { slots: 2 * WINDOW, size: LENGTH_MAX, wait }
+}
+
+fn echo(local: IpAddr) -> anyhow::Result<()> {
+    let mut endpoint = open_with(local, None, of_exchange(Wait::Sread))?;
+    say_name(&endpoint)?;
+    exchange::echo(&mut endpoint, Instant::now() + LIFE)
+}
+
+fn converse(local: IpAddr, echo: &str) -> anyhow::Result<()> {
+    interrupt::install()?;
+    let mut endpoint = open_with(local, None, of_exchange(Wait::Spin))?;
+    let peer = endpoint.insert(&read_name(echo)?)?;
+    let stop = || interrupt::check().is_err();
+    let verified = exchange::converse(&mut endpoint, peer, Instant::now() + LIFE, stop)?;
+    say(&format!("verified {} messages, {} bytes", verified.messages, verified.bytes))
 }

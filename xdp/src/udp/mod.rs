@@ -258,7 +258,8 @@ fn allow_fragments(socket: &UdpSocket, local: SocketAddr) {
         SocketAddr::V4(_) => set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DONT),
         SocketAddr::V6(_) => set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DONT),
     };
-    log::warn!("{local}: the MTU is too small for some packets, which go in fragments");
+    // Where the port hears of it, it has warned already.
+    log::info!("{local}: the MTU is too small for some packets, which go in fragments");
     if let Err(error) = allowed {
         log::warn!("{local}: they cannot: {error}");
     }
