@@ -67,7 +67,10 @@ verdicts! {
 }
 
 /// How many frames met each [`Verdict`] since the program was loaded, over all CPUs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, FromBytes, IntoBytes, Immutable, KnownLayout,
+)]
+#[repr(transparent)]
 pub struct Counters([u64; Verdict::ALL.len()]);
 
 impl Counters {
@@ -75,6 +78,18 @@ impl Counters {
     #[must_use]
     pub const fn count(&self, verdict: Verdict) -> u64 {
         self.0[verdict as usize]
+    }
+
+    /// Their bytes, for another process of this machine: numbers of 64 bits in its byte order.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        IntoBytes::as_bytes(self)
+    }
+
+    /// The same, to be written.
+    #[must_use]
+    pub fn as_mut_bytes(&mut self) -> &mut [u8] {
+        IntoBytes::as_mut_bytes(self)
     }
 }
 

@@ -217,6 +217,7 @@ fn open_port(domain: &Domain, port: u16) -> Result<HybridPort, Error> {
     config.interface = Some(domain.interface().nic.name.clone());
     config.mode = values.mode;
     config.queue = values.queue;
+    config.steer = values.steer;
     config.broker.clone_from(&values.broker);
     let port = HybridPort::open(&config).map_err(|error| {
         log::warn!(target: "ep_ctrl", "cannot open an endpoint on {}: {error}", config.bind);

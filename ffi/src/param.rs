@@ -64,6 +64,13 @@ static QUEUE: Param = Param {
             that no other socket has)",
     complaint: Once::new(),
 };
+static STEER: Param = Param {
+    name: c"steer",
+    kind: abi::FI_PARAM_BOOL,
+    help: c"Give the device a rule (ethtool -n) that sends an endpoint's packets to its AF_XDP \
+            socket's queue, and take it back when the endpoint closes (default: no)",
+    complaint: Once::new(),
+};
 static PEER_TIMEOUT: Param = Param {
     name: c"peer_timeout",
     kind: abi::FI_PARAM_INT,
@@ -98,8 +105,8 @@ static PCI: Param = Param {
     complaint: Once::new(),
 };
 
-static PARAMS: [&Param; 9] =
-    [&TIER, &PASSTHROUGH, &IFACE, &MODE, &QUEUE, &BROKER, &PEER_TIMEOUT, &SPIN, &PCI];
+static PARAMS: [&Param; 10] =
+    [&TIER, &PASSTHROUGH, &IFACE, &MODE, &QUEUE, &STEER, &BROKER, &PEER_TIMEOUT, &SPIN, &PCI];
 
 /// What the variables say.
 #[derive(Clone, Debug)]
@@ -114,6 +121,8 @@ pub(crate) struct Values {
     pub(crate) mode: Mode,
     /// The AF_XDP socket's queue; `None`: any.
     pub(crate) queue: Option<u32>,
+    /// Whether the device may be given a rule for the endpoint.
+    pub(crate) steer: bool,
     /// Where the broker is asked, if anywhere.
     pub(crate) broker: Option<PathBuf>,
     /// The death time.
@@ -132,6 +141,7 @@ impl Default for Values {
             interface: None,
             mode: Mode::Auto,
             queue: None,
+            steer: false,
             broker: Some(PathBuf::from(DEFAULT_PATH)),
             peer_timeout: Duration::from_secs(10),
             spin: Duration::from_micros(20),
@@ -179,6 +189,10 @@ fn read(provider: Provider) -> Values {
     }
     if let Some(queue) = number(provider, &QUEUE) {
         values.queue = Some(queue);
+    }
+    match provider.int_value(STEER.name) {
+        Ok(steer) => values.steer = steer.unwrap_or(0) != 0,
+        Err(_) => STEER.complain(format_args!("FI_XDP_STEER is neither yes nor no; taking no")),
     }
     if let Some(path) = provider.text_value(BROKER.name) {
         values.broker = (path != "none").then(|| PathBuf::from(path));

@@ -34,8 +34,18 @@ fn fi_info_lists_the_parameters() -> anyhow::Result<()> {
         .run(PATIENCE)?
         .success()?
         .stdout;
-    let names =
-        ["TIER", "PASSTHROUGH", "IFACE", "MODE", "QUEUE", "BROKER", "PEER_TIMEOUT", "SPIN", "PCI"];
+    let names = [
+        "TIER",
+        "PASSTHROUGH",
+        "IFACE",
+        "MODE",
+        "QUEUE",
+        "STEER",
+        "BROKER",
+        "PEER_TIMEOUT",
+        "SPIN",
+        "PCI",
+    ];
     for name in names {
         ensure!(shown.contains(&format!("FI_XDP_{name}")), "FI_XDP_{name} is not listed:\n{shown}");
     }

@@ -155,6 +155,9 @@ pub struct PortConfig {
     pub mode: Mode,
     /// The receive queue that the `AF_XDP` socket is bound to; `None`: the first that is free.
     pub queue: Option<u32>,
+    /// Whether the device may be given a rule that sends this endpoint's packets to that queue. A
+    /// rule is a change of the device, which the port takes back when it closes.
+    pub steer: bool,
     /// Where a broker is asked for what this process may not do itself; `None`: nowhere.
     pub broker: Option<PathBuf>,
     /// Most peers whose routes are remembered: the engine's number of peer slots. Packets to others
@@ -177,6 +180,7 @@ impl PortConfig {
             interface: None,
             mode: Mode::Auto,
             queue: None,
+            steer: false,
             broker: Some(PathBuf::from(broker::DEFAULT_PATH)),
             peers,
             window_packets: 1024,

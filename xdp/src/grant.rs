@@ -13,11 +13,12 @@ use nix::errno::Errno;
 use ofi_xdp_bpf::{AttachMode, Claim, Counters, Redirect};
 use ofi_xdp_core::frame;
 
-use crate::broker::Connection;
+use crate::broker::{Board, Connection};
 use crate::config::Queues;
 use crate::facts::XskMode;
 use crate::rings::RingsError;
 use crate::socket::XskSocket;
+use crate::steering::Steering;
 use crate::umem::Layout;
 use crate::xsk_port::XskError;
 
@@ -35,6 +36,8 @@ pub struct Wish {
     /// Bytes of the longest packet with its headers. What does not fit in a frame goes in several
     /// where kernel and driver take that.
     pub longest: u32,
+    /// Whether a rule of the device is to send the endpoint's packets to the queue.
+    pub steer: bool,
 }
 
 /// What holds the redirection.
@@ -43,12 +46,13 @@ enum Program {
     /// This process does.
     Own(Box<Held>),
     /// The broker does, as long as the connection lives.
-    Broker(Connection),
+    Broker(Connection, Board),
 }
 
 /// This process's share of the program. Dropping it ends the redirection.
 #[derive(Debug)]
 pub struct Held {
+    _steering: Option<Steering>,
     _claim: Claim,
     redirect: Redirect,
 }
@@ -59,6 +63,8 @@ pub struct Grant {
     program: Program,
     socket: XskSocket,
     mode: XskMode,
+    /// Why packets are not steered, where they should be; else empty.
+    not_steered: String,
 }
 
 impl Grant {
@@ -103,12 +109,25 @@ impl Grant {
         let longest = room.min(wish.longest as usize).saturating_sub(frame::ETHERNET_LEN);
         let longest = u32::try_from(longest).unwrap_or(u32::MAX);
         let claim = redirect.claim(socket.queue(), local, longest, socket.socket().as_fd())?;
-        Ok(Self { program: Program::Own(Box::new(Held { _claim: claim, redirect })), socket, mode })
+        let (steering, not_steered) = steer(wish, socket.queue(), local);
+        let held = Held { _steering: steering, _claim: claim, redirect };
+        Ok(Self { program: Program::Own(Box::new(held)), socket, mode, not_steered })
     }
 
-    /// The grant that the broker made.
-    pub(crate) const fn brokered(connection: Connection, socket: XskSocket, mode: XskMode) -> Self {
-        Self { program: Program::Broker(connection), socket, mode }
+    /// The grant that the broker made, which says why packets are not steered.
+    pub(crate) fn brokered(
+        (connection, board): (Connection, Board),
+        socket: XskSocket,
+        mode: XskMode,
+        not_steered: String,
+    ) -> Self {
+        Self { program: Program::Broker(connection, board), socket, mode, not_steered }
+    }
+
+    /// Why no rule of the device sends packets to the queue, where that was wished for.
+    #[must_use]
+    pub fn why_not_steered(&self) -> Option<&str> {
+        (!self.not_steered.is_empty()).then_some(self.not_steered.as_str())
     }
 
     /// How frames move.
@@ -129,7 +148,7 @@ impl Grant {
     pub fn into_held(self) -> Option<Held> {
         match self.program {
             Program::Own(held) => Some(*held),
-            Program::Broker(_) => None,
+            Program::Broker(..) => None,
         }
     }
 
@@ -137,16 +156,31 @@ impl Grant {
     pub(crate) fn is_attached(&self) -> bool {
         match &self.program {
             Program::Own(held) => held.is_attached(),
-            Program::Broker(connection) => connection.is_open(),
+            Program::Broker(connection, _) => connection.is_open(),
         }
     }
 
-    /// What the program did with the interface's frames; `None`: only the broker knows.
+    /// What the program did with the interface's frames; from the broker, as it was some time in
+    /// the last second. `None`: it has not said.
     pub(crate) fn counters(&self) -> Result<Option<Counters>, ofi_xdp_bpf::Error> {
         match &self.program {
             Program::Own(held) => held.redirect.counters().map(Some),
-            Program::Broker(_) => Ok(None),
+            Program::Broker(_, board) => Ok(board.read()),
         }
+    }
+}
+
+/// Has the device steer packets for `local` to `queue`, if that is wished for; or says why not.
+fn steer(wish: Wish, queue: u32, local: SocketAddr) -> (Option<Steering>, String) {
+    if !wish.steer {
+        return (None, String::new());
+    }
+    match Steering::new(wish.interface, queue, local) {
+        Ok(steering) => {
+            log::info!("{local}: {steering}");
+            (Some(steering), String::new())
+        }
+        Err(error) => (None, error.to_string()),
     }
 }
 

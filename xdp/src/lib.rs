@@ -75,6 +75,7 @@ mod self_test;
 mod socket;
 mod socket_options;
 mod stats;
+mod steering;
 mod udp;
 mod umem;
 mod xsk_port;

@@ -145,7 +145,8 @@ pub struct XskPort {
 
 impl XskPort {
     /// Opens a port for the endpoint at `local`, whose kernel socket is in `access`, on `queue` of
-    /// `interface` or the first free one, in `mode`; if other processes already attached the
+    /// `interface` or the first free one, in `mode`, to which `steer` asks a rule of the device to
+    /// send the endpoint's packets. If other processes already attached the
     /// program in another mode, then in that one ([`Self::mode`]).
     ///
     /// # Errors
@@ -153,6 +154,7 @@ impl XskPort {
     pub fn open(
         interface: &InterfaceFacts,
         queue: Option<u32>,
+        steer: bool,
         local: SocketAddr,
         mode: XskMode,
         sizes: RingSizes,
@@ -181,11 +183,19 @@ impl XskPort {
             mode,
             layout,
             longest: u32::try_from(longest).unwrap_or(u32::MAX),
+            steer,
         };
         let grant = match privilege::check() {
             Ok(()) => Grant::open(wish, local, None, BIND_TRIES)?,
             Err(missing) => ask(wish, access, missing)?,
         };
+        if let Some(reason) = grant.why_not_steered() {
+            let (queue, name) = (grant.socket().queue(), &interface.name);
+            log::warn!(
+                "{local}: nothing steers its packets to queue {queue} of {name} ({reason}); those \
+                 that arrive on others take the kernel's way"
+            );
+        }
         let jumbo = grant.socket().multi_buffer().then(|| Jumbo::new(longest, layout.room()));
         let jumbo = jumbo.flatten();
         let room = if jumbo.is_some() { longest } else { longest.min(layout.room()) };
@@ -274,7 +284,7 @@ impl XskPort {
     }
 
     /// What the program did with the interface's frames, of all endpoints; `None` where only the
-    /// broker knows.
+    /// broker knows, and has not said.
     ///
     /// # Errors
     /// As [`Redirect::counters`](crate::Redirect::counters).

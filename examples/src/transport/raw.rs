@@ -121,6 +121,7 @@ impl Transport for RawTransport {
             let opened = XskPort::open(
                 &interface,
                 config.queue,
+                false,
                 address,
                 *mode,
                 RingSizes::default(),

@@ -66,7 +66,7 @@ impl Connection {
     /// Sends `reply`, with `descriptors`. A client that does not read its answers is given up.
     pub(crate) fn say(&self, reply: &Reply, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
         let bytes = reply.to_bytes();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
         let mut control = SendAncillaryBuffer::new(&mut space);
         if !descriptors.is_empty() {
             control.push(SendAncillaryMessage::ScmRights(descriptors));

@@ -8,9 +8,9 @@
 
 use std::collections::HashMap;
 use std::fmt;
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 
-use ofi_xdp_datapath::broker::Request;
+use ofi_xdp_datapath::broker::{Board, Request};
 use ofi_xdp_datapath::{
     Grant, Held, InterfaceFacts, Layout, Queues, Redirect, RingSize, RingSizes, Wish, XskError,
     XskMode, XskSocket, interfaces,
@@ -41,6 +41,7 @@ impl From<String> for Refusal {
 pub(crate) struct Granted {
     held: Held,
     companion: Companion,
+    board: Board,
     uid: u32,
     place: Place,
 }
@@ -103,26 +104,41 @@ impl Office {
         }
         self.programs.retain(|_, program| program.is_attached().unwrap_or(false));
         let shared = self.programs.get(&wish.interface);
-        let grant = Grant::open(Wish { queues, ..wish }, address, shared, 1).map_err(refusal)?;
+        let forbidden = wish.steer && !rule.steering;
+        let board = Board::new().map_err(|error| format!("make a page of memory: {error}"))?;
+        let wish = Wish { queues, steer: wish.steer && !forbidden, ..wish };
+        let grant = Grant::open(wish, address, shared, 1).map_err(refusal)?;
         let place = Place { interface: wish.interface, queue: grant.socket().queue() };
         let interface = interface.name;
-        Ok((grant, Pending { companion, interface, uid: peer.uid, place }))
+        let uid = peer.uid;
+        Ok((grant, Pending { companion, interface, uid, place, board, forbidden }))
     }
 
     /// The client has `grant`.
     pub(crate) fn granted(&mut self, grant: Grant, pending: Pending) -> Option<Granted> {
-        let Pending { companion, uid, place, .. } = pending;
+        let Pending { companion, uid, place, board, .. } = pending;
         self.ledger.granted(uid, place);
         let held = grant.into_held()?;
         if let Ok(program) = held.redirect().try_clone() {
             self.programs.entry(place.interface).or_insert(program);
         }
-        Some(Granted { held, companion, uid, place })
+        Some(Granted { held, companion, board, uid, place })
     }
 
     /// The client's connection is gone: packets come to its socket no more.
     pub(crate) fn ended(&mut self, granted: &Granted) {
         self.ledger.disconnected(granted.uid, granted.place);
+    }
+
+    /// Tells those who have something of `granted` what the programs count.
+    pub(crate) fn publish<'a>(&self, granted: impl Iterator<Item = &'a Granted> + Clone) {
+        for (index, program) in &self.programs {
+            let Ok(counters) = program.counters() else { continue };
+            for one in granted.clone().filter(|one| one.place.interface == *index) {
+                // Whoever made it unwritable does not want to know.
+                let _ = one.board.write(&counters);
+            }
+        }
     }
 
     /// Lets go of the programs of interfaces where none of `granted` is.
@@ -138,6 +154,24 @@ pub(crate) struct Pending {
     interface: String,
     uid: u32,
     place: Place,
+    board: Board,
+    /// Steering was wished for, and the policy is against it.
+    forbidden: bool,
+}
+
+impl Pending {
+    /// Where the client will read what the program counts.
+    pub(crate) fn board(&self) -> BorrowedFd<'_> {
+        self.board.as_fd()
+    }
+
+    /// Why packets are not steered, where that was wished for; else empty.
+    pub(crate) fn why_not_steered<'a>(&self, grant: &'a Grant) -> &'a str {
+        match grant.why_not_steered() {
+            None if self.forbidden => "the policy of xdp-broker does not allow `steering`",
+            reason => reason.unwrap_or_default(),
+        }
+    }
 }
 
 impl fmt::Display for Pending {
@@ -188,8 +222,9 @@ mod tests {
         let peer = Peer { uid, groups: Vec::new(), pid: 1 };
         let layout = Layout::new(RingSizes::default(), 42);
         let queues = Queues::one_or_any(Some(queue));
+        let mode = XskMode::Skb;
         let request =
-            Request(Wish { interface, queues, mode: XskMode::Skb, layout, longest: 1514 });
+            Request(Wish { interface, queues, mode, layout, longest: 1514, steer: false });
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         match office.decide(&peer, request, socket.into()) {
             Err(Refusal::No(reason)) => reason,

@@ -39,6 +39,8 @@ pub(crate) struct Rule {
     pub(crate) ports: (u16, u16),
     /// Most sockets that one user has at a time.
     pub(crate) sockets: usize,
+    /// Whether the device may be given rules that steer packets to their queues.
+    pub(crate) steering: bool,
 }
 
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -117,6 +119,8 @@ struct Written {
     queues: Option<Range>,
     ports: Option<Range>,
     sockets: Option<usize>,
+    #[serde(default)]
+    steering: bool,
 }
 
 #[derive(Deserialize)]
@@ -204,6 +208,7 @@ fn rule(written: &Written) -> Result<Rule> {
         queues: Queues { first, last },
         ports: (port(ports.0)?, port(ports.1)?),
         sockets: written.sockets.unwrap_or(SOCKETS_DEFAULT),
+        steering: written.steering,
     })
 }
 
@@ -224,6 +229,7 @@ mod tests {
             queues = "2-5"
             ports = 7471
             sockets = 2
+            steering = true
 
             [[allow]]
             groups = [500]
@@ -234,10 +240,12 @@ mod tests {
         assert_eq!(policy.len(), 2);
         let narrow = policy.rule(&peer(1000, &[500]), "eth0").unwrap();
         assert_eq!((narrow.queues, narrow.sockets), (Queues { first: 2, last: 5 }, 2));
+        assert!(narrow.steering, "said");
         assert!(narrow.allows_port(7471) && !narrow.allows_port(7470) && !narrow.allows_port(7472));
         assert_eq!(policy.rule(&peer(0, &[]), "eth0"), Some(narrow));
         let wide = policy.rule(&peer(1000, &[500]), "ens5").unwrap();
         assert_eq!((wide.queues, wide.sockets), (Queues::ALL, SOCKETS_DEFAULT));
+        assert!(!wide.steering, "not unasked");
         assert!(wide.allows_port(1024) && wide.allows_port(65_535) && !wide.allows_port(1023));
         assert!(policy.rule(&peer(1000, &[501]), "ens5").is_none());
         assert!(policy.rule(&peer(1000, &[500]), "eth1").is_none());

@@ -200,9 +200,10 @@ impl Server {
                 log::info!("{peer}: {pending} queue {queue}, {mode}");
                 let reply = Reply {
                     status: Status::Granted { queue, mode, multi_buffer: socket.multi_buffer() },
-                    reason: String::new(),
+                    reason: pending.why_not_steered(&grant).to_owned(),
                 };
-                let said = client.connection.say(&reply, &[socket.socket(), socket.memory()]);
+                let descriptors = [socket.socket(), socket.memory(), pending.board()];
+                let said = client.connection.say(&reply, &descriptors);
                 // Who hung up has not got it, or not for long.
                 if said.is_err() {
                     return false;
@@ -239,7 +240,8 @@ impl Server {
             }
         }
         let granted = self.clients.iter().filter_map(|client| client.granted.as_ref());
-        self.office.tidy(granted);
+        self.office.tidy(granted.clone());
+        self.office.publish(granted);
     }
 
     fn hang_up(&mut self, number: usize) {

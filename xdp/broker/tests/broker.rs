@@ -23,7 +23,7 @@ use common::{
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::broker::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, Status};
 use ofi_xdp_datapath::{
-    HybridPort, Layout, Mode, Queues, RingSize, RingSizes, Tier, Wish, XskMode,
+    HybridPort, Layout, Mode, Queues, RingSize, RingSizes, Tier, Verdict, Wish, XskMode,
 };
 use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags};
 use rustix::net::{
@@ -127,6 +127,11 @@ fn root_without_capabilities_the_broker_makes_the_socket() {
         echo(&mut client, &mut server, &sizes);
         let stats = *client.stats();
         assert!(stats.xsk_transmitted > 10 && stats.xsk_received > 300, "{stats:?}");
+        let redirected = |client: &HybridPort| {
+            let counters = client.xsk().unwrap().counters().unwrap();
+            counters.map_or(0, |counters| counters.count(Verdict::Redirected))
+        };
+        eventually("the broker tells what the program counts", || redirected(&client) > 300);
         // The kernel's rule, here, too: one socket a queue.
         let second = open_bare(&hosts, &broker, Mode::Auto);
         assert_eq!(second.facts().tier, Tier::Udp);
@@ -226,6 +231,7 @@ fn wish(hosts: &Hosts, queue: Option<u32>) -> Wish {
         mode: XskMode::Skb,
         layout: Layout::new(sizes, 42),
         longest: 1514,
+        steer: false,
     }
 }
 
@@ -268,6 +274,26 @@ fn udp(hosts: &Hosts) -> UdpSocket {
 
 fn is_granted(answer: &(Reply, Vec<OwnedFd>)) -> bool {
     matches!(answer.0.status, Status::Granted { .. })
+}
+
+/// A rule of the device is wished for: the policy has to allow it, and the driver to take it.
+#[test]
+fn root_packets_are_steered_only_where_that_is_allowed_and_possible() {
+    if skipped() {
+        return;
+    }
+    for (steering, reason) in [
+        ("steering = false", "the policy of xdp-broker does not allow `steering`"),
+        ("steering = true", "the driver takes no rules for UDP ports"),
+    ] {
+        let hosts = Hosts::new();
+        let broker = Broker::start(&hosts, &policy(&[0], steering));
+        let wish = Wish { steer: true, ..wish(&hosts, None) };
+        let (reply, descriptors) = ask(&broker.connect(), wish, udp(&hosts).as_fd());
+        assert!(matches!(reply.status, Status::Granted { .. }), "{reply:?}");
+        assert_eq!(descriptors.len(), 3);
+        assert!(reply.reason.starts_with(reason), "{steering}: {}", reply.reason);
+    }
 }
 
 #[test]
@@ -322,7 +348,7 @@ fn root_the_policy_holds_for_queues_ports_addresses_and_numbers() {
     let stream = broker.connect();
     let answer = ask(&stream, wish(&hosts, None), good.as_fd());
     assert!(is_granted(&answer), "{}", answer.0.reason);
-    let [socket, memory] = <[OwnedFd; 2]>::try_from(answer.1).unwrap();
+    let [socket, memory, _board] = <[OwnedFd; 3]>::try_from(answer.1).unwrap();
     for queue in 0..2 {
         let interface = wish(&hosts, None).interface;
         let elsewhere = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_COPY, interface, queue);

@@ -19,6 +19,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg,
 };
 
+use super::Board;
 use super::message::{REPLY_BYTES, Reply, Request, Status};
 use crate::grant::{Grant, Wish};
 use crate::socket::{BIND_PAUSE, BIND_TRIES, XskSocket};
@@ -83,10 +84,11 @@ pub(crate) fn ask(
         let Reply { status, reason } = reply.ok_or_else(odd)?;
         match status {
             Status::Granted { queue, mode, multi_buffer } => {
-                let [socket, memory] = descriptors.try_into().map_err(|_| odd())?;
+                let [socket, memory, board] = descriptors.try_into().map_err(|_| odd())?;
                 let socket = XskSocket { socket, memory, layout: wish.layout, queue, multi_buffer };
                 check_memory(&socket).map_err(absent)?;
-                return Ok(Grant::brokered(Connection(stream), socket, mode));
+                let broker = (Connection(stream), Board::of(board));
+                return Ok(Grant::brokered(broker, socket, mode, reason));
             }
             Status::Busy if attempt < BIND_TRIES => thread::sleep(BIND_PAUSE),
             Status::Busy | Status::Refused => return Err(BrokerError::Refused { reason }),
@@ -122,7 +124,7 @@ fn send(stream: &UnixStream, wish: Wish, companion: BorrowedFd<'_>) -> io::Resul
 /// One reply, `None` if it is none, and what came with it.
 fn receive(stream: &UnixStream) -> io::Result<(Option<Reply>, Vec<OwnedFd>)> {
     let mut bytes = [0; REPLY_BYTES];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(2))];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
     let mut buffers = [IoSliceMut::new(&mut bytes)];
     let got = recvmsg(stream, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC)?;

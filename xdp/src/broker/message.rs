@@ -12,7 +12,7 @@ use crate::grant::Wish;
 use crate::umem::Layout;
 
 /// "XDPB", and the version of the messages.
-const MAGIC: u64 = 0x5844_5042_0000_0001;
+const MAGIC: u64 = 0x5844_5042_0000_0002;
 /// Bytes of a refusal's reason.
 const TEXT_BYTES: usize = 228;
 
@@ -33,6 +33,8 @@ struct RawRequest {
     tx: u32,
     headroom: u32,
     longest: u32,
+    steer: u32,
+    unused: u32,
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -55,7 +57,7 @@ impl Request {
     /// Its bytes.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; REQUEST_BYTES] {
-        let Wish { interface, queues, mode, layout, longest } = self.0;
+        let Wish { interface, queues, mode, layout, longest, steer } = self.0;
         zerocopy::transmute!(RawRequest {
             magic: MAGIC,
             interface,
@@ -66,6 +68,8 @@ impl Request {
             tx: layout.sizes.tx.get(),
             headroom: layout.headroom,
             longest,
+            steer: steer.into(),
+            unused: 0,
         })
     }
 
@@ -82,6 +86,7 @@ impl Request {
             mode: mode(raw.mode)?,
             layout: Layout::requested(raw.rx, raw.tx, raw.headroom),
             longest: raw.longest,
+            steer: raw.steer != 0,
         }))
     }
 }
@@ -109,7 +114,7 @@ pub enum Status {
 pub struct Reply {
     /// What became of the request.
     pub status: Status,
-    /// Why not, for people.
+    /// Why not, for people; of what was granted, why packets are not steered.
     pub reason: String,
 }
 
@@ -192,7 +197,9 @@ mod tests {
         {
             let layout = Layout::new(RingSizes::default(), 42);
             let queues = Queues::one_or_any(queue);
-            let request = Request(Wish { interface: 3, queues, mode, layout, longest: 9014 });
+            let steer = queue.is_some();
+            let wish = Wish { interface: 3, queues, mode, layout, longest: 9014, steer };
+            let request = Request(wish);
             assert_eq!(Request::from_bytes(&request.to_bytes()), Some(request));
         }
     }
@@ -218,7 +225,7 @@ mod tests {
 
         #[test]
         fn what_passes_for_a_request_is_within_bounds(
-            words in proptest::array::uniform8(any::<u32>()),
+            words in proptest::array::uniform10(any::<u32>()),
         ) {
             let mut bytes = MAGIC.to_ne_bytes().to_vec();
             bytes.extend(words.iter().flat_map(|word| word.to_ne_bytes()));

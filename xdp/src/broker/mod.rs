@@ -8,15 +8,18 @@
 //!   client                                   broker
 //!     ── Request + kernel UDP socket ──▶       who is it (SO_PEERCRED)? may they (policy)?
 //!                                              is the socket theirs, bound, in this namespace?
-//!     ◀── Reply + AF_XDP socket, memory ──     bind, attach, claim the socket's port
+//!     ◀── Reply + AF_XDP socket, memory,       bind, attach, claim the socket's port
+//!         board ──                             what the program counts, each second
 //!     ── (stays open) ──                       closed by either side: the claim ends
 //! ```
 //!
 //! Bounds: a message has a fixed length and comes in one piece or not at all.
 
+mod board;
 mod client;
 mod message;
 
+pub use board::Board;
 pub use client::BrokerError;
 pub(crate) use client::{Connection, ask};
 pub use message::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, Status};

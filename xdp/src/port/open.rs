@@ -190,7 +190,8 @@ fn open_xdp(
     reasons: &mut Vec<String>,
 ) -> Option<Xdp> {
     let access = Access { broker: config.broker.as_deref(), companion };
-    let opened = XskPort::open(interface, config.queue, local, mode, config.rings, access);
+    let opened =
+        XskPort::open(interface, config.queue, config.steer, local, mode, config.rings, access);
     let port = match opened {
         Ok(port) => port,
         Err(error) => {

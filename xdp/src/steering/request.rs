@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The requests' bytes: `struct ethtool_rxnfc` of linux/ethtool.h.
+//!
+//! Typed values come in and go out; `ioctl.rs` hands the bytes to the kernel. The layout is held to
+//! the kernel's header by a test that has a C compiler look at it.
+
+use std::net::{IpAddr, SocketAddr};
+
+use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes, KnownLayout};
+
+/// Most rules of a device that are looked at. Odd, so that a request has no padding.
+pub(super) const RULES_MAX: usize = 4097;
+/// In the answer to [`Command::Count`]: the driver chooses places (`RX_CLS_LOC_SPECIAL`).
+pub(super) const SPECIAL_LOCATIONS: u64 = 0x8000_0000;
+/// The other bits of it, and of the answer to [`Command::All`]: places in the table.
+pub(super) const TABLE_SIZE: u64 = 0x7fff_ffff;
+/// `RX_CLS_LOC_ANY`.
+pub(super) const ANY_LOCATION: u32 = 0xffff_ffff;
+
+/// `ETHTOOL_GRXCLSRLCNT` and the four after it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Command {
+    Count = 0x2e,
+    Get = 0x2f,
+    All = 0x30,
+    Delete = 0x31,
+    Insert = 0x32,
+}
+
+/// `UDP_V4_FLOW`, `UDP_V6_FLOW`.
+const UDP_V4: u32 = 2;
+const UDP_V6: u32 = 6;
+/// Where the fields of `struct ethtool_tcpip4_spec` and `ethtool_tcpip6_spec` begin: destination
+/// address, destination port.
+const V4_ADDRESS: usize = 4;
+const V4_PORT: usize = 10;
+const V6_ADDRESS: usize = 16;
+const V6_PORT: usize = 34;
+
+/// `struct ethtool_rx_flow_spec`: what a rule matches, where it goes, where it is.
+#[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct FlowSpec {
+    flow_type: u32,
+    /// Values, in network byte order.
+    values: [u8; 52],
+    more_values: [u8; 20],
+    /// The bits of them that must be so.
+    mask: [u8; 52],
+    more_mask: [u8; 20],
+    _padding: u32,
+    queue: u64,
+    location: u32,
+    _end: u32,
+}
+
+impl FlowSpec {
+    /// UDP packets for `local`, to `queue`.
+    pub(super) fn new(local: SocketAddr, queue: u32) -> Self {
+        let mut rule = Self::new_zeroed();
+        rule.queue = queue.into();
+        let port = local.port().to_be_bytes();
+        match local.ip().to_canonical() {
+            IpAddr::V4(ip) => {
+                rule.flow_type = UDP_V4;
+                rule.matches(V4_ADDRESS, &ip.octets());
+                rule.matches(V4_PORT, &port);
+            }
+            IpAddr::V6(ip) => {
+                rule.flow_type = UDP_V6;
+                rule.matches(V6_ADDRESS, &ip.octets());
+                rule.matches(V6_PORT, &port);
+            }
+        }
+        rule
+    }
+
+    fn matches(&mut self, at: usize, bytes: &[u8]) {
+        let places = self.values.iter_mut().zip(&mut self.mask).skip(at);
+        for ((value, mask), byte) in places.zip(bytes) {
+            (*value, *mask) = (*byte, 0xff);
+        }
+    }
+
+    pub(super) const fn place(&mut self, location: u32) {
+        self.location = location;
+    }
+
+    pub(super) const fn location(&self) -> u32 {
+        self.location
+    }
+
+    pub(super) const fn queue(&self) -> u64 {
+        self.queue
+    }
+
+    /// Whether both match the same packets and send them to the same queue.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        // Drivers answer with what they stored: of the mask, not every bit.
+        let of = |rule: &Self| (rule.flow_type, rule.values, rule.queue);
+        of(self) == of(other)
+    }
+}
+
+/// `struct ethtool_rxnfc`, with room for the places of rules.
+#[derive(Clone, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+pub(super) struct Request {
+    command: u32,
+    flow_type: u32,
+    pub(super) data: u64,
+    pub(super) rule: FlowSpec,
+    count: u32,
+    places: [u32; RULES_MAX],
+}
+
+impl Request {
+    /// A request without a rule.
+    pub(super) fn new(command: Command) -> Self {
+        let mut request = Self::new_zeroed();
+        request.command = command as u32;
+        request
+    }
+
+    /// A request about `rule`, or about what is in its place.
+    pub(super) fn of_rule(command: Command, rule: FlowSpec) -> Self {
+        Self { rule, ..Self::new(command) }
+    }
+
+    /// How many rules there are; in [`Command::All`], for how many there is room.
+    pub(super) const fn count(&self) -> u32 {
+        self.count
+    }
+
+    pub(super) const fn set_count(&mut self, count: u32) {
+        self.count = count;
+    }
+
+    #[cfg(test)]
+    pub(super) fn set_places(&mut self, places: impl Iterator<Item = u32>) {
+        for (to, from) in self.places.iter_mut().zip(places) {
+            *to = from;
+        }
+    }
+
+    /// The places of the rules.
+    pub(super) fn places(&self) -> &[u32] {
+        self.places.get(..self.count as usize).unwrap_or(&self.places)
+    }
+}
