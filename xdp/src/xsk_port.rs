@@ -146,8 +146,8 @@ pub struct XskPort {
 impl XskPort {
     /// Opens a port for the endpoint at `local`, whose kernel socket is in `access`, on `queue` of
     /// `interface` or the first free one, in `mode`, to which `steer` asks a rule of the device to
-    /// send the endpoint's packets. If other processes already attached the
-    /// program in another mode, then in that one ([`Self::mode`]).
+    /// send the endpoint's packets. If other processes already attached the program in another
+    /// mode, then in that one ([`Self::mode`]).
     ///
     /// # Errors
     /// [`XskError`]. The caller goes on in another mode or without.
@@ -161,7 +161,7 @@ impl XskPort {
         access: Access<'_>,
     ) -> Result<Self, XskError> {
         self_test::open_hearing(interface, mode, || {
-            Self::open_unheard(interface, queue, local, mode, sizes, access)
+            Self::open_unheard(interface, queue, steer, local, mode, sizes, access)
         })
     }
 
@@ -169,6 +169,7 @@ impl XskPort {
     fn open_unheard(
         interface: &InterfaceFacts,
         queue: Option<u32>,
+        steer: bool,
         local: SocketAddr,
         mode: XskMode,
         sizes: RingSizes,

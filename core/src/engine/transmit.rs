@@ -47,8 +47,9 @@ impl Engine<'_> {
         while !self.ready.is_empty() {
             let active = self.ready.head();
             let number = self.actives[active].peer;
-            let Peer { address, receive_max, .. } = self.peers[number];
-            let room = packet.len().min(self.payload_max(number));
+            let peer = &self.peers[number];
+            let Peer { address, receive_max, .. } = *peer;
+            let room = peer.payload_max(packet.len().min(self.limits.payload_max));
             let len = packet.get_mut(..room).and_then(|into| self.emit(active, into, memory));
             self.next_turn(active);
             let Some(len) = len else { continue };
