@@ -55,7 +55,8 @@ impl Endpoint {
         self.completions(code, sink)
     }
 
-    /// The same, but sleeps for something to happen, for `timeout` at most ([`Wait::Sread`]).
+    /// The same, but sleeps for something to happen, for `timeout` at most
+    /// ([`Sread`](super::Wait::Sread)).
     ///
     /// # Errors
     /// As [`Endpoint::poll`].
@@ -135,7 +136,8 @@ impl Endpoint {
         }
     }
 
-    /// The descriptor that turns readable when the completion queue wants attention ([`Wait::Fd`]).
+    /// The descriptor that turns readable when the completion queue wants attention
+    /// ([`Fd`](super::Wait::Fd)).
     ///
     /// # Errors
     /// [`Error::Call`] when the queue has none.
