@@ -3,14 +3,15 @@
 //!
 //! Two hosts whose network cards are emulated ones, one pair for each driver. [`init`] makes a
 //! system of an initial file system, [`cards`] gives each pair of cards to two hosts, [`suite`] is
-//! the list of tests, in [`zerocopy`], [`igb`], [`mpi`], [`fallback`], [`vlan`],
-//! [`trouble`]; [`mod@bench`] measures; [`report`] brings everything out.
+//! the list of tests, in [`zerocopy`], [`conformance`], [`igb`], [`mpi`], [`fallback`],
+//! [`vlan`], [`trouble`]; [`mod@bench`] measures; [`report`] brings everything out.
 //!
 //! It mounts what a Linux program expects, loads the drivers, does its task, says `guest: N passed,
 //! N failed`, and turns the machine off, also after a panic.
 
 mod bench;
 mod cards;
+mod conformance;
 mod fallback;
 mod igb;
 mod init;

@@ -5,14 +5,21 @@
 use std::time::Instant;
 
 use crate::cards::Cards;
-use crate::{fallback, igb, mpi, trouble, vlan, zerocopy};
+use crate::{conformance, fallback, igb, mpi, trouble, vlan, zerocopy};
 
 /// A test: its name, and what it does with the cards.
 pub(crate) type Test = (&'static str, fn(&Cards) -> anyhow::Result<()>);
 
 /// All of them, in the order in which they run: what the others build on comes first.
-const TESTS: [&[Test]; 6] =
-    [zerocopy::TESTS, igb::TESTS, mpi::TESTS, fallback::TESTS, vlan::TESTS, trouble::TESTS];
+const TESTS: [&[Test]; 7] = [
+    zerocopy::TESTS,
+    conformance::TESTS,
+    igb::TESTS,
+    mpi::TESTS,
+    fallback::TESTS,
+    vlan::TESTS,
+    trouble::TESTS,
+];
 
 /// A test whose name begins so takes minutes by emulation, and runs only if it is asked for.
 const SLOW: &str = "slow_";
