@@ -18,11 +18,13 @@ use crate::{
 
 /// A posted operation counts as at most this many waiting bytes.
 const PENDING_MAX: u64 = 1 << 16;
+/// Most full packets that a post waits for.
+const COMPANY_PACKETS: u32 = 16;
 
 impl Engine<'_> {
     /// Posts a message. It goes out with the next [`transmit`](Self::transmit): at once where
-    /// nothing is under way to the peer or a full packet is waiting, else with the next progress
-    /// call, in company.
+    /// nothing is under way to the peer or enough is waiting (a full packet; behind many packets,
+    /// half as many), else with the next progress call, in company.
     ///
     /// # Errors
     /// [`PostError`]; nothing has changed then, and `buffer` is dropped.
@@ -185,11 +187,11 @@ impl Engine<'_> {
         Ok(id)
     }
 
-    /// Send at once when nothing is in flight or a full packet waits; otherwise gather.
+    /// Send at once when nothing is in flight or enough waits; otherwise gather.
     #[inline(always)]
     fn schedule_posted(&mut self, active: u32, more: bool) {
         let state = &self.actives[active];
-        let at_once = (state.in_flight() == 0 && !more) || self.has_full_packet(state);
+        let at_once = (state.in_flight() == 0 && !more) || self.has_company(state);
         let schedule = if at_once { Schedule::Ready } else { Schedule::Gathering };
         // Whether it may send is seen when it is its turn.
         self.enqueue(active, schedule);
@@ -198,8 +200,22 @@ impl Engine<'_> {
     /// Whether what waits fills a packet.
     #[inline]
     pub(super) fn has_full_packet(&self, state: &Active) -> bool {
-        let room = self.payload_max(state.peer).saturating_sub(HEADER_LEN + TAG_RESERVE);
-        state.pending as usize >= room
+        state.pending as usize >= self.packet_room(state)
+    }
+
+    /// Whether what waits fills a packet, and half as many as are under way, up to
+    /// [`COMPANY_PACKETS`]: each time that packets leave costs a wake-up of the medium, which a
+    /// stream of packets shares so; and nothing waits for more than half of what it waits behind.
+    #[inline]
+    fn has_company(&self, state: &Active) -> bool {
+        let packets = (state.in_flight() / 2).clamp(1, COMPANY_PACKETS) as usize;
+        state.pending as usize >= packets * self.packet_room(state)
+    }
+
+    /// Bytes of records in a full packet.
+    #[inline]
+    fn packet_room(&self, state: &Active) -> usize {
+        self.payload_max(state.peer).saturating_sub(HEADER_LEN + TAG_RESERVE)
     }
 
     /// The time of the last call, where a post to `peer` may bring that instead of the present one:
