@@ -39,9 +39,9 @@ pub struct Transmit {
     pub len: usize,
     /// Where it goes.
     pub to: Destination,
-    /// The largest UDP payload that the receiver takes, in bytes ([`PortLimits::receive_max`] there;
-    /// `u16::MAX` while that is unknown). What a port joins to be cut apart on the way must be
-    /// longer: a receiver that gets to see it whole tells it from one packet by that.
+    /// The largest UDP payload that the receiver takes, in bytes ([`PortLimits::receive_max`]
+    /// there; `u16::MAX` while that is unknown). What a port joins to be cut apart on the way must
+    /// be longer: a receiver that gets to see it whole tells it from one packet by that.
     pub receive_max: u16,
 }
 

@@ -118,7 +118,8 @@ impl Broker {
             self.reload(),
             // The unit's ProtectHome=.
             if ["/home", "/root"].iter().any(|home| self.program.starts_with(home)) {
-                "\n\nThe unit hides home folders from the broker, and itself with them: install it elsewhere."
+                "\n\nThe unit hides home folders from the broker, and itself with them: install it \
+                 elsewhere."
             } else {
                 ""
             }
@@ -189,7 +190,7 @@ mod tests {
         assert!(advice.contains("/opt/x/share/doc/ofi-xdp/xdp-broker.toml /etc/"), "{advice}");
         assert!(advice.contains("link /opt/x/lib/systemd/system/xdp-broker.socket "), "{advice}");
         assert!(!advice.contains("elsewhere"), "{advice}");
-        assert!(Broker::under("/home/x".into()).advice().contains("elsewhere"));
+        assert!(Broker::under(Path::new("/home").join("x")).advice().contains("elsewhere"));
         let advice = Broker::under("/usr/local".into()).advice();
         assert!(advice.contains("systemctl daemon-reload"), "{advice}");
     }

@@ -2,7 +2,8 @@
 //! Where a client's time goes: `perf record` of it while it measures, as a flame graph.
 //!
 //! In: a field, who is measured, and with what. Out: an SVG picture, and how much of the samples
-//! fell in each object and in each function. Bounds: [`SECONDS`] of samples, [`PATIENCE`] to resolve them.
+//! fell in each object and in each function. Bounds: [`SECONDS`] of samples, [`PATIENCE`] to
+//! resolve them.
 
 use std::collections::BTreeMap;
 use std::fs;

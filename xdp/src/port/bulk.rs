@@ -23,8 +23,9 @@ pub(super) struct Bulk {
     len_min: usize,
     /// The last packet was one of those: the next one is, too, as a rule.
     likely: bool,
-    /// Whose packets are in the last train. What comes for them until everything leaves stays behind
-    /// it, however short: on the other way it would arrive before, and be a hole to the receiver.
+    /// Whose packets are in the last train. What comes for them until everything leaves stays
+    /// behind it, however short: on the other way it would arrive before, and be a hole to the
+    /// receiver.
     behind: Option<Destination>,
     /// What left last was a train.
     running: bool,
