@@ -282,6 +282,7 @@ mod tests {
         assert_eq!(told(&PEER_TIMEOUT), values.peer_timeout.as_millis().to_string());
         assert_eq!(told(&SPIN), values.spin.as_micros().to_string());
         assert_eq!(told(&PCI) == "yes", values.pci);
+        assert_eq!(told(&STEER) == "yes", values.steer);
         assert!(told(&IFACE).starts_with("every interface") && values.interface.is_none());
         assert!(told(&QUEUE).starts_with("the first") && values.queue.is_none());
     }

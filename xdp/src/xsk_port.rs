@@ -145,9 +145,9 @@ pub struct XskPort {
 
 impl XskPort {
     /// Opens a port for the endpoint at `local`, whose kernel socket is in `access`, on `queue` of
-    /// `interface` or the first free one, in `mode`, to which `steer` asks a rule of the device to
-    /// send the endpoint's packets. If other processes already attached the program in another
-    /// mode, then in that one ([`Self::mode`]).
+    /// `interface` or the first free one, in `mode`; if other processes already attached the
+    /// program in another mode, then in that one ([`Self::mode`]). With `steer` the device is asked
+    /// to send the endpoint's packets to that queue.
     ///
     /// # Errors
     /// [`XskError`]. The caller goes on in another mode or without.
