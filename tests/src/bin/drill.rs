@@ -20,8 +20,10 @@ use ofi_xdp_tests::interrupt;
 const SLOTS: usize = 64;
 const SIZE: usize = 4096;
 const TAG: u64 = 7;
-/// No task lasts longer.
+/// No task lasts longer,
 const LIFE: Duration = Duration::from_secs(60);
+/// but a conversation, which a busy machine's changes may draw out.
+const TALK: Duration = Duration::from_secs(110);
 
 #[derive(Debug, Parser)]
 struct Cli {
@@ -250,7 +252,7 @@ const fn of_exchange(wait: Wait) -> Setup {
 fn echo(local: IpAddr) -> anyhow::Result<()> {
     let mut endpoint = open_with(local, None, of_exchange(Wait::Sread))?;
     say_name(&endpoint)?;
-    exchange::echo(&mut endpoint, Instant::now() + LIFE)
+    exchange::echo(&mut endpoint, Instant::now() + TALK)
 }
 
 fn converse(local: IpAddr, echo: &str) -> anyhow::Result<()> {
@@ -258,6 +260,6 @@ fn converse(local: IpAddr, echo: &str) -> anyhow::Result<()> {
     let mut endpoint = open_with(local, None, of_exchange(Wait::Spin))?;
     let peer = endpoint.insert(&read_name(echo)?)?;
     let stop = || interrupt::check().is_err();
-    let verified = exchange::converse(&mut endpoint, peer, Instant::now() + LIFE, stop)?;
+    let verified = exchange::converse(&mut endpoint, peer, Instant::now() + TALK, stop)?;
     say(&format!("verified {} messages, {} bytes", verified.messages, verified.bytes))
 }
