@@ -2,9 +2,7 @@
 //! A port that is a list: what is sent is kept, and nothing is received; packets are handed to the
 //! engine by the target itself.
 
-use ofi_xdp_core::{
-    Datagram, PeerAddress, Port, PortError, PortLimits, Transmit, Transmitted,
-};
+use ofi_xdp_core::{Datagram, PeerAddress, Port, PortError, PortLimits, Transmit, Transmitted};
 
 /// The largest packet.
 pub const PAYLOAD_MAX: usize = 512;
