@@ -122,11 +122,12 @@ fn root_without_capabilities_the_broker_makes_the_socket() {
         assert_eq!(client.facts().queue, Some(0));
         let mut server = hosts.open(1, V4[1], Mode::Skb);
         let mut sizes = vec![64, 1472, 33];
-        sizes.extend([1408; 300]);
+        // Too short for trains, which leave by the kernel's socket in mode auto.
+        sizes.extend([600; 300]);
         meet(&mut client, &mut server);
         echo(&mut client, &mut server, &sizes);
         let stats = *client.stats();
-        assert!(stats.xsk_transmitted > 10 && stats.xsk_received > 300, "{stats:?}");
+        assert!(stats.xsk_transmitted > 300 && stats.xsk_received > 300, "{stats:?}");
         let redirected = |client: &HybridPort| {
             let counters = client.xsk().unwrap().counters().unwrap();
             counters.map_or(0, |counters| counters.count(Verdict::Redirected))
