@@ -36,8 +36,9 @@ use bulk::Bulk;
 pub use open::OpenError;
 
 /// Most calls of [`Port::receive`] between two looks at the kernel socket. A look costs a system
-/// call, some 150 ns, which a packet in the `AF_XDP` socket would wait for; so the pause doubles
-/// while nothing comes.
+/// call, some 150 ns, which a packet in the `AF_XDP` socket would wait for; so the pause grows while
+/// nothing comes. By one each time, not by a factor: a train is there some microseconds after its
+/// herald, and must not wait as long again.
 const UDP_PAUSE_MAX: u32 = 127;
 /// Calls of [`Port::receive`] between two looks at the kernel's announcements.
 const REFRESH_INTERVAL: u32 = 256;
@@ -138,7 +139,7 @@ impl HybridPort {
         }
         let count = self.udp.receive(budget, &mut self.stats, sink);
         // Where packets come from, more do.
-        self.udp_pause = if count > 0 { 0 } else { (2 * self.udp_pause + 1).min(UDP_PAUSE_MAX) };
+        self.udp_pause = if count > 0 { 0 } else { (self.udp_pause + 1).min(UDP_PAUSE_MAX) };
         self.udp_countdown = self.udp_pause;
         self.udp_streak += u32::from(count);
         if self.udp_streak >= UDP_STREAK_MAX {
