@@ -36,9 +36,9 @@ use bulk::Bulk;
 pub use open::OpenError;
 
 /// Most calls of [`Port::receive`] between two looks at the kernel socket. A look costs a system
-/// call, some 150 ns, which a packet in the `AF_XDP` socket would wait for; so the pause grows while
-/// nothing comes. By one each time, not by a factor: a train is there some microseconds after its
-/// herald, and must not wait as long again.
+/// call, some 150 ns, which a packet in the `AF_XDP` socket would wait for; so the pause grows
+/// while nothing comes. By one each time, not by a factor: a train is there some microseconds after
+/// its herald, and must not wait as long again.
 const UDP_PAUSE_MAX: u32 = 127;
 /// Calls of [`Port::receive`] between two looks at the kernel's announcements.
 const REFRESH_INTERVAL: u32 = 256;
