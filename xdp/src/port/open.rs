@@ -25,7 +25,7 @@ use crate::netlink::Netlink;
 use crate::plan::plan;
 use crate::route::Routes;
 use crate::stats::PortStats;
-use crate::udp::UdpPort;
+use crate::udp::{self, UdpPort};
 use crate::xsk_port::{Access, XskError, XskPort};
 
 /// The MTU to assume where the address is on no interface: Ethernet's.
@@ -81,13 +81,6 @@ impl HybridPort {
             open_best(config, interface, (udp.local_addr(), udp.socket()));
         if let Some(xdp) = &xdp {
             xdp.describe(&mut facts);
-            // In generic mode the device's GRO comes before the XDP program, and joins packets for
-            // a socket that takes them joined.
-            let joined = |interface: &InterfaceFacts| features::joins_packets(interface.index);
-            if xdp.port.mode() == XskMode::Skb && interface.is_none_or(joined) {
-                let bind = |source| OpenError::Bind { address, source };
-                udp.receive_unjoined().map_err(bind)?;
-            }
         }
         log::info!("{}: {facts}", udp.local_addr());
         Ok(Self::assemble(config, xdp, udp, facts, poll))
@@ -208,6 +201,15 @@ fn open_xdp(
     };
     if port.mode() != mode {
         reasons.push(format!("{mode}: the program is attached in mode {} already", port.mode()));
+    }
+    // In generic mode the device's GRO comes before the XDP program, and joins packets for a socket
+    // that takes them joined.
+    if port.mode() == XskMode::Skb
+        && features::joins_packets(interface.index)
+        && let Err(error) = udp::receive_unjoined(companion)
+    {
+        reasons.push(format!("{mode}: have the kernel join no packets: {error}"));
+        return None;
     }
     let routes = Netlink::open()
         .and_then(|netlink| Routes::new(netlink, local.ip(), interface, config.peers));

@@ -210,16 +210,16 @@ impl UdpPort {
             self.trains.set_segments_max(1);
         }
     }
+}
 
-    /// Has the kernel hand over packets one by one from now on. For the companion of an `AF_XDP`
-    /// socket in generic mode: the kernel would join packets for this socket (GRO) before the XDP
-    /// program sees them.
-    ///
-    /// # Errors
-    /// What `setsockopt(2)` fails with.
-    pub fn receive_unjoined(&self) -> io::Result<()> {
-        Ok(setsockopt(&self.socket, sockopt::UdpGroSegment, &false)?)
-    }
+/// Has the kernel hand over packets of `socket` one by one from now on. For the companion of an
+/// `AF_XDP` socket in generic mode: the kernel would join packets for this socket (GRO) before the
+/// XDP program sees them.
+///
+/// # Errors
+/// What `setsockopt(2)` fails with.
+pub(crate) fn receive_unjoined(socket: BorrowedFd<'_>) -> io::Result<()> {
+    Ok(setsockopt(&socket, sockopt::UdpGroSegment, &false)?)
 }
 
 /// One `sendmsg(2)`: a train of packets of `segment` bytes.
