@@ -3,7 +3,7 @@
 //!
 //! Packets come in one by one and leave in trains: consecutive ones of one size to one destination
 //! go to the kernel in one piece (`UDP_SEGMENT`, udp(7)), and the other way the kernel hands over
-//! what it joined (`UDP_GRO`). quinn-udp makes the system calls. A packet that the kernel refuses
+//! what it joined (`UDP_GRO`). quinn-udp makes most of the system calls. A packet that the kernel refuses
 //! is lost on the way, as the engine expects of any network; nothing here ends the port. Bounds:
 //! [`train::BYTES`] and [`train::TRAINS_MAX`] to send, [`receive::BUFFERS`] buffers to receive.
 
@@ -27,7 +27,7 @@ use socket2::SockRef;
 
 use crate::config::{PAYLOAD_MAX, TRAFFIC_CLASS};
 use crate::stats::PortStats;
-use receive::Received;
+use receive::{Received, receive_one};
 use train::Trains;
 
 pub(crate) use train::Divert;
@@ -131,9 +131,11 @@ impl UdpPort {
     /// Asks the kernel for packets; says whether there were any.
     fn fetch(&mut self) -> bool {
         let Self { socket, state, received, .. } = self;
-        // Errors besides EWOULDBLOCK are those of packets sent before (ICMP), or shortage of
-        // memory: no packet, in any case.
-        received.fetch(|buffers, meta| state.recv(UdpSockRef::from(&*socket), buffers, meta).ok())
+        received.fetch(
+            |buffer, control| receive_one(socket.as_fd(), buffer, control),
+            // Errors are what they are there.
+            |buffers, meta| state.recv(UdpSockRef::from(&*socket), buffers, meta).ok(),
+        )
     }
 
     /// Offers a buffer of [`Self::payload_max`] bytes to `fill`, and queues what it wrote.

@@ -2,11 +2,17 @@
 //! Packets on their way in: what the kernel joined is cut apart again.
 //!
 //! Buffers full of packets come in from one system call, packets go out one by one, over as many
-//! calls as the budgets take. Bounds: [`BUFFERS`] buffers of [`BUFFER_BYTES`].
+//! calls as the budgets take. A look that will probably find nothing, or one packet, is a
+//! `recvmsg(2)` ([`receive_one`]); where there are more, quinn-udp's `recvmmsg(2)` takes them.
+//! Bounds: [`BUFFERS`] buffers of [`BUFFER_BYTES`].
 
 use std::array;
 use std::io::IoSliceMut;
+use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
+use std::os::fd::{AsRawFd, BorrowedFd};
 
+use nix::cmsg_space;
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 use ofi_xdp_core::{Datagram, PeerAddress};
 use quinn_udp::{EcnCodepoint, RecvMeta};
 
@@ -22,9 +28,10 @@ pub(super) struct Received {
     meta: [RecvMeta; BUFFERS],
     /// Buffers that hold something.
     filled: usize,
-    /// Buffers that the next system call is offered: a look that finds nothing, or one packet, is
-    /// cheaper with one.
-    offered: usize,
+    /// The next system call is offered all buffers: the last one filled what it was offered.
+    many: bool,
+    /// Room for what the kernel says of a packet besides its bytes.
+    control: Vec<u8>,
     /// The buffer that is being delivered, and the offset of the next packet in it.
     at: (usize, usize),
 }
@@ -36,25 +43,36 @@ impl Received {
             bytes: vec![0; BUFFERS * BUFFER_BYTES].into_boxed_slice(),
             meta: [RecvMeta::default(); BUFFERS],
             filled: 0,
-            offered: 1,
+            many: false,
+            control: cmsg_space!(i32, i32),
             at: (0, 0),
         }
     }
 
-    /// Lets `fetch` fill the buffers; it returns how many it filled. Says whether there were any.
-    /// To be called when everything is delivered.
+    /// Lets `one` fill the first buffer, or `many` all of them; it returns how many it filled.
+    /// Says whether there were any. To be called when everything is delivered.
     pub(super) fn fetch(
         &mut self,
-        fetch: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> Option<usize>,
+        one: impl FnOnce(&mut [u8], &mut [u8]) -> Option<RecvMeta>,
+        many: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> Option<usize>,
     ) -> bool {
-        let mut chunks = self.bytes.chunks_exact_mut(BUFFER_BYTES);
-        let mut buffers: [IoSliceMut<'_>; BUFFERS] =
-            array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
-        let offered = buffers.get_mut(..self.offered).unwrap_or_default();
-        self.filled = fetch(offered, &mut self.meta).unwrap_or(0);
         self.at = (0, 0);
-        // Where all were filled there may be more.
-        self.offered = if self.filled == self.offered { BUFFERS } else { 1 };
+        if self.many {
+            let mut chunks = self.bytes.chunks_exact_mut(BUFFER_BYTES);
+            let mut buffers: [IoSliceMut<'_>; BUFFERS] =
+                array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
+            self.filled = many(&mut buffers, &mut self.meta).unwrap_or(0);
+            self.many = self.filled == BUFFERS;
+        } else {
+            let buffer = self.bytes.get_mut(..BUFFER_BYTES).unwrap_or_default();
+            let meta = one(buffer, &mut self.control);
+            self.filled = usize::from(meta.is_some());
+            // Where there was one there may be more.
+            self.many = meta.is_some();
+            if let (Some(meta), [first, ..]) = (meta, &mut self.meta) {
+                *first = meta;
+            }
+        }
         self.filled > 0
     }
 
@@ -87,6 +105,51 @@ impl Received {
     }
 }
 
+/// One `recvmsg(2)`; `None` if there is nothing. The control data are those that quinn-udp asked the
+/// kernel for: the ECN bits, and the length of the packets that were joined (`UDP_GRO`, udp(7)).
+pub(super) fn receive_one(
+    socket: BorrowedFd<'_>,
+    buffer: &mut [u8],
+    control: &mut [u8],
+) -> Option<RecvMeta> {
+    let mut into = [IoSliceMut::new(buffer)];
+    // Errors besides EWOULDBLOCK are those of packets sent before (ICMP), or shortage of memory: no
+    // packet, in any case.
+    let received = recvmsg::<SockaddrStorage>(
+        socket.as_raw_fd(),
+        &mut into,
+        Some(control),
+        MsgFlags::MSG_DONTWAIT,
+    )
+    .ok()?;
+    let mut meta = RecvMeta::default();
+    (meta.len, meta.stride) = (received.bytes, received.bytes);
+    meta.addr = source(received.address.as_ref()?)?;
+    for message in received.cmsgs().into_iter().flatten() {
+        match message {
+            ControlMessageOwned::UdpGroSegments(len) => {
+                meta.stride = usize::try_from(len).unwrap_or(meta.stride);
+            }
+            ControlMessageOwned::Ipv4Tos(class) => meta.ecn = EcnCodepoint::from_bits(class),
+            ControlMessageOwned::Ipv6TClass(class) => {
+                meta.ecn = EcnCodepoint::from_bits(class.to_le_bytes()[0]);
+            }
+            _ => {}
+        }
+    }
+    Some(meta)
+}
+
+fn source(address: &SockaddrStorage) -> Option<SocketAddr> {
+    match (address.as_sockaddr_in(), address.as_sockaddr_in6()) {
+        (Some(v4), _) => Some(SocketAddrV4::new(v4.ip(), v4.port()).into()),
+        (_, Some(v6)) => {
+            Some(SocketAddrV6::new(v6.ip(), v6.port(), v6.flowinfo(), v6.scope_id()).into())
+        }
+        _ => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -99,8 +162,8 @@ mod tests {
     }
 
     fn filled() -> Received {
-        let mut received = Received { offered: BUFFERS, ..Received::new() };
-        let any = received.fetch(|buffers, metas| {
+        let mut received = Received { many: true, ..Received::new() };
+        let many = |buffers: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]| {
             for (number, buffer) in (1..).zip(buffers.iter_mut()) {
                 buffer[..100].fill(number);
             }
@@ -108,8 +171,8 @@ mod tests {
             metas[1] = meta(0, 0, None);
             metas[2] = meta(33, 33, Some(EcnCodepoint::Ce));
             Some(3)
-        });
-        assert!(any);
+        };
+        assert!(received.fetch(|_, _| unreachable!(), many));
         received
     }
 
@@ -143,20 +206,30 @@ mod tests {
     }
 
     #[test]
-    fn more_buffers_are_offered_while_they_are_filled() {
+    fn all_buffers_are_offered_while_there_may_be_more() {
+        let packet = || Some(meta(100, 100, None));
+        let steps = [(false, 0), (false, 1), (true, 1), (false, 1), (true, BUFFERS), (true, 0)];
         let mut received = Received::new();
-        for (filled, offered) in [(0, 1), (1, 1), (1, BUFFERS), (1, 1), (BUFFERS, BUFFERS)] {
-            received.fetch(|buffers, _| {
-                assert_eq!(buffers.len(), offered);
-                Some(filled)
-            });
+        for (step, (all, filled)) in steps.into_iter().enumerate() {
+            let mut offered_all = false;
+            let any = received.fetch(
+                |_, _| packet().filter(|_| filled > 0),
+                |buffers, _| {
+                    offered_all = buffers.len() == BUFFERS;
+                    Some(filled)
+                },
+            );
+            assert_eq!((any, offered_all), (filled > 0, all), "step {step}");
         }
+        assert!(!received.many);
     }
 
     #[test]
     fn an_error_is_no_packet() {
-        let mut received = filled();
-        assert!(!received.fetch(|_, _| None));
-        assert_eq!(taken(&mut received, 5), []);
+        for many in [false, true] {
+            let mut received = Received { many, ..filled() };
+            assert!(!received.fetch(|_, _| None, |_, _| None));
+            assert_eq!(taken(&mut received, 5), []);
+        }
     }
 }

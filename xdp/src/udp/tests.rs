@@ -99,21 +99,32 @@ fn packets_that_the_kernel_refuses_are_lost_not_errors() {
 
 #[test]
 fn congestion_experienced_is_seen() {
-    let mut receiver = port("127.0.0.1");
-    let sender = UdpSocket::bind("127.0.0.1:0").unwrap();
-    for (tos, expected) in [(0, false), (2, false), (3, true)] {
-        SockRef::from(&sender).set_tos_v4(tos).unwrap();
-        sender.send_to(&[1; 32], receiver.local_addr()).unwrap();
-        let mut seen = Vec::new();
-        let mut stats = PortStats::default();
-        for _ in 0..200 {
-            let mut sink = |datagram: Datagram<'_>| seen.push(datagram.congestion_experienced);
-            if receiver.receive(1, &mut stats, &mut sink) > 0 {
-                break;
+    for ip in ["127.0.0.1", "::1"] {
+        let (sender, mut receiver) = (port(ip), port(ip));
+        let (socket, to) = (SockRef::from(&sender.socket), receiver.local_addr());
+        for (class, expected) in [(0, false), (2, false), (3, true)] {
+            if to.is_ipv4() {
+                socket.set_tos_v4(class).unwrap();
+            } else {
+                socket.set_tclass_v6(class).unwrap();
             }
-            std::thread::sleep(Duration::from_millis(1));
+            // The first comes alone, the others in one system call.
+            for count in [1, 3] {
+                for _ in 0..count {
+                    sender.socket.send_to(&[1; 32], to).unwrap();
+                }
+                let (mut seen, mut stats) = (Vec::new(), PortStats::default());
+                for _ in 0..200 {
+                    let mut sink = |packet: Datagram<'_>| seen.push(packet.congestion_experienced);
+                    receiver.receive(64, &mut stats, &mut sink);
+                    if seen.len() >= count {
+                        break;
+                    }
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                assert_eq!(seen, vec![expected; count], "{ip}, class {class}");
+            }
         }
-        assert_eq!(seen, [expected], "TOS {tos}");
     }
 }
 
