@@ -119,7 +119,13 @@ impl<'s, T, const N: usize> Slab<'s, T, N> {
     /// Gives an occupied slot back; its generation moves on.
     #[inline]
     pub(crate) fn release(&mut self, number: u32) {
-        let class = self.class_of(number);
+        self.release_in(self.class_of(number), number);
+    }
+
+    /// As [`Self::release`], of a slot that is known to be in `class`.
+    #[inline]
+    pub(crate) fn release_in(&mut self, class: usize, number: u32) {
+        debug_assert_eq!(class, self.class_of(number));
         let class = &mut self.classes[class];
         let slot = &mut self.slots[number as usize];
         debug_assert_eq!(slot.next_free, IN_USE, "released twice");
@@ -161,6 +167,13 @@ impl<'s, T, const N: usize> Slab<'s, T, N> {
     #[inline]
     pub(crate) fn generation(&self, number: u32) -> u32 {
         self.slots[number as usize].generation
+    }
+
+    /// The value in a slot, and the generation of an identifier made now.
+    #[inline]
+    pub(crate) fn entry(&mut self, number: u32) -> (&mut T, u32) {
+        let slot = &mut self.slots[number as usize];
+        (&mut slot.value, slot.generation)
     }
 
     /// Whether `number` is a slot that is given out at present.
@@ -326,10 +339,45 @@ impl List {
     #[inline]
     pub(crate) fn pop_front(&mut self, slots: &mut impl Linked) -> Option<u32> {
         let number = self.head;
-        (number != NIL).then(|| {
-            self.remove(slots, number);
-            number
-        })
+        if number == NIL {
+            return None;
+        }
+        self.head = core::mem::take(slots.links(number)).next;
+        if self.head == NIL {
+            self.tail = NIL;
+        } else {
+            slots.links(self.head).prev = NIL;
+        }
+        Some(number)
+    }
+
+    /// Moves the members from `first` to `last`, which follow each other, to the end of `to`: as if
+    /// each had been removed here and put there, one after the other.
+    #[inline]
+    pub(crate) fn move_run(
+        &mut self,
+        slots: &mut impl Linked,
+        (first, last): (u32, u32),
+        to: &mut Self,
+    ) {
+        let prev = core::mem::replace(&mut slots.links(first).prev, to.tail);
+        let next = core::mem::replace(&mut slots.links(last).next, NIL);
+        if prev == NIL {
+            self.head = next;
+        } else {
+            slots.links(prev).next = next;
+        }
+        if next == NIL {
+            self.tail = prev;
+        } else {
+            slots.links(next).prev = prev;
+        }
+        if to.tail == NIL {
+            to.head = first;
+        } else {
+            slots.links(to.tail).next = first;
+        }
+        to.tail = last;
     }
 }
 

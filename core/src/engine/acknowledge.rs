@@ -6,6 +6,7 @@
 
 use super::Engine;
 use super::loss::PING_FROM_TIMEOUT;
+use crate::OpId;
 use crate::in_flight::{TxFlags, TxPacket};
 use crate::operation::TxKind;
 use crate::serial::Psn;
@@ -32,7 +33,9 @@ impl Engine<'_> {
             state.rnr_count = 0;
         }
         let ack = header.ack_psn();
-        let retired = if state.first_psn.is_before(ack) { self.retire(active, ack) } else { 0 };
+        let runs = header.is_understood();
+        let retired =
+            if state.first_psn.is_before(ack) { self.retire(active, ack, runs) } else { 0 };
         let marked = if sack.is_empty() { 0 } else { self.mark_all(active, ack, sack) };
         let news = retired + marked;
         let state = &mut self.actives[active];
@@ -61,12 +64,12 @@ impl Engine<'_> {
     }
 
     /// Everything before `ack` has arrived, which is beyond what was acknowledged so far. Returns
-    /// how many packets that is news of.
-    fn retire(&mut self, active: u32, ack: Psn) -> u32 {
+    /// how many packets that is news of. `runs`: operations may end in runs.
+    fn retire(&mut self, active: u32, ack: Psn, runs: bool) -> u32 {
         let first = self.actives[active].first_psn;
         let mut news = 0;
         for psn in (0..ack.since(first)).map(|n| first.plus(n)) {
-            news += u32::from(self.packet_arrived(active, psn, psn.plus(1) == ack));
+            news += u32::from(self.packet_arrived(active, psn, psn.plus(1) == ack, runs));
         }
         let state = &mut self.actives[active];
         self.in_flight.retire(&mut state.directory, first, ack);
@@ -78,7 +81,7 @@ impl Engine<'_> {
     /// with the time that the peer took to answer in it: right for time-outs, which must outlast
     /// that. Returns whether its arrival is news.
     #[inline]
-    fn packet_arrived(&mut self, active: u32, psn: Psn, newest: bool) -> bool {
+    fn packet_arrived(&mut self, active: u32, psn: Psn, newest: bool, runs: bool) -> bool {
         let now = self.tick();
         let state = &mut self.actives[active];
         let Some(packet) = self.in_flight.packet(&state.directory, psn) else { return false };
@@ -94,7 +97,10 @@ impl Engine<'_> {
             state.rtt.sample(now.since(packet.sent_at));
         }
         self.note_arrival(active, &packet);
-        self.credit_ops(active, &packet);
+        let rest = if runs { self.end_run(active, &packet) } else { Some(packet) };
+        if let Some(rest) = rest {
+            self.credit_ops(active, &rest);
+        }
         true
     }
 
@@ -132,6 +138,49 @@ impl Engine<'_> {
             state.lost -= 1;
         }
         state.newest_acked = state.newest_acked.max(packet.sent_at);
+    }
+
+    /// Ends the messages at the front of a packet that has arrived, as long as that is all that is
+    /// missing to each of them: what [`Self::credit_ops`] does with one after the other. They are
+    /// neighbours, and stay so as they end. Returns what is left of the packet. Bound: the
+    /// operations of one packet.
+    #[inline]
+    fn end_run(&mut self, active: u32, packet: &TxPacket) -> Option<TxPacket> {
+        let state = &mut self.actives[active];
+        if packet.len < 2 || packet.flags.contains(TxFlags::PART) || !state.may_complete() {
+            return Some(*packet);
+        }
+        let first = packet.op.slot();
+        if !self.ops.is_used(first) || packet.op != OpId::new(first, self.ops.generation(first)) {
+            return None;
+        }
+        let first_serial = self.ops[first].serial;
+        let (mut last, mut next, mut count, mut passed) = (NIL, first, 0, 0);
+        while next != NIL {
+            let op = &mut self.ops[next];
+            passed = op.serial.wrapping_sub(first_serial);
+            let TxKind::Message(envelope) = &op.kind else { break };
+            let ends = passed < u32::from(packet.len)
+                && op.rnr_epoch == packet.rnr_epoch
+                && envelope.msn.is_before(state.accepted_msn)
+                && (op.in_flight, op.all_sent, op.signal) == (1, true, true)
+                && op.outcome.is_ok();
+            if !ends {
+                break;
+            }
+            op.in_flight = 0;
+            op.done = true;
+            (last, next) = (next, op.links.next());
+            count += 1;
+        }
+        if count > 0 {
+            state.sends.list.move_run(&mut self.ops, (first, last), &mut self.sends_done);
+            self.stats.messages_sent += count;
+            self.tally.sends.done += count;
+        }
+        let left =
+            u32::from(packet.len).checked_sub(passed).filter(|&left| left > 0 && next != NIL)?;
+        Some(TxPacket { op: self.op_id(next), len: left as u16, ..*packet })
     }
 
     /// Credits the operations of a packet that has arrived.

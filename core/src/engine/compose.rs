@@ -5,7 +5,8 @@
 //! again. Answers go before what the application posted, and wait for nothing but the window.
 //! Bound: the records that fit a packet.
 
-use super::{Engine, post::pending_cost};
+use super::Engine;
+use super::post::{pending_bytes, pending_cost};
 use crate::in_flight::{TxFlags, TxPacket};
 use crate::operation::{TxKind, TxOp};
 use crate::peer::Active;
@@ -258,24 +259,25 @@ impl Engine<'_> {
     ) -> Option<u32> {
         let state = &mut self.actives[active];
         let (mut number, mut taken, mut count, mut costs) = (first, 0, 0, 0);
+        let mut sent_msn = state.sent_msn;
         let first_serial = self.ops[first].serial;
         // bound: a record takes at least 16 bytes
         while number != NIL {
-            let own = OpId::new(number, self.ops.generation(number));
-            let op = &mut self.ops[number];
+            let (op, generation) = self.ops.entry(number);
             let TxKind::Message(envelope) = &op.kind else { break };
             let follows = op.serial == first_serial.wrapping_add(count) && op.sent == 0;
             if count > 0 && (!follows || op.gated) {
                 break;
             }
-            let own = Gather { source: Source::Op(own), offset: 0 };
+            let source = Source::Op(OpId::new(number, generation));
+            let own = Gather { source, offset: 0 };
             let rest = into.get_mut(taken..).unwrap_or_default();
             let put = put_message(rest, envelope, |payload| memory.gather(own, payload));
             let Some(put) = put else { break };
             taken += put;
             count += 1;
-            costs += pending_cost(op);
-            state.sent_msn = envelope.msn.plus(1);
+            costs += pending_bytes(envelope.total);
+            sent_msn = envelope.msn.plus(1);
             op.sent = op.total;
             op.in_flight += 1;
             op.all_sent = true;
@@ -288,6 +290,7 @@ impl Engine<'_> {
         if count == 0 {
             return None;
         }
+        state.sent_msn = sent_msn;
         state.pending = state.pending.saturating_sub(costs);
         state.sends.cursor = number;
         composed.taken += taken;

@@ -206,19 +206,14 @@ impl Engine<'_> {
             self.owe_ack_now(active);
             return Err(reason);
         }
-        let peer = self.peer_id(self.actives[active].peer);
-        for record in records.clone() {
+        let mut records = records.clone();
+        // bound: records of the packet
+        loop {
+            if records.messages && header.is_understood() {
+                self.receive_run(active, header.rnr_epoch, &mut records, memory);
+            }
+            let Some(record) = records.next() else { break };
             if records.messages {
-                if let Record::Message(message) = &record
-                    && let Some(recv) = self.takes_next(active, header.rnr_epoch, peer, message)
-                {
-                    self.actives[active].expected_msn = message.envelope.msn.plus(1);
-                    self.receive_message(recv, peer, message, memory);
-                    if !self.actives[active].early.is_empty() {
-                        self.accept_early(active, memory);
-                    }
-                    continue;
-                }
                 if !self.accept_record(active, header.rnr_epoch, &record, memory) {
                     return Err(DropReason::EarlyWithoutStorage);
                 }

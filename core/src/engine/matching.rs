@@ -7,8 +7,8 @@
 use super::Engine;
 use crate::operation::{Holder, RecvKind, Unexpected};
 use crate::slab::{List, NIL};
-use crate::wire::{Envelope, MessageRecord};
-use crate::{Memory, OpError, PeerId, Placement, RecvRequest, Target};
+use crate::wire::{Envelope, MessageRecord, Records};
+use crate::{Memory, OpError, PeerId, Placement, RecvId, RecvRequest, Target};
 
 impl Engine<'_> {
     /// The first posted receive that `accepts`.
@@ -25,26 +25,62 @@ impl Engine<'_> {
         (number != NIL).then_some(number)
     }
 
-    /// The receive for a whole message, if it is the message whose turn it is and the first receive
-    /// in line takes it, and nothing is out of the ordinary.
+    /// Takes whole messages from the front of `records`, as long as each of them is the one whose
+    /// turn it is and the receive that is first in line takes it, and nothing is out of the
+    /// ordinary: what [`Self::accept_record`] does with one after the other. The receives are
+    /// neighbours, and stay so as they end. Bound: the records.
     #[inline(always)]
-    pub(super) fn takes_next(
-        &self,
+    pub(super) fn receive_run<M: Memory>(
+        &mut self,
         active: u32,
         rnr_epoch: u8,
-        peer: PeerId,
-        message: &MessageRecord<'_>,
-    ) -> Option<u32> {
-        let (state, envelope) = (&self.actives[active], &message.envelope);
-        let next = envelope.msn == state.expected_msn
-            && rnr_epoch == state.rx_rnr_epoch
-            && !state.not_ready;
-        let recv = self.posted.first(envelope.tag.is_some());
-        if !next || recv == NIL || self.starved {
-            return None;
+        records: &mut Records<'_>,
+        memory: &mut M,
+    ) {
+        let state = &mut self.actives[active];
+        let ordinary = rnr_epoch == state.rx_rnr_epoch
+            && !state.not_ready
+            && state.early.is_empty()
+            && !self.starved;
+        let Some((message, _)) = records.whole_message() else { return };
+        if !ordinary {
+            return;
         }
-        let op = &self.recvs[recv];
-        (op.kind == RecvKind::One && op.request.takes(peer, envelope)).then_some(recv)
+        let peer = PeerId::new(state.peer, self.peers.generation(state.peer));
+        let queue = self.posted.of(message.envelope.tag.is_some());
+        let (first, mut last, mut next) = (queue.head(), NIL, queue.head());
+        let (mut count, mut bytes) = (0, 0);
+        while next != NIL
+            && let Some((message, behind)) = records.whole_message()
+        {
+            let MessageRecord { envelope, payload } = message;
+            let (op, generation) = self.recvs.entry(next);
+            let taken = envelope.msn == state.expected_msn
+                && op.kind == RecvKind::One
+                && op.request.takes(peer, &envelope)
+                && op.request.len >= envelope.total
+                && op.request.signal;
+            if !taken {
+                break;
+            }
+            op.peer = peer;
+            op.envelope = envelope;
+            state.expected_msn = envelope.msn.plus(1);
+            (last, next) = (next, op.links.next());
+            count += 1;
+            if !payload.is_empty() {
+                bytes += payload.len() as u64;
+                let target = Target::Recv(RecvId::new(last, generation));
+                memory.place(Placement { target, offset: 0 }, payload);
+            }
+            *records = behind;
+        }
+        if count > 0 {
+            queue.move_run(&mut self.recvs, (first, last), &mut self.recvs_done);
+            self.stats.messages_accepted += count;
+            self.stats.bytes_placed += bytes;
+            self.tally.receives.done += count;
+        }
     }
 
     /// The first receive in line takes a whole message from `peer`, and ends.

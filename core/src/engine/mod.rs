@@ -368,13 +368,7 @@ impl Engine<'_> {
         if !state.awaits_peer() {
             state.silent_since = now;
         }
-        let queue = state.queue(posted);
-        self.ops[number].serial = queue.serial;
-        queue.serial = queue.serial.wrapping_add(1);
-        queue.list.push_back(&mut self.ops, number);
-        if queue.cursor == NIL {
-            queue.cursor = number;
-        }
+        state.queue(posted).push(&mut self.ops, number);
     }
 
     /// The slot of a peer, if `id` names one that is in the table.

@@ -3,7 +3,7 @@
 //! completions cannot overflow, and who does not poll runs out of slots to post with.
 
 use super::Engine;
-use crate::operation::RecvKind;
+use crate::operation::{POSTED, RECVS, RecvKind};
 use crate::{Completion, OpError, OpKind};
 
 impl Engine<'_> {
@@ -30,7 +30,7 @@ impl Engine<'_> {
             released: false,
             outcome: op.outcome,
         };
-        self.ops.release(number);
+        self.ops.release_in(POSTED, number);
         Some(completion)
     }
 
@@ -44,6 +44,32 @@ impl Engine<'_> {
     fn take_recv_completion(&mut self) -> Option<Completion> {
         let number = self.recvs_done.pop_front(&mut self.recvs)?;
         let op = &self.recvs[number];
+        if op.kind != RecvKind::One || op.outcome.is_err() {
+            let completion = self.recv_completion(number);
+            self.recvs.release(number);
+            return Some(completion);
+        }
+        // A message that came whole into a buffer of its own: nearly always.
+        let completion = Completion {
+            context: op.request.context,
+            kind: OpKind::Recv { tagged: op.request.tag.is_some() },
+            peer: op.peer,
+            len: op.envelope.total.min(op.request.len),
+            overflow: 0,
+            tag: op.envelope.tag.unwrap_or(0),
+            data: op.envelope.data,
+            part: None,
+            released: false,
+            outcome: Ok(()),
+        };
+        debug_assert_eq!(completion, self.recv_completion(number));
+        self.recvs.release_in(RECVS, number);
+        Some(completion)
+    }
+
+    /// What is told of a receive, or of a remote write, of any kind.
+    fn recv_completion(&self, number: u32) -> Completion {
+        let op = &self.recvs[number];
         let total = op.envelope.total;
         let event = op.kind == RecvKind::Event;
         let placed = match op.outcome {
@@ -52,7 +78,7 @@ impl Engine<'_> {
             Err(_) => 0,
         };
         let tagged = op.request.tag.is_some();
-        let completion = Completion {
+        Completion {
             context: op.request.context,
             kind: if event { OpKind::RemoteWrite } else { OpKind::Recv { tagged } },
             peer: op.peer,
@@ -64,9 +90,7 @@ impl Engine<'_> {
                 .then(|| self.recv_id(number)),
             released: matches!(op.kind, RecvKind::Part { last: true, .. } | RecvKind::Many(_)),
             outcome: op.outcome,
-        };
-        self.recvs.release(number);
-        Some(completion)
+        }
     }
 
     /// A posted operation has ended as its `outcome` says, and is out of every list.

@@ -6,7 +6,7 @@
 
 use super::Engine;
 use crate::operation::{POSTED, RECVS, RecvOp, TxKind, TxOp};
-use crate::peer::{Active, Schedule, State};
+use crate::peer::{Active, Peer, Schedule, State};
 use crate::slab::NIL;
 use crate::wire::{
     ATOMIC_LEN_MAX, Envelope, HEADER_LEN, MESSAGE_LEN_MAX, MESSAGES_AHEAD_MAX, TAG_RESERVE,
@@ -73,10 +73,7 @@ impl Engine<'_> {
         let envelope = Envelope { msn: state.next_msn, tag, data, total: len };
         let kind = if pushed { TxKind::Message(envelope) } else { TxKind::Rendezvous(envelope) };
         let op = TxOp { rnr_epoch: state.tx_rnr_epoch, ..TxOp::posted(&common, kind, len) };
-        let id = self.file(active, op, common.more, buffer, memory)?;
-        let state = &mut self.actives[active];
-        state.next_msn = state.next_msn.plus(1);
-        Ok(id)
+        self.file(active, op, common.more, buffer, memory)
     }
 
     /// Posts a write to a peer's memory. It is complete when all bytes are in place there.
@@ -148,10 +145,20 @@ impl Engine<'_> {
         if len > MESSAGE_LEN_MAX {
             return Err(PostError::TooLong);
         }
-        let peer = self.peer_number(common.peer).ok_or(PostError::UnknownPeer)?;
+        let number = self.peer_number(common.peer).ok_or(PostError::UnknownPeer)?;
         if self.ops.free_in(POSTED) == 0 {
             return Err(PostError::Again);
         }
+        let Peer { active, state, .. } = self.peers[number];
+        if active != NIL && state != State::Closed {
+            return Ok(active);
+        }
+        self.begin_connection(number, now)
+    }
+
+    /// The first operation for a peer, after a while or ever.
+    #[cold]
+    fn begin_connection(&mut self, peer: u32, now: Instant) -> Result<u32, PostError> {
         let active = self.activate(peer, now, true).ok_or(PostError::Again)?;
         if self.peers[peer].state == State::Closed {
             self.open(peer, active);
@@ -171,51 +178,42 @@ impl Engine<'_> {
     ) -> Result<OpId, PostError> {
         op.gated = op.fence || op.is_request() || !self.config.order.is_empty();
         let cost = pending_cost(&op);
+        let message = op.envelope().is_some();
         let number = self.ops.alloc_in(POSTED, op).ok_or(PostError::Again)?;
-        self.queue_op(active, number);
-        let state = &mut self.actives[active];
-        state.pending += cost;
-        let paced = state.congestion.is_pace();
         let id = self.op_id(number);
-        memory.attach_op(id, buffer);
-        self.schedule_posted(active, more);
-        if paced || self.wheel.deadline(active).is_none() {
+        let state = &mut self.actives[active];
+        if message {
+            state.next_msn = state.next_msn.plus(1);
+        }
+        if !state.awaits_peer() {
+            state.silent_since = self.tick;
+        }
+        state.sends.push(&mut self.ops, number);
+        state.pending += cost;
+        let untimed = state.congestion.is_pace() || self.wheel.deadline(active).is_none();
+        if state.schedule != Schedule::Ready {
+            // Send at once when nothing is in flight or enough waits; otherwise gather. Whether it
+            // may send is seen when it is its turn.
+            let room = packet_room(self.peers[state.peer].payload_max(self.limits.payload_max));
+            let at_once = (state.in_flight() == 0 && !more) || has_company(state, room);
+            let schedule = if at_once { Schedule::Ready } else { Schedule::Gathering };
+            if schedule != state.schedule {
+                self.enqueue(active, schedule);
+            }
+        }
+        if untimed {
             // Else a post brings no deadline that is nearer than those there are: transmission
             // will.
             self.arm(active, self.now);
         }
+        memory.attach_op(id, buffer);
         Ok(id)
-    }
-
-    /// Send at once when nothing is in flight or enough waits; otherwise gather.
-    #[inline(always)]
-    fn schedule_posted(&mut self, active: u32, more: bool) {
-        let state = &self.actives[active];
-        let at_once = (state.in_flight() == 0 && !more) || self.has_company(state);
-        let schedule = if at_once { Schedule::Ready } else { Schedule::Gathering };
-        // Whether it may send is seen when it is its turn.
-        self.enqueue(active, schedule);
     }
 
     /// Whether what waits fills a packet.
     #[inline]
     pub(super) fn has_full_packet(&self, state: &Active) -> bool {
-        state.pending as usize >= self.packet_room(state)
-    }
-
-    /// Whether what waits fills a packet, and half as many as are under way, up to
-    /// [`COMPANY_PACKETS`]: each time that packets leave costs a wake-up of the medium, which a
-    /// stream of packets shares so; and nothing waits for more than half of what it waits behind.
-    #[inline]
-    fn has_company(&self, state: &Active) -> bool {
-        let packets = (state.in_flight() / 2).clamp(1, COMPANY_PACKETS) as usize;
-        state.pending as usize >= packets * self.packet_room(state)
-    }
-
-    /// Bytes of records in a full packet.
-    #[inline]
-    fn packet_room(&self, state: &Active) -> usize {
-        self.payload_max(state.peer).saturating_sub(HEADER_LEN + TAG_RESERVE)
+        state.pending as usize >= packet_room(self.payload_max(state.peer))
     }
 
     /// The time of the last call, where a post to `peer` may bring that instead of the present one:
@@ -288,12 +286,32 @@ impl Engine<'_> {
     }
 }
 
+/// Whether what waits fills a packet, which has so much `room`, and half as many as are under way,
+/// up to [`COMPANY_PACKETS`]: each time that packets leave costs a wake-up of the medium, which a
+/// stream of packets shares so; and nothing waits for more than half of what it waits behind.
+#[inline]
+fn has_company(state: &Active, room: usize) -> bool {
+    let packets = (state.in_flight() / 2).clamp(1, COMPANY_PACKETS) as usize;
+    state.pending as usize >= packets * room
+}
+
+/// Bytes of records in a full packet of `payload_max` bytes.
+#[inline]
+const fn packet_room(payload_max: usize) -> usize {
+    payload_max.saturating_sub(HEADER_LEN + TAG_RESERVE)
+}
+
 /// What an operation adds to the bytes that wait: those that it puts into packets of its own.
 #[inline]
 pub(super) fn pending_cost(op: &TxOp) -> u32 {
-    let bytes = match op.kind {
-        TxKind::Read { .. } | TxKind::Rendezvous(_) => 0,
-        _ => op.total.min(PENDING_MAX),
-    };
-    bytes as u32 + 16
+    match op.kind {
+        TxKind::Read { .. } | TxKind::Rendezvous(_) => pending_bytes(0),
+        _ => pending_bytes(op.total),
+    }
+}
+
+/// The same, of one that puts `len` bytes into packets.
+#[inline]
+pub(super) fn pending_bytes(len: u64) -> u32 {
+    len.min(PENDING_MAX) as u32 + 16
 }

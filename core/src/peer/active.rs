@@ -3,9 +3,10 @@
 
 use super::{Peer, Rtt, Window};
 use crate::in_flight::Directory;
+use crate::operation::TxOp;
 use crate::rng::mix;
 use crate::serial::{Msn, Psn};
-use crate::slab::{Link, Links, List, NIL};
+use crate::slab::{Link, Links, List, NIL, Slab};
 use crate::time::Tick;
 use crate::window::ReceiveWindow;
 use crate::{Congestion, Instant};
@@ -61,6 +62,19 @@ pub(crate) struct Queue {
 impl Default for Queue {
     fn default() -> Self {
         Self { list: List::default(), cursor: NIL, serial: 0 }
+    }
+}
+
+impl Queue {
+    /// Puts operation `number` at the end.
+    #[inline]
+    pub(crate) fn push(&mut self, ops: &mut Slab<'_, TxOp, 3>, number: u32) {
+        ops[number].serial = self.serial;
+        self.serial = self.serial.wrapping_add(1);
+        self.list.push_back(ops, number);
+        if self.cursor == NIL {
+            self.cursor = number;
+        }
     }
 }
 

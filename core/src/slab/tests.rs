@@ -71,15 +71,19 @@ proptest! {
     }
 
     #[test]
-    fn list_is_a_queue(steps in prop::collection::vec((0u8..4, 0u32..8), 0..100)) {
+    fn list_is_a_queue(steps in prop::collection::vec((0u8..5, 0u32..8), 0..100)) {
         let mut slots = vec![Slot::<Item>::default(); 8];
         let mut slab = Slab::new(&mut slots);
         for _ in 0..8 {
             slab.alloc(Item::default()).unwrap();
         }
-        let mut list = List::default();
-        let mut model: VecDeque<u32> = VecDeque::new();
+        let [mut list, mut other] = [List::default(); 2];
+        let [mut model, mut others]: [VecDeque<u32>; 2] = Default::default();
         for (what, number) in steps {
+            if others.contains(&number) {
+                other.remove(&mut slab, number);
+                others.retain(|&n| n != number);
+            }
             let position = model.iter().position(|&n| n == number);
             match (what, position) {
                 (0, None) => {
@@ -97,16 +101,26 @@ proptest! {
                     list.insert_before(&mut slab, number, before);
                     model.insert(at, number);
                 }
+                (4, Some(at)) => {
+                    let last = at + number as usize % (model.len() - at);
+                    list.move_run(&mut slab, (number, model[last]), &mut other);
+                    others.extend(model.drain(at..=last));
+                }
                 _ => {}
             }
-            let mut seen = Vec::new();
-            let mut at = list.head();
-            while at != NIL {
-                seen.push(at);
-                at = List::next(&mut slab, at);
+            for (list, model) in [(list, &model), (other, &others)] {
+                let mut seen = Vec::new();
+                let (mut at, mut before) = (list.head(), NIL);
+                while at != NIL {
+                    seen.push(at);
+                    prop_assert_eq!(slab[at].link().prev, before);
+                    before = at;
+                    at = List::next(&mut slab, at);
+                }
+                prop_assert_eq!(&seen, &Vec::from(model.clone()));
+                prop_assert_eq!(list.tail, before);
+                prop_assert_eq!(list.is_empty(), model.is_empty());
             }
-            prop_assert_eq!(seen, Vec::from(model.clone()));
-            prop_assert_eq!(list.is_empty(), model.is_empty());
         }
     }
 }

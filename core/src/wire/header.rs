@@ -162,6 +162,13 @@ impl Header {
             && self.pressure & Pressure::RECEIVER_NOT_READY == 0
     }
 
+    /// Whether it has no flag that this version does not know. What has one, is ignored: but a
+    /// packet with one is taken in by the general ways only, so that tests can compare.
+    #[inline]
+    pub(crate) const fn is_understood(&self) -> bool {
+        self.flags & !Flags::all().bits() == 0
+    }
+
     /// Whether the checksum is that of `packet`, which this is the header of.
     #[inline]
     pub(crate) fn is_sound(&self, packet: &[u8], checksum: Checksum) -> bool {

@@ -148,16 +148,23 @@ impl<'a> Records<'a> {
     }
 }
 
+impl<'a> Records<'a> {
+    /// The next record if it is a whole message, and the records behind it.
+    #[inline]
+    pub(crate) fn whole_message(&self) -> Option<(MessageRecord<'a>, Self)> {
+        if *self.rest.first()? != RecordKind::Message as u8 {
+            return None;
+        }
+        let (message, rest) = MessageRecord::split(self.rest)?;
+        Some((message, Self { rest, ..*self }))
+    }
+}
+
 impl<'a> Iterator for Records<'a> {
     type Item = Record<'a>;
 
     #[inline]
     fn next(&mut self) -> Option<Record<'a>> {
-        if *self.rest.first()? == RecordKind::Message as u8 {
-            let (message, rest) = MessageRecord::split(self.rest)?;
-            self.rest = rest;
-            return Some(Record::Message(message));
-        }
         let (record, rest) = split_record(self.rest)?;
         self.rest = rest;
         Some(record)

@@ -185,14 +185,14 @@ pub struct Link {
     pub tap: Option<Vec<(PeerAddress, PeerAddress, Vec<u8>)>>,
     /// Addresses that nothing reaches and nothing leaves.
     pub cut: Vec<PeerAddress>,
-    /// Data packets carry a flag that nobody knows.
+    /// Data packets and acknowledgments carry a flag that nobody knows.
     pub strange: bool,
 }
 
 impl Link {
     fn send(&mut self, now: u64, from: PeerAddress, to: PeerAddress, mut bytes: Vec<u8>) {
         self.packets += 1;
-        if self.strange && bytes[1] == PacketKind::Data as u8 {
+        if self.strange && [PacketKind::Data as u8, PacketKind::Ack as u8].contains(&bytes[1]) {
             bytes[2] |= 0x80;
             wire::seal(&mut bytes, crc32c::crc32c_append);
         }
