@@ -14,6 +14,7 @@ mod line;
 mod mark;
 mod pair;
 mod record;
+mod remote;
 mod targets;
 mod workload;
 
@@ -73,6 +74,9 @@ enum Task {
         /// Fewer rounds, shorter
         #[arg(long)]
         quick: bool,
+        /// One case only, by its name in the records: to be profiled
+        #[arg(long, value_name = "MODE")]
+        only: Option<String>,
     },
     /// Does COUNT operations of one kind and prints operations, data packets, acknowledgments
     Work {
@@ -124,8 +128,8 @@ fn main() -> Result<ExitCode> {
             print_profile(workload, &callgrind::count(workload)?);
             Ok(ExitCode::SUCCESS)
         }
-        Task::Peers { quick } => {
-            println!("{}", serde_json::to_string(&crowd::measure(quick)?)?);
+        Task::Peers { quick, only } => {
+            println!("{}", serde_json::to_string(&crowd::measure(quick, only.as_deref())?)?);
             Ok(ExitCode::SUCCESS)
         }
         Task::Work { workload, count } => {
