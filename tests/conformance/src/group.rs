@@ -16,6 +16,7 @@ use crate::fi::{
     Answer, Av, Completion, Context, Cq, CqError, Domain, Ep, Errno, Event, Fabric, Fid, Info, Mem,
     Mr, Remote,
 };
+use crate::host::Host;
 use crate::world::{PATIENCE, QUIET, Setup, World};
 
 /// What a lookup or `fi_getname` is given: every address format fits.
@@ -31,6 +32,8 @@ pub(crate) struct Node {
     /// The fabric address of every node of the group here, by its place.
     pub(crate) peers: Vec<u64>,
     inbox: Mutex<VecDeque<Event>>,
+    /// Where it is, if not on the host of the test's own process.
+    host: Option<Host>,
 }
 
 /// Nodes of one fabric.
@@ -84,7 +87,7 @@ pub(crate) fn av_attr(kind: abi::fi_av_type) -> abi::fi_av_attr {
 
 impl Node {
     /// Opens everything and binds queue and vector, and enables nothing.
-    fn open(domain: Arc<Domain>, info: &Info, setup: &Setup) -> Result<Self> {
+    fn open(domain: Arc<Domain>, info: &Info, setup: &Setup, host: Option<&Host>) -> Result<Self> {
         let cq = domain.cq(&mut cq_attr(setup), Context::null()).context("fi_cq_open")?;
         let kind = info.domain().av_type;
         let av = domain.av(&mut av_attr(kind), Context::null()).context("fi_av_open")?;
@@ -92,7 +95,14 @@ impl Node {
         let flags = abi::FI_TRANSMIT | abi::FI_RECV | setup.bind;
         ep.bind(&cq, flags).context("fi_ep_bind of the completion queue")?;
         ep.bind(&av, 0).context("fi_ep_bind of the address vector")?;
-        Ok(Self { domain, cq, av, ep, peers: Vec::new(), inbox: Mutex::default() })
+        let (host, inbox) = (host.cloned(), Mutex::default());
+        Ok(Self { domain, cq, av, ep, peers: Vec::new(), inbox, host })
+    }
+
+    /// Another endpoint of its domain, opened on the host where that is.
+    pub(crate) fn endpoint(&self, info: &Info) -> Result<Ep> {
+        let open = || self.domain.endpoint(info, Context::null()).context("fi_endpoint");
+        self.host.as_ref().map_or_else(open, |host| host.run(open))
     }
 
     /// The endpoint's address.
@@ -166,13 +176,13 @@ impl Group {
         for index in 0..setup.nodes {
             nodes.push(match (nodes.first(), &world.other) {
                 (Some(first), _) if setup.one_domain => {
-                    Node::open(Arc::clone(&first.domain), &info, setup)?
+                    Node::open(Arc::clone(&first.domain), &info, setup, None)?
                 }
                 (Some(_), Some(host)) if index % 2 == 1 => host.run(|| {
                     let info = world.at(host).offer(setup)?;
-                    Node::open(Arc::new(domain(&info)?), &info, setup)
+                    Node::open(Arc::new(domain(&info)?), &info, setup, Some(host))
                 })?,
-                _ => Node::open(Arc::new(domain(&info)?), &info, setup)?,
+                _ => Node::open(Arc::new(domain(&info)?), &info, setup, None)?,
             });
         }
         Ok(Self { info, fabric, nodes })

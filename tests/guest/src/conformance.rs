@@ -48,20 +48,29 @@ const CHOICE_PATIENCE: Duration = Duration::from_secs(120);
 /// How long a page may take: by emulation, on a machine that is busy with other things.
 const PAGE_PATIENCE: Duration = Duration::from_secs(1500);
 
+/// How long one promise may take, in seconds, and one of the longest on such a machine.
+const LIMIT: &str = "100";
+const PAGE_LIMIT: &str = "300";
+
 fn choice(cards: &Cards) -> anyhow::Result<()> {
-    promises(&cards.zerocopy, "choice", &CHOICE, CHOICE_PATIENCE)
+    promises(&cards.zerocopy, "choice", &CHOICE, (CHOICE_PATIENCE, LIMIT))
 }
 
 fn page(cards: &Cards, page: &str) -> anyhow::Result<()> {
-    promises(&cards.zerocopy, page.trim_end_matches(':'), &[page], PAGE_PATIENCE)
+    promises(&cards.zerocopy, page.trim_end_matches(':'), &[page], (PAGE_PATIENCE, PAGE_LIMIT))
 }
 
 /// The conformance suite's tests of these names, with every second endpoint on the other host.
-fn promises(bed: &Bed, what: &str, names: &[&str], patience: Duration) -> anyhow::Result<()> {
+fn promises(
+    bed: &Bed,
+    what: &str,
+    names: &[&str],
+    (patience, limit): (Duration, &str),
+) -> anyhow::Result<()> {
     let (a, b) = (bed.hosts().link(0).v4(Side::A), bed.hosts().link(0).v4(Side::B));
     let other = format!("{}={b}", bed.hosts().host(Side::B).name());
     let suite = Program::new(paths::program("conformance")?)
-        .args(["--node", &a.to_string(), "--other", &other, "--jobs", "1", "--limit", "100"])
+        .args(["--node", &a.to_string(), "--other", &other, "--jobs", "1", "--limit", limit])
         .args(names.iter().flat_map(|name| ["--filter", name]))
         .envs([("FI_XDP_IFACE", "link0")]);
     bed.wait_detached()?;

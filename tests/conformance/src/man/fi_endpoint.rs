@@ -337,7 +337,7 @@ fn shared_receive_context_serves_two_endpoints(world: &World) -> Result<()> {
     let cq = b.domain.cq(&mut attr(), Context::null())?;
     let mut eps = Vec::new();
     for _ in 0..2 {
-        let ep = b.domain.endpoint(&info, Context::null())?;
+        let ep = b.endpoint(&info)?;
         ep.bind(&cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
         ep.bind(&b.av, 0)?;
         ep.bind(&srx, 0)?;

@@ -94,7 +94,7 @@ impl Shared {
 
     /// An endpoint with everything but a queue.
     fn unbound(&self) -> Result<Ep> {
-        let ep = self.group.b().domain.endpoint(&self.info, Context::null())?;
+        let ep = self.group.b().endpoint(&self.info)?;
         ep.bind(&self.group.b().av, 0)?;
         ep.bind(&self.srx, 0)?;
         Ok(ep)
@@ -641,7 +641,7 @@ fn endpoints_of_different_vectors_are_refused(world: &World) -> Result<()> {
 /// Section `fi_enable`: what the endpoint is opened for is bound first.
 fn enable_without_the_shared_context_is_refused(world: &World) -> Result<()> {
     let shared = Shared::open(world, CAPS, 1)?;
-    let ep = shared.group.b().domain.endpoint(&shared.info, Context::null())?;
+    let ep = shared.group.b().endpoint(&shared.info)?;
     ep.bind(&shared.group.b().av, 0)?;
     ep.bind(&shared.cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
     let errors = [abi::FI_EOPBADSTATE, abi::FI_EINVAL, abi::FI_ENORX];
