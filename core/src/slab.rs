@@ -106,6 +106,12 @@ impl<'s, T, const N: usize> Slab<'s, T, N> {
     /// Takes a free slot of a class and puts `value` in it.
     #[inline]
     pub(crate) fn alloc_in(&mut self, class: usize, value: T) -> Option<u32> {
+        Some(self.alloc_entry(class, value)?.0)
+    }
+
+    /// The same; returns the generation, too.
+    #[inline]
+    pub(crate) fn alloc_entry(&mut self, class: usize, value: T) -> Option<(u32, u32)> {
         let class = &mut self.classes[class];
         let number = class.free;
         let slot = self.slots.get_mut(number as usize)?;
@@ -113,7 +119,7 @@ impl<'s, T, const N: usize> Slab<'s, T, N> {
         class.used += 1;
         slot.next_free = IN_USE;
         slot.value = value;
-        Some(number)
+        Some((number, slot.generation))
     }
 
     /// Gives an occupied slot back; its generation moves on.

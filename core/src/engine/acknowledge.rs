@@ -97,7 +97,8 @@ impl Engine<'_> {
             state.rtt.sample(now.since(packet.sent_at));
         }
         self.note_arrival(active, &packet);
-        let rest = if runs { self.end_run(active, &packet) } else { Some(packet) };
+        let several = runs && packet.len > 1 && !packet.flags.contains(TxFlags::PART);
+        let rest = if several { self.end_run(active, &packet) } else { Some(packet) };
         if let Some(rest) = rest {
             self.credit_ops(active, &rest);
         }
@@ -144,10 +145,11 @@ impl Engine<'_> {
     /// missing to each of them: what [`Self::credit_ops`] does with one after the other. They are
     /// neighbours, and stay so as they end. Returns what is left of the packet. Bound: the
     /// operations of one packet.
-    #[inline]
+    // Apart, so that the loop has the registers to itself.
+    #[inline(never)]
     fn end_run(&mut self, active: u32, packet: &TxPacket) -> Option<TxPacket> {
         let state = &mut self.actives[active];
-        if packet.len < 2 || packet.flags.contains(TxFlags::PART) || !state.may_complete() {
+        if !state.may_complete() {
             return Some(*packet);
         }
         let first = packet.op.slot();

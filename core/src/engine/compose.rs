@@ -14,7 +14,7 @@ use crate::serial::Psn;
 use crate::slab::NIL;
 use crate::wire::{
     BEFORE_LEN, Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, SEGMENT_QUANTUM,
-    TAG_RESERVE, WRITES_WITH_DATA_MAX, put_message, segment_overhead,
+    TAG_RESERVE, WRITES_WITH_DATA_MAX, put_message_before, segment_overhead,
 };
 use crate::{Gather, Memory, OpError, OpId, Order, Source};
 
@@ -258,7 +258,9 @@ impl Engine<'_> {
         memory: &mut M,
     ) -> Option<u32> {
         let state = &mut self.actives[active];
-        let (mut number, mut taken, mut count, mut costs) = (first, 0, 0, 0);
+        let room = into.len();
+        let (mut left, mut rest) = (room, into);
+        let (mut number, mut count, mut costs) = (first, 0, 0);
         let mut sent_msn = state.sent_msn;
         let first_serial = self.ops[first].serial;
         // bound: a record takes at least 16 bytes
@@ -271,13 +273,16 @@ impl Engine<'_> {
             }
             let source = Source::Op(OpId::new(number, generation));
             let own = Gather { source, offset: 0 };
-            let rest = into.get_mut(taken..).unwrap_or_default();
-            let put = put_message(rest, envelope, |payload| memory.gather(own, payload));
-            let Some(put) = put else { break };
-            taken += put;
+            let Envelope { msn, total, .. } = *envelope;
+            let fill = |payload: &mut [u8]| memory.gather(own, payload);
+            let Some(behind) = put_message_before(core::mem::take(&mut rest), envelope, fill)
+            else {
+                break;
+            };
+            (left, rest) = (behind.len(), behind);
             count += 1;
-            costs += pending_bytes(envelope.total);
-            sent_msn = envelope.msn.plus(1);
+            costs += pending_bytes(total);
+            sent_msn = msn.plus(1);
             op.sent = op.total;
             op.in_flight += 1;
             op.all_sent = true;
@@ -293,7 +298,7 @@ impl Engine<'_> {
         state.sent_msn = sent_msn;
         state.pending = state.pending.saturating_sub(costs);
         state.sends.cursor = number;
-        composed.taken += taken;
+        composed.taken += room - left;
         composed.len += count as u16;
         Some(first_serial.wrapping_add(count - 1))
     }

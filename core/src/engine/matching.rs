@@ -29,7 +29,8 @@ impl Engine<'_> {
     /// turn it is and the receive that is first in line takes it, and nothing is out of the
     /// ordinary: what [`Self::accept_record`] does with one after the other. The receives are
     /// neighbours, and stay so as they end. Bound: the records.
-    #[inline(always)]
+    // Apart, so that the loop has the registers to itself.
+    #[inline(never)]
     pub(super) fn receive_run<M: Memory>(
         &mut self,
         active: u32,
@@ -49,13 +50,13 @@ impl Engine<'_> {
         let peer = PeerId::new(state.peer, self.peers.generation(state.peer));
         let queue = self.posted.of(message.envelope.tag.is_some());
         let (first, mut last, mut next) = (queue.head(), NIL, queue.head());
-        let (mut count, mut bytes) = (0, 0);
+        let (mut expected, mut bytes) = (state.expected_msn, 0);
         while next != NIL
             && let Some((message, behind)) = records.whole_message()
         {
             let MessageRecord { envelope, payload } = message;
             let (op, generation) = self.recvs.entry(next);
-            let taken = envelope.msn == state.expected_msn
+            let taken = envelope.msn == expected
                 && op.kind == RecvKind::One
                 && op.request.takes(peer, &envelope)
                 && op.request.len >= envelope.total
@@ -65,9 +66,8 @@ impl Engine<'_> {
             }
             op.peer = peer;
             op.envelope = envelope;
-            state.expected_msn = envelope.msn.plus(1);
+            expected = expected.plus(1);
             (last, next) = (next, op.links.next());
-            count += 1;
             if !payload.is_empty() {
                 bytes += payload.len() as u64;
                 let target = Target::Recv(RecvId::new(last, generation));
@@ -75,7 +75,9 @@ impl Engine<'_> {
             }
             *records = behind;
         }
+        let count = u64::from(expected.since(state.expected_msn));
         if count > 0 {
+            state.expected_msn = expected;
             queue.move_run(&mut self.recvs, (first, last), &mut self.recvs_done);
             self.stats.messages_accepted += count;
             self.stats.bytes_placed += bytes;

@@ -179,8 +179,8 @@ impl Engine<'_> {
         op.gated = op.fence || op.is_request() || !self.config.order.is_empty();
         let cost = pending_cost(&op);
         let message = op.envelope().is_some();
-        let number = self.ops.alloc_in(POSTED, op).ok_or(PostError::Again)?;
-        let id = self.op_id(number);
+        let (number, generation) = self.ops.alloc_entry(POSTED, op).ok_or(PostError::Again)?;
+        let id = OpId::new(number, generation);
         let state = &mut self.actives[active];
         if message {
             state.next_msn = state.next_msn.plus(1);
@@ -255,8 +255,8 @@ impl Engine<'_> {
         memory: &mut M,
     ) -> Result<RecvId, PostError> {
         let request = op.request;
-        let number = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
-        let id = self.recv_id(number);
+        let (number, generation) = self.recvs.alloc_entry(RECVS, op).ok_or(PostError::Again)?;
+        let id = RecvId::new(number, generation);
         memory.attach_recv(id, buffer);
         match self.find_stored(&request) {
             Some(message) => {

@@ -3,6 +3,7 @@
 
 use super::record::{
     HAS_DATA, RecordKind, RecordStart, TAGGED, data_flag, data_len, padded, put_record,
+    put_record_before,
 };
 use crate::serial::Msn;
 use zerocopy::little_endian::{U32, U64};
@@ -96,7 +97,7 @@ pub struct MessageRecord<'a> {
 }
 
 impl<'a> MessageRecord<'a> {
-    #[inline]
+    #[inline(always)]
     pub(super) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (header, rest) = MessageHeader::ref_from_prefix(bytes).ok()?;
         let (data, payload, rest) = header.start.split_rest(rest)?;
@@ -193,9 +194,21 @@ pub fn put_message(
     envelope: &Envelope,
     fill: impl FnOnce(&mut [u8]),
 ) -> Option<usize> {
+    let room = into.len();
+    let rest = put_message_before(into, envelope, fill)?;
+    Some(room - rest.len())
+}
+
+/// As [`put_message`], but returns what is left of `into`.
+#[inline(always)]
+pub(crate) fn put_message_before<'a>(
+    into: &'a mut [u8],
+    envelope: &Envelope,
+    fill: impl FnOnce(&mut [u8]),
+) -> Option<&'a mut [u8]> {
     let len = u16::try_from(envelope.total).ok()?;
     let header = MessageHeader::new(RecordKind::Message, envelope, len);
-    put_record(into, &header, envelope.data, len, fill)
+    put_record_before(into, &header, envelope.data, len, fill)
 }
 
 /// Writes a segment of `len` bytes at `offset` of its message, as [`put_message`] does a message.

@@ -20,6 +20,7 @@ mod remote;
 pub(crate) use body::sacked;
 pub use body::{Ack, Handshake, ResetBody, SACK_WORDS_MAX};
 pub use header::{Flags, Header, PacketKind, Pressure};
+pub(crate) use message::put_message_before;
 pub use message::{
     Envelope, FIN_LEN, FinRecord, MessageRecord, RtsRecord, SegmentRecord, message_len, put_fin,
     put_message, put_rts, put_segment, rts_len, segment_overhead,

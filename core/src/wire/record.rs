@@ -251,7 +251,8 @@ impl RecordStart {
 /// `len` rounded up to whole [`ALIGN`] units.
 #[must_use]
 pub const fn padded(len: usize) -> usize {
-    len.next_multiple_of(ALIGN)
+    // Not `next_multiple_of`, which takes five operations to overflow rightly.
+    (len + (ALIGN - 1)) / ALIGN * ALIGN
 }
 
 pub(super) const fn data_flag(data: Option<u64>) -> u8 {
@@ -272,6 +273,20 @@ pub(super) fn put_record(
     len: u16,
     fill: impl FnOnce(&mut [u8]),
 ) -> Option<usize> {
+    let room = into.len();
+    let rest = put_record_before(into, header, data, len, fill)?;
+    Some(room - rest.len())
+}
+
+/// As [`put_record`], but returns what is left of `into`.
+#[inline(always)]
+pub(super) fn put_record_before<'a>(
+    into: &'a mut [u8],
+    header: &(impl IntoBytes + Immutable),
+    data: Option<u64>,
+    len: u16,
+    fill: impl FnOnce(&mut [u8]),
+) -> Option<&'a mut [u8]> {
     let header = header.as_bytes();
     let len = usize::from(len);
     let rest = put(into, header)?;
@@ -279,12 +294,13 @@ pub(super) fn put_record(
         Some(data) => put(rest, &data.to_le_bytes())?,
         None => rest,
     };
-    let (payload, padding) = rest.get_mut(..padded(len))?.split_at_mut_checked(len)?;
+    let (padded_payload, rest) = rest.split_at_mut_checked(padded(len))?;
+    let (payload, padding) = padded_payload.split_at_mut_checked(len)?;
     if !padding.is_empty() {
         padding.fill(0);
     }
     fill(payload);
-    Some(header.len() + data_len(data) + padded(len))
+    Some(rest)
 }
 
 #[inline]
