@@ -7,6 +7,7 @@
 
 use super::Engine;
 use super::post::{pending_bytes, pending_cost};
+use super::transmit::Emitted;
 use crate::in_flight::{TxFlags, TxPacket};
 use crate::operation::{TxKind, TxOp};
 use crate::peer::Active;
@@ -125,7 +126,7 @@ impl Engine<'_> {
         first: u32,
         packet: &mut [u8],
         memory: &mut M,
-    ) -> Option<usize> {
+    ) -> Option<Emitted> {
         let room = packet.len().checked_sub(TAG_RESERVE)?;
         let body = packet.get_mut(HEADER_LEN..room)?;
         let offset = self.ops[first].sent;
@@ -151,14 +152,16 @@ impl Engine<'_> {
             rnr_epoch: self.actives[active].tx_rnr_epoch,
         };
         self.note_sent(active, note, composed.writes)?;
-        let last = psn.0 % ACK_REQUEST_EVERY == ACK_REQUEST_EVERY - 1 || self.is_stuck(active);
+        let more = self.may_send_new(active);
+        let stuck = !more && self.actives[active].has_unsent();
+        let last = psn.0 % ACK_REQUEST_EVERY == ACK_REQUEST_EVERY - 1 || stuck;
         let mut flags = if last { Flags::ACK_REQUEST } else { Flags::empty() };
         flags.set(Flags::BARRIER, composed.barrier);
         let mut header = self.header(active, PacketKind::Data, flags, psn);
         header.rnr_epoch = note.rnr_epoch;
         super::transmit::put_header(&header, packet)?;
         self.actives[active].acknowledged(false);
-        Some(HEADER_LEN + composed.taken)
+        Some(Emitted { len: HEADER_LEN + composed.taken, more: Some(more) })
     }
 
     /// Takes the next number for a packet.
@@ -182,13 +185,6 @@ impl Engine<'_> {
         }
         self.stats.data_packets_sent += 1;
         Some(())
-    }
-
-    /// Whether more waits to be sent, and may not be.
-    #[inline]
-    fn is_stuck(&self, active: u32) -> bool {
-        let state = &self.actives[active];
-        state.has_unsent() && self.sendable_of(state).is_none()
     }
 
     /// An atomic that does not fit the packets of this connection.

@@ -210,7 +210,9 @@ impl Engine<'_> {
         // bound: records of the packet
         loop {
             if records.messages && header.is_understood() {
-                self.receive_run(active, header.rnr_epoch, &mut records, memory);
+                for tagged in [true, false] {
+                    self.receive_run(active, header.rnr_epoch, tagged, &mut records, memory);
+                }
             }
             let Some(record) = records.next() else { break };
             if records.messages {

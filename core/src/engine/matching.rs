@@ -25,7 +25,7 @@ impl Engine<'_> {
         (number != NIL).then_some(number)
     }
 
-    /// Takes whole messages from the front of `records`, as long as each of them is the one whose
+    /// Takes whole messages, `tagged` ones or the others, from the front of `records`, as long as each of them is the one whose
     /// turn it is and the receive that is first in line takes it, and nothing is out of the
     /// ordinary: what [`Self::accept_record`] does with one after the other. The receives are
     /// neighbours, and stay so as they end. Bound: the records.
@@ -35,6 +35,7 @@ impl Engine<'_> {
         &mut self,
         active: u32,
         rnr_epoch: u8,
+        tagged: bool,
         records: &mut Records<'_>,
         memory: &mut M,
     ) {
@@ -43,18 +44,17 @@ impl Engine<'_> {
             && !state.not_ready
             && state.early.is_empty()
             && !self.starved;
-        let Some((message, _)) = records.whole_message() else { return };
-        if !ordinary {
+        let mut next = self.posted.first(tagged);
+        if !ordinary || next == NIL {
             return;
         }
         let peer = PeerId::new(state.peer, self.peers.generation(state.peer));
-        let queue = self.posted.of(message.envelope.tag.is_some());
-        let (first, mut last, mut next) = (queue.head(), NIL, queue.head());
+        let (first, mut last) = (next, NIL);
         let (mut expected, mut bytes) = (state.expected_msn, 0);
-        while next != NIL
-            && let Some((message, behind)) = records.whole_message()
-        {
-            let MessageRecord { envelope, payload } = message;
+        records.take_messages(|&MessageRecord { envelope, payload }| {
+            if next == NIL {
+                return false;
+            }
             let (op, generation) = self.recvs.entry(next);
             let taken = envelope.msn == expected
                 && op.kind == RecvKind::One
@@ -62,7 +62,7 @@ impl Engine<'_> {
                 && op.request.len >= envelope.total
                 && op.request.signal;
             if !taken {
-                break;
+                return false;
             }
             op.peer = peer;
             op.envelope = envelope;
@@ -73,11 +73,12 @@ impl Engine<'_> {
                 let target = Target::Recv(RecvId::new(last, generation));
                 memory.place(Placement { target, offset: 0 }, payload);
             }
-            *records = behind;
-        }
+            true
+        });
         let count = u64::from(expected.since(state.expected_msn));
         if count > 0 {
             state.expected_msn = expected;
+            let queue = self.posted.of(tagged);
             queue.move_run(&mut self.recvs, (first, last), &mut self.recvs_done);
             self.stats.messages_accepted += count;
             self.stats.bytes_placed += bytes;

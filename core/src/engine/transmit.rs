@@ -18,6 +18,20 @@ use zerocopy::IntoBytes;
 /// latency.
 const TURN_PACKETS: u32 = 16;
 
+/// A packet that was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Emitted {
+    pub(super) len: usize,
+    /// Whether records that were never sent may follow, where writing it has shown that.
+    pub(super) more: Option<bool>,
+}
+
+impl Emitted {
+    const fn of(len: usize) -> Self {
+        Self { len, more: None }
+    }
+}
+
 impl Engine<'_> {
     /// Writes the next packet into `packet`; `None` when there is nothing to send. `packet` has at
     /// least the port's `payload_max` bytes.
@@ -50,9 +64,9 @@ impl Engine<'_> {
             let peer = &self.peers[number];
             let Peer { address, receive_max, .. } = *peer;
             let room = peer.payload_max(packet.len().min(self.limits.payload_max));
-            let len = packet.get_mut(..room).and_then(|into| self.emit(active, into, memory));
-            self.next_turn(active);
-            let Some(len) = len else { continue };
+            let emitted = packet.get_mut(..room).and_then(|into| self.emit(active, into, memory));
+            self.next_turn(active, emitted.and_then(|emitted| emitted.more));
+            let Some(Emitted { len, .. }) = emitted else { continue };
             if let Some(written) = packet.get_mut(..len) {
                 seal(written, self.config.checksum);
             }
@@ -75,18 +89,20 @@ impl Engine<'_> {
             || self.wheel.deadline(active).is_none()
     }
 
-    /// After a peer had its turn: it stays first in line, goes to the end, or leaves.
+    /// After a peer had its turn: it stays first in line, goes to the end, or leaves. `more` as in
+    /// [`Emitted`].
     #[inline(always)]
-    fn next_turn(&mut self, active: u32) {
+    fn next_turn(&mut self, active: u32, more: Option<bool>) {
         self.turn = self.turn.saturating_sub(1);
-        if !self.has_packet(active) {
+        let more = more.unwrap_or_else(|| self.may_send_new(active));
+        if !self.has_packet(active, more) {
             // It is the first in line.
             self.ready.remove(&mut self.actives, active);
             let state = &mut self.actives[active];
             state.schedule = Schedule::Idle;
             state.released = false;
             self.turn = TURN_PACKETS;
-            if self.may_send_new(active) {
+            if more {
                 self.enqueue(active, Schedule::Gathering);
             }
         } else if self.turn == 0 {
@@ -96,45 +112,49 @@ impl Engine<'_> {
         }
     }
 
-    /// Whether a peer has a packet to send now.
+    /// Whether a peer has a packet to send now, where `more` says whether records that were never
+    /// sent may be.
     #[inline]
-    fn has_packet(&self, active: u32) -> bool {
+    fn has_packet(&self, active: u32, more: bool) -> bool {
         let state = &self.actives[active];
         state.ack_due == AckDue::Now
             || state.ping
             || state.probe
             || (state.may_resend() && self.path_has_room(state))
-            || (state.has_unsent()
-                && (state.released || self.has_full_packet(state))
-                && self.sendable_of(state).is_some())
+            || (more && (state.released || self.has_full_packet(state)))
     }
 
-    /// Writes the peer's next packet; returns its length.
-    fn emit<M: Memory>(&mut self, active: u32, packet: &mut [u8], memory: &mut M) -> Option<usize> {
+    /// Writes the peer's next packet.
+    fn emit<M: Memory>(
+        &mut self,
+        active: u32,
+        packet: &mut [u8],
+        memory: &mut M,
+    ) -> Option<Emitted> {
         let state = &mut self.actives[active];
         let ack_now = state.ack_due == AckDue::Now;
         if ack_now && state.owes_whole_ack() {
-            return self.emit_ack(active, packet);
+            return self.emit_ack(active, packet).map(Emitted::of);
         }
         if core::mem::take(&mut state.ping) {
-            return self.emit_ping(active, packet);
+            return self.emit_ping(active, packet).map(Emitted::of);
         }
         let probe = state.probe;
         if state.lost > 0
             && let Some(psn) = self.next_lost(active)
         {
-            return self.emit_again(active, psn, packet, memory);
+            return self.emit_again(active, psn, packet, memory).map(Emitted::of);
         }
         if probe {
             self.actives[active].probe = false;
             if let Some(psn) = self.probe_packet(active) {
-                return self.emit_again(active, psn, packet, memory);
+                return self.emit_again(active, psn, packet, memory).map(Emitted::of);
             }
         }
         if let Some(first) = self.sendable(active) {
             return self.emit_new(active, first, packet, memory);
         }
-        if ack_now { self.emit_ack(active, packet) } else { None }
+        if ack_now { self.emit_ack(active, packet).map(Emitted::of) } else { None }
     }
 
     /// The common header of a packet, with everything this side has to tell. An acknowledgment has

@@ -104,6 +104,19 @@ impl<'a> MessageRecord<'a> {
         let envelope = header.envelope(data, payload.len() as u64)?;
         Some((Self { envelope, payload }, rest))
     }
+
+    /// As [`Self::split`], of a record that was split before: flags and padding are not looked at.
+    #[inline(always)]
+    pub(super) fn split_again(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (header, rest) = MessageHeader::ref_from_prefix(bytes).ok()?;
+        let (data, rest) = header.start.split_data(rest)?;
+        let len = usize::from(header.start.len.get());
+        let (padded_payload, rest) = rest.split_at_checked(padded(len))?;
+        let payload = padded_payload.get(..len)?;
+        let tag = header.start.has(TAGGED).then(|| header.tag.get());
+        let envelope = Envelope { msn: Msn(header.msn.get()), tag, data, total: len as u64 };
+        Some((Self { envelope, payload }, rest))
+    }
 }
 
 /// A part of a message.

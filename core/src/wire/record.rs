@@ -118,9 +118,16 @@ impl<'a> Records<'a> {
         while let Some(kind) = rest.first() {
             count += 1;
             if *kind == RecordKind::Message as u8 {
-                // Nearly all are, and of these nothing else is wanted here.
+                // Nearly all are, or writes, and of these nothing else is wanted here.
                 let (_, behind) = MessageRecord::split(rest).ok_or(DropReason::Malformed)?;
                 messages += 1;
+                rest = behind;
+                continue;
+            }
+            if *kind == RecordKind::Write as u8 {
+                let (write, behind) = WriteRecord::split(rest).ok_or(DropReason::Malformed)?;
+                records.events += u16::from(write.data.is_some());
+                records.endings += u16::from(write.last);
                 rest = behind;
                 continue;
             }
@@ -131,13 +138,9 @@ impl<'a> Records<'a> {
                     messages += 1;
                     alone &= count == 1 && behind.is_empty();
                 }
-                Record::Write(write) => {
-                    records.events += u16::from(write.data.is_some());
-                    records.endings += u16::from(write.last);
-                }
                 Record::ReadRequest(_) => records.requests += 1,
                 Record::AtomicRequest(atomic) => records.requests += u16::from(atomic.fetch),
-                Record::Response(_) | Record::Fin(_) | Record::Error(_) => {}
+                Record::Write(_) | Record::Response(_) | Record::Fin(_) | Record::Error(_) => {}
             }
             rest = behind;
         }
@@ -149,14 +152,18 @@ impl<'a> Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// The next record if it is a whole message, and the records behind it.
-    #[inline]
-    pub(crate) fn whole_message(&self) -> Option<(MessageRecord<'a>, Self)> {
-        if *self.rest.first()? != RecordKind::Message as u8 {
-            return None;
+    /// Takes whole messages off the front, as long as the next record is one and `takes` says yes.
+    #[inline(always)]
+    pub(crate) fn take_messages(&mut self, mut takes: impl FnMut(&MessageRecord<'a>) -> bool) {
+        let mut rest = self.rest;
+        // bound: every record has at least 16 bytes
+        while rest.first() == Some(&(RecordKind::Message as u8))
+            && let Some((message, behind)) = MessageRecord::split_again(rest)
+            && takes(&message)
+        {
+            rest = behind;
         }
-        let (message, rest) = MessageRecord::split(self.rest)?;
-        Some((message, Self { rest, ..*self }))
+        self.rest = rest;
     }
 }
 
@@ -229,18 +236,23 @@ impl RecordStart {
         self.flags & flag != 0
     }
 
+    /// The remote CQ data, if there is any, and what follows it.
+    #[inline]
+    pub(super) fn split_data<'a>(&self, bytes: &'a [u8]) -> Option<(Option<u64>, &'a [u8])> {
+        if !self.has(HAS_DATA) {
+            return Some((None, bytes));
+        }
+        let (data, rest) = U64::ref_from_prefix(bytes).ok()?;
+        Some((Some(data.get()), rest))
+    }
+
     /// The remote CQ data, if there is any, and the payload behind it; and what follows them.
     #[inline]
     pub(super) fn split_rest<'a>(
         &self,
         bytes: &'a [u8],
     ) -> Option<(Option<u64>, &'a [u8], &'a [u8])> {
-        let (data, bytes) = if self.has(HAS_DATA) {
-            let (data, rest) = U64::ref_from_prefix(bytes).ok()?;
-            (Some(data.get()), rest)
-        } else {
-            (None, bytes)
-        };
+        let (data, bytes) = self.split_data(bytes)?;
         let len = usize::from(self.len.get());
         let (padded_payload, rest) = bytes.split_at_checked(padded(len))?;
         let (payload, padding) = padded_payload.split_at_checked(len)?;
