@@ -5,6 +5,10 @@
 //! "Hashed and Hierarchical Timing Wheels", scheme 7). An owner has one deadline; who has several
 //! keeps the earliest here and looks at the others when it fires. Firing is never early, and as
 //! late as the caller's next call. A deadline beyond [`HORIZON_NANOS`] is brought forward to there.
+//!
+//! A deadline that is put off leaves its owner in the bucket where it is, which is looked through in
+//! any case: it moves on from there. So a time-out that is put off again and again, as most are,
+//! touches its owner's slot and no neighbours.
 
 #![allow(clippy::indexing_slicing, reason = "bucket numbers are masked, slots are the slab's")]
 
@@ -27,7 +31,7 @@ pub struct TimerSlot {
     deadline: Instant,
     prev: u32,
     next: u32,
-    /// Level and bucket, or [`DISARMED`].
+    /// Level and bucket, which comes no later than the deadline; or [`DISARMED`].
     bucket: u16,
 }
 
@@ -75,16 +79,24 @@ impl<'s> Wheel<'s> {
 
     /// Sets the deadline of `owner`, which replaces the one it had.
     pub(crate) fn arm(&mut self, owner: u32, deadline: Instant, now: Instant) {
-        self.disarm(owner);
-        if self.armed == 0 {
-            // An empty wheel may have stood still for long.
-            self.tick = self.tick.max(now.as_nanos() >> TICK_BITS);
-            self.soonest = deadline;
-        }
         let deadline = deadline.min(now.after_nanos(HORIZON_NANOS));
+        let bucket = self.slots[owner as usize].bucket;
+        let (level, index) = split(bucket);
+        let due = deadline.as_nanos() >> TICK_BITS;
+        let stays = bucket != DISARMED && self.start_of(level, index) <= due;
+        if !stays {
+            self.disarm(owner);
+            if self.armed == 0 {
+                // An empty wheel may have stood still for long.
+                self.tick = self.tick.max(now.as_nanos() >> TICK_BITS);
+                self.soonest = deadline;
+            }
+        }
         self.slots[owner as usize].deadline = deadline;
         self.soonest = self.soonest.min(deadline);
-        self.link(owner);
+        if !stays {
+            self.link(owner);
+        }
     }
 
     /// Takes away the deadline of `owner`, if it has one.
@@ -118,7 +130,8 @@ impl<'s> Wheel<'s> {
 
     fn expire_next(&mut self, now: Instant) -> Option<u32> {
         let now_tick = now.as_nanos() >> TICK_BITS;
-        // bound: every pass empties a bucket into lower ones, returns an owner, or ends
+        // bound: every pass moves an owner into a lower bucket, those of a bucket into later ones,
+        // returns one, or ends
         while let Some((level, index, start)) = self.first_bucket() {
             if start > now_tick {
                 self.tick = self.tick.max(now_tick);
@@ -131,8 +144,10 @@ impl<'s> Wheel<'s> {
                 self.disarm(owner);
                 self.link(owner);
             } else if start < now_tick {
-                self.disarm(owner);
-                return Some(owner);
+                let due = self.first_not_put_off(index, start);
+                if due.is_some() {
+                    return due;
+                }
             } else {
                 let due = self.first_due(index, now);
                 if due.is_none() {
@@ -140,6 +155,21 @@ impl<'s> Wheel<'s> {
                 }
                 return due;
             }
+        }
+        None
+    }
+
+    /// The owners of a bucket whose tick has passed are due, but for those whose deadline was put
+    /// off since: they move on.
+    fn first_not_put_off(&mut self, index: usize, tick: u64) -> Option<u32> {
+        // bound: members of one bucket; they move to later ones
+        while self.heads[0][index] != NIL {
+            let owner = self.heads[0][index];
+            self.disarm(owner);
+            if self.slots[owner as usize].deadline.as_nanos() >> TICK_BITS <= tick {
+                return Some(owner);
+            }
+            self.link(owner);
         }
         None
     }
@@ -165,13 +195,13 @@ impl<'s> Wheel<'s> {
         (self.armed > 0).then_some(self.soonest)
     }
 
-    /// The earliest deadline in the first occupied bucket: exact on the lowest level, else the
-    /// bucket's start.
+    /// The earliest deadline in the first occupied bucket, or its end where all were put off: on the
+    /// lowest level; else the bucket's start.
     fn first_in(&self, level: usize, index: usize, start: u64) -> Instant {
         if level > 0 {
             return Instant::from_nanos(start << TICK_BITS);
         }
-        let mut earliest = Instant::from_nanos(u64::MAX);
+        let mut earliest = Instant::from_nanos((start + 1) << TICK_BITS);
         let mut owner = self.heads[level][index];
         // bound: members of one bucket
         while owner != NIL {
@@ -187,16 +217,20 @@ impl<'s> Wheel<'s> {
         (0..LEVELS)
             .filter_map(|level| {
                 let index = self.first_occupied(level)?;
-                let shift = level as u32 * BUCKET_BITS;
-                let here = self.tick >> shift;
-                let ahead = (index as u64).wrapping_sub(here) & (BUCKETS as u64 - 1);
-                // The bucket of the current tick has started already, on any level.
-                let start = if ahead == 0 { self.tick } else { (here + ahead) << shift };
-                Some((level, index, start))
+                Some((level, index, self.start_of(level, index)))
             })
             // Of buckets that start together the higher level comes first: it holds lower-level
             // entries.
             .min_by_key(|&(level, _, start)| (start, core::cmp::Reverse(level)))
+    }
+
+    /// The tick at which a bucket starts.
+    fn start_of(&self, level: usize, index: usize) -> u64 {
+        let shift = level as u32 * BUCKET_BITS;
+        let here = self.tick >> shift;
+        let ahead = (index as u64).wrapping_sub(here) & (BUCKETS as u64 - 1);
+        // The bucket of the current tick has started already, on any level.
+        if ahead == 0 { self.tick } else { (here + ahead) << shift }
     }
 
     /// The first occupied bucket of a level from the current tick on, around the wheel.

@@ -96,6 +96,11 @@ impl Engine<'_> {
         if !self.actives.is_used(active) {
             return;
         }
+        let state = &self.actives[active];
+        if state.ack_due == AckDue::Not && state.is_at_rest() {
+            // What the timer was set for has been done: many peers' timers would fire for nothing.
+            return self.wheel.arm(active, state.quiet_at().instant(now), now);
+        }
         if self.may_send_new(active) {
             self.make_ready(active);
         }

@@ -360,6 +360,12 @@ impl Active {
         self.awaits_peer() || self.ack_due != AckDue::Not || self.credits.serving > 0
     }
 
+    /// Whether nothing is to be done but to give this state back in time.
+    #[inline]
+    pub(crate) fn is_at_rest(&self) -> bool {
+        !self.has_work() && self.loss_at.is_none() && self.hold_until.is_none()
+    }
+
     /// Whether something is expected of the peer, so that its silence means something.
     #[inline]
     pub(crate) fn awaits_peer(&self) -> bool {
