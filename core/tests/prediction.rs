@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The short way in for packets as predicted (`engine/predict.rs`) does what the general way does:
-//! two worlds live the same life, and in one of them every data packet carries a flag that nobody
-//! knows, which is ignored (`docs/PROTOCOL.md` §3.2) but is not as predicted. Likewise for posts
-//! that bring the time of an earlier call where that is as good as the present one.
+//! The short ways in for packets as predicted (`engine/predict.rs`, `predict_ack.rs`) do what the
+//! general way does: two worlds live the same life, and in one of them every data packet and every
+//! acknowledgment carries a flag that nobody knows, which is ignored (`docs/PROTOCOL.md` §3.2) but
+//! is not as predicted. Likewise for posts that bring the time of an earlier call where that is as
+//! good as the present one.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]

@@ -65,7 +65,7 @@ impl Engine<'_> {
 
     /// Everything before `ack` has arrived, which is beyond what was acknowledged so far. Returns
     /// how many packets that is news of. `runs`: operations may end in runs.
-    fn retire(&mut self, active: u32, ack: Psn, runs: bool) -> u32 {
+    pub(super) fn retire(&mut self, active: u32, ack: Psn, runs: bool) -> u32 {
         let first = self.actives[active].first_psn;
         let mut news = 0;
         for psn in (0..ack.since(first)).map(|n| first.plus(n)) {

@@ -26,7 +26,7 @@ impl Engine<'_> {
     pub fn ingest<M: Memory>(&mut self, now: Instant, datagram: Datagram<'_>, memory: &mut M) {
         let now = self.time(now);
         self.stats.packets_received += 1;
-        if self.ingest_expected(&datagram, memory) {
+        if self.ingest_expected(&datagram, memory) || self.ingest_expected_ack(&datagram) {
             return;
         }
         self.ingest_any(now, &datagram, memory);
@@ -289,7 +289,7 @@ impl Engine<'_> {
     }
 
     /// A round trip, less the time that the peer held the packet back; marks; credit.
-    fn measure(&mut self, active: u32, header: &Header, ack: &Ack) {
+    pub(super) fn measure(&mut self, active: u32, header: &Header, ack: &Ack) {
         let now = self.tick().bits();
         let state = &mut self.actives[active];
         let since = now.wrapping_sub(ack.echo.get());

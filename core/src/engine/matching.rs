@@ -25,10 +25,10 @@ impl Engine<'_> {
         (number != NIL).then_some(number)
     }
 
-    /// Takes whole messages, `tagged` ones or the others, from the front of `records`, as long as each of them is the one whose
-    /// turn it is and the receive that is first in line takes it, and nothing is out of the
-    /// ordinary: what [`Self::accept_record`] does with one after the other. The receives are
-    /// neighbours, and stay so as they end. Bound: the records.
+    /// Takes whole messages, `tagged` ones or the others, from the front of `records`, as long as
+    /// each of them is the one whose turn it is and the receive that is first in line takes it, and
+    /// nothing is out of the ordinary: what [`Self::accept_record`] does with one after the other.
+    /// The receives are neighbours, and stay so as they end. Bound: the records.
     // Apart, so that the loop has the registers to itself.
     #[inline(never)]
     pub(super) fn receive_run<M: Memory>(

@@ -12,7 +12,7 @@ use super::Engine;
 use crate::in_flight::TxFlags;
 use crate::operation::{RecvKind, TxKind};
 use crate::peer::{AckDue, Active, State};
-use crate::serial::Msn;
+use crate::serial::{Msn, Psn};
 use crate::slab::NIL;
 use crate::time::Tick;
 use crate::wire::{Flags, Header, MessageRecord, plain};
@@ -97,7 +97,12 @@ impl Engine<'_> {
     /// Whether a packet acknowledges the oldest one under way and no other, and a message that was
     /// alone in that ends so: when that was sent, and which operation it is.
     #[inline(always)]
-    fn expects_end(&self, state: &Active, header: &Header, accepted: Msn) -> Option<(Tick, u32)> {
+    pub(super) fn expects_end(
+        &self,
+        state: &Active,
+        header: &Header,
+        accepted: Msn,
+    ) -> Option<(Tick, u32)> {
         let oldest = state.first_psn;
         if state.all_acknowledged() || header.ack_psn() != oldest.plus(1) {
             return None;
@@ -114,6 +119,21 @@ impl Engine<'_> {
         };
         (ends && op.all_sent && op.in_flight == 1 && state.may_complete())
             .then_some((note.sent_at, number))
+    }
+
+    /// The oldest packet under way is acknowledged, with everything before `ack`: the operation in
+    /// it, as [`Self::expects_end`] found it, leaves its queue.
+    #[inline(always)]
+    pub(super) fn end_expected(&mut self, active: u32, ack: Psn, sent_at: Tick, number: u32) {
+        let now = self.tick();
+        let state = &mut self.actives[active];
+        state.rtt.sample(now.since(sent_at));
+        state.newest_acked = state.newest_acked.max(sent_at);
+        self.in_flight.retire(&mut state.directory, state.first_psn, ack);
+        state.retired_until(ack);
+        state.news(1, now);
+        state.sends.list.remove(&mut self.ops, number);
+        self.ops[number].in_flight = 0;
     }
 
     /// Takes a packet in that is as predicted.
@@ -141,14 +161,9 @@ impl Engine<'_> {
             state.rnr_count = 0;
         }
         if let Some((sent_at, number)) = retired {
-            let (first, ack) = (state.first_psn, header.ack_psn());
-            state.rtt.sample(now.since(sent_at));
-            state.newest_acked = state.newest_acked.max(sent_at);
-            self.in_flight.retire(&mut state.directory, first, ack);
-            state.retired_until(ack);
-            state.news(1, now);
-            state.sends.list.remove(&mut self.ops, number);
+            self.end_expected(active, header.ack_psn(), sent_at, number);
         }
+        let state = &mut self.actives[active];
         state.expected_msn = state.expected_msn.plus(1);
         state.window.insert(header.psn());
         state.owe_ack(now, header.flags().contains(Flags::ACK_REQUEST));
@@ -158,7 +173,6 @@ impl Engine<'_> {
         let (held, early) = (!state.held.is_empty(), !state.early.is_empty());
         let waits = advanced && !state.sends.list.is_empty();
         if let Some((_, number)) = retired {
-            self.ops[number].in_flight = 0;
             self.finish_send(number);
         }
         if waits {

@@ -153,11 +153,11 @@ impl Header {
         self
     }
 
-    /// Whether it is of a data packet of this version, and says nothing out of the ordinary.
+    /// Whether it is of a packet of this version and `kind`, and says nothing out of the ordinary.
     #[inline]
-    pub(super) const fn is_plain(&self) -> bool {
+    pub(super) const fn is_plain(&self, kind: PacketKind) -> bool {
         self.version_auth == VERSION << 4
-            && self.kind == PacketKind::Data as u8
+            && self.kind == kind as u8
             && self.flags & !Flags::ACK_REQUEST.bits() == 0
             && self.pressure & Pressure::RECEIVER_NOT_READY == 0
     }

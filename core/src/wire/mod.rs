@@ -132,11 +132,20 @@ impl<'a> Packet<'a> {
 #[inline]
 pub(crate) fn plain(bytes: &[u8]) -> Option<(&Header, MessageRecord<'_>)> {
     let (header, body) = Header::ref_from_prefix(bytes).ok()?;
-    if !header.is_plain() || *body.first()? != RecordKind::Message as u8 {
+    if !header.is_plain(PacketKind::Data) || *body.first()? != RecordKind::Message as u8 {
         return None;
     }
     let (message, rest) = MessageRecord::split(body)?;
     rest.is_empty().then_some((header, message))
+}
+
+/// Header and body of an acknowledgment that says nothing out of the ordinary: everything has
+/// arrived in order. `None` for every other. The checksum is not looked at.
+#[inline]
+pub(crate) fn plain_ack(bytes: &[u8]) -> Option<(&Header, &Ack)> {
+    let (header, body) = Header::ref_from_prefix(bytes).ok()?;
+    let ack = Ack::ref_from_bytes(body).ok()?;
+    (header.is_plain(PacketKind::Ack) && ack.sack_words == 0).then_some((header, ack))
 }
 
 /// A body that has exactly the length of `T`.

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The acknowledgment that nearly always comes: newer than all before it, of packets that arrived
+//! in order, from a peer in good order. As `predict.rs` is for data: what it does is what
+//! `ingest.rs` would do, step by step, and whatever is not as predicted goes that way.
+//!
+//! Who sends to many peers in turn gets one for each message. In: bytes from anybody. Out: packets
+//! retired, operations ended. Bound: the packets that it acknowledges.
+
+use super::Engine;
+use crate::Datagram;
+use crate::peer::State;
+use crate::serial::Msn;
+use crate::slab::NIL;
+use crate::time::Tick;
+use crate::wire::{Ack, Header, plain_ack};
+
+impl Engine<'_> {
+    /// Takes in `datagram` if it is as predicted; else changes nothing and returns false.
+    #[inline]
+    pub(super) fn ingest_expected_ack(&mut self, datagram: &Datagram<'_>) -> bool {
+        let Some((header, ack)) = plain_ack(datagram.bytes) else { return false };
+        let Some((active, accepted)) = self.expects_ack(header, datagram) else { return false };
+        if !header.is_sound(datagram.bytes, self.config.checksum) {
+            return false;
+        }
+        self.take_expected_ack((active, accepted), header, ack, datagram.congestion_experienced);
+        true
+    }
+
+    /// Whether an acknowledgment is as predicted, if its checksum is right: whose it is, and the
+    /// message that the peer will accept next.
+    #[inline(always)]
+    fn expects_ack(&self, header: &Header, datagram: &Datagram<'_>) -> Option<(u32, Msn)> {
+        let number = self.peer_number(header.dst_cid())?;
+        let peer = &self.peers[number];
+        if peer.active == NIL
+            || peer.state != State::Established
+            || peer.token != header.token()
+            || peer.address != datagram.from
+        {
+            return None;
+        }
+        let state = &self.actives[peer.active];
+        let accepted = state.accepted_msn.nearest(header.accepted_msn());
+        let in_order = state.is_in_order()
+            && header.ack_psn().since(state.first_psn) <= state.next_psn.since(state.first_psn)
+            && header.err_count == state.errors.announced
+            && state.newest_sent_at.has_come(Tick::from_bits(header.sent_at()))
+            && !accepted.is_before(state.accepted_msn)
+            && !state.next_msn.is_before(accepted);
+        in_order.then_some((peer.active, accepted))
+    }
+
+    /// Takes an acknowledgment in that is as predicted.
+    #[inline(always)]
+    fn take_expected_ack(
+        &mut self,
+        (active, accepted): (u32, Msn),
+        header: &Header,
+        ack: &Ack,
+        marked: bool,
+    ) {
+        let now = self.tick();
+        let state = &mut self.actives[active];
+        state.silent_since = now;
+        state.congestion_marks = state.congestion_marks.wrapping_add(u16::from(marked));
+        state.newest_sent_at = Tick::from_bits(header.sent_at());
+        state.newest_arrived = now;
+        state.pressure = header.pressure().eighths_full();
+        state.received = state.received.wrapping_add(1);
+        self.measure(active, header, ack);
+        let state = &mut self.actives[active];
+        let advanced = state.accepted_msn != accepted;
+        if advanced {
+            state.accepted_msn = accepted;
+            state.rnr_count = 0;
+        }
+        let upto = header.ack_psn();
+        if state.first_psn.is_before(upto) {
+            let state = &self.actives[active];
+            if let Some((sent_at, number)) = self.expects_end(state, header, accepted) {
+                self.end_expected(active, upto, sent_at, number);
+                self.finish_send(number);
+            } else {
+                let news = self.retire(active, upto, true);
+                self.actives[active].news(news, now);
+            }
+        }
+        if advanced && !self.actives[active].sends.list.is_empty() {
+            self.end_accepted(active);
+        }
+        self.after_packet(active, self.now);
+    }
+}
