@@ -193,6 +193,12 @@ impl<'s, T, const N: usize> Slab<'s, T, N> {
         self.classes[class].used
     }
 
+    /// Whether a slot of a class is free.
+    #[inline]
+    pub(crate) fn has_free(&self, class: usize) -> bool {
+        self.classes[class].free != NIL
+    }
+
     /// How many slots of a class are free.
     #[inline]
     pub(crate) fn free_in(&self, class: usize) -> u32 {

@@ -244,7 +244,8 @@ impl Engine<'_> {
     /// What [`Self::put_whole`] and [`Self::commit_whole`] do, for one plain message after the
     /// other as long as they are neighbours and fit. Returns the place of the last one in the
     /// order; `None` if not even the first one fits.
-    #[inline(always)]
+    // Apart, so that the loop has the registers to itself.
+    #[inline(never)]
     fn put_messages<M: Memory>(
         &mut self,
         active: u32,

@@ -146,7 +146,7 @@ impl Engine<'_> {
             return Err(PostError::TooLong);
         }
         let number = self.peer_number(common.peer).ok_or(PostError::UnknownPeer)?;
-        if self.ops.free_in(POSTED) == 0 {
+        if !self.ops.has_free(POSTED) {
             return Err(PostError::Again);
         }
         let Peer { active, state, .. } = self.peers[number];
