@@ -264,7 +264,7 @@ impl RecordStart {
 #[must_use]
 pub const fn padded(len: usize) -> usize {
     // Not `next_multiple_of`, which takes five operations to overflow rightly.
-    (len + (ALIGN - 1)) / ALIGN * ALIGN
+    (len + (ALIGN - 1)) & !(ALIGN - 1)
 }
 
 pub(super) const fn data_flag(data: Option<u64>) -> u8 {
