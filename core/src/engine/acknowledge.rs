@@ -89,7 +89,7 @@ impl Engine<'_> {
         if packet.flags.contains(TxFlags::ACKED) {
             state.sacked -= 1;
             if packet.flags.contains(TxFlags::EVENT) {
-                self.credit_ops(active, &packet);
+                self.credit_ops(active, &packet, false);
             }
             return false;
         }
@@ -97,11 +97,7 @@ impl Engine<'_> {
             state.rtt.sample(now.since(packet.sent_at));
         }
         self.note_arrival(active, &packet);
-        let several = runs && packet.len > 1 && !packet.flags.contains(TxFlags::PART);
-        let rest = if several { self.end_run(active, &packet) } else { Some(packet) };
-        if let Some(rest) = rest {
-            self.credit_ops(active, &rest);
-        }
+        self.credit_ops(active, &packet, runs);
         true
     }
 
@@ -126,7 +122,7 @@ impl Engine<'_> {
         state.sacked += 1;
         self.note_arrival(active, &packet);
         if !packet.flags.contains(TxFlags::EVENT) {
-            self.credit_ops(active, &packet);
+            self.credit_ops(active, &packet, false);
         }
         true
     }
@@ -185,15 +181,18 @@ impl Engine<'_> {
         Some(TxPacket { op: self.op_id(next), len: left as u16, ..*packet })
     }
 
-    /// Credits the operations of a packet that has arrived.
+    /// Credits the operations of a packet that has arrived. `runs`: they may end in runs.
     #[inline(always)]
-    fn credit_ops(&mut self, active: u32, packet: &TxPacket) {
+    fn credit_ops(&mut self, active: u32, packet: &TxPacket, runs: bool) {
         if packet.len == 1 || packet.flags.contains(TxFlags::PART) {
             if let Some(number) = self.op_of_attempt(packet.op, packet.rnr_epoch) {
                 self.credit_op(active, number);
             }
-        } else {
-            self.each_whole(packet, |engine, number| engine.credit_op(active, number));
+            return;
+        }
+        let rest = if runs { self.end_run(active, packet) } else { Some(*packet) };
+        if let Some(rest) = rest {
+            self.each_whole(&rest, |engine, number| engine.credit_op(active, number));
         }
     }
 
