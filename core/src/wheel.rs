@@ -78,6 +78,7 @@ impl<'s> Wheel<'s> {
     }
 
     /// Sets the deadline of `owner`, which replaces the one it had.
+    #[inline(never)]
     pub(crate) fn arm(&mut self, owner: u32, deadline: Instant, now: Instant) {
         let deadline = deadline.min(now.after_nanos(HORIZON_NANOS));
         let bucket = self.slots[owner as usize].bucket;

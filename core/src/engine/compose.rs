@@ -49,6 +49,7 @@ impl Engine<'_> {
     }
 
     /// The same, of a peer for which something waits.
+    #[inline]
     pub(super) fn sendable_of(&self, state: &Active) -> Option<u32> {
         let number = self.next_op(state)?;
         let peer = &self.peers[state.peer];

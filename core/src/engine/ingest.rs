@@ -18,6 +18,9 @@ use crate::{Datagram, DropReason, Instant, Memory, OpError, PeerAddress};
 /// A packet that is older than the newest one by more than this, in ticks of 64 ns (68 s), is
 /// stale: the clock on the wire wraps after 275 s.
 const STALE_TICKS: u32 = 1 << 30;
+/// With fewer active peers each one's next packet mostly comes before its timer fires, and takes it
+/// as it is.
+const CROWD: u32 = 16;
 /// Ticks without packets after which age means nothing any more (60 s).
 const AGE_FORGOTTEN_TICKS: u32 = (60_000_000_000 / crate::time::TICK_NANOS) as u32;
 
@@ -96,15 +99,24 @@ impl Engine<'_> {
         if !self.actives.is_used(active) {
             return;
         }
-        let state = &self.actives[active];
-        if state.ack_due == AckDue::Not && state.is_at_rest() {
-            // What the timer was set for has been done: many peers' timers would fire for nothing.
-            return self.wheel.arm(active, state.quiet_at().instant(now), now);
+        if self.actives.used() >= CROWD && self.put_off(active, now) {
+            return;
         }
         if self.may_send_new(active) {
             self.make_ready(active);
         }
         self.arm(active, now);
+    }
+
+    /// Puts the timer of a peer off with which nothing is left to do; returns whether that is so.
+    /// Else it would fire for nothing, when the peer's state is out of the caches again.
+    fn put_off(&mut self, active: u32, now: Instant) -> bool {
+        let state = &self.actives[active];
+        let rests = state.is_at_rest();
+        if rests {
+            self.wheel.arm(active, state.quiet_at().instant(now), now);
+        }
+        rests
     }
 
     /// Everything that must hold before a packet of a connection may change anything. Returns the
