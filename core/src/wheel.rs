@@ -6,8 +6,8 @@
 //! keeps the earliest here and looks at the others when it fires. Firing is never early, and as
 //! late as the caller's next call. A deadline beyond [`HORIZON_NANOS`] is brought forward to there.
 //!
-//! A deadline that is put off leaves its owner in the bucket where it is, which is looked through in
-//! any case: it moves on from there. So a time-out that is put off again and again, as most are,
+//! A deadline that is put off leaves its owner in the bucket where it is, which is looked through
+//! in any case: it moves on from there. So a time-out that is put off again and again, as most are,
 //! touches its owner's slot and no neighbours.
 
 #![allow(clippy::indexing_slicing, reason = "bucket numbers are masked, slots are the slab's")]
@@ -196,8 +196,8 @@ impl<'s> Wheel<'s> {
         (self.armed > 0).then_some(self.soonest)
     }
 
-    /// The earliest deadline in the first occupied bucket, or its end where all were put off: on the
-    /// lowest level; else the bucket's start.
+    /// Of the first occupied bucket on the lowest level the earliest deadline, or its end where all
+    /// were put off; on others the bucket's start.
     fn first_in(&self, level: usize, index: usize, start: u64) -> Instant {
         if level > 0 {
             return Instant::from_nanos(start << TICK_BITS);

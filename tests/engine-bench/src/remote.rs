@@ -6,8 +6,8 @@
 //! caches from the one that is measured, as no other host does; of the network it is to see the
 //! packets, no more and no less. So the packets are real: each is parsed and held against what must
 //! come next, each answer is sealed, and acknowledgments are sent when an engine would send them
-//! (`docs/PROTOCOL.md` §4.3): at once where the packet asks for it or is the 16th, else after 10 µs,
-//! one for all that has come.
+//! (`docs/PROTOCOL.md` §4.3): at once where the packet asks for it or is the 16th, else after
+//! 10 µs, one for all that has come.
 
 use std::collections::VecDeque;
 
