@@ -3,9 +3,10 @@
 //!
 //! Packets come in one by one and leave in trains: consecutive ones of one size to one destination
 //! go to the kernel in one piece (`UDP_SEGMENT`, udp(7)), and the other way the kernel hands over
-//! what it joined (`UDP_GRO`). quinn-udp makes most of the system calls. A packet that the kernel refuses
-//! is lost on the way, as the engine expects of any network; nothing here ends the port. Bounds:
-//! [`train::BYTES`] and [`train::TRAINS_MAX`] to send, [`receive::BUFFERS`] buffers to receive.
+//! what it joined (`UDP_GRO`). quinn-udp makes the system calls that move several. A packet that
+//! the kernel refuses is lost on the way, as the engine expects of any network; nothing here ends
+//! the port. Bounds: [`train::BYTES`] and [`train::TRAINS_MAX`] to send, [`receive::BUFFERS`]
+//! buffers to receive.
 
 mod receive;
 mod train;

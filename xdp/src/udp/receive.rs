@@ -105,8 +105,8 @@ impl Received {
     }
 }
 
-/// One `recvmsg(2)`; `None` if there is nothing. The control data are those that quinn-udp asked the
-/// kernel for: the ECN bits, and the length of the packets that were joined (`UDP_GRO`, udp(7)).
+/// One `recvmsg(2)`; `None` if there is nothing. The control data are those that quinn-udp asked
+/// the kernel for: the ECN bits, and the length of packets that were joined (`UDP_GRO`, udp(7)).
 pub(super) fn receive_one(
     socket: BorrowedFd<'_>,
     buffer: &mut [u8],
