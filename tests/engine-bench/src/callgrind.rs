@@ -12,7 +12,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::workload::{Work, Workload};
 
@@ -119,23 +119,50 @@ impl Per {
     }
 }
 
-/// Counts the instructions of each hot path.
+/// The call of libfabric that `drill reads` has a function for: an `fi_cq_read` that takes in a
+/// packet and tells of its message, in the application's process, with libfabric's part, over
+/// kernel sockets. One that finds nothing is not counted: the timers that fire in it are as many as
+/// time has it.
+pub(crate) const READS: [(&str, Per); 1] = [("cq_read", Per::Operation)];
+
+/// Counts the instructions of each hot path of the engine.
 ///
 /// # Errors
 /// When valgrind is not installed or fails, or a path does not show.
 pub(crate) fn count_paths() -> Result<Vec<(&'static str, f64)>> {
     let program = env::current_exe()?.with_file_name("ofi-xdp-engine-paths");
-    let run = |count: u64| run_program(&program, &[&count.to_string()], count);
+    count_marked(&program, &[], &PATHS)
+}
+
+/// Counts the instructions of reads, with the provider that `cargo xtask build` has left.
+///
+/// # Errors
+/// When it was not built, and as [`count_paths`].
+pub(crate) fn count_reads() -> Result<Vec<(&'static str, f64)>> {
+    let program = env::current_exe()?.with_file_name("drill");
+    ensure!(program.exists(), "{} is missing: `cargo xtask build`", program.display());
+    count_marked(&program, &["reads", "127.0.0.1"], &READS)
+}
+
+/// Runs a program that has functions for `paths`, with `arguments` and a count, and says what a
+/// call of each costs.
+fn count_marked(
+    program: &Path,
+    arguments: &[&str],
+    paths: &[(&'static str, Per)],
+) -> Result<Vec<(&'static str, f64)>> {
+    let run = |count: u64| {
+        let number = count.to_string();
+        run_program(program, &[arguments, &[&number]].concat(), count)
+    };
     let ((short, short_text), (long, long_text)) = (run(SHORT)?, run(LONG)?);
-    let cost = |(name, per): (&'static str, Per)| {
+    let cost = |&(name, per): &(&'static str, Per)| {
         let more = read_inclusive(&long_text, name) - read_inclusive(&short_text, name);
         let calls = per.count(long).saturating_sub(per.count(short));
-        if more <= 0 || calls == 0 {
-            bail!("{name} does not show in callgrind's output");
-        }
+        ensure!(more > 0 && calls > 0, "{name} does not show in callgrind's output");
         Ok((name, more as f64 / calls as f64))
     };
-    PATHS.into_iter().map(cost).collect()
+    paths.iter().map(cost).collect()
 }
 
 /// What all calls of the function `name` of `mark_apart.rs` cost, with all that it calls: the line
@@ -172,6 +199,9 @@ fn run_program(program: &Path, arguments: &[&str], count: u64) -> Result<(Work, 
     valgrind.args(["--tool=callgrind", "--quiet", "--compress-strings=no", "--compress-pos=no"]);
     valgrind.arg(format!("--callgrind-out-file={}", out.display()));
     valgrind.arg(program).args(arguments);
+    // For those that use libfabric: the provider beside them, and no path that others share.
+    let provider = program.with_file_name("../provider");
+    valgrind.env("FI_PROVIDER_PATH", provider).env("FI_XDP_TIER", "udp");
     let output = valgrind
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())

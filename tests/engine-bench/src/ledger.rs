@@ -14,7 +14,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-use crate::callgrind::{self, PATHS};
+use crate::callgrind::{self, PATHS, READS};
 use crate::workload::Workload;
 
 /// How much more than what is written down passes.
@@ -52,7 +52,7 @@ impl Ledger {
                 ledger.packets.insert(name, cost.per_packet.round());
             }
         }
-        for (name, cost) in callgrind::count_paths()? {
+        for (name, cost) in callgrind::count_paths()?.into_iter().chain(callgrind::count_reads()?) {
             ledger.paths.insert(name.to_owned(), cost.round());
         }
         Ok(ledger)
@@ -122,7 +122,7 @@ impl Ledger {
                 let _ = writeln!(text, "{title:<11} {name:<16} is written down, not counted");
             }
         }
-        debug_assert!(PATHS.len() >= self.paths.len());
+        debug_assert!(PATHS.len() + READS.len() >= self.paths.len());
         (text, within)
     }
 }
