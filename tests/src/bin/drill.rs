@@ -45,8 +45,8 @@ enum Task {
     Spray { target: SocketAddr, milliseconds: u64 },
     /// Two endpoints in one process that send to each other
     Pair { local: IpAddr },
-    /// The same, one way, with the read that finds a message in a function of its own; say how many,
-    /// as the programs of `tests/engine-bench` do
+    /// The same, one way, with the read that finds a message in a function of its own; say how
+    /// many, as the programs of `tests/engine-bench` do
     Reads { local: IpAddr, count: u64 },
     /// Open an endpoint, say `name HEX`, and send everything back until killed
     Echo { local: IpAddr },
