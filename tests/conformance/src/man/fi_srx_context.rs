@@ -626,9 +626,9 @@ fn closing_an_endpoint_leaves_its_receives_to_the_others(world: &World) -> Resul
 /// Section "Shared contexts": connectionless endpoints share the address vector, too.
 fn endpoints_of_different_vectors_are_refused(world: &World) -> Result<()> {
     let shared = Shared::open(world, CAPS, 1)?;
-    let domain = &shared.group.b().domain;
-    let av = domain.av(&mut crate::group::av_attr(abi::FI_AV_UNSPEC), Context::null())?;
-    let ep = domain.endpoint(&shared.info, Context::null())?;
+    let b = shared.group.b();
+    let av = b.domain.av(&mut crate::group::av_attr(abi::FI_AV_UNSPEC), Context::null())?;
+    let ep = b.endpoint(&shared.info)?;
     ep.bind(&av, 0)?;
     ep.bind(&shared.cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
     let bound = ep.bind(&shared.srx, 0).and_then(|()| ep.enable());
