@@ -336,6 +336,12 @@ impl List {
     #[inline]
     pub(crate) fn remove(&mut self, slots: &mut impl Linked, number: u32) {
         let Links { prev, next } = core::mem::take(slots.links(number));
+        self.close_gap(slots, prev, next);
+    }
+
+    /// What was between `prev` and `next` is gone.
+    #[inline]
+    fn close_gap(&mut self, slots: &mut impl Linked, prev: u32, next: u32) {
         if prev == NIL {
             self.head = next;
         } else {
@@ -374,16 +380,7 @@ impl List {
     ) {
         let prev = core::mem::replace(&mut slots.links(first).prev, to.tail);
         let next = core::mem::replace(&mut slots.links(last).next, NIL);
-        if prev == NIL {
-            self.head = next;
-        } else {
-            slots.links(prev).next = next;
-        }
-        if next == NIL {
-            self.tail = prev;
-        } else {
-            slots.links(next).prev = prev;
-        }
+        self.close_gap(slots, prev, next);
         if to.tail == NIL {
             to.head = first;
         } else {

@@ -16,9 +16,11 @@ use proptest::prelude::*;
 use std::time::Duration;
 use world::{Faults, Rng, World, pattern, small};
 
-/// One step of a life, from its random numbers.
+/// One step of a life, from its random numbers: node 0 and one of the others are in it.
 fn act(world: &mut World, rng: &mut Rng) {
-    let (from, len) = (rng.below(2) as usize, rng.below(400) as usize);
+    let other = 1 + rng.below(world.nodes.len() as u64 - 1) as usize;
+    let (from, to) = if rng.percent(50.0) { (0, other) } else { (other, 0) };
+    let len = rng.below(400) as usize;
     let tag = rng.below(3);
     match rng.below(8) {
         0..=2 => {
@@ -26,11 +28,11 @@ fn act(world: &mut World, rng: &mut Rng) {
             // A full pool is part of life.
             let _ = world.send_with(
                 from,
-                1 - from,
+                to,
                 |r| {
                     r.tag = (tag > 0).then_some(tag);
-                    r.data = (len % 3 == 0).then_some(7);
-                    r.common.signal = len % 5 > 0;
+                    r.data = len.is_multiple_of(3).then_some(7);
+                    r.common.signal = !len.is_multiple_of(5);
                 },
                 bytes,
             );
@@ -49,16 +51,18 @@ fn act(world: &mut World, rng: &mut Rng) {
     }
 }
 
-/// Two worlds live the life that `seed` stands for, and are alike after every step.
-fn live_alike(worlds: &mut [World; 2], seed: u64) -> Result<(), TestCaseError> {
+/// Two worlds live the life that `seed` stands for, of so many steps, and are alike after each.
+fn live_alike(worlds: &mut [World; 2], seed: u64, steps: u32) -> Result<(), TestCaseError> {
     let mut lives = [seed, seed].map(Rng);
-    for step in 0..300 {
+    for step in 0..steps {
         for (world, rng) in worlds.iter_mut().zip(&mut lives) {
             act(world, rng);
         }
         let [here, there] = &mut *worlds;
         prop_assert_eq!(here.now, there.now);
-        for (a, b) in here.nodes.iter_mut().zip(&mut there.nodes) {
+        // Of many nodes most are looked at now and then.
+        let looked_at = if step % 50 == 49 { usize::MAX } else { 2 };
+        for (a, b) in here.nodes.iter_mut().zip(&mut there.nodes).take(looked_at) {
             prop_assert_eq!(a.engine.stats(), b.engine.stats(), "step {}", step);
             prop_assert_eq!(&a.completions, &b.completions, "step {}", step);
             let now = Instant::from_nanos(here.now);
@@ -80,7 +84,7 @@ proptest! {
             world.link.strange = strange;
             world
         });
-        live_alike(&mut worlds, seed)?;
+        live_alike(&mut worlds, seed, 300)?;
         let nodes = worlds[0].nodes.iter();
         let accepted: u64 = nodes.map(|node| node.engine.stats().messages_accepted).sum();
         prop_assert!(accepted > 10, "hardly anything happened: {}", accepted);
@@ -96,7 +100,30 @@ proptest! {
             world.frugal = frugal;
             world
         });
-        live_alike(&mut worlds, seed)?;
+        live_alike(&mut worlds, seed, 300)?;
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 2 } else { 8 }))]
+    // Among many peers timers are put off in place, too.
+    #[test]
+    fn the_short_way_in_does_what_the_general_way_does_among_many(
+        seed: u64, loss in 0.0..4.0, jitter in prop_oneof![Just(0u64), 0..20_000u64],
+    ) {
+        let faults = Faults { loss, duplicate: loss, corrupt: loss, jitter, ..Faults::NONE };
+        let crowd = 30;
+        let config = Config { peers: crowd, active_peers: crowd, responders: 64, ..small() };
+        let mut worlds = [false, true].map(|strange| {
+            let mut world = World::new(crowd as usize, seed, &config, faults);
+            world.link.strange = strange;
+            world
+        });
+        live_alike(&mut worlds, seed, 400)?;
+        let engine = &worlds[0].nodes[0].engine;
+        prop_assert!(engine.active_peers() >= 16, "no crowd: {}", engine.active_peers());
+        let accepted = engine.stats().messages_accepted;
+        prop_assert!(accepted > 10, "hardly anything happened: {}", accepted);
     }
 }
 

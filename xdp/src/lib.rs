@@ -95,4 +95,4 @@ pub use socket::XskSocket;
 pub use stats::{KernelStats, PortStats};
 pub use udp::UdpPort;
 pub use umem::Layout;
-pub use xsk_port::{Access, Outgoing, XskError, XskPort};
+pub use xsk_port::{Access, Opening, Outgoing, XskError, XskPort};

@@ -31,7 +31,7 @@ pub(crate) fn bench(workspace: &Workspace, arguments: &[OsString]) -> Result<Exi
         Some("report") => tell(workspace, arguments),
         Some(one) => {
             if one == "scale" {
-                engine::build(workspace)?;
+                engine::compile(workspace)?;
             }
             lab::exec(workspace, "bench", arguments)
         }

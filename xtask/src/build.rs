@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Builds the provider, the examples and the lab, and leaves the provider under its own name.
 //!
-//! In: a profile. Out: `target/provider/libxdp-fi.so`, replaced in one step, so that a process that
-//! has the old one loaded keeps it, and the paths of the programs. Called by most tasks. Cargo
-//! names a library `libxdp_fi.so`; libfabric loads files whose name ends in `-fi.so` (fabric(7)).
+//! In: how far to optimise. Out: `target/provider/libxdp-fi.so`, replaced in one step, so that a
+//! process that has the old one loaded keeps it, and the paths of the programs. Called by most
+//! tasks: tests take the plain build, who installs or measures takes the [`best`]. Cargo names a
+//! library `libxdp_fi.so`; libfabric loads files whose name ends in `-fi.so` (fabric(7)).
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::Value;
 
-use crate::setup;
 use crate::workspace::Workspace;
+use crate::{guided, setup};
 
 /// The name libfabric finds.
 pub(crate) const PROVIDER_FILE: &str = "libxdp-fi.so";
@@ -31,15 +32,12 @@ const PACKAGES: &[&str] =
 /// How far to optimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
+    /// As cargo does.
     Release,
+    /// Not at all.
     Debug,
-}
-
-impl Profile {
-    /// From the `--debug` flag.
-    pub(crate) fn from_debug(debug: bool) -> Self {
-        if debug { Self::Debug } else { Self::Release }
-    }
+    /// Guided by a profile of the provider at work (`guided.rs`).
+    Guided,
 }
 
 /// What a build left.
@@ -49,20 +47,48 @@ pub(crate) struct Built {
     pub(crate) provider: PathBuf,
     /// Path of each program, by name.
     pub(crate) programs: BTreeMap<String, PathBuf>,
+    /// The folder of those programs that are guided, too.
+    pub(crate) guided: Option<PathBuf>,
+}
+
+/// Sets up and builds what runs fastest: guided, or, where that cannot be had, said why, as cargo
+/// does.
+pub(crate) fn best(workspace: &Workspace) -> Result<Built> {
+    build(workspace, Profile::Guided).or_else(|error| {
+        eprintln!("not guided by a profile, so slower than it can be: {error:#}");
+        build(workspace, Profile::Release)
+    })
 }
 
 /// Sets up, builds, and installs the provider in `target/provider`.
 pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Built> {
     setup::ensure(&[setup::Purpose::Build])?;
     let mut cargo = workspace.cargo();
-    cargo.args(["build", "--lib", "--bins", "--message-format=json-render-diagnostics"]);
+    cargo.args(["build", "--lib", "--bins"]);
     for package in PACKAGES {
         cargo.args(["--package", package]);
     }
-    if profile == Profile::Release {
+    if profile != Profile::Debug {
         cargo.arg("--release");
     }
-    let mut child = cargo.stdout(Stdio::piped()).spawn().context("cargo did not start")?;
+    let Artifacts { library, programs } = run_cargo(&mut cargo)?;
+    let library = library.context("cargo built no cdylib xdp_fi: see ffi/Cargo.toml")?;
+    let provider = workspace.provider_dir().join(PROVIDER_FILE);
+    let mut built = Built { provider, programs, guided: None };
+    if profile == Profile::Guided {
+        let guided = guided::build(workspace, &built)?;
+        replace(&guided.provider, &built.provider)?;
+        built.guided = Some(guided.programs);
+    } else {
+        replace(&library, &built.provider)?;
+    }
+    Ok(built)
+}
+
+/// Runs a build, and collects what it made.
+pub(crate) fn run_cargo(cargo: &mut Command) -> Result<Artifacts> {
+    cargo.arg("--message-format=json-render-diagnostics").stdout(Stdio::piped());
+    let mut child = cargo.spawn().context("cargo did not start")?;
     let mut artifacts = Artifacts::default();
     for line in BufReader::new(child.stdout.take().context("cargo has no output")?).lines() {
         artifacts.read(&line?);
@@ -71,17 +97,16 @@ pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Built> {
     if !status.success() {
         bail!("the build failed ({status}): see above");
     }
-    let library = artifacts.library.context("cargo built no cdylib xdp_fi: see ffi/Cargo.toml")?;
-    let provider = workspace.provider_dir().join(PROVIDER_FILE);
-    replace(&library, &provider)?;
-    Ok(Built { provider, programs: artifacts.programs })
+    Ok(artifacts)
 }
 
 /// What cargo's messages say it made.
 #[derive(Debug, Default)]
-struct Artifacts {
-    library: Option<PathBuf>,
-    programs: BTreeMap<String, PathBuf>,
+pub(crate) struct Artifacts {
+    /// The provider.
+    pub(crate) library: Option<PathBuf>,
+    /// Each program, by name.
+    pub(crate) programs: BTreeMap<String, PathBuf>,
 }
 
 impl Artifacts {
@@ -106,7 +131,7 @@ impl Artifacts {
 
 /// Puts a copy of `from` at `to` in one step: a reader sees the old file or the new one, never
 /// half.
-fn replace(from: &Path, to: &Path) -> Result<()> {
+pub(crate) fn replace(from: &Path, to: &Path) -> Result<()> {
     let folder = to.parent().context("a file has a folder")?;
     fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     // libfabric loads every file of the folder that ends in `fi.so`: this one does not.

@@ -11,13 +11,13 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::build::{self, PROVIDER_FILE, Profile};
+use crate::build::{self, PROVIDER_FILE};
 use crate::top;
 use crate::workspace::{Privilege, Workspace};
 
 /// Builds the provider and installs it under `prefix`, or for the system's libfabric.
 pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<()> {
-    let built = build::build(workspace, Profile::Release)?;
+    let built = build::best(workspace)?;
     let default = libfabric_provider_dir();
     let base = match &prefix {
         Some(prefix) => std::path::absolute(prefix)?,

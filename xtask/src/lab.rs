@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `run`, and what of `bench` takes a network: the lab of package `tests`, with what it needs built
-//! and installed.
+//! `run`, and what of `bench` takes a network: the lab of package `tests`, with what it needs
+//! built, as fast as it can be.
 //!
 //! In: the lab's own arguments. Out: the lab takes this process's place, so its exit code and its
 //! handling of Ctrl-C are the task's. Only the lab runs as root; building stays with the user,
@@ -13,7 +13,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::build::{self, Profile};
+use crate::build;
 use crate::setup;
 use crate::workspace::{Privilege, Workspace};
 
@@ -27,7 +27,7 @@ pub(crate) fn exec(
     arguments: &[OsString],
 ) -> Result<ExitCode> {
     setup::ensure(setup::BUILD_AND_RUN)?;
-    let built = build::build(workspace, Profile::Release)?;
+    let built = build::best(workspace)?;
     let lab = built.programs.get(LAB).with_context(|| format!("package tests has no {LAB}"))?;
     // Made here so that it belongs to the user, who can then remove what the lab writes as root.
     fs::create_dir_all(workspace.root().join("target/run"))?;
@@ -43,6 +43,9 @@ pub(crate) fn exec(
         println!("the lab needs root: starting it through sudo");
     }
     hand_over(&mut command, workspace);
+    if let Some(programs) = &built.guided {
+        command.arg(variable("OFI_XDP_PROGRAMS", programs.as_os_str()));
+    }
     command.arg(lab).arg(subcommand).args(arguments).current_dir(workspace.root());
     Err(become_program(command))
 }

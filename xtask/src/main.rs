@@ -14,6 +14,7 @@ mod conformance;
 mod engine;
 mod freestanding;
 mod fuzz;
+mod guided;
 mod install;
 mod lab;
 mod licences;
@@ -38,6 +39,7 @@ use anyhow::Result;
 use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
+use crate::build::Profile;
 use crate::conformance::{Libfabric, Way};
 use crate::workspace::Workspace;
 
@@ -60,8 +62,12 @@ enum Task {
     /// Build the provider (target/provider/libxdp-fi.so), the examples and the lab
     Build {
         /// Without optimisation: quicker to build, slower to run
-        #[arg(long)]
+        #[arg(long, conflicts_with = "guided")]
         debug: bool,
+        /// Once more, guided by a profile of itself at work, as `run`, `bench` and `install` do:
+        /// faster, and takes twice as long to build, and root
+        #[arg(long)]
+        guided: bool,
     },
     /// Put the provider where libfabric looks for providers
     Install {
@@ -195,8 +201,13 @@ fn run(cli: Cli) -> Result<ExitCode> {
             setup::ensure(if all { setup::EVERYTHING } else { setup::BUILD_AND_RUN })?;
             println!("set-up: nothing is missing");
         }
-        Task::Build { debug } => {
-            let built = build::build(&workspace, build::Profile::from_debug(debug))?;
+        Task::Build { debug, guided } => {
+            let profile = match (debug, guided) {
+                (true, _) => Profile::Debug,
+                (_, true) => Profile::Guided,
+                _ => Profile::Release,
+            };
+            let built = build::build(&workspace, profile)?;
             println!("provider  {}", built.provider.display());
             for program in built.programs.values() {
                 println!("program   {}", program.display());

@@ -27,7 +27,7 @@ use anyhow::{Context as _, Result, ensure};
 use clap::{Args, Subcommand};
 
 use self::machine::{Accelerator, Machine};
-use crate::build::{self, Profile};
+use crate::build::{self, Built, Profile};
 use crate::setup::{self, Purpose};
 use crate::suite::Counts;
 use crate::workspace::Workspace;
@@ -84,7 +84,7 @@ pub(crate) fn vm(workspace: &Workspace, task: &Task) -> Result<ExitCode> {
             Ok(exit_code(test(workspace, *options, *slow, filter)?))
         }
         Task::Bench { options, filter } => {
-            let (machine, folder) = machine(workspace, *options, "bench")?;
+            let (machine, folder) = machine(workspace, build::best, *options, "bench")?;
             // Counted instructions are the same in every round.
             let rounds = if options.accel == Accelerator::Count { "1" } else { "3" };
             let mut arguments = Vec::from(["bench", "--rounds", rounds].map(str::to_owned));
@@ -93,7 +93,7 @@ pub(crate) fn vm(workspace: &Workspace, task: &Task) -> Result<ExitCode> {
             println!("results: {}", folder.display());
             Ok(exit_code(counts))
         }
-        Task::Shell { options } => machine(workspace, *options, "shell")?.0.shell(),
+        Task::Shell { options } => machine(workspace, plain, *options, "shell")?.0.shell(),
     }
 }
 
@@ -112,7 +112,7 @@ pub(crate) fn unavailable(workspace: &Workspace) -> Option<String> {
 }
 
 fn test(workspace: &Workspace, options: Options, slow: bool, filter: &[String]) -> Result<Counts> {
-    let (machine, folder) = machine(workspace, options, "test")?;
+    let (machine, folder) = machine(workspace, plain, options, "test")?;
     let mut arguments = vec!["test".to_owned()];
     arguments.extend(slow.then(|| "--slow".to_owned()));
     arguments.extend(filter.iter().cloned());
@@ -129,12 +129,21 @@ fn folder(workspace: &Workspace) -> PathBuf {
     workspace.root().join("target/vm")
 }
 
+fn plain(workspace: &Workspace) -> Result<Built> {
+    build::build(workspace, Profile::Release)
+}
+
 /// Sets up, builds, packs; the machine, and an empty folder for what `job` gives back.
-fn machine(workspace: &Workspace, options: Options, job: &str) -> Result<(Machine, PathBuf)> {
+fn machine(
+    workspace: &Workspace,
+    build: impl FnOnce(&Workspace) -> Result<Built>,
+    options: Options,
+    job: &str,
+) -> Result<(Machine, PathBuf)> {
     setup::ensure(&[Purpose::Build, Purpose::Run, Purpose::Vm])?;
     let folder = folder(workspace);
     let kernel = kernel::fetch(&folder)?;
-    let built = build::build(workspace, Profile::Release)?;
+    let built = build(workspace)?;
     let image = folder.join("guest.cpio");
     image::pack(workspace, &built, &kernel, &image)?;
     let emulator = emulator::find(&folder);

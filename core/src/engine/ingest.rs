@@ -7,7 +7,7 @@
 
 use super::Engine;
 use super::answer::Answer;
-use crate::peer::{AckDue, State};
+use crate::peer::{AckDue, Active, State};
 use crate::serial::{Msn, Psn};
 use crate::slab::NIL;
 use crate::time::Tick;
@@ -189,16 +189,10 @@ impl Engine<'_> {
             self.confirm(active);
             state = &mut self.actives[active];
         }
-        state.silent_since = now;
-        state.congestion_marks = state.congestion_marks.wrapping_add(u16::from(marked));
         let sent_at = Tick::from_bits(header.sent_at());
         let forgotten = now.since(state.newest_arrived) >= AGE_FORGOTTEN_TICKS;
-        if state.received == 0 || forgotten || state.newest_sent_at.has_come(sent_at) {
-            state.newest_sent_at = sent_at;
-            state.newest_arrived = now;
-            state.pressure = header.pressure().eighths_full();
-        }
-        state.received = state.received.wrapping_add(1);
+        let newest = state.received == 0 || forgotten || state.newest_sent_at.has_come(sent_at);
+        hear(state, now, header, marked, newest);
     }
 
     fn take_in_data<M: Memory>(
@@ -315,6 +309,20 @@ impl Engine<'_> {
             state.credits.allowed = ack.responder_credit.max(1);
         }
     }
+}
+
+/// What every packet of a connection tells, and what only the `newest` does: the one that was sent
+/// last of all that have arrived.
+#[inline(always)]
+pub(super) fn hear(state: &mut Active, now: Tick, header: &Header, marked: bool, newest: bool) {
+    state.silent_since = now;
+    state.congestion_marks = state.congestion_marks.wrapping_add(u16::from(marked));
+    if newest {
+        state.newest_sent_at = Tick::from_bits(header.sent_at());
+        state.newest_arrived = now;
+        state.pressure = header.pressure().eighths_full();
+    }
+    state.received = state.received.wrapping_add(1);
 }
 
 /// An acknowledgment names packets that are under way, or that were acknowledged before.

@@ -9,6 +9,7 @@
 //! placed, a receive completed, at most one packet and its operation retired. Bound: constant.
 
 use super::Engine;
+use super::ingest::hear;
 use crate::in_flight::TxFlags;
 use crate::operation::{RecvKind, TxKind};
 use crate::peer::{AckDue, Active, State};
@@ -16,7 +17,7 @@ use crate::serial::{Msn, Psn};
 use crate::slab::NIL;
 use crate::time::Tick;
 use crate::wire::{Flags, Header, MessageRecord, plain};
-use crate::{Datagram, Memory};
+use crate::{Datagram, Memory, PeerAddress};
 
 /// What a packet as predicted is about.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,15 @@ struct Expected {
     accepted: Msn,
     /// When the packet was sent that it acknowledges, and the operation that ends with that.
     retired: Option<(Tick, u32)>,
+}
+
+/// Whose a packet is, if that peer is in good order.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Acquaintance {
+    pub(super) number: u32,
+    pub(super) active: u32,
+    /// The message that the peer will accept next.
+    pub(super) accepted: Msn,
 }
 
 impl Engine<'_> {
@@ -55,27 +65,13 @@ impl Engine<'_> {
         message: &MessageRecord<'_>,
         datagram: &Datagram<'_>,
     ) -> Option<Expected> {
-        let number = self.peer_number(header.dst_cid())?;
-        let peer = &self.peers[number];
-        if peer.active == NIL
-            || peer.state != State::Established
-            || peer.token != header.token()
-            || peer.address != datagram.from
-        {
-            return None;
-        }
-        let state = &self.actives[peer.active];
+        let Acquaintance { number, active, accepted } = self.acquaintance(header, datagram.from)?;
+        let state = &self.actives[active];
         let envelope = &message.envelope;
-        let accepted = state.accepted_msn.nearest(header.accepted_msn());
-        let in_order = state.is_in_order()
-            && header.psn() == state.window.next()
+        let in_turn = header.psn() == state.window.next()
             && header.rnr_epoch == state.rx_rnr_epoch
-            && envelope.msn == state.expected_msn
-            && header.err_count == state.errors.announced
-            && state.newest_sent_at.has_come(Tick::from_bits(header.sent_at()))
-            && !accepted.is_before(state.accepted_msn)
-            && !state.next_msn.is_before(accepted);
-        if !in_order {
+            && envelope.msn == state.expected_msn;
+        if !in_turn {
             return None;
         }
         let recv = self.posted.first(envelope.tag.is_some());
@@ -91,7 +87,31 @@ impl Engine<'_> {
         } else {
             Some(self.expects_end(state, header, accepted)?)
         };
-        Some(Expected { active: peer.active, recv, accepted, retired })
+        Some(Expected { active, recv, accepted, retired })
+    }
+
+    /// Whose a packet is that comes from a peer in good order and tells nothing of errors or of the
+    /// past.
+    #[inline(always)]
+    pub(super) fn acquaintance(&self, header: &Header, from: PeerAddress) -> Option<Acquaintance> {
+        let number = self.peer_number(header.dst_cid())?;
+        let peer = &self.peers[number];
+        if peer.active == NIL
+            || peer.state != State::Established
+            || peer.token != header.token()
+            || peer.address != from
+        {
+            return None;
+        }
+        let active = peer.active;
+        let state = &self.actives[active];
+        let accepted = state.accepted_msn.nearest(header.accepted_msn());
+        let in_order = state.is_in_order()
+            && header.err_count == state.errors.announced
+            && state.newest_sent_at.has_come(Tick::from_bits(header.sent_at()))
+            && !accepted.is_before(state.accepted_msn)
+            && !state.next_msn.is_before(accepted);
+        in_order.then_some(Acquaintance { number, active, accepted })
     }
 
     /// Whether a packet acknowledges the oldest one under way and no other, and a message that was
@@ -149,17 +169,8 @@ impl Engine<'_> {
         let Expected { active, recv, accepted, retired } = *expected;
         let now = self.tick();
         let state = &mut self.actives[active];
-        state.silent_since = now;
-        state.congestion_marks = state.congestion_marks.wrapping_add(u16::from(marked));
-        state.newest_sent_at = Tick::from_bits(header.sent_at());
-        state.newest_arrived = now;
-        state.pressure = header.pressure().eighths_full();
-        state.received = state.received.wrapping_add(1);
-        let advanced = state.accepted_msn != accepted;
-        if advanced {
-            state.accepted_msn = accepted;
-            state.rnr_count = 0;
-        }
+        hear(state, now, header, marked, true);
+        let advanced = accept_until(state, accepted);
         if let Some((sent_at, number)) = retired {
             self.end_expected(active, header.ack_psn(), sent_at, number);
         }
@@ -190,4 +201,15 @@ impl Engine<'_> {
         }
         self.after_packet(active, self.now);
     }
+}
+
+/// The peer says which message it will accept next; returns whether that is news.
+#[inline(always)]
+pub(super) fn accept_until(state: &mut Active, accepted: Msn) -> bool {
+    let advanced = state.accepted_msn != accepted;
+    if advanced {
+        state.accepted_msn = accepted;
+        state.rnr_count = 0;
+    }
+    advanced
 }

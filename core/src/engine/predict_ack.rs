@@ -7,11 +7,10 @@
 //! retired, operations ended. Bound: the packets that it acknowledges.
 
 use super::Engine;
+use super::ingest::hear;
+use super::predict::{Acquaintance, accept_until};
 use crate::Datagram;
-use crate::peer::State;
 use crate::serial::Msn;
-use crate::slab::NIL;
-use crate::time::Tick;
 use crate::wire::{Ack, Header, plain_ack};
 
 impl Engine<'_> {
@@ -31,24 +30,10 @@ impl Engine<'_> {
     /// message that the peer will accept next.
     #[inline(always)]
     fn expects_ack(&self, header: &Header, datagram: &Datagram<'_>) -> Option<(u32, Msn)> {
-        let number = self.peer_number(header.dst_cid())?;
-        let peer = &self.peers[number];
-        if peer.active == NIL
-            || peer.state != State::Established
-            || peer.token != header.token()
-            || peer.address != datagram.from
-        {
-            return None;
-        }
-        let state = &self.actives[peer.active];
-        let accepted = state.accepted_msn.nearest(header.accepted_msn());
-        let in_order = state.is_in_order()
-            && header.ack_psn().since(state.first_psn) <= state.next_psn.since(state.first_psn)
-            && header.err_count == state.errors.announced
-            && state.newest_sent_at.has_come(Tick::from_bits(header.sent_at()))
-            && !accepted.is_before(state.accepted_msn)
-            && !state.next_msn.is_before(accepted);
-        in_order.then_some((peer.active, accepted))
+        let Acquaintance { active, accepted, .. } = self.acquaintance(header, datagram.from)?;
+        let state = &self.actives[active];
+        let acknowledged = header.ack_psn().since(state.first_psn);
+        (acknowledged <= state.next_psn.since(state.first_psn)).then_some((active, accepted))
     }
 
     /// Takes an acknowledgment in that is as predicted.
@@ -61,23 +46,12 @@ impl Engine<'_> {
         marked: bool,
     ) {
         let now = self.tick();
-        let state = &mut self.actives[active];
-        state.silent_since = now;
-        state.congestion_marks = state.congestion_marks.wrapping_add(u16::from(marked));
-        state.newest_sent_at = Tick::from_bits(header.sent_at());
-        state.newest_arrived = now;
-        state.pressure = header.pressure().eighths_full();
-        state.received = state.received.wrapping_add(1);
+        hear(&mut self.actives[active], now, header, marked, true);
         self.measure(active, header, ack);
-        let state = &mut self.actives[active];
-        let advanced = state.accepted_msn != accepted;
-        if advanced {
-            state.accepted_msn = accepted;
-            state.rnr_count = 0;
-        }
+        let advanced = accept_until(&mut self.actives[active], accepted);
         let upto = header.ack_psn();
+        let state = &self.actives[active];
         if state.first_psn.is_before(upto) {
-            let state = &self.actives[active];
             if let Some((sent_at, number)) = self.expects_end(state, header, accepted) {
                 self.end_expected(active, upto, sent_at, number);
                 self.finish_send(number);

@@ -14,7 +14,7 @@ use clap::ValueEnum;
 use ofi_xdp_core::frame::MacAddress;
 use ofi_xdp_core::{PeerAddress, Transmitted};
 use ofi_xdp_datapath::{
-    Access, InterfaceFacts, Outgoing, PortStats, RingSizes, XskMode, XskPort, interfaces,
+    Access, InterfaceFacts, Opening, Outgoing, PortStats, RingSizes, XskMode, XskPort, interfaces,
 };
 use serde::{Deserialize, Serialize};
 
@@ -118,16 +118,16 @@ impl Transport for RawTransport {
         let access = Access { broker: None, companion: holder.as_fd() };
         for mode in config.mode.candidates(&interface) {
             let address = holder.local_addr()?;
-            let opened = XskPort::open(
-                &interface,
-                config.queue,
-                false,
-                address,
-                *mode,
-                RingSizes::default(),
+            let opening = Opening {
+                interface: &interface,
+                queue: config.queue,
+                steer: false,
+                local: address,
+                mode: *mode,
+                sizes: RingSizes::default(),
                 access,
-            );
-            match opened {
+            };
+            match opening.open() {
                 Ok(port) => {
                     let room = port.payload_max() - HEADER;
                     ensure!(size_max <= room, "a message has {room} bytes at most");

@@ -41,10 +41,14 @@ pub fn plan(suite: &str, quick: bool) -> Option<Plan> {
         "bandwidth" => plan("bandwidth", by(1, 5), bandwidth(by(40, 250), quick)),
         "scale" => plan("scale", by(1, 5), start_up()),
         "loss" => plan("loss", by(1, 3), loss(by(200, 1000), quick)),
+        TRAINING => plan(TRAINING, 1, training()),
         "cpu" => plan("cpu", by(1, 3), cpu(by(60, 250), by(500, 2000))),
         _ => None,
     }
 }
+
+/// No suite: nothing is kept of what it measures. It is work for a provider that counts what runs.
+pub const TRAINING: &str = "train";
 
 /// What is measured of one contestant.
 #[derive(Clone, Debug)]
@@ -211,6 +215,19 @@ fn cpu(time_ms: u64, idle_ms: u64) -> Vec<Entry> {
     entries
 }
 
+/// Small messages and long ones, both ways round, spinning and asleep, each way that packets go.
+fn training() -> Vec<Entry> {
+    let messages = Wish::new(100).latency(SIZES_QUICK).stream(&[(8, WINDOW), BULK[1], BULK[2]]);
+    let large = Wish::new(100).stream(&BULK[2..]);
+    let mut entries = Vec::new();
+    for mode in XDP_MODES {
+        entries.push(messages.of(Contestant::xdp(mode)));
+        entries.extend([WRITE, READ].map(|what| large.of(Contestant::xdp(mode).one_sided(what))));
+    }
+    entries.push(Wish::new(100).latency(&[8]).of(Contestant::xdp(XdpMode::Auto).waiting("sread")));
+    entries
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,7 +235,7 @@ mod tests {
 
     #[test]
     fn every_suite_has_a_plan_and_nobody_is_in_it_twice() {
-        for suite in SUITES {
+        for suite in SUITES.into_iter().chain([TRAINING]) {
             for quick in [false, true] {
                 let Some(plan) = plan(suite, quick) else {
                     assert_eq!(suite, "engine");

@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 
 use crate::report::{self, Record};
 
-pub use entries::{Plan, plan};
+pub use entries::{Plan, TRAINING, plan};
 pub use markdown::markdown;
 pub use outside::{Programs, insertions, many_peers};
 pub use page::page;

@@ -7,6 +7,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use ofi_xdp_tests::bench::{self, Plan, Programs};
 use ofi_xdp_tests::lab::{
@@ -36,6 +37,8 @@ enum Task {
         #[arg(long, value_enum, default_value = "auto")]
         mode: XdpMode,
     },
+    /// Work of every kind for a build that counts it (`cargo xtask build --guided`)
+    Train,
     /// The conformance suite between two hosts, over AF_XDP
     Conformance {
         /// The suite
@@ -88,6 +91,7 @@ fn main() -> ExitCode {
         Task::Run(arguments) => main_job(arguments),
         Task::Bench(arguments) => bench(arguments),
         Task::Profile { mode } => profiles(*mode),
+        Task::Train => train(),
         Task::Conformance { program, arguments } => {
             let status = conformance::run(program, arguments)?;
             Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -157,6 +161,15 @@ fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         println!("\n{}", bench::markdown(&records));
     }
     Ok(code)
+}
+
+/// Lets everybody work; nothing is kept.
+fn train() -> anyhow::Result<ExitCode> {
+    let plan = bench::plan(bench::TRAINING, false).context("nothing to train with")?;
+    netns::sweep()?;
+    let Plan { suite, rounds, mut entries } = plan;
+    let field = Field::own_links(&mut entries)?;
+    Ok(verdict(&run((suite, rounds), &field, entries)?))
 }
 
 const SETTING: &str = "Network namespaces of one machine, joined by veth, a link for each peer";

@@ -26,7 +26,7 @@ use crate::plan::plan;
 use crate::route::Routes;
 use crate::stats::PortStats;
 use crate::udp::{self, UdpPort};
-use crate::xsk_port::{Access, XskError, XskPort};
+use crate::xsk_port::{Access, Opening, XskError};
 
 /// The MTU to assume where the address is on no interface: Ethernet's.
 const MTU_UNKNOWN: u32 = 1500;
@@ -183,9 +183,8 @@ fn open_xdp(
     reasons: &mut Vec<String>,
 ) -> Option<Xdp> {
     let access = Access { broker: config.broker.as_deref(), companion };
-    let opened =
-        XskPort::open(interface, config.queue, config.steer, local, mode, config.rings, access);
-    let port = match opened {
+    let PortConfig { queue, steer, rings: sizes, .. } = *config;
+    let port = match (Opening { interface, queue, steer, local, mode, sizes, access }).open() {
         Ok(port) => port,
         Err(error) => {
             let reason = match &error {
