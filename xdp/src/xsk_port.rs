@@ -15,8 +15,8 @@
 //! ```
 //!
 //! Order on the way in: fill the fill ring, bind the socket, attach the program, claim the port
-//! (`socket.rs`, `grant.rs`), map rings and memory (`open.rs`); on the way out the claim ends before
-//! the socket, which is the order of the fields.
+//! (`socket.rs`, `grant.rs`), map rings and memory (`open.rs`); on the way out the claim ends
+//! before the socket, which is the order of the fields.
 
 mod jumbo;
 mod open;
