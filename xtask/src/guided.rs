@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 
 use crate::build::{self, Artifacts, Built, PROVIDER_FILE};
 use crate::process::succeed_within;
@@ -57,8 +57,10 @@ pub(crate) struct Guided {
 /// # Errors
 /// Where the toolchain's tools cannot be had, or nobody may make network namespaces.
 pub(crate) fn build(workspace: &Workspace, plain: &Built) -> Result<Guided> {
-    let folder = workspace.root().join("target/guided");
+    // Before anything is compiled for nothing.
+    let trainer = trainer()?;
     let merge = merge_tool()?;
+    let folder = workspace.root().join("target/guided");
     if find_profile(&folder).is_none() {
         println!("guided build: compiles twice more, for some minutes, the first time");
     }
@@ -74,7 +76,7 @@ pub(crate) fn build(workspace: &Workspace, plain: &Built) -> Result<Guided> {
                 fs::remove_dir_all(&counts)?;
             }
             println!("guided build: the provider works, and what runs is counted");
-            train(workspace, plain, &counting)?;
+            train(trainer, workspace, plain, &counting)?;
             profile_of(&merge, &counts, &folder)?
         }
     };
@@ -133,15 +135,24 @@ fn remove(file: Option<&Path>) -> Result<()> {
     file.map_or(Ok(()), fs::remove_file).context("cannot remove the old profile")
 }
 
-/// Lets the lab and the engine's benchmark work with what is in `counting`, which counts.
-fn train(workspace: &Workspace, plain: &Built, counting: &Path) -> Result<()> {
+/// `env`, with the privilege that the lab needs; it takes variables past sudo.
+fn trainer() -> Result<Command> {
+    let command = Privilege::for_network().command("env");
+    command.context("the lab makes network namespaces and AF_XDP sockets, which needs root")
+}
+
+/// Lets the lab, started by `trainer`, and the engine's benchmark work with what is in `counting`,
+/// which counts.
+fn train(
+    mut trainer: Command,
+    workspace: &Workspace,
+    plain: &Built,
+    counting: &Path,
+) -> Result<()> {
     let lab = plain.programs.get(lab::LAB).context("package tests has no lab")?;
-    let Some(mut command) = Privilege::for_network().command("env") else {
-        bail!("the lab makes network namespaces and AF_XDP sockets, which needs root");
-    };
-    command.arg(lab::variable("FI_PROVIDER_PATH", counting.as_os_str()));
-    command.arg(lab).arg("train").current_dir(workspace.root());
-    succeed_within(command, TRAIN_LIMIT)?;
+    trainer.arg(lab::variable("FI_PROVIDER_PATH", counting.as_os_str()));
+    trainer.arg(lab).arg("train").current_dir(workspace.root());
+    succeed_within(trainer, TRAIN_LIMIT)?;
     engine::work(&counting.join(engine::PACKAGE))
 }
 

@@ -4,6 +4,7 @@
 
 mod active;
 mod congestion;
+mod due;
 mod rtt;
 
 pub use active::Active;
