@@ -72,6 +72,15 @@ fn live_alike(worlds: &mut [World; 2], seed: u64, steps: u32) -> Result<(), Test
     Ok(())
 }
 
+/// Two worlds, in the second of which nothing is as predicted.
+fn plain_and_strange(nodes: usize, seed: u64, config: &Config, faults: Faults) -> [World; 2] {
+    [false, true].map(|strange| {
+        let mut world = World::new(nodes, seed, config, faults);
+        world.link.strange = strange;
+        world
+    })
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 8 } else { 40 }))]
     #[test]
@@ -79,11 +88,7 @@ proptest! {
         seed: u64, loss in 0.0..4.0, jitter in prop_oneof![Just(0u64), 0..20_000u64],
     ) {
         let faults = Faults { loss, duplicate: loss, corrupt: loss, jitter, ..Faults::NONE };
-        let mut worlds = [false, true].map(|strange| {
-            let mut world = World::new(2, seed, &small(), faults);
-            world.link.strange = strange;
-            world
-        });
+        let mut worlds = plain_and_strange(2, seed, &small(), faults);
         live_alike(&mut worlds, seed, 300)?;
         let nodes = worlds[0].nodes.iter();
         let accepted: u64 = nodes.map(|node| node.engine.stats().messages_accepted).sum();
@@ -114,11 +119,7 @@ proptest! {
         let faults = Faults { loss, duplicate: loss, corrupt: loss, jitter, ..Faults::NONE };
         let crowd = 30;
         let config = Config { peers: crowd, active_peers: crowd, responders: 64, ..small() };
-        let mut worlds = [false, true].map(|strange| {
-            let mut world = World::new(crowd as usize, seed, &config, faults);
-            world.link.strange = strange;
-            world
-        });
+        let mut worlds = plain_and_strange(crowd as usize, seed, &config, faults);
         live_alike(&mut worlds, seed, 400)?;
         let engine = &worlds[0].nodes[0].engine;
         prop_assert!(engine.active_peers() >= 16, "no crowd: {}", engine.active_peers());
