@@ -162,7 +162,7 @@ impl Cntr {
         self.end_wait();
         wait.waker().arm();
         self.lock().waited_on = true;
-        self.look_everywhere();
+        self.watch();
         self.work();
         if self.values() != self.lock().seen {
             self.end_wait();
@@ -285,9 +285,17 @@ impl Cntr {
         earlier(own, others)
     }
 
-    fn look_everywhere(&self) {
+    /// Before a sleep on the descriptor.
+    fn watch(&self) {
         let state = self.lock();
-        state.members.iter().for_each(|member| member.endpoint.look_everywhere());
+        state.members.iter().for_each(|member| member.endpoint.watch());
+        if !state.regions.is_empty() {
+            // Asking cannot fail.
+            let _ = self.domain.registry().visit(|endpoint| {
+                endpoint.watch();
+                Ok(())
+            });
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -297,7 +305,10 @@ impl Cntr {
 
 impl FidOps for Cntr {
     fn wait_fd(&self) -> Result<RawFd, Error> {
-        self.wait.as_ref().map(Wait::descriptor).ok_or(Error::NotSupported)
+        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        let descriptor = wait.descriptor();
+        self.watch();
+        Ok(descriptor)
     }
 
     fn wait_object(&self) -> Result<u32, Error> {
@@ -358,7 +369,7 @@ impl CntrOps for Cntr {
             if !asleep {
                 // Armed first, then one more look: see `waker`.
                 wait.waker().arm();
-                self.look_everywhere();
+                self.watch();
                 asleep = true;
                 continue;
             }

@@ -149,7 +149,7 @@ impl Cq {
         self.end_wait(&mut state);
         wait.waker().arm();
         state.waited_on = true;
-        self.look_everywhere(&state);
+        self.watch(&state);
         if self.look(&state) {
             self.end_wait(&mut state);
             return Err(Error::Again);
@@ -194,8 +194,9 @@ impl Cq {
         }
     }
 
-    fn look_everywhere(&self, state: &State) {
-        state.members.iter().for_each(|member| member.endpoint.look_everywhere());
+    /// Before a sleep on the descriptor.
+    fn watch(&self, state: &State) {
+        state.members.iter().for_each(|member| member.endpoint.watch());
     }
 
     /// Makes progress; whether there is anything to read.
@@ -262,7 +263,10 @@ pub(crate) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant>
 
 impl FidOps for Cq {
     fn wait_fd(&self) -> Result<RawFd, Error> {
-        self.wait.as_ref().map(Wait::descriptor).ok_or(Error::NotSupported)
+        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        let descriptor = wait.descriptor();
+        self.watch(&self.lock());
+        Ok(descriptor)
     }
 
     fn wait_object(&self) -> Result<u32, Error> {
@@ -304,7 +308,7 @@ impl CqOps for Cq {
             if !asleep {
                 // Armed first, then one more look: see `waker`.
                 wait.waker().arm();
-                self.look_everywhere(&self.lock());
+                self.watch(&self.lock());
                 asleep = true;
                 continue;
             }

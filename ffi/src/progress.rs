@@ -82,6 +82,12 @@ impl Wakers {
         let queues = [transmit, receive].into_iter().flatten();
         thread.has_sleepers() || queues.chain(counters).any(|waker| waker.has_sleepers())
     }
+
+    /// Whether the application may sleep without a word.
+    fn any_lent(&self) -> bool {
+        let queues = [&self.transmit, &self.receive].into_iter().flatten();
+        queues.chain(&self.counters).any(|waker| waker.is_lent())
+    }
 }
 
 struct State {
@@ -123,7 +129,7 @@ impl ActiveEndpoint {
     /// # Errors
     /// [`Error::Invalid`] when capacities and port do not go together; [`Error::NoMemory`].
     pub(crate) fn start(activation: Activation) -> Result<Arc<Self>, Error> {
-        let Activation { config, port, av, wakers, directed, source_err, shared } = activation;
+        let Activation { config, mut port, av, wakers, directed, source_err, shared } = activation;
         let random = || getrandom::u64().map_err(|_| Error::Os(libc::EIO));
         let identity = Identity { incarnation: random()?.max(1), seed: random()? };
         let engine = EngineCell::open(&config, identity, port.limits()).map_err(|error| {
@@ -131,6 +137,9 @@ impl ActiveEndpoint {
             Error::Invalid
         })?;
         let memory = AppMemory::new(&config, shared)?;
+        if wakers.any_lent() {
+            port.watch();
+        }
         let peers = PeerMap::new(config.peers as usize, av.expected(), &av);
         let (regions, attended, failed) = (HashMap::new(), now(), false);
         let state = State { engine, port, memory, peers, regions, attended, failed };
@@ -213,7 +222,7 @@ impl ActiveEndpoint {
     pub(crate) fn tend(&self) -> Option<Instant> {
         let mut state = self.lock();
         let attended = state.attended;
-        state.port.look_everywhere();
+        state.port.watch();
         self.drive(&mut state, now(), Budget::PROGRESS);
         state.attended = attended;
         state.engine.with_dependent(|_, engine| {
@@ -222,10 +231,23 @@ impl ActiveEndpoint {
         })
     }
 
-    /// Makes the next progress look at every source of packets: called before a sleep on the
-    /// descriptors.
-    pub(crate) fn look_everywhere(&self) {
-        self.lock().port.look_everywhere();
+    /// Makes packets wake who sleeps on the descriptors, and the next progress look at every source
+    /// of them: called before a sleep, after its waker is armed.
+    pub(crate) fn watch(&self) {
+        self.lock().port.watch();
+    }
+
+    /// Has packets wake nobody, if nobody sleeps: each would pay for it. For the progress thread,
+    /// when it does not stand in; an endpoint that is being driven is left for another time.
+    pub(crate) fn unwatch(&self) {
+        if let Ok(mut state) = self.state.try_lock()
+            // Under the lock, as `watch`: who arms before this is seen, who arms later watches
+            // later.
+            && !self.wakers.any_sleeper()
+            && !self.wakers.any_lent()
+        {
+            state.port.unwatch();
+        }
     }
 
     /// Calls `each` with every descriptor that becomes readable when a packet arrives.
@@ -247,7 +269,7 @@ impl ActiveEndpoint {
         // bound: LINGER
         loop {
             let now = now();
-            state.port.look_everywhere();
+            state.port.watch();
             self.drive(&mut state, now, Budget::PROGRESS);
             let (settled, next) =
                 state.engine.with_dependent(|_, engine| (engine.is_settled(), engine.poll_at()));

@@ -234,6 +234,9 @@ impl Charge {
     /// Goes from one state to the other if need be.
     fn review(&mut self, wait: &Wait) -> Result<(), Error> {
         let stand_in = !self.endpoint.is_attended(ATTENTION);
+        if !stand_in {
+            self.endpoint.unwatch();
+        }
         if stand_in == self.standing_in {
             return Ok(());
         }

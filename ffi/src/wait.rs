@@ -74,11 +74,13 @@ impl Wait {
     /// # Errors
     /// [`Error::Os`].
     pub(crate) fn join(&self, outer: &Self) -> Result<(), Error> {
+        self.waker.lend();
         outer.add(self.epoll.0.as_fd())
     }
 
-    /// The one descriptor.
+    /// The one descriptor, for the application.
     pub(crate) fn descriptor(&self) -> RawFd {
+        self.waker.lend();
         self.epoll.0.as_raw_fd()
     }
 

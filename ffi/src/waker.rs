@@ -9,7 +9,7 @@
 //! one load.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::poll::{PollFd, ppoll};
@@ -24,6 +24,8 @@ use crate::errno::Error;
 pub(crate) struct Waker {
     event: EventFd,
     sleepers: AtomicU32,
+    /// The application has a descriptor that this makes readable.
+    lent: AtomicBool,
     /// Until when they sleep, in nanoseconds; `u64::MAX`: for ever, or not known.
     until: AtomicU64,
 }
@@ -33,7 +35,12 @@ impl Waker {
     /// [`Error::Os`] when descriptors are out.
     pub(crate) fn new() -> Result<Self, Error> {
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
-        Ok(Self { event, sleepers: AtomicU32::new(0), until: AtomicU64::new(u64::MAX) })
+        Ok(Self {
+            event,
+            sleepers: AtomicU32::new(0),
+            lent: AtomicBool::new(false),
+            until: AtomicU64::new(u64::MAX),
+        })
     }
 
     /// Readable once somebody woke.
@@ -49,6 +56,16 @@ impl Waker {
     /// The one who armed will sleep until `until`, or for ever.
     pub(crate) fn sleep_until(&self, until: Option<Instant>) {
         self.until.store(until.map_or(u64::MAX, Instant::as_nanos), Ordering::Relaxed);
+    }
+
+    /// From now on the application may sleep without a word: it has a descriptor to sleep on.
+    pub(crate) fn lend(&self) {
+        self.lent.store(true, Ordering::Relaxed);
+    }
+
+    /// Whether the application may sleep without a word.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.load(Ordering::Relaxed)
     }
 
     /// One sleep is over; what woke it is forgotten. Others who sleep are not sure any more that a

@@ -17,9 +17,10 @@
 mod bulk;
 mod fallback;
 mod open;
+mod watch;
 
 use std::net::SocketAddr;
-use std::os::fd::{OwnedFd, RawFd};
+use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
 use ofi_xdp_core::{Datagram, Port, PortError, PortLimits, Transmit, Transmitted};
@@ -34,6 +35,7 @@ use crate::udp::UdpPort;
 use crate::xsk_port::{Outgoing, XskPort};
 use bulk::Bulk;
 pub use open::OpenError;
+use watch::Watch;
 
 /// Most calls of [`Port::receive`] between two looks at the kernel socket. A look costs a system
 /// call, some 150 ns, which a packet in the `AF_XDP` socket would wait for; so the pause grows
@@ -64,9 +66,7 @@ pub struct HybridPort {
     facts: Facts,
     limits: PortLimits,
     stats: PortStats,
-    /// An epoll set of whatever can be received from, so that its members may change.
-    poll: OwnedFd,
-    fds: [RawFd; 1],
+    watch: Watch,
     /// What to open again when it is lost.
     config: PortConfig,
     namespace: Option<Arc<Namespace>>,
@@ -117,12 +117,45 @@ impl HybridPort {
         self.xdp.as_ref().map(|xdp| &xdp.port)
     }
 
-    /// The descriptor that becomes readable when there is something to receive: the same one as
-    /// long as the port lives. Call [`Self::look_everywhere`] before sleeping on it, and receive
-    /// until nothing comes.
+    /// The descriptor that becomes readable when there is something to receive, while it is
+    /// watched: the same one as long as the port lives. Call [`Self::watch`] before sleeping on it,
+    /// and receive until nothing comes.
     #[must_use]
-    pub fn poll_fds(&self) -> &[RawFd] {
-        &self.fds
+    pub const fn poll_fds(&self) -> &[RawFd] {
+        self.watch.fds()
+    }
+
+    /// From now on the descriptor tells of packets, and the next [`Port::receive`] looks at every
+    /// source: what came before is there to be received, what comes later makes it readable.
+    pub fn watch(&mut self) {
+        self.look_everywhere();
+        if !self.watch.is_on() {
+            self.watch.turn(true);
+            self.watch_sources();
+        }
+    }
+
+    /// From now on the descriptor tells of nothing, and no packet pays for it.
+    pub fn unwatch(&mut self) {
+        if self.watch.is_on() {
+            self.watch.turn(false);
+            self.sources().for_each(|source| self.watch.remove(source));
+        }
+    }
+
+    /// Puts all that can be received from into the set, if it is not in it.
+    fn watch_sources(&self) {
+        for source in self.sources() {
+            if let Err(error) = self.watch.add(source) {
+                log::warn!("{}: packets may wait for a timer: {error}", self.local_addr());
+            }
+        }
+    }
+
+    /// All that can be received from. What is closed leaves the set by itself.
+    fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let xdp = self.xdp.iter().flat_map(|xdp| [xdp.port.socket(), xdp.routes.socket()]);
+        xdp.chain([self.udp.socket()])
     }
 
     /// Makes the next [`Port::receive`] look at every source, whichever's turn it is.
@@ -277,6 +310,32 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(received, [b"ping"]);
+    }
+
+    /// Whether the descriptor becomes readable within a second.
+    fn wakes(port: &HybridPort) -> bool {
+        let fds = [rustix::event::PollFd::new(&port.watch, rustix::event::PollFlags::IN)];
+        let second = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
+        rustix::event::poll(&mut fds.clone(), Some(&second)).unwrap() == 1
+    }
+
+    #[test]
+    fn the_descriptor_tells_of_packets_while_it_is_watched() {
+        let mut port = open("127.0.0.1:0");
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.send_to(b"packet", port.local_addr()).unwrap();
+        assert!(!wakes(&port));
+        for _ in 0..2 {
+            port.watch();
+            assert!(wakes(&port), "what came before");
+            assert_eq!(port.receive(8, &mut |_| {}), Ok(1));
+            assert!(!wakes(&port));
+            sender.send_to(b"packet", port.local_addr()).unwrap();
+            assert!(wakes(&port), "what comes later");
+            port.unwatch();
+            port.unwatch();
+            assert!(!wakes(&port));
+        }
     }
 
     #[test]

@@ -200,42 +200,98 @@ static void *send_later(void *unused)
 	return (void *)fi_inject(pair.ep[0], "x", 1, pair.addr[1]);
 }
 
+// An endpoint that receives to a queue of its own; the pair's first endpoint sends to it.
+struct reader {
+	struct fid_cq *cq;
+	struct fid_av *av;
+	struct fid_ep *ep;
+	fi_addr_t old;
+};
+
+static void open_reader(struct reader *reader, struct fi_cq_attr *attr)
+{
+	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
+	char name[64];
+	size_t len = sizeof(name);
+	MUST(fi_cq_open(pair.domain, attr, &reader->cq, NULL));
+	MUST(fi_av_open(pair.domain, &av_attr, &reader->av, NULL));
+	MUST(fi_endpoint(pair.domain, pair.info, &reader->ep, NULL));
+	MUST(fi_ep_bind(reader->ep, &reader->av->fid, 0));
+	MUST(fi_ep_bind(reader->ep, &reader->cq->fid, FI_TRANSMIT | FI_RECV));
+	MUST(fi_enable(reader->ep));
+	MUST(fi_getname(&reader->ep->fid, name, &len));
+	reader->old = pair.addr[1];
+	CHECK(fi_av_insert(pair.av, name, 1, &pair.addr[1], 0, NULL) == 1);
+}
+
+static void close_reader(struct reader *reader)
+{
+	pair.addr[1] = reader->old;
+	EXPECT(0, fi_close(&reader->ep->fid));
+	EXPECT(0, fi_close(&reader->av->fid));
+	EXPECT(0, fi_close(&reader->cq->fid));
+}
+
+static void poll_for(struct fid_cq *cq, double time)
+{
+	struct fi_cq_entry entry;
+	for (double end = seconds() + time; seconds() < end;)
+		EXPECT(FI_EAGAIN, fi_cq_read(cq, &entry, 1));
+}
+
+// Who polls is not told of packets by the kernel; who goes to sleep after it is, at once, and so is
+// who sleeps for long, and who has a descriptor and asks nobody before sleeping on it.
+static void sleep_after_polling(void)
+{
+	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_FD};
+	struct reader reader;
+	struct fi_cq_entry entry;
+	pthread_t thread;
+	char byte;
+	int fd;
+	open_reader(&reader, &attr);
+	for (int i = 0; i < 5; i++) {
+		MUST(fi_recv(reader.ep, &byte, 1, NULL, FI_ADDR_UNSPEC, NULL));
+		poll_for(reader.cq, 0.03);
+		MUST(-pthread_create(&thread, NULL, send_later, NULL));
+		CHECK(fi_cq_sread(reader.cq, &entry, 1, NULL, 10000) == 1);
+		pthread_join(thread, NULL);
+	}
+	EXPECT(0, fi_control(&reader.cq->fid, FI_GETWAIT, &fd));
+	for (int i = 0; i < 5; i++) {
+		MUST(fi_recv(reader.ep, &byte, 1, NULL, FI_ADDR_UNSPEC, NULL));
+		poll_for(reader.cq, 0.03);
+		MUST(fi_inject(pair.ep[0], "x", 1, pair.addr[1]));
+		CHECK(readable(fd, 10000) == 1);
+		CHECK(fi_cq_sread(reader.cq, &entry, 1, NULL, 10000) == 1);
+	}
+	close_reader(&reader);
+}
+
 // A set of one queue that gets a message and one event queue.
 static void wait_set(void)
 {
 	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_FD};
 	struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_SET};
 	struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_SET, .flags = FI_WRITE};
-	struct fi_av_attr av_attr = {.type = FI_AV_TABLE};
 	struct fi_cq_entry entry;
 	struct fid_wait *set;
-	struct fid_cq *cq;
+	struct reader reader;
 	struct fid_eq *eq;
-	struct fid_ep *ep;
-	struct fid_av *av;
 	struct fid *list[1];
-	char byte, name[64];
-	size_t len = sizeof(name);
+	char byte;
 	uint32_t event;
 	pthread_t thread;
 	int fd;
 	MUST(fi_wait_open(pair.fabric, &attr, &set));
 	cq_attr.wait_set = set;
 	eq_attr.wait_set = set;
-	MUST(fi_cq_open(pair.domain, &cq_attr, &cq, NULL));
+	open_reader(&reader, &cq_attr);
 	MUST(fi_eq_open(pair.fabric, &eq_attr, &eq, NULL));
 	EXPECT(FI_EBUSY, fi_close(&set->fid));
-	EXPECT(FI_ENOSYS, fi_cq_sread(cq, &entry, 1, NULL, 0));
+	EXPECT(FI_ENOSYS, fi_cq_sread(reader.cq, &entry, 1, NULL, 0));
 	EXPECT(FI_ENOSYS, fi_eq_sread(eq, &event, &byte, 1, 0, 0));
 	EXPECT(0, fi_control(&set->fid, FI_GETWAIT, &fd));
-	MUST(fi_av_open(pair.domain, &av_attr, &av, NULL));
-	MUST(fi_endpoint(pair.domain, pair.info, &ep, NULL));
-	MUST(fi_ep_bind(ep, &av->fid, 0));
-	MUST(fi_ep_bind(ep, &cq->fid, FI_TRANSMIT | FI_RECV));
-	MUST(fi_enable(ep));
-	MUST(fi_getname(&ep->fid, name, &len));
-	fi_addr_t old = pair.addr[1];
-	CHECK(fi_av_insert(pair.av, name, 1, &pair.addr[1], 0, NULL) == 1);
 	double start = seconds();
 	EXPECT(FI_ETIMEDOUT, fi_wait(set, 50));
 	CHECK(seconds() - start > 0.045);
@@ -250,16 +306,13 @@ static void wait_set(void)
 	CHECK(fi_eq_read(eq, &event, &byte, 1, 0) == 1);
 	// A message, which nobody but the waiting thread makes progress for.
 	for (int i = 0; i < 20; i++) {
-		MUST(fi_recv(ep, &byte, 1, NULL, FI_ADDR_UNSPEC, NULL));
+		MUST(fi_recv(reader.ep, &byte, 1, NULL, FI_ADDR_UNSPEC, NULL));
 		MUST(-pthread_create(&thread, NULL, send_later, NULL));
 		EXPECT(0, fi_wait(set, 10000));
-		CHECK(fi_cq_read(cq, &entry, 1) == 1);
+		CHECK(fi_cq_read(reader.cq, &entry, 1) == 1);
 		pthread_join(thread, NULL);
 	}
-	pair.addr[1] = old;
-	EXPECT(0, fi_close(&ep->fid));
-	EXPECT(0, fi_close(&av->fid));
-	EXPECT(0, fi_close(&cq->fid));
+	close_reader(&reader);
 	EXPECT(0, fi_close(&eq->fid));
 	EXPECT(0, fi_close(&set->fid));
 }
@@ -393,6 +446,7 @@ int main(void)
 	event_wakes_a_sleeper();
 	wait_objects();
 	small_queue();
+	sleep_after_polling();
 	wait_set();
 	poll_set();
 	counter();

@@ -63,7 +63,10 @@ impl HybridPort {
         self.facts.why_not_better.clear();
         xdp.bulk = bulk(self.config.mode, &xdp, &self.udp, self.limits);
         self.xdp = Some(xdp);
-        self.watch_xdp();
+        if self.watch.is_on() {
+            // Its descriptors were not there when the others went into the set.
+            self.watch_sources();
+        }
         self.look_everywhere();
         self.udp_streak = 0;
         log::warn!("{}: AF_XDP is back: {}", self.local_addr(), self.facts);

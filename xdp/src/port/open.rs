@@ -8,13 +8,11 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use ofi_xdp_core::PortLimits;
-use rustix::event::epoll;
-
 use super::bulk::Bulk;
+use super::watch::Watch;
 use super::{HybridPort, REFRESH_INTERVAL, Xdp};
 use crate::config::{Mode, PortConfig};
 use crate::device::{self, ChooseError, InterfaceFacts};
@@ -27,6 +25,7 @@ use crate::route::Routes;
 use crate::stats::PortStats;
 use crate::udp::{self, UdpPort};
 use crate::xsk_port::{Access, Opening, XskError};
+use ofi_xdp_core::PortLimits;
 
 /// The MTU to assume where the address is on no interface: Ethernet's.
 const MTU_UNKNOWN: u32 = 1500;
@@ -64,9 +63,7 @@ impl HybridPort {
         let mtu = interface.map_or(MTU_UNKNOWN, |interface| interface.mtu);
         let udp = UdpPort::bind(address, mtu, config.window_packets)
             .map_err(|source| OpenError::Bind { address, source })?;
-        let poll = epoll::create(epoll::CreateFlags::CLOEXEC)
-            .and_then(|poll| watch(&poll, udp.socket()).map(|()| poll))
-            .map_err(|error| OpenError::Bind { address, source: error.into() })?;
+        let watch = Watch::new().map_err(|source| OpenError::Bind { address, source })?;
         let mut facts = Facts {
             tier: Tier::Udp,
             interface: interface.map(|facts| facts.name.clone()).unwrap_or_default(),
@@ -83,7 +80,7 @@ impl HybridPort {
             xdp.describe(&mut facts);
         }
         log::info!("{}: {facts}", udp.local_addr());
-        Ok(Self::assemble(config, xdp, udp, facts, poll))
+        Ok(Self::assemble(config, xdp, udp, facts, watch))
     }
 
     fn assemble(
@@ -91,7 +88,7 @@ impl HybridPort {
         mut xdp: Option<Xdp>,
         udp: UdpPort,
         facts: Facts,
-        poll: OwnedFd,
+        watch: Watch,
     ) -> Self {
         let mut limits = PortLimits {
             payload_max: udp.payload_max(),
@@ -107,9 +104,8 @@ impl HybridPort {
         }
         // Who never had `AF_XDP` has nothing to get back.
         let namespace = xdp.as_ref().and_then(|_| Namespace::current().ok()).map(Arc::new);
-        let port = Self {
-            fds: [poll.as_raw_fd()],
-            poll,
+        Self {
+            watch,
             config: config.clone(),
             namespace,
             recovery: None,
@@ -122,18 +118,6 @@ impl HybridPort {
             udp_pause: 0,
             refresh_countdown: REFRESH_INTERVAL,
             udp_streak: 0,
-        };
-        port.watch_xdp();
-        port
-    }
-
-    /// Adds the descriptors of the `AF_XDP` half to the set. They leave it when they are closed.
-    pub(super) fn watch_xdp(&self) {
-        let Some(xdp) = &self.xdp else { return };
-        for fd in [xdp.port.socket(), xdp.routes.socket()] {
-            if let Err(error) = watch(&self.poll, fd) {
-                log::warn!("{}: packets may wait for a timer: {error}", self.local_addr());
-            }
         }
     }
 }
@@ -151,11 +135,6 @@ impl Xdp {
 pub(super) fn bulk(mode: Mode, xdp: &Xdp, udp: &UdpPort, limits: PortLimits) -> Option<Bulk> {
     let copies = xdp.port.mode() != XskMode::Zerocopy;
     (mode == Mode::Auto && copies && udp.joins()).then(|| Bulk::new(limits.payload_max))
-}
-
-/// Has `poll` become readable when `fd` is.
-fn watch(poll: &OwnedFd, fd: BorrowedFd<'_>) -> rustix::io::Result<()> {
-    epoll::add(poll, fd, epoll::EventData::new_u64(0), epoll::EventFlags::IN)
 }
 
 /// Opens the `AF_XDP` half in the best mode that can be had, beside the kernel socket at `local`;
