@@ -225,6 +225,26 @@ fn long_messages_are_pulled_whether_expected_or_not() {
     }
 }
 
+/// A progress call that brings nothing asks for each message that waits for credit once, not as often
+/// as it may.
+#[test]
+fn messages_that_wait_for_credit_have_one_turn_a_call() {
+    const MESSAGES: u64 = 4;
+    let mut world = World::new(2, 9, &small(), Faults::NONE);
+    for number in 0..MESSAGES {
+        world.recv(1, number, 1 << 20);
+        world.send(0, 1, number, pattern(number, 1 << 20));
+    }
+    let waits = |w: &World| w.nodes[1].engine.stats().credit_waits;
+    assert!(world.run_until(SECOND, |w| waits(w) > 0));
+    let before = waits(&world);
+    for _ in 0..10 {
+        world.drive(1, Budget::PROGRESS);
+    }
+    assert_eq!(waits(&world) - before, 10 * MESSAGES);
+    assert!(world.run_until(SECOND * 20, |w| w.nodes[1].completions.len() as u64 == MESSAGES));
+}
+
 #[test]
 fn a_long_message_waits_for_its_receive_longer_than_the_death_time() {
     let mut world = World::new(2, 8, &small(), Faults::NONE);

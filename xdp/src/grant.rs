@@ -81,7 +81,10 @@ impl Grant {
         shared: Option<&Redirect>,
         tries: u32,
     ) -> Result<Self, XskError> {
-        // In native mode drivers demand it of a program, whatever its sockets can.
+        // In native mode drivers demand it of a program, whatever its sockets can. In generic mode
+        // the kernel joins a packet for a program that cannot, which is cheaper than what it does
+        // for one that can, a copy page by page (`skb_cow_data_for_xdp`), and cuts it for the
+        // socket all the same (`__xsk_rcv`).
         let long = wish.longest as usize > wish.layout.room();
         let socket = bind(wish, long, tries)?;
         let attach = match wish.mode {
@@ -92,7 +95,7 @@ impl Grant {
             Some(redirect) => redirect.try_clone()?,
             None => {
                 let ifindex = i32::try_from(wish.interface).unwrap_or(i32::MAX);
-                if long {
+                if long && attach == AttachMode::Native {
                     Redirect::open_multi_buffer(ifindex, attach)?
                 } else {
                     Redirect::open(ifindex, attach)?

@@ -14,6 +14,17 @@ use crate::{OpError, OpId};
 /// Turns that one call of [`Engine::schedule_pulls`] gives.
 const PULLS_PER_CALL: u32 = 64;
 
+/// How a turn of a message that is pulled has ended.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Turn {
+    /// A part was asked for, and there is more.
+    More,
+    /// Nothing could be asked for now.
+    InVain,
+    /// It takes no more turns.
+    Over,
+}
+
 impl Engine<'_> {
     /// A receive has matched a message that the peer calls `handle`: it waits for its turn to pull.
     pub(super) fn begin_pull(&mut self, recv: u32, handle: u64) {
@@ -26,53 +37,57 @@ impl Engine<'_> {
 
     /// Asks for parts of long messages, as far as budget and credit reach.
     pub(super) fn schedule_pulls(&mut self) {
+        // The first message that waits, of those that did since one was asked for.
+        let mut waits = None;
         for _ in 0..PULLS_PER_CALL {
-            if self.ops.free_in(PULLS) == 0 {
+            if self.ops.free_in(PULLS) == 0 || waits == Some(self.pulling.head()) {
                 return;
             }
             let Some(recv) = self.pulling.pop_front(&mut self.recvs) else { return };
             self.recvs[recv].pull.queued = false;
-            if self.pull(recv) {
+            let turn = self.pull(recv);
+            if turn != Turn::Over {
                 self.recvs[recv].pull.queued = true;
                 self.pulling.push_back(&mut self.recvs, recv);
             }
+            waits = if turn == Turn::InVain { waits.or(Some(recv)) } else { None };
         }
     }
 
-    /// Gives a message its turn; a slot is free. Whether it wants another one.
-    fn pull(&mut self, recv: u32) -> bool {
+    /// Gives a message its turn; a slot is free.
+    fn pull(&mut self, recv: u32) -> Turn {
         let id = self.recvs[recv].peer;
         let PullState { handle, wanted, asked, .. } = self.recvs[recv].pull;
         let Some(number) = self.peer_number(id) else {
             // Not reached: a pull ends with the connection.
             self.recvs[recv].outcome = Err(OpError::Closed);
             self.finish_recv(recv);
-            return false;
+            return Turn::Over;
         };
-        let Some(active) = self.activate(number, self.now, false) else { return true };
+        let Some(active) = self.activate(number, self.now, false) else { return Turn::InVain };
         let left = wanted - asked;
         if left == 0 {
             // Nothing of it is wanted: the sender need only be told.
             let fin = TxOp { peer: id, kind: TxKind::Fin { handle }, ..TxOp::default() };
-            let Some(number) = self.ops.alloc_in(PULLS, fin) else { return true };
+            let Some(number) = self.ops.alloc_in(PULLS, fin) else { return Turn::InVain };
             self.queue_own(active, number);
             self.finish_recv(recv);
-            return false;
+            return Turn::Over;
         }
         if !self.actives[active].may_request(self.tick()) {
             self.stats.credit_waits += 1;
-            return true;
+            return Turn::InVain;
         }
         let len = left.min(u64::from(PULL_LEN_MAX));
         let kind = TxKind::Pull { recv, handle, offset: asked };
         let op = TxOp { peer: id, kind, total: len, missing: len, ..TxOp::default() };
-        let Some(number) = self.ops.alloc_in(PULLS, op) else { return true };
+        let Some(number) = self.ops.alloc_in(PULLS, op) else { return Turn::InVain };
         self.actives[active].credits.asking += 1;
         let pull = &mut self.recvs[recv].pull;
         pull.asked += len;
         pull.open += 1;
         self.queue_own(active, number);
-        left > len
+        if left > len { Turn::More } else { Turn::Over }
     }
 
     /// Files an operation of the engine's own; it goes out as soon as the window lets it.
