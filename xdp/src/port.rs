@@ -155,13 +155,14 @@ impl HybridPort {
     /// All that can be received from. What is closed leaves the set by itself.
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let xdp = self.xdp.iter().flat_map(|xdp| [xdp.port.socket(), xdp.routes.socket()]);
-        xdp.chain([self.udp.socket()])
+        xdp.chain(self.udp.sockets())
     }
 
     /// Makes the next [`Port::receive`] look at every source, whichever's turn it is.
     pub const fn look_everywhere(&mut self) {
         self.udp_countdown = 0;
         self.refresh_countdown = 0;
+        self.udp.look_everywhere();
     }
 
     /// Looks at the kernel socket if it is its turn, at most `budget` packets of it.
@@ -269,6 +270,9 @@ impl Port for HybridPort {
             }
         }
         self.udp.flush(&mut self.stats);
+        if self.xdp.is_none() && self.udp.draw_near() && self.watch.is_on() {
+            self.watch_sources();
+        }
         Ok(())
     }
 

@@ -62,6 +62,8 @@ impl HybridPort {
         xdp.describe(&mut self.facts);
         self.facts.why_not_better.clear();
         xdp.bulk = bulk(self.config.mode, &xdp, &self.udp, self.limits);
+        // The kernel would join packets for it before the XDP program sees them.
+        self.udp.forget_near();
         self.xdp = Some(xdp);
         if self.watch.is_on() {
             // Its descriptors were not there when the others went into the set.

@@ -8,27 +8,27 @@
 //! the port. Bounds: [`train::BYTES`] and [`train::TRAINS_MAX`] to send, [`receive::BUFFERS`]
 //! buffers to receive.
 
+mod near;
 mod receive;
+mod source;
 mod train;
 
 #[cfg(test)]
 mod tests;
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::iter;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
-use ofi_xdp_core::{Datagram, PeerAddress, Transmit, Transmitted};
-use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
-use rustix::net::sockopt::{
-    Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery, set_ip_mtu_discover, set_ipv6_mtu_discover,
-};
-use socket2::SockRef;
+use ofi_xdp_core::{Datagram, Transmit, Transmitted};
 
-use crate::config::{PAYLOAD_MAX, TRAFFIC_CLASS};
+use crate::config::PAYLOAD_MAX;
 use crate::stats::PortStats;
-use receive::{Received, receive_one};
+use near::Near;
+use receive::Received;
+use source::Source;
 use train::Trains;
 
 pub(crate) use train::Divert;
@@ -38,11 +38,12 @@ const HEADERS_V4: usize = 28;
 /// Bytes of IPv6 and UDP headers.
 const HEADERS_V6: usize = 48;
 
-/// A non-blocking kernel UDP socket, bound to one address.
+/// A non-blocking kernel UDP socket, bound to one address; and another at the same address that is
+/// connected to the near peer, if there is one ([`near`]).
 #[derive(Debug)]
 pub struct UdpPort {
-    socket: UdpSocket,
-    state: UdpSocketState,
+    main: Source,
+    near: Near,
     local: SocketAddr,
     trains: Trains,
     received: Received,
@@ -57,27 +58,15 @@ impl UdpPort {
     /// # Errors
     /// What `socket(2)`, `bind(2)` or `setsockopt(2)` fail with.
     pub fn bind(address: SocketAddr, mtu: u32, window_packets: u16) -> io::Result<Self> {
-        let socket = UdpSocket::bind(address)?;
-        // Sets non-blocking, UDP_GRO, Don't Fragment (IP_PMTUDISC_PROBE) and the cmsgs of the ECN
-        // bits …
-        let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
-        // … and two cmsgs that nobody here reads, which the kernel need not make for each packet.
-        setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
-        if address.is_ipv4() {
-            setsockopt(&socket, sockopt::Ipv4PacketInfo, &false)?;
-            SockRef::from(&socket).set_tos_v4(TRAFFIC_CLASS.into())?;
-        } else {
-            setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &false)?;
-            SockRef::from(&socket).set_tclass_v6(TRAFFIC_CLASS.into())?;
-        }
+        let main = Source::bind(address)?;
         let payload_max = payload_max(mtu, address.ip());
-        let window_packets = grow_buffers(&socket, payload_max, window_packets)?;
-        let local = socket.local_addr()?;
+        let window_packets = main.grow_buffers(payload_max, window_packets)?;
+        let local = main.socket.local_addr()?;
         Ok(Self {
-            trains: Trains::new(state.max_gso_segments()),
+            trains: Trains::new(main.segments_max()),
             received: Received::new(),
-            socket,
-            state,
+            main,
+            near: Near::default(),
             local,
             payload_max,
             window_packets,
@@ -105,12 +94,48 @@ impl UdpPort {
     /// The socket, readable when a packet arrived.
     #[must_use]
     pub fn fd(&self) -> RawFd {
-        self.socket.as_raw_fd()
+        self.main.socket.as_raw_fd()
     }
 
     /// The socket, for passing it on.
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
-        self.socket.as_fd()
+        self.main.socket.as_fd()
+    }
+
+    /// All sockets, readable when a packet arrived.
+    pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let sources = iter::once(&self.main).chain(self.near.source());
+        sources.map(|source| source.socket.as_fd())
+    }
+
+    /// Makes the next [`Self::receive`] look at all of them.
+    pub(crate) const fn look_everywhere(&mut self) {
+        self.near.look_everywhere();
+    }
+
+    /// Sees to the near peer, after a flush; whether there is another socket now. Not for ports
+    /// whose packets leave another way.
+    #[inline]
+    pub(crate) fn draw_near(&mut self) -> bool {
+        self.near.is_due() && self.connect()
+    }
+
+    #[cold]
+    fn connect(&mut self) -> bool {
+        let Self { near, main, local, payload_max, window_packets, .. } = self;
+        let connected = near.connect(main, *local).and_then(|new| match new {
+            Some(new) => new.grow_buffers(*payload_max, *window_packets).map(|_| true),
+            None => Ok(false),
+        });
+        connected.unwrap_or_else(|error| {
+            log::debug!("{local}: no socket for the near peer: {error}");
+            near.source().is_some()
+        })
+    }
+
+    /// From now on there is no near peer. What it has sent and is not read is lost.
+    pub(crate) fn forget_near(&mut self) {
+        self.near = Near::default();
     }
 
     /// Hands at most `budget` packets to `sink`, and returns how many. One system call unless
@@ -122,21 +147,11 @@ impl UdpPort {
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> u16 {
         let mut count = self.received.deliver(budget, sink);
-        if count < budget && self.fetch() {
+        if count < budget && self.near.fetch(&mut self.main, &mut self.received) {
             count += self.received.deliver(budget - count, sink);
         }
         stats.udp_received += u64::from(count);
         count
-    }
-
-    /// Asks the kernel for packets; says whether there were any.
-    fn fetch(&mut self) -> bool {
-        let Self { socket, state, received, .. } = self;
-        received.fetch(
-            |buffer, control| receive_one(socket.as_fd(), buffer, control),
-            // Errors are what they are there.
-            |buffers, meta| state.recv(UdpSockRef::from(&*socket), buffers, meta).ok(),
-        )
     }
 
     /// Offers a buffer of [`Self::payload_max`] bytes to `fill`, and queues what it wrote.
@@ -175,14 +190,15 @@ impl UdpPort {
 
     /// Sends everything queued. One system call for each long train, or else for each packet.
     pub fn flush(&mut self, stats: &mut PortStats) {
-        let Self { socket, state, trains, local, .. } = self;
+        let Self { main, near, trains, local, .. } = self;
         let mut segments = true;
         let mut too_long = false;
         trains.drain(|train, bytes| {
+            let to = train.to.address;
             stats.udp_transmitted += u64::from(train.count);
             if train.is_joined() && segments {
                 stats.udp_sends += 1;
-                match send_train(state, socket, train.to.address, bytes, train.segment) {
+                match main.send_train(to, bytes, train.segment) {
                     // EIO, EINVAL: this device or this path cannot cut it apart (udp(7),
                     // UDP_SEGMENT).
                     Err(error) if is_no_gso(&error) || is_too_long(&error) => {
@@ -198,12 +214,16 @@ impl UdpPort {
             }
             for packet in bytes.chunks(train.segment) {
                 stats.udp_sends += 1;
+                // An error may be that of an earlier packet (ICMP), and this one has not left.
+                if near.socket_to(to).is_some_and(|socket| socket.send(packet).is_ok()) {
+                    continue;
+                }
                 // Without control data, which the kernel would have to read.
-                let mut sent = socket.send_to(packet, train.to.address.socket_addr());
+                let mut sent = main.socket.send_to(packet, to.socket_addr());
                 if sent.as_ref().is_err_and(is_too_long) {
                     too_long = true;
-                    allow_fragments(socket, *local);
-                    sent = socket.send_to(packet, train.to.address.socket_addr());
+                    allow_fragments([Some(&*main), near.source()], *local);
+                    sent = main.socket.send_to(packet, to.socket_addr());
                 }
                 stats.udp_lost += u64::from(sent.is_err());
             }
@@ -225,24 +245,6 @@ pub(crate) fn receive_unjoined(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(setsockopt(&socket, sockopt::UdpGroSegment, &false)?)
 }
 
-/// One `sendmsg(2)`: a train of packets of `segment` bytes.
-fn send_train(
-    state: &UdpSocketState,
-    socket: &UdpSocket,
-    to: PeerAddress,
-    contents: &[u8],
-    segment: usize,
-) -> io::Result<()> {
-    let transmit = quinn_udp::Transmit {
-        destination: to.socket_addr(),
-        ecn: EcnCodepoint::from_bits(TRAFFIC_CLASS),
-        contents,
-        segment_size: Some(segment),
-        src_ip: None,
-    };
-    state.try_send(UdpSockRef::from(socket), &transmit)
-}
-
 fn is_no_gso(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| {
         code == nix::errno::Errno::EIO as i32 || code == nix::errno::Errno::EINVAL as i32
@@ -256,15 +258,13 @@ fn is_too_long(error: &io::Error) -> bool {
 
 /// Has the kernel cut packets that are longer than the MTU into fragments from now on.
 #[cold]
-fn allow_fragments(socket: &UdpSocket, local: SocketAddr) {
-    let allowed = match local {
-        SocketAddr::V4(_) => set_ip_mtu_discover(socket, Ipv4PathMtuDiscovery::DONT),
-        SocketAddr::V6(_) => set_ipv6_mtu_discover(socket, Ipv6PathMtuDiscovery::DONT),
-    };
+fn allow_fragments(sources: [Option<&Source>; 2], local: SocketAddr) {
     // Where the port hears of it, it has warned already.
     log::info!("{local}: the MTU is too small for some packets, which go in fragments");
-    if let Err(error) = allowed {
-        log::warn!("{local}: they cannot: {error}");
+    for source in sources.into_iter().flatten() {
+        if let Err(error) = source.allow_fragments(local.is_ipv4()) {
+            log::warn!("{local}: they cannot: {error}");
+        }
     }
 }
 
@@ -280,24 +280,4 @@ pub(crate) fn mtu(payload: usize, ip: IpAddr) -> u32 {
 
 const fn headers(ip: IpAddr) -> usize {
     if ip.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 }
-}
-
-/// Makes the socket's buffers large enough for `wanted` packets each way if that can be, and
-/// returns how many the receive buffer holds. The kernel charges a packet with all the memory it
-/// occupies (`skb->truesize`): the next power of two after data, headers and `skb_shared_info`, and
-/// the `sk_buff`; and doubles what is asked for in return (socket(7), `SO_RCVBUF`).
-fn grow_buffers(socket: &UdpSocket, payload: usize, wanted: u16) -> io::Result<u16> {
-    const HEADERS_AND_INFO: usize = 512;
-    const SK_BUFF: usize = 256;
-    let packet = (payload + HEADERS_AND_INFO).next_power_of_two() + SK_BUFF;
-    let bytes = packet * usize::from(wanted);
-    // Beyond net.core.rmem_max and wmem_max only with CAP_NET_ADMIN.
-    if setsockopt(&socket.as_fd(), sockopt::RcvBufForce, &bytes).is_err() {
-        SockRef::from(socket).set_recv_buffer_size(bytes)?;
-    }
-    if setsockopt(&socket.as_fd(), sockopt::SndBufForce, &bytes).is_err() {
-        SockRef::from(socket).set_send_buffer_size(bytes)?;
-    }
-    let granted = SockRef::from(socket).recv_buffer_size()? / 2;
-    Ok(u16::try_from(granted / packet).unwrap_or(u16::MAX).max(1))
 }

@@ -28,8 +28,6 @@ pub(super) struct Received {
     meta: [RecvMeta; BUFFERS],
     /// Buffers that hold something.
     filled: usize,
-    /// The next system call is offered all buffers: the last one filled what it was offered.
-    many: bool,
     /// Room for what the kernel says of a packet besides its bytes.
     control: Vec<u8>,
     /// The buffer that is being delivered, and the offset of the next packet in it.
@@ -43,32 +41,32 @@ impl Received {
             bytes: vec![0; BUFFERS * BUFFER_BYTES].into_boxed_slice(),
             meta: [RecvMeta::default(); BUFFERS],
             filled: 0,
-            many: false,
             control: cmsg_space!(i32, i32),
             at: (0, 0),
         }
     }
 
-    /// Lets `one` fill the first buffer, or `many` all of them; it returns how many it filled.
-    /// Says whether there were any. To be called when everything is delivered.
+    /// Lets `one` fill the first buffer or, if `offer_all`, `many` all of them; it returns how many
+    /// it filled. Says whether there were any, and in `offer_all` what to do next time: where what
+    /// was offered was filled there may be more. To be called when everything is delivered.
     pub(super) fn fetch(
         &mut self,
+        offer_all: &mut bool,
         one: impl FnOnce(&mut [u8], &mut [u8]) -> Option<RecvMeta>,
         many: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> Option<usize>,
     ) -> bool {
         self.at = (0, 0);
-        if self.many {
+        if *offer_all {
             let mut chunks = self.bytes.chunks_exact_mut(BUFFER_BYTES);
             let mut buffers: [IoSliceMut<'_>; BUFFERS] =
                 array::from_fn(|_| IoSliceMut::new(chunks.next().unwrap_or_default()));
             self.filled = many(&mut buffers, &mut self.meta).unwrap_or(0);
-            self.many = self.filled == BUFFERS;
+            *offer_all = self.filled == BUFFERS;
         } else {
             let buffer = self.bytes.get_mut(..BUFFER_BYTES).unwrap_or_default();
             let meta = one(buffer, &mut self.control);
             self.filled = usize::from(meta.is_some());
-            // Where there was one there may be more.
-            self.many = meta.is_some();
+            *offer_all = meta.is_some();
             if let (Some(meta), [first, ..]) = (meta, &mut self.meta) {
                 *first = meta;
             }
@@ -162,7 +160,7 @@ mod tests {
     }
 
     fn filled() -> Received {
-        let mut received = Received { many: true, ..Received::new() };
+        let mut received = Received::new();
         let many = |buffers: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]| {
             for (number, buffer) in (1..).zip(buffers.iter_mut()) {
                 buffer[..100].fill(number);
@@ -172,7 +170,7 @@ mod tests {
             metas[2] = meta(33, 33, Some(EcnCodepoint::Ce));
             Some(3)
         };
-        assert!(received.fetch(|_, _| unreachable!(), many));
+        assert!(received.fetch(&mut true, |_, _| unreachable!(), many));
         received
     }
 
@@ -209,10 +207,11 @@ mod tests {
     fn all_buffers_are_offered_while_there_may_be_more() {
         let packet = || Some(meta(100, 100, None));
         let steps = [(false, 0), (false, 1), (true, 1), (false, 1), (true, BUFFERS), (true, 0)];
-        let mut received = Received::new();
+        let (mut received, mut all_next) = (Received::new(), false);
         for (step, (all, filled)) in steps.into_iter().enumerate() {
             let mut offered_all = false;
             let any = received.fetch(
+                &mut all_next,
                 |_, _| packet().filter(|_| filled > 0),
                 |buffers, _| {
                     offered_all = buffers.len() == BUFFERS;
@@ -221,14 +220,14 @@ mod tests {
             );
             assert_eq!((any, offered_all), (filled > 0, all), "step {step}");
         }
-        assert!(!received.many);
+        assert!(!all_next);
     }
 
     #[test]
     fn an_error_is_no_packet() {
         for many in [false, true] {
-            let mut received = Received { many, ..filled() };
-            assert!(!received.fetch(|_, _| None, |_, _| None));
+            let (mut received, mut many) = (filled(), many);
+            assert!(!received.fetch(&mut many, |_, _| None, |_, _| None));
             assert_eq!(taken(&mut received, 5), []);
         }
     }

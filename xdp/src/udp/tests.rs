@@ -2,7 +2,8 @@
 //! Two sockets on the loopback interface.
 
 use super::*;
-use ofi_xdp_core::{Destination, PeerId};
+use ofi_xdp_core::{Destination, PeerAddress, PeerId};
+use socket2::SockRef;
 use std::time::Duration;
 
 const LOOPBACK_MTU: u32 = 65_536;
@@ -101,7 +102,7 @@ fn packets_that_the_kernel_refuses_are_lost_not_errors() {
 fn congestion_experienced_is_seen() {
     for ip in ["127.0.0.1", "::1"] {
         let (sender, mut receiver) = (port(ip), port(ip));
-        let (socket, to) = (SockRef::from(&sender.socket), receiver.local_addr());
+        let (socket, to) = (SockRef::from(&sender.main.socket), receiver.local_addr());
         for (class, expected) in [(0, false), (2, false), (3, true)] {
             if to.is_ipv4() {
                 socket.set_tos_v4(class).unwrap();
@@ -111,7 +112,7 @@ fn congestion_experienced_is_seen() {
             // The first comes alone, the others in one system call.
             for count in [1, 3] {
                 for _ in 0..count {
-                    sender.socket.send_to(&[1; 32], to).unwrap();
+                    sender.main.socket.send_to(&[1; 32], to).unwrap();
                 }
                 let (mut seen, mut stats) = (Vec::new(), PortStats::default());
                 for _ in 0..200 {
@@ -152,4 +153,63 @@ fn the_promised_window_fits_in_the_buffer() {
         send_all(&mut left, right.local_addr(), size);
     }
     assert_eq!(receive_all(&mut right, sizes.len(), 64).len(), sizes.len());
+}
+
+/// Sends so many packets from `from` to `to`, one at a time, as a port without `AF_XDP` does; each
+/// must arrive.
+fn stream(from: &mut UdpPort, to: &mut UdpPort, count: usize) {
+    for _ in 0..count {
+        assert_eq!(send_all(from, to.local_addr(), &[64]).udp_lost, 0);
+        from.draw_near();
+        let packets = receive_all(to, 1, 64);
+        assert_eq!(packets, [(vec![0; 64], PeerAddress::from(from.local_addr()))]);
+    }
+}
+
+#[test]
+fn a_peer_that_is_sent_much_has_a_socket_of_its_own() {
+    for ip in ["127.0.0.1", "::1"] {
+        let (mut port, mut left, mut right) = (port(ip), port(ip), port(ip));
+        stream(&mut port, &mut left, 255);
+        assert_eq!(port.sockets().count(), 1);
+        for _ in 0..2 {
+            // Whoever is near, both are heard and sent to; what was sent before it changed, too.
+            stream(&mut port, &mut left, 300);
+            assert_eq!(port.sockets().count(), 2);
+            stream(&mut left, &mut port, 20);
+            stream(&mut right, &mut port, 20);
+            stream(&mut port, &mut right, 20);
+            send_all(&mut left, port.local_addr(), &[10; 3]);
+            stream(&mut port, &mut right, 300);
+            assert_eq!(port.sockets().count(), 2);
+            assert_eq!(receive_all(&mut port, 3, 64).len(), 3);
+            stream(&mut left, &mut port, 20);
+            stream(&mut right, &mut port, 20);
+        }
+        // Trains, both ways.
+        send_all(&mut port, right.local_addr(), &[1400; 40]);
+        assert_eq!(receive_all(&mut right, 40, 64).len(), 40);
+        send_all(&mut right, port.local_addr(), &[1400; 40]);
+        assert_eq!(receive_all(&mut port, 40, 64).len(), 40);
+        // The address is in use all the same.
+        let again = UdpPort::bind(port.local_addr(), LOOPBACK_MTU, 256).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
+        port.forget_near();
+        assert_eq!(port.sockets().count(), 1);
+        stream(&mut right, &mut port, 20);
+    }
+}
+
+#[test]
+fn a_near_peer_that_is_gone_is_no_error() {
+    let (mut port, mut left, mut right) = (port("127.0.0.1"), port("127.0.0.1"), port("127.0.0.1"));
+    stream(&mut port, &mut left, 300);
+    let gone = left.local_addr();
+    drop(left);
+    // The kernel says so at every other call (ECONNREFUSED), and the main socket takes over.
+    for _ in 0..10 {
+        assert_eq!(send_all(&mut port, gone, &[64]).udp_lost, 0);
+    }
+    stream(&mut right, &mut port, 20);
+    stream(&mut port, &mut right, 300);
 }
