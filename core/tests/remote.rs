@@ -225,8 +225,8 @@ fn long_messages_are_pulled_whether_expected_or_not() {
     }
 }
 
-/// A progress call that brings nothing asks for each message that waits for credit once, not as often
-/// as it may.
+/// A progress call that brings nothing asks for each message that waits for credit once, not as
+/// often as it may.
 #[test]
 fn messages_that_wait_for_credit_have_one_turn_a_call() {
     const MESSAGES: u64 = 4;

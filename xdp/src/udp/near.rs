@@ -2,14 +2,14 @@
 //! The near peer: whom most packets go to, and the socket that is connected to it.
 //!
 //! A connected socket keeps its route, and its packets are found before they are routed
-//! (`udp_v4_early_demux`, net/ipv4/udp.c); on others the kernel looks both up for each packet. Seen:
-//! half a microsecond of the 3.7 that a packet takes from process to process on a veth pair. So the
-//! peer that so many packets in a row went to has such a socket, at the same address; everybody
-//! else reaches the port's main one, and neither side can tell.
+//! (`udp_v4_early_demux`, net/ipv4/udp.c); on others the kernel looks both up for each packet.
+//! Seen: half a microsecond of the 3.7 that a packet takes from process to process on a veth pair.
+//! So the peer that [`STREAK`] packets in a row went to has such a socket, at the same address;
+//! everybody else reaches the port's main one, and neither side can tell.
 //!
-//! In: who each packet goes to. Out: the socket to send it by, and whose turn it is to be looked at.
-//! Both sockets are read: the one where packets came from last in every call, the other at least
-//! once in [`PAUSE_MAX`] + 1. Called by the port. Bound: one socket.
+//! In: who each packet goes to. Out: the socket to send it by, and packets. Both sockets are read:
+//! the one where packets came from last in every call, the other once in [`PAUSE_MAX`] + 1 calls
+//! at least. Called by the port. Bound: one socket.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -22,8 +22,8 @@ use super::source::Source;
 /// So many packets in a row to one peer make it the near one. Connecting takes some microseconds,
 /// which they share.
 const STREAK: u32 = 256;
-/// Most looks between two at the socket that packets do not come from: a packet there waits some two
-/// microseconds.
+/// Most looks between two at the socket that packets do not come from: a packet there waits some
+/// two microseconds.
 const PAUSE_MAX: u8 = 7;
 
 /// See the module.
