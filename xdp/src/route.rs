@@ -10,6 +10,8 @@
 //! A peer is looked up in the kernel's tables once. From then on announcements keep its hop right:
 //! a neighbour's change concerns one hop, a route's change makes every peer ask again.
 
+mod kernel;
+
 use std::collections::HashMap;
 use std::io;
 use std::net::IpAddr;
@@ -17,61 +19,18 @@ use std::os::fd::BorrowedFd;
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags};
-use netlink_packet_route::neighbour::{
-    NeighbourAddress, NeighbourAttribute, NeighbourMessage, NeighbourState,
-};
-use netlink_packet_route::route::{RouteAddress, RouteAttribute, RouteMessage, RouteType};
+use netlink_packet_route::neighbour::NeighbourMessage;
 use ofi_xdp_core::frame::MacAddress;
 use ofi_xdp_core::{Destination, PeerAddress};
 
-use crate::device::{InterfaceFacts, family};
+use crate::device::InterfaceFacts;
 use crate::netlink::{Heard, Monitor, Netlink};
 use crate::udp;
+pub(crate) use kernel::ask;
+use kernel::{Neighbour, announced, ask_neighbour, neighbour};
 
 /// Most announcements that one call of [`Routes::refresh`] takes.
 const EVENTS_MAX: usize = 64;
-
-/// One route, as far as it matters here.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Route {
-    /// Index of the interface that it leaves by.
-    pub(crate) interface: u32,
-    /// The gateway, or the destination itself.
-    pub(crate) next_hop: IpAddr,
-    /// Whether it leads to another host.
-    pub(crate) unicast: bool,
-}
-
-/// Asks the kernel which way a packet from `source` to `destination` would go. `None`: no way.
-pub(crate) fn ask(
-    netlink: &mut Netlink,
-    destination: IpAddr,
-    source: Option<IpAddr>,
-) -> io::Result<Option<Route>> {
-    let mut request = RouteMessage::default();
-    request.header.address_family = family(destination);
-    request.header.destination_prefix_length = if destination.is_ipv4() { 32 } else { 128 };
-    request.attributes.push(RouteAttribute::Destination(destination.into()));
-    if let Some(source) = source {
-        request.header.source_prefix_length = request.header.destination_prefix_length;
-        request.attributes.push(RouteAttribute::Source(source.into()));
-    }
-    let answer = netlink.ask(RouteNetlinkMessage::GetRoute(request))?;
-    let Some(RouteNetlinkMessage::NewRoute(route)) = answer else {
-        return Ok(None);
-    };
-    let (mut interface, mut next_hop) = (None, destination);
-    for attribute in &route.attributes {
-        match attribute {
-            RouteAttribute::Oif(index) => interface = Some(*index),
-            RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => next_hop = (*gateway).into(),
-            RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => next_hop = (*gateway).into(),
-            _ => {}
-        }
-    }
-    let unicast = route.header.kind == RouteType::Unicast;
-    Ok(interface.map(|interface| Route { interface, next_hop, unicast }))
-}
 
 /// The next host on the way to a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -80,15 +39,6 @@ pub(crate) struct Hop {
     pub(crate) mac: MacAddress,
     /// Whether it is a gateway: the packet leaves the link.
     pub(crate) gateway: bool,
-}
-
-/// What is known of a neighbour.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-struct Neighbour {
-    mac: Option<MacAddress>,
-    /// The kernel has not heard from it for a while. One packet through the kernel makes it find
-    /// out; an `AF_XDP` port that never asked would send to a dead link-layer address for ever.
-    stale: bool,
 }
 
 /// What is known of the way to one peer.
@@ -274,43 +224,13 @@ impl Routes {
         }
         let found = ask_neighbour(&mut self.netlink, self.interface, ip).unwrap_or_else(|error| {
             log::debug!("neighbour {ip} could not be asked for: {error}");
-            Neighbour { mac: None, stale: false }
+            Neighbour::UNKNOWN
         });
         let index = u32::try_from(self.neighbours.len()).unwrap_or(KERNEL);
         self.neighbours.push(found);
         self.index.insert(ip, index);
         index
     }
-}
-
-/// Asks the kernel for the link-layer address of `ip` on `interface`.
-fn ask_neighbour(netlink: &mut Netlink, interface: u32, ip: IpAddr) -> io::Result<Neighbour> {
-    let mut request = NeighbourMessage::default();
-    request.header.family = family(ip);
-    request.header.ifindex = interface;
-    request.attributes.push(NeighbourAttribute::Destination(match ip {
-        IpAddr::V4(ip) => NeighbourAddress::Inet(ip),
-        IpAddr::V6(ip) => NeighbourAddress::Inet6(ip),
-    }));
-    match netlink.ask(RouteNetlinkMessage::GetNeighbour(request))? {
-        Some(RouteNetlinkMessage::NewNeighbour(message)) => Ok(neighbour(&message)),
-        _ => Ok(Neighbour { mac: None, stale: false }),
-    }
-}
-
-/// What a message says of a neighbour.
-fn neighbour(message: &NeighbourMessage) -> Neighbour {
-    let mac = message.attributes.iter().find_map(|attribute| match attribute {
-        NeighbourAttribute::LinkLayerAddress(address) => {
-            address.as_slice().try_into().ok().map(MacAddress)
-        }
-        _ => None,
-    });
-    let usable = !matches!(
-        message.header.state,
-        NeighbourState::None | NeighbourState::Incomplete | NeighbourState::Failed
-    );
-    Neighbour { mac: mac.filter(|_| usable), stale: message.header.state == NeighbourState::Stale }
 }
 
 /// Takes in the announcement of a neighbour's change.
@@ -321,18 +241,13 @@ fn change(
     message: &NeighbourMessage,
     gone: bool,
 ) {
-    let ip = message.attributes.iter().find_map(|attribute| match attribute {
-        NeighbourAttribute::Destination(NeighbourAddress::Inet(ip)) => Some(IpAddr::V4(*ip)),
-        NeighbourAttribute::Destination(NeighbourAddress::Inet6(ip)) => Some(IpAddr::V6(*ip)),
-        _ => None,
-    });
     if message.header.ifindex != interface {
         return;
     }
-    if let Some(at) = ip.and_then(|ip| index.get(&ip))
+    if let Some(at) = announced(message).and_then(|ip| index.get(&ip))
         && let Some(known) = neighbours.get_mut(*at as usize)
     {
-        *known = if gone { Neighbour { mac: None, stale: false } } else { neighbour(message) };
+        *known = if gone { Neighbour::UNKNOWN } else { neighbour(message) };
     }
 }
 
