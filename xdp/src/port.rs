@@ -130,7 +130,6 @@ impl HybridPort {
     pub fn watch(&mut self) {
         self.look_everywhere();
         if !self.watch.is_on() {
-            self.watch.turn(true);
             self.watch_sources();
         }
     }
@@ -143,13 +142,17 @@ impl HybridPort {
         }
     }
 
-    /// Puts all that can be received from into the set, if it is not in it.
-    fn watch_sources(&self) {
+    /// Puts all that can be received from into the set, if it is not in it. What cannot be put
+    /// there is tried again before the next sleep.
+    fn watch_sources(&mut self) {
+        let mut all = true;
         for source in self.sources() {
             if let Err(error) = self.watch.add(source) {
                 log::warn!("{}: packets may wait for a timer: {error}", self.local_addr());
+                all = false;
             }
         }
+        self.watch.turn(all);
     }
 
     /// All that can be received from. What is closed leaves the set by itself.

@@ -34,12 +34,12 @@ impl Watch {
         &self.fds
     }
 
-    /// Whether sources are to be in the set.
+    /// Whether all sources are in the set.
     pub(super) const fn is_on(&self) -> bool {
         self.on
     }
 
-    /// From now on they are, or not.
+    /// From now on all of them are, or not.
     pub(super) const fn turn(&mut self, on: bool) {
         self.on = on;
     }
