@@ -15,6 +15,7 @@ mod posting;
 mod regions;
 mod report;
 mod sharing;
+mod wakers;
 
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
@@ -42,6 +43,7 @@ use crate::storage::EngineCell;
 use crate::waker::{Waker, sleep};
 
 pub(crate) use posting::{Post, Posting, Taking};
+pub(crate) use wakers::Wakers;
 
 /// Longest that a closing endpoint stays to have its messages acknowledged, and to acknowledge.
 const LINGER: Duration = Duration::from_millis(500);
@@ -59,35 +61,6 @@ pub(crate) struct ActiveEndpoint {
     source_err: bool,
     /// It stores messages that a receive of its shared context might fit.
     hungry: AtomicBool,
-}
-
-/// Who may sleep until something happens on an endpoint.
-#[derive(Clone, Debug)]
-pub(crate) struct Wakers {
-    /// Readers of the queue of its sends, if they may wait.
-    pub(crate) transmit: Option<Arc<Waker>>,
-    /// Readers of the queue of its receives, if they may wait.
-    pub(crate) receive: Option<Arc<Waker>>,
-    /// Readers of counters of its operations, if they may wait.
-    pub(crate) counters: Vec<Arc<Waker>>,
-    /// The domain's progress thread.
-    pub(crate) thread: Arc<Waker>,
-}
-
-impl Wakers {
-    /// Whether anybody sleeps.
-    #[inline]
-    fn any_sleeper(&self) -> bool {
-        let Self { transmit, receive, counters, thread } = self;
-        let queues = [transmit, receive].into_iter().flatten();
-        thread.has_sleepers() || queues.chain(counters).any(|waker| waker.has_sleepers())
-    }
-
-    /// Whether the application may sleep without a word.
-    fn any_lent(&self) -> bool {
-        let queues = [&self.transmit, &self.receive].into_iter().flatten();
-        queues.chain(&self.counters).any(|waker| waker.is_lent())
-    }
 }
 
 struct State {
@@ -183,7 +156,7 @@ impl ActiveEndpoint {
                     wants = take(&completion, origin);
                 }
             }
-            self.wake(engine, awake);
+            self.wakers.wake(engine, awake);
         });
     }
 
@@ -197,7 +170,7 @@ impl ActiveEndpoint {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
         state.engine.with_dependent(|_, engine| {
-            self.wake(engine, awake);
+            self.wakers.wake(engine, awake);
             sides.iter().any(|&side| is_ready(engine, side))
         })
     }
@@ -205,9 +178,7 @@ impl ActiveEndpoint {
     /// Whether the application sees to the endpoint's progress: it drove it within `attention`, or
     /// waits on its queues.
     pub(crate) fn is_attended(&self, attention: Duration) -> bool {
-        let Wakers { transmit, receive, counters, .. } = &self.wakers;
-        let queues = [transmit, receive].into_iter().flatten();
-        if queues.chain(counters).any(|waker| waker.has_sleepers()) {
+        if self.wakers.application_sleeps() {
             return true;
         }
         // Locked, it is being driven; and whoever drives it is not held up by the question.
@@ -226,7 +197,7 @@ impl ActiveEndpoint {
         self.drive(&mut state, now(), Budget::PROGRESS);
         state.attended = attended;
         state.engine.with_dependent(|_, engine| {
-            self.wake(engine, Some(&self.wakers.thread));
+            self.wakers.wake(engine, Some(&self.wakers.thread));
             engine.poll_at()
         })
     }
@@ -312,39 +283,6 @@ impl ActiveEndpoint {
                 }
             }
         });
-    }
-
-    /// Wakes whoever sleeps for what there is now, at the end of every call that drives; except for
-    /// the one who made the call (`awake`), who sees it all the same.
-    #[inline]
-    fn wake(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
-        if self.wakers.any_sleeper() {
-            self.wake_sleepers(engine, awake);
-        }
-    }
-
-    #[cold]
-    fn wake_sleepers(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
-        let Wakers { transmit, receive, counters, thread } = &self.wakers;
-        let sleeps = |waker: &&Arc<Waker>| {
-            waker.has_sleepers() && !awake.is_some_and(|awake| Arc::ptr_eq(awake, waker))
-        };
-        if sleeps(&thread) {
-            thread.wake_before(engine.poll_at());
-        }
-        for waker in counters.iter().filter(sleeps) {
-            // What was counted is not compared: whoever sleeps here looks.
-            waker.wake();
-        }
-        for (waker, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
-            if let Some(waker) = waker.as_ref().filter(sleeps) {
-                if is_ready(engine, side) {
-                    waker.wake();
-                } else {
-                    waker.wake_before(engine.poll_at());
-                }
-            }
-        }
     }
 
     // The engine does not panic; should it, what it left is still consistent enough to be dropped.

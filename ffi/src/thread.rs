@@ -15,8 +15,9 @@
 //! ```
 //!
 //! While it *rests*, it looks every [`ATTENTION`] whether the application still sees to the
-//! endpoint. While it *stands in*, it drives the endpoint itself, and sleeps until a packet arrives
-//! or a timer is due; when nothing is under way, that is for ever. So an application that reads its
+//! endpoint, and has packets wake nobody where nobody sleeps ([`ActiveEndpoint::unwatch`]).
+//! While it *stands in*, it drives the endpoint itself, and sleeps until a packet arrives or a
+//! timer is due; when nothing is under way, that is for ever. So an application that reads its
 //! queues pays two hundred short wake-ups a second, and an idle one nothing.
 //!
 //! Bounds: one budget of packets for each endpoint and round. All signals are blocked in the

@@ -89,7 +89,7 @@ impl ActiveEndpoint {
         if let Some(now) = time {
             self.drive(&mut state, now, Budget::POST);
         }
-        state.engine.with_dependent(|_, engine| self.wake(engine, None));
+        state.engine.with_dependent(|_, engine| self.wakers.wake(engine, None));
         Ok(deferred)
     }
 
@@ -113,7 +113,7 @@ impl ActiveEndpoint {
         state.engine.with_dependent_mut(|_, engine| {
             let ended: Vec<_> = std::iter::from_fn(|| engine.poll_deferred()).collect();
             if !ended.is_empty() {
-                self.wake(engine, None);
+                self.wakers.wake(engine, None);
             }
             ended
         })
@@ -206,7 +206,7 @@ impl ActiveEndpoint {
         })?;
         if pending {
             self.drive(&mut state, now(), Budget::POST);
-            state.engine.with_dependent(|_, engine| self.wake(engine, None));
+            state.engine.with_dependent(|_, engine| self.wakers.wake(engine, None));
         }
         Ok(())
     }
@@ -216,7 +216,7 @@ impl ActiveEndpoint {
         let mut state = self.lock();
         state.engine.with_dependent_mut(|_, engine| {
             if engine.cancel(context) {
-                self.wake(engine, None);
+                self.wakers.wake(engine, None);
             }
         });
     }

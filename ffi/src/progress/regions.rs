@@ -62,7 +62,7 @@ impl ActiveEndpoint {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
         state.engine.with_dependent(|_, engine| {
-            self.wake(engine, awake);
+            self.wakers.wake(engine, awake);
             *engine.tally()
         })
     }

@@ -35,7 +35,7 @@ impl ActiveEndpoint {
         if self.hungry.load(Ordering::SeqCst) {
             let mut state = self.lock();
             self.drive(&mut state, now(), Budget::POST);
-            state.engine.with_dependent(|_, engine| self.wake(engine, None));
+            state.engine.with_dependent(|_, engine| self.wakers.wake(engine, None));
         }
     }
 
@@ -73,7 +73,7 @@ impl ActiveEndpoint {
         let mut state = self.lock();
         state.engine.with_dependent_mut(|_, engine| {
             engine.post_cancelled(request(recv), many)?;
-            self.wake(engine, None);
+            self.wakers.wake(engine, None);
             Ok(())
         })
     }

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who may sleep until something happens on an endpoint, and waking them.
+//!
+//! In: what the engine has finished and when it is due next. Out: wake-ups of those whom that
+//! concerns. The endpoint calls at the end of each call that drives it, under its lock (`waker`
+//! says what that orders). Bounds: two queues, the counters that were bound, one thread; while
+//! nobody sleeps, a load for each.
+
+use std::sync::Arc;
+
+use ofi_xdp_core::Engine;
+
+use super::is_ready;
+use crate::ops::Side;
+use crate::waker::Waker;
+
+/// See the module.
+#[derive(Clone, Debug)]
+pub(crate) struct Wakers {
+    /// Readers of the queue of its sends, if they may wait.
+    pub(crate) transmit: Option<Arc<Waker>>,
+    /// Readers of the queue of its receives, if they may wait.
+    pub(crate) receive: Option<Arc<Waker>>,
+    /// Readers of counters of its operations, if they may wait.
+    pub(crate) counters: Vec<Arc<Waker>>,
+    /// The domain's progress thread.
+    pub(crate) thread: Arc<Waker>,
+}
+
+impl Wakers {
+    /// The application's own.
+    fn of_application(&self) -> impl Iterator<Item = &Arc<Waker>> {
+        [&self.transmit, &self.receive].into_iter().flatten().chain(&self.counters)
+    }
+
+    /// Whether the application sleeps.
+    #[inline]
+    pub(super) fn application_sleeps(&self) -> bool {
+        self.of_application().any(|waker| waker.has_sleepers())
+    }
+
+    /// Whether anybody sleeps.
+    #[inline]
+    pub(super) fn any_sleeper(&self) -> bool {
+        self.thread.has_sleepers() || self.application_sleeps()
+    }
+
+    /// Whether the application may sleep without a word.
+    pub(super) fn any_lent(&self) -> bool {
+        self.of_application().any(|waker| waker.is_lent())
+    }
+
+    /// Wakes whoever sleeps for what there is now; except for the one who made the call (`awake`),
+    /// who sees it all the same.
+    #[inline]
+    pub(super) fn wake(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
+        if self.any_sleeper() {
+            self.wake_sleepers(engine, awake);
+        }
+    }
+
+    #[cold]
+    fn wake_sleepers(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
+        let Self { transmit, receive, counters, thread } = self;
+        let sleeps = |waker: &&Arc<Waker>| {
+            waker.has_sleepers() && !awake.is_some_and(|awake| Arc::ptr_eq(awake, waker))
+        };
+        if sleeps(&thread) {
+            thread.wake_before(engine.poll_at());
+        }
+        for waker in counters.iter().filter(sleeps) {
+            // What was counted is not compared: whoever sleeps here looks.
+            waker.wake();
+        }
+        for (waker, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
+            if let Some(waker) = waker.as_ref().filter(sleeps) {
+                if is_ready(engine, side) {
+                    waker.wake();
+                } else {
+                    waker.wake_before(engine.poll_at());
+                }
+            }
+        }
+    }
+}
