@@ -78,7 +78,9 @@ pub struct Config {
     /// Completions of remote writes that can wait for their turn or to be polled; at least as many
     /// as one packet can bring, 8.
     pub events: u32,
-    /// Messages up to this many bytes are pushed, longer ones are pulled by their receiver.
+    /// Messages up to this many bytes are pushed, longer ones are pulled by their receiver; half of
+    /// that for each eighth of the receiver's storage that is full. More than a slot of the largest
+    /// class holds ([`UNEXPECTED_CLASS_LEN`]) would be refused wherever no receive is posted.
     pub eager_max: u32,
     /// Which orders the application was promised.
     pub order: Order,
@@ -112,7 +114,7 @@ impl Config {
             responders: 4 << 10,
             pulls: 32,
             events: 1 << 10,
-            eager_max: 32 << 10,
+            eager_max: 128 << 10,
             order: Order::empty(),
             rma_events: false,
             congestion: Congestion::Delay,

@@ -56,6 +56,30 @@ fn unexpected_messages_wait_for_their_receive() {
 }
 
 #[test]
+fn the_fuller_the_receiver_the_less_is_pushed() {
+    let mut world = World::new(2, 2, &small(), Faults::NONE);
+    // Within that a connection that is quiet keeps what it knows of the peer.
+    const SOON: Duration = Duration::from_micros(300);
+    let pulled = |w: &World| w.nodes[1].engine.stats().rendezvous;
+    for (len, fills) in [(20_000, 4), (2_049, 4), (2_048, 4)] {
+        world.send(0, 1, 0, pattern(1, len));
+        world.run(SOON);
+        let report = world.nodes[0].engine.peer_reports().next().unwrap();
+        assert_eq!(report.pressure, fills, "{len} bytes: eighths of one class");
+    }
+    for (context, expected) in [(1, 0), (2, 1), (3, 1)] {
+        world.recv(1, context, 20_000);
+        world.run(SOON);
+        assert_eq!(pulled(&world), expected, "message {context}");
+    }
+    world.recv(1, 4, 20_000);
+    world.send(0, 1, 0, pattern(1, 20_000));
+    world.run(SOON);
+    assert_eq!(pulled(&world), 1, "there is room again");
+    assert_eq!(world.received(1, 4), pattern(1, 20_000));
+}
+
+#[test]
 fn a_receive_posted_while_the_message_arrives_gets_it() {
     let mut world = World::new(2, 3, &small(), Faults::NONE);
     let len = 100_000;

@@ -14,12 +14,14 @@ use ofi_xdp_datapath::{Facts, PortStats, Tier, Verdict};
 use ofi_xdp_statistics::{FOLDER, Page, PeerLine, Place};
 
 use crate::progress::ActiveEndpoint;
+use crate::thread::ATTENTION;
 
 /// From one page to the next.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// From a look at an endpoint that was busy to the next one: a thread on the core of one who polls
-/// without a pause finds the lock held three times out of four.
-const RETRY: Duration = Duration::from_millis(25);
+/// From a look at an endpoint that was busy to the next one: as often as the thread wakes anyway.
+/// On the core of one who polls by system calls it finds the lock held nearly always: it gets the
+/// processor when a call returns, and those are made under the lock.
+const RETRY: Duration = ATTENTION;
 /// Every so many pages the XDP program's counters are asked for: a system call each.
 const VERDICTS_EVERY: u32 = 10;
 

@@ -35,8 +35,7 @@ impl Engine<'_> {
         buffer: M::Buffer,
         memory: &mut M,
     ) -> Result<OpId, PostError> {
-        let pushed = request.len <= u64::from(self.config.eager_max);
-        self.post_message(now, request, pushed, buffer, memory)
+        self.post_message(now, request, Some(self.config.eager_max), buffer, memory)
     }
 
     /// Posts a message whose send is complete when the peer's application has matched or dropped it
@@ -52,15 +51,17 @@ impl Engine<'_> {
         buffer: M::Buffer,
         memory: &mut M,
     ) -> Result<OpId, PostError> {
-        self.post_message(now, request, false, buffer, memory)
+        self.post_message(now, request, None, buffer, memory)
     }
 
+    /// Pushed are messages of at most `eager_max` bytes, half of that for each eighth of the peer's
+    /// storage that is full (`docs/PROTOCOL.md` §6.5).
     #[inline(always)]
     fn post_message<M: Memory>(
         &mut self,
         now: Instant,
         request: SendRequest,
-        pushed: bool,
+        eager_max: Option<u32>,
         buffer: M::Buffer,
         memory: &mut M,
     ) -> Result<OpId, PostError> {
@@ -71,6 +72,7 @@ impl Engine<'_> {
             return Err(PostError::Again);
         }
         let envelope = Envelope { msn: state.next_msn, tag, data, total: len };
+        let pushed = eager_max.is_some_and(|most| len <= u64::from(most >> state.pressure));
         let kind = if pushed { TxKind::Message(envelope) } else { TxKind::Rendezvous(envelope) };
         let op = TxOp { rnr_epoch: state.tx_rnr_epoch, ..TxOp::posted(&common, kind, len) };
         self.file(active, op, common.more, buffer, memory)
@@ -297,7 +299,7 @@ fn has_company(state: &Active, room: usize) -> bool {
 
 /// Bytes of records in a full packet of `payload_max` bytes.
 #[inline]
-const fn packet_room(payload_max: usize) -> usize {
+pub(super) const fn packet_room(payload_max: usize) -> usize {
     payload_max.saturating_sub(HEADER_LEN + TAG_RESERVE)
 }
 

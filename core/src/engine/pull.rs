@@ -7,8 +7,9 @@
 //! turns a call.
 
 use super::Engine;
+use super::post::packet_room;
 use crate::operation::{PULLS, PullState, TxKind, TxOp};
-use crate::wire::{FinRecord, PULL_LEN_MAX};
+use crate::wire::{FinRecord, PULL_LEN_MAX, SEGMENT_QUANTUM, segment_overhead};
 use crate::{OpError, OpId};
 
 /// Turns that one call of [`Engine::schedule_pulls`] gives.
@@ -23,6 +24,16 @@ enum Turn {
     InVain,
     /// It takes no more turns.
     Over,
+}
+
+/// Bytes of a part but the last: as many full packets as [`PULL_LEN_MAX`] allows, taking the peer's
+/// for as long as ours. A shorter packet between two parts would end a train of packets
+/// (`UDP_SEGMENT`), and each train is a system call.
+const fn part_len_max(payload_max: usize) -> u64 {
+    let full = packet_room(payload_max).saturating_sub(segment_overhead(false));
+    let full = (full - full % SEGMENT_QUANTUM) as u32;
+    let rest = if full == 0 { 0 } else { PULL_LEN_MAX % full };
+    (PULL_LEN_MAX - rest) as u64
 }
 
 impl Engine<'_> {
@@ -78,7 +89,7 @@ impl Engine<'_> {
             self.stats.credit_waits += 1;
             return Turn::InVain;
         }
-        let len = left.min(u64::from(PULL_LEN_MAX));
+        let len = left.min(part_len_max(self.payload_max(number)));
         let kind = TxKind::Pull { recv, handle, offset: asked };
         let op = TxOp { peer: id, kind, total: len, missing: len, ..TxOp::default() };
         let Some(number) = self.ops.alloc_in(PULLS, op) else { return Turn::InVain };

@@ -357,7 +357,7 @@ pub fn any(context: u64, len: usize) -> RecvRequest {
     RecvRequest { from: None, len: len as u64, context, tag: None, signal: true }
 }
 
-/// A small configuration, so that pools run out in tests.
+/// A small configuration, so that pools run out in tests, and messages of 100,000 bytes are pulled.
 pub fn small() -> Config {
     Config {
         peers: 8,
@@ -371,6 +371,7 @@ pub fn small() -> Config {
         responders: 32,
         pulls: 4,
         events: 32,
+        eager_max: 32 << 10,
         death: Duration::from_secs(10),
         ..Config::new(crc32c::crc32c_append)
     }

@@ -303,7 +303,7 @@ impl Default for Scenario {
             link: Link::default(),
             pools: Pools::default(),
             order: 0,
-            eager_max: 32 << 10,
+            eager_max: 128 << 10,
             congestion: Control::default(),
             mtu: Vec::new(),
             loss: Loss::default(),
