@@ -7,7 +7,7 @@
 //! [`drive`](crate::progress::drive) is the only caller. Bounds: `receive` by its budget,
 //! `transmit` by the room the port has.
 
-use crate::{PeerAddress, PeerId};
+use crate::{Instant, PeerAddress, PeerId};
 
 /// One received packet, borrowed from the port until the sink returns.
 #[derive(Clone, Copy, Debug)]
@@ -80,12 +80,14 @@ pub struct PortError {
 /// A place that packets come from and go to.
 pub trait Port {
     /// Hands at most `budget` received packets to `sink`, in the order of their arrival, and gives
-    /// their buffers back. Returns how many it handed on.
+    /// their buffers back. Returns how many it handed on. `now` is the caller's one reading of its
+    /// clock.
     ///
     /// # Errors
     /// [`PortError`] when the medium is gone; packets already handed on stay handed on.
     fn receive(
         &mut self,
+        now: Instant,
         budget: u16,
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> Result<u16, PortError>;

@@ -5,7 +5,7 @@
 //! between an [`Engine`] and a [`Port`]. Bounds: `budget` packets each way and one port flush per
 //! call; the clock was read once by the caller.
 
-use crate::{Engine, Instant, Memory, Port, PortError, Transmitted};
+use crate::{Datagram, Engine, Instant, Memory, Port, PortError, Transmitted};
 
 /// How much one call of [`drive`] may do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,8 +47,8 @@ pub fn drive<P: Port, M: Memory>(
 ) -> Result<Progress, PortError> {
     let mut progress = Progress::default();
     if budget.rx_packets > 0 {
-        progress.received =
-            port.receive(budget.rx_packets, &mut |datagram| engine.ingest(now, datagram, memory))?;
+        let ingest = &mut |datagram: Datagram<'_>| engine.ingest(now, datagram, memory);
+        progress.received = port.receive(now, budget.rx_packets, ingest)?;
         engine.feed(memory);
         engine.release_gathered();
         engine.advance(now);

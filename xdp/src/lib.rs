@@ -60,6 +60,7 @@ mod facts;
 mod features;
 mod forecast;
 mod frame;
+mod glance;
 mod grant;
 mod mapping;
 mod namespace;

@@ -4,12 +4,13 @@
 //! Packets come in from the engine by [`Port`] and leave by the better way there is to each
 //! destination; packets from both ways come out in one stream. The provider opens it (`open`) and
 //! lets [`drive`](ofi_xdp_core::drive) use it; should it lose its `AF_XDP` half, it goes on without
-//! and gets it back (`fallback`). Bounds: those of its halves; the kernel socket is looked
-//! at once in [`UDP_PAUSE_MAX`] calls at least, announcements every [`REFRESH_INTERVAL`] calls.
+//! and gets it back (`fallback`). Bounds: those of its halves; the kernel socket is looked at every
+//! [`UDP_PAUSE_MAX_NANOS`] at least, announcements every [`REFRESH_NANOS`], or as often as somebody
+//! calls.
 //!
 //! ```text
 //!                  ┌─ hop known ──────────▶ XskPort ──▶ NIC
-//!   transmit ──▶ Routes                       ▲ short trains, the first packet of a run
+//!   transmit ──▶ Routes                       ▲ short trains
 //!                  └─ kernel knows better,    │
 //!                     or a train is better ─▶ UdpPort ──▶ kernel (learns, loops back, routes)
 //! ```
@@ -23,10 +24,11 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
-use ofi_xdp_core::{Datagram, Port, PortError, PortLimits, Transmit, Transmitted};
+use ofi_xdp_core::{Datagram, Instant, Port, PortError, PortLimits, Transmit, Transmitted};
 
 use crate::config::PortConfig;
 use crate::facts::Facts;
+use crate::glance::Glance;
 use crate::namespace::Namespace;
 use crate::recovery::Recovery;
 use crate::route::Routes;
@@ -37,13 +39,10 @@ use bulk::Bulk;
 pub use open::OpenError;
 use watch::Watch;
 
-/// Most calls of [`Port::receive`] between two looks at the kernel socket. A look costs a system
-/// call, some 150 ns, which a packet in the `AF_XDP` socket would wait for; so the pause grows
-/// while nothing comes. By one each time, not by a factor: a train is there some microseconds after
-/// its herald, and must not wait as long again.
-const UDP_PAUSE_MAX: u32 = 127;
-/// Calls of [`Port::receive`] between two looks at the kernel's announcements.
-const REFRESH_INTERVAL: u32 = 256;
+/// Longest time between two looks at the kernel socket: as long a train may wait there.
+const UDP_PAUSE_MAX_NANOS: u64 = 10_000;
+/// Time between two looks at the kernel's announcements.
+const REFRESH_NANOS: u64 = 25_000;
 /// Packets from the kernel socket alone after which the port asks whether the XDP program is still
 /// attached. Asking costs a system call, which this many packets share: they may come that way for
 /// good reason.
@@ -71,12 +70,10 @@ pub struct HybridPort {
     config: PortConfig,
     namespace: Option<Arc<Namespace>>,
     recovery: Option<Recovery<Xdp>>,
-    /// Calls of `receive` until the kernel socket is looked at.
-    udp_countdown: u32,
-    /// Where that count started.
-    udp_pause: u32,
-    /// Calls of `receive` until the announcements are looked at.
-    refresh_countdown: u32,
+    /// When the kernel socket is looked at.
+    udp_look: Glance,
+    /// When the announcements are looked at.
+    refresh_at: Instant,
     /// Packets from the kernel socket since the last one from the `AF_XDP` socket.
     udp_streak: u32,
 }
@@ -163,21 +160,23 @@ impl HybridPort {
 
     /// Makes the next [`Port::receive`] look at every source, whichever's turn it is.
     pub const fn look_everywhere(&mut self) {
-        self.udp_countdown = 0;
-        self.refresh_countdown = 0;
+        self.udp_look.hasten();
+        self.refresh_at = Instant::ZERO;
         self.udp.look_everywhere();
     }
 
     /// Looks at the kernel socket if it is its turn, at most `budget` packets of it.
-    fn receive_udp(&mut self, budget: u16, sink: &mut impl FnMut(Datagram<'_>)) -> u16 {
-        if self.udp_countdown > 0 {
-            self.udp_countdown -= 1;
+    fn receive_udp(
+        &mut self,
+        now: Instant,
+        budget: u16,
+        sink: &mut impl FnMut(Datagram<'_>),
+    ) -> u16 {
+        if !self.udp_look.is_due(now) {
             return 0;
         }
-        let count = self.udp.receive(budget, &mut self.stats, sink);
-        // Where packets come from, more do.
-        self.udp_pause = if count > 0 { 0 } else { (self.udp_pause + 1).min(UDP_PAUSE_MAX) };
-        self.udp_countdown = self.udp_pause;
+        let count = self.udp.receive(now, budget, &mut self.stats, sink);
+        self.udp_look.looked(now, count > 0);
         self.udp_streak += u32::from(count);
         if self.udp_streak >= UDP_STREAK_MAX {
             self.suspect();
@@ -190,6 +189,7 @@ impl Port for HybridPort {
     #[inline]
     fn receive(
         &mut self,
+        now: Instant,
         budget: u16,
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> Result<u16, PortError> {
@@ -197,26 +197,17 @@ impl Port for HybridPort {
             if let Some(found) = self.recovery.as_mut().and_then(Recovery::take) {
                 self.regain(found);
             }
-            return Ok(self.udp.receive(budget, &mut self.stats, sink));
+            return Ok(self.udp.receive(now, budget, &mut self.stats, sink));
         }
-        match self.refresh_countdown {
-            0 => self.refresh(),
-            _ => self.refresh_countdown -= 1,
+        if now >= self.refresh_at {
+            self.refresh(now);
         }
         // When it is its turn the kernel socket goes first and gets half, so that neither starves.
-        let mut count = self.receive_udp(budget.div_ceil(2), sink);
-        let Some(Xdp { port, bulk, .. }) = &mut self.xdp else {
+        let mut count = self.receive_udp(now, budget.div_ceil(2), sink);
+        let Some(Xdp { port, .. }) = &mut self.xdp else {
             return Ok(count);
         };
-        let mut herald = false;
-        let received = port.receive(budget - count, &mut self.stats, &mut |datagram| {
-            herald |= bulk.as_ref().is_some_and(|bulk| bulk.is_herald(datagram.bytes.len()));
-            sink(datagram);
-        });
-        if herald {
-            (self.udp_pause, self.udp_countdown) = (0, 0);
-        }
-        match received {
+        match port.receive(budget - count, &mut self.stats, sink) {
             Ok(0) => {}
             Ok(received) => {
                 count += received;
@@ -289,6 +280,7 @@ impl Port for HybridPort {
 mod tests {
     use super::*;
     use crate::facts::Tier;
+    use crate::glance::now;
     use ofi_xdp_core::{Destination, PeerId};
 
     fn open(bind: &str) -> HybridPort {
@@ -310,7 +302,9 @@ mod tests {
         left.flush().unwrap();
         let mut received = Vec::new();
         for _ in 0..1000 {
-            right.receive(8, &mut |datagram| received.push(datagram.bytes.to_vec())).unwrap();
+            right
+                .receive(now(), 8, &mut |datagram| received.push(datagram.bytes.to_vec()))
+                .unwrap();
             if !received.is_empty() {
                 break;
             }
@@ -335,7 +329,7 @@ mod tests {
         for _ in 0..2 {
             port.watch();
             assert!(wakes(&port), "what came before");
-            assert_eq!(port.receive(8, &mut |_| {}), Ok(1));
+            assert_eq!(port.receive(now(), 8, &mut |_| {}), Ok(1));
             assert!(!wakes(&port));
             sender.send_to(b"packet", port.local_addr()).unwrap();
             assert!(wakes(&port), "what comes later");

@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use common::{Hosts, INTERFACE, V4, config, echo, eventually, meet, run, skipped};
+use common::{Hosts, INTERFACE, V4, config, echo, eventually, meet, now, run, skipped};
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::{HybridPort, Mode, Tier, XskMode};
 
@@ -40,7 +40,7 @@ fn under_traffic(
     for _ in 0..1000 {
         echo(client, server, &sizes);
         client.look_everywhere();
-        client.receive(1, &mut |_| {}).unwrap();
+        client.receive(now(), 1, &mut |_| {}).unwrap();
         if is_done || done(client) {
             return settle(client, server);
         }
@@ -56,7 +56,7 @@ fn settle(client: &mut HybridPort, server: &mut HybridPort) {
         let mut count = 0;
         for port in [&mut *client, &mut *server] {
             port.look_everywhere();
-            count += port.receive(64, &mut |_| {}).unwrap();
+            count += port.receive(now(), 64, &mut |_| {}).unwrap();
         }
         quiet = if count == 0 { quiet + 1 } else { 0 };
         thread::sleep(Duration::from_millis(1));
@@ -256,7 +256,7 @@ fn process() {
     // Whatever comes goes back, until the parent has seen enough.
     loop {
         let mut packets = Vec::new();
-        port.receive(64, &mut |got| packets.push((got.from, got.bytes.to_vec()))).unwrap();
+        port.receive(now(), 64, &mut |got| packets.push((got.from, got.bytes.to_vec()))).unwrap();
         for (from, bytes) in &packets {
             common::send(&mut port, common::to(0, from.socket_addr()), bytes);
         }

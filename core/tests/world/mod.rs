@@ -245,6 +245,7 @@ pub struct SimPort<'a> {
 impl Port for SimPort<'_> {
     fn receive(
         &mut self,
+        _now: Instant,
         budget: u16,
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> Result<u16, PortError> {

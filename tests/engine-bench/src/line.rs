@@ -5,7 +5,9 @@
 //! In: what an engine's `transmit` writes. Out: the same bytes, to the other engine's `ingest`.
 //! Called by [`drive`](ofi_xdp_core::drive) only. Bound: [`SLOTS`] packets; a full ring says so.
 
-use ofi_xdp_core::{Datagram, PeerAddress, Port, PortError, PortLimits, Transmit, Transmitted};
+use ofi_xdp_core::{
+    Datagram, Instant, PeerAddress, Port, PortError, PortLimits, Transmit, Transmitted,
+};
 
 use crate::mark;
 
@@ -56,6 +58,7 @@ pub(crate) fn limits() -> PortLimits {
 impl Port for LinePort<'_> {
     fn receive(
         &mut self,
+        _now: Instant,
         budget: u16,
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> Result<u16, PortError> {

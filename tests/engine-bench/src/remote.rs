@@ -16,7 +16,7 @@ use ofi_xdp_core::wire::{
     Ack, Body, Flags, Handshake, Header, Packet, PacketKind, Pressure, Record, seal,
 };
 use ofi_xdp_core::{
-    Datagram, PeerAddress, PeerId, Port, PortError, PortLimits, Psn, Transmit, Transmitted,
+    Datagram, Instant, PeerAddress, PeerId, Port, PortError, PortLimits, Psn, Transmit, Transmitted,
 };
 use zerocopy::IntoBytes as _;
 
@@ -69,6 +69,7 @@ impl Wire {
 impl Port for Wire {
     fn receive(
         &mut self,
+        _now: Instant,
         budget: u16,
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> Result<u16, PortError> {

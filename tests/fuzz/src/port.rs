@@ -2,7 +2,9 @@
 //! A port that is a list: what is sent is kept, and nothing is received; packets are handed to the
 //! engine by the target itself.
 
-use ofi_xdp_core::{Datagram, PeerAddress, Port, PortError, PortLimits, Transmit, Transmitted};
+use ofi_xdp_core::{
+    Datagram, Instant, PeerAddress, Port, PortError, PortLimits, Transmit, Transmitted,
+};
 
 /// The largest packet.
 pub const PAYLOAD_MAX: usize = 512;
@@ -38,6 +40,7 @@ pub(crate) fn limits() -> PortLimits {
 impl Port for ListPort<'_> {
     fn receive(
         &mut self,
+        _now: Instant,
         _budget: u16,
         _sink: &mut impl FnMut(Datagram<'_>),
     ) -> Result<u16, PortError> {

@@ -20,6 +20,7 @@ struct Nowhere;
 impl Port for Nowhere {
     fn receive(
         &mut self,
+        _now: Instant,
         _budget: u16,
         _sink: &mut impl FnMut(Datagram<'_>),
     ) -> Result<u16, PortError> {

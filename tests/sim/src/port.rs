@@ -3,7 +3,7 @@
 
 use crate::net::{Origin, PacketId, PacketPool, address, node_of};
 use crate::rng::Rng;
-use ofi_xdp_core::{Datagram, Port, PortError, PortLimits, Transmit, Transmitted};
+use ofi_xdp_core::{Datagram, Instant, Port, PortError, PortLimits, Transmit, Transmitted};
 use std::collections::VecDeque;
 
 /// One progress call's view of the network.
@@ -34,6 +34,7 @@ pub struct SimPort<'a> {
 impl Port for SimPort<'_> {
     fn receive(
         &mut self,
+        _now: Instant,
         budget: u16,
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> Result<u16, PortError> {

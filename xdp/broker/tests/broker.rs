@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use common::{
-    Hosts, INTERFACE, V4, config, converse, echo, eventually, meet, run, send, skipped, to,
+    Hosts, INTERFACE, V4, config, converse, echo, eventually, meet, now, run, send, skipped, to,
 };
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::broker::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, Status};
@@ -203,7 +203,7 @@ fn root_another_user_without_capabilities_gets_a_socket() {
         .unwrap();
     while child.try_wait().unwrap().is_none() {
         let mut packets = Vec::new();
-        server.receive(64, &mut |got| packets.push((got.from, got.bytes.to_vec()))).unwrap();
+        server.receive(now(), 64, &mut |got| packets.push((got.from, got.bytes.to_vec()))).unwrap();
         for (from, bytes) in &packets {
             send(&mut server, to(3, from.socket_addr()), bytes);
         }

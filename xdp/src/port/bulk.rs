@@ -5,15 +5,14 @@
 //! microsecond there; a train of packets (`UDP_SEGMENT`, udp(7)) costs little more than one, and
 //! crosses a virtual link in one piece. So packets that are nearly full are gathered in the kernel
 //! port's trains, and when everything is to leave, trains that turned out short move over to the
-//! `AF_XDP` socket after all: that is quicker for a few. The first packet of a run of trains goes
-//! there, too. It is the herald, at which a receiver that rarely looks at its kernel socket looks
-//! there. [`HybridPort`](super::HybridPort) calls; bounds: those of its halves.
+//! `AF_XDP` socket after all: that is quicker for a few. [`HybridPort`](super::HybridPort) calls;
+//! bounds: those of its halves.
 
 use ofi_xdp_core::{Destination, Transmit, Transmitted};
 
 use super::Xdp;
 use crate::stats::PortStats;
-use crate::udp::{Divert, UdpPort};
+use crate::udp::UdpPort;
 use crate::xsk_port::Outgoing;
 
 /// Trains beside an `AF_XDP` socket.
@@ -27,14 +26,12 @@ pub(super) struct Bulk {
     /// behind it, however short: on the other way it would arrive before, and be a hole to the
     /// receiver.
     behind: Option<Destination>,
-    /// What left last was a train.
-    running: bool,
 }
 
 impl Bulk {
     /// For packets of at most `payload_max` bytes.
     pub(super) const fn new(payload_max: usize) -> Self {
-        Self { len_min: payload_max / 2, likely: false, behind: None, running: false }
+        Self { len_min: payload_max / 2, likely: false, behind: None }
     }
 
     /// Whether the next packet should be written among the trains, for it will probably stay there.
@@ -49,11 +46,6 @@ impl Bulk {
             self.behind = Some(transmit.to);
         }
         self.behind == Some(transmit.to)
-    }
-
-    /// Whether a packet of `len` bytes from an `AF_XDP` socket may be a herald.
-    pub(super) const fn is_herald(&self, len: usize) -> bool {
-        len >= self.len_min
     }
 }
 
@@ -88,9 +80,8 @@ pub(super) fn transmit(
 /// Moves what should not leave by the kernel from the trains to the `AF_XDP` socket.
 pub(super) fn divert(xdp: &mut Xdp, udp: &mut UdpPort, stats: &mut PortStats) {
     let Xdp { port, routes, bulk: Some(bulk) } = xdp else { return };
-    let divert = if bulk.running { Divert::Short } else { Divert::ShortAndFirst };
     bulk.behind = None;
-    bulk.running = udp.divert(divert, |transmit, packet| {
+    udp.divert(|transmit, packet| {
         let Some(hop) = routes.hop(transmit.to, transmit.len) else { return false };
         let framed = port.transmit(stats, |frame| {
             frame.get_mut(..transmit.len)?.copy_from_slice(packet);

@@ -9,8 +9,10 @@
 use std::net::SocketAddr;
 use std::os::fd::{AsFd as _, BorrowedFd};
 
+use ofi_xdp_core::Instant;
+
 use super::open::{bulk, open_best};
-use super::{HybridPort, REFRESH_INTERVAL, Xdp};
+use super::{HybridPort, REFRESH_NANOS, Xdp};
 use crate::config::PortConfig;
 use crate::device::{self, InterfaceFacts};
 use crate::facts::Tier;
@@ -76,8 +78,8 @@ impl HybridPort {
 
     /// Takes in the kernel's announcements.
     #[cold]
-    pub(super) fn refresh(&mut self) {
-        self.refresh_countdown = REFRESH_INTERVAL;
+    pub(super) fn refresh(&mut self, now: Instant) {
+        self.refresh_at = now.after_nanos(REFRESH_NANOS);
         let Some(xdp) = &mut self.xdp else { return };
         if let Err(reason) = xdp.routes.refresh() {
             return self.lose_xdp(reason);

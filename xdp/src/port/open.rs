@@ -13,11 +13,12 @@ use std::sync::Arc;
 
 use super::bulk::Bulk;
 use super::watch::Watch;
-use super::{HybridPort, REFRESH_INTERVAL, Xdp};
+use super::{HybridPort, UDP_PAUSE_MAX_NANOS, Xdp};
 use crate::config::{Mode, PortConfig};
 use crate::device::{self, ChooseError, InterfaceFacts};
 use crate::facts::{Facts, Tier, XskMode};
 use crate::features;
+use crate::glance::Glance;
 use crate::namespace::Namespace;
 use crate::netlink::Netlink;
 use crate::plan::plan;
@@ -25,7 +26,7 @@ use crate::route::Routes;
 use crate::stats::PortStats;
 use crate::udp::{self, UdpPort};
 use crate::xsk_port::{Access, Opening, XskError};
-use ofi_xdp_core::PortLimits;
+use ofi_xdp_core::{Instant, PortLimits};
 
 /// The MTU to assume where the address is on no interface: Ethernet's.
 const MTU_UNKNOWN: u32 = 1500;
@@ -114,9 +115,8 @@ impl HybridPort {
             facts,
             limits,
             stats: PortStats::default(),
-            udp_countdown: 0,
-            udp_pause: 0,
-            refresh_countdown: REFRESH_INTERVAL,
+            udp_look: Glance::new(UDP_PAUSE_MAX_NANOS),
+            refresh_at: Instant::ZERO,
             udp_streak: 0,
         }
     }

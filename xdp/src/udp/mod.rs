@@ -22,7 +22,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
-use ofi_xdp_core::{Datagram, Transmit, Transmitted};
+use ofi_xdp_core::{Datagram, Instant, Transmit, Transmitted};
 
 use crate::config::PAYLOAD_MAX;
 use crate::stats::PortStats;
@@ -30,8 +30,6 @@ use near::Near;
 use receive::Received;
 use source::Source;
 use train::Trains;
-
-pub(crate) use train::Divert;
 
 /// Bytes of IPv4 and UDP headers.
 const HEADERS_V4: usize = 28;
@@ -142,12 +140,13 @@ impl UdpPort {
     /// packets of the last one are left.
     pub fn receive(
         &mut self,
+        now: Instant,
         budget: u16,
         stats: &mut PortStats,
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> u16 {
         let mut count = self.received.deliver(budget, sink);
-        if count < budget && self.near.fetch(&mut self.main, &mut self.received) {
+        if count < budget && self.near.fetch(now, &mut self.main, &mut self.received) {
             count += self.received.deliver(budget - count, sink);
         }
         stats.udp_received += u64::from(count);
@@ -178,14 +177,9 @@ impl UdpPort {
         self.trains.segments_max() > 1
     }
 
-    /// Offers packets that are queued to another way: `divert` says which, and `take` whether it
-    /// took one. Returns whether a long train is left.
-    pub(crate) fn divert(
-        &mut self,
-        divert: Divert,
-        take: impl FnMut(Transmit, &[u8]) -> bool,
-    ) -> bool {
-        self.trains.divert(divert, take)
+    /// Offers the packets of short trains to another way, until it takes one no more.
+    pub(crate) fn divert(&mut self, take: impl FnMut(Transmit, &[u8]) -> bool) {
+        self.trains.divert(take);
     }
 
     /// Sends everything queued. One system call for each long train, or else for each packet.

@@ -8,26 +8,27 @@
 //! everybody else reaches the port's main one, and neither side can tell.
 //!
 //! In: who each packet goes to. Out: the socket to send it by, and packets. Both sockets are read:
-//! the one where packets came from last in every call, the other once in [`PAUSE_MAX`] + 1 calls
-//! at least. Called by the port. Bound: one socket.
+//! the one where packets came from last in every call, the other after [`PAUSE_MAX_NANOS`] at the
+//! latest. Called by the port. Bound: one socket.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
 
-use ofi_xdp_core::PeerAddress;
+use ofi_xdp_core::{Instant, PeerAddress};
 
 use super::receive::Received;
 use super::source::Source;
+use crate::glance::Glance;
 
 /// So many packets in a row to one peer make it the near one. Connecting takes some microseconds,
 /// which they share.
 const STREAK: u32 = 256;
-/// Most looks between two at the socket that packets do not come from: a packet there waits some
-/// two microseconds.
-const PAUSE_MAX: u8 = 7;
+/// Longest time between two looks at the socket that packets do not come from: as long a packet
+/// there may wait.
+const PAUSE_MAX_NANOS: u64 = 2_000;
 
 /// See the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Near {
     /// Who the last packets went to.
     to: Option<PeerAddress>,
@@ -37,10 +38,15 @@ pub(super) struct Near {
     source: Option<(PeerAddress, Source)>,
     /// It is where packets came from last.
     is_favourite: bool,
-    /// Looks until the other socket's turn.
-    countdown: u8,
-    /// Where that count started.
-    pause: u8,
+    /// When it is the other one's turn.
+    other: Glance,
+}
+
+impl Default for Near {
+    fn default() -> Self {
+        let other = Glance::new(PAUSE_MAX_NANOS);
+        Self { to: None, streak: 0, source: None, is_favourite: false, other }
+    }
 }
 
 impl Near {
@@ -90,24 +96,27 @@ impl Near {
     }
 
     /// Asks the kernel for packets of the socket whose turn it is; says whether there were any.
-    pub(super) fn fetch(&mut self, main: &mut Source, received: &mut Received) -> bool {
+    pub(super) fn fetch(
+        &mut self,
+        now: Instant,
+        main: &mut Source,
+        received: &mut Received,
+    ) -> bool {
         let Some((_, near)) = &mut self.source else { return main.fetch(received) };
         let (favourite, other) = if self.is_favourite { (near, main) } else { (main, near) };
-        if self.countdown > 0 {
-            self.countdown -= 1;
-        } else if other.fetch(received) {
-            self.is_favourite = !self.is_favourite;
-            self.pause = 0;
-            return true;
-        } else {
-            self.pause = (self.pause + 1).min(PAUSE_MAX);
-            self.countdown = self.pause;
+        if self.other.is_due(now) {
+            let found = other.fetch(received);
+            self.other.looked(now, found);
+            if found {
+                self.is_favourite = !self.is_favourite;
+                return true;
+            }
         }
         favourite.fetch(received)
     }
 
     /// Makes the next call look at both.
     pub(super) const fn look_everywhere(&mut self) {
-        self.countdown = 0;
+        self.other.hasten();
     }
 }

@@ -2,6 +2,7 @@
 //! Two sockets on the loopback interface.
 
 use super::*;
+use crate::glance::now;
 use ofi_xdp_core::{Destination, PeerAddress, PeerId};
 use socket2::SockRef;
 use std::time::Duration;
@@ -30,7 +31,7 @@ fn send_all(from: &mut UdpPort, to: SocketAddr, sizes: &[usize]) -> PortStats {
 fn receive_all(port: &mut UdpPort, count: usize, budget: u16) -> Vec<(Vec<u8>, PeerAddress)> {
     let (mut packets, mut stats) = (Vec::new(), PortStats::default());
     for _ in 0..200 {
-        port.receive(budget, &mut stats, &mut |datagram: Datagram<'_>| {
+        port.receive(now(), budget, &mut stats, &mut |datagram: Datagram<'_>| {
             packets.push((datagram.bytes.to_vec(), datagram.from));
         });
         if packets.len() >= count {
@@ -117,7 +118,7 @@ fn congestion_experienced_is_seen() {
                 let (mut seen, mut stats) = (Vec::new(), PortStats::default());
                 for _ in 0..200 {
                     let mut sink = |packet: Datagram<'_>| seen.push(packet.congestion_experienced);
-                    receiver.receive(64, &mut stats, &mut sink);
+                    receiver.receive(now(), 64, &mut stats, &mut sink);
                     if seen.len() >= count {
                         break;
                     }

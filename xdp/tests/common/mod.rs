@@ -11,7 +11,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sched::{CloneFlags, setns};
-use ofi_xdp_core::{Datagram, Destination, PeerId, Port, Transmit, Transmitted};
+use ofi_xdp_core::{Datagram, Destination, Instant, PeerId, Port, Transmit, Transmitted};
 use ofi_xdp_datapath::{HybridPort, Mode, PortConfig};
 
 /// Whether a test that needs privilege is to be left out: only if asked for, and never silently.
@@ -22,6 +22,12 @@ pub(crate) fn skipped() -> bool {
         println!("SKIPPED: needs CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF");
     }
     skip
+}
+
+/// The time, as a port is told it.
+pub(crate) fn now() -> Instant {
+    let since_boot = nix::time::ClockId::CLOCK_MONOTONIC.now().map(Duration::from);
+    Instant::ZERO.after(since_boot.unwrap())
 }
 
 /// Runs a command, which must succeed, and returns what it printed.
@@ -249,7 +255,7 @@ pub(crate) fn echo(client: &mut HybridPort, server: &mut HybridPort, sizes: &[us
                     assert!(datagram.bytes == expected, "packet {number}");
                     missing.retain(|missing| *missing != number);
                 };
-                if client.receive(64, &mut sink).unwrap() == 0 {
+                if client.receive(now(), 64, &mut sink).unwrap() == 0 {
                     idle += 1;
                     thread::sleep(Duration::from_micros(100));
                 } else {
@@ -271,7 +277,7 @@ pub(crate) fn meet(client: &mut HybridPort, server: &mut HybridPort) {
         echo(client, server, &[64]);
         for port in [&mut *client, &mut *server] {
             port.look_everywhere();
-            port.receive(1, &mut |_| {}).unwrap();
+            port.receive(now(), 1, &mut |_| {}).unwrap();
         }
     }
 }
@@ -285,7 +291,7 @@ pub(crate) fn converse(port: &mut HybridPort, server: SocketAddr, count: u16) {
             send(port, to(0, server), &bytes);
             port.flush().unwrap();
             for _ in 0..200 {
-                port.receive(64, &mut |got| came_back |= got.bytes == bytes).unwrap();
+                port.receive(now(), 64, &mut |got| came_back |= got.bytes == bytes).unwrap();
                 if came_back {
                     break;
                 }
@@ -313,7 +319,7 @@ fn serve(server: &mut HybridPort, client: SocketAddr, stop: &AtomicBool) {
     let mut packets: Vec<Vec<u8>> = Vec::new();
     while !stop.load(Ordering::Relaxed) {
         let count = server
-            .receive(64, &mut |datagram: Datagram<'_>| {
+            .receive(now(), 64, &mut |datagram: Datagram<'_>| {
                 assert_eq!(datagram.from, client.into());
                 packets.push(datagram.bytes.to_vec());
             })
