@@ -100,7 +100,8 @@ impl Engine<'_> {
         }
         let now = self.now;
         let deadline = state.deadline(self.death, self.config.congestion, self.tick());
-        let deadline = deadline.instant(now).max(now.after_nanos(super::TIMER_SLACK_NANOS));
+        let deadline =
+            deadline.instant(now).max(now.after_nanos(super::schedule::TIMER_SLACK_NANOS));
         // The tick 0 is taken for 1: at the wrap a time may be one tick off.
         let deadline = deadline.after_nanos(crate::time::TICK_NANOS);
         let armed = self.wheel.deadline(active);

@@ -9,8 +9,7 @@ use super::Engine;
 use super::post::{pending_bytes, pending_cost};
 use super::transmit::Emitted;
 use crate::in_flight::{TxFlags, TxPacket};
-use crate::operation::{TxKind, TxOp};
-use crate::peer::Active;
+use crate::operation::TxKind;
 use crate::serial::Psn;
 use crate::slab::NIL;
 use crate::wire::{
@@ -40,85 +39,6 @@ struct Composed {
 }
 
 impl Engine<'_> {
-    /// The operation of which a record that was never sent may be sent now, if there is one.
-    #[inline]
-    pub(super) fn sendable(&self, active: u32) -> Option<u32> {
-        let state = &self.actives[active];
-        // Most looks find nothing that waits.
-        if state.has_unsent() { self.sendable_of(state) } else { None }
-    }
-
-    /// The same, of a peer for which something waits.
-    #[inline]
-    pub(super) fn sendable_of(&self, state: &Active) -> Option<u32> {
-        let number = self.next_op(state)?;
-        let peer = &self.peers[state.peer];
-        let may = peer.is_established()
-            && state.next_psn.since(state.first_psn) <= u32::from(peer.window_less_one)
-            && self.in_flight.has_room(&state.directory, state.first_psn, state.next_psn)
-            && self.path_has_room(state);
-        may.then_some(number)
-    }
-
-    /// Whether a record that was never sent may be sent now.
-    #[inline]
-    pub(super) fn may_send_new(&self, active: u32) -> bool {
-        self.sendable(active).is_some()
-    }
-
-    /// Whether the path bears another packet.
-    pub(super) fn path_has_room(&self, state: &Active) -> bool {
-        let policy = self.config.congestion;
-        state.congestion.allows(policy, state.in_flight(), state.pressure, self.tick())
-    }
-
-    /// The operation whose turn it is, if it need not wait for others.
-    #[inline]
-    fn next_op(&self, state: &Active) -> Option<u32> {
-        if state.responses.cursor != NIL {
-            return Some(state.responses.cursor);
-        }
-        let number = state.sends.cursor;
-        (number != NIL && !self.must_wait(state, number)).then_some(number)
-    }
-
-    /// Whether a posted operation, the first of those that are not all sent, waits for earlier ones
-    /// to end, for a credit, or for the pause after receiver-not-ready (`docs/PROTOCOL.md` §7.5).
-    #[inline]
-    fn must_wait(&self, state: &Active, number: u32) -> bool {
-        let op = &self.ops[number];
-        if state.hold_until.is_some() && op.envelope().is_some() {
-            return true;
-        }
-        op.gated && self.is_gated(state, number, op)
-    }
-
-    /// Of an operation that may have to wait for more than its turn.
-    fn is_gated(&self, state: &Active, number: u32, op: &TxOp) -> bool {
-        let message = op.envelope().is_some();
-        if op.is_request() {
-            // Parts of a long read are asked for one after another.
-            let part_open = op.sent > 0 && op.sent + op.missing != op.total;
-            if part_open || !state.may_request(self.tick()) {
-                return true;
-            }
-        }
-        if op.sent > 0 {
-            return false;
-        }
-        if op.fence && state.sends.list.head() != number {
-            return true;
-        }
-        let order = self.config.order;
-        let behind_reads = (message && order.contains(Order::SAR))
-            || (op.is_request() && order.contains(Order::RAR))
-            || (op.is_write() && order.contains(Order::WAR));
-        let behind_sends = (op.is_request() && order.contains(Order::RAS))
-            || (op.is_write() && order.contains(Order::WAS));
-        (behind_reads && state.credits.asking > 0)
-            || (behind_sends && state.accepted_msn.is_before(state.sent_msn))
-    }
-
     /// Sends what has not been sent yet, from operation `first` on: a part of it, or as many whole
     /// ones as fit.
     pub(super) fn emit_new<M: Memory>(

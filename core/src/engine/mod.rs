@@ -5,12 +5,12 @@
 //!
 //! | class | methods | file |
 //! |---|---|---|
-//! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs` |
+//! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs`, `status.rs` |
 //! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `control.rs`, `ending.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `feed`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `post.rs`; `many.rs`; `probe.rs`; `shared.rs` |
 //! | D. one packet in | `ingest` | `predict.rs`, `predict_ack.rs`, `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
 //! | E. time | `advance`, `release_gathered` | `advance.rs` |
-//! | F. one packet out | `transmit` | `transmit.rs`, `compose.rs`, `put.rs`, `resend.rs`, `answer.rs` |
+//! | F. one packet out | `transmit` | `transmit.rs`, `gate.rs`, `compose.rs`, `put.rs`, `resend.rs`, `answer.rs` |
 //! | G. what has ended | `poll_send_completion`, `poll_recv_completion`; `defer`, `poll_deferred` | `poll.rs`; `deferred.rs` |
 //! | for tests | `audit`, `digest` | `audit.rs` |
 //!
@@ -31,6 +31,7 @@ mod compose;
 mod control;
 mod deferred;
 mod ending;
+mod gate;
 mod handshake;
 mod ingest;
 mod loss;
@@ -46,8 +47,10 @@ mod put;
 mod report;
 mod resend;
 mod response;
+mod schedule;
 mod serve;
 mod shared;
+mod status;
 mod transmit;
 
 pub use advance::TIMERS_PER_ADVANCE;
@@ -56,8 +59,8 @@ pub use report::PeerReport;
 
 use crate::in_flight::InFlight;
 use crate::index::Index;
-use crate::operation::{Assembly, POSTED, RecvOp, TxOp};
-use crate::peer::{Active, Peer, Schedule};
+use crate::operation::{Assembly, RecvOp, TxOp};
+use crate::peer::{Active, Peer};
 use crate::region::Regions;
 use crate::rng::Rng;
 use crate::slab::{List, NIL, Slab};
@@ -70,9 +73,6 @@ use crate::{
     Tally,
 };
 use answer::{ANSWERS_MAX, Answer};
-
-/// A timer that fires this soon need not be looked at: less than the delay of an acknowledgment.
-const TIMER_SLACK_NANOS: u64 = 8_000;
 
 /// Who an engine is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -227,87 +227,6 @@ impl<'s> Engine<'s> {
             config: config.clone(),
         })
     }
-
-    /// When [`Self::advance`] should be called next: not after the earliest timer, and after the
-    /// last call's time. `None`: no timer runs.
-    #[must_use]
-    pub fn poll_at(&self) -> Option<Instant> {
-        self.wheel.next_deadline()
-    }
-
-    /// What was counted since the engine was made.
-    #[must_use]
-    pub fn stats(&self) -> &Stats {
-        &self.stats
-    }
-
-    /// How many operations have ended since the engine was made.
-    #[must_use]
-    pub fn tally(&self) -> &Tally {
-        &self.tally
-    }
-
-    /// Whether [`Self::transmit`] may have a packet to give.
-    #[must_use]
-    #[inline]
-    pub fn wants_transmit(&self) -> bool {
-        !self.ready.is_empty() || self.has_answer()
-    }
-
-    /// Whether [`Self::poll_send_completion`] has a completion to give.
-    #[must_use]
-    pub fn has_send_completion(&self) -> bool {
-        !self.sends_done.is_empty()
-    }
-
-    /// Whether [`Self::poll_recv_completion`] has a completion to give.
-    #[must_use]
-    pub fn has_recv_completion(&self) -> bool {
-        !self.recvs_done.is_empty()
-    }
-
-    /// Whether every message posted so far is acknowledged and accepted, and nothing waits to be
-    /// sent: an endpoint that closes now leaves nobody waiting.
-    #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.wheel_owners().all(|active| !self.actives[active].has_work())
-            && self.pulling.is_empty()
-            && !self.wants_transmit()
-    }
-
-    /// Messages that are stored for want of a receive, or of an earlier message.
-    #[must_use]
-    pub fn stored_messages(&self) -> u32 {
-        self.unexpected.used()
-    }
-
-    /// Receives that wait for a message, or for the rest of one.
-    #[must_use]
-    pub fn posted_receives(&self) -> u32 {
-        self.recvs.used_in(crate::operation::RECVS)
-    }
-
-    /// Operations of the application that have not ended, or whose end was not polled.
-    #[must_use]
-    pub fn posted_operations(&self) -> u32 {
-        self.ops.used_in(POSTED)
-    }
-
-    /// How many more operations can be posted.
-    #[must_use]
-    pub fn free_operations(&self) -> u32 {
-        self.ops.free_in(POSTED)
-    }
-
-    /// Peers that have traffic, or had until a moment ago.
-    #[must_use]
-    pub fn active_peers(&self) -> u32 {
-        self.actives.used()
-    }
-
-    fn wheel_owners(&self) -> impl Iterator<Item = u32> + '_ {
-        (0..self.actives.capacity()).filter(|&number| self.actives.is_used(number))
-    }
 }
 
 // Shared by the other files.
@@ -394,60 +313,5 @@ impl Engine<'_> {
         let active = self.actives.alloc(Active::new(peer, &self.peers[peer], Tick::of(now)))?;
         self.peers[peer].active = active;
         Some(active)
-    }
-
-    /// Makes sure that the wheel fires for this peer in time, give or take [`TIMER_SLACK_NANOS`]. A
-    /// timer that fires too early is put right then.
-    #[inline]
-    fn arm(&mut self, active: u32, now: Instant) {
-        let armed = self.wheel.deadline(active);
-        if armed.is_none_or(|armed| armed > now.after_nanos(TIMER_SLACK_NANOS)) {
-            self.arm_anew(active, armed, now);
-        }
-    }
-
-    fn arm_anew(&mut self, active: u32, armed: Option<Instant>, now: Instant) {
-        let tick = self.tick();
-        let deadline = self.actives[active].deadline(self.death, self.config.congestion, tick);
-        let deadline = deadline.instant(now);
-        if armed.is_none_or(|armed| deadline < armed) {
-            self.wheel.arm(active, deadline, now);
-        }
-    }
-
-    /// Puts a peer in the line of those that send.
-    #[inline]
-    fn make_ready(&mut self, active: u32) {
-        self.actives[active].released = true;
-        self.enqueue(active, Schedule::Ready);
-    }
-
-    /// Moves a peer to the list that `schedule` stands for; being ready is never taken back here.
-    #[inline(always)]
-    fn enqueue(&mut self, active: u32, schedule: Schedule) {
-        let state = &mut self.actives[active];
-        let current = state.schedule;
-        if current == schedule || current == Schedule::Ready {
-            return;
-        }
-        state.schedule = schedule;
-        if current == Schedule::Gathering {
-            self.gathering.remove(&mut self.actives, active);
-        }
-        match schedule {
-            Schedule::Idle => {}
-            Schedule::Gathering => self.gathering.push_back(&mut self.actives, active),
-            Schedule::Ready => self.ready.push_back(&mut self.actives, active),
-        }
-    }
-
-    /// Takes a peer out of every line.
-    #[inline]
-    fn unschedule(&mut self, active: u32) {
-        match core::mem::take(&mut self.actives[active].schedule) {
-            Schedule::Idle => {}
-            Schedule::Gathering => self.gathering.remove(&mut self.actives, active),
-            Schedule::Ready => self.ready.remove(&mut self.actives, active),
-        }
     }
 }
