@@ -172,3 +172,19 @@ impl Engine<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_whole_packets() {
+        assert_eq!(part_len_max(1472), 46 * 1408);
+        for payload_max in [256, 1452, 1472, 8972, 65_527] {
+            let (len, full) = (part_len_max(payload_max), payload_max as u64 - 64);
+            assert!(len <= u64::from(PULL_LEN_MAX), "{payload_max}");
+            assert!(len + full > u64::from(PULL_LEN_MAX), "{payload_max}: {len} could be more");
+        }
+        assert_eq!(part_len_max(0), u64::from(PULL_LEN_MAX), "no packet at all");
+    }
+}
