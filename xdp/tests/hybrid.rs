@@ -120,10 +120,12 @@ fn root_in_auto_mode_long_trains_leave_by_the_kernel() {
         (&[(1408, 2)], [2, 0, 0]),
         (&[(1408, 3)], [0, 3, 1]),
         (&[(1408, 40)], [0, 40, 1]),
-        // What ends a train stays with it.
-        (&[(1408, 40), (64, 3)], [2, 41, 1]),
+        // What ends a train goes with it, and what follows stays behind it.
+        (&[(1408, 40), (64, 3)], [0, 43, 3]),
         (&[(64, 2), (1408, 1), (64, 2)], [5, 0, 0]),
         (&[(1408, 90)], [0, 90, 2]),
+        // Nor does what one train had no room for.
+        (&[(1408, 48)], [0, 48, 2]),
     ] {
         let before = *client.stats();
         for &(len, count) in bursts {

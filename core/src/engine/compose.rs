@@ -14,7 +14,7 @@ use crate::serial::Psn;
 use crate::slab::NIL;
 use crate::wire::{
     BEFORE_LEN, Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, SEGMENT_QUANTUM,
-    TAG_RESERVE, WRITES_WITH_DATA_MAX, put_message_before, segment_overhead,
+    TAG_RESERVE, WRITES_WITH_DATA_MAX, full_segment, put_message_before, segment_overhead,
 };
 use crate::{Gather, Memory, OpError, OpId, Order, Source};
 
@@ -262,8 +262,7 @@ impl Engine<'_> {
                 TxKind::Write { data: Some(_), .. } => segment_overhead(true) + BEFORE_LEN,
                 _ => segment_overhead(false),
             };
-            let most = body.len().checked_sub(overhead)?;
-            let most = most - most % SEGMENT_QUANTUM;
+            let most = full_segment(body.len().checked_sub(overhead)?);
             let len = u16::try_from(left.min(most as u64)).ok()?;
             (len, u64::from(len))
         };

@@ -9,7 +9,7 @@
 use super::Engine;
 use super::post::packet_room;
 use crate::operation::{PULLS, PullState, TxKind, TxOp};
-use crate::wire::{FinRecord, PULL_LEN_MAX, SEGMENT_QUANTUM, segment_overhead};
+use crate::wire::{FinRecord, PULL_LEN_MAX, full_segment, segment_overhead};
 use crate::{OpError, OpId};
 
 /// Turns that one call of [`Engine::schedule_pulls`] gives.
@@ -29,11 +29,10 @@ enum Turn {
 /// Bytes of a part but the last: as many full packets as [`PULL_LEN_MAX`] allows, taking the peer's
 /// for as long as ours. A shorter packet between two parts would end a train of packets
 /// (`UDP_SEGMENT`), and each train is a system call.
-const fn part_len_max(payload_max: usize) -> u64 {
-    let full = packet_room(payload_max).saturating_sub(segment_overhead(false));
-    let full = (full - full % SEGMENT_QUANTUM) as u32;
-    let rest = if full == 0 { 0 } else { PULL_LEN_MAX % full };
-    (PULL_LEN_MAX - rest) as u64
+fn part_len_max(payload_max: usize) -> u64 {
+    let room = packet_room(payload_max).saturating_sub(segment_overhead(false));
+    let rest = PULL_LEN_MAX.checked_rem(full_segment(room) as u32).unwrap_or(0);
+    u64::from(PULL_LEN_MAX - rest)
 }
 
 impl Engine<'_> {
@@ -179,11 +178,15 @@ mod tests {
 
     #[test]
     fn parts_are_whole_packets() {
-        assert_eq!(part_len_max(1472), 46 * 1408);
-        for payload_max in [256, 1452, 1472, 8972, 65_527] {
-            let (len, full) = (part_len_max(payload_max), payload_max as u64 - 64);
-            assert!(len <= u64::from(PULL_LEN_MAX), "{payload_max}");
-            assert!(len + full > u64::from(PULL_LEN_MAX), "{payload_max}: {len} could be more");
+        for (payload_max, packets, full) in [
+            (256, 341, 192),
+            (1452, 48, 1344),
+            (1472, 46, 1408),
+            (8972, 7, 8896),
+            (65_527, 1, 65_408),
+        ] {
+            assert_eq!(part_len_max(payload_max), packets * full, "{payload_max}");
+            assert!((packets + 1) * full > u64::from(PULL_LEN_MAX), "{payload_max}: one more");
         }
         assert_eq!(part_len_max(0), u64::from(PULL_LEN_MAX), "no packet at all");
     }

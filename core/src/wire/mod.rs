@@ -64,6 +64,12 @@ pub const MESSAGES_AHEAD_MAX: u32 = 1 << 15;
 /// Payload of a full segment is a multiple of this: whole cache lines.
 pub const SEGMENT_QUANTUM: usize = 64;
 
+/// The largest payload of a full segment where there are `room` bytes for it.
+#[must_use]
+pub const fn full_segment(room: usize) -> usize {
+    room - room % SEGMENT_QUANTUM
+}
+
 /// Continues a CRC-32C over some bytes from its value for those before them
 /// (`crc32c::crc32c_append`'s form).
 pub type Checksum = fn(u32, &[u8]) -> u32;

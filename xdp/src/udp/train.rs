@@ -129,10 +129,15 @@ impl Trains {
     }
 
     /// Offers the packets of short trains to `take`, until it takes one no more; what it took is
-    /// not in the trains any more.
+    /// not in the trains any more. What is left of a long train stays behind it: on the other way
+    /// it would arrive before, and be a hole to the receiver.
     pub(super) fn divert(&mut self, mut take: impl FnMut(Transmit, &[u8]) -> bool) {
-        let mut takes = true;
-        for train in self.trains.iter_mut().filter(|train| train.is_short()) {
+        let (mut takes, mut behind) = (true, None);
+        for train in &mut self.trains {
+            if !train.is_short() || behind == Some(train.to) {
+                behind = Some(train.to);
+                continue;
+            }
             // bound: its packets
             while takes && train.count > 0 {
                 takes = Self::offer(&self.bytes, train, &mut take);
@@ -289,6 +294,24 @@ mod tests {
             Train { to, segment: 1472, count, receive_max: 1472, start, length }
         });
         assert!(two.is_joined() && two.is_short() && !three.is_short());
+    }
+
+    #[test]
+    fn what_a_long_train_has_no_room_for_stays_behind_it() {
+        let mut trains = Trains::new(64);
+        for port in [[1; 46].as_slice(), &[2; 2]].concat() {
+            trains.buffer(1472).unwrap();
+            trains.push(packet(1472, port));
+        }
+        let mut taken = Vec::new();
+        trains.divert(|transmit, _| {
+            taken.push(transmit.to.address.port());
+            true
+        });
+        assert_eq!(taken, [2, 2]);
+        let mut left = Vec::new();
+        trains.drain(|train, _| left.push((train.to.address.port(), train.count)));
+        assert_eq!(left, [(1, 44), (1, 2)]);
     }
 
     #[test]
