@@ -72,7 +72,8 @@ const ALLOWED: &[(&str, usize)] = &[
     ("tests/no_std/src/lib.rs", 1),
     ("tests/src/process.rs", 1),
     ("xdp/broker/src/raw.rs", 1),
-    ("xdp/checksum/src/lib.rs", 1),
+    // One for each way to sum, and the tests'.
+    ("xdp/checksum/src/lib.rs", 4),
     ("xdp/src/mapping.rs", 4),
     ("xdp/src/ring.rs", 7),
     ("xdp/src/steering/ioctl.rs", 1),
