@@ -28,6 +28,8 @@ pub struct Gather {
     pub source: Source,
     /// Offset of the first byte in the (possibly scattered) buffer.
     pub offset: u64,
+    /// Those behind them are wanted next: they can be made ready.
+    pub more: bool,
 }
 
 /// Where received bytes belong.
@@ -50,6 +52,8 @@ pub struct Placement {
     pub target: Target,
     /// Offset of the first byte in that (possibly scattered) buffer.
     pub offset: u64,
+    /// As many are to come behind them, most likely next: their place can be made ready.
+    pub more: bool,
 }
 
 /// An atomic operation on registered memory, at a peer's request. Bounds and rights were checked.

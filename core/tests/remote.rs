@@ -41,6 +41,34 @@ fn a_write_is_in_place_when_it_completes_and_its_data_comes_last() {
 }
 
 #[test]
+fn every_piece_but_the_last_says_that_more_follows() {
+    for (len, pieces) in [(8, 1), (1408, 1), (5000, 4), (20_000, 15)] {
+        let check = |story: fn(&mut World, usize)| {
+            let mut world = World::new(2, 1, &small(), Faults::NONE);
+            story(&mut world, len);
+            world.run(SECOND);
+            let memories = || world.nodes.iter().map(|node| &node.memory);
+            let gathered: Vec<bool> = memories().flat_map(|it| it.gathered_more.clone()).collect();
+            let placed: Vec<bool> = memories().flat_map(|it| it.placed_more.clone()).collect();
+            let expected: Vec<bool> = (1..=pieces).map(|piece| piece < pieces).collect();
+            assert_eq!((&gathered, &placed), (&expected, &expected), "{len} bytes");
+        };
+        check(|world, len| {
+            world.recv(1, 7, len);
+            world.send(0, 1, 7, pattern(3, len));
+        });
+        check(|world, len| {
+            let remote = world.region(1, 0, len, Access::WRITE);
+            world.write(0, 1, 7, remote, None, pattern(3, len));
+        });
+        check(|world, len| {
+            let remote = world.region(1, 0, len, Access::READ);
+            world.read(0, 1, 7, remote, len);
+        });
+    }
+}
+
+#[test]
 fn data_is_told_after_the_bytes_of_all_earlier_writes() {
     for seed in 0..60 {
         let mut world = World::new(2, seed, &small(), bad());

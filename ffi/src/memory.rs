@@ -176,6 +176,43 @@ impl AppMemory {
         buffer.map_or(0, |buffer| buffer.base().expose_provenance())
     }
 
+    /// The application's memory that packets are filled from, if it is in there.
+    #[inline]
+    fn lent(&self, source: Source) -> Option<&Buffer> {
+        match source {
+            Source::Op(op) => self
+                .sends
+                .get(op.slot() as usize)
+                .filter(|buffer| !matches!(buffer.outgoing, Outgoing::Staged(_))),
+            Source::Region(region) => self.regions.get(region.slot() as usize),
+            Source::Former(_) => None,
+        }
+    }
+
+    /// Bytes of ours that packets are filled from.
+    fn kept(&mut self, source: Source) -> Option<&[u8]> {
+        match source {
+            Source::Op(op) => {
+                let Outgoing::Staged(len) = self.sends.get(op.slot() as usize)?.outgoing else {
+                    return None;
+                };
+                self.copy_of(op)?.get(..usize::from(len))
+            }
+            Source::Region(_) => None,
+            Source::Former(op) => self.former(op).map(|bytes| &*bytes),
+        }
+    }
+
+    /// Keeps bytes of a message that no receive has matched.
+    fn store(&mut self, id: UnexpectedId, offset: u64, bytes: &[u8]) {
+        let range = self.stored(id);
+        let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+        let stored = self.unexpected.get_mut(range).and_then(|it| it.get_mut(offset..));
+        for (to, &from) in stored.unwrap_or_default().iter_mut().zip(bytes) {
+            *to = from;
+        }
+    }
+
     /// The stored bytes of an unexpected message.
     fn stored(&self, id: UnexpectedId) -> std::ops::Range<usize> {
         let (offset, capacity) = self.config.unexpected_range(id);
@@ -233,27 +270,19 @@ impl Memory for AppMemory {
     }
 
     fn gather(&mut self, from: Gather, into: &mut [u8]) {
-        let done = match from.source {
-            Source::Op(op) => match self.sends.get(op.slot() as usize) {
-                Some(Buffer { outgoing: Outgoing::Staged(len), .. }) => {
-                    let len = usize::from(*len);
-                    copy_from(self.copy_of(op).and_then(|it| it.get(..len)), from.offset, into)
-                }
-                // SAFETY: the application's memory may be read until the operation's completion is
-                // read (fi_msg(3)), and the engine asks only for operations that have not
-                // completed; `injected` lives as long as `self` and never moves. `into` is a packet
-                // of the port's.
-                Some(buffer) => unsafe { buffer.read(from.offset, into) },
-                None => 0,
-            },
-            Source::Region(region) => match self.regions.get(region.slot() as usize) {
-                // SAFETY: registered memory may be read until the region is closed (fi_mr(3)), and
-                // the engine asks only for regions that are registered. `into` is a packet of the
-                // port's.
-                Some(buffer) => unsafe { buffer.read(from.offset, into) },
-                None => 0,
-            },
-            Source::Former(op) => copy_from(self.former(op).as_deref(), from.offset, into),
+        let done = if let Some(buffer) = self.lent(from.source) {
+            // SAFETY: the application's memory may be read until the operation's completion is read
+            // (fi_msg(3)), and registered memory until the region is closed (fi_mr(3)); the engine
+            // asks only for operations that have not completed, and for regions that are
+            // registered. `injected` lives as long as `self` and never moves. `into` is a packet of
+            // the port's.
+            let done = unsafe { buffer.read(from.offset, into) };
+            if from.more {
+                buffer.fetch(from.offset.saturating_add(done as u64), done);
+            }
+            done
+        } else {
+            copy_from(self.kept(from.source), from.offset, into)
         };
         if done < into.len()
             && let Some(missing) = into.get_mut(done..)
@@ -263,36 +292,21 @@ impl Memory for AppMemory {
     }
 
     fn place(&mut self, at: Placement, bytes: &[u8]) {
-        match at.target {
-            Target::Recv(recv) => {
-                let Some(buffer) = self.recvs.get(recv.slot() as usize) else { return };
-                // SAFETY: the application's memory may be written until the receive's completion is
-                // read (fi_msg(3)), and the engine places only into receives that have not
-                // completed. `bytes` is a packet of the port's.
-                unsafe { buffer.write(at.offset, bytes) };
-            }
-            Target::Op(op) => {
-                let Some(buffer) = self.sends.get(op.slot() as usize) else { return };
-                // SAFETY: as for a receive: what a read or a fetching atomic brings goes to memory
-                // that is lent until its completion is read (fi_rma(3)).
-                unsafe { buffer.write(at.offset, bytes) };
-            }
-            Target::Region(region) => {
-                let Some(buffer) = self.regions.get(region.slot() as usize) else { return };
-                // SAFETY: registered memory may be written until the region is closed (fi_mr(3)),
-                // and the engine places only into regions that are registered for that. `bytes` is
-                // a packet of the port's.
-                unsafe { buffer.write(at.offset, bytes) };
-            }
-            Target::Unexpected(id) => {
-                let range = self.stored(id);
-                let offset = usize::try_from(at.offset).unwrap_or(usize::MAX);
-                let stored = self.unexpected.get_mut(range).and_then(|it| it.get_mut(offset..));
-                let Some(stored) = stored else { return };
-                for (to, &from) in stored.iter_mut().zip(bytes) {
-                    *to = from;
-                }
-            }
+        let buffer = match at.target {
+            Target::Recv(recv) => self.recvs.get(recv.slot() as usize),
+            Target::Op(op) => self.sends.get(op.slot() as usize),
+            Target::Region(region) => self.regions.get(region.slot() as usize),
+            Target::Unexpected(id) => return self.store(id, at.offset, bytes),
+        };
+        let Some(buffer) = buffer else { return };
+        // SAFETY: the application's memory may be written until the completion is read of the
+        // receive (fi_msg(3)), or of the read or fetching atomic (fi_rma(3)), and registered memory
+        // until the region is closed (fi_mr(3)); the engine places only into operations that have
+        // not completed, and into regions that are registered for that. `bytes` is a packet of the
+        // port's.
+        unsafe { buffer.write(at.offset, bytes) };
+        if at.more {
+            buffer.fetch(at.offset.saturating_add(bytes.len() as u64), bytes.len());
         }
     }
 

@@ -81,7 +81,7 @@ impl Engine<'_> {
         let accepted = match record {
             Record::Message(message) => match self.match_posted(peer, &message.envelope, memory) {
                 Some(recv) => {
-                    self.place_in_recv(recv, 0, message.payload, memory);
+                    self.place_in_recv(recv, 0, message.payload, false, memory);
                     self.finish_recv(recv);
                     true
                 }
@@ -123,7 +123,7 @@ impl Engine<'_> {
         match record {
             Record::Message(message) => {
                 let number = self.store(active, &message.envelope, true, None)?;
-                self.place_in_store(number, 0, message.payload, memory);
+                self.place_in_store(number, 0, message.payload, false, memory);
                 Some(number)
             }
             Record::Rts(rts) => self.store(active, &rts.envelope, true, Some(rts.handle)),
@@ -293,15 +293,13 @@ impl Engine<'_> {
         let assembly = &mut self.assemblies[number];
         assembly.missing = assembly.missing.saturating_sub(segment.payload.len() as u64);
         let (landing, missing) = (assembly.landing, assembly.missing);
+        let SegmentRecord { offset, payload, .. } = *segment;
+        let more = missing > 0;
         match landing {
-            Landing::Recv(id) => {
-                self.place_in_recv(id.slot(), segment.offset, segment.payload, memory);
-            }
-            Landing::Stored(id) => {
-                self.place_in_store(id.slot(), segment.offset, segment.payload, memory);
-            }
+            Landing::Recv(id) => self.place_in_recv(id.slot(), offset, payload, more, memory),
+            Landing::Stored(id) => self.place_in_store(id.slot(), offset, payload, more, memory),
         }
-        if missing > 0 {
+        if more {
             return;
         }
         self.drop_assembly(active, number);

@@ -190,7 +190,7 @@ impl Engine<'_> {
                 break;
             }
             let source = Source::Op(OpId::new(number, generation));
-            let own = Gather { source, offset: 0 };
+            let own = Gather { source, offset: 0, more: false };
             let Envelope { msn, total, .. } = *envelope;
             let fill = |payload: &mut [u8]| memory.gather(own, payload);
             let Some(behind) = put_message_before(core::mem::take(&mut rest), envelope, fill)

@@ -71,7 +71,7 @@ impl Engine<'_> {
             if !payload.is_empty() {
                 bytes += payload.len() as u64;
                 let target = Target::Recv(RecvId::new(last, generation));
-                memory.place(Placement { target, offset: 0 }, payload);
+                memory.place(Placement { target, offset: 0, more: false }, payload);
             }
             true
         });
@@ -97,7 +97,7 @@ impl Engine<'_> {
     ) {
         self.posted.of(message.envelope.tag.is_some()).remove(&mut self.recvs, recv);
         self.note_match(recv, peer, &message.envelope);
-        self.place_in_recv(recv, 0, message.payload, memory);
+        self.place_in_recv(recv, 0, message.payload, false, memory);
         self.finish_one(recv);
         self.stats.messages_accepted += 1;
     }
@@ -196,6 +196,7 @@ impl Engine<'_> {
         recv: u32,
         offset: u64,
         bytes: &[u8],
+        more: bool,
         memory: &mut M,
     ) {
         let room = self.recvs[recv].request.len.saturating_sub(offset);
@@ -204,7 +205,7 @@ impl Engine<'_> {
         if !bytes.is_empty() {
             self.stats.bytes_placed += bytes.len() as u64;
             let target = Target::Recv(self.recv_id(recv));
-            memory.place(Placement { target, offset }, bytes);
+            memory.place(Placement { target, offset, more }, bytes);
         }
     }
 
@@ -214,12 +215,13 @@ impl Engine<'_> {
         number: u32,
         offset: u64,
         bytes: &[u8],
+        more: bool,
         memory: &mut M,
     ) {
         if !bytes.is_empty() {
             self.stats.bytes_placed += bytes.len() as u64;
             let target = Target::Unexpected(self.unexpected.id(number));
-            memory.place(Placement { target, offset }, bytes);
+            memory.place(Placement { target, offset, more }, bytes);
         }
     }
 }

@@ -47,7 +47,7 @@ impl Engine<'_> {
     ) -> Option<usize> {
         let id = self.op_id(number);
         let op = &self.ops[number];
-        let own = Gather { source: Source::Op(id), offset: 0 };
+        let own = Gather { source: Source::Op(id), offset: 0, more: false };
         let total = u16::try_from(op.total);
         match op.kind {
             TxKind::Message(ref envelope) => {
@@ -63,7 +63,7 @@ impl Engine<'_> {
             TxKind::Read { .. } => self.put_request(number, 0, into),
             TxKind::Atomic { .. } => self.put_atomic(number, into, memory),
             TxKind::Response { request, supply: Supply::Former, .. } => {
-                let former = Gather { source: Source::Former(id), offset: 0 };
+                let former = Gather { source: Source::Former(id), offset: 0, more: false };
                 let len = total.ok()?;
                 put_atomic_response(into, request, len, |payload| memory.gather(former, payload))
             }
@@ -97,7 +97,7 @@ impl Engine<'_> {
             payload: &[],
         };
         let len = operand_len(op, datatype.size() * usize::from(count));
-        let own = Gather { source: Source::Op(id), offset: 0 };
+        let own = Gather { source: Source::Op(id), offset: 0, more: false };
         put_atomic_request(into, &record, u16::try_from(len).ok()?, |payload| {
             memory.gather(own, payload);
         })
@@ -130,7 +130,8 @@ impl Engine<'_> {
     ) -> Option<usize> {
         let id = self.op_id(number);
         let op = &self.ops[number];
-        let own = Gather { source: Source::Op(id), offset };
+        let more = offset + u64::from(len) < op.total;
+        let own = Gather { source: Source::Op(id), offset, more };
         match op.kind {
             TxKind::Message(envelope) => {
                 put_segment(into, &envelope, offset, len, |payload| memory.gather(own, payload))
@@ -162,16 +163,17 @@ impl Engine<'_> {
     ) -> Option<usize> {
         let TxKind::Response { request, supply, offset: base } = op.kind else { return None };
         let at = base.wrapping_add(offset);
+        let more = offset + u64::from(len) < op.total;
         let from = match supply {
             Supply::Region(region, start) if self.regions.is_known(region) => {
-                Gather { source: Source::Region(region), offset: start + offset }
+                Gather { source: Source::Region(region), offset: start + offset, more }
             }
             Supply::Message(message, start) => {
                 let number = message.slot();
                 if !self.ops.is_used(number) || self.op_id(number) != message {
                     return Some(0);
                 }
-                Gather { source: Source::Op(message), offset: start + offset }
+                Gather { source: Source::Op(message), offset: start + offset, more }
             }
             Supply::Nothing(code) => {
                 return put_read_response(into, request, at, Err(code), 0, |_| ());

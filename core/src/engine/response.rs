@@ -35,12 +35,15 @@ impl Engine<'_> {
             Ok(()) if expected && len <= open && end.is_some_and(|end| end <= op.sent) => {
                 op.missing -= len;
                 op.answered = op.missing == 0;
+                let more = !op.answered;
                 let at = match op.kind {
                     TxKind::Pull { recv, offset, .. } => {
                         let offset = offset + response.offset;
-                        Placement { target: Target::Recv(self.recv_id(recv)), offset }
+                        Placement { target: Target::Recv(self.recv_id(recv)), offset, more }
                     }
-                    _ => Placement { target: Target::Op(response.op), offset: response.offset },
+                    _ => {
+                        Placement { target: Target::Op(response.op), offset: response.offset, more }
+                    }
                 };
                 if len > 0 {
                     self.stats.bytes_placed += len;

@@ -37,7 +37,8 @@ impl Engine<'_> {
             Ok((region, offset)) => {
                 if len > 0 {
                     self.stats.bytes_placed += len;
-                    let at = Placement { target: Target::Region(region), offset };
+                    let target = Target::Region(region);
+                    let at = Placement { target, offset, more: !write.last };
                     memory.place(at, write.payload);
                 }
                 if write.last && self.actives[active].errors.last != write.op.bits() {

@@ -69,6 +69,9 @@ pub struct Buffers {
     store: Vec<u8>,
     config: Option<Config>,
     pub placed: u64,
+    /// Whether more was to follow, for each piece that was gathered, and that was placed.
+    pub gathered_more: Vec<bool>,
+    pub placed_more: Vec<bool>,
     /// Receives for whoever needs one.
     pub shared: VecDeque<(RecvRequest, Vec<u8>)>,
 }
@@ -118,6 +121,7 @@ impl Memory for Buffers {
     }
 
     fn gather(&mut self, from: Gather, into: &mut [u8]) {
+        self.gathered_more.push(from.more);
         let buffer = match from.source {
             Source::Op(id) => {
                 let (op, buffer) = &self.sends[&id.slot()];
@@ -133,6 +137,7 @@ impl Memory for Buffers {
 
     fn place(&mut self, at: Placement, bytes: &[u8]) {
         self.placed += bytes.len() as u64;
+        self.placed_more.push(at.more);
         let buffer = match at.target {
             Target::Recv(id) => {
                 let (recv, room) = self.recvs.get_mut(&id.slot()).unwrap();

@@ -29,13 +29,16 @@ fn scattered_bytes_are_gathered_from_any_offset() {
     for offset in 0..7 {
         for len in 0..=7 - offset {
             let mut packet = vec![b'?'; len];
-            memory.gather(Gather { source: Source::Op(op), offset: offset as u64 }, &mut packet);
+            memory.gather(
+                Gather { source: Source::Op(op), offset: offset as u64, more: false },
+                &mut packet,
+            );
             assert_eq!(packet, b"abcdefg"[offset..offset + len]);
         }
     }
     // Beyond the end there are zeros, not somebody's memory.
     let mut packet = [b'?'; 4];
-    memory.gather(Gather { source: Source::Op(op), offset: 5 }, &mut packet);
+    memory.gather(Gather { source: Source::Op(op), offset: 5, more: false }, &mut packet);
     assert_eq!(&packet, b"fg\0\0");
 }
 
@@ -48,7 +51,7 @@ fn an_injected_buffer_may_change_at_once() {
     memory.attach_op(op, buffer);
     bytes.copy_from_slice(b"after!");
     let mut packet = [0; 6];
-    memory.gather(Gather { source: Source::Op(op), offset: 0 }, &mut packet);
+    memory.gather(Gather { source: Source::Op(op), offset: 0, more: false }, &mut packet);
     assert_eq!(&packet, b"before");
 }
 
@@ -59,10 +62,28 @@ fn placements_are_cut_to_the_buffer() {
     let mut memory = memory();
     let recv = RecvId::new(1, 3);
     memory.attach_recv(recv, buffer);
-    memory.place(Placement { target: Target::Recv(recv), offset: 1 }, b"123456");
-    memory.place(Placement { target: Target::Recv(recv), offset: 99 }, b"no");
-    memory.place(Placement { target: Target::Recv(RecvId::NONE), offset: 0 }, b"no");
+    memory.place(Placement { target: Target::Recv(recv), offset: 1, more: false }, b"123456");
+    memory.place(Placement { target: Target::Recv(recv), offset: 99, more: false }, b"no");
+    memory.place(Placement { target: Target::Recv(RecvId::NONE), offset: 0, more: false }, b"no");
     assert_eq!((&a, &b), (b"\x0012", b"34\0"));
+}
+
+#[test]
+fn what_follows_is_made_ready_as_far_as_there_is_any() {
+    let (mut a, mut b) = ([0; 3], [0; 2]);
+    let buffer = iov(&mut [&mut a, &mut b]);
+    let mut memory = memory();
+    let (recv, op) = (RecvId::new(1, 3), OpId::new(0, 0));
+    memory.attach_recv(recv, buffer);
+    memory.attach_op(op, buffer);
+    for offset in 0..7 {
+        memory.place(Placement { target: Target::Recv(recv), offset, more: true }, b"xy");
+        let mut packet = [b'?'; 2];
+        memory.gather(Gather { source: Source::Op(op), offset, more: true }, &mut packet);
+        let expected = [b"xy", b"xy", b"xy", b"xy", b"x\0", b"\0\0", b"\0\0"];
+        assert_eq!(&packet, expected[offset as usize]);
+    }
+    assert_eq!((&a, &b), (b"xxx", b"xx"));
 }
 
 #[test]
@@ -82,9 +103,9 @@ fn a_part_is_the_rest_of_its_buffer() {
         assert_eq!(memory.place_of(part), place.addr());
     }
     memory.attach_part(part, whole, 2);
-    memory.place(Placement { target: Target::Recv(part), offset: 0 }, b"12");
+    memory.place(Placement { target: Target::Recv(part), offset: 0, more: false }, b"12");
     memory.attach_part(part, whole, 4);
-    memory.place(Placement { target: Target::Recv(part), offset: 1 }, b"345");
+    memory.place(Placement { target: Target::Recv(part), offset: 1, more: false }, b"345");
     assert_eq!((&a, &b), (b"\0\x001", b"2\x0034"));
     assert_eq!(memory.place_of(RecvId::NONE), 0);
 }
@@ -94,8 +115,8 @@ fn a_stored_message_is_delivered() {
     let mut bytes = [0; 4];
     let mut memory = memory();
     let (id, recv) = (UnexpectedId::new(0, 0), RecvId::new(0, 0));
-    memory.place(Placement { target: Target::Unexpected(id), offset: 0 }, b"ab");
-    memory.place(Placement { target: Target::Unexpected(id), offset: 2 }, b"cd");
+    memory.place(Placement { target: Target::Unexpected(id), offset: 0, more: false }, b"ab");
+    memory.place(Placement { target: Target::Unexpected(id), offset: 2, more: false }, b"cd");
     memory.attach_recv(recv, iov(&mut [&mut bytes]));
     memory.deliver(id, recv, 3);
     assert_eq!(&bytes, b"abc\0");

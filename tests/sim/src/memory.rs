@@ -267,7 +267,7 @@ impl Memory for SimMemory {
     fn deliver(&mut self, from: UnexpectedId, to: RecvId, len: u64) {
         let range = self.stored(from, 0, len as usize);
         let store = std::mem::take(&mut self.store);
-        let at = Placement { target: Target::Recv(to), offset: 0 };
+        let at = Placement { target: Target::Recv(to), offset: 0, more: false };
         let room = self.target(at, len as usize);
         match range.and_then(|range| store.get(range)).zip(room) {
             Some((bytes, room)) => room.copy_from_slice(bytes),

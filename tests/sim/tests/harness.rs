@@ -114,12 +114,12 @@ fn a_stray_write_is_seen() {
     let mut memory = SimMemory::new(&config(&Scenario::default()));
     let id = RecvId::new(2, 1);
     memory.attach_recv(id, Buffer::incoming(7, 8));
-    memory.place(Placement { target: Target::Recv(id), offset: 0 }, &[1; 8]);
+    memory.place(Placement { target: Target::Recv(id), offset: 0, more: false }, &[1; 8]);
     assert_eq!(memory.violation, None);
-    memory.place(Placement { target: Target::Recv(id), offset: 1 }, &[1; 8]);
+    memory.place(Placement { target: Target::Recv(id), offset: 1, more: false }, &[1; 8]);
     assert_eq!(memory.violation.take().unwrap().0, 3, "beyond the buffer");
     assert_eq!(memory.take_recv(7), Some(vec![1; 8]));
-    memory.place(Placement { target: Target::Recv(id), offset: 0 }, &[1; 8]);
+    memory.place(Placement { target: Target::Recv(id), offset: 0, more: false }, &[1; 8]);
     assert!(memory.violation.is_some(), "after the completion");
 }
 
