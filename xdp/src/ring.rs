@@ -163,6 +163,8 @@ pub(crate) struct Consumer<T> {
     shared: Shared<T>,
     /// The next entry to read.
     next: u32,
+    /// How many more there were when one was taken last.
+    waiting: u32,
 }
 
 impl<T: Entry> Consumer<T> {
@@ -175,7 +177,13 @@ impl<T: Entry> Consumer<T> {
     ) -> io::Result<Self> {
         let shared = Shared::map(socket, page, offsets, size)?;
         let next = shared.consumer().load(Ordering::Relaxed);
-        Ok(Self { shared, next })
+        Ok(Self { shared, next, waiting: 0 })
+    }
+
+    /// How many entries the last [`Self::take`] left.
+    #[inline]
+    pub(crate) const fn waiting(&self) -> usize {
+        self.waiting as usize
     }
 
     /// Takes at most `limit` entries, hands each to `sink`, and returns how many.
@@ -183,7 +191,9 @@ impl<T: Entry> Consumer<T> {
     pub(crate) fn take(&mut self, limit: usize, mut sink: impl FnMut(T)) -> usize {
         // Acquire: who sees the counter sees the entries.
         let produced = self.shared.producer().load(Ordering::Acquire);
-        let count = (produced.wrapping_sub(self.next).min(self.shared.size) as usize).min(limit);
+        let there = produced.wrapping_sub(self.next).min(self.shared.size);
+        let count = (there as usize).min(limit);
+        self.waiting = there - count as u32;
         if count == 0 {
             return 0;
         }

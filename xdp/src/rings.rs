@@ -92,14 +92,22 @@ impl Rings {
         self.rx.take(limit.min(BATCH), |descriptor| frames.push(Frame(descriptor)))
     }
 
-    /// Gives all of `frames` back to the kernel to receive into; those that find no room stay.
+    /// Packets' frames that were there at the last [`Self::receive`], and were not taken.
     #[inline]
-    pub(crate) fn refill(&mut self, frames: &mut Vec<Frame>) {
-        if frames.is_empty() {
+    pub(crate) fn waiting(&self) -> usize {
+        self.rx.waiting()
+    }
+
+    /// Gives `frames` back to the kernel to receive into, the last ones first, until `keep` are
+    /// left; those that find no room stay.
+    #[inline]
+    pub(crate) fn refill(&mut self, frames: &mut Vec<Frame>, keep: usize) {
+        if frames.len() <= keep {
             return;
         }
         // The ring has room for every rx frame there is.
-        while self.fill.has_room(1)
+        while frames.len() > keep
+            && self.fill.has_room(1)
             && let Some(frame) = frames.pop()
         {
             self.fill.push(frame.0.addr);

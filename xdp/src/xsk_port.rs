@@ -19,6 +19,7 @@
 //! before the socket, which is the order of the fields.
 
 mod jumbo;
+mod lent;
 mod open;
 
 use std::io;
@@ -38,6 +39,7 @@ use crate::socket_options;
 use crate::stats::{KernelStats, PortStats};
 use crate::umem::FrameMemory;
 use jumbo::Jumbo;
+use lent::Lent;
 pub use open::{Access, Opening, XskError};
 
 /// Most wake-ups in one flush. In copy modes one sends 32 frames (`TX_BATCH_SIZE`, net/xdp/xsk.c).
@@ -81,6 +83,7 @@ pub struct XskPort {
     jumbo: Option<Jumbo>,
     received: Vec<Frame>,
     spent: Vec<Frame>,
+    lent: Lent,
     free: Vec<Frame>,
     tx_frames: usize,
     /// Frames given to the tx ring since the last kick.
@@ -170,9 +173,11 @@ impl XskPort {
         // them.
         for _ in 0..=usize::from(budget) / BATCH {
             let limit = usize::from(budget - count);
-            if self.rings.receive(limit, &mut self.received) == 0 {
+            let taken = self.rings.receive(limit, &mut self.received);
+            if taken == 0 {
                 break;
             }
+            self.lent.found(taken + self.rings.waiting());
             for frame in self.received.drain(..) {
                 let bytes = self.memory.received(&frame);
                 let bytes = match &mut self.jumbo {
@@ -193,7 +198,7 @@ impl XskPort {
                 }
                 self.spent.push(frame);
             }
-            self.rings.refill(&mut self.spent);
+            self.rings.refill(&mut self.spent, self.lent.kept());
         }
         self.rings.wake_rx()?;
         if count == 0 && self.free.len() < self.tx_frames {

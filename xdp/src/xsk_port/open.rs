@@ -14,6 +14,7 @@ use ofi_xdp_core::frame::{HEADERS_V4, HEADERS_V6};
 
 use super::XskPort;
 use super::jumbo::Jumbo;
+use super::lent::Lent;
 use crate::broker::{self, BrokerError};
 use crate::config::{Queues, RingSizes};
 use crate::device::InterfaceFacts;
@@ -149,11 +150,11 @@ impl Opening<'_> {
         let subject =
             BoundSocket { rings: &mut rings, memory: &memory, free: &mut free, mac, index };
         self_test::test(interface, subject)?;
-        let rx_frames = sizes.rx.get() as usize;
+        let (mode, rx_frames) = (grant.mode(), sizes.rx.get() as usize);
         let tx_frames = free.len();
         let pieces = jumbo.as_ref().map_or(1, Jumbo::pieces);
         Ok(XskPort {
-            mode: grant.mode(),
+            mode,
             grant,
             rings,
             memory,
@@ -166,6 +167,7 @@ impl Opening<'_> {
             jumbo,
             received: Vec::with_capacity(BATCH),
             spent: Vec::with_capacity(rx_frames),
+            lent: Lent::new(rx_frames, pieces, mode == XskMode::Zerocopy),
             tx_frames,
             free,
             queued: 0,
