@@ -15,8 +15,8 @@ pub(crate) const IOV_MAX: usize = 4;
 /// Longest message that can be injected, in bytes (`inject_size`).
 pub(crate) const INJECT_MAX: usize = 1024;
 
-/// Bytes that are fetched at once at the most: what a packet of 1500 bytes brings. Copies of 8 KiB,
-/// as packets of 9000 bytes bring them, the C library makes another way, to which it is nothing.
+/// Bytes that are fetched at once at the most: more than a packet of 1500 bytes brings. Where
+/// packets have 9000 bytes all of them made no difference, nor do the first of them.
 const FETCH_MAX: usize = 2048;
 /// Bytes of a line of the cache.
 const LINE: usize = 64;

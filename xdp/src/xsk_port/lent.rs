@@ -11,8 +11,9 @@
 
 /// Packets that the kernel has frames for at the least.
 const PACKETS_MIN: usize = 256;
-/// So many frames come and go without the kernel having run short before it gets fewer.
-const CALM_FRAMES: usize = 1 << 15;
+/// So many frames come and go without half of them having waited before the kernel gets fewer:
+/// many, for a frame too few loses a packet, and one too many costs next to nothing.
+const CALM_FRAMES: usize = 1 << 20;
 
 /// See the module.
 #[derive(Debug)]
