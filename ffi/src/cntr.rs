@@ -183,9 +183,9 @@ impl Cntr {
 
     /// The application is back from waiting on the descriptor, or never went.
     fn end_wait(&self) {
-        if let Some(wait) = &self.wait
-            && std::mem::replace(&mut self.lock().waited_on, false)
-        {
+        let Some(wait) = &self.wait else { return };
+        wait.waker().settle();
+        if std::mem::replace(&mut self.lock().waited_on, false) {
             wait.waker().disarm();
             wait.clear_timer();
         }

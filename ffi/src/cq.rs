@@ -176,9 +176,9 @@ impl Cq {
 
     /// The application is back from waiting on the descriptor, or never went.
     fn end_wait(&self, state: &mut State) {
-        if let Some(wait) = &self.wait
-            && std::mem::replace(&mut state.waited_on, false)
-        {
+        let Some(wait) = &self.wait else { return };
+        wait.waker().settle();
+        if std::mem::replace(&mut state.waited_on, false) {
             wait.waker().disarm();
             wait.clear_timer();
         }

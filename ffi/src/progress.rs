@@ -214,8 +214,7 @@ impl ActiveEndpoint {
         if let Ok(mut state) = self.state.try_lock()
             // Under the lock, as `watch`: who arms before this is seen, who arms later watches
             // later.
-            && !self.wakers.any_sleeper()
-            && !self.wakers.any_lent()
+            && !self.wakers.anybody_may_sleep()
         {
             state.port.unwatch();
         }

@@ -7,9 +7,13 @@
 //! finding are ordered by the endpoint's lock, which both take in between: either the sleeper sees
 //! what there is, or the finder sees that the waker is armed. While nobody sleeps, a finder pays
 //! one load.
+//!
+//! An application that was *lent* the descriptor may sleep on it without arming. What somebody
+//! else finds for it, the progress thread above all, *rouses* it: the descriptor is readable until
+//! the application comes back and looks.
 
 use std::os::fd::{AsFd, BorrowedFd};
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
 
 use nix::poll::{PollFd, ppoll};
@@ -19,6 +23,14 @@ use ofi_xdp_core::Instant;
 
 use crate::errno::Error;
 
+/// Nobody was roused since the application came back.
+const QUIET: u8 = 0;
+/// The descriptor is being made readable, or unreadable. Who finds something meanwhile has nothing
+/// to do: before that it will be readable, after that the application looks.
+const CHANGING: u8 = 1;
+/// It is readable.
+const ROUSED: u8 = 2;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Waker {
@@ -26,6 +38,8 @@ pub(crate) struct Waker {
     sleepers: AtomicU32,
     /// The application has a descriptor that this makes readable.
     lent: AtomicBool,
+    /// [`QUIET`], [`CHANGING`] or [`ROUSED`].
+    roused: AtomicU8,
     /// Until when they sleep, in nanoseconds; `u64::MAX`: for ever, or not known.
     until: AtomicU64,
 }
@@ -39,6 +53,7 @@ impl Waker {
             event,
             sleepers: AtomicU32::new(0),
             lent: AtomicBool::new(false),
+            roused: AtomicU8::new(QUIET),
             until: AtomicU64::new(u64::MAX),
         })
     }
@@ -93,6 +108,29 @@ impl Waker {
         if self.has_sleepers() {
             self.force();
         }
+    }
+
+    /// Wakes whoever sleeps, or may sleep without a word.
+    pub(crate) fn rouse(&self) {
+        if self.has_sleepers() {
+            self.force();
+        } else if self.is_lent() && self.turn(QUIET, CHANGING) {
+            self.force();
+            self.roused.store(ROUSED, Ordering::Release);
+        }
+    }
+
+    /// The application is back from wherever it was, and looks next.
+    #[inline]
+    pub(crate) fn settle(&self) {
+        if self.roused.load(Ordering::Relaxed) == ROUSED && self.turn(ROUSED, CHANGING) {
+            self.forget();
+            self.roused.store(QUIET, Ordering::Release);
+        }
+    }
+
+    fn turn(&self, from: u8, to: u8) -> bool {
+        self.roused.compare_exchange(from, to, Ordering::AcqRel, Ordering::Relaxed).is_ok()
     }
 
     /// Wakes whoever sleeps beyond `at`.
@@ -154,6 +192,23 @@ mod tests {
         waker.disarm();
         waker.wake();
         assert!(is_readable(&waker));
+    }
+
+    #[test]
+    fn who_may_sleep_without_a_word_is_roused_until_it_is_back() {
+        let waker = Waker::new().unwrap();
+        waker.rouse();
+        assert!(!is_readable(&waker), "nobody has the descriptor");
+        waker.lend();
+        waker.wake();
+        assert!(!is_readable(&waker), "nobody sleeps for sure");
+        for _ in 0..2 {
+            waker.rouse();
+            waker.rouse();
+            assert!(is_readable(&waker));
+            waker.settle();
+            assert!(!is_readable(&waker));
+        }
     }
 
     #[test]

@@ -39,10 +39,11 @@ impl Wakers {
         self.of_application().any(|waker| waker.has_sleepers())
     }
 
-    /// Whether anybody sleeps.
+    /// Whether anybody sleeps, or may sleep without a word.
     #[inline]
-    pub(super) fn any_sleeper(&self) -> bool {
-        self.thread.has_sleepers() || self.application_sleeps()
+    pub(super) fn anybody_may_sleep(&self) -> bool {
+        let may_sleep = |waker: &Arc<Waker>| waker.has_sleepers() || waker.is_lent();
+        self.thread.has_sleepers() || self.of_application().any(may_sleep)
     }
 
     /// Whether the application may sleep without a word.
@@ -50,11 +51,11 @@ impl Wakers {
         self.of_application().any(|waker| waker.is_lent())
     }
 
-    /// Wakes whoever sleeps for what there is now; except for the one who made the call (`awake`),
-    /// who sees it all the same.
+    /// Wakes whoever sleeps for what there is now, or may sleep; except for the one who made the
+    /// call (`awake`), who sees it all the same.
     #[inline]
     pub(super) fn wake(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
-        if self.any_sleeper() {
+        if self.anybody_may_sleep() {
             self.wake_sleepers(engine, awake);
         }
     }
@@ -63,19 +64,20 @@ impl Wakers {
     fn wake_sleepers(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
         let Self { transmit, receive, counters, thread } = self;
         let sleeps = |waker: &&Arc<Waker>| {
-            waker.has_sleepers() && !awake.is_some_and(|awake| Arc::ptr_eq(awake, waker))
+            (waker.has_sleepers() || waker.is_lent())
+                && !awake.is_some_and(|awake| Arc::ptr_eq(awake, waker))
         };
         if sleeps(&thread) {
             thread.wake_before(engine.poll_at());
         }
         for waker in counters.iter().filter(sleeps) {
             // What was counted is not compared: whoever sleeps here looks.
-            waker.wake();
+            waker.rouse();
         }
         for (waker, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
             if let Some(waker) = waker.as_ref().filter(sleeps) {
                 if is_ready(engine, side) {
-                    waker.wake();
+                    waker.rouse();
                 } else {
                     waker.wake_before(engine.poll_at());
                 }
