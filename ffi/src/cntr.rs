@@ -347,6 +347,7 @@ impl CntrOps for Cntr {
         let mut asleep = false;
         // bound: the timeout, the threshold, an error
         loop {
+            self.waker().inspect(|waker| waker.settle());
             self.work();
             let values = self.values();
             let time = now();

@@ -83,12 +83,16 @@ impl Waker {
         self.lent.load(Ordering::Relaxed)
     }
 
-    /// One sleep is over; what woke it is forgotten. Others who sleep are not sure any more that a
-    /// timer is waited for, so the next one that is set wakes them.
+    /// One sleep is over; what woke it is forgotten, or, where the descriptor was lent, when the
+    /// application looks next ([`Self::settle`]): what came since its last look must not be. Others
+    /// who sleep are not sure any more that a timer is waited for: the next one that is set wakes
+    /// them.
     pub(crate) fn disarm(&self) {
         self.until.store(u64::MAX, Ordering::Relaxed);
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
-        self.forget();
+        if !self.is_lent() {
+            self.forget();
+        }
     }
 
     /// Makes the descriptor unreadable again.
@@ -112,11 +116,8 @@ impl Waker {
 
     /// Wakes whoever sleeps, or may sleep without a word.
     pub(crate) fn rouse(&self) {
-        if self.has_sleepers() {
+        if self.has_sleepers() || self.is_lent() {
             self.force();
-        } else if self.is_lent() && self.turn(QUIET, CHANGING) {
-            self.force();
-            self.roused.store(ROUSED, Ordering::Release);
         }
     }
 
@@ -143,10 +144,18 @@ impl Waker {
         }
     }
 
-    /// Makes the descriptor readable, sleeper or not.
+    /// Makes the descriptor readable, sleeper or not; where it was lent, until
+    /// [`Self::settle`].
     pub(crate) fn force(&self) {
+        let lent = self.is_lent();
+        if lent && !self.turn(QUIET, CHANGING) {
+            return;
+        }
         // A counter that is full is readable already.
         let _ = self.event.write(1);
+        if lent {
+            self.roused.store(ROUSED, Ordering::Release);
+        }
     }
 }
 
@@ -209,6 +218,21 @@ mod tests {
             waker.settle();
             assert!(!is_readable(&waker));
         }
+    }
+
+    #[test]
+    fn what_came_after_the_last_look_outlives_the_end_of_a_sleep() {
+        let waker = Waker::new().unwrap();
+        waker.lend();
+        waker.arm();
+        waker.settle();
+        waker.rouse();
+        waker.disarm();
+        assert!(is_readable(&waker));
+        waker.settle();
+        assert!(!is_readable(&waker));
+        waker.rouse();
+        assert!(is_readable(&waker));
     }
 
     #[test]
