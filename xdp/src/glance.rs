@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! When to look again where packets rarely come from.
 //!
-//! A look is a system call, some 150 ns, which packets that come another way wait for. So where
-//! nothing is found the pause until the next look grows: by a step each time, not by a factor, for
-//! what comes there comes in numbers, and should not wait long at once after a short silence. It is
-//! measured in time, not in calls: who calls seldom looks every time. In: the time of the call,
-//! which the caller has read. Bound: the longest pause.
+//! A look is a system call, some 150 ns, and a microsecond where the kernel's code has left the
+//! caches, which packets that come another way wait for. So where nothing is found the pause until
+//! the next look grows: by a step each time, not by a factor, for what comes there comes in
+//! numbers, and should not wait long at once after a short silence. After a silence of `t` the
+//! pause is √(2 · `t` · step): 4 µs after 100 µs, 14 µs after a millisecond. It is measured in
+//! time, not in calls: who calls seldom looks every time. In: the time of the call, which the
+//! caller has read. Bound: the longest pause.
 
 use ofi_xdp_core::Instant;
 

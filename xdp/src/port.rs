@@ -39,10 +39,11 @@ use bulk::Bulk;
 pub use open::OpenError;
 use watch::Watch;
 
-/// Longest time between two looks at the kernel socket: as long a train may wait there.
-const UDP_PAUSE_MAX_NANOS: u64 = 10_000;
-/// Time between two looks at the kernel's announcements.
-const REFRESH_NANOS: u64 = 25_000;
+/// Longest time between two looks at the kernel socket, as long as a train may wait there: after a
+/// silence of 50 ms.
+const UDP_PAUSE_MAX_NANOS: u64 = 100_000;
+/// Time between two looks at the kernel's announcements; before it sleeps a port looks anyway.
+const REFRESH_NANOS: u64 = 250_000;
 /// Packets from the kernel socket alone after which the port asks whether the XDP program is still
 /// attached. Asking costs a system call, which this many packets share: they may come that way for
 /// good reason.

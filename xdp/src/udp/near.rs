@@ -25,7 +25,7 @@ use crate::glance::Glance;
 const STREAK: u32 = 256;
 /// Longest time between two looks at the socket that packets do not come from: as long a packet
 /// there may wait.
-const PAUSE_MAX_NANOS: u64 = 2_000;
+const PAUSE_MAX_NANOS: u64 = 10_000;
 
 /// See the module.
 #[derive(Debug)]
