@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 use libbpf_rs::MapFlags;
 
 use crate::error::Error;
-use crate::maps::{Maps, PortEntry, SLOTS};
+use crate::maps::{Maps, PASSED_LINE, PortEntry, SLOTS};
 
 /// A claimed port. Dropping it stops the redirection; drop it before the socket closes, so that no
 /// packet is redirected to a socket that nobody reads. The slot is given back by the kernel when
@@ -50,6 +50,23 @@ impl Claim {
     #[must_use]
     pub const fn slot(&self) -> u32 {
         self.entry.slot
+    }
+
+    /// How many packets for the endpoint the program has left to its kernel socket since the slot
+    /// exists, for former owners, too. One system call.
+    ///
+    /// # Errors
+    /// [`Error::Permission`] and [`Error::Os`].
+    pub fn passed(&self) -> Result<u64, Error> {
+        self.maps.passed(self.entry.slot)
+    }
+
+    /// Where the same number stands in memory that may be mapped, 64 bits in the machine's byte
+    /// order: the descriptor, and the byte. The program adds to it before the packet is at the
+    /// socket.
+    #[must_use]
+    pub fn passed_word(&self) -> (BorrowedFd<'_>, usize) {
+        (self.maps.passed_fd(), PASSED_LINE * self.entry.slot as usize)
     }
 }
 

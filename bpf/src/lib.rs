@@ -20,6 +20,7 @@
 //!                         │ ports:    UDP port → queue, slot, address
 //!   Claim ── map fds ───▶ │ sockets:  slot → AF_XDP socket ◀── map fds ── Claim
 //!                         │ counters: verdict → frames
+//!                         │ passed:   slot → packets left to the kernel socket
 //! ```
 //!
 //! 1. The first process loads the program and attaches it by a `bpf_link`.

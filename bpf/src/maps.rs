@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The program's three maps, and the Rust view of what is in them (`bpf/wire.h`).
+//! The program's four maps, and the Rust view of what is in them (`bpf/wire.h`).
 //!
 //! Typed keys and values come in and go out; `redirect.rs` opens the maps and `claim.rs` changes
 //! them. Bounds: at most [`SLOTS`] entries in each of the two that grow.
 
 use std::net::{IpAddr, Ipv6Addr, SocketAddr};
-use std::os::fd::{AsRawFd, BorrowedFd};
+use std::os::fd::{AsFd as _, AsRawFd, BorrowedFd};
 
 use libbpf_rs::{ErrorKind, MapCore, MapFlags, MapHandle};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
@@ -120,12 +120,17 @@ impl PortEntry {
     }
 }
 
-/// Descriptors of the three maps.
+/// Bytes of an entry of map `passed`: `struct passed_line` of `wire.h`, whose first 8 are a
+/// count.
+pub(crate) const PASSED_LINE: usize = 64;
+
+/// Descriptors of the four maps.
 #[derive(Debug)]
 pub(crate) struct Maps {
     ports: MapHandle,
     sockets: MapHandle,
     counters: MapHandle,
+    passed: MapHandle,
 }
 
 impl Maps {
@@ -133,9 +138,15 @@ impl Maps {
     pub(crate) const PORTS: &str = "ports";
     pub(crate) const SOCKETS: &str = "sockets";
     pub(crate) const COUNTERS: &str = "counters";
+    pub(crate) const PASSED: &str = "passed";
 
-    pub(crate) const fn new(ports: MapHandle, sockets: MapHandle, counters: MapHandle) -> Self {
-        Self { ports, sockets, counters }
+    pub(crate) const fn new(
+        ports: MapHandle,
+        sockets: MapHandle,
+        counters: MapHandle,
+        passed: MapHandle,
+    ) -> Self {
+        Self { ports, sockets, counters, passed }
     }
 
     /// A second set of descriptors of the same maps.
@@ -148,6 +159,7 @@ impl Maps {
             duplicate(&self.ports)?,
             duplicate(&self.sockets)?,
             duplicate(&self.counters)?,
+            duplicate(&self.passed)?,
         ))
     }
 
@@ -207,6 +219,21 @@ impl Maps {
         self.sockets
             .delete(slot.as_bytes())
             .map_err(|error| Error::libbpf("release a socket slot", CAPABILITY_LOAD, error))
+    }
+
+    /// The descriptor of map `passed`.
+    pub(crate) fn passed_fd(&self) -> BorrowedFd<'_> {
+        self.passed.as_fd()
+    }
+
+    /// How many packets for the endpoint in `slot` were left to its kernel socket.
+    pub(crate) fn passed(&self, slot: u32) -> Result<u64, Error> {
+        let line = self
+            .passed
+            .lookup(slot.as_bytes(), MapFlags::ANY)
+            .map_err(|error| Error::libbpf("read what was passed", CAPABILITY_LOAD, error))?;
+        let count = line.and_then(|line| Some(u64::read_from_prefix(&line).ok()?.0));
+        Ok(count.unwrap_or_default())
     }
 
     /// The counters, summed over the CPUs.

@@ -196,6 +196,7 @@ impl Loaded {
             handle(&skeleton.maps.ports)?,
             handle(&skeleton.maps.sockets)?,
             handle(&skeleton.maps.counters)?,
+            handle(&skeleton.maps.passed)?,
         );
         let program = skeleton
             .progs
@@ -301,7 +302,7 @@ fn share(
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         result => result.map_err(|error| Error::os(WHAT, CAPABILITY_SHARE, error))?,
     };
-    let (mut ports, mut sockets, mut counters) = (None, None, None);
+    let (mut ports, mut sockets, mut counters, mut passed) = (None, None, None, None);
     for id in theirs.map_ids {
         // The link is ours to hold now, and with it the program and its maps.
         let map = MapHandle::from_map_id(id).map_err(failed)?;
@@ -309,13 +310,16 @@ fn share(
             Some(Maps::PORTS) => ports = Some(map),
             Some(Maps::SOCKETS) => sockets = Some(map),
             Some(Maps::COUNTERS) => counters = Some(map),
+            Some(Maps::PASSED) => passed = Some(map),
             _ => {}
         }
     }
-    let (Some(ports), Some(sockets), Some(counters)) = (ports, sockets, counters) else {
+    let (Some(ports), Some(sockets), Some(counters), Some(passed)) =
+        (ports, sockets, counters, passed)
+    else {
         return Err(Error::Foreign { ifindex, program });
     };
-    let maps = Maps::new(ports, sockets, counters);
+    let maps = Maps::new(ports, sockets, counters, passed);
     Ok(Some(Redirect { mode, maps, link }))
 }
 

@@ -50,6 +50,15 @@ fn verdicts_stand_in_the_same_order() {
 }
 
 #[test]
+fn what_was_passed_has_a_cache_line_for_each_slot() {
+    let (_, after) = WIRE_H.split_once("struct passed_line {").unwrap();
+    let (body, _) = after.split_once('}').unwrap();
+    let fields: Vec<&str> =
+        body.lines().filter_map(|line| line.split_once(';')).map(|f| f.0.trim()).collect();
+    assert_eq!(fields, ["__u64 packets", "__u64 unused[7]"]);
+}
+
+#[test]
 fn the_port_entry_has_the_layout_of_the_loader() {
     let (_, after) = WIRE_H.split_once("struct port_entry {").unwrap();
     let (body, _) = after.split_once('}').unwrap();

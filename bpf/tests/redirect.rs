@@ -50,7 +50,7 @@ fn v6(payload: &[u8]) -> Vec<u8> {
 /// The program with one claimed port; `socket` keeps the slot alive.
 struct Fixture {
     loaded: Loaded,
-    _claim: Claim,
+    claim: Claim,
     socket: Socket,
 }
 
@@ -62,16 +62,18 @@ impl Fixture {
     fn of(loaded: Loaded, queue: u32, address: SocketAddr, longest: u32) -> Self {
         let socket = xdp_socket();
         let claim = loaded.claim(queue, address, longest, socket.as_fd()).unwrap();
-        Self { loaded, _claim: claim, socket }
+        Self { loaded, claim, socket }
     }
 
     fn v4() -> Self {
         Self::new(0, SocketAddr::from((V4, PORT)))
     }
 
-    /// Runs the program and checks that exactly one counter moved.
+    /// Runs the program and checks that exactly one counter moved, and that the owner of the
+    /// claim is told of what its kernel socket gets.
     fn expect(&self, verdict: Verdict, frame: &[u8]) {
         let before = self.loaded.counters().unwrap();
+        let passed = self.claim.passed().unwrap();
         let action = self.loaded.run(frame).unwrap();
         let after = self.loaded.counters().unwrap();
         let moved: Vec<_> = Verdict::ALL
@@ -80,6 +82,16 @@ impl Fixture {
             .collect();
         assert_eq!(moved, [&verdict]);
         assert_eq!(after.count(verdict), before.count(verdict) + 1);
+        let told = match verdict {
+            Verdict::PassOversize
+            | Verdict::PassVersion
+            | Verdict::PassQueue
+            | Verdict::PassNoSocket => 1,
+            // Known to be ours if the cut is behind the three headers.
+            Verdict::PassTruncated => u64::from(frame[12] == 0x08 && frame.len() >= 14 + 20 + 8),
+            _ => 0,
+        };
+        assert_eq!(self.claim.passed().unwrap() - passed, told, "{verdict:?}");
         let redirected = verdict == Verdict::Redirected;
         assert_eq!(action, if redirected { XDP_REDIRECT } else { XDP_PASS });
     }
@@ -270,9 +282,9 @@ fn root_pass_no_socket() {
     if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
         return;
     }
-    let Fixture { loaded, _claim, socket } = Fixture::v4();
+    let Fixture { loaded, claim, socket } = Fixture::v4();
     drop(socket);
-    let fixture = Fixture { loaded, _claim, socket: xdp_socket() };
+    let fixture = Fixture { loaded, claim, socket: xdp_socket() };
     common::eventually(|| {
         let _ = fixture.loaded.run(&v4(PORT, &PACKET)).unwrap();
         fixture.loaded.counters().unwrap().count(Verdict::PassNoSocket) > 0

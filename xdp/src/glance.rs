@@ -42,6 +42,13 @@ impl Glance {
         self.due = now.after_nanos(self.pause_nanos);
     }
 
+    /// Something is on its way: it is time to look, and soon again if it is not there yet.
+    #[inline]
+    pub(crate) const fn expect(&mut self) {
+        self.pause_nanos = 0;
+        self.due = Instant::ZERO;
+    }
+
     /// It is time to look, whenever it would have been.
     pub(crate) const fn hasten(&mut self) {
         self.due = Instant::ZERO;
@@ -75,5 +82,11 @@ mod tests {
         assert!(!glance.is_due(now));
         glance.hasten();
         assert!(glance.is_due(now));
+        glance.looked(now, false);
+        assert!(!glance.is_due(now.after_nanos(199)), "the pauses go on growing");
+        glance.expect();
+        assert!(glance.is_due(now));
+        glance.looked(now, false);
+        assert!(glance.is_due(now.after_nanos(100)), "they begin again");
     }
 }

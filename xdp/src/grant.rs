@@ -53,7 +53,7 @@ enum Program {
 #[derive(Debug)]
 pub struct Held {
     _steering: Option<Steering>,
-    _claim: Claim,
+    claim: Claim,
     redirect: Redirect,
 }
 
@@ -113,7 +113,7 @@ impl Grant {
         let longest = u32::try_from(longest).unwrap_or(u32::MAX);
         let claim = redirect.claim(socket.queue(), local, longest, socket.socket().as_fd())?;
         let (steering, not_steered) = steer(wish, socket.queue(), local);
-        let held = Held { _steering: steering, _claim: claim, redirect };
+        let held = Held { _steering: steering, claim, redirect };
         Ok(Self { program: Program::Own(Box::new(held)), socket, mode, not_steered })
     }
 
@@ -160,6 +160,14 @@ impl Grant {
         match &self.program {
             Program::Own(held) => held.is_attached(),
             Program::Broker(connection, _) => connection.is_open(),
+        }
+    }
+
+    /// The claim, if this process holds it.
+    pub(crate) fn claim(&self) -> Option<&Claim> {
+        match &self.program {
+            Program::Own(held) => Some(&held.claim),
+            Program::Broker(..) => None,
         }
     }
 

@@ -12,6 +12,7 @@
 //! |---|---|
 //! | `port.rs` | chooses the way for each packet, and listens on both |
 //! | `port/bulk.rs` | what leaves by the kernel where `AF_XDP` copies: long trains |
+//! | `passed.rs` | word from the XDP program of packets that it leaves to the kernel socket |
 //! | `route.rs` | which way a peer is, by the kernel's tables (`netlink.rs`) |
 //! | `xsk_port.rs` | headers, rings and wake-ups of the `AF_XDP` way |
 //! | `xsk_port/jumbo.rs` | packets longer than a frame, on links with a large MTU |
@@ -65,6 +66,7 @@ mod grant;
 mod mapping;
 mod namespace;
 mod netlink;
+mod passed;
 mod plan;
 mod port;
 mod privilege;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory that is shared with the kernel, mapped as long as the value lives.
 //!
-//! A descriptor and a range come in, a [`Mapping`] goes out: of a ring (`ring.rs`) or of the frames
-//! (`umem.rs`). Bounds: the range is fixed when it is mapped, and every access is checked against
-//! it by [`Mapping::at`].
+//! A descriptor and a range come in, a [`Mapping`] goes out: of a ring (`ring.rs`), of the frames
+//! (`umem.rs`), or of what the XDP program counts (`passed.rs`). Bounds: the range is fixed when it
+//! is mapped, and every access is checked against it by [`Mapping::at`].
 
 #![allow(unsafe_code)]
 
@@ -11,6 +11,7 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
+use std::sync::atomic::AtomicU64;
 
 use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
 
@@ -50,6 +51,15 @@ impl Mapping {
         }
         // SAFETY: `offset` is at most `len`, so the result is in the mapping or right behind it.
         Some(unsafe { self.start.byte_add(offset) }.cast())
+    }
+
+    /// The word at byte `offset`, if it lies inside and is aligned.
+    #[inline]
+    pub(crate) fn word(&self, offset: usize) -> Option<&AtomicU64> {
+        let word: NonNull<AtomicU64> = self.at(offset, 1)?;
+        // SAFETY: inside the mapping, which lives as long as `self`, aligned, and accessed by
+        // everybody as one word.
+        Some(unsafe { word.as_ref() })
     }
 }
 

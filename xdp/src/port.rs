@@ -30,6 +30,7 @@ use crate::config::PortConfig;
 use crate::facts::Facts;
 use crate::glance::Glance;
 use crate::namespace::Namespace;
+use crate::passed::Passed;
 use crate::recovery::Recovery;
 use crate::route::Routes;
 use crate::stats::{KernelStats, PortStats};
@@ -54,6 +55,8 @@ const UDP_STREAK_MAX: u32 = 128;
 struct Xdp {
     port: XskPort,
     routes: Routes,
+    /// Word of packets that come to the kernel socket, where it can be had.
+    passed: Option<Passed>,
     /// Where the kernel copies frames, and nothing else was asked for.
     bulk: Option<Bulk>,
 }
@@ -173,6 +176,10 @@ impl HybridPort {
         budget: u16,
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> u16 {
+        let passed = self.xdp.as_mut().and_then(|xdp| xdp.passed.as_mut());
+        if passed.is_some_and(Passed::has_news) {
+            self.udp_look.expect();
+        }
         if !self.udp_look.is_due(now) {
             return 0;
         }
@@ -236,7 +243,7 @@ impl Port for HybridPort {
         if xdp.bulk.as_ref().is_some_and(Bulk::is_likely) {
             return Ok(bulk::transmit(xdp, udp, stats, limits.payload_max, fill));
         }
-        let Xdp { port, routes, bulk } = xdp;
+        let Xdp { port, routes, bulk, .. } = xdp;
         let mut through_kernel = false;
         let sent = port.transmit(stats, |buffer| {
             let transmit = fill(buffer.get_mut(..limits.payload_max)?)?;

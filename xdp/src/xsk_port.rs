@@ -33,6 +33,7 @@ use crate::config::TRAFFIC_CLASS;
 use crate::facts::XskMode;
 use crate::frame::Frame;
 use crate::grant::Grant;
+use crate::passed::Passed;
 use crate::rings::{BATCH, Rings};
 use crate::route::Hop;
 use crate::socket_options;
@@ -142,6 +143,12 @@ impl XskPort {
     /// As [`Redirect::counters`](crate::Redirect::counters).
     pub fn counters(&self) -> Result<Option<Counters>, ofi_xdp_bpf::Error> {
         self.grant.counters()
+    }
+
+    /// Word of packets that the program leaves to the kernel socket; `None` where the broker holds
+    /// the claim.
+    pub(crate) fn passed(&self) -> io::Result<Option<Passed>> {
+        self.grant.claim().map(Passed::map).transpose()
     }
 
     /// What the kernel counted at the socket, and whether it copies.

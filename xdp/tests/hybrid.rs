@@ -4,6 +4,7 @@
 mod common;
 
 use std::process::Stdio;
+use std::time::Duration;
 
 use common::{
     Hosts, INTERFACE, V4, V6, config, echo, eventually, meet, now, packet, run, send, skipped, to,
@@ -117,8 +118,8 @@ fn root_in_auto_mode_long_trains_leave_by_the_kernel() {
     // Sizes and numbers of packets in one burst, and what each burst is to be sent as.
     for (bursts, sent) in [
         (&[(64, 40)][..], [40, 0, 0]),
-        (&[(1408, 2)], [2, 0, 0]),
-        (&[(1408, 3)], [0, 3, 1]),
+        (&[(1408, 3)], [3, 0, 0]),
+        (&[(1408, 4)], [0, 4, 1]),
         (&[(1408, 40)], [0, 40, 1]),
         // What ends a train goes with it, and what follows stays behind it.
         (&[(1408, 40), (64, 3)], [0, 43, 3]),
@@ -150,6 +151,32 @@ fn root_in_auto_mode_long_trains_leave_by_the_kernel() {
         missing.is_empty()
     });
     assert_eq!(server.stats().xsk_rejected, 0);
+}
+
+/// The XDP program tells of a train, so nobody waits for the next look at the kernel's socket.
+#[test]
+fn root_a_train_is_not_waited_for() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Auto);
+    let mut server = hosts.open(1, V4[1], Mode::Auto);
+    meet(&mut client, &mut server);
+    let moment = now();
+    // The second call is too early for another look, and so is every one at that moment.
+    for _ in 0..2 {
+        assert_eq!(server.receive(moment, 64, &mut |_| {}), Ok(0));
+    }
+    for number in 0..4 {
+        send(&mut client, to(0, server.local_addr()), &packet(number, 1408));
+    }
+    let before = *client.stats();
+    client.flush().unwrap();
+    assert_eq!(sent_since(&client, before), [0, 4, 1]);
+    std::thread::sleep(Duration::from_millis(100));
+    assert_eq!(server.receive(moment, 64, &mut |_| {}), Ok(4));
+    assert_eq!(server.receive(moment, 64, &mut |_| {}), Ok(0));
 }
 
 /// Packets of 8972 bytes take three frames of a page each way (multi-buffer `AF_XDP`).

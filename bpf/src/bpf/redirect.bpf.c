@@ -5,7 +5,7 @@
  *
  * Runs for each frame that the interface receives, on the CPU that received it. It changes no frame
  * and drops none: whatever is not wholly as expected is passed, and reaches the endpoint's kernel
- * socket if it was meant for the endpoint after all. Work is bounded: at most four headers, three
+ * socket if it was meant for the endpoint after all. Work is bounded: at most four headers, four
  * helper calls, no loop.
  */
 #include <linux/bpf.h>
@@ -46,6 +46,18 @@ struct {
 	__type(key, __u32);
 	__type(value, __u64);
 } counters SEC(".maps");
+
+/*
+ * Endpoints map this and look there, for a system call would cost them more. Told before the packet
+ * is at the kernel socket.
+ */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SOCKETS_MAX);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__type(key, __u32);
+	__type(value, struct passed_line);
+} passed SEC(".maps");
 
 /* What the UDP half needs to know of the IP half. */
 struct packet {
@@ -137,7 +149,7 @@ static __always_inline enum verdict parse(struct xdp_md *ctx, struct packet *pac
 	return PASS_NOT_IP;
 }
 
-/* The verdict, and the slot to redirect to when it is REDIRECTED. */
+/* The verdict, and the slot of the endpoint that the packet is for, if it is for one. */
 static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
 {
 	void *end = (void *)(long)ctx->data_end;
@@ -161,6 +173,7 @@ static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
 	if (address[0] != packet.address[0] || address[1] != packet.address[1] ||
 	    address[2] != packet.address[2] || address[3] != packet.address[3])
 		return PASS_ADDRESS;
+	*slot = entry->slot;
 	/*
 	 * A train of packets that the sender's kernel left to be cut apart by the device
 	 * (UDP_SEGMENT) crosses a virtual link in one piece, and generic mode shows it as one
@@ -178,7 +191,6 @@ static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
 	/* A socket receives only from the queue it is bound to; redirecting from another would drop. */
 	if (entry->queue != ctx->rx_queue_index)
 		return PASS_QUEUE;
-	*slot = entry->slot;
 	return REDIRECTED;
 }
 
@@ -187,7 +199,8 @@ int ofi_xdp(struct xdp_md *ctx)
 {
 	enum verdict verdict;
 	int action = XDP_PASS;
-	__u32 slot = 0;
+	__u32 slot = SOCKETS_MAX;
+	struct passed_line *line;
 	__u64 *counter;
 	__u32 key;
 
@@ -197,6 +210,11 @@ int ofi_xdp(struct xdp_md *ctx)
 		/* The kernel empties the slot when the socket closes. */
 		if (action != XDP_REDIRECT)
 			verdict = PASS_NO_SOCKET;
+	}
+	if (verdict != REDIRECTED) {
+		line = bpf_map_lookup_elem(&passed, &slot);
+		if (line)
+			__sync_fetch_and_add(&line->packets, 1);
 	}
 	key = verdict;
 	counter = bpf_map_lookup_elem(&counters, &key);

@@ -30,6 +30,12 @@ struct port_entry {
 	__u8 address[16];  /* the endpoint's IP address, IPv4 in its IPv4-mapped form */
 };
 
+/* Value of map `passed`, whose key is a slot: a cache line for each. */
+struct passed_line {
+	__u64 packets;   /* for the slot's endpoint that were left to its kernel socket */
+	__u64 unused[7];
+};
+
 /* What became of one frame; keys of map `counters`. */
 enum verdict {
 	REDIRECTED,

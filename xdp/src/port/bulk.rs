@@ -57,7 +57,7 @@ pub(super) fn transmit(
     payload_max: usize,
     fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
 ) -> Transmitted {
-    let Xdp { port, routes, bulk } = xdp;
+    let Xdp { port, routes, bulk, .. } = xdp;
     let mut moved = false;
     let sent = udp.transmit(|buffer| {
         let transmit = fill(buffer.get_mut(..payload_max)?)?;
@@ -79,7 +79,7 @@ pub(super) fn transmit(
 
 /// Moves what should not leave by the kernel from the trains to the `AF_XDP` socket.
 pub(super) fn divert(xdp: &mut Xdp, udp: &mut UdpPort, stats: &mut PortStats) {
-    let Xdp { port, routes, bulk: Some(bulk) } = xdp else { return };
+    let Xdp { port, routes, bulk: Some(bulk), .. } = xdp else { return };
     bulk.behind = None;
     udp.divert(|transmit, packet| {
         let Some(hop) = routes.hop(transmit.to, transmit.len) else { return false };

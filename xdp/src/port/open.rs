@@ -191,8 +191,13 @@ fn open_xdp(
     }
     let routes = Netlink::open()
         .and_then(|netlink| Routes::new(netlink, local.ip(), interface, config.peers));
+    // Without, the kernel socket is asked now and then.
+    let passed = port.passed().unwrap_or_else(|error| {
+        log::debug!("{local}: map what the XDP program counts: {error}");
+        None
+    });
     match routes {
-        Ok(routes) => Some(Xdp { port, routes, bulk: None }),
+        Ok(routes) => Some(Xdp { port, routes, passed, bulk: None }),
         Err(error) => {
             reasons.push(format!("{mode}: listen to the kernel's announcements: {error}"));
             None
