@@ -218,11 +218,15 @@ fn cpu(time_ms: u64, idle_ms: u64) -> Vec<Entry> {
 /// Small messages and long ones, both ways round, spinning and asleep, each way that packets go.
 fn training() -> Vec<Entry> {
     let messages = Wish::new(100).latency(SIZES_QUICK).stream(&[(8, WINDOW), BULK[1], BULK[2]]);
-    let large = Wish::new(100).stream(&BULK[2..]);
+    let reads = Wish::new(100).stream(&BULK[2..]);
+    // Small ones, too: what is not seen at work is put among what never runs.
+    let writes = Wish::new(100).latency(SIZES_QUICK).stream(&BULK[2..]);
     let mut entries = Vec::new();
     for mode in XDP_MODES {
         entries.push(messages.of(Contestant::xdp(mode)));
-        entries.extend([WRITE, READ].map(|what| large.of(Contestant::xdp(mode).one_sided(what))));
+        for (what, wish) in [(WRITE, &writes), (READ, &reads)] {
+            entries.push(wish.of(Contestant::xdp(mode).one_sided(what)));
+        }
     }
     entries.push(Wish::new(100).latency(&[8]).of(Contestant::xdp(XdpMode::Auto).waiting("sread")));
     entries
