@@ -15,11 +15,13 @@ use crate::stats::PortStats;
 use crate::udp::UdpPort;
 use crate::xsk_port::Outgoing;
 
+/// Packets of at least this many bytes may be part of a train: half of what Ethernet's MTU has room
+/// for, on links with a larger one, too.
+const LEN_MIN: usize = 736;
+
 /// Trains beside an `AF_XDP` socket.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Bulk {
-    /// Packets of at least this many bytes may be part of a train.
-    len_min: usize,
     /// The last packet was one of those: the next one is, too, as a rule.
     likely: bool,
     /// Whose packets are in the last train. What comes for them until everything leaves stays
@@ -29,11 +31,6 @@ pub(super) struct Bulk {
 }
 
 impl Bulk {
-    /// For packets of at most `payload_max` bytes.
-    pub(super) const fn new(payload_max: usize) -> Self {
-        Self { len_min: payload_max / 2, likely: false, behind: None }
-    }
-
     /// Whether the next packet should be written among the trains, for it will probably stay there.
     pub(super) const fn is_likely(&self) -> bool {
         self.likely
@@ -41,7 +38,7 @@ impl Bulk {
 
     /// Whether a packet goes to the trains.
     pub(super) fn takes(&mut self, transmit: Transmit) -> bool {
-        self.likely = transmit.len >= self.len_min;
+        self.likely = transmit.len >= LEN_MIN;
         if self.likely {
             self.behind = Some(transmit.to);
         }

@@ -63,7 +63,7 @@ impl HybridPort {
         self.recovery = None;
         xdp.describe(&mut self.facts);
         self.facts.why_not_better.clear();
-        xdp.bulk = bulk(self.config.mode, &xdp, &self.udp, self.limits);
+        xdp.bulk = bulk(self.config.mode, &xdp, &self.udp);
         // The kernel would join packets for it before the XDP program sees them.
         self.udp.forget_near();
         self.xdp = Some(xdp);

@@ -101,7 +101,7 @@ impl HybridPort {
             limits.payload_max = limits.payload_max.min(xdp.port.payload_max());
             limits.receive_max = limits.payload_max;
             limits.window_packets = limits.window_packets.min(xdp.port.window_packets());
-            xdp.bulk = bulk(config.mode, xdp, &udp, limits);
+            xdp.bulk = bulk(config.mode, xdp, &udp);
         }
         // Who never had `AF_XDP` has nothing to get back.
         let namespace = xdp.as_ref().and_then(|_| Namespace::current().ok()).map(Arc::new);
@@ -132,9 +132,9 @@ impl Xdp {
 }
 
 /// Trains, where the kernel copies frames anyway and nothing else was asked for.
-pub(super) fn bulk(mode: Mode, xdp: &Xdp, udp: &UdpPort, limits: PortLimits) -> Option<Bulk> {
+pub(super) fn bulk(mode: Mode, xdp: &Xdp, udp: &UdpPort) -> Option<Bulk> {
     let copies = xdp.port.mode() != XskMode::Zerocopy;
-    (mode == Mode::Auto && copies && udp.joins()).then(|| Bulk::new(limits.payload_max))
+    (mode == Mode::Auto && copies && udp.joins()).then(Bulk::default)
 }
 
 /// Opens the `AF_XDP` half in the best mode that can be had, beside the kernel socket at `local`;

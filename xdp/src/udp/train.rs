@@ -19,6 +19,8 @@ pub(super) const BYTES: usize = 2 * TRAIN_BYTES_MAX + crate::config::PAYLOAD_MAX
 pub(super) const TRAINS_MAX: usize = 64;
 /// Most bytes of one train: what an IP packet's 16-bit length leaves for the largest headers.
 const TRAIN_BYTES_MAX: usize = 65_535 - 48;
+/// Most bytes of a short one: three packets of Ethernet's MTU.
+const SHORT_BYTES_MAX: usize = 4500;
 
 /// Packets of one size to one destination; only the last may be shorter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -43,9 +45,9 @@ impl Train {
 
     /// Whether its packets had better go another way, if there is one: two take 4.5 µs as frames of
     /// an `AF_XDP` socket, where the kernel copies, and 6.3 as a train; three 6.4 and 6.9; four
-    /// 7.5 and 6.5.
+    /// 7.5 and 6.5. Of longer packets, which take several frames each, fewer.
     fn is_short(&self) -> bool {
-        !self.is_joined() || self.count < 4
+        !self.is_joined() || self.length <= SHORT_BYTES_MAX
     }
 
     /// Cuts the first packet off; where it begins and ends.
@@ -290,11 +292,14 @@ mod tests {
         assert_eq!(diverted(&[6], 99), (vec![6], vec![0]), "no longer than one packet may be");
         assert_eq!(diverted(&[7], 99), (vec![0], vec![7]));
         assert_eq!(diverted(&[3, 20], 99), (vec![3, 0], vec![0, 20]));
-        let [three, four] = [3, 4].map(|count| {
-            let (to, start, length) = (peer(1), 0, 1472 * usize::from(count));
-            Train { to, segment: 1472, count, receive_max: 1472, start, length }
-        });
-        assert!(three.is_joined() && three.is_short() && !four.is_short());
+        let [three, four, long] = [(3, 1472, 1472), (4, 1472, 1472), (3, 4140, 8972)].map(
+            |(count, segment, receive_max)| {
+                let (to, start, length) = (peer(1), 0, segment * usize::from(count));
+                Train { to, segment, count, receive_max, start, length }
+            },
+        );
+        assert!(three.is_joined() && three.is_short());
+        assert!(!four.is_short() && !long.is_short());
     }
 
     #[test]
