@@ -11,7 +11,7 @@ use std::os::fd::BorrowedFd;
 use libbpf_rs::MapFlags;
 
 use crate::error::Error;
-use crate::maps::{Maps, PASSED_LINE, PortEntry, SLOTS};
+use crate::maps::{Maps, PortEntry, SLOTS};
 
 /// A claimed port. Dropping it stops the redirection; drop it before the socket closes, so that no
 /// packet is redirected to a socket that nobody reads. The slot is given back by the kernel when
@@ -66,7 +66,7 @@ impl Claim {
     /// socket.
     #[must_use]
     pub fn passed_word(&self) -> (BorrowedFd<'_>, usize) {
-        (self.maps.passed_fd(), PASSED_LINE * self.entry.slot as usize)
+        self.maps.passed_word(self.entry.slot)
     }
 }
 

@@ -120,10 +120,6 @@ impl PortEntry {
     }
 }
 
-/// Bytes of an entry of map `passed`: `struct passed_line` of `wire.h`, whose first 8 are a
-/// count.
-pub(crate) const PASSED_LINE: usize = 64;
-
 /// Descriptors of the four maps.
 #[derive(Debug)]
 pub(crate) struct Maps {
@@ -221,9 +217,10 @@ impl Maps {
             .map_err(|error| Error::libbpf("release a socket slot", CAPABILITY_LOAD, error))
     }
 
-    /// The descriptor of map `passed`.
-    pub(crate) fn passed_fd(&self) -> BorrowedFd<'_> {
-        self.passed.as_fd()
+    /// Map `passed`, and the byte where what it says of `slot` stands in it when it is mapped:
+    /// `struct passed_line` of `wire.h`, which begins with the count.
+    pub(crate) fn passed_word(&self, slot: u32) -> (BorrowedFd<'_>, usize) {
+        (self.passed.as_fd(), self.passed.value_size() as usize * slot as usize)
     }
 
     /// How many packets for the endpoint in `slot` were left to its kernel socket.

@@ -153,15 +153,21 @@ fn root_in_auto_mode_long_trains_leave_by_the_kernel() {
     assert_eq!(server.stats().xsk_rejected, 0);
 }
 
-/// The XDP program tells of a train, so nobody waits for the next look at the kernel's socket.
+/// The XDP program tells of a train, so nobody waits for the next look at the kernel's socket; and
+/// whose it is: the receiver is the second one of two on its interface.
 #[test]
 fn root_a_train_is_not_waited_for() {
     if skipped() {
         return;
     }
     let hosts = Hosts::new();
+    hosts.unlink();
+    hosts.relink([[2, 2]; 2]);
+    eventually("the link is up", || hosts.link(1).contains("LOWER_UP"));
     let mut client = hosts.open(0, V4[0], Mode::Auto);
+    let _first = hosts.open(1, V4[1], Mode::Auto);
     let mut server = hosts.open(1, V4[1], Mode::Auto);
+    assert_eq!(server.facts().queue, Some(1), "{}", server.facts());
     meet(&mut client, &mut server);
     let moment = now();
     // The second call is too early for another look, and so is every one at that moment.
