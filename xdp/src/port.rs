@@ -4,9 +4,9 @@
 //! Packets come in from the engine by [`Port`] and leave by the better way there is to each
 //! destination; packets from both ways come out in one stream. The provider opens it (`open`) and
 //! lets [`drive`](ofi_xdp_core::drive) use it; should it lose its `AF_XDP` half, it goes on without
-//! and gets it back (`fallback`). Bounds: those of its halves; the kernel socket is looked at every
-//! [`UDP_PAUSE_MAX_NANOS`] at least, announcements every [`REFRESH_NANOS`], or as often as somebody
-//! calls.
+//! and gets it back (`fallback`). Bounds: those of its halves; the kernel socket is looked at when
+//! the XDP program tells of it (`passed.rs`), and every [`UDP_PAUSE_MAX_NANOS`] at least,
+//! announcements every [`REFRESH_NANOS`], or as often as somebody calls.
 //!
 //! ```text
 //!                  ┌─ hop known ──────────▶ XskPort ──▶ NIC

@@ -16,7 +16,7 @@ use crate::udp::UdpPort;
 use crate::xsk_port::Outgoing;
 
 /// Packets of at least this many bytes may be part of a train: half of what Ethernet's MTU has room
-/// for, on links with a larger one, too.
+/// for, on links with a larger one, too. With an MTU below some 780 bytes nothing is.
 const LEN_MIN: usize = 736;
 
 /// Trains beside an `AF_XDP` socket.
