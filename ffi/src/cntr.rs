@@ -35,6 +35,15 @@ const GLANCE: Duration = Duration::from_millis(1);
 pub(crate) const ENDPOINT_FLAGS: u64 =
     bits::SEND | bits::RECV | bits::READ | bits::WRITE | bits::REMOTE_READ | bits::REMOTE_WRITE;
 
+/// What `fi_cntr_wait` waits for.
+#[derive(Debug)]
+struct Goal {
+    threshold: u64,
+    /// Errors that there were at its beginning.
+    failed: u64,
+    deadline: Option<Instant>,
+}
+
 #[derive(Debug)]
 struct Member {
     endpoint: Arc<ActiveEndpoint>,
@@ -52,8 +61,6 @@ struct State {
     seen: Values,
     /// What a poll set has reported last, or the application has set.
     reported: Values,
-    /// The application was told by `fi_trywait` that it may wait on the descriptor.
-    waited_on: bool,
 }
 
 /// See the module.
@@ -103,6 +110,7 @@ impl Cntr {
             endpoint.descriptors(|descriptor| wait.add(descriptor))?;
         }
         self.lock().members.push(Member { endpoint: Arc::clone(endpoint), flags });
+        self.begin_anew();
         Ok(())
     }
 
@@ -129,7 +137,13 @@ impl Cntr {
             self.domain.registry().visit(add)?;
         }
         self.lock().regions.push((key, flags));
+        self.begin_anew();
         Ok(())
+    }
+
+    /// Who sleeps here does so for what was bound before: it looks, and watches, anew.
+    fn begin_anew(&self) {
+        self.waker().inspect(|waker| waker.wake());
     }
 
     /// The region is gone; what peers did to it stays counted.
@@ -159,13 +173,12 @@ impl Cntr {
     /// [`Error::NotSupported`] if nobody may wait here.
     pub(crate) fn try_wait(&self) -> Result<(), Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
-        self.end_wait();
-        wait.waker().arm();
-        self.lock().waited_on = true;
+        wait.end_wait();
+        wait.waker().announce();
         self.watch();
         self.work();
         if self.values() != self.lock().seen {
-            self.end_wait();
+            wait.end_wait();
             return Err(Error::Again);
         }
         let due = self.due();
@@ -182,13 +195,9 @@ impl Cntr {
     }
 
     /// The application is back from waiting on the descriptor, or never went.
-    fn end_wait(&self) {
-        let Some(wait) = &self.wait else { return };
-        wait.waker().settle();
-        if std::mem::replace(&mut self.lock().waited_on, false) {
-            wait.waker().disarm();
-            wait.clear_timer();
-        }
+    #[inline]
+    pub(crate) fn end_wait(&self) {
+        self.wait.as_ref().inspect(|wait| wait.end_wait());
     }
 
     /// Does the deferred work that is due: it may change this counter, and who waits here may make
@@ -245,7 +254,10 @@ impl Cntr {
         self.end_wait();
         self.work();
         let values = self.values();
-        self.lock().seen = values;
+        if std::mem::replace(&mut self.lock().seen, values) != values {
+            // This call may have taken in what another thread sleeps for.
+            self.waker().inspect(|waker| waker.wake());
+        }
         values
     }
 
@@ -267,6 +279,39 @@ impl Cntr {
         state.regions.iter().fold(members, |sum, &(key, flags)| {
             sum.plus(Values::of_region(registry.served(key), flags))
         })
+    }
+
+    /// How a wait ends, if it does at `time`.
+    fn outcome(&self, goal: &Goal, time: Instant) -> Option<Result<(), Error>> {
+        self.waker().inspect(|waker| waker.settle());
+        self.work();
+        let values = self.values();
+        match goal.deadline {
+            _ if values.done >= goal.threshold => Some(Ok(())),
+            _ if values.failed != goal.failed => Some(Err(Error::Available)),
+            Some(deadline) if time >= deadline => Some(Err(Error::TimedOut)),
+            _ => None,
+        }
+    }
+
+    /// Sleeps until the values are what is waited for.
+    fn sleep_for(&self, wait: &Wait, goal: &Goal) -> Result<(), Error> {
+        // bound: the timeout, the threshold, an error
+        loop {
+            // Armed first, then one more look: see `waker`.
+            wait.waker().arm();
+            self.watch();
+            let time = now();
+            if let Some(outcome) = self.outcome(goal, time) {
+                wait.waker().disarm();
+                return outcome;
+            }
+            let until = earlier(goal.deadline, self.due());
+            wait.waker().sleep_until(until);
+            let slept = wait.sleep(until.map(|until| until.since(time)));
+            wait.waker().disarm();
+            slept?;
+        }
     }
 
     /// When progress is due at the latest, unless a packet arrives before.
@@ -343,43 +388,21 @@ impl CntrOps for Cntr {
         let start = now();
         let deadline = timeout.map(|timeout| start.after(timeout));
         let spin_until = start.after(param::spin());
-        let failed = self.values().failed;
-        let mut asleep = false;
-        // bound: the timeout, the threshold, an error
-        loop {
-            self.waker().inspect(|waker| waker.settle());
-            self.work();
-            let values = self.values();
+        let goal = Goal { threshold, failed: self.values().failed, deadline };
+        // bound: FI_XDP_SPIN, the timeout, the threshold, an error
+        let wait = loop {
             let time = now();
-            let outcome = match deadline {
-                _ if values.done >= threshold => Some(Ok(())),
-                _ if values.failed != failed => Some(Err(Error::Available)),
-                Some(deadline) if time >= deadline => Some(Err(Error::TimedOut)),
-                _ => None,
-            };
-            if let Some(outcome) = outcome {
-                if asleep {
-                    self.waker().inspect(|waker| waker.disarm());
-                }
+            if let Some(outcome) = self.outcome(&goal, time) {
                 return outcome;
             }
-            let Some(wait) = self.wait.as_ref().filter(|_| time >= spin_until) else {
-                std::hint::spin_loop();
-                continue;
-            };
-            if !asleep {
-                // Armed first, then one more look: see `waker`.
-                wait.waker().arm();
-                self.watch();
-                asleep = true;
-                continue;
+            if let Some(wait) = self.wait.as_ref().filter(|_| time >= spin_until) {
+                break wait;
             }
-            let until = earlier(deadline, self.due());
-            wait.waker().sleep_until(until);
-            let slept = wait.sleep(until.map(|until| until.since(time)));
-            wait.waker().disarm();
-            asleep = false;
-            slept?;
-        }
+            std::hint::spin_loop();
+        };
+        let outcome = self.sleep_for(wait, &goal);
+        // What woke this one may have been for others, too: they look for themselves.
+        wait.waker().wake();
+        outcome
     }
 }

@@ -63,8 +63,6 @@ struct State {
     error: Option<ErrorEntry>,
     /// The address that the application was shown last with an error.
     kept: Option<Box<SocketAddress>>,
-    /// The application was told by `fi_trywait` that it may wait on the descriptor.
-    waited_on: bool,
 }
 
 impl State {
@@ -128,6 +126,8 @@ impl Cq {
         }
         let member = Member { endpoint: Arc::clone(endpoint), sides: sides.to_vec() };
         self.lock().members.push(member);
+        // Who sleeps here already begins anew, with this one among those that are watched.
+        self.waker().inspect(|waker| waker.wake());
         Ok(())
     }
 
@@ -145,13 +145,12 @@ impl Cq {
     /// wait here.
     pub(crate) fn try_wait(&self) -> Result<(), Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
-        let mut state = self.lock();
-        self.end_wait(&mut state);
-        wait.waker().arm();
-        state.waited_on = true;
+        let state = self.lock();
+        wait.end_wait();
+        wait.waker().announce();
         self.watch(&state);
         if self.look(&state) {
-            self.end_wait(&mut state);
+            wait.end_wait();
             return Err(Error::Again);
         }
         let due = state.due();
@@ -175,13 +174,9 @@ impl Cq {
     }
 
     /// The application is back from waiting on the descriptor, or never went.
-    fn end_wait(&self, state: &mut State) {
-        let Some(wait) = &self.wait else { return };
-        wait.waker().settle();
-        if std::mem::replace(&mut state.waited_on, false) {
-            wait.waker().disarm();
-            wait.clear_timer();
-        }
+    #[inline]
+    pub(crate) fn end_wait(&self) {
+        self.wait.as_ref().inspect(|wait| wait.end_wait());
     }
 
     /// What did not fit one reader's array is for another who sleeps.
@@ -216,7 +211,7 @@ impl Cq {
 
     fn read_ready(&self, entries: &mut Entries) -> Result<usize, Error> {
         let mut state = self.lock();
-        self.end_wait(&mut state);
+        self.end_wait();
         if state.error.is_some() {
             return Err(Error::Available);
         }
@@ -248,6 +243,44 @@ impl Cq {
             (0, None) => Err(Error::Again),
             (0, Some(_)) => Err(Error::Available),
             (filled, _) => Ok(filled),
+        }
+    }
+
+    /// As [`Self::read_once`], unless nothing is there and there is time left, at `time`.
+    fn read_until(
+        &self,
+        entries: &mut Entries,
+        deadline: Option<Instant>,
+        time: Instant,
+    ) -> Option<Result<usize, Error>> {
+        let result = self.read_once(entries);
+        let signaled = self.signaled.swap(false, Ordering::Relaxed);
+        let late = deadline.is_some_and(|deadline| time >= deadline);
+        (result != Err(Error::Again) || signaled || late).then_some(result)
+    }
+
+    /// Sleeps until there is something to read.
+    fn read_asleep(
+        &self,
+        wait: &Wait,
+        entries: &mut Entries,
+        deadline: Option<Instant>,
+    ) -> Result<usize, Error> {
+        // bound: the timeout, a completion, a signal
+        loop {
+            // Armed first, then one more look: see `waker`.
+            wait.waker().arm();
+            self.watch(&self.lock());
+            let time = now();
+            if let Some(result) = self.read_until(entries, deadline, time) {
+                wait.waker().disarm();
+                return result;
+            }
+            let until = earlier(deadline, self.lock().due());
+            wait.waker().sleep_until(until);
+            let slept = wait.sleep(until.map(|until| until.since(time)));
+            wait.waker().disarm();
+            slept?;
         }
     }
 
@@ -287,38 +320,22 @@ impl CqOps for Cq {
         let start = now();
         let deadline = timeout.map(|timeout| start.after(timeout));
         let spin_until = start.after(param::spin());
-        let mut asleep = false;
-        // bound: the timeout, a completion, a signal
+        // bound: FI_XDP_SPIN, the timeout, a completion, a signal
         loop {
-            let result = self.read_once(entries);
-            let signaled = self.signaled.swap(false, Ordering::Relaxed);
             let time = now();
-            let late = deadline.is_some_and(|deadline| time >= deadline);
-            if result != Err(Error::Again) || signaled || late {
-                if asleep {
-                    wait.waker().disarm();
-                }
+            if let Some(result) = self.read_until(entries, deadline, time) {
                 self.share(entries);
                 return result;
             }
-            if time < spin_until {
-                std::hint::spin_loop();
-                continue;
+            if time >= spin_until {
+                break;
             }
-            if !asleep {
-                // Armed first, then one more look: see `waker`.
-                wait.waker().arm();
-                self.watch(&self.lock());
-                asleep = true;
-                continue;
-            }
-            let until = earlier(deadline, self.lock().due());
-            wait.waker().sleep_until(until);
-            let slept = wait.sleep(until.map(|until| until.since(time)));
-            wait.waker().disarm();
-            asleep = false;
-            slept?;
+            std::hint::spin_loop();
         }
+        let result = self.read_asleep(wait, entries, deadline);
+        // What woke this one may have been for others, too: they look for themselves.
+        wait.waker().wake();
+        result
     }
 
     fn read_error(&self) -> Result<ErrorEntry, Error> {

@@ -40,6 +40,7 @@ use crate::ops::Side;
 use crate::peers::PeerMap;
 use crate::srx::{PartEnd, SharedSource};
 use crate::storage::EngineCell;
+use crate::thread::{ATTENTION, TRUST};
 use crate::waker::{Waker, sleep};
 
 pub(crate) use posting::{Post, Posting, Taking};
@@ -175,12 +176,13 @@ impl ActiveEndpoint {
         })
     }
 
-    /// Whether the application sees to the endpoint's progress: it drove it within `attention`, or
-    /// waits on its queues.
-    pub(crate) fn is_attended(&self, attention: Duration) -> bool {
+    /// Whether the application sees to the endpoint's progress: it drove it lately, or sleeps in a
+    /// call of ours.
+    pub(crate) fn is_attended(&self) -> bool {
         if self.wakers.application_sleeps() {
             return true;
         }
+        let attention = if self.wakers.application_announced() { TRUST } else { ATTENTION };
         // Locked, it is being driven; and whoever drives it is not held up by the question.
         match self.state.try_lock() {
             Ok(state) => now().since(state.attended) < attention,
@@ -208,14 +210,15 @@ impl ActiveEndpoint {
         self.lock().port.watch();
     }
 
-    /// Has packets wake nobody, if nobody sleeps: each would pay for it. For the progress thread,
-    /// when it does not stand in; an endpoint that is being driven is left for another time.
-    pub(crate) fn unwatch(&self) {
-        if let Ok(mut state) = self.state.try_lock()
-            // Under the lock, as `watch`: who arms before this is seen, who arms later watches
-            // later.
-            && !self.wakers.anybody_may_sleep()
-        {
+    /// Has packets wake nobody, if nobody sleeps: each would pay for it. Threads that sleep are
+    /// reminded of what is there for them. For the progress thread, when it does not stand in; an
+    /// endpoint that is being driven is left for another time.
+    pub(crate) fn review(&self) {
+        let Ok(mut state) = self.state.try_lock() else { return };
+        // Under the lock, as `watch`: who arms before this is seen, who arms later watches later.
+        if self.wakers.anybody_may_sleep() {
+            state.engine.with_dependent(|_, engine| self.wakers.remind(engine));
+        } else {
             state.port.unwatch();
         }
     }

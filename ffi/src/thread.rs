@@ -8,14 +8,16 @@
 //! states:
 //!
 //! ```text
-//!             1. nobody drove it for ATTENTION, nobody waits on its queues
+//!             1. nobody drove it for ATTENTION, nobody sleeps in `fi_cq_sread`
 //!   resting ──────────────────────────────────────────────────────────────▶ standing in
-//!      ▲     2. somebody drives it again, or waits                                │
+//!      ▲     2. somebody drives it again, or sleeps there                         │
 //!      └──────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! While it *rests*, it looks every [`ATTENTION`] whether the application still sees to the
-//! endpoint, and has packets wake nobody where nobody sleeps ([`ActiveEndpoint::unwatch`]).
+//! endpoint, and has packets wake nobody where nobody sleeps ([`ActiveEndpoint::review`]); who
+//! sleeps, and was not woken for what there is, is woken then. With [`TRUST`] in place of
+//! [`ATTENTION`] where the application is about to sleep on a descriptor of its queues.
 //! While it *stands in*, it drives the endpoint itself, and sleeps until a packet arrives or a
 //! timer is due; when nothing is under way, that is for ever. So an application that reads its
 //! queues pays two hundred short wake-ups a second, and an idle one nothing.
@@ -43,6 +45,10 @@ use crate::work::WorkQueue;
 
 /// How long an endpoint may go without being driven until the thread stands in.
 pub(crate) const ATTENTION: Duration = Duration::from_millis(5);
+/// The same where the application has said (`fi_trywait`) that it will sleep on a descriptor. Most
+/// do so at once, and need nobody who wakes beside them for each packet; one that does not must
+/// not keep its peers waiting for as long as it computes.
+pub(crate) const TRUST: Duration = Duration::from_millis(100);
 
 /// How long the end of the process waits for the thread, and how often it looks.
 const EXIT_PATIENCE: Duration = Duration::from_millis(200);
@@ -234,9 +240,9 @@ impl Charge {
 
     /// Goes from one state to the other if need be.
     fn review(&mut self, wait: &Wait) -> Result<(), Error> {
-        let stand_in = !self.endpoint.is_attended(ATTENTION);
+        let stand_in = !self.endpoint.is_attended();
         if !stand_in {
-            self.endpoint.unwatch();
+            self.endpoint.review();
         }
         if stand_in == self.standing_in {
             return Ok(());

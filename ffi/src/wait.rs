@@ -104,9 +104,14 @@ impl Wait {
         Ok(self.timer.set(expiration, TimerSetTimeFlags::empty())?)
     }
 
-    /// Forgets the timer, and that it was due.
-    pub(crate) fn clear_timer(&self) {
-        // Cannot fail on a descriptor that is a timer.
-        let _ = self.timer.unset();
+    /// The application is back from waiting on the descriptor, or never went: the timer that was
+    /// set for its sleep is forgotten, and that it was due.
+    #[inline]
+    pub(crate) fn end_wait(&self) {
+        self.waker.settle();
+        if self.waker.recall() {
+            // Cannot fail on a descriptor that is a timer.
+            let _ = self.timer.unset();
+        }
     }
 }

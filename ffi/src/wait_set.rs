@@ -96,6 +96,15 @@ impl Member {
         }
     }
 
+    /// It is not waited for any more.
+    fn end_wait(&self) {
+        match self {
+            Self::Cq(queue) => drop(queue.upgrade().inspect(|queue| queue.end_wait())),
+            Self::Cntr(counter) => drop(counter.upgrade().inspect(|counter| counter.end_wait())),
+            Self::Eq(_) => {}
+        }
+    }
+
     fn join(&self, outer: &Wait) -> Result<(), Error> {
         match self {
             Self::Cq(queue) => queue.upgrade().map_or(Ok(()), |queue| queue.join(outer)),
@@ -151,6 +160,12 @@ impl WaitSet {
     /// # Errors
     /// [`Error::TimedOut`], [`Error::Interrupted`], [`Error::Os`].
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<(), Error> {
+        let result = self.sleep(timeout);
+        self.lock().clone().iter().for_each(Member::end_wait);
+        result
+    }
+
+    fn sleep(&self, timeout: Option<Duration>) -> Result<(), Error> {
         let deadline = timeout.map(|timeout| now().after(timeout));
         // bound: the timeout, an event, a signal
         loop {

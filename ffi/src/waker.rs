@@ -10,7 +10,9 @@
 //!
 //! An application that was *lent* the descriptor may sleep on it without arming. What somebody
 //! else finds for it, the progress thread above all, *rouses* it: the descriptor is readable until
-//! the application comes back and looks.
+//! the application comes back and looks. With `fi_trywait` it *announces* that it will sleep, which
+//! is as good as arming to who has something for it; but whether it does sleep, and for how long,
+//! nobody knows.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
@@ -36,6 +38,8 @@ const ROUSED: u8 = 2;
 pub(crate) struct Waker {
     event: EventFd,
     sleepers: AtomicU32,
+    /// The application has said that it will sleep, and has not come back.
+    announced: AtomicBool,
     /// The application has a descriptor that this makes readable.
     lent: AtomicBool,
     /// [`QUIET`], [`CHANGING`] or [`ROUSED`].
@@ -52,6 +56,7 @@ impl Waker {
         Ok(Self {
             event,
             sleepers: AtomicU32::new(0),
+            announced: AtomicBool::new(false),
             lent: AtomicBool::new(false),
             roused: AtomicU8::new(QUIET),
             until: AtomicU64::new(u64::MAX),
@@ -66,6 +71,29 @@ impl Waker {
     /// One more is going to sleep. Called before its last look.
     pub(crate) fn arm(&self) {
         self.sleepers.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// The application says that it will sleep on the descriptor. Called before the last look that
+    /// is taken for it.
+    pub(crate) fn announce(&self) {
+        self.announced.store(true, Ordering::Relaxed);
+    }
+
+    /// The application is back, or never went; whether it had said that it would sleep.
+    #[inline]
+    pub(crate) fn recall(&self) -> bool {
+        let announced = self.is_announced();
+        if announced {
+            self.announced.store(false, Ordering::Relaxed);
+            self.end_sleep();
+        }
+        announced
+    }
+
+    /// Whether the application has said that it will sleep, and has not come back.
+    #[inline]
+    pub(crate) fn is_announced(&self) -> bool {
+        self.announced.load(Ordering::Relaxed)
     }
 
     /// The one who armed will sleep until `until`, or for ever.
@@ -88,8 +116,12 @@ impl Waker {
     /// who sleep are not sure any more that a timer is waited for: the next one that is set wakes
     /// them.
     pub(crate) fn disarm(&self) {
-        self.until.store(u64::MAX, Ordering::Relaxed);
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
+        self.end_sleep();
+    }
+
+    fn end_sleep(&self) {
+        self.until.store(u64::MAX, Ordering::Relaxed);
         if !self.is_lent() {
             self.forget();
         }
@@ -101,9 +133,16 @@ impl Waker {
         let _ = self.event.read();
     }
 
-    /// Whether anybody sleeps, or is about to.
-    pub(crate) fn has_sleepers(&self) -> bool {
+    /// Whether a thread sleeps in a call of ours, or is about to.
+    #[inline]
+    pub(crate) fn has_armed(&self) -> bool {
         self.sleepers.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether anybody sleeps, is about to, or has said so.
+    #[inline]
+    pub(crate) fn has_sleepers(&self) -> bool {
+        self.has_armed() || self.is_announced()
     }
 
     /// Wakes whoever sleeps.
@@ -218,6 +257,18 @@ mod tests {
             waker.settle();
             assert!(!is_readable(&waker));
         }
+    }
+
+    #[test]
+    fn who_announces_a_sleep_is_woken_and_arms_nothing() {
+        let waker = Waker::new().unwrap();
+        assert!(!waker.recall());
+        waker.announce();
+        assert!(waker.has_sleepers() && !waker.has_armed());
+        waker.wake_before(Some(Instant::from_nanos(100)));
+        assert!(is_readable(&waker));
+        assert!(waker.recall() && !waker.recall());
+        assert!(!is_readable(&waker) && !waker.has_sleepers());
     }
 
     #[test]

@@ -153,6 +153,7 @@ impl ActiveEndpoint {
     pub(crate) fn peek(&self, recv: &Recv, probe: Probe, signal: bool) -> Result<(), Error> {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
+        state.engine.with_dependent(|_, engine| self.wakers.wake(engine, None));
         self.receive(state, recv, signal, |engine, request, _| engine.peek(request, probe))
     }
 

@@ -53,6 +53,7 @@ impl ActiveEndpoint {
         self.drive(&mut state, now(), Budget::PROGRESS);
         let State { engine, peers, .. } = &mut *state;
         engine.with_dependent_mut(|_, engine| {
+            self.wakers.wake(engine, None);
             peers.sync(&self.av);
             let from = match recv.from {
                 from if self.directed && from != ADDR_NONE => {

@@ -33,10 +33,31 @@ impl Wakers {
         [&self.transmit, &self.receive].into_iter().flatten().chain(&self.counters)
     }
 
-    /// Whether the application sleeps.
-    #[inline]
+    /// Whether a thread of the application sleeps in a call of ours: it drives what comes.
     pub(super) fn application_sleeps(&self) -> bool {
-        self.of_application().any(|waker| waker.has_sleepers())
+        self.of_application().any(|waker| waker.has_armed())
+    }
+
+    /// Whether the application has said that it will sleep on a descriptor.
+    pub(super) fn application_announced(&self) -> bool {
+        self.of_application().any(|waker| waker.is_announced())
+    }
+
+    /// Wakes threads that sleep in calls of ours where there is something for them, whoever was to
+    /// have woken them: several may sleep on one descriptor, and the first that wakes makes it
+    /// unreadable again.
+    pub(super) fn remind(&self, engine: &Engine<'_>) {
+        let Self { transmit, receive, counters, .. } = self;
+        counters.iter().filter(|waker| waker.has_armed()).for_each(|waker| waker.wake());
+        for (waker, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
+            if let Some(waker) = waker.as_ref().filter(|waker| waker.has_armed()) {
+                if is_ready(engine, side) {
+                    waker.wake();
+                } else {
+                    waker.wake_before(engine.poll_at());
+                }
+            }
+        }
     }
 
     /// Whether anybody sleeps, or may sleep without a word.

@@ -21,6 +21,7 @@ mod man;
 mod peer;
 mod runner;
 mod traps;
+mod waiting;
 mod world;
 
 use std::collections::BTreeSet;

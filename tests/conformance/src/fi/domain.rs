@@ -267,6 +267,11 @@ impl Poll {
 }
 
 impl WaitSet {
+    /// For the attributes of what joins it.
+    pub(crate) fn raw(&self) -> *mut abi::fid_wait {
+        self.object.get()
+    }
+
     /// `fi_wait`.
     pub(crate) fn wait(&self, timeout_ms: c_int) -> Answer {
         let set = self.object.get();

@@ -24,7 +24,7 @@ use crate::runner::Test;
 
 /// Every test, page by page.
 pub(crate) fn all() -> Vec<&'static Test> {
-    let pages: [&'static [Test]; 16] = [
+    let pages: [&'static [Test]; 17] = [
         fi_getinfo::TESTS,
         fi_fabric::TESTS,
         fi_av::TESTS,
@@ -41,6 +41,7 @@ pub(crate) fn all() -> Vec<&'static Test> {
         fi_cntr::TESTS,
         fi_trigger::TESTS,
         crate::traps::TESTS,
+        crate::waiting::TESTS,
     ];
     pages.into_iter().flatten().collect()
 }

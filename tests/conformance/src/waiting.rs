@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who waits while others act: threads that share a queue or a counter, objects that change under
+//! sleepers, and applications that do not come back.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::abi::{self, ANYBODY};
+use crate::fi::{Answer, Context, Fid as _, Mem, Message};
+use crate::group::{Group, Node, cq_attr};
+use crate::runner::tests;
+use crate::world::{PATIENCE, Setup, World, optional};
+
+tests! { "waiting":
+    an_endpoint_that_comes_later_is_waited_for_too
+    who_may_wait_and_computes_makes_progress
+    a_wait_set_that_was_waited_for_makes_progress
+    who_reads_a_counter_wakes_who_waits_for_it
+    readers_of_one_queue_all_wake
+}
+
+/// Long enough for a thread to have gone to sleep.
+const ASLEEP: Duration = Duration::from_millis(60);
+
+/// Repeats a call while it answers `-FI_EAGAIN`; of the two nodes `a` alone makes progress.
+fn alone<T>(a: &Node, mut call: impl FnMut() -> Answer<T>) -> Result<T> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        match call() {
+            Err(errno) if errno.0 == abi::FI_EAGAIN => {}
+            answer => return answer.context("a call"),
+        }
+        ensure!(Instant::now() < end, "-FI_EAGAIN for {PATIENCE:?}");
+        let _ = a.cq.progress();
+    }
+}
+
+/// `fi_cq(3)`, `fi_cq_sread`: a thread that sleeps on a queue waits for all that is bound to it,
+/// also for what is enabled while it sleeps.
+fn an_endpoint_that_comes_later_is_waited_for_too(world: &World) -> Result<()> {
+    let group = world.closed_group(&Setup { wait: abi::FI_WAIT_UNSPEC, ..Setup::default() })?;
+    let (a, b) = (group.a(), group.b());
+    std::thread::scope(|scope| {
+        let sleeper = scope.spawn(|| b.cq.sread(1, 6000));
+        std::thread::sleep(ASLEEP);
+        group.enable()?;
+        let to_b = a.av.insert(&b.name()?)?;
+        let _to_a = b.av.insert(&a.name()?)?;
+        b.ep.recv(Mem::zeroed(8), ANYBODY, Context::null())?;
+        alone(a, || a.ep.send(Mem::zeroed(8), to_b, Context::null()))?;
+        while !sleeper.is_finished() {
+            let _ = a.cq.progress();
+        }
+        let events = sleeper.join().expect("no panic").context("the sleeper")?;
+        ensure!(events[0].flags & abi::FI_RECV != 0, "{events:?}");
+        Ok(())
+    })?;
+    group.close()
+}
+
+/// A message whose sender is to know that it was delivered: the receiver does nothing for it.
+fn is_delivered_without_calls(group: &Group) -> Result<()> {
+    let a = group.a();
+    let message = Message::new(Mem::zeroed(100_000), group.to_b(), Context::new());
+    alone(a, || a.ep.sendmsg(&message, abi::FI_DELIVERY_COMPLETE | abi::FI_COMPLETION))?;
+    alone(a, || a.cq.read(1)).map(drop)
+}
+
+/// `fi_domain(3)`, `FI_PROGRESS_AUTO`; `fi_poll(3)`, `fi_trywait`: it says that one may wait, not
+/// that one does.
+fn who_may_wait_and_computes_makes_progress(world: &World) -> Result<()> {
+    let (progress, wait) = (abi::FI_PROGRESS_AUTO, abi::FI_WAIT_FD);
+    let group = world.group(&Setup { progress, wait, ..Setup::default() })?;
+    group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
+    let b = group.b();
+    b.ep.recv(Mem::zeroed(100_000), ANYBODY, Context::null())?;
+    group.until("a queue that one may wait for", || Ok(group.fabric.trywait(&[&b.cq]).ok()))?;
+    is_delivered_without_calls(&group)?;
+    group.close()
+}
+
+/// The same after `fi_wait`, whose end is the end of waiting for every member.
+fn a_wait_set_that_was_waited_for_makes_progress(world: &World) -> Result<()> {
+    let group = world.group(&Setup { progress: abi::FI_PROGRESS_AUTO, ..Setup::default() })?;
+    let mut attr = abi::fi_wait_attr { wait_obj: abi::FI_WAIT_UNSPEC, flags: 0 };
+    let set = optional(group.fabric.wait_set(&mut attr), "fi_wait_open")?;
+    let b = group.b();
+    let mut cq = cq_attr(&Setup::default());
+    (cq.wait_obj, cq.wait_set) = (abi::FI_WAIT_SET, set.raw());
+    let cq = b.domain.cq(&mut cq, Context::null())?;
+    let ep = b.endpoint(&group.info)?;
+    ep.bind(&cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
+    ep.bind(&b.av, 0)?;
+    ep.enable()?;
+    let to_ep = group.a().av.insert(&ep.getname(crate::group::NAME_ROOM).0?)?;
+    ep.recv(Mem::zeroed(8), ANYBODY, Context::null())?;
+    let answer = set.wait(50);
+    ensure!(answer.is_err_and(|errno| errno.0 == abi::FI_ETIMEDOUT), "{answer:?}");
+    let a = group.a();
+    let message = Message::new(Mem::zeroed(8), to_ep, Context::new());
+    alone(a, || a.ep.sendmsg(&message, abi::FI_DELIVERY_COMPLETE | abi::FI_COMPLETION))?;
+    alone(a, || a.cq.read(1))?;
+    ep.close()?;
+    cq.close()?;
+    set.close()?;
+    group.close()
+}
+
+/// `fi_cntr(3)`, `fi_cntr_wait`, beside `fi_domain(3)`, `FI_THREAD_SAFE`: the value that another
+/// thread's read has seen wakes who waits for it.
+fn who_reads_a_counter_wakes_who_waits_for_it(world: &World) -> Result<()> {
+    let mut group = world.closed_group(&Setup::default())?;
+    let cntr = optional(group.a().domain.cntr(), "fi_cntr_open")?;
+    optional(group.a().ep.bind(&cntr, abi::FI_RECV), "fi_ep_bind of a counter")?;
+    group.enable()?;
+    group.introduce()?;
+    let (a, b, to_a) = (group.a(), group.b(), group.to_a());
+    let rounds = 20;
+    for _ in 0..rounds {
+        a.ep.recv(Mem::zeroed(8), ANYBODY, Context::null())?;
+    }
+    let (done, cntr) = (AtomicBool::new(false), &cntr);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            while !done.load(Ordering::Relaxed) {
+                cntr.read();
+            }
+        });
+        let result = (1..=rounds).try_for_each(|round| {
+            let waiter = scope.spawn(move || cntr.wait(round, 3000));
+            std::thread::sleep(Duration::from_millis(5));
+            alone(b, || b.ep.send(Mem::zeroed(8), to_a, Context::null()))?;
+            while !waiter.is_finished() {
+                let _ = b.cq.progress();
+            }
+            waiter.join().expect("no panic").with_context(|| format!("the wait for {round}"))
+        });
+        done.store(true, Ordering::Relaxed);
+        result
+    })?;
+    a.ep.close()?;
+    cntr.close()?;
+    Ok(())
+}
+
+/// `fi_cq(3)`, `fi_cq_sread`: of several that sleep on a queue each wakes for a completion.
+fn readers_of_one_queue_all_wake(world: &World) -> Result<()> {
+    let group = world.group(&Setup { wait: abi::FI_WAIT_UNSPEC, ..Setup::default() })?;
+    group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
+    let (a, b) = (group.a(), group.b());
+    for round in 0..30 {
+        std::thread::scope(|scope| {
+            let readers = [(); 3].map(|()| scope.spawn(|| b.cq.sread(1, 3000)));
+            std::thread::sleep(Duration::from_millis(4));
+            for _ in &readers {
+                b.ep.recv(Mem::zeroed(8), ANYBODY, Context::null())?;
+                alone(a, || a.ep.send(Mem::zeroed(8), group.to_b(), Context::null()))?;
+            }
+            while !readers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
+                let _ = a.cq.progress();
+            }
+            for (index, reader) in readers.into_iter().enumerate() {
+                let events = reader.join().expect("no panic");
+                events.with_context(|| format!("round {round}, reader {index}"))?;
+            }
+            anyhow::Ok(())
+        })?;
+    }
+    group.close()
+}
