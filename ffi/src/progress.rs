@@ -60,6 +60,8 @@ pub(crate) struct ActiveEndpoint {
     directed: bool,
     /// `FI_SOURCE_ERR` was asked for: sources that are not in the vector are told as they are.
     source_err: bool,
+    /// Sides whose completions no queue reads.
+    unread: Vec<Side>,
     /// It stores messages that a receive of its shared context might fit.
     hungry: AtomicBool,
 }
@@ -93,6 +95,8 @@ pub(crate) struct Activation {
     pub(crate) wakers: Wakers,
     pub(crate) directed: bool,
     pub(crate) source_err: bool,
+    /// Sides that have no queue.
+    pub(crate) unread: Vec<Side>,
     /// Where its receives come from, if not from posts.
     pub(crate) shared: Option<SharedSource>,
 }
@@ -103,7 +107,8 @@ impl ActiveEndpoint {
     /// # Errors
     /// [`Error::Invalid`] when capacities and port do not go together; [`Error::NoMemory`].
     pub(crate) fn start(activation: Activation) -> Result<Arc<Self>, Error> {
-        let Activation { config, mut port, av, wakers, directed, source_err, shared } = activation;
+        let Activation { config, mut port, av, wakers, directed, source_err, unread, shared } =
+            activation;
         let random = || getrandom::u64().map_err(|_| Error::Os(libc::EIO));
         let identity = Identity { incarnation: random()?.max(1), seed: random()? };
         let engine = EngineCell::open(&config, identity, port.limits()).map_err(|error| {
@@ -118,7 +123,7 @@ impl ActiveEndpoint {
         let (regions, attended, failed) = (HashMap::new(), now(), false);
         let state = State { engine, port, memory, peers, regions, attended, failed };
         let (state, hungry) = (Mutex::new(state), AtomicBool::new(false));
-        Ok(Arc::new(Self { state, av, wakers, directed, source_err, hungry }))
+        Ok(Arc::new(Self { state, av, wakers, directed, source_err, unread, hungry }))
     }
 
     /// Makes progress, and hands completions of `sides` to `take` while it wants more.
@@ -272,6 +277,23 @@ impl ActiveEndpoint {
             // What was stored has met its receives: the rest of it is asked for.
             Self::move_packets(state, now, Budget::POST);
         }
+        if !self.unread.is_empty() {
+            self.drop_unread(state);
+        }
+    }
+
+    /// Has operations give their slots back whose completions no queue reads: they were counted.
+    #[cold]
+    fn drop_unread(&self, state: &mut State) {
+        let State { engine, memory, .. } = state;
+        engine.with_dependent_mut(|_, engine| {
+            for &side in &self.unread {
+                // bound: the operations that the endpoint can have
+                while let Some(completion) = poll(engine, side) {
+                    completion.part.map(|part| memory.finish_shared(part));
+                }
+            }
+        });
     }
 
     fn move_packets(state: &mut State, now: Instant, budget: Budget) {

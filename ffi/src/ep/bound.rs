@@ -16,7 +16,7 @@ use crate::cntr::{self, Cntr};
 use crate::cq::Cq;
 use crate::eq::Eq;
 use crate::errno::Error;
-use crate::ops::Bound;
+use crate::ops::{Bound, Side};
 use crate::srx::SharedRx;
 use crate::stx::SharedTx;
 use crate::waker::Waker;
@@ -95,6 +95,12 @@ impl Bindings {
     /// Whether a counter is bound for one of these kinds of operations.
     pub(super) fn counts(&self, kinds: u64) -> bool {
         self.counters.iter().any(|bound| bound.flags & kinds != 0)
+    }
+
+    /// Sides that have no queue: those whose operations are only counted, or not asked for at all.
+    pub(super) fn unread(&self) -> Vec<Side> {
+        let sides = [(&self.transmit, Side::Transmit), (&self.receive, Side::Receive)];
+        sides.into_iter().filter(|(queue, _)| queue.is_none()).map(|(_, side)| side).collect()
     }
 
     /// Wakers of the counters that are told of this endpoint's progress. Those of regions may be

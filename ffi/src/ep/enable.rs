@@ -50,6 +50,7 @@ impl Endpoint {
             },
             directed: self.caps & bits::DIRECTED_RECV != 0,
             source_err: self.caps & bits::SOURCE_ERR != 0,
+            unread: bindings.unread(),
             shared,
         })?;
         announce(&active, bindings)?;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who waits while others act: threads that share a queue or a counter, objects that change under
-//! sleepers, and applications that do not come back.
+//! sleepers, applications that do not come back, and operations that nobody reads of.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::abi::{self, ANYBODY};
-use crate::fi::{Answer, Context, Fid as _, Mem, Message};
+use crate::fi::{Answer, Context, Fid as _, Mem, Message, Remote};
 use crate::group::{Group, Node, cq_attr};
 use crate::runner::tests;
 use crate::world::{PATIENCE, Setup, World, optional};
@@ -19,6 +19,8 @@ tests! { "waiting":
     a_wait_set_that_was_waited_for_makes_progress
     who_reads_a_counter_wakes_who_waits_for_it
     readers_of_one_queue_all_wake
+    a_side_without_a_queue_takes_events_for_ever
+    a_side_without_a_queue_fails_for_ever
 }
 
 /// Long enough for a thread to have gone to sleep.
@@ -168,5 +170,57 @@ fn readers_of_one_queue_all_wake(world: &World) -> Result<()> {
             anyhow::Ok(())
         })?;
     }
+    group.close()
+}
+
+/// Far more than the slots that an endpoint has for operations.
+const MANY: u64 = 5000;
+
+/// `fi_endpoint(3)`, `fi_ep_bind`: an endpoint that receives no messages needs no queue for its
+/// receives; the remote CQ data of writes is told nowhere then, and hinders nobody.
+fn a_side_without_a_queue_takes_events_for_ever(world: &World) -> Result<()> {
+    let group = world.group(&Setup::caps(abi::FI_RMA))?;
+    let (a, b) = (group.a(), group.b());
+    let ep = b.endpoint(&group.info)?;
+    ep.bind(&b.cq, abi::FI_TRANSMIT)?;
+    ep.bind(&b.av, 0)?;
+    optional(ep.enable(), "an endpoint without a queue for receives")?;
+    let to_ep = a.av.insert(&ep.getname(crate::group::NAME_ROOM).0?)?;
+    let region = b.expose(&group.info, Mem::zeroed(64), abi::FI_REMOTE_WRITE, 1)?;
+    let remote = region.remote(to_ep);
+    let mut ended = 0;
+    for data in 0..MANY {
+        group.post(|| a.ep.writedata(Mem::zeroed(8), data, remote, Context::null()))?;
+        if data % 64 == 63 {
+            ended += group.take(a, 64)?.len();
+        }
+    }
+    group.take(a, MANY as usize - ended)?;
+    ep.close()?;
+    region.mr.close()?;
+    group.close()
+}
+
+/// The same of operations that fail: a counter tells of them, and their slots are free again.
+fn a_side_without_a_queue_fails_for_ever(world: &World) -> Result<()> {
+    let group = world.group(&Setup::caps(abi::FI_RMA))?;
+    let a = group.a();
+    let ep = a.endpoint(&group.info)?;
+    let cntr = optional(a.domain.cntr(), "fi_cntr_open")?;
+    ep.bind(&cntr, abi::FI_WRITE)?;
+    ep.bind(&a.av, 0)?;
+    optional(ep.enable(), "an endpoint with a counter alone")?;
+    let remote = Remote { peer: group.to_b(), address: 0, key: 4711 };
+    for done in 0..MANY {
+        group
+            .post(|| {
+                cntr.readerr();
+                ep.write(Mem::zeroed(8), remote, Context::null())
+            })
+            .with_context(|| format!("after {done} failures"))?;
+    }
+    group.until("every failure", || Ok((cntr.readerr() == MANY).then_some(())))?;
+    ep.close()?;
+    cntr.close()?;
     group.close()
 }
