@@ -267,6 +267,9 @@ impl ActiveEndpoint {
             engine.close(now);
         });
         self.drive(&mut state, now, Budget { rx_packets: 0, tx_packets: FAREWELL_PACKETS_MAX });
+        // Where a fork still has the descriptors, closing them takes them out of no epoll set: what
+        // arrives from now on must not make readable what nobody reads any more (epoll(7)).
+        state.port.unwatch();
     }
 
     #[inline]

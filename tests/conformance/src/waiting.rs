@@ -21,6 +21,7 @@ tests! { "waiting":
     readers_of_one_queue_all_wake
     a_side_without_a_queue_takes_events_for_ever
     a_side_without_a_queue_fails_for_ever
+    a_forked_child_keeps_no_thread_busy
 }
 
 /// Long enough for a thread to have gone to sleep.
@@ -223,4 +224,24 @@ fn a_side_without_a_queue_fails_for_ever(world: &World) -> Result<()> {
     ep.close()?;
     cntr.close()?;
     group.close()
+}
+
+/// `fabric(7)`, forks: a child that lives on holds what its parent closes. What arrives for it
+/// keeps no thread of the parent awake.
+fn a_forked_child_keeps_no_thread_busy(world: &World) -> Result<()> {
+    let progress = abi::FI_PROGRESS_AUTO;
+    let group = world.group(&Setup { progress, ..Setup::default() })?;
+    group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
+    // The threads stand in now.
+    std::thread::sleep(ASLEEP);
+    let child = crate::fi::fork_and_stay()?;
+    group.b().ep.close()?;
+    group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::null())?;
+    let before = crate::fi::processor_time();
+    let time = Duration::from_millis(400);
+    std::thread::sleep(time);
+    let used = crate::fi::processor_time().saturating_sub(before);
+    drop(child);
+    ensure!(used < time / 4, "{used:?} of processor time in {time:?} of sleep");
+    Ok(())
 }

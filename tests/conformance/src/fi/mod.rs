@@ -203,6 +203,40 @@ pub(crate) fn fork_and_end(exit: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A process that does nothing, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct Idler(libc::pid_t);
+
+impl Drop for Idler {
+    fn drop(&mut self) {
+        // SAFETY: no preconditions; it is our child, which nobody has waited for.
+        unsafe { libc::kill(self.0, libc::SIGKILL) };
+        // SAFETY: our child; without a place for its status.
+        unsafe { libc::waitpid(self.0, std::ptr::null_mut(), 0) };
+    }
+}
+
+/// Forks a child that lives on, and has all that is open here open.
+pub(crate) fn fork_and_stay() -> anyhow::Result<Idler> {
+    // SAFETY: the child calls nothing but pause.
+    let child = unsafe { libc::fork() };
+    anyhow::ensure!(child >= 0, "fork: {}", std::io::Error::last_os_error());
+    if child == 0 {
+        // bound: the child's life
+        loop {
+            // SAFETY: no preconditions.
+            unsafe { libc::pause() };
+        }
+    }
+    Ok(Idler(child))
+}
+
+/// Processor time that this process has used.
+pub(crate) fn processor_time() -> std::time::Duration {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID)
+        .map_or_else(|_| std::time::Duration::ZERO, std::time::Duration::from)
+}
+
 /// How many slots of an operation table are NULL. Each table is its size and then pointers.
 fn empty_slots<T>(table: *const T) -> usize {
     if table.is_null() {
