@@ -157,7 +157,7 @@ impl Rings {
     pub(crate) fn wake_rx(&mut self) -> io::Result<()> {
         if self.fill.needs_wakeup() {
             let mut fds = [PollFd::new(&self.socket, PollFlags::IN)];
-            poll(&mut fds, Some(&Timespec::default()))?;
+            passing(poll(&mut fds, Some(&Timespec::default())))?;
         }
         Ok(())
     }
@@ -168,18 +168,8 @@ impl Rings {
         if !self.tx.needs_wakeup() {
             return Ok(false);
         }
-        match send(&self.socket, &[], SendFlags::DONTWAIT) {
-            Ok(_) => Ok(true),
-            // The device's queue is full or it is going down: the frames stay in the ring, and the
-            // next call tries again.
-            Err(
-                rustix::io::Errno::NOBUFS
-                | rustix::io::Errno::AGAIN
-                | rustix::io::Errno::BUSY
-                | rustix::io::Errno::NETDOWN,
-            ) => Ok(true),
-            Err(error) => Err(error.into()),
-        }
+        passing(send(&self.socket, &[], SendFlags::DONTWAIT))?;
+        Ok(true)
     }
 
     /// Frames in the tx ring that the kernel has not taken yet.
@@ -205,5 +195,39 @@ impl Rings {
             rx_invalid: kernel.rx_invalid_descs,
             tx_invalid: kernel.tx_invalid_descs,
         })
+    }
+}
+
+/// What the kernel said when it was woken, without what will pass: the frames stay in the ring, and
+/// the next call tries again.
+#[inline]
+fn passing<T>(woken: Result<T, rustix::io::Errno>) -> io::Result<()> {
+    use rustix::io::Errno as E;
+    match woken {
+        // The device's queue is full or it is going down.
+        Err(E::NOBUFS | E::AGAIN | E::BUSY | E::NETDOWN) => Ok(()),
+        // A signal is pending, which ends even a poll that does not wait; the kernel has asked the
+        // socket first (`do_poll`, fs/select.c), so it is awake.
+        Err(E::INTR) => Ok(()),
+        Err(error) => Err(error.into()),
+        Ok(_) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::io::Errno as E;
+
+    #[test]
+    fn a_signal_or_a_full_queue_ends_no_socket() {
+        for errno in [E::INTR, E::NOBUFS, E::AGAIN, E::BUSY, E::NETDOWN] {
+            assert!(passing::<()>(Err(errno)).is_ok(), "{errno}");
+        }
+        for errno in [E::NXIO, E::NODEV, E::BADF] {
+            let error = passing::<()>(Err(errno)).unwrap_err();
+            assert_eq!(error.raw_os_error(), Some(errno.raw_os_error()));
+        }
+        assert!(passing(Ok(1)).is_ok());
     }
 }
