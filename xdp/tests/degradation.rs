@@ -8,7 +8,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use common::{Hosts, INTERFACE, V4, config, echo, eventually, meet, now, run, skipped};
+use common::{Hosts, INTERFACE, V4, V6, config, echo, eventually, meet, now, run, skipped};
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::{HybridPort, Mode, Tier, XskMode};
 
@@ -81,6 +81,13 @@ fn setting() -> (Hosts, HybridPort, HybridPort) {
     (hosts, client, server)
 }
 
+/// Sets the MTU at both ends of the link.
+fn set_mtu(hosts: &Hosts, mtu: u32) {
+    for name in &hosts.names {
+        run(&format!("ip -n {name} link set dev {INTERFACE} mtu {mtu}"));
+    }
+}
+
 #[test]
 fn root_a_program_that_is_detached_comes_back() {
     if skipped() {
@@ -116,12 +123,12 @@ fn root_packets_go_in_fragments_while_the_mtu_is_too_small() {
         return;
     }
     let (hosts, mut client, mut server) = setting();
-    let set = |mtu: u32| {
-        for name in &hosts.names {
-            run(&format!("ip -n {name} link set dev {INTERFACE} mtu {mtu}"));
-        }
-    };
-    under_traffic(&mut client, &mut server, || set(800), |port| port.facts().mtu == 800);
+    under_traffic(
+        &mut client,
+        &mut server,
+        || set_mtu(&hosts, 800),
+        |port| port.facts().mtu == 800,
+    );
     assert!(has_xdp(&client), "short packets go on as before");
     let before = *client.stats();
     echo(&mut client, &mut server, &[1472; 50]);
@@ -132,7 +139,12 @@ fn root_packets_go_in_fragments_while_the_mtu_is_too_small() {
     settle(&mut client, &mut server);
     echo(&mut client, &mut server, &[64; 50]);
     assert!(client.stats().xsk_transmitted - now.xsk_transmitted >= 50);
-    under_traffic(&mut client, &mut server, || set(1500), |port| port.facts().mtu == 1500);
+    under_traffic(
+        &mut client,
+        &mut server,
+        || set_mtu(&hosts, 1500),
+        |port| port.facts().mtu == 1500,
+    );
     let before = client.stats().xsk_transmitted;
     echo(&mut client, &mut server, &[1472; 50]);
     assert!(client.stats().xsk_transmitted - before >= 50, "{:?}", client.stats());
@@ -143,14 +155,14 @@ fn root_kernel_sockets_send_fragments_too() {
     if skipped() {
         return;
     }
-    let hosts = Hosts::new();
-    let mut client = hosts.open(0, V4[0], Mode::Udp);
-    let mut server = hosts.open(1, V4[1], Mode::Udp);
-    for mtu in [1500, 800, 1500] {
-        for name in &hosts.names {
-            run(&format!("ip -n {name} link set dev {INTERFACE} mtu {mtu}"));
+    for (ips, payload) in [(V4, 8972), (V6, 8952)] {
+        let hosts = Hosts::with_mtu(9000);
+        let mut client = hosts.open(0, ips[0], Mode::Udp);
+        let mut server = hosts.open(1, ips[1], Mode::Udp);
+        for mtu in [9000, 1500, 9000] {
+            set_mtu(&hosts, mtu);
+            echo(&mut client, &mut server, &[payload; 100]);
         }
-        echo(&mut client, &mut server, &[1472; 100]);
     }
 }
 

@@ -104,17 +104,19 @@ impl Source {
         self.state.try_send(UdpSockRef::from(&self.socket), &transmit)
     }
 
-    /// Has the kernel cut packets that are longer than the MTU into fragments from now on.
+    /// Has the kernel cut packets that are longer than the MTU into fragments from now on. The
+    /// socket is bound to one address and sends to others of its family only.
     ///
     /// # Errors
     /// What `setsockopt(2)` fails with.
     pub(super) fn allow_fragments(&self, is_ipv4: bool) -> io::Result<()> {
-        let set = if is_ipv4 {
-            set_ip_mtu_discover(&self.socket, Ipv4PathMtuDiscovery::DONT)
-        } else {
-            set_ipv6_mtu_discover(&self.socket, Ipv6PathMtuDiscovery::DONT)
-        };
-        Ok(set?)
+        if is_ipv4 {
+            return Ok(set_ip_mtu_discover(&self.socket, Ipv4PathMtuDiscovery::DONT)?);
+        }
+        set_ipv6_mtu_discover(&self.socket, Ipv6PathMtuDiscovery::DONT)?;
+        // quinn-udp forbids them by this option, too, and that alone is enough for the kernel
+        // (`__ip6_append_data`, net/ipv6/ip6_output.c).
+        Ok(setsockopt(&self.socket, sockopt::Ipv6DontFrag, &false)?)
     }
 
     /// Makes the socket's buffers large enough for `wanted` packets of `payload` bytes each way if
