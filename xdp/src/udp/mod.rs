@@ -186,7 +186,6 @@ impl UdpPort {
     pub fn flush(&mut self, stats: &mut PortStats) {
         let Self { main, near, trains, local, .. } = self;
         let mut segments = true;
-        let mut too_long = false;
         trains.drain(|train, bytes| {
             let to = train.to.address;
             stats.udp_transmitted += u64::from(train.count);
@@ -194,9 +193,10 @@ impl UdpPort {
                 stats.udp_sends += 1;
                 match main.send_train(to, bytes, train.segment) {
                     // EIO, EINVAL: this device or this path cannot cut it apart (udp(7),
-                    // UDP_SEGMENT).
+                    // UDP_SEGMENT). EMSGSIZE, in older kernels EINVAL: its packets are longer than
+                    // the MTU, and of a train the kernel makes no fragments.
                     Err(error) if is_no_gso(&error) || is_too_long(&error) => {
-                        log::debug!("{local}: sending packet by packet: {error}");
+                        log::trace!("{local}: sending packet by packet: {error}");
                         segments = false;
                     }
                     Err(_) => {
@@ -215,16 +215,14 @@ impl UdpPort {
                 // Without control data, which the kernel would have to read.
                 let mut sent = main.socket.send_to(packet, to.socket_addr());
                 if sent.as_ref().is_err_and(is_too_long) {
-                    too_long = true;
                     allow_fragments([Some(&*main), near.source()], *local);
                     sent = main.socket.send_to(packet, to.socket_addr());
                 }
                 stats.udp_lost += u64::from(sent.is_err());
             }
         });
-        // A smaller MTU may grow again, and with it what can be joined.
-        if !segments && !too_long {
-            self.trains.set_segments_max(1);
+        if !segments {
+            self.trains.pause();
         }
     }
 }

@@ -149,7 +149,7 @@ fn the_promised_window_fits_in_the_buffer() {
     let window = usize::from(right.window_packets());
     let sizes = vec![1472; window.min(100)];
     // One system call a packet: the dearest way for the buffer.
-    left.trains.set_segments_max(1);
+    left.trains.pause();
     for size in sizes.chunks(1) {
         send_all(&mut left, right.local_addr(), size);
     }

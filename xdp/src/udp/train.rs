@@ -21,6 +21,9 @@ pub(super) const TRAINS_MAX: usize = 64;
 const TRAIN_BYTES_MAX: usize = 65_535 - 48;
 /// Most bytes of a short one: three packets of Ethernet's MTU.
 const SHORT_BYTES_MAX: usize = 4500;
+/// Packets that go one by one after a train was refused: the next attempt costs a hundredth of what
+/// they do, if it is refused, too; if not, trains are back within milliseconds.
+const SINGLES: u16 = 1024;
 
 /// Packets of one size to one destination; only the last may be shorter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,6 +71,8 @@ pub(super) struct Trains {
     used: usize,
     trains: Vec<Train>,
     segments_max: u16,
+    /// Packets that are still to go one by one.
+    singles: u16,
 }
 
 impl Trains {
@@ -78,12 +83,16 @@ impl Trains {
             used: 0,
             trains: Vec::with_capacity(TRAINS_MAX),
             segments_max: u16::try_from(segments_max).unwrap_or(1),
+            singles: 0,
         }
     }
 
-    /// From now on at most `segments_max` packets in each train.
-    pub(super) fn set_segments_max(&mut self, segments_max: u16) {
-        self.segments_max = segments_max;
+    /// The kernel refused a train: the next [`SINGLES`] packets go one by one. It may be for good
+    /// (the device cannot cut it apart) or as long as the MTU or the route is what it is; neither
+    /// the error nor the socket tells which.
+    #[cold]
+    pub(super) const fn pause(&mut self) {
+        self.singles = SINGLES;
     }
 
     /// The most packets in each train.
@@ -117,19 +126,21 @@ impl Trains {
             let train = Train { to, segment: len, count: 1, receive_max, start, length: len };
             self.trains.push(train);
         }
+        self.singles = self.singles.saturating_sub(1);
         self.used += len;
     }
 
     /// Whether the packet belongs to the train that was begun last.
     pub(super) fn continues(&self, transmit: Transmit) -> bool {
         let Transmit { len, to, .. } = transmit;
-        self.trains.last().is_some_and(|train| {
-            train.to == to
-                && len <= train.segment
-                && train.length == train.segment * usize::from(train.count)
-                && train.count < self.segments_max
-                && train.length + len <= TRAIN_BYTES_MAX
-        })
+        self.singles == 0
+            && self.trains.last().is_some_and(|train| {
+                train.to == to
+                    && len <= train.segment
+                    && train.length == train.segment * usize::from(train.count)
+                    && train.count < self.segments_max
+                    && train.length + len <= TRAIN_BYTES_MAX
+            })
     }
 
     /// Offers the packets of short trains to `take`, until it takes one no more; what it took is
@@ -235,6 +246,23 @@ mod tests {
         let lengths: Vec<usize> = trains.iter().map(|train| train.1.len()).collect();
         assert_eq!(lengths, [64, 64, 2]);
         assert_eq!(joined(&[(32, 1); 3], 1).len(), 3, "without segmentation");
+    }
+
+    #[test]
+    fn after_a_refusal_packets_go_one_by_one_for_a_while() {
+        let mut trains = Trains::new(64);
+        trains.pause();
+        let mut sent = Vec::new();
+        for _ in 0..2 * SINGLES / 16 {
+            for _ in 0..16 {
+                trains.buffer(32).unwrap();
+                trains.push(packet(32, 1));
+            }
+            trains.drain(|train, _| sent.push(train.count));
+        }
+        let (alone, joined) = sent.split_at(usize::from(SINGLES));
+        assert!(alone.iter().all(|count| *count == 1));
+        assert_eq!(joined, [16; SINGLES as usize / 16]);
     }
 
     #[test]
