@@ -8,7 +8,9 @@
 //! the port opens; [`EVENTS_MAX`] announcements a call of [`Routes::refresh`].
 //!
 //! A peer is looked up in the kernel's tables once. From then on announcements keep its hop right:
-//! a neighbour's change concerns one hop, a route's change makes every peer ask again.
+//! a neighbour's change concerns one hop, a route's change makes every peer ask again, and one of
+//! the interface has the kernel asked for its present state. Where announcements are lost, so is
+//! everything that they may have been about.
 
 mod kernel;
 
@@ -18,7 +20,7 @@ use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
 
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags};
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::neighbour::NeighbourMessage;
 use ofi_xdp_core::frame::MacAddress;
 use ofi_xdp_core::{Destination, PeerAddress};
@@ -60,6 +62,9 @@ const KERNEL: u32 = u32::MAX;
 pub(crate) struct Routes {
     netlink: Netlink,
     monitor: Monitor,
+    /// Announcements were lost, and older ones still wait: until those are taken the kernel drops
+    /// new ones without another word (`netlink_overrun` in the kernel).
+    lost: bool,
     own: IpAddr,
     interface: u32,
     mac: MacAddress,
@@ -89,6 +94,7 @@ impl Routes {
         Ok(Self {
             netlink,
             monitor: Monitor::open()?,
+            lost: false,
             own,
             interface: interface.index,
             mac: interface.mac,
@@ -126,7 +132,7 @@ impl Routes {
         self.monitor.socket()
     }
 
-    /// The interface's MTU in bytes, as last announced.
+    /// The interface's MTU in bytes, as last asked for.
     pub(crate) const fn mtu(&self) -> u32 {
         self.mtu
     }
@@ -139,10 +145,9 @@ impl Routes {
     /// Takes in what the kernel announced since the last call; or why the interface is of no use
     /// any more. One system call when there is nothing.
     pub(crate) fn refresh(&mut self) -> Result<(), &'static str> {
-        const DOWN: &str = "the interface is down";
-        let mut state = Ok(());
+        let mut link = false;
         for _ in 0..EVENTS_MAX {
-            let Self { monitor, neighbours, index, generation, interface, mtu, mac, .. } = self;
+            let Self { monitor, neighbours, index, generation, interface, .. } = self;
             let heard = monitor.next(|message| match message {
                 RouteNetlinkMessage::NewNeighbour(message) => {
                     change(neighbours, index, *interface, &message, false);
@@ -153,32 +158,52 @@ impl Routes {
                 RouteNetlinkMessage::NewRoute(_) | RouteNetlinkMessage::DelRoute(_) => {
                     *generation = generation.wrapping_add(1);
                 }
-                RouteNetlinkMessage::NewLink(link) if link.header.index == *interface => {
-                    state =
-                        if link.header.flags.contains(LinkFlags::Up) { Ok(()) } else { Err(DOWN) };
-                    for attribute in &link.attributes {
-                        match attribute {
-                            LinkAttribute::Mtu(announced) => *mtu = *announced,
-                            LinkAttribute::Address(announced) if *announced != mac.0 => {
-                                state = Err("its link-layer address has changed");
-                            }
-                            _ => {}
-                        }
-                    }
-                }
-                RouteNetlinkMessage::DelLink(link) if link.header.index == *interface => {
-                    state = Err(DOWN);
+                RouteNetlinkMessage::NewLink(message) | RouteNetlinkMessage::DelLink(message) => {
+                    link |= message.header.index == *interface;
                 }
                 _ => {}
             });
             match heard {
+                Heard::Nothing if self.lost => {
+                    self.lost = false;
+                    self.forget();
+                    link = true;
+                    break;
+                }
                 Heard::Nothing => break,
                 Heard::Changes => {}
-                Heard::Lost => self.forget(),
+                Heard::Lost => self.lost = true,
+            }
+        }
+        if link { self.ask_link() } else { Ok(()) }
+    }
+
+    /// Asks the kernel for the interface's MTU; or finds why the interface is of no use any more.
+    /// The answer is younger than any announcement that was heard.
+    #[cold]
+    fn ask_link(&mut self) -> Result<(), &'static str> {
+        const DOWN: &str = "the interface is down";
+        let mut request = LinkMessage::default();
+        request.header.index = self.interface;
+        let answer = self.netlink.ask(RouteNetlinkMessage::GetLink(request));
+        // No answer: it is gone.
+        let Ok(Some(RouteNetlinkMessage::NewLink(link))) = answer else {
+            return Err(DOWN);
+        };
+        if !link.header.flags.contains(LinkFlags::Up) {
+            return Err(DOWN);
+        }
+        for attribute in &link.attributes {
+            match attribute {
+                LinkAttribute::Mtu(mtu) => self.mtu = *mtu,
+                LinkAttribute::Address(address) if *address != self.mac.0 => {
+                    return Err("its link-layer address has changed");
+                }
+                _ => {}
             }
         }
         self.payload_max = udp::payload_max(self.mtu, self.own);
-        state
+        Ok(())
     }
 
     /// Forgets all neighbours and routes: every peer asks again.
@@ -313,6 +338,19 @@ mod tests {
         let most = routes.payload_max();
         assert!(routes.hop(peer, most).is_some());
         assert_eq!(routes.hop(peer, most + 1), None);
+    }
+
+    #[test]
+    fn an_interface_is_asked_for_what_it_is_now() {
+        let mut routes = routes();
+        let (mtu, payload_max) = (routes.mtu, routes.payload_max);
+        (routes.mtu, routes.payload_max) = (68, 40);
+        assert_eq!(routes.ask_link(), Ok(()));
+        assert_eq!((routes.mtu(), routes.payload_max()), (mtu, payload_max));
+        routes.mac = MAC;
+        assert_eq!(routes.ask_link(), Err("its link-layer address has changed"));
+        routes.interface = 0x7fff_0000;
+        assert_eq!(routes.ask_link(), Err("the interface is down"));
     }
 
     #[test]

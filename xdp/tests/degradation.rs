@@ -150,6 +150,30 @@ fn root_packets_go_in_fragments_while_the_mtu_is_too_small() {
     assert!(client.stats().xsk_transmitted - before >= 50, "{:?}", client.stats());
 }
 
+/// More announcements than the kernel keeps for the port, which hears of none after the first that
+/// it has no room for until it has taken all that are kept.
+#[test]
+fn root_an_mtu_that_falls_in_a_storm_of_routes_is_seen() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = setting();
+    let routes = std::env::temp_dir().join(&hosts.names[0]);
+    let lines = (0..8192).map(|number| {
+        format!("route add 198.51.{}.{}/32 dev {INTERFACE}\n", number / 256, number % 256)
+    });
+    std::fs::write(&routes, lines.collect::<String>()).unwrap();
+    run(&format!("ip -n {} -batch {}", hosts.names[0], routes.display()));
+    std::fs::remove_file(routes).unwrap();
+    // One look, which does not take all.
+    client.look_everywhere();
+    client.receive(now(), 1, &mut |_| {}).unwrap();
+    set_mtu(&hosts, 800);
+    under_traffic(&mut client, &mut server, || (), |port| port.facts().mtu == 800);
+    assert!(has_xdp(&client), "{}", client.facts());
+    echo(&mut client, &mut server, &[1472; 50]);
+}
+
 /// Packets that the client sent through its kernel socket for an echo of `sizes`, and the system
 /// calls that it took.
 fn sent(client: &mut HybridPort, server: &mut HybridPort, sizes: &[usize]) -> [u64; 2] {
