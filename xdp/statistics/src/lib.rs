@@ -7,16 +7,20 @@
 //! for anybody. It goes with its endpoint; the page of a process that was killed is passed over by
 //! [`read_all`] and removed by the next process of the same user that opens an endpoint.
 //!
+//! Anybody may put a file of any kind where pages are: what is no plain file of a page's size is
+//! passed over, too, and nobody who looks waits for it.
+//!
 //! In: the provider's figures. Out: the same, to `xdp-top` and to whoever reads JSON. Bounds:
-//! [`PEERS_MAX`] peers in a page.
+//! [`PEERS_MAX`] peers in a page, and [`BYTES_MAX`] bytes.
 
 use std::collections::BTreeMap;
-use std::fs::{self, OpenOptions};
-use std::io::{self, Write as _};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
 /// Where pages are.
@@ -26,6 +30,8 @@ const PREFIX: &str = "ofi-xdp-";
 const SUFFIX: &str = ".json";
 /// Most peers in a page: those with traffic, the first of them.
 pub const PEERS_MAX: usize = 128;
+/// Most bytes of a page that is read: twenty times what one with [`PEERS_MAX`] peers has.
+pub const BYTES_MAX: u64 = 1 << 20;
 /// Who may read a page: everybody; its figures are no secrets of the application's.
 const MODE: u32 = 0o644;
 
@@ -154,8 +160,22 @@ pub fn read_all(folder: &Path) -> io::Result<Vec<Page>> {
     let mut found = pages(folder)?;
     found.sort();
     let living = found.into_iter().filter(|(pid, _)| is_alive(*pid));
-    let read = living.filter_map(|(_, path)| serde_json::from_slice(&fs::read(path).ok()?).ok());
-    Ok(read.collect())
+    Ok(living.filter_map(|(_, path)| read(&path)).collect())
+}
+
+/// The page at `path`, if it is one.
+fn read(path: &Path) -> Option<Page> {
+    // Without waiting for who writes to a FIFO, and without a look at what a link leads to.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    let facts = file.metadata().ok()?;
+    if !facts.is_file() || facts.len() > BYTES_MAX {
+        return None;
+    }
+    let mut bytes = Vec::new();
+    // Whose it is may make it longer meanwhile.
+    file.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
+    serde_json::from_slice(&bytes).ok()
 }
 
 /// Process and path of every page.
@@ -212,6 +232,28 @@ mod tests {
         assert_eq!(read_all(&folder).unwrap(), []);
         drop(Place::new(&folder).unwrap());
         assert!(!dead.exists() && foreign.exists());
+        fs::remove_dir_all(&folder).unwrap();
+    }
+    #[test]
+    fn what_is_no_plain_file_of_a_pages_size_is_passed_over_at_once() {
+        use rustix::fs::{CWD, FileType, mknodat};
+        let folder = folder("strange");
+        let path = |number: u8| folder.join(format!("{PREFIX}1-{number}{SUFFIX}"));
+        mknodat(CWD, path(0), FileType::Fifo, Mode::RUSR, 0).unwrap();
+        File::create(path(1)).unwrap().set_len(1 << 40).unwrap();
+        let page = Page { pid: 1, ..Page::default() };
+        let text = serde_json::to_string(&page).unwrap();
+        // JSON may begin with spaces.
+        let spaces = " ".repeat(usize::try_from(BYTES_MAX).unwrap() - text.len());
+        fs::write(path(2), format!("{spaces}{text}")).unwrap();
+        fs::write(path(3), format!("{spaces} {text}")).unwrap();
+        std::os::unix::fs::symlink(path(2), path(4)).unwrap();
+        fs::create_dir(path(5)).unwrap();
+        let (told, heard) = std::sync::mpsc::channel();
+        let looked = folder.clone();
+        std::thread::spawn(move || told.send(read_all(&looked)));
+        let found = heard.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+        assert_eq!(found.unwrap(), [page]);
         fs::remove_dir_all(&folder).unwrap();
     }
 }
