@@ -52,6 +52,15 @@ impl Claim {
         self.entry.slot
     }
 
+    /// Whether the program's entry for the port is still ours: who cleans up after a dead endpoint
+    /// may have taken it for that one's, and an administrator may delete anything. One system call.
+    ///
+    /// # Errors
+    /// [`Error::Permission`] and [`Error::Os`].
+    pub fn stands(&self) -> Result<bool, Error> {
+        Ok(self.maps.port(self.port)? == Some(self.entry))
+    }
+
     /// How many packets for the endpoint the program has left to its kernel socket since the slot
     /// exists, for former owners, too. One system call.
     ///
@@ -73,8 +82,7 @@ impl Claim {
 impl Drop for Claim {
     fn drop(&mut self) {
         // An entry that is not ours any more belongs to whoever replaced it.
-        if let Ok(Some(entry)) = self.maps.port(self.port)
-            && entry == self.entry
+        if self.stands().is_ok_and(|stands| stands)
             && let Err(error) = self.maps.delete_port(self.port)
         {
             log::warn!("the XDP program keeps an entry for UDP port {}: {error}", self.port);
@@ -93,7 +101,9 @@ fn take_any_slot(maps: &Maps, socket: BorrowedFd<'_>) -> Result<u32, Error> {
     Err(Error::NoSlot)
 }
 
-/// Deletes what a dead owner of `slot`, which is now ours, left in the port map.
+/// Deletes what a dead owner of `slot`, which is now ours, left in the port map. Another endpoint
+/// may claim such a port between look and deletion, and loses its entry then; no `bpf(2)` command
+/// deletes an entry of a known value only. Its owner sees that by [`Claim::stands`].
 fn delete_stale(maps: &Maps, slot: u32) -> Result<(), Error> {
     for port in maps.ports() {
         if maps.port(port)?.is_some_and(|entry| entry.slot == slot) {

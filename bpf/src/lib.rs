@@ -33,7 +33,9 @@
 //! socket closes, also by `SIGKILL`. Entries of `ports` have no such help, so the owner of a slot
 //! first deletes the entries that a dead predecessor left pointing at it. Until then such an entry
 //! is harmless: its slot is empty and the program passes the packet, or the socket there is of
-//! another address and the receiver drops the packet by the address in it.
+//! another address and the receiver drops the packet by the address in it. Who claims the port of
+//! such an entry while that is being deleted may lose its own; so owners whose packets stay away
+//! ask whether their claim stands ([`Claim::stands`]).
 //!
 //! Taking descriptors by id needs `CAP_SYS_ADMIN` (`bpf(2)`, `BPF_LINK_GET_FD_BY_ID`), which
 //! attaching does not: without it the second process gets [`Error::Permission`] and stays on its

@@ -190,6 +190,23 @@ fn root_stale_ports_go_with_their_slot() {
 }
 
 #[test]
+fn root_a_claim_sees_that_it_is_gone() {
+    if common::skipped(CAPABILITIES) {
+        return;
+    }
+    let host = Host::new();
+    let redirect = Redirect::open(host.enter(), AttachMode::Generic).unwrap();
+    let sockets = [xdp_socket(), xdp_socket()];
+    // The address is somebody's own, so whoever claimed it before must be dead.
+    let [first, second] = sockets
+        .each_ref()
+        .map(|socket| redirect.claim(0, address(1, 7001), 1500, socket.as_fd()).unwrap());
+    assert!(!first.stands().unwrap() && second.stands().unwrap());
+    drop(first);
+    assert!(second.stands().unwrap(), "who has lost its entry leaves the new one alone");
+}
+
+#[test]
 fn root_slots_run_out_with_a_word() {
     if common::skipped(CAPABILITIES) {
         return;

@@ -22,6 +22,9 @@ use crate::steering::Steering;
 use crate::umem::Layout;
 use crate::xsk_port::XskError;
 
+/// Why there is no redirection, mostly.
+const DETACHED: &str = "the XDP program was detached";
+
 /// What is wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wish {
@@ -155,11 +158,11 @@ impl Grant {
         }
     }
 
-    /// Whether the redirection still stands; `true` if that cannot be told.
-    pub(crate) fn is_attached(&self) -> bool {
+    /// What has ended the redirection; `None` if it stands, or if that cannot be told.
+    pub(crate) fn end(&self) -> Option<&'static str> {
         match &self.program {
-            Program::Own(held) => held.is_attached(),
-            Program::Broker(connection, _) => connection.is_open(),
+            Program::Own(held) => held.end(),
+            Program::Broker(connection, _) => (!connection.is_open()).then_some(DETACHED),
         }
     }
 
@@ -218,9 +221,14 @@ impl Held {
         &self.redirect
     }
 
-    /// Whether the program is still on the interface; `true` if that cannot be told.
+    /// What has ended the redirection; `None` if it stands, or if that cannot be told. Two system
+    /// calls.
     #[must_use]
-    pub fn is_attached(&self) -> bool {
-        self.redirect.is_attached().unwrap_or(true)
+    pub fn end(&self) -> Option<&'static str> {
+        if !self.redirect.is_attached().unwrap_or(true) {
+            return Some(DETACHED);
+        }
+        let stands = self.claim.stands().unwrap_or(true);
+        (!stands).then_some("its entry in the XDP program is gone")
     }
 }

@@ -46,8 +46,8 @@ const UDP_PAUSE_MAX_NANOS: u64 = 100_000;
 /// Time between two looks at the kernel's announcements; before it sleeps a port looks anyway.
 const REFRESH_NANOS: u64 = 250_000;
 /// Packets from the kernel socket alone after which the port asks whether the XDP program is still
-/// attached. Asking costs a system call, which this many packets share: they may come that way for
-/// good reason.
+/// attached and redirects. Asking costs two system calls, which this many packets share: they may
+/// come that way for good reason.
 const UDP_STREAK_MAX: u32 = 128;
 
 /// The `AF_XDP` half.

@@ -130,10 +130,10 @@ impl XskPort {
         self.rings.fd().as_raw_fd()
     }
 
-    /// Whether the program is still attached to the interface; `true` if the kernel does not tell.
-    #[must_use]
-    pub fn is_attached(&self) -> bool {
-        self.grant.is_attached()
+    /// Why no packets are redirected to the socket any more; `None` if they are, or if the kernel
+    /// does not tell.
+    pub(crate) fn end(&self) -> Option<&'static str> {
+        self.grant.end()
     }
 
     /// What the program did with the interface's frames, of all endpoints; `None` where only the

@@ -4,13 +4,19 @@
 
 mod common;
 
+use std::os::fd::AsFd as _;
 use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
 use common::{Hosts, INTERFACE, V4, V6, config, echo, eventually, meet, now, run, skipped};
+use ofi_xdp_bpf::{AttachMode, Redirect};
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::{HybridPort, Mode, Tier, XskMode};
+use socket2::{Domain, Socket, Type};
+
+/// The address family (linux/socket.h).
+const AF_XDP: i32 = 44;
 
 /// Small ones and full ones, more than the port takes to be suspicious of its program.
 fn sizes() -> Vec<usize> {
@@ -96,6 +102,31 @@ fn root_a_program_that_is_detached_comes_back() {
     let (hosts, mut client, mut server) = setting();
     under_traffic(&mut client, &mut server, || hosts.detach_program(0), lost_and_back);
     assert!(hosts.has_program(0));
+    meet(&mut client, &mut server);
+    let before = client.stats().xsk_received;
+    echo(&mut client, &mut server, &sizes());
+    assert!(client.stats().xsk_received > before, "{:?}", client.stats());
+}
+
+/// As when who cleans up after a dead endpoint of the same port comes between.
+#[test]
+fn root_a_claim_that_is_gone_comes_back() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = setting();
+    let address = client.local_addr();
+    let take_away = || {
+        hosts.on(0, || {
+            let index = nix::net::if_::if_nametoindex(INTERFACE).unwrap();
+            let redirect =
+                Redirect::open(i32::try_from(index).unwrap(), AttachMode::Generic).unwrap();
+            let socket = Socket::new(Domain::from(AF_XDP), Type::RAW, None).unwrap();
+            // A second claim of the address replaces the first, and takes the entry along.
+            drop(redirect.claim(0, address, 1500, socket.as_fd()).unwrap());
+        });
+    };
+    under_traffic(&mut client, &mut server, take_away, lost_and_back);
     meet(&mut client, &mut server);
     let before = client.stats().xsk_received;
     echo(&mut client, &mut server, &sizes());

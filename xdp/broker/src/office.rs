@@ -47,9 +47,9 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
-    /// Whether it still stands: the program is attached, and the client's socket has its address.
+    /// Whether it still stands: the program redirects, and the client's socket has its address.
     pub(crate) fn stands(&self) -> bool {
-        self.held.is_attached() && self.companion.is_bound()
+        self.held.end().is_none() && self.companion.is_bound()
     }
 }
 

@@ -96,13 +96,14 @@ impl HybridPort {
         }
     }
 
-    /// Asks whether the program is still there. The kernel announces no detachment (net/core/dev.c,
-    /// `bpf_xdp_link_release`); what tells is that packets come through its socket only.
+    /// Asks whether the program is still there, and redirects. The kernel announces no detachment
+    /// (net/core/dev.c, `bpf_xdp_link_release`), nor that an entry is gone; what tells is that
+    /// packets come through its socket only.
     #[cold]
     pub(super) fn suspect(&mut self) {
         self.udp_streak = 0;
-        if self.xdp.as_ref().is_some_and(|xdp| !xdp.port.is_attached()) {
-            self.lose_xdp("the XDP program was detached");
+        if let Some(reason) = self.xdp.as_ref().and_then(|xdp| xdp.port.end()) {
+            self.lose_xdp(reason);
         }
     }
 }
