@@ -9,7 +9,7 @@
 
 use std::io;
 use std::net::SocketAddr;
-use std::os::fd::{AsFd as _, IntoRawFd as _, OwnedFd};
+use std::os::fd::{AsFd as _, OwnedFd};
 
 use ofi_xdp_datapath::InterfaceFacts;
 use socket2::{Domain, Protocol, SockRef, Type};
@@ -24,23 +24,14 @@ pub(crate) struct Companion {
 }
 
 impl Companion {
-    /// Takes `descriptor` for a UDP socket, which it must be.
-    ///
-    /// What is none is never closed: closing can wait for whoever serves a file (FUSE), or for a
-    /// connection to linger (`SO_LINGER`), and the broker waits for nobody. It is lost instead, and
-    /// the caller sees to it that it is the last one from this client.
-    pub(crate) fn udp(descriptor: OwnedFd) -> Option<OwnedFd> {
-        let reference = SockRef::from(&descriptor);
+    /// Whether `descriptor` is a UDP socket: all others may take long to close (`closers.rs`).
+    pub(crate) fn is_udp(descriptor: &OwnedFd) -> bool {
+        let reference = SockRef::from(descriptor);
         let domain = reference.domain();
         let ip = |domain| domain == Domain::IPV4 || domain == Domain::IPV6;
-        let udp = domain.is_ok_and(ip)
+        domain.is_ok_and(ip)
             && matches!(reference.r#type(), Ok(Type::DGRAM))
-            && matches!(reference.protocol(), Ok(Some(Protocol::UDP)));
-        if udp {
-            return Some(descriptor);
-        }
-        let _lost = descriptor.into_raw_fd();
-        None
+            && matches!(reference.protocol(), Ok(Some(Protocol::UDP)))
     }
 
     /// Checks `socket`, a UDP socket that a client passed, against the broker's network `namespace`
@@ -109,9 +100,9 @@ mod tests {
     fn anything_else_is_refused() {
         let refused = |socket: OwnedFd| Companion::check(socket, here(), &loopback()).unwrap_err();
         let udp = || OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap());
-        assert!(Companion::udp(udp()).is_some());
-        assert!(Companion::udp(TcpListener::bind("127.0.0.1:0").unwrap().into()).is_none());
-        assert!(Companion::udp(std::fs::File::open("/dev/null").unwrap().into()).is_none());
+        assert!(Companion::is_udp(&udp()));
+        assert!(!Companion::is_udp(&TcpListener::bind("127.0.0.1:0").unwrap().into()));
+        assert!(!Companion::is_udp(&std::fs::File::open("/dev/null").unwrap().into()));
         let any = refused(UdpSocket::bind("0.0.0.0:0").unwrap().into());
         assert_eq!(any, "address 0.0.0.0 is not on interface lo");
         let unbound = socket2::Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();

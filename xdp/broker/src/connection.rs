@@ -2,11 +2,13 @@
 //! One client's connection: bytes and descriptors in, bytes and descriptors out.
 //!
 //! A connected socket comes in, [`Heard`] goes out for what the client sent; `server.rs` decides.
-//! Bounds: a message is taken in one piece, with one descriptor at most (the kernel drops others);
-//! nothing waits.
+//! Bounds: a message is taken in one piece, with all its descriptors, [`DESCRIPTORS_MAX`] at most;
+//! nothing waits. What was received is for the caller to close, and so is the connection: both can
+//! take long (`closers.rs`).
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
+use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
@@ -16,16 +18,18 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
 };
 
+/// Most descriptors of one message (`SCM_MAX_FD`, include/net/scm.h). With room for fewer the
+/// kernel would close the others here and now.
+const DESCRIPTORS_MAX: usize = 253;
+
 /// What a client sent.
 #[derive(Debug)]
 pub(crate) enum Heard {
     /// Nothing yet.
     Nothing,
-    /// A request, and the descriptor that came with it.
-    Request(Request, OwnedFd),
-    /// A descriptor that came with something else.
-    Odd(OwnedFd),
-    /// Something else, or the end.
+    /// A message, the request that it is, and the descriptors that came with it.
+    Message(Option<Request>, Vec<OwnedFd>),
+    /// The end.
     End,
 }
 
@@ -34,16 +38,15 @@ pub(crate) enum Heard {
 pub(crate) struct Connection(UnixStream);
 
 impl Connection {
-    /// Makes `stream` one that nothing waits for.
-    pub(crate) fn new(stream: UnixStream) -> io::Result<Self> {
-        stream.set_nonblocking(true)?;
-        Ok(Self(stream))
+    /// The connection that `stream` is.
+    pub(crate) const fn new(stream: UnixStream) -> Self {
+        Self(stream)
     }
 
     /// Takes what the client sent.
     pub(crate) fn hear(&self) -> Heard {
         let mut bytes = [0; REQUEST_BYTES];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
         let mut control = RecvAncillaryBuffer::new(&mut space);
         let mut buffers = [IoSliceMut::new(&mut bytes)];
         let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
@@ -52,15 +55,12 @@ impl Connection {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return Heard::Nothing,
             Err(_) => return Heard::End,
         };
-        let descriptor = control.drain().find_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(mut descriptors) => descriptors.next(),
+        let descriptors = control.drain().filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
             _ => None,
         });
-        match (bytes.get(..count).and_then(Request::from_bytes), descriptor) {
-            (Some(request), Some(descriptor)) => Heard::Request(request, descriptor),
-            (None, Some(descriptor)) => Heard::Odd(descriptor),
-            (_, None) => Heard::End,
-        }
+        let descriptors = descriptors.flatten().collect();
+        Heard::Message(bytes.get(..count).and_then(Request::from_bytes), descriptors)
     }
 
     /// Sends `reply`, with `descriptors`. A client that does not read its answers is given up.
@@ -74,6 +74,13 @@ impl Connection {
         let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
         let sent = sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut control, flags)?;
         if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    }
+
+    /// Hangs up: the client sees the end at once, whenever what goes out is closed.
+    pub(crate) fn end(self) -> OwnedFd {
+        // It fails where there is no client any more.
+        let _ = self.0.shutdown(Shutdown::Both);
+        self.0.into()
     }
 }
 

@@ -11,6 +11,7 @@
 //! | `server.rs` | the loop, and how much of it anybody gets |
 //! | `peer.rs` | who is asking, by the kernel's word |
 //! | `connection.rs` | messages and descriptors |
+//! | `closers.rs` | closing what clients passed |
 //! | `companion.rs` | whether the address is the client's |
 //! | `policy.rs` | the policy file |
 //! | `office.rs` | decides and grants |
@@ -26,6 +27,7 @@
 
 #![deny(unsafe_code)]
 
+mod closers;
 mod companion;
 mod connection;
 mod ledger;

@@ -7,10 +7,10 @@
 use std::fmt;
 use std::io;
 use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
 
 use rustix::net::sockopt::socket_peercred;
 
+use crate::connection::Connection;
 use crate::raw;
 
 /// A process, as it was when it connected.
@@ -26,7 +26,7 @@ pub(crate) struct Peer {
 
 impl Peer {
     /// Who made `connection`.
-    pub(crate) fn of(connection: &UnixStream) -> io::Result<Self> {
+    pub(crate) fn of(connection: &Connection) -> io::Result<Self> {
         let credentials = socket_peercred(connection)?;
         let mut groups = raw::peer_groups(connection.as_fd())?;
         groups.push(credentials.gid.as_raw());

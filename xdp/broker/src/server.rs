@@ -2,10 +2,11 @@
 //! The broker's loop: connections in, requests to `office.rs`, grants held as long as connections
 //! last.
 //!
-//! One thread, which waits for nobody but the kernel. Bounds: [`CLIENTS_MAX`] connections,
-//! [`CLIENTS_PER_USER`] of one user, [`ACCEPTS_MAX`] taken in a turn, one request of each user in a
-//! turn, [`REQUESTS_MAX`] over one connection, [`ASKING_MAX`] to get done with asking. Who is in no
-//! rule is hung up on before a byte is read.
+//! One thread, which waits for nobody but the kernel; what may take long to close others close
+//! (`closers.rs`). Bounds: [`CLIENTS_MAX`] connections, [`CLIENTS_PER_USER`] of one user,
+//! [`ACCEPTS_MAX`] taken in a turn, one request of each user in a turn, [`REQUESTS_MAX`] over one
+//! connection, [`ASKING_MAX`] to get done with asking. Who is in no rule is hung up on before a
+//! byte is read. While too much waits to be closed, nobody new is taken in and nobody is heard.
 
 use std::collections::HashSet;
 use std::io;
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 use ofi_xdp_datapath::broker::{Reply, Status};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
+use crate::closers::Closers;
 use crate::companion::Companion;
 use crate::connection::{Connection, Heard};
 use crate::office::{Granted, Office, Refusal};
@@ -31,7 +33,7 @@ const ACCEPTS_MAX: usize = 16;
 const REQUESTS_MAX: u32 = 32;
 /// How long a client may be connected without a grant.
 const ASKING_MAX: Duration = Duration::from_secs(5);
-/// How long nobody is served after a connection could not be taken.
+/// How long nobody is served after a connection could not be taken, or while none may be.
 const PAUSE: Duration = Duration::from_millis(10);
 /// The time between two looks at what was granted.
 const ROUND: Duration = Duration::from_secs(1);
@@ -57,6 +59,7 @@ struct Client {
 pub(crate) struct Server {
     listener: UnixListener,
     office: Office,
+    closers: Closers,
     clients: Vec<Client>,
     /// Users who passed what is no socket, until the broker starts again.
     banned: HashSet<u32>,
@@ -72,6 +75,7 @@ impl Server {
         Ok(Self {
             listener,
             office,
+            closers: Closers::new()?,
             clients: Vec::new(),
             banned: HashSet::new(),
             noted: HashSet::new(),
@@ -105,7 +109,12 @@ impl Server {
         for number in gone.into_iter().rev() {
             self.hang_up(number);
         }
-        self.accept();
+        if self.closers.has_room() {
+            self.accept();
+        } else {
+            // Those who are not heard stay readable.
+            thread::sleep(PAUSE);
+        }
         if now() >= self.round_ends {
             self.round();
         }
@@ -134,7 +143,7 @@ impl Server {
     /// Takes in new connections.
     fn accept(&mut self) {
         for _ in 0..ACCEPTS_MAX {
-            if self.clients.len() >= CLIENTS_MAX {
+            if self.clients.len() >= CLIENTS_MAX || !self.closers.has_room() {
                 return;
             }
             match self.listener.accept() {
@@ -152,7 +161,10 @@ impl Server {
     }
 
     fn admit(&mut self, stream: UnixStream) {
-        let Ok(peer) = Peer::of(&stream) else { return };
+        let connection = Connection::new(stream);
+        let Ok(peer) = Peer::of(&connection) else {
+            return self.closers.close(u32::MAX, vec![connection.end()]);
+        };
         let same = self.clients.iter().filter(|client| client.peer.uid == peer.uid).count();
         let reason = if self.banned.contains(&peer.uid) {
             "has passed what is no socket"
@@ -163,7 +175,6 @@ impl Server {
         } else {
             ""
         };
-        let Ok(connection) = Connection::new(stream) else { return };
         if reason.is_empty() {
             let since = now();
             self.clients.push(Client { connection, peer, since, requests: 0, granted: None });
@@ -173,26 +184,36 @@ impl Server {
         self.note(&peer, &reason);
         // Whether they read it is their business.
         let _ = connection.say(&Reply { status: Status::Refused, reason }, &[]);
+        self.closers.close(peer.uid, vec![connection.end()]);
     }
 
     /// Hears client `number`; says whether the connection goes on.
     fn serve(&mut self, number: usize) -> bool {
         let Some(client) = self.clients.get_mut(number) else { return false };
+        // Who has a grant has nothing to say any more.
+        if client.granted.is_some() {
+            return false;
+        }
+        if !self.closers.has_room() {
+            return true;
+        }
         client.requests += 1;
-        let (request, descriptor) = match client.connection.hear() {
+        let (request, descriptors) = match client.connection.hear() {
             Heard::Nothing => return true,
             Heard::End => return false,
-            Heard::Request(request, descriptor) => (Some(request), descriptor),
-            Heard::Odd(descriptor) => (None, descriptor),
+            Heard::Message(request, descriptors) => (request, descriptors),
         };
         let peer = client.peer.clone();
-        let Some(companion) = Companion::udp(descriptor) else {
+        if !descriptors.iter().all(Companion::is_udp) {
+            self.closers.close(peer.uid, descriptors);
             self.banned.insert(peer.uid);
             self.note(&peer, "passed what is no UDP socket; nothing for this user from now on");
             return false;
+        }
+        let request = request.filter(|_| client.requests <= REQUESTS_MAX);
+        let (Some(request), Ok([companion])) = (request, <[_; 1]>::try_from(descriptors)) else {
+            return false;
         };
-        let fresh = client.granted.is_none() && client.requests <= REQUESTS_MAX;
-        let Some(request) = request.filter(|_| fresh) else { return false };
         match self.office.decide(&peer, request, companion) {
             Ok((grant, pending)) => {
                 let socket = grant.socket();
@@ -245,11 +266,12 @@ impl Server {
     }
 
     fn hang_up(&mut self, number: usize) {
-        let client = self.clients.swap_remove(number);
-        if let Some(granted) = client.granted {
+        let Client { connection, peer, granted, .. } = self.clients.swap_remove(number);
+        if let Some(granted) = granted {
             self.office.ended(&granted);
-            log::info!("{}: has no socket any more", client.peer);
+            log::info!("{peer}: has no socket any more");
         }
+        self.closers.close(peer.uid, vec![connection.end()]);
     }
 
     /// Logs what became of a request, once a round for each user: a flood fills no disk.
