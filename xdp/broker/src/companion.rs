@@ -2,10 +2,12 @@
 //! The kernel socket that a client passes along: the proof that an address is theirs.
 //!
 //! Whatever descriptor came in, either a [`Companion`] goes out, which is a UDP socket of our
-//! network namespace bound to one address of the interface, or a reason. The broker keeps it while
-//! the grant lives, so nobody else gets the port meanwhile; that it is still bound is asked again
+//! network namespace bound to one address of the interface, or a reason. One that is bound to
+//! another device (`SO_BINDTODEVICE`, which everybody may set once) is no proof: the kernel gives
+//! its port on this interface to others. The broker keeps the socket while the grant lives, so
+//! nobody else gets the port meanwhile; that it is still bound is asked again
 //! ([`Companion::is_bound`]), since a socket can let go of a port that the kernel chose
-//! (`connect(2)` to `AF_UNSPEC`).
+//! (`connect(2)` to `AF_UNSPEC`), and be bound to a device later.
 
 use std::io;
 use std::net::SocketAddr;
@@ -21,6 +23,8 @@ use crate::raw;
 pub(crate) struct Companion {
     socket: OwnedFd,
     address: SocketAddr,
+    /// The interface's index.
+    interface: u32,
 }
 
 impl Companion {
@@ -54,7 +58,14 @@ impl Companion {
         if !interface.addresses.iter().any(|one| one.ip == ip) {
             return Err(format!("address {ip} is not on interface {}", interface.name));
         }
-        Ok(Self { socket, address })
+        let companion = Self { socket, address, interface: interface.index };
+        if !companion.is_bound() {
+            return Err(format!(
+                "the socket passed along is bound to another device than {}",
+                interface.name
+            ));
+        }
+        Ok(companion)
     }
 
     /// The address that it is bound to.
@@ -62,9 +73,11 @@ impl Companion {
         self.address
     }
 
-    /// Whether it still is.
+    /// Whether it still is, for packets of the interface.
     pub(crate) fn is_bound(&self) -> bool {
-        name(&self.socket) == Some(self.address)
+        let device = raw::device(self.socket.as_fd());
+        device.is_ok_and(|device| device == 0 || device == self.interface)
+            && name(&self.socket) == Some(self.address)
     }
 }
 
@@ -94,6 +107,21 @@ mod tests {
         let companion = Companion::check(socket.into(), here(), &loopback()).unwrap();
         assert_eq!(companion.address(), address);
         assert!(companion.is_bound());
+    }
+
+    #[test]
+    fn a_socket_of_another_device_proves_nothing() {
+        let namespace = here();
+        let other = InterfaceFacts { index: u32::MAX, ..loopback() };
+        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let own = || OwnedFd::from(socket.try_clone().unwrap());
+        let early = Companion::check(own(), namespace, &other).unwrap();
+        assert!(early.is_bound(), "to every device");
+        SockRef::from(&socket).bind_device(Some(b"lo")).unwrap();
+        assert!(!early.is_bound(), "to lo alone");
+        let refused = Companion::check(own(), namespace, &other).unwrap_err();
+        assert_eq!(refused, "the socket passed along is bound to another device than lo");
+        assert!(Companion::check(own(), namespace, &loopback()).unwrap().is_bound());
     }
 
     #[test]

@@ -22,6 +22,14 @@ pub(crate) fn namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(value[0])
 }
 
+/// The index of the device that a socket is bound to (`SO_BINDTOIFINDEX`; `SO_BINDTODEVICE`,
+/// socket(7)); 0: to none.
+pub(crate) fn device(socket: BorrowedFd<'_>) -> io::Result<u32> {
+    let mut value = [0_u32; 1];
+    option(socket, libc::SO_BINDTOIFINDEX, &mut value)?;
+    Ok(value[0])
+}
+
 /// The supplementary groups of who connected to the other end (`SO_PEERGROUPS`, unix(7)).
 pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     let mut groups = vec![0_u32; 64];
