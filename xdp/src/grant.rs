@@ -13,7 +13,7 @@ use nix::errno::Errno;
 use ofi_xdp_bpf::{AttachMode, Claim, Counters, Redirect};
 use ofi_xdp_core::frame;
 
-use crate::broker::{Board, Connection};
+use crate::broker::{BoardReader, Connection};
 use crate::config::Queues;
 use crate::facts::XskMode;
 use crate::rings::RingsError;
@@ -49,7 +49,7 @@ enum Program {
     /// This process does.
     Own(Box<Held>),
     /// The broker does, as long as the connection lives.
-    Broker(Connection, Board),
+    Broker(Connection, BoardReader),
 }
 
 /// This process's share of the program. Dropping it ends the redirection.
@@ -122,7 +122,7 @@ impl Grant {
 
     /// The grant that the broker made, which says why packets are not steered.
     pub(crate) fn brokered(
-        (connection, board): (Connection, Board),
+        (connection, board): (Connection, BoardReader),
         socket: XskSocket,
         mode: XskMode,
         not_steered: String,

@@ -2,8 +2,8 @@
 //! Memory that is shared with the kernel, mapped as long as the value lives.
 //!
 //! A descriptor and a range come in, a [`Mapping`] goes out: of a ring (`ring.rs`), of the frames
-//! (`umem.rs`), or of what the XDP program counts (`passed.rs`). Bounds: the range is fixed when it
-//! is mapped, and every access is checked against it by [`Mapping::at`].
+//! (`umem.rs`), or of what the XDP program counts (`passed.rs`, `broker/board.rs`). Bounds: the
+//! range is fixed when it is mapped, and every access is checked against it by [`Mapping::at`].
 
 #![allow(unsafe_code)]
 

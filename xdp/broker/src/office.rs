@@ -135,8 +135,7 @@ impl Office {
         for (index, program) in &self.programs {
             let Ok(counters) = program.counters() else { continue };
             for one in granted.clone().filter(|one| one.place.interface == *index) {
-                // Whoever made it unwritable does not want to know.
-                let _ = one.board.write(&counters);
+                one.board.write(&counters);
             }
         }
     }

@@ -19,7 +19,7 @@ use rustix::net::{
     SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg,
 };
 
-use super::Board;
+use super::BoardReader;
 use super::message::{REPLY_BYTES, Reply, Request, Status};
 use crate::grant::{Grant, Wish};
 use crate::socket::{BIND_PAUSE, BIND_TRIES, XskSocket};
@@ -87,7 +87,7 @@ pub(crate) fn ask(
                 let [socket, memory, board] = descriptors.try_into().map_err(|_| odd())?;
                 let socket = XskSocket { socket, memory, layout: wish.layout, queue, multi_buffer };
                 check_memory(&socket).map_err(absent)?;
-                let broker = (Connection(stream), Board::of(board));
+                let broker = (Connection(stream), BoardReader::new(board));
                 return Ok(Grant::brokered(broker, socket, mode, reason));
             }
             Status::Busy if attempt < BIND_TRIES => thread::sleep(BIND_PAUSE),

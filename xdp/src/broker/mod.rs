@@ -20,6 +20,7 @@ mod client;
 mod message;
 
 pub use board::Board;
+pub(crate) use board::BoardReader;
 pub use client::BrokerError;
 pub(crate) use client::{Connection, ask};
 pub use message::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, Status};
