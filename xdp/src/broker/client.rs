@@ -2,8 +2,8 @@
 //! The client's side: a process without capabilities asks, and gets a socket or a reason.
 //!
 //! A [`Wish`], the broker's address and the endpoint's kernel socket come in, a [`Grant`] goes out.
-//! `xsk_port.rs` calls while a port opens. Bounds: [`PATIENCE`] for each answer, [`BIND_TRIES`]
-//! tries while the queues are busy.
+//! `xsk_port.rs` calls while a port opens. Bounds: [`PATIENCE`] to connect and for each answer,
+//! [`BIND_TRIES`] tries while the queues are busy.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -18,13 +18,14 @@ use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recv, recvmsg, sendmsg,
 };
+use socket2::{Domain, SockAddr, Socket, Type};
 
 use super::BoardReader;
 use super::message::{REPLY_BYTES, Reply, Request, Status};
 use crate::grant::{Grant, Wish};
 use crate::socket::{BIND_PAUSE, BIND_TRIES, XskSocket};
 
-/// How long the broker may take for an answer.
+/// How long the broker may take to let somebody connect, and for an answer.
 const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why the broker gave nothing.
@@ -72,12 +73,15 @@ pub(crate) fn ask(
     wish: Wish,
     companion: BorrowedFd<'_>,
 ) -> Result<Grant, BrokerError> {
-    let absent =
-        |source: io::Error| BrokerError::Absent { path: path.display().to_string(), source };
+    let absent = |error: io::Error| {
+        let source = match error.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => error,
+        };
+        BrokerError::Absent { path: path.display().to_string(), source }
+    };
     let odd = || BrokerError::Odd { path: path.display().to_string() };
-    let stream = UnixStream::connect(path).map_err(absent)?;
-    stream.set_read_timeout(Some(PATIENCE)).map_err(absent)?;
-    stream.set_write_timeout(Some(PATIENCE)).map_err(absent)?;
+    let stream = connect(path).map_err(absent)?;
     for attempt in 1..=BIND_TRIES {
         send(&stream, wish, companion).map_err(absent)?;
         let (reply, descriptors) = receive(&stream).map_err(absent)?;
@@ -95,6 +99,16 @@ pub(crate) fn ask(
         }
     }
     Err(odd())
+}
+
+/// Connects to `path`, over a socket that waits for [`PATIENCE`] at most, for a place in the
+/// listener's queue (unix(7), `SO_SNDTIMEO`), too.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(OwnedFd::from(socket).into())
 }
 
 /// The memory must be as large as what is going to be mapped of it: touching more is SIGBUS.
@@ -140,4 +154,39 @@ fn receive(stream: &UnixStream) -> io::Result<(Option<Reply>, Vec<OwnedFd>)> {
         .flatten()
         .collect();
     Ok((Reply::from_bytes(bytes.get(..got.bytes).unwrap_or(&[])), descriptors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Queues, RingSizes};
+    use crate::facts::XskMode;
+    use crate::umem::Layout;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd as _;
+
+    #[test]
+    fn a_broker_that_takes_nobody_in_is_absent() {
+        let path = std::env::temp_dir().join(format!("ofi-broker-full-{}", std::process::id()));
+        let address = SockAddr::unix(&path).unwrap();
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&address).unwrap();
+        listener.listen(0).unwrap();
+        // One waits, and nobody takes it.
+        let first = UnixStream::connect(&path).unwrap();
+        let asked = path.clone();
+        let (said, hear) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let layout = Layout::new(RingSizes::default(), 42);
+            let (queues, mode) = (Queues::ALL, XskMode::Skb);
+            let wish = Wish { interface: 1, queues, mode, layout, longest: 1514, steer: false };
+            said.send(ask(&asked, wish, socket.as_fd()).map(|_| ())).unwrap();
+        });
+        let answer = hear.recv_timeout(2 * PATIENCE);
+        drop((listener, first));
+        std::fs::remove_file(&path).unwrap();
+        let error = answer.expect("somebody waits for ever").unwrap_err();
+        assert_eq!(error.to_string(), format!("xdp-broker at {}: timed out", path.display()));
+    }
 }
