@@ -63,8 +63,9 @@ pub(crate) struct Server {
     clients: Vec<Client>,
     /// Users who passed what is no socket, until the broker starts again.
     banned: HashSet<u32>,
-    /// Users whose refusals are in the log of this round already.
-    noted: HashSet<u32>,
+    /// Users whose refusals are in the log of this round already; `None` is the broker's own
+    /// trouble.
+    noted: HashSet<Option<u32>>,
     round_ends: Instant,
 }
 
@@ -112,6 +113,7 @@ impl Server {
         if self.closers.has_room() {
             self.accept();
         } else {
+            self.note(None, "too much of clients' waits to be closed: nobody new is served");
             // Those who are not heard stay readable.
             thread::sleep(PAUSE);
         }
@@ -152,7 +154,7 @@ impl Server {
                 Err(error) => {
                     // Descriptors or memory are out. Those who hang up give some back; until then
                     // the listener stays readable, and asking it again at once is of no use.
-                    log::warn!("take a connection: {error}");
+                    self.note(None, &format!("take a connection: {error}"));
                     thread::sleep(PAUSE);
                     return;
                 }
@@ -181,7 +183,7 @@ impl Server {
             return;
         }
         let reason = format!("user {} {reason}", peer.uid);
-        self.note(&peer, &reason);
+        self.note(Some(&peer), &reason);
         // Whether they read it is their business.
         let _ = connection.say(&Reply { status: Status::Refused, reason }, &[]);
         self.closers.close(peer.uid, vec![connection.end()]);
@@ -207,7 +209,10 @@ impl Server {
         if !descriptors.iter().all(Companion::is_udp) {
             self.closers.close(peer.uid, descriptors);
             self.banned.insert(peer.uid);
-            self.note(&peer, "passed what is no UDP socket; nothing for this user from now on");
+            self.note(
+                Some(&peer),
+                "passed what is no UDP socket; nothing for this user from now on",
+            );
             return false;
         }
         let request = request.filter(|_| client.requests <= REQUESTS_MAX);
@@ -239,7 +244,7 @@ impl Server {
             Err(Refusal::No(reason)) => {
                 let reply = Reply { status: Status::Refused, reason };
                 let said = client.connection.say(&reply, &[]);
-                self.note(&peer, &reply.reason);
+                self.note(Some(&peer), &reply.reason);
                 // Another mode may be asked for next.
                 said.is_ok()
             }
@@ -274,10 +279,14 @@ impl Server {
         self.closers.close(peer.uid, vec![connection.end()]);
     }
 
-    /// Logs what became of a request, once a round for each user: a flood fills no disk.
-    fn note(&mut self, peer: &Peer, what: &str) {
-        if self.noted.insert(peer.uid) {
-            log::warn!("{peer}: {what}");
+    /// Logs what became of a request, or what ails the broker, once a round for each user and for
+    /// the broker: a flood fills no disk.
+    fn note(&mut self, peer: Option<&Peer>, what: &str) {
+        if self.noted.insert(peer.map(|peer| peer.uid)) {
+            match peer {
+                Some(peer) => log::warn!("{peer}: {what}"),
+                None => log::warn!("{what}"),
+            }
         }
     }
 }

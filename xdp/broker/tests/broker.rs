@@ -522,6 +522,25 @@ fn root_a_close_that_waits_holds_up_nobody() {
     }
 }
 
+/// What ails the broker is in the log once a second, however often it meets with it.
+#[test]
+fn root_connections_that_cannot_be_taken_fill_no_log() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let broker = Broker::start(&hosts, &policy(&[NOBODY], ""));
+    let limit = |most| run(&format!("prlimit --pid {} --nofile={most}:8192", broker.child.id()));
+    limit(3);
+    let stream = broker.connect();
+    let lines = || broker.log().lines().filter(|line| line.contains("take a connection")).count();
+    eventually("it is in the log", || lines() > 0);
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(lines() <= 3, "{}", lines());
+    limit(8192);
+    assert!(hear(&stream).is_some(), "served at last");
+}
+
 /// How many descriptors the broker has open. The child is setpriv's, which became the broker.
 fn descriptors(broker: &Broker) -> usize {
     let folder = format!("/proc/{}/fd", broker.child.id());
