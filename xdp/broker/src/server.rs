@@ -192,8 +192,9 @@ impl Server {
     /// Hears client `number`; says whether the connection goes on.
     fn serve(&mut self, number: usize) -> bool {
         let Some(client) = self.clients.get_mut(number) else { return false };
-        // Who has a grant has nothing to say any more.
-        if client.granted.is_some() {
+        // Who has a grant has nothing to say any more, and who was banned over another connection
+        // is not heard.
+        if client.granted.is_some() || self.banned.contains(&client.peer.uid) {
             return false;
         }
         if !self.closers.has_room() {

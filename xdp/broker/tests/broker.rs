@@ -459,12 +459,16 @@ fn root_hostile_clients_get_nothing_and_break_nobody() {
     });
     let mut server = hosts.open(1, V4[1], Mode::Skb);
     echo(port.as_mut().unwrap(), &mut server, &[64; 100]);
-    // A descriptor that may not be closed in haste ends it all for this user.
+    // A descriptor that may not be closed in haste ends it all for this user, whatever the
+    // connection.
+    let other = broker.connect();
     let stream = broker.connect();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     assert!(say(&stream, &whole, &[listener.as_fd()]));
     assert!(hear(&stream).is_none());
     assert!(hear(&broker.connect()).unwrap().0.reason.contains("no socket"));
+    say(&other, &whole, &[companion.as_fd()]);
+    assert!(hear(&other).is_none());
     echo(port.as_mut().unwrap(), &mut server, &[64; 100]);
     assert!(broker.is_alive());
     // What was granted goes with its owner, and nothing else stays behind.
