@@ -64,8 +64,9 @@ impl Layout {
         (0..self.sizes.rx.get()).map(move |index| self.address(index))
     }
 
-    /// Bytes of all frames.
-    pub(crate) const fn bytes(&self) -> usize {
+    /// Bytes of all frames, which the kernel pins.
+    #[must_use]
+    pub const fn bytes(&self) -> usize {
         self.frames() as usize * FRAME_BYTES as usize
     }
 

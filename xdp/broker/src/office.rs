@@ -3,8 +3,8 @@
 //!
 //! A peer, its request and its kernel socket come in; a [`Held`] grant and the socket to pass on go
 //! out, or a [`Refusal`]. `server.rs` calls for each request. Bounds: one attempt to bind for each
-//! allowed queue, one load of the program for each interface, and for each user what `ledger.rs`
-//! bounds.
+//! allowed queue, one load of the program for each interface, [`memory_max`] for each socket, and
+//! for each user what `ledger.rs` bounds.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -93,6 +93,10 @@ impl Office {
             .queues
             .and(rule.queues)
             .ok_or_else(|| format!("user {} may not use that queue of {name}", peer.uid))?;
+        let most = memory_max();
+        if wish.layout.bytes() > most {
+            return Err(format!("a socket has {} MiB of frames at most", most >> 20).into());
+        }
         let companion = Companion::check(companion, self.namespace, &interface)?;
         let address = companion.address();
         if !rule.allows_port(address.port()) {
@@ -179,6 +183,12 @@ impl fmt::Display for Pending {
     }
 }
 
+/// Most bytes of frames of one socket, which stay in memory whatever becomes of the client: twice
+/// what the provider asks for.
+fn memory_max() -> usize {
+    2 * Layout::new(RingSizes::default(), 0).bytes()
+}
+
 /// The interface with this index, which can have sockets.
 fn interface(index: u32) -> Result<InterfaceFacts, String> {
     let all = interfaces().map_err(|error| format!("list the interfaces: {error}"))?;
@@ -218,8 +228,18 @@ mod tests {
     }
 
     fn ask(office: &mut Office, uid: u32, interface: u32, queue: u32) -> String {
+        ask_for(office, uid, interface, queue, RingSizes::default())
+    }
+
+    fn ask_for(
+        office: &mut Office,
+        uid: u32,
+        interface: u32,
+        queue: u32,
+        sizes: RingSizes,
+    ) -> String {
         let peer = Peer { uid, groups: Vec::new(), pid: 1 };
-        let layout = Layout::new(RingSizes::default(), 42);
+        let layout = Layout::new(sizes, 42);
         let queues = Queues::one_or_any(Some(queue));
         let mode = XskMode::Skb;
         let request =
@@ -244,5 +264,11 @@ mod tests {
         assert!(ask(&mut office, 8, index, 3).contains("user 8 may not use interface"));
         assert!(ask(&mut office, 7, index, 4).contains("user 7 may not use that queue"));
         assert!(ask(&mut office, 7, index, 3).contains("another network namespace"));
+        // No memory is pinned for who wants too much.
+        let twice = RingSizes { rx: RingSize::new(4096), tx: RingSize::new(2048) };
+        assert!(ask_for(&mut office, 7, index, 3, twice).contains("another network namespace"));
+        let more = RingSizes { rx: RingSize::new(8192), tx: RingSize::MIN };
+        let said = ask_for(&mut office, 7, index, 3, more);
+        assert_eq!(said, "a socket has 24 MiB of frames at most");
     }
 }
