@@ -10,6 +10,7 @@ mod world;
 use ofi_xdp_core::*;
 use std::time::Duration;
 use world::*;
+use zerocopy::IntoBytes;
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -236,6 +237,50 @@ fn a_removed_peer_can_come_back() {
         world.run(SECOND);
     }
     assert_eq!(world.received(0, 3), pattern(7, 8));
+}
+
+/// Strangers' hellos bring the number of a node's last connection forward by half a turn and more.
+fn half_a_turn_of_epochs(world: &mut World, node: usize, epochs: &[u16]) {
+    for &epoch in epochs {
+        let handshake = wire::Handshake {
+            src_incarnation: 0x7777.into(),
+            dst_incarnation: 0.into(),
+            src_cid: 9.into(),
+            psn_base: 0.into(),
+            receive_max: 1472.into(),
+            window: 256.into(),
+            features: 0.into(),
+            epoch: epoch.into(),
+            cookie: 0.into(),
+        };
+        let header = wire::Header::new(wire::PacketKind::Hello, PeerId::NONE, 0);
+        let mut bytes = [header.as_bytes(), handshake.as_bytes()].concat();
+        wire::seal(&mut bytes, crc32c::crc32c_append);
+        world.link.inject(world.now, address(7), address(node), bytes);
+        world.drive(node, Budget::PROGRESS);
+    }
+}
+
+#[test]
+fn after_half_a_turn_of_epochs_a_removed_peer_can_come_back() {
+    // The peer remembers a connection of before, which is half a turn old by then, or one of after.
+    for (before, after) in [(&[20_000, 40_000][..], &[][..]), (&[], &[20_000, 40_000])] {
+        let mut world = World::new(2, 32, &small(), Faults::NONE);
+        world.link.cut.push(address(7));
+        half_a_turn_of_epochs(&mut world, 0, before);
+        for context in 0..4 {
+            world.recv(1, context, 8);
+            world.send(0, 1, context, pattern(context, 8));
+            world.run(SECOND);
+            let ends = world.completions(0);
+            assert_eq!(ends.len(), 1, "message {context} ends in time");
+            assert_eq!(ends[0].outcome, Ok(()), "message {context} after {before:?}");
+            let peer = world.peer(0, 1);
+            world.nodes[0].engine.remove_peer(peer).unwrap();
+            half_a_turn_of_epochs(&mut world, 0, after);
+            world.run(SECOND);
+        }
+    }
 }
 
 #[test]

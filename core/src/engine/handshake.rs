@@ -27,10 +27,10 @@ impl Engine<'_> {
     /// Begins a connection to a peer that has none.
     pub(super) fn open(&mut self, number: u32, active: u32) {
         let now = self.tick();
+        self.epochs = self.next_epoch(number);
         let peer = &mut self.peers[number];
         peer.state = State::HelloSent;
-        peer.epoch = newest(peer.epoch, self.epochs).wrapping_add(1);
-        self.epochs = peer.epoch;
+        peer.epoch = self.epochs;
         self.restart_numbers(active);
         let state = &mut self.actives[active];
         state.silent_since = now;
@@ -39,6 +39,16 @@ impl Engine<'_> {
         state.cookie = 0;
         state.hello_at = Some(now.plus_nanos(HELLO_REPEAT_NANOS));
         self.answer(Answer::Hello(self.peer_id(number)));
+    }
+
+    /// The number of a new connection to a peer: newer than that of any before, of this peer or of
+    /// one that had its address. A peer that is new in the table has none to begin from, which its
+    /// 0 says: compared with the others' it would be the newer one after half a turn of the
+    /// numbers.
+    fn next_epoch(&self, number: u32) -> u16 {
+        let own = self.peers[number].epoch;
+        let last = if own == 0 { self.epochs } else { newest(own, self.epochs) };
+        last.wrapping_add(1).max(1)
     }
 
     /// The sender's numbers of a new connection.
@@ -121,6 +131,14 @@ impl Engine<'_> {
                 self.ask_again(now, hello, from);
                 return Ok(());
             }
+            // Old; or new, of a peer that has made so many connections to others since that the
+            // numbers came round.
+            State::Closed if same && !newer => {
+                if !self.is_cookie(hello, &from, now) {
+                    self.ask_again(now, hello, from);
+                    return Ok(());
+                }
+            }
             // Old, whatever this side is waiting for.
             _ if same && !newer => return Err(DropReason::UnexpectedHandshake),
             State::Accepted | State::Established => self.end_connection(number, OpError::Reset),
@@ -161,13 +179,11 @@ impl Engine<'_> {
         } else {
             self.restart_numbers(active);
         }
-        let peer = &mut self.peers[number];
         // Crossed hellos meet in the higher number; both sides come to the same.
-        // Otherwise it is a new one, newer than any of a peer that had this address before.
-        let own =
-            if crossed { peer.epoch } else { newest(peer.epoch, self.epochs).wrapping_add(1) };
+        let own = if crossed { self.peers[number].epoch } else { self.next_epoch(number) };
         let theirs = hello.epoch.get();
         let epoch = newest(own, theirs);
+        let peer = &mut self.peers[number];
         peer.hello_epoch = theirs;
         peer.state = State::Accepted;
         self.connect(number, active, hello, epoch);
