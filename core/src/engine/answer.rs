@@ -120,9 +120,11 @@ impl Engine<'_> {
         let number = self.peer_number(id)?;
         let peer = &self.peers[number];
         let hello = kind == PacketKind::Hello;
+        let proposed = if peer.active == NIL { 0 } else { self.actives[peer.active].proposed };
         let due = match peer.state {
             State::HelloSent => hello,
-            State::Accepted | State::Established => !hello,
+            State::Accepted => !hello || proposed != 0,
+            State::Established => !hello,
             State::Closed | State::Removed => false,
         };
         if !due {
@@ -133,7 +135,7 @@ impl Engine<'_> {
         let header = Header::new(kind, remote, token).with_sent_at(Tick::of(now).bits());
         let mut body = self.handshake();
         body.src_cid = id.bits().into();
-        body.epoch = peer.epoch.into();
+        body.epoch = if hello { proposed } else { peer.epoch }.into();
         let (mut base, mut expected, mut cookie) = (peer.next_psn, peer.expected_psn, 0);
         if peer.active != NIL {
             let state = &self.actives[peer.active];

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Connections come about and end (`docs/PROTOCOL.md` §5): hello, its answer, cookie, reset.
 //!
-//! In: handshake packets from anybody. Out: connections, and answers in a bounded queue. An
-//! established connection is given up for a new incarnation only against a cookie, so that replayed
-//! or forged hellos cannot end it.
+//! In: handshake packets from anybody. Out: connections, and answers in a bounded queue. What was
+//! agreed on with one incarnation is given up for another only against a cookie, or for its answer
+//! to a hello of ours, so that replayed or forged hellos neither end a connection nor prevent one.
 
 use super::Engine;
 use super::answer::Answer;
@@ -33,6 +33,7 @@ impl Engine<'_> {
         peer.epoch = self.epochs;
         self.restart_numbers(active);
         let state = &mut self.actives[active];
+        state.proposed = self.epochs;
         state.silent_since = now;
         state.timer_from = now;
         state.hello_count = 0;
@@ -65,6 +66,22 @@ impl Engine<'_> {
         state.tx_rnr_epoch = 0;
     }
 
+    /// Operations were posted to a peer whose hello was agreed to: if nothing comes of that in time
+    /// this side asks, too. The hello may have been an old one, and nobody waits for the answer.
+    pub(super) fn ask_accepted(&mut self, number: u32, active: u32) {
+        let now = self.tick();
+        let state = &mut self.actives[active];
+        if state.hello_at.is_some() {
+            return;
+        }
+        if state.proposed == 0 {
+            state.proposed = self.peers[number].epoch;
+        }
+        state.silent_since = now;
+        state.hello_at = Some(now.plus_nanos(HELLO_REPEAT_NANOS));
+        self.arm(active, self.now);
+    }
+
     /// The handshake was not answered in time.
     pub(super) fn repeat_handshake(&mut self, active: u32) {
         let now = self.tick();
@@ -76,7 +93,10 @@ impl Engine<'_> {
         let id = self.peer_id(number);
         match self.peers[number].state {
             State::HelloSent => self.answer(Answer::Hello(id)),
-            State::Accepted => self.answer(Answer::HelloAck(id)),
+            State::Accepted => {
+                self.answer(Answer::HelloAck(id));
+                self.answer(Answer::Hello(id));
+            }
             State::Closed | State::Established | State::Removed => {
                 self.actives[active].hello_at = None;
             }
@@ -120,29 +140,31 @@ impl Engine<'_> {
         let peer = &self.peers[number];
         let same = peer.remote_incarnation == hello.src_incarnation.get();
         let epoch = hello.epoch.get();
-        let newer = is_newer(epoch, peer.hello_epoch);
+        let old = same && !is_newer(epoch, peer.hello_epoch);
+        let proven = self.is_cookie(hello, &from, now);
         match peer.state {
             State::Accepted | State::Established if same && epoch == peer.hello_epoch => {
                 // The answer was lost, or this is an old copy: either way nothing changes.
                 self.answer(Answer::HelloAck(self.peer_id(number)));
                 return Ok(());
             }
-            State::Established if !same && !self.is_cookie(hello, &from, now) => {
-                self.ask_again(now, hello, from);
-                return Ok(());
+            // Whatever this side is waiting for.
+            State::HelloSent | State::Established if old => {
+                return Err(DropReason::UnexpectedHandshake);
             }
             // Old; or new, of a peer that has made so many connections to others since that the
             // numbers came round.
-            State::Closed if same && !newer => {
-                if !self.is_cookie(hello, &from, now) {
-                    self.ask_again(now, hello, from);
-                    return Ok(());
-                }
+            State::Closed | State::Accepted if old && !proven => {
+                self.ask_again(now, hello, from);
+                return Ok(());
             }
-            // Old, whatever this side is waiting for.
-            _ if same && !newer => return Err(DropReason::UnexpectedHandshake),
-            State::Accepted | State::Established => self.end_connection(number, OpError::Reset),
-            State::Closed | State::HelloSent | State::Removed => {}
+            State::Accepted | State::Established if !same && !proven => {
+                self.ask_again(now, hello, from);
+                return Ok(());
+            }
+            State::Established => self.end_connection(number, OpError::Reset),
+            // Nothing was sent yet: what was posted goes by the connection that comes about.
+            State::Accepted | State::Closed | State::HelloSent | State::Removed => {}
         }
         self.accept_hello(now, number, hello)
     }
@@ -174,13 +196,13 @@ impl Engine<'_> {
     ) -> Result<(), DropReason> {
         let active = self.activate(number, now, false).ok_or(DropReason::NoRoom)?;
         let crossed = self.peers[number].state == State::HelloSent;
-        if crossed {
-            self.stats.crossed_hellos += 1;
-        } else {
+        self.stats.crossed_hellos += u64::from(crossed);
+        if self.peers[number].state == State::Closed {
             self.restart_numbers(active);
         }
         // Crossed hellos meet in the higher number; both sides come to the same.
-        let own = if crossed { self.peers[number].epoch } else { self.next_epoch(number) };
+        let proposed = self.actives[active].proposed;
+        let own = if proposed == 0 { self.next_epoch(number) } else { proposed };
         let theirs = hello.epoch.get();
         let epoch = newest(own, theirs);
         let peer = &mut self.peers[number];
@@ -228,20 +250,10 @@ impl Engine<'_> {
     ) -> Result<(), DropReason> {
         let number = self.own_handshake(header, ack, from)?;
         let (incarnation, epoch) = (ack.src_incarnation.get(), ack.epoch.get());
-        let peer = &mut self.peers[number];
+        let peer = &self.peers[number];
         let same = peer.remote_incarnation == incarnation && peer.epoch == epoch;
         let active = peer.active;
         match peer.state {
-            State::HelloSent if epoch == peer.epoch || is_newer(epoch, peer.epoch) => {
-                if !self.is_echoed(active, ack) {
-                    return Err(DropReason::UnexpectedHandshake);
-                }
-                let peer = &mut self.peers[number];
-                peer.hello_epoch = epoch;
-                self.connect(number, active, ack, epoch);
-                self.measure_handshake(active);
-                self.establish(active);
-            }
             State::Accepted if same => {
                 // Nothing was received yet; and the hello that was accepted may have been an old
                 // one, of an attempt that the peer has given up.
@@ -255,6 +267,15 @@ impl Engine<'_> {
                     self.arm(active, now);
                 }
             }
+            // The hello that was accepted may have been an old one, of somebody who is gone: who
+            // agrees to ours is there.
+            State::HelloSent | State::Accepted if self.is_agreed(active, ack) => {
+                let peer = &mut self.peers[number];
+                peer.hello_epoch = epoch;
+                self.connect(number, active, ack, epoch);
+                self.measure_handshake(active);
+                self.establish(active);
+            }
             // The peer repeats it because nothing of ours has reached it yet.
             State::Established if same => {
                 let active = self.activate(number, now, false).ok_or(DropReason::NoRoom)?;
@@ -265,6 +286,15 @@ impl Engine<'_> {
             _ => return Err(DropReason::UnexpectedHandshake),
         }
         Ok(())
+    }
+
+    /// Whether the peer agrees to the hello that this side has sent last.
+    fn is_agreed(&self, active: u32, ack: &Handshake) -> bool {
+        if active == NIL {
+            return false;
+        }
+        let proposed = self.actives[active].proposed;
+        proposed != 0 && !is_newer(proposed, ack.epoch.get()) && self.is_echoed(active, ack)
     }
 
     /// Whether the peer counts from the number that this side will send from. It may have agreed to
@@ -281,7 +311,8 @@ impl Engine<'_> {
     ) -> Result<(), DropReason> {
         let number = self.own_handshake(header, retry, from)?;
         let peer = &self.peers[number];
-        if peer.state != State::HelloSent {
+        let asked = peer.active != NIL && self.actives[peer.active].proposed != 0;
+        if !asked || !matches!(peer.state, State::HelloSent | State::Accepted) {
             return Err(DropReason::UnexpectedHandshake);
         }
         self.actives[peer.active].cookie = retry.cookie.get();

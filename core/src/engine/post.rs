@@ -152,18 +152,20 @@ impl Engine<'_> {
             return Err(PostError::Again);
         }
         let Peer { active, state, .. } = self.peers[number];
-        if active != NIL && state != State::Closed {
+        if active != NIL && state == State::Established {
             return Ok(active);
         }
         self.begin_connection(number, now)
     }
 
-    /// The first operation for a peer, after a while or ever.
+    /// The first operation for a peer, after a while or ever, or one before there is a connection.
     #[cold]
     fn begin_connection(&mut self, peer: u32, now: Instant) -> Result<u32, PostError> {
         let active = self.activate(peer, now, true).ok_or(PostError::Again)?;
-        if self.peers[peer].state == State::Closed {
-            self.open(peer, active);
+        match self.peers[peer].state {
+            State::Closed => self.open(peer, active),
+            State::Accepted => self.ask_accepted(peer, active),
+            State::HelloSent | State::Established | State::Removed => {}
         }
         Ok(active)
     }

@@ -195,6 +195,8 @@ pub struct Active {
     /// When the handshake is repeated.
     pub(crate) hello_at: Option<Tick>,
     pub(crate) hello_count: u8,
+    /// The number that the hello of this side proposes for the connection; 0: it has sent none.
+    pub(crate) proposed: u16,
     /// The cookie that the peer asked to see in the next hello.
     pub(crate) cookie: u64,
     /// Since when nothing was heard while something was awaited.

@@ -40,9 +40,24 @@ fn a_forged_hello_ends_no_connection() {
 fn an_older_hello_of_the_same_process_changes_nothing() {
     let mut puppet = Puppet::stranger(&small());
     puppet.deliver(puppet.hello(INCARNATION, 7, 0));
-    puppet.sent();
+    let answer = puppet.sent().pop().unwrap();
+    puppet.agreed(&answer);
+    // Until it is known that the peer is there, it may prove that it means this one.
+    let before = puppet.digest();
     for epoch in [6, 1, 0] {
-        let hello = puppet.hello(INCARNATION, epoch, 0);
+        puppet.ingest(&puppet.hello(INCARNATION, epoch, 0));
+    }
+    assert_eq!(puppet.digest(), before);
+    puppet.drive();
+    let answers = puppet.sent();
+    assert_eq!(answers.len(), 3);
+    assert!(answers.iter().all(|answer| answer.kind() == PacketKind::Retry));
+    let ping = puppet.now(PacketKind::Ping).packet(&[]);
+    puppet.deliver(ping);
+    assert_eq!(puppet.engine().stats().handshakes, 1);
+    let cookie = answers[0].handshake().cookie.get();
+    for (epoch, cookie) in [(6, 0), (1, 0), (0, 0), (6, cookie)] {
+        let hello = puppet.hello(INCARNATION, epoch, cookie);
         puppet.refused(&hello, DropReason::UnexpectedHandshake);
     }
 }
@@ -150,4 +165,93 @@ fn a_peer_that_is_in_the_middle_of_something_keeps_its_state() {
     assert_eq!(puppet.ends(), [(1, Ok(()))]);
     puppet.pass(25 * MILLI);
     assert_eq!(puppet.engine().active_peers(), 0, "and gives it back afterwards");
+}
+
+/// The engine has sent a hello for a message: takes its numbers over as if it had been agreed to.
+/// Returns the epoch that it proposes.
+fn asked(puppet: &mut Puppet) -> u16 {
+    let hello = puppet.sent().into_iter().rfind(|seen| seen.kind() == PacketKind::Hello);
+    let hello = hello.unwrap().handshake();
+    puppet.head.cid = PeerId::from_bits(hello.src_cid.get());
+    puppet.incarnation = hello.src_incarnation.get();
+    puppet.first = Psn(hello.psn_base.get());
+    puppet.head.ack = puppet.first;
+    hello.epoch.get()
+}
+
+/// The puppet agrees to the hello that [`asked`] has seen, and the message goes out to it.
+fn agree(puppet: &mut Puppet, epoch: u16) {
+    let body = puppet.handshake(INCARNATION, epoch, puppet.first.0.into());
+    let head = puppet.now(PacketKind::HelloAck);
+    puppet.deliver(head.packet(body.as_bytes()));
+    assert_eq!(puppet.engine().stats().handshakes, 1);
+    let data = puppet.sent_data();
+    assert_eq!(data.iter().map(Seen::psn).collect::<Vec<_>>(), [puppet.first]);
+    puppet.head.token = data[0].parsed().header.token();
+    let head = Head { ack: puppet.first.plus(1), accepted: 1, ..puppet.now(PacketKind::Ping) };
+    puppet.deliver(head.packet(&[]));
+    assert_eq!(puppet.ends(), [(5, Ok(()))]);
+}
+
+#[test]
+fn a_forged_hello_does_not_keep_the_peer_from_agreeing() {
+    for epoch in [0, 1, 9, 20_000] {
+        let mut puppet = Puppet::stranger(&small());
+        puppet.send(5, vec![0; 8]);
+        let proposed = asked(&mut puppet);
+        puppet.deliver(puppet.hello(SUCCESSOR, epoch, 0));
+        agree(&mut puppet, proposed);
+    }
+}
+
+#[test]
+fn a_hello_is_repeated_also_behind_a_forged_one() {
+    let mut puppet = Puppet::stranger(&small());
+    puppet.send(5, vec![0; 8]);
+    let proposed = asked(&mut puppet);
+    puppet.deliver(puppet.hello(SUCCESSOR, 9, 0));
+    puppet.sent();
+    // The first one was lost.
+    puppet.pass(6 * MILLI);
+    assert_eq!(asked(&mut puppet), proposed);
+    agree(&mut puppet, proposed);
+}
+
+#[test]
+fn a_post_behind_a_forged_hello_asks_the_peer() {
+    for quiet in [MILLI, 25 * MILLI, 3_600_000 * MILLI] {
+        let mut puppet = Puppet::stranger(&small());
+        puppet.deliver(puppet.hello(SUCCESSOR, 9, 0));
+        puppet.pass(quiet);
+        puppet.send(5, vec![0; 8]);
+        puppet.pass(6 * MILLI);
+        let proposed = asked(&mut puppet);
+        agree(&mut puppet, proposed);
+    }
+}
+
+#[test]
+fn another_hello_before_there_is_a_connection_ends_no_operation() {
+    let mut puppet = Puppet::stranger(&small());
+    puppet.send(5, vec![0; 8]);
+    let proposed = asked(&mut puppet);
+    puppet.deliver(puppet.hello(SUCCESSOR, 9, 0));
+    puppet.sent();
+    // Forged ones change nothing; who is there shows it, and what was posted goes to it.
+    let before = puppet.digest();
+    puppet.ingest(&puppet.hello(INCARNATION, proposed, 0));
+    puppet.ingest(&puppet.hello(INCARNATION, proposed, 1));
+    assert_eq!(puppet.digest(), before);
+    puppet.drive();
+    let retry = puppet.sent().pop().unwrap();
+    assert_eq!(retry.kind(), PacketKind::Retry);
+    let cookie = retry.handshake().cookie.get();
+    puppet.deliver(puppet.hello(INCARNATION, proposed, cookie));
+    // As is a newer one of the same process, which has given its first up.
+    puppet.deliver(puppet.hello(INCARNATION, proposed + 1, 0));
+    assert_eq!(puppet.ends(), []);
+    let answer = puppet.sent().pop().unwrap();
+    puppet.agreed(&answer);
+    assert_eq!(answer.handshake().epoch.get(), proposed + 1);
+    agree(&mut puppet, proposed + 1);
 }
