@@ -144,6 +144,37 @@ fn a_read_brings_what_is_there() {
     }
 }
 
+/// Whenever one of its reads ends the peer posts another, so that answers wait at all times.
+#[test]
+fn who_reads_on_and_on_is_sent_messages_and_writes_all_the_same() {
+    let mut world = World::new(2, 77, &small(), Faults::NONE);
+    let access = Access::READ | Access::WRITE;
+    let remote = world.region(0, 0, 1 << 16, access);
+    let target = world.region(1, 0, 8, access);
+    for context in 0..32 {
+        world.read(1, 0, context, remote, 1 << 16);
+    }
+    assert!(world.run_until(Duration::from_secs(1), |w| w.nodes[1].completions.len() > 8));
+    world.recv(1, 100, 8);
+    world.send(0, 1, 200, pattern(200, 8));
+    world.write(0, 1, 201, target, None, pattern(201, 8));
+    let (mut reads, mut ended) = (0, Vec::new());
+    for _ in 0..2_000 {
+        for context in world.completions(1).iter().map(|c| c.context.0) {
+            if context < 32 {
+                reads += 1;
+                world.read(1, 0, context, remote, 1 << 16);
+            }
+        }
+        ended.extend(world.completions(0).iter().map(|c| (c.context.0, c.outcome)));
+        world.step();
+    }
+    assert_eq!(ended, [(200, Ok(())), (201, Ok(()))]);
+    assert_eq!(world.received(1, 100), pattern(200, 8));
+    assert_eq!(world.region_bytes(1, target.key), pattern(201, 8));
+    assert!(reads > 20, "and the reads go on: {reads}");
+}
+
 #[test]
 fn atomics_are_executed_exactly_once() {
     for seed in 0..60 {

@@ -2,6 +2,9 @@
 //! Whether a peer may send something new: is there a connection, do window and path bear another
 //! packet, and does the operation whose turn it is wait for others (`docs/PROTOCOL.md` §7.5)?
 //!
+//! Answers go first, but for one packet in [`POSTED_EVERY`]: a peer that always has requests here
+//! would wait in vain for what the application sends it, and it may have to, to make fewer.
+//!
 //! In: a peer's queues. Out: the operation to [compose](super::compose) from. Bound: one look at
 //! the first operation of each queue.
 
@@ -10,6 +13,9 @@ use crate::Order;
 use crate::operation::TxOp;
 use crate::peer::Active;
 use crate::slab::NIL;
+
+/// One packet in so many is for what the application posted, though answers wait.
+const POSTED_EVERY: u32 = 8;
 
 impl Engine<'_> {
     /// The operation of which a record that was never sent may be sent now, if there is one.
@@ -47,11 +53,14 @@ impl Engine<'_> {
     /// The operation whose turn it is, if it need not wait for others.
     #[inline]
     pub(super) fn next_op(&self, state: &Active) -> Option<u32> {
-        if state.responses.cursor != NIL {
-            return Some(state.responses.cursor);
+        let (answer, number) = (state.responses.cursor, state.sends.cursor);
+        if answer != NIL && (number == NIL || !state.next_psn.0.is_multiple_of(POSTED_EVERY)) {
+            return Some(answer);
         }
-        let number = state.sends.cursor;
-        (number != NIL && !self.must_wait(state, number)).then_some(number)
+        if number != NIL && !self.must_wait(state, number) {
+            return Some(number);
+        }
+        (answer != NIL).then_some(answer)
     }
 
     /// Whether a posted operation, the first of those that are not all sent, waits for earlier ones
