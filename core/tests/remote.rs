@@ -305,6 +305,44 @@ fn messages_that_wait_for_credit_have_one_turn_a_call() {
 }
 
 #[test]
+fn who_falls_silent_leaves_slots_to_pull_from_others_by() {
+    const LEN: usize = 40 << 16;
+    for silent in [1, 2, 5] {
+        let config = Config { pulls: 32, responders: 64, eager_max: 1 << 10, ..small() };
+        let mut world = World::new(silent + 2, 78, &config, Faults::NONE);
+        let others = 1..=silent;
+        // As many credits as there can be.
+        for node in others.clone() {
+            world.recv(0, node as u64, LEN);
+            world.send(node, 0, 0, pattern(node as u64, LEN));
+            assert!(
+                world.run_until(Duration::from_secs(1), |w| !w.nodes[0].completions.is_empty())
+            );
+            world.completions(0);
+        }
+        // All announce another long one, and are heard no more.
+        for node in others.clone() {
+            world.send(node, 0, 1, pattern(node as u64, LEN));
+        }
+        let announced = |w: &World| w.nodes[0].engine.stored_messages() == silent as u32;
+        assert!(world.run_until(Duration::from_millis(1), announced));
+        world.link.cut.extend(others.clone().map(address));
+        for node in others {
+            world.recv(0, 10 + node as u64, LEN);
+        }
+        world.drive(0, Budget::PROGRESS);
+        world.recv(0, 30, LEN);
+        world.send(silent + 1, 0, 2, pattern(30, LEN));
+        let came = |w: &World| !w.nodes[0].completions.is_empty();
+        assert!(world.run_until(Duration::from_secs(1), came), "{silent} are silent");
+        assert_eq!(world.completions(0)[0].context.0, 30);
+        assert!(world.received(0, 30) == pattern(30, LEN));
+        world.run(Duration::from_secs(20));
+        assert_eq!(world.completions(0).len(), silent, "and those end in time");
+    }
+}
+
+#[test]
 fn a_long_message_waits_for_its_receive_longer_than_the_death_time() {
     let mut world = World::new(2, 8, &small(), Faults::NONE);
     world.send(0, 1, 5, pattern(1, 100_000));

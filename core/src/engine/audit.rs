@@ -7,7 +7,7 @@
 use super::Engine;
 use crate::Instant;
 use crate::in_flight::TxFlags;
-use crate::operation::{PULLS, RecvKind};
+use crate::operation::{PULLS, RecvKind, TxKind};
 use crate::peer::Schedule;
 use crate::slab::{Linked, List, NIL, Slab};
 use crate::window::WINDOW_PACKETS;
@@ -78,6 +78,15 @@ impl Engine<'_> {
         }
         if !state.congestion.is_sound() {
             return Err(Violation::CongestionWindow);
+        }
+        let (mut pulling, mut number) = (0, state.responses.list.head());
+        while number != NIL {
+            let op = &self.ops[number];
+            pulling += u8::from(matches!(op.kind, TxKind::Pull { .. }));
+            number = op.links.next();
+        }
+        if pulling != state.credits.pulling {
+            return Err(Violation::Credits);
         }
         let owner = self.peers.is_used(state.peer) && self.peers[state.peer].active == active;
         if !owner {

@@ -3,8 +3,9 @@
 //!
 //! In: announcements that a receive has matched. Out: requests for parts, in turn over all messages
 //! that are being pulled, within a budget for the whole endpoint (the slots for pulls): many
-//! senders at once share the receiver's link instead of overrunning it. Bound: [`PULLS_PER_CALL`]
-//! turns a call.
+//! senders at once share the receiver's link instead of overrunning it. Who has fallen silent keeps
+//! its slots until the death time: so nobody has more of them than are left. Bound:
+//! [`PULLS_PER_CALL`] turns a call.
 
 use super::Engine;
 use super::post::packet_room;
@@ -14,6 +15,8 @@ use crate::{OpError, OpId};
 
 /// Turns that one call of [`Engine::schedule_pulls`] gives.
 const PULLS_PER_CALL: u32 = 64;
+/// One slot in so many is kept for peers that were heard of lately.
+const PULLS_KEPT_OF: u32 = 16;
 
 /// How a turn of a message that is pulled has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -75,6 +78,11 @@ impl Engine<'_> {
             return Turn::Over;
         };
         let Some(active) = self.activate(number, self.now, false) else { return Turn::InVain };
+        let state = &self.actives[active];
+        let (free, kept) = (self.ops.free_in(PULLS), self.config.pulls / PULLS_KEPT_OF);
+        if !state.may_pull(self.tick(), free, kept) {
+            return Turn::InVain;
+        }
         let left = wanted - asked;
         if left == 0 {
             // Nothing of it is wanted: the sender need only be told.
@@ -84,7 +92,7 @@ impl Engine<'_> {
             self.finish_recv(recv);
             return Turn::Over;
         }
-        if !self.actives[active].may_request(self.tick()) {
+        if !state.may_request(self.tick()) {
             self.stats.credit_waits += 1;
             return Turn::InVain;
         }
@@ -92,7 +100,9 @@ impl Engine<'_> {
         let kind = TxKind::Pull { recv, handle, offset: asked };
         let op = TxOp { peer: id, kind, total: len, missing: len, ..TxOp::default() };
         let Some(number) = self.ops.alloc_in(PULLS, op) else { return Turn::InVain };
-        self.actives[active].credits.asking += 1;
+        let credits = &mut self.actives[active].credits;
+        credits.asking += 1;
+        credits.pulling += 1;
         let pull = &mut self.recvs[recv].pull;
         pull.asked += len;
         pull.open += 1;
@@ -110,6 +120,7 @@ impl Engine<'_> {
     /// A part has arrived: with the last one the receive is complete, and the sender is told, by
     /// the slot that asked for it.
     pub(super) fn end_pull(&mut self, active: u32, number: u32, recv: u32) {
+        self.actives[active].credits.pulling -= 1;
         let failed = self.ops[number].outcome;
         let op = &mut self.recvs[recv];
         op.pull.open -= 1;
