@@ -15,27 +15,35 @@ use crate::wire::{Flags, Header, sacked};
 
 impl Engine<'_> {
     /// Takes in what `header` and, of an acknowledgment, the bitmap say. Plausible as a whole:
-    /// checked before.
+    /// checked before. `newest`: none that was sent later has been heard.
     #[inline(always)]
-    pub(super) fn acknowledge(&mut self, active: u32, header: &Header, sack: &[u64]) {
+    pub(super) fn acknowledge(&mut self, active: u32, header: &Header, newest: bool, sack: &[u64]) {
         let now = self.tick();
         let state = &mut self.actives[active];
-        if header.err_count.wrapping_sub(state.errors.announced) < 1 << 7 {
+        let ack = header.ack_psn();
+        let ahead = state.first_psn.is_before(ack);
+        // The counts of errors and of accepted messages, and the attempt that is refused, are cut
+        // short: a late one would be taken for one of the future. At the peer they only move on, as
+        // `ack_psn` does. So a header that acknowledges more than any before was sent after them,
+        // and one that acknowledges less before one of them; where it is as much, the clock decides
+        // (and of those of one tick each is believed, and is no more than a few steps late). What a
+        // late one says, a later one has said. State that is fresh has heard nothing, but knows
+        // what was acknowledged: everything, and so says no header from before what came last.
+        let current = ahead || (newest && ack == state.first_psn);
+        if current && header.err_count.wrapping_sub(state.errors.announced) < 1 << 7 {
             state.errors.announced = header.err_count;
         }
         if header.flags().contains(Flags::DUPLICATES_SEEN) {
             state.rtt.saw_duplicate();
         }
         let accepted = state.accepted_msn.nearest(header.accepted_msn());
-        let advanced = state.accepted_msn.is_before(accepted);
+        let advanced = current && state.accepted_msn.is_before(accepted);
         if advanced {
             state.accepted_msn = accepted;
             state.rnr_count = 0;
         }
-        let ack = header.ack_psn();
         let runs = header.is_understood();
-        let retired =
-            if state.first_psn.is_before(ack) { self.retire(active, ack, runs) } else { 0 };
+        let retired = if ahead { self.retire(active, ack, runs) } else { 0 };
         let marked = if sack.is_empty() { 0 } else { self.mark_all(active, ack, sack) };
         let news = retired + marked;
         let state = &mut self.actives[active];
@@ -45,7 +53,7 @@ impl Engine<'_> {
             // It answers the question whether it is there: what is lost may go, one by one.
             state.resend_credit = state.resend_credit.max(1);
         }
-        let refused = header.pressure().receiver_not_ready_in(state.tx_rnr_epoch);
+        let refused = current && header.pressure().receiver_not_ready_in(state.tx_rnr_epoch);
         let behind_hole = state.sacked > 0;
         let holes = behind_hole || state.lost > 0;
         let waits = advanced && !state.sends.list.is_empty();

@@ -66,14 +66,14 @@ impl Engine<'_> {
             Body::Reset(_) => self.take_in_reset(header, datagram.from),
             body => {
                 let active = self.admit(now, header, body, datagram.from)?;
-                self.heard(active, header, datagram.congestion_experienced);
+                let newest = self.heard(active, header, datagram.congestion_experienced);
                 let sack = if let Body::Ack(ack, words) = body {
                     self.measure(active, header, ack);
                     words.as_slice()
                 } else {
                     &[]
                 };
-                self.acknowledge(active, header, sack);
+                self.acknowledge(active, header, newest, sack);
                 let outcome = match body {
                     Body::Data(records) => self.take_in_data(active, header, records, memory),
                     Body::Close => {
@@ -180,9 +180,10 @@ impl Engine<'_> {
         }
     }
 
-    /// Notes that the peer is alive, and when the packet that it sent last arrived.
+    /// Notes that the peer is alive, and when the packet that it sent last arrived. Returns whether
+    /// that is this one.
     #[inline]
-    fn heard(&mut self, active: u32, header: &Header, marked: bool) {
+    fn heard(&mut self, active: u32, header: &Header, marked: bool) -> bool {
         let now = self.tick();
         let mut state = &mut self.actives[active];
         if self.peers[state.peer].state == State::Accepted {
@@ -193,6 +194,7 @@ impl Engine<'_> {
         let forgotten = now.since(state.newest_arrived) >= AGE_FORGOTTEN_TICKS;
         let newest = state.received == 0 || forgotten || state.newest_sent_at.has_come(sent_at);
         hear(state, now, header, marked, newest);
+        newest
     }
 
     fn take_in_data<M: Memory>(

@@ -73,7 +73,8 @@ impl Pressure {
     }
 
     /// Whether messages of attempt `rnr_epoch` are being discarded, from the accepted one on. True
-    /// once is true until the sender starts over, so the age of the packet does not matter.
+    /// once is true until the sender starts over; of a late packet it may be another attempt, whose
+    /// low bits are the same.
     #[must_use]
     pub const fn receiver_not_ready_in(self, rnr_epoch: u8) -> bool {
         self.0 & Self::RECEIVER_NOT_READY != 0 && self.0 >> 4 == rnr_epoch & 0xf

@@ -106,3 +106,76 @@ fn an_acknowledgment_is_not_credited_to_the_slots_next_operation() {
     puppet.deliver(ack);
     assert_eq!(puppet.ends(), [(6, Ok(()))]);
 }
+
+/// A header without a body that refuses messages of an attempt.
+fn refusal(puppet: &Puppet, attempt: u8) -> Vec<u8> {
+    let pressure = wire::Pressure::new(0, true, attempt);
+    Head { pressure, ..puppet.now(PacketKind::Ping) }.packet(&[])
+}
+
+#[test]
+fn a_refusal_that_is_late_by_sixteen_attempts_does_not_start_a_sender_over() {
+    for rested in [false, true] {
+        let mut puppet = Puppet::connected(&small());
+        puppet.send(5, vec![1; 8]);
+        let late = refusal(&puppet, 0);
+        for attempt in 0..16 {
+            let refused = refusal(&puppet, attempt);
+            puppet.deliver(refused);
+            puppet.pass(20 * MILLI);
+        }
+        if !rested {
+            puppet.deliver(late.clone());
+            assert_eq!(puppet.engine().stats().restarts_after_rnr, 16);
+        }
+        // What was under way has arrived, and then the last attempt.
+        for accepted in [0, 1] {
+            let sent = puppet.sent_data().into_iter().map(|packet| packet.psn().plus(1));
+            let next = sent.max_by_key(|psn| psn.since(puppet.first)).unwrap();
+            (puppet.head.ack, puppet.head.accepted) = (next, accepted);
+            let ack = puppet.ack(next, &[]);
+            puppet.deliver(ack);
+            puppet.pass(20 * MILLI);
+        }
+        assert_eq!(puppet.ends(), [(5, Ok(()))]);
+        if rested {
+            // The engine has forgotten what it heard last, and what was under way.
+            puppet.pass(50 * MILLI);
+            puppet.deliver(late);
+            assert_eq!(puppet.engine().stats().restarts_after_rnr, 16);
+        }
+        puppet.send(6, vec![2; 8]);
+        let sent = puppet.sent_data();
+        assert_eq!(sent[0].parsed().header.rnr_epoch, 16, "the attempt that the peer waits for");
+    }
+}
+
+#[test]
+fn a_count_of_accepted_messages_from_long_ago_accepts_none() {
+    let mut puppet = Puppet::connected(&small());
+    let late = puppet.now(PacketKind::Ping).packet(&[]);
+    let mut packets = 0;
+    for batch in 0..1024 {
+        for n in 0..64 {
+            puppet.world.send(0, PUPPET, batch * 64 + n, vec![0; 8]);
+        }
+        puppet.drive();
+        packets += puppet.sent_data().len() as u32;
+        puppet.head.ack = puppet.first.plus(packets);
+        puppet.world.now += 10 * MICRO;
+        if batch < 1023 {
+            puppet.head.accepted += 64;
+        }
+        let ack = puppet.ack(puppet.head.ack, &[]);
+        puppet.deliver(ack);
+        packets += puppet.sent_data().len() as u32;
+        assert_eq!(puppet.ends().len(), if batch < 1023 { 64 } else { 0 });
+    }
+    // It was of none; now it looks like all, of which the last 64 were not accepted.
+    puppet.deliver(late);
+    assert_eq!(puppet.ends(), []);
+    puppet.head.accepted = 0;
+    let ack = puppet.ack(puppet.head.ack, &[]);
+    puppet.deliver(ack);
+    assert_eq!(puppet.ends().len(), 64);
+}

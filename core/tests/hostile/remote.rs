@@ -238,3 +238,46 @@ fn an_error_finds_a_slot_whatever_was_granted() {
     assert_eq!(puppet.engine().stats().errors_sent, 1);
     assert_eq!(puppet.engine().stats().peers_failed, 0);
 }
+
+/// The write that the engine has just sent, which is acknowledged by everything from now on.
+fn sent_write(puppet: &mut Puppet) -> OpId {
+    let mut found = None;
+    for packet in puppet.sent_data() {
+        packet.records(|record| {
+            if let Record::Write(write) = record {
+                found = Some(write.op);
+            }
+        });
+        puppet.head.ack = packet.psn().plus(1);
+    }
+    found.unwrap()
+}
+
+#[test]
+fn a_count_of_errors_from_long_ago_holds_nothing_up() {
+    for rested in [false, true] {
+        let mut puppet = Puppet::connected(&small());
+        let late = puppet.now(wire::PacketKind::Ping).packet(&[]);
+        for context in 0..200 {
+            puppet.pass(MICRO);
+            puppet.world.write(0, PUPPET, context, SOMEWHERE, None, vec![0; 8]);
+            puppet.drive();
+            let op = sent_write(&mut puppet);
+            puppet.head.errors += 1;
+            let error = record(|into| wire::put_error(into, op, wire::ErrorCode::Key, 0));
+            let refused = puppet.data(&error);
+            puppet.deliver(refused);
+            assert_eq!(puppet.ends(), [(context, Err(OpError::Key))]);
+        }
+        if rested {
+            puppet.pass(50 * MILLI);
+        }
+        puppet.deliver(late);
+        puppet.world.write(0, PUPPET, 200, SOMEWHERE, None, vec![0; 8]);
+        puppet.drive();
+        sent_write(&mut puppet);
+        let ack = puppet.ack(puppet.head.ack, &[]);
+        puppet.deliver(ack);
+        assert_eq!(puppet.ends(), [(200, Ok(()))]);
+    }
+}
