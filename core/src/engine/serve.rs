@@ -8,6 +8,7 @@
 
 use super::{Engine, answer::Answer};
 use crate::operation::{EVENTS, RESPONSES, RecvKind, RecvOp, Supply, TxKind, TxOp};
+use crate::peer::Errors;
 use crate::region::Access;
 use crate::serial::Psn;
 use crate::slab::{List, NIL};
@@ -41,7 +42,7 @@ impl Engine<'_> {
                     let at = Placement { target, offset, more: !write.last };
                     memory.place(at, write.payload);
                 }
-                if write.last && self.actives[active].errors.last != write.op.bits() {
+                if write.last && !self.is_of_failed(active, header, write.op) {
                     self.tally.served.writes += 1;
                     self.regions.served(region).writes += 1;
                 }
@@ -233,13 +234,28 @@ impl Engine<'_> {
         (self.config.responders - self.config.active_peers) / 4
     }
 
+    /// Whether a part of `op`, in a packet that is being taken in, is one of the operation that was
+    /// in error last. Its name is another's after some thousand operations, so it is forgotten when
+    /// all of it has come.
+    #[inline]
+    fn is_of_failed(&mut self, active: u32, header: &Header, op: OpId) -> bool {
+        let state = &mut self.actives[active];
+        if state.errors.last == Errors::NONE {
+            return false;
+        }
+        if state.has_all_of_failed(header) {
+            state.errors.last = Errors::NONE;
+        }
+        state.errors.last == op.bits()
+    }
+
     /// Tells the peer that its operation `op` was in error; once for all parts of it. Where there
     /// is no slot for that, the connection fails: too many errors at once are a program gone wrong.
     fn serve_error(&mut self, active: u32, header: &Header, op: OpId, error: OpError) {
-        let errors = self.actives[active].errors;
-        if errors.last == op.bits() {
+        if self.is_of_failed(active, header, op) {
             return;
         }
+        let errors = self.actives[active].errors;
         let number = self.actives[active].peer;
         let peer = self.peer_id(number);
         let kind = TxKind::Error { request: op, code: ErrorCode::from(error) };

@@ -3,12 +3,14 @@
 //! due when.
 
 use super::{Peer, Rtt, Window};
+use crate::OpId;
 use crate::in_flight::Directory;
 use crate::operation::TxOp;
 use crate::serial::{Msn, Psn};
 use crate::slab::{Link, Links, List, NIL, Slab};
 use crate::time::Tick;
 use crate::window::ReceiveWindow;
+use crate::wire::{Flags, Header};
 
 /// A peer without anything under way gives its active state back after this long.
 pub(crate) const QUIET_NANOS: u64 = 20_000_000;
@@ -110,8 +112,14 @@ pub(crate) struct Errors {
     /// Error records of ours, and how many of them are not acknowledged.
     pub(crate) issued: u8,
     pub(crate) open: u8,
-    /// The operation that the last one was about: one is enough for all parts of a write.
+    /// The operation that the last one was about, while parts of it may come: one is enough for
+    /// all parts of a write.
     pub(crate) last: u32,
+}
+
+impl Errors {
+    /// No operation has this name.
+    pub(crate) const NONE: u32 = OpId::NONE.bits();
 }
 
 /// State of a peer with traffic. Made from and written back to its [`Peer`].
@@ -243,7 +251,7 @@ impl Active {
                 received: peer.errors_received,
                 issued: peer.errors_issued,
                 open: 0,
-                last: u32::MAX,
+                last: Errors::NONE,
             },
             rtt: Rtt::new(u32::from(peer.srtt)),
             congestion: Window::new(now),
@@ -364,6 +372,21 @@ impl Active {
     #[inline]
     pub(crate) fn may_complete(&self) -> bool {
         self.errors.received == self.errors.announced
+    }
+
+    /// Whether every packet with a part of the operation that was in error last came before the
+    /// one with `header`, a data packet that is being taken in. It is so if
+    ///
+    /// * all error records have arrived, and none of them beyond a missing packet;
+    /// * the header acknowledges all that has: so the peer had the last record when it sent this;
+    /// * it was not sent before, so that its number is above those of all that was: and who has an
+    ///   error record begins no part of that operation any more (`docs/PROTOCOL.md` §8.3);
+    /// * everything before it has been taken in; events that waited for that have been told.
+    pub(crate) fn has_all_of_failed(&self, header: &Header) -> bool {
+        (self.errors.open, self.sacked) == (0, 0)
+            && header.ack_psn() == self.first_psn
+            && !header.flags().contains(Flags::RETRANSMISSION)
+            && header.psn() == self.window.next()
     }
 
     /// Whether anything here would be lost, or anybody would wait in vain, if this state went.

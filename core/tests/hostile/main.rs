@@ -11,6 +11,7 @@ mod world;
 
 mod admission;
 mod connection;
+mod errors;
 mod messages;
 mod puppet;
 mod recovery;

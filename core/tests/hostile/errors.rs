@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Operations of a peer that are in error, and what comes behind them under the same name
+//! (`docs/PROTOCOL.md` §7.1, §8.3).
+
+use crate::puppet::*;
+use crate::world::*;
+use ofi_xdp_core::wire::{Flags, PacketKind, Record};
+use ofi_xdp_core::*;
+
+/// The operation that all of this is about, and another one.
+const OP: u32 = 9;
+const OTHER: u32 = 10;
+
+/// A region, and a write of [`OP`] that begins in it and ends outside.
+fn refusing() -> (Puppet, Remote, Vec<u8>) {
+    let mut puppet = Puppet::connected(&small());
+    let remote = puppet.world.region(0, 0, 64, Access::WRITE);
+    let outside = Remote { address: 60, ..remote };
+    (puppet, remote, write(OP, outside, None, &[1; 8]))
+}
+
+/// How many error records the engine has sent since this was last asked. The puppet has them, and
+/// says so from now on.
+fn take_errors(puppet: &mut Puppet) -> usize {
+    let mut errors = 0;
+    for packet in puppet.sent_data() {
+        packet.records(|record| errors += usize::from(matches!(record, Record::Error(_))));
+        puppet.head.ack = packet.psn().plus(1);
+    }
+    errors
+}
+
+/// Remote CQ data that was told, and writes that were counted, since this was last asked.
+fn told(puppet: &mut Puppet) -> (Vec<u64>, u64) {
+    let told = puppet.world.completions(0).iter().map(|c| c.data.unwrap()).collect();
+    (told, puppet.engine().tally().served.writes)
+}
+
+#[test]
+fn the_next_operation_of_a_name_is_not_part_of_the_one_that_was_refused() {
+    let (mut puppet, remote, bad) = refusing();
+    let refused = puppet.data(&bad);
+    puppet.deliver(refused);
+    assert_eq!(take_errors(&mut puppet), 1);
+    // A slot's generations are few: the peer's next operation but 4,095 has the same name.
+    let good = puppet.data(&write(OP, remote, Some(6), &[2; 8]));
+    puppet.deliver(good);
+    assert_eq!(told(&mut puppet), (vec![6], 1));
+    for _ in 0..2 {
+        let refused = puppet.data(&bad);
+        puppet.deliver(refused);
+        assert_eq!(take_errors(&mut puppet), 1, "else the peer takes it for done");
+    }
+    let good = puppet.data(&write(OP, remote, Some(7), &[2; 8]));
+    puppet.deliver(good);
+    assert_eq!(told(&mut puppet), (vec![7], 2));
+}
+
+#[test]
+fn an_operation_stays_refused_while_parts_of_it_may_be_under_way() {
+    let (mut puppet, remote, bad) = refusing();
+    let refused = puppet.data(&bad);
+    // The parts behind it are late; the second was sent again when the error had arrived.
+    let late = puppet.data(&write(OP, remote, Some(6), &[2; 8]));
+    let again = {
+        let mut head = puppet.now(PacketKind::Data);
+        puppet.head.psn = puppet.head.psn.plus(1);
+        head.flags = Flags::RETRANSMISSION;
+        head
+    };
+    puppet.deliver(refused);
+    assert_eq!(take_errors(&mut puppet), 1);
+    let ack = puppet.ack(puppet.head.ack, &[]);
+    puppet.deliver(ack);
+    puppet.deliver(late);
+    let again = Head { ack: puppet.head.ack, ..again };
+    puppet.deliver(again.packet(&bad));
+    assert_eq!((take_errors(&mut puppet), told(&mut puppet)), (0, (vec![], 0)));
+    // The first packet of a later operation proves that all parts are in.
+    let other = puppet.data(&write(OTHER, remote, Some(7), &[3; 8]));
+    puppet.deliver(other);
+    let next = Head { flags: Flags::RETRANSMISSION, ..puppet.now(PacketKind::Data) };
+    puppet.deliver(next.packet(&write(OP, remote, Some(8), &[4; 8])));
+    assert_eq!(told(&mut puppet), (vec![7, 8], 2));
+}
+
+#[test]
+fn a_packet_that_came_before_its_turn_proves_nothing_of_parts_before_it() {
+    let (mut puppet, remote, bad) = refusing();
+    let refused = puppet.data(&bad);
+    let mut lost = puppet.now(PacketKind::Data);
+    puppet.head.psn = puppet.head.psn.plus(1);
+    puppet.deliver(refused);
+    assert_eq!(take_errors(&mut puppet), 1);
+    let early = puppet.data(&write(OTHER, remote, Some(7), &[3; 8]));
+    puppet.deliver(early);
+    (lost.flags, lost.ack) = (Flags::RETRANSMISSION, puppet.head.ack);
+    puppet.deliver(lost.packet(&write(OP, remote, Some(6), &[2; 8])));
+    assert_eq!(told(&mut puppet), (vec![7], 1));
+}
+
+#[test]
+fn an_error_that_overtook_something_was_not_known_to_who_acknowledged_less() {
+    let (mut puppet, remote, bad) = refusing();
+    puppet.send(1, vec![0; 8]);
+    let refused = puppet.data(&bad);
+    let late = puppet.data(&write(OP, remote, Some(6), &[2; 8]));
+    puppet.deliver(refused);
+    assert_eq!(puppet.sent_data().len(), 2);
+    // The message is missing, the error has come.
+    let ack = puppet.ack(puppet.first, &[1]);
+    puppet.deliver(ack);
+    puppet.deliver(late);
+    assert_eq!(told(&mut puppet), (vec![], 0));
+}
