@@ -52,6 +52,11 @@ fn only(mut completions: Vec<Completion>) -> Completion {
     completions.remove(0)
 }
 
+/// The receives of node 1 that have ended.
+fn received(world: &World) -> Count {
+    world.nodes[1].engine.tally().receives
+}
+
 /// That a probe has found the message of [`stored`].
 fn check_found(world: &World, found: &Completion, context: u64, len: usize) {
     assert_eq!((found.context, found.outcome), (Context(context), Ok(())));
@@ -79,11 +84,13 @@ fn a_look_tells_of_a_message_and_leaves_it() {
             let found = peek(&mut world, tagged(context), Probe::Look);
             check_found(&world, &found, context, len);
         }
+        assert_eq!(received(&world), Count::default());
         let request = |r: &mut RecvRequest| (r.context, r.tag) = (Context(9), tagged(0).tag);
         world.recv_with(1, len, request).unwrap();
         settle(&mut world);
         assert_eq!(only(world.completions(1)).outcome, Ok(()));
         assert_eq!(world.received(1, 9), pattern(3, len));
+        assert_eq!(received(&world), Count { done: 1, failed: 0 });
     }
 }
 
@@ -103,6 +110,7 @@ fn a_look_that_finds_nothing_says_so() {
             assert_eq!((found.outcome, found.len), (Err(OpError::NoMessage), 0));
         }
         assert_eq!(world.nodes[1].engine.stored_messages(), 1);
+        assert_eq!(received(&world), Count::default());
     }
 }
 
@@ -127,6 +135,7 @@ fn a_claimed_message_is_kept_for_who_claimed_it() {
         let (got, bytes) = claim(&mut world, 7, len);
         assert_eq!((got.outcome, got.len, got.data), (Ok(()), len as u64, Some(3 << 40)));
         assert_eq!(bytes, pattern(3, len));
+        assert_eq!(received(&world), Count { done: 2, failed: 0 });
         assert!(world.completions(0).iter().all(|sent| sent.outcome.is_ok()));
         let node = &mut world.nodes[1];
         let again = node.engine.discard_claimed(tagged(7));
@@ -154,6 +163,7 @@ fn a_dropped_message_is_gone_and_its_sender_content() {
             assert_eq!(only(world.completions(0)).outcome, Ok(()));
             assert_eq!(world.nodes[1].engine.stored_messages(), 0);
             assert_eq!(world.nodes[1].memory.placed, placed, "bytes that nobody wants");
+            assert_eq!(received(&world), Count::default());
         }
     }
 }

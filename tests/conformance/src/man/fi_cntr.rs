@@ -3,10 +3,10 @@
 
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::abi::{self, ANYBODY};
-use crate::fi::{Cntr, Context, Fid, Mem, Message};
+use crate::fi::{Cntr, Context, Event, Fid, Mem, Message, Tagged};
 use crate::group::{Group, Node};
 use crate::runner::tests;
 use crate::world::{PATIENCE, Setup, World, optional, refused};
@@ -17,6 +17,7 @@ tests! { "fi_cntr":
     adderr_and_seterr_change_the_errors
     sends_are_counted
     receives_are_counted
+    probes_are_not_counted
     injected_sends_are_counted
     silent_operations_are_counted
     writes_and_reads_are_counted
@@ -128,6 +129,47 @@ fn receives_are_counted(world: &World) -> Result<()> {
         group.next(group.a())?;
         reaches(&group, &cntr, count)?;
     }
+    close(&group, &cntr)
+}
+
+/// Probes at the first node until the message with tag 1 is found.
+fn probe(group: &Group, flags: u64, context: Context) -> Result<()> {
+    let (a, probe) = (group.a(), Tagged::probe(ANYBODY, 1, 0, context));
+    group.until("a message that is found", || {
+        optional(a.ep.trecvmsg(&probe, abi::FI_PEEK | flags), "FI_PEEK")?;
+        match group.event(a)? {
+            Event::Done(_) => Ok(Some(())),
+            Event::Failed(error) if error.err.0 == abi::FI_ENOMSG => Ok(None),
+            Event::Failed(error) => bail!("{error:?}"),
+        }
+    })
+}
+
+/// The same: a message counts when it is received, not when it is looked for (`fi_tagged(3)`,
+/// `FI_PEEK`), found or not.
+fn probes_are_not_counted(world: &World) -> Result<()> {
+    let (group, cntr) = counting(world, &Setup::caps(abi::FI_TAGGED), abi::FI_RECV)?;
+    let nothing = Tagged::probe(ANYBODY, 2, 0, Context::new());
+    optional(group.a().ep.trecvmsg(&nothing, abi::FI_PEEK), "FI_PEEK")?;
+    group.error(group.a())?;
+    for _ in 0..3 {
+        group.post(|| group.b().ep.tsend(Mem::zeroed(8), group.to_a(), 1, Context::new()))?;
+    }
+    probe(&group, 0, Context::new())?;
+    probe(&group, abi::FI_DISCARD, Context::new())?;
+    reaches(&group, &cntr, 0)?;
+    ensure!(cntr.readerr() == 0, "{} errors", cntr.readerr());
+    group.post(|| group.a().ep.trecv(Mem::zeroed(8), ANYBODY, 1, 0, Context::new()))?;
+    group.next(group.a())?;
+    reaches(&group, &cntr, 1)?;
+    let claim = Context::new();
+    probe(&group, abi::FI_CLAIM, claim)?;
+    reaches(&group, &cntr, 1)?;
+    let message = Tagged::new(Mem::zeroed(8), ANYBODY, 1, claim);
+    group.post(|| group.a().ep.trecvmsg(&message, abi::FI_CLAIM))?;
+    group.done(group.a(), claim)?;
+    reaches(&group, &cntr, 2)?;
+    ensure!(cntr.readerr() == 0, "{} errors", cntr.readerr());
     close(&group, &cntr)
 }
 
