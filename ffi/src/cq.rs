@@ -4,8 +4,9 @@
 //! It holds no completions of its own. Reading it makes progress on each endpoint in turn and
 //! copies what the engine has finished straight into the application's array; an operation keeps
 //! its slot until then. So the queue cannot overflow whatever its size, and progress is made by
-//! whoever reads. The one thing kept here is an error that stands at the head: until
-//! `fi_cq_readerr` takes it, nothing else is read.
+//! whoever reads. The one thing kept here is what stands at the head, where that was met by the
+//! call that does not take it: an error by `fi_cq_read`, until `fi_cq_readerr` takes it nothing
+//! else is read; and what ended well by `fi_cq_readerr`, for the next `fi_cq_read`.
 //!
 //! Waiting (`wait`): a thread in `fi_cq_sread` polls for `FI_XDP_SPIN`, then sleeps.
 
@@ -59,8 +60,8 @@ struct State {
     members: Vec<Member>,
     /// Whose turn it is to be read first; one of them, if there are any.
     turn: usize,
-    /// The error at the head.
-    error: Option<ErrorEntry>,
+    /// The completion at the head, where it was met by who does not take it.
+    head: Option<Result<Entry, ErrorEntry>>,
     /// The address that the application was shown last with an error.
     kept: Option<Box<SocketAddress>>,
 }
@@ -197,7 +198,7 @@ impl Cq {
     /// Makes progress; whether there is anything to read.
     fn look(&self, state: &State) -> bool {
         // Each makes progress, whatever the others have.
-        state.members.iter().fold(state.error.is_some(), |ready, Member { endpoint, sides }| {
+        state.members.iter().fold(state.head.is_some(), |ready, Member { endpoint, sides }| {
             endpoint.look(sides, self.waker()) || ready
         })
     }
@@ -212,34 +213,26 @@ impl Cq {
     fn read_ready(&self, entries: &mut Entries) -> Result<usize, Error> {
         let mut state = self.lock();
         self.end_wait();
-        if state.error.is_some() {
+        if matches!(state.head, Some(Err(_))) {
             return Err(Error::Available);
         }
         if !entries.has_room() {
             return if self.look(&state) { Ok(0) } else { Err(Error::Again) };
         }
-        let State { members, turn, error, .. } = &mut *state;
-        // bound: members
-        for step in 0..members.len() {
-            let at = *turn + step;
-            let at = if at < members.len() { at } else { at - members.len() };
-            let Some(Member { endpoint, sides }) = members.get_mut(at) else { break };
-            endpoint.collect(sides, self.waker(), |completion, origin| {
-                match entry::entry(completion, origin) {
-                    Ok(entry) => entries.push(self.format, &entry),
-                    Err(failure) => *error = Some(failure),
-                }
-                if error.is_none() && entries.has_room() { Wants::More } else { Wants::Enough }
-            });
-            if error.is_some() || !entries.has_room() {
-                // More may be left here and behind: whoever was read first is read last the next
-                // time, and so are its sides.
-                sides.reverse();
-                *turn = if at + 1 < members.len() { at + 1 } else { 0 };
-                break;
-            }
+        let State { members, turn, head, .. } = &mut *state;
+        if let Some(Ok(entry)) = head.take() {
+            entries.push(self.format, &entry);
         }
-        match (entries.filled(), error) {
+        if entries.has_room() {
+            collect(members, turn, self.waker(), |found| {
+                match found {
+                    Ok(entry) => entries.push(self.format, &entry),
+                    Err(_) => *head = Some(found),
+                }
+                if head.is_none() && entries.has_room() { Wants::More } else { Wants::Enough }
+            });
+        }
+        match (entries.filled(), head) {
             (0, None) => Err(Error::Again),
             (0, Some(_)) => Err(Error::Available),
             (filled, _) => Ok(filled),
@@ -284,8 +277,65 @@ impl Cq {
         }
     }
 
+    /// The error at the head, which is looked for where no reader has met it: a counter may have
+    /// told of it.
+    #[cold]
+    fn take_error(&self) -> Result<ErrorEntry, Error> {
+        let mut state = self.lock();
+        self.end_wait();
+        let State { members, turn, head, .. } = &mut *state;
+        match head {
+            // Behind it there may be more, for who sleeps: nobody is awake to that.
+            None => collect(members, turn, None, |found| {
+                *head = Some(found);
+                Wants::Enough
+            }),
+            Some(Ok(_)) => _ = self.look(&state),
+            Some(Err(_)) => {}
+        }
+        match state.head {
+            Some(Err(error)) => {
+                state.head = None;
+                return Ok(error);
+            }
+            // For `fi_cq_read`, by whoever sleeps until there is something.
+            Some(Ok(_)) => _ = self.waker().inspect(|waker| waker.rouse()),
+            None => {}
+        }
+        Err(Error::Again)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes progress, and hands what there is to `take` while it wants more. `awake` is the waker of
+/// who sees the rest, too.
+#[inline]
+fn collect(
+    members: &mut [Member],
+    turn: &mut usize,
+    awake: Option<&Arc<Waker>>,
+    mut take: impl FnMut(Result<Entry, ErrorEntry>) -> Wants,
+) {
+    // bound: members
+    for step in 0..members.len() {
+        let at = *turn + step;
+        let at = if at < members.len() { at } else { at - members.len() };
+        let Some(Member { endpoint, sides }) = members.get_mut(at) else { break };
+        let mut wants = Wants::More;
+        endpoint.collect(sides, awake, |completion, origin| {
+            wants = take(entry::entry(completion, origin));
+            wants
+        });
+        if wants == Wants::Enough {
+            // More may be left here and behind: whoever was read first is read last the next
+            // time, and so are its sides.
+            sides.reverse();
+            *turn = if at + 1 < members.len() { at + 1 } else { 0 };
+            break;
+        }
     }
 }
 
@@ -339,7 +389,9 @@ impl CqOps for Cq {
     }
 
     fn read_error(&self) -> Result<ErrorEntry, Error> {
-        self.lock().error.take().ok_or(Error::Again)
+        let result = self.take_error();
+        self.domain.work().run();
+        result
     }
 
     fn keep(&self, address: SocketAddress) -> *const u8 {

@@ -26,6 +26,8 @@ tests! { "fi_cq":
     readfrom_tells_the_source
     readfrom_of_a_stranger_is_not_available
     readerr_without_an_error_says_try_again
+    readerr_finds_an_error_by_itself
+    readerr_leaves_what_is_before_an_error
     an_error_is_announced_until_it_is_read
     completions_before_an_error_are_read_first
     completions_behind_an_error_wait
@@ -255,6 +257,69 @@ fn errors(group: &Group, count: usize) -> Result<Vec<Context>> {
     Ok(contexts)
 }
 
+/// Section `fi_cq_readerr`: it retrieves an error, whether or not `fi_cq_read` was told of it: who
+/// hears from a counter that something failed asks nothing else.
+fn readerr_finds_an_error_by_itself(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_MSG)?;
+    let contexts = errors(&group, 2)?;
+    let short = Context::new();
+    group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, short))?;
+    group.post(|| group.b().ep.send(Mem::zeroed(100), group.to_a(), Context::new()))?;
+    let canceled = contexts.iter().map(|context| (*context, abi::FI_ECANCELED));
+    for (context, errno) in canceled.chain([(short, abi::FI_ETRUNC)]) {
+        let end = Instant::now() + PATIENCE;
+        let error = loop {
+            match group.a().cq.readerr(0) {
+                Err(Errno(abi::FI_EAGAIN)) => ensure!(Instant::now() < end, "no {errno}"),
+                answer => break answer?,
+            }
+            let _ = group.b().cq.progress();
+        };
+        ensure!(error.context == context.ptr() && error.err.0 == errno, "{error:?}");
+    }
+    refused(group.a().cq.read(1), &[abi::FI_EAGAIN], "all errors were read")?;
+    group.close()
+}
+
+/// The first node's queue with a receive that ended well in it, of this context, and behind it two
+/// errors.
+fn errors_behind(group: &Group, receive: Context) -> Result<Vec<Context>> {
+    group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
+    group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), Context::new()))?;
+    // The first node's queue is not read: what is in it is to stay there.
+    let end = Instant::now() + PATIENCE;
+    while let Err(errno) = group.b().cq.read(1) {
+        ensure!(errno.0 == abi::FI_EAGAIN && Instant::now() < end, "{errno}");
+        let _ = group.a().cq.progress();
+    }
+    for _ in 0..50 {
+        let _ = group.a().cq.progress();
+    }
+    errors(group, 2)
+}
+
+/// The same: what ended well before the error is at the head (RETURN VALUES, "topmost"), where no
+/// error is to be read, and is not lost.
+fn readerr_leaves_what_is_before_an_error(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_MSG)?;
+    let (a, receive) = (group.a(), Context::new());
+    let failed = errors_behind(&group, receive)?;
+    for _ in 0..3 {
+        let answer = a.cq.readerr(0).map(|error| error.context);
+        refused(answer, &[abi::FI_EAGAIN], "a completion is before the error")?;
+    }
+    ensure!(a.cq.progress() == Ok(0), "nothing is there to be read");
+    let taken = a.cq.read(8)?;
+    ensure!(taken.len() == 1 && taken[0].context == receive.ptr(), "{taken:?}");
+    for context in failed {
+        let error = a.cq.readerr(0)?;
+        ensure!(error.context == context.ptr(), "{error:?} instead of {context:?}");
+    }
+    refused(a.cq.read(1), &[abi::FI_EAGAIN], "everything was read")?;
+    group.close()
+}
+
 /// Section `fi_cq_read`: `-FI_EAVAIL` as long as the error is not read.
 fn an_error_is_announced_until_it_is_read(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
@@ -271,23 +336,11 @@ fn an_error_is_announced_until_it_is_read(world: &World) -> Result<()> {
 /// The same: what ended well before the error can be read before it.
 fn completions_before_an_error_are_read_first(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
-    group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
-    group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
-    group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), Context::new()))?;
-    // The first node's queue is not read: what is in it is to stay there.
-    let end = Instant::now() + PATIENCE;
-    while let Err(errno) = group.b().cq.read(1) {
-        ensure!(errno.0 == abi::FI_EAGAIN && Instant::now() < end, "{errno}");
-        let _ = group.a().cq.progress();
-    }
-    for _ in 0..50 {
-        let _ = group.a().cq.progress();
-    }
-    errors(&group, 1)?;
+    errors_behind(&group, Context::new())?;
     // The man page lets a provider announce the error at once; either way both are there.
     let (mut good, mut bad) = (0, 0);
     let end = Instant::now() + PATIENCE;
-    while good + bad < 2 {
+    while good + bad < 3 {
         ensure!(Instant::now() < end, "{good} completions and {bad} errors");
         match group.a().cq.read(8) {
             Ok(taken) => good += taken.len(),
@@ -295,7 +348,7 @@ fn completions_before_an_error_are_read_first(world: &World) -> Result<()> {
             Err(errno) => ensure!(errno.0 == abi::FI_EAGAIN, "{errno}"),
         }
     }
-    ensure!((good, bad) == (1, 1), "{good} completions and {bad} errors");
+    ensure!((good, bad) == (1, 2), "{good} completions and {bad} errors");
     group.close()
 }
 
