@@ -25,7 +25,7 @@ use crate::wait::Wait;
 use crate::wait_set::{self, WaitObject};
 use crate::waker::Waker;
 
-use values::Values;
+pub(crate) use values::Values;
 
 /// Longest sleep of who waits for a region's counter, or while there is deferred work: endpoints
 /// that are driven by others do not know of it.
@@ -59,8 +59,8 @@ struct State {
     base: Values,
     /// What the application has read last.
     seen: Values,
-    /// What a poll set has reported last, or the application has set.
-    reported: Values,
+    /// What was added by hand.
+    by_hand: Values,
 }
 
 /// See the module.
@@ -158,12 +158,11 @@ impl Cntr {
         });
     }
 
-    /// Makes progress, for a poll set; whether the values have changed since the last time, other
-    /// than by hand.
-    pub(crate) fn poll(&self) -> bool {
+    /// Makes progress, for a poll set; the values, but for what was done to them by hand.
+    pub(crate) fn poll(&self) -> Values {
         self.work();
         let values = self.values();
-        std::mem::replace(&mut self.lock().reported, values) != values
+        values.minus(self.lock().by_hand)
     }
 
     /// `fi_trywait`: prepares the descriptor to be waited on.
@@ -237,7 +236,7 @@ impl Cntr {
         let mut state = self.lock();
         let by_hand = Values { done, failed };
         state.base = state.base.plus(by_hand);
-        state.reported = state.reported.plus(by_hand);
+        state.by_hand = state.by_hand.plus(by_hand);
         drop(state);
         self.waker().inspect(|waker| waker.wake());
     }

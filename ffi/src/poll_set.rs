@@ -10,7 +10,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use crate::cntr::Cntr;
+use crate::cntr::{Cntr, Values};
 use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::errno::Error;
@@ -36,16 +36,22 @@ impl Pollable {
 
 #[derive(Debug)]
 enum Asked {
-    Cntr(Weak<Cntr>),
+    /// With what this set has reported of it last.
+    Cntr(Weak<Cntr>, Values),
     Cq(Weak<Cq>),
 }
 
 impl Asked {
-    /// Makes progress; whether there is anything. None: it was closed.
-    fn ask(&self) -> Option<bool> {
+    /// Makes progress; whether there is anything to report, if there is `room`. None: it was
+    /// closed.
+    fn ask(&mut self, room: bool) -> Option<bool> {
         match self {
-            Self::Cntr(counter) => counter.upgrade().map(|counter| counter.poll()),
-            Self::Cq(queue) => queue.upgrade().map(|queue| queue.poll()),
+            Self::Cntr(counter, reported) => counter.upgrade().map(|counter| {
+                let counted = counter.poll();
+                // What is not reported stays news.
+                room && std::mem::replace(reported, counted) != counted
+            }),
+            Self::Cq(queue) => queue.upgrade().map(|queue| queue.poll() && room),
         }
     }
 }
@@ -79,7 +85,7 @@ impl PollSet {
             return Err(Error::Invalid);
         }
         let asked = match object {
-            Pollable::Cntr(counter) => Asked::Cntr(Arc::downgrade(counter)),
+            Pollable::Cntr(counter) => Asked::Cntr(Arc::downgrade(counter), Values::default()),
             Pollable::Cq(queue) => Asked::Cq(Arc::downgrade(queue)),
         };
         let mut members = self.lock();
@@ -101,13 +107,13 @@ impl PollSet {
     }
 
     /// Makes progress on every member, and calls `found` with C's pointer of each that has
-    /// something, while that has room.
-    pub(crate) fn poll(&self, mut found: impl FnMut(usize) -> bool) {
-        let mut room = true;
-        self.lock().retain(|member| {
-            let ready = member.asked.ask();
-            if room && ready == Some(true) {
-                room = found(member.fid);
+    /// something, for `room` of them at most.
+    pub(crate) fn poll(&self, mut room: usize, mut found: impl FnMut(usize)) {
+        self.lock().retain_mut(|member| {
+            let ready = member.asked.ask(room > 0);
+            if ready == Some(true) {
+                room -= 1;
+                found(member.fid);
             }
             ready.is_some()
         });

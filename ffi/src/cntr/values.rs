@@ -8,7 +8,7 @@ use crate::abi::bits;
 
 /// A counter's two values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Values {
+pub(crate) struct Values {
     pub(super) done: u64,
     pub(super) failed: u64,
 }
@@ -19,6 +19,14 @@ impl Values {
         Self {
             done: self.done.wrapping_add(other.done),
             failed: self.failed.wrapping_add(other.failed),
+        }
+    }
+
+    /// The difference.
+    pub(super) const fn minus(self, other: Self) -> Self {
+        Self {
+            done: self.done.wrapping_sub(other.done),
+            failed: self.failed.wrapping_sub(other.failed),
         }
     }
 

@@ -49,19 +49,16 @@ unsafe extern "C" fn poll(
         if contexts.is_null() && room > 0 {
             return Err(Error::Invalid);
         }
-        set.poll(|fid| {
-            if filled >= room {
-                return false;
-            }
+        set.poll(room, |fid| {
             let fid = std::ptr::with_exposed_provenance::<abi::fid>(fid);
             // SAFETY: the set calls this for open objects only, by the pointer that C has of them.
             let context = unsafe { (*fid).context };
-            // SAFETY: `filled` is below `count`, for which there is room (the man page's contract).
+            // SAFETY: the set calls this at most `count` times, for which there is room (the man
+            // page's contract).
             let at = unsafe { contexts.add(filled) };
             // SAFETY: as above: writable.
             unsafe { at.write(context) };
             filled += 1;
-            filled < room
         });
         Ok(())
     });

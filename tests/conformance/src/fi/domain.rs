@@ -137,6 +137,11 @@ impl Domain {
 
     /// `fi_cntr_open` of a counter that can be waited for.
     pub(crate) fn cntr(&self) -> Answer<Cntr> {
+        self.cntr_named(Context::null())
+    }
+
+    /// The same, with a context.
+    pub(crate) fn cntr_named(&self, context: Context) -> Answer<Cntr> {
         let domain = self.object.get();
         let attr = &mut abi::fi_cntr_attr {
             events: abi::FI_CNTR_EVENTS_COMP,
@@ -145,7 +150,7 @@ impl Domain {
             flags: 0,
         };
         let mut cntr = std::ptr::null_mut();
-        done(call!(domain, ops.cntr_open(domain, attr, &raw mut cntr, std::ptr::null_mut())))?;
+        done(call!(domain, ops.cntr_open(domain, attr, &raw mut cntr, context.ptr())))?;
         Ok(Cntr { object: Object::new(cntr) })
     }
 

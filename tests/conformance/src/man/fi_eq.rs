@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 use std::time::{Duration, Instant};
 
 use crate::abi::{self, ANYBODY};
-use crate::fi::{Context, Eq, Fid, Mem};
+use crate::fi::{Cntr, Context, Eq, Fid, Mem};
 use crate::group::Group;
 use crate::runner::tests;
 use crate::world::{Setup, World, optional, refused};
@@ -25,6 +25,8 @@ tests! { "fi_eq":
     events_are_all_kept
     wait_fd_can_be_had
     poll_set_names_what_is_ready
+    poll_set_keeps_news_that_had_no_room
+    poll_sets_share_a_counter
     poll_set_without_events_is_empty
     poll_set_forgets_what_is_deleted
     wait_sets_answer
@@ -220,6 +222,67 @@ fn poll_set_names_what_is_ready(world: &World) -> Result<()> {
         object.close()?;
     }
     group.close()
+}
+
+/// A pair and two counters with contexts, of the first node's sends and receives, one of each done.
+fn counted(world: &World) -> Result<(Group, [(Cntr, Context); 2])> {
+    let mut group = world.closed_group(&Setup::default())?;
+    let open = |flags| {
+        let context = Context::new();
+        let cntr = optional(group.a().domain.cntr_named(context), "fi_cntr_open")?;
+        optional(group.a().ep.bind(&cntr, flags), "fi_ep_bind of a counter")?;
+        anyhow::Ok((cntr, context))
+    };
+    let counters = [open(abi::FI_SEND)?, open(abi::FI_RECV)?];
+    group.enable()?;
+    group.introduce()?;
+    group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
+    let (receive, send) = (Context::new(), Context::new());
+    group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), send))?;
+    group.done(group.a(), receive)?;
+    Ok((group, counters))
+}
+
+fn close_counted(group: &Group, counters: &[(Cntr, Context)]) -> Result<()> {
+    group.a().ep.close()?;
+    counters.iter().try_for_each(|(cntr, _)| Ok(cntr.close()?))
+}
+
+/// The same: a counter that has changed is returned, if not this time for want of room, then the
+/// next.
+fn poll_set_keeps_news_that_had_no_room(world: &World) -> Result<()> {
+    let (group, counters) = counted(world)?;
+    let set = optional(group.a().domain.poll_set(0), "fi_poll_open")?;
+    for (cntr, _) in &counters {
+        set.add(cntr)?;
+    }
+    ensure!(set.poll(0)?.is_empty(), "more than there is room for");
+    let mut ready = Vec::new();
+    for _ in 0..counters.len() {
+        let one = set.poll(1)?;
+        ensure!(one.len() == 1, "{one:?} after {ready:?}");
+        ready.extend(one);
+    }
+    for (_, context) in &counters {
+        ensure!(ready.contains(&context.ptr()), "{context:?} is not in {ready:?}");
+    }
+    set.close()?;
+    close_counted(&group, &counters)
+}
+
+/// The same: what one set has returned is news for another.
+fn poll_sets_share_a_counter(world: &World) -> Result<()> {
+    let (group, counters) = counted(world)?;
+    let (cntr, context) = &counters[0];
+    for _ in 0..2 {
+        let set = optional(group.a().domain.poll_set(0), "fi_poll_open")?;
+        set.add(cntr)?;
+        let ready = set.poll(4)?;
+        ensure!(ready == [context.ptr()], "{ready:?}");
+        set.close()?;
+    }
+    close_counted(&group, &counters)
 }
 
 /// The same: nothing to read, nothing named.
