@@ -58,7 +58,8 @@ impl PeerMap {
     pub(crate) fn new(peers: usize, expected: usize, av: &Av) -> Self {
         let nobody = Source { peer: PeerId::NONE, address: ADDR_NONE, insertions: 0 };
         Self {
-            known: vec![Known::NONE; expected],
+            // An application may expect any number; what comes beyond is made room for then.
+            known: vec![Known::NONE; expected.min(peers)],
             sources: vec![nobody; peers],
             retired: VecDeque::new(),
             removals: av.removals(),

@@ -5,7 +5,7 @@ use std::ffi::{c_int, c_void};
 
 use super::fid::opened;
 use super::{argument, array, status};
-use crate::abi;
+use crate::abi::{self, bits};
 use crate::domain::Domain;
 use crate::eq::Event;
 use crate::errno::Error;
@@ -37,6 +37,12 @@ unsafe impl Object for Region {
     }
 }
 
+/// Flags of a registration (`fi_mr(3)`): that it may be bound to a counter is all that can be asked
+/// for.
+fn check_flags(flags: u64) -> Result<(), Error> {
+    if flags & !bits::RMA_EVENT == 0 { Ok(()) } else { Err(Error::BadFlags) }
+}
+
 /// `fi_mr_reg`. `fid` is the domain.
 unsafe extern "C" fn reg<T: DomainOps + Object>(
     fid: *mut abi::fid,
@@ -45,13 +51,14 @@ unsafe extern "C" fn reg<T: DomainOps + Object>(
     access: u64,
     offset: u64,
     requested_key: u64,
-    _flags: u64,
+    flags: u64,
     region: *mut *mut abi::fid_mr,
     context: *mut c_void,
 ) -> c_int {
     let iov = [abi::iovec { iov_base: buffer.cast_mut(), iov_len: len }];
-    let attributes =
-        Buffer::region(&iov).map(|buffer| MrAttributes { buffer, access, offset, requested_key });
+    let attributes = check_flags(flags)
+        .and_then(|()| Buffer::region(&iov))
+        .map(|buffer| MrAttributes { buffer, access, offset, requested_key });
     // SAFETY: the man page's contract, passed on.
     unsafe { register::<T>(fid, region, context, attributes) }
 }
@@ -64,10 +71,13 @@ unsafe extern "C" fn regv<T: DomainOps + Object>(
     access: u64,
     offset: u64,
     requested_key: u64,
-    _flags: u64,
+    flags: u64,
     region: *mut *mut abi::fid_mr,
     context: *mut c_void,
 ) -> c_int {
+    if let Err(error) = check_flags(flags) {
+        return status(Err(error));
+    }
     // SAFETY: the man page's contract: `count` elements.
     let attributes = unsafe { array(segments, count) }
         .and_then(Buffer::region)
@@ -80,9 +90,13 @@ unsafe extern "C" fn regv<T: DomainOps + Object>(
 unsafe extern "C" fn regattr<T: DomainOps + Object>(
     fid: *mut abi::fid,
     attributes: *const abi::fi_mr_attr,
-    _flags: u64,
+    flags: u64,
     region: *mut *mut abi::fid_mr,
 ) -> c_int {
+    if let Err(error) = check_flags(flags) {
+        // Before a look at the attributes: a flag may say that they mean something else.
+        return status(Err(error));
+    }
     // SAFETY: the man page's contract: initialised, or NULL.
     let Ok(given) = (unsafe { argument(attributes) }) else {
         return status(Err(Error::Invalid));

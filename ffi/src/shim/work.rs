@@ -173,7 +173,7 @@ unsafe fn rare_operation(kind: abi::fi_op_type, op: *const c_void) -> Result<Op,
 unsafe fn trigger(
     ep: *mut abi::fid_ep,
     context: *mut c_void,
-    op: impl FnOnce(Arc<Endpoint>) -> Op,
+    op: impl FnOnce(Arc<Endpoint>) -> Result<Op, Error>,
 ) -> Result<(), Error> {
     // SAFETY: promised by the caller.
     let endpoint = unsafe { fid::object::<Endpoint>(ep.cast()) }?;
@@ -190,7 +190,7 @@ unsafe fn trigger(
         id: context.expose_provenance(),
         counter,
         threshold: condition.threshold as u64,
-        op: op(Arc::clone(endpoint)),
+        op: op(Arc::clone(endpoint))?,
         completion: None,
     })
 }
@@ -226,7 +226,11 @@ pub(super) unsafe fn post_or_trigger<T: FidOps + Object, R>(
     let op = |endpoint: Arc<Endpoint>| {
         // The other flags hold for the operation when it begins, default ones as they are now.
         let flags = flags.unwrap_or_else(|| endpoint.flags(side, OpFlags::Default));
-        work(endpoint, OpFlags::Given(flags & !bits::TRIGGER), request)
+        if flags & bits::INJECT != 0 {
+            // The buffer is the application's again when this returns, and is read later.
+            return Err(Error::BadFlags);
+        }
+        Ok(work(endpoint, OpFlags::Given(flags & !bits::TRIGGER), request))
     };
     // SAFETY: promised by the caller.
     done(unsafe { trigger(ep, context, op) })

@@ -21,6 +21,7 @@ tests! { "fi_mr":
     regv_of_several_parts
     regattr_registers
     regattr_refuses_device_memory
+    unknown_flags_register_nothing
     offset_zero_is_the_first_byte
     virtual_addresses_name_bytes
     provider_keys_are_not_the_requested_ones
@@ -204,6 +205,18 @@ fn regattr_refuses_device_memory(world: &World) -> Result<()> {
     let answer = group.b().domain.mr_attr(&[Mem::zeroed(64)], ALL, 3, change).map(|mr| mr.key());
     let errors = [abi::FI_ENOSYS, abi::FI_EINVAL, abi::FI_EOPNOTSUPP, abi::FI_ENODATA];
     refused(answer, &errors, "FI_HMEM_CUDA")?;
+    group.close()
+}
+
+/// Section ERRORS, `FI_EBADFLAGS`: flags that are not supported. A flag may give the arguments
+/// another meaning (`FI_MR_DMABUF`).
+fn unknown_flags_register_nothing(world: &World) -> Result<()> {
+    let group = pair(world, 0)?;
+    let domain = &group.b().domain;
+    for flags in [1 << 40, abi::FI_RMA_PMEM, abi::FI_PEEK] {
+        let mr = domain.mr_with(Mem::zeroed(64), ALL, 0, 3, flags).map(|mr| mr.key());
+        refused(mr, &[abi::FI_EBADFLAGS], "flags of a registration")?;
+    }
     group.close()
 }
 

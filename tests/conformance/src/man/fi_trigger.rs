@@ -37,6 +37,7 @@ tests! { "fi_trigger":
     triggered_sends_wait_and_complete
     triggered_operations_of_every_kind_wait
     triggered_operations_begin_in_order
+    a_triggered_call_reads_no_injected_buffer_later
     triggered_operations_need_the_capability
     an_alias_triggers_by_default
 }
@@ -592,6 +593,27 @@ fn triggered_operations_begin_in_order(world: &World) -> Result<()> {
     group.take(group.a(), 3)?;
     let order: Vec<u8> = receives.iter().map(|(into, _)| into.byte(0)).collect();
     ensure!(order == [10, 20, 30], "{order:?}");
+    close(&group, [&cntr, &spare])
+}
+
+/// `fi_msg(3)`, `FI_INJECT`: the buffer is the application's when the call returns. A call that is
+/// put off has it copied, or is refused.
+fn a_triggered_call_reads_no_injected_buffer_later(world: &World) -> Result<()> {
+    let (group, cntr, spare) = trigger_able(world)?;
+    let (into, _) = expect(&group, 1)?;
+    let context = Context::triggered(&cntr, 1);
+    let mem = Mem::of(&[7]);
+    let message = Message::new(mem, group.to_b(), context);
+    let flags = abi::FI_TRIGGER | abi::FI_INJECT | abi::FI_COMPLETION;
+    match group.a().ep.sendmsg(&message, flags) {
+        Err(Errno(abi::FI_EBADFLAGS | abi::FI_EINVAL)) => return close(&group, [&cntr, &spare]),
+        answer => triggered(answer)?,
+    }
+    mem.write(0, &[8]);
+    cntr.add(1)?;
+    group.next(group.b())?;
+    group.done(group.a(), context)?;
+    ensure!(into.byte(0) == 7, "{} was sent", into.byte(0));
     close(&group, [&cntr, &spare])
 }
 
