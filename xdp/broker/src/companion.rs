@@ -17,6 +17,7 @@ use ofi_xdp_datapath::InterfaceFacts;
 use socket2::{Domain, Protocol, SockRef, Type};
 
 use crate::raw;
+use crate::sockets::{self, Bound};
 
 /// See the module.
 #[derive(Debug)]
@@ -51,15 +52,14 @@ impl Companion {
                 "xdp-broker serves another network namespace; run one in this one, too".to_owned()
             );
         }
-        let address = name(&socket)
-            .filter(|address| address.port() != 0)
-            .ok_or("the socket passed along is not bound")?;
+        let bound = sockets::bound(socket.as_fd(), 0).map_err(os)?;
+        let Bound { address, device } = bound.ok_or("the socket passed along is not bound")?;
         let ip = address.ip().to_canonical();
         if !interface.addresses.iter().any(|one| one.ip == ip) {
             return Err(format!("address {ip} is not on interface {}", interface.name));
         }
         let companion = Self { socket, address, interface: interface.index };
-        if !companion.is_bound() {
+        if !companion.is_on(device) {
             return Err(format!(
                 "the socket passed along is bound to another device than {}",
                 interface.name
@@ -75,15 +75,17 @@ impl Companion {
 
     /// Whether it still is, for packets of the interface.
     pub(crate) fn is_bound(&self) -> bool {
-        let device = raw::device(self.socket.as_fd());
-        device.is_ok_and(|device| device == 0 || device == self.interface)
-            && name(&self.socket) == Some(self.address)
+        let bound = sockets::bound(self.socket.as_fd(), self.address.port());
+        bound
+            .ok()
+            .flatten()
+            .is_some_and(|Bound { address, device }| address == self.address && self.is_on(device))
     }
-}
 
-/// The address that `socket` is bound to.
-fn name(socket: &OwnedFd) -> Option<SocketAddr> {
-    SockRef::from(socket).local_addr().ok()?.as_socket()
+    /// Whether a socket of `device`, 0 for all, has the interface's packets.
+    const fn is_on(&self, device: u32) -> bool {
+        device == 0 || device == self.interface
+    }
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@
 //! | `connection.rs` | messages and descriptors |
 //! | `closers.rs` | closing what clients passed |
 //! | `companion.rs` | whether the address is the client's |
+//! | `sockets.rs` | where a client's socket is bound |
 //! | `policy.rs` | the policy file |
 //! | `office.rs` | decides and grants |
 //! | `ledger.rs` | who has how many |
@@ -37,6 +38,7 @@ mod peer;
 mod policy;
 mod raw;
 mod server;
+mod sockets;
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd as _;
@@ -80,6 +82,8 @@ fn main() -> Result<()> {
     let probe = UdpSocket::bind("127.0.0.1:0").context("make a socket")?;
     let namespace = raw::namespace(probe.as_fd())
         .context("the kernel does not tell network namespaces apart (Linux 5.14)")?;
+    sockets::bound(probe.as_fd(), 0)
+        .context("the kernel does not tell of UDP sockets (CONFIG_INET_UDP_DIAG)")?;
     let listener = listener::listener(&arguments.socket)?;
     Ok(Server::new(listener, Office::new(policy, namespace))?.run()?)
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The socket options that no library has a safe call for.
 //!
-//! A descriptor comes in, plain values or the kernel's error go out; `peer.rs` and `companion.rs`
-//! call. One system call each.
+//! A descriptor comes in, plain values or the kernel's error go out; `peer.rs`, `companion.rs`
+//! and `sockets.rs` call. One system call each, which waits for no lock of the socket.
 
 #![allow(unsafe_code)]
 
@@ -22,11 +22,10 @@ pub(crate) fn namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(value[0])
 }
 
-/// The index of the device that a socket is bound to (`SO_BINDTOIFINDEX`; `SO_BINDTODEVICE`,
-/// socket(7)); 0: to none.
-pub(crate) fn device(socket: BorrowedFd<'_>) -> io::Result<u32> {
-    let mut value = [0_u32; 1];
-    option(socket, libc::SO_BINDTOIFINDEX, &mut value)?;
+/// The number of a socket, which no other has (`SO_COOKIE`; Linux 4.12).
+pub(crate) fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
+    let mut value = [0_u64; 1];
+    option(socket, libc::SO_COOKIE, &mut value)?;
     Ok(value[0])
 }
 

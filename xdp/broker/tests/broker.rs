@@ -4,11 +4,13 @@
 
 #[path = "../../tests/common/mod.rs"]
 mod common;
+#[path = "broker/waiting.rs"]
+mod waiting;
 
 use std::fs;
 use std::io::{IoSlice, IoSliceMut, Read as _, Write as _};
 use std::mem::MaybeUninit;
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
@@ -478,52 +480,6 @@ fn root_hostile_clients_get_nothing_and_break_nobody() {
     assert!(descriptors < 20, "{descriptors} descriptors");
     let lines = broker.log().lines().count();
     assert!(lines < 100, "{lines} lines in the log");
-}
-
-/// A connection whose last close waits until its other end, the second, is gone.
-fn lingering() -> (OwnedFd, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut stream = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    stream.set_nonblocking(true).unwrap();
-    while stream.write(&[0; 65_536]).is_ok() {}
-    stream.set_nonblocking(false).unwrap();
-    rustix::net::sockopt::set_socket_linger(&stream, Some(Duration::from_secs(3600))).unwrap();
-    (stream.into(), listener.accept().unwrap().0)
-}
-
-/// Whose descriptors take for ever to close holds up nobody: neither a stranger, whose messages
-/// nobody reads, nor a client, with what it passes beside its socket.
-#[test]
-fn root_a_close_that_waits_holds_up_nobody() {
-    if skipped() {
-        return;
-    }
-    let hosts = Hosts::new();
-    let bytes = Request(wish(&hosts, None)).to_bytes();
-    for (user, extra) in [(NOBODY, 1), (0, 1), (0, 7)] {
-        let broker = Broker::start(&hosts, &policy(&[user], ""));
-        let (slow, other_end) = lingering();
-        let companion = udp(&hosts);
-        let mut descriptors = vec![companion.as_fd()];
-        descriptors.extend((0..extra).map(|_| slow.as_fd()));
-        // A stranger's message has to be there before the broker looks who it is.
-        broker.signal(Signal::SIGSTOP);
-        let stream = broker.connect();
-        assert!(say(&stream, &bytes, &descriptors));
-        drop(slow);
-        broker.signal(Signal::SIGCONT);
-        if user != 0 {
-            assert!(hear(&stream).expect("a reason").0.reason.contains("is in no rule"));
-        }
-        assert!(hear(&stream).is_none(), "hung up on");
-        for _ in 0..100 {
-            let stream = broker.connect();
-            assert_eq!(hear(&stream).expect("an answer").0.status, Status::Refused);
-            assert!(hear(&stream).is_none(), "hung up on");
-        }
-        drop(other_end);
-        eventually("all is closed", || self::descriptors(&broker) < 20);
-    }
 }
 
 /// What ails the broker is in the log once a second, however often it meets with it.
