@@ -9,7 +9,7 @@
 mod values;
 
 use std::os::fd::RawFd;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use ofi_xdp_core::{Instant, Served};
@@ -348,6 +348,10 @@ impl Cntr {
 }
 
 impl FidOps for Cntr {
+    fn looks(&self) -> Option<Arc<RwLock<()>>> {
+        Some(self.domain.fabric().looks())
+    }
+
     fn wait_fd(&self) -> Result<RawFd, Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
         let descriptor = wait.descriptor();

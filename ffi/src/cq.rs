@@ -14,7 +14,7 @@ mod entry;
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use ofi_xdp_core::Instant;
@@ -345,6 +345,10 @@ pub(crate) fn earlier(a: Option<Instant>, b: Option<Instant>) -> Option<Instant>
 }
 
 impl FidOps for Cq {
+    fn looks(&self) -> Option<Arc<RwLock<()>>> {
+        Some(self.domain.fabric().looks())
+    }
+
     fn wait_fd(&self) -> Result<RawFd, Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
         let descriptor = wait.descriptor();

@@ -3,7 +3,7 @@
 //!
 //! It owns nothing but its name; domains and event queues are opened from it.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::domain::Domain;
 use crate::eq::{Eq, EqAttributes};
@@ -19,6 +19,8 @@ pub(crate) struct Fabric {
     /// The network, `198.18.0.0/24`; none: any.
     name: Option<String>,
     api_version: u32,
+    /// Read by sets that look at their members; written by who closes one.
+    looks: Arc<RwLock<()>>,
 }
 
 impl Fabric {
@@ -33,12 +35,24 @@ impl Fabric {
             log::warn!(target: "fabric", "no interface is on a network named {name}");
             return Err(Error::NoData);
         }
-        Ok(Arc::new(Self { name, api_version }))
+        Ok(Arc::new(Self { name, api_version, looks: Arc::default() }))
     }
 
     /// The interface version that the application opened it with.
     pub(crate) const fn api_version(&self) -> u32 {
         self.api_version
+    }
+
+    /// As long as a set looks at its members, none is closed, and closing waits: nothing of an
+    /// object is looked at when it is gone, and the share that a look has in it keeps no close from
+    /// succeeding.
+    pub(crate) fn look(&self) -> RwLockReadGuard<'_, ()> {
+        self.looks.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What whoever closes a member of a set writes: see [`Self::look`].
+    pub(crate) fn looks(&self) -> Arc<RwLock<()>> {
+        Arc::clone(&self.looks)
     }
 
     /// The network's name; none: any.

@@ -11,13 +11,13 @@
 //!
 //! Not caught: a call on an object that was closed, or a call concurrent with its close. libfabric
 //! leaves both undefined, and its inline wrappers have read the object before this library is
-//! called.
+//! called. Sets are no such callers: they look at their members with a lock that close takes.
 #![allow(unsafe_code)]
 
 use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::ptr::NonNull;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 
 use crate::abi;
 use crate::errno::Error;
@@ -120,6 +120,10 @@ pub(crate) unsafe fn close<T: Object>(fid: *mut abi::fid) -> Result<(), Error> {
     };
     // SAFETY: `boxed` has checked that this is a `FidBox<T>`, and it is open.
     let object = unsafe { &(*boxed.as_ptr()).object };
+    // A set may look at the object from another thread, which has a share in it and C's pointer
+    // meanwhile. Nobody looks from here on.
+    let looks = object.looks();
+    let _unseen = looks.as_ref().map(|looks| looks.write().unwrap_or_else(PoisonError::into_inner));
     if Arc::strong_count(object) > 1 {
         return Err(Error::Busy);
     }

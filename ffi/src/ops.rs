@@ -11,7 +11,7 @@ mod transfer;
 
 use std::net::SocketAddr;
 use std::os::fd::RawFd;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use ofi_xdp_core::Context;
@@ -69,6 +69,12 @@ pub(crate) trait FidOps {
     /// Called when nobody else has a share in the object; after success it is gone.
     fn close(&self) -> Result<()> {
         Ok(())
+    }
+
+    /// Of what may be in a set: what sets read while they look at it. It is written while the
+    /// object is closed.
+    fn looks(&self) -> Option<Arc<RwLock<()>>> {
+        None
     }
 
     /// `fi_*_bind`.

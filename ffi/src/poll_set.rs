@@ -3,8 +3,8 @@
 //! (`fi_poll(3)`).
 //!
 //! The answer names them by the context of their `fid`, which is C's to write: so a member is
-//! known here by C's pointer too, and the shim reads the context while the queue is open. A member
-//! that is closed leaves by itself.
+//! known here by C's pointer too, and the shim reads the context while the queue is open, which it
+//! stays for the time of a look (`fid::close`). A member that is closed leaves by itself.
 //!
 //! Bounds: the queues that the application adds.
 
@@ -107,8 +107,9 @@ impl PollSet {
     }
 
     /// Makes progress on every member, and calls `found` with C's pointer of each that has
-    /// something, for `room` of them at most.
+    /// something, for `room` of them at most. None of them is closed meanwhile.
     pub(crate) fn poll(&self, mut room: usize, mut found: impl FnMut(usize)) {
+        let _open = self.domain.fabric().look();
         self.lock().retain_mut(|member| {
             let ready = member.asked.ask(room > 0);
             if ready == Some(true) {

@@ -51,7 +51,8 @@ unsafe extern "C" fn poll(
         }
         set.poll(room, |fid| {
             let fid = std::ptr::with_exposed_provenance::<abi::fid>(fid);
-            // SAFETY: the set calls this for open objects only, by the pointer that C has of them.
+            // SAFETY: the set calls this for open objects only, which stay open until it returns,
+            // by the pointer that C has of them.
             let context = unsafe { (*fid).context };
             // SAFETY: the set calls this at most `count` times, for which there is room (the man
             // page's contract).

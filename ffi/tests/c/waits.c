@@ -366,6 +366,49 @@ static void poll_set(void)
 	EXPECT(0, fi_close(&set->fid));
 }
 
+static volatile int polling;
+
+static void *poll_on(void *set)
+{
+	void *context[4];
+	while (polling)
+		CHECK(fi_poll(set, context, 4) >= 0);
+	return NULL;
+}
+
+// What is closed while other threads poll sets that it is in: nothing keeps it open, and nothing of
+// it is looked at afterwards.
+static void close_while_polled(void)
+{
+	enum { SETS = 2 };
+	struct fi_cntr_attr cntr_attr = {.events = FI_CNTR_EVENTS_COMP};
+	struct fi_poll_attr attr = {0};
+	struct fid_poll *set[SETS];
+	struct fid_cntr *cntr;
+	struct fid_cq *cq;
+	pthread_t thread[SETS];
+	polling = 1;
+	for (int i = 0; i < SETS; i++) {
+		MUST(fi_poll_open(pair.domain, &attr, &set[i]));
+		MUST(-pthread_create(&thread[i], NULL, poll_on, set[i]));
+	}
+	for (double end = seconds() + 1; seconds() < end;) {
+		MUST(fi_cq_open(pair.domain, NULL, &cq, NULL));
+		MUST(fi_cntr_open(pair.domain, &cntr_attr, &cntr, NULL));
+		for (int i = 0; i < SETS; i++) {
+			EXPECT(0, fi_poll_add(set[i], &cq->fid, 0));
+			EXPECT(0, fi_poll_add(set[i], &cntr->fid, 0));
+		}
+		MUST(fi_close(&cq->fid));
+		MUST(fi_close(&cntr->fid));
+	}
+	polling = 0;
+	for (int i = 0; i < SETS; i++) {
+		pthread_join(thread[i], NULL);
+		EXPECT(0, fi_close(&set[i]->fid));
+	}
+}
+
 // Counters in both kinds of sets, and behind a descriptor of their own.
 static void counter(void)
 {
@@ -452,6 +495,7 @@ int main(void)
 	sleep_after_polling();
 	wait_set();
 	poll_set();
+	close_while_polled();
 	counter();
 	pair_close(&pair);
 	return verdict("waits");
