@@ -12,7 +12,7 @@
 use std::collections::VecDeque;
 use std::ffi::c_int;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
@@ -251,6 +251,10 @@ impl Eq {
 }
 
 impl FidOps for Eq {
+    fn looks(&self) -> Option<Arc<RwLock<()>>> {
+        Some(self.fabric.looks())
+    }
+
     fn wait_fd(&self) -> Result<RawFd, Error> {
         if self.wait.may_block() {
             Ok(self.ready.as_fd().as_raw_fd())

@@ -150,6 +150,7 @@ impl WaitSet {
     /// # Errors
     /// [`Error::Again`] if a member must be read first.
     pub(crate) fn try_wait(&self) -> Result<(), Error> {
+        let _open = self.fabric.look();
         // Each is asked, so that each makes progress.
         let asked = self.lock().clone().iter().map(Member::try_wait).collect::<Vec<_>>();
         asked.into_iter().collect()

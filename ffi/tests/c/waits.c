@@ -320,6 +320,47 @@ static void wait_set(void)
 	EXPECT(0, fi_close(&set->fid));
 }
 
+static volatile int asking;
+
+static void *ask_on(void *set)
+{
+	struct fid *list[1] = {set};
+	while (asking) {
+		int answer = fi_trywait(pair.fabric, list, 1);
+		CHECK(answer == 0 || answer == -FI_EAGAIN);
+	}
+	return NULL;
+}
+
+// What is closed while another thread asks the set that it is in: nothing keeps it open.
+static void close_while_asked(void)
+{
+	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
+	struct fi_eq_attr eq_attr = {.wait_obj = FI_WAIT_SET};
+	struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_SET};
+	struct fi_cntr_attr cntr_attr = {.wait_obj = FI_WAIT_SET};
+	struct fid_wait *set;
+	struct fid_cntr *cntr;
+	struct fid_cq *cq;
+	struct fid_eq *eq;
+	pthread_t thread;
+	MUST(fi_wait_open(pair.fabric, &attr, &set));
+	eq_attr.wait_set = cq_attr.wait_set = cntr_attr.wait_set = set;
+	asking = 1;
+	MUST(-pthread_create(&thread, NULL, ask_on, set));
+	for (double end = seconds() + 1; seconds() < end;) {
+		MUST(fi_eq_open(pair.fabric, &eq_attr, &eq, NULL));
+		MUST(fi_cq_open(pair.domain, &cq_attr, &cq, NULL));
+		MUST(fi_cntr_open(pair.domain, &cntr_attr, &cntr, NULL));
+		MUST(fi_close(&cntr->fid));
+		MUST(fi_close(&cq->fid));
+		MUST(fi_close(&eq->fid));
+	}
+	asking = 0;
+	pthread_join(thread, NULL);
+	EXPECT(0, fi_close(&set->fid));
+}
+
 static void poll_set(void)
 {
 	struct fi_poll_attr attr = {0};
@@ -494,6 +535,7 @@ int main(void)
 	small_queue();
 	sleep_after_polling();
 	wait_set();
+	close_while_asked();
 	poll_set();
 	close_while_polled();
 	counter();
