@@ -59,7 +59,7 @@ struct State {
     base: Values,
     /// What the application has read last.
     seen: Values,
-    /// What was added by hand.
+    /// What the application has added (`fi_cntr_add`, `fi_cntr_set`).
     by_hand: Values,
 }
 
@@ -158,7 +158,7 @@ impl Cntr {
         });
     }
 
-    /// Makes progress, for a poll set; the values, but for what was done to them by hand.
+    /// Makes progress, for a poll set; the values, but for what the application has added.
     pub(crate) fn poll(&self) -> Values {
         self.work();
         let values = self.values();
@@ -234,18 +234,32 @@ impl Cntr {
     /// Adds to the values.
     pub(crate) fn change(&self, done: u64, failed: u64) {
         let mut state = self.lock();
-        let by_hand = Values { done, failed };
-        state.base = state.base.plus(by_hand);
-        state.by_hand = state.by_hand.plus(by_hand);
+        state.base = state.base.plus(Values { done, failed });
         drop(state);
         self.waker().inspect(|waker| waker.wake());
     }
 
     /// Sets the values that are given.
     pub(crate) fn change_to(&self, done: Option<u64>, failed: Option<u64>) {
+        let Values { done, failed } = self.up_to(done, failed);
+        self.change(done, failed);
+    }
+
+    /// What is to be added to be at the values that are given.
+    fn up_to(&self, done: Option<u64>, failed: Option<u64>) -> Values {
         let now = self.values();
         let up = |to: Option<u64>, from: u64| to.map_or(0, |to| to.wrapping_sub(from));
-        self.change(up(done, now.done), up(failed, now.failed));
+        Values { done: up(done, now.done), failed: up(failed, now.failed) }
+    }
+
+    /// The application adds to the values, which is no news for it.
+    fn add_by_hand(&self, added: Values) {
+        let mut state = self.lock();
+        state.base = state.base.plus(added);
+        state.by_hand = state.by_hand.plus(added);
+        drop(state);
+        self.waker().inspect(|waker| waker.wake());
+        self.domain.work().run();
     }
 
     /// The values, for the application.
@@ -374,13 +388,11 @@ impl CntrOps for Cntr {
     }
 
     fn add(&self, done: u64, failed: u64) {
-        self.change(done, failed);
-        self.domain.work().run();
+        self.add_by_hand(Values { done, failed });
     }
 
     fn set(&self, done: Option<u64>, failed: Option<u64>) {
-        self.change_to(done, failed);
-        self.domain.work().run();
+        self.add_by_hand(self.up_to(done, failed));
     }
 
     fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<(), Error> {

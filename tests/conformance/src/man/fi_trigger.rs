@@ -28,6 +28,7 @@ tests! { "fi_trigger":
     a_receive_triggers_a_send
     a_chain_of_works_runs_to_its_end
     waiting_for_the_completion_counter_is_progress
+    the_end_of_work_is_news_for_a_poll_set
     more_works_than_the_endpoint_has_room_for
     cancelled_work_never_begins
     flushed_work_never_begins
@@ -408,6 +409,29 @@ fn waiting_for_the_completion_counter_is_progress(world: &World) -> Result<()> {
     })?;
     ensure!(ends.read() == 5, "{}", ends.read());
     close(&group, [&cntr, &ends])
+}
+
+/// `fi_poll(3)`, `fi_poll`: a counter that has changed is returned, also if it is a completion
+/// counter, which the application has not added to itself.
+fn the_end_of_work_is_news_for_a_poll_set(world: &World) -> Result<()> {
+    let (group, cntr, spare) = trigger_able(world)?;
+    let context = Context::new();
+    let ends = group.a().domain.cntr_named(context)?;
+    let set = optional(group.a().domain.poll_set(0), "fi_poll_open")?;
+    set.add(&ends)?;
+    let (_, receive) = expect(&group, 8)?;
+    let when = When::at(&cntr, 1).counted(&ends);
+    queue(&group, &Work::send(when, &group.a().ep, &to_b(&group, Mem::zeroed(8)), 0))?;
+    cntr.add(1)?;
+    let ready = group.until("a counter that is named", || {
+        let ready = set.poll(4)?;
+        Ok((!ready.is_empty()).then_some(ready))
+    })?;
+    ensure!(ready == [context.ptr()], "{ready:?}");
+    group.done(group.b(), receive)?;
+    set.close()?;
+    ends.close()?;
+    close(&group, [&cntr, &spare])
 }
 
 /// What is due and finds no room is posted later, in order.
