@@ -162,6 +162,7 @@ impl WaitSet {
     /// [`Error::TimedOut`], [`Error::Interrupted`], [`Error::Os`].
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<(), Error> {
         let result = self.sleep(timeout);
+        let _open = self.fabric.look();
         self.lock().clone().iter().for_each(Member::end_wait);
         result
     }
