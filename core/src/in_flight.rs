@@ -12,6 +12,7 @@ use crate::OpId;
 use crate::serial::Psn;
 use crate::slab::{NIL, Slab, Slot};
 use crate::time::Tick;
+use crate::wire::SEGMENT_QUANTUM;
 
 /// Notes in an extent.
 const EXTENT_PACKETS: u32 = 32;
@@ -45,8 +46,8 @@ bitflags::bitflags! {
 pub(crate) struct TxPacket {
     /// The first operation in it.
     pub(crate) op: OpId,
-    /// Offset of a part in its operation, in units of
-    /// [`SEGMENT_QUANTUM`](crate::wire::SEGMENT_QUANTUM) bytes.
+    /// Offset of a part in its operation, in units of [`SEGMENT_QUANTUM`] bytes, modulo 2^32:
+    /// [`Self::begins_at`] knows the rest.
     pub(crate) offset: u32,
     /// When it was last sent.
     pub(crate) sent_at: Tick,
@@ -58,6 +59,26 @@ pub(crate) struct TxPacket {
 }
 
 static_assertions::const_assert_eq!(size_of::<TxPacket>(), 16);
+
+/// Parts begin at multiples of this many bytes.
+const QUANTUM: u64 = SEGMENT_QUANTUM as u64;
+
+impl TxPacket {
+    /// What a note keeps of the offset of a part.
+    #[inline]
+    pub(crate) const fn note_offset(offset: u64) -> u32 {
+        (offset / QUANTUM) as u32
+    }
+
+    /// Where the part begins in its operation, of which `sent` bytes have been handed to packets:
+    /// the last place before that with these low bits. A window of parts is much less than the
+    /// 256 GiB between two of them.
+    pub(crate) const fn begins_at(&self, sent: u64) -> u64 {
+        let end = sent.div_ceil(QUANTUM);
+        let behind = (end as u32).wrapping_sub(self.offset);
+        end.saturating_sub(behind as u64) * QUANTUM
+    }
+}
 
 impl Default for TxPacket {
     fn default() -> Self {

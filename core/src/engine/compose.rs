@@ -13,8 +13,8 @@ use crate::operation::TxKind;
 use crate::serial::Psn;
 use crate::slab::NIL;
 use crate::wire::{
-    BEFORE_LEN, Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, SEGMENT_QUANTUM,
-    TAG_RESERVE, WRITES_WITH_DATA_MAX, full_segment, put_message_before, segment_overhead,
+    BEFORE_LEN, Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, TAG_RESERVE,
+    WRITES_WITH_DATA_MAX, full_segment, put_message_before, segment_overhead,
 };
 use crate::{Gather, Memory, OpError, OpId, Order, Source};
 
@@ -66,7 +66,7 @@ impl Engine<'_> {
         flags.set(TxFlags::EVENT, composed.events > 0);
         let note = TxPacket {
             op: self.op_id(first),
-            offset: (offset / SEGMENT_QUANTUM as u64) as u32,
+            offset: TxPacket::note_offset(offset),
             sent_at: self.tick(),
             len: composed.len,
             flags,

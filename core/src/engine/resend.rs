@@ -8,7 +8,7 @@ use super::Engine;
 use crate::in_flight::{TxFlags, TxPacket};
 use crate::serial::Psn;
 use crate::slab::{List, NIL};
-use crate::wire::{Flags, HEADER_LEN, PacketKind, SEGMENT_QUANTUM};
+use crate::wire::{Flags, HEADER_LEN, PacketKind};
 use crate::{Memory, OpId};
 
 impl Engine<'_> {
@@ -89,7 +89,7 @@ impl Engine<'_> {
         let mut at = HEADER_LEN;
         if sent.flags.contains(TxFlags::PART) {
             if let Some(number) = self.op_of_attempt(sent.op, sent.rnr_epoch) {
-                let offset = u64::from(sent.offset) * SEGMENT_QUANTUM as u64;
+                let offset = sent.begins_at(self.ops[number].sent);
                 let into = packet.get_mut(at..)?;
                 at += self.put_part(number, offset, sent.len, into, memory).unwrap_or(0);
             }
@@ -139,3 +139,6 @@ impl Engine<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
