@@ -302,6 +302,16 @@ impl List {
         self.head
     }
 
+    /// The last member, or [`NIL`].
+    pub(crate) fn tail(self) -> u32 {
+        self.tail
+    }
+
+    /// The member before `number`, or [`NIL`].
+    pub(crate) fn prev(slots: &mut impl Linked, number: u32) -> u32 {
+        slots.links(number).prev
+    }
+
     /// The member behind `number`, or [`NIL`].
     pub(crate) fn next(slots: &mut impl Linked, number: u32) -> u32 {
         slots.links(number).next

@@ -172,19 +172,20 @@ impl Engine<'_> {
             Record::Segment(segment) => &segment.envelope,
             _ => return true,
         };
-        let mut before = self.actives[active].early.head();
+        // From the last one on: behind a packet that is missing, messages mostly come in order.
+        let (mut before, mut last) = (NIL, self.actives[active].early.tail());
         // bound: early messages of one peer
-        while before != NIL {
-            let msn = self.unexpected.message(before).envelope.msn;
+        while last != NIL {
+            let msn = self.unexpected.message(last).envelope.msn;
             if msn == envelope.msn {
                 // Its packet came with one that could not be kept, and comes again.
                 self.stats.records_discarded += 1;
                 return true;
             }
-            if envelope.msn.is_before(msn) {
+            if msn.is_before(envelope.msn) {
                 break;
             }
-            before = List::next(&mut self.unexpected, before);
+            (before, last) = (last, List::prev(&mut self.unexpected, last));
         }
         let segment = if let Record::Segment(segment) = record { Some(segment) } else { None };
         if segment.is_some() && self.assemblies.used() == self.assemblies.capacity() {

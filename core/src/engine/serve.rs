@@ -69,10 +69,11 @@ impl Engine<'_> {
         let event = RecvOp { request, kind, peer, envelope, psn, ..RecvOp::default() };
         // There is room: `lacks_room` has looked.
         let Some(number) = self.recvs.alloc_in(EVENTS, event) else { return };
-        let mut before = self.actives[active].held.head();
+        // From the last one on: packets mostly come in order.
+        let (mut before, mut last) = (NIL, self.actives[active].held.tail());
         // bound: events of one window
-        while before != NIL && !psn.is_before(self.recvs[before].psn) {
-            before = List::next(&mut self.recvs, before);
+        while last != NIL && psn.is_before(self.recvs[last].psn) {
+            (before, last) = (last, List::prev(&mut self.recvs, last));
         }
         self.actives[active].held.insert_before(&mut self.recvs, number, before);
     }

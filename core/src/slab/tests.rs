@@ -113,12 +113,12 @@ proptest! {
                 let (mut at, mut before) = (list.head(), NIL);
                 while at != NIL {
                     seen.push(at);
-                    prop_assert_eq!(slab[at].link().prev, before);
+                    prop_assert_eq!(List::prev(&mut slab, at), before);
                     before = at;
                     at = List::next(&mut slab, at);
                 }
                 prop_assert_eq!(&seen, &Vec::from(model.clone()));
-                prop_assert_eq!(list.tail, before);
+                prop_assert_eq!(list.tail(), before);
                 prop_assert_eq!(list.is_empty(), model.is_empty());
             }
         }
