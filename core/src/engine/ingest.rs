@@ -230,6 +230,7 @@ impl Engine<'_> {
             let Some(record) = records.next() else { break };
             if records.messages {
                 if !self.accept_record(active, header.rnr_epoch, &record, memory) {
+                    self.owe_ack_now(active);
                     return Err(DropReason::EarlyWithoutStorage);
                 }
                 continue;

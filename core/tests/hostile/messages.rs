@@ -182,6 +182,30 @@ fn a_count_of_accepted_messages_from_long_ago_accepts_none() {
 }
 
 #[test]
+fn an_early_message_without_storage_is_answered_at_once() {
+    let config = Config { unexpected: [2, 0, 0, 0], ..small() };
+    let mut puppet = Puppet::connected(&config);
+    let missing = puppet.data(&message(0, b"a"));
+    // Two of these find storage; the third does not, and they come again together.
+    let three: Vec<u8> = (1..4).flat_map(|msn| message(msn, b"b")).collect();
+    let early = puppet.data(&three);
+    for refused in 1..3 {
+        puppet.deliver(early.clone());
+        assert_eq!(puppet.engine().stats().dropped(DropReason::EarlyWithoutStorage), refused);
+        let ack = puppet.sent().pop().unwrap();
+        assert_eq!(ack.kind(), PacketKind::Ack);
+        assert_eq!(ack.parsed().header.ack_psn(), BASE);
+    }
+    assert_eq!(puppet.engine().stats().messages_early, 2, "each once");
+    for context in 0..4 {
+        puppet.world.recv(0, context, 8);
+    }
+    puppet.deliver(missing);
+    puppet.deliver(early);
+    assert_eq!(puppet.ends(), [0, 1, 2, 3].map(|context| (context, Ok(()))));
+}
+
+#[test]
 fn early_messages_are_accepted_in_their_order_however_they_come() {
     for order in [[1, 2, 3, 4, 5], [5, 4, 3, 2, 1], [3, 5, 1, 4, 2], [1, 5, 2, 4, 3]] {
         let mut puppet = Puppet::connected(&small());
