@@ -301,6 +301,67 @@ fn a_full_table_refuses_without_harm() {
     );
 }
 
+/// A client that sends one message to node 0, and closes. Returns whether that arrived.
+fn visit(world: &mut World, client: usize) -> bool {
+    world.send(client, 0, 1, pattern(client as u64, 8));
+    let sent = |w: &World| !w.nodes[client].completions.is_empty();
+    let arrived = world.run_until(SECOND, sent);
+    let now = world.time();
+    world.nodes[client].engine.close(now);
+    world.drive(client, Budget::PROGRESS);
+    world.run(Duration::from_millis(1));
+    arrived
+}
+
+#[test]
+fn clients_that_are_gone_make_room_for_new_ones() {
+    let config = Config { peers: 4, ..small() };
+    let mut world = World::new(24, 33, &config, Faults::NONE);
+    let known = world.nodes[0].engine.insert_peer(address(30)).unwrap();
+    for client in 1..24 {
+        world.recv(0, client as u64, 8);
+        assert!(visit(&mut world, client), "client {client}");
+        let ends = world.completions(0);
+        let source = world.nodes[0].engine.peer_address(ends[0].peer);
+        assert_eq!(source, Some(address(client)));
+    }
+    assert_eq!(world.nodes[0].engine.peer_address(known), Some(address(30)));
+    // And for those that the application inserts.
+    let engine = &mut world.nodes[0].engine;
+    let inserted: Vec<_> = (31..34).map(|n| engine.insert_peer(address(n))).collect();
+    assert_eq!(inserted[2], Err(PeersFull::Resting));
+    engine.advance(Instant::from_nanos(world.now + 200_000_000));
+    assert!((31..34).all(|n| engine.insert_peer(address(n)).is_ok()));
+    assert_eq!(engine.insert_peer(address(34)), Err(PeersFull::Full));
+}
+
+#[test]
+fn a_client_whose_message_waits_keeps_its_name() {
+    let config = Config { peers: 4, ..small() };
+    for posted in [false, true] {
+        let mut world = World::new(7, 34, &config, Faults::NONE);
+        world.deafen(0, true);
+        for client in 1..6 {
+            if posted {
+                world.recv(0, client as u64, 8);
+            }
+            // The fifth finds the table full of clients that nothing was heard of yet.
+            assert_eq!(visit(&mut world, client), client < 5, "client {client}");
+        }
+        world.deafen(0, false);
+        if !posted {
+            (1..5).for_each(|client| world.recv(0, client, 8));
+        }
+        world.drive(0, Budget::PROGRESS);
+        let ends = world.completions(0);
+        let engine = &world.nodes[0].engine;
+        let sources: Vec<_> = ends.iter().map(|end| engine.peer_address(end.peer)).collect();
+        assert_eq!(sources, [1, 2, 3, 4].map(|client| Some(address(client))));
+        world.recv(0, 6, 8);
+        assert!(visit(&mut world, 6));
+    }
+}
+
 #[test]
 fn a_config_that_cannot_work_is_refused() {
     let build = |config: &Config, payload| {

@@ -4,7 +4,7 @@
 //! Bound: closing sends one packet for each connection, and one for each packet of a peer that has
 //! not heard of it.
 
-use super::{Engine, answer::Answer};
+use super::{Engine, answer::Answer, reclaim::RECLAIM_STEPS};
 use crate::peer::{Peer, State};
 use crate::slab::{NIL, Slab};
 use crate::time::TICK_NANOS;
@@ -19,15 +19,25 @@ const QUARANTINE_TICKS: u32 = (128_000_000 / TICK_NANOS) as u32;
 
 impl Engine<'_> {
     /// Adds a peer. An address that is in the table already, because it was inserted or because it
-    /// spoke first, keeps its identifier.
+    /// spoke first, keeps its identifier: until it is removed, or, if it only spoke first, until
+    /// its connection has ended, all that it sent was polled, and others need the slot.
     ///
     /// # Errors
     /// [`PeersFull`].
     pub fn insert_peer(&mut self, address: PeerAddress) -> Result<PeerId, PeersFull> {
         let number = match self.find_peer(&address) {
             Some(number) => number,
-            None => self.add_peer(address)?,
+            None => {
+                // Where a slot rests the caller may have more to insert.
+                match self.peers.capacity() - self.peers.used() {
+                    0 => self.reclaim_peer(self.peers.capacity()),
+                    _ if self.is_resting() => self.reclaim_peer(RECLAIM_STEPS),
+                    _ => {}
+                }
+                self.add_peer(address)?
+            }
         };
+        self.peers[number].known = true;
         Ok(self.peer_id(number))
     }
 
@@ -40,14 +50,7 @@ impl Engine<'_> {
         let number = self.peer_number(peer).ok_or(Unknown)?;
         self.farewell(number);
         self.end_connection(number, OpError::Closed);
-        let address = self.peers[number].address;
-        let peers = &self.peers;
-        self.index.remove(&address, number, |slot| peers[slot].address);
-        let now = self.tick();
-        let peer = &mut self.peers[number];
-        peer.state = State::Removed;
-        peer.set_removed_at(now);
-        self.peers.release_last(number);
+        self.forget(number);
         Ok(())
     }
 
@@ -142,12 +145,17 @@ impl Engine<'_> {
         self.index.find(address, |slot| peers[slot].address)
     }
 
-    pub(super) fn add_peer(&mut self, address: PeerAddress) -> Result<u32, PeersFull> {
+    /// Whether the slot that is next to be used was a moment ago.
+    fn is_resting(&self) -> bool {
         let now = self.tick();
         // After the wrap of the ticks a slot may seem to rest once more, for no longer than that.
         let resting = |peer: &Peer| now.bits().wrapping_sub(peer.removed_at().bits());
         let removed = self.peers.next_free().filter(|peer| peer.state == State::Removed);
-        if removed.is_some_and(|peer| resting(peer) < QUARANTINE_TICKS) {
+        removed.is_some_and(|peer| resting(peer) < QUARANTINE_TICKS)
+    }
+
+    pub(super) fn add_peer(&mut self, address: PeerAddress) -> Result<u32, PeersFull> {
+        if self.is_resting() {
             self.stats.quarantined += 1;
             return Err(PeersFull::Resting);
         }

@@ -7,10 +7,11 @@
 
 use super::Engine;
 use super::answer::Answer;
+use super::reclaim::RECLAIM_STEPS;
 use crate::peer::{AckDue, Errors, State, token};
 use crate::rng::mix_all;
 use crate::serial::{Msn, Psn};
-use crate::slab::NIL;
+use crate::slab::{NIL, Slab};
 use crate::time::Tick;
 use crate::window::{ReceiveWindow, WINDOW_PACKETS};
 use crate::wire::{Handshake, Header, PACKET_LEN_MIN, PacketKind};
@@ -135,7 +136,12 @@ impl Engine<'_> {
                 self.ask_again(now, hello, from);
                 return Ok(());
             }
-            None => self.add_peer(from).map_err(|_| DropReason::NoRoom)?,
+            None => {
+                if is_crowded(&self.peers) {
+                    self.reclaim_peer(RECLAIM_STEPS);
+                }
+                self.add_peer(from).map_err(|_| DropReason::NoRoom)?
+            }
         };
         let peer = &self.peers[number];
         let same = peer.remote_incarnation == hello.src_incarnation.get();
@@ -173,9 +179,7 @@ impl Engine<'_> {
     /// quarters of those for peers, or for active ones, are taken. A flood of forged hellos cannot
     /// take the rest.
     fn is_crowded(&self) -> bool {
-        let crowded = |used: u32, capacity: u32| used >= capacity - capacity / 4;
-        crowded(self.peers.used(), self.peers.capacity())
-            || crowded(self.actives.used(), self.actives.capacity())
+        is_crowded(&self.peers) || is_crowded(&self.actives)
     }
 
     /// Answers a hello with a cookie, and remembers nothing of it.
@@ -417,6 +421,11 @@ impl Engine<'_> {
             .iter()
             .any(|&period| self.cookie(from, incarnation, period) == hello.cookie.get())
     }
+}
+
+/// Whether three quarters of the slots are taken.
+fn is_crowded<T>(slots: &Slab<'_, T>) -> bool {
+    slots.used() >= slots.capacity() - slots.capacity() / 4
 }
 
 /// The later of two epochs.

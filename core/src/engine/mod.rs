@@ -6,7 +6,7 @@
 //! | class | methods | file |
 //! |---|---|---|
 //! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs`, `status.rs` |
-//! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `control.rs`, `ending.rs` |
+//! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `control.rs`, `ending.rs`, `reclaim.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `feed`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `post.rs`; `many.rs`; `probe.rs`; `shared.rs` |
 //! | D. one packet in | `ingest` | `predict.rs`, `predict_ack.rs`, `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
 //! | E. time | `advance`, `release_gathered` | `advance.rs` |
@@ -44,6 +44,7 @@ mod predict_ack;
 mod probe;
 mod pull;
 mod put;
+mod reclaim;
 mod report;
 mod resend;
 mod response;
@@ -145,6 +146,8 @@ pub struct Engine<'s> {
     /// The highest epoch of any connection so far: a peer that is removed and comes back has a
     /// newer one.
     epochs: u16,
+    /// The slot that is looked at next for a peer that is gone.
+    reclaim_hand: u32,
     /// While closing: the next peer to be told.
     closing: Option<u32>,
     /// Everybody was told, or is being told, that this endpoint closes.
@@ -214,6 +217,7 @@ impl<'s> Engine<'s> {
             turn: 0,
             answers: heapless::Deque::new(),
             epochs: 0,
+            reclaim_hand: 0,
             closing: None,
             closed: false,
             death: u32::try_from(config.death.as_nanos() / u128::from(TICK_NANOS))

@@ -73,6 +73,8 @@ pub struct Peer {
     pub(crate) errors_issued: u8,
     pub(crate) errors_received: u8,
     pub(crate) state: State,
+    /// The application has named it: it stays in the table until the application removes it.
+    pub(crate) known: bool,
 }
 
 // A bound that is promised: an idle peer, with its slot's bookkeeping and its share of the index.
@@ -106,12 +108,14 @@ impl Peer {
             errors_issued: 0,
             errors_received: 0,
             state: State::Closed,
+            known: false,
         }
     }
 
-    /// When the peer was removed: kept in a field that means nothing then, until the slot is used
-    /// again.
-    pub(crate) fn set_removed_at(&mut self, now: Tick) {
+    /// The peer is removed. When that was is kept in a field that means nothing then, until the
+    /// slot is used again.
+    pub(crate) fn set_removed(&mut self, now: Tick) {
+        self.state = State::Removed;
         self.token = now.bits();
     }
 

@@ -601,9 +601,14 @@ impl World {
 
     /// Runs while nobody polls the completions of one node.
     pub fn run_unpolled(&mut self, node: usize, duration: Duration) {
-        self.nodes[node].deaf = true;
+        self.deafen(node, true);
         self.run(duration);
-        self.nodes[node].deaf = false;
+        self.deafen(node, false);
+    }
+
+    /// From now on the completions of a node are not polled, or are again.
+    pub fn deafen(&mut self, node: usize, deaf: bool) {
+        self.nodes[node].deaf = deaf;
     }
 
     /// Moves time to whatever happens next; false: nothing ever will.
