@@ -31,7 +31,7 @@ use crate::info::{Lookup, Request, resolve};
 use crate::ops::{AvOps, Bound, FidOps};
 use crate::sockaddr;
 use shared::Shared;
-use table::{Change, Table};
+use table::Table;
 
 /// Fewest and most addresses that [`Av::addresses`] of a vector with a name lists.
 const LISTED_MIN: usize = 1024;
@@ -140,14 +140,18 @@ impl Av {
         self.removals.load(Ordering::Acquire)
     }
 
-    /// What is at an index.
+    /// What is at an index, with a look at what others have inserted if this process knows nothing
+    /// there.
     pub(crate) fn occupant(&self, index: fi_addr_t) -> Option<Occupant> {
-        let known = |state: &State| {
-            let entry = state.table.get(index)?;
-            Some(Occupant { address: entry.address, occupancy: entry.occupancy })
-        };
-        let found = known(&self.read());
-        found.or_else(|| if self.catch_up() { known(&self.read()) } else { None })
+        let found = self.known(index);
+        found.or_else(|| if self.catch_up() { self.known(index) } else { None })
+    }
+
+    /// What is at an index, as far as this process has looked.
+    pub(crate) fn known(&self, index: fi_addr_t) -> Option<Occupant> {
+        let state = self.read();
+        let entry = state.table.get(index)?;
+        Some(Occupant { address: entry.address, occupancy: entry.occupancy })
     }
 
     /// The index of an address.
@@ -162,19 +166,25 @@ impl Av {
         if self.read().shared.is_none() {
             return false;
         }
-        let State { table, shared } = &mut *self.write();
-        let changed = shared.as_mut().is_some_and(|shared| match shared.catch_up(table) {
-            Ok(changed) => changed,
-            Err(error) => {
-                log::warn!(target: "av", "cannot read the shared vector: {error}");
-                false
-            }
-        });
-        if changed {
-            self.insertions.fetch_add(1, Ordering::Release);
-            self.removals.fetch_add(1, Ordering::Release);
-        }
-        changed
+        self.change(|State { table, shared }| {
+            shared.as_mut().is_some_and(|shared| match shared.catch_up(table) {
+                Ok(changed) => changed,
+                Err(error) => {
+                    log::warn!(target: "av", "cannot read the shared vector: {error}");
+                    false
+                }
+            })
+        })
+    }
+
+    /// Changes the table, and tells the endpoints whatever has changed: of a shared vector also
+    /// what others did before, which counts even if the own change fails.
+    fn change<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let mut state = self.write();
+        let result = change(&mut state);
+        self.insertions.store(state.table.insertions(), Ordering::Release);
+        self.removals.store(state.table.removals(), Ordering::Release);
+        result
     }
 
     // A panic while the lock is held cannot leave the table half changed in a way that matters: its
@@ -222,18 +232,11 @@ impl AvOps for Av {
             return Err(Error::Invalid);
         }
         let peer = PeerAddress::from(address);
-        let State { table, shared } = &mut *self.write();
-        let change = match shared {
-            Some(shared) => shared.insert(table, peer)?,
-            None => table.insert(peer).ok_or(Error::NoMemory)?,
-        };
-        match change {
-            Change::Count(index) => Ok(index.into()),
-            Change::Address(index) => {
-                self.insertions.fetch_add(1, Ordering::Release);
-                Ok(index.into())
-            }
-        }
+        let index = self.change(|State { table, shared }| match shared {
+            Some(shared) => shared.insert(table, peer),
+            None => table.insert(peer).ok_or(Error::NoMemory),
+        })?;
+        Ok(index.into())
     }
 
     fn resolve(&self, node: Option<&str>, service: Option<&str>) -> Result<SocketAddr, Error> {
@@ -258,18 +261,16 @@ impl AvOps for Av {
     }
 
     fn remove(&self, address: fi_addr_t) -> Result<(), Error> {
-        let State { table, shared } = &mut *self.write();
-        let change = match shared {
-            Some(shared) => shared.remove(table, address)?,
-            None => table.remove(address).ok_or(Error::Invalid)?,
-        };
-        if matches!(change, Change::Address(_)) {
-            self.removals.fetch_add(1, Ordering::Release);
-        }
-        Ok(())
+        self.change(|State { table, shared }| match shared {
+            Some(shared) => shared.remove(table, address),
+            None => table.remove(address).ok_or(Error::Invalid),
+        })
     }
 
     fn lookup(&self, address: fi_addr_t) -> Result<SocketAddr, Error> {
-        self.occupant(address).map(|it| it.address.socket_addr()).ok_or(Error::Invalid)
+        // A call that is rare enough for a look at what others have changed; afterwards endpoints
+        // know it, too.
+        self.catch_up();
+        self.known(address).map(|it| it.address.socket_addr()).ok_or(Error::Invalid)
     }
 }

@@ -81,8 +81,9 @@ impl PeerMap {
             source.peer = PeerId::NONE;
         }
         for (index, known) in self.known.iter_mut().enumerate() {
-            let occupancy = av.occupant(index as fi_addr_t).map(|it| it.occupancy);
-            if !known.peer.is_none() && occupancy != Some(known.occupancy) {
+            // What others have changed since is for the next time: no look at a file here.
+            let occupancy = || av.known(index as fi_addr_t).map(|it| it.occupancy);
+            if !known.peer.is_none() && occupancy() != Some(known.occupancy) {
                 self.retired.push_back(known.peer);
                 *known = Known::NONE;
             }

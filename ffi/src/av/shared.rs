@@ -4,7 +4,8 @@
 //! Every insertion and removal is a record at the end of a file in memory (`/dev/shm`), written
 //! under its lock by whoever makes it; every process plays the records into a table of its own, in
 //! order, and so gives every address the same index. A process looks for new records before it
-//! changes anything, and when it is asked for an index that it does not know.
+//! changes anything, when it is asked for an index that it does not know, and for `fi_av_lookup`.
+//! Data calls look at no file for an index that is known.
 //!
 //! The file lives as long as a process has the vector open: each holds a shared lock on it, and who
 //! gets the exclusive one is alone with it. So what a killed process leaves is swept away by the
@@ -19,7 +20,7 @@ use std::path::PathBuf;
 
 use ofi_xdp_core::PeerAddress;
 
-use super::table::{Change, Table};
+use super::table::Table;
 use crate::errno::Error;
 
 /// Most records of a file.
@@ -94,14 +95,10 @@ impl Shared {
     ///
     /// # Errors
     /// [`Error::Os`] (`EACCES`: opened for reading only), [`Error::NoMemory`].
-    pub(super) fn insert(
-        &mut self,
-        table: &mut Table,
-        address: PeerAddress,
-    ) -> Result<Change, Error> {
+    pub(super) fn insert(&mut self, table: &mut Table, address: PeerAddress) -> Result<u32, Error> {
         self.change(table, |table| {
-            let change = table.insert(address).ok_or(Error::NoMemory)?;
-            Ok((change, record(INSERTED, 0, Some(address))))
+            let index = table.insert(address).ok_or(Error::NoMemory)?;
+            Ok((index, record(INSERTED, 0, Some(address))))
         })
     }
 
@@ -109,19 +106,19 @@ impl Shared {
     ///
     /// # Errors
     /// [`Error::Invalid`] if nothing is; as [`Self::insert`].
-    pub(super) fn remove(&mut self, table: &mut Table, index: u64) -> Result<Change, Error> {
+    pub(super) fn remove(&mut self, table: &mut Table, index: u64) -> Result<(), Error> {
         self.change(table, |table| {
-            let change = table.remove(index).ok_or(Error::Invalid)?;
+            table.remove(index).ok_or(Error::Invalid)?;
             let index = u32::try_from(index).map_err(|_| Error::Invalid)?;
-            Ok((change, record(REMOVED, index, None)))
+            Ok(((), record(REMOVED, index, None)))
         })
     }
 
-    fn change(
+    fn change<T>(
         &mut self,
         table: &mut Table,
-        apply: impl FnOnce(&mut Table) -> Result<(Change, [u8; RECORD_LEN]), Error>,
-    ) -> Result<Change, Error> {
+        apply: impl FnOnce(&mut Table) -> Result<(T, [u8; RECORD_LEN]), Error>,
+    ) -> Result<T, Error> {
         if self.read_only {
             return Err(Error::Os(libc::EACCES));
         }
@@ -216,10 +213,10 @@ mod tests {
         assert_eq!(open(true).err(), Some(Error::Os(libc::ENOENT)));
         let (mut a, mut b) = (open(false).unwrap(), open(false).unwrap());
         let (mut ours, mut theirs) = (Table::default(), Table::default());
-        assert_eq!(a.insert(&mut ours, address(1)), Ok(Change::Address(0)));
-        assert_eq!(b.insert(&mut theirs, address(2)), Ok(Change::Address(1)));
-        assert_eq!(a.remove(&mut ours, 0), Ok(Change::Address(0)));
-        assert_eq!(b.insert(&mut theirs, address(3)), Ok(Change::Address(0)));
+        assert_eq!(a.insert(&mut ours, address(1)), Ok(0));
+        assert_eq!(b.insert(&mut theirs, address(2)), Ok(1));
+        assert_eq!(a.remove(&mut ours, 0), Ok(()));
+        assert_eq!(b.insert(&mut theirs, address(3)), Ok(0));
         assert_eq!(a.remove(&mut ours, 7), Err(Error::Invalid));
         let mut reader = open(true).unwrap();
         let mut seen = Table::default();
@@ -242,7 +239,7 @@ mod tests {
         let mut new = Shared::open("test", &name, false).unwrap();
         let mut table = Table::default();
         assert_eq!(new.catch_up(&mut table), Ok(false));
-        assert_eq!(new.insert(&mut table, address(1)), Ok(Change::Address(0)));
+        assert_eq!(new.insert(&mut table, address(1)), Ok(0));
     }
 
     #[test]

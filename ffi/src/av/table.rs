@@ -26,15 +26,6 @@ pub(super) struct Entry {
     pub(super) occupancy: u32,
 }
 
-/// What an insertion or a removal has changed.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Change {
-    /// An address came to this index, or left it.
-    Address(u32),
-    /// It is there once more, or once less.
-    Count(u32),
-}
-
 /// See the module.
 #[derive(Debug, Default)]
 pub(super) struct Table {
@@ -42,6 +33,8 @@ pub(super) struct Table {
     indices: HashTable<u32>,
     hasher: RandomState,
     free: BinaryHeap<Reverse<u32>>,
+    insertions: u64,
+    removals: u64,
 }
 
 impl Table {
@@ -58,13 +51,23 @@ impl Table {
         indices.find(hasher.hash_one(address), |index| at(index) == Some(address)).copied()
     }
 
-    /// Puts an address where it is already, else at the lowest free index; `None` when the table is
-    /// full.
-    pub(super) fn insert(&mut self, address: PeerAddress) -> Option<Change> {
+    /// How many addresses have come to an index, where they were not already.
+    pub(super) const fn insertions(&self) -> u64 {
+        self.insertions
+    }
+
+    /// How many addresses have left their index.
+    pub(super) const fn removals(&self) -> u64 {
+        self.removals
+    }
+
+    /// Puts an address where it is already, else at the lowest free index, and returns which;
+    /// `None` when the table is full.
+    pub(super) fn insert(&mut self, address: PeerAddress) -> Option<u32> {
         if let Some(index) = self.find(&address) {
             let entry = self.entries.get_mut(index as usize)?;
             entry.uses = entry.uses.saturating_add(1);
-            return Some(Change::Count(index));
+            return Some(index);
         }
         let index = match self.free.pop() {
             Some(Reverse(index)) => index,
@@ -83,23 +86,25 @@ impl Table {
             entries.get(index as usize).map_or(0, |entry| hasher.hash_one(entry.address))
         };
         indices.insert_unique(hasher.hash_one(address), index, rehash);
-        Some(Change::Address(index))
+        self.insertions += 1;
+        Some(index)
     }
 
     /// Takes an address away once; `None` if there is none at this index.
-    pub(super) fn remove(&mut self, index: u64) -> Option<Change> {
+    pub(super) fn remove(&mut self, index: u64) -> Option<()> {
         let index = u32::try_from(index).ok()?;
         let entry = self.entries.get_mut(index as usize).filter(|entry| entry.uses > 0)?;
         entry.uses -= 1;
         if entry.uses > 0 {
-            return Some(Change::Count(index));
+            return Some(());
         }
         let hash = self.hasher.hash_one(entry.address);
         if let Ok(found) = self.indices.find_entry(hash, |&other| other == index) {
             found.remove();
         }
         self.free.push(Reverse(index));
-        Some(Change::Address(index))
+        self.removals += 1;
+        Some(())
     }
 }
 
@@ -115,15 +120,15 @@ mod tests {
     fn indices_are_given_in_order_and_freed_lowest_first() {
         let mut table = Table::default();
         for n in 0..100 {
-            assert_eq!(table.insert(address(n)), Some(Change::Address(n)));
+            assert_eq!(table.insert(address(n)), Some(n));
         }
         for n in [50, 7, 70] {
-            assert_eq!(table.remove(n), Some(Change::Address(n as u32)));
+            assert_eq!(table.remove(n), Some(()));
             assert!(table.get(n).is_none());
             assert_eq!(table.remove(n), None);
         }
         for (n, index) in [(200, 7), (201, 50), (202, 70), (203, 100)] {
-            assert_eq!(table.insert(address(n)), Some(Change::Address(index)));
+            assert_eq!(table.insert(address(n)), Some(index));
             assert_eq!(table.find(&address(n)), Some(index));
         }
         assert_eq!(table.find(&address(7)), None);
@@ -133,12 +138,16 @@ mod tests {
     #[test]
     fn an_address_stays_until_it_was_removed_as_often_as_inserted() {
         let mut table = Table::default();
+        let changes = |table: &Table| (table.insertions(), table.removals());
         table.insert(address(1));
-        assert_eq!(table.insert(address(1)), Some(Change::Count(0)));
-        assert_eq!(table.remove(0), Some(Change::Count(0)));
+        assert_eq!(table.insert(address(1)), Some(0));
+        assert_eq!(table.remove(0), Some(()));
         assert_eq!(table.find(&address(1)), Some(0));
-        assert_eq!(table.remove(0), Some(Change::Address(0)));
+        assert_eq!(changes(&table), (1, 0));
+        assert_eq!(table.remove(0), Some(()));
         assert_eq!(table.find(&address(1)), None);
+        assert_eq!(table.remove(0), None);
+        assert_eq!(changes(&table), (1, 1));
     }
 
     #[test]
@@ -150,8 +159,7 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
             let n = (random >> 33) as u32 % 300;
             if random >> 63 == 0 {
-                let (Change::Address(index) | Change::Count(index)) =
-                    table.insert(address(n)).unwrap();
+                let index = table.insert(address(n)).unwrap();
                 let entry = model.entry(n).or_insert((index, 0));
                 assert_eq!(entry.0, index);
                 entry.1 += 1;

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use ofi_xdp_core::{Config, Identity, Instant, PortLimits};
 
 use super::*;
+use crate::av::AvAttributes;
 use crate::domain::Domain;
 use crate::fabric::Fabric;
 use crate::info::Request;
@@ -35,6 +36,23 @@ fn with_map(test: impl FnOnce(&Av, &mut PeerMap, &mut Engine<'_>)) {
     let av = domain().address_vector(&Default::default()).unwrap();
     let mut map = PeerMap::new(PEERS as usize, 0, &av);
     engine().with_dependent_mut(|_, engine| test(&av, &mut map, engine));
+}
+
+/// The same with a shared vector, and the vector of another process with `address(1)` at 0 and
+/// `address(9)` at 1, both of which the map knows.
+fn with_shared_map(name: &str, test: impl FnOnce(&Av, &Av, &mut PeerMap, &mut Engine<'_>)) {
+    let name = Some(format!("{name}/{}", std::process::id()));
+    let attributes = AvAttributes { name, ..Default::default() };
+    let open = || domain().address_vector(&attributes).unwrap();
+    let (av, others) = (open(), open());
+    let mut map = PeerMap::new(PEERS as usize, 0, &av);
+    engine().with_dependent_mut(|_, engine| {
+        for (port, index) in [(1, 0), (9, 1)] {
+            assert_eq!(av.insert(address(port)), Ok(index));
+            map.peer(engine, &av, index).unwrap();
+        }
+        test(&av, &others, &mut map, engine);
+    });
 }
 
 #[test]
@@ -115,5 +133,70 @@ fn a_full_table_is_an_error() {
         }
         let index = av.insert(address(99)).unwrap();
         assert_eq!(map.peer(engine, av, index), Err(Error::NoMemory));
+    });
+}
+
+#[test]
+fn an_own_change_tells_of_what_others_have_changed() {
+    // Also one that fails, or that changes nothing but a count.
+    type Change = fn(&Av);
+    let changes: [(&str, Change); 4] = [
+        ("insert", |av| assert_eq!(av.insert(address(3)), Ok(2))),
+        ("again", |av| assert_eq!(av.insert(address(9)), Ok(1))),
+        ("remove", |av| assert_eq!(av.remove(1), Ok(()))),
+        ("fail", |av| assert_eq!(av.remove(7), Err(Error::Invalid))),
+    ];
+    for (name, change) in changes {
+        with_shared_map(name, |av, others, map, engine| {
+            let stranger = engine.insert_peer(address(2).into()).unwrap();
+            assert_eq!(map.source(engine, av, stranger), ADDR_NONE);
+            others.remove(0).unwrap();
+            assert_eq!(others.insert(address(2)), Ok(0));
+            change(av);
+            map.sync(av);
+            assert_eq!(av.lookup(0), Ok(address(2)), "{name}");
+            assert_eq!(map.peer(engine, av, 0), Ok(stranger), "{name}");
+            assert_eq!(map.source(engine, av, stranger), 0, "{name}");
+        });
+    }
+}
+
+#[test]
+fn a_source_that_others_have_inserted_is_known_after_an_own_change() {
+    with_shared_map("source", |av, others, map, engine| {
+        let stranger = engine.insert_peer(address(2).into()).unwrap();
+        assert_eq!(map.source(engine, av, stranger), ADDR_NONE);
+        assert_eq!(others.insert(address(2)), Ok(2));
+        assert_eq!(av.remove(7), Err(Error::Invalid));
+        map.sync(av);
+        assert_eq!(map.source(engine, av, stranger), 2);
+    });
+}
+
+#[test]
+fn a_lookup_sees_what_others_have_changed_and_so_do_endpoints_then() {
+    with_shared_map("lookup", |av, others, map, engine| {
+        others.remove(0).unwrap();
+        assert_eq!(others.insert(address(2)), Ok(0));
+        assert_eq!(av.lookup(0), Ok(address(2)));
+        map.sync(av);
+        let peer = map.peer(engine, av, 0).unwrap();
+        assert_eq!(engine.peer_address(peer), Some(address(2).into()));
+        others.remove(0).unwrap();
+        assert_eq!(av.lookup(0), Err(Error::Invalid));
+    });
+}
+
+#[test]
+fn a_sweep_looks_at_no_file() {
+    with_shared_map("sweep", |av, others, map, engine| {
+        av.remove(0).unwrap();
+        others.remove(1).unwrap();
+        let removals = av.removals();
+        map.sync(av);
+        assert_eq!(av.removals(), removals);
+        assert_eq!(map.peer(engine, av, 0), Err(Error::Invalid));
+        map.sync(av);
+        assert_eq!(map.peer(engine, av, 1), Err(Error::Invalid));
     });
 }
