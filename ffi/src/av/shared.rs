@@ -7,6 +7,9 @@
 //! changes anything, when it is asked for an index that it does not know, and for `fi_av_lookup`.
 //! Data calls look at no file for an index that is known.
 //!
+//! A record counts when all of it is in the file, for its writer, too. What a writer that failed or
+//! was killed has left of one is cut off before the next.
+//!
 //! The file lives as long as a process has the vector open: each holds a shared lock on it, and who
 //! gets the exclusive one is alone with it. So what a killed process leaves is swept away by the
 //! next one. Only processes of the same user can open it.
@@ -27,6 +30,7 @@ use crate::errno::Error;
 const RECORDS_MAX: u64 = 1 << 22;
 /// Bytes of a record: what (1), nothing (1), port (2), index (4), IPv6 address (16).
 const RECORD_LEN: usize = 24;
+type Record = [u8; RECORD_LEN];
 const INSERTED: u8 = 1;
 const REMOVED: u8 = 2;
 /// Records read at a time.
@@ -81,25 +85,28 @@ impl Shared {
         let mut batch = vec![0; RECORD_LEN * BATCH];
         // bound: RECORDS_MAX
         loop {
-            let read = self.records.read_at(&mut batch, self.played * RECORD_LEN as u64)?;
+            let read = self.records.read_at(&mut batch, self.end())?;
+            // A part of a record is none: it is still being written, or its writer has failed.
             let (whole, _) = batch.get(..read).unwrap_or_default().as_chunks::<RECORD_LEN>();
-            whole.iter().for_each(|record| play(record, table));
-            self.played += whole.len() as u64;
-            if whole.len() < BATCH {
+            if whole.is_empty() {
                 return Ok(self.played > before);
             }
+            whole.iter().for_each(|record| play(record, table));
+            self.played += whole.len() as u64;
         }
     }
 
-    /// Inserts `address` for everybody.
+    /// Inserts `address` for everybody: its index.
     ///
     /// # Errors
-    /// [`Error::Os`] (`EACCES`: opened for reading only), [`Error::NoMemory`].
+    /// [`Error::Os`] (`EACCES`: opened for reading only), [`Error::NoMemory`]. The address is
+    /// inserted for nobody then, but records of others may have been played.
     pub(super) fn insert(&mut self, table: &mut Table, address: PeerAddress) -> Result<u32, Error> {
-        self.change(table, |table| {
-            let index = table.insert(address).ok_or(Error::NoMemory)?;
-            Ok((index, record(INSERTED, 0, Some(address))))
-        })
+        self.add(table, |table| {
+            let fits = table.has_room_for(&address);
+            fits.then(|| record(INSERTED, 0, Some(address))).ok_or(Error::NoMemory)
+        })?;
+        table.find(&address).ok_or(Error::NoMemory)
     }
 
     /// Removes what is at `index` for everybody.
@@ -107,33 +114,57 @@ impl Shared {
     /// # Errors
     /// [`Error::Invalid`] if nothing is; as [`Self::insert`].
     pub(super) fn remove(&mut self, table: &mut Table, index: u64) -> Result<(), Error> {
-        self.change(table, |table| {
-            table.remove(index).ok_or(Error::Invalid)?;
+        self.add(table, |table| {
+            table.get(index).ok_or(Error::Invalid)?;
             let index = u32::try_from(index).map_err(|_| Error::Invalid)?;
-            Ok(((), record(REMOVED, index, None)))
+            Ok(record(REMOVED, index, None))
         })
     }
 
-    fn change<T>(
+    /// Adds the record that `decide` makes of the table as it is for everybody.
+    fn add(
         &mut self,
         table: &mut Table,
-        apply: impl FnOnce(&mut Table) -> Result<(T, [u8; RECORD_LEN]), Error>,
-    ) -> Result<T, Error> {
+        decide: impl FnOnce(&Table) -> Result<Record, Error>,
+    ) -> Result<(), Error> {
         if self.read_only {
             return Err(Error::Os(libc::EACCES));
         }
         self.turn.lock()?;
-        let changed = self.catch_up(table).and_then(|_| {
-            if self.played >= RECORDS_MAX {
-                return Err(Error::NoMemory);
-            }
-            let (change, record) = apply(table)?;
-            (&self.records).write_all(&record)?;
-            self.played += 1;
-            Ok(change)
-        });
+        let added = self.add_in_turn(table, decide);
         self.turn.unlock()?;
-        changed
+        added
+    }
+
+    fn add_in_turn(
+        &mut self,
+        table: &mut Table,
+        decide: impl FnOnce(&Table) -> Result<Record, Error>,
+    ) -> Result<(), Error> {
+        self.catch_up(table)?;
+        if self.played >= RECORDS_MAX {
+            return Err(Error::NoMemory);
+        }
+        let record = decide(table)?;
+        let end = self.end();
+        if self.records.metadata()?.len() != end {
+            // Who was killed amid a record has left a part of it.
+            self.records.set_len(end)?;
+        }
+        if let Err(error) = (&self.records).write_all(&record) {
+            // What is there of it goes; should that fail, too, then before the next record.
+            let _ = self.records.set_len(end);
+            return Err(error.into());
+        }
+        // Only now, as for everybody else: a record that is not in the file changes no table.
+        play(&record, table);
+        self.played += 1;
+        Ok(())
+    }
+
+    /// Where the records end that were played.
+    const fn end(&self) -> u64 {
+        self.played * RECORD_LEN as u64
     }
 }
 
@@ -173,7 +204,7 @@ fn opened(path: &PathBuf, create: bool) -> io::Result<File> {
     options.open(path)
 }
 
-fn record(what: u8, index: u32, address: Option<PeerAddress>) -> [u8; RECORD_LEN] {
+fn record(what: u8, index: u32, address: Option<PeerAddress>) -> Record {
     let mut record = [0; RECORD_LEN];
     record[0] = what;
     record[4..8].copy_from_slice(&index.to_ne_bytes());
@@ -184,7 +215,7 @@ fn record(what: u8, index: u32, address: Option<PeerAddress>) -> [u8; RECORD_LEN
     record
 }
 
-fn play(record: &[u8; RECORD_LEN], table: &mut Table) {
+fn play(record: &Record, table: &mut Table) {
     let [what, _, p0, p1, i0, i1, i2, i3, ip @ ..] = *record;
     match what {
         INSERTED => {
@@ -199,52 +230,4 @@ fn play(record: &[u8; RECORD_LEN], table: &mut Table) {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn address(port: u16) -> PeerAddress {
-        PeerAddress::from_v4([198, 18, 0, 1], port)
-    }
-
-    #[test]
-    fn two_openers_agree_on_every_index() {
-        let name = format!("agree/{}", std::process::id());
-        let open = |read_only| Shared::open("test", &name, read_only);
-        assert_eq!(open(true).err(), Some(Error::Os(libc::ENOENT)));
-        let (mut a, mut b) = (open(false).unwrap(), open(false).unwrap());
-        let (mut ours, mut theirs) = (Table::default(), Table::default());
-        assert_eq!(a.insert(&mut ours, address(1)), Ok(0));
-        assert_eq!(b.insert(&mut theirs, address(2)), Ok(1));
-        assert_eq!(a.remove(&mut ours, 0), Ok(()));
-        assert_eq!(b.insert(&mut theirs, address(3)), Ok(0));
-        assert_eq!(a.remove(&mut ours, 7), Err(Error::Invalid));
-        let mut reader = open(true).unwrap();
-        let mut seen = Table::default();
-        assert_eq!(reader.catch_up(&mut seen), Ok(true));
-        assert_eq!(reader.catch_up(&mut seen), Ok(false));
-        assert_eq!(seen.get(0).map(|entry| entry.address), Some(address(3)));
-        assert_eq!(seen.get(1).map(|entry| entry.address), Some(address(2)));
-        let refused = reader.insert(&mut seen, address(4));
-        assert_eq!(refused, Err(Error::Os(libc::EACCES)));
-        drop((a, b));
-        assert!(path("test", &name).exists(), "the reader has it open");
-        drop(reader);
-        assert!(!path("test", &name).exists());
-    }
-
-    #[test]
-    fn what_a_killed_process_leaves_is_swept_away() {
-        let name = format!("left/{}", std::process::id());
-        std::fs::write(path("test", &name), record(INSERTED, 0, Some(address(9)))).unwrap();
-        let mut new = Shared::open("test", &name, false).unwrap();
-        let mut table = Table::default();
-        assert_eq!(new.catch_up(&mut table), Ok(false));
-        assert_eq!(new.insert(&mut table, address(1)), Ok(0));
-    }
-
-    #[test]
-    fn names_are_files_of_their_own() {
-        assert_ne!(path("lo", "a/b"), path("lo", "a-b"));
-        assert_eq!(path("lo", "../etc").parent(), path("lo", "x").parent());
-    }
-}
+mod tests;

@@ -61,6 +61,11 @@ impl Table {
         self.removals
     }
 
+    /// Whether [`Self::insert`] would find a place for an address.
+    pub(super) fn has_room_for(&self, address: &PeerAddress) -> bool {
+        !self.free.is_empty() || self.entries.len() < ADDRESSES_MAX || self.find(address).is_some()
+    }
+
     /// Puts an address where it is already, else at the lowest free index, and returns which;
     /// `None` when the table is full.
     pub(super) fn insert(&mut self, address: PeerAddress) -> Option<u32> {

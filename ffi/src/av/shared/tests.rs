@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes agree, whatever becomes of one of them.
+
+use std::process::Command;
+
+use super::*;
+
+fn address(port: u16) -> PeerAddress {
+    PeerAddress::from_v4([198, 18, 0, 1], port)
+}
+
+#[test]
+fn two_openers_agree_on_every_index() {
+    let name = format!("agree/{}", std::process::id());
+    let open = |read_only| Shared::open("test", &name, read_only);
+    assert_eq!(open(true).err(), Some(Error::Os(libc::ENOENT)));
+    let (mut a, mut b) = (open(false).unwrap(), open(false).unwrap());
+    let (mut ours, mut theirs) = (Table::default(), Table::default());
+    assert_eq!(a.insert(&mut ours, address(1)), Ok(0));
+    assert_eq!(b.insert(&mut theirs, address(2)), Ok(1));
+    assert_eq!(a.remove(&mut ours, 0), Ok(()));
+    assert_eq!(b.insert(&mut theirs, address(3)), Ok(0));
+    assert_eq!(a.remove(&mut ours, 7), Err(Error::Invalid));
+    let mut reader = open(true).unwrap();
+    let mut seen = Table::default();
+    assert_eq!(reader.catch_up(&mut seen), Ok(true));
+    assert_eq!(reader.catch_up(&mut seen), Ok(false));
+    assert_eq!(seen.get(0).map(|entry| entry.address), Some(address(3)));
+    assert_eq!(seen.get(1).map(|entry| entry.address), Some(address(2)));
+    let refused = reader.insert(&mut seen, address(4));
+    assert_eq!(refused, Err(Error::Os(libc::EACCES)));
+    drop((a, b));
+    assert!(path("test", &name).exists(), "the reader has it open");
+    drop(reader);
+    assert!(!path("test", &name).exists());
+}
+
+#[test]
+fn what_a_killed_process_leaves_is_swept_away() {
+    let name = format!("left/{}", std::process::id());
+    std::fs::write(path("test", &name), record(INSERTED, 0, Some(address(9)))).unwrap();
+    let mut new = Shared::open("test", &name, false).unwrap();
+    let mut table = Table::default();
+    assert_eq!(new.catch_up(&mut table), Ok(false));
+    assert_eq!(new.insert(&mut table, address(1)), Ok(0));
+}
+
+/// Records up to which a page of the file is full, but for 16 bytes.
+const PAGE: u16 = 170;
+
+/// An opener, and the table that it plays into.
+fn opener(name: &str) -> (Shared, Table) {
+    (Shared::open("test", name, false).unwrap(), Table::default())
+}
+
+#[test]
+fn a_part_of_a_record_is_none() {
+    let name = format!("torn/{}", std::process::id());
+    let ((mut a, mut ours), (mut b, mut theirs)) = (opener(&name), opener(&name));
+    assert_eq!(a.insert(&mut ours, address(1)), Ok(0));
+    for port in [2, 3] {
+        // A writer is killed amid a record.
+        let torn = record(INSERTED, 0, Some(address(9)));
+        (&a.records).write_all(&torn[..usize::from(port) * 6]).unwrap();
+        assert_eq!(b.catch_up(&mut theirs), Ok(port == 2));
+        assert_eq!(b.insert(&mut theirs, address(port)), Ok(u32::from(port) - 1));
+        assert_eq!(a.catch_up(&mut ours), Ok(true));
+    }
+    let (mut c, mut seen) = opener(&name);
+    assert_eq!(c.catch_up(&mut seen), Ok(true));
+    for table in [&ours, &theirs, &seen] {
+        for port in 1..=3 {
+            assert_eq!(table.find(&address(port)), Some(u32::from(port) - 1));
+        }
+        assert_eq!(table.find(&address(9)), None);
+    }
+}
+
+#[test]
+fn what_cannot_be_written_changes_nothing() {
+    let name = format!("refused/{}", std::process::id());
+    let ((mut a, mut ours), (mut b, mut theirs)) = (opener(&name), opener(&name));
+    assert_eq!(a.insert(&mut ours, address(1)), Ok(0));
+    // Its writes fail: it may only read the file.
+    b.records = File::open(&b.path).unwrap();
+    assert_eq!(b.insert(&mut theirs, address(2)), Err(Error::Os(libc::EBADF)));
+    assert_eq!(b.remove(&mut theirs, 0), Err(Error::Os(libc::EBADF)));
+    assert_eq!(a.insert(&mut ours, address(3)), Ok(1));
+    assert_eq!(b.catch_up(&mut theirs), Ok(true));
+    for (port, index) in [(1, Some(0)), (2, None), (3, Some(1))] {
+        assert_eq!((ours.find(&address(port)), theirs.find(&address(port))), (index, index));
+    }
+}
+
+/// The file grows to a page, in which the last record has no room: what of it was written goes
+/// again. Under a limit of file sizes, so in a process of its own.
+#[test]
+fn a_record_that_finds_no_room_leaves_nothing() {
+    const LIMITED: &str = "OFI_XDP_TEST_LIMITED";
+    if std::env::var_os(LIMITED).is_none() {
+        let test = "av::shared::tests::a_record_that_finds_no_room_leaves_nothing";
+        // In blocks of 512 bytes; the signal of who meets the limit is ignored.
+        let script = "trap '' XFSZ; ulimit -f 8; exec \"$0\" --exact \"$1\"";
+        let mut limited = Command::new("/bin/sh");
+        limited.args(["-c", script]).arg(std::env::current_exe().unwrap()).arg(test);
+        let output = limited.env(LIMITED, "1").output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && said.contains("1 passed"), "{said}");
+        return;
+    }
+    let name = format!("room/{}", std::process::id());
+    let ((mut a, mut ours), (mut b, mut theirs)) = (opener(&name), opener(&name));
+    for port in 0..PAGE {
+        assert_eq!(a.insert(&mut ours, address(port)), Ok(port.into()));
+    }
+    assert_eq!(a.insert(&mut ours, address(PAGE)), Err(Error::Os(libc::EFBIG)));
+    assert_eq!(ours.find(&address(PAGE)), None);
+    assert_eq!(a.remove(&mut ours, 0), Err(Error::Os(libc::EFBIG)));
+    assert_eq!(ours.find(&address(0)), Some(0));
+    let len = a.records.metadata().unwrap().len();
+    assert_eq!(len, u64::from(PAGE) * RECORD_LEN as u64, "a part of a record is there");
+    assert_eq!(b.catch_up(&mut theirs), Ok(true));
+    assert_eq!((theirs.insertions(), theirs.removals()), (PAGE.into(), 0));
+}
+
+#[test]
+fn names_are_files_of_their_own() {
+    assert_ne!(path("lo", "a/b"), path("lo", "a-b"));
+    assert_eq!(path("lo", "../etc").parent(), path("lo", "x").parent());
+}
