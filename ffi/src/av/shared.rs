@@ -12,14 +12,15 @@
 //!
 //! The file lives as long as a process has the vector open: each holds a shared lock on it, and who
 //! gets the exclusive one is alone with it. So what a killed process leaves is swept away by the
-//! next one. Only processes of the same user can open it.
+//! next one. Only processes of the same user can open it; a file of its name that others can open,
+//! too, is refused.
 //!
 //! Bounds: [`RECORDS_MAX`] insertions and removals in the life of the file.
 
-use std::fs::{File, OpenOptions, TryLockError};
-use std::io::{self, Write as _};
+use std::fs::{File, Metadata, OpenOptions, TryLockError};
+use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use ofi_xdp_core::PeerAddress;
 
@@ -54,7 +55,8 @@ impl Shared {
     /// Opens the vector `name` of the domain `domain`, or makes it.
     ///
     /// # Errors
-    /// [`Error::Os`]: `ENOENT` if it is to be read only and nobody has it open.
+    /// [`Error::Os`]: `ENOENT` if it is to be read only and nobody has it open; `EACCES` if a file
+    /// that others can use is in the way.
     pub(super) fn open(domain: &str, name: &str, read_only: bool) -> Result<Self, Error> {
         let path = path(domain, name);
         for _ in 0..TRIES {
@@ -198,10 +200,36 @@ fn path(domain: &str, name: &str) -> PathBuf {
     file.into()
 }
 
-fn opened(path: &PathBuf, create: bool) -> io::Result<File> {
+/// Opens a file of a vector. Everybody can guess its name, and everybody may make files there: only
+/// one that nobody else can read or write is taken.
+fn opened(path: &Path, create: bool) -> Result<File, Error> {
     let mut options = OpenOptions::new();
     options.read(true).append(true).create(create).mode(0o600).custom_flags(libc::O_NOFOLLOW);
-    options.open(path)
+    let file = options.open(path);
+    let found = match &file {
+        Ok(file) => Some(file.metadata()?),
+        // The kernel may refuse it before we can (`fs.protected_regular`).
+        Err(_) => path.symlink_metadata().ok(),
+    };
+    match found {
+        Some(found) if !is_private(&found) => {
+            let (owner, mode) = (found.uid(), found.mode() & 0o7777);
+            log::warn!(
+                target: "av",
+                "{} is in the way: it belongs to user {owner}, with mode {mode:o}; have it \
+                 removed, or open the vector by another name",
+                path.display()
+            );
+            Err(Error::Os(libc::EACCES))
+        }
+        _ => Ok(file?),
+    }
+}
+
+/// A file that only this user can open.
+fn is_private(file: &Metadata) -> bool {
+    let user = nix::unistd::geteuid().as_raw();
+    file.is_file() && file.uid() == user && file.mode() & 0o077 == 0
 }
 
 fn record(what: u8, index: u32, address: Option<PeerAddress>) -> Record {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes agree, whatever becomes of one of them.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{PermissionsExt as _, chown, symlink};
 use std::process::Command;
 
 use super::*;
@@ -38,7 +40,9 @@ fn two_openers_agree_on_every_index() {
 #[test]
 fn what_a_killed_process_leaves_is_swept_away() {
     let name = format!("left/{}", std::process::id());
-    std::fs::write(path("test", &name), record(INSERTED, 0, Some(address(9)))).unwrap();
+    let mut left = opened(&path("test", &name), true).unwrap();
+    left.write_all(&record(INSERTED, 0, Some(address(9)))).unwrap();
+    drop(left);
     let mut new = Shared::open("test", &name, false).unwrap();
     let mut table = Table::default();
     assert_eq!(new.catch_up(&mut table), Ok(false));
@@ -121,6 +125,37 @@ fn a_record_that_finds_no_room_leaves_nothing() {
     assert_eq!(len, u64::from(PAGE) * RECORD_LEN as u64, "a part of a record is there");
     assert_eq!(b.catch_up(&mut theirs), Ok(true));
     assert_eq!((theirs.insertions(), theirs.removals()), (PAGE.into(), 0));
+}
+
+#[test]
+fn a_file_that_others_can_use_is_refused() {
+    const NOBODY: u32 = 65534;
+    let name = format!("foreign/{}", std::process::id());
+    let file = path("test", &name);
+    let lock = file.with_extension("lock");
+    let refused = Some(Error::Os(libc::EACCES));
+    let open = || Shared::open("test", &name, false).err();
+    for foreign in [&file, &lock] {
+        for mode in [0o666, 0o640, 0o602] {
+            drop(File::create(foreign).unwrap());
+            fs::set_permissions(foreign, Permissions::from_mode(mode)).unwrap();
+            assert_eq!(open(), refused, "{} with mode {mode:o}", foreign.display());
+            fs::remove_file(foreign).unwrap();
+        }
+        symlink("/dev/null", foreign).unwrap();
+        assert_eq!(open(), refused, "a link, {}", foreign.display());
+        fs::remove_file(foreign).unwrap();
+        fs::create_dir(foreign).unwrap();
+        assert_eq!(open(), refused, "a folder, {}", foreign.display());
+        fs::remove_dir(foreign).unwrap();
+        drop(opened(foreign, true).unwrap());
+        // Only root can give a file away.
+        if chown(foreign, Some(NOBODY), None).is_ok() {
+            assert_eq!(open(), refused, "{} of another user", foreign.display());
+        }
+        fs::remove_file(foreign).unwrap();
+    }
+    assert_eq!(open(), None);
 }
 
 #[test]
