@@ -254,8 +254,10 @@ impl<'s> Wheel<'s> {
     /// Puts `owner`, which is disarmed, into the bucket of its deadline.
     fn link(&mut self, owner: u32) {
         let due = self.slots[owner as usize].deadline.as_nanos() >> TICK_BITS;
-        // Never before the tick that is being expired: that bucket would not come round again.
-        let due = due.max(self.tick);
+        // Never before the tick that is being expired: that bucket would not come round again. Nor
+        // farther ahead than the wheel reaches, which is less than `arm` allows where the clock has
+        // gone on since anything expired: from there the owner moves on.
+        let due = due.clamp(self.tick, self.tick + (HORIZON_NANOS >> TICK_BITS));
         let level = (0..LEVELS - 1)
             .find(|&level| {
                 let shift = level as u32 * BUCKET_BITS;

@@ -86,3 +86,22 @@ fn the_past_fires_at_once_and_the_far_future_fires_at_last() {
     assert_eq!(wheel.expire(now.after_nanos(3_599_999_999_999)), None);
     assert_eq!(wheel.expire(now.after_nanos(3_600_000_000_000)), Some(1));
 }
+
+#[test]
+fn a_clock_that_stood_still_for_hours_does_not_take_the_future_for_the_past() {
+    // From 4.9 hours on the last level has come round.
+    for hours in [2, 3, 5, 6, 24, 24 * 365] {
+        let mut slots = vec![TimerSlot::default(); 2];
+        let mut wheel = Wheel::new(&mut slots);
+        let before = Instant::from_nanos(1 << 50);
+        assert_eq!(wheel.expire(before), None);
+        wheel.arm(0, before.after_nanos(1_000_000), before);
+        // A timer is set before those that are due by now are asked for.
+        let now = before.after_nanos(hours * 3_600_000_000_000);
+        wheel.arm(1, now.after_nanos(1_000_000), now);
+        assert_eq!(wheel.expire(now), Some(0));
+        assert_eq!(wheel.expire(now), None);
+        assert_eq!(wheel.expire(now.after_nanos(999_999)), None);
+        assert_eq!(wheel.expire(now.after_nanos(1_000_000)), Some(1));
+    }
+}
