@@ -269,12 +269,15 @@ impl FidOps for Endpoint {
             }
             self.domain.thread()?.remove(&running.active);
             self.domain.work().forget(&running.active);
-            if let Some(shared) = &running.shared_rx {
+            let source = running.shared_rx.as_ref().and_then(|shared| {
                 // What arrives from now on takes no receive that another endpoint could use.
                 shared.leave(&running.active);
-                running.active.leave_shared();
-            }
+                running.active.leave_shared()
+            });
             running.active.close();
+            if let Some(source) = source {
+                running.active.end_shared(&source);
+            }
             for BoundCntr { counter, .. } in &bindings.counters {
                 counter.remove_endpoint(&running.active);
             }

@@ -158,10 +158,14 @@ impl AppMemory {
         Some(source.finish(slot))
     }
 
-    /// Takes no more receives from the shared context; what it has of buffers for many messages has
-    /// ended.
-    pub(crate) fn leave_shared(&mut self) {
-        let Some(source) = self.shared.take() else { return };
+    /// Takes no more receives from the shared context. What it has of buffers for many messages
+    /// goes on, until [`Self::end_shared`] is told so with what this returns.
+    pub(crate) const fn leave_shared(&mut self) -> Option<SharedSource> {
+        self.shared.take()
+    }
+
+    /// What it has of buffers for many messages has ended: nothing is written there any more.
+    pub(crate) fn end_shared(&mut self, source: &SharedSource) {
         for buffer in &mut self.recvs {
             if let Outgoing::Part(slot) = buffer.outgoing {
                 buffer.outgoing = Outgoing::Lent;

@@ -13,6 +13,7 @@ use super::{ActiveEndpoint, State, now};
 use crate::abi::ADDR_NONE;
 use crate::errno::Error;
 use crate::ops::Recv;
+use crate::srx::SharedSource;
 
 impl ActiveEndpoint {
     /// Gives the messages that are stored here the receives that are new to them; whether any
@@ -39,9 +40,15 @@ impl ActiveEndpoint {
         }
     }
 
-    /// Takes no more receives from the shared context.
-    pub(crate) fn leave_shared(&self) {
-        self.lock().memory.leave_shared();
+    /// Takes no more receives from the shared context. It may still write into buffers for many
+    /// messages, which its other endpoints must not give back before [`Self::end_shared`].
+    pub(crate) fn leave_shared(&self) -> Option<SharedSource> {
+        self.lock().memory.leave_shared()
+    }
+
+    /// After [`Self::close`]: what the endpoint had of buffers for many messages has ended.
+    pub(crate) fn end_shared(&self, source: &SharedSource) {
+        self.lock().memory.end_shared(source);
     }
 
     /// Makes progress; whether a message is stored here that a receive would match.

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 
 use super::*;
 use crate::ops::OpFlags;
-use ofi_xdp_core::TagMatch;
+use ofi_xdp_core::{Config, Memory as _, RecvId, TagMatch};
 
 fn peer(port: u16) -> PeerAddress {
     PeerAddress::from(SocketAddr::from(([10, 0, 0, 1], port)))
@@ -143,5 +143,22 @@ fn a_buffer_for_many_that_is_cancelled_ends_with_its_messages() {
     assert_eq!(queue.cancel(Context(1), |_, _| Err(Error::Again)), Ok(()));
     assert!(source.supply(&arrival(None, 10)).is_none());
     assert!(source.finish(0).released);
+    assert_eq!(queue.room(), 1);
+}
+
+#[test]
+fn who_leaves_has_its_part_until_it_writes_no_more() {
+    let queue = Arc::new(RecvQueue::new(1));
+    let mut other = source(&queue);
+    let config = Config { recvs: 2, ..Config::new(ofi_xdp_checksum::crc32c) };
+    let mut memory = AppMemory::new(&config, Some(source(&queue))).unwrap();
+    queue.push(&recv(1, None, 20), None, Some(1), false).unwrap();
+    let (_, part) = memory.supply(&arrival(None, 10)).unwrap();
+    memory.attach_recv(RecvId::new(1, 1), part);
+    assert!(other.supply(&arrival(None, 10)).is_some());
+    let left = memory.leave_shared().unwrap();
+    assert!(memory.supply(&arrival(None, 10)).is_none());
+    assert!(!other.finish(0).released, "it is still written to");
+    memory.end_shared(&left);
     assert_eq!(queue.room(), 1);
 }
