@@ -136,24 +136,23 @@ impl RecvQueue {
             .filter(|(_, _, entry)| entry.recv.context == context)
             .min_by_key(|(_, _, entry)| entry.serial);
         let Some((class, at, entry)) = found else { return Ok(()) };
-        let slot = state.order[class].remove(at);
-        // Told without the lock, which comes after an endpoint's.
-        drop(state);
-        let open = entry.many.is_some_and(|many| many.open > 0);
-        let told = if open { Ok(()) } else { tell(&entry.recv, entry.many.is_some()) };
-        let mut state = self.lock();
-        match (slot, told) {
-            (Some(slot), Err(error)) => {
-                let at = state.first_since(class, entry.serial);
-                state.order[class].insert(at, slot);
-                return Err(error);
-            }
+        let Some(slot) = state.order[class].remove(at) else { return Ok(()) };
+        if entry.many.is_some_and(|many| many.open > 0) {
             // The last of its messages says that it is the application's again.
-            (Some(slot), Ok(())) if open => state.close(slot),
-            (Some(slot), Ok(())) => state.release(slot),
-            (None, told) => return told,
+            state.close(slot);
+            return Ok(());
         }
-        Ok(())
+        // Told without the lock, which comes after an endpoint's. Nobody has, or gets, any of it.
+        drop(state);
+        let told = tell(&entry.recv, entry.many.is_some());
+        let mut state = self.lock();
+        if told.is_ok() {
+            state.release(slot);
+        } else {
+            let at = state.first_since(class, entry.serial);
+            state.order[class].insert(at, slot);
+        }
+        told
     }
 
     /// How many more receives fit.
@@ -207,13 +206,11 @@ impl State {
         }
     }
 
+    /// The buffer takes no more messages.
     fn close(&mut self, slot: u32) {
         let entry = self.slots.get_mut(slot as usize).and_then(Option::as_mut);
-        let Some(Entry { many: Some(many), .. }) = entry else { return };
-        many.closed = true;
-        if many.open == 0 {
-            // Its last message has ended meanwhile, and could not know.
-            self.release(slot);
+        if let Some(Entry { many: Some(many), .. }) = entry {
+            many.closed = true;
         }
     }
 

@@ -2,6 +2,8 @@
 //! The queue by itself: which receive is supplied to which message, and what is kept back.
 
 use std::net::SocketAddr;
+use std::sync::atomic::AtomicU32;
+use std::thread;
 
 use super::*;
 use crate::ops::OpFlags;
@@ -161,4 +163,47 @@ fn who_leaves_has_its_part_until_it_writes_no_more() {
     assert!(!other.finish(0).released, "it is still written to");
     memory.end_shared(&left);
     assert_eq!(queue.room(), 1);
+}
+
+#[test]
+fn a_buffer_whose_last_message_ends_as_it_is_cancelled_is_given_back_once() {
+    // The two are to meet within some ten nanoseconds: many tries, and one waits ever longer.
+    const ROUNDS: u32 = 5_000;
+    let queue = Arc::new(RecvQueue::new(1));
+    let (mut taker, reader) = (source(&queue), source(&queue));
+    let (turn, ends) = (&AtomicU32::new(0), &AtomicU32::new(0));
+    let meet = |round: u32, at: &AtomicU32| {
+        while at.load(Ordering::Acquire) < round {
+            std::hint::spin_loop();
+        }
+    };
+    thread::scope(|scope| {
+        let reads = scope.spawn(move || {
+            let finish = |round: u32| {
+                meet(round, turn);
+                (0..round % 256).for_each(|_| std::hint::spin_loop());
+                let released = reader.finish(0).released;
+                ends.store(round, Ordering::Release);
+                released
+            };
+            (1..=ROUNDS).map(finish).collect::<Vec<_>>()
+        });
+        // Nothing panics here: the other would wait for ever.
+        let cancel = |round: u32| {
+            let posted = queue.push(&recv(1, None, 100), None, Some(1), false);
+            let taken = taker.supply(&arrival(None, 10)).is_some();
+            turn.store(round, Ordering::Release);
+            let mut told = false;
+            let cancelled = queue.cancel(Context(1), |_, _| {
+                told = true;
+                Ok(())
+            });
+            meet(round, ends);
+            (posted, taken, cancelled, queue.room(), told)
+        };
+        let cancels: Vec<_> = (1..=ROUNDS).map(cancel).collect();
+        for (released, cancel) in reads.join().unwrap().into_iter().zip(cancels) {
+            assert_eq!(cancel, (Ok(()), true, Ok(()), 1, !released), "{released}");
+        }
+    });
 }
