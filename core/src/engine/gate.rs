@@ -53,14 +53,19 @@ impl Engine<'_> {
     /// The operation whose turn it is, if it need not wait for others.
     #[inline]
     pub(super) fn next_op(&self, state: &Active) -> Option<u32> {
+        if state.responses.cursor != NIL {
+            return Some(self.next_beside_answer(state));
+        }
+        let number = state.sends.cursor;
+        (number != NIL && !self.must_wait(state, number)).then_some(number)
+    }
+
+    /// The same where an answer waits.
+    #[inline(never)]
+    fn next_beside_answer(&self, state: &Active) -> u32 {
         let (answer, number) = (state.responses.cursor, state.sends.cursor);
-        if answer != NIL && (number == NIL || !state.next_psn.0.is_multiple_of(POSTED_EVERY)) {
-            return Some(answer);
-        }
-        if number != NIL && !self.must_wait(state, number) {
-            return Some(number);
-        }
-        (answer != NIL).then_some(answer)
+        let turn = number != NIL && state.next_psn.0.is_multiple_of(POSTED_EVERY);
+        if turn && !self.must_wait(state, number) { number } else { answer }
     }
 
     /// Whether a posted operation, the first of those that are not all sent, waits for earlier ones
