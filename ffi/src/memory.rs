@@ -148,6 +148,13 @@ impl AppMemory {
         fitted
     }
 
+    /// Tells of buffers of the shared context that have ended where nobody could tell.
+    pub(crate) fn tell_shared(&self, engine: &mut Engine<'_>) {
+        if let Some(source) = &self.shared {
+            source.tell(engine);
+        }
+    }
+
     /// The message in `part` has ended: what that means for the buffer that it shares with others,
     /// if there is one.
     pub(crate) fn finish_shared(&mut self, part: RecvId) -> Option<PartEnd> {
@@ -169,7 +176,7 @@ impl AppMemory {
         for buffer in &mut self.recvs {
             if let Outgoing::Part(slot) = buffer.outgoing {
                 buffer.outgoing = Outgoing::Lent;
-                source.finish(slot);
+                source.abandon(slot);
             }
         }
     }

@@ -113,7 +113,10 @@ impl SharedRx {
 
     /// From now on receives that are posted are offered to `endpoint`.
     pub(crate) fn join(&self, endpoint: &Arc<ActiveEndpoint>, reports: Reports) {
-        self.members_mut().push(Member { endpoint: Arc::clone(endpoint), reports });
+        let mut members = self.members_mut();
+        members.push(Member { endpoint: Arc::clone(endpoint), reports });
+        self.name_tellers(&members);
+        drop(members);
         endpoint.feed();
     }
 
@@ -125,6 +128,13 @@ impl SharedRx {
             // The next ones may have another.
             *self.vector.lock().unwrap_or_else(PoisonError::into_inner) = Weak::new();
         }
+        self.name_tellers(&members);
+    }
+
+    /// Has the queue know which endpoints tell what nobody told: those whose receives are read.
+    fn name_tellers(&self, members: &[Member]) {
+        let tellers = members.iter().filter(|member| member.reports != Reports::Never);
+        self.queue.set_tellers(tellers.map(|member| member.endpoint.receive_waker().cloned()));
     }
 
     /// The peer that an application means by `from`.

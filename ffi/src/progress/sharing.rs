@@ -5,6 +5,7 @@
 //! is stored here. What goes out: completions of receives that the endpoint took. Bounds: those of
 //! the context.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use ofi_xdp_core::{Budget, RecvRequest};
@@ -14,14 +15,16 @@ use crate::abi::ADDR_NONE;
 use crate::errno::Error;
 use crate::ops::Recv;
 use crate::srx::SharedSource;
+use crate::waker::Waker;
 
 impl ActiveEndpoint {
-    /// Gives the messages that are stored here the receives that are new to them; whether any
-    /// fitted.
+    /// Tells what nobody told of the shared context, and gives the messages that are stored here
+    /// the receives that are new to them; whether any fitted.
     #[cold]
     pub(super) fn take_shared(&self, state: &mut State) -> bool {
         let State { engine, memory, .. } = state;
         engine.with_dependent_mut(|_, engine| {
+            memory.tell_shared(engine);
             let hungry = engine.has_stored();
             // Said before the look, or a receive that is posted meanwhile might miss both.
             if hungry || self.hungry.load(Ordering::Relaxed) {
@@ -49,6 +52,11 @@ impl ActiveEndpoint {
     /// After [`Self::close`]: what the endpoint had of buffers for many messages has ended.
     pub(crate) fn end_shared(&self, source: &SharedSource) {
         self.lock().memory.end_shared(source);
+    }
+
+    /// Wakes who reads its receives, if they may wait.
+    pub(crate) const fn receive_waker(&self) -> Option<&Arc<Waker>> {
+        self.wakers.receive.as_ref()
     }
 
     /// Makes progress; whether a message is stored here that a receive would match.

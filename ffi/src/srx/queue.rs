@@ -5,10 +5,15 @@
 //! [`SharedSource`], which every endpoint has for itself. A receive gets a serial number; a source
 //! remembers below which number everything was offered to the messages that its endpoint stores,
 //! so that a new receive costs one search. While a source is behind, its endpoint's messages are
-//! stored, for they would overtake those that wait. Bounds: the size, which is allocated at once.
+//! stored, for they would overtake those that wait.
+//!
+//! A buffer for many messages is the application's again when the last of them has ended, which
+//! the completion of that one says. Where nobody reads it any more, the buffer keeps its slot
+//! until an endpoint that has a queue tells of it ([`SharedSource::tell`]). Bounds: the size, which
+//! is allocated at once; the endpoints.
 
 use std::collections::VecDeque;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use ofi_xdp_core::{Arrival, Context, Engine, PeerAddress, RecvRequest};
@@ -17,6 +22,7 @@ use crate::ep::Reports;
 use crate::errno::Error;
 use crate::memory::{AppMemory, Buffer};
 use crate::ops::Recv;
+use crate::waker::Waker;
 
 /// How far a buffer for many messages is given away.
 #[derive(Clone, Copy, Debug)]
@@ -58,6 +64,10 @@ struct State {
     free: Vec<u32>,
     /// Slots in posting order: untagged receives, then tagged ones.
     order: [VecDeque<u32>; 2],
+    /// Slots of buffers for many messages that have ended, and nobody told.
+    untold: VecDeque<u32>,
+    /// Wakers, where there are any, of the endpoints that can tell.
+    tellers: Vec<Option<Arc<Waker>>>,
 }
 
 /// See the module.
@@ -66,6 +76,8 @@ pub(crate) struct RecvQueue {
     state: Mutex<State>,
     /// The next receive's serial number. Changed under the lock.
     serial: AtomicU64,
+    /// There is something untold. Changed under the lock.
+    owes: AtomicBool,
 }
 
 /// A receive, or a part of one, that goes to an engine.
@@ -89,8 +101,25 @@ impl RecvQueue {
         let size = u32::try_from(size).unwrap_or(u32::MAX);
         let capacity = size as usize;
         let order = [VecDeque::with_capacity(capacity), VecDeque::with_capacity(capacity)];
-        let state = State { slots: vec![None; capacity], free: (0..size).rev().collect(), order };
-        Self { state: Mutex::new(state), serial: AtomicU64::new(1) }
+        let state = State {
+            slots: vec![None; capacity],
+            free: (0..size).rev().collect(),
+            order,
+            untold: VecDeque::with_capacity(capacity),
+            tellers: Vec::new(),
+        };
+        let (state, serial) = (Mutex::new(state), AtomicU64::new(1));
+        Self { state, serial, owes: AtomicBool::new(false) }
+    }
+
+    /// From now on these endpoints tell what nobody told.
+    pub(crate) fn set_tellers(&self, tellers: impl Iterator<Item = Option<Arc<Waker>>>) {
+        let mut state = self.lock();
+        state.tellers.clear();
+        state.tellers.extend(tellers);
+        if !state.untold.is_empty() {
+            state.wake_tellers();
+        }
     }
 
     /// Adds a receive; with `least`, a buffer for many messages until fewer bytes are left.
@@ -164,17 +193,23 @@ impl RecvQueue {
         self.serial.load(Ordering::SeqCst)
     }
 
-    /// A message in the buffer in `slot` has ended.
-    fn finish(&self, slot: u32) -> PartEnd {
+    /// A message in the buffer in `slot` has ended; whether it is `read`, so that a release is
+    /// told.
+    fn finish(&self, slot: u32, read: bool) -> PartEnd {
         let mut state = self.lock();
         let entry = state.slots.get_mut(slot as usize).and_then(Option::as_mut);
         let Some(Entry { told, many: Some(many), .. }) = entry else {
             return PartEnd { released: false, told: true };
         };
         many.open = many.open.saturating_sub(1);
-        let end = PartEnd { released: many.closed && many.open == 0, told: *told };
+        let last = many.closed && many.open == 0;
+        let end = PartEnd { released: last && read, told: *told };
         if end.released {
             state.release(slot);
+        } else if last {
+            state.untold.push_back(slot);
+            self.owes.store(true, Ordering::SeqCst);
+            state.wake_tellers();
         }
         end
     }
@@ -204,6 +239,12 @@ impl State {
             *place = None;
             self.free.push(slot);
         }
+    }
+
+    /// Wakes whoever may tell, sleeper or not: who is about to sleep has no lock in common with
+    /// this endpoint that would order the two.
+    fn wake_tellers(&self) {
+        self.tellers.iter().flatten().for_each(|waker| waker.force());
     }
 
     /// The buffer takes no more messages.
@@ -319,8 +360,40 @@ impl SharedSource {
 
     /// A message in the buffer in `slot` has ended.
     pub(crate) fn finish(&self, slot: u32) -> PartEnd {
-        let PartEnd { released, told } = self.queue.finish(slot);
+        let PartEnd { released, told } = self.queue.finish(slot, true);
         PartEnd { released, told: self.reports.asked(told) }
+    }
+
+    /// The same of one whose end nobody reads.
+    pub(crate) fn abandon(&self, slot: u32) {
+        self.queue.finish(slot, false);
+    }
+
+    /// Tells of the buffers that have ended where nobody could tell, if this endpoint can.
+    #[inline]
+    pub(crate) fn tell(&self, engine: &mut Engine<'_>) {
+        if self.reports != Reports::Never && self.queue.owes.load(Ordering::SeqCst) {
+            self.tell_untold(engine);
+        }
+    }
+
+    #[cold]
+    fn tell_untold(&self, engine: &mut Engine<'_>) {
+        let mut state = self.queue.lock();
+        // bound: the size
+        while let Some(&slot) = state.untold.front() {
+            if let Some(Some(entry)) = state.slots.get(slot as usize) {
+                let Recv { tag, context, .. } = entry.recv;
+                let request = RecvRequest { from: None, len: 0, context, tag, signal: true };
+                if engine.post_cancelled(request, true).is_err() {
+                    // Later, when completions have been read.
+                    return;
+                }
+            }
+            state.untold.pop_front();
+            state.release(slot);
+        }
+        self.queue.owes.store(false, Ordering::SeqCst);
     }
 }
 

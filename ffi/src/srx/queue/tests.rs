@@ -4,9 +4,13 @@
 use std::net::SocketAddr;
 use std::sync::atomic::AtomicU32;
 use std::thread;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags};
 
 use super::*;
 use crate::ops::OpFlags;
+use crate::waker::sleep;
 use ofi_xdp_core::{Config, Memory as _, RecvId, TagMatch};
 
 fn peer(port: u16) -> PeerAddress {
@@ -162,7 +166,29 @@ fn who_leaves_has_its_part_until_it_writes_no_more() {
     assert!(memory.supply(&arrival(None, 10)).is_none());
     assert!(!other.finish(0).released, "it is still written to");
     memory.end_shared(&left);
-    assert_eq!(queue.room(), 1);
+    assert_eq!(queue.lock().untold, [0], "somebody else tells");
+}
+
+#[test]
+fn who_can_tell_is_woken_for_what_nobody_told() {
+    let queue = Arc::new(RecvQueue::new(1));
+    let mut source = source(&queue);
+    let wakers = [(); 2].map(|()| Arc::new(Waker::new().unwrap()));
+    queue.set_tellers([Some(Arc::clone(&wakers[0])), None].into_iter());
+    queue.push(&recv(1, None, 10), None, Some(1), false).unwrap();
+    assert!(source.supply(&arrival(None, 10)).is_some());
+    let is_readable = |waker: &Waker| {
+        let mut descriptors = [PollFd::new(waker.descriptor(), PollFlags::POLLIN)];
+        sleep(&mut descriptors, Some(Duration::ZERO)).unwrap();
+        descriptors[0].any().unwrap()
+    };
+    assert!(!is_readable(&wakers[0]));
+    source.abandon(0);
+    assert!(is_readable(&wakers[0]));
+    // It keeps its slot until then, and who comes later is woken, too.
+    assert_eq!(queue.room(), 0);
+    queue.set_tellers([Some(Arc::clone(&wakers[1]))].into_iter());
+    assert!(is_readable(&wakers[1]));
 }
 
 #[test]

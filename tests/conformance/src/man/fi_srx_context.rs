@@ -27,6 +27,7 @@ tests! { "fi_srx_context":
     selective_completion_is_the_endpoints
     a_directed_receive_waits_for_its_source
     a_buffer_for_many_messages_serves_every_endpoint
+    a_buffer_for_many_messages_outlives_its_endpoints
     a_cancelled_receive_is_told
     a_probe_sees_the_messages_of_every_endpoint
     a_full_context_says_again
@@ -107,12 +108,43 @@ impl Shared {
         Ok(())
     }
 
+    fn close_endpoint(&mut self, which: usize) -> Result<()> {
+        self.to.remove(which);
+        Ok(self.eps.remove(which).close()?)
+    }
+
     fn recv(&self, mem: Mem, context: Context) -> Result<()> {
         self.group.post(|| self.srx.recv(mem, ANYBODY, context))
     }
 
     fn trecv(&self, mem: Mem, tag: u64, context: Context) -> Result<()> {
         self.group.post(|| self.srx.trecv(mem, ANYBODY, tag, 0, context))
+    }
+
+    /// Posts a buffer for many messages, until fewer than `least` bytes are left.
+    fn recv_many(&self, mem: Mem, least: usize, context: Context) -> Result<()> {
+        let (level, name) = (abi::FI_OPT_ENDPOINT, abi::FI_OPT_MIN_MULTI_RECV);
+        self.srx.setopt(level, name, &least.to_ne_bytes())?;
+        let message = Message::new(mem, ANYBODY, context);
+        match self.srx.recvmsg(&message, abi::FI_MULTI_RECV) {
+            Err(Errno(abi::FI_ENOSYS | abi::FI_EINVAL | abi::FI_EBADFLAGS)) => {
+                not_offered("FI_MULTI_RECV of a shared context")
+            }
+            posted => Ok(posted?),
+        }
+    }
+
+    /// The next event says that the buffer of `context` is given back, and is of no message.
+    fn given_back(&mut self, context: Context) -> Result<()> {
+        let (owner, flags) = match self.event()? {
+            Event::Done(done) => (done.context, done.flags),
+            Event::Failed(error) => {
+                ensure!(error.err.0 == abi::FI_ECANCELED, "{error:?}");
+                (error.context, error.flags)
+            }
+        };
+        ensure!(owner == context.ptr() && flags & abi::FI_MULTI_RECV != 0, "{flags:#x}");
+        Ok(())
     }
 
     /// Sends to one of the endpoints and waits for the send.
@@ -454,16 +486,8 @@ fn a_directed_receive_waits_for_its_source(world: &World) -> Result<()> {
 /// back once.
 fn a_buffer_for_many_messages_serves_every_endpoint(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS | abi::FI_MULTI_RECV, 2)?;
-    let least = 100_usize.to_ne_bytes();
-    shared.srx.setopt(abi::FI_OPT_ENDPOINT, abi::FI_OPT_MIN_MULTI_RECV, &least)?;
     let (into, context) = (Mem::zeroed(1000), Context::new());
-    let message = Message::new(into, ANYBODY, context);
-    match shared.srx.recvmsg(&message, abi::FI_MULTI_RECV) {
-        Err(Errno(abi::FI_ENOSYS | abi::FI_EINVAL | abi::FI_EBADFLAGS)) => {
-            return not_offered("FI_MULTI_RECV of a shared context");
-        }
-        posted => posted?,
-    }
+    shared.recv_many(into, 100, context)?;
     let mut ends = Vec::new();
     for index in 0..10_u8 {
         shared.send(Mem::pattern(95, index), usize::from(index % 2))?;
@@ -502,6 +526,36 @@ fn a_buffer_for_many_messages_serves_every_endpoint(world: &World) -> Result<()>
     }
     let released: Vec<bool> = flags.iter().map(|it| it & abi::FI_MULTI_RECV != 0).collect();
     ensure!(truncated == 1 && released == [false, false, false, true], "{truncated} {released:?}");
+    shared.close()
+}
+
+/// The same where the endpoint that it waits for is closed: another one gives it back, if need be
+/// one that comes later.
+fn a_buffer_for_many_messages_outlives_its_endpoints(world: &World) -> Result<()> {
+    let mut shared = Shared::open(world, CAPS | abi::FI_MULTI_RECV, 1)?;
+    let unread = shared.group.b().domain.cq(&mut cq_attr(&Setup::default()), Context::null())?;
+    for another in [true, false] {
+        let context = Context::new();
+        shared.recv_many(Mem::zeroed(200), 100, context)?;
+        let ep = shared.unbound()?;
+        ep.bind(&unread, abi::FI_TRANSMIT | abi::FI_RECV)?;
+        shared.enable(ep)?;
+        shared.send(Mem::zeroed(100), shared.eps.len() - 1)?;
+        shared.send(Mem::zeroed(100), 0)?;
+        ensure!(shared.done(context)?.flags & abi::FI_MULTI_RECV == 0, "given back too early");
+        if !another {
+            shared.close_endpoint(0)?;
+        }
+        shared.close_endpoint(shared.eps.len() - 1)?;
+        if !another {
+            let ep = shared.unbound()?;
+            ep.bind(&shared.cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
+            shared.enable(ep)?;
+        }
+        shared.given_back(context)?;
+        shared.quiet()?;
+    }
+    unread.close()?;
     shared.close()
 }
 
