@@ -175,8 +175,8 @@ impl SharedRx {
         Ok(())
     }
 
-    /// A look at the messages that its endpoints store, one endpoint after the other. The first
-    /// tells of it if there is none.
+    /// A look at the messages that its endpoints store, one endpoint after the other. If there is
+    /// none, [`teller`] says who tells.
     fn probe(&self, recv: &Recv, flags: u64, probe: Probe) -> Result<(), Error> {
         let members = self.members();
         // bound: its endpoints
@@ -185,7 +185,7 @@ impl SharedRx {
                 return endpoint.peek(recv, probe, reports.signals(flags));
             }
         }
-        let Member { endpoint, reports } = members.first().ok_or(Error::BadState)?;
+        let Member { endpoint, reports } = teller(&members).ok_or(Error::BadState)?;
         endpoint.peek(recv, probe, reports.signals(flags))
     }
 
@@ -208,6 +208,12 @@ impl SharedRx {
     fn members_mut(&self) -> RwLockWriteGuard<'_, Vec<Member>> {
         self.members.write().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The endpoint that tells what ends without one: the first whose receives are read, or, where
+/// there are counters only, the first.
+fn teller(members: &[Member]) -> Option<&Member> {
+    members.iter().find(|member| member.reports != Reports::Never).or_else(|| members.first())
 }
 
 impl MsgOps for SharedRx {
@@ -253,14 +259,14 @@ impl FidOps for SharedRx {
 }
 
 impl EndpointOps for SharedRx {
-    /// The first endpoint tells of it: the receive has met none yet.
+    /// [`teller`] says who tells: the receive has met no endpoint yet.
     fn cancel(&self, context: Context) -> Result<(), Error> {
         if context == Context::default() {
             return Ok(());
         }
         let members = self.members();
         self.queue.cancel(context, |recv, many| {
-            members.first().map_or(Ok(()), |member| member.endpoint.tell_cancelled(recv, many))
+            teller(&members).map_or(Ok(()), |member| member.endpoint.tell_cancelled(recv, many))
         })
     }
 

@@ -8,9 +8,9 @@
 //! stored, for they would overtake those that wait.
 //!
 //! A buffer for many messages is the application's again when the last of them has ended, which
-//! the completion of that one says. Where nobody reads it any more, the buffer keeps its slot
-//! until an endpoint that has a queue tells of it ([`SharedSource::tell`]). Bounds: the size, which
-//! is allocated at once; the endpoints.
+//! the completion of that one says. Where nobody reads it, because the endpoint is closed or has
+//! no queue, the buffer keeps its slot until an endpoint that has one tells of it
+//! ([`SharedSource::tell`]). Bounds: the size, which is allocated at once; the endpoints.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -193,17 +193,19 @@ impl RecvQueue {
         self.serial.load(Ordering::SeqCst)
     }
 
-    /// A message in the buffer in `slot` has ended; whether it is `read`, so that a release is
-    /// told.
-    fn finish(&self, slot: u32, read: bool) -> PartEnd {
+    /// A message in the buffer in `slot` has ended, at an endpoint with these reports; whether
+    /// that is `read` there. If it is the last, an endpoint that has a queue says so then; others
+    /// leave it to those that have, if there are any.
+    fn finish(&self, slot: u32, reports: Reports, read: bool) -> PartEnd {
         let mut state = self.lock();
+        let over = if reports == Reports::Never { state.tellers.is_empty() } else { read };
         let entry = state.slots.get_mut(slot as usize).and_then(Option::as_mut);
         let Some(Entry { told, many: Some(many), .. }) = entry else {
-            return PartEnd { released: false, told: true };
+            return PartEnd { released: false, told: reports.asked(true) };
         };
         many.open = many.open.saturating_sub(1);
         let last = many.closed && many.open == 0;
-        let end = PartEnd { released: last && read, told: *told };
+        let end = PartEnd { released: last && over, told: reports.asked(*told) };
         if end.released {
             state.release(slot);
         } else if last {
@@ -270,18 +272,14 @@ impl State {
         };
         let left = whole - many.used;
         request.len = len.min(left);
-        // The end of each is seen here, whether it is told or not.
-        request.signal = reports != Reports::Never;
+        // The end of each is seen here, whether it is told or not: so long it may be written to.
+        request.signal = true;
         let buffer = buffer.part(many.used, slot);
         many.used += request.len;
-        many.open += u32::from(request.signal);
+        many.open += 1;
         if left - request.len < many.least {
             many.closed = true;
-            let gone = many.open == 0;
             self.order[class].remove(at);
-            if gone {
-                self.release(slot);
-            }
         }
         Some(Given { request, buffer })
     }
@@ -360,13 +358,12 @@ impl SharedSource {
 
     /// A message in the buffer in `slot` has ended.
     pub(crate) fn finish(&self, slot: u32) -> PartEnd {
-        let PartEnd { released, told } = self.queue.finish(slot, true);
-        PartEnd { released, told: self.reports.asked(told) }
+        self.queue.finish(slot, self.reports, true)
     }
 
     /// The same of one whose end nobody reads.
     pub(crate) fn abandon(&self, slot: u32) {
-        self.queue.finish(slot, false);
+        self.queue.finish(slot, self.reports, false);
     }
 
     /// Tells of the buffers that have ended where nobody could tell, if this endpoint can.

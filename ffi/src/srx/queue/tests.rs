@@ -233,3 +233,24 @@ fn a_buffer_whose_last_message_ends_as_it_is_cancelled_is_given_back_once() {
         }
     });
 }
+
+#[test]
+fn a_part_of_who_has_no_queue_is_open_until_it_ends() {
+    let queue = Arc::new(RecvQueue::new(1));
+    let mut reader = source(&queue);
+    let mut counter = SharedSource::new(Arc::clone(&queue), Reports::Never);
+    for readers in [1, 0] {
+        queue.set_tellers((0..readers).map(|_| None));
+        queue.push(&recv(1, None, 20), None, Some(1), false).unwrap();
+        assert!(counter.supply(&arrival(None, 10)).is_some_and(|(part, _)| part.signal));
+        assert!(reader.supply(&arrival(None, 10)).is_some());
+        assert!(!reader.finish(0).released, "it is still written to");
+        // Where nobody can tell, counters are all that the application has.
+        let end = PartEnd { released: readers == 0, told: false };
+        assert_eq!(counter.finish(0), end);
+        let untold = queue.lock().untold.pop_front();
+        assert_eq!(untold.is_none(), end.released);
+        untold.inspect(|&slot| queue.lock().release(slot));
+        assert_eq!(queue.room(), 1);
+    }
+}

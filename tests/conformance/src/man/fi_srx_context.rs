@@ -2,6 +2,7 @@
 //! `fi_endpoint(3)`, section "Shared contexts", `fi_srx_context`, `fi_stx_context`.
 
 use std::collections::VecDeque;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
@@ -28,6 +29,7 @@ tests! { "fi_srx_context":
     a_directed_receive_waits_for_its_source
     a_buffer_for_many_messages_serves_every_endpoint
     a_buffer_for_many_messages_outlives_its_endpoints
+    a_buffer_for_many_messages_is_given_back_by_who_has_a_queue
     a_cancelled_receive_is_told
     a_probe_sees_the_messages_of_every_endpoint
     a_full_context_says_again
@@ -195,8 +197,8 @@ impl Shared {
 
     /// Makes progress for a while: what was sent is there then.
     fn settle(&mut self) -> Result<()> {
-        let end = std::time::Instant::now() + QUIET;
-        while std::time::Instant::now() < end {
+        let end = Instant::now() + QUIET;
+        while Instant::now() < end {
             self.group.step()?;
             match self.cq.event() {
                 Ok(event) => self.inbox.push_back(event),
@@ -556,6 +558,60 @@ fn a_buffer_for_many_messages_outlives_its_endpoints(world: &World) -> Result<()
         shared.quiet()?;
     }
     unread.close()?;
+    shared.close()
+}
+
+/// The same where its last message comes to an endpoint that has a counter alone; and whatever else
+/// ends without an endpoint.
+fn a_buffer_for_many_messages_is_given_back_by_who_has_a_queue(world: &World) -> Result<()> {
+    let setup = Setup { wait: abi::FI_WAIT_UNSPEC, ..Setup::caps(CAPS | abi::FI_MULTI_RECV) };
+    let mut shared = Shared::with(world, &setup, 0, |_| {})?;
+    let cntr = optional(shared.group.b().domain.cntr(), "fi_cntr_open")?;
+    let counted = shared.unbound()?;
+    counted.bind(&cntr, abi::FI_RECV)?;
+    // Another queue, or who sleeps at the first one makes progress of both.
+    counted.bind(&shared.group.b().cq, abi::FI_TRANSMIT)?;
+    shared.enable(counted)?;
+    let ep = shared.unbound()?;
+    ep.bind(&shared.cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
+    shared.enable(ep)?;
+    let context = Context::new();
+    shared.recv_many(Mem::zeroed(200), 100, context)?;
+    shared.send(Mem::zeroed(100), 1)?;
+    ensure!(shared.done(context)?.flags & abi::FI_MULTI_RECV == 0, "given back too early");
+    let (last, sent) = (Mem::zeroed(100), Context::new());
+    let read = std::thread::scope(|scope| {
+        let reads = scope.spawn(|| {
+            let began = Instant::now();
+            (shared.cq.sread(1, 4000), began.elapsed())
+        });
+        std::thread::sleep(QUIET);
+        let to = shared.to[0];
+        let posted = shared.group.post(|| shared.group.a().ep.send(last, to, sent));
+        posted.and_then(|()| shared.sent(sent))?;
+        Ok::<_, anyhow::Error>(reads.join())
+    })?;
+    let (read, slept) = read.map_err(|_| anyhow::anyhow!("the reader has panicked"))?;
+    ensure!(slept < Duration::from_secs(3), "the reader was not woken");
+    match read {
+        Err(Errno(abi::FI_EAVAIL)) => {}
+        read => {
+            let read = read.context("a sleeping reader")?;
+            shared.inbox.extend(read.into_iter().map(Event::Done));
+        }
+    }
+    shared.given_back(context)?;
+    ensure!(cntr.read() == 1, "counted: {}", cntr.read());
+    shared.recv_many(Mem::zeroed(200), 100, context)?;
+    optional(shared.srx.cancel(context.ptr()), "fi_cancel of a shared context")?;
+    shared.given_back(context)?;
+    let probe = Tagged::probe(ANYBODY, 5, 0, Context::new());
+    optional(shared.srx.trecvmsg(&probe, abi::FI_PEEK), "FI_PEEK of a shared context")?;
+    ensure!(shared.error()?.err.0 == abi::FI_ENOMSG, "a probe for nothing");
+    shared.quiet()?;
+    shared.eps.iter().try_for_each(Fid::close)?;
+    shared.eps.clear();
+    cntr.close()?;
     shared.close()
 }
 
