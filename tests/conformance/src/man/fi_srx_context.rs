@@ -29,6 +29,7 @@ tests! { "fi_srx_context":
     a_directed_receive_waits_for_its_source
     a_buffer_for_many_messages_serves_every_endpoint
     a_buffer_for_many_messages_outlives_its_endpoints
+    a_buffer_for_many_messages_waits_for_the_end_of_a_close
     a_buffer_for_many_messages_is_given_back_by_who_has_a_queue
     a_cancelled_receive_is_told
     a_probe_sees_the_messages_of_every_endpoint
@@ -557,6 +558,40 @@ fn a_buffer_for_many_messages_outlives_its_endpoints(world: &World) -> Result<()
         shared.given_back(context)?;
         shared.quiet()?;
     }
+    unread.close()?;
+    shared.close()
+}
+
+/// The same while that endpoint is being closed, which takes its time: what it sends is answered by
+/// nobody.
+fn a_buffer_for_many_messages_waits_for_the_end_of_a_close(world: &World) -> Result<()> {
+    let mut shared = Shared::open(world, CAPS | abi::FI_MULTI_RECV, 1)?;
+    let unread = shared.group.b().domain.cq(&mut cq_attr(&Setup::default()), Context::null())?;
+    for _ in 0..2 {
+        let ep = shared.unbound()?;
+        ep.bind(&unread, abi::FI_TRANSMIT | abi::FI_RECV)?;
+        shared.enable(ep)?;
+    }
+    let nobody = shared.group.b().av.insert(&shared.eps[2].getname(NAME_ROOM).0?)?;
+    shared.close_endpoint(2)?;
+    let context = Context::new();
+    shared.recv_many(Mem::zeroed(200), 100, context)?;
+    shared.send(Mem::zeroed(100), 1)?;
+    shared.send(Mem::zeroed(100), 0)?;
+    shared.to.remove(1);
+    let leaving = shared.eps.remove(1);
+    shared.group.post(|| leaving.send(Mem::zeroed(8), nobody, Context::new()))?;
+    let closed = std::thread::scope(|scope| {
+        let closes = scope.spawn(|| leaving.close());
+        std::thread::sleep(QUIET);
+        let early = !closes.is_finished();
+        let flags = shared.done(context)?.flags;
+        ensure!(!early || flags & abi::FI_MULTI_RECV == 0, "given back before the close is over");
+        Ok(closes.join())
+    })?;
+    closed.map_err(|_| anyhow::anyhow!("fi_close has panicked"))??;
+    shared.given_back(context)?;
+    shared.quiet()?;
     unread.close()?;
     shared.close()
 }
