@@ -2,9 +2,8 @@
 //! A packet that goes out for the first time: which operations are in it.
 //!
 //! In: the queues of a peer. Out: the body of a packet and the note by which it can be written
-//! again. Answers go before what the application posted, most of the time ([gate](super::gate)), and
-//! wait for nothing but the window.
-//! Bound: the records that fit a packet.
+//! again. Answers go before what the application posted, mostly ([gate](super::gate)), and wait for
+//! nothing but the window. Bound: the records that fit a packet.
 
 use super::Engine;
 use super::post::{pending_bytes, pending_cost};
