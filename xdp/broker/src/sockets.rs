@@ -9,68 +9,23 @@
 //! list, of one port where that is known.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
-use rustix::net::{
-    AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, netlink, recv, send, socket_with,
+use netlink_packet_core::{
+    NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload,
 };
+use netlink_packet_sock_diag::SockDiagMessage;
+use netlink_packet_sock_diag::constants::{AF_INET, AF_INET6, IPPROTO_UDP};
+use netlink_packet_sock_diag::inet::{ExtensionFlags, InetRequest, SocketId, StateFlags};
+use netlink_sys::Socket;
+use netlink_sys::protocols::NETLINK_SOCK_DIAG;
 use socket2::{Domain, SockRef};
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 use crate::raw;
 
-/// `SOCK_DIAG_BY_FAMILY` of `sock_diag(7)`.
-const BY_FAMILY: u16 = 20;
 /// Bytes of the answer that are taken at once: what the kernel sends at most (net/netlink).
 const ANSWER_BYTES: usize = 32 << 10;
-
-/// `struct nlmsghdr` (netlink(7)).
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct Header {
-    length: u32,
-    kind: u16,
-    flags: u16,
-    sequence: u32,
-    port: u32,
-}
-
-/// `struct inet_diag_sockid` of `sock_diag(7)`; ports in the network's byte order.
-#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct SocketId {
-    port: [u8; 2],
-    peer_port: [u8; 2],
-    address: [u8; 16],
-    peer_address: [u8; 16],
-    device: u32,
-    cookie: [u32; 2],
-}
-
-/// `struct inet_diag_req_v2`, with its header.
-#[derive(IntoBytes, Immutable)]
-#[repr(C)]
-struct Question {
-    header: Header,
-    family: u8,
-    protocol: u8,
-    extensions: u8,
-    unused: u8,
-    states: u32,
-    id: SocketId,
-}
-
-/// The beginning of `struct inet_diag_msg`.
-#[derive(FromBytes, Immutable, KnownLayout)]
-#[repr(C)]
-struct Answer {
-    family: u8,
-    state: u8,
-    timer: u8,
-    retransmissions: u8,
-    id: SocketId,
-}
 
 /// What a socket is bound to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,90 +39,72 @@ pub(crate) struct Bound {
 /// What the UDP socket `socket` of this network namespace is bound to; `None`: to nothing, or not
 /// to `port`, which is any if it is 0.
 pub(crate) fn bound(socket: BorrowedFd<'_>, port: u16) -> io::Result<Option<Bound>> {
-    let family = match SockRef::from(&socket).domain()? {
-        Domain::IPV4 => libc::AF_INET,
-        _ => libc::AF_INET6,
+    let (family, any) = match SockRef::from(&socket).domain()? {
+        Domain::IPV4 => (AF_INET, SocketId::new_v4()),
+        _ => (AF_INET6, SocketId::new_v6()),
     };
-    let cookie = raw::cookie(socket)?;
-    let flags = SocketFlags::CLOEXEC;
-    let kernel =
-        socket_with(AddressFamily::NETLINK, SocketType::RAW, flags, Some(netlink::SOCK_DIAG))?;
-    send(&kernel, question(family, port).as_bytes(), SendFlags::empty())?;
-    let mut bytes = vec![0; ANSWER_BYTES];
+    let wanted = cookie(raw::cookie(socket)?);
+    let kernel = Socket::new(NETLINK_SOCK_DIAG)?;
+    // The answer is made while it is fetched: there is nothing to wait for.
+    kernel.set_non_blocking(true)?;
+    kernel.send(&question(family, SocketId { source_port: port, ..any }), 0)?;
+    let mut bytes = Vec::with_capacity(ANSWER_BYTES);
+    // bound: the sockets that there are
     loop {
-        // The answer is made while it is fetched: there is nothing to wait for.
-        let (count, _) = recv(&kernel, bytes.as_mut_slice(), RecvFlags::DONTWAIT)?;
-        let mut rest = bytes.get(..count).unwrap_or(&[]);
-        if rest.is_empty() {
+        bytes.clear();
+        if kernel.recv(&mut bytes, 0)? == 0 {
             return Err(io::ErrorKind::UnexpectedEof.into());
         }
-        while let Ok((header, _)) = Header::read_from_prefix(rest) {
-            let length = header.length as usize;
-            let Some(body) = rest.get(size_of::<Header>()..length) else { break };
-            match i32::from(header.kind) {
-                libc::NLMSG_DONE => return Ok(None),
-                libc::NLMSG_ERROR => return Err(refused(body)),
+        let mut rest = bytes.as_slice();
+        while !rest.is_empty() {
+            let message = NetlinkMessage::<SockDiagMessage>::deserialize(rest)
+                .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+            match message.payload {
+                NetlinkPayload::Done(_) => return Ok(None),
+                NetlinkPayload::Error(error) => return Err(error.to_io()),
+                NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(answer))
+                    if answer.header.socket_id.cookie == wanted =>
+                {
+                    let SocketId { source_address, source_port, interface_id, .. } =
+                        answer.header.socket_id;
+                    let address = SocketAddr::new(source_address, source_port);
+                    return Ok(Some(Bound { address, device: interface_id }));
+                }
                 _ => {}
             }
-            let found = Answer::read_from_prefix(body).ok().map(|(answer, _)| answer);
-            if let Some(answer) = found.filter(|answer| answer.id.cookie() == cookie) {
-                return Ok(Some(answer.bound()));
-            }
-            rest = rest.get(length.next_multiple_of(4)..).unwrap_or(&[]);
+            let length = (message.header.length as usize).next_multiple_of(4);
+            rest = rest.get(length..).unwrap_or(&[]);
         }
     }
 }
 
-/// Asks for all UDP sockets of `family` on `port`.
-fn question(family: libc::c_int, port: u16) -> Question {
-    let flags = libc::NLM_F_REQUEST | libc::NLM_F_DUMP;
-    Question {
-        header: Header {
-            length: size_of::<Question>() as u32,
-            kind: BY_FAMILY,
-            flags: flags as u16,
-            sequence: 1,
-            port: 0,
-        },
-        family: family as u8,
-        protocol: libc::IPPROTO_UDP as u8,
-        extensions: 0,
-        unused: 0,
-        states: u32::MAX,
-        id: SocketId {
-            port: port.to_be_bytes(),
-            peer_port: [0; 2],
-            address: [0; 16],
-            peer_address: [0; 16],
-            device: 0,
-            cookie: [0; 2],
-        },
+/// A socket's cookie as the list has it: the lower half first.
+fn cookie(number: u64) -> [u8; 8] {
+    let mut cookie = [0; 8];
+    let halves = [number as u32, (number >> 32) as u32];
+    for (into, half) in cookie.chunks_exact_mut(4).zip(halves) {
+        into.copy_from_slice(&half.to_ne_bytes());
     }
+    cookie
 }
 
-/// The error that an answer begins with, a negative number (netlink(7)).
-fn refused(body: &[u8]) -> io::Error {
-    let number = i32::read_from_prefix(body).map_or(0, |(number, _)| number);
-    io::Error::from_raw_os_error(number.saturating_neg())
-}
-
-impl SocketId {
-    fn cookie(&self) -> u64 {
-        let [low, high] = self.cookie.map(u64::from);
-        low | high << 32
-    }
-}
-
-impl Answer {
-    fn bound(&self) -> Bound {
-        let SocketId { port, address, device, .. } = self.id;
-        let [a, b, c, d, ..] = address;
-        let ip = match i32::from(self.family) {
-            libc::AF_INET => IpAddr::V4(Ipv4Addr::new(a, b, c, d)),
-            _ => IpAddr::V6(Ipv6Addr::from(address)),
-        };
-        Bound { address: SocketAddr::new(ip, u16::from_be_bytes(port)), device }
-    }
+/// Asks for all UDP sockets of `family` that `socket_id` leaves.
+fn question(family: u8, socket_id: SocketId) -> Vec<u8> {
+    let mut header = NetlinkHeader::default();
+    header.flags = NLM_F_REQUEST | NLM_F_DUMP;
+    let request = InetRequest {
+        family,
+        protocol: IPPROTO_UDP,
+        extensions: ExtensionFlags::empty(),
+        states: StateFlags::all(),
+        socket_id,
+    };
+    let payload = NetlinkPayload::from(SockDiagMessage::InetRequest(request));
+    let mut message = NetlinkMessage::new(header, payload);
+    message.finalize();
+    let mut bytes = vec![0; message.buffer_len()];
+    message.serialize(&mut bytes);
+    bytes
 }
 
 #[cfg(test)]
@@ -208,8 +145,13 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_refuses_is_told() {
-        assert_eq!(refused(&(-2_i32).to_ne_bytes()).raw_os_error(), Some(2));
+    fn what_is_no_socket_is_refused() {
         assert!(bound(std::fs::File::open("/dev/null").unwrap().as_fd(), 0).is_err());
+    }
+
+    #[test]
+    fn a_cookie_has_its_lower_half_first() {
+        let halves = [1_u32.to_ne_bytes(), 2_u32.to_ne_bytes()].concat();
+        assert_eq!(cookie(1 | 2 << 32).as_slice(), halves);
     }
 }
