@@ -82,7 +82,7 @@ impl Engine<'_> {
         let (mut pulling, mut number) = (0, state.responses.list.head());
         while number != NIL {
             let op = &self.ops[number];
-            pulling += u8::from(matches!(op.kind, TxKind::Pull { .. }));
+            pulling += u16::from(matches!(op.kind, TxKind::Pull { .. }));
             number = op.links.next();
         }
         if pulling != state.credits.pulling {

@@ -162,7 +162,6 @@ impl Engine<'_> {
     #[cold]
     fn begin_connection(&mut self, peer: u32, now: Instant) -> Result<u32, PostError> {
         let active = self.activate(peer, now, true).ok_or(PostError::Again)?;
-        self.peers[peer].known = true;
         match self.peers[peer].state {
             State::Closed => self.open(peer, active),
             State::Accepted => self.ask_accepted(peer, active),

@@ -4,7 +4,7 @@
 //! In: announcements that a receive has matched. Out: requests for parts, in turn over all messages
 //! that are being pulled, within a budget for the whole endpoint (the slots for pulls): many
 //! senders at once share the receiver's link instead of overrunning it. Who has fallen silent keeps
-//! its slots until the death time: so nobody has more of them than are left. Bound:
+//! its slots until the death time: so nobody asks with more of them than are left. Bound:
 //! [`PULLS_PER_CALL`] turns a call.
 
 use super::Engine;
@@ -15,8 +15,6 @@ use crate::{OpError, OpId};
 
 /// Turns that one call of [`Engine::schedule_pulls`] gives.
 const PULLS_PER_CALL: u32 = 64;
-/// One slot in so many is kept for peers that were heard of lately.
-const PULLS_KEPT_OF: u32 = 16;
 
 /// How a turn of a message that is pulled has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -79,8 +77,8 @@ impl Engine<'_> {
         };
         let Some(active) = self.activate(number, self.now, false) else { return Turn::InVain };
         let state = &self.actives[active];
-        let (free, kept) = (self.ops.free_in(PULLS), self.config.pulls / PULLS_KEPT_OF);
-        if !state.may_pull(self.tick(), free, kept) {
+        // Who has none may always: its state may be new, and has a timer only with what it asks.
+        if u32::from(state.credits.pulling) >= self.ops.free_in(PULLS) {
             return Turn::InVain;
         }
         let left = wanted - asked;

@@ -81,7 +81,7 @@ pub(crate) struct Credits {
     /// Requests of ours that are not answered in full.
     pub(crate) asking: u8,
     /// Slots that parts of the peer's long messages have, which were asked for and have not ended.
-    pub(crate) pulling: u8,
+    pub(crate) pulling: u16,
     /// Requests that are answered, while the peer may not know that we know.
     pub(crate) returning: u8,
     /// Those count no more when everything up to this packet has arrived.
@@ -342,20 +342,9 @@ impl Active {
     /// Whether another request may be sent (`docs/PROTOCOL.md` §8.2).
     pub(crate) fn may_request(&self, now: Tick) -> bool {
         let Credits { allowed, asking, returning, .. } = self.credits;
-        asking + returning < if self.is_credit_fresh(now) { allowed } else { 1 }
-    }
-
-    fn is_credit_fresh(&self, now: Tick) -> bool {
-        now.since(self.newest_arrived) < (CREDIT_NANOS / crate::time::TICK_NANOS) as u32
-    }
-
-    /// Whether another part of a long message of this peer may be asked for, where `free` slots for
-    /// that are left, of which `kept` are for peers that were heard of lately: while it has fewer
-    /// than are left for others. So one peer has half of them, two have a third each, and whoever
-    /// falls silent with what it has, something is left.
-    pub(crate) fn may_pull(&self, now: Tick, free: u32, kept: u32) -> bool {
-        let heard = self.received > 0 && self.is_credit_fresh(now);
-        u32::from(self.credits.pulling) + if heard { 0 } else { kept } < free
+        let fresh =
+            now.since(self.newest_arrived) < (CREDIT_NANOS / crate::time::TICK_NANOS) as u32;
+        asking + returning < if fresh { allowed } else { 1 }
     }
 
     /// Packets have arrived in order: credits whose return the peer learns with the next packet.
@@ -412,36 +401,5 @@ impl Active {
             || self.window.has_holes()
             || self.not_ready
             || self.hello_at.is_some()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::Instant;
-
-    #[test]
-    fn nobody_pulls_with_more_slots_than_are_left() {
-        let now = Tick::of(Instant::from_nanos(1 << 40));
-        let later = now.plus_nanos(CREDIT_NANOS);
-        let mut state = Active { received: 1, newest_arrived: now, ..Active::default() };
-        for (pulling, free, now, may) in [
-            (15, 17, now, true),
-            (16, 16, now, false),
-            (0, 1, now, true),
-            (0, 0, now, false),
-            // Not heard of lately: two are for others.
-            (0, 3, later, true),
-            (0, 2, later, false),
-            (14, 17, later, true),
-            (15, 17, later, false),
-        ] {
-            state.credits.pulling = pulling;
-            assert_eq!(state.may_pull(now, free, 2), may, "{pulling} of {free}");
-        }
-        // Never heard of since there is this state.
-        state.received = 0;
-        state.credits.pulling = 0;
-        assert!(!state.may_pull(now, 2, 2) && state.may_pull(now, 3, 2));
     }
 }
