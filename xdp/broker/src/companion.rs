@@ -73,13 +73,12 @@ impl Companion {
         self.address
     }
 
-    /// Whether it still is, for packets of the interface.
+    /// Whether it still is, for packets of the interface; `true` if that cannot be told, for want
+    /// of memory or descriptors.
     pub(crate) fn is_bound(&self) -> bool {
+        let as_ever = |Bound { address, device }| address == self.address && self.is_on(device);
         let bound = sockets::bound(self.socket.as_fd(), self.address.port());
-        bound
-            .ok()
-            .flatten()
-            .is_some_and(|Bound { address, device }| address == self.address && self.is_on(device))
+        bound.map_or(true, |found| found.is_some_and(as_ever))
     }
 
     /// Whether a socket of `device`, 0 for all, has the interface's packets.

@@ -13,6 +13,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
 use ofi_xdp_datapath::broker::{REQUEST_BYTES, Reply, Request};
+use rustix::io::ioctl_fionread;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
@@ -76,16 +77,37 @@ impl Connection {
         if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
     }
 
-    /// Hangs up: the client sees the end at once, whenever what goes out is closed.
-    pub(crate) fn end(self) -> OwnedFd {
-        // It fails where there is no client any more.
+    /// Hangs up: the client sees the end at once. Where something is left that nobody has read,
+    /// and with it perhaps descriptors, the connection comes out: it is somebody else's to close.
+    pub(crate) fn end(self) -> Option<OwnedFd> {
+        // It fails where there is no client any more. From here on nothing comes in.
         let _ = self.0.shutdown(Shutdown::Both);
-        self.0.into()
+        let unread = ioctl_fionread(&self.0).map_or(true, |bytes| bytes > 0);
+        unread.then(|| self.0.into())
     }
 }
 
 impl AsFd for Connection {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.0.as_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Read as _, Write as _};
+
+    #[test]
+    fn only_what_was_not_read_makes_a_connection_slow_to_close() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        assert!(Connection::new(ours).end().is_none());
+        assert_eq!(theirs.read(&mut [0]).unwrap(), 0);
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        theirs.write_all(&[1]).unwrap();
+        let ended = Connection::new(ours).end();
+        assert!(ended.is_some());
+        assert_eq!(theirs.read(&mut [0]).unwrap(), 0, "the client sees the end at once");
+        assert!(theirs.write_all(&[1]).is_err());
     }
 }

@@ -165,7 +165,7 @@ impl Server {
     fn admit(&mut self, stream: UnixStream) {
         let connection = Connection::new(stream);
         let Ok(peer) = Peer::of(&connection) else {
-            return self.closers.close(u32::MAX, vec![connection.end()]);
+            return self.closers.close(u32::MAX, connection.end().into_iter().collect());
         };
         let same = self.clients.iter().filter(|client| client.peer.uid == peer.uid).count();
         let reason = if self.banned.contains(&peer.uid) {
@@ -186,7 +186,7 @@ impl Server {
         self.note(Some(&peer), &reason);
         // Whether they read it is their business.
         let _ = connection.say(&Reply { status: Status::Refused, reason }, &[]);
-        self.closers.close(peer.uid, vec![connection.end()]);
+        self.closers.close(peer.uid, connection.end().into_iter().collect());
     }
 
     /// Hears client `number`; says whether the connection goes on.
@@ -277,7 +277,7 @@ impl Server {
             self.office.ended(&granted);
             log::info!("{peer}: has no socket any more");
         }
-        self.closers.close(peer.uid, vec![connection.end()]);
+        self.closers.close(peer.uid, connection.end().into_iter().collect());
     }
 
     /// Logs what became of a request, or what ails the broker, once a round for each user and for
