@@ -176,8 +176,13 @@ impl Cq {
 
     /// The application is back from waiting on the descriptor, or never went.
     #[inline]
-    pub(crate) fn end_wait(&self) {
+    fn end_wait(&self) {
         self.wait.as_ref().inspect(|wait| wait.end_wait());
+    }
+
+    /// Nobody waits on the descriptor, after [`Self::try_wait`], and nobody looks next.
+    pub(crate) fn recall(&self) {
+        self.wait.as_ref().inspect(|wait| wait.recall());
     }
 
     /// What did not fit one reader's array is for another who sleeps.

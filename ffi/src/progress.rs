@@ -275,11 +275,17 @@ impl ActiveEndpoint {
     #[inline]
     fn drive(&self, state: &mut State, now: Instant, budget: Budget) {
         state.attended = now;
-        Self::move_packets(state, now, budget);
-        if state.memory.is_shared() && self.take_shared(state) {
+        self.move_on(state, now, budget);
+        // bound: the stored messages, of which each round gives one its receive at least
+        while state.memory.is_shared() && self.take_shared(state) {
             // What was stored has met its receives: the rest of it is asked for.
-            Self::move_packets(state, now, Budget::POST);
+            self.move_on(state, now, Budget::POST);
         }
+    }
+
+    #[inline]
+    fn move_on(&self, state: &mut State, now: Instant, budget: Budget) {
+        Self::move_packets(state, now, budget);
         if !self.unread.is_empty() {
             self.drop_unread(state);
         }

@@ -109,6 +109,12 @@ impl Wait {
     #[inline]
     pub(crate) fn end_wait(&self) {
         self.waker.settle();
+        self.recall();
+    }
+
+    /// The same where nobody looks next: the descriptor stays readable if it was made so.
+    #[inline]
+    pub(crate) fn recall(&self) {
         if self.waker.recall() {
             // Cannot fail on a descriptor that is a timer.
             let _ = self.timer.unset();

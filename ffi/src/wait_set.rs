@@ -96,11 +96,11 @@ impl Member {
         }
     }
 
-    /// It is not waited for any more.
-    fn end_wait(&self) {
+    /// Nobody waits for it any more.
+    fn recall(&self) {
         match self {
-            Self::Cq(queue) => drop(queue.upgrade().inspect(|queue| queue.end_wait())),
-            Self::Cntr(counter) => drop(counter.upgrade().inspect(|counter| counter.end_wait())),
+            Self::Cq(queue) => drop(queue.upgrade().inspect(|queue| queue.recall())),
+            Self::Cntr(counter) => drop(counter.upgrade().inspect(|counter| counter.recall())),
             Self::Eq(_) => {}
         }
     }
@@ -151,9 +151,14 @@ impl WaitSet {
     /// [`Error::Again`] if a member must be read first.
     pub(crate) fn try_wait(&self) -> Result<(), Error> {
         let _open = self.fabric.look();
+        let members = self.lock().clone();
         // Each is asked, so that each makes progress.
-        let asked = self.lock().clone().iter().map(Member::try_wait).collect::<Vec<_>>();
-        asked.into_iter().collect()
+        let asked = members.iter().map(Member::try_wait).collect::<Vec<_>>();
+        let all: Result<(), Error> = asked.into_iter().collect();
+        if all.is_err() {
+            members.iter().for_each(Member::recall);
+        }
+        all
     }
 
     /// `fi_wait`: until a member has something to read.
@@ -163,7 +168,7 @@ impl WaitSet {
     pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<(), Error> {
         let result = self.sleep(timeout);
         let _open = self.fabric.look();
-        self.lock().clone().iter().for_each(Member::end_wait);
+        self.lock().clone().iter().for_each(Member::recall);
         result
     }
 

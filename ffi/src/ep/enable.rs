@@ -6,7 +6,7 @@
 //! capacities that the endpoint was opened with; all memory that it will ever need is allocated
 //! here.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use ofi_xdp_core::Config;
 
@@ -46,6 +46,7 @@ impl Endpoint {
                 transmit: waker(&bindings.transmit),
                 receive: waker(&bindings.receive),
                 counters: bindings.counter_wakers(),
+                told: Mutex::default(),
                 thread: Arc::clone(thread.waker()),
             },
             directed: self.caps & bits::DIRECTED_RECV != 0,

@@ -6,16 +6,16 @@
 //! says what that orders). Bounds: two queues, the counters that were bound, one thread; while
 //! nobody sleeps, a load for each.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
-use ofi_xdp_core::Engine;
+use ofi_xdp_core::{Engine, Tally};
 
 use super::is_ready;
 use crate::ops::Side;
 use crate::waker::Waker;
 
 /// See the module.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(crate) struct Wakers {
     /// Readers of the queue of its sends, if they may wait.
     pub(crate) transmit: Option<Arc<Waker>>,
@@ -23,6 +23,8 @@ pub(crate) struct Wakers {
     pub(crate) receive: Option<Arc<Waker>>,
     /// Readers of counters of its operations, if they may wait.
     pub(crate) counters: Vec<Arc<Waker>>,
+    /// What had ended when those were woken last. Locked under the endpoint's lock alone.
+    pub(crate) told: Mutex<Tally>,
     /// The domain's progress thread.
     pub(crate) thread: Arc<Waker>,
 }
@@ -83,7 +85,7 @@ impl Wakers {
 
     #[cold]
     fn wake_sleepers(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
-        let Self { transmit, receive, counters, thread } = self;
+        let Self { transmit, receive, counters, told, thread } = self;
         let sleeps = |waker: &&Arc<Waker>| {
             (waker.has_sleepers() || waker.is_lent())
                 && !awake.is_some_and(|awake| Arc::ptr_eq(awake, waker))
@@ -91,9 +93,17 @@ impl Wakers {
         if sleeps(&thread) {
             thread.wake_before(engine.poll_at());
         }
+        // Which of them counts what has ended is not compared: whoever sleeps looks. But that
+        // something has: two that each wake the other by looking would never sleep.
+        let ended = engine.tally();
+        let before =
+            std::mem::replace(&mut *told.lock().unwrap_or_else(PoisonError::into_inner), *ended);
         for waker in counters.iter().filter(sleeps) {
-            // What was counted is not compared: whoever sleeps here looks.
-            waker.rouse();
+            if before == *ended {
+                waker.wake_before(engine.poll_at());
+            } else {
+                waker.rouse();
+            }
         }
         for (waker, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
             if let Some(waker) = waker.as_ref().filter(sleeps) {

@@ -198,7 +198,7 @@ impl RecvQueue {
     /// leave it to those that have, if there are any.
     fn finish(&self, slot: u32, reports: Reports, read: bool) -> PartEnd {
         let mut state = self.lock();
-        let over = if reports == Reports::Never { state.tellers.is_empty() } else { read };
+        let over = read && (reports != Reports::Never || state.tellers.is_empty());
         let entry = state.slots.get_mut(slot as usize).and_then(Option::as_mut);
         let Some(Entry { told, many: Some(many), .. }) = entry else {
             return PartEnd { released: false, told: reports.asked(true) };

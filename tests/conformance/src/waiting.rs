@@ -19,6 +19,7 @@ tests! { "waiting":
     a_wait_set_that_was_waited_for_makes_progress
     who_reads_a_counter_wakes_who_waits_for_it
     readers_of_one_queue_all_wake
+    counters_of_one_endpoint_let_each_other_sleep
     a_side_without_a_queue_takes_events_for_ever
     a_side_without_a_queue_fails_for_ever
     a_forked_child_keeps_no_thread_busy
@@ -172,6 +173,33 @@ fn readers_of_one_queue_all_wake(world: &World) -> Result<()> {
         })?;
     }
     group.close()
+}
+
+/// `fi_cntr(3)`, `fi_cntr_wait`: who waits for what does not come sleeps, also beside others.
+fn counters_of_one_endpoint_let_each_other_sleep(world: &World) -> Result<()> {
+    let group = world.closed_group(&Setup::default())?;
+    let ep = &group.a().ep;
+    let open = || optional(group.a().domain.cntr(), "fi_cntr_open");
+    let (sends, receives) = (open()?, open()?);
+    optional(ep.bind(&sends, abi::FI_SEND), "fi_ep_bind of a counter")?;
+    optional(ep.bind(&receives, abi::FI_RECV), "fi_ep_bind of a counter")?;
+    group.enable()?;
+    let before = crate::fi::processor_time();
+    let time = Duration::from_millis(500);
+    std::thread::scope(|scope| {
+        let waits = [&sends, &receives].map(|cntr| scope.spawn(|| cntr.wait(1, 500)));
+        for wait in waits {
+            let answer = wait.join().expect("no panic");
+            ensure!(answer.is_err_and(|errno| errno.0 == abi::FI_ETIMEDOUT), "{answer:?}");
+        }
+        Ok(())
+    })?;
+    let used = crate::fi::processor_time().saturating_sub(before);
+    ensure!(used < time / 4, "{used:?} of processor time in {time:?} of sleep");
+    ep.close()?;
+    sends.close()?;
+    receives.close()?;
+    Ok(())
 }
 
 /// Far more than the slots that an endpoint has for operations.
