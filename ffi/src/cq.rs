@@ -225,8 +225,10 @@ impl Cq {
             return if self.look(&state) { Ok(0) } else { Err(Error::Again) };
         }
         let State { members, turn, head, .. } = &mut *state;
-        if let Some(Ok(entry)) = head.take() {
-            entries.push(self.format, &entry);
+        // Looked at before it is taken: it is long, and hardly ever there.
+        if let Some(Ok(entry)) = head {
+            entries.push(self.format, entry);
+            *head = None;
         }
         if entries.has_room() {
             collect(members, turn, self.waker(), |found| {
