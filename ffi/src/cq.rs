@@ -17,14 +17,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
-use ofi_xdp_core::Instant;
+use ofi_xdp_core::{Completion, Instant};
 
 use crate::abi;
 use crate::domain::Domain;
 use crate::errno::Error;
 use crate::ops::{CqOps, FidOps, Side};
 use crate::param;
-use crate::progress::{ActiveEndpoint, Wants, now};
+use crate::progress::{ActiveEndpoint, Origin, Wants, now};
 use crate::shim::cq::Entries;
 use crate::sockaddr::SocketAddress;
 use crate::wait::Wait;
@@ -231,10 +231,10 @@ impl Cq {
             *head = None;
         }
         if entries.has_room() {
-            collect(members, turn, self.waker(), |found| {
-                match found {
+            collect(members, turn, self.waker(), |completion, origin| {
+                match entry::entry(completion, origin) {
                     Ok(entry) => entries.push(self.format, &entry),
-                    Err(_) => *head = Some(found),
+                    Err(failure) => *head = Some(Err(failure)),
                 }
                 if head.is_none() && entries.has_room() { Wants::More } else { Wants::Enough }
             });
@@ -293,8 +293,8 @@ impl Cq {
         let State { members, turn, head, .. } = &mut *state;
         match head {
             // Behind it there may be more, for who sleeps: nobody is awake to that.
-            None => collect(members, turn, None, |found| {
-                *head = Some(found);
+            None => collect(members, turn, None, |completion, origin| {
+                *head = Some(entry::entry(completion, origin));
                 Wants::Enough
             }),
             Some(Ok(_)) => _ = self.look(&state),
@@ -324,7 +324,7 @@ fn collect(
     members: &mut [Member],
     turn: &mut usize,
     awake: Option<&Arc<Waker>>,
-    mut take: impl FnMut(Result<Entry, ErrorEntry>) -> Wants,
+    mut take: impl FnMut(&Completion, Origin) -> Wants,
 ) {
     // bound: members
     for step in 0..members.len() {
@@ -333,7 +333,7 @@ fn collect(
         let Some(Member { endpoint, sides }) = members.get_mut(at) else { break };
         let mut wants = Wants::More;
         endpoint.collect(sides, awake, |completion, origin| {
-            wants = take(entry::entry(completion, origin));
+            wants = take(completion, origin);
             wants
         });
         if wants == Wants::Enough {

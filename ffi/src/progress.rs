@@ -275,18 +275,22 @@ impl ActiveEndpoint {
     #[inline]
     fn drive(&self, state: &mut State, now: Instant, budget: Budget) {
         state.attended = now;
-        self.move_on(state, now, budget);
-        // bound: the stored messages, of which each round gives one its receive at least
-        while state.memory.is_shared() && self.take_shared(state) {
-            // What was stored has met its receives: the rest of it is asked for.
-            self.move_on(state, now, Budget::POST);
+        Self::move_packets(state, now, budget);
+        if !self.unread.is_empty() {
+            self.drop_unread(state);
+        }
+        if state.memory.is_shared() {
+            self.drive_shared(state, now);
         }
     }
 
-    #[inline]
-    fn move_on(&self, state: &mut State, now: Instant, budget: Budget) {
-        Self::move_packets(state, now, budget);
-        if !self.unread.is_empty() {
+    /// The end of [`Self::drive`] where receives come from a shared context.
+    #[inline(never)]
+    fn drive_shared(&self, state: &mut State, now: Instant) {
+        // bound: the stored messages, of which each round gives one its receive at least
+        while self.take_shared(state) {
+            // What was stored has met its receives: the rest of it is asked for.
+            Self::move_packets(state, now, Budget::POST);
             self.drop_unread(state);
         }
     }
@@ -371,6 +375,8 @@ fn is_ready(engine: &Engine<'_>, side: Side) -> bool {
     }
 }
 
+// A completion is long, and who reads one takes a few words of it.
+#[inline(always)]
 fn poll(engine: &mut Engine<'_>, side: Side) -> Option<Completion> {
     match side {
         Side::Transmit => engine.poll_send_completion(),
