@@ -9,20 +9,17 @@ use super::Engine;
 use super::answer::Answer;
 use super::reclaim::RECLAIM_STEPS;
 use crate::peer::{AckDue, Errors, State, token};
-use crate::rng::mix_all;
 use crate::serial::{Msn, Psn};
 use crate::slab::{NIL, Slab};
 use crate::time::Tick;
 use crate::window::{ReceiveWindow, WINDOW_PACKETS};
 use crate::wire::{Handshake, Header, PACKET_LEN_MIN, PacketKind};
-use crate::{DropReason, Instant, OpError, PeerAddress, PeerId};
+use crate::{DropReason, Instant, OpError, PeerAddress};
 
 /// First repetition of a handshake; doubles each time.
 const HELLO_REPEAT_NANOS: u64 = 5_000_000;
 /// The interval doubles this many times at the most (320 ms).
 const HELLO_REPEAT_DOUBLINGS: u8 = 6;
-/// How long a cookie is good for, twice: the period in which it was made and the next.
-const COOKIE_PERIOD_NANOS: u64 = 1 << 36;
 
 impl Engine<'_> {
     /// Begins a connection to a peer that has none.
@@ -180,15 +177,6 @@ impl Engine<'_> {
     /// take the rest.
     fn is_crowded(&self) -> bool {
         is_crowded(&self.peers) || is_crowded(&self.actives)
-    }
-
-    /// Answers a hello with a cookie, and remembers nothing of it.
-    fn ask_again(&mut self, now: Instant, hello: &Handshake, to: PeerAddress) {
-        let incarnation = hello.src_incarnation.get();
-        let cookie = self.cookie(&to, incarnation, self.period(now));
-        let cid = PeerId::from_bits(hello.src_cid.get());
-        self.answer(Answer::Retry { to, cid, incarnation, cookie });
-        self.stats.retries_sent += 1;
     }
 
     /// Agrees to a peer's hello, whether or not this side sent one of its own.
@@ -402,24 +390,6 @@ impl Engine<'_> {
         log::info!("peer {}: {}", peer.address, OpError::Reset);
         self.end_connection(number, OpError::Reset);
         Ok(())
-    }
-
-    fn cookie(&self, address: &PeerAddress, incarnation: u64, period: u64) -> u64 {
-        let [high, low]: [u64; 2] = zerocopy::transmute!(address.octets());
-        let words = [high, low, u64::from(address.port()), incarnation, period];
-        mix_all(self.identity.seed ^ self.identity.incarnation, &words).max(1)
-    }
-
-    fn period(&self, now: Instant) -> u64 {
-        now.as_nanos() / COOKIE_PERIOD_NANOS
-    }
-
-    fn is_cookie(&self, hello: &Handshake, from: &PeerAddress, now: Instant) -> bool {
-        let period = self.period(now);
-        let incarnation = hello.src_incarnation.get();
-        [period, period.wrapping_sub(1)]
-            .iter()
-            .any(|&period| self.cookie(from, incarnation, period) == hello.cookie.get())
     }
 }
 

@@ -8,7 +8,7 @@
 //! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs`, `status.rs` |
 //! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `control.rs`, `ending.rs`, `reclaim.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `feed`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `post.rs`; `many.rs`; `probe.rs`; `shared.rs` |
-//! | D. one packet in | `ingest` | `predict.rs`, `predict_ack.rs`, `ingest.rs`, `handshake.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
+//! | D. one packet in | `ingest` | `predict.rs`, `predict_ack.rs`, `ingest.rs`, `handshake.rs`, `cookie.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
 //! | E. time | `advance`, `release_gathered` | `advance.rs` |
 //! | F. one packet out | `transmit` | `transmit.rs`, `gate.rs`, `compose.rs`, `put.rs`, `resend.rs`, `answer.rs` |
 //! | G. what has ended | `poll_send_completion`, `poll_recv_completion`; `defer`, `poll_deferred` | `poll.rs`; `deferred.rs` |
@@ -29,6 +29,7 @@ mod answer;
 mod audit;
 mod compose;
 mod control;
+mod cookie;
 mod deferred;
 mod ending;
 mod gate;
