@@ -8,9 +8,10 @@
 //! call that does not take it: an error by `fi_cq_read`, until `fi_cq_readerr` takes it nothing
 //! else is read; and what ended well by `fi_cq_readerr`, for the next `fi_cq_read`.
 //!
-//! Waiting (`wait`): a thread in `fi_cq_sread` polls for `FI_XDP_SPIN`, then sleeps.
+//! Who waits for completions is in `waiting`.
 
 mod entry;
+mod waiting;
 
 use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,8 +24,7 @@ use crate::abi;
 use crate::domain::Domain;
 use crate::errno::Error;
 use crate::ops::{CqOps, FidOps, Side};
-use crate::param;
-use crate::progress::{ActiveEndpoint, Origin, Wants, now};
+use crate::progress::{ActiveEndpoint, Origin, Wants};
 use crate::shim::cq::Entries;
 use crate::sockaddr::SocketAddress;
 use crate::wait::Wait;
@@ -139,34 +139,6 @@ impl Cq {
         state.turn = 0;
     }
 
-    /// `fi_trywait`: prepares the descriptor to be waited on.
-    ///
-    /// # Errors
-    /// [`Error::Again`] if there is something to read first; [`Error::NotSupported`] if nobody may
-    /// wait here.
-    pub(crate) fn try_wait(&self) -> Result<(), Error> {
-        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
-        let state = self.lock();
-        wait.end_wait();
-        wait.waker().announce();
-        self.watch(&state);
-        if self.look(&state) {
-            wait.end_wait();
-            return Err(Error::Again);
-        }
-        let due = state.due();
-        wait.waker().sleep_until(due);
-        wait.set_timer(due)
-    }
-
-    /// Makes `outer` wait for this queue's descriptor too.
-    ///
-    /// # Errors
-    /// [`Error::Os`]; [`Error::NotSupported`] if nobody may wait here.
-    pub(crate) fn join(&self, outer: &Wait) -> Result<(), Error> {
-        self.wait.as_ref().ok_or(Error::NotSupported)?.join(outer)
-    }
-
     /// Makes progress, for a poll set; whether there is anything to read.
     pub(crate) fn poll(&self) -> bool {
         let ready = self.look(&self.lock());
@@ -243,44 +215,6 @@ impl Cq {
             (0, None) => Err(Error::Again),
             (0, Some(_)) => Err(Error::Available),
             (filled, _) => Ok(filled),
-        }
-    }
-
-    /// As [`Self::read_once`], unless nothing is there and there is time left, at `time`.
-    fn read_until(
-        &self,
-        entries: &mut Entries,
-        deadline: Option<Instant>,
-        time: Instant,
-    ) -> Option<Result<usize, Error>> {
-        let result = self.read_once(entries);
-        let signaled = self.signaled.swap(false, Ordering::Relaxed);
-        let late = deadline.is_some_and(|deadline| time >= deadline);
-        (result != Err(Error::Again) || signaled || late).then_some(result)
-    }
-
-    /// Sleeps until there is something to read.
-    fn read_asleep(
-        &self,
-        wait: &Wait,
-        entries: &mut Entries,
-        deadline: Option<Instant>,
-    ) -> Result<usize, Error> {
-        // bound: the timeout, a completion, a signal
-        loop {
-            // Armed first, then one more look: see `waker`.
-            wait.waker().arm();
-            self.watch(&self.lock());
-            let time = now();
-            if let Some(result) = self.read_until(entries, deadline, time) {
-                wait.waker().disarm();
-                return result;
-            }
-            let until = earlier(deadline, self.lock().due());
-            wait.waker().sleep_until(until);
-            let slept = wait.sleep(until.map(|until| until.since(time)));
-            wait.waker().disarm();
-            slept?;
         }
     }
 
@@ -376,27 +310,7 @@ impl CqOps for Cq {
     }
 
     fn read_wait(&self, entries: &mut Entries, timeout: Option<Duration>) -> Result<usize, Error> {
-        let wait = self.wait.as_ref().filter(|_| self.object.may_block());
-        let wait = wait.ok_or(Error::NotSupported)?;
-        let start = now();
-        let deadline = timeout.map(|timeout| start.after(timeout));
-        let spin_until = start.after(param::spin());
-        // bound: FI_XDP_SPIN, the timeout, a completion, a signal
-        loop {
-            let time = now();
-            if let Some(result) = self.read_until(entries, deadline, time) {
-                self.share(entries);
-                return result;
-            }
-            if time >= spin_until {
-                break;
-            }
-            std::hint::spin_loop();
-        }
-        let result = self.read_asleep(wait, entries, deadline);
-        // What woke this one may have been for others, too: they look for themselves.
-        wait.waker().wake();
-        result
+        self.wait_and_read(entries, timeout)
     }
 
     fn read_error(&self) -> Result<ErrorEntry, Error> {
