@@ -132,7 +132,7 @@ impl Config {
             index: (count(self.peers) * 2).next_power_of_two(),
             actives: count(self.active_peers),
             timers: count(self.active_peers),
-            extents: count(self.active_peers) * 2 + EXTENTS_SHARED,
+            extents: count(self.active_peers + (self.active_peers / 8).max(EXTENTS_SHARED)),
             ops: self.ops().map(count).iter().sum(),
             recvs: self.receives().map(count).iter().sum(),
             assemblies: count(self.assemblies),
@@ -227,8 +227,9 @@ impl Config {
 
 /// What one packet can bring must find room.
 const EVENTS_MIN: u32 = crate::wire::WRITES_WITH_DATA_MAX as u32;
-/// Extents for large windows, beyond two for each active peer.
-const EXTENTS_SHARED: usize = 64;
+/// Extents for windows that touch more than one, beyond one for each active peer: an eighth of them,
+/// and at least so many. All that wait for one go on when their own is acknowledged.
+const EXTENTS_SHARED: u32 = 64;
 
 /// Lengths of the slices in [`Storage`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -68,8 +68,17 @@ impl Memory for Nowhere {
     fn atomic(&mut self, _: AtomicAccess<'_>) {}
 }
 
+/// What an engine has in memory for the sake of peers, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct PeerBytes {
+    /// For all that it may know: their slots, and the index of addresses.
+    known: usize,
+    /// Besides, for all that it may be in touch with: state, timers, and notes of packets.
+    active: usize,
+}
+
 /// An engine in memory of its own, and the bytes of it that are there for the sake of peers.
-fn engine(config: &Config) -> Result<(Engine<'static>, usize)> {
+fn engine(config: &Config) -> Result<(Engine<'static>, PeerBytes)> {
     // A process measures once: its storage lives as long as it does.
     fn lend<T: Clone + Default>(count: usize) -> &'static mut [T] {
         vec![T::default(); count].leak()
@@ -88,12 +97,12 @@ fn engine(config: &Config) -> Result<(Engine<'static>, usize)> {
         regions: lend(sizes.regions),
         region_index: lend(sizes.region_index),
     };
-    // Of the two extents that there are for a peer it takes one, unless it has a large window.
-    let bytes = size_of_val(&*storage.peers)
-        + size_of_val(&*storage.index)
-        + size_of_val(&*storage.actives)
-        + size_of_val(&*storage.timers)
-        + size_of_val(&*storage.extents) / 2;
+    let bytes = PeerBytes {
+        known: size_of_val(&*storage.peers) + size_of_val(&*storage.index),
+        active: size_of_val(&*storage.actives)
+            + size_of_val(&*storage.timers)
+            + size_of_val(&*storage.extents),
+    };
     let identity = Identity { incarnation: u64::MAX, seed: 1 };
     Ok((Engine::new(config, storage, identity, limits())?, bytes))
 }
@@ -115,8 +124,8 @@ struct Crowd {
 
 impl Crowd {
     /// `count` peers that are connected, from which a packet takes `delay`; and the bytes that the
-    /// one engine has for each.
-    fn new(count: usize, delay: u64) -> Result<(Self, f64)> {
+    /// one engine has for each: while nothing happens, and in all.
+    fn new(count: usize, delay: u64) -> Result<(Self, [f64; 2])> {
         // A quarter of the places is kept for strangers.
         let many = u32::try_from(count)? * 4 / 3 + 8;
         let base = Config::new(ofi_xdp_checksum::crc32c);
@@ -136,7 +145,8 @@ impl Crowd {
         }
         // Windows and queues come to be what they will be.
         crowd.messages(count.max(WARM_UP), Pace::Packets)?;
-        Ok((crowd, bytes as f64 / f64::from(many)))
+        let each = |bytes: usize| bytes as f64 / f64::from(many);
+        Ok((crowd, [each(bytes.known), each(bytes.known + bytes.active)]))
     }
 
     /// Drives the one engine as a progress call does, and polls what has ended.
@@ -222,7 +232,7 @@ pub(crate) fn measure(quick: bool, only: Option<&str>) -> Result<Vec<Record>> {
         if only.is_some_and(|only| only != mode) {
             continue;
         }
-        let (mut crowd, bytes) = Crowd::new(count, delay)?;
+        let (mut crowd, [idle, active]) = Crowd::new(count, delay)?;
         let mut rates = Vec::with_capacity(rounds);
         for _ in 0..rounds {
             crowd.spent = Duration::ZERO;
@@ -239,7 +249,8 @@ pub(crate) fn measure(quick: bool, only: Option<&str>) -> Result<Vec<Record>> {
         };
         records.push(record(("message_rate", "1/s"), &rates));
         if count == MANY && delay == NEAR_NANOS {
-            records.push(record(("active_peer_memory", "B"), &[bytes]));
+            records.push(record(("idle_peer_memory", "B"), &[idle]));
+            records.push(record(("active_peer_memory", "B"), &[active]));
         }
     }
     Ok(records)
@@ -252,12 +263,12 @@ mod tests {
     #[test]
     fn every_peer_gets_its_messages() {
         for (count, pace) in [(1, Pace::Packets), (1, Pace::Coalesced), (300, Pace::Packets)] {
-            let (mut crowd, bytes) = Crowd::new(count, NEAR_NANOS).unwrap();
+            let (mut crowd, [idle, active]) = Crowd::new(count, NEAR_NANOS).unwrap();
             let (sent, posted) = (crowd.sent, crowd.posted);
             crowd.messages(1000, pace).unwrap();
             crowd.settle(|crowd| crowd.one.is_settled()).unwrap();
             assert_eq!((crowd.sent, crowd.posted), (crowd.posted, posted + 1000));
-            assert!(sent > 0 && crowd.spent > Duration::ZERO && bytes > 0.0);
+            assert!(sent > 0 && crowd.spent > Duration::ZERO && active > idle && idle > 0.0);
             let resent = crowd.one.stats().retransmissions;
             assert_eq!(resent, 0, "nothing is lost");
         }
