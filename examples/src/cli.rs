@@ -56,8 +56,10 @@ struct ClientArguments<A: Args> {
     /// Message sizes to measure latency of, in bytes
     #[arg(long, value_delimiter = ',', value_name = "SIZE,…")]
     latency: Vec<usize>,
-    /// Streams to measure: message size in bytes, and messages in a window
-    #[arg(long, value_delimiter = ',', value_name = "SIZExWINDOW,…", value_parser = parse_stream)]
+    /// Streams to measure: message size in bytes, messages in a window, and how many windows may be
+    /// unanswered (1)
+    #[arg(long, value_delimiter = ',', value_name = "SIZExWINDOW[xAHEAD],…")]
+    #[arg(value_parser = parse_stream)]
     stream: Vec<Phase>,
     /// Streams of reads from the server's memory (perf-rma): bytes in a block, and blocks in a
     /// window
@@ -98,8 +100,15 @@ fn parse_window(text: &str) -> Result<(usize, u32), String> {
     parts.ok_or_else(|| format!("{text:?} is not SIZExWINDOW, such as 8x64"))
 }
 
+/// `SIZExWINDOW`, or `SIZExWINDOWxAHEAD`.
 fn parse_stream(text: &str) -> Result<Phase, String> {
-    parse_window(text).map(|(size, window)| Phase::Stream { size, window })
+    let (stream, ahead) = match text.rsplit_once('x') {
+        Some((stream, ahead)) if stream.contains('x') => (stream, ahead),
+        _ => (text, "1"),
+    };
+    let (size, window) = parse_window(stream)?;
+    let ahead = ahead.parse().map_err(|_| format!("{ahead:?} in {text:?} is no number"))?;
+    Ok(Phase::Stream { size, window, ahead })
 }
 
 fn parse_reads(text: &str) -> Result<Phase, String> {
@@ -165,7 +174,8 @@ where
     phases.extend(arguments.read);
     phases.extend(arguments.idle.map(|milliseconds| Phase::Idle { milliseconds }));
     if phases.is_empty() {
-        phases.extend([Phase::Latency { size: 8 }, Phase::Stream { size: 8, window: 64 }]);
+        phases
+            .extend([Phase::Latency { size: 8 }, Phase::Stream { size: 8, window: 64, ahead: 1 }]);
     }
     let control = Control::connect(&arguments.server, bounds.patience)?;
     let config = arguments.transport.into();

@@ -23,6 +23,9 @@ pub enum Phase {
         size: usize,
         /// Messages in a window.
         window: u32,
+        /// Most windows that are not answered; with one, each waits for the answer to the one
+        /// before.
+        ahead: u32,
     },
     /// Windows of blocks that the client reads from the server's memory; the server does nothing.
     Read {

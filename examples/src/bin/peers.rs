@@ -40,6 +40,7 @@ fn main() -> anyhow::Result<()> {
         kind: Kind::Rdm,
         tagged: true,
         rma: false,
+        auto_progress: false,
         source: Some(local),
         port: None,
         destination: None,

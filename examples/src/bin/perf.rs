@@ -21,6 +21,9 @@ struct Arguments {
     /// Never inject small messages
     #[arg(long)]
     no_inject: bool,
+    /// Ask for a provider that makes progress by itself
+    #[arg(long)]
+    auto_progress: bool,
     /// How to wait for completions
     #[arg(long, default_value = "spin", value_parser = parse_wait, value_name = "spin|sread|fd")]
     wait: Wait,
@@ -42,6 +45,7 @@ impl From<Arguments> for FabricConfig {
             tagged: !arguments.untagged,
             wait: arguments.wait,
             inject: !arguments.no_inject,
+            auto_progress: arguments.auto_progress,
         }
     }
 }

@@ -90,6 +90,7 @@ impl Side {
             kind: Kind::Rdm,
             tagged: true,
             rma: false,
+            auto_progress: false,
             source: Some(local),
             port,
             destination: None,

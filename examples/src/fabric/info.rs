@@ -31,6 +31,9 @@ pub struct Want<'a> {
     pub tagged: bool,
     /// Whether one-sided operations are needed, too.
     pub rma: bool,
+    /// Whether the provider must make progress by itself (`FI_PROGRESS_AUTO`); its choice
+    /// otherwise.
+    pub auto_progress: bool,
     /// The local address to use.
     pub source: Option<IpAddr>,
     /// The local port to use; the provider's choice otherwise. Only with `source`.
@@ -111,6 +114,10 @@ impl Info {
             | abi::FI_MR_ENDPOINT;
         domain.mr_mode = mr_mode as i32;
         domain.threading = abi::FI_THREAD_DOMAIN;
+        if want.auto_progress {
+            domain.control_progress = abi::FI_PROGRESS_AUTO;
+            domain.data_progress = abi::FI_PROGRESS_AUTO;
+        }
         // SAFETY: as above.
         let tx = unsafe { &mut *info.tx_attr };
         tx.msg_order = u64::from(abi::FI_ORDER_SAS);

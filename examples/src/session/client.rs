@@ -56,7 +56,9 @@ pub fn run<T: Transport>(
         ready(&mut control, bounds)?;
         match *phase {
             Phase::Latency { size } => report.latency.push(client.latency(size)?),
-            Phase::Stream { size, window } => report.stream.push(client.stream(size, window)?),
+            Phase::Stream { size, window, ahead } => {
+                report.stream.push(client.stream(size, window, ahead)?);
+            }
             Phase::Read { size, window } => report.stream.push(client.reads(size, window)?),
             Phase::StartUp { size } => report.start_up_ns = Some(client.start_up(size)?),
             Phase::Idle { milliseconds } => report.idle = Some(idle(milliseconds)?),
@@ -92,6 +94,15 @@ fn idle(milliseconds: u64) -> anyhow::Result<Idle> {
 /// The processor time that all threads of this process have had.
 fn cpu_time() -> anyhow::Result<Duration> {
     Ok(Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?))
+}
+
+/// What a stream does next.
+#[derive(Clone, Copy, Debug)]
+enum Turn {
+    /// The window of this number goes.
+    Next(u32),
+    /// All windows before this one have gone, and are to arrive.
+    Rest(u32),
 }
 
 struct Client<T> {
@@ -164,29 +175,38 @@ where
         verdict.map(|()| answered)
     }
 
-    /// Windows of messages, each answered before the next begins.
-    fn stream(&mut self, size: usize, window: u32) -> anyhow::Result<Stream> {
+    /// Windows of messages, at most `ahead` of them unanswered.
+    fn stream(&mut self, size: usize, window: u32, ahead: u32) -> anyhow::Result<Stream> {
         ensure!(
             size >= STREAM_SIZE_MIN,
             "a stream's messages have {STREAM_SIZE_MIN} bytes at least"
         );
-        self.windows(size, window, |client, number| client.window(number, size, window))
+        ensure!(ahead > 0, "one window at least is unanswered");
+        let mut answered = 0;
+        self.windows(size, window, |client, turn| match turn {
+            Turn::Next(number) => {
+                client.window(number, size, window)?;
+                client.answers(&mut answered, (number + 1).saturating_sub(ahead - 1))
+            }
+            Turn::Rest(end) => client.answers(&mut answered, end),
+        })
     }
 
     /// Windows of reads from the server's memory.
     fn reads(&mut self, size: usize, window: u32) -> anyhow::Result<Stream> {
-        self.windows(size, window, |client, _| {
-            client.transport.read(size, window)?;
-            Ok(window)
+        self.windows(size, window, |client, turn| match turn {
+            Turn::Next(_) => client.transport.read(size, window).map(|()| u64::from(window)),
+            Turn::Rest(_) => Ok(0),
         })
     }
 
-    /// Windows, the first ones without measuring; `one` says how much of its window arrived.
+    /// Windows, the first ones without measuring; `turn` says how many messages have arrived that
+    /// it has not told before.
     fn windows(
         &mut self,
         size: usize,
         window: u32,
-        mut one: impl FnMut(&mut Self, u32) -> anyhow::Result<u32>,
+        mut turn: impl FnMut(&mut Self, Turn) -> anyhow::Result<u64>,
     ) -> anyhow::Result<Stream> {
         ensure!(window > 0, "a window has one message at least");
         let windows = |messages: u64| u32::try_from(messages.div_ceil(u64::from(window)).max(1));
@@ -195,26 +215,29 @@ where
         let start = Instant::now();
         // bound: bounds.warm_up, bounds.time
         while number < warm_up && start.elapsed() < self.bounds.time {
-            one(self, number)?;
+            turn(self, Turn::Next(number))?;
             number += 1;
         }
-        let (mut sent, mut arrived) = (0, 0);
+        turn(self, Turn::Rest(number))?;
+        let (first, mut arrived) = (number, 0);
         let cpu = cpu_time()?;
         let start = Instant::now();
         // bound: bounds.count, bounds.time
-        for number in number..number.saturating_add(count) {
-            arrived += u64::from(one(self, number)?);
-            sent += u64::from(window);
+        while number < first.saturating_add(count) {
+            arrived += turn(self, Turn::Next(number))?;
+            number += 1;
             if start.elapsed() >= self.bounds.time {
                 break;
             }
         }
+        arrived += turn(self, Turn::Rest(number))?;
         let times = (start.elapsed(), cpu_time()?.saturating_sub(cpu));
-        Ok(Stream::new(size, window, arrived, sent - arrived, times))
+        let sent = u64::from(number - first) * u64::from(window);
+        Ok(Stream::new(size, window, arrived, sent.saturating_sub(arrived), times))
     }
 
-    /// One window; how many of its messages arrived, as far as is known.
-    fn window(&mut self, number: u32, size: usize, window: u32) -> anyhow::Result<u32> {
+    /// Sends one window.
+    fn window(&mut self, number: u32, size: usize, window: u32) -> anyhow::Result<()> {
         let verify = self.verify;
         for index in 0..window {
             self.transport.send(size, |message| {
@@ -225,15 +248,25 @@ where
                 Place { window: number, index }.write(message);
             })?;
         }
+        Ok(())
+    }
+
+    /// Waits until all windows before `end` are `answered`, or given up as lost; how many messages
+    /// the answers tell of.
+    fn answers(&mut self, answered: &mut u32, end: u32) -> anyhow::Result<u64> {
         let mut arrived = 0;
-        self.until_received(|message| match Place::read(message) {
-            Some(place) if place.window == number => {
-                arrived = place.index;
-                true
-            }
-            // The late answer to a window that was given up.
-            _ => false,
-        })?;
+        if *answered < end {
+            self.until_received(|message| {
+                // Else it is the late answer to a window that was given up.
+                if let Some(place) = Place::read(message).filter(|place| place.window >= *answered)
+                {
+                    arrived += u64::from(place.index);
+                    *answered = place.window + 1;
+                }
+                *answered >= end
+            })?;
+            *answered = end.max(*answered);
+        }
         Ok(arrived)
     }
 

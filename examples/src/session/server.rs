@@ -56,7 +56,7 @@ fn session<T: Transport>(control: &mut Control) -> anyhow::Result<()> {
                     Phase::Latency { size } | Phase::StartUp { size } => {
                         server.echo(control, size)?;
                     }
-                    Phase::Stream { size, window } => server.sink(control, size, window)?,
+                    Phase::Stream { size, window, .. } => server.sink(control, size, window)?,
                     // Progress is all that reads need of it.
                     Phase::Read { size, .. } => server.sink(control, size, u32::MAX)?,
                     Phase::Idle { .. } => {}

@@ -34,6 +34,8 @@ pub struct FabricConfig {
     pub wait: Wait,
     /// Whether small messages are injected.
     pub inject: bool,
+    /// Whether the provider must make progress by itself (`FI_PROGRESS_AUTO`).
+    pub auto_progress: bool,
 }
 
 /// Open, without a peer.
@@ -79,8 +81,9 @@ impl Transport for FabricTransport {
         local: IpAddr,
         size_max: usize,
     ) -> anyhow::Result<FabricPending> {
-        let wish =
-            Wish { provider: config.provider.clone(), tagged: config.tagged, rma: false, local };
+        let FabricConfig { tagged, auto_progress, .. } = *config;
+        let provider = config.provider.clone();
+        let wish = Wish { provider, tagged, rma: false, auto_progress, local };
         let setup = buffers_for(size_max, config.wait);
         let opening = Opening::begin(wish, role, setup)?;
         let tagged = opening.is_tagged().unwrap_or(config.tagged);

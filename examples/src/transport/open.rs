@@ -31,6 +31,8 @@ pub(super) struct Wish {
     pub(super) tagged: bool,
     /// Whether there are one-sided operations.
     pub(super) rma: bool,
+    /// Whether the provider must make progress by itself.
+    pub(super) auto_progress: bool,
     /// The local address.
     pub(super) local: IpAddr,
 }
@@ -78,6 +80,7 @@ impl Wish {
                 kind,
                 tagged,
                 rma: self.rma,
+                auto_progress: self.auto_progress,
                 source,
                 port: None,
                 destination: to,

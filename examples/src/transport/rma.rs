@@ -59,7 +59,7 @@ impl Transport for RmaTransport {
         size_max: usize,
     ) -> anyhow::Result<RmaPending> {
         let provider = config.provider.clone();
-        let wish = Wish { provider, tagged: false, rma: true, local };
+        let wish = Wish { provider, tagged: false, rma: true, auto_progress: false, local };
         let setup = buffers_for(size_max.max(RemoteRegion::LEN), Wait::Spin);
         Ok(RmaPending(Opening::begin(wish, role, setup)?))
     }

@@ -26,6 +26,12 @@ const BULK: &[(usize, u32)] = &[(4096, 64), (65_536, 16), (1 << 20, 16)];
 const MTUS: [u32; 2] = [1500, 9000];
 /// Messages in a window of small ones.
 const WINDOW: u32 = 64;
+/// Windows under way of who only knows packets; together less than the 256 frames that an AF_XDP
+/// port lends the kernel where that copies.
+const AHEAD: u32 = 3;
+/// Trains in a window of datagrams, and bytes in a train.
+const TRAINS: usize = 4;
+const TRAIN_MAX: usize = 65_507;
 /// Losses of a thousand packets.
 const LOSSES: [u32; 3] = [0, 1, 10];
 
@@ -76,6 +82,11 @@ impl Wish {
         Self { more: arguments.iter().map(ToString::to_string).collect(), ..self }
     }
 
+    fn also(mut self, argument: &str) -> Self {
+        self.more.push(argument.to_owned());
+        self
+    }
+
     /// As far as `contestant` can carry it. Who only knows packets streams full ones.
     fn of(&self, contestant: Contestant) -> Entry {
         let max = contestant.size_max;
@@ -90,7 +101,7 @@ impl Wish {
             .stream
             .iter()
             .map(|(size, window)| match *size {
-                size if size > max => format!("{max}x{WINDOW}"),
+                size if size > max => full_packets(contestant.program, max),
                 size => format!("{size}x{window}"),
             })
             .collect();
@@ -101,6 +112,17 @@ impl Wish {
         }
         Entry { contestant, arguments }
     }
+}
+
+/// The stream of who only knows packets: full ones, of which so many are under way that nobody
+/// waits for an answer, as nobody does whose windows are 16 MiB; and not so many that any are lost.
+fn full_packets(program: &str, size: usize) -> String {
+    let window = if program == "kernel-udp-trains" {
+        TRAINS * (TRAIN_MAX / size.max(1)).min(64)
+    } else {
+        WINDOW as usize
+    };
+    format!("{size}x{window}x{AHEAD}")
 }
 
 /// Ping-pong: everybody spinning, then asleep, then one-sided, then on one host.
@@ -114,7 +136,11 @@ fn latency(time_ms: u64, quick: bool) -> Vec<Entry> {
     entries.extend(OTHERS.map(|name| all.of(Contestant::provider(name))));
     for how in ["sread", "fd"] {
         for mode in [XdpMode::Auto, XdpMode::Udp] {
-            entries.push(small.of(Contestant::xdp(mode).waiting(how)));
+            let waiting = Contestant::xdp(mode).waiting(how);
+            if how == "sread" {
+                entries.push(small.of(waiting.clone().asleep_at_once()));
+            }
+            entries.push(small.of(waiting));
         }
         entries.push(small.of(Contestant::provider("tcp").waiting(how)));
     }
@@ -203,10 +229,11 @@ fn cpu(time_ms: u64, idle_ms: u64) -> Vec<Entry> {
     let idle = idle_ms.to_string();
     let wish =
         Wish::new(time_ms).latency(&[8]).stream(&[(65_536, 16)]).more(&["--idle", idle.as_str()]);
+    let automatic = wish.clone().also("--auto-progress");
     let mut entries = Vec::new();
     for mode in [XdpMode::Auto, XdpMode::Skb, XdpMode::Udp] {
-        entries.push(wish.of(Contestant::xdp(mode)));
-        entries.push(wish.of(Contestant::xdp(mode).waiting("sread")));
+        entries.push(automatic.of(Contestant::xdp(mode)));
+        entries.push(automatic.of(Contestant::xdp(mode).waiting("sread")));
     }
     for name in OTHERS {
         entries.push(wish.of(Contestant::provider(name)));
@@ -268,8 +295,8 @@ mod tests {
             let mut of = plan.entries.iter().filter(|entry| entry.contestant.peer == peer);
             of.any(|entry| entry.arguments.iter().any(|argument| argument == text))
         };
-        assert!(has("raw-af_xdp", "1440x64") && has("raw-af_xdp", "3744x64"));
-        assert!(has("kernel-udp", "1472x64") && has("kernel-udp", "8972x64"));
+        assert!(has("raw-af_xdp", "1440x64x3") && has("raw-af_xdp", "3744x64x3"));
+        assert!(has("kernel-udp", "1472x176x3") && has("kernel-udp", "8972x28x3"));
         assert!(has("tcp", "4096x64,65536x16,1048576x16") && has("xdp", "--read"));
     }
 }

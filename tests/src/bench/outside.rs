@@ -71,7 +71,7 @@ pub fn insertions(
         };
         add("insertion_time", "s", |one| one.seconds);
         add("insertion_memory", "B", |one| one.resident_bytes as f64);
-        add("idle_peer_memory", "B", |one| one.resident_bytes as f64 / one.count as f64);
+        add("address_memory", "B", |one| one.resident_bytes as f64 / one.count as f64);
     }
     Ok(records)
 }

@@ -183,11 +183,15 @@ fn latency(figures: &Figures<'_>, rows: &mut Rows) {
 
 fn waiting(figures: &Figures<'_>, rows: &mut Rows) {
     let p50 = Key::new("latency", Metric::HalfRttP50.name(), 8);
-    for how in ["sread", "fd"] {
+    for (how, asleep, words) in [
+        ("sread", "sread", "in fi_cq_sread, which spins first"),
+        ("sread", "sread at once", "asleep in fi_cq_sread"),
+        ("fd", "fd", "asleep on the descriptor"),
+    ] {
         for mode in ["auto", "udp"] {
-            let asleep = format!("{mode} {how}");
+            let asleep = format!("{mode} {asleep}");
             let ratio = figures.ratio(p50.of(("xdp", &asleep)), p50.of(("tcp", how)));
-            let what = format!("8 B half round trip, asleep ({how}): xdp {mode} / tcp");
+            let what = format!("8 B half round trip, {words}: xdp {mode} / tcp");
             rows.add("latency", what, Most(1.1), ratio, "×");
         }
     }
@@ -291,11 +295,16 @@ fn scale(figures: &Figures<'_>, rows: &mut Rows) {
     rows.add("scale", "1,000,000 addresses inserted", Most(2.0), insertion("insertion_time"), "s");
     let memory = insertion("insertion_memory").map(|bytes| bytes / 1e6);
     rows.add("scale", "1,000,000 addresses inserted: resident", Most(150.0), memory, "MB");
-    rows.add("scale", "idle peer, resident", Most(80.0), insertion("idle_peer_memory"), "B");
+    let address = insertion("address_memory");
+    rows.add("scale", "a peer that nobody has talked to, resident", Most(80.0), address, "B");
     let engine =
         |metric, mode| figures.median(Key::new("scale", metric, 8).of(("engine-pair", mode)));
-    let active = engine("active_peer_memory", "10000 peers");
-    rows.add("scale", "active peer, resident", Most(1024.0), active, "B");
+    for (metric, what, most) in [
+        ("idle_peer_memory", "a connected peer at rest: slot and index", 80.0),
+        ("active_peer_memory", "active peer: with state, timer, notes of packets", 1024.0),
+    ] {
+        rows.add("scale", what, Most(most), engine(metric, "10000 peers"), "B");
+    }
     let alone = engine("message_rate", "1 peer");
     let ratio = engine("message_rate", "10000 peers").zip(alone).map(|(many, one)| many / one);
     rows.add("scale", "messages to 10,000 peers in turn / to one", Least(0.5), ratio, "×");

@@ -76,6 +76,7 @@ fn open_with(local: IpAddr, port: Option<u16>, setup: Setup) -> anyhow::Result<E
         kind: Kind::Rdm,
         tagged: true,
         rma: false,
+        auto_progress: false,
         source: Some(local),
         port,
         destination: None,

@@ -99,6 +99,8 @@ pub struct Contestant {
     pub arguments: Vec<&'static str>,
     /// For `xdp`.
     pub xdp_mode: Option<XdpMode>,
+    /// For `xdp`: whether who waits sleeps at once, and does not spin for a while first.
+    pub sleeps_at_once: bool,
     /// Where its server listens, above the first port.
     pub port_offset: u16,
 }
@@ -140,6 +142,7 @@ impl Contestant {
             program: "perf",
             arguments: vec!["--provider", name],
             xdp_mode: None,
+            sleeps_at_once: false,
             port_offset: PORT_OTHERS,
         }
     }
@@ -224,6 +227,14 @@ impl Contestant {
         self
     }
 
+    /// Of `xdp`, [waiting](Self::waiting) as `tcp` does: it does not spin before it sleeps.
+    #[must_use]
+    pub fn asleep_at_once(mut self) -> Self {
+        self.sleeps_at_once = true;
+        self.mode.push_str(" at once");
+        self
+    }
+
     /// On a link with packets of `mtu` bytes. Who knows only packets fills them.
     #[must_use]
     pub fn mtu(mut self, mtu: u32) -> Self {
@@ -271,6 +282,9 @@ impl Contestant {
         if let Some(mode) = self.xdp_mode {
             let (name, value) = way(mode.as_str());
             variables.push((name, value.into()));
+            if self.sleeps_at_once {
+                variables.push(("FI_XDP_SPIN", "0".into()));
+            }
             let interface = if self.link == LinkUse::Loopback { Some("lo") } else { interface };
             variables.extend(interface.map(|interface| ("FI_XDP_IFACE", interface.into())));
         }

@@ -40,10 +40,13 @@ impl Series {
         all.filter(move |latency| latency.size_bytes == size_bytes && latency.round_trips > 0)
     }
 
-    /// Streams of one size, a round each.
+    /// Streams of one size, a round each; where none was lost in some rounds, those alone. For who
+    /// resends nothing waits long for what does not come, and that is not its speed.
     fn stream(&self, size_bytes: usize) -> impl Iterator<Item = &Stream> {
         let all = self.reports.iter().flat_map(|report| &report.stream);
-        all.filter(move |stream| stream.size_bytes == size_bytes)
+        let all = all.filter(move |stream| stream.size_bytes == size_bytes);
+        let some_whole = all.clone().any(|stream| stream.lost == 0);
+        all.filter(move |stream| !some_whole || stream.lost == 0)
     }
 
     /// The sizes of which latency was measured.
@@ -163,5 +166,43 @@ impl Results {
         self.series.iter().find(|series| {
             series.contestant.peer == peer && mode.is_none_or(|m| series.contestant.mode == m)
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    use ofi_xdp_examples::report::Description;
+
+    fn round(lost: &[u64]) -> Report {
+        let times = (Duration::from_secs(1), Duration::from_secs(1));
+        Report {
+            with: Description {
+                provider: String::new(),
+                domain: String::new(),
+                endpoint: None,
+                wait: String::new(),
+                tagged: false,
+            },
+            libfabric: String::new(),
+            verified: false,
+            latency: Vec::new(),
+            stream: lost.iter().map(|lost| Stream::new(8, 64, 640 - lost, *lost, times)).collect(),
+            start_up_ns: None,
+            idle: None,
+        }
+    }
+
+    #[test]
+    fn rounds_that_lost_something_count_where_all_did() {
+        let mut series = Series::new(Contestant::kernel_udp(false));
+        for lost in [64, 128] {
+            series.add(Ok(round(&[lost])));
+        }
+        assert_eq!(series.values(Metric::MessageRate, 8), [576.0, 512.0]);
+        series.add(Ok(round(&[0])));
+        assert_eq!(series.values(Metric::MessageRate, 8), [640.0]);
     }
 }
