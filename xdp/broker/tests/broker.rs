@@ -26,7 +26,7 @@ use nix::sys::signal::Signal;
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::broker::{REPLY_BYTES, REQUEST_BYTES, Reply, Request, Status};
 use ofi_xdp_datapath::{
-    HybridPort, Layout, Mode, Queues, RingSize, RingSizes, Tier, Verdict, Wish, XskMode,
+    Forecast, HybridPort, Layout, Mode, Queues, RingSize, RingSizes, Tier, Verdict, Wish, XskMode,
 };
 use rustix::net::xdp::{SocketAddrXdp, SocketAddrXdpFlags};
 use rustix::net::{
@@ -177,6 +177,28 @@ fn nobody() {
     assert_eq!(nix::unistd::geteuid().as_raw(), NOBODY);
     assert!(caps::read(None, caps::CapSet::Permitted).unwrap().is_empty());
     assert!(caps::read(None, caps::CapSet::Bounding).unwrap().is_empty());
+    ask_and_converse();
+}
+
+/// Not a test by itself: the same user, who is root in a user namespace of their own.
+#[test]
+#[ignore = "run by root_who_is_root_in_a_user_namespace_gets_a_socket"]
+fn contained() {
+    assert!(nix::unistd::geteuid().is_root());
+    assert!(caps::has_cap(None, caps::CapSet::Effective, caps::Capability::CAP_NET_RAW).unwrap());
+    let interfaces = ofi_xdp_datapath::interfaces().unwrap();
+    let interface = interfaces.iter().find(|one| one.name == INTERFACE).unwrap();
+    let forecast = Forecast::new(Mode::Auto, interface, None);
+    assert_eq!(forecast.tier, Tier::Udp, "{forecast:?}");
+    assert!(forecast.why_not_better.contains("user namespace; run xdp-broker"), "{forecast:?}");
+    let broker = std::env::var_os("OFI_XDP_TEST_BROKER").map(PathBuf::from);
+    let forecast = Forecast::new(Mode::Auto, interface, broker.as_deref());
+    assert_eq!(forecast.tier, Tier::Xdp(XskMode::Skb));
+    ask_and_converse();
+}
+
+/// Opens a port with what the environment names, and talks to the server there.
+fn ask_and_converse() {
     let server: SocketAddr = std::env::var("OFI_XDP_TEST_SERVER").unwrap().parse().unwrap();
     let mut config = config(V4[0], Mode::Auto);
     config.broker = std::env::var_os("OFI_XDP_TEST_BROKER").map(Into::into);
@@ -190,6 +212,17 @@ fn nobody() {
 
 #[test]
 fn root_another_user_without_capabilities_gets_a_socket() {
+    another_user(&[], "nobody");
+}
+
+/// Their capabilities are good for nothing here, and the provider asks as if there were none.
+#[test]
+fn root_who_is_root_in_a_user_namespace_gets_a_socket() {
+    another_user(&["unshare", "--user", "--map-root-user"], "contained");
+}
+
+/// Serves another user's process, which runs `test` by way of `wrapper`.
+fn another_user(wrapper: &[&str], test: &str) {
     if skipped() {
         return;
     }
@@ -202,8 +235,9 @@ fn root_another_user_without_capabilities_gets_a_socket() {
     let mut child = Command::new("ip")
         .args(["netns", "exec", &hosts.names[0], "setpriv", "--reuid", "65534", "--regid", "65534"])
         .args(["--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs"])
+        .args(wrapper)
         .arg(&program)
-        .args(["--exact", "nobody", "--ignored", "--nocapture"])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .env("OFI_XDP_TEST_SERVER", server.local_addr().to_string())
         .env("OFI_XDP_TEST_BROKER", broker.socket())
         .stdout(Stdio::piped())
