@@ -39,12 +39,14 @@
 //!
 //! Taking descriptors by id needs `CAP_SYS_ADMIN` (`bpf(2)`, `BPF_LINK_GET_FD_BY_ID`), which
 //! attaching does not: without it the second process gets [`Error::Permission`] and stays on its
-//! kernel socket.
+//! kernel socket. The process that attached the program needs no id for further endpoints: it
+//! remembers (`held.rs`).
 
 #![deny(unsafe_code)]
 
 mod claim;
 mod error;
+mod held;
 mod maps;
 mod raw;
 mod redirect;

@@ -7,7 +7,7 @@
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::sync::Once;
+use std::sync::{Arc, Once};
 use std::thread;
 use std::time::Duration;
 use std::{fmt, io};
@@ -20,6 +20,7 @@ use libbpf_rs::{MapCore, MapHandle, PrintLevel, Program, Xdp, XdpFlags, libbpf_s
 
 use crate::claim::Claim;
 use crate::error::{CAPABILITY_LOAD, CAPABILITY_SHARE, Error};
+use crate::held::{self, Attached, Entry};
 use crate::maps::{Counters, Maps};
 use crate::raw;
 use crate::skeleton::RedirectSkelBuilder;
@@ -60,23 +61,20 @@ impl fmt::Display for AttachMode {
     }
 }
 
-/// The program, attached to one interface as long as this or another process's `Redirect` lives.
-#[derive(Debug)]
-pub struct Redirect {
-    mode: AttachMode,
-    maps: Maps,
-    link: OwnedFd,
-}
+/// The program, attached to one interface as long as a clone of this or another process's
+/// `Redirect` lives.
+#[derive(Clone, Debug)]
+pub struct Redirect(Arc<Attached>);
 
 impl Redirect {
     /// Attaches the program to interface `ifindex` of the calling thread's network namespace, or
-    /// joins the processes that already did. In the second case the program stays in the mode it
-    /// has, which [`Self::mode`] tells.
+    /// joins those that already did, this process among them or not. In the second case the program
+    /// stays in the mode it has, which [`Self::mode`] tells.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Mode`], [`Error::Permission`], [`Error::Raced`], [`Error::Os`].
     pub fn open(ifindex: i32, mode: AttachMode) -> Result<Self, Error> {
-        Self::open_loaded(ifindex, mode, &Loaded::new()?)
+        Self::open_with(ifindex, mode, 0)
     }
 
     /// As [`Self::open`], with the program in the form for frames in several buffers: drivers ask
@@ -86,15 +84,19 @@ impl Redirect {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_multi_buffer(ifindex: i32, mode: AttachMode) -> Result<Self, Error> {
-        Self::open_loaded(ifindex, mode, &Loaded::multi_buffer()?)
+        Self::open_with(ifindex, mode, libbpf_sys::BPF_F_XDP_HAS_FRAGS)
     }
 
-    fn open_loaded(ifindex: i32, mode: AttachMode, loaded: &Loaded) -> Result<Self, Error> {
+    fn open_with(ifindex: i32, mode: AttachMode, flags: u32) -> Result<Self, Error> {
+        let mut loaded = None;
         // bound: OPEN_TRIES
         for _ in 0..OPEN_TRIES {
-            let opened = match attached(ifindex, loaded.program.as_fd())? {
-                None => attach(ifindex, mode, loaded)?,
-                Some((program, mode)) => share(ifindex, program, mode, loaded)?,
+            let opened = match attached(ifindex)? {
+                None => attach(ifindex, mode, load(&mut loaded, flags)?)?,
+                Some((program, mode)) => match held::find(program) {
+                    Some(ours) => ours.upgrade().map(Self),
+                    None => share(ifindex, program, mode, load(&mut loaded, flags)?)?,
+                },
             };
             if let Some(redirect) = opened {
                 return Ok(redirect);
@@ -104,22 +106,10 @@ impl Redirect {
         Err(Error::Raced)
     }
 
-    /// Another hold on the same program, without the privilege that finding it would take.
-    ///
-    /// # Errors
-    /// [`Error::Os`], when descriptors are out.
-    pub fn try_clone(&self) -> Result<Self, Error> {
-        let link = self
-            .link
-            .try_clone()
-            .map_err(|error| Error::os("duplicate a link", CAPABILITY_LOAD, error))?;
-        Ok(Self { mode: self.mode, maps: self.maps.duplicate()?, link })
-    }
-
     /// The mode that the program runs in.
     #[must_use]
-    pub const fn mode(&self) -> AttachMode {
-        self.mode
+    pub fn mode(&self) -> AttachMode {
+        self.0.mode
     }
 
     /// Whether the program is still on the interface: an administrator may detach it (`bpftool link
@@ -128,7 +118,7 @@ impl Redirect {
     /// # Errors
     /// [`Error::Os`].
     pub fn is_attached(&self) -> Result<bool, Error> {
-        raw::link_ifindex(self.link.as_fd())
+        raw::link_ifindex(self.0.link.as_fd())
             .map(|ifindex| ifindex != 0)
             .map_err(|error| Error::os("ask for a link's interface", CAPABILITY_LOAD, error))
     }
@@ -147,7 +137,7 @@ impl Redirect {
         longest: u32,
         socket: BorrowedFd<'_>,
     ) -> Result<Claim, Error> {
-        Claim::new(self.maps.duplicate()?, queue, address, longest, socket)
+        Claim::new(self.0.maps.duplicate()?, queue, address, longest, socket)
     }
 
     /// What became of the interface's frames so far.
@@ -155,7 +145,7 @@ impl Redirect {
     /// # Errors
     /// [`Error::Permission`] and [`Error::Os`].
     pub fn counters(&self) -> Result<Counters, Error> {
-        self.maps.counters()
+        self.0.maps.counters()
     }
 }
 
@@ -240,9 +230,18 @@ impl Loaded {
     }
 }
 
+/// What is in `loaded`, or else a new instance of the program.
+fn load(loaded: &mut Option<Loaded>, flags: u32) -> Result<&Loaded, Error> {
+    match loaded {
+        Some(loaded) => Ok(loaded),
+        None => Ok(loaded.insert(Loaded::with_flags(flags)?)),
+    }
+}
+
 /// The id and the mode of whatever XDP program is on the interface.
-fn attached(ifindex: i32, any: BorrowedFd<'_>) -> Result<Option<(u32, AttachMode)>, Error> {
-    let state = Xdp::new(any)
+fn attached(ifindex: i32) -> Result<Option<(u32, AttachMode)>, Error> {
+    // The library's call takes a program, and does not use it.
+    let state = Xdp::new(io::stderr().as_fd())
         .query(ifindex, XdpFlags::NONE)
         .map_err(|error| Error::libbpf("query the interface", CAPABILITY_LOAD, error))?;
     // Of native, hardware and generic mode a driver may run several (XDP_ATTACHED_MULTI), each with
@@ -257,18 +256,19 @@ fn attached(ifindex: i32, any: BorrowedFd<'_>) -> Result<Option<(u32, AttachMode
 
 /// Attaches our instance. `None`: another process was faster.
 fn attach(ifindex: i32, mode: AttachMode, loaded: &Loaded) -> Result<Option<Redirect>, Error> {
+    const WHAT: &str = "attach the XDP program";
+    let maps = loaded.maps.duplicate()?;
+    let program = Program::id_from_fd(loaded.program.as_fd())
+        .map_err(|error| Error::libbpf(WHAT, CAPABILITY_LOAD, error))?;
+    // Before it can be found on the interface.
+    let entry = Entry::new(program);
     let source = match raw::link_create(loaded.program.as_fd(), ifindex, mode.flags()) {
-        Ok(link) => {
-            let maps = loaded.maps.duplicate()?;
-            return Ok(Some(Redirect { mode, maps, link }));
-        }
+        Ok(link) => return Ok(Some(Redirect(entry.hold(mode, maps, link)))),
         Err(source) => source,
     };
     match source.kind() {
         io::ErrorKind::AlreadyExists | io::ErrorKind::ResourceBusy => Ok(None),
-        io::ErrorKind::PermissionDenied => {
-            Err(Error::os("attach the XDP program", CAPABILITY_LOAD, source))
-        }
+        io::ErrorKind::PermissionDenied => Err(Error::os(WHAT, CAPABILITY_LOAD, source)),
         _ => Err(Error::Mode { ifindex, mode: mode.name(), source }),
     }
 }
@@ -286,8 +286,11 @@ fn share(
     // end silently in either case.
     match Program::fd_from_id(program) {
         Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => return Ok(None),
+        // Without the capability it says nothing of that.
+        Err(_) if attached(ifindex)?.is_none_or(|(now, _)| now != program) => return Ok(None),
         result => result.map(drop).map_err(failed)?,
     }
+    let entry = Entry::new(program);
     let own = Program::id_from_fd(loaded.program.as_fd()).map_err(failed)?;
     let Some(theirs) = same_program(own, program, ifindex)? else {
         return Ok(None);
@@ -320,7 +323,7 @@ fn share(
         return Err(Error::Foreign { ifindex, program });
     };
     let maps = Maps::new(ports, sockets, counters, passed);
-    Ok(Some(Redirect { mode, maps, link }))
+    Ok(Some(Redirect(entry.hold(mode, maps, link))))
 }
 
 /// The attached program's facts, if it is another instance of `own`: the same name and tag, the tag

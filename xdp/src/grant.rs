@@ -71,19 +71,13 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Binds a socket, attaches the program or joins the processes that did (through `shared` if
-    /// this one is among them), and claims the port of `local`, whose kernel socket the caller
-    /// knows to belong to the endpoint. While all queues are busy that is tried `tries` times, some
-    /// milliseconds apart.
+    /// Binds a socket, attaches the program or joins the processes that did, and claims the port of
+    /// `local`, whose kernel socket the caller knows to belong to the endpoint. While all queues
+    /// are busy that is tried `tries` times, some milliseconds apart.
     ///
     /// # Errors
     /// [`XskError`].
-    pub fn open(
-        wish: Wish,
-        local: SocketAddr,
-        shared: Option<&Redirect>,
-        tries: u32,
-    ) -> Result<Self, XskError> {
+    pub fn open(wish: Wish, local: SocketAddr, tries: u32) -> Result<Self, XskError> {
         // In native mode drivers demand it of a program, whatever its sockets can. In generic mode
         // the kernel joins a packet for a program that cannot, which is cheaper than what it does
         // for one that can, a copy page by page (`skb_cow_data_for_xdp`), and cuts it for the
@@ -94,16 +88,11 @@ impl Grant {
             XskMode::Zerocopy | XskMode::Copy => AttachMode::Native,
             XskMode::Skb => AttachMode::Generic,
         };
-        let redirect = match shared {
-            Some(redirect) => redirect.try_clone()?,
-            None => {
-                let ifindex = i32::try_from(wish.interface).unwrap_or(i32::MAX);
-                if long && attach == AttachMode::Native {
-                    Redirect::open_multi_buffer(ifindex, attach)?
-                } else {
-                    Redirect::open(ifindex, attach)?
-                }
-            }
+        let ifindex = i32::try_from(wish.interface).unwrap_or(i32::MAX);
+        let redirect = if long && attach == AttachMode::Native {
+            Redirect::open_multi_buffer(ifindex, attach)?
+        } else {
+            Redirect::open(ifindex, attach)?
         };
         let mode = match (wish.mode, redirect.mode()) {
             (XskMode::Zerocopy, AttachMode::Native) => XskMode::Zerocopy,

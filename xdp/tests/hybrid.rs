@@ -399,6 +399,28 @@ fn root_missing_privilege_is_named() {
     );
 }
 
+/// To join the program of another process takes `CAP_SYS_ADMIN`, the process's own does not.
+#[test]
+fn root_a_second_endpoint_of_a_process_needs_no_more_capabilities() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    hosts.unlink();
+    hosts.relink([[2, 2]; 2]);
+    eventually("the link is up", || hosts.link(0).contains("LOWER_UP"));
+    let ports = hosts.on(0, || {
+        caps::drop(None, caps::CapSet::Effective, caps::Capability::CAP_SYS_ADMIN).unwrap();
+        [0, 1].map(|_| HybridPort::open(&config(V4[0], Mode::Auto)).unwrap())
+    });
+    for (queue, port) in (0..).zip(&ports) {
+        assert_eq!(port.facts().tier, Tier::Xdp(XskMode::Skb), "{}", port.facts());
+        assert_eq!(port.facts().queue, Some(queue));
+    }
+    drop(ports);
+    eventually("the program is gone", || !hosts.has_program(0));
+}
+
 /// Not a test by itself: the process that the next one kills.
 #[test]
 #[ignore = "run by root_a_killed_process_leaves_nothing"]

@@ -72,7 +72,7 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let level = env_logger::Env::default().default_filter_or("info");
     env_logger::Builder::from_env(level).format_timestamp(None).init();
-    // A grant takes some eleven descriptors; shells give a thousand.
+    // A grant takes some seven descriptors; shells give a thousand.
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most.min(DESCRIPTORS), most)?;
     let policy = Policy::read(&arguments.policy)?;

@@ -107,11 +107,10 @@ impl Office {
             return Err(format!("user {} has {most} sockets already", peer.uid).into());
         }
         self.programs.retain(|_, program| program.is_attached().unwrap_or(false));
-        let shared = self.programs.get(&wish.interface);
         let forbidden = wish.steer && !rule.steering;
         let board = Board::new().map_err(|error| format!("make a page of memory: {error}"))?;
         let wish = Wish { queues, steer: wish.steer && !forbidden, ..wish };
-        let grant = Grant::open(wish, address, shared, 1).map_err(refusal)?;
+        let grant = Grant::open(wish, address, 1).map_err(refusal)?;
         let place = Place { interface: wish.interface, queue: grant.socket().queue() };
         let interface = interface.name;
         let uid = peer.uid;
@@ -123,9 +122,7 @@ impl Office {
         let Pending { companion, uid, place, board, .. } = pending;
         self.ledger.granted(uid, place);
         let held = grant.into_held()?;
-        if let Ok(program) = held.redirect().try_clone() {
-            self.programs.entry(place.interface).or_insert(program);
-        }
+        self.programs.entry(place.interface).or_insert_with(|| held.redirect().clone());
         Some(Granted { held, companion, board, uid, place })
     }
 

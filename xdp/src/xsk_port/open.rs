@@ -119,7 +119,7 @@ impl Opening<'_> {
             steer,
         };
         let grant = match privilege::check() {
-            Ok(()) => Grant::open(wish, local, None, BIND_TRIES)?,
+            Ok(()) => Grant::open(wish, local, BIND_TRIES)?,
             Err(missing) => ask(wish, access, missing)?,
         };
         if let Some(reason) = grant.why_not_steered() {
