@@ -7,6 +7,10 @@
 //! for anybody. It goes with its endpoint; the page of a process that was killed is passed over by
 //! [`read_all`] and removed by the next process of the same user that opens an endpoint.
 //!
+//! Containers may share the folder and have process ids of their own. So the sign that a page's
+//! process lives is a lock on the page (flock(2)), and the name has the namespace of the process id
+//! in it.
+//!
 //! Anybody may put a file of any kind where pages are: what is no plain file of a page's size is
 //! passed over, too, and nobody who looks waits for it.
 //!
@@ -16,7 +20,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -25,7 +29,8 @@ use serde::{Deserialize, Serialize};
 
 /// Where pages are.
 pub const FOLDER: &str = "/dev/shm";
-/// How the name of each begins; process id and number of the endpoint follow.
+/// How the name of each begins; process id, number of the endpoint and the process id's namespace
+/// follow.
 const PREFIX: &str = "ofi-xdp-";
 const SUFFIX: &str = ".json";
 /// Most peers in a page: those with traffic, the first of them.
@@ -101,6 +106,8 @@ pub struct PeerLine {
 pub struct Place {
     path: PathBuf,
     draft: PathBuf,
+    /// The page that is there, and our lock on it.
+    page: Option<File>,
     /// Whose it is: a fork's copy of it is not.
     pid: u32,
 }
@@ -113,30 +120,35 @@ impl Place {
     /// When the folder is not there or cannot be written to.
     pub fn new(folder: &Path) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        for (pid, path) in pages(folder)? {
-            if !is_alive(pid) {
+        for (_, path) in pages(folder)? {
+            if open(&path).is_some_and(|page| is_left(&page)) {
                 // Another user's stays.
                 let _ = fs::remove_file(path);
             }
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let pid = std::process::id();
-        let name = format!("{PREFIX}{pid}-{number}");
+        // Where /proc is another namespace's, or is not there, names may clash.
+        let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |facts| facts.ino());
+        let name = format!("{PREFIX}{pid}-{number}-{namespace}");
         let path = folder.join(format!("{name}{SUFFIX}"));
-        Ok(Self { path, draft: folder.join(format!("{name}.draft")), pid })
+        Ok(Self { path, draft: folder.join(format!("{name}.draft")), page: None, pid })
     }
 
     /// Puts `page` there, in place of the one before.
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn publish(&self, page: &Page) -> io::Result<()> {
+    pub fn publish(&mut self, page: &Page) -> io::Result<()> {
         // What a killed process of this number left; a new file, so that no link is followed.
         let _ = fs::remove_file(&self.draft);
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create_new(true).mode(MODE).open(&self.draft)?;
+        file.try_lock()?;
         file.write_all(&serde_json::to_vec(page)?)?;
-        fs::rename(&self.draft, &self.path)
+        fs::rename(&self.draft, &self.path)?;
+        self.page = Some(file);
+        Ok(())
     }
 }
 
@@ -159,23 +171,33 @@ impl Drop for Place {
 pub fn read_all(folder: &Path) -> io::Result<Vec<Page>> {
     let mut found = pages(folder)?;
     found.sort();
-    let living = found.into_iter().filter(|(pid, _)| is_alive(*pid));
-    Ok(living.filter_map(|(_, path)| read(&path)).collect())
+    Ok(found.into_iter().filter_map(|(_, path)| read(&path)).collect())
 }
 
-/// The page at `path`, if it is one.
+/// The page at `path`, if it is one, and its process lives.
 fn read(path: &Path) -> Option<Page> {
-    // Without waiting for who writes to a FIFO, and without a look at what a link leads to.
-    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    let facts = file.metadata().ok()?;
-    if !facts.is_file() || facts.len() > BYTES_MAX {
+    let file = open(path)?;
+    if is_left(&file) || file.metadata().ok()?.len() > BYTES_MAX {
         return None;
     }
     let mut bytes = Vec::new();
     // Whose it is may make it longer meanwhile.
     file.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()
+}
+
+/// The plain file at `path`, to be read.
+fn open(path: &Path) -> Option<File> {
+    // Without waiting for who writes to a FIFO, and without a look at what a link leads to.
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
+    file.metadata().is_ok_and(|facts| facts.is_file()).then_some(file)
+}
+
+/// Whether the process that wrote `page` is gone, with every fork of it that runs no other program.
+/// One that lives has it locked until the next page is in its place: then it has no name any more.
+fn is_left(page: &File) -> bool {
+    page.try_lock_shared().is_ok() && page.metadata().is_ok_and(|facts| facts.nlink() > 0)
 }
 
 /// Process and path of every page.
@@ -190,70 +212,5 @@ fn pages(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     Ok(found.collect())
 }
 
-fn is_alive(pid: u32) -> bool {
-    Path::new("/proc").join(pid.to_string()).exists()
-}
-
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// A folder of a test's own.
-    fn folder(name: &str) -> PathBuf {
-        let folder = std::env::temp_dir().join(format!("{PREFIX}{}-{name}", std::process::id()));
-        fs::create_dir_all(&folder).unwrap();
-        folder
-    }
-
-    #[test]
-    fn a_page_is_read_as_it_was_written_and_goes_with_its_endpoint() {
-        let folder = folder("whole");
-        let place = Place::new(&folder).unwrap();
-        assert_eq!(read_all(&folder).unwrap(), []);
-        let mut page = Page { pid: std::process::id(), queue: Some(3), ..Page::default() };
-        place.publish(&page).unwrap();
-        page.counters.insert(String::from("packets_sent"), u64::MAX);
-        page.peers.push(PeerLine { window: 15.5, ..PeerLine::default() });
-        place.publish(&page).unwrap();
-        assert_eq!(read_all(&folder).unwrap(), [page]);
-        drop(place);
-        assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
-        fs::remove_dir(&folder).unwrap();
-    }
-
-    #[test]
-    fn what_a_killed_process_left_is_passed_over_and_removed() {
-        let folder = folder("dead");
-        // No process has this number: it is above PID_MAX_LIMIT.
-        let dead = folder.join(format!("{PREFIX}4194305-0{SUFFIX}"));
-        fs::write(&dead, serde_json::to_vec(&Page::default()).unwrap()).unwrap();
-        let foreign = folder.join(format!("{PREFIX}{}-7{SUFFIX}", std::process::id()));
-        fs::write(&foreign, "no page").unwrap();
-        assert_eq!(read_all(&folder).unwrap(), []);
-        drop(Place::new(&folder).unwrap());
-        assert!(!dead.exists() && foreign.exists());
-        fs::remove_dir_all(&folder).unwrap();
-    }
-    #[test]
-    fn what_is_no_plain_file_of_a_pages_size_is_passed_over_at_once() {
-        use rustix::fs::{CWD, FileType, mknodat};
-        let folder = folder("strange");
-        let path = |number: u8| folder.join(format!("{PREFIX}1-{number}{SUFFIX}"));
-        mknodat(CWD, path(0), FileType::Fifo, Mode::RUSR, 0).unwrap();
-        File::create(path(1)).unwrap().set_len(1 << 40).unwrap();
-        let page = Page { pid: 1, ..Page::default() };
-        let text = serde_json::to_string(&page).unwrap();
-        // JSON may begin with spaces.
-        let spaces = " ".repeat(usize::try_from(BYTES_MAX).unwrap() - text.len());
-        fs::write(path(2), format!("{spaces}{text}")).unwrap();
-        fs::write(path(3), format!("{spaces} {text}")).unwrap();
-        std::os::unix::fs::symlink(path(2), path(4)).unwrap();
-        fs::create_dir(path(5)).unwrap();
-        let (told, heard) = std::sync::mpsc::channel();
-        let looked = folder.clone();
-        std::thread::spawn(move || told.send(read_all(&looked)));
-        let found = heard.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
-        assert_eq!(found.unwrap(), [page]);
-        fs::remove_dir_all(&folder).unwrap();
-    }
-}
+mod tests;

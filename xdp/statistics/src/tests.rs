@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Pages that are written, read, replaced, left behind, and made up.
+
+use super::*;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+
+/// A folder of a test's own.
+fn folder(name: &str) -> PathBuf {
+    let folder = std::env::temp_dir().join(format!("{PREFIX}{}-{name}", std::process::id()));
+    fs::create_dir_all(&folder).unwrap();
+    folder
+}
+
+#[test]
+fn a_page_is_read_as_it_was_written_and_goes_with_its_endpoint() {
+    let folder = folder("whole");
+    let mut place = Place::new(&folder).unwrap();
+    assert_eq!(read_all(&folder).unwrap(), []);
+    let mut page = Page { pid: std::process::id(), queue: Some(3), ..Page::default() };
+    place.publish(&page).unwrap();
+    page.counters.insert(String::from("packets_sent"), u64::MAX);
+    page.peers.push(PeerLine { window: 15.5, ..PeerLine::default() });
+    place.publish(&page).unwrap();
+    assert_eq!(read_all(&folder).unwrap(), [page]);
+    drop(place);
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
+    fs::remove_dir(&folder).unwrap();
+}
+
+/// A file with `text` at `path`, locked as long as what is returned lives.
+fn locked(path: &Path, text: &str) -> File {
+    fs::write(path, text).unwrap();
+    let file = File::open(path).unwrap();
+    file.try_lock().unwrap();
+    file
+}
+
+#[test]
+fn what_a_killed_process_left_is_passed_over_and_removed() {
+    let folder = folder("dead");
+    let dead = folder.join(format!("{PREFIX}1-0-1{SUFFIX}"));
+    fs::write(&dead, serde_json::to_vec(&Page::default()).unwrap()).unwrap();
+    let foreign = folder.join(format!("{PREFIX}1-7-1{SUFFIX}"));
+    let _foreign = locked(&foreign, "no page");
+    assert_eq!(read_all(&folder).unwrap(), []);
+    drop(Place::new(&folder).unwrap());
+    assert!(!dead.exists() && foreign.exists());
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_page_that_was_just_replaced_is_nobodys_leftover() {
+    let folder = folder("replaced");
+    let mut place = Place::new(&folder).unwrap();
+    place.publish(&Page::default()).unwrap();
+    let early = open(&place.path).unwrap();
+    place.publish(&Page::default()).unwrap();
+    assert!(early.try_lock_shared().is_ok() && !is_left(&early));
+    drop(place);
+    fs::remove_dir(&folder).unwrap();
+}
+
+const FOLDER_GIVEN: &str = "OFI_XDP_TEST_FOLDER";
+
+/// Not a test by itself: a process of a container, which ends as one that is killed.
+#[test]
+#[ignore = "run by root_containers_have_their_pages_side_by_side"]
+fn contained() {
+    let mut place = Place::new(Path::new(&std::env::var(FOLDER_GIVEN).unwrap())).unwrap();
+    place.publish(&Page { pid: std::process::id(), ..Page::default() }).unwrap();
+    println!("\npublished");
+    io::stdin().read_to_end(&mut Vec::new()).unwrap();
+    std::process::exit(0);
+}
+
+/// Starts such a process, and waits until its page is there.
+fn container(folder: &Path) -> Child {
+    let mut child = Command::new("unshare")
+        .args(["--pid", "--fork", "--mount-proc"])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "tests::contained", "--ignored", "--nocapture"])
+        .env(FOLDER_GIVEN, folder)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap() == "published"));
+    child
+}
+
+#[test]
+fn root_containers_have_their_pages_side_by_side() {
+    let unprivileged = !rustix::process::geteuid().is_root();
+    if unprivileged && std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|v| v == "skip") {
+        println!("SKIPPED: needs CAP_SYS_ADMIN");
+        return;
+    }
+    let folder = folder("containers");
+    let mut place = Place::new(&folder).unwrap();
+    place.publish(&Page { pid: std::process::id(), ..Page::default() }).unwrap();
+    let containers = [container(&folder), container(&folder)];
+    let pids = || read_all(&folder).unwrap().iter().map(|page| page.pid).collect::<Vec<_>>();
+    assert_eq!(pids(), [1, 1, std::process::id()]);
+    for mut child in containers {
+        drop(child.stdin.take());
+        assert!(child.wait().unwrap().success());
+    }
+    assert_eq!(pids(), [std::process::id()]);
+    drop(Place::new(&folder).unwrap());
+    assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the dead ones' are removed");
+    drop(place);
+    fs::remove_dir(&folder).unwrap();
+}
+
+#[test]
+fn what_is_no_plain_file_of_a_pages_size_is_passed_over_at_once() {
+    use rustix::fs::{CWD, FileType, mknodat};
+    let folder = folder("strange");
+    let path = |number: u8| folder.join(format!("{PREFIX}1-{number}{SUFFIX}"));
+    mknodat(CWD, path(0), FileType::Fifo, Mode::RUSR, 0).unwrap();
+    File::create(path(1)).unwrap().set_len(1 << 40).unwrap();
+    let page = Page { pid: 1, ..Page::default() };
+    let text = serde_json::to_string(&page).unwrap();
+    // JSON may begin with spaces.
+    let spaces = " ".repeat(usize::try_from(BYTES_MAX).unwrap() - text.len());
+    let _locked = [
+        locked(&path(2), &format!("{spaces}{text}")),
+        locked(&path(3), &format!("{spaces} {text}")),
+    ];
+    std::os::unix::fs::symlink(path(2), path(4)).unwrap();
+    fs::create_dir(path(5)).unwrap();
+    let (told, heard) = std::sync::mpsc::channel();
+    let looked = folder.clone();
+    std::thread::spawn(move || told.send(read_all(&looked)));
+    let found = heard.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+    assert_eq!(found.unwrap(), [page]);
+    fs::remove_dir_all(&folder).unwrap();
+}
