@@ -54,6 +54,14 @@ impl End {
     }
 }
 
+/// The echo on host A, and its name.
+fn start_echo(bed: &Bed) -> anyhow::Result<(End, String)> {
+    let local = bed.hosts().link(0).v4(Side::A).to_string();
+    let mut echo = End::start(bed, Side::A, &["echo", &local])?;
+    let line = echo.process.wait_for("name ", PATIENCE)?;
+    Ok((echo, line.strip_prefix("name ").context("no name")?.to_owned()))
+}
+
 /// A conversation under way: an echo on host A, its client on host B.
 struct Conversation<'a> {
     bed: &'a Bed,
@@ -62,11 +70,14 @@ struct Conversation<'a> {
 
 impl<'a> Conversation<'a> {
     fn begin(bed: &'a Bed) -> anyhow::Result<Self> {
-        let local = |side| bed.hosts().link(0).v4(side).to_string();
-        let mut echo = End::start(bed, Side::A, &["echo", &local(Side::A)])?;
-        let line = echo.process.wait_for("name ", PATIENCE)?;
-        let name = line.strip_prefix("name ").context("no name")?;
-        let client = End::start(bed, Side::B, &["converse", &local(Side::B), name])?;
+        let (echo, name) = start_echo(bed)?;
+        Self::begin_with(bed, echo, &name)
+    }
+
+    /// The same, with an echo of this `name` that is there already.
+    fn begin_with(bed: &'a Bed, echo: End, name: &str) -> anyhow::Result<Self> {
+        let local = bed.hosts().link(0).v4(Side::B).to_string();
+        let client = End::start(bed, Side::B, &["converse", &local, name])?;
         let conversation = Self { bed, ends: [echo, client] };
         conversation.goes_on_by("AF_XDP skb")?;
         Ok(conversation)
@@ -171,6 +182,29 @@ fn root_a_conversation_outlives_every_change() -> anyhow::Result<()> {
         talk.goes_on_by("AF_XDP skb").with_context(|| format!("after: {what}"))?;
         println!("{what}: {} ms", begun.elapsed().as_millis());
     }
+    println!("{}", talk.finish()?);
+    bed.wait_detached()
+}
+
+/// Nobody knows the endpoint yet and its owner sleeps in `fi_cq_sread`: there is nothing but the
+/// change itself to wake it.
+#[test]
+fn root_who_sleeps_through_a_change_hears_the_first_message() -> anyhow::Result<()> {
+    let Some(bed) = Bed::with_links(&[LinkOptions::default()])? else { return Ok(()) };
+    let (echo, name) = start_echo(&bed)?;
+    let link = |state| bed.hosts().host(Side::A).ip(&["link", "set", "link0", state]);
+    link("down")?;
+    wait_until("the loss is noticed", PATIENCE, || {
+        Ok(echo.said().iter().any(|line| line.contains(LOST)).then_some(()))
+    })?;
+    link("up")?;
+    wait_until("the program is back", PATIENCE, || {
+        bed.kernel(Side::A).attachment(bed.interface())
+    })?;
+    // What comes before the port is claimed goes to the kernel's socket.
+    thread::sleep(Duration::from_millis(300));
+    let mut talk = Conversation::begin_with(&bed, echo, &name)?;
+    talk.have_said(&["is lost (the interface is down)", BACK], &[])?;
     println!("{}", talk.finish()?);
     bed.wait_detached()
 }

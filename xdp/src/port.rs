@@ -156,10 +156,22 @@ impl HybridPort {
         self.watch.turn(all);
     }
 
-    /// All that can be received from. What is closed leaves the set by itself.
+    /// All that can be received from, and what tells of more.
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let xdp = self.xdp.iter().flat_map(|xdp| [xdp.port.socket(), xdp.routes.socket()]);
-        xdp.chain(self.udp.sockets())
+        let recovery = self.recovery.iter().map(Recovery::descriptor);
+        xdp.chain(recovery).chain(self.udp.sockets())
+    }
+
+    /// Has `change` put other sources in the place of these, also for who sleeps. What is closed
+    /// would stay in the set where a fork has it, too (epoll(7)), so all leave before.
+    fn change_sources(&mut self, change: impl FnOnce(&mut Self)) {
+        let watched = self.watch.is_on();
+        self.unwatch();
+        change(self);
+        if watched {
+            self.watch_sources();
+        }
     }
 
     /// Makes the next [`Port::receive`] look at every source, whichever's turn it is.

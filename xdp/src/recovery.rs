@@ -2,18 +2,21 @@
 //! Getting back what a port lost, beside the data path.
 //!
 //! An attempt comes in, what it found goes out, once: to `port.rs`, which asks with one load a
-//! call. A thread makes the attempts, since opening an `AF_XDP` socket takes milliseconds and
-//! allocates. Bounds: one thread for a port that has lost something, [`PAUSE_MIN`] to [`PAUSE_MAX`]
-//! between two attempts; dropping the value waits for the attempt that is under way.
+//! call, and is woken by a descriptor if it sleeps. A thread makes the attempts, since opening an
+//! `AF_XDP` socket takes milliseconds and allocates. Bounds: one thread for a port that has lost
+//! something, [`PAUSE_MIN`] to [`PAUSE_MAX`] between two attempts; dropping the value waits for the
+//! attempt that is under way.
 
 use std::fmt;
 use std::io;
+use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
+use rustix::event::{EventfdFlags, eventfd};
 
 /// The time before the first attempt; it doubles from attempt to attempt.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
@@ -24,6 +27,8 @@ const PAUSE_MAX: Duration = Duration::from_secs(4);
 struct Shared<T> {
     /// Whether there is a result: what the data path asks.
     found: AtomicBool,
+    /// The same for who sleeps: packets may come to what was found, and nobody sleeps on that yet.
+    event: OwnedFd,
     state: Mutex<State<T>>,
     stopped: Condvar,
 }
@@ -64,8 +69,9 @@ impl<T: Send + 'static> Recovery<T> {
         mut attempt: impl FnMut() -> Option<T> + Send + 'static,
     ) -> io::Result<Self> {
         let state = Mutex::new(State { result: None, stop: false });
-        let shared =
-            Arc::new(Shared { found: AtomicBool::new(false), state, stopped: Condvar::new() });
+        let (found, stopped) = (AtomicBool::new(false), Condvar::new());
+        let event = eventfd(0, EventfdFlags::CLOEXEC)?;
+        let shared = Arc::new(Shared { found, event, state, stopped });
         let theirs = Arc::clone(&shared);
         let work = move || {
             let mut pause = PAUSE_MIN;
@@ -74,6 +80,8 @@ impl<T: Send + 'static> Recovery<T> {
                 if let Some(found) = attempt() {
                     theirs.lock().result = Some(found);
                     theirs.found.store(true, Ordering::Release);
+                    // Last, so that nobody wakes in vain. It has room for one number.
+                    let _ = rustix::io::write(&theirs.event, &1_u64.to_ne_bytes());
                     return;
                 }
                 pause = (2 * pause).min(PAUSE_MAX);
@@ -96,6 +104,11 @@ impl<T> Recovery<T> {
         }
         self.shared.lock().result.take()
     }
+
+    /// Readable once something was found, until this is dropped.
+    pub(crate) fn descriptor(&self) -> BorrowedFd<'_> {
+        self.shared.event.as_fd()
+    }
 }
 
 impl<T> Drop for Recovery<T> {
@@ -112,6 +125,13 @@ impl<T> Drop for Recovery<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+    fn is_readable<T: Send + 'static>(recovery: &Recovery<T>) -> bool {
+        let descriptor = recovery.descriptor();
+        let pause = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
+        poll(&mut [PollFd::new(&descriptor, PollFlags::IN)], Some(&pause)).unwrap() == 1
+    }
 
     #[test]
     fn attempts_go_on_until_one_succeeds() {
@@ -121,13 +141,14 @@ mod tests {
             (attempts == 2).then_some(attempts)
         })
         .unwrap();
-        assert_eq!(recovery.take(), None);
+        assert_eq!((recovery.take(), is_readable(&recovery)), (None, false));
         let found = (0..500).find_map(|_| {
             thread::sleep(Duration::from_millis(10));
             recovery.take()
         });
         assert_eq!(found, Some(2));
         assert_eq!(recovery.take(), None, "once");
+        assert!((0..500).any(|_| is_readable(&recovery)), "who sleeps is not told");
     }
 
     #[test]

@@ -29,9 +29,11 @@ impl HybridPort {
             self.local_addr(),
             self.facts.interface
         );
-        self.xdp = None;
         self.stats.xsk_losses += 1;
-        self.recover();
+        self.change_sources(|port| {
+            port.xdp = None;
+            port.recover();
+        });
         self.facts.tier = Tier::Udp;
         self.facts.kernel_zerocopy = None;
         self.facts.queue = None;
@@ -60,17 +62,15 @@ impl HybridPort {
     /// Takes back the `AF_XDP` half that was found.
     #[cold]
     pub(super) fn regain(&mut self, mut xdp: Xdp) {
-        self.recovery = None;
         xdp.describe(&mut self.facts);
         self.facts.why_not_better.clear();
         xdp.bulk = bulk(self.config.mode, &xdp, &self.udp);
-        // The kernel would join packets for it before the XDP program sees them.
-        self.udp.forget_near();
-        self.xdp = Some(xdp);
-        if self.watch.is_on() {
-            // Its descriptors were not there when the others went into the set.
-            self.watch_sources();
-        }
+        self.change_sources(|port| {
+            port.recovery = None;
+            // The kernel would join packets for it before the XDP program sees them.
+            port.udp.forget_near();
+            port.xdp = Some(xdp);
+        });
         self.look_everywhere();
         self.udp_streak = 0;
         log::warn!("{}: AF_XDP is back: {}", self.local_addr(), self.facts);
