@@ -252,7 +252,9 @@ impl Port for HybridPort {
             bulk::divert(xdp, udp, stats);
             udp.flush(stats);
         }
-        if xdp.bulk.as_ref().is_some_and(Bulk::is_likely) {
+        // What was opened again, on another device perhaps, may not take all that was promised.
+        let short = xdp.port.payload_max() < limits.payload_max;
+        if short || xdp.bulk.as_ref().is_some_and(Bulk::is_likely) {
             return Ok(bulk::transmit(xdp, udp, stats, limits.payload_max, fill));
         }
         let Xdp { port, routes, bulk, .. } = xdp;

@@ -77,7 +77,8 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// A table for `peers` peers of the endpoint at `own`, which sends through `interface`.
+    /// A table for `peers` peers of the endpoint at `own`, which sends through `interface`. Its MTU
+    /// is asked for anew: what changed before the announcements were listened to is in none.
     pub(crate) fn new(
         netlink: Netlink,
         own: IpAddr,
@@ -91,7 +92,7 @@ impl Routes {
             gateway: false,
         };
         let count = peers as usize;
-        Ok(Self {
+        let mut routes = Self {
             netlink,
             monitor: Monitor::open()?,
             lost: false,
@@ -104,7 +105,9 @@ impl Routes {
             peers: vec![unknown; count].into_boxed_slice(),
             neighbours: Vec::with_capacity(count),
             index: HashMap::with_capacity(count),
-        })
+        };
+        routes.ask_link().map_err(io::Error::other)?;
+        Ok(routes)
     }
 
     /// Where to send a packet of `len` bytes for `to`; `None`: through the kernel's socket.
@@ -295,6 +298,8 @@ mod tests {
             .into_iter()
             .find(|interface| interface.loopback)
             .unwrap();
+        // As it was some time ago.
+        let loopback = InterfaceFacts { mtu: 68, ..loopback };
         Routes::new(Netlink::open().unwrap(), own, &loopback, 4).unwrap()
     }
 
@@ -344,6 +349,7 @@ mod tests {
     fn an_interface_is_asked_for_what_it_is_now() {
         let mut routes = routes();
         let (mtu, payload_max) = (routes.mtu, routes.payload_max);
+        assert_ne!(mtu, 68);
         (routes.mtu, routes.payload_max) = (68, 40);
         assert_eq!(routes.ask_link(), Ok(()));
         assert_eq!((routes.mtu(), routes.payload_max()), (mtu, payload_max));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An `AF_XDP` half that comes back: whoever sleeps meanwhile is woken.
+//! An `AF_XDP` half that comes back: whoever sleeps meanwhile is woken, and whatever the MTU is by
+//! then.
 
 mod common;
 
@@ -7,7 +8,7 @@ use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
 use std::thread;
 use std::time::Duration;
 
-use common::{Hosts, INTERFACE, V4, eventually, meet, now, packet, run, send, skipped, to};
+use common::{Hosts, INTERFACE, V4, echo, eventually, meet, now, packet, run, send, skipped, to};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{AddressFamily, SockaddrLike as _, SockaddrStorage, getsockname};
 use ofi_xdp_core::Port as _;
@@ -99,6 +100,51 @@ fn root_who_sleeps_is_woken_when_it_is_back() {
         came = look(&mut server);
     }
     assert!(has_xdp(&server), "{}", server.facts());
+    assert_eq!(server.stats().xsk_losses, 1);
+}
+
+/// Sets the MTU at both ends of the link.
+fn set_mtu(hosts: &Hosts, mtu: u32) {
+    for name in &hosts.names {
+        run(&format!("ip -n {name} link set dev {INTERFACE} mtu {mtu}"));
+    }
+}
+
+/// Packets of `len` bytes that `port` sends through its `AF_XDP` socket, of fifty.
+fn through_xdp(port: &mut HybridPort, peer: &mut HybridPort, len: usize) -> u64 {
+    let before = port.stats().xsk_transmitted;
+    echo(port, peer, &[len; 50]);
+    port.stats().xsk_transmitted - before
+}
+
+/// What does not fit goes in fragments, as where the MTU changes under an open socket.
+#[test]
+fn root_it_comes_back_to_a_smaller_mtu_too() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = setting();
+    server.watch();
+    lose(&hosts, &mut server);
+    set_mtu(&hosts, 1400);
+    set_link(&hosts, "up");
+    eventually("it is back", || {
+        look(&mut server);
+        has_xdp(&server)
+    });
+    meet(&mut server, &mut client);
+    assert_eq!((server.facts().mtu, server.limits().payload_max), (1400, 1472));
+    assert!(through_xdp(&mut server, &mut client, 1372) >= 50, "{:?}", server.stats());
+    assert_eq!(through_xdp(&mut server, &mut client, 1472), 0, "{:?}", server.stats());
+    set_mtu(&hosts, 1500);
+    eventually("both know", || {
+        [&mut client, &mut server].into_iter().all(|port| {
+            port.look_everywhere();
+            look(port);
+            port.facts().mtu == 1500
+        })
+    });
+    assert!(through_xdp(&mut server, &mut client, 1472) >= 50, "{:?}", server.stats());
     assert_eq!(server.stats().xsk_losses, 1);
 }
 

@@ -46,7 +46,8 @@ impl Bulk {
     }
 }
 
-/// Offers a buffer among the trains to `fill`; a packet that turns out to be short moves over.
+/// Offers a buffer among the trains to `fill`; a packet that turns out to be short moves over. So
+/// does every one that fits where the `AF_XDP` socket has no trains beside it.
 pub(super) fn transmit(
     xdp: &mut Xdp,
     udp: &mut UdpPort,

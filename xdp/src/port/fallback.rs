@@ -120,11 +120,75 @@ fn reopen(
     // The interface may be another one by now, with the address.
     let bound = PortConfig { bind: local, ..config.clone() };
     let (interface, _) = device::choose(&bound, &interfaces, &mut netlink).ok()?;
-    // Peers know what they were told when the port opened, and join what is longer than that.
+    // Peers know what they were told when the port opened, and join what is longer than that. What
+    // is longer than the MTU by now goes through the kernel (`Routes`).
     let promised = udp::mtu(payload_max, local.ip());
-    let interface =
-        interface.map(|found| InterfaceFacts { mtu: found.mtu.min(promised), ..found.clone() });
+    let interface = interface.map(|found| InterfaceFacts { mtu: promised, ..found.clone() });
     let (found, reasons) = open_best(config, interface.as_ref(), (local, companion));
     log::debug!("{local}: AF_XDP again: {reasons}");
-    found.filter(|xdp| xdp.port.payload_max() >= payload_max)
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Mode;
+    use crate::facts::XskMode;
+    use crate::glance::now;
+    use crate::route::Routes;
+    use crate::xsk_port::{Access, Opening};
+    use nix::sched::{CloneFlags, unshare};
+    use ofi_xdp_core::{Destination, PeerId, Port as _, Transmit, Transmitted};
+    use std::process::Command;
+
+    /// A port over the loopback interface of a network namespace of its own, whose packets are
+    /// longer than the `AF_XDP` socket takes that it regains.
+    fn with_short_half() -> HybridPort {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
+        assert!(up.success());
+        let mut config = PortConfig::new("127.0.0.1:0".parse().unwrap(), 4);
+        config.mode = Mode::Udp;
+        let mut port = HybridPort::open(&config).unwrap();
+        let interface = device::interfaces().unwrap().remove(0);
+        let interface = InterfaceFacts { mtu: 1500, ..interface };
+        let opening = Opening {
+            interface: &interface,
+            queue: None,
+            steer: false,
+            local: port.local_addr(),
+            mode: XskMode::Skb,
+            sizes: config.rings,
+            access: Access { broker: None, companion: port.udp.socket() },
+        };
+        let xsk = opening.open().unwrap();
+        let own = port.local_addr().ip();
+        let routes = Routes::new(Netlink::open().unwrap(), own, &interface, 4).unwrap();
+        port.regain(Xdp { port: xsk, routes, passed: None, bulk: None });
+        port
+    }
+
+    #[test]
+    fn root_what_the_socket_is_too_short_for_leaves_by_the_kernel() {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF");
+            return;
+        }
+        let mut port = with_short_half();
+        assert_eq!((port.limits().payload_max, port.xsk().unwrap().payload_max()), (8972, 1472));
+        let to = Destination { peer: PeerId::new(0, 0), address: port.local_addr().into() };
+        for len in [8972, 64] {
+            let sent = port.transmit(|buffer| {
+                buffer[..len].fill(0x10);
+                Some(Transmit { len, to, receive_max: 8972 })
+            });
+            assert_eq!(sent, Ok(Transmitted::Sent));
+            port.flush().unwrap();
+            port.look_everywhere();
+            let mut lengths = Vec::new();
+            port.receive(now(), 8, &mut |packet| lengths.push(packet.bytes.len())).unwrap();
+            assert_eq!(lengths, [len]);
+        }
+    }
 }
