@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An `AF_XDP` half that comes back: whoever sleeps meanwhile is woken, and whatever the MTU is by
-//! then.
+//! An `AF_XDP` half that comes back: whoever sleeps meanwhile is woken, the MTU may be another, and
+//! the kernel's socket is what it was before.
 
 mod common;
 
@@ -10,7 +10,9 @@ use std::time::Duration;
 
 use common::{Hosts, INTERFACE, V4, echo, eventually, meet, now, packet, run, send, skipped, to};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{AddressFamily, SockaddrLike as _, SockaddrStorage, getsockname};
+use nix::sys::socket::{
+    AddressFamily, SockaddrLike as _, SockaddrStorage, getsockname, getsockopt, sockopt,
+};
 use ofi_xdp_core::Port as _;
 use ofi_xdp_datapath::{HybridPort, Mode, Tier, XskMode};
 use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
@@ -21,14 +23,21 @@ fn duplicate(fd: RawFd) -> Option<OwnedFd> {
     pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()
 }
 
-/// Other descriptors of all netlink sockets of this process, as a forked child would have them.
-fn fork_of_netlink() -> Vec<OwnedFd> {
+/// Other descriptors of those sockets of this process whose address is `wanted`.
+fn sockets(wanted: impl Fn(SockaddrStorage) -> bool) -> Vec<OwnedFd> {
     let names = std::fs::read_dir("/proc/self/fd").unwrap().map(|entry| entry.unwrap().file_name());
     let all: Vec<RawFd> = names.map(|name| name.to_str().unwrap().parse().unwrap()).collect();
     // The one that they were listed by is gone.
     let copies = all.into_iter().filter_map(duplicate);
-    let family = |copy: &OwnedFd| getsockname::<SockaddrStorage>(copy.as_raw_fd()).ok()?.family();
-    copies.filter(|copy| family(copy) == Some(AddressFamily::Netlink)).collect()
+    copies.filter(|copy| getsockname(copy.as_raw_fd()).is_ok_and(&wanted)).collect()
+}
+
+/// Whether the port's kernel socket takes packets joined.
+fn takes_joined(port: &HybridPort) -> bool {
+    let address = SockaddrStorage::from(port.local_addr());
+    // The port may have it twice.
+    let sockets = sockets(|its| its == address);
+    getsockopt(&sockets[0], sockopt::UdpGroSegment).unwrap()
 }
 
 /// Waits until the port's descriptor is readable, five seconds at most; says whether it is.
@@ -148,6 +157,29 @@ fn root_it_comes_back_to_a_smaller_mtu_too() {
     assert_eq!(server.stats().xsk_losses, 1);
 }
 
+/// An XDP program in generic mode must see each packet; without one, joined ones cost less.
+#[test]
+fn root_while_it_is_lost_the_kernel_joins_packets() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    run(&format!("ip netns exec {} ethtool -K {INTERFACE} gro on", hosts.names[1]));
+    let mut server = hosts.open(1, V4[1], Mode::Skb);
+    assert!(has_xdp(&server) && !takes_joined(&server), "{}", server.facts());
+    for _ in 0..2 {
+        server.watch();
+        lose(&hosts, &mut server);
+        assert!(takes_joined(&server));
+        set_link(&hosts, "up");
+        eventually("it is back", || {
+            look(&mut server);
+            has_xdp(&server)
+        });
+        assert!(!takes_joined(&server));
+    }
+}
+
 /// A fork keeps what its parent closes, and announcements go on coming there.
 #[test]
 fn root_what_a_fork_keeps_wakes_nobody() {
@@ -156,7 +188,8 @@ fn root_what_a_fork_keeps_wakes_nobody() {
     }
     let (hosts, _client, mut server) = setting();
     server.watch();
-    let _fork = fork_of_netlink();
+    // As a forked child would have them.
+    let _fork = sockets(|address| address.family() == Some(AddressFamily::Netlink));
     lose(&hosts, &mut server);
     set_link(&hosts, "up");
     while !has_xdp(&server) {

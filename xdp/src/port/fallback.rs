@@ -32,6 +32,10 @@ impl HybridPort {
         self.stats.xsk_losses += 1;
         self.change_sources(|port| {
             port.xdp = None;
+            // No XDP program has to see each packet any more.
+            if let Err(error) = udp::receive_joined(port.udp.socket(), true) {
+                log::debug!("{}: packets come one by one: {error}", port.local_addr());
+            }
             port.recover();
         });
         self.facts.tier = Tier::Udp;

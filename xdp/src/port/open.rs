@@ -180,27 +180,28 @@ fn open_xdp(
     if port.mode() != mode {
         reasons.push(format!("{mode}: the program is attached in mode {} already", port.mode()));
     }
-    // In generic mode the device's GRO comes before the XDP program, and joins packets for a socket
-    // that takes them joined.
-    if port.mode() == XskMode::Skb
-        && features::joins_packets(interface.index)
-        && let Err(error) = udp::receive_unjoined(companion)
-    {
-        reasons.push(format!("{mode}: have the kernel join no packets: {error}"));
-        return None;
-    }
     let routes = Netlink::open()
         .and_then(|netlink| Routes::new(netlink, local.ip(), interface, config.peers));
+    let routes = match routes {
+        Ok(routes) => routes,
+        Err(error) => {
+            reasons.push(format!("{mode}: listen to the kernel's announcements: {error}"));
+            return None;
+        }
+    };
     // Without, the kernel socket is asked now and then.
     let passed = port.passed().unwrap_or_else(|error| {
         log::debug!("{local}: map what the XDP program counts: {error}");
         None
     });
-    match routes {
-        Ok(routes) => Some(Xdp { port, routes, passed, bulk: None }),
-        Err(error) => {
-            reasons.push(format!("{mode}: listen to the kernel's announcements: {error}"));
-            None
-        }
+    // In generic mode the device's GRO comes before the XDP program, and joins packets for a socket
+    // that takes them joined. Last, for it is undone when this half is lost, and not before.
+    if port.mode() == XskMode::Skb
+        && features::joins_packets(interface.index)
+        && let Err(error) = udp::receive_joined(companion, false)
+    {
+        reasons.push(format!("{mode}: have the kernel join no packets: {error}"));
+        return None;
     }
+    Some(Xdp { port, routes, passed, bulk: None })
 }

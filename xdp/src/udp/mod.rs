@@ -227,14 +227,14 @@ impl UdpPort {
     }
 }
 
-/// Has the kernel hand over packets of `socket` one by one from now on. For the companion of an
-/// `AF_XDP` socket in generic mode: the kernel would join packets for this socket (GRO) before the
-/// XDP program sees them.
+/// Has the kernel hand over packets of `socket` joined from now on, as it does from the beginning,
+/// or one by one. The latter is for the companion of an `AF_XDP` socket in generic mode: the kernel
+/// would join packets for this socket (GRO) before the XDP program sees them.
 ///
 /// # Errors
 /// What `setsockopt(2)` fails with.
-pub(crate) fn receive_unjoined(socket: BorrowedFd<'_>) -> io::Result<()> {
-    Ok(setsockopt(&socket, sockopt::UdpGroSegment, &false)?)
+pub(crate) fn receive_joined(socket: BorrowedFd<'_>, joined: bool) -> io::Result<()> {
+    Ok(setsockopt(&socket, sockopt::UdpGroSegment, &joined)?)
 }
 
 fn is_no_gso(error: &io::Error) -> bool {

@@ -72,7 +72,7 @@ fn trains_arrive_as_packets_over_ipv6() {
 #[test]
 fn trains_arrive_as_packets_without_gro() {
     let (mut left, mut right) = (port("127.0.0.1"), port("127.0.0.1"));
-    receive_unjoined(right.socket()).unwrap();
+    receive_joined(right.socket(), false).unwrap();
     send_all(&mut left, right.local_addr(), &[1408; 40]);
     let packets = receive_all(&mut right, 40, 64);
     assert!(packets.iter().all(|packet| packet.0.len() == 1408));
