@@ -3,8 +3,8 @@
 //! redirecting the endpoint's packets to it.
 //!
 //! A [`Wish`] and the endpoint's address come in, a [`Grant`] goes out: from this process if it may
-//! ([`Grant::open`], which the broker calls too), else from the broker (`broker/client.rs`).
-//! `xsk_port.rs` uses it. Bounds: those of `socket.rs` and of the program.
+//! ([`Grant::open`], then [`Grant::claim`], which the broker calls too), else from the broker
+//! (`broker/client.rs`). `xsk_port.rs` uses it. Bounds: those of `socket.rs` and of the program.
 
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -55,12 +55,13 @@ enum Program {
 /// This process's share of the program. Dropping it ends the redirection.
 #[derive(Debug)]
 pub struct Held {
-    _steering: Option<Steering>,
-    claim: Claim,
+    steering: Option<Steering>,
+    /// None before [`Grant::claim`].
+    claim: Option<Claim>,
     redirect: Redirect,
 }
 
-/// A bound socket, and packets coming to it.
+/// A bound socket, and packets coming to it once the port is claimed.
 #[derive(Debug)]
 pub struct Grant {
     program: Program,
@@ -71,13 +72,13 @@ pub struct Grant {
 }
 
 impl Grant {
-    /// Binds a socket, attaches the program or joins the processes that did, and claims the port of
-    /// `local`, whose kernel socket the caller knows to belong to the endpoint. While all queues
-    /// are busy that is tried `tries` times, some milliseconds apart.
+    /// Binds a socket, and attaches the program or joins the processes that did. While all queues
+    /// are busy that is tried `tries` times, some milliseconds apart. No packet comes before
+    /// [`Self::claim`].
     ///
     /// # Errors
     /// [`XskError`].
-    pub fn open(wish: Wish, local: SocketAddr, tries: u32) -> Result<Self, XskError> {
+    pub fn open(wish: Wish, tries: u32) -> Result<Self, XskError> {
         // In native mode drivers demand it of a program, whatever its sockets can. In generic mode
         // the kernel joins a packet for a program that cannot, which is cheaper than what it does
         // for one that can, a copy page by page (`skb_cow_data_for_xdp`), and cuts it for the
@@ -100,13 +101,26 @@ impl Grant {
             (XskMode::Copy | XskMode::Skb, AttachMode::Native) => XskMode::Copy,
             (XskMode::Copy | XskMode::Skb, AttachMode::Generic) => XskMode::Skb,
         };
+        let held = Held { steering: None, claim: None, redirect };
+        let program = Program::Own(Box::new(held));
+        Ok(Self { program, socket, mode, not_steered: String::new() })
+    }
+
+    /// Claims the port of `local`, whose kernel socket the caller knows to belong to the endpoint.
+    /// The broker has claimed it already.
+    ///
+    /// # Errors
+    /// [`XskError::Program`].
+    pub fn claim(&mut self, wish: Wish, local: SocketAddr) -> Result<(), XskError> {
+        let Program::Own(held) = &mut self.program else { return Ok(()) };
+        let socket = &self.socket;
         let room = if socket.multi_buffer() { usize::MAX } else { wish.layout.room() };
         let longest = room.min(wish.longest as usize).saturating_sub(frame::ETHERNET_LEN);
         let longest = u32::try_from(longest).unwrap_or(u32::MAX);
-        let claim = redirect.claim(socket.queue(), local, longest, socket.socket().as_fd())?;
-        let (steering, not_steered) = steer(wish, socket.queue(), local);
-        let held = Held { _steering: steering, claim, redirect };
-        Ok(Self { program: Program::Own(Box::new(held)), socket, mode, not_steered })
+        let queue = socket.queue();
+        held.claim = Some(held.redirect.claim(queue, local, longest, socket.socket().as_fd())?);
+        (held.steering, self.not_steered) = steer(wish, queue, local);
+        Ok(())
     }
 
     /// The grant that the broker made, which says why packets are not steered.
@@ -156,9 +170,9 @@ impl Grant {
     }
 
     /// The claim, if this process holds it.
-    pub(crate) fn claim(&self) -> Option<&Claim> {
+    pub(crate) fn claimed(&self) -> Option<&Claim> {
         match &self.program {
-            Program::Own(held) => Some(&held.claim),
+            Program::Own(held) => held.claim.as_ref(),
             Program::Broker(..) => None,
         }
     }
@@ -217,7 +231,7 @@ impl Held {
         if !self.redirect.is_attached().unwrap_or(true) {
             return Some(DETACHED);
         }
-        let stands = self.claim.stands().unwrap_or(true);
+        let stands = self.claim.as_ref().is_none_or(|claim| claim.stands().unwrap_or(true));
         (!stands).then_some("its entry in the XDP program is gone")
     }
 }

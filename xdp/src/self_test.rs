@@ -3,7 +3,9 @@
 //!
 //! A bound socket comes in as a [`Subject`], an [`Outcome`] goes out; `xsk_port.rs` asks once for
 //! each socket, when it opens, before the port is claimed: so no packet is redirected to a socket
-//! that is of no use. Bounds: [`PATIENCE`] for a driver that moves nothing; one that works costs
+//! that is of no use. (A socket from the broker comes with its port claimed: that is one question
+//! and one answer, and the client alone can test. Packets that come meanwhile are lost with it.)
+//! Bounds: [`PATIENCE`] for a driver that moves nothing; one that works costs
 //! its wake-up and the time of one frame.
 //!
 //! A host alone, without a peer that answers, can see that a frame leaves: it is sent to the

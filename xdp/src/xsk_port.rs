@@ -14,9 +14,10 @@
 //!   free ─▶ (headers and packet are written) ─▶ tx ring ─▶ kernel ─▶ completion ring ─▶ free
 //! ```
 //!
-//! Order on the way in: fill the fill ring, bind the socket, attach the program, claim the port
-//! (`socket.rs`, `grant.rs`), map rings and memory (`open.rs`); on the way out the claim ends
-//! before the socket, which is the order of the fields.
+//! Order on the way in: fill the fill ring, bind the socket, attach the program (`socket.rs`,
+//! `grant.rs`), map rings and memory, see them move frames, claim the port (`open.rs`; the broker
+//! claims before it passes the socket on); on the way out the claim ends before the socket, which
+//! is the order of the fields.
 
 mod jumbo;
 mod lent;
@@ -148,7 +149,7 @@ impl XskPort {
     /// Word of packets that the program leaves to the kernel socket; `None` where the broker holds
     /// the claim.
     pub(crate) fn passed(&self) -> io::Result<Option<Passed>> {
-        self.grant.claim().map(Passed::map).transpose()
+        self.grant.claimed().map(Passed::map).transpose()
     }
 
     /// What the kernel counted at the socket, and whether it copies.

@@ -3,7 +3,11 @@
 
 mod common;
 
+use std::net::UdpSocket;
 use std::process::Stdio;
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 use std::time::Duration;
 
 use common::{
@@ -180,7 +184,7 @@ fn root_a_train_is_not_waited_for() {
     let before = *client.stats();
     client.flush().unwrap();
     assert_eq!(sent_since(&client, before), [0, 4, 1]);
-    std::thread::sleep(Duration::from_millis(100));
+    thread::sleep(Duration::from_millis(100));
     assert_eq!(server.receive(moment, 64, &mut |_| {}), Ok(4));
     assert_eq!(server.receive(moment, 64, &mut |_| {}), Ok(0));
 }
@@ -429,7 +433,7 @@ fn victim() {
     let port = HybridPort::open(&config(V4[0], Mode::Skb)).unwrap();
     println!("{}", port.facts());
     loop {
-        std::thread::park();
+        thread::park();
     }
 }
 
@@ -481,4 +485,53 @@ fn root_a_socket_that_cannot_send_is_given_up_at_open() {
     assert_eq!(port.facts().kernel_zerocopy, Some(false), "{}", port.facts());
     let stats = port.kernel_stats().unwrap();
     assert_eq!((stats.dropped(), stats.rx_invalid, stats.tx_invalid), (0, 0, 0), "{stats:?}");
+}
+
+/// As when a port that peers send to opens its `AF_XDP` half again.
+#[test]
+fn root_a_socket_that_cannot_send_gets_no_packets() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    hosts.unlink();
+    // In generic mode a packet that left by queue n arrives on queue n - 1 of a veth.
+    hosts.relink([[2, 1], [1, 3]]);
+    eventually("the link is up", || hosts.link(0).contains("LOWER_UP"));
+    let mut lying = config(V4[0], Mode::Skb);
+    lying.queue = Some(1);
+    lying.bind.set_port(7471);
+    let (begun, opened) = (Barrier::new(2), AtomicBool::new(false));
+    let stream = || {
+        // Some of these flows arrive on the queue.
+        let flows = [(); 16].map(|()| UdpSocket::bind((V4[1], 0)).unwrap());
+        begun.wait();
+        let (mut number, mut last) = (0, false);
+        while !last {
+            last = opened.load(Ordering::Relaxed);
+            for flow in &flows {
+                flow.send_to(&packet(number, 64), lying.bind).unwrap();
+                number += 1;
+            }
+            thread::sleep(Duration::from_millis(5));
+        }
+        number
+    };
+    let (mut port, sent) = thread::scope(|scope| {
+        let stream = scope.spawn(|| hosts.on(1, stream));
+        begun.wait();
+        let port = hosts.on(0, || HybridPort::open(&lying).unwrap());
+        opened.store(true, Ordering::Relaxed);
+        (port, stream.join().unwrap())
+    });
+    assert_eq!(port.facts().tier, Tier::Udp, "{}", port.facts());
+    let mut came = Vec::new();
+    eventually("all came since there was a kernel socket", || {
+        let mut sink = |got: Datagram<'_>| {
+            came.push(u16::from_be_bytes([got.bytes[1], got.bytes[2]]));
+        };
+        while port.receive(now(), 64, &mut sink).unwrap() > 0 {}
+        came.sort_unstable();
+        came.first().is_some_and(|&first| came.iter().copied().eq(first..sent))
+    });
 }

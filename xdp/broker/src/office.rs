@@ -110,7 +110,8 @@ impl Office {
         let forbidden = wish.steer && !rule.steering;
         let board = Board::new().map_err(|error| format!("make a page of memory: {error}"))?;
         let wish = Wish { queues, steer: wish.steer && !forbidden, ..wish };
-        let grant = Grant::open(wish, address, 1).map_err(refusal)?;
+        let mut grant = Grant::open(wish, 1).map_err(refusal)?;
+        grant.claim(wish, address).map_err(refusal)?;
         let place = Place { interface: wish.interface, queue: grant.socket().queue() };
         let interface = interface.name;
         let uid = peer.uid;

@@ -101,34 +101,48 @@ impl Opening<'_> {
     /// # Errors
     /// [`XskError`]. The caller goes on in another mode or without.
     pub fn open(self) -> Result<XskPort, XskError> {
-        self_test::open_hearing(self.interface, self.mode, || self.open_unheard())
-    }
-
-    /// The same, not tested for packets that come in.
-    fn open_unheard(self) -> Result<XskPort, XskError> {
-        let Self { interface, queue, steer, local, mode, sizes, access } = self;
-        let headers = if local.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 };
-        let layout = Layout::new(sizes, headers);
-        let longest = headers + udp::payload_max(interface.mtu, local.ip());
-        let wish = Wish {
-            interface: interface.index,
-            queues: Queues::one_or_any(queue),
-            mode,
-            layout,
-            longest: u32::try_from(longest).unwrap_or(u32::MAX),
-            steer,
-        };
-        let grant = match privilege::check() {
-            Ok(()) => Grant::open(wish, local, BIND_TRIES)?,
-            Err(missing) => ask(wish, access, missing)?,
-        };
-        if let Some(reason) = grant.why_not_steered() {
-            let (queue, name) = (grant.socket().queue(), &interface.name);
+        let Self { interface, local, mode, .. } = self;
+        let mut port = self_test::open_hearing(interface, mode, || self.open_unclaimed())?;
+        port.grant.claim(self.wish(), local)?;
+        if let Some(reason) = port.grant.why_not_steered() {
+            let (queue, name) = (port.queue(), &interface.name);
             log::warn!(
                 "{local}: nothing steers its packets to queue {queue} of {name} ({reason}); those \
                  that arrive on others take the kernel's way"
             );
         }
+        Ok(port)
+    }
+
+    /// What is needed for that.
+    fn wish(self) -> Wish {
+        let Self { interface, queue, steer, mode, sizes, .. } = self;
+        let headers = self.headers();
+        let longest = headers + udp::payload_max(interface.mtu, self.local.ip());
+        Wish {
+            interface: interface.index,
+            queues: Queues::one_or_any(queue),
+            mode,
+            layout: Layout::new(sizes, headers),
+            longest: u32::try_from(longest).unwrap_or(u32::MAX),
+            steer,
+        }
+    }
+
+    /// Bytes of the headers before a packet.
+    const fn headers(self) -> usize {
+        if self.local.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 }
+    }
+
+    /// The same, not tested for packets that come in, and no packet comes yet, unless by a broker.
+    fn open_unclaimed(self) -> Result<XskPort, XskError> {
+        let Self { interface, local, sizes, access, .. } = self;
+        let (headers, wish) = (self.headers(), self.wish());
+        let (layout, longest) = (wish.layout, wish.longest as usize);
+        let grant = match privilege::check() {
+            Ok(()) => Grant::open(wish, BIND_TRIES)?,
+            Err(missing) => ask(wish, access, missing)?,
+        };
         let jumbo = grant.socket().multi_buffer().then(|| Jumbo::new(longest, layout.room()));
         let jumbo = jumbo.flatten();
         let room = if jumbo.is_some() { longest } else { longest.min(layout.room()) };
