@@ -17,6 +17,9 @@ mod report;
 mod sharing;
 mod wakers;
 
+#[cfg(test)]
+mod tests;
+
 use std::collections::HashMap;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::AtomicBool;
@@ -80,6 +83,15 @@ struct State {
 }
 
 impl State {
+    /// When progress is due again at the latest, unless a packet arrives before: at once where the
+    /// port has packets that no descriptor tells of.
+    fn due(&self) -> Option<Instant> {
+        if self.port.has_more() {
+            return Some(Instant::ZERO);
+        }
+        self.engine.with_dependent(|_, engine| engine.poll_at())
+    }
+
     /// Sleeps until a packet arrives, for `timeout` at most.
     fn wait(&self, timeout: Duration) -> Result<(), Error> {
         let descriptors = abi::descriptors(&self.port).map(|fd| PollFd::new(fd, PollFlags::POLLIN));
@@ -162,23 +174,21 @@ impl ActiveEndpoint {
                     wants = take(&completion, origin);
                 }
             }
-            self.wakers.wake(engine, awake);
         });
+        self.wake(&state, awake);
     }
 
     /// When progress is due again at the latest, unless a packet arrives before.
     pub(crate) fn due(&self) -> Option<Instant> {
-        self.lock().engine.with_dependent(|_, engine| engine.poll_at())
+        self.lock().due()
     }
 
     /// Makes progress; whether a completion of `sides` is there to be read.
     pub(crate) fn look(&self, sides: &[Side], awake: Option<&Arc<Waker>>) -> bool {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
-        state.engine.with_dependent(|_, engine| {
-            self.wakers.wake(engine, awake);
-            sides.iter().any(|&side| is_ready(engine, side))
-        })
+        self.wake(&state, awake);
+        state.engine.with_dependent(|_, engine| sides.iter().any(|&side| is_ready(engine, side)))
     }
 
     /// Whether the application sees to the endpoint's progress: it drove it lately, or sleeps in a
@@ -203,29 +213,14 @@ impl ActiveEndpoint {
         state.port.watch();
         self.drive(&mut state, now(), Budget::PROGRESS);
         state.attended = attended;
-        state.engine.with_dependent(|_, engine| {
-            self.wakers.wake(engine, Some(&self.wakers.thread));
-            engine.poll_at()
-        })
+        self.wake(&state, Some(&self.wakers.thread));
+        state.due()
     }
 
     /// Makes packets wake who sleeps on the descriptors, and the next progress look at every source
     /// of them: called before a sleep, after its waker is armed.
     pub(crate) fn watch(&self) {
         self.lock().port.watch();
-    }
-
-    /// Has packets wake nobody, if nobody sleeps: each would pay for it. Threads that sleep are
-    /// reminded of what is there for them. For the progress thread, when it does not stand in; an
-    /// endpoint that is being driven is left for another time.
-    pub(crate) fn review(&self) {
-        let Ok(mut state) = self.state.try_lock() else { return };
-        // Under the lock, as `watch`: who arms before this is seen, who arms later watches later.
-        if self.wakers.anybody_may_sleep() {
-            state.engine.with_dependent(|_, engine| self.wakers.remind(engine));
-        } else {
-            state.port.unwatch();
-        }
     }
 
     /// Calls `each` with every descriptor that becomes readable when a packet arrives.
@@ -249,12 +244,11 @@ impl ActiveEndpoint {
             let now = now();
             state.port.watch();
             self.drive(&mut state, now, Budget::PROGRESS);
-            let (settled, next) =
-                state.engine.with_dependent(|_, engine| (engine.is_settled(), engine.poll_at()));
+            let settled = state.engine.with_dependent(|_, engine| engine.is_settled());
             if settled || state.failed || now >= deadline {
                 break;
             }
-            let until = next.map_or(deadline, |next| next.min(deadline));
+            let until = state.due().map_or(deadline, |next| next.min(deadline));
             // Woken early or not at all, the clock decides.
             let _ = state.wait(until.since(now));
         }

@@ -120,7 +120,7 @@ impl HybridPort {
 
     /// The descriptor that becomes readable when there is something to receive, while it is
     /// watched: the same one as long as the port lives. Call [`Self::watch`] before sleeping on it,
-    /// and receive until nothing comes.
+    /// then receive, and again while there is more ([`Self::has_more`]).
     #[must_use]
     pub const fn poll_fds(&self) -> &[RawFd] {
         self.watch.fds()
@@ -133,6 +133,13 @@ impl HybridPort {
         if !self.watch.is_on() {
             self.watch_sources();
         }
+    }
+
+    /// Whether the last [`Port::receive`] has left packets that the descriptor does not tell of:
+    /// those of a train are taken from the kernel together, and its budget was less.
+    #[must_use]
+    pub const fn has_more(&self) -> bool {
+        self.udp.has_more()
     }
 
     /// From now on the descriptor tells of nothing, and no packet pays for it.

@@ -189,6 +189,36 @@ fn root_a_train_is_not_waited_for() {
     assert_eq!(server.receive(moment, 64, &mut |_| {}), Ok(0));
 }
 
+/// A train is taken from the kernel in one piece, and a budget may be less: no descriptor tells of
+/// what is left then.
+#[test]
+fn root_what_is_left_of_a_train_is_told() {
+    if skipped() {
+        return;
+    }
+    // Beside an `AF_XDP` socket the kernel's gets half of the budget.
+    for (mode, budget) in [(Mode::Auto, 64), (Mode::Udp, 32)] {
+        let hosts = Hosts::new();
+        let mut client = hosts.open(0, V4[0], mode);
+        let mut server = hosts.open(1, V4[1], mode);
+        meet(&mut client, &mut server);
+        server.watch();
+        for number in 0..40 {
+            send(&mut client, to(0, server.local_addr()), &packet(number, 1472));
+        }
+        client.flush().unwrap();
+        assert!(!server.has_more());
+        let mut received = 0;
+        eventually("the train is there", || {
+            received = server.receive(now(), budget, &mut |_| {}).unwrap();
+            received > 0
+        });
+        assert_eq!((received, server.has_more()), (32, true), "{mode}");
+        assert_eq!(server.receive(now(), budget, &mut |_| {}), Ok(8), "{mode}");
+        assert!(!server.has_more(), "{mode}");
+    }
+}
+
 /// Packets of 8972 bytes take three frames of a page each way (multi-buffer `AF_XDP`).
 #[test]
 fn root_every_pair_of_modes_echoes_jumbo_packets() {

@@ -89,7 +89,7 @@ impl ActiveEndpoint {
         if let Some(now) = time {
             self.drive(&mut state, now, Budget::POST);
         }
-        state.engine.with_dependent(|_, engine| self.wakers.wake(engine, None));
+        self.wake(&state, None);
         Ok(deferred)
     }
 
@@ -110,13 +110,13 @@ impl ActiveEndpoint {
     /// The deferred operations that have ended since the last call, and whether well.
     pub(crate) fn take_ended(&self) -> Vec<(DeferredId, bool)> {
         let mut state = self.lock();
-        state.engine.with_dependent_mut(|_, engine| {
-            let ended: Vec<_> = std::iter::from_fn(|| engine.poll_deferred()).collect();
-            if !ended.is_empty() {
-                self.wakers.wake(engine, None);
-            }
-            ended
-        })
+        let ended: Vec<_> = state.engine.with_dependent_mut(|_, engine| {
+            std::iter::from_fn(|| engine.poll_deferred()).collect()
+        });
+        if !ended.is_empty() {
+            self.wake(&state, None);
+        }
+        ended
     }
 
     /// Posts a receive.
@@ -153,7 +153,7 @@ impl ActiveEndpoint {
     pub(crate) fn peek(&self, recv: &Recv, probe: Probe, signal: bool) -> Result<(), Error> {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
-        state.engine.with_dependent(|_, engine| self.wakers.wake(engine, None));
+        self.wake(&state, None);
         self.receive(state, recv, signal, |engine, request, _| engine.peek(request, probe))
     }
 
@@ -207,7 +207,7 @@ impl ActiveEndpoint {
         })?;
         if pending {
             self.drive(&mut state, now(), Budget::POST);
-            state.engine.with_dependent(|_, engine| self.wakers.wake(engine, None));
+            self.wake(&state, None);
         }
         Ok(())
     }
@@ -215,10 +215,8 @@ impl ActiveEndpoint {
     /// Ends the oldest receive with this context that has matched nothing; it completes in error.
     pub(crate) fn cancel(&self, context: Context) {
         let mut state = self.lock();
-        state.engine.with_dependent_mut(|_, engine| {
-            if engine.cancel(context) {
-                self.wakers.wake(engine, None);
-            }
-        });
+        if state.engine.with_dependent_mut(|_, engine| engine.cancel(context)) {
+            self.wake(&state, None);
+        }
     }
 }

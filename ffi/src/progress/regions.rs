@@ -61,10 +61,8 @@ impl ActiveEndpoint {
     pub(crate) fn count(&self, awake: Option<&Arc<Waker>>) -> Tally {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
-        state.engine.with_dependent(|_, engine| {
-            self.wakers.wake(engine, awake);
-            *engine.tally()
-        })
+        self.wake(&state, awake);
+        state.engine.with_dependent(|_, engine| *engine.tally())
     }
 
     /// How many more operations of one side can be posted.

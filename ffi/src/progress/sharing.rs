@@ -39,7 +39,7 @@ impl ActiveEndpoint {
         if self.hungry.load(Ordering::SeqCst) {
             let mut state = self.lock();
             self.drive(&mut state, now(), Budget::POST);
-            state.engine.with_dependent(|_, engine| self.wakers.wake(engine, None));
+            self.wake(&state, None);
         }
     }
 
@@ -66,9 +66,9 @@ impl ActiveEndpoint {
     pub(crate) fn stores(&self, recv: &Recv) -> Result<bool, Error> {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
+        self.wake(&state, None);
         let State { engine, peers, .. } = &mut *state;
         engine.with_dependent_mut(|_, engine| {
-            self.wakers.wake(engine, None);
             peers.sync(&self.av);
             let from = match recv.from {
                 from if self.directed && from != ADDR_NONE => {
@@ -87,11 +87,9 @@ impl ActiveEndpoint {
     /// [`Error::Again`] when the endpoint has as many receives as it can.
     pub(crate) fn tell_cancelled(&self, recv: &Recv, many: bool) -> Result<(), Error> {
         let mut state = self.lock();
-        state.engine.with_dependent_mut(|_, engine| {
-            engine.post_cancelled(request(recv), many)?;
-            self.wakers.wake(engine, None);
-            Ok(())
-        })
+        state.engine.with_dependent_mut(|_, engine| engine.post_cancelled(request(recv), many))?;
+        self.wake(&state, None);
+        Ok(())
     }
 }
 

@@ -8,9 +8,9 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use ofi_xdp_core::{Engine, Tally};
+use ofi_xdp_core::{Engine, Instant, Tally};
 
-use super::is_ready;
+use super::{ActiveEndpoint, State, is_ready};
 use crate::ops::Side;
 use crate::waker::Waker;
 
@@ -48,7 +48,7 @@ impl Wakers {
     /// Wakes threads that sleep in calls of ours where there is something for them, whoever was to
     /// have woken them: several may sleep on one descriptor, and the first that wakes makes it
     /// unreadable again.
-    pub(super) fn remind(&self, engine: &Engine<'_>) {
+    pub(super) fn remind(&self, engine: &Engine<'_>, due: Option<Instant>) {
         let Self { transmit, receive, counters, .. } = self;
         counters.iter().filter(|waker| waker.has_armed()).for_each(|waker| waker.wake());
         for (waker, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
@@ -56,7 +56,7 @@ impl Wakers {
                 if is_ready(engine, side) {
                     waker.wake();
                 } else {
-                    waker.wake_before(engine.poll_at());
+                    waker.wake_before(due);
                 }
             }
         }
@@ -74,24 +74,22 @@ impl Wakers {
         self.of_application().any(|waker| waker.is_lent())
     }
 
-    /// Wakes whoever sleeps for what there is now, or may sleep; except for the one who made the
-    /// call (`awake`), who sees it all the same.
-    #[inline]
-    pub(super) fn wake(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
-        if self.anybody_may_sleep() {
-            self.wake_sleepers(engine, awake);
-        }
-    }
-
+    /// Wakes whoever sleeps for what there is now, or may sleep, or sleeps beyond `due`; except for
+    /// the one who made the call (`awake`), who sees it all the same.
     #[cold]
-    fn wake_sleepers(&self, engine: &Engine<'_>, awake: Option<&Arc<Waker>>) {
+    pub(super) fn wake(
+        &self,
+        engine: &Engine<'_>,
+        due: Option<Instant>,
+        awake: Option<&Arc<Waker>>,
+    ) {
         let Self { transmit, receive, counters, told, thread } = self;
         let sleeps = |waker: &&Arc<Waker>| {
             (waker.has_sleepers() || waker.is_lent())
                 && !awake.is_some_and(|awake| Arc::ptr_eq(awake, waker))
         };
         if sleeps(&thread) {
-            thread.wake_before(engine.poll_at());
+            thread.wake_before(due);
         }
         // Which of them counts what has ended is not compared: whoever sleeps looks. But that
         // something has: two that each wake the other by looking would never sleep.
@@ -100,7 +98,7 @@ impl Wakers {
             std::mem::replace(&mut *told.lock().unwrap_or_else(PoisonError::into_inner), *ended);
         for waker in counters.iter().filter(sleeps) {
             if before == *ended {
-                waker.wake_before(engine.poll_at());
+                waker.wake_before(due);
             } else {
                 waker.rouse();
             }
@@ -110,9 +108,34 @@ impl Wakers {
                 if is_ready(engine, side) {
                     waker.rouse();
                 } else {
-                    waker.wake_before(engine.poll_at());
+                    waker.wake_before(due);
                 }
             }
+        }
+    }
+}
+
+impl ActiveEndpoint {
+    /// Wakes whom it concerns, at the end of a call; not `awake`, who made it.
+    #[inline]
+    pub(super) fn wake(&self, state: &State, awake: Option<&Arc<Waker>>) {
+        if self.wakers.anybody_may_sleep() {
+            let due = state.due();
+            state.engine.with_dependent(|_, engine| self.wakers.wake(engine, due, awake));
+        }
+    }
+
+    /// Has packets wake nobody, if nobody sleeps: each would pay for it. Threads that sleep are
+    /// reminded of what is there for them. For the progress thread, when it does not stand in; an
+    /// endpoint that is being driven is left for another time.
+    pub(crate) fn review(&self) {
+        let Ok(mut state) = self.state.try_lock() else { return };
+        // Under the lock, as `watch`: who arms before this is seen, who arms later watches later.
+        if self.wakers.anybody_may_sleep() {
+            let due = state.due();
+            state.engine.with_dependent(|_, engine| self.wakers.remind(engine, due));
+        } else {
+            state.port.unwatch();
         }
     }
 }

@@ -136,6 +136,11 @@ impl UdpPort {
         self.near = Near::default();
     }
 
+    /// Whether packets are left of what came from the kernel, so that no socket tells of them.
+    pub(crate) const fn has_more(&self) -> bool {
+        self.received.is_left()
+    }
+
     /// Hands at most `budget` packets to `sink`, and returns how many. One system call unless
     /// packets of the last one are left.
     pub fn receive(

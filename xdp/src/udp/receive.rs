@@ -74,6 +74,11 @@ impl Received {
         self.filled > 0
     }
 
+    /// Whether anything is left to be delivered.
+    pub(super) const fn is_left(&self) -> bool {
+        self.at.0 < self.filled
+    }
+
     /// Hands at most `budget` packets to `sink`, and returns how many.
     pub(super) fn deliver(&mut self, budget: u16, sink: &mut impl FnMut(Datagram<'_>)) -> u16 {
         let mut count = 0;
@@ -199,7 +204,9 @@ mod tests {
         let mut received = filled();
         assert_eq!(taken(&mut received, 2), [(40, 1, false), (40, 1, false)]);
         assert_eq!(taken(&mut received, 1), [(20, 1, false)]);
+        assert!(received.is_left());
         assert_eq!(taken(&mut received, 5), [(33, 3, true)]);
+        assert!(!received.is_left());
         assert_eq!(taken(&mut received, 5), []);
     }
 
@@ -228,6 +235,7 @@ mod tests {
         for many in [false, true] {
             let (mut received, mut many) = (filled(), many);
             assert!(!received.fetch(&mut many, |_, _| None, |_, _| None));
+            assert!(!received.is_left());
             assert_eq!(taken(&mut received, 5), []);
         }
     }

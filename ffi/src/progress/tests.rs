@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the port has taken from the kernel and a call has left is not slept over.
+
+use nix::poll::PollTimeout;
+use ofi_xdp_core::{Destination, PeerId, Transmit, Transmitted};
+use ofi_xdp_datapath::PortConfig;
+
+use super::*;
+use crate::domain::Domain;
+use crate::fabric::Fabric;
+use crate::info::Request;
+use crate::ops::{DomainOps as _, FabricOps as _};
+
+/// A train that is cut apart within one call; two of them are more than a call takes.
+const TRAIN: u64 = 40;
+
+fn domain() -> Arc<Domain> {
+    let loopback = Request { source: "127.0.0.1:0".parse().ok(), ..Request::default() };
+    Fabric::open(None, 0).unwrap().domain(&loopback).unwrap()
+}
+
+fn port() -> HybridPort {
+    HybridPort::open(&PortConfig::new("127.0.0.1:0".parse().unwrap(), 4)).unwrap()
+}
+
+/// An endpoint that no thread looks after, and who reads its receives.
+fn endpoint() -> (Arc<ActiveEndpoint>, Arc<Waker>) {
+    let waker = || Arc::new(Waker::new().unwrap());
+    let reader = waker();
+    let wakers = Wakers {
+        transmit: None,
+        receive: Some(Arc::clone(&reader)),
+        counters: Vec::new(),
+        told: Mutex::default(),
+        thread: waker(),
+    };
+    let active = ActiveEndpoint::start(Activation {
+        config: Config { peers: 4, ..Config::new(ofi_xdp_checksum::crc32c) },
+        port: port(),
+        av: domain().address_vector(&Default::default()).unwrap(),
+        wakers,
+        directed: false,
+        source_err: false,
+        unread: Vec::new(),
+        shared: None,
+    });
+    (active.unwrap(), reader)
+}
+
+/// Sends a train of what the engine takes for nothing.
+fn send_train(from: &mut HybridPort, to: &ActiveEndpoint) {
+    let address = to.lock().port.local_addr().into();
+    let to = Destination { peer: PeerId::new(0, 0), address };
+    for _ in 0..TRAIN {
+        let sent = from.transmit(|packet| {
+            packet[..1400].fill(0);
+            Some(Transmit { len: 1400, to, receive_max: 1472 })
+        });
+        assert_eq!(sent, Ok(Transmitted::Sent));
+    }
+    from.flush().unwrap();
+}
+
+fn is_readable(waker: &Waker) -> bool {
+    let mut descriptors = [PollFd::new(waker.descriptor(), PollFlags::POLLIN)];
+    nix::poll::poll(&mut descriptors, PollTimeout::ZERO).unwrap() > 0
+}
+
+#[test]
+fn what_a_call_leaves_is_due_at_once() {
+    let ((endpoint, reader), mut sender) = (endpoint(), port());
+    let mut sent = 0;
+    // Trains that come one by one are taken one by one: then it is tried again.
+    let left = (0..1000).any(|_| {
+        for _ in 0..3 {
+            send_train(&mut sender, &endpoint);
+            sent += TRAIN;
+        }
+        // A thread sleeps until something comes, and others look.
+        reader.arm();
+        for _ in 0..100 {
+            endpoint.look(&[], None);
+            let state = endpoint.lock();
+            if state.port.has_more() || state.port.stats().udp_received == sent {
+                break;
+            }
+        }
+        let left = endpoint.lock().port.has_more();
+        assert_eq!(is_readable(&reader), left);
+        reader.disarm();
+        assert_eq!(endpoint.due(), left.then_some(Instant::ZERO));
+        left
+    });
+    assert!(left, "{TRAIN} packets in a train are never more than a call takes");
+    // bound: what was sent
+    while endpoint.due() == Some(Instant::ZERO) {
+        endpoint.look(&[], None);
+    }
+    assert_eq!(endpoint.due(), None);
+}
