@@ -114,7 +114,7 @@ impl Netlink {
     }
 }
 
-/// A socket that hears of changes: neighbours, routes and links.
+/// A socket that hears of changes: neighbours, links, and all that routes are made of.
 pub(crate) struct Monitor {
     socket: Socket,
     buffer: Vec<u8>,
@@ -133,7 +133,8 @@ pub(crate) enum Heard {
     Nothing,
     /// Something, which went to the sink.
     Changes,
-    /// Changes came faster than they were taken, and some are lost: ask again for everything.
+    /// Changes came faster than they were taken, and some are lost; or one cannot be read, as those
+    /// of nexthop objects, which `netlink-packet-route` does not know. Ask again for everything.
     Lost,
 }
 
@@ -144,10 +145,22 @@ impl Monitor {
         const RTNLGRP_LINK: u32 = 1;
         const RTNLGRP_NEIGH: u32 = 3;
         const RTNLGRP_IPV4_ROUTE: u32 = 7;
+        const RTNLGRP_IPV4_RULE: u32 = 8;
         const RTNLGRP_IPV6_ROUTE: u32 = 11;
+        const RTNLGRP_IPV6_RULE: u32 = 19;
+        // Routes by a nexthop object go with it, and nobody says so.
+        const RTNLGRP_NEXTHOP: u32 = 32;
         let mut socket = Socket::new(NETLINK_ROUTE)?;
         socket.bind_auto()?;
-        for group in [RTNLGRP_LINK, RTNLGRP_NEIGH, RTNLGRP_IPV4_ROUTE, RTNLGRP_IPV6_ROUTE] {
+        for group in [
+            RTNLGRP_LINK,
+            RTNLGRP_NEIGH,
+            RTNLGRP_IPV4_ROUTE,
+            RTNLGRP_IPV4_RULE,
+            RTNLGRP_IPV6_ROUTE,
+            RTNLGRP_IPV6_RULE,
+            RTNLGRP_NEXTHOP,
+        ] {
             socket.add_membership(group)?;
         }
         socket.set_non_blocking(true)?;

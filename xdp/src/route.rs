@@ -8,9 +8,9 @@
 //! the port opens; [`EVENTS_MAX`] announcements a call of [`Routes::refresh`].
 //!
 //! A peer is looked up in the kernel's tables once. From then on announcements keep its hop right:
-//! a neighbour's change concerns one hop, a route's change makes every peer ask again, and one of
-//! the interface has the kernel asked for its present state. Where announcements are lost, so is
-//! everything that they may have been about.
+//! a neighbour's change concerns one hop, a change of a route, of a rule or of any link makes every
+//! peer ask again, once a call, and one of the interface has the kernel asked for its present
+//! state. Where announcements are lost, so is everything that they may have been about.
 
 mod kernel;
 
@@ -65,6 +65,10 @@ pub(crate) struct Routes {
     /// Announcements were lost, and older ones still wait: until those are taken the kernel drops
     /// new ones without another word (`netlink_overrun` in the kernel).
     lost: bool,
+    /// The last call heard of what the kernel announces before it is done, and then in silence: a
+    /// link that goes takes IPv4 routes along (`__dev_notify_flags`, net/core/dev.c), and so does a
+    /// nexthop object (`remove_nexthop`, net/ipv4/nexthop.c). By the next call it is done.
+    early: bool,
     own: IpAddr,
     interface: u32,
     mac: MacAddress,
@@ -96,6 +100,7 @@ impl Routes {
             netlink,
             monitor: Monitor::open()?,
             lost: false,
+            early: false,
             own,
             interface: interface.index,
             mac: interface.mac,
@@ -149,8 +154,11 @@ impl Routes {
     /// any more. One system call when there is nothing.
     pub(crate) fn refresh(&mut self) -> Result<(), &'static str> {
         let mut link = false;
+        if std::mem::take(&mut self.early) {
+            self.ask_again();
+        }
         for _ in 0..EVENTS_MAX {
-            let Self { monitor, neighbours, index, generation, interface, .. } = self;
+            let Self { monitor, neighbours, index, generation, interface, early, .. } = self;
             let heard = monitor.next(|message| match message {
                 RouteNetlinkMessage::NewNeighbour(message) => {
                     change(neighbours, index, *interface, &message, false);
@@ -158,17 +166,20 @@ impl Routes {
                 RouteNetlinkMessage::DelNeighbour(message) => {
                     change(neighbours, index, *interface, &message, true);
                 }
-                RouteNetlinkMessage::NewRoute(_) | RouteNetlinkMessage::DelRoute(_) => {
-                    *generation = generation.wrapping_add(1);
-                }
+                RouteNetlinkMessage::NewRoute(_)
+                | RouteNetlinkMessage::DelRoute(_)
+                | RouteNetlinkMessage::NewRule(_)
+                | RouteNetlinkMessage::DelRule(_) => *generation = generation.wrapping_add(1),
                 RouteNetlinkMessage::NewLink(message) | RouteNetlinkMessage::DelLink(message) => {
                     link |= message.header.index == *interface;
+                    *early = true;
                 }
                 _ => {}
             });
             match heard {
                 Heard::Nothing if self.lost => {
                     self.lost = false;
+                    self.early = true;
                     self.forget();
                     link = true;
                     break;
@@ -213,6 +224,11 @@ impl Routes {
     fn forget(&mut self) {
         self.neighbours.clear();
         self.index.clear();
+        self.ask_again();
+    }
+
+    /// Has every peer ask again.
+    const fn ask_again(&mut self) {
         self.generation = self.generation.wrapping_add(1);
     }
 
