@@ -243,7 +243,7 @@ impl Routes {
                 None
             }
         };
-        let reachable = route.filter(|route| route.unicast && route.interface == self.interface);
+        let reachable = route.filter(|route| route.plain && route.interface == self.interface);
         let neighbour = reachable.map_or(KERNEL, |route| self.neighbour(route.next_hop));
         let generation = self.generation;
         let gateway = reachable.is_some_and(|route| route.next_hop != ip);

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{Hosts, V4, V6, echo, meet, now, run, skipped};
+use common::{Hosts, INTERFACE, V4, V6, echo, meet, now, run, skipped};
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::{HybridPort, Mode};
 
@@ -104,4 +104,27 @@ fn root_a_route_may_go_with_its_nexthop() {
         return;
     }
     a_route_goes_in_silence("nhid 9", "nexthop del id 9");
+}
+
+/// By the same interface and to a neighbour that is known; but the kernel has something to add.
+#[test]
+fn root_a_route_with_an_encapsulation_is_the_kernels() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = setting(V6);
+    let [left, right] = &hosts.names;
+    assert_eq!(way(&mut client, &mut server), Way::Xdp);
+    // The last segment takes out what is inside.
+    let segment = "fd00:18::3";
+    run(&format!("ip -n {right} addr add {segment}/64 dev {INTERFACE} nodad"));
+    for interface in ["all", INTERFACE] {
+        let key = format!("net.ipv6.conf.{interface}.seg6_enabled");
+        run(&format!("ip netns exec {right} sysctl -qw {key}=1"));
+    }
+    let route = format!("{} encap seg6 mode encap segs {segment} dev {INTERFACE}", V6[1]);
+    run(&format!("ip -n {left} -6 route add {route}"));
+    assert_eq!(way(&mut client, &mut server), Way::Kernel);
+    run(&format!("ip -n {left} -6 route del {route}"));
+    assert_eq!(way(&mut client, &mut server), Way::Xdp);
 }

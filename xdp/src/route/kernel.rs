@@ -25,8 +25,9 @@ pub(crate) struct Route {
     pub(crate) interface: u32,
     /// The gateway, or the destination itself.
     pub(crate) next_hop: IpAddr,
-    /// Whether it leads to another host.
-    pub(crate) unicast: bool,
+    /// Whether it leads to another host, and packets take it as they are: the kernel wraps those of
+    /// a route with an encapsulation (MPLS, segments, a tunnel).
+    pub(crate) plain: bool,
 }
 
 /// Asks the kernel which way a packet from `source` to `destination` would go. `None`: no way.
@@ -48,16 +49,17 @@ pub(crate) fn ask(
         return Ok(None);
     };
     let (mut interface, mut next_hop) = (None, destination);
+    let mut plain = route.header.kind == RouteType::Unicast;
     for attribute in &route.attributes {
         match attribute {
             RouteAttribute::Oif(index) => interface = Some(*index),
             RouteAttribute::Gateway(RouteAddress::Inet(gateway)) => next_hop = (*gateway).into(),
             RouteAttribute::Gateway(RouteAddress::Inet6(gateway)) => next_hop = (*gateway).into(),
+            RouteAttribute::EncapType(_) | RouteAttribute::Encap(_) => plain = false,
             _ => {}
         }
     }
-    let unicast = route.header.kind == RouteType::Unicast;
-    Ok(interface.map(|interface| Route { interface, next_hop, unicast }))
+    Ok(interface.map(|interface| Route { interface, next_hop, plain }))
 }
 
 /// What is known of a neighbour.
