@@ -163,6 +163,12 @@ impl Rings {
     }
 
     /// Wakes the kernel's transmit side if it says that it sleeps; says whether that was needed.
+    ///
+    /// A driver that takes the flag back (mlx5, zero-copy) may set it at the very moment when
+    /// frames are published, and see none of them as we see no flag: they lie until the next burst,
+    /// which the engine's timers bring at the latest. A fence here would not end that, for it takes
+    /// one on each side, and the kernel has none between its flag and its look at the ring
+    /// (`xsk_set_tx_need_wakeup`, net/xdp/xsk.c; `mlx5e_napi_xsk_post`); nor has libxdp.
     #[inline]
     pub(crate) fn wake_tx(&mut self) -> io::Result<bool> {
         if !self.tx.needs_wakeup() {
