@@ -30,6 +30,8 @@ pub struct Served {
     pub writes: u64,
     /// Reads, and atomics that bring something back.
     pub reads: u64,
+    /// Those of [`Self::reads`] that also change the memory: atomics, but for the one that reads.
+    pub updates: u64,
 }
 
 /// All operations of an engine that have ended.

@@ -115,14 +115,14 @@ fn a_write_is_counted_when_its_last_byte_is_in_place() {
             let whole = (0..6).filter(|&n| memory[place(n)] == pattern(n + 1, 10_000));
             assert!(counted(&world).writes <= whole.count() as u64, "seed {seed}");
         }
-        assert_eq!(counted(&world), Served { writes: 6, reads: 0 });
+        assert_eq!(counted(&world), Served { writes: 6, reads: 0, updates: 0 });
         assert_eq!(world.nodes[0].engine.tally().writes, Count { done: 6, failed: 0 });
         world.read(0, 1, 6, remote, 60_000);
         world.fetch_add(0, 1, 7, remote, 1);
         world.read(0, 1, 8, Remote { key: !remote.key, ..remote }, 8);
         assert!(world.run_until(SECOND * 20, |w| w.nodes[0].completions.len() == 9));
         assert_eq!(world.nodes[1].engine.region_served(id), Some(counted(&world)));
-        assert_eq!(counted(&world), Served { writes: 6, reads: 2 });
+        assert_eq!(counted(&world), Served { writes: 6, reads: 2, updates: 1 });
         assert_eq!(world.nodes[0].engine.tally().reads, Count { done: 2, failed: 1 });
     }
 }

@@ -163,7 +163,7 @@ impl State {
 }
 
 const fn sum(a: Served, b: Served) -> Served {
-    Served { writes: a.writes + b.writes, reads: a.reads + b.reads }
+    Served { writes: a.writes + b.writes, reads: a.reads + b.reads, updates: a.updates + b.updates }
 }
 
 impl From<RegionError> for Error {

@@ -181,9 +181,11 @@ impl Engine<'_> {
         });
         self.stats.atomics_executed += 1;
         let (fetches, changes) = (u64::from(request.fetch), u64::from(!request.fetch));
+        let updates = u64::from(request.fetch && op != crate::AtomicOp::Read);
         for served in [&mut self.tally.served, self.regions.served(region)] {
             served.reads += fetches;
             served.writes += changes;
+            served.updates += updates;
         }
         if let Some(number) = former {
             self.queue_own(active, number);

@@ -39,13 +39,21 @@ impl Values {
             (bits::READ, tally.reads),
         ];
         let chosen = own.into_iter().filter(|(flag, _)| flags & flag != 0);
-        chosen.fold(Self::of_region(tally.served, flags), |sum, (_, Count { done, failed })| {
+        chosen.fold(Self::of_served(tally.served, flags), |sum, (_, Count { done, failed })| {
             sum.plus(Self { done, failed })
         })
     }
 
-    /// Of a region that is bound with `flags`.
+    /// Of a region that is bound with `flags`. Whatever changes it is a write there, also what
+    /// brings something back (`fi_mr(3)`, `fi_mr_bind`); each operation counts once.
     pub(super) const fn of_region(served: Served, flags: u64) -> Self {
+        let changes = flags & (bits::REMOTE_WRITE | bits::REMOTE_READ) == bits::REMOTE_WRITE;
+        let updates = if changes { served.updates } else { 0 };
+        Self { done: updates, failed: 0 }.plus(Self::of_served(served, flags))
+    }
+
+    /// What peers did, as `fi_ep_bind` has it: an atomic is a write if it brings nothing back.
+    const fn of_served(served: Served, flags: u64) -> Self {
         let writes = if flags & bits::REMOTE_WRITE != 0 { served.writes } else { 0 };
         let reads = if flags & bits::REMOTE_READ != 0 { served.reads } else { 0 };
         Self { done: writes + reads, failed: 0 }

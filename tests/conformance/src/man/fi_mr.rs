@@ -4,7 +4,7 @@
 use anyhow::{Context as _, Result, ensure};
 
 use crate::abi;
-use crate::fi::{Context, Errno, Fid, Mem, Remote};
+use crate::fi::{Atomic, Context, Errno, Fid, Mem, Remote, Value};
 use crate::group::{Exposed, Group};
 use crate::runner::tests;
 use crate::world::{Setup, World, optional, refused};
@@ -28,6 +28,7 @@ tests! { "fi_mr":
     endpoint_regions_are_bound_and_enabled
     local_descriptors_are_accepted
     raw_keys_are_mapped
+    a_bound_counter_counts_what_changes_the_region
     a_closed_region_cannot_be_reached
     whole_address_space
     refresh_answers
@@ -306,6 +307,44 @@ fn raw_keys_are_mapped(world: &World) -> Result<()> {
         reached(&group, &region)?;
     }
     region.mr.close()?;
+    group.close()
+}
+
+/// Section `fi_mr_bind`, `FI_REMOTE_WRITE`: an event "whenever a remote RMA write or atomic
+/// operation modifies the memory region", also one that brings back what was there.
+fn a_bound_counter_counts_what_changes_the_region(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_RMA | abi::FI_ATOMIC | abi::FI_MSG | abi::FI_RMA_EVENT)?;
+    let cntr = optional(group.b().domain.cntr(), "fi_cntr_open")?;
+    let mr = group.b().domain.mr_with(Mem::zeroed(8), ALL, 0, 3, abi::FI_RMA_EVENT)?;
+    optional(mr.bind(&cntr, abi::FI_REMOTE_WRITE), "fi_mr_bind of a counter")?;
+    let region = group.b().exposed(&group.info, Mem::zeroed(8), mr)?;
+    let at = region.remote(group.to_b());
+    let word = |value: u64| Value { mem: Mem::of(&value.to_ne_bytes()), count: 1 };
+    let atomic = |op| Atomic { datatype: abi::FI_UINT64, op, at, context: Context::new() };
+    let (ep, into) = (&group.a().ep, Mem::zeroed(8));
+    let add = |op: abi::fi_op, value| {
+        let asked = atomic(op);
+        group.post(|| ep.fetch_atomic(&asked, word(value), into))?;
+        group.done(group.a(), asked.context)
+    };
+    add(abi::FI_SUM, 5)?;
+    add(abi::FI_ATOMIC_WRITE, 7)?;
+    let swap = atomic(abi::FI_CSWAP);
+    group.post(|| ep.compare_atomic(&swap, word(9), word(7).mem, into))?;
+    group.done(group.a(), swap.context)?;
+    group.until("three changes", || Ok((cntr.read() == 3).then_some(())))?;
+    // What only reads is none; what follows it shows that it was served.
+    add(abi::FI_ATOMIC_READ, 0)?;
+    ensure!(into.bytes() == 9_u64.to_ne_bytes(), "{:?}", into.bytes());
+    group.post(|| ep.read(into, at, Context::new()))?;
+    group.next(group.a())?;
+    let context = Context::new();
+    group.post(|| ep.write(into, at, context))?;
+    group.done(group.a(), context)?;
+    group.until("four changes", || Ok((cntr.read() >= 4).then_some(())))?;
+    ensure!(cntr.read() == 4, "{} changes", cntr.read());
+    region.mr.close()?;
+    cntr.close()?;
     group.close()
 }
 
