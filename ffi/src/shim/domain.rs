@@ -271,6 +271,10 @@ unsafe extern "C" fn query_atomic(
     flags: u64,
 ) -> c_int {
     control(|| {
+        if flags & bits::TAGGED != 0 {
+            // Tagged receive buffers are no targets here.
+            return Err(Error::NotOffered);
+        }
         let form = match flags & (bits::FETCH_ATOMIC | bits::COMPARE_ATOMIC) {
             0 => AtomicForm::Base,
             bits::FETCH_ATOMIC => AtomicForm::Fetch,

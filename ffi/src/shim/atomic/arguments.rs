@@ -9,7 +9,7 @@ use std::ffi::c_void;
 
 use ofi_xdp_core::{AtomicForm, AtomicOp, Datatype, Remote};
 
-use crate::abi::{self, fi_addr_t};
+use crate::abi::{self, bits, fi_addr_t};
 use crate::errno::Error;
 use crate::memory::{Buffer, IOV_MAX};
 use crate::ops::{Atomic, OpFlags};
@@ -129,6 +129,10 @@ pub(super) fn vectors(
 
 /// The operation that a `fi_msg_atomic` asks for.
 ///
+/// # Errors
+/// As [`Request::with`]; [`Error::BadFlags`] where its target is a tagged receive buffer
+/// (`FI_TAGGED`): what is the tag there would be taken for the key of a region.
+///
 /// # Safety
 /// `msg` is NULL or initialised, `result` and `compare` have as many elements as they say.
 pub(in crate::shim) unsafe fn message(
@@ -137,6 +141,11 @@ pub(in crate::shim) unsafe fn message(
     (compare, compare_count): (*const abi::fi_ioc, usize),
     (result, result_count): (*const abi::fi_ioc, usize),
 ) -> Result<Atomic, Error> {
+    if let OpFlags::Given(given) | OpFlags::Deferred(given) = flags
+        && given & bits::TAGGED != 0
+    {
+        return Err(Error::BadFlags);
+    }
     // SAFETY: promised by the caller, here and below.
     let msg = unsafe { argument(msg) }?;
     // SAFETY: as above.

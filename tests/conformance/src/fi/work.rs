@@ -154,8 +154,9 @@ impl Work {
         ep: &Ep,
         one: &Atomic,
         [operands, compare, result]: [&[Value]; 3],
+        flags: u64,
     ) -> Self {
-        let (ep, flags, msg) = (ep.raw(), 0, atomic_message(one, operands));
+        let (ep, msg) = (ep.raw(), atomic_message(one, operands));
         let fetch = abi::fi_msg_fetch {
             msg_iov: iocs(result),
             desc: std::ptr::null_mut(),

@@ -31,6 +31,7 @@ tests! { "fi_atomic":
     arrays_up_to_the_limit
     too_many_elements_are_refused
     operations_that_are_not_valid_are_refused
+    tagged_buffers_are_no_regions
     a_wrong_key_is_an_error
     an_address_beyond_the_region_is_an_error
     additions_of_two_peers_add_up
@@ -197,6 +198,35 @@ fn one_operation(
         ensure!(equal(datatype, &fetched, &before), "fetched {fetched:?}, not {before:?}");
     }
     Ok(())
+}
+
+/// Section FLAGS, `FI_TAGGED`: the target is a tagged receive buffer, never the region whose key is
+/// the tag. Who has no such operations says so, also when asked for one.
+fn tagged_buffers_are_no_regions(world: &World) -> Result<()> {
+    let group = world.group(&Setup::caps(setup().caps | abi::FI_TAGGED))?;
+    let region = group.b().expose(&group.info, Mem::zeroed(8), ACCESS, KEY)?;
+    let errors = [abi::FI_EOPNOTSUPP, abi::FI_EBADFLAGS, abi::FI_EINVAL, abi::FI_ENOSYS];
+    for (op, kind) in [abi::FI_SUM, abi::FI_SUM, abi::FI_CSWAP].into_iter().zip(KINDS) {
+        let at = region.remote(group.to_b());
+        let atomic = Atomic { datatype: abi::FI_UINT64, op, at, context: Context::new() };
+        let (ep, one, zero) = (&group.a().ep, [numbers(&[1])], [numbers(&[0])]);
+        let answer = match kind {
+            BASE => ep.atomicmsg(&atomic, &one, abi::FI_TAGGED),
+            abi::FI_FETCH_ATOMIC => ep.fetch_atomicmsg(&atomic, &one, &zero, abi::FI_TAGGED),
+            _ => ep.compare_atomicmsg(&atomic, &one, &zero, &[numbers(&[0])], abi::FI_TAGGED),
+        };
+        let flags = kind | abi::FI_TAGGED;
+        match group.a().domain.query_atomic(abi::FI_UINT64, op, flags) {
+            Ok(_) => answer?,
+            query => {
+                refused(query, &errors, "fi_query_atomic")?;
+                refused(answer, &errors, "an atomic on a tagged buffer")?;
+            }
+        }
+    }
+    group.run(crate::world::QUIET)?;
+    ensure!(read(region.mem) == [0], "the region is {:?}", read(region.mem));
+    close(&group, &region)
 }
 
 /// Section `fi_query_atomic`: the domain and the endpoint say the same.

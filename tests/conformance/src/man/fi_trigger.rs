@@ -39,6 +39,7 @@ tests! { "fi_trigger":
     triggered_operations_of_every_kind_wait
     triggered_operations_begin_in_order
     a_triggered_call_reads_no_injected_buffer_later
+    what_is_put_off_is_on_no_tagged_buffer
     triggered_operations_need_the_capability
     an_alias_triggers_by_default
 }
@@ -294,15 +295,15 @@ fn deferred_atomics_change_and_fetch(world: &World) -> Result<()> {
     let atomic = |op| Atomic { datatype: abi::FI_UINT64, op, at, context: Context::new() };
     let [ten, fetched, old, new, swapped] = [10, 0, 115, 7, 0].map(word);
     let step = |threshold| When::at(&cntr, threshold).counted(&ends);
-    queue(&group, &Work::atomic(step(1), ep, &atomic(abi::FI_SUM), [&[ten], &[], &[]]))?;
+    queue(&group, &Work::atomic(step(1), ep, &atomic(abi::FI_SUM), [&[ten], &[], &[]], 0))?;
     cntr.add(1)?;
     reaches(&group, &ends, 1)?;
     let five = word(5);
-    queue(&group, &Work::atomic(step(2), ep, &atomic(abi::FI_SUM), [&[five], &[], &[fetched]]))?;
+    queue(&group, &Work::atomic(step(2), ep, &atomic(abi::FI_SUM), [&[five], &[], &[fetched]], 0))?;
     cntr.add(1)?;
     reaches(&group, &ends, 2)?;
     let swap = atomic(abi::FI_CSWAP);
-    queue(&group, &Work::atomic(step(3), ep, &swap, [&[new], &[old], &[swapped]]))?;
+    queue(&group, &Work::atomic(step(3), ep, &swap, [&[new], &[old], &[swapped]], 0))?;
     cntr.add(1)?;
     reaches(&group, &ends, 3)?;
     let seen = (value(fetched), value(swapped), value(Value { mem: there.mem, count: 1 }));
@@ -638,6 +639,29 @@ fn a_triggered_call_reads_no_injected_buffer_later(world: &World) -> Result<()> 
     group.next(group.b())?;
     group.done(group.a(), context)?;
     ensure!(into.byte(0) == 7, "{} was sent", into.byte(0));
+    close(&group, [&cntr, &spare])
+}
+
+/// `fi_atomic(3)`, `FI_TAGGED`: what is queued is no atomic on the region whose key is the tag.
+fn what_is_put_off_is_on_no_tagged_buffer(world: &World) -> Result<()> {
+    let (group, cntr, spare) = trigger_able(world)?;
+    let there = expose(&group, Mem::zeroed(8))?;
+    let (at, context) = (there.remote(group.to_b()), Context::triggered(&cntr, 1));
+    let sum = Atomic { datatype: abi::FI_UINT64, op: abi::FI_SUM, at, context };
+    let (value, domain) = (Value { mem: Mem::of(&[1; 8]), count: 1 }, &group.a().domain);
+    if domain.query_atomic(sum.datatype, sum.op, abi::FI_TAGGED).is_ok() {
+        return not_offered("a refusal of FI_TAGGED");
+    }
+    let errors = [abi::FI_EOPNOTSUPP, abi::FI_EBADFLAGS, abi::FI_EINVAL, abi::FI_ENOSYS];
+    let flags = abi::FI_TAGGED | abi::FI_TRIGGER;
+    refused(group.a().ep.atomicmsg(&sum, &[value], flags), &errors, "a triggered call")?;
+    let when = When::at(&cntr, 1);
+    let work = Work::atomic(when, &group.a().ep, &sum, [&[value], &[], &[]], abi::FI_TAGGED);
+    refused(domain.queue_work(&work), &errors, "deferred work")?;
+    cntr.add(1)?;
+    group.quiet(group.a())?;
+    ensure!(there.mem.bytes() == [0; 8], "the region was changed");
+    there.mr.close()?;
     close(&group, [&cntr, &spare])
 }
 
