@@ -66,7 +66,7 @@ pub use progress::{Budget, Progress, drive};
 pub use region::{Access, Region, RegionRequest};
 pub use request::{
     AtomicForm, AtomicRequest, Common, Probe, ReadRequest, RecvRequest, Remote, SendRequest,
-    TagMatch, WriteRequest,
+    TagMatch, Unbegun, WriteRequest,
 };
 pub use serial::{Msn, Psn};
 pub use slab::Slot;

@@ -3,7 +3,7 @@
 
 use crate::atomic::{AtomicOp, Datatype};
 use crate::wire::Envelope;
-use crate::{Context, PeerId};
+use crate::{Context, OpKind, PeerId};
 
 /// What every operation of an initiator has.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -86,6 +86,19 @@ impl RecvRequest {
                 _ => false,
             }
     }
+}
+
+/// An operation that its caller has put off, and that never begins.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Unbegun {
+    /// The application's word for it.
+    pub context: Context,
+    /// What it would have been.
+    pub kind: OpKind,
+    /// Of an atomic operation: it would have brought something back.
+    pub fetches: bool,
+    /// Of a receive: its buffer was for many messages.
+    pub many: bool,
 }
 
 /// What becomes of the message that a probe finds (`fi_tagged(3)`, `FI_PEEK`).

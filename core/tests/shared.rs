@@ -169,3 +169,36 @@ fn a_deferred_operation_that_fails_is_told_twice() {
     assert_eq!(engine.tally().sends, Count::default());
     assert_eq!(engine.poll_send_completion().unwrap().outcome, Err(OpError::Closed));
 }
+
+#[test]
+fn what_never_began_is_told_and_counted_as_what_was_posted() {
+    let mut world = World::new(2, 10, &small(), Faults::NONE);
+    // A message that is there already is nothing for a receive that never begins.
+    world.send(1, 0, 9, pattern(1, 8));
+    world.run(SECOND);
+    let engine = &mut world.nodes[0].engine;
+    let error = OpError::Cancelled;
+    let mut end = |kind, fetches, many| {
+        let op = Unbegun { context: Context(5), kind, fetches, many };
+        engine.end_unbegun(&op, error).unwrap();
+        let sends = matches!(kind, OpKind::Send { .. } | OpKind::Write | OpKind::Atomic);
+        let told = engine.poll_send_completion().or_else(|| engine.poll_recv_completion());
+        let told = told.unwrap();
+        assert_eq!((told.context, told.kind, told.outcome), (Context(5), kind, Err(error)));
+        assert_eq!((told.released, told.len), (many && !sends, 0));
+    };
+    end(OpKind::Send { tagged: true }, false, false);
+    end(OpKind::Recv { tagged: false }, false, false);
+    end(OpKind::Recv { tagged: true }, false, true);
+    end(OpKind::Write, false, false);
+    end(OpKind::Atomic, false, false);
+    end(OpKind::Atomic, true, false);
+    let failed = |failed| Count { done: 0, failed };
+    let Tally { sends, receives, writes, reads, .. } = *engine.tally();
+    assert_eq!([sends, receives, writes, reads], [1, 2, 2, 1].map(failed));
+    // Their completions hold slots, as all do.
+    let op = Unbegun { context: Context(5), kind: OpKind::Read, fetches: false, many: false };
+    let posted = std::iter::from_fn(|| engine.end_unbegun(&op, error).ok()).count() as u64;
+    assert_eq!((engine.free_operations(), posted), (0, u64::from(small().sends)));
+    world.audit();
+}

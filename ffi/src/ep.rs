@@ -261,6 +261,11 @@ impl FidOps for Endpoint {
         self.start(&mut bindings)
     }
 
+    /// Calls that have not begun end with the endpoint (`fi_endpoint(3)`, `fi_close`).
+    fn is_alone(self: &Arc<Self>) -> bool {
+        self.domain.work().drop_calls(self)
+    }
+
     fn close(&self) -> Result<(), Error> {
         if let Some(running) = self.running.get() {
             let bindings = self.bindings();

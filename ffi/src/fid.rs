@@ -124,7 +124,7 @@ pub(crate) unsafe fn close<T: Object>(fid: *mut abi::fid) -> Result<(), Error> {
     // meanwhile. Nobody looks from here on.
     let looks = object.looks();
     let _unseen = looks.as_ref().map(|looks| looks.write().unwrap_or_else(PoisonError::into_inner));
-    if Arc::strong_count(object) > 1 {
+    if !object.is_alone() {
         return Err(Error::Busy);
     }
     object.close()?;

@@ -71,6 +71,12 @@ pub(crate) trait FidOps {
         Ok(())
     }
 
+    /// Whether nobody else has a share in the object, which is to close. What ends with it has none
+    /// any more then.
+    fn is_alone(self: &Arc<Self>) -> bool {
+        Arc::strong_count(self) == 1
+    }
+
     /// Of what may be in a set: what sets read while they look at it. It is written while the
     /// object is closed.
     fn looks(&self) -> Option<Arc<RwLock<()>>> {
@@ -325,7 +331,8 @@ pub(crate) trait AtomicOps: FidOps {
 
 /// `struct fi_ops_ep` and `struct fi_ops_cm`.
 pub(crate) trait EndpointOps: FidOps {
-    /// `fi_cancel`: ends the oldest matching receive with an error completion, if there is one.
+    /// `fi_cancel`: ends a matching call that has not begun (`FI_TRIGGER`), or the oldest matching
+    /// receive, with an error completion, if there is one; `Again` if there is no room for that.
     fn cancel(&self, _context: Context) -> Result<()> {
         Err(Error::NotSupported)
     }

@@ -19,6 +19,8 @@
 //! Locks: this one, then a counter's, an endpoint's. Nobody calls in with one of those held. Bound:
 //! [`WORK_MAX`] queued, the endpoints' operations under way.
 
+mod triggered;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -136,15 +138,20 @@ impl WorkQueue {
     }
 
     fn remove(&self, chosen: impl Fn(&Work) -> bool) -> Result<(), Error> {
-        let mut state = self.lock();
+        let removed = self.remove_from(&mut self.lock(), chosen);
+        if removed > 0 { Ok(()) } else { Err(Error::Os(libc::ENOENT)) }
+    }
+
+    /// Takes back what has not begun; how much that is.
+    fn remove_from(&self, state: &mut State, chosen: impl Fn(&Work) -> bool) -> usize {
         let before = state.queued;
         for trigger in &mut state.triggers {
             trigger.waiting.retain(|_, work| !chosen(work));
         }
-        state.queued = state.triggers.iter().map(|trigger| trigger.waiting.len()).sum();
+        state.queued = state.works().count();
         let removed = before - state.queued;
-        self.settle(&mut state);
-        if removed > 0 { Ok(()) } else { Err(Error::Os(libc::ENOENT)) }
+        self.settle(state);
+        removed
     }
 
     /// An endpoint closes: what it has under way ends with it, uncounted.
@@ -188,6 +195,11 @@ impl WorkQueue {
 }
 
 impl State {
+    /// What has not begun.
+    fn works(&self) -> impl Iterator<Item = &Work> {
+        self.triggers.iter().flat_map(|trigger| trigger.waiting.values())
+    }
+
     fn push(&mut self, work: Work) {
         let place = (work.threshold, self.submissions);
         self.submissions += 1;

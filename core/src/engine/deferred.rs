@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Ends that make no completion, among them those of operations that were deferred
-//! (`fi_trigger(3)`, "Deferred work queues").
+//! (`fi_trigger(3)`, "Deferred work queues"); and completions of what was put off and never began.
 //!
-//! In: operations that have ended and are in no list. Out: slots that are free again, errors in the
-//! lists that every error goes to, and the ends of deferred operations in lists of their own, for
-//! whoever counts them. Nothing of a deferred operation is in the [`Tally`](crate::Tally), unless
-//! it is told as any other. Bounds: an operation is in one list.
+//! In: operations that have ended and are in no list, or were never posted. Out: slots that are
+//! free again, errors in the lists that every error goes to, and the ends of deferred operations in
+//! lists of their own, for whoever counts them. Nothing of a deferred operation is in the
+//! [`Tally`](crate::Tally), unless it is told as any other. Bounds: an operation is in one list.
 
 use super::Engine;
-use crate::operation::{Deferred, RecvOp};
-use crate::{DeferredId, Memory, OpError, OpId, OpKind, PeerId, PostError, RecvId, RecvRequest};
+use crate::operation::{Deferred, Many, POSTED, RECVS, RecvKind, RecvOp, TxKind, TxOp};
+use crate::wire::Envelope;
+use crate::{
+    AtomicForm, AtomicOp, Context, Datatype, DeferredId, Memory, OpError, OpId, OpKind, PeerId,
+    PostError, RecvId, RecvRequest, Remote, TagMatch, Unbegun,
+};
 
 impl Engine<'_> {
     /// The end of an operation that was just posted, without a signal, is to be had from
@@ -59,6 +63,51 @@ impl Engine<'_> {
             self.recvs.release(number);
         }
         Some((DeferredId::Recv(id), success))
+    }
+
+    /// Ends with `error` what was never posted: told and counted as the end of a posted operation.
+    ///
+    /// # Errors
+    /// [`PostError::Again`]; nothing has changed then.
+    pub fn end_unbegun(&mut self, op: &Unbegun, error: OpError) -> Result<(), PostError> {
+        let Unbegun { context, kind, fetches, many } = *op;
+        let remote = Remote::default();
+        let kind = match kind {
+            OpKind::Recv { tagged } => return self.end_unbegun_recv(context, tagged, many, error),
+            OpKind::Send { tagged } => {
+                TxKind::Message(Envelope { tag: tagged.then_some(0), ..Envelope::default() })
+            }
+            OpKind::Read => TxKind::Read { remote },
+            OpKind::Atomic => TxKind::Atomic {
+                remote,
+                form: if fetches { AtomicForm::Fetch } else { AtomicForm::Base },
+                datatype: Datatype::Uint64,
+                op: AtomicOp::Sum,
+                count: 0,
+            },
+            OpKind::Write | OpKind::RemoteWrite => TxKind::Write { remote, data: None },
+        };
+        let op = TxOp { context, kind, signal: true, outcome: Err(error), ..TxOp::default() };
+        let number = self.ops.alloc_in(POSTED, op).ok_or(PostError::Again)?;
+        self.finish_send(number);
+        Ok(())
+    }
+
+    fn end_unbegun_recv(
+        &mut self,
+        context: Context,
+        tagged: bool,
+        many: bool,
+        error: OpError,
+    ) -> Result<(), PostError> {
+        let tag = tagged.then_some(TagMatch { tag: 0, ignore: 0 });
+        let request = RecvRequest { from: None, len: 0, context, tag, signal: true };
+        let unused = RecvKind::Many(Many { used: 0, least: 1, open: 0, closed: true });
+        let kind = if many { unused } else { RecvKind::One };
+        let op = RecvOp { request, kind, outcome: Err(error), ..RecvOp::default() };
+        let number = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
+        self.finish_recv(number);
+        Ok(())
     }
 
     /// A posted operation without a signal has ended, and was counted.

@@ -2,8 +2,8 @@
 //! What an application asks of an open endpoint beside moving data: cancel, options, sizes, name.
 //!
 //! In: the calls of `fi_endpoint(3)` and `fi_cm(3)`, from `shim::ep`. Out: what the endpoint was
-//! made with, or what its engine says. Bound: constant, but for a cancel, which searches the posted
-//! receives.
+//! made with, or what its engine says. Bound: constant, but for a cancel, which searches the calls
+//! that wait for counters and the posted receives.
 
 use std::net::SocketAddr;
 use std::sync::atomic::Ordering;
@@ -18,7 +18,9 @@ impl EndpointOps for Endpoint {
     fn cancel(&self, context: Context) -> Result<(), Error> {
         let running = self.running()?;
         // Without a context nothing is named (fi_endpoint(3)).
-        if context != Context::default() {
+        if context != Context::default()
+            && !self.domain.work().cancel_call(&running.active, context)?
+        {
             running.active.cancel(context);
         }
         Ok(())

@@ -8,7 +8,8 @@
 use std::sync::MutexGuard;
 
 use ofi_xdp_core::{
-    Budget, Common, Context, DeferredId, Engine, Instant, OpId, PostError, Probe, RecvRequest,
+    Budget, Common, Context, DeferredId, Engine, Instant, OpError, OpId, PostError, Probe,
+    RecvRequest, Unbegun,
 };
 
 use super::{ActiveEndpoint, State, now};
@@ -210,6 +211,19 @@ impl ActiveEndpoint {
             self.wake(&state, None);
         }
         Ok(())
+    }
+
+    /// Ends an operation in error that was put off and has not begun.
+    ///
+    /// # Errors
+    /// [`Error::Again`] when there is no room for its completion.
+    pub(crate) fn end_unbegun(&self, op: &Unbegun, error: OpError) -> Result<(), Error> {
+        let mut state = self.lock();
+        state.engine.with_dependent_mut(|_, engine| {
+            engine.end_unbegun(op, error)?;
+            self.wakers.wake(engine, None, None);
+            Ok(())
+        })
     }
 
     /// Ends the oldest receive with this context that has matched nothing; it completes in error.

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 
 use crate::abi::{self, ANYBODY};
 use crate::fi::{
-    Answer, Atomic, Cntr, Context, Errno, Fid, Mem, Message, Rma, Tagged, Value, When, Work,
+    Answer, Atomic, Cntr, Context, Errno, Fid, Mem, Message, Remote, Rma, Tagged, Value, When, Work,
 };
 use crate::group::{Exposed, Group, Node};
 use crate::runner::tests;
@@ -39,6 +39,8 @@ tests! { "fi_trigger":
     triggered_operations_of_every_kind_wait
     triggered_operations_begin_in_order
     a_triggered_call_reads_no_injected_buffer_later
+    a_cancelled_call_ends_and_never_begins
+    calls_of_an_endpoint_end_with_it
     what_is_put_off_is_on_no_tagged_buffer
     triggered_operations_need_the_capability
     an_alias_triggers_by_default
@@ -640,6 +642,75 @@ fn a_triggered_call_reads_no_injected_buffer_later(world: &World) -> Result<()> 
     group.done(group.a(), context)?;
     ensure!(into.byte(0) == 7, "{} was sent", into.byte(0));
     close(&group, [&cntr, &spare])
+}
+
+/// Calls of every kind that wait for `cntr`, and their contexts.
+fn calls(group: &Group, cntr: &Cntr, remote: Remote) -> Result<[Context; 6]> {
+    let (flags, ep) = (abi::FI_TRIGGER | abi::FI_COMPLETION, &group.a().ep);
+    let contexts = [1, 1, 1, 2, 2, 2].map(|threshold| Context::triggered(cntr, threshold));
+    let [recv, trecv, send, tsend, write, fetch] = contexts;
+    triggered(ep.recvmsg(&Message::new(Mem::zeroed(8), ANYBODY, recv), flags))?;
+    triggered(ep.trecvmsg(&Tagged::new(Mem::zeroed(8), ANYBODY, 1, trecv), flags))?;
+    triggered(ep.sendmsg(&Message::new(Mem::zeroed(8), group.to_b(), send), flags))?;
+    triggered(ep.tsendmsg(&Tagged::new(Mem::zeroed(8), group.to_b(), 2, tsend), flags))?;
+    triggered(ep.writemsg(&Rma::new(Mem::pattern(8, 1), remote, write), flags))?;
+    let (datatype, op) = (abi::FI_UINT64, abi::FI_SUM);
+    let sum = Atomic { datatype, op, at: remote, context: fetch };
+    let [value, found] = [1, 0].map(|seed| Value { mem: Mem::pattern(8, seed), count: 1 });
+    triggered(ep.fetch_atomicmsg(&sum, &[value], &[found], flags))?;
+    Ok(contexts)
+}
+
+/// `fi_endpoint(3)`, `fi_cancel`: "search for the operation and, if it is still pending, complete
+/// it as having been canceled".
+fn a_cancelled_call_ends_and_never_begins(world: &World) -> Result<()> {
+    let (group, cntr, spare) = trigger_able(world)?;
+    let there = expose(&group, Mem::zeroed(8))?;
+    let kinds = [
+        abi::FI_RECV | abi::FI_MSG,
+        abi::FI_RECV | abi::FI_TAGGED,
+        abi::FI_SEND | abi::FI_MSG,
+        abi::FI_SEND | abi::FI_TAGGED,
+        abi::FI_WRITE | abi::FI_RMA,
+        abi::FI_ATOMIC,
+    ];
+    // A message that is there already is nothing for a receive that has not begun.
+    group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), Context::new()))?;
+    group.next(group.b())?;
+    let contexts = calls(&group, &cntr, there.remote(group.to_b()))?;
+    for (context, kind) in contexts.into_iter().zip(kinds) {
+        group.a().ep.cancel(context.ptr())?;
+        let error = group.error(group.a())?;
+        let seen = (error.context, error.err.0, error.flags & kind);
+        ensure!(seen == (context.ptr(), abi::FI_ECANCELED, kind), "{error:?}");
+    }
+    cntr.add(9)?;
+    group.quiet(group.a())?;
+    group.quiet(group.b())?;
+    ensure!(there.mem.bytes() == [0; 8], "a cancelled one has begun");
+    there.mr.close()?;
+    close(&group, [&cntr, &spare])
+}
+
+/// `fi_endpoint(3)`, `fi_close`: "Outstanding operations posted to the endpoint when `fi_close` is
+/// called will be discarded". The counter that they waited for is free, too; and an endpoint that
+/// something else keeps open loses none.
+fn calls_of_an_endpoint_end_with_it(world: &World) -> Result<()> {
+    let (group, cntr, spare) = trigger_able(world)?;
+    let there = expose(&group, Mem::zeroed(8))?;
+    let contexts = calls(&group, &cntr, there.remote(group.to_b()))?;
+    let when = When::at(&spare, 1);
+    queue(&group, &Work::send(when, &group.a().ep, &to_b(&group, Mem::zeroed(8)), 0))?;
+    refused(group.a().ep.close(), &[abi::FI_EBUSY], "an endpoint with queued work")?;
+    cntr.add(1)?;
+    group.done(group.a(), contexts[2])?;
+    group.a().domain.flush_work(Some(&Work::cntr(when, abi::FI_OP_CNTR_ADD, &cntr, 1)))?;
+    group.a().ep.close()?;
+    cntr.close()?;
+    spare.close()?;
+    ensure!(there.mem.bytes() == [0; 8], "a discarded one has begun");
+    there.mr.close()?;
+    Ok(group.b().ep.close()?)
 }
 
 /// `fi_atomic(3)`, `FI_TAGGED`: what is queued is no atomic on the region whose key is the tag.
