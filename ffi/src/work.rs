@@ -235,28 +235,39 @@ impl State {
             while let Some(first) = waiting.first_entry()
                 && first.get().threshold <= total
             {
-                match first.get().op.begin() {
-                    // The endpoint has no room: it keeps its place.
-                    Err(Error::Again) => break,
-                    Err(error) => {
-                        log::warn!(target: "ep_data", "deferred work cannot begin: {error}");
-                        if let Some(counter) = &first.get().completion {
-                            counter.change(0, 1);
-                        }
-                        first.remove();
-                    }
-                    Ok(begun) => {
-                        let Work { completion, .. } = first.remove();
-                        if let Some((endpoint, id)) = begun {
-                            note(under_way, &endpoint, id, completion);
-                        }
-                    }
+                // Where the endpoint has no room it keeps its place.
+                let Ok(begun) = first.get().begin() else { break };
+                let Work { completion, .. } = first.remove();
+                if let Some((endpoint, id)) = begun {
+                    note(under_way, &endpoint, id, completion);
                 }
                 *queued -= 1;
                 fired = true;
             }
         }
         fired
+    }
+}
+
+impl Work {
+    /// Does it, as [`Op::begin`]; or tells who waits for its end that it cannot be done.
+    ///
+    /// # Errors
+    /// [`Error::Again`] when the endpoint has no room.
+    fn begin(&self) -> Result<Option<(Arc<ActiveEndpoint>, DeferredId)>, Error> {
+        match self.op.begin() {
+            Err(error) if error != Error::Again => {
+                if let Some(call) = self.op.call() {
+                    call.refuse(error)?;
+                }
+                log::warn!(target: "ep_data", "deferred work cannot begin: {error}");
+                if let Some(counter) = &self.completion {
+                    counter.change(0, 1);
+                }
+                Ok(None)
+            }
+            begun => begun,
+        }
     }
 }
 

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls with `FI_TRIGGER` that have not begun: they are their endpoint's as if they had, so they
-//! can be cancelled, and end with it.
+//! can be cancelled, end with it, and are told of where they cannot begin.
 //!
 //! Deferred work, which stands in the same queue, is the domain's instead: `FI_CANCEL_WORK` takes
 //! it back, and it keeps its endpoint open. Which is which, an operation's flags say. In:
-//! `fi_cancel` and `fi_close` of endpoints (`ep`). Out: completions in error. Bound: the works of a
-//! domain.
+//! `fi_cancel` and `fi_close` of endpoints (`ep`), works whose turn has come. Out: completions in
+//! error. Bound: the works of a domain.
 
 use std::sync::Arc;
 
@@ -53,6 +53,17 @@ impl Call<'_> {
     /// [`Error::Again`] when its endpoint has no room for the completion.
     fn end(&self, error: OpError) -> Result<(), Error> {
         self.endpoint.running()?.active.end_unbegun(&self.op, error)
+    }
+
+    /// It cannot begin: its completion says, as nearly as it can, what the call would have.
+    ///
+    /// # Errors
+    /// As [`Self::end`].
+    pub(super) fn refuse(&self, error: Error) -> Result<(), Error> {
+        self.end(match error {
+            Error::Invalid | Error::TooLong => OpError::Bounds,
+            _ => OpError::Unsupported,
+        })
     }
 
     fn is_of(&self, active: &Arc<ActiveEndpoint>) -> bool {

@@ -41,6 +41,7 @@ tests! { "fi_trigger":
     a_triggered_call_reads_no_injected_buffer_later
     a_cancelled_call_ends_and_never_begins
     calls_of_an_endpoint_end_with_it
+    a_call_that_cannot_begin_ends_in_error
     what_is_put_off_is_on_no_tagged_buffer
     triggered_operations_need_the_capability
     an_alias_triggers_by_default
@@ -711,6 +712,20 @@ fn calls_of_an_endpoint_end_with_it(world: &World) -> Result<()> {
     ensure!(there.mem.bytes() == [0; 8], "a discarded one has begun");
     there.mr.close()?;
     Ok(group.b().ep.close()?)
+}
+
+/// A call returned success, so its end is told: here its peer is gone when its turn comes.
+fn a_call_that_cannot_begin_ends_in_error(world: &World) -> Result<()> {
+    let (group, cntr, spare) = trigger_able(world)?;
+    let context = Context::triggered(&cntr, 1);
+    let message = Message::new(Mem::zeroed(8), group.to_b(), context);
+    triggered(group.a().ep.sendmsg(&message, abi::FI_TRIGGER | abi::FI_COMPLETION))?;
+    group.a().av.remove(&[group.to_b()])?;
+    cntr.add(1)?;
+    let error = group.error(group.a())?;
+    ensure!(error.context == context.ptr(), "{error:?}");
+    group.quiet(group.a())?;
+    close(&group, [&cntr, &spare])
 }
 
 /// `fi_atomic(3)`, `FI_TAGGED`: what is queued is no atomic on the region whose key is the tag.
