@@ -1060,6 +1060,60 @@ const _: () = {
         "Offset of field: fi_alias::flags",
     ][::std::mem::offset_of!(fi_alias, flags) - 8usize];
 };
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_mr_raw_attr {
+    pub flags: u64,
+    pub base_addr: *mut u64,
+    pub raw_key: *mut u8,
+    pub key_size: *mut usize,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_mr_raw_attr"][::std::mem::size_of::<fi_mr_raw_attr>() - 32usize];
+    ["Alignment of fi_mr_raw_attr"][::std::mem::align_of::<fi_mr_raw_attr>() - 8usize];
+    [
+        "Offset of field: fi_mr_raw_attr::flags",
+    ][::std::mem::offset_of!(fi_mr_raw_attr, flags) - 0usize];
+    [
+        "Offset of field: fi_mr_raw_attr::base_addr",
+    ][::std::mem::offset_of!(fi_mr_raw_attr, base_addr) - 8usize];
+    [
+        "Offset of field: fi_mr_raw_attr::raw_key",
+    ][::std::mem::offset_of!(fi_mr_raw_attr, raw_key) - 16usize];
+    [
+        "Offset of field: fi_mr_raw_attr::key_size",
+    ][::std::mem::offset_of!(fi_mr_raw_attr, key_size) - 24usize];
+};
+#[repr(C)]
+#[derive(Debug, Copy, Clone)]
+pub struct fi_mr_map_raw {
+    pub flags: u64,
+    pub base_addr: u64,
+    pub raw_key: *mut u8,
+    pub key_size: usize,
+    pub key: *mut u64,
+}
+#[allow(clippy::unnecessary_operation, clippy::identity_op)]
+const _: () = {
+    ["Size of fi_mr_map_raw"][::std::mem::size_of::<fi_mr_map_raw>() - 40usize];
+    ["Alignment of fi_mr_map_raw"][::std::mem::align_of::<fi_mr_map_raw>() - 8usize];
+    [
+        "Offset of field: fi_mr_map_raw::flags",
+    ][::std::mem::offset_of!(fi_mr_map_raw, flags) - 0usize];
+    [
+        "Offset of field: fi_mr_map_raw::base_addr",
+    ][::std::mem::offset_of!(fi_mr_map_raw, base_addr) - 8usize];
+    [
+        "Offset of field: fi_mr_map_raw::raw_key",
+    ][::std::mem::offset_of!(fi_mr_map_raw, raw_key) - 16usize];
+    [
+        "Offset of field: fi_mr_map_raw::key_size",
+    ][::std::mem::offset_of!(fi_mr_map_raw, key_size) - 24usize];
+    [
+        "Offset of field: fi_mr_map_raw::key",
+    ][::std::mem::offset_of!(fi_mr_map_raw, key) - 32usize];
+};
 pub const FI_GETFIDFLAG: _bindgen_ty_7 = 0;
 pub const FI_SETFIDFLAG: _bindgen_ty_7 = 1;
 pub const FI_GETOPSFLAG: _bindgen_ty_7 = 2;

@@ -65,6 +65,8 @@ const ACCESS: u64 = bits::SEND
 pub(crate) struct Region {
     domain: Arc<Domain>,
     key: u64,
+    /// By which address peers call its first byte.
+    address: u64,
     /// Counts what peers do to it (`FI_RMA_EVENT`).
     counter: Mutex<Option<Arc<Cntr>>>,
 }
@@ -93,12 +95,18 @@ impl Region {
         let key = domain.registry().insert(wanted, registration).inspect_err(|error| {
             log::info!(target: "mr", "cannot register memory under {requested_key:#x}: {error}");
         })?;
-        Ok(Arc::new(Self { domain: Arc::clone(domain), key, counter: Mutex::default() }))
+        let (domain, counter) = (Arc::clone(domain), Mutex::default());
+        Ok(Arc::new(Self { domain, key, address, counter }))
     }
 
     /// The key.
     pub(crate) const fn key(&self) -> u64 {
         self.key
+    }
+
+    /// By which address peers call its first byte.
+    pub(crate) const fn address(&self) -> u64 {
+        self.address
     }
 }
 

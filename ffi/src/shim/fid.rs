@@ -112,6 +112,11 @@ unsafe extern "C" fn command<T: Object>(
             abi::FI_GETOPSFLAG => unsafe { op_flags(object, argument.cast::<u64>()) },
             // SAFETY: `FI_SETOPSFLAG` passes a `uint64_t *` (fi_endpoint(3)).
             abi::FI_SETOPSFLAG => unsafe { set_op_flags(object, argument.cast::<u64>()) },
+            command @ (abi::FI_GET_RAW_MR | abi::FI_MAP_RAW_MR | abi::FI_UNMAP_KEY) => {
+                // SAFETY: they pass a `struct fi_mr_raw_attr *`, a `struct fi_mr_map_raw *` and a
+                // `uint64_t *` (fi_mr(3)); `fid` is open.
+                unsafe { super::raw_key::control(fid, command, argument) }
+            }
             command @ (abi::FI_QUEUE_WORK | abi::FI_CANCEL_WORK | abi::FI_FLUSH_WORK) => {
                 // SAFETY: as above.
                 let domain = unsafe { fid::object::<Domain>(fid) }?;

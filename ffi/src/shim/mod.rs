@@ -32,6 +32,7 @@ pub(crate) mod msg;
 pub(crate) mod nic;
 mod passthrough;
 pub(crate) mod poll;
+mod raw_key;
 pub(crate) mod rma;
 pub(crate) mod srx;
 pub(crate) mod stx;

@@ -42,6 +42,7 @@ const HEAD: &str = "// SPDX-License-Identifier: MIT OR Apache-2.0
 /// Structures, enumerations and type names that the provider or its clients name.
 const TYPES: &[&str] = &[
     "fi_provider|fi_info|fi_context2?|fid|fid_t|fi_addr_t|fi_alias|fi_ioc|fi_rma_(iov|ioc)",
+    "fi_mr_(raw_attr|map_raw)",
     "fid_(fabric|domain|av|mr|cq|eq|cntr|ep|pep|stx|poll|wait|nic|mc)",
     "fi_ops(_fabric|_domain|_av|_mr|_cq|_eq|_cntr|_ep|_cm|_msg|_tagged|_rma|_atomic|_collective)?",
     "fi_(fabric|domain|ep|tx|rx|av|mr|cq|eq|cntr|wait|poll|atomic|device|bus|pci|link)_attr",

@@ -184,6 +184,25 @@ impl Domain {
         Ok((attr.count, attr.size))
     }
 
+    /// `fi_mr_map_raw`: the key to use.
+    pub(crate) fn map_raw(&self, base_addr: u64, raw_key: &[u8]) -> Answer<u64> {
+        let mut key = abi::NO_KEY;
+        let mut map = abi::fi_mr_map_raw {
+            flags: 0,
+            base_addr,
+            raw_key: raw_key.as_ptr().cast_mut(),
+            key_size: raw_key.len(),
+            key: &raw mut key,
+        };
+        self.control(abi::FI_MAP_RAW_MR, (&raw mut map).cast())?;
+        Ok(key)
+    }
+
+    /// `fi_mr_unmap_key`.
+    pub(crate) fn unmap_key(&self, mut key: u64) -> Answer {
+        self.control(abi::FI_UNMAP_KEY, (&raw mut key).cast())
+    }
+
     /// `fi_mr_reg`.
     pub(crate) fn mr(&self, mem: Mem, access: u64, key: u64) -> Answer<Mr> {
         self.mr_with(mem, access, 0, key, 0)

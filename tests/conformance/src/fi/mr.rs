@@ -27,6 +27,26 @@ impl Mr {
         unsafe { (*self.object.get()).mem_desc }
     }
 
+    /// `fi_mr_raw_attr` with room for `room` bytes: the raw key and the base address.
+    pub(crate) fn raw_attr(&self, room: usize) -> Answer<(Vec<u8>, u64)> {
+        let (mut key, mut base, mut size) = (vec![0; room], 0, room);
+        self.ask_raw(&raw mut base, key.as_mut_ptr(), &raw mut size)?;
+        key.truncate(size);
+        Ok((key, base))
+    }
+
+    /// The same, and only what it says of the size.
+    pub(crate) fn raw_attr_size(&self, room: usize) -> (Answer, usize) {
+        let (mut key, mut base, mut size) = (vec![0; room], 0, room);
+        let answer = self.ask_raw(&raw mut base, key.as_mut_ptr(), &raw mut size);
+        (answer, size)
+    }
+
+    fn ask_raw(&self, base_addr: *mut u64, raw_key: *mut u8, key_size: *mut usize) -> Answer {
+        let mut attr = abi::fi_mr_raw_attr { flags: 0, base_addr, raw_key, key_size };
+        self.control(abi::FI_GET_RAW_MR, (&raw mut attr).cast())
+    }
+
     /// `fi_mr_enable`.
     pub(crate) fn enable(&self) -> Answer {
         self.control(abi::FI_ENABLE, std::ptr::null_mut())

@@ -28,6 +28,7 @@ tests! { "fi_mr":
     endpoint_regions_are_bound_and_enabled
     local_descriptors_are_accepted
     raw_keys_are_mapped
+    a_raw_key_needs_its_room
     a_bound_counter_counts_what_changes_the_region
     a_closed_region_cannot_be_reached
     whole_address_space
@@ -35,6 +36,8 @@ tests! { "fi_mr":
     domain_with_a_region_is_busy
 }
 
+/// Room for any raw key.
+const RAW_KEY_MAX: usize = 1024;
 const ALL: u64 = abi::FI_REMOTE_READ | abi::FI_REMOTE_WRITE | abi::FI_READ | abi::FI_WRITE;
 
 fn pair(world: &World, mr_mode: i32) -> Result<Group> {
@@ -296,15 +299,39 @@ fn local_descriptors_are_accepted(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section MODES, `FI_MR_RAW`: keys longer than 64 bits are carried as bytes and mapped.
+/// Sections `fi_mr_raw_attr`, `fi_mr_map_raw`, `fi_mr_unmap_key`: keys are carried as bytes, and
+/// mapped; "usable with all registered memory regions, even if `FI_MR_RAW` has not been set".
 fn raw_keys_are_mapped(world: &World) -> Result<()> {
-    let group = pair(world, abi::FI_MR_RAW)?;
-    let granted = group.info.domain().mr_mode & abi::FI_MR_RAW != 0;
+    for mode in [abi::FI_MR_RAW, abi::FI_MR_VIRT_ADDR | abi::FI_MR_PROV_KEY] {
+        let group = pair(world, mode)?;
+        let region = group.b().expose(&group.info, Mem::zeroed(64), ALL, 3)?;
+        let (raw, base) = optional(region.mr.raw_attr(RAW_KEY_MAX), "fi_mr_raw_attr")?;
+        let mapped = group.a().domain.map_raw(base, &raw).context("fi_mr_map_raw")?;
+        if group.info.domain().mr_mode & abi::FI_MR_RAW == 0 {
+            ensure!(raw.len() == group.info.domain().mr_key_size, "{} bytes", raw.len());
+            ensure!(base == region.remote(0).address, "the base address is {base:#x}");
+        }
+        let remote = Remote { key: mapped, ..region.remote(group.to_b()) };
+        let (from, context) = (Mem::pattern(64, 9), Context::new());
+        group.post(|| group.a().ep.write(from, remote, context))?;
+        group.done(group.a(), context)?;
+        arrived(&group, region.mem, &from.bytes())?;
+        group.a().domain.unmap_key(mapped).context("fi_mr_unmap_key")?;
+        region.mr.close()?;
+        group.close()?;
+    }
+    Ok(())
+}
+
+/// Section `fi_mr_raw_attr`: `-FI_ETOOSMALL`, and the size that is needed.
+fn a_raw_key_needs_its_room(world: &World) -> Result<()> {
+    let group = pair(world, 0)?;
     let region = group.b().expose(&group.info, Mem::zeroed(64), ALL, 3)?;
-    // Without the mode a key fits its number, and nothing needs to be mapped.
-    ensure!(granted || group.info.domain().mr_key_size <= 8, "keys of more than 8 bytes");
-    if !granted {
-        reached(&group, &region)?;
+    let (raw, _) = optional(region.mr.raw_attr(RAW_KEY_MAX), "fi_mr_raw_attr")?;
+    for room in [0, raw.len() - 1] {
+        let needed = region.mr.raw_attr_size(room);
+        refused(needed.0, &[abi::FI_ETOOSMALL], "a key in too little room")?;
+        ensure!(needed.1 == raw.len(), "{} bytes are said to be needed", needed.1);
     }
     region.mr.close()?;
     group.close()
