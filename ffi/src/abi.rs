@@ -112,10 +112,41 @@ const _: () = {
     assert!(offset_of!(fid_poll, fid) == 0);
     // `src_addr` was appended to `fi_cq_err_entry` in 1.20, right behind the members known here.
     assert!(size_of::<fi_cq_err_entry>() == ERR_ENTRY_SRC_ADDR_OFFSET);
+    assert!(offset_of!(LongDomainAttr, max_ep_auth_key) == 192);
+    assert!(offset_of!(LongDomainAttr, max_group_id) == 200);
 };
 
 /// Where `src_addr` lies in `fi_cq_err_entry` since libfabric 1.20.
 pub(crate) const ERR_ENTRY_SRC_ADDR_OFFSET: usize = 80;
+
+/// `fi_domain_attr` as it has grown. Nothing of it is read but by [`appended`].
+#[repr(C)]
+struct LongDomainAttr {
+    known: fi_domain_attr,
+    /// Since libfabric 1.20.
+    max_ep_auth_key: usize,
+    /// Since libfabric 2.0.
+    max_group_id: u32,
+}
+
+/// Limits that newer applications ask for: authorization keys of an endpoint (`max_ep_auth_key`)
+/// and the greatest peer group (`max_group_id`). 0 where the running library has none.
+///
+/// # Safety
+/// `attributes` is NULL or points to what the running library takes for its `fi_domain_attr`.
+pub(crate) unsafe fn appended(attributes: *const fi_domain_attr) -> (usize, u32) {
+    let (mut keys, mut group) = (0, 0);
+    let attributes = attributes.cast::<LongDomainAttr>();
+    if !attributes.is_null() && version() >= make_version(1, 20) {
+        // SAFETY: this version's structure has the member (promised).
+        keys = unsafe { (*attributes).max_ep_auth_key };
+    }
+    if !attributes.is_null() && version() >= make_version(2, 0) {
+        // SAFETY: as above.
+        group = unsafe { (*attributes).max_group_id };
+    }
+    (keys, group)
+}
 
 /// The running library's version.
 pub(crate) fn version() -> u32 {

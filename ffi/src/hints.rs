@@ -48,6 +48,8 @@ pub(crate) fn check(hints: &Request, offered: &Info) -> Verdict {
     if let Some(domain) = &hints.domain {
         check_domain(domain, &offered.domain)?;
     }
+    require(hints.max_ep_auth_key == 0, "domain_attr->max_ep_auth_key")?;
+    require(hints.max_group_id == 0, "domain_attr->max_group_id")?;
     if let Some(tx) = &hints.tx {
         check_tx(tx, offered.caps, &offered.tx)?;
     }

@@ -122,6 +122,9 @@ pub(crate) struct Request {
     pub(crate) rx: Option<abi::fi_rx_attr>,
     pub(crate) ep: Option<abi::fi_ep_attr>,
     pub(crate) domain: Option<abi::fi_domain_attr>,
+    /// Of hints: authorization keys that an endpoint is to have, the greatest peer group.
+    pub(crate) max_ep_auth_key: usize,
+    pub(crate) max_group_id: u32,
     pub(crate) domain_name: Option<String>,
     pub(crate) fabric_name: Option<String>,
     /// The address of an open domain that the hints name.

@@ -59,6 +59,10 @@ unsafe fn own(
             let mut wanted = unsafe { request(hints) }?;
             // SAFETY: as above: the objects that it names are open.
             unsafe { restrict(hints, &mut wanted) }?;
+            // SAFETY: as above: libfabric passes hints in its own layout, whatever the
+            // application's.
+            let limits = unsafe { abi::appended(hints.domain_attr) };
+            (wanted.max_ep_auth_key, wanted.max_group_id) = limits;
             Some(wanted)
         }
         None => None,
@@ -105,6 +109,8 @@ pub(super) unsafe fn request(info: &fi_info) -> Result<Request, Error> {
         // SAFETY: as above.
         ep: unsafe { info.ep_attr.as_ref() }.copied(),
         domain: domain.copied(),
+        max_ep_auth_key: 0,
+        max_group_id: 0,
         // SAFETY: as above: NULL or a string.
         domain_name: unsafe { text(domain_name) }?,
         // SAFETY: as above: NULL or a string.

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // fi_getinfo(3) through the real library: hints in, offer or -FI_ENODATA out.
 
+#include <dlfcn.h>
+
 #include "common.h"
 
 // One change of the hints, and what must come of it.
@@ -294,9 +296,42 @@ static void versions(void)
 	fi_freeinfo(hints);
 }
 
+// What libfabric has appended to the attributes since the headers here: asked for as an application
+// of its own time does, by its own functions.
+static void newer_members(void)
+{
+	struct fi_info *(*dup)(const struct fi_info *);
+	int (*ask)(uint32_t, const char *, const char *, uint64_t, const struct fi_info *,
+		   struct fi_info **);
+	*(void **)&dup = dlsym(RTLD_DEFAULT, "fi_dupinfo");
+	*(void **)&ask = dlsym(RTLD_DEFAULT, "fi_getinfo");
+	uint32_t version = fi_version();
+	struct fi_info *plain = hints_for_us(), *hints = dup(plain), *info = NULL;
+	// struct fi_domain_attr behind tclass, whatever the headers here know of it.
+	size_t *max_ep_auth_key = (size_t *)((char *)hints->domain_attr + 192); // 1.20
+	uint32_t *max_group_id = (uint32_t *)((char *)hints->domain_attr + 200); // 2.0
+	EXPECT(0, ask(version, NULL, NULL, 0, hints, &info));
+	fi_freeinfo(info);
+	if (version >= FI_VERSION(1, 20)) {
+		*max_ep_auth_key = 1;
+		EXPECT(FI_ENODATA, ask(version, NULL, NULL, 0, hints, &info));
+		*max_ep_auth_key = 0;
+	}
+	if (version >= FI_VERSION(2, 0)) {
+		*max_group_id = 1;
+		EXPECT(FI_ENODATA, ask(version, NULL, NULL, 0, hints, &info));
+		*max_group_id = 0;
+	}
+	EXPECT(0, ask(version, NULL, NULL, 0, hints, &info));
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+	fi_freeinfo(plain);
+}
+
 int main(void)
 {
 	table();
+	newer_members();
 	addresses();
 	open_objects();
 	versions();
