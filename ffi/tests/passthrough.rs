@@ -28,10 +28,8 @@ impl Bed {
             .status()
             .expect("cc: install gcc and libfabric-dev");
         assert!(status.success(), "mock.c does not compile");
-        // The program's file is in a folder that is shared: a name of its own.
         let program = folder.join("program");
-        let shared = compiled("passthrough");
-        std::fs::rename(shared, &program).unwrap();
+        std::fs::rename(compiled("passthrough"), &program).unwrap();
         Self { folder, program }
     }
 

@@ -6,6 +6,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// The folder of build products (`target/debug/deps`): this program is in it.
 fn build_folder() -> PathBuf {
@@ -77,10 +78,13 @@ impl Libfabric {
     }
 }
 
-/// Compiles `tests/c/<name>.c` with the installed headers.
+/// Compiles `tests/c/<name>.c` with the installed headers: each call a file of its own, as tests
+/// may be threads of one process.
 pub fn compiled(name: &str) -> PathBuf {
+    static NUMBER: AtomicU32 = AtomicU32::new(0);
+    let number = NUMBER.fetch_add(1, Ordering::Relaxed);
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/c");
-    let program = scratch("c").join(format!("{name}.{}", std::process::id()));
+    let program = scratch("c").join(format!("{name}.{}.{number}", std::process::id()));
     let status = Command::new("cc")
         .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
         .arg(&program)

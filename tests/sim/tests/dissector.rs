@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use ofi_xdp_core::frame::parse;
 use ofi_xdp_sim::run::run_traced;
@@ -36,7 +37,10 @@ struct Capture(PathBuf);
 
 impl Capture {
     fn of(seed: u64) -> Self {
-        let file = format!("ofi-xdp-dissector-{}-{seed}.pcap", std::process::id());
+        // Tests may be threads of one process.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let file = format!("ofi-xdp-dissector-{}-{number}.pcap", std::process::id());
         let path = std::env::temp_dir().join(file);
         let mut trace = Trace::default();
         trace.capture(Box::new(fs::File::create(&path).unwrap())).unwrap();
