@@ -43,6 +43,8 @@ const TRAIN_LIMIT: Duration = Duration::from_secs(300);
 /// One component, a few MB; some files of counts.
 const TOOL_LIMIT: Duration = Duration::from_secs(300);
 
+const NEEDS_ROOT: &str = "the lab makes network namespaces and AF_XDP sockets, which needs root";
+
 /// What a guided build left.
 #[derive(Debug)]
 pub(crate) struct Guided {
@@ -58,7 +60,7 @@ pub(crate) struct Guided {
 /// Where the toolchain's tools cannot be had, or nobody may make network namespaces.
 pub(crate) fn build(workspace: &Workspace, plain: &Built) -> Result<Guided> {
     // Before anything is compiled for nothing.
-    let trainer = trainer()?;
+    ensure!(Privilege::for_network() != Privilege::None, NEEDS_ROOT);
     let merge = merge_tool()?;
     let folder = workspace.root().join("target/guided");
     if find_profile(&folder).is_none() {
@@ -76,7 +78,7 @@ pub(crate) fn build(workspace: &Workspace, plain: &Built) -> Result<Guided> {
                 fs::remove_dir_all(&counts)?;
             }
             println!("guided build: the provider works, and what runs is counted");
-            train(trainer, workspace, plain, &counting)?;
+            train(workspace, plain, &counting)?;
             profile_of(&merge, &counts, &folder)?
         }
     };
@@ -135,21 +137,11 @@ fn remove(file: Option<&Path>) -> Result<()> {
     file.map_or(Ok(()), fs::remove_file).context("cannot remove the old profile")
 }
 
-/// `env`, with the privilege that the lab needs; it takes variables past sudo.
-fn trainer() -> Result<Command> {
-    let command = Privilege::for_network().command("env");
-    command.context("the lab makes network namespaces and AF_XDP sockets, which needs root")
-}
-
-/// Lets the lab, started by `trainer`, and the engine's benchmark work with what is in `counting`,
-/// which counts.
-fn train(
-    mut trainer: Command,
-    workspace: &Workspace,
-    plain: &Built,
-    counting: &Path,
-) -> Result<()> {
+/// Lets the lab and the engine's benchmark work with what is in `counting`, which counts.
+fn train(workspace: &Workspace, plain: &Built, counting: &Path) -> Result<()> {
     let lab = plain.programs.get(lab::LAB).context("package tests has no lab")?;
+    // `env` takes variables past sudo.
+    let mut trainer = Privilege::for_network().asked().command("env").context(NEEDS_ROOT)?;
     trainer.arg(lab::variable("FI_PROVIDER_PATH", counting.as_os_str()));
     trainer.arg(lab).arg("train").current_dir(workspace.root());
     succeed_within(trainer, TRAIN_LIMIT)?;

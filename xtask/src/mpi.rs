@@ -147,7 +147,8 @@ fn debian() -> Result<()> {
         bail!("no {OPEN_MPI_4_COMPILER}: Open MPI 4.1 is tested as Debian packages it");
     }
     println!("installing {}", OPEN_MPI_4.join(" "));
-    let mut apt = Privilege::for_files().command("apt-get").context("apt-get needs root")?;
+    let privilege = Privilege::for_files().asked();
+    let mut apt = privilege.command("apt-get").context("apt-get needs root")?;
     apt.args(["install", "-qq", "-y", "--no-install-recommends"]).args(OPEN_MPI_4);
     apt.env("DEBIAN_FRONTEND", "noninteractive").stdin(Stdio::null());
     succeed_within(apt, INSTALL_LIMIT)

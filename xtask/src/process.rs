@@ -3,18 +3,24 @@
 //!
 //! In: a command and how long it may take. Out: how it ended; one that takes longer is killed with
 //! everything it started, and so are all when this process is interrupted. Called where a program
-//! under test may hang.
+//! under test may hang. None can read the terminal: `sudo` has asked before
+//! ([`Privilege::asked`]).
 
 use std::os::unix::process::CommandExt as _;
-use std::process::{Child, Command, ExitStatus, exit};
+use std::process::{Child, Command, ExitStatus, Stdio, exit};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
+use crate::workspace::Privilege;
+
 /// How often a running program is looked at.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
+
+/// How long what was killed may take to be gone.
+const END_LIMIT: Duration = Duration::from_secs(5);
 
 /// What a shell says of a program that was ended by an interrupt.
 const INTERRUPTED: i32 = 130;
@@ -44,14 +50,7 @@ pub(crate) fn run_bounded(command: Command, limit: Duration) -> Result<Ended> {
     let name = command.get_program().to_string_lossy().into_owned();
     take_children_along();
     let mut group = Group::start(command).with_context(|| format!("{name} did not start"))?;
-    let start = now();
-    while start.elapsed() < limit {
-        if let Some(status) = group.child.try_wait()? {
-            return Ok(Ended::Exit(status));
-        }
-        thread::sleep(LOOK_EVERY);
-    }
-    Ok(Ended::Overdue)
+    Ok(group.wait(limit)?.map_or(Ended::Overdue, Ended::Exit))
 }
 
 /// A program that runs, as the leader of a group. Dropped, nothing of the group is left.
@@ -67,6 +66,18 @@ impl Group {
         groups.push(child.id());
         Ok(Self { child })
     }
+
+    /// How its leader ended; nothing if it runs for longer than `limit`.
+    fn wait(&mut self, limit: Duration) -> Result<Option<ExitStatus>> {
+        let start = now();
+        while start.elapsed() < limit {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok(Some(status));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(None)
+    }
 }
 
 impl Drop for Group {
@@ -76,7 +87,8 @@ impl Drop for Group {
         let ended = matches!(self.child.try_wait(), Ok(Some(_)));
         if !ended {
             kill_group(self.child.id());
-            let _ = self.child.wait();
+            // Not for ever: whoever is interrupted meanwhile waits for the lock.
+            let _ = self.wait(END_LIMIT);
         }
         groups.retain(|&group| group != self.child.id());
     }
@@ -114,9 +126,15 @@ pub(crate) fn succeed_within(command: Command, limit: Duration) -> Result<()> {
 
 /// Kills the group that a child leads: what it started goes with it.
 fn kill_group(leader: u32) {
-    let status = Command::new("kill").args(["-KILL", "--", &format!("-{leader}")]).status();
-    if let Err(error) = status {
-        eprintln!("kill did not start: {error}");
+    let kills = |mut kill: Command| {
+        kill.args(["-KILL", "--", &format!("-{leader}")])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
+        kill.status().is_ok_and(|status| status.success())
+    };
+    // sudo, and what it started, are root's.
+    if !kills(Command::new("kill")) && !Privilege::Sudo.command("kill").is_some_and(kills) {
+        eprintln!("process {leader} and what it started cannot be killed");
     }
 }
 

@@ -147,6 +147,15 @@ impl Privilege {
         }
     }
 
+    /// What is left of it in the background, where `sudo` cannot ask: it asks now.
+    pub(crate) fn asked(self) -> Self {
+        if self != Self::SudoAsks {
+            return self;
+        }
+        let answer = Command::new("sudo").arg("-v").status();
+        if answer.is_ok_and(|status| status.success()) { Self::Sudo } else { Self::None }
+    }
+
     /// A command that runs `program` with the privilege, or nothing where there is none.
     pub(crate) fn command(self, program: impl AsRef<OsStr>) -> Option<Command> {
         let mut command = match self {
@@ -197,5 +206,12 @@ mod tests {
         let sudo = Privilege::Sudo.command("ip").unwrap();
         assert_eq!(sudo.get_program(), "sudo");
         assert!(sudo.get_args().eq(["-n", "--", "ip"]));
+    }
+
+    #[test]
+    fn nobody_is_asked_for_what_is_there_or_cannot_be_had() {
+        for privilege in [Privilege::Own, Privilege::Sudo, Privilege::None] {
+            assert_eq!(privilege.asked(), privilege);
+        }
     }
 }
