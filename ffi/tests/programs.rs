@@ -9,7 +9,7 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use support::{Libfabric, assert_success, compiled, provider_path, skipped};
+use support::{Libfabric, assert_success, compiled, debian_13, provider_path, skipped};
 
 /// Runs a C program with each libfabric that is to be had.
 #[track_caller]
@@ -21,6 +21,13 @@ fn run(name: &str, arguments: &[&str]) {
         assert_success(&format!("{name} on {libfabric:?}"), &output);
     }
     std::fs::remove_file(program).unwrap();
+}
+
+/// Without root: what tests with root leave in that folder, those without could not write to.
+#[test]
+fn libfabric_2_is_fetched() {
+    let Some(root) = debian_13() else { return };
+    assert!(root.join("usr/lib/x86_64-linux-gnu/libfabric.so.1").exists());
 }
 
 #[test]

@@ -183,7 +183,19 @@ pub fn write(path: &Path, records: &[Record]) -> anyhow::Result<()> {
     }
     let mut text = serde_json::to_string_pretty(records)?;
     text.push('\n');
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+    replace(path, &text)
+}
+
+/// Puts `text` in the place of the file `path`, which may be root's, of an earlier run: the folder
+/// is the user's.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn replace(path: &Path, text: &str) -> anyhow::Result<()> {
+    let part = path.with_extension(format!("part-{}", std::process::id()));
+    std::fs::write(&part, text)
+        .and_then(|()| std::fs::rename(&part, path))
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// The records in the file `path`; none where there is no such file.
@@ -226,5 +238,20 @@ mod tests {
         let json = serde_json::to_value(&record).unwrap();
         assert_eq!((&json["operation"], &json["link"]), (&"write".into(), &"mtu 9000".into()));
         assert_eq!(serde_json::from_value::<Record>(json).unwrap(), record);
+    }
+
+    /// Who may not write into the old file may put another in its place.
+    #[test]
+    fn a_file_is_replaced_not_written_into() {
+        let folder = std::env::temp_dir().join(format!("ofi-xdp-report-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let (page, old) = (folder.join("page.html"), folder.join("old"));
+        replace(&page, "one").unwrap();
+        std::fs::hard_link(&page, &old).unwrap();
+        replace(&page, "two").unwrap();
+        assert_eq!(std::fs::read_to_string(&page).unwrap(), "two");
+        assert_eq!(std::fs::read_to_string(&old).unwrap(), "one");
+        assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 2, "nothing else is left");
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

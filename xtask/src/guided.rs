@@ -74,9 +74,7 @@ pub(crate) fn build(workspace: &Workspace, plain: &Built) -> Result<Guided> {
         old => {
             // What was counted before is of other code.
             remove(old.as_deref())?;
-            if counts.exists() {
-                fs::remove_dir_all(&counts)?;
-            }
+            make_empty(&counts)?;
             println!("guided build: the provider works, and what runs is counted");
             train(workspace, plain, &counting)?;
             profile_of(&merge, &counts, &folder)?
@@ -135,6 +133,16 @@ fn find_profile(folder: &Path) -> Option<PathBuf> {
 
 fn remove(file: Option<&Path>) -> Result<()> {
     file.map_or(Ok(()), fs::remove_file).context("cannot remove the old profile")
+}
+
+/// Makes the folder of the counts here: so it belongs to the user, who writes there after the lab
+/// has as root, and can remove what the lab wrote.
+fn make_empty(counts: &Path) -> Result<()> {
+    if counts.exists() {
+        fs::remove_dir_all(counts)
+            .with_context(|| format!("cannot remove {}", counts.display()))?;
+    }
+    Ok(fs::create_dir_all(counts)?)
 }
 
 /// Lets the lab and the engine's benchmark work with what is in `counting`, which counts.
@@ -202,6 +210,17 @@ mod tests {
             assert_eq!(fs::read_to_string(to.join(PROVIDER_FILE)).unwrap(), text);
         }
         fs::remove_dir_all(&folder).unwrap();
+    }
+
+    #[test]
+    fn counts_begin_in_an_empty_folder() {
+        let counts = folder("counts");
+        for _ in 0..2 {
+            make_empty(&counts).unwrap();
+            assert_eq!(fs::read_dir(&counts).unwrap().count(), 0);
+            fs::write(counts.join("old.profraw"), "x").unwrap();
+        }
+        fs::remove_dir_all(&counts).unwrap();
     }
 
     #[test]

@@ -33,8 +33,9 @@ pub(crate) fn exec(
         if asks { build::build(workspace, Profile::Release)? } else { build::best(workspace)? };
     let lab = built.programs.get(LAB).with_context(|| format!("package tests has no {LAB}"))?;
     // Made here so that it belongs to the user, who can then remove what the lab writes as root.
-    fs::create_dir_all(workspace.root().join("target/run"))?;
-    fs::create_dir_all(workspace.root().join("target/bench"))?;
+    for folder in ["target/run", "target/bench", "target/profile"] {
+        fs::create_dir_all(workspace.root().join(folder))?;
+    }
     let privilege = Privilege::for_network();
     let Some(mut command) = privilege.command("env") else {
         bail!(

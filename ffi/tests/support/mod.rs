@@ -110,27 +110,35 @@ pub fn skipped(why: &str) {
     eprintln!("SKIPPED: {why}");
 }
 
-/// Debian 13's libfabric 2 and what it needs, unpacked in a folder of ours: nothing is installed.
-/// `None`, loudly, if it cannot be fetched.
-fn debian_13() -> Option<&'static Path> {
-    static FOLDER: OnceLock<Option<PathBuf>> = OnceLock::new();
-    let fetched = FOLDER.get_or_init(|| {
-        let folder = scratch("debian-13");
+/// Where Debian 13's libfabric 2, and what it needs, is unpacked: nothing is installed.
+fn folder_of_debian_13() -> PathBuf {
+    build_folder().join("libfabric-tests/debian-13")
+}
+
+/// The root of that file system, if it has been fetched.
+pub fn fetched() -> Option<PathBuf> {
+    let folder = folder_of_debian_13();
+    folder.join("complete").exists().then(|| folder.join("root"))
+}
+
+/// The same, fetched if it has not been. `None`, loudly, if it cannot be.
+#[track_caller]
+pub fn debian_13() -> Option<&'static Path> {
+    static ROOT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
+    if !cfg!(target_arch = "x86_64") {
+        skipped("no libfabric 2 to test with: the packages here are for x86_64");
+        return None;
+    }
+    let root = ROOT.get_or_init(|| {
+        let folder = folder_of_debian_13();
+        std::fs::create_dir_all(&folder).expect("a folder for it");
         // Tests are processes of their own: the first one fetches, the others wait for it.
         let lock = std::fs::File::create(folder.join("lock")).expect("a lock file");
         lock.lock().expect("flock(2)");
-        if folder.join("complete").exists() {
-            return Some(folder.join("root"));
-        }
-        match fetch(&folder) {
-            Ok(()) => Some(folder.join("root")),
-            Err(why) => {
-                skipped(&format!("no libfabric 2 to test with: {why}"));
-                None
-            }
-        }
+        fetched().map_or_else(|| fetch(&folder), Ok)
     });
-    fetched.as_deref()
+    let missing = |why: &String| skipped(&format!("no libfabric 2 to test with: {why}"));
+    root.as_deref().map_err(missing).ok()
 }
 
 const PACKAGES: [&str; 15] = [
@@ -152,10 +160,7 @@ const PACKAGES: [&str; 15] = [
 ];
 
 /// apt with lists and caches of its own, so that the machine's are untouched.
-fn fetch(folder: &Path) -> Result<(), String> {
-    if !cfg!(target_arch = "x86_64") {
-        return Err("the packages here are for x86_64".into());
-    }
+fn fetch(folder: &Path) -> Result<PathBuf, String> {
     let state = folder.join("apt");
     for part in ["lists/partial", "cache/archives/partial", "state"] {
         std::fs::create_dir_all(state.join(part)).map_err(|error| error.to_string())?;
@@ -188,7 +193,8 @@ fn fetch(folder: &Path) -> Result<(), String> {
             run(Command::new("dpkg").arg("-x").arg(&package).arg(folder.join("root")))?;
         }
     }
-    std::fs::write(folder.join("complete"), "").map_err(|error| error.to_string())
+    std::fs::write(folder.join("complete"), "").map_err(|error| error.to_string())?;
+    Ok(folder.join("root"))
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

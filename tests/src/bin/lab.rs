@@ -155,7 +155,7 @@ fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         Some((title.to_owned(), std::fs::read_to_string(folder.join(file)).ok()?))
     });
     let page = folder.join("report.html");
-    std::fs::write(&page, bench::page(&records, SETTING, &drawn.collect::<Vec<_>>()))?;
+    report::replace(&page, &bench::page(&records, SETTING, &drawn.collect::<Vec<_>>()))?;
     say_where(&[page]);
     if arguments.markdown {
         println!("\n{}", bench::markdown(&records));
