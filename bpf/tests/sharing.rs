@@ -25,7 +25,8 @@ impl Host {
     fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        let host = Self(format!("ofi-bpf-{}-{number}", std::process::id()));
+        // As `cargo xtask clean-lab` knows them.
+        let host = Self(format!("oxl-{}-{number}", std::process::id()));
         let name = &host.0;
         run(&format!("ip netns add {name}"));
         run(&format!("ip -n {name} link add {INTERFACE} type veth peer name veth1"));

@@ -111,7 +111,8 @@ impl Host {
     }
 
     fn new(suffix: &str) -> Self {
-        let name = format!("ofi-dp-{}-{suffix}", std::process::id());
+        // As `cargo xtask clean-lab` knows them.
+        let name = format!("oxl-{}-{suffix}", std::process::id());
         run(&format!("ip netns add {name}"));
         let stop = Arc::new(AtomicBool::new(false));
         let neighbour = Arc::new(Mutex::new(Neighbour { asked: 0, manners: |_, _| true }));

@@ -5,7 +5,6 @@
 //! processes in them and, as the kernel removes a veth pair with either end, their links. Nothing
 //! else is touched.
 
-use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -13,7 +12,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::setup;
 use crate::workspace::Privilege;
 
-/// The harness names its namespaces `oxl-PID-…`, after the process that made them.
+/// The harness and every test name their namespaces `oxl-PID-…`, after the process that made them.
 const PREFIX: &str = "oxl-";
 
 /// Finds and removes the leftovers, naming each. A run that is under way keeps its own.
@@ -21,7 +20,8 @@ pub(crate) fn clean_lab() -> Result<()> {
     setup::ensure(&[setup::Purpose::Run])?;
     let ours = ours(&ip(&["netns", "list"])?);
     for (name, owner) in &ours {
-        if Path::new(&format!("/proc/{owner}")).exists() {
+        // As root: `/proc` may hide the processes of others.
+        if privileged("kill", &["-0", &owner.to_string()]).is_ok() {
             println!("kept {name}: process {owner}, which made it, runs");
             continue;
         }

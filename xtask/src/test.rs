@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 use anyhow::{Result, bail};
 
 use crate::build::{self, Profile};
+use crate::clean_lab::clean_lab;
 use crate::conformance::{self, Libfabric};
 use crate::setup;
 use crate::stage::{self, Outcome, Stage};
@@ -214,6 +215,8 @@ fn root_tests(context: &Context) -> Result<Outcome> {
     if let Some(reason) = context.lacks_privilege()? {
         return Ok(Outcome::Skipped(reason));
     }
+    // Tests that were interrupted could not remove their hosts.
+    clean_lab()?;
     suite::run(context.runner(Suite::Root)?).map(Outcome::Tests)
 }
 

@@ -71,7 +71,8 @@ impl Hosts {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let id = std::process::id();
-        let names = ["a", "b"].map(|end| format!("ofi-dp-{id}-{number}-{end}"));
+        // As `cargo xtask clean-lab` knows them.
+        let names = ["a", "b"].map(|end| format!("oxl-{id}-{number}-{end}"));
         let hosts = Self { names };
         let [left, right] = &hosts.names;
         run(&format!("ip netns add {left}"));
