@@ -42,7 +42,7 @@ pub(crate) struct Context {
     programs: OnceLock<PathBuf>,
 }
 
-/// Runs all stages, or those for tests, or set-up and the `chosen` ones.
+/// Runs all stages, or those for tests, or the `chosen` ones and what they need.
 pub(crate) fn test(
     workspace: Workspace,
     all: bool,
@@ -81,7 +81,14 @@ fn stages(all: bool, chosen: &[String]) -> Vec<Stage<Context>> {
         stages.extend(LONG_CHECKS);
     }
     if !chosen.is_empty() {
-        stages.retain(|stage| stage.name == SET_UP.name || chosen.iter().any(|c| c == stage.name));
+        let is_chosen = |name: &str| chosen.iter().any(|one| one == name);
+        // Both have tests of the provider as it was built.
+        let builds = is_chosen("tests") || is_chosen("root-tests");
+        stages.retain(|stage| match stage.name {
+            "setup" => true,
+            "build" if builds => true,
+            name => is_chosen(name),
+        });
     }
     stages
 }
@@ -371,6 +378,15 @@ mod tests {
     fn a_chosen_stage_runs_after_set_up_alone() {
         let chosen = stages(false, &["clippy".to_owned()]);
         assert_eq!(chosen.iter().map(|stage| stage.name).collect::<Vec<_>>(), ["setup", "clippy"]);
+    }
+
+    #[test]
+    fn tests_of_the_provider_run_after_its_build() {
+        for name in ["tests", "root-tests"] {
+            let chosen = stages(false, &[name.to_owned()]);
+            let names = chosen.iter().map(|stage| stage.name).collect::<Vec<_>>();
+            assert_eq!(names, ["setup", "build", name]);
+        }
     }
 
     #[test]
