@@ -7,7 +7,7 @@ mod support;
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-use support::{Libfabric, assert_success, compiled, library, scratch, skipped};
+use support::{Libfabric, assert_success, compiled, has_valgrind, library, scratch};
 
 /// A folder of this test's own with both providers, and the program; gone at the end.
 struct Bed {
@@ -224,8 +224,8 @@ fn instructions(bed: &Bed, provider: &str) -> u64 {
 
 #[test]
 fn a_write_through_us_costs_what_it_costs_directly() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        return skipped("no valgrind");
+    if !has_valgrind() {
+        return;
     }
     let bed = Bed::new("writes");
     let (direct, through) = (instructions(&bed, "mock"), instructions(&bed, "xdp"));
@@ -237,8 +237,8 @@ fn a_write_through_us_costs_what_it_costs_directly() {
 /// What was copied, renamed and handed out belongs to somebody.
 #[test]
 fn valgrind_finds_nothing() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        return skipped("no valgrind");
+    if !has_valgrind() {
+        return;
     }
     let bed = Bed::new("valgrind");
     for what in ["offers", "objects", "beside"] {

@@ -9,7 +9,9 @@ use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use support::{Libfabric, assert_success, compiled, debian_13, provider_path, skipped};
+use support::{
+    Libfabric, assert_success, compiled, debian_13, has_valgrind, provider_path, skipped,
+};
 
 /// Runs a C program with each libfabric that is to be had.
 #[track_caller]
@@ -77,8 +79,8 @@ fn ends_of_processes() {
 /// a fault of this library or of the test.
 #[test]
 fn valgrind_finds_nothing() {
-    if Command::new("valgrind").arg("--version").output().is_err() {
-        return skipped("no valgrind");
+    if !has_valgrind() {
+        return;
     }
     // Which leaks are faults: the child of a fork ends with all that its parent has open.
     for (name, leaks) in [("misuse", "none"), ("waits", "definite"), ("av", "definite")] {

@@ -76,7 +76,7 @@ fn run_one<C>(stage: &Stage<C>, context: &C) -> Row {
 }
 
 /// Loud, because a skipped stage looks like success from afar.
-fn skipped_block(name: &str, reason: &str) -> String {
+pub(crate) fn skipped_block(name: &str, reason: &str) -> String {
     let rule = "!".repeat(72);
     format!("{rule}\n!! SKIPPED {name}: {reason}\n{rule}")
 }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     fn tests(passed: u64, failed: u64) -> Result<Outcome, String> {
-        Ok(Outcome::Tests(Counts { passed, failed }))
+        Ok(Outcome::Tests(Counts { passed, failed, skipped: 0 }))
     }
 
     #[test]
@@ -153,6 +153,14 @@ mod tests {
         let (text, success) = report(&[row(tests(1, 0)), row(Ok(Outcome::Skipped("why".into())))]);
         assert!(text.contains("SKIPPED") && text.contains("why") && success, "{text}");
         assert!(skipped_block("root", "why").lines().count() == 3);
+    }
+
+    #[test]
+    fn what_tests_left_out_is_seen_in_their_row() {
+        let counts = Counts { passed: 3, failed: 0, skipped: 2 };
+        let (text, success) = report(&[row(Ok(Outcome::Tests(counts)))]);
+        assert!(text.contains("3 passed, 0 failed, 2 skipped\n") && success, "{text}");
+        assert!(text.ends_with("3 passed, 0 failed"), "{text}");
     }
 
     #[test]

@@ -18,18 +18,22 @@ use anyhow::{Context as _, Result, bail};
 pub(crate) struct Counts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
+    /// Tests that left something out, passed or not run.
+    pub(crate) skipped: u64,
 }
 
 impl AddAssign for Counts {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.skipped += other.skipped;
     }
 }
 
 impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} passed, {} failed", self.passed, self.failed)
+        write!(f, "{} passed, {} failed", self.passed, self.failed)?;
+        if self.skipped > 0 { write!(f, ", {} skipped", self.skipped) } else { Ok(()) }
     }
 }
 
@@ -85,7 +89,9 @@ fn show_and_count(from: impl Read, mut to: impl Write) -> Counts {
 /// The counts in a summary line of a runner, if `line` is one.
 ///
 /// libtest: `test result: ok. 5 passed; 0 failed; 0 ignored; …`, once a test binary.
-/// nextest: `     Summary [ 0.1s] 5 tests run: 4 passed, 1 timed out, 2 skipped`, once a run.
+/// nextest: `     Summary [ 0.1s] 5 tests run: 4 passed, 1 timed out, 2 skipped`, once a run; what
+/// it calls skipped was not asked for.
+/// The runner of MPI jobs: as libtest, with `; 2 not run`.
 /// The output of a failed test, which nextest repeats indented, may hold a line of libtest's: the
 /// indentation tells.
 fn summary(line: &str) -> Option<Counts> {
@@ -104,6 +110,7 @@ fn summary(line: &str) -> Option<Counts> {
             Some("passed") => counts.passed += count,
             // "timed out", "exec failed" and "errored" are nextest's other ways to fail.
             Some("failed" | "timed" | "exec" | "errored") => counts.failed += count,
+            Some("not") => counts.skipped += count,
             _ => {}
         }
     }
@@ -129,7 +136,7 @@ mod tests {
     use super::*;
 
     fn counts(passed: u64, failed: u64) -> Option<Counts> {
-        Some(Counts { passed, failed })
+        Some(Counts { passed, failed, skipped: 0 })
     }
 
     #[test]
@@ -151,6 +158,13 @@ mod tests {
     }
 
     #[test]
+    fn jobs_that_were_not_run_are_counted() {
+        let line = "test result: ok. 5 passed; 0 failed; 2 not run";
+        assert_eq!(summary(line), Some(Counts { passed: 5, failed: 0, skipped: 2 }));
+        assert_eq!(summary(line).unwrap().to_string(), "5 passed, 0 failed, 2 skipped");
+    }
+
+    #[test]
     fn colour_does_not_hide_a_summary() {
         let line = "\u{1b}[32;1m     Summary\u{1b}[0m [   0.1s] \u{1b}[1m1\u{1b}[0m test run: \
                     \u{1b}[1m1\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, 0 skipped";
@@ -167,15 +181,15 @@ mod tests {
     #[test]
     fn a_runner_that_fails_after_its_summary_is_a_failure() {
         let failure = Command::new("false").status().unwrap();
-        let counts = verdict(failure, Counts { passed: 2, failed: 0 });
-        assert_eq!(counts.unwrap(), Counts { passed: 2, failed: 1 });
+        let before = counts(2, 0).unwrap();
+        assert_eq!(verdict(failure, before).unwrap(), counts(2, 1).unwrap());
     }
 
     #[test]
     fn output_is_shown_whole_and_counted() {
         let text = "running 2 tests\ntest result: ok. 2 passed; 0 failed\nlast";
         let mut shown = Vec::new();
-        assert_eq!(show_and_count(text.as_bytes(), &mut shown), Counts { passed: 2, failed: 0 });
+        assert_eq!(show_and_count(text.as_bytes(), &mut shown), counts(2, 0).unwrap());
         assert_eq!(shown, text.as_bytes());
     }
 

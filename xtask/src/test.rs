@@ -2,28 +2,31 @@
 //! `cargo xtask test`: every test, and with `--all` every check that `.ci/run` makes.
 //!
 //! In: name filters, or `--all`. Out: the stages' output, a table, `N passed, N failed` and the
-//! exit code. Tests whose name contains `root_` need privilege and have a stage of their own: they
-//! run as root here, or through `sudo -n`; without either the stage is skipped loudly on a laptop
-//! and fails where `CI` is set.
+//! exit code. What a test leaves out for want of something is told and counted, and a failure where
+//! `CI` is set. Tests whose name contains `root_` need privilege and have a stage of their own:
+//! they run as root here, or through `sudo -n`; without either the stage is skipped loudly on a
+//! laptop and fails where `CI` is set.
+
+mod runner;
+mod skips;
 
 use std::path::PathBuf;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::sync::OnceLock;
 
 use anyhow::{Result, bail};
 
+use self::runner::Suite;
 use crate::build::{self, Profile};
 use crate::clean_lab::clean_lab;
 use crate::conformance::{self, Libfabric};
 use crate::setup;
 use crate::stage::{self, Outcome, Stage};
-use crate::workspace::{Privilege, Workspace, host, is_ci};
+use crate::suite::Counts;
+use crate::workspace::{Privilege, Workspace, is_ci};
 use crate::{
     bindings, checks, engine, freestanding, fuzz, licences, mpi, simulator, suite, tidy, vm,
 };
-
-/// In the name of each test that needs root.
-const ROOT_TEST: &str = "root_";
 
 /// What all stages share.
 #[derive(Debug)]
@@ -164,7 +167,7 @@ fn build_release(context: &Context) -> Result<Outcome> {
 }
 
 fn plain_tests(context: &Context) -> Result<Outcome> {
-    suite::run(context.runner(Suite::Plain)?).map(Outcome::Tests)
+    skips::run(&context.workspace, context.runner(Suite::Plain)?).map(Outcome::Tests)
 }
 
 /// The simulator's tests, and, where no test is asked for by name, a swarm.
@@ -172,16 +175,7 @@ fn simulated(context: &Context) -> Result<Outcome> {
     if !simulator::exists(&context.workspace) {
         return Ok(Outcome::Skipped("no package tests/sim in this workspace".to_owned()));
     }
-    let mut cargo = context.workspace.cargo();
-    if context.nextest {
-        cargo.args(["nextest", "run", "--release", "--package", simulator::PACKAGE]);
-        cargo.args(["--no-fail-fast", "--no-tests=pass"]);
-        cargo.args(["-E", &filter_expression(Suite::Plain, &context.filter)]);
-    } else {
-        cargo.args(["test", "--release", "--package", simulator::PACKAGE, "--lib", "--bins"]);
-        cargo.args(["--tests", "--no-fail-fast", "--"]).args(&context.filter);
-    }
-    let counts = suite::run(cargo)?;
+    let counts = skips::run(&context.workspace, context.simulator_runner())?;
     if context.filter.is_empty() {
         simulator::swarm(&context.workspace)?;
     }
@@ -194,21 +188,23 @@ fn conformance_suite(context: &Context) -> Result<Outcome> {
     if !context.filter.is_empty() {
         return Ok(Outcome::Skipped("tests were asked for by name".to_owned()));
     }
-    let counts = conformance::count(&context.workspace, Libfabric::Installed)?;
-    let mut counts = counts.unwrap_or_default();
-    match conformance::count(&context.workspace, Libfabric::Two)? {
-        Some(more) => counts += more,
-        None => println!("SKIPPED on libfabric 2: it has not been fetched"),
+    let not_fetched = || {
+        context.left_out("libfabric 2 has not been fetched: `cargo xtask test libfabric_2` does")
+    };
+    let mut counts = Counts::default();
+    for libfabric in [Libfabric::Installed, Libfabric::Two] {
+        let counted = conformance::count(&context.workspace, libfabric)?;
+        counts += counted.unwrap_or_else(not_fetched);
     }
     let stand_ins = [(Libfabric::Installed, "tcp;ofi_rxm"), (Libfabric::Two, "tcp")];
     for (libfabric, stand_in) in stand_ins {
         let through = conformance::count_through(&context.workspace, libfabric, stand_in)?;
-        counts += through.unwrap_or_default();
+        counts += through.unwrap_or_else(not_fetched);
     }
-    match context.lacks_privilege()? {
-        None => counts += conformance::count_over_af_xdp(&context.workspace)?,
-        Some(reason) => println!("SKIPPED over AF_XDP: {reason}"),
-    }
+    counts += match context.lacks_privilege()? {
+        None => conformance::count_over_af_xdp(&context.workspace)?,
+        Some(reason) => context.left_out(&format!("over AF_XDP: {reason}")),
+    };
     Ok(Outcome::Tests(counts))
 }
 
@@ -224,17 +220,24 @@ fn root_tests(context: &Context) -> Result<Outcome> {
     }
     // Tests that were interrupted could not remove their hosts.
     clean_lab()?;
-    suite::run(context.runner(Suite::Root)?).map(Outcome::Tests)
+    skips::run(&context.workspace, context.runner(Suite::Root)?).map(Outcome::Tests)
 }
 
-/// Seconds after which the stage starts no job any more.
+/// Seconds after which the stage starts no job any more, and says so; an automatic build runs them
+/// all.
 const MPI_LIMIT: &str = "330";
 
 fn mpi_jobs(context: &Context) -> Result<Outcome> {
     if let Some(reason) = context.lacks_privilege()? {
         return Ok(Outcome::Skipped(reason));
     }
-    mpi::mpi(&context.workspace, &["--limit".into(), MPI_LIMIT.into()]).map(Outcome::Tests)
+    if !context.strict {
+        return mpi::mpi(&context.workspace, &["--limit".into(), MPI_LIMIT.into()])
+            .map(Outcome::Tests);
+    }
+    let mut counts = mpi::mpi(&context.workspace, &[])?;
+    counts.failed += std::mem::take(&mut counts.skipped);
+    Ok(Outcome::Tests(counts))
 }
 
 /// Where no emulator or no kernel can be had, that is said, and is no failure: what is tested there
@@ -244,13 +247,6 @@ fn virtual_machine(context: &Context) -> Result<Outcome> {
         Some(reason) => Ok(Outcome::Skipped(format!("NOT RUN: {reason}"))),
         None => vm::stage(&context.workspace).map(Outcome::Tests),
     }
-}
-
-/// Which tests of the workspace.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Suite {
-    Plain,
-    Root,
 }
 
 impl Context {
@@ -267,93 +263,15 @@ impl Context {
         Ok(Some(reason.to_owned()))
     }
 
-    /// The command that runs `suite`, within the filter.
-    fn runner(&self, suite: Suite) -> Result<Command> {
-        let mut cargo = self.workspace.cargo();
-        if self.nextest {
-            cargo.args(["nextest", "run", "--workspace", "--no-fail-fast", "--no-tests=pass"]);
-            cargo.args(["-E", &filter_expression(suite, &self.filter)]);
-            cargo.args(self.others_only());
-        } else {
-            cargo.args(["test", "--workspace"]).args(self.others_only());
-            cargo.args(["--lib", "--bins", "--tests", "--no-fail-fast", "--"]);
-            cargo.args(self.libtest_arguments(suite)?);
-        }
-        cargo.env("FI_PROVIDER_PATH", self.workspace.provider_dir());
-        if let Some(programs) = self.programs.get() {
-            cargo.env("OFI_XDP_PROGRAMS", programs);
-        }
-        if suite == Suite::Root && self.privilege == Privilege::Sudo {
-            // Cargo builds as this user and starts each test program through sudo.
-            cargo.env(runner_variable()?, "sudo -n -E");
-        }
-        Ok(cargo)
+    /// Tells that something was left out, and counts it; in an automatic build it has failed,
+    /// unless it cannot be had: the packages of libfabric 2 are for `x86_64`.
+    fn left_out(&self, reason: &str) -> Counts {
+        println!("{}", stage::skipped_block("a part", reason));
+        let mut counts = Counts::default();
+        let failed = self.strict && cfg!(target_arch = "x86_64");
+        *if failed { &mut counts.failed } else { &mut counts.skipped } += 1;
+        counts
     }
-
-    /// The simulator is too slow without optimisation, and has a stage of its own.
-    fn others_only(&self) -> &'static [&'static str] {
-        let exists = simulator::exists(&self.workspace);
-        if exists { &["--exclude", simulator::PACKAGE] } else { &[] }
-    }
-
-    /// libtest cannot say "contains this and that", so a filtered run names its root tests one by
-    /// one.
-    fn libtest_arguments(&self, suite: Suite) -> Result<Vec<String>> {
-        let own = |text: &str| text.to_owned();
-        match suite {
-            Suite::Plain => {
-                let skip = [own("--skip"), own(ROOT_TEST)];
-                Ok(self.filter.iter().cloned().chain(skip).collect())
-            }
-            Suite::Root if self.filter.is_empty() => {
-                Ok(vec![own("--test-threads=1"), own(ROOT_TEST)])
-            }
-            Suite::Root => {
-                let names = self.root_tests_in_filter()?;
-                // Without a name libtest would run everything; no test is called `--exact`'s "-".
-                let names = if names.is_empty() { vec![own("-")] } else { names };
-                Ok([own("--test-threads=1"), own("--exact")].into_iter().chain(names).collect())
-            }
-        }
-    }
-
-    fn root_tests_in_filter(&self) -> Result<Vec<String>> {
-        let mut cargo = self.workspace.cargo();
-        cargo.args(["test", "--workspace", "--lib", "--bins", "--tests", "--"]);
-        let output = cargo.args(["--list", "--format", "terse"]).args(&self.filter).output()?;
-        if !output.status.success() {
-            bail!("listing the tests failed: {}", String::from_utf8_lossy(&output.stderr).trim());
-        }
-        Ok(root_test_names(&String::from_utf8_lossy(&output.stdout)))
-    }
-}
-
-/// The names with `root_` in libtest's terse list (`module::name: test`).
-fn root_test_names(list: &str) -> Vec<String> {
-    list.lines()
-        .filter_map(|line| line.strip_suffix(": test"))
-        .filter(|name| name.contains(ROOT_TEST))
-        .map(str::to_owned)
-        .collect()
-}
-
-/// nextest's filter language: `test(x)` is "the name contains x".
-fn filter_expression(suite: Suite, filter: &[String]) -> String {
-    let suite = match suite {
-        Suite::Plain => format!("not test({ROOT_TEST})"),
-        Suite::Root => format!("test({ROOT_TEST})"),
-    };
-    if filter.is_empty() {
-        return suite;
-    }
-    let any: Vec<String> = filter.iter().map(|name| format!("test({name})")).collect();
-    format!("({suite}) & ({})", any.join(" | "))
-}
-
-/// The variable by which cargo takes a runner for this machine's programs
-/// (`target.<triple>.runner` of its configuration).
-fn runner_variable() -> Result<String> {
-    Ok(format!("CARGO_TARGET_{}_RUNNER", host()?.to_uppercase().replace('-', "_")))
 }
 
 #[cfg(test)]
@@ -387,27 +305,5 @@ mod tests {
             let names = chosen.iter().map(|stage| stage.name).collect::<Vec<_>>();
             assert_eq!(names, ["setup", "build", name]);
         }
-    }
-
-    #[test]
-    fn filters_narrow_both_suites() {
-        let filter = ["ring".to_owned(), "window".to_owned()];
-        assert_eq!(filter_expression(Suite::Plain, &[]), "not test(root_)");
-        assert_eq!(
-            filter_expression(Suite::Root, &filter),
-            "(test(root_)) & (test(ring) | test(window))"
-        );
-    }
-
-    #[test]
-    fn root_tests_are_picked_from_a_list() {
-        let list = "a::root_ping: test\na::ping: test\nroot_pong: test\nb::root_x: benchmark\n";
-        assert_eq!(root_test_names(list), ["a::root_ping", "root_pong"]);
-    }
-
-    #[test]
-    fn the_runner_variable_names_this_machine() {
-        let name = runner_variable().unwrap();
-        assert!(name.starts_with("CARGO_TARGET_") && name.ends_with("_LINUX_GNU_RUNNER"), "{name}");
     }
 }

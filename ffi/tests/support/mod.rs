@@ -3,10 +3,14 @@
 //! libfabric 2 to run it with.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by several test programs")]
 
+mod skip;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+pub use skip::{left_out, skipped};
 
 /// The folder of build products (`target/debug/deps`): this program is in it.
 fn build_folder() -> PathBuf {
@@ -105,9 +109,14 @@ pub fn assert_success(what: &str, output: &Output) {
     println!("{stdout}{stderr}");
 }
 
-/// Says so where nobody can miss it.
-pub fn skipped(why: &str) {
-    eprintln!("SKIPPED: {why}");
+/// Whether there is a valgrind to run programs under.
+#[track_caller]
+pub fn has_valgrind() -> bool {
+    let there = Command::new("valgrind").arg("--version").output().is_ok();
+    if !there {
+        skipped("no valgrind: `cargo xtask setup --all` installs it");
+    }
+    there
 }
 
 /// Where Debian 13's libfabric 2, and what it needs, is unpacked: nothing is installed.
@@ -126,7 +135,7 @@ pub fn fetched() -> Option<PathBuf> {
 pub fn debian_13() -> Option<&'static Path> {
     static ROOT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
     if !cfg!(target_arch = "x86_64") {
-        skipped("no libfabric 2 to test with: the packages here are for x86_64");
+        left_out("no libfabric 2 to test with: the packages here are for x86_64");
         return None;
     }
     let root = ROOT.get_or_init(|| {

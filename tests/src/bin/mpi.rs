@@ -121,9 +121,13 @@ fn run(cli: &Cli) -> anyhow::Result<ExitCode> {
     }
     // The form of Rust's own test runner, which `cargo xtask test` counts.
     let word = if tally.failed == 0 { "ok" } else { "FAILED" };
-    if tally.not_run > 0 {
-        println!("\n!! {} jobs were NOT RUN: the time was over", tally.not_run);
-    }
-    println!("\ntest result: {word}. {} passed; {} failed", tally.passed, tally.failed);
+    let not_run = match tally.not_run {
+        0 => String::new(),
+        jobs => {
+            println!("\n!! {jobs} jobs were NOT RUN: the time was over");
+            format!("; {jobs} not run")
+        }
+    };
+    println!("\ntest result: {word}. {} passed; {} failed{not_run}", tally.passed, tally.failed);
     Ok(if tally.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

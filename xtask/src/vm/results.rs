@@ -41,6 +41,7 @@ pub(crate) fn counts(console: &str) -> Option<Counts> {
     let counts = Counts {
         passed: passed.parse().ok()?,
         failed: failed.strip_suffix(" failed")?.parse().ok()?,
+        skipped: 0,
     };
     (counts != Counts::default()).then_some(counts)
 }
@@ -52,7 +53,7 @@ mod tests {
     #[test]
     fn the_verdict_is_the_last_line_of_its_kind() {
         let console = "boot\r\nguest: 1 passed, 1 failed\r\nguest: 3 passed, 0 failed\r\nreboot: x";
-        assert_eq!(counts(console), Some(Counts { passed: 3, failed: 0 }));
+        assert_eq!(counts(console), Some(Counts { passed: 3, failed: 0, skipped: 0 }));
         assert_eq!(counts("Kernel panic"), None);
         assert_eq!(counts("guest: 0 passed, 0 failed"), None, "nothing ran");
     }
