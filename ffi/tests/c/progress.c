@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Progress without the application: a process that computes for a second and calls nothing must not
-// keep its peer waiting (fi_domain(3), FI_PROGRESS_AUTO), and finds its messages afterwards.
+// Progress without the application: a process that computes and calls nothing of libfabric must not
+// keep its peer waiting (fi_domain(3), FI_PROGRESS_AUTO), and finds its messages afterwards. It
+// computes until its peer has everything: what a slow machine makes late is only late.
 
+#include <poll.h>
 #include <sys/wait.h>
 
 #include "common.h"
 
 enum { SMALL = 64, LARGE = 4 << 20, KEY = 42 };
+
+// Seconds after which an operation hangs.
+enum { PATIENCE = 120 };
 
 static char memory[LARGE], region[LARGE];
 
@@ -33,11 +38,14 @@ static struct pair open_pair(const char *progress)
 	return pair;
 }
 
-static void compute(double time)
+// Until the peer says that it is done, or ends.
+static void compute(void)
 {
+	struct pollfd done = {.fd = 0, .events = POLLIN};
 	volatile double sum = 0;
-	for (double end = seconds() + time; seconds() < end;)
-		sum += 1;
+	while (poll(&done, 1, 0) == 0)
+		for (int i = 0; i < 1000000; i++)
+			sum += 1;
 }
 
 // The process that computes: its first endpoint has buffers for two messages.
@@ -54,7 +62,7 @@ static int busy_process(const char *progress)
 	MUST(fi_mr_reg(pair.domain, region, LARGE, FI_REMOTE_WRITE | FI_REMOTE_READ, 0, KEY, 0, &mr,
 		       NULL));
 	CHECK(write(1, name, sizeof(name)) == sizeof(name));
-	compute(1);
+	compute();
 	// A write completes at its initiator alone: it is here by now.
 	CHECK(region[0] == 'W' && region[LARGE - 1] == 'W');
 	EXPECT(0, fi_close(&mr->fid));
@@ -69,10 +77,11 @@ static int busy_process(const char *progress)
 static void finish(struct pair *pair)
 {
 	struct fi_cq_entry entry;
+	double end = seconds() + PATIENCE;
 	ssize_t got;
-	while ((got = fi_cq_read(pair->cq[0], &entry, 1)) == -FI_EAGAIN)
+	while ((got = fi_cq_read(pair->cq[0], &entry, 1)) == -FI_EAGAIN && seconds() < end)
 		;
-	CHECK(got == 1);
+	MUST(got);
 }
 
 static void send_and_wait(struct pair *pair, fi_addr_t to, size_t len)
@@ -88,20 +97,23 @@ int main(int argc, char **argv)
 	const char *progress = argc > 1 ? argv[1] : "auto";
 	if (argc > 2)
 		return busy_process(progress);
-	int from[2];
+	int from[2], done[2];
 	MUST(pipe(from));
+	MUST(pipe(done));
 	pid_t child = fork();
 	if (child == 0) {
+		dup2(done[0], 0);
+		close(done[1]);
 		dup2(from[1], 1);
 		start_again("busy");
 	}
 	close(from[1]);
+	close(done[0]);
 	struct pair pair = open_pair(progress);
 	char name[64];
 	fi_addr_t to;
 	CHECK(read(from[0], name, sizeof(name)) == sizeof(name));
 	CHECK(fi_av_insert(pair.av, name, 1, &to, 0, NULL) == 1);
-	double start = seconds();
 	memset(memory, 'S', SMALL);
 	send_and_wait(&pair, to, SMALL);
 	memset(memory, 'L', LARGE);
@@ -112,9 +124,7 @@ int main(int argc, char **argv)
 	MUST(fi_read(pair.ep[0], memory, LARGE, NULL, to, 0, KEY, NULL));
 	finish(&pair);
 	CHECK(!memcmp(memory, region, LARGE));
-	double took = seconds() - start;
-	printf("delivered to a busy process after %.3f s\n", took);
-	CHECK(took < 0.9);
+	close(done[1]);
 	int status = 1;
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 	pair_close(&pair);
