@@ -7,6 +7,7 @@
 //! gives the same number on a busy machine, of a build as cargo makes it; times are of the best
 //! build.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -54,7 +55,12 @@ pub(crate) fn bench(workspace: &Workspace, quick: bool) -> Result<ExitCode> {
     if quick {
         command.arg("--quick");
     }
-    command.arg("--out").arg(workspace.root().join("target/bench/engine.json"));
+    let records = workspace.root().join("target/bench/engine.json");
+    // Should it fail, what an earlier run measured is not told as this one's.
+    if records.exists() {
+        fs::remove_file(&records)?;
+    }
+    command.arg("--out").arg(records);
     if simulator::exists(workspace) {
         command.arg("--simulator").arg(simulator::build(workspace)?);
     }

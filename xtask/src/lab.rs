@@ -26,6 +26,15 @@ pub(crate) fn exec(
     subcommand: &str,
     arguments: &[OsString],
 ) -> Result<ExitCode> {
+    Err(become_program(command(workspace, subcommand, arguments)?))
+}
+
+/// Sets up and builds; `ofi-xdp-lab subcommand arguments`, with the privilege that it needs.
+pub(crate) fn command(
+    workspace: &Workspace,
+    subcommand: &str,
+    arguments: &[OsString],
+) -> Result<Command> {
     setup::ensure(setup::BUILD_AND_RUN)?;
     // Who only asks how does not wait for what is measured.
     let asks = arguments.iter().any(|one| one == "--help" || one == "-h");
@@ -51,7 +60,7 @@ pub(crate) fn exec(
         command.arg(variable("OFI_XDP_PROGRAMS", programs.as_os_str()));
     }
     command.arg(lab).arg(subcommand).args(arguments).current_dir(workspace.root());
-    Err(become_program(command))
+    Ok(command)
 }
 
 /// Adds to `env`'s command line what a program of package `tests` needs of our environment, which
