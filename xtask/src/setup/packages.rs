@@ -49,9 +49,9 @@ impl PackageManager {
 
     fn package(self, one: &Requirement) -> String {
         let column = match self {
-            // The command of this name there starts the one that fits the running kernel, from
-            // here.
-            Self::AptOnUbuntu if one.test == Test::Runs("bpftool") => {
+            // The commands of these names there start the ones that fit the running kernel, from
+            // here; no package is called linux-perf.
+            Self::AptOnUbuntu if matches!(one.test, Test::Runs("bpftool" | "perf")) => {
                 let kernel = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default();
                 return format!("linux-tools-{}", kernel.trim());
             }
@@ -104,7 +104,10 @@ mod tests {
         let all: Vec<&Requirement> = REQUIREMENTS.iter().collect();
         assert!(PackageManager::Apt.packages(&all).contains(&"bpftool".to_owned()));
         let ubuntu = PackageManager::AptOnUbuntu.packages(&all);
-        assert!(ubuntu.iter().any(|name| name.starts_with("linux-tools-")), "{ubuntu:?}");
+        let tools = ubuntu.iter().filter(|name| name.starts_with("linux-tools-"));
+        assert_eq!(tools.count(), 1, "{ubuntu:?}");
+        let debians = ["bpftool", "linux-perf"];
+        assert!(!ubuntu.iter().any(|name| debians.contains(&name.as_str())), "{ubuntu:?}");
         let arch = PackageManager::Pacman.packages(&all);
         assert_eq!(arch.iter().filter(|name| *name == "libfabric").count(), 1);
     }

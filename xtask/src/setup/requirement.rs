@@ -38,7 +38,7 @@ pub(crate) enum Purpose {
 pub(crate) enum Test {
     /// An executable on the search path.
     Command(&'static str),
-    /// One that also answers to `version`: Ubuntu's bpftool is there without working.
+    /// One that also answers to `version`: Ubuntu's bpftool and perf are there without working.
     Runs(&'static str),
     /// A header that the C compiler finds.
     Header(&'static str),
@@ -164,7 +164,7 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
         need(Count, Command("valgrind"), ["valgrind"; 4], "counts the engine's instructions"),
         need(
             Count,
-            Command("perf"),
+            Runs("perf"),
             ["linux-perf", "perf", "perf", "perf"],
             "samples for flame graphs (`cargo xtask profile`)",
         ),
