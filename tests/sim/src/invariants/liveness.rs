@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything ends, and then it is quiet: invariants 25 to 30.
+//! Everything ends, and then it is quiet: invariants 25, 26 and 28 to 30.
 //!
 //! In: the state of a run after its faults have stopped. Out: a complaint. Called by the world in
 //! the liveness phase.
