@@ -331,6 +331,8 @@ fn a_cancelled_buffer_ends_after_the_messages_in_it() {
         let seen: Vec<_> = done.iter().map(|c| (c.outcome, c.len, c.released)).collect();
         let cancelled = (Err(OpError::Cancelled), 0, true);
         assert_eq!(seen, [(Ok(()), len as u64, false), cancelled]);
+        let tally = world.nodes[1].engine.tally().receives;
+        assert_eq!((tally.done, tally.failed), (1, 1), "open: {open}");
         // What comes now waits.
         world.send(0, 1, 1, pattern(1, 10));
         world.run(SECOND);

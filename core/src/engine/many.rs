@@ -165,7 +165,7 @@ impl Engine<'_> {
             self.recvs.release(number);
         }
         match (last, cancelled) {
-            (true, true) => self.recvs_done.push_back(&mut self.recvs, of),
+            (true, true) => self.finish_recv(of),
             (true, false) => self.recvs.release(of),
             _ => {}
         }
