@@ -76,7 +76,7 @@ pub struct Config {
     /// receiver's budget, in units of [`PULL_LEN_MAX`](crate::PULL_LEN_MAX) bytes.
     pub pulls: u32,
     /// Completions of remote writes that can wait for their turn or to be polled; at least as many
-    /// as one packet can bring, 8.
+    /// as one packet can bring, 8, which never wait for their turn.
     pub events: u32,
     /// Messages up to this many bytes are pushed, longer ones are pulled by their receiver; half of
     /// that for each eighth of the receiver's storage that is full. More than a slot of the largest

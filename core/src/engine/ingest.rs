@@ -7,12 +7,15 @@
 
 use super::Engine;
 use super::answer::Answer;
+use crate::operation::EVENTS;
 use crate::peer::{AckDue, Active, State};
 use crate::serial::{Msn, Psn};
 use crate::slab::NIL;
 use crate::time::Tick;
 use crate::window::Arrival;
-use crate::wire::{Ack, Body, Flags, Header, Packet, Record, Records, sacked};
+use crate::wire::{
+    Ack, Body, Flags, Header, Packet, Record, Records, WRITES_WITH_DATA_MAX, sacked,
+};
 use crate::{Datagram, DropReason, Instant, Memory, OpError, PeerAddress};
 
 /// A packet that is older than the newest one by more than this, in ticks of 64 ns (68 s), is
@@ -208,11 +211,12 @@ impl Engine<'_> {
         let in_turn =
             flags.contains(Flags::BARRIER) || (self.config.rma_events && records.endings > 0);
         let window = &self.actives[active].window;
+        let early = psn != window.next();
         let refusal = match window.arrival(psn) {
             Arrival::Duplicate => Some(DropReason::Duplicate),
             Arrival::Beyond => Some(DropReason::BeyondWindow),
-            Arrival::Fresh if in_turn && psn != window.next() => Some(DropReason::BehindBarrier),
-            Arrival::Fresh => self.lacks_room(active, records),
+            Arrival::Fresh if in_turn && early => Some(DropReason::BehindBarrier),
+            Arrival::Fresh => self.lacks_room(active, records, early),
         };
         if let Some(reason) = refusal {
             self.actives[active].duplicates_seen |= reason == DropReason::Duplicate;
@@ -258,14 +262,22 @@ impl Engine<'_> {
     }
 
     /// Why the records of a packet cannot be taken in all together now, if they cannot: every
-    /// request needs a slot for its response, and all remote CQ data a slot for its event.
+    /// request needs a slot for its response, and all remote CQ data a slot for its event. What
+    /// comes `early` leaves as many slots as a packet in turn can need, of whichever peer: its
+    /// events are told at once, and those of early packets not before.
     #[inline]
-    fn lacks_room(&mut self, active: u32, records: &Records<'_>) -> Option<DropReason> {
+    fn lacks_room(
+        &mut self,
+        active: u32,
+        records: &Records<'_>,
+        early: bool,
+    ) -> Option<DropReason> {
         if records.requests > 0 && !self.grant(active, records.requests.into()) {
             return Some(DropReason::NoResponder);
         }
         let events = u32::from(records.events);
-        let short = events > 0 && events > self.recvs.free_in(crate::operation::EVENTS);
+        let reserve = if early { WRITES_WITH_DATA_MAX as u32 } else { 0 };
+        let short = events > 0 && events + reserve > self.recvs.free_in(EVENTS);
         short.then_some(DropReason::NoEvent)
     }
 

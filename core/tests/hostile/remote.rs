@@ -202,6 +202,24 @@ fn remote_data_that_nobody_polls_is_not_acknowledged_and_comes_again() {
 }
 
 #[test]
+fn remote_data_that_comes_early_leaves_room_for_what_is_missing() {
+    for events in [8, 16, 24, 32] {
+        let mut puppet = Puppet::connected(&Config { events, ..small() });
+        let remote = puppet.world.region(0, 0, 64, Access::WRITE);
+        let told = |op: u32| write(op, remote, Some(op.into()), &[]);
+        let missing = puppet.data(&told(0));
+        let eight = |n: u32| (8 * n + 1..8 * n + 9).flat_map(told).collect::<Vec<u8>>();
+        let early: Vec<_> = (0..4).map(|n| puppet.data(&eight(n))).collect();
+        // What is not taken in comes again.
+        for packet in early.iter().chain([&missing]).chain(&early) {
+            puppet.deliver(packet.clone());
+        }
+        let told: Vec<_> = puppet.world.completions(0).iter().map(|c| c.data.unwrap()).collect();
+        assert_eq!(told, (0..33).collect::<Vec<_>>(), "room for {events}");
+    }
+}
+
+#[test]
 fn a_write_with_data_is_complete_when_everything_before_it_has_arrived() {
     let mut puppet = Puppet::connected(&small());
     for (context, data) in [(1, None), (2, Some(7)), (3, None)] {

@@ -46,7 +46,7 @@ pub fn config() -> Config {
         regions: 2,
         responders: 6,
         pulls: 2,
-        events: 8,
+        events: 16,
         eager_max: 2048,
         order: Order::RAW | Order::WAW | Order::SAW,
         death: std::time::Duration::from_millis(400),

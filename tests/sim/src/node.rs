@@ -124,7 +124,8 @@ pub fn config(scenario: &Scenario) -> Config {
             regions: 4,
             responders: 80,
             pulls: 4,
-            events: 8,
+            // What comes early leaves room for as many as a packet can carry.
+            events: 16,
             ..all
         },
         Pools::Minimum => Config {
