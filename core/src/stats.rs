@@ -44,9 +44,9 @@ pub enum DropReason {
     /// Its number is beyond the window.
     #[error("packet number beyond the window")]
     BeyondWindow,
-    /// It came before packets that it must not overtake; it is not acknowledged and will come
-    /// again.
-    #[error("early packet with a barrier")]
+    /// It came before packets that it must not overtake, because of a barrier or of an operation in
+    /// error in it; it is not acknowledged and will come again.
+    #[error("early packet with a barrier or an error")]
     BehindBarrier,
     /// A request beyond what the peer was allowed, and no slot for it; likewise.
     #[error("request without credit")]

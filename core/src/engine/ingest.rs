@@ -215,7 +215,9 @@ impl Engine<'_> {
         let refusal = match window.arrival(psn) {
             Arrival::Duplicate => Some(DropReason::Duplicate),
             Arrival::Beyond => Some(DropReason::BeyondWindow),
-            Arrival::Fresh if in_turn && early => Some(DropReason::BehindBarrier),
+            Arrival::Fresh if early && (in_turn || self.finds_error(active, records)) => {
+                Some(DropReason::BehindBarrier)
+            }
             Arrival::Fresh => self.lacks_room(active, records, early),
         };
         if let Some(reason) = refusal {

@@ -13,16 +13,22 @@ use crate::region::Access;
 use crate::serial::Psn;
 use crate::slab::{List, NIL};
 use crate::wire::{
-    AtomicRequestRecord, Envelope, ErrorCode, HEADER_LEN, Header, ReadRequestRecord, TAG_RESERVE,
-    WriteRecord, atomic_response_len,
+    AtomicRequestRecord, Envelope, ErrorCode, HEADER_LEN, Header, ReadRequestRecord, Record,
+    Records, TAG_RESERVE, WriteRecord, atomic_response_len,
 };
-use crate::{AtomicAccess, Context, Memory, OpError, OpId, Placement, RecvRequest, Target};
+use crate::{
+    AtomicAccess, AtomicOp, Context, Datatype, Memory, OpError, OpId, Placement, RecvRequest,
+    RegionId, Remote, Target,
+};
 
 /// The most requests that one peer is allowed at once.
 const CREDIT_MAX: u8 = 16;
 /// The most error records to one peer that are not acknowledged; far below what their 8-bit count
 /// can tell apart.
 const ERRORS_OPEN_MAX: u8 = 64;
+
+/// What an atomic operation is to do, with how many bytes, and where: region and offset.
+type ResolvedAtomic = Result<(Datatype, AtomicOp, usize, (RegionId, u64)), OpError>;
 
 impl Engine<'_> {
     /// Bytes for a region.
@@ -34,7 +40,7 @@ impl Engine<'_> {
         memory: &mut M,
     ) {
         let len = write.payload.len() as u64;
-        match self.regions.resolve(write.remote.key, write.remote.address, len, Access::WRITE) {
+        match self.resolve(&write.remote, write.payload.len(), Access::WRITE) {
             Ok((region, offset)) => {
                 if len > 0 {
                     self.stats.bytes_placed += len;
@@ -139,19 +145,8 @@ impl Engine<'_> {
         request: &AtomicRequestRecord<'_>,
         memory: &mut M,
     ) {
-        let (remote, id) = (request.remote, request.op_id);
-        let checked = request.checked().filter(|&(_, _, len)| {
-            let room = self.payload_max(self.actives[active].peer);
-            !request.fetch || HEADER_LEN + atomic_response_len(len) + TAG_RESERVE <= room
-        });
-        let resolved = checked.ok_or(OpError::Unsupported).and_then(|(datatype, op, len)| {
-            let read = if request.fetch { Access::READ } else { Access::empty() };
-            let write = if op == crate::AtomicOp::Read { Access::empty() } else { Access::WRITE };
-            let access = read | write;
-            let at = self.regions.resolve(remote.key, remote.address, len as u64, access)?;
-            Ok((datatype, op, len, at))
-        });
-        let (datatype, op, len, (region, offset)) = match resolved {
+        let id = request.op_id;
+        let (datatype, op, len, (region, offset)) = match self.resolve_atomic(active, request) {
             Ok(resolved) => resolved,
             Err(error) if request.fetch => {
                 return self.respond(active, id, Supply::Nothing(error.into()), 0, 0);
@@ -181,7 +176,7 @@ impl Engine<'_> {
         });
         self.stats.atomics_executed += 1;
         let (fetches, changes) = (u64::from(request.fetch), u64::from(!request.fetch));
-        let updates = u64::from(request.fetch && op != crate::AtomicOp::Read);
+        let updates = u64::from(request.fetch && op != AtomicOp::Read);
         for served in [&mut self.tally.served, self.regions.served(region)] {
             served.reads += fetches;
             served.writes += changes;
@@ -190,6 +185,47 @@ impl Engine<'_> {
         if let Some(number) = former {
             self.queue_own(active, number);
         }
+    }
+
+    /// What an atomic operation is to do, and where.
+    fn resolve_atomic(&self, active: u32, request: &AtomicRequestRecord<'_>) -> ResolvedAtomic {
+        let (datatype, op, len) = request.checked().ok_or(OpError::Unsupported)?;
+        let room = self.payload_max(self.actives[active].peer);
+        if request.fetch && HEADER_LEN + atomic_response_len(len) + TAG_RESERVE > room {
+            return Err(OpError::Unsupported);
+        }
+        let read = if request.fetch { Access::READ } else { Access::empty() };
+        let write = if op == AtomicOp::Read { Access::empty() } else { Access::WRITE };
+        let at = self.resolve(&request.remote, len, read | write)?;
+        Ok((datatype, op, len, at))
+    }
+
+    /// Where `len` bytes of a peer's write or atomic operation go.
+    #[inline]
+    fn resolve(
+        &self,
+        remote: &Remote,
+        len: usize,
+        access: Access,
+    ) -> Result<(RegionId, u64), OpError> {
+        self.regions.resolve(remote.key, remote.address, len as u64, access)
+    }
+
+    /// Whether taking in these records would make an error record. Those are made in the order of
+    /// packets, which is that of operations: when one is in error, all parts of those before it
+    /// have come, and one name is all that is to be remembered ([`Errors::last`]).
+    pub(super) fn finds_error(&self, active: u32, records: &Records<'_>) -> bool {
+        // bound: records of the packet
+        !records.messages
+            && records.clone().any(|record| match record {
+                Record::Write(write) => {
+                    self.resolve(&write.remote, write.payload.len(), Access::WRITE).is_err()
+                }
+                Record::AtomicRequest(request) => {
+                    !request.fetch && self.resolve_atomic(active, &request).is_err()
+                }
+                _ => false,
+            })
     }
 
     /// Queues a response; there is a slot for it.

@@ -113,7 +113,8 @@ pub(crate) struct Errors {
     pub(crate) issued: u8,
     pub(crate) open: u8,
     /// The operation that the last one was about, while parts of it may come: one is enough for
-    /// all parts of a write.
+    /// all parts of a write. Errors are found in the order of packets, so of the operations before
+    /// it no parts are missing.
     pub(crate) last: u32,
 }
 

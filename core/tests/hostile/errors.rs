@@ -113,3 +113,32 @@ fn an_error_that_overtook_something_was_not_known_to_who_acknowledged_less() {
     puppet.deliver(late);
     assert_eq!(told(&mut puppet), (vec![], 0));
 }
+
+/// Two writes of two parts, with the data in the second; the first part of each is in error.
+#[test]
+fn remote_data_is_told_of_no_refused_write_whatever_the_order_of_packets() {
+    let orders = (0..1 << 8).map(|bits| [0, 2, 4, 6].map(|at| bits >> at & 3));
+    let complete = |order: &[usize; 4]| (0..4).all(|part| order.contains(&part));
+    for order in orders.filter(complete) {
+        for flags in [Flags::empty(), Flags::RETRANSMISSION] {
+            let (mut puppet, remote, bad) = refusing();
+            puppet.head.flags = flags;
+            let outside = Remote { address: 60, ..remote };
+            let parts = [
+                bad,
+                write(OP, remote, Some(6), &[2; 8]),
+                write(OTHER, outside, None, &[1; 8]),
+                write(OTHER, remote, Some(7), &[2; 8]),
+            ]
+            .map(|part| puppet.data(&part));
+            for part in order.into_iter().chain(0..4) {
+                puppet.deliver(parts[part].clone());
+            }
+            assert_eq!(take_errors(&mut puppet), 2, "one for each write: {order:?}");
+            assert_eq!(told(&mut puppet).0, [], "{order:?}");
+            let good = puppet.data(&write(OP, remote, Some(8), &[3; 8]));
+            puppet.deliver(good);
+            assert_eq!(told(&mut puppet).0, [8], "another one of that name: {order:?}");
+        }
+    }
+}
