@@ -18,8 +18,12 @@ const ACK_EVERY_PACKETS: u8 = 16;
 /// cannot overflow.
 const BACKOFF_MAX: u8 = 16;
 
-/// A peer that owes an answer is asked whether it is there so many times before it counts as dead.
-const PINGS_BEFORE_DEATH: u32 = 4;
+/// A peer that owes an answer is asked whether it is there when this part of the death time has
+/// passed in silence.
+const PING_PART: u32 = 4;
+/// As long as it does not answer it is asked again, at the latest after this part of the death
+/// time: some 30 times on the whole, of which one that arrives, and its answer, suffice.
+const PING_AGAIN_PART: u32 = 32;
 
 impl Active {
     /// When a peer that has no work gives this state back.
@@ -111,10 +115,17 @@ impl Active {
     }
 
     /// When to ask whether the peer is still there, though nothing is under way: while it owes an
-    /// answer that may take its time, such as the pull of a long message.
+    /// answer that may take its time, such as the pull of a long message. The timer was restarted
+    /// when it was last asked, which may be lost: it is asked again after a time-out, and from then
+    /// on when as much time has passed again as since it was asked first.
     pub(crate) fn ping_at(&self, death: u32) -> Option<Tick> {
         let waits = self.all_acknowledged() && self.awaits_peer() && self.hello_at.is_none();
-        waits.then(|| self.silent_since.max(self.timer_from).plus(death / PINGS_BEFORE_DEATH))
+        let first = self.silent_since.plus(death / PING_PART);
+        let again = || {
+            let pause = self.timer_from.since(first).max(self.rtt.timeout(0));
+            self.timer_from.plus(pause.min(death / PING_AGAIN_PART))
+        };
+        waits.then(|| if first.has_come(self.timer_from) { again() } else { first })
     }
 
     /// When the retransmission timer fires, if it runs. From the first time-out on with up to a

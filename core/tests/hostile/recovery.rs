@@ -4,7 +4,7 @@
 
 use crate::puppet::*;
 use crate::world::*;
-use ofi_xdp_core::wire::Flags;
+use ofi_xdp_core::wire::{Flags, PacketKind};
 use ofi_xdp_core::*;
 
 /// Posts `count` messages, each in a packet of its own.
@@ -138,5 +138,34 @@ fn operations_with_a_silent_peer_end_by_the_death_time() {
     puppet.pass(99 * MILLI);
     assert_eq!(puppet.ends(), []);
     puppet.pass(2 * MILLI);
+    assert_eq!(puppet.ends(), [(5, Err(OpError::TimedOut))]);
+}
+
+#[test]
+fn who_owes_an_answer_is_asked_again_soon_and_then_more_and_more_rarely() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.send(5, vec![0; 100_000]);
+    let ack = puppet.ack(puppet.first.plus(1), &[]);
+    puppet.head.accepted = 1;
+    puppet.deliver(ack);
+    puppet.sent();
+    let asked = |puppet: &mut Puppet, millis: u64| {
+        puppet.pass(millis * MILLI);
+        let packets = puppet.sent();
+        assert!(packets.iter().all(|packet| packet.kind() == PacketKind::Ping));
+        packets.len()
+    };
+    // A quarter of the death time; then a time-out, three milliseconds, and ever twice as long.
+    assert_eq!(asked(&mut puppet, 2_499), 0);
+    assert_eq!(asked(&mut puppet, 2), 1);
+    assert_eq!(asked(&mut puppet, 50), 5);
+    // At last an eighth of that quarter.
+    assert_eq!(asked(&mut puppet, 1_000), 3 + 2);
+    assert_eq!(asked(&mut puppet, 1_250), 4);
+    // An answer is enough for as long as at first.
+    let ack = puppet.ack(puppet.head.ack, &[]);
+    puppet.deliver(ack);
+    assert_eq!(asked(&mut puppet, 2_499), 0);
+    assert_eq!(asked(&mut puppet, 7_502), 31);
     assert_eq!(puppet.ends(), [(5, Err(OpError::TimedOut))]);
 }
