@@ -90,7 +90,8 @@ pub struct Config {
     /// How much is under way to one peer.
     pub congestion: Congestion,
     /// Silence from a peer, with operations waiting for it, after which they end in error; at most
-    /// 120 s.
+    /// 120 s. Of a time without calls no more than a quarter of that counts, or until the next
+    /// timer.
     pub death: Duration,
     /// CRC-32C, as fast as the machine can.
     pub checksum: Checksum,

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the silence of a peer means to who asks on a bad link (`docs/PROTOCOL.md` §4.5).
+//! What the silence of a peer means: to who asks on a bad link, and to who did not listen
+//! (`docs/PROTOCOL.md` §4.5).
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -44,5 +45,36 @@ fn a_long_message_waits_for_its_receive_on_a_bad_link() {
         let mut world = waiting(seed, Faults { loss: 10.0, ..Faults::NONE });
         world.run(SECOND * 3600);
         arrives(world);
+    }
+}
+
+#[test]
+fn who_stood_still_asks_before_it_gives_a_peer_up() {
+    for seconds in [3, 9, 12, 60, 130, 150, 200, 275, 412, 1_000_000] {
+        let mut world = waiting(4, Faults::NONE);
+        for _ in 0..5 {
+            world.now += seconds * 1_000_000_000;
+            world.run(Duration::from_millis(1));
+        }
+        arrives(world);
+    }
+}
+
+/// Each call brings what the medium kept for it meanwhile: a few in vain are enough.
+#[test]
+fn who_looks_seldom_gives_a_dead_peer_up_after_a_few_looks() {
+    for seconds in [1, 2, 3, 5, 20, 200, 1_000_000] {
+        let mut world = waiting(5, Faults::NONE);
+        world.link.cut.push(address(1));
+        let mut looks = 0;
+        while world.nodes[0].completions.is_empty() {
+            world.now += seconds * 1_000_000_000;
+            world.drive(0, Budget::PROGRESS);
+            world.audit();
+            looks += 1;
+            assert!(looks <= 5.max(10 / seconds + 1), "{seconds} s");
+        }
+        assert_eq!(world.completions(0)[0].outcome, Err(OpError::TimedOut));
+        assert!(looks >= 4.max(10 / seconds), "{seconds} s: {looks} looks");
     }
 }

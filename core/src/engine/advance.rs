@@ -4,8 +4,8 @@
 //! Bound: [`TIMERS_PER_ADVANCE`] timers a call; the rest are due at once in the next.
 
 use super::Engine;
-use crate::peer::{AckDue, Schedule, State};
-use crate::time::{AGING_NANOS, Tick};
+use crate::peer::{AckDue, PING_PART, Schedule, State};
+use crate::time::{AGING_NANOS, TICK_NANOS, Tick};
 use crate::{Instant, OpError};
 
 /// Timers that one call of [`Engine::advance`] fires at the most.
@@ -35,24 +35,35 @@ impl Engine<'_> {
     }
 
     /// Keeps the times that are stored in four bytes near enough to `now` to compare with it, also
-    /// where the process, or its clock, stood still for long. Bound: active peers, and the packets
-    /// under way to them; once in [`AGING_NANOS`].
+    /// where the process, or its clock, stood still for long. Who is called neither within
+    /// [`Self::attention_nanos`] nor when its next timer fires has not listened since, and has not
+    /// asked: that time is no silence of peers, so a few calls bring no answer before one counts as
+    /// dead. Bound: active peers, and the packets under way to them; once in [`AGING_NANOS`] or
+    /// that time of attention.
     #[cold]
     pub(super) fn age(&mut self, now: Instant) {
-        let before = self.now;
-        self.age_at = now.after_nanos(AGING_NANOS);
+        let (before, attention) = (self.now, self.attention_nanos());
+        let listened = before.after_nanos(attention).max(self.poll_at().unwrap_or(now));
+        let unheard = now.as_nanos().saturating_sub(listened.as_nanos());
+        self.age_at = now.after_nanos(attention.min(AGING_NANOS));
         for active in 0..self.actives.capacity() {
             if !self.actives.is_used(active) {
                 continue;
             }
             let state = &mut self.actives[active];
-            state.age(before, now);
+            state.age(before, now, unheard);
             for psn in (0..state.next_psn.since(state.first_psn)).map(|n| state.first_psn.plus(n)) {
                 if let Some(note) = self.in_flight.packet(&state.directory, psn) {
                     note.sent_at = note.sent_at.aged(before, now);
                 }
             }
         }
+    }
+
+    /// How long after a call an engine counts as listening: a quarter of the death time, after
+    /// which a peer that owes an answer is asked.
+    fn attention_nanos(&self) -> u64 {
+        u64::from(self.death / PING_PART) * TICK_NANOS
     }
 
     /// Something is due for this peer: does it, and arms the next timer.

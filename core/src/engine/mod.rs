@@ -66,7 +66,7 @@ use crate::peer::{Active, Peer};
 use crate::region::Regions;
 use crate::rng::Rng;
 use crate::slab::{List, NIL, Slab};
-use crate::time::{AGING_NANOS, TICK_NANOS, Tick};
+use crate::time::{TICK_NANOS, Tick};
 use crate::unexpected::UnexpectedPool;
 use crate::wheel::Wheel;
 use crate::wire::PACKET_LEN_MIN;
@@ -228,7 +228,7 @@ impl<'s> Engine<'s> {
             tally: Tally::default(),
             now: Instant::ZERO,
             tick: Tick::of(Instant::ZERO),
-            age_at: Instant::from_nanos(AGING_NANOS),
+            age_at: Instant::ZERO,
             config: config.clone(),
         })
     }

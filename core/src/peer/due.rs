@@ -7,7 +7,7 @@
 
 use super::active::{AckDue, Active, QUIET_NANOS};
 use crate::rng::mix;
-use crate::time::Tick;
+use crate::time::{TICK_NANOS, Tick};
 use crate::{Congestion, Instant};
 
 /// An acknowledgment may wait this long for a packet to ride on.
@@ -20,7 +20,7 @@ const BACKOFF_MAX: u8 = 16;
 
 /// A peer that owes an answer is asked whether it is there when this part of the death time has
 /// passed in silence.
-const PING_PART: u32 = 4;
+pub(crate) const PING_PART: u32 = 4;
 /// As long as it does not answer it is asked again, at the latest after this part of the death
 /// time: some 30 times on the whole, of which one that arrives, and its answer, suffice.
 const PING_AGAIN_PART: u32 = 32;
@@ -65,13 +65,14 @@ impl Active {
     }
 
     /// Time goes on from `before`, when all times here compared rightly, to `now`: so that they
-    /// compare rightly with that.
-    pub(crate) fn age(&mut self, before: Instant, now: Instant) {
+    /// compare rightly with that. Of the time between, `unheard` nanoseconds count for no silence.
+    pub(crate) fn age(&mut self, before: Instant, now: Instant, unheard: u64) {
         let aged = |at: &mut Tick| *at = at.aged(before, now);
         aged(&mut self.newest_arrived);
         aged(&mut self.newest_acked);
         aged(&mut self.timer_from);
-        aged(&mut self.silent_since);
+        let listened = self.silent_since.plus((unheard / TICK_NANOS) as u32);
+        self.silent_since = listened.aged(before.after_nanos(unheard), now);
         for at in [&mut self.loss_at, &mut self.hold_until, &mut self.hello_at] {
             at.iter_mut().for_each(aged);
         }

@@ -10,6 +10,7 @@ mod rtt;
 pub use active::Active;
 pub(crate) use active::{AckDue, Errors, Queue, Schedule};
 pub(crate) use congestion::Window;
+pub(crate) use due::PING_PART;
 pub(crate) use rtt::Rtt;
 
 use crate::PeerAddress;
