@@ -297,9 +297,10 @@ impl Engine<'_> {
             return;
         }
         // Answers and requests of the engine's own overtake nothing that matters.
-        let ordered = posted && (op.envelope().is_some() && order.contains(Order::SAW))
-            || (op.is_request() && order.contains(Order::RAW))
-            || (op.is_write() && order.contains(Order::WAW));
+        let ordered = posted
+            && ((op.envelope().is_some() && order.contains(Order::SAW))
+                || (op.is_request() && order.contains(Order::RAW))
+                || (op.is_write() && order.contains(Order::WAW)));
         op.after = ordered.then_some(state.writes_end);
     }
 

@@ -335,6 +335,12 @@ pub fn write(op: u32, remote: Remote, data: Option<u64>, payload: &[u8]) -> Vec<
     })
 }
 
+/// The announcement of a message of `total` bytes.
+pub fn announcement(msn: u32, total: u64, handle: u64) -> Vec<u8> {
+    let envelope = wire::Envelope { msn: Msn(msn), total, ..Default::default() };
+    record(|into| wire::put_rts(into, &envelope, handle))
+}
+
 /// A request for `len` bytes.
 pub fn read_request(op: u32, remote: Remote, len: u32) -> Vec<u8> {
     let op = OpId::from_bits(op);

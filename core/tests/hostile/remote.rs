@@ -4,7 +4,7 @@
 
 use crate::puppet::*;
 use crate::world::*;
-use ofi_xdp_core::wire::{Body, Record};
+use ofi_xdp_core::wire::{Body, Flags, Record};
 use ofi_xdp_core::*;
 
 const SOMEWHERE: Remote = Remote { key: 77, address: 0 };
@@ -298,4 +298,18 @@ fn a_count_of_errors_from_long_ago_holds_nothing_up() {
         puppet.deliver(ack);
         assert_eq!(puppet.ends(), [(200, Ok(()))]);
     }
+}
+
+#[test]
+fn a_pull_does_not_wait_for_writes_that_were_posted() {
+    let mut puppet = Puppet::connected(&Config { order: Order::RAW, ..small() });
+    puppet.world.write(0, PUPPET, 1, SOMEWHERE, None, vec![0; 5_000]);
+    puppet.world.recv(0, 2, 100_000);
+    puppet.drive();
+    assert_eq!(puppet.sent_data().len(), 4, "none of them is acknowledged");
+    let announced = puppet.data(&announcement(0, 100_000, 9));
+    puppet.deliver(announced);
+    let asked = puppet.sent_data();
+    assert_eq!(asked.len(), 1);
+    assert!(asked[0].reads()[0].pull && !asked[0].has(Flags::BARRIER));
 }
