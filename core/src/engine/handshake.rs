@@ -265,7 +265,6 @@ impl Engine<'_> {
                 let peer = &mut self.peers[number];
                 peer.hello_epoch = epoch;
                 self.connect(number, active, ack, epoch);
-                self.measure_handshake(active);
                 self.establish(active);
             }
             // The peer repeats it because nothing of ours has reached it yet.
@@ -332,18 +331,7 @@ impl Engine<'_> {
     /// A packet of the connection arrived: the peer knows that there is one.
     pub(super) fn confirm(&mut self, active: u32) {
         if self.peers[self.actives[active].peer].state == State::Accepted {
-            self.measure_handshake(active);
             self.establish(active);
-        }
-    }
-
-    /// An answer to what this side began the handshake with, if that was sent once: the first
-    /// measurement. Without one the first loss would wait for the longest time-out.
-    fn measure_handshake(&mut self, active: u32) {
-        let now = self.tick();
-        let state = &mut self.actives[active];
-        if state.hello_count == 0 {
-            state.rtt.sample(now.since(state.timer_from));
         }
     }
 
@@ -354,8 +342,8 @@ impl Engine<'_> {
         let now = self.tick();
         let state = &mut self.actives[active];
         if state.hello_count == 0 {
-            // The first measurement: without one the first loss would wait for the longest
-            // time-out.
+            // An answer to what this side sent once: the first measurement. Without one the first
+            // loss would wait for the longest time-out.
             state.rtt.sample(now.since(state.timer_from));
         }
         state.hello_at = None;

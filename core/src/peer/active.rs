@@ -213,6 +213,7 @@ pub struct Active {
     pub(crate) hold_until: Option<Tick>,
     /// When the handshake is repeated.
     pub(crate) hello_at: Option<Tick>,
+    /// How often that was; where this is 0, and only there, an answer tells the round trip.
     pub(crate) hello_count: u8,
     /// The number that the hello of this side proposes for the connection; 0: it has sent none.
     pub(crate) proposed: u16,
@@ -254,10 +255,12 @@ impl Active {
                 open: 0,
                 last: Errors::NONE,
             },
-            rtt: Rtt::new(u32::from(peer.srtt)),
+            rtt: Rtt::resumed(peer.srtt),
             congestion: Window::new(now),
             silent_since: now,
             timer_from: now,
+            // A handshake of before would not be measured from now on.
+            hello_count: 1,
             newest_arrived: now,
             ..Self::default()
         }
@@ -273,7 +276,7 @@ impl Active {
         peer.tx_rnr_epoch = self.tx_rnr_epoch;
         peer.errors_issued = self.errors.issued;
         peer.errors_received = self.errors.received;
-        peer.srtt = self.rtt.smoothed().min(u32::from(u16::MAX)) as u16;
+        peer.srtt = self.rtt.kept();
     }
 
     /// Whether a packet that is taken for lost may be sent again now.

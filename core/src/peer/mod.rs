@@ -64,7 +64,7 @@ pub struct Peer {
     pub(crate) expected_msn: Msn,
     /// The slot of the active part, or [`NIL`].
     pub(crate) active: u32,
-    /// Smoothed round trip in ticks of 64 ns, saturated; 0: unknown.
+    /// Smoothed round trip, as [`Rtt::kept`] gives it; 0: unknown.
     pub(crate) srtt: u16,
     /// How many packets the peer can have under way to it, less one.
     pub(crate) window_less_one: u8,

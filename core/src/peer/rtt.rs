@@ -16,42 +16,58 @@ const REORDER_STEPS_MAX: u8 = 16;
 /// Time-outs double this many times at the most.
 const BACKOFF_MAX: u32 = 4;
 
+/// The unit in which the smoothed round trip is kept while there is no traffic: 1 µs.
+const KEPT_TICKS: u32 = 16;
+// The longest fits.
+static_assertions::const_assert!(RTO_MAX_TICKS.div_ceil(KEPT_TICKS) <= u16::MAX as u32);
+
 /// The estimator's state, in ticks.
 #[derive(Clone, Copy, Debug, Default, Hash)]
 pub(crate) struct Rtt {
     smoothed: u32,
     variation: u32,
+    /// Of all measurements, those too that are too long for the others; 0: none yet.
     least: u32,
     /// How often the peer has received something twice: packets were late, not lost.
     reorder_steps: u8,
 }
 
 impl Rtt {
-    /// Starts from a smoothed value of an earlier connection; 0: nothing is known.
-    pub(crate) const fn new(smoothed: u32) -> Self {
-        Self { smoothed, variation: smoothed / 2, least: smoothed, reorder_steps: 0 }
+    /// Starts from what was [kept](Self::kept) of earlier traffic; 0: nothing is known. A long one
+    /// may have been cut short: then the least is measured anew.
+    pub(crate) const fn resumed(kept: u16) -> Self {
+        let smoothed = kept as u32 * KEPT_TICKS;
+        let least = if smoothed > RTO_MAX_TICKS / 2 { 0 } else { smoothed };
+        Self { smoothed, variation: smoothed / 2, least, reorder_steps: 0 }
+    }
+
+    /// What to keep while there is no traffic.
+    pub(crate) const fn kept(&self) -> u16 {
+        self.smoothed.div_ceil(KEPT_TICKS) as u16
     }
 
     /// Takes in one measurement (RFC 6298 §2).
     #[inline]
     pub(crate) fn sample(&mut self, ticks: u32) {
-        let ticks = ticks.clamp(1, RTO_MAX_TICKS);
+        let ticks = ticks.max(1);
+        self.least = if self.least == 0 { ticks } else { self.least.min(ticks) };
+        // One that is far too long must not spoil the average.
+        let ticks = ticks.min(RTO_MAX_TICKS);
         if self.smoothed == 0 {
-            *self = Self { smoothed: ticks, variation: ticks / 2, least: ticks, ..*self };
+            *self = Self { smoothed: ticks, variation: ticks / 2, ..*self };
             return;
         }
         let deviation = self.smoothed.abs_diff(ticks);
         self.variation = self.variation - self.variation / 4 + deviation / 4;
         self.smoothed = (self.smoothed - self.smoothed / 8 + ticks / 8).max(1);
-        self.least = self.least.min(ticks);
     }
 
-    /// Smoothed round trip; 0 before the first sample.
+    /// Smoothed round trip, at most [`RTO_MAX_TICKS`]; 0 before the first sample.
     pub(crate) const fn smoothed(&self) -> u32 {
         self.smoothed
     }
 
-    /// The least round trip seen; 0 before the first sample.
+    /// The least round trip seen, however long; 0 before the first sample.
     pub(crate) const fn least(&self) -> u32 {
         self.least
     }
@@ -87,7 +103,7 @@ impl Rtt {
     /// count as lost (RFC 8985 §6.2): a quarter of the least round trip, and as much again for each
     /// duplicate, at most a whole round trip.
     pub(crate) fn reorder_window(&self) -> u32 {
-        let step = (self.least / 4).max(REORDER_MIN_TICKS);
+        let step = (self.least.min(RTO_MAX_TICKS) / 4).max(REORDER_MIN_TICKS);
         let window = step * (1 + u32::from(self.reorder_steps));
         window.min(self.smoothed.max(step))
     }
@@ -110,7 +126,7 @@ mod tests {
             let bounded = samples.iter().map(|&s| s.min(RTO_MAX_TICKS));
             let (least, most) = (bounded.clone().min().unwrap(), bounded.max().unwrap());
             prop_assert!(rtt.smoothed() >= least.saturating_sub(8) && rtt.smoothed() <= most);
-            prop_assert_eq!(rtt.least, least);
+            prop_assert_eq!(rtt.least, *samples.iter().min().unwrap());
             prop_assert!(rtt.timeout(backoff) >= RTO_MIN_TICKS);
             prop_assert!(rtt.timeout(backoff) <= RTO_MAX_TICKS << BACKOFF_MAX);
             prop_assert!(rtt.probe_timeout() >= PROBE_MIN_TICKS);
@@ -126,5 +142,21 @@ mod tests {
         }
         assert!((15_900..=16_000).contains(&rtt.smoothed()));
         assert!(rtt.timeout(0) < 17_000);
+    }
+
+    #[test]
+    fn what_is_kept_takes_up_where_it_was_and_no_longer_one_is_taken_for_the_least() {
+        for (milliseconds, kept) in [(0, 20), (10, 10_000), (63, 63_000), (80, 64_000)] {
+            let mut rtt = Rtt::default();
+            let ticks = (milliseconds * 1_000_000 / TICK_NANOS as u32).max(20_000 / 64);
+            rtt.sample(ticks);
+            assert_eq!(u64::from(rtt.kept()) * 1_024 / 1_000, kept, "{milliseconds} ms");
+            let mut resumed = Rtt::resumed(rtt.kept());
+            assert!(resumed.smoothed().abs_diff(rtt.smoothed()) < KEPT_TICKS);
+            resumed.sample(ticks);
+            assert!(resumed.least().abs_diff(ticks) < KEPT_TICKS, "{milliseconds} ms");
+        }
+        assert_eq!(Rtt::default().kept(), 0);
+        assert_eq!(Rtt::resumed(0).least(), 0);
     }
 }

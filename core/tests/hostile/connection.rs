@@ -255,3 +255,18 @@ fn another_hello_before_there_is_a_connection_ends_no_operation() {
     assert_eq!(answer.handshake().epoch.get(), proposed + 1);
     agree(&mut puppet, proposed + 1);
 }
+
+#[test]
+fn a_first_packet_after_a_pause_is_no_answer_to_the_handshake() {
+    let mut puppet = Puppet::stranger(&small());
+    puppet.deliver(puppet.hello(INCARNATION, 1, 0));
+    let answer = puppet.sent().pop().unwrap();
+    puppet.agreed(&answer);
+    puppet.pass(30 * MILLI);
+    assert_eq!(puppet.engine().active_peers(), 0);
+    let data = puppet.data(&message(0, b"x"));
+    puppet.deliver(data);
+    let report = puppet.engine().peer_reports().next().unwrap();
+    assert!(report.established);
+    assert_eq!(report.round_trip_least, core::time::Duration::ZERO, "nothing was measured");
+}
