@@ -335,6 +335,10 @@ pub(super) fn hear(state: &mut Active, now: Tick, header: &Header, marked: bool,
     state.silent_since = now;
     state.congestion_marks = state.congestion_marks.wrapping_add(u16::from(marked));
     if newest {
+        if !state.is_in_touch(now) {
+            // The peer may have given back what it granted; an acknowledgment says it anew.
+            state.credits.allowed = 1;
+        }
         state.newest_sent_at = Tick::from_bits(header.sent_at());
         state.newest_arrived = now;
         state.pressure = header.pressure().eighths_full();

@@ -8,7 +8,7 @@ use crate::in_flight::Directory;
 use crate::operation::TxOp;
 use crate::serial::{Msn, Psn};
 use crate::slab::{Link, Links, List, NIL, Slab};
-use crate::time::Tick;
+use crate::time::{TICK_NANOS, Tick};
 use crate::window::ReceiveWindow;
 use crate::wire::{Flags, Header};
 
@@ -346,9 +346,13 @@ impl Active {
     /// Whether another request may be sent (`docs/PROTOCOL.md` §8.2).
     pub(crate) fn may_request(&self, now: Tick) -> bool {
         let Credits { allowed, asking, returning, .. } = self.credits;
-        let fresh =
-            now.since(self.newest_arrived) < (CREDIT_NANOS / crate::time::TICK_NANOS) as u32;
-        asking + returning < if fresh { allowed } else { 1 }
+        asking + returning < if self.is_in_touch(now) { allowed } else { 1 }
+    }
+
+    /// Whether the peer's state of this connection certainly lives: it was heard a moment ago.
+    #[inline(always)]
+    pub(crate) fn is_in_touch(&self, now: Tick) -> bool {
+        now.since(self.newest_arrived) < (CREDIT_NANOS / TICK_NANOS) as u32
     }
 
     /// Packets have arrived in order: credits whose return the peer learns with the next packet.

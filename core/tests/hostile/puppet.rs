@@ -197,12 +197,17 @@ impl Puppet {
     /// An acknowledgment of everything before `ack` and of the packets of a bitmap. It echoes
     /// nothing, so that no round trip is measured.
     pub fn ack(&self, ack: Psn, sack: &[u64]) -> Vec<u8> {
+        self.ack_granting(1, ack, sack)
+    }
+
+    /// The same, and the engine may have `credit` requests here.
+    pub fn ack_granting(&self, credit: u8, ack: Psn, sack: &[u64]) -> Vec<u8> {
         let body = Ack {
             echo: 0.into(),
             hold: 0.into(),
             congestion_marks: 0.into(),
             sack_words: sack.len() as u8,
-            responder_credit: 1,
+            responder_credit: credit,
             received: 0.into(),
         };
         let mut bytes = body.as_bytes().to_vec();

@@ -313,3 +313,31 @@ fn a_pull_does_not_wait_for_writes_that_were_posted() {
     assert_eq!(asked.len(), 1);
     assert!(asked[0].reads()[0].pull && !asked[0].has(Flags::BARRIER));
 }
+
+#[test]
+fn credit_from_before_a_silence_does_not_count_after_it() {
+    let mut puppet = Puppet::connected(&small());
+    // Nobody asks for this message: it keeps the engine's state of the connection.
+    puppet.send(1, vec![0; 100_000]);
+    let announced = puppet.first.plus(1);
+    (puppet.head.ack, puppet.head.accepted) = (announced, 1);
+    let granted = puppet.ack_granting(16, announced, &[]);
+    puppet.deliver(granted.clone());
+    puppet.pass(25 * MILLI);
+    assert_eq!(puppet.engine().active_peers(), 1);
+    let data = puppet.data(&message(0, b"x"));
+    puppet.ingest(&data);
+    for context in 2..6 {
+        puppet.world.read(0, PUPPET, context, SOMEWHERE, 8);
+    }
+    puppet.drive();
+    let asked = |puppet: &mut Puppet| -> usize {
+        puppet.sent_data().iter().map(|packet| packet.reads().len()).sum()
+    };
+    assert_eq!(asked(&mut puppet), 1, "the puppet's state is new, and grants no more");
+    puppet.deliver(granted);
+    assert_eq!(asked(&mut puppet), 0, "said before the silence");
+    let granted = puppet.ack_granting(16, announced.plus(1), &[]);
+    puppet.deliver(granted);
+    assert_eq!(asked(&mut puppet), 3);
+}
