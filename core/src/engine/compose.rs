@@ -235,7 +235,7 @@ impl Engine<'_> {
             composed.writes |= op.is_write();
             composed.events += usize::from(op.brings_data());
             if posted && op.is_request() {
-                self.actives[active].credits.asking += 1;
+                self.actives[active].credits.ask();
             }
         }
         self.advance_cursor(active, number);
@@ -275,7 +275,7 @@ impl Engine<'_> {
         let (all, writes) = (op.sent == op.total, op.is_write());
         let events = usize::from(all && op.brings_data());
         if request {
-            self.actives[active].credits.asking += 1;
+            self.actives[active].credits.ask();
         }
         if all {
             self.advance_cursor(active, number);

@@ -81,20 +81,30 @@ impl Engine<'_> {
 
     /// Of an operation that may have to wait for more than its turn.
     fn is_gated(&self, state: &Active, number: u32, op: &TxOp) -> bool {
-        let message = op.envelope().is_some();
-        if op.is_request() {
-            // Parts of a long read are asked for one after another.
-            let part_open = op.sent > 0 && op.sent + op.missing != op.total;
-            if part_open || !state.may_request(self.tick()) {
-                return true;
-            }
-        }
-        if op.sent > 0 {
+        let lacks_credit = op.is_request() && state.free_credits(self.tick()) == 0;
+        lacks_credit || self.waits_for_others(state, number, op)
+    }
+
+    /// Whether the application's next operation takes the next credit, if there is one.
+    pub(super) fn wants_credit(&self, state: &Active) -> bool {
+        let number = state.sends.cursor;
+        if number == NIL {
             return false;
+        }
+        let op = &self.ops[number];
+        op.is_request() && !self.waits_for_others(state, number, op)
+    }
+
+    /// Whether a posted operation waits for earlier ones.
+    fn waits_for_others(&self, state: &Active, number: u32, op: &TxOp) -> bool {
+        if op.sent > 0 {
+            // Parts of a long read are asked for one after another.
+            return op.is_request() && op.sent + op.missing != op.total;
         }
         if op.fence && state.sends.list.head() != number {
             return true;
         }
+        let message = op.envelope().is_some();
         let order = self.config.order;
         let behind_reads = (message && order.contains(Order::SAR))
             || (op.is_request() && order.contains(Order::RAR))

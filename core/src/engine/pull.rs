@@ -90,7 +90,9 @@ impl Engine<'_> {
             self.finish_recv(recv);
             return Turn::Over;
         }
-        if !state.may_request(self.tick()) {
+        let free = state.free_credits(self.tick());
+        // The last one in turn with what the application posted.
+        if free == 0 || (free == 1 && state.credits.pulled_last && self.wants_credit(state)) {
             self.stats.credit_waits += 1;
             return Turn::InVain;
         }
@@ -98,9 +100,7 @@ impl Engine<'_> {
         let kind = TxKind::Pull { recv, handle, offset: asked };
         let op = TxOp { peer: id, kind, total: len, missing: len, ..TxOp::default() };
         let Some(number) = self.ops.alloc_in(PULLS, op) else { return Turn::InVain };
-        let credits = &mut self.actives[active].credits;
-        credits.asking += 1;
-        credits.pulling += 1;
+        self.actives[active].credits.pull();
         let pull = &mut self.recvs[recv].pull;
         pull.asked += len;
         pull.open += 1;

@@ -64,20 +64,22 @@ impl Engine<'_> {
         }
         let op = &self.ops[number];
         if op.answered || op.sent + op.missing == op.total {
-            self.owe_credit(active, psn);
+            self.owe_credit(active, number, psn);
             self.try_finish(active, number);
         }
     }
 
-    /// A request is answered in full. The peer's slot is free when the answer is acknowledged;
-    /// every packet that goes out after everything up to `psn` has arrived tells it that.
-    fn owe_credit(&mut self, active: u32, psn: Psn) {
+    /// A request of operation `number` is answered in full. The peer's slot is free when the
+    /// answer is acknowledged; every packet that goes out after everything up to `psn` has arrived
+    /// tells it that.
+    fn owe_credit(&mut self, active: u32, number: u32, psn: Psn) {
+        let posted = self.is_posted(number);
         let state = &mut self.actives[active];
         // Parts of the answer may have come in any order: the highest number so far covers them.
         let end = state.window.end();
         let next = psn.plus(1);
         let credits = &mut state.credits;
-        credits.asking -= 1;
+        credits.asking -= u8::from(posted);
         credits.returning += 1;
         credits.return_psn = Psn(if end.is_before(next) { next } else { end }.0.wrapping_sub(1));
     }

@@ -78,10 +78,12 @@ pub(crate) struct Credits {
     pub(crate) serving: u8,
     /// How many requests the peer allows; as it last said.
     pub(crate) allowed: u8,
-    /// Requests of ours that are not answered in full.
+    /// Requests that the application posted and that are not answered in full.
     pub(crate) asking: u8,
-    /// Slots that parts of the peer's long messages have, which were asked for and have not ended.
+    /// Parts of the peer's long messages that were asked for and have not ended: each has a slot.
     pub(crate) pulling: u16,
+    /// The last request was for one of those.
+    pub(crate) pulled_last: bool,
     /// Requests that are answered, while the peer may not know that we know.
     pub(crate) returning: u8,
     /// Those count no more when everything up to this packet has arrived.
@@ -96,9 +98,25 @@ impl Default for Credits {
             allowed: 1,
             asking: 0,
             pulling: 0,
+            pulled_last: false,
             returning: 0,
             return_psn: Psn(0),
         }
+    }
+}
+
+impl Credits {
+    /// A request that the application posted goes out.
+    #[inline]
+    pub(crate) fn ask(&mut self) {
+        self.asking += 1;
+        self.pulled_last = false;
+    }
+
+    /// A part of a long message is asked for.
+    pub(crate) fn pull(&mut self) {
+        self.pulling += 1;
+        self.pulled_last = true;
     }
 }
 
@@ -343,10 +361,12 @@ impl Active {
         }
     }
 
-    /// Whether another request may be sent (`docs/PROTOCOL.md` §8.2).
-    pub(crate) fn may_request(&self, now: Tick) -> bool {
-        let Credits { allowed, asking, returning, .. } = self.credits;
-        asking + returning < if self.is_in_touch(now) { allowed } else { 1 }
+    /// How many more requests may be sent (`docs/PROTOCOL.md` §8.2).
+    #[inline]
+    pub(crate) fn free_credits(&self, now: Tick) -> u16 {
+        let Credits { allowed, asking, pulling, returning, .. } = self.credits;
+        let allowed = if self.is_in_touch(now) { allowed } else { 1 };
+        u16::from(allowed).saturating_sub(pulling + u16::from(asking + returning))
     }
 
     /// Whether the peer's state of this connection certainly lives: it was heard a moment ago.
