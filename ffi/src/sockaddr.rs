@@ -80,10 +80,12 @@ pub(crate) fn text(address: &SocketAddr) -> String {
 
 /// Node and service in the other direction, from `FI_ADDR_STR` (`fi_getinfo(3)`):
 /// `fi_sockaddr_in://198.18.0.1:7471`, `fi_sockaddr_in6://[2001:db8::1]:7471`. The host may be a
-/// name, and both may be absent. `None` if `text` is no such address.
+/// name, and both may be absent. What follows behind `/` or `?` (`?qos=3`) is for nobody here.
+/// `None` if `text` is no such address.
 pub(crate) fn split_text(text: &str) -> Option<(Option<&str>, Option<&str>)> {
     let prefixes = ["fi_sockaddr://", "fi_sockaddr_in://", "fi_sockaddr_in6://"];
     let rest = prefixes.iter().find_map(|prefix| text.strip_prefix(prefix))?;
+    let rest = rest.split(['/', '?']).next()?;
     let (host, service) = match rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((host, rest)) => (host, rest.strip_prefix(':').unwrap_or(rest)),
         None => rest.split_once(':').unwrap_or((rest, "")),
@@ -134,6 +136,11 @@ mod tests {
             ("fi_sockaddr_in6://[2001:db8::1]:9", (Some("2001:db8::1"), Some("9"))),
             ("fi_sockaddr://host", (Some("host"), None)),
             ("fi_sockaddr://:7471", (None, Some("7471"))),
+            // The manual page's own example, and what libfabric's parser takes of its like.
+            ("fi_sockaddr://10.31.6.12:7471?qos=3", (Some("10.31.6.12"), Some("7471"))),
+            ("fi_sockaddr_in6://[fe80::6:12]:7471/x?y", (Some("fe80::6:12"), Some("7471"))),
+            ("fi_sockaddr://host/a:b", (Some("host"), None)),
+            ("fi_sockaddr://[2001:db8::1]?qos=3", (Some("2001:db8::1"), None)),
         ];
         for (text, parts) in cases {
             assert_eq!(split_text(text), Some(parts), "{text}");
