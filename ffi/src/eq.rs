@@ -134,26 +134,31 @@ impl Eq {
         Ok(len)
     }
 
-    /// `fi_eq_sread`: waits until [`Self::read`] has something to say.
+    /// `fi_eq_sread`: calls `read` until it has something to say, and sleeps in between. Another
+    /// reader may take what ended a sleep: then there is a next one.
     ///
     /// # Errors
     /// [`Error::Again`] when the time is over, [`Error::Interrupted`]; [`Error::NotSupported`] if
-    /// nobody may wait here.
-    pub(crate) fn wait(&self, timeout: Option<Duration>) -> Result<(), Error> {
+    /// nobody may wait here; whatever else `read` says.
+    pub(crate) fn read_wait(
+        &self,
+        timeout: Option<Duration>,
+        mut read: impl FnMut() -> Result<usize, Error>,
+    ) -> Result<usize, Error> {
         if !self.wait.may_block() {
             return Err(Error::NotSupported);
         }
         let deadline = timeout.map(|timeout| now().after(timeout));
         // bound: the timeout, an event, a signal
-        while self.is_empty() {
+        loop {
+            let answer = read();
             let time = now();
-            if deadline.is_some_and(|deadline| time >= deadline) {
-                return Err(Error::Again);
+            if answer != Err(Error::Again) || deadline.is_some_and(|deadline| time >= deadline) {
+                return answer;
             }
             let left = deadline.map(|deadline| deadline.since(time));
             sleep(&mut [PollFd::new(self.ready.as_fd(), PollFlags::POLLIN)], left)?;
         }
-        Ok(())
     }
 
     /// Takes the first error.

@@ -139,9 +139,8 @@ unsafe extern "C" fn sread(
     let queue = unsafe { fid::object::<Eq>(queue.cast::<abi::fid>()) };
     let timeout = u64::try_from(timeout_ms).ok().map(Duration::from_millis);
     counted(queue.and_then(|queue| {
-        queue.wait(timeout)?;
         // SAFETY: the man page's contract: room for `len` bytes.
-        unsafe { take(queue, event, (buffer, len), flags) }
+        queue.read_wait(timeout, || unsafe { take(queue, event, (buffer, len), flags) })
     }))
 }
 

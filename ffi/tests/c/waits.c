@@ -36,6 +36,7 @@ static void event_queue(void)
 	double start = seconds();
 	EXPECT(FI_EAGAIN, fi_eq_sread(eq, &event, &got, sizeof(got), 50, 0));
 	CHECK(seconds() - start > 0.045);
+	EXPECT(FI_EBADFLAGS, fi_eq_sread(eq, &event, &got, sizeof(got), 50, FI_COMPLETION));
 	for (uintptr_t i = 0; i < 5; i++) {
 		entry.context = (void *)i;
 		CHECK(fi_eq_write(eq, FI_NOTIFY, &entry, sizeof(entry), 0) == sizeof(entry));

@@ -2,10 +2,11 @@
 //! `fi_eq(3)` and `fi_poll(3)`: event queues, poll sets, waiting.
 
 use anyhow::{Context as _, Result, ensure};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use crate::abi::{self, ANYBODY};
-use crate::fi::{Cntr, Context, Eq, Fid, Mem};
+use crate::fi::{Cntr, Context, Eq, Errno, Fid, Mem};
 use crate::group::Group;
 use crate::runner::tests;
 use crate::world::{Setup, World, optional, refused};
@@ -21,6 +22,7 @@ tests! { "fi_eq":
     sread_ends_with_its_time
     sread_takes_what_is_there
     sread_wakes_for_a_write
+    sread_of_two_threads_waits_for_an_event_each
     strerror_is_text
     events_are_all_kept
     wait_fd_can_be_had
@@ -162,6 +164,42 @@ fn sread_wakes_for_a_write(world: &World) -> Result<()> {
         eq.sread(6000)
     })?;
     ensure!(event.data == 7 && start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
+    close(&group, &eq)
+}
+
+/// The same: who finds that another thread has taken the event goes on waiting. The next event
+/// comes when the last one is taken; until then one thread has nothing to come back with.
+fn sread_of_two_threads_waits_for_an_event_each(world: &World) -> Result<()> {
+    const EVENTS: usize = 4_000;
+    const END: u64 = u64::MAX;
+    let (group, eq) = queue(world, abi::FI_WAIT_UNSPEC)?;
+    let (taken, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let read = || {
+        while eq.sread(-1).inspect_err(|_| failed.store(true, Ordering::Release))?.data != END {
+            taken.fetch_add(1, Ordering::Release);
+        }
+        Ok::<_, Errno>(())
+    };
+    let write = |data| eq.write(abi::FI_NOTIFY, std::ptr::null_mut(), data);
+    let answers = std::thread::scope(|scope| {
+        let readers = [scope.spawn(read), scope.spawn(read)];
+        for event in 1..=EVENTS {
+            write(0)?;
+            while taken.load(Ordering::Acquire) < event && !failed.load(Ordering::Acquire) {
+                std::thread::yield_now();
+            }
+            if failed.load(Ordering::Acquire) {
+                break;
+            }
+        }
+        write(END)?;
+        write(END)?;
+        Ok::<_, Errno>(readers.map(|reader| reader.join().expect("no panic")))
+    })?;
+    let after = taken.load(Ordering::Relaxed);
+    for answer in answers {
+        answer.with_context(|| format!("after {after} events"))?;
+    }
     close(&group, &eq)
 }
 
