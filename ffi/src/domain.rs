@@ -216,6 +216,10 @@ impl DomainOps for Domain {
         }
     }
 
+    fn api_version(&self) -> u32 {
+        self.fabric.api_version()
+    }
+
     fn register(self: &Arc<Self>, attributes: MrAttributes) -> Result<Arc<Region>, Error> {
         Region::register(self, attributes)
     }

@@ -211,6 +211,9 @@ pub(crate) trait DomainOps: FidOps {
         Ok(None)
     }
 
+    /// The `api_version` that the application opened the fabric with.
+    fn api_version(&self) -> u32;
+
     /// `fi_mr_reg`, `fi_mr_regv`, `fi_mr_regattr`.
     fn register(self: &Arc<Self>, _attributes: MrAttributes) -> Result<Arc<Region>> {
         Err(Error::NotSupported)

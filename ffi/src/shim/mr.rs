@@ -86,6 +86,38 @@ unsafe extern "C" fn regv<T: DomainOps + Object>(
     unsafe { register::<T>(fid, region, context, attributes) }
 }
 
+/// What every version has of `struct fi_mr_attr` and is looked at here. Applications of versions
+/// before 1.9 may have nothing readable where later ones have [`abi::fi_mr_attr::iface`].
+#[repr(C)]
+struct Common {
+    mr_iov: *const abi::iovec,
+    iov_count: usize,
+    access: u64,
+    offset: u64,
+    requested_key: u64,
+    context: *mut c_void,
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(offset_of!(Common, context) == offset_of!(abi::fi_mr_attr, context));
+    assert!(offset_of!(Common, requested_key) == offset_of!(abi::fi_mr_attr, requested_key));
+};
+
+/// Whether the attributes are of memory that the processor must not touch (`FI_HMEM`, which is not
+/// offered, came with the member `iface`).
+///
+/// # Safety
+/// `attributes` points to what an application of this version passes.
+unsafe fn is_device_memory(attributes: *const abi::fi_mr_attr, api_version: u32) -> bool {
+    if api_version < abi::make_version(1, 9) {
+        return false;
+    }
+    // SAFETY: the structure of 1.9 and later has the member (promised).
+    let iface = unsafe { (*attributes).iface };
+    iface != abi::FI_HMEM_SYSTEM
+}
+
 /// `fi_mr_regattr`.
 unsafe extern "C" fn regattr<T: DomainOps + Object>(
     fid: *mut abi::fid,
@@ -97,12 +129,17 @@ unsafe extern "C" fn regattr<T: DomainOps + Object>(
         // Before a look at the attributes: a flag may say that they mean something else.
         return status(Err(error));
     }
-    // SAFETY: the man page's contract: initialised, or NULL.
-    let Ok(given) = (unsafe { argument(attributes) }) else {
+    // SAFETY: the man page's contract: open.
+    let domain = match unsafe { fid::object::<T>(fid) } {
+        Ok(domain) => domain,
+        Err(error) => return status(Err(error)),
+    };
+    // SAFETY: the man page's contract: initialised, or NULL; longer than what is looked at.
+    let Ok(given) = (unsafe { argument(attributes.cast::<Common>()) }) else {
         return status(Err(Error::Invalid));
     };
-    if given.iface != abi::FI_HMEM_SYSTEM {
-        // Device memory: the processor must not touch it (FI_HMEM is not offered).
+    // SAFETY: the man page's contract: of the application's version; not NULL.
+    if unsafe { is_device_memory(attributes, domain.api_version()) } {
         return status(Err(Error::NotSupported));
     }
     // SAFETY: the man page's contract: `iov_count` elements.

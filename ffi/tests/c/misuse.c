@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What applications should not do: each gets an error, none a crash.
 
+#include <stddef.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 
 #include "common.h"
@@ -293,6 +295,33 @@ static void regions(struct pair *p)
 	EXPECT(0, fi_close(&mr->fid));
 }
 
+// Applications of versions before 1.9 pass attributes that end where `iface` came to be.
+static void regions_of_old(void)
+{
+	static char memory[64];
+	struct iovec iov = {memory, sizeof(memory)};
+	struct fi_info *hints = hints_for_us(), *info = NULL;
+	struct fid_fabric *fabric;
+	struct fid_domain *domain;
+	struct fid_mr *mr;
+	size_t page = (size_t)sysconf(_SC_PAGESIZE), len = offsetof(struct fi_mr_attr, iface);
+	struct fi_mr_attr attr = {.mr_iov = &iov, .iov_count = 1, .access = FI_SEND,
+				  .requested_key = 7};
+	char *pages = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	EXPECT(0, mprotect(pages + page, page, PROT_NONE));
+	MUST(fi_getinfo(FI_VERSION(1, 5), "127.0.0.1", NULL, FI_SOURCE, hints, &info));
+	MUST(fi_fabric(info->fabric_attr, &fabric, NULL));
+	MUST(fi_domain(fabric, info, &domain, NULL));
+	EXPECT(0, fi_mr_regattr(domain, memcpy(pages + page - len, &attr, len), 0, &mr));
+	CHECK(fi_mr_key(mr) == 7);
+	EXPECT(0, fi_close(&mr->fid));
+	EXPECT(0, fi_close(&domain->fid));
+	EXPECT(0, fi_close(&fabric->fid));
+	EXPECT(0, munmap(pages, 2 * page));
+	fi_freeinfo(info);
+	fi_freeinfo(hints);
+}
+
 static void names(struct pair *p)
 {
 	struct fid_fabric *fabric;
@@ -369,6 +398,7 @@ int main(void)
 	not_offered(&pair);
 	remote(&pair);
 	regions(&pair);
+	regions_of_old();
 	names(&pair);
 	fork_is_inert(&pair);
 	pair_close(&pair);
