@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::control;
+use super::unsupported::{ExportXpu, WithXpu, slot};
 use crate::abi;
 use crate::cntr::Cntr;
 use crate::errno::Error;
@@ -14,15 +15,20 @@ use crate::ops::CntrOps;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<Cntr>();
 
-static OPS: abi::fi_ops_cntr = abi::fi_ops_cntr {
-    size: size_of::<abi::fi_ops_cntr>(),
-    read: Some(read::<Cntr>),
-    readerr: Some(readerr::<Cntr>),
-    add: Some(add::<Cntr>),
-    set: Some(set::<Cntr>),
-    wait: Some(wait::<Cntr>),
-    adderr: Some(adderr::<Cntr>),
-    seterr: Some(seterr::<Cntr>),
+type Ops = WithXpu<abi::fi_ops_cntr, ExportXpu<abi::fid_cntr>>;
+
+static OPS: Ops = WithXpu {
+    table: abi::fi_ops_cntr {
+        size: size_of::<Ops>(),
+        read: Some(read::<Cntr>),
+        readerr: Some(readerr::<Cntr>),
+        add: Some(add::<Cntr>),
+        set: Some(set::<Cntr>),
+        wait: Some(wait::<Cntr>),
+        adderr: Some(adderr::<Cntr>),
+        seterr: Some(seterr::<Cntr>),
+    },
+    xpu: slot(),
 };
 
 // SAFETY: `fid_cntr` begins with a `fid`; `FID_OPS` is this type's alone.
@@ -35,7 +41,7 @@ unsafe impl Object for Cntr {
     }
 
     fn c_object(&self, fid: abi::fid) -> abi::fid_cntr {
-        abi::fid_cntr { fid, ops: std::ptr::from_ref(&OPS).cast_mut() }
+        abi::fid_cntr { fid, ops: std::ptr::from_ref(&OPS).cast_mut().cast() }
     }
 }
 

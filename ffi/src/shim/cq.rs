@@ -4,6 +4,7 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::time::Duration;
 
+use super::unsupported::{ExportXpu, WithXpu, slot};
 use super::{control, copy_out, copy_text, counted};
 use crate::abi::{self, fi_addr_t};
 use crate::cq::{Cq, Entry, ErrorEntry};
@@ -14,15 +15,20 @@ use crate::sockaddr::SocketAddress;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<Cq>();
 
-static OPS: abi::fi_ops_cq = abi::fi_ops_cq {
-    size: size_of::<abi::fi_ops_cq>(),
-    read: Some(read::<Cq>),
-    readfrom: Some(readfrom::<Cq>),
-    readerr: Some(readerr::<Cq>),
-    sread: Some(sread::<Cq>),
-    sreadfrom: Some(sreadfrom::<Cq>),
-    signal: Some(signal::<Cq>),
-    strerror: Some(strerror),
+type Ops = WithXpu<abi::fi_ops_cq, ExportXpu<abi::fid_cq>>;
+
+static OPS: Ops = WithXpu {
+    table: abi::fi_ops_cq {
+        size: size_of::<Ops>(),
+        read: Some(read::<Cq>),
+        readfrom: Some(readfrom::<Cq>),
+        readerr: Some(readerr::<Cq>),
+        sread: Some(sread::<Cq>),
+        sreadfrom: Some(sreadfrom::<Cq>),
+        signal: Some(signal::<Cq>),
+        strerror: Some(strerror),
+    },
+    xpu: slot(),
 };
 
 // SAFETY: `fid_cq` begins with a `fid`; `FID_OPS` is this type's alone.
@@ -35,7 +41,7 @@ unsafe impl Object for Cq {
     }
 
     fn c_object(&self, fid: abi::fid) -> abi::fid_cq {
-        abi::fid_cq { fid, ops: std::ptr::from_ref(&OPS).cast_mut() }
+        abi::fid_cq { fid, ops: std::ptr::from_ref(&OPS).cast_mut().cast() }
     }
 }
 

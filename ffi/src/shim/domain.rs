@@ -7,7 +7,8 @@ use ofi_xdp_core::{ATOMIC_LEN_MAX, AtomicForm};
 
 use super::fid::opened;
 use super::info::request;
-use super::{answer, argument, control, unsupported::slot};
+use super::unsupported::{WithXpu, XpuContext, slot};
+use super::{answer, argument, control};
 use crate::abi::{self, bits};
 use crate::av::{Av, AvAttributes};
 use crate::cntr::Cntr;
@@ -24,19 +25,24 @@ use crate::wait_set::WaitObject;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<Domain>();
 
-pub(super) static OPS: abi::fi_ops_domain = abi::fi_ops_domain {
-    size: size_of::<abi::fi_ops_domain>(),
-    av_open: Some(av_open::<Domain>),
-    cq_open: Some(cq_open::<Domain>),
-    endpoint: Some(endpoint::<Domain>),
-    scalable_ep: slot(),
-    cntr_open: Some(cntr_open::<Domain>),
-    poll_open: Some(poll_open::<Domain>),
-    stx_ctx: Some(stx_ctx::<Domain>),
-    srx_ctx: Some(srx_ctx::<Domain>),
-    query_atomic: Some(query_atomic),
-    query_collective: slot(),
-    endpoint2: slot(),
+type Ops = WithXpu<abi::fi_ops_domain, XpuContext>;
+
+static OPS: Ops = WithXpu {
+    table: abi::fi_ops_domain {
+        size: size_of::<Ops>(),
+        av_open: Some(av_open::<Domain>),
+        cq_open: Some(cq_open::<Domain>),
+        endpoint: Some(endpoint::<Domain>),
+        scalable_ep: slot(),
+        cntr_open: Some(cntr_open::<Domain>),
+        poll_open: Some(poll_open::<Domain>),
+        stx_ctx: Some(stx_ctx::<Domain>),
+        srx_ctx: Some(srx_ctx::<Domain>),
+        query_atomic: Some(query_atomic),
+        query_collective: slot(),
+        endpoint2: slot(),
+    },
+    xpu: slot(),
 };
 
 // SAFETY: `fid_domain` begins with a `fid`; `FID_OPS` is this type's alone.
@@ -51,7 +57,7 @@ unsafe impl Object for Domain {
     fn c_object(&self, fid: abi::fid) -> abi::fid_domain {
         abi::fid_domain {
             fid,
-            ops: std::ptr::from_ref(&OPS).cast_mut(),
+            ops: std::ptr::from_ref(&OPS).cast_mut().cast(),
             mr: std::ptr::from_ref(&super::mr::OPS).cast_mut(),
         }
     }

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use super::msg::word;
-use super::unsupported::{self, slot};
+use super::unsupported::{self, ExportXpu, WithXpu, slot};
 use super::{array, control, copy_out, counted, done};
 use crate::abi;
 use crate::ep::Endpoint;
@@ -15,15 +15,20 @@ use crate::sockaddr::SocketAddress;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<Endpoint>();
 
-static OPS: abi::fi_ops_ep = abi::fi_ops_ep {
-    size: size_of::<abi::fi_ops_ep>(),
-    cancel: Some(cancel::<Endpoint>),
-    getopt: Some(getopt::<Endpoint>),
-    setopt: Some(setopt::<Endpoint>),
-    tx_ctx: slot(),
-    rx_ctx: slot(),
-    rx_size_left: Some(rx_size_left::<Endpoint>),
-    tx_size_left: Some(tx_size_left::<Endpoint>),
+type Ops = WithXpu<abi::fi_ops_ep, ExportXpu<abi::fid_ep>>;
+
+static OPS: Ops = WithXpu {
+    table: abi::fi_ops_ep {
+        size: size_of::<Ops>(),
+        cancel: Some(cancel::<Endpoint>),
+        getopt: Some(getopt::<Endpoint>),
+        setopt: Some(setopt::<Endpoint>),
+        tx_ctx: slot(),
+        rx_ctx: slot(),
+        rx_size_left: Some(rx_size_left::<Endpoint>),
+        tx_size_left: Some(tx_size_left::<Endpoint>),
+    },
+    xpu: slot(),
 };
 
 static CM: abi::fi_ops_cm = abi::fi_ops_cm {
@@ -51,7 +56,7 @@ unsafe impl Object for Endpoint {
     fn c_object(&self, fid: abi::fid) -> abi::fid_ep {
         abi::fid_ep {
             fid,
-            ops: std::ptr::from_ref(&OPS).cast_mut(),
+            ops: std::ptr::from_ref(&OPS).cast_mut().cast(),
             cm: std::ptr::from_ref(&CM).cast_mut(),
             msg: std::ptr::from_ref(&super::msg::OPS).cast_mut(),
             rma: std::ptr::from_ref(&super::rma::OPS).cast_mut(),

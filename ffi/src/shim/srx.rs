@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The shared receive context: an endpoint's structure of which only the receiving calls answer.
 
-use super::unsupported::{self, slot};
+use super::unsupported::{self, ExportXpu, WithXpu, slot};
 use super::{ep, msg, tagged};
 use crate::abi;
 use crate::fid::Object;
@@ -9,15 +9,20 @@ use crate::srx::SharedRx;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<SharedRx>();
 
-static OPS: abi::fi_ops_ep = abi::fi_ops_ep {
-    size: size_of::<abi::fi_ops_ep>(),
-    cancel: Some(ep::cancel::<SharedRx>),
-    getopt: Some(ep::getopt::<SharedRx>),
-    setopt: Some(ep::setopt::<SharedRx>),
-    tx_ctx: slot(),
-    rx_ctx: slot(),
-    rx_size_left: Some(ep::rx_size_left::<SharedRx>),
-    tx_size_left: slot(),
+type Ops = WithXpu<abi::fi_ops_ep, ExportXpu<abi::fid_ep>>;
+
+static OPS: Ops = WithXpu {
+    table: abi::fi_ops_ep {
+        size: size_of::<Ops>(),
+        cancel: Some(ep::cancel::<SharedRx>),
+        getopt: Some(ep::getopt::<SharedRx>),
+        setopt: Some(ep::setopt::<SharedRx>),
+        tx_ctx: slot(),
+        rx_ctx: slot(),
+        rx_size_left: Some(ep::rx_size_left::<SharedRx>),
+        tx_size_left: slot(),
+    },
+    xpu: slot(),
 };
 
 static CM: abi::fi_ops_cm = abi::fi_ops_cm {
@@ -101,7 +106,7 @@ unsafe impl Object for SharedRx {
     fn c_object(&self, fid: abi::fid) -> abi::fid_ep {
         abi::fid_ep {
             fid,
-            ops: std::ptr::from_ref(&OPS).cast_mut(),
+            ops: std::ptr::from_ref(&OPS).cast_mut().cast(),
             cm: std::ptr::from_ref(&CM).cast_mut(),
             msg: std::ptr::from_ref(&MSG).cast_mut(),
             rma: std::ptr::from_ref(&RMA).cast_mut(),

@@ -1,22 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The shared transmit context: an object that is bound, and has no calls of its own.
 
-use super::unsupported::slot;
+use super::unsupported::{ExportXpu, WithXpu, slot};
 use crate::abi;
 use crate::fid::Object;
 use crate::stx::SharedTx;
 
 static FID_OPS: abi::fi_ops = super::fid::table::<SharedTx>();
 
-static OPS: abi::fi_ops_ep = abi::fi_ops_ep {
-    size: size_of::<abi::fi_ops_ep>(),
-    cancel: slot(),
-    getopt: slot(),
-    setopt: slot(),
-    tx_ctx: slot(),
-    rx_ctx: slot(),
-    rx_size_left: slot(),
-    tx_size_left: slot(),
+type Ops = WithXpu<abi::fi_ops_ep, ExportXpu<abi::fid_ep>>;
+
+static OPS: Ops = WithXpu {
+    table: abi::fi_ops_ep {
+        size: size_of::<Ops>(),
+        cancel: slot(),
+        getopt: slot(),
+        setopt: slot(),
+        tx_ctx: slot(),
+        rx_ctx: slot(),
+        rx_size_left: slot(),
+        tx_size_left: slot(),
+    },
+    xpu: slot(),
 };
 
 // SAFETY: `fid_stx` begins with a `fid`; `FID_OPS` is this type's alone.
@@ -29,6 +34,6 @@ unsafe impl Object for SharedTx {
     }
 
     fn c_object(&self, fid: abi::fid) -> abi::fid_stx {
-        abi::fid_stx { fid, ops: std::ptr::from_ref(&OPS).cast_mut() }
+        abi::fid_stx { fid, ops: std::ptr::from_ref(&OPS).cast_mut().cast() }
     }
 }

@@ -1,36 +1,63 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! No slot of any table is empty, and each table says how long it is.
+//! No slot of any table is empty, and each table says how long it is; newer slots refuse.
 
-use super::unsupported;
+use std::ffi::c_int;
+use std::ptr::null_mut;
+use std::sync::Arc;
+
+use super::unsupported::{self, ExportXpu, XpuContext};
 use crate::abi;
+use crate::cq::CqAttributes;
+use crate::fabric::Fabric;
+use crate::fid::Object;
+use crate::info::Request;
+use crate::memory::Buffer;
+use crate::mr::MrAttributes;
+use crate::ops::{DomainOps, FabricOps};
+use crate::wait_set::WaitObject;
 
 /// The words of a table: its size, then one function pointer for each slot.
-fn words<T>(table: &T) -> &[usize] {
-    assert_eq!(size_of::<T>() % size_of::<usize>(), 0);
-    let first = std::ptr::from_ref(table).cast::<usize>();
-    // SAFETY: a table is a `size_t` and function pointers, all of a word's size, without padding;
-    // it is borrowed as long as the slice.
-    unsafe { std::slice::from_raw_parts(first, size_of::<T>() / size_of::<usize>()) }
+///
+/// # Safety
+/// `table` is a table of ours.
+unsafe fn words<'a, T>(table: *const T) -> &'a [usize] {
+    let first = table.cast::<usize>();
+    // SAFETY: promised: a table begins with its size.
+    let size = unsafe { first.read() };
+    assert_eq!(size % size_of::<usize>(), 0);
+    assert!(size >= size_of::<T>() && size <= size_of::<T>() + size_of::<usize>());
+    // SAFETY: a table is a `size_t` and function pointers, all of a word's size, without padding,
+    // `size` bytes together; it is a static.
+    unsafe { std::slice::from_raw_parts(first, size / size_of::<usize>()) }
 }
 
 #[track_caller]
-fn assert_full<T>(table: &T) {
-    let [size, slots @ ..] = words(table) else { panic!("a table without a size") };
-    assert_eq!(*size, size_of::<T>());
+fn assert_full<T>(table: *const T) {
+    // SAFETY: the tests below pass tables of ours.
+    let [_, slots @ ..] = (unsafe { words(table) }) else { panic!("a table without a size") };
     assert!(!slots.is_empty());
     for (index, slot) in slots.iter().enumerate() {
         assert_ne!(*slot, 0, "slot {index} is empty");
     }
 }
 
+/// The slot behind what libfabric 2.6 knows of a table.
+#[track_caller]
+fn behind<T, F>(table: *const T) -> F {
+    // SAFETY: the tests below pass tables of ours.
+    assert!(size_of_val(unsafe { words(table) }) > size_of::<T>(), "there is none");
+    // SAFETY: the table is longer than what is known.
+    let slot = unsafe { table.add(1) };
+    // SAFETY: as above; the tests name the slot's type.
+    unsafe { slot.cast::<F>().read() }
+}
+
 /// The tables behind an object's structure, found as C finds them.
 macro_rules! assert_tables_full {
     ($object:expr, $($table:ident),*) => {{
         let object = $object;
-        // SAFETY: `fi_ops` of an object of ours is a static.
-        assert_full(unsafe { &*object.fid.ops });
-        // SAFETY: so are its other tables.
-        $(assert_full(unsafe { &*object.$table });)*
+        assert_full(object.fid.ops);
+        $(assert_full(object.$table);)*
     }};
 }
 
@@ -41,24 +68,54 @@ fn tables_of_what_is_not_supported_are_full() {
     assert_full(&unsupported::COLLECTIVE);
 }
 
-#[test]
-fn tables_of_every_object_are_full() {
-    use crate::cq::CqAttributes;
-    use crate::fid::Object;
-    use crate::info::Request;
-    use crate::memory::Buffer;
-    use crate::mr::MrAttributes;
-    use crate::ops::{DomainOps, FabricOps};
+/// What C gets of an object.
+fn c<T: Object>(object: &T) -> T::C {
+    let ops = std::ptr::from_ref(T::fid_ops()).cast_mut();
+    let fclass = T::CLASS as usize;
+    object.c_object(abi::fid { fclass, context: null_mut(), ops })
+}
 
-    fn c<T: Object>(object: &T) -> T::C {
-        let ops = std::ptr::from_ref(T::fid_ops()).cast_mut();
-        let fclass = T::CLASS as usize;
-        object.c_object(abi::fid { fclass, context: std::ptr::null_mut(), ops })
+fn loopback() -> Request {
+    Request { source: "127.0.0.1:0".parse().ok(), ..Request::default() }
+}
+
+fn fabric() -> Arc<Fabric> {
+    Fabric::open(None, abi::make_version(1, 17)).unwrap()
+}
+
+/// libfabric's headers after 2.6 call these slots, whatever the size of the table.
+#[test]
+fn slots_behind_the_tables_of_2_6_refuse() {
+    const REFUSED: c_int = -abi::FI_ENOSYS.cast_signed();
+
+    /// An answer of the slot that exports an object with a structure `F` to a device.
+    fn export<F, T>(table: *const T) -> c_int {
+        let slot: ExportXpu<F> = behind(table);
+        // SAFETY: a refusal, which looks at nothing.
+        unsafe { slot.unwrap()(null_mut(), 0, null_mut()) }
     }
 
-    let loopback = Request { source: "127.0.0.1:0".parse().ok(), ..Request::default() };
-    let fabric = crate::fabric::Fabric::open(None, abi::make_version(1, 17)).unwrap();
-    let domain = fabric.domain(&loopback).unwrap();
+    let domain = fabric().domain(&loopback()).unwrap();
+    let context: XpuContext = behind(c(&*domain).ops);
+    // SAFETY: a refusal, which looks at nothing.
+    let answer = unsafe { context.unwrap()(null_mut(), null_mut(), null_mut(), null_mut()) };
+    assert_eq!(answer, REFUSED);
+    let endpoint = domain.endpoint(&loopback()).unwrap();
+    assert_eq!(export::<abi::fid_ep, _>(c(&*endpoint).ops), REFUSED);
+    let receives = domain.shared_receives(None).unwrap();
+    assert_eq!(export::<abi::fid_ep, _>(c(&*receives).ops), REFUSED);
+    let transmits = domain.shared_transmits(None).unwrap();
+    assert_eq!(export::<abi::fid_ep, _>(c(&*transmits).ops), REFUSED);
+    let queue = domain.completion_queue(CqAttributes::default()).unwrap();
+    assert_eq!(export::<abi::fid_cq, _>(c(&*queue).ops), REFUSED);
+    let counter = domain.counter(WaitObject::None).unwrap();
+    assert_eq!(export::<abi::fid_cntr, _>(c(&*counter).ops), REFUSED);
+}
+
+#[test]
+fn tables_of_every_object_are_full() {
+    let fabric = fabric();
+    let domain = fabric.domain(&loopback()).unwrap();
     assert_tables_full!(c(&*fabric), ops);
     assert_tables_full!(c(&*domain), ops, mr);
     assert_tables_full!(c(&*fabric.event_queue(Default::default()).unwrap()), ops);
@@ -76,6 +133,7 @@ fn tables_of_every_object_are_full() {
     assert_tables_full!(c(&*domain.shared_transmits(None).unwrap()), ops);
     let shared = domain.shared_receives(None).unwrap();
     assert_tables_full!(c(&*shared), ops, cm, msg, rma, tagged, atomic, collective);
-    let endpoint = domain.endpoint(&loopback).unwrap();
+    assert_tables_full!(c(&*domain.counter(WaitObject::None).unwrap()), ops);
+    let endpoint = domain.endpoint(&loopback()).unwrap();
     assert_tables_full!(c(&*endpoint), ops, cm, msg, rma, tagged, atomic, collective);
 }

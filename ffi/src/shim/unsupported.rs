@@ -5,7 +5,7 @@
 //! collective operations must find a function there. [`Unsupported::SLOT`] is that function, for a
 //! slot of any signature; the table's member type picks it.
 
-use std::ffi::{c_char, c_int};
+use std::ffi::{c_char, c_int, c_void};
 
 use crate::abi;
 
@@ -69,6 +69,24 @@ unsupported!(A B C D E F G H I J K L M N O P);
 pub(crate) const fn slot<F: Unsupported + Copy>() -> F {
     F::SLOT
 }
+
+/// A table as libfabric 2.6 ends it, and the slot that later headers have behind it (`fi_xpu(3)`),
+/// whose wrappers call it without a look at how long the table is.
+#[repr(C)]
+pub(crate) struct WithXpu<T, F> {
+    /// What 2.6 knows, with the size of all.
+    pub(crate) table: T,
+    /// The slot.
+    pub(crate) xpu: F,
+}
+
+/// The `export_xpu` slot of a `T`.
+pub(crate) type ExportXpu<T> = Option<unsafe extern "C" fn(*mut T, u64, *mut c_void) -> c_int>;
+
+/// The `xpu_ctx` slot of a domain.
+pub(crate) type XpuContext = Option<
+    unsafe extern "C" fn(*mut abi::fid_domain, *mut c_void, *mut *mut c_void, *mut c_void) -> c_int,
+>;
 
 /// `struct fi_ops_collective`.
 pub(crate) static COLLECTIVE: abi::fi_ops_collective = abi::fi_ops_collective {
