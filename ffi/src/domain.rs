@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A domain: one network interface address, from which endpoints, queues and vectors are opened.
+//! A domain: a network interface on a fabric, from which endpoints, queues and vectors are opened.
+//!
+//! It was opened on one of the interface's addresses. An endpoint may be on another one there.
 
 use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
@@ -82,12 +84,12 @@ impl Domain {
         &self.fabric
     }
 
-    /// The interface and its address.
+    /// The interface and the address that it was opened on.
     pub(crate) const fn interface(&self) -> &Interface {
         &self.interface
     }
 
-    /// The local address.
+    /// The address of endpoints that ask for none; its family is that of all.
     pub(crate) const fn ip(&self) -> IpAddr {
         self.interface.ip
     }

@@ -23,7 +23,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use ofi_xdp_core::Order;
-use ofi_xdp_datapath::{HybridPort, Mode, OpenError, PortConfig, Tier};
+use ofi_xdp_datapath::{ChooseError, HybridPort, Mode, OpenError, PortConfig, Tier};
 
 use crate::abi::{self, SHARED_CONTEXT, bits};
 use crate::domain::Domain;
@@ -84,15 +84,14 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an offer that this domain never made; [`Error::Os`] when the address
-    /// cannot be bound (in use, not of this machine, no such interface).
+    /// cannot be bound (in use, not of the domain's interface, no such interface).
     pub(crate) fn open(domain: &Arc<Domain>, request: &Request) -> Result<Arc<Self>, Error> {
         let offer = Info::offer(domain.interface());
         hints::check(request, &offer).map_err(|attribute| {
             log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
             Error::Invalid
         })?;
-        let port = request.source.map_or(0, |source| source.port());
-        let port = open_port(domain, port)?;
+        let port = open_port(domain, local_address(domain, request.source)?)?;
         let size = |size: Option<usize>| {
             let size = size.filter(|&size| size > 0).unwrap_or(SIZE_DEFAULT);
             u32::try_from(size).map_err(|_| Error::Invalid)
@@ -210,10 +209,23 @@ fn order(tx: Option<&abi::fi_tx_attr>, rx: Option<&abi::fi_rx_attr>) -> Order {
     sets.into_iter().filter(|(_, bits)| promised & bits != 0).map(|(order, _)| order).collect()
 }
 
+/// Where a new endpoint is to be reached: at its source address, which has to be one of the
+/// domain's interface, or else at the domain's.
+fn local_address(domain: &Domain, source: Option<SocketAddr>) -> Result<SocketAddr, Error> {
+    let port = source.map_or(0, |source| source.port());
+    let ip = source.map(|source| source.ip().to_canonical()).filter(|ip| !ip.is_unspecified());
+    let ip = ip.unwrap_or_else(|| domain.ip());
+    if ip.is_ipv4() != domain.ip().is_ipv4() {
+        log::warn!(target: "ep_ctrl", "src_addr {ip} is not of the domain's address family");
+        return Err(Error::Os(libc::EADDRNOTAVAIL));
+    }
+    Ok(SocketAddr::new(ip, port))
+}
+
 /// Binds the port of a new endpoint and says how packets will travel.
-fn open_port(domain: &Domain, port: u16) -> Result<HybridPort, Error> {
+fn open_port(domain: &Domain, address: SocketAddr) -> Result<HybridPort, Error> {
     let values = param::values();
-    let mut config = PortConfig::new(SocketAddr::new(domain.ip(), port), PEERS);
+    let mut config = PortConfig::new(address, PEERS);
     config.interface = Some(domain.interface().nic.name.clone());
     config.mode = values.mode;
     config.queue = values.queue;
@@ -223,6 +235,7 @@ fn open_port(domain: &Domain, port: u16) -> Result<HybridPort, Error> {
         log::warn!(target: "ep_ctrl", "cannot open an endpoint on {}: {error}", config.bind);
         let errno = match &error {
             OpenError::Bind { source, .. } | OpenError::Netlink(source) => source.raw_os_error(),
+            OpenError::Choose(ChooseError::WrongInterface { .. }) => Some(libc::EADDRNOTAVAIL),
             OpenError::Choose(_) => Some(libc::ENODEV),
         };
         Error::Os(errno.unwrap_or(libc::EIO))

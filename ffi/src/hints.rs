@@ -78,7 +78,9 @@ fn check_names(hints: &Request, offered: &Info) -> Verdict {
     };
     require(same(&hints.domain_name, &offered.domain_name), "domain_attr->name")?;
     require(same(&hints.fabric_name, &offered.fabric_name), "fabric_attr->name")?;
-    let here = hints.open_domain.is_none_or(|ip| ip == offered.source.ip());
+    let here = hints.open_domain.as_ref().is_none_or(|(domain, fabric)| {
+        *domain == offered.domain_name && *fabric == offered.fabric_name
+    });
     require(here, "domain_attr->domain")?;
     require(hints.provider_version <= crate::provider::VERSION, "fabric_attr->prov_version")
 }

@@ -127,8 +127,8 @@ pub(crate) struct Request {
     pub(crate) max_group_id: u32,
     pub(crate) domain_name: Option<String>,
     pub(crate) fabric_name: Option<String>,
-    /// The address of an open domain that the hints name.
-    pub(crate) open_domain: Option<IpAddr>,
+    /// The names of an open domain that the hints name, and of its fabric.
+    pub(crate) open_domain: Option<(String, String)>,
     pub(crate) provider_version: u32,
 }
 

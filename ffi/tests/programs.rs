@@ -117,6 +117,36 @@ fn matching_over_ipv6() {
     run("matching", &["::1"]);
 }
 
+/// In a network namespace that goes with the program.
+#[test]
+fn root_two_addresses_of_one_interface() {
+    let set_up = "ip link set lo up
+        ip link add x0 type veth peer name x1
+        for ip in 198.18.7.1/24 198.18.7.2/24 fd00:7::1/64 fd00:7::2/64; do
+            ip address add $ip dev x0 $(case $ip in (fd*) echo nodad;; esac)
+        done
+        ip link set x0 up
+        ip link set x1 up
+        exec \"$@\"";
+    let unprivileged = !nix::unistd::geteuid().is_root();
+    if std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|it| it == "skip") && unprivileged {
+        return skipped("no privilege");
+    }
+    let program = compiled("addresses");
+    for arguments in [
+        ["x0", "198.18.7.1", "198.18.7.2", "198.18.9.9", "fd00:7::1"],
+        ["x0", "fd00:7::1", "fd00:7::2", "fd00:9::9", "198.18.7.1"],
+    ] {
+        let inner = Libfabric::Installed.command(&program).expect("installed");
+        let mut command = Command::new("unshare");
+        command.args(["--net", "sh", "-ec", set_up, "sh"]).arg(inner.get_program());
+        command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let output = command.args(arguments).output().unwrap();
+        assert_success(&format!("addresses {arguments:?}"), &output);
+    }
+    std::fs::remove_file(program).unwrap();
+}
+
 #[test]
 #[ignore = "moves 4 GiB, takes 8 GiB of memory: cargo nextest run --release -p ofi-xdp-ffi \
             --run-ignored only"]

@@ -280,14 +280,14 @@ fn limits_are_inclusive_and_echoed() {
 }
 
 #[test]
-fn an_open_domain_admits_only_its_own_address() {
-    let at = |ip: &str| {
-        let request = Request { open_domain: ip.parse().ok(), ..Request::default() };
-        check(&request, &everything())
+fn an_open_domain_admits_every_address_on_it_and_no_other() {
+    let on = |domain: &str, fabric: &str| {
+        let open_domain = Some((domain.to_owned(), fabric.to_owned()));
+        check(&Request { open_domain, ..Request::default() }, &everything())
     };
-    let own = everything().source.ip().to_string();
-    assert_eq!(at(&own), Ok(()));
-    assert_eq!(at("198.18.0.1"), Err("domain_attr->domain"));
+    assert_eq!(on("lo", "127.0.0.0/8"), Ok(()));
+    assert_eq!(on("lo", "::1/128"), Err("domain_attr->domain"));
+    assert_eq!(on("eth0", "127.0.0.0/8"), Err("domain_attr->domain"));
 }
 
 #[test]

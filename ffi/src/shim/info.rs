@@ -140,7 +140,8 @@ unsafe fn restrict(hints: &fi_info, wanted: &mut Request) -> Result<(), Error> {
     if let Some(domain) = domain.filter(|domain| !domain.is_null()) {
         // SAFETY: as above.
         let domain = unsafe { fid::object::<Domain>(domain.cast()) }.map_err(|_| Error::NoData)?;
-        wanted.open_domain = Some(domain.ip());
+        let interface = domain.interface();
+        wanted.open_domain = Some((interface.nic.name.clone(), interface.network()));
     }
     Ok(())
 }
