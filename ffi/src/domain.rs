@@ -16,6 +16,7 @@ use crate::errno::Error;
 use crate::fabric::Fabric;
 use crate::hints;
 use crate::info::{Info, Request};
+use crate::instances::Place;
 use crate::interface::Interface;
 use crate::mr::{MrAttributes, MrMode, Region};
 use crate::ops::{Bound, DomainOps, FidOps};
@@ -153,6 +154,16 @@ impl Domain {
 }
 
 impl FidOps for Domain {
+    fn place(&self) -> Option<Place> {
+        Some(Place {
+            fabric: Arc::as_ptr(&self.fabric).addr(),
+            network: Some(self.interface.network()),
+            interface: Some(self.interface.nic.name.clone()),
+            api_version: self.fabric.api_version(),
+            mr_mode: self.mr_mode,
+        })
+    }
+
     fn bind(self: &Arc<Self>, other: Bound, flags: u64) -> Result<(), Error> {
         let Bound::Eq(queue) = other else { return Err(Error::Invalid) };
         if flags & !bits::REG_MR != 0 {

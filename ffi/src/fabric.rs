@@ -9,7 +9,9 @@ use crate::domain::Domain;
 use crate::eq::{Eq, EqAttributes};
 use crate::errno::Error;
 use crate::info::Request;
+use crate::instances::Place;
 use crate::interface::Interface;
+use crate::mr::MrMode;
 use crate::ops::{FabricOps, FidOps, Waitable};
 use crate::wait_set::WaitSet;
 
@@ -55,18 +57,23 @@ impl Fabric {
         Arc::clone(&self.looks)
     }
 
-    /// The network's name; none: any.
-    pub(crate) fn name(&self) -> Option<&str> {
-        self.name.as_deref()
-    }
-
     /// Whether an interface is on this network.
     pub(crate) fn contains(&self, interface: &Interface) -> bool {
         self.name.as_ref().is_none_or(|name| interface.network().eq_ignore_ascii_case(name))
     }
 }
 
-impl FidOps for Fabric {}
+impl FidOps for Fabric {
+    fn place(&self) -> Option<Place> {
+        Some(Place {
+            fabric: std::ptr::from_ref(self).addr(),
+            network: self.name.clone(),
+            interface: None,
+            api_version: self.api_version,
+            mr_mode: MrMode::default(),
+        })
+    }
+}
 
 impl FabricOps for Fabric {
     fn domain(self: &Arc<Self>, request: &Request) -> Result<Arc<Domain>, Error> {

@@ -21,6 +21,7 @@ use std::sync::{Arc, PoisonError};
 
 use crate::abi;
 use crate::errno::Error;
+use crate::instances;
 use crate::ops::FidOps;
 use crate::provider;
 
@@ -59,10 +60,15 @@ pub(crate) fn open<T: Object>(object: Arc<T>, context: *mut c_void) -> *mut T::C
     let ops = std::ptr::from_ref(T::fid_ops()).cast_mut();
     let fid = abi::fid { fclass: T::CLASS as usize, context, ops };
     let c = UnsafeCell::new(object.c_object(fid));
+    let place = object.place();
     // The pointer is the box's own, not one made from a reference to its member: it may reach all
     // of it.
     let generation = provider::generation();
-    Box::into_raw(Box::new(FidBox { c, object, generation })).cast::<T::C>()
+    let opened = Box::into_raw(Box::new(FidBox { c, object, generation }));
+    if let Some(place) = place {
+        instances::add(opened.expose_provenance(), place);
+    }
+    opened.cast::<T::C>()
 }
 
 /// The box behind a pointer from C.
@@ -128,6 +134,9 @@ pub(crate) unsafe fn close<T: Object>(fid: *mut abi::fid) -> Result<(), Error> {
         return Err(Error::Busy);
     }
     object.close()?;
+    if object.place().is_some() {
+        instances::remove(boxed.addr().get());
+    }
     // SAFETY: the pointer came from `Box::into_raw` in `open`, and no other call uses it
     // (promised).
     drop(unsafe { Box::from_raw(boxed.as_ptr()) });

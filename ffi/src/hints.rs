@@ -7,6 +7,7 @@
 
 use crate::abi::{self, SHARED_CONTEXT, bits};
 use crate::info::{Info, Request, SIZE_DEFAULT};
+use crate::instances::Instance;
 use crate::sockaddr;
 
 /// Why an offer does not satisfy the hints: the attribute, in libfabric's words.
@@ -78,10 +79,9 @@ fn check_names(hints: &Request, offered: &Info) -> Verdict {
     };
     require(same(&hints.domain_name, &offered.domain_name), "domain_attr->name")?;
     require(same(&hints.fabric_name, &offered.fabric_name), "fabric_attr->name")?;
-    let here = hints.open_domain.as_ref().is_none_or(|(domain, fabric)| {
-        *domain == offered.domain_name && *fabric == offered.fabric_name
-    });
-    require(here, "domain_attr->domain")?;
+    let on = |open: &Option<Instance>| open.as_ref().is_none_or(|open| open.admits(offered));
+    require(on(&hints.open_fabric), "fabric_attr->fabric")?;
+    require(on(&hints.open_domain), "domain_attr->domain")?;
     require(hints.provider_version <= crate::provider::VERSION, "fabric_attr->prov_version")
 }
 
@@ -192,7 +192,6 @@ fn shape_caps(endpoint: u64, wanted: u64, offered: u64) -> u64 {
 fn shape_domain(hints: Option<&abi::fi_domain_attr>, info: &mut Info) {
     info.domain.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), info.domain.caps);
     let Some(hints) = hints else { return };
-    info.domain.domain = hints.domain;
     echo(&mut info.domain.threading, hints.threading);
     echo(&mut info.domain.control_progress, hints.control_progress);
     echo(&mut info.domain.data_progress, hints.data_progress);

@@ -14,11 +14,12 @@ use ofi_xdp_datapath::Tier;
 
 use crate::abi::{self, bits, make_version};
 use crate::errno::Error;
+use crate::instances::Instance;
 use crate::interface::{Interface, Nic, source_towards};
 use crate::memory::{INJECT_MAX, IOV_MAX};
 use crate::registry::REGIONS_MAX;
 use crate::tier::Choice;
-use crate::{hints, param, sockaddr};
+use crate::{hints, instances, param, sockaddr};
 
 /// The oldest interface version that is served; older ones differ in what memory registration means
 /// and in how long an error entry is.
@@ -127,8 +128,10 @@ pub(crate) struct Request {
     pub(crate) max_group_id: u32,
     pub(crate) domain_name: Option<String>,
     pub(crate) fabric_name: Option<String>,
-    /// The names of an open domain that the hints name, and of its fabric.
-    pub(crate) open_domain: Option<(String, String)>,
+    /// An open fabric that the hints name.
+    pub(crate) open_fabric: Option<Instance>,
+    /// An open domain that the hints name.
+    pub(crate) open_domain: Option<Instance>,
     pub(crate) provider_version: u32,
 }
 
@@ -144,6 +147,8 @@ pub(crate) struct Info {
     pub(crate) domain: abi::fi_domain_attr,
     pub(crate) domain_name: String,
     pub(crate) fabric_name: String,
+    /// An open fabric of that name.
+    pub(crate) fabric: *mut abi::fid_fabric,
     pub(crate) nic: Nic,
 }
 
@@ -160,6 +165,7 @@ impl Info {
             domain: domain_attributes(),
             domain_name: interface.nic.name.clone(),
             fabric_name: interface.network(),
+            fabric: std::ptr::null_mut(),
             nic: interface.nic.clone(),
         }
     }
@@ -274,6 +280,7 @@ pub(crate) fn find(
         info.source.set_port(wanted.source_port);
         info.destination = wanted.destination;
         hints::shape(hints, &mut info);
+        instances::refer(hints, lookup.api_version, &mut info);
         if !passthrough.is_empty() {
             info.nic.tiers.push(passthrough.to_owned());
         }

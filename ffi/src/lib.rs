@@ -12,7 +12,7 @@
 //! | `fid` | what C holds of an object of ours |
 //! | `ops` | the safe traits behind the tables |
 //! | `ops/transfer` | one type for sends, one for receives, one for writes and reads, one for atomics |
-//! | `info`, `hints`, `interface`, `sockaddr`, `tier` | `fi_getinfo` |
+//! | `info`, `hints`, `interface`, `sockaddr`, `tier`, `instances` | `fi_getinfo` |
 //! | `passthrough`, `shim/passthrough`, `shim/interpose` | hardware providers' offers and objects, under names of ours |
 //! | `fabric`, `domain`, `eq`, `av`, `mr`, `cq`, `cntr`, `ep` | one libfabric object each |
 //! | `msg`, `tagged`, `rma`, `atomic` | data calls: flags in, one request out |
@@ -43,6 +43,7 @@ mod fabric;
 mod fid;
 mod hints;
 mod info;
+mod instances;
 mod interface;
 mod log;
 mod memory;

@@ -20,7 +20,7 @@ use crate::ops::{Bound, FidOps};
 use crate::registry::Registration;
 
 /// How the regions of a domain are called by peers (`domain_attr->mr_mode`).
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct MrMode {
     /// By their addresses; else from 0 on.
     pub(crate) virtual_address: bool,

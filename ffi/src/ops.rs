@@ -25,6 +25,7 @@ use crate::ep::Endpoint;
 use crate::eq::{Eq, EqAttributes};
 use crate::errno::Error;
 use crate::info::Request;
+use crate::instances::Place;
 use crate::mr::{MrAttributes, Region};
 use crate::poll_set::PollSet;
 use crate::shim::cq::Entries;
@@ -75,6 +76,11 @@ pub(crate) trait FidOps {
     /// any more then.
     fn is_alone(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) == 1
+    }
+
+    /// Of what `fi_getinfo` tells of while it is open: how it is found.
+    fn place(&self) -> Option<Place> {
+        None
     }
 
     /// Of what may be in a set: what sets read while they look at it. It is written while the

@@ -3,7 +3,9 @@
 //! the provider is for, as those applications write them.
 
 use super::*;
+use crate::instances::{self, Place};
 use crate::interface::Interface;
+use crate::mr::MrMode;
 
 const ALL_MSG: u64 = bits::MSG | bits::TAGGED | bits::SEND | bits::RECV | bits::DIRECTED_RECV;
 const ALL_RMA: u64 = bits::RMA | bits::ATOMIC | RMA_DIRECTIONS;
@@ -281,8 +283,19 @@ fn limits_are_inclusive_and_echoed() {
 
 #[test]
 fn an_open_domain_admits_every_address_on_it_and_no_other() {
-    let on = |domain: &str, fabric: &str| {
-        let open_domain = Some((domain.to_owned(), fabric.to_owned()));
+    let on = |interface: &str, network: &str| {
+        let place = Place {
+            fabric: 0,
+            network: Some(network.to_owned()),
+            interface: Some(interface.to_owned()),
+            api_version: abi::make_version(1, 17),
+            mr_mode: MrMode::default(),
+        };
+        // Nothing can be open there.
+        instances::add(1, place);
+        let open_domain = instances::find(1);
+        instances::remove(1);
+        assert!(open_domain.is_some() && instances::find(1).is_none());
         check(&Request { open_domain, ..Request::default() }, &everything())
     };
     assert_eq!(on("lo", "127.0.0.0/8"), Ok(()));

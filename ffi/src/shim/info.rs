@@ -11,11 +11,9 @@ use std::ptr::NonNull;
 use super::{answer, array, control, nic, passthrough, text};
 use crate::abi::library::Question;
 use crate::abi::{self, fi_info};
-use crate::domain::Domain;
 use crate::errno::Error;
-use crate::fabric::Fabric;
-use crate::fid;
 use crate::info::{self, Info, Lookup, Request};
+use crate::instances;
 use crate::sockaddr::{self, SocketAddress};
 
 /// `fi_getinfo`, as core calls it.
@@ -57,7 +55,7 @@ unsafe fn own(
         Some(hints) => {
             // SAFETY: promised by the caller: its pointers are NULL or what `fi_getinfo(3)` says.
             let mut wanted = unsafe { request(hints) }?;
-            // SAFETY: as above: the objects that it names are open.
+            // SAFETY: as above.
             unsafe { restrict(hints, &mut wanted) }?;
             // SAFETY: as above: libfabric passes hints in its own layout, whatever the
             // application's.
@@ -115,6 +113,7 @@ pub(super) unsafe fn request(info: &fi_info) -> Result<Request, Error> {
         domain_name: unsafe { text(domain_name) }?,
         // SAFETY: as above: NULL or a string.
         fabric_name: unsafe { text(fabric_name) }?,
+        open_fabric: None,
         open_domain: None,
         provider_version: fabric.map_or(0, |fabric| fabric.prov_version),
     })
@@ -124,26 +123,32 @@ pub(super) unsafe fn request(info: &fi_info) -> Result<Request, Error> {
 /// nothing if they are another provider's.
 ///
 /// # Safety
-/// As [`request`]; the objects are open.
+/// As [`request`].
 unsafe fn restrict(hints: &fi_info, wanted: &mut Request) -> Result<(), Error> {
-    // SAFETY: promised by the caller, here and below.
-    let fabric = unsafe { hints.fabric_attr.as_ref() }.map(|attributes| attributes.fabric);
-    if let Some(fabric) = fabric.filter(|fabric| !fabric.is_null()) {
-        // SAFETY: as above.
-        let fabric = unsafe { fid::object::<Fabric>(fabric.cast()) }.map_err(|_| Error::NoData)?;
-        if let (None, Some(name)) = (&wanted.fabric_name, fabric.name()) {
-            wanted.fabric_name = Some(name.to_owned());
-        }
-    }
-    // SAFETY: as above.
-    let domain = unsafe { hints.domain_attr.as_ref() }.map(|attributes| attributes.domain);
-    if let Some(domain) = domain.filter(|domain| !domain.is_null()) {
-        // SAFETY: as above.
-        let domain = unsafe { fid::object::<Domain>(domain.cast()) }.map_err(|_| Error::NoData)?;
-        let interface = domain.interface();
-        wanted.open_domain = Some((interface.nic.name.clone(), interface.network()));
-    }
+    // SAFETY: promised by the caller.
+    let (fabric, domain) = unsafe { open_objects(hints) };
+    let instance = |fid: usize, is_domain: bool| match fid {
+        0 => Ok(None),
+        fid => match instances::find(fid) {
+            Some(found) if found.is_domain() == is_domain => Ok(Some(found)),
+            _ => Err(Error::NoData),
+        },
+    };
+    wanted.open_fabric = instance(fabric, false)?;
+    wanted.open_domain = instance(domain, true)?;
     Ok(())
+}
+
+/// The fabric and the domain that hints name, 0 for none.
+///
+/// # Safety
+/// As [`request`].
+pub(super) unsafe fn open_objects(hints: &fi_info) -> (usize, usize) {
+    // SAFETY: promised by the caller, here and below.
+    let fabric = unsafe { hints.fabric_attr.as_ref() }.map_or(0, |it| it.fabric.addr());
+    // SAFETY: as above.
+    let domain = unsafe { hints.domain_attr.as_ref() }.map_or(0, |it| it.domain.addr());
+    (fabric, domain)
 }
 
 /// # Safety
@@ -185,6 +190,7 @@ impl Allocated {
         fill_domain(unsafe { to.domain_attr.as_mut() }.ok_or(Error::NoMemory)?, info)?;
         // SAFETY: as above.
         let fabric = unsafe { to.fabric_attr.as_mut() }.ok_or(Error::NoMemory)?;
+        fabric.fabric = info.fabric;
         fabric.name = owned_text(&info.fabric_name)?;
         fabric.prov_version = crate::provider::VERSION;
         Ok(allocated)

@@ -20,10 +20,8 @@ use super::infos::{List, One, OwnedNames};
 use super::{interpose, text};
 use crate::abi::library::{self, Question};
 use crate::abi::{self, fi_fabric_attr, fi_info, fid_fabric};
-use crate::domain::Domain;
 use crate::errno::Error;
-use crate::fabric::Fabric;
-use crate::fid;
+use crate::instances;
 use crate::param;
 use crate::passthrough::{self, Filter, Names, Plan, Route};
 
@@ -163,14 +161,9 @@ pub(super) unsafe fn offers(question: Question, hints: Option<&fi_info>) -> Resu
 /// # Safety
 /// As [`offers`].
 unsafe fn names_an_object_of_ours(hints: &fi_info) -> bool {
-    // SAFETY: promised by the caller, here and below: what hints name is open.
-    let fabric = unsafe { hints.fabric_attr.as_ref() }.map(|attributes| attributes.fabric);
-    // SAFETY: as above.
-    let domain = unsafe { hints.domain_attr.as_ref() }.map(|attributes| attributes.domain);
-    // SAFETY: as above.
-    let ours = fabric.is_some_and(|it| unsafe { fid::object::<Fabric>(it.cast()) }.is_ok());
-    // SAFETY: as above.
-    ours || domain.is_some_and(|it| unsafe { fid::object::<Domain>(it.cast()) }.is_ok())
+    // SAFETY: promised by the caller.
+    let (fabric, domain) = unsafe { super::info::open_objects(hints) };
+    [fabric, domain].into_iter().any(|fid| instances::find(fid).is_some())
 }
 
 /// The names of the providers that the running libfabric has, hidden ones too.
