@@ -4,7 +4,9 @@
 //! In: nothing. Out: for each story, that it went well, or the violation. Each is a function; most
 //! are a [`Scenario`] over some seeds, a few drive a [`World`] step by step.
 
+use crate::app::Access;
 use crate::invariants::{Violation, broken};
+use crate::measure::finish;
 use crate::net::address;
 use crate::node::Node;
 use crate::rng::Rng;
@@ -13,6 +15,7 @@ use crate::scenario::{
     App, ClockFaults, Link, Loss, LossTarget, Partition, Pools, Reorder, Restart, Scenario,
 };
 use crate::world::World;
+use ofi_xdp_core::OpKind;
 
 /// What a story says.
 pub type Outcome = Result<(), Violation>;
@@ -41,6 +44,8 @@ pub const STORIES: &[Story] = &[
     Story { name: "graceful-close", tell: graceful_close },
     Story { name: "fair-turns", tell: fair_turns },
     Story { name: "receiver-polls-late", tell: polls_late },
+    Story { name: "far-away", tell: far_away },
+    Story { name: "pulls-against-requests", tell: pulls_against_requests },
 ];
 
 fn violation(world: &World, invariant: u8, what: impl Into<String>) -> Violation {
@@ -337,4 +342,84 @@ fn polls_late() -> Outcome {
         ..Scenario::default()
     };
     over_seeds(0..20, &scenario)
+}
+
+/// 25: on a long path, after a pause, the window opens as fast as anywhere: 1,500 packets take nine
+/// round trips, 94 where it stays as it begins.
+fn far_away() -> Outcome {
+    for delay_ns in [1_000_000, 5_000_000, 40_000_000] {
+        let link = Link { delay_ns, rate: 1_250_000_000, ..Link::default() };
+        let scenario =
+            Scenario { nodes: 2, ops: 0, pools: Pools::Large, link, ..Default::default() };
+        let mut world = World::new(1, &scenario);
+        let mut took = 0;
+        for _ in 0..2 {
+            let start = world.now + 200_000_000;
+            world.run_until(start)?;
+            for _ in 0..500 {
+                world.recv(1, None, 4_096, None);
+                world.send(0, 1, 4_096);
+            }
+            took = finish(&mut world)? - start;
+        }
+        let round_trips = took / (2 * delay_ns);
+        if round_trips > 20 {
+            return Err(violation(&world, 25, format!("{round_trips} round trips of {delay_ns}")));
+        }
+        settle(&mut world)?;
+    }
+    Ok(())
+}
+
+/// 27: two nodes pull a long message of each other's, and each has fetching atomics for the other
+/// all the time; each is allowed one request. Both come through. One atomic in twenty has a fence,
+/// and waits for the message.
+fn pulls_against_requests() -> Outcome {
+    let link = Link { rate: 1_250_000_000, ..Link::default() };
+    let pools = Pools::Minimum;
+    let scenario = Scenario { nodes: 2, ops: 0, pools, link, ..Scenario::default() };
+    let mut atomics = 0;
+    for seed in 0..4 {
+        let mut world = World::new(seed, &scenario);
+        atomics += atomics_beside_messages(&mut world)?;
+        settle(&mut world)?;
+    }
+    if atomics < 40 {
+        let what = format!("{atomics} atomics beside 8 messages");
+        return Err(Violation { invariant: 27, what, at: 0 });
+    }
+    Ok(())
+}
+
+/// How many atomics end while two nodes send each other 2 MiB.
+fn atomics_beside_messages(world: &mut World) -> Result<u32, Violation> {
+    const LEN: u64 = 2 << 20;
+    world.log = Some(Vec::new());
+    for (node, to) in [(0, 1), (1, 0)] {
+        world.recv(node, None, LEN, None);
+        world.send(node, to, LEN);
+    }
+    let until = world.now + 1_000_000_000;
+    let (mut atomics, mut messages) = (0, 0);
+    // bound: virtual time
+    while messages < 2 {
+        for (node, to) in [(0, 1), (1, 0)] {
+            let region = world.region_of(to);
+            let posted =
+                world.nodes[node as usize].engine.with(|engine| engine.posted_operations());
+            if let Some(region) = region.filter(|_| posted < 2) {
+                world.post_remote(node, to, region, Access::FetchAdd);
+            }
+            let found = world.after_post(node);
+            found.map_err(|(invariant, what)| violation(world, invariant, what))?;
+        }
+        if !world.step(until)? {
+            return Err(violation(world, 27, format!("{messages} messages")));
+        }
+        for (_, done) in world.log.as_mut().map(std::mem::take).unwrap_or_default() {
+            atomics += u32::from(done.kind == OpKind::Atomic);
+            messages += u32::from(matches!(done.kind, OpKind::Recv { .. }));
+        }
+    }
+    Ok(atomics)
 }

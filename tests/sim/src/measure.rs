@@ -96,7 +96,7 @@ fn counts(world: &World) -> [u64; 4] {
 }
 
 /// Lets everything posted end; returns when the last operation did.
-fn finish(world: &mut World) -> Result<u64, Violation> {
+pub(crate) fn finish(world: &mut World) -> Result<u64, Violation> {
     for node in 0..world.scenario.nodes {
         let found = world.after_post(node);
         found.map_err(|(invariant, what)| Violation { invariant, what, at: world.now })?;

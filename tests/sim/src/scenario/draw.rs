@@ -114,6 +114,11 @@ impl Scenario {
                 s.turn_on(class, rng);
             }
         }
+        if rng.chance(0.06) {
+            // Other continents. Who dies sooner takes each loss on the way there for a death.
+            s.link.delay_ns = rng.pick(&[3_000_000, 20_000_000, 40_000_000]);
+            s.death_ms = 10_000;
+        }
         s
     }
 
