@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_entry_is_the_processs_own() {
+    fn an_entry_is_of_one_process() {
         let entry = Entry::new(7);
         assert!(find(7).is_some_and(|place| place.upgrade().is_none()), "not attached yet");
         assert!(find(8).is_none());

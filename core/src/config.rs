@@ -228,8 +228,8 @@ impl Config {
 
 /// What one packet can bring must find room.
 const EVENTS_MIN: u32 = crate::wire::WRITES_WITH_DATA_MAX as u32;
-/// Extents for windows that touch more than one, beyond one for each active peer: an eighth of them,
-/// and at least so many. All that wait for one go on when their own is acknowledged.
+/// Extents for windows that touch more than one, beyond one for each active peer: an eighth of
+/// them, and at least so many. All that wait for one go on when their own is acknowledged.
 const EXTENTS_SHARED: u32 = 64;
 
 /// Lengths of the slices in [`Storage`].

@@ -122,17 +122,19 @@ impl WorkQueue {
         Ok(())
     }
 
-    /// Takes back a work that has not begun.
+    /// Takes back deferred work that has not begun; calls that wait are their endpoint's.
     ///
     /// # Errors
     /// [`Error::Os`] with `ENOENT` if there is none.
     pub(crate) fn cancel(&self, id: usize) -> Result<(), Error> {
-        self.remove(|work| work.id == id)
+        self.remove(|work| work.id == id && work.op.call().is_none())
     }
 
-    /// Takes back all that has not begun, or what waits for `counter`.
+    /// Takes back all deferred work that has not begun, or what of it waits for `counter`.
     pub(crate) fn flush(&self, counter: Option<&Arc<Cntr>>) {
-        let chosen = |work: &Work| counter.is_none_or(|it| Arc::ptr_eq(it, &work.counter));
+        let chosen = |work: &Work| {
+            work.op.call().is_none() && counter.is_none_or(|it| Arc::ptr_eq(it, &work.counter))
+        };
         // Nothing to take back is no error.
         let _ = self.remove(chosen);
     }

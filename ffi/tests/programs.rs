@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use support::{
-    Libfabric, assert_success, compiled, debian_13, has_valgrind, provider_path, skipped,
+    Libfabric, assert_success, compiled, debian_13, has_valgrind, left_out, provider_path, skipped,
 };
 
 /// Runs a C program with each libfabric that is to be had.
@@ -130,7 +130,7 @@ fn root_two_addresses_of_one_interface() {
         exec \"$@\"";
     let unprivileged = !nix::unistd::geteuid().is_root();
     if std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|it| it == "skip") && unprivileged {
-        return skipped("no privilege");
+        return left_out("no privilege");
     }
     let program = compiled("addresses");
     for arguments in [

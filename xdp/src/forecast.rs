@@ -91,7 +91,7 @@ mod tests {
             assert!(link.why_not_better.contains("virtual link"), "{link:?}");
         } else {
             assert_eq!((card.tier, link.tier), (Tier::Udp, Tier::Udp));
-            assert!(card.why_not_better.contains("CAP_"), "{card:?}");
+            assert!(card.why_not_better.contains("AF_XDP needs"), "{card:?}");
         }
         // Any file that is there will do: it is not asked anything.
         let brokered = Forecast::new(Mode::Auto, &interface(true), Some(Path::new("/proc")));

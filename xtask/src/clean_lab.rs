@@ -5,6 +5,7 @@
 //! processes in them and, as the kernel removes a veth pair with either end, their links. Nothing
 //! else is touched.
 
+use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
@@ -20,8 +21,10 @@ pub(crate) fn clean_lab() -> Result<()> {
     setup::ensure(&[setup::Purpose::Run])?;
     let ours = ours(&ip(&["netns", "list"])?);
     for (name, owner) in &ours {
-        // As root: `/proc` may hide the processes of others.
-        if privileged("kill", &["-0", &owner.to_string()]).is_ok() {
+        let owner = owner.to_string();
+        // As root, too: `/proc` may hide the processes of others.
+        let runs = Path::new("/proc").join(&owner).exists();
+        if runs || privileged("kill", &["-0", &owner]).is_ok() {
             println!("kept {name}: process {owner}, which made it, runs");
             continue;
         }

@@ -75,7 +75,9 @@ impl Engine<'_> {
         self.note_sent(active, note, composed.writes)?;
         let more = self.may_send_new(active);
         let stuck = !more && self.actives[active].has_unsent();
-        let last = psn.0 % ACK_REQUEST_EVERY == ACK_REQUEST_EVERY - 1 || stuck;
+        let asks =
+            self.ops[first].is_request() && self.actives[active].has_thin_credit(self.tick());
+        let last = psn.0 % ACK_REQUEST_EVERY == ACK_REQUEST_EVERY - 1 || stuck || asks;
         let mut flags = if last { Flags::ACK_REQUEST } else { Flags::empty() };
         flags.set(Flags::BARRIER, composed.barrier);
         let mut header = self.header(active, PacketKind::Data, flags, psn);

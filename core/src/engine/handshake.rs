@@ -202,7 +202,8 @@ impl Engine<'_> {
         peer.state = State::Accepted;
         self.connect(number, active, hello, epoch);
         let state = &mut self.actives[active];
-        state.hello_count = 0;
+        // Where hellos crossed, this tells the round trip if its own went out once.
+        state.hello_count = u8::from(crossed && state.hello_count > 0);
         if !crossed {
             state.timer_from = Tick::of(now);
         }

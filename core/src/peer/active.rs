@@ -231,7 +231,8 @@ pub struct Active {
     pub(crate) hold_until: Option<Tick>,
     /// When the handshake is repeated.
     pub(crate) hello_at: Option<Tick>,
-    /// How often that was; where this is 0, and only there, an answer tells the round trip.
+    /// How often that was; where this is 0, and only there, an answer tells the round trip. New
+    /// state begins with 1: what was said before is not measured from then on.
     pub(crate) hello_count: u8,
     /// The number that the hello of this side proposes for the connection; 0: it has sent none.
     pub(crate) proposed: u16,
@@ -373,6 +374,16 @@ impl Active {
     #[inline(always)]
     pub(crate) fn is_in_touch(&self, now: Tick) -> bool {
         now.since(self.newest_arrived) < (CREDIT_NANOS / TICK_NANOS) as u32
+    }
+
+    /// Whether the peer should say with an acknowledgment what it grants, when it is asked for
+    /// something now: its last word is the least, or will not hold until the answer comes. Else
+    /// nobody would ask for more than one thing at a time, for the peer has no reason to say again
+    /// what it granted long ago.
+    #[inline]
+    pub(crate) fn has_thin_credit(&self, now: Tick) -> bool {
+        let lapses = self.rtt.smoothed() >= (CREDIT_NANOS / TICK_NANOS) as u32 / 2;
+        lapses || self.credits.allowed == 1 || !self.is_in_touch(now)
     }
 
     /// Packets have arrived in order: credits whose return the peer learns with the next packet.

@@ -78,8 +78,8 @@ pub struct Peer {
     pub(crate) known: bool,
 }
 
-// A bound that is promised: an idle peer, with its slot's bookkeeping. The index takes 8 to 16 bytes
-// more.
+// A bound that is promised: an idle peer, with its slot's bookkeeping; the index takes 8 to
+// 16 bytes more.
 static_assertions::const_assert!(size_of::<crate::slab::Slot<Peer>>() <= 80);
 
 impl Default for Peer {

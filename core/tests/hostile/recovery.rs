@@ -155,7 +155,7 @@ fn who_owes_an_answer_is_asked_again_soon_and_then_more_and_more_rarely() {
         assert!(packets.iter().all(|packet| packet.kind() == PacketKind::Ping));
         packets.len()
     };
-    // A quarter of the death time; then a time-out, some three milliseconds, and ever twice as long.
+    // A quarter of the death time; then a time-out, some 3 ms, and ever twice as long.
     assert_eq!(asked(&mut puppet, 2_499), 0);
     assert_eq!(asked(&mut puppet, 2), 1);
     assert_eq!(asked(&mut puppet, 50), 4);

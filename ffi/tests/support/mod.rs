@@ -18,9 +18,14 @@ fn build_folder() -> PathBuf {
     program.parent().expect("a program is in a folder").to_owned()
 }
 
-/// A scratch folder that outlives the test run (what is fetched or compiled is used again).
+/// A scratch folder that outlives the test run (what is fetched or compiled is used again). What
+/// root makes for a user is elsewhere: that user could not write there.
 pub fn scratch(name: &str) -> PathBuf {
-    let folder = build_folder().join("libfabric-tests").join(name);
+    let folder = match std::env::var("SUDO_UID") {
+        Ok(user) if nix::unistd::geteuid().is_root() && user != "0" => std::env::temp_dir(),
+        _ => build_folder(),
+    };
+    let folder = folder.join("libfabric-tests").join(name);
     std::fs::create_dir_all(&folder).unwrap();
     folder
 }
