@@ -33,6 +33,7 @@ tests! { "fi_trigger":
     cancelled_work_never_begins
     flushed_work_never_begins
     flush_of_one_counter_leaves_the_others
+    calls_are_not_flushed
     queued_work_keeps_its_objects_busy
     a_completion_counter_of_counter_work_is_refused
     triggered_sends_wait_and_complete
@@ -522,6 +523,20 @@ fn flush_of_one_counter_leaves_the_others(world: &World) -> Result<()> {
     reaches(&group, &ends, 10)?;
     ends.close()?;
     close(&group, [&cntr, &other])
+}
+
+/// A call with `FI_TRIGGER` has returned success, so its end is told: it is no deferred work.
+fn calls_are_not_flushed(world: &World) -> Result<()> {
+    let (group, cntr, spare) = trigger_able(world)?;
+    let (_, received) = expect(&group, 8)?;
+    let context = Context::triggered(&cntr, 1);
+    let message = Message::new(Mem::pattern(8, 3), group.to_b(), context);
+    triggered(group.a().ep.sendmsg(&message, abi::FI_TRIGGER | abi::FI_COMPLETION))?;
+    command(group.a().domain.flush_work(None), "FI_FLUSH_WORK")?;
+    cntr.add(1)?;
+    group.done(group.a(), context)?;
+    group.done(group.b(), received)?;
+    close(&group, [&cntr, &spare])
 }
 
 /// Objects that queued work names are in use.
