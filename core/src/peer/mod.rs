@@ -4,6 +4,7 @@
 
 mod active;
 mod congestion;
+mod credit;
 mod due;
 mod rtt;
 
