@@ -18,6 +18,7 @@ use ofi_xdp_core::Served;
 use crate::abi::bits;
 use crate::domain::Domain;
 use crate::errno::Error;
+use crate::idle;
 use crate::ops::{CntrOps, FidOps};
 use crate::progress::ActiveEndpoint;
 use crate::wait::Wait;
@@ -234,7 +235,9 @@ impl Cntr {
         self.end_wait();
         self.work();
         let values = self.values();
-        if std::mem::replace(&mut self.lock().seen, values) != values {
+        if std::mem::replace(&mut self.lock().seen, values) == values {
+            idle::found_nothing();
+        } else {
             // This call may have taken in what another thread sleeps for.
             self.waker().inspect(|waker| waker.wake());
         }

@@ -23,6 +23,7 @@ use ofi_xdp_core::{Completion, Instant};
 use crate::abi;
 use crate::domain::Domain;
 use crate::errno::Error;
+use crate::idle;
 use crate::ops::{CqOps, FidOps, Side};
 use crate::progress::{ActiveEndpoint, Origin, Wants};
 use crate::shim::cq::Entries;
@@ -306,6 +307,9 @@ impl CqOps for Cq {
     fn read(&self, entries: &mut Entries) -> Result<usize, Error> {
         let result = self.read_once(entries);
         self.share(entries);
+        if matches!(result, Err(Error::Again)) {
+            idle::found_nothing();
+        }
         result
     }
 

@@ -20,6 +20,7 @@
 //! | `registry` | the memory regions of a domain |
 //! | `progress`, `storage`, `peers`, `memory` | an active endpoint: engine, port, peers, application memory |
 //! | `wait`, `waker` | sleeping until something happens |
+//! | `idle` | giving way while nothing happens |
 //! | `poll_set`, `wait_set` | several queues at once |
 //! | `work` | deferred work, triggered operations |
 //! | `thread` | progress when the application makes none |
@@ -42,6 +43,7 @@ mod errno;
 mod fabric;
 mod fid;
 mod hints;
+mod idle;
 mod info;
 mod instances;
 mod interface;

@@ -38,6 +38,7 @@ use ofi_xdp_datapath::HybridPort;
 use crate::abi::{self, ADDR_NONE, fi_addr_t};
 use crate::av::Av;
 use crate::errno::Error;
+use crate::idle;
 use crate::memory::AppMemory;
 use crate::ops::Side;
 use crate::peers::PeerMap;
@@ -306,11 +307,15 @@ impl ActiveEndpoint {
     fn move_packets(state: &mut State, now: Instant, budget: Budget) {
         let State { engine, port, memory, failed, .. } = state;
         engine.with_dependent_mut(|_, engine| {
-            if let Err(error) = drive(engine, port, memory, now, budget) {
-                // Time goes on: what cannot be delivered any more ends in error.
-                engine.advance(now);
-                if !std::mem::replace(failed, true) {
-                    log::warn!(target: "ep_data", "{error}; pending operations will time out");
+            match drive(engine, port, memory, now, budget) {
+                Ok(_) if budget.rx_packets == 0 => {}
+                Ok(progress) => idle::looked(now, progress.received > 0),
+                Err(error) => {
+                    // Time goes on: what cannot be delivered any more ends in error.
+                    engine.advance(now);
+                    if !std::mem::replace(failed, true) {
+                        log::warn!(target: "ep_data", "{error}; pending operations will time out");
+                    }
                 }
             }
         });

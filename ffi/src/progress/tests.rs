@@ -1,15 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the port has taken from the kernel and a call has left is not slept over.
+//! What the port has taken from the kernel and a call has left is not slept over; who reads in vain
+//! gives way, and who moves packets does not.
 
 use nix::poll::PollTimeout;
 use ofi_xdp_core::{Destination, PeerId, Transmit, Transmitted};
 use ofi_xdp_datapath::PortConfig;
 
 use super::*;
+use crate::cq::CqAttributes;
 use crate::domain::Domain;
 use crate::fabric::Fabric;
 use crate::info::Request;
-use crate::ops::{DomainOps as _, FabricOps as _};
+use crate::ops::{CntrOps as _, CqOps as _, DomainOps as _, FabricOps as _};
+use crate::shim::cq::Entries;
+use crate::wait_set::WaitObject;
 
 /// A train that is cut apart within one call; two of them are more than a call takes.
 const TRAIN: u64 = 40;
@@ -97,4 +101,44 @@ fn what_a_call_leaves_is_due_at_once() {
         endpoint.look(&[], None);
     }
     assert_eq!(endpoint.due(), None);
+}
+
+#[test]
+fn who_looks_in_vain_is_idle_until_a_packet_arrives() {
+    let ((endpoint, _), mut sender) = (endpoint(), port());
+    endpoint.look(&[], None);
+    endpoint.look(&[], None);
+    let idle = idle::idle();
+    assert!(idle > Duration::ZERO);
+    // A post looks for nothing.
+    endpoint.drive(&mut endpoint.lock(), now(), Budget::POST);
+    assert_eq!(idle::idle(), idle);
+    send_train(&mut sender, &endpoint);
+    while endpoint.lock().port.stats().udp_received == 0 {
+        endpoint.look(&[], None);
+    }
+    assert_eq!(idle::idle(), Duration::ZERO);
+}
+
+#[test]
+fn reads_in_vain_give_way_and_news_do_not() {
+    let domain = domain();
+    let counter = domain.counter(WaitObject::None).unwrap();
+    let queue = domain.completion_queue(CqAttributes::default()).unwrap();
+    // Bound to no endpoint, they look for nothing themselves.
+    let be_idle = || {
+        let long = Instant::ZERO.after(Duration::from_secs(1));
+        idle::looked(long, true);
+        (1..=100).for_each(|look| idle::looked(long.after(Duration::from_micros(look)), false));
+    };
+    be_idle();
+    assert_eq!(counter.value(), 0);
+    assert_eq!(idle::idle(), Duration::ZERO);
+    be_idle();
+    assert_eq!(queue.read(&mut Entries::none()), Err(Error::Again));
+    assert_eq!(idle::idle(), Duration::ZERO);
+    be_idle();
+    counter.add(1, 0);
+    assert_eq!(counter.value(), 1);
+    assert_eq!(idle::idle(), Duration::from_micros(100));
 }

@@ -68,6 +68,12 @@ impl Entries {
         Ok(Self { next: entries, sources, capacity, filled: 0 })
     }
 
+    /// No arrays.
+    #[cfg(test)]
+    pub(crate) const fn none() -> Self {
+        Self { next: std::ptr::null_mut(), sources: std::ptr::null_mut(), capacity: 0, filled: 0 }
+    }
+
     /// How many completions were written.
     #[inline]
     pub(crate) const fn filled(&self) -> usize {
