@@ -7,6 +7,7 @@ use std::time::Duration;
 use anyhow::Context;
 use ofi_xdp_examples::report::Report;
 
+use super::cores::handover_ns;
 use super::{Contestant, Entry, LinkUse};
 use crate::paths;
 use crate::process::{Program, Running};
@@ -69,6 +70,15 @@ impl Field {
         match self {
             Self::Hosts(_) => String::from("two network namespaces of one machine, joined by veth"),
             Self::Machine { nic, peer } => format!("interface {nic} to {peer}"),
+        }
+    }
+
+    /// How far the cores of client and server are from each other, in ns for a cache line; `None`
+    /// where they are on two machines.
+    pub(super) fn distance(&self) -> Option<f64> {
+        match self {
+            Self::Hosts(_) => handover_ns(),
+            Self::Machine { .. } => None,
         }
     }
 

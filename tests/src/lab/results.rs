@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 
 use ofi_xdp_examples::report::{Latency, Report, Stream};
 
-use super::Contestant;
+use super::{Contestant, Distances};
 use crate::report::{Metric, Record, median};
 
 /// One contestant's rounds.
@@ -15,6 +15,8 @@ pub struct Series {
     pub contestant: Contestant,
     /// The rounds that went well.
     pub reports: Vec<Report>,
+    /// The larger distance of the cores beside each of them, in ns; 0 where none was measured.
+    distances: Vec<f64>,
     /// Rounds that failed, and why.
     pub failures: Vec<String>,
 }
@@ -23,15 +25,28 @@ impl Series {
     /// Nothing yet.
     #[must_use]
     pub fn new(contestant: Contestant) -> Self {
-        Self { contestant, reports: Vec::new(), failures: Vec::new() }
+        Self { contestant, reports: Vec::new(), distances: Vec::new(), failures: Vec::new() }
     }
 
-    /// Adds a round.
-    pub fn add(&mut self, round: anyhow::Result<Report>) {
+    /// Adds a round, beside which the cores were so far from each other (ns).
+    pub fn add(&mut self, round: anyhow::Result<Report>, distance: f64) {
         match round {
-            Ok(report) => self.reports.push(report),
+            Ok(report) => {
+                self.reports.push(report);
+                self.distances.push(distance);
+            }
             Err(error) => self.failures.push(format!("{error:#}")),
         }
+    }
+
+    /// Drops the rounds beside which the cores were far from each other, unless all were such.
+    pub fn drop_far(&mut self, is_far: impl Fn(f64) -> bool) {
+        if self.distances.iter().all(|distance| is_far(*distance)) {
+            return;
+        }
+        let mut distances = self.distances.iter();
+        self.reports.retain(|_| !distances.next().is_some_and(|distance| is_far(*distance)));
+        self.distances.retain(|distance| !is_far(*distance));
     }
 
     /// Latencies of one size, a round each.
@@ -121,6 +136,8 @@ pub struct Results {
     pub rounds: usize,
     /// Where, in words.
     pub setting: String,
+    /// Distances of the cores beside the sessions.
+    pub distances: Distances,
     /// By whom.
     pub series: Vec<Series>,
 }
@@ -129,7 +146,9 @@ impl Results {
     /// The one form of all measurements.
     #[must_use]
     pub fn records(&self) -> Vec<Record> {
-        let mut records = Vec::new();
+        let seen = self.distances.seen();
+        let cores = Record::plain(self.suite, ("machine", "cores"), 0, "handover", seen);
+        let mut records: Vec<_> = cores.into_iter().map(|record| record.in_unit("ns")).collect();
         for series in &self.series {
             let mut add = |metrics: &[Metric], size| {
                 for metric in metrics {
@@ -199,10 +218,26 @@ mod tests {
     fn rounds_that_lost_something_count_where_all_did() {
         let mut series = Series::new(Contestant::kernel_udp(false));
         for lost in [64, 128] {
-            series.add(Ok(round(&[lost])));
+            series.add(Ok(round(&[lost])), 0.0);
         }
         assert_eq!(series.values(Metric::MessageRate, 8), [576.0, 512.0]);
-        series.add(Ok(round(&[0])));
+        series.add(Ok(round(&[0])), 0.0);
         assert_eq!(series.values(Metric::MessageRate, 8), [640.0]);
+    }
+
+    #[test]
+    fn rounds_of_far_cores_count_where_all_were() {
+        let is_far = |distance| distance > 50.0;
+        let mut series = Series::new(Contestant::kernel_udp(false));
+        series.add(Ok(round(&[1])), 150.0);
+        series.add(Err(anyhow::anyhow!("nobody there")), 30.0);
+        series.drop_far(is_far);
+        assert_eq!(series.values(Metric::MessageRate, 8), [639.0]);
+        series.add(Ok(round(&[0])), 30.0);
+        series.add(Ok(round(&[0])), 150.0);
+        series.drop_far(is_far);
+        assert_eq!(series.values(Metric::MessageRate, 8), [640.0]);
+        assert_eq!(series.reports.len(), 1);
+        assert_eq!(series.failures.len(), 1);
     }
 }

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How far the cores of client and server are from each other.
+//!
+//! The host of a virtual machine moves its processors about: now they share a cache, now a line
+//! from one to the other crosses the whole package, and everything that two processes do together
+//! takes up to twice as long, for a second or an hour. So the time that a line takes is measured
+//! before and after each session ([`super::run`]). Out come nanoseconds. Bound: [`PATIENCE`].
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sched::{CpuSet, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// There and back so often in one go, and so many goes, of which the quickest counts: somebody else
+/// may have a core for a while.
+const HANDOVERS: u32 = 500;
+const GOES: usize = 8;
+/// Who gets no answer for so long measures nothing: something else has the core.
+const PATIENCE: Duration = Duration::from_millis(100);
+/// Cores are as near as the nearest that were seen, or far: what lies between the caches of one
+/// package makes steps of three and more.
+const FAR: f64 = 2.0;
+
+/// The line that goes to and fro: the number of the turn, even for one side and odd for the other.
+#[derive(Debug, Default)]
+#[repr(align(128))]
+struct Line(AtomicU32);
+
+/// The distances that were seen in one run.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Distances {
+    seen: Vec<f64>,
+}
+
+impl Distances {
+    /// Nothing seen.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { seen: Vec::new() }
+    }
+
+    /// One more.
+    pub fn add(&mut self, distance: f64) {
+        self.seen.push(distance);
+    }
+
+    /// Whether it is more than [`FAR`] times the least that was seen.
+    #[must_use]
+    pub fn is_far(&self, distance: f64) -> bool {
+        let least = self.seen.iter().copied().reduce(f64::min);
+        least.is_some_and(|least| distance > FAR * least)
+    }
+
+    /// All of them.
+    #[must_use]
+    pub fn seen(&self) -> &[f64] {
+        &self.seen
+    }
+}
+
+/// What a cache line takes from core 0 to core 1 or back, where clients and servers are, in ns;
+/// `None` on a machine that does not have them, or has no time.
+pub(super) fn handover_ns() -> Option<f64> {
+    let line = &Line::default();
+    thread::scope(|scope| {
+        let there = scope.spawn(move || pin(0).and_then(|()| turns(line, 0)));
+        let back = scope.spawn(move || pin(1).and_then(|()| turns(line, 1)));
+        back.join().ok().flatten()?;
+        let quickest = there.join().ok().flatten()?;
+        Some(quickest.as_secs_f64() * 1e9 / f64::from(2 * HANDOVERS))
+    })
+}
+
+fn pin(core: usize) -> Option<()> {
+    let mut cores = CpuSet::new();
+    cores.set(core).ok()?;
+    sched_setaffinity(Pid::from_raw(0), &cores).ok()
+}
+
+/// Takes every other turn from `first` on; the quickest go.
+fn turns(line: &Line, first: u32) -> Option<Duration> {
+    let (begin, mut quickest, mut turn) = (Instant::now(), Duration::MAX, first);
+    for _ in 0..GOES {
+        let start = Instant::now();
+        for _ in 0..HANDOVERS {
+            let mut looks = 0_u32;
+            // bound: PATIENCE
+            while line.0.load(Ordering::Acquire) != turn {
+                looks = looks.wrapping_add(1);
+                if looks.is_multiple_of(4096) && begin.elapsed() > PATIENCE {
+                    return None;
+                }
+            }
+            line.0.store(turn.wrapping_add(1), Ordering::Release);
+            turn = turn.wrapping_add(2);
+        }
+        quickest = quickest.min(start.elapsed());
+    }
+    Some(quickest)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn far_is_twice_as_far_as_the_nearest() {
+        let mut distances = Distances::new();
+        assert!(!distances.is_far(150.0), "nothing to compare with");
+        distances.add(150.0);
+        assert!(!distances.is_far(150.0));
+        distances.add(28.0);
+        assert!(distances.is_far(150.0));
+        assert!(!distances.is_far(56.0));
+        assert_eq!(distances.seen(), [150.0, 28.0]);
+    }
+
+    #[test]
+    fn both_sides_take_their_turns() {
+        let line = &Line::default();
+        let (there, back) = thread::scope(|scope| {
+            let there = scope.spawn(move || turns(line, 0));
+            let back = scope.spawn(move || turns(line, 1));
+            (there.join().unwrap(), back.join().unwrap())
+        });
+        // On one core, or a busy one, nobody need come to an end.
+        let all = u32::try_from(GOES).unwrap() * 2 * HANDOVERS;
+        if there.is_some() && back.is_some() {
+            assert_eq!(line.0.load(Ordering::Relaxed), all);
+        }
+    }
+
+    #[test]
+    fn who_gets_no_answer_gives_up() {
+        assert_eq!(turns(&Line::default(), 1), None);
+    }
+}
