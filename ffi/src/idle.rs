@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Giving way: a thread that polls for what is not there lets others have the processor.
 //!
-//! What comes in: every look for packets in a call of a thread, with its time and what arrived, and
-//! every read of a queue or a counter that found nothing new. What goes out: a call of
+//! What comes in: every look for packets in a call of a thread, with its time and whether any moved,
+//! and every read of a queue or a counter that found nothing new. What goes out: a call of
 //! `sched_yield(2)` by who has looked in vain for [`PATIENCE`]. Where nobody else wants the core,
 //! that costs a third of a microsecond; where more processes poll than there are cores, each would
 //! otherwise use up its time slice, some milliseconds, before the one with the answer may run. Who
@@ -10,7 +10,7 @@
 //! over: a thread that was away for [`LONG`] keeps what it has for [`KEEPS`] times as long, so such
 //! a neighbour gets a ninth of its time at most beyond what the scheduler finds fair.
 //!
-//! Counted for each thread, and by what arrives rather than by what is read: who moves a long
+//! Counted for each thread, and by what moves rather than by what is read: who moves a long
 //! message, or has several queues of which one is busy, is not idle. Bounds: no state but three
 //! words of each thread.
 
@@ -43,10 +43,10 @@ thread_local! {
     static KEEPS_UNTIL: Cell<Instant> = const { Cell::new(Instant::ZERO) };
 }
 
-/// The thread looked for packets at `now`; `received`: there were some.
+/// The thread looked for packets at `now`; `moved`: some came, or went.
 #[inline]
-pub(crate) fn looked(now: Instant, received: bool) {
-    let idle = if received {
+pub(crate) fn looked(now: Instant, moved: bool) {
+    let idle = if moved {
         Duration::ZERO
     } else {
         IDLE.get().saturating_add(now.since(LOOKED.get()).min(LOOK_MAX))

@@ -31,7 +31,8 @@ use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 
 use ofi_xdp_core::{
-    Budget, Completion, Config, Engine, Identity, Instant, PeerAddress, Port as _, RegionId, drive,
+    Budget, Completion, Config, Engine, Identity, Instant, PeerAddress, Port as _, Progress,
+    RegionId, drive,
 };
 use ofi_xdp_datapath::HybridPort;
 
@@ -309,7 +310,7 @@ impl ActiveEndpoint {
         engine.with_dependent_mut(|_, engine| {
             match drive(engine, port, memory, now, budget) {
                 Ok(_) if budget.rx_packets == 0 => {}
-                Ok(progress) => idle::looked(now, progress.received > 0),
+                Ok(progress) => idle::looked(now, progress != Progress::default()),
                 Err(error) => {
                     // Time goes on: what cannot be delivered any more ends in error.
                     engine.advance(now);
