@@ -238,6 +238,7 @@ impl Cntr {
         if std::mem::replace(&mut self.lock().seen, values) == values {
             idle::found_nothing();
         } else {
+            idle::found();
             // This call may have taken in what another thread sleeps for.
             self.waker().inspect(|waker| waker.wake());
         }

@@ -307,8 +307,9 @@ impl CqOps for Cq {
     fn read(&self, entries: &mut Entries) -> Result<usize, Error> {
         let result = self.read_once(entries);
         self.share(entries);
-        if matches!(result, Err(Error::Again)) {
-            idle::found_nothing();
+        match result {
+            Err(Error::Again) => idle::found_nothing(),
+            _ => idle::found(),
         }
         result
     }

@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Giving way: a thread that polls for what is not there lets others have the processor.
 //!
-//! What comes in: every look for packets in a call of a thread, with its time and whether any moved,
-//! and every read of a queue or a counter that found nothing new. What goes out: a call of
-//! `sched_yield(2)` by who has looked in vain for [`PATIENCE`]. Where nobody else wants the core,
-//! that costs a third of a microsecond; where more processes poll than there are cores, each would
-//! otherwise use up its time slice, some milliseconds, before the one with the answer may run. Who
-//! else wants the core may also be one that computes, and never gives it back before its slice is
-//! over: a thread that was away for [`LONG`] keeps what it has for [`KEEPS`] times as long, so such
-//! a neighbour gets a ninth of its time at most beyond what the scheduler finds fair.
+//! What comes in: every look for packets in a call of a thread, with its time and whether any
+//! moved, and every read of a queue or a counter, with whether it found anything new. What goes
+//! out: a call of `sched_yield(2)` by who has looked in vain for [`PATIENCE`]. Where nobody else
+//! wants the core, that costs a third of a microsecond; where more processes poll than there are
+//! cores, each would otherwise use up its time slice, some milliseconds, before the one with the
+//! answer may run.
+//!
+//! Who else wants the core may also be one that computes, and never gives it back before its slice
+//! is over. A thread that was away for [`LONG`] has more patience for a while ([`PATIENT`]): more
+//! than a round trip takes, so that a conversation goes on beside such a neighbour, and so little
+//! that many who are patient with each other do not take each other for one.
 //!
 //! Counted for each thread, and by what moves rather than by what is read: who moves a long
 //! message, or has several queues of which one is busy, is not idle. Bounds: no state but three
@@ -23,107 +26,194 @@ use crate::progress::now;
 
 /// About as long as two switches to another process take: by then waiting has cost at most twice
 /// what giving way at once would have (Karlin et al., "Empirical studies of competitive spinning
-/// for a shared-memory multiprocessor", SOSP 1991). Longer than a round trip on a good network.
+/// for a shared-memory multiprocessor", SOSP 1991).
 const PATIENCE: Duration = Duration::from_micros(5);
-/// Longest that one look counts: who computes between two of them was not waiting meanwhile. An
-/// empty kernel socket takes as long to look at.
+/// The same beside a neighbour that computes.
+const PATIENT: Duration = Duration::from_micros(50);
+/// Longest that one look counts, where an empty kernel socket takes as long to look at. Between
+/// looks that are further apart than [`PATIENCE`] the thread did something else.
 const LOOK_MAX: Duration = Duration::from_micros(1);
-/// An absence that no polling neighbour causes: each of these keeps the core for [`PATIENCE`] and
-/// what it has to do.
-const LONG: Duration = Duration::from_micros(500);
-/// For how many times such an absence the thread gives way to nobody.
-const KEEPS: u32 = 8;
+/// An absence that no polling neighbours cause: slices are longer, and twenty who keep the core for
+/// [`PATIENT`] each take no longer.
+const LONG: Duration = Duration::from_millis(1);
+/// For how many times its absence a thread is patient, and how much of it counts at most: a process
+/// may have been stopped.
+const PATIENT_TIMES: u32 = 8;
+const ABSENCE_MAX: Duration = Duration::from_millis(10);
+
+/// How a thread waits.
+#[derive(Debug)]
+struct Idle {
+    /// When it looked last.
+    looked: Cell<Instant>,
+    /// How long it has looked in vain.
+    time: Cell<Duration>,
+    patient_until: Cell<Instant>,
+}
 
 thread_local! {
-    /// When the thread looked last.
-    static LOOKED: Cell<Instant> = const { Cell::new(Instant::ZERO) };
-    /// How long it has looked in vain.
-    static IDLE: Cell<Duration> = const { Cell::new(Duration::ZERO) };
-    /// Until when it gives way to nobody.
-    static KEEPS_UNTIL: Cell<Instant> = const { Cell::new(Instant::ZERO) };
+    static THREAD: Idle = const { Idle::new() };
 }
 
 /// The thread looked for packets at `now`; `moved`: some came, or went.
 #[inline]
 pub(crate) fn looked(now: Instant, moved: bool) {
-    let idle = if moved {
-        Duration::ZERO
-    } else {
-        IDLE.get().saturating_add(now.since(LOOKED.get()).min(LOOK_MAX))
-    };
-    IDLE.set(idle);
-    LOOKED.set(now);
+    THREAD.with(|idle| idle.looked(now, moved));
+}
+
+/// The application read, and found something.
+#[inline]
+pub(crate) fn found() {
+    THREAD.with(|idle| idle.time.set(Duration::ZERO));
 }
 
 /// The application read, and found nothing new. Called with no lock held.
 #[inline]
 pub(crate) fn found_nothing() {
-    if IDLE.get() >= PATIENCE {
-        give_way();
-    }
+    THREAD.with(|idle| {
+        if idle.time.get() >= PATIENCE {
+            idle.give_way();
+        }
+    });
 }
 
-#[cold]
-fn give_way() {
-    IDLE.set(Duration::ZERO);
-    let left = LOOKED.get();
-    if left >= KEEPS_UNTIL.get() {
-        std::thread::yield_now();
-        returned(left, now());
+impl Idle {
+    const fn new() -> Self {
+        let never = Instant::ZERO;
+        Self {
+            looked: Cell::new(never),
+            time: Cell::new(Duration::ZERO),
+            patient_until: Cell::new(never),
+        }
     }
-}
 
-/// The thread has the processor again, at `back`, that it gave away at `left`.
-fn returned(left: Instant, back: Instant) {
-    let away = back.since(left);
-    if away >= LONG {
-        KEEPS_UNTIL.set(back.after(away.saturating_mul(KEEPS)));
+    #[inline]
+    fn looked(&self, now: Instant, moved: bool) {
+        let gap = now.since(self.looked.replace(now));
+        self.time.set(match self.time.get() {
+            _ if moved => Duration::ZERO,
+            _ if gap > PATIENCE => LOOK_MAX,
+            time => time.saturating_add(gap.min(LOOK_MAX)),
+        });
+    }
+
+    /// Gives way if the thread's patience is at an end.
+    #[cold]
+    fn give_way(&self) {
+        if self.is_due() {
+            std::thread::yield_now();
+            self.returned(now());
+        }
+    }
+
+    fn is_due(&self) -> bool {
+        let patient = self.looked.get() < self.patient_until.get();
+        self.time.get() >= if patient { PATIENT } else { PATIENCE }
+    }
+
+    /// The thread has the processor again, at `back`, that it gave away after its last look.
+    fn returned(&self, back: Instant) {
+        self.time.set(Duration::ZERO);
+        let away = back.since(self.looked.get());
+        if away >= LONG {
+            self.patient_until.set(back.after(away.min(ABSENCE_MAX) * PATIENT_TIMES));
+        }
     }
 }
 
 /// How long this thread has looked in vain.
 #[cfg(test)]
 pub(crate) fn idle() -> Duration {
-    IDLE.get()
+    THREAD.with(|idle| idle.time.get())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const START: Instant = Instant::from_nanos(1_000_000);
+    const START: Instant = Instant::from_nanos(1_000_000_000);
+    const STEP: Duration = Duration::from_nanos(100);
+    const SLICE: Duration = Duration::from_millis(3);
 
-    #[test]
-    fn who_looks_in_vain_for_long_gives_way_and_begins_anew() {
-        looked(START, true);
-        let step = Duration::from_nanos(100);
-        // 49 looks are not yet enough.
-        let last = (1..50).fold(START, |time, _| {
-            looked(time.after(step), false);
-            found_nothing();
-            time.after(step)
-        });
-        assert_eq!(idle(), step * 49);
-        looked(last.after(step), false);
-        assert_eq!(idle(), PATIENCE);
-        found_nothing();
-        assert_eq!(idle(), Duration::ZERO);
+    /// A thread that looked in vain from [`START`] on, so often, [`STEP`] apart.
+    fn waiting(looks: u32) -> Idle {
+        let idle = Idle::new();
+        idle.looked(START, true);
+        (1..=looks).for_each(|look| idle.looked(START.after(STEP * look), false));
+        idle
     }
 
     #[test]
-    fn who_lost_a_slice_keeps_the_next_ones() {
-        let back = START.after(LONG);
-        returned(START, START.after(LONG / 2));
-        assert_eq!(KEEPS_UNTIL.get(), Instant::ZERO);
-        returned(START, back);
-        assert_eq!(KEEPS_UNTIL.get(), back.after(LONG * KEEPS));
+    fn who_looks_in_vain_for_long_is_to_give_way() {
+        assert!(!waiting(49).is_due());
+        let idle = waiting(50);
+        assert!(idle.is_due());
+        idle.returned(START.after(PATIENCE));
+        assert!(!idle.is_due());
+    }
+
+    #[test]
+    fn who_was_away_for_long_is_patient_for_a_while() {
+        for (away, patient) in [
+            (LONG / 2, Duration::ZERO),
+            (LONG, LONG * PATIENT_TIMES),
+            (Duration::from_secs(3600), ABSENCE_MAX * PATIENT_TIMES),
+        ] {
+            let idle = waiting(50);
+            let back = START.after(PATIENCE).after(away);
+            idle.returned(back);
+            assert_eq!(idle.patient_until.get().since(back), patient, "{away:?}");
+            idle.looked(back, true);
+            (1..=50).for_each(|look| idle.looked(back.after(STEP * look), false));
+            assert_eq!(idle.is_due(), patient.is_zero(), "{away:?}");
+            (51..=500).for_each(|look| idle.looked(back.after(STEP * look), false));
+            assert!(idle.is_due(), "{away:?}");
+        }
     }
 
     #[test]
     fn time_between_looks_is_not_spent_waiting() {
-        looked(START, true);
-        looked(START.after(Duration::from_secs(1)), false);
-        assert_eq!(idle(), LOOK_MAX);
+        let idle = waiting(40);
+        let later = START.after(Duration::from_millis(1));
+        idle.looked(later, false);
+        assert_eq!(idle.time.get(), LOOK_MAX);
+        idle.looked(later.after(LOOK_MAX * 2), false);
+        assert_eq!(idle.time.get(), LOOK_MAX * 2);
+    }
+
+    /// One of several on a core waits until it gives way, or its slice is over; whether it gave
+    /// way.
+    fn turn(idle: &Idle, gave_way: bool, clock: &mut Instant) -> bool {
+        if gave_way {
+            idle.returned(*clock);
+        }
+        let end = clock.after(SLICE);
+        while *clock < end {
+            *clock = clock.after(STEP);
+            idle.looked(*clock, false);
+            if idle.is_due() {
+                return true;
+            }
+        }
+        false
+    }
+
+    #[test]
+    fn who_is_patient_makes_no_neighbour_so() {
+        for count in [2, 4, 8, 16] {
+            let mut threads: Vec<_> = (0..count).map(|_| (Idle::new(), false)).collect();
+            // One of them computes for a while, and all the others are away as long.
+            let mut clock = START;
+            threads.iter_mut().for_each(|(idle, gave)| *gave = turn(idle, *gave, &mut clock));
+            clock = clock.after(SLICE);
+            let calm = clock.after(Duration::from_millis(100));
+            while clock < calm {
+                threads.iter_mut().for_each(|(idle, gave)| *gave = turn(idle, *gave, &mut clock));
+            }
+            let begin = clock;
+            threads.iter_mut().for_each(|(idle, gave)| *gave = turn(idle, *gave, &mut clock));
+            assert!(clock.since(begin) <= PATIENCE * 2 * count, "{count} on a core");
+        }
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::cntr::{Cntr, Values};
 use crate::cq::Cq;
 use crate::domain::Domain;
 use crate::errno::Error;
+use crate::idle;
 use crate::ops::FidOps;
 
 /// What can be asked.
@@ -109,7 +110,7 @@ impl PollSet {
     /// Makes progress on every member, and calls `found` with C's pointer of each that has
     /// something, for `room` of them at most. None of them is closed meanwhile.
     pub(crate) fn poll(&self, mut room: usize, mut found: impl FnMut(usize)) {
-        let _open = self.domain.fabric().look();
+        let (open, before) = (self.domain.fabric().look(), room);
         self.lock().retain_mut(|member| {
             let ready = member.asked.ask(room > 0);
             if ready == Some(true) {
@@ -118,6 +119,10 @@ impl PollSet {
             }
             ready.is_some()
         });
+        drop(open);
+        if room == before {
+            idle::found_nothing();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, Vec<Member>> {

@@ -309,8 +309,12 @@ impl ActiveEndpoint {
         let State { engine, port, memory, failed, .. } = state;
         engine.with_dependent_mut(|_, engine| {
             match drive(engine, port, memory, now, budget) {
-                Ok(_) if budget.rx_packets == 0 => {}
-                Ok(progress) => idle::looked(now, progress != Progress::default()),
+                Ok(progress) => {
+                    let moved = progress != Progress::default();
+                    if moved || budget.rx_packets > 0 {
+                        idle::looked(now, moved);
+                    }
+                }
                 Err(error) => {
                     // Time goes on: what cannot be delivered any more ends in error.
                     engine.advance(now);

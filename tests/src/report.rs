@@ -68,7 +68,7 @@ pub struct Record {
     /// Which run it is of: `run`, or a suite of benchmarks.
     pub suite: String,
     /// `xdp`, `tcp`, `tcp;ofi_rxm`, `udp;ofi_rxd`, `shm`, `kernel-udp`, `raw-af_xdp`; `engine-pair`
-    /// and `simulator` for what was measured without a network.
+    /// and `simulator` for what was measured without a network, `machine` for what the machine is.
     pub peer: String,
     /// How that peer was used: for `xdp` the way its packets took (`zerocopy`, `copy`, `skb`,
     /// `udp`; `auto` where the provider chose), and how it waited if it slept (`udp sread`); else

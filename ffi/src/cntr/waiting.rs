@@ -12,6 +12,7 @@ use ofi_xdp_core::Instant;
 use super::{Cntr, GLANCE};
 use crate::cq::earlier;
 use crate::errno::Error;
+use crate::idle;
 use crate::param;
 use crate::progress::now;
 use crate::wait::Wait;
@@ -77,6 +78,9 @@ impl Cntr {
             }
             if let Some(wait) = self.wait.as_ref().filter(|_| time >= spin_until) {
                 break wait;
+            }
+            if self.wait.is_none() {
+                idle::found_nothing();
             }
             std::hint::spin_loop();
         };

@@ -126,19 +126,21 @@ fn reads_in_vain_give_way_and_news_do_not() {
     let counter = domain.counter(WaitObject::None).unwrap();
     let queue = domain.completion_queue(CqAttributes::default()).unwrap();
     // Bound to no endpoint, they look for nothing themselves.
-    let be_idle = || {
-        let long = Instant::ZERO.after(Duration::from_secs(1));
-        idle::looked(long, true);
-        (1..=100).for_each(|look| idle::looked(long.after(Duration::from_micros(look)), false));
+    let look_in_vain = |micros| {
+        let start = Instant::ZERO.after(Duration::from_secs(1));
+        idle::looked(start, true);
+        (1..=micros).for_each(|at| idle::looked(start.after(Duration::from_micros(at)), false));
     };
-    be_idle();
+    look_in_vain(100);
     assert_eq!(counter.value(), 0);
     assert_eq!(idle::idle(), Duration::ZERO);
-    be_idle();
+    look_in_vain(100);
     assert_eq!(queue.read(&mut Entries::none()), Err(Error::Again));
     assert_eq!(idle::idle(), Duration::ZERO);
-    be_idle();
+    look_in_vain(3);
+    assert_eq!(counter.value(), 0);
+    assert_eq!(idle::idle(), Duration::from_micros(3));
     counter.add(1, 0);
     assert_eq!(counter.value(), 1);
-    assert_eq!(idle::idle(), Duration::from_micros(100));
+    assert_eq!(idle::idle(), Duration::ZERO);
 }

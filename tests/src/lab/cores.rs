@@ -32,18 +32,29 @@ struct Line(AtomicU32);
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Distances {
     seen: Vec<f64>,
+    /// Sessions that may still be repeated.
+    repetitions: usize,
 }
 
 impl Distances {
-    /// Nothing seen.
+    /// Nothing seen; so many sessions may be repeated in all.
     #[must_use]
-    pub const fn new() -> Self {
-        Self { seen: Vec::new() }
+    pub const fn new(repetitions: usize) -> Self {
+        Self { seen: Vec::new(), repetitions }
     }
 
-    /// One more.
-    pub fn add(&mut self, distance: f64) {
-        self.seen.push(distance);
+    /// One more, if it could be measured.
+    pub fn add(&mut self, distance: Option<f64>) -> Option<f64> {
+        self.seen.extend(distance);
+        distance
+    }
+
+    /// Whether a session beside which the cores were so far from each other is to be repeated; it
+    /// is counted.
+    pub fn is_worth_another(&mut self, distance: Option<f64>) -> bool {
+        let is = distance.is_some_and(|distance| self.is_far(distance)) && self.repetitions > 0;
+        self.repetitions -= usize::from(is);
+        is
     }
 
     /// Whether it is more than [`FAR`] times the least that was seen.
@@ -107,11 +118,11 @@ mod tests {
 
     #[test]
     fn far_is_twice_as_far_as_the_nearest() {
-        let mut distances = Distances::new();
+        let mut distances = Distances::new(0);
         assert!(!distances.is_far(150.0), "nothing to compare with");
-        distances.add(150.0);
+        distances.add(Some(150.0));
         assert!(!distances.is_far(150.0));
-        distances.add(28.0);
+        distances.add(Some(28.0));
         assert!(distances.is_far(150.0));
         assert!(!distances.is_far(56.0));
         assert_eq!(distances.seen(), [150.0, 28.0]);

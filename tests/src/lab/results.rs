@@ -15,8 +15,8 @@ pub struct Series {
     pub contestant: Contestant,
     /// The rounds that went well.
     pub reports: Vec<Report>,
-    /// The larger distance of the cores beside each of them, in ns; 0 where none was measured.
-    distances: Vec<f64>,
+    /// The larger distance of the cores beside each of them, in ns, where it was measured.
+    distances: Vec<Option<f64>>,
     /// Rounds that failed, and why.
     pub failures: Vec<String>,
 }
@@ -29,7 +29,7 @@ impl Series {
     }
 
     /// Adds a round, beside which the cores were so far from each other (ns).
-    pub fn add(&mut self, round: anyhow::Result<Report>, distance: f64) {
+    pub fn add(&mut self, round: anyhow::Result<Report>, distance: Option<f64>) {
         match round {
             Ok(report) => {
                 self.reports.push(report);
@@ -39,14 +39,19 @@ impl Series {
         }
     }
 
-    /// Drops the rounds beside which the cores were far from each other, unless all were such.
+    /// Whether it can do without the rounds beside which the cores were far from each other: there
+    /// are others, or none at all.
+    #[must_use]
+    pub fn has_near(&self, is_far: impl Fn(f64) -> bool) -> bool {
+        self.reports.is_empty() || self.distances.iter().flatten().any(|one| !is_far(*one))
+    }
+
+    /// Drops these rounds.
     pub fn drop_far(&mut self, is_far: impl Fn(f64) -> bool) {
-        if self.distances.iter().all(|distance| is_far(*distance)) {
-            return;
-        }
+        let is_far = |distance: &Option<f64>| distance.is_some_and(&is_far);
         let mut distances = self.distances.iter();
-        self.reports.retain(|_| !distances.next().is_some_and(|distance| is_far(*distance)));
-        self.distances.retain(|distance| !is_far(*distance));
+        self.reports.retain(|_| !distances.next().is_some_and(is_far));
+        self.distances.retain(|distance| !is_far(distance));
     }
 
     /// Latencies of one size, a round each.
@@ -218,26 +223,27 @@ mod tests {
     fn rounds_that_lost_something_count_where_all_did() {
         let mut series = Series::new(Contestant::kernel_udp(false));
         for lost in [64, 128] {
-            series.add(Ok(round(&[lost])), 0.0);
+            series.add(Ok(round(&[lost])), None);
         }
         assert_eq!(series.values(Metric::MessageRate, 8), [576.0, 512.0]);
-        series.add(Ok(round(&[0])), 0.0);
+        series.add(Ok(round(&[0])), None);
         assert_eq!(series.values(Metric::MessageRate, 8), [640.0]);
     }
 
     #[test]
-    fn rounds_of_far_cores_count_where_all_were() {
+    fn rounds_of_far_cores_can_be_dropped_where_there_are_others() {
         let is_far = |distance| distance > 50.0;
         let mut series = Series::new(Contestant::kernel_udp(false));
-        series.add(Ok(round(&[1])), 150.0);
-        series.add(Err(anyhow::anyhow!("nobody there")), 30.0);
+        assert!(series.has_near(is_far), "of none there is nothing to drop");
+        series.add(Ok(round(&[1])), Some(150.0));
+        series.add(Err(anyhow::anyhow!("nobody there")), Some(30.0));
+        assert!(!series.has_near(is_far));
+        series.add(Ok(round(&[2])), None);
+        assert!(!series.has_near(is_far), "nobody knows");
+        series.add(Ok(round(&[3])), Some(30.0));
+        assert!(series.has_near(is_far));
         series.drop_far(is_far);
-        assert_eq!(series.values(Metric::MessageRate, 8), [639.0]);
-        series.add(Ok(round(&[0])), 30.0);
-        series.add(Ok(round(&[0])), 150.0);
-        series.drop_far(is_far);
-        assert_eq!(series.values(Metric::MessageRate, 8), [640.0]);
-        assert_eq!(series.reports.len(), 1);
-        assert_eq!(series.failures.len(), 1);
+        assert_eq!(series.values(Metric::MessageRate, 8), [638.0, 637.0]);
+        assert_eq!((series.reports.len(), series.failures.len()), (2, 1));
     }
 }

@@ -79,7 +79,7 @@ pub fn run(
     let progress = Progress::new(rounds * count);
     let mut series: Vec<Series> =
         entries.iter().map(|entry| Series::new(entry.contestant.clone())).collect();
-    let mut distances = Distances::new();
+    let mut distances = Distances::new(count);
     for round in 0..rounds {
         // Each round begins with another, so that nobody always follows the same one.
         for turn in 0..count {
@@ -95,64 +95,88 @@ pub fn run(
             progress.end_step();
         }
     }
-    series.iter_mut().for_each(|one| one.drop_far(|distance| distances.is_far(distance)));
+    // All or nobody: a ratio of near cores and far ones says nothing.
+    let is_far = |distance| distances.is_far(distance);
+    if series.iter().all(|one| one.has_near(is_far)) {
+        series.iter_mut().for_each(|one| one.drop_far(is_far));
+    }
     Ok(Results { suite, rounds, setting: field.setting(), distances, series })
 }
 
 /// A session, and how far the cores were from each other before it or after, as `look` says: again,
-/// up to [`ATTEMPTS`] times, while that is farther than it can be.
+/// up to [`ATTEMPTS`] times, where that is farther than it can be. A repetition that fails is none.
 fn near<T>(
     distances: &mut Distances,
     mut look: impl FnMut() -> Option<f64>,
     mut session: impl FnMut() -> anyhow::Result<T>,
-) -> (anyhow::Result<T>, f64) {
-    let mut look = |distances: &mut Distances| {
-        let distance = look();
-        distance.into_iter().for_each(|distance| distances.add(distance));
-        distance.unwrap_or(0.0)
-    };
-    let mut before = look(distances);
-    let mut attempt = 1;
-    loop {
-        let outcome = session();
-        let after = look(distances);
-        let distance = before.max(after);
-        if outcome.is_err() || attempt == ATTEMPTS || !distances.is_far(distance) {
-            return (outcome, distance);
+) -> (anyhow::Result<T>, Option<f64>) {
+    let mut before = distances.add(look());
+    let mut outcome = session();
+    let mut distance = farther(before, distances.add(look()));
+    for _ in 1..ATTEMPTS {
+        if outcome.is_err() || !distances.is_worth_another(distance) {
+            break;
         }
-        (before, attempt) = (after, attempt + 1);
+        before = distances.add(look());
+        if before.is_some_and(|before| distances.is_far(before)) {
+            break;
+        }
+        let again = session();
+        let beside = farther(before, distances.add(look()));
+        if again.is_err() {
+            break;
+        }
+        (outcome, distance) = (again, beside);
     }
+    (outcome, distance)
+}
+
+/// The larger of two distances, if any is known.
+fn farther(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.into_iter().chain(b).reduce(f64::max)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// How many sessions there were, and the distance beside the last, where the cores are so far
-    /// from each other in turn.
-    fn sessions(seen: &[Option<f64>], fail: bool) -> (u32, f64) {
+    /// How many sessions there were, and the distance beside the one that counts, where the cores
+    /// are so far from each other in turn, and the sessions of these numbers fail.
+    fn sessions(seen: &[Option<f64>], failing: &[u32]) -> (u32, Option<f64>) {
         let (mut looks, mut count) = (seen.iter(), 0);
         let (outcome, distance) = near(
-            &mut Distances::new(),
+            &mut Distances::new(2),
             || *looks.next().unwrap(),
             || {
                 count += 1;
-                anyhow::ensure!(!fail, "nobody there");
+                anyhow::ensure!(!failing.contains(&count), "nobody there");
                 Ok(())
             },
         );
-        assert_eq!(outcome.is_err(), fail);
+        assert_eq!(outcome.is_err(), failing.contains(&1));
+        assert_eq!(looks.next(), None);
         (count, distance)
     }
 
     #[test]
     fn what_far_cores_measured_is_measured_again() {
         let (near, far) = (Some(28.0), Some(155.0));
-        assert_eq!(sessions(&[near, near], false), (1, 28.0));
-        assert_eq!(sessions(&[near, far, near, near], false), (3, 28.0));
-        assert_eq!(sessions(&[near, far, far, far], false), (3, 155.0));
-        assert_eq!(sessions(&[far, far], false), (1, 155.0), "never seen nearer");
-        assert_eq!(sessions(&[near, far], true), (1, 155.0), "a failure is no measurement");
-        assert_eq!(sessions(&[None, None], false), (1, 0.0));
+        assert_eq!(sessions(&[near, near], &[]), (1, near));
+        assert_eq!(sessions(&[near, far, near, near], &[]), (2, near));
+        assert_eq!(sessions(&[near, far, near, far, near, far], &[]), (3, far));
+        assert_eq!(sessions(&[near, far, far], &[]), (1, far), "no use yet");
+        assert_eq!(sessions(&[far, far], &[]), (1, far), "never seen nearer");
+        assert_eq!(sessions(&[near, far], &[1]), (1, far), "a failure is no measurement");
+        assert_eq!(sessions(&[near, far, near, near], &[2]), (2, far), "nor a repetition");
+        assert_eq!(sessions(&[None, None], &[]), (1, None));
+    }
+
+    #[test]
+    fn repetitions_come_to_an_end() {
+        let mut distances = Distances::new(1);
+        distances.add(Some(28.0));
+        assert!(!distances.is_worth_another(Some(28.0)));
+        assert!(distances.is_worth_another(Some(155.0)));
+        assert!(!distances.is_worth_another(Some(155.0)));
     }
 }
