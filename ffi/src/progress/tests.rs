@@ -137,6 +137,13 @@ fn reads_in_vain_give_way_and_news_do_not() {
     look_in_vain(100);
     assert_eq!(queue.read(&mut Entries::none()), Err(Error::Again));
     assert_eq!(idle::idle(), Duration::ZERO);
+    look_in_vain(100);
+    let patience = Some(Duration::from_millis(100));
+    assert_eq!(counter.wait(1, patience), Err(Error::TimedOut));
+    assert_eq!(idle::idle(), Duration::ZERO, "nobody can sleep on this one");
+    look_in_vain(100);
+    domain.poll_set().unwrap().poll(1, |_| unreachable!("it is empty"));
+    assert_eq!(idle::idle(), Duration::ZERO);
     look_in_vain(3);
     assert_eq!(counter.value(), 0);
     assert_eq!(idle::idle(), Duration::from_micros(3));
