@@ -219,8 +219,9 @@ impl ActiveEndpoint {
         state.due()
     }
 
-    /// Makes packets wake who sleeps on the descriptors, and the next progress look at every source
-    /// of them: called before a sleep, after its waker is armed.
+    /// Makes packets wake who sleeps on the descriptors, also those that came before; the next
+    /// progress looks for these ([`HybridPort::watch`]): called before a sleep, after its waker is
+    /// armed.
     pub(crate) fn watch(&self) {
         self.lock().port.watch();
     }
@@ -245,6 +246,8 @@ impl ActiveEndpoint {
         loop {
             let now = now();
             state.port.watch();
+            // It may be the last look.
+            state.port.look_everywhere();
             self.drive(&mut state, now, Budget::PROGRESS);
             let settled = state.engine.with_dependent(|_, engine| engine.is_settled());
             if settled || state.failed || now >= deadline {

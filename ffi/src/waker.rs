@@ -37,6 +37,10 @@ const ROUSED: u8 = 2;
 #[derive(Debug)]
 pub(crate) struct Waker {
     event: EventFd,
+    /// The descriptor may be readable, as somebody has written it since it was last read. Stored
+    /// before it is written, so that who is woken at once reads it; and after, so that it is not
+    /// readable for good without this, whoever read in between.
+    written: AtomicBool,
     sleepers: AtomicU32,
     /// The application has said that it will sleep, and has not come back.
     announced: AtomicBool,
@@ -55,6 +59,7 @@ impl Waker {
         let event = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK)?;
         Ok(Self {
             event,
+            written: AtomicBool::new(false),
             sleepers: AtomicU32::new(0),
             announced: AtomicBool::new(false),
             lent: AtomicBool::new(false),
@@ -114,23 +119,24 @@ impl Waker {
     /// One sleep is over; what woke it is forgotten, or, where the descriptor was lent, when the
     /// application looks next ([`Self::settle`]): what came since its last look must not be. Others
     /// who sleep are not sure any more that a timer is waited for: the next one that is set wakes
-    /// them.
-    pub(crate) fn disarm(&self) {
+    /// them. Says whether something is forgotten, which may have been to wake one of them.
+    pub(crate) fn disarm(&self) -> bool {
         self.sleepers.fetch_sub(1, Ordering::Relaxed);
-        self.end_sleep();
+        self.end_sleep()
     }
 
-    fn end_sleep(&self) {
+    fn end_sleep(&self) -> bool {
         self.until.store(u64::MAX, Ordering::Relaxed);
-        if !self.is_lent() {
-            self.forget();
-        }
+        !self.is_lent() && self.forget()
     }
 
-    /// Makes the descriptor unreadable again.
-    pub(crate) fn forget(&self) {
-        // Empty already, unless somebody woke: both are fine.
-        let _ = self.event.read();
+    /// Makes the descriptor unreadable again; whether somebody had woken. Most sleeps are ended by
+    /// packets, and this takes no system call after them.
+    pub(crate) fn forget(&self) -> bool {
+        let written =
+            self.written.load(Ordering::Relaxed) && self.written.swap(false, Ordering::Acquire);
+        // Empty already, if it was read between somebody's two stores: it is fine.
+        written && self.event.read().is_ok()
     }
 
     /// Whether a thread sleeps in a call of ours, or is about to.
@@ -190,8 +196,10 @@ impl Waker {
         if lent && !self.turn(QUIET, CHANGING) {
             return;
         }
+        self.written.store(true, Ordering::Relaxed);
         // A counter that is full is readable already.
         let _ = self.event.write(1);
+        self.written.store(true, Ordering::Release);
         if lent {
             self.roused.store(ROUSED, Ordering::Release);
         }
@@ -228,8 +236,14 @@ mod tests {
         waker.arm();
         waker.wake();
         assert!(is_readable(&waker));
-        waker.disarm();
+        assert!(waker.disarm(), "somebody woke");
         assert!(!is_readable(&waker));
+        waker.arm();
+        assert!(!waker.disarm(), "nobody did");
+        waker.arm();
+        waker.wake();
+        waker.wake();
+        assert!(waker.disarm() && !is_readable(&waker), "twice is as good as once");
     }
 
     #[test]

@@ -49,6 +49,11 @@ impl Glance {
         self.due = Instant::ZERO;
     }
 
+    /// Whether it is time to look whatever the time is, and nobody has looked yet.
+    pub(crate) fn is_hastened(&self) -> bool {
+        self.due == Instant::ZERO
+    }
+
     /// It is time to look, whenever it would have been.
     pub(crate) const fn hasten(&mut self) {
         self.due = Instant::ZERO;

@@ -20,6 +20,7 @@ mod fallback;
 mod open;
 mod watch;
 
+use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
@@ -78,6 +79,8 @@ pub struct HybridPort {
     udp_look: Glance,
     /// When the announcements are looked at.
     refresh_at: Instant,
+    /// The next look begins with the `AF_XDP` socket, whosever turn it is.
+    usual_first: bool,
     /// Packets from the kernel socket since the last one from the `AF_XDP` socket.
     udp_streak: u32,
 }
@@ -126,10 +129,12 @@ impl HybridPort {
         self.watch.fds()
     }
 
-    /// From now on the descriptor tells of packets, and the next [`Port::receive`] looks at every
-    /// source: what came before is there to be received, what comes later makes it readable.
+    /// From now on the descriptor tells of packets, also of those that came before and are not
+    /// received. The next [`Port::receive`] looks at every source, unless it finds something where
+    /// packets come from; then the one after it looks at all others first, however often this is
+    /// called: what ends a sleep came from there, most likely, and should not wait.
     pub fn watch(&mut self) {
-        self.look_everywhere();
+        self.hasten(true);
         if !self.watch.is_on() {
             self.watch_sources();
         }
@@ -182,10 +187,15 @@ impl HybridPort {
     }
 
     /// Makes the next [`Port::receive`] look at every source, whichever's turn it is.
-    pub const fn look_everywhere(&mut self) {
+    pub fn look_everywhere(&mut self) {
+        self.hasten(false);
+    }
+
+    fn hasten(&mut self, usual_first: bool) {
+        self.usual_first = usual_first && !self.udp_look.is_hastened();
         self.udp_look.hasten();
         self.refresh_at = Instant::ZERO;
-        self.udp.look_everywhere();
+        self.udp.look_everywhere(usual_first);
     }
 
     /// Looks at the kernel socket if it is its turn, at most `budget` packets of it.
@@ -210,6 +220,23 @@ impl HybridPort {
         }
         count
     }
+
+    /// At most `budget` packets of the `AF_XDP` socket, if there is one.
+    #[inline]
+    fn receive_xdp(&mut self, budget: u16, sink: &mut impl FnMut(Datagram<'_>)) -> u16 {
+        let Some(Xdp { port, .. }) = &mut self.xdp else { return 0 };
+        match port.receive(budget, &mut self.stats, sink) {
+            Ok(0) => 0,
+            Ok(received) => {
+                self.udp_streak = 0;
+                received
+            }
+            Err(error) => {
+                self.lose_xdp(&error.to_string());
+                0
+            }
+        }
+    }
 }
 
 impl Port for HybridPort {
@@ -226,23 +253,20 @@ impl Port for HybridPort {
             }
             return Ok(self.udp.receive(now, budget, &mut self.stats, sink));
         }
+        let usual_first = mem::take(&mut self.usual_first);
+        if usual_first {
+            let received = self.receive_xdp(budget, sink);
+            if received > 0 {
+                return Ok(received);
+            }
+        }
         if now >= self.refresh_at {
             self.refresh(now);
         }
         // When it is its turn the kernel socket goes first and gets half, so that neither starves.
-        let mut count = self.receive_udp(now, budget.div_ceil(2), sink);
-        let Some(Xdp { port, .. }) = &mut self.xdp else {
-            return Ok(count);
-        };
-        match port.receive(budget - count, &mut self.stats, sink) {
-            Ok(0) => {}
-            Ok(received) => {
-                count += received;
-                self.udp_streak = 0;
-            }
-            Err(error) => self.lose_xdp(&error.to_string()),
-        }
-        Ok(count)
+        let count = self.receive_udp(now, budget.div_ceil(2), sink);
+        let rest = if usual_first { 0 } else { self.receive_xdp(budget - count, sink) };
+        Ok(count + rest)
     }
 
     #[inline]

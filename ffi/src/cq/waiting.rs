@@ -57,25 +57,19 @@ impl Cq {
     ) -> Result<usize, Error> {
         let wait = self.wait.as_ref().filter(|_| self.object.may_block());
         let wait = wait.ok_or(Error::NotSupported)?;
-        let start = now();
-        let deadline = timeout.map(|timeout| start.after(timeout));
-        let spin_until = start.after(param::spin());
+        let mut time = now();
+        let deadline = timeout.map(|timeout| time.after(timeout));
+        let spin_until = time.after(param::spin());
         // bound: FI_XDP_SPIN, the timeout, a completion, a signal
-        loop {
-            let time = now();
+        while time < spin_until || deadline.is_some_and(|deadline| time >= deadline) {
             if let Some(result) = self.read_until(entries, deadline, time) {
                 self.share(entries);
                 return result;
             }
-            if time >= spin_until {
-                break;
-            }
             std::hint::spin_loop();
+            time = now();
         }
-        let result = self.read_asleep(wait, entries, deadline);
-        // What woke this one may have been for others, too: they look for themselves.
-        wait.waker().wake();
-        result
+        self.read_asleep(wait, entries, deadline)
     }
 
     /// As [`Self::read_once`], unless nothing is there and there is time left, at `time`.
@@ -98,21 +92,33 @@ impl Cq {
         entries: &mut Entries,
         deadline: Option<Instant>,
     ) -> Result<usize, Error> {
+        let waker = wait.waker();
+        let mut woken = false;
         // bound: the timeout, a completion, a signal
-        loop {
+        let result = loop {
             // Armed first, then one more look: see `waker`.
-            wait.waker().arm();
+            waker.arm();
             self.watch(&self.lock());
             let time = now();
             if let Some(result) = self.read_until(entries, deadline, time) {
-                wait.waker().disarm();
-                return result;
+                woken |= waker.disarm();
+                break result;
             }
             let until = earlier(deadline, self.lock().due());
-            wait.waker().sleep_until(until);
+            waker.sleep_until(until);
             let slept = wait.sleep(until.map(|until| until.since(time)));
-            wait.waker().disarm();
-            slept?;
+            waker.disarm();
+            woken = true;
+            if let Err(error) = slept {
+                break Err(error);
+            }
+        };
+        if woken {
+            // What woke this one may have been for others, too: they look for themselves.
+            waker.wake();
+        } else {
+            self.share(entries);
         }
+        result
     }
 }

@@ -117,6 +117,7 @@ impl HybridPort {
             stats: PortStats::default(),
             udp_look: Glance::new(UDP_PAUSE_MAX_NANOS),
             refresh_at: Instant::ZERO,
+            usual_first: false,
             udp_streak: 0,
         }
     }

@@ -106,9 +106,9 @@ impl UdpPort {
         sources.map(|source| source.socket.as_fd())
     }
 
-    /// Makes the next [`Self::receive`] look at all of them.
-    pub(crate) const fn look_everywhere(&mut self) {
-        self.near.look_everywhere();
+    /// Makes the next [`Self::receive`] look at all of them, as [`Near::look_everywhere`] says.
+    pub(crate) fn look_everywhere(&mut self, usual_first: bool) {
+        self.near.look_everywhere(usual_first);
     }
 
     /// Sees to the near peer, after a flush; whether there is another socket now. Not for ports

@@ -12,6 +12,7 @@
 //! latest. Called by the port. Bound: one socket.
 
 use std::io;
+use std::mem;
 use std::net::{SocketAddr, UdpSocket};
 
 use ofi_xdp_core::{Instant, PeerAddress};
@@ -40,12 +41,15 @@ pub(super) struct Near {
     is_favourite: bool,
     /// When it is the other one's turn.
     other: Glance,
+    /// The next look begins with the favourite, whosever turn it is: what ends a sleep came there,
+    /// most likely.
+    usual_first: bool,
 }
 
 impl Default for Near {
     fn default() -> Self {
         let other = Glance::new(PAUSE_MAX_NANOS);
-        Self { to: None, streak: 0, source: None, is_favourite: false, other }
+        Self { to: None, streak: 0, source: None, is_favourite: false, other, usual_first: false }
     }
 }
 
@@ -104,6 +108,10 @@ impl Near {
     ) -> bool {
         let Some((_, near)) = &mut self.source else { return main.fetch(received) };
         let (favourite, other) = if self.is_favourite { (near, main) } else { (main, near) };
+        let usual_first = mem::take(&mut self.usual_first);
+        if usual_first && favourite.fetch(received) {
+            return true;
+        }
         if self.other.is_due(now) {
             let found = other.fetch(received);
             self.other.looked(now, found);
@@ -112,11 +120,13 @@ impl Near {
                 return true;
             }
         }
-        favourite.fetch(received)
+        !usual_first && favourite.fetch(received)
     }
 
-    /// Makes the next call look at both.
-    pub(super) const fn look_everywhere(&mut self) {
+    /// Makes the next call look at both; if `usual_first` it may leave it at what it finds where
+    /// packets come from, but then it is the other one's turn, however often this is called.
+    pub(super) fn look_everywhere(&mut self, usual_first: bool) {
+        self.usual_first = usual_first && !self.other.is_hastened();
         self.other.hasten();
     }
 }

@@ -131,6 +131,33 @@ fn congestion_experienced_is_seen() {
 }
 
 #[test]
+fn after_a_sleep_the_usual_socket_goes_first_and_then_the_other() {
+    let (mut port, mut near, mut other) = (port("127.0.0.1"), port("127.0.0.1"), port("127.0.0.1"));
+    for _ in 0..4 {
+        send_all(&mut port, near.local_addr(), &[32; 64]);
+    }
+    assert!(port.draw_near());
+    let address = port.local_addr();
+    send_all(&mut near, address, &[32]);
+    assert_eq!(receive_all(&mut port, 1, 9).len(), 1, "from now on packets come from there");
+    for _ in 0..3 {
+        send_all(&mut other, address, &[32]);
+        let sources = [1, 1, 0].map(|more| {
+            send_all(&mut near, address, &[32][..more]);
+            port.look_everywhere(true);
+            let (mut source, mut stats) = (None, PortStats::default());
+            let count = port.receive(now(), 9, &mut stats, &mut |packet: Datagram<'_>| {
+                source = Some(packet.from);
+            });
+            assert_eq!(count, 1, "over the loopback interface a packet is there at once");
+            source
+        });
+        let [near, other] = [&near, &other].map(|peer| Some(peer.local_addr().into()));
+        assert_eq!(sources, [near, other, near], "who has more waits for who has waited");
+    }
+}
+
+#[test]
 fn limits_follow_the_mtu_and_the_buffer() {
     let v4 = IpAddr::from([127, 0, 0, 1]);
     assert_eq!(payload_max(1500, v4), 1472);
