@@ -371,6 +371,37 @@ fn root_through_a_gateway_the_checksum_is_right() {
 }
 
 #[test]
+fn root_after_a_sleep_the_ring_goes_first_and_then_the_kernel_socket() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Skb);
+    let mut server = hosts.open(1, V4[1], Mode::Udp);
+    // Where a softirq waits for its thread, packets take a while.
+    let arrive = || thread::sleep(Duration::from_millis(20));
+    meet(&mut client, &mut server);
+    arrive();
+    while client.receive(now(), 64, &mut |_| {}).unwrap() > 0 {}
+    let address = client.local_addr();
+    // A train is longer than the client's AF_XDP socket takes, so it comes through the other one.
+    (0..20).for_each(|number| send(&mut server, to(0, address), &packet(number, 1472)));
+    server.flush().unwrap();
+    let seen = [(); 2].map(|()| {
+        send(&mut server, to(0, address), &packet(0, 64));
+        server.flush().unwrap();
+        arrive();
+        let before = *client.stats();
+        client.watch();
+        client.receive(now(), 64, &mut |_| {}).unwrap();
+        let after = client.stats();
+        let joined = after.udp_received - before.udp_received;
+        (after.xsk_received - before.xsk_received, joined)
+    });
+    assert_eq!(seen, [(1, 0), (1, 20)], "packets of the ring, of the socket");
+}
+
+#[test]
 fn root_losing_the_program_loses_only_the_tier() {
     if skipped() {
         return;
