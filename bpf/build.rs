@@ -12,8 +12,8 @@ const SOURCE: &str = "src/bpf/redirect.bpf.c";
 fn main() {
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     let architecture = env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets the target");
-    // `<linux/types.h>` needs `<asm/types.h>`, which Debian and Ubuntu keep in the multiarch folder
-    // that clang does not search for target bpf.
+    // `<linux/types.h>` includes `<asm/types.h>`. Debian and Ubuntu keep that file in the multiarch
+    // folder, which clang does not search for target bpf.
     let multiarch = format!("-I/usr/include/{architecture}-linux-gnu");
     SkeletonBuilder::new()
         .source(SOURCE)

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One endpoint's share of the program: a socket slot and a UDP port.
 //!
-//! A queue, an address and a bound AF_XDP socket come in; while the [`Claim`] that goes out lives,
-//! the program redirects to the socket. Bounds: one pass over the [`SLOTS`] slots and one over the
-//! ports.
+//! In: a queue, an address and a bound AF_XDP socket. Out: a [`Claim`]; while it lives, the program
+//! redirects packets to the socket. Caller: `redirect.rs`. Bounds: one pass over the [`SLOTS`]
+//! slots and one over the ports.
 
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
@@ -11,11 +11,12 @@ use std::os::fd::BorrowedFd;
 use libbpf_rs::MapFlags;
 
 use crate::error::Error;
-use crate::maps::{Maps, PortEntry, SLOTS};
+use crate::layout::{PortEntry, SLOTS};
+use crate::maps::Maps;
 
-/// A claimed port. Dropping it stops the redirection; drop it before the socket closes, so that no
-/// packet is redirected to a socket that nobody reads. The slot is given back by the kernel when
-/// the socket closes.
+/// A claimed port. Dropping it ends the redirection. Drop it before the socket closes; otherwise
+/// the program redirects packets to a socket without a reader. The kernel frees the slot when the
+/// socket closes.
 #[derive(Debug)]
 pub struct Claim {
     maps: Maps,
@@ -24,8 +25,8 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims a slot for `socket`, which is bound to `queue` and takes IP packets of at most
-    /// `longest` bytes, and then the UDP port of `address` for it.
+    /// Claims a slot for `socket`, then the UDP port of `address`. The socket is bound to `queue`
+    /// and takes IP packets of at most `longest` bytes.
     pub(crate) fn new(
         maps: Maps,
         queue: u32,
@@ -38,31 +39,31 @@ impl Claim {
         let entry = PortEntry::new(queue, slot, address, longest);
         let claimed = delete_stale(&maps, slot).and_then(|()| insert(&maps, port, entry, socket));
         if let Err(error) = claimed {
-            // The slot was ours alone all along, so emptying it takes it from nobody. If even that
-            // fails, the kernel does it when the socket closes.
+            // The slot has been ours throughout, so emptying it affects no other socket. If
+            // emptying fails, the kernel empties the slot when the socket closes.
             let _ = maps.empty_slot(slot);
             return Err(error);
         }
         Ok(Self { maps, port, entry })
     }
 
-    /// The slot that the socket has.
+    /// The slot of the socket.
     #[must_use]
     pub const fn slot(&self) -> u32 {
         self.entry.slot
     }
 
-    /// Whether the program's entry for the port is still ours: who cleans up after a dead endpoint
-    /// may have taken it for that one's, and an administrator may delete anything. One system call.
+    /// Whether the program's entry for the port is still ours. Another endpoint that deletes stale
+    /// entries may have deleted it, or an administrator. One system call.
     ///
     /// # Errors
     /// [`Error::Permission`] and [`Error::Os`].
-    pub fn stands(&self) -> Result<bool, Error> {
+    pub fn is_valid(&self) -> Result<bool, Error> {
         Ok(self.maps.port(self.port)? == Some(self.entry))
     }
 
-    /// How many packets for the endpoint the program has left to its kernel socket since the slot
-    /// exists, for former owners, too. One system call.
+    /// Packets that the program has left to the kernel socket, for this slot and all its former
+    /// owners. One system call.
     ///
     /// # Errors
     /// [`Error::Permission`] and [`Error::Os`].
@@ -70,19 +71,19 @@ impl Claim {
         self.maps.passed(self.entry.slot)
     }
 
-    /// Where the same number stands in memory that may be mapped, 64 bits in the machine's byte
-    /// order: the descriptor, and the byte. The program adds to it before the packet is at the
-    /// socket.
+    /// The location of the count of [`Self::passed`] in memory that may be mapped: a descriptor and
+    /// an offset in bytes. The count has 64 bits in the machine's byte order. The program
+    /// increments it before the packet reaches the socket.
     #[must_use]
-    pub fn passed_word(&self) -> (BorrowedFd<'_>, usize) {
-        self.maps.passed_word(self.entry.slot)
+    pub fn passed_counter(&self) -> (BorrowedFd<'_>, usize) {
+        self.maps.passed_counter(self.entry.slot)
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
-        // An entry that is not ours any more belongs to whoever replaced it.
-        if self.stands().is_ok_and(|stands| stands)
+        // An entry that is no longer ours belongs to the endpoint that replaced it.
+        if self.is_valid().is_ok_and(|valid| valid)
             && let Err(error) = self.maps.delete_port(self.port)
         {
             log::warn!("the XDP program keeps an entry for UDP port {}: {error}", self.port);
@@ -101,9 +102,9 @@ fn take_any_slot(maps: &Maps, socket: BorrowedFd<'_>) -> Result<u32, Error> {
     Err(Error::NoSlot)
 }
 
-/// Deletes what a dead owner of `slot`, which is now ours, left in the port map. Another endpoint
-/// may claim such a port between look and deletion, and loses its entry then; no `bpf(2)` command
-/// deletes an entry of a known value only. Its owner sees that by [`Claim::stands`].
+/// Deletes the port entries that a dead owner of `slot` has left; the slot is ours now. No `bpf(2)`
+/// command deletes an entry on condition of its value. Therefore an endpoint that claims such a
+/// port at the same moment may lose its entry, and finds out by [`Claim::is_valid`].
 fn delete_stale(maps: &Maps, slot: u32) -> Result<(), Error> {
     for port in maps.ports() {
         if maps.port(port)?.is_some_and(|entry| entry.slot == slot) {
@@ -113,8 +114,8 @@ fn delete_stale(maps: &Maps, slot: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Enters `port`. An entry that is in the way goes if its owner must be dead: either it is for our
-/// own address, whose kernel socket on this port is ours, or its slot is empty.
+/// Enters `port`. An existing entry is replaced if its owner must be dead: either the entry is for
+/// our own address, because the kernel socket on this port is ours, or its slot is empty.
 fn insert(maps: &Maps, port: u16, entry: PortEntry, socket: BorrowedFd<'_>) -> Result<(), Error> {
     if maps.set_port(port, entry, MapFlags::NO_EXIST)? {
         return Ok(());

@@ -1,11 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What can go wrong with the program, and what to do about it.
+//! Errors of the program, with advice for the user.
+//!
+//! In: an error of the kernel or of libbpf. Out: one sentence. Callers: all files of this crate.
+//! Bound: one value a call.
 
 use std::io;
 use std::net::IpAddr;
 
-/// Why the program cannot be attached or a port cannot be claimed. In each case the endpoint can go
-/// on over its kernel socket.
+use crate::layout::SLOTS;
+
+/// Reason why the program cannot be attached or a port cannot be claimed. The endpoint continues on
+/// its kernel socket in each case.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// Another XDP program is on the interface.
@@ -24,30 +29,30 @@ pub enum Error {
     Mode {
         /// The interface.
         ifindex: i32,
-        /// The mode that was asked for: `native` or `generic`.
+        /// The requested mode: `native` or `generic`.
         mode: &'static str,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// All slots for sockets on this interface are taken.
-    #[error("all {} AF_XDP sockets that can share an interface are in use", crate::SLOTS)]
+    #[error("all {} AF_XDP sockets that can share an interface are in use", SLOTS)]
     NoSlot,
     /// Any other failure of the operating system.
     #[error("{what}: {source}")]
     Os {
-        /// What was attempted.
+        /// The attempted action.
         what: &'static str,
-        /// What the kernel or libbpf said.
+        /// The error of the kernel or of libbpf.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// A capability is missing.
     #[error("{what} needs {capability}: {source}")]
     Permission {
-        /// What was attempted.
+        /// The attempted action.
         what: &'static str,
         /// The capability or capabilities that it needs.
         capability: &'static str,
-        /// What the kernel or libbpf said.
+        /// The error of the kernel or of libbpf.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
     /// Another endpoint, on another address of this interface, has the UDP port.
@@ -58,14 +63,14 @@ pub enum Error {
         /// The other endpoint's address.
         address: IpAddr,
     },
-    /// Other processes attached and detached the program each time that this one looked.
+    /// Other processes attached and detached the program at each attempt of this one.
     #[error("other processes kept attaching and detaching the XDP program; try again")]
     Raced,
 }
 
-/// What attaching and loading needs.
+/// Capabilities for loading and attaching the program.
 pub(crate) const CAPABILITY_LOAD: &str = "CAP_BPF and CAP_NET_ADMIN";
-/// What sharing another process's program needs.
+/// Capability for sharing another process's program.
 pub(crate) const CAPABILITY_SHARE: &str = "CAP_SYS_ADMIN";
 
 impl Error {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The four `bpf(2)` commands that libbpf-rs has no safe call for.
 //!
-//! Plain values come in, an owned descriptor or the kernel's error goes out; `redirect.rs` calls.
-//! One system call each.
+//! In: plain values. Out: an owned descriptor, or the kernel's error. Caller: `redirect.rs`. Bound:
+//! one system call each.
 
 #![allow(unsafe_code)]
 
@@ -11,8 +11,8 @@ use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
 
 use libbpf_rs::libbpf_sys;
 
-/// `BPF_LINK_CREATE`: attaches `program` to interface `ifindex`, with `XDP_FLAGS_*` in `flags`.
-/// libbpf-rs's own `attach_xdp` takes no flags, and so no choice between native and generic mode.
+/// `BPF_LINK_CREATE`: attaches `program` to interface `ifindex`, with `XDP_FLAGS_*` in `flags`. The
+/// `attach_xdp` of libbpf-rs takes no flags, so it cannot choose between native and generic mode.
 pub(crate) fn link_create(
     program: BorrowedFd<'_>,
     ifindex: i32,
@@ -24,7 +24,7 @@ pub(crate) fn link_create(
         ..Default::default()
     };
     // SAFETY: `options` lives through the call and `sz` is its true size; libbpf only reads it, and
-    // both pointers in it are null, as their absent lengths demand.
+    // both pointers in it are null, as their zero lengths demand.
     let fd = unsafe {
         libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex, libbpf_sys::BPF_XDP, &options)
     };
@@ -50,13 +50,13 @@ pub(crate) fn link_ifindex(link: BorrowedFd<'_>) -> io::Result<u32> {
     if result < 0 {
         return Err(io::Error::from_raw_os_error(-result));
     }
-    // SAFETY: the union was zeroed and every variant of it is plain integers, so reading any is
-    // sound; for an XDP link, which the caller has, `xdp` is the one that the kernel wrote.
+    // SAFETY: the union was zeroed and all its variants are plain integers, so reading any of them
+    // is sound. The kernel wrote the variant `xdp`, because the caller has an XDP link.
     Ok(unsafe { info.__bindgen_anon_1.xdp }.ifindex)
 }
 
-/// `BPF_PROG_TEST_RUN`: runs `program` once on `frame` and returns its return value. libbpf-rs's
-/// own `test_run` needs the whole object that the program came from.
+/// `BPF_PROG_TEST_RUN`: runs `program` once on `frame` and returns its return value. The `test_run`
+/// of libbpf-rs needs the whole object of the program.
 pub(crate) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
     let mut options = libbpf_sys::bpf_test_run_opts {
         sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
@@ -74,11 +74,11 @@ pub(crate) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
     Ok(options.retval)
 }
 
-/// libbpf 1.x returns a descriptor, or the negative error number.
+/// Converts the result of libbpf 1.x: a descriptor, or a negative error number.
 fn owned(fd: i32) -> io::Result<OwnedFd> {
     if fd < 0 {
         return Err(io::Error::from_raw_os_error(-fd));
     }
-    // SAFETY: the kernel just made this descriptor for us and nobody else knows its number.
+    // SAFETY: the kernel has just made this descriptor for us, and no other value owns its number.
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }

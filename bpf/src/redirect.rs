@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Loading the program, attaching it or finding it attached, and holding it there.
+//! Loads the program, attaches it or joins the attached one, and keeps it attached.
 //!
-//! An interface and a mode come in, a [`Redirect`] goes out; the crate's documentation says how
-//! processes share one. Bounds: [`OPEN_TRIES`] looks at the interface, [`OPEN_PAUSE`] apart.
+//! In: an interface and a mode. Out: a [`Redirect`]; the crate's documentation describes how
+//! processes share one. Caller: the AF_XDP port. Bound: [`OPEN_TRIES`] attempts, [`OPEN_PAUSE`]
+//! apart.
 
+use std::io;
 use std::mem::MaybeUninit;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Once};
 use std::thread;
 use std::time::Duration;
-use std::{fmt, io};
 
 use libbpf_rs::query::{
     LinkInfoIter, LinkTypeInfo, ProgInfoIter, ProgInfoQueryOptions, ProgramInfo,
@@ -18,58 +19,29 @@ use libbpf_rs::query::{
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapHandle, PrintLevel, Program, Xdp, XdpFlags, libbpf_sys};
 
+use crate::attach_mode::AttachMode;
+use crate::attached::{self, Attached, Entry};
 use crate::claim::Claim;
 use crate::error::{CAPABILITY_LOAD, CAPABILITY_SHARE, Error};
-use crate::held::{self, Attached, Entry};
-use crate::maps::{Counters, Maps};
+use crate::layout::Counters;
+use crate::maps::Maps;
 use crate::raw;
 use crate::skeleton::RedirectSkelBuilder;
 
-/// How often [`Redirect::open`] looks at the interface while other processes attach and detach.
+/// Attempts of [`Redirect::open`] while other processes attach and detach.
 const OPEN_TRIES: u32 = 20;
-/// The time between two looks. Detaching takes the kernel an RCU grace period, some milliseconds.
+/// Time between two attempts. Detaching takes the kernel an RCU grace period, some milliseconds.
 const OPEN_PAUSE: Duration = Duration::from_millis(10);
 
-/// Where in the receive path the program runs.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AttachMode {
-    /// In the driver, before the kernel builds an skb.
-    Native,
-    /// In the network core, on the skb: works with every driver.
-    Generic,
-}
-
-impl AttachMode {
-    const fn flags(self) -> u32 {
-        match self {
-            Self::Native => libbpf_sys::XDP_FLAGS_DRV_MODE,
-            Self::Generic => libbpf_sys::XDP_FLAGS_SKB_MODE,
-        }
-    }
-
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Native => "native",
-            Self::Generic => "generic",
-        }
-    }
-}
-
-impl fmt::Display for AttachMode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
-/// The program, attached to one interface as long as a clone of this or another process's
-/// `Redirect` lives.
+/// The program, attached to one interface while a clone of this value or a `Redirect` of another
+/// process lives.
 #[derive(Clone, Debug)]
 pub struct Redirect(Arc<Attached>);
 
 impl Redirect {
     /// Attaches the program to interface `ifindex` of the calling thread's network namespace, or
-    /// joins those that already did, this process among them or not. In the second case the program
-    /// stays in the mode it has, which [`Self::mode`] tells.
+    /// joins the processes that have attached it. A joined program stays in its mode, which
+    /// [`Self::mode`] returns.
     ///
     /// # Errors
     /// [`Error::Foreign`], [`Error::Mode`], [`Error::Permission`], [`Error::Raced`], [`Error::Os`].
@@ -77,12 +49,12 @@ impl Redirect {
         Self::open_with(ifindex, mode, 0)
     }
 
-    /// As [`Self::open`], with the program in the form for frames in several buffers: drivers ask
-    /// for it where the MTU does not fit in one, and some take frames then in a way that costs
-    /// more. A process that joins others has the program in the form that they chose.
+    /// Opens the program like [`Self::open`], in the form for frames in several buffers. Drivers
+    /// demand this form where the MTU does not fit in one buffer; in some drivers it costs more per
+    /// frame. A process that joins others gets the form that they chose.
     ///
     /// # Errors
-    /// As [`Self::open`].
+    /// Those of [`Self::open`].
     pub fn open_multi_buffer(ifindex: i32, mode: AttachMode) -> Result<Self, Error> {
         Self::open_with(ifindex, mode, libbpf_sys::BPF_F_XDP_HAS_FRAGS)
     }
@@ -93,7 +65,7 @@ impl Redirect {
         for _ in 0..OPEN_TRIES {
             let opened = match attached(ifindex)? {
                 None => attach(ifindex, mode, load(&mut loaded, flags)?)?,
-                Some((program, mode)) => match held::find(program) {
+                Some((program, mode)) => match attached::find(program) {
                     Some(ours) => ours.upgrade().map(Self),
                     None => share(ifindex, program, mode, load(&mut loaded, flags)?)?,
                 },
@@ -106,14 +78,14 @@ impl Redirect {
         Err(Error::Raced)
     }
 
-    /// The mode that the program runs in.
+    /// The mode of the attached program.
     #[must_use]
     pub fn mode(&self) -> AttachMode {
         self.0.mode
     }
 
-    /// Whether the program is still on the interface: an administrator may detach it (`bpftool link
-    /// detach`), and the interface may go. One system call.
+    /// Whether the program is still on the interface. An administrator may detach it (`bpftool link
+    /// detach`), and the interface may disappear. One system call.
     ///
     /// # Errors
     /// [`Error::Os`].
@@ -124,9 +96,9 @@ impl Redirect {
     }
 
     /// Redirects packets for `address` that arrive on `queue` to `socket`, an AF_XDP socket that is
-    /// bound to that queue. Packets of more than `longest` bytes, IP header and all, stay with the
-    /// kernel. The caller owns the kernel socket that is bound to `address`: that is what makes the
-    /// claim unique.
+    /// bound to that queue. Packets of more than `longest` bytes, IP header included, stay with the
+    /// kernel. The caller owns the kernel socket that is bound to `address`; this makes the claim
+    /// unique.
     ///
     /// # Errors
     /// [`Error::NoSlot`], [`Error::PortClaimed`], [`Error::Permission`], [`Error::Os`].
@@ -140,7 +112,7 @@ impl Redirect {
         Claim::new(self.0.maps.duplicate()?, queue, address, longest, socket)
     }
 
-    /// What became of the interface's frames so far.
+    /// The interface's frames by verdict.
     ///
     /// # Errors
     /// [`Error::Permission`] and [`Error::Os`].
@@ -165,10 +137,10 @@ impl Loaded {
         Self::with_flags(0)
     }
 
-    /// As [`Self::new`], in the form for frames in several buffers (Linux 5.18).
+    /// Loads a new instance in the form for frames in several buffers (Linux 5.18).
     ///
     /// # Errors
-    /// As [`Self::new`].
+    /// Those of [`Self::new`].
     pub fn multi_buffer() -> Result<Self, Error> {
         Self::with_flags(libbpf_sys::BPF_F_XDP_HAS_FRAGS)
     }
@@ -207,10 +179,10 @@ impl Loaded {
             .map_err(|error| Error::os("run the XDP program", CAPABILITY_LOAD, error))
     }
 
-    /// As [`Redirect::claim`].
+    /// Claims a port of this instance; see [`Redirect::claim`].
     ///
     /// # Errors
-    /// As [`Redirect::claim`].
+    /// Those of [`Redirect::claim`].
     pub fn claim(
         &self,
         queue: u32,
@@ -221,16 +193,16 @@ impl Loaded {
         Claim::new(self.maps.duplicate()?, queue, address, longest, socket)
     }
 
-    /// As [`Redirect::counters`].
+    /// The frames of this instance by verdict.
     ///
     /// # Errors
-    /// As [`Redirect::counters`].
+    /// [`Error::Permission`] and [`Error::Os`].
     pub fn counters(&self) -> Result<Counters, Error> {
         self.maps.counters()
     }
 }
 
-/// What is in `loaded`, or else a new instance of the program.
+/// The instance in `loaded`; loads one if there is none.
 fn load(loaded: &mut Option<Loaded>, flags: u32) -> Result<&Loaded, Error> {
     match loaded {
         Some(loaded) => Ok(loaded),
@@ -238,14 +210,14 @@ fn load(loaded: &mut Option<Loaded>, flags: u32) -> Result<&Loaded, Error> {
     }
 }
 
-/// The id and the mode of whatever XDP program is on the interface.
+/// The id and the mode of the XDP program on the interface, ours or foreign.
 fn attached(ifindex: i32) -> Result<Option<(u32, AttachMode)>, Error> {
-    // The library's call takes a program, and does not use it.
+    // The library's call takes a program and does not use it.
     let state = Xdp::new(io::stderr().as_fd())
         .query(ifindex, XdpFlags::NONE)
         .map_err(|error| Error::libbpf("query the interface", CAPABILITY_LOAD, error))?;
-    // Of native, hardware and generic mode a driver may run several (XDP_ATTACHED_MULTI), each with
-    // a program of its own; any but generic counts as the driver's here.
+    // A driver may run a program each in native, hardware and generic mode (XDP_ATTACHED_MULTI).
+    // Every mode but generic counts as native here.
     let ids = [state.drv_prog_id, state.hw_prog_id, state.prog_id, state.skb_prog_id];
     let Some(id) = ids.into_iter().find(|id| *id != 0) else {
         return Ok(None);
@@ -254,13 +226,13 @@ fn attached(ifindex: i32) -> Result<Option<(u32, AttachMode)>, Error> {
     Ok(Some((id, if generic { AttachMode::Generic } else { AttachMode::Native })))
 }
 
-/// Attaches our instance. `None`: another process was faster.
+/// Attaches our instance. `None`: another process attached one first.
 fn attach(ifindex: i32, mode: AttachMode, loaded: &Loaded) -> Result<Option<Redirect>, Error> {
     const WHAT: &str = "attach the XDP program";
     let maps = loaded.maps.duplicate()?;
     let program = Program::id_from_fd(loaded.program.as_fd())
         .map_err(|error| Error::libbpf(WHAT, CAPABILITY_LOAD, error))?;
-    // Before it can be found on the interface.
+    // The entry exists before the program can be found on the interface.
     let entry = Entry::new(program);
     let source = match raw::link_create(loaded.program.as_fd(), ifindex, mode.flags()) {
         Ok(link) => return Ok(Some(Redirect(entry.hold(mode, maps, link)))),
@@ -273,7 +245,8 @@ fn attach(ifindex: i32, mode: AttachMode, loaded: &Loaded) -> Result<Option<Redi
     }
 }
 
-/// Joins the processes that hold `program` on the interface. `None`: it went away meanwhile.
+/// Joins the processes that have attached `program` to the interface. `None`: it was detached
+/// meanwhile.
 fn share(
     ifindex: i32,
     program: u32,
@@ -282,20 +255,20 @@ fn share(
 ) -> Result<Option<Redirect>, Error> {
     const WHAT: &str = "share the XDP program of another process";
     let failed = |error| Error::libbpf(WHAT, CAPABILITY_SHARE, error);
-    // Asked for once, to tell a missing capability from a program that went away: the lists below
+    // One request by id distinguishes a missing capability from a detached program. The lists below
     // end silently in either case.
     match Program::fd_from_id(program) {
         Err(error) if error.kind() == libbpf_rs::ErrorKind::NotFound => return Ok(None),
-        // Without the capability it says nothing of that.
+        // Without the capability the kernel does not report that the program is gone.
         Err(_) if attached(ifindex)?.is_none_or(|(now, _)| now != program) => return Ok(None),
         result => result.map(drop).map_err(failed)?,
     }
     let entry = Entry::new(program);
     let own = Program::id_from_fd(loaded.program.as_fd()).map_err(failed)?;
-    let Some(theirs) = same_program(own, program, ifindex)? else {
+    let Some(attached_info) = same_program(own, program, ifindex)? else {
         return Ok(None);
     };
-    // Our program's instances are each attached at most once, so the program tells the link.
+    // Each instance of our program is attached at most once, so the program identifies the link.
     let link = LinkInfoIter::default()
         .find(|link| link.prog_id == program && matches!(&link.info, LinkTypeInfo::Xdp(_)));
     let Some(link) = link else {
@@ -306,8 +279,8 @@ fn share(
         result => result.map_err(|error| Error::os(WHAT, CAPABILITY_SHARE, error))?,
     };
     let (mut ports, mut sockets, mut counters, mut passed) = (None, None, None, None);
-    for id in theirs.map_ids {
-        // The link is ours to hold now, and with it the program and its maps.
+    for id in attached_info.map_ids {
+        // Our descriptor of the link keeps the program and its maps alive.
         let map = MapHandle::from_map_id(id).map_err(failed)?;
         match map.name().to_str() {
             Some(Maps::PORTS) => ports = Some(map),
@@ -326,23 +299,27 @@ fn share(
     Ok(Some(Redirect(entry.hold(mode, maps, link))))
 }
 
-/// The attached program's facts, if it is another instance of `own`: the same name and tag, the tag
-/// being a hash of the instructions. `None`: it went away.
+/// The kernel's record of the attached program, if it is another instance of `own`: equal name and
+/// tag, the hash of the instructions. `None`: it was detached.
 fn same_program(own: u32, attached: u32, ifindex: i32) -> Result<Option<ProgramInfo>, Error> {
-    let (mut ours, mut theirs) = (None, None);
+    let (mut own_info, mut attached_info) = (None, None);
     let options = ProgInfoQueryOptions::default().include_map_ids(true);
     for info in ProgInfoIter::with_query_opts(options) {
         if info.id == own {
-            ours = Some(info);
+            own_info = Some(info);
         } else if info.id == attached {
-            theirs = Some(info);
+            attached_info = Some(info);
         }
     }
-    let Some(theirs) = theirs else {
+    let Some(attached_info) = attached_info else {
         return Ok(None);
     };
-    match ours {
-        Some(ours) if ours.name == theirs.name && ours.tag.0 == theirs.tag.0 => Ok(Some(theirs)),
+    match own_info {
+        Some(own_info)
+            if own_info.name == attached_info.name && own_info.tag.0 == attached_info.tag.0 =>
+        {
+            Ok(Some(attached_info))
+        }
         _ => Err(Error::Foreign { ifindex, program: attached }),
     }
 }

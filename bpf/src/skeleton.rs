@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The skeleton that libbpf-cargo generates from `bpf/redirect.bpf.c`.
 //!
-//! Generated, so neither its lints nor its unsafe blocks are ours; `redirect.rs` is its only user.
+//! In: the object file. Out: typed maps and programs. Caller: `redirect.rs`. Lints and the count of
+//! unsafe code do not apply to generated code. Bound: one object.
 
 #![allow(
     unsafe_code,

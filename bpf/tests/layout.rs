@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `wire.h` repeats a little of the packet format and of `maps.rs`; this holds it to them.
+//! `wire.h` repeats parts of the packet format and of `layout.rs`; these tests compare them.
 
 use ofi_xdp_bpf::{SLOTS, Verdict};
 
@@ -50,7 +50,7 @@ fn verdicts_stand_in_the_same_order() {
 }
 
 #[test]
-fn what_was_passed_has_a_cache_line_for_each_slot() {
+fn the_count_of_passed_packets_has_a_cache_line_for_each_slot() {
     let (_, after) = WIRE_H.split_once("struct passed_line {").unwrap();
     let (body, _) = after.split_once('}').unwrap();
     let fields: Vec<&str> =

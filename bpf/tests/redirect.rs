@@ -19,7 +19,7 @@ const PORT: u16 = 7000;
 const V4: [u8; 4] = [198, 18, 0, 2];
 const V4_OTHER: [u8; 4] = [198, 18, 0, 3];
 const V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
-/// A packet of ours, as far as the program looks: version nibble 1, 32 bytes.
+/// The shortest packet that the program accepts: version nibble 1, 32 bytes.
 const PACKET: [u8; 32] = {
     let mut packet = [0; 32];
     packet[0] = 0x10;
@@ -69,8 +69,8 @@ impl Fixture {
         Self::new(0, SocketAddr::from((V4, PORT)))
     }
 
-    /// Runs the program and checks that exactly one counter moved, and that the owner of the
-    /// claim is told of what its kernel socket gets.
+    /// Runs the program, and checks that exactly one counter changes and that packets left to the
+    /// kernel socket are counted for the owner of the claim.
     fn expect(&self, verdict: Verdict, frame: &[u8]) {
         let before = self.loaded.counters().unwrap();
         let passed = self.claim.passed().unwrap();
@@ -87,7 +87,7 @@ impl Fixture {
             | Verdict::PassVersion
             | Verdict::PassQueue
             | Verdict::PassNoSocket => 1,
-            // Known to be ours if the cut is behind the three headers.
+            // The port is known if the cut is behind the three headers.
             Verdict::PassTruncated => u64::from(frame[12] == 0x08 && frame.len() >= 14 + 20 + 8),
             _ => 0,
         };
@@ -97,7 +97,7 @@ impl Fixture {
     }
 }
 
-/// An AF_XDP socket, not bound: enough for the map.
+/// An AF_XDP socket that is not bound; the map accepts it.
 fn xdp_socket() -> Socket {
     const AF_XDP: i32 = 44;
     Socket::new(Domain::from(AF_XDP), Type::RAW, None).unwrap()
@@ -200,7 +200,7 @@ fn root_pass_truncated() {
     }
     let fixture = Fixture::v4();
     let frame = v4(PORT, &PACKET);
-    // Test runs need a whole Ethernet header; from there on, each cut ends inside a header.
+    // Test runs need a whole Ethernet header; each longer cut ends inside a header.
     for length in 15..frame.len() {
         fixture.expect(Verdict::PassTruncated, &frame[..length]);
     }
@@ -241,7 +241,7 @@ fn root_frames_in_several_buffers() {
     if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
         return;
     }
-    // The first buffer of a test run has less than a page, so less than this.
+    // The first buffer of a test run has less than a page, hence less than this.
     let longest = 4500;
     let loaded = Loaded::multi_buffer().unwrap();
     let fixture = Fixture::of(loaded, 0, SocketAddr::from((V4, PORT)), longest);

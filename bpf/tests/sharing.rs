@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Several processes on one interface: one program, there as long as one of them lives.
+//! Several processes on one interface share one program, which stays as long as one of them lives.
 
 mod common;
 
@@ -18,14 +18,14 @@ use socket2::{Domain, Socket, Type};
 const CAPABILITIES: &str = "CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN";
 const INTERFACE: &str = "veth0";
 
-/// A network namespace with a veth pair in it. Gone when dropped.
+/// A network namespace with a veth pair in it; removed on drop.
 struct Host(String);
 
 impl Host {
     fn new() -> Self {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
-        // As `cargo xtask clean-lab` knows them.
+        // The prefix that `cargo xtask clean-lab` removes.
         let host = Self(format!("oxl-{}-{number}", std::process::id()));
         let name = &host.0;
         run(&format!("ip netns add {name}"));
@@ -35,7 +35,7 @@ impl Host {
         host
     }
 
-    /// Moves the calling thread here, and returns the interface's index.
+    /// Moves the calling thread into the namespace, and returns the interface's index.
     fn enter(&self) -> i32 {
         enter(&self.0)
     }
@@ -77,8 +77,8 @@ fn address(last: u8, port: u16) -> SocketAddr {
     SocketAddr::from(([198, 18, 0, last], port))
 }
 
-/// Not a test by itself: the other process. Opens the interface, claims a port, says which slot it
-/// got, and waits to be killed.
+/// The other process, not a test by itself. It opens the interface, claims a port, prints its slot,
+/// and waits for `SIGKILL`.
 #[test]
 #[ignore = "run by the tests below"]
 fn other_process() {
@@ -93,7 +93,7 @@ fn other_process() {
     }
 }
 
-/// Another process that claimed `port`.
+/// Another process with a claim on `port`.
 struct Other {
     child: Child,
     slot: u32,
@@ -143,7 +143,7 @@ fn root_the_program_stays_for_the_last_process() {
 }
 
 #[test]
-fn root_what_a_killed_process_left_is_reused() {
+fn root_slots_of_a_killed_process_are_reused() {
     if common::skipped(CAPABILITIES) {
         return;
     }
@@ -152,7 +152,7 @@ fn root_what_a_killed_process_left_is_reused() {
     let redirect = Redirect::open(ifindex, AttachMode::Generic).unwrap();
     let other = Other::start(&host, 7001);
     let slot = other.slot;
-    // On another address, so that only the slot tells whether the owner lives.
+    // On another address, so that only the slot shows whether the owner lives.
     let socket = xdp_socket();
     let taken = redirect.claim(0, address(2, 7001), 1500, socket.as_fd()).unwrap_err();
     assert!(matches!(taken, Error::PortClaimed { port: 7001, .. }), "{taken}");
@@ -175,7 +175,7 @@ fn root_stale_ports_go_with_their_slot() {
     let redirect = Redirect::open(host.enter(), AttachMode::Generic).unwrap();
     let socket = xdp_socket();
     let claim = redirect.claim(0, address(1, 7001), 1500, socket.as_fd()).unwrap();
-    // As SIGKILL does: the entry stays, the socket goes.
+    // Like SIGKILL: the entry stays, the socket closes.
     std::mem::forget(claim);
     drop(socket);
     let socket = xdp_socket();
@@ -184,7 +184,7 @@ fn root_stale_ports_go_with_their_slot() {
             .claim(0, address(1, 7002), 1500, socket.as_fd())
             .is_ok_and(|claim| claim.slot() == 0)
     });
-    // The slot's new owner deleted port 7001, so another address may have it.
+    // The new owner of the slot has deleted port 7001, so another address may claim it.
     let other = xdp_socket();
     let claim = redirect.claim(0, address(2, 7001), 1500, other.as_fd()).unwrap();
     drop(claim);
@@ -198,13 +198,13 @@ fn root_a_claim_sees_that_it_is_gone() {
     let host = Host::new();
     let redirect = Redirect::open(host.enter(), AttachMode::Generic).unwrap();
     let sockets = [xdp_socket(), xdp_socket()];
-    // The address is somebody's own, so whoever claimed it before must be dead.
+    // The address belongs to one host, so the previous owner of the claim must be dead.
     let [first, second] = sockets
         .each_ref()
         .map(|socket| redirect.claim(0, address(1, 7001), 1500, socket.as_fd()).unwrap());
-    assert!(!first.stands().unwrap() && second.stands().unwrap());
+    assert!(!first.is_valid().unwrap() && second.is_valid().unwrap());
     drop(first);
-    assert!(second.stands().unwrap(), "who has lost its entry leaves the new one alone");
+    assert!(second.is_valid().unwrap(), "a claim without its entry leaves the new entry alone");
 }
 
 #[test]
@@ -230,7 +230,7 @@ fn root_slots_run_out_with_a_word() {
     common::eventually(|| redirect.claim(0, address(1, 9000), 1500, socket.as_fd()).is_ok());
 }
 
-/// Nor does it matter to the threads of one process that none of them may look for programs.
+/// Threads of one process may race as well, although none of them may search for programs.
 #[test]
 fn root_first_comers_may_race() {
     if common::skipped(CAPABILITIES) {
@@ -253,7 +253,7 @@ fn root_first_comers_may_race() {
     common::eventually(|| host.program().is_none());
 }
 
-/// Somebody else's program on the interface, by iproute2: `return XDP_PASS`.
+/// A foreign program on the interface, attached by iproute2: `return XDP_PASS`.
 struct Foreign<'a>(&'a Host);
 
 impl<'a> Foreign<'a> {
@@ -296,7 +296,7 @@ fn root_another_program_is_left_alone() {
     common::eventually(|| host.program().is_none());
     let redirect = Redirect::open(ifindex, AttachMode::Native).unwrap();
     assert_eq!(redirect.mode(), AttachMode::Native);
-    // Whoever comes second takes the mode that is there.
+    // The second process gets the mode of the first.
     assert_eq!(Redirect::open(ifindex, AttachMode::Generic).unwrap().mode(), AttachMode::Native);
     assert!(redirect.is_attached().unwrap());
     drop(redirect);

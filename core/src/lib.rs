@@ -1,79 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The heart of the `xdp` provider: wire format, reliability, matching. No operating system, no
-//! allocation, no unsafe code, no clock.
+//! Protocol engine of the `xdp` provider: wire format, reliability, matching, remote memory access.
+//! The engine has no operating system, no allocation, no unsafe code and no clock.
 //!
 //! # The map
 //!
-//! A message out: [`Engine::post_send`] files it with its peer; [`drive`] asks [`Engine::transmit`]
-//! for packets while the [`Port`] has room; [`Memory::gather`] copies the payload behind the
-//! headers.
+//! A message out: [`Engine::post_send`] queues it for its peer; [`drive()`] asks
+//! [`Engine::transmit`] for packets while the [`Port`] has room; [`Memory::gather`] copies the
+//! payload behind the headers.
 //!
-//! A message in: [`drive`] hands each received packet to [`Engine::ingest`]; it is parsed
-//! ([`wire`]), admitted once by the peer's receive window, matched with a posted receive or stored;
-//! [`Memory::place`] copies the payload to where it belongs; [`Engine::poll_recv_completion`] tells
-//! the application.
+//! A message in: [`drive()`] hands each received packet to [`Engine::ingest`]. The packet is parsed
+//! ([`wire`]), admitted once by the receive window, and its message is matched with a posted
+//! receive or stored. [`Memory::place`] copies the payload to its destination.
+//! [`Engine::poll_recv_completion`] returns the completion.
 //!
-//! The caller lends all memory ([`Storage`], sized by [`Config`]), brings the time ([`Instant`])
-//! and performs all input and output ([`Port`], [`Memory`]). [`frame`] is for ports: the standard
-//! headers around a packet.
+//! The caller lends all memory ([`Storage`], sized by [`Config`]), gives the time ([`Instant`]) and
+//! performs all input and output ([`Port`], [`Memory`]).
 #![no_std]
 #![forbid(unsafe_code)]
 
+#[cfg(feature = "alloc")]
+extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
-mod address;
-mod atomic;
-mod completion;
-mod config;
+mod api;
+#[cfg(feature = "alloc")]
+mod boxed;
+mod collections;
+pub mod drive;
 mod engine;
-mod error;
-pub mod frame;
-mod id;
-mod in_flight;
-mod index;
-mod memory;
-mod operation;
 mod peer;
-mod port;
-pub mod progress;
-mod region;
-mod request;
-mod rng;
-mod serial;
-mod slab;
-pub mod stats;
-mod tally;
-mod time;
-mod unexpected;
-mod wheel;
-mod window;
 pub mod wire;
 
-pub use address::PeerAddress;
-pub use atomic::{AtomicOp, Datatype};
-pub use completion::{Completion, DeferredId, OpError, OpKind};
-pub use config::{Config, Congestion, Order, Storage, StorageSizes};
-pub use engine::{Engine, Identity, PeerReport, TIMERS_PER_ADVANCE, Violation};
-pub use error::{ConfigError, PeersFull, PostError, RegionError, Unknown};
-pub use id::{Context, OpId, PeerId, RecvId, RegionId, UnexpectedId};
-pub use in_flight::Extent;
-pub use memory::{Arrival, AtomicAccess, Gather, Memory, Placement, Source, Target};
-pub use operation::{Assembly, RecvOp, TxOp, Unexpected};
-pub use peer::{Active, Peer};
-pub use port::{Datagram, Destination, Port, PortError, PortLimits, Transmit, Transmitted};
-pub use progress::{Budget, Progress, drive};
-pub use region::{Access, Region, RegionRequest};
-pub use request::{
-    AtomicForm, AtomicRequest, Common, Probe, ReadRequest, RecvRequest, Remote, SendRequest,
-    TagMatch, Unbegun, WriteRequest,
+pub use api::address::PeerAddress;
+pub use api::atomic::{AtomicForm, AtomicOp, Datatype};
+pub use api::completion::{Completion, DeferredId, OpError, OpKind};
+pub use api::config::{ChecksumFn, Config, Congestion, Order, UNEXPECTED_CLASS_LEN};
+pub use api::counters::{OpCount, OpCounters, TargetCounters};
+pub use api::error::{ConfigError, PeersFull, PostError, RegionError, Unknown};
+pub use api::id::{Context, OpId, PeerId, RecvId, RegionId, UnexpectedId};
+pub use api::limits::{ATOMIC_LEN_MAX, MESSAGE_LEN_MAX, RENDEZVOUS_READ_LEN_MAX};
+pub use api::matching::{self, MultiRecv, TagMatch};
+pub use api::memory::{AtomicAccess, Gather, Memory, Placement, Source, Target, UnmatchedMessage};
+pub use api::port::{Datagram, Destination, Port, PortError, PortLimits, Transmit, Transmitted};
+pub use api::request::{
+    AtomicRequest, Common, Peek, ReadRequest, RecvRequest, Remote, SendRequest, UnstartedOp,
+    WriteRequest,
 };
-pub use serial::{Msn, Psn};
-pub use slab::Slot;
-pub use stats::{DropReason, Stats};
-pub use tally::{Count, Served, Tally};
-pub use time::Instant;
-pub use unexpected::UNEXPECTED_CLASS_LEN;
-pub use wheel::TimerSlot;
-pub use window::WINDOW_PACKETS;
-pub use wire::{ATOMIC_LEN_MAX, MESSAGE_LEN_MAX, PULL_LEN_MAX};
+pub use api::stats::{self, DropReason, Stats};
+#[cfg(feature = "alloc")]
+pub use boxed::EngineBox;
+pub use collections::serial::{Msn, Psn};
+pub use collections::time::Instant;
+pub use drive::{Budget, Progress, drive};
+#[cfg(feature = "alloc")]
+pub use engine::storage::StorageBox;
+pub use engine::storage::{Storage, StorageBytes};
+pub use engine::{
+    Access, Engine, Identity, PeerReport, RegionRequest, TIMERS_PER_ADVANCE, Violation,
+};
+pub use peer::window::WINDOW_PACKETS;

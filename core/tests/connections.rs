@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connections: how they come about, how they end, what is left over.
+//! Connections: how they begin, how they end, and the state that remains.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -76,7 +76,7 @@ fn a_peer_that_falls_silent_ends_both_sides_in_time() {
     for node in [0, 1] {
         assert_eq!(world.completions(node)[0].outcome, Err(OpError::TimedOut));
     }
-    // A new connection, once it is back.
+    // A new connection, after the node is back.
     world.link.cut.clear();
     world.recv(1, 2, 8);
     world.send(0, 1, 6, pattern(6, 8));
@@ -85,7 +85,7 @@ fn a_peer_that_falls_silent_ends_both_sides_in_time() {
     assert_eq!(world.received(1, 2), pattern(6, 8));
 }
 
-/// Longer than the numbers in which the engine keeps its times reach, in several ways.
+/// Longer, in several ways, than the engine's stored times reach.
 #[test]
 fn a_process_that_stood_still_goes_on_in_time() {
     for seconds in [60, 130, 150, 200, 270, 280, 412, 690, 1_000_000] {
@@ -94,7 +94,7 @@ fn a_process_that_stood_still_goes_on_in_time() {
         world.send(0, 1, 1, pattern(1, 8));
         assert!(world.run_until(SECOND, |w| !w.nodes[0].completions.is_empty()));
         world.completions(0);
-        // Under way on a link that is cut when the clock jumps.
+        // In flight on a link that is cut when the clock jumps.
         world.link.cut.push(address(1));
         world.send(0, 1, 2, pattern(2, 8));
         world.run(Duration::from_millis(1));
@@ -105,7 +105,7 @@ fn a_process_that_stood_still_goes_on_in_time() {
         assert_eq!(world.completions(0)[0].outcome, Err(OpError::TimedOut));
         let took = Duration::from_nanos(world.now - start);
         assert!(took < Duration::from_millis(11_500), "{seconds} s: {took:?}");
-        // And goes on at its usual speed.
+        // The transfer goes on at its usual speed.
         world.link.cut.clear();
         for context in 3..20 {
             world.recv(1, context, 8);
@@ -163,7 +163,7 @@ fn old_hellos_end_no_connection() {
     world.recv(1, 1, 8);
     world.send(0, 1, 5, pattern(1, 8));
     world.run(SECOND);
-    // The hello of an incarnation that is gone, and that of this one, both replayed.
+    // The handshakes of the old incarnation and of the new one, both replayed.
     let old: Vec<_> = world.link.tap.clone().unwrap();
     restart(&mut world, 0x6666);
     world.recv(0, 2, 8);
@@ -217,7 +217,7 @@ fn a_removed_peer_can_come_back() {
     let late = world.send_with(0, 1, |r| r.common.peer = peer, pattern(0, 8));
     assert_eq!(late, Err(PostError::UnknownPeer));
     // The new connection is newer than the one that the other side still has.
-    // What had begun to arrive by that takes the first receive, and ends with it.
+    // The first receive belongs to the message that had begun to arrive, and ends with it.
     world.recv(1, 2, 8);
     world.recv(1, 4, 8);
     world.send(0, 1, 9, pattern(9, 8));
@@ -229,7 +229,7 @@ fn a_removed_peer_can_come_back() {
     world.recv(0, 3, 8);
     world.send(1, 0, 7, pattern(7, 8));
     world.run(SECOND);
-    // The other side's connection was not told: its message is reset, its next one arrives.
+    // The other side did not learn of the end: its message is reset, its next one arrives.
     let outcome = world.completions(1).last().unwrap().outcome;
     if outcome != Ok(()) {
         assert_eq!(outcome, Err(OpError::Reset));
@@ -239,7 +239,8 @@ fn a_removed_peer_can_come_back() {
     assert_eq!(world.received(0, 3), pattern(7, 8));
 }
 
-/// Strangers' hellos bring the number of a node's last connection forward by half a turn and more.
+/// Handshakes of unknown sources move the epoch of a node's last connection by half its range and
+/// more.
 fn half_a_turn_of_epochs(world: &mut World, node: usize, epochs: &[u16]) {
     for &epoch in epochs {
         let handshake = wire::Handshake {
@@ -263,7 +264,8 @@ fn half_a_turn_of_epochs(world: &mut World, node: usize, epochs: &[u16]) {
 
 #[test]
 fn after_half_a_turn_of_epochs_a_removed_peer_can_come_back() {
-    // The peer remembers a connection of before, which is half a turn old by then, or one of after.
+    // The peer remembers an earlier connection; its epoch is half the range away by then, or a
+    // later one.
     for (before, after) in [(&[20_000, 40_000][..], &[][..]), (&[], &[20_000, 40_000])] {
         let mut world = World::new(2, 32, &small(), Faults::NONE);
         world.link.cut.push(address(7));
@@ -301,7 +303,7 @@ fn a_full_table_refuses_without_harm() {
     );
 }
 
-/// A client that sends one message to node 0, and closes. Returns whether that arrived.
+/// A client that sends one message to node 0, and closes. Returns whether the message arrived.
 fn visit(world: &mut World, client: usize) -> bool {
     world.send(client, 0, 1, pattern(client as u64, 8));
     let sent = |w: &World| !w.nodes[client].completions.is_empty();
@@ -326,10 +328,10 @@ fn clients_that_are_gone_make_room_for_new_ones() {
         assert_eq!(source, Some(address(client)));
     }
     assert_eq!(world.nodes[0].engine.peer_address(known), Some(address(30)));
-    // And for those that the application inserts.
+    // It holds for peers that the application inserts, too.
     let engine = &mut world.nodes[0].engine;
     let inserted: Vec<_> = (31..34).map(|n| engine.insert_peer(address(n))).collect();
-    assert_eq!(inserted[2], Err(PeersFull::Resting));
+    assert_eq!(inserted[2], Err(PeersFull::Quarantined));
     engine.advance(Instant::from_nanos(world.now + 200_000_000));
     assert!((31..34).all(|n| engine.insert_peer(address(n)).is_ok()));
     assert_eq!(engine.insert_peer(address(34)), Err(PeersFull::Full));
@@ -340,15 +342,15 @@ fn a_client_whose_message_waits_keeps_its_name() {
     let config = Config { peers: 4, ..small() };
     for posted in [false, true] {
         let mut world = World::new(7, 34, &config, Faults::NONE);
-        world.deafen(0, true);
+        world.set_unpolled(0, true);
         for client in 1..6 {
             if posted {
                 world.recv(0, client as u64, 8);
             }
-            // The fifth finds the table full of clients that nothing was heard of yet.
+            // For the fifth client the table is full of clients that have sent no packet yet.
             assert_eq!(visit(&mut world, client), client < 5, "client {client}");
         }
-        world.deafen(0, false);
+        world.set_unpolled(0, false);
         if !posted {
             (1..5).for_each(|client| world.recv(0, client, 8));
         }
@@ -365,22 +367,9 @@ fn a_client_whose_message_waits_keeps_its_name() {
 #[test]
 fn a_config_that_cannot_work_is_refused() {
     let build = |config: &Config, payload| {
-        let mut slots = vec![];
-        let storage = Storage {
-            peers: &mut [],
-            index: &mut [],
-            actives: &mut [],
-            timers: &mut [],
-            extents: &mut [],
-            ops: &mut [],
-            regions: &mut [],
-            region_index: &mut [],
-            recvs: &mut [],
-            assemblies: &mut [],
-            unexpected: &mut slots,
-        };
+        let mut storage = StorageBox::new(&Config { peers: small().peers - 1, ..small() });
         let identity = Identity { incarnation: 1, seed: 1 };
-        Engine::new(config, storage, identity, limits(payload)).err()
+        Engine::new(config, storage.lend(), identity, limits(payload)).err()
     };
     assert_eq!(build(&Config { sends: 0, ..small() }, 1472), Some(ConfigError::Capacity("sends")));
     assert_eq!(build(&small(), 1472), Some(ConfigError::Storage("peers")));
@@ -390,7 +379,7 @@ fn a_config_that_cannot_work_is_refused() {
 fn a_flood_of_hellos_leaves_room_for_who_is_really_there() {
     let config = Config { peers: 16, ..small() };
     let mut world = World::new(2, 31, &config, Faults::NONE);
-    // Nobody answers at these addresses.
+    // No node answers at these addresses.
     let mut hellos = 0;
     world.link.tap = Some(Vec::new());
     world.send(0, 1, 1, pattern(1, 8));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Random applications on bad links: every message exactly once, in order, whole; then everybody
-//! comes to rest.
+//! Random applications on bad links: each message arrives exactly once, in order, whole. Then all
+//! nodes become idle.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -13,8 +13,8 @@ use std::collections::HashMap;
 use std::time::Duration;
 use world::*;
 
-/// A random run: three engines, a few hundred messages of all sizes to everybody, receives posted
-/// at random times.
+/// A random run: three engines, a few hundred messages of all sizes in all directions, receives
+/// posted at random times.
 fn run(seed: u64, faults: Faults, config: &Config) -> World {
     const NODES: usize = 3;
     const MESSAGES: u64 = 120;
@@ -87,7 +87,7 @@ fn run(seed: u64, faults: Faults, config: &Config) -> World {
     world
 }
 
-/// Exactly once, in the order of each sender, whole.
+/// Checks that each message arrived exactly once, in the order of its sender, whole.
 fn check(world: &mut World, seed: u64, mut posted: HashMap<(usize, usize), Vec<(u64, usize)>>) {
     for node in 0..world.nodes.len() {
         // Receives are matched in the order in which they were posted; completions may overtake.
@@ -123,7 +123,7 @@ fn rest(mut world: World, seed: u64) {
     }
 }
 
-/// Which seeds to try: more of them by `OFI_XDP_SEEDS=N`, one of them by `OFI_XDP_SEED=S`.
+/// The seeds to try: more of them by `OFI_XDP_SEEDS=N`, one of them by `OFI_XDP_SEED=S`.
 fn seeds(first: u64) -> std::ops::Range<u64> {
     let variable = |name| std::env::var(name).ok().and_then(|n| n.parse::<u64>().ok());
     match variable("OFI_XDP_SEED") {
@@ -155,7 +155,7 @@ fn messages_survive_pools_at_the_minimum() {
             sends: 8,
             assemblies: 1 + rng.below(2) as u32,
             unexpected: [rng.below(2) as u32, rng.below(2) as u32, 0, rng.below(2) as u32],
-            active_peers: 4,
+            connections: 4,
             ..small()
         };
         let faults = Faults {
@@ -229,7 +229,7 @@ fn garbage_changes_nothing() {
                 bytes[at] ^= 1 + rng.below(255) as u8;
             }
             _ => {
-                // A field changed, and the checksum right: everything behind the first check.
+                // A changed field with a right checksum: all checks behind the first one.
                 let at = rng.below(bytes.len().min(80) as u64) as usize;
                 bytes[at] = rng.next() as u8;
                 if bytes.len() >= wire::HEADER_LEN {
@@ -245,14 +245,14 @@ fn garbage_changes_nothing() {
         assert!(world.nodes[node].engine.stats().dropped_total() > 1_000);
         assert!(world.completions(node).iter().all(|c| c.outcome == Ok(())));
     }
-    // And it still works.
+    // The connection still works.
     world.run(Duration::from_secs(20));
     world.recv(1, 1, 50_000);
     world.send(0, 1, 1, pattern(1, 50_000));
     let ok = |w: &World| w.nodes[1].completions.iter().any(|c| c.outcome == Ok(()));
     if !world.run_until(Duration::from_secs(20), ok) {
-        // The connection may have been reset by a packet with the right token: then the second
-        // attempt works.
+        // A packet with the right token may have reset the connection: then the second attempt
+        // works.
         world.recv(1, 2, 50_000);
         world.send(0, 1, 2, pattern(2, 50_000));
         assert!(world.run_until(Duration::from_secs(20), ok));

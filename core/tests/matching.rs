@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages that are looked at, claimed and dropped, and buffers for many messages.
+//! Peeks, claims and discards of messages, and multi-receive buffers.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -12,7 +12,7 @@ use std::time::Duration;
 use world::*;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// In one record, in several packets, announced.
+/// Lengths of a message in one record, in several packets, and by rendezvous.
 const LENGTHS: [usize; 4] = [0, 100, 10_000, 100_000];
 const TAG: u64 = 0x1234;
 
@@ -26,13 +26,13 @@ fn send(world: &mut World, seed: u64, len: usize) {
     world.send_with(0, 1, request, pattern(seed, len)).unwrap();
 }
 
-/// Lets node 1 send what it has posted, and everything come to rest.
+/// Lets node 1 send its posted operations, and runs until both nodes are idle.
 fn settle(world: &mut World) {
     world.drive(1, Budget::POST);
     world.run(SECOND);
 }
 
-/// A world in which node 0 has sent a message to node 1, which waits there.
+/// A world in which a message of node 0 is stored at node 1.
 fn stored(len: usize) -> World {
     let mut world = World::new(2, 11, &small(), Faults::NONE);
     send(&mut world, 3, len);
@@ -41,7 +41,7 @@ fn stored(len: usize) -> World {
     world
 }
 
-fn peek(world: &mut World, request: RecvRequest, probe: Probe) -> Completion {
+fn peek(world: &mut World, request: RecvRequest, probe: Peek) -> Completion {
     world.nodes[1].engine.peek(request, probe).unwrap();
     world.drive(1, Budget::POST);
     only(world.completions(1))
@@ -52,17 +52,17 @@ fn only(mut completions: Vec<Completion>) -> Completion {
     completions.remove(0)
 }
 
-/// The receives of node 1 that have ended.
-fn received(world: &World) -> Count {
-    world.nodes[1].engine.tally().receives
+/// The finished receives of node 1.
+fn received(world: &World) -> OpCount {
+    world.nodes[1].engine.op_counters().receives
 }
 
-/// That a probe has found the message of [`stored`].
+/// Checks that a peek has found the message of [`stored`].
 fn check_found(world: &World, found: &Completion, context: u64, len: usize) {
     assert_eq!((found.context, found.outcome), (Context(context), Ok(())));
     assert_eq!(found.kind, OpKind::Recv { tagged: true });
     assert_eq!((found.len, found.tag, found.data), (len as u64, TAG, Some(3 << 40)));
-    assert_eq!((found.overflow, found.part, found.released), (0, None, false));
+    assert_eq!((found.overflow, found.slice, found.ends_buffer), (0, None, false));
     assert_eq!(world.nodes[1].engine.peer_address(found.peer), Some(address(0)));
 }
 
@@ -81,22 +81,22 @@ fn a_look_tells_of_a_message_and_leaves_it() {
     for len in LENGTHS {
         let mut world = stored(len);
         for context in [7, 8] {
-            let found = peek(&mut world, tagged(context), Probe::Look);
+            let found = peek(&mut world, tagged(context), Peek::Look);
             check_found(&world, &found, context, len);
         }
-        assert_eq!(received(&world), Count::default());
+        assert_eq!(received(&world), OpCount::default());
         let request = |r: &mut RecvRequest| (r.context, r.tag) = (Context(9), tagged(0).tag);
         world.recv_with(1, len, request).unwrap();
         settle(&mut world);
         assert_eq!(only(world.completions(1)).outcome, Ok(()));
         assert_eq!(world.received(1, 9), pattern(3, len));
-        assert_eq!(received(&world), Count { done: 1, failed: 0 });
+        assert_eq!(received(&world), OpCount { done: 1, failed: 0 });
     }
 }
 
 #[test]
 fn a_look_that_finds_nothing_says_so() {
-    for probe in [Probe::Look, Probe::Claim, Probe::Discard] {
+    for probe in [Peek::Look, Peek::Claim, Peek::Discard] {
         let mut world = stored(100);
         let other = world.peer(1, 1);
         let wrong = [
@@ -110,7 +110,7 @@ fn a_look_that_finds_nothing_says_so() {
             assert_eq!((found.outcome, found.len), (Err(OpError::NoMessage), 0));
         }
         assert_eq!(world.nodes[1].engine.stored_messages(), 1);
-        assert_eq!(received(&world), Count::default());
+        assert_eq!(received(&world), OpCount::default());
     }
 }
 
@@ -120,14 +120,14 @@ fn a_claimed_message_is_kept_for_who_claimed_it() {
         let mut world = stored(len);
         send(&mut world, 4, 50);
         world.run(SECOND);
-        let found = peek(&mut world, tagged(7), Probe::Claim);
+        let found = peek(&mut world, tagged(7), Peek::Claim);
         check_found(&world, &found, 7, len);
         let node = &mut world.nodes[1];
         let unknown = node.engine.post_claimed(tagged(8), Vec::new(), &mut node.memory);
         assert_eq!(unknown, Err(PostError::NotClaimed));
         assert!(!node.engine.cancel(Context(7)), "nothing is posted");
-        // Others get the next one.
-        assert_eq!(peek(&mut world, tagged(8), Probe::Look).len, 50);
+        // Other receives get the next message.
+        assert_eq!(peek(&mut world, tagged(8), Peek::Look).len, 50);
         let request = |r: &mut RecvRequest| (r.context, r.tag) = (Context(9), tagged(0).tag);
         world.recv_with(1, len.max(50), request).unwrap();
         settle(&mut world);
@@ -135,7 +135,7 @@ fn a_claimed_message_is_kept_for_who_claimed_it() {
         let (got, bytes) = claim(&mut world, 7, len);
         assert_eq!((got.outcome, got.len, got.data), (Ok(()), len as u64, Some(3 << 40)));
         assert_eq!(bytes, pattern(3, len));
-        assert_eq!(received(&world), Count { done: 2, failed: 0 });
+        assert_eq!(received(&world), OpCount { done: 2, failed: 0 });
         assert!(world.completions(0).iter().all(|sent| sent.outcome.is_ok()));
         let node = &mut world.nodes[1];
         let again = node.engine.discard_claimed(tagged(7));
@@ -150,20 +150,20 @@ fn a_dropped_message_is_gone_and_its_sender_content() {
             let mut world = stored(len);
             let placed = world.nodes[1].memory.placed;
             if claimed {
-                peek(&mut world, tagged(7), Probe::Claim);
+                peek(&mut world, tagged(7), Peek::Claim);
                 world.nodes[1].engine.discard_claimed(tagged(7)).unwrap();
                 world.drive(1, Budget::POST);
                 let dropped = only(world.completions(1));
                 check_found(&world, &dropped, 7, len);
             } else {
-                let found = peek(&mut world, tagged(7), Probe::Discard);
+                let found = peek(&mut world, tagged(7), Peek::Discard);
                 check_found(&world, &found, 7, len);
             }
             world.run(SECOND);
             assert_eq!(only(world.completions(0)).outcome, Ok(()));
             assert_eq!(world.nodes[1].engine.stored_messages(), 0);
             assert_eq!(world.nodes[1].memory.placed, placed, "bytes that nobody wants");
-            assert_eq!(received(&world), Count::default());
+            assert_eq!(received(&world), OpCount::default());
         }
     }
 }
@@ -180,12 +180,12 @@ fn arriving() -> (World, usize) {
 
 #[test]
 fn a_message_that_is_still_arriving_is_claimed_or_dropped() {
-    for probe in [Probe::Claim, Probe::Discard] {
+    for probe in [Peek::Claim, Peek::Discard] {
         let (mut world, len) = arriving();
         let found = peek(&mut world, tagged(7), probe);
         check_found(&world, &found, 7, len);
         assert!(world.completions(0).is_empty(), "not all of it has arrived");
-        if probe == Probe::Claim {
+        if probe == Peek::Claim {
             let (got, bytes) = claim(&mut world, 7, len);
             assert_eq!((got.outcome, bytes), (Ok(()), pattern(3, len)));
         }
@@ -199,7 +199,7 @@ fn a_message_that_is_still_arriving_is_claimed_or_dropped() {
 fn a_claim_of_what_will_never_come_ends_in_error() {
     for drop in [false, true] {
         for (mut world, len) in [arriving(), (stored(100_000), 100_000)] {
-            peek(&mut world, tagged(7), Probe::Claim);
+            peek(&mut world, tagged(7), Peek::Claim);
             let peer = world.peer(1, 0);
             world.nodes[1].engine.remove_peer(peer).unwrap();
             world.audit();
@@ -213,16 +213,16 @@ fn a_claim_of_what_will_never_come_ends_in_error() {
             assert_eq!(world.nodes[1].engine.stored_messages(), 0);
             world.audit();
         }
-        // What has arrived stays.
+        // A stored message stays.
         let mut world = stored(100);
-        peek(&mut world, tagged(7), Probe::Claim);
+        peek(&mut world, tagged(7), Peek::Claim);
         let peer = world.peer(1, 0);
         world.nodes[1].engine.remove_peer(peer).unwrap();
         assert_eq!(claim(&mut world, 7, 100).1, pattern(3, 100));
     }
 }
 
-/// What a buffer for many got: place, bytes.
+/// The slices of a multi-receive buffer: offset and bytes.
 fn parts(world: &mut World, node: usize) -> Vec<(usize, Vec<u8>)> {
     std::mem::take(&mut world.nodes[node].parts).into_iter().map(|(_, part)| part).collect()
 }
@@ -250,9 +250,9 @@ fn messages_of_every_size_share_a_buffer() {
         for (n, completion) in done.iter().enumerate() {
             assert_eq!((completion.outcome, completion.context), (Ok(()), Context(7)));
             assert_eq!(completion.kind, OpKind::Recv { tagged: false });
-            assert_eq!(completion.released, n + 1 == done.len(), "the last one says so");
+            assert_eq!(completion.ends_buffer, n + 1 == done.len(), "the last one says so");
         }
-        // Each behind the one before, in the order in which they were sent.
+        // Each slice lies behind the one before, in the order of the messages.
         let mut got = parts(&mut world, 1);
         let key = |(start, bytes): &(usize, Vec<u8>)| (*start, bytes.len());
         got.sort_by_key(key);
@@ -272,7 +272,7 @@ fn a_buffer_is_released_when_less_than_the_least_is_left() {
     let mut world = World::new(2, 14, &small(), Faults::NONE);
     world.multi_recv(1, (100, 20), |r| (r.context, r.signal) = (Context(7), false)).unwrap();
     world.recv(1, 8, 100);
-    // 20 are left: it takes one more, which is cut to that.
+    // 20 bytes are left: the buffer takes one more message, truncated to that length.
     for (n, len) in [(0, 50), (1, 30)] {
         world.send(0, 1, n, pattern(n, len));
         world.run(SECOND);
@@ -282,13 +282,13 @@ fn a_buffer_is_released_when_less_than_the_least_is_left() {
     world.run(SECOND);
     let last = only(world.completions(1));
     assert_eq!((last.outcome, last.len, last.overflow), (Err(OpError::Truncated), 20, 13));
-    assert!(last.released);
+    assert!(last.ends_buffer);
     assert_eq!(parts(&mut world, 1), [(80, pattern(2, 33)[..20].to_vec())]);
-    // The next one goes to the next receive.
+    // The next message goes to the next receive.
     world.send(0, 1, 3, pattern(3, 10));
     world.run(SECOND);
     assert_eq!(only(world.completions(1)).context, Context(8));
-    // Released by a message that fits, success tells it, too.
+    // A message that fits releases the buffer; its success makes a completion, too.
     world.multi_recv(1, (100, 0), |r| (r.context, r.signal) = (Context(9), false)).unwrap();
     for (n, len) in [(0, 99), (1, 0), (2, 1)] {
         assert!(world.completions(1).is_empty());
@@ -296,19 +296,19 @@ fn a_buffer_is_released_when_less_than_the_least_is_left() {
         world.run(SECOND);
     }
     let last = only(world.completions(1));
-    assert_eq!((last.outcome, last.len, last.released), (Ok(()), 1, true));
+    assert_eq!((last.outcome, last.len, last.ends_buffer), (Ok(()), 1, true));
 }
 
 #[test]
 fn the_last_message_to_end_releases_the_buffer() {
     let mut world = World::new(2, 15, &small(), Faults::NONE);
     world.multi_recv(1, (100_100, 64), |r| r.context = Context(7)).unwrap();
-    // The long one is matched first and ends last.
+    // The long message is matched first and ends last.
     world.send(0, 1, 0, pattern(0, 100_000));
     world.send(0, 1, 1, pattern(1, 90));
     world.run(SECOND);
     let done = world.completions(1);
-    let seen: Vec<_> = done.iter().map(|c| (c.len, c.released)).collect();
+    let seen: Vec<_> = done.iter().map(|c| (c.len, c.ends_buffer)).collect();
     assert_eq!(seen, [(90, false), (100_000, true)]);
     let got = parts(&mut world, 1);
     assert_eq!(got, [(100_000, pattern(1, 90)), (0, pattern(0, 100_000))]);
@@ -328,12 +328,12 @@ fn a_cancelled_buffer_ends_after_the_messages_in_it() {
         world.audit();
         settle(&mut world);
         let done = world.completions(1);
-        let seen: Vec<_> = done.iter().map(|c| (c.outcome, c.len, c.released)).collect();
+        let seen: Vec<_> = done.iter().map(|c| (c.outcome, c.len, c.ends_buffer)).collect();
         let cancelled = (Err(OpError::Cancelled), 0, true);
         assert_eq!(seen, [(Ok(()), len as u64, false), cancelled]);
-        let tally = world.nodes[1].engine.tally().receives;
-        assert_eq!((tally.done, tally.failed), (1, 1), "open: {open}");
-        // What comes now waits.
+        let op_counters = world.nodes[1].engine.op_counters().receives;
+        assert_eq!((op_counters.done, op_counters.failed), (1, 1), "open: {open}");
+        // New messages are stored.
         world.send(0, 1, 1, pattern(1, 10));
         world.run(SECOND);
         assert_eq!(world.nodes[1].engine.stored_messages(), 1);
@@ -351,13 +351,13 @@ fn a_connection_that_ends_releases_the_buffer() {
     world.drive(1, Budget::POST);
     world.audit();
     let failed = only(world.completions(1));
-    assert_eq!((failed.outcome, failed.released), (Err(OpError::Closed), true));
+    assert_eq!((failed.outcome, failed.ends_buffer), (Err(OpError::Closed), true));
 }
 
 #[test]
 fn without_slots_for_parts_messages_wait_in_order() {
-    // Twice as many messages as slots are stored; those that come later must not overtake them,
-    // though a receive for them was posted.
+    // Twice as many messages as slots are stored. Later messages must not overtake them, although a
+    // receive was posted for those.
     let mut world = World::new(2, 18, &small(), Faults::NONE);
     for n in 0..20 {
         world.send(0, 1, n, pattern(n, 16));
@@ -370,7 +370,7 @@ fn without_slots_for_parts_messages_wait_in_order() {
     assert_eq!(node.engine.stored_messages(), 20 - 8);
     let id = node.engine.post_recv(any(8, 16), vec![0; 16], &mut node.memory).unwrap();
     assert_eq!(node.engine.stored_messages(), 20 - 8, "they belong to the buffer");
-    node.engine.peek(any(9, 0), Probe::Look).unwrap();
+    node.engine.peek(any(9, 0), Peek::Look).unwrap();
     for n in 20..25 {
         world.send(0, 1, n, pattern(n, 16));
     }
@@ -389,15 +389,16 @@ fn without_slots_for_parts_messages_wait_in_order() {
 
 #[test]
 fn a_message_that_finds_no_slot_for_its_part_is_stored() {
-    // Nobody polls: eight parts are taken, four more messages are stored, none is lost.
+    // Completions are not polled: eight slices are in use, four more messages are stored, none is
+    // lost.
     let mut world = World::new(2, 19, &small(), Faults::NONE);
     world.multi_recv(1, (1000, 64), |r| r.context = Context(7)).unwrap();
     for n in 0..12 {
         world.send(0, 1, n, pattern(n, 16));
     }
     let node = &mut world.nodes[1];
-    let held = node.engine.poll_recv_completion();
-    assert!(held.is_none());
+    let waiting = node.engine.poll_recv_completion();
+    assert!(waiting.is_none());
     world.run_unpolled(1, SECOND);
     let engine = &mut world.nodes[1].engine;
     assert_eq!(engine.stored_messages(), 4);

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a message goes through, one aspect a test, on a link without faults unless the test is
-//! about them.
+//! Messages, one aspect a test, on a link without faults unless the test is about them.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -58,24 +57,24 @@ fn unexpected_messages_wait_for_their_receive() {
 #[test]
 fn the_fuller_the_receiver_the_less_is_pushed() {
     let mut world = World::new(2, 2, &small(), Faults::NONE);
-    // Within that a connection that is quiet keeps what it knows of the peer.
+    // For this long, an idle connection keeps its knowledge of the peer.
     const SOON: Duration = Duration::from_micros(300);
-    let pulled = |w: &World| w.nodes[1].engine.stats().rendezvous;
+    let by_rendezvous = |w: &World| w.nodes[1].engine.stats().rendezvous;
     for (len, fills) in [(20_000, 4), (2_049, 4), (2_048, 4)] {
         world.send(0, 1, 0, pattern(1, len));
         world.run(SOON);
         let report = world.nodes[0].engine.peer_reports().next().unwrap();
-        assert_eq!(report.pressure, fills, "{len} bytes: eighths of one class");
+        assert_eq!(report.occupancy, fills, "{len} bytes: eighths of one class");
     }
     for (context, expected) in [(1, 0), (2, 1), (3, 1)] {
         world.recv(1, context, 20_000);
         world.run(SOON);
-        assert_eq!(pulled(&world), expected, "message {context}");
+        assert_eq!(by_rendezvous(&world), expected, "message {context}");
     }
     world.recv(1, 4, 20_000);
     world.send(0, 1, 0, pattern(1, 20_000));
     world.run(SOON);
-    assert_eq!(pulled(&world), 1, "there is room again");
+    assert_eq!(by_rendezvous(&world), 1, "there is room again");
     assert_eq!(world.received(1, 4), pattern(1, 20_000));
 }
 
@@ -272,8 +271,9 @@ fn a_receiver_without_storage_says_so_and_gets_everything_later() {
     }
 }
 
-/// Messages that were refused around writes, which ended meanwhile: when they are sent again they
-/// stand one behind the other but are no neighbours, so one packet's note cannot speak of both.
+/// Refused messages around writes that have ended meanwhile. In the second attempt the messages
+/// follow each other without being neighbours in the list, so one packet record cannot stand for
+/// both.
 #[test]
 fn refused_messages_around_writes_that_ended_all_end() {
     let config = Config { unexpected: [1, 0, 0, 0], ..small() };

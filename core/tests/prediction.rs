@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The short ways in for packets as predicted (`engine/predict.rs`, `predict_ack.rs`) do what the
-//! general way does: two worlds live the same life, and in one of them every data packet and every
-//! acknowledgment carries a flag that nobody knows, which is ignored (`docs/PROTOCOL.md` §3.2) but
-//! is not as predicted. Likewise for posts that bring the time of an earlier call where that is as
-//! good as the present one.
+//! The fast path for predicted packets (`engine/receive/fast_path.rs`) has the effect of the
+//! general path. Two worlds take the same steps. In one of them, each data packet and each
+//! acknowledgment carries an unknown flag, which is ignored (`docs/PROTOCOL.md` §3.2) but prevents
+//! the prediction. Likewise for posts that give the time of an earlier call, where that is as good
+//! as the present time.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use std::time::Duration;
 use world::{Faults, Rng, World, pattern, small};
 
-/// One step of a life, from its random numbers: node 0 and one of the others are in it.
+/// One step, from its random numbers, by node 0 and one of the others.
 fn act(world: &mut World, rng: &mut Rng) {
     let other = 1 + rng.below(world.nodes.len() as u64 - 1) as usize;
     let (from, to) = if rng.percent(50.0) { (0, other) } else { (other, 0) };
@@ -25,7 +25,7 @@ fn act(world: &mut World, rng: &mut Rng) {
     match rng.below(8) {
         0..=2 => {
             let bytes = pattern(rng.next(), len);
-            // A full pool is part of life.
+            // A full pool is a regular case.
             let _ = world.send_with(
                 from,
                 to,
@@ -51,8 +51,8 @@ fn act(world: &mut World, rng: &mut Rng) {
     }
 }
 
-/// Two worlds live the life that `seed` stands for, of so many steps, and are alike after each.
-/// Returns how many peers of node 0 were active at once, at most.
+/// Runs `seed`'s steps, so many of them, in both worlds, and compares these after each. Returns the
+/// most connections that node 0 had at once.
 fn live_alike(worlds: &mut [World; 2], seed: u64, steps: u32) -> Result<u32, TestCaseError> {
     let mut lives = [seed, seed].map(Rng);
     let mut crowd = 0;
@@ -62,8 +62,8 @@ fn live_alike(worlds: &mut [World; 2], seed: u64, steps: u32) -> Result<u32, Tes
         }
         let [here, there] = &mut *worlds;
         prop_assert_eq!(here.now, there.now);
-        crowd = crowd.max(here.nodes[0].engine.active_peers());
-        // Of many nodes most are looked at now and then.
+        crowd = crowd.max(here.nodes[0].engine.connections());
+        // With many nodes, most are compared now and then.
         let looked_at = if step % 50 == 49 { usize::MAX } else { 2 };
         for (a, b) in here.nodes.iter_mut().zip(&mut there.nodes).take(looked_at) {
             prop_assert_eq!(a.engine.stats(), b.engine.stats(), "step {}", step);
@@ -75,7 +75,7 @@ fn live_alike(worlds: &mut [World; 2], seed: u64, steps: u32) -> Result<u32, Tes
     Ok(crowd)
 }
 
-/// Two worlds, in the second of which nothing is as predicted.
+/// Two worlds: in the second one no packet is predicted.
 fn plain_and_strange(nodes: usize, seed: u64, config: &Config, faults: Faults) -> [World; 2] {
     [false, true].map(|strange| {
         let mut world = World::new(nodes, seed, config, faults);
@@ -114,14 +114,14 @@ proptest! {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 2 } else { 8 }))]
-    // Among many peers timers are put off in place, too.
+    // With many connections, idle timers are deferred, too.
     #[test]
     fn the_short_way_in_does_what_the_general_way_does_among_many(
         seed: u64, loss in 0.0..4.0, jitter in prop_oneof![Just(0u64), 0..20_000u64],
     ) {
         let faults = Faults { loss, duplicate: loss, corrupt: loss, jitter, ..Faults::NONE };
         let crowd = 30;
-        let config = Config { peers: crowd, active_peers: crowd, responders: 64, ..small() };
+        let config = Config { peers: crowd, connections: crowd, responders: 64, ..small() };
         let mut worlds = plain_and_strange(crowd as usize, seed, &config, faults);
         let most = live_alike(&mut worlds, seed, 400)?;
         prop_assert!(most >= 16, "no crowd: {}", most);
@@ -130,11 +130,11 @@ proptest! {
     }
 }
 
-/// An application that computes for longer than the death time, without a call, and then posts: all
-/// that it sent before was acknowledged, so the silence that counts begins with the post.
+/// An application that computes for longer than the peer time-out, without a call, and then posts.
+/// All its earlier packets were acknowledged, so the silence counts from the post.
 #[test]
 fn a_post_after_a_long_computation_brings_the_present_time() {
-    let config = Config { death: Duration::from_millis(200), ..small() };
+    let config = Config { peer_timeout: Duration::from_millis(200), ..small() };
     for more in [false, true] {
         let mut world = World::new(2, 1, &config, Faults::NONE);
         world.frugal = true;

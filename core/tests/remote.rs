@@ -26,9 +26,9 @@ fn a_write_is_in_place_when_it_completes_and_its_data_comes_last() {
         let bytes = pattern(seed, *len);
         let at = Remote { address: remote.address + 100, ..remote };
         world.write(0, 1, 7, at, Some(0xfeed), bytes.clone());
-        let told =
+        let notified =
             |w: &World| !w.nodes[0].completions.is_empty() && !w.nodes[1].completions.is_empty();
-        assert!(world.run_until(SECOND * 20, told), "seed {seed}");
+        assert!(world.run_until(SECOND * 20, notified), "seed {seed}");
         let done = world.completions(0)[0];
         assert_eq!((done.outcome, done.kind, done.len), (Ok(()), OpKind::Write, *len as u64));
         let event = world.completions(1)[0];
@@ -78,11 +78,11 @@ fn data_is_told_after_the_bytes_of_all_earlier_writes() {
             let data = (n % 3 == 2).then_some(n);
             world.write(0, 1, n, at, data, pattern(n + 1, 10_000));
         }
-        let mut told = 0;
-        while world.nodes[0].completions.len() < 10 || told < 3 {
+        let mut notified = 0;
+        while world.nodes[0].completions.len() < 10 || notified < 3 {
             assert!(world.step(), "seed {seed}");
             for event in world.completions(1) {
-                told += 1;
+                notified += 1;
                 let last = event.data.unwrap();
                 let memory = world.region_bytes(1, remote.key);
                 for n in 0..=last {
@@ -106,7 +106,7 @@ fn a_write_is_counted_when_its_last_byte_is_in_place() {
             let at = Remote { address: n * 10_000, ..remote };
             world.write(0, 1, n, at, None, pattern(n + 1, 10_000));
         }
-        let counted = |w: &World| w.nodes[1].engine.tally().served;
+        let counted = |w: &World| w.nodes[1].engine.op_counters().target;
         // bound: the completions of six writes
         while world.nodes[0].completions.len() < 6 {
             assert!(world.step(), "seed {seed}");
@@ -115,15 +115,15 @@ fn a_write_is_counted_when_its_last_byte_is_in_place() {
             let whole = (0..6).filter(|&n| memory[place(n)] == pattern(n + 1, 10_000));
             assert!(counted(&world).writes <= whole.count() as u64, "seed {seed}");
         }
-        assert_eq!(counted(&world), Served { writes: 6, reads: 0, updates: 0 });
-        assert_eq!(world.nodes[0].engine.tally().writes, Count { done: 6, failed: 0 });
+        assert_eq!(counted(&world), TargetCounters { writes: 6, reads: 0, updates: 0 });
+        assert_eq!(world.nodes[0].engine.op_counters().writes, OpCount { done: 6, failed: 0 });
         world.read(0, 1, 6, remote, 60_000);
         world.fetch_add(0, 1, 7, remote, 1);
         world.read(0, 1, 8, Remote { key: !remote.key, ..remote }, 8);
         assert!(world.run_until(SECOND * 20, |w| w.nodes[0].completions.len() == 9));
-        assert_eq!(world.nodes[1].engine.region_served(id), Some(counted(&world)));
-        assert_eq!(counted(&world), Served { writes: 6, reads: 2, updates: 1 });
-        assert_eq!(world.nodes[0].engine.tally().reads, Count { done: 2, failed: 1 });
+        assert_eq!(world.nodes[1].engine.region_counters(id), Some(counted(&world)));
+        assert_eq!(counted(&world), TargetCounters { writes: 6, reads: 2, updates: 1 });
+        assert_eq!(world.nodes[0].engine.op_counters().reads, OpCount { done: 2, failed: 1 });
     }
 }
 
@@ -144,7 +144,8 @@ fn a_read_brings_what_is_there() {
     }
 }
 
-/// Whenever one of its reads ends the peer posts another, so that answers wait at all times.
+/// Whenever one of its reads ends the peer posts another, so that responses are pending at all
+/// times.
 #[test]
 fn who_reads_on_and_on_is_sent_messages_and_writes_all_the_same() {
     let mut world = World::new(2, 77, &small(), Faults::NONE);
@@ -202,8 +203,14 @@ fn atomics_are_executed_exactly_once() {
 #[test]
 fn both_sides_issue_only_atomics_with_all_pools_at_the_minimum() {
     for seed in 0..40 {
-        let config =
-            Config { sends: 64, active_peers: 4, responders: 4, pulls: 1, events: 8, ..small() };
+        let config = Config {
+            sends: 64,
+            connections: 4,
+            responders: 4,
+            rendezvous_reads: 1,
+            events: 8,
+            ..small()
+        };
         let mut world = World::new(2, seed, &config, bad());
         let regions = [0, 1].map(|node| world.region(node, 0, 64, Access::READ | Access::WRITE));
         for node in [0, 1] {
@@ -284,8 +291,8 @@ fn long_messages_are_pulled_whether_expected_or_not() {
     }
 }
 
-/// A progress call that brings nothing asks for each message that waits for credit once, not as
-/// often as it may.
+/// A progress call without received packets makes one attempt for each message that waits for
+/// credit.
 #[test]
 fn messages_that_wait_for_credit_have_one_turn_a_call() {
     const MESSAGES: u64 = 4;
@@ -308,10 +315,10 @@ fn messages_that_wait_for_credit_have_one_turn_a_call() {
 fn who_falls_silent_leaves_slots_to_pull_from_others_by() {
     const LEN: usize = 40 << 16;
     for silent in [1, 2, 5] {
-        let config = Config { pulls: 32, responders: 64, eager_max: 1 << 10, ..small() };
+        let config = Config { rendezvous_reads: 32, responders: 64, eager_max: 1 << 10, ..small() };
         let mut world = World::new(silent + 2, 78, &config, Faults::NONE);
         let others = 1..=silent;
-        // As many credits as there can be.
+        // The most credits that exist.
         for node in others.clone() {
             world.recv(0, node as u64, LEN);
             world.send(node, 0, 0, pattern(node as u64, LEN));
@@ -320,7 +327,7 @@ fn who_falls_silent_leaves_slots_to_pull_from_others_by() {
             );
             world.completions(0);
         }
-        // All announce another long one, and are heard no more.
+        // All peers announce another long message, and fall silent.
         for node in others.clone() {
             world.send(node, 0, 1, pattern(node as u64, LEN));
         }
@@ -343,7 +350,7 @@ fn who_falls_silent_leaves_slots_to_pull_from_others_by() {
 }
 
 #[test]
-fn a_long_message_waits_for_its_receive_longer_than_the_death_time() {
+fn a_long_message_waits_for_its_receive_longer_than_the_peer_timeout() {
     let mut world = World::new(2, 8, &small(), Faults::NONE);
     world.send(0, 1, 5, pattern(1, 100_000));
     world.run(SECOND * 60);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Long round trips: what a sender takes for the least one, and what it makes of that.
+//! Long round trips: the sender's minimum, and the window that follows from it.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -36,7 +36,7 @@ fn an_idle_path_with_a_long_round_trip_gets_a_window_that_grows() {
             let least = report.round_trip_least.abs_diff(one_way * 2);
             assert!(least < Duration::from_micros(2), "{one_way:?}, {time}: {report:?}");
             world.run(one_way * 2 + Duration::from_millis(50));
-            assert_eq!(world.nodes[0].engine.active_peers(), 0, "what was kept is all there is");
+            assert_eq!(world.nodes[0].engine.connections(), 0, "what was kept is all there is");
         }
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Receives from a queue that engines share, sends that complete when they are matched, and
-//! operations whose ends are told to whoever deferred them.
+//! Receives from a queue that engines share, sends that complete with their match, and operations
+//! of deferred work, with notified ends.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -13,7 +13,7 @@ use std::time::Duration;
 use world::*;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// In one record, in several packets, announced.
+/// Lengths of a message in one record, in several packets, and by rendezvous.
 const LENGTHS: [usize; 4] = [0, 100, 10_000, 100_000];
 
 #[test]
@@ -71,7 +71,7 @@ fn a_receive_that_no_engine_had_is_cancelled_by_name() {
         world.nodes[1].engine.post_cancelled(any(5, 8), many).unwrap();
         let completion = world.nodes[1].engine.poll_recv_completion().unwrap();
         assert_eq!(completion.outcome, Err(OpError::Cancelled));
-        assert_eq!((completion.context, completion.released), (Context(5), many));
+        assert_eq!((completion.context, completion.ends_buffer), (Context(5), many));
     }
 }
 
@@ -109,7 +109,7 @@ fn a_matched_send_completes_when_its_message_is_dropped() {
     let mut world = World::new(2, 6, &small(), Faults::NONE);
     matched_send(&mut world, 100);
     world.run(SECOND);
-    world.nodes[1].engine.peek(tagged(7, 0), Probe::Discard).unwrap();
+    world.nodes[1].engine.peek(tagged(7, 0), Peek::Discard).unwrap();
     world.drive(1, Budget::PROGRESS);
     world.run(SECOND);
     assert_eq!(world.completions(0).len(), 1);
@@ -117,18 +117,18 @@ fn a_matched_send_completes_when_its_message_is_dropped() {
 
 #[test]
 fn a_deferred_send_is_told_to_who_deferred_it_and_counted_by_nobody() {
-    for told in [false, true] {
+    for notified in [false, true] {
         let mut world = World::new(2, 7, &small(), Faults::NONE);
         world.recv(1, 7, 8);
         let id = world.send_with(0, 1, |r| r.common.signal = false, pattern(1, 8)).unwrap();
-        world.nodes[0].engine.defer(id, told);
+        world.nodes[0].engine.defer(id, notified);
         world.run(SECOND);
         assert!(world.completions(0).is_empty());
         let engine = &mut world.nodes[0].engine;
-        assert_eq!(engine.tally().sends.done, u64::from(told));
+        assert_eq!(engine.op_counters().sends.done, u64::from(notified));
         assert_eq!(engine.poll_deferred(), Some((DeferredId::Op(id), true)));
         assert_eq!(engine.poll_deferred(), None);
-        assert_eq!(engine.poll_send_completion().is_some(), told);
+        assert_eq!(engine.poll_send_completion().is_some(), notified);
         assert_eq!(engine.posted_operations(), 0);
         world.audit();
     }
@@ -152,7 +152,7 @@ fn a_deferred_receive_is_told_also_if_its_message_was_first() {
         assert!(world.completions(1).is_empty());
         let engine = &mut world.nodes[1].engine;
         assert_eq!(engine.poll_deferred(), Some((DeferredId::Recv(posted.unwrap()), true)));
-        assert_eq!((engine.tally().receives.done, engine.posted_receives()), (0, 0));
+        assert_eq!((engine.op_counters().receives.done, engine.posted_receives()), (0, 0));
         world.audit();
     }
 }
@@ -166,26 +166,29 @@ fn a_deferred_operation_that_fails_is_told_twice() {
     world.nodes[0].engine.remove_peer(peer).unwrap();
     let engine = &mut world.nodes[0].engine;
     assert_eq!(engine.poll_deferred(), Some((DeferredId::Op(id), false)));
-    assert_eq!(engine.tally().sends, Count::default());
+    assert_eq!(engine.op_counters().sends, OpCount::default());
     assert_eq!(engine.poll_send_completion().unwrap().outcome, Err(OpError::Closed));
 }
 
 #[test]
 fn what_never_began_is_told_and_counted_as_what_was_posted() {
     let mut world = World::new(2, 10, &small(), Faults::NONE);
-    // A message that is there already is nothing for a receive that never begins.
+    // An unstarted receive does not take a stored message.
     world.send(1, 0, 9, pattern(1, 8));
     world.run(SECOND);
     let engine = &mut world.nodes[0].engine;
     let error = OpError::Cancelled;
-    let mut end = |kind, fetches, many| {
-        let op = Unbegun { context: Context(5), kind, fetches, many };
-        engine.end_unbegun(&op, error).unwrap();
+    let mut end = |kind, fetches, multi| {
+        let op = UnstartedOp { context: Context(5), kind, fetches, multi };
+        engine.fail_unstarted(&op, error).unwrap();
         let sends = matches!(kind, OpKind::Send { .. } | OpKind::Write | OpKind::Atomic);
-        let told = engine.poll_send_completion().or_else(|| engine.poll_recv_completion());
-        let told = told.unwrap();
-        assert_eq!((told.context, told.kind, told.outcome), (Context(5), kind, Err(error)));
-        assert_eq!((told.released, told.len), (many && !sends, 0));
+        let notified = engine.poll_send_completion().or_else(|| engine.poll_recv_completion());
+        let notified = notified.unwrap();
+        assert_eq!(
+            (notified.context, notified.kind, notified.outcome),
+            (Context(5), kind, Err(error))
+        );
+        assert_eq!((notified.ends_buffer, notified.len), (multi && !sends, 0));
     };
     end(OpKind::Send { tagged: true }, false, false);
     end(OpKind::Recv { tagged: false }, false, false);
@@ -193,12 +196,12 @@ fn what_never_began_is_told_and_counted_as_what_was_posted() {
     end(OpKind::Write, false, false);
     end(OpKind::Atomic, false, false);
     end(OpKind::Atomic, true, false);
-    let failed = |failed| Count { done: 0, failed };
-    let Tally { sends, receives, writes, reads, .. } = *engine.tally();
+    let failed = |failed| OpCount { done: 0, failed };
+    let OpCounters { sends, receives, writes, reads, .. } = *engine.op_counters();
     assert_eq!([sends, receives, writes, reads], [1, 2, 2, 1].map(failed));
-    // Their completions hold slots, as all do.
-    let op = Unbegun { context: Context(5), kind: OpKind::Read, fetches: false, many: false };
-    let posted = std::iter::from_fn(|| engine.end_unbegun(&op, error).ok()).count() as u64;
+    // Completions of unstarted operations hold slots, as all completions do.
+    let op = UnstartedOp { context: Context(5), kind: OpKind::Read, fetches: false, multi: false };
+    let posted = std::iter::from_fn(|| engine.fail_unstarted(&op, error).ok()).count() as u64;
     assert_eq!((engine.free_operations(), posted), (0, u64::from(small().sends)));
     world.audit();
 }

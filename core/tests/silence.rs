@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the silence of a peer means: to who asks on a bad link, and to who did not listen
-//! (`docs/PROTOCOL.md` §4.5).
+//! Silence of a peer: as seen by a side that asks on a bad link, and by a side that did not read
+//! its packets (`docs/PROTOCOL.md` §4.5).
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -13,10 +13,10 @@ use std::time::Duration;
 use world::*;
 
 const SECOND: Duration = Duration::from_secs(1);
-/// Longer than is pushed: its sender waits until a receive is posted.
+/// A length beyond the eager limit: the sender waits until a receive is posted.
 const LEN: usize = 100_000;
 
-/// Node 0 has announced a long message to node 1, which has no receive for it, and waits.
+/// Node 0 has announced a long message to node 1, which has no receive for it.
 fn waiting(seed: u64, faults: Faults) -> World {
     let mut world = World::new(2, seed, &small(), faults);
     world.send(0, 1, 5, pattern(1, LEN));
@@ -29,7 +29,7 @@ fn waiting(seed: u64, faults: Faults) -> World {
     world
 }
 
-/// The receive is posted: nothing has ended yet, and now all ends well.
+/// Posts the receive: no operation has ended yet, and all end successfully now.
 fn arrives(mut world: World) {
     assert_eq!(world.completions(0), []);
     world.recv(1, 1, LEN);
@@ -60,7 +60,7 @@ fn who_stood_still_asks_before_it_gives_a_peer_up() {
     }
 }
 
-/// Each call brings what the medium kept for it meanwhile: a few in vain are enough.
+/// Each call brings the packets that the medium has kept meanwhile: a few probes are enough.
 #[test]
 fn who_looks_seldom_gives_a_dead_peer_up_after_a_few_looks() {
     for seconds in [1, 2, 3, 5, 20, 200, 1_000_000] {

@@ -1,11 +1,11 @@
 -- SPDX-License-Identifier: MIT OR Apache-2.0
 --
--- Wireshark's view of the xdp wire protocol, version 1 (docs/PROTOCOL.md; the section of each table
--- is named beside it).
+-- Wireshark dissector of the xdp wire protocol, version 1 (docs/PROTOCOL.md). Each table names its
+-- section.
 --
 --   wireshark -X lua_script:docs/wireshark/ofi_xdp.lua run.pcap
 --
--- or copy this file to the folder "Personal Lua Plugins" that Help > About Wireshark names. Ports are
+-- Or copy this file to the folder "Personal Lua Plugins" that Help > About Wireshark names. Ports are
 -- not fixed, so UDP payloads are recognised by their header, before port numbers are looked at
 -- (`udp.try_heuristic_first`, set below where Wireshark lets a script do that, from 4.0 on).
 -- Filters: ofi_xdp.kind == 0x10, ofi_xdp.flags.retransmission, ofi_xdp.msn == 7, ofi_xdp.malformed.
@@ -56,11 +56,11 @@ local f_psn = field("psn", ProtoField.uint32, "Packet number")
 local f_ack_psn = field("ack_psn", ProtoField.uint32, "Lowest packet number not received")
 local f_accepted = field("accepted_msn", ProtoField.uint16, "Next message to be accepted")
 local f_err_count = field("err_count", ProtoField.uint8, "Error records issued")
-local f_eighths = field("pressure.eighths", ProtoField.uint8, "Storage in use, eighths", base.DEC,
+local f_occupancy = field("receiver.occupancy", ProtoField.uint8, "Storage in use, eighths", base.DEC,
     nil, 0x07)
 local f_not_ready =
-    field("pressure.not_ready", ProtoField.bool, "Receiver not ready", 8, nil, 0x08)
-local f_seen_epoch = field("pressure.rnr_epoch", ProtoField.uint8, "Epoch seen", base.DEC, nil, 0xf0)
+    field("receiver.not_ready", ProtoField.bool, "Receiver not ready", 8, nil, 0x08)
+local f_seen_epoch = field("receiver.rnr_epoch", ProtoField.uint8, "Epoch seen", base.DEC, nil, 0xf0)
 local f_sent_at = field("sent_at", ProtoField.uint32, "Sent at (ticks of 64 ns)")
 local f_checksum = field("checksum", ProtoField.uint32, "CRC-32C", base.HEX)
 local f_checksum_good = field("checksum.good", ProtoField.bool, "CRC-32C is right")
@@ -150,7 +150,7 @@ local function add_le(tree, tvb, list)
     for _, entry in ipairs(list) do tree:add_le(entry[1], tvb(entry[2], entry[3])) end
 end
 
--- What follows offset 4 of a record's header: field, offset, bytes.
+-- Fields from offset 4 of a record's header on: field, offset, bytes.
 local LAYOUT = {
     [0x10] = { { f_msn, 4, 4 }, { f_tag, 8, 8 } },
     [0x11] = { { f_msn, 4, 4 }, { f_tag, 8, 8 }, { f_offset, 16, 4 }, { f_total, 20, 4 } },
@@ -167,7 +167,7 @@ local LAYOUT = {
         { f_error_sequence, 20, 1 } },
 }
 
--- One record; how many bytes it takes, or nil where it does not fit.
+-- Dissects one record. Returns its length in bytes, or nil where it does not fit.
 local function record(tvb, tree, names)
     if tvb:len() < 4 then return nil end
     local kind = tvb(0, 1):uint()
@@ -177,7 +177,7 @@ local function record(tvb, tree, names)
     if not known then return nil end
     local name, header = known[1], known[2]
     local start = header
-    -- Remote CQ data stands behind the header; of a SEGMENT and an RTS, too.
+    -- Remote CQ data follows the header, also in a SEGMENT and an RTS.
     local has_data = band(flags, 0x02) ~= 0
     if has_data then start = start + 8 end
     local size = start + len
@@ -253,7 +253,7 @@ local function header(tvb, tree)
     tree:add(f_rnr_epoch, tvb(3, 1))
     add_le(tree, tvb, { { f_dst_cid, 4, 4 }, { f_token, 8, 4 }, { f_psn, 12, 4 },
         { f_ack_psn, 16, 4 }, { f_accepted, 20, 2 }, { f_err_count, 22, 1 } })
-    for _, one in ipairs({ f_eighths, f_not_ready, f_seen_epoch }) do tree:add(one, tvb(23, 1)) end
+    for _, one in ipairs({ f_occupancy, f_not_ready, f_seen_epoch }) do tree:add(one, tvb(23, 1)) end
     tree:add_le(f_sent_at, tvb(24, 4))
     local sum = tree:add_le(f_checksum, tvb(28, 4))
     if xdp.prefs.check then
@@ -294,7 +294,7 @@ function xdp.dissector(tvb, pinfo, root)
     return tvb:len()
 end
 
--- Version 1 without authentication, a kind that there is, flags that there are, a checksum.
+-- Accepts version 1 without authentication, with a known kind, known flags and a checksum.
 local function is_ours(tvb)
     return tvb:len() >= HEADER and tvb(0, 1):uint() == 0x10 and KINDS[tvb(1, 1):uint()] ~= nil
         and tvb(2, 1):uint() < 0x20 and tvb(28, 4):le_uint() ~= 0
@@ -306,5 +306,5 @@ xdp:register_heuristic("udp", function(tvb, pinfo, root)
     return true
 end)
 DissectorTable.get("udp.port"):add_for_decode_as(xdp)
--- Some ports that endpoints get are others' by custom (7000 is AFS's).
+-- Some ports of endpoints belong to other protocols by custom (7000 is AFS's).
 if set_preference then pcall(set_preference, "udp.try_heuristic_first", true) end

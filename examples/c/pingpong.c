@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The smallest useful libfabric client and server, call by call.
+ * A minimal libfabric client and server, call by call.
  *
  *     cc -O2 -Wall -o pingpong pingpong.c -lfabric
  *     host A $ ./pingpong xdp 198.18.0.1
  *     host B $ ./pingpong xdp 198.18.0.2 198.18.0.1
  *
- * The server's endpoint is at a port that the client knows; the client's address comes with its
- * first message. Nothing is waited for longer than PATIENCE_S.
+ * The server's endpoint has a fixed port; the client's first message is its address. Each wait is
+ * bounded by TIMEOUT_S.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@
 #define TAG 1
 #define COUNT 10000
 #define SIZE 64
-#define PATIENCE_S 30
+#define TIMEOUT_S 30
 
 static struct fi_info *info;
 static struct fid_fabric *fabric;
@@ -35,7 +35,8 @@ static struct fid_av *av;
 static struct fid_ep *ep;
 static struct fid_mr *mr;
 
-/* One buffer each way, in one registered piece of memory, and one operation context each. */
+/* One buffer for each direction, in one registered piece of memory, and one operation context
+ * each. */
 static struct {
 	char incoming[SIZE];
 	char outgoing[SIZE];
@@ -63,7 +64,7 @@ static double seconds(void)
 	return (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
 }
 
-/* Drives progress once, and notes what has completed. Fails the program at `deadline`. */
+/* Drives progress once, and records completions. Ends the program with an error at `deadline`. */
 static void progress(double deadline)
 {
 	struct fi_cq_tagged_entry entry;
@@ -82,7 +83,7 @@ static void progress(double deadline)
 		check("fi_cq_read", count);
 	}
 	if (seconds() > deadline) {
-		fprintf(stderr, "nothing happened for %d s\n", PATIENCE_S);
+		fprintf(stderr, "nothing happened for %d s\n", TIMEOUT_S);
 		exit(1);
 	}
 }
@@ -146,7 +147,7 @@ static void close_endpoint(void)
 /* Waits until the last message has arrived. */
 static void finish_send(void)
 {
-	double deadline = seconds() + PATIENCE_S;
+	double deadline = seconds() + TIMEOUT_S;
 
 	while (sending)
 		progress(deadline);
@@ -154,7 +155,7 @@ static void finish_send(void)
 
 static void send_message(fi_addr_t peer, const void *message, size_t len)
 {
-	double deadline = seconds() + PATIENCE_S;
+	double deadline = seconds() + TIMEOUT_S;
 	ssize_t code;
 
 	finish_send();
@@ -168,10 +169,11 @@ static void send_message(fi_addr_t peer, const void *message, size_t len)
 	sending = 1;
 }
 
-/* Waits for a message, copies it to `message`, makes room for the next; returns its length. */
+/* Waits for a message, copies it to `message`, posts the buffer again; returns the message's
+ * length. */
 static size_t receive_message(char message[SIZE])
 {
-	double deadline = seconds() + PATIENCE_S;
+	double deadline = seconds() + TIMEOUT_S;
 	size_t len;
 
 	while (received < 0)
@@ -192,7 +194,7 @@ static fi_addr_t insert(const void *address)
 	return peer;
 }
 
-/* The server's address, from its name and the port that everybody knows. */
+/* The server's address, from its name and the fixed port. */
 static fi_addr_t insert_server(const char *server)
 {
 	struct fi_info *hints = fi_dupinfo(info), *found;
@@ -215,7 +217,7 @@ static void client(const char *server)
 	size_t len = sizeof(message);
 	double start;
 
-	/* The server does not know us: the first message is our address. */
+	/* The first message is this side's address, which the server does not have yet. */
 	check("fi_getname", fi_getname(&ep->fid, message, &len));
 	send_message(peer, message, len);
 	receive_message(message);

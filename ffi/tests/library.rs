@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The built library as a dynamic linker sees it: what it exports, what it needs, how it stays.
+//! The built library as a dynamic linker sees it: its exports, its imports, and its flags.
 
 mod support;
 
@@ -25,8 +25,8 @@ fn the_entry_point_is_all_that_is_exported() {
     assert_eq!(names, ["fi_prov_ini"]);
 }
 
-/// Of what libfabric exports, only what has one version in all its releases: so the same file loads
-/// on each.
+/// The library imports only symbols that have one version in all releases of libfabric, so one file
+/// loads on each of them.
 #[test]
 fn libfabric_is_needed_in_its_first_version() {
     let dynamic = output("readelf", &["--dynamic", "--wide"]);

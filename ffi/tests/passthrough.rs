@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passthrough onto a mock provider that notes every call: what is offered, by what names, under
-//! which filters; that what is opened is the hardware's own; and what a write through it costs.
+//! Passthrough onto a mock provider that logs every call: the offers, their names, the filters; the
+//! opened objects, which are the mock's own; and the cost of a write.
 
 mod support;
 
@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 
 use support::{Libfabric, assert_success, compiled, has_valgrind, library, scratch};
 
-/// A folder of this test's own with both providers, and the program; gone at the end.
+/// A folder of the test with both providers, and the program. It is removed at the end.
 struct Bed {
     folder: PathBuf,
     program: PathBuf,
@@ -33,7 +33,7 @@ impl Bed {
         Self { folder, program }
     }
 
-    /// The program, and what the mock noted while it ran.
+    /// Runs the program; returns its output and the mock's log.
     fn run(
         &self,
         libfabric: Libfabric,
@@ -51,7 +51,7 @@ impl Bed {
         Some((output, calls.lines().map(str::to_owned).collect()))
     }
 
-    /// Runs it with each libfabric; it must succeed.
+    /// Runs the program with each libfabric; it must succeed.
     #[track_caller]
     fn each(
         &self,
@@ -74,7 +74,7 @@ impl Drop for Bed {
     }
 }
 
-/// The lines of `list` that say what is passed through.
+/// The lines of `list` about passed-through offers.
 fn passed(said: &str) -> Vec<&str> {
     said.lines().filter(|line| line.starts_with("offer xdp mock:")).collect()
 }
@@ -105,7 +105,7 @@ fn what_is_opened_is_the_hardwares_own() {
         ] {
             assert_eq!(count(call), times, "{call}: {calls:#?}");
         }
-        // Whatever was opened has been closed.
+        // Every opened object has been closed.
         let opened = |call: &&String| !call.starts_with("getinfo") && !call.contains("mock9");
         let kept = ["close", "cleanup", "fabric mock elsewhere"];
         let opened = calls.iter().filter(opened);
@@ -119,7 +119,7 @@ fn what_is_opened_is_the_hardwares_own() {
 fn the_hardwares_own_objects_are_left_alone() {
     Bed::new("beside").each(&["beside"], &[], |_, calls| {
         let handed_on = calls.iter().filter(|call| call.ends_with(" open")).count();
-        // To the mock itself, and through us; never with a domain of ours in them.
+        // To the mock itself, and through this provider; never with a domain of this provider.
         assert_eq!(handed_on, 2, "{calls:#?}");
     });
 }
@@ -132,7 +132,7 @@ fn filters_are_kept() {
         bed.each(&["list", "xdp"], &variables, |said, _| assert_eq!(passed(said), BOTH, "{said}"));
         bed.each(&["list"], &variables, |said, _| {
             assert_eq!(passed(said), BOTH, "{said}");
-            // Seen directly only where the filter lets it.
+            // Listed directly only if the filter admits it.
             let direct = said.contains("offer mock ");
             assert_eq!(direct, filter != "xdp", "{filter}: {said}");
         });
@@ -187,13 +187,13 @@ fn a_question_that_comes_back_ends() {
     Bed::new("asks").each(&["list", "xdp"], &[("MOCK_ASKS", "1")], |said, calls| {
         assert_eq!(passed(said), BOTH, "{said}");
         let asked = calls.iter().filter(|call| call.starts_with("getinfo")).count();
-        // The one from us, and the mock's own of everybody, in which we do not ask.
+        // The query of this provider, and the mock's own query, in which this provider makes none.
         assert_eq!(asked, 2, "{calls:#?}");
         assert!(calls.iter().any(|call| call == "asked 0"), "{calls:#?}");
     });
 }
 
-/// libfabric puts hooks around what it opens for us and around what it opens for the application.
+/// libfabric puts hooks around objects that it opens for this provider, and for the application.
 #[test]
 fn hooks_are_around_it() {
     let bed = Bed::new("hooks");
@@ -234,7 +234,7 @@ fn a_write_through_us_costs_what_it_costs_directly() {
     assert_eq!(direct, through);
 }
 
-/// What was copied, renamed and handed out belongs to somebody.
+/// Copied, renamed and returned objects have an owner: none leaks.
 #[test]
 fn valgrind_finds_nothing() {
     if !has_valgrind() {

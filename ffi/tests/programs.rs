@@ -13,7 +13,7 @@ use support::{
     Libfabric, assert_success, compiled, debian_13, has_valgrind, left_out, provider_path, skipped,
 };
 
-/// Runs a C program with each libfabric that is to be had.
+/// Runs a C program with each available libfabric.
 #[track_caller]
 fn run(name: &str, arguments: &[&str]) {
     let program = compiled(name);
@@ -25,7 +25,7 @@ fn run(name: &str, arguments: &[&str]) {
     std::fs::remove_file(program).unwrap();
 }
 
-/// Without root: what tests with root leave in that folder, those without could not write to.
+/// Runs without root: tests without root cannot write to files that tests with root leave.
 #[test]
 fn libfabric_2_is_fetched() {
     let Some(root) = debian_13() else { return };
@@ -75,14 +75,14 @@ fn ends_of_processes() {
     }
 }
 
-/// The programs again over kernel sockets, under a tool that sees every access: what it reports is
-/// a fault of this library or of the test.
+/// The programs over kernel sockets, under a tool that checks every memory access. A report is a
+/// fault of this library or of the test.
 #[test]
 fn valgrind_finds_nothing() {
     if !has_valgrind() {
         return;
     }
-    // Which leaks are faults: the child of a fork ends with all that its parent has open.
+    // The kinds of leaks that are faults: the child of a fork ends with its parent's open objects.
     for (name, leaks) in [("misuse", "none"), ("waits", "definite"), ("av", "definite")] {
         let program = compiled(name);
         let mut command = Command::new("timeout");
@@ -117,7 +117,7 @@ fn matching_over_ipv6() {
     run("matching", &["::1"]);
 }
 
-/// In a network namespace that goes with the program.
+/// Runs in a network namespace that ends with the program.
 #[test]
 fn root_two_addresses_of_one_interface() {
     let set_up = "ip link set lo up
@@ -239,7 +239,7 @@ fn fi_pingpong_verifies_its_data() {
     }
 }
 
-/// libfabric's own providers in the place of hardware: bare and below a utility provider, seen and
+/// libfabric's own providers in place of hardware: bare and below a utility provider, shown and
 /// hidden by `FI_PROVIDER`.
 #[test]
 fn fi_pingpong_through_stand_ins() {

@@ -1,37 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the caller of [`HybridPort::open`](crate::HybridPort::open) can choose.
+//! Configuration of a port: the argument of [`HybridPort::open`](crate::HybridPort::open).
 //!
-//! Plain values come in from the provider's parameters; nothing here touches the system. Bounds:
-//! [`RingSize`] rounds to what the kernel accepts.
+//! In: plain values from the provider's parameters. Out: the same values, checked. Caller: the
+//! provider. Bounds: [`RingSize`] rounds to the sizes that the kernel accepts.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use crate::broker;
-
-/// Which way packets move: what the provider's parameters `FI_XDP_TIER` and `FI_XDP_MODE` come to.
+/// The data path of packets, as configured by `FI_XDP_TIER` and `FI_XDP_MODE`.
 ///
-/// Each choice but [`Mode::Udp`] is a first choice only: when it cannot be had, the next one down
-/// this list is tried, and [`Facts::why_not_better`](crate::Facts::why_not_better) says why.
+/// Each mode but [`Mode::Udp`] is a preference. If it is not available, the next mode of this list
+/// is tried, and [`PortStatus::why_not_better`](crate::PortStatus::why_not_better) has the reason.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Mode {
-    /// By the kind of device: `zerocopy` on hardware, `skb` on virtual links.
+    /// Depends on the kind of device: `zerocopy` on hardware, `skb` on virtual links.
     #[default]
     Auto,
-    /// `AF_XDP` in native mode, the device reading and writing our memory.
+    /// `AF_XDP` in native mode; the device reads and writes our memory.
     Zerocopy,
-    /// `AF_XDP` in native mode, the driver copying each packet.
+    /// `AF_XDP` in native mode; the driver copies each packet.
     Copy,
-    /// `AF_XDP` in generic mode: works with every driver.
+    /// `AF_XDP` in generic mode; works with every driver.
     Skb,
-    /// Kernel UDP sockets only: a tier of its own, so it has no text that is read as a mode.
+    /// Kernel UDP sockets only. This is a tier, so no mode name stands for it.
     Udp,
 }
 
 impl Mode {
-    /// What a text can name: the modes of `AF_XDP`.
+    /// The modes of `AF_XDP`, which a text can name.
     const OF_AF_XDP: [Self; 4] = [Self::Auto, Self::Zerocopy, Self::Copy, Self::Skb];
 
     const fn name(self) -> &'static str {
@@ -67,20 +65,20 @@ impl FromStr for Mode {
     }
 }
 
-/// Queues of an interface: from `first` to `last`, both included.
+/// A range of queues of an interface, both ends included.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Queues {
-    /// The first.
+pub struct QueueRange {
+    /// The first queue.
     pub first: u32,
-    /// The last. It need not exist.
+    /// The last queue. It need not exist.
     pub last: u32,
 }
 
-impl Queues {
-    /// Whatever queues there are.
+impl QueueRange {
+    /// All queues of an interface.
     pub const ALL: Self = Self { first: 0, last: u32::MAX };
 
-    /// One queue, or any.
+    /// The range of one queue, or [`Self::ALL`].
     #[must_use]
     pub const fn one_or_any(queue: Option<u32>) -> Self {
         match queue {
@@ -89,7 +87,7 @@ impl Queues {
         }
     }
 
-    /// Those that are in both; `None` if there are none.
+    /// The queues in both ranges; `None` if there are none.
     #[must_use]
     pub fn and(self, other: Self) -> Option<Self> {
         let both = Self { first: self.first.max(other.first), last: self.last.min(other.last) };
@@ -97,14 +95,14 @@ impl Queues {
     }
 }
 
-/// A ring's number of descriptors: a power of two, since the kernel takes nothing else.
+/// Number of descriptors of a ring: a power of two, as the kernel demands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RingSize(u32);
 
 impl RingSize {
-    /// The smallest: one batch.
+    /// The minimum: one batch.
     pub const MIN: Self = Self(64);
-    /// The largest. Drivers stop at 8192 or earlier, and frames cost memory.
+    /// The maximum. Drivers stop at 8192 or earlier, and frames cost memory.
     pub const MAX: Self = Self(32_768);
 
     /// The smallest ring of at least `descriptors`, between [`Self::MIN`] and [`Self::MAX`].
@@ -126,13 +124,14 @@ impl RingSize {
     }
 }
 
-/// Sizes of the four rings of an `AF_XDP` socket. Fill and rx rings are of one size, and so are tx
-/// and completion ring: a frame that fits in one of a pair then always fits in the other.
+/// Sizes of the four rings of an `AF_XDP` socket. The fill and the rx ring have one size, and so
+/// have the tx and the completion ring. Hence each frame that fits in one ring of a pair fits in
+/// the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RingSizes {
-    /// Of the fill and the rx ring.
+    /// Size of the fill and the rx ring.
     pub rx: RingSize,
-    /// Of the tx and the completion ring.
+    /// Size of the tx and the completion ring.
     pub tx: RingSize,
 }
 
@@ -142,37 +141,38 @@ impl Default for RingSizes {
     }
 }
 
-/// Everything that [`HybridPort::open`](crate::HybridPort::open) needs to know.
+/// Configuration of a port.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PortConfig {
-    /// Where to be reached. An unspecified IP address stands for the interface's first, port 0 for
-    /// any free one.
+    /// The endpoint's address. An unspecified IP address stands for the first one of the interface,
+    /// port 0 for any free port.
     pub bind: SocketAddr,
-    /// The interface to use. `None`: the one that has the address of `bind`, or, if that is
-    /// unspecified, the one that the default route takes.
+    /// The interface. `None`: the interface that has the address of `bind`, or the interface of the
+    /// default route if that address is unspecified.
     pub interface: Option<String>,
     /// The mode to try first.
     pub mode: Mode,
     /// The receive queue that the `AF_XDP` socket is bound to; `None`: the first that is free.
     pub queue: Option<u32>,
-    /// Whether the device may be given a rule that sends this endpoint's packets to that queue. A
-    /// rule is a change of the device, which the port takes back when it closes.
+    /// Whether the port may add a rule to the device that steers this endpoint's packets to its
+    /// queue. The port removes the rule when it closes.
     pub steer: bool,
-    /// Where a broker is asked for what this process may not do itself; `None`: nowhere.
+    /// Path of the broker, which grants sockets to a process without capabilities; `None`: no
+    /// broker.
     pub broker: Option<PathBuf>,
-    /// Most peers whose routes are remembered: the engine's number of peer slots. Packets to others
-    /// go through the kernel socket.
+    /// Maximum number of peers with a stored route: the engine's number of peer slots. Packets to
+    /// other peers go through the kernel socket.
     pub peers: u32,
-    /// How many packets from all peers together the kernel socket's buffer should hold. The limit
-    /// that was achieved is in
-    /// [`PortLimits::window_packets`](ofi_xdp_core::PortLimits::window_packets).
+    /// Wanted capacity of the kernel socket's receive buffer, in packets of all peers together.
+    /// [`PortLimits::window_packets`](ofi_xdp_core::PortLimits::window_packets) has the capacity
+    /// that was granted.
     pub window_packets: u16,
     /// Sizes of the rings.
     pub rings: RingSizes,
 }
 
 impl PortConfig {
-    /// The usual configuration for `bind`, with room for `peers` peers.
+    /// The default configuration for `bind`, with room for `peers` peers.
     #[must_use]
     pub fn new(bind: SocketAddr, peers: u32) -> Self {
         Self {
@@ -181,7 +181,7 @@ impl PortConfig {
             mode: Mode::Auto,
             queue: None,
             steer: false,
-            broker: Some(PathBuf::from(broker::DEFAULT_PATH)),
+            broker: Some(PathBuf::from(DEFAULT_BROKER_PATH)),
             peers,
             window_packets: 1024,
             rings: RingSizes::default(),
@@ -189,12 +189,15 @@ impl PortConfig {
     }
 }
 
+/// Path of the broker's socket, unless `FI_XDP_BROKER` names another one.
+pub const DEFAULT_BROKER_PATH: &str = "/run/xdp-broker/socket";
+
 /// DSCP and ECN of every packet sent. 0: best effort, not ECN-capable (RFC 3168 §5); `0b10` would
 /// be ECT(0).
 pub(crate) const TRAFFIC_CLASS: u8 = 0;
 
-/// The largest packet that any port sends, in bytes of UDP payload: what fits in a 9000-byte MTU
-/// behind IPv4 and UDP headers.
+/// Maximum packet of any port, in bytes of UDP payload: the payload of a 9000-byte MTU behind IPv4
+/// and UDP headers.
 pub(crate) const PAYLOAD_MAX: usize = 8972;
 
 #[cfg(test)]
@@ -212,10 +215,13 @@ mod tests {
 
     #[test]
     fn queues_are_cut() {
-        let some = Queues { first: 2, last: 5 };
-        assert_eq!(some.and(Queues::ALL), Some(some));
-        assert_eq!(some.and(Queues::one_or_any(Some(5))), Some(Queues { first: 5, last: 5 }));
-        assert_eq!(some.and(Queues::one_or_any(Some(6))), None);
+        let some = QueueRange { first: 2, last: 5 };
+        assert_eq!(some.and(QueueRange::ALL), Some(some));
+        assert_eq!(
+            some.and(QueueRange::one_or_any(Some(5))),
+            Some(QueueRange { first: 5, last: 5 })
+        );
+        assert_eq!(some.and(QueueRange::one_or_any(Some(6))), None);
     }
 
     #[test]

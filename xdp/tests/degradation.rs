@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a port has is taken away while packets go to and fro: none is lost for good, each is
-//! verified, and what was lost comes back.
+//! A port loses its device, its program or its MTU under traffic. All packets arrive in the end,
+//! each is verified, and the lost half comes back.
 
 mod common;
 
@@ -9,7 +9,7 @@ use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
-use common::{Hosts, INTERFACE, V4, V6, config, echo, eventually, meet, now, run, skipped};
+use common::{Hosts, INTERFACE, V4, V6, config, echo, eventually, learn_hops, now, run, skipped};
 use ofi_xdp_bpf::{AttachMode, Redirect};
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::{HybridPort, Mode, Tier, XskMode};
@@ -18,15 +18,15 @@ use socket2::{Domain, Socket, Type};
 /// The address family (linux/socket.h).
 const AF_XDP: i32 = 44;
 
-/// Small ones and full ones, more than the port takes to be suspicious of its program.
+/// Small and full packets, more than the run after which a port verifies its program.
 fn sizes() -> Vec<usize> {
     let mut sizes = vec![64; 200];
     sizes.extend([1472; 20]);
     sizes
 }
 
-/// Echoes while `event` happens and until `done` holds of the client; at least once after the
-/// event.
+/// Echoes packets while `event` happens and until `done` holds for the client, at least once after
+/// the event.
 fn under_traffic(
     client: &mut HybridPort,
     server: &mut HybridPort,
@@ -45,23 +45,23 @@ fn under_traffic(
     });
     for _ in 0..1000 {
         echo(client, server, &sizes);
-        client.look_everywhere();
+        client.poll_all_sources();
         client.receive(now(), 1, &mut |_| {}).unwrap();
         if is_done || done(client) {
-            return settle(client, server);
+            return receive_late_packets(client, server);
         }
         thread::sleep(Duration::from_millis(5));
     }
-    panic!("not in time: {}", client.facts());
+    panic!("not in time: {}", client.status());
 }
 
-/// Takes in what is still under way of packets that were sent twice.
-fn settle(client: &mut HybridPort, server: &mut HybridPort) {
+/// Receives the packets in flight that were sent twice.
+fn receive_late_packets(client: &mut HybridPort, server: &mut HybridPort) {
     let mut quiet = 0;
     while quiet < 50 {
         let mut count = 0;
         for port in [&mut *client, &mut *server] {
-            port.look_everywhere();
+            port.poll_all_sources();
             count += port.receive(now(), 64, &mut |_| {}).unwrap();
         }
         quiet = if count == 0 { quiet + 1 } else { 0 };
@@ -75,15 +75,15 @@ fn lost_and_back(port: &HybridPort) -> bool {
 }
 
 fn has_xdp(port: &HybridPort) -> bool {
-    port.facts().tier == Tier::Xdp(XskMode::Skb)
+    port.status().tier == Tier::Xdp(XskMode::Skb)
 }
 
-/// Two hosts, and a port of each kind that know each other.
-fn setting() -> (Hosts, HybridPort, HybridPort) {
+/// Two hosts with a port each; the ports know each other.
+fn two_hosts() -> (Hosts, HybridPort, HybridPort) {
     let hosts = Hosts::new();
     let mut client = hosts.open(0, V4[0], Mode::Skb);
     let mut server = hosts.open(1, V4[1], Mode::Skb);
-    meet(&mut client, &mut server);
+    learn_hops(&mut client, &mut server);
     (hosts, client, server)
 }
 
@@ -99,22 +99,22 @@ fn root_a_program_that_is_detached_comes_back() {
     if skipped() {
         return;
     }
-    let (hosts, mut client, mut server) = setting();
+    let (hosts, mut client, mut server) = two_hosts();
     under_traffic(&mut client, &mut server, || hosts.detach_program(0), lost_and_back);
     assert!(hosts.has_program(0));
-    meet(&mut client, &mut server);
+    learn_hops(&mut client, &mut server);
     let before = client.stats().xsk_received;
     echo(&mut client, &mut server, &sizes());
     assert!(client.stats().xsk_received > before, "{:?}", client.stats());
 }
 
-/// As when who cleans up after a dead endpoint of the same port comes between.
+/// The claim disappears as if another endpoint of the same port deleted it as stale.
 #[test]
 fn root_a_claim_that_is_gone_comes_back() {
     if skipped() {
         return;
     }
-    let (hosts, mut client, mut server) = setting();
+    let (hosts, mut client, mut server) = two_hosts();
     let address = client.local_addr();
     let take_away = || {
         hosts.on(0, || {
@@ -122,12 +122,12 @@ fn root_a_claim_that_is_gone_comes_back() {
             let redirect =
                 Redirect::open(i32::try_from(index).unwrap(), AttachMode::Generic).unwrap();
             let socket = Socket::new(Domain::from(AF_XDP), Type::RAW, None).unwrap();
-            // A second claim of the address replaces the first, and takes the entry along.
+            // A second claim of the address replaces the first, and deletes the entry when dropped.
             drop(redirect.claim(0, address, 1500, socket.as_fd()).unwrap());
         });
     };
     under_traffic(&mut client, &mut server, take_away, lost_and_back);
-    meet(&mut client, &mut server);
+    learn_hops(&mut client, &mut server);
     let before = client.stats().xsk_received;
     echo(&mut client, &mut server, &sizes());
     assert!(client.stats().xsk_received > before, "{:?}", client.stats());
@@ -138,7 +138,7 @@ fn root_an_interface_may_go_down_and_up() {
     if skipped() {
         return;
     }
-    let (hosts, mut client, mut server) = setting();
+    let (hosts, mut client, mut server) = two_hosts();
     let down_and_up = || {
         run(&format!("ip -n {} link set dev {INTERFACE} down", hosts.names[0]));
         thread::sleep(Duration::from_millis(300));
@@ -153,12 +153,12 @@ fn root_packets_go_in_fragments_while_the_mtu_is_too_small() {
     if skipped() {
         return;
     }
-    let (hosts, mut client, mut server) = setting();
+    let (hosts, mut client, mut server) = two_hosts();
     under_traffic(
         &mut client,
         &mut server,
         || set_mtu(&hosts, 800),
-        |port| port.facts().mtu == 800,
+        |port| port.status().mtu == 800,
     );
     assert!(has_xdp(&client), "short packets go on as before");
     let before = *client.stats();
@@ -166,29 +166,29 @@ fn root_packets_go_in_fragments_while_the_mtu_is_too_small() {
     let now = *client.stats();
     assert!(now.udp_transmitted - before.udp_transmitted >= 50, "{now:?}");
     assert_eq!(now.xsk_transmitted, before.xsk_transmitted, "{now:?}");
-    // What was sent twice because it was late is no part of the next echo.
-    settle(&mut client, &mut server);
+    // Late packets that were sent twice must not count in the next echo.
+    receive_late_packets(&mut client, &mut server);
     echo(&mut client, &mut server, &[64; 50]);
     assert!(client.stats().xsk_transmitted - now.xsk_transmitted >= 50);
     under_traffic(
         &mut client,
         &mut server,
         || set_mtu(&hosts, 1500),
-        |port| port.facts().mtu == 1500,
+        |port| port.status().mtu == 1500,
     );
     let before = client.stats().xsk_transmitted;
     echo(&mut client, &mut server, &[1472; 50]);
     assert!(client.stats().xsk_transmitted - before >= 50, "{:?}", client.stats());
 }
 
-/// More announcements than the kernel keeps for the port, which hears of none after the first that
-/// it has no room for until it has taken all that are kept.
+/// More notifications than the kernel keeps for the port. After the first one without room the
+/// kernel sends none until the port has read all kept ones.
 #[test]
 fn root_an_mtu_that_falls_in_a_storm_of_routes_is_seen() {
     if skipped() {
         return;
     }
-    let (hosts, mut client, mut server) = setting();
+    let (hosts, mut client, mut server) = two_hosts();
     let routes = std::env::temp_dir().join(&hosts.names[0]);
     let lines = (0..8192).map(|number| {
         format!("route add 198.51.{}.{}/32 dev {INTERFACE}\n", number / 256, number % 256)
@@ -196,17 +196,17 @@ fn root_an_mtu_that_falls_in_a_storm_of_routes_is_seen() {
     std::fs::write(&routes, lines.collect::<String>()).unwrap();
     run(&format!("ip -n {} -batch {}", hosts.names[0], routes.display()));
     std::fs::remove_file(routes).unwrap();
-    // One look, which does not take all.
-    client.look_everywhere();
+    // One receive, which does not read all notifications.
+    client.poll_all_sources();
     client.receive(now(), 1, &mut |_| {}).unwrap();
     set_mtu(&hosts, 800);
-    under_traffic(&mut client, &mut server, || (), |port| port.facts().mtu == 800);
-    assert!(has_xdp(&client), "{}", client.facts());
+    under_traffic(&mut client, &mut server, || (), |port| port.status().mtu == 800);
+    assert!(has_xdp(&client), "{}", client.status());
     echo(&mut client, &mut server, &[1472; 50]);
 }
 
 /// Packets that the client sent through its kernel socket for an echo of `sizes`, and the system
-/// calls that it took.
+/// calls for them.
 fn sent(client: &mut HybridPort, server: &mut HybridPort, sizes: &[usize]) -> [u64; 2] {
     let before = *client.stats();
     echo(client, server, sizes);
@@ -227,19 +227,19 @@ fn root_kernel_sockets_send_fragments_too() {
             set_mtu(&hosts, mtu);
             let sizes = vec![payload; 100];
             if mtu == 9000 {
-                eventually("packets leave in trains", || {
+                eventually("packets leave in batches", || {
                     let [packets, calls] = sent(&mut client, &mut server, &sizes);
                     packets > 2 * calls
                 });
                 continue;
             }
-            let mut vain = 0;
+            let mut refused = 0;
             for _ in 0..15 {
                 let [packets, calls] = sent(&mut client, &mut server, &sizes);
                 assert!(calls >= packets, "{packets} packets in {calls} calls");
-                vain += calls - packets;
+                refused += calls - packets;
             }
-            assert!((1..10).contains(&vain), "{vain} trains in vain");
+            assert!((1..10).contains(&refused), "{refused} refused batches");
         }
     }
 }
@@ -249,7 +249,7 @@ fn root_a_neighbours_new_address_loses_nothing() {
     if skipped() {
         return;
     }
-    let (hosts, mut client, mut server) = setting();
+    let (hosts, mut client, mut server) = two_hosts();
     let [left, right] = &hosts.names;
     let new = "02:00:00:00:00:99";
     let change = || {
@@ -257,11 +257,11 @@ fn root_a_neighbours_new_address_loses_nothing() {
         run(&format!("ip -n {left} neigh replace {} lladdr {new} dev {INTERFACE}", V4[1]));
     };
     under_traffic(&mut client, &mut server, change, |_| true);
-    meet(&mut client, &mut server);
+    learn_hops(&mut client, &mut server);
     let before = client.stats().xsk_transmitted;
     echo(&mut client, &mut server, &[64; 50]);
     assert!(client.stats().xsk_transmitted - before >= 50);
-    // The server's own frames carry its new address: its socket was made anew.
+    // The server's frames carry its new address, because its socket is new.
     eventually("the server has its half back", || {
         echo(&mut client, &mut server, &[64; 20]);
         has_xdp(&server)
@@ -273,7 +273,7 @@ fn root_a_route_may_move_and_come_back() {
     if skipped() {
         return;
     }
-    let (hosts, mut client, mut server) = setting();
+    let (hosts, mut client, mut server) = two_hosts();
     let [left, right] = &hosts.names;
     run(&format!("ip -n {left} link add veth9 type veth peer name veth9 netns {right}"));
     for (name, ip) in [(left, "198.19.9.1"), (right, "198.19.9.2")] {
@@ -298,13 +298,13 @@ fn root_a_route_may_move_and_come_back() {
     assert!(has_xdp(&client));
 }
 
-/// The socket is dead for good: its device is gone. There is another one with its name soon.
+/// The socket is unusable for good, because its device is gone. A new device of that name follows.
 #[test]
 fn root_a_dead_socket_is_replaced() {
     if skipped() {
         return;
     }
-    let (hosts, mut client, mut server) = setting();
+    let (hosts, mut client, mut server) = two_hosts();
     let replace = || {
         hosts.unlink();
         thread::sleep(Duration::from_millis(100));
@@ -319,12 +319,12 @@ fn root_a_queue_that_somebody_took_is_waited_for() {
     if skipped() {
         return;
     }
-    let (hosts, mut client, mut server) = setting();
+    let (hosts, mut client, mut server) = two_hosts();
     under_traffic(&mut client, &mut server, || hosts.detach_program(0), |port| !has_xdp(port));
     let other = hosts.open(0, V4[0], Mode::Skb);
     if !has_xdp(&other) {
-        // The client was quicker: as good, and not what this is about.
-        println!("the queue was not taken: {}", other.facts());
+        // The client was faster, which is valid and not the subject of this test.
+        println!("the queue was not taken: {}", other.status());
     }
     for _ in 0..20 {
         echo(&mut client, &mut server, &sizes());
@@ -335,15 +335,15 @@ fn root_a_queue_that_somebody_took_is_waited_for() {
     under_traffic(&mut client, &mut server, || (), has_xdp);
 }
 
-/// Not a test by itself: one of the six processes of the next one.
+/// One of the six processes of the next test; not a test by itself.
 #[test]
 #[ignore = "run by root_processes_take_queues_while_there_are_any"]
 fn process() {
     common::enter_given();
-    // Generic mode on a veth knows of one queue only.
+    // Generic mode on a veth has one queue only.
     let mut port = HybridPort::open(&config(V4[0], Mode::Copy)).unwrap();
-    println!("\nopened {} {}", port.local_addr(), port.facts());
-    // Whatever comes goes back, until the parent has seen enough.
+    println!("\nopened {} {}", port.local_addr(), port.status());
+    // Returns all packets until the parent ends it.
     loop {
         let mut packets = Vec::new();
         port.receive(now(), 64, &mut |got| packets.push((got.from, got.bytes.to_vec()))).unwrap();
@@ -367,17 +367,17 @@ fn root_processes_take_queues_while_there_are_any() {
     let children: Vec<Child> = (0..6).map(|_| Child::start(left)).collect();
     let mut queues: Vec<&str> = children
         .iter()
-        .filter_map(|child| child.facts.split_once("queue ")?.1.split(',').next())
+        .filter_map(|child| child.status.split_once("queue ")?.1.split(',').next())
         .collect();
     queues.sort_unstable();
     assert_eq!(queues, ["0", "1", "2", "3"], "each takes one");
-    let without = children.iter().filter(|child| child.facts.starts_with("kernel UDP")).count();
+    let without = children.iter().filter(|child| child.status.starts_with("kernel UDP")).count();
     assert_eq!(without, 2, "later ones go without");
-    // Whatever queue a packet arrives on, it finds its process.
+    // A packet finds its process on any queue.
     let mut client = hosts.open(1, V4[1], Mode::Copy);
-    assert_eq!(client.facts().tier, Tier::Xdp(XskMode::Copy));
+    assert_eq!(client.status().tier, Tier::Xdp(XskMode::Copy));
     for child in &children {
-        common::converse(&mut client, child.address, 100);
+        common::exchange_packets(&mut client, child.address, 100);
     }
     let channels = run(&format!("ip netns exec {left} ethtool -l {INTERFACE}"));
     let current = channels.split_once("Current").unwrap().1;
@@ -386,11 +386,11 @@ fn root_processes_take_queues_while_there_are_any() {
     eventually("the program is gone", || !hosts.has_program(0));
 }
 
-/// Another process with a port on host 0; killed when dropped.
+/// Another process with a port on host 0; killed on drop.
 struct Child {
     child: std::process::Child,
     address: std::net::SocketAddr,
-    facts: String,
+    status: String,
 }
 
 impl Child {
@@ -405,8 +405,8 @@ impl Child {
             .find_map(|line| line.strip_prefix("opened ").map(str::to_owned))
             .expect("the process opens a port");
         thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        let (address, facts) = line.split_once(' ').unwrap();
-        Self { child, address: address.parse().unwrap(), facts: facts.to_owned() }
+        let (address, status) = line.split_once(' ').unwrap();
+        Self { child, address: address.parse().unwrap(), status: status.to_owned() }
     }
 }
 

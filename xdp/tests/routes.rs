@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the kernel's tables say of a peer is followed, whatever they are made of; there are two
-//! links between the hosts.
+//! The route table follows the kernel's tables, with all kinds of routes. There are two links
+//! between the hosts.
 
 mod common;
 
-use common::{Hosts, INTERFACE, V4, V6, echo, meet, now, run, skipped};
+use common::{Hosts, INTERFACE, V4, V6, echo, learn_hops, now, run, skipped};
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::{HybridPort, Mode};
 
@@ -13,8 +13,8 @@ const OTHER: &str = "veth9";
 const OTHER_V4: [&str; 2] = ["198.19.9.1", "198.19.9.2"];
 const OTHER_V6: [&str; 2] = ["fd00:19::1", "fd00:19::2"];
 
-/// Two hosts, and a port of each at `ips`, which are the first link's, that know each other.
-fn setting(ips: [&str; 2]) -> (Hosts, HybridPort, HybridPort) {
+/// Two hosts with a port each at `ips`, the addresses of the first link; the ports know each other.
+fn two_hosts(ips: [&str; 2]) -> (Hosts, HybridPort, HybridPort) {
     let hosts = Hosts::new();
     let [left, right] = &hosts.names;
     run(&format!("ip -n {left} link add {OTHER} type veth peer name {OTHER} netns {right}"));
@@ -25,22 +25,22 @@ fn setting(ips: [&str; 2]) -> (Hosts, HybridPort, HybridPort) {
     }
     let mut client = hosts.open(0, ips[0], Mode::Skb);
     let mut server = hosts.open(1, ips[1], Mode::Skb);
-    meet(&mut client, &mut server);
+    learn_hops(&mut client, &mut server);
     (hosts, client, server)
 }
 
-/// The way that the packets of an echo take.
+/// The path of the packets of an echo.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Way {
+enum Path {
     Kernel,
     Xdp,
     Both,
 }
 
-/// What the client makes of what was announced until now.
-fn way(client: &mut HybridPort, server: &mut HybridPort) -> Way {
+/// The client's path after the notifications so far.
+fn path(client: &mut HybridPort, server: &mut HybridPort) -> Path {
     for _ in 0..2 {
-        client.look_everywhere();
+        client.poll_all_sources();
         client.receive(now(), 1, &mut |_| {}).unwrap();
     }
     let before = *client.stats();
@@ -51,9 +51,9 @@ fn way(client: &mut HybridPort, server: &mut HybridPort) -> Way {
         now.xsk_transmitted - before.xsk_transmitted,
     ];
     match (kernel, xdp) {
-        (0, _) => Way::Xdp,
-        (_, 0) => Way::Kernel,
-        _ => Way::Both,
+        (0, _) => Path::Xdp,
+        (_, 0) => Path::Kernel,
+        _ => Path::Both,
     }
 }
 
@@ -63,30 +63,30 @@ fn root_a_rule_may_come_and_go() {
         return;
     }
     for (ips, other) in [(V4, OTHER_V4), (V6, OTHER_V6)] {
-        let (hosts, mut client, mut server) = setting(ips);
+        let (hosts, mut client, mut server) = two_hosts(ips);
         let family = if ips == V4 { "-4" } else { "-6" };
         let ip = |what: &str| drop(run(&format!("ip -n {} {family} {what}", hosts.names[0])));
         let [own, peer] = ips;
         ip(&format!("route add {peer} via {} dev {OTHER} src {own} table 100", other[1]));
-        assert_eq!(way(&mut client, &mut server), Way::Xdp, "{ips:?}");
+        assert_eq!(path(&mut client, &mut server), Path::Xdp, "{ips:?}");
         ip(&format!("rule add to {peer} lookup 100"));
-        assert_eq!(way(&mut client, &mut server), Way::Kernel, "{ips:?}");
+        assert_eq!(path(&mut client, &mut server), Path::Kernel, "{ips:?}");
         ip(&format!("rule del to {peer} lookup 100"));
-        assert_eq!(way(&mut client, &mut server), Way::Xdp, "{ips:?}");
+        assert_eq!(path(&mut client, &mut server), Path::Xdp, "{ips:?}");
     }
 }
 
-/// What takes the route to the peer away without a word of it.
+/// The route to the peer disappears without a notification.
 fn a_route_goes_in_silence(route: &str, silence: &str) {
-    let (hosts, mut client, mut server) = setting(V4);
+    let (hosts, mut client, mut server) = two_hosts(V4);
     let left = &hosts.names[0];
-    // Of IPv6 routes that go, there is word.
+    // The kernel sends notifications for removed IPv6 routes.
     run(&format!("ip netns exec {left} sysctl -qw net.ipv6.conf.{OTHER}.disable_ipv6=1"));
     run(&format!("ip -n {left} nexthop add id 9 via {} dev {OTHER}", OTHER_V4[1]));
     run(&format!("ip -n {left} route add {} {route} src {}", V4[1], V4[0]));
-    assert_eq!(way(&mut client, &mut server), Way::Kernel, "{route}");
+    assert_eq!(path(&mut client, &mut server), Path::Kernel, "{route}");
     run(&format!("ip -n {left} {silence}"));
-    assert_eq!(way(&mut client, &mut server), Way::Xdp, "{silence}");
+    assert_eq!(path(&mut client, &mut server), Path::Xdp, "{silence}");
 }
 
 #[test]
@@ -106,16 +106,17 @@ fn root_a_route_may_go_with_its_nexthop() {
     a_route_goes_in_silence("nhid 9", "nexthop del id 9");
 }
 
-/// By the same interface and to a neighbour that is known; but the kernel has something to add.
+/// The route has the same interface and a known neighbour, and the kernel must add an
+/// encapsulation.
 #[test]
 fn root_a_route_with_an_encapsulation_is_the_kernels() {
     if skipped() {
         return;
     }
-    let (hosts, mut client, mut server) = setting(V6);
+    let (hosts, mut client, mut server) = two_hosts(V6);
     let [left, right] = &hosts.names;
-    assert_eq!(way(&mut client, &mut server), Way::Xdp);
-    // The last segment takes out what is inside.
+    assert_eq!(path(&mut client, &mut server), Path::Xdp);
+    // The last segment decapsulates.
     let segment = "fd00:18::3";
     run(&format!("ip -n {right} addr add {segment}/64 dev {INTERFACE} nodad"));
     for interface in ["all", INTERFACE] {
@@ -124,7 +125,7 @@ fn root_a_route_with_an_encapsulation_is_the_kernels() {
     }
     let route = format!("{} encap seg6 mode encap segs {segment} dev {INTERFACE}", V6[1]);
     run(&format!("ip -n {left} -6 route add {route}"));
-    assert_eq!(way(&mut client, &mut server), Way::Kernel);
+    assert_eq!(path(&mut client, &mut server), Path::Kernel);
     run(&format!("ip -n {left} -6 route del {route}"));
-    assert_eq!(way(&mut client, &mut server), Way::Xdp);
+    assert_eq!(path(&mut client, &mut server), Path::Xdp);
 }

@@ -10,6 +10,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result};
 
+use crate::artifacts::LAB;
 use crate::build::{self, Profile};
 use crate::workspace::Workspace;
 use crate::{engine, lab, setup};
@@ -48,11 +49,11 @@ pub(crate) fn bench(workspace: &Workspace, arguments: &[OsString]) -> Result<Exi
     }
 }
 
-/// The table of targets and the page, from what was measured before: no privilege is needed.
+/// The table of targets and the page, from earlier measurements. It needs no privilege.
 fn tell(workspace: &Workspace, arguments: &[OsString]) -> Result<ExitCode> {
     setup::ensure(setup::BUILD_AND_RUN)?;
     let built = build::build(workspace, Profile::Release)?;
-    let lab = built.programs.get(lab::LAB).context("package tests has no lab")?;
+    let lab = built.programs.get(LAB).context("the build made no ofi-xdp-lab")?;
     let mut command = Command::new(lab);
     let arguments = arguments.iter().filter(|one| *one != "--quick");
     let status = command.arg("bench").args(arguments).current_dir(workspace.root()).status()?;

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Generates `ffi/src/bindings.rs` from the libfabric headers, or checks that it is up to date.
+//! Generates `ffi/libfabric-sys/src/bindings.rs` from the libfabric headers, or checks that it is
+//! up to date.
 //!
 //! In: the system's libfabric headers. Out: the file, or a verdict. The generator is a program of
-//! package `tests`, because it needs libclang and this package must build without.
+//! the package `ofi-xdp-libfabric-sys`: it needs libclang, and this package must build without.
 
 use std::process::Command;
 
@@ -44,7 +45,7 @@ pub(crate) fn unsuitable_headers() -> Option<String> {
 
 fn generator(workspace: &Workspace) -> Command {
     let mut cargo = workspace.cargo();
-    cargo.args(["run", "--package", "ofi-xdp-tests", "--features", "bindgen"]);
+    cargo.args(["run", "--package", "ofi-xdp-libfabric-sys", "--features", "bindgen"]);
     cargo.args(["--bin", "bindings", "--"]);
     cargo
 }

@@ -18,7 +18,7 @@ use crate::workspace::{Workspace, find_command};
 const TYPOS: &str = "typos==1.52.0";
 
 /// Packages that are workspaces of their own, because they are compiled with other flags.
-const APART: [&str; 2] = ["tests/fuzz", "tests/no_std"];
+const APART: [&str; 2] = ["tests/engine/fuzz", "tests/engine/no_std"];
 
 /// `cargo fmt` would change nothing.
 pub(crate) fn format(workspace: &Workspace) -> Result<Outcome> {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Removes what a lab or a test run left behind when it could not clean up itself.
+//! Removes the network namespaces of lab and test runs that were killed.
 //!
 //! In: the system's named network namespaces. Out: those with our prefix are gone, with the
 //! processes in them and, as the kernel removes a veth pair with either end, their links. Nothing
@@ -58,7 +58,7 @@ fn ip(arguments: &[&str]) -> Result<String> {
     privileged("ip", arguments)
 }
 
-/// What `program` printed; an error with its complaint when it failed.
+/// The output of `program`. If it fails, its message is the error.
 fn privileged(program: &str, arguments: &[&str]) -> Result<String> {
     let mut command: Command = Privilege::for_network()
         .command(program)

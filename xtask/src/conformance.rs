@@ -2,10 +2,9 @@
 //! `cargo xtask conformance`: the promises of libfabric's man pages, on this or another provider.
 //!
 //! In: the arguments of `tests/conformance`, and which libfabric. Out: its lines and counts. Our
-//! provider is the one that was built, on kernel sockets and the loopback interface: what is under
-//! test is the interface, and a run needs no privilege and disturbs nobody. Over AF_XDP it is the
-//! lab that runs the suite, between two hosts. libfabric 2 is Debian 13's, which the tests of
-//! package `ffi` fetch into the target folder.
+//! provider is the one that was built, on kernel sockets and the loopback interface: the interface
+//! is under test, so a run needs no privilege. Over AF_XDP the lab runs the suite between two
+//! hosts. libfabric 2 is Debian 13's; the tests of package `ffi` fetch it into the target folder.
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -13,8 +12,10 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result, ensure};
 
+use crate::artifacts::LAB;
 use crate::build::{self, Profile};
 use crate::lab;
+use crate::process::variable;
 use crate::suite::{self, Counts};
 use crate::workspace::{Privilege, Workspace};
 
@@ -31,7 +32,7 @@ pub(crate) enum Libfabric {
 
 /// How its packets travel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Way<'a> {
+pub(crate) enum Tier<'a> {
     /// Kernel sockets, on the loopback interface.
     KernelUdp,
     /// AF_XDP, between two hosts.
@@ -43,8 +44,8 @@ pub(crate) enum Way<'a> {
 /// Names the folder of another libfabric to the suite.
 const LIBRARIES: &str = "CONFORMANCE_LIBRARIES";
 
-/// What is tested over AF_XDP where everything is tested over kernel sockets: half a second a test
-/// goes by with attaching and detaching.
+/// The pages that are tested over AF_XDP too. Each test attaches and detaches the XDP program,
+/// which takes half a second.
 const PAGES_WITH_PACKETS: [&str; 6] =
     ["fi_msg::", "fi_tagged::", "fi_rma::", "fi_atomic::", "fi_multi_recv::", "traps::"];
 
@@ -66,7 +67,7 @@ fn libfabric_2(workspace: &Workspace) -> Option<PathBuf> {
 }
 
 /// The command that runs the suite, or `None` where libfabric 2 has not been fetched.
-fn command(workspace: &Workspace, libfabric: Libfabric, way: Way<'_>) -> Result<Option<Command>> {
+fn command(workspace: &Workspace, libfabric: Libfabric, tier: Tier<'_>) -> Result<Option<Command>> {
     let built = build::build(workspace, Profile::Release)?;
     let program = suite(workspace)?;
     let libraries = match libfabric {
@@ -76,32 +77,32 @@ fn command(workspace: &Workspace, libfabric: Libfabric, way: Way<'_>) -> Result<
             libraries => libraries,
         },
     };
-    if way != Way::AfXdp {
+    if tier != Tier::AfXdp {
         let mut command = Command::new(&program);
         command.envs(libraries.map(|folder| (LIBRARIES, folder)));
         command.env("FI_PROVIDER_PATH", workspace.provider_dir());
         command.env("FI_XDP_IFACE", "lo");
-        match way {
-            Way::Passthrough(stand_in) => command.args(["--passthrough", stand_in]),
+        match tier {
+            Tier::Passthrough(stand_in) => command.args(["--passthrough", stand_in]),
             _ => command.env("FI_XDP_TIER", "udp"),
         };
         return Ok(Some(command));
     }
-    let lab = built.programs.get(lab::LAB).context("package tests has no lab")?;
+    let lab = built.programs.get(LAB).context("the build made no ofi-xdp-lab")?;
     let privilege = Privilege::for_network();
     let mut command = privilege.command("env").context(
         "over AF_XDP the suite runs between network namespaces: be root, or install sudo",
     )?;
     lab::hand_over(&mut command, workspace);
     if let Some(folder) = libraries {
-        command.arg(lab::variable(LIBRARIES, folder.as_os_str()));
+        command.arg(variable(LIBRARIES, folder.as_os_str()));
     }
     command.arg(lab).arg("conformance").arg(program);
     Ok(Some(command))
 }
 
-/// What of it CI runs through passthrough, which adds set-up and names and nothing to a transfer:
-/// the page about those, and one about transfers.
+/// The pages that CI tests through passthrough. Passthrough adds set-up and names and nothing to a
+/// transfer: one page is about the former, one about transfers.
 const PAGES_OF_PASSTHROUGH: [&str; 2] = ["fi_fabric::", "fi_rma::"];
 
 /// Runs a part of it through passthrough, and counts the tests that come out no worse; `None` where
@@ -111,7 +112,7 @@ pub(crate) fn count_through(
     libfabric: Libfabric,
     stand_in: &str,
 ) -> Result<Option<Counts>> {
-    let Some(mut command) = command(workspace, libfabric, Way::Passthrough(stand_in))? else {
+    let Some(mut command) = command(workspace, libfabric, Tier::Passthrough(stand_in))? else {
         return Ok(None);
     };
     for page in PAGES_OF_PASSTHROUGH {
@@ -124,10 +125,10 @@ pub(crate) fn count_through(
 pub(crate) fn exec(
     workspace: &Workspace,
     libfabric: Libfabric,
-    way: Way<'_>,
+    tier: Tier<'_>,
     arguments: &[OsString],
 ) -> Result<ExitCode> {
-    let command = command(workspace, libfabric, way)?;
+    let command = command(workspace, libfabric, tier)?;
     let mut command = command.context(
         "libfabric 2 is fetched by `cargo xtask test libfabric_2`: it is not there (yet)",
     )?;
@@ -137,7 +138,7 @@ pub(crate) fn exec(
 
 /// Runs the tests that move packets over AF_XDP, and counts.
 pub(crate) fn count_over_af_xdp(workspace: &Workspace) -> Result<Counts> {
-    let command = command(workspace, Libfabric::Installed, Way::AfXdp)?;
+    let command = command(workspace, Libfabric::Installed, Tier::AfXdp)?;
     let mut command = command.context("no suite")?;
     for page in PAGES_WITH_PACKETS {
         command.args(["--filter", page]);
@@ -147,6 +148,6 @@ pub(crate) fn count_over_af_xdp(workspace: &Workspace) -> Result<Counts> {
 
 /// Runs all of it, and counts; `None` where this libfabric is not there.
 pub(crate) fn count(workspace: &Workspace, libfabric: Libfabric) -> Result<Option<Counts>> {
-    let Some(command) = command(workspace, libfabric, Way::KernelUdp)? else { return Ok(None) };
+    let Some(command) = command(workspace, libfabric, Tier::KernelUdp)? else { return Ok(None) };
     suite::run(command).map(Some)
 }

@@ -1,53 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask bench engine`: what the engine costs without a network, and the gate on its
-//! instructions (`--record` writes them down).
+//! `cargo xtask bench engine`: the cost of the engine without a network, and the gate on its
+//! instructions (`--record` updates the ledger).
 //!
-//! In: the arguments of `tests/engine-bench`. Out: its table and `target/bench/engine.json`, with
-//! the targets that the simulator measures. The gate counts instructions with callgrind, which
-//! gives the same number on a busy machine, of a build as cargo makes it; times are of the best
-//! build.
+//! In: the arguments of `tests/bench/engine`. Out: its table and `target/bench/engine.json`, with
+//! the targets that the simulator measures. The gate counts the instructions of a release build
+//! with callgrind, which gives the same number on a busy machine. Times are of the PGO build.
 
 use std::fs;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use anyhow::{Result, ensure};
 
+use crate::artifacts::ENGINE_BENCH;
 use crate::build::{self, Profile};
 use crate::process::succeed_within;
 use crate::setup::{self, Purpose};
 use crate::simulator;
 use crate::workspace::Workspace;
 
-/// The package, and its program.
-pub(crate) const PACKAGE: &str = "ofi-xdp-engine-bench";
-
-/// Where the instructions are written down.
-const LEDGER: &str = "tests/engine-bench/instructions.toml";
+/// The instruction ledger.
+const LEDGER: &str = "tests/bench/engine/instructions.toml";
 
 /// Some short runs under callgrind.
 const COUNT_LIMIT: Duration = Duration::from_secs(300);
 
-/// Its workloads, and how many operations of each show a compiler what runs how often.
-const WORK: [&str; 7] = ["ping-pong", "singles", "messages", "packets", "writes", "reads", "bulk"];
-const OPERATIONS: &str = "20000";
-/// Some seconds, where counting is compiled in.
-const WORK_LIMIT: Duration = Duration::from_secs(120);
-
 /// Builds the program as cargo does, and says where it is.
 pub(crate) fn compile(workspace: &Workspace) -> Result<PathBuf> {
     let mut cargo = workspace.cargo();
-    cargo.args(["build", "--release", "--package", PACKAGE]);
-    ensure!(cargo.status()?.success(), "{PACKAGE} does not build: see above");
-    Ok(workspace.target_dir().join("release").join(PACKAGE))
+    cargo.args(["build", "--release", "--package", ENGINE_BENCH]);
+    ensure!(cargo.status()?.success(), "{ENGINE_BENCH} does not build: see above");
+    Ok(workspace.target_dir().join("release").join(ENGINE_BENCH))
 }
 
 /// Measures and reports.
 pub(crate) fn bench(workspace: &Workspace, quick: bool) -> Result<ExitCode> {
     setup::ensure(&[Purpose::Count])?;
-    let program = match build::best(workspace)?.guided {
-        Some(folder) => folder.join(PACKAGE),
+    let program = match build::best(workspace)?.pgo_programs {
+        Some(folder) => folder.join(ENGINE_BENCH),
         None => compile(workspace)?,
     };
     let mut command = Command::new(program);
@@ -56,7 +47,7 @@ pub(crate) fn bench(workspace: &Workspace, quick: bool) -> Result<ExitCode> {
         command.arg("--quick");
     }
     let records = workspace.root().join("target/bench/engine.json");
-    // Should it fail, what an earlier run measured is not told as this one's.
+    // Without it, a failed run would report the figures of an earlier one.
     if records.exists() {
         fs::remove_file(&records)?;
     }
@@ -68,23 +59,12 @@ pub(crate) fn bench(workspace: &Workspace, quick: bool) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Lets `program` do everything that it has once, for a profile.
-pub(crate) fn work(program: &Path) -> Result<()> {
-    let once = |arguments: &[&str]| {
-        let mut command = Command::new(program);
-        command.args(arguments).stdout(Stdio::null());
-        succeed_within(command, WORK_LIMIT)
-    };
-    WORK.iter().try_for_each(|work| once(&["work", work, OPERATIONS]))?;
-    once(&["peers", "--quick"])
-}
-
-/// Fails where something costs more than is written down.
+/// Fails if a row costs more than the ledger says.
 pub(crate) fn instructions(workspace: &Workspace) -> Result<()> {
     count(workspace, &[])
 }
 
-/// Writes down what it costs now.
+/// Writes the present counts to the ledger.
 pub(crate) fn record(workspace: &Workspace) -> Result<()> {
     count(workspace, &["--record"])
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Proof that `core` needs no operating system and no allocator.
 //!
-//! In: `tests/no_std`, a static library without `std` around the whole of core. Out: a verdict. It
-//! is built with a panic handler of its own, which the compiler refuses where `std` is linked in;
-//! then every symbol that the library leaves to others must be one of the memory functions that any
-//! compiler's output may call. Where a target without an operating system is installed, core is
-//! built for it, too.
+//! In: `tests/engine/no_std`, a static library without `std` around the whole of core. Out: a
+//! verdict. The library has a panic handler of its own, which the compiler refuses where `std` is
+//! linked in. Every symbol that it leaves to others must be one of the memory functions that any
+//! compiler output may call. Where a target without an operating system is installed, core is built
+//! for that target, too.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,18 +20,18 @@ use serde_json::Value;
 
 use crate::workspace::Workspace;
 
-const PACKAGE: &str = "tests/no_std";
+const PACKAGE: &str = "tests/engine/no_std";
 
-/// What compiled Rust expects from any environment: the memory functions (documentation of crate
-/// `core`, "How to use the core library"), and a name in the unwind tables of the core library as
-/// it is distributed, which nothing calls where a panic does not unwind.
+/// Symbols that compiled Rust expects from any environment: the memory functions (documentation of
+/// crate `core`, "How to use the core library"), and a name in the unwind tables of the distributed
+/// core library. No code calls the latter if a panic does not unwind.
 const ENVIRONMENT: &[&str] =
     &["memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen", "rust_eh_personality"];
 
 /// Builds, looks, fails with the symbols that should not be needed.
 pub(crate) fn freestanding(workspace: &Workspace) -> Result<()> {
     let package = workspace.root().join(PACKAGE);
-    // The versions that the product is built from; cargo drops what is not used here.
+    // The versions of the product; cargo removes the entries that are not used here.
     fs::copy(workspace.root().join("Cargo.lock"), package.join("Cargo.lock"))?;
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--release", "--message-format=json-render-diagnostics"]);
@@ -109,7 +109,7 @@ fn build_for(workspace: &Workspace, target: &str) -> Result<()> {
 mod tests {
     use super::*;
 
-    /// An archive of what `cc` makes of each source.
+    /// An archive of the object files of `sources`, compiled by `cc`.
     fn archive(name: &str, sources: &[&str]) -> Vec<u8> {
         let folder = std::env::temp_dir().join(format!("xtask-{name}-{}", std::process::id()));
         fs::create_dir_all(&folder).unwrap();

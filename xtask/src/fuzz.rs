@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask fuzz`: the fuzz targets of `tests/fuzz`, each for some seconds, from the corpus in
-//! the tree.
+//! `cargo xtask fuzz`: the fuzz targets of `tests/engine/fuzz`, each for some seconds, from the
+//! corpus in the tree.
 //!
 //! In: which target, how long; or a file to play again. Out: a line for each target, and failure
 //! with the input that found something. cargo-fuzz builds; without a sanitizer it needs no nightly
-//! compiler, and core has no unsafe code that a sanitizer would watch. What libFuzzer says is in
-//! `target/fuzz/TARGET.log`, inputs that reach new code in `target/fuzz/corpus`.
+//! compiler, and core has no unsafe code that a sanitizer would watch. libFuzzer's
+//! output is in `target/fuzz/TARGET.log`, inputs that reach new code in `target/fuzz/corpus`.
 
 use std::env;
 use std::ffi::OsString;
@@ -30,13 +30,13 @@ pub(crate) const SECONDS: u64 = 60;
 const CARGO_FUZZ: &str = "cargo-fuzz@0.13.2";
 
 /// A workspace of its own.
-pub(crate) const PACKAGE: &str = "tests/fuzz";
+pub(crate) const PACKAGE: &str = "tests/engine/fuzz";
 
 /// Longest input; the targets bound their own steps.
 const INPUT_MAX: u32 = 4096;
 
-/// The seed of an automatic build: the same tree gives the same inputs, so that a build fails for
-/// what was changed. By hand each run has a seed of its own, and finds more.
+/// The seed of an automatic build. The same tree gives the same inputs, so that a failure comes
+/// from the change. A run by hand has a seed of its own and finds more.
 pub(crate) const SEED: u32 = 1;
 
 /// Builds all targets and runs `chosen`, or each, from `seed` on or a random one.
@@ -99,7 +99,7 @@ fn path_with_cargo_fuzz(workspace: &Workspace) -> Result<OsString> {
     Ok(env::join_paths(folders)?)
 }
 
-/// What a run of one target came to.
+/// The result of a run of one target.
 #[derive(Debug, PartialEq, Eq)]
 enum Verdict {
     Clean(String),
@@ -126,7 +126,7 @@ fn run(
     // 0: libFuzzer's word for a random one.
     fuzzer.arg(format!("-seed={}", seed.unwrap_or(0)));
     fuzzer.arg(format!("-artifact_prefix={}/{target}-", artifacts.display()));
-    // What is new goes to the first folder; the other is only read.
+    // libFuzzer writes new inputs to the first folder and only reads the second one.
     fuzzer.arg(&corpus).arg(workspace.root().join(PACKAGE).join("corpus").join(target));
     fuzzer.stdin(Stdio::null()).stdout(file.try_clone()?).stderr(file);
     // It ends by itself; a target that hangs is ended by libFuzzer after its time-out.
@@ -141,7 +141,7 @@ fn run(
     Ok(Verdict::Found(finding(target, &text, &log)))
 }
 
-/// Inputs tried and code reached, from what libFuzzer says at the end.
+/// The number of inputs and of code points reached, from libFuzzer's last lines.
 fn summary(log: &str) -> String {
     let statistic = |name: &str| {
         let line = log.lines().find_map(|line| line.strip_prefix("stat::")?.strip_prefix(name));

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Puts the provider where libfabric looks, and the broker where systemd does.
+//! Installs the provider for libfabric and the broker for systemd.
 //!
 //! In: an optional prefix. Out: `libxdp-fi.so` in libfabric's provider folder, `xdp-top` and
 //! `xdp-broker` with its units and an example of its policy under the prefix (or `/usr/local`),
-//! nothing of it enabled, and on the terminal what a user must still do. libfabric searches
+//! nothing of it enabled, and the remaining steps on the terminal. libfabric searches
 //! `FI_PROVIDER_PATH`, else `LIBDIR/libfabric` of its own installation (fabric(7)).
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,8 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use crate::build::{self, PROVIDER_FILE};
+use crate::artifacts::PROVIDER_FILE;
+use crate::build;
 use crate::top;
 use crate::workspace::{Privilege, Workspace};
 
@@ -83,7 +84,7 @@ impl Broker {
         }
     }
 
-    /// What is copied as it is.
+    /// Files that are copied without a change: from, to.
     fn files(&self, workspace: &Workspace) -> [(PathBuf, PathBuf); 2] {
         let root = workspace.root();
         [
@@ -98,7 +99,7 @@ impl Broker {
             .replace("/usr/share/doc/ofi-xdp", &self.documents.display().to_string())
     }
 
-    /// What has systemd find the units.
+    /// The command that makes systemd read the units.
     fn reload(&self) -> String {
         if UNIT_PATH.iter().any(|path| Path::new(path) == self.units) {
             return "sudo systemctl daemon-reload".to_owned();
@@ -107,7 +108,7 @@ impl Broker {
         format!("sudo systemctl link {} {}", unit(SOCKET), unit(SERVICE))
     }
 
-    /// What is left to do for who wants it.
+    /// The optional steps that remain.
     fn advice(&self) -> String {
         format!(
             "Processes without capabilities get AF_XDP from {}, if its policy says so:\n\n    \
@@ -158,7 +159,7 @@ fn copy(from: &Path, to: &Path, mode: &str) -> Result<()> {
     }
 }
 
-/// What the user reads after an installation.
+/// The text for the user after an installation.
 fn advice(installed: &Path, default: Option<&Path>) -> String {
     let folder = installed.parent().unwrap_or(installed);
     let mut text = format!("installed {}\n", installed.display());

@@ -13,7 +13,7 @@ use spdx::{Expression, ParseMode};
 
 use crate::workspace::Workspace;
 
-/// Fails with one line for each package whose licence the list does not allow.
+/// Fails with one line for each package with a licence that the list does not allow.
 pub(crate) fn licences(workspace: &Workspace) -> Result<()> {
     let file = workspace.root().join("deny.toml");
     let text = fs::read_to_string(&file).with_context(|| format!("no {}", file.display()))?;
@@ -42,7 +42,7 @@ fn allowed(deny: &str) -> Result<Vec<String>> {
     Ok(list.iter().filter_map(|one| one.as_str()).map(str::to_owned).collect())
 }
 
-/// What is wrong with the licence of a package of cargo's metadata, if anything.
+/// The fault in the licence of a package of cargo's metadata, if there is one.
 fn fault(package: &Value, allowed: &[String]) -> Option<String> {
     let name = package["name"].as_str().unwrap_or("?");
     let version = package["version"].as_str().unwrap_or("?");

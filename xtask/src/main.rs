@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask`: every command of the project, one task a file.
 //!
-//! In: the command line. Out: what the task leaves (a provider, a report, a verdict) and the exit
-//! code 0 only when it succeeded. Called by people and by `.ci/run`. Builds on a bare machine: a
+//! In: the command line. Out: the result of the task (a provider, a report, a verdict) and the
+//! exit code, 0 for success. Called by people and by `.ci/run`. Builds on a bare machine: a
 //! task that needs more than Rust calls [`setup::ensure`] first.
 
+mod artifacts;
 mod bench;
 mod bindings;
 mod build;
@@ -14,13 +15,14 @@ mod conformance;
 mod engine;
 mod freestanding;
 mod fuzz;
-mod guided;
 mod install;
 mod lab;
 mod licences;
 mod mpi;
 mod mutate;
+mod pgo;
 mod process;
+mod results;
 mod setup;
 mod simulator;
 mod stage;
@@ -40,7 +42,7 @@ use clap::builder::PossibleValuesParser;
 use clap::{Parser, Subcommand};
 
 use crate::build::Profile;
-use crate::conformance::{Libfabric, Way};
+use crate::conformance::{Libfabric, Tier};
 use crate::workspace::Workspace;
 
 /// Builds, tests and runs the xdp provider.
@@ -53,21 +55,21 @@ struct Cli {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Install what the build and the tests need from the system
+    /// Install the packages that the build and the tests need
     Setup {
-        /// Also what only the checks of `test --all` and `bindings` need
+        /// Also the packages for the checks of `test --all` and for `bindings`
         #[arg(long)]
         all: bool,
     },
     /// Build the provider (target/provider/libxdp-fi.so), the examples and the lab
     Build {
         /// Without optimisation: quicker to build, slower to run
-        #[arg(long, conflicts_with = "guided")]
+        #[arg(long, conflicts_with = "pgo")]
         debug: bool,
-        /// Once more, guided by a profile of itself at work, as `run`, `bench` and `install` do:
+        /// With a profile of itself under load (PGO), as `run`, `bench` and `install` do:
         /// faster, and takes twice as long to build, and root
         #[arg(long)]
-        guided: bool,
+        pgo: bool,
     },
     /// Put the provider where libfabric looks for providers
     Install {
@@ -84,9 +86,9 @@ enum Task {
     /// Measure the provider against raw AF_XDP, kernel UDP and libfabric's own providers: suites
     /// latency, rate, bandwidth, scale, loss, cpu, and engine, which is the engine alone in memory
     Bench {
-        /// One suite, else all; --quick; --markdown for the tables of the documents; `report` to
-        /// tell again of what was measured; `engine --record` to write down the instructions that
-        /// CI holds the engine to
+        /// One suite, else all; --quick; --markdown for tables in Markdown; `report` for
+        /// the figures of earlier runs; `engine --record` to update the instruction ledger that CI
+        /// holds the engine to
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
@@ -104,7 +106,7 @@ enum Task {
         /// Only this stage (any of those that --all lists); may be given several times
         #[arg(long, conflicts_with = "all", value_name = "NAME", value_parser = stages())]
         stage: Vec<String>,
-        /// Only the tests whose name contains one of these
+        /// Only tests with one of these in their names
         #[arg(value_name = "FILTER")]
         filter: Vec<String>,
     },
@@ -115,12 +117,12 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
-    /// A virtual machine whose network cards do zero-copy: tests, measurements or a prompt in it
+    /// A virtual machine with network cards for zero-copy: tests, measurements or a prompt in it
     Vm {
         #[command(subcommand)]
         task: vm::Task,
     },
-    /// What the endpoints on this machine do, live: --json, --prometheus (`top -- --help`)
+    /// Live statistics of the endpoints on this machine: --json, --prometheus (`top -- --help`)
     Top {
         /// Passed to xdp-top
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
@@ -169,10 +171,29 @@ enum Task {
         list: bool,
     },
     /// Check the rules of this code base: unsafe list, sizes, layering, licence lines, citations
-    Tidy,
-    /// Generate ffi/src/bindings.rs from the libfabric headers
+    Tidy {
+        /// Figures of the comments' language by crate; with FOLDER, each doubtful word below it
+        #[arg(long, num_args = 0..=1, default_missing_value = "", value_name = "FOLDER")]
+        prose: Option<String>,
+        /// List the faults that xtask/src/tidy/exceptions.toml excuses
+        #[arg(long, conflicts_with = "prose")]
+        excused: bool,
+    },
+    /// Write the tables of figures in README.md and docs/ from the data in docs/results
+    Results {
+        /// First enter the last run of this suite (target/bench/SUITE.json) into docs/results
+        #[arg(long, value_name = "SUITE", requires = "conditions")]
+        enter: Option<String>,
+        /// Link, rounds and load of the machine in that run
+        #[arg(long, value_name = "TEXT", requires = "enter")]
+        conditions: Option<String>,
+        /// The build that was measured
+        #[arg(long, value_name = "NAME", default_value = "PGO")]
+        build: String,
+    },
+    /// Generate ffi/libfabric-sys/src/bindings.rs from the libfabric headers
     Bindings {
-        /// Write nothing; fail if the committed file is not what would be generated
+        /// Write nothing; fail if the committed file differs from the generated one
         #[arg(long)]
         check: bool,
     },
@@ -201,10 +222,10 @@ fn run(cli: Cli) -> Result<ExitCode> {
             setup::ensure(if all { setup::EVERYTHING } else { setup::BUILD_AND_RUN })?;
             println!("set-up: nothing is missing");
         }
-        Task::Build { debug, guided } => {
-            let profile = match (debug, guided) {
+        Task::Build { debug, pgo } => {
+            let profile = match (debug, pgo) {
                 (true, _) => Profile::Debug,
-                (_, true) => Profile::Guided,
+                (_, true) => Profile::Pgo,
                 _ => Profile::Release,
             };
             let built = build::build(&workspace, profile)?;
@@ -232,12 +253,12 @@ fn run(cli: Cli) -> Result<ExitCode> {
         Task::Sim { arguments } => return simulator::exec(&workspace, arguments),
         Task::Conformance { libfabric2, af_xdp, passthrough, arguments } => {
             let libfabric = if libfabric2 { Libfabric::Two } else { Libfabric::Installed };
-            let way = match &passthrough {
-                Some(stand_in) => Way::Passthrough(stand_in),
-                None if af_xdp => Way::AfXdp,
-                None => Way::KernelUdp,
+            let tier = match &passthrough {
+                Some(stand_in) => Tier::Passthrough(stand_in),
+                None if af_xdp => Tier::AfXdp,
+                None => Tier::KernelUdp,
             };
-            return conformance::exec(&workspace, libfabric, way, &arguments);
+            return conformance::exec(&workspace, libfabric, tier, &arguments);
         }
         Task::Fuzz { target: Some(target), replay: Some(input), .. } => {
             fuzz::replay(&workspace, &target, &input)?;
@@ -247,7 +268,15 @@ fn run(cli: Cli) -> Result<ExitCode> {
         }
         Task::Mutate { list: true, .. } => mutate::list(&workspace)?,
         Task::Mutate { only, .. } => mutate::mutate(&workspace, &only)?,
-        Task::Tidy => tidy::tidy(workspace.root())?,
+        Task::Tidy { prose: Some(folder), .. } => tidy::prose(workspace.root(), &folder)?,
+        Task::Tidy { excused: true, .. } => tidy::excused(workspace.root())?,
+        Task::Tidy { .. } => tidy::tidy(workspace.root())?,
+        Task::Results { enter, conditions, build } => {
+            if let (Some(suite), Some(conditions)) = (enter, conditions) {
+                results::enter(workspace.root(), &suite, &build, &conditions)?;
+            }
+            results::write(workspace.root())?;
+        }
         Task::Bindings { check } => bindings::bindings(&workspace, check)?,
         Task::CleanLab => clean_lab::clean_lab()?,
     }

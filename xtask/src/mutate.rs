@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask mutate`: breaks the engine in known ways, one at a time, and shows what notices.
+//! `cargo xtask mutate`: breaks the engine in known ways, one at a time, and shows which check
+//! notices.
 //!
-//! In: the table `tests/mutations.toml`. Out: for each mutation the check that caught it, or
-//! SURVIVED, which is a hole in the tests and a failure. Core's own tests are asked about all of
-//! them first, the simulator only about those that they do not notice. Works on a copy of the tree
-//! in `target/mutate` and never touches the tree itself; the copy keeps its place, so that a
-//! mutation costs an incremental build. Bounds: each check has a time limit, and one that hangs has
-//! noticed.
+//! In: the table `tests/engine/mutations.toml`. Out: for each mutation the check that caught it, or
+//! SURVIVED, which is a hole in the tests and a failure. Core's own tests run for all of them
+//! first, the simulator only for those that survive. It works on a copy of the tree in
+//! `target/mutate`, which stays there, so that a mutation costs an incremental build. Bound: each
+//! check has a time limit; a check that hangs has noticed.
 
 pub(crate) mod table;
 mod tree;
@@ -23,9 +23,9 @@ use crate::process::{Ended, now, run_bounded};
 use crate::simulator;
 use crate::workspace::Workspace;
 
-/// What a build of the copy may take: the first builds everything.
+/// For a build of the copy: the first one builds everything.
 const BUILD_LIMIT: Duration = Duration::from_secs(900);
-/// What a check may take before it counts as hanging.
+/// A check that takes longer hangs.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
 /// Seeds that the swarm tries on a mutant.
 const SEEDS: &str = "400";
@@ -62,14 +62,14 @@ pub(crate) fn mutate(workspace: &Workspace, only: &[String]) -> Result<()> {
     Ok(())
 }
 
-/// What caught a mutant.
+/// The check that caught a mutant.
 #[derive(Debug)]
 struct Noticed {
     check: Check,
     detail: String,
 }
 
-/// The copy of the tree that is broken, and what it takes to check it.
+/// The copy of the tree that is broken, and the commands that check it.
 #[derive(Debug)]
 struct Copy<'w> {
     workspace: &'w Workspace,
@@ -135,7 +135,7 @@ impl<'w> Copy<'w> {
         Ok(None)
     }
 
-    /// What `check` has against the copy as it is.
+    /// The complaint of `check` about the copy in its present state, if any.
     fn ask(&self, check: Check) -> Result<Option<String>> {
         let (build, run) = match check {
             Check::Tests => {
@@ -194,7 +194,7 @@ fn last_lines(text: &str, count: usize) -> String {
     lines[lines.len().saturating_sub(count)..].join("\n")
 }
 
-/// The most telling line of a failed check: the first failed test, or what broke first.
+/// The most telling line of a failed check: the first failed test, or the first error.
 fn complaint(log: &str) -> String {
     let failed = |line: &&str| line.starts_with("test ") && line.ends_with("FAILED");
     if let Some(line) = log.lines().find(failed) {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Programs with a bound on their time.
 //!
-//! In: a command and how long it may take. Out: how it ended; one that takes longer is killed with
-//! everything it started, and so are all when this process is interrupted. Called where a program
-//! under test may hang. None can read the terminal: `sudo` has asked before
-//! ([`Privilege::asked`]).
+//! In: a command and its time limit. Out: its exit status. A program that takes longer is killed
+//! with all its children; an interrupt of this process kills all programs. Called for programs that
+//! may hang. They cannot read the terminal: `sudo` asks before ([`Privilege::asked`]).
 
+use std::ffi::{OsStr, OsString};
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, ExitStatus, Stdio, exit};
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
@@ -16,13 +16,13 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::workspace::Privilege;
 
-/// How often a running program is looked at.
+/// The interval between two looks at a running program.
 const LOOK_EVERY: Duration = Duration::from_millis(10);
 
-/// How long what was killed may take to be gone.
+/// For the end of a program after its kill.
 const END_LIMIT: Duration = Duration::from_secs(5);
 
-/// What a shell says of a program that was ended by an interrupt.
+/// The exit code of a shell for a program that an interrupt ended.
 const INTERRUPTED: i32 = 130;
 
 /// The groups of all programs that run: each is in a group of its own, which no signal from the
@@ -87,7 +87,7 @@ impl Drop for Group {
         let ended = matches!(self.child.try_wait(), Ok(Some(_)));
         if !ended {
             kill_group(self.child.id());
-            // Not for ever: whoever is interrupted meanwhile waits for the lock.
+            // Bounded: an interrupt waits for the lock meanwhile.
             let _ = self.wait(END_LIMIT);
         }
         groups.retain(|&group| group != self.child.id());
@@ -124,7 +124,7 @@ pub(crate) fn succeed_within(command: Command, limit: Duration) -> Result<()> {
     }
 }
 
-/// Kills the group that a child leads: what it started goes with it.
+/// Kills the process group of a child, with all its children.
 fn kill_group(leader: u32) {
     let kills = |mut kill: Command| {
         kill.args(["-KILL", "--", &format!("-{leader}")])
@@ -132,7 +132,7 @@ fn kill_group(leader: u32) {
             .stderr(Stdio::null());
         kill.status().is_ok_and(|status| status.success())
     };
-    // sudo, and what it started, are root's.
+    // sudo and its children are root's.
     if !kills(Command::new("kill")) && !Privilege::Sudo.command("kill").is_some_and(kills) {
         eprintln!("process {leader} and what it started cannot be killed");
     }
@@ -145,6 +145,13 @@ fn kill_group(leader: u32) {
 )]
 pub(crate) fn now() -> Instant {
     Instant::now()
+}
+
+/// `NAME=value`, for `env`.
+pub(crate) fn variable(name: &str, value: &OsStr) -> OsString {
+    let mut text = OsString::from(format!("{name}="));
+    text.push(value);
+    text
 }
 
 #[cfg(test)]
@@ -169,5 +176,10 @@ mod tests {
         assert!(succeed_within(Command::new("true"), limit).is_ok());
         assert!(succeed_within(Command::new("false"), limit).is_err());
         assert!(succeed_within(Command::new("no-such-command-anywhere"), limit).is_err());
+    }
+
+    #[test]
+    fn a_variable_keeps_its_value_unquoted() {
+        assert_eq!(variable("A", OsStr::new("b c")), OsString::from("A=b c"));
     }
 }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Set-up: what the system must have, found by trying it, installed where that is possible.
+//! Set-up: probes each requirement, and installs the missing ones where that is possible.
 //!
 //! In: the purposes a task has. Out: everything they need is there, or an error with the list and
 //! the command that mends it. Called first by every task that needs more than Rust; a machine that
@@ -20,10 +20,10 @@ use crate::workspace::{Privilege, is_ci};
 
 pub(crate) use self::requirement::Purpose;
 
-/// What `build`, `run`, `bench` and `test` need.
+/// For `build`, `run`, `bench` and `test`.
 pub(crate) const BUILD_AND_RUN: &[Purpose] = &[Purpose::Build, Purpose::Run];
 
-/// What `test --all` needs.
+/// For `test --all`.
 pub(crate) const EVERYTHING: &[Purpose] = &[
     Purpose::Build,
     Purpose::Run,
@@ -33,9 +33,10 @@ pub(crate) const EVERYTHING: &[Purpose] = &[
     Purpose::Count,
 ];
 
-/// Makes sure that everything for `purposes` is there, installing what is missing.
+/// Makes sure that each requirement of `purposes` is met, and installs missing packages.
 ///
-/// Fails, naming what is missing and the command to give, when it cannot install.
+/// # Errors
+/// If it cannot install, with the missing requirements and the command to give.
 pub(crate) fn ensure(purposes: &[Purpose]) -> Result<()> {
     let missing = missing(purposes, &System);
     if missing.is_empty() {
@@ -61,7 +62,7 @@ pub(crate) fn ensure(purposes: &[Purpose]) -> Result<()> {
     Ok(())
 }
 
-/// Requirements of `purposes` whose probe fails.
+/// Requirements of `purposes` with a probe that fails.
 fn missing(purposes: &[Purpose], probe: &dyn Probe) -> Vec<&'static Requirement> {
     REQUIREMENTS
         .iter()

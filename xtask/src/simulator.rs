@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask sim`: the simulator of package `tests/sim`, built in release.
+//! `cargo xtask sim`: the simulator of package `tests/engine/sim`, built in release.
 //!
 //! In: the simulator's own arguments, or the short forms `--seed S` and `--swarm MINUTES`. Out: the
 //! simulator takes this process's place. The stage of `cargo xtask test` runs its tests and a swarm
@@ -19,18 +19,18 @@ use crate::workspace::Workspace;
 /// The package, and the program in it.
 pub(crate) const PACKAGE: &str = "ofi-xdp-sim";
 
-/// What an automatic build tries, and how long that may take.
+/// The seeds of an automatic build, and its time limit.
 const SWARM_SEEDS: u32 = 2000;
 const SWARM_LIMIT: Duration = Duration::from_secs(4 * 60);
 
 /// Whether the package is in the workspace.
 pub(crate) fn exists(workspace: &Workspace) -> bool {
-    workspace.root().join("tests/sim/Cargo.toml").exists()
+    workspace.root().join("tests/engine/sim/Cargo.toml").exists()
 }
 
 /// Builds the simulator and says where it is.
 pub(crate) fn build(workspace: &Workspace) -> Result<PathBuf> {
-    ensure!(exists(workspace), "there is no package tests/sim in this workspace");
+    ensure!(exists(workspace), "there is no package tests/engine/sim in this workspace");
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--release", "--package", PACKAGE, "--bin", PACKAGE]);
     ensure!(cargo.status()?.success(), "the simulator does not build: see above");

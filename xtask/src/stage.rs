@@ -25,7 +25,7 @@ pub(crate) enum Outcome {
     Skipped(String),
 }
 
-/// One part of a run. `run` gets what all stages share; an error is a failure.
+/// One part of a run. `run` gets the values that all stages share; an error is a failure.
 #[derive(Debug)]
 pub(crate) struct Stage<C> {
     pub(crate) name: &'static str,

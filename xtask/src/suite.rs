@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs a test runner, shows its output as it comes, and counts what it says.
+//! Runs a test runner, shows its output as it comes, and reads its counts.
 //!
 //! In: a command line of cargo-nextest or of libtest. Out: [`Counts`] from the runner's own summary
 //! lines. Called by [`crate::test`]. A runner that fails without naming a failed test (it did not
@@ -76,7 +76,7 @@ fn show_and_count(from: impl Read, mut to: impl Write) -> Counts {
     let mut reader = BufReader::new(from);
     let mut line = Vec::new();
     while reader.read_until(b'\n', &mut line).is_ok_and(|n| n > 0) {
-        // Nobody to show it to is no reason to stop counting.
+        // A closed terminal does not stop the count.
         let _ = to.write_all(&line).and_then(|()| to.flush());
         if let Some(summary) = summary(&without_colour(&String::from_utf8_lossy(&line))) {
             counts += summary;
@@ -89,8 +89,8 @@ fn show_and_count(from: impl Read, mut to: impl Write) -> Counts {
 /// The counts in a summary line of a runner, if `line` is one.
 ///
 /// libtest: `test result: ok. 5 passed; 0 failed; 0 ignored; …`, once a test binary.
-/// nextest: `     Summary [ 0.1s] 5 tests run: 4 passed, 1 timed out, 2 skipped`, once a run; what
-/// it calls skipped was not asked for.
+/// nextest: `     Summary [ 0.1s] 5 tests run: 4 passed, 1 timed out, 2 skipped`, once a
+/// run; its skipped tests are those that the filter leaves out.
 /// The runner of MPI jobs: as libtest, with `; 2 not run`.
 /// The output of a failed test, which nextest repeats indented, may hold a line of libtest's: the
 /// indentation tells.

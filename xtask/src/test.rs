@@ -2,20 +2,21 @@
 //! `cargo xtask test`: every test, and with `--all` every check that `.ci/run` makes.
 //!
 //! In: name filters, or `--all`. Out: the stages' output, a table, `N passed, N failed` and the
-//! exit code. What a test leaves out for want of something is told and counted, and a failure where
-//! `CI` is set. Tests whose name contains `root_` need privilege and have a stage of their own:
-//! they run as root here, or through `sudo -n`; without either the stage is skipped loudly on a
-//! laptop and fails where `CI` is set.
+//! exit code. A part that a test leaves out is printed and counted; with `CI` set it is a failure.
+//! Tests with `root_` in their names need privilege and have a stage of their own: they run as root
+//! here, or through `sudo -n`. Without either, the stage is skipped with a message, or fails if
+//! `CI` is set.
 
+mod context;
 mod runner;
 mod skips;
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 
-use anyhow::{Result, bail};
+use anyhow::Result;
 
+use self::context::Context;
 use self::runner::Suite;
 use crate::build::{self, Profile};
 use crate::clean_lab::clean_lab;
@@ -28,24 +29,7 @@ use crate::{
     bindings, checks, engine, freestanding, fuzz, licences, mpi, simulator, suite, tidy, vm,
 };
 
-/// What all stages share.
-#[derive(Debug)]
-pub(crate) struct Context {
-    pub(crate) workspace: Workspace,
-    /// The whole set of checks runs.
-    all: bool,
-    /// An automatic build: what cannot run has failed.
-    strict: bool,
-    filter: Vec<String>,
-    /// cargo-nextest is installed: it runs each test in a process of its own and ends one that
-    /// hangs.
-    nextest: bool,
-    privilege: Privilege,
-    /// The folder of the built programs, known once the build stage has passed.
-    programs: OnceLock<PathBuf>,
-}
-
-/// Runs all stages, or those for tests, or the `chosen` ones and what they need.
+/// Runs all stages, or those for tests, or the `chosen` ones and their prerequisites.
 pub(crate) fn test(
     workspace: Workspace,
     all: bool,
@@ -68,12 +52,12 @@ pub(crate) fn test(
     Ok(stage::run_all(&stages(all, chosen), &context))
 }
 
-/// What `--stage` takes.
+/// The values of `--stage`.
 pub(crate) fn stage_names() -> Vec<&'static str> {
     stages(true, &[]).iter().map(|stage| stage.name).collect()
 }
 
-/// The stages in order: set-up, then what is quick to fail, then what takes long.
+/// The stages in order: set-up, then the quick ones, then the long ones.
 fn stages(all: bool, chosen: &[String]) -> Vec<Stage<Context>> {
     let mut stages = vec![SET_UP];
     if all || !chosen.is_empty() {
@@ -173,7 +157,7 @@ fn plain_tests(context: &Context) -> Result<Outcome> {
 /// The simulator's tests, and, where no test is asked for by name, a swarm.
 fn simulated(context: &Context) -> Result<Outcome> {
     if !simulator::exists(&context.workspace) {
-        return Ok(Outcome::Skipped("no package tests/sim in this workspace".to_owned()));
+        return Ok(Outcome::Skipped("no package tests/engine/sim in this workspace".to_owned()));
     }
     let counts = skips::run(&context.workspace, context.simulator_runner())?;
     if context.filter.is_empty() {
@@ -182,8 +166,8 @@ fn simulated(context: &Context) -> Result<Outcome> {
     Ok(Outcome::Tests(counts))
 }
 
-/// The suite on the installed libfabric and, where earlier tests have fetched it, on libfabric 2;
-/// with privilege, what moves packets over AF_XDP too.
+/// The suite on the installed libfabric and, if earlier tests have fetched it, on libfabric 2. With
+/// privilege, the pages about transfers over AF_XDP too.
 fn conformance_suite(context: &Context) -> Result<Outcome> {
     if !context.filter.is_empty() {
         return Ok(Outcome::Skipped("tests were asked for by name".to_owned()));
@@ -243,37 +227,11 @@ fn mpi_jobs(context: &Context) -> Result<Outcome> {
     Ok(Outcome::Tests(counts))
 }
 
-/// Where no emulator or no kernel can be had, that is said, and is no failure: what is tested there
-/// needs the one and the other from outside.
+/// A missing emulator or kernel is reported and is no failure: both come from outside.
 fn virtual_machine(context: &Context) -> Result<Outcome> {
     match vm::unavailable(&context.workspace) {
         Some(reason) => Ok(Outcome::Skipped(format!("NOT RUN: {reason}"))),
         None => vm::stage(&context.workspace).map(Outcome::Tests),
-    }
-}
-
-impl Context {
-    /// Why what needs root cannot run here; in an automatic build that is an error.
-    fn lacks_privilege(&self) -> Result<Option<String>> {
-        if matches!(self.privilege, Privilege::Own | Privilege::Sudo) {
-            return Ok(None);
-        }
-        let reason = "needs CAP_NET_ADMIN, CAP_SYS_ADMIN and CAP_BPF: run as root, \
-                      or allow `sudo -n` (e.g. call `sudo -v` first)";
-        if self.strict {
-            bail!("{reason}");
-        }
-        Ok(Some(reason.to_owned()))
-    }
-
-    /// Tells that something was left out, and counts it; in an automatic build it has failed,
-    /// unless it cannot be had: the packages of libfabric 2 are for `x86_64`.
-    fn left_out(&self, reason: &str) -> Counts {
-        println!("{}", stage::skipped_block("a part", reason));
-        let mut counts = Counts::default();
-        let failed = self.strict && cfg!(target_arch = "x86_64");
-        *if failed { &mut counts.failed } else { &mut counts.skipped } += 1;
-        counts
     }
 }
 

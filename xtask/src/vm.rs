@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `cargo xtask vm`: a virtual machine whose network cards can do what veth cannot: zero-copy.
+//! `cargo xtask vm`: a virtual machine with network cards for zero-copy, which veth cannot do.
 //!
-//! In: what to do in the guest. Out: its verdict, and in `target/vm/<job>` its console
-//! (`console.log`) and the files that it gives back. [`kernel`] fetches Debian's kernel, [`image`]
-//! packs it an initial file system with what was built here, [`mod@machine`] boots both, by an
-//! [`emulator`]. The
-//! guest's first and only process is `ofi-xdp-guest` (`tests/guest`). Nothing is installed but
-//! QEMU, and nothing of the guest needs privilege on the host.
+//! In: the guest's task. Out: its verdict, and in `target/vm/<job>` its console (`console.log`) and
+//! the files that it gives back. [`kernel`] fetches Debian's kernel, [`image`] packs an initial
+//! file system with the built programs, [`mod@machine`] boots both with an [`emulator`]. The
+//! guest's first and only process is `ofi-xdp-vm-guest` (`tests/vm`). Only QEMU is installed, and
+//! the guest needs no privilege on the host.
 
 mod apt;
 mod archive;
@@ -39,10 +38,10 @@ const SLOW_LIMIT: Duration = Duration::from_secs(5400);
 /// How long it may take to measure, with every instruction counted.
 const BENCH_LIMIT: Duration = Duration::from_secs(2400);
 
-/// What `cargo xtask vm` does.
+/// The tasks of `cargo xtask vm`.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Task {
-    /// Zero-copy, what it falls back to, and what goes wrong: tests in the guest
+    /// Tests in the guest: zero-copy, the modes that it falls back to, and faults
     Test {
         #[command(flatten)]
         options: Options,
@@ -50,7 +49,7 @@ pub(crate) enum Task {
         /// suite, every MPI mode
         #[arg(long)]
         slow: bool,
-        /// Only the tests whose name contains one of these
+        /// Only tests with one of these in their names
         #[arg(value_name = "FILTER")]
         filter: Vec<String>,
     },
@@ -69,7 +68,7 @@ pub(crate) enum Task {
     },
 }
 
-/// What all of them take.
+/// Arguments of all of them.
 #[derive(Clone, Copy, Debug, Args)]
 pub(crate) struct Options {
     /// How the guest's processors work; auto: KVM where it boots this guest, else emulation
@@ -102,7 +101,7 @@ pub(crate) fn stage(workspace: &Workspace) -> Result<Counts> {
     test(workspace, Options { accel: Accelerator::Auto }, false, &[])
 }
 
-/// Why no guest can be had here, if so. Fetches what is missing.
+/// The reason why no guest can run here, if there is one. Fetches missing parts.
 pub(crate) fn unavailable(workspace: &Workspace) -> Option<String> {
     if !cfg!(target_arch = "x86_64") {
         return Some("the guest is for x86_64".to_owned());
@@ -133,7 +132,7 @@ fn plain(workspace: &Workspace) -> Result<Built> {
     build::build(workspace, Profile::Release)
 }
 
-/// Sets up, builds, packs; the machine, and an empty folder for what `job` gives back.
+/// Sets up, builds and packs; the machine, and an empty folder for the results of `job`.
 fn machine(
     workspace: &Workspace,
     build: impl FnOnce(&Workspace) -> Result<Built>,
@@ -152,7 +151,7 @@ fn machine(
         Machine { emulator, kernel, image, accelerator: Accelerator::Tcg, processors };
     machine.accelerator = machine.choose(options.accel)?;
     let results = folder.join(job);
-    // What an earlier run gave back is not this one's.
+    // The results of an earlier run.
     if results.exists() {
         fs::remove_dir_all(&results).with_context(|| results.display().to_string())?;
     }
@@ -160,7 +159,7 @@ fn machine(
     Ok((machine, results))
 }
 
-/// Boots, lets the guest do what `arguments` say, and takes its results in.
+/// Boots, runs `arguments` in the guest, and reads its results.
 fn run(
     machine: &Machine,
     folder: &std::path::Path,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where the project is, and what this process may do.
+//! The folders of the project, and the privilege of this process.
 //!
 //! In: the environment. Out: paths, and [`Privilege`]. Called by every task. Reads, changes
 //! nothing.
@@ -33,13 +33,13 @@ impl Workspace {
         &self.root
     }
 
-    /// Where cargo puts what it builds.
+    /// Cargo's output folder.
     pub(crate) fn target_dir(&self) -> PathBuf {
         env::var_os("CARGO_TARGET_DIR").map_or_else(|| self.root.join("target"), PathBuf::from)
     }
 
-    /// The folder to name in `FI_PROVIDER_PATH`. It stays here even where `CARGO_TARGET_DIR` sends
-    /// what cargo builds elsewhere.
+    /// The folder for `FI_PROVIDER_PATH`. It stays here even if `CARGO_TARGET_DIR` moves cargo's
+    /// output.
     pub(crate) fn provider_dir(&self) -> PathBuf {
         self.root.join("target/provider")
     }
@@ -93,7 +93,7 @@ fn is_executable(file: &Path) -> bool {
     fs::metadata(file).is_ok_and(|meta| meta.is_file() && meta.permissions().mode() & 0o111 != 0)
 }
 
-/// How this process can do what needs root: network namespaces, AF_XDP sockets, BPF programs.
+/// The way of this process to root's privilege: for namespaces, AF_XDP sockets, BPF programs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Privilege {
     /// It may itself.
@@ -147,7 +147,7 @@ impl Privilege {
         }
     }
 
-    /// What is left of it in the background, where `sudo` cannot ask: it asks now.
+    /// The privilege that is left in the background, where `sudo` cannot ask: it asks now.
     pub(crate) fn asked(self) -> Self {
         if self != Self::SudoAsks {
             return self;

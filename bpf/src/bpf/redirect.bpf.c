@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0
 /*
- * The XDP program: packets of our UDP ports go to the AF_XDP socket of their endpoint, everything
- * else stays with the kernel.
+ * The XDP program: redirects packets of claimed UDP ports to the AF_XDP socket of their endpoint,
+ * and leaves all other frames to the kernel.
  *
- * Runs for each frame that the interface receives, on the CPU that received it. It changes no frame
- * and drops none: whatever is not wholly as expected is passed, and reaches the endpoint's kernel
- * socket if it was meant for the endpoint after all. Work is bounded: at most four headers, four
- * helper calls, no loop.
+ * It runs for each frame that the interface receives, on the CPU that received it. It changes no
+ * frame and drops none: a frame that is not wholly as expected is passed, and reaches the kernel
+ * socket of the endpoint if it was for the endpoint. Bound: four headers, four helper calls, no
+ * loop.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -20,7 +20,7 @@
 
 #include "wire.h"
 
-/* What an 802.1Q tag puts after the Ethernet addresses and its own EtherType. */
+/* The bytes of an 802.1Q tag after the Ethernet addresses and its own EtherType. */
 struct vlan_tag {
 	__be16 control;
 	__be16 ether_type;
@@ -48,8 +48,8 @@ struct {
 } counters SEC(".maps");
 
 /*
- * Endpoints map this and look there, for a system call would cost them more. Told before the packet
- * is at the kernel socket.
+ * Endpoints map this array and read it without a system call. The count grows before the packet
+ * reaches the kernel socket.
  */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -59,7 +59,7 @@ struct {
 	__type(value, struct passed_line);
 } passed SEC(".maps");
 
-/* What the UDP half needs to know of the IP half. */
+/* The result of parsing the IP header. */
 struct packet {
 	struct udphdr *udp;
 	__u32 address[4]; /* destination, as in struct port_entry */
@@ -67,9 +67,9 @@ struct packet {
 };
 
 /*
- * Keeps the compiler from adding up the lengths of headers in a register and adding that to a
- * pointer. Whoever loads a program without CAP_PERFMON may add constants only to packet pointers
- * (kernel/bpf/verifier.c, sanitize_ptr_alu).
+ * Keeps the compiler from summing the lengths of headers in a register and adding the sum to a
+ * pointer. A process without CAP_PERFMON may only load programs that add constants to packet
+ * pointers (kernel/bpf/verifier.c, sanitize_ptr_alu).
  */
 static __always_inline void *behind(void *at)
 {
@@ -77,7 +77,7 @@ static __always_inline void *behind(void *at)
 	return at;
 }
 
-/* Each parser returns the verdict that ends the search, or VERDICTS to go on. */
+/* Each parser returns the verdict, or VERDICTS if the next parser decides. */
 
 static __always_inline enum verdict parse_ipv4(void *at, void *end, struct packet *packet)
 {
@@ -149,8 +149,8 @@ static __always_inline enum verdict parse(struct xdp_md *ctx, struct packet *pac
 	return PASS_NOT_IP;
 }
 
-/* The verdict, and the slot of the endpoint that the packet is for, if it is for one. */
-static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
+/* The verdict, and the slot of the packet's endpoint, if there is one. */
+static __always_inline enum verdict decide(struct xdp_md *ctx, __u32 *slot)
 {
 	void *end = (void *)(long)ctx->data_end;
 	struct packet packet = {};
@@ -175,11 +175,11 @@ static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
 		return PASS_ADDRESS;
 	*slot = entry->slot;
 	/*
-	 * A train of packets that the sender's kernel left to be cut apart by the device
-	 * (UDP_SEGMENT) crosses a virtual link in one piece, and generic mode shows it as one
-	 * frame. The endpoint's kernel socket gets it cut apart. Senders join nothing that is
-	 * shorter (xdp/src/udp/train.rs). Of a frame in several buffers only the first is between
-	 * data and data_end, so the IP header tells the length.
+	 * A GSO batch (UDP_SEGMENT) that the sender's kernel left to the device crosses a virtual
+	 * link in one piece, and generic mode shows it as one frame. The kernel splits it for the
+	 * endpoint's kernel socket. Senders make no shorter batches (xdp/src/udp/gso.rs). Only the
+	 * first buffer of a frame lies between data and data_end, so the length is that of the IP
+	 * header.
 	 */
 	if (packet.length > entry->longest)
 		return PASS_OVERSIZE;
@@ -188,7 +188,7 @@ static __always_inline enum verdict judge(struct xdp_md *ctx, __u32 *slot)
 		return PASS_TRUNCATED;
 	if (payload[WIRE_VERSION_OFFSET] >> WIRE_VERSION_SHIFT != WIRE_VERSION)
 		return PASS_VERSION;
-	/* A socket receives only from the queue it is bound to; redirecting from another would drop. */
+	/* A socket receives from its own queue only; a redirect from another queue drops. */
 	if (entry->queue != ctx->rx_queue_index)
 		return PASS_QUEUE;
 	return REDIRECTED;
@@ -204,10 +204,10 @@ int ofi_xdp(struct xdp_md *ctx)
 	__u64 *counter;
 	__u32 key;
 
-	verdict = judge(ctx, &slot);
+	verdict = decide(ctx, &slot);
 	if (verdict == REDIRECTED) {
 		action = bpf_redirect_map(&sockets, slot, XDP_PASS);
-		/* The kernel empties the slot when the socket closes. */
+		/* The kernel has emptied the slot, because the socket is closed. */
 		if (action != XDP_REDIRECT)
 			verdict = PASS_NO_SOCKET;
 	}

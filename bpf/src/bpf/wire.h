@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 OR MIT OR Apache-2.0 */
 /*
- * What the XDP program knows of the packet format, and of its maps.
+ * The parts of the packet format that the XDP program reads, and its maps.
  *
- * The constants repeat `ofi_xdp_core` (docs/PROTOCOL.md); `bpf/tests/layout.rs` holds them to it,
- * and the structures and the order of the verdicts to `bpf/src/maps.rs`.
+ * The constants repeat `ofi_xdp_core` (docs/PROTOCOL.md). `bpf/tests/layout.rs` compares them, and
+ * compares the structures and the order of the verdicts with `bpf/src/layout.rs`.
  */
 #ifndef OFI_XDP_WIRE_H
 #define OFI_XDP_WIRE_H
@@ -17,26 +17,26 @@
 /* The common header: no packet is shorter. */
 #define WIRE_PACKET_MIN 32
 
-/* Most AF_XDP sockets on one interface at a time. */
+/* Maximum number of AF_XDP sockets on one interface. */
 #define SOCKETS_MAX 64
-/* Most UDP ports redirected on one interface at a time: one for each socket. */
+/* Maximum number of redirected UDP ports on one interface: one for each socket. */
 #define PORTS_MAX SOCKETS_MAX
 
-/* Value of map `ports`, whose key is a UDP port in host byte order. */
+/* Value of map `ports`; the key is a UDP port in host byte order. */
 struct port_entry {
-	__u32 queue;       /* receive queue that the socket is bound to */
-	__u32 slot;        /* the socket's place in map `sockets` */
-	__u32 longest;     /* bytes of the longest IP packet for it: what is longer is a train */
+	__u32 queue;       /* receive queue of the socket */
+	__u32 slot;        /* index of the socket in map `sockets` */
+	__u32 longest;     /* bytes of its longest IP packet; a longer one is a GSO batch */
 	__u8 address[16];  /* the endpoint's IP address, IPv4 in its IPv4-mapped form */
 };
 
-/* Value of map `passed`, whose key is a slot: a cache line for each. */
+/* Value of map `passed`, one cache line; the key is a slot. */
 struct passed_line {
-	__u64 packets;   /* for the slot's endpoint that were left to its kernel socket */
+	__u64 packets;   /* packets of the slot's endpoint left to its kernel socket */
 	__u64 unused[7];
 };
 
-/* What became of one frame; keys of map `counters`. */
+/* The decision about one frame; keys of map `counters`. */
 enum verdict {
 	REDIRECTED,
 	PASS_NOT_IP,

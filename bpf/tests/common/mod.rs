@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests share.
+//! Helpers of the tests.
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use std::time::Duration;
 
-/// Whether a test that needs privilege is to be left out: only if asked for, and never silently.
+/// Whether to skip a test that needs privilege: only on request, and never silently.
 pub(crate) fn skipped(capability: &str) -> bool {
     let unprivileged = !nix::unistd::geteuid().is_root();
     let skip = unprivileged && std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|v| v == "skip");

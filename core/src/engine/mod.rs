@@ -1,169 +1,92 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The engine: one endpoint's protocol state, and the only façade to it.
 //!
+//! # Components
+//!
+//! | component | state | folder |
+//! |---|---|---|
+//! | `ConnectionTable` | peers, connections, their send order, packets without a connection | `connect/` |
+//! | `Sender` | operations under way, records of packets | `send/` |
+//! | `Matcher` | posted receives, stored messages, messages that are arriving | `matching/` |
+//! | `RmaTarget` | memory regions | `rma/` |
+//! | `Completions` | finished operations, counters | `completions.rs` |
+//! | `Timers` | the clock, one timer for each connection | `timers.rs` |
+//!
+//! A component has private fields, and takes the siblings that it needs as `&mut` arguments. `Ctx`
+//! is the bundle of those that every component needs. `receive/` checks a packet and passes it to
+//! the components that it concerns.
+//!
 //! # Methods by class, and the order to call them in
 //!
 //! | class | methods | file |
 //! |---|---|---|
-//! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs`, `status.rs` |
-//! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `control.rs`, `ending.rs`, `reclaim.rs` |
-//! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `feed`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `post.rs`; `many.rs`; `probe.rs`; `shared.rs` |
-//! | D. one packet in | `ingest` | `predict.rs`, `predict_ack.rs`, `ingest.rs`, `handshake.rs`, `cookie.rs`, `acknowledge.rs`, `loss.rs`; messages: `accept.rs`, `matching.rs`, `pull.rs`; remote memory: `serve.rs`, `response.rs` |
-//! | E. time | `advance`, `release_gathered` | `advance.rs` |
-//! | F. one packet out | `transmit` | `transmit.rs`, `gate.rs`, `compose.rs`, `put.rs`, `resend.rs`, `answer.rs` |
-//! | G. what has ended | `poll_send_completion`, `poll_recv_completion`; `defer`, `poll_deferred` | `poll.rs`; `deferred.rs` |
+//! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs` |
+//! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `mod.rs` |
+//! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
+//! | D. one packet in | `ingest` | `receive/ingest.rs` |
+//! | E. time | `advance`, `uncork` | `mod.rs` |
+//! | F. one packet out | `transmit` | `mod.rs` |
+//! | G. completions | `poll_send_completion`, `poll_recv_completion`; `defer`, `poll_deferred` | `operations.rs` |
 //! | for tests | `audit`, `digest` | `audit.rs` |
 //!
-//! D, E and F are called by [`drive`](crate::progress::drive) alone, in that order, and `feed`
-//! after D; C and G by the application's calls; B rarely. No method blocks, allocates or reads a
-//! clock. `now` never runs backwards.
+//! D, E and F are called by [`drive`](crate::drive::drive) alone, in that order, and
+//! `resume_matching` after D; C and G by the application's calls; B rarely. No method blocks,
+//! allocates or reads a clock. `now` never runs backwards.
 //!
 //! Bounds: C and G are O(1) but for matching, which is linear in the queue it searches; D in the
 //! records of a packet and the packets it acknowledges (at most 256); E fires at most
 //! [`TIMERS_PER_ADVANCE`] timers a call.
 
-mod accept;
-mod acknowledge;
 mod advance;
-mod answer;
 mod audit;
-mod compose;
-mod control;
-mod cookie;
-mod deferred;
-mod ending;
-mod gate;
-mod handshake;
-mod ingest;
-mod loss;
-mod many;
+mod completions;
+mod connect;
+mod ctx;
 mod matching;
-mod poll;
-mod post;
-mod predict;
-mod predict_ack;
-mod probe;
-mod pull;
-mod put;
-mod reclaim;
+mod operations;
+mod receive;
 mod report;
-mod resend;
-mod response;
-mod schedule;
-mod serve;
-mod shared;
-mod status;
-mod transmit;
+mod rma;
+mod send;
+pub(crate) mod storage;
+mod timers;
+mod violation;
 
 pub use advance::TIMERS_PER_ADVANCE;
-pub use audit::Violation;
+pub use ctx::Identity;
 pub use report::PeerReport;
+pub use rma::region::{Access, RegionRequest};
+pub use violation::Violation;
 
-use crate::in_flight::InFlight;
-use crate::index::Index;
-use crate::operation::{Assembly, RecvOp, TxOp};
-use crate::peer::{Active, Peer};
-use crate::region::Regions;
-use crate::rng::Rng;
-use crate::slab::{List, NIL, Slab};
-use crate::time::{TICK_NANOS, Tick};
-use crate::unexpected::UnexpectedPool;
-use crate::wheel::Wheel;
+use crate::collections::rng::Rng;
+use crate::collections::slab::Slab;
+use crate::collections::time::{AGING_NANOS, TICK_NANOS};
+use crate::engine::advance::fire;
+use crate::engine::completions::Completions;
+use crate::engine::connect::ConnectionTable;
+use crate::engine::connect::evict::{EVICT_STEPS, evict_peer};
+use crate::engine::connect::teardown::{end_connection, notify_close, transmit_close};
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::engine::matching::unexpected::UnexpectedPool;
+use crate::engine::rma::RmaTarget;
+use crate::engine::rma::region::Regions;
+use crate::engine::send::Sender;
+use crate::engine::timers::Timers;
+use crate::peer::in_flight::InFlight;
 use crate::wire::PACKET_LEN_MIN;
 use crate::{
-    Config, ConfigError, Instant, OpId, PeerAddress, PeerId, PortLimits, RecvId, Stats, Storage,
-    Tally,
+    Config, ConfigError, Instant, Memory, OpCounters, OpError, PeerAddress, PeerId, PeersFull,
+    PortLimits, RegionError, RegionId, Stats, Storage, TargetCounters, Transmit, Unknown,
 };
-use answer::{ANSWERS_MAX, Answer};
-
-/// Who an engine is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Identity {
-    /// Random, not 0, never used before: tells this endpoint from an earlier one at the same
-    /// address.
-    pub incarnation: u64,
-    /// Random: seeds sequence bases, jitter and cookies.
-    pub seed: u64,
-}
-
-/// Tagged and untagged messages never meet.
-#[derive(Clone, Copy, Debug, Default)]
-struct Queues {
-    untagged: List,
-    tagged: List,
-}
-
-impl Queues {
-    /// The first in one of them, or [`NIL`].
-    fn first(&self, tagged: bool) -> u32 {
-        if tagged { self.tagged.head() } else { self.untagged.head() }
-    }
-
-    fn of(&mut self, tagged: bool) -> &mut List {
-        if tagged { &mut self.tagged } else { &mut self.untagged }
-    }
-}
 
 /// One endpoint's protocol state. See the module's documentation for the order of calls.
 #[derive(Debug)]
 pub struct Engine<'s> {
-    config: Config,
-    identity: Identity,
-    limits: PortLimits,
-    peers: Slab<'s, Peer>,
-    index: Index<'s, PeerAddress>,
-    actives: Slab<'s, Active>,
-    wheel: Wheel<'s>,
-    in_flight: InFlight<'s>,
-    ops: Slab<'s, TxOp, 3>,
-    recvs: Slab<'s, RecvOp, 3>,
-    assemblies: Slab<'s, Assembly>,
-    unexpected: UnexpectedPool<'s>,
-    regions: Regions<'s>,
-    /// Slots for responses that are kept for no peer.
-    responders_spare: u32,
-    /// Posted receives in posting order.
-    posted: Queues,
-    /// Stored messages in order of acceptance.
-    stored: Queues,
-    /// Stored messages that the application has claimed.
-    claimed: List,
-    /// Stored messages may fit posted buffers for many: there was no slot for another part.
-    starved: bool,
-    /// Receives of long messages that wait for their turn to ask for a part.
-    pulling: List,
-    /// Finished operations whose completions were not polled.
-    sends_done: List,
-    recvs_done: List,
-    /// The same of operations that were deferred, for who counts them.
-    deferred_sends: List,
-    deferred_recvs: List,
-    /// Peers that may send, in turn, and peers that gather.
-    ready: List,
-    gathering: List,
-    /// Packets that the peer whose turn it is may still send before the next one.
-    turn: u32,
-    answers: heapless::Deque<Answer, ANSWERS_MAX>,
-    /// The highest epoch of any connection so far: a peer that is removed and comes back has a
-    /// newer one.
-    epochs: u16,
-    /// The slot that is looked at next for a peer that is gone.
-    reclaim_hand: u32,
-    /// While closing: the next peer to be told.
-    closing: Option<u32>,
-    /// Everybody was told, or is being told, that this endpoint closes.
-    closed: bool,
-    /// The death time in ticks.
-    death: u32,
-    rng: Rng,
-    stats: Stats,
-    tally: Tally,
-    /// The latest time that any call brought.
-    now: Instant,
-    /// The same, as it stands in packets and in the state of peers.
-    tick: Tick,
-    /// When the times that are kept in four bytes are looked at next.
-    age_at: Instant,
+    cx: Ctx<'s>,
+    sender: Sender<'s>,
+    matcher: Matcher<'s>,
+    target: RmaTarget<'s>,
 }
 
 // A. Construction and getters.
@@ -179,144 +102,273 @@ impl<'s> Engine<'s> {
         limits: PortLimits,
     ) -> Result<Self, ConfigError> {
         config.check()?;
-        storage.check(&config.sizes())?;
+        storage.check(config)?;
         if limits.payload_max.min(limits.receive_max) < PACKET_LEN_MIN {
             return Err(ConfigError::PayloadTooSmall);
         }
         if identity.incarnation == 0 {
             return Err(ConfigError::Capacity("incarnation"));
         }
+        let peer_timeout = u32::try_from(config.peer_timeout.as_nanos() / u128::from(TICK_NANOS))
+            .map_err(|_| ConfigError::Capacity("peer_timeout"))?;
+        let ops = Slab::with_classes(storage.ops, config.ops());
+        let recvs = Slab::with_classes(storage.recvs, config.receives());
+        let unexpected = UnexpectedPool::new(storage.unexpected, config.unexpected);
         let mut rng = Rng::new(identity.seed);
+        let table =
+            ConnectionTable::new(storage.peers, storage.index, storage.connections, rng.next());
+        let regions = Regions::new(storage.regions, storage.region_index, rng.next());
         Ok(Self {
-            identity,
-            limits,
-            peers: Slab::new(storage.peers),
-            index: Index::new(storage.index, rng.next()),
-            actives: Slab::new(storage.actives),
-            wheel: Wheel::new(storage.timers),
-            in_flight: InFlight::new(storage.extents, config.active_peers),
-            ops: Slab::with_classes(storage.ops, config.ops())
-                .ok_or(ConfigError::Storage("ops"))?,
-            recvs: Slab::with_classes(storage.recvs, config.receives())
-                .ok_or(ConfigError::Storage("recvs"))?,
-            assemblies: Slab::new(storage.assemblies),
-            unexpected: UnexpectedPool::new(storage.unexpected, config)
-                .ok_or(ConfigError::Storage("unexpected"))?,
-            regions: Regions::new(storage.regions, storage.region_index, rng.next()),
-            responders_spare: config.responders - config.active_peers,
-            posted: Queues::default(),
-            stored: Queues::default(),
-            claimed: List::default(),
-            starved: false,
-            pulling: List::default(),
-            sends_done: List::default(),
-            recvs_done: List::default(),
-            deferred_sends: List::default(),
-            deferred_recvs: List::default(),
-            ready: List::default(),
-            gathering: List::default(),
-            turn: 0,
-            answers: heapless::Deque::new(),
-            epochs: 0,
-            reclaim_hand: 0,
-            closing: None,
-            closed: false,
-            death: u32::try_from(config.death.as_nanos() / u128::from(TICK_NANOS))
-                .map_err(|_| ConfigError::Capacity("death"))?,
-            rng,
-            stats: Stats::default(),
-            tally: Tally::default(),
-            now: Instant::ZERO,
-            tick: Tick::of(Instant::ZERO),
-            age_at: Instant::ZERO,
-            config: config.clone(),
+            sender: Sender::new(
+                ops.ok_or(ConfigError::Storage("ops"))?,
+                InFlight::new(storage.chunks, config.connections),
+                config.responders - config.connections,
+                config.sends,
+            ),
+            matcher: Matcher::new(
+                recvs.ok_or(ConfigError::Storage("recvs"))?,
+                Slab::new(storage.assemblies),
+                unexpected.ok_or(ConfigError::Storage("unexpected"))?,
+            ),
+            target: RmaTarget::new(regions),
+            cx: Ctx {
+                table,
+                timers: Timers::new(storage.timers, peer_timeout),
+                completions: Completions::default(),
+                stats: Stats::default(),
+                rng,
+                config: config.clone(),
+                identity,
+                limits,
+            },
         })
+    }
+
+    /// When [`Self::advance`] should be called next: not after the earliest timer, and after the
+    /// last call's time. `None`: no timer runs.
+    #[must_use]
+    pub fn poll_at(&self) -> Option<Instant> {
+        self.cx.timers.next_deadline()
+    }
+
+    /// The statistics since the engine was made.
+    #[must_use]
+    pub fn stats(&self) -> &Stats {
+        &self.cx.stats
+    }
+
+    /// How many operations have ended since the engine was made.
+    #[must_use]
+    pub fn op_counters(&self) -> &OpCounters {
+        self.cx.completions.counters()
+    }
+
+    /// Whether [`Self::transmit`] may have a packet to give.
+    #[must_use]
+    #[inline]
+    pub fn wants_transmit(&self) -> bool {
+        self.cx.table.has_ready() || self.cx.table.has_stateless()
+    }
+
+    /// Whether every message posted so far is acknowledged and accepted, and nothing waits to be
+    /// sent: an endpoint that closes now leaves no peer waiting.
+    #[must_use]
+    pub fn is_settled(&self) -> bool {
+        self.cx.table.iter().all(|conn| !self.cx.table[conn].has_work())
+            && !self.matcher.has_rendezvous()
+            && !self.wants_transmit()
+    }
+
+    /// How many peers have traffic, or had until a moment ago.
+    #[must_use]
+    pub fn connections(&self) -> u32 {
+        self.cx.table.open_connections()
     }
 }
 
-// Shared by the other files.
+// B. Control.
 impl Engine<'_> {
-    /// The time of a call; never earlier than that of the call before.
+    /// Adds a peer. An address that is in the table already, because it was inserted or because it
+    /// spoke first, keeps its identifier: until it is removed, or, if it only spoke first, until
+    /// its connection has ended, all that it sent was polled, and others need the slot.
+    ///
+    /// # Errors
+    /// [`PeersFull`].
+    pub fn insert_peer(&mut self, address: PeerAddress) -> Result<PeerId, PeersFull> {
+        let Self { cx, sender, matcher, .. } = self;
+        let slot = match cx.table.find_peer(&address) {
+            Some(slot) => slot,
+            None => {
+                // While a slot is in quarantine the caller may have more to insert.
+                let (capacity, used) = cx.table.peer_slots();
+                if capacity == used {
+                    evict_peer(cx, sender, matcher, capacity);
+                } else if cx.table.is_quarantined(cx.timers.tick()) {
+                    evict_peer(cx, sender, matcher, EVICT_STEPS);
+                }
+                cx.add_peer(address)?
+            }
+        };
+        cx.table[slot].known = true;
+        Ok(cx.table.peer_id(slot))
+    }
+
+    /// Removes a peer, and notifies it. Operations under way end with [`OpError::Closed`]; messages
+    /// of it that are stored can still be received. Should it speak again it is a new peer.
+    ///
+    /// # Errors
+    /// [`Unknown`] when there is no such peer.
+    pub fn remove_peer(&mut self, peer: PeerId) -> Result<(), Unknown> {
+        let Self { cx, sender, matcher, .. } = self;
+        let slot = cx.table.peer_slot(peer).ok_or(Unknown)?;
+        notify_close(cx, slot);
+        end_connection(cx, sender, matcher, slot, OpError::Closed);
+        cx.table.forget(slot, cx.timers.tick());
+        Ok(())
+    }
+
+    /// Makes memory accessible to peers that know the key.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    pub fn register_region(
+        &mut self,
+        request: &RegionRequest,
+    ) -> Result<(RegionId, u64), RegionError> {
+        self.target.register(request, &mut self.cx.rng)
+    }
+
+    /// Takes a region back: from the moment this returns nothing reads or writes it, and reads that
+    /// peers have under way end in error.
+    ///
+    /// # Errors
+    /// [`Unknown`] when there is no such region.
+    pub fn deregister_region(&mut self, region: RegionId) -> Result<(), Unknown> {
+        if self.target.deregister(region) { Ok(()) } else { Err(Unknown) }
+    }
+
+    /// The accesses of peers to a region; `None` when there is no such region.
+    #[must_use]
+    pub fn region_counters(&self, region: RegionId) -> Option<TargetCounters> {
+        self.target.counters(region)
+    }
+
+    /// Whether nothing is known to be under way with a peer, in either direction.
+    #[must_use]
+    pub fn is_idle(&self, peer: PeerId) -> bool {
+        let table = &self.cx.table;
+        let conn = table.peer_slot(peer).and_then(|slot| table.connection_of(slot));
+        conn.is_none_or(|conn| !table[conn].has_work())
+    }
+
+    /// The address of a peer in the table.
+    #[must_use]
+    pub fn peer_address(&self, peer: PeerId) -> Option<PeerAddress> {
+        self.cx.table.peer_slot(peer).map(|slot| self.cx.table[slot].address)
+    }
+
+    /// The peer that has this address, if it is in the table.
+    #[must_use]
+    pub fn find(&self, address: &PeerAddress) -> Option<PeerId> {
+        self.cx.table.find_peer(address).map(|slot| self.cx.table.peer_id(slot))
+    }
+
+    /// Ends every connection. Each peer is notified, by packets that the next calls of
+    /// [`transmit`](Self::transmit) give; operations under way are discarded. Call it when
+    /// [`is_settled`](Self::is_settled) says so, or when waiting for that has taken long enough.
+    /// While it is called after that, the engine lingers: a peer that missed the notification is
+    /// notified again.
+    pub fn close(&mut self, now: Instant) {
+        self.advance_clock(now);
+        self.cx.table.start_closing();
+    }
+
+    /// A report for each peer with traffic.
+    pub fn peer_reports(&self) -> impl Iterator<Item = PeerReport> + '_ {
+        // bound: the connections that there can be
+        let table = &self.cx.table;
+        table.iter().map(|conn| PeerReport::new(&table[table[conn].peer()], &table[conn]))
+    }
+}
+
+// E. Time, and F. One packet out.
+impl Engine<'_> {
+    /// Moves time to `now`.
     #[inline]
-    fn time(&mut self, now: Instant) -> Instant {
-        if now > self.now {
-            if now >= self.age_at {
+    pub fn advance(&mut self, now: Instant) {
+        self.advance_clock(now);
+        let Self { cx, sender, matcher, .. } = self;
+        for _ in 0..TIMERS_PER_ADVANCE {
+            let Some(conn) = cx.timers.expire() else { return };
+            fire(cx, sender, matcher, conn);
+        }
+    }
+
+    /// Uncorks the records that wait to be coalesced, and requests parts of long messages that
+    /// arrived: called once in every progress call, after the received packets.
+    pub fn uncork(&mut self) {
+        let Self { cx, sender, matcher, .. } = self;
+        if matcher.has_rendezvous() {
+            matcher.schedule_rendezvous(cx, sender);
+        }
+        cx.table.uncork();
+    }
+
+    /// Writes the next packet into `packet`; `None` when there is nothing to send. `packet` has at
+    /// least the port's `payload_max` bytes.
+    pub fn transmit<M: Memory>(
+        &mut self,
+        now: Instant,
+        packet: &mut [u8],
+        memory: &mut M,
+    ) -> Option<Transmit> {
+        self.advance_clock(now);
+        let Self { cx, sender, matcher, target } = self;
+        let mut sent = None;
+        if cx.table.has_stateless() {
+            sent = cx.transmit_stateless(packet);
+            if sent.is_none() {
+                sent = transmit_close(cx, sender, matcher, packet);
+            }
+        }
+        if sent.is_none() {
+            sent = sender.transmit(cx, matcher, target, packet, memory);
+        }
+        cx.stats.packets_sent += u64::from(sent.is_some());
+        sent
+    }
+
+    /// Moves the clock to the time of a call, unless an earlier call was later.
+    #[inline]
+    fn advance_clock(&mut self, now: Instant) {
+        if now > self.cx.timers.now() {
+            if self.cx.timers.must_age(now) {
                 self.age(now);
             }
-            self.now = now;
-            self.tick = Tick::of(now);
+            self.cx.timers.set_now(now);
         }
-        self.now
     }
 
-    /// The same, as it stands in packets.
-    #[inline]
-    fn tick(&self) -> Tick {
-        self.tick
-    }
-
-    /// The identifier of a peer in the table.
-    #[inline]
-    fn peer_id(&self, number: u32) -> PeerId {
-        PeerId::new(number, self.peers.generation(number))
-    }
-
-    #[inline]
-    fn op_id(&self, number: u32) -> OpId {
-        OpId::new(number, self.ops.generation(number))
-    }
-
-    /// The largest packet for peer `number`, in bytes.
-    #[inline]
-    fn payload_max(&self, number: u32) -> usize {
-        self.peers[number].payload_max(self.limits.payload_max)
-    }
-
-    #[inline]
-    fn recv_id(&self, number: u32) -> RecvId {
-        RecvId::new(number, self.recvs.generation(number))
-    }
-
-    /// Whether the application has posted operation `number`.
-    #[inline]
-    fn is_posted(&self, number: u32) -> bool {
-        // [`POSTED`] is the first class.
-        number < self.config.sends
-    }
-
-    /// Puts an operation at the end of its peer's queue.
-    #[inline(always)]
-    fn queue_op(&mut self, active: u32, number: u32) {
-        let posted = self.is_posted(number);
-        let now = self.tick();
-        let state = &mut self.actives[active];
-        if !state.awaits_peer() {
-            state.silent_since = now;
+    /// Keeps the times that are stored in four bytes near enough to `now` to compare with it, also
+    /// if the process, or its clock, stood still for long. An engine that was called neither within
+    /// its listening time nor when its next timer fired has not listened since, and has sent no
+    /// ping: that time is no silence of peers. Therefore a few calls bring no answer before a peer
+    /// counts as dead. Bound: connections, and the packets under way to them; once in
+    /// [`AGING_NANOS`] or the listening time.
+    #[cold]
+    fn age(&mut self, now: Instant) {
+        let Self { cx, sender, .. } = self;
+        let (before, listening) = (cx.timers.now(), cx.timers.listening_nanos());
+        let listened = before.after_nanos(listening).max(cx.timers.next_deadline().unwrap_or(now));
+        let unheard = now.as_nanos().saturating_sub(listened.as_nanos());
+        cx.timers.set_next_aging(now.after_nanos(listening.min(AGING_NANOS)));
+        for conn in cx.table.connection_slots() {
+            if !cx.table.is_open(conn) {
+                continue;
+            }
+            let state = &mut cx.table[conn];
+            state.age(before, now, unheard);
+            sender.age_records(state, before, now);
         }
-        state.queue(posted).push(&mut self.ops, number);
-    }
-
-    /// The slot of a peer, if `id` names one that is in the table.
-    #[inline]
-    fn peer_number(&self, id: PeerId) -> Option<u32> {
-        let number = id.slot();
-        (self.peers.is_used(number) && self.peer_id(number) == id).then_some(number)
-    }
-
-    /// The active state of a peer, made if need be. `None` if the pool has none left; the last
-    /// quarter is kept for peers that come to us, because theirs always ends.
-    #[inline]
-    fn activate(&mut self, peer: u32, now: Instant, ours: bool) -> Option<u32> {
-        let known = self.peers[peer].active;
-        if known != NIL {
-            return Some(known);
-        }
-        let capacity = self.actives.capacity();
-        if ours && self.actives.used() >= capacity - capacity / 4 {
-            return None;
-        }
-        let active = self.actives.alloc(Active::new(peer, &self.peers[peer], Tick::of(now)))?;
-        self.peers[peer].active = active;
-        Some(active)
     }
 }

@@ -1,26 +1,26 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How much may be under way to a peer (`docs/PROTOCOL.md` §4.6): a window that follows delay,
-//! after Kumar et al., "Swift: Delay is Simple and Effective for Congestion Control in the
-//! Datacenter" (SIGCOMM 2020), with the receiver's pressure and congestion marks.
+//! The congestion window of a path (`docs/PROTOCOL.md` §4.6): it follows delay, after Kumar et al.,
+//! "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter" (SIGCOMM 2020),
+//! with receive-buffer occupancy and congestion marks.
 //!
 //! In: acknowledged packets, delay samples, losses, marks. Out: how many packets may be under way,
 //! and below one packet, when the next may go. All operations are O(1).
 
 use super::Rtt;
-use crate::time::{TICK_NANOS, Tick};
+use crate::collections::time::{TICK_NANOS, Tick};
 use crate::{Congestion, Instant};
 
 /// One packet, in units of the window.
 const ONE: u32 = 1 << 16;
 /// The window of a new connection, in packets.
 const INITIAL: u32 = 16 * ONE;
-/// Delay alone leaves what a new connection may send. A peer whose process waits
-/// for a processor looks like a slow network, for milliseconds at a time: with one packet under way
-/// each turn of its scheduler would move one packet.
+/// Floor for reductions caused by delay alone: the initial window. A peer that waits for a
+/// processor looks like a slow network, for milliseconds at a time: with one packet under way each
+/// turn of its scheduler would move one packet.
 const FLOOR: u32 = INITIAL;
 /// The least window: one packet in 64 round trips.
 const LEAST: u32 = ONE / 64;
-/// The most: what a peer's window can be.
+/// The most: the largest window of a peer.
 const MOST: u32 = 256 * ONE;
 /// Delay beyond the least round trip that is no sign of congestion; half as much again, divided by
 /// the root of the window, is allowed to small windows (Swift §3.5, flow scaling), so that many
@@ -33,7 +33,7 @@ const GAP_MAX_TICKS: u64 = 64_000_000 / TICK_NANOS;
 
 /// The window of one peer.
 #[derive(Clone, Copy, Debug, Hash)]
-pub(crate) struct Window {
+pub(crate) struct CongestionWindow {
     /// Packets that may be under way, in units of 2^-16.
     packets: u32,
     /// The latest delay, in ticks.
@@ -51,13 +51,13 @@ pub(crate) struct Window {
     marked: bool,
 }
 
-impl Default for Window {
+impl Default for CongestionWindow {
     fn default() -> Self {
         Self::new(Tick::default())
     }
 }
 
-impl Window {
+impl CongestionWindow {
     pub(crate) const fn new(now: Tick) -> Self {
         Self {
             packets: INITIAL,
@@ -75,20 +75,22 @@ impl Window {
         self.packets
     }
 
-    /// Whether another packet may go beside `in_flight` others. The receiver's `pressure`, in
+    /// Whether another packet may go beside `in_flight` others. The receiver's `occupancy`, in
     /// eighths, takes that much of the window away.
     pub(crate) fn allows(
         &self,
         policy: Congestion,
         in_flight: u32,
-        pressure: u8,
+        occupancy: u8,
         now: Tick,
     ) -> bool {
         match policy {
+            #[cfg(feature = "test-util")]
             Congestion::Off => true,
+            #[cfg(feature = "test-util")]
             Congestion::Fixed(packets) => in_flight < u32::from(packets.max(1)),
             Congestion::Delay => {
-                let packets = self.packets / 8 * (8 - u32::from(pressure.min(7)));
+                let packets = self.packets / 8 * (8 - u32::from(occupancy.min(7)));
                 if packets >= ONE {
                     in_flight < packets / ONE
                 } else {
@@ -130,7 +132,7 @@ impl Window {
                 return;
             }
         }
-        // What was not used up says nothing about what the path can bear.
+        // A window that was not used up says nothing about the path.
         let used = (in_flight + packets) * ONE >= self.packets / 2;
         if self.marked || !used {
             self.marked = false;
@@ -174,7 +176,7 @@ impl Window {
         self.packets.div_ceil(ONE)
     }
 
-    /// As [`Tick::aged`].
+    /// Ages the times, as [`Tick::aged`] does.
     pub(crate) fn age(&mut self, before: Instant, now: Instant) {
         self.reduced_at = self.reduced_at.aged(before, now);
         self.next_at = self.next_at.aged(before, now);
@@ -235,7 +237,7 @@ mod tests {
         ) {
             let rtt = rtt(20);
             let mut now = Tick::default();
-            let mut window = Window::new(now);
+            let mut window = CongestionWindow::new(now);
             let mut shrunk: Option<Tick> = None;
             for (delay, packets, lost, marks) in steps {
                 now = now.plus(ticks(5));
@@ -259,7 +261,7 @@ mod tests {
     fn it_doubles_then_adds_one_then_follows_the_delay() {
         let rtt = rtt(20);
         let mut now = Tick::default();
-        let mut window = Window::new(now);
+        let mut window = CongestionWindow::new(now);
         window.measured(ticks(20), 0);
         window.acknowledged(16, 0, &rtt, now);
         assert_eq!(window.packets(), 32, "start");
@@ -282,7 +284,7 @@ mod tests {
     fn below_one_packet_it_is_a_pace() {
         let rtt = rtt(20);
         let mut now = Tick::default();
-        let mut window = Window::new(now);
+        let mut window = CongestionWindow::new(now);
         for n in 0..12 {
             now = now.plus(ticks(30));
             window.measured(ticks(9_000), 0);
@@ -307,7 +309,7 @@ mod tests {
 
     #[test]
     fn pressure_takes_its_share() {
-        let window = Window::new(Tick::default());
+        let window = CongestionWindow::new(Tick::default());
         assert!(window.allows(Congestion::Delay, 7, 4, Tick::default()));
         assert!(!window.allows(Congestion::Delay, 8, 4, Tick::default()));
     }

@@ -1,100 +1,163 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Credit for requests (`docs/PROTOCOL.md` §8.2): how many the peer may have here, and this side
-//! there.
+//! Credit for requests (`docs/PROTOCOL.md` §8.2): how many requests the peer may have here, and
+//! this side there.
 //!
-//! In: requests and their ends, and the peer's word on credit, of `engine/{serve,compose,pull,
-//! response,ingest}.rs`. Out: whether another request may go. Bound: 16 each way.
+//! In: requests and their ends, and the grants of the peer. Out: the counts that decide whether
+//! another request may go. Bound: 16 each way.
 
-use super::active::{Active, QUIET_NANOS};
-use crate::serial::Psn;
-use crate::time::{TICK_NANOS, Tick};
+use crate::collections::serial::Psn;
 
-/// How long after hearing from a peer its last word on credit holds: while its own state of this
-/// connection certainly lives.
-const CREDIT_NANOS: u64 = QUIET_NANOS / 2;
+/// How long a grant of the peer holds after its last packet: while its own connection certainly
+/// exists.
+pub(crate) const CREDIT_NANOS: u64 = 10_000_000;
 
-/// As a responder and as one who asks: what the credits are at (`docs/PROTOCOL.md` §8.2).
+/// Credits as a responder and as an initiator (`docs/PROTOCOL.md` §8.2).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Credits {
-    /// How many requests the peer may have here, all of which have a slot kept for them.
-    pub(crate) granted: u8,
-    /// How many it has.
-    pub(crate) serving: u8,
-    /// How many requests the peer allows; as it last said.
-    pub(crate) allowed: u8,
-    /// Requests that the application posted and that are not answered in full.
-    pub(crate) asking: u8,
-    /// Parts of the peer's long messages that were asked for and have not ended: each has a slot.
-    pub(crate) pulling: u16,
-    /// The last request was for one of those.
-    pub(crate) pulled_last: bool,
-    /// Requests that are answered, while the peer may not know that we know.
-    pub(crate) returning: u8,
-    /// Those count no more when everything up to this packet has arrived.
-    pub(crate) return_psn: Psn,
+    /// Answered requests are returned when everything up to this packet has arrived.
+    return_psn: Psn,
+    /// Requests for bytes of the peer's long messages that have not ended; each has a slot.
+    rendezvous_reads: u16,
+    /// How many requests the peer may have here; each has a reserved slot.
+    granted: u8,
+    /// How many requests the peer has here.
+    serving: u8,
+    /// How many requests the peer allows, by its last grant.
+    allowed: u8,
+    /// Requests of the application that are not answered in full.
+    asking: u8,
+    /// Answered requests, while the peer may not know of the arrival of its answers.
+    returning: u8,
+    /// The last request was a rendezvous read.
+    rendezvous_last: bool,
 }
 
 impl Default for Credits {
     fn default() -> Self {
         Self {
+            return_psn: Psn(0),
+            rendezvous_reads: 0,
             granted: 1,
             serving: 0,
             allowed: 1,
             asking: 0,
-            pulling: 0,
-            pulled_last: false,
             returning: 0,
-            return_psn: Psn(0),
+            rendezvous_last: false,
         }
     }
 }
 
+// The responder.
 impl Credits {
-    /// A request that the application posted goes out.
-    #[inline]
-    pub(crate) fn ask(&mut self) {
-        self.asking += 1;
-        self.pulled_last = false;
+    /// How many requests the peer may have here.
+    #[inline(always)]
+    pub(crate) const fn granted(&self) -> u8 {
+        self.granted
     }
 
-    /// A part of a long message is asked for.
-    pub(crate) fn pull(&mut self) {
-        self.pulling += 1;
-        self.pulled_last = true;
+    /// How many requests the peer has here.
+    #[inline(always)]
+    pub(crate) const fn serving(&self) -> u8 {
+        self.serving
+    }
+
+    /// Lets the peer have `more` requests here.
+    pub(crate) fn grant(&mut self, more: u8) {
+        self.granted += more;
+    }
+
+    /// Counts a request of the peer.
+    pub(crate) fn serve(&mut self) {
+        self.serving += 1;
+    }
+
+    /// Records that the response to a request of the peer ended.
+    pub(crate) fn served(&mut self) {
+        self.serving -= 1;
+    }
+
+    /// Records that all responses ended.
+    pub(crate) fn all_served(&mut self) {
+        self.serving = 0;
     }
 }
 
-impl Active {
-    /// How many more requests may be sent (`docs/PROTOCOL.md` §8.2).
+// The initiator.
+impl Credits {
+    /// Records the grant of the peer: at least one request is always allowed.
     #[inline]
-    pub(crate) fn free_credits(&self, now: Tick) -> u16 {
-        let Credits { allowed, asking, pulling, returning, .. } = self.credits;
-        let allowed = if self.is_in_touch(now) { allowed } else { 1 };
-        u16::from(allowed).saturating_sub(pulling + u16::from(asking + returning))
+    pub(crate) fn allow(&mut self, requests: u8) {
+        self.allowed = requests.max(1);
     }
 
-    /// Whether the peer's state of this connection certainly lives: it was heard a moment ago.
-    #[inline(always)]
-    pub(crate) fn is_in_touch(&self, now: Tick) -> bool {
-        now.since(self.newest_arrived) < (CREDIT_NANOS / TICK_NANOS) as u32
+    /// The peer may have taken its credit back; an acknowledgment grants it again.
+    #[inline]
+    pub(crate) fn lapse(&mut self) {
+        self.allowed = 1;
     }
 
-    /// Whether the peer should say with an acknowledgment what it grants, when it is asked for
-    /// something now: its last word is the least, or will not hold until the answer comes. Else
-    /// nobody would ask for more than one thing at a time, for the peer has no reason to say again
-    /// what it granted long ago.
+    /// How many more requests may be sent; `holds`: the grant of the peer has not lapsed.
     #[inline]
-    pub(crate) fn has_thin_credit(&self, now: Tick) -> bool {
-        let lapses = self.rtt.smoothed() >= (CREDIT_NANOS / TICK_NANOS) as u32 / 2;
-        lapses || self.credits.allowed == 1 || !self.is_in_touch(now)
+    pub(super) fn free(&self, holds: bool) -> u16 {
+        let allowed = if holds { self.allowed } else { 1 };
+        let taken = self.rendezvous_reads + u16::from(self.asking + self.returning);
+        u16::from(allowed).saturating_sub(taken)
     }
 
-    /// Packets have arrived in order: credits whose return the peer learns with the next packet.
+    /// Whether the last grant of the peer is the least.
     #[inline]
-    pub(crate) fn return_credits(&mut self) {
-        let credits = &mut self.credits;
-        if credits.returning > 0 && credits.return_psn.is_before(self.window.next()) {
-            credits.returning = 0;
+    pub(super) const fn is_least(&self) -> bool {
+        self.allowed == 1
+    }
+
+    /// Whether requests of the application are not answered in full.
+    #[inline]
+    pub(crate) const fn is_asking(&self) -> bool {
+        self.asking > 0
+    }
+
+    /// Requests for bytes of the peer's long messages that have not ended.
+    pub(crate) const fn rendezvous_reads(&self) -> u16 {
+        self.rendezvous_reads
+    }
+
+    /// Whether the last request was a rendezvous read.
+    pub(crate) const fn is_rendezvous_last(&self) -> bool {
+        self.rendezvous_last
+    }
+
+    /// Counts a request of the application.
+    #[inline]
+    pub(crate) fn ask(&mut self) {
+        self.asking += 1;
+        self.rendezvous_last = false;
+    }
+
+    /// Counts a rendezvous read.
+    pub(crate) fn read_rendezvous(&mut self) {
+        self.rendezvous_reads += 1;
+        self.rendezvous_last = true;
+    }
+
+    /// Records that a rendezvous read ended.
+    pub(crate) fn rendezvous_read_ended(&mut self) {
+        self.rendezvous_reads -= 1;
+    }
+
+    /// Records that a request was answered in full, `posted` by the application or not. Its credit
+    /// returns when everything up to packet `psn` has arrived.
+    pub(crate) fn answered(&mut self, posted: bool, psn: Psn) {
+        self.asking -= u8::from(posted);
+        self.returning += 1;
+        self.return_psn = psn;
+    }
+
+    /// Returns credits: everything before packet `next` has arrived, and the next packet tells the
+    /// peer so.
+    #[inline]
+    pub(super) fn return_before(&mut self, next: Psn) {
+        if self.returning > 0 && self.return_psn.is_before(next) {
+            self.returning = 0;
         }
     }
 }

@@ -1,24 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the engine knows of one peer (`docs/PROTOCOL.md` §5): a small part that stays as long as
-//! the peer is in the table, and an [`Active`] part, out of a pool, while anything is under way.
+//! The state of one peer (`docs/PROTOCOL.md` §5): a small part that stays as long as the peer is in
+//! the table, and a [`Connection`], out of a pool, while anything is under way.
 
-mod active;
 mod congestion;
+mod connection;
 mod credit;
-mod due;
+mod deadlines;
+mod errors;
+mod hello;
+pub(crate) mod in_flight;
+pub(crate) mod operation;
+mod path;
+mod queue;
+mod receive_state;
 mod rtt;
+mod send_state;
+pub(crate) mod slots;
+pub(crate) mod window;
 
-pub use active::Active;
-pub(crate) use active::{AckDue, Errors, Queue, Schedule};
-pub(crate) use congestion::Window;
-pub(crate) use due::PING_PART;
+pub(crate) use congestion::CongestionWindow;
+pub(crate) use connection::Connection;
+pub(crate) use connection::Schedule;
+pub(crate) use deadlines::PING_PART;
+pub(crate) use errors::Errors;
+pub(crate) use path::Path;
 pub(crate) use rtt::Rtt;
 
 use crate::PeerAddress;
-use crate::rng::mix_all;
-use crate::serial::{Msn, Psn};
-use crate::slab::NIL;
-use crate::time::Tick;
+use crate::collections::rng::mix_all;
+use crate::collections::serial::{Msn, Psn};
+use crate::collections::slab::SlotIndex;
+use crate::collections::time::Tick;
+use crate::peer::slots::ConnSlot;
 
 /// Where a connection stands (`docs/PROTOCOL.md` §5.2).
 ///
@@ -45,14 +58,14 @@ pub(crate) enum State {
     Removed,
 }
 
-/// A peer in the table. Sequence numbers here are valid while no [`Active`] part exists.
+/// A peer in the table. Sequence numbers here are valid while no [`Connection`] part exists.
 #[derive(Clone, Debug, Hash)]
-pub struct Peer {
+pub(crate) struct Peer {
     pub(crate) remote_incarnation: u64,
     pub(crate) address: PeerAddress,
     /// Number of the present or last connection.
     pub(crate) epoch: u16,
-    /// What the peer proposed as its number: a repetition of that handshake is not a new one.
+    /// The epoch that the peer proposed: a repetition of that handshake is not a new one.
     pub(crate) hello_epoch: u16,
     /// Largest packet that the peer takes, in bytes.
     pub(crate) receive_max: u16,
@@ -63,8 +76,8 @@ pub struct Peer {
     pub(crate) expected_psn: Psn,
     pub(crate) next_msn: Msn,
     pub(crate) expected_msn: Msn,
-    /// The slot of the active part, or [`NIL`].
-    pub(crate) active: u32,
+    /// The slot of the connection, or `ConnSlot::NONE`.
+    pub(crate) connection: ConnSlot,
     /// Smoothed round trip, as [`Rtt::kept`] gives it; 0: unknown.
     pub(crate) srtt: u16,
     /// How many packets the peer can have under way to it, less one.
@@ -81,7 +94,7 @@ pub struct Peer {
 
 // A bound that is promised: an idle peer, with its slot's bookkeeping; the index takes 8 to
 // 16 bytes more.
-static_assertions::const_assert!(size_of::<crate::slab::Slot<Peer>>() <= 80);
+static_assertions::const_assert!(size_of::<crate::collections::slab::Slot<Peer>>() <= 80);
 
 impl Default for Peer {
     fn default() -> Self {
@@ -103,7 +116,7 @@ impl Peer {
             expected_psn: Psn(0),
             next_msn: Msn(0),
             expected_msn: Msn(0),
-            active: NIL,
+            connection: ConnSlot::NONE,
             srtt: 0,
             window_less_one: 0,
             tx_rnr_epoch: 0,
@@ -136,14 +149,19 @@ impl Peer {
         matches!(self.state, State::Accepted | State::Established)
     }
 
+    /// Whether the peer opened the connection, and nothing is left with it.
+    pub(crate) fn is_evictable(&self) -> bool {
+        self.state == State::Closed && self.connection.is_none() && !self.known
+    }
+
     /// Whether data can go out.
     pub(crate) fn is_established(&self) -> bool {
         self.state == State::Established
     }
 }
 
-/// What every packet of a connection carries to prove that it is of this connection
-/// (`docs/PROTOCOL.md` §5.3). The same on both sides.
+/// The token that proves that a packet belongs to a connection (`docs/PROTOCOL.md` §5.3). It is
+/// equal on both sides.
 pub(crate) fn token(one: u64, other: u64, epoch: u16) -> u32 {
     let words = [one.min(other), one.max(other), u64::from(epoch)];
     (mix_all(0x0f1_5eed, &words) >> 32) as u32

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Round-trip time and the time-outs that follow from it (RFC 6298; RFC 8985 for the tail probe).
 
-use crate::time::TICK_NANOS;
+use crate::collections::time::TICK_NANOS;
 
-/// Before anything was measured, RFC 6298 would say 1 s; in a cluster 5 ms is generous.
+/// The time-out before the first measurement: RFC 6298 would say 1 s; in a cluster 5 ms is
+/// generous.
 const RTO_INITIAL_TICKS: u32 = (5_000_000 / TICK_NANOS) as u32;
 const RTO_MIN_TICKS: u32 = (500_000 / TICK_NANOS) as u32;
 const RTO_MAX_TICKS: u32 = (64_000_000 / TICK_NANOS) as u32;
@@ -26,32 +27,31 @@ static_assertions::const_assert!(RTO_MAX_TICKS.div_ceil(KEPT_TICKS) <= u16::MAX 
 pub(crate) struct Rtt {
     smoothed: u32,
     variation: u32,
-    /// Of all measurements, those too that are too long for the others; 0: none yet.
+    /// The least of all measurements, also of those too long for the average; 0: none yet.
     least: u32,
-    /// How often the peer has received something twice: packets were late, not lost.
+    /// How often the peer has received a packet twice: packets were late, not lost.
     reorder_steps: u8,
 }
 
 impl Rtt {
-    /// Starts from what was [kept](Self::kept) of earlier traffic; 0: nothing is known. A long one
-    /// may have been cut short: then the least is measured anew.
+    /// Resumes an estimate that was [kept](Self::kept) of earlier traffic; 0: there is none.
     pub(crate) const fn resumed(kept: u16) -> Self {
         let smoothed = kept as u32 * KEPT_TICKS;
         let least = if smoothed > RTO_MAX_TICKS / 2 { 0 } else { smoothed };
         Self { smoothed, variation: smoothed / 2, least, reorder_steps: 0 }
     }
 
-    /// What to keep while there is no traffic.
+    /// The estimate to keep while there is no traffic.
     pub(crate) const fn kept(&self) -> u16 {
         self.smoothed.div_ceil(KEPT_TICKS) as u16
     }
 
-    /// Takes in one measurement (RFC 6298 §2).
+    /// Records one measurement (RFC 6298 §2).
     #[inline]
     pub(crate) fn sample(&mut self, ticks: u32) {
         let ticks = ticks.max(1);
         self.least = if self.least == 0 { ticks } else { self.least.min(ticks) };
-        // One that is far too long must not spoil the average.
+        // A measurement that is far too long must not spoil the average.
         let ticks = ticks.min(RTO_MAX_TICKS);
         if self.smoothed == 0 {
             *self = Self { smoothed: ticks, variation: ticks / 2, ..*self };
@@ -72,7 +72,7 @@ impl Rtt {
         self.least
     }
 
-    /// The peer has received something twice: more patience with packets that are late.
+    /// Records that the peer has received a packet twice: late packets get more time.
     pub(crate) const fn saw_duplicate(&mut self) {
         if self.reorder_steps < REORDER_STEPS_MAX {
             self.reorder_steps += 1;
@@ -90,8 +90,8 @@ impl Rtt {
     }
 
     /// Time after which the last packet is sent once more to draw an acknowledgment (RFC 8985 §7.2,
-    /// with one and a half round trips instead of two: what a sender measures contains its own
-    /// queue, and a probe in vain costs a packet).
+    /// with one and a half round trips instead of two: the measured round trip contains the
+    /// sender's own queue, and a needless probe costs one packet).
     pub(crate) fn probe_timeout(&self) -> u32 {
         match self.smoothed {
             0 => RTO_INITIAL_TICKS,

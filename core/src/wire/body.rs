@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bodies of the packets that carry no records: handshake, acknowledgment, reset.
+//! Bodies of packets without records: handshake, acknowledgment, reset.
 
-use super::Body;
-use crate::serial::Psn;
-use crate::stats::DropReason;
+use crate::api::stats::DropReason;
+use crate::collections::serial::Psn;
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -17,27 +16,27 @@ pub struct Handshake {
     pub src_incarnation: U64,
     /// The receiver's incarnation, as far as the sender knows it; 0: unknown.
     pub dst_incarnation: U64,
-    /// The sender's own name for this connection: what the receiver puts into `dst_cid` from now
-    /// on.
+    /// The sender's identifier of this connection, for the receiver to put into `dst_cid`.
     pub src_cid: U32,
     /// The number of the sender's first data packet.
     pub psn_base: U32,
     /// Largest packet that the sender can receive, in bytes.
     pub receive_max: U16,
-    /// How many packets the sender can have under way to it.
+    /// The number of packets that the sender can have in flight.
     pub window: U16,
-    /// Features; none are defined, unknown ones are ignored.
+    /// Features: none are defined, and unknown ones are ignored.
     pub features: U16,
-    /// Which connection between these two incarnations this is.
+    /// The epoch: the number of this connection between these two incarnations.
     pub epoch: U16,
-    /// In `Retry`: to be repeated in the next `Hello`. In `Hello`: the repetition; else 0. In
-    /// `HelloAck`: the number of the peer's first data packet, as the sender understands it.
+    /// In `Retry`: the cookie that the next `Hello` must repeat. In `Hello`: the repeated cookie,
+    /// or 0. In `HelloAck`: the number of the peer's first data packet, as the sender understands
+    /// it.
     pub cookie: U64,
 }
 
 static_assertions::const_assert_eq!(size_of::<Handshake>(), 40);
 
-/// Body of `Reset` (`docs/PROTOCOL.md` §5.4); the header repeats token and number of the packet
+/// Body of `Reset` (`docs/PROTOCOL.md` §5.4). The header repeats token and number of the packet
 /// that was not understood.
 #[derive(
     Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
@@ -48,8 +47,7 @@ pub struct ResetBody {
     pub src_incarnation: U64,
 }
 
-/// How many words of selective acknowledgment a packet may carry. This implementation sends 4 at
-/// most.
+/// The most words of selective acknowledgment in a packet. This implementation sends 4 at most.
 pub const SACK_WORDS_MAX: usize = 16;
 
 /// Fixed part of an acknowledgment's body (`docs/PROTOCOL.md` §4.3); `sack_words` words follow.
@@ -60,14 +58,14 @@ pub const SACK_WORDS_MAX: usize = 16;
 pub struct Ack {
     /// The `sent_at` of the newest packet received.
     pub echo: U32,
-    /// How long ago that arrived, in units of 64 ns.
+    /// The time since that packet arrived, in units of 64 ns.
     pub hold: U32,
     /// Packets received with a congestion mark, modulo 2^16.
     pub congestion_marks: U16,
     /// Words of bitmap that follow.
     pub sack_words: u8,
-    /// How many requests (reads, atomics that fetch, pulls) the peer may have outstanding; at
-    /// least 1.
+    /// Responder credit: the requests (reads, fetching atomics, rendezvous reads) that the peer may
+    /// have outstanding; at least 1.
     pub responder_credit: u8,
     /// Packets received from the peer, modulo 2^32.
     pub received: U32,
@@ -76,19 +74,21 @@ pub struct Ack {
 static_assertions::const_assert_eq!(size_of::<Ack>(), 16);
 
 impl Ack {
-    /// Checks that exactly the words that are announced follow.
-    pub(super) fn parse(body: &[u8]) -> Result<Body<'_>, DropReason> {
+    /// Splits a body, and checks that exactly the announced words follow.
+    pub(super) fn parse(
+        body: &[u8],
+    ) -> Result<(&Self, heapless::Vec<u64, SACK_WORDS_MAX>), DropReason> {
         let (ack, words) = Self::ref_from_prefix(body).map_err(|_| DropReason::Malformed)?;
         let words = <[U64]>::ref_from_bytes(words).map_err(|_| DropReason::Malformed)?;
         if words.len() != usize::from(ack.sack_words) || words.len() > SACK_WORDS_MAX {
             return Err(DropReason::Malformed);
         }
         let words = words.iter().map(|word| word.get()).collect();
-        Ok(Body::Ack(ack, words))
+        Ok((ack, words))
     }
 }
 
-/// The numbers that a bitmap after `ack_psn` names, in order (bit `i` is `ack_psn + 1 + i`).
+/// The packet numbers of a bitmap behind `ack_psn`, in order (bit `i` is `ack_psn + 1 + i`).
 pub(crate) fn sacked(ack_psn: Psn, words: &[u64]) -> impl Iterator<Item = Psn> + '_ {
     words.iter().zip((1u32..).step_by(64)).flat_map(move |(&word, first)| {
         let mut rest = word;

@@ -1,29 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The header that every packet begins with (`docs/PROTOCOL.md` §3.2).
+//! The header of each packet (`docs/PROTOCOL.md` §3.2).
 
-use super::{Checksum, VERSION, compute_checksum};
 use crate::PeerId;
-use crate::serial::Psn;
+use crate::collections::serial::Psn;
 use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// What a packet is for (`docs/PROTOCOL.md` §3.4).
+/// The version of this crate, in the upper half of byte 0.
+pub const VERSION: u8 = 1;
+/// Bytes of the header.
+pub const HEADER_LEN: usize = size_of::<Header>();
+/// Bytes at the end of a packet that are reserved for an authentication tag (`docs/PROTOCOL.md`
+/// §10).
+pub const TAG_RESERVE: usize = 8;
+
+/// Purpose of a packet (`docs/PROTOCOL.md` §3.4).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum PacketKind {
-    /// What has arrived, and a time stamp back.
+    /// Acknowledgment, with an echoed time stamp.
     Ack = 0x01,
     /// First packet of a handshake.
     Hello = 0x02,
     /// Answer to [`Self::Hello`].
     HelloAck = 0x03,
-    /// "Say hello again, with this cookie": proves that the asker receives at its address.
+    /// Request to repeat the handshake with this cookie, as a proof that the sender receives at its
+    /// address.
     Retry = 0x04,
-    /// "I know no such connection."
+    /// Reset: the connection is unknown.
     Reset = 0x05,
-    /// Asks for an acknowledgment; carries nothing else.
+    /// Request for an acknowledgment, without other contents.
     Ping = 0x06,
-    /// "This connection ends here." Sent once, not acknowledged.
+    /// Close notification: this connection ends. Sent once, not acknowledged.
     Close = 0x07,
     /// Records; the only kind that has a packet sequence number and is retransmitted.
     Data = 0x10,
@@ -37,44 +45,46 @@ bitflags::bitflags! {
         const ACK_REQUEST = 1 << 0;
         /// This packet number was sent before.
         const RETRANSMISSION = 1 << 1;
-        /// Take the records in only when everything before this packet is placed.
+        /// The receiver must process the records only when everything before this packet is placed.
         const BARRIER = 1 << 2;
         /// The sender of this packet has received duplicates since its last acknowledgment.
         const DUPLICATES_SEEN = 1 << 3;
-        /// The sender of this packet has dropped a packet beyond its window. Not sent yet.
+        /// The sender of this packet has dropped a packet beyond its window. This version sends it
+        /// never.
         const BEYOND_WINDOW_SEEN = 1 << 4;
     }
 }
 
-/// The sender of a packet as a receiver of messages (`docs/PROTOCOL.md` §3.2, §6.4): how full it is
-/// (bits 0 to 2, in eighths), whether it discards messages (bit 3), and the low
-/// bits of its receiver-not-ready epoch.
+/// State of a packet's sender as a receiver of messages (`docs/PROTOCOL.md` §3.2, §6.4):
+/// receive-buffer occupancy in eighths (bits 0 to 2), receiver not ready (bit 3), and the low bits
+/// of the receiver-not-ready epoch (bits 4 to 7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Pressure(pub u8);
+pub struct ReceiverStatus(pub u8);
 
-impl Pressure {
+impl ReceiverStatus {
     const RECEIVER_NOT_READY: u8 = 1 << 3;
 
-    const EIGHTHS: u8 = 7;
+    const OCCUPANCY_MAX: u8 = 7;
 
-    /// Packs how full the receiver is, its receiver-not-ready state and its epoch.
+    /// Packs occupancy in eighths, receiver-not-ready state and epoch.
     #[must_use]
     #[inline]
-    pub const fn new(eighths_full: u8, receiver_not_ready: bool, rnr_epoch: u8) -> Self {
+    pub const fn new(occupancy: u8, receiver_not_ready: bool, rnr_epoch: u8) -> Self {
         let rnr = if receiver_not_ready { Self::RECEIVER_NOT_READY } else { 0 };
-        let full = if eighths_full > Self::EIGHTHS { Self::EIGHTHS } else { eighths_full };
-        Self(full | rnr | rnr_epoch << 4)
+        let occupancy =
+            if occupancy > Self::OCCUPANCY_MAX { Self::OCCUPANCY_MAX } else { occupancy };
+        Self(occupancy | rnr | rnr_epoch << 4)
     }
 
-    /// How full the receiver is, from 0 to 7 eighths.
+    /// Receive-buffer occupancy, from 0 to 7 eighths.
     #[must_use]
-    pub const fn eighths_full(self) -> u8 {
-        self.0 & Self::EIGHTHS
+    pub const fn occupancy(self) -> u8 {
+        self.0 & Self::OCCUPANCY_MAX
     }
 
-    /// Whether messages of attempt `rnr_epoch` are being discarded, from the accepted one on. True
-    /// once is true until the sender starts over; of a late packet it may be another attempt, whose
-    /// low bits are the same.
+    /// Whether the sender discards messages of attempt `rnr_epoch`, from the accepted one on. This
+    /// stays so until this side starts over. In a late packet the bit may belong to another attempt
+    /// with the same low bits.
     #[must_use]
     pub const fn receiver_not_ready_in(self, rnr_epoch: u8) -> bool {
         self.0 & Self::RECEIVER_NOT_READY != 0 && self.0 >> 4 == rnr_epoch & 0xf
@@ -88,17 +98,17 @@ pub struct Header {
     version_auth: u8,
     kind: u8,
     flags: u8,
-    /// How often this sender has started over after receiver-not-ready, modulo 256; of the time
-    /// when the packet's number was first sent.
+    /// The number of times that this sender has started over after receiver-not-ready, modulo 256,
+    /// at the first transmission of this packet number.
     pub rnr_epoch: u8,
     dst_cid: U32,
     token: U32,
     psn: U32,
     ack_psn: U32,
     accepted_msn: U16,
-    /// How many error records this side has issued in this connection, modulo 256.
+    /// The number of error records from this side in this connection, modulo 256.
     pub err_count: u8,
-    pressure: u8,
+    receiver_status: u8,
     sent_at: U32,
     checksum: U32,
 }
@@ -106,7 +116,7 @@ pub struct Header {
 static_assertions::const_assert_eq!(size_of::<Header>(), 32);
 
 impl Header {
-    /// A header with everything zero but version, kind and connection.
+    /// A header with version, kind and connection, and zeros elsewhere.
     #[must_use]
     #[inline]
     pub fn new(kind: PacketKind, dst_cid: PeerId, token: u32) -> Self {
@@ -135,14 +145,19 @@ impl Header {
         self
     }
 
-    /// Sets what this side has received: the cumulative packet number, the low bits of the next
-    /// message to be accepted, and the pressure.
+    /// Sets the acknowledgment: the cumulative packet number, the low bits of the next
+    /// message to be accepted, and the state of this side as a receiver.
     #[must_use]
     #[inline]
-    pub const fn with_received(mut self, ack: Psn, accepted_msn: u16, pressure: Pressure) -> Self {
+    pub const fn with_received(
+        mut self,
+        ack: Psn,
+        accepted_msn: u16,
+        status: ReceiverStatus,
+    ) -> Self {
         self.ack_psn = U32::new(ack.0);
         self.accepted_msn = U16::new(accepted_msn);
-        self.pressure = pressure.0;
+        self.receiver_status = status.0;
         self
     }
 
@@ -154,26 +169,20 @@ impl Header {
         self
     }
 
-    /// Whether it is of a packet of this version and `kind`, and says nothing out of the ordinary.
+    /// Whether the packet is of this version and `kind`, without any special condition.
     #[inline]
     pub(super) const fn is_plain(&self, kind: PacketKind) -> bool {
         self.version_auth == VERSION << 4
             && self.kind == kind as u8
             && self.flags & !Flags::ACK_REQUEST.bits() == 0
-            && self.pressure & Pressure::RECEIVER_NOT_READY == 0
+            && self.receiver_status & ReceiverStatus::RECEIVER_NOT_READY == 0
     }
 
-    /// Whether it has no flag that this version does not know. What has one, is ignored: but a
-    /// packet with one is taken in by the general ways only, so that tests can compare.
+    /// Whether all flags are known in this version. Unknown flags are ignored; but a packet with
+    /// one takes the general path only, so that tests can compare the two paths.
     #[inline]
     pub(crate) const fn is_understood(&self) -> bool {
         self.flags & !Flags::all().bits() == 0
-    }
-
-    /// Whether the checksum is that of `packet`, which this is the header of.
-    #[inline]
-    pub(crate) fn is_sound(&self, packet: &[u8], checksum: Checksum) -> bool {
-        self.checksum() == compute_checksum(packet, checksum)
     }
 
     pub(super) const fn version(&self) -> u8 {
@@ -188,7 +197,7 @@ impl Header {
         self.checksum.get()
     }
 
-    /// What the packet is for, if this version knows it.
+    /// The packet's kind, if this version knows it.
     #[must_use]
     #[inline]
     pub const fn kind(&self) -> Option<PacketKind> {
@@ -211,13 +220,13 @@ impl Header {
         Flags::from_bits_truncate(self.flags)
     }
 
-    /// The receiver's own name for this connection.
+    /// The receiver's identifier of this connection.
     #[must_use]
     pub const fn dst_cid(&self) -> PeerId {
         PeerId::from_bits(self.dst_cid.get())
     }
 
-    /// Proof that the sender knows both incarnations and the epoch.
+    /// The token: proof that the sender knows both incarnations and the epoch.
     #[must_use]
     pub const fn token(&self) -> u32 {
         self.token.get()
@@ -241,13 +250,13 @@ impl Header {
         self.accepted_msn.get()
     }
 
-    /// How hard pressed the sender is as a receiver.
+    /// State of the packet's sender as a receiver of messages.
     #[must_use]
-    pub const fn pressure(&self) -> Pressure {
-        Pressure(self.pressure)
+    pub const fn receiver_status(&self) -> ReceiverStatus {
+        ReceiverStatus(self.receiver_status)
     }
 
-    /// The sender's clock when it sent this, in units of 64 ns.
+    /// The sender's clock at the transmission, in units of 64 ns.
     #[must_use]
     pub const fn sent_at(&self) -> u32 {
         self.sent_at.get()

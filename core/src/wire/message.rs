@@ -1,26 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records of messages: whole, in segments, or announced (`docs/PROTOCOL.md` §6.2, §6.5).
 
-use super::record::{
+use super::layout::{
     HAS_DATA, RecordKind, RecordStart, TAGGED, data_flag, data_len, padded, put_record,
     put_record_before,
 };
-use crate::serial::Msn;
+use crate::api::matching::Envelope;
+use crate::collections::serial::Msn;
 use zerocopy::little_endian::{U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
-
-/// What every record of a message says of it; enough to match it with a receive.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub struct Envelope {
-    /// The message's place in the order of messages.
-    pub msn: Msn,
-    /// The tag, if it is a tagged message.
-    pub tag: Option<u64>,
-    /// Remote CQ data.
-    pub data: Option<u64>,
-    /// Length of the whole message in bytes.
-    pub total: u64,
-}
 
 impl Envelope {
     const fn flags(&self) -> u8 {
@@ -90,9 +78,9 @@ impl MessageHeader {
 /// A whole message.
 #[derive(Clone, Copy, Debug)]
 pub struct MessageRecord<'a> {
-    /// What to match it by.
+    /// The envelope, for matching.
     pub envelope: Envelope,
-    /// All of its bytes.
+    /// The payload.
     pub payload: &'a [u8],
 }
 
@@ -105,7 +93,7 @@ impl<'a> MessageRecord<'a> {
         Some((Self { envelope, payload }, rest))
     }
 
-    /// As [`Self::split`], of a record that was split before: flags and padding are not looked at.
+    /// Splits a record that [`Self::split`] has accepted before: flags and padding are not checked.
     #[inline(always)]
     pub(super) fn split_again(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (header, rest) = MessageHeader::ref_from_prefix(bytes).ok()?;
@@ -119,14 +107,14 @@ impl<'a> MessageRecord<'a> {
     }
 }
 
-/// A part of a message.
+/// A segment of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct SegmentRecord<'a> {
-    /// What to match the message by.
+    /// The envelope, for matching.
     pub envelope: Envelope,
-    /// Where in the message the payload begins.
+    /// Offset of the payload in the message.
     pub offset: u64,
-    /// The bytes; `offset + payload.len()` does not exceed the envelope's total.
+    /// The payload; `offset + payload.len()` does not exceed the envelope's total.
     pub payload: &'a [u8],
 }
 
@@ -143,12 +131,12 @@ impl<'a> SegmentRecord<'a> {
     }
 }
 
-/// A message that is announced.
+/// The announcement of a message.
 #[derive(Clone, Copy, Debug)]
 pub struct RtsRecord {
-    /// What to match it by.
+    /// The envelope, for matching.
     pub envelope: Envelope,
-    /// The sender's name for it, to pull it by.
+    /// The sender's handle of the message, for the rendezvous.
     pub handle: u64,
 }
 
@@ -162,10 +150,10 @@ impl RtsRecord {
     }
 }
 
-/// The end of a pull.
+/// The end of a rendezvous.
 #[derive(Clone, Copy, Debug)]
 pub struct FinRecord {
-    /// The message, by the name that its announcement gave.
+    /// The handle of the message, from its announcement.
     pub handle: u64,
 }
 
@@ -178,29 +166,29 @@ impl FinRecord {
     }
 }
 
-/// Bytes that a whole message takes up in a packet.
+/// Bytes of a whole message in a packet.
 #[must_use]
 pub const fn message_len(payload: usize, has_data: bool) -> usize {
     size_of::<MessageHeader>() + if has_data { size_of::<U64>() } else { 0 } + padded(payload)
 }
 
-/// Bytes that a segment takes up besides its payload.
+/// Bytes of a segment in a packet, without its payload.
 #[must_use]
 pub const fn segment_overhead(has_data: bool) -> usize {
     size_of::<SegmentHeader>() + if has_data { size_of::<U64>() } else { 0 }
 }
 
-/// Bytes that an announcement takes up in a packet.
+/// Bytes of an announcement in a packet.
 #[must_use]
 pub const fn rts_len(data: Option<u64>) -> usize {
     size_of::<RtsHeader>() + data_len(data)
 }
 
-/// Bytes that the end of a pull takes up in a packet.
+/// Bytes of the end of a rendezvous in a packet.
 pub const FIN_LEN: usize = size_of::<FinHeader>();
 
 /// Writes a whole message at the beginning of `into`, its payload by `fill`. Returns the bytes
-/// taken, or `None` (and nothing is of use in `into`) if it does not fit.
+/// taken. `None`: the message does not fit, and the contents of `into` are undefined.
 #[inline]
 pub fn put_message(
     into: &mut [u8],
@@ -212,7 +200,7 @@ pub fn put_message(
     Some(room - rest.len())
 }
 
-/// As [`put_message`], but returns what is left of `into`.
+/// Writes a message like [`put_message`], and returns the rest of `into`.
 #[inline(always)]
 pub(crate) fn put_message_before<'a>(
     into: &'a mut [u8],
@@ -224,7 +212,7 @@ pub(crate) fn put_message_before<'a>(
     put_record_before(into, &header, envelope.data, len, fill)
 }
 
-/// Writes a segment of `len` bytes at `offset` of its message, as [`put_message`] does a message.
+/// Writes a segment of `len` bytes at `offset` of its message, like [`put_message`].
 pub fn put_segment(
     into: &mut [u8],
     envelope: &Envelope,
@@ -240,7 +228,7 @@ pub fn put_segment(
     put_record(into, &header, envelope.data, len, fill)
 }
 
-/// Announces a message under the name `handle`, as [`put_message`] does a message.
+/// Writes the announcement of a message under `handle`, like [`put_message`].
 pub fn put_rts(into: &mut [u8], envelope: &Envelope, handle: u64) -> Option<usize> {
     let header = RtsHeader {
         message: MessageHeader::new(RecordKind::Rts, envelope, 0),
@@ -250,7 +238,8 @@ pub fn put_rts(into: &mut [u8], envelope: &Envelope, handle: u64) -> Option<usiz
     put_record(into, &header, envelope.data, 0, |_| ())
 }
 
-/// Says that `bytes` bytes of the message `handle` were pulled, and no more are wanted.
+/// Writes the end of a rendezvous: `bytes` bytes of the message `handle` were read, and no more are
+/// wanted.
 pub fn put_fin(into: &mut [u8], handle: u64, bytes: u64) -> Option<usize> {
     let header = FinHeader {
         start: RecordStart::new(RecordKind::Fin, 0, 0),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Records of remote memory access: writes, reads, atomics, their answers and errors
-//! (`docs/PROTOCOL.md` §7, §8); how they are read, and in `put`, how they are written.
+//! Records of remote memory access: writes, reads, atomics, their responses and errors
+//! (`docs/PROTOCOL.md` §7, §8). This file reads them, `put` writes them.
 
 mod put;
 
@@ -10,21 +10,22 @@ pub use put::{
     put_write, read_response_len, write_len,
 };
 
-use super::record::{FETCH, HAS_DATA, LAST, PULL, REST, RecordStart};
-use crate::atomic::{AtomicOp, Datatype};
+use super::layout::{FETCH, HAS_DATA, LAST, RENDEZVOUS, REST, RecordStart, padded};
+use crate::api::atomic::{AtomicOp, Datatype};
+use crate::api::limits::ATOMIC_LEN_MAX;
 use crate::{AtomicForm, OpError, OpId, Remote};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
-/// Why an operation was refused, as it travels.
+/// The reason for refusing an operation, on the wire.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u16)]
 pub enum ErrorCode {
-    /// No such key, or not this right.
+    /// The key is unknown, or its access rights do not permit the operation.
     Key = 1,
-    /// Not all of the range is in the region.
+    /// The range is not inside the region.
     Bounds = 2,
-    /// No such combination of datatype, op and length.
+    /// The combination of datatype, op and length does not exist.
     Unsupported = 3,
 }
 
@@ -54,7 +55,7 @@ impl From<OpError> for ErrorCode {
     }
 }
 
-/// The status of a response: 0, or the code.
+/// The status of a response: 0, or the error code.
 fn status(number: u32) -> Option<Result<(), ErrorCode>> {
     if number == 0 { Some(Ok(())) } else { ErrorCode::from_number(number).map(Err) }
 }
@@ -138,20 +139,20 @@ static_assertions::const_assert_eq!(size_of::<AtomicRequestHeader>(), 32);
 static_assertions::const_assert_eq!(size_of::<AtomicResponseHeader>(), 16);
 static_assertions::const_assert_eq!(size_of::<ErrorHeader>(), 24);
 
-/// Bytes for the receiver's memory: all of a write, or a part that says by itself where it goes.
+/// Bytes for the receiver's memory: a whole write, or a part with its own address.
 #[derive(Clone, Copy, Debug)]
 pub struct WriteRecord<'a> {
     /// The sender's operation, for error records.
     pub op: OpId,
-    /// Where these bytes go.
+    /// The destination of these bytes.
     pub remote: Remote,
-    /// Remote CQ data, with the last part.
+    /// Remote CQ data, in the last part.
     pub data: Option<u64>,
-    /// Whether it is the last part of the operation, in the order of the bytes.
+    /// Whether this is the last part of the operation, in the order of the bytes.
     pub last: bool,
-    /// With data: bytes of the operation that other parts brought.
+    /// Together with data: bytes of the operation in its other parts.
     pub before: u64,
-    /// The bytes.
+    /// The payload.
     pub payload: &'a [u8],
 }
 
@@ -159,39 +160,55 @@ impl<'a> WriteRecord<'a> {
     pub(super) fn split(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
         let (header, rest) = WriteHeader::ref_from_prefix(bytes).ok()?;
         let (data, payload, rest) = header.start.split_rest(rest)?;
+        let record = Self::of(header, data, payload)?;
+        // Data comes with the last part.
+        let sound = header.start.has_only(HAS_DATA | LAST | REST)
+            && (record.last || data.is_none())
+            && (data.is_some() || !header.start.has(REST));
+        record.before.checked_add(record.payload.len() as u64)?;
+        sound.then_some((record, rest))
+    }
+
+    /// Splits a record that [`Self::split`] has accepted before: flags and padding are not checked.
+    #[inline]
+    pub(super) fn split_again(bytes: &'a [u8]) -> Option<(Self, &'a [u8])> {
+        let (header, rest) = WriteHeader::ref_from_prefix(bytes).ok()?;
+        let (data, rest) = header.start.split_data(rest)?;
+        let len = usize::from(header.start.len.get());
+        let (padded_payload, rest) = rest.split_at_checked(padded(len))?;
+        let record = Self::of(header, data, padded_payload.get(..len)?)?;
+        Some((record, rest))
+    }
+
+    #[inline(always)]
+    fn of(header: &WriteHeader, data: Option<u64>, payload: &'a [u8]) -> Option<Self> {
         let remote = Remote { key: header.key.get(), address: header.address.get() };
         let op = OpId::from_bits(header.op.get());
         let last = header.start.has(LAST);
-        // Data comes with the last part.
-        let rest_of = header.start.has(REST);
-        let sound = header.start.has_only(HAS_DATA | LAST | REST)
-            && (last || data.is_none())
-            && (data.is_some() || !rest_of);
-        let (before, payload) = if rest_of {
+        let (before, payload) = if header.start.has(REST) {
             let (before, payload) = U64::ref_from_prefix(payload).ok()?;
             (before.get(), payload)
         } else {
             (0, payload)
         };
-        before.checked_add(payload.len() as u64)?;
-        sound.then_some((Self { op, remote, data, last, before, payload }, rest))
+        Some(Self { op, remote, data, last, before, payload })
     }
 }
 
-/// Asks for bytes.
+/// A request for bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct ReadRequestRecord {
     /// The sender's operation: the response repeats it.
     pub op: OpId,
-    /// Where the bytes are; of a pull, the message's handle and the offset in it.
+    /// The address of the bytes; in a rendezvous, the message's handle and the offset in it.
     pub remote: Remote,
-    /// Whether it is a message that is pulled.
-    pub pull: bool,
-    /// Where the bytes belong in the operation: the response repeats it.
+    /// Whether the bytes belong to a message, in a rendezvous.
+    pub rendezvous: bool,
+    /// Offset of the bytes in the operation: the response repeats it.
     pub offset: u64,
-    /// How many bytes.
+    /// The number of bytes.
     pub len: u32,
-    /// Whether it is the last request of its operation.
+    /// Whether this is the last request of its operation.
     pub last: bool,
 }
 
@@ -199,12 +216,13 @@ impl ReadRequestRecord {
     pub(super) fn split(bytes: &[u8]) -> Option<(Self, &[u8])> {
         let (header, rest) = ReadRequestHeader::ref_from_prefix(bytes).ok()?;
         let (_, payload, rest) = header.start.split_rest(rest)?;
-        let sound =
-            header.start.has_only(PULL | LAST) && payload.is_empty() && header.zero.get() == 0;
+        let sound = header.start.has_only(RENDEZVOUS | LAST)
+            && payload.is_empty()
+            && header.zero.get() == 0;
         let record = Self {
             op: OpId::from_bits(header.op.get()),
             remote: Remote { key: header.key.get(), address: header.address.get() },
-            pull: header.start.has(PULL),
+            rendezvous: header.start.has(RENDEZVOUS),
             offset: header.offset.get(),
             len: header.len.get(),
             last: header.start.has(LAST),
@@ -213,16 +231,16 @@ impl ReadRequestRecord {
     }
 }
 
-/// Bytes that were asked for, or why there are none.
+/// Requested bytes, or the reason for their absence.
 #[derive(Clone, Copy, Debug)]
 pub struct ResponseRecord<'a> {
     /// The receiver's operation.
     pub op: OpId,
-    /// Where in it the bytes belong; 0 for an atomic.
+    /// Offset of the bytes in the operation; 0 for an atomic.
     pub offset: u64,
-    /// Whether the request was in order.
+    /// Success, or the error.
     pub status: Result<(), ErrorCode>,
-    /// The bytes; none in case of an error.
+    /// The payload; empty in case of an error.
     pub payload: &'a [u8],
 }
 
@@ -248,23 +266,23 @@ impl<'a> ResponseRecord<'a> {
     }
 }
 
-/// An atomic operation on the receiver's memory. That it makes sense is for the receiver to check:
-/// libfabric's numbers may grow.
+/// An atomic operation on the receiver's memory. The receiver checks its numbers, because
+/// libfabric's may grow.
 #[derive(Clone, Copy, Debug)]
 pub struct AtomicRequestRecord<'a> {
     /// The sender's operation: response and error repeat it.
     pub op_id: OpId,
-    /// Where the first element is.
+    /// The address of the first element.
     pub remote: Remote,
-    /// Whether the former contents are wanted.
+    /// Whether the operation has a response value.
     pub fetch: bool,
     /// Number of the datatype.
     pub datatype: u8,
     /// Number of the op.
     pub op: u8,
-    /// How many elements.
+    /// The number of elements.
     pub count: u16,
-    /// Operands and, of comparing ops, the values to compare with behind them.
+    /// Operands and, for comparing ops, the values to compare with behind them.
     pub payload: &'a [u8],
 }
 
@@ -285,8 +303,8 @@ impl<'a> AtomicRequestRecord<'a> {
         sound.then_some((record, rest))
     }
 
-    /// Datatype and op, if this version knows the combination and the payload has the length that
-    /// it asks for: operands only, operands and comparands, or nothing where it only reads.
+    /// Datatype and op, if this version knows the combination and the payload has its length:
+    /// operands only, operands and comparands, or nothing for an op that only reads.
     #[must_use]
     pub fn checked(&self) -> Option<(Datatype, AtomicOp, usize)> {
         let datatype = Datatype::from_number(self.datatype)?;
@@ -299,13 +317,13 @@ impl<'a> AtomicRequestRecord<'a> {
         let len = datatype.size() * usize::from(self.count);
         let sound = op.is_valid(form, datatype)
             && (self.fetch || form != AtomicForm::Compare)
-            && (1..=super::ATOMIC_LEN_MAX).contains(&len)
+            && (1..=ATOMIC_LEN_MAX).contains(&len)
             && self.payload.len() == operand_len(op, len);
         sound.then_some((datatype, op, len))
     }
 }
 
-/// Bytes that an atomic request on `len` bytes carries.
+/// Payload bytes of an atomic request on `len` bytes.
 #[must_use]
 pub const fn operand_len(op: AtomicOp, len: usize) -> usize {
     match op {
@@ -315,12 +333,12 @@ pub const fn operand_len(op: AtomicOp, len: usize) -> usize {
     }
 }
 
-/// An operation of the receiver was in error.
+/// An error of one of the receiver's operations.
 #[derive(Clone, Copy, Debug)]
 pub struct ErrorRecord {
-    /// Which.
+    /// The operation.
     pub op: OpId,
-    /// Why.
+    /// The reason.
     pub code: ErrorCode,
 }
 

@@ -2,14 +2,14 @@
 //! Everything written is read back equal; nothing that is read can panic.
 
 use super::*;
-use crate::PeerId;
-use crate::serial::{Msn, Psn};
+use crate::collections::serial::{Msn, Psn};
+use crate::{DropReason, PeerId};
 use proptest::prelude::*;
 use std::vec;
 use std::vec::Vec;
 use zerocopy::{FromZeros, IntoBytes};
 
-const CRC: Checksum = crc32c::crc32c_append;
+const CRC: ChecksumFn = crc32c::crc32c_append;
 
 fn envelope() -> impl Strategy<Value = Envelope> {
     (any::<u32>(), any::<Option<u64>>(), any::<Option<u64>>())
@@ -28,7 +28,7 @@ fn field_offsets_are_those_of_the_document() {
     let header = Header::new(PacketKind::Data, PeerId::from_bits(0x0403_0201), 0x0807_0605)
         .with_flags(Flags::ACK_REQUEST | Flags::RETRANSMISSION)
         .with_psn(Psn(0x0c0b_0a09))
-        .with_received(Psn(0x100f_0e0d), 0x1211, Pressure::new(0, true, 1))
+        .with_received(Psn(0x100f_0e0d), 0x1211, ReceiverStatus::new(0, true, 1))
         .with_sent_at(0x1817_1615);
     let expected: [u8; 32] = [
         0x10,
@@ -80,10 +80,10 @@ fn field_offsets_are_those_of_the_document() {
 
 #[test]
 fn rnr_is_honoured_in_its_own_epoch_only() {
-    assert!(Pressure::new(0, true, 7).receiver_not_ready_in(7));
-    assert!(!Pressure::new(0, true, 7).receiver_not_ready_in(8));
-    assert!(!Pressure::new(0, true, 7).receiver_not_ready_in(5));
-    assert!(!Pressure::new(0, false, 7).receiver_not_ready_in(7));
+    assert!(ReceiverStatus::new(0, true, 7).receiver_not_ready_in(7));
+    assert!(!ReceiverStatus::new(0, true, 7).receiver_not_ready_in(8));
+    assert!(!ReceiverStatus::new(0, true, 7).receiver_not_ready_in(5));
+    assert!(!ReceiverStatus::new(0, false, 7).receiver_not_ready_in(7));
 }
 
 proptest! {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What must be right of a packet before it may change anything (`docs/PROTOCOL.md` §4.2).
+//! Checks of a packet that precede each change of state (`docs/PROTOCOL.md` §4.2).
 
 use crate::puppet::*;
 use crate::world::*;
 use ofi_xdp_core::wire::PacketKind;
 use ofi_xdp_core::*;
 
-/// A connection with a receive posted, and a message on its way that would complete it.
+/// A connection with a posted receive, and a message in flight that would complete it.
 fn expectant() -> (Puppet, Vec<u8>) {
     let mut puppet = Puppet::connected(&small());
     puppet.world.recv(0, 1, 8);
@@ -46,7 +46,7 @@ fn a_packet_from_another_address_changes_nothing() {
 fn a_packet_with_one_bit_changed_changes_nothing() {
     let (mut puppet, records) = expectant();
     let good = puppet.data(&records);
-    // Byte 0 and byte 1 are looked at before the checksum is.
+    // Bytes 0 and 1 are checked before the checksum.
     for bit in 16..good.len() * 8 {
         let mut bytes = good.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
@@ -117,15 +117,15 @@ fn messages_that_were_never_posted_are_not_taken_for_accepted() {
 
 #[test]
 fn a_name_that_outlived_its_peer_is_nobodys() {
-    let config = Config { peers: 1, active_peers: 1, ..small() };
+    let config = Config { peers: 1, connections: 1, ..small() };
     let mut puppet = Puppet::connected(&config);
     let former = puppet.head.cid;
     puppet.engine().remove_peer(former).unwrap();
     puppet.drive();
     let another = PeerAddress::from_v4([198, 18, 0, PUPPET as u8 + 1], 7001);
-    assert_eq!(puppet.engine().insert_peer(another), Err(PeersFull::Resting), "for a while");
+    assert_eq!(puppet.engine().insert_peer(another), Err(PeersFull::Quarantined), "for a while");
     puppet.pass(127 * MILLI);
-    assert_eq!(puppet.engine().insert_peer(another), Err(PeersFull::Resting));
+    assert_eq!(puppet.engine().insert_peer(another), Err(PeersFull::Quarantined));
     assert_eq!(puppet.engine().stats().quarantined, 2);
     puppet.pass(2 * MILLI);
     // The next tenant of the slot is a new connection of the same puppet.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What ends a connection, and what does not (`docs/PROTOCOL.md` §5).
+//! Events that end a connection, and events that do not (`docs/PROTOCOL.md` §5).
 
 use crate::puppet::*;
 use crate::world::*;
@@ -25,7 +25,7 @@ fn a_forged_hello_ends_no_connection() {
     let answers = puppet.sent();
     assert_eq!(answers.len(), 5);
     assert!(answers.iter().all(|answer| answer.kind() == PacketKind::Retry));
-    // Whoever receives at that address learns the cookie, and only then is believed. It is good for
+    // A node at that address learns the cookie, and is believed only then. The cookie is valid for
     // one incarnation.
     let cookie = answers[0].handshake().cookie.get();
     puppet.ingest(&puppet.hello(SUCCESSOR + 1, 1, cookie));
@@ -38,11 +38,12 @@ fn a_forged_hello_ends_no_connection() {
 
 #[test]
 fn an_older_hello_of_the_same_process_changes_nothing() {
-    let mut puppet = Puppet::stranger(&small());
+    let mut puppet = Puppet::unconnected(&small());
     puppet.deliver(puppet.hello(INCARNATION, 7, 0));
     let answer = puppet.sent().pop().unwrap();
     puppet.agreed(&answer);
-    // Until it is known that the peer is there, it may prove that it means this one.
+    // While it is unknown whether the peer exists, the peer may prove that it means this
+    // connection.
     let before = puppet.digest();
     for epoch in [6, 1, 0] {
         puppet.ingest(&puppet.hello(INCARNATION, epoch, 0));
@@ -71,7 +72,7 @@ fn an_old_hello_is_no_answer_to_a_new_one() {
     puppet.send(5, vec![0; 8]);
     assert_eq!(puppet.sent().pop().unwrap().handshake().epoch.get(), 2);
     puppet.refused(&old, DropReason::UnexpectedHandshake);
-    // A new one is: both want a connection.
+    // A new handshake is valid: both sides want a connection.
     puppet.deliver(puppet.hello(INCARNATION, 2, 0));
     assert_eq!(puppet.engine().stats().crossed_hellos, 1);
 }
@@ -94,9 +95,9 @@ fn a_reset_that_answers_no_packet_ends_no_connection() {
 
 #[test]
 fn the_answer_to_a_hello_says_where_its_numbers_begin() {
-    let mut puppet = Puppet::stranger(&small());
+    let mut puppet = Puppet::unconnected(&small());
     puppet.world.recv(0, 1, 8);
-    // An old hello, of an attempt that the peer has given up, with a base of its own.
+    // An old handshake, from an attempt that the peer has given up, with a base of its own.
     puppet.deliver(puppet.hello(INCARNATION, 1, 0));
     let answer = puppet.sent().pop().unwrap();
     puppet.agreed(&answer);
@@ -106,7 +107,7 @@ fn the_answer_to_a_hello_says_where_its_numbers_begin() {
         let head = puppet.now(PacketKind::HelloAck);
         puppet.deliver(head.packet(body.as_bytes()));
     };
-    // Where the puppet does not know yet where the engine begins it is told again.
+    // A puppet that does not know the engine's first packet number learns it again.
     let wrong = puppet.first.plus(1);
     agree(&mut puppet, wrong);
     assert_eq!(puppet.engine().stats().handshakes, 0);
@@ -122,7 +123,7 @@ fn the_answer_to_a_hello_says_where_its_numbers_begin() {
 
 #[test]
 fn an_answer_to_another_hello_changes_nothing() {
-    let mut puppet = Puppet::stranger(&small());
+    let mut puppet = Puppet::unconnected(&small());
     puppet.send(5, vec![0; 8]);
     let hello = puppet.sent().pop().unwrap().handshake();
     puppet.head.cid = PeerId::from_bits(hello.src_cid.get());
@@ -132,7 +133,8 @@ fn an_answer_to_another_hello_changes_nothing() {
     let body = puppet.handshake(INCARNATION, epoch, base);
     puppet.refused(&head.packet(body.as_bytes()), DropReason::UnexpectedHandshake);
     puppet.incarnation ^= 1;
-    // Or to one that was given up: its numbers began elsewhere, whatever the epoch.
+    // It also holds for an attempt that was given up: its numbers began elsewhere, whatever the
+    // epoch.
     for (epoch, base) in [(epoch, base + 1), (epoch, 0), (epoch + 1, base + 1)] {
         let body = puppet.handshake(INCARNATION, epoch, base);
         puppet.refused(&head.packet(body.as_bytes()), DropReason::UnexpectedHandshake);
@@ -145,8 +147,8 @@ fn an_answer_to_another_hello_changes_nothing() {
 
 #[test]
 fn a_peer_that_is_in_the_middle_of_something_keeps_its_state() {
-    // Quiet comes 20 ms after the newest packet. One that was late is not the newest, so what it
-    // begins has to speak for itself.
+    // The connection becomes idle 20 ms after the newest packet. A late packet is not the newest,
+    // so the handshake that it starts needs its own proof.
     let mut puppet = Puppet::connected(&small());
     puppet.world.recv(0, 1, 128);
     let early = puppet.now(PacketKind::Data).sent_at;
@@ -159,16 +161,16 @@ fn a_peer_that_is_in_the_middle_of_something_keeps_its_state() {
     puppet.deliver(head.packet(&segment(0, 128, 0, &[1; 64])));
     puppet.head.psn = puppet.head.psn.plus(1);
     puppet.pass(MILLI);
-    assert_eq!(puppet.engine().active_peers(), 1);
+    assert_eq!(puppet.engine().connections(), 1);
     let rest = puppet.data(&segment(0, 128, 64, &[2; 64]));
     puppet.deliver(rest);
     assert_eq!(puppet.ends(), [(1, Ok(()))]);
     puppet.pass(25 * MILLI);
-    assert_eq!(puppet.engine().active_peers(), 0, "and gives it back afterwards");
+    assert_eq!(puppet.engine().connections(), 0, "and gives it back afterwards");
 }
 
-/// The engine has sent a hello for a message: takes its numbers over as if it had been agreed to.
-/// Returns the epoch that it proposes.
+/// The engine has sent a handshake for a message: takes over its numbers as if it had been
+/// accepted. Returns the epoch that it proposes.
 fn asked(puppet: &mut Puppet) -> u16 {
     let hello = puppet.sent().into_iter().rfind(|seen| seen.kind() == PacketKind::Hello);
     let hello = hello.unwrap().handshake();
@@ -179,7 +181,7 @@ fn asked(puppet: &mut Puppet) -> u16 {
     hello.epoch.get()
 }
 
-/// The puppet agrees to the hello that [`asked`] has seen, and the message goes out to it.
+/// The puppet accepts the handshake of [`asked`], and the message goes out to it.
 fn agree(puppet: &mut Puppet, epoch: u16) {
     let body = puppet.handshake(INCARNATION, epoch, puppet.first.0.into());
     let head = puppet.now(PacketKind::HelloAck);
@@ -196,7 +198,7 @@ fn agree(puppet: &mut Puppet, epoch: u16) {
 #[test]
 fn a_forged_hello_does_not_keep_the_peer_from_agreeing() {
     for epoch in [0, 1, 9, 20_000] {
-        let mut puppet = Puppet::stranger(&small());
+        let mut puppet = Puppet::unconnected(&small());
         puppet.send(5, vec![0; 8]);
         let proposed = asked(&mut puppet);
         puppet.deliver(puppet.hello(SUCCESSOR, epoch, 0));
@@ -206,7 +208,7 @@ fn a_forged_hello_does_not_keep_the_peer_from_agreeing() {
 
 #[test]
 fn a_hello_is_repeated_also_behind_a_forged_one() {
-    let mut puppet = Puppet::stranger(&small());
+    let mut puppet = Puppet::unconnected(&small());
     puppet.send(5, vec![0; 8]);
     let proposed = asked(&mut puppet);
     puppet.deliver(puppet.hello(SUCCESSOR, 9, 0));
@@ -219,10 +221,10 @@ fn a_hello_is_repeated_also_behind_a_forged_one() {
 
 #[test]
 fn a_post_behind_a_forged_hello_asks_the_peer() {
-    for quiet in [MILLI, 25 * MILLI, 3_600_000 * MILLI] {
-        let mut puppet = Puppet::stranger(&small());
+    for idle in [MILLI, 25 * MILLI, 3_600_000 * MILLI] {
+        let mut puppet = Puppet::unconnected(&small());
         puppet.deliver(puppet.hello(SUCCESSOR, 9, 0));
-        puppet.pass(quiet);
+        puppet.pass(idle);
         puppet.send(5, vec![0; 8]);
         puppet.pass(6 * MILLI);
         let proposed = asked(&mut puppet);
@@ -232,12 +234,12 @@ fn a_post_behind_a_forged_hello_asks_the_peer() {
 
 #[test]
 fn another_hello_before_there_is_a_connection_ends_no_operation() {
-    let mut puppet = Puppet::stranger(&small());
+    let mut puppet = Puppet::unconnected(&small());
     puppet.send(5, vec![0; 8]);
     let proposed = asked(&mut puppet);
     puppet.deliver(puppet.hello(SUCCESSOR, 9, 0));
     puppet.sent();
-    // Forged ones change nothing; who is there shows it, and what was posted goes to it.
+    // Forged packets change nothing. A peer that exists proves it, and gets the posted message.
     let before = puppet.digest();
     puppet.ingest(&puppet.hello(INCARNATION, proposed, 0));
     puppet.ingest(&puppet.hello(INCARNATION, proposed, 1));
@@ -247,7 +249,7 @@ fn another_hello_before_there_is_a_connection_ends_no_operation() {
     assert_eq!(retry.kind(), PacketKind::Retry);
     let cookie = retry.handshake().cookie.get();
     puppet.deliver(puppet.hello(INCARNATION, proposed, cookie));
-    // As is a newer one of the same process, which has given its first up.
+    // It also holds for a newer handshake of the same process, which has given up its first one.
     puppet.deliver(puppet.hello(INCARNATION, proposed + 1, 0));
     assert_eq!(puppet.ends(), []);
     let answer = puppet.sent().pop().unwrap();
@@ -258,12 +260,12 @@ fn another_hello_before_there_is_a_connection_ends_no_operation() {
 
 #[test]
 fn a_first_packet_after_a_pause_is_no_answer_to_the_handshake() {
-    let mut puppet = Puppet::stranger(&small());
+    let mut puppet = Puppet::unconnected(&small());
     puppet.deliver(puppet.hello(INCARNATION, 1, 0));
     let answer = puppet.sent().pop().unwrap();
     puppet.agreed(&answer);
     puppet.pass(30 * MILLI);
-    assert_eq!(puppet.engine().active_peers(), 0);
+    assert_eq!(puppet.engine().connections(), 0);
     let data = puppet.data(&message(0, b"x"));
     puppet.deliver(data);
     let report = puppet.engine().peer_reports().next().unwrap();

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations of a peer that are in error, and what comes behind them under the same name
-//! (`docs/PROTOCOL.md` §7.1, §8.3).
+//! Failed operations of a peer, and later packets under the same identifier (`docs/PROTOCOL.md`
+//! §7.1, §8.3).
 
 use crate::puppet::*;
 use crate::world::*;
 use ofi_xdp_core::wire::{Flags, PacketKind, Record};
 use ofi_xdp_core::*;
 
-/// The operation that all of this is about, and another one.
+/// The identifier of the failed operation, and another one.
 const OP: u32 = 9;
 const OTHER: u32 = 10;
 
@@ -19,8 +19,8 @@ fn refusing() -> (Puppet, Remote, Vec<u8>) {
     (puppet, remote, write(OP, outside, None, &[1; 8]))
 }
 
-/// How many error records the engine has sent since this was last asked. The puppet has them, and
-/// says so from now on.
+/// The number of error records that the engine has sent since the last call. The puppet
+/// acknowledges them from now on.
 fn take_errors(puppet: &mut Puppet) -> usize {
     let mut errors = 0;
     for packet in puppet.sent_data() {
@@ -30,10 +30,10 @@ fn take_errors(puppet: &mut Puppet) -> usize {
     errors
 }
 
-/// Remote CQ data that was told, and writes that were counted, since this was last asked.
-fn told(puppet: &mut Puppet) -> (Vec<u64>, u64) {
-    let told = puppet.world.completions(0).iter().map(|c| c.data.unwrap()).collect();
-    (told, puppet.engine().tally().served.writes)
+/// Remote CQ data that was delivered, and writes that were counted, since the last call.
+fn notified(puppet: &mut Puppet) -> (Vec<u64>, u64) {
+    let notified = puppet.world.completions(0).iter().map(|c| c.data.unwrap()).collect();
+    (notified, puppet.engine().op_counters().target.writes)
 }
 
 #[test]
@@ -42,10 +42,10 @@ fn the_next_operation_of_a_name_is_not_part_of_the_one_that_was_refused() {
     let refused = puppet.data(&bad);
     puppet.deliver(refused);
     assert_eq!(take_errors(&mut puppet), 1);
-    // A slot's generations are few: the peer's next operation but 4,095 has the same name.
+    // A slot has few generations: after 4,095 more operations the peer uses the same identifier.
     let good = puppet.data(&write(OP, remote, Some(6), &[2; 8]));
     puppet.deliver(good);
-    assert_eq!(told(&mut puppet), (vec![6], 1));
+    assert_eq!(notified(&mut puppet), (vec![6], 1));
     for _ in 0..2 {
         let refused = puppet.data(&bad);
         puppet.deliver(refused);
@@ -53,14 +53,14 @@ fn the_next_operation_of_a_name_is_not_part_of_the_one_that_was_refused() {
     }
     let good = puppet.data(&write(OP, remote, Some(7), &[2; 8]));
     puppet.deliver(good);
-    assert_eq!(told(&mut puppet), (vec![7], 2));
+    assert_eq!(notified(&mut puppet), (vec![7], 2));
 }
 
 #[test]
 fn an_operation_stays_refused_while_parts_of_it_may_be_under_way() {
     let (mut puppet, remote, bad) = refusing();
     let refused = puppet.data(&bad);
-    // The parts behind it are late; the second was sent again when the error had arrived.
+    // The parts behind it are late; the second was retransmitted after the error had arrived.
     let late = puppet.data(&write(OP, remote, Some(6), &[2; 8]));
     let again = {
         let mut head = puppet.now(PacketKind::Data);
@@ -75,13 +75,13 @@ fn an_operation_stays_refused_while_parts_of_it_may_be_under_way() {
     puppet.deliver(late);
     let again = Head { ack: puppet.head.ack, ..again };
     puppet.deliver(again.packet(&bad));
-    assert_eq!((take_errors(&mut puppet), told(&mut puppet)), (0, (vec![], 0)));
-    // The first packet of a later operation proves that all parts are in.
+    assert_eq!((take_errors(&mut puppet), notified(&mut puppet)), (0, (vec![], 0)));
+    // The first packet of a later operation proves that all parts have arrived.
     let other = puppet.data(&write(OTHER, remote, Some(7), &[3; 8]));
     puppet.deliver(other);
     let next = Head { flags: Flags::RETRANSMISSION, ..puppet.now(PacketKind::Data) };
     puppet.deliver(next.packet(&write(OP, remote, Some(8), &[4; 8])));
-    assert_eq!(told(&mut puppet), (vec![7, 8], 2));
+    assert_eq!(notified(&mut puppet), (vec![7, 8], 2));
 }
 
 #[test]
@@ -96,7 +96,7 @@ fn a_packet_that_came_before_its_turn_proves_nothing_of_parts_before_it() {
     puppet.deliver(early);
     (lost.flags, lost.ack) = (Flags::RETRANSMISSION, puppet.head.ack);
     puppet.deliver(lost.packet(&write(OP, remote, Some(6), &[2; 8])));
-    assert_eq!(told(&mut puppet), (vec![7], 1));
+    assert_eq!(notified(&mut puppet), (vec![7], 1));
 }
 
 #[test]
@@ -107,11 +107,11 @@ fn an_error_that_overtook_something_was_not_known_to_who_acknowledged_less() {
     let late = puppet.data(&write(OP, remote, Some(6), &[2; 8]));
     puppet.deliver(refused);
     assert_eq!(puppet.sent_data().len(), 2);
-    // The message is missing, the error has come.
+    // The message is missing, and the error has arrived.
     let ack = puppet.ack(puppet.first, &[1]);
     puppet.deliver(ack);
     puppet.deliver(late);
-    assert_eq!(told(&mut puppet), (vec![], 0));
+    assert_eq!(notified(&mut puppet), (vec![], 0));
 }
 
 /// Two writes of two parts, with the data in the second; the first part of each is in error.
@@ -135,10 +135,10 @@ fn remote_data_is_told_of_no_refused_write_whatever_the_order_of_packets() {
                 puppet.deliver(parts[part].clone());
             }
             assert_eq!(take_errors(&mut puppet), 2, "one for each write: {order:?}");
-            assert_eq!(told(&mut puppet).0, [], "{order:?}");
+            assert_eq!(notified(&mut puppet).0, [], "{order:?}");
             let good = puppet.data(&write(OP, remote, Some(8), &[3; 8]));
             puppet.deliver(good);
-            assert_eq!(told(&mut puppet).0, [8], "another one of that name: {order:?}");
+            assert_eq!(notified(&mut puppet).0, [8], "another one of that name: {order:?}");
         }
     }
 }

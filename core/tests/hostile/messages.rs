@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Attempts that came to nothing: receiver-not-ready, as seen by the receiver (`docs/PROTOCOL.md`
-//! §6.4).
+//! Refused attempts: receiver-not-ready, at the receiver (`docs/PROTOCOL.md` §6.4).
 
 use crate::puppet::*;
 use crate::world::*;
@@ -31,15 +30,15 @@ fn messages_of_an_attempt_that_came_to_nothing_are_not_taken_in() {
     let mut puppet = Puppet::connected(&config);
     let refused = puppet.data(&message(0, b"one"));
     puppet.deliver(refused);
-    let told = puppet.sent().pop().unwrap();
-    assert!(told.parsed().header.pressure().receiver_not_ready_in(0));
+    let notified = puppet.sent().pop().unwrap();
+    assert!(notified.parsed().header.receiver_status().receiver_not_ready_in(0));
     puppet.world.recv(0, 1, 8);
     puppet.world.recv(0, 2, 8);
-    // Of the same attempt, whether or not there is a receive now.
+    // Packets of the same attempt are discarded, whether or not a receive is posted now.
     let same = puppet.data(&message(0, b"one"));
     puppet.deliver(same);
     assert_eq!(puppet.ends(), []);
-    // The second attempt; then a packet of the first that was under way all the time.
+    // The second attempt; then a packet of the first one, which was in flight all the time.
     puppet.head.rnr_epoch = 1;
     let again = puppet.data(&message(0, b"one"));
     puppet.deliver(again);
@@ -53,7 +52,7 @@ fn messages_of_an_attempt_that_came_to_nothing_are_not_taken_in() {
     puppet.deliver(next);
     assert_eq!(puppet.ends(), [(2, Ok(()))]);
     assert_eq!(puppet.world.received(0, 2)[..3], *b"new");
-    // All of it was acknowledged: discarded is taken in, too.
+    // All packets were acknowledged: a discarded one counts as received, too.
     puppet.pass(20 * MICRO);
     let acknowledged = puppet.sent().iter().map(|p| p.parsed().header.ack_psn()).next_back();
     assert_eq!(acknowledged, Some(puppet.head.psn));
@@ -64,9 +63,9 @@ fn an_old_refusal_does_not_start_a_sender_over_again() {
     let mut puppet = Puppet::connected(&small());
     puppet.send(5, vec![1; 8]);
     assert_eq!(puppet.sent_data().len(), 1);
-    let refusal = |attempt| wire::Pressure::new(0, true, attempt);
+    let refusal = |attempt| wire::ReceiverStatus::new(0, true, attempt);
     let refuse = |puppet: &mut Puppet, attempt| {
-        let head = Head { pressure: refusal(attempt), ..puppet.now(PacketKind::Ping) };
+        let head = Head { receiver_status: refusal(attempt), ..puppet.now(PacketKind::Ping) };
         puppet.deliver(head.packet(&[]));
     };
     for attempt in [1, 2, 15] {
@@ -88,7 +87,10 @@ fn an_old_refusal_does_not_start_a_sender_over_again() {
 fn an_acknowledgment_is_not_credited_to_the_slots_next_operation() {
     let mut puppet = Puppet::connected(&small());
     puppet.send(5, vec![1; 8]);
-    let head = Head { pressure: wire::Pressure::new(0, true, 0), ..puppet.now(PacketKind::Ping) };
+    let head = Head {
+        receiver_status: wire::ReceiverStatus::new(0, true, 0),
+        ..puppet.now(PacketKind::Ping)
+    };
     puppet.deliver(head.packet(&[]));
     puppet.pass(70 * MICRO);
     // The second attempt is accepted; the packet of the first is still missing.
@@ -107,10 +109,10 @@ fn an_acknowledgment_is_not_credited_to_the_slots_next_operation() {
     assert_eq!(puppet.ends(), [(6, Ok(()))]);
 }
 
-/// A header without a body that refuses messages of an attempt.
+/// A header without a body that refuses the messages of an attempt.
 fn refusal(puppet: &Puppet, attempt: u8) -> Vec<u8> {
-    let pressure = wire::Pressure::new(0, true, attempt);
-    Head { pressure, ..puppet.now(PacketKind::Ping) }.packet(&[])
+    let receiver_status = wire::ReceiverStatus::new(0, true, attempt);
+    Head { receiver_status, ..puppet.now(PacketKind::Ping) }.packet(&[])
 }
 
 #[test]
@@ -128,7 +130,7 @@ fn a_refusal_that_is_late_by_sixteen_attempts_does_not_start_a_sender_over() {
             puppet.deliver(late.clone());
             assert_eq!(puppet.engine().stats().restarts_after_rnr, 16);
         }
-        // What was under way has arrived, and then the last attempt.
+        // The packets in flight have arrived, and then the last attempt.
         for accepted in [0, 1] {
             let sent = puppet.sent_data().into_iter().map(|packet| packet.psn().plus(1));
             let next = sent.max_by_key(|psn| psn.since(puppet.first)).unwrap();
@@ -139,7 +141,7 @@ fn a_refusal_that_is_late_by_sixteen_attempts_does_not_start_a_sender_over() {
         }
         assert_eq!(puppet.ends(), [(5, Ok(()))]);
         if rested {
-            // The engine has forgotten what it heard last, and what was under way.
+            // The engine has forgotten its last arrival, and the packets in flight.
             puppet.pass(50 * MILLI);
             puppet.deliver(late);
             assert_eq!(puppet.engine().stats().restarts_after_rnr, 16);
@@ -171,7 +173,8 @@ fn a_count_of_accepted_messages_from_long_ago_accepts_none() {
         packets += puppet.sent_data().len() as u32;
         assert_eq!(puppet.ends().len(), if batch < 1023 { 64 } else { 0 });
     }
-    // It was of none; now it looks like all, of which the last 64 were not accepted.
+    // The refusal was for no message. Now it looks like one for all messages, of which the last 64
+    // were not accepted.
     puppet.deliver(late);
     assert_eq!(puppet.ends(), []);
     puppet.head.accepted = 0;
@@ -185,7 +188,7 @@ fn an_early_message_without_storage_is_answered_at_once() {
     let config = Config { unexpected: [2, 0, 0, 0], ..small() };
     let mut puppet = Puppet::connected(&config);
     let missing = puppet.data(&message(0, b"a"));
-    // Two of these find storage; the third does not, and they come again together.
+    // Two of these are stored; the third is not, and all arrive together again.
     let three: Vec<u8> = (1..4).flat_map(|msn| message(msn, b"b")).collect();
     let early = puppet.data(&three);
     for refused in 1..3 {

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The peer that is made by hand: it knows everything that a peer knows, and sends any packet.
+//! A peer made by hand: it has all the knowledge of a peer, and sends any packet.
 //!
-//! In: a test's packets and the passing of time. Out: what the engine sends back, parsed, and what
-//! it tells its application. Nothing happens between two calls; the clock stands still.
+//! In: a test's packets, and time. Out: the packets that the engine sends back, parsed, and its
+//! completions. Between two calls nothing happens; the clock stands still.
 
 use crate::world::*;
 use ofi_xdp_core::wire::{
-    self, Ack, Body, Flags, HEADER_LEN, Handshake, Header, Packet, PacketKind, Pressure, ResetBody,
+    self, Ack, Body, Flags, HEADER_LEN, Handshake, Header, Packet, PacketKind, ReceiverStatus,
+    ResetBody,
 };
 use ofi_xdp_core::*;
 use zerocopy::IntoBytes;
 
 /// The puppet's address; the engine's is `address(0)`.
 pub const PUPPET: usize = 1;
-/// The number of the puppet's first packet, and its name for the connection.
+/// The number of the puppet's first packet, and its identifier of the connection.
 pub const BASE: Psn = Psn(u32::MAX - 1);
 pub const CID: PeerId = PeerId::from_bits(0x0300_0009);
 pub const INCARNATION: u64 = 0x00c0_ffee;
@@ -22,7 +23,7 @@ pub const TICK: u64 = 64;
 pub const MICRO: u64 = 1_000;
 pub const MILLI: u64 = 1_000_000;
 
-/// What a header says; a test changes what it wants to be wrong.
+/// The fields of a header; a test changes those that must be wrong.
 #[derive(Clone, Copy, Debug)]
 pub struct Head {
     pub kind: PacketKind,
@@ -32,7 +33,7 @@ pub struct Head {
     pub psn: Psn,
     pub ack: Psn,
     pub accepted: u16,
-    pub pressure: Pressure,
+    pub receiver_status: ReceiverStatus,
     pub sent_at: u32,
     pub rnr_epoch: u8,
     pub errors: u8,
@@ -44,7 +45,7 @@ impl Head {
         let mut header = Header::new(self.kind, self.cid, self.token)
             .with_flags(self.flags)
             .with_psn(self.psn)
-            .with_received(self.ack, self.accepted, self.pressure)
+            .with_received(self.ack, self.accepted, self.receiver_status)
             .with_sent_at(self.sent_at);
         header.rnr_epoch = self.rnr_epoch;
         header.err_count = self.errors;
@@ -86,7 +87,7 @@ impl Seen {
         *handshake
     }
 
-    /// Calls `each` for every record.
+    /// Calls `each` for each record.
     pub fn records(&self, mut each: impl FnMut(wire::Record<'_>)) {
         if let Body::Data(records) = self.parsed().body {
             records.for_each(&mut each);
@@ -104,22 +105,22 @@ impl Seen {
     }
 }
 
-/// One engine, and the hand that moves its peer.
+/// One engine, and its peer.
 pub struct Puppet {
     pub world: World,
-    /// What every packet of the puppet says unless a test changes it. `head.psn` is that of the
-    /// next data packet.
+    /// The fields of each packet of the puppet, unless a test changes them. `head.psn` is the
+    /// number of the next data packet.
     pub head: Head,
     /// The engine's incarnation, and the number of its first packet.
     pub incarnation: u64,
     pub first: Psn,
-    /// Packets that the puppet can take at once.
+    /// The number of packets that the puppet can receive at once.
     pub window: u16,
 }
 
 impl Puppet {
-    /// An engine that has not heard of the puppet.
-    pub fn stranger(config: &Config) -> Self {
+    /// An engine that has received no packet of the puppet.
+    pub fn unconnected(config: &Config) -> Self {
         let mut world = World::new(1, 77, config, Faults::NONE);
         world.link.tap = Some(Vec::new());
         world.link.cut.push(address(PUPPET));
@@ -131,7 +132,7 @@ impl Puppet {
             psn: BASE,
             ack: Psn(0),
             accepted: 0,
-            pressure: Pressure::default(),
+            receiver_status: ReceiverStatus::default(),
             sent_at: 0,
             rnr_epoch: 0,
             errors: 0,
@@ -141,7 +142,7 @@ impl Puppet {
 
     /// A connection, made by the puppet, with a round trip of a millisecond.
     pub fn connected(config: &Config) -> Self {
-        Self::stranger(config).connect()
+        Self::unconnected(config).connect()
     }
 
     pub fn connect(mut self) -> Self {
@@ -156,7 +157,7 @@ impl Puppet {
         self
     }
 
-    /// Takes over what a `HELLO_ACK` says.
+    /// Takes over the fields of a `HELLO_ACK`.
     pub fn agreed(&mut self, answer: &Seen) {
         assert_eq!(answer.kind(), PacketKind::HelloAck);
         let body = answer.handshake();
@@ -171,7 +172,7 @@ impl Puppet {
         &mut self.world.nodes[0].engine
     }
 
-    /// What the engine holds, as a number.
+    /// The digest of the engine's state.
     pub fn digest(&mut self) -> u64 {
         let now = self.world.time();
         self.engine().digest(now)
@@ -182,7 +183,7 @@ impl Puppet {
         Head { kind, sent_at: (self.world.now / TICK) as u32, ..self.head }
     }
 
-    /// When the newest packet was sent, by the clock on the wire: just now, by [`Self::connect`].
+    /// The time of the newest packet, on the wire's clock: just now, by [`Self::connect`].
     pub fn newest_sent_at(&self) -> u32 {
         (self.world.now / TICK) as u32
     }
@@ -194,13 +195,13 @@ impl Puppet {
         packet
     }
 
-    /// An acknowledgment of everything before `ack` and of the packets of a bitmap. It echoes
-    /// nothing, so that no round trip is measured.
+    /// An acknowledgment of all packets before `ack` and of those in a bitmap. It echoes no time,
+    /// so that no round trip is measured.
     pub fn ack(&self, ack: Psn, sack: &[u64]) -> Vec<u8> {
         self.ack_granting(1, ack, sack)
     }
 
-    /// The same, and the engine may have `credit` requests here.
+    /// An acknowledgment that also permits `credit` requests.
     pub fn ack_granting(&self, credit: u8, ack: Psn, sack: &[u64]) -> Vec<u8> {
         let body = Ack {
             echo: 0.into(),
@@ -215,7 +216,7 @@ impl Puppet {
         Head { ack, psn: Psn(0), ..self.now(PacketKind::Ack) }.packet(&bytes)
     }
 
-    /// A handshake body of the puppet's.
+    /// A handshake body of the puppet.
     pub fn handshake(&self, incarnation: u64, epoch: u16, cookie: u64) -> Handshake {
         Handshake {
             src_incarnation: incarnation.into(),
@@ -243,7 +244,7 @@ impl Puppet {
         head.packet(body.as_bytes())
     }
 
-    /// Gives the engine a packet of the puppet's, and nothing else happens.
+    /// Gives the engine a packet of the puppet, without a further step.
     pub fn ingest(&mut self, bytes: &[u8]) {
         self.ingest_from(PUPPET, bytes);
     }
@@ -255,7 +256,7 @@ impl Puppet {
         engine.ingest(now, datagram, memory);
     }
 
-    /// Gives the engine a packet and lets it do what it wants at once.
+    /// Gives the engine a packet, and lets it react at once.
     pub fn deliver(&mut self, bytes: Vec<u8>) {
         self.ingest(&bytes);
         self.drive();
@@ -266,7 +267,7 @@ impl Puppet {
         self.world.audit();
     }
 
-    /// A packet that must be refused for `reason` and leave no trace.
+    /// Checks that the engine refuses a packet for `reason`, and that the packet leaves no trace.
     pub fn refused(&mut self, bytes: &[u8], reason: DropReason) {
         self.refused_from(PUPPET, bytes, reason);
     }
@@ -281,7 +282,7 @@ impl Puppet {
         assert_eq!(after, before, "state and count after a packet to be refused: {reason}");
     }
 
-    /// Time passes, from timer to timer.
+    /// Lets time pass, from timer to timer.
     pub fn pass(&mut self, nanos: u64) {
         let end = self.world.now + nanos;
         while self.world.now < end {
@@ -291,13 +292,13 @@ impl Puppet {
         }
     }
 
-    /// What the engine has sent since this was last asked.
+    /// The packets that the engine has sent since the last call.
     pub fn sent(&mut self) -> Vec<Seen> {
         let tap = self.world.link.tap.as_mut().unwrap();
         std::mem::take(tap).into_iter().map(|(_, _, bytes)| Seen(bytes)).collect()
     }
 
-    /// The data packets among that.
+    /// The data packets among [`Self::sent`].
     pub fn sent_data(&mut self) -> Vec<Seen> {
         self.sent().into_iter().filter(Seen::is_data).collect()
     }
@@ -308,7 +309,7 @@ impl Puppet {
         self.drive();
     }
 
-    /// How operations and receives have ended since this was last asked.
+    /// The ends of operations and receives since the last call.
     pub fn ends(&mut self) -> Vec<(u64, Result<(), OpError>)> {
         self.world.completions(0).iter().map(|c| (c.context.0, c.outcome)).collect()
     }
@@ -349,11 +350,12 @@ pub fn announcement(msn: u32, total: u64, handle: u64) -> Vec<u8> {
 /// A request for `len` bytes.
 pub fn read_request(op: u32, remote: Remote, len: u32) -> Vec<u8> {
     let op = OpId::from_bits(op);
-    let request = wire::ReadRequestRecord { op, remote, pull: false, offset: 0, len, last: true };
+    let request =
+        wire::ReadRequestRecord { op, remote, rendezvous: false, offset: 0, len, last: true };
     record(|into| wire::put_read_request(into, &request))
 }
 
-/// A good answer.
+/// A successful response.
 pub fn answer(op: OpId, offset: u64, payload: &[u8]) -> Vec<u8> {
     let len = payload.len() as u16;
     record(|into| {
@@ -361,7 +363,7 @@ pub fn answer(op: OpId, offset: u64, payload: &[u8]) -> Vec<u8> {
     })
 }
 
-/// What `put` writes.
+/// The bytes that `put` writes.
 pub fn record(put: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
     let mut bytes = vec![0; 1472 - HEADER_LEN];
     let len = put(&mut bytes).unwrap();

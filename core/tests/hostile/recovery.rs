@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a sender does with silence and with holes, and how far ahead it goes (`docs/PROTOCOL.md`
-//! §4.1, §4.5). The round trip is a millisecond.
+//! A sender's reaction to silence and to holes, and its limit of packets in flight
+//! (`docs/PROTOCOL.md` §4.1, §4.5). The round trip is a millisecond.
 
 use crate::puppet::*;
 use crate::world::*;
@@ -14,7 +14,7 @@ fn send_packets(puppet: &mut Puppet, count: u64) {
     }
 }
 
-/// Posts `count` writes that are too long to share a packet.
+/// Posts `count` writes, each too long to share a packet.
 fn write_packets(puppet: &mut Puppet, count: u64, request: impl Fn(u64, &mut Common)) {
     let peer = puppet.world.peer(0, PUPPET);
     for context in 0..count {
@@ -32,7 +32,7 @@ fn write_packets(puppet: &mut Puppet, count: u64, request: impl Fn(u64, &mut Com
 #[test]
 fn no_more_is_under_way_than_the_peer_can_remember() {
     for window in [1, 2, 5] {
-        let mut puppet = Puppet::stranger(&small());
+        let mut puppet = Puppet::unconnected(&small());
         puppet.window = window;
         puppet = puppet.connect();
         send_packets(&mut puppet, 8);
@@ -68,13 +68,13 @@ fn a_packet_counts_as_lost_a_reordering_window_after_a_round_trip() {
     let mut puppet = Puppet::connected(&small());
     send_packets(&mut puppet, 2);
     puppet.sent();
-    // The second has arrived: the first may just be late. It has a quarter of the round trip.
+    // The second packet has arrived: the first one may be late. It has a quarter of the round trip.
     puppet.pass(MILLI);
     let ack = puppet.ack(puppet.first, &[1]);
     puppet.deliver(ack);
     puppet.pass(250 * MICRO - 10 * MICRO);
     assert_eq!(puppet.sent_data().len(), 0);
-    // Nothing else comes: the engine must look at it again by itself, and long before a time-out.
+    // No other packet arrives: the engine must check again by itself, long before a time-out.
     puppet.pass(20 * MICRO);
     let again = puppet.sent_data();
     assert_eq!(again.len(), 1);
@@ -131,8 +131,8 @@ fn a_fence_holds_what_is_behind_it_until_all_before_it_has_ended() {
 }
 
 #[test]
-fn operations_with_a_silent_peer_end_by_the_death_time() {
-    let config = Config { death: std::time::Duration::from_millis(100), ..small() };
+fn operations_with_a_silent_peer_end_by_the_peer_timeout() {
+    let config = Config { peer_timeout: std::time::Duration::from_millis(100), ..small() };
     let mut puppet = Puppet::connected(&config);
     puppet.send(5, vec![0; 8]);
     puppet.pass(99 * MILLI);
@@ -142,7 +142,7 @@ fn operations_with_a_silent_peer_end_by_the_death_time() {
 }
 
 #[test]
-fn who_owes_an_answer_is_asked_again_soon_and_then_more_and_more_rarely() {
+fn a_silent_peer_is_probed_soon_and_then_less_and_less_often() {
     let mut puppet = Puppet::connected(&small());
     puppet.send(5, vec![0; 100_000]);
     let ack = puppet.ack(puppet.first.plus(1), &[]);
@@ -155,14 +155,14 @@ fn who_owes_an_answer_is_asked_again_soon_and_then_more_and_more_rarely() {
         assert!(packets.iter().all(|packet| packet.kind() == PacketKind::Ping));
         packets.len()
     };
-    // A quarter of the death time; then a time-out, some 3 ms, and ever twice as long.
+    // A quarter of the peer time-out; then a time-out of some 3 ms, which doubles each time.
     assert_eq!(asked(&mut puppet, 2_499), 0);
     assert_eq!(asked(&mut puppet, 2), 1);
     assert_eq!(asked(&mut puppet, 50), 4);
-    // At last an eighth of that quarter.
+    // In the end, an eighth of that quarter.
     assert_eq!(asked(&mut puppet, 1_000), 3 + 2);
     assert_eq!(asked(&mut puppet, 1_250), 4);
-    // An answer is enough for as long as at first.
+    // An answer restarts the schedule.
     let ack = puppet.ack(puppet.head.ack, &[]);
     puppet.deliver(ack);
     assert_eq!(asked(&mut puppet, 2_499), 0);

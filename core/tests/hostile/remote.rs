@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Remote memory with a peer that breaks the rules, or that the network plays tricks on
-//! (`docs/PROTOCOL.md` §7, §8).
+//! Remote memory access with a peer that breaks the rules, or a network that reorders and repeats
+//! packets (`docs/PROTOCOL.md` §7, §8).
 
 use crate::puppet::*;
 use crate::world::*;
@@ -9,12 +9,12 @@ use ofi_xdp_core::*;
 
 const SOMEWHERE: Remote = Remote { key: 77, address: 0 };
 
-/// Configurations in which a peer has one request at a time, whatever it asks for.
+/// Configurations in which a peer has a credit of one request.
 fn frugal() -> Config {
-    Config { active_peers: 4, responders: 4, ..small() }
+    Config { connections: 4, responders: 4, ..small() }
 }
 
-/// Statuses of the responses that the engine has sent.
+/// The statuses of the responses that the engine has sent.
 fn statuses(puppet: &mut Puppet) -> Vec<Result<(), wire::ErrorCode>> {
     let mut found = Vec::new();
     for packet in puppet.sent() {
@@ -60,7 +60,7 @@ fn a_request_beyond_the_credit_is_not_taken_in() {
     let first = puppet.data(&read_request(1, remote, 8));
     puppet.deliver(first);
     assert_eq!(statuses(&mut puppet), [Ok(())]);
-    // Its answer is not acknowledged: the slot is not free.
+    // The response is not acknowledged: the slot is not free.
     let beyond = read_request(2, remote, 8);
     let head = puppet.now(wire::PacketKind::Data);
     puppet.deliver(head.packet(&beyond));
@@ -82,8 +82,8 @@ fn a_credit_is_not_used_again_before_the_peer_has_its_slot_back() {
     let asked = puppet.sent_data();
     assert_eq!(asked.len(), 1, "one request, as the peer has said nothing else");
     let op = asked[0].reads()[0].op;
-    // The answer overtakes a packet of the puppet's. The engine cannot say yet that it has it in a
-    // way that each later packet repeats: `ack_psn`.
+    // The response overtakes a packet of the puppet. The engine cannot acknowledge that packet yet
+    // in the field that each later packet repeats: `ack_psn`.
     puppet.head.ack = puppet.head.ack.plus(1);
     let missing = puppet.data(&message(0, b"x"));
     let response = puppet.data(&answer(op, 0, &[1; 8]));
@@ -142,7 +142,7 @@ fn more_bytes_than_were_asked_for_do_not_end_a_read() {
 #[test]
 fn an_answer_to_what_was_not_asked_changes_no_memory() {
     let mut puppet = Puppet::connected(&small());
-    // The second read waits for a credit: nothing was asked for yet.
+    // The second read waits for credit: it has sent no request yet.
     puppet.world.read(0, PUPPET, 1, SOMEWHERE, 8);
     let waiting = puppet.world.read(0, PUPPET, 2, SOMEWHERE, 8);
     puppet.head.ack = puppet.head.ack.plus(1);
@@ -168,12 +168,12 @@ fn remote_data_is_not_told_of_a_write_that_was_refused_in_part() {
             packet.records(|record| errors += u32::from(matches!(record, Record::Error(_))));
         }
         assert_eq!(errors, 1);
-        // The next one is told.
+        // The next event is delivered.
         let good = puppet.data(&write(10, remote, Some(6), &[3; 8]));
         puppet.deliver(good);
-        let told = puppet.world.completions(0);
-        assert_eq!(told.len(), 1);
-        assert_eq!((told[0].kind, told[0].data), (OpKind::RemoteWrite, Some(6)));
+        let notified = puppet.world.completions(0);
+        assert_eq!(notified.len(), 1);
+        assert_eq!((notified[0].kind, notified[0].data), (OpKind::RemoteWrite, Some(6)));
     }
 }
 
@@ -189,9 +189,9 @@ fn remote_data_that_nobody_polls_is_not_acknowledged_and_comes_again() {
     puppet.ingest(&second);
     assert_eq!(puppet.engine().stats().dropped(DropReason::NoEvent), 1);
     puppet.drive();
-    let told = puppet.world.completions(0);
+    let notified = puppet.world.completions(0);
     assert_eq!(
-        told.iter().map(|c| c.data.unwrap()).collect::<Vec<_>>(),
+        notified.iter().map(|c| c.data.unwrap()).collect::<Vec<_>>(),
         (0..8).collect::<Vec<_>>()
     );
     let ack = puppet.sent().pop().unwrap();
@@ -206,16 +206,17 @@ fn remote_data_that_comes_early_leaves_room_for_what_is_missing() {
     for events in [8, 16, 24, 32] {
         let mut puppet = Puppet::connected(&Config { events, ..small() });
         let remote = puppet.world.region(0, 0, 64, Access::WRITE);
-        let told = |op: u32| write(op, remote, Some(op.into()), &[]);
-        let missing = puppet.data(&told(0));
-        let eight = |n: u32| (8 * n + 1..8 * n + 9).flat_map(told).collect::<Vec<u8>>();
+        let notified = |op: u32| write(op, remote, Some(op.into()), &[]);
+        let missing = puppet.data(&notified(0));
+        let eight = |n: u32| (8 * n + 1..8 * n + 9).flat_map(notified).collect::<Vec<u8>>();
         let early: Vec<_> = (0..4).map(|n| puppet.data(&eight(n))).collect();
-        // What is not taken in comes again.
+        // A packet that was not processed is retransmitted.
         for packet in early.iter().chain([&missing]).chain(&early) {
             puppet.deliver(packet.clone());
         }
-        let told: Vec<_> = puppet.world.completions(0).iter().map(|c| c.data.unwrap()).collect();
-        assert_eq!(told, (0..33).collect::<Vec<_>>(), "room for {events}");
+        let notified: Vec<_> =
+            puppet.world.completions(0).iter().map(|c| c.data.unwrap()).collect();
+        assert_eq!(notified, (0..33).collect::<Vec<_>>(), "room for {events}");
     }
 }
 
@@ -237,10 +238,10 @@ fn a_write_with_data_is_complete_when_everything_before_it_has_arrived() {
 
 #[test]
 fn an_error_finds_a_slot_whatever_was_granted() {
-    let config = Config { active_peers: 4, responders: 8, ..small() };
+    let config = Config { connections: 4, responders: 8, ..small() };
     let mut puppet = Puppet::connected(&config);
     let remote = puppet.world.region(0, 0, 64, Access::READ);
-    // As many requests as there is credit for; none of the answers is acknowledged.
+    // As many requests as the credit permits; none of the responses is acknowledged.
     for op in 0..8 {
         let before = puppet.engine().stats().dropped(DropReason::NoResponder);
         let packet = puppet.now(wire::PacketKind::Data).packet(&read_request(op, remote, 8));
@@ -257,7 +258,7 @@ fn an_error_finds_a_slot_whatever_was_granted() {
     assert_eq!(puppet.engine().stats().peers_failed, 0);
 }
 
-/// The write that the engine has just sent, which is acknowledged by everything from now on.
+/// The write that the engine has just sent; the puppet acknowledges it from now on.
 fn sent_write(puppet: &mut Puppet) -> OpId {
     let mut found = None;
     for packet in puppet.sent_data() {
@@ -311,27 +312,27 @@ fn a_pull_does_not_wait_for_writes_that_were_posted() {
     puppet.deliver(announced);
     let asked = puppet.sent_data();
     assert_eq!(asked.len(), 1);
-    assert!(asked[0].reads()[0].pull && !asked[0].has(Flags::BARRIER));
+    assert!(asked[0].reads()[0].rendezvous && !asked[0].has(Flags::BARRIER));
 }
 
 #[test]
 fn credit_from_before_a_silence_does_not_count_after_it() {
     let mut puppet = Puppet::connected(&small());
-    // Nobody asks for this message: it keeps the engine's state of the connection.
+    // No receive matches this message: it keeps the engine's state of the connection.
     puppet.send(1, vec![0; 100_000]);
     let announced = puppet.first.plus(1);
     (puppet.head.ack, puppet.head.accepted) = (announced, 1);
     let granted = puppet.ack_granting(16, announced, &[]);
     puppet.deliver(granted.clone());
     puppet.pass(25 * MILLI);
-    assert_eq!(puppet.engine().active_peers(), 1);
+    assert_eq!(puppet.engine().connections(), 1);
     let data = puppet.data(&message(0, b"x"));
     puppet.ingest(&data);
     for context in 2..6 {
         puppet.world.read(0, PUPPET, context, SOMEWHERE, 8);
     }
     puppet.drive();
-    // How many requests went out, and whether what is granted was asked for with them.
+    // The number of requests sent, and whether the credit was requested with them.
     let asked = |puppet: &mut Puppet| -> (usize, bool) {
         let packets = puppet.sent_data();
         let requests = packets.iter().map(|packet| packet.reads().len()).sum();

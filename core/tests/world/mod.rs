@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A few engines on virtual time, joined by a link that loses, repeats, delays and damages packets.
 //!
-//! Everything follows from one seed. Application memory is a vector for each operation, so that a
-//! byte in the wrong place is a failed comparison; storage is sized by each test's configuration.
+//! A run follows from one seed. Application memory is a vector for each operation, so that a
+//! misplaced byte is a failed comparison. The configuration of each test sizes the storage.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
@@ -33,7 +33,7 @@ impl Rng {
     }
 }
 
-/// What the link does to a packet, in per cent; delays in ns.
+/// Faults of the link, in per cent; delays in ns.
 #[derive(Clone, Copy, Debug)]
 pub struct Faults {
     pub loss: f64,
@@ -48,19 +48,19 @@ impl Faults {
         Self { loss: 0.0, duplicate: 0.0, corrupt: 0.0, delay: 2_000, jitter: 0 };
 }
 
-/// Where a receive's bytes go: a buffer, of which those of several messages share one, and where in
-/// it they begin.
+/// The place of a receive's bytes: a buffer, shared by the slices of a multi-receive buffer, and an
+/// offset.
 #[derive(Clone)]
 struct Room {
     bytes: Rc<RefCell<Vec<u8>>>,
     start: usize,
 }
 
-/// The engine's memory: what `Memory` keeps for it.
+/// The memory of an engine.
 #[derive(Default)]
 pub struct Buffers {
     sends: HashMap<u32, (OpId, Vec<u8>)>,
-    /// What reads and fetching atomics brought back, by operation slot.
+    /// Bytes that reads and fetching atomics brought back, by operation slot.
     pub incoming: HashMap<u32, (OpId, Vec<u8>)>,
     pub regions: HashMap<RegionId, Vec<u8>>,
     pub keys: HashMap<u64, RegionId>,
@@ -69,10 +69,10 @@ pub struct Buffers {
     store: Vec<u8>,
     config: Option<Config>,
     pub placed: u64,
-    /// Whether more was to follow, for each piece that was gathered, and that was placed.
+    /// Whether more bytes were to follow, for each gathered and for each placed piece.
     pub gathered_more: Vec<bool>,
     pub placed_more: Vec<bool>,
-    /// Receives for whoever needs one.
+    /// Receives of the shared queue.
     pub shared: VecDeque<(RecvRequest, Vec<u8>)>,
 }
 
@@ -88,7 +88,7 @@ impl Buffers {
         self.recvs.remove(&slot).unwrap().1.bytes.take()
     }
 
-    /// Where a message in a buffer for many is, and its bytes.
+    /// Offset and bytes of a slice of a multi-receive buffer.
     pub fn part(&self, id: RecvId, len: u64) -> (usize, Vec<u8>) {
         let (recv, Room { bytes, start }) = &self.recvs[&id.slot()];
         assert_eq!(*recv, id, "another message's place");
@@ -109,14 +109,17 @@ impl Memory for Buffers {
         self.recvs.insert(recv.slot(), (recv, room));
     }
 
-    fn attach_part(&mut self, part: RecvId, of: RecvId, offset: u64) {
+    fn attach_slice(&mut self, part: RecvId, of: RecvId, offset: u64) {
         let (recv, room) = &self.recvs[&of.slot()];
         assert_eq!(*recv, of, "another receive's buffer");
         let room = Room { start: offset as usize, ..room.clone() };
         self.recvs.insert(part.slot(), (part, room));
     }
 
-    fn supply(&mut self, arrival: &Arrival) -> Option<(RecvRequest, Vec<u8>)> {
+    fn claim_shared_receive(
+        &mut self,
+        arrival: &UnmatchedMessage,
+    ) -> Option<(RecvRequest, Vec<u8>)> {
         if arrival.overtakes || !arrival.room { None } else { self.shared.pop_front() }
     }
 
@@ -129,7 +132,7 @@ impl Memory for Buffers {
                 buffer
             }
             Source::Region(id) => &self.regions[&id],
-            Source::Former(id) => &self.former[&id],
+            Source::PreviousValue(id) => &self.former[&id],
         };
         let at = from.offset as usize;
         into.copy_from_slice(&buffer[at..at + into.len()]);
@@ -165,7 +168,7 @@ impl Memory for Buffers {
     fn atomic(&mut self, access: AtomicAccess<'_>) {
         let start = access.offset as usize;
         let memory = &mut self.regions.get_mut(&access.region).unwrap()[start..start + access.len];
-        if let Some(id) = access.former {
+        if let Some(id) = access.previous {
             self.former.insert(id, memory.to_vec());
         }
         access.op.apply(access.datatype, memory, access.operands, access.compare);
@@ -179,18 +182,18 @@ impl Memory for Buffers {
     }
 }
 
-/// Packets under way, by time of arrival.
+/// Packets in flight, by time of arrival.
 pub struct Link {
     pub faults: Faults,
     pub rng: Rng,
     under_way: BTreeMap<(u64, u64), (usize, PeerAddress, Vec<u8>)>,
     sequence: u64,
     pub packets: u64,
-    /// Every packet that was sent, where a test wants to see them.
+    /// Each packet that was sent, if a test wants to see them.
     pub tap: Option<Vec<(PeerAddress, PeerAddress, Vec<u8>)>>,
-    /// Addresses that nothing reaches and nothing leaves.
+    /// Addresses without a link.
     pub cut: Vec<PeerAddress>,
-    /// Data packets and acknowledgments carry a flag that nobody knows.
+    /// Whether data packets and acknowledgments carry an unknown flag.
     pub strange: bool,
 }
 
@@ -224,7 +227,7 @@ impl Link {
         }
     }
 
-    /// Delivers a packet of a test's own making.
+    /// Delivers a packet that a test has made.
     pub fn inject(&mut self, now: u64, from: PeerAddress, to: PeerAddress, bytes: Vec<u8>) {
         self.sequence += 1;
         self.under_way.insert((now, self.sequence), (node_of(to), from, bytes));
@@ -293,7 +296,7 @@ pub fn limits(payload_max: usize) -> PortLimits {
     PortLimits { payload_max, receive_max: payload_max, window_packets: 256 }
 }
 
-/// An engine, its memory, and what it has told.
+/// An engine, its memory, and its completions.
 pub struct Node {
     pub engine: Engine<'static>,
     pub memory: Buffers,
@@ -301,33 +304,17 @@ pub struct Node {
     pub payload_max: usize,
     slots: HashMap<u64, u32>,
     received: HashMap<u64, Vec<u8>>,
-    /// Messages in buffers for many, in the order of their completions: the receive's context, the
-    /// place in the buffer, the bytes.
+    /// Slices of multi-receive buffers, in the order of their completions: the receive's context,
+    /// the offset in the buffer, the bytes.
     pub parts: Vec<(u64, (usize, Vec<u8>))>,
-    /// Completions are not polled.
-    deaf: bool,
+    /// Whether completions stay unpolled.
+    unpolled: bool,
 }
 
 impl Node {
-    /// An engine in leaked storage: tests are short.
+    /// A node with an engine in leaked storage: tests are short.
     pub fn new(config: &Config, incarnation: u64, seed: u64, payload_max: usize) -> Self {
-        fn leak<T: Clone + Default>(count: usize) -> &'static mut [T] {
-            vec![T::default(); count].leak()
-        }
-        let sizes = config.sizes();
-        let storage = Storage {
-            peers: leak(sizes.peers),
-            index: leak(sizes.index),
-            actives: leak(sizes.actives),
-            timers: leak(sizes.timers),
-            extents: leak(sizes.extents),
-            ops: leak(sizes.ops),
-            recvs: leak(sizes.recvs),
-            assemblies: leak(sizes.assemblies),
-            unexpected: leak(sizes.unexpected),
-            regions: leak(sizes.regions),
-            region_index: leak(sizes.region_index),
-        };
+        let storage = Box::leak(Box::new(StorageBox::new(config))).lend();
         let identity = Identity { incarnation, seed };
         let engine = Engine::new(config, storage, identity, limits(payload_max)).unwrap();
         let memory = Buffers {
@@ -343,17 +330,17 @@ impl Node {
             slots: HashMap::new(),
             received: HashMap::new(),
             parts: Vec::new(),
-            deaf: false,
+            unpolled: false,
         }
     }
 }
 
-/// All of it.
+/// The engines, the link and the clock.
 pub struct World {
     pub now: u64,
     pub nodes: Vec<Node>,
     pub link: Link,
-    /// Who posts reads the clock only where that matters ([`Engine::time_under_way`]).
+    /// Posts read the clock only where the time matters ([`Engine::time_under_way`]).
     pub frugal: bool,
 }
 
@@ -363,22 +350,23 @@ pub fn any(context: u64, len: usize) -> RecvRequest {
     RecvRequest { from: None, len: len as u64, context, tag: None, signal: true }
 }
 
-/// A small configuration, so that pools run out in tests, and messages of 100,000 bytes are pulled.
+/// A small configuration, so that pools run out in tests, and messages of 100,000 bytes go by
+/// rendezvous.
 pub fn small() -> Config {
     Config {
         peers: 8,
-        active_peers: 8,
+        connections: 8,
         sends: 128,
         recvs: 128,
-        parts: 8,
+        slices: 8,
         assemblies: 32,
         unexpected: [64, 16, 8, 2],
         regions: 8,
         responders: 32,
-        pulls: 4,
+        rendezvous_reads: 4,
         events: 32,
         eager_max: 32 << 10,
-        death: Duration::from_secs(10),
+        peer_timeout: Duration::from_secs(10),
         ..Config::new(crc32c::crc32c_append)
     }
 }
@@ -398,7 +386,7 @@ impl World {
             cut: Vec::new(),
             strange: false,
         };
-        // Not at the start of time: clocks on the wire must wrap in some runs.
+        // The start is not time zero: clocks on the wire must wrap in some runs.
         Self { now: rng.next() >> 20, nodes, link, frugal: false }
     }
 
@@ -545,7 +533,7 @@ impl World {
         Ok(id)
     }
 
-    /// Posts a buffer for many messages.
+    /// Posts a multi-receive buffer.
     pub fn multi_recv(
         &mut self,
         node: usize,
@@ -562,7 +550,7 @@ impl World {
         self.recv_with(node, len, |r| r.context = Context(context)).unwrap();
     }
 
-    /// What the buffer of a completed receive holds. Contexts are unique within a test that asks.
+    /// The buffer of a completed receive. Contexts are unique within a test that calls this.
     pub fn received(&mut self, node: usize, context: u64) -> Vec<u8> {
         self.nodes[node].received.remove(&context).unwrap()
     }
@@ -575,12 +563,12 @@ impl World {
 
     pub fn drive(&mut self, node: usize, budget: Budget) {
         let now = self.time();
-        let Node { engine, memory, payload_max, completions, slots, received, parts, deaf } =
+        let Node { engine, memory, payload_max, completions, slots, received, parts, unpolled } =
             &mut self.nodes[node];
         let mut port =
             SimPort { node, now: self.now, link: &mut self.link, payload_max: *payload_max };
         drive(engine, &mut port, memory, now, budget).unwrap();
-        if *deaf {
+        if *unpolled {
             return;
         }
         while let Some(completion) = engine.poll_send_completion() {
@@ -588,7 +576,7 @@ impl World {
         }
         while let Some(completion) = engine.poll_recv_completion() {
             let context = completion.context.0;
-            if let Some(part) = completion.part {
+            if let Some(part) = completion.slice {
                 parts.push((context, memory.part(part, completion.len)));
             } else if completion.kind != OpKind::RemoteWrite
                 && let Some(slot) = slots.remove(&context)
@@ -599,19 +587,19 @@ impl World {
         }
     }
 
-    /// Runs while nobody polls the completions of one node.
+    /// Runs while the completions of one node are not polled.
     pub fn run_unpolled(&mut self, node: usize, duration: Duration) {
-        self.deafen(node, true);
+        self.set_unpolled(node, true);
         self.run(duration);
-        self.deafen(node, false);
+        self.set_unpolled(node, false);
     }
 
-    /// From now on the completions of a node are not polled, or are again.
-    pub fn deafen(&mut self, node: usize, deaf: bool) {
-        self.nodes[node].deaf = deaf;
+    /// Stops or resumes the polling of a node's completions.
+    pub fn set_unpolled(&mut self, node: usize, unpolled: bool) {
+        self.nodes[node].unpolled = unpolled;
     }
 
-    /// Moves time to whatever happens next; false: nothing ever will.
+    /// Moves time to the next event; returns false if there is none.
     pub fn step(&mut self) -> bool {
         let arrival = self.link.under_way.keys().next().map(|&(at, _)| at);
         let timer =
@@ -627,7 +615,7 @@ impl World {
         true
     }
 
-    /// Runs for `duration` at the most, or until `done`, or until nothing happens any more.
+    /// Runs for at most `duration`, until `done`, or until no event is left.
     pub fn run_until(&mut self, duration: Duration, done: impl Fn(&Self) -> bool) -> bool {
         let end = self.now + duration.as_nanos() as u64;
         while !done(self) {
@@ -647,7 +635,7 @@ impl World {
     }
 }
 
-/// Bytes that say which message they are of.
+/// Bytes that identify their message.
 pub fn pattern(seed: u64, len: usize) -> Vec<u8> {
     let mut rng = Rng(seed);
     let mut bytes: Vec<u8> = std::iter::repeat_with(|| rng.next().to_le_bytes())

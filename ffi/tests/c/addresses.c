@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // One interface with two addresses in one network: two offers with the same names, one domain.
-// Arguments: the interface, its addresses, an address of nobody's, and one of the other family.
+// Arguments: the interface, its addresses, a foreign address, and one of the other family.
 
 #include <arpa/inet.h>
 

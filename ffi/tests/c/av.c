@@ -50,7 +50,7 @@ static void indices(enum fi_av_type type)
 	CHECK(index[0] == 3 && index[6] == 9);
 	for (int i = 0; i < 10; i++)
 		CHECK(is(av, i, address[i]));
-	// The same again: the same index, which stays until it was removed as often.
+	// A second insertion has the same index, which stays until it was removed as often.
 	CHECK(fi_av_insert(av, address + 5, 1, index, 0, NULL) == 1 && index[0] == 5);
 	EXPECT(0, fi_av_remove(av, index, 1, 0));
 	CHECK(is(av, 5, address[5]));
@@ -85,7 +85,7 @@ static void errors(void)
 	address[1] = peer(1);
 	address[1].sin_port = 0;
 	CHECK(fi_av_insert(av, address + 1, 1, index, 0, NULL) == 0);
-	// A buffer that is too short gets what fits, and the true length.
+	// A buffer that is too short gets a part, and the true length.
 	char room[sizeof(address[0]) + 1] = {0};
 	size_t len = 4;
 	EXPECT(0, fi_av_lookup(av, 0, room, &len));
@@ -163,7 +163,7 @@ static void events(void)
 	EXPECT(0, fi_av_insertsvc(av, "127.0.0.1", "7471", index, 0, NULL));
 	CHECK(fi_eq_read(eq, &event, &entry, sizeof(entry), 0) == sizeof(entry));
 	CHECK(entry.data == 1 && entry.context == NULL && index[0] == 2);
-	// A queue that nobody reads fills up, and says so before anything is inserted.
+	// A queue without a reader fills up, and reports that before an insertion.
 	int status = 0, calls = 0;
 	while (calls < 1 << 20 && (status = fi_av_insert(av, address, 1, index, 0, NULL)) == 0)
 		calls++;
@@ -175,7 +175,7 @@ static void events(void)
 	EXPECT(0, fi_close(&eq->fid));
 }
 
-// Another process sees what this one inserts under the same name, at the same index.
+// Another process sees insertions of this one under the same name, at the same index.
 static void shared(void)
 {
 	char name[64];
@@ -201,7 +201,7 @@ static void shared(void)
 	struct sockaddr_in address[2] = {peer(1), peer(2)};
 	fi_addr_t index[2];
 	CHECK(fi_av_insert(av, address, 2, index, 0, NULL) == 2);
-	// Where applications that share a vector look for what insertions gave.
+	// Applications that share a vector read results of insertions here.
 	const fi_addr_t *listed = attr.map_addr;
 	CHECK(listed[0] == index[0] && listed[1] == index[1]);
 	CHECK(write(go[1], &byte, 1) == 1);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the test programs share: checks that say where they failed, and two endpoints of one
+// Helpers of the test programs: checks that print where they failed, and two endpoints of one
 // process. Compiled against whatever libfabric headers are installed.
 
 #ifndef COMMON_H
@@ -45,7 +45,7 @@ static int failures;
 		}                                                                                  \
 	} while (0)
 
-// The same, where going on makes no sense.
+// A check after which the program cannot go on.
 #define MUST(call)                                                                                 \
 	do {                                                                                       \
 		long got_ = (long)(call);                                                          \
@@ -132,7 +132,7 @@ static inline void pair_close(struct pair *pair)
 }
 
 // Starts this program again in the child of a fork, with one argument more, under the same loader:
-// with libfabric of its own, for a child may not use what its parent has opened.
+// with libfabric of its own, for a child may not use objects of its parent.
 static inline void start_again(const char *argument)
 {
 	static char line[1 << 16];

@@ -53,7 +53,7 @@ static void bad_flags(struct fid_ep *srx)
 	struct fi_msg_tagged tagged = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC};
 	EXPECT(FI_EBADFLAGS, fi_recvmsg(srx, &msg, FI_PEEK));
 	EXPECT(FI_EBADFLAGS, fi_trecvmsg(srx, &tagged, FI_DISCARD));
-	// Nothing was claimed, and nobody can look for anything.
+	// Nothing was claimed, and a peek fails.
 	EXPECT(FI_EINVAL, fi_trecvmsg(srx, &tagged, FI_CLAIM));
 	EXPECT(FI_EOPBADSTATE, fi_trecvmsg(srx, &tagged, FI_PEEK));
 	flags = FI_TRANSMIT;

@@ -5,7 +5,7 @@
 
 #include "common.h"
 
-// One change of the hints, and what must come of it.
+// One change of the hints, and its required result.
 struct row {
 	const char *name;
 	void (*change)(struct fi_info *hints);
@@ -48,7 +48,7 @@ static void every_mr_mode(struct fi_info *h)
 }
 static int no_mr_mode(const struct fi_info *i) { return i->domain_attr->mr_mode == 0; }
 
-// What each application asks for, as it asks.
+// The hints of well-known applications.
 static void mpich(struct fi_info *h)
 {
 	uint64_t order = FI_ORDER_SAS | FI_ORDER_ATOMIC_RAR | FI_ORDER_ATOMIC_RAW |
@@ -243,7 +243,7 @@ static void addresses(void)
 	CHECK(port[0] == 7471 >> 8 && port[1] == (7471 & 0xff));
 	CHECK(info->dest_addr == NULL);
 	fi_freeinfo(info);
-	// The same by hints alone.
+	// By hints alone.
 	hints->addr_format = FI_SOCKADDR_IN;
 	hints->src_addr = calloc(1, 16);
 	hints->src_addrlen = 16;
@@ -257,7 +257,7 @@ static void addresses(void)
 	fi_freeinfo(hints);
 }
 
-// Hints that name an open fabric or domain: only what is on it, and nothing if it is not ours.
+// Hints that name an open fabric or domain: only offers on it, and none if it is not ours.
 static void open_objects(void)
 {
 	struct fi_info *hints = hints_for_us(), *info = NULL, *found = NULL;
@@ -293,7 +293,7 @@ static void told(uint32_t version, struct fi_info *hints, struct fid_fabric *fab
 	fi_freeinfo(found);
 }
 
-// What is open is told of, the first of its name, unless the hints name one.
+// Open objects are reported, the first of a name, unless the hints name one.
 static void instances(void)
 {
 	struct fi_info *hints = hints_for_us(), *info = NULL;
@@ -309,7 +309,7 @@ static void instances(void)
 	MUST(fi_domain(fabrics[0], info, &domains[0], NULL));
 	MUST(fi_domain(fabrics[0], info, &domains[1], NULL));
 	told(VERSION, hints, fabrics[0], domains[0]);
-	// By the hints: the domain says whose it is, the fabric has a first domain.
+	// By the hints: a domain has a fabric, a fabric has a first domain.
 	hints->domain_attr->domain = domains[1];
 	told(VERSION, hints, fabrics[0], domains[1]);
 	hints->fabric_attr->fabric = fabrics[0];
@@ -318,7 +318,7 @@ static void instances(void)
 	hints->fabric_attr->fabric = fabrics[1];
 	told(VERSION, hints, fabrics[1], domains[2]);
 	hints->fabric_attr->fabric = NULL;
-	// Not what would not do: other keys, structures of another length.
+	// Refused: other keys, structures of another length.
 	hints->domain_attr->mr_mode = FI_MR_BASIC;
 	told(VERSION, hints, fabrics[0], NULL);
 	hints->domain_attr->mr_mode = 0;
@@ -333,7 +333,7 @@ static void instances(void)
 	hints->fabric_attr->fabric = (struct fid_fabric *)domains[0];
 	EXPECT(FI_ENODATA, fi_getinfo(VERSION, "127.0.0.1", NULL, FI_SOURCE, hints, &found));
 	hints->fabric_attr->fabric = NULL;
-	// What is closed is told of no more, and hints that name it are for nothing.
+	// Closed objects are not reported, and hints that name one have no offer.
 	hints->domain_attr->domain = domains[0];
 	EXPECT(0, fi_close(&domains[0]->fid));
 	EXPECT(FI_ENODATA, fi_getinfo(VERSION, "127.0.0.1", NULL, FI_SOURCE, hints, &found));

@@ -26,7 +26,7 @@ static void under_way(void)
 	usleep(20000);
 }
 
-// The same through a libfabric that is loaded and unloaded at run time: its destructor ends the
+// Through a libfabric that is loaded and unloaded at run time: its destructor ends the
 // provider while endpoints are open.
 static void unloaded(void)
 {

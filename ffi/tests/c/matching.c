@@ -107,7 +107,7 @@ static void peeking(void)
 		CHECK(success(1).len == len && !memcmp(sent, got, len));
 		success(0);
 
-		// Claimed, nobody else gets it.
+		// A claimed message matches no other receive.
 		MUST(fi_tsenddata(tx, sent, len, NULL, 99, to, TAG, &contexts[0]));
 		check_found(find(&contexts[2], FI_CLAIM), &contexts[2], len);
 		MUST(ask(TAG, NULL, 0, &contexts[1], FI_PEEK));
@@ -316,7 +316,7 @@ static void contextless(void)
 }
 
 // A sender that is not in the vector, until it is put there.
-static void strangers(const char *address, int with_errors)
+static void unknown_sources(const char *address, int with_errors)
 {
 	open_on(address, FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV | (with_errors ? FI_SOURCE_ERR : 0),
 		0);
@@ -329,7 +329,7 @@ static void strangers(const char *address, int with_errors)
 	struct fi_cq_tagged_entry entry;
 	fi_addr_t source = 1;
 	for (int n = 0; n < 4; n++) {
-		MUST(fi_tinject(pair.ep[0], "stranger", 8, pair.addr[1], n));
+		MUST(fi_tinject(pair.ep[0], "a sender", 8, pair.addr[1], n));
 		if (n == 3)
 			break;
 		MUST(fi_trecv(pair.ep[1], got, 8, NULL, FI_ADDR_UNSPEC, n, 0, &contexts[1]));
@@ -348,7 +348,7 @@ static void strangers(const char *address, int with_errors)
 		CHECK(error.err_data_size == (n == 2 ? 5 : len));
 		CHECK(!memcmp(error.err_data, name, error.err_data_size));
 		CHECK((error.err_data == raw) == (n != 1));
-		CHECK(!memcmp(got, "stranger", 8));
+		CHECK(!memcmp(got, "a sender", 8));
 		CHECK(strlen(fi_cq_strerror(pair.cq[1], error.prov_errno, error.err_data, NULL, 0)) > 8);
 	}
 	// A message that waits is found by a receive that names its source, once it has a name.
@@ -365,7 +365,7 @@ static void strangers(const char *address, int with_errors)
 	EXPECT(0, fi_av_remove(pair.av, &pair.addr[0], 1, 0));
 	EXPECT(FI_EINVAL, fi_trecv(pair.ep[1], got, 8, NULL, pair.addr[0], 4, 0, &contexts[3]));
 	CHECK(fi_av_insert(pair.av, name, 1, &pair.addr[0], 0, NULL) == 1);
-	MUST(fi_tinject(pair.ep[0], "stranger", 8, pair.addr[1], 4));
+	MUST(fi_tinject(pair.ep[0], "a sender", 8, pair.addr[1], 4));
 	CHECK(next(&pair, 1, &entry, &source) == 1 && source == pair.addr[0]);
 	CHECK(entry.op_context == &contexts[1]);
 	EXPECT(0, fi_cancel(&pair.ep[1]->fid, &contexts[2]));
@@ -386,7 +386,7 @@ int main(int argc, char **argv)
 	many_unread();
 	pair_close(&pair);
 	many_selective(address);
-	strangers(address, 0);
-	strangers(address, 1);
+	unknown_sources(address, 0);
+	unknown_sources(address, 1);
 	return verdict("matching");
 }

@@ -311,11 +311,11 @@ static void unreachable(void)
 {
 	struct fi_cq_tagged_entry entry;
 	struct fi_cq_err_entry error = {0};
-	fi_addr_t nobody;
+	fi_addr_t absent;
 	const char *node = pair.info->addr_format == FI_SOCKADDR_IN ? "127.0.0.1" : "::1";
-	CHECK(fi_av_insertsvc(pair.av, node, "9", &nobody, 0, NULL) == 1);
+	CHECK(fi_av_insertsvc(pair.av, node, "9", &absent, 0, NULL) == 1);
 	double start = seconds();
-	MUST(fi_send(pair.ep[0], sent, 10, NULL, nobody, &contexts[2]));
+	MUST(fi_send(pair.ep[0], sent, 10, NULL, absent, &contexts[2]));
 	EXPECT(FI_EAVAIL, next(&pair, 0, &entry, NULL));
 	CHECK(fi_cq_readerr(pair.cq[0], &error, 0) == 1);
 	CHECK(error.err == FI_EHOSTUNREACH && error.op_context == &contexts[2]);
@@ -357,8 +357,8 @@ static void formats(const char *address)
 	}
 }
 
-// With FI_SELECTIVE_COMPLETION only what asks for it completes; without FI_DIRECTED_RECV a source
-// is no condition.
+// With FI_SELECTIVE_COMPLETION only requested completions are written; without FI_DIRECTED_RECV a
+// source is no condition.
 static void selective(const char *address)
 {
 	struct fi_cq_tagged_entry entry;
@@ -390,7 +390,7 @@ static void selective(const char *address)
 	pair_close(&pair);
 }
 
-// A closing endpoint delivers what it took on, though nobody reads its queue any more.
+// A closing endpoint delivers posted messages, although its queue has no reader any more.
 static void last_words(const char *address)
 {
 	struct fi_cq_tagged_entry entry;

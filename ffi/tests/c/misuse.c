@@ -42,7 +42,7 @@ static void wrong_class(struct pair *p)
 	EXPECT(FI_EINVAL, fi_ep_bind(ep, &p->domain->fid, 0));
 	EXPECT(FI_EINVAL, fi_ep_bind(ep, &p->fabric->fid, 0));
 	EXPECT(FI_EINVAL, fi_ep_bind(ep, &p->ep[0]->fid, 0));
-	// An object of nobody's: the class says AV, the table is not ours.
+	// A foreign object: its class is AV, its table is not ours.
 	struct fi_ops foreign_ops = {.size = sizeof(foreign_ops)};
 	struct fid_av foreign = {.fid = {.fclass = FI_CLASS_AV, .ops = &foreign_ops}};
 	EXPECT(FI_EINVAL, fi_ep_bind(ep, &foreign.fid, 0));
@@ -345,7 +345,7 @@ static void names(struct pair *p)
 	fi_freeinfo(info);
 }
 
-// The child of a fork may not move what it shares with its parent, and the parent goes on.
+// The child of a fork may not use objects that it shares with its parent; the parent goes on.
 static void fork_is_inert(struct pair *p)
 {
 	char byte = 1;
@@ -357,7 +357,7 @@ static void fork_is_inert(struct pair *p)
 		EXPECT(FI_EOPBADSTATE, fi_cq_read(p->cq[0], &entry, 1));
 		EXPECT(0, fi_close(&p->ep[0]->fid));
 		EXPECT(0, fi_close(&p->domain->fid));
-		// What the child opens is its own.
+		// Objects that the child opens are its own.
 		struct pair own;
 		struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT};
 		struct fi_info *hints = hints_for_us();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A hardware provider that drives nothing, and writes every call into the file that MOCK_LOG
 // names. It has two devices, mock0 and mock1, for FI_MSG and FI_RMA. As hardware providers do it
-// opens only what is called by its own names, and refuses everything else. libfabric loads it as
+// opens only objects with its own names, and refuses everything else. libfabric loads it as
 // libmock-fi.so.
 
 #include <dlfcn.h>
@@ -269,7 +269,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	     domain && domain->domain ? "open" : "-");
 	(void)version, (void)node, (void)service, (void)flags;
 	if (getenv("MOCK_ASKS") && !inside) {
-		// As a provider over others would: everybody, among them who is asking now.
+		// Like a provider over others, it queries all, including the one that queries it.
 		int (*ask)(uint32_t, const char *, const char *, uint64_t, const struct fi_info *,
 			   struct fi_info **);
 		void (*forget)(struct fi_info *);
@@ -292,7 +292,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	if (hints && hints->ep_attr && hints->ep_attr->type && hints->ep_attr->type != FI_EP_RDM)
 		return -FI_ENODATA;
 	*found = NULL;
-	// The second device is offered twice, which nobody should see.
+	// The second device is offered twice, which passthrough must hide.
 	for (int i = 0; i < 3; i++) {
 		if (!same(fabric ? fabric->name : NULL, FABRIC) ||
 		    !same(domain ? domain->name : NULL, names[i]))

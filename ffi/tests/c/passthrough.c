@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // What an application sees of hardware that is passed through: offers, names, objects. The mock
-// provider (mock.c) is the hardware; the test that starts this reads what it noted.
+// provider (mock.c) is the hardware; the test that starts this program reads its log.
 
 #include "common.h"
 #include "mock.h"
@@ -41,7 +41,7 @@ static int is_ours(const struct fi_info *info)
 	return !strcmp(info->fabric_attr->prov_name, "xdp") && !is_passed(info);
 }
 
-// Prints what is offered: the test compares.
+// Prints the offers, which the test compares.
 static void list(const char *provider)
 {
 	struct fi_info *hints = mock_hints(provider), *found = all(hints);
@@ -75,7 +75,7 @@ static void first_and_once(void)
 	found = all(&bare);
 	CHECK(found != NULL);
 	fi_freeinfo(found);
-	// What the hardware cannot do is offered by us alone.
+	// Capabilities that the hardware lacks are offered by this provider alone.
 	hints->caps = FI_TAGGED;
 	found = all(hints);
 	CHECK(count(found, is_passed) == 0 && count(found, is_ours) > 0);
@@ -128,7 +128,7 @@ static void close_all(struct opened *it)
 	EXPECT(0, fi_close(&it->fabric->fid));
 }
 
-// Every call that takes a fi_info, on what was shown; and the objects are the hardware's own.
+// Every call that takes a fi_info, with a shown one; and the objects are the hardware's own.
 static void objects(void)
 {
 	struct fi_info *hints = mock_hints("xdp"), *found = all(hints);
@@ -196,7 +196,7 @@ static void beside(void)
 	// The hardware's own info on a fabric that was passed through.
 	MUST(fi_domain(ours.fabric, direct, &domain, NULL));
 	EXPECT(0, fi_close(&domain->fid));
-	// Hints that name what is open.
+	// Hints that name open objects.
 	hints->domain_attr->domain = own.domain;
 	fi_freeinfo(direct);
 	direct = all(hints);
@@ -251,17 +251,17 @@ static void writes(const char *provider)
 
 int main(int count, char **arguments)
 {
-	const char *what = count > 1 ? arguments[1] : "";
+	const char *mode = count > 1 ? arguments[1] : "";
 	const char *which = count > 2 ? arguments[2] : NULL;
-	if (!strcmp(what, "list"))
+	if (!strcmp(mode, "list"))
 		list(which);
-	else if (!strcmp(what, "objects"))
+	else if (!strcmp(mode, "objects"))
 		objects();
-	else if (!strcmp(what, "offers"))
+	else if (!strcmp(mode, "offers"))
 		first_and_once(), named();
-	else if (!strcmp(what, "beside"))
+	else if (!strcmp(mode, "beside"))
 		beside();
-	else if (!strcmp(what, "writes"))
+	else if (!strcmp(mode, "writes"))
 		writes(which);
 	else
 		failures++;

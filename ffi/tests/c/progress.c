@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Progress without the application: a process that computes and calls nothing of libfabric must not
 // keep its peer waiting (fi_domain(3), FI_PROGRESS_AUTO), and finds its messages afterwards. It
-// computes until its peer has everything: what a slow machine makes late is only late.
+// computes until its peer has everything: a delay on a slow machine is no failure.
 
 #include <poll.h>
 #include <sys/wait.h>
@@ -11,7 +11,7 @@
 enum { SMALL = 64, LARGE = 4 << 20, KEY = 42 };
 
 // Seconds after which an operation hangs.
-enum { PATIENCE = 120 };
+enum { HANG_SECONDS = 120 };
 
 static char memory[LARGE], region[LARGE];
 
@@ -66,7 +66,7 @@ static int busy_process(const char *progress)
 	// A write completes at its initiator alone: it is here by now.
 	CHECK(region[0] == 'W' && region[LARGE - 1] == 'W');
 	EXPECT(0, fi_close(&mr->fid));
-	// Both are there by now: what one look finds was received meanwhile.
+	// Both have arrived by now: one poll finds messages that were received meanwhile.
 	CHECK(fi_cq_read(pair.cq[0], entry, 2) == 2);
 	CHECK(entry[0].op_context == &memory[0] && entry[1].op_context == &memory[1]);
 	CHECK(memory[0] == 'L' && memory[LARGE - 1] == 'L');
@@ -77,7 +77,7 @@ static int busy_process(const char *progress)
 static void finish(struct pair *pair)
 {
 	struct fi_cq_entry entry;
-	double end = seconds() + PATIENCE;
+	double end = seconds() + HANG_SECONDS;
 	ssize_t got;
 	while ((got = fi_cq_read(pair->cq[0], &entry, 1)) == -FI_EAGAIN && seconds() < end)
 		;

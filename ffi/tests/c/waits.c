@@ -60,7 +60,7 @@ static void event_queue(void)
 	CHECK(fi_eq_read(eq, &event, NULL, 0, 0) == 0 && event == 78);
 	CHECK(strlen(fi_eq_strerror(eq, FI_EINVAL, NULL, NULL, 0)) > 0);
 	EXPECT(0, fi_close(&eq->fid));
-	// As many as asked for; one that nobody reads fills up.
+	// As many as requested; a queue without a reader fills up.
 	for (size_t size = 1; size <= 1 << 16; size *= 16) {
 		attr.size = size;
 		MUST(fi_eq_open(pair.fabric, &attr, &eq, NULL));
@@ -104,7 +104,7 @@ static void event_wakes_a_sleeper(void)
 	EXPECT(0, fi_close(&eq->fid));
 }
 
-// What each kind of wait object allows.
+// The calls that each kind of wait object allows.
 static void wait_objects(void)
 {
 	static const struct {
@@ -240,9 +240,9 @@ static void poll_for(struct fid_cq *cq, double time)
 		EXPECT(FI_EAGAIN, fi_cq_read(cq, &entry, 1));
 }
 
-// Who polls is not told of packets by the kernel; who goes to sleep after it is, at once, and so is
-// who sleeps for long, and who has a descriptor and asks nobody before sleeping on it: even if the
-// progress thread has taken the packet in meanwhile.
+// While the application polls, packets cause no wake-up. A sleep after polling is woken at
+// once, and so are a long sleep, and a sleep on a descriptor without fi_trywait: even if the
+// progress thread has received the packet meanwhile.
 static void sleep_after_polling(void)
 {
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_FD};
@@ -308,7 +308,7 @@ static void wait_set(void)
 	EXPECT(FI_EAGAIN, fi_trywait(pair.fabric, list, 1));
 	EXPECT(0, fi_wait(set, 1000));
 	CHECK(fi_eq_read(eq, &event, &byte, 1, 0) == 1);
-	// A message, which nobody but the waiting thread makes progress for.
+	// A message for which only the waiting thread makes progress.
 	for (int i = 0; i < 20; i++) {
 		MUST(fi_recv(reader.ep, &byte, 1, NULL, FI_ADDR_UNSPEC, NULL));
 		MUST(-pthread_create(&thread, NULL, send_later, NULL));
@@ -478,7 +478,7 @@ static void counter(void)
 	EXPECT(0, fi_trywait(pair.fabric, list, 1));
 	EXPECT(FI_ETIMEDOUT, fi_cntr_wait(alone, 4, 20));
 	EXPECT(0, fi_cntr_wait(alone, 3, 20));
-	// What was set by hand is no news for a poll set.
+	// A poll set does not return a counter that the application itself has set.
 	MUST(fi_poll_open(pair.domain, &poll_attr, &polls));
 	EXPECT(0, fi_poll_add(polls, &alone->fid, 0));
 	CHECK(fi_poll(polls, context, 2) == 0);

@@ -100,7 +100,7 @@ static void bad_triggers(void)
 	EXPECT(FI_EINVAL, fi_recvmsg(pair.ep[0], &msg, FI_TRIGGER));
 }
 
-// The queue has a bound; what cannot begin is an error in the completion counter.
+// The queue has a bound; work that cannot start is an error in the completion counter.
 static void bounds(void)
 {
 	static struct fi_deferred_work works[5000];

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the tests of the built library share: where it is, how to run a program with it, and a
-//! libfabric 2 to run it with.
+//! Helpers of the tests of the built library: its path, programs that use it, and a libfabric 2.
 #![allow(dead_code, missing_docs, unreachable_pub, reason = "shared by several test programs")]
 
 mod skip;
@@ -12,14 +11,14 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 pub use skip::{left_out, skipped};
 
-/// The folder of build products (`target/debug/deps`): this program is in it.
+/// The folder of build products (`target/debug/deps`), which contains this program.
 fn build_folder() -> PathBuf {
     let program = std::env::current_exe().expect("a program has a path");
     program.parent().expect("a program is in a folder").to_owned()
 }
 
-/// A scratch folder that outlives the test run (what is fetched or compiled is used again). What
-/// root makes for a user is elsewhere: that user could not write there.
+/// A scratch folder that outlives the test run, so that fetched and compiled files are used again.
+/// Root has another one, as other users could not write to its files.
 pub fn scratch(name: &str) -> PathBuf {
     let folder = match std::env::var("SUDO_UID") {
         Ok(user) if nix::unistd::geteuid().is_root() && user != "0" => std::env::temp_dir(),
@@ -37,8 +36,7 @@ pub fn library() -> PathBuf {
     path
 }
 
-/// A folder with the provider alone, under the name that libfabric looks for: for
-/// `FI_PROVIDER_PATH`.
+/// A folder for `FI_PROVIDER_PATH`, with only the provider, under the name that libfabric expects.
 pub fn provider_path() -> &'static Path {
     static FOLDER: OnceLock<PathBuf> = OnceLock::new();
     FOLDER.get_or_init(|| {
@@ -51,18 +49,18 @@ pub fn provider_path() -> &'static Path {
     })
 }
 
-/// Which libfabric runs a program.
+/// The libfabric that runs a program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Libfabric {
-    /// The one that is installed.
+    /// The installed one.
     Installed,
     /// Debian 13's, 2.1.
     Two,
 }
 
 impl Libfabric {
-    /// A command that runs `program` with this libfabric and this provider, or `None` if it cannot
-    /// be had.
+    /// A command that runs `program` with this libfabric and this provider; `None` if it is not
+    /// available.
     pub fn command(self, program: &Path) -> Option<Command> {
         let mut command = match self {
             Self::Installed => Command::new(program),
@@ -87,8 +85,8 @@ impl Libfabric {
     }
 }
 
-/// Compiles `tests/c/<name>.c` with the installed headers: each call a file of its own, as tests
-/// may be threads of one process.
+/// Compiles `tests/c/<name>.c` with the installed headers. Each call makes a file of its own, as
+/// tests may be threads of one process.
 pub fn compiled(name: &str) -> PathBuf {
     static NUMBER: AtomicU32 = AtomicU32::new(0);
     let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -114,7 +112,7 @@ pub fn assert_success(what: &str, output: &Output) {
     println!("{stdout}{stderr}");
 }
 
-/// Whether there is a valgrind to run programs under.
+/// Whether valgrind is installed.
 #[track_caller]
 pub fn has_valgrind() -> bool {
     let there = Command::new("valgrind").arg("--version").output().is_ok();
@@ -124,7 +122,7 @@ pub fn has_valgrind() -> bool {
     there
 }
 
-/// Where Debian 13's libfabric 2, and what it needs, is unpacked: nothing is installed.
+/// The folder into which Debian 13's libfabric 2 and its dependencies are unpacked.
 fn folder_of_debian_13() -> PathBuf {
     build_folder().join("libfabric-tests/debian-13")
 }
@@ -135,7 +133,7 @@ pub fn fetched() -> Option<PathBuf> {
     folder.join("complete").exists().then(|| folder.join("root"))
 }
 
-/// The same, fetched if it has not been. `None`, loudly, if it cannot be.
+/// The root of that file system, fetched if need be. `None`, with a message, if that fails.
 #[track_caller]
 pub fn debian_13() -> Option<&'static Path> {
     static ROOT: OnceLock<Result<PathBuf, String>> = OnceLock::new();
@@ -173,7 +171,7 @@ const PACKAGES: [&str; 15] = [
     "libzstd1",
 ];
 
-/// apt with lists and caches of its own, so that the machine's are untouched.
+/// Runs apt with its own lists and caches, so that those of the machine stay untouched.
 fn fetch(folder: &Path) -> Result<PathBuf, String> {
     let state = folder.join("apt");
     for part in ["lists/partial", "cache/archives/partial", "state"] {

@@ -2,11 +2,10 @@
 //! The suite through passthrough onto a stand-in for a hardware provider, beside the stand-in
 //! itself.
 //!
-//! In: the tests, and a plan for each way. Out: the counts of both, and the tests that come out
-//! worse through passthrough, which have failed: what the stand-in gets wrong it gets wrong either
-//! way, and nothing else may go wrong. A test that comes out worse is run again each way, because
-//! stand-ins have tests that come out one way or the other; only one that is worse each time
-//! counts.
+//! In: the tests, and two plans: direct, and through passthrough. Out: the counts of both, and the
+//! tests with a worse outcome through passthrough, which have failed. Faults of the stand-in itself
+//! show in both runs; no others may show. A test with a worse outcome is repeated in both runs,
+//! because some outcomes of stand-ins vary; only a test that is worse each time counts.
 
 use std::process::ExitCode;
 
@@ -14,7 +13,7 @@ use anyhow::Result;
 
 use crate::runner::{Outcome, Plan, Report, Test, reports};
 
-/// How often a test that differs is run again.
+/// Repetitions of a test with different outcomes.
 const AGAIN: usize = 2;
 
 /// Runs `tests` directly and through passthrough.
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn worse_is_what_the_stand_in_does_better() {
+    fn worse_means_that_the_stand_in_does_better() {
         let order = [Outcome::Passed, Outcome::NotOffered, Outcome::Failed];
         for (place, better) in order.iter().enumerate() {
             assert!(order[place + 1..].iter().all(|worse| is_worse(worse, better)));

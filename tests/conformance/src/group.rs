@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Endpoints that can talk to each other, in this process.
+//! Connected endpoints in this process.
 //!
 //! In: a [`Setup`]. Out: [`Node`]s, each a domain, a completion queue, an address vector and an
 //! endpoint. Waiting for one node reads the queues of all, because a provider may make progress
@@ -19,20 +19,20 @@ use crate::fi::{
 use crate::host::Host;
 use crate::world::{PATIENCE, QUIET, Setup, World};
 
-/// What a lookup or `fi_getname` is given: every address format fits.
+/// Size of the buffer for an address in a lookup or `fi_getname`: every address format fits.
 pub(crate) const NAME_ROOM: usize = 128;
 
-/// One endpoint and what it needs.
+/// One endpoint and its objects.
 #[derive(Debug)]
 pub(crate) struct Node {
     pub(crate) domain: Arc<Domain>,
     pub(crate) cq: Cq,
     pub(crate) av: Av,
     pub(crate) ep: Ep,
-    /// The fabric address of every node of the group here, by its place.
+    /// The fabric addresses of all nodes of the group in this vector, in order.
     pub(crate) peers: Vec<u64>,
     inbox: Mutex<VecDeque<Event>>,
-    /// Where it is, if not on the host of the test's own process.
+    /// The host of the node, if it is another one than the test's.
     host: Option<Host>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Group {
     pub(crate) nodes: Vec<Node>,
 }
 
-/// Memory that peers may reach, and where it is for them.
+/// Memory that peers may reach, with its address for them.
 #[derive(Debug)]
 pub(crate) struct Exposed {
     pub(crate) mem: Mem,
@@ -53,7 +53,7 @@ pub(crate) struct Exposed {
 }
 
 impl Exposed {
-    /// As `peer` of an initiator's address vector has it.
+    /// The memory as a target, for an initiator with this `peer` in its address vector.
     pub(crate) fn remote(&self, peer: u64) -> Remote {
         Remote { peer, address: self.address, key: self.mr.key() }
     }
@@ -86,7 +86,7 @@ pub(crate) fn av_attr(kind: abi::fi_av_type) -> abi::fi_av_attr {
 }
 
 impl Node {
-    /// Opens everything and binds queue and vector, and enables nothing.
+    /// Opens all objects, and binds queue and vector to the endpoint; enables nothing.
     fn open(domain: Arc<Domain>, info: &Info, setup: &Setup, host: Option<&Host>) -> Result<Self> {
         let cq = domain.cq(&mut cq_attr(setup), Context::null()).context("fi_cq_open")?;
         let kind = info.domain().av_type;
@@ -110,7 +110,7 @@ impl Node {
         self.ep.getname(NAME_ROOM).0.context("fi_getname")
     }
 
-    /// Moves what the queue has to say to the inbox.
+    /// Moves completions of the queue to the inbox.
     fn drain(&self) -> Result<()> {
         loop {
             match self.cq.event() {
@@ -131,7 +131,7 @@ impl Node {
         self.exposed(info, mem, mr)
     }
 
-    /// What a region of `mem` needs before it can be used, by the domain's `mr_mode`.
+    /// Prepares a region of `mem` for use, as the domain's `mr_mode` requires.
     pub(crate) fn exposed(&self, info: &Info, mem: Mem, mr: Mr) -> Result<Exposed> {
         let mode = info.domain().mr_mode;
         if mode & abi::FI_MR_ENDPOINT != 0 {
@@ -145,12 +145,12 @@ impl Node {
 }
 
 impl World {
-    /// Nodes that know each other, ready to send.
+    /// Enabled nodes with each other's addresses.
     pub(crate) fn group(&self, setup: &Setup) -> Result<Group> {
         let mut group = self.closed_group(setup)?;
         group.enable()?;
         if setup.introduced {
-            group.introduce()?;
+            group.exchange_names()?;
         }
         Ok(group)
     }
@@ -160,15 +160,15 @@ impl World {
         self.group(&Setup::caps(caps))
     }
 
-    /// Nodes whose endpoints are not enabled yet.
+    /// Nodes with endpoints that are not enabled yet.
     pub(crate) fn closed_group(&self, setup: &Setup) -> Result<Group> {
         Group::open(self, self.offer(setup)?, setup)
     }
 }
 
 impl Group {
-    /// Opens `setup.nodes` nodes of what `info` offers. Where there is another host, every second
-    /// one is there, unless they share a domain.
+    /// Opens `setup.nodes` nodes with the offer `info`. If there is another host, every second node
+    /// is there, unless the nodes share a domain.
     pub(crate) fn open(world: &World, info: Info, setup: &Setup) -> Result<Self> {
         let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
         let mut nodes: Vec<Node> = Vec::with_capacity(setup.nodes);
@@ -194,7 +194,7 @@ impl Group {
     }
 
     /// Puts every node's address into every vector, in order.
-    pub(crate) fn introduce(&mut self) -> Result<()> {
+    pub(crate) fn exchange_names(&mut self) -> Result<()> {
         let names = self.nodes.iter().map(Node::name).collect::<Result<Vec<_>>>()?;
         for node in &mut self.nodes {
             let insert = |name: &Vec<u8>| node.av.insert(name).context("fi_av_insert");
@@ -203,7 +203,7 @@ impl Group {
         Ok(())
     }
 
-    /// The first node, which sends where nothing else is said.
+    /// The first node, which sends by default.
     pub(crate) fn a(&self) -> &Node {
         &self.nodes[0]
     }
@@ -247,7 +247,7 @@ impl Group {
         })
     }
 
-    /// Reads every queue until `ready` gives something.
+    /// Reads every queue until `ready` returns a value.
     pub(crate) fn until<T>(
         &self,
         what: &str,
@@ -258,7 +258,7 @@ impl Group {
             if let Some(found) = ready()? {
                 return Ok(found);
             }
-            ensure!(Instant::now() < end, "waited {PATIENCE:?} in vain for {what}");
+            ensure!(Instant::now() < end, "waited {PATIENCE:?}, and there is no {what}");
             self.step()?;
             std::thread::yield_now();
         }
@@ -291,7 +291,7 @@ impl Group {
         (0..count).map(take).collect()
     }
 
-    /// Watches that `node` has nothing to say.
+    /// Checks that no event of `node` arrives for some time.
     pub(crate) fn quiet(&self, node: &Node) -> Result<()> {
         self.run(QUIET)?;
         match node.inbox().front() {
@@ -310,15 +310,16 @@ impl Group {
         Ok(completion)
     }
 
-    /// The first node sends `mem` to the second, which receives into `into`: both completions.
+    /// The first node sends `mem` to the second, which receives into `into`. Returns both
+    /// completions.
     pub(crate) fn exchange(&self, mem: Mem, into: Mem) -> Result<(Completion, Completion)> {
         let (send, receive) = (Context::new(), Context::new());
-        self.post(|| self.b().ep.recv(into, abi::ANYBODY, receive))?;
+        self.post(|| self.b().ep.recv(into, abi::FI_ADDR_UNSPEC, receive))?;
         self.post(|| self.a().ep.send(mem, self.to_b(), send))?;
         Ok((self.done(self.a(), send)?, self.done(self.b(), receive)?))
     }
 
-    /// Closes everything in the order that `fi_close` demands.
+    /// Closes all objects in the order that `fi_close` demands.
     pub(crate) fn close(&self) -> Result<()> {
         for node in &self.nodes {
             node.ep.close().context("fi_close of an endpoint")?;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Another host: a network namespace (`ip-netns(8)`).
 //!
-//! In: its name and an address of it. Out: calls made there, and processes. Sockets stay in the
-//! namespace in which they were opened, so that one process can have nodes on two hosts, with a
-//! network in between.
+//! In: the name and an address of the namespace. Out: calls and processes there. Sockets stay in
+//! the namespace in which they were opened. So one process can have nodes on two hosts, with a
+//! network between them.
 
 use std::fs::File;
 use std::path::Path;
@@ -12,7 +12,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use nix::sched::{CloneFlags, setns};
 
-/// See the module.
+/// A network namespace with an address.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Host {
     pub(crate) namespace: String,
@@ -47,7 +47,7 @@ impl Host {
         result
     }
 
-    /// The same command, started on the host.
+    /// A copy of `command` that starts on the host.
     pub(crate) fn command(&self, command: &Command) -> Command {
         let mut there = Command::new("ip");
         there.args(["netns", "exec", &self.namespace]).arg(command.get_program());

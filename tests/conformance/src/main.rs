@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The promises of libfabric's man pages, one test each, for any provider.
 //!
-//! In: a provider's name. Out: which promises it keeps, which it breaks, which features it does not
-//! offer. The tests are in [`man`], a module for each page in the page's order, and in [`traps`],
-//! the places where providers are known to go wrong. They see libfabric alone, so that the same
-//! test can be run against another provider to show that it is the test that is right.
+//! In: a provider's name. Out: the promises that it keeps, those that it breaks, and the features
+//! that it does not offer. The tests are in [`man`], a module for each page in the page's order,
+//! and in [`traps`], for known errors of providers. They use libfabric alone. So a test can also
+//! run against another provider, to check the test itself.
 //!
-//! [`fi`] is libfabric's calls as methods, [`group`] endpoints that know each other, [`runner`] a
-//! process for each test, [`compare`] all of them through passthrough.
+//! [`fi`] has libfabric's calls as methods, [`group`] connected endpoints, [`runner`] a process for
+//! each test, [`compare`] a comparison of all tests through passthrough.
 #![deny(unsafe_code)]
 
-#[allow(unsafe_code)]
-mod abi;
 mod compare;
-#[allow(unsafe_code)]
-mod fi;
 mod group;
 mod host;
 mod man;
 mod peer;
+#[allow(unsafe_code)]
+mod process;
 mod runner;
 mod traps;
 mod waiting;
@@ -33,6 +31,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 use clap::Parser;
+use ofi_xdp_libfabric::raw::{self as fi, abi};
 
 use crate::host::Host;
 use crate::runner::{Plan, SLOW, Test};
@@ -47,16 +46,16 @@ struct Cli {
     /// Run each test on this provider, and on xdp passing through to it: xdp must do no worse
     #[arg(long, value_name = "PROVIDER", conflicts_with_all = ["provider", "json", "other"])]
     passthrough: Option<String>,
-    /// The local address; none for providers whose addresses are not of IP
+    /// The local address; none for providers without IP addresses
     #[arg(long, default_value = "127.0.0.1")]
     node: String,
     /// The host of every second endpoint, where this is not the only one
     #[arg(long, value_name = "NAMESPACE=ADDRESS")]
     other: Option<Host>,
-    /// Append what libfabric and the provider log to this file
+    /// Append the log of libfabric and the provider to this file
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
-    /// Only tests whose name contains one of these
+    /// Only tests with one of these in their names
     #[arg(long, value_name = "TEXT")]
     filter: Vec<String>,
     /// Print the names of the tests and run none
@@ -123,7 +122,7 @@ fn run(cli: &Cli) -> Result<ExitCode> {
     compare::run(&chosen, &plan(cli, stand_in)?, &through)
 }
 
-/// How to run the tests on `provider`, where it may leave out what it likes.
+/// The plan for the tests on `provider`, which may leave out any optional feature.
 fn plan(cli: &Cli, provider: &str) -> Result<Plan> {
     let log = cli.log.as_ref().map(|path| File::options().create(true).append(true).open(path));
     Ok(Plan {
@@ -146,7 +145,8 @@ fn arguments(cli: &Cli, provider: &str) -> Vec<String> {
     arguments
 }
 
-/// What this provider may leave out, if there is a list: a test's name in each line, `#` comments.
+/// The tests that this provider may leave out, from a list with a name in each line and `#`
+/// comments; none without a list.
 fn accepted(provider: &str) -> Result<Option<BTreeSet<String>>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("not-offered");
     let file = folder.join(format!("{provider}.txt"));

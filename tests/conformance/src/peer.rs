@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A peer that is a process of its own: one that can die, leave and come back.
+//! A peer in a process of its own, which can die, leave and come back.
 //!
-//! In: how it is to behave. Out: its address, and ours to it, by a line of hexadecimal digits each.
+//! In: the peer's behaviour. Out: its address. Both addresses are exchanged as lines of hexadecimal
+//! digits.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::PathBuf;
@@ -9,23 +10,24 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Context, Mem, getinfo};
 use crate::group::Group;
 use crate::world::{Setup, World};
 
 /// The environment variable that makes this program a peer.
 pub(crate) const BEHAVIOUR: &str = "CONFORMANCE_PEER";
-/// The port that it is to have.
+/// The variable with the peer's port.
 const PORT: &str = "CONFORMANCE_PEER_PORT";
 
-/// Names this program where `/proc/self/exe` is the loader, and the libraries that it was given.
+/// The variables with this program's path, if `/proc/self/exe` is the loader, and with the
+/// libraries of a run.
 const PROGRAM: &str = "CONFORMANCE_PROGRAM";
 const LIBRARIES: &str = "CONFORMANCE_LIBRARIES";
 
-/// A command that starts this program: on the system's libraries, or on those in the folder that
-/// `CONFORMANCE_LIBRARIES` names, with the loader that is among them (another libfabric may need
-/// another C library).
+/// A command that starts this program: on the installed libraries, or on those in the folder
+/// `CONFORMANCE_LIBRARIES`, with the loader in that folder (another libfabric may need another C
+/// library).
 pub(crate) fn relaunch() -> Result<Command> {
     let program = match std::env::var_os(PROGRAM) {
         Some(program) => PathBuf::from(program),
@@ -39,7 +41,7 @@ pub(crate) fn relaunch() -> Result<Command> {
     Ok(command)
 }
 
-/// What the peer does once it knows us.
+/// The task of the peer after the exchange of addresses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Behaviour {
     /// Sends every message of 8 bytes back, until it is killed.
@@ -48,7 +50,7 @@ pub(crate) enum Behaviour {
     Leave,
 }
 
-/// The peer's process, as the test sees it. It ends with the value.
+/// The process of a peer, which ends when this value is dropped.
 #[derive(Debug)]
 pub(crate) struct Peer {
     child: Child,
@@ -59,7 +61,7 @@ pub(crate) struct Peer {
 }
 
 impl Peer {
-    /// Starts one, at `port` or any.
+    /// Starts a peer, at `port` or at any port.
     pub(crate) fn start(world: &World, what: Behaviour, port: Option<u16>) -> Result<Self> {
         let mut command = relaunch()?;
         command.args(["--provider", &world.provider]);
@@ -79,8 +81,8 @@ impl Peer {
         Ok(peer)
     }
 
-    /// Tells it our address; it can answer from then on.
-    pub(crate) fn introduce(&mut self, name: &[u8]) -> Result<()> {
+    /// Sends this side's address to the peer, which can answer from then on.
+    pub(crate) fn exchange_names(&mut self, name: &[u8]) -> Result<()> {
         writeln!(self.stdin, "{}", hexadecimal(name))?;
         self.stdin.flush()?;
         ensure!(self.line()?.is_empty(), "the peer says something else");
@@ -94,14 +96,14 @@ impl Peer {
         bytes(line.trim())
     }
 
-    /// Ends it at once, as a crash would.
+    /// Kills the peer, as a crash would.
     pub(crate) fn kill(&mut self) -> Result<()> {
         self.child.kill()?;
         self.child.wait()?;
         Ok(())
     }
 
-    /// Waits until it has ended by itself.
+    /// Waits until the peer has ended by itself.
     pub(crate) fn ended(&mut self) -> Result<()> {
         let status = self.child.wait()?;
         ensure!(status.success(), "the peer: {status}");
@@ -111,7 +113,7 @@ impl Peer {
 
 impl Drop for Peer {
     fn drop(&mut self) {
-        // It may have ended already.
+        // The peer may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -126,7 +128,7 @@ fn bytes(text: &str) -> Result<Vec<u8>> {
     (0..text.len() / 2).map(|index| pair(2 * index)).collect()
 }
 
-/// This process is the peer.
+/// The peer's main function.
 pub(crate) fn run(world: &World, behaviour: &str) -> Result<()> {
     let setup = Setup { nodes: 1, introduced: false, ..Setup::default() };
     let info = match std::env::var(PORT) {
@@ -155,8 +157,8 @@ fn echo(group: &Group, other: u64) -> Result<()> {
     let node = group.a();
     loop {
         let (mem, context) = (Mem::zeroed(8), Context::new());
-        node.ep.recv(mem, ANYBODY, context)?;
-        // It lives as long as the test: there is no time limit for a message.
+        node.ep.recv(mem, FI_ADDR_UNSPEC, context)?;
+        // The test ends the peer: there is no time limit for a message.
         while node.cq.read(1).is_err() {
             std::thread::yield_now();
         }
@@ -168,7 +170,7 @@ fn echo(group: &Group, other: u64) -> Result<()> {
 
 fn leave(group: &Group) -> Result<()> {
     let (node, context) = (group.a(), Context::new());
-    node.ep.recv(Mem::zeroed(8), ANYBODY, context)?;
+    node.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, context)?;
     group.done(node, context)?;
     std::process::exit(0);
 }

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Runs each test in a process of its own, and counts.
 //!
-//! In: the chosen tests. Out: a line for each, what failed in full, the counts, and the exit code.
-//! A test that crashes, hangs or exits is one failed test. What a provider may leave out comes out
-//! as "not offered"; for a provider with a list of what it leaves out (`not-offered/`), anything
-//! else that is missing has failed, and so has an entry that is not missing any more.
+//! In: the chosen tests. Out: a line for each, failures in full, the counts, and the exit code. A
+//! test that crashes, hangs or exits is one failed test. An optional feature that a provider leaves
+//! out is reported as "not offered". For a provider with a list of these (`not-offered/`), any
+//! other missing feature is a failure, and so is an entry that is not missing any more.
 
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -85,9 +85,9 @@ pub(crate) struct Plan {
     pub(crate) arguments: Vec<String>,
     /// Variables of its environment, beyond this process's own.
     pub(crate) environment: Vec<(&'static str, String)>,
-    /// Where lines of libfabric's log go; else they are part of what a test says.
+    /// The file for libfabric's log; without it the log is part of the test's output.
     pub(crate) log: Option<Mutex<File>>,
-    /// What may be missing; `None` if anything optional may.
+    /// Features that may be missing; `None` if any optional one may.
     pub(crate) accepted: Option<BTreeSet<String>>,
 }
 
@@ -174,7 +174,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("    {line}\n")).collect()
 }
 
-/// What is not offered must be in the list, and what is in the list must not be offered.
+/// Compares the report with the list: the two must have the same features.
 fn judged(mut report: Report, accepted: Option<&BTreeSet<String>>) -> Report {
     let Some(accepted) = accepted else { return report };
     let listed = accepted.contains(report.name);
@@ -227,7 +227,7 @@ fn run_apart(test: &'static Test, plan: &Plan) -> Result<Report> {
     Ok(Report { name: test.name, outcome, text, milliseconds: start.elapsed().as_millis() })
 }
 
-/// Waits for a child, kills it when its time is over, and gives what it said.
+/// Waits for a child, kills it after its time limit, and returns its output.
 fn wait(mut child: Child, limit: Duration) -> Result<(Option<std::process::ExitStatus>, String)> {
     let mut stderr = child.stderr.take().context("no pipe")?;
     let reader = std::thread::spawn(move || {

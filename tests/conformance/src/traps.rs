@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where providers are known to go wrong: what follows from several pages together, what threads,
-//! signals and processes do to it, and the order in which things end.
+//! Cases in which providers are known to fail: promises of several pages together, threads, signals
+//! and processes, and the order in which objects end.
 
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Context, Errno, Event, Fid as _, Mem, Message, getinfo};
 use crate::man::{fi_cq, fi_mr, fi_msg};
 use crate::peer::{Behaviour, Peer};
@@ -20,7 +20,7 @@ tests! { "traps":
     flags_of_a_call_replace_the_defaults
     a_dead_peer_is_an_error_and_never_again_forever
     every_resource_ends_in_try_again_or_an_error
-    a_stranger_is_matched_once_it_is_inserted
+    an_unknown_source_is_matched_once_it_is_inserted
     a_receiver_that_closes_at_once_has_acknowledged
     removing_a_peer_with_operations_in_flight
     a_peer_that_restarts_at_its_address_is_reached
@@ -47,8 +47,8 @@ fn inject_complete_is_not_inject(world: &World) -> Result<()> {
     fi_msg::inject_completes_at_the_receiver_only(world)
 }
 
-/// What the target is told of is in place there, even if the initiator asked for the weakest
-/// level.
+/// Bytes of a completion at the target are in place there, even if the initiator asked for the
+/// weakest level.
 fn a_target_completion_means_visible_bytes(world: &World) -> Result<()> {
     let tx_op_flags = abi::FI_INJECT_COMPLETE;
     let setup = Setup { tx_op_flags, ..Setup::caps(abi::FI_RMA | abi::FI_MSG) };
@@ -79,11 +79,11 @@ fn completions_of_every_operation_have_their_flags(world: &World) -> Result<()> 
         ensure!(event.flags & not == 0, "some of {not:#x} are in {:#x}", event.flags);
         Ok(())
     };
-    group.post(|| b.ep.recv(mem, ANYBODY, Context::new()))?;
+    group.post(|| b.ep.recv(mem, FI_ADDR_UNSPEC, Context::new()))?;
     group.post(|| a.ep.send(mem, group.to_b(), Context::new()))?;
     has(group.next(a)?, abi::FI_MSG | abi::FI_SEND, abi::FI_TAGGED | abi::FI_RECV)?;
     has(group.next(b)?, abi::FI_MSG | abi::FI_RECV, abi::FI_TAGGED | abi::FI_SEND)?;
-    group.post(|| b.ep.trecv(mem, ANYBODY, 1, 0, Context::new()))?;
+    group.post(|| b.ep.trecv(mem, FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     group.post(|| a.ep.tsend(mem, group.to_b(), 1, Context::new()))?;
     has(group.next(a)?, abi::FI_TAGGED | abi::FI_SEND, abi::FI_MSG | abi::FI_RECV)?;
     has(group.next(b)?, abi::FI_TAGGED | abi::FI_RECV, abi::FI_MSG | abi::FI_SEND)?;
@@ -101,7 +101,7 @@ fn flags_of_a_call_replace_the_defaults(world: &World) -> Result<()> {
     let setup = Setup { bind, tx_op_flags: abi::FI_COMPLETION, ..Setup::default() };
     let group = world.group(&setup)?;
     for _ in 0..2 {
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     }
     let (silent, told) = (Context::new(), Context::new());
     let message = Message::new(Mem::zeroed(8), group.to_b(), silent);
@@ -117,7 +117,7 @@ fn flags_of_a_call_replace_the_defaults(world: &World) -> Result<()> {
 fn a_dead_peer_is_an_error_and_never_again_forever(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let (a, mut peer) = (group.a(), Peer::start(world, Behaviour::Echo, None)?);
-    peer.introduce(&a.name()?)?;
+    peer.exchange_names(&a.name()?)?;
     let there = a.av.insert(&peer.name)?;
     round_trip(&group, there)?;
     peer.kill()?;
@@ -126,7 +126,7 @@ fn a_dead_peer_is_an_error_and_never_again_forever(world: &World) -> Result<()> 
     while failed < 8 {
         ensure!(Instant::now() < end, "{failed} operations have failed, others never end");
         match a.ep.send(Mem::zeroed(8), there, Context::new()) {
-            // A call that says at once that nobody is there is an answer, too.
+            // A call that reports at once that no peer is there is an answer, too.
             Err(Errno(abi::FI_EAGAIN)) | Ok(()) => {}
             Err(_) => failed += 1,
         }
@@ -136,7 +136,7 @@ fn a_dead_peer_is_an_error_and_never_again_forever(world: &World) -> Result<()> 
         std::thread::sleep(Duration::from_millis(2));
     }
     // Others are not affected.
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     group.post(|| a.ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
     group.next(group.b())?;
     Ok(())
@@ -146,7 +146,7 @@ fn a_dead_peer_is_an_error_and_never_again_forever(world: &World) -> Result<()> 
 fn round_trip(group: &crate::group::Group, there: u64) -> Result<()> {
     let (a, into) = (group.a(), Mem::zeroed(8));
     let (send, receive) = (Context::new(), Context::new());
-    group.post(|| a.ep.recv(into, ANYBODY, receive))?;
+    group.post(|| a.ep.recv(into, FI_ADDR_UNSPEC, receive))?;
     group.post(|| a.ep.send(Mem::pattern(8, 7), there, send))?;
     let both: Vec<_> = group.take(a, 2)?.iter().map(|one| one.context).collect();
     ensure!(both.contains(&send.ptr()) && both.contains(&receive.ptr()), "{both:?}");
@@ -164,7 +164,7 @@ fn every_resource_ends_in_try_again_or_an_error(world: &World) -> Result<()> {
         if taken > 1 << 20 {
             break None;
         }
-        match group.a().ep.recv(Mem::null(), ANYBODY, Context::null()) {
+        match group.a().ep.recv(Mem::null(), FI_ADDR_UNSPEC, Context::null()) {
             Ok(()) => taken += 1,
             Err(errno) => break Some(errno),
         }
@@ -184,7 +184,7 @@ fn every_resource_ends_in_try_again_or_an_error(world: &World) -> Result<()> {
     ensure!(full.is_none_or(|errno| errno.0 == abi::FI_EAGAIN), "sends: {full:?}");
     // Whatever was taken arrives, and room comes back.
     for _ in 0..sent {
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::null()))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::null()))?;
         group.next(group.b())?;
     }
     group.take(group.a(), sent)?;
@@ -192,9 +192,9 @@ fn every_resource_ends_in_try_again_or_an_error(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// `fi_av(3)`: a message of one who was not in the vector when it came is a directed receive's once
-/// the sender is inserted.
-fn a_stranger_is_matched_once_it_is_inserted(world: &World) -> Result<()> {
+/// `fi_av(3)`: a message of a sender that was not in the vector on arrival matches a directed
+/// receive once the sender is inserted.
+fn an_unknown_source_is_matched_once_it_is_inserted(world: &World) -> Result<()> {
     let caps = abi::FI_MSG | abi::FI_SOURCE | abi::FI_DIRECTED_RECV;
     let group = world.group(&Setup { introduced: false, ..Setup::caps(caps) })?;
     let (a, b) = (group.a(), group.b());
@@ -209,13 +209,13 @@ fn a_stranger_is_matched_once_it_is_inserted(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Who has received a message may close: its sender must not wait for, or fail over, what was
-/// received.
+/// The receiver of a message may close: the sender must not wait for, or fail because of, a
+/// received message.
 fn a_receiver_that_closes_at_once_has_acknowledged(world: &World) -> Result<()> {
     for round in 0..5 {
         let group = world.pair(abi::FI_MSG)?;
         let (send, receive) = (Context::new(), Context::new());
-        group.post(|| group.b().ep.recv(Mem::zeroed(100_000), ANYBODY, receive))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(100_000), FI_ADDR_UNSPEC, receive))?;
         group.post(|| group.a().ep.send(Mem::zeroed(100_000), group.to_b(), send))?;
         group.done(group.b(), receive)?;
         group.b().ep.close()?;
@@ -228,7 +228,7 @@ fn a_receiver_that_closes_at_once_has_acknowledged(world: &World) -> Result<()> 
     Ok(())
 }
 
-/// What was under way ends somehow, and a new name for the peer works.
+/// Operations in flight end somehow, and a new name for the peer works.
 fn removing_a_peer_with_operations_in_flight(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
@@ -240,7 +240,7 @@ fn removing_a_peer_with_operations_in_flight(world: &World) -> Result<()> {
     let again = group.a().av.insert(&group.b().name()?)?;
     let marked = Context::new();
     for _ in 0..21 {
-        group.post(|| group.b().ep.recv(Mem::zeroed(100_000), ANYBODY, Context::null()))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(100_000), FI_ADDR_UNSPEC, Context::null()))?;
     }
     group.post(|| group.a().ep.send(Mem::pattern(9, 9), again, marked))?;
     let end = Instant::now() + PATIENCE;
@@ -270,7 +270,7 @@ fn a_peer_that_restarts_at_its_address_is_reached(world: &World) -> Result<()> {
     let (a, port) = (group.a(), 21_000 + (std::process::id() % 20_000) as u16);
     for round in 0..3 {
         let mut peer = Peer::start(world, Behaviour::Echo, Some(port))?;
-        peer.introduce(&a.name()?)?;
+        peer.exchange_names(&a.name()?)?;
         let there = a.av.insert(&peer.name)?;
         let name = &peer.name;
         ensure!(name[2..4] == port.to_be_bytes(), "round {round}: it is at {name:?}");
@@ -281,11 +281,11 @@ fn a_peer_that_restarts_at_its_address_is_reached(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// What it has received before counts as received.
+/// Messages that the peer received before its end count as received.
 fn a_peer_that_exits_without_closing(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let (a, mut peer) = (group.a(), Peer::start(world, Behaviour::Leave, None)?);
-    peer.introduce(&a.name()?)?;
+    peer.exchange_names(&a.name()?)?;
     let there = a.av.insert(&peer.name)?;
     group.post(|| a.ep.send(Mem::zeroed(8), there, Context::new()))?;
     group.next(a)?;
@@ -366,7 +366,7 @@ fn two_threads_on_two_endpoints_of_a_domain(world: &World) -> Result<()> {
         let end = Instant::now() + 2 * PATIENCE;
         let (from, into) = (Mem::zeroed(64), Mem::zeroed(64));
         for _ in 0..16 {
-            node.ep.recv(into, ANYBODY, Context::null())?;
+            node.ep.recv(into, FI_ADDR_UNSPEC, Context::null())?;
         }
         let mut posted = 0;
         while sent < rounds || received < rounds {
@@ -380,7 +380,7 @@ fn two_threads_on_two_endpoints_of_a_domain(world: &World) -> Result<()> {
                     continue;
                 }
                 received += 1;
-                while let Err(errno) = node.ep.recv(into, ANYBODY, Context::null()) {
+                while let Err(errno) = node.ep.recv(into, FI_ADDR_UNSPEC, Context::null()) {
                     ensure!(errno.0 == abi::FI_EAGAIN, "{errno}");
                 }
             }
@@ -411,7 +411,7 @@ fn many_threads_on_one_endpoint(world: &World) -> Result<()> {
             counter.fetch_add(count, std::sync::atomic::Ordering::Relaxed)
         };
         loop {
-            if receives < each && b.ep.recv(mem, ANYBODY, Context::null()).is_ok() {
+            if receives < each && b.ep.recv(mem, FI_ADDR_UNSPEC, Context::null()).is_ok() {
                 receives += 1;
             }
             if sends < each && a.ep.send(mem, to_b, Context::null()).is_ok() {
@@ -431,7 +431,7 @@ fn many_threads_on_one_endpoint(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Nobody polls: waiting readers have to be woken, also for what the protocol does by itself.
+/// No thread polls: waiting readers are woken, also for the protocol's own packets.
 fn blocking_readers_on_both_sides(world: &World) -> Result<()> {
     let group = world.group(&Setup { wait: abi::FI_WAIT_UNSPEC, ..Setup::default() })?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
@@ -448,7 +448,7 @@ fn blocking_readers_on_both_sides(world: &World) -> Result<()> {
             }
         };
         for _ in 0..rounds {
-            node.ep.recv(mem, ANYBODY, Context::null())?;
+            node.ep.recv(mem, FI_ADDR_UNSPEC, Context::null())?;
             if own == 0 {
                 node.ep.send(mem, node.peers[1], Context::null())?;
             }
@@ -516,8 +516,8 @@ fn a_forked_child_does_no_harm(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     for exit in [true, false] {
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
-        crate::fi::fork_and_end(exit)?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
+        crate::process::fork_and_end(exit)?;
         group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
         group.next(group.b())?;
         group.next(group.a())?;
@@ -558,7 +558,7 @@ fn unknown_flags_of_getinfo_are_ignored(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Applications call what the tables have; only a provider's `-FI_ENOSYS` is an answer.
+/// Applications call the slots of the tables; only a provider's `-FI_ENOSYS` is an answer.
 fn no_slot_is_empty(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let a = group.a();
@@ -609,7 +609,7 @@ fn patiently(group: &crate::group::Group, node: &crate::group::Node) -> Result<(
 /// `fi_endpoint(3)`, `max_msg_size`: whatever length is offered.
 fn slow_message_of_4_gib(world: &World) -> Result<()> {
     let (group, from, into) = huge(world, abi::FI_MSG)?;
-    group.post(|| group.b().ep.recv(into, ANYBODY, Context::null()))?;
+    group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, Context::null()))?;
     group.post(|| group.a().ep.send(from, group.to_b(), Context::null()))?;
     patiently(&group, group.b())?;
     patiently(&group, group.a())?;
@@ -617,7 +617,7 @@ fn slow_message_of_4_gib(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same for remote memory.
+/// A write of 4 GiB to remote memory.
 fn slow_write_of_4_gib(world: &World) -> Result<()> {
     let (group, from, into) = huge(world, abi::FI_MSG | abi::FI_RMA)?;
     let region = group.b().expose(&group.info, into, abi::FI_REMOTE_WRITE, 1)?;

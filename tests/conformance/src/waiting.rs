@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who waits while others act: threads that share a queue or a counter, objects that change under
-//! sleepers, applications that do not come back, and operations that nobody reads of.
+//! Waiting while other threads act: threads that share a queue or a counter, objects that change
+//! under sleepers, applications that make no further call, and completions that are never read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Answer, Context, Fid as _, Mem, Message, Remote};
 use crate::group::{Group, Node, cq_attr};
 use crate::runner::tests;
@@ -15,9 +15,9 @@ use crate::world::{PATIENCE, Setup, World, optional};
 
 tests! { "waiting":
     an_endpoint_that_comes_later_is_waited_for_too
-    who_may_wait_and_computes_makes_progress
+    a_computing_application_with_wait_objects_makes_progress
     a_wait_set_that_was_waited_for_makes_progress
-    who_reads_a_counter_wakes_who_waits_for_it
+    a_read_of_a_counter_wakes_its_waiters
     readers_of_one_queue_all_wake
     counters_of_one_endpoint_let_each_other_sleep
     a_side_without_a_queue_takes_events_for_ever
@@ -41,8 +41,8 @@ fn alone<T>(a: &Node, mut call: impl FnMut() -> Answer<T>) -> Result<T> {
     }
 }
 
-/// `fi_cq(3)`, `fi_cq_sread`: a thread that sleeps on a queue waits for all that is bound to it,
-/// also for what is enabled while it sleeps.
+/// `fi_cq(3)`, `fi_cq_sread`: a thread that sleeps on a queue waits for all endpoints that are
+/// bound to it, also for those that are enabled while it sleeps.
 fn an_endpoint_that_comes_later_is_waited_for_too(world: &World) -> Result<()> {
     let group = world.closed_group(&Setup { wait: abi::FI_WAIT_UNSPEC, ..Setup::default() })?;
     let (a, b) = (group.a(), group.b());
@@ -52,7 +52,7 @@ fn an_endpoint_that_comes_later_is_waited_for_too(world: &World) -> Result<()> {
         group.enable()?;
         let to_b = a.av.insert(&b.name()?)?;
         let _to_a = b.av.insert(&a.name()?)?;
-        b.ep.recv(Mem::zeroed(8), ANYBODY, Context::null())?;
+        b.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::null())?;
         alone(a, || a.ep.send(Mem::zeroed(8), to_b, Context::null()))?;
         while !sleeper.is_finished() {
             let _ = a.cq.progress();
@@ -64,7 +64,7 @@ fn an_endpoint_that_comes_later_is_waited_for_too(world: &World) -> Result<()> {
     group.close()
 }
 
-/// A message whose sender is to know that it was delivered: the receiver does nothing for it.
+/// A message with `FI_DELIVERY_COMPLETE`: the receiver makes no call for it.
 fn is_delivered_without_calls(group: &Group) -> Result<()> {
     let a = group.a();
     let message = Message::new(Mem::zeroed(100_000), group.to_b(), Context::new());
@@ -74,18 +74,18 @@ fn is_delivered_without_calls(group: &Group) -> Result<()> {
 
 /// `fi_domain(3)`, `FI_PROGRESS_AUTO`; `fi_poll(3)`, `fi_trywait`: it says that one may wait, not
 /// that one does.
-fn who_may_wait_and_computes_makes_progress(world: &World) -> Result<()> {
+fn a_computing_application_with_wait_objects_makes_progress(world: &World) -> Result<()> {
     let (progress, wait) = (abi::FI_PROGRESS_AUTO, abi::FI_WAIT_FD);
     let group = world.group(&Setup { progress, wait, ..Setup::default() })?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     let b = group.b();
-    b.ep.recv(Mem::zeroed(100_000), ANYBODY, Context::null())?;
+    b.ep.recv(Mem::zeroed(100_000), FI_ADDR_UNSPEC, Context::null())?;
     group.until("a queue that one may wait for", || Ok(group.fabric.trywait(&[&b.cq]).ok()))?;
     is_delivered_without_calls(&group)?;
     group.close()
 }
 
-/// The same after `fi_wait`, whose end is the end of waiting for every member.
+/// Progress goes on after `fi_wait`: its return ends the wait for every member.
 fn a_wait_set_that_was_waited_for_makes_progress(world: &World) -> Result<()> {
     let group = world.group(&Setup { progress: abi::FI_PROGRESS_AUTO, ..Setup::default() })?;
     let mut attr = abi::fi_wait_attr { wait_obj: abi::FI_WAIT_UNSPEC, flags: 0 };
@@ -99,7 +99,7 @@ fn a_wait_set_that_was_waited_for_makes_progress(world: &World) -> Result<()> {
     ep.bind(&b.av, 0)?;
     ep.enable()?;
     let to_ep = group.a().av.insert(&ep.getname(crate::group::NAME_ROOM).0?)?;
-    ep.recv(Mem::zeroed(8), ANYBODY, Context::null())?;
+    ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::null())?;
     let answer = set.wait(50);
     ensure!(answer.is_err_and(|errno| errno.0 == abi::FI_ETIMEDOUT), "{answer:?}");
     let a = group.a();
@@ -112,18 +112,18 @@ fn a_wait_set_that_was_waited_for_makes_progress(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_cntr(3)`, `fi_cntr_wait`, beside `fi_domain(3)`, `FI_THREAD_SAFE`: the value that another
-/// thread's read has seen wakes who waits for it.
-fn who_reads_a_counter_wakes_who_waits_for_it(world: &World) -> Result<()> {
+/// `fi_cntr(3)`, `fi_cntr_wait`, beside `fi_domain(3)`, `FI_THREAD_SAFE`: a value that another
+/// thread's read has seen wakes the threads that wait for it.
+fn a_read_of_a_counter_wakes_its_waiters(world: &World) -> Result<()> {
     let mut group = world.closed_group(&Setup::default())?;
     let cntr = optional(group.a().domain.cntr(), "fi_cntr_open")?;
     optional(group.a().ep.bind(&cntr, abi::FI_RECV), "fi_ep_bind of a counter")?;
     group.enable()?;
-    group.introduce()?;
+    group.exchange_names()?;
     let (a, b, to_a) = (group.a(), group.b(), group.to_a());
     let rounds = 20;
     for _ in 0..rounds {
-        a.ep.recv(Mem::zeroed(8), ANYBODY, Context::null())?;
+        a.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::null())?;
     }
     let (done, cntr) = (AtomicBool::new(false), &cntr);
     std::thread::scope(|scope| {
@@ -159,7 +159,7 @@ fn readers_of_one_queue_all_wake(world: &World) -> Result<()> {
             let readers = [(); 3].map(|()| scope.spawn(|| b.cq.sread(1, 3000)));
             std::thread::sleep(Duration::from_millis(4));
             for _ in &readers {
-                b.ep.recv(Mem::zeroed(8), ANYBODY, Context::null())?;
+                b.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::null())?;
                 alone(a, || a.ep.send(Mem::zeroed(8), group.to_b(), Context::null()))?;
             }
             while !readers.iter().all(std::thread::ScopedJoinHandle::is_finished) {
@@ -175,7 +175,8 @@ fn readers_of_one_queue_all_wake(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_cntr(3)`, `fi_cntr_wait`: who waits for what does not come sleeps, also beside others.
+/// `fi_cntr(3)`, `fi_cntr_wait`: a thread that waits for a value that does not come sleeps, also
+/// beside others.
 fn counters_of_one_endpoint_let_each_other_sleep(world: &World) -> Result<()> {
     let group = world.closed_group(&Setup::default())?;
     let ep = &group.a().ep;
@@ -184,7 +185,7 @@ fn counters_of_one_endpoint_let_each_other_sleep(world: &World) -> Result<()> {
     optional(ep.bind(&sends, abi::FI_SEND), "fi_ep_bind of a counter")?;
     optional(ep.bind(&receives, abi::FI_RECV), "fi_ep_bind of a counter")?;
     group.enable()?;
-    let before = crate::fi::processor_time();
+    let before = crate::process::processor_time();
     let time = Duration::from_millis(500);
     std::thread::scope(|scope| {
         let waits = [&sends, &receives].map(|cntr| scope.spawn(|| cntr.wait(1, 500)));
@@ -194,7 +195,7 @@ fn counters_of_one_endpoint_let_each_other_sleep(world: &World) -> Result<()> {
         }
         Ok(())
     })?;
-    let used = crate::fi::processor_time().saturating_sub(before);
+    let used = crate::process::processor_time().saturating_sub(before);
     ensure!(used < time / 4, "{used:?} of processor time in {time:?} of sleep");
     ep.close()?;
     sends.close()?;
@@ -206,7 +207,7 @@ fn counters_of_one_endpoint_let_each_other_sleep(world: &World) -> Result<()> {
 const MANY: u64 = 5000;
 
 /// `fi_endpoint(3)`, `fi_ep_bind`: an endpoint that receives no messages needs no queue for its
-/// receives; the remote CQ data of writes is told nowhere then, and hinders nobody.
+/// receives; the remote CQ data of writes is dropped then, and delays no other event.
 fn a_side_without_a_queue_takes_events_for_ever(world: &World) -> Result<()> {
     let group = world.group(&Setup::caps(abi::FI_RMA))?;
     let (a, b) = (group.a(), group.b());
@@ -230,7 +231,8 @@ fn a_side_without_a_queue_takes_events_for_ever(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same of operations that fail: a counter tells of them, and their slots are free again.
+/// Failed operations of a side without a queue: a counter counts them, and their slots are free
+/// again.
 fn a_side_without_a_queue_fails_for_ever(world: &World) -> Result<()> {
     let group = world.group(&Setup::caps(abi::FI_RMA))?;
     let a = group.a();
@@ -254,21 +256,21 @@ fn a_side_without_a_queue_fails_for_ever(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fabric(7)`, forks: a child that lives on holds what its parent closes. What arrives for it
-/// keeps no thread of the parent awake.
+/// `fabric(7)`, forks: a child that lives on holds descriptors that its parent closes. Packets
+/// for them keep no thread of the parent awake.
 fn a_forked_child_keeps_no_thread_busy(world: &World) -> Result<()> {
     let progress = abi::FI_PROGRESS_AUTO;
     let group = world.group(&Setup { progress, ..Setup::default() })?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     // The threads stand in now.
     std::thread::sleep(ASLEEP);
-    let child = crate::fi::fork_and_stay()?;
+    let child = crate::process::fork_and_stay()?;
     group.b().ep.close()?;
     group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::null())?;
-    let before = crate::fi::processor_time();
+    let before = crate::process::processor_time();
     let time = Duration::from_millis(400);
     std::thread::sleep(time);
-    let used = crate::fi::processor_time().saturating_sub(before);
+    let used = crate::process::processor_time().saturating_sub(before);
     drop(child);
     ensure!(used < time / 4, "{used:?} of processor time in {time:?} of sleep");
     Ok(())

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a test runs in: the provider under test, and how a test says what it needs of it.
+//! The environment of a test: the provider under test, and the features that a test needs of it.
 //!
 //! In: the command line. Out: hints, offers, and [`NotOffered`] where an optional feature is not
 //! there: the provider says so itself, by not answering to hints that ask for it.
@@ -46,7 +46,7 @@ pub(crate) fn not_offered<T>(what: impl Into<String>) -> Result<T> {
     Err(NotOffered(what.into()).into())
 }
 
-/// An answer whose `-FI_ENOSYS` means that the provider has not got `what`.
+/// An answer; `-FI_ENOSYS` means that the provider does not have `what`.
 pub(crate) fn optional<T>(answer: Answer<T>, what: &str) -> Result<T> {
     match answer {
         Err(Errno(abi::FI_ENOSYS | abi::FI_EOPNOTSUPP)) => not_offered(what),
@@ -66,7 +66,7 @@ pub(crate) fn refused<T: fmt::Debug>(answer: Answer<T>, errors: &[i32], what: &s
     }
 }
 
-/// What a test asks of `fi_getinfo` and of the objects that [`crate::group::Group`] opens.
+/// The request of a test to `fi_getinfo` and to the objects that [`crate::group::Group`] opens.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
     pub(crate) caps: u64,
@@ -144,7 +144,7 @@ impl World {
         hints
     }
 
-    /// Hints for what `setup` asks.
+    /// Hints for `setup`.
     pub(crate) fn hints(&self, setup: &Setup) -> Info {
         let hints = self.bare_hints();
         hints.set(|info| (info.caps, info.mode) = (setup.caps, setup.mode));

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The socket that clients connect to: systemd's (`sd_listen_fds(3)`), or one made by hand.
+//! The listening socket: systemd's (`sd_listen_fds(3)`), or one that is made at a path.
 //!
-//! A path comes in, for the second case; a listening socket goes out, once, at the start. Everybody
-//! may connect: who gets what is the policy's business.
+//! In: the path for the second case. Out: a listening socket. All users may connect; the policy
+//! decides about requests. Caller: `main.rs`, once. Bound: one socket.
 
 use std::fs;
 use std::io;
@@ -13,10 +13,10 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail};
 use listenfd::ListenFd;
 
-/// The socket to serve.
+/// The socket to listen on.
 pub(crate) fn listener(path: &Path) -> Result<UnixListener> {
     let passed = ListenFd::from_env().take_unix_listener(0);
-    if let Some(listener) = passed.context("what systemd passed is no Unix socket")? {
+    if let Some(listener) = passed.context("the descriptor from systemd is no Unix socket")? {
         log::info!("serving the socket that systemd passed");
         return Ok(listener);
     }
@@ -27,7 +27,7 @@ pub(crate) fn listener(path: &Path) -> Result<UnixListener> {
     Ok(listener)
 }
 
-/// Binds a socket at `path`, over what a dead predecessor left there.
+/// Binds a socket at `path`, in place of the socket of a dead predecessor.
 fn bind(path: &Path) -> Result<UnixListener> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;

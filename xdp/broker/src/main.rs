@@ -1,44 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `xdp-broker`: makes AF_XDP sockets for processes without capabilities.
 //!
-//! A policy file and a listening Unix socket come in (from systemd, or by `--socket`); bound
-//! sockets go out to those whom the policy allows, as descriptors (`SCM_RIGHTS`). The libfabric
-//! provider `xdp` asks by itself where it lacks capabilities. The messages, and what happens with
-//! the socket, are in `ofi_xdp_datapath::broker` and `grant`.
+//! In: a policy file, and a listening Unix socket (from systemd, or by `--socket`). Out: bound
+//! sockets as descriptors (`SCM_RIGHTS`) for users that the policy allows. Callers: the libfabric
+//! provider `xdp` in processes without capabilities. The messages and the lease are in
+//! `ofi_xdp_datapath::broker`. Bounds: those of `server.rs`.
 //!
-//! | file | what it does |
+//! | file | contents |
 //! |---|---|
-//! | `server.rs` | the loop, and how much of it anybody gets |
-//! | `peer.rs` | who is asking, by the kernel's word |
+//! | `server.rs` | the loop, with limits for each user |
+//! | `credentials.rs` | user, groups and process of a client |
 //! | `connection.rs` | messages and descriptors |
-//! | `closers.rs` | closing what clients passed |
-//! | `companion.rs` | whether the address is the client's |
-//! | `sockets.rs` | where a client's socket is bound |
+//! | `fd_reaper.rs` | closing descriptors of clients |
+//! | `udp_socket.rs` | the proof that a client owns its address |
+//! | `sock_diag.rs` | the address of a client's socket |
 //! | `policy.rs` | the policy file |
-//! | `office.rs` | decides and grants |
-//! | `ledger.rs` | who has how many |
+//! | `grants.rs` | decisions and their execution |
+//! | `quota.rs` | sockets of each user |
 //! | `listener.rs` | the listening socket |
 //!
-//! # What a client can do with what it gets
+//! # Rights of a client
 //!
-//! A bound `AF_XDP` socket sends any frame on its interface, with whatever addresses: who may use
-//! the broker is trusted like somebody with `CAP_NET_RAW` on that interface, and no more: it
-//! receives the packets of its own UDP port only, cannot bind the socket again, and has no access
-//! to program or maps.
+//! A bound `AF_XDP` socket sends any frame on its interface, with any addresses. A user of the
+//! broker is trusted like one with `CAP_NET_RAW` on that interface, and no more. It receives the
+//! packets of its own UDP port only, cannot bind the socket again, and has no access to the program
+//! or its maps.
 
 #![deny(unsafe_code)]
 
-mod closers;
-mod companion;
 mod connection;
-mod ledger;
+mod credentials;
+mod fd_reaper;
+mod grants;
 mod listener;
-mod office;
-mod peer;
 mod policy;
+mod quota;
 mod raw;
 mod server;
-mod sockets;
+mod sock_diag;
+mod udp_socket;
 
 use std::net::UdpSocket;
 use std::os::fd::AsFd as _;
@@ -47,24 +47,24 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
-use ofi_xdp_datapath::broker::DEFAULT_PATH;
+use ofi_xdp_datapath::DEFAULT_BROKER_PATH;
 
-use crate::office::Office;
+use crate::grants::GrantManager;
 use crate::policy::Policy;
 use crate::server::Server;
 
-/// Descriptors that are enough for every grant and connection there can be.
+/// Limit of descriptors, sufficient for all grants and connections.
 const DESCRIPTORS: u64 = 8192;
 
 /// Makes AF_XDP sockets for processes without capabilities, as the policy file allows
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Arguments {
-    /// The policy: who may have which sockets
+    /// Policy file: the sockets that each user may have
     #[arg(long, default_value = "/etc/xdp-broker.toml", value_name = "FILE")]
     policy: PathBuf,
-    /// Where to listen, unless systemd passes the socket
-    #[arg(long, default_value = DEFAULT_PATH, value_name = "PATH")]
+    /// Path of the listening socket, unless systemd passes one
+    #[arg(long, default_value = DEFAULT_BROKER_PATH, value_name = "PATH")]
     socket: PathBuf,
 }
 
@@ -72,18 +72,18 @@ fn main() -> Result<()> {
     let arguments = Arguments::parse();
     let level = env_logger::Env::default().default_filter_or("info");
     env_logger::Builder::from_env(level).format_timestamp(None).init();
-    // A grant takes some seven descriptors; shells give a thousand.
+    // A grant takes some seven descriptors; the default limit of shells is a thousand.
     let (_, most) = getrlimit(Resource::RLIMIT_NOFILE)?;
     setrlimit(Resource::RLIMIT_NOFILE, most.min(DESCRIPTORS), most)?;
     let policy = Policy::read(&arguments.policy)?;
     if policy.len() == 0 {
-        log::warn!("{}: no rule, so nobody gets anything", arguments.policy.display());
+        log::warn!("{}: no rule, so no user gets a socket", arguments.policy.display());
     }
     let probe = UdpSocket::bind("127.0.0.1:0").context("make a socket")?;
     let namespace = raw::namespace(probe.as_fd())
         .context("the kernel does not tell network namespaces apart (Linux 5.14)")?;
-    sockets::bound(probe.as_fd(), 0)
+    sock_diag::bound(probe.as_fd(), 0)
         .context("the kernel does not tell of UDP sockets (CONFIG_INET_UDP_DIAG)")?;
     let listener = listener::listener(&arguments.socket)?;
-    Ok(Server::new(listener, Office::new(policy, namespace))?.run()?)
+    Ok(Server::new(listener, GrantManager::new(policy, namespace))?.run()?)
 }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who may have which sockets: the policy file.
+//! The policy file: which users may have which sockets.
 //!
-//! TOML comes in, a [`Policy`] goes out that answers for one user and one interface. What no rule
-//! allows is refused; the first rule that speaks of user and interface decides. Names are resolved
-//! once, when the file is read. Bounds: the file's size, [`FILE_BYTES_MAX`].
+//! In: TOML. Out: a [`Policy`], which answers for one user and one interface. A request without a
+//! matching rule is refused; the first rule that matches user and interface decides. Names are
+//! resolved once, when the file is read. Caller: `grants.rs`. Bound: the size of the file,
+//! [`FILE_BYTES_MAX`].
 
 use std::fmt;
 use std::fs;
@@ -12,14 +13,14 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::unistd::{Group, User};
-use ofi_xdp_datapath::Queues;
+use ofi_xdp_datapath::QueueRange;
 use serde::Deserialize;
 
-use crate::peer::Peer;
+use crate::credentials::Credentials;
 
-/// The largest policy file, in bytes.
+/// Maximum size of a policy file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
-/// Sockets that a user may have at a time where the rule does not say.
+/// Sockets of one user at a time, unless the rule has a number.
 const SOCKETS_DEFAULT: usize = 16;
 
 /// The whole file.
@@ -28,18 +29,18 @@ pub(crate) struct Policy {
     rules: Vec<Rule>,
 }
 
-/// One `[[allow]]`.
+/// One `[[allow]]` table.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Rule {
     who: Who,
     interfaces: Vec<String>,
-    /// The queues that may be bound.
-    pub(crate) queues: Queues,
-    /// The UDP ports that may be redirected, first and last.
+    /// The allowed queues.
+    pub(crate) queues: QueueRange,
+    /// The allowed UDP ports, first and last.
     pub(crate) ports: (u16, u16),
-    /// Most sockets that one user has at a time.
+    /// Maximum number of sockets of one user at a time.
     pub(crate) sockets: usize,
-    /// Whether the device may be given rules that steer packets to their queues.
+    /// Whether the device may get rules that steer packets to their queues.
     pub(crate) steering: bool,
 }
 
@@ -59,40 +60,40 @@ impl Policy {
         text.parse().with_context(|| path.display().to_string())
     }
 
-    /// Whether any rule speaks of `peer`.
-    pub(crate) fn knows(&self, peer: &Peer) -> bool {
-        self.rules.iter().any(|rule| rule.who.is(peer))
+    /// Whether any rule matches `user`.
+    pub(crate) fn knows(&self, user: &Credentials) -> bool {
+        self.rules.iter().any(|rule| rule.who.is(user))
     }
 
-    /// The rule for `peer` on `interface`.
-    pub(crate) fn rule(&self, peer: &Peer, interface: &str) -> Option<&Rule> {
+    /// The rule for `user` on `interface`.
+    pub(crate) fn rule(&self, user: &Credentials, interface: &str) -> Option<&Rule> {
         self.rules.iter().find(|rule| {
-            rule.who.is(peer) && rule.interfaces.iter().any(|name| matches(name, interface))
+            rule.who.is(user) && rule.interfaces.iter().any(|name| matches(name, interface))
         })
     }
 
-    /// How many rules there are.
+    /// Number of rules.
     pub(crate) const fn len(&self) -> usize {
         self.rules.len()
     }
 }
 
 impl Rule {
-    /// Whether `port` may be redirected.
+    /// Whether the rule allows `port`.
     pub(crate) const fn allows_port(&self, port: u16) -> bool {
         self.ports.0 <= port && port <= self.ports.1
     }
 }
 
 impl Who {
-    fn is(&self, peer: &Peer) -> bool {
+    fn is(&self, user: &Credentials) -> bool {
         self.everybody
-            || self.users.contains(&peer.uid)
-            || self.groups.iter().any(|group| peer.groups.contains(group))
+            || self.users.contains(&user.uid)
+            || self.groups.iter().any(|group| user.groups.contains(group))
     }
 }
 
-/// A name, or the beginning of one and `*`.
+/// Whether `name` matches `pattern`: a name, or a prefix and `*`.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
         Some(prefix) => name.starts_with(prefix),
@@ -100,7 +101,7 @@ fn matches(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// As it is written.
+/// The file as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct File {
@@ -112,9 +113,9 @@ struct File {
 #[serde(deny_unknown_fields)]
 struct Written {
     #[serde(default)]
-    users: Vec<Name>,
+    users: Vec<NameOrId>,
     #[serde(default)]
-    groups: Vec<Name>,
+    groups: Vec<NameOrId>,
     interfaces: Vec<String>,
     queues: Option<Range>,
     ports: Option<Range>,
@@ -125,12 +126,12 @@ struct Written {
 
 #[derive(Deserialize)]
 #[serde(untagged)]
-enum Name {
+enum NameOrId {
     Number(u32),
     Text(String),
 }
 
-impl fmt::Display for Name {
+impl fmt::Display for NameOrId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Number(number) => number.fmt(f),
@@ -147,7 +148,7 @@ enum Range {
 }
 
 impl Range {
-    /// First and last.
+    /// The first and the last number.
     fn bounds(&self) -> Result<(u32, u32)> {
         let text = match self {
             Self::One(one) => return Ok((*one, *one)),
@@ -180,9 +181,9 @@ fn rule(written: &Written) -> Result<Rule> {
     let mut who = Who { everybody: false, users: Vec::new(), groups: Vec::new() };
     for user in &written.users {
         match user {
-            Name::Number(uid) => who.users.push(*uid),
-            Name::Text(name) if name == "*" => who.everybody = true,
-            Name::Text(name) => match User::from_name(name)? {
+            NameOrId::Number(uid) => who.users.push(*uid),
+            NameOrId::Text(name) if name == "*" => who.everybody = true,
+            NameOrId::Text(name) => match User::from_name(name)? {
                 Some(user) => who.users.push(user.uid.as_raw()),
                 None => bail!("there is no user `{name}`"),
             },
@@ -190,8 +191,8 @@ fn rule(written: &Written) -> Result<Rule> {
     }
     for group in &written.groups {
         match group {
-            Name::Number(gid) => who.groups.push(*gid),
-            Name::Text(name) => match Group::from_name(name)? {
+            NameOrId::Number(gid) => who.groups.push(*gid),
+            NameOrId::Text(name) => match Group::from_name(name)? {
                 Some(group) => who.groups.push(group.gid.as_raw()),
                 None => bail!("there is no group `{name}`"),
             },
@@ -205,7 +206,7 @@ fn rule(written: &Written) -> Result<Rule> {
     Ok(Rule {
         who,
         interfaces: written.interfaces.clone(),
-        queues: Queues { first, last },
+        queues: QueueRange { first, last },
         ports: (port(ports.0)?, port(ports.1)?),
         sockets: written.sockets.unwrap_or(SOCKETS_DEFAULT),
         steering: written.steering,
@@ -216,8 +217,8 @@ fn rule(written: &Written) -> Result<Rule> {
 mod tests {
     use super::*;
 
-    fn peer(uid: u32, groups: &[u32]) -> Peer {
-        Peer { uid, groups: groups.to_vec(), pid: 1 }
+    fn user(uid: u32, groups: &[u32]) -> Credentials {
+        Credentials { uid, groups: groups.to_vec(), pid: 1 }
     }
 
     #[test]
@@ -238,26 +239,26 @@ mod tests {
         .parse()
         .unwrap();
         assert_eq!(policy.len(), 2);
-        let narrow = policy.rule(&peer(1000, &[500]), "eth0").unwrap();
-        assert_eq!((narrow.queues, narrow.sockets), (Queues { first: 2, last: 5 }, 2));
+        let narrow = policy.rule(&user(1000, &[500]), "eth0").unwrap();
+        assert_eq!((narrow.queues, narrow.sockets), (QueueRange { first: 2, last: 5 }, 2));
         assert!(narrow.steering, "said");
         assert!(narrow.allows_port(7471) && !narrow.allows_port(7470) && !narrow.allows_port(7472));
-        assert_eq!(policy.rule(&peer(0, &[]), "eth0"), Some(narrow));
-        let wide = policy.rule(&peer(1000, &[500]), "ens5").unwrap();
-        assert_eq!((wide.queues, wide.sockets), (Queues::ALL, SOCKETS_DEFAULT));
+        assert_eq!(policy.rule(&user(0, &[]), "eth0"), Some(narrow));
+        let wide = policy.rule(&user(1000, &[500]), "ens5").unwrap();
+        assert_eq!((wide.queues, wide.sockets), (QueueRange::ALL, SOCKETS_DEFAULT));
         assert!(!wide.steering, "not unasked");
         assert!(wide.allows_port(1024) && wide.allows_port(65_535) && !wide.allows_port(1023));
-        assert!(policy.rule(&peer(1000, &[501]), "ens5").is_none());
-        assert!(policy.rule(&peer(1000, &[500]), "eth1").is_none());
-        assert!(policy.knows(&peer(1, &[4, 500])) && !policy.knows(&peer(1, &[4])));
+        assert!(policy.rule(&user(1000, &[501]), "ens5").is_none());
+        assert!(policy.rule(&user(1000, &[500]), "eth1").is_none());
+        assert!(policy.knows(&user(1, &[4, 500])) && !policy.knows(&user(1, &[4])));
     }
 
     #[test]
     fn everybody_is_a_star_and_nobody_is_nothing() {
         let policy: Policy = "[[allow]]\nusers = [\"*\"]\ninterfaces = [\"*\"]".parse().unwrap();
-        assert!(policy.rule(&peer(4711, &[]), "anything").is_some());
+        assert!(policy.rule(&user(4711, &[]), "anything").is_some());
         let empty: Policy = "".parse().unwrap();
-        assert!(!empty.knows(&peer(0, &[0])));
+        assert!(!empty.knows(&user(0, &[0])));
     }
 
     #[test]

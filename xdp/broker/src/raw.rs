@@ -1,18 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The socket options that no library has a safe call for.
+//! Socket options without a safe call in a library.
 //!
-//! A descriptor comes in, plain values or the kernel's error go out; `peer.rs`, `companion.rs`
-//! and `sockets.rs` call. One system call each, which waits for no lock of the socket.
+//! In: a descriptor. Out: plain values, or the kernel's error. Callers: `credentials.rs`,
+//! `udp_socket.rs`, `sock_diag.rs`. Bound: one system call each, which waits for no lock of the
+//! socket.
 
 #![allow(unsafe_code)]
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// `SO_NETNS_COOKIE` (asm-generic/socket.h; Linux 5.14): the number of a network namespace, which
-/// is never used again.
+/// `SO_NETNS_COOKIE` (asm-generic/socket.h; Linux 5.14): the number of a network namespace; numbers
+/// are never reused.
 const SO_NETNS_COOKIE: libc::c_int = 71;
-/// Most groups of one process (`NGROUPS_MAX`).
+/// Maximum number of groups of one process (`NGROUPS_MAX`).
 const GROUPS_MAX: usize = 65_536;
 
 /// The network namespace of a socket.
@@ -22,14 +23,14 @@ pub(crate) fn namespace(socket: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(value[0])
 }
 
-/// The number of a socket, which no other has (`SO_COOKIE`; Linux 4.12).
+/// The unique number of a socket (`SO_COOKIE`; Linux 4.12).
 pub(crate) fn cookie(socket: BorrowedFd<'_>) -> io::Result<u64> {
     let mut value = [0_u64; 1];
     option(socket, libc::SO_COOKIE, &mut value)?;
     Ok(value[0])
 }
 
-/// The supplementary groups of who connected to the other end (`SO_PEERGROUPS`, unix(7)).
+/// The supplementary groups of the process at the other end (`SO_PEERGROUPS`, unix(7)).
 pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     let mut groups = vec![0_u32; 64];
     loop {
@@ -38,7 +39,7 @@ pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
                 groups.truncate(bytes / size_of::<u32>());
                 return Ok(groups);
             }
-            // ERANGE: there are more.
+            // ERANGE: the process has more groups.
             Err(error)
                 if error.raw_os_error() == Some(libc::ERANGE) && groups.len() < GROUPS_MAX =>
             {
@@ -49,7 +50,7 @@ pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
     }
 }
 
-/// Integers that the kernel may write any bits to.
+/// An integer that is valid for all bit patterns.
 trait Word: Copy {}
 
 impl Word for u32 {}
@@ -94,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_socket_is_said() {
+    fn a_descriptor_that_is_no_socket_is_an_error() {
         let file = std::fs::File::open("/dev/null").unwrap();
         let error = namespace(file.as_fd()).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::ENOTSOCK));

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The broker's loop: connections in, requests to `office.rs`, grants held as long as connections
-//! last.
+//! The broker's loop: accepts connections, passes requests to `grants.rs`, and keeps grants as long
+//! as their connections.
 //!
-//! One thread, which waits for nobody but the kernel; what may take long to close others close
-//! (`closers.rs`). Bounds: [`CLIENTS_MAX`] connections, [`CLIENTS_PER_USER`] of one user,
-//! [`ACCEPTS_MAX`] taken in a turn, one request of each user in a turn, [`REQUESTS_MAX`] over one
-//! connection, [`ASKING_MAX`] to get done with asking. Who is in no rule is hung up on before a
-//! byte is read. While too much waits to be closed, nobody new is taken in and nobody is heard.
+//! One thread, which blocks in the kernel's poll only; other threads close descriptors
+//! (`fd_reaper.rs`). In: clients. Out: replies. Caller: `main.rs`. Bounds: [`CLIENTS_MAX`]
+//! connections, [`CLIENTS_PER_USER`] of one user, [`ACCEPTS_MAX`] accepted in one iteration, one
+//! request of each user in one iteration, [`REQUESTS_MAX`] over one connection, [`ASKING_MAX`] for
+//! a connection without a grant. A user without a rule is disconnected before a byte is read. While
+//! too many descriptors wait to be closed, no connection is accepted and no request is read.
 
 use std::collections::HashSet;
 use std::io;
@@ -17,28 +18,29 @@ use std::time::{Duration, Instant};
 use ofi_xdp_datapath::broker::{Reply, Status};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::closers::Closers;
-use crate::companion::Companion;
-use crate::connection::{Connection, Heard};
-use crate::office::{Granted, Office, Refusal};
-use crate::peer::Peer;
+use crate::connection::{ClientConnection, ClientMessage};
+use crate::credentials::Credentials;
+use crate::fd_reaper::FdReaper;
+use crate::grants::{ActiveGrant, GrantError, GrantManager};
+use crate::udp_socket::UdpSocketProof;
 
-/// Most connections at a time.
+/// Maximum number of connections.
 const CLIENTS_MAX: usize = 512;
-/// Most of them that one user has.
+/// Maximum number of connections of one user.
 const CLIENTS_PER_USER: usize = 64;
-/// Most connections taken in one turn.
+/// Maximum number of connections accepted in one iteration.
 const ACCEPTS_MAX: usize = 16;
-/// Most requests over one connection: the client's tries while the queues are busy, and some.
+/// Maximum number of requests over one connection: the client's attempts while the queues are busy,
+/// and a few more.
 const REQUESTS_MAX: u32 = 32;
-/// How long a client may be connected without a grant.
+/// Time limit of a connection without a grant.
 const ASKING_MAX: Duration = Duration::from_secs(5);
-/// How long nobody is served after a connection could not be taken, or while none may be.
+/// Pause after a failed accept, and while no request may be read.
 const PAUSE: Duration = Duration::from_millis(10);
-/// The time between two looks at what was granted.
-const ROUND: Duration = Duration::from_secs(1);
+/// Time between two checks of all grants.
+const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The time: the broker decides by it whom to hang up on, and nothing else.
+/// The time, which decides about disconnections only.
 #[expect(clippy::disallowed_methods, reason = "the one clock read of this program")]
 fn now() -> Instant {
     Instant::now()
@@ -47,60 +49,59 @@ fn now() -> Instant {
 /// One client.
 #[derive(Debug)]
 struct Client {
-    connection: Connection,
-    peer: Peer,
+    connection: ClientConnection,
+    user: Credentials,
     since: Instant,
     requests: u32,
-    granted: Option<Granted>,
+    granted: Option<ActiveGrant>,
 }
 
-/// See the module.
+/// The state of the broker.
 #[derive(Debug)]
 pub(crate) struct Server {
     listener: UnixListener,
-    office: Office,
-    closers: Closers,
+    grants: GrantManager,
+    reaper: FdReaper,
     clients: Vec<Client>,
-    /// Users who passed what is no socket, until the broker starts again.
+    /// Users that passed a descriptor of another kind than a UDP socket, until the broker restarts.
     banned: HashSet<u32>,
-    /// Users whose refusals are in the log of this round already; `None` is the broker's own
-    /// trouble.
-    noted: HashSet<Option<u32>>,
-    round_ends: Instant,
+    /// Users with a warning in this interval; `None` stands for the broker itself.
+    warned: HashSet<Option<u32>>,
+    check_at: Instant,
 }
 
 impl Server {
-    /// Serves those who connect to `listener`.
-    pub(crate) fn new(listener: UnixListener, office: Office) -> io::Result<Self> {
+    /// A server for clients of `listener`.
+    pub(crate) fn new(listener: UnixListener, grants: GrantManager) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
-            office,
-            closers: Closers::new()?,
+            grants,
+            reaper: FdReaper::new()?,
             clients: Vec::new(),
             banned: HashSet::new(),
-            noted: HashSet::new(),
-            round_ends: now() + ROUND,
+            warned: HashSet::new(),
+            check_at: now() + CHECK_INTERVAL,
         })
     }
 
     /// Serves until the system fails.
     pub(crate) fn run(&mut self) -> io::Result<()> {
         loop {
-            self.turn()?;
+            self.run_once()?;
         }
     }
 
-    /// Waits for something to do, and does it.
-    fn turn(&mut self) -> io::Result<()> {
+    /// One iteration: waits for clients, and serves them.
+    fn run_once(&mut self) -> io::Result<()> {
         let ready = self.wait()?;
         let mut served = HashSet::new();
         let mut gone = Vec::new();
         for number in ready {
             let Some(client) = self.clients.get(number) else { continue };
-            // Whoever comes second waits a turn: no user has more of the broker's time by asking
-            // over many connections.
-            if client.granted.is_none() && !served.insert(client.peer.uid) {
+            // A second request of a user waits for the next iteration: more connections bring a
+            // user no more of the broker's time.
+            if client.granted.is_none() && !served.insert(client.user.uid) {
                 continue;
             }
             if !self.serve(number) {
@@ -110,21 +111,24 @@ impl Server {
         for number in gone.into_iter().rev() {
             self.hang_up(number);
         }
-        if self.closers.has_room() {
+        if self.reaper.has_room() {
             self.accept();
         } else {
-            self.note(None, "too much of clients' waits to be closed: nobody new is served");
-            // Those who are not heard stay readable.
+            self.warn_limited(
+                None,
+                "too many descriptors of clients wait to be closed: no request is served",
+            );
+            // Clients with unread requests stay readable.
             thread::sleep(PAUSE);
         }
-        if now() >= self.round_ends {
-            self.round();
+        if now() >= self.check_at {
+            self.check_clients();
         }
         Ok(())
     }
 
-    /// Which clients have something to say, ascending; waits for that, or for a new one, until the
-    /// round is over.
+    /// Indices of readable clients, ascending. Waits for one, or for a new connection, until the
+    /// next check of all grants is due.
     fn wait(&self) -> io::Result<Vec<usize>> {
         let connections = self.clients.iter().map(|client| &client.connection);
         let mut fds: Vec<PollFd<'_>> =
@@ -132,7 +136,7 @@ impl Server {
         if self.clients.len() < CLIENTS_MAX {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
         }
-        let left = self.round_ends.saturating_duration_since(now());
+        let left = self.check_at.saturating_duration_since(now());
         let timeout = Timespec::try_from(left).map_err(io::Error::other)?;
         match poll(&mut fds, Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
@@ -142,19 +146,19 @@ impl Server {
         Ok(ready.filter(|(_, fd)| !fd.revents().is_empty()).map(|(number, _)| number).collect())
     }
 
-    /// Takes in new connections.
+    /// Accepts new connections.
     fn accept(&mut self) {
         for _ in 0..ACCEPTS_MAX {
-            if self.clients.len() >= CLIENTS_MAX || !self.closers.has_room() {
+            if self.clients.len() >= CLIENTS_MAX || !self.reaper.has_room() {
                 return;
             }
             match self.listener.accept() {
                 Ok((stream, _)) => self.admit(stream),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    // Descriptors or memory are out. Those who hang up give some back; until then
-                    // the listener stays readable, and asking it again at once is of no use.
-                    self.note(None, &format!("take a connection: {error}"));
+                    // Descriptors or memory are exhausted, until a client disconnects. The listener
+                    // stays readable meanwhile, so an immediate attempt would fail again.
+                    self.warn_limited(None, &format!("take a connection: {error}"));
                     thread::sleep(PAUSE);
                     return;
                 }
@@ -163,14 +167,14 @@ impl Server {
     }
 
     fn admit(&mut self, stream: UnixStream) {
-        let connection = Connection::new(stream);
-        let Ok(peer) = Peer::of(&connection) else {
-            return self.closers.close(u32::MAX, connection.end().into_iter().collect());
+        let connection = ClientConnection::new(stream);
+        let Ok(user) = Credentials::of(&connection) else {
+            return self.reaper.close(u32::MAX, connection.shut_down().into_iter().collect());
         };
-        let same = self.clients.iter().filter(|client| client.peer.uid == peer.uid).count();
-        let reason = if self.banned.contains(&peer.uid) {
-            "has passed what is no socket"
-        } else if !self.office.knows(&peer) {
+        let same = self.clients.iter().filter(|client| client.user.uid == user.uid).count();
+        let reason = if self.banned.contains(&user.uid) {
+            "has passed a descriptor that is no socket"
+        } else if !self.grants.knows(&user) {
             "is in no rule of the policy"
         } else if same >= CLIENTS_PER_USER {
             "has too many connections"
@@ -179,87 +183,88 @@ impl Server {
         };
         if reason.is_empty() {
             let since = now();
-            self.clients.push(Client { connection, peer, since, requests: 0, granted: None });
+            self.clients.push(Client { connection, user, since, requests: 0, granted: None });
             return;
         }
-        let reason = format!("user {} {reason}", peer.uid);
-        self.note(Some(&peer), &reason);
-        // Whether they read it is their business.
-        let _ = connection.say(&Reply { status: Status::Refused, reason }, &[]);
-        self.closers.close(peer.uid, connection.end().into_iter().collect());
+        let reason = format!("user {} {reason}", user.uid);
+        self.warn_limited(Some(&user), &reason);
+        // The reply may stay unread.
+        let _ = connection.send(&Reply { status: Status::Refused, reason }, &[]);
+        self.reaper.close(user.uid, connection.shut_down().into_iter().collect());
     }
 
-    /// Hears client `number`; says whether the connection goes on.
+    /// Serves client `number`; returns whether the connection continues.
     fn serve(&mut self, number: usize) -> bool {
         let Some(client) = self.clients.get_mut(number) else { return false };
-        // Who has a grant has nothing to say any more, and who was banned over another connection
-        // is not heard.
-        if client.granted.is_some() || self.banned.contains(&client.peer.uid) {
+        // A client with a grant has no further requests. A user that was banned over another
+        // connection is not served.
+        if client.granted.is_some() || self.banned.contains(&client.user.uid) {
             return false;
         }
-        if !self.closers.has_room() {
+        if !self.reaper.has_room() {
             return true;
         }
         client.requests += 1;
-        let (request, descriptors) = match client.connection.hear() {
-            Heard::Nothing => return true,
-            Heard::End => return false,
-            Heard::Message(request, descriptors) => (request, descriptors),
+        let (request, descriptors) = match client.connection.receive() {
+            ClientMessage::None => return true,
+            ClientMessage::Closed => return false,
+            ClientMessage::Request(request, descriptors) => (request, descriptors),
         };
-        let peer = client.peer.clone();
-        if !descriptors.iter().all(Companion::is_udp) {
-            self.closers.close(peer.uid, descriptors);
-            self.banned.insert(peer.uid);
-            self.note(
-                Some(&peer),
-                "passed what is no UDP socket; nothing for this user from now on",
+        let user = client.user.clone();
+        if !descriptors.iter().all(UdpSocketProof::is_udp) {
+            self.reaper.close(user.uid, descriptors);
+            self.banned.insert(user.uid);
+            self.warn_limited(
+                Some(&user),
+                "passed a descriptor that is no UDP socket; the user is banned",
             );
             return false;
         }
         let request = request.filter(|_| client.requests <= REQUESTS_MAX);
-        let (Some(request), Ok([companion])) = (request, <[_; 1]>::try_from(descriptors)) else {
+        let (Some(request), Ok([udp_socket])) = (request, <[_; 1]>::try_from(descriptors)) else {
             return false;
         };
-        match self.office.decide(&peer, request, companion) {
-            Ok((grant, pending)) => {
-                let socket = grant.socket();
-                let (queue, mode) = (socket.queue(), grant.mode());
-                log::info!("{peer}: {pending} queue {queue}, {mode}");
+        match self.grants.decide(&user, request, udp_socket) {
+            Ok((lease, pending)) => {
+                let socket = lease.socket();
+                let (queue, mode) = (socket.queue(), lease.mode());
+                log::info!("{user}: {pending} queue {queue}, {mode}");
                 let reply = Reply {
                     status: Status::Granted { queue, mode, multi_buffer: socket.multi_buffer() },
-                    reason: pending.why_not_steered(&grant).to_owned(),
+                    reason: pending.unsteered_reason(&lease).to_owned(),
                 };
-                let descriptors = [socket.socket(), socket.memory(), pending.board()];
-                let said = client.connection.say(&reply, &descriptors);
-                // Who hung up has not got it, or not for long.
-                if said.is_err() {
+                let descriptors = [socket.socket(), socket.memory(), pending.counters_page()];
+                let sent = client.connection.send(&reply, &descriptors);
+                // The client has hung up, so it has not got the socket or has lost it.
+                if sent.is_err() {
                     return false;
                 }
-                client.granted = self.office.granted(grant, pending);
+                client.granted = self.grants.granted(lease, pending);
                 client.granted.is_some()
             }
-            Err(Refusal::Busy(reason)) => {
+            Err(GrantError::Busy(reason)) => {
                 let reply = Reply { status: Status::Busy, reason };
-                client.connection.say(&reply, &[]).is_ok()
+                client.connection.send(&reply, &[]).is_ok()
             }
-            Err(Refusal::No(reason)) => {
+            Err(GrantError::No(reason)) => {
                 let reply = Reply { status: Status::Refused, reason };
-                let said = client.connection.say(&reply, &[]);
-                self.note(Some(&peer), &reply.reason);
-                // Another mode may be asked for next.
-                said.is_ok()
+                let sent = client.connection.send(&reply, &[]);
+                self.warn_limited(Some(&user), &reply.reason);
+                // The client may ask for another mode next.
+                sent.is_ok()
             }
         }
     }
 
-    /// Once a second: who asks for too long, and whose grant stands no more, is hung up on.
-    fn round(&mut self) {
+    /// Disconnects clients without a grant after their time limit, and clients with an invalid
+    /// grant. Once a second.
+    fn check_clients(&mut self) {
         let time = now();
-        self.round_ends = time + ROUND;
-        self.noted.clear();
+        self.check_at = time + CHECK_INTERVAL;
+        self.warned.clear();
         for number in (0..self.clients.len()).rev() {
             let stays = self.clients.get(number).is_some_and(|client| match &client.granted {
-                Some(granted) => granted.stands(),
+                Some(granted) => granted.is_valid(),
                 None => time.duration_since(client.since) < ASKING_MAX,
             });
             if !stays {
@@ -267,25 +272,25 @@ impl Server {
             }
         }
         let granted = self.clients.iter().filter_map(|client| client.granted.as_ref());
-        self.office.tidy(granted.clone());
-        self.office.publish(granted);
+        self.grants.tidy(granted.clone());
+        self.grants.publish(granted);
     }
 
     fn hang_up(&mut self, number: usize) {
-        let Client { connection, peer, granted, .. } = self.clients.swap_remove(number);
+        let Client { connection, user, granted, .. } = self.clients.swap_remove(number);
         if let Some(granted) = granted {
-            self.office.ended(&granted);
-            log::info!("{peer}: has no socket any more");
+            self.grants.ended(&granted);
+            log::info!("{user}: has no socket any more");
         }
-        self.closers.close(peer.uid, connection.end().into_iter().collect());
+        self.reaper.close(user.uid, connection.shut_down().into_iter().collect());
     }
 
-    /// Logs what became of a request, or what ails the broker, once a round for each user and for
-    /// the broker: a flood fills no disk.
-    fn note(&mut self, peer: Option<&Peer>, what: &str) {
-        if self.noted.insert(peer.map(|peer| peer.uid)) {
-            match peer {
-                Some(peer) => log::warn!("{peer}: {what}"),
+    /// Logs a warning, at most once a second for each user and for the broker itself, so that a
+    /// flood of requests fills no disk.
+    fn warn_limited(&mut self, user: Option<&Credentials>, what: &str) {
+        if self.warned.insert(user.map(|user| user.uid)) {
+            match user {
+                Some(user) => log::warn!("{user}: {what}"),
                 None => log::warn!("{what}"),
             }
         }

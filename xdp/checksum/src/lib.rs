@@ -1,56 +1,58 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! CRC-32C (RFC 3720 §12.1) of packets: what the engine's `Checksum` is in production.
+//! CRC-32C (RFC 3720 §12.1) of packets: the engine's `Checksum` in production.
 //!
-//! In: the value so far, and bytes. Out: the value with them. A packet is too short for what
-//! libraries do for long runs: of 1,436 bytes at any address `crc-fast` takes 50 ns where `wide`
-//! takes 26, of 60 bytes 9 and 6 (AVX-512, Zen 5), for here no byte is done alone until the last
-//! few. Processors with SSE 4.2 only have `three_runs`, those of other kinds the library. Bound:
-//! one pass.
+//! Packets are too short for the methods of libraries, which are made for long inputs. For 1,436
+//! unaligned bytes `crc-fast` takes 50 ns and `folding` 26; for 60 bytes 9 and 6 (AVX-512, Zen 5).
+//! Reason: here only the last few bytes are processed one by one. Processors with SSE 4.2 alone use
+//! `three_way`, processors without it the library.
+//!
+//! In: the checksum so far, and bytes. Out: the checksum with these bytes. Caller: the engine.
+//! Bound: one pass.
 #![allow(unsafe_code)]
 
 #[cfg(target_arch = "x86_64")]
-mod in_turn;
+mod folding;
 #[cfg(target_arch = "x86_64")]
 mod power;
 #[cfg(target_arch = "x86_64")]
-mod three_runs;
+mod serial;
 #[cfg(target_arch = "x86_64")]
-mod wide;
+mod three_way;
 
 use crc_fast::{CrcAlgorithm, Digest};
 
-/// Bytes from which on it pays to sum them side by side.
+/// Minimum number of bytes for parallel sums.
 #[cfg(target_arch = "x86_64")]
 const LONG: usize = 64;
 
-/// Continues the CRC-32C `crc` of some bytes with `bytes`; 0 is that of none.
+/// Continues the CRC-32C `crc` with `bytes`; the CRC-32C of no bytes is 0.
 #[inline]
 #[must_use]
 pub fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("sse4.2") {
         if bytes.len() < LONG {
-            // SAFETY: the processor has SSE 4.2, the line above has asked.
-            return !unsafe { in_turn::in_turn(u64::from(!crc), bytes) };
+            // SAFETY: the processor has SSE 4.2, as checked in the line above.
+            return !unsafe { serial::serial(u64::from(!crc), bytes) };
         }
         if is_x86_feature_detected!("avx512vl") && is_x86_feature_detected!("vpclmulqdq") {
-            // SAFETY: the processor has these two besides, the line above has asked.
-            return unsafe { wide::crc32c(crc, bytes) };
+            // SAFETY: the processor also has these two features, as checked in the line above.
+            return unsafe { folding::crc32c(crc, bytes) };
         }
         if is_x86_feature_detected!("pclmulqdq") {
-            // SAFETY: the processor has this besides SSE 4.2, the line above has asked.
-            return unsafe { three_runs::crc32c(crc, bytes) };
+            // SAFETY: the processor also has this feature, as checked in the line above.
+            return unsafe { three_way::crc32c(crc, bytes) };
         }
     }
     by_library(crc, bytes)
 }
 
-// Apart, for its state is large and the other ways need none.
+// A function of its own, because its state is large and the other methods need none.
 #[inline(never)]
 fn by_library(crc: u32, bytes: &[u8]) -> u32 {
     let mut digest = Digest::new_with_init_state(CrcAlgorithm::Crc32Iscsi, u64::from(!crc));
     digest.update(bytes);
-    // A sum of 32 bits in a number of 64.
+    // A 32-bit sum in a 64-bit number.
     digest.finalize() as u32
 }
 
@@ -75,12 +77,12 @@ mod tests {
         ) {
             let whole = crc32c::crc32c(&bytes);
             prop_assert_eq!(crc32c(0, &bytes), whole);
-            // Also the ways that this processor may not take.
+            // Includes the methods that this processor does not use.
             prop_assert_eq!(by_library(0, &bytes), whole);
             #[cfg(target_arch = "x86_64")]
             if is_x86_feature_detected!("sse4.2") && is_x86_feature_detected!("pclmulqdq") {
-                // SAFETY: the processor has what the line above has asked for.
-                prop_assert_eq!(unsafe { three_runs::crc32c(0, &bytes) }, whole);
+                // SAFETY: the processor has the features checked in the line above.
+                prop_assert_eq!(unsafe { three_way::crc32c(0, &bytes) }, whole);
             }
             let (head, tail) = bytes.split_at(at.min(bytes.len()));
             prop_assert_eq!(crc32c(crc32c(0, head), tail), whole);

@@ -1,37 +1,37 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! How a port is opened: the kernel socket, which must be had, then the best `AF_XDP` mode that can
-//! be.
+//! Opening a port: first the kernel socket, which is mandatory, then the best available `AF_XDP`
+//! mode.
 //!
-//! In: a [`PortConfig`]. Out: a [`HybridPort`], with the reasons why it is nothing better among its
-//! facts. Opening the `AF_XDP` half again after a loss (`fallback`) comes by here, too. Bounds: one
-//! attempt for each mode.
+//! In: a [`PortConfig`]. Out: a [`HybridPort`]; its status has the reasons against better modes.
+//! Callers: the provider, and `failover.rs` after a loss. Bound: one attempt for each mode.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;
 
-use super::bulk::Bulk;
-use super::watch::Watch;
-use super::{HybridPort, UDP_PAUSE_MAX_NANOS, Xdp};
-use crate::config::{Mode, PortConfig};
-use crate::device::{self, ChooseError, InterfaceFacts};
-use crate::facts::{Facts, Tier, XskMode};
-use crate::features;
-use crate::glance::Glance;
-use crate::namespace::Namespace;
-use crate::netlink::Netlink;
-use crate::plan::plan;
-use crate::route::Routes;
+use super::hybrid::{HybridPort, UDP_PAUSE_MAX_NANOS};
+use super::wakeup_set::WakeupSet;
+use super::xdp_half::XdpHalf;
+use crate::af_xdp::open::{BrokerAccess, XskPortConfig};
+use crate::config::PortConfig;
+use crate::error::XskError;
+use crate::host::features;
+use crate::host::interfaces::{self, ChooseError, InterfaceInfo};
+use crate::host::netlink::Netlink;
+use crate::host::netns::Namespace;
+use crate::host::route::table::Routes;
 use crate::stats::PortStats;
+use crate::tier::candidates::candidate_modes;
+use crate::tier::status::{PortStatus, Tier, XskMode};
+use crate::udp::poll_backoff::PollBackoff;
 use crate::udp::{self, UdpPort};
-use crate::xsk_port::{Access, Opening, XskError};
 use ofi_xdp_core::{Instant, PortLimits};
 
-/// The MTU to assume where the address is on no interface: Ethernet's.
+/// MTU assumed where the address is on no interface: Ethernet's.
 const MTU_UNKNOWN: u32 = 1500;
 
-/// Why a port cannot be opened.
+/// Reason why a port cannot be opened.
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The kernel socket cannot be bound: the address is in use or not ours.
@@ -39,7 +39,7 @@ pub enum OpenError {
     Bind {
         /// The address.
         address: SocketAddr,
-        /// What the kernel said.
+        /// The kernel's error.
         source: io::Error,
     },
     /// Interface and address contradict each other or do not exist.
@@ -51,102 +51,87 @@ pub enum OpenError {
 }
 
 impl HybridPort {
-    /// Opens a port in the calling thread's network namespace. What it turned out to be is in
-    /// [`Self::facts`]; if `AF_XDP` was wanted and cannot be had, the caller should say so.
+    /// Opens a port in the calling thread's network namespace. [`Self::status`] has its tier. If
+    /// `AF_XDP` was requested and is not available, the caller should log that.
     ///
     /// # Errors
-    /// [`OpenError`], when not even a kernel socket can be had.
+    /// [`OpenError`], when no kernel socket can be opened.
     pub fn open(config: &PortConfig) -> Result<Self, OpenError> {
         let mut netlink = Netlink::open().map_err(OpenError::Netlink)?;
-        let interfaces = device::list(&mut netlink).map_err(OpenError::Netlink)?;
-        let (interface, ip) = device::choose(config, &interfaces, &mut netlink)?;
+        let interfaces = interfaces::list(&mut netlink).map_err(OpenError::Netlink)?;
+        let (interface, ip) = interfaces::choose(config, &interfaces, &mut netlink)?;
         let address = SocketAddr::new(ip, config.bind.port());
         let mtu = interface.map_or(MTU_UNKNOWN, |interface| interface.mtu);
         let udp = UdpPort::bind(address, mtu, config.window_packets)
             .map_err(|source| OpenError::Bind { address, source })?;
-        let watch = Watch::new().map_err(|source| OpenError::Bind { address, source })?;
-        let mut facts = Facts {
+        let wakeup_set = WakeupSet::new().map_err(|source| OpenError::Bind { address, source })?;
+        let mut status = PortStatus {
             tier: Tier::Udp,
-            interface: interface.map(|facts| facts.name.clone()).unwrap_or_default(),
-            driver: interface.map(|facts| facts.driver.clone()).unwrap_or_default(),
+            interface: interface.map(|found| found.name.clone()).unwrap_or_default(),
+            driver: interface.map(|found| found.driver.clone()).unwrap_or_default(),
             queue: None,
             kernel_zerocopy: None,
             mtu,
             why_not_better: String::new(),
         };
         let xdp;
-        (xdp, facts.why_not_better) =
+        (xdp, status.why_not_better) =
             open_best(config, interface, (udp.local_addr(), udp.socket()));
         if let Some(xdp) = &xdp {
-            xdp.describe(&mut facts);
+            xdp.describe(&mut status);
         }
-        log::info!("{}: {facts}", udp.local_addr());
-        Ok(Self::assemble(config, xdp, udp, facts, watch))
+        log::info!("{}: {status}", udp.local_addr());
+        Ok(Self::assemble(config, xdp, udp, status, wakeup_set))
     }
 
     fn assemble(
         config: &PortConfig,
-        mut xdp: Option<Xdp>,
+        mut xdp: Option<XdpHalf>,
         udp: UdpPort,
-        facts: Facts,
-        watch: Watch,
+        status: PortStatus,
+        wakeup_set: WakeupSet,
     ) -> Self {
         let mut limits = PortLimits {
             payload_max: udp.payload_max(),
             receive_max: udp.payload_max(),
             window_packets: udp.window_packets(),
         };
-        // A packet may come or go either way, so what holds for both is promised.
+        // A packet may take either path, so the limits hold for both.
         if let Some(xdp) = &mut xdp {
             limits.payload_max = limits.payload_max.min(xdp.port.payload_max());
             limits.receive_max = limits.payload_max;
             limits.window_packets = limits.window_packets.min(xdp.port.window_packets());
-            xdp.bulk = bulk(config.mode, xdp, &udp);
+            xdp.enable_kernel_batch(config.mode, &udp);
         }
-        // Who never had `AF_XDP` has nothing to get back.
+        // A port without `AF_XDP` has nothing to restore.
         let namespace = xdp.as_ref().and_then(|_| Namespace::current().ok()).map(Arc::new);
         Self {
-            watch,
+            wakeup_set,
             config: config.clone(),
             namespace,
             recovery: None,
             xdp,
             udp,
-            facts,
+            status,
             limits,
             stats: PortStats::default(),
-            udp_look: Glance::new(UDP_PAUSE_MAX_NANOS),
+            udp_poll: PollBackoff::new(UDP_PAUSE_MAX_NANOS),
             refresh_at: Instant::ZERO,
-            usual_first: false,
-            udp_streak: 0,
+            primary_first: false,
+            kernel_rx_run: 0,
         }
     }
 }
 
-impl Xdp {
-    /// Says in `facts` what this half is.
-    pub(super) fn describe(&self, facts: &mut Facts) {
-        facts.tier = Tier::Xdp(self.port.mode());
-        facts.queue = Some(self.port.queue());
-        facts.kernel_zerocopy = self.port.kernel_stats().ok().and_then(|stats| stats.zerocopy);
-    }
-}
-
-/// Trains, where the kernel copies frames anyway and nothing else was asked for.
-pub(super) fn bulk(mode: Mode, xdp: &Xdp, udp: &UdpPort) -> Option<Bulk> {
-    let copies = xdp.port.mode() != XskMode::Zerocopy;
-    (mode == Mode::Auto && copies && udp.joins()).then(Bulk::default)
-}
-
-/// Opens the `AF_XDP` half in the best mode that can be had, beside the kernel socket at `local`;
-/// and says why it is no better one, or why there is none.
+/// Opens the `AF_XDP` half in the best available mode, beside the kernel socket at `local`. Returns
+/// the reasons against better modes.
 pub(super) fn open_best(
     config: &PortConfig,
-    interface: Option<&InterfaceFacts>,
+    interface: Option<&InterfaceInfo>,
     local: (SocketAddr, BorrowedFd<'_>),
-) -> (Option<Xdp>, String) {
-    let (interface, modes, reason) = match plan(config.mode, interface) {
-        Ok(planned) => planned,
+) -> (Option<XdpHalf>, String) {
+    let (interface, modes, reason) = match candidate_modes(config.mode, interface) {
+        Ok(candidates) => candidates,
         Err(reason) => return (None, reason),
     };
     let mut reasons: Vec<String> = reason.into_iter().collect();
@@ -154,21 +139,22 @@ pub(super) fn open_best(
     (xdp, reasons.join("; "))
 }
 
-/// Tries to open the `AF_XDP` half in `mode`; adds to `reasons` what was in the way.
+/// Opens the `AF_XDP` half in `mode`; adds the reason to `reasons` if that fails.
 fn open_xdp(
     config: &PortConfig,
-    interface: &InterfaceFacts,
-    (local, companion): (SocketAddr, BorrowedFd<'_>),
+    interface: &InterfaceInfo,
+    (local, udp_socket): (SocketAddr, BorrowedFd<'_>),
     mode: XskMode,
     reasons: &mut Vec<String>,
-) -> Option<Xdp> {
-    let access = Access { broker: config.broker.as_deref(), companion };
+) -> Option<XdpHalf> {
+    let access = BrokerAccess { broker: config.broker.as_deref(), udp_socket };
     let PortConfig { queue, steer, rings: sizes, .. } = *config;
-    let port = match (Opening { interface, queue, steer, local, mode, sizes, access }).open() {
+    let port = match (XskPortConfig { interface, queue, steer, local, mode, sizes, access }).open()
+    {
         Ok(port) => port,
         Err(error) => {
             let reason = match &error {
-                // The same in every mode.
+                // These reasons are equal in every mode.
                 XskError::Privilege { .. } | XskError::Broker(_) => error.to_string(),
                 _ => format!("{mode}: {error}"),
             };
@@ -190,19 +176,19 @@ fn open_xdp(
             return None;
         }
     };
-    // Without, the kernel socket is asked now and then.
-    let passed = port.passed().unwrap_or_else(|error| {
-        log::debug!("{local}: map what the XDP program counts: {error}");
+    // Without the hint the kernel socket is polled by its back-off alone.
+    let kernel_rx_hint = port.kernel_rx_hint().unwrap_or_else(|error| {
+        log::debug!("{local}: map the hint of the XDP program: {error}");
         None
     });
-    // In generic mode the device's GRO comes before the XDP program, and joins packets for a socket
-    // that takes them joined. Last, for it is undone when this half is lost, and not before.
+    // In generic mode the device's GRO runs before the XDP program, and joins packets for a socket
+    // that accepts joined packets. This step is last, because only the loss of this half undoes it.
     if port.mode() == XskMode::Skb
         && features::joins_packets(interface.index)
-        && let Err(error) = udp::receive_joined(companion, false)
+        && let Err(error) = udp::receive_joined(udp_socket, false)
     {
         reasons.push(format!("{mode}: have the kernel join no packets: {error}"));
         return None;
     }
-    Some(Xdp { port, routes, passed, bulk: None })
+    Some(XdpHalf { port, routes, kernel_rx_hint, kernel_batch: None })
 }

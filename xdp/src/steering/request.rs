@@ -1,23 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The requests' bytes: `struct ethtool_rxnfc` of linux/ethtool.h.
+//! Requests of steering as bytes: `struct ethtool_rxnfc` of linux/ethtool.h.
 //!
-//! Typed values come in and go out; `ioctl.rs` hands the bytes to the kernel. The layout is held to
-//! the kernel's header by a test that has a C compiler look at it.
+//! In: typed values. Out: bytes for `ioctl.rs`. Callers: [`super`], `ioctl.rs`. A test compiles the
+//! kernel's header and compares the layout. Bound: [`RULES_MAX`].
 
+use std::io;
 use std::net::{IpAddr, SocketAddr};
 
 use zerocopy::{FromBytes, FromZeros as _, Immutable, IntoBytes, KnownLayout};
 
-/// Most rules of a device that are looked at. Odd, so that a request has no padding.
+/// Maximum number of rules of a device. Odd, so that a request has no padding.
 pub(super) const RULES_MAX: usize = 4097;
-/// In the answer to [`Command::Count`]: the driver chooses places (`RX_CLS_LOC_SPECIAL`).
+/// Bit in the answer to [`Command::Count`]: the driver chooses locations (`RX_CLS_LOC_SPECIAL`).
 pub(super) const SPECIAL_LOCATIONS: u64 = 0x8000_0000;
-/// The other bits of it, and of the answer to [`Command::All`]: places in the table.
+/// The other bits of that answer, and of the answer to [`Command::All`]: the size of the table.
 pub(super) const TABLE_SIZE: u64 = 0x7fff_ffff;
 /// `RX_CLS_LOC_ANY`.
 pub(super) const ANY_LOCATION: u32 = 0xffff_ffff;
 
-/// `ETHTOOL_GRXCLSRLCNT` and the four after it.
+/// `ETHTOOL_GRXCLSRLCNT` and the four commands after it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Command {
     Count = 0x2e,
@@ -30,22 +31,22 @@ pub(super) enum Command {
 /// `UDP_V4_FLOW`, `UDP_V6_FLOW`.
 const UDP_V4: u32 = 2;
 const UDP_V6: u32 = 6;
-/// Where the fields of `struct ethtool_tcpip4_spec` and `ethtool_tcpip6_spec` begin: destination
-/// address, destination port.
+/// Offsets of destination address and port in `struct ethtool_tcpip4_spec` and
+/// `ethtool_tcpip6_spec`.
 const V4_ADDRESS: usize = 4;
 const V4_PORT: usize = 10;
 const V6_ADDRESS: usize = 16;
 const V6_PORT: usize = 34;
 
-/// `struct ethtool_rx_flow_spec`: what a rule matches, where it goes, where it is.
+/// `struct ethtool_rx_flow_spec`: match, queue and location of a rule.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
 pub(super) struct FlowSpec {
     flow_type: u32,
-    /// Values, in network byte order.
+    /// Values to match, in network byte order.
     values: [u8; 52],
     more_values: [u8; 20],
-    /// The bits of them that must be so.
+    /// The bits of the values that must match.
     mask: [u8; 52],
     more_mask: [u8; 20],
     _padding: u32,
@@ -55,7 +56,7 @@ pub(super) struct FlowSpec {
 }
 
 impl FlowSpec {
-    /// UDP packets for `local`, to `queue`.
+    /// A rule for UDP packets to `local`, with `queue` as their queue.
     pub(super) fn new(local: SocketAddr, queue: u32) -> Self {
         let mut rule = Self::new_zeroed();
         rule.queue = queue.into();
@@ -76,13 +77,13 @@ impl FlowSpec {
     }
 
     fn matches(&mut self, at: usize, bytes: &[u8]) {
-        let places = self.values.iter_mut().zip(&mut self.mask).skip(at);
-        for ((value, mask), byte) in places.zip(bytes) {
+        let locations = self.values.iter_mut().zip(&mut self.mask).skip(at);
+        for ((value, mask), byte) in locations.zip(bytes) {
             (*value, *mask) = (*byte, 0xff);
         }
     }
 
-    pub(super) const fn place(&mut self, location: u32) {
+    pub(super) const fn set_location(&mut self, location: u32) {
         self.location = location;
     }
 
@@ -94,27 +95,27 @@ impl FlowSpec {
         self.queue
     }
 
-    /// Whether both match the same packets and send them to the same queue.
+    /// Whether both rules match the same packets and name the same queue.
     pub(super) fn is_same(&self, other: &Self) -> bool {
-        // Drivers answer with what they stored: of the mask, not every bit.
+        // Drivers answer with their stored form, which lacks bits of the mask.
         let of = |rule: &Self| (rule.flow_type, rule.values, rule.queue);
         of(self) == of(other)
     }
 }
 
-/// `struct ethtool_rxnfc`, with room for the places of rules.
+/// `struct ethtool_rxnfc`, with room for the locations of rules.
 #[derive(Clone, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
-pub(super) struct Request {
+pub(super) struct RuleRequest {
     command: u32,
     flow_type: u32,
     pub(super) data: u64,
     pub(super) rule: FlowSpec,
     count: u32,
-    places: [u32; RULES_MAX],
+    locations: [u32; RULES_MAX],
 }
 
-impl Request {
+impl RuleRequest {
     /// A request without a rule.
     pub(super) fn new(command: Command) -> Self {
         let mut request = Self::new_zeroed();
@@ -122,12 +123,12 @@ impl Request {
         request
     }
 
-    /// A request about `rule`, or about what is in its place.
-    pub(super) fn of_rule(command: Command, rule: FlowSpec) -> Self {
+    /// A request about `rule`, or about the rule in its location.
+    pub(super) fn about_rule(command: Command, rule: FlowSpec) -> Self {
         Self { rule, ..Self::new(command) }
     }
 
-    /// How many rules there are; in [`Command::All`], for how many there is room.
+    /// Number of rules; in [`Command::All`], the number that there is room for.
     pub(super) const fn count(&self) -> u32 {
         self.count
     }
@@ -137,14 +138,20 @@ impl Request {
     }
 
     #[cfg(test)]
-    pub(super) fn set_places(&mut self, places: impl Iterator<Item = u32>) {
-        for (to, from) in self.places.iter_mut().zip(places) {
+    pub(super) fn set_locations(&mut self, locations: impl Iterator<Item = u32>) {
+        for (to, from) in self.locations.iter_mut().zip(locations) {
             *to = from;
         }
     }
 
-    /// The places of the rules.
-    pub(super) fn places(&self) -> &[u32] {
-        self.places.get(..self.count as usize).unwrap_or(&self.places)
+    /// The locations of the rules.
+    pub(super) fn locations(&self) -> &[u32] {
+        self.locations.get(..self.count as usize).unwrap_or(&self.locations)
     }
+}
+
+/// A table of rules that takes requests: a network device, or the stand-in of a test.
+pub(super) trait Device {
+    /// Executes `request`, and writes the answer into it.
+    fn call(&self, request: &mut RuleRequest) -> io::Result<()>;
 }

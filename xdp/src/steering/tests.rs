@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The bytes against the kernel's header, the choice of a place against devices made up here, and
-//! the one real device that there always is, which refuses.
+//! The bytes are compared with the kernel's header. The choice of a location is tested with
+//! simulated devices, and the refusal with the loopback interface.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use super::*;
 
 /// A device with a table of rules.
 struct Table {
-    /// Whether it chooses places itself.
+    /// Whether the device chooses locations itself.
     chooses: bool,
     size: u32,
     rules: RefCell<BTreeMap<u32, FlowSpec>>,
@@ -24,35 +24,36 @@ impl Table {
         Self { chooses, size, rules: RefCell::default() }
     }
 
-    fn places(&self) -> Vec<u32> {
+    fn locations(&self) -> Vec<u32> {
         self.rules.borrow().keys().copied().collect()
     }
 }
 
 impl Device for Table {
-    fn call(&self, request: &mut Request) -> io::Result<()> {
+    fn call(&self, request: &mut RuleRequest) -> io::Result<()> {
         let mut rules = self.rules.borrow_mut();
         let command = u32::from_ne_bytes(request.as_bytes()[..4].try_into().unwrap());
-        let place = request.rule.location();
+        let location = request.rule.location();
         match command {
             0x2e => {
                 request.set_count(rules.len().try_into().unwrap());
                 request.data = u64::from(self.size);
                 request.data |= if self.chooses { SPECIAL_LOCATIONS } else { 0 };
             }
-            0x2f => request.rule = *rules.get(&place).ok_or(Errno::ENOENT)?,
+            0x2f => request.rule = *rules.get(&location).ok_or(Errno::ENOENT)?,
             0x30 => {
                 assert_eq!(request.count() as usize, rules.len(), "room for all");
                 request.data = u64::from(self.size);
-                request.set_places(rules.keys().copied());
+                request.set_locations(rules.keys().copied());
             }
-            0x31 => drop(rules.remove(&place).ok_or(Errno::ENOENT)?),
+            0x31 => drop(rules.remove(&location).ok_or(Errno::ENOENT)?),
             0x32 => {
-                let free = (0..self.size).find(|place| !rules.contains_key(place));
-                let place = if place == ANY_LOCATION { free.ok_or(Errno::ENOSPC)? } else { place };
-                assert!(place < self.size, "no such place");
-                request.rule.place(place);
-                assert!(rules.insert(place, request.rule).is_none(), "one was replaced");
+                let free = (0..self.size).find(|location| !rules.contains_key(location));
+                let location =
+                    if location == ANY_LOCATION { free.ok_or(Errno::ENOSPC)? } else { location };
+                assert!(location < self.size, "no such location");
+                request.rule.set_location(location);
+                assert!(rules.insert(location, request.rule).is_none(), "one was replaced");
             }
             _ => panic!("command {command:#x}"),
         }
@@ -73,10 +74,10 @@ fn a_rule_comes_and_goes() {
         let expected = if chooses { [0, 1] } else { [7, 6] };
         assert_eq!([first.location(), second.location()], expected);
         remove(&device, &first).unwrap();
-        assert_eq!(device.places(), [expected[1]]);
+        assert_eq!(device.locations(), [expected[1]]);
         remove(&device, &first).expect("it is gone already");
         remove(&device, &second).unwrap();
-        assert!(device.places().is_empty());
+        assert!(device.locations().is_empty());
     }
 }
 
@@ -84,24 +85,24 @@ fn a_rule_comes_and_goes() {
 fn a_rule_of_somebody_else_is_neither_replaced_nor_removed() {
     let device = Table::new(false, 2);
     let ours = insert(&device, rule(7000)).unwrap();
-    // Somebody put another one in its place.
+    // Another program put a rule into this location.
     device.rules.borrow_mut().insert(1, rule(8000));
     remove(&device, &ours).unwrap();
-    assert_eq!(device.places(), [1]);
+    assert_eq!(device.locations(), [1]);
     insert(&device, rule(7000)).unwrap();
     let error = insert(&device, rule(7001)).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(Errno::ENOSPC as i32));
-    assert_eq!(device.places(), [0, 1]);
+    assert_eq!(device.locations(), [0, 1]);
 }
 
 #[test]
 fn more_rules_than_are_looked_at_are_a_full_table() {
     let device = Table::new(false, 8);
     let most = u32::try_from(RULES_MAX).unwrap();
-    assert!(free_place(&device, most + 1).is_err());
-    let mut request = Request::new(Command::All);
+    assert!(free_location(&device, most + 1).is_err());
+    let mut request = RuleRequest::new(Command::All);
     request.set_count(most + 1);
-    let loopback = Interface::open("lo").unwrap();
+    let loopback = EthtoolInterface::open("lo").unwrap();
     let error = loopback.call(&mut request).unwrap_err();
     assert_eq!(error.raw_os_error(), Some(Errno::EMSGSIZE as i32));
 }
@@ -111,12 +112,12 @@ fn the_loopback_interface_refuses() {
     let error = Steering::new(1, 0, SocketAddr::from(([127, 0, 0, 1], 7000))).unwrap_err();
     match &error {
         SteeringError::Unsupported(name) => assert_eq!(name, "lo"),
-        // Without CAP_NET_ADMIN.
+        // The error without CAP_NET_ADMIN.
         other => assert!(other.to_string().contains("not permitted"), "{other}"),
     }
 }
 
-/// Prints what the header makes of two requests: sizes, places, bytes.
+/// A program that prints sizes, offsets and bytes of two requests according to the header.
 const IN_C: &str = r#"
 #include <arpa/inet.h>
 #include <linux/ethtool.h>
@@ -176,18 +177,18 @@ fn the_bytes_are_those_of_the_kernels_header() {
     fs::remove_dir_all(&folder).unwrap();
 
     let mut four = rule(7000);
-    four.place(5);
-    let four = Request::of_rule(Command::Insert, four);
+    four.set_location(5);
+    let four = RuleRequest::about_rule(Command::Insert, four);
     let six = FlowSpec::new("[fd00::1:2]:7001".parse().unwrap(), 1);
-    let mut six = Request::of_rule(Command::All, six);
-    six.rule.place(ANY_LOCATION);
+    let mut six = RuleRequest::about_rule(Command::All, six);
+    six.rule.set_location(ANY_LOCATION);
     six.data = 0x0102_0304_0506_0708;
     six.set_count(9);
     let commands = [Command::Count, Command::Get, Command::All, Command::Delete, Command::Insert];
     let commands: Vec<String> = commands.map(|command| (command as u32).to_string()).into();
-    // Up to the places, which the header has no length for.
-    let head = size_of::<Request>() - 4 * RULES_MAX;
-    let hex = |request: &Request| {
+    // The head ends at the locations, which have no length in the header.
+    let head = size_of::<RuleRequest>() - 4 * RULES_MAX;
+    let hex = |request: &RuleRequest| {
         request.as_bytes()[..head].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
     };
     let expected = [

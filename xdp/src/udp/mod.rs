@@ -1,77 +1,73 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets through a kernel UDP socket.
+//! The port over a kernel UDP socket, with GSO and GRO.
 //!
-//! Packets come in one by one and leave in trains: consecutive ones of one size to one destination
-//! go to the kernel in one piece (`UDP_SEGMENT`, udp(7)), and the other way the kernel hands over
-//! what it joined (`UDP_GRO`). quinn-udp makes the system calls that move several. A packet that
-//! the kernel refuses is lost on the way, as the engine expects of any network; nothing here ends
-//! the port. Bounds: [`train::BYTES`] and [`train::TRAINS_MAX`] to send, [`receive::BUFFERS`]
-//! buffers to receive.
+//! In: single packets of the engine. Out: GSO batches (`UDP_SEGMENT`, udp(7)) of consecutive
+//! packets of one size to one destination; in the other direction single packets from GRO batches
+//! (`UDP_GRO`). quinn-udp makes the system calls that move several packets. A packet that the
+//! kernel refuses is lost, as on any network; no error ends the port. Callers: the hybrid port,
+//! benchmarks. Bounds: [`gso::BYTES`] and [`gso::BATCHES_MAX`] to send, [`gro::BUFFERS`] buffers to
+//! receive.
 
-mod near;
-mod receive;
-mod source;
-mod train;
+mod connected;
+mod gro;
+mod gso;
+pub(crate) mod poll_backoff;
+mod socket;
 
 #[cfg(test)]
 mod tests;
 
 use std::io;
 use std::iter;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
 use ofi_xdp_core::{Datagram, Instant, Transmit, Transmitted};
 
-use crate::config::PAYLOAD_MAX;
+use crate::mtu::payload_max;
 use crate::stats::PortStats;
-use near::Near;
-use receive::Received;
-use source::Source;
-use train::Trains;
+use connected::ConnectedPeer;
+use gro::Received;
+use gso::GsoBatches;
+use socket::KernelSocket;
 
-/// Bytes of IPv4 and UDP headers.
-const HEADERS_V4: usize = 28;
-/// Bytes of IPv6 and UDP headers.
-const HEADERS_V6: usize = 48;
-
-/// A non-blocking kernel UDP socket, bound to one address; and another at the same address that is
-/// connected to the near peer, if there is one ([`near`]).
+/// A non-blocking kernel UDP socket, bound to one address, and a second socket at the same address
+/// for the connected peer, if there is one (`connected.rs`).
 #[derive(Debug)]
 pub struct UdpPort {
-    main: Source,
-    near: Near,
+    main: KernelSocket,
+    connected: ConnectedPeer,
     local: SocketAddr,
-    trains: Trains,
+    batches: GsoBatches,
     received: Received,
     payload_max: usize,
     window_packets: u16,
 }
 
 impl UdpPort {
-    /// A socket bound to `address`, whose interface sends IP packets of at most `mtu` bytes, with a
-    /// receive buffer for `window_packets` packets if the system grants that.
+    /// A socket bound to `address` on an interface with `mtu`. The receive buffer has room for
+    /// `window_packets` packets if the system grants that.
     ///
     /// # Errors
-    /// What `socket(2)`, `bind(2)` or `setsockopt(2)` fail with.
+    /// Those of `socket(2)`, `bind(2)` and `setsockopt(2)`.
     pub fn bind(address: SocketAddr, mtu: u32, window_packets: u16) -> io::Result<Self> {
-        let main = Source::bind(address)?;
+        let main = KernelSocket::bind(address)?;
         let payload_max = payload_max(mtu, address.ip());
         let window_packets = main.grow_buffers(payload_max, window_packets)?;
         let local = main.socket.local_addr()?;
         Ok(Self {
-            trains: Trains::new(main.segments_max()),
+            batches: GsoBatches::new(main.segments_max()),
             received: Received::new(),
             main,
-            near: Near::default(),
+            connected: ConnectedPeer::default(),
             local,
             payload_max,
             window_packets,
         })
     }
 
-    /// The address that the socket is bound to.
+    /// The address of the socket.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
         self.local
@@ -83,7 +79,7 @@ impl UdpPort {
         self.payload_max
     }
 
-    /// How many packets of that size the receive buffer holds.
+    /// Capacity of the receive buffer, in packets of [`Self::payload_max`] bytes.
     #[must_use]
     pub const fn window_packets(&self) -> u16 {
         self.window_packets
@@ -95,53 +91,53 @@ impl UdpPort {
         self.main.socket.as_raw_fd()
     }
 
-    /// The socket, for passing it on.
+    /// The main socket.
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.main.socket.as_fd()
     }
 
     /// All sockets, readable when a packet arrived.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let sources = iter::once(&self.main).chain(self.near.source());
+        let sources = iter::once(&self.main).chain(self.connected.source());
         sources.map(|source| source.socket.as_fd())
     }
 
-    /// Makes the next [`Self::receive`] look at all of them, as [`Near::look_everywhere`] says.
-    pub(crate) fn look_everywhere(&mut self, usual_first: bool) {
-        self.near.look_everywhere(usual_first);
+    /// Makes the next [`Self::receive`] poll all sockets; see [`ConnectedPeer::poll_all_sources`].
+    pub(crate) fn poll_all_sources(&mut self, primary_first: bool) {
+        self.connected.poll_all_sources(primary_first);
     }
 
-    /// Sees to the near peer, after a flush; whether there is another socket now. Not for ports
-    /// whose packets leave another way.
+    /// Connects the second socket to another peer if that is due; returns whether there is a new
+    /// socket. Call it after a flush, and only for ports without an `AF_XDP` half.
     #[inline]
-    pub(crate) fn draw_near(&mut self) -> bool {
-        self.near.is_due() && self.connect()
+    pub(crate) fn reconnect_if_due(&mut self) -> bool {
+        self.connected.is_due() && self.connect()
     }
 
     #[cold]
     fn connect(&mut self) -> bool {
-        let Self { near, main, local, payload_max, window_packets, .. } = self;
-        let connected = near.connect(main, *local).and_then(|new| match new {
+        let Self { connected, main, local, payload_max, window_packets, .. } = self;
+        let result = connected.connect(main, *local).and_then(|new| match new {
             Some(new) => new.grow_buffers(*payload_max, *window_packets).map(|_| true),
             None => Ok(false),
         });
-        connected.unwrap_or_else(|error| {
-            log::debug!("{local}: no socket for the near peer: {error}");
-            near.source().is_some()
+        result.unwrap_or_else(|error| {
+            log::debug!("{local}: no socket for the connected peer: {error}");
+            connected.source().is_some()
         })
     }
 
-    /// From now on there is no near peer. What it has sent and is not read is lost.
-    pub(crate) fn forget_near(&mut self) {
-        self.near = Near::default();
+    /// Closes the connected socket. Its unread packets are lost.
+    pub(crate) fn forget_connected_peer(&mut self) {
+        self.connected = ConnectedPeer::default();
     }
 
-    /// Whether packets are left of what came from the kernel, so that no socket tells of them.
+    /// Whether received packets are left that no socket reports.
     pub(crate) const fn has_more(&self) -> bool {
         self.received.is_left()
     }
 
-    /// Hands at most `budget` packets to `sink`, and returns how many. One system call unless
+    /// Hands at most `budget` packets to `sink`, and returns how many. One system call, unless
     /// packets of the last one are left.
     pub fn receive(
         &mut self,
@@ -151,93 +147,93 @@ impl UdpPort {
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> u16 {
         let mut count = self.received.deliver(budget, sink);
-        if count < budget && self.near.fetch(now, &mut self.main, &mut self.received) {
+        if count < budget && self.connected.fetch(now, &mut self.main, &mut self.received) {
             count += self.received.deliver(budget - count, sink);
         }
         stats.udp_received += u64::from(count);
         count
     }
 
-    /// Offers a buffer of [`Self::payload_max`] bytes to `fill`, and queues what it wrote.
+    /// Offers a buffer of [`Self::payload_max`] bytes to `fill`, and queues the packet.
     pub fn transmit(&mut self, fill: impl FnOnce(&mut [u8]) -> Option<Transmit>) -> Transmitted {
-        let Some(buffer) = self.trains.buffer(self.payload_max) else {
+        let Some(buffer) = self.batches.buffer(self.payload_max) else {
             return Transmitted::Full;
         };
         let Some(transmit) = fill(buffer) else {
             return Transmitted::Nothing;
         };
-        self.trains.push(Transmit { len: transmit.len.min(self.payload_max), ..transmit });
+        self.batches.push(Transmit { len: transmit.len.min(self.payload_max), ..transmit });
         Transmitted::Sent
     }
 
-    /// Whether [`Self::transmit`] would find room.
+    /// Whether [`Self::transmit`] has room.
     #[must_use]
     pub fn has_room(&self) -> bool {
-        self.trains.has_room(self.payload_max)
+        self.batches.has_room(self.payload_max)
     }
 
-    /// Whether the kernel takes packets joined.
+    /// Whether the kernel takes GSO batches.
     #[must_use]
-    pub const fn joins(&self) -> bool {
-        self.trains.segments_max() > 1
+    pub const fn supports_gso(&self) -> bool {
+        self.batches.segments_max() > 1
     }
 
-    /// Offers the packets of short trains to another way, until it takes one no more.
-    pub(crate) fn divert(&mut self, take: impl FnMut(Transmit, &[u8]) -> bool) {
-        self.trains.divert(take);
+    /// Offers the packets of short batches to another path, until it refuses one.
+    pub(crate) fn reroute_short_batches(&mut self, take: impl FnMut(Transmit, &[u8]) -> bool) {
+        self.batches.reroute_short_batches(take);
     }
 
-    /// Sends everything queued. One system call for each long train, or else for each packet.
+    /// Sends all queued packets: one system call for each long batch, one for each other packet.
     pub fn flush(&mut self, stats: &mut PortStats) {
-        let Self { main, near, trains, local, .. } = self;
+        let Self { main, connected, batches, local, .. } = self;
         let mut segments = true;
-        trains.drain(|train, bytes| {
-            let to = train.to.address;
-            stats.udp_transmitted += u64::from(train.count);
-            if train.is_joined() && segments {
+        batches.drain(|batch, bytes| {
+            let to = batch.to.address;
+            stats.udp_transmitted += u64::from(batch.count);
+            if batch.uses_gso() && segments {
                 stats.udp_sends += 1;
-                match main.send_train(to, bytes, train.segment) {
-                    // EIO, EINVAL: this device or this path cannot cut it apart (udp(7),
+                match main.send_gso(to, bytes, batch.segment) {
+                    // EIO, EINVAL: the device or the path cannot split the batch (udp(7),
                     // UDP_SEGMENT). EMSGSIZE, in older kernels EINVAL: its packets are longer than
-                    // the MTU, and of a train the kernel makes no fragments.
+                    // the MTU, and the kernel does not fragment batches.
                     Err(error) if is_no_gso(&error) || is_too_long(&error) => {
                         log::trace!("{local}: sending packet by packet: {error}");
                         segments = false;
                     }
                     Err(_) => {
-                        stats.udp_lost += u64::from(train.count);
+                        stats.udp_lost += u64::from(batch.count);
                         return;
                     }
                     Ok(()) => return,
                 }
             }
-            for packet in bytes.chunks(train.segment) {
+            for packet in bytes.chunks(batch.segment) {
                 stats.udp_sends += 1;
-                // An error may be that of an earlier packet (ICMP), and this one has not left.
-                if near.socket_to(to).is_some_and(|socket| socket.send(packet).is_ok()) {
+                // The error may belong to an earlier packet (ICMP); this packet has not left.
+                if connected.socket_to(to).is_some_and(|socket| socket.send(packet).is_ok()) {
                     continue;
                 }
-                // Without control data, which the kernel would have to read.
+                // Without control data, which the kernel would have to parse.
                 let mut sent = main.socket.send_to(packet, to.socket_addr());
                 if sent.as_ref().is_err_and(is_too_long) {
-                    allow_fragments([Some(&*main), near.source()], *local);
+                    allow_fragments([Some(&*main), connected.source()], *local);
                     sent = main.socket.send_to(packet, to.socket_addr());
                 }
                 stats.udp_lost += u64::from(sent.is_err());
             }
         });
         if !segments {
-            self.trains.pause();
+            self.batches.pause();
         }
     }
 }
 
-/// Has the kernel hand over packets of `socket` joined from now on, as it does from the beginning,
-/// or one by one. The latter is for the companion of an `AF_XDP` socket in generic mode: the kernel
-/// would join packets for this socket (GRO) before the XDP program sees them.
+/// Sets whether the kernel delivers joined packets (GRO) to `socket`, which it does by default.
+/// Switched off for the kernel socket beside an `AF_XDP` socket in generic mode: otherwise the
+/// kernel joins packets before the XDP program sees them.
 ///
 /// # Errors
-/// What `setsockopt(2)` fails with.
+/// Those of `setsockopt(2)`.
 pub(crate) fn receive_joined(socket: BorrowedFd<'_>, joined: bool) -> io::Result<()> {
     Ok(setsockopt(&socket, sockopt::UdpGroSegment, &joined)?)
 }
@@ -248,33 +244,19 @@ fn is_no_gso(error: &io::Error) -> bool {
     })
 }
 
-/// EMSGSIZE: the packet is longer than the interface's MTU, which was larger when the port opened.
+/// EMSGSIZE: the packet is longer than the MTU, which was larger when the port opened.
 fn is_too_long(error: &io::Error) -> bool {
     error.raw_os_error() == Some(nix::errno::Errno::EMSGSIZE as i32)
 }
 
-/// Has the kernel cut packets that are longer than the MTU into fragments from now on.
+/// Makes the kernel fragment packets that are longer than the MTU.
 #[cold]
-fn allow_fragments(sources: [Option<&Source>; 2], local: SocketAddr) {
-    // Where the port hears of it, it has warned already.
+fn allow_fragments(sources: [Option<&KernelSocket>; 2], local: SocketAddr) {
+    // A port that was notified of the MTU has logged a warning already.
     log::info!("{local}: the MTU is too small for some packets, which go in fragments");
     for source in sources.into_iter().flatten() {
         if let Err(error) = source.allow_fragments(local.is_ipv4()) {
             log::warn!("{local}: they cannot: {error}");
         }
     }
-}
-
-/// What is left of `mtu` for the packet.
-pub(crate) fn payload_max(mtu: u32, ip: IpAddr) -> usize {
-    (mtu as usize).saturating_sub(headers(ip)).min(PAYLOAD_MAX)
-}
-
-/// The smallest MTU that leaves `payload` bytes.
-pub(crate) fn mtu(payload: usize, ip: IpAddr) -> u32 {
-    u32::try_from(payload + headers(ip)).unwrap_or(u32::MAX)
-}
-
-const fn headers(ip: IpAddr) -> usize {
-    if ip.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 }
 }

@@ -2,7 +2,7 @@
 //! Two sockets on the loopback interface.
 
 use super::*;
-use crate::glance::now;
+use crate::udp::poll_backoff::now;
 use ofi_xdp_core::{Destination, PeerAddress, PeerId};
 use socket2::SockRef;
 use std::time::Duration;
@@ -27,7 +27,7 @@ fn send_all(from: &mut UdpPort, to: SocketAddr, sizes: &[usize]) -> PortStats {
     stats
 }
 
-/// Receives until `count` packets came, or nothing does for a while.
+/// Receives until `count` packets came, or none comes for a while.
 fn receive_all(port: &mut UdpPort, count: usize, budget: u16) -> Vec<(Vec<u8>, PeerAddress)> {
     let (mut packets, mut stats) = (Vec::new(), PortStats::default());
     for _ in 0..200 {
@@ -48,9 +48,10 @@ fn echo(ip: &str) {
     let sizes: Vec<usize> = [vec![1408; 70], vec![8, 8, 8, 5], vec![32], vec![1400; 3]].concat();
     let stats = send_all(&mut left, right.local_addr(), &sizes);
     assert_eq!((stats.udp_lost, stats.udp_transmitted), (0, 78));
-    // 46, and 24 with a shorter one, in two trains; the others are too few for one.
+    // Two batches: 46 packets, and 24 with a shorter one. The other packets are too few for a
+    // batch.
     assert_eq!(stats.udp_sends, 2 + 7);
-    // The budget is none of the trains' sizes, so that trains are left over.
+    // The budget divides no batch evenly, so each receive leaves packets.
     let packets = receive_all(&mut right, sizes.len(), 7);
     let expected: Vec<_> = (0_u8..)
         .zip(&sizes)
@@ -60,17 +61,17 @@ fn echo(ip: &str) {
 }
 
 #[test]
-fn trains_arrive_as_packets_over_ipv4() {
+fn gso_batches_arrive_as_packets_over_ipv4() {
     echo("127.0.0.1");
 }
 
 #[test]
-fn trains_arrive_as_packets_over_ipv6() {
+fn gso_batches_arrive_as_packets_over_ipv6() {
     echo("::1");
 }
 
 #[test]
-fn trains_arrive_as_packets_without_gro() {
+fn gso_batches_arrive_as_packets_without_gro() {
     let (mut left, mut right) = (port("127.0.0.1"), port("127.0.0.1"));
     receive_joined(right.socket(), false).unwrap();
     send_all(&mut left, right.local_addr(), &[1408; 40]);
@@ -110,7 +111,7 @@ fn congestion_experienced_is_seen() {
             } else {
                 socket.set_tclass_v6(class).unwrap();
             }
-            // The first comes alone, the others in one system call.
+            // The first packet comes alone, the others in one system call.
             for count in [1, 3] {
                 for _ in 0..count {
                     sender.main.socket.send_to(&[1; 32], to).unwrap();
@@ -132,19 +133,20 @@ fn congestion_experienced_is_seen() {
 
 #[test]
 fn after_a_sleep_the_usual_socket_goes_first_and_then_the_other() {
-    let (mut port, mut near, mut other) = (port("127.0.0.1"), port("127.0.0.1"), port("127.0.0.1"));
+    let (mut port, mut connected, mut other) =
+        (port("127.0.0.1"), port("127.0.0.1"), port("127.0.0.1"));
     for _ in 0..4 {
-        send_all(&mut port, near.local_addr(), &[32; 64]);
+        send_all(&mut port, connected.local_addr(), &[32; 64]);
     }
-    assert!(port.draw_near());
+    assert!(port.reconnect_if_due());
     let address = port.local_addr();
-    send_all(&mut near, address, &[32]);
+    send_all(&mut connected, address, &[32]);
     assert_eq!(receive_all(&mut port, 1, 9).len(), 1, "from now on packets come from there");
     for _ in 0..3 {
         send_all(&mut other, address, &[32]);
         let sources = [1, 1, 0].map(|more| {
-            send_all(&mut near, address, &[32][..more]);
-            port.look_everywhere(true);
+            send_all(&mut connected, address, &[32][..more]);
+            port.poll_all_sources(true);
             let (mut source, mut stats) = (None, PortStats::default());
             let count = port.receive(now(), 9, &mut stats, &mut |packet: Datagram<'_>| {
                 source = Some(packet.from);
@@ -152,21 +154,14 @@ fn after_a_sleep_the_usual_socket_goes_first_and_then_the_other() {
             assert_eq!(count, 1, "over the loopback interface a packet is there at once");
             source
         });
-        let [near, other] = [&near, &other].map(|peer| Some(peer.local_addr().into()));
-        assert_eq!(sources, [near, other, near], "who has more waits for who has waited");
+        let [connected, other] = [&connected, &other].map(|peer| Some(peer.local_addr().into()));
+        assert_eq!(sources, [connected, other, connected], "the secondary socket gets its turn");
     }
 }
 
 #[test]
-fn limits_follow_the_mtu_and_the_buffer() {
-    let v4 = IpAddr::from([127, 0, 0, 1]);
-    assert_eq!(payload_max(1500, v4), 1472);
-    assert_eq!(payload_max(1500, "::1".parse().unwrap()), 1452);
-    assert_eq!(payload_max(9000, v4), 8972);
-    assert_eq!(payload_max(65_536, v4), PAYLOAD_MAX);
-    assert_eq!(payload_max(20, v4), 0);
-    let port = port("127.0.0.1");
-    assert!(port.window_packets() >= 1);
+fn the_buffer_holds_a_packet_at_least() {
+    assert!(port("127.0.0.1").window_packets() >= 1);
 }
 
 #[test]
@@ -175,20 +170,20 @@ fn the_promised_window_fits_in_the_buffer() {
         (port("127.0.0.1"), UdpPort::bind("127.0.0.1:0".parse().unwrap(), 1500, 64).unwrap());
     let window = usize::from(right.window_packets());
     let sizes = vec![1472; window.min(100)];
-    // One system call a packet: the dearest way for the buffer.
-    left.trains.pause();
+    // One system call a packet costs the most buffer memory.
+    left.batches.pause();
     for size in sizes.chunks(1) {
         send_all(&mut left, right.local_addr(), size);
     }
     assert_eq!(receive_all(&mut right, sizes.len(), 64).len(), sizes.len());
 }
 
-/// Sends so many packets from `from` to `to`, one at a time, as a port without `AF_XDP` does; each
+/// Sends `count` packets from `from` to `to` one at a time, as a port without `AF_XDP` does; each
 /// must arrive.
 fn stream(from: &mut UdpPort, to: &mut UdpPort, count: usize) {
     for _ in 0..count {
         assert_eq!(send_all(from, to.local_addr(), &[64]).udp_lost, 0);
-        from.draw_near();
+        from.reconnect_if_due();
         let packets = receive_all(to, 1, 64);
         assert_eq!(packets, [(vec![0; 64], PeerAddress::from(from.local_addr()))]);
     }
@@ -201,7 +196,8 @@ fn a_peer_that_is_sent_much_has_a_socket_of_its_own() {
         stream(&mut port, &mut left, 255);
         assert_eq!(port.sockets().count(), 1);
         for _ in 0..2 {
-            // Whoever is near, both are heard and sent to; what was sent before it changed, too.
+            // Both peers can send and receive, whichever is connected. Packets sent before a change
+            // arrive.
             stream(&mut port, &mut left, 300);
             assert_eq!(port.sockets().count(), 2);
             stream(&mut left, &mut port, 20);
@@ -214,15 +210,15 @@ fn a_peer_that_is_sent_much_has_a_socket_of_its_own() {
             stream(&mut left, &mut port, 20);
             stream(&mut right, &mut port, 20);
         }
-        // Trains, both ways.
+        // GSO batches in both directions.
         send_all(&mut port, right.local_addr(), &[1400; 40]);
         assert_eq!(receive_all(&mut right, 40, 64).len(), 40);
         send_all(&mut right, port.local_addr(), &[1400; 40]);
         assert_eq!(receive_all(&mut port, 40, 64).len(), 40);
-        // The address is in use all the same.
+        // The address remains in use.
         let again = UdpPort::bind(port.local_addr(), LOOPBACK_MTU, 256).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
-        port.forget_near();
+        port.forget_connected_peer();
         assert_eq!(port.sockets().count(), 1);
         stream(&mut right, &mut port, 20);
     }
@@ -234,7 +230,7 @@ fn a_near_peer_that_is_gone_is_no_error() {
     stream(&mut port, &mut left, 300);
     let gone = left.local_addr();
     drop(left);
-    // The kernel says so at every other call (ECONNREFUSED), and the main socket takes over.
+    // The kernel reports ECONNREFUSED at every other call, and the main socket takes over.
     for _ in 0..10 {
         assert_eq!(send_all(&mut port, gone, &[64]).udp_lost, 0);
     }

@@ -1,21 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The statistics page of an endpoint: what it is and does, for those who look from outside.
+//! The statistics page of an endpoint: its configuration and counters, for other processes.
 //!
 //! A page is a file in shared memory (tmpfs, `/dev/shm`), one for each enabled endpoint of a
-//! process. The provider's progress thread writes it some times a second, whole, under another name
-//! and then renames it: a reader sees one page or the next, never parts of both, and nobody waits
-//! for anybody. It goes with its endpoint; the page of a process that was killed is passed over by
-//! [`read_all`] and removed by the next process of the same user that opens an endpoint.
+//! process. The provider's progress thread writes it several times a second under another name, and
+//! renames it. So a reader sees one page or the next, never parts of both, and no process waits for
+//! another. The page is removed with its endpoint. After a kill, [`read_all`] skips the page, and
+//! the next process of the same user that opens an endpoint removes it.
 //!
-//! Containers may share the folder and have process ids of their own. So the sign that a page's
-//! process lives is a lock on the page (flock(2)), and the name has the namespace of the process id
-//! in it.
+//! Containers may share the folder and have process ids of their own. Therefore a lock on the page
+//! (flock(2)) shows that its process lives, and the name contains the namespace of the process id.
+//! Every user may put files into the folder; files of another kind or size are skipped without
+//! waiting for them.
 //!
-//! Anybody may put a file of any kind where pages are: what is no plain file of a page's size is
-//! passed over, too, and nobody who looks waits for it.
-//!
-//! In: the provider's figures. Out: the same, to `xdp-top` and to whoever reads JSON. Bounds:
-//! [`PEERS_MAX`] peers in a page, and [`BYTES_MAX`] bytes.
+//! In: the provider's figures. Out: the same figures, for `xdp-top` and for readers of JSON.
+//! Callers: the provider, `xdp-top`, tests. Bounds: [`PEERS_MAX`] peers in a page, and
+//! [`BYTES_MAX`] bytes.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -27,120 +26,122 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use rustix::fs::{Mode, OFlags};
 use serde::{Deserialize, Serialize};
 
-/// Where pages are.
+/// Folder of the pages.
 pub const FOLDER: &str = "/dev/shm";
-/// How the name of each begins; process id, number of the endpoint and the process id's namespace
+/// Beginning of each name. Process id, number of the endpoint, and namespace of the process id
 /// follow.
 const PREFIX: &str = "ofi-xdp-";
 const SUFFIX: &str = ".json";
-/// Most peers in a page: those with traffic, the first of them.
+/// Maximum number of peers in a page: the first ones with traffic.
 pub const PEERS_MAX: usize = 128;
-/// Most bytes of a page that is read: twenty times what one with [`PEERS_MAX`] peers has.
+/// Maximum size of a page that is read: twenty times that of a page with [`PEERS_MAX`] peers.
 pub const BYTES_MAX: u64 = 1 << 20;
-/// Who may read a page: everybody; its figures are no secrets of the application's.
+/// Mode of a page: readable by all users, because its figures are no secrets of the application.
 const MODE: u32 = 0o644;
 
-/// What an endpoint is and does.
+/// Configuration and counters of an endpoint.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Page {
-    /// The process.
+    /// The process id.
     pub pid: u32,
-    /// Its name (`/proc/PID/comm`).
+    /// The name of the process (`/proc/PID/comm`).
     pub process: String,
     /// The endpoint's address.
     pub endpoint: String,
-    /// Which way packets move: `AF_XDP zerocopy`, `AF_XDP copy`, `AF_XDP skb` or `kernel UDP`.
+    /// The path of packets: `AF_XDP zerocopy`, `AF_XDP copy`, `AF_XDP skb` or `kernel UDP`.
     pub tier: String,
-    /// Why it is nothing better; empty if there is none better.
+    /// Reason against a better tier; empty if there is none better.
     pub why_not_better: String,
-    /// The interface, its driver, and the queue of the AF_XDP socket, if there is one.
+    /// Name of the interface.
     pub interface: String,
-    /// See `interface`.
+    /// Driver of the interface.
     pub driver: String,
-    /// See `interface`.
+    /// Queue of the AF_XDP socket, if there is one.
     pub queue: Option<u32>,
     /// The interface's MTU in bytes.
     pub mtu: u32,
-    /// When the page was written, by the monotonic clock, in ns.
+    /// Time of the page by the monotonic clock, in ns.
     pub written_at_ns: u64,
     /// Counters since the endpoint was opened, by name.
     pub counters: BTreeMap<String, u64>,
-    /// Packets dropped, by reason; reasons that never applied are left out.
+    /// Dropped packets by reason; reasons with a count of 0 are left out.
     pub drops: BTreeMap<String, u64>,
-    /// Frames by what the XDP program of the interface did with them, since it was loaded, for all
-    /// endpoints there; empty without AF_XDP.
+    /// Frames by verdict of the XDP program, since it was loaded, for all endpoints of the
+    /// interface; empty without AF_XDP.
     pub verdicts: BTreeMap<String, u64>,
     /// Peers with traffic.
     pub peers: Vec<PeerLine>,
-    /// How many there are.
+    /// Number of peers with traffic.
     pub peers_active: u32,
 }
 
 /// A peer in a page.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct PeerLine {
-    /// Its address.
+    /// The peer's address.
     pub address: String,
-    /// Whether data can go out.
+    /// Whether the connection is established.
     pub established: bool,
-    /// Smoothed round trip in ns; 0 before the first measurement.
+    /// Smoothed round-trip time in ns; 0 before the first measurement.
     pub round_trip_ns: u64,
     /// Congestion window in packets.
     pub window: f64,
-    /// Data packets under way.
+    /// Data packets in flight.
     pub in_flight: u32,
-    /// Of those, taken for lost.
+    /// Data packets in flight that are marked lost.
     pub lost: u32,
-    /// Time-outs in a row.
+    /// Consecutive time-outs.
     pub timeouts: u32,
-    /// Number of the next data packet to it, modulo 2^32: differences are packets sent.
+    /// Number of the next data packet to the peer, modulo 2^32. A difference is a number of sent
+    /// packets.
     pub next_packet: u32,
-    /// Packets to it that went out again, modulo 2^32, since it has had traffic without a pause.
-    pub resent: u32,
-    /// Data packets received from it, modulo 2^32.
+    /// Packets retransmitted to the peer, modulo 2^32, in the present period of traffic.
+    pub retransmitted: u32,
+    /// Data packets received from the peer, modulo 2^32.
     pub received: u32,
 }
 
-/// The place of one endpoint's page; removed on drop.
+/// The file of one endpoint's page; removed on drop.
 #[derive(Debug)]
-pub struct Place {
+pub struct StatsFile {
     path: PathBuf,
     draft: PathBuf,
-    /// The page that is there, and our lock on it.
+    /// The present page, with our lock on it.
     page: Option<File>,
-    /// Whose it is: a fork's copy of it is not.
+    /// The process that owns the file; a fork's copy of this value does not remove it.
     pid: u32,
 }
 
-impl Place {
-    /// A place for another endpoint of this process, in `folder`. Places of this user's processes
-    /// that are gone are removed.
+impl StatsFile {
+    /// A file for another endpoint of this process, in `folder`. Removes files that dead processes
+    /// of this user have left.
     ///
     /// # Errors
-    /// When the folder is not there or cannot be written to.
+    /// The folder does not exist, or cannot be written to.
     pub fn new(folder: &Path) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         for (_, path) in pages(folder)? {
             if open(&path).is_some_and(|page| is_left(&page)) {
-                // Another user's stays.
+                // Fails for the file of another user.
                 let _ = fs::remove_file(path);
             }
         }
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let pid = std::process::id();
-        // Where /proc is another namespace's, or is not there, names may clash.
-        let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |facts| facts.ino());
+        // Without /proc, or with that of another namespace, names may clash.
+        let namespace = fs::metadata("/proc/self/ns/pid").map_or(0, |metadata| metadata.ino());
         let name = format!("{PREFIX}{pid}-{number}-{namespace}");
         let path = folder.join(format!("{name}{SUFFIX}"));
         Ok(Self { path, draft: folder.join(format!("{name}.draft")), page: None, pid })
     }
 
-    /// Puts `page` there, in place of the one before.
+    /// Replaces the page by `page`.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// The file cannot be written.
     pub fn publish(&mut self, page: &Page) -> io::Result<()> {
-        // What a killed process of this number left; a new file, so that no link is followed.
+        // Removes a draft that a killed process with this number has left. A new file follows no
+        // link.
         let _ = fs::remove_file(&self.draft);
         let mut options = OpenOptions::new();
         let mut file = options.write(true).create_new(true).mode(MODE).open(&self.draft)?;
@@ -152,55 +153,56 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for StatsFile {
     fn drop(&mut self) {
         if self.pid != std::process::id() {
             return;
         }
-        // It may never have been published.
+        // The page may never have been published.
         let _ = fs::remove_file(&self.draft);
         let _ = fs::remove_file(&self.path);
     }
 }
 
-/// The pages of all processes that live, in the order of processes and endpoints. What is not
-/// understood (another version's) is passed over.
+/// The pages of all live processes, in the order of processes and endpoints. Pages of another
+/// format version are skipped.
 ///
 /// # Errors
-/// When the folder cannot be read.
+/// The folder cannot be read.
 pub fn read_all(folder: &Path) -> io::Result<Vec<Page>> {
     let mut found = pages(folder)?;
     found.sort();
     Ok(found.into_iter().filter_map(|(_, path)| read(&path)).collect())
 }
 
-/// The page at `path`, if it is one, and its process lives.
+/// The page at `path`, if it is one and its process lives.
 fn read(path: &Path) -> Option<Page> {
     let file = open(path)?;
     if is_left(&file) || file.metadata().ok()?.len() > BYTES_MAX {
         return None;
     }
     let mut bytes = Vec::new();
-    // Whose it is may make it longer meanwhile.
+    // The owner may extend the file meanwhile.
     file.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
     serde_json::from_slice(&bytes).ok()
 }
 
-/// The plain file at `path`, to be read.
+/// The plain file at `path`, opened for reading.
 fn open(path: &Path) -> Option<File> {
-    // Without waiting for who writes to a FIFO, and without a look at what a link leads to.
+    // Does not wait for the writer of a FIFO, and follows no link.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty()).ok()?);
-    file.metadata().is_ok_and(|facts| facts.is_file()).then_some(file)
+    file.metadata().is_ok_and(|metadata| metadata.is_file()).then_some(file)
 }
 
-/// Whether the process that wrote `page` is gone, with every fork of it that runs no other program.
-/// One that lives has it locked until the next page is in its place: then it has no name any more.
+/// Whether the process that wrote `page` is gone, with all its forks that run the same program. A
+/// live process holds the lock until the next page replaces this one; then this one has no name any
+/// more.
 fn is_left(page: &File) -> bool {
-    page.try_lock_shared().is_ok() && page.metadata().is_ok_and(|facts| facts.nlink() > 0)
+    page.try_lock_shared().is_ok() && page.metadata().is_ok_and(|metadata| metadata.nlink() > 0)
 }
 
-/// Process and path of every page.
+/// Process id and path of each page.
 fn pages(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let entries = fs::read_dir(folder)?.filter_map(Result::ok);
     let found = entries.filter_map(|entry| {

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pages that are written, read, replaced, left behind, and made up.
+//! Pages are written, read, replaced, left behind, and forged.
 
 use super::*;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
-/// A folder of a test's own.
+/// A folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("{PREFIX}{}-{name}", std::process::id()));
     fs::create_dir_all(&folder).unwrap();
@@ -15,20 +15,20 @@ fn folder(name: &str) -> PathBuf {
 #[test]
 fn a_page_is_read_as_it_was_written_and_goes_with_its_endpoint() {
     let folder = folder("whole");
-    let mut place = Place::new(&folder).unwrap();
+    let mut file = StatsFile::new(&folder).unwrap();
     assert_eq!(read_all(&folder).unwrap(), []);
     let mut page = Page { pid: std::process::id(), queue: Some(3), ..Page::default() };
-    place.publish(&page).unwrap();
+    file.publish(&page).unwrap();
     page.counters.insert(String::from("packets_sent"), u64::MAX);
     page.peers.push(PeerLine { window: 15.5, ..PeerLine::default() });
-    place.publish(&page).unwrap();
+    file.publish(&page).unwrap();
     assert_eq!(read_all(&folder).unwrap(), [page]);
-    drop(place);
+    drop(file);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     fs::remove_dir(&folder).unwrap();
 }
 
-/// A file with `text` at `path`, locked as long as what is returned lives.
+/// A file with `text` at `path`, locked while the returned value lives.
 fn locked(path: &Path, text: &str) -> File {
     fs::write(path, text).unwrap();
     let file = File::open(path).unwrap();
@@ -37,14 +37,14 @@ fn locked(path: &Path, text: &str) -> File {
 }
 
 #[test]
-fn what_a_killed_process_left_is_passed_over_and_removed() {
+fn the_page_of_a_killed_process_is_skipped_and_removed() {
     let folder = folder("dead");
     let dead = folder.join(format!("{PREFIX}1-0-1{SUFFIX}"));
     fs::write(&dead, serde_json::to_vec(&Page::default()).unwrap()).unwrap();
     let foreign = folder.join(format!("{PREFIX}1-7-1{SUFFIX}"));
     let _foreign = locked(&foreign, "no page");
     assert_eq!(read_all(&folder).unwrap(), []);
-    drop(Place::new(&folder).unwrap());
+    drop(StatsFile::new(&folder).unwrap());
     assert!(!dead.exists() && foreign.exists());
     fs::remove_dir_all(&folder).unwrap();
 }
@@ -52,29 +52,29 @@ fn what_a_killed_process_left_is_passed_over_and_removed() {
 #[test]
 fn a_page_that_was_just_replaced_is_nobodys_leftover() {
     let folder = folder("replaced");
-    let mut place = Place::new(&folder).unwrap();
-    place.publish(&Page::default()).unwrap();
-    let early = open(&place.path).unwrap();
-    place.publish(&Page::default()).unwrap();
+    let mut file = StatsFile::new(&folder).unwrap();
+    file.publish(&Page::default()).unwrap();
+    let early = open(&file.path).unwrap();
+    file.publish(&Page::default()).unwrap();
     assert!(early.try_lock_shared().is_ok() && !is_left(&early));
-    drop(place);
+    drop(file);
     fs::remove_dir(&folder).unwrap();
 }
 
 const FOLDER_GIVEN: &str = "OFI_XDP_TEST_FOLDER";
 
-/// Not a test by itself: a process of a container, which ends as one that is killed.
+/// The process of a container, which ends like a killed one; not a test by itself.
 #[test]
 #[ignore = "run by root_containers_have_their_pages_side_by_side"]
 fn contained() {
-    let mut place = Place::new(Path::new(&std::env::var(FOLDER_GIVEN).unwrap())).unwrap();
-    place.publish(&Page { pid: std::process::id(), ..Page::default() }).unwrap();
+    let mut file = StatsFile::new(Path::new(&std::env::var(FOLDER_GIVEN).unwrap())).unwrap();
+    file.publish(&Page { pid: std::process::id(), ..Page::default() }).unwrap();
     println!("\npublished");
     io::stdin().read_to_end(&mut Vec::new()).unwrap();
     std::process::exit(0);
 }
 
-/// Starts such a process, and waits until its page is there.
+/// Starts a container's process, and waits for its page.
 fn container(folder: &Path) -> Child {
     let mut child = Command::new("unshare")
         .args(["--pid", "--fork", "--mount-proc"])
@@ -98,8 +98,8 @@ fn root_containers_have_their_pages_side_by_side() {
         return;
     }
     let folder = folder("containers");
-    let mut place = Place::new(&folder).unwrap();
-    place.publish(&Page { pid: std::process::id(), ..Page::default() }).unwrap();
+    let mut file = StatsFile::new(&folder).unwrap();
+    file.publish(&Page { pid: std::process::id(), ..Page::default() }).unwrap();
     let containers = [container(&folder), container(&folder)];
     let pids = || read_all(&folder).unwrap().iter().map(|page| page.pid).collect::<Vec<_>>();
     assert_eq!(pids(), [1, 1, std::process::id()]);
@@ -108,14 +108,14 @@ fn root_containers_have_their_pages_side_by_side() {
         assert!(child.wait().unwrap().success());
     }
     assert_eq!(pids(), [std::process::id()]);
-    drop(Place::new(&folder).unwrap());
+    drop(StatsFile::new(&folder).unwrap());
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the dead ones' are removed");
-    drop(place);
+    drop(file);
     fs::remove_dir(&folder).unwrap();
 }
 
 #[test]
-fn what_is_no_plain_file_of_a_pages_size_is_passed_over_at_once() {
+fn a_file_of_another_kind_or_size_is_skipped_at_once() {
     use rustix::fs::{CWD, FileType, mknodat};
     let folder = folder("strange");
     let path = |number: u8| folder.join(format!("{PREFIX}1-{number}{SUFFIX}"));
@@ -131,10 +131,10 @@ fn what_is_no_plain_file_of_a_pages_size_is_passed_over_at_once() {
     ];
     std::os::unix::fs::symlink(path(2), path(4)).unwrap();
     fs::create_dir(path(5)).unwrap();
-    let (told, heard) = std::sync::mpsc::channel();
-    let looked = folder.clone();
-    std::thread::spawn(move || told.send(read_all(&looked)));
-    let found = heard.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+    let (sender, receiver) = std::sync::mpsc::channel();
+    let searched = folder.clone();
+    std::thread::spawn(move || sender.send(read_all(&searched)));
+    let found = receiver.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
     assert_eq!(found.unwrap(), [page]);
     fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two hosts for the tests: network namespaces joined by a veth pair, and ports that talk across.
+//! Two hosts for the tests: network namespaces joined by a veth pair, with ports that exchange
+//! packets.
 #![allow(dead_code, reason = "each test file uses a part")]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -14,7 +15,7 @@ use nix::sched::{CloneFlags, setns};
 use ofi_xdp_core::{Datagram, Destination, Instant, PeerId, Port, Transmit, Transmitted};
 use ofi_xdp_datapath::{HybridPort, Mode, PortConfig};
 
-/// Whether a test that needs privilege is to be left out: only if asked for, and never silently.
+/// Whether to skip a test that needs privilege: only on request, and never silently.
 pub(crate) fn skipped() -> bool {
     let unprivileged = !nix::unistd::geteuid().is_root();
     let skip = unprivileged && std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|v| v == "skip");
@@ -24,13 +25,13 @@ pub(crate) fn skipped() -> bool {
     skip
 }
 
-/// The time, as a port is told it.
+/// The time for a port.
 pub(crate) fn now() -> Instant {
     let since_boot = nix::time::ClockId::CLOCK_MONOTONIC.now().map(Duration::from);
     Instant::ZERO.after(since_boot.unwrap())
 }
 
-/// Runs a command, which must succeed, and returns what it printed.
+/// Runs a command, which must succeed, and returns its output.
 #[track_caller]
 pub(crate) fn run(command: &str) -> String {
     let mut words = command.split_whitespace();
@@ -51,7 +52,7 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     assert!(held, "not in time: {what}");
 }
 
-/// Two network namespaces, each with one end of a veth pair. Gone when dropped.
+/// Two network namespaces, each with one end of a veth pair; removed on drop.
 pub(crate) struct Hosts {
     pub(crate) names: [String; 2],
 }
@@ -71,7 +72,7 @@ impl Hosts {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let id = std::process::id();
-        // As `cargo xtask clean-lab` knows them.
+        // The prefix that `cargo xtask clean-lab` removes.
         let names = ["a", "b"].map(|end| format!("oxl-{id}-{number}-{end}"));
         let hosts = Self { names };
         let [left, right] = &hosts.names;
@@ -106,13 +107,13 @@ impl Hosts {
         })
     }
 
-    /// Opens a port on host `host`. Its sockets stay in that host's namespace, whoever uses them.
+    /// Opens a port on host `host`. Its sockets stay in that host's namespace on any thread.
     pub(crate) fn open(&self, host: usize, ip: &str, mode: Mode) -> HybridPort {
         let config = config(ip, mode);
         self.on(host, || HybridPort::open(&config).unwrap())
     }
 
-    /// What `ip link` says of host `host`'s interface.
+    /// The output of `ip link` for host `host`'s interface.
     pub(crate) fn link(&self, host: usize) -> String {
         run(&format!("ip -n {} -details link show dev {INTERFACE}", self.names[host]))
     }
@@ -122,8 +123,8 @@ impl Hosts {
         run(&format!("ip -n {} link del {INTERFACE}", self.names[0]));
     }
 
-    /// Makes another one of the same name, with IPv4 addresses; `queues` are the rx and tx queues
-    /// of each end.
+    /// Makes a new link of the same name, with IPv4 addresses; `queues` are the rx and tx queues of
+    /// each end.
     pub(crate) fn relink(&self, queues: [[u32; 2]; 2]) {
         let [left, right] = &self.names;
         let [near, far] =
@@ -135,7 +136,7 @@ impl Hosts {
         }
     }
 
-    /// Takes the XDP program off host `host`'s interface, as an administrator would.
+    /// Detaches the XDP program from host `host`'s interface, like an administrator.
     pub(crate) fn detach_program(&self, host: usize) {
         let link = self.link(host);
         let (_, after) = link.split_once("prog/xdp id ").unwrap();
@@ -163,11 +164,11 @@ impl Drop for Hosts {
     }
 }
 
-/// The name of the namespace that a process of [`ignored_test`] is to work in.
+/// Name of the variable with the namespace for a process of [`ignored_test`].
 const NAMESPACE: &str = "OFI_XDP_TEST_NAMESPACE";
 
-/// A process that runs the test `test` of the calling program, which is ignored otherwise; it has
-/// to begin with [`enter_given`].
+/// A process that runs the ignored test `test` of the calling program. The test must begin with
+/// [`enter_given`].
 pub(crate) fn ignored_test(test: &str, namespace: &str) -> Command {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--ignored", "--nocapture"]).env(NAMESPACE, namespace);
@@ -192,12 +193,12 @@ pub(crate) fn config(ip: &str, mode: Mode) -> PortConfig {
     config
 }
 
-/// The destination of whoever is in `slot` at `address`.
+/// The destination of the peer in `slot` at `address`.
 pub(crate) fn to(slot: u32, address: SocketAddr) -> Destination {
     Destination { peer: PeerId::new(slot, 0), address: address.into() }
 }
 
-/// A packet that the XDP program takes for ours: version nibble 1, then `number`.
+/// A packet that the XDP program accepts: version nibble 1, then `number`.
 pub(crate) fn packet(number: u16, len: usize) -> Vec<u8> {
     let mut packet = vec![0x5a; len];
     packet[0] = 0x10;
@@ -224,8 +225,8 @@ pub(crate) fn send(port: &mut impl Port, to: Destination, bytes: &[u8]) {
     panic!("no room to send in a thousand tries");
 }
 
-/// Sends packets of `sizes` from `client` to `server`, which echoes them, until each came back:
-/// lost ones are sent again. Returns how many had to be.
+/// Sends packets of `sizes` from `client` to `server`, which echoes them, until each has come back.
+/// Lost packets are sent again; returns their number.
 pub(crate) fn echo(client: &mut HybridPort, server: &mut HybridPort, sizes: &[usize]) -> usize {
     const ROUNDS_MAX: usize = 200;
     let stop = AtomicBool::new(false);
@@ -235,17 +236,17 @@ pub(crate) fn echo(client: &mut HybridPort, server: &mut HybridPort, sizes: &[us
         scope.spawn(|| serve(server, client_address, &stop));
         let _stop = StopOnDrop(&stop);
         let mut missing: Vec<u16> = (0..).take(sizes.len()).collect();
-        let mut resent = 0;
+        let mut retransmitted = 0;
         for round in 0..ROUNDS_MAX {
             if round > 0 {
-                resent += missing.len();
+                retransmitted += missing.len();
             }
             for number in &missing {
                 let bytes = packet(*number, sizes[usize::from(*number)]);
                 send(client, to(0, server_address), &bytes);
             }
             client.flush().unwrap();
-            // Until everything came back, or nothing did for 20 ms or so.
+            // Until all packets have come back, or none came for about 20 ms.
             let mut idle = 0;
             while !missing.is_empty() && idle < 200 {
                 let mut sink = |datagram: Datagram<'_>| {
@@ -268,23 +269,23 @@ pub(crate) fn echo(client: &mut HybridPort, server: &mut HybridPort, sizes: &[us
             }
         }
         assert!(missing.is_empty(), "{} packets never came back", missing.len());
-        resent
+        retransmitted
     })
 }
 
-/// Exchanges packets until `client` knows the way to `server`, and `server` the way back.
-pub(crate) fn meet(client: &mut HybridPort, server: &mut HybridPort) {
+/// Exchanges packets until both ports have a hop to each other.
+pub(crate) fn learn_hops(client: &mut HybridPort, server: &mut HybridPort) {
     for _ in 0..2 {
         echo(client, server, &[64]);
         for port in [&mut *client, &mut *server] {
-            port.look_everywhere();
+            port.poll_all_sources();
             port.receive(now(), 1, &mut |_| {}).unwrap();
         }
     }
 }
 
-/// Sends `count` packets, one at a time, to somebody who sends them back; each until it is back.
-pub(crate) fn converse(port: &mut HybridPort, server: SocketAddr, count: u16) {
+/// Sends `count` packets one at a time to an echo server, and waits for each.
+pub(crate) fn exchange_packets(port: &mut HybridPort, server: SocketAddr, count: u16) {
     for number in 0..count {
         let bytes = packet(number, 64 + usize::from(number));
         let mut came_back = false;
@@ -315,7 +316,7 @@ impl Drop for StopOnDrop<'_> {
     }
 }
 
-/// Sends back whatever comes from `client`.
+/// Returns all packets from `client`.
 fn serve(server: &mut HybridPort, client: SocketAddr, stop: &AtomicBool) {
     let mut packets: Vec<Vec<u8>> = Vec::new();
     while !stop.load(Ordering::Relaxed) {

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `xdp-top`: what the endpoints of this machine do, live.
+//! `xdp-top`: statistics of all endpoints on this machine, live.
 //!
-//! In: the statistics pages of all processes. Out: a table that is drawn again each second, or once
-//! JSON or the text that Prometheus reads. Reads files and nothing else; needs no privilege.
+//! In: the statistics pages of all processes. Out: a table that is drawn again each second; or
+//! once, JSON or text for Prometheus. It reads files only and needs no privilege. Bound: the pages
+//! of one folder.
 
 mod prometheus;
 mod screen;
@@ -14,23 +15,23 @@ use anyhow::{Context as _, Result};
 use clap::Parser;
 use ofi_xdp_statistics::{FOLDER, Page, read_all};
 
-/// What the endpoints of the xdp provider on this machine do.
+/// Statistics of the endpoints of the xdp provider on this machine.
 #[derive(Debug, Parser)]
 #[command(name = "xdp-top", version)]
 struct Cli {
-    /// Once, as JSON: the pages as they are
+    /// Print the pages once, as JSON
     #[arg(long, conflicts_with = "prometheus")]
     json: bool,
-    /// Once, as text for Prometheus (the format of its text files, version 0.0.4)
+    /// Print the pages once, as text for Prometheus (text format, version 0.0.4)
     #[arg(long)]
     prometheus: bool,
-    /// So many tables, then end; without it until Ctrl-C
+    /// Number of tables; without it, tables until Ctrl-C
     #[arg(long, value_name = "N")]
     count: Option<u32>,
-    /// Seconds from one table to the next
+    /// Seconds between two tables
     #[arg(long, default_value_t = 1.0, value_name = "SECONDS", value_parser = interval)]
     interval: f64,
-    /// Where the pages are
+    /// Folder of the pages
     #[arg(long, default_value = FOLDER, value_name = "FOLDER")]
     folder: PathBuf,
 }

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pages as text that Prometheus reads (exposition format 0.0.4), for the textfile collector of its
-//! node exporter or for a small web server.
+//! Pages as text for Prometheus (exposition format 0.0.4).
+//!
+//! In: pages. Out: text for the textfile collector of the node exporter, or for a small web server.
+//! Caller: `main.rs`. Bound: the pages.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use ofi_xdp_statistics::Page;
 
-/// All pages: a family of samples for each quantity.
+/// All pages, with a family of samples for each quantity.
 pub(crate) fn text(pages: &[Page]) -> String {
     let mut families = Families::default();
     for page in pages {
@@ -40,14 +42,14 @@ pub(crate) fn text(pages: &[Page]) -> String {
             let seconds = peer.round_trip_ns as f64 / 1e9;
             families.add("peer_round_trip_seconds", "gauge", &labels, seconds);
             families.add("peer_window_packets", "gauge", &labels, peer.window);
-            families.add("peer_packets_resent", "gauge", &labels, peer.resent.into());
+            families.add("peer_packets_retransmitted", "gauge", &labels, peer.retransmitted.into());
             families.add("peer_packets_in_flight", "gauge", &labels, peer.in_flight.into());
         }
     }
     families.text()
 }
 
-/// Samples by family: the format wants a family's samples together, after its type.
+/// Samples by family. The format demands the samples of a family together, after its type.
 #[derive(Debug, Default)]
 struct Families(BTreeMap<String, (&'static str, String)>);
 
@@ -68,7 +70,7 @@ impl Families {
     }
 }
 
-/// A label's value: backslash, quotation mark and line feed are escaped.
+/// A label's value, with backslash, quotation mark and line feed escaped.
 fn escape(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

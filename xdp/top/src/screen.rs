@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Two looks at the pages as a table: what happened in between.
+//! The difference between two reads of the pages, as a table.
+//!
+//! In: pages before and now. Out: text for a terminal. Caller: `main.rs`. Bound: [`PEERS_SHOWN`]
+//! peers of each endpoint.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -8,12 +11,12 @@ use comfy_table::Table;
 use comfy_table::presets::NOTHING;
 use ofi_xdp_statistics::{Page, PeerLine};
 
-/// Peers shown of each endpoint: those that moved most.
+/// Number of peers shown of each endpoint: those with the most packets.
 const PEERS_SHOWN: usize = 16;
-/// The tier below which there is none.
+/// The lowest tier.
 const KERNEL: &str = "kernel UDP";
 
-/// The table of what happened from `before` to `now`.
+/// The table of changes from `before` to `now`.
 pub(crate) fn text(before: &[Page], now: &[Page]) -> String {
     if now.is_empty() {
         return String::from("no process on this machine has an endpoint of the xdp provider\n");
@@ -25,16 +28,16 @@ pub(crate) fn text(before: &[Page], now: &[Page]) -> String {
         endpoint(&mut text, earlier, page);
         text.push('\n');
     }
-    // Any process may write a page: nothing in it is for the terminal to obey.
+    // Any process may write a page, so control characters must not reach the terminal.
     let plain = |c: char| if c.is_control() && c != '\n' { '?' } else { c };
     text.chars().map(plain).collect()
 }
 
-/// Draws `text`; with `again` on a cleared terminal.
+/// Prints `text`; with `again`, on a cleared terminal.
 pub(crate) fn show(text: &str, again: bool) {
-    // Home, and erase what is below (ECMA-48 CUP, ED).
+    // Cursor home, and erase below (ECMA-48 CUP, ED).
     let start = if again { "\u{1b}[H\u{1b}[J" } else { "" };
-    // Nobody to show it to is no reason to fail.
+    // A closed output is not a failure.
     let _ = write!(std::io::stdout(), "{start}{text}").and_then(|()| std::io::stdout().flush());
 }
 
@@ -44,7 +47,7 @@ fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
     let rate = |name: &str| {
         let of = |page: &Page| page.counters.get(name).copied().unwrap_or(0);
         let more = of(page).saturating_sub(before.map_or(0, of));
-        // A page that was not written again says that nothing has happened.
+        // A page that was not written again means that nothing has happened.
         if seconds > 0.0 { more as f64 / seconds } else { 0.0 }
     };
     let queue = page.queue.map_or_else(String::new, |queue| format!(" queue {queue}"));
@@ -69,7 +72,7 @@ fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
     );
     let _ = writeln!(
         text,
-        "  sent again {} ({}/s)  time-outs {}  tail probes {}  not ready {}  peers {}",
+        "  retransmitted {} ({}/s)  time-outs {}  tail probes {}  not ready {}  peers {}",
         total("retransmissions"),
         short(rate("retransmissions")),
         total("timeouts"),
@@ -111,11 +114,11 @@ fn peers(text: &mut String, before: Option<&Page>, page: &Page, seconds: f64) {
         "  peer",
         "out/s",
         "in/s",
-        "round trip",
+        "RTT",
         "window",
-        "under way",
+        "in flight",
         "lost",
-        "sent again",
+        "retransmitted",
         "",
     ]);
     for (peer, (sent, received)) in lines.iter().take(PEERS_SHOWN) {
@@ -133,14 +136,14 @@ fn peers(text: &mut String, before: Option<&Page>, page: &Page, seconds: f64) {
             format!("{:.1}", peer.window),
             peer.in_flight.to_string(),
             peer.lost.to_string(),
-            peer.resent.to_string(),
+            peer.retransmitted.to_string(),
             String::from(state),
         ]);
     }
     let _ = writeln!(text, "{table}");
 }
 
-/// `12345678` as `12.3M`.
+/// A short form: `12345678` as `12.3M`.
 fn short(value: f64) -> String {
     match value {
         1e9.. => format!("{:.2}G", value / 1e9),
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_earlier_page_or_none_at_all_is_no_rate() {
+    fn without_an_earlier_page_there_is_no_rate() {
         assert!(text(&[], &[page(1000, 1)]).contains("out 0 "));
         assert!(text(&[page(1000, 1)], &[]).starts_with("no process"));
         let same = [page(7, 7)];

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The table of mutations, `tests/mutations.toml`.
+//! The table of mutations, `tests/engine/mutations.toml`.
 //!
 //! An entry has a `name`, a `file`, the text `from` that must be in it exactly once, the text `to`
 //! in its place, and `why` that matters. Called by `cargo xtask mutate` and, so that no entry goes
@@ -11,7 +11,7 @@ use std::path::Path;
 use anyhow::{Context as _, Result, bail, ensure};
 
 /// Where the table is.
-pub(crate) const FILE: &str = "tests/mutations.toml";
+pub(crate) const FILE: &str = "tests/engine/mutations.toml";
 
 /// Something that may notice a mutation, quickest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

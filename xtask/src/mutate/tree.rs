@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A copy of the project, kept up to date.
 //!
-//! In: two folders. Out: the second has the files of the first. Files that are equal are left
-//! alone, so that cargo sees only what changed. Called by `cargo xtask mutate` only.
+//! In: two folders. Out: the second has the files of the first. Equal files are left
+//! alone, so that cargo sees only the changes. Called by `cargo xtask mutate` only.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -44,7 +44,7 @@ fn files(root: &Path) -> Result<BTreeSet<PathBuf>> {
     Ok(files)
 }
 
-/// Not what is built, and not git's.
+/// Whether an entry is a source: no build output, and nothing of git.
 fn is_source(entry: &DirEntry) -> bool {
     let name = entry.file_name().to_string_lossy();
     let hidden = name.starts_with('.') && name != ".cargo";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Package managers: which one this machine has, and what each calls a requirement.
+//! Package managers: the one of this machine, and each one's package for a requirement.
 //!
 //! Called by [`super::ensure`] only.
 
@@ -8,7 +8,7 @@ use std::fs;
 use super::requirement::{Requirement, Test};
 use crate::workspace::find_command;
 
-/// A package manager, or a distribution whose names differ from the manager's other ones.
+/// A package manager; one with two sets of package names has two entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum PackageManager {
     Apt,
@@ -30,7 +30,7 @@ impl PackageManager {
         managers.into_iter().find(|(program, _)| find_command(program).is_some()).map(|one| one.1)
     }
 
-    /// Whether set-up runs it itself. The others are named, not run: nobody has tested them here.
+    /// Whether set-up runs it. The other managers are untested: their command is only printed.
     pub(crate) fn installs_unattended(self) -> bool {
         matches!(self, Self::Apt | Self::AptOnUbuntu)
     }
@@ -75,7 +75,7 @@ impl PackageManager {
     }
 }
 
-/// Which apt, by os-release(5): Ubuntu and what is made of it, or Debian.
+/// The kind of apt, by os-release(5): Ubuntu and its derivatives, or Debian.
 fn apt_of(os_release: &str) -> PackageManager {
     let ubuntu = os_release.lines().any(|line| {
         let id = line.strip_prefix("ID=").or_else(|| line.strip_prefix("ID_LIKE="));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the system must have, and how to tell that it has it.
+//! Requirements of the build and the tests, each with a probe.
 //!
 //! A requirement is a capability (a command that is there, a header that compiles, a library that
 //! can be found), never the name of a package: packages differ, and people install by hand. Called
@@ -14,14 +14,14 @@ use std::process::{Command, Stdio};
 
 use crate::workspace::find_command;
 
-/// What a requirement is for.
+/// The purpose of a requirement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// Compiling the workspace.
     Build,
     /// The lab and the tests.
     Run,
-    /// Generating `ffi/src/bindings.rs`.
+    /// Generating `ffi/libfabric-sys/src/bindings.rs`.
     Bindings,
     /// Checks that only `test --all` makes.
     Check,
@@ -64,7 +64,7 @@ impl fmt::Display for Test {
 pub(crate) struct Requirement {
     pub(crate) test: Test,
     pub(crate) purpose: Purpose,
-    /// What it is needed for, for a person.
+    /// The reason, for a person.
     pub(crate) why: &'static str,
     /// Package names for apt, dnf, zypper and pacman.
     pub(crate) packages: [&'static str; 4],

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Result, bail};
 
-use super::Context;
+use super::context::Context;
 use crate::simulator;
 use crate::workspace::{Privilege, host};
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tests leave out, though they pass: nobody sees what a passed test prints.
+//! Parts that passed tests leave out. The output of a passed test is not shown, so a file has them.
 //!
 //! In: the command of a test runner. Out: its counts, with the tests that left something out, and
-//! the reasons on the terminal. A test writes a line (its name, a tab, why) to the file that
+//! the reasons on the terminal. A test writes a line (its name, a tab, the reason) to the file that
 //! [`VARIABLE`] names; `ffi/tests/support/skip.rs` does. Called by the stages that run tests.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use crate::workspace::Workspace;
 /// Names the file to the tests.
 const VARIABLE: &str = "OFI_XDP_SKIPPED";
 
-/// Runs `command` to its end, counts, and tells what was left out.
+/// Runs `command` to its end, counts its tests, and prints the parts that were left out.
 pub(super) fn run(workspace: &Workspace, mut command: Command) -> Result<Counts> {
     let file = workspace.root().join("target/skipped");
     // Made here so that it belongs to the user, also where tests run as root.

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeSet;
 
-use super::{Fault, Tree};
+use super::tree::{Fault, Tree};
+use crate::results::{self, Results};
 
 const PROTOCOL: &str = "docs/PROTOCOL.md";
-const PARAMETERS: &str = "ffi/src/param.rs";
+const PARAMETERS: &str = "ffi/src/sys/param.rs";
 const MANUAL: &str = "docs/fi_xdp.7.md";
 const PREFIX: &str = "FI_XDP_";
 
@@ -44,7 +45,7 @@ fn citations(text: &str) -> Vec<(usize, String)> {
     for (start, name) in text.match_indices("PROTOCOL.md") {
         let mut rest = &text[start + name.len()..];
         loop {
-            // What may stand between the name, or a number, and the next sign, also across lines.
+            // Signs between the name, or a number, and the next section; line ends too.
             let gap = ['`', ' ', '\n', '/', '!', '*', '(', ',', '-', '–'];
             rest = rest.trim_start_matches(gap);
             rest = rest.strip_prefix("and ").unwrap_or(rest);
@@ -128,8 +129,8 @@ fn described(text: &str) -> BTreeSet<String> {
     names.filter(|name| !name.is_empty()).collect()
 }
 
-/// Each Rust file that a document or a comment names (`ffi/src/ep.rs`, or the end of its path) must
-/// exist; `x` stands for any name.
+/// Each Rust file that a document or a comment names (`ffi/src/lib.rs`, or the end of its path)
+/// must exist; `x` stands for any name.
 pub(super) fn named_files(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for file in tree.with_extension(&["md", "rs"]) {
@@ -157,6 +158,27 @@ fn is_rust_file(name: &str) -> bool {
 fn exists(tree: &Tree, name: &str) -> bool {
     let inside = |path: &str| path.strip_suffix(name).is_some_and(|rest| rest.ends_with('/'));
     tree.files.iter().any(|file| file.path == name || inside(&file.path))
+}
+
+/// Each table of figures in a document must be the one that the data in `docs/results` gives.
+pub(super) fn tables(tree: &Tree) -> Vec<Fault> {
+    let documents = tree.with_extension(&["md"]).filter(|file| results::has_table(&file.text));
+    let data = tree.files.iter().map(|file| (&*file.path, &*file.text));
+    let data = Results::parse(data);
+    let faults = documents.filter_map(|file| {
+        let filled = data.as_ref().map_err(|error| format!("{error:#}")).and_then(|data| {
+            data.fill(&file.path, &file.text).map_err(|error| format!("{error:#}"))
+        });
+        match filled {
+            Ok(filled) if filled == file.text => None,
+            Ok(_) => {
+                let what = "its tables are not those of the data: `cargo xtask results`";
+                Some(Fault::new(file, 0, what))
+            }
+            Err(error) => Some(Fault::new(file, 0, error)),
+        }
+    });
+    faults.collect()
 }
 
 #[cfg(test)]
@@ -240,5 +262,27 @@ mod tests {
                 "ffi/src/ep.rs:1: names cq.rs, which is not there",
             ]
         );
+    }
+    #[test]
+    fn tables_must_be_those_of_the_data() {
+        let list = "[[table]]\nname = 'a'\nrun = 'r'\ncolumns = [{ label = 'p50' }]\n\
+                    rows = [{ label = 'xdp' }]\n";
+        let run = r#"{"suite": "", "date": "", "commit": "", "processor": "P", "kernel": "",
+            "build": "", "conditions": "", "records": [{"unit": "ns", "median": 2}]}"#;
+        let faults = |figure: &str| {
+            let text = format!(
+                "\n<!-- table a -->\n|  | p50 |\n|---|---|\n| xdp | {figure} |\n\n\
+                 [r](results/r.json): P.\n<!-- end -->\n"
+            );
+            tables(&Tree::of(&[
+                ("docs/results/r.json", run),
+                ("docs/results/tables.toml", list),
+                ("docs/A.md", &text),
+            ]))
+        };
+        assert_eq!(faults("2"), []);
+        assert!(faults("3")[0].what.contains("cargo xtask results"));
+        let undefined = Tree::of(&[("docs/A.md", "\n<!-- table a -->\n<!-- end -->\n")]);
+        assert!(tables(&undefined)[0].what.contains("no table a"));
     }
 }

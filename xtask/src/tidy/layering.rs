@@ -1,20 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who may name what: the layers of `docs/ARCHITECTURE.md`.
+//! Dependencies between crates: the layers of `docs/ARCHITECTURE.md`.
 
-use super::tokens::{Token, is_word, tokens};
-use super::{Fault, SourceFile, Tree};
+use super::tokens::is_word;
+use super::tree::{Fault, SourceFile, Tree};
 
-/// A crate, and the only folder whose code may name it.
+/// A crate, and the only folder with code that may name it.
 const OWNERS: &[(&str, &str)] =
     &[("rustix", "xdp/"), ("libbpf_rs", "bpf/"), ("libbpf_cargo", "bpf/")];
 
-/// Folders that see libfabric's raw declarations (module `bindings`), and the one file in each that
-/// may.
-const BINDINGS: &[(&str, &str)] = &[
-    ("ffi/", "ffi/src/abi.rs"),
-    ("examples/", "examples/src/fabric/abi.rs"),
-    ("tests/conformance/", "tests/conformance/src/abi.rs"),
-];
+/// The crate with libfabric's C interface, and the files that may name it.
+const LIBFABRIC: (&str, &[&str]) = (
+    "ofi_xdp_libfabric_sys",
+    &["ffi/libfabric-sys/", "ffi/libfabric/src/raw/mod.rs", "ffi/src/sys/abi.rs"],
+);
 
 /// The packages of the workspace that each may depend on.
 const MAY_USE: &[(&str, &[&str])] = &[
@@ -25,53 +23,64 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("xdp/checksum", &[]),
     ("xdp/statistics", &[]),
     ("xdp/top", &["ofi-xdp-statistics"]),
-    ("ffi", &["ofi-xdp-core", "ofi-xdp-checksum", "ofi-xdp-datapath", "ofi-xdp-statistics"]),
+    (
+        "ffi",
+        &[
+            "ofi-xdp-core",
+            "ofi-xdp-checksum",
+            "ofi-xdp-datapath",
+            "ofi-xdp-libfabric-sys",
+            "ofi-xdp-statistics",
+        ],
+    ),
+    ("ffi/libfabric", &["ofi-xdp-libfabric-sys"]),
+    ("ffi/libfabric-sys", &[]),
+    // They show applications: libfabric is all that they see.
+    ("examples", &["ofi-xdp-libfabric"]),
     // The baseline of the benchmarks: raw AF_XDP through our own port.
-    ("examples", &["ofi-xdp-core", "ofi-xdp-datapath"]),
-    // It sees libfabric's C interface, so that any provider can be under test.
-    ("tests/conformance", &[]),
+    ("tests/bench/perf", &["ofi-xdp-core", "ofi-xdp-datapath", "ofi-xdp-libfabric"]),
+    ("tests/bench/lab", &["ofi-xdp-harness", "ofi-xdp-perf"]),
+    // The report of `perf` is what a transfer of the fixture gives.
+    ("tests/harness", &["ofi-xdp-perf"]),
+    ("tests/e2e", &["ofi-xdp-harness", "ofi-xdp-libfabric"]),
+    ("tests/interop/mpi", &["ofi-xdp-harness"]),
+    ("tests/vm", &["ofi-xdp-harness", "ofi-xdp-mpi", "ofi-xdp-perf"]),
+    // It sees libfabric's C interface alone, so that any provider can be under test.
+    ("tests/conformance", &["ofi-xdp-libfabric"]),
     // They prove things of the engine alone, and build in seconds: no port, no C library.
-    ("tests/engine-bench", &["ofi-xdp-core", "ofi-xdp-checksum"]),
-    ("tests/fuzz", &["ofi-xdp-core"]),
-    ("tests/sim", &["ofi-xdp-core"]),
+    ("tests/bench/engine", &["ofi-xdp-core", "ofi-xdp-checksum"]),
+    ("tests/engine/fuzz", &["ofi-xdp-core"]),
+    ("tests/engine/sim", &["ofi-xdp-core"]),
     ("xtask", &[]),
 ];
 
-/// The crates that core may be built from: all work without an operating system.
+/// The crates that core may be built from: all work without an operating system. `self_cell` comes
+/// with the feature `alloc` only.
 const CORE_CRATES: &[&str] =
-    &["bitflags", "heapless", "log", "static_assertions", "thiserror", "zerocopy"];
+    &["bitflags", "heapless", "log", "self_cell", "static_assertions", "thiserror", "zerocopy"];
 
-/// Code that names what only another layer may name.
+/// Code that names a crate of another layer.
 pub(super) fn names(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for file in tree.with_extension(&["rs"]) {
-        let tokens = tokens(&file.text);
+        let tokens = file.tokens();
         for (name, owner) in OWNERS {
             let named = tokens.iter().any(|token| is_word(Some(token), name));
             if named && !file.path.starts_with(owner) {
                 faults.push(Fault::new(file, 0, format!("names {name}; only {owner} may")));
             }
         }
-        for (folder, abi) in BINDINGS {
-            let outside = file.path.starts_with(folder) && file.path != *abi;
-            if outside && names_bindings(&tokens) {
-                let what = format!("names the raw libfabric bindings; only {abi} may");
-                faults.push(Fault::new(file, 0, what));
-            }
+        let (libfabric, doors) = LIBFABRIC;
+        let named = tokens.iter().any(|token| is_word(Some(token), libfabric));
+        if named && !doors.iter().any(|door| file.path.starts_with(door)) {
+            let what = format!("names {libfabric}; only {} may", doors.join(", "));
+            faults.push(Fault::new(file, 0, what));
         }
     }
     faults
 }
 
-/// `bindings::…` or `mod bindings`; a variable of that name is none of our business.
-fn names_bindings(tokens: &[Token]) -> bool {
-    let path = [Token::Punct(':'), Token::Punct(':')];
-    let after = |at: usize| tokens[at + 1..].starts_with(&path);
-    let before = |at: usize| at > 0 && is_word(tokens.get(at - 1), "mod");
-    (0..tokens.len()).any(|at| is_word(tokens.get(at), "bindings") && (after(at) || before(at)))
-}
-
-/// Packages that depend on what their layer may not.
+/// Packages that depend on a package above them.
 pub(super) fn dependencies(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for (folder, allowed) in MAY_USE {
@@ -129,15 +138,18 @@ mod tests {
     }
 
     #[test]
-    fn raw_bindings_are_named_in_one_file_only() {
+    fn the_c_interface_of_libfabric_has_few_doors() {
         let tree = Tree::of(&[
-            ("ffi/src/abi.rs", "mod bindings; use bindings::fid;"),
-            ("ffi/src/cq.rs", "use crate::abi::bindings::fid;"),
-            ("ffi/src/ep.rs", "fn f(bindings: u32) { bindings + 1 }"),
-            ("examples/src/lib.rs", "mod bindings;"),
+            ("ffi/src/sys/abi.rs", "pub(crate) use ofi_xdp_libfabric_sys::*;"),
+            ("ffi/src/objects/cq.rs", "use ofi_xdp_libfabric_sys::fid;"),
+            ("ffi/libfabric/src/raw/mod.rs", "pub use ofi_xdp_libfabric_sys::wide as abi;"),
+            (
+                "ffi/libfabric/src/lib.rs",
+                "// ofi_xdp_libfabric_sys\nuse ofi_xdp_libfabric_sys::fid;",
+            ),
         ]);
         let paths: Vec<String> = names(&tree).into_iter().map(|fault| fault.path).collect();
-        assert_eq!(paths, ["ffi/src/cq.rs", "examples/src/lib.rs"]);
+        assert_eq!(paths, ["ffi/src/objects/cq.rs", "ffi/libfabric/src/lib.rs"]);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of mutations follows the code: each `from` is in its file exactly once.
 
-use super::{Fault, Tree};
+use super::tree::{Fault, Tree};
 use crate::mutate::table;
 
 /// Entries that cannot be applied any more. `cargo xtask mutate` would only say so after minutes.

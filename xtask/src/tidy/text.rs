@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the text of a file must and must not hold.
+//! Text that each file must have, and text that no file may have.
 
-use super::{Fault, SourceFile, Tree};
+use super::tree::{Fault, SourceFile, Tree};
 
 /// Every file's licence, as an SPDX expression, …
 const LICENCE: &str = "MIT OR Apache-2.0";
@@ -45,7 +45,7 @@ pub(super) fn licence_line(tree: &Tree) -> Vec<Fault> {
     faults
 }
 
-/// A Rust file says at its top what it is for. Modules of tests are described by what they test.
+/// A Rust file says its purpose at its top. A module of tests has that of the tested file.
 pub(super) fn module_doc(tree: &Tree) -> Vec<Fault> {
     let rust = tree.with_extension(&["rs"]).filter(|file| !file.path.ends_with("/tests.rs"));
     let silent = rust.filter(|file| {

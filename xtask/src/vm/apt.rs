@@ -43,7 +43,7 @@ impl Apt {
         let keys = "/usr/share/keyrings/debian-archive-keyring.gpg";
         let line = format!("deb [signed-by={keys}] http://deb.debian.org/debian {suite} main\n");
         fs::write(&sources, line)?;
-        // Nothing is installed there: what a package needs is not looked at.
+        // Nothing is installed there: dependencies are not checked.
         fs::write(folder.join("status"), "")?;
         let path = |part: &str| folder.join(part).display().to_string();
         let options = vec![
@@ -62,7 +62,7 @@ impl Apt {
         Ok(apt)
     }
 
-    /// What the list says of a package.
+    /// The entry of a package in the list.
     pub(crate) fn show(&self, package: &str) -> Result<String> {
         self.run("apt-cache", &["show", package])
     }

@@ -16,7 +16,7 @@ use cpio::newc::{Builder, ModeFileType, trailer};
 
 use super::libraries;
 
-/// What a file holds.
+/// The content of a file.
 #[derive(Debug)]
 enum Content {
     Copy(PathBuf),
@@ -65,7 +65,7 @@ impl Archive {
     /// Writes it to `to`.
     pub(crate) fn write(&self, to: &Path) -> Result<()> {
         let mut out = BufWriter::new(File::create(to).with_context(|| to.display().to_string())?);
-        // Sorted, so that a folder comes before what is in it.
+        // Sorted, so that a folder comes before its files.
         for folder in self.folders.keys() {
             let entry = entry(folder)?.set_mode_file_type(ModeFileType::Directory);
             out = entry.write(out, 0).finish()?;

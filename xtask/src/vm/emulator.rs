@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The emulator: this machine's QEMU, or a newer one, unpacked beside it.
 //!
-//! In: a folder. Out: a program and what it must be told. QEMU emulates igb, a second card whose
-//! driver has zero-copy, from version 8 on; Debian 12 has 7.2, and a newer one among its backports,
-//! which needs no other library. Without one the guest has no igb, and says so.
+//! In: a folder. Out: a program and its arguments. From version 8 on, QEMU emulates igb, a second
+//! card with a driver for zero-copy. Debian 12 has version 7.2, and a newer one among its backports
+//! that needs no other library. Without a newer one the guest has no igb, and says so.
 
 use std::ffi::OsString;
 use std::fs;

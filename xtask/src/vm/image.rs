@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What is in the guest: the project's programs, libfabric and its tools, and what they need.
+//! The files of the guest: the project's programs, libfabric, its tools, and their libraries.
 //!
-//! In: what was built, and the kernel's modules. Out: one file that the kernel unpacks. Programs of
-//! this machine keep their places, so that they find their libraries; the project's are in
-//! [`PROGRAMS`].
+//! In: the built programs, and the kernel's modules. Out: one file that the kernel unpacks.
+//! Programs of this machine keep their places, so that they find their libraries; the project's are
+//! in [`PROGRAMS`].
 
 use std::path::Path;
 
@@ -16,22 +16,22 @@ use crate::build::Built;
 use crate::workspace::{Workspace, find_command};
 
 /// The first process.
-const GUEST: &str = "ofi-xdp-guest";
+const GUEST: &str = "ofi-xdp-vm-guest";
 /// Where the project's programs are in the guest.
 const PROGRAMS: &str = "/ofi";
-/// What programs in the guest are told by their environment.
+/// The environment of programs in the guest.
 pub(crate) const ENVIRONMENT: &str =
     "PATH=/usr/bin FI_PROVIDER_PATH=/ofi/provider OFI_XDP_PROGRAMS=/ofi";
-/// What is taken along of the project.
+/// Programs of the project.
 const OWN: [&str; 6] =
-    ["perf", "drill", "raw-af_xdp", "kernel-udp", "kernel-udp-trains", "pingpong"];
-/// What is taken along of this machine; busybox is for people.
+    ["perf", "misbehave", "raw-af_xdp", "kernel-udp", "kernel-udp-gso", "pingpong"];
+/// Programs of this machine; busybox is for people.
 const SYSTEM: [&str; 7] = ["busybox", "ip", "ss", "ethtool", "bpftool", "fi_info", "fi_pingpong"];
-/// What the prompt's shell is told: it takes a command of its own before one of the system.
+/// Aliases for the prompt's shell, which prefers its own commands to the system's.
 const ALIASES: &str = "alias ip=/usr/bin/ip\nalias mount=/usr/bin/mount\n";
 /// MPI jobs that run there: the first in the stage, the second takes minutes.
 const MPI_PROGRAMS: [&str; 2] = ["collectives", "modes"];
-/// The cards' drivers, VLANs, and what tells of AF_XDP sockets (`ss --xdp`).
+/// The cards' drivers, VLANs, and the listing of AF_XDP sockets (`ss --xdp`).
 const MODULES: [&str; 5] = ["virtio_net", "e1000e", "igb", "8021q", "xsk_diag"];
 
 /// Packs the file system of the guest into `to`.
@@ -62,7 +62,7 @@ pub(crate) fn pack(workspace: &Workspace, built: &Built, kernel: &Kernel, to: &P
     archive.write(to)
 }
 
-/// MPICH's launcher, two programs, and what starts commands on the other host.
+/// MPICH's launcher, two programs, and the script that starts commands on the other host.
 fn mpi(workspace: &Workspace, archive: &mut Archive) -> Result<()> {
     let mpich = crate::mpi::mpich(workspace)?;
     let folder = Path::new(PROGRAMS).join("mpi");
@@ -72,11 +72,11 @@ fn mpi(workspace: &Workspace, archive: &mut Archive) -> Result<()> {
     for name in MPI_PROGRAMS {
         archive.program(&mpich.programs.join(name), folder.join(name))?;
     }
-    let script = workspace.root().join("tests/mpi/host.sh");
+    let script = workspace.root().join("tests/interop/mpi/programs/host.sh");
     archive.bytes(folder.join("host.sh"), std::fs::read(script)?);
     archive.bytes("/etc/profile", ALIASES.as_bytes().to_vec());
     archive.bytes("/etc/hosts", b"127.0.0.1 localhost\n".to_vec());
-    // What that script is made of; busybox's shell takes its own `ip`, which knows no namespaces.
+    // The shell of that script: busybox's own has an `ip` without namespaces.
     let shell = find_command("sh").context("there is no shell")?;
     for place in ["/bin/sh", "/usr/bin/sh"] {
         archive.program(&shell, place)?;

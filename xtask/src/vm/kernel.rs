@@ -3,8 +3,8 @@
 //!
 //! In: a folder. Out: `vmlinuz` and the modules, unpacked there by apt and dpkg with lists and
 //! caches of their own, so that the machine's are untouched and nothing is installed. virtio-net
-//! does zero-copy both ways from Linux 6.13 on, newer than what the stable release itself has. The
-//! general kernel, not the one for clouds: it has the drivers of the emulated cards.
+//! does zero-copy both ways from Linux 6.13 on, which is newer than the stable release's kernel. It
+//! is the general kernel, not the one for clouds: it has the drivers of the emulated cards.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ pub(crate) fn fetch(folder: &Path) -> Result<Kernel> {
     find(&folder)
 }
 
-/// What was unpacked.
+/// The unpacked kernel in `folder`.
 fn find(folder: &Path) -> Result<Kernel> {
     let all = folder.join("root/usr/lib/modules");
     let modules = fs::read_dir(&all)

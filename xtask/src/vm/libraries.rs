@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The shared libraries that a program needs here: what the guest needs too, at the same places.
+//! The shared libraries of a program. The guest needs them too, at the same paths.
 //!
 //! In: a program or library. Out: paths, by ldd(1), which asks the loader itself.
 
@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-/// The libraries of `program`, its loader included; none for what is linked statically.
+/// The libraries of `program`, its loader included; none for a static program.
 pub(crate) fn of(program: &Path) -> Result<Vec<PathBuf>> {
     let output = Command::new("ldd").arg(program).output().context("ldd did not start")?;
     let text = String::from_utf8_lossy(&output.stdout);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The machine that QEMU emulates.
 //!
-//! In: kernel, file system, and what the guest is to do. Out: its console, shown and kept. Two
-//! cards a pair, each pair on a hub of its own; the guest knows a pair by its link-layer addresses
-//! ([`mac`], `tests/guest/src/cards.rs`). Bounded in time; nothing of it outlives this process.
+//! In: kernel, file system, and the guest's task. Out: its console, shown and kept. Each pair of
+//! cards is on a hub of its own; the guest knows a pair by its link-layer addresses ([`mac`],
+//! `tests/vm/src/cards.rs`). Bounded in time; the emulator ends with this process.
 
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -162,14 +162,14 @@ impl Accelerator {
         }
     }
 
-    /// What else the emulator is told: while all processors wait the clock does not.
+    /// Arguments for the clock, so that it goes on while all processors wait.
     fn clock(self) -> &'static [&'static str] {
         if self == Self::Count { &["-icount", "shift=0,sleep=off"] } else { &[] }
     }
 }
 
-/// The kernel's command line: what it does not know is the first process's environment, and what
-/// stands behind `--` are its arguments.
+/// The kernel's command line. Parameters that the kernel does not know become the environment of
+/// the first process; the words behind `--` are its arguments.
 fn kernel_line(arguments: &[String]) -> String {
     let own = "console=ttyS0 quiet loglevel=3 panic=-1 net.ifnames=0 mitigations=off";
     format!("{own} {} -- {}", image::ENVIRONMENT, arguments.join(" "))

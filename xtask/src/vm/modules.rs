@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Kernel modules with what they depend on, in the order in which they can be loaded.
+//! Kernel modules with their dependencies, in the order in which they can be loaded.
 //!
 //! In: names, and the folder of a kernel's modules as Debian packages it (compressed, and without
 //! the index that only depmod(8) makes). Out: uncompressed modules. Dependencies are in each
@@ -46,7 +46,7 @@ fn add(name: &str, files: &BTreeMap<String, PathBuf>, loaded: &mut Vec<Module>) 
     if loaded.iter().any(|module| module.name == name) {
         return Ok(());
     }
-    // What is built in has no file, and is nobody's dependency.
+    // A built-in module has no file, and no module lists it as a dependency.
     let path = files.get(name).with_context(|| format!("the kernel has no module {name}"))?;
     let bytes = read(path)?;
     for other in dependencies(&bytes).with_context(|| path.display().to_string())? {

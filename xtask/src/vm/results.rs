@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the guest gives back.
+//! The results of the guest.
 //!
 //! In: its console, and the file that its second serial line wrote: a JSON object `{name, text}` a
 //! line. Out: the counts of its closing line, and the files.

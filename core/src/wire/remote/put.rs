@@ -1,53 +1,53 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Writing the records of remote memory access into a packet, and how long they are.
+//! Writers of the records of remote memory access, and the lengths of these records.
 //!
-//! In: what an operation is, and a packet's free bytes. Out: the bytes taken, or `None` where they
-//! do not suffice. The engine's composer calls; bound: one record a call.
+//! In: an operation, and the free bytes of a packet. Out: the bytes taken, or `None` where they do
+//! not suffice. Caller: the engine's packetizer. Bound: one record a call.
 
 use super::{
     AtomicRequestHeader, AtomicRequestRecord, AtomicResponseHeader, ErrorCode, ErrorHeader,
     ReadRequestHeader, ReadRequestRecord, ReadResponseHeader, WriteHeader, status_number,
 };
-use crate::wire::record::{
-    FETCH, LAST, PULL, REST, RecordKind, RecordStart, data_flag, data_len, padded, put_record,
+use crate::wire::layout::{
+    FETCH, LAST, RENDEZVOUS, REST, RecordKind, RecordStart, data_flag, data_len, padded, put_record,
 };
 use crate::{OpId, Remote};
 use zerocopy::little_endian::{U16, U32, U64};
 
-/// Bytes that a write of `payload` bytes takes up in a packet.
+/// Bytes of a write of `payload` bytes in a packet.
 #[must_use]
 pub const fn write_len(payload: usize, data: Option<u64>) -> usize {
     size_of::<WriteHeader>() + data_len(data) + padded(payload)
 }
 
-/// Bytes by which the last part of a write with data is longer.
+/// Bytes that the last part of a write with data has in addition.
 pub const BEFORE_LEN: usize = size_of::<u64>();
 
-/// Bytes that a read request takes up in a packet.
+/// Bytes of a read request in a packet.
 pub const READ_REQUEST_LEN: usize = size_of::<ReadRequestHeader>();
 
-/// Bytes that a response to a read of `payload` bytes takes up in a packet.
+/// Bytes of a response to a read of `payload` bytes in a packet.
 #[must_use]
 pub const fn read_response_len(payload: usize) -> usize {
     size_of::<ReadResponseHeader>() + padded(payload)
 }
 
-/// Bytes that an atomic request with `payload` bytes of operands takes up in a packet.
+/// Bytes of an atomic request with `payload` bytes of operands in a packet.
 #[must_use]
 pub const fn atomic_request_len(payload: usize) -> usize {
     size_of::<AtomicRequestHeader>() + padded(payload)
 }
 
-/// Bytes that a response to an atomic on `payload` bytes takes up in a packet.
+/// Bytes of a response to an atomic on `payload` bytes in a packet.
 #[must_use]
 pub const fn atomic_response_len(payload: usize) -> usize {
     size_of::<AtomicResponseHeader>() + padded(payload)
 }
 
-/// Bytes that an error record takes up in a packet.
+/// Bytes of an error record in a packet.
 pub const ERROR_LEN: usize = size_of::<ErrorHeader>();
 
-/// Writes a write of `len` bytes; as [`put_message`](crate::wire::put_message).
+/// Writes a write of `len` bytes, like [`put_message`](crate::wire::put_message).
 pub fn put_write(
     into: &mut [u8],
     op: OpId,
@@ -74,9 +74,10 @@ pub fn put_write(
     })
 }
 
-/// Writes a request; as [`put_message`](crate::wire::put_message).
+/// Writes a read request, like [`put_message`](crate::wire::put_message).
 pub fn put_read_request(into: &mut [u8], request: &ReadRequestRecord) -> Option<usize> {
-    let flags = if request.pull { PULL } else { 0 } | if request.last { LAST } else { 0 };
+    let flags =
+        if request.rendezvous { RENDEZVOUS } else { 0 } | if request.last { LAST } else { 0 };
     let header = ReadRequestHeader {
         start: RecordStart::new(RecordKind::ReadRequest, flags, 0),
         op: U32::new(request.op.bits()),
@@ -89,7 +90,7 @@ pub fn put_read_request(into: &mut [u8], request: &ReadRequestRecord) -> Option<
     put_record(into, &header, None, 0, |_| ())
 }
 
-/// Writes `len` bytes of a response to a read; as [`put_message`](crate::wire::put_message).
+/// Writes `len` bytes of a response to a read, like [`put_message`](crate::wire::put_message).
 pub fn put_read_response(
     into: &mut [u8],
     op: OpId,
@@ -108,8 +109,8 @@ pub fn put_read_response(
     put_record(into, &header, None, len, fill)
 }
 
-/// Writes an atomic request whose payload, of `len` bytes, `fill` writes; as
-/// [`put_message`](crate::wire::put_message). `request.payload` is not looked at.
+/// Writes an atomic request with a payload of `len` bytes by `fill`, like
+/// [`put_message`](crate::wire::put_message). `request.payload` is not read.
 pub fn put_atomic_request(
     into: &mut [u8],
     request: &AtomicRequestRecord<'_>,
@@ -130,7 +131,8 @@ pub fn put_atomic_request(
     put_record(into, &header, None, len, fill)
 }
 
-/// Writes what an atomic found, `len` bytes; as [`put_message`](crate::wire::put_message).
+/// Writes the previous value of an atomic, `len` bytes, like
+/// [`put_message`](crate::wire::put_message).
 pub fn put_atomic_response(
     into: &mut [u8],
     op: OpId,
@@ -146,7 +148,7 @@ pub fn put_atomic_response(
     put_record(into, &header, None, len, fill)
 }
 
-/// Writes an error record, the `sequence`-th of its connection; as
+/// Writes an error record, the `sequence`-th of its connection, like
 /// [`put_message`](crate::wire::put_message).
 pub fn put_error(into: &mut [u8], op: OpId, code: ErrorCode, sequence: u8) -> Option<usize> {
     let header = ErrorHeader {

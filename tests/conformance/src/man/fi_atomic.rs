@@ -2,8 +2,8 @@
 //! `fi_atomic(3)`: atomic operations on remote memory.
 //!
 //! Every operation with every datatype for which the provider says that it can is carried out on
-//! small whole numbers. Those are exact in every datatype, so that one table of whole numbers says
-//! what must come out.
+//! small whole numbers. Those are exact in every datatype, so that one table of whole numbers has
+//! the results.
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -37,7 +37,7 @@ tests! { "fi_atomic":
     additions_of_two_peers_add_up
     outstanding_fetches_see_each_value_once
     atomics_on_oneself
-    completions_tell_what_it_was
+    completions_name_the_kind_of_operation
 }
 
 const KEY: u64 = 3;
@@ -112,7 +112,7 @@ fn equal(datatype: abi::fi_datatype, one: &[u8], other: &[u8]) -> bool {
     one.chunks(size).zip(other.chunks(size)).all(|(one, other)| one[..used] == other[..used])
 }
 
-/// What an operation makes of the target: section `fi_atomic`'s table.
+/// The target's value after an operation: section `fi_atomic`'s table.
 fn outcome(op: abi::fi_op, target: i64, value: i64, compare: i64) -> i64 {
     let swap = |yes: bool| if yes { value } else { target };
     match op {
@@ -200,8 +200,8 @@ fn one_operation(
     Ok(())
 }
 
-/// Section FLAGS, `FI_TAGGED`: the target is a tagged receive buffer, never the region whose key is
-/// the tag. Who has no such operations says so, also when asked for one.
+/// Section FLAGS, `FI_TAGGED`: the target is a tagged receive buffer, never the region with the tag
+/// as its key. A provider without such operations says so, also when asked for one.
 fn tagged_buffers_are_no_regions(world: &World) -> Result<()> {
     let group = world.group(&Setup::caps(setup().caps | abi::FI_TAGGED))?;
     let region = group.b().expose(&group.info, Mem::zeroed(8), ACCESS, KEY)?;
@@ -249,7 +249,7 @@ fn queries_agree(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// The same, size: bytes of an element.
+/// Section `fi_query_atomic`, size: bytes of an element.
 fn sizes_are_those_of_the_datatypes(world: &World) -> Result<()> {
     let (group, region) = target(world, 64)?;
     for kind in KINDS {
@@ -261,8 +261,8 @@ fn sizes_are_those_of_the_datatypes(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// Section DESCRIPTION: an application can count on little, but one that offers atomics and cannot
-/// add integers of 32 and 64 bits, or swap them, serves nobody.
+/// Section DESCRIPTION: a provider may offer few operations, but applications need at least
+/// addition and swap of integers of 32 and 64 bits.
 fn integers_of_64_bits_can_be_added(world: &World) -> Result<()> {
     let (group, region) = target(world, 64)?;
     let domain = &group.a().domain;
@@ -286,7 +286,7 @@ fn atomic_does_every_operation(world: &World) -> Result<()> {
     every_operation(world, BASE)
 }
 
-/// Section `fi_fetch_atomic`: the same, and what was there before.
+/// Section `fi_fetch_atomic`: as `fi_atomic`, with the previous value.
 fn fetch_atomic_does_every_operation(world: &World) -> Result<()> {
     every_operation(world, abi::FI_FETCH_ATOMIC)
 }
@@ -470,7 +470,7 @@ fn arrays_up_to_the_limit(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// The same: more are refused.
+/// Section `fi_query_atomic`: more are refused.
 fn too_many_elements_are_refused(world: &World) -> Result<()> {
     let (group, region) = target(world, 64)?;
     let count = limit(&group)? + 1;
@@ -485,7 +485,7 @@ fn too_many_elements_are_refused(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// The same: what is not valid is not done.
+/// Section `fi_query_atomic`: an operation that is not valid is not done.
 fn operations_that_are_not_valid_are_refused(world: &World) -> Result<()> {
     let (group, region) = target(world, 64)?;
     let errors = [abi::FI_EINVAL, abi::FI_EOPNOTSUPP, abi::FI_ENOSYS];
@@ -524,7 +524,7 @@ fn forbidden(group: &Group, region: &Exposed, at: Remote) -> Result<()> {
     Ok(())
 }
 
-/// `fi_domain(3)`, resource management: a key that nobody gave.
+/// `fi_domain(3)`, resource management: an unknown key.
 fn a_wrong_key_is_an_error(world: &World) -> Result<()> {
     let (group, region) = target(world, 64)?;
     let remote = region.remote(group.to_b());
@@ -532,7 +532,7 @@ fn a_wrong_key_is_an_error(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// The same for an address that is not, or not wholly, in the region.
+/// `fi_domain(3)`, resource management: an address that is not, or not wholly, in the region.
 fn an_address_beyond_the_region_is_an_error(world: &World) -> Result<()> {
     let (group, region) = target(world, 64)?;
     for offset in [64, 60, 1 << 40] {
@@ -541,7 +541,8 @@ fn an_address_beyond_the_region_is_an_error(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// Section DESCRIPTION: what several do at the same place is done as if one after the other.
+/// Section DESCRIPTION: operations of several peers on one address are done as if one after the
+/// other.
 fn additions_of_two_peers_add_up(world: &World) -> Result<()> {
     let group = world.group(&Setup { nodes: 3, ..setup() })?;
     let region = group.b().expose(&group.info, Mem::zeroed(8), ACCESS, KEY)?;
@@ -560,7 +561,7 @@ fn additions_of_two_peers_add_up(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// The same: of many that are under way each sees a value of its own.
+/// Section DESCRIPTION: of many operations in flight each sees a value of its own.
 fn outstanding_fetches_see_each_value_once(world: &World) -> Result<()> {
     let (group, region) = target(world, 8)?;
     let results: Vec<Value> = (0..300).map(|_| numbers(&[u64::MAX])).collect();
@@ -590,7 +591,7 @@ fn atomics_on_oneself(world: &World) -> Result<()> {
 }
 
 /// `fi_cq(3)`, flags: `FI_ATOMIC` for every kind; more may be told with it.
-fn completions_tell_what_it_was(world: &World) -> Result<()> {
+fn completions_name_the_kind_of_operation(world: &World) -> Result<()> {
     let (group, region) = target(world, 8)?;
     let context = Context::new();
     let atomic = addition(&group, &region, context);

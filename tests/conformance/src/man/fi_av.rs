@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Av, Context, Fid, Mem};
 use crate::group::{Group, NAME_ROOM, av_attr};
 use crate::runner::tests;
@@ -75,12 +75,12 @@ fn a_table_counts_from_zero(world: &World) -> Result<()> {
 fn a_map_gives_addresses(world: &World) -> Result<()> {
     let group = world.group(&Setup { av_type: abi::FI_AV_MAP, ..Setup::default() })?;
     let peers = &group.a().peers;
-    ensure!(peers[0] != peers[1] && !peers.contains(&ANYBODY), "{peers:?}");
+    ensure!(peers[0] != peers[1] && !peers.contains(&FI_ADDR_UNSPEC), "{peers:?}");
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     group.close()
 }
 
-/// The same: `FI_AV_UNSPEC` is replaced by the type that was chosen.
+/// Section `fi_av_open`: `FI_AV_UNSPEC` is replaced by the type that was chosen.
 fn types_left_open_are_chosen(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let mut attr = av_attr(abi::FI_AV_UNSPEC);
@@ -102,7 +102,7 @@ fn insert_without_addresses_back(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: an array of addresses, each with its result.
+/// Section `fi_av_insert`: an array of addresses, each with its result.
 fn insert_of_several_at_once(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let av = vector(&group, group.info.domain().av_type)?;
@@ -116,7 +116,7 @@ fn insert_of_several_at_once(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: no address is no error.
+/// Section `fi_av_insert`: no address is no error.
 fn insert_of_nothing(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     match group.a().av.insert_all(&[0; 64], 0, 0, Context::null().ptr()) {
@@ -126,7 +126,7 @@ fn insert_of_nothing(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: what is no address gets `FI_ADDR_NOTAVAIL`, and the count leaves it out.
+/// Section `fi_av_insert`: an invalid address gets `FI_ADDR_NOTAVAIL`, and the count leaves it out.
 fn insert_of_a_bad_address_is_not_counted(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let good = other(&group, 1)?;
@@ -136,7 +136,7 @@ fn insert_of_a_bad_address_is_not_counted(world: &World) -> Result<()> {
     match av.insert_all(&packed, 3, 0, Context::null().ptr()) {
         Ok((count, peers)) => {
             ensure!(count == 2, "{count} of 2 good ones");
-            ensure!(peers[1] == ANYBODY && peers[0] != ANYBODY, "{peers:?}");
+            ensure!(peers[1] == FI_ADDR_UNSPEC && peers[0] != FI_ADDR_UNSPEC, "{peers:?}");
         }
         Err(errno) => ensure!(errno.0 == abi::FI_EINVAL, "{errno}"),
     }
@@ -158,7 +158,7 @@ fn sync_errors_are_told_one_by_one(world: &World) -> Result<()> {
         }
         answer => answer?,
     };
-    ensure!(count == 2 && peers[1] == ANYBODY, "{count}, {peers:?}");
+    ensure!(count == 2 && peers[1] == FI_ADDR_UNSPEC, "{count}, {peers:?}");
     ensure!(results[0] == 0 && results[1] != 0 && results[2] == 0, "{results:?}");
     group.close()
 }
@@ -197,17 +197,17 @@ fn insertsvc_resolves(world: &World) -> Result<()> {
     let (count, peer) = optional(group.a().av.insertsvc(node, &port), "fi_av_insertsvc")?;
     ensure!(count == 1, "{count}");
     let receive = Context::new();
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.a().ep.send(Mem::zeroed(8), peer, Context::new()))?;
     group.done(group.b(), receive)?;
     group.close()
 }
 
-/// The same: what cannot be resolved is refused.
+/// Section `fi_av_insertsvc`: a name that cannot be resolved is refused.
 fn insertsvc_of_an_unknown_name(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     match group.a().av.insertsvc("no-such-host.invalid", "1") {
-        Ok((count, peer)) => ensure!(count == 0 || peer == ANYBODY, "{count}, {peer:#x}"),
+        Ok((count, peer)) => ensure!(count == 0 || peer == FI_ADDR_UNSPEC, "{count}, {peer:#x}"),
         Err(errno) => ensure!(errno.0 != abi::FI_EAGAIN, "{errno}"),
     }
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
@@ -236,7 +236,7 @@ fn lookup_gives_the_address(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: with too little room, its beginning and its whole length.
+/// Section `fi_av_lookup`: with too little room, its beginning and its whole length.
 fn lookup_with_little_room(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let whole = group.b().name()?;
@@ -246,7 +246,7 @@ fn lookup_with_little_room(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: an address that nobody has.
+/// Section `fi_av_lookup`: an address of no peer.
 fn lookup_of_an_unknown_peer_is_refused(world: &World) -> Result<()> {
     let group = world.group(&Setup { av_type: abi::FI_AV_TABLE, ..Setup::default() })?;
     let answer = group.a().av.lookup(99, NAME_ROOM);
@@ -267,7 +267,7 @@ fn straddr_is_text(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: cut off where the room ends, with the length that it takes.
+/// Section `fi_av_straddr`: cut off where the room ends, with the length that it takes.
 fn straddr_with_little_room(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let name = group.b().name()?;
@@ -292,7 +292,7 @@ fn remove_and_insert_again(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: what was not inserted cannot be removed.
+/// Section `fi_av_remove`: an address that was not inserted cannot be removed.
 fn remove_of_an_unknown_peer_is_refused(world: &World) -> Result<()> {
     let group = world.group(&Setup { av_type: abi::FI_AV_TABLE, ..Setup::default() })?;
     refused(group.a().av.remove(&[99]), &[abi::FI_EINVAL, abi::FI_ENOENT], "index 99")?;
@@ -302,7 +302,7 @@ fn remove_of_an_unknown_peer_is_refused(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: an array of them.
+/// Section `fi_av_remove`: an array of them.
 fn remove_of_several_at_once(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let av = vector(&group, group.info.domain().av_type)?;
@@ -316,13 +316,13 @@ fn remove_of_several_at_once(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: nothing is sent to a removed peer.
+/// Section `fi_av_remove`: nothing is sent to a removed peer.
 fn removed_places_are_not_found(world: &World) -> Result<()> {
     let group = world.group(&Setup { av_type: abi::FI_AV_TABLE, ..Setup::default() })?;
     let gone = group.to_b();
     group.a().av.remove(&[gone])?;
     ensure!(group.a().av.lookup(gone, NAME_ROOM).is_err(), "it is still found");
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     // An error at once, or one in the queue: not a success.
     if group.a().ep.send(Mem::zeroed(8), gone, Context::new()).is_ok() {
         group.error(group.a())?;
@@ -331,14 +331,14 @@ fn removed_places_are_not_found(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: it is the local name that goes; the peer's messages still arrive.
+/// Section `fi_av_remove`: only the local name ends; the peer's messages still arrive.
 fn a_removed_peer_may_still_send(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     let own = group.to_a();
     group.b().av.remove(&[own])?;
     let receive = Context::new();
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
     group.done(group.b(), receive)?;
     group.next(group.a())?;
@@ -351,14 +351,14 @@ fn the_same_address_twice(world: &World) -> Result<()> {
     let again = group.a().av.insert(&group.b().name()?)?;
     for peer in [group.to_b(), again] {
         let receive = Context::new();
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
         group.post(|| group.a().ep.send(Mem::zeroed(8), peer, Context::new()))?;
         group.done(group.b(), receive)?;
     }
     group.close()
 }
 
-/// Section DESCRIPTION: what one vector knows another does not.
+/// Section DESCRIPTION: addresses of one vector are not in another.
 fn two_vectors_are_independent(world: &World) -> Result<()> {
     let group = world.group(&Setup { av_type: abi::FI_AV_TABLE, ..Setup::default() })?;
     let av = vector(&group, abi::FI_AV_TABLE)?;
@@ -379,7 +379,7 @@ fn endpoints_share_a_vector(world: &World) -> Result<()> {
     second.enable()?;
     for ep in [&a.ep, &second] {
         let (send, receive) = (Context::new(), Context::new());
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
         group.post(|| ep.send(Mem::zeroed(8), group.to_b(), send))?;
         group.done(group.b(), receive)?;
         group.done(a, send)?;
@@ -430,7 +430,7 @@ fn shared_vectors_have_a_name(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same, `FI_READ`: a vector for reading must be there already.
+/// Section `fi_av_open`, `FI_READ`: a vector for reading must be there already.
 fn read_only_needs_a_shared_vector(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let mut attr = av_attr(abi::FI_AV_TABLE);
@@ -451,7 +451,7 @@ fn padding_of_addresses_does_not_count(world: &World) -> Result<()> {
     name[8..].fill(0x5a);
     let peer = group.b().av.insert(&name)?;
     let receive = Context::new();
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
     let from = group.done(group.b(), receive)?.from;
     ensure!(from == peer, "from {from:#x}, not {peer:#x}");

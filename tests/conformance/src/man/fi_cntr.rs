@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Cntr, Context, Event, Fid, Mem, Message, Tagged};
 use crate::group::{Group, Node};
 use crate::runner::tests;
@@ -25,7 +25,7 @@ tests! { "fi_cntr":
     two_endpoints_share_a_counter
     wait_ends_at_the_threshold
     wait_ends_with_its_time
-    wait_for_what_has_passed_returns_at_once
+    wait_for_a_past_threshold_returns_at_once
     wait_ends_with_an_error
     wait_wakes_for_an_add
     a_counter_without_a_queue_is_enough_to_wait
@@ -43,7 +43,7 @@ fn counting(world: &World, setup: &Setup, events: u64) -> Result<(Group, Cntr)> 
     let cntr = open(group.a())?;
     optional(group.a().ep.bind(&cntr, events), "fi_ep_bind of a counter")?;
     group.enable()?;
-    group.introduce()?;
+    group.exchange_names()?;
     Ok((group, cntr))
 }
 
@@ -120,11 +120,11 @@ fn sends_are_counted(world: &World) -> Result<()> {
     close(&group, &cntr)
 }
 
-/// The same, `FI_RECV`.
+/// `fi_endpoint(3)`, `FI_RECV`.
 fn receives_are_counted(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::default(), abi::FI_RECV)?;
     for count in 1..=3 {
-        group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
         group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), Context::new()))?;
         group.next(group.a())?;
         reaches(&group, &cntr, count)?;
@@ -134,7 +134,7 @@ fn receives_are_counted(world: &World) -> Result<()> {
 
 /// Probes at the first node until the message with tag 1 is found.
 fn probe(group: &Group, flags: u64, context: Context) -> Result<()> {
-    let (a, probe) = (group.a(), Tagged::probe(ANYBODY, 1, 0, context));
+    let (a, probe) = (group.a(), Tagged::probe(FI_ADDR_UNSPEC, 1, 0, context));
     group.until("a message that is found", || {
         optional(a.ep.trecvmsg(&probe, abi::FI_PEEK | flags), "FI_PEEK")?;
         match group.event(a)? {
@@ -145,11 +145,11 @@ fn probe(group: &Group, flags: u64, context: Context) -> Result<()> {
     })
 }
 
-/// The same: a message counts when it is received, not when it is looked for (`fi_tagged(3)`,
-/// `FI_PEEK`), found or not.
+/// `fi_endpoint(3)`: a message counts when it is received, not when a peek looks for it
+/// (`fi_tagged(3)`, `FI_PEEK`), found or not.
 fn probes_are_not_counted(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::caps(abi::FI_TAGGED), abi::FI_RECV)?;
-    let nothing = Tagged::probe(ANYBODY, 2, 0, Context::new());
+    let nothing = Tagged::probe(FI_ADDR_UNSPEC, 2, 0, Context::new());
     optional(group.a().ep.trecvmsg(&nothing, abi::FI_PEEK), "FI_PEEK")?;
     group.error(group.a())?;
     for _ in 0..3 {
@@ -159,13 +159,13 @@ fn probes_are_not_counted(world: &World) -> Result<()> {
     probe(&group, abi::FI_DISCARD, Context::new())?;
     reaches(&group, &cntr, 0)?;
     ensure!(cntr.readerr() == 0, "{} errors", cntr.readerr());
-    group.post(|| group.a().ep.trecv(Mem::zeroed(8), ANYBODY, 1, 0, Context::new()))?;
+    group.post(|| group.a().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     group.next(group.a())?;
     reaches(&group, &cntr, 1)?;
     let claim = Context::new();
     probe(&group, abi::FI_CLAIM, claim)?;
     reaches(&group, &cntr, 1)?;
-    let message = Tagged::new(Mem::zeroed(8), ANYBODY, 1, claim);
+    let message = Tagged::new(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, claim);
     group.post(|| group.a().ep.trecvmsg(&message, abi::FI_CLAIM))?;
     group.done(group.a(), claim)?;
     reaches(&group, &cntr, 2)?;
@@ -177,7 +177,7 @@ fn probes_are_not_counted(world: &World) -> Result<()> {
 fn injected_sends_are_counted(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::default(), abi::FI_SEND)?;
     for _ in 0..5 {
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
         group.post(|| group.a().ep.inject(Mem::zeroed(8), group.to_b()))?;
     }
     group.take(group.b(), 5)?;
@@ -186,12 +186,12 @@ fn injected_sends_are_counted(world: &World) -> Result<()> {
     close(&group, &cntr)
 }
 
-/// `fi_endpoint(3)`, `FI_SELECTIVE_COMPLETION`: what leaves no entry still counts.
+/// `fi_endpoint(3)`, `FI_SELECTIVE_COMPLETION`: an operation without an entry still counts.
 fn silent_operations_are_counted(world: &World) -> Result<()> {
     let setup = Setup { bind: abi::FI_SELECTIVE_COMPLETION, ..Setup::default() };
     let (group, cntr) = counting(world, &setup, abi::FI_SEND)?;
     for _ in 0..4 {
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
         group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
     }
     reaches(&group, &cntr, 4)?;
@@ -199,14 +199,14 @@ fn silent_operations_are_counted(world: &World) -> Result<()> {
     close(&group, &cntr)
 }
 
-/// The same, `FI_WRITE` and `FI_READ`: in counters of their own.
+/// `fi_endpoint(3)`, `FI_WRITE` and `FI_READ`: in counters of their own.
 fn writes_and_reads_are_counted(world: &World) -> Result<()> {
     let mut group = world.closed_group(&Setup::caps(abi::FI_RMA | abi::FI_MSG))?;
     let (writes, reads) = (open(group.a())?, open(group.a())?);
     group.a().ep.bind(&writes, abi::FI_WRITE)?;
     group.a().ep.bind(&reads, abi::FI_READ)?;
     group.enable()?;
-    group.introduce()?;
+    group.exchange_names()?;
     let access = abi::FI_REMOTE_READ | abi::FI_REMOTE_WRITE;
     let region = group.b().expose(&group.info, Mem::zeroed(100_000), access, 1)?;
     let remote = region.remote(group.to_b());
@@ -226,7 +226,7 @@ fn writes_and_reads_are_counted(world: &World) -> Result<()> {
 fn errors_are_counted_apart(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::default(), abi::FI_RECV)?;
     let context = Context::new();
-    group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, context))?;
+    group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, context))?;
     group.a().ep.cancel(context.ptr())?;
     group.error(group.a())?;
     group.until("an error that is counted", || Ok((cntr.readerr() == 1).then_some(())))?;
@@ -243,9 +243,9 @@ fn two_endpoints_share_a_counter(world: &World) -> Result<()> {
         node.ep.bind(&cntr, abi::FI_SEND)?;
     }
     group.enable()?;
-    group.introduce()?;
+    group.exchange_names()?;
     for (index, node) in group.nodes.iter().enumerate() {
-        group.post(|| node.ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| node.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
         group.post(|| node.ep.send(Mem::zeroed(8), node.peers[1 - index], Context::new()))?;
     }
     reaches(&group, &cntr, 2)?;
@@ -258,7 +258,7 @@ fn wait_ends_at_the_threshold(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::default(), abi::FI_SEND)?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     for _ in 0..3 {
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
         group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
     }
     let b = group.b();
@@ -274,7 +274,7 @@ fn wait_ends_at_the_threshold(world: &World) -> Result<()> {
     close(&group, &cntr)
 }
 
-/// The same: `-FI_ETIMEDOUT` when its time is over.
+/// Section `fi_cntr_wait`: `-FI_ETIMEDOUT` when its time is over.
 fn wait_ends_with_its_time(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let cntr = open(group.a())?;
@@ -286,8 +286,8 @@ fn wait_ends_with_its_time(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: a threshold that is reached already.
-fn wait_for_what_has_passed_returns_at_once(world: &World) -> Result<()> {
+/// Section `fi_cntr_wait`: a threshold that is reached already.
+fn wait_for_a_past_threshold_returns_at_once(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let cntr = open(group.a())?;
     cntr.add(5)?;
@@ -297,11 +297,11 @@ fn wait_for_what_has_passed_returns_at_once(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: `-FI_EAVAIL` when an operation fails meanwhile.
+/// Section `fi_cntr_wait`: `-FI_EAVAIL` when an operation fails meanwhile.
 fn wait_ends_with_an_error(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::default(), abi::FI_RECV)?;
     let context = Context::new();
-    group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, context))?;
+    group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, context))?;
     let answer = std::thread::scope(|scope| {
         scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(80));
@@ -313,7 +313,7 @@ fn wait_ends_with_an_error(world: &World) -> Result<()> {
     close(&group, &cntr)
 }
 
-/// The same: `fi_cntr_add` by another thread ends the wait.
+/// Section `fi_cntr_wait`: `fi_cntr_add` by another thread ends the wait.
 fn wait_wakes_for_an_add(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let cntr = open(group.a())?;
@@ -335,7 +335,7 @@ fn a_counter_without_a_queue_is_enough_to_wait(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::default(), abi::FI_RECV)?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     let message = Message::new(Mem::zeroed(8), group.to_a(), Context::new());
-    group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     group.post(|| group.b().ep.sendmsg(&message, abi::FI_COMPLETION))?;
     let end = Instant::now() + PATIENCE;
     while cntr.read() < 1 {

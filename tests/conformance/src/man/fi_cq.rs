@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Completion, Context, Errno, Fid, Mem, Message};
 use crate::group::{Group, cq_attr};
 use crate::runner::tests;
@@ -20,14 +20,14 @@ tests! { "fi_cq":
     format_data_tells_the_data
     format_tagged_tells_the_tag
     read_gives_no_more_than_asked
-    read_gives_what_there_is
+    read_returns_existing_completions
     an_empty_queue_says_try_again
     read_of_nothing_makes_progress
     readfrom_tells_the_source
-    readfrom_of_a_stranger_is_not_available
+    readfrom_of_an_unknown_source_is_not_available
     readerr_without_an_error_says_try_again
     readerr_finds_an_error_by_itself
-    readerr_leaves_what_is_before_an_error
+    readerr_leaves_completions_before_an_error
     an_error_is_announced_until_it_is_read
     completions_before_an_error_are_read_first
     completions_behind_an_error_wait
@@ -35,7 +35,7 @@ tests! { "fi_cq":
     strerror_is_text
     strerror_fills_the_buffer
     sread_ends_with_its_time
-    sread_takes_what_is_there
+    sread_returns_existing_entries
     sread_wakes_for_an_arrival
     sread_of_no_wait_object_is_refused
     sread_with_a_threshold
@@ -46,7 +46,7 @@ tests! { "fi_cq":
     two_endpoints_share_a_queue
     small_queues_lose_nothing
     errors_of_a_small_queue_are_not_lost
-    selective_completion_tells_what_was_asked
+    selective_completion_reports_requested_operations
     selective_completion_follows_op_flags
     selective_completion_tells_every_error
     selective_completion_of_receives
@@ -60,7 +60,7 @@ tests! { "fi_cq":
 
 /// Whether `fd` is readable within some milliseconds.
 pub(crate) fn readable(fd: c_int, timeout_ms: c_int) -> Result<bool> {
-    crate::fi::poll_fd(fd, timeout_ms)
+    crate::process::poll_fd(fd, timeout_ms)
 }
 
 /// Section `fi_cq_open`, size: from the smallest to those that applications ask for.
@@ -73,7 +73,7 @@ fn queues_of_every_size_open(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same, format: `FI_CQ_FORMAT_UNSPEC` is replaced by one of them.
+/// Section `fi_cq_open`, format: `FI_CQ_FORMAT_UNSPEC` is replaced by one of them.
 fn an_unspecified_format_is_chosen(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let mut attr = cq_attr(&Setup { format: abi::FI_CQ_FORMAT_UNSPEC, ..Setup::default() });
@@ -89,7 +89,7 @@ fn in_format(world: &World, format: abi::fi_cq_format) -> Result<[Completion; 2]
     let group = world.group(&Setup { format, ..Setup::caps(abi::FI_TAGGED) })?;
     let (send, receive) = (Context::new(), Context::new());
     let into = Mem::zeroed(32);
-    group.post(|| group.b().ep.trecv(into, ANYBODY, 9, 0, receive))?;
+    group.post(|| group.b().ep.trecv(into, FI_ADDR_UNSPEC, 9, 0, receive))?;
     group.post(|| group.a().ep.tsenddata(Mem::zeroed(20), 55, group.to_b(), 9, send))?;
     let both = [group.done(group.a(), send)?, group.done(group.b(), receive)?];
     group.close()?;
@@ -101,7 +101,7 @@ fn format_context_tells_the_context(world: &World) -> Result<()> {
     in_format(world, abi::FI_CQ_FORMAT_CONTEXT).map(|_| ())
 }
 
-/// The same, `FI_CQ_FORMAT_MSG`: flags and length, too.
+/// Section `fi_cq_open`, `FI_CQ_FORMAT_MSG`: flags and length, too.
 fn format_msg_tells_flags_and_length(world: &World) -> Result<()> {
     let [sent, received] = in_format(world, abi::FI_CQ_FORMAT_MSG)?;
     ensure!(received.len == 20, "{received:?}");
@@ -110,7 +110,7 @@ fn format_msg_tells_flags_and_length(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same, `FI_CQ_FORMAT_DATA`: the data, too.
+/// Section `fi_cq_open`, `FI_CQ_FORMAT_DATA`: the data, too.
 fn format_data_tells_the_data(world: &World) -> Result<()> {
     let [_, received] = in_format(world, abi::FI_CQ_FORMAT_DATA)?;
     ensure!(received.data == 55 && received.len == 20, "{received:?}");
@@ -118,7 +118,7 @@ fn format_data_tells_the_data(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same, `FI_CQ_FORMAT_TAGGED`: the tag, too.
+/// Section `fi_cq_open`, `FI_CQ_FORMAT_TAGGED`: the tag, too.
 fn format_tagged_tells_the_tag(world: &World) -> Result<()> {
     let [_, received] = in_format(world, abi::FI_CQ_FORMAT_TAGGED)?;
     ensure!((received.tag, received.data, received.len) == (9, 55, 20), "{received:?}");
@@ -130,7 +130,7 @@ fn arrived(world: &World, setup: &Setup, count: usize) -> Result<Group> {
     let group = world.group(setup)?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     for _ in 0..count {
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     }
     let end = Instant::now() + PATIENCE;
     for _ in 0..count {
@@ -169,8 +169,8 @@ fn read_gives_no_more_than_asked(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: several at once where there are several.
-fn read_gives_what_there_is(world: &World) -> Result<()> {
+/// Section `fi_cq_read`: several at once where there are several.
+fn read_returns_existing_completions(world: &World) -> Result<()> {
     let group = arrived(world, &Setup::default(), 10)?;
     std::thread::sleep(Duration::from_millis(30));
     let _ = group.b().cq.progress();
@@ -187,7 +187,7 @@ fn read_gives_what_there_is(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: `-FI_EAGAIN`.
+/// Section `fi_cq_read`: `-FI_EAGAIN`.
 fn an_empty_queue_says_try_again(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     refused(group.a().cq.read(1), &[abi::FI_EAGAIN], "an empty queue")?;
@@ -196,10 +196,10 @@ fn an_empty_queue_says_try_again(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: with a count of zero the call only drives progress.
+/// Section `fi_cq_read`: with a count of zero the call only drives progress.
 fn read_of_nothing_makes_progress(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
     for _ in 0..200 {
         for node in &group.nodes {
@@ -213,13 +213,13 @@ fn read_of_nothing_makes_progress(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_cq_readfrom` with `FI_SOURCE`: who sent, as the address vector has it.
+/// Section `fi_cq_readfrom` with `FI_SOURCE`: the sender, as the address vector has it.
 fn readfrom_tells_the_source(world: &World) -> Result<()> {
     let setup = Setup { nodes: 3, ..Setup::caps(abi::FI_MSG | abi::FI_SOURCE) };
     let group = world.group(&setup)?;
     let [a, b, c] = [0, 1, 2].map(|index| &group.nodes[index]);
     for (sender, from) in [(a, b.peers[0]), (c, b.peers[2]), (a, b.peers[0])] {
-        group.post(|| b.ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| b.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
         group.post(|| sender.ep.send(Mem::zeroed(8), sender.peers[1], Context::new()))?;
         let received = group.next(b)?;
         ensure!(received.from == from, "{:#x} instead of {from:#x}", received.from);
@@ -227,15 +227,15 @@ fn readfrom_tells_the_source(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: `FI_ADDR_NOTAVAIL` for one that is not in the vector.
-fn readfrom_of_a_stranger_is_not_available(world: &World) -> Result<()> {
+/// Section `fi_cq_readfrom`: `FI_ADDR_NOTAVAIL` for one that is not in the vector.
+fn readfrom_of_an_unknown_source_is_not_available(world: &World) -> Result<()> {
     let setup = Setup { introduced: false, ..Setup::caps(abi::FI_MSG | abi::FI_SOURCE) };
     let group = world.group(&setup)?;
     let to_b = group.a().av.insert(&group.b().name()?)?;
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     group.post(|| group.a().ep.send(Mem::zeroed(8), to_b, Context::new()))?;
     let received = group.next(group.b())?;
-    ensure!(received.from == ANYBODY, "from {:#x}", received.from);
+    ensure!(received.from == FI_ADDR_UNSPEC, "from {:#x}", received.from);
     group.close()
 }
 
@@ -251,19 +251,19 @@ fn readerr_without_an_error_says_try_again(world: &World) -> Result<()> {
 fn errors(group: &Group, count: usize) -> Result<Vec<Context>> {
     let contexts: Vec<Context> = (0..count).map(|_| Context::new()).collect();
     for context in &contexts {
-        group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, *context))?;
+        group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, *context))?;
         group.a().ep.cancel(context.ptr())?;
     }
     Ok(contexts)
 }
 
-/// Section `fi_cq_readerr`: it retrieves an error, whether or not `fi_cq_read` was told of it: who
-/// hears from a counter that something failed asks nothing else.
+/// Section `fi_cq_readerr`: it retrieves an error, whether or not `fi_cq_read` has reported it: an
+/// application that learns of a failure from a counter calls only this.
 fn readerr_finds_an_error_by_itself(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let contexts = errors(&group, 2)?;
     let short = Context::new();
-    group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, short))?;
+    group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, short))?;
     group.post(|| group.b().ep.send(Mem::zeroed(100), group.to_a(), Context::new()))?;
     let canceled = contexts.iter().map(|context| (*context, abi::FI_ECANCELED));
     for (context, errno) in canceled.chain([(short, abi::FI_ETRUNC)]) {
@@ -285,9 +285,9 @@ fn readerr_finds_an_error_by_itself(world: &World) -> Result<()> {
 /// errors.
 fn errors_behind(group: &Group, receive: Context) -> Result<Vec<Context>> {
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
-    group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), Context::new()))?;
-    // The first node's queue is not read: what is in it is to stay there.
+    // The first node's queue is not read: its entries are to stay there.
     let end = Instant::now() + PATIENCE;
     while let Err(errno) = group.b().cq.read(1) {
         ensure!(errno.0 == abi::FI_EAGAIN && Instant::now() < end, "{errno}");
@@ -299,9 +299,9 @@ fn errors_behind(group: &Group, receive: Context) -> Result<Vec<Context>> {
     errors(group, 2)
 }
 
-/// The same: what ended well before the error is at the head (RETURN VALUES, "topmost"), where no
-/// error is to be read, and is not lost.
-fn readerr_leaves_what_is_before_an_error(world: &World) -> Result<()> {
+/// Section `fi_cq_readerr`: a success before the error is at the head (RETURN VALUES, "topmost"),
+/// where no error is to be read, and is not lost.
+fn readerr_leaves_completions_before_an_error(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let (a, receive) = (group.a(), Context::new());
     let failed = errors_behind(&group, receive)?;
@@ -333,7 +333,7 @@ fn an_error_is_announced_until_it_is_read(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: what ended well before the error can be read before it.
+/// Section `fi_cq_read`: a success before the error can be read before it.
 fn completions_before_an_error_are_read_first(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     errors_behind(&group, Context::new())?;
@@ -352,12 +352,12 @@ fn completions_before_an_error_are_read_first(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: what ends well after an error is not lost by it.
+/// Section `fi_cq_read`: a success after an error is not lost by it.
 fn completions_behind_an_error_wait(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     errors(&group, 3)?;
     let receive = Context::new();
-    group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), Context::new()))?;
     for _ in 0..3 {
         group.error(group.a())?;
@@ -387,7 +387,8 @@ fn strerror_is_text(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: into the buffer as much as fits, with its zero byte, and nothing beyond.
+/// Section `fi_cq_strerror`: into the buffer as much as fits, with its zero byte, and nothing
+/// beyond.
 fn strerror_fills_the_buffer(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let (text, buffer) = group.a().cq.strerror(abi::FI_ECANCELED, 6);
@@ -396,7 +397,7 @@ fn strerror_fills_the_buffer(world: &World) -> Result<()> {
     group.close()
 }
 
-/// A setup whose queues can be waited for.
+/// A setup with queues that can be waited for.
 fn waiting(wait: abi::fi_wait_obj) -> Setup {
     Setup { wait, ..Setup::caps(abi::FI_MSG | abi::FI_SOURCE) }
 }
@@ -416,19 +417,19 @@ fn sread_ends_with_its_time(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same: what is there is given at once.
-fn sread_takes_what_is_there(world: &World) -> Result<()> {
+/// Section `fi_cq_sread`: entries that are there are returned at once.
+fn sread_returns_existing_entries(world: &World) -> Result<()> {
     let group = arrived(world, &waiting(abi::FI_WAIT_UNSPEC), 1)?;
     ensure!(group.b().cq.sread(4, 5000)?.len() == 1, "not one");
     group.close()
 }
 
-/// The same: an arrival ends the wait; the sender is another thread.
+/// Section `fi_cq_sread`: an arrival ends the wait; the sender is another thread.
 fn sread_wakes_for_an_arrival(world: &World) -> Result<()> {
     for wait in [abi::FI_WAIT_UNSPEC, abi::FI_WAIT_FD] {
         let group = world.group(&waiting(wait))?;
         group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
         let (a, to_b) = (group.a(), group.to_b());
         let start = Instant::now();
         let taken = std::thread::scope(|scope| {
@@ -450,7 +451,7 @@ fn sread_wakes_for_an_arrival(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same: a queue without a wait object cannot be waited for.
+/// Section `fi_cq_sread`: a queue without a wait object cannot be waited for.
 fn sread_of_no_wait_object_is_refused(world: &World) -> Result<()> {
     let group = world.group(&waiting(abi::FI_WAIT_NONE))?;
     let answer = group.b().cq.sread(1, 10);
@@ -459,7 +460,8 @@ fn sread_of_no_wait_object_is_refused(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same, `FI_CQ_COND_THRESHOLD`: a wish to wait for several; fewer may end the wait.
+/// Section `fi_cq_sread`, `FI_CQ_COND_THRESHOLD`: a wish to wait for several; fewer may end the
+/// wait.
 fn sread_with_a_threshold(world: &World) -> Result<()> {
     let group = world.group(&waiting(abi::FI_WAIT_UNSPEC))?;
     let mut attr = cq_attr(&waiting(abi::FI_WAIT_UNSPEC));
@@ -473,7 +475,7 @@ fn sread_with_a_threshold(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_cq_sreadfrom`: waits, and tells who sent.
+/// Section `fi_cq_sreadfrom`: waits, and reports the sender.
 fn sreadfrom_tells_the_source(world: &World) -> Result<()> {
     let group = arrived(world, &waiting(abi::FI_WAIT_UNSPEC), 1)?;
     let taken = group.b().cq.sreadfrom(4, 5000)?;
@@ -500,7 +502,7 @@ fn signal_wakes_a_reader(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: it completes nothing, and later reads are as ever.
+/// Section `fi_cq_signal`: it completes nothing, and later reads are as ever.
 fn signal_is_not_a_completion(world: &World) -> Result<()> {
     let group = world.group(&waiting(abi::FI_WAIT_UNSPEC))?;
     optional(group.b().cq.signal(), "fi_cq_signal")?;
@@ -518,7 +520,7 @@ fn wait_fd_becomes_readable(world: &World) -> Result<()> {
     let fd = b.cq.wait_fd()?;
     ensure!(fd >= 0, "descriptor {fd}");
     let receive = Context::new();
-    group.post(|| b.ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| b.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     std::thread::scope(|scope| {
         let sender = scope.spawn(|| {
             std::thread::sleep(Duration::from_millis(80));
@@ -561,7 +563,7 @@ fn two_endpoints_share_a_queue(world: &World) -> Result<()> {
     let to_second = group.b().av.insert(&second.getname(crate::group::NAME_ROOM).0?)?;
     for (ep, peer) in [(&a.ep, group.to_a()), (&second, to_second)] {
         let receive = Context::new();
-        group.post(|| ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+        group.post(|| ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
         group.post(|| group.b().ep.send(Mem::zeroed(8), peer, Context::new()))?;
         group.done(a, receive)?;
     }
@@ -575,7 +577,9 @@ fn small_queues_lose_nothing(world: &World) -> Result<()> {
     let count = 300;
     let (mut posted, mut sent) = (0, 0);
     // Receives first, without reading: as many as are taken.
-    while posted < count && group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()).is_ok() {
+    while posted < count
+        && group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()).is_ok()
+    {
         posted += 1;
     }
     ensure!(posted > 0, "no receive is taken");
@@ -588,7 +592,7 @@ fn small_queues_lose_nothing(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same for errors.
+/// Errors that do not fit into a small queue are kept, too.
 fn errors_of_a_small_queue_are_not_lost(world: &World) -> Result<()> {
     let group = world.group(&Setup { cq_size: 8, ..Setup::default() })?;
     let contexts = errors(&group, 20)?;
@@ -605,10 +609,10 @@ fn selective(tx_op_flags: u64) -> Setup {
 }
 
 /// `fi_endpoint(3)`, `FI_SELECTIVE_COMPLETION`: an entry only where `FI_COMPLETION` is asked for.
-fn selective_completion_tells_what_was_asked(world: &World) -> Result<()> {
+fn selective_completion_reports_requested_operations(world: &World) -> Result<()> {
     let group = world.group(&selective(0))?;
     for _ in 0..3 {
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     }
     let (silent, told) = (Context::new(), Context::new());
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), silent))?;
@@ -621,21 +625,21 @@ fn selective_completion_tells_what_was_asked(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: the endpoint's default flags say it for calls without flags.
+/// `fi_endpoint(3)`: the endpoint's default flags say it for calls without flags.
 fn selective_completion_follows_op_flags(world: &World) -> Result<()> {
     let group = world.group(&selective(abi::FI_COMPLETION))?;
     let send = Context::new();
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), send))?;
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     group.done(group.a(), send)?;
     group.close()
 }
 
-/// The same: errors are told whatever was asked for.
+/// `fi_endpoint(3)`: errors are reported with any flags.
 fn selective_completion_tells_every_error(world: &World) -> Result<()> {
     let group = world.group(&selective(0))?;
     let receive = Context::new();
-    let message = Message::new(Mem::zeroed(8), ANYBODY, receive);
+    let message = Message::new(Mem::zeroed(8), FI_ADDR_UNSPEC, receive);
     group.post(|| group.b().ep.recvmsg(&message, 0))?;
     group.b().ep.cancel(receive.ptr())?;
     let error = group.error(group.b())?;
@@ -643,14 +647,16 @@ fn selective_completion_tells_every_error(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same for receives.
+/// `FI_SELECTIVE_COMPLETION` for receives.
 fn selective_completion_of_receives(world: &World) -> Result<()> {
     let group = world.group(&selective(0))?;
     let (silent, told) = (Context::new(), Context::new());
     let into = Mem::zeroed(8);
-    group.post(|| group.b().ep.recvmsg(&Message::new(into, ANYBODY, silent), 0))?;
+    group.post(|| group.b().ep.recvmsg(&Message::new(into, FI_ADDR_UNSPEC, silent), 0))?;
     let flags = abi::FI_COMPLETION;
-    group.post(|| group.b().ep.recvmsg(&Message::new(Mem::zeroed(8), ANYBODY, told), flags))?;
+    group.post(|| {
+        group.b().ep.recvmsg(&Message::new(Mem::zeroed(8), FI_ADDR_UNSPEC, told), flags)
+    })?;
     group.post(|| group.a().ep.inject(Mem::of(&[1; 8]), group.to_b()))?;
     group.post(|| group.a().ep.inject(Mem::of(&[2; 8]), group.to_b()))?;
     group.done(group.b(), told)?;
@@ -668,7 +674,7 @@ fn level(world: &World, level: u64) -> Result<()> {
         ensure!(into.bytes() == from.bytes(), "{len}: other bytes arrived");
         let (send, receive) = (Context::new(), Context::new());
         let message = Message::new(from, group.to_b(), send);
-        group.post(|| group.b().ep.recv(into, ANYBODY, receive))?;
+        group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, receive))?;
         group.post(|| group.a().ep.sendmsg(&message, level | abi::FI_COMPLETION))?;
         group.done(group.a(), send)?;
         group.done(group.b(), receive)?;
@@ -681,17 +687,17 @@ pub(crate) fn inject_complete_completes(world: &World) -> Result<()> {
     level(world, abi::FI_INJECT_COMPLETE)
 }
 
-/// The same, `FI_TRANSMIT_COMPLETE`.
+/// Section COMPLETION SEMANTICS, `FI_TRANSMIT_COMPLETE`.
 fn transmit_complete_completes(world: &World) -> Result<()> {
     level(world, abi::FI_TRANSMIT_COMPLETE)
 }
 
-/// The same, `FI_DELIVERY_COMPLETE`.
+/// Section COMPLETION SEMANTICS, `FI_DELIVERY_COMPLETE`.
 fn delivery_complete_completes(world: &World) -> Result<()> {
     level(world, abi::FI_DELIVERY_COMPLETE)
 }
 
-/// The same, `FI_MATCH_COMPLETE`: not before a receive has matched.
+/// Section COMPLETION SEMANTICS, `FI_MATCH_COMPLETE`: not before a receive has matched.
 fn match_complete_waits_for_a_receive(world: &World) -> Result<()> {
     let setup = Setup { tx_op_flags: abi::FI_MATCH_COMPLETE, ..Setup::default() };
     let group = world.group(&setup)?;
@@ -700,20 +706,20 @@ fn match_complete_waits_for_a_receive(world: &World) -> Result<()> {
     let flags = abi::FI_MATCH_COMPLETE | abi::FI_COMPLETION;
     group.post(|| group.a().ep.sendmsg(&message, flags))?;
     group.quiet(group.a())?;
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.done(group.a(), send)?;
     group.done(group.b(), receive)?;
     group.close()
 }
 
-/// Section `fi_cq_readerr` with `FI_SOURCE_ERR`: a message of one who is not in the vector is an
-/// error entry with the address, which can be inserted.
+/// Section `fi_cq_readerr` with `FI_SOURCE_ERR`: a message of a sender that is not in the vector
+/// is an error entry with the address, which can be inserted.
 fn source_errors_carry_the_address(world: &World) -> Result<()> {
     let caps = abi::FI_MSG | abi::FI_SOURCE | abi::FI_SOURCE_ERR;
     let group = world.group(&Setup { introduced: false, ..Setup::caps(caps) })?;
     let to_b = group.a().av.insert(&group.b().name()?)?;
     let (into, receive) = (Mem::zeroed(8), Context::new());
-    group.post(|| group.b().ep.recv(into, ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.a().ep.send(Mem::of(&[5; 8]), to_b, Context::new()))?;
     let error = group.error(group.b())?;
     ensure!(error.err.0 == abi::FI_EADDRNOTAVAIL, "{error:?}");

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Context, Fid, Mem, Message};
 use crate::group::NAME_ROOM;
 use crate::runner::tests;
@@ -111,7 +111,7 @@ fn binding_a_queue_for_no_direction_is_refused(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: flags that nobody knows.
+/// Section `fi_ep_bind`: unknown flags.
 fn binding_with_unknown_flags_is_refused(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let ep = group.a().domain.endpoint(&group.info, Context::null())?;
@@ -122,7 +122,7 @@ fn binding_with_unknown_flags_is_refused(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: an object that cannot be bound.
+/// Section `fi_ep_bind`: an object that cannot be bound.
 fn binding_an_object_of_the_wrong_class_is_refused(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let ep = group.a().domain.endpoint(&group.info, Context::null())?;
@@ -146,7 +146,7 @@ fn one_queue_for_each_direction(world: &World) -> Result<()> {
     ep.bind(&a.av, 0)?;
     ep.enable()?;
     let (send, receive) = (Context::new(), Context::new());
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     group.post(|| ep.send(Mem::zeroed(8), group.to_b(), send))?;
     let read = |cq: &crate::fi::Cq| {
         group.until("a completion", || match cq.read(1) {
@@ -158,7 +158,7 @@ fn one_queue_for_each_direction(world: &World) -> Result<()> {
     group.next(group.b())?;
     let own = ep.getname(NAME_ROOM).0?;
     let to_it = group.b().av.insert(&own)?;
-    group.post(|| ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.b().ep.send(Mem::zeroed(8), to_it, Context::new()))?;
     ensure!(read(&rx)?[0].context == receive.ptr(), "another completion");
     ensure!(tx.read(1).is_err(), "a receive in the transmit queue");
@@ -176,16 +176,16 @@ fn posting_before_enable_is_refused(world: &World) -> Result<()> {
     refused(ep.send(Mem::zeroed(8), 0, Context::new()), &errors, "fi_send")?;
     refused(ep.inject(Mem::zeroed(8), 0), &errors, "fi_inject")?;
     // fi_endpoint(3) lets a provider take receives before.
-    if let Err(errno) = ep.recv(Mem::zeroed(8), ANYBODY, Context::new()) {
+    if let Err(errno) = ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()) {
         ensure!(errors.contains(&errno.0), "fi_recv: {errno}");
     }
     group.close()
 }
 
-/// Section `fi_enable`: an enabled endpoint takes receives though it knows nobody.
+/// Section `fi_enable`: an enabled endpoint takes receives before it knows a peer.
 fn receives_may_be_posted_as_soon_as_enabled(world: &World) -> Result<()> {
     let group = world.group(&Setup { introduced: false, ..Setup::default() })?;
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     group.close()
 }
 
@@ -228,7 +228,7 @@ fn getopt_of_every_option_answers(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_getopt`: a name that nobody knows.
+/// Section `fi_getopt`: an unknown name.
 fn getopt_of_an_unknown_option_is_refused(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let answer = group.a().ep.getopt(abi::FI_OPT_ENDPOINT, 4711, 64);
@@ -259,7 +259,7 @@ fn size_left_is_a_number_or_not_offered(world: &World) -> Result<()> {
     let left = optional(ep.rx_size_left(), "fi_rx_size_left")?;
     ensure!(left > 0, "rx {left}");
     ensure!(optional(ep.tx_size_left(), "fi_tx_size_left")? > 0, "tx");
-    group.post(|| ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     ensure!(ep.rx_size_left()? <= left, "a posted receive makes room");
     group.close()
 }
@@ -275,7 +275,7 @@ fn alias_has_its_own_flags(world: &World) -> Result<()> {
         answer => answer?,
     };
     for _ in 0..2 {
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     }
     let context = Context::new();
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
@@ -345,7 +345,7 @@ fn shared_receive_context_serves_two_endpoints(world: &World) -> Result<()> {
         eps.push(ep);
     }
     for _ in 0..2 {
-        group.post(|| srx.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+        group.post(|| srx.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     }
     for ep in &eps {
         let peer = group.a().av.insert(&ep.getname(NAME_ROOM).0?)?;
@@ -380,7 +380,7 @@ fn shared_transmit_context_serves_two_endpoints(world: &World) -> Result<()> {
     }
     for ep in &eps {
         let (send, receive) = (Context::new(), Context::new());
-        group.post(|| b.ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+        group.post(|| b.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
         group.post(|| ep.send(Mem::zeroed(8), group.to_b(), send))?;
         group.done(a, send)?;
         group.done(b, receive)?;
@@ -395,7 +395,7 @@ fn closing_with_receives_posted(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let into = Mem::zeroed(64);
     for _ in 0..20 {
-        group.post(|| group.b().ep.recv(into, ANYBODY, Context::new()))?;
+        group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, Context::new()))?;
     }
     group.b().ep.close()?;
     // The peer is gone: this is lost, or fails much later.
@@ -426,19 +426,19 @@ fn several_endpoints_of_one_domain(world: &World) -> Result<()> {
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     let c = &group.nodes[2];
     let receive = Context::new();
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| c.ep.send(Mem::zeroed(8), c.peers[1], Context::new()))?;
     group.done(group.b(), receive)?;
     group.close()
 }
 
-/// The same with many.
+/// Many endpoints of one domain.
 fn many_endpoints(world: &World) -> Result<()> {
     let nodes = 12;
     let group = world.group(&Setup { one_domain: true, nodes, ..Setup::default() })?;
     for node in &group.nodes {
         for _ in 0..nodes {
-            group.post(|| node.ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+            group.post(|| node.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
         }
     }
     for node in &group.nodes {
@@ -462,7 +462,7 @@ fn transmit_only_endpoint_has_no_receive_queue(world: &World) -> Result<()> {
     ep.bind(&a.av, 0)?;
     ep.enable()?;
     let send = Context::new();
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     group.post(|| ep.send(Mem::zeroed(8), group.to_b(), send))?;
     group.done(a, send)?;
     group.next(group.b())?;
@@ -485,7 +485,7 @@ fn getname_tells_the_address(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: with too little room, `-FI_ETOOSMALL` and the length that it takes.
+/// `fi_cm(3)`: with too little room, `-FI_ETOOSMALL` and the length that it takes.
 fn getname_too_small_tells_the_length(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let whole = group.a().name()?.len();

@@ -5,7 +5,7 @@ use anyhow::{Context as _, Result, ensure};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Cntr, Context, Eq, Errno, Fid, Mem};
 use crate::group::Group;
 use crate::runner::tests;
@@ -20,17 +20,17 @@ tests! { "fi_eq":
     too_little_room_is_told
     readerr_without_an_error_says_try_again
     sread_ends_with_its_time
-    sread_takes_what_is_there
+    sread_returns_existing_entries
     sread_wakes_for_a_write
     sread_of_two_threads_waits_for_an_event_each
     strerror_is_text
     events_are_all_kept
     wait_fd_can_be_had
-    poll_set_names_what_is_ready
-    poll_set_keeps_news_that_had_no_room
+    poll_set_names_ready_objects
+    poll_set_keeps_changes_that_had_no_room
     poll_sets_share_a_counter
     poll_set_without_events_is_empty
-    poll_set_forgets_what_is_deleted
+    poll_set_forgets_deleted_objects
     wait_sets_answer
     trywait_says_whether_one_may_wait
 }
@@ -66,7 +66,7 @@ fn an_empty_queue_says_try_again(world: &World) -> Result<()> {
     close(&group, &eq)
 }
 
-/// Section `fi_eq_write`: what is written is read, whole.
+/// Section `fi_eq_write`: a written event is read, whole.
 fn written_events_are_read(world: &World) -> Result<()> {
     let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
     let context = Context::new();
@@ -144,15 +144,15 @@ fn sread_ends_with_its_time(world: &World) -> Result<()> {
     close(&group, &eq)
 }
 
-/// The same: what is there is given at once.
-fn sread_takes_what_is_there(world: &World) -> Result<()> {
+/// Section `fi_eq_sread`: an event that is there is returned at once.
+fn sread_returns_existing_entries(world: &World) -> Result<()> {
     let (group, eq) = queue(world, abi::FI_WAIT_UNSPEC)?;
     eq.write(abi::FI_NOTIFY, std::ptr::null_mut(), 6)?;
     ensure!(eq.sread(5000)?.data == 6, "another event");
     close(&group, &eq)
 }
 
-/// The same: an event of another thread ends the wait.
+/// Section `fi_eq_sread`: an event of another thread ends the wait.
 fn sread_wakes_for_a_write(world: &World) -> Result<()> {
     let (group, eq) = queue(world, abi::FI_WAIT_UNSPEC)?;
     let start = Instant::now();
@@ -167,8 +167,8 @@ fn sread_wakes_for_a_write(world: &World) -> Result<()> {
     close(&group, &eq)
 }
 
-/// The same: who finds that another thread has taken the event goes on waiting. The next event
-/// comes when the last one is taken; until then one thread has nothing to come back with.
+/// Section `fi_eq_sread`: a thread that finds its event taken by another one goes on waiting. The
+/// next event comes when the last one is taken; until then one thread has no event to return with.
 fn sread_of_two_threads_waits_for_an_event_each(world: &World) -> Result<()> {
     const EVENTS: usize = 4_000;
     const END: u64 = u64::MAX;
@@ -210,7 +210,7 @@ fn strerror_is_text(world: &World) -> Result<()> {
     close(&group, &eq)
 }
 
-/// Section DESCRIPTION, size: a minimum; what is written is not lost.
+/// Section DESCRIPTION, size: a minimum; written events are not lost.
 fn events_are_all_kept(world: &World) -> Result<()> {
     let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
     let mut written = 0;
@@ -238,7 +238,7 @@ fn wait_fd_can_be_had(world: &World) -> Result<()> {
 }
 
 /// `fi_poll(3)`, `fi_poll`: the contexts of queues with something to read.
-fn poll_set_names_what_is_ready(world: &World) -> Result<()> {
+fn poll_set_names_ready_objects(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let (a, context) = (group.a(), Context::new());
     let set = optional(a.domain.poll_set(0), "fi_poll_open")?;
@@ -248,7 +248,7 @@ fn poll_set_names_what_is_ready(world: &World) -> Result<()> {
     ep.bind(&cq, abi::FI_TRANSMIT | abi::FI_RECV)?;
     ep.bind(&a.av, 0)?;
     ep.enable()?;
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     group.post(|| ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
     let ready = group.until("a ready queue", || {
         let ready = set.poll(4)?;
@@ -273,10 +273,10 @@ fn counted(world: &World) -> Result<(Group, [(Cntr, Context); 2])> {
     };
     let counters = [open(abi::FI_SEND)?, open(abi::FI_RECV)?];
     group.enable()?;
-    group.introduce()?;
+    group.exchange_names()?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     let (receive, send) = (Context::new(), Context::new());
-    group.post(|| group.a().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), send))?;
     group.done(group.a(), receive)?;
     Ok((group, counters))
@@ -287,9 +287,9 @@ fn close_counted(group: &Group, counters: &[(Cntr, Context)]) -> Result<()> {
     counters.iter().try_for_each(|(cntr, _)| Ok(cntr.close()?))
 }
 
-/// The same: a counter that has changed is returned, if not this time for want of room, then the
-/// next.
-fn poll_set_keeps_news_that_had_no_room(world: &World) -> Result<()> {
+/// `fi_poll(3)`: a counter that has changed is returned, if not this time for want of room, then
+/// the next.
+fn poll_set_keeps_changes_that_had_no_room(world: &World) -> Result<()> {
     let (group, counters) = counted(world)?;
     let set = optional(group.a().domain.poll_set(0), "fi_poll_open")?;
     for (cntr, _) in &counters {
@@ -309,7 +309,7 @@ fn poll_set_keeps_news_that_had_no_room(world: &World) -> Result<()> {
     close_counted(&group, &counters)
 }
 
-/// The same: what one set has returned is news for another.
+/// A change that one set has returned is still a change for another one.
 fn poll_sets_share_a_counter(world: &World) -> Result<()> {
     let (group, counters) = counted(world)?;
     let (cntr, context) = &counters[0];
@@ -323,7 +323,7 @@ fn poll_sets_share_a_counter(world: &World) -> Result<()> {
     close_counted(&group, &counters)
 }
 
-/// The same: nothing to read, nothing named.
+/// `fi_poll(3)`: nothing to read, nothing named.
 fn poll_set_without_events_is_empty(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let set = optional(group.a().domain.poll_set(0), "fi_poll_open")?;
@@ -335,7 +335,7 @@ fn poll_set_without_events_is_empty(world: &World) -> Result<()> {
 }
 
 /// Section `fi_poll_del`: it is not watched any more, and may be closed.
-fn poll_set_forgets_what_is_deleted(world: &World) -> Result<()> {
+fn poll_set_forgets_deleted_objects(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let set = optional(group.a().domain.poll_set(0), "fi_poll_open")?;
     let attr = &mut crate::group::cq_attr(&Setup::default());
@@ -365,7 +365,7 @@ fn trywait_says_whether_one_may_wait(world: &World) -> Result<()> {
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     // Whatever the first message left to do is soon done.
     group.until("a queue that one may wait for", || Ok(group.fabric.trywait(&[&b.cq]).ok()))?;
-    group.post(|| b.ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| b.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     let send = Context::new();
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), send))?;
     let end = Instant::now() + crate::world::PATIENCE;

@@ -40,7 +40,7 @@ fn fabrics_open_and_close(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same, context: it is in the object.
+/// `fi_fabric(3)`, context: it is in the object.
 fn fabric_keeps_its_context(world: &World) -> Result<()> {
     let info = world.offer(&Setup::default())?;
     let context = Context::new();
@@ -49,7 +49,7 @@ fn fabric_keeps_its_context(world: &World) -> Result<()> {
     Ok(fabric.close()?)
 }
 
-/// The same: one may be closed while another is in use.
+/// `fi_fabric(3)`: one may be closed while another is in use.
 fn two_fabrics_are_independent(world: &World) -> Result<()> {
     let info = world.offer(&Setup::default())?;
     let first = Fabric::open(&info, Context::null())?;
@@ -59,7 +59,7 @@ fn two_fabrics_are_independent(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same, `fi_close`: what still has children stays open.
+/// `fi_fabric(3)`, `fi_close`: an object with children stays open.
 fn fabric_with_a_domain_is_busy(world: &World) -> Result<()> {
     let info = world.offer(&Setup::default())?;
     let fabric = Fabric::open(&info, Context::null())?;
@@ -81,7 +81,7 @@ fn domain_keeps_its_context(world: &World) -> Result<()> {
     Ok(fabric.close()?)
 }
 
-/// The same: a fabric may have several, also of one interface.
+/// `fi_domain(3)`: a fabric may have several, also of one interface.
 fn several_domains_of_one_fabric(world: &World) -> Result<()> {
     let info = world.offer(&Setup::default())?;
     let fabric = Fabric::open(&info, Context::null())?;
@@ -93,7 +93,7 @@ fn several_domains_of_one_fabric(world: &World) -> Result<()> {
     Ok(fabric.close()?)
 }
 
-/// The same, `fi_close`: an endpoint keeps its domain.
+/// `fi_domain(3)`, `fi_close`: an endpoint keeps its domain.
 fn domain_with_an_endpoint_is_busy(world: &World) -> Result<()> {
     let info = world.offer(&Setup::default())?;
     let fabric = Fabric::open(&info, Context::null())?;
@@ -105,7 +105,7 @@ fn domain_with_an_endpoint_is_busy(world: &World) -> Result<()> {
     Ok(fabric.close()?)
 }
 
-/// The same: a completion queue keeps it.
+/// `fi_domain(3)`: a completion queue keeps it.
 fn domain_with_a_queue_is_busy(world: &World) -> Result<()> {
     let info = world.offer(&Setup::default())?;
     let fabric = Fabric::open(&info, Context::null())?;
@@ -117,7 +117,7 @@ fn domain_with_a_queue_is_busy(world: &World) -> Result<()> {
     Ok(fabric.close()?)
 }
 
-/// The same: an address vector keeps it.
+/// `fi_domain(3)`: an address vector keeps it.
 fn domain_with_a_vector_is_busy(world: &World) -> Result<()> {
     let info = world.offer(&Setup::default())?;
     let fabric = Fabric::open(&info, Context::null())?;
@@ -129,8 +129,8 @@ fn domain_with_a_vector_is_busy(world: &World) -> Result<()> {
     Ok(fabric.close()?)
 }
 
-/// The same, `fi_domain_bind`: events of its objects go to a queue; a provider without such events
-/// may say so.
+/// `fi_domain(3)`, `fi_domain_bind`: events of its objects go to a queue; a provider without such
+/// events may say so.
 fn domain_binds_an_event_queue(world: &World) -> Result<()> {
     let info = world.offer(&Setup::default())?;
     let fabric = Fabric::open(&info, Context::null())?;
@@ -174,7 +174,7 @@ fn a_domains_queue_takes_the_events_of_registrations(world: &World) -> Result<()
     Ok(fabric.close()?)
 }
 
-/// The same: the default of what has no queue of its own.
+/// `fi_domain(3)`: the default for objects without a queue of their own.
 fn a_domains_queue_takes_the_events_of_vectors(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let attr = &mut super::fi_eq::eq_attr(abi::FI_WAIT_NONE);

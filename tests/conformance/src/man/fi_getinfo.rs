@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fi_getinfo(3)`: what is offered, and to which hints.
+//! `fi_getinfo(3)`: offers, by hints.
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -52,7 +52,7 @@ tests! { "fi_getinfo":
     nic_is_described_if_present
 }
 
-/// Section DESCRIPTION: NULL hints give what there is; the provider is among it.
+/// Section DESCRIPTION: NULL hints give all offers; the provider is among them.
 fn null_hints_give_offers(world: &World) -> Result<()> {
     let offers = getinfo(abi::VERSION, None, None, 0, None)?;
     let name = world.provider.split(';').next().unwrap_or_default();
@@ -61,7 +61,7 @@ fn null_hints_give_offers(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Section `FI_INFO`: every attribute structure is there, and says what it must.
+/// Section `FI_INFO`: every attribute structure is there, with valid values.
 fn offers_have_every_attribute(world: &World) -> Result<()> {
     for info in world.offers(abi::VERSION, &world.hints(&Setup::default()))? {
         let (fabric, domain, entry) = (info.fabric(), info.domain(), info.entry());
@@ -97,7 +97,7 @@ fn ip(address: &[u8]) -> Option<String> {
     Some(std::net::Ipv4Addr::from(octets).to_string())
 }
 
-/// The same: service is the local port, and the endpoint has it.
+/// Section DESCRIPTION: service is the local port, and the endpoint has it.
 fn service_with_source_is_the_local_port(world: &World) -> Result<()> {
     let Some(node) = &world.node else { return crate::world::not_offered("addresses of IP") };
     let hints = world.hints(&Setup::default());
@@ -124,7 +124,7 @@ fn node_without_source_is_the_destination(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Section RETURN VALUE: what cannot be resolved matches nothing.
+/// Section RETURN VALUE: a name that cannot be resolved matches no offer.
 fn an_unknown_node_gives_no_data(world: &World) -> Result<()> {
     let hints = world.hints(&Setup::default());
     for flags in [0, abi::FI_SOURCE] {
@@ -156,11 +156,11 @@ fn versions_of_old_are_answered(world: &World) -> Result<()> {
         if minor < 5 {
             hints.set_domain(|domain| domain.mr_mode = abi::FI_MR_SCALABLE as i32);
         }
-        match world.offers(abi::version(1, minor), &hints) {
+        match world.offers(abi::make_version(1, minor), &hints) {
             Ok(offers) => {
                 served += 1;
                 let api = offers[0].fabric().api_version;
-                ensure!(api == abi::version(1, minor), "1.{minor}: api_version {api:#x}");
+                ensure!(api == abi::make_version(1, minor), "1.{minor}: api_version {api:#x}");
             }
             Err(errno) => ensure!(errno.0 == abi::FI_ENODATA, "1.{minor}: {errno}"),
         }
@@ -169,7 +169,7 @@ fn versions_of_old_are_answered(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same: an application that is newer than the library cannot be served.
+/// Section DESCRIPTION: an application that is newer than the library cannot be served.
 fn a_version_beyond_the_library_is_refused(world: &World) -> Result<()> {
     let hints = world.hints(&Setup::default());
     let answer = world.offers(version() + 1, &hints).map(|offers| offers.len());
@@ -278,7 +278,7 @@ fn a_primary_capability_without_modifiers_has_all(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same: of directions that were asked for, there are those alone.
+/// Section CAPABILITIES: of directions that were asked for, there are those alone.
 fn modifiers_are_kept(world: &World) -> Result<()> {
     for (caps, all) in MODIFIERS {
         for bit in (0..64).map(|bit| 1_u64 << bit).filter(|bit| all & bit != 0) {
@@ -322,7 +322,7 @@ fn no_data(world: &World, what: &str, change: impl FnOnce(&Info)) -> Result<()> 
     refused(answer, &[abi::FI_ENODATA], what)
 }
 
-/// Section RETURN VALUE: capabilities that nobody has defined match nothing.
+/// Section RETURN VALUE: undefined capabilities match no offer.
 fn unknown_capabilities_give_no_data(world: &World) -> Result<()> {
     no_data(world, "bit 36", |hints| hints.set(|info| info.caps |= 1 << 36))
 }
@@ -338,7 +338,7 @@ fn hmem_is_offered_or_gives_no_data(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Section MODE: what the application does not offer to do cannot be demanded.
+/// Section MODE: a mode that is not in the hints cannot be required.
 fn no_mode_is_required_that_was_not_in_the_hints(world: &World) -> Result<()> {
     let info = world.offer(&Setup { mode: 0, ..Setup::default() })?;
     ensure!(info.entry().mode == 0, "mode {:#x}", info.entry().mode);
@@ -566,7 +566,7 @@ fn offers_are_printable(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// `fi_domain(3)`: limits that are given allow for what the page's other sections promise.
+/// `fi_domain(3)`: limits that are given allow for the promises of the page's other sections.
 fn limits_allow_an_endpoint(world: &World) -> Result<()> {
     let info = world.offer(&Setup::caps(abi::FI_MSG))?;
     let (domain, tx, rx) = (info.domain(), info.tx(), info.rx());

@@ -29,7 +29,7 @@ tests! { "fi_mr":
     local_descriptors_are_accepted
     raw_keys_are_mapped
     a_raw_key_needs_its_room
-    a_bound_counter_counts_what_changes_the_region
+    a_bound_counter_counts_changes_of_the_region
     a_closed_region_cannot_be_reached
     whole_address_space
     refresh_answers
@@ -77,7 +77,7 @@ fn unreachable(group: &Group, remote: Remote, what: &str) -> Result<()> {
 fn reg_gives_a_key(world: &World) -> Result<()> {
     let group = pair(world, 0)?;
     let region = group.b().expose(&group.info, Mem::zeroed(64), ALL, 1)?;
-    ensure!(region.mr.key() != abi::NO_KEY, "no key");
+    ensure!(region.mr.key() != abi::FI_KEY_NOTAVAIL, "no key");
     ensure!(region.mr.class() == abi::FI_CLASS_MR as usize, "class {}", region.mr.class());
     reached(&group, &region)?;
     region.mr.close()?;
@@ -98,7 +98,7 @@ fn the_requested_key_is_the_key(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: `-FI_ENOKEY` while another region has it.
+/// Section `fi_mr_reg`: `-FI_ENOKEY` while another region has it.
 fn a_key_in_use_is_refused(world: &World) -> Result<()> {
     let group = pair(world, 0)?;
     let region = group.b().expose(&group.info, Mem::zeroed(64), ALL, 5)?;
@@ -202,7 +202,7 @@ fn regattr_registers(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same, iface: without `FI_HMEM` only the system's memory can be registered.
+/// Section `fi_mr_regattr`, iface: without `FI_HMEM` only the system's memory can be registered.
 fn regattr_refuses_device_memory(world: &World) -> Result<()> {
     let group = pair(world, 0)?;
     let change = |attr: &mut abi::fi_mr_attr| attr.iface = abi::FI_HMEM_CUDA;
@@ -239,7 +239,7 @@ fn offset_zero_is_the_first_byte(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same, with it: addresses are those of the target's process.
+/// Section ADDRESSING, with it: addresses are those of the target's process.
 fn virtual_addresses_name_bytes(world: &World) -> Result<()> {
     let group = pair(world, abi::FI_MR_VIRT_ADDR)?;
     let mem = Mem::zeroed(64);
@@ -289,7 +289,7 @@ fn local_descriptors_are_accepted(world: &World) -> Result<()> {
     let access = abi::FI_SEND | abi::FI_RECV;
     let (out, inn) = (group.a().domain.mr(from, access, 1)?, group.b().domain.mr(into, access, 1)?);
     let (send, receive) = (Context::new(), Context::new());
-    group.post(|| group.b().ep.recv_with(into, inn.desc(), abi::ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv_with(into, inn.desc(), abi::FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.a().ep.send_with(from, out.desc(), group.to_b(), send))?;
     group.done(group.a(), send)?;
     group.done(group.b(), receive)?;
@@ -338,8 +338,8 @@ fn a_raw_key_needs_its_room(world: &World) -> Result<()> {
 }
 
 /// Section `fi_mr_bind`, `FI_REMOTE_WRITE`: an event "whenever a remote RMA write or atomic
-/// operation modifies the memory region", also one that brings back what was there.
-fn a_bound_counter_counts_what_changes_the_region(world: &World) -> Result<()> {
+/// operation modifies the memory region", also one that writes the present value.
+fn a_bound_counter_counts_changes_of_the_region(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_RMA | abi::FI_ATOMIC | abi::FI_MSG | abi::FI_RMA_EVENT)?;
     let cntr = optional(group.b().domain.cntr(), "fi_cntr_open")?;
     let mr = group.b().domain.mr_with(Mem::zeroed(8), ALL, 0, 3, abi::FI_RMA_EVENT)?;
@@ -360,7 +360,7 @@ fn a_bound_counter_counts_what_changes_the_region(world: &World) -> Result<()> {
     group.post(|| ep.compare_atomic(&swap, word(9), word(7).mem, into))?;
     group.done(group.a(), swap.context)?;
     group.until("three changes", || Ok((cntr.read() == 3).then_some(())))?;
-    // What only reads is none; what follows it shows that it was served.
+    // A pure read is none; the next operation shows that it was served.
     add(abi::FI_ATOMIC_READ, 0)?;
     ensure!(into.bytes() == 9_u64.to_ne_bytes(), "{:?}", into.bytes());
     group.post(|| ep.read(into, at, Context::new()))?;
@@ -375,7 +375,7 @@ fn a_bound_counter_counts_what_changes_the_region(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_close`: what is closed cannot be reached, and its memory is left alone.
+/// Section `fi_close`: a closed region cannot be reached, and its memory is left alone.
 fn a_closed_region_cannot_be_reached(world: &World) -> Result<()> {
     let group = pair(world, 0)?;
     let region = group.b().expose(&group.info, Mem::zeroed(64), ALL, 3)?;

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Context, Mem, Message};
 use crate::group::Group;
 use crate::runner::tests;
@@ -33,7 +33,7 @@ tests! { "fi_msg":
     unexpected_long_messages_wait
     inject_flag_frees_the_buffer
     more_is_only_a_hint
-    fence_waits_for_what_was_before
+    fence_waits_for_earlier_operations
     messages_of_one_peer_match_in_order
     long_and_short_messages_match_in_order
     both_directions_at_once
@@ -69,7 +69,7 @@ fn zero_length_messages_arrive(world: &World) -> Result<()> {
 }
 
 /// Section `fi_send`: up to `max_msg_size`, at the lengths around which implementations change
-/// their way: 1, a cache line, the MTU, inject size, pages, what is pulled, megabytes.
+/// their way: 1, a cache line, the MTU, inject size, pages, rendezvous, megabytes.
 fn every_length_arrives_whole(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let inject = group.info.tx().inject_size;
@@ -110,7 +110,7 @@ fn sendv_gathers(world: &World) -> Result<()> {
         let (parts, whole) = parts(lens, 4);
         let into = Mem::zeroed(whole.len());
         let (send, receive) = (Context::new(), Context::new());
-        group.post(|| group.b().ep.recv(into, ANYBODY, receive))?;
+        group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, receive))?;
         group.post(|| group.a().ep.sendv(&parts, group.to_b(), send))?;
         group.done(group.a(), send)?;
         ensure!(group.done(group.b(), receive)?.len == whole.len(), "{lens:?}: length");
@@ -126,7 +126,7 @@ fn sendv_of_the_iov_limit(world: &World) -> Result<()> {
     let lens: Vec<usize> = (0..limit.min(64)).map(|index| 100 + index * 33).collect();
     let (parts, whole) = parts(&lens, 9);
     let (into, receive) = (Mem::zeroed(whole.len()), Context::new());
-    group.post(|| group.b().ep.recv(into, ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.a().ep.sendv(&parts, group.to_b(), Context::new()))?;
     group.done(group.b(), receive)?;
     ensure!(into.bytes() == whole, "other bytes arrived");
@@ -151,7 +151,7 @@ fn sendmsg_with_data(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let (from, into) = (Mem::pattern(50, 2), Mem::zeroed(50));
     let (send, receive) = (Context::new(), Context::new());
-    group.post(|| group.b().ep.recv(into, ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, receive))?;
     let mut message = Message::new(from, group.to_b(), send);
     message.data = 0x0102_0304;
     group.post(|| group.a().ep.sendmsg(&message, abi::FI_REMOTE_CQ_DATA | abi::FI_COMPLETION))?;
@@ -167,7 +167,7 @@ fn sendmsg_with_data(world: &World) -> Result<()> {
 fn sendmsg_without_the_flag_has_no_data(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let receive = Context::new();
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     let mut message = Message::new(Mem::zeroed(8), group.to_b(), Context::new());
     message.data = 77;
     group.post(|| group.a().ep.sendmsg(&message, 0))?;
@@ -187,7 +187,7 @@ fn inject_buffer_is_free_at_once(world: &World) -> Result<()> {
     }
     for round in 0..20 {
         let (into, receive) = (Mem::zeroed(32), Context::new());
-        group.post(|| group.b().ep.recv(into, ANYBODY, receive))?;
+        group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, receive))?;
         group.done(group.b(), receive)?;
         ensure!(into.bytes() == [round; 32], "message {round} has bytes of later");
     }
@@ -199,14 +199,14 @@ fn inject_of_the_limit(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let limit = group.info.tx().inject_size;
     let (from, into, receive) = (Mem::pattern(limit, 5), Mem::zeroed(limit), Context::new());
-    group.post(|| group.b().ep.recv(into, ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.a().ep.inject(from, group.to_b()))?;
     ensure!(group.done(group.b(), receive)?.len == limit, "length");
     ensure!(into.bytes() == from.bytes(), "other bytes arrived");
     group.close()
 }
 
-/// The same: longer ones are refused, and nothing is sent.
+/// Section `fi_inject`: longer ones are refused, and nothing is sent.
 fn inject_beyond_the_limit_is_refused(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     // So that a provider that connects first has done so.
@@ -214,7 +214,7 @@ fn inject_beyond_the_limit_is_refused(world: &World) -> Result<()> {
     let from = Mem::zeroed(group.info.tx().inject_size + 1);
     let errors = [abi::FI_EINVAL, abi::FI_EMSGSIZE, abi::FI_ETOOSMALL];
     refused(group.a().ep.inject(from, group.to_b()), &errors, "inject_size + 1")?;
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::new()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     group.quiet(group.b())?;
     group.close()
 }
@@ -223,7 +223,7 @@ fn inject_beyond_the_limit_is_refused(world: &World) -> Result<()> {
 pub(crate) fn inject_completes_at_the_receiver_only(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let receive = Context::new();
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.a().ep.inject(Mem::zeroed(8), group.to_b()))?;
     group.done(group.b(), receive)?;
     group.quiet(group.a())?;
@@ -238,7 +238,7 @@ fn senddata_carries_eight_bytes(world: &World) -> Result<()> {
     let mask = u64::MAX >> (64 - 8 * size);
     for data in [0, 1, 0x8899_aabb_ccdd_eeff & mask, mask] {
         let receive = Context::new();
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
         let send = Context::new();
         group.post(|| group.a().ep.senddata(Mem::zeroed(3), data, group.to_b(), send))?;
         group.done(group.a(), send)?;
@@ -253,7 +253,7 @@ fn senddata_carries_eight_bytes(world: &World) -> Result<()> {
 fn injectdata_carries_data(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let receive = Context::new();
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.a().ep.injectdata(Mem::zeroed(3), 99, group.to_b()))?;
     let received = group.done(group.b(), receive)?;
     ensure!((received.data, received.len) == (99, 3), "{received:?}");
@@ -263,13 +263,13 @@ fn injectdata_carries_data(world: &World) -> Result<()> {
 }
 
 /// Section `fi_recv`, `fi_cq(3)` `olen`: a message that does not fit ends the receive with
-/// `FI_ETRUNC`; `olen` is what did not fit; nothing lies beyond the buffer.
+/// `FI_ETRUNC`; `olen` is the part that did not fit; no byte beyond the buffer is written.
 fn recv_of_a_longer_message_is_truncated(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     for (len, room) in [(100, 60), (5000, 100), (100_000, 1000), (9, 0)] {
         let whole = Mem::zeroed(room + 16);
         let (into, receive, send) = (whole.part(0, room), Context::new(), Context::new());
-        group.post(|| group.b().ep.recv(into, ANYBODY, receive))?;
+        group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, receive))?;
         group.post(|| group.a().ep.send(Mem::pattern(len, 1), group.to_b(), send))?;
         let error = group.error(group.b())?;
         ensure!(error.err.0 == abi::FI_ETRUNC, "{len} into {room}: {error:?}");
@@ -300,7 +300,7 @@ fn recvv_scatters(world: &World) -> Result<()> {
         let room: usize = parts.iter().map(|part| part.len()).sum();
         let len = room - scale / 2;
         let (from, receive) = (Mem::pattern(len, 6), Context::new());
-        group.post(|| group.b().ep.recvv(&parts, ANYBODY, receive))?;
+        group.post(|| group.b().ep.recvv(&parts, FI_ADDR_UNSPEC, receive))?;
         let send = Context::new();
         group.post(|| group.a().ep.send(from, group.to_b(), send))?;
         ensure!(group.done(group.b(), receive)?.len == len, "length");
@@ -317,7 +317,7 @@ fn recvmsg_receives(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let (from, into) = (Mem::pattern(64, 8), Mem::zeroed(64));
     let receive = Context::new();
-    let message = Message::new(into, ANYBODY, receive);
+    let message = Message::new(into, FI_ADDR_UNSPEC, receive);
     group.post(|| group.b().ep.recvmsg(&message, abi::FI_COMPLETION))?;
     group.post(|| group.a().ep.send(from, group.to_b(), Context::new()))?;
     ensure!(group.done(group.b(), receive)?.len == 64, "length");
@@ -334,7 +334,7 @@ fn directed_recv_takes_only_that_peers(world: &World) -> Result<()> {
     let into = [Mem::zeroed(1), Mem::zeroed(1), Mem::zeroed(1)];
     group.post(|| b.ep.recv(into[0], b.peers[2], from_c))?;
     group.post(|| b.ep.recv(into[1], b.peers[0], from_a))?;
-    group.post(|| b.ep.recv(into[2], ANYBODY, from_any))?;
+    group.post(|| b.ep.recv(into[2], FI_ADDR_UNSPEC, from_any))?;
     group.post(|| a.ep.send(Mem::of(&[1]), a.peers[1], Context::new()))?;
     group.done(b, from_a)?;
     group.post(|| a.ep.send(Mem::of(&[2]), a.peers[1], Context::new()))?;
@@ -345,12 +345,12 @@ fn directed_recv_takes_only_that_peers(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_recv`, `fi_domain(3)` resource management: what comes before its receive is kept.
+/// Section `fi_recv`, `fi_domain(3)` resource management: a message before its receive is kept.
 fn unexpected_messages_wait(world: &World) -> Result<()> {
     unexpected(world, 40, 100)
 }
 
-/// The same for messages longer than what one would buffer.
+/// Unexpected messages that are longer than an eager message.
 fn unexpected_long_messages_wait(world: &World) -> Result<()> {
     unexpected(world, 6, 300_000)
 }
@@ -364,7 +364,7 @@ fn unexpected(world: &World, count: u8, len: usize) -> Result<()> {
     group.run(std::time::Duration::from_millis(50))?;
     for index in 0..count {
         let (into, receive) = (Mem::zeroed(len), Context::new());
-        group.post(|| group.b().ep.recv(into, ANYBODY, receive))?;
+        group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, receive))?;
         group.done(group.b(), receive)?;
         ensure!(into.bytes() == Mem::pattern(len, index).bytes(), "message {index}");
     }
@@ -380,19 +380,19 @@ fn inject_flag_frees_the_buffer(world: &World) -> Result<()> {
     let message = Message::new(from, group.to_b(), send);
     group.post(|| group.a().ep.sendmsg(&message, abi::FI_INJECT | abi::FI_COMPLETION))?;
     from.write(0, &[0xee; 16]);
-    group.post(|| group.b().ep.recv(into, ANYBODY, receive))?;
+    group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, receive))?;
     group.done(group.a(), send)?;
     group.done(group.b(), receive)?;
     ensure!(into.bytes() == Mem::pattern(16, 1).bytes(), "bytes of later");
     group.close()
 }
 
-/// Section FLAGS, `FI_MORE`: more will follow, but what was posted must not wait for it.
+/// Section FLAGS, `FI_MORE`: more will follow, but a posted operation must not wait for it.
 fn more_is_only_a_hint(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let receive = [Context::new(), Context::new()];
     for context in receive {
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, context))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, context))?;
     }
     let send = [Context::new(), Context::new()];
     for (context, flags) in send.into_iter().zip([abi::FI_MORE, 0]) {
@@ -406,12 +406,12 @@ fn more_is_only_a_hint(world: &World) -> Result<()> {
 }
 
 /// Section FLAGS, `FI_FENCE`: the operation starts when all earlier ones to that peer are done.
-fn fence_waits_for_what_was_before(world: &World) -> Result<()> {
+fn fence_waits_for_earlier_operations(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG | abi::FI_FENCE)?;
     let (first, second) = (Context::new(), Context::new());
     for _ in 0..2 {
         let into = Mem::zeroed(200_000);
-        group.post(|| group.b().ep.recv(into, ANYBODY, Context::new()))?;
+        group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, Context::new()))?;
     }
     let long = Message::new(Mem::zeroed(200_000), group.to_b(), first);
     group.post(|| group.a().ep.sendmsg(&long, abi::FI_COMPLETION))?;
@@ -430,7 +430,7 @@ fn ordered(world: &World, lens: &[usize]) -> Result<Group> {
     let receives: Vec<(Context, Mem)> =
         lens.iter().map(|_| (Context::new(), Mem::zeroed(most))).collect();
     for (context, into) in &receives {
-        group.post(|| group.b().ep.recv(*into, ANYBODY, *context))?;
+        group.post(|| group.b().ep.recv(*into, FI_ADDR_UNSPEC, *context))?;
     }
     for (index, len) in lens.iter().enumerate() {
         let from = Mem::pattern(*len, index as u8);
@@ -452,7 +452,7 @@ fn messages_of_one_peer_match_in_order(world: &World) -> Result<()> {
     ordered(world, &[16; 60])?.close()
 }
 
-/// The same where short messages could overtake long ones.
+/// Messages match in order, also where short ones could overtake long ones.
 fn long_and_short_messages_match_in_order(world: &World) -> Result<()> {
     ordered(world, &[100_000, 1, 3000, 500_000, 2, 9000, 0, 40_000])?.close()
 }
@@ -465,7 +465,7 @@ fn both_directions_at_once(world: &World) -> Result<()> {
     let into = [Mem::zeroed(len), Mem::zeroed(len)];
     let receives = [Context::new(), Context::new()];
     for (index, node) in group.nodes.iter().enumerate() {
-        group.post(|| node.ep.recv(into[index], ANYBODY, receives[index]))?;
+        group.post(|| node.ep.recv(into[index], FI_ADDR_UNSPEC, receives[index]))?;
     }
     for (index, node) in group.nodes.iter().enumerate() {
         let from = Mem::pattern(len, index as u8);
@@ -486,7 +486,7 @@ fn send_to_oneself(world: &World) -> Result<()> {
     let (a, len) = (group.a(), 50_000);
     let (send, receive) = (Context::new(), Context::new());
     let into = Mem::zeroed(len);
-    group.post(|| a.ep.recv(into, ANYBODY, receive))?;
+    group.post(|| a.ep.recv(into, FI_ADDR_UNSPEC, receive))?;
     group.post(|| a.ep.send(Mem::pattern(len, 1), a.peers[0], send))?;
     let contexts: Vec<_> = group.take(a, 2)?.iter().map(|one| one.context).collect();
     ensure!(contexts.contains(&send.ptr()) && contexts.contains(&receive.ptr()), "{contexts:?}");
@@ -497,7 +497,7 @@ fn send_to_oneself(world: &World) -> Result<()> {
 /// Section `fi_send`: without mode `FI_CONTEXT` a context is the application's business: NULL, too.
 fn send_and_recv_with_null_context(world: &World) -> Result<()> {
     let group = world.group(&Setup { mode: 0, ..Setup::default() })?;
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, Context::null()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::null()))?;
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::null()))?;
     group.done(group.a(), Context::null())?;
     group.done(group.b(), Context::null())?;
@@ -510,7 +510,7 @@ fn many_outstanding(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let count = group.info.rx().size.min(group.info.tx().size).min(1000);
     for _ in 0..count {
-        group.post(|| group.b().ep.recv(Mem::zeroed(64), ANYBODY, Context::new()))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(64), FI_ADDR_UNSPEC, Context::new()))?;
     }
     for _ in 0..count {
         group.post(|| group.a().ep.send(Mem::zeroed(64), group.to_b(), Context::new()))?;

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Completion, Context, Mem, Message, Tagged};
 use crate::group::Group;
 use crate::runner::tests;
@@ -31,13 +31,13 @@ fn pair(world: &World, setup: &Setup, least: usize) -> Result<Group> {
     let value = least.to_ne_bytes();
     group.b().ep.setopt(abi::FI_OPT_ENDPOINT, abi::FI_OPT_MIN_MULTI_RECV, &value)?;
     group.enable()?;
-    group.introduce()?;
+    group.exchange_names()?;
     Ok(group)
 }
 
 /// Posts `into` at the second node.
 fn post(group: &Group, into: Mem, context: Context, flags: u64) -> Result<()> {
-    let message = Message::new(into, ANYBODY, context);
+    let message = Message::new(into, FI_ADDR_UNSPEC, context);
     group.post(|| group.b().ep.recvmsg(&message, abi::FI_MULTI_RECV | flags))
 }
 
@@ -122,7 +122,7 @@ fn the_buffer_is_given_back_once(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_endpoint(3)`, `FI_OPT_MIN_MULTI_RECV`: what is left is less than that.
+/// `fi_endpoint(3)`, `FI_OPT_MIN_MULTI_RECV`: the rest is less than that.
 fn it_is_given_back_when_too_little_is_left(world: &World) -> Result<()> {
     let group = pair(world, &Setup::caps(CAPS), 600)?;
     let count = fill(&group, 1000, 100)?;
@@ -154,7 +154,7 @@ fn the_next_buffer_takes_over(world: &World) -> Result<()> {
     group.close()
 }
 
-/// A message that is longer than what is left goes to the next buffer, or is truncated.
+/// A message that is longer than the rest goes to the next buffer, or is truncated.
 fn a_message_too_long_for_the_rest(world: &World) -> Result<()> {
     let group = pair(world, &Setup::caps(CAPS), 16)?;
     let (first, second) = ((Mem::zeroed(256), Context::new()), (Mem::zeroed(4096), Context::new()));
@@ -262,7 +262,7 @@ fn data_and_source_are_told(world: &World) -> Result<()> {
 fn tagged_buffers_answer(world: &World) -> Result<()> {
     let group = world.pair(CAPS | abi::FI_TAGGED)?;
     let (into, context) = (Mem::zeroed(65_536), Context::new());
-    let message = Tagged::new(into, ANYBODY, 1, context);
+    let message = Tagged::new(into, FI_ADDR_UNSPEC, 1, context);
     if let Err(errno) = group.b().ep.trecvmsg(&message, abi::FI_MULTI_RECV) {
         ensure!(errno.0 != abi::FI_EAGAIN, "{errno}");
         return group.close();

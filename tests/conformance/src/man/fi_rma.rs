@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Answer, Context, Errno, Fid as _, Mem, Remote, Rma};
 use crate::group::{Exposed, Group};
 use crate::runner::tests;
@@ -35,7 +35,7 @@ tests! { "fi_rma":
     delivery_complete_means_placed
     write_after_write_stays_in_order
     a_send_after_a_write_sees_it
-    fence_orders_what_is_not_ordered
+    fence_orders_unordered_operations
     writes_to_oneself
     both_directions_at_once
     many_outstanding
@@ -85,7 +85,7 @@ fn write_places_bytes(world: &World) -> Result<()> {
 const LENS: [usize; 12] =
     [1, 8, 64, 1000, 1400, 1500, 4096, 16_384, 32_769, 65_537, 1_000_003, 8 << 20];
 
-/// The same for lengths around which implementations change their way.
+/// Writes of lengths around which implementations change their way.
 fn every_length_is_written(world: &World) -> Result<()> {
     let (group, region) = target(world, &delivered(), 8 << 20)?;
     for (index, len) in LENS.into_iter().enumerate() {
@@ -170,7 +170,7 @@ fn inject_write_beyond_the_limit_is_refused(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// Checks what the target is told of a write with data.
+/// Checks the target's completion of a write with data.
 fn told(group: &Group, len: usize, data: u64) -> Result<()> {
     let event = group.next(group.b())?;
     let flags = abi::FI_RMA | abi::FI_REMOTE_WRITE | abi::FI_REMOTE_CQ_DATA;
@@ -222,7 +222,7 @@ fn inject_writedata_tells_the_target(world: &World) -> Result<()> {
 /// Section `fi_write`: without data the target's application hears nothing.
 fn a_write_without_data_is_silent_at_the_target(world: &World) -> Result<()> {
     let (group, region) = target(world, &delivered(), 64)?;
-    group.post(|| group.b().ep.recv(Mem::zeroed(64), ANYBODY, Context::new()))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(64), FI_ADDR_UNSPEC, Context::new()))?;
     let context = Context::new();
     let from = Mem::pattern(64, 1);
     group.post(|| group.a().ep.write(from, region.remote(group.to_b()), context))?;
@@ -297,7 +297,7 @@ fn read_fetches_bytes(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// The same for lengths around which implementations change their way.
+/// Reads of lengths around which implementations change their way.
 fn every_length_is_read(world: &World) -> Result<()> {
     let (group, region) = target(world, &plain(), 8 << 20)?;
     region.mem.write(0, &Mem::pattern(8 << 20, 4).bytes());
@@ -344,7 +344,7 @@ fn readmsg_of_several_remote_ranges(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// `fi_endpoint(3)`, `FI_ORDER_RAW`: a read behind a write reads what was written.
+/// `fi_endpoint(3)`, `FI_ORDER_RAW`: a read behind a write reads the written bytes.
 fn reads_see_earlier_writes(world: &World) -> Result<()> {
     let setup = Setup { order: abi::FI_ORDER_RAW, ..plain() };
     let (group, region) = target(world, &setup, 100_000)?;
@@ -401,7 +401,7 @@ fn a_wrong_key_is_an_error(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// The same for addresses outside the region, wherever the range begins and ends.
+/// Addresses outside the region are errors, wherever the range begins and ends.
 fn an_address_beyond_the_region_is_an_error(world: &World) -> Result<()> {
     let (group, region) = warmed(world, 4096)?;
     let remote = region.remote(group.to_b());
@@ -410,8 +410,7 @@ fn an_address_beyond_the_region_is_an_error(world: &World) -> Result<()> {
         let remote = Remote { address: remote.address.wrapping_add(offset), ..remote };
         forbidden(&group, &region, remote, 16).with_context(|| format!("at {offset:#x}"))?;
     }
-    // What lies inside is the initiator's to change, in as many packets as it takes; what lies
-    // behind is not.
+    // Bytes inside the region may change, in any number of packets; bytes behind it may not.
     let all = Mem::zeroed(8192);
     let most = group.b().expose(&group.info, all.part(0, 4096), ALL, KEY + 1)?;
     let (remote, context) = (most.remote(group.to_b()), Context::new());
@@ -441,7 +440,7 @@ fn missing_rights_are_an_error(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// The same: the endpoint goes on.
+/// `fi_mr(3)`: the endpoint goes on.
 fn an_error_leaves_the_endpoint_usable(world: &World) -> Result<()> {
     let (group, region) = warmed(world, 64)?;
     let remote = region.remote(group.to_b());
@@ -496,7 +495,7 @@ fn a_send_after_a_write_sees_it(world: &World) -> Result<()> {
     let (group, region) = target(world, &setup, 300_000)?;
     for round in 1..=8 {
         let (from, receive) = (Mem::pattern(300_000, round), Context::new());
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, receive))?;
+        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
         group.post(|| group.a().ep.write(from, region.remote(group.to_b()), Context::new()))?;
         group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
         group.done(group.b(), receive)?;
@@ -507,7 +506,7 @@ fn a_send_after_a_write_sees_it(world: &World) -> Result<()> {
 }
 
 /// `fi_endpoint(3)`, `FI_FENCE`: a fenced operation comes after all before it.
-fn fence_orders_what_is_not_ordered(world: &World) -> Result<()> {
+fn fence_orders_unordered_operations(world: &World) -> Result<()> {
     let setup = Setup { order: 0, ..Setup::caps(abi::FI_RMA | abi::FI_MSG | abi::FI_FENCE) };
     let (group, region) = target(world, &setup, 300_000)?;
     for round in 1..=5 {
@@ -598,7 +597,7 @@ fn rma_event_counts_at_the_target(world: &World) -> Result<()> {
     group.b().ep.bind(&writes, abi::FI_REMOTE_WRITE)?;
     group.b().ep.bind(&reads, abi::FI_REMOTE_READ)?;
     group.enable()?;
-    group.introduce()?;
+    group.exchange_names()?;
     let region = group.b().expose(&group.info, Mem::zeroed(100_000), ALL, KEY)?;
     let remote = region.remote(group.to_b());
     for len in [8, 100_000, 16] {

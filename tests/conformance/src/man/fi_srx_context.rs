@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{
     Completion, Context, Cq, CqError, Ep, Errno, Event, Fid, Info, Mem, Message, Tagged,
 };
@@ -30,7 +30,7 @@ tests! { "fi_srx_context":
     a_buffer_for_many_messages_serves_every_endpoint
     a_buffer_for_many_messages_outlives_its_endpoints
     a_buffer_for_many_messages_waits_for_the_end_of_a_close
-    a_buffer_for_many_messages_is_given_back_by_who_has_a_queue
+    a_multi_receive_buffer_is_given_back_to_an_endpoint_with_a_queue
     a_cancelled_receive_is_told
     a_probe_sees_the_messages_of_every_endpoint
     a_full_context_says_again
@@ -59,7 +59,7 @@ struct Shared {
     inbox: VecDeque<Event>,
 }
 
-/// What a receiving endpoint is opened with.
+/// The offer for a receiving endpoint.
 fn shared_info(info: &Info) -> Info {
     let info = info.dup();
     info.set_ep(|ep| ep.rx_ctx_cnt = usize::MAX);
@@ -117,18 +117,18 @@ impl Shared {
     }
 
     fn recv(&self, mem: Mem, context: Context) -> Result<()> {
-        self.group.post(|| self.srx.recv(mem, ANYBODY, context))
+        self.group.post(|| self.srx.recv(mem, FI_ADDR_UNSPEC, context))
     }
 
     fn trecv(&self, mem: Mem, tag: u64, context: Context) -> Result<()> {
-        self.group.post(|| self.srx.trecv(mem, ANYBODY, tag, 0, context))
+        self.group.post(|| self.srx.trecv(mem, FI_ADDR_UNSPEC, tag, 0, context))
     }
 
-    /// Posts a buffer for many messages, until fewer than `least` bytes are left.
+    /// Posts a multi-receive buffer, which ends when fewer than `least` bytes are left.
     fn recv_many(&self, mem: Mem, least: usize, context: Context) -> Result<()> {
         let (level, name) = (abi::FI_OPT_ENDPOINT, abi::FI_OPT_MIN_MULTI_RECV);
         self.srx.setopt(level, name, &least.to_ne_bytes())?;
-        let message = Message::new(mem, ANYBODY, context);
+        let message = Message::new(mem, FI_ADDR_UNSPEC, context);
         match self.srx.recvmsg(&message, abi::FI_MULTI_RECV) {
             Err(Errno(abi::FI_ENOSYS | abi::FI_EINVAL | abi::FI_EBADFLAGS)) => {
                 not_offered("FI_MULTI_RECV of a shared context")
@@ -196,7 +196,7 @@ impl Shared {
         Ok(completion)
     }
 
-    /// Makes progress for a while: what was sent is there then.
+    /// Makes progress for a while: sent messages have arrived then.
     fn settle(&mut self) -> Result<()> {
         let end = Instant::now() + QUIET;
         while Instant::now() < end {
@@ -298,7 +298,7 @@ fn tags_match_at_any_endpoint(world: &World) -> Result<()> {
     shared.recv(Mem::zeroed(8), plain)?;
     shared.trecv(Mem::zeroed(8), 7, seven)?;
     let group = &shared.group;
-    group.post(|| shared.srx.trecv(Mem::zeroed(8), ANYBODY, 0, u64::MAX, any))?;
+    group.post(|| shared.srx.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 0, u64::MAX, any))?;
     shared.tsend(Mem::zeroed(8), 1, 9)?;
     ensure!(shared.done(any)?.tag == 9, "tag");
     shared.tsend(Mem::zeroed(8), 0, 7)?;
@@ -330,7 +330,7 @@ fn messages_that_came_first_are_received_in_order(world: &World) -> Result<()> {
     shared.close()
 }
 
-/// The same for messages of every size.
+/// Messages of every size arrive in shared receives.
 fn long_messages_arrive(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS, 2)?;
     for (round, len) in [0, 2000, 33_000, 3_000_000].into_iter().enumerate() {
@@ -412,7 +412,7 @@ fn completions_go_to_the_receiving_endpoint(world: &World) -> Result<()> {
     shared.close()
 }
 
-/// The same of counters.
+/// Counters count at the receiving endpoint.
 fn counters_count_at_the_receiving_endpoint(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS, 0)?;
     let domain = std::sync::Arc::clone(&shared.group.b().domain);
@@ -443,7 +443,7 @@ fn selective_completion_is_the_endpoints(world: &World) -> Result<()> {
     let mut shared = Shared::with(world, &setup, 1, |_| {})?;
     let (silent, told) = (Mem::zeroed(8), Context::new());
     shared.recv(silent, Context::new())?;
-    let message = Message::new(Mem::zeroed(8), ANYBODY, told);
+    let message = Message::new(Mem::zeroed(8), FI_ADDR_UNSPEC, told);
     shared.group.post(|| shared.srx.recvmsg(&message, abi::FI_COMPLETION))?;
     for seed in [1, 2] {
         let message = Message::new(Mem::pattern(8, seed), shared.to[0], Context::new());
@@ -506,13 +506,13 @@ fn a_buffer_for_many_messages_serves_every_endpoint(world: &World) -> Result<()>
     }
     // After nine and a half hundred bytes less than a hundred are left.
     ensure!(ends.len() == 10 && ends[9], "given back: {ends:?}");
-    // What was stored fills the next one.
+    // Stored messages fill the next one.
     for index in 0..4_u8 {
         shared.send(Mem::pattern(300, index), usize::from(index % 2))?;
     }
     shared.settle()?;
     let context = Context::new();
-    let message = Message::new(Mem::zeroed(1000), ANYBODY, context);
+    let message = Message::new(Mem::zeroed(1000), FI_ADDR_UNSPEC, context);
     shared.group.post(|| shared.srx.recvmsg(&message, abi::FI_MULTI_RECV))?;
     // 100 bytes are left after three of them, not fewer than the least: the fourth is truncated.
     // Queues keep no order between endpoints, so it need not be told last.
@@ -532,8 +532,8 @@ fn a_buffer_for_many_messages_serves_every_endpoint(world: &World) -> Result<()>
     shared.close()
 }
 
-/// The same where the endpoint that it waits for is closed: another one gives it back, if need be
-/// one that comes later.
+/// A multi-receive buffer outlives the endpoint that it waits for: another endpoint returns it, if
+/// need be one that is opened later.
 fn a_buffer_for_many_messages_outlives_its_endpoints(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS | abi::FI_MULTI_RECV, 1)?;
     let unread = shared.group.b().domain.cq(&mut cq_attr(&Setup::default()), Context::null())?;
@@ -562,8 +562,8 @@ fn a_buffer_for_many_messages_outlives_its_endpoints(world: &World) -> Result<()
     shared.close()
 }
 
-/// The same while that endpoint is being closed, which takes its time: what it sends is answered by
-/// nobody.
+/// A multi-receive buffer waits for the end of a close, which takes its time: no peer answers the
+/// packets of the closing endpoint.
 fn a_buffer_for_many_messages_waits_for_the_end_of_a_close(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS | abi::FI_MULTI_RECV, 1)?;
     let unread = shared.group.b().domain.cq(&mut cq_attr(&Setup::default()), Context::null())?;
@@ -596,15 +596,15 @@ fn a_buffer_for_many_messages_waits_for_the_end_of_a_close(world: &World) -> Res
     shared.close()
 }
 
-/// The same where its last message comes to an endpoint that has a counter alone; and whatever else
-/// ends without an endpoint.
-fn a_buffer_for_many_messages_is_given_back_by_who_has_a_queue(world: &World) -> Result<()> {
+/// A multi-receive buffer whose last message comes to an endpoint with a counter alone is returned
+/// by an endpoint with a queue, as are all ends without an endpoint.
+fn a_multi_receive_buffer_is_given_back_to_an_endpoint_with_a_queue(world: &World) -> Result<()> {
     let setup = Setup { wait: abi::FI_WAIT_UNSPEC, ..Setup::caps(CAPS | abi::FI_MULTI_RECV) };
     let mut shared = Shared::with(world, &setup, 0, |_| {})?;
     let cntr = optional(shared.group.b().domain.cntr(), "fi_cntr_open")?;
     let counted = shared.unbound()?;
     counted.bind(&cntr, abi::FI_RECV)?;
-    // Another queue, or who sleeps at the first one makes progress of both.
+    // Another queue: a sleeper at the first one would make progress of both.
     counted.bind(&shared.group.b().cq, abi::FI_TRANSMIT)?;
     shared.enable(counted)?;
     let ep = shared.unbound()?;
@@ -640,7 +640,7 @@ fn a_buffer_for_many_messages_is_given_back_by_who_has_a_queue(world: &World) ->
     shared.recv_many(Mem::zeroed(200), 100, context)?;
     optional(shared.srx.cancel(context.ptr()), "fi_cancel of a shared context")?;
     shared.given_back(context)?;
-    let probe = Tagged::probe(ANYBODY, 5, 0, Context::new());
+    let probe = Tagged::probe(FI_ADDR_UNSPEC, 5, 0, Context::new());
     optional(shared.srx.trecvmsg(&probe, abi::FI_PEEK), "FI_PEEK of a shared context")?;
     ensure!(shared.error()?.err.0 == abi::FI_ENOMSG, "a probe for nothing");
     shared.quiet()?;
@@ -672,7 +672,7 @@ fn a_cancelled_receive_is_told(world: &World) -> Result<()> {
 /// `fi_tagged(3)`, `FI_PEEK`, `FI_CLAIM`, `FI_DISCARD`.
 fn a_probe_sees_the_messages_of_every_endpoint(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS, 2)?;
-    let probe = |tag| Tagged::probe(ANYBODY, tag, 0, Context::new());
+    let probe = |tag| Tagged::probe(FI_ADDR_UNSPEC, tag, 0, Context::new());
     match shared.srx.trecvmsg(&probe(5), abi::FI_PEEK) {
         Err(Errno(abi::FI_ENOSYS | abi::FI_EOPNOTSUPP | abi::FI_EBADFLAGS | abi::FI_EINVAL)) => {
             return not_offered("FI_PEEK of a shared context");
@@ -693,12 +693,12 @@ fn a_probe_sees_the_messages_of_every_endpoint(world: &World) -> Result<()> {
     shared.group.post(|| shared.srx.trecvmsg(&probe(7), abi::FI_PEEK | abi::FI_DISCARD))?;
     shared.next()?;
     let into = Mem::zeroed(30);
-    let taken = Tagged::new(into, ANYBODY, 6, claim.context);
+    let taken = Tagged::new(into, FI_ADDR_UNSPEC, 6, claim.context);
     shared.group.post(|| shared.srx.trecvmsg(&taken, abi::FI_CLAIM))?;
     shared.done(claim.context)?;
     ensure!(into.bytes() == Mem::pattern(30, 6).bytes(), "another message");
     let (into, last) = (Mem::zeroed(30), Context::new());
-    shared.group.post(|| shared.srx.trecv(into, ANYBODY, 0, u64::MAX, last))?;
+    shared.group.post(|| shared.srx.trecv(into, FI_ADDR_UNSPEC, 0, u64::MAX, last))?;
     ensure!(shared.done(last)?.tag == 5, "what was looked at stays");
     shared.close()
 }
@@ -711,8 +711,8 @@ fn a_full_context_says_again(world: &World) -> Result<()> {
     for &context in &posted {
         shared.recv(Mem::zeroed(8), context)?;
     }
-    let more =
-        (0..100_000).find_map(|_| shared.srx.recv(Mem::zeroed(8), ANYBODY, Context::null()).err());
+    let more = (0..100_000)
+        .find_map(|_| shared.srx.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::null()).err());
     refused(Err::<(), _>(more.context("there is no bound")?), &[abi::FI_EAGAIN], "one more")?;
     shared.send(Mem::zeroed(8), 0)?;
     shared.done(posted[0])?;
@@ -756,7 +756,7 @@ fn closing_it_with_endpoints_bound_is_busy(world: &World) -> Result<()> {
     shared.close()
 }
 
-/// The same: receives that no message has met are not the endpoint's.
+/// Section `fi_close`: receives that no message has met are not the endpoint's.
 fn closing_an_endpoint_leaves_its_receives_to_the_others(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS, 2)?;
     let context = Context::new();
@@ -783,7 +783,7 @@ fn endpoints_of_different_vectors_are_refused(world: &World) -> Result<()> {
     shared.close()
 }
 
-/// Section `fi_enable`: what the endpoint is opened for is bound first.
+/// Section `fi_enable`: the objects for the endpoint's capabilities are bound first.
 fn enable_without_the_shared_context_is_refused(world: &World) -> Result<()> {
     let shared = Shared::open(world, CAPS, 1)?;
     let ep = shared.group.b().endpoint(&shared.info)?;
@@ -800,8 +800,8 @@ fn a_bound_endpoint_takes_no_receives_of_its_own(world: &World) -> Result<()> {
     let shared = Shared::open(world, CAPS, 1)?;
     let errors = [abi::FI_ENOSYS, abi::FI_EINVAL, abi::FI_EOPNOTSUPP, abi::FI_EOPBADSTATE];
     let context = Context::new();
-    refused(shared.eps[0].recv(Mem::zeroed(8), ANYBODY, context), &errors, "fi_recv")?;
-    let tagged = shared.eps[0].trecv(Mem::zeroed(8), ANYBODY, 1, 0, context);
+    refused(shared.eps[0].recv(Mem::zeroed(8), FI_ADDR_UNSPEC, context), &errors, "fi_recv")?;
+    let tagged = shared.eps[0].trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, 0, context);
     refused(tagged, &errors, "fi_trecv")?;
     shared.close()
 }

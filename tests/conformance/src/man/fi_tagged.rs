@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Completion, Context, Event, Mem, Tagged};
 use crate::group::Group;
 use crate::runner::tests;
@@ -30,7 +30,7 @@ tests! { "fi_tagged":
     truncation_is_told
     every_length_arrives_whole
     cancel_ends_a_receive
-    cancel_of_what_is_not_there_is_no_error
+    cancel_of_an_unknown_context_is_no_error
     cancel_takes_one_of_many
     peek_of_nothing_is_no_message
     peek_finds_a_message_and_leaves_it
@@ -39,7 +39,7 @@ tests! { "fi_tagged":
     peek_respects_the_ignore_mask
     peek_respects_the_peer
     peek_with_claim_takes_it_out_of_matching
-    claim_receives_what_was_claimed
+    claim_receives_the_claimed_message
     claim_of_several_messages_at_once
     peek_with_discard_drops_it
     claim_with_discard_drops_it
@@ -52,7 +52,7 @@ fn an_equal_tag_matches(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let (from, into) = (Mem::pattern(77, 1), Mem::zeroed(77));
     let (send, receive) = (Context::new(), Context::new());
-    group.post(|| group.b().ep.trecv(into, ANYBODY, 42, 0, receive))?;
+    group.post(|| group.b().ep.trecv(into, FI_ADDR_UNSPEC, 42, 0, receive))?;
     group.post(|| group.a().ep.tsend(from, group.to_b(), 42, send))?;
     let sent = group.done(group.a(), send)?;
     let received = group.done(group.b(), receive)?;
@@ -64,18 +64,18 @@ fn an_equal_tag_matches(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: others do not; each waits for its own.
+/// Section `fi_tsend`: others do not; each waits for its own.
 fn another_tag_does_not_match(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let receive = Context::new();
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 1, 0, receive))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, 0, receive))?;
     group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), 2, Context::new()))?;
     group.run(crate::world::QUIET)?;
     group.quiet(group.b())?;
     group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), 1, Context::new()))?;
     group.done(group.b(), receive)?;
     let late = Context::new();
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 2, 0, late))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 2, 0, late))?;
     group.done(group.b(), late)?;
     group.close()
 }
@@ -84,8 +84,8 @@ fn another_tag_does_not_match(world: &World) -> Result<()> {
 fn ignored_bits_may_differ(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let (masked, exact) = (Context::new(), Context::new());
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 0x10, 0x0f, masked))?;
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 0x25, 0, exact))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 0x10, 0x0f, masked))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 0x25, 0, exact))?;
     group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), 0x25, Context::new()))?;
     ensure!(group.done(group.b(), exact)?.tag == 0x25, "tag");
     group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), 0x1a, Context::new()))?;
@@ -93,12 +93,12 @@ fn ignored_bits_may_differ(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: with all bits ignored every message matches.
+/// Section `fi_trecv`: with all bits ignored every message matches.
 fn ignoring_everything_matches_anything(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     for tag in [0, 1, 0xffff_ffff] {
         let receive = Context::new();
-        group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 7, u64::MAX, receive))?;
+        group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 7, u64::MAX, receive))?;
         group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), tag, Context::new()))?;
         ensure!(group.done(group.b(), receive)?.tag == tag, "tag {tag}");
         group.next(group.a())?;
@@ -114,8 +114,8 @@ fn tags_have_all_bits_of_the_format(world: &World) -> Result<()> {
     let all = u64::MAX >> format.leading_zeros();
     for bit in (0..64).map(|bit| 1_u64 << bit).filter(|bit| bit & all != 0) {
         let (right, wrong) = (Context::new(), Context::new());
-        group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 0, 0, wrong))?;
-        group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, bit, 0, right))?;
+        group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 0, 0, wrong))?;
+        group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, bit, 0, right))?;
         group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), bit, Context::new()))?;
         ensure!(group.done(group.b(), right)?.tag == bit, "bit {bit:#x}");
         group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), 0, Context::new()))?;
@@ -129,8 +129,8 @@ fn tags_have_all_bits_of_the_format(world: &World) -> Result<()> {
 fn untagged_receives_do_not_match_tagged_messages(world: &World) -> Result<()> {
     let group = world.pair(TAGGED | abi::FI_MSG)?;
     let (tagged, plain) = (Context::new(), Context::new());
-    group.post(|| group.b().ep.recv(Mem::zeroed(8), ANYBODY, plain))?;
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 0, u64::MAX, tagged))?;
+    group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, plain))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 0, u64::MAX, tagged))?;
     group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), 0, Context::new()))?;
     let received = group.done(group.b(), tagged)?;
     ensure!(received.flags & abi::FI_MSG == 0, "{received:?}");
@@ -147,7 +147,7 @@ fn receives_match_in_posting_order(world: &World) -> Result<()> {
     for (index, context) in receives.iter().enumerate() {
         // Exact and wildcard by turns: one list for both.
         let ignore = if index % 2 == 0 { 0 } else { u64::MAX };
-        group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 5, ignore, *context))?;
+        group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 5, ignore, *context))?;
     }
     for context in &receives {
         group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), 5, Context::new()))?;
@@ -167,7 +167,7 @@ fn messages_match_in_sending_order(world: &World) -> Result<()> {
     group.run(std::time::Duration::from_millis(30))?;
     for index in 0..20_u8 {
         let (into, receive) = (Mem::zeroed(60_000), Context::new());
-        group.post(|| group.b().ep.trecv(into, ANYBODY, 5, 0, receive))?;
+        group.post(|| group.b().ep.trecv(into, FI_ADDR_UNSPEC, 5, 0, receive))?;
         let len = group.done(group.b(), receive)?.len;
         let wanted = Mem::pattern(len, index).bytes();
         ensure!(into.bytes()[..len] == wanted, "message {index} came later");
@@ -185,7 +185,7 @@ fn unexpected_messages_match_by_tag(world: &World) -> Result<()> {
     group.run(std::time::Duration::from_millis(30))?;
     for tag in (0..30_u64).rev() {
         let (into, receive) = (Mem::zeroed(500), Context::new());
-        group.post(|| group.b().ep.trecv(into, ANYBODY, tag, 0, receive))?;
+        group.post(|| group.b().ep.trecv(into, FI_ADDR_UNSPEC, tag, 0, receive))?;
         ensure!(group.done(group.b(), receive)?.tag == tag, "tag {tag}");
         ensure!(into.bytes() == Mem::pattern(500, tag as u8).bytes(), "message {tag}");
     }
@@ -218,7 +218,7 @@ fn tsendv_and_trecvv_gather_and_scatter(world: &World) -> Result<()> {
     let from = [Mem::pattern(300, 1), Mem::pattern(5, 2), Mem::pattern(70_000, 3)];
     let into = [Mem::zeroed(1), Mem::zeroed(70_000), Mem::zeroed(304)];
     let (send, receive) = (Context::new(), Context::new());
-    group.post(|| group.b().ep.trecvv(&into, ANYBODY, 3, 0, receive))?;
+    group.post(|| group.b().ep.trecvv(&into, FI_ADDR_UNSPEC, 3, 0, receive))?;
     group.post(|| group.a().ep.tsendv(&from, group.to_b(), 3, send))?;
     group.done(group.a(), send)?;
     group.done(group.b(), receive)?;
@@ -227,12 +227,12 @@ fn tsendv_and_trecvv_gather_and_scatter(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_tsendmsg`, `fi_trecvmsg`: the structures' fields mean what the arguments mean.
+/// Section `fi_tsendmsg`, `fi_trecvmsg`: the structures' fields have the meaning of the arguments.
 fn tsendmsg_and_trecvmsg_carry_tag_and_data(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let (from, into) = (Mem::pattern(64, 8), Mem::zeroed(64));
     let (send, receive) = (Context::new(), Context::new());
-    let mut wanted = Tagged::new(into, ANYBODY, 0xf0, receive);
+    let mut wanted = Tagged::new(into, FI_ADDR_UNSPEC, 0xf0, receive);
     wanted.ignore = 0x0f;
     group.post(|| group.b().ep.trecvmsg(&wanted, 0))?;
     let mut message = Tagged::new(from, group.to_b(), 0xf7, send);
@@ -252,7 +252,7 @@ fn tinject_frees_its_buffer(world: &World) -> Result<()> {
     let (from, into, receive) = (Mem::pattern(24, 1), Mem::zeroed(24), Context::new());
     group.post(|| group.a().ep.tinject(from, group.to_b(), 6))?;
     from.write(0, &[0; 24]);
-    group.post(|| group.b().ep.trecv(into, ANYBODY, 6, 0, receive))?;
+    group.post(|| group.b().ep.trecv(into, FI_ADDR_UNSPEC, 6, 0, receive))?;
     group.done(group.b(), receive)?;
     ensure!(into.bytes() == Mem::pattern(24, 1).bytes(), "bytes of later");
     group.quiet(group.a())?;
@@ -273,7 +273,7 @@ fn tinject_beyond_the_limit_is_refused(world: &World) -> Result<()> {
 fn tsenddata_carries_data(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let (send, receive) = (Context::new(), Context::new());
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 6, 0, receive))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 6, 0, receive))?;
     group.post(|| group.a().ep.tsenddata(Mem::zeroed(5), 0xabcd, group.to_b(), 6, send))?;
     group.done(group.a(), send)?;
     let received = group.done(group.b(), receive)?;
@@ -286,7 +286,7 @@ fn tsenddata_carries_data(world: &World) -> Result<()> {
 fn tinjectdata_carries_data(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let receive = Context::new();
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 6, 0, receive))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 6, 0, receive))?;
     group.post(|| group.a().ep.tinjectdata(Mem::zeroed(5), 0xabcd, group.to_b(), 6))?;
     let received = group.done(group.b(), receive)?;
     ensure!((received.tag, received.data, received.len) == (6, 0xabcd, 5), "{received:?}");
@@ -300,7 +300,7 @@ fn completions_tell_the_senders_tag(world: &World) -> Result<()> {
     group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), 0xcafe, Context::new()))?;
     group.run(std::time::Duration::from_millis(20))?;
     let receive = Context::new();
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 0, u64::MAX, receive))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 0, u64::MAX, receive))?;
     ensure!(group.done(group.b(), receive)?.tag == 0xcafe, "tag");
     group.close()
 }
@@ -310,7 +310,8 @@ fn truncation_is_told(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     for (early, len) in [(true, 100), (false, 100), (true, 90_000), (false, 90_000)] {
         let (receive, send) = (Context::new(), Context::new());
-        let post = || group.post(|| group.b().ep.trecv(Mem::zeroed(40), ANYBODY, 3, 0, receive));
+        let post =
+            || group.post(|| group.b().ep.trecv(Mem::zeroed(40), FI_ADDR_UNSPEC, 3, 0, receive));
         if early {
             post()?;
         }
@@ -333,7 +334,7 @@ fn every_length_arrives_whole(world: &World) -> Result<()> {
     for len in [0, 1, 8, 1024, 1025, 1472, 4096, 16_384, 32_768, 32_769, 65_537, 1 << 20] {
         let (from, into) = (Mem::pattern(len, 2), Mem::zeroed(len));
         let (send, receive) = (Context::new(), Context::new());
-        group.post(|| group.b().ep.trecv(into, ANYBODY, len as u64, 0, receive))?;
+        group.post(|| group.b().ep.trecv(into, FI_ADDR_UNSPEC, len as u64, 0, receive))?;
         group.post(|| group.a().ep.tsend(from, group.to_b(), len as u64, send))?;
         group.done(group.a(), send)?;
         ensure!(group.done(group.b(), receive)?.len == len, "length {len}");
@@ -346,8 +347,8 @@ fn every_length_arrives_whole(world: &World) -> Result<()> {
 fn cancel_ends_a_receive(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let (cancelled, kept) = (Context::new(), Context::new());
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 1, 0, cancelled))?;
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 1, 0, kept))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, 0, cancelled))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, 0, kept))?;
     group.b().ep.cancel(cancelled.ptr())?;
     let error = group.error(group.b())?;
     ensure!(error.err.0 == abi::FI_ECANCELED && error.context == cancelled.ptr(), "{error:?}");
@@ -356,22 +357,22 @@ fn cancel_ends_a_receive(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same: it answers zero whether it finds something or not.
-fn cancel_of_what_is_not_there_is_no_error(world: &World) -> Result<()> {
+/// `fi_endpoint(3)`: it answers zero whether it finds something or not.
+fn cancel_of_an_unknown_context_is_no_error(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
-    // fi_endpoint(3) asks for 0; -FI_ENOENT is what several providers answer.
+    // fi_endpoint(3) requires 0; several providers answer -FI_ENOENT.
     let answer = group.b().ep.cancel(Context::new().ptr());
     ensure!(answer.is_ok() || answer == Err(crate::fi::Errno(abi::FI_ENOENT)), "{answer:?}");
     group.quiet(group.b())?;
     group.close()
 }
 
-/// The same: of several receives with one context, one is cancelled.
+/// `fi_endpoint(3)`: of several receives with one context, one is cancelled.
 fn cancel_takes_one_of_many(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let context = Context::new();
     for _ in 0..2 {
-        group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 1, 0, context))?;
+        group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, 0, context))?;
     }
     group.b().ep.cancel(context.ptr())?;
     ensure!(group.error(group.b())?.err.0 == abi::FI_ECANCELED, "error");
@@ -401,7 +402,7 @@ fn peek(group: &Group, probe: &Tagged, flags: u64) -> Result<Event> {
     Ok(event)
 }
 
-/// Probes until the message is found: a probe sees what has arrived, and that takes time.
+/// Peeks until the message is found: a peek sees only messages that have arrived.
 fn found(group: &Group, probe: &Tagged, flags: u64) -> Result<Completion> {
     let end = std::time::Instant::now() + crate::world::PATIENCE;
     loop {
@@ -433,7 +434,7 @@ fn unexpected(group: &Group, len: usize, tag: u64) -> Result<()> {
 /// Receives `tag` and checks its bytes.
 fn receive(group: &Group, len: usize, tag: u64) -> Result<()> {
     let (into, receive) = (Mem::zeroed(len), Context::new());
-    group.post(|| group.b().ep.trecv(into, ANYBODY, tag, 0, receive))?;
+    group.post(|| group.b().ep.trecv(into, FI_ADDR_UNSPEC, tag, 0, receive))?;
     ensure!(group.done(group.b(), receive)?.len == len, "length");
     ensure!(into.bytes() == Mem::pattern(len, tag as u8).bytes(), "other bytes arrived");
     Ok(())
@@ -442,28 +443,28 @@ fn receive(group: &Group, len: usize, tag: u64) -> Result<()> {
 /// Section FLAGS, `FI_PEEK`: without a message, an error event `FI_ENOMSG`.
 fn peek_of_nothing_is_no_message(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
-    nothing(&group, &Tagged::probe(ANYBODY, 1, 0, Context::new()))?;
+    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     group.close()
 }
 
-/// The same: a message that is found stays to be received.
+/// Section FLAGS: a message that is found stays to be received.
 fn peek_finds_a_message_and_leaves_it(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
-    nothing(&group, &Tagged::probe(ANYBODY, 1, 0, Context::new()))?;
+    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     unexpected(&group, 10, 1)?;
     for _ in 0..3 {
-        found(&group, &Tagged::probe(ANYBODY, 1, 0, Context::new()), 0)?;
+        found(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()), 0)?;
     }
     receive(&group, 10, 1)?;
-    nothing(&group, &Tagged::probe(ANYBODY, 1, 0, Context::new()))?;
+    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     group.close()
 }
 
-/// The same: the event tells what the message's completion would.
+/// Section FLAGS: the event has the fields of the message's completion.
 fn peek_tells_length_tag_data_and_source(world: &World) -> Result<()> {
     let group = world.pair(TAGGED | abi::FI_SOURCE)?;
     unexpected(&group, 10, 7)?;
-    let probe = Tagged::probe(ANYBODY, 0, u64::MAX, Context::new());
+    let probe = Tagged::probe(FI_ADDR_UNSPEC, 0, u64::MAX, Context::new());
     let one = found(&group, &probe, 0)?;
     ensure!((one.len, one.tag, one.data) == (10, 7, 8), "{one:?}");
     ensure!(one.from == group.to_a(), "from {:#x}", one.from);
@@ -471,28 +472,28 @@ fn peek_tells_length_tag_data_and_source(world: &World) -> Result<()> {
     group.close()
 }
 
-/// The same for a message whose bytes are not there yet.
+/// A peek finds a long message before its bytes have arrived.
 fn peek_finds_long_messages(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     unexpected(&group, 3_000_000, 1)?;
-    let probe = Tagged::probe(ANYBODY, 1, 0, Context::new());
+    let probe = Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new());
     let one = found(&group, &probe, 0)?;
     ensure!(one.len == 3_000_000, "{one:?}");
     receive(&group, 3_000_000, 1)?;
     group.close()
 }
 
-/// The same: tag and ignore match as in a receive.
+/// Section FLAGS: tag and ignore match as in a receive.
 fn peek_respects_the_ignore_mask(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     unexpected(&group, 10, 0x23)?;
-    found(&group, &Tagged::probe(ANYBODY, 0x20, 0x0f, Context::new()), 0)?;
-    nothing(&group, &Tagged::probe(ANYBODY, 0x20, 0x0c, Context::new()))?;
+    found(&group, &Tagged::probe(FI_ADDR_UNSPEC, 0x20, 0x0f, Context::new()), 0)?;
+    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 0x20, 0x0c, Context::new()))?;
     receive(&group, 10, 0x23)?;
     group.close()
 }
 
-/// The same: with `FI_DIRECTED_RECV` the peer matches, too.
+/// Section FLAGS: with `FI_DIRECTED_RECV` the peer matches, too.
 fn peek_respects_the_peer(world: &World) -> Result<()> {
     let group = world.pair(TAGGED | abi::FI_DIRECTED_RECV)?;
     unexpected(&group, 10, 1)?;
@@ -502,15 +503,15 @@ fn peek_respects_the_peer(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section FLAGS, `FI_CLAIM` with `FI_PEEK`: nobody else gets the message any more.
+/// Section FLAGS, `FI_CLAIM` with `FI_PEEK`: no other receive gets the message any more.
 fn peek_with_claim_takes_it_out_of_matching(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     unexpected(&group, 10, 1)?;
-    let probe = Tagged::probe(ANYBODY, 1, 0, Context::new());
+    let probe = Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new());
     found(&group, &probe, abi::FI_CLAIM)?;
-    nothing(&group, &Tagged::probe(ANYBODY, 1, 0, Context::new()))?;
+    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     let receive = Context::new();
-    group.post(|| group.b().ep.trecv(Mem::zeroed(99), ANYBODY, 1, 0, receive))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(99), FI_ADDR_UNSPEC, 1, 0, receive))?;
     group.quiet(group.b())?;
     unexpected(&group, 20, 1)?;
     ensure!(group.done(group.b(), receive)?.len == 20, "the claimed message was received");
@@ -518,7 +519,7 @@ fn peek_with_claim_takes_it_out_of_matching(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Receives what `probe` has claimed.
+/// Receives the message that `probe` has claimed.
 fn claimed(group: &Group, probe: &Tagged, len: usize, seed: u8) -> Result<()> {
     let into = Mem::zeroed(len);
     let mut message = probe.clone();
@@ -530,24 +531,24 @@ fn claimed(group: &Group, probe: &Tagged, len: usize, seed: u8) -> Result<()> {
 }
 
 /// Section FLAGS, `FI_CLAIM`: with the context of the probe the message is received.
-fn claim_receives_what_was_claimed(world: &World) -> Result<()> {
+fn claim_receives_the_claimed_message(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     for len in [0, 10, 20_000, 300_000] {
         unexpected(&group, len, 1)?;
-        let probe = Tagged::probe(ANYBODY, 1, 0, Context::new());
+        let probe = Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new());
         ensure!(found(&group, &probe, abi::FI_CLAIM)?.len == len, "length {len}");
         claimed(&group, &probe, len, 1)?;
     }
     group.close()
 }
 
-/// The same: the context tells which of several.
+/// Section FLAGS: the context tells which of several.
 fn claim_of_several_messages_at_once(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let mut probes = Vec::new();
     for tag in 1..=4 {
         unexpected(&group, 100 * tag as usize, tag)?;
-        let probe = Tagged::probe(ANYBODY, tag, 0, Context::new());
+        let probe = Tagged::probe(FI_ADDR_UNSPEC, tag, 0, Context::new());
         found(&group, &probe, abi::FI_CLAIM)?;
         probes.push(probe);
     }
@@ -557,30 +558,30 @@ fn claim_of_several_messages_at_once(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section FLAGS, `FI_DISCARD` with `FI_PEEK`: the message is gone, and its event says what it was.
+/// Section FLAGS, `FI_DISCARD` with `FI_PEEK`: the message is dropped, and its event describes it.
 fn peek_with_discard_drops_it(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     for len in [10, 100_000] {
         unexpected(&group, len, 1)?;
         unexpected(&group, 5, 1)?;
-        let probe = Tagged::probe(ANYBODY, 1, 0, Context::new());
+        let probe = Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new());
         found(&group, &probe, abi::FI_DISCARD)?;
         receive(&group, 5, 1)?;
-        nothing(&group, &Tagged::probe(ANYBODY, 1, 0, Context::new()))?;
+        nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
         group.take(group.a(), 2)?;
     }
     group.close()
 }
 
-/// The same for a message that was claimed.
+/// `FI_DISCARD` drops a claimed message.
 fn claim_with_discard_drops_it(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     unexpected(&group, 10, 1)?;
-    let probe = Tagged::probe(ANYBODY, 1, 0, Context::new());
+    let probe = Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new());
     found(&group, &probe, abi::FI_CLAIM)?;
     group.post(|| group.b().ep.trecvmsg(&probe, abi::FI_CLAIM | abi::FI_DISCARD))?;
     group.done(group.b(), probe.context)?;
-    nothing(&group, &Tagged::probe(ANYBODY, 1, 0, Context::new()))?;
+    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     unexpected(&group, 12, 1)?;
     receive(&group, 12, 1)?;
     group.close()

@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use crate::abi::{self, ANYBODY};
+use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{
     Answer, Atomic, Cntr, Context, Errno, Fid, Mem, Message, Remote, Rma, Tagged, Value, When, Work,
 };
@@ -28,7 +28,7 @@ tests! { "fi_trigger":
     a_receive_triggers_a_send
     a_chain_of_works_runs_to_its_end
     waiting_for_the_completion_counter_is_progress
-    the_end_of_work_is_news_for_a_poll_set
+    a_poll_set_returns_the_counter_of_ended_work
     more_works_than_the_endpoint_has_room_for
     cancelled_work_never_begins
     flushed_work_never_begins
@@ -43,14 +43,14 @@ tests! { "fi_trigger":
     a_cancelled_call_ends_and_never_begins
     calls_of_an_endpoint_end_with_it
     a_call_that_cannot_begin_ends_in_error
-    what_is_put_off_is_on_no_tagged_buffer
+    a_triggered_atomic_is_on_no_tagged_buffer
     triggered_operations_need_the_capability
     an_alias_triggers_by_default
 }
 
 const CAPS: u64 = abi::FI_MSG | abi::FI_TAGGED | abi::FI_RMA | abi::FI_ATOMIC;
 
-/// Nodes whose endpoints can be triggered, and two counters of the first one's domain.
+/// Nodes with endpoints that can be triggered, and two counters of the first one's domain.
 fn trigger_able(world: &World) -> Result<(Group, Cntr, Cntr)> {
     let group = world.pair(CAPS | abi::FI_TRIGGER)?;
     let cntr = || optional(group.a().domain.cntr(), "fi_cntr_open");
@@ -86,7 +86,7 @@ fn to_b(group: &Group, mem: Mem) -> Message {
 /// Posts a receive at the second node.
 fn expect(group: &Group, len: usize) -> Result<(Mem, Context)> {
     let (into, context) = (Mem::zeroed(len), Context::new());
-    group.post(|| group.b().ep.recv(into, ANYBODY, context))?;
+    group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, context))?;
     Ok((into, context))
 }
 
@@ -111,7 +111,7 @@ fn deferred_work_waits_for_its_threshold(world: &World) -> Result<()> {
     close(&group, [&cntr, &ends])
 }
 
-/// The same: "will be initiated immediately".
+/// `fi_trigger(3)`: work with a condition that is met "will be initiated immediately".
 fn a_condition_that_is_met_begins_at_once(world: &World) -> Result<()> {
     let (group, cntr, ends) = trigger_able(world)?;
     for threshold in [0, 5] {
@@ -126,7 +126,7 @@ fn a_condition_that_is_met_begins_at_once(world: &World) -> Result<()> {
     close(&group, [&cntr, &ends])
 }
 
-/// The same: "success plus error counter values".
+/// `fi_trigger(3)`: the condition is of "success plus error counter values".
 fn errors_of_the_counter_count_too(world: &World) -> Result<()> {
     let (group, cntr, ends) = trigger_able(world)?;
     let (_, context) = expect(&group, 8)?;
@@ -165,7 +165,7 @@ fn works_begin_in_the_order_of_their_thresholds(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same: "in the order in which they were submitted".
+/// `fi_trigger(3)`: works of one threshold begin "in the order in which they were submitted".
 fn works_of_one_threshold_begin_in_order_of_submission(world: &World) -> Result<()> {
     let order = order(world, &[(5, 9), (5, 3), (5, 7), (5, 1), (5, 5)])?;
     ensure!(order == [9, 3, 7, 1, 5], "{order:?}");
@@ -179,7 +179,7 @@ fn deferred_work_makes_no_completion(world: &World) -> Result<()> {
     let (cntr, ends, own) = (cntr()?, cntr()?, cntr()?);
     group.a().ep.bind(&own, abi::FI_SEND)?;
     group.enable()?;
-    group.introduce()?;
+    group.exchange_names()?;
     let (_, context) = expect(&group, 8)?;
     let when = When::at(&cntr, 1).counted(&ends);
     queue(&group, &Work::send(when, &group.a().ep, &to_b(&group, Mem::zeroed(8)), 0))?;
@@ -196,7 +196,7 @@ fn deferred_work_makes_no_completion(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same: "by specifying the `FI_COMPLETION` flag".
+/// `fi_trigger(3)`: deferred work makes a completion "by specifying the `FI_COMPLETION` flag".
 fn deferred_work_makes_a_completion_if_asked_for(world: &World) -> Result<()> {
     let (group, cntr, ends) = trigger_able(world)?;
     let (_, receive) = expect(&group, 8)?;
@@ -217,7 +217,7 @@ fn deferred_receives_receive(world: &World) -> Result<()> {
     let (group, cntr, ends) = trigger_able(world)?;
     for round in 1..=2_u64 {
         let into = Mem::zeroed(70);
-        let message = Message::new(into, ANYBODY, Context::new());
+        let message = Message::new(into, FI_ADDR_UNSPEC, Context::new());
         let when = When::at(&cntr, round).counted(&ends);
         queue(&group, &Work::recv(when, &group.a().ep, &message, 0))?;
         if round == 2 {
@@ -241,13 +241,13 @@ fn deferred_tagged_messages_match(world: &World) -> Result<()> {
     let (group, cntr, ends) = trigger_able(world)?;
     let when = When::at(&cntr, 1).counted(&ends);
     let (back, from) = (Mem::zeroed(20), Mem::pattern(20, 1));
-    let receive = Tagged::new(back, ANYBODY, 8, Context::new());
+    let receive = Tagged::new(back, FI_ADDR_UNSPEC, 8, Context::new());
     let send = Tagged::new(from, group.to_b(), 7, Context::new());
     let ep = &group.a().ep;
     queue(&group, &Work::tagged(when, abi::FI_OP_TRECV, ep, &receive, 0))?;
     queue(&group, &Work::tagged(when, abi::FI_OP_TSEND, ep, &send, 0))?;
     let (into, context) = (Mem::zeroed(20), Context::new());
-    group.post(|| group.b().ep.trecv(into, ANYBODY, 7, 0, context))?;
+    group.post(|| group.b().ep.trecv(into, FI_ADDR_UNSPEC, 7, 0, context))?;
     cntr.add(1)?;
     ensure!(group.done(group.b(), context)?.tag == 7, "tag");
     ensure!(into.bytes() == from.bytes(), "other bytes");
@@ -316,7 +316,7 @@ fn deferred_atomics_change_and_fetch(world: &World) -> Result<()> {
     close(&group, [&cntr, &ends])
 }
 
-/// A work whose operation ends in error: the completion counter says so.
+/// A work with an operation that ends in an error: the completion counter counts the error.
 fn a_failed_work_counts_as_an_error(world: &World) -> Result<()> {
     let (group, cntr, ends) = trigger_able(world)?;
     let there = expose(&group, Mem::zeroed(8))?;
@@ -346,18 +346,18 @@ fn counters_are_set_and_added_to(world: &World) -> Result<()> {
     close(&group, [&cntr, &other])
 }
 
-/// The same: a counter that counts the endpoint's receives triggers the answer.
+/// `fi_trigger(3)`: a counter that counts the endpoint's receives triggers the answer.
 fn a_receive_triggers_a_send(world: &World) -> Result<()> {
     let mut group = world.closed_group(&Setup::caps(CAPS | abi::FI_TRIGGER))?;
     let cntr = || optional(group.a().domain.cntr(), "fi_cntr_open");
     let (received, ends) = (cntr()?, cntr()?);
     group.a().ep.bind(&received, abi::FI_RECV)?;
     group.enable()?;
-    group.introduce()?;
+    group.exchange_names()?;
     let (into, context) = (Mem::zeroed(8), Context::new());
-    group.post(|| group.a().ep.recv(into, ANYBODY, context))?;
+    group.post(|| group.a().ep.recv(into, FI_ADDR_UNSPEC, context))?;
     let when = When::at(&received, 1).counted(&ends);
-    // The answer is what is received: its buffer is not read before.
+    // The answer is the received message: its buffer is not read before.
     queue(&group, &Work::send(when, &group.a().ep, &to_b(&group, into), 0))?;
     let (back, answer) = expect(&group, 8)?;
     group.post(|| group.b().ep.send(Mem::pattern(8, 6), group.to_a(), Context::new()))?;
@@ -371,7 +371,7 @@ fn a_receive_triggers_a_send(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// The same: works that trigger one another.
+/// `fi_trigger(3)`: works that trigger one another.
 fn a_chain_of_works_runs_to_its_end(world: &World) -> Result<()> {
     let (group, cntr, spare) = trigger_able(world)?;
     let works: Vec<Work> = (1..=100_u64)
@@ -418,7 +418,7 @@ fn waiting_for_the_completion_counter_is_progress(world: &World) -> Result<()> {
 
 /// `fi_poll(3)`, `fi_poll`: a counter that has changed is returned, also if it is a completion
 /// counter, which the application has not added to itself.
-fn the_end_of_work_is_news_for_a_poll_set(world: &World) -> Result<()> {
+fn a_poll_set_returns_the_counter_of_ended_work(world: &World) -> Result<()> {
     let (group, cntr, spare) = trigger_able(world)?;
     let context = Context::new();
     let ends = group.a().domain.cntr_named(context)?;
@@ -439,7 +439,7 @@ fn the_end_of_work_is_news_for_a_poll_set(world: &World) -> Result<()> {
     close(&group, [&cntr, &spare])
 }
 
-/// What is due and finds no room is posted later, in order.
+/// Work that is due and finds no room is posted later, in order.
 fn more_works_than_the_endpoint_has_room_for(world: &World) -> Result<()> {
     const COUNT: u64 = 2000;
     let (group, cntr, ends) = trigger_able(world)?;
@@ -474,7 +474,7 @@ fn command(answer: Answer, what: &str) -> Result<()> {
     }
 }
 
-/// `FI_CANCEL_WORK`: what has not begun never does.
+/// `FI_CANCEL_WORK`: work that has not begun never begins.
 fn cancelled_work_never_begins(world: &World) -> Result<()> {
     let (group, cntr, ends) = trigger_able(world)?;
     let (into, context) = expect(&group, 1)?;
@@ -509,7 +509,7 @@ fn flushed_work_never_begins(world: &World) -> Result<()> {
     close(&group, [&cntr, &ends])
 }
 
-/// The same: "requests waiting on a specific `triggering_cntr`".
+/// `fi_poll(3)`: "requests waiting on a specific `triggering_cntr`".
 fn flush_of_one_counter_leaves_the_others(world: &World) -> Result<()> {
     let (group, cntr, other) = trigger_able(world)?;
     let ends = group.a().domain.cntr()?;
@@ -590,7 +590,7 @@ fn contexts(group: &Group, node: &Node, count: usize) -> Result<Vec<*mut std::ff
     Ok(group.take(node, count)?.iter().map(|done| done.context).collect())
 }
 
-/// The same for the other calls with flags.
+/// `FI_TRIGGER` in the other calls with flags.
 fn triggered_operations_of_every_kind_wait(world: &World) -> Result<()> {
     let (group, cntr, spare) = trigger_able(world)?;
     let there = expose(&group, Mem::zeroed(8))?;
@@ -599,15 +599,15 @@ fn triggered_operations_of_every_kind_wait(world: &World) -> Result<()> {
     let ep = &group.a().ep;
     let when = |threshold| Context::triggered(&cntr, threshold);
     let [receive, trecv, tsend, write, read, add] = [1, 2, 3, 4, 5, 6].map(when);
-    triggered(ep.recvmsg(&Message::new(Mem::zeroed(8), ANYBODY, receive), flags))?;
-    triggered(ep.trecvmsg(&Tagged::new(Mem::zeroed(8), ANYBODY, 1, trecv), flags))?;
+    triggered(ep.recvmsg(&Message::new(Mem::zeroed(8), FI_ADDR_UNSPEC, receive), flags))?;
+    triggered(ep.trecvmsg(&Tagged::new(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, trecv), flags))?;
     triggered(ep.tsendmsg(&Tagged::new(Mem::zeroed(8), group.to_b(), 2, tsend), flags))?;
     triggered(ep.writemsg(&Rma::new(Mem::pattern(8, 1), remote, write), flags))?;
     triggered(ep.readmsg(&Rma::new(Mem::zeroed(8), remote, read), flags))?;
     let sum = Atomic { datatype: abi::FI_UINT64, op: abi::FI_SUM, at: remote, context: add };
     triggered(ep.atomicmsg(&sum, &[Value { mem: Mem::pattern(8, 1), count: 1 }], flags))?;
     let into = Context::new();
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 2, 0, into))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 2, 0, into))?;
     let (plain, tagged) = (Context::new(), Context::new());
     group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), plain))?;
     group.post(|| group.b().ep.tsend(Mem::zeroed(8), group.to_a(), 1, tagged))?;
@@ -622,7 +622,7 @@ fn triggered_operations_of_every_kind_wait(world: &World) -> Result<()> {
     close(&group, [&cntr, &spare])
 }
 
-/// The same: in the order of the thresholds.
+/// `fi_trigger(3)`: in the order of the thresholds.
 fn triggered_operations_begin_in_order(world: &World) -> Result<()> {
     let (group, cntr, spare) = trigger_able(world)?;
     let receives = (0..3).map(|_| expect(&group, 1)).collect::<Result<Vec<_>>>()?;
@@ -665,8 +665,8 @@ fn calls(group: &Group, cntr: &Cntr, remote: Remote) -> Result<[Context; 6]> {
     let (flags, ep) = (abi::FI_TRIGGER | abi::FI_COMPLETION, &group.a().ep);
     let contexts = [1, 1, 1, 2, 2, 2].map(|threshold| Context::triggered(cntr, threshold));
     let [recv, trecv, send, tsend, write, fetch] = contexts;
-    triggered(ep.recvmsg(&Message::new(Mem::zeroed(8), ANYBODY, recv), flags))?;
-    triggered(ep.trecvmsg(&Tagged::new(Mem::zeroed(8), ANYBODY, 1, trecv), flags))?;
+    triggered(ep.recvmsg(&Message::new(Mem::zeroed(8), FI_ADDR_UNSPEC, recv), flags))?;
+    triggered(ep.trecvmsg(&Tagged::new(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, trecv), flags))?;
     triggered(ep.sendmsg(&Message::new(Mem::zeroed(8), group.to_b(), send), flags))?;
     triggered(ep.tsendmsg(&Tagged::new(Mem::zeroed(8), group.to_b(), 2, tsend), flags))?;
     triggered(ep.writemsg(&Rma::new(Mem::pattern(8, 1), remote, write), flags))?;
@@ -743,8 +743,9 @@ fn a_call_that_cannot_begin_ends_in_error(world: &World) -> Result<()> {
     close(&group, [&cntr, &spare])
 }
 
-/// `fi_atomic(3)`, `FI_TAGGED`: what is queued is no atomic on the region whose key is the tag.
-fn what_is_put_off_is_on_no_tagged_buffer(world: &World) -> Result<()> {
+/// `fi_atomic(3)`, `FI_TAGGED`: a queued operation is no atomic on the region with the tag as its
+/// key.
+fn a_triggered_atomic_is_on_no_tagged_buffer(world: &World) -> Result<()> {
     let (group, cntr, spare) = trigger_able(world)?;
     let there = expose(&group, Mem::zeroed(8))?;
     let (at, context) = (there.remote(group.to_b()), Context::triggered(&cntr, 1));
@@ -796,7 +797,7 @@ fn an_alias_triggers_by_default(world: &World) -> Result<()> {
         alias => alias?,
     };
     let into = Context::new();
-    group.post(|| group.b().ep.trecv(Mem::zeroed(8), ANYBODY, 2, 0, into))?;
+    group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 2, 0, into))?;
     let [write, tsend, fetch] = [1, 2, 3].map(|threshold| Context::triggered(&cntr, threshold));
     let at = there.remote(group.to_b());
     triggered(alias.write(Mem::pattern(8, 1), at, write))?;

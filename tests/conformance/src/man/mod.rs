@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The man pages, a module each, and in each a test for every promise, in the page's order.
 //!
-//! A test's comment names the section and says the promise in other words. What a page leaves to
-//! the provider is accepted in each form that the page allows.
+//! A test's comment names the section and says the promise in other words. Where a page leaves a
+//! choice to the provider, each form that the page allows is accepted.
 
 mod fi_atomic;
 mod fi_av;

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The attached program, and the list of programs that this process has attached or joined.
+//!
+//! A process that attaches a program needs no `CAP_SYS_ADMIN`; finding one by its id does. The list
+//! gives the next endpoint of the process the program without a search. In: the id of a program.
+//! Out: a weak reference to it. Caller: `redirect.rs`. Bound: one entry for each attached program,
+//! and one for each thread that is attaching.
+
+use std::os::fd::OwnedFd;
+use std::process;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use crate::attach_mode::AttachMode;
+use crate::maps::Maps;
+
+/// The program, attached as long as this value or one of another process lives.
+#[derive(Debug)]
+pub(crate) struct Attached {
+    pub(crate) mode: AttachMode,
+    pub(crate) maps: Maps,
+    pub(crate) link: OwnedFd,
+    /// Dropped last: while the program can be found on the interface, its entry is in the list.
+    _entry: Entry,
+}
+
+/// Key of an entry: the process id, because a fork inherits the list, and the id of the
+/// program. The kernel reuses no id while a descriptor of the program is open.
+type ProgramKey = (u32, u32);
+
+static ATTACHED: Mutex<Vec<(ProgramKey, Weak<Attached>)>> = Mutex::new(Vec::new());
+
+fn attached_programs() -> MutexGuard<'static, Vec<(ProgramKey, Weak<Attached>)>> {
+    ATTACHED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// One entry of the list; dropping it removes the entry.
+#[derive(Debug)]
+pub(crate) struct Entry(ProgramKey);
+
+impl Entry {
+    /// Enters `program` before this process attaches or joins it.
+    pub(crate) fn new(program: u32) -> Self {
+        let key = (process::id(), program);
+        attached_programs().push((key, Weak::new()));
+        Self(key)
+    }
+
+    /// Turns the entry into the attached program, which `link` keeps attached.
+    pub(crate) fn hold(self, mode: AttachMode, maps: Maps, link: OwnedFd) -> Arc<Attached> {
+        let key = self.0;
+        let attached = Arc::new(Attached { mode, maps, link, _entry: self });
+        if let Some((_, place)) = attached_programs().iter_mut().find(|(other, _)| *other == key) {
+            *place = Arc::downgrade(&attached);
+        }
+        attached
+    }
+}
+
+impl Drop for Entry {
+    fn drop(&mut self) {
+        attached_programs().retain(|(key, _)| *key != self.0);
+    }
+}
+
+/// The entry of `program`, if there is one. Its reference is empty while another thread attaches
+/// the program or releases it.
+pub(crate) fn find(program: u32) -> Option<Weak<Attached>> {
+    find_of((process::id(), program))
+}
+
+fn find_of(key: ProgramKey) -> Option<Weak<Attached>> {
+    attached_programs().iter().find(|(other, _)| *other == key).map(|(_, place)| Weak::clone(place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_entry_is_of_one_process() {
+        let entry = Entry::new(7);
+        assert!(find(7).is_some_and(|place| place.upgrade().is_none()), "not attached yet");
+        assert!(find(8).is_none());
+        assert!(find_of((process::id() + 1, 7)).is_none(), "a fork's are its own");
+        drop(entry);
+        assert!(find(7).is_none());
+    }
+}

@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The engine's interface: the values that go in and come out, and the two seams that a caller
+//! implements ([`Port`](port::Port) and [`Memory`](memory::Memory)).
+//!
+//! Everything here is plain data or a trait: no state of the engine.
+
+pub(crate) mod address;
+pub(crate) mod atomic;
+pub(crate) mod completion;
+pub(crate) mod config;
+pub(crate) mod counters;
+pub(crate) mod error;
+pub(crate) mod id;
+pub(crate) mod limits;
+pub mod matching;
+pub(crate) mod memory;
+pub(crate) mod port;
+pub(crate) mod request;
+pub mod stats;

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Open-addressing hash table from a key to a slot, in borrowed storage: from the address of a
+//! peer, or from the key of a memory region.
+//!
+//! Handshakes, resets and insertions by the application look peers up (data packets name the slot
+//! themselves). Each record that names a region looks it up. The table is at most half full, so
+//! that a search ends after a few steps. It stores no keys: the caller gives the key of a slot.
+
+#![allow(clippy::indexing_slicing, reason = "indices are masked to the table's length")]
+
+use core::marker::PhantomData;
+
+use super::rng::mix;
+use super::slab::{NIL, SlotIndex};
+
+/// A key of the table.
+pub(crate) trait IndexKey: Copy + PartialEq {
+    /// A hash value in which each bit depends on all of the key and of `seed`.
+    fn hash(&self, seed: u64) -> u64;
+}
+
+impl IndexKey for u64 {
+    fn hash(&self, seed: u64) -> u64 {
+        mix(seed ^ self)
+    }
+}
+
+/// The table. Its length is a power of two, and at least twice the number of slots.
+#[derive(Debug)]
+pub(crate) struct Index<'s, K, I> {
+    table: &'s mut [u32],
+    /// Random, so that others cannot choose keys that collide.
+    seed: u64,
+    key: PhantomData<(K, I)>,
+}
+
+impl<'s, K: IndexKey, I: SlotIndex> Index<'s, K, I> {
+    pub(crate) fn new(table: &'s mut [u32], seed: u64) -> Self {
+        table.fill(NIL);
+        Self { table, seed, key: PhantomData }
+    }
+
+    /// The slot with the key `key`.
+    #[inline]
+    pub(crate) fn find(&self, key: &K, key_of: impl Fn(I) -> K) -> Option<I> {
+        let mut at = self.home(key);
+        // bound: the table is never full
+        while self.table[at] != NIL {
+            let slot = I::from_number(self.table[at]);
+            if key_of(slot) == *key {
+                return Some(slot);
+            }
+            at = self.after(at);
+        }
+        None
+    }
+
+    /// Adds `slot` under `key`, which is not in the table.
+    pub(crate) fn insert(&mut self, key: &K, slot: I) {
+        let mut at = self.home(key);
+        // bound: the table is never full
+        while self.table[at] != NIL {
+            at = self.after(at);
+        }
+        self.table[at] = slot.number();
+    }
+
+    /// Removes `slot`, which has the key `key`, and closes the gap (Knuth, TAOCP vol. 3, algorithm
+    /// 6.4R).
+    pub(crate) fn remove(&mut self, key: &K, slot: I, key_of: impl Fn(I) -> K) {
+        let mut gap = self.home(key);
+        // bound: the table is never full
+        while self.table[gap] != slot.number() {
+            if self.table[gap] == NIL {
+                return;
+            }
+            gap = self.after(gap);
+        }
+        let mut at = self.after(gap);
+        // bound: the table is never full
+        while self.table[at] != NIL {
+            let home = self.home(&key_of(I::from_number(self.table[at])));
+            // Whether the entry may move to the gap: its home is not in the range (gap, at].
+            if at.wrapping_sub(home) & self.mask() >= at.wrapping_sub(gap) & self.mask() {
+                self.table[gap] = self.table[at];
+                gap = at;
+            }
+            at = self.after(at);
+        }
+        self.table[gap] = NIL;
+    }
+
+    fn home(&self, key: &K) -> usize {
+        key.hash(self.seed) as usize & self.mask()
+    }
+
+    fn after(&self, at: usize) -> usize {
+        (at + 1) & self.mask()
+    }
+
+    fn mask(&self) -> usize {
+        self.table.len() - 1
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::PeerAddress;
+    use crate::peer::slots::PeerSlot;
+    use proptest::prelude::*;
+    use std::collections::BTreeMap;
+
+    proptest! {
+        #[test]
+        fn index_is_a_map(
+            seed: u64,
+            steps in prop::collection::vec((any::<bool>(), 0u8..12), 0..80),
+        ) {
+            let mut table = [0; 16];
+            let mut index = Index::new(&mut table, seed);
+            let address =
+                |slot: PeerSlot| PeerAddress::from_v4([198, 18, 0, slot.number() as u8], 1000);
+            let mut model = BTreeMap::new();
+            for (insert, n) in steps {
+                let n = PeerSlot::from_number(n.into());
+                if insert && model.len() < 8 && !model.contains_key(&n) {
+                    index.insert(&address(n), n);
+                    model.insert(n, ());
+                } else if !insert && model.remove(&n).is_some() {
+                    index.remove(&address(n), n, address);
+                }
+                for n in (0..12).map(PeerSlot::from_number) {
+                    let expected = model.contains_key(&n).then_some(n);
+                    prop_assert_eq!(index.find(&address(n), address), expected);
+                }
+            }
+        }
+    }
+}

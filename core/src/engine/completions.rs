@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! G. Completions: the one place where an operation ends. A finished operation keeps its slot until
+//! its completion is polled. Therefore completions cannot overflow, and an application that does
+//! not poll runs out of slots to post with.
+
+use crate::collections::list::List;
+use crate::collections::slab::SlotIndex;
+use crate::engine::violation::length;
+use crate::peer::operation::{Deferred, OpPool, POSTED, RECVS, RecvKind, RecvPool};
+use crate::peer::slots::{OpSlot, RecvSlot};
+use crate::{Completion, DeferredId, OpCounters, OpError, OpKind, PeerId, Stats, TargetCounters};
+use core::hash::{Hash, Hasher};
+
+/// Where operations end: the lists of finished operations, and the counters of ended ones.
+///
+/// The lists run through the slots of the operations. The callers bring the pools.
+#[derive(Debug, Default)]
+pub(super) struct Completions {
+    /// Finished operations of the initiator, to be polled.
+    sends: List<OpSlot>,
+    /// Finished receives and remote writes, to be polled.
+    recvs: List<RecvSlot>,
+    /// Finished deferred operations, to be polled with
+    /// [`Engine::poll_deferred`](crate::Engine::poll_deferred).
+    deferred_sends: List<OpSlot>,
+    deferred_recvs: List<RecvSlot>,
+    counters: OpCounters,
+}
+
+impl Completions {
+    /// The operations that have ended so far.
+    pub(super) const fn counters(&self) -> &OpCounters {
+        &self.counters
+    }
+
+    /// The accesses of peers that were served, to be counted.
+    pub(super) const fn target_counters(&mut self) -> &mut TargetCounters {
+        &mut self.counters.target
+    }
+
+    /// Whether a finished operation of the initiator waits to be polled.
+    pub(super) fn has_send(&self) -> bool {
+        !self.sends.is_empty()
+    }
+
+    /// Whether a finished receive or remote write waits to be polled.
+    pub(super) fn has_recv(&self) -> bool {
+        !self.recvs.is_empty()
+    }
+
+    /// Whether the completion of a finished operation names `peer`. Bound: finished operations.
+    pub(super) fn names_in_sends(&self, ops: &mut OpPool<'_>, peer: PeerId) -> bool {
+        [self.sends, self.deferred_sends]
+            .into_iter()
+            .any(|list| list.any(ops, |ops, slot| ops[slot].peer == peer))
+    }
+
+    /// Whether the completion of a finished receive names `peer`. Bound: finished receives.
+    pub(super) fn names_in_recvs(&self, recvs: &mut RecvPool<'_>, peer: PeerId) -> bool {
+        [self.recvs, self.deferred_recvs]
+            .into_iter()
+            .any(|list| list.any(recvs, |recvs, slot| recvs[slot].peer == peer))
+    }
+
+    /// How many operations of the initiator have ended and were not polled. Bound: those.
+    pub(super) fn finished_sends(&self, ops: &mut OpPool<'_>) -> u32 {
+        length(self.sends, ops) + length(self.deferred_sends, ops)
+    }
+
+    /// How many receives have ended and were not polled. Bound: those.
+    pub(super) fn finished_recvs(&self, recvs: &mut RecvPool<'_>) -> u32 {
+        length(self.recvs, recvs) + length(self.deferred_recvs, recvs)
+    }
+
+    /// Hashes the state, for tests.
+    pub(super) fn digest(&self, hasher: &mut impl Hasher) {
+        self.counters.hash(hasher);
+        (self.sends, self.recvs).hash(hasher);
+        (self.deferred_sends, self.deferred_recvs).hash(hasher);
+    }
+
+    /// The next operation of the initiator that has ended, in the order of the ends.
+    #[inline]
+    pub(super) fn poll_send(&mut self, ops: &mut OpPool<'_>) -> Option<Completion> {
+        if self.sends.is_empty() { None } else { self.take_send_completion(ops) }
+    }
+
+    /// The next receive or remote write that has ended, in the order of the ends.
+    #[inline]
+    pub(super) fn poll_recv(&mut self, recvs: &mut RecvPool<'_>) -> Option<Completion> {
+        if self.recvs.is_empty() { None } else { self.take_recv_completion(recvs) }
+    }
+
+    /// The next deferred operation of the initiator that has ended, and whether it succeeded.
+    pub(super) fn poll_deferred_send(
+        &mut self,
+        ops: &mut OpPool<'_>,
+    ) -> Option<(DeferredId, bool)> {
+        let slot = self.deferred_sends.pop_front(ops)?;
+        let id = slot.id(ops.generation(slot));
+        let op = &ops[slot];
+        let success = op.outcome.is_ok();
+        if op.deferred == Deferred::Notified || !success {
+            self.sends.push_back(ops, slot);
+        } else {
+            ops.release(slot);
+        }
+        Some((DeferredId::Op(id), success))
+    }
+
+    /// The next deferred receive that has ended, and whether it succeeded.
+    pub(super) fn poll_deferred_recv(
+        &mut self,
+        recvs: &mut RecvPool<'_>,
+    ) -> Option<(DeferredId, bool)> {
+        let slot = self.deferred_recvs.pop_front(recvs)?;
+        let id = slot.id(recvs.generation(slot));
+        let op = &recvs[slot];
+        let success = op.outcome.is_ok();
+        if op.deferred == Deferred::Notified || !success {
+            self.recvs.push_back(recvs, slot);
+        } else {
+            recvs.release(slot);
+        }
+        Some((DeferredId::Recv(id), success))
+    }
+
+    /// Ends `count` messages, from `run.0` to `run.1` in `queue`, with success and a signal each.
+    #[inline(always)]
+    pub(super) fn finish_send_run(
+        &mut self,
+        ops: &mut OpPool<'_>,
+        stats: &mut Stats,
+        queue: &mut List<OpSlot>,
+        run: (OpSlot, OpSlot),
+        count: u64,
+    ) {
+        queue.move_run(ops, run, &mut self.sends);
+        stats.messages_sent += count;
+        self.counters.sends.done += count;
+    }
+
+    /// Ends `count` receives, from `run.0` to `run.1` in `queue`, with success and a signal each.
+    #[inline(always)]
+    pub(super) fn finish_recv_run(
+        &mut self,
+        recvs: &mut RecvPool<'_>,
+        queue: &mut List<RecvSlot>,
+        run: (RecvSlot, RecvSlot),
+        count: u64,
+    ) {
+        queue.move_run(recvs, run, &mut self.recvs);
+        self.counters.receives.done += count;
+    }
+
+    #[inline(always)]
+    pub(super) fn take_send_completion(&mut self, ops: &mut OpPool<'_>) -> Option<Completion> {
+        let slot = self.sends.pop_front(ops)?;
+        let op = &ops[slot];
+        let envelope = op.envelope();
+        let completion = Completion {
+            context: op.context,
+            kind: op.op_kind(),
+            peer: op.peer,
+            len: op.total,
+            overflow: 0,
+            tag: envelope.and_then(|envelope| envelope.tag).unwrap_or(0),
+            data: envelope.and_then(|envelope| envelope.data),
+            slice: None,
+            ends_buffer: false,
+            outcome: op.outcome,
+        };
+        ops.release_in(POSTED, slot);
+        Some(completion)
+    }
+
+    #[inline(always)]
+    pub(super) fn take_recv_completion(&mut self, recvs: &mut RecvPool<'_>) -> Option<Completion> {
+        let slot = self.recvs.pop_front(recvs)?;
+        let op = &recvs[slot];
+        if op.kind != RecvKind::One || op.outcome.is_err() {
+            let completion = self.recv_completion(recvs, slot);
+            recvs.release(slot);
+            return Some(completion);
+        }
+        // A whole message in a buffer of its own: the usual case.
+        let completion = Completion {
+            context: op.request.context,
+            kind: OpKind::Recv { tagged: op.request.tag.is_some() },
+            peer: op.peer,
+            len: op.envelope.total.min(op.request.len),
+            overflow: 0,
+            tag: op.envelope.tag.unwrap_or(0),
+            data: op.envelope.data,
+            slice: None,
+            ends_buffer: false,
+            outcome: Ok(()),
+        };
+        debug_assert_eq!(completion, self.recv_completion(recvs, slot));
+        recvs.release_in(RECVS, slot);
+        Some(completion)
+    }
+
+    /// The completion of a receive of any kind, or of a remote write.
+    fn recv_completion(&self, recvs: &RecvPool<'_>, slot: RecvSlot) -> Completion {
+        let op = &recvs[slot];
+        let total = op.envelope.total;
+        let event = op.kind == RecvKind::Event;
+        let placed = match op.outcome {
+            Ok(()) if event || op.kind == RecvKind::Peek => total,
+            Ok(()) | Err(OpError::Truncated) => total.min(op.request.len),
+            Err(_) => 0,
+        };
+        let tagged = op.request.tag.is_some();
+        Completion {
+            context: op.request.context,
+            kind: if event { OpKind::RemoteWrite } else { OpKind::Recv { tagged } },
+            peer: op.peer,
+            len: placed,
+            overflow: if op.outcome == Err(OpError::Truncated) { total - placed } else { 0 },
+            tag: op.envelope.tag.unwrap_or(0),
+            data: op.envelope.data,
+            slice: matches!(op.kind, RecvKind::Slice { .. } | RecvKind::Shared)
+                .then(|| slot.id(recvs.generation(slot))),
+            ends_buffer: matches!(
+                op.kind,
+                RecvKind::Slice { last: true, .. } | RecvKind::MultiRecv(_)
+            ),
+            outcome: op.outcome,
+        }
+    }
+
+    /// Ends a posted operation, which is out of its queue, as its `outcome` says.
+    #[inline(always)]
+    pub(super) fn finish_send(&mut self, ops: &mut OpPool<'_>, stats: &mut Stats, slot: OpSlot) {
+        let op = &mut ops[slot];
+        op.done = true;
+        let message = op.envelope().is_some();
+        stats.messages_sent += u64::from(message && op.outcome.is_ok());
+        self.counters.count(op.op_kind(), op.is_request(), op.outcome.is_ok());
+        if op.signal {
+            self.sends.push_back(ops, slot);
+        } else {
+            self.finish_silent_send(ops, slot);
+        }
+    }
+
+    /// Ends a receive of one message. [`Self::finish_recv`] has the same effect for it, and ends
+    /// all other kinds.
+    #[inline(always)]
+    pub(super) fn finish_one(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) {
+        let op = &recvs[slot];
+        let tagged = op.request.tag.is_some();
+        self.counters.count(OpKind::Recv { tagged }, false, op.outcome.is_ok());
+        if op.request.signal {
+            self.recvs.push_back(recvs, slot);
+        } else {
+            self.finish_silent_recv(recvs, slot);
+        }
+    }
+
+    /// Ends a receive, which is out of its queue, as its `outcome` says.
+    #[inline]
+    pub(super) fn finish_recv(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) {
+        let op = &recvs[slot];
+        // Received messages are counted (fi_endpoint(3), FI_RECV). An event is the peer's
+        // operation: it is counted where it is served. A peek is not counted: each message would
+        // count twice, and a peek that finds none would be a failure to the counter's waiters. A
+        // peek that drops its message is not counted either, claimed or not. libfabric's common
+        // receive queue (util_srx, of shm and others) does the same; tcp and psm3 count the drop of
+        // a claimed message only.
+        if !matches!(op.kind, RecvKind::Event | RecvKind::Peek) {
+            let tagged = op.request.tag.is_some();
+            self.counters.count(OpKind::Recv { tagged }, false, op.outcome.is_ok());
+        }
+        if let RecvKind::Slice { of, .. } = op.kind {
+            self.finish_slice(recvs, slot, of);
+        } else if op.request.signal {
+            self.recvs.push_back(recvs, slot);
+        } else {
+            self.finish_silent_recv(recvs, slot);
+        }
+    }
+
+    /// Ends a posted operation without a signal, which is counted already.
+    #[inline]
+    fn finish_silent_send(&mut self, ops: &mut OpPool<'_>, slot: OpSlot) {
+        let op = &ops[slot];
+        match (op.deferred, op.outcome) {
+            (Deferred::No, Ok(())) => ops.release(slot),
+            (Deferred::No, Err(_)) => self.sends.push_back(ops, slot),
+            (deferred, outcome) => self.finish_deferred_send(ops, slot, deferred, outcome),
+        }
+    }
+
+    #[cold]
+    fn finish_deferred_send(
+        &mut self,
+        ops: &mut OpPool<'_>,
+        slot: OpSlot,
+        deferred: Deferred,
+        outcome: Result<(), OpError>,
+    ) {
+        if deferred == Deferred::Suppressed {
+            let op = &ops[slot];
+            self.counters.uncount(op.op_kind(), op.is_request(), outcome.is_ok());
+        }
+        self.deferred_sends.push_back(ops, slot);
+    }
+
+    /// Ends a receive without a signal, which is counted already.
+    #[inline]
+    fn finish_silent_recv(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) {
+        let op = &recvs[slot];
+        match (op.deferred, op.outcome) {
+            (Deferred::No, Ok(())) => recvs.release(slot),
+            (Deferred::No, Err(_)) => self.recvs.push_back(recvs, slot),
+            (deferred, outcome) => self.finish_deferred_recv(recvs, slot, deferred, outcome),
+        }
+    }
+
+    #[cold]
+    fn finish_deferred_recv(
+        &mut self,
+        recvs: &mut RecvPool<'_>,
+        slot: RecvSlot,
+        deferred: Deferred,
+        outcome: Result<(), OpError>,
+    ) {
+        if deferred == Deferred::Suppressed {
+            let tagged = recvs[slot].request.tag.is_some();
+            self.counters.uncount(OpKind::Recv { tagged }, false, outcome.is_ok());
+        }
+        self.deferred_recvs.push_back(recvs, slot);
+    }
+
+    /// Ends a slice of a multi-receive buffer, as its `outcome` says.
+    #[cold]
+    fn finish_slice(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot, of: RecvSlot) {
+        let RecvKind::MultiRecv(mut multi) = recvs[of].kind else { return };
+        let last = multi.end_slice();
+        let cancelled = recvs[of].outcome.is_err();
+        recvs[of].kind = RecvKind::MultiRecv(multi);
+        recvs[slot].kind = RecvKind::Slice { of: RecvSlot::NONE, last: last && !cancelled };
+        let part = &recvs[slot];
+        if part.request.signal || part.outcome.is_err() || (last && !cancelled) {
+            self.recvs.push_back(recvs, slot);
+        } else {
+            recvs.release(slot);
+        }
+        match (last, cancelled) {
+            (true, true) => self.finish_recv(recvs, of),
+            (true, false) => recvs.release(of),
+            _ => {}
+        }
+    }
+}

@@ -1,0 +1,397 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Handshake: connections are opened, agreed on and reset (`docs/PROTOCOL.md` §5).
+//!
+//! In: handshake packets from anywhere. Out: connections, and replies in a bounded queue. A
+//! connection with one incarnation is given up for another one only against a cookie, or for its
+//! reply to a hello of ours. Therefore replayed or forged hellos neither end a connection nor
+//! prevent one.
+
+use crate::collections::serial::Psn;
+use crate::collections::slab::{Slab, SlotIndex};
+use crate::engine::connect::evict::{EVICT_STEPS, evict_peer};
+use crate::engine::connect::packet::StatelessPacket;
+use crate::engine::connect::teardown::end_connection;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::engine::send::Sender;
+use crate::peer::slots::{ConnSlot, PeerSlot};
+use crate::peer::window::WINDOW_PACKETS;
+use crate::peer::{Errors, State, token};
+use crate::wire::{Handshake, Header, PACKET_LEN_MIN, PacketKind};
+use crate::{DropReason, OpError, PeerAddress, PeersFull};
+
+/// Whether three quarters of the slots are taken.
+fn is_crowded<T, I: SlotIndex>(slots: &Slab<'_, T, I>) -> bool {
+    slots.used() >= slots.capacity() - slots.capacity() / 4
+}
+
+/// The later of two epochs.
+fn later_epoch(one: u16, other: u16) -> u16 {
+    if is_newer(one, other) { one } else { other }
+}
+
+/// Whether epoch `one` comes after epoch `other`; epochs wrap.
+fn is_newer(one: u16, other: u16) -> bool {
+    let ahead = one.wrapping_sub(other);
+    ahead != 0 && ahead < 1 << 15
+}
+
+impl Ctx<'_> {
+    /// Adds a peer to the table.
+    pub(crate) fn add_peer(&mut self, address: PeerAddress) -> Result<PeerSlot, PeersFull> {
+        if self.table.is_quarantined(self.timers.tick()) {
+            self.stats.quarantined += 1;
+            return Err(PeersFull::Quarantined);
+        }
+        self.table.insert(address).ok_or(PeersFull::Full)
+    }
+
+    /// Opens a connection to a peer that has none.
+    pub(crate) fn start_handshake(&mut self, slot: PeerSlot, conn: ConnSlot) {
+        let now = self.timers.tick();
+        self.table.epochs = self.next_epoch(slot);
+        let peer = &mut self.table.peers[slot];
+        peer.state = State::HelloSent;
+        peer.epoch = self.table.epochs;
+        self.restart_numbers(conn);
+        let state = &mut self.table.connections[conn];
+        state.rx_mut().count_silence_from(now);
+        state.path_mut().restart_timer(now);
+        state.hello_mut().sent(self.table.epochs, now);
+        self.table.queue_stateless(StatelessPacket::Hello(self.table.peer_id(slot)));
+    }
+
+    /// The epoch of a new connection to a peer: newer than that of any earlier connection of this
+    /// peer, or of another one at its address. A peer that is new in the table has epoch 0, which
+    /// stands for no epoch.
+    fn next_epoch(&self, slot: PeerSlot) -> u16 {
+        let own = self.table.peers[slot].epoch;
+        let last = if own == 0 { self.table.epochs } else { later_epoch(own, self.table.epochs) };
+        last.wrapping_add(1).max(1)
+    }
+
+    /// Sets the sender's sequence numbers for a new connection.
+    fn restart_numbers(&mut self, conn: ConnSlot) {
+        let base = Psn(self.rng.next() as u32);
+        self.table.connections[conn].tx_mut().restart(base);
+    }
+
+    /// Schedules a hello of this side, after operations were posted to a peer with an accepted
+    /// hello. That hello may have been an old one, and its sender may not expect the reply any
+    /// more.
+    pub(crate) fn ask_accepted(&mut self, slot: PeerSlot, conn: ConnSlot) {
+        let now = self.timers.tick();
+        let state = &mut self.table.connections[conn];
+        if state.hello().repeat_at().is_some() {
+            return;
+        }
+        state.rx_mut().count_silence_from(now);
+        let hello = state.hello_mut();
+        hello.propose(self.table.peers[slot].epoch);
+        hello.expect_reply(now);
+        self.arm(conn);
+    }
+
+    /// Repeats a handshake that was not answered in time.
+    pub(crate) fn repeat_handshake(&mut self, conn: ConnSlot) {
+        let now = self.timers.tick();
+        let state = &mut self.table.connections[conn];
+        state.hello_mut().repeated(now);
+        let slot = state.peer();
+        let id = self.table.peer_id(slot);
+        match self.table.peers[slot].state {
+            State::HelloSent => self.table.queue_stateless(StatelessPacket::Hello(id)),
+            State::Accepted => {
+                self.table.queue_stateless(StatelessPacket::HelloAck(id));
+                self.table.queue_stateless(StatelessPacket::Hello(id));
+            }
+            State::Closed | State::Established | State::Removed => {
+                self.table.connections[conn].hello_mut().stop();
+            }
+        }
+    }
+}
+
+pub(crate) fn process_handshake(
+    cx: &mut Ctx<'_>,
+    sender: &mut Sender<'_>,
+    matcher: &mut Matcher<'_>,
+    header: &Header,
+    handshake: &Handshake,
+    from: PeerAddress,
+) -> Result<(), DropReason> {
+    let sane = handshake.src_incarnation.get() != 0
+        && usize::from(handshake.receive_max.get()) >= PACKET_LEN_MIN
+        && handshake.window.get() > 0;
+    if !sane {
+        return Err(DropReason::Malformed);
+    }
+    match header.kind() {
+        Some(PacketKind::Hello) => process_hello(cx, sender, matcher, handshake, from),
+        Some(PacketKind::HelloAck) => cx.process_hello_ack(header, handshake, from),
+        _ => cx.process_retry(header, handshake, from),
+    }
+}
+
+fn process_hello(
+    cx: &mut Ctx<'_>,
+    sender: &mut Sender<'_>,
+    matcher: &mut Matcher<'_>,
+    hello: &Handshake,
+    from: PeerAddress,
+) -> Result<(), DropReason> {
+    let slot = match cx.table.find_peer(&from) {
+        Some(slot) => slot,
+        None if cx.is_crowded() && !cx.is_cookie(hello, &from) => {
+            cx.send_retry(hello, from);
+            return Ok(());
+        }
+        None => {
+            if is_crowded(&cx.table.peers) {
+                evict_peer(cx, sender, matcher, EVICT_STEPS);
+            }
+            cx.add_peer(from).map_err(|_| DropReason::NoRoom)?
+        }
+    };
+    let peer = &cx.table.peers[slot];
+    let same = peer.remote_incarnation == hello.src_incarnation.get();
+    let epoch = hello.epoch.get();
+    let old = same && !is_newer(epoch, peer.hello_epoch);
+    let proven = cx.is_cookie(hello, &from);
+    match peer.state {
+        State::Accepted | State::Established if same && epoch == peer.hello_epoch => {
+            // The reply was lost, or this is an old copy: nothing changes either way.
+            cx.table.queue_stateless(StatelessPacket::HelloAck(cx.table.peer_id(slot)));
+            return Ok(());
+        }
+        // An old hello, while this side waits for its own, or is connected.
+        State::HelloSent | State::Established if old => {
+            return Err(DropReason::UnexpectedHandshake);
+        }
+        // An old hello; or a new one of a peer with epochs that have wrapped since.
+        State::Closed | State::Accepted if old && !proven => {
+            cx.send_retry(hello, from);
+            return Ok(());
+        }
+        State::Accepted | State::Established if !same && !proven => {
+            cx.send_retry(hello, from);
+            return Ok(());
+        }
+        State::Established => end_connection(cx, sender, matcher, slot, OpError::Reset),
+        // Nothing was sent yet: posted operations use the new connection.
+        State::Accepted | State::Closed | State::HelloSent | State::Removed => {}
+    }
+    cx.accept_hello(slot, hello)
+}
+
+impl Ctx<'_> {
+    /// Whether unknown peers must prove with a cookie that they receive at their address: three
+    /// quarters of the slots for peers or connections are taken. A flood of forged hellos cannot
+    /// take the rest.
+    fn is_crowded(&self) -> bool {
+        is_crowded(&self.table.peers) || is_crowded(&self.table.connections)
+    }
+
+    /// Agrees to a peer's hello, whether or not this side has sent one.
+    fn accept_hello(&mut self, slot: PeerSlot, hello: &Handshake) -> Result<(), DropReason> {
+        let conn = self
+            .table
+            .allocate_connection(slot, self.timers.tick(), false)
+            .ok_or(DropReason::NoRoom)?;
+        let crossed = self.table.peers[slot].state == State::HelloSent;
+        self.stats.crossed_hellos += u64::from(crossed);
+        if self.table.peers[slot].state == State::Closed {
+            self.restart_numbers(conn);
+        }
+        // Crossed hellos agree on the later epoch; both sides find the same.
+        let proposed = self.table.connections[conn].hello().proposed();
+        let own = if proposed == 0 { self.next_epoch(slot) } else { proposed };
+        let theirs = hello.epoch.get();
+        let epoch = later_epoch(own, theirs);
+        let peer = &mut self.table.peers[slot];
+        peer.hello_epoch = theirs;
+        peer.state = State::Accepted;
+        self.connect(slot, conn, hello, epoch);
+        let state = &mut self.table.connections[conn];
+        let now = self.timers.tick();
+        state.hello_mut().agreed(crossed);
+        if !crossed {
+            state.path_mut().restart_timer(now);
+        }
+        if state.sends().list().is_empty() {
+            state.hello_mut().stop();
+        } else {
+            state.hello_mut().expect_reply(now);
+        }
+        self.table.queue_stateless(StatelessPacket::HelloAck(self.table.peer_id(slot)));
+        self.arm(conn);
+        Ok(())
+    }
+
+    /// Records the parameters that both sides now know of the connection.
+    fn connect(&mut self, slot: PeerSlot, conn: ConnSlot, handshake: &Handshake, epoch: u16) {
+        let peer = &mut self.table.peers[slot];
+        peer.remote_incarnation = handshake.src_incarnation.get();
+        peer.remote_cid = handshake.src_cid.get();
+        peer.epoch = epoch;
+        self.table.epochs = later_epoch(self.table.epochs, epoch);
+        peer.token = token(self.identity.incarnation, peer.remote_incarnation, epoch);
+        peer.receive_max = handshake.receive_max.get();
+        let window = u32::from(handshake.window.get()).clamp(1, WINDOW_PACKETS);
+        peer.window_less_one = (window - 1) as u8;
+        let state = &mut self.table.connections[conn];
+        state.rx_mut().restart(Psn(handshake.psn_base.get()));
+        *state.errors_mut() = Errors::default();
+    }
+
+    fn process_hello_ack(
+        &mut self,
+        header: &Header,
+        ack: &Handshake,
+        from: PeerAddress,
+    ) -> Result<(), DropReason> {
+        let slot = self.own_handshake(header, ack, from)?;
+        let (incarnation, epoch) = (ack.src_incarnation.get(), ack.epoch.get());
+        let peer = &self.table.peers[slot];
+        let same = peer.remote_incarnation == incarnation && peer.epoch == epoch;
+        let conn = peer.connection;
+        match peer.state {
+            State::Accepted if same => {
+                // Nothing was received yet; the accepted hello may have been an old one, of an
+                // attempt that the peer has given up.
+                let base = Psn(ack.psn_base.get());
+                let conn = self
+                    .table
+                    .allocate_connection(slot, self.timers.tick(), false)
+                    .ok_or(DropReason::NoRoom)?;
+                self.table.connections[conn].rx_mut().rebase(base);
+                if self.is_echoed(conn, ack) {
+                    self.establish(conn);
+                } else {
+                    self.table.queue_stateless(StatelessPacket::HelloAck(self.table.peer_id(slot)));
+                    self.arm(conn);
+                }
+            }
+            // The accepted hello may have been an old one, of a former process. A peer that agrees
+            // to our hello exists.
+            State::HelloSent | State::Accepted if self.is_agreed(conn, ack) => {
+                let peer = &mut self.table.peers[slot];
+                peer.hello_epoch = epoch;
+                self.connect(slot, conn, ack, epoch);
+                self.establish(conn);
+            }
+            // The peer repeats it because no packet of ours has reached it yet.
+            State::Established if same => {
+                let conn = self
+                    .table
+                    .allocate_connection(slot, self.timers.tick(), false)
+                    .ok_or(DropReason::NoRoom)?;
+                self.table.connections[conn].rx_mut().owe_ack_now();
+                self.table.make_ready(conn);
+                self.arm(conn);
+            }
+            _ => return Err(DropReason::UnexpectedHandshake),
+        }
+        Ok(())
+    }
+
+    /// Whether the peer agrees to the last hello of this side.
+    fn is_agreed(&self, conn: ConnSlot, ack: &Handshake) -> bool {
+        if conn.is_none() {
+            return false;
+        }
+        let proposed = self.table.connections[conn].hello().proposed();
+        proposed != 0 && !is_newer(proposed, ack.epoch.get()) && self.is_echoed(conn, ack)
+    }
+
+    /// Whether the peer counts from the number that this side sends from. It may have agreed to an
+    /// old hello.
+    fn is_echoed(&self, conn: ConnSlot, ack: &Handshake) -> bool {
+        u64::from(self.table.connections[conn].tx().first_psn().0) == ack.cookie.get()
+    }
+
+    fn process_retry(
+        &mut self,
+        header: &Header,
+        retry: &Handshake,
+        from: PeerAddress,
+    ) -> Result<(), DropReason> {
+        let slot = self.own_handshake(header, retry, from)?;
+        let peer = &self.table.peers[slot];
+        let asked = peer.connection.is_some()
+            && self.table.connections[peer.connection].hello().proposed() != 0;
+        if !asked || !matches!(peer.state, State::HelloSent | State::Accepted) {
+            return Err(DropReason::UnexpectedHandshake);
+        }
+        self.table.connections[peer.connection].hello_mut().show(retry.cookie.get());
+        self.table.queue_stateless(StatelessPacket::Hello(self.table.peer_id(slot)));
+        Ok(())
+    }
+
+    /// The peer that a reply to our hello belongs to.
+    fn own_handshake(
+        &self,
+        header: &Header,
+        reply: &Handshake,
+        from: PeerAddress,
+    ) -> Result<PeerSlot, DropReason> {
+        let slot = self.table.peer_slot(header.dst_cid()).ok_or(DropReason::UnknownConnection)?;
+        if self.table.peers[slot].address != from {
+            return Err(DropReason::WrongSource);
+        }
+        if reply.dst_incarnation.get() != self.identity.incarnation {
+            return Err(DropReason::UnexpectedHandshake);
+        }
+        Ok(slot)
+    }
+
+    /// Establishes a connection: both sides know of it.
+    pub(crate) fn establish(&mut self, conn: ConnSlot) {
+        if conn.is_none() {
+            return;
+        }
+        let now = self.timers.tick();
+        let state = &mut self.table.connections[conn];
+        if state.hello().is_measured() {
+            // The first measurement of the round trip, from a packet that this side sent once.
+            // Without it the first loss would wait for the longest time-out.
+            let round_trip = now.since(state.path().timer_from());
+            state.path_mut().sample(round_trip);
+        }
+        state.hello_mut().stop();
+        state.rx_mut().count_silence_from(now);
+        state.path_mut().restart_timer(now);
+        // The acknowledgment shows the peer that this side knows of the connection, unless data
+        // does so first.
+        state.rx_mut().owe_ack_now();
+        let peer = &mut self.table.peers[state.peer()];
+        peer.state = State::Established;
+        log::debug!("peer {}: connected, epoch {}", peer.address, peer.epoch);
+        self.stats.handshakes += 1;
+        self.table.make_ready(conn);
+        self.arm(conn);
+    }
+}
+
+/// Ends a connection for a reset that repeats the token, and the number of a packet under way.
+pub(crate) fn process_reset(
+    cx: &mut Ctx<'_>,
+    sender: &mut Sender<'_>,
+    matcher: &mut Matcher<'_>,
+    header: &Header,
+    from: PeerAddress,
+) -> Result<(), DropReason> {
+    let slot = cx.table.find_peer(&from).ok_or(DropReason::UnknownConnection)?;
+    let peer = &cx.table.peers[slot];
+    if !peer.is_established() || peer.connection.is_none() || peer.token != header.token() {
+        return Err(DropReason::UnprovenReset);
+    }
+    let state = &cx.table.connections[peer.connection];
+    let distance = header.psn().since(state.tx().first_psn());
+    if distance >= state.tx().under_way() {
+        return Err(DropReason::UnprovenReset);
+    }
+    log::info!("peer {}: {}", peer.address, OpError::Reset);
+    end_connection(cx, sender, matcher, slot, OpError::Reset);
+    Ok(())
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The connection table: peers, their connections, and the order in which connections send.
+//!
+//! In: addresses, handshake packets, ends of connections. Out: a slot for each peer, a connection
+//! for each peer with traffic, packets without a connection (handshake, reset, close). Bound: the
+//! pools of peers and connections.
+
+pub(super) mod cookie;
+pub(super) mod evict;
+pub(super) mod handshake;
+pub(super) mod packet;
+pub(super) mod schedule;
+pub(super) mod stateless;
+pub(super) mod teardown;
+
+use crate::collections::index::Index as HashIndex;
+use crate::collections::list::List;
+use crate::collections::slab::{Slab, Slot, SlotIndex};
+use crate::collections::time::{TICK_NANOS, Tick};
+use crate::engine::connect::packet::{STATELESS_QUEUE_MAX, StatelessPacket};
+use crate::engine::violation::{Violation, sound};
+use crate::peer::slots::{ConnSlot, PeerSlot};
+use crate::peer::{Connection, Peer, State};
+use crate::{PeerAddress, PeerId};
+use core::hash::{Hash, Hasher};
+use core::ops::{Index, IndexMut};
+
+/// The slot of a peer that was removed is not used again for twice the longest time-out: packets
+/// for its former tenant are gone by then (128 ms).
+const QUARANTINE_TICKS: u32 = (128_000_000 / TICK_NANOS) as u32;
+
+/// Peers and connections of an engine.
+#[derive(Debug)]
+pub(super) struct ConnectionTable<'s> {
+    peers: Slab<'s, Peer, PeerSlot>,
+    index: HashIndex<'s, PeerAddress, PeerSlot>,
+    connections: Slab<'s, Connection, ConnSlot>,
+    /// Connections that send, in round-robin order.
+    ready: List<ConnSlot>,
+    /// Connections with records that wait to be coalesced.
+    corked: List<ConnSlot>,
+    /// Packets that the first ready connection may still send before the next one.
+    quantum_left: u32,
+    stateless: heapless::Deque<StatelessPacket, STATELESS_QUEUE_MAX>,
+    /// The highest epoch of any connection so far: a peer that is removed and comes back has a
+    /// newer one.
+    epochs: u16,
+    /// The slot at which the search for an evictable peer continues (CLOCK hand).
+    evict_cursor: u32,
+    /// While the engine closes: the slot of the next peer to be notified.
+    closing: Option<u32>,
+    /// Every peer was notified, or is being notified, that this endpoint closes.
+    closed: bool,
+}
+
+impl<'s> ConnectionTable<'s> {
+    /// A table without peers; `seed` keeps others from choosing addresses that collide.
+    pub(super) fn new(
+        peers: &'s mut [Slot<Peer>],
+        index: &'s mut [u32],
+        connections: &'s mut [Slot<Connection>],
+        seed: u64,
+    ) -> Self {
+        Self {
+            peers: Slab::new(peers),
+            index: HashIndex::new(index, seed),
+            connections: Slab::new(connections),
+            ready: List::default(),
+            corked: List::default(),
+            quantum_left: 0,
+            stateless: heapless::Deque::new(),
+            epochs: 0,
+            evict_cursor: 0,
+            closing: None,
+            closed: false,
+        }
+    }
+}
+
+impl Index<PeerSlot> for ConnectionTable<'_> {
+    type Output = Peer;
+
+    #[inline(always)]
+    fn index(&self, peer: PeerSlot) -> &Peer {
+        &self.peers[peer]
+    }
+}
+
+impl IndexMut<PeerSlot> for ConnectionTable<'_> {
+    #[inline(always)]
+    fn index_mut(&mut self, peer: PeerSlot) -> &mut Peer {
+        &mut self.peers[peer]
+    }
+}
+
+impl Index<ConnSlot> for ConnectionTable<'_> {
+    type Output = Connection;
+
+    #[inline(always)]
+    fn index(&self, conn: ConnSlot) -> &Connection {
+        &self.connections[conn]
+    }
+}
+
+impl IndexMut<ConnSlot> for ConnectionTable<'_> {
+    #[inline(always)]
+    fn index_mut(&mut self, conn: ConnSlot) -> &mut Connection {
+        &mut self.connections[conn]
+    }
+}
+
+impl ConnectionTable<'_> {
+    /// The identifier of a peer in the table.
+    #[inline]
+    pub(super) fn peer_id(&self, peer: PeerSlot) -> PeerId {
+        peer.id(self.peers.generation(peer))
+    }
+
+    /// The identifier of the peer of a connection.
+    #[inline]
+    pub(super) fn peer_of(&self, conn: ConnSlot) -> PeerId {
+        self.peer_id(self.connections[conn].peer())
+    }
+
+    /// The slot of a peer, if `id` names one that is in the table.
+    #[inline]
+    pub(super) fn peer_slot(&self, id: PeerId) -> Option<PeerSlot> {
+        let peer = PeerSlot::of(id);
+        (self.peers.is_used(peer) && self.peer_id(peer) == id).then_some(peer)
+    }
+
+    /// The peer at an address.
+    pub(super) fn find_peer(&self, address: &PeerAddress) -> Option<PeerSlot> {
+        let peers = &self.peers;
+        self.index.find(address, |peer| peers[peer].address)
+    }
+
+    /// Whether a connection exists in this slot.
+    #[inline]
+    pub(super) fn is_open(&self, conn: ConnSlot) -> bool {
+        self.connections.is_used(conn)
+    }
+
+    /// The connection of a peer, if it has one.
+    pub(super) fn connection_of(&self, peer: PeerSlot) -> Option<ConnSlot> {
+        let conn = self.peers[peer].connection;
+        (self.peers.is_used(peer) && conn.is_some()).then_some(conn)
+    }
+
+    /// How many connections exist.
+    pub(super) fn open_connections(&self) -> u32 {
+        self.connections.used()
+    }
+
+    /// The connections that exist. Bound: their pool.
+    pub(super) fn iter(&self) -> impl Iterator<Item = ConnSlot> + '_ {
+        self.connections.used_slots()
+    }
+
+    /// Every slot that a connection can have.
+    pub(super) fn connection_slots(&self) -> impl Iterator<Item = ConnSlot> + use<> {
+        (0..self.connections.capacity()).map(ConnSlot::from_number)
+    }
+
+    /// The slots of the peer table, and how many of them are taken.
+    pub(super) fn peer_slots(&self) -> (u32, u32) {
+        (self.peers.capacity(), self.peers.used())
+    }
+
+    /// Begins to notify every peer that this endpoint closes.
+    pub(super) fn start_closing(&mut self) {
+        self.closing = Some(0);
+        self.closed = true;
+    }
+
+    /// Whether this endpoint has closed.
+    pub(super) const fn is_closed(&self) -> bool {
+        self.closed
+    }
+
+    /// Checks that free and used slots of the pools add up.
+    pub(super) fn audit_pools(&self) -> Result<(), Violation> {
+        sound("peers", &self.peers)?;
+        sound("connections", &self.connections)
+    }
+
+    /// Hashes the state, for tests.
+    pub(super) fn digest(&self, hasher: &mut impl Hasher) {
+        self.peers.hash(hasher);
+        self.connections.hash(hasher);
+        [u32::from(self.epochs), self.closing.unwrap_or(u32::MAX)].hash(hasher);
+        [self.ready, self.corked].hash(hasher);
+    }
+
+    /// The connection of a peer, allocated if it has none. `None` if the pool is empty; the last
+    /// quarter of the pool is for connections that peers open, because theirs always end.
+    #[inline]
+    pub(super) fn allocate_connection(
+        &mut self,
+        peer: PeerSlot,
+        now: Tick,
+        ours: bool,
+    ) -> Option<ConnSlot> {
+        let known = self.peers[peer].connection;
+        if known.is_some() {
+            return Some(known);
+        }
+        let capacity = self.connections.capacity();
+        if ours && self.connections.used() >= capacity - capacity / 4 {
+            return None;
+        }
+        let conn = self.connections.alloc(Connection::new(peer, &self.peers[peer], now))?;
+        self.peers[peer].connection = conn;
+        Some(conn)
+    }
+
+    /// Puts a peer in a free slot, which is not in quarantine. `None`: there is none.
+    fn insert(&mut self, address: PeerAddress) -> Option<PeerSlot> {
+        let peer = self.peers.alloc(Peer::new(address))?;
+        self.index.insert(&address, peer);
+        Some(peer)
+    }
+
+    /// Whether the slot that is used next is in quarantine at `now`.
+    pub(super) fn is_quarantined(&self, now: Tick) -> bool {
+        // After the wrap of the ticks a slot may seem to be in quarantine once more, for no longer
+        // than that.
+        let since = |peer: &Peer| now.bits().wrapping_sub(peer.removed_at().bits());
+        let removed = self.peers.next_free().filter(|peer| peer.state == State::Removed);
+        removed.is_some_and(|peer| since(peer) < QUARANTINE_TICKS)
+    }
+
+    /// Removes a peer that has no connection; its slot goes into quarantine.
+    pub(super) fn forget(&mut self, peer: PeerSlot, now: Tick) {
+        let address = self.peers[peer].address;
+        let peers = &self.peers;
+        self.index.remove(&address, peer, |slot| peers[slot].address);
+        self.peers[peer].set_removed(now);
+        self.peers.release_last(peer);
+    }
+}

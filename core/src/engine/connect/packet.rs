@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets outside of the stream of a connection, as they wait to be sent.
+
+use crate::collections::serial::Psn;
+use crate::peer::Peer;
+use crate::{PeerAddress, PeerId};
+
+/// Packets that can wait to be sent.
+pub(crate) const STATELESS_QUEUE_MAX: usize = 32;
+
+/// A packet outside of the stream of a connection, to be sent.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum StatelessPacket {
+    /// The hello of a connection that this side opens.
+    Hello(PeerId),
+    /// Agreement to the peer's hello.
+    HelloAck(PeerId),
+    /// Demand of a cookie, to the sender of a hello with this `cid` and `incarnation`.
+    Retry { to: PeerAddress, cid: PeerId, incarnation: u64, cookie: u64 },
+    /// Notice that no such connection exists, to the sender of a packet with this token and number.
+    Reset { to: PeerAddress, token: u32, psn: Psn },
+    /// Close notification, with the numbers that were received and the errors that were issued.
+    Close { to: PeerAddress, cid: PeerId, token: u32, psn: Psn, msn: u16, errors: u8 },
+}
+
+impl StatelessPacket {
+    /// The close notification of a peer with numbers that are up to date.
+    pub(crate) fn close(peer: &Peer) -> Self {
+        Self::Close {
+            to: peer.address,
+            cid: PeerId::from_bits(peer.remote_cid),
+            token: peer.token,
+            psn: peer.expected_psn,
+            msn: peer.expected_msn.0 as u16,
+            errors: peer.errors_issued,
+        }
+    }
+}

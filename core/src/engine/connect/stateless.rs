@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets outside of the stream of a connection: handshake, cookie, reset, close
+//! (`docs/PROTOCOL.md` §5).
+//!
+//! In: queued packets. Out: sealed packets, before the packets of any connection. They are not
+//! retransmitted: a peer that misses one asks again. Bound:
+//! [`STATELESS_QUEUE_MAX`](super::packet::STATELESS_QUEUE_MAX) packets wait at a time.
+
+use crate::collections::slab::SlotIndex;
+use crate::engine::connect::ConnectionTable;
+use crate::engine::connect::packet::StatelessPacket;
+use crate::engine::ctx::Ctx;
+use crate::peer::State;
+use crate::wire::{HEADER_LEN, Handshake, Header, PacketKind, ReceiverStatus, ResetBody, seal};
+use crate::{Destination, PeerAddress, PeerId, Transmit};
+use zerocopy::IntoBytes;
+
+impl ConnectionTable<'_> {
+    /// Queues a packet; if the queue is full it is dropped, and the peer will ask again.
+    pub(crate) fn queue_stateless(&mut self, packet: StatelessPacket) {
+        let _ = self.stateless.push_back(packet);
+    }
+
+    /// Whether a packet is queued, or peers are to be notified of the close.
+    #[inline]
+    pub(crate) fn has_stateless(&self) -> bool {
+        !self.stateless.is_empty() || self.closing.is_some()
+    }
+}
+
+impl Ctx<'_> {
+    /// Writes the next queued packet, if there is one.
+    pub(crate) fn transmit_stateless(&mut self, packet: &mut [u8]) -> Option<Transmit> {
+        // bound: STATELESS_QUEUE_MAX
+        while let Some(queued) = self.table.stateless.pop_front() {
+            let sent = match queued {
+                StatelessPacket::Hello(id) => self.put_hello(id, PacketKind::Hello, packet),
+                StatelessPacket::HelloAck(id) => self.put_hello(id, PacketKind::HelloAck, packet),
+                StatelessPacket::Retry { to, cid, incarnation, cookie } => {
+                    let header = Header::new(PacketKind::Retry, cid, 0)
+                        .with_sent_at(self.timers.tick().bits());
+                    let mut body = self.handshake();
+                    body.dst_incarnation = incarnation.into();
+                    body.cookie = cookie.into();
+                    self.seal_stateless(&header, body.as_bytes(), to, packet)
+                }
+                StatelessPacket::Reset { to, token, psn } => {
+                    let header = Header::new(PacketKind::Reset, PeerId::NONE, token)
+                        .with_psn(psn)
+                        .with_sent_at(self.timers.tick().bits());
+                    let body = ResetBody { src_incarnation: self.identity.incarnation.into() };
+                    self.seal_stateless(&header, body.as_bytes(), to, packet)
+                }
+                StatelessPacket::Close { to, cid, token, psn, msn, errors } => {
+                    let mut header = Header::new(PacketKind::Close, cid, token)
+                        .with_received(psn, msn, ReceiverStatus::default())
+                        .with_sent_at(self.timers.tick().bits());
+                    header.err_count = errors;
+                    self.seal_stateless(&header, &[], to, packet)
+                }
+            };
+            if sent.is_some() {
+                return sent;
+            }
+        }
+        None
+    }
+
+    /// A handshake body with the facts about this engine only.
+    fn handshake(&self) -> Handshake {
+        Handshake {
+            src_incarnation: self.identity.incarnation.into(),
+            dst_incarnation: 0.into(),
+            src_cid: PeerId::NONE.bits().into(),
+            psn_base: 0.into(),
+            receive_max: u16::try_from(self.limits.receive_max).unwrap_or(u16::MAX).into(),
+            window: self.limits.window_packets.max(1).into(),
+            features: 0.into(),
+            epoch: 0.into(),
+            cookie: 0.into(),
+        }
+    }
+
+    fn put_hello(&self, id: PeerId, kind: PacketKind, packet: &mut [u8]) -> Option<Transmit> {
+        let slot = self.table.peer_slot(id)?;
+        let peer = &self.table.peers[slot];
+        let hello = kind == PacketKind::Hello;
+        let proposed = if peer.connection.is_none() {
+            0
+        } else {
+            self.table.connections[peer.connection].hello().proposed()
+        };
+        let due = match peer.state {
+            State::HelloSent => hello,
+            State::Accepted => !hello || proposed != 0,
+            State::Established => !hello,
+            State::Closed | State::Removed => false,
+        };
+        if !due {
+            return None;
+        }
+        let remote = if hello { PeerId::NONE } else { PeerId::from_bits(peer.remote_cid) };
+        let token = if hello { 0 } else { peer.token };
+        let header = Header::new(kind, remote, token).with_sent_at(self.timers.tick().bits());
+        let mut body = self.handshake();
+        body.src_cid = id.bits().into();
+        body.epoch = if hello { proposed } else { peer.epoch }.into();
+        let (mut base, mut expected, mut cookie) = (peer.next_psn, peer.expected_psn, 0);
+        if peer.connection.is_some() {
+            let state = &self.table.connections[peer.connection];
+            // Nothing before it is missing there; nothing at all, if nothing was received yet.
+            (base, expected, cookie) =
+                (state.tx().first_psn(), state.rx().window().next(), state.hello().cookie());
+        }
+        body.psn_base = base.0.into();
+        body.cookie = if hello { cookie } else { expected.0.into() }.into();
+        if !hello {
+            body.dst_incarnation = peer.remote_incarnation.into();
+        }
+        let sent = self.seal_stateless(&header, body.as_bytes(), peer.address, packet)?;
+        Some(Transmit { to: Destination { peer: id, ..sent.to }, ..sent })
+    }
+
+    fn seal_stateless(
+        &self,
+        header: &Header,
+        body: &[u8],
+        to: PeerAddress,
+        packet: &mut [u8],
+    ) -> Option<Transmit> {
+        let len = HEADER_LEN + body.len();
+        let packet = packet.get_mut(..len)?;
+        let (head, rest) = packet.split_at_mut_checked(HEADER_LEN)?;
+        head.copy_from_slice(header.as_bytes());
+        rest.copy_from_slice(body);
+        seal(packet, self.config.checksum);
+        let to = Destination { peer: PeerId::NONE, address: to };
+        Some(Transmit { len, to, receive_max: u16::MAX })
+    }
+}

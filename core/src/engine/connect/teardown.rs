@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The end of a connection: everything that depends on it ends too (`docs/PROTOCOL.md` §5.5).
+//!
+//! In: the reason. Out: completions in error, slots given back. Bound: the operations and messages
+//! under way with the peer, and the stored messages and rendezvous among which they are searched.
+
+use crate::collections::slab::SlotIndex;
+use crate::engine::connect::packet::StatelessPacket;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::engine::send::Sender;
+use crate::peer::State;
+use crate::peer::slots::{ConnSlot, PeerSlot};
+use crate::{OpError, Transmit};
+
+/// Ends the connection to a peer, if there is one: everything that depends on it ends with `error`.
+pub(crate) fn end_connection(
+    cx: &mut Ctx<'_>,
+    sender: &mut Sender<'_>,
+    matcher: &mut Matcher<'_>,
+    slot: PeerSlot,
+    error: OpError,
+) {
+    let peer = &mut cx.table.peers[slot];
+    let conn = peer.connection;
+    if peer.state != State::Closed {
+        peer.state = State::Closed;
+        cx.stats.peers_failed += u64::from(error != OpError::Closed);
+    }
+    matcher.abort_announced(cx, cx.table.peer_id(slot), error);
+    if conn.is_none() {
+        return;
+    }
+    matcher.abort_arriving(cx, conn, error);
+    sender.abort_internal(cx, matcher, conn, error);
+    sender.abort_posted(cx, conn, error);
+    release_connection(cx, sender, conn);
+}
+
+/// Gives a connection back to its pool, with the slots that were reserved for it. The state that
+/// matters later is saved with the peer.
+pub(crate) fn release_connection(cx: &mut Ctx<'_>, sender: &mut Sender<'_>, conn: ConnSlot) {
+    cx.table.unschedule(conn);
+    cx.timers.disarm(conn);
+    let state = &mut cx.table.connections[conn];
+    let peer = &mut cx.table.peers[state.peer()];
+    state.save(peer);
+    peer.connection = ConnSlot::NONE;
+    sender.release_connection(state);
+    cx.table.connections.release(conn);
+}
+
+/// The notification of the next peer that needs one, while the engine closes.
+pub(crate) fn transmit_close(
+    cx: &mut Ctx<'_>,
+    sender: &mut Sender<'_>,
+    matcher: &mut Matcher<'_>,
+    packet: &mut [u8],
+) -> Option<Transmit> {
+    let mut next = cx.table.closing?;
+    // bound: peers in the table
+    while next < cx.table.peers.capacity() {
+        let slot = PeerSlot::from_number(next);
+        next += 1;
+        cx.table.closing = Some(next);
+        if cx.table.peers.is_used(slot) && cx.table.peers[slot].is_connected() {
+            notify_close(cx, slot);
+            end_connection(cx, sender, matcher, slot, OpError::Closed);
+            return cx.transmit_stateless(packet);
+        }
+    }
+    cx.table.closing = None;
+    None
+}
+
+/// Queues the notification that the connection to a peer ends here, with everything received.
+pub(crate) fn notify_close(cx: &mut Ctx<'_>, slot: PeerSlot) {
+    let peer = &mut cx.table.peers[slot];
+    if !peer.is_connected() {
+        return;
+    }
+    if peer.connection.is_some() {
+        cx.table.connections[peer.connection].save(peer);
+    }
+    let close = StatelessPacket::close(peer);
+    cx.table.queue_stateless(close);
+}

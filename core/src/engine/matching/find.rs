@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The match rule: receives in posting order on one side, messages in order of acceptance on the
+//! other (`docs/PROTOCOL.md` §6.1, `fi_msg(3)`, `fi_tagged(3)`).
+//!
+//! Bounds: a search is linear in the queue that it goes through.
+
+use crate::collections::list::List;
+use crate::collections::slab::SlotIndex;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::peer::operation::{RecvKind, StoredState, Unexpected};
+use crate::peer::slots::{ConnSlot, RecvSlot, StoredSlot};
+use crate::wire::{Envelope, MessageRecord, Records};
+use crate::{Memory, OpError, PeerId, Placement, RecvId, RecvRequest, Target};
+
+impl Matcher<'_> {
+    /// The first posted receive that `accepts`.
+    pub(super) fn find_posted(
+        &mut self,
+        tagged: bool,
+        accepts: impl Fn(&RecvRequest) -> bool,
+    ) -> Option<RecvSlot> {
+        let mut slot = self.posted.of(tagged).head();
+        // bound: posted receives
+        while slot.is_some() && !accepts(&self.recvs[slot].request) {
+            slot = List::next(&mut self.recvs, slot);
+        }
+        (slot.is_some()).then_some(slot)
+    }
+
+    /// Accepts whole messages, `tagged` or untagged ones, from the front of `records` in one loop,
+    /// while each is the next message, the first posted receive takes it, and nothing is out of the
+    /// ordinary. [`Self::accept_record`] has the same effect, one message at a time. The receives
+    /// are neighbours in their queue, and stay neighbours as they end. Bound: the records.
+    // Not inlined: the loop needs all registers.
+    #[inline(never)]
+    pub(crate) fn receive_run<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        conn: ConnSlot,
+        (rnr_epoch, tagged): (u8, bool),
+        records: &mut Records<'_>,
+        memory: &mut M,
+    ) {
+        let peer = cx.table.peer_of(conn);
+        let state = &mut cx.table[conn];
+        let ordinary = rnr_epoch == state.rx().rnr_epoch()
+            && !state.rx().is_not_ready()
+            && state.out_of_order().is_empty()
+            && !self.slices_exhausted;
+        let mut next = self.posted.first(tagged);
+        if !ordinary || next.is_none() {
+            return;
+        }
+        let (first, mut last) = (next, RecvSlot::NONE);
+        let (mut expected, mut bytes) = (state.rx().expected_msn(), 0);
+        records.take_messages(|&MessageRecord { envelope, payload }| {
+            if next.is_none() {
+                return false;
+            }
+            let (op, generation) = self.recvs.entry(next);
+            let taken = envelope.msn == expected
+                && op.kind == RecvKind::One
+                && op.request.takes(peer, &envelope)
+                && op.request.len >= envelope.total
+                && op.request.signal;
+            if !taken {
+                return false;
+            }
+            op.peer = peer;
+            op.envelope = envelope;
+            expected = expected.plus(1);
+            (last, next) = (next, op.links.next());
+            if !payload.is_empty() {
+                bytes += payload.len() as u64;
+                let target = Target::Recv(last.id(generation));
+                memory.place(Placement { target, offset: 0, more: false }, payload);
+            }
+            true
+        });
+        let count = u64::from(expected.since(state.rx().expected_msn()));
+        if count > 0 {
+            state.rx_mut().messages_accepted(expected);
+            let queue = self.posted.of(tagged);
+            let run = (first, last);
+            cx.completions.finish_recv_run(&mut self.recvs, queue, run, count);
+            cx.stats.messages_accepted += count;
+            cx.stats.bytes_placed += bytes;
+        }
+    }
+
+    /// The first posted receive, if it takes a whole message from `peer` and nothing is out of the
+    /// ordinary.
+    #[inline(always)]
+    pub(crate) fn predict_match(&self, peer: PeerId, envelope: &Envelope) -> Option<RecvSlot> {
+        let recv = self.posted.first(envelope.tag.is_some());
+        if recv.is_none() || self.slices_exhausted {
+            return None;
+        }
+        let op = &self.recvs[recv];
+        (op.kind == RecvKind::One && op.request.takes(peer, envelope)).then_some(recv)
+    }
+
+    /// Completes the first posted receive with a whole message from `peer`.
+    #[inline(always)]
+    pub(crate) fn receive_message<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        recv: RecvSlot,
+        peer: PeerId,
+        message: &MessageRecord<'_>,
+        memory: &mut M,
+    ) {
+        self.posted.of(message.envelope.tag.is_some()).remove(&mut self.recvs, recv);
+        let MessageRecord { envelope, payload } = message;
+        let (op, generation) = self.recvs.entry(recv);
+        op.peer = peer;
+        op.envelope = *envelope;
+        let mut bytes = *payload;
+        if envelope.total > op.request.len {
+            op.outcome = Err(OpError::Truncated);
+            let room = usize::try_from(op.request.len).unwrap_or(usize::MAX);
+            bytes = bytes.get(..room).unwrap_or(bytes);
+        }
+        if !bytes.is_empty() {
+            cx.stats.bytes_placed += bytes.len() as u64;
+            let target = Target::Recv(recv.id(generation));
+            memory.place(Placement { target, offset: 0, more: false }, bytes);
+        }
+        cx.completions.finish_one(&mut self.recvs, recv);
+        cx.stats.messages_accepted += 1;
+    }
+
+    /// Takes the first posted receive that fits a message out of its queue, and records the match.
+    #[inline]
+    pub(super) fn match_posted<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        peer: PeerId,
+        envelope: &Envelope,
+        memory: &mut M,
+    ) -> Option<RecvSlot> {
+        let tagged = envelope.tag.is_some();
+        let posted = self.find_posted(tagged, |request| request.takes(peer, envelope));
+        let Some(slot) = posted else { return self.match_shared(cx, peer, envelope, memory) };
+        if self.slices_exhausted || self.recvs[slot].kind != RecvKind::One {
+            return self.match_multi_recv(slot, peer, envelope, memory);
+        }
+        self.posted.of(tagged).remove(&mut self.recvs, slot);
+        self.record_match(slot, peer, envelope);
+        Some(slot)
+    }
+
+    #[inline]
+    pub(super) fn record_match(&mut self, recv: RecvSlot, peer: PeerId, envelope: &Envelope) {
+        let op = &mut self.recvs[recv];
+        op.peer = peer;
+        op.envelope = *envelope;
+        if envelope.total > op.request.len {
+            op.outcome = Err(OpError::Truncated);
+        }
+    }
+
+    /// The first stored message that fits a request.
+    #[inline(always)]
+    pub(super) fn find_stored(&mut self, request: &RecvRequest) -> Option<StoredSlot> {
+        let first = self.stored.first(request.tag.is_some());
+        if first.is_none() { None } else { self.find_stored_from(first, request) }
+    }
+
+    fn find_stored_from(&mut self, first: StoredSlot, request: &RecvRequest) -> Option<StoredSlot> {
+        let mut slot = first;
+        // bound: stored messages
+        while slot.is_some() {
+            let message = *self.unexpected.message(slot);
+            let fits = request.takes(message.peer, &message.envelope);
+            if fits && !(self.slices_exhausted && self.is_spoken_for(&message)) {
+                return Some(slot);
+            }
+            slot = List::next(&mut self.unexpected, slot);
+        }
+        None
+    }
+
+    /// Whether a stored message fits a posted receive: then it is stored for want of a slice.
+    #[cold]
+    fn is_spoken_for(&mut self, message: &Unexpected) -> bool {
+        let Unexpected { peer, envelope, .. } = message;
+        self.find_posted(envelope.tag.is_some(), |request| request.takes(*peer, envelope)).is_some()
+    }
+
+    /// Takes a stored message out of its queue.
+    pub(super) fn unqueue_stored(&mut self, slot: StoredSlot) {
+        let tagged = self.unexpected.message(slot).envelope.tag.is_some();
+        self.stored.of(tagged).remove(&mut self.unexpected, slot);
+    }
+
+    /// Binds a receive and a stored message, both out of their queues: delivers the message now, or
+    /// when its rest has arrived.
+    pub(super) fn bind_stored<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        slot: StoredSlot,
+        recv: RecvSlot,
+        memory: &mut M,
+    ) {
+        let message = self.unexpected.message(slot);
+        message.state = StoredState::Matched(recv);
+        let Unexpected { peer, envelope, complete, handle, .. } = *message;
+        self.record_match(recv, peer, &envelope);
+        if let Some(handle) = handle {
+            self.unexpected.release(slot);
+            self.start_rendezvous(cx, recv, handle);
+        } else if complete {
+            self.deliver_stored(cx, slot, recv, memory);
+        }
+    }
+
+    /// Copies a complete stored message to its receive, and completes that.
+    pub(super) fn deliver_stored<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        slot: StoredSlot,
+        recv: RecvSlot,
+        memory: &mut M,
+    ) {
+        let total = self.unexpected.message(slot).envelope.total;
+        let len = total.min(self.recvs[recv].request.len);
+        memory.deliver(self.unexpected.id(slot), self.recv_id(recv), len);
+        self.unexpected.release(slot);
+        cx.completions.finish_recv(&mut self.recvs, recv);
+    }
+
+    /// Places bytes of a message in the buffer of its receive, up to the end of the buffer.
+    pub(super) fn place_in_recv<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        recv: RecvId,
+        offset: u64,
+        bytes: &[u8],
+        more: bool,
+        memory: &mut M,
+    ) {
+        let room = self.recvs[RecvSlot::of(recv)].request.len.saturating_sub(offset);
+        let fits = bytes.len().min(usize::try_from(room).unwrap_or(usize::MAX));
+        let bytes = bytes.get(..fits).unwrap_or(bytes);
+        if !bytes.is_empty() {
+            cx.stats.bytes_placed += bytes.len() as u64;
+            let target = Target::Recv(recv);
+            memory.place(Placement { target, offset, more }, bytes);
+        }
+    }
+
+    /// Places bytes of a stored message.
+    pub(super) fn place_in_store<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        slot: StoredSlot,
+        offset: u64,
+        bytes: &[u8],
+        more: bool,
+        memory: &mut M,
+    ) {
+        if !bytes.is_empty() {
+            cx.stats.bytes_placed += bytes.len() as u64;
+            let target = Target::Unexpected(self.unexpected.id(slot));
+            memory.place(Placement { target, offset, more }, bytes);
+        }
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The matcher: posted receives and stored messages meet here (`docs/PROTOCOL.md` §6).
+//!
+//! In: receives of the application, records of messages in the order of their sender. Out: bytes
+//! placed, receives completed, long messages read from their senders. Bound: a search is linear in
+//! the queue that it goes through.
+
+pub(super) mod abort;
+pub(super) mod accept;
+pub(super) mod audit;
+pub(super) mod event;
+pub(super) mod find;
+pub(super) mod multi_recv;
+pub(super) mod peek;
+pub(super) mod post;
+pub(super) mod rendezvous;
+pub(super) mod shared_queue;
+pub(super) mod unexpected;
+
+use crate::collections::list::List;
+use crate::collections::slab::{Slab, SlotIndex};
+use crate::engine::completions::Completions;
+use crate::engine::matching::unexpected::UnexpectedPool;
+use crate::peer::operation::{Assembly, EVENTS, RECVS, RecvPool};
+use crate::peer::slots::{AssemblySlot, RecvSlot, StoredSlot};
+use crate::{Completion, DeferredId, PeerId, RecvId};
+
+/// Two queues: a tagged message matches tagged receives only, an untagged one untagged receives.
+#[derive(Clone, Copy, Debug)]
+struct Queues<I> {
+    untagged: List<I>,
+    tagged: List<I>,
+}
+
+impl<I: SlotIndex> Default for Queues<I> {
+    fn default() -> Self {
+        Self { untagged: List::default(), tagged: List::default() }
+    }
+}
+
+impl<I: SlotIndex> Queues<I> {
+    /// The first member of one of them, or [`SlotIndex::NONE`].
+    fn first(&self, tagged: bool) -> I {
+        if tagged { self.tagged.head() } else { self.untagged.head() }
+    }
+
+    fn of(&mut self, tagged: bool) -> &mut List<I> {
+        if tagged { &mut self.tagged } else { &mut self.untagged }
+    }
+}
+
+/// Posted receives, stored messages, and messages that are arriving.
+#[derive(Debug)]
+pub(super) struct Matcher<'s> {
+    recvs: RecvPool<'s>,
+    assemblies: Slab<'s, Assembly, AssemblySlot>,
+    unexpected: UnexpectedPool<'s>,
+    /// Posted receives in posting order.
+    posted: Queues<RecvSlot>,
+    /// Stored messages in order of acceptance.
+    stored: Queues<StoredSlot>,
+    /// Stored messages that the application has claimed.
+    claimed: List<StoredSlot>,
+    /// A multi-receive buffer matched, but no slot for a slice was free. New messages are stored
+    /// until [`Matcher::resume_matching`].
+    slices_exhausted: bool,
+    /// Receives of long messages that have bytes to request.
+    rendezvous_queue: List<RecvSlot>,
+}
+
+impl<'s> Matcher<'s> {
+    /// A matcher without receives and messages.
+    pub(super) fn new(
+        recvs: RecvPool<'s>,
+        assemblies: Slab<'s, Assembly, AssemblySlot>,
+        unexpected: UnexpectedPool<'s>,
+    ) -> Self {
+        Self {
+            recvs,
+            assemblies,
+            unexpected,
+            posted: Queues::default(),
+            stored: Queues::default(),
+            claimed: List::default(),
+            slices_exhausted: false,
+            rendezvous_queue: List::default(),
+        }
+    }
+}
+
+impl Matcher<'_> {
+    /// The identifier of a receive.
+    #[inline]
+    pub(super) fn recv_id(&self, recv: RecvSlot) -> RecvId {
+        recv.id(self.recvs.generation(recv))
+    }
+
+    /// Receives that wait for a message, or for the rest of one.
+    pub(super) fn posted_receives(&self) -> u32 {
+        self.recvs.used_in(RECVS)
+    }
+
+    /// Messages that are stored for want of a receive, or of an earlier message.
+    pub(super) fn stored_messages(&self) -> u32 {
+        self.unexpected.used()
+    }
+
+    /// How full the fullest class of the storage is, in eighths.
+    #[inline]
+    pub(super) fn occupancy(&self) -> u8 {
+        self.unexpected.occupancy()
+    }
+
+    /// Whether a long message has bytes to request.
+    #[inline]
+    pub(super) fn has_rendezvous(&self) -> bool {
+        !self.rendezvous_queue.is_empty()
+    }
+
+    /// How many more events of remote writes can be kept.
+    #[inline]
+    pub(super) fn free_events(&self) -> u32 {
+        self.recvs.free_in(EVENTS)
+    }
+
+    /// The next completion of a receive or of a remote write.
+    #[inline]
+    pub(super) fn poll(&mut self, completions: &mut Completions) -> Option<Completion> {
+        completions.poll_recv(&mut self.recvs)
+    }
+
+    /// The next end of a deferred receive, and whether it succeeded.
+    pub(super) fn poll_deferred(
+        &mut self,
+        completions: &mut Completions,
+    ) -> Option<(DeferredId, bool)> {
+        completions.poll_deferred_recv(&mut self.recvs)
+    }
+
+    /// Whether a finished receive or a stored message names `peer`. Bound: both.
+    pub(super) fn refers_to(&mut self, completions: &Completions, peer: PeerId) -> bool {
+        let stored = [self.stored.untagged, self.stored.tagged, self.claimed];
+        completions.names_in_recvs(&mut self.recvs, peer)
+            || stored.into_iter().any(|list| {
+                list.any(&mut self.unexpected, |pool, slot| pool.message(slot).peer == peer)
+            })
+    }
+}

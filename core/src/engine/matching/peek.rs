@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Peek, claim and discard of stored messages (`fi_tagged(3)`: `FI_PEEK`, `FI_CLAIM`,
+//! `FI_DISCARD`).
+//!
+//! In: a request of the application. Out: a completion for each call. A message is found by its
+//! envelope, so it need not have arrived in full. A claimed message is in no queue that receives
+//! search: the application's context is its key. Bounds: stored messages, claimed messages.
+
+use crate::collections::list::List;
+use crate::collections::slab::SlotIndex;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::engine::send::Sender;
+use crate::peer::operation::{RECVS, RecvKind, RecvOp, StoredState, Unexpected};
+use crate::peer::slots::{RecvSlot, StoredSlot};
+use crate::{Context, Memory, OpError, Peek, PostError, RecvId, RecvRequest};
+
+impl Matcher<'_> {
+    /// See [`Engine::peek`](crate::Engine::peek).
+    pub(crate) fn peek(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        sender: &mut Sender<'_>,
+        request: RecvRequest,
+        probe: Peek,
+    ) -> Result<(), PostError> {
+        let slot = self.begin_peek(request)?;
+        let Some(message) = self.find_stored(&request) else {
+            self.recvs[slot].outcome = Err(OpError::NoMessage);
+            cx.completions.finish_recv(&mut self.recvs, slot);
+            return Ok(());
+        };
+        match probe {
+            Peek::Look => self.copy_envelope(slot, message),
+            Peek::Claim => {
+                self.copy_envelope(slot, message);
+                self.unqueue_stored(message);
+                self.unexpected.message(message).state = StoredState::Claimed(request.context);
+                self.claimed.push_back(&mut self.unexpected, message);
+            }
+            Peek::Discard => {
+                self.unqueue_stored(message);
+                self.discard(cx, sender, slot, message);
+                return Ok(());
+            }
+        }
+        cx.completions.finish_recv(&mut self.recvs, slot);
+        Ok(())
+    }
+
+    /// See [`Engine::post_claimed`](crate::Engine::post_claimed).
+    pub(crate) fn post_claimed<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        sender: &mut Sender<'_>,
+        request: RecvRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<RecvId, PostError> {
+        let message = self.find_claimed(request.context).ok_or(PostError::NotClaimed)?;
+        let op = RecvOp { request, ..RecvOp::default() };
+        let slot = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
+        let id = self.recv_id(slot);
+        memory.attach_recv(id, buffer);
+        self.claimed.remove(&mut self.unexpected, message);
+        match self.unexpected.message(message).failed {
+            Some(error) => self.fail_claimed(cx, slot, message, error),
+            None => {
+                self.bind_stored(cx, message, slot, memory);
+                self.schedule_rendezvous(cx, sender);
+            }
+        }
+        Ok(id)
+    }
+
+    /// See [`Engine::discard_claimed`](crate::Engine::discard_claimed).
+    pub(crate) fn discard_claimed(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        sender: &mut Sender<'_>,
+        request: RecvRequest,
+    ) -> Result<(), PostError> {
+        let message = self.find_claimed(request.context).ok_or(PostError::NotClaimed)?;
+        let slot = self.begin_peek(request)?;
+        self.claimed.remove(&mut self.unexpected, message);
+        self.discard(cx, sender, slot, message);
+        Ok(())
+    }
+
+    fn begin_peek(&mut self, request: RecvRequest) -> Result<RecvSlot, PostError> {
+        let request = RecvRequest { len: 0, ..request };
+        let op = RecvOp { request, kind: RecvKind::Peek, ..RecvOp::default() };
+        self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)
+    }
+
+    fn copy_envelope(&mut self, slot: RecvSlot, message: StoredSlot) {
+        let Unexpected { peer, envelope, .. } = *self.unexpected.message(message);
+        let op = &mut self.recvs[slot];
+        (op.peer, op.envelope) = (peer, envelope);
+    }
+
+    /// Drops a message that is out of its queue, and completes the peek in `slot` with its
+    /// envelope. The sender of an announced message is notified that no byte is wanted.
+    fn discard(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        sender: &mut Sender<'_>,
+        slot: RecvSlot,
+        message: StoredSlot,
+    ) {
+        self.copy_envelope(slot, message);
+        let stored = self.unexpected.message(message);
+        let Unexpected { handle, complete, failed, .. } = *stored;
+        if handle.is_none() && !complete && failed.is_none() {
+            stored.state = StoredState::Discarded;
+        } else {
+            self.unexpected.release(message);
+        }
+        match handle {
+            Some(handle) => {
+                self.start_rendezvous(cx, slot, handle);
+                self.schedule_rendezvous(cx, sender);
+            }
+            None => cx.completions.finish_recv(&mut self.recvs, slot),
+        }
+    }
+
+    fn fail_claimed(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        slot: RecvSlot,
+        message: StoredSlot,
+        error: OpError,
+    ) {
+        self.copy_envelope(slot, message);
+        self.unexpected.release(message);
+        self.recvs[slot].outcome = Err(error);
+        cx.completions.finish_recv(&mut self.recvs, slot);
+    }
+
+    fn find_claimed(&mut self, context: Context) -> Option<StoredSlot> {
+        let mut slot = self.claimed.head();
+        // bound: claimed messages
+        while slot.is_some() && self.unexpected.message(slot).state != StoredState::Claimed(context)
+        {
+            slot = List::next(&mut self.unexpected, slot);
+        }
+        (slot.is_some()).then_some(slot)
+    }
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Receives of the application: posted, cancelled, deferred (`fi_msg(3)`, `fi_tagged(3)`,
+//! `fi_trigger(3)`).
+//!
+//! In: requests with checked arguments. Out: an identifier, or [`PostError::Again`] when the pool
+//! is empty. Bound: the stored messages and posted receives that are searched.
+
+use crate::api::matching::MultiRecv;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::engine::send::Sender;
+use crate::peer::operation::{Deferred, RECVS, RecvKind, RecvOp};
+use crate::{Context, Memory, OpError, PeerId, PostError, RecvId, RecvRequest, TagMatch};
+
+impl Matcher<'_> {
+    /// See [`Engine::post_recv`](crate::Engine::post_recv).
+    pub(crate) fn post_recv<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        sender: &mut Sender<'_>,
+        request: RecvRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<RecvId, PostError> {
+        self.file_recv(
+            cx,
+            sender,
+            RecvOp { request, peer: PeerId::NONE, ..RecvOp::default() },
+            buffer,
+            memory,
+        )
+    }
+
+    #[inline(always)]
+    fn file_recv<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        sender: &mut Sender<'_>,
+        op: RecvOp,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<RecvId, PostError> {
+        let request = op.request;
+        let (slot, generation) = self.recvs.alloc_entry(RECVS, op).ok_or(PostError::Again)?;
+        let id = slot.id(generation);
+        memory.attach_recv(id, buffer);
+        match self.find_stored(&request) {
+            Some(message) => {
+                self.unqueue_stored(message);
+                self.bind_stored(cx, message, slot, memory);
+                self.schedule_rendezvous(cx, sender);
+            }
+            None => self.posted.of(request.tag.is_some()).push_back(&mut self.recvs, slot),
+        }
+        Ok(id)
+    }
+
+    /// See [`Engine::cancel`](crate::Engine::cancel).
+    pub(crate) fn cancel(&mut self, cx: &mut Ctx<'_>, context: Context) -> bool {
+        for tagged in [false, true] {
+            let found = self.find_posted(tagged, |request| request.context == context);
+            if let Some(slot) = found {
+                self.posted.of(tagged).remove(&mut self.recvs, slot);
+                self.cancel_posted(cx, slot);
+                return true;
+            }
+        }
+        false
+    }
+
+    /// See [`Engine::post_deferred_recv`](crate::Engine::post_deferred_recv).
+    pub(crate) fn post_deferred_recv<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        sender: &mut Sender<'_>,
+        request: RecvRequest,
+        notify: bool,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<RecvId, PostError> {
+        let deferred = if notify { Deferred::Notified } else { Deferred::Suppressed };
+        let request = RecvRequest { signal: false, ..request };
+        let op = RecvOp { request, deferred, peer: PeerId::NONE, ..RecvOp::default() };
+        self.file_recv(cx, sender, op, buffer, memory)
+    }
+
+    pub(crate) fn fail_unstarted_recv(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        context: Context,
+        tagged: bool,
+        multi: bool,
+        error: OpError,
+    ) -> Result<(), PostError> {
+        let tag = tagged.then_some(TagMatch { tag: 0, ignore: 0 });
+        let request = RecvRequest { from: None, len: 0, context, tag, signal: true };
+        let unused = RecvKind::MultiRecv(MultiRecv::new_closed());
+        let kind = if multi { unused } else { RecvKind::One };
+        let op = RecvOp { request, kind, outcome: Err(error), ..RecvOp::default() };
+        let slot = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
+        cx.completions.finish_recv(&mut self.recvs, slot);
+        Ok(())
+    }
+}

@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rendezvous: long messages are announced, and read by their receiver (`docs/PROTOCOL.md` §6.5).
+//!
+//! In: announcements that a receive has matched. Out: requests for parts, in round-robin order over
+//! all messages that are being read, within a budget for the whole endpoint (the slots for these
+//! requests): many senders at once share the receiver's link instead of overrunning it. A silent
+//! peer keeps its slots until the peer timeout: therefore a peer never holds more slots than remain
+//! free. Bound: [`READS_PER_CALL`] requests a call.
+
+use crate::OpError;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::engine::send::Sender;
+use crate::engine::send::post::packet_room;
+use crate::peer::operation::{RendezvousState, TxKind, TxOp};
+use crate::peer::slots::{ConnSlot, OpSlot, RecvSlot};
+use crate::wire::{RENDEZVOUS_READ_LEN_MAX, full_segment, segment_overhead};
+
+/// Messages that one call of [`Matcher::schedule_rendezvous`] looks at.
+const READS_PER_CALL: u32 = 64;
+
+/// The result of a message's turn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum ReadStep {
+    /// A part was requested, and there is more.
+    More,
+    /// Nothing could be requested now.
+    Blocked,
+    /// The message takes no more turns.
+    Finished,
+}
+
+/// Bytes of a part but the last: as many full packets as [`RENDEZVOUS_READ_LEN_MAX`] allows, where
+/// the peer's packets are as long as ours. A shorter packet between two parts would end a GSO batch
+/// (`UDP_SEGMENT`), and each batch is a system call.
+fn part_len_max(payload_max: usize) -> u64 {
+    let room = packet_room(payload_max).saturating_sub(segment_overhead(false));
+    let rest = RENDEZVOUS_READ_LEN_MAX.checked_rem(full_segment(room) as u32).unwrap_or(0);
+    u64::from(RENDEZVOUS_READ_LEN_MAX - rest)
+}
+
+impl Matcher<'_> {
+    /// A receive has matched the message that its sender calls `handle`: it waits for its turn.
+    pub(super) fn start_rendezvous(&mut self, cx: &mut Ctx<'_>, recv: RecvSlot, handle: u64) {
+        let op = &mut self.recvs[recv];
+        let wanted = op.envelope.total.min(op.request.len);
+        op.rendezvous =
+            RendezvousState { handle, wanted, queued: true, ..RendezvousState::default() };
+        self.rendezvous_queue.push_back(&mut self.recvs, recv);
+        cx.stats.rendezvous += 1;
+    }
+
+    /// Requests parts of long messages, as far as budget and credit reach.
+    pub(crate) fn schedule_rendezvous(&mut self, cx: &mut Ctx<'_>, sender: &mut Sender<'_>) {
+        // The first message of those that were blocked since a part was requested.
+        let mut blocked = None;
+        for _ in 0..READS_PER_CALL {
+            if sender.free_rendezvous_reads() == 0 || blocked == Some(self.rendezvous_queue.head())
+            {
+                return;
+            }
+            let Some(recv) = self.rendezvous_queue.pop_front(&mut self.recvs) else { return };
+            self.recvs[recv].rendezvous.queued = false;
+            let step = self.read_next(cx, sender, recv);
+            if step != ReadStep::Finished {
+                self.recvs[recv].rendezvous.queued = true;
+                self.rendezvous_queue.push_back(&mut self.recvs, recv);
+            }
+            blocked = if step == ReadStep::Blocked { blocked.or(Some(recv)) } else { None };
+        }
+    }
+
+    /// Gives a message its turn; a slot is free.
+    fn read_next(&mut self, cx: &mut Ctx<'_>, sender: &mut Sender<'_>, recv: RecvSlot) -> ReadStep {
+        let id = self.recvs[recv].peer;
+        let RendezvousState { handle, wanted, asked, .. } = self.recvs[recv].rendezvous;
+        let Some(peer) = cx.table.peer_slot(id) else {
+            // Not reached: a rendezvous ends with the connection.
+            self.recvs[recv].outcome = Err(OpError::Closed);
+            cx.completions.finish_recv(&mut self.recvs, recv);
+            return ReadStep::Finished;
+        };
+        let Some(conn) = cx.table.allocate_connection(peer, cx.timers.tick(), false) else {
+            return ReadStep::Blocked;
+        };
+        let state = &cx.table[conn];
+        // A connection without requests may always make one: it may be new, and gets its timer with
+        // the request.
+        if u32::from(state.credits().rendezvous_reads()) >= sender.free_rendezvous_reads() {
+            return ReadStep::Blocked;
+        }
+        let left = wanted - asked;
+        if left == 0 {
+            // No byte is wanted: the sender is notified at once.
+            let fin = TxOp { peer: id, kind: TxKind::Fin { handle }, ..TxOp::default() };
+            if !sender.queue_rendezvous(cx, conn, fin) {
+                return ReadStep::Blocked;
+            }
+            cx.completions.finish_recv(&mut self.recvs, recv);
+            return ReadStep::Finished;
+        }
+        let free = state.free_credits(cx.timers.tick());
+        // The last credit alternates with the operations that the application posted.
+        let yields =
+            free == 1 && state.credits().is_rendezvous_last() && sender.wants_credit(cx, conn);
+        if free == 0 || yields {
+            cx.stats.credit_waits += 1;
+            return ReadStep::Blocked;
+        }
+        let len = left.min(part_len_max(cx.payload_max(peer)));
+        let kind = TxKind::RendezvousRead { recv, handle, offset: asked };
+        let op = TxOp { peer: id, kind, total: len, missing: len, ..TxOp::default() };
+        if !sender.queue_rendezvous(cx, conn, op) {
+            return ReadStep::Blocked;
+        }
+        cx.table[conn].credits_mut().read_rendezvous();
+        let state = &mut self.recvs[recv].rendezvous;
+        state.asked += len;
+        state.open += 1;
+        if left > len { ReadStep::More } else { ReadStep::Finished }
+    }
+
+    /// A part has arrived, or failed. With the last one the receive is complete, and the slot of
+    /// the request notifies the sender.
+    pub(crate) fn finish_rendezvous_read(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        sender: &mut Sender<'_>,
+        conn: ConnSlot,
+        (request, recv): (OpSlot, RecvSlot),
+    ) {
+        cx.table[conn].credits_mut().rendezvous_read_ended();
+        let op = &mut self.recvs[recv];
+        op.rendezvous.open -= 1;
+        if let Err(error) = sender.outcome(request) {
+            op.outcome = Err(error);
+            // The bytes that were not requested are not wanted any more.
+            op.rendezvous.asked = op.rendezvous.wanted;
+            if op.rendezvous.queued {
+                op.rendezvous.queued = false;
+                self.rendezvous_queue.remove(&mut self.recvs, recv);
+            }
+        }
+        let RendezvousState { handle, wanted, asked, open, .. } = self.recvs[recv].rendezvous;
+        if asked < wanted || open > 0 {
+            sender.release_op(request);
+            return;
+        }
+        cx.completions.finish_recv(&mut self.recvs, recv);
+        sender.reuse_as_fin(cx, conn, request, handle);
+    }
+
+    /// The connection has ended while the message of receive `recv` was being read; `open` says
+    /// whether one of its requests ends with it.
+    pub(crate) fn abort_rendezvous(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        recv: RecvSlot,
+        open: bool,
+        error: OpError,
+    ) {
+        let op = &mut self.recvs[recv];
+        op.rendezvous.open -= u32::from(open);
+        op.rendezvous.asked = op.rendezvous.wanted;
+        if op.rendezvous.wanted > 0 {
+            op.outcome = Err(error);
+        }
+        if core::mem::take(&mut op.rendezvous.queued) {
+            self.rendezvous_queue.remove(&mut self.recvs, recv);
+        }
+        if self.recvs[recv].rendezvous.open == 0 {
+            cx.completions.finish_recv(&mut self.recvs, recv);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_whole_packets() {
+        for (payload_max, packets, full) in [
+            (256, 341, 192),
+            (1452, 48, 1344),
+            (1472, 46, 1408),
+            (8972, 7, 8896),
+            (65_527, 1, 65_408),
+        ] {
+            assert_eq!(part_len_max(payload_max), packets * full, "{payload_max}");
+            assert!(
+                (packets + 1) * full > u64::from(RENDEZVOUS_READ_LEN_MAX),
+                "{payload_max}: one more"
+            );
+        }
+        assert_eq!(part_len_max(0), u64::from(RENDEZVOUS_READ_LEN_MAX), "no packet at all");
+    }
+}

@@ -1,0 +1,326 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! C and G: the operations of the application, and their completions.
+//!
+//! In: requests with checked arguments. Out: identifiers, and completions in the order in which
+//! operations end. Each method passes its call to the component that has the state.
+
+use crate::engine::Engine;
+use crate::{
+    AtomicRequest, Completion, Context, DeferredId, Instant, Memory, OpError, OpId, Peek, PeerId,
+    PostError, ReadRequest, RecvId, RecvRequest, SendRequest, UnstartedOp, WriteRequest,
+};
+
+// C. Operations of the initiator.
+impl Engine<'_> {
+    /// Posts a message. The next [`transmit`](Self::transmit) sends it at once if nothing is under
+    /// way to the peer, or if enough records wait: a full packet, or behind many packets half as
+    /// many. Otherwise it is coalesced with later messages until the next progress call.
+    ///
+    /// # Errors
+    /// [`PostError`]; nothing has changed then, and `buffer` is dropped.
+    #[inline]
+    pub fn post_send<M: Memory>(
+        &mut self,
+        now: Instant,
+        request: SendRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
+        self.advance_clock(now);
+        self.sender.post_send(&mut self.cx, request, buffer, memory)
+    }
+
+    /// Posts a message with a send that is complete when the peer's application has matched or
+    /// dropped it (`FI_MATCH_COMPLETE`). A message of any length is announced, and read by the
+    /// receiver when it is matched.
+    ///
+    /// # Errors
+    /// [`PostError`], with the effects of [`Self::post_send`].
+    #[inline]
+    pub fn post_matched_send<M: Memory>(
+        &mut self,
+        now: Instant,
+        request: SendRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
+        self.advance_clock(now);
+        self.sender.post_matched_send(&mut self.cx, request, buffer, memory)
+    }
+
+    /// Posts a write to a peer's memory. It is complete when all bytes are in place there.
+    ///
+    /// # Errors
+    /// [`PostError`], with the effects of [`Self::post_send`].
+    #[inline]
+    pub fn post_write<M: Memory>(
+        &mut self,
+        now: Instant,
+        request: WriteRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
+        self.advance_clock(now);
+        self.sender.post_write(&mut self.cx, request, buffer, memory)
+    }
+
+    /// Posts a read of a peer's memory.
+    ///
+    /// # Errors
+    /// [`PostError`], with the effects of [`Self::post_send`].
+    #[inline]
+    pub fn post_read<M: Memory>(
+        &mut self,
+        now: Instant,
+        request: ReadRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
+        self.advance_clock(now);
+        self.sender.post_read(&mut self.cx, request, buffer, memory)
+    }
+
+    /// Posts an atomic operation on a peer's memory.
+    ///
+    /// # Errors
+    /// [`PostError`], with the effects of [`Self::post_send`]; [`PostError::Unsupported`] for a
+    /// combination of form, datatype and op that means nothing.
+    #[inline]
+    pub fn post_atomic<M: Memory>(
+        &mut self,
+        now: Instant,
+        request: AtomicRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
+        self.advance_clock(now);
+        self.sender.post_atomic(&mut self.cx, request, buffer, memory)
+    }
+
+    /// The time of the last call, if a post to `peer` may use it in place of the present time.
+    /// While packets to the peer are under way, and may be sent at any time, a post changes no
+    /// timer. The records that it makes ready are sent by [`Self::transmit`], which must know the
+    /// time.
+    #[must_use]
+    #[inline]
+    pub fn time_under_way(&self, peer: PeerId) -> Option<Instant> {
+        self.cx.time_under_way(peer)
+    }
+
+    /// How many more operations can be posted.
+    #[must_use]
+    #[inline]
+    pub fn free_operations(&self) -> u32 {
+        self.sender.free_operations()
+    }
+}
+
+// C. Receives.
+impl Engine<'_> {
+    /// Posts a receive. It takes the oldest stored message that fits, or waits for one.
+    ///
+    /// # Errors
+    /// [`PostError::Again`]; nothing has changed then, and `buffer` is dropped.
+    #[inline]
+    pub fn post_recv<M: Memory>(
+        &mut self,
+        request: RecvRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<RecvId, PostError> {
+        self.matcher.post_recv(&mut self.cx, &mut self.sender, request, buffer, memory)
+    }
+
+    /// Posts a multi-receive buffer, which takes messages until fewer than `least` bytes (at least
+    /// one) are left. A message longer than the rest is truncated.
+    ///
+    /// Each message completes with the buffer's context. The last completion
+    /// [ends the buffer](crate::Completion::ends_buffer); it is made even where success makes no
+    /// completion. A cancelled buffer completes with an error.
+    ///
+    /// # Errors
+    /// [`PostError::Again`]; nothing has changed then, and `buffer` is dropped.
+    #[inline]
+    pub fn post_multi_recv<M: Memory>(
+        &mut self,
+        request: RecvRequest,
+        least: u64,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<RecvId, PostError> {
+        self.matcher.post_multi_recv(&mut self.cx, &mut self.sender, request, least, buffer, memory)
+    }
+
+    /// Matches the messages that were stored for want of slices, if slices are free now.
+    #[inline]
+    pub fn resume_matching<M: Memory>(&mut self, memory: &mut M) {
+        self.matcher.resume_matching(&mut self.cx, &mut self.sender, memory);
+    }
+
+    /// Looks for the oldest stored message that fits. Make progress first, so that packets that
+    /// arrived are processed. Completes with the message's length, tag, data and source, or with
+    /// [`OpError::NoMessage`].
+    ///
+    /// # Errors
+    /// [`PostError::Again`]; nothing has changed then.
+    #[inline]
+    pub fn peek(&mut self, request: RecvRequest, probe: Peek) -> Result<(), PostError> {
+        self.matcher.peek(&mut self.cx, &mut self.sender, request, probe)
+    }
+
+    /// Posts a receive for the message that was claimed with this context; source and tag of the
+    /// request are no condition.
+    ///
+    /// # Errors
+    /// [`PostError::NotClaimed`], [`PostError::Again`]; nothing has changed then, and `buffer` is
+    /// dropped.
+    #[inline]
+    pub fn post_claimed<M: Memory>(
+        &mut self,
+        request: RecvRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<RecvId, PostError> {
+        self.matcher.post_claimed(&mut self.cx, &mut self.sender, request, buffer, memory)
+    }
+
+    /// Drops the message that was claimed with the context of `request`. Completes as a receive.
+    ///
+    /// # Errors
+    /// [`PostError`], with the effects of [`Self::post_claimed`].
+    #[inline]
+    pub fn discard_claimed(&mut self, request: RecvRequest) -> Result<(), PostError> {
+        self.matcher.discard_claimed(&mut self.cx, &mut self.sender, request)
+    }
+
+    /// Posts a receive of a shared queue, which fits a stored message
+    /// ([`stored_len`](Self::stored_len) says so). Its completion names it
+    /// ([`Completion::slice`](crate::Completion::slice)).
+    ///
+    /// # Errors
+    /// [`PostError::Again`], also if no stored message fits; nothing has changed then, and `buffer`
+    /// is dropped.
+    #[inline]
+    pub fn post_shared<M: Memory>(
+        &mut self,
+        request: RecvRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<RecvId, PostError> {
+        self.matcher.post_shared(&mut self.cx, &mut self.sender, request, buffer, memory)
+    }
+
+    /// The length of the stored message that a receive would match, if there is one.
+    #[inline]
+    pub fn stored_len(&mut self, request: &RecvRequest) -> Option<u64> {
+        self.matcher.stored_len(request)
+    }
+
+    /// Completes a receive that was cancelled before an engine had it; `many`: it was a
+    /// multi-receive buffer.
+    ///
+    /// # Errors
+    /// [`PostError::Again`]; nothing has changed then.
+    #[inline]
+    pub fn post_cancelled(&mut self, request: RecvRequest, multi: bool) -> Result<(), PostError> {
+        self.matcher.post_cancelled(&mut self.cx, request, multi)
+    }
+
+    /// Whether any message is stored that a receive could match.
+    #[must_use]
+    #[inline]
+    pub fn has_stored(&self) -> bool {
+        self.matcher.has_stored()
+    }
+
+    /// How many more receives can be posted.
+    #[must_use]
+    #[inline]
+    pub fn free_receives(&self) -> u32 {
+        self.matcher.free_receives()
+    }
+
+    /// Cancels the oldest receive with this context that has matched nothing yet; it completes with
+    /// [`OpError::Cancelled`]. Returns whether there was one. A
+    /// multi-receive buffer ends with the last message that it has matched. Sends are not
+    /// cancelled: their first packet may be with the peer.
+    #[inline]
+    pub fn cancel(&mut self, context: Context) -> bool {
+        self.matcher.cancel(&mut self.cx, context)
+    }
+}
+
+// G. Completions.
+impl Engine<'_> {
+    /// The next operation of an initiator that has ended, in the order in which they ended.
+    #[inline]
+    pub fn poll_send_completion(&mut self) -> Option<Completion> {
+        self.sender.poll(&mut self.cx.completions)
+    }
+
+    /// The next finished receive or remote write, in the order in which they ended.
+    #[inline]
+    pub fn poll_recv_completion(&mut self) -> Option<Completion> {
+        self.matcher.poll(&mut self.cx.completions)
+    }
+
+    /// Whether [`Self::poll_send_completion`] has a completion to give.
+    #[must_use]
+    #[inline]
+    pub fn has_send_completion(&self) -> bool {
+        self.cx.completions.has_send()
+    }
+
+    /// Whether [`Self::poll_recv_completion`] has a completion to give.
+    #[must_use]
+    #[inline]
+    pub fn has_recv_completion(&self) -> bool {
+        self.cx.completions.has_recv()
+    }
+
+    /// Reports the end of an operation, which was just posted without a signal, by
+    /// [`Self::poll_deferred`]; if `notify`, it is also signalled and counted.
+    #[inline]
+    pub fn defer(&mut self, op: OpId, notify: bool) {
+        self.sender.defer(op, notify);
+    }
+
+    /// Posts a deferred receive: [`Self::post_recv`] and [`Self::defer`] in one call, because a
+    /// receive may end as it is posted.
+    ///
+    /// # Errors
+    /// [`PostError`], with the effects of [`Self::post_recv`].
+    #[inline]
+    pub fn post_deferred_recv<M: Memory>(
+        &mut self,
+        request: RecvRequest,
+        notify: bool,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<RecvId, PostError> {
+        self.matcher.post_deferred_recv(
+            &mut self.cx,
+            &mut self.sender,
+            request,
+            notify,
+            buffer,
+            memory,
+        )
+    }
+
+    /// Completes an operation that was never posted with `error`, and counts it like a posted one.
+    ///
+    /// # Errors
+    /// [`PostError::Again`]; nothing has changed then.
+    #[inline]
+    pub fn fail_unstarted(&mut self, op: &UnstartedOp, error: OpError) -> Result<(), PostError> {
+        self.sender.fail_unstarted(&mut self.cx, &mut self.matcher, op, error)
+    }
+
+    /// The next deferred operation that has ended, and whether well.
+    #[inline]
+    pub fn poll_deferred(&mut self) -> Option<(DeferredId, bool)> {
+        let completions = &mut self.cx.completions;
+        self.sender.poll_deferred(completions).or_else(|| self.matcher.poll_deferred(completions))
+    }
+}

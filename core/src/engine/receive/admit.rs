@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Admission of a packet to its connection, and the facts that every packet of a connection brings:
+//! the peer is alive, its clock, its receive-buffer occupancy.
+//!
+//! In: header and body of a sound packet. Out: the connection, or a [`DropReason`]. Bound: the
+//! words of a selective acknowledgment.
+
+use crate::collections::serial::{Msn, Psn};
+use crate::collections::slab::SlotIndex;
+use crate::collections::time::Tick;
+use crate::engine::connect::packet::StatelessPacket;
+use crate::engine::ctx::Ctx;
+use crate::peer::slots::ConnSlot;
+use crate::peer::{Connection, State};
+use crate::wire::{Ack, Body, Header, sacked};
+use crate::{DropReason, PeerAddress};
+
+/// A packet that is older than the latest one by more than this, in ticks of 64 ns (68 s), is
+/// stale: the clock on the wire wraps after 275 s.
+const STALE_TICKS: u32 = 1 << 30;
+/// Ticks without packets after which age means nothing any more (60 s).
+const AGE_FORGOTTEN_TICKS: u32 = (60_000_000_000 / crate::collections::time::TICK_NANOS) as u32;
+
+impl Ctx<'_> {
+    /// Checks every condition that a packet of a connection must meet before it changes anything.
+    /// Returns the connection, which is established from then on.
+    #[inline]
+    pub(super) fn admit(
+        &mut self,
+        header: &Header,
+        body: &Body<'_>,
+        from: PeerAddress,
+    ) -> Result<ConnSlot, DropReason> {
+        let is_data = matches!(body, Body::Data(_));
+        let Some(slot) = self.table.peer_slot(header.dst_cid()) else {
+            self.reset_unknown(is_data, header, from);
+            return Err(DropReason::UnknownConnection);
+        };
+        let peer = &self.table[slot];
+        if peer.address != from {
+            return Err(DropReason::WrongSource);
+        }
+        if !peer.is_connected() || peer.token != header.token() {
+            let unknown = is_data && peer.state == State::Closed;
+            if unknown && self.table.is_closed() && peer.token == header.token() {
+                // The peer has not received the close notification.
+                let close = StatelessPacket::close(peer);
+                self.table.queue_stateless(close);
+            } else {
+                self.reset_unknown(unknown, header, from);
+            }
+            return Err(DropReason::WrongToken);
+        }
+        let sack = if let Body::Ack(_, words) = body { words.as_slice() } else { &[] };
+        if peer.connection.is_some() {
+            let state = &self.table[peer.connection];
+            let behind = state.rx().newest_sent_at().since(Tick::from_bits(header.sent_at()));
+            let recent =
+                self.timers.tick().since(state.rx().newest_arrived()) < AGE_FORGOTTEN_TICKS;
+            if state.rx().received() > 0 && recent && behind >= STALE_TICKS {
+                return Err(DropReason::Stale);
+            }
+            check_ack(state.tx().next_psn(), header.ack_psn(), sack)?;
+            check_accepted(state.tx().accepted_msn(), state.tx().next_msn(), header)?;
+            let conn = peer.connection;
+            if peer.state == State::Accepted {
+                self.establish(conn);
+            }
+            Ok(conn)
+        } else {
+            // Nothing is under way: an acknowledgment can only repeat the last one.
+            check_ack(peer.next_psn, header.ack_psn(), sack)?;
+            check_accepted(peer.next_msn, peer.next_msn, header)?;
+            let (now, accepted) = (self.timers.tick(), peer.state == State::Accepted);
+            let conn =
+                self.table.allocate_connection(slot, now, false).ok_or(DropReason::NoRoom)?;
+            if accepted {
+                self.establish(conn);
+            }
+            Ok(conn)
+        }
+    }
+
+    /// Answers a data packet of a connection that does not exist, or not any more.
+    fn reset_unknown(&mut self, is_data: bool, header: &Header, to: PeerAddress) {
+        if is_data {
+            let (token, psn) = (header.token(), header.psn());
+            self.table.queue_stateless(StatelessPacket::Reset { to, token, psn });
+        }
+    }
+
+    /// Records the arrival of a packet. Returns whether it is the latest: none that was sent after
+    /// it has arrived.
+    #[inline]
+    pub(super) fn record_arrival(&mut self, conn: ConnSlot, header: &Header, marked: bool) -> bool {
+        let now = self.timers.tick();
+        let state = &mut self.table[conn];
+        let sent_at = Tick::from_bits(header.sent_at());
+        let forgotten = now.since(state.rx().newest_arrived()) >= AGE_FORGOTTEN_TICKS;
+        let is_latest = state.rx().received() == 0
+            || forgotten
+            || state.rx().newest_sent_at().has_come(sent_at);
+        record_packet(state, now, header, marked, is_latest);
+        is_latest
+    }
+
+    /// Takes the measurements of an acknowledgment: a round trip, less the delay of the packet at
+    /// the peer; congestion marks; credit.
+    pub(super) fn measure(&mut self, conn: ConnSlot, header: &Header, ack: &Ack) {
+        let now = self.timers.tick().bits();
+        let state = &mut self.table[conn];
+        let since = now.wrapping_sub(ack.echo.get());
+        let round_trip = since.wrapping_sub(ack.hold.get());
+        // An acknowledgment of nothing echoes nothing; a wild one must not poison the estimate.
+        if ack.received.get() > 0 && round_trip <= since && since < STALE_TICKS {
+            state.path_mut().measured(round_trip, ack.congestion_marks.get());
+        }
+        if state.rx().newest_sent_at().bits() == header.sent_at() {
+            state.credits_mut().allow(ack.responder_credit);
+        }
+    }
+}
+
+/// Records a packet of a connection; `is_latest` as [`Ctx::record_arrival`] returns it.
+#[inline(always)]
+pub(super) fn record_packet(
+    state: &mut Connection,
+    now: Tick,
+    header: &Header,
+    marked: bool,
+    is_latest: bool,
+) {
+    state.rx_mut().count_silence_from(now);
+    state.rx_mut().packet_arrived(marked);
+    if is_latest {
+        if !state.rx().heard_recently(now) {
+            // The peer may have taken its credit back; an acknowledgment grants it again.
+            state.credits_mut().lapse();
+        }
+        state.rx_mut().newest_packet_arrived(Tick::from_bits(header.sent_at()), now);
+        state.path_mut().set_occupancy(header.receiver_status().occupancy());
+    }
+}
+
+/// Checks that an acknowledgment names packets that are under way, or that were acknowledged
+/// before.
+#[inline(always)]
+fn check_ack(next: Psn, ack: Psn, sack: &[u64]) -> Result<(), DropReason> {
+    let unsent = |psn: Psn| !psn.is_before(next);
+    if (ack != next && unsent(ack)) || sacked(ack, sack).any(unsent) {
+        return Err(DropReason::AckOfUnsent);
+    }
+    Ok(())
+}
+
+/// Checks that the peer has accepted no message that was not posted.
+#[inline]
+fn check_accepted(accepted: Msn, next: Msn, header: &Header) -> Result<(), DropReason> {
+    if next.is_before(accepted.nearest(header.accepted_msn())) {
+        return Err(DropReason::AckOfUnsent);
+    }
+    Ok(())
+}

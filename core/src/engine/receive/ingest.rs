@@ -1,0 +1,222 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! D. Any packet in (`docs/PROTOCOL.md` §4.2): structure, connection, token, age, plausibility;
+//! then, and only then, state changes.
+//!
+//! In: bytes from anywhere. Out: effects of a sound packet, or a counted [`DropReason`]; never an
+//! error upward. Bound: the records of the packet and the packets that it acknowledges.
+
+use crate::engine::Engine;
+use crate::engine::connect::handshake::{process_handshake, process_reset};
+use crate::engine::connect::packet::StatelessPacket;
+use crate::engine::connect::teardown::end_connection;
+use crate::engine::receive::fast_path::{ingest_predicted, ingest_predicted_ack};
+use crate::peer::slots::ConnSlot;
+use crate::peer::window::Admission;
+use crate::wire::{Body, Flags, Header, Packet, Record, Records, WRITES_WITH_DATA_MAX};
+use crate::{Datagram, DropReason, Instant, Memory, OpError, OpId};
+
+impl Engine<'_> {
+    /// Processes one packet.
+    pub fn ingest<M: Memory>(&mut self, now: Instant, datagram: Datagram<'_>, memory: &mut M) {
+        self.advance_clock(now);
+        self.cx.stats.packets_received += 1;
+        let Self { cx, sender, matcher, .. } = self;
+        if ingest_predicted(cx, sender, matcher, &datagram, memory)
+            || ingest_predicted_ack(cx, sender, matcher, &datagram)
+        {
+            return;
+        }
+        self.ingest_any(&datagram, memory);
+    }
+
+    /// Processes one packet that may be of any kind.
+    pub(crate) fn ingest_any<M: Memory>(&mut self, datagram: &Datagram<'_>, memory: &mut M) {
+        let checksum = self.cx.config.checksum;
+        let outcome = Packet::parse(datagram.bytes, checksum)
+            .and_then(|packet| self.process(&packet, datagram, memory));
+        if let Err(reason) = outcome {
+            self.cx.stats.count_drop(reason);
+            log::trace!("packet of {} dropped: {reason}", datagram.from);
+        }
+    }
+
+    fn process<M: Memory>(
+        &mut self,
+        packet: &Packet<'_>,
+        datagram: &Datagram<'_>,
+        memory: &mut M,
+    ) -> Result<(), DropReason> {
+        let Self { cx, sender, matcher, .. } = self;
+        let header = packet.header;
+        match &packet.body {
+            Body::Handshake(handshake) => {
+                process_handshake(cx, sender, matcher, header, handshake, datagram.from)
+            }
+            Body::Reset(_) => process_reset(cx, sender, matcher, header, datagram.from),
+            body => {
+                let conn = cx.admit(header, body, datagram.from)?;
+                let is_latest = cx.record_arrival(conn, header, datagram.congestion_experienced);
+                let sack = if let Body::Ack(ack, words) = body {
+                    cx.measure(conn, header, ack);
+                    words.as_slice()
+                } else {
+                    &[]
+                };
+                sender.acknowledge(cx, matcher, conn, header, is_latest, sack);
+                let outcome = match body {
+                    Body::Data(records) => self.process_data(conn, header, records, memory),
+                    Body::Close => {
+                        let peer = cx.table[conn].peer();
+                        end_connection(cx, sender, matcher, peer, OpError::Closed);
+                        return Ok(());
+                    }
+                    Body::Ping => {
+                        cx.owe_ack_now(conn);
+                        Ok(())
+                    }
+                    _ => Ok(()),
+                };
+                self.sender.after_packet(&mut self.cx, conn);
+                outcome
+            }
+        }
+    }
+
+    fn process_data<M: Memory>(
+        &mut self,
+        conn: ConnSlot,
+        header: &Header,
+        records: &Records<'_>,
+        memory: &mut M,
+    ) -> Result<(), DropReason> {
+        let Self { cx, target, .. } = self;
+        let (psn, flags) = (header.psn(), header.flags());
+        let in_turn =
+            flags.contains(Flags::BARRIER) || (cx.config.rma_events && records.endings > 0);
+        let window = &cx.table[conn].rx().window();
+        let out_of_order = psn != window.next();
+        let refusal = match window.admission(psn) {
+            Admission::Duplicate => Some(DropReason::Duplicate),
+            Admission::Beyond => Some(DropReason::BeyondWindow),
+            Admission::Fresh
+                if out_of_order && (in_turn || target.finds_error(cx, conn, records)) =>
+            {
+                Some(DropReason::BehindBarrier)
+            }
+            Admission::Fresh => self.lacks_room(conn, records, out_of_order),
+        };
+        if let Some(reason) = refusal {
+            let cx = &mut self.cx;
+            if reason == DropReason::Duplicate {
+                cx.table[conn].rx_mut().duplicate_arrived();
+            }
+            cx.owe_ack_now(conn);
+            return Err(reason);
+        }
+        let mut records = records.clone();
+        // bound: records of the packet
+        loop {
+            let Self { cx, matcher, .. } = self;
+            if records.starts_with_message() && header.is_understood() {
+                for tagged in [true, false] {
+                    matcher.receive_run(cx, conn, (header.rnr_epoch, tagged), &mut records, memory);
+                }
+            }
+            let Some(record) = records.next() else { break };
+            if records.messages {
+                if !matcher.accept_record(cx, conn, header.rnr_epoch, &record, memory) {
+                    cx.owe_ack_now(conn);
+                    return Err(DropReason::EarlyWithoutStorage);
+                }
+                continue;
+            }
+            self.process_record(conn, header, &record, memory);
+            if !self.cx.table.is_open(conn) {
+                // The record has ended the connection.
+                return Ok(());
+            }
+        }
+        let Self { cx, matcher, .. } = self;
+        let now = cx.timers.tick();
+        let state = &mut cx.table[conn];
+        state.rx_mut().packet_processed(psn);
+        let at_once = flags.contains(Flags::ACK_REQUEST) || state.rx().is_not_ready();
+        state.rx_mut().owe_ack(now, at_once);
+        state.return_credits();
+        let ack_now = state.rx().owes_ack_now();
+        let has_events = !state.pending_events().is_empty();
+        if ack_now {
+            cx.table.make_ready(conn);
+        }
+        if has_events {
+            matcher.deliver_events(cx, conn);
+        }
+        Ok(())
+    }
+
+    /// Why the records of a packet cannot be processed all together now, if they cannot: every
+    /// request needs a slot for its response, and all CQ data of remote writes a slot for its
+    /// event. An out-of-order packet leaves as many event slots as a packet in order can need: the
+    /// events of a packet in order are delivered at once, those of the other one later.
+    #[inline]
+    fn lacks_room(
+        &mut self,
+        conn: ConnSlot,
+        records: &Records<'_>,
+        out_of_order: bool,
+    ) -> Option<DropReason> {
+        let Self { cx, sender, matcher, .. } = self;
+        if records.requests > 0 && !sender.grant(cx, conn, records.requests.into()) {
+            return Some(DropReason::NoResponder);
+        }
+        let events = u32::from(records.events);
+        let reserve = if out_of_order { WRITES_WITH_DATA_MAX as u32 } else { 0 };
+        let short = events > 0 && events + reserve > matcher.free_events();
+        short.then_some(DropReason::NoEvent)
+    }
+
+    /// Processes a record that is not part of a message.
+    fn process_record<M: Memory>(
+        &mut self,
+        conn: ConnSlot,
+        header: &Header,
+        record: &Record<'_>,
+        memory: &mut M,
+    ) {
+        let Self { cx, sender, matcher, target } = self;
+        match record {
+            Record::Write(write) => match target.serve_write(cx, conn, header, write, memory) {
+                Ok(()) if write.data.is_some() => {
+                    matcher.queue_event(cx, conn, header.psn(), write);
+                }
+                Ok(()) => {}
+                Err(error) => self.report_error(conn, header, (write.op, error)),
+            },
+            Record::ReadRequest(request) => target.serve_read(cx, sender, conn, request),
+            Record::AtomicRequest(request) => {
+                if let Err(error) = target.serve_atomic(cx, sender, conn, request, memory) {
+                    self.report_error(conn, header, (request.op_id, error));
+                }
+            }
+            Record::Response(response) => {
+                sender.process_response(cx, matcher, conn, header.psn(), response, memory);
+            }
+            Record::Fin(fin) => sender.process_fin(cx, matcher, conn, fin),
+            Record::Error(error) => sender.process_error(cx, matcher, conn, error),
+            Record::Message(_) | Record::Segment(_) | Record::Rts(_) => {}
+        }
+    }
+
+    /// Reports to a peer that its operation failed; resets the connection if there is no slot for
+    /// the report.
+    fn report_error(&mut self, conn: ConnSlot, header: &Header, failure: (OpId, OpError)) {
+        let Self { cx, sender, matcher, .. } = self;
+        if !sender.report_error(cx, conn, header, failure) {
+            let peer = cx.table[conn].peer();
+            let to = cx.table[peer].address;
+            let (token, psn) = (header.token(), header.psn());
+            cx.table.queue_stateless(StatelessPacket::Reset { to, token, psn });
+            end_connection(cx, sender, matcher, peer, OpError::Reset);
+        }
+    }
+}

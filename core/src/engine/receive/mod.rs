@@ -1,0 +1,9 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One packet in: checks first, then the components that it concerns.
+//!
+//! `admit.rs` checks a packet against its connection, `ingest.rs` takes any packet in, and
+//! `fast_path.rs` the two that nearly always come.
+
+pub(super) mod admit;
+pub(super) mod fast_path;
+pub(super) mod ingest;

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Loss detection by acknowledgments (RFC 8985) and by time-outs (`docs/PROTOCOL.md` §4.5); the
+//! restart after receiver-not-ready (§6.4).
+//!
+//! Bound: the window, or the operations posted to one peer.
+
+use crate::collections::list::List;
+use crate::collections::slab::SlotIndex;
+use crate::engine::ctx::Ctx;
+use crate::engine::send::Sender;
+use crate::engine::send::post::pending_cost;
+use crate::peer::in_flight::TxFlags;
+use crate::peer::slots::{ConnSlot, OpSlot};
+
+/// First pause after receiver-not-ready; doubles each time in a row.
+const RNR_PAUSE_NANOS: u64 = 50_000;
+/// The pause doubles this many times at the most (12.8 ms).
+const RNR_PAUSE_DOUBLINGS: u8 = 8;
+/// From this time-out in a row on the sender sends a ping before it sends payload again.
+pub(crate) const PING_FROM_TIMEOUT: u8 = 3;
+
+impl Sender<'_> {
+    /// Finds lost packets (RFC 8985 §6.2): sent before one that has arrived, and overdue by a round
+    /// trip and a reordering window. If that time has not passed yet, the loss timer fires then.
+    pub(crate) fn detect_losses(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
+        let now = cx.timers.tick();
+        let state = &mut cx.table[conn];
+        let patience = state.path().loss_delay();
+        let mut arrived_beyond = state.tx().sacked();
+        let mut wait: Option<u32> = None;
+        let mut found = false;
+        let mut psn = state.tx().first_psn();
+        // bound: the window
+        while psn != state.tx().next_psn() && arrived_beyond > 0 {
+            let Some(record) = state.tx().record_mut(&mut self.in_flight, psn) else { break };
+            if record.flags.contains(TxFlags::ACKED) {
+                arrived_beyond -= 1;
+            } else if !record.flags.contains(TxFlags::LOST)
+                && state.path().is_overtaken(record.sent_at)
+            {
+                let age = now.since(record.sent_at);
+                if age >= patience {
+                    record.flags |= TxFlags::LOST;
+                    state.tx_mut().packet_lost(psn);
+                    cx.stats.losses_by_ack += 1;
+                    found = true;
+                } else {
+                    let left = patience - age;
+                    wait = Some(wait.map_or(left, |least| least.min(left)));
+                }
+            }
+            psn = psn.plus(1);
+        }
+        state.path_mut().set_loss_timer(wait.map(|left| now.plus(left)));
+        if found {
+            state.path_mut().lost(now);
+        }
+        if state.tx().lost() > 0 {
+            cx.table.make_ready(conn);
+        }
+    }
+
+    /// Processes a time-out: first a tail loss probe is sent, then every packet under way counts as
+    /// lost. One of them is sent, and two more for each acknowledged packet from then on. Therefore
+    /// a wrong time-out, because the peer was not scheduled, costs one packet.
+    pub(crate) fn time_out(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
+        let now = cx.timers.tick();
+        let state = &mut cx.table[conn];
+        let before = state.path_mut().time_out(now);
+        if before == 0 {
+            cx.stats.tail_probes += 1;
+        } else {
+            cx.stats.timeouts += 1;
+            let asks = before >= PING_FROM_TIMEOUT;
+            state.path_mut().request_ping(asks);
+            state.tx_mut().all_lost(&mut self.in_flight, u16::from(!asks));
+        }
+        cx.table.make_ready(conn);
+    }
+
+    /// Restarts messages from `accepted_msn` on, which the peer discards, in a new attempt after a
+    /// pause (`docs/PROTOCOL.md` §6.4). Packets of the old attempt that are under way do not count
+    /// any more. Other operations stay as they are.
+    pub(super) fn start_over(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
+        cx.stats.restarts_after_rnr += 1;
+        let jitter = cx.rng.next();
+        let now = cx.timers.tick();
+        let state = &mut cx.table[conn];
+        let before = state.tx_mut().on_rnr();
+        let pause = RNR_PAUSE_NANOS << before.min(RNR_PAUSE_DOUBLINGS);
+        state.hold_messages(now.plus_nanos(pause + jitter % (pause / 4)));
+        let (accepted, epoch) = (state.tx().accepted_msn(), state.tx().rnr_epoch());
+        let mut cursor = OpSlot::NONE;
+        let mut slot = state.sends().list().head();
+        // bound: operations posted to one peer
+        while slot.is_some() {
+            let op = &mut self.ops[slot];
+            if op.envelope().is_some_and(|envelope| !envelope.msn.is_before(accepted)) {
+                if op.all_sent {
+                    state.records_wait(pending_cost(op));
+                }
+                op.sent = 0;
+                op.in_flight = 0;
+                op.all_sent = false;
+                op.rnr_epoch = epoch;
+            }
+            if !op.all_sent && cursor.is_none() {
+                cursor = slot;
+            }
+            slot = List::next(&mut self.ops, slot);
+        }
+        state.sends_mut().move_cursor(cursor);
+    }
+}

@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sender: operations under way, and the packets that carry them.
+//!
+//! In: posted operations, acknowledgments, responses. Out: packets, ended operations. Bound: the
+//! pools of operations and of packet records.
+
+pub(super) mod ack;
+pub(super) mod audit;
+pub(super) mod eligibility;
+pub(super) mod encode;
+pub(super) mod internal;
+pub(super) mod loss;
+pub(super) mod packetize;
+pub(super) mod post;
+pub(super) mod response;
+pub(super) mod retransmit;
+pub(super) mod transmit;
+
+use crate::collections::slab::SlotIndex;
+use crate::engine::completions::Completions;
+use crate::engine::ctx::Ctx;
+use crate::peer::Connection;
+use crate::peer::in_flight::InFlight;
+use crate::peer::operation::{OpPool, POSTED};
+use crate::peer::slots::OpSlot;
+use crate::{Completion, DeferredId, Instant, OpId, PeerId};
+
+/// Operations that send packets, and the records of packets under way.
+#[derive(Debug)]
+pub(super) struct Sender<'s> {
+    ops: OpPool<'s>,
+    in_flight: InFlight<'s>,
+    /// Slots of the pool for responses that are reserved for no peer.
+    responders_spare: u32,
+    /// How many slots are for operations of the application: they come first.
+    posted_slots: u32,
+}
+
+impl<'s> Sender<'s> {
+    /// A sender without operations.
+    pub(super) const fn new(
+        ops: OpPool<'s>,
+        in_flight: InFlight<'s>,
+        responders_spare: u32,
+        posted_slots: u32,
+    ) -> Self {
+        Self { ops, in_flight, responders_spare, posted_slots }
+    }
+}
+
+impl Sender<'_> {
+    /// The identifier of an operation.
+    #[inline]
+    pub(super) fn op_id(&self, op: OpSlot) -> OpId {
+        op.id(self.ops.generation(op))
+    }
+
+    /// The slot of an operation, if `id` names one that exists.
+    #[inline(always)]
+    fn find(&self, id: OpId) -> Option<OpSlot> {
+        let op = OpSlot::of(id);
+        (self.ops.is_used(op) && self.op_id(op) == id).then_some(op)
+    }
+
+    /// Ends a posted operation, which is out of its queue, as its `outcome` says.
+    #[inline(always)]
+    pub(super) fn finish(&mut self, cx: &mut Ctx<'_>, op: OpSlot) {
+        cx.completions.finish_send(&mut self.ops, &mut cx.stats, op);
+    }
+
+    /// Whether the application has posted an operation, rather than the engine.
+    #[inline]
+    fn is_posted(&self, op: OpSlot) -> bool {
+        // [`POSTED`] is the first class.
+        const { assert!(POSTED == 0) };
+        op.number() < self.posted_slots
+    }
+
+    /// How many operations of the application have not ended, or were not polled.
+    pub(super) fn posted_operations(&self) -> u32 {
+        self.ops.used_in(POSTED)
+    }
+
+    /// How many more operations can be posted.
+    pub(super) fn free_operations(&self) -> u32 {
+        self.ops.free_in(POSTED)
+    }
+
+    /// The next completion of an operation.
+    #[inline]
+    pub(super) fn poll(&mut self, completions: &mut Completions) -> Option<Completion> {
+        completions.poll_send(&mut self.ops)
+    }
+
+    /// The next end of a deferred operation, and whether it succeeded.
+    pub(super) fn poll_deferred(
+        &mut self,
+        completions: &mut Completions,
+    ) -> Option<(DeferredId, bool)> {
+        completions.poll_deferred_send(&mut self.ops)
+    }
+
+    /// Whether the completion of a finished operation names `peer`.
+    pub(super) fn has_finished_of(&mut self, completions: &Completions, peer: PeerId) -> bool {
+        completions.names_in_sends(&mut self.ops, peer)
+    }
+
+    /// Keeps the times of the packets under way of a connection near enough to `now` to compare
+    /// with it. Bound: those packets.
+    pub(super) fn age_records(&mut self, state: &Connection, before: Instant, now: Instant) {
+        for psn in state.tx().psns() {
+            if let Some(record) = state.tx().record_mut(&mut self.in_flight, psn) {
+                record.sent_at = record.sent_at.aged(before, now);
+            }
+        }
+    }
+
+    /// A connection ends: gives its packet records back, and the responder slots that its credits
+    /// reserved.
+    pub(super) fn release_connection(&mut self, state: &mut Connection) {
+        let granted = core::mem::take(state.credits_mut()).granted();
+        self.responders_spare += u32::from(granted) - 1;
+        state.tx_mut().release(&mut self.in_flight);
+    }
+}

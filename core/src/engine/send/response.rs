@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Responses of peers to reads, atomics and rendezvous reads of this side; errors
+//! (`docs/PROTOCOL.md` §7.2, §8).
+//!
+//! In: records of packets that were admitted once. Out: bytes placed for their operation, credits
+//! on their way back, operations ended. A response to an operation that has ended, or to that of
+//! another peer, is discarded. Bound: the record.
+
+use crate::collections::serial::Psn;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::engine::send::Sender;
+use crate::peer::operation::TxKind;
+use crate::peer::slots::{ConnSlot, OpSlot};
+use crate::wire::{ErrorRecord, ResponseRecord};
+use crate::{Memory, OpId, Placement, Target};
+
+impl Sender<'_> {
+    /// Processes requested bytes, or the reason why there are none.
+    pub(crate) fn process_response<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        matcher: &mut Matcher<'_>,
+        conn: ConnSlot,
+        psn: Psn,
+        response: &ResponseRecord<'_>,
+        memory: &mut M,
+    ) {
+        let Some(slot) = self.open_request(cx, conn, response.op) else {
+            cx.stats.records_discarded += 1;
+            return;
+        };
+        let op = &mut self.ops[slot];
+        let len = response.payload.len() as u64;
+        // Requested bytes that have not arrived.
+        let open = op.sent.saturating_sub(op.total - op.missing);
+        let end = response.offset.checked_add(len);
+        let expected = open > 0 || op.total == 0;
+        match response.status {
+            Ok(()) if expected && len <= open && end.is_some_and(|end| end <= op.sent) => {
+                op.missing -= len;
+                op.answered = op.missing == 0;
+                let more = !op.answered;
+                let at = match op.kind {
+                    TxKind::RendezvousRead { recv, offset, .. } => {
+                        let offset = offset + response.offset;
+                        Placement { target: Target::Recv(matcher.recv_id(recv)), offset, more }
+                    }
+                    _ => {
+                        Placement { target: Target::Op(response.op), offset: response.offset, more }
+                    }
+                };
+                if len > 0 {
+                    cx.stats.bytes_placed += len;
+                    memory.place(at, response.payload);
+                }
+            }
+            Err(code) if expected => {
+                op.outcome = Err(code.into());
+                op.answered = true;
+                if !op.all_sent {
+                    self.advance_cursor(cx, conn, slot);
+                }
+            }
+            _ => {
+                cx.stats.records_discarded += 1;
+                return;
+            }
+        }
+        let op = &self.ops[slot];
+        if op.answered || op.sent + op.missing == op.total {
+            self.owe_credit(cx, conn, slot, psn);
+            self.try_finish(cx, matcher, conn, slot);
+        }
+    }
+
+    /// Returns the credit of a request that is answered in full. The peer's slot is free when the
+    /// response is acknowledged: every packet that is sent after all packets up to `psn` have
+    /// arrived tells the peer so.
+    fn owe_credit(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, slot: OpSlot, psn: Psn) {
+        let posted = self.is_posted(slot);
+        let state = &mut cx.table[conn];
+        // Parts of the response may arrive in any order: the highest number so far covers them.
+        let end = state.rx().window().end();
+        let next = psn.plus(1);
+        let last = Psn(if end.is_before(next) { next } else { end }.0.wrapping_sub(1));
+        state.credits_mut().answered(posted, last);
+    }
+
+    /// The operation that waits for a response of this peer.
+    fn open_request(&self, cx: &Ctx<'_>, conn: ConnSlot, id: OpId) -> Option<OpSlot> {
+        let slot = self.op_with_peer(cx, conn, id)?;
+        let op = &self.ops[slot];
+        let asked = op.sent > 0 || op.all_sent;
+        (op.is_request() && asked && !op.answered).then_some(slot)
+    }
+
+    /// The operation of this side with this peer.
+    fn op_with_peer(&self, cx: &Ctx<'_>, conn: ConnSlot, id: OpId) -> Option<OpSlot> {
+        let slot = OpSlot::of(id);
+        let known = self.ops.is_used(slot) && self.op_id(slot) == id;
+        let peer = cx.table.peer_of(conn);
+        let ours = known && self.ops[slot].peer == peer && !self.ops[slot].done;
+        ours.then_some(slot)
+    }
+
+    /// Processes the error of an operation of this side.
+    pub(crate) fn process_error(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        matcher: &mut Matcher<'_>,
+        conn: ConnSlot,
+        error: &ErrorRecord,
+    ) {
+        cx.table[conn].errors_mut().record_arrived();
+        let found = self.op_with_peer(cx, conn, error.op).filter(|&slot| {
+            let op = &self.ops[slot];
+            op.is_write() && (op.sent > 0 || op.all_sent)
+        });
+        if let Some(slot) = found {
+            let op = &mut self.ops[slot];
+            op.outcome = Err(error.code.into());
+            if !op.all_sent {
+                self.advance_cursor(cx, conn, slot);
+            }
+        }
+        cx.stats.errors_received += 1;
+        if cx.table[conn].may_complete() {
+            self.finish_after_errors(cx, matcher, conn);
+        }
+    }
+}

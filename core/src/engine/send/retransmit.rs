@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Retransmission: the choice of a packet, and its records (`docs/PROTOCOL.md` §4.1).
+//!
+//! In: records of packets under way. Out: the same packet again, without the operations that are
+//! superseded. Bound: the window.
+
+use crate::collections::list::List;
+use crate::collections::serial::Psn;
+use crate::collections::slab::SlotIndex;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::engine::rma::RmaTarget;
+use crate::engine::send::Sender;
+use crate::engine::send::transmit::put_header;
+use crate::peer::in_flight::{TxFlags, TxPacket};
+use crate::peer::slots::{ConnSlot, OpSlot};
+use crate::wire::{Flags, HEADER_LEN, PacketKind};
+use crate::{Memory, OpId};
+
+#[cfg(test)]
+mod tests;
+
+impl Sender<'_> {
+    /// Whether a packet that is taken for lost may be sent again now.
+    #[inline]
+    pub(super) fn may_retransmit(&self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
+        let state = &cx.table[conn];
+        state.tx().may_retransmit() && self.path_has_room(cx, state)
+    }
+
+    /// The lowest packet that is taken for lost. Bound: the window.
+    pub(super) fn next_lost(&self, cx: &mut Ctx<'_>, conn: ConnSlot) -> Option<Psn> {
+        if !self.may_retransmit(cx, conn) {
+            return None;
+        }
+        cx.table[conn].tx_mut().next_lost(&self.in_flight)
+    }
+
+    /// The packet of the tail loss probe: the one sent last among those under way (RFC 8985 §7.3),
+    /// or the first if the last may be refused for being out of order.
+    pub(super) fn probe_packet(&self, cx: &Ctx<'_>, conn: ConnSlot) -> Option<Psn> {
+        let tx = cx.table[conn].tx();
+        let open = |psn: &Psn| {
+            let record = tx.record(&self.in_flight, *psn);
+            record
+                .filter(|record| !record.flags.contains(TxFlags::ACKED))
+                .map(|record| record.flags)
+        };
+        let last = tx.psns().rev().find(|psn| open(psn).is_some())?;
+        let out_of_order = open(&last)?.contains(TxFlags::BARRIER);
+        Some(if out_of_order { tx.first_psn() } else { last })
+    }
+
+    /// Sends packet `psn` again, without the records that are superseded.
+    pub(super) fn retransmit<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        matcher: &mut Matcher<'_>,
+        target: &RmaTarget<'_>,
+        (conn, psn): (ConnSlot, Psn),
+        packet: &mut [u8],
+        memory: &mut M,
+    ) -> Option<usize> {
+        let now = cx.timers.tick();
+        let state = &mut cx.table[conn];
+        let record = state.tx().record_mut(&mut self.in_flight, psn)?;
+        let sent = *record;
+        record.sent_at = now;
+        record.flags = record.flags.union(TxFlags::RETRANSMITTED).difference(TxFlags::LOST);
+        if sent.flags.contains(TxFlags::LOST) {
+            state.tx_mut().lost_packet_retransmitted();
+            // This packet is answered as well as a probe.
+            state.path_mut().clear_tail_probe();
+        }
+        state.path_mut().sent(now);
+        state.tx_mut().packet_retransmitted();
+        cx.stats.retransmissions += 1;
+        let mut flags = Flags::RETRANSMISSION | Flags::ACK_REQUEST;
+        flags.set(Flags::BARRIER, sent.flags.contains(TxFlags::BARRIER));
+        let mut header = self.header(cx, matcher, conn, PacketKind::Data, flags, psn);
+        header.rnr_epoch = sent.rnr_epoch;
+        put_header(&header, packet)?;
+        let mut at = HEADER_LEN;
+        if sent.flags.contains(TxFlags::PART) {
+            if let Some(slot) = self.op_of_attempt(sent.op, sent.rnr_epoch) {
+                let offset = sent.begins_at(self.ops[slot].sent);
+                let into = packet.get_mut(at..)?;
+                at +=
+                    self.encode_segment(target, slot, offset, sent.len, into, memory).unwrap_or(0);
+            }
+        } else {
+            self.each_whole(&sent, |sender, slot| {
+                let rest = packet.get_mut(at..).unwrap_or_default();
+                at += sender.encode_whole(target, slot, rest, memory).unwrap_or(0);
+            });
+        }
+        cx.table[conn].rx_mut().acknowledged(false);
+        Some(at)
+    }
+
+    /// The slot of an operation, if it is still under way, and of a message in the attempt that
+    /// `rnr_epoch` names.
+    #[inline]
+    pub(super) fn op_of_attempt(&self, id: OpId, rnr_epoch: u8) -> Option<OpSlot> {
+        self.find(id).filter(|&slot| self.is_of_attempt(slot, rnr_epoch))
+    }
+
+    #[inline]
+    fn is_of_attempt(&self, slot: OpSlot, rnr_epoch: u8) -> bool {
+        let op = &self.ops[slot];
+        op.envelope().is_none() || op.rnr_epoch == rnr_epoch
+    }
+
+    /// Calls `each` for the operations of a packet that are still under way in the attempt in which
+    /// it was sent. They are neighbours in the peer's queue: none of them can have ended before
+    /// this packet was acknowledged, unless all of them were superseded.
+    pub(super) fn each_whole(
+        &mut self,
+        packet: &TxPacket,
+        mut each: impl FnMut(&mut Self, OpSlot),
+    ) {
+        let Some(first) = self.op_of_attempt(packet.op, packet.rnr_epoch) else { return };
+        let first_serial = self.ops[first].serial;
+        let mut slot = first;
+        // bound: the operations of one packet
+        while slot.is_some() {
+            let serial = self.ops[slot].serial;
+            if serial.wrapping_sub(first_serial) >= u32::from(packet.len)
+                || !self.is_of_attempt(slot, packet.rnr_epoch)
+            {
+                return;
+            }
+            let next = List::next(&mut self.ops, slot);
+            each(self, slot);
+            slot = next;
+        }
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A retransmitted packet equals the first one, wherever in its operation it is. One engine, and a
+//! connected peer that never answers.
+
+use crate::engine::{Engine, Identity};
+use crate::peer::State;
+use crate::peer::operation::TxKind;
+use crate::peer::slots::{OpSlot, PeerSlot};
+use crate::wire::{Body, Flags, Packet, Record};
+use crate::*;
+use proptest::prelude::*;
+use std::boxed::Box;
+use std::collections::BTreeMap;
+use std::vec::Vec;
+
+/// Memory of any size, without contents.
+struct Boundless;
+
+impl Memory for Boundless {
+    type Buffer = ();
+
+    fn attach_op(&mut self, _: OpId, (): ()) {}
+    fn attach_recv(&mut self, _: RecvId, (): ()) {}
+    fn attach_slice(&mut self, _: RecvId, _: RecvId, _: u64) {}
+    fn gather(&mut self, _: Gather, _: &mut [u8]) {}
+    fn place(&mut self, _: Placement, _: &[u8]) {}
+    fn deliver(&mut self, _: UnexpectedId, _: RecvId, _: u64) {}
+    fn atomic(&mut self, _: AtomicAccess<'_>) {}
+}
+
+const PAYLOAD_MAX: usize = 1472;
+const LEN: u64 = 1 << 42;
+const KEY: Remote = Remote { key: 7, address: 1 << 45 };
+
+fn engine(config: &Config) -> Engine<'static> {
+    let storage = Box::leak(Box::new(StorageBox::new(config))).lend();
+    let limits =
+        PortLimits { payload_max: PAYLOAD_MAX, receive_max: PAYLOAD_MAX, window_packets: 256 };
+    Engine::new(config, storage, Identity { incarnation: 1, seed: 2 }, limits).unwrap()
+}
+
+/// Where the parts in the packets that an engine sends begin, by packet number: those that went out
+/// for the first time, and those that went out again.
+#[derive(Debug, Default)]
+struct Sent {
+    first: BTreeMap<u32, u64>,
+    again: BTreeMap<u32, u64>,
+}
+
+impl Sent {
+    fn take(&mut self, engine: &mut Engine<'_>, now: Instant) {
+        let mut packet = [0; PAYLOAD_MAX];
+        while let Some(sent) = engine.transmit(now, &mut packet, &mut Boundless) {
+            let packet = Packet::parse(&packet[..sent.len], |crc, _| crc).unwrap();
+            let Body::Data(records) = packet.body else { continue };
+            let again = packet.header.flags().contains(Flags::RETRANSMISSION);
+            let into = if again { &mut self.again } else { &mut self.first };
+            records.for_each(|record| {
+                let address = match record {
+                    Record::Write(write) => write.remote.address,
+                    Record::ReadRequest(request) => {
+                        assert_eq!(request.remote.address - KEY.address, request.offset);
+                        request.remote.address
+                    }
+                    other => panic!("{other:?}"),
+                };
+                into.insert(packet.header.psn().0, address - KEY.address);
+            });
+        }
+    }
+}
+
+/// Posts a read or a write of which everything before `start` is done, and lets it time out.
+fn sent_again(start: u64, read: bool) -> Sent {
+    let config = Config {
+        peers: 2,
+        connections: 2,
+        sends: 2,
+        recvs: 2,
+        regions: 1,
+        ..Config::new(|crc, _| crc)
+    };
+    let mut engine = engine(&config);
+    let id = engine.insert_peer(PeerAddress::from_v4([192, 0, 2, 1], 7000)).unwrap();
+    let peer = &mut engine.cx.table[PeerSlot::of(id)];
+    (peer.state, peer.receive_max, peer.window_less_one) =
+        (State::Established, PAYLOAD_MAX as u16, 255);
+    let mut now = Instant::from_nanos(1 << 40);
+    let common = Common::new(id, Context(0));
+    let memory = &mut Boundless;
+    let op = if read {
+        engine.post_read(now, ReadRequest { common, len: LEN, remote: KEY }, (), memory)
+    } else {
+        let request = WriteRequest { common, len: LEN, remote: KEY, data: None };
+        engine.post_write(now, request, (), memory)
+    };
+    let op = &mut engine.sender.ops[OpSlot::of(op.unwrap())];
+    assert_eq!(read, matches!(op.kind, TxKind::Read { .. }));
+    op.sent = start;
+    op.missing = op.missing.saturating_sub(start);
+    let mut sent = Sent::default();
+    // The tail probe, and the first time-out.
+    for _ in 0..200 {
+        sent.take(&mut engine, now);
+        now = now.after_nanos(1_000_000);
+        engine.advance(now);
+    }
+    sent
+}
+
+/// A multiple of 256 GiB, or a little less.
+fn far(step: u64) -> impl Strategy<Value = u64> {
+    (0u64..8, 0u64..40).prop_map(move |(far, back)| (far << 38).saturating_sub(back * step))
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(32))]
+
+    #[test]
+    fn parts_of_writes_go_out_again_as_they_did_first(start in far(1408)) {
+        let Sent { first, again } = sent_again(start / 64 * 64, false);
+        prop_assert!(first.len() > 1 && !again.is_empty());
+        for (psn, offset) in again {
+            prop_assert_eq!(first.get(&psn), Some(&offset));
+        }
+    }
+
+    #[test]
+    fn parts_of_reads_go_out_again_as_they_did_first(start in far(4 << 20)) {
+        let Sent { first, again } = sent_again(start, true);
+        prop_assert_eq!(first.values().copied().collect::<Vec<_>>(), [start]);
+        prop_assert_eq!(first, again);
+    }
+}

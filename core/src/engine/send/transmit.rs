@@ -1,0 +1,208 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! F. One packet out: the connection that sends next, and its next packet.
+//!
+//! Order for a connection: an acknowledgment that no other packet can carry, a ping, lost packets,
+//! the tail loss probe, new records, a plain acknowledgment. In: an empty buffer. Out: a sealed
+//! packet and its destination. Bound: connections that turn out to have nothing to send leave the
+//! list.
+
+use crate::collections::serial::Psn;
+use crate::collections::time::Tick;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::engine::rma::RmaTarget;
+use crate::engine::send::Sender;
+use crate::peer::Peer;
+use crate::peer::slots::ConnSlot;
+use crate::wire::{Ack, Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, seal};
+use crate::{Destination, Memory, PeerId, Transmit};
+use zerocopy::IntoBytes;
+
+/// A packet that was written.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Emitted {
+    pub(crate) len: usize,
+    /// Whether new records may follow, if writing the packet has shown that.
+    pub(crate) more: Option<bool>,
+}
+
+impl Emitted {
+    const fn of(len: usize) -> Self {
+        Self { len, more: None }
+    }
+}
+
+pub(crate) fn put_header(header: &Header, packet: &mut [u8]) -> Option<()> {
+    packet.get_mut(..HEADER_LEN)?.copy_from_slice(header.as_bytes());
+    Some(())
+}
+
+impl Sender<'_> {
+    /// Writes the next packet of the first connection that has one.
+    pub(crate) fn transmit<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        matcher: &mut Matcher<'_>,
+        target: &RmaTarget<'_>,
+        packet: &mut [u8],
+        memory: &mut M,
+    ) -> Option<Transmit> {
+        // bound: each pass returns, ends an operation, or takes a connection out of the list
+        while let Some(conn) = cx.table.first_ready() {
+            let slot = cx.table[conn].peer();
+            let peer = &cx.table[slot];
+            let Peer { address, receive_max, .. } = *peer;
+            let room = peer.payload_max(packet.len().min(cx.limits.payload_max));
+            let emitted = packet
+                .get_mut(..room)
+                .and_then(|into| self.emit(cx, matcher, target, conn, into, memory));
+            let more = emitted.and_then(|emitted| emitted.more);
+            let more = more.unwrap_or_else(|| self.may_send_new(cx, conn));
+            let sends = self.has_packet(cx, conn, more);
+            cx.table.rotate(conn, sends, more);
+            let Some(Emitted { len, .. }) = emitted else { continue };
+            if let Some(written) = packet.get_mut(..len) {
+                seal(written, cx.config.checksum);
+            }
+            if self.begins_timer(cx, conn) {
+                cx.arm(conn);
+            }
+            let to = Destination { peer: cx.table.peer_id(slot), address };
+            return Some(Transmit { len, to, receive_max });
+        }
+        None
+    }
+
+    /// Whether the packet that was just sent may bring a deadline that is nearer than the present
+    /// one. Behind another packet that is under way, a packet can only make timers later.
+    #[inline]
+    fn begins_timer(&self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
+        let state = &cx.table[conn];
+        state.tx().under_way() <= 1 || state.path().is_paced() || cx.timers.deadline(conn).is_none()
+    }
+
+    /// Whether a connection has a packet to send now, where `more` says whether new records may be
+    /// sent.
+    #[inline]
+    fn has_packet(&self, cx: &Ctx<'_>, conn: ConnSlot, more: bool) -> bool {
+        let state = &cx.table[conn];
+        state.rx().owes_ack_now()
+            || state.path().has_ping()
+            || state.path().has_tail_probe()
+            || (state.tx().may_retransmit() && self.path_has_room(cx, state))
+            || (more && (state.is_uncorked() || self.has_full_packet(cx, state)))
+    }
+
+    /// Writes the next packet of a connection.
+    fn emit<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        matcher: &mut Matcher<'_>,
+        target: &RmaTarget<'_>,
+        conn: ConnSlot,
+        packet: &mut [u8],
+        memory: &mut M,
+    ) -> Option<Emitted> {
+        let state = &mut cx.table[conn];
+        let ack_now = state.rx().owes_ack_now();
+        if ack_now && state.rx().owes_whole_ack() {
+            return self.emit_ack(cx, matcher, conn, packet).map(Emitted::of);
+        }
+        if state.path_mut().take_ping() {
+            return self.emit_ping(cx, matcher, conn, packet).map(Emitted::of);
+        }
+        let probe = state.path().has_tail_probe();
+        if state.tx().lost() > 0
+            && let Some(psn) = self.next_lost(cx, conn)
+        {
+            return self
+                .retransmit(cx, matcher, target, (conn, psn), packet, memory)
+                .map(Emitted::of);
+        }
+        if probe {
+            cx.table[conn].path_mut().clear_tail_probe();
+            if let Some(psn) = self.probe_packet(cx, conn) {
+                return self
+                    .retransmit(cx, matcher, target, (conn, psn), packet, memory)
+                    .map(Emitted::of);
+            }
+        }
+        if let Some(first) = self.next_sendable(cx, conn) {
+            return self.emit_new(cx, matcher, target, (conn, first), packet, memory);
+        }
+        if ack_now { self.emit_ack(cx, matcher, conn, packet).map(Emitted::of) } else { None }
+    }
+
+    /// The header of a packet, with the receiver status of this side. An acknowledgment has number
+    /// 0.
+    #[inline]
+    pub(super) fn header(
+        &self,
+        cx: &Ctx<'_>,
+        matcher: &Matcher<'_>,
+        conn: ConnSlot,
+        kind: PacketKind,
+        flags: Flags,
+        psn: Psn,
+    ) -> Header {
+        let state = &cx.table[conn];
+        let peer = &cx.table[state.peer()];
+        let full = matcher.occupancy();
+        let status = ReceiverStatus::new(full, state.rx().is_not_ready(), state.rx().rnr_epoch());
+        let flags =
+            if state.rx().duplicates_seen() { flags | Flags::DUPLICATES_SEEN } else { flags };
+        let mut header = Header::new(kind, PeerId::from_bits(peer.remote_cid), peer.token)
+            .with_flags(flags)
+            .with_psn(psn)
+            .with_received(state.rx().window().next(), state.rx().expected_msn().0 as u16, status)
+            .with_sent_at(cx.timers.tick().bits());
+        header.err_count = state.errors().issued();
+        header
+    }
+
+    fn emit_ping(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        matcher: &mut Matcher<'_>,
+        conn: ConnSlot,
+        packet: &mut [u8],
+    ) -> Option<usize> {
+        let header = self.header(cx, matcher, conn, PacketKind::Ping, Flags::ACK_REQUEST, Psn(0));
+        put_header(&header, packet)?;
+        cx.stats.pings += 1;
+        cx.table[conn].rx_mut().acknowledged(false);
+        Some(HEADER_LEN)
+    }
+
+    fn emit_ack(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        matcher: &mut Matcher<'_>,
+        conn: ConnSlot,
+        packet: &mut [u8],
+    ) -> Option<usize> {
+        let header = self.header(cx, matcher, conn, PacketKind::Ack, Flags::empty(), Psn(0));
+        put_header(&header, packet)?;
+        let now: Tick = cx.timers.tick();
+        let state = &mut cx.table[conn];
+        let sack = state.rx().window().sack();
+        let words = sack.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
+        let ack = Ack {
+            echo: state.rx().newest_sent_at().bits().into(),
+            hold: now.since(state.rx().newest_arrived()).into(),
+            congestion_marks: state.rx().congestion_marks().into(),
+            sack_words: words as u8,
+            responder_credit: state.credits().granted(),
+            received: state.rx().received().into(),
+        };
+        let (head, tail) = packet.get_mut(HEADER_LEN..)?.split_at_mut_checked(size_of::<Ack>())?;
+        head.copy_from_slice(ack.as_bytes());
+        let tail = tail.get_mut(..words * size_of::<u64>())?;
+        for (into, word) in tail.chunks_exact_mut(size_of::<u64>()).zip(sack) {
+            into.copy_from_slice(&word.to_le_bytes());
+        }
+        state.rx_mut().acknowledged(true);
+        cx.stats.acks_sent += 1;
+        Some(HEADER_LEN + size_of::<Ack>() + words * size_of::<u64>())
+    }
+}

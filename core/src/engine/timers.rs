@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Time: the clock of the engine as its callers tell it, and one timer for each connection.
+//!
+//! In: the time of a call, deadlines of connections. Out: connections with an expired deadline.
+//! Bound: one timer for each connection; all operations are O(1).
+
+use crate::Instant;
+use crate::collections::slab::SlotIndex;
+use crate::collections::time::{TICK_NANOS, Tick};
+use crate::collections::wheel::{TimerSlot, Wheel};
+use crate::peer::PING_PART;
+use crate::peer::slots::ConnSlot;
+
+/// The clock and the timers of an engine.
+#[derive(Debug)]
+pub(super) struct Timers<'s> {
+    wheel: Wheel<'s>,
+    /// The latest time that any call brought.
+    now: Instant,
+    /// [`Self::now`] in the unit of packets and of the state of peers.
+    tick: Tick,
+    /// When the times that are kept in four bytes are aged next.
+    age_at: Instant,
+    /// How long a peer may be silent while it owes an answer.
+    peer_timeout: u32,
+}
+
+impl<'s> Timers<'s> {
+    /// No timer is armed; `peer_timeout` is in ticks.
+    pub(super) fn new(slots: &'s mut [TimerSlot], peer_timeout: u32) -> Self {
+        Self {
+            wheel: Wheel::new(slots),
+            now: Instant::ZERO,
+            tick: Tick::of(Instant::ZERO),
+            age_at: Instant::ZERO,
+            peer_timeout,
+        }
+    }
+}
+
+impl Timers<'_> {
+    /// The latest time that any call brought.
+    #[inline(always)]
+    pub(super) const fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// The latest time in the unit of packets.
+    #[inline(always)]
+    pub(super) const fn tick(&self) -> Tick {
+        self.tick
+    }
+
+    /// Moves the clock to `now`, which is later than [`Self::now`].
+    #[inline(always)]
+    pub(super) fn set_now(&mut self, now: Instant) {
+        self.now = now;
+        self.tick = Tick::of(now);
+    }
+
+    /// Whether times that are kept in four bytes must be aged before the clock moves to `now`.
+    #[inline(always)]
+    pub(super) fn must_age(&self, now: Instant) -> bool {
+        now >= self.age_at
+    }
+
+    /// Sets the next time of aging.
+    pub(super) fn set_next_aging(&mut self, at: Instant) {
+        self.age_at = at;
+    }
+
+    /// How long a peer may be silent while it owes an answer, in ticks.
+    #[inline(always)]
+    pub(super) const fn peer_timeout(&self) -> u32 {
+        self.peer_timeout
+    }
+
+    /// How long after a call the engine counts as listening: a quarter of the peer timeout, after
+    /// which a peer that owes an answer is asked.
+    pub(super) fn listening_nanos(&self) -> u64 {
+        u64::from(self.peer_timeout / PING_PART) * TICK_NANOS
+    }
+
+    /// The deadline of a connection, if its timer is armed.
+    #[inline(always)]
+    pub(super) fn deadline(&self, conn: ConnSlot) -> Option<Instant> {
+        self.wheel.deadline(conn.number())
+    }
+
+    /// Sets the deadline of a connection, in place of the one that it had.
+    #[inline(always)]
+    pub(super) fn arm(&mut self, conn: ConnSlot, deadline: Instant) {
+        self.wheel.arm(conn.number(), deadline, self.now);
+    }
+
+    /// Stops the timer of a connection.
+    pub(super) fn disarm(&mut self, conn: ConnSlot) {
+        self.wheel.disarm(conn.number());
+    }
+
+    /// A connection with an expired deadline, disarmed; `None` if there is none left.
+    #[inline(always)]
+    pub(super) fn expire(&mut self) -> Option<ConnSlot> {
+        self.wheel.expire(self.now).map(ConnSlot::from_number)
+    }
+
+    /// A time that is not after the earliest deadline; `None` if no timer is armed.
+    pub(super) fn next_deadline(&self) -> Option<Instant> {
+        self.wheel.next_deadline()
+    }
+}

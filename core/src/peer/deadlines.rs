@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Deadlines of a connection: the next time that needs attention (`docs/PROTOCOL.md` §4.3, §4.5,
+//! §5.6).
+//!
+//! In: the times of a connection. Out: the one deadline of its timer. The engine calls. All
+//! operations are O(1).
+
+use super::connection::{Connection, IDLE_NANOS};
+use crate::Congestion;
+use crate::collections::time::Tick;
+
+/// A peer that owes an answer gets a ping when this part of the peer timeout has passed in silence.
+pub(crate) const PING_PART: u32 = 4;
+/// Interval of further pings, at most, as a part of the peer timeout: some 30 pings in all. One
+/// ping that arrives, and its answer, suffice.
+const PING_AGAIN_PART: u32 = 32;
+
+impl Connection {
+    /// When a connection without work is released.
+    pub(crate) fn idle_at(&self) -> Tick {
+        self.rx().newest_arrived().max(self.path().timer_from()).plus_nanos(IDLE_NANOS)
+    }
+
+    /// When this connection next needs attention, at the latest, where `peer_timeout` is in ticks;
+    /// not before `now`.
+    pub(crate) fn deadline(&self, peer_timeout: u32, policy: Congestion, now: Tick) -> Tick {
+        let mut soonest = u32::MAX;
+        let mut by = |at: Tick| soonest = soonest.min(at.since(now));
+        if let Some(at) = self.rx().ack_at() {
+            by(at);
+        }
+        let repeat_at = self.hello().repeat_at();
+        for at in [self.path().loss_at(), self.hold_until(), repeat_at].into_iter().flatten() {
+            by(at);
+        }
+        if let Some(at) = self.retransmit_at() {
+            by(at);
+        }
+        if self.awaits_peer() {
+            by(self.rx().last_heard().plus(peer_timeout));
+            if let Some(at) = self.ping_at(peer_timeout) {
+                by(at);
+            }
+            if let Some(at) = self.path().paced_until(policy, now)
+                && self.wants_to_send()
+            {
+                by(at);
+            }
+        }
+        if soonest < u32::MAX {
+            return now.plus(soonest);
+        }
+        // A connection that could send, but for a packet that waits in the list, is looked at again
+        // later.
+        let idle = self.idle_at();
+        if idle.has_come(now) { now.plus_nanos(IDLE_NANOS) } else { idle }
+    }
+
+    /// When a ping is due, although nothing is under way: while the peer owes an answer that may
+    /// take long, such as the rendezvous of a long message. The timer was restarted by the last
+    /// ping, which may be lost: the next one follows after a time-out, and later ones when the time
+    /// since the first has doubled.
+    pub(crate) fn ping_at(&self, peer_timeout: u32) -> Option<Tick> {
+        let waits = self.tx().all_acknowledged()
+            && self.awaits_peer()
+            && self.hello().repeat_at().is_none();
+        let first = self.rx().last_heard().plus(peer_timeout / PING_PART);
+        let again = || {
+            let pause = self.path().timer_from().since(first).max(self.path().rtt().timeout(0));
+            self.path().timer_from().plus(pause.min(peer_timeout / PING_AGAIN_PART))
+        };
+        waits.then(|| if first.has_come(self.path().timer_from()) { again() } else { first })
+    }
+
+    /// When the retransmission timer fires, if it runs.
+    #[inline]
+    pub(crate) fn retransmit_at(&self) -> Option<Tick> {
+        (!self.tx().all_acknowledged()).then(|| self.path().retransmit_at(self.tx().first_psn()))
+    }
+}

@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The network path to a peer: round trip, congestion window, receive-buffer occupancy, and the
+//! timers that follow from them (`docs/PROTOCOL.md` §4.5, §4.6).
+//!
+//! In: packets sent, acknowledged and lost; measurements of acknowledgments. Out: whether another
+//! packet may go, and when a timer fires. A connection has one path. All operations are O(1).
+
+use super::{CongestionWindow, Rtt};
+use crate::collections::rng::mix;
+use crate::collections::serial::Psn;
+use crate::collections::time::Tick;
+use crate::{Congestion, Instant};
+
+/// Doublings of the time-out, at the most; a bound for the check that time-outs cannot overflow.
+const BACKOFF_MAX: u8 = 16;
+
+/// The network path to a peer.
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct Path {
+    rtt: Rtt,
+    congestion: CongestionWindow,
+    /// `sent_at` of the packet sent last among those acknowledged.
+    newest_acked: Tick,
+    /// When the retransmission timer was last restarted.
+    timer_from: Tick,
+    /// When a loss may be certain.
+    loss_at: Option<Tick>,
+    /// How full the peer's storage for messages is, in units of 1/8.
+    occupancy: u8,
+    /// Time-outs in a row; the first stands for the tail loss probe.
+    backoff: u8,
+    /// A tail loss probe is to be sent.
+    tail_probe: bool,
+    /// A packet without payload is to ask whether the peer is there.
+    ping: bool,
+}
+
+impl Path {
+    /// A path that was measured before: `srtt` as [`Rtt::kept`] gave it.
+    pub(crate) fn resumed(srtt: u16, now: Tick) -> Self {
+        Self {
+            rtt: Rtt::resumed(srtt),
+            congestion: CongestionWindow::new(now),
+            newest_acked: now,
+            timer_from: now,
+            ..Self::default()
+        }
+    }
+
+    /// The round-trip estimate.
+    #[inline(always)]
+    pub(crate) const fn rtt(&self) -> &Rtt {
+        &self.rtt
+    }
+
+    /// The congestion window.
+    #[inline(always)]
+    pub(crate) const fn congestion(&self) -> &CongestionWindow {
+        &self.congestion
+    }
+
+    /// How full the peer's storage for messages is, in units of 1/8.
+    #[inline(always)]
+    pub(crate) const fn occupancy(&self) -> u8 {
+        self.occupancy
+    }
+
+    /// Records the occupancy that the peer reports.
+    #[inline(always)]
+    pub(crate) const fn set_occupancy(&mut self, occupancy: u8) {
+        self.occupancy = occupancy;
+    }
+
+    /// Time-outs in a row.
+    #[inline(always)]
+    pub(crate) const fn timeouts(&self) -> u8 {
+        self.backoff
+    }
+
+    /// Records one round trip.
+    #[inline(always)]
+    pub(crate) fn sample(&mut self, ticks: u32) {
+        self.rtt.sample(ticks);
+    }
+
+    /// Records that the peer received a packet twice.
+    pub(crate) fn saw_duplicate(&mut self) {
+        self.rtt.saw_duplicate();
+    }
+
+    /// Records the measurements of one acknowledgment.
+    #[inline]
+    pub(crate) fn measured(&mut self, round_trip: u32, marks: u16) {
+        self.rtt.sample(round_trip);
+        self.congestion.measured(round_trip, marks);
+    }
+
+    /// Whether another packet may go beside `in_flight` others.
+    #[inline(always)]
+    pub(crate) fn has_room(&self, policy: Congestion, in_flight: u32, now: Tick) -> bool {
+        self.congestion.allows(policy, in_flight, self.occupancy, now)
+    }
+
+    /// Whether the window is below one packet, and so a pace.
+    #[inline(always)]
+    pub(crate) const fn is_paced(&self) -> bool {
+        self.congestion.is_pace()
+    }
+
+    /// Records that a data packet was sent.
+    #[inline(always)]
+    pub(crate) fn sent(&mut self, now: Tick) {
+        self.timer_from = now;
+        self.congestion.sent(&self.rtt, now);
+    }
+
+    /// Records the send time of a packet that was acknowledged.
+    #[inline(always)]
+    pub(crate) fn acked(&mut self, sent_at: Tick) {
+        self.newest_acked = self.newest_acked.max(sent_at);
+    }
+
+    /// Whether a packet sent at `sent_at` was sent before one that was acknowledged.
+    #[inline(always)]
+    pub(crate) fn is_overtaken(&self, sent_at: Tick) -> bool {
+        sent_at.has_come(self.newest_acked)
+    }
+
+    /// Records that `packets` were newly acknowledged, with `in_flight` others under way.
+    #[inline(always)]
+    pub(crate) fn on_newly_acked(&mut self, packets: u32, in_flight: u32, now: Tick) {
+        self.backoff = 0;
+        self.tail_probe = false;
+        self.timer_from = now;
+        self.congestion.acknowledged(packets, in_flight, &self.rtt, now);
+    }
+
+    /// Ticks after which an overtaken packet is lost (RFC 8985 §6.2).
+    pub(crate) fn loss_delay(&self) -> u32 {
+        self.rtt.smoothed() + self.rtt.reorder_window()
+    }
+
+    /// When loss detection is due; sets that time.
+    pub(crate) const fn set_loss_timer(&mut self, at: Option<Tick>) {
+        self.loss_at = at;
+    }
+
+    /// When loss detection is due, if it is.
+    #[inline(always)]
+    pub(crate) const fn loss_at(&self) -> Option<Tick> {
+        self.loss_at
+    }
+
+    /// Records that packets were lost.
+    pub(crate) fn lost(&mut self, now: Tick) {
+        self.congestion.lost(&self.rtt, now);
+    }
+
+    /// Records a time-out. Returns how many there were in a row before: the first of them only
+    /// sends a tail loss probe.
+    pub(crate) fn time_out(&mut self, now: Tick) -> u8 {
+        self.timer_from = now;
+        let before = self.backoff;
+        self.backoff = before.saturating_add(1);
+        if before == 0 {
+            self.tail_probe = true;
+        } else {
+            self.congestion.timed_out(before);
+        }
+        before
+    }
+
+    /// Whether a tail loss probe is to be sent.
+    #[inline(always)]
+    pub(crate) const fn has_tail_probe(&self) -> bool {
+        self.tail_probe
+    }
+
+    /// The tail loss probe is sent, or another packet that is answered as well.
+    #[inline(always)]
+    pub(crate) const fn clear_tail_probe(&mut self) {
+        self.tail_probe = false;
+    }
+
+    /// Whether a ping is to be sent.
+    #[inline(always)]
+    pub(crate) const fn has_ping(&self) -> bool {
+        self.ping
+    }
+
+    /// Sets whether a ping is to be sent.
+    pub(crate) const fn request_ping(&mut self, wanted: bool) {
+        self.ping = wanted;
+    }
+
+    /// Whether a ping is to be sent; it is from now on not.
+    #[inline(always)]
+    pub(crate) const fn take_ping(&mut self) -> bool {
+        core::mem::replace(&mut self.ping, false)
+    }
+
+    /// Restarts the retransmission timer.
+    #[inline(always)]
+    pub(crate) const fn restart_timer(&mut self, now: Tick) {
+        self.timer_from = now;
+    }
+
+    /// When the retransmission timer was last restarted.
+    #[inline(always)]
+    pub(crate) const fn timer_from(&self) -> Tick {
+        self.timer_from
+    }
+
+    /// When the retransmission timer fires, if it runs. From the first time-out on with up to a
+    /// quarter more, different for each `oldest` packet and each time-out: senders that lost
+    /// packets together in a burst do not retransmit together.
+    #[inline]
+    pub(crate) fn retransmit_at(&self, oldest: Psn) -> Tick {
+        let after = match self.backoff {
+            0 => self.rtt.probe_timeout(),
+            n => {
+                let timeout = self.rtt.timeout(u32::from(n.min(BACKOFF_MAX) - 1));
+                let salt = u64::from(oldest.0) << 8 | u64::from(n);
+                timeout + timeout / 256 * (mix(salt) as u32 & 63)
+            }
+        };
+        self.timer_from.plus(after)
+    }
+
+    /// When a packet that only the pace holds back may go; `None` if pace holds nothing back.
+    pub(crate) fn paced_until(&self, policy: Congestion, now: Tick) -> Option<Tick> {
+        self.congestion.paced_until(policy, now)
+    }
+
+    /// Ages the times of this path, as [`Tick::aged`] does.
+    pub(crate) fn age(&mut self, before: Instant, now: Instant) {
+        let aged = |at: &mut Tick| *at = at.aged(before, now);
+        aged(&mut self.newest_acked);
+        aged(&mut self.timer_from);
+        self.loss_at.iter_mut().for_each(aged);
+        self.congestion.age(before, now);
+    }
+}

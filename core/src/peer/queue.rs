@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A queue of operations of one connection, with the place of the next one to be sent.
+//!
+//! In: operations as they are posted, sent and ended. Out: their order. The engine's sender calls.
+//! All operations are O(1).
+
+use crate::collections::list::List;
+use crate::collections::slab::SlotIndex;
+use crate::peer::operation::OpPool;
+use crate::peer::slots::OpSlot;
+
+/// Operations of one connection, in the order of transmission.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) struct Queue {
+    list: List<OpSlot>,
+    /// The first operation that is not all sent, or none.
+    cursor: OpSlot,
+    /// The serial of the next operation.
+    serial: u32,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self { list: List::default(), cursor: OpSlot::NONE, serial: 0 }
+    }
+}
+
+impl Queue {
+    /// Puts an operation at the end.
+    #[inline]
+    pub(crate) fn push(&mut self, ops: &mut OpPool<'_>, slot: OpSlot) {
+        ops[slot].serial = self.next_serial();
+        self.append(ops, slot);
+    }
+
+    /// The place in the order of the operation that is appended next.
+    #[inline(always)]
+    pub(crate) fn next_serial(&mut self) -> u32 {
+        let serial = self.serial;
+        self.serial = serial.wrapping_add(1);
+        serial
+    }
+
+    /// Puts an operation at the end; its place in the order is [`Self::next_serial`].
+    #[inline(always)]
+    pub(crate) fn append(&mut self, ops: &mut OpPool<'_>, slot: OpSlot) {
+        self.list.push_back(ops, slot);
+        if self.cursor.is_none() {
+            self.cursor = slot;
+        }
+    }
+
+    /// The operations.
+    #[inline(always)]
+    pub(crate) const fn list(&self) -> &List<OpSlot> {
+        &self.list
+    }
+
+    /// The operations, to remove some that end.
+    #[inline(always)]
+    pub(crate) const fn list_mut(&mut self) -> &mut List<OpSlot> {
+        &mut self.list
+    }
+
+    /// The first operation that is not all sent, or none.
+    #[inline(always)]
+    pub(crate) const fn cursor(&self) -> OpSlot {
+        self.cursor
+    }
+
+    /// Moves the cursor to the first operation that is not all sent.
+    #[inline(always)]
+    pub(crate) fn move_cursor(&mut self, slot: OpSlot) {
+        self.cursor = slot;
+    }
+}

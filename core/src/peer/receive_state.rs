@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The receiver's half of a connection: the receive window, the acknowledgment that it owes, the
+//! next message, and the clock of the peer (`docs/PROTOCOL.md` §4.2, §4.3, §6.4).
+//!
+//! In: packets and messages as they arrive. Out: the state that headers and acknowledgments carry.
+//! The engine's receiver calls. All operations are O(1).
+
+use super::credit::CREDIT_NANOS;
+use crate::Instant;
+use crate::collections::serial::{Msn, Psn};
+use crate::collections::time::{TICK_NANOS, Tick};
+use crate::peer::window::ReceiveWindow;
+
+/// Delay of an acknowledgment, to be carried by another packet.
+const ACK_DELAY_NANOS: u64 = 10_000;
+/// After so many packets without an acknowledgment, one is sent at once.
+const ACK_EVERY_PACKETS: u8 = 16;
+
+/// Window, acknowledgment and message number of a receiver.
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct ReceiveState {
+    window: ReceiveWindow,
+    /// When a delayed acknowledgment is owed, unless a packet carries it before. None while one is
+    /// owed now.
+    ack_at: Option<Tick>,
+    /// The next message to be accepted.
+    expected_msn: Msn,
+    /// The `sent_at` of the latest packet, and when it arrived.
+    newest_sent_at: Tick,
+    newest_arrived: Tick,
+    /// The time of the last packet of the peer, while one is expected.
+    last_heard: Tick,
+    received: u32,
+    congestion_marks: u16,
+    /// An acknowledgment is owed now.
+    ack_now: bool,
+    /// Data packets since the last acknowledgment.
+    unacknowledged: u8,
+    /// A duplicate has arrived since the last acknowledgment.
+    duplicates_seen: bool,
+    /// The peer needs an acknowledgment packet: to measure the round trip, or to learn its credit.
+    ack_whole: bool,
+    /// Messages from `expected_msn` on are discarded until the sender starts over.
+    not_ready: bool,
+    rnr_epoch: u8,
+}
+
+impl ReceiveState {
+    /// Nothing has arrived; `psn` and `msn` are the next numbers.
+    pub(super) fn new(psn: Psn, msn: Msn, rnr_epoch: u8, now: Tick) -> Self {
+        Self {
+            window: ReceiveWindow::new(psn),
+            expected_msn: msn,
+            rnr_epoch,
+            newest_arrived: now,
+            last_heard: now,
+            ..Self::default()
+        }
+    }
+
+    /// Sets the numbers for a new connection, in which the peer counts from `base`.
+    pub(crate) fn restart(&mut self, base: Psn) {
+        self.rebase(base);
+        self.expected_msn = Msn(0);
+        self.rnr_epoch = 0;
+        self.not_ready = false;
+        self.received = 0;
+    }
+
+    /// The peer counts packets from `base`; nothing was received yet.
+    pub(crate) fn rebase(&mut self, base: Psn) {
+        self.window = ReceiveWindow::new(base);
+    }
+}
+
+// Packets, and the clock of the peer.
+impl ReceiveState {
+    /// Which packets have arrived.
+    #[inline(always)]
+    pub(crate) const fn window(&self) -> &ReceiveWindow {
+        &self.window
+    }
+
+    /// Records that data packet `psn`, which is fresh, was processed.
+    #[inline]
+    pub(crate) fn packet_processed(&mut self, psn: Psn) {
+        self.window.insert(psn);
+    }
+
+    /// Packets that have arrived, modulo 2^32.
+    #[inline(always)]
+    pub(crate) const fn received(&self) -> u32 {
+        self.received
+    }
+
+    /// Packets that arrived with a congestion mark, modulo 2^16.
+    #[inline]
+    pub(crate) const fn congestion_marks(&self) -> u16 {
+        self.congestion_marks
+    }
+
+    /// The `sent_at` of the latest packet.
+    #[inline(always)]
+    pub(crate) const fn newest_sent_at(&self) -> Tick {
+        self.newest_sent_at
+    }
+
+    /// When the latest packet arrived.
+    #[inline(always)]
+    pub(crate) const fn newest_arrived(&self) -> Tick {
+        self.newest_arrived
+    }
+
+    /// The time of the last packet of the peer, while one is expected.
+    #[inline(always)]
+    pub(crate) const fn last_heard(&self) -> Tick {
+        self.last_heard
+    }
+
+    /// Counts the silence of the peer from `now`, when a packet arrived or begins to be expected.
+    #[inline(always)]
+    pub(crate) fn count_silence_from(&mut self, now: Tick) {
+        self.last_heard = now;
+    }
+
+    /// Counts a packet, with or without a congestion mark.
+    #[inline(always)]
+    pub(crate) fn packet_arrived(&mut self, marked: bool) {
+        self.congestion_marks = self.congestion_marks.wrapping_add(u16::from(marked));
+        self.received = self.received.wrapping_add(1);
+    }
+
+    /// Records that the latest packet, sent at `sent_at`, arrived.
+    #[inline(always)]
+    pub(crate) fn newest_packet_arrived(&mut self, sent_at: Tick, now: Tick) {
+        self.newest_sent_at = sent_at;
+        self.newest_arrived = now;
+    }
+
+    /// Whether the peer's own connection certainly exists: it was heard a moment ago.
+    #[inline(always)]
+    pub(crate) fn heard_recently(&self, now: Tick) -> bool {
+        now.since(self.newest_arrived) < (CREDIT_NANOS / TICK_NANOS) as u32
+    }
+
+    /// Ages all times here, which compare correctly with `before`, so that they compare correctly
+    /// with `now`. Of the time between, `unheard` nanoseconds do not count as silence.
+    pub(super) fn age(&mut self, before: Instant, now: Instant, unheard: u64) {
+        self.newest_arrived = self.newest_arrived.aged(before, now);
+        let listened = self.last_heard.plus((unheard / TICK_NANOS) as u32);
+        self.last_heard = listened.aged(before.after_nanos(unheard), now);
+        self.ack_at = self.ack_at.map(|at| at.aged(before, now));
+    }
+}
+
+// Messages.
+impl ReceiveState {
+    /// The next message to be accepted.
+    #[inline(always)]
+    pub(crate) const fn expected_msn(&self) -> Msn {
+        self.expected_msn
+    }
+
+    /// Whether messages are discarded until the sender starts over.
+    #[inline(always)]
+    pub(crate) const fn is_not_ready(&self) -> bool {
+        self.not_ready
+    }
+
+    /// The sender's attempt that is accepted.
+    #[inline(always)]
+    pub(crate) const fn rnr_epoch(&self) -> u8 {
+        self.rnr_epoch
+    }
+
+    /// Records that the next message was accepted.
+    #[inline(always)]
+    pub(crate) fn message_accepted(&mut self) {
+        self.expected_msn = self.expected_msn.plus(1);
+    }
+
+    /// Records that the messages before `end` were accepted.
+    #[inline(always)]
+    pub(crate) fn messages_accepted(&mut self, end: Msn) {
+        self.expected_msn = end;
+    }
+
+    /// Refuses the next message, and all later ones until the sender starts over.
+    pub(crate) fn refuse_messages(&mut self) {
+        self.not_ready = true;
+    }
+
+    /// The sender has seen the refusal, and starts over with attempt `rnr_epoch`.
+    pub(crate) fn sender_started_over(&mut self, rnr_epoch: u8) {
+        self.not_ready = false;
+        self.rnr_epoch = rnr_epoch;
+    }
+}
+
+// Acknowledgments.
+impl ReceiveState {
+    /// Records a data packet that was processed: it must be acknowledged.
+    #[inline]
+    pub(crate) fn owe_ack(&mut self, now: Tick, at_once: bool) {
+        self.unacknowledged = self.unacknowledged.saturating_add(1);
+        self.ack_whole |= at_once;
+        if at_once || self.unacknowledged >= ACK_EVERY_PACKETS || self.window.has_holes() {
+            self.owe_ack_now();
+        } else if !self.owes_ack() {
+            self.ack_at = Some(now.plus_nanos(ACK_DELAY_NANOS));
+        }
+    }
+
+    /// An acknowledgment goes out at once, with any packet.
+    #[inline]
+    pub(crate) fn owe_ack_now(&mut self) {
+        self.ack_now = true;
+        self.ack_at = None;
+    }
+
+    /// An acknowledgment packet goes out at once.
+    pub(crate) fn owe_whole_ack_now(&mut self) {
+        self.owe_ack_now();
+        self.ack_whole = true;
+    }
+
+    /// Records the arrival of a duplicate, which the next header reports.
+    pub(crate) fn duplicate_arrived(&mut self) {
+        self.duplicates_seen = true;
+    }
+
+    /// Whether a duplicate has arrived since the last acknowledgment.
+    #[inline(always)]
+    pub(crate) const fn duplicates_seen(&self) -> bool {
+        self.duplicates_seen
+    }
+
+    /// Whether an acknowledgment is owed, now or later.
+    #[inline]
+    pub(super) const fn owes_ack(&self) -> bool {
+        self.ack_now || self.ack_at.is_some()
+    }
+
+    /// Whether an acknowledgment is owed now.
+    #[inline(always)]
+    pub(crate) const fn owes_ack_now(&self) -> bool {
+        self.ack_now
+    }
+
+    /// When a delayed acknowledgment is due.
+    #[inline]
+    pub(super) const fn ack_at(&self) -> Option<Tick> {
+        self.ack_at
+    }
+
+    /// Ends the delay of an acknowledgment if its time has come. Returns whether it has.
+    pub(crate) fn end_ack_delay(&mut self, now: Tick) -> bool {
+        let ends = self.ack_at.is_some_and(|at| at.has_come(now));
+        if ends {
+            self.owe_ack_now();
+        }
+        ends
+    }
+
+    /// Whether an acknowledgment is due now that no other packet can carry.
+    #[inline]
+    pub(crate) fn owes_whole_ack(&self) -> bool {
+        self.ack_now && (self.ack_whole || self.duplicates_seen || self.window.has_holes())
+    }
+
+    /// Records that a packet was sent, with the cumulative number in it. A selective acknowledgment
+    /// needs an acknowledgment packet, which `whole` says this was.
+    #[inline]
+    pub(crate) fn acknowledged(&mut self, whole: bool) {
+        if whole {
+            self.duplicates_seen = false;
+            self.ack_whole = false;
+        } else if self.owes_whole_ack() || self.window.has_holes() {
+            return;
+        }
+        self.ack_now = false;
+        self.ack_at = None;
+        self.unacknowledged = 0;
+    }
+}

@@ -1,0 +1,327 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The sender's half of a connection: packet numbers with the records of packets under way, and
+//! message numbers (`docs/PROTOCOL.md` §4.1, §4.5, §6.4).
+//!
+//! In: packets and messages as they are sent, and the peer's acknowledgments. Out: what is under
+//! way, lost and accepted. The engine's sender calls. Bound: the window.
+
+use crate::collections::serial::{Msn, Psn};
+use crate::peer::in_flight::{Directory, InFlight, TxFlags, TxPacket};
+
+/// Numbers and counts of a sender. No packet outside of `first_psn..next_psn` has a record.
+#[derive(Clone, Debug, Default, Hash)]
+pub(crate) struct SendState {
+    directory: Directory,
+    /// Oldest packet not acknowledged, and next one to be sent.
+    first_psn: Psn,
+    next_psn: Psn,
+    /// No packet before this one is taken for lost.
+    lost_from: Psn,
+    /// Every write to the peer's memory was sent before this packet.
+    writes_end: Psn,
+    next_msn: Msn,
+    /// The message after the last one that was sent in the current attempt.
+    sent_msn: Msn,
+    /// The next message that the peer will accept.
+    accepted_msn: Msn,
+    /// Packets that were sent again.
+    retransmitted: u32,
+    /// Packets under way that are selectively acknowledged, and that are taken for lost.
+    sacked: u16,
+    lost: u16,
+    /// How many lost packets may be sent again now: all, or after a time-out a few more with each
+    /// acknowledgment.
+    retransmit_credit: u16,
+    rnr_epoch: u8,
+    /// Times in a row that the peer was not ready.
+    rnr_count: u8,
+}
+
+impl SendState {
+    /// Nothing is under way; `psn` and `msn` are the next numbers.
+    pub(super) fn new(psn: Psn, msn: Msn, rnr_epoch: u8) -> Self {
+        let mut state = Self { rnr_epoch, ..Self::default() };
+        state.restart_at(psn, msn);
+        state
+    }
+
+    /// Sets the numbers for a new connection of the same peer. Nothing is under way.
+    pub(crate) fn restart(&mut self, base: Psn) {
+        self.restart_at(base, Msn(0));
+        self.rnr_epoch = 0;
+    }
+
+    fn restart_at(&mut self, psn: Psn, msn: Msn) {
+        (self.first_psn, self.next_psn) = (psn, psn);
+        (self.lost_from, self.writes_end) = (psn, psn);
+        (self.next_msn, self.sent_msn, self.accepted_msn) = (msn, msn, msn);
+    }
+}
+
+// Packets under way.
+impl SendState {
+    /// The oldest packet that is not acknowledged.
+    #[inline(always)]
+    pub(crate) const fn first_psn(&self) -> Psn {
+        self.first_psn
+    }
+
+    /// The next packet to be sent.
+    #[inline(always)]
+    pub(crate) const fn next_psn(&self) -> Psn {
+        self.next_psn
+    }
+
+    /// The end of the writes to the peer's memory: all were sent before this packet.
+    #[inline]
+    pub(crate) const fn writes_end(&self) -> Psn {
+        self.writes_end
+    }
+
+    /// How many packets the window holds: the oldest one that is not acknowledged, and all later
+    /// ones.
+    #[inline(always)]
+    pub(crate) fn under_way(&self) -> u32 {
+        self.next_psn.since(self.first_psn)
+    }
+
+    /// The numbers of the packets that the window holds.
+    pub(crate) fn psns(&self) -> impl DoubleEndedIterator<Item = Psn> + use<> {
+        let first = self.first_psn;
+        (0..self.under_way()).map(move |n| first.plus(n))
+    }
+
+    /// Packets that are neither acknowledged nor taken for lost.
+    #[inline]
+    pub(crate) fn in_flight(&self) -> u32 {
+        self.under_way() - u32::from(self.sacked) - u32::from(self.lost)
+    }
+
+    /// Whether everything sent is acknowledged.
+    #[inline]
+    pub(crate) fn all_acknowledged(&self) -> bool {
+        self.first_psn == self.next_psn
+    }
+
+    /// Whether `pool` has room for the record of the next packet.
+    #[inline]
+    pub(crate) fn has_room(&self, pool: &InFlight<'_>) -> bool {
+        pool.has_room(&self.directory, self.first_psn, self.next_psn)
+    }
+
+    /// Records the next packet and takes its number. Returns false, and changes nothing, if
+    /// [`Self::has_room`] is false.
+    #[inline]
+    pub(crate) fn packet_sent(&mut self, pool: &mut InFlight<'_>, packet: TxPacket) -> bool {
+        let recorded = pool.push(&mut self.directory, self.next_psn, packet);
+        if recorded {
+            self.next_psn = self.next_psn.plus(1);
+        }
+        recorded
+    }
+
+    /// Records that the last packet writes to the peer's memory.
+    #[inline]
+    pub(crate) fn writes_sent(&mut self) {
+        self.writes_end = self.next_psn;
+    }
+
+    /// The record of a packet under way; to be read.
+    #[inline]
+    pub(crate) fn record<'p>(&self, pool: &'p InFlight<'_>, psn: Psn) -> Option<&'p TxPacket> {
+        pool.record(&self.directory, psn)
+    }
+
+    /// The record of a packet under way.
+    #[inline]
+    pub(crate) fn record_mut<'p>(
+        &self,
+        pool: &'p mut InFlight<'_>,
+        psn: Psn,
+    ) -> Option<&'p mut TxPacket> {
+        pool.record_mut(&self.directory, psn)
+    }
+
+    /// Retires everything before `ack`, which is newly acknowledged.
+    #[inline]
+    pub(crate) fn retire_until(&mut self, pool: &mut InFlight<'_>, ack: Psn) {
+        pool.retire(&mut self.directory, self.first_psn, ack);
+        self.first_psn = ack;
+        if self.lost_from.is_before(ack) {
+            self.lost_from = ack;
+        }
+        if self.writes_end.is_before(ack) {
+            // It must stay near enough to compare with.
+            self.writes_end = ack;
+        }
+    }
+
+    /// Gives back every packet record.
+    pub(crate) fn release(&mut self, pool: &mut InFlight<'_>) {
+        pool.clear(&mut self.directory);
+    }
+}
+
+// Acknowledgment out of order, loss, and retransmission.
+impl SendState {
+    /// Packets under way that are selectively acknowledged.
+    #[inline(always)]
+    pub(crate) const fn sacked(&self) -> u16 {
+        self.sacked
+    }
+
+    /// Packets under way that are taken for lost.
+    #[inline(always)]
+    pub(crate) const fn lost(&self) -> u16 {
+        self.lost
+    }
+
+    /// Packets that were sent again, modulo 2^32.
+    pub(crate) const fn retransmitted(&self) -> u32 {
+        self.retransmitted
+    }
+
+    /// Whether a packet that is taken for lost may be sent again now.
+    #[inline]
+    pub(crate) const fn may_retransmit(&self) -> bool {
+        self.lost > 0 && self.retransmit_credit > 0
+    }
+
+    /// Counts a packet that arrived behind a missing one.
+    #[inline]
+    pub(crate) fn packet_sacked(&mut self) {
+        self.sacked += 1;
+    }
+
+    /// A selectively acknowledged packet is about to be retired.
+    #[inline]
+    pub(crate) fn sacked_packet_retires(&mut self) {
+        self.sacked -= 1;
+    }
+
+    /// A packet that was taken for lost has arrived.
+    #[inline]
+    pub(crate) fn lost_packet_arrived(&mut self) {
+        self.lost -= 1;
+    }
+
+    /// Takes packet `psn` for lost: every lost packet may be sent again.
+    pub(crate) fn packet_lost(&mut self, psn: Psn) {
+        self.lost += 1;
+        self.retransmit_credit = u16::MAX;
+        if psn.is_before(self.lost_from) || self.lost == 1 {
+            self.lost_from = psn;
+        }
+    }
+
+    /// Takes every packet under way for lost; `credit` of them may be sent again now. Bound: the
+    /// window.
+    pub(crate) fn all_lost(&mut self, pool: &mut InFlight<'_>, credit: u16) {
+        self.retransmit_credit = credit;
+        for psn in self.psns() {
+            let Some(record) = self.record_mut(pool, psn) else { break };
+            if !record.flags.intersects(TxFlags::ACKED | TxFlags::LOST) {
+                record.flags |= TxFlags::LOST;
+                self.lost += 1;
+            }
+        }
+        self.lost_from = self.first_psn;
+    }
+
+    /// The lowest packet that is taken for lost, of at least one. Bound: the window.
+    pub(crate) fn next_lost(&mut self, pool: &InFlight<'_>) -> Option<Psn> {
+        let mut psn = self.lost_from;
+        while psn != self.next_psn {
+            if self.record(pool, psn)?.flags.contains(TxFlags::LOST) {
+                self.lost_from = psn;
+                return Some(psn);
+            }
+            psn = psn.plus(1);
+        }
+        // Not reached while the count is right; a wrong count must not stop the peer for good.
+        debug_assert!(false, "lost packets are at or after `lost_from`");
+        self.lost_from = self.first_psn;
+        self.lost = 0;
+        None
+    }
+
+    /// A lost packet goes out again.
+    pub(crate) fn lost_packet_retransmitted(&mut self) {
+        self.lost -= 1;
+        self.retransmit_credit = self.retransmit_credit.saturating_sub(1);
+    }
+
+    /// Counts a packet that goes out again.
+    pub(crate) fn packet_retransmitted(&mut self) {
+        self.retransmitted = self.retransmitted.wrapping_add(1);
+    }
+
+    /// Lets at least one lost packet go.
+    #[inline]
+    pub(crate) fn allow_one_retransmission(&mut self) {
+        self.retransmit_credit = self.retransmit_credit.max(1);
+    }
+
+    /// Lets two lost packets go for each of `packets` that are newly acknowledged.
+    #[inline]
+    pub(super) fn on_newly_acked(&mut self, packets: u32) {
+        let credit = u16::try_from(2 * packets).unwrap_or(u16::MAX);
+        self.retransmit_credit = self.retransmit_credit.saturating_add(credit);
+    }
+}
+
+// Messages.
+impl SendState {
+    /// The number of the next message that is posted.
+    #[inline(always)]
+    pub(crate) const fn next_msn(&self) -> Msn {
+        self.next_msn
+    }
+
+    /// The next message that the peer will accept.
+    #[inline(always)]
+    pub(crate) const fn accepted_msn(&self) -> Msn {
+        self.accepted_msn
+    }
+
+    /// The message after the last one that was sent in the current attempt.
+    #[inline(always)]
+    pub(crate) const fn sent_msn(&self) -> Msn {
+        self.sent_msn
+    }
+
+    /// The current attempt after receiver-not-ready.
+    #[inline(always)]
+    pub(crate) const fn rnr_epoch(&self) -> u8 {
+        self.rnr_epoch
+    }
+
+    /// Takes the number of the next message.
+    #[inline]
+    pub(crate) fn message_posted(&mut self) {
+        self.next_msn = self.next_msn.plus(1);
+    }
+
+    /// Records that messages before `end` were sent in the current attempt.
+    #[inline]
+    pub(crate) fn messages_sent(&mut self, end: Msn) {
+        self.sent_msn = end;
+    }
+
+    /// Records that the peer has accepted the messages before `end`.
+    #[inline]
+    pub(crate) fn messages_accepted(&mut self, end: Msn) {
+        self.accepted_msn = end;
+        self.rnr_count = 0;
+    }
+
+    /// Begins a new attempt with the message that the peer did not accept. Returns how many times
+    /// in a row the peer was not ready before.
+    pub(crate) fn on_rnr(&mut self) -> u8 {
+        let before = self.rnr_count;
+        self.rnr_epoch = self.rnr_epoch.wrapping_add(1);
+        self.rnr_count = before.saturating_add(1);
+        self.sent_msn = self.accepted_msn;
+        before
+    }
+}

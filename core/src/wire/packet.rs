@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A packet: header and body, both checked.
+
+use super::body::{Ack, Handshake, ResetBody, SACK_WORDS_MAX};
+use super::header::{Header, PacketKind, VERSION};
+use super::integrity::verify;
+use super::layout::RecordKind;
+use super::message::MessageRecord;
+use super::record::Records;
+use crate::api::config::ChecksumFn;
+use crate::api::stats::DropReason;
+use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
+
+/// A packet with a sound structure.
+#[derive(Debug)]
+pub struct Packet<'a> {
+    /// The common header.
+    pub header: &'a Header,
+    /// The body.
+    pub body: Body<'a>,
+}
+
+/// The body of a packet, by its kind.
+#[derive(Debug)]
+pub enum Body<'a> {
+    /// [`PacketKind::Hello`], [`PacketKind::HelloAck`] or [`PacketKind::Retry`].
+    Handshake(&'a Handshake),
+    /// [`PacketKind::Ack`].
+    Ack(&'a Ack, heapless::Vec<u64, SACK_WORDS_MAX>),
+    /// [`PacketKind::Data`]: records, each with a sound structure.
+    Data(Records<'a>),
+    /// [`PacketKind::Reset`].
+    Reset(&'a ResetBody),
+    /// [`PacketKind::Ping`]: no body.
+    Ping,
+    /// [`PacketKind::Close`]: no body.
+    Close,
+}
+
+impl<'a> Packet<'a> {
+    /// Checks version, kind, lengths, checksum and the structure of every record.
+    ///
+    /// # Errors
+    /// The first [`DropReason`] that applies.
+    #[inline]
+    pub fn parse(bytes: &'a [u8], checksum: ChecksumFn) -> Result<Self, DropReason> {
+        let (header, body) = Header::ref_from_prefix(bytes).map_err(|_| DropReason::Truncated)?;
+        if header.version() != VERSION {
+            return Err(DropReason::Version);
+        }
+        if header.authentication() != 0 {
+            return Err(DropReason::Authentication);
+        }
+        let kind = header.kind().ok_or(DropReason::Kind)?;
+        if !verify(header, bytes, checksum) {
+            return Err(DropReason::Checksum);
+        }
+        let body = match kind {
+            PacketKind::Hello | PacketKind::HelloAck | PacketKind::Retry => {
+                Body::Handshake(exact(body)?)
+            }
+            PacketKind::Ack => {
+                let (ack, words) = Ack::parse(body)?;
+                Body::Ack(ack, words)
+            }
+            PacketKind::Data => Body::Data(Records::check(body)?),
+            PacketKind::Reset => Body::Reset(exact(body)?),
+            PacketKind::Ping if body.is_empty() => Body::Ping,
+            PacketKind::Close if body.is_empty() => Body::Close,
+            PacketKind::Ping | PacketKind::Close => return Err(DropReason::Malformed),
+        };
+        Ok(Self { header, body })
+    }
+}
+
+/// Header and message of a packet with one whole message and without any special condition. `None`
+/// for all other packets, which need [`Packet::parse`]. The checksum is not verified.
+#[inline]
+pub(crate) fn plain(bytes: &[u8]) -> Option<(&Header, MessageRecord<'_>)> {
+    let (header, body) = Header::ref_from_prefix(bytes).ok()?;
+    if !header.is_plain(PacketKind::Data) || *body.first()? != RecordKind::Message as u8 {
+        return None;
+    }
+    let (message, rest) = MessageRecord::split(body)?;
+    rest.is_empty().then_some((header, message))
+}
+
+/// Header and body of an acknowledgment without any special condition: all packets have arrived in
+/// order. `None` for all others. The checksum is not verified.
+#[inline]
+pub(crate) fn plain_ack(bytes: &[u8]) -> Option<(&Header, &Ack)> {
+    let (header, body) = Header::ref_from_prefix(bytes).ok()?;
+    let ack = Ack::ref_from_bytes(body).ok()?;
+    (header.is_plain(PacketKind::Ack) && ack.sack_words == 0).then_some((header, ack))
+}
+
+/// A body of exactly the length of `T`.
+fn exact<T>(bytes: &[u8]) -> Result<&T, DropReason>
+where
+    T: FromBytes + KnownLayout + Immutable + Unaligned,
+{
+    T::ref_from_bytes(bytes).map_err(|_| DropReason::Malformed)
+}

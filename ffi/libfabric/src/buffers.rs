@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An endpoint's message buffers: equal slots of one registered region, each with its operation
+//! context.
+//!
+//! A slot is *free* (the program may touch it) or *posted* (an operation has it). Bounded by
+//! construction: as many operations as slots.
+
+use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::ffi::c_void;
+use std::ptr::NonNull;
+
+use crate::Error;
+use crate::owned::{Owned, failure};
+use crate::raw::{Context, Domain, Mem, Mr, abi};
+
+/// A buffer as an operation names it.
+#[derive(Clone, Copy)]
+pub(crate) struct Operand {
+    pub(crate) memory: Mem,
+    /// The descriptor of the region; NULL if the memory is not registered.
+    pub(crate) descriptor: *mut c_void,
+    pub(crate) context: Context,
+}
+
+/// The key to request from a domain with keys that the application chooses.
+const REGION_KEY: u64 = 0x6f78;
+
+/// The buffers of one endpoint.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    /// Closed before the memory goes.
+    region: Option<Owned<Mr>>,
+    memory: NonNull<u8>,
+    layout: Layout,
+    /// Bytes from one slot to the next.
+    stride: usize,
+    /// One a slot: the provider may write to it until the operation completes (`FI_CONTEXT2`).
+    contexts: Box<[abi::fi_context2]>,
+    posted: Box<[bool]>,
+    size: usize,
+}
+
+impl Buffers {
+    /// `slots` buffers of `size` bytes. Untouched memory costs nothing until it is used.
+    pub(crate) fn new(slots: usize, size: usize) -> Result<Self, Error> {
+        // A cache line at least, so that two slots never share one.
+        let stride = size.max(1).next_multiple_of(64);
+        let layout = stride
+            .checked_mul(slots.max(1))
+            .and_then(|bytes| Layout::from_size_align(bytes, 4096).ok())
+            .ok_or_else(|| failure("allocate", libc::ENOMEM))?;
+        // SAFETY: the layout's size is not zero.
+        let memory = unsafe { alloc_zeroed(layout) };
+        let memory = NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout));
+        let context = abi::fi_context2 { internal: [std::ptr::null_mut(); 8] };
+        Ok(Self {
+            region: None,
+            memory,
+            layout,
+            stride,
+            contexts: vec![context; slots].into_boxed_slice(),
+            posted: vec![false; slots].into_boxed_slice(),
+            size,
+        })
+    }
+
+    /// Registers the memory with `domain`; with `rma` so that peers reach it, too.
+    pub(crate) fn register(&mut self, domain: &Domain, rma: bool) -> Result<(), Error> {
+        // SAFETY: the region is closed before the memory is freed, and no operation outlives it.
+        let memory = unsafe { Mem::from_raw(self.memory.as_ptr().cast(), self.layout.size()) };
+        let mut access = abi::FI_SEND | abi::FI_RECV;
+        if rma {
+            access |= abi::FI_READ | abi::FI_WRITE | abi::FI_REMOTE_READ | abi::FI_REMOTE_WRITE;
+        }
+        self.region = Some(Owned::of("fi_mr_reg", domain.mr(memory, access, REGION_KEY))?);
+        Ok(())
+    }
+
+    /// The region, where the memory is registered.
+    pub(crate) fn region(&self) -> Option<&Mr> {
+        self.region.as_deref()
+    }
+
+    /// The address of the first slot.
+    pub(crate) fn address(&self) -> u64 {
+        self.memory.as_ptr() as u64
+    }
+
+    /// Bytes from one slot to the next.
+    pub(crate) fn stride(&self) -> u64 {
+        self.stride as u64
+    }
+
+    /// How many slots there are.
+    pub(crate) fn slots(&self) -> usize {
+        self.posted.len()
+    }
+
+    /// Whether no operation has `slot`.
+    pub(crate) fn is_free(&self, slot: usize) -> bool {
+        self.posted.get(slot) == Some(&false)
+    }
+
+    /// The bytes of a free slot.
+    pub(crate) fn bytes(&mut self, slot: usize) -> Result<&mut [u8], Error> {
+        let at = self.check_free(slot)?;
+        // SAFETY: `size` bytes of our allocation, initialised by alloc_zeroed; no operation has the
+        // slot, and `&mut self` keeps other borrows away.
+        Ok(unsafe { std::slice::from_raw_parts_mut(at.as_ptr(), self.size) })
+    }
+
+    /// The arguments for an operation on the first `len` bytes of a free slot.
+    #[inline]
+    pub(crate) fn operand(&mut self, slot: usize, len: usize) -> Result<Operand, Error> {
+        let start = self.check_free(slot)?.as_ptr().cast::<c_void>();
+        let descriptor = self.region().map_or(std::ptr::null_mut(), Mr::desc);
+        // SAFETY: a slot of the allocation. An operation that has it is marked in `posted`, which
+        // keeps references away, and ends before the memory is freed.
+        let memory = unsafe { Mem::from_raw(start, len.min(self.size)) };
+        // SAFETY: as for the memory; `contexts` is never moved or freed before.
+        let context = unsafe { Context::from_raw(&raw mut self.contexts[slot]) };
+        Ok(Operand { memory, descriptor, context })
+    }
+
+    /// An operation took `slot`.
+    #[inline]
+    pub(crate) fn mark_posted(&mut self, slot: usize) {
+        self.posted[slot] = true;
+    }
+
+    /// The operation with `context` has ended: its slot is free again. `None` for a context that is
+    /// none of ours.
+    #[inline]
+    pub(crate) fn complete(&mut self, context: *mut c_void) -> Option<usize> {
+        let offset = (context as usize).checked_sub(self.contexts.as_ptr() as usize)?;
+        let slot = offset / size_of::<abi::fi_context2>();
+        *self.posted.get_mut(slot)? = false;
+        Some(slot)
+    }
+
+    #[inline]
+    fn check_free(&self, slot: usize) -> Result<NonNull<u8>, Error> {
+        if !self.is_free(slot) {
+            return Err(Error::Busy { slot });
+        }
+        // SAFETY: `slot` is below the number of slots, so the offset is inside the allocation.
+        Ok(unsafe { self.memory.add(slot * self.stride) })
+    }
+}
+
+impl Drop for Buffers {
+    fn drop(&mut self) {
+        self.region = None;
+        // SAFETY: from alloc_zeroed with this layout; the endpoint, and with it every operation,
+        // was closed before (declaration order in `Endpoint`).
+        unsafe { dealloc(self.memory.as_ptr(), self.layout) };
+    }
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `fi_enable`: a runtime starts on the endpoint's port.
+//!
+//! In: the bindings, which must be complete. Out: a [`Runtime`], to the bound queues and counters,
+//! the domain's region table and the progress thread. Called once. Bound: the capacities that the
+//! endpoint was opened with; all memory is allocated here.
+
+use std::sync::{Arc, Mutex};
+
+use ofi_xdp_core::Config;
+
+use super::bind::{Bindings, BoundCntr, BoundCq, policy};
+use super::{Enabled, Endpoint, PEERS};
+use crate::runtime::addresses::AddressTable;
+use crate::runtime::{Attachment, Runtime, RuntimeConfig, Side, Wakers};
+use crate::sys::abi::bits;
+use crate::sys::errno::Error;
+use crate::sys::limits::REGIONS_MAX;
+use crate::sys::param;
+
+/// Largest peer table, whatever the address vector was opened for.
+const PEERS_MAX: u32 = 1 << 20;
+
+impl Endpoint {
+    /// Starts the runtime, and adds it to the bound objects.
+    ///
+    /// # Errors
+    /// [`Error::BadState`] without a shared context that was asked for, and after a failed attempt;
+    /// [`Error::NoAddressVector`]; [`Error::NoCompletionQueue`]; as [`Runtime::start`].
+    pub(super) fn start(&self, bindings: &mut Bindings) -> Result<(), Error> {
+        let av = self.complete(bindings)?;
+        let receives = policy(bindings.receive.as_ref());
+        let thread = self.domain.thread()?;
+        let shared_rx = bindings.shared_rx.clone();
+        let shared = shared_rx.as_ref().map(|shared| shared.source(&av, receives)).transpose()?;
+        let waker =
+            |bound: &Option<BoundCq>| bound.as_ref().and_then(|it| it.queue.waker().cloned());
+        let runtime = Runtime::start(RuntimeConfig {
+            config: self.config(&av),
+            port: bindings.port.take().ok_or(Error::BadState)?,
+            av,
+            endpoint: Attachment {
+                wakers: Wakers {
+                    transmit: waker(&bindings.transmit),
+                    receive: waker(&bindings.receive),
+                    counters: bindings.counter_wakers(),
+                    last_counters: Mutex::default(),
+                    thread: Arc::clone(thread.waker()),
+                },
+                unbound: bindings.unbound(),
+                source_err: self.caps & bits::SOURCE_ERR != 0,
+            },
+            shared,
+        })?;
+        announce(&runtime, bindings)?;
+        self.domain.registry().join(&runtime)?;
+        thread.add(&runtime);
+        if let Some(shared) = &shared_rx {
+            shared.join(&runtime, receives, self.caps & bits::DIRECTED_RECV != 0);
+        }
+        let transmits = policy(bindings.transmit.as_ref());
+        let enabled = Enabled { runtime, transmits, receives, shared_rx };
+        self.enabled.set(enabled).map_err(|_| Error::BadState)
+    }
+
+    /// Checks that all objects are bound that the endpoint's capabilities need (`fi_endpoint(3)`,
+    /// `fi_enable`); returns the address vector.
+    fn complete(&self, bindings: &Bindings) -> Result<Arc<AddressTable>, Error> {
+        let Bindings { av, transmit, receive, shared_rx, shared_tx, .. } = bindings;
+        let unshared =
+            (self.shares_rx && shared_rx.is_none()) || (self.shares_tx && shared_tx.is_none());
+        if unshared {
+            log::warn!(target: "ep_ctrl", "no shared context is bound (FI_SHARED_CONTEXT)");
+            return Err(Error::BadState);
+        }
+        let av = av.as_ref().ok_or(Error::NoAddressVector)?;
+        let missing = |queue: &Option<BoundCq>, kinds: u64| {
+            self.caps & kinds != 0 && queue.is_none() && !bindings.counts(kinds)
+        };
+        if missing(transmit, bits::SEND | bits::READ | bits::WRITE) || missing(receive, bits::RECV)
+        {
+            return Err(Error::NoCompletionQueue);
+        }
+        Ok(Arc::clone(av.table()))
+    }
+
+    fn config(&self, av: &AddressTable) -> Config {
+        let mut config = Config::new(ofi_xdp_checksum::crc32c);
+        // Peers that send first take a slot too.
+        let expected = u32::try_from(av.expected().saturating_mul(2)).unwrap_or(u32::MAX);
+        config.peers = expected.clamp(PEERS, PEERS_MAX);
+        config.sends = self.sends;
+        config.recvs = self.recvs;
+        config.slices = self.recvs;
+        config.regions = REGIONS_MAX;
+        config.order = self.order;
+        config.rma_events = self.caps & bits::RMA_EVENT != 0;
+        config.peer_timeout = param::values().peer_timeout;
+        config
+    }
+}
+
+/// Adds a new runtime to the bound queues and counters. A queue of both sides reads receives first.
+fn announce(runtime: &Arc<Runtime>, bindings: &Bindings) -> Result<(), Error> {
+    let Bindings { transmit, receive, counters, .. } = bindings;
+    match (transmit, receive) {
+        (Some(tx), Some(rx)) if Arc::ptr_eq(&tx.queue, &rx.queue) => {
+            tx.queue.add(runtime, &[Side::Receive, Side::Transmit])?;
+        }
+        _ => {
+            for (bound, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
+                if let Some(bound) = bound {
+                    bound.queue.add(runtime, &[side])?;
+                }
+            }
+        }
+    }
+    counters
+        .iter()
+        .try_for_each(|BoundCntr { counter, flags }| counter.add_endpoint(runtime, *flags))
+}

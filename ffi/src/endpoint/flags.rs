@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Operation flags: the endpoint's defaults and the flags of a call, resolved to options.
+//!
+//! In: [`OpFlags`] of a request. Out: [`OpOptions`]. Called by `transfer` and `options`. Bound:
+//! constant.
+
+use std::sync::atomic::Ordering;
+
+use crate::endpoint::{Enabled, Endpoint};
+use crate::runtime::{CompletionPolicy, OpFlags, OpOptions, Request, Side};
+use crate::sys::abi::bits;
+use crate::sys::errno::Error;
+
+/// Flags of an initiator's operation that are not offered.
+const REFUSED: u64 = bits::COMMIT_COMPLETE | bits::MULTICAST;
+
+impl Endpoint {
+    /// The flags in force for an operation.
+    #[inline]
+    pub(super) fn flags(&self, side: Side, flags: OpFlags) -> u64 {
+        let default = match side {
+            Side::Transmit => &self.tx_op_flags,
+            Side::Receive => &self.rx_op_flags,
+        };
+        match flags {
+            OpFlags::Default => default.load(Ordering::Relaxed),
+            OpFlags::Given(flags) | OpFlags::Deferred(flags) => flags,
+            OpFlags::Inject => bits::INJECT,
+        }
+    }
+
+    /// Whether a call of this side with these flags is a triggered operation.
+    #[inline]
+    pub(crate) fn is_triggered(&self, side: Side, flags: OpFlags) -> bool {
+        self.flags(side, flags) & bits::TRIGGER != 0
+    }
+
+    /// The flags of a triggered operation, for the time when it starts: default flags as they are
+    /// now.
+    ///
+    /// # Errors
+    /// [`Error::BadFlags`] if `FI_TRIGGER` was not asked for at open, and with `FI_INJECT`: the
+    /// buffer may be used again when the call returns, and is read later.
+    pub(crate) fn triggered_flags(&self, side: Side, flags: OpFlags) -> Result<OpFlags, Error> {
+        let flags = self.flags(side, flags);
+        if self.caps & bits::TRIGGER == 0 || flags & bits::INJECT != 0 {
+            return Err(Error::BadFlags);
+        }
+        Ok(OpFlags::Given(flags & !bits::TRIGGER))
+    }
+
+    /// The options that the flags of a request amount to.
+    ///
+    /// # Errors
+    /// [`Error::BadFlags`] for flags that are not offered; [`Error::TooLong`] beyond `inject_size`.
+    #[inline]
+    pub(super) fn resolve_flags(
+        &self,
+        enabled: &Enabled,
+        request: &Request,
+    ) -> Result<OpOptions, Error> {
+        let flags = self.flags(Side::Transmit, request.flags);
+        if flags & REFUSED != 0 {
+            return Err(Error::BadFlags);
+        }
+        let inject = flags & bits::INJECT != 0 && request.kind.sends_buffer();
+        if inject && request.buffer.len() > self.inject_size {
+            return Err(Error::TooLong);
+        }
+        Ok(OpOptions {
+            inject,
+            signal: signals(enabled.transmits, request.flags, flags),
+            more: flags & bits::MORE != 0,
+            fence: flags & bits::FENCE != 0,
+            deferred: matches!(request.flags, OpFlags::Deferred(_)),
+            matched: flags & bits::MATCH_COMPLETE != 0,
+        })
+    }
+}
+
+/// Whether success writes a completion: `flags` are those in force, `kind` is their origin.
+#[inline]
+pub(super) fn signals(policy: CompletionPolicy, kind: OpFlags, flags: u64) -> bool {
+    match kind {
+        OpFlags::Inject => false,
+        OpFlags::Deferred(_) => policy != CompletionPolicy::None && flags & bits::COMPLETION != 0,
+        OpFlags::Default | OpFlags::Given(_) => policy.signals(flags),
+    }
+}

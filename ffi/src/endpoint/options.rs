@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The calls on an endpoint that move no data: cancel, options, sizes, name.
+//!
+//! In: calls of `fi_endpoint(3)` and `fi_cm(3)`, from `c_api::endpoint`. Out: the endpoint's
+//! attributes, or counts of its engine. Bound: constant; a cancel searches the triggered operations
+//! and the posted receives.
+
+use std::net::SocketAddr;
+use std::sync::atomic::Ordering;
+
+use ofi_xdp_core::{Context, DeferredId};
+
+use super::Endpoint;
+use super::receives::Receives;
+use crate::runtime::{OpFlags, Recv, Side};
+use crate::sys::errno::Error;
+
+impl Receives for Endpoint {
+    #[inline]
+    fn receive(&self, recv: &Recv) -> Result<Option<DeferredId>, Error> {
+        self.post_recv(recv)
+    }
+
+    #[inline]
+    fn triggers_recv(&self, flags: OpFlags) -> bool {
+        self.is_triggered(Side::Receive, flags)
+    }
+
+    fn cancel(&self, context: Context) -> Result<(), Error> {
+        let enabled = self.enabled()?;
+        // A NULL context names no operation (fi_endpoint(3)).
+        if context != Context::default()
+            && !self.domain.work().cancel_call(&enabled.runtime, context)?
+        {
+            enabled.runtime.cancel(context);
+        }
+        Ok(())
+    }
+
+    fn min_multi_recv(&self) -> usize {
+        self.min_multi_recv.load(Ordering::Relaxed)
+    }
+
+    fn set_min_multi_recv(&self, min_free: usize) {
+        self.min_multi_recv.store(min_free, Ordering::Relaxed);
+    }
+
+    fn size(&self, side: Side) -> Result<usize, Error> {
+        let size = match side {
+            Side::Transmit => self.sends,
+            Side::Receive => self.recvs,
+        };
+        Ok(size as usize)
+    }
+
+    fn receives_left(&self) -> Result<usize, Error> {
+        Ok(self.enabled()?.runtime.room(Side::Receive))
+    }
+}
+
+impl Endpoint {
+    /// `fi_tx_size_left`.
+    ///
+    /// # Errors
+    /// [`Error::BadState`] before `fi_enable`.
+    pub(crate) fn sends_left(&self) -> Result<usize, Error> {
+        Ok(self.enabled()?.runtime.room(Side::Transmit))
+    }
+
+    /// `fi_getname`.
+    pub(crate) const fn name(&self) -> SocketAddr {
+        self.name
+    }
+}

@@ -1,0 +1,290 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A shared receive context (`fi_srx_context`, `fi_endpoint(3)`, "Shared contexts"): receives for
+//! messages of all its endpoints.
+//!
+//! In: receives of every mode, from the application; searches by the endpoints' engines, under
+//! their locks. Out: each receive to the engine with the first matching message, in posting order
+//! (`runtime::receive_queue`); that endpoint completes it. A multi-receive buffer is given out in
+//! slices, so endpoints share it. Bound: the size of the context; its endpoints.
+//!
+//! A receive meets its message in two ways. A message that arrives takes the first receive that
+//! matches. Without one, the endpoint stores it and sets `has_unmatched`; a receive that is posted
+//! is offered to the endpoints with that flag. No message and receive miss each other: the endpoint
+//! sets the flag before it searches the queue again, and the receive is in the queue before the
+//! flags are read.
+//!
+//! Lock order: the list of endpoints, a runtime's lock, the queue's lock.
+
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard, Weak};
+
+use ofi_xdp_core::{Context, DeferredId, PeerAddress};
+
+use super::receives::{MIN_MULTI_RECV, Receives, classify_recv};
+use crate::getinfo::hints;
+use crate::getinfo::{Info, RX_OP_FLAGS, SIZE_DEFAULT};
+use crate::objects::domain::Domain;
+use crate::objects::object_ops::{BindTarget, ObjectOps};
+use crate::runtime::addresses::AddressTable;
+use crate::runtime::receive_queue::RecvQueue;
+use crate::runtime::receive_source::SharedSource;
+use crate::runtime::{CompletionPolicy, OpFlags, Recv, RecvMode, RecvOptions, Runtime, Side};
+use crate::sys::abi::{self, ADDR_NONE, bits, fi_addr_t};
+use crate::sys::errno::Error;
+
+/// An endpoint of the context.
+#[derive(Debug)]
+struct SharingEndpoint {
+    runtime: Arc<Runtime>,
+    policy: CompletionPolicy,
+    /// Whether the endpoint's receives may name their source.
+    directed: bool,
+}
+
+impl SharingEndpoint {
+    fn options(&self, mode: RecvMode, flags: u64) -> RecvOptions {
+        RecvOptions { mode, signal: self.policy.signals(flags), directed: self.directed }
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SharedRx {
+    domain: Arc<Domain>,
+    queue: Arc<RecvQueue>,
+    members: RwLock<Vec<SharingEndpoint>>,
+    /// The address vector of its endpoints, for directed receives.
+    vector: Mutex<Weak<AddressTable>>,
+    /// `FI_DIRECTED_RECV`: receives may name their source.
+    directed: bool,
+    op_flags: AtomicU64,
+    min_multi_recv: AtomicUsize,
+}
+
+impl SharedRx {
+    /// `fi_srx_context`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for attributes that are not offered.
+    pub(crate) fn open(
+        domain: &Arc<Domain>,
+        attributes: Option<&abi::fi_rx_attr>,
+    ) -> Result<Arc<Self>, Error> {
+        let offer = Info::offer(domain.interface());
+        let wanted = attributes.copied().unwrap_or(abi::fi_rx_attr { size: 0, ..offer.rx });
+        if attributes.is_some() {
+            hints::check_rx(&wanted, offer.caps, &offer.rx).map_err(|attribute| {
+                log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
+                Error::Invalid
+            })?;
+        }
+        let size = if wanted.size == 0 { SIZE_DEFAULT } else { wanted.size };
+        Ok(Arc::new(Self {
+            domain: Arc::clone(domain),
+            queue: Arc::new(RecvQueue::new(size)),
+            members: RwLock::default(),
+            vector: Mutex::default(),
+            directed: wanted.caps & bits::DIRECTED_RECV != 0,
+            op_flags: AtomicU64::new(attributes.map_or(0, |it| it.op_flags)),
+            min_multi_recv: AtomicUsize::new(MIN_MULTI_RECV),
+        }))
+    }
+
+    /// The domain that it belongs to.
+    pub(crate) const fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// The source of receives for an endpoint with this vector.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if its other endpoints have another vector.
+    pub(crate) fn source(
+        &self,
+        av: &Arc<AddressTable>,
+        policy: CompletionPolicy,
+    ) -> Result<SharedSource, Error> {
+        let mut vector = self.vector.lock().unwrap_or_else(PoisonError::into_inner);
+        match vector.upgrade() {
+            Some(known) if !Arc::ptr_eq(&known, av) => {
+                log::warn!(
+                    target: "ep_ctrl",
+                    "endpoints of one shared receive context share one address vector"
+                );
+                return Err(Error::Invalid);
+            }
+            _ => *vector = Arc::downgrade(av),
+        }
+        Ok(SharedSource::new(Arc::clone(&self.queue), policy))
+    }
+
+    /// Offers receives that are posted from now on to `runtime`; `directed`: they may name their
+    /// source there.
+    pub(crate) fn join(&self, runtime: &Arc<Runtime>, policy: CompletionPolicy, directed: bool) {
+        let mut members = self.members_mut();
+        members.push(SharingEndpoint { runtime: Arc::clone(runtime), policy, directed });
+        self.name_notifiers(&members);
+        drop(members);
+        runtime.resume_matching();
+    }
+
+    /// Reverses [`Self::join`].
+    pub(crate) fn leave(&self, runtime: &Arc<Runtime>) {
+        let mut members = self.members_mut();
+        members.retain(|member| !Arc::ptr_eq(&member.runtime, runtime));
+        if members.is_empty() {
+            // The next endpoints may have another vector.
+            *self.vector.lock().unwrap_or_else(PoisonError::into_inner) = Weak::new();
+        }
+        self.name_notifiers(&members);
+    }
+
+    /// Sets the notifiers: endpoints with a receive queue report unreported releases.
+    fn name_notifiers(&self, members: &[SharingEndpoint]) {
+        let notifiers = members.iter().filter(|member| member.policy != CompletionPolicy::None);
+        self.queue.set_notifiers(notifiers.map(|member| member.runtime.receive_waker().cloned()));
+    }
+
+    /// The peer at an address of the vector.
+    fn resolve(&self, from: fi_addr_t) -> Result<PeerAddress, Error> {
+        let vector = self.vector.lock().unwrap_or_else(PoisonError::into_inner).upgrade();
+        // The first endpoint that is enabled brings the vector.
+        let occupant = vector.ok_or(Error::BadState)?.occupant(from).ok_or(Error::Invalid)?;
+        Ok(occupant.address)
+    }
+
+    fn enqueue(&self, recv: &Recv, flags: u64, min_free: Option<u64>) -> Result<(), Error> {
+        let source = match recv.from {
+            ADDR_NONE => None,
+            from if self.directed => Some(self.resolve(from)?),
+            _ => None,
+        };
+        let told = flags & bits::COMPLETION != 0;
+        self.queue.push(recv, source, min_free, told)?;
+        self.members().iter().for_each(|member| member.runtime.resume_matching());
+        Ok(())
+    }
+
+    /// Peeks at the stored messages of its endpoints, one after the other. If none matches, the
+    /// [`notifier`] completes the peek.
+    fn peek(&self, recv: &Recv, mode: RecvMode, flags: u64) -> Result<(), Error> {
+        let members = self.members();
+        // bound: its endpoints
+        for member in members.iter() {
+            if member.runtime.stores(recv, member.directed)? {
+                return member.runtime.receive(recv, member.options(mode, flags)).map(drop);
+            }
+        }
+        let member = notifier(&members).ok_or(Error::BadState)?;
+        member.runtime.receive(recv, member.options(mode, flags)).map(drop)
+    }
+
+    /// Receives or discards a claimed message, at the endpoint where it was claimed.
+    fn take_claimed(&self, recv: &Recv, mode: RecvMode, flags: u64) -> Result<(), Error> {
+        // bound: its endpoints
+        for member in self.members().iter() {
+            match member.runtime.receive(recv, member.options(mode, flags)) {
+                Err(Error::Invalid) => {}
+                taken => return taken.map(drop),
+            }
+        }
+        Err(Error::Invalid)
+    }
+
+    fn members(&self) -> RwLockReadGuard<'_, Vec<SharingEndpoint>> {
+        self.members.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn members_mut(&self) -> RwLockWriteGuard<'_, Vec<SharingEndpoint>> {
+        self.members.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The endpoint that completes receives which met no endpoint: the first one with a receive queue;
+/// if there are only counters, the first.
+fn notifier(members: &[SharingEndpoint]) -> Option<&SharingEndpoint> {
+    members
+        .iter()
+        .find(|member| member.policy != CompletionPolicy::None)
+        .or_else(|| members.first())
+}
+
+impl ObjectOps for SharedRx {
+    /// Does nothing: it is ready when it is opened.
+    fn enable(self: &Arc<Self>) -> Result<(), Error> {
+        Ok(())
+    }
+
+    fn bind(self: &Arc<Self>, _target: &BindTarget, _flags: u64) -> Result<(), Error> {
+        // Queues and counters are bound to its endpoints (fi_endpoint(3)).
+        Err(Error::Invalid)
+    }
+
+    fn op_flags(&self, side: Side) -> Result<u64, Error> {
+        match side {
+            Side::Transmit => Err(Error::Invalid),
+            Side::Receive => Ok(self.op_flags.load(Ordering::Relaxed)),
+        }
+    }
+
+    fn set_op_flags(&self, side: Side, flags: u64) -> Result<(), Error> {
+        if side == Side::Transmit {
+            return Err(Error::Invalid);
+        }
+        if flags & !RX_OP_FLAGS != 0 {
+            return Err(Error::BadFlags);
+        }
+        self.op_flags.store(flags, Ordering::Relaxed);
+        Ok(())
+    }
+}
+
+impl Receives for SharedRx {
+    fn receive(&self, recv: &Recv) -> Result<Option<DeferredId>, Error> {
+        let flags = match recv.flags {
+            OpFlags::Default => self.op_flags.load(Ordering::Relaxed),
+            OpFlags::Given(flags) | OpFlags::Deferred(flags) => flags,
+            OpFlags::Inject => 0,
+        };
+        match classify_recv(recv, flags, &self.min_multi_recv)? {
+            RecvMode::Single | RecvMode::Deferred => self.enqueue(recv, flags, None),
+            RecvMode::Multi { min_free } => self.enqueue(recv, flags, Some(min_free.max(1))),
+            mode @ RecvMode::Peek(_) => self.peek(recv, mode, flags),
+            mode @ RecvMode::Claimed(_) => self.take_claimed(recv, mode, flags),
+        }?;
+        Ok(None)
+    }
+
+    // The default flags of a shared context cannot contain `FI_TRIGGER`.
+    fn triggers_recv(&self, flags: OpFlags) -> bool {
+        matches!(flags, OpFlags::Given(flags) if flags & bits::TRIGGER != 0)
+    }
+
+    /// Cancels a receive that has met no endpoint yet; the [`notifier`] completes it.
+    fn cancel(&self, context: Context) -> Result<(), Error> {
+        if context == Context::default() {
+            return Ok(());
+        }
+        let members = self.members();
+        self.queue.cancel(context, |recv, multi| {
+            notifier(&members)
+                .map_or(Ok(()), |member| member.runtime.complete_cancelled(recv, multi))
+        })
+    }
+
+    fn min_multi_recv(&self) -> usize {
+        self.min_multi_recv.load(Ordering::Relaxed)
+    }
+
+    fn set_min_multi_recv(&self, min_free: usize) {
+        self.min_multi_recv.store(min_free, Ordering::Relaxed);
+    }
+
+    fn size(&self, _side: Side) -> Result<usize, Error> {
+        Err(Error::NoOption)
+    }
+
+    fn receives_left(&self) -> Result<usize, Error> {
+        Ok(self.queue.room())
+    }
+}

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A shared transmit context (`fi_stx_context`, `fi_endpoint(3)`, "Shared contexts").
+//!
+//! In: attributes. Out: whether an endpoint's attributes fit them. Called by `endpoint::bind`.
+//! Bound: constant.
+//!
+//! Endpoints share no transmit resources here: operations are posted to the endpoints. The context
+//! holds the attributes that its endpoints must keep to, and is busy while an endpoint is bound.
+
+use std::sync::Arc;
+
+use crate::getinfo::Info;
+use crate::getinfo::hints;
+use crate::objects::domain::Domain;
+use crate::objects::object_ops::ObjectOps;
+use crate::sys::abi;
+use crate::sys::errno::Error;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct SharedTx {
+    domain: Arc<Domain>,
+    attributes: abi::fi_tx_attr,
+}
+
+impl SharedTx {
+    /// `fi_stx_context`; without attributes, all that are offered.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for attributes that are not offered.
+    pub(crate) fn open(
+        domain: &Arc<Domain>,
+        attributes: Option<&abi::fi_tx_attr>,
+    ) -> Result<Arc<Self>, Error> {
+        let offer = Info::offer(domain.interface());
+        let attributes = match attributes {
+            None => offer.tx,
+            Some(wanted) => {
+                hints::check_tx(wanted, offer.caps, &offer.tx).map_err(|attribute| {
+                    log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
+                    Error::Invalid
+                })?;
+                *wanted
+            }
+        };
+        Ok(Arc::new(Self { domain: Arc::clone(domain), attributes }))
+    }
+
+    /// The domain that it belongs to.
+    pub(crate) const fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// Whether an endpoint's attributes are a subset of the context's (`fi_endpoint(3)`). Zero
+    /// means any, on either side.
+    pub(crate) const fn admits(&self, endpoint: &abi::fi_tx_attr) -> bool {
+        const fn within(wanted: u64, given: u64) -> bool {
+            given == 0 || wanted & !given == 0
+        }
+        const fn fits(wanted: usize, given: usize) -> bool {
+            given == 0 || wanted <= given
+        }
+        let own = &self.attributes;
+        within(endpoint.caps, own.caps)
+            && within(endpoint.msg_order, own.msg_order)
+            && fits(endpoint.inject_size, own.inject_size)
+            && fits(endpoint.size, own.size)
+            && fits(endpoint.iov_limit, own.iov_limit)
+            && fits(endpoint.rma_iov_limit, own.rma_iov_limit)
+    }
+}
+
+impl ObjectOps for SharedTx {}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `fi_getinfo`: the offers of this provider.
+//!
+//! In: node, service, flags and hints. Out: one [`Info`] for each interface address that satisfies
+//! them, the best first. `hints` has the rules by which hints admit and shape an offer, `offer` the
+//! offer itself. Called by `fi_getinfo`, and by `fi_domain` and `fi_endpoint`, which check the
+//! offer that the application returns. Bound: the addresses of the machine.
+
+pub(crate) mod hardware;
+pub(crate) mod hints;
+pub(crate) mod interface;
+pub(crate) mod mr_mode;
+mod offer;
+pub(crate) mod open_objects;
+mod request;
+
+use std::ffi::c_int;
+use std::net::{IpAddr, SocketAddr};
+
+use ofi_xdp_datapath::Tier;
+
+use crate::getinfo::interface::{Interface, source_towards};
+use crate::getinfo::mr_mode::MrMode;
+use crate::getinfo::open_objects::{OfferKey, OpenHandle};
+use crate::sys::abi::{self, bits, make_version};
+use crate::sys::errno::Error;
+use crate::sys::tier::Choice;
+use crate::sys::{param, sockaddr};
+
+pub(crate) use offer::{Info, RX_OP_FLAGS, SIZE_DEFAULT, TX_OP_FLAGS};
+pub(crate) use request::{InfoRequest, Lookup};
+
+/// The oldest supported interface version. Older ones differ in the meaning of memory registration
+/// and in the length of an error entry.
+pub(crate) const API_VERSION_MIN: u32 = make_version(1, 5);
+
+/// The own offers that satisfy `lookup` and `hints`, the best first. `passthrough` is a text on the
+/// offers of hardware providers, for `fi_info -v`.
+///
+/// # Errors
+/// [`Error::NoData`] if there are none; [`Error::Os`] when the kernel does not list its
+/// addresses.
+pub(crate) fn find(
+    lookup: &Lookup,
+    hints: Option<&InfoRequest>,
+    passthrough: &str,
+) -> Result<Vec<Info>, Error> {
+    if lookup.api_version < API_VERSION_MIN {
+        log::info!(target: "core", "applications older than libfabric 1.5 are not served");
+        return Err(Error::NoData);
+    }
+    let wanted = Addresses::resolve(lookup, hints)?;
+    let values = param::values();
+    let mut found = Vec::new();
+    for interface in interfaces(&values)? {
+        let mut info = Info::offer(&interface);
+        let admitted = admit_tier(values.tier, &interface)
+            .and_then(|()| wanted.admit(&interface.ip))
+            .and_then(|()| hints.map_or(Ok(()), |hints| hints::check(hints, &info)));
+        if let Err(reason) = admitted {
+            log::info!(target: "core", "{} ({}): {reason}", interface.nic.name, interface.ip);
+            continue;
+        }
+        info.source.set_port(wanted.source_port);
+        info.destination = wanted.destination;
+        hints::shape(hints, &mut info);
+        name_open_objects(hints, lookup.api_version, &mut info);
+        if !passthrough.is_empty() {
+            info.nic.tiers.push(passthrough.to_owned());
+        }
+        found.push(info);
+    }
+    if found.is_empty() { Err(Error::NoData) } else { Ok(found) }
+}
+
+/// Puts an open fabric and an open domain into an offer.
+fn name_open_objects(hints: Option<&InfoRequest>, api_version: u32, info: &mut Info) {
+    let named = |object: fn(&InfoRequest) -> Option<&OpenHandle>| hints.and_then(object);
+    let key = OfferKey {
+        api_version,
+        fabric_name: &info.fabric_name,
+        domain_name: &info.domain_name,
+        mr_mode: MrMode::from_bits(info.domain.mr_mode.cast_unsigned()),
+    };
+    let fabric = named(|hints| hints.open_fabric.as_ref());
+    let domain = named(|hints| hints.open_domain.as_ref());
+    (info.fabric, info.domain.domain) = open_objects::for_offer(fabric, domain, &key);
+}
+
+/// Admits an interface by its expected tier.
+fn admit_tier(choice: Choice, interface: &Interface) -> Result<(), &'static str> {
+    match (choice, interface.nic.expected_tier.tier) {
+        (Choice::Passthrough, _) => Err("FI_XDP_TIER=passthrough: hardware providers alone"),
+        (Choice::AfXdp, Tier::Udp) => Err("FI_XDP_TIER=af_xdp, which is not to be had here"),
+        _ => Ok(()),
+    }
+}
+
+/// The interfaces to offer.
+fn interfaces(values: &param::Values) -> Result<Vec<Interface>, Error> {
+    let mut all = Interface::all()?;
+    if let Some(name) = &values.interface {
+        if !all.iter().any(|interface| interface.nic.name == *name) {
+            let mut known: Vec<&str> = all.iter().map(|it| it.nic.name.as_str()).collect();
+            known.dedup();
+            param::warn_no_interface(name, &known.join(", "));
+        }
+        all.retain(|interface| interface.nic.name == *name);
+    }
+    Ok(all)
+}
+
+/// The requested addresses: those of node and service, else those of the hints (`fi_getinfo(3)`).
+struct Addresses {
+    /// The local address; `None`: any.
+    source: Option<IpAddr>,
+    /// The local port; 0: any.
+    source_port: u16,
+    /// The peer.
+    destination: Option<SocketAddr>,
+}
+
+impl Addresses {
+    fn resolve(lookup: &Lookup, hints: Option<&InfoRequest>) -> Result<Self, Error> {
+        let named = lookup.node.is_some() || lookup.service.is_some();
+        let (mut source, mut destination) =
+            hints.map_or((None, None), |hints| (hints.source, hints.destination));
+        if named {
+            let resolved = resolve(lookup, hints)?;
+            if lookup.flags & bits::SOURCE != 0 {
+                source = Some(resolved);
+            } else {
+                destination = Some(resolved);
+            }
+        }
+        let source_port = source.map_or(0, |source| source.port());
+        let mut ip = source.map(|source| source.ip()).filter(|ip| !ip.is_unspecified());
+        // A named interface overrides the routing table.
+        let chosen = hints.is_some_and(|hints| hints.domain_name.is_some());
+        if let (None, false, Some(to)) = (ip, chosen, destination) {
+            ip = Some(source_towards(to).ok_or(Error::NoData)?);
+        }
+        Ok(Self { source: ip, source_port, destination })
+    }
+
+    /// Admits the local address `ip`.
+    fn admit(&self, ip: &IpAddr) -> Result<(), &'static str> {
+        if self.source.is_some_and(|source| source != *ip) {
+            return Err("not the source address asked for, or not the way to the destination");
+        }
+        if self.destination.is_some_and(|to| to.is_ipv4() != ip.is_ipv4()) {
+            return Err("not the destination's address family");
+        }
+        Ok(())
+    }
+}
+
+/// The first address of node and service.
+pub(crate) fn resolve(lookup: &Lookup, hints: Option<&InfoRequest>) -> Result<SocketAddr, Error> {
+    let family: c_int = match hints.map_or(abi::FI_FORMAT_UNSPEC, |hints| hints.addr_format) {
+        abi::FI_SOCKADDR_IN => libc::AF_INET,
+        abi::FI_SOCKADDR_IN6 => libc::AF_INET6,
+        _ => libc::AF_UNSPEC,
+    };
+    let numeric = if lookup.flags & bits::NUMERICHOST == 0 { 0 } else { libc::AI_NUMERICHOST };
+    let passive = if lookup.flags & bits::SOURCE == 0 { 0 } else { libc::AI_PASSIVE };
+    let wanted = dns_lookup::AddrInfoHints {
+        socktype: libc::SOCK_DGRAM,
+        protocol: libc::IPPROTO_UDP,
+        address: family,
+        flags: numeric | passive,
+    };
+    let (mut node, mut service) = (lookup.node.as_deref(), lookup.service.as_deref());
+    if let Some(parts) = node.and_then(sockaddr::split_text) {
+        // Such an address includes the service (fi_getinfo(3)).
+        if service.is_some() {
+            return Err(Error::NoData);
+        }
+        (node, service) = parts;
+    }
+    let mut found = dns_lookup::getaddrinfo(node, service, Some(wanted)).map_err(|error| {
+        log::info!(target: "core", "cannot resolve {node:?}, {service:?}: {error:?}");
+        Error::NoData
+    })?;
+    found.find_map(Result::ok).map(|it| it.sockaddr).ok_or(Error::NoData)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An offer of `fi_getinfo`: the capabilities and attributes of an endpoint on one address.
+
+use std::net::SocketAddr;
+
+use crate::getinfo::interface::{Interface, Nic};
+use crate::runtime::memory::{INJECT_MAX, IOV_MAX};
+use crate::sys::abi::{self, bits};
+use crate::sys::limits::REGIONS_MAX;
+use crate::sys::sockaddr;
+
+/// Most operations of one kind that an endpoint can have at once (`tx_attr->size`,
+/// `rx_attr->size`).
+pub(crate) const SIZE_MAX: usize = 65536;
+/// The number of operations without a hint.
+pub(crate) const SIZE_DEFAULT: usize = 1024;
+
+/// The wire protocol's name: bit 31 marks private protocols, the rest spells `xdp`.
+pub(crate) const PROTOCOL: u32 = abi::FI_PROV_SPECIFIC | 0x0078_6470;
+/// The wire protocol's version.
+pub(crate) const PROTOCOL_VERSION: u32 = 1;
+/// A tag of 64 bits without inner structure (`FI_TAG_GENERIC`).
+const TAG_FORMAT: u64 = 0xAAAA_AAAA_AAAA_AAAA;
+
+/// Capabilities of the sending side.
+pub(crate) const TX_CAPS: u64 = bits::MSG
+    | bits::TAGGED
+    | bits::RMA
+    | bits::ATOMIC
+    | bits::SEND
+    | bits::READ
+    | bits::WRITE
+    | bits::FENCE
+    | bits::TRIGGER;
+/// Capabilities of the receiving side.
+pub(crate) const RX_CAPS: u64 = bits::MSG
+    | bits::TAGGED
+    | bits::RMA
+    | bits::ATOMIC
+    | bits::RECV
+    | bits::REMOTE_READ
+    | bits::REMOTE_WRITE
+    | bits::DIRECTED_RECV
+    | bits::MULTI_RECV
+    | bits::SOURCE
+    | bits::SOURCE_ERR
+    | bits::RMA_EVENT
+    | bits::TRIGGER;
+/// Supported message orders: all of them (`fi_endpoint(3)`, "Message Ordering").
+pub(crate) const ORDERS: u64 = bits::ORDER_RAR
+    | bits::ORDER_RAW
+    | bits::ORDER_RAS
+    | bits::ORDER_WAR
+    | bits::ORDER_WAW
+    | bits::ORDER_WAS
+    | bits::ORDER_SAR
+    | bits::ORDER_SAW
+    | bits::ORDER_SAS
+    | bits::ORDER_RMA_RAR
+    | bits::ORDER_RMA_RAW
+    | bits::ORDER_RMA_WAR
+    | bits::ORDER_RMA_WAW
+    | bits::ORDER_ATOMIC_RAR
+    | bits::ORDER_ATOMIC_RAW
+    | bits::ORDER_ATOMIC_WAR
+    | bits::ORDER_ATOMIC_WAW;
+/// Capabilities of the domain.
+pub(crate) const DOMAIN_CAPS: u64 = bits::LOCAL_COMM | bits::REMOTE_COMM | bits::SHARED_AV;
+/// All capabilities.
+pub(crate) const CAPS: u64 = TX_CAPS | RX_CAPS | DOMAIN_CAPS;
+
+/// Operation flags that may be defaults of the sending side. A send completes when the peer has
+/// acknowledged it, which it does after placing the bytes: this satisfies three completion levels.
+/// `Engine::post_matched_send` serves the fourth one, a match.
+pub(crate) const TX_OP_FLAGS: u64 = bits::COMPLETION
+    | bits::INJECT
+    | bits::INJECT_COMPLETE
+    | bits::TRANSMIT_COMPLETE
+    | bits::DELIVERY_COMPLETE
+    | bits::MATCH_COMPLETE
+    | bits::FENCE
+    | bits::MORE;
+/// Operation flags that may be defaults of the receiving side.
+pub(crate) const RX_OP_FLAGS: u64 = bits::COMPLETION | bits::MORE | bits::MULTI_RECV;
+
+/// A `fi_info` for the application.
+#[derive(Clone, Debug)]
+pub(crate) struct Info {
+    pub(crate) caps: u64,
+    pub(crate) source: SocketAddr,
+    pub(crate) destination: Option<SocketAddr>,
+    pub(crate) tx: abi::fi_tx_attr,
+    pub(crate) rx: abi::fi_rx_attr,
+    pub(crate) ep: abi::fi_ep_attr,
+    pub(crate) domain: abi::fi_domain_attr,
+    pub(crate) domain_name: String,
+    pub(crate) fabric_name: String,
+    /// An open fabric of that name.
+    pub(crate) fabric: *mut abi::fid_fabric,
+    pub(crate) nic: Nic,
+}
+
+impl Info {
+    /// The offer of an endpoint on this address, with everything that it can do.
+    pub(crate) fn offer(interface: &Interface) -> Self {
+        Self {
+            caps: CAPS,
+            source: SocketAddr::new(interface.ip, 0),
+            destination: None,
+            tx: tx_attributes(),
+            rx: rx_attributes(),
+            ep: endpoint_attributes(),
+            domain: domain_attributes(),
+            domain_name: interface.nic.name.clone(),
+            fabric_name: interface.network(),
+            fabric: std::ptr::null_mut(),
+            nic: interface.nic.clone(),
+        }
+    }
+}
+
+pub(super) fn tx_attributes() -> abi::fi_tx_attr {
+    abi::fi_tx_attr {
+        caps: TX_CAPS,
+        mode: 0,
+        op_flags: TX_OP_FLAGS,
+        msg_order: ORDERS,
+        comp_order: 0,
+        inject_size: INJECT_MAX,
+        size: SIZE_MAX,
+        iov_limit: IOV_MAX,
+        rma_iov_limit: 1,
+        tclass: abi::FI_TC_UNSPEC,
+    }
+}
+
+pub(super) fn rx_attributes() -> abi::fi_rx_attr {
+    abi::fi_rx_attr {
+        caps: RX_CAPS,
+        mode: 0,
+        op_flags: RX_OP_FLAGS,
+        msg_order: ORDERS,
+        comp_order: 0,
+        total_buffered_recv: 0,
+        size: SIZE_MAX,
+        iov_limit: IOV_MAX,
+    }
+}
+
+pub(super) fn endpoint_attributes() -> abi::fi_ep_attr {
+    abi::fi_ep_attr {
+        type_: abi::FI_EP_RDM,
+        protocol: PROTOCOL,
+        protocol_version: PROTOCOL_VERSION,
+        max_msg_size: usize::try_from(ofi_xdp_core::MESSAGE_LEN_MAX).unwrap_or(usize::MAX),
+        msg_prefix_size: 0,
+        max_order_raw_size: usize::MAX,
+        max_order_war_size: usize::MAX,
+        max_order_waw_size: usize::MAX,
+        mem_tag_format: TAG_FORMAT,
+        tx_ctx_cnt: 1,
+        rx_ctx_cnt: 1,
+        auth_key_size: 0,
+        auth_key: std::ptr::null_mut(),
+    }
+}
+
+pub(super) fn domain_attributes() -> abi::fi_domain_attr {
+    abi::fi_domain_attr {
+        domain: std::ptr::null_mut(),
+        name: std::ptr::null_mut(),
+        threading: abi::FI_THREAD_SAFE,
+        control_progress: abi::FI_PROGRESS_MANUAL,
+        data_progress: abi::FI_PROGRESS_MANUAL,
+        resource_mgmt: abi::FI_RM_ENABLED,
+        av_type: abi::FI_AV_UNSPEC,
+        mr_mode: 0,
+        mr_key_size: size_of::<u64>(),
+        cq_data_size: size_of::<u64>(),
+        // Counts that only the limits of the process bound.
+        cq_cnt: 1024,
+        ep_cnt: 1024,
+        tx_ctx_cnt: 1024,
+        rx_ctx_cnt: 1024,
+        max_ep_tx_ctx: 1,
+        max_ep_rx_ctx: 1,
+        max_ep_stx_ctx: 1024,
+        max_ep_srx_ctx: 1024,
+        cntr_cnt: 1024,
+        mr_iov_limit: IOV_MAX,
+        caps: DOMAIN_CAPS,
+        mode: 0,
+        auth_key: std::ptr::null_mut(),
+        auth_key_size: 0,
+        max_err_data: sockaddr::V6_LEN,
+        mr_cnt: REGIONS_MAX as usize,
+        tclass: abi::FI_TC_UNSPEC,
+    }
+}

@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The arguments of `fi_getinfo`, and of calls that take one of its results.
+
+use std::net::SocketAddr;
+
+use crate::getinfo::open_objects::OpenHandle;
+use crate::sys::abi;
+
+/// The arguments of `fi_getinfo` without the hints.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Lookup {
+    /// The interface version that the application is written for.
+    pub(crate) api_version: u32,
+    /// A host name or address.
+    pub(crate) node: Option<String>,
+    /// A service name or port.
+    pub(crate) service: Option<String>,
+    /// `FI_SOURCE`, `FI_NUMERICHOST`, and bits of libfabric's own.
+    pub(crate) flags: u64,
+}
+
+/// A `fi_info` from the application: hints, or an offer that it returns.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct InfoRequest {
+    pub(crate) caps: u64,
+    pub(crate) addr_format: u32,
+    pub(crate) source: Option<SocketAddr>,
+    pub(crate) destination: Option<SocketAddr>,
+    pub(crate) tx: Option<abi::fi_tx_attr>,
+    pub(crate) rx: Option<abi::fi_rx_attr>,
+    pub(crate) ep: Option<abi::fi_ep_attr>,
+    pub(crate) domain: Option<abi::fi_domain_attr>,
+    /// Hint: number of authorization keys of an endpoint.
+    pub(crate) max_ep_auth_key: usize,
+    /// Hint: the greatest peer group.
+    pub(crate) max_group_id: u32,
+    pub(crate) domain_name: Option<String>,
+    pub(crate) fabric_name: Option<String>,
+    /// An open fabric that the hints name.
+    pub(crate) open_fabric: Option<OpenHandle>,
+    /// An open domain that the hints name.
+    pub(crate) open_domain: Option<OpenHandle>,
+    pub(crate) provider_version: u32,
+}

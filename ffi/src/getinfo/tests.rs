@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hints, and the offers that satisfy them.
+
+use super::offer::{
+    CAPS, DOMAIN_CAPS, PROTOCOL, PROTOCOL_VERSION, SIZE_MAX, domain_attributes,
+    endpoint_attributes, rx_attributes, tx_attributes,
+};
+use super::*;
+use crate::runtime::memory::{INJECT_MAX, IOV_MAX};
+
+fn request() -> InfoRequest {
+    InfoRequest::default()
+}
+
+/// `FI_EP_RDM` attributes of hints: all zero but the type.
+fn ep() -> abi::fi_ep_attr {
+    abi::fi_ep_attr {
+        type_: abi::FI_EP_UNSPEC,
+        protocol: 0,
+        protocol_version: 0,
+        max_msg_size: 0,
+        mem_tag_format: 0,
+        tx_ctx_cnt: 0,
+        rx_ctx_cnt: 0,
+        ..endpoint_attributes()
+    }
+}
+
+fn tx() -> abi::fi_tx_attr {
+    abi::fi_tx_attr {
+        caps: 0,
+        op_flags: 0,
+        msg_order: 0,
+        inject_size: 0,
+        size: 0,
+        iov_limit: 0,
+        ..tx_attributes()
+    }
+}
+
+fn rx() -> abi::fi_rx_attr {
+    abi::fi_rx_attr { caps: 0, op_flags: 0, msg_order: 0, size: 0, iov_limit: 0, ..rx_attributes() }
+}
+
+fn domain() -> abi::fi_domain_attr {
+    abi::fi_domain_attr {
+        threading: 0,
+        control_progress: 0,
+        data_progress: 0,
+        resource_mgmt: 0,
+        av_type: 0,
+        mr_key_size: 0,
+        cq_data_size: 0,
+        mr_iov_limit: 0,
+        caps: 0,
+        mr_cnt: 0,
+        ..domain_attributes()
+    }
+}
+
+fn loopback() -> Lookup {
+    Lookup {
+        api_version: make_version(1, 17),
+        node: Some("127.0.0.1".into()),
+        service: None,
+        flags: bits::SOURCE | bits::NUMERICHOST,
+    }
+}
+
+/// The offer of a loopback endpoint for these hints.
+fn offered(hints: &InfoRequest) -> Result<Info, Error> {
+    let mut found = find(&loopback(), Some(hints), "")?;
+    assert_eq!(found.len(), 1, "one address, one offer");
+    Ok(found.remove(0))
+}
+
+#[track_caller]
+fn refused(hints: &InfoRequest) {
+    assert_eq!(offered(hints).err(), Some(Error::NoData));
+}
+
+#[test]
+fn without_hints_everything_is_offered() {
+    let found = find(&loopback(), None, "").unwrap();
+    assert_eq!(found[0].caps, CAPS & !bits::SOURCE_ERR);
+    assert_eq!((found[0].tx.size, found[0].rx.size), (SIZE_DEFAULT, SIZE_DEFAULT));
+    assert_eq!(found[0].domain_name, "lo");
+    assert_eq!(found[0].fabric_name, "127.0.0.0/8");
+}
+
+#[test]
+fn primary_capabilities_are_as_requested() {
+    let tagged = offered(&InfoRequest { caps: bits::TAGGED, ..request() }).unwrap();
+    let free = DOMAIN_CAPS | bits::FENCE | bits::MULTI_RECV | bits::TRIGGER;
+    assert_eq!(tagged.caps, bits::TAGGED | bits::SEND | bits::RECV | free);
+    assert_eq!(tagged.tx.caps, bits::TAGGED | bits::SEND | bits::FENCE | bits::TRIGGER);
+    assert_eq!(tagged.rx.caps, bits::TAGGED | bits::RECV | bits::MULTI_RECV | bits::TRIGGER);
+    let sender = offered(&InfoRequest { caps: bits::MSG | bits::SEND, ..request() }).unwrap();
+    assert_eq!(sender.caps, bits::MSG | bits::SEND | free);
+    let sourced = offered(&InfoRequest { caps: bits::MSG | bits::SOURCE, ..request() }).unwrap();
+    assert_ne!(sourced.caps & bits::SOURCE, 0);
+    assert_eq!(sourced.caps & bits::SOURCE_ERR, 0);
+}
+
+#[test]
+fn capabilities_that_are_not_there_are_refused() {
+    for caps in [bits::HMEM, bits::NAMED_RX_CTX, bits::COLLECTIVE, 1 << 63] {
+        refused(&InfoRequest { caps: bits::MSG | caps, ..request() });
+    }
+}
+
+#[test]
+fn endpoint_attributes_are_checked() {
+    let with = |ep| offered(&InfoRequest { ep: Some(ep), ..request() });
+    assert!(with(ep()).is_ok());
+    assert!(with(abi::fi_ep_attr { type_: abi::FI_EP_RDM, ..ep() }).is_ok());
+    assert!(with(abi::fi_ep_attr { protocol: PROTOCOL, protocol_version: 1, ..ep() }).is_ok());
+    let no = [
+        abi::fi_ep_attr { type_: abi::FI_EP_MSG, ..ep() },
+        abi::fi_ep_attr { type_: abi::FI_EP_DGRAM, ..ep() },
+        abi::fi_ep_attr { protocol: abi::FI_PROTO_UDP, ..ep() },
+        abi::fi_ep_attr { protocol_version: PROTOCOL_VERSION + 1, ..ep() },
+        abi::fi_ep_attr { max_msg_size: usize::MAX, ..ep() },
+        abi::fi_ep_attr { tx_ctx_cnt: 2, ..ep() },
+        abi::fi_ep_attr { rx_ctx_cnt: 2, ..ep() },
+        abi::fi_ep_attr { auth_key_size: 1, ..ep() },
+    ];
+    for ep in no {
+        assert_eq!(with(ep).err(), Some(Error::NoData), "{ep:?}");
+    }
+}
+
+#[test]
+fn shared_contexts_are_offered_on_request() {
+    let with = |ep| offered(&InfoRequest { ep: Some(ep), ..request() }).unwrap();
+    let counts = |info: &Info| (info.ep.tx_ctx_cnt, info.ep.rx_ctx_cnt);
+    let shared = abi::SHARED_CONTEXT;
+    assert_eq!(counts(&with(ep())), (1, 1));
+    assert_eq!(counts(&with(abi::fi_ep_attr { rx_ctx_cnt: shared, ..ep() })), (1, shared));
+    let info = with(abi::fi_ep_attr { tx_ctx_cnt: shared, rx_ctx_cnt: 1, ..ep() });
+    assert_eq!(counts(&info), (shared, 1));
+    assert!(info.domain.max_ep_stx_ctx > 0 && info.domain.max_ep_srx_ctx > 0);
+}
+
+#[test]
+fn domain_attributes_are_echoed() {
+    let with = |domain| offered(&InfoRequest { domain: Some(domain), ..request() });
+    for threading in abi::FI_THREAD_SAFE..=abi::FI_THREAD_ENDPOINT {
+        let info = with(abi::fi_domain_attr { threading, ..domain() }).unwrap();
+        assert_eq!(info.domain.threading, threading);
+    }
+    for av_type in [abi::FI_AV_MAP, abi::FI_AV_TABLE] {
+        let info = with(abi::fi_domain_attr { av_type, ..domain() }).unwrap();
+        assert_eq!(info.domain.av_type, av_type);
+    }
+    let resource_mgmt = abi::FI_RM_DISABLED;
+    let info = with(abi::fi_domain_attr { resource_mgmt, ..domain() }).unwrap();
+    assert_eq!(info.domain.resource_mgmt, resource_mgmt);
+    let data_progress = abi::FI_PROGRESS_MANUAL;
+    let info = with(abi::fi_domain_attr { data_progress, ..domain() }).unwrap();
+    assert_eq!(info.domain.data_progress, data_progress);
+}
+
+#[test]
+fn domain_attributes_are_checked() {
+    let with = |domain| offered(&InfoRequest { domain: Some(domain), ..request() });
+    let no = [
+        abi::fi_domain_attr { threading: abi::FI_THREAD_ENDPOINT + 1, ..domain() },
+        abi::fi_domain_attr { av_type: abi::FI_AV_TABLE + 1, ..domain() },
+        abi::fi_domain_attr { cq_data_size: 9, ..domain() },
+        abi::fi_domain_attr { mr_key_size: 9, ..domain() },
+        abi::fi_domain_attr { cntr_cnt: 1025, ..domain() },
+        abi::fi_domain_attr { max_err_data: 29, ..domain() },
+        abi::fi_domain_attr { caps: bits::MSG, ..domain() },
+        abi::fi_domain_attr { mr_mode: (abi::FI_MR_BASIC | abi::FI_MR_LOCAL) as i32, ..domain() },
+    ];
+    for domain in no {
+        assert_eq!(with(domain).err(), Some(Error::NoData), "{domain:?}");
+    }
+}
+
+#[test]
+fn no_memory_registration_mode_is_required() {
+    let offered_modes = [
+        0,
+        abi::FI_MR_LOCAL,
+        abi::FI_MR_LOCAL | abi::FI_MR_VIRT_ADDR | abi::FI_MR_ALLOCATED | abi::FI_MR_PROV_KEY,
+        abi::FI_MR_ENDPOINT | abi::FI_MR_HMEM,
+    ];
+    for mode in offered_modes {
+        let domain = abi::fi_domain_attr { mr_mode: mode as i32, ..domain() };
+        let info = offered(&InfoRequest { domain: Some(domain), ..request() }).unwrap();
+        assert_eq!(info.domain.mr_mode, 0, "{mode:#x}");
+    }
+}
+
+#[test]
+fn sizes_are_echoed_up_to_the_limit() {
+    let with = |tx, rx| offered(&InfoRequest { tx: Some(tx), rx: Some(rx), ..request() });
+    let info = with(
+        abi::fi_tx_attr { size: SIZE_MAX, inject_size: 16, iov_limit: 1, ..tx() },
+        abi::fi_rx_attr { size: 3, ..rx() },
+    )
+    .unwrap();
+    assert_eq!((info.tx.size, info.tx.inject_size, info.tx.iov_limit), (SIZE_MAX, 16, 1));
+    assert_eq!((info.rx.size, info.rx.iov_limit), (3, IOV_MAX));
+    let no_tx = [
+        abi::fi_tx_attr { size: SIZE_MAX + 1, ..tx() },
+        abi::fi_tx_attr { inject_size: INJECT_MAX + 1, ..tx() },
+        abi::fi_tx_attr { iov_limit: IOV_MAX + 1, ..tx() },
+        abi::fi_tx_attr { rma_iov_limit: IOV_MAX + 1, ..tx() },
+        abi::fi_tx_attr { comp_order: 1, ..tx() },
+        abi::fi_tx_attr { op_flags: bits::PEEK, ..tx() },
+        abi::fi_tx_attr { caps: bits::HMEM, ..tx() },
+    ];
+    for tx in no_tx {
+        assert_eq!(with(tx, rx()).err(), Some(Error::NoData), "{tx:?}");
+    }
+    let no_rx = [
+        abi::fi_rx_attr { size: SIZE_MAX + 1, ..rx() },
+        abi::fi_rx_attr { iov_limit: IOV_MAX + 1, ..rx() },
+        abi::fi_rx_attr { total_buffered_recv: 1, ..rx() },
+        abi::fi_rx_attr { op_flags: bits::PEEK, ..rx() },
+    ];
+    for rx in no_rx {
+        assert_eq!(with(tx(), rx).err(), Some(Error::NoData), "{rx:?}");
+    }
+}
+
+#[test]
+fn names_and_addresses_filter() {
+    let name = |name: &str| Some(name.to_owned());
+    assert!(
+        offered(&InfoRequest { domain_name: name("LO"), ..request() }).is_ok(),
+        "case-insensitive"
+    );
+    refused(&InfoRequest { domain_name: name("l"), ..request() });
+    assert!(offered(&InfoRequest { fabric_name: name("127.0.0.0/8"), ..request() }).is_ok());
+    refused(&InfoRequest { fabric_name: name("127.0.0.0/16"), ..request() });
+    refused(&InfoRequest { addr_format: abi::FI_SOCKADDR_IN6, ..request() });
+    refused(&InfoRequest { addr_format: abi::FI_SOCKADDR_IB, ..request() });
+    assert!(offered(&InfoRequest { addr_format: abi::FI_SOCKADDR, ..request() }).is_ok());
+    refused(&InfoRequest { provider_version: u32::MAX, ..request() });
+}
+
+#[test]
+fn node_and_service_become_addresses() {
+    let service = Some(String::from("7471"));
+    let passive = Lookup { service: service.clone(), ..loopback() };
+    let info = find(&passive, None, "").unwrap().remove(0);
+    assert_eq!((info.source, info.destination), ("127.0.0.1:7471".parse().unwrap(), None));
+
+    let active = Lookup { service, flags: bits::NUMERICHOST, ..loopback() };
+    let found = find(&active, None, "").unwrap();
+    assert_eq!(found.len(), 1, "one way to loopback");
+    assert_eq!(found[0].source, "127.0.0.1:0".parse().unwrap());
+    assert_eq!(found[0].destination, "127.0.0.1:7471".parse().ok());
+}
+
+#[test]
+fn an_unknown_node_is_no_data() {
+    let numeric = Lookup { node: Some("no.such.node.invalid".into()), ..loopback() };
+    assert_eq!(find(&numeric, None, "").err(), Some(Error::NoData));
+    let elsewhere = Lookup { node: Some("203.0.113.7".into()), ..loopback() };
+    assert_eq!(find(&elsewhere, None, "").err(), Some(Error::NoData), "a source that is not ours");
+}
+
+#[test]
+fn applications_from_before_1_5_are_refused() {
+    let old = Lookup { api_version: make_version(1, 4), ..loopback() };
+    assert_eq!(find(&old, None, "").err(), Some(Error::NoData));
+}

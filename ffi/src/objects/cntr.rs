@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A counter (`fi_cntr(3)`): the number of operations that have ended.
+//!
+//! In: the endpoints and regions that are bound, each with the kinds of operations to count. Out:
+//! the sum of the engines' operation counters, which include operations without a completion. Each
+//! read makes progress on the bound endpoints. `fi_cntr_add` and `fi_cntr_set` change the sum.
+//! Bound: the number of bound endpoints and regions.
+
+mod values;
+mod waiting;
+
+use std::os::fd::RawFd;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Duration;
+
+use ofi_xdp_core::TargetCounters;
+
+use crate::objects::domain::Domain;
+use crate::objects::object_ops::ObjectOps;
+use crate::objects::wait_set::WaitObject;
+use crate::runtime::Runtime;
+use crate::runtime::deferred::WorkCounter;
+use crate::sys::abi::bits;
+use crate::sys::errno::Error;
+use crate::wait::spin_yield;
+use crate::wait::wait_fd::Wait;
+use crate::wait::waker::Waker;
+
+pub(crate) use values::CounterValues;
+
+/// Longest sleep on a counter with regions, or while there is deferred work: other threads that
+/// drive the endpoints do not wake this sleeper.
+const RECHECK: Duration = Duration::from_millis(1);
+
+/// Flags with which an endpoint may be bound (`fi_ep_bind`).
+pub(crate) const ENDPOINT_FLAGS: u64 =
+    bits::SEND | bits::RECV | bits::READ | bits::WRITE | bits::REMOTE_READ | bits::REMOTE_WRITE;
+
+#[derive(Debug)]
+struct CountedEndpoint {
+    endpoint: Arc<Runtime>,
+    flags: u64,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    members: Vec<CountedEndpoint>,
+    /// Regions by key, with their flags.
+    regions: Vec<(u64, u64)>,
+    /// Changes by the application, and counts of members that were removed.
+    base: CounterValues,
+    /// The values at the application's last read.
+    seen: CounterValues,
+    /// Changes by the application (`fi_cntr_add`, `fi_cntr_set`).
+    added: CounterValues,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Cntr {
+    domain: Arc<Domain>,
+    object: WaitObject,
+    wait: Option<Wait>,
+    state: Mutex<State>,
+}
+
+impl Cntr {
+    /// `fi_cntr_open`; `object` is the wait object.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when descriptors are out; [`Error::Invalid`] for a wait set of another fabric.
+    pub(crate) fn open(domain: &Arc<Domain>, object: WaitObject) -> Result<Arc<Self>, Error> {
+        let wait = if object.waits() { Some(Wait::new()?) } else { None };
+        let state = Mutex::default();
+        let counter = Arc::new(Self { domain: Arc::clone(domain), object, wait, state });
+        if let Some(set) = counter.object.set(domain.fabric())? {
+            set.add(&counter)?;
+        }
+        Ok(counter)
+    }
+
+    /// The domain that it belongs to.
+    pub(crate) const fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// The waker of waiting threads; `None` without a wait object.
+    pub(crate) fn waker(&self) -> Option<&Arc<Waker>> {
+        self.wait.as_ref().map(Wait::waker)
+    }
+
+    /// Counts operations of `endpoint` from now on.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when its descriptors cannot be waited on.
+    pub(crate) fn add_endpoint(&self, endpoint: &Arc<Runtime>, flags: u64) -> Result<(), Error> {
+        if let Some(wait) = &self.wait {
+            endpoint.descriptors(|descriptor| wait.add(descriptor))?;
+        }
+        self.lock().members.push(CountedEndpoint { endpoint: Arc::clone(endpoint), flags });
+        self.wake_sleepers();
+        Ok(())
+    }
+
+    /// Removes an endpoint; its operations stay counted.
+    pub(crate) fn remove_endpoint(&self, endpoint: &Arc<Runtime>) {
+        let mut state = self.lock();
+        let State { members, base, .. } = &mut *state;
+        members.retain(|member| {
+            let stays = !Arc::ptr_eq(&member.endpoint, endpoint);
+            if !stays {
+                *base =
+                    base.plus(CounterValues::of_endpoint(&endpoint.op_counters(), member.flags));
+            }
+            stays
+        });
+    }
+
+    /// Counts operations of peers on a region of the domain from now on.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when the descriptors of the endpoints cannot be waited on.
+    pub(crate) fn add_region(&self, key: u64, flags: u64) -> Result<(), Error> {
+        if let Some(wait) = &self.wait {
+            let add = |it: &Arc<Runtime>| it.descriptors(|fd| wait.add(fd));
+            self.domain.registry().visit(add)?;
+        }
+        self.lock().regions.push((key, flags));
+        self.wake_sleepers();
+        Ok(())
+    }
+
+    /// Wakes sleepers so that they include the new endpoint or region in their wait.
+    fn wake_sleepers(&self) {
+        self.waker().inspect(|waker| waker.wake());
+    }
+
+    /// Removes a region; the operations of peers on it stay counted.
+    pub(crate) fn remove_region(&self, key: u64, served: TargetCounters) {
+        let mut state = self.lock();
+        let State { regions, base, .. } = &mut *state;
+        regions.retain(|&(known, flags)| {
+            if known == key {
+                *base = base.plus(CounterValues::of_region(served, flags));
+            }
+            known != key
+        });
+    }
+
+    /// Makes progress, for a poll set; returns the values without the application's changes.
+    pub(crate) fn poll(&self) -> CounterValues {
+        self.run_deferred();
+        let values = self.values();
+        values.minus(self.lock().added)
+    }
+
+    /// Ends the application's wait on the descriptor, if there was one.
+    #[inline]
+    fn end_wait(&self) {
+        self.wait.as_ref().inspect(|wait| wait.end_wait());
+    }
+
+    /// Runs deferred work that is due. It may change this counter, and a waiting application may
+    /// make no other progress call.
+    #[inline]
+    fn run_deferred(&self) {
+        if self.domain.work().is_busy() {
+            self.run_deferred_slow();
+        }
+    }
+
+    #[cold]
+    fn run_deferred_slow(&self) {
+        // The closure returns no error.
+        let _ = self.domain.registry().visit(|endpoint| {
+            endpoint.count(self.waker());
+            Ok(())
+        });
+        self.domain.work().run();
+    }
+
+    /// The number of operations that ended with success.
+    pub(crate) fn value(&self) -> u64 {
+        self.read().done
+    }
+
+    /// The number of operations that ended in error.
+    pub(crate) fn errors(&self) -> u64 {
+        self.read().failed
+    }
+
+    /// `fi_cntr_add`, `fi_cntr_adderr`.
+    pub(crate) fn add(&self, done: u64, failed: u64) {
+        self.add_by_hand(CounterValues { done, failed });
+    }
+
+    /// `fi_cntr_set`, `fi_cntr_seterr`; `None` leaves a value as it is.
+    pub(crate) fn set(&self, done: Option<u64>, failed: Option<u64>) {
+        self.add_by_hand(self.up_to(done, failed));
+    }
+
+    /// The change that leads to these values.
+    fn up_to(&self, done: Option<u64>, failed: Option<u64>) -> CounterValues {
+        let now = self.values();
+        let up = |to: Option<u64>, from: u64| to.map_or(0, |to| to.wrapping_sub(from));
+        CounterValues { done: up(done, now.done), failed: up(failed, now.failed) }
+    }
+
+    /// Adds to the values for the application, which a poll set does not report to it.
+    fn add_by_hand(&self, added: CounterValues) {
+        let mut state = self.lock();
+        state.base = state.base.plus(added);
+        state.added = state.added.plus(added);
+        drop(state);
+        self.waker().inspect(|waker| waker.wake());
+        self.domain.work().run();
+    }
+
+    /// A read by the application.
+    fn read(&self) -> CounterValues {
+        self.end_wait();
+        self.run_deferred();
+        let values = self.values();
+        if std::mem::replace(&mut self.lock().seen, values) == values {
+            spin_yield::found_nothing();
+        } else {
+            spin_yield::found();
+            // Another thread may sleep until these values.
+            self.waker().inspect(|waker| waker.wake());
+        }
+        values
+    }
+
+    /// Makes progress; returns the sum.
+    fn values(&self) -> CounterValues {
+        let state = self.lock();
+        let members =
+            state.members.iter().fold(state.base, |sum, CountedEndpoint { endpoint, flags }| {
+                sum.plus(CounterValues::of_endpoint(&endpoint.count(self.waker()), *flags))
+            });
+        if state.regions.is_empty() {
+            return members;
+        }
+        let registry = self.domain.registry();
+        // The closure returns no error.
+        let _ = registry.visit(|endpoint| {
+            endpoint.count(self.waker());
+            Ok(())
+        });
+        state.regions.iter().fold(members, |sum, &(key, flags)| {
+            sum.plus(CounterValues::of_region(registry.served(key), flags))
+        })
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl WorkCounter for Cntr {
+    fn total(&self) -> u64 {
+        let state = self.lock();
+        let members =
+            state.members.iter().fold(state.base, |sum, CountedEndpoint { endpoint, flags }| {
+                sum.plus(CounterValues::of_endpoint(&endpoint.op_counters(), *flags))
+            });
+        let registry = self.domain.registry();
+        let all = state.regions.iter().fold(members, |sum, &(key, flags)| {
+            sum.plus(CounterValues::of_region(registry.served(key), flags))
+        });
+        all.done.wrapping_add(all.failed)
+    }
+
+    fn change(&self, done: u64, failed: u64) {
+        let mut state = self.lock();
+        state.base = state.base.plus(CounterValues { done, failed });
+        drop(state);
+        self.waker().inspect(|waker| waker.wake());
+    }
+
+    fn set_done(&self, done: u64) {
+        let CounterValues { done, failed } = self.up_to(Some(done), None);
+        self.change(done, failed);
+    }
+}
+
+impl ObjectOps for Cntr {
+    fn member_lock(&self) -> Option<Arc<RwLock<()>>> {
+        Some(self.domain.fabric().member_lock())
+    }
+
+    fn wait_fd(&self) -> Result<RawFd, Error> {
+        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        let descriptor = wait.descriptor();
+        self.watch();
+        Ok(descriptor)
+    }
+
+    fn wait_object(&self) -> Result<u32, Error> {
+        Ok(self.object.kind())
+    }
+}

@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Waiting for a counter: in `fi_cntr_wait`, or on its descriptor after `fi_trywait`.
+//!
+//! In: a threshold and a timeout, or a question from `fi_trywait`. Out: success at the threshold,
+//! an error, or the end of the timeout. A waiting thread polls for `FI_XDP_SPIN`, then sleeps
+//! (`waker` has the order of the two). Bound: the timeout.
+
+use std::time::Duration;
+
+use ofi_xdp_core::Instant;
+
+use super::{Cntr, RECHECK};
+use crate::objects::wait_set::{WaitMember, WaitObject};
+use crate::sys::clock::{earlier, now};
+use crate::sys::errno::Error;
+use crate::sys::param;
+use crate::wait::spin_yield;
+use crate::wait::wait_fd::Wait;
+
+/// The end of a `fi_cntr_wait`.
+#[derive(Debug)]
+struct Goal {
+    threshold: u64,
+    /// The number of errors at its start.
+    failed: u64,
+    deadline: Option<Instant>,
+}
+
+impl WaitMember for Cntr {
+    fn join(&self, outer: &Wait) -> Result<(), Error> {
+        self.wait.as_ref().ok_or(Error::NotSupported)?.join(outer)
+    }
+
+    fn try_wait(&self) -> Result<(), Error> {
+        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        wait.end_wait();
+        wait.waker().announce_wait();
+        self.watch();
+        self.run_deferred();
+        if self.values() != self.lock().seen {
+            wait.end_wait();
+            return Err(Error::Again);
+        }
+        let due = self.due();
+        wait.waker().sleep_until(due);
+        wait.set_timer(due)
+    }
+
+    fn cancel_wait(&self) {
+        self.wait.as_ref().inspect(|wait| wait.cancel_wait());
+    }
+}
+
+impl Cntr {
+    /// `fi_cntr_wait`.
+    ///
+    /// # Errors
+    /// [`Error::Available`] when an operation fails meanwhile; [`Error::TimedOut`],
+    /// [`Error::Interrupted`]; [`Error::NotSupported`] for a member of a wait set.
+    pub(crate) fn wait(&self, threshold: u64, timeout: Option<Duration>) -> Result<(), Error> {
+        if matches!(self.object, WaitObject::Set(_)) {
+            // A member of a wait set has no blocking call (fi_cntr(3)).
+            return Err(Error::NotSupported);
+        }
+        let start = now();
+        let deadline = timeout.map(|timeout| start.after(timeout));
+        let spin_until = start.after(param::spin());
+        let goal = Goal { threshold, failed: self.values().failed, deadline };
+        // bound: FI_XDP_SPIN, the timeout, the threshold, an error
+        let wait = loop {
+            let time = now();
+            if let Some(outcome) = self.outcome(&goal, time) {
+                return outcome;
+            }
+            if let Some(wait) = self.wait.as_ref().filter(|_| time >= spin_until) {
+                break wait;
+            }
+            if self.wait.is_none() {
+                spin_yield::found_nothing();
+            }
+            std::hint::spin_loop();
+        };
+        let outcome = self.sleep_for(wait, &goal);
+        // The wake-up may have been meant for other sleepers too, which poll for themselves.
+        wait.waker().wake();
+        outcome
+    }
+
+    /// The result of the wait if it ends at `time`.
+    fn outcome(&self, goal: &Goal, time: Instant) -> Option<Result<(), Error>> {
+        self.waker().inspect(|waker| waker.clear_signal());
+        self.run_deferred();
+        let values = self.values();
+        match goal.deadline {
+            _ if values.done >= goal.threshold => Some(Ok(())),
+            _ if values.failed != goal.failed => Some(Err(Error::Available)),
+            Some(deadline) if time >= deadline => Some(Err(Error::TimedOut)),
+            _ => None,
+        }
+    }
+
+    /// Sleeps until the goal is reached.
+    fn sleep_for(&self, wait: &Wait, goal: &Goal) -> Result<(), Error> {
+        // bound: the timeout, the threshold, an error
+        loop {
+            // Armed first, then one more poll: see `waker`.
+            wait.waker().arm();
+            self.watch();
+            let time = now();
+            if let Some(outcome) = self.outcome(goal, time) {
+                wait.waker().disarm();
+                return outcome;
+            }
+            let until = earlier(goal.deadline, self.due());
+            wait.waker().sleep_until(until);
+            let slept = wait.sleep(until.map(|until| until.since(time)));
+            wait.waker().disarm();
+            slept?;
+        }
+    }
+
+    /// Latest time of the next progress call, unless a packet arrives before.
+    fn due(&self) -> Option<Instant> {
+        let state = self.lock();
+        let own = state.members.iter().filter_map(|member| member.endpoint.due()).min();
+        if state.regions.is_empty() && !self.domain.work().is_busy() {
+            return own;
+        }
+        let mut others = Some(now().after(RECHECK));
+        // The closure returns no error.
+        let _ = self.domain.registry().visit(|endpoint| {
+            others = earlier(others, endpoint.due());
+            Ok(())
+        });
+        earlier(own, others)
+    }
+
+    /// Prepares the endpoints for a sleep on the descriptor.
+    pub(super) fn watch(&self) {
+        let state = self.lock();
+        state.members.iter().for_each(|member| member.endpoint.arm_port());
+        if !state.regions.is_empty() {
+            // The closure returns no error.
+            let _ = self.domain.registry().visit(|endpoint| {
+                endpoint.arm_port();
+                Ok(())
+            });
+        }
+    }
+}

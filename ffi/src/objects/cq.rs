@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A completion queue: a view of the operations of the endpoints that are bound to it.
+//!
+//! In: endpoints, each with the sides that complete here. Out: completions, passed to the caller of
+//! a read. The queue stores no completions: a read makes progress on each endpoint, and takes
+//! finished operations from the engine, where each keeps its slot until then. So the queue cannot
+//! overflow at any size. The one stored completion is the head, if the call that met it
+//! cannot return it. An error met by `fi_cq_read` stays until `fi_cq_readerr`, and blocks reads. A
+//! success met by `fi_cq_readerr` stays for the next `fi_cq_read`. Blocking reads are in `waiting`.
+//! Bound: the operations of the endpoints.
+
+mod entry;
+mod waiting;
+
+use std::ops::ControlFlow;
+use std::os::fd::RawFd;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+
+use ofi_xdp_core::{Completion, Instant};
+
+use crate::objects::domain::Domain;
+use crate::objects::object_ops::ObjectOps;
+use crate::objects::wait_set::WaitObject;
+use crate::runtime::{Origin, Runtime, Side};
+use crate::sys::abi;
+use crate::sys::errno::Error;
+use crate::sys::sockaddr::SocketAddress;
+use crate::wait::spin_yield;
+use crate::wait::wait_fd::Wait;
+use crate::wait::waker::Waker;
+
+pub(crate) use entry::{Entry, ErrorEntry};
+
+/// The attributes of a new queue.
+#[derive(Clone, Debug)]
+pub(crate) struct CqAttributes {
+    /// The format of an entry.
+    pub(crate) format: abi::fi_cq_format,
+    /// The wait object of readers.
+    pub(crate) wait: WaitObject,
+}
+
+impl Default for CqAttributes {
+    fn default() -> Self {
+        Self { format: abi::FI_CQ_FORMAT_UNSPEC, wait: WaitObject::None }
+    }
+}
+
+/// An endpoint, and the sides that complete here.
+#[derive(Debug)]
+struct ReadEndpoint {
+    endpoint: Arc<Runtime>,
+    sides: Vec<Side>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    members: Vec<ReadEndpoint>,
+    /// Index of the member that the next read begins with.
+    turn: usize,
+    /// The completion at the head, met by a call that cannot return it.
+    head: Option<Result<Entry, ErrorEntry>>,
+    /// The address that the last error entry points to.
+    kept: Option<Box<SocketAddress>>,
+}
+
+impl State {
+    /// Latest time of the next progress call, unless a packet arrives before.
+    fn due(&self) -> Option<Instant> {
+        self.members.iter().filter_map(|member| member.endpoint.due()).min()
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Cq {
+    domain: Arc<Domain>,
+    format: abi::fi_cq_format,
+    object: WaitObject,
+    wait: Option<Wait>,
+    /// `fi_cq_signal` was called, and no blocking read has returned for it.
+    signaled: AtomicBool,
+    state: Mutex<State>,
+}
+
+impl Cq {
+    /// `fi_cq_open`.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when descriptors are out; [`Error::Invalid`] for a wait set of another fabric.
+    pub(crate) fn open(domain: &Arc<Domain>, attributes: CqAttributes) -> Result<Arc<Self>, Error> {
+        let CqAttributes { format, wait: object } = attributes;
+        let wait = if object.waits() { Some(Wait::new()?) } else { None };
+        let queue = Arc::new(Self {
+            domain: Arc::clone(domain),
+            format,
+            object,
+            wait,
+            signaled: AtomicBool::new(false),
+            state: Mutex::default(),
+        });
+        if let Some(set) = queue.object.set(domain.fabric())? {
+            set.add(&queue)?;
+        }
+        Ok(queue)
+    }
+
+    /// The domain that it belongs to.
+    pub(crate) const fn domain(&self) -> &Arc<Domain> {
+        &self.domain
+    }
+
+    /// The waker of waiting threads; `None` without a wait object.
+    pub(crate) fn waker(&self) -> Option<&Arc<Waker>> {
+        self.wait.as_ref().map(Wait::waker)
+    }
+
+    /// Adds an endpoint, with the sides that complete here.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when its descriptors cannot be waited on.
+    pub(crate) fn add(&self, endpoint: &Arc<Runtime>, sides: &[Side]) -> Result<(), Error> {
+        if let Some(wait) = &self.wait {
+            endpoint.descriptors(|descriptor| wait.add(descriptor))?;
+        }
+        let member = ReadEndpoint { endpoint: Arc::clone(endpoint), sides: sides.to_vec() };
+        self.lock().members.push(member);
+        // Sleepers include the new endpoint in their wait.
+        self.waker().inspect(|waker| waker.wake());
+        Ok(())
+    }
+
+    /// Removes an endpoint. When this returns, no reader uses the endpoint any more.
+    pub(crate) fn remove(&self, endpoint: &Arc<Runtime>) {
+        let mut state = self.lock();
+        state.members.retain(|member| !Arc::ptr_eq(&member.endpoint, endpoint));
+        state.turn = 0;
+    }
+
+    /// Makes progress, for a poll set; returns whether there is a completion.
+    pub(crate) fn poll(&self) -> bool {
+        let ready = self.poll_members(&self.lock());
+        self.domain.work().run();
+        ready
+    }
+
+    /// Ends the application's wait on the descriptor, if there was one.
+    #[inline]
+    fn end_wait(&self) {
+        self.wait.as_ref().inspect(|wait| wait.end_wait());
+    }
+
+    /// Wakes another sleeper if the array of `room` entries is full: there may be more completions.
+    #[inline]
+    fn share(&self, room: usize, result: Result<usize, Error>) {
+        if result.unwrap_or(0) >= room
+            && let Some(waker) = self.waker()
+        {
+            waker.wake();
+        }
+    }
+
+    /// Prepares the endpoints for a sleep on the descriptor.
+    fn watch(&self, state: &State) {
+        state.members.iter().for_each(|member| member.endpoint.arm_port());
+    }
+
+    /// Makes progress; returns whether there is a completion.
+    fn poll_members(&self, state: &State) -> bool {
+        // Every endpoint makes progress, even after one has a completion.
+        state.members.iter().fold(
+            state.head.is_some(),
+            |ready, ReadEndpoint { endpoint, sides }| {
+                endpoint.poll_sides(sides, self.waker()) || ready
+            },
+        )
+    }
+
+    /// `fi_cq_read`: makes progress, and passes up to `room` completions to `push`, with the format
+    /// of the queue. Returns their number.
+    ///
+    /// # Errors
+    /// [`Error::Again`] if there is none; [`Error::Available`] while an error must be read first.
+    pub(crate) fn read(
+        &self,
+        room: usize,
+        mut push: impl FnMut(abi::fi_cq_format, &Entry),
+    ) -> Result<usize, Error> {
+        let result = self.read_once(room, &mut push);
+        self.share(room, result);
+        match result {
+            Err(Error::Again) => spin_yield::found_nothing(),
+            _ => spin_yield::found(),
+        }
+        result
+    }
+
+    /// One read, and the deferred work that is due then.
+    fn read_once(
+        &self,
+        room: usize,
+        push: &mut impl FnMut(abi::fi_cq_format, &Entry),
+    ) -> Result<usize, Error> {
+        let result = self.read_ready(room, push);
+        self.domain.work().run();
+        result
+    }
+
+    fn read_ready(
+        &self,
+        room: usize,
+        push: &mut impl FnMut(abi::fi_cq_format, &Entry),
+    ) -> Result<usize, Error> {
+        let mut state = self.lock();
+        self.end_wait();
+        if matches!(state.head, Some(Err(_))) {
+            return Err(Error::Available);
+        }
+        if room == 0 {
+            return if self.poll_members(&state) { Ok(0) } else { Err(Error::Again) };
+        }
+        let mut filled = 0;
+        let State { members, turn, head, .. } = &mut *state;
+        // Matched before it is taken: an entry is long, and the head is hardly ever there.
+        if let Some(Ok(entry)) = head {
+            push(self.format, entry);
+            filled += 1;
+            *head = None;
+        }
+        if filled < room {
+            collect(members, turn, self.waker(), |completion, origin| {
+                match entry::entry(completion, origin) {
+                    Ok(entry) => {
+                        push(self.format, &entry);
+                        filled += 1;
+                    }
+                    Err(failure) => *head = Some(Err(failure)),
+                }
+                if head.is_none() && filled < room {
+                    ControlFlow::Continue(())
+                } else {
+                    ControlFlow::Break(())
+                }
+            });
+        }
+        match (filled, head) {
+            (0, None) => Err(Error::Again),
+            (0, Some(_)) => Err(Error::Available),
+            (filled, _) => Ok(filled),
+        }
+    }
+
+    /// `fi_cq_readerr`: the error at the head of the queue.
+    ///
+    /// # Errors
+    /// [`Error::Again`] if there is none.
+    pub(crate) fn read_error(&self) -> Result<ErrorEntry, Error> {
+        let result = self.take_error();
+        self.domain.work().run();
+        result
+    }
+
+    /// Keeps an address until the next call, for an application that brings no room for it.
+    pub(crate) fn keep(&self, address: SocketAddress) -> *const u8 {
+        let mut state = self.lock();
+        let kept = state.kept.insert(Box::new(address));
+        kept.bytes().as_ptr()
+    }
+
+    /// `fi_cq_signal`: ends a blocking read, or the next one.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] without a wait object.
+    pub(crate) fn signal(&self) -> Result<(), Error> {
+        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        self.signaled.store(true, Ordering::Relaxed);
+        wait.waker().force();
+        Ok(())
+    }
+
+    /// The interface version that the application opened the fabric with.
+    pub(crate) fn api_version(&self) -> u32 {
+        self.domain.fabric().api_version()
+    }
+
+    /// Takes the error at the head. Without a stored head the endpoints are read: a counter may
+    /// have reported the error before any reader met it.
+    #[cold]
+    fn take_error(&self) -> Result<ErrorEntry, Error> {
+        let mut state = self.lock();
+        self.end_wait();
+        let State { members, turn, head, .. } = &mut *state;
+        match head {
+            // More completions may follow. No reader is awake for them, so none is excluded.
+            None => collect(members, turn, None, |completion, origin| {
+                *head = Some(entry::entry(completion, origin));
+                ControlFlow::Break(())
+            }),
+            Some(Ok(_)) => _ = self.poll_members(&state),
+            Some(Err(_)) => {}
+        }
+        match state.head {
+            Some(Err(error)) => {
+                state.head = None;
+                return Ok(error);
+            }
+            // A sleeper may wait for this completion, which `fi_cq_read` returns.
+            Some(Ok(_)) => _ = self.waker().inspect(|waker| waker.signal_fd()),
+            None => {}
+        }
+        Err(Error::Again)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Makes progress, and passes completions to `take` until it breaks. `awake` is the waker of a
+/// queue that sees the rest without a wake-up.
+#[inline]
+fn collect(
+    members: &mut [ReadEndpoint],
+    turn: &mut usize,
+    awake: Option<&Arc<Waker>>,
+    mut take: impl FnMut(&Completion, Origin) -> ControlFlow<()>,
+) {
+    // bound: members
+    for step in 0..members.len() {
+        let at = *turn + step;
+        let at = if at < members.len() { at } else { at - members.len() };
+        let Some(ReadEndpoint { endpoint, sides }) = members.get_mut(at) else { break };
+        let mut flow = ControlFlow::Continue(());
+        endpoint.collect(sides, awake, |completion, origin| {
+            flow = take(completion, origin);
+            flow
+        });
+        if flow.is_break() {
+            // More completions may be left in this endpoint and the following ones. The next read
+            // begins behind it, and with its other side.
+            sides.reverse();
+            *turn = if at + 1 < members.len() { at + 1 } else { 0 };
+            break;
+        }
+    }
+}
+
+impl ObjectOps for Cq {
+    fn member_lock(&self) -> Option<Arc<RwLock<()>>> {
+        Some(self.domain.fabric().member_lock())
+    }
+
+    fn wait_fd(&self) -> Result<RawFd, Error> {
+        let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
+        let descriptor = wait.descriptor();
+        self.watch(&self.lock());
+        Ok(descriptor)
+    }
+
+    fn wait_object(&self) -> Result<u32, Error> {
+        Ok(self.object.kind())
+    }
+}

@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Completions of a runtime: the hand-over of finished operations to the queues that read them.
+//!
+//! In: reads of completion queues. Out: each completion, with the part of it that the engine does
+//! not know. Called by `objects::cq`. Bound: the operations of a runtime.
+
+use std::ops::ControlFlow;
+use std::sync::Arc;
+
+use ofi_xdp_core::{Budget, Completion, PeerAddress};
+
+use super::receive_queue::SliceEnd;
+use super::side::Side;
+use super::{Runtime, State};
+use crate::sys::abi::{ADDR_NONE, fi_addr_t};
+use crate::sys::clock::now;
+use crate::wait::waker::Waker;
+
+/// The part of a receive's completion that the engine does not know.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Origin {
+    /// The source, as an index of the address vector.
+    pub(crate) source: fi_addr_t,
+    /// With `FI_SOURCE_ERR`, the address of a source that is not in the vector.
+    pub(crate) unknown_source: Option<PeerAddress>,
+    /// The address of the message in a multi-receive buffer; else 0.
+    pub(crate) buffer_address: usize,
+}
+
+impl Default for Origin {
+    fn default() -> Self {
+        Self { source: ADDR_NONE, unknown_source: None, buffer_address: 0 }
+    }
+}
+
+impl Runtime {
+    /// Makes progress, and hands completions of `sides` to `take` until it breaks.
+    ///
+    /// `awake` is the reader's own waker.
+    pub(crate) fn collect(
+        &self,
+        sides: &[Side],
+        awake: Option<&Arc<Waker>>,
+        mut take: impl FnMut(&Completion, Origin) -> ControlFlow<()>,
+    ) {
+        let mut state = self.lock();
+        self.drive(&mut state, now(), Budget::PROGRESS);
+        let State { engine, peers, memory, .. } = &mut *state;
+        engine.with_mut(|engine| {
+            peers.sync(&self.av);
+            let mut flow = ControlFlow::Continue(());
+            for &side in sides {
+                // bound: the operation slots
+                while flow.is_continue()
+                    && let Some(mut completion) = side.poll(engine)
+                {
+                    let mut origin = Origin::default();
+                    if side == Side::Receive {
+                        origin.source = peers.source(engine, &self.av, completion.peer);
+                        if let Some(part) = completion.slice {
+                            origin.buffer_address = memory.address_of(part);
+                            if is_suppressed(&mut completion, memory.finish_shared(part)) {
+                                continue;
+                            }
+                        }
+                        if self.endpoint.source_err && origin.source == ADDR_NONE {
+                            origin.unknown_source = engine.peer_address(completion.peer);
+                        }
+                    }
+                    flow = take(&completion, origin);
+                }
+            }
+        });
+        self.wake(&state, awake);
+    }
+
+    /// Frees the slots of finished operations of sides without a queue. Their ends were counted.
+    #[cold]
+    pub(super) fn discard_unbound(&self, state: &mut State) {
+        let State { engine, memory, .. } = state;
+        engine.with_mut(|engine| {
+            for &side in &self.endpoint.unbound {
+                // bound: the operation slots
+                while let Some(completion) = side.poll(engine) {
+                    completion.slice.map(|part| memory.finish_shared(part));
+                }
+            }
+        });
+    }
+}
+
+/// Whether the end of a slice of a shared buffer writes no completion. If it releases the buffer,
+/// that is noted in the completion.
+fn is_suppressed(completion: &mut Completion, end: Option<SliceEnd>) -> bool {
+    let Some(SliceEnd { released, signal }) = end else { return false };
+    completion.ends_buffer |= released;
+    !(signal || released || completion.outcome.is_err())
+}

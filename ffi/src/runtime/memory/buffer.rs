@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! An application's buffer: up to [`IOV_MAX`] segments, and the raw copies from and to them.
+//!
+//! In: base addresses and lengths, at post or registration. Out: bytes from any offset, cut to the
+//! segments. Called by [`AppMemory`](super::AppMemory), which knows when a buffer may be accessed.
+//! Bound: the segments.
+
+use std::ffi::c_void;
+
+use crate::sys::abi;
+use crate::sys::errno::Error;
+
+/// Most segments of one buffer (`iov_limit`).
+pub(crate) const IOV_MAX: usize = 4;
+/// Longest message that can be injected, in bytes (`inject_size`).
+pub(crate) const INJECT_MAX: usize = 1024;
+
+/// Most bytes of a prefetch: more than a packet of 1,500 bytes. For packets of 9,000 bytes a
+/// prefetch makes no difference.
+const FETCH_MAX: usize = 2048;
+/// Bytes of a cache line.
+const LINE: usize = 64;
+
+/// One contiguous part of an application's buffer.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Segment {
+    pub(super) base: *mut u8,
+    pub(super) len: usize,
+}
+
+impl Segment {
+    const EMPTY: Self = Self { base: std::ptr::null_mut(), len: 0 };
+}
+
+/// The place of the bytes that an operation sends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BufferUse {
+    /// In the segments, until the operation is complete.
+    InPlace,
+    /// In the segments until the call returns: copied at post.
+    Injected,
+    /// In the staging area, this many ([`AppMemory::stage`](super::AppMemory::stage)). The segments
+    /// are for the previous values.
+    Staged(u16),
+    /// None: the buffer is a slice of the one in this slot of a shared receive context.
+    SharedSlice(u32),
+}
+
+/// The local memory of an operation.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Buffer {
+    segments: [Segment; IOV_MAX],
+    /// Bytes in all of them.
+    total: usize,
+    pub(super) usage: BufferUse,
+}
+
+// SAFETY: a buffer is a description; only this module follows its pointers, under the runtime's
+// lock, and the application permits any thread that makes progress to access it (fi_msg(3)).
+unsafe impl Send for Buffer {}
+
+impl Buffer {
+    /// No bytes.
+    pub(crate) const EMPTY: Self =
+        Self { segments: [Segment::EMPTY; IOV_MAX], total: 0, usage: BufferUse::InPlace };
+
+    /// One contiguous buffer.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if it has a length and no address.
+    #[inline]
+    pub(crate) const fn contiguous(base: *mut c_void, len: usize) -> Result<Self, Error> {
+        if base.is_null() && len > 0 {
+            return Err(Error::Invalid);
+        }
+        Ok(Self::one(base.cast(), len))
+    }
+
+    /// `len` bytes at `base`.
+    #[inline]
+    pub(super) const fn one(base: *mut u8, len: usize) -> Self {
+        let mut buffer = Self::EMPTY;
+        buffer.segments[0] = Segment { base, len };
+        buffer.total = len;
+        buffer
+    }
+
+    /// A scattered buffer.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for more than [`IOV_MAX`] segments, a segment with a length and no
+    /// address, and a total beyond the address space.
+    pub(crate) fn scattered(iov: &[abi::iovec]) -> Result<Self, Error> {
+        if iov.iter().any(|part| part.iov_base.is_null() && part.iov_len > 0) {
+            return Err(Error::Invalid);
+        }
+        Self::region(iov)
+    }
+
+    /// Memory to be registered: as [`Self::scattered`], but it may begin at address 0 (the whole
+    /// address space, `fi_mr(3)`).
+    ///
+    /// # Errors
+    /// As [`Self::scattered`].
+    pub(crate) fn region(iov: &[abi::iovec]) -> Result<Self, Error> {
+        let mut buffer = Self::EMPTY;
+        if iov.len() > IOV_MAX {
+            return Err(Error::Invalid);
+        }
+        let mut total = 0_usize;
+        for (segment, from) in buffer.segments.iter_mut().zip(iov) {
+            total = total.checked_add(from.iov_len).ok_or(Error::Invalid)?;
+            *segment = Segment { base: from.iov_base.cast(), len: from.iov_len };
+        }
+        buffer.total = total;
+        Ok(buffer)
+    }
+
+    /// This memory, to be copied at post.
+    ///
+    /// # Errors
+    /// [`Error::TooLong`] beyond [`INJECT_MAX`] bytes.
+    #[inline]
+    pub(crate) fn injected(self) -> Result<Self, Error> {
+        if self.len() > INJECT_MAX {
+            return Err(Error::TooLong);
+        }
+        Ok(Self { usage: BufferUse::Injected, ..self })
+    }
+
+    /// The address of the first byte.
+    pub(crate) fn address(&self) -> u64 {
+        self.segments.first().map_or(0, |segment| segment.base.expose_provenance() as u64)
+    }
+
+    /// The rest of this memory from `offset`.
+    pub(super) fn from(&self, offset: u64) -> Self {
+        let mut rest = Self::EMPTY;
+        // bound: IOV_MAX
+        for (to, part) in rest.segments.iter_mut().zip(self.parts(offset, usize::MAX)) {
+            *to = part;
+            rest.total += part.len;
+        }
+        if rest.total == 0 {
+            // The buffer is full: an empty message lies at its end.
+            let last = self.segments.iter().rfind(|segment| segment.len > 0);
+            let end = last.map(|last| last.base.wrapping_add(last.len));
+            rest.segments[0].base = end.unwrap_or(self.segments[0].base);
+        }
+        rest
+    }
+
+    /// The rest of this memory from `offset`, as a slice of the buffer in `slot` of a shared
+    /// receive context.
+    pub(crate) fn slice(&self, offset: u64, slot: u32) -> Self {
+        Self { usage: BufferUse::SharedSlice(slot), ..self.from(offset) }
+    }
+
+    /// Bytes in all segments.
+    #[inline]
+    pub(crate) const fn len(&self) -> usize {
+        self.total
+    }
+
+    /// The address of its first segment.
+    pub(super) const fn base(&self) -> *mut u8 {
+        self.segments[0].base
+    }
+
+    /// The address of `len` bytes from `offset`, if they lie in the first segment: nearly always.
+    #[inline]
+    fn in_first(&self, offset: u64, len: usize) -> Option<*mut u8> {
+        let Segment { base, len: has } = self.segments[0];
+        let offset = usize::try_from(offset).ok()?;
+        (len <= has.checked_sub(offset)?).then(|| base.wrapping_add(offset))
+    }
+
+    /// The segments of the buffer from `offset`, at most `len` bytes in all.
+    pub(super) fn parts(&self, offset: u64, len: usize) -> impl Iterator<Item = Segment> {
+        let mut skip = usize::try_from(offset).unwrap_or(usize::MAX);
+        let mut left = len;
+        self.segments.iter().filter_map(move |segment| {
+            let inside = skip.min(segment.len);
+            skip -= inside;
+            let count = (segment.len - inside).min(left);
+            left -= count;
+            // `wrapping_add` needs no proof: the result is inside the segment because `inside` is.
+            (count > 0).then(|| Segment { base: segment.base.wrapping_add(inside), len: count })
+        })
+    }
+
+    /// Copies from the buffer at `offset`; returns the number of bytes copied.
+    ///
+    /// # Safety
+    /// The segments may be read, and do not overlap `into`.
+    #[inline]
+    pub(super) unsafe fn read(&self, offset: u64, into: &mut [u8]) -> usize {
+        if let Some(from) = self.in_first(offset, into.len()) {
+            // SAFETY: `into.len()` bytes at `from` lie in the first segment, which may be read
+            // (promised).
+            unsafe { std::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
+            return into.len();
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.read_scattered(offset, into) }
+    }
+
+    /// # Safety
+    /// As [`Self::read`].
+    #[cold]
+    unsafe fn read_scattered(&self, offset: u64, into: &mut [u8]) -> usize {
+        let mut done = 0;
+        for part in self.parts(offset, into.len()) {
+            let Some(to) = into.get_mut(done..done + part.len) else { break };
+            // SAFETY: `part` lies in the segments, which may be read (promised); `to` has its
+            // length.
+            unsafe { std::ptr::copy_nonoverlapping(part.base, to.as_mut_ptr(), part.len) };
+            done += part.len;
+        }
+        done
+    }
+
+    /// Prefetches the cache lines at `offset`, as far as they lie in one segment: the next packet
+    /// is filled from them, or written there. Without it the copy's stores stay in the store buffer
+    /// until the lines arrive, and the next packet's checksum, which reads them, waits for that.
+    #[inline]
+    pub(super) fn fetch(&self, offset: u64, len: usize) {
+        let Some(part) = self.parts(offset, len.min(FETCH_MAX)).next() else { return };
+        #[cfg(target_arch = "x86_64")]
+        for line in (0..part.len).step_by(LINE) {
+            use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+            let at = part.base.wrapping_add(line);
+            // SAFETY: a prefetch of any address does not fault and changes nothing that a program
+            // can see (Intel 64 manual, PREFETCHh).
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(at.cast()) };
+        }
+    }
+
+    /// Copies into the buffer at `offset`, as many bytes as fit.
+    ///
+    /// # Safety
+    /// The segments may be written, and do not overlap `bytes`.
+    #[inline]
+    pub(super) unsafe fn write(&self, offset: u64, bytes: &[u8]) {
+        if let Some(to) = self.in_first(offset, bytes.len()) {
+            // SAFETY: `bytes.len()` bytes at `to` lie in the first segment, which may be written
+            // (promised).
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
+            return;
+        }
+        // SAFETY: promised by the caller.
+        unsafe { self.write_scattered(offset, bytes) };
+    }
+
+    /// # Safety
+    /// As [`Self::write`].
+    #[cold]
+    unsafe fn write_scattered(&self, offset: u64, bytes: &[u8]) {
+        let mut done = 0;
+        for part in self.parts(offset, bytes.len()) {
+            let Some(from) = bytes.get(done..done + part.len) else { break };
+            // SAFETY: `part` lies in the segments, which may be written (promised); `from` has its
+            // length.
+            unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), part.base, part.len) };
+            done += part.len;
+        }
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The runtime of an enabled endpoint: engine, port and application memory behind one lock.
+//!
+//! In: posts from the endpoint's data calls, reads from its completion queues. Out: packets through
+//! the port, completions to the reading queue. A call takes the lock once, reads the clock once,
+//! and runs [`drive()`] at most once; a peek runs it before and after. No call allocates or waits.
+//! Completions stay in the engine until a queue reads them, so no queue can overflow.
+//!
+//! The lock serves every threading model of libfabric. Uncontended it costs some ten nanoseconds.
+//! [`Attachment`] is the endpoint's own part; all else can serve several endpoints.
+
+pub(crate) mod addresses;
+mod completions;
+pub(crate) mod deferred;
+pub(crate) mod memory;
+pub(crate) mod peers;
+mod post;
+mod progress;
+pub(crate) mod receive_queue;
+pub(crate) mod receive_source;
+mod regions;
+mod request;
+mod shared_receives;
+mod side;
+pub(crate) mod statistics;
+mod wakers;
+
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags};
+
+use ofi_xdp_core::{
+    Budget, Config, EngineBox, Identity, Instant, Port as _, Progress, RegionId, drive,
+};
+use ofi_xdp_datapath::HybridPort;
+
+use crate::runtime::addresses::AddressTable;
+use crate::runtime::memory::AppMemory;
+use crate::runtime::peers::PeerMap;
+use crate::runtime::receive_source::SharedSource;
+use crate::sys::abi;
+use crate::sys::clock::now;
+use crate::sys::errno::Error;
+use crate::wait::spin_yield;
+use crate::wait::waker::sleep;
+
+pub(crate) use completions::Origin;
+pub(crate) use request::{
+    Atomic, ClaimAction, CompletionPolicy, OpFlags, OpOptions, Recv, RecvMode, RecvOptions,
+    Request, RequestKind,
+};
+pub(crate) use side::Side;
+pub(crate) use wakers::Wakers;
+
+/// Longest wait of `close` for acknowledgements, in either direction.
+const LINGER: Duration = Duration::from_millis(500);
+/// Most close notifications. All other peers find out by their peer time-out.
+const CLOSE_PACKETS_MAX: u16 = 4096;
+
+/// See the module.
+pub(crate) struct Runtime {
+    state: Mutex<State>,
+    av: Arc<AddressTable>,
+    endpoint: Attachment,
+    /// Whether messages are stored that a receive of the shared context may match.
+    has_unmatched: AtomicBool,
+}
+
+struct State {
+    engine: EngineBox,
+    port: HybridPort,
+    memory: AppMemory,
+    peers: PeerMap,
+    /// The engine's ids of the domain's regions, by key.
+    regions: HashMap<u64, RegionId>,
+    /// The time of the application's last call that made progress.
+    last_app_progress: Instant,
+    /// Whether the port has failed for good; it was reported then.
+    failed: bool,
+}
+
+impl State {
+    /// The latest time of the next progress call, unless a packet arrives earlier. At once if the
+    /// port holds packets that no descriptor reports.
+    fn due(&self) -> Option<Instant> {
+        if self.port.has_more() {
+            return Some(Instant::ZERO);
+        }
+        self.engine.with(|engine| engine.poll_at())
+    }
+
+    /// Sleeps until a packet arrives, at most for `timeout`.
+    fn wait(&self, timeout: Duration) -> Result<(), Error> {
+        let descriptors = abi::descriptors(&self.port).map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        sleep(&mut descriptors.collect::<Vec<_>>(), Some(timeout))
+    }
+}
+
+/// The endpoint of a runtime: its bindings, as far as progress needs them.
+pub(crate) struct Attachment {
+    /// The threads that sleep until something happens.
+    pub(crate) wakers: Wakers,
+    /// Sides without a completion queue.
+    pub(crate) unbound: Vec<Side>,
+    /// `FI_SOURCE_ERR`: completions report sources that are not in the vector.
+    pub(crate) source_err: bool,
+}
+
+/// The parts that a runtime is made of.
+pub(crate) struct RuntimeConfig {
+    /// Capacities and behaviour of the engine.
+    pub(crate) config: Config,
+    /// The port that packets take.
+    pub(crate) port: HybridPort,
+    /// The vector that gives peers their addresses.
+    pub(crate) av: Arc<AddressTable>,
+    /// The endpoint that runs on it.
+    pub(crate) endpoint: Attachment,
+    /// The shared context of its receives, if it has one.
+    pub(crate) shared: Option<SharedSource>,
+}
+
+impl Runtime {
+    /// Allocates all memory of the runtime, and starts the engine.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] when capacities and port do not go together; [`Error::NoMemory`].
+    pub(crate) fn start(parts: RuntimeConfig) -> Result<Arc<Self>, Error> {
+        let RuntimeConfig { config, mut port, av, endpoint, shared } = parts;
+        let random = || getrandom::u64().map_err(|_| Error::Os(libc::EIO));
+        let identity = Identity { incarnation: random()?.max(1), seed: random()? };
+        let engine = EngineBox::new(&config, identity, port.limits()).map_err(|error| {
+            log::warn!(target: "ep_ctrl", "cannot enable: {error}");
+            Error::Invalid
+        })?;
+        let memory = AppMemory::new(&config, shared)?;
+        if endpoint.wakers.any_exported() {
+            port.arm();
+        }
+        let peers = PeerMap::new(config.peers as usize, av.expected(), &av);
+        let (regions, last_app_progress, failed) = (HashMap::new(), now(), false);
+        let state = State { engine, port, memory, peers, regions, last_app_progress, failed };
+        let (state, has_unmatched) = (Mutex::new(state), AtomicBool::new(false));
+        Ok(Arc::new(Self { state, av, endpoint, has_unmatched }))
+    }
+
+    /// Waits for acknowledgements, then sends close notifications. Afterwards no application memory
+    /// is accessed any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.lock();
+        let deadline = now().after(LINGER);
+        // bound: LINGER
+        loop {
+            let now = now();
+            state.port.arm();
+            // This poll may be the last one.
+            state.port.poll_all_sources();
+            self.drive(&mut state, now, Budget::PROGRESS);
+            let settled = state.engine.with(|engine| engine.is_settled());
+            if settled || state.failed || now >= deadline {
+                break;
+            }
+            let until = state.due().map_or(deadline, |next| next.min(deadline));
+            // The clock decides, whatever ended the sleep.
+            let _ = state.wait(until.since(now));
+        }
+        let now = now();
+        let State { engine, port, .. } = &mut *state;
+        engine.with_mut(|engine| {
+            let kernel = port.kernel_stats().unwrap_or_default();
+            let (did, moved) = (engine.stats(), port.stats());
+            log::info!(target: "ep_data", "closing: {did:?}, {moved:?}, {kernel:?}");
+            engine.close(now);
+        });
+        self.drive(&mut state, now, Budget { rx_packets: 0, tx_packets: CLOSE_PACKETS_MAX });
+        // A fork may hold the descriptors. Closing them then removes them from no epoll set, and
+        // packets that arrive later would keep the set readable (epoll(7)).
+        state.port.disarm();
+    }
+
+    #[inline]
+    fn drive(&self, state: &mut State, now: Instant, budget: Budget) {
+        state.last_app_progress = now;
+        Self::move_packets(state, now, budget);
+        if !self.endpoint.unbound.is_empty() {
+            self.discard_unbound(state);
+        }
+        if state.memory.is_shared() {
+            self.drive_shared(state, now);
+        }
+    }
+
+    /// Matches stored messages with new receives of the shared context.
+    #[inline(never)]
+    fn drive_shared(&self, state: &mut State, now: Instant) {
+        // bound: the stored messages; each round matches at least one
+        while self.take_shared(state) {
+            // The senders of the matched messages are asked for the rest.
+            Self::move_packets(state, now, Budget::POST);
+            self.discard_unbound(state);
+        }
+    }
+
+    fn move_packets(state: &mut State, now: Instant, budget: Budget) {
+        let State { engine, port, memory, failed, .. } = state;
+        engine.with_mut(|engine| {
+            match drive(engine, port, memory, now, budget) {
+                Ok(progress) => {
+                    let moved = progress != Progress::default();
+                    if moved || budget.rx_packets > 0 {
+                        spin_yield::polled(now, moved);
+                    }
+                }
+                Err(error) => {
+                    // Timers still run: undeliverable operations end in error.
+                    engine.advance(now);
+                    if !std::mem::replace(failed, true) {
+                        log::warn!(target: "ep_data", "{error}; pending operations will time out");
+                    }
+                }
+            }
+        });
+    }
+
+    // After a panic the state is consistent enough to be dropped.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl std::fmt::Debug for Runtime {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Runtime").finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,202 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A runtime's map between `fi_addr_t`, which the address vector gives out, and the engine's peers.
+//!
+//! In: an address of a send, or the peer of a receive. Out: the peer, or the address. Called under
+//! the runtime's lock. Bound: forward, the largest `fi_addr_t` in use; backward, the engine's
+//! peers.
+//!
+//! Forward, the index of an address finds the peer. An index without a peer is looked up in the
+//! vector, and the peer is inserted into the engine. Backward, the slot of a peer finds the index.
+//! A peer that sent first is looked up in the vector by its address. Both results are cached; the
+//! vector's counters tell when they are out of date.
+//!
+//! An address that is removed from the vector is forgotten here. The engine keeps the peer and its
+//! connection until it needs the room, so operations in flight end in order. An address that is
+//! inserted again starts a new connection, as it may belong to a new process. It finds its old peer
+//! while operations are in flight there.
+
+use std::collections::{HashSet, VecDeque};
+
+use ofi_xdp_core::{Engine, PeerAddress, PeerId, PeersFull};
+
+use crate::runtime::addresses::AddressTable;
+use crate::sys::abi::{ADDR_NONE, fi_addr_t};
+use crate::sys::errno::Error;
+
+/// The peer behind an index of the vector.
+#[derive(Clone, Copy, Debug)]
+struct KnownPeer {
+    peer: PeerId,
+    occupancy: u32,
+}
+
+/// The index in the vector of a peer of the engine.
+#[derive(Clone, Copy, Debug)]
+struct KnownSource {
+    peer: PeerId,
+    address: fi_addr_t,
+    /// The vector's insertions at the search that found no address.
+    insertions: u64,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct PeerMap {
+    known: Vec<KnownPeer>,
+    sources: Vec<KnownSource>,
+    /// Peers without an address in the vector any more, oldest first.
+    retired: VecDeque<PeerId>,
+    removals: u64,
+}
+
+impl KnownPeer {
+    const NONE: Self = Self { peer: PeerId::NONE, occupancy: 0 };
+}
+
+impl PeerMap {
+    /// A map for an engine with room for `peers`; `expected` of them will be in the vector.
+    pub(crate) fn new(peers: usize, expected: usize, av: &AddressTable) -> Self {
+        let nobody = KnownSource { peer: PeerId::NONE, address: ADDR_NONE, insertions: 0 };
+        Self {
+            // The number is the application's guess. The map grows beyond it when needed.
+            known: vec![KnownPeer::NONE; expected.min(peers)],
+            sources: vec![nobody; peers],
+            retired: VecDeque::new(),
+            removals: av.removals(),
+        }
+    }
+
+    /// Forgets addresses that were removed from the vector. Called first under each lock.
+    #[inline]
+    pub(crate) fn sync(&mut self, av: &AddressTable) {
+        if av.removals() != self.removals {
+            self.sweep(av);
+        }
+    }
+
+    #[cold]
+    fn sweep(&mut self, av: &AddressTable) {
+        self.removals = av.removals();
+        for source in &mut self.sources {
+            source.peer = PeerId::NONE;
+        }
+        for (index, known) in self.known.iter_mut().enumerate() {
+            // Later changes of other processes wait for the next call: no file is read here.
+            let occupancy = || av.known(index as fi_addr_t).map(|it| it.occupancy);
+            if !known.peer.is_none() && occupancy() != Some(known.occupancy) {
+                self.retired.push_back(known.peer);
+                *known = KnownPeer::NONE;
+            }
+        }
+        if self.retired.len() > self.sources.len() {
+            // Longer than the engine's table: some are listed twice, or are in use again.
+            let mut seen: HashSet<PeerId> = self.known.iter().map(|known| known.peer).collect();
+            self.retired.retain(|retired| seen.insert(*retired));
+        }
+    }
+
+    /// The engine's peer at `address`. In a full table the oldest retired peer makes room.
+    fn insert(
+        &mut self,
+        engine: &mut Engine<'_>,
+        address: PeerAddress,
+    ) -> Result<PeerId, PeersFull> {
+        // bound: peers that were removed
+        loop {
+            match engine.insert_peer(address) {
+                Ok(peer) => return Ok(peer),
+                Err(PeersFull::Quarantined) => return Err(PeersFull::Quarantined),
+                Err(full @ PeersFull::Full) => {
+                    let oldest = self.retired.pop_front().ok_or(full)?;
+                    if !self.known.iter().any(|known| known.peer == oldest) {
+                        // An error means that it is gone already: then there is room.
+                        let _ = engine.remove_peer(oldest);
+                    }
+                }
+            }
+        }
+    }
+
+    /// The peer at an address of the vector.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an address that is not in the vector; [`Error::NoMemory`] when the
+    /// engine's peer table is full.
+    #[inline]
+    pub(crate) fn peer(
+        &mut self,
+        engine: &mut Engine<'_>,
+        av: &AddressTable,
+        address: fi_addr_t,
+    ) -> Result<PeerId, Error> {
+        match self.known.get(address as usize) {
+            Some(known) if !known.peer.is_none() => Ok(known.peer),
+            _ => self.learn(engine, av, address),
+        }
+    }
+
+    #[cold]
+    fn learn(
+        &mut self,
+        engine: &mut Engine<'_>,
+        av: &AddressTable,
+        address: fi_addr_t,
+    ) -> Result<PeerId, Error> {
+        let occupant = av.occupant(address).ok_or(Error::Invalid)?;
+        if let Some(former) = engine.find(&occupant.address)
+            && let Some(at) = self.retired.iter().position(|&retired| retired == former)
+            && engine.is_idle(former)
+        {
+            self.retired.remove(at);
+            // An error means that it is gone already.
+            let _ = engine.remove_peer(former);
+        }
+        let peer = self.insert(engine, occupant.address)?;
+        let index = address as usize;
+        if index >= self.known.len() {
+            self.known.resize(index + 1, KnownPeer::NONE);
+        }
+        if let Some(known) = self.known.get_mut(index) {
+            *known = KnownPeer { peer, occupancy: occupant.occupancy };
+        }
+        if let Some(source) = self.sources.get_mut(peer.slot() as usize) {
+            *source = KnownSource { peer, address, insertions: 0 };
+        }
+        Ok(peer)
+    }
+
+    /// The address of `peer`, or [`ADDR_NONE`] if it is not in the vector.
+    #[inline]
+    pub(crate) fn source(
+        &mut self,
+        engine: &Engine<'_>,
+        av: &AddressTable,
+        peer: PeerId,
+    ) -> fi_addr_t {
+        match self.sources.get(peer.slot() as usize) {
+            Some(source)
+                if source.peer == peer
+                    && (source.address != ADDR_NONE || source.insertions == av.insertions()) =>
+            {
+                source.address
+            }
+            _ => self.find(engine, av, peer),
+        }
+    }
+
+    #[cold]
+    fn find(&mut self, engine: &Engine<'_>, av: &AddressTable, peer: PeerId) -> fi_addr_t {
+        // Read before the search: an insertion in between makes the result stale, and the next call
+        // searches again.
+        let insertions = av.insertions();
+        let found = engine.peer_address(peer).and_then(|address| av.index_of(&address));
+        let address = found.unwrap_or(ADDR_NONE);
+        if let Some(source) = self.sources.get_mut(peer.slot() as usize) {
+            *source = KnownSource { peer, address, insertions };
+        }
+        address
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The map and the engine follow insertions and removals in the vector.
+
+use std::net::SocketAddr;
+
+use ofi_xdp_core::{Config, Identity, Instant, PortLimits};
+
+use super::*;
+use ofi_xdp_core::EngineBox;
+
+const PEERS: u32 = 8;
+
+fn engine() -> EngineBox {
+    let config = Config { peers: PEERS, ..Config::new(ofi_xdp_checksum::crc32c) };
+    let limits = PortLimits { payload_max: 1472, receive_max: 1472, window_packets: 64 };
+    EngineBox::new(&config, Identity { incarnation: 1, seed: 1 }, limits).unwrap()
+}
+
+fn address(port: u16) -> SocketAddr {
+    SocketAddr::from(([127, 0, 0, 1], port))
+}
+
+/// A vector, a map and an engine without a peer.
+fn with_map(test: impl FnOnce(&AddressTable, &mut PeerMap, &mut Engine<'_>)) {
+    let av = AddressTable::new(0);
+    let mut map = PeerMap::new(PEERS as usize, 0, &av);
+    engine().with_mut(|engine| test(&av, &mut map, engine));
+}
+
+/// A shared vector, a map and an engine, and the vector of another process. `address(1)` is at 0
+/// and `address(9)` at 1; the map knows both.
+fn with_shared_map(
+    name: &str,
+    test: impl FnOnce(&AddressTable, &AddressTable, &mut PeerMap, &mut Engine<'_>),
+) {
+    let name = format!("{name}/{}", std::process::id());
+    let open = || AddressTable::open_shared("127.0.0.1", &name, false, 0).unwrap();
+    let (av, others) = (open(), open());
+    let mut map = PeerMap::new(PEERS as usize, 0, &av);
+    engine().with_mut(|engine| {
+        for (port, index) in [(1, 0), (9, 1)] {
+            assert_eq!(av.insert(address(port)), Ok(index));
+            map.peer(engine, &av, index).unwrap();
+        }
+        test(&av, &others, &mut map, engine);
+    });
+}
+
+#[test]
+fn both_directions_agree() {
+    with_map(|av, map, engine| {
+        for port in 1..=4 {
+            let index = av.insert(address(port)).unwrap();
+            let peer = map.peer(engine, av, index).unwrap();
+            assert_eq!(engine.peer_address(peer), Some(address(port).into()));
+            assert_eq!(map.source(engine, av, peer), index);
+        }
+        assert_eq!(map.peer(engine, av, 4), Err(Error::Invalid));
+        assert_eq!(map.peer(engine, av, ADDR_NONE), Err(Error::Invalid));
+    });
+}
+
+#[test]
+fn a_peer_that_spoke_first_is_known_once_it_is_inserted() {
+    with_map(|av, map, engine| {
+        let peer = engine.insert_peer(address(9).into()).unwrap();
+        assert_eq!(map.source(engine, av, peer), ADDR_NONE);
+        let index = av.insert(address(9)).unwrap();
+        assert_eq!(map.source(engine, av, peer), index);
+        assert_eq!(map.peer(engine, av, index), Ok(peer));
+    });
+}
+
+#[test]
+fn a_removed_address_is_forgotten_and_may_come_back() {
+    with_map(|av, map, engine| {
+        let index = av.insert(address(1)).unwrap();
+        let peer = map.peer(engine, av, index).unwrap();
+        av.remove(index).unwrap();
+        map.sync(av);
+        assert_eq!(map.peer(engine, av, index), Err(Error::Invalid));
+        assert_eq!(map.source(engine, av, peer), ADDR_NONE);
+        // Another address takes the index, and the first one comes back at another.
+        let taken = av.insert(address(2)).unwrap();
+        assert_eq!(taken, index);
+        assert_ne!(map.peer(engine, av, taken).unwrap(), peer);
+        let back = av.insert(address(1)).unwrap();
+        // It is a new peer: the address may belong to a new process.
+        let anew = map.peer(engine, av, back).unwrap();
+        assert_ne!(anew, peer);
+        assert_eq!(map.source(engine, av, anew), back);
+    });
+}
+
+#[test]
+fn removed_peers_make_room_for_new_ones() {
+    with_map(|av, map, engine| {
+        let mut now = Instant::ZERO;
+        let kept = av.insert(address(1)).unwrap();
+        let stays = map.peer(engine, av, kept).unwrap();
+        for port in 2..100 {
+            let index = av.insert(address(port)).unwrap();
+            if map.peer(engine, av, index) == Err(Error::Again) {
+                // A recently used slot is free after a while.
+                now = now.after_nanos(200_000_000);
+                engine.advance(now);
+                map.peer(engine, av, index).unwrap();
+            }
+            av.remove(index).unwrap();
+            map.sync(av);
+            assert!(map.retired.len() <= PEERS as usize + 1);
+        }
+        assert_eq!(map.peer(engine, av, kept), Ok(stays));
+        assert!(engine.peer_address(stays).is_some());
+    });
+}
+
+#[test]
+fn a_full_table_is_an_error() {
+    with_map(|av, map, engine| {
+        for port in 1..=PEERS {
+            let index = av.insert(address(port as u16)).unwrap();
+            map.peer(engine, av, index).unwrap();
+        }
+        let index = av.insert(address(99)).unwrap();
+        assert_eq!(map.peer(engine, av, index), Err(Error::NoMemory));
+    });
+}
+
+#[test]
+fn an_own_change_brings_the_changes_of_others() {
+    // Even a change that fails, or that changes only a count.
+    type Change = fn(&AddressTable);
+    let changes: [(&str, Change); 4] = [
+        ("insert", |av| assert_eq!(av.insert(address(3)), Ok(2))),
+        ("again", |av| assert_eq!(av.insert(address(9)), Ok(1))),
+        ("remove", |av| assert_eq!(av.remove(1), Ok(()))),
+        ("fail", |av| assert_eq!(av.remove(7), Err(Error::Invalid))),
+    ];
+    for (name, change) in changes {
+        with_shared_map(name, |av, others, map, engine| {
+            let unknown_source = engine.insert_peer(address(2).into()).unwrap();
+            assert_eq!(map.source(engine, av, unknown_source), ADDR_NONE);
+            others.remove(0).unwrap();
+            assert_eq!(others.insert(address(2)), Ok(0));
+            change(av);
+            map.sync(av);
+            assert_eq!(av.lookup(0), Ok(address(2)), "{name}");
+            assert_eq!(map.peer(engine, av, 0), Ok(unknown_source), "{name}");
+            assert_eq!(map.source(engine, av, unknown_source), 0, "{name}");
+        });
+    }
+}
+
+#[test]
+fn a_source_that_others_have_inserted_is_known_after_an_own_change() {
+    with_shared_map("source", |av, others, map, engine| {
+        let unknown_source = engine.insert_peer(address(2).into()).unwrap();
+        assert_eq!(map.source(engine, av, unknown_source), ADDR_NONE);
+        assert_eq!(others.insert(address(2)), Ok(2));
+        assert_eq!(av.remove(7), Err(Error::Invalid));
+        map.sync(av);
+        assert_eq!(map.source(engine, av, unknown_source), 2);
+    });
+}
+
+#[test]
+fn a_lookup_sees_the_changes_of_others_and_so_do_endpoints_then() {
+    with_shared_map("lookup", |av, others, map, engine| {
+        others.remove(0).unwrap();
+        assert_eq!(others.insert(address(2)), Ok(0));
+        assert_eq!(av.lookup(0), Ok(address(2)));
+        map.sync(av);
+        let peer = map.peer(engine, av, 0).unwrap();
+        assert_eq!(engine.peer_address(peer), Some(address(2).into()));
+        others.remove(0).unwrap();
+        assert_eq!(av.lookup(0), Err(Error::Invalid));
+    });
+}
+
+#[test]
+fn a_sweep_reads_no_file() {
+    with_shared_map("sweep", |av, others, map, engine| {
+        av.remove(0).unwrap();
+        others.remove(1).unwrap();
+        let removals = av.removals();
+        map.sync(av);
+        assert_eq!(av.removals(), removals);
+        assert_eq!(map.peer(engine, av, 0), Err(Error::Invalid));
+        map.sync(av);
+        assert_eq!(map.peer(engine, av, 1), Err(Error::Invalid));
+    });
+}

@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Posting on a runtime: operations with a peer, receives of every mode, and their cancel.
+//!
+//! In: requests with resolved flags. Out: operations in the engine, and packets that need not wait
+//! for others. Each call takes the lock once and reads the clock at most once,
+//! but for a peek, which makes progress first. Bound: the engine's pools.
+
+use ofi_xdp_core::{
+    AtomicRequest, Budget, Common, Context, DeferredId, Engine, OpError, PeerId, ReadRequest,
+    RecvRequest, SendRequest, UnstartedOp, WriteRequest,
+};
+
+use super::peers::PeerMap;
+use super::request::{
+    Atomic, ClaimAction, OpOptions, Recv, RecvMode, RecvOptions, Request, RequestKind,
+};
+use super::{Runtime, State};
+use crate::sys::abi::{ADDR_NONE, fi_addr_t};
+use crate::sys::clock::now;
+use crate::sys::errno::Error;
+
+impl Runtime {
+    /// Posts an operation with a peer, and sends it if it need not wait for others. The name of a
+    /// deferred operation.
+    ///
+    /// # Errors
+    /// [`Error::Again`] when all operation slots are in use; [`Error::Invalid`] for an unknown
+    /// peer; [`Error::TooLong`] for an atomic operation on too many elements.
+    #[inline]
+    pub(crate) fn post(
+        &self,
+        request: &Request,
+        options: &OpOptions,
+    ) -> Result<Option<DeferredId>, Error> {
+        let OpOptions { inject, signal, more, fence, deferred, matched } = *options;
+        let buffer = if inject { request.buffer.injected()? } else { request.buffer };
+        let len = buffer.len() as u64;
+        let mut state = self.lock();
+        let State { engine, memory, peers, .. } = &mut *state;
+        let (deferred, time) = engine.with_mut(|engine| {
+            peers.sync(&self.av);
+            let peer = peers.peer(engine, &self.av, request.peer)?;
+            // In a series of posts most follow packets that are in flight. To read the clock for
+            // each would cost as much as the post.
+            let (time, fresh) = match engine.time_under_way(peer) {
+                Some(time) => (time, false),
+                None => (now(), true),
+            };
+            let signal_now = signal && !deferred;
+            let common = Common { peer, context: request.context, signal: signal_now, more, fence };
+            let id = match request.kind {
+                RequestKind::Send { tag, data } => {
+                    let send = SendRequest { common, len, tag, data };
+                    if matched {
+                        engine.post_matched_send(time, send, buffer, memory)
+                    } else {
+                        engine.post_send(time, send, buffer, memory)
+                    }
+                }
+                RequestKind::Write { remote, data } => {
+                    let write = WriteRequest { common, len, remote, data };
+                    engine.post_write(time, write, buffer, memory)
+                }
+                RequestKind::Read { remote } => {
+                    let read = ReadRequest { common, len, remote };
+                    engine.post_read(time, read, buffer, memory)
+                }
+                RequestKind::Atomic(ref atomic) => {
+                    let count = atomic.count()?;
+                    let staged = memory.stage([&atomic.operands, &atomic.compare], buffer)?;
+                    let Atomic { form, datatype, op, remote, .. } = *atomic;
+                    let atomic = AtomicRequest { common, remote, form, datatype, op, count };
+                    engine.post_atomic(time, atomic, staged, memory)
+                }
+            }?;
+            if deferred {
+                engine.defer(id, signal);
+            }
+            let time = engine.wants_transmit().then(|| if fresh { time } else { now() });
+            Ok::<_, Error>((deferred.then_some(DeferredId::Op(id)), time))
+        })?;
+        if let Some(now) = time {
+            self.drive(&mut state, now, Budget::POST);
+        }
+        self.wake(&state, None);
+        Ok(deferred)
+    }
+
+    /// Posts a receive, or looks for a stored message, as its mode says; then sends the answers
+    /// that this makes. A peek looks among all messages that have arrived so far. The name of a
+    /// deferred receive.
+    ///
+    /// # Errors
+    /// [`Error::Again`] when all receive slots are in use; [`Error::Invalid`] for an unknown
+    /// source, and if no message was claimed with the context.
+    #[inline]
+    pub(crate) fn receive(
+        &self,
+        recv: &Recv,
+        options: RecvOptions,
+    ) -> Result<Option<DeferredId>, Error> {
+        let RecvOptions { mode, signal, directed } = options;
+        let mut state = self.lock();
+        if let RecvMode::Peek(_) = mode {
+            self.drive(&mut state, now(), Budget::PROGRESS);
+            self.wake(&state, None);
+        }
+        let State { engine, memory, peers, .. } = &mut *state;
+        let (deferred, pending) = engine.with_mut(|engine| {
+            let directed = directed && !matches!(mode, RecvMode::Claimed(_));
+            let from = self.source(engine, peers, recv.from, directed)?;
+            let buffer = recv.buffer;
+            let mut request = RecvRequest {
+                from,
+                len: buffer.len() as u64,
+                context: recv.context,
+                tag: recv.tag,
+                signal,
+            };
+            let mut deferred = None;
+            match mode {
+                RecvMode::Single => engine.post_recv(request, buffer, memory).map(drop),
+                RecvMode::Multi { min_free } => {
+                    engine.post_multi_recv(request, min_free, buffer, memory).map(drop)
+                }
+                RecvMode::Peek(probe) => engine.peek(request, probe),
+                RecvMode::Claimed(ClaimAction::Receive) => {
+                    engine.post_claimed(request, buffer, memory).map(drop)
+                }
+                RecvMode::Claimed(ClaimAction::Discard) => engine.discard_claimed(request),
+                RecvMode::Deferred => {
+                    request.signal = false;
+                    let id = engine.post_deferred_recv(request, signal, buffer, memory);
+                    id.map(|id| deferred = Some(DeferredId::Recv(id)))
+                }
+            }?;
+            // The receive may have matched a stored message, or its sender may be waiting for room.
+            let pending = engine.wants_transmit() || engine.has_recv_completion();
+            Ok::<_, Error>((deferred, pending))
+        })?;
+        if pending {
+            self.drive(&mut state, now(), Budget::POST);
+            self.wake(&state, None);
+        }
+        Ok(deferred)
+    }
+
+    /// The peer that a directed receive names; `None` for any.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for an address that is not in the vector.
+    #[inline]
+    pub(super) fn source(
+        &self,
+        engine: &mut Engine<'_>,
+        peers: &mut PeerMap,
+        from: fi_addr_t,
+        directed: bool,
+    ) -> Result<Option<PeerId>, Error> {
+        peers.sync(&self.av);
+        if directed && from != ADDR_NONE {
+            peers.peer(engine, &self.av, from).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    /// The deferred operations that have ended since the last call, each with its success.
+    pub(crate) fn take_ended(&self) -> Vec<(DeferredId, bool)> {
+        let mut state = self.lock();
+        let ended: Vec<_> =
+            state.engine.with_mut(|engine| std::iter::from_fn(|| engine.poll_deferred()).collect());
+        if !ended.is_empty() {
+            self.wake(&state, None);
+        }
+        ended
+    }
+
+    /// Completes in error an operation that was never posted.
+    ///
+    /// # Errors
+    /// [`Error::Again`] when there is no room for its completion.
+    pub(crate) fn fail_unstarted(&self, op: &UnstartedOp, error: OpError) -> Result<(), Error> {
+        let mut state = self.lock();
+        state.engine.with_mut(|engine| {
+            engine.fail_unstarted(op, error)?;
+            self.endpoint.wakers.wake(engine, None, None);
+            Ok(())
+        })
+    }
+
+    /// Cancels the oldest receive with this context that has matched nothing; it completes in
+    /// error.
+    pub(crate) fn cancel(&self, context: Context) {
+        let mut state = self.lock();
+        if state.engine.with_mut(|engine| engine.cancel(context)) {
+            self.wake(&state, None);
+        }
+    }
+}

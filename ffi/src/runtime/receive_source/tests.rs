@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The queue without an engine: the receive for each message, and the release of buffers.
+
+use std::net::SocketAddr;
+use std::sync::atomic::AtomicU32;
+use std::thread;
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags};
+
+use super::*;
+use crate::runtime::OpFlags;
+use crate::runtime::memory::AppMemory;
+use crate::sys::errno::Error;
+use crate::wait::waker::{Waker, sleep};
+use ofi_xdp_core::{Config, Context, PeerAddress, RecvId, TagMatch};
+
+fn peer(port: u16) -> PeerAddress {
+    PeerAddress::from(SocketAddr::from(([10, 0, 0, 1], port)))
+}
+
+fn recv(context: u64, tag: Option<u64>, len: usize) -> Recv {
+    let base = std::ptr::without_provenance_mut(0x1000);
+    Recv {
+        buffer: Buffer::contiguous(base, len).unwrap(),
+        from: u64::MAX,
+        tag: tag.map(|tag| TagMatch { tag, ignore: 0 }),
+        context: Context(context),
+        flags: OpFlags::Default,
+    }
+}
+
+fn arrival(tag: Option<u64>, len: u64) -> UnmatchedMessage {
+    UnmatchedMessage { source: peer(1), tag, len, overtakes: false, room: true }
+}
+
+fn source(queue: &Arc<RecvQueue>) -> SharedSource {
+    SharedSource::new(Arc::clone(queue), CompletionPolicy::All)
+}
+
+/// The context and length of the receive that a source claims.
+fn claimed(source: &mut SharedSource, arrival: &UnmatchedMessage) -> Option<(u64, u64)> {
+    source.claim_shared_receive(arrival).map(|(request, _)| (request.context.0, request.len))
+}
+
+#[test]
+fn receives_are_claimed_in_posting_order() {
+    let queue = Arc::new(RecvQueue::new(4));
+    let (mut one, mut other) = (source(&queue), source(&queue));
+    for context in 1..=3 {
+        queue.push(&recv(context, None, 8), None, None, false).unwrap();
+    }
+    assert_eq!(claimed(&mut other, &arrival(None, 8)), Some((1, 8)));
+    assert_eq!(claimed(&mut one, &arrival(None, 8)), Some((2, 8)));
+    assert_eq!(claimed(&mut one, &arrival(Some(1), 8)), None);
+    assert_eq!(claimed(&mut other, &arrival(None, 8)), Some((3, 8)));
+    assert_eq!(claimed(&mut other, &arrival(None, 8)), None);
+    assert_eq!(queue.room(), 4);
+}
+
+#[test]
+fn the_size_is_a_bound() {
+    let queue = RecvQueue::new(2);
+    for context in 1..=2 {
+        queue.push(&recv(context, Some(5), 8), None, None, false).unwrap();
+    }
+    let full = queue.push(&recv(3, None, 8), None, None, false);
+    assert_eq!(full, Err(Error::Again));
+}
+
+#[test]
+fn a_directed_receive_is_for_its_source() {
+    let queue = Arc::new(RecvQueue::new(4));
+    let mut source = source(&queue);
+    queue.push(&recv(1, None, 8), Some(peer(2)), None, false).unwrap();
+    queue.push(&recv(2, None, 8), None, None, false).unwrap();
+    assert_eq!(claimed(&mut source, &arrival(None, 8)), Some((2, 8)));
+    let from_it = UnmatchedMessage { source: peer(2), ..arrival(None, 8) };
+    assert_eq!(claimed(&mut source, &from_it), Some((1, 8)));
+}
+
+#[test]
+fn a_message_does_not_overtake_those_that_wait() {
+    let queue = Arc::new(RecvQueue::new(4));
+    let mut source = source(&queue);
+    // It is stored without a receive; then a receive is posted that was not offered to it yet.
+    assert_eq!(claimed(&mut source, &arrival(None, 8)), None);
+    queue.push(&recv(1, None, 8), None, None, false).unwrap();
+    let second = UnmatchedMessage { overtakes: true, ..arrival(None, 8) };
+    assert_eq!(claimed(&mut source, &second), None);
+    // A source that is not behind claims it.
+    assert_eq!(claimed(&mut source, &arrival(None, 8)), Some((1, 8)));
+}
+
+#[test]
+fn without_a_slot_no_receive_is_claimed_and_all_are_new_again() {
+    let queue = Arc::new(RecvQueue::new(4));
+    let mut source = source(&queue);
+    queue.push(&recv(1, None, 8), None, None, false).unwrap();
+    let full = UnmatchedMessage { room: false, ..arrival(None, 8) };
+    assert_eq!(claimed(&mut source, &full), None);
+    let next = UnmatchedMessage { overtakes: true, ..arrival(None, 8) };
+    assert_eq!(claimed(&mut source, &next), None);
+    assert_eq!(source.seen, 0);
+}
+
+#[test]
+fn a_multi_receive_buffer_is_released_with_its_last_slice() {
+    let queue = Arc::new(RecvQueue::new(1));
+    let (mut one, mut other) = (source(&queue), source(&queue));
+    queue.push(&recv(7, None, 100), None, Some(20), false).unwrap();
+    assert_eq!(claimed(&mut one, &arrival(None, 50)), Some((7, 50)));
+    assert_eq!(claimed(&mut other, &arrival(None, 25)), Some((7, 25)));
+    // 25 bytes are free, not fewer than 20; the next message is cut to them.
+    assert_eq!(claimed(&mut one, &arrival(None, 60)), Some((7, 25)));
+    assert_eq!(claimed(&mut other, &arrival(None, 1)), None);
+    assert_eq!(queue.room(), 0);
+    let kept = SliceEnd { released: false, signal: true };
+    assert_eq!(other.finish(0), kept);
+    assert_eq!(one.finish(0), kept);
+    assert_eq!(one.finish(0), SliceEnd { released: true, signal: true });
+    assert_eq!(queue.room(), 1);
+}
+
+#[test]
+fn a_cancelled_receive_is_completed_or_stays() {
+    let queue = Arc::new(RecvQueue::new(4));
+    let mut source = source(&queue);
+    for context in 1..=3 {
+        queue.push(&recv(context, None, 8), None, None, false).unwrap();
+    }
+    let refused = queue.cancel(Context(2), |_, _| Err(Error::Again));
+    assert_eq!(refused, Err(Error::Again));
+    let mut told = None;
+    let done = queue.cancel(Context(1), |recv, multi| {
+        told = Some((recv.context, multi));
+        Ok(())
+    });
+    assert_eq!((done, told), (Ok(()), Some((Context(1), false))));
+    assert_eq!(queue.cancel(Context(9), |_, _| Err(Error::Again)), Ok(()));
+    assert_eq!(claimed(&mut source, &arrival(None, 8)), Some((2, 8)));
+    assert_eq!(claimed(&mut source, &arrival(None, 8)), Some((3, 8)));
+}
+
+#[test]
+fn a_cancelled_multi_receive_buffer_ends_with_its_slices() {
+    let queue = Arc::new(RecvQueue::new(1));
+    let mut source = source(&queue);
+    queue.push(&recv(1, None, 100), None, Some(1), false).unwrap();
+    assert!(source.claim_shared_receive(&arrival(None, 10)).is_some());
+    assert_eq!(queue.cancel(Context(1), |_, _| Err(Error::Again)), Ok(()));
+    assert!(source.claim_shared_receive(&arrival(None, 10)).is_none());
+    assert!(source.finish(0).released);
+    assert_eq!(queue.room(), 1);
+}
+
+#[test]
+fn a_closing_endpoint_keeps_its_slice_until_it_writes_no_more() {
+    let queue = Arc::new(RecvQueue::new(1));
+    let mut other = source(&queue);
+    let config = Config { recvs: 2, ..Config::new(ofi_xdp_checksum::crc32c) };
+    let mut memory = AppMemory::new(&config, Some(source(&queue))).unwrap();
+    queue.push(&recv(1, None, 20), None, Some(1), false).unwrap();
+    let (_, part) = memory.claim_shared_receive(&arrival(None, 10)).unwrap();
+    memory.attach_recv(RecvId::new(1, 1), part);
+    assert!(other.claim_shared_receive(&arrival(None, 10)).is_some());
+    let left = memory.leave_shared().unwrap();
+    assert!(memory.claim_shared_receive(&arrival(None, 10)).is_none());
+    assert!(!other.finish(0).released, "it is still written to");
+    memory.end_shared(&left);
+    assert_eq!(queue.lock().unreported, [0], "somebody else tells");
+}
+
+#[test]
+fn a_notifier_is_woken_for_an_unreported_release() {
+    let queue = Arc::new(RecvQueue::new(1));
+    let mut source = source(&queue);
+    let wakers = [(); 2].map(|()| Arc::new(Waker::new().unwrap()));
+    queue.set_notifiers([Some(Arc::clone(&wakers[0])), None].into_iter());
+    queue.push(&recv(1, None, 10), None, Some(1), false).unwrap();
+    assert!(source.claim_shared_receive(&arrival(None, 10)).is_some());
+    let is_readable = |waker: &Waker| {
+        let mut descriptors = [PollFd::new(waker.descriptor(), PollFlags::POLLIN)];
+        sleep(&mut descriptors, Some(Duration::ZERO)).unwrap();
+        descriptors[0].any().unwrap()
+    };
+    assert!(!is_readable(&wakers[0]));
+    source.abandon(0);
+    assert!(is_readable(&wakers[0]));
+    // It keeps its slot until then, and a later notifier is woken too.
+    assert_eq!(queue.room(), 0);
+    queue.set_notifiers([Some(Arc::clone(&wakers[1]))].into_iter());
+    assert!(is_readable(&wakers[1]));
+}
+
+#[test]
+fn a_buffer_is_released_once_if_its_last_slice_ends_during_a_cancel() {
+    // The two must meet within some ten nanoseconds: one side waits longer with each attempt.
+    const ROUNDS: u32 = 5_000;
+    let queue = Arc::new(RecvQueue::new(1));
+    let (mut taker, reader) = (source(&queue), source(&queue));
+    let (turn, ends) = (&AtomicU32::new(0), &AtomicU32::new(0));
+    let meet = |round: u32, at: &AtomicU32| {
+        while at.load(Ordering::Acquire) < round {
+            std::hint::spin_loop();
+        }
+    };
+    thread::scope(|scope| {
+        let reads = scope.spawn(move || {
+            let finish = |round: u32| {
+                meet(round, turn);
+                (0..round % 256).for_each(|_| std::hint::spin_loop());
+                let released = reader.finish(0).released;
+                ends.store(round, Ordering::Release);
+                released
+            };
+            (1..=ROUNDS).map(finish).collect::<Vec<_>>()
+        });
+        // No panic here: the other thread would wait forever.
+        let cancel = |round: u32| {
+            let posted = queue.push(&recv(1, None, 100), None, Some(1), false);
+            let taken = taker.claim_shared_receive(&arrival(None, 10)).is_some();
+            turn.store(round, Ordering::Release);
+            let mut told = false;
+            let cancelled = queue.cancel(Context(1), |_, _| {
+                told = true;
+                Ok(())
+            });
+            meet(round, ends);
+            (posted, taken, cancelled, queue.room(), told)
+        };
+        let cancels: Vec<_> = (1..=ROUNDS).map(cancel).collect();
+        for (released, cancel) in reads.join().unwrap().into_iter().zip(cancels) {
+            assert_eq!(cancel, (Ok(()), true, Ok(()), 1, !released), "{released}");
+        }
+    });
+}
+
+#[test]
+fn a_slice_without_a_queue_is_open_until_it_ends() {
+    let queue = Arc::new(RecvQueue::new(1));
+    let mut reader = source(&queue);
+    let mut counter = SharedSource::new(Arc::clone(&queue), CompletionPolicy::None);
+    for readers in [1, 0] {
+        queue.set_notifiers((0..readers).map(|_| None));
+        queue.push(&recv(1, None, 20), None, Some(1), false).unwrap();
+        assert!(
+            counter.claim_shared_receive(&arrival(None, 10)).is_some_and(|(part, _)| part.signal)
+        );
+        assert!(reader.claim_shared_receive(&arrival(None, 10)).is_some());
+        assert!(!reader.finish(0).released, "it is still written to");
+        // Without a notifier, the application has counters only.
+        let end = SliceEnd { released: readers == 0, signal: false };
+        assert_eq!(counter.finish(0), end);
+        let unreported = queue.lock().unreported.pop_front();
+        assert_eq!(unreported.is_none(), end.released);
+        unreported.inspect(|&slot| queue.lock().release(slot));
+        assert_eq!(queue.room(), 1);
+    }
+}

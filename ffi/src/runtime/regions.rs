@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Memory regions in the engine of a runtime, and the counters of operations.
+//!
+//! In: regions of the domain, from its region table, which holds its own lock. Out: the accesses
+//! of peers to them; finished operations by class. Bound: the regions of a domain.
+
+use std::sync::Arc;
+
+use ofi_xdp_core::{Budget, OpCounters, RegionError, RegionRequest, TargetCounters};
+
+use super::{Runtime, Side, State};
+use crate::runtime::memory::Buffer;
+use crate::sys::clock::now;
+use crate::wait::waker::Waker;
+
+impl Runtime {
+    /// Registers memory for access by peers.
+    ///
+    /// # Errors
+    /// [`RegionError`].
+    pub(crate) fn register(
+        &self,
+        key: u64,
+        request: &RegionRequest,
+        buffer: Buffer,
+    ) -> Result<(), RegionError> {
+        let mut state = self.lock();
+        let State { engine, memory, regions, .. } = &mut *state;
+        let (id, _) = engine.with_mut(|engine| engine.register_region(request))?;
+        memory.attach_region(id, buffer);
+        regions.insert(key, id);
+        Ok(())
+    }
+
+    /// Ends the access of peers to a region: its memory is not accessed after the return. Returns
+    /// the region's counters.
+    pub(crate) fn deregister(&self, key: u64) -> TargetCounters {
+        let mut state = self.lock();
+        let State { engine, memory, regions, .. } = &mut *state;
+        let Some(id) = regions.remove(&key) else { return TargetCounters::default() };
+        memory.detach_region(id);
+        engine.with_mut(|engine| {
+            let counters = engine.region_counters(id);
+            // It is registered, so this cannot fail.
+            let _ = engine.deregister_region(id);
+            counters.unwrap_or_default()
+        })
+    }
+
+    /// The accesses of peers to a region on this runtime.
+    pub(crate) fn region_counters(&self, key: u64) -> TargetCounters {
+        let state = self.lock();
+        let id = state.regions.get(&key);
+        let counters = id.and_then(|&id| state.engine.with(|engine| engine.region_counters(id)));
+        counters.unwrap_or_default()
+    }
+
+    /// Makes progress for a counter; the finished operations by class.
+    pub(crate) fn count(&self, awake: Option<&Arc<Waker>>) -> OpCounters {
+        let mut state = self.lock();
+        self.drive(&mut state, now(), Budget::PROGRESS);
+        self.wake(&state, awake);
+        state.engine.with(|engine| *engine.op_counters())
+    }
+
+    /// The free operation slots of a side.
+    pub(crate) fn room(&self, side: Side) -> usize {
+        let free = self.lock().engine.with(|engine| match side {
+            Side::Transmit => engine.free_operations(),
+            Side::Receive => engine.free_receives(),
+        });
+        usize::try_from(free).unwrap_or(usize::MAX)
+    }
+
+    /// The finished operations by class, without progress.
+    pub(crate) fn op_counters(&self) -> OpCounters {
+        self.lock().engine.with(|engine| *engine.op_counters())
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets that a call leaves in the port are due at once; polls without a packet count as
+//! unproductive.
+
+use nix::poll::PollTimeout;
+use ofi_xdp_core::{Destination, PeerId, Transmit, Transmitted};
+use ofi_xdp_datapath::PortConfig;
+
+use super::*;
+use crate::wait::waker::Waker;
+
+/// Packets of a GSO batch. Two batches exceed the budget of a call.
+const BATCH: u64 = 40;
+
+fn port() -> HybridPort {
+    HybridPort::open(&PortConfig::new("127.0.0.1:0".parse().unwrap(), 4)).unwrap()
+}
+
+/// A runtime without a progress thread, and the waker of its receives' reader.
+fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
+    let waker = || Arc::new(Waker::new().unwrap());
+    let reader = waker();
+    let wakers = Wakers {
+        transmit: None,
+        receive: Some(Arc::clone(&reader)),
+        counters: Vec::new(),
+        last_counters: Mutex::default(),
+        thread: waker(),
+    };
+    let runtime = Runtime::start(RuntimeConfig {
+        config: Config { peers: 4, ..Config::new(ofi_xdp_checksum::crc32c) },
+        port: port(),
+        av: Arc::new(AddressTable::new(0)),
+        endpoint: Attachment { wakers, unbound: Vec::new(), source_err: false },
+        shared: None,
+    });
+    (runtime.unwrap(), reader)
+}
+
+/// Sends a GSO batch of packets that the engine ignores.
+fn send_batch(from: &mut HybridPort, to: &Runtime) {
+    let address = to.lock().port.local_addr().into();
+    let to = Destination { peer: PeerId::new(0, 0), address };
+    for _ in 0..BATCH {
+        let sent = from.transmit(|packet| {
+            packet[..1400].fill(0);
+            Some(Transmit { len: 1400, to, receive_max: 1472 })
+        });
+        assert_eq!(sent, Ok(Transmitted::Sent));
+    }
+    from.flush().unwrap();
+}
+
+fn is_readable(waker: &Waker) -> bool {
+    let mut descriptors = [PollFd::new(waker.descriptor(), PollFlags::POLLIN)];
+    nix::poll::poll(&mut descriptors, PollTimeout::ZERO).unwrap() > 0
+}
+
+#[test]
+fn packets_left_by_a_call_are_due_at_once() {
+    let ((endpoint, reader), mut sender) = (endpoint(), port());
+    let mut sent = 0;
+    // Batches that arrive one by one fit the budget: then the attempt is repeated.
+    let left = (0..1000).any(|_| {
+        for _ in 0..3 {
+            send_batch(&mut sender, &endpoint);
+            sent += BATCH;
+        }
+        // One thread sleeps until a packet arrives, while others poll.
+        reader.arm();
+        for _ in 0..100 {
+            endpoint.poll_sides(&[], None);
+            let state = endpoint.lock();
+            if state.port.has_more() || state.port.stats().udp_received == sent {
+                break;
+            }
+        }
+        let left = endpoint.lock().port.has_more();
+        assert_eq!(is_readable(&reader), left);
+        reader.disarm();
+        assert_eq!(endpoint.due(), left.then_some(Instant::ZERO));
+        left
+    });
+    assert!(left, "{BATCH} packets in a batch never exceed the budget");
+    // bound: the packets that were sent
+    while endpoint.due() == Some(Instant::ZERO) {
+        endpoint.poll_sides(&[], None);
+    }
+    assert_eq!(endpoint.due(), None);
+}
+
+#[test]
+fn polls_without_a_packet_are_unproductive_until_one_arrives() {
+    let ((endpoint, _), mut sender) = (endpoint(), port());
+    endpoint.poll_sides(&[], None);
+    endpoint.poll_sides(&[], None);
+    let idle = spin_yield::unproductive();
+    assert!(idle > Duration::ZERO);
+    // A post polls no socket.
+    endpoint.drive(&mut endpoint.lock(), now(), Budget::POST);
+    assert_eq!(spin_yield::unproductive(), idle);
+    send_batch(&mut sender, &endpoint);
+    while endpoint.lock().port.stats().udp_received == 0 {
+        endpoint.poll_sides(&[], None);
+    }
+    assert_eq!(spin_yield::unproductive(), Duration::ZERO);
+}

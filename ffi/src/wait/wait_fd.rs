@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The wait object of a queue or counter: one descriptor that becomes readable when one of its
+//! endpoints has a packet, when a timer is due, or when another thread wakes the sleeper.
+//!
+//! The descriptor is an epoll set of the endpoints' descriptors, the waker's and a timer's.
+//! `fi_cq_sread` sleeps on it; `FI_GETWAIT` gives it to the application, for its own `poll`.
+
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use ofi_xdp_core::Instant;
+
+use crate::sys::clock::now;
+use crate::sys::errno::Error;
+use crate::wait::waker::{Waker, sleep};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Wait {
+    epoll: Epoll,
+    timer: TimerFd,
+    waker: Arc<Waker>,
+}
+
+impl Wait {
+    /// # Errors
+    /// [`Error::Os`] when descriptors are out.
+    pub(crate) fn new() -> Result<Self, Error> {
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
+        let wait = Self { epoll, timer, waker: Arc::new(Waker::new()?) };
+        wait.add(wait.timer.as_fd())?;
+        wait.add(wait.waker.descriptor())?;
+        Ok(wait)
+    }
+
+    /// Adds a descriptor, until it is removed or closed.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub(crate) fn add(&self, descriptor: BorrowedFd<'_>) -> Result<(), Error> {
+        let number = u64::try_from(descriptor.as_raw_fd()).unwrap_or_default();
+        match self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, number)) {
+            Err(Errno::EEXIST) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
+    /// Removes a descriptor.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub(crate) fn remove(&self, descriptor: BorrowedFd<'_>) -> Result<(), Error> {
+        match self.epoll.delete(descriptor) {
+            Err(Errno::ENOENT) => Ok(()),
+            result => Ok(result?),
+        }
+    }
+
+    /// The waker of sleepers on this descriptor.
+    pub(crate) const fn waker(&self) -> &Arc<Waker> {
+        &self.waker
+    }
+
+    /// Adds this descriptor to `outer`, until it is closed.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub(crate) fn join(&self, outer: &Self) -> Result<(), Error> {
+        self.waker.export_fd();
+        outer.add(self.epoll.0.as_fd())
+    }
+
+    /// The one descriptor, for the application.
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.waker.export_fd();
+        self.epoll.0.as_raw_fd()
+    }
+
+    /// Sleeps until the descriptor is readable, or `timeout` is over.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`], [`Error::Os`].
+    pub(crate) fn sleep(&self, timeout: Option<Duration>) -> Result<(), Error> {
+        sleep(&mut [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)], timeout)
+    }
+
+    /// Makes the descriptor readable at `at`; `None` sets no timer.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub(crate) fn set_timer(&self, at: Option<Instant>) -> Result<(), Error> {
+        let Some(at) = at else { return Ok(()) };
+        // Zero would disarm it.
+        let after = at.since(now()).max(Duration::from_nanos(1));
+        let expiration = Expiration::OneShot(TimeSpec::from_duration(after));
+        Ok(self.timer.set(expiration, TimerSetTimeFlags::empty())?)
+    }
+
+    /// Ends the application's wait on the descriptor, if there was one: clears the signal, and the
+    /// timer of the sleep.
+    #[inline]
+    pub(crate) fn end_wait(&self) {
+        self.waker.clear_signal();
+        self.cancel_wait();
+    }
+
+    /// Ends an announced sleep without a poll afterwards: a signaled descriptor stays readable.
+    #[inline]
+    pub(crate) fn cancel_wait(&self) {
+        if self.waker.cancel_wait() {
+            // Cannot fail on a descriptor that is a timer.
+            let _ = self.timer.unset();
+        }
+    }
+}

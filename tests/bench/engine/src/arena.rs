@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Application memory of a measured engine: one arena, and tables from operation to its place in
+//! it.
+//!
+//! In: the engine's word where bytes come from and go to. Out: copies within fixed memory: nothing
+//! is allocated while measuring.
+
+use ofi_xdp_core::{
+    AtomicAccess, Config, Gather, Memory, OpId, Placement, RecvId, Source, Target, UnexpectedId,
+};
+
+/// A buffer: where in the arena it begins. How long it is the engine knows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Buffer(pub(crate) usize);
+
+/// The arena. All of it is one registered region.
+#[derive(Debug)]
+pub(crate) struct Arena {
+    bytes: Box<[u8]>,
+    /// Where the buffer of the operation in each slot begins.
+    ops: Box<[usize]>,
+    recvs: Box<[usize]>,
+    store: Box<[u8]>,
+    former: Box<[u8]>,
+    config: Config,
+    /// Bytes copied so far, out to packets and in from them.
+    copied: Copied,
+}
+
+/// Bytes copied.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Copied {
+    /// Into packets.
+    pub(crate) gathered: u64,
+    /// Out of packets, and out of storage.
+    pub(crate) placed: u64,
+}
+
+impl Arena {
+    /// An arena of `len` bytes.
+    pub(crate) fn new(len: usize, config: &Config) -> Self {
+        // Pages that are never touched cost nothing, so the tables span all slots there can be.
+        let table = |slots: u32| vec![0; slots as usize + 1].into_boxed_slice();
+        Self {
+            bytes: vec![0; len].into(),
+            ops: table(OpId::SLOTS_MAX),
+            recvs: table(RecvId::SLOTS_MAX),
+            store: vec![0; at(config.unexpected_bytes())].into(),
+            former: vec![0; at(config.previous_bytes())].into(),
+            config: config.clone(),
+            copied: Copied::default(),
+        }
+    }
+
+    /// How much was copied so far.
+    pub(crate) fn copied(&self) -> Copied {
+        self.copied
+    }
+
+    fn stored(&self, id: UnexpectedId, offset: u64) -> usize {
+        at(self.config.unexpected_range(id).0 + offset)
+    }
+
+    fn former(&self, id: OpId) -> usize {
+        at(self.config.previous_range(id).unwrap_or_default().0)
+    }
+}
+
+fn index(slot: u32) -> usize {
+    slot as usize
+}
+
+fn at(offset: u64) -> usize {
+    usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+impl Memory for Arena {
+    type Buffer = Buffer;
+
+    fn attach_op(&mut self, op: OpId, buffer: Buffer) {
+        self.ops[index(op.slot())] = buffer.0;
+    }
+
+    fn attach_recv(&mut self, recv: RecvId, buffer: Buffer) {
+        self.recvs[index(recv.slot())] = buffer.0;
+    }
+
+    fn attach_slice(&mut self, part: RecvId, of: RecvId, offset: u64) {
+        self.recvs[index(part.slot())] = self.recvs[index(of.slot())] + at(offset);
+    }
+
+    fn gather(&mut self, from: Gather, into: &mut [u8]) {
+        self.copied.gathered += into.len() as u64;
+        let offset = at(from.offset);
+        let (bytes, start) = match from.source {
+            Source::Op(id) => (&self.bytes, self.ops[index(id.slot())] + offset),
+            Source::Region(_) => (&self.bytes, offset),
+            Source::PreviousValue(id) => (&self.former, self.former(id) + offset),
+        };
+        into.copy_from_slice(&bytes[start..start + into.len()]);
+    }
+
+    fn place(&mut self, to: Placement, bytes: &[u8]) {
+        self.copied.placed += bytes.len() as u64;
+        let start = match to.target {
+            Target::Op(id) => self.ops[index(id.slot())] + at(to.offset),
+            Target::Recv(id) => self.recvs[index(id.slot())] + at(to.offset),
+            Target::Region(_) => at(to.offset),
+            Target::Unexpected(id) => {
+                let start = self.stored(id, to.offset);
+                return self.store[start..start + bytes.len()].copy_from_slice(bytes);
+            }
+        };
+        self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
+    }
+
+    fn deliver(&mut self, from: UnexpectedId, to: RecvId, len: u64) {
+        self.copied.placed += len;
+        let source = self.stored(from, 0);
+        let start = self.recvs[index(to.slot())];
+        let len = at(len);
+        self.bytes[start..start + len].copy_from_slice(&self.store[source..source + len]);
+    }
+
+    fn atomic(&mut self, access: AtomicAccess<'_>) {
+        let start = at(access.offset);
+        let range = start..start + access.len;
+        if let Some(id) = access.previous {
+            let kept = self.former(id);
+            self.former[kept..kept + access.len].copy_from_slice(&self.bytes[range.clone()]);
+        }
+        let elements = &mut self.bytes[range];
+        access.op.apply(access.datatype, elements, access.operands, access.compare);
+    }
+}

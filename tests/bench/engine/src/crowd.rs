@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! One engine among many peers: messages of 8 bytes to each in turn, a packet each.
+//!
+//! In: the number of peers, and their delay. Out: the cost of a message in the one engine, and its
+//! memory for a peer. The peers are no engines but the packets that a network would bring of them
+//! (`remote.rs`): engines of other hosts would not be in this host's caches. One peer and ten
+//! thousand are measured in the same way, by the same clock: a message is posted, the engine is
+//! driven, and finished operations are polled. Two things differ: the interval between two messages
+//! to a peer, and that one peer acknowledges 16 packets at once while each of ten thousand
+//! acknowledges one.
+
+use std::time::{Duration, Instant as Clock};
+
+use anyhow::{Context as _, Result, ensure};
+use ofi_xdp_core::{
+    AtomicAccess, Budget, Common, Config, Context, Engine, Gather, Identity, Instant, Memory, OpId,
+    PeerId, Placement, RecvId, SendRequest, StorageBox, UnexpectedId, drive,
+};
+
+use crate::line::limits;
+use crate::record::Record;
+use crate::remote::{Remote, Wire, address};
+
+/// As many peers as the target names; and so few that all fit the caches.
+const MANY: usize = 10_000;
+const FEW: usize = 100;
+/// Messages that are posted before the network delivers. Packets that arrive meanwhile are in
+/// flight by then.
+const BURST: usize = 32;
+/// Peers that say hello at once: each of their packets is answered.
+const STRANGERS: usize = 16;
+/// Messages of one measurement.
+const MESSAGES: usize = 200_000;
+/// Messages before it.
+const WARM_UP: usize = 10_000;
+/// Most operations under way.
+const OPERATIONS: u32 = 16 << 10;
+/// The time that a drive adds: that of a message.
+const STEP_NANOS: u64 = 200;
+/// How long a packet travels: on one switch, and far more than there is in a cluster, so that a
+/// peer's state is cold again when its acknowledgment comes.
+const NEAR_NANOS: u64 = 5_000;
+const FAR_NANOS: u64 = 500_000;
+/// Drives after which something is wrong that has not happened.
+const PATIENCE: u32 = 100_000;
+/// Bytes in a message.
+const LEN: u64 = 8;
+
+// A burst ends before its acknowledgments arrive.
+const _: () = assert!(BURST as u64 * STEP_NANOS <= 2 * NEAR_NANOS);
+
+/// Memory without bytes: copies are not measured here.
+#[derive(Debug)]
+struct Nowhere;
+
+impl Memory for Nowhere {
+    type Buffer = ();
+
+    fn attach_op(&mut self, _: OpId, (): ()) {}
+    fn attach_recv(&mut self, _: RecvId, (): ()) {}
+    fn attach_slice(&mut self, _: RecvId, _: RecvId, _: u64) {}
+
+    fn gather(&mut self, _: Gather, into: &mut [u8]) {
+        into.fill(7);
+    }
+
+    fn place(&mut self, _: Placement, _: &[u8]) {}
+    fn deliver(&mut self, _: UnexpectedId, _: RecvId, _: u64) {}
+    fn atomic(&mut self, _: AtomicAccess<'_>) {}
+}
+
+/// The memory of an engine for its peers, in bytes.
+#[derive(Clone, Copy, Debug)]
+struct PeerBytes {
+    /// For all that it may know: their slots, and the index of addresses.
+    known: usize,
+    /// Besides, for all that it may be in touch with: state, timers, and notes of packets.
+    active: usize,
+}
+
+/// An engine in memory of its own, and the bytes of it that are there for the sake of peers.
+fn engine(config: &Config) -> Result<(Engine<'static>, PeerBytes)> {
+    // A process measures once: its storage lives as long as it does.
+    let storage = Box::leak(Box::new(StorageBox::new(config))).lend();
+    let bytes = config.storage_bytes();
+    let bytes = PeerBytes {
+        known: bytes.peers + bytes.index,
+        active: bytes.connections + bytes.timers + bytes.chunks,
+    };
+    let identity = Identity { incarnation: u64::MAX, seed: 1 };
+    Ok((Engine::new(config, storage, identity, limits())?, bytes))
+}
+
+/// The one engine, and its peers.
+#[derive(Debug)]
+struct Crowd {
+    one: Engine<'static>,
+    /// The one engine's names for its peers.
+    names: Vec<PeerId>,
+    wire: Wire,
+    remote: Remote,
+    now: u64,
+    /// Time spent in the one engine.
+    spent: Duration,
+    posted: usize,
+    sent: usize,
+}
+
+impl Crowd {
+    /// `count` peers that are connected, from which a packet takes `delay`; and the bytes that the
+    /// one engine has for each: while nothing happens, and in all.
+    fn new(count: usize, delay: u64) -> Result<(Self, [f64; 2])> {
+        // A quarter of the slots is reserved for unknown peers.
+        let many = u32::try_from(count)? * 4 / 3 + 8;
+        let base = Config::new(ofi_xdp_checksum::crc32c);
+        let config =
+            Config { peers: many, connections: many, responders: many, sends: OPERATIONS, ..base };
+        let (mut one, bytes) = engine(&config)?;
+        let insert = |number| one.insert_peer(address(number));
+        let names = (0..count).map(insert).collect::<Result<Vec<_>, _>>()?;
+        let (wire, remote) = (Wire::default(), Remote::new(count, delay));
+        let (now, spent) = (1 << 20, Duration::ZERO);
+        let mut crowd = Self { one, names, wire, remote, now, spent, posted: 0, sent: 0 };
+        for first in (0..count).step_by(STRANGERS) {
+            let end = count.min(first + STRANGERS);
+            crowd.wire.set_time(crowd.now);
+            (first..end).for_each(|peer| crowd.remote.hello(peer, &mut crowd.wire));
+            crowd.settle(|crowd| crowd.one.stats().handshakes == end as u64)?;
+        }
+        // Windows and queues reach their final sizes.
+        crowd.messages(count.max(WARM_UP), Pace::Packets)?;
+        let each = |bytes: usize| bytes as f64 / f64::from(many);
+        Ok((crowd, [each(bytes.known), each(bytes.known + bytes.active)]))
+    }
+
+    /// Drives the one engine as a progress call does, and polls its completions.
+    fn drive(&mut self) -> Result<()> {
+        self.now += STEP_NANOS;
+        self.wire.set_time(self.now);
+        let now = Instant::from_nanos(self.now);
+        drive(&mut self.one, &mut self.wire, &mut Nowhere, now, Budget::PROGRESS)?;
+        while let Some(completion) = self.one.poll_send_completion() {
+            completion.outcome.context("a message")?;
+            self.sent += 1;
+        }
+        Ok(())
+    }
+
+    /// Sends `count` messages to the peers in turn.
+    fn messages(&mut self, count: usize, pace: Pace) -> Result<()> {
+        let end = self.posted + count;
+        while self.posted < end {
+            let burst = BURST.min(end - self.posted);
+            let start = Clock::now();
+            for left in (0..burst).rev() {
+                let more = pace == Pace::Coalesced && left > 0;
+                self.post(more)?;
+                if !more {
+                    self.drive()?;
+                }
+            }
+            self.spent += start.elapsed();
+            self.remote.serve(&mut self.wire)?;
+        }
+        Ok(())
+    }
+
+    /// Posts a message to the next peer.
+    fn post(&mut self, more: bool) -> Result<()> {
+        let peer = self.names[self.posted % self.names.len()];
+        let common = Common { more, ..Common::new(peer, Context(self.posted as u64)) };
+        let request = SendRequest { common, len: LEN, tag: None, data: None };
+        let now = Instant::from_nanos(self.now);
+        let posted = self.one.post_send(now, request, (), &mut Nowhere);
+        posted.with_context(|| format!("message {} to {} peers", self.posted, self.names.len()))?;
+        self.posted += 1;
+        Ok(())
+    }
+
+    /// Lets time pass until `done`.
+    fn settle(&mut self, done: impl Fn(&Self) -> bool) -> Result<()> {
+        for _ in 0..PATIENCE {
+            if done(self) {
+                return Ok(());
+            }
+            self.drive()?;
+            self.remote.serve(&mut self.wire)?;
+        }
+        anyhow::bail!("{} of {} messages, {:?}", self.sent, self.posted, self.one.stats())
+    }
+}
+
+/// How messages leave.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Pace {
+    /// A packet each.
+    Packets,
+    /// As many in a packet as are for the same peer.
+    Coalesced,
+}
+
+/// Measures with one peer and with ten thousand, or `only` one of the cases.
+///
+/// # Errors
+/// When the engines stand still.
+pub(crate) fn measure(quick: bool, only: Option<&str>) -> Result<Vec<Record>> {
+    let (rounds, messages) = if quick { (3, MESSAGES / 4) } else { (7, MESSAGES) };
+    let mut records = Vec::new();
+    for (count, delay, pace, mode) in [
+        (1, NEAR_NANOS, Pace::Packets, "1 peer"),
+        (1, NEAR_NANOS, Pace::Coalesced, "1 peer, coalesced"),
+        (FEW, NEAR_NANOS, Pace::Packets, "100 peers"),
+        (MANY, NEAR_NANOS, Pace::Packets, "10000 peers"),
+        (MANY, FAR_NANOS, Pace::Packets, "10000 peers, 1 ms away"),
+    ] {
+        if only.is_some_and(|only| only != mode) {
+            continue;
+        }
+        let (mut crowd, [idle, active]) = Crowd::new(count, delay)?;
+        let mut rates = Vec::with_capacity(rounds);
+        for _ in 0..rounds {
+            crowd.spent = Duration::ZERO;
+            let packets = crowd.one.stats().data_packets_sent;
+            crowd.messages(messages, pace)?;
+            let packets = crowd.one.stats().data_packets_sent - packets;
+            let alone = packets == messages as u64;
+            ensure!(alone == (pace == Pace::Packets), "{packets} packets, {messages} messages");
+            rates.push(messages as f64 / crowd.spent.as_secs_f64().max(1e-9));
+        }
+        let record = |metric, values: &[f64]| Record {
+            suite: "scale",
+            ..Record::new((mode, LEN), metric, values)
+        };
+        records.push(record(("message_rate", "1/s"), &rates));
+        if count == MANY && delay == NEAR_NANOS {
+            records.push(record(("idle_peer_memory", "B"), &[idle]));
+            records.push(record(("active_peer_memory", "B"), &[active]));
+        }
+    }
+    Ok(records)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_peer_gets_its_messages() {
+        for (count, pace) in [(1, Pace::Packets), (1, Pace::Coalesced), (300, Pace::Packets)] {
+            let (mut crowd, [idle, active]) = Crowd::new(count, NEAR_NANOS).unwrap();
+            let (sent, posted) = (crowd.sent, crowd.posted);
+            crowd.messages(1000, pace).unwrap();
+            crowd.settle(|crowd| crowd.one.is_settled()).unwrap();
+            assert_eq!((crowd.sent, crowd.posted), (crowd.posted, posted + 1000));
+            assert!(sent > 0 && crowd.spent > Duration::ZERO && active > idle && idle > 0.0);
+            let retransmissions = crowd.one.stats().retransmissions;
+            assert_eq!(retransmissions, 0, "nothing is lost");
+        }
+    }
+}

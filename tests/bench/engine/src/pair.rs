@@ -1,0 +1,232 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two engines that are connected, and the loop that moves them.
+//!
+//! In: posts. Out: completions. Time is a number that each drive moves on by [`STEP_NANOS`], so a
+//! run does the same instructions every time; its cost is measured from outside.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use ofi_xdp_core::{
+    Access, AtomicForm, AtomicOp, AtomicRequest, Budget, Common, Config, Context, Datatype, Engine,
+    Identity, Instant, PeerAddress, PeerId, ReadRequest, RecvRequest, RegionRequest, Remote,
+    SendRequest, StorageBox, WriteRequest, drive,
+};
+
+use crate::arena::{Arena, Buffer, Copied};
+use crate::line::{Line, LinePort, limits};
+use crate::mark;
+
+/// How far one drive moves time.
+const STEP_NANOS: u64 = 500;
+/// Drives without progress after which something is wrong.
+const PATIENCE: u32 = 1_000_000;
+/// Operations that can be outstanding on each side.
+pub(crate) const OPERATIONS: u32 = 1024;
+/// Bytes of arena that each operation has to itself.
+pub(crate) const BUFFER_LEN: usize = 2048;
+
+/// One side.
+#[derive(Debug)]
+pub(crate) struct Node {
+    pub(crate) engine: Engine<'static>,
+    pub(crate) memory: Arena,
+    peer: PeerId,
+    /// The key of this side's arena.
+    key: u64,
+}
+
+/// Both sides and the lines between them.
+#[derive(Debug)]
+pub(crate) struct Pair {
+    pub(crate) nodes: [Node; 2],
+    lines: [Line; 2],
+    now: u64,
+}
+
+fn address(side: usize) -> PeerAddress {
+    PeerAddress::from_v4([198, 18, 0, if side == 0 { 1 } else { 2 }], 7000)
+}
+
+impl Node {
+    fn new(side: usize) -> Result<Self> {
+        let config = Config {
+            peers: 16,
+            connections: 16,
+            sends: OPERATIONS,
+            recvs: OPERATIONS,
+            ..Config::new(ofi_xdp_checksum::crc32c)
+        };
+        // A process measures once: its storage lives as long as it does.
+        let storage = Box::leak(Box::new(StorageBox::new(&config))).lend();
+        let word = side as u64 + 1;
+        let identity = Identity { incarnation: word, seed: word };
+        let mut engine = Engine::new(&config, storage, identity, limits())?;
+        let peer = engine.insert_peer(address(1 - side))?;
+        let len = BUFFER_LEN * OPERATIONS as usize * 2;
+        let all = RegionRequest { key: None, address: 0, len: len as u64, access: Access::all() };
+        let (_, key) = engine.register_region(&all)?;
+        Ok(Self { engine, memory: Arena::new(len, &config), peer, key })
+    }
+
+    /// The buffer of operation `number` (modulo the most outstanding operations).
+    pub(crate) fn buffer(number: u64) -> Buffer {
+        Buffer((number % u64::from(OPERATIONS)) as usize * BUFFER_LEN)
+    }
+
+    /// Receives lie behind the buffers of the operations that send.
+    fn recv_buffer(number: u64) -> Buffer {
+        Buffer(Self::buffer(number).0 + OPERATIONS as usize * BUFFER_LEN)
+    }
+}
+
+impl Pair {
+    /// Two engines, connected.
+    ///
+    /// # Errors
+    /// When they cannot be built or do not come together.
+    pub(crate) fn new() -> Result<Self> {
+        let mut pair = Self {
+            nodes: [Node::new(0)?, Node::new(1)?],
+            lines: [Line::new(), Line::new()],
+            now: 1 << 20,
+        };
+        for side in [0, 1] {
+            pair.recv(1 - side, 0)?;
+            pair.send(side, 0, 8, false)?;
+            pair.until(|pair| {
+                pair.nodes[side].engine.poll_send_completion().is_some()
+                    && pair.nodes[1 - side].engine.poll_recv_completion().is_some()
+            })?;
+        }
+        Ok(pair)
+    }
+
+    /// Data packets and acknowledgments sent so far, by both.
+    pub(crate) fn packets(&self) -> (u64, u64) {
+        let stats = self.nodes.each_ref().map(|node| *node.engine.stats());
+        let data: u64 = stats.iter().map(|s| s.data_packets_sent + s.retransmissions).sum();
+        (data, stats.iter().map(|s| s.acks_sent).sum())
+    }
+
+    /// Bytes copied so far, on both sides together.
+    pub(crate) fn copied(&self) -> Copied {
+        let [one, other] = self.nodes.each_ref().map(|node| node.memory.copied());
+        Copied { gathered: one.gathered + other.gathered, placed: one.placed + other.placed }
+    }
+
+    /// Posts message `number` of `len` bytes.
+    pub(crate) fn send(&mut self, side: usize, number: u64, len: u64, more: bool) -> Result<()> {
+        let now = Instant::from_nanos(self.now);
+        let node = &mut self.nodes[side];
+        let common = Common { more, ..Common::new(node.peer, Context(number)) };
+        let request = SendRequest { common, len, tag: None, data: None };
+        let (engine, memory) = (&mut node.engine, &mut node.memory);
+        mark::post_send(|| engine.post_send(now, request, Node::buffer(number), memory))?;
+        Ok(())
+    }
+
+    /// The part of the other side's arena for operation `number`, behind that side's own buffers.
+    fn remote(&self, side: usize, number: u64) -> Remote {
+        let address = Node::recv_buffer(number).0 as u64;
+        Remote { key: self.nodes[1 - side].key, address }
+    }
+
+    /// Posts write `number` of `len` bytes.
+    pub(crate) fn write(&mut self, side: usize, number: u64, len: u64, more: bool) -> Result<()> {
+        let remote = self.remote(side, number);
+        let now = Instant::from_nanos(self.now);
+        let node = &mut self.nodes[side];
+        let common = Common { more, ..Common::new(node.peer, Context(number)) };
+        let request = WriteRequest { common, len, remote, data: None };
+        node.engine.post_write(now, request, Node::buffer(number), &mut node.memory)?;
+        Ok(())
+    }
+
+    /// Posts read `number` of `len` bytes.
+    pub(crate) fn read(&mut self, side: usize, number: u64, len: u64, more: bool) -> Result<()> {
+        let remote = self.remote(side, number);
+        let now = Instant::from_nanos(self.now);
+        let node = &mut self.nodes[side];
+        let common = Common { more, ..Common::new(node.peer, Context(number)) };
+        let request = ReadRequest { common, len, remote };
+        node.engine.post_read(now, request, Node::buffer(number), &mut node.memory)?;
+        Ok(())
+    }
+
+    /// Posts a fetching addition of 64 bits.
+    pub(crate) fn fetch_add(&mut self, side: usize, number: u64, more: bool) -> Result<()> {
+        let remote = self.remote(side, number);
+        let now = Instant::from_nanos(self.now);
+        let node = &mut self.nodes[side];
+        let common = Common { more, ..Common::new(node.peer, Context(number)) };
+        let (form, datatype, op) = (AtomicForm::Fetch, Datatype::Uint64, AtomicOp::Sum);
+        let request = AtomicRequest { common, remote, form, datatype, op, count: 1 };
+        node.engine.post_atomic(now, request, Node::buffer(number), &mut node.memory)?;
+        Ok(())
+    }
+
+    /// Posts receive `number`.
+    pub(crate) fn recv(&mut self, side: usize, number: u64) -> Result<()> {
+        let node = &mut self.nodes[side];
+        let request = RecvRequest {
+            from: None,
+            len: BUFFER_LEN as u64,
+            context: Context(number),
+            tag: None,
+            signal: true,
+        };
+        node.engine.post_recv(request, Node::recv_buffer(number), &mut node.memory)?;
+        Ok(())
+    }
+
+    /// One progress call of one side.
+    pub(crate) fn drive(&mut self, side: usize, budget: Budget) -> Result<()> {
+        self.now += STEP_NANOS;
+        let [first, second] = &mut self.lines;
+        let (incoming, outgoing) = if side == 0 { (second, first) } else { (first, second) };
+        let mut port = LinePort { incoming, outgoing, from: address(1 - side), side };
+        let Node { engine, memory, .. } = &mut self.nodes[side];
+        drive(engine, &mut port, memory, Instant::from_nanos(self.now), budget)?;
+        Ok(())
+    }
+
+    /// Takes one finished send of a side, if there is one. A failed one is an error.
+    pub(crate) fn sent(&mut self, side: usize) -> Result<bool> {
+        let Some(completion) =
+            mark::poll_completion(|| self.nodes[side].engine.poll_send_completion())
+        else {
+            return Ok(false);
+        };
+        completion.outcome.with_context(|| format!("operation {}", completion.context.0))?;
+        Ok(true)
+    }
+
+    /// Takes one finished receive of a side, and says which it was and how long the message.
+    pub(crate) fn received(&mut self, side: usize) -> Result<Option<(u64, u64)>> {
+        let Some(completion) =
+            mark::poll_completion(|| self.nodes[side].engine.poll_recv_completion())
+        else {
+            return Ok(None);
+        };
+        completion.outcome.with_context(|| format!("receive {}", completion.context.0))?;
+        Ok(Some((completion.context.0, completion.len)))
+    }
+
+    /// Drives both until `done` says so.
+    fn until(&mut self, mut done: impl FnMut(&mut Self) -> bool) -> Result<()> {
+        for _ in 0..PATIENCE {
+            for side in [0, 1] {
+                self.drive(side, Budget::PROGRESS)?;
+            }
+            if done(self) {
+                return Ok(());
+            }
+        }
+        bail!("the engines made no progress")
+    }
+
+    /// Fails when nothing has moved for long.
+    pub(crate) fn check_progress(idle: u32) -> Result<()> {
+        ensure!(idle < PATIENCE, "the engines made no progress");
+        Ok(())
+    }
+}

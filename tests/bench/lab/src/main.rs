@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `ofi-xdp-lab`: two hosts, the provider beside its peers, one report. `cargo xtask run` and
+//! `cargo xtask bench` build everything and call it.
+
+use std::ffi::OsString;
+use std::net::IpAddr;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::{Args, Parser, Subcommand};
+use ofi_xdp_harness::tier::XdpMode;
+use ofi_xdp_harness::{interrupt, netns, paths};
+use ofi_xdp_lab::measure::{
+    Candidate, Environment, LinkUse, Results, Suite, TAGGED, candidates, describe_path, profile,
+    run, serve,
+};
+use ofi_xdp_lab::report::{self, Record};
+use ofi_xdp_lab::suites::{self, Plan, Programs};
+use ofi_xdp_lab::{conformance, plot, table};
+
+/// Latency and message rate of the provider `xdp`, beside those of its peers.
+#[derive(Debug, Parser)]
+#[command(name = "ofi-xdp-lab", version)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Ping-pong and stream between two hosts, a table, a report and pictures (target/run)
+    Run(RunArguments),
+    /// One suite of benchmarks, or all (target/bench)
+    Bench(BenchArguments),
+    /// The client's processor time as flame graphs (target/profile)
+    Profile {
+        /// The tier or mode of the provider
+        #[arg(long, value_enum, default_value = "auto")]
+        mode: XdpMode,
+    },
+    /// A workload of every kind for a build with counters (`cargo xtask build --pgo`)
+    PgoWorkload,
+    /// The conformance suite between two hosts, over AF_XDP
+    Conformance {
+        /// The suite
+        program: PathBuf,
+        /// Its arguments
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        arguments: Vec<OsString>,
+    },
+}
+
+#[derive(Debug, Args)]
+struct RunArguments {
+    /// Fewer sizes and rounds: a quarter of a minute
+    #[arg(long)]
+    quick: bool,
+    /// The tier or mode of the provider
+    #[arg(long, value_enum, default_value = "auto")]
+    mode: XdpMode,
+    /// Use this interface and another machine, in place of two hosts made of namespaces
+    #[arg(long, value_name = "INTERFACE")]
+    nic: Option<String>,
+    /// The address of the other machine, on which `run --serve` runs
+    #[arg(long, value_name = "IP", requires = "nic", conflicts_with = "serve")]
+    peer: Option<IpAddr>,
+    /// Serve the other machine
+    #[arg(long, requires = "nic")]
+    serve: bool,
+}
+
+const SUITE_NAMES: [&str; 8] =
+    ["latency", "rate", "bandwidth", "scale", "loss", "cpu", "engine", "report"];
+
+#[derive(Debug, Args)]
+struct BenchArguments {
+    /// One suite; all of them if none is named. `engine` and `report` measure nothing here: they
+    /// present earlier results
+    #[arg(value_parser = SUITE_NAMES)]
+    suite: Option<String>,
+    /// Fewer rounds, shorter measurements, fewer sizes
+    #[arg(long)]
+    quick: bool,
+    /// At the end print the tables of the run, in Markdown
+    #[arg(long)]
+    markdown: bool,
+}
+
+fn main() -> ExitCode {
+    let task = Cli::parse().task;
+    let outcome = interrupt::install().and_then(|()| match &task {
+        Task::Run(arguments) => main_job(arguments),
+        Task::Bench(arguments) => bench(arguments),
+        Task::Profile { mode } => profiles(*mode),
+        Task::PgoWorkload => pgo_workload(),
+        Task::Conformance { program, arguments } => {
+            let status = conformance::run(program, arguments)?;
+            Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+    });
+    match outcome {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("ofi-xdp-lab: {error:#}");
+            // The exit code of a program that SIGINT ended, as shells report it.
+            if interrupt::check().is_err() { ExitCode::from(130) } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn main_job(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let environment = match (&arguments.nic, arguments.peer) {
+        (Some(nic), None) if arguments.serve => {
+            serve(nic, arguments.mode)?;
+            return Ok(ExitCode::SUCCESS);
+        }
+        (Some(_), None) => anyhow::bail!("--nic needs --peer IP, or --serve on the other machine"),
+        (Some(nic), Some(peer)) => Environment::Machine { nic: nic.clone(), peer },
+        (None, _) => two_hosts()?,
+    };
+    let suite = Suite::run(arguments.quick);
+    let results = measure(&suite, &environment, arguments.mode)?;
+    drop(environment);
+
+    println!("half round trip of 8 bytes, and 8-byte messages in windows of 64:\n");
+    println!("{}\n", table::summary(&results, 8, 8));
+    let folder = paths::workspace().join("target/run");
+    let report = folder.join("report.json");
+    report::write(&report, &results.records())?;
+    let mut written = vec![report];
+    written.extend(plot::distribution(&results, 8, &folder.join("latency"))?);
+    written.extend(plot::by_size(&results, &folder.join("latency-by-size"))?);
+    say_where(&written);
+    Ok(verdict(&results))
+}
+
+fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
+    let folder = paths::workspace().join("target/bench");
+    let mut code = ExitCode::SUCCESS;
+    let suites: Vec<&str> = match arguments.suite.as_deref() {
+        Some("report" | "engine") => Vec::new(),
+        Some(one) => vec![one],
+        None => suites::SUITES.to_vec(),
+    };
+    for plan in suites.iter().filter_map(|suite| suites::plan(suite, arguments.quick)) {
+        if measure_suite(plan, arguments.quick, &folder)? != ExitCode::SUCCESS {
+            code = ExitCode::FAILURE;
+        }
+    }
+    let records = suites::all_records(&folder)?;
+    let about = arguments.suite.as_deref().filter(|suite| *suite != "report");
+    print_targets(&records, about);
+    let pictures =
+        [("Latency distribution", "latency.svg"), ("Latency by size", "latency-by-size.svg")];
+    let drawn = pictures.into_iter().filter_map(|(title, file)| {
+        Some((title.to_owned(), std::fs::read_to_string(folder.join(file)).ok()?))
+    });
+    let page = folder.join("report.html");
+    report::replace(&page, &suites::page(&records, SETTING, &drawn.collect::<Vec<_>>()))?;
+    say_where(&[page]);
+    if arguments.markdown {
+        println!("\n{}", suites::markdown(&records));
+    }
+    Ok(code)
+}
+
+/// Runs the workload; keeps no results.
+fn pgo_workload() -> anyhow::Result<ExitCode> {
+    let plan = suites::plan(suites::PGO_WORKLOAD, false).context("no work to count")?;
+    netns::sweep()?;
+    let Plan { suite, rounds, mut entries } = plan;
+    let environment = Environment::own_links(&mut entries)?;
+    Ok(verdict(&run((suite, rounds), &environment, entries)?))
+}
+
+const SETTING: &str = "Network namespaces of one machine, joined by veth, a link for each peer";
+
+/// Measures one suite, and writes its records.
+fn measure_suite(plan: Plan, quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
+    let Plan { suite, rounds, mut entries } = plan;
+    // Before the first measurement, so that a missing program is reported at once.
+    let programs = (suite == "scale").then(Programs::find).transpose()?;
+    netns::sweep()?;
+    let environment = Environment::own_links(&mut entries)?;
+    let results = run((suite, rounds), &environment, entries)?;
+    let mut records = results.records();
+    if let Some(programs) = programs {
+        records.extend(suites::insertions(&programs, &environment, rounds)?);
+        records.extend(suites::many_peers(&programs, quick)?);
+    }
+    drop(environment);
+    println!("{suite}:\n{}\n", suites::table(&records));
+    let path = suites::records_of(folder, suite);
+    report::write(&path, &records)?;
+    let mut written = vec![path];
+    if suite == "latency" {
+        let spinning = results.only(|who| who.operation == TAGGED && who.link != LinkUse::Loopback);
+        written.extend(plot::distribution(&spinning, 8, &folder.join("latency"))?);
+        written.extend(plot::by_size(&spinning, &folder.join("latency-by-size"))?);
+    }
+    say_where(&written);
+    println!();
+    Ok(verdict(&results))
+}
+
+/// Prints the targets, for information.
+fn print_targets(records: &[Record], suite: Option<&str>) {
+    let rows = suites::targets(records);
+    let rows = rows.iter().filter(|row| suite.is_none_or(|suite| row.suite == suite));
+    println!("targets:");
+    for row in rows {
+        println!("  {:<7} {:<74} {:>16}  {:>16}", row.verdict(), row.what, row.target, row.shown());
+    }
+    println!();
+}
+
+/// A flame graph of the ping-pong, of small messages in windows, and of large ones.
+fn profiles(mode: XdpMode) -> anyhow::Result<ExitCode> {
+    let folder = paths::workspace().join("target/profile");
+    std::fs::create_dir_all(&folder)?;
+    let environment = two_hosts()?;
+    let mut written = Vec::new();
+    for (name, what) in [
+        ("ping-pong", ["--latency", "8"]),
+        ("messages", ["--stream", "8x64"]),
+        ("bulk", ["--stream", "65536x16"]),
+    ] {
+        interrupt::check()?;
+        let rest = ["--time", "4000", "--count", "1000000000"];
+        let arguments: Vec<String> = what.iter().chain(&rest).map(ToString::to_string).collect();
+        let picture = folder.join(format!("{name}.svg"));
+        let title = format!("xdp, {}: {name}, the client", mode.as_str());
+        let shares = profile(&environment, &Candidate::xdp(mode), &arguments, &title, &picture)?;
+        println!("{name}:");
+        for shares in [shares.objects, shares.functions] {
+            for (name, share) in shares.iter().filter(|(_, share)| *share >= 0.01) {
+                println!("  {:>5.1} %  {name}", 100.0 * share);
+            }
+            println!();
+        }
+        written.push(picture);
+    }
+    say_where(&written);
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Two hosts, after the removal of the remains of killed runs.
+fn two_hosts() -> anyhow::Result<Environment> {
+    netns::sweep()?;
+    Environment::two_hosts()
+}
+
+/// Describes the path of the provider, then measures all candidates.
+fn measure(suite: &Suite, environment: &Environment, mode: XdpMode) -> anyhow::Result<Results> {
+    let mut all: Vec<Candidate> = candidates(mode);
+    let seen = describe_path(environment, &all[0]);
+    interrupt::check()?;
+    match seen {
+        Ok(tier) => all[0].mode = tier,
+        Err(error) => eprintln!("xdp: {error:#}\n"),
+    }
+    run((suite.name, suite.rounds), environment, suite.entries(all))
+}
+
+fn say_where(files: &[PathBuf]) {
+    for file in files {
+        println!("wrote {}", file.display());
+    }
+}
+
+/// Prints failed sessions; the exit code is a failure if `xdp` had one.
+fn verdict(results: &Results) -> ExitCode {
+    let mut code = ExitCode::SUCCESS;
+    for series in results.series.iter().filter(|series| !series.failures.is_empty()) {
+        let (label, count) = (series.candidate.label(), series.failures.len());
+        eprintln!("{label}: {count} of {} rounds failed; the last:", results.rounds);
+        eprintln!("  {}", series.failures[count - 1]);
+        if series.candidate.peer == "xdp" {
+            code = ExitCode::FAILURE;
+        }
+    }
+    code
+}

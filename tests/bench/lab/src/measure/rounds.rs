@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rounds: each candidate is measured once in a round.
+
+use std::io::{IsTerminal, stderr};
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressStyle};
+
+use super::{Distances, Entry, Environment, Results, Series};
+use ofi_xdp_harness::interrupt;
+
+/// Most sessions for one turn.
+const ATTEMPTS: u32 = 3;
+
+/// A progress bar on a terminal, lines elsewhere.
+#[derive(Debug)]
+pub struct Progress {
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    /// A bar of `steps` steps.
+    #[must_use]
+    pub fn new(steps: usize) -> Self {
+        if !stderr().is_terminal() {
+            return Self { bar: None };
+        }
+        let bar = ProgressBar::new(steps as u64);
+        let style = ProgressStyle::with_template("{bar:40.cyan/blue} {pos:>3}/{len}  {msg}");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        // Seldom redrawn: the bar must not take processor time from the measurement.
+        bar.enable_steady_tick(Duration::from_secs(1));
+        Self { bar: Some(bar) }
+    }
+
+    fn begin(&self, message: String, first: bool) {
+        match &self.bar {
+            Some(bar) => bar.set_message(message),
+            None if first => eprintln!("{message} …"),
+            None => {}
+        }
+    }
+
+    fn end_step(&self) {
+        if let Some(bar) = &self.bar {
+            bar.inc(1);
+        }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Measures `entries` in `environment` for `rounds` rounds. An entry that fails a round is measured
+/// again in the next one; its failures are kept.
+///
+/// # Errors
+/// After SIGINT and the like.
+pub fn run(
+    (suite, rounds): (&'static str, usize),
+    environment: &Environment,
+    entries: Vec<Entry>,
+) -> anyhow::Result<Results> {
+    let count = entries.len();
+    let progress = Progress::new(rounds * count);
+    let mut series: Vec<Series> =
+        entries.iter().map(|entry| Series::new(entry.candidate.clone())).collect();
+    let mut distances = Distances::new(count);
+    for round in 0..rounds {
+        // Each round begins with another entry, so that no entry always follows the same one.
+        for turn in 0..count {
+            interrupt::check()?;
+            let place = (round + turn) % count;
+            let Entry { candidate, arguments } = &entries[place];
+            let message = format!("{suite}, round {}/{rounds}: {}", round + 1, candidate.label());
+            progress.begin(message, turn == 0);
+            let session = || environment.session(candidate, arguments);
+            let (outcome, distance) = near(&mut distances, || environment.distance(), session);
+            interrupt::check()?;
+            series[place].add(outcome, distance);
+            progress.end_step();
+        }
+    }
+    // All or none: a ratio between near cores and far cores is meaningless.
+    let is_far = |distance| distances.is_far(distance);
+    if series.iter().all(|one| one.has_near(is_far)) {
+        series.iter_mut().for_each(|one| one.drop_far(is_far));
+    }
+    Ok(Results { suite, rounds, setting: environment.setting(), distances, series })
+}
+
+/// A session, with the larger core distance before and after it, measured by `look`. If the cores
+/// are farther apart than they can be, the session is repeated up to [`ATTEMPTS`] times. A failed
+/// repetition is ignored.
+fn near<T>(
+    distances: &mut Distances,
+    mut look: impl FnMut() -> Option<f64>,
+    mut session: impl FnMut() -> anyhow::Result<T>,
+) -> (anyhow::Result<T>, Option<f64>) {
+    let mut before = distances.add(look());
+    let mut outcome = session();
+    let mut distance = farther(before, distances.add(look()));
+    for _ in 1..ATTEMPTS {
+        if outcome.is_err() || !distances.is_worth_another(distance) {
+            break;
+        }
+        before = distances.add(look());
+        if before.is_some_and(|before| distances.is_far(before)) {
+            break;
+        }
+        let again = session();
+        let beside = farther(before, distances.add(look()));
+        if again.is_err() {
+            break;
+        }
+        (outcome, distance) = (again, beside);
+    }
+    (outcome, distance)
+}
+
+/// The larger of two distances, if any is known.
+fn farther(a: Option<f64>, b: Option<f64>) -> Option<f64> {
+    a.into_iter().chain(b).reduce(f64::max)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The number of sessions, and the distance of the one that counts. `seen` are those of
+    /// the sessions in turn, and the sessions of the numbers in `failing` fail.
+    fn sessions(seen: &[Option<f64>], failing: &[u32]) -> (u32, Option<f64>) {
+        let (mut looks, mut count) = (seen.iter(), 0);
+        let (outcome, distance) = near(
+            &mut Distances::new(2),
+            || *looks.next().unwrap(),
+            || {
+                count += 1;
+                anyhow::ensure!(!failing.contains(&count), "no server");
+                Ok(())
+            },
+        );
+        assert_eq!(outcome.is_err(), failing.contains(&1));
+        assert_eq!(looks.next(), None);
+        (count, distance)
+    }
+
+    #[test]
+    fn sessions_of_far_cores_are_repeated() {
+        let (near, far) = (Some(28.0), Some(155.0));
+        assert_eq!(sessions(&[near, near], &[]), (1, near));
+        assert_eq!(sessions(&[near, far, near, near], &[]), (2, near));
+        assert_eq!(sessions(&[near, far, near, far, near, far], &[]), (3, far));
+        assert_eq!(sessions(&[near, far, far], &[]), (1, far), "no use yet");
+        assert_eq!(sessions(&[far, far], &[]), (1, far), "never seen nearer");
+        assert_eq!(sessions(&[near, far], &[1]), (1, far), "a failure is no measurement");
+        assert_eq!(sessions(&[near, far, near, near], &[2]), (2, far), "nor a repetition");
+        assert_eq!(sessions(&[None, None], &[]), (1, None));
+    }
+
+    #[test]
+    fn repetitions_come_to_an_end() {
+        let mut distances = Distances::new(1);
+        distances.add(Some(28.0));
+        assert!(!distances.is_worth_another(Some(28.0)));
+        assert!(distances.is_worth_another(Some(155.0)));
+        assert!(!distances.is_worth_another(Some(155.0)));
+    }
+}

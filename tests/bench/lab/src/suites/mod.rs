@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask bench`: the suites of benchmarks, and the presentation of their results.
+//!
+//! A suite is a list of entries (`entries.rs`), each on a link of its own; the lab measures them in
+//! turn, round after round. All further results are functions of the records alone: the table on
+//! the terminal, the [`targets()`] with the reached values, the page in HTML ([`page()`]) and the
+//! tables in Markdown ([`markdown()`]). So they can be made again from `target/bench/*.json`.
+
+mod entries;
+mod markdown;
+mod page;
+mod standalone;
+mod table;
+mod targets;
+
+use std::path::{Path, PathBuf};
+
+use crate::report::{self, Record};
+
+pub use entries::{PGO_WORKLOAD, Plan, plan};
+pub use markdown::markdown;
+pub use page::page;
+pub use standalone::{Programs, insertions, many_peers};
+pub use table::table;
+pub use targets::{Row, targets};
+
+/// The suites that the lab measures, and the engine's, in the order in which they run.
+pub const SUITES: [&str; 7] = ["latency", "rate", "bandwidth", "scale", "loss", "cpu", "engine"];
+
+/// The file with a suite's records.
+#[must_use]
+pub fn records_of(folder: &Path, suite: &str) -> PathBuf {
+    folder.join(format!("{suite}.json"))
+}
+
+/// All existing records, suite by suite.
+///
+/// # Errors
+/// When a file is not understood.
+pub fn all_records(folder: &Path) -> anyhow::Result<Vec<Record>> {
+    let mut all = Vec::new();
+    for suite in SUITES {
+        all.extend(report::read(&records_of(folder, suite))?);
+    }
+    Ok(all)
+}

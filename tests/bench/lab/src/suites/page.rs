@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The report as one self-contained page in HTML: no script, no style sheet, no separate picture.
+//! Plots are SVG in the page.
+
+use std::fmt::Write as _;
+
+use crate::report::{Metric, Record};
+use crate::suites::table::{figure, scale};
+use crate::suites::{SUITES, targets};
+
+const STYLE: &str = "\
+body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;\
+color:#222b36}\
+table{border-collapse:collapse;margin:1em 0}td,th{padding:.15em .8em;text-align:left;\
+border-bottom:1px solid #e0e5ea}td.n{text-align:right;font-variant-numeric:tabular-nums}\
+.met{color:#00795a;font-weight:600}.missed{color:#b3261e;font-weight:600}.none{color:#6b7582}\
+svg{display:block;margin:1em 0;max-width:100%;height:auto}h2{margin-top:2em}\
+svg text{font:13px system-ui,sans-serif;fill:#222b36}svg .faint{fill:#6b7582}";
+
+/// The page. `pictures` are finished plots: a title and an SVG document each.
+#[must_use]
+pub fn page(records: &[Record], setting: &str, pictures: &[(String, String)]) -> String {
+    let mut text = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
+         <title>xdp: benchmarks</title><style>{STYLE}</style></head><body>\n\
+         <h1>xdp: benchmarks</h1>\n<p>{}. Medians of the rounds; whiskers and the columns low and \
+         high are the lowest and the highest round. Compare within one run only.</p>\n",
+        escape(setting)
+    );
+    target_table(&mut text, records);
+    for (title, svg) in pictures {
+        let _ = write!(text, "<h2>{}</h2>\n{}\n", escape(title), without_prologue(svg));
+    }
+    for suite in SUITES {
+        let of_suite: Vec<&Record> = records.iter().filter(|one| one.suite == suite).collect();
+        if !of_suite.is_empty() {
+            let _ = writeln!(text, "<h2>{suite}</h2>");
+            suite_plots(&mut text, &of_suite);
+            record_table(&mut text, &of_suite);
+        }
+    }
+    text.push_str("</body></html>\n");
+    text
+}
+
+fn target_table(text: &mut String, records: &[Record]) {
+    text.push_str(
+        "<h2>Targets</h2>\n<table><tr><th></th><th>target</th><th>measured</th><th></th></tr>\n",
+    );
+    for row in targets(records) {
+        let class = match row.verdict() {
+            "met" => "met",
+            "MISSED" => "missed",
+            _ => "none",
+        };
+        let _ = writeln!(
+            text,
+            "<tr><td>{}</td><td>{}</td><td class=\"n\">{}</td><td class=\"{class}\">{}</td></tr>",
+            escape(&row.what),
+            escape(&row.target),
+            escape(&row.shown()),
+            row.verdict()
+        );
+    }
+    text.push_str("</table>\n");
+}
+
+/// The bar charts: one for each metric, size, operation and link.
+fn suite_plots(text: &mut String, records: &[&Record]) {
+    let hidden = [Metric::HalfRttP99, Metric::RoundTripCpu, Metric::MessageCpu].map(Metric::name);
+    let key = |one: &Record| {
+        (one.metric.clone(), one.size_bytes, one.operation.clone(), one.link.clone())
+    };
+    let mut keys = Vec::new();
+    for one in records.iter().filter(|one| !hidden.contains(&one.metric.as_str())) {
+        if !keys.contains(&key(one)) {
+            keys.push(key(one));
+        }
+    }
+    for wanted in keys {
+        let group: Vec<&Record> =
+            records.iter().copied().filter(|one| key(one) == wanted).collect();
+        if group.len() > 1 {
+            bars(text, &group);
+        }
+    }
+}
+
+/// Rows of a bar chart, in SVG units.
+const ROW: f64 = 24.0;
+const NAME_WIDTH: f64 = 240.0;
+const BAR_WIDTH: f64 = 600.0;
+
+/// A bar for each record, from zero, with a whisker from the lowest to the highest round.
+fn bars(text: &mut String, group: &[&Record]) {
+    let Some(first) = group.first() else { return };
+    let most = group.iter().map(|one| one.high).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
+    let height = ROW * group.len() as f64;
+    let more: Vec<&str> =
+        [&first.operation, &first.link].into_iter().flatten().map(String::as_str).collect();
+    let size =
+        if first.size_bytes == 0 { String::new() } else { format!(", {} B", first.size_bytes) };
+    let of = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+    let _ = write!(
+        text,
+        "<h3>{}{size}{}</h3>\n<svg viewBox=\"0 0 1000 {height}\" width=\"1000\" role=\"img\">\n",
+        escape(&first.metric),
+        escape(&of)
+    );
+    for (row, one) in group.iter().enumerate() {
+        let (top, middle) = (ROW * row as f64, ROW * (row as f64 + 0.5));
+        let x = |value: f64| NAME_WIDTH + BAR_WIDTH * value / most;
+        let (factor, unit) = scale(one);
+        let fill = colour(&one.peer, &one.mode);
+        let _ = writeln!(
+            text,
+            "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
+             <rect x=\"{NAME_WIDTH}\" y=\"{}\" width=\"{:.1}\" height=\"{}\" fill=\"{fill}\"/>\
+             <line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" y2=\"{middle}\" stroke=\"#222b36\"/>\
+             <text class=\"faint\" x=\"{:.1}\" y=\"{}\">{} {}</text>",
+            NAME_WIDTH - 8.0,
+            middle + 4.0,
+            escape(&format!("{} {}", one.peer, one.mode)),
+            top + 4.0,
+            x(one.median) - NAME_WIDTH,
+            ROW - 8.0,
+            x(one.low),
+            x(one.high),
+            x(one.high) + 8.0,
+            middle + 4.0,
+            figure(one.median / factor),
+            escape(unit)
+        );
+    }
+    text.push_str("</svg>\n");
+}
+
+/// Colours that colour-blind readers can distinguish (Okabe and Ito), the provider's the strongest.
+fn colour(peer: &str, mode: &str) -> &'static str {
+    match peer {
+        "xdp" if mode.starts_with("udp") => "#e69f00",
+        "xdp" | "engine-pair" => "#d55e00",
+        "raw-af_xdp" => "#555555",
+        "kernel-udp" => "#3a9bd9",
+        "tcp" => "#009e73",
+        "tcp;ofi_rxm" => "#cc79a7",
+        _ => "#005599",
+    }
+}
+
+fn record_table(text: &mut String, records: &[&Record]) {
+    text.push_str(
+        "<details><summary>all figures</summary><table><tr><th>metric</th><th>bytes</th>\
+         <th>peer</th><th>mode</th><th></th><th>median</th><th>low</th><th>high</th><th>unit</th>\
+         </tr>\n",
+    );
+    for one in records {
+        let more: Vec<&str> =
+            [&one.operation, &one.link].into_iter().flatten().map(String::as_str).collect();
+        let (factor, unit) = scale(one);
+        let words =
+            [&one.metric, &one.size_bytes.to_string(), &one.peer, &one.mode, &more.join(", ")];
+        text.push_str("<tr>");
+        for word in words {
+            let _ = write!(text, "<td>{}</td>", escape(word));
+        }
+        for value in [one.median, one.low, one.high] {
+            let _ = write!(text, "<td class=\"n\">{}</td>", figure(value / factor));
+        }
+        let _ = writeln!(text, "<td>{}</td></tr>", escape(unit));
+    }
+    text.push_str("</table></details>\n");
+}
+
+/// An SVG document as an element of the page.
+fn without_prologue(svg: &str) -> &str {
+    svg.find("<svg").map_or("", |start| &svg[start..])
+}
+
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::measure::Candidate;
+    use ofi_xdp_harness::tier::XdpMode;
+
+    #[test]
+    fn a_page_is_whole_and_asks_for_nothing_else() {
+        let record = |who: &Candidate, ns| {
+            Record::new("latency", who, 8, Metric::HalfRttP50, &[ns, ns + 10.0]).unwrap()
+        };
+        let records = [
+            record(&Candidate::xdp(XdpMode::Skb), 2000.0),
+            record(&Candidate::provider("tcp"), 4000.0),
+        ];
+        let pictures = [(String::from("a < b"), String::from("<?xml?><svg></svg>"))];
+        let text = page(&records, "here & now", &pictures);
+        assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
+        for wanted in ["here &amp; now", "a &lt; b", "<svg></svg>", "<rect", "AF_XDP skb / tcp"] {
+            assert!(text.contains(wanted), "{wanted}: {text}");
+        }
+        for foreign in ["http:", "https:", "<?xml", "<script", " src="] {
+            assert!(!text.contains(foreign), "{foreign}");
+        }
+    }
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The measurements of the suite `scale` without a session: insertions into address vectors, and
+//! the engine with many peers.
+
+use std::net::{IpAddr, Ipv4Addr};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use ofi_xdp_perf::report::Insertion;
+
+use crate::measure::{Candidate, Environment, LinkUse};
+use crate::report::Record;
+use ofi_xdp_harness::interrupt;
+use ofi_xdp_harness::paths;
+use ofi_xdp_harness::process::Program;
+use ofi_xdp_harness::tier::XdpMode;
+
+/// Number of inserted addresses.
+const ADDRESSES: u32 = 1_000_000;
+/// Time limit of either program.
+const TIMEOUT: Duration = Duration::from_secs(120);
+
+/// The programs, found before the first measurement.
+#[derive(Clone, Debug)]
+pub struct Programs {
+    peers: PathBuf,
+    engine: PathBuf,
+}
+
+impl Programs {
+    /// Finds the programs.
+    ///
+    /// # Errors
+    /// When one has not been built.
+    pub fn find() -> anyhow::Result<Self> {
+        Ok(Self {
+            peers: paths::program("peers")?,
+            engine: paths::program("ofi-xdp-engine-bench")?,
+        })
+    }
+}
+
+/// The insertion of a million addresses, for all candidates with address vectors: time and resident
+/// memory.
+///
+/// # Errors
+/// When a program fails.
+pub fn insertions(
+    programs: &Programs,
+    environment: &Environment,
+    rounds: usize,
+) -> anyhow::Result<Vec<Record>> {
+    let who = [
+        Candidate::xdp(XdpMode::Udp),
+        Candidate::provider("tcp;ofi_rxm"),
+        Candidate::provider("udp;ofi_rxd"),
+    ];
+    let mut measured = vec![Vec::new(); who.len()];
+    for _ in 0..rounds {
+        for (candidate, measured) in who.iter().zip(&mut measured) {
+            interrupt::check()?;
+            measured.push(insertion(programs, environment, candidate)?);
+        }
+    }
+    let mut records = Vec::new();
+    for (candidate, rounds) in who.iter().zip(&measured) {
+        let mut add = |metric: &str, unit: &str, of: fn(&Insertion) -> f64| {
+            let values: Vec<f64> = rounds.iter().map(of).collect();
+            let key = (candidate.peer, candidate.mode.as_str());
+            let record = Record::plain("scale", key, 0, metric, &values);
+            records.extend(record.map(|record| record.in_unit(unit)));
+        };
+        add("insertion_time", "s", |one| one.seconds);
+        add("insertion_memory", "B", |one| one.resident_bytes as f64);
+        add("address_memory", "B", |one| one.resident_bytes as f64 / one.count as f64);
+    }
+    Ok(records)
+}
+
+fn insertion(
+    programs: &Programs,
+    environment: &Environment,
+    who: &Candidate,
+) -> anyhow::Result<Insertion> {
+    let local = IpAddr::V4(Ipv4Addr::LOCALHOST);
+    let program = Program::new(&programs.peers)
+        .args(["--provider", who.peer, "--local", &local.to_string()])
+        .args(["--count", &ADDRESSES.to_string()])
+        .envs(who.variables(Some("lo"))?);
+    let output = environment.here(program, LinkUse::Loopback)?.run(TIMEOUT)?.success()?;
+    serde_json::from_str(&output.stdout).context("the insertion's report is not understood")
+}
+
+/// The engine in memory, with one peer and with ten thousand.
+///
+/// # Errors
+/// When the program fails.
+pub fn many_peers(programs: &Programs, quick: bool) -> anyhow::Result<Vec<Record>> {
+    let mut program = Program::new(&programs.engine).arg("peers");
+    if quick {
+        program = program.arg("--quick");
+    }
+    let output = program.run(TIMEOUT)?.success()?;
+    serde_json::from_str(&output.stdout).context("the engine's report is not understood")
+}

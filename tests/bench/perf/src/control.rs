@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The out-of-band connection: TCP, one JSON message a line.
+//!
+//! It carries addresses, the start and the end of each phase, and failures; it is silent during a
+//! measurement. The local addresses of its two ends are those of the transport: they reach the
+//! other side. Bounds: a line is at most [`LINE_MAX`] bytes, a wait at most the caller's.
+
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+
+use crate::plan::Phase;
+use ofi_xdp_libfabric::Name;
+
+/// The longest line.
+pub const LINE_MAX: u64 = 64 * 1024;
+
+/// A request of the client. `C` is the transport's configuration.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Request<C> {
+    /// The first request: open this transport, with or without checks of the bytes.
+    Open(C, bool),
+    /// The second request: connect to this address.
+    Address(Name),
+    /// Prepare for this phase.
+    Start(Phase),
+    /// The phase is over.
+    Stop,
+    /// The session is over.
+    End,
+}
+
+/// An answer of the server.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// The answer to `Open`: the server's address.
+    Address(Name),
+    /// The answer to all other requests: done.
+    Ready,
+    /// The failure of any request; the session is over.
+    Failed(String),
+}
+
+/// One end of the connection.
+#[derive(Debug)]
+pub struct Control {
+    reader: BufReader<TcpStream>,
+}
+
+impl Control {
+    /// Connects to a server, within `timeout`.
+    ///
+    /// # Errors
+    /// When no server listens there.
+    pub fn connect(server: &str, timeout: Duration) -> anyhow::Result<Self> {
+        let deadline = Instant::now() + timeout;
+        let addresses = server.to_socket_addrs().with_context(|| format!("server {server:?}"))?;
+        let address = addresses.into_iter().next().context("the server's name has no address")?;
+        // bound: timeout
+        loop {
+            match TcpStream::connect_timeout(&address, timeout) {
+                Ok(stream) => return Self::new(stream),
+                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
+                    if Instant::now() >= deadline {
+                        return Err(error).with_context(|| format!("no server at {address}"));
+                    }
+                    std::thread::sleep(Duration::from_millis(10));
+                }
+                Err(error) => return Err(error).with_context(|| format!("cannot reach {address}")),
+            }
+        }
+    }
+
+    /// Takes over an accepted connection.
+    ///
+    /// # Errors
+    /// When the socket is closed already.
+    pub fn new(stream: TcpStream) -> anyhow::Result<Self> {
+        stream.set_nodelay(true)?;
+        Ok(Self { reader: BufReader::new(stream) })
+    }
+
+    /// The local address that reaches the other side.
+    ///
+    /// # Errors
+    /// When the socket is closed.
+    pub fn local_ip(&self) -> anyhow::Result<IpAddr> {
+        Ok(self.reader.get_ref().local_addr()?.ip().to_canonical())
+    }
+
+    /// Sends one message.
+    ///
+    /// # Errors
+    /// When the connection is closed.
+    pub fn send(&mut self, message: &impl Serialize) -> anyhow::Result<()> {
+        let mut line = serde_json::to_vec(message)?;
+        line.push(b'\n');
+        self.reader.get_mut().write_all(&line).context("the other side is gone")
+    }
+
+    /// Receives one message, within `timeout`.
+    ///
+    /// # Errors
+    /// When no message came, the connection is closed, or the message was not understood.
+    pub fn receive<M: DeserializeOwned>(&mut self, timeout: Duration) -> anyhow::Result<M> {
+        self.reader.get_ref().set_read_timeout(Some(timeout))?;
+        let mut line = String::new();
+        let count = self
+            .reader
+            .by_ref()
+            .take(LINE_MAX)
+            .read_line(&mut line)
+            .context("the other side says nothing")?;
+        if count == 0 {
+            bail!("the other side is gone");
+        }
+        serde_json::from_str(&line).with_context(|| format!("not understood: {line:?}"))
+    }
+
+    /// Whether a message, or the end of the connection, waits to be received. Never sleeps.
+    ///
+    /// # Errors
+    /// When the connection is broken.
+    pub fn is_pending(&mut self) -> anyhow::Result<bool> {
+        if !self.reader.buffer().is_empty() {
+            return Ok(true);
+        }
+        let stream = self.reader.get_ref();
+        stream.set_nonblocking(true)?;
+        let peeked = stream.peek(&mut [0]);
+        stream.set_nonblocking(false)?;
+        match peeked {
+            Ok(_) => Ok(true),
+            Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+            Err(error) => Err(error).context("the other side is gone"),
+        }
+    }
+}

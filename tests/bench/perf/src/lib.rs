@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Measuring programs over libfabric, and the same measurements without libfabric.
+//!
+//! | program | measurement |
+//! |---|---|
+//! | `perf` | latency, message rate and bandwidth of any provider, with checks of the bytes |
+//! | `perf-rma` | RMA writes in place of messages, and RMA reads |
+//! | `peers` | the insertion of a million addresses |
+//! | `kernel-udp` | plain UDP sockets: the kernel without a protocol |
+//! | `raw-af_xdp` | bare AF_XDP sockets: the lower bound of the provider's cost |
+//!
+//! All but `peers` differ in their [`transport`] alone. A [`session`] is one client at one server:
+//! they agree over a TCP connection ([`control`]) on the [`plan`], measure over the transport, and
+//! the client prints a [`report`].
+#![deny(unsafe_code)]
+
+pub mod cli;
+pub mod control;
+pub mod plan;
+pub mod report;
+pub mod session;
+pub mod transport;

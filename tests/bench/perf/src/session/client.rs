@@ -1,0 +1,302 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The client of a session, which measures.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail, ensure};
+use nix::time::{ClockId, clock_gettime};
+use serde::de::DeserializeOwned;
+
+use super::pattern::{self, Position};
+use crate::control::{Answer, Control, Request};
+use crate::plan::{Bounds, Phase, STREAM_SIZE_MIN};
+use crate::report::{Idle, Latency, Report, Stream};
+use crate::transport::{Role, Transport};
+
+/// Longest time of flight on an unreliable transport; a later message counts as lost.
+const LOSS_TIMEOUT: Duration = Duration::from_millis(50);
+/// Empty polls between two reads of the clock.
+const POLLS_BETWEEN_CLOCKS: u32 = 1024;
+
+/// Runs `phases` at the server behind `control`.
+///
+/// # Errors
+/// The first failure of either side.
+pub fn run<T: Transport>(
+    mut control: Control,
+    config: &T::Config,
+    phases: &[Phase],
+    bounds: Bounds,
+    verify: bool,
+) -> anyhow::Result<Report> {
+    let size_max = phases.iter().map(Phase::size).max().unwrap_or(0);
+    let local = control.local_ip()?;
+    control.send(&Request::Open((config.clone(), size_max), verify))?;
+    let Answer::Address(server) = answer(&mut control, bounds)? else {
+        bail!("the server did not give its address");
+    };
+    let pending = T::open(config, Role::Client, local, size_max)?;
+    control.send(&Request::<()>::Address(T::name(&pending)?))?;
+    let transport = T::establish(pending, &server).context("no way to the server")?;
+    ready(&mut control, bounds)?;
+
+    let mut client = Client { transport, bounds, verify };
+    let (major, minor) = ofi_xdp_libfabric::version();
+    let mut report = Report {
+        with: client.transport.describe(),
+        libfabric: format!("{major}.{minor}"),
+        verified: verify,
+        latency: Vec::new(),
+        stream: Vec::new(),
+        start_up_ns: None,
+        idle: None,
+    };
+    for phase in phases {
+        control.send(&Request::<()>::Start(*phase))?;
+        ready(&mut control, bounds)?;
+        match *phase {
+            Phase::Latency { size } => report.latency.push(client.latency(size)?),
+            Phase::Stream { size, window, ahead } => {
+                report.stream.push(client.stream(size, window, ahead)?);
+            }
+            Phase::Read { size, window } => report.stream.push(client.reads(size, window)?),
+            Phase::StartUp { size } => report.start_up_ns = Some(client.start_up(size)?),
+            Phase::Idle { milliseconds } => report.idle = Some(idle(milliseconds)?),
+        }
+        control.send(&Request::<()>::Stop)?;
+        ready(&mut control, bounds)?;
+    }
+    control.send(&Request::<()>::End)?;
+    Ok(report)
+}
+
+/// The next answer of the server.
+fn answer(control: &mut Control, bounds: Bounds) -> anyhow::Result<Answer> {
+    match control.receive(bounds.timeout)? {
+        Answer::Failed(why) => bail!("the server failed: {why}"),
+        answer => Ok(answer),
+    }
+}
+
+fn ready(control: &mut Control, bounds: Bounds) -> anyhow::Result<()> {
+    ensure!(answer(control, bounds)? == Answer::Ready, "the server answered out of turn");
+    Ok(())
+}
+
+/// Idles, and returns the processor time of that.
+fn idle(milliseconds: u64) -> anyhow::Result<Idle> {
+    let (start, cpu) = (Instant::now(), cpu_time()?);
+    std::thread::sleep(Duration::from_millis(milliseconds));
+    let cpu = cpu_time()?.saturating_sub(cpu);
+    Ok(Idle { seconds: start.elapsed().as_secs_f64(), cpu_seconds: cpu.as_secs_f64() })
+}
+
+/// The processor time of all threads of this process.
+fn cpu_time() -> anyhow::Result<Duration> {
+    Ok(Duration::from(clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)?))
+}
+
+/// The next step of a stream.
+#[derive(Clone, Copy, Debug)]
+enum Step {
+    /// Sends the window of this number.
+    Next(u32),
+    /// Waits for the answers to all windows before this one.
+    Rest(u32),
+}
+
+struct Client<T> {
+    transport: T,
+    bounds: Bounds,
+    verify: bool,
+}
+
+impl<T: Transport> Client<T>
+where
+    T::Config: DeserializeOwned,
+{
+    /// The first message and its answer, with the time since opening.
+    fn start_up(&mut self, size: usize) -> anyhow::Result<u64> {
+        let start = Instant::now();
+        ensure!(self.round_trip(0, size)?, "the first message was lost");
+        let took = self.transport.opening() + start.elapsed();
+        Ok(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX))
+    }
+
+    /// Ping-pong: a message is sent when the answer to the previous one has arrived.
+    fn latency(&mut self, size: usize) -> anyhow::Result<Latency> {
+        let mut sequence = 0;
+        let warm_up = Instant::now();
+        // bound: bounds.warm_up, bounds.time
+        while sequence < self.bounds.warm_up && warm_up.elapsed() < self.bounds.time {
+            self.round_trip(sequence, size)?;
+            sequence += 1;
+        }
+        let mut samples = Vec::with_capacity(usize::try_from(self.bounds.count)?);
+        let mut lost = 0;
+        let last = sequence.saturating_add(self.bounds.count);
+        let cpu = cpu_time()?;
+        let start = Instant::now();
+        let mut before = start;
+        // bound: bounds.count, bounds.time
+        while sequence < last {
+            let answered = self.round_trip(sequence, size)?;
+            let now = Instant::now();
+            if answered {
+                samples.push(u64::try_from((now - before).as_nanos()).unwrap_or(u64::MAX));
+            } else {
+                lost += 1;
+            }
+            sequence += 1;
+            before = now;
+            if now - start >= self.bounds.time {
+                break;
+            }
+        }
+        Ok(Latency::new(size, &samples, lost, cpu_time()?.saturating_sub(cpu)))
+    }
+
+    /// One round trip; false if a message was lost.
+    #[inline]
+    fn round_trip(&mut self, sequence: u64, size: usize) -> anyhow::Result<bool> {
+        let verify = self.verify;
+        self.transport.send(size, |message| {
+            if verify {
+                pattern::write(sequence, message);
+            }
+        })?;
+        let mut verdict = Ok(());
+        let answered = self.until_received(|message| {
+            if verify {
+                verdict = pattern::check(sequence, message, size);
+            }
+            true
+        })?;
+        verdict.map(|()| answered)
+    }
+
+    /// Windows of messages, at most `ahead` of them unanswered.
+    fn stream(&mut self, size: usize, window: u32, ahead: u32) -> anyhow::Result<Stream> {
+        ensure!(
+            size >= STREAM_SIZE_MIN,
+            "a stream's messages have {STREAM_SIZE_MIN} bytes at least"
+        );
+        ensure!(ahead > 0, "one window at least is unanswered");
+        let mut answered = 0;
+        self.windows(size, window, |client, step| match step {
+            Step::Next(number) => {
+                client.window(number, size, window)?;
+                client.answers(&mut answered, (number + 1).saturating_sub(ahead - 1))
+            }
+            Step::Rest(end) => client.answers(&mut answered, end),
+        })
+    }
+
+    /// Windows of reads from the server's memory.
+    fn reads(&mut self, size: usize, window: u32) -> anyhow::Result<Stream> {
+        self.windows(size, window, |client, step| match step {
+            Step::Next(_) => client.transport.read(size, window).map(|()| u64::from(window)),
+            Step::Rest(_) => Ok(0),
+        })
+    }
+
+    /// Windows, the first ones unmeasured. `step` returns the number of messages that have arrived
+    /// since its last call.
+    fn windows(
+        &mut self,
+        size: usize,
+        window: u32,
+        mut step: impl FnMut(&mut Self, Step) -> anyhow::Result<u64>,
+    ) -> anyhow::Result<Stream> {
+        ensure!(window > 0, "a window has one message at least");
+        let windows = |messages: u64| u32::try_from(messages.div_ceil(u64::from(window)).max(1));
+        let (warm_up, count) = (windows(self.bounds.warm_up)?, windows(self.bounds.count)?);
+        let mut number = 0;
+        let start = Instant::now();
+        // bound: bounds.warm_up, bounds.time
+        while number < warm_up && start.elapsed() < self.bounds.time {
+            step(self, Step::Next(number))?;
+            number += 1;
+        }
+        step(self, Step::Rest(number))?;
+        let (first, mut arrived) = (number, 0);
+        let cpu = cpu_time()?;
+        let start = Instant::now();
+        // bound: bounds.count, bounds.time
+        while number < first.saturating_add(count) {
+            arrived += step(self, Step::Next(number))?;
+            number += 1;
+            if start.elapsed() >= self.bounds.time {
+                break;
+            }
+        }
+        arrived += step(self, Step::Rest(number))?;
+        let times = (start.elapsed(), cpu_time()?.saturating_sub(cpu));
+        let sent = u64::from(number - first) * u64::from(window);
+        Ok(Stream::new(size, window, arrived, sent.saturating_sub(arrived), times))
+    }
+
+    /// Sends one window.
+    fn window(&mut self, number: u32, size: usize, window: u32) -> anyhow::Result<()> {
+        let verify = self.verify;
+        for index in 0..window {
+            self.transport.send(size, |message| {
+                if verify {
+                    let sequence = u64::from(number) * u64::from(window) + u64::from(index);
+                    pattern::write(sequence, message);
+                }
+                Position { window: number, index }.write(message);
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Waits until all windows before `end` are `answered` or count as lost. Returns the number of
+    /// messages in the answers.
+    fn answers(&mut self, answered: &mut u32, end: u32) -> anyhow::Result<u64> {
+        let mut arrived = 0;
+        if *answered < end {
+            self.until_received(|message| {
+                // Otherwise it is the late answer to a window that counts as lost.
+                if let Some(position) =
+                    Position::read(message).filter(|position| position.window >= *answered)
+                {
+                    arrived += u64::from(position.index);
+                    *answered = position.window + 1;
+                }
+                *answered >= end
+            })?;
+            *answered = end.max(*answered);
+        }
+        Ok(arrived)
+    }
+
+    /// Polls until `accept` takes a message. Returns false if a message was lost on an unreliable
+    /// transport; on a reliable one, a missing message is an error.
+    #[inline]
+    fn until_received(&mut self, mut accept: impl FnMut(&[u8]) -> bool) -> anyhow::Result<bool> {
+        let mut polls = 0_u32;
+        let mut since = None;
+        // bound: LOSS_TIMEOUT or bounds.timeout
+        loop {
+            let mut accepted = false;
+            self.transport.poll(|message| accepted |= accept(message))?;
+            if accepted {
+                return Ok(true);
+            }
+            polls += 1;
+            if polls < POLLS_BETWEEN_CLOCKS && !self.transport.sleeps() {
+                std::hint::spin_loop();
+                continue;
+            }
+            polls = 0;
+            let waited = since.get_or_insert_with(Instant::now).elapsed();
+            if !self.transport.is_reliable() && waited >= LOSS_TIMEOUT {
+                return Ok(false);
+            }
+            if waited >= self.bounds.timeout {
+                bail!("no answer in {} s", self.bounds.timeout.as_secs_f32());
+            }
+        }
+    }
+}

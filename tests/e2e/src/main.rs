@@ -1,0 +1,329 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Programs that misbehave, for the end-to-end tests: send to a peer that dies, occupy a port, send
+//! garbage, converse while the network changes.
+//!
+//! Each task prints a line for each event that the test waits for, and is bounded in time.
+
+mod traffic;
+
+use std::io::Write;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::time::{Duration, Instant};
+
+use crate::traffic::{LENGTH_MAX, WINDOW};
+use anyhow::{Context, ensure};
+use clap::{Parser, Subcommand};
+use ofi_xdp_harness::interrupt;
+use ofi_xdp_libfabric::{
+    Endpoint, Error, Info, Kind, Name, Operation, Peer, Route, Setup, Wait, Want,
+};
+
+/// Number of buffers of an endpoint, and bytes in each.
+const SLOTS: usize = 64;
+const SIZE: usize = 4096;
+const TAG: u64 = 7;
+/// Limit of most tasks.
+const LIFE: Duration = Duration::from_secs(60);
+/// Limit of a conversation: on a busy machine, changes of the network take long.
+const TALK: Duration = Duration::from_secs(110);
+
+#[derive(Debug, Parser)]
+struct Cli {
+    #[command(subcommand)]
+    task: Task,
+}
+
+#[derive(Debug, Subcommand)]
+enum Task {
+    /// Open an endpoint, print `name HEX`, and receive messages until killed
+    Sink {
+        local: IpAddr,
+        #[arg(long)]
+        port: Option<u16>,
+    },
+    /// Send to a sink without end; when a send fails, print how all outstanding sends ended
+    Flood { local: IpAddr, sink: String },
+    /// Send random datagrams, some of them similar to packets, to a UDP port
+    Spray { target: SocketAddr, milliseconds: u64 },
+    /// Two endpoints in one process that send to each other
+    Pair { local: IpAddr },
+    /// Two endpoints in one process, messages in one direction, the read that finds a message in a
+    /// function of its own; print the number of messages, as the programs of `tests/bench/engine`
+    /// do
+    Reads { local: IpAddr, count: u64 },
+    /// Open an endpoint, print `name HEX`, and send every message back until killed
+    Echo { local: IpAddr },
+    /// Send messages to an echo and verify each returned one, until SIGTERM; print their number
+    Converse { local: IpAddr, echo: String },
+}
+
+fn main() -> anyhow::Result<()> {
+    match Cli::parse().task {
+        Task::Sink { local, port } => sink(local, port),
+        Task::Flood { local, sink } => flood(local, &sink),
+        Task::Spray { target, milliseconds } => spray(target, Duration::from_millis(milliseconds)),
+        Task::Pair { local } => pair(local),
+        Task::Reads { local, count } => reads(local, count),
+        Task::Echo { local } => echo(local),
+        Task::Converse { local, echo } => converse(local, &echo),
+    }
+}
+
+fn open(local: IpAddr, port: Option<u16>) -> anyhow::Result<Endpoint> {
+    open_with(local, port, Setup { slots: SLOTS, size: SIZE, wait: Wait::Spin })
+}
+
+fn open_with(local: IpAddr, port: Option<u16>, setup: Setup) -> anyhow::Result<Endpoint> {
+    let info = Info::find(&Want {
+        provider: "xdp",
+        kind: Kind::Rdm,
+        tagged: true,
+        rma: false,
+        auto_progress: false,
+        source: Some(local),
+        port,
+        destination: None,
+    })?;
+    Ok(Endpoint::open(&info, setup)?)
+}
+
+fn say(line: &str) -> anyhow::Result<()> {
+    println!("{line}");
+    Ok(std::io::stdout().flush()?)
+}
+
+/// Prints the endpoint's name.
+fn say_name(endpoint: &Endpoint) -> anyhow::Result<()> {
+    let hex: String = endpoint.name()?.0.iter().map(|byte| format!("{byte:02x}")).collect();
+    say(&format!("name {hex}"))
+}
+
+/// Parses the output of [`say_name`].
+fn read_name(hex: &str) -> anyhow::Result<Name> {
+    let bytes = (0..hex.len()).step_by(2).map(|at| u8::from_str_radix(&hex[at..at + 2], 16));
+    Ok(Name(bytes.collect::<Result<_, _>>()?))
+}
+
+fn sink(local: IpAddr, port: Option<u16>) -> anyhow::Result<()> {
+    let mut endpoint = open(local, port)?;
+    let mut free: Vec<usize> = (0..SLOTS).collect();
+    say_name(&endpoint)?;
+    let end = Instant::now() + LIFE;
+    while Instant::now() < end {
+        while let Some(slot) = free.last() {
+            match endpoint.receive(*slot, Some(TAG)) {
+                Ok(()) => drop(free.pop()),
+                Err(Error::Again) => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        endpoint.poll(|completion| free.push(completion.slot))?;
+    }
+    Ok(())
+}
+
+/// Outcomes of the sends of a flood.
+#[derive(Default)]
+struct Ends {
+    posted: u64,
+    completed: u64,
+    failed: u64,
+    /// The error number of the first failure.
+    errno: i32,
+}
+
+fn flood(local: IpAddr, sink: &str) -> anyhow::Result<()> {
+    let mut endpoint = open(local, None)?;
+    let peer = endpoint.insert(&read_name(sink)?)?;
+    let route = Route { peer, tag: Some(TAG) };
+    let mut ends = Ends::default();
+    let mut free: Vec<usize> = (0..SLOTS).collect();
+    let end = Instant::now() + LIFE;
+    let mut last_completion = Instant::now();
+    let mut told = false;
+    // Sends until a send fails; then until all outstanding sends have ended.
+    while ends.failed == 0 || free.len() < SLOTS {
+        ensure!(Instant::now() < end, "{} sends never ended", SLOTS - free.len());
+        while let Some(slot) = free.last().filter(|_| ends.failed == 0) {
+            match endpoint.send(*slot, SIZE, route) {
+                Ok(()) => {
+                    free.pop();
+                    ends.posted += 1;
+                }
+                Err(Error::Again) => break,
+                // A send to a dead peer may be refused at once.
+                Err(Error::Call { errno, .. }) => {
+                    (ends.failed, ends.errno) = (ends.failed + 1, errno);
+                    ends.posted += 1;
+                }
+                Err(error) => return Err(error.into()),
+            }
+        }
+        let polled = endpoint.poll(|completion| {
+            ends.completed += 1;
+            last_completion = Instant::now();
+            free.push(completion.slot);
+        });
+        match polled {
+            Ok(_) => {}
+            Err(Error::Completion { slot: Some(slot), errno, operation, .. }) => {
+                ensure!(operation != Operation::Receive, "a send failed as a receive");
+                if ends.failed == 0 {
+                    ends.errno = errno;
+                }
+                ends.failed += 1;
+                free.push(slot);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        if ends.completed > 1000 && !told {
+            say("flowing")?;
+            told = true;
+        }
+    }
+    let Ends { posted, completed, failed, errno } = ends;
+    let silence = last_completion.elapsed().as_millis();
+    say(&format!(
+        "posted {posted} completed {completed} failed {failed} errno {errno} silence_ms {silence}"
+    ))
+}
+
+fn spray(target: SocketAddr, time: Duration) -> anyhow::Result<()> {
+    let any: IpAddr = if target.is_ipv4() { [0; 4].into() } else { [0_u16; 8].into() };
+    let socket = UdpSocket::bind((any, 0))?;
+    let end = Instant::now() + time;
+    // Any full-period generator works: datagrams must vary, and be the same in every run.
+    let mut state = 0x2545_f491_4f6c_dd1d_u64;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        state
+    };
+    let mut datagram = [0_u8; 1472];
+    let mut sent = 0_u64;
+    while Instant::now() < end {
+        let len = next() as usize % (datagram.len() + 1);
+        for chunk in datagram[..len].chunks_mut(8) {
+            chunk.copy_from_slice(&next().to_le_bytes()[..chunk.len()]);
+        }
+        // Three of four datagrams have the version nibble of the protocol and a small packet kind.
+        if len > 1 && !next().is_multiple_of(4) {
+            datagram[0] = 0x10;
+            datagram[1] &= 0x0f;
+        }
+        match socket.send_to(&datagram[..len], target) {
+            Ok(_) => sent += 1,
+            Err(error) if error.kind() == std::io::ErrorKind::ConnectionRefused => {}
+            Err(error) => return Err(error).context("spray"),
+        }
+    }
+    say(&format!("sprayed {sent}"))
+}
+
+fn pair(local: IpAddr) -> anyhow::Result<()> {
+    const MESSAGES: u32 = 2000;
+    let mut pair = Pair::open(local)?;
+    for number in 0..MESSAGES {
+        pair.exchange(number)?;
+    }
+    say(&format!("{MESSAGES} messages between two endpoints"))
+}
+
+/// Two endpoints in one process, each with the other in its address vector.
+struct Pair {
+    ends: [Endpoint; 2],
+    peers: [Peer; 2],
+    deadline: Instant,
+}
+
+impl Pair {
+    fn open(local: IpAddr) -> anyhow::Result<Self> {
+        let mut ends = [open(local, None)?, open(local, None)?];
+        let names = [ends[0].name()?, ends[1].name()?];
+        let peers = [ends[0].insert(&names[1])?, ends[1].insert(&names[0])?];
+        Ok(Self { ends, peers, deadline: Instant::now() + Duration::from_secs(20) })
+    }
+
+    /// Sends a message with this `number` from one of them to the other, and verifies it.
+    fn exchange(&mut self, number: u32) -> anyhow::Result<()> {
+        let (from, to) = if number.is_multiple_of(2) { (0, 1) } else { (1, 0) };
+        self.ends[to].receive(0, Some(TAG))?;
+        self.ends[from].bytes(1)?[..4].copy_from_slice(&number.to_le_bytes());
+        let (mut posted, mut sent, mut received) = (false, false, false);
+        while !(sent && received) {
+            ensure!(Instant::now() < self.deadline, "message {number} did not arrive");
+            if !posted {
+                posted = self.send(from)?;
+            }
+            self.ends[from].poll(|_| sent = true)?;
+            self.ends[to].poll(|_| received = true)?;
+        }
+        let arrived = self.ends[to].bytes(0)?[..4].to_vec();
+        ensure!(arrived == number.to_le_bytes(), "message {number} arrived as {arrived:?}");
+        Ok(())
+    }
+
+    /// Sends the first bytes of a buffer; `false` if there was no room.
+    fn send(&mut self, from: usize) -> anyhow::Result<bool> {
+        match self.ends[from].send(1, 4, Route { peer: self.peers[from], tag: Some(TAG) }) {
+            Ok(()) => Ok(true),
+            Err(Error::Again) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
+    }
+}
+
+/// Functions that callgrind must tell apart.
+mod mark {
+    use ofi_xdp_libfabric::{Endpoint, Error};
+
+    /// Reads the queue of an endpoint with a message waiting in its socket; whether there was one
+    /// completion.
+    #[inline(never)]
+    pub(super) fn cq_read(end: &mut Endpoint) -> Result<bool, Error> {
+        end.poll(|_| ()).map(|count| count == 1)
+    }
+}
+
+fn reads(local: IpAddr, count: u64) -> anyhow::Result<()> {
+    let mut pair = Pair::open(local)?;
+    pair.deadline = Instant::now() + LIFE;
+    pair.exchange(0)?;
+    let mut late = 0;
+    for number in 0..count {
+        pair.ends[1].receive(0, Some(TAG))?;
+        ensure!(pair.send(0)?, "message {number} was not taken");
+        // The loopback interface delivers before the send returns. On a busy machine an earlier
+        // packet may have been sent twice, and is then found first.
+        let (mut received, mut sent) = (mark::cq_read(&mut pair.ends[1])?, false);
+        late += u64::from(!received);
+        while !(received && sent) {
+            ensure!(Instant::now() < pair.deadline, "message {number} was not acknowledged");
+            pair.ends[1].poll(|_| received = true)?;
+            pair.ends[0].poll(|_| sent = true)?;
+        }
+    }
+    ensure!(late <= count / 100, "{late} messages of {count} were not there at once");
+    say(&format!("{count} 0 0"))
+}
+
+/// The setup of an endpoint for a conversation.
+const fn of_exchange(wait: Wait) -> Setup {
+    Setup { slots: 2 * WINDOW, size: LENGTH_MAX, wait }
+}
+
+fn echo(local: IpAddr) -> anyhow::Result<()> {
+    let mut endpoint = open_with(local, None, of_exchange(Wait::Sread))?;
+    say_name(&endpoint)?;
+    traffic::echo(&mut endpoint, Instant::now() + TALK)
+}
+
+fn converse(local: IpAddr, echo: &str) -> anyhow::Result<()> {
+    interrupt::install()?;
+    let mut endpoint = open_with(local, None, of_exchange(Wait::Spin))?;
+    let peer = endpoint.insert(&read_name(echo)?)?;
+    let stop = || interrupt::check().is_err();
+    let verified = traffic::converse(&mut endpoint, peer, Instant::now() + TALK, stop)?;
+    say(&format!("verified {} messages, {} bytes", verified.messages, verified.bytes))
+}

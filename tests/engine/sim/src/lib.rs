@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The deterministic simulator: engines on virtual time, under every fault, against an oracle.
+//!
+//! # The map
+//!
+//! [`run::run`] plays a [`scenario::Scenario`] with a seed in a [`world::World`]: nodes ([`node`])
+//! with engines that own their storage, clocks of their own ([`clock`]) and memory
+//! that notices wrong bytes ([`memory`]); a network that loses, repeats, delays and damages
+//! ([`net`]), other faults ([`faults`]), a random application ([`app`]) with an oracle that knows
+//! the required result of each operation, and the [`invariants`]. Packets move by the engine's own
+//! production loop.
+//!
+//! Around a run: [`swarm`] plays many and shrinks failures, [`corpus`] holds scenarios with names,
+//! [`measure`] prints the goodput of the protocol, [`trace`] and [`coverage`] record the events.
+
+pub mod app;
+pub mod clock;
+pub mod completions;
+pub mod corpus;
+pub mod coverage;
+pub mod faults;
+pub mod invariants;
+pub mod measure;
+pub mod memory;
+pub mod net;
+pub mod node;
+pub mod port;
+pub mod rng;
+pub mod run;
+pub mod scenario;
+pub mod swarm;
+pub mod trace;
+pub mod wire;
+pub mod world;

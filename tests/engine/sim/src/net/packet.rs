@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets under way, in buffers that are used again.
+
+use ofi_xdp_core::PeerAddress;
+
+/// UDP port of every node.
+const PORT: u16 = 7000;
+
+/// The address of a node.
+#[must_use]
+pub fn address(node: u32) -> PeerAddress {
+    let [_, a, b, c] = node.to_be_bytes();
+    PeerAddress::from_v4([10, a, b, c], PORT)
+}
+
+/// The node that has an address.
+#[must_use]
+pub fn node_of(address: &PeerAddress) -> u32 {
+    let [.., a, b, c] = address.octets();
+    u32::from_be_bytes([0, a, b, c])
+}
+
+/// How a packet came to be as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Origin {
+    /// As its sender made it.
+    #[default]
+    Sent,
+    /// A copy of one that was sent.
+    Copy,
+    /// Damaged on the way.
+    Damaged,
+    /// Recorded earlier and sent again.
+    Stale,
+    /// Made by an attacker.
+    Forged,
+}
+
+/// A packet under way.
+#[derive(Clone, Debug, Default)]
+pub struct Packet {
+    /// The node that sent it.
+    pub from: u32,
+    /// The node that it goes to.
+    pub to: u32,
+    /// Its origin, and its damage.
+    pub origin: Origin,
+    /// Marked Congestion Experienced.
+    pub marked: bool,
+    /// The UDP payload.
+    pub bytes: Vec<u8>,
+}
+
+/// Names a packet in the pool.
+pub type PacketId = u32;
+
+/// All packets under way.
+#[derive(Debug, Default)]
+pub struct PacketPool {
+    packets: Vec<Packet>,
+    free: Vec<PacketId>,
+}
+
+impl PacketPool {
+    /// An empty packet.
+    pub fn alloc(&mut self) -> PacketId {
+        self.free.pop().unwrap_or_else(|| {
+            self.packets.push(Packet::default());
+            self.packets.len() as PacketId - 1
+        })
+    }
+
+    /// A copy of a packet.
+    pub fn copy(&mut self, id: PacketId, origin: Origin) -> PacketId {
+        let copy = self.alloc();
+        let mut bytes = std::mem::take(&mut self.at(copy).bytes);
+        let packet = self.at(id);
+        bytes.clear();
+        bytes.extend_from_slice(&packet.bytes);
+        let (from, to) = (packet.from, packet.to);
+        *self.at(copy) = Packet { from, to, origin, marked: false, bytes };
+        copy
+    }
+
+    /// A packet.
+    pub fn at(&mut self, id: PacketId) -> &mut Packet {
+        &mut self.packets[id as usize]
+    }
+
+    /// A packet has arrived or is lost: its buffer is free.
+    pub fn release(&mut self, id: PacketId) {
+        self.free.push(id);
+    }
+
+    /// How many are under way.
+    #[must_use]
+    pub fn under_way(&self) -> usize {
+        self.packets.len() - self.free.len()
+    }
+}

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Wireshark's view of the protocol (`docs/wireshark/ofi_xdp.lua`), held to the simulator's own,
+//! packet by packet of captured runs.
+//!
+//! Without tshark these tests skip themselves, loudly; where `CI` is set that is a failure.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use etherparse::{SlicedPacket, TransportSlice};
+use ofi_xdp_sim::run::run_traced;
+use ofi_xdp_sim::scenario::Scenario;
+use ofi_xdp_sim::trace::Trace;
+use ofi_xdp_sim::wire::{RETRANSMISSION, View};
+
+const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../../docs/wireshark/ofi_xdp.lua");
+/// Seeds of the swarm with runs that together have every kind of record.
+const SEEDS: [u64; 6] = [3, 7, 11, 19, 23, 42];
+/// Headers of a capture file and of a packet in it.
+const FILE_HEADER: usize = 24;
+const PACKET_HEADER: usize = 16;
+
+#[path = "../../../../ffi/tests/support/skip.rs"]
+mod skip;
+
+fn has_tshark() -> bool {
+    let there = Command::new("tshark").arg("--version").output().is_ok();
+    if !there {
+        skip::skipped("no tshark: `cargo xtask setup --all` installs it");
+    }
+    there
+}
+
+/// A capture of a run, removed at the end.
+struct Capture(PathBuf);
+
+impl Capture {
+    fn of(seed: u64) -> Self {
+        // Tests may be threads of one process.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        let file = format!("ofi-xdp-dissector-{}-{number}.pcap", std::process::id());
+        let path = std::env::temp_dir().join(file);
+        let mut trace = Trace::default();
+        trace.capture(Box::new(fs::File::create(&path).unwrap())).unwrap();
+        run_traced(seed, &Scenario::swarm(seed), trace).unwrap();
+        Self(path)
+    }
+
+    /// Where each packet's frame is in the file.
+    fn frames(&self) -> (Vec<u8>, Vec<std::ops::Range<usize>>) {
+        let bytes = fs::read(&self.0).unwrap();
+        let (mut at, mut frames) = (FILE_HEADER, Vec::new());
+        while at < bytes.len() {
+            let len = u32::from_le_bytes(bytes[at + 8..at + 12].try_into().unwrap()) as usize;
+            let start = at + PACKET_HEADER;
+            frames.push(start..start + len);
+            at = start + len;
+        }
+        (bytes, frames)
+    }
+}
+
+impl Drop for Capture {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// The values of these fields, as tshark prints them, a line each packet. An error of the script is
+/// a failure.
+fn tshark(capture: &Path, fields: &[&str]) -> Vec<String> {
+    let mut command = Command::new("tshark");
+    command.args(["-X", &format!("lua_script:{SCRIPT}"), "-T", "fields", "-r"]).arg(capture);
+    for field in fields {
+        command.args(["-e", field]);
+    }
+    let output = command.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success() && !errors.contains("Lua"), "{errors}");
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+/// The line that the simulator's own parser gives for the packet.
+fn expected(payload: &[u8]) -> String {
+    let view = View::new(payload).unwrap();
+    let records: Vec<String> =
+        view.records().map(|record| format!("0x{:02x}", record.kind)).collect();
+    let lens: Vec<String> = view.records().map(|record| record.len.to_string()).collect();
+    let sacked: Vec<String> = view.selective().map(|psn| psn.to_string()).collect();
+    [
+        format!("0x{:02x}", view.kind),
+        view.psn.to_string(),
+        view.ack_psn.to_string(),
+        view.accepted_msn.to_string(),
+        u8::from(view.flags & RETRANSMISSION != 0).to_string(),
+        format!("0x{:08x}", view.token),
+        records.join(","),
+        lens.join(","),
+        sacked.join(","),
+        // The checksum is right, and nothing is wrong.
+        String::from("1"),
+        String::new(),
+    ]
+    .join("\t")
+}
+
+const FIELDS: [&str; 11] = [
+    "ofi_xdp.kind",
+    "ofi_xdp.psn",
+    "ofi_xdp.ack_psn",
+    "ofi_xdp.accepted_msn",
+    "ofi_xdp.flags.retransmission",
+    "ofi_xdp.token",
+    "ofi_xdp.record",
+    "ofi_xdp.record.len",
+    "ofi_xdp.ack.sacked",
+    "ofi_xdp.checksum.good",
+    "ofi_xdp.malformed",
+];
+
+/// The UDP payload of a captured frame.
+fn payload(frame: &[u8]) -> &[u8] {
+    match SlicedPacket::from_ethernet(frame).unwrap().transport {
+        Some(TransportSlice::Udp(udp)) => udp.payload(),
+        other => panic!("not a UDP frame: {other:?}"),
+    }
+}
+
+#[test]
+fn every_packet_reads_the_same_in_wireshark() {
+    if !has_tshark() {
+        return;
+    }
+    let mut kinds = std::collections::BTreeSet::new();
+    for seed in SEEDS {
+        let capture = Capture::of(seed);
+        let (bytes, frames) = capture.frames();
+        let told = tshark(&capture.0, &FIELDS);
+        assert_eq!(told.len(), frames.len(), "seed {seed}");
+        for (number, (line, frame)) in told.iter().zip(frames).enumerate() {
+            let payload = payload(&bytes[frame]);
+            let view = View::new(payload).unwrap();
+            kinds.extend(view.records().map(|record| record.kind));
+            assert_eq!(*line, expected(payload), "seed {seed}, packet {}", number + 1);
+        }
+    }
+    assert_eq!(kinds.len(), 10, "every kind of record was there: {kinds:x?}");
+}
+
+#[test]
+fn damage_and_nonsense_are_told() {
+    if !has_tshark() {
+        return;
+    }
+    let capture = Capture::of(11);
+    let (mut bytes, frames) = capture.frames();
+    let records = |frame: &std::ops::Range<usize>| {
+        View::new(payload(&bytes[frame.clone()])).unwrap().records().count() > 0
+    };
+    let place = frames.iter().position(records).unwrap();
+    // The kind of the packet's first record: behind Ethernet, IPv4, UDP and the common header.
+    bytes[frames[place].start + 14 + 20 + 8 + 32] = 0x77;
+    fs::write(&capture.0, &bytes).unwrap();
+    let told = tshark(&capture.0, &["ofi_xdp.bad_checksum", "ofi_xdp.malformed"]);
+    assert_eq!(told[place], "1\t1");
+    let wrong = told.iter().filter(|line| !line.trim().is_empty()).count();
+    assert_eq!(wrong, 1, "and nothing else is wrong");
+}

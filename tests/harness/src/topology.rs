@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Two hosts: two namespaces, joined by one veth pair or several.
+//!
+//! Link number `n` has 198.18.n.0/24 (of the range for benchmarks, RFC 2544) and
+//! `fd00:198:18:n::/64`; host A is 1 on each, host B is 2.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+use anyhow::Context;
+
+use crate::netns::{Namespace, ip};
+
+mod lossy;
+
+use lossy::LossyWire;
+
+/// Properties of a link.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LinkOptions {
+    /// IP MTU in bytes.
+    pub mtu: u32,
+    /// Receive and transmit queues at each end.
+    pub queues: u32,
+    /// Packets lost in each direction, of a thousand. The link then goes through a bridge, and no
+    /// packet on it exceeds the MTU.
+    pub loss_per_mille: Option<u32>,
+}
+
+impl Default for LinkOptions {
+    fn default() -> Self {
+        Self { mtu: 1500, queues: 1, loss_per_mille: None }
+    }
+}
+
+/// One of the two hosts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The host of servers, by convention.
+    A,
+    /// The host of clients, by convention.
+    B,
+}
+
+/// A veth pair: the same interface name on both hosts.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Link {
+    /// The interface's name.
+    pub interface: String,
+    number: u8,
+}
+
+impl Link {
+    /// The IPv4 address of a host on this link.
+    #[must_use]
+    pub fn v4(&self, side: Side) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(198, 18, self.number, host_number(side)))
+    }
+
+    /// The IPv6 address of a host on this link.
+    #[must_use]
+    pub fn v6(&self, side: Side) -> IpAddr {
+        let host = u16::from(host_number(side));
+        IpAddr::V6(Ipv6Addr::new(0xfd00, 0x198, 0x18, self.number.into(), 0, 0, 0, host))
+    }
+}
+
+fn host_number(side: Side) -> u8 {
+    match side {
+        Side::A => 1,
+        Side::B => 2,
+    }
+}
+
+/// Two hosts and their links; removed on drop.
+#[derive(Debug)]
+pub struct TwoHosts {
+    a: Namespace,
+    b: Namespace,
+    /// The middles of links that lose packets.
+    lossy: Vec<LossyWire>,
+    links: Vec<Link>,
+}
+
+impl TwoHosts {
+    /// Two hosts with a link for each entry of `links`: interfaces `link0`, `link1` and so on.
+    ///
+    /// # Errors
+    /// Without privilege, or when `ip` fails.
+    pub fn new(links: &[LinkOptions]) -> anyhow::Result<Self> {
+        let (a, b) = (Namespace::new("a")?, Namespace::new("b")?);
+        let mut hosts = Self { a, b, lossy: Vec::new(), links: Vec::new() };
+        for options in links {
+            hosts.join(*options)?;
+        }
+        Ok(hosts)
+    }
+
+    /// Two hosts, each with one of two devices of this machine that are joined already, as link 0.
+    /// The devices return to the machine when the hosts are dropped.
+    ///
+    /// # Errors
+    /// Without privilege, or when `ip` fails.
+    pub fn with_devices(devices: [&str; 2]) -> anyhow::Result<Self> {
+        let link = Link { interface: String::from("link0"), number: 0 };
+        let (a, b) = (Namespace::new("a")?, Namespace::new("b")?);
+        let hosts = Self { a, b, lossy: Vec::new(), links: vec![link.clone()] };
+        for (side, device) in [Side::A, Side::B].into_iter().zip(devices) {
+            let host = hosts.host(side).name();
+            ip(&["link", "set", device, "netns", host, "name", &link.interface])?;
+            hosts.configure(side, &link)?;
+        }
+        Ok(hosts)
+    }
+
+    /// Sets up the end of a link, with its addresses.
+    fn configure(&self, side: Side, link: &Link) -> anyhow::Result<()> {
+        let (host, interface) = (self.host(side), link.interface.as_str());
+        let (v4, v6) = (format!("{}/24", link.v4(side)), format!("{}/64", link.v6(side)));
+        host.ip(&["address", "add", &v4, "dev", interface])?;
+        host.ip(&["address", "add", &v6, "dev", interface, "nodad"])?;
+        host.ip(&["link", "set", interface, "up"])?;
+        Ok(())
+    }
+
+    /// Adds a link.
+    fn join(&mut self, options: LinkOptions) -> anyhow::Result<()> {
+        let number = u8::try_from(self.links.len()).context("too many links")?;
+        let link = Link { interface: format!("link{number}"), number };
+        let (queues, mtu) = (options.queues.to_string(), options.mtu.to_string());
+        let end = |namespace| {
+            let interface = link.interface.as_str();
+            ["name", interface, "netns", namespace, "numrxqueues", &queues, "numtxqueues", &queues]
+        };
+        if let Some(loss) = options.loss_per_mille {
+            let hosts = [self.a.name(), self.b.name()];
+            self.lossy.push(LossyWire::new(&link.interface, hosts, options.mtu, loss)?);
+        } else {
+            let mut arguments = vec!["link", "add"];
+            arguments.extend(end(self.a.name()));
+            arguments.extend(["type", "veth", "peer"]);
+            arguments.extend(end(self.b.name()));
+            ip(&arguments)?;
+        }
+        for side in [Side::A, Side::B] {
+            self.host(side).ip(&["link", "set", &link.interface, "mtu", &mtu])?;
+            if options.loss_per_mille.is_some() {
+                lossy::one_packet_at_a_time(self.host(side), &link.interface)?;
+            }
+            self.configure(side, &link)?;
+        }
+        self.links.push(link);
+        Ok(())
+    }
+
+    /// One of the hosts.
+    #[must_use]
+    pub fn host(&self, side: Side) -> &Namespace {
+        match side {
+            Side::A => &self.a,
+            Side::B => &self.b,
+        }
+    }
+
+    /// Link `number`.
+    ///
+    /// # Panics
+    /// If there are fewer links.
+    #[must_use]
+    pub fn link(&self, number: usize) -> &Link {
+        &self.links[number]
+    }
+}

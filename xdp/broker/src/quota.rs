@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The quota: the number of sockets of each user.
+//!
+//! In: grants, and ends of connections. Out: whether a user may have another socket. A client that
+//! hangs up may keep its socket or pass it on, and the broker cannot revoke it. Therefore the
+//! socket counts until its queue is found free. Caller: `grants.rs`. Bounds: for each user as many
+//! entries as the policy allows sockets; a check of a queue is one attempt to bind.
+
+/// One socket of a user.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Entry {
+    uid: u32,
+    queue_id: QueueId,
+    /// Whether the connection of its grant is open.
+    connected: bool,
+}
+
+/// A queue of an interface, which at most one socket has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct QueueId {
+    /// The interface's index.
+    pub(crate) interface: u32,
+    /// The queue.
+    pub(crate) queue: u32,
+}
+
+/// The sockets of all users.
+#[derive(Debug, Default)]
+pub(crate) struct Quota(Vec<Entry>);
+
+impl Quota {
+    /// Whether `uid` may have another socket of `most`. If not, checks by `is_free` the queues of
+    /// sockets without a connection.
+    pub(crate) fn has_room(
+        &mut self,
+        uid: u32,
+        most: usize,
+        mut is_free: impl FnMut(QueueId) -> bool,
+    ) -> bool {
+        if self.count(uid) >= most {
+            self.0.retain(|entry| entry.uid != uid || entry.connected || !is_free(entry.queue_id));
+        }
+        self.count(uid) < most
+    }
+
+    fn count(&self, uid: u32) -> usize {
+        self.0.iter().filter(|entry| entry.uid == uid).count()
+    }
+
+    /// Records that `uid` got the socket of `queue_id`. The queue's former owner has no socket
+    /// there any more.
+    pub(crate) fn granted(&mut self, uid: u32, queue_id: QueueId) {
+        self.0.retain(|entry| entry.queue_id != queue_id);
+        self.0.push(Entry { uid, queue_id, connected: true });
+    }
+
+    /// Records the end of the connection over which `uid` got the socket of `queue_id`.
+    pub(crate) fn disconnected(&mut self, uid: u32, queue_id: QueueId) {
+        for entry in &mut self.0 {
+            if entry.uid == uid && entry.queue_id == queue_id {
+                entry.connected = false;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn at(queue: u32) -> QueueId {
+        QueueId { interface: 3, queue }
+    }
+
+    #[test]
+    fn a_kept_socket_counts_after_the_connection_ends() {
+        let mut quota = Quota::default();
+        for queue in 0..2 {
+            assert!(quota.has_room(7, 2, |_| panic!("there is room")));
+            quota.granted(7, at(queue));
+        }
+        assert!(!quota.has_room(7, 2, |_| panic!("both are connected")));
+        quota.disconnected(7, at(0));
+        assert!(!quota.has_room(7, 2, |queue_id| queue_id != at(0)), "kept");
+        assert!(quota.has_room(7, 2, |queue_id| queue_id == at(0)), "given back");
+        assert!(quota.has_room(8, 1, |_| panic!("another user's business")));
+    }
+
+    #[test]
+    fn a_queue_has_one_owner() {
+        let mut quota = Quota::default();
+        quota.granted(7, at(0));
+        quota.disconnected(7, at(0));
+        quota.granted(8, at(0));
+        assert!(quota.has_room(7, 1, |_| panic!("nothing is left of it")));
+        quota.disconnected(7, at(0));
+        assert!(!quota.has_room(8, 1, |_| true), "still connected");
+    }
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A hint from the XDP program: it has left packets of this endpoint to the kernel socket.
+//!
+//! GSO batches take that path, and a poll of the socket is a system call. The hint is a load from a
+//! cache line that is written only for such a packet. The program counts a packet before it reaches
+//! the kernel socket, so the port polls until the packet is there. The program does not count
+//! packets that it cannot see or recognise (other interfaces, fragments); for them the socket is
+//! polled by its back-off (`poll_backoff.rs`).
+//!
+//! In: the endpoint's claim. Out: whether the count has changed. Caller: the hybrid port, in each
+//! call. Bound: one page.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use ofi_xdp_bpf::Claim;
+
+use crate::xsk::mapping::Mapping;
+
+/// The mapped count of one slot.
+#[derive(Debug)]
+pub(crate) struct KernelRxHint {
+    map: Mapping,
+    /// Offset of the count in the map.
+    at: usize,
+    /// The count at the last call.
+    seen: u64,
+}
+
+impl KernelRxHint {
+    /// Maps the count of `claim`.
+    ///
+    /// # Errors
+    /// Those of `mmap(2)`.
+    pub(crate) fn map(claim: &Claim) -> io::Result<Self> {
+        let (map, at) = claim.passed_counter();
+        let map = Mapping::new(map, 0, at + size_of::<u64>())?;
+        let mut kernel_rx_hint = Self { map, at, seen: 0 };
+        // Skips the packets of former owners of the slot.
+        kernel_rx_hint.changed();
+        Ok(kernel_rx_hint)
+    }
+
+    /// Whether packets were left to the kernel socket since the last call.
+    #[inline]
+    pub(crate) fn changed(&mut self) -> bool {
+        // A hint needs no order between the count and the packets in the socket.
+        let Some(counter) = self.map.counter(self.at) else { return false };
+        let seen = std::mem::replace(&mut self.seen, counter.load(Ordering::Relaxed));
+        seen != self.seen
+    }
+}

@@ -1,0 +1,185 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Opening an `AF_XDP` port: get a lease, map rings and memory, test the driver, claim the UDP
+//! port.
+//!
+//! In: an [`XskPortConfig`]. Out: an [`XskPort`], or the reason why there is none. Caller:
+//! `port/open.rs`, for one mode after the other. Bounds: those of the self-test (`self_test/`).
+
+use std::net::SocketAddr;
+use std::os::fd::BorrowedFd;
+use std::path::Path;
+
+use crate::headers::{HEADERS_V4, HEADERS_V6};
+use nix::errno::Errno;
+
+use super::fill_level::FillLevel;
+use super::multi_buffer::MultiBuffer;
+use super::port::XskPort;
+use super::self_test::bound_socket::{self, BoundSocket};
+use super::self_test::neighbours;
+use crate::config::{QueueRange, RingSizes};
+use crate::error::{BrokerError, Missing, RingsError, XskError};
+use crate::host::interfaces::InterfaceInfo;
+use crate::host::privilege;
+use crate::lease::broker::client;
+use crate::lease::request::SocketRequest;
+use crate::lease::socket_lease::Lease;
+use crate::mtu;
+use crate::tier::status::XskMode;
+use crate::xsk::rings::{BATCH, Rings};
+use crate::xsk::socket::BIND_TRIES;
+use crate::xsk::umem::{Layout, UmemMapping};
+
+/// Access to the broker, for a process without capabilities.
+#[derive(Clone, Copy, Debug)]
+pub struct BrokerAccess<'a> {
+    /// Path of the broker; `None`: no broker.
+    pub broker: Option<&'a Path>,
+    /// The kernel socket that is bound to the endpoint's address, as a proof of ownership.
+    pub udp_socket: BorrowedFd<'a>,
+}
+
+/// Configuration of an `AF_XDP` port.
+#[derive(Clone, Copy, Debug)]
+pub struct XskPortConfig<'a> {
+    /// The interface.
+    pub interface: &'a InterfaceInfo,
+    /// The queue of the interface; `None`: the first free one.
+    pub queue: Option<u32>,
+    /// Whether a rule of the device steers the endpoint's packets to that queue.
+    pub steer: bool,
+    /// The endpoint's address.
+    pub local: SocketAddr,
+    /// The mode of the socket.
+    pub mode: XskMode,
+    /// Sizes of the rings.
+    pub sizes: RingSizes,
+    /// Access to the broker; its kernel socket is bound to `local`.
+    pub access: BrokerAccess<'a>,
+}
+
+impl XskPortConfig<'_> {
+    /// Opens the port in the configured mode. If other processes have attached the program in
+    /// another mode, the port has that mode ([`XskPort::mode`]).
+    ///
+    /// # Errors
+    /// [`XskError`]. The caller continues in another mode or without `AF_XDP`.
+    pub fn open(self) -> Result<XskPort, XskError> {
+        let Self { interface, local, mode, .. } = self;
+        let mut port =
+            neighbours::open_with_receive_test(interface, mode, || self.open_unclaimed())?;
+        port.lease.claim(self.request(), local)?;
+        if let Some(reason) = port.lease.unsteered_reason() {
+            let (queue, name) = (port.queue(), &interface.name);
+            log::warn!(
+                "{local}: nothing steers its packets to queue {queue} of {name} ({reason}); those \
+                 that arrive on others take the kernel's way"
+            );
+        }
+        Ok(port)
+    }
+
+    /// The request for the lease.
+    fn request(self) -> SocketRequest {
+        let Self { interface, queue, steer, mode, sizes, .. } = self;
+        let headers = self.headers();
+        let longest = headers + mtu::payload_max(interface.mtu, self.local.ip());
+        SocketRequest {
+            interface: interface.index,
+            queues: QueueRange::one_or_any(queue),
+            mode,
+            layout: Layout::new(sizes, headers),
+            longest: u32::try_from(longest).unwrap_or(u32::MAX),
+            steer,
+        }
+    }
+
+    /// Bytes of the headers before a packet.
+    const fn headers(self) -> usize {
+        if self.local.is_ipv4() { HEADERS_V4 } else { HEADERS_V6 }
+    }
+
+    /// Opens the port without the receive test. No packet arrives yet, except with a lease from the
+    /// broker.
+    fn open_unclaimed(self) -> Result<XskPort, XskError> {
+        let Self { interface, local, sizes, access, .. } = self;
+        let (headers, request) = (self.headers(), self.request());
+        let (layout, longest) = (request.layout, request.longest as usize);
+        let lease = match privilege::check() {
+            Ok(()) => Lease::open(request, BIND_TRIES)?,
+            Err(missing) => ask(request, access, missing)?,
+        };
+        let multi_buffer =
+            lease.socket().multi_buffer().then(|| MultiBuffer::new(longest, layout.room()));
+        let multi_buffer = multi_buffer.flatten();
+        let room = if multi_buffer.is_some() { longest } else { longest.min(layout.room()) };
+        let payload_max = room.saturating_sub(headers);
+        if payload_max == 0 {
+            return Err(XskError::Mtu { mtu: interface.mtu });
+        }
+        let map = |error| {
+            let error = RingsError::os("map the AF_XDP socket", error);
+            // Only newer kernels map a socket that another process has bound (net/xdp/xsk.c,
+            // `xsk_mmap`).
+            error.with_advice(Errno::EBUSY, "xdp-broker needs Linux 6.4")
+        };
+        let (memory, mut free) = UmemMapping::map(lease.socket().memory(), layout).map_err(map)?;
+        let socket = lease.socket().socket().try_clone_to_owned().map_err(map)?;
+        let mut rings = Rings::map(socket, sizes).map_err(map)?;
+        rings.wake_rx().map_err(|error| RingsError::os("wake the AF_XDP socket", error))?;
+        check_zerocopy(&rings, lease.mode())?;
+        let (mac, index) = (interface.mac, interface.index);
+        let subject =
+            BoundSocket { rings: &mut rings, memory: &memory, free: &mut free, mac, index };
+        bound_socket::test(interface, subject)?;
+        let (mode, rx_frames) = (lease.mode(), sizes.rx.get() as usize);
+        let tx_frames = free.len();
+        let fragments = multi_buffer.as_ref().map_or(1, MultiBuffer::fragments);
+        Ok(XskPort {
+            mode,
+            lease,
+            rings,
+            memory,
+            local: local.into(),
+            mac: interface.mac,
+            headers,
+            payload_max,
+            // One batch may be outside of the ring while it fills.
+            window_packets: u16::try_from((rx_frames - BATCH / 2) / fragments).unwrap_or(u16::MAX),
+            multi_buffer,
+            received: Vec::with_capacity(BATCH),
+            spent: Vec::with_capacity(rx_frames),
+            fill_level: FillLevel::new(rx_frames, fragments, mode == XskMode::Zerocopy),
+            tx_frames,
+            free,
+            queued: 0,
+            untaken: 0,
+        })
+    }
+}
+
+/// Asks the broker for a lease.
+fn ask(
+    request: SocketRequest,
+    access: BrokerAccess<'_>,
+    missing: Missing,
+) -> Result<Lease, XskError> {
+    let Some(path) = access.broker else {
+        let broker = "no broker is to be asked".to_owned();
+        return Err(XskError::Privilege { missing, broker });
+    };
+    client::ask(path, request, access.udp_socket).map_err(|error| match error {
+        BrokerError::Absent { .. } => XskError::Privilege { missing, broker: error.to_string() },
+        // There is a broker, so the user need not care about capabilities.
+        error => XskError::Broker(error),
+    })
+}
+
+/// Compares the requested mode with the kernel's report. Kernels before Linux 5.3 report nothing,
+/// and refuse a zero-copy bind that they cannot do.
+fn check_zerocopy(rings: &Rings, mode: XskMode) -> Result<(), XskError> {
+    match (mode, rings.is_zerocopy()) {
+        (XskMode::Zerocopy, Ok(false)) => Err(XskError::Copies),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,332 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The port over an `AF_XDP` socket.
+//!
+//! In: packets of the engine. Out: frames on the tx ring, with Ethernet, IP and UDP headers written
+//! in place; in the other direction, packets parsed in place in frames of the rx ring. The port
+//! holds its lease as long as it lives. Callers: [`HybridPort`](crate::HybridPort), benchmarks.
+//! Bounds: [`BATCH`] frames a round, [`KICKS_MAX`] wake-ups a flush.
+//!
+//! Owners of a frame, in order:
+//!
+//! ```text
+//!   fill ring ─▶ kernel ─▶ rx ring ─▶ received ─▶ spent ─▶ fill ring        (rx frames)
+//!   free ─▶ (headers and packet are written) ─▶ tx ring ─▶ kernel ─▶ completion ring ─▶ free
+//! ```
+//!
+//! Order of opening: fill the fill ring, bind the socket, attach the program (`socket.rs`,
+//! `socket_lease.rs`), map rings and memory, run the self-test, claim the UDP port (`open.rs`). The
+//! broker claims before it passes the socket on. When the port is dropped, the claim ends before
+//! the socket closes; the order of the fields ensures this.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+use crate::headers::{Headers, MacAddress, UdpChecksum, emit, parse};
+use ofi_xdp_bpf::Counters;
+use ofi_xdp_core::{Datagram, PeerAddress, Transmit, Transmitted};
+
+use super::fill_level::FillLevel;
+use super::kernel_hint::KernelRxHint;
+use super::multi_buffer::MultiBuffer;
+use crate::config::TRAFFIC_CLASS;
+use crate::host::route::table::Hop;
+use crate::lease::socket_lease::Lease;
+use crate::stats::{KernelStats, PortStats};
+use crate::tier::status::XskMode;
+use crate::xsk::rings::{BATCH, Rings};
+use crate::xsk::umem::UmemChunk;
+use crate::xsk::umem::UmemMapping;
+
+/// Maximum number of wake-ups in one flush. In copy modes one wake-up sends 32 frames
+/// (`TX_BATCH_SIZE`, net/xdp/xsk.c).
+const KICKS_MAX: u32 = 8;
+
+/// Length and destination of a packet that was written into a frame.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct XskTransmit {
+    /// Bytes of the packet.
+    pub len: usize,
+    /// Destination.
+    pub to: PeerAddress,
+    /// Link-layer address of the next hop.
+    pub mac: MacAddress,
+    /// Whether the next hop is a gateway. Then a UDP checksum is computed, because a router beyond
+    /// the link may drop packets without one.
+    pub gateway: bool,
+}
+
+impl XskTransmit {
+    /// A packet that leaves by `hop`.
+    pub(crate) const fn new(transmit: Transmit, hop: Hop) -> Self {
+        let Transmit { len, to, .. } = transmit;
+        Self { len, to: to.address, mac: hop.mac, gateway: hop.gateway }
+    }
+}
+
+/// An `AF_XDP` socket with its memory and its lease.
+#[derive(Debug)]
+pub struct XskPort {
+    pub(super) lease: Lease,
+    pub(super) rings: Rings,
+    pub(super) memory: UmemMapping,
+    pub(super) mode: XskMode,
+    pub(super) local: PeerAddress,
+    pub(super) mac: MacAddress,
+    pub(super) headers: usize,
+    pub(super) payload_max: usize,
+    pub(super) window_packets: u16,
+    /// Present where packets can be longer than a frame.
+    pub(super) multi_buffer: Option<MultiBuffer>,
+    pub(super) received: Vec<UmemChunk>,
+    pub(super) spent: Vec<UmemChunk>,
+    pub(super) fill_level: FillLevel,
+    pub(super) free: Vec<UmemChunk>,
+    pub(super) tx_frames: usize,
+    /// Frames given to the tx ring since the last kick.
+    pub(super) queued: u32,
+    /// Frames that the last kick left in the tx ring.
+    pub(super) untaken: u32,
+}
+
+impl XskPort {
+    /// The mode of the socket.
+    #[must_use]
+    pub const fn mode(&self) -> XskMode {
+        self.mode
+    }
+
+    /// The queue of the socket.
+    #[must_use]
+    pub const fn queue(&self) -> u32 {
+        self.lease.socket().queue()
+    }
+
+    /// Maximum packet in bytes: limited by the MTU, and by one frame where kernel or driver has no
+    /// multi-buffer support.
+    #[must_use]
+    pub const fn payload_max(&self) -> usize {
+        self.payload_max
+    }
+
+    /// Capacity of the rx ring, in packets.
+    #[must_use]
+    pub const fn window_packets(&self) -> u16 {
+        self.window_packets
+    }
+
+    /// The socket, for the wakeup set.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.rings.fd()
+    }
+
+    /// The socket, readable when a packet arrived.
+    #[must_use]
+    pub fn fd(&self) -> RawFd {
+        self.rings.fd().as_raw_fd()
+    }
+
+    /// Reason why the redirection has ended; `None` if it has not, or if the kernel does not tell.
+    pub(crate) fn end(&self) -> Option<&'static str> {
+        self.lease.end()
+    }
+
+    /// Frames of the interface by verdict, of all endpoints; `None` if the broker has not reported
+    /// any.
+    ///
+    /// # Errors
+    /// Those of [`Redirect::counters`](crate::Redirect::counters).
+    pub fn counters(&self) -> Result<Option<Counters>, ofi_xdp_bpf::Error> {
+        self.lease.counters()
+    }
+
+    /// The count of packets left to the kernel socket; `None` if the broker holds the claim.
+    pub(crate) fn kernel_rx_hint(&self) -> io::Result<Option<KernelRxHint>> {
+        self.lease.claimed().map(KernelRxHint::map).transpose()
+    }
+
+    /// The kernel's counters of the socket, and whether it copies.
+    ///
+    /// # Errors
+    /// Those of `getsockopt(2)`.
+    pub fn kernel_stats(&self) -> io::Result<KernelStats> {
+        self.rings.kernel_stats()
+    }
+
+    /// Hands at most `budget` packets to `sink`, and returns how many. No system call, unless the
+    /// kernel asks for a wake-up.
+    ///
+    /// # Errors
+    /// Those of waking the kernel: the socket is unusable.
+    #[inline]
+    pub fn receive(
+        &mut self,
+        budget: u16,
+        stats: &mut PortStats,
+        sink: &mut impl FnMut(Datagram<'_>),
+    ) -> io::Result<u16> {
+        if self.untaken > 0 {
+            self.kick(stats)?;
+        }
+        let mut count = 0;
+        // bound: each round but the last takes a batch, hence `budget` frames and the rejected
+        // ones.
+        for _ in 0..=usize::from(budget) / BATCH {
+            let limit = usize::from(budget - count);
+            let taken = self.rings.receive(limit, &mut self.received);
+            if taken == 0 {
+                break;
+            }
+            self.fill_level.record_received(taken + self.rings.waiting());
+            for frame in self.received.drain(..) {
+                let bytes = self.memory.received(&frame);
+                let bytes = match &mut self.multi_buffer {
+                    None => Some(bytes),
+                    Some(multi_buffer) => multi_buffer.join(bytes, frame.has_more()),
+                };
+                match bytes.map(parse) {
+                    None => {}
+                    Some(Ok(parsed)) if parsed.destination == self.local => {
+                        sink(Datagram {
+                            from: parsed.source,
+                            bytes: parsed.payload,
+                            congestion_experienced: parsed.congestion_experienced,
+                        });
+                        count += 1;
+                    }
+                    _ => stats.xsk_rejected += 1,
+                }
+                self.spent.push(frame);
+            }
+            self.rings.refill(&mut self.spent, self.fill_level.reserve());
+        }
+        self.rings.wake_rx()?;
+        if count == 0 && self.free.len() < self.tx_frames {
+            self.rings.reclaim(&mut self.free);
+        }
+        stats.xsk_received += u64::from(count);
+        Ok(count)
+    }
+
+    /// Offers a buffer of [`Self::payload_max`] bytes to `write`, and queues the packet, unless
+    /// `write` returns `None`.
+    #[inline]
+    pub fn transmit(
+        &mut self,
+        stats: &mut PortStats,
+        write: impl FnOnce(&mut [u8]) -> Option<XskTransmit>,
+    ) -> Transmitted {
+        if self.multi_buffer.is_some() {
+            return self.transmit_fragments(stats, write);
+        }
+        if self.free.is_empty() {
+            self.rings.reclaim(&mut self.free);
+        }
+        let Some(mut frame) = self.free.pop() else {
+            return Transmitted::Full;
+        };
+        let packet = self.headers..self.headers + self.payload_max;
+        let written = self.memory.write(&mut frame, |bytes| {
+            let length = bytes.get_mut(packet).and_then(write).and_then(|outgoing| {
+                let end = self.headers + outgoing.len.min(self.payload_max);
+                let headers = headers(self.mac, self.local, &outgoing);
+                emit(&headers, bytes, self.headers..end).ok().map(|frame| frame.end)
+            });
+            (length.unwrap_or(0), length.is_some())
+        });
+        if !written {
+            self.free.push(frame);
+            return Transmitted::Nothing;
+        }
+        // The ring has room for all tx frames.
+        if let Err(frame) = self.rings.send(frame) {
+            self.free.push(frame);
+            return Transmitted::Full;
+        }
+        self.queued += 1;
+        stats.xsk_transmitted += 1;
+        Transmitted::Sent
+    }
+
+    /// Implements [`Self::transmit`] for ports with multi-buffer packets.
+    fn transmit_fragments(
+        &mut self,
+        stats: &mut PortStats,
+        write: impl FnOnce(&mut [u8]) -> Option<XskTransmit>,
+    ) -> Transmitted {
+        let Some(multi_buffer) = &mut self.multi_buffer else {
+            return Transmitted::Full;
+        };
+        if self.free.len() < multi_buffer.fragments() {
+            self.rings.reclaim(&mut self.free);
+        }
+        if self.free.len() < multi_buffer.fragments() {
+            return Transmitted::Full;
+        }
+        let payload = self.headers..self.headers + self.payload_max;
+        let packet = multi_buffer.packet();
+        let written = packet.get_mut(payload).and_then(write).and_then(|outgoing| {
+            let end = self.headers + outgoing.len.min(self.payload_max);
+            let headers = headers(self.mac, self.local, &outgoing);
+            emit(&headers, packet, self.headers..end).ok()
+        });
+        let Some(range) = written else {
+            return Transmitted::Nothing;
+        };
+        let chunks = multi_buffer.split(range, &self.memory, &mut self.free);
+        let count = chunks.len();
+        if !self.rings.send_packet(chunks) {
+            self.free.append(chunks);
+            return Transmitted::Full;
+        }
+        self.queued += u32::try_from(count).unwrap_or(0);
+        stats.xsk_transmitted += 1;
+        Transmitted::Sent
+    }
+
+    /// Sends all queued frames, and reclaims the sent ones.
+    ///
+    /// # Errors
+    /// Those of waking the kernel: the socket is unusable.
+    #[inline]
+    pub fn flush(&mut self, stats: &mut PortStats) -> io::Result<()> {
+        if self.queued > 0 {
+            self.kick(stats)?;
+            // In copy modes the sent frames are in the completion ring already.
+            self.rings.reclaim(&mut self.free);
+        }
+        Ok(())
+    }
+
+    /// Wakes the kernel until it has taken all frames of the tx ring, or takes no more.
+    fn kick(&mut self, stats: &mut PortStats) -> io::Result<()> {
+        let mut left = self.untaken + self.queued;
+        self.queued = 0;
+        for _ in 0..KICKS_MAX {
+            if !self.rings.wake_tx()? {
+                // The driver is awake and takes the frames.
+                left = 0;
+                break;
+            }
+            stats.xsk_kicks += 1;
+            let before = left;
+            left = self.rings.untaken();
+            if left == 0 || left >= before {
+                break;
+            }
+        }
+        self.untaken = left;
+        Ok(())
+    }
+}
+
+/// The headers of one packet.
+fn headers(mac: MacAddress, local: PeerAddress, outgoing: &XskTransmit) -> Headers {
+    Headers {
+        source_mac: mac,
+        destination_mac: outgoing.mac,
+        source: local,
+        destination: outgoing.to,
+        traffic_class: TRAFFIC_CLASS,
+        checksum: if outgoing.gateway { UdpChecksum::Compute } else { UdpChecksum::Omit },
+    }
+}

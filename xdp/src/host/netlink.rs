@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Netlink: requests to the kernel's rtnetlink(7), and its notifications.
+//!
+//! In: typed requests. Out: typed answers. Callers: `interfaces.rs`, the routes, the self-test;
+//! always off the data path. The kernel answers in the calling thread, before the send returns, so
+//! no call waits for another process. Bounds: an answer ends with its `NLMSG_DONE`; one call of
+//! [`Monitor::next`] takes one datagram.
+
+use std::io;
+use std::net::IpAddr;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use netlink_packet_core::{
+    NLM_F_ACK, NLM_F_DUMP, NLM_F_REPLACE, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage,
+    NetlinkPayload,
+};
+use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
+use netlink_sys::protocols::NETLINK_ROUTE;
+use netlink_sys::{Socket, SocketAddr};
+
+/// Maximum length of a datagram from the kernel, for a buffer of this size (`netlink_recvmsg`,
+/// `NLMSG_GOODSIZE`).
+const DATAGRAM_BYTES: usize = 32 * 1024;
+
+/// A socket for requests.
+pub(crate) struct Netlink {
+    socket: Socket,
+    sequence: u32,
+    buffer: Vec<u8>,
+}
+
+impl std::fmt::Debug for Netlink {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Netlink").field("sequence", &self.sequence).finish_non_exhaustive()
+    }
+}
+
+impl Netlink {
+    /// A socket in the calling thread's network namespace.
+    pub(crate) fn open() -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        socket.connect(&SocketAddr::new(0, 0))?;
+        Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM_BYTES) })
+    }
+
+    /// All objects that match `request`.
+    pub(crate) fn dump(
+        &mut self,
+        request: RouteNetlinkMessage,
+    ) -> io::Result<Vec<RouteNetlinkMessage>> {
+        let mut answers = Vec::new();
+        self.send(request, NLM_F_REQUEST | NLM_F_DUMP)?;
+        while !self.receive(|answer| answers.push(answer))? {}
+        Ok(answers)
+    }
+
+    /// The one object that matches `request`; `None` if there is none.
+    pub(crate) fn ask(
+        &mut self,
+        request: RouteNetlinkMessage,
+    ) -> io::Result<Option<RouteNetlinkMessage>> {
+        let mut found = None;
+        self.send(request, NLM_F_REQUEST)?;
+        match self.receive(|answer| found = Some(answer)) {
+            Ok(_) => Ok(found),
+            // ENOENT: no such neighbour. ENETUNREACH, EHOSTUNREACH: no route. ENODEV: no interface.
+            Err(error) => match error.kind() {
+                io::ErrorKind::NotFound
+                | io::ErrorKind::NetworkUnreachable
+                | io::ErrorKind::HostUnreachable => Ok(None),
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Changes the existing object that `request` names.
+    pub(crate) fn change(&mut self, request: RouteNetlinkMessage) -> io::Result<()> {
+        self.send(request, NLM_F_REQUEST | NLM_F_REPLACE | NLM_F_ACK)?;
+        self.receive(drop).map(drop)
+    }
+
+    fn send(&mut self, request: RouteNetlinkMessage, flags: u16) -> io::Result<()> {
+        self.sequence = self.sequence.wrapping_add(1);
+        let mut header = NetlinkHeader::default();
+        header.flags = flags;
+        header.sequence_number = self.sequence;
+        let mut message = NetlinkMessage::new(header, NetlinkPayload::from(request));
+        message.finalize();
+        self.buffer.clear();
+        self.buffer.resize(message.buffer_len(), 0);
+        message.serialize(&mut self.buffer);
+        self.socket.send(&self.buffer, 0).map(drop)
+    }
+
+    /// Takes one datagram; returns whether it ended the answer.
+    fn receive(&mut self, mut sink: impl FnMut(RouteNetlinkMessage)) -> io::Result<bool> {
+        self.buffer.clear();
+        self.socket.recv(&mut self.buffer, 0)?;
+        let mut done = false;
+        let sequence = self.sequence;
+        parse(&self.buffer, |message| {
+            if message.header.sequence_number != sequence {
+                return Ok(());
+            }
+            match message.payload {
+                NetlinkPayload::InnerMessage(inner) => sink(inner),
+                NetlinkPayload::Done(_) => done = true,
+                NetlinkPayload::Error(error) if error.code.is_some() => return Err(error.to_io()),
+                _ => {}
+            }
+            Ok(())
+        })?;
+        Ok(done)
+    }
+}
+
+/// A socket for notifications about neighbours, links, addresses, routes and rules.
+pub(crate) struct Monitor {
+    socket: Socket,
+    buffer: Vec<u8>,
+}
+
+impl std::fmt::Debug for Monitor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Monitor").finish_non_exhaustive()
+    }
+}
+
+/// Result of [`Monitor::next`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum MonitorResult {
+    /// No notification.
+    Nothing,
+    /// Notifications, which went to the sink.
+    Changes,
+    /// Notifications were lost because they came too fast, or could not be parsed:
+    /// `netlink-packet-route` does not know those of nexthop objects. All state must be requested
+    /// again.
+    Lost,
+}
+
+impl Monitor {
+    /// A socket in the calling thread's network namespace. It receives notifications from now on.
+    pub(crate) fn open() -> io::Result<Self> {
+        // linux/rtnetlink.h, `enum rtnetlink_groups`.
+        const RTNLGRP_LINK: u32 = 1;
+        const RTNLGRP_NEIGH: u32 = 3;
+        const RTNLGRP_IPV4_ROUTE: u32 = 7;
+        const RTNLGRP_IPV4_RULE: u32 = 8;
+        const RTNLGRP_IPV6_ROUTE: u32 = 11;
+        const RTNLGRP_IPV6_RULE: u32 = 19;
+        // The kernel removes routes with their nexthop object without a notification.
+        const RTNLGRP_NEXTHOP: u32 = 32;
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        for group in [
+            RTNLGRP_LINK,
+            RTNLGRP_NEIGH,
+            RTNLGRP_IPV4_ROUTE,
+            RTNLGRP_IPV4_RULE,
+            RTNLGRP_IPV6_ROUTE,
+            RTNLGRP_IPV6_RULE,
+            RTNLGRP_NEXTHOP,
+        ] {
+            socket.add_membership(group)?;
+        }
+        socket.set_non_blocking(true)?;
+        Ok(Self { socket, buffer: Vec::with_capacity(DATAGRAM_BYTES) })
+    }
+
+    /// Takes one notification without waiting. One system call when there is none.
+    pub(crate) fn next(&mut self, mut sink: impl FnMut(RouteNetlinkMessage)) -> MonitorResult {
+        self.buffer.clear();
+        match self.socket.recv(&mut self.buffer, 0) {
+            Ok(_) => {}
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                return MonitorResult::Nothing;
+            }
+            // ENOBUFS: the socket's buffer overflowed (netlink(7)).
+            Err(_) => return MonitorResult::Lost,
+        }
+        let parsed = parse(&self.buffer, |message| {
+            if let NetlinkPayload::InnerMessage(inner) = message.payload {
+                sink(inner);
+            }
+            Ok(())
+        });
+        if parsed.is_ok() { MonitorResult::Changes } else { MonitorResult::Lost }
+    }
+
+    /// Readable when [`Self::next`] has a result.
+    pub(crate) fn socket(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+/// Hands each message of one datagram to `sink`.
+fn parse(
+    mut bytes: &[u8],
+    mut sink: impl FnMut(NetlinkMessage<RouteNetlinkMessage>) -> io::Result<()>,
+) -> io::Result<()> {
+    // bound: each round takes at least the length of a header.
+    while !bytes.is_empty() {
+        let message = NetlinkMessage::<RouteNetlinkMessage>::deserialize(bytes)
+            .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
+        let length = (message.header.length as usize).next_multiple_of(4);
+        bytes = bytes.get(length.max(16)..).unwrap_or(&[]);
+        sink(message)?;
+    }
+    Ok(())
+}
+
+/// The address family of `ip` in rtnetlink.
+pub(crate) const fn family(ip: IpAddr) -> AddressFamily {
+    match ip {
+        IpAddr::V4(_) => AddressFamily::Inet,
+        IpAddr::V6(_) => AddressFamily::Inet6,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use netlink_packet_route::link::LinkMessage;
+
+    #[test]
+    fn loopback_is_among_the_links() {
+        let mut netlink = Netlink::open().unwrap();
+        let links = netlink.dump(RouteNetlinkMessage::GetLink(LinkMessage::default())).unwrap();
+        assert!(links.iter().any(
+            |link| matches!(link, RouteNetlinkMessage::NewLink(link) if link.header.index == 1)
+        ));
+    }
+
+    #[test]
+    fn nothing_is_heard_at_once() {
+        let mut monitor = Monitor::open().unwrap();
+        // Other processes may cause notifications meanwhile, but not without end.
+        let quiet = (0..1000).any(|_| monitor.next(|_| {}) == MonitorResult::Nothing);
+        assert!(quiet);
+    }
+}

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Network namespaces: the one that a port was opened in, for threads that open parts of it later.
+//!
+//! In: the calling thread's namespace ([`Namespace::current`]). Out: a thread in that namespace.
+//! Caller: the port's recovery thread. Bound: one descriptor.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
+
+use nix::sched::{CloneFlags, setns};
+
+const CURRENT: &str = "/proc/thread-self/ns/net";
+
+/// A network namespace.
+#[derive(Debug)]
+pub(crate) struct Namespace(File);
+
+impl Namespace {
+    /// The calling thread's namespace.
+    pub(crate) fn current() -> io::Result<Self> {
+        File::open(CURRENT).map(Self)
+    }
+
+    /// Moves the calling thread into this namespace. That needs `CAP_SYS_ADMIN`, unless the thread
+    /// is there already.
+    pub(crate) fn enter(&self) -> io::Result<()> {
+        let (this, there) = (File::open(CURRENT)?.metadata()?, self.0.metadata()?);
+        if (this.dev(), this.ino()) == (there.dev(), there.ino()) {
+            return Ok(());
+        }
+        Ok(setns(&self.0, CloneFlags::CLONE_NEWNET)?)
+    }
+}

@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The client's side of the broker protocol: a request, and a lease or the reason for a refusal.
+//!
+//! In: a [`SocketRequest`], the broker's path and the endpoint's kernel socket. Out: a [`Lease`].
+//! Caller: `af_xdp/open.rs`, while a port opens. Bounds: [`TIMEOUT`] to connect and for each
+//! answer, [`BIND_TRIES`] attempts while the queues are busy.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use rustix::fs::fstat;
+use rustix::net::{
+    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
+    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
+};
+use socket2::{Domain, SockAddr, Socket, Type};
+
+use super::connection::BrokerConnection;
+use super::counters_page::CountersReader;
+use super::message::{REPLY_BYTES, Reply, Status};
+use crate::error::BrokerError;
+use crate::lease::request::SocketRequest;
+use crate::lease::socket_lease::Lease;
+use crate::xsk::socket::{BIND_PAUSE, BIND_TRIES, XskSocket};
+
+/// Time limit for connecting, and for each answer.
+const TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Sends `request` to the broker at `path`, with the kernel socket of the endpoint.
+pub(crate) fn ask(
+    path: &Path,
+    request: SocketRequest,
+    udp_socket: BorrowedFd<'_>,
+) -> Result<Lease, BrokerError> {
+    let absent = |error: io::Error| {
+        let source = match error.kind() {
+            io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+            _ => error,
+        };
+        BrokerError::Absent { path: path.display().to_string(), source }
+    };
+    let unknown_answer = || BrokerError::UnknownAnswer { path: path.display().to_string() };
+    let stream = connect(path).map_err(absent)?;
+    for attempt in 1..=BIND_TRIES {
+        send(&stream, request, udp_socket).map_err(absent)?;
+        let (reply, descriptors) = receive(&stream).map_err(absent)?;
+        let Reply { status, reason } = reply.ok_or_else(unknown_answer)?;
+        match status {
+            Status::Granted { queue, mode, multi_buffer } => {
+                let [socket, memory, counters_page] =
+                    descriptors.try_into().map_err(|_| unknown_answer())?;
+                let socket =
+                    XskSocket { socket, memory, layout: request.layout, queue, multi_buffer };
+                check_memory(&socket).map_err(absent)?;
+                let broker = (BrokerConnection(stream), CountersReader::new(counters_page));
+                return Ok(Lease::brokered(broker, socket, mode, reason));
+            }
+            Status::Busy if attempt < BIND_TRIES => thread::sleep(BIND_PAUSE),
+            Status::Busy | Status::Refused => return Err(BrokerError::Refused { reason }),
+        }
+    }
+    Err(unknown_answer())
+}
+
+/// Connects to `path`. The socket has [`TIMEOUT`], which also limits the wait for a place in the
+/// listener's queue (unix(7), `SO_SNDTIMEO`).
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
+    socket.set_read_timeout(Some(TIMEOUT))?;
+    socket.set_write_timeout(Some(TIMEOUT))?;
+    socket.connect(&SockAddr::unix(path)?)?;
+    Ok(OwnedFd::from(socket).into())
+}
+
+/// Checks that the memory is as large as the mapping will be; an access beyond it is SIGBUS.
+fn check_memory(socket: &XskSocket) -> io::Result<()> {
+    let size = fstat(&socket.memory)?.st_size;
+    if usize::try_from(size).is_ok_and(|size| size >= socket.layout.bytes()) {
+        return Ok(());
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidData, "the memory is too small"))
+}
+
+fn send(stream: &UnixStream, request: SocketRequest, udp_socket: BorrowedFd<'_>) -> io::Result<()> {
+    let bytes = request.to_bytes();
+    let descriptors = [udp_socket];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut control = SendAncillaryBuffer::new(&mut space);
+    control.push(SendAncillaryMessage::ScmRights(&descriptors));
+    let sent = match sendmsg(stream, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
+        Ok(sent) => sent,
+        // The broker hung up before the request, and has sent the reason.
+        Err(rustix::io::Errno::PIPE) => return Ok(()),
+        Err(error) => return Err(error.into()),
+    };
+    if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+}
+
+/// One reply, or `None` if the message is not one, and its descriptors.
+fn receive(stream: &UnixStream) -> io::Result<(Option<Reply>, Vec<OwnedFd>)> {
+    let mut bytes = [0; REPLY_BYTES];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
+    let mut control = RecvAncillaryBuffer::new(&mut space);
+    let mut buffers = [IoSliceMut::new(&mut bytes)];
+    let got = recvmsg(stream, &mut buffers, &mut control, RecvFlags::CMSG_CLOEXEC)?;
+    if got.bytes == 0 {
+        return Err(io::ErrorKind::UnexpectedEof.into());
+    }
+    let descriptors = control
+        .drain()
+        .filter_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
+            _ => None,
+        })
+        .flatten()
+        .collect();
+    Ok((Reply::from_bytes(bytes.get(..got.bytes).unwrap_or(&[])), descriptors))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{QueueRange, RingSizes};
+    use crate::tier::status::XskMode;
+    use crate::xsk::umem::Layout;
+    use std::net::UdpSocket;
+    use std::os::fd::AsFd as _;
+
+    #[test]
+    fn a_broker_that_takes_nobody_in_is_absent() {
+        let path = std::env::temp_dir().join(format!("ofi-broker-full-{}", std::process::id()));
+        let address = SockAddr::unix(&path).unwrap();
+        let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();
+        listener.bind(&address).unwrap();
+        listener.listen(0).unwrap();
+        // One connection waits in the queue and is never accepted.
+        let first = UnixStream::connect(&path).unwrap();
+        let asked = path.clone();
+        let (sender, receiver) = std::sync::mpsc::channel();
+        thread::spawn(move || {
+            let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+            let layout = Layout::new(RingSizes::default(), 42);
+            let (queues, mode) = (QueueRange::ALL, XskMode::Skb);
+            let request =
+                SocketRequest { interface: 1, queues, mode, layout, longest: 1514, steer: false };
+            sender.send(ask(&asked, request, socket.as_fd()).map(|_| ())).unwrap();
+        });
+        let answer = receiver.recv_timeout(2 * TIMEOUT);
+        drop((listener, first));
+        std::fs::remove_file(&path).unwrap();
+        let error = answer.expect("the client waits without end").unwrap_err();
+        assert_eq!(error.to_string(), format!("xdp-broker at {}: timed out", path.display()));
+    }
+}

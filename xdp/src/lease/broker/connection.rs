@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The client's connection to the broker. It stands for the lease that was granted over it.
+//!
+//! In: a connected Unix socket. Out: whether the broker still holds the lease. Caller:
+//! `socket_lease.rs`. Bound: one system call.
+
+use std::os::unix::net::UnixStream;
+
+use rustix::net::{RecvFlags, recv};
+
+/// A connection to the broker; closing it ends the lease.
+#[derive(Debug)]
+pub(crate) struct BrokerConnection(pub(super) UnixStream);
+
+impl BrokerConnection {
+    /// Whether the broker still holds the lease. The broker sends nothing after its answer, and
+    /// closes the connection when the program is gone.
+    pub(crate) fn is_open(&self) -> bool {
+        let mut byte = [0; 1];
+        let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
+        matches!(recv(&self.0, &mut byte, flags), Err(rustix::io::Errno::AGAIN))
+    }
+}

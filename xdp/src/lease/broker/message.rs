@@ -1,0 +1,238 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The two messages between a client and the broker.
+//!
+//! In: typed values. Out: bytes for a local socket, in this machine's byte order, and typed values
+//! from such bytes. Any bytes are either refused or a [`SocketRequest`] within bounds. Callers:
+//! `client.rs`, `xdp-broker`. Bound: fixed lengths.
+
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
+
+use crate::config::QueueRange;
+use crate::lease::request::SocketRequest;
+use crate::tier::status::XskMode;
+use crate::xsk::umem::Layout;
+
+/// "XDPB", and the version of the messages.
+const MAGIC: u64 = 0x5844_5042_0000_0002;
+/// Maximum length of a reason, in bytes.
+const TEXT_BYTES: usize = 228;
+
+/// Bytes of a [`SocketRequest`].
+pub const REQUEST_BYTES: usize = size_of::<RawRequest>();
+/// Bytes of a [`Reply`].
+pub const REPLY_BYTES: usize = size_of::<RawReply>();
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawRequest {
+    magic: u64,
+    interface: u32,
+    first: u32,
+    last: u32,
+    mode: u32,
+    rx: u32,
+    tx: u32,
+    headroom: u32,
+    longest: u32,
+    steer: u32,
+    unused: u32,
+}
+
+#[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
+#[repr(C)]
+struct RawReply {
+    magic: u64,
+    status: u32,
+    queue: u32,
+    mode: u32,
+    text_len: u32,
+    text: [u8; TEXT_BYTES],
+    multi_buffer: u32,
+}
+
+impl SocketRequest {
+    /// The request as bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; REQUEST_BYTES] {
+        let Self { interface, queues, mode, layout, longest, steer } = *self;
+        zerocopy::transmute!(RawRequest {
+            magic: MAGIC,
+            interface,
+            first: queues.first,
+            last: queues.last,
+            mode: mode_number(mode),
+            rx: layout.sizes.rx.get(),
+            tx: layout.sizes.tx.get(),
+            headroom: layout.headroom,
+            longest,
+            steer: steer.into(),
+            unused: 0,
+        })
+    }
+
+    /// The request in `bytes`; `None` if they are no request. Sizes are limited to valid values.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let raw = RawRequest::read_from_bytes(bytes).ok()?;
+        if raw.magic != MAGIC {
+            return None;
+        }
+        Some(Self {
+            interface: raw.interface,
+            queues: QueueRange { first: raw.first, last: raw.last },
+            mode: mode(raw.mode)?,
+            layout: Layout::requested(raw.rx, raw.tx, raw.headroom),
+            longest: raw.longest,
+            steer: raw.steer != 0,
+        })
+    }
+}
+
+/// The broker's decision about a [`SocketRequest`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Status {
+    /// Granted; the descriptors come with the reply.
+    Granted {
+        /// The queue of the socket.
+        queue: u32,
+        /// The mode of the socket.
+        mode: XskMode,
+        /// Whether a packet may take several frames.
+        multi_buffer: bool,
+    },
+    /// All allowed queues are busy. The client may try again.
+    Busy,
+    /// Refused.
+    Refused,
+}
+
+/// The broker's answer.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Reply {
+    /// The decision.
+    pub status: Status,
+    /// The reason for a refusal; for a granted request, the reason why packets are not steered.
+    pub reason: String,
+}
+
+impl Reply {
+    const GRANTED: u32 = 0;
+    const BUSY: u32 = 1;
+    const REFUSED: u32 = 2;
+
+    /// The reply as bytes; a long reason is truncated.
+    #[must_use]
+    pub fn to_bytes(&self) -> [u8; REPLY_BYTES] {
+        let mut raw = RawReply::new_zeroed();
+        raw.magic = MAGIC;
+        raw.status = match self.status {
+            Status::Granted { queue, mode, multi_buffer } => {
+                (raw.queue, raw.mode) = (queue, mode_number(mode));
+                raw.multi_buffer = multi_buffer.into();
+                Self::GRANTED
+            }
+            Status::Busy => Self::BUSY,
+            Status::Refused => Self::REFUSED,
+        };
+        let len = self.reason.floor_char_boundary(TEXT_BYTES);
+        for (to, from) in raw.text.iter_mut().zip(self.reason.as_bytes().iter().take(len)) {
+            *to = *from;
+        }
+        raw.text_len = u32::try_from(len).unwrap_or_default();
+        zerocopy::transmute!(raw)
+    }
+
+    /// The reply in `bytes`; `None` if they are no reply.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let raw = RawReply::read_from_bytes(bytes).ok()?;
+        if raw.magic != MAGIC {
+            return None;
+        }
+        let status = match raw.status {
+            Self::GRANTED => Status::Granted {
+                queue: raw.queue,
+                mode: mode(raw.mode)?,
+                multi_buffer: raw.multi_buffer != 0,
+            },
+            Self::BUSY => Status::Busy,
+            Self::REFUSED => Status::Refused,
+            _ => return None,
+        };
+        let text = raw.text.get(..usize::try_from(raw.text_len).ok()?)?;
+        Some(Self { status, reason: String::from_utf8_lossy(text).into_owned() })
+    }
+}
+
+const fn mode_number(mode: XskMode) -> u32 {
+    match mode {
+        XskMode::Zerocopy => 0,
+        XskMode::Copy => 1,
+        XskMode::Skb => 2,
+    }
+}
+
+const fn mode(number: u32) -> Option<XskMode> {
+    match number {
+        0 => Some(XskMode::Zerocopy),
+        1 => Some(XskMode::Copy),
+        2 => Some(XskMode::Skb),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::RingSizes;
+    use proptest::prelude::*;
+
+    #[test]
+    fn requests_come_back() {
+        for (queue, mode) in
+            [(None, XskMode::Skb), (Some(0), XskMode::Copy), (Some(7), XskMode::Zerocopy)]
+        {
+            let layout = Layout::new(RingSizes::default(), 42);
+            let queues = QueueRange::one_or_any(queue);
+            let steer = queue.is_some();
+            let request =
+                SocketRequest { interface: 3, queues, mode, layout, longest: 9014, steer };
+            assert_eq!(SocketRequest::from_bytes(&request.to_bytes()), Some(request));
+        }
+    }
+
+    #[test]
+    fn replies_come_back_and_long_reasons_are_cut() {
+        let granted = Status::Granted { queue: 3, mode: XskMode::Skb, multi_buffer: true };
+        for status in [granted, Status::Busy, Status::Refused] {
+            let reply = Reply { status, reason: "user nobody may not".to_owned() };
+            assert_eq!(Reply::from_bytes(&reply.to_bytes()), Some(reply));
+        }
+        let reply = Reply { status: Status::Refused, reason: "ü".repeat(300) };
+        let cut = Reply::from_bytes(&reply.to_bytes()).unwrap().reason;
+        assert_eq!(cut, "ü".repeat(TEXT_BYTES / 2));
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_break_the_reader(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+            prop_assert!(SocketRequest::from_bytes(&bytes).is_none());
+            prop_assert!(Reply::from_bytes(&bytes).is_none());
+        }
+
+        #[test]
+        fn an_accepted_request_is_within_bounds(
+            numbers in proptest::array::uniform10(any::<u32>()),
+        ) {
+            let mut bytes = MAGIC.to_ne_bytes().to_vec();
+            bytes.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
+            match SocketRequest::from_bytes(&bytes) {
+                Some(request) => {
+                    prop_assert!(numbers[3] < 3);
+                    prop_assert!(request.layout.bytes() <= 2 * 32_768 * 4096);
+                }
+                None => prop_assert!(numbers[3] >= 3),
+            }
+        }
+    }
+}

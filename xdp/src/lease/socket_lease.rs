@@ -1,0 +1,220 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A lease: a bound `AF_XDP` socket, and the program that redirects the endpoint's packets to it.
+//!
+//! In: a [`SocketRequest`] and the endpoint's address. Out: a [`Lease`]. A process with
+//! capabilities makes it by [`Lease::open`] and [`Lease::claim`], as the broker does; other
+//! processes get it from the broker (`broker/client.rs`). Caller: the `AF_XDP` port. Bounds: those
+//! of `socket.rs` and of the program.
+
+use std::net::SocketAddr;
+use std::os::fd::AsFd;
+
+use crate::headers;
+use nix::errno::Errno;
+use ofi_xdp_bpf::{AttachMode, Claim, Counters, Redirect};
+
+use super::broker::connection::BrokerConnection;
+use super::broker::counters_page::CountersReader;
+use super::request::SocketRequest;
+use crate::error::{RingsError, XskError};
+use crate::steering::Steering;
+use crate::tier::status::XskMode;
+use crate::xsk::socket::XskSocket;
+
+/// The usual reason for the end of a redirection.
+const DETACHED: &str = "the XDP program was detached";
+
+/// The holder of the redirection.
+#[derive(Debug)]
+enum Program {
+    /// This process.
+    Own(Box<ProgramLease>),
+    /// The broker, as long as the connection lives.
+    Broker(BrokerConnection, CountersReader),
+}
+
+/// This process's share of the program. Dropping it ends the redirection.
+#[derive(Debug)]
+pub struct ProgramLease {
+    steering: Option<Steering>,
+    /// `None` before [`Lease::claim`].
+    claim: Option<Claim>,
+    redirect: Redirect,
+}
+
+/// A bound socket, which receives packets once the port is claimed.
+#[derive(Debug)]
+pub struct Lease {
+    program: Program,
+    socket: XskSocket,
+    mode: XskMode,
+    /// Reason why packets are not steered although requested; else empty.
+    unsteered_reason: String,
+}
+
+impl Lease {
+    /// Binds a socket, and attaches the program or joins the processes that have attached it. While
+    /// all queues are busy, makes `tries` attempts some milliseconds apart. No packet arrives
+    /// before [`Self::claim`].
+    ///
+    /// # Errors
+    /// [`XskError`].
+    pub fn open(request: SocketRequest, tries: u32) -> Result<Self, XskError> {
+        // In native mode drivers demand multi-buffer support of the program, whatever its sockets
+        // support. In generic mode a program without that support is cheaper. The kernel then joins
+        // a packet for the program, and splits it for the socket (`__xsk_rcv`). With that support
+        // it copies the packet page by page (`skb_cow_data_for_xdp`).
+        let long = request.longest as usize > request.layout.room();
+        let socket = bind(request, long, tries)?;
+        let attach = match request.mode {
+            XskMode::Zerocopy | XskMode::Copy => AttachMode::Native,
+            XskMode::Skb => AttachMode::Generic,
+        };
+        let ifindex = i32::try_from(request.interface).unwrap_or(i32::MAX);
+        let redirect = if long && attach == AttachMode::Native {
+            Redirect::open_multi_buffer(ifindex, attach)?
+        } else {
+            Redirect::open(ifindex, attach)?
+        };
+        let mode = match (request.mode, redirect.mode()) {
+            (XskMode::Zerocopy, AttachMode::Native) => XskMode::Zerocopy,
+            (XskMode::Zerocopy, AttachMode::Generic) => return Err(XskError::Generic),
+            (XskMode::Copy | XskMode::Skb, AttachMode::Native) => XskMode::Copy,
+            (XskMode::Copy | XskMode::Skb, AttachMode::Generic) => XskMode::Skb,
+        };
+        let program = ProgramLease { steering: None, claim: None, redirect };
+        let program = Program::Own(Box::new(program));
+        Ok(Self { program, socket, mode, unsteered_reason: String::new() })
+    }
+
+    /// Claims the port of `local`. The caller knows that the kernel socket on it belongs to the
+    /// endpoint. A lease from the broker is claimed already.
+    ///
+    /// # Errors
+    /// [`XskError::Program`].
+    pub fn claim(&mut self, request: SocketRequest, local: SocketAddr) -> Result<(), XskError> {
+        let Program::Own(program) = &mut self.program else { return Ok(()) };
+        let socket = &self.socket;
+        let room = if socket.multi_buffer() { usize::MAX } else { request.layout.room() };
+        let longest = room.min(request.longest as usize).saturating_sub(headers::ETHERNET_LEN);
+        let longest = u32::try_from(longest).unwrap_or(u32::MAX);
+        let queue = socket.queue();
+        program.claim =
+            Some(program.redirect.claim(queue, local, longest, socket.socket().as_fd())?);
+        (program.steering, self.unsteered_reason) = steer(request, queue, local);
+        Ok(())
+    }
+
+    /// A lease from the broker, with the reason why packets are not steered.
+    pub(crate) fn brokered(
+        (connection, counters_page): (BrokerConnection, CountersReader),
+        socket: XskSocket,
+        mode: XskMode,
+        unsteered_reason: String,
+    ) -> Self {
+        Self { program: Program::Broker(connection, counters_page), socket, mode, unsteered_reason }
+    }
+
+    /// Reason why no rule of the device steers packets to the queue, if that was requested.
+    #[must_use]
+    pub fn unsteered_reason(&self) -> Option<&str> {
+        (!self.unsteered_reason.is_empty()).then_some(self.unsteered_reason.as_str())
+    }
+
+    /// The mode of the socket.
+    #[must_use]
+    pub const fn mode(&self) -> XskMode {
+        self.mode
+    }
+
+    /// The bound socket.
+    #[must_use]
+    pub const fn socket(&self) -> &XskSocket {
+        &self.socket
+    }
+
+    /// This process's share of the program, without the socket; `None` if the broker holds it.
+    #[must_use]
+    pub fn into_program_lease(self) -> Option<ProgramLease> {
+        match self.program {
+            Program::Own(program) => Some(*program),
+            Program::Broker(..) => None,
+        }
+    }
+
+    /// Reason why the redirection has ended; `None` if it has not, or if that is unknown.
+    pub(crate) fn end(&self) -> Option<&'static str> {
+        match &self.program {
+            Program::Own(program) => program.end(),
+            Program::Broker(connection, _) => (!connection.is_open()).then_some(DETACHED),
+        }
+    }
+
+    /// The claim, if this process holds it.
+    pub(crate) fn claimed(&self) -> Option<&Claim> {
+        match &self.program {
+            Program::Own(program) => program.claim.as_ref(),
+            Program::Broker(..) => None,
+        }
+    }
+
+    /// Frames of the interface by verdict. Those from the broker are up to a second old; `None` if
+    /// it has not reported any.
+    pub(crate) fn counters(&self) -> Result<Option<Counters>, ofi_xdp_bpf::Error> {
+        match &self.program {
+            Program::Own(program) => program.redirect.counters().map(Some),
+            Program::Broker(_, counters_page) => Ok(counters_page.read()),
+        }
+    }
+}
+
+/// Makes the device steer packets for `local` to `queue`, if requested; else, or on failure,
+/// returns the reason.
+fn steer(request: SocketRequest, queue: u32, local: SocketAddr) -> (Option<Steering>, String) {
+    if !request.steer {
+        return (None, String::new());
+    }
+    match Steering::new(request.interface, queue, local) {
+        Ok(steering) => {
+            log::info!("{local}: {steering}");
+            (Some(steering), String::new())
+        }
+        Err(error) => (None, error.to_string()),
+    }
+}
+
+/// Binds a socket for multi-buffer packets if packets are `long`. Where the kernel (before Linux
+/// 6.6) or the driver (in zero-copy mode) does not support them, binds one for packets of one
+/// frame.
+fn bind(request: SocketRequest, long: bool, tries: u32) -> Result<XskSocket, RingsError> {
+    let SocketRequest { interface, queues, mode, layout, .. } = request;
+    if long {
+        match XskSocket::bind(interface, queues, mode, layout, true, tries) {
+            // Shorter packets would not free the queue.
+            Err(error) if error.raw_os_error() != Some(Errno::EBUSY as i32) => {
+                log::info!("interface {interface}: {mode}: no packets above a frame: {error}");
+            }
+            result => return result,
+        }
+    }
+    XskSocket::bind(interface, queues, mode, layout, false, tries)
+}
+
+impl ProgramLease {
+    /// The program.
+    #[must_use]
+    pub const fn redirect(&self) -> &Redirect {
+        &self.redirect
+    }
+
+    /// Reason why the redirection has ended; `None` if it has not, or if that is unknown. Two
+    /// system calls.
+    #[must_use]
+    pub fn end(&self) -> Option<&'static str> {
+        if !self.redirect.is_attached().unwrap_or(true) {
+            return Some(DETACHED);
+        }
+        let valid = self.claim.as_ref().is_none_or(|claim| claim.is_valid().unwrap_or(true));
+        (!valid).then_some("its entry in the XDP program is gone")
+    }
+}

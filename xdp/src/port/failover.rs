@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Failover: the loss of the `AF_XDP` half, operation without it, and its return.
+//!
+//! In: errors of the `AF_XDP` socket, the kernel's notifications, and runs of packets on the kernel
+//! socket. Out: a port of the lower tier, one line in the log, and a thread that opens the `AF_XDP`
+//! half again (`recovery.rs`); at its success the restored port and a second line. Caller:
+//! [`HybridPort`], never on the normal path of a packet. Bound: one thread.
+
+use std::net::SocketAddr;
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use ofi_xdp_core::Instant;
+
+use super::hybrid::{HybridPort, REFRESH_NANOS};
+use super::open::open_best;
+use super::recovery::Recovery;
+use super::xdp_half::XdpHalf;
+use crate::config::PortConfig;
+use crate::host::interfaces::{self, InterfaceInfo};
+use crate::host::netlink::Netlink;
+use crate::mtu;
+use crate::tier::status::Tier;
+use crate::udp;
+
+impl HybridPort {
+    /// Drops the `AF_XDP` half. Packets in its rings are lost, as on any network.
+    #[cold]
+    pub(super) fn fall_back(&mut self, reason: &str) {
+        log::warn!(
+            "{}: AF_XDP on {} is lost ({reason}); going on over the kernel's UDP",
+            self.local_addr(),
+            self.status.interface
+        );
+        self.stats.xsk_losses += 1;
+        self.change_sources(|port| {
+            port.xdp = None;
+            // No XDP program has to see single packets now.
+            if let Err(error) = udp::receive_joined(port.udp.socket(), true) {
+                log::debug!("{}: packets come one by one: {error}", port.local_addr());
+            }
+            port.recover();
+        });
+        self.status.tier = Tier::Udp;
+        self.status.kernel_zerocopy = None;
+        self.status.queue = None;
+        self.status.why_not_better = format!("AF_XDP was lost: {reason}");
+    }
+
+    /// Starts the thread that opens the `AF_XDP` half again.
+    fn recover(&mut self) {
+        let Some(namespace) = self.namespace.clone() else { return };
+        let udp_socket = match self.udp.socket().try_clone_to_owned() {
+            Ok(udp_socket) => udp_socket,
+            Err(error) => return log::warn!("{}: it stays lost: {error}", self.local_addr()),
+        };
+        let (config, local) = (self.config.clone(), self.local_addr());
+        let payload_max = self.limits.payload_max;
+        let attempt = move || {
+            namespace.enter().ok()?;
+            reopen(&config, local, udp_socket.as_fd(), payload_max)
+        };
+        match Recovery::start(attempt) {
+            Ok(recovery) => self.recovery = Some(recovery),
+            Err(error) => log::warn!("{local}: it stays lost: {error}"),
+        }
+    }
+
+    /// Takes the `AF_XDP` half that the thread has opened.
+    #[cold]
+    pub(super) fn restore(&mut self, mut xdp: XdpHalf) {
+        xdp.describe(&mut self.status);
+        self.status.why_not_better.clear();
+        xdp.enable_kernel_batch(self.config.mode, &self.udp);
+        self.change_sources(|port| {
+            port.recovery = None;
+            // With the connected socket, the kernel would join packets before the XDP program sees
+            // them.
+            port.udp.forget_connected_peer();
+            port.xdp = Some(xdp);
+        });
+        self.poll_all_sources();
+        self.kernel_rx_run = 0;
+        log::warn!("{}: AF_XDP is back: {}", self.local_addr(), self.status);
+    }
+
+    /// Processes the kernel's notifications.
+    #[cold]
+    pub(super) fn refresh(&mut self, now: Instant) {
+        self.refresh_at = now.after_nanos(REFRESH_NANOS);
+        let Some(xdp) = &mut self.xdp else { return };
+        if let Err(reason) = xdp.routes.refresh() {
+            return self.fall_back(reason);
+        }
+        let mtu = xdp.routes.mtu();
+        if mtu != self.status.mtu {
+            self.status.mtu = mtu;
+            let path = if xdp.routes.payload_max() < self.limits.payload_max {
+                "longer packets go through the kernel, in fragments"
+            } else {
+                "all packets fit again"
+            };
+            log::warn!("{}: the MTU is {mtu} now: {path}", self.udp.local_addr());
+        }
+    }
+
+    /// Verifies that the program is attached and redirects. The kernel notifies neither of a
+    /// detachment (net/core/dev.c, `bpf_xdp_link_release`) nor of a deleted entry. The sign of both
+    /// is a long run of packets on the kernel socket.
+    #[cold]
+    pub(super) fn verify_attachment(&mut self) {
+        self.kernel_rx_run = 0;
+        if let Some(reason) = self.xdp.as_ref().and_then(|xdp| xdp.port.end()) {
+            self.fall_back(reason);
+        }
+    }
+}
+
+/// Opens a lost `AF_XDP` half again, for packets of at most `payload_max` bytes.
+fn reopen(
+    config: &PortConfig,
+    local: SocketAddr,
+    udp_socket: BorrowedFd<'_>,
+    payload_max: usize,
+) -> Option<XdpHalf> {
+    let mut netlink = Netlink::open().ok()?;
+    let interfaces = interfaces::list(&mut netlink).ok()?;
+    // The address may be on another interface by now.
+    let bound = PortConfig { bind: local, ..config.clone() };
+    let (interface, _) = interfaces::choose(&bound, &interfaces, &mut netlink).ok()?;
+    // Peers know the limit from the time when the port opened, and join packets beyond it. Packets
+    // longer than the present MTU go through the kernel (`Routes`).
+    let promised = mtu::mtu_for(payload_max, local.ip());
+    let interface = interface.map(|found| InterfaceInfo { mtu: promised, ..found.clone() });
+    let (found, reasons) = open_best(config, interface.as_ref(), (local, udp_socket));
+    log::debug!("{local}: AF_XDP again: {reasons}");
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::af_xdp::open::{BrokerAccess, XskPortConfig};
+    use crate::config::Mode;
+    use crate::host::route::table::Routes;
+    use crate::tier::status::XskMode;
+    use crate::udp::poll_backoff::now;
+    use nix::sched::{CloneFlags, unshare};
+    use ofi_xdp_core::{Destination, PeerId, Port as _, Transmit, Transmitted};
+    use std::process::Command;
+
+    /// A port over the loopback interface of a new network namespace. Its packets are longer than
+    /// its restored `AF_XDP` socket takes.
+    fn with_short_half() -> HybridPort {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let up = Command::new("ip").args(["link", "set", "lo", "up"]).status().unwrap();
+        assert!(up.success());
+        let mut config = PortConfig::new("127.0.0.1:0".parse().unwrap(), 4);
+        config.mode = Mode::Udp;
+        let mut port = HybridPort::open(&config).unwrap();
+        let interface = interfaces::interfaces().unwrap().remove(0);
+        let interface = InterfaceInfo { mtu: 1500, ..interface };
+        let opening = XskPortConfig {
+            interface: &interface,
+            queue: None,
+            steer: false,
+            local: port.local_addr(),
+            mode: XskMode::Skb,
+            sizes: config.rings,
+            access: BrokerAccess { broker: None, udp_socket: port.udp.socket() },
+        };
+        let xsk = opening.open().unwrap();
+        let own = port.local_addr().ip();
+        let routes = Routes::new(Netlink::open().unwrap(), own, &interface, 4).unwrap();
+        port.restore(XdpHalf { port: xsk, routes, kernel_rx_hint: None, kernel_batch: None });
+        port
+    }
+
+    #[test]
+    fn root_packets_too_long_for_the_socket_leave_by_the_kernel() {
+        let skip = std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|value| value == "skip");
+        if skip && !nix::unistd::geteuid().is_root() {
+            println!("SKIPPED: needs CAP_SYS_ADMIN, CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF");
+            return;
+        }
+        let mut port = with_short_half();
+        assert_eq!((port.limits().payload_max, port.xsk().unwrap().payload_max()), (8972, 1472));
+        let to = Destination { peer: PeerId::new(0, 0), address: port.local_addr().into() };
+        for len in [8972, 64] {
+            let sent = port.transmit(|buffer| {
+                buffer[..len].fill(0x10);
+                Some(Transmit { len, to, receive_max: 8972 })
+            });
+            assert_eq!(sent, Ok(Transmitted::Sent));
+            port.flush().unwrap();
+            port.poll_all_sources();
+            let mut lengths = Vec::new();
+            port.receive(now(), 8, &mut |packet| lengths.push(packet.bytes.len())).unwrap();
+            assert_eq!(lengths, [len]);
+        }
+    }
+}

@@ -1,0 +1,392 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The port of an endpoint: an `AF_XDP` socket where possible, and always a kernel socket.
+//!
+//! In: packets of the engine, by [`Port`]. Out: each packet on the better path to its destination,
+//! and the packets of both paths in one stream. Callers: the provider opens the port (`open.rs`);
+//! [`drive`](ofi_xdp_core::drive()) moves packets. If the `AF_XDP` half is lost, the port continues
+//! without it (`failover.rs`). Bounds: those of the halves. The kernel socket is polled when the
+//! XDP program reports a packet (`kernel_hint.rs`), and at least every [`UDP_PAUSE_MAX_NANOS`];
+//! notifications are read every [`REFRESH_NANOS`].
+//!
+//! ```text
+//!                  ┌─ hop known ─────────────▶ XskPort ──▶ NIC
+//!   transmit ──▶ Routes                          ▲ short batches
+//!                  └─ kernel's route, or a    ─▶ UdpPort ──▶ kernel (resolves, loops back, routes)
+//!                     GSO batch is cheaper
+//! ```
+
+use std::mem;
+use std::net::SocketAddr;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::sync::Arc;
+
+use ofi_xdp_core::{Datagram, Instant, Port, PortError, PortLimits, Transmit, Transmitted};
+
+use super::kernel_batch::KernelBatch;
+use super::recovery::Recovery;
+use super::wakeup_set::WakeupSet;
+use super::xdp_half::XdpHalf;
+use crate::af_xdp::kernel_hint::KernelRxHint;
+use crate::af_xdp::port::{XskPort, XskTransmit};
+use crate::config::PortConfig;
+use crate::host::netns::Namespace;
+use crate::stats::{KernelStats, PortStats};
+use crate::tier::status::PortStatus;
+use crate::udp::UdpPort;
+use crate::udp::poll_backoff::PollBackoff;
+
+/// Longest pause between two polls of the kernel socket. The pause reaches it after a silence of 50
+/// ms, and a GSO batch may wait that long.
+pub(super) const UDP_PAUSE_MAX_NANOS: u64 = 100_000;
+/// Pause between two reads of the kernel's notifications. Before a sleep they are read in any case.
+pub(super) const REFRESH_NANOS: u64 = 250_000;
+/// Length of a run of packets from the kernel socket after which the port verifies that the XDP
+/// program is attached and redirects. The check costs two system calls, which are spread over this
+/// many packets, because packets may take that path for good reason.
+const KERNEL_RX_RUN_MAX: u32 = 128;
+
+/// Both paths, behind one address.
+#[derive(Debug)]
+pub struct HybridPort {
+    pub(super) xdp: Option<XdpHalf>,
+    pub(super) udp: UdpPort,
+    pub(super) status: PortStatus,
+    pub(super) limits: PortLimits,
+    pub(super) stats: PortStats,
+    pub(super) wakeup_set: WakeupSet,
+    /// Configuration for opening the `AF_XDP` half again.
+    pub(super) config: PortConfig,
+    pub(super) namespace: Option<Arc<Namespace>>,
+    pub(super) recovery: Option<Recovery<XdpHalf>>,
+    /// Poll back-off of the kernel socket.
+    pub(super) udp_poll: PollBackoff,
+    /// Time of the next read of notifications.
+    pub(super) refresh_at: Instant,
+    /// The next receive polls the `AF_XDP` socket first, even if the kernel socket is due.
+    pub(super) primary_first: bool,
+    /// Packets from the kernel socket since the last one from the `AF_XDP` socket.
+    pub(super) kernel_rx_run: u32,
+}
+
+const _: () = {
+    const fn assert_send<T: Send>() {}
+    assert_send::<HybridPort>();
+};
+
+impl HybridPort {
+    /// The endpoint's address: concrete IP address and port.
+    #[must_use]
+    pub const fn local_addr(&self) -> SocketAddr {
+        self.udp.local_addr()
+    }
+
+    /// Tier, interface and limits of this port. They change when the `AF_XDP` half is lost or
+    /// restored.
+    #[must_use]
+    pub const fn status(&self) -> &PortStatus {
+        &self.status
+    }
+
+    /// Counters of this port.
+    #[must_use]
+    pub const fn stats(&self) -> &PortStats {
+        &self.stats
+    }
+
+    /// The kernel's counters of the `AF_XDP` socket, if there is one. Two system calls.
+    #[must_use]
+    pub fn kernel_stats(&self) -> Option<KernelStats> {
+        self.xsk()?.kernel_stats().ok()
+    }
+
+    /// The `AF_XDP` half, if there is one.
+    #[must_use]
+    pub fn xsk(&self) -> Option<&XskPort> {
+        self.xdp.as_ref().map(|xdp| &xdp.port)
+    }
+
+    /// The wakeup descriptor: readable when a packet can be received, while the set is armed. It
+    /// stays the same as long as the port lives. Call [`Self::arm`] before a sleep, then receive
+    /// until [`Self::has_more`] returns `false`.
+    #[must_use]
+    pub const fn poll_fds(&self) -> &[RawFd] {
+        self.wakeup_set.fds()
+    }
+
+    /// Arms the wakeup descriptor, which then also reports earlier packets that are not received.
+    ///
+    /// The next [`Port::receive`] polls all sockets, except that it stops at packets on the primary
+    /// socket. In that case the receive after it polls the other sockets first, however often this
+    /// function is called. Reason: the packet that ends a sleep most likely came to the primary
+    /// socket, and should not wait.
+    pub fn arm(&mut self) {
+        self.force_now(true);
+        if !self.wakeup_set.is_armed() {
+            self.arm_sources();
+        }
+    }
+
+    /// Whether the last [`Port::receive`] left packets that the descriptor does not report: the
+    /// kernel delivers a GRO batch in one piece, and the budget was smaller.
+    #[must_use]
+    pub const fn has_more(&self) -> bool {
+        self.udp.has_more()
+    }
+
+    /// Disarms the wakeup descriptor, so that no packet pays for it.
+    pub fn disarm(&mut self) {
+        if self.wakeup_set.is_armed() {
+            self.wakeup_set.set_armed(false);
+            self.sources().for_each(|source| self.wakeup_set.remove(source));
+        }
+    }
+
+    /// Puts all sockets into the set that are not in it. A socket that cannot be added is tried
+    /// again before the next sleep.
+    fn arm_sources(&mut self) {
+        let mut all = true;
+        for source in self.sources() {
+            if let Err(error) = self.wakeup_set.add(source) {
+                log::warn!("{}: packets may wait for a timer: {error}", self.local_addr());
+                all = false;
+            }
+        }
+        self.wakeup_set.set_armed(all);
+    }
+
+    /// All sockets that receive packets or notifications.
+    fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        let xdp = self.xdp.iter().flat_map(|xdp| [xdp.port.socket(), xdp.routes.socket()]);
+        let recovery = self.recovery.iter().map(Recovery::descriptor);
+        xdp.chain(recovery).chain(self.udp.sockets())
+    }
+
+    /// Exchanges sockets by `change`, also for a sleeping thread. All sockets leave the set before:
+    /// a closed socket stays in the set while a fork holds a copy of it (epoll(7)).
+    pub(super) fn change_sources(&mut self, change: impl FnOnce(&mut Self)) {
+        let was_armed = self.wakeup_set.is_armed();
+        self.disarm();
+        change(self);
+        if was_armed {
+            self.arm_sources();
+        }
+    }
+
+    /// Makes the next [`Port::receive`] poll all sockets.
+    pub fn poll_all_sources(&mut self) {
+        self.force_now(false);
+    }
+
+    fn force_now(&mut self, primary_first: bool) {
+        self.primary_first = primary_first && !self.udp_poll.is_forced();
+        self.udp_poll.force_now();
+        self.refresh_at = Instant::ZERO;
+        self.udp.poll_all_sources(primary_first);
+    }
+
+    /// Receives at most `budget` packets from the kernel socket, if its poll is due.
+    fn receive_udp(
+        &mut self,
+        now: Instant,
+        budget: u16,
+        sink: &mut impl FnMut(Datagram<'_>),
+    ) -> u16 {
+        let kernel_rx_hint = self.xdp.as_mut().and_then(|xdp| xdp.kernel_rx_hint.as_mut());
+        if kernel_rx_hint.is_some_and(KernelRxHint::changed) {
+            self.udp_poll.reset();
+        }
+        if !self.udp_poll.is_due(now) {
+            return 0;
+        }
+        let count = self.udp.receive(now, budget, &mut self.stats, sink);
+        self.udp_poll.record(now, count > 0);
+        self.kernel_rx_run += u32::from(count);
+        if self.kernel_rx_run >= KERNEL_RX_RUN_MAX {
+            self.verify_attachment();
+        }
+        count
+    }
+
+    /// Receives at most `budget` packets from the `AF_XDP` socket, if there is one.
+    #[inline]
+    fn receive_xdp(&mut self, budget: u16, sink: &mut impl FnMut(Datagram<'_>)) -> u16 {
+        let Some(XdpHalf { port, .. }) = &mut self.xdp else { return 0 };
+        match port.receive(budget, &mut self.stats, sink) {
+            Ok(0) => 0,
+            Ok(received) => {
+                self.kernel_rx_run = 0;
+                received
+            }
+            Err(error) => {
+                self.fall_back(&error.to_string());
+                0
+            }
+        }
+    }
+}
+
+impl Port for HybridPort {
+    #[inline]
+    fn receive(
+        &mut self,
+        now: Instant,
+        budget: u16,
+        sink: &mut impl FnMut(Datagram<'_>),
+    ) -> Result<u16, PortError> {
+        if self.xdp.is_none() {
+            if let Some(found) = self.recovery.as_mut().and_then(Recovery::take) {
+                self.restore(found);
+            }
+            return Ok(self.udp.receive(now, budget, &mut self.stats, sink));
+        }
+        let primary_first = mem::take(&mut self.primary_first);
+        if primary_first {
+            let received = self.receive_xdp(budget, sink);
+            if received > 0 {
+                return Ok(received);
+            }
+        }
+        if now >= self.refresh_at {
+            self.refresh(now);
+        }
+        // A due kernel socket goes first and gets half of the budget, so that neither starves.
+        let count = self.receive_udp(now, budget.div_ceil(2), sink);
+        let rest = if primary_first { 0 } else { self.receive_xdp(budget - count, sink) };
+        Ok(count + rest)
+    }
+
+    #[inline]
+    fn transmit(
+        &mut self,
+        fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
+    ) -> Result<Transmitted, PortError> {
+        let Self { xdp, udp, stats, limits, .. } = self;
+        let Some(xdp) = xdp else {
+            return Ok(udp.transmit(|buffer| fill(buffer.get_mut(..limits.payload_max)?)));
+        };
+        // `fill` cannot be undone, so both paths must have room.
+        if !udp.has_room() {
+            xdp.reroute_short_batches(udp, stats);
+            udp.flush(stats);
+        }
+        // A restored half, perhaps on another device, may take shorter packets than promised.
+        let short = xdp.port.payload_max() < limits.payload_max;
+        if short || xdp.kernel_batch.as_ref().is_some_and(KernelBatch::is_likely) {
+            return Ok(xdp.transmit_via_kernel_batch(udp, stats, limits.payload_max, fill));
+        }
+        let XdpHalf { port, routes, kernel_batch, .. } = xdp;
+        let mut through_kernel = false;
+        let sent = port.transmit(stats, |buffer| {
+            let transmit = fill(buffer.get_mut(..limits.payload_max)?)?;
+            let joins =
+                kernel_batch.as_mut().is_some_and(|kernel_batch| kernel_batch.takes(transmit));
+            if !joins && let Some(hop) = routes.hop(transmit.to, transmit.len) {
+                return Some(XskTransmit::new(transmit, hop));
+            }
+            through_kernel = true;
+            let _ = udp.transmit(|copy| {
+                let packet = buffer.get(..transmit.len)?;
+                copy.get_mut(..transmit.len)?.copy_from_slice(packet);
+                Some(transmit)
+            });
+            None
+        });
+        Ok(if through_kernel { Transmitted::Sent } else { sent })
+    }
+
+    #[inline]
+    fn flush(&mut self) -> Result<(), PortError> {
+        let Self { xdp, udp, stats, .. } = self;
+        if let Some(xdp) = xdp {
+            xdp.reroute_short_batches(udp, stats);
+            if let Err(error) = xdp.port.flush(stats) {
+                self.fall_back(&error.to_string());
+            }
+        }
+        self.udp.flush(&mut self.stats);
+        if self.xdp.is_none() && self.udp.reconnect_if_due() && self.wakeup_set.is_armed() {
+            self.arm_sources();
+        }
+        Ok(())
+    }
+
+    #[inline]
+    fn limits(&self) -> PortLimits {
+        self.limits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::tier::status::Tier;
+    use crate::udp::poll_backoff::now;
+    use ofi_xdp_core::{Destination, PeerId};
+
+    fn open(bind: &str) -> HybridPort {
+        HybridPort::open(&PortConfig::new(bind.parse().unwrap(), 4)).unwrap()
+    }
+
+    #[test]
+    fn two_ports_talk_over_loopback() {
+        let (mut left, mut right) = (open("127.0.0.1:0"), open("127.0.0.1:0"));
+        assert_eq!(left.status().tier, Tier::Udp);
+        assert_eq!((left.poll_fds().len(), left.status().interface.as_str()), (1, "lo"));
+        let to = Destination { peer: PeerId::new(0, 0), address: right.local_addr().into() };
+        let sent = left.transmit(|buffer| {
+            assert_eq!(buffer.len(), crate::config::PAYLOAD_MAX);
+            buffer[..4].copy_from_slice(b"ping");
+            Some(Transmit { len: 4, to, receive_max: u16::MAX })
+        });
+        assert_eq!(sent, Ok(Transmitted::Sent));
+        left.flush().unwrap();
+        let mut received = Vec::new();
+        for _ in 0..1000 {
+            right
+                .receive(now(), 8, &mut |datagram| received.push(datagram.bytes.to_vec()))
+                .unwrap();
+            if !received.is_empty() {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        assert_eq!(received, [b"ping"]);
+    }
+
+    /// Whether the descriptor becomes readable within a second.
+    fn wakes(port: &HybridPort) -> bool {
+        let fds = [rustix::event::PollFd::new(&port.wakeup_set, rustix::event::PollFlags::IN)];
+        let second = rustix::event::Timespec { tv_sec: 1, tv_nsec: 0 };
+        rustix::event::poll(&mut fds.clone(), Some(&second)).unwrap() == 1
+    }
+
+    #[test]
+    fn the_descriptor_tells_of_packets_while_it_is_watched() {
+        let mut port = open("127.0.0.1:0");
+        let sender = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
+        sender.send_to(b"packet", port.local_addr()).unwrap();
+        assert!(!wakes(&port));
+        for _ in 0..2 {
+            port.arm();
+            assert!(wakes(&port), "an earlier packet");
+            assert_eq!(port.receive(now(), 8, &mut |_| {}), Ok(1));
+            assert!(!wakes(&port));
+            sender.send_to(b"packet", port.local_addr()).unwrap();
+            assert!(wakes(&port), "a later packet");
+            port.disarm();
+            port.disarm();
+            assert!(!wakes(&port));
+        }
+    }
+
+    #[test]
+    fn a_port_in_use_is_said() {
+        let first = open("127.0.0.1:0");
+        let config = PortConfig::new(first.local_addr(), 4);
+        let text = HybridPort::open(&config).unwrap_err().to_string();
+        assert!(
+            text.starts_with(&format!("bind a UDP socket to {}", first.local_addr())),
+            "{text}"
+        );
+    }
+}

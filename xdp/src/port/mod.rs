@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The port of an endpoint: an `AF_XDP` socket where possible, and always a kernel UDP socket.
+//!
+//! In: a [`PortConfig`](crate::PortConfig). Out: a [`HybridPort`](hybrid::HybridPort). Caller: the
+//! provider. Bounds: those of the two halves.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `hybrid.rs` | chooses the path of each packet, and receives from both |
+//! | `open.rs` | opens both halves |
+//! | `xdp_half.rs` | the `AF_XDP` half: port, routes, kernel batches |
+//! | `kernel_batch.rs` | which packets leave in GSO batches beside `AF_XDP` |
+//! | `failover.rs` | the loss of the `AF_XDP` half, and its return |
+//! | `recovery.rs` | the thread that opens it again |
+//! | `wakeup_set.rs` | the descriptor that a sleeper waits on |
+
+mod failover;
+pub(crate) mod hybrid;
+mod kernel_batch;
+pub(crate) mod open;
+mod recovery;
+mod wakeup_set;
+mod xdp_half;

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The `AF_XDP` half of a port: its socket, the routes to peers, and GSO batches beside it.
+//!
+//! In: packets of the engine. Out: frames on the tx ring, or packets in the GSO batches of the
+//! kernel socket. Callers: the hybrid port (`hybrid.rs`), and `open.rs`, which makes it. Bounds:
+//! those of the two sockets.
+
+use ofi_xdp_core::{Transmit, Transmitted};
+
+use super::kernel_batch::KernelBatch;
+use crate::af_xdp::kernel_hint::KernelRxHint;
+use crate::af_xdp::port::{XskPort, XskTransmit};
+use crate::config::Mode;
+use crate::host::route::table::Routes;
+use crate::stats::PortStats;
+use crate::tier::status::{PortStatus, Tier, XskMode};
+use crate::udp::UdpPort;
+
+/// The `AF_XDP` half of a port.
+#[derive(Debug)]
+pub(super) struct XdpHalf {
+    pub(super) port: XskPort,
+    pub(super) routes: Routes,
+    /// The program's count of packets left to the kernel socket; `None` where it cannot be mapped.
+    pub(super) kernel_rx_hint: Option<KernelRxHint>,
+    /// Present where the kernel copies frames and no mode was configured.
+    pub(super) kernel_batch: Option<KernelBatch>,
+}
+
+impl XdpHalf {
+    /// Enters mode and queue of this half in `status`.
+    pub(super) fn describe(&self, status: &mut PortStatus) {
+        status.tier = Tier::Xdp(self.port.mode());
+        status.queue = Some(self.port.queue());
+        status.kernel_zerocopy = self.port.kernel_stats().ok().and_then(|stats| stats.zerocopy);
+    }
+
+    /// Turns GSO batches on where the kernel copies frames and `mode` leaves the choice.
+    pub(super) fn enable_kernel_batch(&mut self, mode: Mode, udp: &UdpPort) {
+        let copies = self.port.mode() != XskMode::Zerocopy;
+        let useful = mode == Mode::Auto && copies && udp.supports_gso();
+        self.kernel_batch = useful.then(KernelBatch::default);
+    }
+
+    /// Offers a buffer of the kernel socket's batches to `fill`. A packet that is too short for a
+    /// batch moves to the `AF_XDP` socket. Without batches, every packet that fits moves there.
+    pub(super) fn transmit_via_kernel_batch(
+        &mut self,
+        udp: &mut UdpPort,
+        stats: &mut PortStats,
+        payload_max: usize,
+        fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
+    ) -> Transmitted {
+        let Self { port, routes, kernel_batch, .. } = self;
+        let mut moved = false;
+        let sent = udp.transmit(|buffer| {
+            let transmit = fill(buffer.get_mut(..payload_max)?)?;
+            if kernel_batch.as_mut().is_some_and(|batch| batch.takes(transmit)) {
+                return Some(transmit);
+            }
+            let Some(hop) = routes.hop(transmit.to, transmit.len) else { return Some(transmit) };
+            let packet = buffer.get(..transmit.len)?;
+            let framed = port.transmit(stats, |frame| {
+                frame.get_mut(..packet.len())?.copy_from_slice(packet);
+                Some(XskTransmit::new(transmit, hop))
+            });
+            // Without a free frame the packet leaves by the kernel, as any packet may.
+            moved = framed == Transmitted::Sent;
+            (!moved).then_some(transmit)
+        });
+        if moved { Transmitted::Sent } else { sent }
+    }
+
+    /// Moves packets of short batches from the kernel socket to the `AF_XDP` socket.
+    pub(super) fn reroute_short_batches(&mut self, udp: &mut UdpPort, stats: &mut PortStats) {
+        let Self { port, routes, kernel_batch: Some(kernel_batch), .. } = self else { return };
+        kernel_batch.end_round();
+        udp.reroute_short_batches(|transmit, packet| {
+            let Some(hop) = routes.hop(transmit.to, transmit.len) else { return false };
+            let framed = port.transmit(stats, |frame| {
+                frame.get_mut(..transmit.len)?.copy_from_slice(packet);
+                Some(XskTransmit::new(transmit, hop))
+            });
+            framed == Transmitted::Sent
+        });
+    }
+}

@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Steering: a rule in the device that sends the packets of one address to the queue of its
+//! `AF_XDP` socket. Without it the device's hash spreads them over all queues (RSS).
+//!
+//! In: interface, queue, address. Out: a [`Steering`], or the reason why there is none; dropping it
+//! removes the rule. Caller: `socket_lease.rs`, on request only, because a rule changes the device.
+//! These requests have no netlink form (Documentation/networking/ethtool-netlink.rst, "Request
+//! translation"), so they go by ioctl(2) (linux/ethtool.h, `struct ethtool_rxnfc`). Bounds: a few
+//! system calls, [`RULES_MAX`] rules.
+//!
+//! The rule belongs to the device. It stays when its process is killed. It then sends packets to a
+//! queue that they might have reached anyway.
+
+mod ioctl;
+mod request;
+
+use std::fmt;
+use std::io;
+use std::net::SocketAddr;
+
+use nix::errno::Errno;
+use nix::net::if_::if_indextoname;
+
+use ioctl::EthtoolInterface;
+use request::{
+    ANY_LOCATION, Command, Device, FlowSpec, RULES_MAX, RuleRequest, SPECIAL_LOCATIONS, TABLE_SIZE,
+};
+
+/// Reason why packets are not steered.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum SteeringError {
+    /// The driver has no such rules, or they are switched off.
+    #[error(
+        "the driver takes no rules for UDP ports, or `ethtool -K {0} ntuple on` has to allow them"
+    )]
+    Unsupported(String),
+    /// The table is full.
+    #[error("the device's table of rules is full (`ethtool -n {0}` shows it)")]
+    Full(String),
+    /// Another error of the operating system.
+    #[error("a rule for the device: {0}")]
+    Os(io::Error),
+}
+
+/// A rule in a device; removed on drop.
+#[derive(Debug)]
+pub(crate) struct Steering {
+    interface: EthtoolInterface,
+    rule: FlowSpec,
+}
+
+impl Steering {
+    /// Makes the interface with index `interface`, in the calling thread's network namespace, send
+    /// UDP packets for `local` to `queue`.
+    pub(crate) fn new(
+        interface: u32,
+        queue: u32,
+        local: SocketAddr,
+    ) -> Result<Self, SteeringError> {
+        let os = |error: Errno| SteeringError::Os(error.into());
+        let name = if_indextoname(interface).map_err(os)?;
+        let name = name.to_string_lossy().into_owned();
+        let interface = EthtoolInterface::open(&name).map_err(SteeringError::Os)?;
+        match insert(&interface, FlowSpec::new(local, queue)) {
+            Ok(rule) => Ok(Self { interface, rule }),
+            Err(error) => Err(match error.raw_os_error().map(Errno::from_raw) {
+                Some(Errno::EOPNOTSUPP | Errno::EINVAL) => SteeringError::Unsupported(name),
+                Some(Errno::ENOSPC) => SteeringError::Full(name),
+                _ => SteeringError::Os(error),
+            }),
+        }
+    }
+}
+
+impl fmt::Display for Steering {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (name, location) = (self.interface.name(), self.rule.location());
+        let queue = self.rule.queue();
+        write!(
+            f,
+            "rule {location} of {name} steers its packets to queue {queue}; if this process is \
+             killed the rule stays, until `ethtool -N {name} delete {location}`"
+        )
+    }
+}
+
+impl Drop for Steering {
+    fn drop(&mut self) {
+        match remove(&self.interface, &self.rule) {
+            Ok(()) => {}
+            // The device is gone, and its rules with it.
+            Err(error) if error.raw_os_error() == Some(Errno::ENODEV as i32) => {}
+            Err(error) => log::warn!("this rule could not be removed ({error}): {self}"),
+        }
+    }
+}
+
+/// Inserts `rule` into the device's table; returns it with its location.
+fn insert(device: &impl Device, mut rule: FlowSpec) -> io::Result<FlowSpec> {
+    let mut request = RuleRequest::new(Command::Count);
+    device.call(&mut request)?;
+    // Some drivers choose the location. For other drivers the caller chooses, and must choose a
+    // free one: a rule in that location would be replaced.
+    let location = if request.data & SPECIAL_LOCATIONS != 0 {
+        ANY_LOCATION
+    } else {
+        free_location(device, request.count())?
+    };
+    rule.set_location(location);
+    let mut request = RuleRequest::about_rule(Command::Insert, rule);
+    device.call(&mut request)?;
+    Ok(request.rule)
+}
+
+/// The last free location of a table with `count` rules. The first match counts, so foreign rules
+/// come before ours.
+fn free_location(device: &impl Device, count: u32) -> io::Result<u32> {
+    let full = || io::Error::from(Errno::ENOSPC);
+    if count as usize > RULES_MAX {
+        return Err(full());
+    }
+    let mut request = RuleRequest::new(Command::All);
+    request.set_count(count);
+    device.call(&mut request)?;
+    let size = u32::try_from(request.data & TABLE_SIZE).unwrap_or(u32::MAX);
+    let used = request.locations();
+    // bound: one round more than there are rules.
+    (0..size).rev().find(|location| !used.contains(location)).ok_or_else(full)
+}
+
+/// Removes `rule`, unless its location has another rule by now.
+fn remove(device: &impl Device, rule: &FlowSpec) -> io::Result<()> {
+    let mut request = RuleRequest::about_rule(Command::Get, *rule);
+    match device.call(&mut request) {
+        Ok(()) if request.rule.is_same(rule) => {
+            device.call(&mut RuleRequest::about_rule(Command::Delete, *rule))
+        }
+        Ok(()) => Ok(()),
+        Err(error) => match error.raw_os_error().map(Errno::from_raw) {
+            // The rule is gone: another program removed it, or the device was reset.
+            Some(Errno::EINVAL | Errno::ENOENT) => Ok(()),
+            _ => Err(error),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

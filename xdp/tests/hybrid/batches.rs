@@ -1,0 +1,156 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! GSO batches beside an `AF_XDP` socket: which packets leave in them, and how a port receives
+//! them.
+
+use std::thread;
+use std::time::Duration;
+
+use ofi_xdp_core::{Datagram, Port};
+use ofi_xdp_datapath::{Mode, Tier, XskMode};
+
+use crate::common::{Hosts, V4, eventually, learn_hops, now, packet, send, skipped, to};
+use crate::sent_since;
+
+#[test]
+fn root_in_auto_mode_long_batches_leave_by_the_kernel() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Auto);
+    let mut server = hosts.open(1, V4[1], Mode::Auto);
+    assert_eq!(client.status().tier, Tier::Xdp(XskMode::Skb));
+    learn_hops(&mut client, &mut server);
+    let server_address = to(0, server.local_addr());
+    let mut expected = Vec::new();
+    // Sizes and numbers of packets in one burst, and the expected counters.
+    for (bursts, sent) in [
+        (&[(64, 40)][..], [40, 0, 0]),
+        (&[(1408, 3)], [3, 0, 0]),
+        (&[(1408, 4)], [0, 4, 1]),
+        (&[(1408, 40)], [0, 40, 1]),
+        // A packet that ends a batch goes with it, and later packets follow it.
+        (&[(1408, 40), (64, 3)], [0, 43, 3]),
+        (&[(64, 2), (1408, 1), (64, 2)], [5, 0, 0]),
+        (&[(1408, 90)], [0, 90, 2]),
+        // Packets that one batch had no room for follow it, too.
+        (&[(1408, 48)], [0, 48, 2]),
+    ] {
+        let before = *client.stats();
+        for &(len, count) in bursts {
+            for _ in 0..count {
+                let bytes = packet(expected.len() as u16, len);
+                send(&mut client, server_address, &bytes);
+                expected.push(bytes);
+            }
+        }
+        client.flush().unwrap();
+        assert_eq!(sent_since(&client, before), sent, "{bursts:?}");
+    }
+    let mut missing: Vec<usize> = (0..expected.len()).collect();
+    eventually("all of it arrives, unharmed", || {
+        server
+            .receive(now(), 64, &mut |datagram: Datagram<'_>| {
+                let number = u16::from_be_bytes([datagram.bytes[1], datagram.bytes[2]]);
+                assert!(datagram.bytes == expected[usize::from(number)], "packet {number}");
+                missing.retain(|&missing| missing != usize::from(number));
+            })
+            .unwrap();
+        missing.is_empty()
+    });
+    assert_eq!(server.stats().xsk_rejected, 0);
+}
+
+/// The XDP program reports a GSO batch, so no packet waits for the next poll of the kernel socket.
+/// The receiver is the second of two endpoints on its interface, so the report must name it.
+#[test]
+fn root_a_gso_batch_is_not_waited_for() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    hosts.unlink();
+    hosts.relink([[2, 2]; 2]);
+    eventually("the link is up", || hosts.link(1).contains("LOWER_UP"));
+    let mut client = hosts.open(0, V4[0], Mode::Auto);
+    let _first = hosts.open(1, V4[1], Mode::Auto);
+    let mut server = hosts.open(1, V4[1], Mode::Auto);
+    assert_eq!(server.status().queue, Some(1), "{}", server.status());
+    learn_hops(&mut client, &mut server);
+    let moment = now();
+    // The second call comes too early for another poll, and so do all calls at that moment.
+    for _ in 0..2 {
+        assert_eq!(server.receive(moment, 64, &mut |_| {}), Ok(0));
+    }
+    for number in 0..4 {
+        send(&mut client, to(0, server.local_addr()), &packet(number, 1408));
+    }
+    let before = *client.stats();
+    client.flush().unwrap();
+    assert_eq!(sent_since(&client, before), [0, 4, 1]);
+    thread::sleep(Duration::from_millis(100));
+    assert_eq!(server.receive(moment, 64, &mut |_| {}), Ok(4));
+    assert_eq!(server.receive(moment, 64, &mut |_| {}), Ok(0));
+}
+
+/// The kernel delivers a GSO batch in one piece, and a budget may be smaller. No descriptor reports
+/// the rest.
+#[test]
+fn root_the_rest_of_a_gso_batch_is_reported() {
+    if skipped() {
+        return;
+    }
+    // Beside an `AF_XDP` socket the kernel socket gets half of the budget.
+    for (mode, budget) in [(Mode::Auto, 64), (Mode::Udp, 32)] {
+        let hosts = Hosts::new();
+        let mut client = hosts.open(0, V4[0], mode);
+        let mut server = hosts.open(1, V4[1], mode);
+        learn_hops(&mut client, &mut server);
+        server.arm();
+        for number in 0..40 {
+            send(&mut client, to(0, server.local_addr()), &packet(number, 1472));
+        }
+        client.flush().unwrap();
+        assert!(!server.has_more());
+        let mut received = 0;
+        eventually("the batch is there", || {
+            received = server.receive(now(), budget, &mut |_| {}).unwrap();
+            received > 0
+        });
+        assert_eq!((received, server.has_more()), (32, true), "{mode}");
+        assert_eq!(server.receive(now(), budget, &mut |_| {}), Ok(8), "{mode}");
+        assert!(!server.has_more(), "{mode}");
+    }
+}
+
+#[test]
+fn root_after_a_sleep_the_ring_goes_first_and_then_the_kernel_socket() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Skb);
+    let mut server = hosts.open(1, V4[1], Mode::Udp);
+    // Packets take a while where a softirq waits for its thread.
+    let arrive = || thread::sleep(Duration::from_millis(20));
+    learn_hops(&mut client, &mut server);
+    arrive();
+    while client.receive(now(), 64, &mut |_| {}).unwrap() > 0 {}
+    let address = client.local_addr();
+    // A GSO batch is longer than the client's AF_XDP socket takes, so it arrives at the kernel
+    // socket.
+    (0..20).for_each(|number| send(&mut server, to(0, address), &packet(number, 1472)));
+    server.flush().unwrap();
+    let seen = [(); 2].map(|()| {
+        send(&mut server, to(0, address), &packet(0, 64));
+        server.flush().unwrap();
+        arrive();
+        let before = *client.stats();
+        client.arm();
+        client.receive(now(), 64, &mut |_| {}).unwrap();
+        let after = client.stats();
+        let joined = after.udp_received - before.udp_received;
+        (after.xsk_received - before.xsk_received, joined)
+    });
+    assert_eq!(seen, [(1, 0), (1, 20)], "packets of the ring, of the socket");
+}
