@@ -100,7 +100,7 @@ fn check(world: &mut World, seed: u64, mut posted: HashMap<(usize, usize), Vec<(
         got.sort_by_key(|c| c.context.0);
         for completion in got {
             let from = world.nodes[node].engine.peer_address(completion.peer).unwrap();
-            let from = from.octets()[15] as usize - 1;
+            let from = node_of(&from);
             let (serial, len) = posted.get_mut(&(from, node)).unwrap().remove(0);
             let bytes = world.received(node, completion.context.0);
             assert_eq!(completion.len, len as u64, "seed {seed}: message {serial} of {from}");
@@ -184,7 +184,7 @@ fn one_lost_packet_costs_no_time_out() {
         let request = SendRequest { common, len: 64 << 10, tag: None, data: None };
         let now = world.time();
         let node = &mut world.nodes[0];
-        node.engine.post_send(now, request, pattern(1, 64 << 10), &mut node.memory).unwrap();
+        node.engine.post_send(now, request, pattern(1, 64 << 10).into(), &mut node.memory).unwrap();
         for n in 0..60 {
             world.link.cut = if n == lost { vec![address(1)] } else { Vec::new() };
             world.drive(0, Budget { rx_packets: 0, tx_packets: 1 });

@@ -70,9 +70,9 @@ fn check_found(world: &World, found: &Completion, context: u64, len: usize) {
 fn claim(world: &mut World, context: u64, len: usize) -> (Completion, Vec<u8>) {
     let request = RecvRequest { len: len as u64, ..tagged(context) };
     let node = &mut world.nodes[1];
-    let id = node.engine.post_claimed(request, vec![0xcc; len], &mut node.memory).unwrap();
+    let id = node.engine.post_claimed(request, vec![0xcc; len].into(), &mut node.memory).unwrap();
     settle(world);
-    let bytes = world.nodes[1].memory.take_recv(id.slot());
+    let bytes = world.nodes[1].memory.take_recv(id).unwrap();
     (only(world.completions(1)), bytes)
 }
 
@@ -123,7 +123,7 @@ fn a_claimed_message_is_kept_for_who_claimed_it() {
         let found = peek(&mut world, tagged(7), Peek::Claim);
         check_found(&world, &found, 7, len);
         let node = &mut world.nodes[1];
-        let unknown = node.engine.post_claimed(tagged(8), Vec::new(), &mut node.memory);
+        let unknown = node.engine.post_claimed(tagged(8), Vec::new().into(), &mut node.memory);
         assert_eq!(unknown, Err(PostError::NotClaimed));
         assert!(!node.engine.cancel(Context(7)), "nothing is posted");
         // Other receives get the next message.
@@ -365,10 +365,10 @@ fn without_slots_for_parts_messages_wait_in_order() {
     world.run(SECOND);
     let node = &mut world.nodes[1];
     let request = any(7, 16 * 24);
-    let buffer = vec![0xcc; 16 * 24];
+    let buffer = vec![0xcc; 16 * 24].into();
     node.engine.post_multi_recv(request, 16, buffer, &mut node.memory).unwrap();
     assert_eq!(node.engine.stored_messages(), 20 - 8);
-    let id = node.engine.post_recv(any(8, 16), vec![0; 16], &mut node.memory).unwrap();
+    let id = node.engine.post_recv(any(8, 16), vec![0; 16].into(), &mut node.memory).unwrap();
     assert_eq!(node.engine.stored_messages(), 20 - 8, "they belong to the buffer");
     node.engine.peek(any(9, 0), Peek::Look).unwrap();
     for n in 20..25 {
@@ -384,7 +384,7 @@ fn without_slots_for_parts_messages_wait_in_order() {
     for (n, part) in got.iter().enumerate() {
         assert_eq!(*part, (16 * n, pattern(n as u64, 16)));
     }
-    assert_eq!(world.nodes[1].memory.take_recv(id.slot()), pattern(24, 16));
+    assert_eq!(world.nodes[1].memory.take_recv(id).unwrap(), pattern(24, 16));
 }
 
 #[test]

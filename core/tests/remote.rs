@@ -47,9 +47,9 @@ fn every_piece_but_the_last_says_that_more_follows() {
             let mut world = World::new(2, 1, &small(), Faults::NONE);
             story(&mut world, len);
             world.run(SECOND);
-            let memories = || world.nodes.iter().map(|node| &node.memory);
-            let gathered: Vec<bool> = memories().flat_map(|it| it.gathered_more.clone()).collect();
-            let placed: Vec<bool> = memories().flat_map(|it| it.placed_more.clone()).collect();
+            let logs = || world.nodes.iter().filter_map(|node| node.memory.pieces.as_ref());
+            let gathered: Vec<bool> = logs().flat_map(|log| log.gathered.clone()).collect();
+            let placed: Vec<bool> = logs().flat_map(|log| log.placed.clone()).collect();
             let expected: Vec<bool> = (1..=pieces).map(|piece| piece < pieces).collect();
             assert_eq!((&gathered, &placed), (&expected, &expected), "{len} bytes");
         };
@@ -139,7 +139,7 @@ fn a_read_brings_what_is_there() {
         assert!(world.run_until(SECOND * 20, done), "seed {seed}");
         assert!(world.completions(0).iter().all(|c| c.outcome == Ok(())));
         for id in ids {
-            assert!(world.nodes[0].memory.incoming[&id.slot()].1 == bytes[..*len], "seed {seed}");
+            assert!(world.nodes[0].memory.returned(id).unwrap() == &bytes[..*len], "seed {seed}");
         }
     }
 }
@@ -193,7 +193,7 @@ fn atomics_are_executed_exactly_once() {
         let word = |bytes: &[u8]| u64::from_le_bytes(bytes[..8].try_into().unwrap());
         assert_eq!(word(&world.region_bytes(2, remote.key)), 40, "seed {seed}");
         let found =
-            ids.iter().map(|(node, id)| word(&world.nodes[*node].memory.incoming[&id.slot()].1));
+            ids.iter().map(|(node, id)| word(world.nodes[*node].memory.returned(*id).unwrap()));
         let mut found: Vec<_> = found.collect();
         found.sort_unstable();
         assert_eq!(found, (0..40).collect::<Vec<_>>(), "seed {seed}: each sees another value");
@@ -259,9 +259,7 @@ fn a_region_that_is_taken_back_is_not_read_any_more() {
     let remote = world.region(1, 0, 400_000, Access::READ);
     world.read(0, 1, 0, remote, 400_000);
     assert!(world.run_until(SECOND, |w| w.nodes[0].memory.placed > 50_000));
-    let id = world.region_id(1, remote.key);
-    world.nodes[1].engine.deregister_region(id).unwrap();
-    world.nodes[1].memory.regions.remove(&id);
+    let id = world.deregister(1, remote.key);
     world.run(SECOND);
     assert_eq!(world.completions(0)[0].outcome, Err(OpError::Key));
     assert_eq!(world.nodes[1].engine.deregister_region(id), Err(Unknown));
@@ -385,7 +383,7 @@ fn a_fence_waits_for_what_came_before() {
         let id = world.read_with(0, 1, |r| r.common.fence = true, remote, 20_000);
         let done = |w: &World| w.nodes[0].completions.len() == 2;
         assert!(world.run_until(SECOND * 20, done), "seed {seed}");
-        assert!(world.nodes[0].memory.incoming[&id.slot()].1 == pattern(3, 20_000), "seed {seed}");
+        assert!(world.nodes[0].memory.returned(id).unwrap() == pattern(3, 20_000), "seed {seed}");
     }
 }
 
@@ -404,7 +402,7 @@ fn orders_that_were_promised_are_kept() {
         assert!(world.run_until(SECOND * 60, done), "seed {seed}");
         for (n, id) in reads {
             assert!(
-                world.nodes[0].memory.incoming[&id.slot()].1 == pattern(n, 5_000),
+                world.nodes[0].memory.returned(id).unwrap() == pattern(n, 5_000),
                 "seed {seed}"
             );
         }

@@ -20,7 +20,7 @@ const LENGTHS: [usize; 4] = [0, 100, 10_000, 100_000];
 fn a_message_takes_a_shared_receive_as_it_arrives() {
     for len in LENGTHS {
         let mut world = World::new(2, 1, &small(), Faults::NONE);
-        world.nodes[1].memory.shared.push_back((any(7, len), vec![0xcc; len]));
+        world.nodes[1].memory.shared.push_back((any(7, len), vec![0xcc; len].into()));
         world.send(0, 1, 9, pattern(3, len));
         world.run(SECOND);
         assert_eq!(world.completions(0).len(), 1);
@@ -37,14 +37,14 @@ fn a_stored_message_takes_a_shared_receive_that_comes_later() {
         let mut world = World::new(2, 2, &small(), Faults::NONE);
         let node = &mut world.nodes[1];
         assert_eq!(node.engine.stored_len(&any(7, len)), None);
-        let early = node.engine.post_shared(any(7, len), vec![0; len], &mut node.memory);
+        let early = node.engine.post_shared(any(7, len), vec![0; len].into(), &mut node.memory);
         assert_eq!(early, Err(PostError::Again), "nothing fits");
         world.send(0, 1, 9, pattern(3, len));
         world.run(SECOND);
         let node = &mut world.nodes[1];
         assert!(node.engine.has_stored());
         assert_eq!(node.engine.stored_len(&any(7, len)), Some(len as u64));
-        node.engine.post_shared(any(7, len), vec![0xcc; len], &mut node.memory).unwrap();
+        node.engine.post_shared(any(7, len), vec![0xcc; len].into(), &mut node.memory).unwrap();
         world.drive(1, Budget::PROGRESS);
         world.run(SECOND);
         assert_eq!(world.nodes[1].parts, [(7, (0, pattern(3, len)))], "{len} bytes");
@@ -57,7 +57,7 @@ fn a_message_that_comes_behind_a_stored_one_is_said_to_overtake_it() {
     let mut world = World::new(2, 3, &small(), Faults::NONE);
     world.send(0, 1, 1, pattern(1, 8));
     world.run(SECOND);
-    world.nodes[1].memory.shared.push_back((any(7, 8), vec![0; 8]));
+    world.nodes[1].memory.shared.push_back((any(7, 8), vec![0; 8].into()));
     world.send(0, 1, 2, pattern(2, 8));
     world.run(SECOND);
     assert!(world.nodes[1].parts.is_empty(), "the second was served first");
@@ -81,7 +81,7 @@ fn matched_send(world: &mut World, len: usize) {
     let common = Common::new(peer, Context(9));
     let request = SendRequest { common, len: len as u64, tag: Some(1), data: None };
     let (now, node) = (world.time(), &mut world.nodes[0]);
-    node.engine.post_matched_send(now, request, pattern(3, len), &mut node.memory).unwrap();
+    node.engine.post_matched_send(now, request, pattern(3, len).into(), &mut node.memory).unwrap();
     world.drive(0, Budget::POST);
 }
 
@@ -143,7 +143,7 @@ fn a_deferred_receive_is_told_also_if_its_message_was_first() {
             world.run(SECOND);
         }
         let node = &mut world.nodes[1];
-        let buffer = vec![0; 8];
+        let buffer = vec![0; 8].into();
         let posted = node.engine.post_deferred_recv(any(7, 8), false, buffer, &mut node.memory);
         if !first {
             world.send(0, 1, 9, pattern(1, 8));

@@ -122,7 +122,7 @@ fn a_name_that_outlived_its_peer_is_nobodys() {
     let former = puppet.head.cid;
     puppet.engine().remove_peer(former).unwrap();
     puppet.drive();
-    let another = PeerAddress::from_v4([198, 18, 0, PUPPET as u8 + 1], 7001);
+    let another = PeerAddress::new(address(PUPPET).ip(), 7001);
     assert_eq!(puppet.engine().insert_peer(another), Err(PeersFull::Quarantined), "for a while");
     puppet.pass(127 * MILLI);
     assert_eq!(puppet.engine().insert_peer(another), Err(PeersFull::Quarantined));

@@ -24,7 +24,7 @@ fn write_packets(puppet: &mut Puppet, count: u64, request: impl Fn(u64, &mut Com
         let remote = Remote { key: 1, address: 0 };
         let request = WriteRequest { common, len: 1000, remote, data: None };
         let Node { engine, memory, .. } = &mut puppet.world.nodes[0];
-        engine.post_write(now, request, vec![0; 1000], memory).unwrap();
+        engine.post_write(now, request, vec![0; 1000].into(), memory).unwrap();
         puppet.drive();
     }
 }

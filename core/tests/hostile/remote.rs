@@ -32,8 +32,7 @@ fn a_key_that_was_taken_back_never_opens_the_slots_next_region() {
     let mut puppet = Puppet::connected(&small());
     let access = Access::READ | Access::WRITE;
     let former = puppet.world.region(0, 0, 64, access);
-    let id = puppet.world.region_id(0, former.key);
-    puppet.engine().deregister_region(id).unwrap();
+    let id = puppet.world.deregister(0, former.key);
     let next = puppet.world.region(0, 0, 64, access);
     assert_eq!(puppet.world.region_id(0, next.key).slot(), id.slot());
     for key in [former.key, next.key ^ 1 << 63] {
@@ -118,7 +117,7 @@ fn a_late_answer_does_not_go_to_the_slots_next_operation() {
     let right = puppet.data(&answer(second, 0, &[2; 8]));
     puppet.deliver(right);
     assert_eq!(puppet.ends(), [(2, Ok(()))]);
-    assert_eq!(puppet.world.nodes[0].memory.incoming[&second.slot()].1, [2; 8]);
+    assert_eq!(puppet.world.nodes[0].memory.returned(second).unwrap(), [2; 8]);
 }
 
 #[test]
@@ -136,7 +135,7 @@ fn more_bytes_than_were_asked_for_do_not_end_a_read() {
     let first = puppet.data(&answer(op, 60, &bytes[60..]));
     puppet.deliver(first);
     assert_eq!(puppet.ends(), [(1, Ok(()))]);
-    assert_eq!(puppet.world.nodes[0].memory.incoming[&op.slot()].1[60..], bytes[60..]);
+    assert_eq!(puppet.world.nodes[0].memory.returned(op).unwrap()[60..], bytes[60..]);
 }
 
 #[test]

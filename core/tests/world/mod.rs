@@ -1,37 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A few engines on virtual time, joined by a link that loses, repeats, delays and damages packets.
 //!
-//! A run follows from one seed. Application memory is a vector for each operation, so that a
-//! misplaced byte is a failed comparison. The configuration of each test sizes the storage.
+//! A run follows from one seed. Memory, ports and the link below its faults are the test kit's. The
+//! configuration of each test sizes the storage.
 
 #![allow(dead_code, reason = "each test file uses a part")]
 
 use ofi_xdp_core::wire::{self, PacketKind};
 use ofi_xdp_core::*;
-use std::cell::RefCell;
-use std::collections::{BTreeMap, HashMap, VecDeque};
-use std::rc::Rc;
+use ofi_xdp_test_kit::link::Link;
+use ofi_xdp_test_kit::memory::{Buffer, CANARY, CheckedMemory, Pieces};
+use ofi_xdp_test_kit::packet::{self, Origin, Packet, PacketId};
+use ofi_xdp_test_kit::queue::QueuePort;
+pub use ofi_xdp_test_kit::queue::limits;
+pub use ofi_xdp_test_kit::rng::Rng;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
-
-/// `SplitMix64`.
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let z = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ z >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ z >> 31
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    pub fn percent(&mut self, p: f64) -> bool {
-        (self.next() >> 11) as f64 / ((1u64 << 53) as f64) * 100.0 < p
-    }
-}
 
 /// Faults of the link, in per cent; delays in ns.
 #[derive(Clone, Copy, Debug)]
@@ -48,146 +32,11 @@ impl Faults {
         Self { loss: 0.0, duplicate: 0.0, corrupt: 0.0, delay: 2_000, jitter: 0 };
 }
 
-/// The place of a receive's bytes: a buffer, shared by the slices of a multi-receive buffer, and an
-/// offset.
-#[derive(Clone)]
-struct Room {
-    bytes: Rc<RefCell<Vec<u8>>>,
-    start: usize,
-}
-
-/// The memory of an engine.
-#[derive(Default)]
-pub struct Buffers {
-    sends: HashMap<u32, (OpId, Vec<u8>)>,
-    /// Bytes that reads and fetching atomics brought back, by operation slot.
-    pub incoming: HashMap<u32, (OpId, Vec<u8>)>,
-    pub regions: HashMap<RegionId, Vec<u8>>,
-    pub keys: HashMap<u64, RegionId>,
-    former: HashMap<OpId, Vec<u8>>,
-    recvs: HashMap<u32, (RecvId, Room)>,
-    store: Vec<u8>,
-    config: Option<Config>,
-    pub placed: u64,
-    /// Whether more bytes were to follow, for each gathered and for each placed piece.
-    pub gathered_more: Vec<bool>,
-    pub placed_more: Vec<bool>,
-    /// Receives of the shared queue.
-    pub shared: VecDeque<(RecvRequest, Vec<u8>)>,
-}
-
-impl Buffers {
-    fn range(&self, id: UnexpectedId, offset: u64, len: usize) -> std::ops::Range<usize> {
-        let (start, room) = self.config.as_ref().unwrap().unexpected_range(id);
-        assert!(offset + len as u64 <= room, "outside the slot");
-        let start = (start + offset) as usize;
-        start..start + len
-    }
-
-    pub fn take_recv(&mut self, slot: u32) -> Vec<u8> {
-        self.recvs.remove(&slot).unwrap().1.bytes.take()
-    }
-
-    /// Offset and bytes of a slice of a multi-receive buffer.
-    pub fn part(&self, id: RecvId, len: u64) -> (usize, Vec<u8>) {
-        let (recv, Room { bytes, start }) = &self.recvs[&id.slot()];
-        assert_eq!(*recv, id, "another message's place");
-        (*start, bytes.borrow()[*start..*start + len as usize].to_vec())
-    }
-}
-
-impl Memory for Buffers {
-    type Buffer = Vec<u8>;
-
-    fn attach_op(&mut self, op: OpId, buffer: Vec<u8>) {
-        self.incoming.insert(op.slot(), (op, buffer.clone()));
-        self.sends.insert(op.slot(), (op, buffer));
-    }
-
-    fn attach_recv(&mut self, recv: RecvId, buffer: Vec<u8>) {
-        let room = Room { bytes: Rc::new(RefCell::new(buffer)), start: 0 };
-        self.recvs.insert(recv.slot(), (recv, room));
-    }
-
-    fn attach_slice(&mut self, part: RecvId, of: RecvId, offset: u64) {
-        let (recv, room) = &self.recvs[&of.slot()];
-        assert_eq!(*recv, of, "another receive's buffer");
-        let room = Room { start: offset as usize, ..room.clone() };
-        self.recvs.insert(part.slot(), (part, room));
-    }
-
-    fn claim_shared_receive(
-        &mut self,
-        arrival: &UnmatchedMessage,
-    ) -> Option<(RecvRequest, Vec<u8>)> {
-        if arrival.overtakes || !arrival.room { None } else { self.shared.pop_front() }
-    }
-
-    fn gather(&mut self, from: Gather, into: &mut [u8]) {
-        self.gathered_more.push(from.more);
-        let buffer = match from.source {
-            Source::Op(id) => {
-                let (op, buffer) = &self.sends[&id.slot()];
-                assert_eq!(*op, id, "another operation's buffer");
-                buffer
-            }
-            Source::Region(id) => &self.regions[&id],
-            Source::PreviousValue(id) => &self.former[&id],
-        };
-        let at = from.offset as usize;
-        into.copy_from_slice(&buffer[at..at + into.len()]);
-    }
-
-    fn place(&mut self, at: Placement, bytes: &[u8]) {
-        self.placed += bytes.len() as u64;
-        self.placed_more.push(at.more);
-        let buffer = match at.target {
-            Target::Recv(id) => {
-                let (recv, room) = self.recvs.get_mut(&id.slot()).unwrap();
-                assert_eq!(*recv, id, "another operation's buffer");
-                let start = room.start + at.offset as usize;
-                room.bytes.borrow_mut()[start..start + bytes.len()].copy_from_slice(bytes);
-                return;
-            }
-            Target::Op(id) => {
-                let (op, buffer) = self.incoming.get_mut(&id.slot()).unwrap();
-                assert_eq!(*op, id, "another operation's buffer");
-                buffer
-            }
-            Target::Region(id) => self.regions.get_mut(&id).unwrap(),
-            Target::Unexpected(id) => {
-                let range = self.range(id, at.offset, bytes.len());
-                self.store[range].copy_from_slice(bytes);
-                return;
-            }
-        };
-        let start = at.offset as usize;
-        buffer[start..start + bytes.len()].copy_from_slice(bytes);
-    }
-
-    fn atomic(&mut self, access: AtomicAccess<'_>) {
-        let start = access.offset as usize;
-        let memory = &mut self.regions.get_mut(&access.region).unwrap()[start..start + access.len];
-        if let Some(id) = access.previous {
-            self.former.insert(id, memory.to_vec());
-        }
-        access.op.apply(access.datatype, memory, access.operands, access.compare);
-    }
-
-    fn deliver(&mut self, from: UnexpectedId, to: RecvId, len: u64) {
-        let range = self.range(from, 0, len as usize);
-        let (recv, Room { bytes, start }) = self.recvs.get_mut(&to.slot()).unwrap();
-        assert_eq!(*recv, to, "another operation's buffer");
-        bytes.borrow_mut()[*start..*start + len as usize].copy_from_slice(&self.store[range]);
-    }
-}
-
-/// Packets in flight, by time of arrival.
-pub struct Link {
+/// A link with faults. Addresses are those of nodes, or of nobody.
+pub struct FaultyLink {
     pub faults: Faults,
     pub rng: Rng,
-    under_way: BTreeMap<(u64, u64), (usize, PeerAddress, Vec<u8>)>,
-    sequence: u64,
+    link: Link,
     pub packets: u64,
     /// Each packet that was sent, if a test wants to see them.
     pub tap: Option<Vec<(PeerAddress, PeerAddress, Vec<u8>)>>,
@@ -197,12 +46,15 @@ pub struct Link {
     pub strange: bool,
 }
 
-impl Link {
-    fn send(&mut self, now: u64, from: PeerAddress, to: PeerAddress, mut bytes: Vec<u8>) {
+impl FaultyLink {
+    fn send(&mut self, now: u64, id: PacketId) {
         self.packets += 1;
+        let pool = &mut self.link.packets;
+        let Packet { from, to, bytes, .. } = pool.at(id);
+        let (from, to) = (address(*from as usize), address(*to as usize));
         if self.strange && [PacketKind::Data as u8, PacketKind::Ack as u8].contains(&bytes[1]) {
             bytes[2] |= 0x80;
-            wire::seal(&mut bytes, crc32c::crc32c_append);
+            wire::seal(bytes, crc32c::crc32c_append);
         }
         if let Some(tap) = &mut self.tap {
             tap.push((from, to, bytes.clone()));
@@ -216,93 +68,43 @@ impl Link {
                 continue;
             }
             if self.rng.percent(self.faults.corrupt) {
+                let bytes = &mut self.link.packets.at(id).bytes;
                 let bit = self.rng.below(bytes.len() as u64 * 8) as usize;
                 bytes[bit / 8] ^= 1 << (bit % 8);
             }
             let jitter =
                 if self.faults.jitter > 0 { self.rng.below(self.faults.jitter) } else { 0 };
-            self.sequence += 1;
-            let key = (now + self.faults.delay + jitter, self.sequence);
-            self.under_way.insert(key, (node_of(to), from, bytes.clone()));
+            let copy = self.link.packets.copy(id, Origin::Copy);
+            self.link.depart(now + self.faults.delay + jitter, copy);
         }
+        self.link.packets.release(id);
     }
 
     /// Delivers a packet that a test has made.
     pub fn inject(&mut self, now: u64, from: PeerAddress, to: PeerAddress, bytes: Vec<u8>) {
-        self.sequence += 1;
-        self.under_way.insert((now, self.sequence), (node_of(to), from, bytes));
+        let (from, to) = (packet::node_of(&from), packet::node_of(&to));
+        self.link.inject(now, Packet { from, to, bytes, ..Packet::default() });
     }
 }
 
 pub fn address(node: usize) -> PeerAddress {
-    PeerAddress::from_v4([198, 18, 0, node as u8 + 1], 7000)
+    packet::address(node as u32)
 }
 
-fn node_of(address: PeerAddress) -> usize {
-    address.octets()[15] as usize - 1
-}
-
-/// One engine's end of the link.
-pub struct SimPort<'a> {
-    node: usize,
-    now: u64,
-    link: &'a mut Link,
-    payload_max: usize,
-}
-
-impl Port for SimPort<'_> {
-    fn receive(
-        &mut self,
-        _now: Instant,
-        budget: u16,
-        sink: &mut impl FnMut(Datagram<'_>),
-    ) -> Result<u16, PortError> {
-        let due: Vec<_> = self
-            .link
-            .under_way
-            .iter()
-            .filter(|((at, _), (to, ..))| *at <= self.now && *to == self.node)
-            .map(|(key, _)| *key)
-            .take(usize::from(budget))
-            .collect();
-        for key in &due {
-            let (_, from, bytes) = self.link.under_way.remove(key).unwrap();
-            sink(Datagram { from, bytes: &bytes, congestion_experienced: false });
-        }
-        Ok(due.len() as u16)
-    }
-
-    fn transmit(
-        &mut self,
-        fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
-    ) -> Result<Transmitted, PortError> {
-        let mut packet = vec![0xee; self.payload_max];
-        let Some(sent) = fill(&mut packet) else { return Ok(Transmitted::Nothing) };
-        packet.truncate(sent.len);
-        self.link.send(self.now, address(self.node), sent.to.address, packet);
-        Ok(Transmitted::Sent)
-    }
-
-    fn flush(&mut self) -> Result<(), PortError> {
-        Ok(())
-    }
-
-    fn limits(&self) -> PortLimits {
-        limits(self.payload_max)
-    }
-}
-
-pub fn limits(payload_max: usize) -> PortLimits {
-    PortLimits { payload_max, receive_max: payload_max, window_packets: 256 }
+pub fn node_of(address: &PeerAddress) -> usize {
+    packet::node_of(address) as usize
 }
 
 /// An engine, its memory, and its completions.
 pub struct Node {
     pub engine: Engine<'static>,
-    pub memory: Buffers,
+    pub memory: CheckedMemory,
+    /// The regions of the keys.
+    keys: HashMap<u64, RegionId>,
+    inbox: VecDeque<PacketId>,
     pub completions: Vec<Completion>,
     pub payload_max: usize,
-    slots: HashMap<u64, u32>,
+    recvs: HashMap<u64, RecvId>,
     received: HashMap<u64, Vec<u8>>,
     /// Slices of multi-receive buffers, in the order of their completions: the receive's context,
     /// the offset in the buffer, the bytes.
@@ -317,17 +119,16 @@ impl Node {
         let storage = Box::leak(Box::new(StorageBox::new(config))).lend();
         let identity = Identity { incarnation, seed };
         let engine = Engine::new(config, storage, identity, limits(payload_max)).unwrap();
-        let memory = Buffers {
-            store: vec![0; config.unexpected_bytes() as usize],
-            config: Some(config.clone()),
-            ..Buffers::default()
-        };
+        let mut memory = CheckedMemory::new(config);
+        memory.pieces = Some(Pieces::default());
         Self {
             engine,
             memory,
+            keys: HashMap::new(),
+            inbox: VecDeque::new(),
             completions: Vec::new(),
             payload_max,
-            slots: HashMap::new(),
+            recvs: HashMap::new(),
             received: HashMap::new(),
             parts: Vec::new(),
             unpolled: false,
@@ -339,7 +140,7 @@ impl Node {
 pub struct World {
     pub now: u64,
     pub nodes: Vec<Node>,
-    pub link: Link,
+    pub link: FaultyLink,
     /// Posts read the clock only where the time matters ([`Engine::time_under_way`]).
     pub frugal: bool,
 }
@@ -376,11 +177,10 @@ impl World {
         let mut rng = Rng(seed);
         let nodes =
             (0..nodes).map(|_| Node::new(config, rng.next() | 1, rng.next(), 1472)).collect();
-        let link = Link {
+        let link = FaultyLink {
             faults,
             rng: Rng(rng.next()),
-            under_way: BTreeMap::new(),
-            sequence: 0,
+            link: Link::default(),
             packets: 0,
             tap: None,
             cut: Vec::new(),
@@ -417,7 +217,7 @@ impl World {
         let node = &mut self.nodes[from];
         let known = node.engine.time_under_way(peer).filter(|_| self.frugal);
         let now = known.unwrap_or(now);
-        let posted = node.engine.post_send(now, wanted, bytes, &mut node.memory);
+        let posted = node.engine.post_send(now, wanted, bytes.into(), &mut node.memory);
         self.drive(from, Budget::POST);
         posted
     }
@@ -431,22 +231,30 @@ impl World {
         let node = &mut self.nodes[node];
         let request = RegionRequest { key: None, address, len: len as u64, access };
         let (id, key) = node.engine.register_region(&request).unwrap();
-        node.memory.regions.insert(id, vec![0xaa; len]);
-        node.memory.keys.insert(key, id);
+        node.memory.add_region(id, vec![0xaa; len]);
+        node.keys.insert(key, id);
         Remote { key, address }
     }
 
     pub fn region_id(&self, node: usize, key: u64) -> RegionId {
-        self.nodes[node].memory.keys[&key]
+        self.nodes[node].keys[&key]
     }
 
     pub fn region_bytes(&self, node: usize, key: u64) -> Vec<u8> {
-        self.nodes[node].memory.regions[&self.region_id(node, key)].clone()
+        self.nodes[node].memory.region(self.region_id(node, key)).unwrap().to_vec()
+    }
+
+    /// Takes registered memory back.
+    pub fn deregister(&mut self, node: usize, key: u64) -> RegionId {
+        let (id, node) = (self.region_id(node, key), &mut self.nodes[node]);
+        node.engine.deregister_region(id).unwrap();
+        node.memory.take_region(id).unwrap();
+        id
     }
 
     pub fn set_region(&mut self, node: usize, key: u64, bytes: &[u8]) {
         let id = self.region_id(node, key);
-        self.nodes[node].memory.regions.insert(id, bytes.to_vec());
+        self.nodes[node].memory.region_mut(id).unwrap().copy_from_slice(bytes);
     }
 
     pub fn write(
@@ -462,7 +270,7 @@ impl World {
         let request = WriteRequest { common, len: bytes.len() as u64, remote, data };
         let now = self.time();
         let node = &mut self.nodes[from];
-        node.engine.post_write(now, request, bytes, &mut node.memory).unwrap();
+        node.engine.post_write(now, request, bytes.into(), &mut node.memory).unwrap();
         self.drive(from, Budget::POST);
     }
 
@@ -490,7 +298,8 @@ impl World {
         request(&mut wanted);
         let now = self.time();
         let node = &mut self.nodes[from];
-        let id = node.engine.post_read(now, wanted, vec![0xcc; len], &mut node.memory).unwrap();
+        let buffer = vec![CANARY; len].into();
+        let id = node.engine.post_read(now, wanted, buffer, &mut node.memory).unwrap();
         self.drive(from, Budget::POST);
         id
     }
@@ -513,7 +322,7 @@ impl World {
         };
         let now = self.time();
         let node = &mut self.nodes[from];
-        let operand = operand.to_le_bytes().to_vec();
+        let operand = operand.to_le_bytes().to_vec().into();
         let id = node.engine.post_atomic(now, request, operand, &mut node.memory).unwrap();
         self.drive(from, Budget::POST);
         id
@@ -528,8 +337,10 @@ impl World {
         let mut wanted = any(0, len);
         request(&mut wanted);
         let node = &mut self.nodes[node];
-        let id = node.engine.post_recv(wanted, vec![0xcc; len], &mut node.memory)?;
-        node.slots.insert(wanted.context.0, id.slot());
+        let buffer = Buffer::incoming(wanted.context.0, len as u64);
+        let buffer = Buffer { is_left: !wanted.signal, ..buffer };
+        let id = node.engine.post_recv(wanted, buffer, &mut node.memory)?;
+        node.recvs.insert(wanted.context.0, id);
         Ok(id)
     }
 
@@ -543,7 +354,7 @@ impl World {
         let mut wanted = any(0, len);
         request(&mut wanted);
         let node = &mut self.nodes[node];
-        node.engine.post_multi_recv(wanted, least, vec![0xcc; len], &mut node.memory)
+        node.engine.post_multi_recv(wanted, least, vec![CANARY; len].into(), &mut node.memory)
     }
 
     pub fn recv(&mut self, node: usize, context: u64, len: usize) {
@@ -563,11 +374,22 @@ impl World {
 
     pub fn drive(&mut self, node: usize, budget: Budget) {
         let now = self.time();
-        let Node { engine, memory, payload_max, completions, slots, received, parts, unpolled } =
-            &mut self.nodes[node];
-        let mut port =
-            SimPort { node, now: self.now, link: &mut self.link, payload_max: *payload_max };
-        drive(engine, &mut port, memory, now, budget).unwrap();
+        let number = node as u32;
+        let node = &mut self.nodes[node];
+        self.link.link.arrive(self.now, number, &mut node.inbox);
+        let mut sent = Vec::new();
+        let mut port = QueuePort {
+            node: number,
+            limits: limits(node.payload_max),
+            packets: &mut self.link.link.packets,
+            inbox: &mut node.inbox,
+            out: &mut sent,
+            receive_max: u16::MAX,
+            room: || true,
+        };
+        drive(&mut node.engine, &mut port, &mut node.memory, now, budget).unwrap();
+        sent.into_iter().for_each(|id| self.link.send(self.now, id));
+        let Node { engine, memory, completions, recvs, received, parts, unpolled, .. } = node;
         if *unpolled {
             return;
         }
@@ -577,11 +399,12 @@ impl World {
         while let Some(completion) = engine.poll_recv_completion() {
             let context = completion.context.0;
             if let Some(part) = completion.slice {
-                parts.push((context, memory.part(part, completion.len)));
+                let (start, bytes) = memory.slice(part, completion.len).unwrap();
+                parts.push((context, (start as usize, bytes)));
             } else if completion.kind != OpKind::RemoteWrite
-                && let Some(slot) = slots.remove(&context)
+                && let Some(id) = recvs.remove(&context)
             {
-                received.insert(context, memory.take_recv(slot));
+                received.insert(context, memory.take_recv(id).unwrap());
             }
             completions.push(completion);
         }
@@ -601,10 +424,10 @@ impl World {
 
     /// Moves time to the next event; returns false if there is none.
     pub fn step(&mut self) -> bool {
-        let arrival = self.link.under_way.keys().next().map(|&(at, _)| at);
+        let arrival = self.link.link.next_arrival();
         let timer =
             self.nodes.iter().filter_map(|n| n.engine.poll_at()).min().map(Instant::as_nanos);
-        let busy = self.nodes.iter().any(|n| n.engine.wants_transmit());
+        let busy = self.nodes.iter().any(|n| n.engine.wants_transmit() || !n.inbox.is_empty());
         let next = if busy { Some(self.now) } else { arrival.into_iter().chain(timer).min() };
         let Some(next) = next else { return false };
         self.now = self.now.max(next);

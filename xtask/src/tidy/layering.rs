@@ -48,9 +48,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // It sees libfabric's C interface alone, so that any provider can be under test.
     ("tests/conformance", &["ofi-xdp-libfabric"]),
     // They prove things of the engine alone, and build in seconds: no port, no C library.
-    ("tests/bench/engine", &["ofi-xdp-core", "ofi-xdp-checksum"]),
-    ("tests/engine/fuzz", &["ofi-xdp-core"]),
-    ("tests/engine/sim", &["ofi-xdp-core"]),
+    ("tests/bench/engine", &["ofi-xdp-core", "ofi-xdp-checksum", "ofi-xdp-test-kit"]),
+    ("tests/engine/fuzz", &["ofi-xdp-core", "ofi-xdp-test-kit"]),
+    ("tests/engine/kit", &["ofi-xdp-core"]),
+    ("tests/engine/sim", &["ofi-xdp-core", "ofi-xdp-test-kit"]),
     ("xtask", &[]),
 ];
 

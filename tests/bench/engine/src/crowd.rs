@@ -13,13 +13,16 @@ use std::time::{Duration, Instant as Clock};
 
 use anyhow::{Context as _, Result, ensure};
 use ofi_xdp_core::{
-    AtomicAccess, Budget, Common, Config, Context, Engine, Gather, Identity, Instant, Memory, OpId,
-    PeerId, Placement, RecvId, SendRequest, StorageBox, UnexpectedId, drive,
+    Budget, Common, Config, Context, Engine, Identity, Instant, PeerId, SendRequest, StorageBox,
+    drive,
 };
+use ofi_xdp_test_kit::counted::Nowhere;
+use ofi_xdp_test_kit::packet::address;
+use ofi_xdp_test_kit::queue::limits;
+use ofi_xdp_test_kit::ring::PAYLOAD_MAX;
 
-use crate::line::limits;
 use crate::record::Record;
-use crate::remote::{Remote, Wire, address};
+use crate::remote::{Remote, Wire};
 
 /// As many peers as the target names; and so few that all fit the caches.
 const MANY: usize = 10_000;
@@ -49,26 +52,6 @@ const LEN: u64 = 8;
 // A burst ends before its acknowledgments arrive.
 const _: () = assert!(BURST as u64 * STEP_NANOS <= 2 * NEAR_NANOS);
 
-/// Memory without bytes: copies are not measured here.
-#[derive(Debug)]
-struct Nowhere;
-
-impl Memory for Nowhere {
-    type Buffer = ();
-
-    fn attach_op(&mut self, _: OpId, (): ()) {}
-    fn attach_recv(&mut self, _: RecvId, (): ()) {}
-    fn attach_slice(&mut self, _: RecvId, _: RecvId, _: u64) {}
-
-    fn gather(&mut self, _: Gather, into: &mut [u8]) {
-        into.fill(7);
-    }
-
-    fn place(&mut self, _: Placement, _: &[u8]) {}
-    fn deliver(&mut self, _: UnexpectedId, _: RecvId, _: u64) {}
-    fn atomic(&mut self, _: AtomicAccess<'_>) {}
-}
-
 /// The memory of an engine for its peers, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct PeerBytes {
@@ -88,7 +71,7 @@ fn engine(config: &Config) -> Result<(Engine<'static>, PeerBytes)> {
         active: bytes.connections + bytes.timers + bytes.chunks,
     };
     let identity = Identity { incarnation: u64::MAX, seed: 1 };
-    Ok((Engine::new(config, storage, identity, limits())?, bytes))
+    Ok((Engine::new(config, storage, identity, limits(PAYLOAD_MAX))?, bytes))
 }
 
 /// The one engine, and its peers.
@@ -116,7 +99,7 @@ impl Crowd {
         let config =
             Config { peers: many, connections: many, responders: many, sends: OPERATIONS, ..base };
         let (mut one, bytes) = engine(&config)?;
-        let insert = |number| one.insert_peer(address(number));
+        let insert = |number| one.insert_peer(address(number as u32));
         let names = (0..count).map(insert).collect::<Result<Vec<_>, _>>()?;
         let (wire, remote) = (Wire::default(), Remote::new(count, delay));
         let (now, spent) = (1 << 20, Duration::ZERO);

@@ -6,7 +6,6 @@
 //! Nothing is allocated during a measurement, and time is a number, so that instructions repeat
 //! exactly.
 
-mod arena;
 mod callgrind;
 mod crowd;
 mod ledger;

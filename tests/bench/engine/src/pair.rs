@@ -10,9 +10,11 @@ use ofi_xdp_core::{
     Identity, Instant, PeerAddress, PeerId, ReadRequest, RecvRequest, RegionRequest, Remote,
     SendRequest, StorageBox, WriteRequest, drive,
 };
+use ofi_xdp_test_kit::counted::{Arena, Buffer, Copied};
+use ofi_xdp_test_kit::queue::limits;
+use ofi_xdp_test_kit::ring::{PAYLOAD_MAX, Ring, RingPort};
 
-use crate::arena::{Arena, Buffer, Copied};
-use crate::line::{Line, LinePort, limits};
+use crate::line::LinePort;
 use crate::mark;
 
 /// How far one drive moves time.
@@ -38,7 +40,7 @@ pub(crate) struct Node {
 #[derive(Debug)]
 pub(crate) struct Pair {
     pub(crate) nodes: [Node; 2],
-    lines: [Line; 2],
+    lines: [Ring; 2],
     now: u64,
 }
 
@@ -59,7 +61,7 @@ impl Node {
         let storage = Box::leak(Box::new(StorageBox::new(&config))).lend();
         let word = side as u64 + 1;
         let identity = Identity { incarnation: word, seed: word };
-        let mut engine = Engine::new(&config, storage, identity, limits())?;
+        let mut engine = Engine::new(&config, storage, identity, limits(PAYLOAD_MAX))?;
         let peer = engine.insert_peer(address(1 - side))?;
         let len = BUFFER_LEN * OPERATIONS as usize * 2;
         let all = RegionRequest { key: None, address: 0, len: len as u64, access: Access::all() };
@@ -86,7 +88,7 @@ impl Pair {
     pub(crate) fn new() -> Result<Self> {
         let mut pair = Self {
             nodes: [Node::new(0)?, Node::new(1)?],
-            lines: [Line::new(), Line::new()],
+            lines: [Ring::default(), Ring::default()],
             now: 1 << 20,
         };
         for side in [0, 1] {
@@ -183,7 +185,8 @@ impl Pair {
         self.now += STEP_NANOS;
         let [first, second] = &mut self.lines;
         let (incoming, outgoing) = if side == 0 { (second, first) } else { (first, second) };
-        let mut port = LinePort { incoming, outgoing, from: address(1 - side), side };
+        let port = RingPort { incoming, outgoing, from: address(1 - side) };
+        let mut port = LinePort { port, side };
         let Node { engine, memory, .. } = &mut self.nodes[side];
         drive(engine, &mut port, memory, Instant::from_nanos(self.now), budget)?;
         Ok(())

@@ -5,8 +5,6 @@
 //!
 //! In: a count. Out: that many messages one way, a packet each, acknowledged in batches.
 
-#[allow(dead_code, reason = "`main.rs` needs more of it")]
-mod arena;
 mod line;
 #[path = "mark_apart.rs"]
 mod mark;

@@ -16,19 +16,18 @@ use ofi_xdp_core::wire::{
     Ack, Body, Flags, Handshake, Header, Packet, PacketKind, ReceiverStatus, Record, seal,
 };
 use ofi_xdp_core::{
-    Datagram, Instant, PeerAddress, PeerId, Port, PortError, PortLimits, Psn, Transmit, Transmitted,
+    Datagram, Instant, PeerId, Port, PortError, PortLimits, Psn, Transmit, Transmitted,
 };
+use ofi_xdp_test_kit::packet::{address, node_of};
+use ofi_xdp_test_kit::queue::limits;
+use ofi_xdp_test_kit::ring::PAYLOAD_MAX;
 use zerocopy::IntoBytes as _;
-
-use crate::line::{PAYLOAD_MAX, limits};
 
 /// When a peer acknowledges: so long after a packet, or so many packets.
 const ACK_DELAY_NANOS: u64 = 10_000;
 const ACK_EVERY_PACKETS: u32 = 16;
 /// A tick of the clock on the wire.
 const TICK_NANOS: u64 = 64;
-/// Where everybody listens.
-const PORT: u16 = 7000;
 /// The number of every peer's first packet.
 const BASE: Psn = Psn(1);
 
@@ -78,7 +77,11 @@ impl Port for Wire {
             && let Some(packet) = self.to_one.pop_front_if(|packet| packet.at <= self.now)
         {
             let bytes = &packet.bytes[..packet.len];
-            sink(Datagram { from: address(packet.peer), bytes, congestion_experienced: false });
+            sink(Datagram {
+                from: address(packet.peer as u32),
+                bytes,
+                congestion_experienced: false,
+            });
             self.free.push(packet.bytes);
             count += 1;
         }
@@ -92,7 +95,7 @@ impl Port for Wire {
         let mut bytes = self.buffer();
         match fill(&mut bytes[..]) {
             Some(Transmit { len, to, .. }) => {
-                let (at, peer) = (self.now, number(to.address));
+                let (at, peer) = (self.now, node_of(&to.address) as usize);
                 self.to_peers.push_back(Flight { at, peer, len, bytes });
                 Ok(Transmitted::Sent)
             }
@@ -108,19 +111,8 @@ impl Port for Wire {
     }
 
     fn limits(&self) -> PortLimits {
-        limits()
+        limits(PAYLOAD_MAX)
     }
-}
-
-/// The address of a peer: 10.x.y.z; and back.
-pub(crate) fn address(number: usize) -> PeerAddress {
-    let [_, x, y, z] = u32::try_from(number).unwrap_or(u32::MAX).to_be_bytes();
-    PeerAddress::from_v4([10, x, y, z], PORT)
-}
-
-fn number(address: PeerAddress) -> usize {
-    let [.., x, y, z] = address.octets();
-    u32::from_be_bytes([0, x, y, z]) as usize
 }
 
 /// A peer's state of its connection with the one engine.
@@ -288,17 +280,5 @@ impl Remote {
         let len = head.len() + body.len();
         seal(&mut bytes[..len], ofi_xdp_checksum::crc32c);
         wire.to_one.push_back(Flight { at: at + self.delay, peer, len, bytes });
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn addresses_are_numbers() {
-        for count in [0, 1, 255, 256, 70_000] {
-            assert_eq!(number(address(count)), count);
-        }
     }
 }

@@ -8,10 +8,10 @@
 
 use ofi_xdp_core::StorageBox;
 use ofi_xdp_core::wire::{self, HEADER_LEN};
+use ofi_xdp_test_kit::packet::{PacketPool, address};
 
 use crate::input::Input;
-use crate::node::{Node, OneSided, config};
-use crate::port::{PAYLOAD_MAX, Sent, address};
+use crate::node::{Node, OneSided, PAYLOAD_MAX, config};
 
 /// Steps that one input may make.
 const STEPS_MAX: usize = 200;
@@ -32,7 +32,8 @@ pub fn run(bytes: &[u8]) {
     let mut stores = [StorageBox::new(&config), StorageBox::new(&config)];
     let [victim, other] = &mut stores;
     let nodes = [Node::new(victim, &config, 0), Node::new(other, &config, 1)];
-    let mut attack = Attack { nodes, now: 1 << 24, recorded: Vec::new() };
+    let packets = PacketPool::default();
+    let mut attack = Attack { nodes, now: 1 << 24, packets, recorded: Vec::new() };
     attack.connect();
     let mut input = Input::new(bytes);
     for _ in 0..STEPS_MAX {
@@ -48,15 +49,16 @@ pub fn run(bytes: &[u8]) {
 struct Attack<'s> {
     nodes: [Node<'s>; 2],
     now: u64,
+    packets: PacketPool,
     /// Packets that the victim received from the other engine.
-    recorded: Vec<Sent>,
+    recorded: Vec<Vec<u8>>,
 }
 
 impl Attack<'_> {
     /// A connection with messages both ways.
     fn connect(&mut self) {
         for node in [0, 1] {
-            let peer = self.nodes[node].peer(1 - node).expect("room for one peer");
+            let peer = self.nodes[node].peer(1 - node as u32).expect("room for one peer");
             self.nodes[1 - node].recv(None, 64, None).expect("room for a receive");
             self.nodes[node].send(self.now, peer, 16, None, (false, false)).expect("room");
         }
@@ -71,15 +73,17 @@ impl Attack<'_> {
         self.now += 20_000;
         for node in [0, 1] {
             let mut sent = Vec::new();
-            self.nodes[node].drive(self.now, &mut sent);
+            self.nodes[node].drive(self.now, &mut self.packets, &mut sent);
             self.nodes[node].poll(false);
-            for packet in sent {
-                if packet.to == address(1 - node) {
-                    self.nodes[1 - node].ingest(self.now, packet.from, &packet.bytes);
+            for id in sent {
+                let packet = self.packets.at(id);
+                if packet.to as usize == 1 - node {
+                    self.nodes[1 - node].ingest(self.now, address(packet.from), &packet.bytes);
                 }
                 if node == 1 {
-                    self.recorded.push(packet);
+                    self.recorded.push(packet.bytes.clone());
                 }
+                self.packets.release(id);
             }
         }
         let more = self.recorded.len().saturating_sub(RECORDED_MAX);
@@ -113,7 +117,7 @@ impl Attack<'_> {
         let len = usize::from(len) * if how & 2 == 0 { 1 } else { 16 };
         if how & 32 != 0 {
             let key = self.nodes[1 - node].key;
-            let Some(peer) = self.nodes[node].peer(1 - node) else { return };
+            let Some(peer) = self.nodes[node].peer(1 - node as u32) else { return };
             let what = match how >> 3 & 3 {
                 0 | 1 => OneSided::Write { data: how & 8 != 0 },
                 2 => OneSided::Read,
@@ -123,14 +127,14 @@ impl Attack<'_> {
             let _ = self.nodes[node].one_sided(now, (peer, key), what, (8, len), how & 64 != 0);
         } else if how & 4 == 0 {
             let _ = self.nodes[node].recv(None, len, None);
-        } else if let Some(peer) = self.nodes[node].peer(1 - node) {
+        } else if let Some(peer) = self.nodes[node].peer(1 - node as u32) {
             let _ = self.nodes[node].send(self.now, peer, len, None, (how & 8 != 0, how & 16 != 0));
         }
     }
 
     /// The header of the connection's last packet: receiver, token and numbers.
     fn template(&self, data: bool) -> Option<[u8; HEADER_LEN]> {
-        let packets = self.recorded.iter().rev().map(|sent| &sent.bytes);
+        let packets = self.recorded.iter().rev();
         let mut right = packets.filter(|bytes| !data || bytes.get(1) == Some(&0x10));
         right.find_map(|bytes| bytes.get(..HEADER_LEN)?.try_into().ok())
     }
@@ -177,7 +181,7 @@ impl Attack<'_> {
             return;
         }
         let which = input.below(self.recorded.len());
-        let mut packet = self.recorded[which].bytes.clone();
+        let mut packet = self.recorded[which].clone();
         for _ in 0..input.byte() & 7 {
             let at = input.below(packet.len());
             packet[at] ^= input.byte();

@@ -8,7 +8,5 @@
 pub mod decode;
 pub mod ingest;
 pub mod input;
-pub mod memory;
 pub mod node;
 pub mod operations;
-pub mod port;

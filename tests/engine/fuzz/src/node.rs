@@ -4,7 +4,7 @@
 //! In: the calls of an application, received packets, time. Out: packets. After every call the
 //! engine's own audit must hold, and a packet that was refused must have left no trace.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use ofi_xdp_core::{
     Access, AtomicForm, AtomicOp, AtomicRequest, Budget, Common, Completion, Config, Context,
@@ -12,9 +12,12 @@ use ofi_xdp_core::{
     PeerAddress, PeerId, PostError, ReadRequest, RecvId, RecvRequest, RegionId, RegionRequest,
     Remote, SendRequest, StorageBox, TagMatch, WriteRequest, drive,
 };
+use ofi_xdp_test_kit::memory::{Buffer, CANARY, CheckedMemory};
+use ofi_xdp_test_kit::packet::{PacketId, PacketPool, address};
+use ofi_xdp_test_kit::queue::{QueuePort, limits};
 
-use crate::memory::{Buffer, Strict};
-use crate::port::{ListPort, Sent, address, limits};
+/// The largest packet.
+pub const PAYLOAD_MAX: usize = 512;
 
 /// Reasons to drop a packet that are found before anything changes.
 const PURE: &[DropReason] = &[
@@ -65,8 +68,8 @@ enum Posted {
 pub struct Node<'s> {
     /// The engine.
     pub engine: Engine<'s>,
-    memory: Strict,
-    own: PeerAddress,
+    memory: CheckedMemory,
+    number: u32,
     /// Operations that have not ended, by context.
     owed: HashMap<u64, Posted>,
     contexts: u64,
@@ -107,17 +110,18 @@ impl<'s> Node<'s> {
     ///
     /// # Panics
     /// When the configuration is wrong.
-    pub fn new(store: &'s mut StorageBox, config: &Config, number: usize) -> Self {
-        let word = number as u64 * 2 + 1;
+    pub fn new(store: &'s mut StorageBox, config: &Config, number: u32) -> Self {
+        let word = u64::from(number) * 2 + 1;
         let identity = Identity { incarnation: word, seed: word };
-        let mut engine = Engine::new(config, store.lend(), identity, limits()).expect("sizes fit");
-        let mut memory = Strict::new(config);
+        let mut engine =
+            Engine::new(config, store.lend(), identity, limits(PAYLOAD_MAX)).expect("sizes fit");
+        let mut memory = CheckedMemory::new(config);
         let (region, key) = engine.register_region(&region_request()).expect("room for a region");
         memory.add_region(region, vec![0; REGION_LEN as usize]);
         Self {
             engine,
             memory,
-            own: address(number),
+            number,
             owed: HashMap::new(),
             contexts: 0,
             region,
@@ -133,7 +137,7 @@ impl<'s> Node<'s> {
     /// When there is no room for it.
     pub fn renew_region(&mut self) {
         self.engine.deregister_region(self.region).expect("it is registered");
-        let bytes = self.memory.take_region(self.region);
+        let bytes = self.memory.take_region(self.region).expect("it was added");
         let (region, key) = self.engine.register_region(&region_request()).expect("its own slot");
         assert_ne!(key, self.key, "an old key must not open the new region");
         self.memory.add_region(region, bytes);
@@ -142,13 +146,17 @@ impl<'s> Node<'s> {
     }
 
     /// The number at the beginning of the region.
-    pub fn sum(&mut self) -> u64 {
-        let bytes = self.memory.region(self.region);
+    ///
+    /// # Panics
+    /// When there is no region.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        let bytes = self.memory.region(self.region).expect("it is registered");
         u64::from_le_bytes(bytes[..8].try_into().expect("8 bytes"))
     }
 
     /// The peer that is node `number`, if the table has room for it.
-    pub fn peer(&mut self, number: usize) -> Option<PeerId> {
+    pub fn peer(&mut self, number: u32) -> Option<PeerId> {
         self.engine.insert_peer(address(number)).ok()
     }
 
@@ -173,7 +181,7 @@ impl<'s> Node<'s> {
         let common = Common { more, ..Common::new(peer, context) };
         let data = data.then_some(len as u64);
         let request = SendRequest { common, len: len as u64, tag, data };
-        let buffer = Buffer { outgoing: pattern(len), ..Buffer::default() };
+        let buffer = Buffer::new(context.0, pattern(len), Vec::new());
         let now = Instant::from_nanos(now);
         let op = self.engine.post_send(now, request, buffer, &mut self.memory)?;
         self.owed.insert(context.0, Posted::Op(op));
@@ -203,20 +211,20 @@ impl<'s> Node<'s> {
             OneSided::Write { data } => {
                 let data = data.then_some(context.0);
                 let request = WriteRequest { common, len: len as u64, remote, data };
-                let buffer = Buffer { outgoing: bytes, ..Buffer::default() };
+                let buffer = Buffer::new(context.0, bytes, Vec::new());
                 self.engine.post_write(now, request, buffer, memory)?
             }
             OneSided::Read => {
                 let request = ReadRequest { common, len: len as u64, remote };
-                let buffer = Buffer { incoming: bytes, ..Buffer::default() };
+                let buffer = Buffer::new(context.0, Vec::new(), bytes);
                 self.engine.post_read(now, request, buffer, memory)?
             }
             OneSided::FetchAdd => {
                 let remote = Remote { key, address: REGION_ADDRESS };
                 let (form, datatype, op) = (AtomicForm::Fetch, Datatype::Uint64, AtomicOp::Sum);
                 let request = AtomicRequest { common, remote, form, datatype, op, count: 1 };
-                let (outgoing, incoming) = (1u64.to_le_bytes().to_vec(), vec![0; 8]);
-                self.engine.post_atomic(now, request, Buffer { outgoing, incoming }, memory)?
+                let buffer = Buffer::new(context.0, 1u64.to_le_bytes().to_vec(), vec![0; 8]);
+                self.engine.post_atomic(now, request, buffer, memory)?
             }
         };
         self.owed.insert(context.0, Posted::Op(op));
@@ -236,10 +244,8 @@ impl<'s> Node<'s> {
     ) -> Result<u64, PostError> {
         let context = self.context();
         let request = RecvRequest { from, len: len as u64, context, tag, signal: true };
-        let id = {
-            let buffer = Buffer { incoming: vec![0xcc; len], ..Buffer::default() };
-            self.engine.post_recv(request, buffer, &mut self.memory)?
-        };
+        let buffer = Buffer::incoming(context.0, len as u64);
+        let id = self.engine.post_recv(request, buffer, &mut self.memory)?;
         self.owed.insert(context.0, Posted::Recv(id));
         self.audit();
         Ok(context.0)
@@ -274,8 +280,17 @@ impl<'s> Node<'s> {
     ///
     /// # Panics
     /// When a rule does not hold.
-    pub fn drive(&mut self, now: u64, sent: &mut Vec<Sent>) {
-        let mut port = ListPort { own: self.own, sent };
+    pub fn drive(&mut self, now: u64, packets: &mut PacketPool, sent: &mut Vec<PacketId>) {
+        let mut port = QueuePort {
+            node: self.number,
+            limits: limits(PAYLOAD_MAX),
+            packets,
+            // The targets hand packets to the engine themselves.
+            inbox: &mut VecDeque::new(),
+            out: sent,
+            receive_max: 0,
+            room: || true,
+        };
         let now = Instant::from_nanos(now);
         let progress = drive(&mut self.engine, &mut port, &mut self.memory, now, Budget::PROGRESS)
             .expect("this port does not fail");
@@ -293,7 +308,7 @@ impl<'s> Node<'s> {
             let Some(Posted::Op(id)) = self.owed.remove(&completion.context.0) else {
                 panic!("{completion:?} is not owed");
             };
-            self.memory.take_op(id);
+            self.memory.take_op(id).expect("its buffer");
             let good = completion.kind == OpKind::Atomic && completion.outcome.is_ok();
             self.added += u64::from(good);
         }
@@ -305,7 +320,7 @@ impl<'s> Node<'s> {
             let Some(Posted::Recv(id)) = self.owed.remove(&completion.context.0) else {
                 panic!("{completion:?} is not owed");
             };
-            let buffer = self.memory.take_recv(id);
+            let buffer = self.memory.take_recv(id).expect("its buffer");
             if strict {
                 check_received(&completion, &buffer);
             }
@@ -361,6 +376,6 @@ fn check_received(completion: &Completion, buffer: &[u8]) {
     let len = completion.len as usize;
     let total = len + completion.overflow as usize;
     assert_eq!(buffer[..len], pattern(total)[..len], "bytes that were not sent");
-    assert!(buffer[len..].iter().all(|&byte| byte == 0xcc), "bytes behind the message");
+    assert!(buffer[len..].iter().all(|&byte| byte == CANARY), "bytes behind the message");
     assert!(completion.data.is_none_or(|data| data == total as u64), "{completion:?}");
 }

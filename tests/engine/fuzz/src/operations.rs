@@ -10,7 +10,7 @@ use ofi_xdp_core::{StorageBox, TagMatch};
 
 use crate::input::Input;
 use crate::node::{Node, OneSided, config};
-use crate::port::{Sent, address};
+use ofi_xdp_test_kit::packet::{Origin, PacketId, PacketPool, address};
 
 const NODES: usize = 3;
 /// Steps that one input may make.
@@ -34,7 +34,14 @@ pub fn run(bytes: &[u8]) {
         number += 1;
         Node::new(store, &config, number - 1)
     });
-    let mut play = Play { nodes, now: 1 << 24, under_way: Vec::new(), adds: 0, writes: 0 };
+    let mut play = Play {
+        nodes,
+        now: 1 << 24,
+        packets: PacketPool::default(),
+        under_way: Vec::new(),
+        adds: 0,
+        writes: 0,
+    };
     let mut input = Input::new(bytes);
     for _ in 0..STEPS_MAX {
         if input.is_empty() {
@@ -49,7 +56,8 @@ pub fn run(bytes: &[u8]) {
 struct Play<'s> {
     nodes: [Node<'s>; NODES],
     now: u64,
-    under_way: Vec<Sent>,
+    packets: PacketPool,
+    under_way: Vec<PacketId>,
     /// Additions, and writes with remote CQ data, that were posted.
     adds: u64,
     writes: u64,
@@ -89,7 +97,7 @@ impl Play<'_> {
         let tag = (how & 2 != 0).then_some(u64::from(how >> 6));
         // Up to some packets, mostly small.
         let len = if how & 4 == 0 { usize::from(len) } else { usize::from(len) * 24 };
-        if let Some(peer) = self.nodes[node].peer(to) {
+        if let Some(peer) = self.nodes[node].peer(to as u32) {
             let _ = self.nodes[node].send(self.now, peer, len, tag, (how & 8 != 0, how & 16 != 0));
         }
     }
@@ -108,7 +116,7 @@ impl Play<'_> {
         // Sometimes with a wrong key, or beyond the end.
         let key = self.nodes[to].key ^ u64::from(how >> 5 == 6);
         let range = (8 + u64::from(at) * 16, usize::from(len) * 8);
-        let Some(peer) = self.nodes[node].peer(to) else { return };
+        let Some(peer) = self.nodes[node].peer(to as u32) else { return };
         let posted = self.nodes[node].one_sided(self.now, (peer, key), what, range, how & 8 != 0);
         if posted.is_ok() {
             self.adds += u64::from(what == OneSided::FetchAdd);
@@ -120,7 +128,8 @@ impl Play<'_> {
         let [how, len] = input.array();
         let tag = (how & 2 != 0)
             .then_some(TagMatch { tag: u64::from(how >> 6), ignore: u64::from(how >> 4 & 3) });
-        let from = (how & 1 != 0).then(|| self.nodes[node].peer((node + 1) % NODES)).flatten();
+        let from =
+            (how & 1 != 0).then(|| self.nodes[node].peer(((node + 1) % NODES) as u32)).flatten();
         let len = if how & 4 == 0 { usize::from(len) } else { usize::from(len) * 24 };
         let _ = self.nodes[node].recv(from, len, tag);
     }
@@ -128,7 +137,7 @@ impl Play<'_> {
     fn remove_peer(&mut self, node: usize, input: &mut Input<'_>) {
         let other = (node + 1 + usize::from(input.byte() & 1)) % NODES;
         let engine = &mut self.nodes[node].engine;
-        if let Some(peer) = engine.find(&address(other)) {
+        if let Some(peer) = engine.find(&address(other as u32)) {
             engine.remove_peer(peer).expect("it was found");
         }
     }
@@ -139,27 +148,31 @@ impl Play<'_> {
 
     fn lose(&mut self, input: &mut Input<'_>) {
         if let Some(at) = self.pick(input) {
-            self.under_way.remove(at);
+            self.packets.release(self.under_way.remove(at));
         }
     }
 
     fn repeat(&mut self, input: &mut Input<'_>) {
         if let Some(at) = self.pick(input) {
-            let packet = self.under_way[at].clone();
-            self.under_way.push(packet);
+            self.under_way.push(self.packets.copy(self.under_way[at], Origin::Copy));
         }
     }
 
     fn deliver(&mut self, input: &mut Input<'_>) {
         if let Some(at) = self.pick(input) {
-            let packet = self.under_way.remove(at);
-            self.arrive(&packet);
+            let id = self.under_way.remove(at);
+            self.arrive(id);
         }
     }
 
-    fn arrive(&mut self, packet: &Sent) {
-        if let Some(to) = (0..NODES).find(|&node| address(node) == packet.to) {
-            self.nodes[to].ingest(self.now, packet.from, &packet.bytes);
+    fn arrive(&mut self, id: PacketId) {
+        let packet = self.packets.at(id);
+        let to = packet.to as usize;
+        let arrived = self.nodes.get_mut(to).map(|node| {
+            node.ingest(self.now, address(packet.from), &packet.bytes);
+        });
+        self.packets.release(id);
+        if arrived.is_some() {
             self.drive(to);
         }
     }
@@ -172,11 +185,12 @@ impl Play<'_> {
     }
 
     fn drive(&mut self, node: usize) {
-        let mut sent = Vec::new();
-        self.nodes[node].drive(self.now, &mut sent);
+        self.nodes[node].drive(self.now, &mut self.packets, &mut self.under_way);
         self.nodes[node].poll(true);
-        self.under_way.append(&mut sent);
-        self.under_way.truncate(UNDER_WAY_MAX);
+        // bound: packets of one call
+        while self.under_way.len() > UNDER_WAY_MAX {
+            self.under_way.pop().into_iter().for_each(|id| self.packets.release(id));
+        }
     }
 
     /// A good network for a moment: everything under way arrives in order.
@@ -185,8 +199,8 @@ impl Play<'_> {
         for node in 0..NODES {
             self.drive(node);
         }
-        for packet in std::mem::take(&mut self.under_way) {
-            self.arrive(&packet);
+        for id in std::mem::take(&mut self.under_way) {
+            self.arrive(id);
         }
     }
 
@@ -222,7 +236,7 @@ impl Play<'_> {
         }
         assert_eq!(self.owed(), [0; NODES], "all is settled, and operations are owed");
         // The effect of an operation that ended in an error is not known.
-        let sum: u64 = self.nodes.iter_mut().map(Node::sum).sum();
+        let sum: u64 = self.nodes.iter().map(Node::sum).sum();
         let added: u64 = self.nodes.iter().map(|node| node.added).sum();
         assert!(added <= sum && sum <= self.adds, "{added} <= {sum} <= {}", self.adds);
         let told: u64 = self.nodes.iter().map(|node| node.told).sum();

@@ -45,16 +45,22 @@ impl World {
             OpKind::Send { .. } => {
                 let to = self.oracle.send(done.context.0).map_or(node, |(_, send)| send.to);
                 delivery::failure_is_excused(&self.oracle, node, to, done)?;
-                self.nodes[node as usize].memory.take_op(done.context.0);
+                self.take_op(node, done.context.0);
             }
             OpKind::Write | OpKind::Read | OpKind::Atomic | OpKind::RemoteWrite => {
-                let bytes = self.nodes[node as usize].memory.take_op(done.context.0);
+                let bytes = self.take_op(node, done.context.0);
                 rma::remote_ended(self, node, done, &bytes.unwrap_or_default())?;
             }
             OpKind::Recv { tagged } => self.received(node, life, done, source, tagged)?,
         }
         self.oracle.end(done.context.0, done.outcome);
         Ok(())
+    }
+
+    /// The memory of a completed operation is the application's again.
+    fn take_op(&mut self, node: u32, number: u64) -> Option<Vec<u8>> {
+        let memory = &mut self.nodes[node as usize].memory;
+        memory.op(number).and_then(|id| memory.take_op(id))
     }
 
     fn received(
@@ -66,7 +72,8 @@ impl World {
         tagged: bool,
     ) -> Verdict {
         let recv = done.context.0;
-        let Some(bytes) = self.nodes[node as usize].memory.take_recv(recv) else {
+        let memory = &mut self.nodes[node as usize].memory;
+        let Some(bytes) = memory.recv(recv).and_then(|id| memory.take_recv(id)) else {
             return broken(4, format!("node {node}: receive {recv} has no buffer"));
         };
         if self.oracle.anything_goes || done.outcome == Err(OpError::Cancelled) {

@@ -9,13 +9,13 @@ use crate::invariants::{Violation, broken};
 use crate::measure::finish;
 use crate::net::address;
 use crate::node::Node;
-use crate::rng::Rng;
 use crate::run::{run, settle};
 use crate::scenario::{
     App, ClockFaults, Link, Loss, LossTarget, Partition, Pools, Reorder, Restart, Scenario,
 };
 use crate::world::World;
 use ofi_xdp_core::OpKind;
+use ofi_xdp_test_kit::rng::Rng;
 
 /// The result of a story.
 pub type Outcome = Result<(), Violation>;
@@ -150,7 +150,7 @@ fn sequence_wrap() -> Outcome {
 /// after those of its two hash tables.
 fn base_of(seed: u64) -> u32 {
     let gamma = 0x9e37_79b9_7f4a_7c15_u64;
-    crate::rng::mix(seed.wrapping_add(gamma.wrapping_mul(3))) as u32
+    ofi_xdp_test_kit::rng::mix(seed.wrapping_add(gamma.wrapping_mul(3))) as u32
 }
 
 /// Everybody says hello to everybody at once, again and again, on a bad link.

@@ -4,8 +4,8 @@
 //! # The map
 //!
 //! [`run::run`] plays a [`scenario::Scenario`] with a seed in a [`world::World`]: nodes ([`node`])
-//! with engines that own their storage, clocks of their own ([`clock`]) and memory
-//! that notices wrong bytes ([`memory`]); a network that loses, repeats, delays and damages
+//! with engines that own their storage, clocks of their own ([`clock`]) and memory that notices
+//! wrong bytes ([`ofi_xdp_test_kit::memory`]); a network that loses, repeats, delays and damages
 //! ([`net`]), other faults ([`faults`]), a random application ([`app`]) with an oracle that knows
 //! the required result of each operation, and the [`invariants`]. Packets move by the engine's own
 //! production loop.
@@ -21,11 +21,8 @@ pub mod coverage;
 pub mod faults;
 pub mod invariants;
 pub mod measure;
-pub mod memory;
 pub mod net;
 pub mod node;
-pub mod port;
-pub mod rng;
 pub mod run;
 pub mod scenario;
 pub mod swarm;

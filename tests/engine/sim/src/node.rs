@@ -2,11 +2,12 @@
 //! A node: an engine, its memory, its clock, and the packets that wait at its port.
 
 use crate::clock::Clock;
-use crate::memory::SimMemory;
 use crate::net::PacketId;
-use crate::rng::Rng;
 use crate::scenario::{Control, Pools, Scenario};
 use ofi_xdp_core::{Config, Congestion, EngineBox, Identity, Order, PortLimits};
+use ofi_xdp_test_kit::memory::CheckedMemory;
+use ofi_xdp_test_kit::queue::limits;
+use ofi_xdp_test_kit::rng::Rng;
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -24,7 +25,7 @@ pub struct Node {
     /// The engine of the present life.
     pub engine: EngineBox,
     /// Its memory.
-    pub memory: SimMemory,
+    pub memory: CheckedMemory,
     /// Its clock, which lives on.
     pub clock: Clock,
     /// Packets that have arrived.
@@ -52,7 +53,7 @@ impl Node {
             0 => 1472,
             len => usize::from(mtu[number as usize % len]),
         };
-        let limits = PortLimits { payload_max, receive_max: 65_535, window_packets: 256 };
+        let limits = PortLimits { receive_max: 65_535, ..limits(payload_max) };
         let faults = &scenario.clock;
         let ppm = rng.below(2 * u64::from(faults.ppm) + 1) as i64 - i64::from(faults.ppm);
         // Shortly before the 32 bits of 64 ns wrap, or anywhere.
@@ -61,7 +62,7 @@ impl Node {
         let engine = engine(&config, identity(rng), limits);
         Self {
             engine,
-            memory: SimMemory::new(&config),
+            memory: CheckedMemory::collecting(&config),
             clock: Clock::new(start, ppm),
             inbox: VecDeque::new(),
             wake_at: NEVER,
@@ -92,7 +93,7 @@ impl Node {
     /// The next life: nothing is left of the one before.
     pub fn reincarnate(&mut self, rng: &mut Rng) {
         self.engine = engine(&self.config, identity(rng), self.limits);
-        self.memory = SimMemory::new(&self.config);
+        self.memory = CheckedMemory::collecting(&self.config);
         self.life += 1;
         self.down = false;
     }

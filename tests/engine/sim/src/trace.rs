@@ -5,11 +5,11 @@
 //! for people, and a pcap file (the classic format, link type Ethernet) for Wireshark.
 
 use crate::net::address;
-use crate::rng::{hash, mix};
 use crate::wire::View;
 use etherparse::{
     IpEcn, IpHeaders, IpNumber, Ipv4Extensions, Ipv4Header, PacketBuilder, UdpHeader,
 };
+use ofi_xdp_test_kit::rng::{hash, mix};
 use std::fmt::Write as _;
 use std::io::Write;
 use std::net::IpAddr;

@@ -11,12 +11,12 @@ use crate::invariants::protocol::{Observer, Sender};
 use crate::invariants::{Verdict, Violation, broken, liveness, resources};
 use crate::net::{Hop, Net, Origin, PacketId, PacketPool, address};
 use crate::node::{NEVER, Node, config};
-use crate::port::SimPort;
-use crate::rng::Rng;
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 use crate::wire::{self, View};
 use ofi_xdp_core::{Budget, Completion, Datagram, Instant, drive};
+use ofi_xdp_test_kit::queue::QueuePort;
+use ofi_xdp_test_kit::rng::Rng;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
@@ -337,21 +337,24 @@ impl World {
         let faulty = self.net.faulty;
         let full = &self.scenario.ring_full;
         let short = faulty && self.schedule.chance(full.short_receive);
-        let room = self.net.room(&self.scenario, node, self.now);
+        let mut room = self.net.room(&self.scenario, node, self.now);
         let mut out = std::mem::take(&mut self.out);
         let state = &mut self.nodes[node as usize];
         let Node { engine, memory, inbox, limits, .. } = state;
-        let mut port = SimPort {
+        let full = if faulty { full.full } else { 0.0 };
+        let mut port = QueuePort {
             node,
             limits: *limits,
             inbox,
             packets: &mut self.packets,
             out: &mut out,
-            room,
             receive_max: if short { receive_max.min(1) } else { receive_max },
-            full: if faulty { full.full } else { 0.0 },
-            rng: &mut self.schedule,
-            full_count: &mut self.net.counts.ring_full,
+            room: || {
+                let is_full = room == 0 || self.schedule.chance(full);
+                self.net.counts.ring_full += u64::from(is_full);
+                room = room.saturating_sub(1);
+                !is_full
+            },
         };
         let (progress, timers) = engine.with_mut(|engine| {
             let progress = drive(engine, &mut port, memory, local, budget);
@@ -359,8 +362,8 @@ impl World {
         });
         let progress = progress.map_err(|error| (23, error.to_string()))?;
         resources::budget(progress, budget)?;
-        if let Some(what) = memory.violation.take() {
-            return broken(what.0, format!("node {node}: {}", what.1));
+        if let Some(found) = memory.violation.take() {
+            return broken(found.invariant as u8, format!("node {node}: {}", found.what));
         }
         for id in out.drain(..) {
             self.leave(id, timers)?;

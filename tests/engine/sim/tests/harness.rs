@@ -5,13 +5,11 @@ use ofi_xdp_core::{Completion, Context, OpError, OpKind, PeerId};
 use ofi_xdp_sim::app::{Access, Detail, Oracle, Recv, Region, Remote, Send};
 use ofi_xdp_sim::invariants::protocol::{Observer, Sender};
 use ofi_xdp_sim::invariants::{Verdict, delivery, liveness};
-use ofi_xdp_sim::memory::{Buffer, SimMemory};
-use ofi_xdp_sim::node::config;
-use ofi_xdp_sim::rng::fill_pattern;
 use ofi_xdp_sim::run::settle;
 use ofi_xdp_sim::scenario::Scenario;
 use ofi_xdp_sim::wire::View;
 use ofi_xdp_sim::world::World;
+use ofi_xdp_test_kit::rng::fill_pattern;
 
 fn broken(verdict: Verdict) -> u8 {
     verdict.expect_err("must be seen").0
@@ -105,21 +103,6 @@ fn a_lost_message_fails_a_run() {
     let ghost = world.oracle.post(0, 0, 0, true, Detail::Send(send));
     world.oracle.end(ghost, Ok(()));
     assert_eq!(settle(&mut world).unwrap_err().invariant, 1);
-}
-
-#[test]
-fn a_stray_write_is_seen() {
-    use ofi_xdp_core::{Memory, Placement, RecvId, Target};
-    let mut memory = SimMemory::new(&config(&Scenario::default()));
-    let id = RecvId::new(2, 1);
-    memory.attach_recv(id, Buffer::incoming(7, 8));
-    memory.place(Placement { target: Target::Recv(id), offset: 0, more: false }, &[1; 8]);
-    assert_eq!(memory.violation, None);
-    memory.place(Placement { target: Target::Recv(id), offset: 1, more: false }, &[1; 8]);
-    assert_eq!(memory.violation.take().unwrap().0, 3, "beyond the buffer");
-    assert_eq!(memory.take_recv(7), Some(vec![1; 8]));
-    memory.place(Placement { target: Target::Recv(id), offset: 0, more: false }, &[1; 8]);
-    assert!(memory.violation.is_some(), "after the completion");
 }
 
 /// A packet of a connection, as small as they get.

@@ -12,11 +12,11 @@ pub use oracle::{Access, Detail, Op, Oracle, Recv, Remote, Send, State};
 pub use state::{App, CELLS, Region};
 
 use crate::invariants::{Verdict, delivery, rma};
-use crate::memory::CANARY;
 use crate::net::address;
-use crate::rng::fill_pattern;
 use crate::world::{Event, World};
 use ofi_xdp_core::{Access as Rights, Context, RegionRequest};
+use ofi_xdp_test_kit::memory::CANARY;
+use ofi_xdp_test_kit::rng::fill_pattern;
 
 /// Bytes of a region that are read and never written.
 const FIXED_LEN: u64 = 24 << 10;
@@ -191,7 +191,7 @@ impl World {
         region.alive = false;
         let state = &mut self.nodes[node as usize];
         let known = state.engine.with_mut(|engine| engine.deregister_region(region.id));
-        let bytes = state.memory.remove_region(region.id);
+        let bytes = state.memory.take_region(region.id);
         match (known, bytes) {
             (Ok(()), Some(bytes)) => rma::region_contents(&self.oracle, number, &bytes, at_rest),
             _ => crate::invariants::broken(19, format!("region {number} was not known")),

@@ -5,13 +5,13 @@
 //! accepted. A post that finds a pool empty is dropped: the application would try again.
 
 use super::{Access, CELLS, Detail, Op, Recv, Remote, Send, State};
-use crate::memory::{Buffer, CANARY, Outgoing};
 use crate::net::address;
 use crate::world::World;
 use ofi_xdp_core::{
     AtomicForm, AtomicOp, AtomicRequest, Common, Context, Datatype, OpError, Order, PeerId,
     ReadRequest, RecvRequest, SendRequest, TagMatch, WriteRequest,
 };
+use ofi_xdp_test_kit::memory::{Buffer, CANARY};
 
 /// Tags differ in their low bits by class, and above them by message.
 const CLASS_BITS: u32 = 4;
@@ -70,9 +70,8 @@ impl World {
         let (now, id) = (self.local(node), self.oracle.next_id());
         let state = &mut self.nodes[node as usize];
         let memory = &mut state.memory;
-        let posted = state
-            .engine
-            .with_mut(|engine| engine.post_send(now, request, Buffer::outgoing(id, len), memory));
+        let buffer = Buffer { is_left: !common.signal, ..Buffer::outgoing(id, len) };
+        let posted = state.engine.with_mut(|engine| engine.post_send(now, request, buffer, memory));
         if posted.is_err() {
             return false;
         }
@@ -273,19 +272,19 @@ impl World {
             let datatype = Datatype::Uint64;
             AtomicRequest { common, remote, form, datatype, op, count: 1 }
         };
-        let operands = |words: &[u64], room: usize| Buffer {
-            id,
-            outgoing: Outgoing::Bytes(words.iter().flat_map(|word| word.to_le_bytes()).collect()),
-            incoming: vec![CANARY; room],
+        let left = |buffer| Buffer { is_left: !common.signal, ..buffer };
+        let operands = |words: &[u64], room: usize| {
+            let outgoing = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+            left(Buffer::new(id, outgoing, vec![CANARY; room]))
         };
         let posted = state.engine.with_mut(|engine| match op.access {
             Access::Write => {
                 let request = WriteRequest { common, len, remote, data: op.data };
-                engine.post_write(now, request, Buffer::outgoing(id, len), memory)
+                engine.post_write(now, request, left(Buffer::outgoing(id, len)), memory)
             }
             Access::Read(_) | Access::ReadBack(_) => {
                 let request = ReadRequest { common, len, remote };
-                engine.post_read(now, request, Buffer::incoming(id, len), memory)
+                engine.post_read(now, request, left(Buffer::incoming(id, len)), memory)
             }
             Access::Add => {
                 let request = atomic(AtomicForm::Base, AtomicOp::Sum);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of the random application, and the regions that it has registered.
 
-use crate::rng::Rng;
 use crate::scenario::Scenario;
 use ofi_xdp_core::RegionId;
+use ofi_xdp_test_kit::rng::Rng;
 
 /// Cells of a region for atomics: the first half is added to, the second swapped.
 pub const CELLS: u64 = 16;

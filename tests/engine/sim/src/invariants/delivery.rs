@@ -6,9 +6,9 @@
 
 use super::{Verdict, broken};
 use crate::app::{Oracle, State};
-use crate::memory::CANARY;
-use crate::rng::differs_at;
 use ofi_xdp_core::{Completion, OpError};
+use ofi_xdp_test_kit::memory::CANARY;
+use ofi_xdp_test_kit::rng::differs_at;
 
 /// 9: an operation completes once, in the life in which it was posted, in a way that makes sense.
 ///

@@ -77,7 +77,7 @@ pub const INVARIANTS: [Invariant; 30] = [
     inv(17, "no packet is repeated within a round trip", "protocol::Observer::repeated"),
     inv(18, "a packet number stands for the same records", "protocol::Observer::repeated"),
     inv(19, "what was freed is never found again", "memory: identifiers carry generations"),
-    inv(20, "pools add up and are empty at rest", "resources::{audit, at_rest}"),
+    inv(20, "pools add up and are empty at rest", "resources::{audit, at_rest}; memory"),
     inv(
         21,
         "every frame has one owner",

@@ -5,8 +5,8 @@
 //! [`NOTES_MAX`] packets of each direction of each connection.
 
 use super::{Verdict, broken};
-use crate::rng::hash;
 use crate::wire::{DATA, RETRANSMISSION, RecordView, View};
+use ofi_xdp_test_kit::rng::hash;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 

@@ -7,10 +7,10 @@
 
 use super::{Verdict, broken, delivery};
 use crate::app::{Access, CELLS, Op, Oracle, Region, Remote, State};
-use crate::memory::CANARY;
-use crate::rng::differs_at;
 use crate::world::World;
 use ofi_xdp_core::{Completion, OpError, Order};
+use ofi_xdp_test_kit::memory::CANARY;
+use ofi_xdp_test_kit::rng::differs_at;
 
 /// The bytes at the target that an operation is about, while its region is registered.
 fn bytes_at<'w>(world: &'w World, remote: &Remote) -> Option<&'w [u8]> {

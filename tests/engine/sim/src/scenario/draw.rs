@@ -9,7 +9,7 @@ use super::{
     App, ClockFaults, Control, Corrupt, Duplicate, Link, Loss, LossTarget, Malicious, Partition,
     Pause, Pools, Reorder, Restart, RingFull, Scenario, Stale,
 };
-use crate::rng::Rng;
+use ofi_xdp_test_kit::rng::Rng;
 
 /// A class of faults that a run can do without.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

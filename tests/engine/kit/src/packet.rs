@@ -62,7 +62,7 @@ pub struct PacketPool {
 }
 
 impl PacketPool {
-    /// An empty packet.
+    /// A packet of any contents, with a free buffer.
     pub fn alloc(&mut self) -> PacketId {
         self.free.pop().unwrap_or_else(|| {
             self.packets.push(Packet::default());
@@ -96,5 +96,17 @@ impl PacketPool {
     #[must_use]
     pub fn under_way(&self) -> usize {
         self.packets.len() - self.free.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_numbers() {
+        for node in [0, 1, 255, 256, 70_000] {
+            assert_eq!(node_of(&address(node)), node);
+        }
     }
 }

@@ -1,37 +1,42 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A node's port to the network: the seam that `drive` uses.
+//! A node's port: a queue of packets that have arrived, and a list of packets that leave.
+//!
+//! In: packets of a link. Out: the same packets to the engine, and the packets that the engine
+//! sends. The link is the caller's: the simulator's network, [`Link`](crate::link::Link), or the
+//! bytes of a fuzzer. Bound: the room that the caller gives.
 
-use crate::net::{Origin, PacketId, PacketPool, address, node_of};
-use crate::rng::Rng;
-use ofi_xdp_core::{Datagram, Instant, Port, PortError, PortLimits, Transmit, Transmitted};
 use std::collections::VecDeque;
 
-/// One progress call's view of the network.
+use ofi_xdp_core::{Datagram, Instant, Port, PortError, PortLimits, Transmit, Transmitted};
+
+use crate::packet::{Origin, PacketId, PacketPool, address, node_of};
+
+/// One progress call's view of a node's queues.
 #[derive(Debug)]
-pub struct SimPort<'a> {
+pub struct QueuePort<'a, R> {
     /// The node.
     pub node: u32,
     /// The limits of the port.
     pub limits: PortLimits,
-    /// Packets that have arrived.
-    pub inbox: &'a mut VecDeque<PacketId>,
     /// All packets.
     pub packets: &'a mut PacketPool,
+    /// Packets that have arrived.
+    pub inbox: &'a mut VecDeque<PacketId>,
     /// Packets that leave, in order.
     pub out: &'a mut Vec<PacketId>,
-    /// How many can leave.
-    pub room: u32,
-    /// How many are handed on at most.
+    /// The most packets that are handed to the engine.
     pub receive_max: u16,
-    /// A lot before each packet that says that there is no room.
-    pub full: f64,
-    /// Draws it.
-    pub rng: &'a mut Rng,
-    /// How often there was no room.
-    pub full_count: &'a mut u64,
+    /// Takes the room for one packet, if there is any.
+    pub room: R,
 }
 
-impl Port for SimPort<'_> {
+/// The limits of a port for packets of this length in bytes.
+#[must_use]
+pub const fn limits(payload_max: usize) -> PortLimits {
+    PortLimits { payload_max, receive_max: payload_max, window_packets: 256 }
+}
+
+impl<R: FnMut() -> bool> Port for QueuePort<'_, R> {
     fn receive(
         &mut self,
         _now: Instant,
@@ -57,8 +62,7 @@ impl Port for SimPort<'_> {
         &mut self,
         fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
     ) -> Result<Transmitted, PortError> {
-        if self.room == 0 || self.rng.chance(self.full) {
-            *self.full_count += 1;
+        if !(self.room)() {
             return Ok(Transmitted::Full);
         }
         let id = self.packets.alloc();
@@ -74,7 +78,6 @@ impl Port for SimPort<'_> {
         packet.origin = Origin::Sent;
         packet.marked = false;
         self.out.push(id);
-        self.room -= 1;
         Ok(Transmitted::Sent)
     }
 

@@ -5,13 +5,11 @@
 //! their loss. One random stream; the order of the calls is the world's. Bounds: three copies of a
 //! packet at most, [`RECORDED_MAX`] recorded packets.
 
-mod packet;
+pub use ofi_xdp_test_kit::packet::{Origin, Packet, PacketId, PacketPool, address, node_of};
 
-pub use packet::{Origin, Packet, PacketId, PacketPool, address, node_of};
-
-use crate::rng::Rng;
 use crate::scenario::{LossTarget, Scenario};
 use ofi_xdp_core::wire::{Flags, PacketKind, seal};
+use ofi_xdp_test_kit::rng::Rng;
 use std::collections::BTreeMap;
 
 /// Packets kept for later injection.
@@ -274,7 +272,7 @@ impl Net {
     fn damage(&mut self, scenario: &Scenario, packet: &mut Packet) {
         let corrupt = &scenario.corrupt;
         let (rng, bytes) = (&mut self.rng, &mut packet.bytes);
-        let before = (bytes.len(), crate::rng::hash(0, bytes));
+        let before = (bytes.len(), ofi_xdp_test_kit::rng::hash(0, bytes));
         if rng.chance(corrupt.flip) {
             for _ in 0..rng.within(1, 3) {
                 let bit = rng.index(bytes.len() * 8);
@@ -293,7 +291,7 @@ impl Net {
             let end = end.min(start + rng.within(1, 64) as usize);
             bytes[start..end].fill(0);
         }
-        if before != (bytes.len(), crate::rng::hash(0, bytes)) {
+        if before != (bytes.len(), ofi_xdp_test_kit::rng::hash(0, bytes)) {
             packet.origin = Origin::Damaged;
             self.counts.damaged += 1;
         }

@@ -15,9 +15,9 @@ pub const fn mix(value: u64) -> u64 {
     value ^ value >> 31
 }
 
-/// `SplitMix64`.
+/// `SplitMix64`, and its state.
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(pub u64);
 
 impl Rng {
     /// The stream of `concern` in the run of `seed`.
@@ -51,6 +51,11 @@ impl Rng {
     /// True with this probability.
     pub fn chance(&mut self, probability: f64) -> bool {
         probability > 0.0 && self.unit() < probability
+    }
+
+    /// True in this many of a hundred cases.
+    pub fn percent(&mut self, percent: f64) -> bool {
+        self.chance(percent / 100.0)
     }
 
     /// A number in `0.0..1.0`.

@@ -2,8 +2,9 @@
 //! Application memory of a measured engine: one arena, and tables from operation to its place in
 //! it.
 //!
-//! In: the engine's word where bytes come from and go to. Out: copies within fixed memory: nothing
-//! is allocated while measuring.
+//! In: copies that the engine describes. Out: copies within fixed memory. The benches count
+//! instructions and allow no allocation, so this memory checks nothing but the bounds of the arena;
+//! [`memory`](crate::memory) has the checks.
 
 use ofi_xdp_core::{
     AtomicAccess, Config, Gather, Memory, OpId, Placement, RecvId, Source, Target, UnexpectedId,
@@ -11,11 +12,11 @@ use ofi_xdp_core::{
 
 /// A buffer: where in the arena it begins. How long it is the engine knows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Buffer(pub(crate) usize);
+pub struct Buffer(pub usize);
 
 /// The arena. All of it is one registered region.
 #[derive(Debug)]
-pub(crate) struct Arena {
+pub struct Arena {
     bytes: Box<[u8]>,
     /// Where the buffer of the operation in each slot begins.
     ops: Box<[usize]>,
@@ -29,16 +30,17 @@ pub(crate) struct Arena {
 
 /// Bytes copied.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Copied {
+pub struct Copied {
     /// Into packets.
-    pub(crate) gathered: u64,
+    pub gathered: u64,
     /// Out of packets, and out of storage.
-    pub(crate) placed: u64,
+    pub placed: u64,
 }
 
 impl Arena {
     /// An arena of `len` bytes.
-    pub(crate) fn new(len: usize, config: &Config) -> Self {
+    #[must_use]
+    pub fn new(len: usize, config: &Config) -> Self {
         // Pages that are never touched cost nothing, so the tables span all slots there can be.
         let table = |slots: u32| vec![0; slots as usize + 1].into_boxed_slice();
         Self {
@@ -53,42 +55,78 @@ impl Arena {
     }
 
     /// How much was copied so far.
-    pub(crate) fn copied(&self) -> Copied {
+    #[must_use]
+    pub fn copied(&self) -> Copied {
         self.copied
     }
 
+    #[inline]
     fn stored(&self, id: UnexpectedId, offset: u64) -> usize {
         at(self.config.unexpected_range(id).0 + offset)
     }
 
+    #[inline]
     fn former(&self, id: OpId) -> usize {
         at(self.config.previous_range(id).unwrap_or_default().0)
     }
 }
 
+#[inline]
 fn index(slot: u32) -> usize {
     slot as usize
 }
 
+#[inline]
 fn at(offset: u64) -> usize {
     usize::try_from(offset).unwrap_or(usize::MAX)
+}
+
+/// Memory without bytes, where copies are not measured.
+#[derive(Debug)]
+pub struct Nowhere;
+
+impl Memory for Nowhere {
+    type Buffer = ();
+
+    #[inline]
+    fn attach_op(&mut self, _: OpId, (): ()) {}
+    #[inline]
+    fn attach_recv(&mut self, _: RecvId, (): ()) {}
+    #[inline]
+    fn attach_slice(&mut self, _: RecvId, _: RecvId, _: u64) {}
+
+    #[inline]
+    fn gather(&mut self, _: Gather, into: &mut [u8]) {
+        into.fill(7);
+    }
+
+    #[inline]
+    fn place(&mut self, _: Placement, _: &[u8]) {}
+    #[inline]
+    fn deliver(&mut self, _: UnexpectedId, _: RecvId, _: u64) {}
+    #[inline]
+    fn atomic(&mut self, _: AtomicAccess<'_>) {}
 }
 
 impl Memory for Arena {
     type Buffer = Buffer;
 
+    #[inline]
     fn attach_op(&mut self, op: OpId, buffer: Buffer) {
         self.ops[index(op.slot())] = buffer.0;
     }
 
+    #[inline]
     fn attach_recv(&mut self, recv: RecvId, buffer: Buffer) {
         self.recvs[index(recv.slot())] = buffer.0;
     }
 
+    #[inline]
     fn attach_slice(&mut self, part: RecvId, of: RecvId, offset: u64) {
         self.recvs[index(part.slot())] = self.recvs[index(of.slot())] + at(offset);
     }
 
+    #[inline]
     fn gather(&mut self, from: Gather, into: &mut [u8]) {
         self.copied.gathered += into.len() as u64;
         let offset = at(from.offset);
@@ -100,6 +138,7 @@ impl Memory for Arena {
         into.copy_from_slice(&bytes[start..start + into.len()]);
     }
 
+    #[inline]
     fn place(&mut self, to: Placement, bytes: &[u8]) {
         self.copied.placed += bytes.len() as u64;
         let start = match to.target {
@@ -114,6 +153,7 @@ impl Memory for Arena {
         self.bytes[start..start + bytes.len()].copy_from_slice(bytes);
     }
 
+    #[inline]
     fn deliver(&mut self, from: UnexpectedId, to: RecvId, len: u64) {
         self.copied.placed += len;
         let source = self.stored(from, 0);
@@ -122,6 +162,7 @@ impl Memory for Arena {
         self.bytes[start..start + len].copy_from_slice(&self.store[source..source + len]);
     }
 
+    #[inline]
     fn atomic(&mut self, access: AtomicAccess<'_>) {
         let start = at(access.offset);
         let range = start..start + access.len;
