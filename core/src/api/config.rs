@@ -60,6 +60,12 @@ pub struct Config {
     pub peers: u32,
     /// Connections: peers that can have traffic at once.
     pub connections: u32,
+    /// Packets in flight, to all peers together, beyond 32 for each connection: the pool that large
+    /// send windows borrow from. One connection gets at most four fifths of it.
+    pub window_packets: u32,
+    /// Pages of 16,384 packets that receive windows borrow while packets are missing. A window
+    /// spans 128 packets without a page.
+    pub reorder_pages: u32,
     /// Sends, writes, reads and atomics that can be posted at once, those with an unpolled
     /// completion included.
     pub sends: u32,
@@ -106,12 +112,15 @@ pub struct Config {
 
 impl Config {
     /// The capacities of production: 16,384 peers, 1,024 connections, 1,024 sends, receives and
-    /// slices each, 29 MB of unexpected messages; a peer time-out of 10 s.
+    /// slices each, 29 MB of unexpected messages; windows of 64 Ki packets; a
+    /// peer time-out of 10 s.
     #[must_use]
     pub const fn new(checksum: ChecksumFn) -> Self {
         Self {
             peers: 16 << 10,
             connections: 1 << 10,
+            window_packets: 64 << 10,
+            reorder_pages: 32,
             sends: 1 << 10,
             recvs: 1 << 10,
             slices: 1 << 10,
@@ -184,6 +193,10 @@ impl Config {
         };
         within("peers", self.peers, PeerId::SLOTS_MAX - 1)?;
         within("connections", self.connections, PeerId::SLOTS_MAX - 1)?;
+        within("window_packets", self.window_packets, WINDOW_PACKETS_MAX)?;
+        if self.reorder_pages > WINDOW_PACKETS_MAX {
+            return Err(ConfigError::Capacity("reorder_pages"));
+        }
         within("sends", self.sends, OpId::SLOTS_MAX)?;
         within("recvs", self.recvs, RecvId::SLOTS_MAX)?;
         within("slices", self.slices, RecvId::SLOTS_MAX)?;
@@ -212,5 +225,7 @@ impl Config {
     }
 }
 
+/// The most packets in flight of an engine: their chunks must have slot numbers.
+const WINDOW_PACKETS_MAX: u32 = 1 << 24;
 /// Events of one packet always find room.
 const EVENTS_MIN: u32 = WRITES_WITH_DATA_MAX as u32;

@@ -21,6 +21,9 @@ impl Engine<'_> {
     /// The first [`Violation`].
     pub fn audit(&mut self) -> Result<(), Violation> {
         self.cx.table.audit_pools()?;
+        if !self.cx.bits.is_sound() {
+            return Err(Violation::Pool("bits"));
+        }
         self.sender.audit_pools()?;
         self.matcher.audit_pools()?;
         self.target.audit_pools()?;
@@ -47,7 +50,7 @@ impl Engine<'_> {
         if under_way > WINDOW_PACKETS || state.credits().serving() > state.credits().granted() {
             return Err(Violation::WindowBounds);
         }
-        if !state.rx().window().is_sound() {
+        if !state.rx().window().is_sound(&cx.bits) {
             return Err(Violation::WindowBit);
         }
         if !state.path().congestion().is_sound() {

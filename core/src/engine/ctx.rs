@@ -9,6 +9,7 @@ use crate::engine::completions::Completions;
 use crate::engine::connect::ConnectionTable;
 use crate::engine::timers::Timers;
 use crate::peer::slots::{ConnSlot, PeerSlot};
+use crate::peer::window::BitsPool;
 use crate::{Config, Instant, PortLimits, Stats};
 
 /// A timer that fires this soon need not be looked at: less than the delay of an acknowledgment.
@@ -29,6 +30,8 @@ pub struct Identity {
 #[derive(Debug)]
 pub(super) struct Ctx<'s> {
     pub(super) table: ConnectionTable<'s>,
+    /// Pages of wide receive windows.
+    pub(super) bits: BitsPool<'s>,
     pub(super) timers: Timers<'s>,
     pub(super) completions: Completions,
     pub(super) stats: Stats,

@@ -24,7 +24,7 @@
 //! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `mod.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
 //! | D. one packet in | `ingest` | `receive/ingest.rs` |
-//! | E. time | `advance`, `uncork` | `mod.rs` |
+//! | E. time | `end_look`, `advance`, `uncork` | `mod.rs` |
 //! | F. one packet out | `transmit` | `mod.rs` |
 //! | G. completions | `poll_send_completion`, `poll_recv_completion`; `defer`, `poll_deferred` | `operations.rs` |
 //! | for tests | `audit`, `digest` | `audit.rs` |
@@ -74,6 +74,7 @@ use crate::engine::rma::region::Regions;
 use crate::engine::send::Sender;
 use crate::engine::timers::Timers;
 use crate::peer::in_flight::InFlight;
+use crate::peer::window::BitsPool;
 use crate::wire::PACKET_LEN_MIN;
 use crate::{
     Config, ConfigError, Instant, Memory, OpCounters, OpError, PeerAddress, PeerId, PeersFull,
@@ -121,7 +122,7 @@ impl<'s> Engine<'s> {
         Ok(Self {
             sender: Sender::new(
                 ops.ok_or(ConfigError::Storage("ops"))?,
-                InFlight::new(storage.chunks, config.connections),
+                InFlight::new(storage.chunks, storage.pages, config.connections),
                 config.responders - config.connections,
                 config.sends,
             ),
@@ -133,6 +134,7 @@ impl<'s> Engine<'s> {
             target: RmaTarget::new(regions),
             cx: Ctx {
                 table,
+                bits: BitsPool::new(storage.bits),
                 timers: Timers::new(storage.timers, peer_timeout),
                 completions: Completions::default(),
                 stats: Stats::default(),
@@ -304,6 +306,13 @@ impl Engine<'_> {
         }
     }
 
+    /// Ends a look for packets at time `now`: packets that the next one finds arrived after it.
+    #[inline]
+    pub fn end_look(&mut self, now: Instant) {
+        self.advance_clock(now);
+        self.cx.timers.record_look();
+    }
+
     /// Uncorks the records that wait to be coalesced, and requests parts of long messages that
     /// arrived: called once in every progress call, after the received packets.
     pub fn uncork(&mut self) {
@@ -361,6 +370,7 @@ impl Engine<'_> {
         let (before, listening) = (cx.timers.now(), cx.timers.listening_nanos());
         let listened = before.after_nanos(listening).max(cx.timers.next_deadline().unwrap_or(now));
         let unheard = now.as_nanos().saturating_sub(listened.as_nanos());
+        cx.timers.age(before, now);
         cx.timers.set_next_aging(now.after_nanos(listening.min(AGING_NANOS)));
         for conn in cx.table.connection_slots() {
             if !cx.table.is_open(conn) {

@@ -12,15 +12,15 @@ use alloc::boxed::Box;
 use crate::collections::slab::Slot;
 use crate::collections::wheel::TimerSlot;
 use crate::engine::rma::region::Region;
-use crate::peer::in_flight::TxChunk;
+use crate::peer::in_flight::{CHUNK_PACKETS, PAGE_CHUNKS, TxChunk, TxPage};
 use crate::peer::operation::{Assembly, RecvOp, TxOp, Unexpected};
+use crate::peer::window::BitsPage;
 use crate::peer::{Connection, Peer};
 use crate::{Config, ConfigError};
 
-/// The least number of pool chunks beyond one for each connection, for windows that touch several.
-/// Otherwise there is one more for each eight connections. A connection that waits for a chunk goes
-/// on when its own packets are acknowledged.
-const CHUNKS_SHARED_MIN: u32 = 64;
+/// Pages of send windows beyond those of one window: a window in the middle of a page touches one
+/// more, and several windows share the pool.
+const PAGES_SHARED: u32 = 8;
 
 /// Declares the types of this module from a table: name, element type and number of elements of
 /// each slice.
@@ -98,8 +98,13 @@ slices! { config;
     /// Timers of the connections.
     timers: TimerSlot = count(config.connections);
     /// Pool chunks: the records of packets in flight.
-    chunks: Slot<TxChunk> =
-        count(config.connections + (config.connections / 8).max(CHUNKS_SHARED_MIN));
+    chunks: Slot<TxChunk> = count(config.connections + config.window_packets.div_ceil(CHUNK_PACKETS));
+    /// Pages of large send windows.
+    pages: Slot<TxPage> = count(
+        config.window_packets.div_ceil(CHUNK_PACKETS * PAGE_CHUNKS as u32) + PAGES_SHARED
+    );
+    /// Pages of wide receive windows.
+    bits: Slot<BitsPage> = count(config.reorder_pages);
     /// Operations that send.
     ops: Slot<TxOp> = total(&config.ops());
     /// Posted receives, slices of multi-receive buffers, and events.

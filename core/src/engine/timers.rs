@@ -19,6 +19,8 @@ pub(super) struct Timers<'s> {
     now: Instant,
     /// [`Self::now`] in the unit of packets and of the state of peers.
     tick: Tick,
+    /// When the caller looked for packets before the present look.
+    looked: Tick,
     /// When the times that are kept in four bytes are aged next.
     age_at: Instant,
     /// How long a peer may be silent while it owes an answer.
@@ -32,6 +34,7 @@ impl<'s> Timers<'s> {
             wheel: Wheel::new(slots),
             now: Instant::ZERO,
             tick: Tick::of(Instant::ZERO),
+            looked: Tick::of(Instant::ZERO),
             age_at: Instant::ZERO,
             peer_timeout,
         }
@@ -56,6 +59,30 @@ impl Timers<'_> {
     pub(super) fn set_now(&mut self, now: Instant) {
         self.now = now;
         self.tick = Tick::of(now);
+    }
+
+    /// When the caller looked for packets before the present look: packets that it finds now arrived
+    /// after that, unless it had left them.
+    #[inline(always)]
+    pub(super) const fn looked(&self) -> Tick {
+        self.looked
+    }
+
+    /// How long a packet that is found now may have waited, in ticks.
+    #[inline(always)]
+    pub(super) const fn wait(&self) -> u32 {
+        self.tick.since(self.looked)
+    }
+
+    /// Records that the caller has looked for packets.
+    #[inline(always)]
+    pub(super) fn record_look(&mut self) {
+        self.looked = self.tick;
+    }
+
+    /// Keeps the time of the last look near enough to `now` to compare with it.
+    pub(super) fn age(&mut self, before: Instant, now: Instant) {
+        self.looked = self.looked.aged(before, now);
     }
 
     /// Whether times that are kept in four bytes must be aged before the clock moves to `now`.

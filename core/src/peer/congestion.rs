@@ -7,6 +7,7 @@
 //! and below one packet, when the next may go. All operations are O(1).
 
 use super::Rtt;
+use crate::peer::window::WINDOW_PACKETS;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::{Congestion, Instant};
 
@@ -21,11 +22,18 @@ const FLOOR: u32 = INITIAL;
 /// The least window: one packet in 64 round trips.
 const LEAST: u32 = ONE / 64;
 /// The most: the largest window of a peer.
-const MOST: u32 = 256 * ONE;
+const MOST: u32 = WINDOW_PACKETS * ONE;
+// It fits.
+static_assertions::const_assert!(WINDOW_PACKETS as u64 * (ONE as u64) <= u32::MAX as u64);
 /// Delay beyond the least round trip that is no sign of congestion; half as much again, divided by
 /// the root of the window, is allowed to small windows (Swift §3.5, flow scaling), so that many
 /// senders settle at one queue.
 const QUEUE_TICKS: u32 = (50_000 / TICK_NANOS) as u32;
+/// On a long path the allowance is this part of the least round trip.
+const QUEUE_PART: u32 = 8;
+/// While the path is not used up, the window grows by this part of itself each round trip, or by
+/// one packet if that is more.
+const HEADROOM_GROWTH: u32 = 16;
 /// The least target: below it software's own delays would be taken for congestion.
 const TARGET_MIN_TICKS: u32 = (100_000 / TICK_NANOS) as u32;
 /// The longest gap between two packets.
@@ -36,7 +44,7 @@ const GAP_MAX_TICKS: u64 = 64_000_000 / TICK_NANOS;
 pub(crate) struct CongestionWindow {
     /// Packets that may be under way, in units of 2^-16.
     packets: u32,
-    /// The latest delay, in ticks.
+    /// The latest delay of the network, in ticks: the least that is possible.
     delay: u32,
     /// When it was last made smaller.
     reduced_at: Tick,
@@ -115,7 +123,7 @@ impl CongestionWindow {
         }
     }
 
-    /// The fabric's delay as one acknowledgment shows it, and the marks that it reports.
+    /// The least delay of the network that one acknowledgment allows, and the marks that it reports.
     pub(crate) fn measured(&mut self, delay: u32, marks: u16) {
         self.delay = delay;
         self.marked |= marks != self.marks;
@@ -133,28 +141,36 @@ impl CongestionWindow {
             }
         }
         // A window that was not used up says nothing about the path.
-        let used = (in_flight + packets) * ONE >= self.packets / 2;
+        let used = u64::from(in_flight + packets) * u64::from(ONE) >= u64::from(self.packets / 2);
         if self.marked || !used {
             self.marked = false;
             return;
         }
         let grown = if self.starting {
-            packets * ONE
+            packets.saturating_mul(ONE)
         } else if self.packets >= ONE {
-            (u64::from(packets) * u64::from(ONE) * u64::from(ONE) / u64::from(self.packets)) as u32
+            let one = u64::from(packets) * u64::from(ONE) * u64::from(ONE) / u64::from(self.packets);
+            let free = self.has_headroom(rtt);
+            (one as u32).max(if free { packets * (ONE / HEADROOM_GROWTH) } else { 0 })
         } else {
             packets.saturating_mul(self.packets)
         };
         self.packets = self.packets.saturating_add(grown).min(MOST);
     }
 
-    /// Packets were lost: a sign of congestion where the delay has grown, too; else of a bad link.
+    /// Packets were lost: a sign of congestion where the delay, or the round trip with the waits of
+    /// the hosts, has grown, too; else of a bad link.
     pub(crate) fn lost(&mut self, rtt: &Rtt, now: Tick) {
         let target = self.target(rtt);
-        if self.delay >= rtt.least() + (target - rtt.least()) / 2 {
+        if self.delay.max(rtt.smoothed()) >= rtt.least() + (target - rtt.least()) / 2 {
             self.marked = true;
             self.shrink(0, rtt, now);
         }
+    }
+
+    /// Whether the delay is so far below the target that the path is not used up.
+    fn has_headroom(&self, rtt: &Rtt) -> bool {
+        self.delay <= rtt.least() + queue_allowance(rtt) / 2
     }
 
     /// Nothing came back for long, `times` in a row.
@@ -196,8 +212,10 @@ impl CongestionWindow {
         let least = if core::mem::take(&mut self.marked) { LEAST } else { FLOOR.min(self.packets) };
         self.starting = false;
         self.reduced_at = now;
-        let excess = u64::from(self.delay - target.min(self.delay));
-        let cut = u64::from(self.packets) * excess * 4 / (5 * u64::from(self.delay.max(1)));
+        // After a loss the target is 0: the cut is the same for any delay.
+        let delay = self.delay.max(1);
+        let excess = u64::from(delay.saturating_sub(target));
+        let cut = u64::from(self.packets) * excess * 4 / (5 * u64::from(delay));
         let cut = (cut as u32).min(self.packets / 2);
         self.packets = (self.packets - cut).max(least);
     }
@@ -208,8 +226,15 @@ impl CongestionWindow {
         // √w in units of 2^-8, of a window in units of 2^-16.
         let root = self.packets.isqrt().max(1);
         let scaled = (3 * QUEUE_TICKS * 128 / root).min(4 * QUEUE_TICKS);
-        (rtt.least() + QUEUE_TICKS).max(TARGET_MIN_TICKS) + scaled
+        (rtt.least() + queue_allowance(rtt)).max(TARGET_MIN_TICKS) + scaled
     }
+}
+
+/// Delay beyond the least round trip that is no sign of congestion, for a large window. On a long
+/// path it is a part of the round trip: the path's own delay varies by as much.
+const fn queue_allowance(rtt: &Rtt) -> u32 {
+    let part = rtt.least() / QUEUE_PART;
+    if part > QUEUE_TICKS { part } else { QUEUE_TICKS }
 }
 
 #[cfg(test)]

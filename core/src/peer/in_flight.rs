@@ -2,8 +2,12 @@
 //! Packets in flight: a 16-byte record for each transmitted packet that is not acknowledged.
 //!
 //! Records live in chunks of 32 out of a pool that all connections share. A connection holds the
-//! chunks that its window touches, at most [`CHUNKS_PER_PEER`], in its directory. One chunk for
-//! each connection is reserved, so that a busy connection cannot keep another one from sending.
+//! chunks that its window touches. Up to [`ROOT_SLOTS`] chunks are named by its directory; a larger
+//! window borrows *pages* of [`PAGE_CHUNKS`] chunk slots each, and the directory names the pages.
+//! One chunk for each connection is reserved, so that a busy connection cannot keep another one
+//! from sending. A connection that holds chunks takes another one only while [`SHARE`] times the
+//! chunks that are free exceed its own (dynamic thresholds, Choudhury and Hahne, IEEE/ACM ToN 6(2),
+//! 1998).
 
 #![allow(clippy::indexing_slicing, reason = "indices are masked to the arrays' lengths")]
 
@@ -11,13 +15,21 @@ use crate::OpId;
 use crate::collections::serial::Psn;
 use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::collections::time::Tick;
-use crate::peer::slots::ChunkSlot;
+use crate::peer::slots::{ChunkSlot, PageSlot};
 use crate::wire::SEGMENT_QUANTUM;
 
 /// Records in a chunk.
-const CHUNK_PACKETS: u32 = 32;
+pub(crate) const CHUNK_PACKETS: u32 = 32;
+/// Slots of a directory: chunks of a small window, pages of a large one.
+pub(crate) const ROOT_SLOTS: usize = 4;
+/// Chunks that a page names.
+pub(crate) const PAGE_CHUNKS: usize = 512;
+/// Pages that one window can touch.
+pub(crate) const PAGES_PER_PEER: u32 = ROOT_SLOTS as u32;
 /// Chunks that one window can touch.
-pub(crate) const CHUNKS_PER_PEER: usize = 8;
+pub(crate) const CHUNKS_PER_PEER: u32 = (ROOT_SLOTS * PAGE_CHUNKS) as u32;
+/// A connection holds at most this many times the chunks that are free.
+const SHARE: u32 = 4;
 
 bitflags::bitflags! {
     /// State of a transmitted packet.
@@ -93,93 +105,264 @@ impl Default for TxPacket {
     }
 }
 
-/// A run of packet records.
+/// A run of packet records, and two bits for each: whether the packet is outstanding, which is
+/// neither acknowledged nor taken for lost, and whether it is lost. The bits repeat the flags of
+/// the records, so that a search does not read every record.
 #[derive(Clone, Debug, Default, Hash)]
-pub(crate) struct TxChunk([TxPacket; CHUNK_PACKETS as usize]);
+pub(crate) struct TxChunk {
+    packets: [TxPacket; CHUNK_PACKETS as usize],
+    outstanding: u32,
+    lost: u32,
+}
 
-/// The chunks of one connection: number `psn / 32` modulo 8 has the records of that chunk number.
+/// Chunks of a large window.
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct TxPage([ChunkSlot; PAGE_CHUNKS]);
+
+impl Default for TxPage {
+    fn default() -> Self {
+        Self([ChunkSlot::NONE; PAGE_CHUNKS])
+    }
+}
+
+/// The chunks of one connection. The chunk with number `psn / 32` stands at that number modulo the
+/// slots: of the directory itself, or of its pages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Directory([ChunkSlot; CHUNKS_PER_PEER]);
+pub(crate) enum Directory {
+    /// The slots are chunks.
+    Chunks([ChunkSlot; ROOT_SLOTS]),
+    /// The slots are pages.
+    Pages([PageSlot; ROOT_SLOTS]),
+}
 
 impl Default for Directory {
     fn default() -> Self {
-        Self([ChunkSlot::NONE; CHUNKS_PER_PEER])
+        Self::Chunks([ChunkSlot::NONE; ROOT_SLOTS])
     }
 }
 
 impl Directory {
     fn is_empty(&self) -> bool {
-        self.0 == [ChunkSlot::NONE; CHUNKS_PER_PEER]
+        match self {
+            Self::Chunks(chunks) => *chunks == [ChunkSlot::NONE; ROOT_SLOTS],
+            Self::Pages(pages) => *pages == [PageSlot::NONE; ROOT_SLOTS],
+        }
     }
 }
 
-/// The pool of chunks.
+/// The pools of chunks and pages.
 #[derive(Debug, Hash)]
 pub(crate) struct InFlight<'s> {
     chunks: Slab<'s, TxChunk, ChunkSlot>,
+    pages: Slab<'s, TxPage, PageSlot>,
     /// Chunks reserved for connections that hold none.
     reserved: u32,
 }
 
+/// A set of packets whose members can be found without a look at each record.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum PacketSet {
+    /// Neither acknowledged nor taken for lost.
+    Outstanding,
+    /// Taken for lost.
+    Lost,
+    /// Not acknowledged.
+    Open,
+}
+
 impl<'s> InFlight<'s> {
-    /// A pool of `slots`, at least as many as the `peers` that can have a connection at once.
-    pub(crate) fn new(slots: &'s mut [Slot<TxChunk>], peers: u32) -> Self {
-        Self { chunks: Slab::new(slots), reserved: peers }
+    /// A pool of `chunks`, at least as many as the `peers` that can have a connection at once, and
+    /// of `pages`.
+    pub(crate) fn new(
+        chunks: &'s mut [Slot<TxChunk>],
+        pages: &'s mut [Slot<TxPage>],
+        peers: u32,
+    ) -> Self {
+        Self { chunks: Slab::new(chunks), pages: Slab::new(pages), reserved: peers }
     }
 
-    /// Whether free and used chunks add up.
+    /// Whether free and used chunks and pages add up.
     pub(crate) fn is_sound(&self) -> bool {
-        self.chunks.is_sound()
+        self.chunks.is_sound() && self.pages.is_sound()
     }
 
     /// Whether [`Self::push`] of `next` will find room, where `first` is the oldest unacknowledged
     /// number.
     #[inline]
     pub(crate) fn has_room(&self, directory: &Directory, first: Psn, next: Psn) -> bool {
-        if chunk_number(next).wrapping_sub(chunk_number(first)) & CHUNK_NUMBER_MASK
-            >= CHUNKS_PER_PEER as u32
-        {
-            return false;
-        }
-        if directory.0[at(next)] != ChunkSlot::NONE {
-            return true;
-        }
-        let free = self.chunks.capacity() - self.chunks.used();
-        free > if directory.is_empty() { 0 } else { self.reserved }
+        // A chunk may be there, but be that of `first`, a whole directory earlier.
+        let holds = chunks_between(first, next) < slots(directory);
+        (holds && self.chunk(directory, next).is_some()) || self.may_take(directory, first, next)
     }
 
-    /// Records `packet` as number `psn`. Returns false, and records nothing, if [`Self::has_room`]
-    /// is false.
+    /// Whether the chunk of `next`, which the connection does not hold, can be taken.
+    #[inline(never)]
+    fn may_take(&self, directory: &Directory, first: Psn, next: Psn) -> bool {
+        let held = chunks_between(first, next);
+        let free = self.chunks.capacity() - self.chunks.used();
+        if directory.is_empty() {
+            return free > 0;
+        }
+        let spare = free.saturating_sub(self.reserved);
+        let pages_needed = match directory {
+            Directory::Chunks(_) if held < ROOT_SLOTS as u32 => return spare > 0,
+            // The chunks of a small window may be in two pages, and the next one in a third.
+            Directory::Chunks(_) => 3,
+            Directory::Pages(pages) => u32::from(pages[page_at(next)].is_none()),
+        };
+        held < CHUNKS_PER_PEER
+            && held < spare.saturating_mul(SHARE)
+            && self.pages.capacity() - self.pages.used() >= pages_needed
+    }
+
+    /// Records `packet` as number `psn`, where `first` is the oldest unacknowledged number. Returns
+    /// false, and records nothing, if [`Self::has_room`] is false.
     #[inline]
-    pub(crate) fn push(&mut self, directory: &mut Directory, psn: Psn, packet: TxPacket) -> bool {
-        let mut chunk = directory.0[at(psn)];
-        if chunk.is_none() {
-            let Some(taken) = self.take(directory) else { return false };
-            directory.0[at(psn)] = taken;
+    pub(crate) fn push(
+        &mut self,
+        directory: &mut Directory,
+        first: Psn,
+        psn: Psn,
+        packet: TxPacket,
+    ) -> bool {
+        let mut chunk = self.chunk(directory, psn);
+        if chunk.is_none() || chunks_between(first, psn) >= slots(directory) {
+            let Some(taken) = self.take(directory, first, psn) else { return false };
             chunk = taken;
         }
-        self.chunks[chunk].0[within(psn)] = packet;
+        let TxChunk { packets, outstanding, lost } = &mut self.chunks[chunk];
+        packets[within(psn)] = packet;
+        *outstanding |= bit(psn);
+        *lost &= !bit(psn);
         true
     }
 
-    fn take(&mut self, directory: &Directory) -> Option<ChunkSlot> {
+    /// Takes the chunk of `psn`, and a page for it where the window is large.
+    #[inline(never)]
+    fn take(&mut self, directory: &mut Directory, first: Psn, psn: Psn) -> Option<ChunkSlot> {
+        if !self.may_take(directory, first, psn) {
+            return None;
+        }
+        let was_empty = directory.is_empty();
+        if chunks_between(first, psn) >= slots(directory) {
+            self.grow(directory, first)?;
+        }
         let chunk = self.chunks.alloc(TxChunk::default())?;
-        self.reserved -= u32::from(directory.is_empty());
+        match directory {
+            Directory::Chunks(chunks) => chunks[at(psn)] = chunk,
+            Directory::Pages(pages) => {
+                let page = &mut pages[page_at(psn)];
+                if page.is_none() {
+                    *page = self.pages.alloc(TxPage::default())?;
+                }
+                self.pages[*page].0[in_page(psn)] = chunk;
+            }
+        }
+        self.reserved -= u32::from(was_empty);
         Some(chunk)
+    }
+
+    /// Moves the chunks of a small window, the first of which has `first`, to pages.
+    fn grow(&mut self, directory: &mut Directory, first: Psn) -> Option<()> {
+        let Directory::Chunks(chunks) = *directory else { return Some(()) };
+        let mut pages = [PageSlot::NONE; ROOT_SLOTS];
+        for step in 0..ROOT_SLOTS as u32 {
+            let psn = first.plus(step * CHUNK_PACKETS);
+            let page = &mut pages[page_at(psn)];
+            if page.is_none() {
+                // At most two pages, which `may_take` has seen.
+                *page = self.pages.alloc(TxPage::default())?;
+            }
+            self.pages[*page].0[in_page(psn)] = chunks[at(psn)];
+        }
+        *directory = Directory::Pages(pages);
+        Some(())
+    }
+
+    /// The chunk of `psn`, or none.
+    #[inline(always)]
+    fn chunk(&self, directory: &Directory, psn: Psn) -> ChunkSlot {
+        match directory {
+            Directory::Chunks(chunks) => chunks[at(psn)],
+            Directory::Pages(pages) => match pages[page_at(psn)] {
+                page if page.is_none() => ChunkSlot::NONE,
+                page => self.pages[page].0[in_page(psn)],
+            },
+        }
     }
 
     /// The record of `psn`, which must be under way; to be read.
     #[inline]
     pub(crate) fn record(&self, directory: &Directory, psn: Psn) -> Option<&TxPacket> {
-        let chunk = directory.0[at(psn)];
-        (chunk.is_some()).then(|| &self.chunks[chunk].0[within(psn)])
+        let chunk = self.chunk(directory, psn);
+        (chunk.is_some()).then(|| &self.chunks[chunk].packets[within(psn)])
     }
 
-    /// The record of `psn`, which must be under way.
+    /// Changes the record of `psn`, which must be under way, and returns it as it was.
     #[inline]
-    pub(crate) fn record_mut(&mut self, directory: &Directory, psn: Psn) -> Option<&mut TxPacket> {
-        let chunk = directory.0[at(psn)];
-        (chunk.is_some()).then(|| &mut self.chunks[chunk].0[within(psn)])
+    pub(crate) fn change(
+        &mut self,
+        directory: &Directory,
+        psn: Psn,
+        change: impl FnOnce(&mut TxPacket),
+    ) -> Option<TxPacket> {
+        let chunk = self.chunk(directory, psn);
+        if chunk.is_none() {
+            return None;
+        }
+        let TxChunk { packets, outstanding, lost } = &mut self.chunks[chunk];
+        let packet = &mut packets[within(psn)];
+        let before = *packet;
+        change(packet);
+        let put = |word: &mut u32, is: bool| if is { *word |= bit(psn) } else { *word &= !bit(psn) };
+        put(lost, packet.flags.contains(TxFlags::LOST));
+        put(outstanding, !packet.flags.intersects(TxFlags::LOST | TxFlags::ACKED));
+        Some(before)
+    }
+
+    /// The first packet of `set` in the chunk of `psn`, not before `psn`; where there is none, the
+    /// end of that chunk as an error. Bound: one chunk.
+    #[inline]
+    pub(crate) fn next_in_chunk(
+        &self,
+        directory: &Directory,
+        psn: Psn,
+        set: PacketSet,
+    ) -> Result<Psn, Psn> {
+        let end = psn.plus(CHUNK_PACKETS - psn.0 % CHUNK_PACKETS);
+        let rest = self.word(directory, psn, set) >> within(psn);
+        if rest == 0 { Err(end) } else { Ok(psn.plus(rest.trailing_zeros())) }
+    }
+
+    /// The bits of the chunk of `psn`: its packets that are in `set`.
+    #[inline]
+    fn word(&self, directory: &Directory, psn: Psn, set: PacketSet) -> u32 {
+        let chunk = self.chunk(directory, psn);
+        if chunk.is_none() {
+            return 0;
+        }
+        let TxChunk { outstanding, lost, .. } = &self.chunks[chunk];
+        match set {
+            PacketSet::Outstanding => *outstanding,
+            PacketSet::Lost => *lost,
+            PacketSet::Open => outstanding | lost,
+        }
+    }
+
+    /// Which of the 64 packets from `psn` on are not acknowledged: bit `i` stands for `psn + i`.
+    /// Bits beyond the window mean nothing.
+    pub(crate) fn open_from(&self, directory: &Directory, psn: Psn) -> u64 {
+        let skip = within(psn) as u32;
+        let mut word = u64::from(self.word(directory, psn, PacketSet::Open)) >> skip;
+        // bound: the chunks that 64 packets touch
+        for chunk in 1..=2 {
+            let from = chunk * CHUNK_PACKETS - skip;
+            if from < u64::BITS {
+                let next = self.word(directory, psn.plus(from), PacketSet::Open);
+                word |= u64::from(next) << from;
+            }
+        }
+        word
     }
 
     /// Gives back the chunks before `upto`: everything before it is acknowledged, and `first` was
@@ -187,22 +370,62 @@ impl<'s> InFlight<'s> {
     /// does not take and give back a chunk for each.
     #[inline]
     pub(crate) fn retire(&mut self, directory: &mut Directory, first: Psn, upto: Psn) {
-        let gone = chunk_number(upto).wrapping_sub(chunk_number(first)) & CHUNK_NUMBER_MASK;
+        let gone = chunks_between(first, upto);
         // bound: the chunks of one connection
-        for step in 0..gone.min(CHUNKS_PER_PEER as u32) {
-            self.release(directory, (at(first) + step as usize) % CHUNKS_PER_PEER);
+        for step in 0..gone.min(CHUNKS_PER_PEER) {
+            self.release(directory, first.plus(step * CHUNK_PACKETS));
+        }
+        if gone > 0 {
+            self.release_pages(directory, first, upto);
         }
     }
 
-    /// Gives back every chunk of a connection.
-    pub(crate) fn clear(&mut self, directory: &mut Directory) {
-        for index in 0..CHUNKS_PER_PEER {
-            self.release(directory, index);
+    /// Gives back the pages that end before `upto`; a directory of pages that holds one chunk at
+    /// most becomes one of chunks, in which that chunk stays.
+    fn release_pages(&mut self, directory: &mut Directory, first: Psn, upto: Psn) {
+        let Directory::Pages(pages) = directory else { return };
+        let span = CHUNK_PACKETS * PAGE_CHUNKS as u32;
+        let gone = (upto.0 / span).wrapping_sub(first.0 / span) & (u32::MAX / span);
+        // bound: the pages of one connection
+        for step in 0..gone.min(PAGES_PER_PEER) {
+            let page = &mut pages[(page_at(first) + step as usize) % ROOT_SLOTS];
+            if page.is_some() {
+                self.pages.release(core::mem::replace(page, PageSlot::NONE));
+            }
         }
     }
 
-    fn release(&mut self, directory: &mut Directory, index: usize) {
-        let chunk = core::mem::replace(&mut directory.0[index], ChunkSlot::NONE);
+    /// Turns a directory of pages into one of chunks, when nothing is under way and `next` is the
+    /// next number.
+    pub(crate) fn shrink(&mut self, directory: &mut Directory, next: Psn) {
+        let Directory::Pages(pages) = *directory else { return };
+        let last = self.chunk(directory, next);
+        for page in pages.into_iter().filter(|page| page.is_some()) {
+            self.pages.release(page);
+        }
+        let mut chunks = [ChunkSlot::NONE; ROOT_SLOTS];
+        chunks[at(next)] = last;
+        *directory = Directory::Chunks(chunks);
+        self.reserved += u32::from(last.is_none());
+    }
+
+    /// Gives back every chunk of a connection with the packets from `first` to `next`.
+    pub(crate) fn clear(&mut self, directory: &mut Directory, first: Psn, next: Psn) {
+        // bound: the chunks of one connection
+        for step in 0..=chunks_between(first, next).min(CHUNKS_PER_PEER - 1) {
+            self.release(directory, first.plus(step * CHUNK_PACKETS));
+        }
+        self.shrink(directory, next);
+    }
+
+    fn release(&mut self, directory: &mut Directory, psn: Psn) {
+        let chunk = match directory {
+            Directory::Chunks(chunks) => core::mem::take(&mut chunks[at(psn)]),
+            Directory::Pages(pages) => match pages[page_at(psn)] {
+                page if page.is_none() => return,
+                page => core::mem::take(&mut self.pages[page].0[in_page(psn)]),
+            },
+        };
         if chunk.is_some() {
             self.chunks.release(chunk);
             self.reserved += u32::from(directory.is_empty());
@@ -217,12 +440,37 @@ const fn chunk_number(psn: Psn) -> u32 {
     psn.0 / CHUNK_PACKETS
 }
 
+/// The chunks from that of `first` to the one before that of `next`.
+const fn chunks_between(first: Psn, next: Psn) -> u32 {
+    chunk_number(next).wrapping_sub(chunk_number(first)) & CHUNK_NUMBER_MASK
+}
+
+/// How many chunks a directory can name.
+const fn slots(directory: &Directory) -> u32 {
+    match directory {
+        Directory::Chunks(_) => ROOT_SLOTS as u32,
+        Directory::Pages(_) => CHUNKS_PER_PEER,
+    }
+}
+
 const fn at(psn: Psn) -> usize {
-    chunk_number(psn) as usize % CHUNKS_PER_PEER
+    chunk_number(psn) as usize % ROOT_SLOTS
+}
+
+const fn page_at(psn: Psn) -> usize {
+    chunk_number(psn) as usize / PAGE_CHUNKS % ROOT_SLOTS
+}
+
+const fn in_page(psn: Psn) -> usize {
+    chunk_number(psn) as usize % PAGE_CHUNKS
 }
 
 const fn within(psn: Psn) -> usize {
     (psn.0 % CHUNK_PACKETS) as usize
+}
+
+const fn bit(psn: Psn) -> u32 {
+    1 << (psn.0 % CHUNK_PACKETS)
 }
 
 #[cfg(test)]
@@ -231,58 +479,143 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::VecDeque;
     use std::vec;
+    use std::vec::Vec;
 
     #[derive(Default)]
     struct Peer {
         directory: Directory,
         first: Psn,
-        model: VecDeque<u32>,
+        /// The `sent_at`, and whether the packet is acknowledged or lost.
+        model: VecDeque<(u32, TxFlags)>,
+    }
+
+    impl Peer {
+        fn next(&self) -> Psn {
+            self.first.plus(self.model.len() as u32)
+        }
+
+        /// The packets of `set`, as the pool finds them.
+        fn found(&self, pool: &InFlight<'_>, set: PacketSet) -> Vec<u32> {
+            let (mut psn, mut found) = (self.first, Vec::new());
+            while psn.is_before(self.next()) {
+                match pool.next_in_chunk(&self.directory, psn, set) {
+                    Ok(at) if at.is_before(self.next()) => {
+                        found.push(at.since(self.first));
+                        psn = at.plus(1);
+                    }
+                    Ok(end) | Err(end) => psn = end,
+                }
+            }
+            found
+        }
+
+        fn expected(&self, set: PacketSet) -> Vec<u32> {
+            let is_in = |flags: &TxFlags| match set {
+                PacketSet::Outstanding => flags.is_empty(),
+                PacketSet::Lost => flags.contains(TxFlags::LOST),
+                PacketSet::Open => !flags.contains(TxFlags::ACKED),
+            };
+            let numbered = (0..).zip(&self.model);
+            numbered.filter(|(_, (_, flags))| is_in(flags)).map(|(n, _)| n).collect()
+        }
+
+        fn check(&self, pool: &InFlight<'_>) -> Result<(), TestCaseError> {
+            for set in [PacketSet::Outstanding, PacketSet::Lost, PacketSet::Open] {
+                prop_assert_eq!(self.found(pool, set), self.expected(set));
+            }
+            for ((stamp, flags), psn) in self.model.iter().zip((0..).map(|n| self.first.plus(n))) {
+                let record = pool.record(&self.directory, psn).unwrap();
+                prop_assert_eq!((record.sent_at.bits(), record.flags), (*stamp, *flags));
+                let word = pool.open_from(&self.directory, psn);
+                prop_assert_eq!(word & 1 == 1, !flags.contains(TxFlags::ACKED));
+            }
+            let open = pool.open_from(&self.directory, self.first);
+            for (n, (_, flags)) in (0..64).zip(&self.model) {
+                prop_assert_eq!(open >> n & 1 == 1, !flags.contains(TxFlags::ACKED));
+            }
+            prop_assert!(!self.directory.is_empty() || self.model.is_empty());
+            Ok(())
+        }
     }
 
     proptest! {
         #[test]
         fn in_flight_is_a_queue_for_each_peer(
             bases: [u32; 3],
-            spare in 0usize..6,
-            steps in prop::collection::vec((0usize..3, any::<bool>(), 1u32..70), 1..80),
+            spare in 0usize..60,
+            pages in 0usize..8,
+            steps in prop::collection::vec((0usize..3, 0u8..4, 1u32..700, any::<u32>()), 1..40),
         ) {
             let mut slots = vec![Slot::<TxChunk>::default(); 3 + spare];
-            let mut pool = InFlight::new(&mut slots, 3);
+            let mut page_slots = vec![Slot::<TxPage>::default(); pages];
+            let mut pool = InFlight::new(&mut slots, &mut page_slots, 3);
             let mut peers = bases.map(|base| Peer { first: Psn(base), ..Peer::default() });
             let mut stamp = 0;
-            for (who, push, count) in steps {
+            for (who, action, count, which) in steps {
                 let peer = &mut peers[who];
-                for _ in 0..count {
-                    let next = peer.first.plus(peer.model.len() as u32);
-                    if push {
-                        let room = pool.has_room(&peer.directory, peer.first, next);
-                        let holds = !peer.model.is_empty() || !peer.directory.is_empty();
-                        prop_assert!(room || holds, "its own chunk is set aside");
-                        if room {
+                for _ in 0..if action == 3 { 1 } else { count } {
+                    let next = peer.next();
+                    match action {
+                        0 | 1 => {
+                            let room = pool.has_room(&peer.directory, peer.first, next);
+                            let holds = !peer.directory.is_empty();
+                            prop_assert!(room || holds, "one chunk is reserved");
                             stamp += 1;
                             let sent_at = Tick::from_bits(stamp);
                             let packet = TxPacket { sent_at, ..TxPacket::default() };
-                            prop_assert!(pool.push(&mut peer.directory, next, packet));
-                            peer.model.push_back(stamp);
+                            let pushed = pool.push(&mut peer.directory, peer.first, next, packet);
+                            prop_assert_eq!(pushed, room);
+                            if pushed {
+                                peer.model.push_back((stamp, TxFlags::empty()));
+                            }
                         }
-                    } else if peer.model.pop_front().is_some() {
-                        let upto = peer.first.plus(1);
-                        pool.retire(&mut peer.directory, peer.first, upto);
-                        peer.first = upto;
+                        2 => if peer.model.pop_front().is_some() {
+                            let upto = peer.first.plus(1);
+                            pool.retire(&mut peer.directory, peer.first, upto);
+                            peer.first = upto;
+                            if peer.model.is_empty() {
+                                pool.shrink(&mut peer.directory, upto);
+                            }
+                        },
+                        _ => if !peer.model.is_empty() {
+                            let at = which as usize % peer.model.len();
+                            let flags = [TxFlags::ACKED, TxFlags::LOST, TxFlags::empty()];
+                            let flags = flags[which as usize / 3 % 3];
+                            peer.model[at].1 = flags;
+                            let psn = peer.first.plus(at as u32);
+                            let changed =
+                                pool.change(&peer.directory, psn, |packet| packet.flags = flags);
+                            prop_assert!(changed.is_some());
+                        },
                     }
                 }
                 for peer in &peers {
-                    for (psn, &stamp) in (0..).map(|n| peer.first.plus(n)).zip(&peer.model) {
-                        let found = pool.record_mut(&peer.directory, psn).map(|p| p.sent_at.bits());
-                        prop_assert_eq!(found, Some(stamp));
-                    }
-                    prop_assert!(!peer.directory.is_empty() || peer.model.is_empty());
+                    peer.check(&pool)?;
                 }
             }
             for peer in &mut peers {
-                pool.clear(&mut peer.directory);
+                let next = peer.next();
+                pool.clear(&mut peer.directory, peer.first, next);
             }
-            prop_assert_eq!((pool.chunks.used(), pool.reserved), (0, 3));
+            prop_assert_eq!((pool.chunks.used(), pool.pages.used(), pool.reserved), (0, 0, 3));
+        }
+    }
+
+    #[test]
+    fn one_connection_takes_four_fifths_of_the_pool_and_a_window_of_65536_packets() {
+        for (chunks, packets) in [(100, 32 * 80), (4_000, 65_536)] {
+            let mut slots = vec![Slot::<TxChunk>::default(); chunks + 2];
+            let mut pages = vec![Slot::<TxPage>::default(); 16];
+            let mut pool = InFlight::new(&mut slots, &mut pages, 2);
+            let (mut directory, first) = (Directory::default(), Psn(u32::MAX - 1_000));
+            let mut next = first;
+            while pool.push(&mut directory, first, next, TxPacket::default()) {
+                next = next.plus(1);
+            }
+            let got = next.since(first);
+            assert!(got.abs_diff(packets) <= 64, "{got} of {packets}");
+            let mut other = Directory::default();
+            assert!(pool.push(&mut other, first, first, TxPacket::default()), "reserved");
         }
     }
 }

@@ -80,8 +80,8 @@ pub(crate) struct Peer {
     pub(crate) connection: ConnSlot,
     /// Smoothed round trip, as [`Rtt::kept`] gives it; 0: unknown.
     pub(crate) srtt: u16,
-    /// How many packets the peer can have under way to it, less one.
-    pub(crate) window_less_one: u8,
+    /// How many packets the peer takes in one look: what its port can hold.
+    pub(crate) window: u16,
     pub(crate) tx_rnr_epoch: u8,
     pub(crate) rx_rnr_epoch: u8,
     /// Error records sent and received in this connection.
@@ -118,7 +118,7 @@ impl Peer {
             expected_msn: Msn(0),
             connection: ConnSlot::NONE,
             srtt: 0,
-            window_less_one: 0,
+            window: 0,
             tx_rnr_epoch: 0,
             rx_rnr_epoch: 0,
             errors_issued: 0,

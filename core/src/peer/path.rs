@@ -6,11 +6,15 @@
 //! packet may go, and when a timer fires. A connection has one path. All operations are O(1).
 
 use super::{CongestionWindow, Rtt};
+use crate::peer::window::WINDOW_PACKETS;
 use crate::collections::rng::mix;
 use crate::collections::serial::Psn;
 use crate::collections::time::Tick;
 use crate::{Congestion, Instant};
 
+/// The interval in which a host empties its port, at the most (524 µs): progress takes over within
+/// a tenth of this where the application does not look.
+const LOOK_TICKS: u32 = 1 << 13;
 /// Doublings of the time-out, at the most; a bound for the check that time-outs cannot overflow.
 const BACKOFF_MAX: u8 = 16;
 
@@ -88,11 +92,23 @@ impl Path {
         self.rtt.saw_duplicate();
     }
 
-    /// Records the measurements of one acknowledgment.
+    /// Records the measurements of one acknowledgment. Of the `round_trip` up to `waits` may be time
+    /// that packets waited for a host that did not look: congestion control counts the least delay
+    /// of the network that is possible, time-outs count all of it.
     #[inline]
-    pub(crate) fn measured(&mut self, round_trip: u32, marks: u16) {
+    pub(crate) fn measured(&mut self, round_trip: u32, waits: u32, marks: u16) {
         self.rtt.sample(round_trip);
-        self.congestion.measured(round_trip, marks);
+        self.congestion.measured(round_trip.saturating_sub(waits), marks);
+    }
+
+    /// How many packets may be under way to a peer whose port holds `window` packets: that many for
+    /// each [`LOOK_TICKS`] of the least round trip, because a port is emptied in the meantime.
+    #[inline(always)]
+    pub(crate) fn window_limit(&self, window: u16) -> u32 {
+        match self.rtt.least() / LOOK_TICKS {
+            0 | 1 => u32::from(window),
+            looks => u32::from(window).saturating_mul(looks).min(WINDOW_PACKETS),
+        }
     }
 
     /// Whether another packet may go beside `in_flight` others.
@@ -165,7 +181,10 @@ impl Path {
         if before == 0 {
             self.tail_probe = true;
         } else {
-            self.congestion.timed_out(before);
+            // Before the first measurement the time-out is a guess.
+            if self.rtt.smoothed() > 0 {
+                self.congestion.timed_out(before);
+            }
         }
         before
     }

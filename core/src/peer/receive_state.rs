@@ -9,10 +9,13 @@ use super::credit::CREDIT_NANOS;
 use crate::Instant;
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::time::{TICK_NANOS, Tick};
-use crate::peer::window::ReceiveWindow;
+use crate::peer::window::{BitsPool, ReceiveWindow};
+use crate::wire::SACK_WORDS_MAX;
 
 /// Delay of an acknowledgment, to be carried by another packet.
 const ACK_DELAY_NANOS: u64 = 10_000;
+/// Packets that the bitmap of one acknowledgment reports.
+const SACK_PACKETS: u32 = 64 * SACK_WORDS_MAX as u32;
 /// After so many packets without an acknowledgment, one is sent at once.
 const ACK_EVERY_PACKETS: u8 = 16;
 
@@ -20,6 +23,10 @@ const ACK_EVERY_PACKETS: u8 = 16;
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct ReceiveState {
     window: ReceiveWindow,
+    /// The range of packets that arrived after a missing one and that no acknowledgment has
+    /// reported yet; empty if the two are equal.
+    unreported_from: Psn,
+    unreported_to: Psn,
     /// When a delayed acknowledgment is owed, unless a packet carries it before. None while one is
     /// owed now.
     ack_at: Option<Tick>,
@@ -28,6 +35,8 @@ pub(crate) struct ReceiveState {
     /// The `sent_at` of the latest packet, and when it arrived.
     newest_sent_at: Tick,
     newest_arrived: Tick,
+    /// How long it may have waited before, in ticks.
+    newest_waited: u32,
     /// The time of the last packet of the peer, while one is expected.
     last_heard: Tick,
     received: u32,
@@ -83,8 +92,29 @@ impl ReceiveState {
 
     /// Records that data packet `psn`, which is fresh, was processed.
     #[inline]
-    pub(crate) fn packet_processed(&mut self, psn: Psn) {
-        self.window.insert(psn);
+    pub(crate) fn packet_processed(&mut self, pool: &mut BitsPool<'_>, psn: Psn) {
+        self.window.insert(pool, psn);
+        if self.window.has_holes() {
+            self.report(psn);
+        }
+    }
+
+    /// Adds a packet to the range that acknowledgments must report.
+    #[inline(never)]
+    fn report(&mut self, psn: Psn) {
+        let end = psn.plus(1);
+        if self.unreported_from == self.unreported_to {
+            (self.unreported_from, self.unreported_to) = (psn, end);
+        } else if psn.is_before(self.unreported_from) {
+            self.unreported_from = psn;
+        } else if self.unreported_to.is_before(end) {
+            self.unreported_to = end;
+        }
+    }
+
+    /// Gives back the pages of the window.
+    pub(crate) fn release(&mut self, pool: &mut BitsPool<'_>) {
+        self.window.release(pool);
     }
 
     /// Packets that have arrived, modulo 2^32.
@@ -130,11 +160,18 @@ impl ReceiveState {
         self.received = self.received.wrapping_add(1);
     }
 
-    /// Records that the latest packet, sent at `sent_at`, arrived.
+    /// How long the latest packet may have waited before it was processed, in ticks.
     #[inline(always)]
-    pub(crate) fn newest_packet_arrived(&mut self, sent_at: Tick, now: Tick) {
+    pub(crate) const fn newest_waited(&self) -> u32 {
+        self.newest_waited
+    }
+
+    /// Records that the latest packet, sent at `sent_at`, was processed. It may have `waited`.
+    #[inline(always)]
+    pub(crate) fn newest_packet_arrived(&mut self, sent_at: Tick, now: Tick, waited: u32) {
         self.newest_sent_at = sent_at;
         self.newest_arrived = now;
+        self.newest_waited = waited;
     }
 
     /// Whether the peer's own connection certainly exists: it was heard a moment ago.
@@ -224,9 +261,13 @@ impl ReceiveState {
         self.ack_whole = true;
     }
 
-    /// Records the arrival of a duplicate, which the next header reports.
-    pub(crate) fn duplicate_arrived(&mut self) {
+    /// Records the arrival of a duplicate, which the next header reports. The acknowledgment of
+    /// the first one may be lost.
+    pub(crate) fn duplicate_arrived(&mut self, psn: Psn) {
         self.duplicates_seen = true;
+        if !psn.is_before(self.window.next()) {
+            self.report(psn);
+        }
     }
 
     /// Whether a duplicate has arrived since the last acknowledgment.
@@ -266,6 +307,35 @@ impl ReceiveState {
     #[inline]
     pub(crate) fn owes_whole_ack(&self) -> bool {
         self.ack_now && (self.ack_whole || self.duplicates_seen || self.window.has_holes())
+    }
+
+    /// The word of the bitmap that the next selective acknowledgment begins with. It reports the
+    /// first packets that none has reported; where it can, it ends with the highest packet, so that
+    /// each packet is reported several times.
+    pub(crate) fn sack_offset(&self) -> u32 {
+        let base = self.window.next().plus(1);
+        let span = self.window.end().since(base);
+        if !self.window.has_holes() || span <= SACK_PACKETS {
+            return 0;
+        }
+        let is_current = base.is_before(self.unreported_from);
+        let first = if is_current { self.unreported_from.since(base) } else { 0 };
+        let last = (span - SACK_PACKETS).div_ceil(64);
+        if self.unreported_from == self.unreported_to { last } else { last.min(first / 64) }
+    }
+
+    /// Records that a selective acknowledgment was sent, from word `offset` of the bitmap on. What
+    /// it had no room for is reported by the next one, at once.
+    pub(crate) fn sack_sent(&mut self, offset: u32) {
+        self.acknowledged(true);
+        let reported_to = self.window.next().plus(1 + 64 * offset + SACK_PACKETS);
+        let reports = self.window.has_holes() && self.unreported_from != self.unreported_to;
+        if reports && reported_to.is_before(self.unreported_to) {
+            self.unreported_from = reported_to;
+            self.owe_whole_ack_now();
+        } else {
+            self.unreported_to = self.unreported_from;
+        }
     }
 
     /// Records that a packet was sent, with the cumulative number in it. A selective acknowledgment

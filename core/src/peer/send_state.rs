@@ -6,7 +6,7 @@
 //! way, lost and accepted. The engine's sender calls. Bound: the window.
 
 use crate::collections::serial::{Msn, Psn};
-use crate::peer::in_flight::{Directory, InFlight, TxFlags, TxPacket};
+use crate::peer::in_flight::{Directory, InFlight, PacketSet, TxFlags, TxPacket};
 
 /// Numbers and counts of a sender. No packet outside of `first_psn..next_psn` has a record.
 #[derive(Clone, Debug, Default, Hash)]
@@ -17,6 +17,8 @@ pub(crate) struct SendState {
     next_psn: Psn,
     /// No packet before this one is taken for lost.
     lost_from: Psn,
+    /// No packet from this one on is selectively acknowledged.
+    sacked_end: Psn,
     /// Every write to the peer's memory was sent before this packet.
     writes_end: Psn,
     next_msn: Msn,
@@ -53,7 +55,7 @@ impl SendState {
 
     fn restart_at(&mut self, psn: Psn, msn: Msn) {
         (self.first_psn, self.next_psn) = (psn, psn);
-        (self.lost_from, self.writes_end) = (psn, psn);
+        (self.lost_from, self.sacked_end, self.writes_end) = (psn, psn, psn);
         (self.next_msn, self.sent_msn, self.accepted_msn) = (msn, msn, msn);
     }
 }
@@ -113,7 +115,7 @@ impl SendState {
     /// [`Self::has_room`] is false.
     #[inline]
     pub(crate) fn packet_sent(&mut self, pool: &mut InFlight<'_>, packet: TxPacket) -> bool {
-        let recorded = pool.push(&mut self.directory, self.next_psn, packet);
+        let recorded = pool.push(&mut self.directory, self.first_psn, self.next_psn, packet);
         if recorded {
             self.next_psn = self.next_psn.plus(1);
         }
@@ -132,14 +134,40 @@ impl SendState {
         pool.record(&self.directory, psn)
     }
 
-    /// The record of a packet under way.
+    /// Changes the record of a packet under way, and returns it as it was.
     #[inline]
-    pub(crate) fn record_mut<'p>(
+    pub(crate) fn change_record(
         &self,
-        pool: &'p mut InFlight<'_>,
+        pool: &mut InFlight<'_>,
         psn: Psn,
-    ) -> Option<&'p mut TxPacket> {
-        pool.record_mut(&self.directory, psn)
+        change: impl FnOnce(&mut TxPacket),
+    ) -> Option<TxPacket> {
+        pool.change(&self.directory, psn, change)
+    }
+
+    /// The first packet of `set` from `psn` on and before `end`. Bound: the chunks of the window.
+    pub(crate) fn find(
+        &self,
+        pool: &InFlight<'_>,
+        set: PacketSet,
+        psn: Psn,
+        end: Psn,
+    ) -> Option<Psn> {
+        let mut psn = psn;
+        while psn.is_before(end) {
+            match pool.next_in_chunk(&self.directory, psn, set) {
+                Ok(found) => return found.is_before(end).then_some(found),
+                Err(behind) => psn = behind,
+            }
+        }
+        None
+    }
+
+    /// Which of the 64 packets from `psn` on are not acknowledged. Bits of packets that are not
+    /// under way mean nothing.
+    #[inline]
+    pub(crate) fn open_from(&self, pool: &InFlight<'_>, psn: Psn) -> u64 {
+        pool.open_from(&self.directory, psn)
     }
 
     /// Retires everything before `ack`, which is newly acknowledged.
@@ -147,8 +175,14 @@ impl SendState {
     pub(crate) fn retire_until(&mut self, pool: &mut InFlight<'_>, ack: Psn) {
         pool.retire(&mut self.directory, self.first_psn, ack);
         self.first_psn = ack;
+        if ack == self.next_psn {
+            pool.shrink(&mut self.directory, ack);
+        }
         if self.lost_from.is_before(ack) {
             self.lost_from = ack;
+        }
+        if self.sacked_end.is_before(ack) {
+            self.sacked_end = ack;
         }
         if self.writes_end.is_before(ack) {
             // It must stay near enough to compare with.
@@ -158,7 +192,7 @@ impl SendState {
 
     /// Gives back every packet record.
     pub(crate) fn release(&mut self, pool: &mut InFlight<'_>) {
-        pool.clear(&mut self.directory);
+        pool.clear(&mut self.directory, self.first_psn, self.next_psn);
     }
 }
 
@@ -187,10 +221,19 @@ impl SendState {
         self.lost > 0 && self.retransmit_credit > 0
     }
 
-    /// Counts a packet that arrived behind a missing one.
+    /// The end of the packets that are selectively acknowledged.
+    #[inline(always)]
+    pub(crate) const fn sacked_end(&self) -> Psn {
+        self.sacked_end
+    }
+
+    /// Counts packet `psn`, which arrived behind a missing one.
     #[inline]
-    pub(crate) fn packet_sacked(&mut self) {
+    pub(crate) fn packet_sacked(&mut self, psn: Psn) {
         self.sacked += 1;
+        if !psn.is_before(self.sacked_end) {
+            self.sacked_end = psn.plus(1);
+        }
     }
 
     /// A selectively acknowledged packet is about to be retired.
@@ -218,25 +261,20 @@ impl SendState {
     /// window.
     pub(crate) fn all_lost(&mut self, pool: &mut InFlight<'_>, credit: u16) {
         self.retransmit_credit = credit;
-        for psn in self.psns() {
-            let Some(record) = self.record_mut(pool, psn) else { break };
-            if !record.flags.intersects(TxFlags::ACKED | TxFlags::LOST) {
-                record.flags |= TxFlags::LOST;
-                self.lost += 1;
-            }
-        }
         self.lost_from = self.first_psn;
+        let mut psn = self.first_psn;
+        while let Some(found) = self.find(pool, PacketSet::Outstanding, psn, self.next_psn) {
+            self.change_record(pool, found, |record| record.flags |= TxFlags::LOST);
+            self.lost += 1;
+            psn = found.plus(1);
+        }
     }
 
     /// The lowest packet that is taken for lost, of at least one. Bound: the window.
     pub(crate) fn next_lost(&mut self, pool: &InFlight<'_>) -> Option<Psn> {
-        let mut psn = self.lost_from;
-        while psn != self.next_psn {
-            if self.record(pool, psn)?.flags.contains(TxFlags::LOST) {
-                self.lost_from = psn;
-                return Some(psn);
-            }
-            psn = psn.plus(1);
+        if let Some(psn) = self.find(pool, PacketSet::Lost, self.lost_from, self.next_psn) {
+            self.lost_from = psn;
+            return Some(psn);
         }
         // Not reached while the count is right; a wrong count must not stop the peer for good.
         debug_assert!(false, "lost packets are at or after `lost_from`");

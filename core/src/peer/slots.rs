@@ -86,5 +86,13 @@ slot_index! {
     /// A chunk of packet records.
     ChunkSlot
 }
+slot_index! {
+    /// A page of a large send window: chunks of packet records.
+    PageSlot
+}
+slot_index! {
+    /// A page of a large receive window: bits of packets.
+    BitsSlot
+}
 
 static_assertions::assert_eq_size!(PeerSlot, u32);

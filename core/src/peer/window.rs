@@ -1,15 +1,103 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The receive window: which packets of one peer have arrived (`docs/PROTOCOL.md` §4.2).
 //!
-//! A cumulative number and a bitmap of the 256 packets from it on. A packet number is admitted once
-//! in an epoch; therefore every record takes effect exactly once.
+//! A cumulative number, and a bitmap of the packets from it on. A packet number is admitted once in
+//! an epoch; therefore every record takes effect exactly once. The bits of [`INLINE_PACKETS`]
+//! packets stand in the window itself; a wider window borrows pages of a pool that all connections
+//! share, for as long as a packet is missing.
+//!
+//! In: packet numbers. Out: verdicts, and the bitmap of selective acknowledgments. Bounds:
+//! [`WINDOW_PACKETS`], and the pages of the pool. An insertion moves the cumulative number over at
+//! most the whole window; all else is O(1).
+
+#![allow(clippy::indexing_slicing, reason = "indices are masked to the arrays' lengths")]
 
 use crate::collections::serial::Psn;
+use crate::collections::slab::{Slab, Slot, SlotIndex};
+use crate::peer::slots::BitsSlot;
 
-/// How many packets from the cumulative number on the window spans.
-pub const WINDOW_PACKETS: u32 = 256;
-/// Words of 64 bits in the bitmap.
-pub(crate) const WINDOW_WORDS: usize = 4;
+/// How many packets from the cumulative number on the window can span.
+pub const WINDOW_PACKETS: u32 = 65_535;
+/// How many of them it spans without a page.
+const INLINE_PACKETS: u32 = 128;
+/// Words of 64 bits for those.
+const INLINE_WORDS: usize = (INLINE_PACKETS / 64) as usize;
+/// Packets of a page.
+const PAGE_PACKETS: u32 = 16 << 10;
+/// Pages that one window can touch.
+const PAGES: usize = 4;
+/// The most pages that an insertion takes: for the inline bits two, for the packet another one.
+const PAGES_FOR_GROWTH: u32 = 3;
+
+static_assertions::const_assert!(WINDOW_PACKETS < PAGE_PACKETS * PAGES as u32);
+
+/// The bits of a run of packets.
+#[derive(Clone, Debug, Hash)]
+pub(crate) struct BitsPage([u64; (PAGE_PACKETS / 64) as usize]);
+
+impl Default for BitsPage {
+    fn default() -> Self {
+        Self([0; (PAGE_PACKETS / 64) as usize])
+    }
+}
+
+/// The pages that wide windows borrow.
+#[derive(Debug, Hash)]
+pub(crate) struct BitsPool<'s>(Slab<'s, BitsPage, BitsSlot>);
+
+impl<'s> BitsPool<'s> {
+    /// A pool of `pages`.
+    pub(crate) fn new(pages: &'s mut [Slot<BitsPage>]) -> Self {
+        Self(Slab::new(pages))
+    }
+
+    /// Whether free and used pages add up.
+    pub(crate) fn is_sound(&self) -> bool {
+        self.0.is_sound()
+    }
+
+    fn free(&self) -> u32 {
+        self.0.capacity() - self.0.used()
+    }
+
+    /// The word of a page that has the bit of `psn`; 0 without a page.
+    fn word(&self, pages: &[BitsSlot; PAGES], psn: Psn) -> u64 {
+        let page = pages[page_at(psn)];
+        if page.is_none() { 0 } else { self.0[page].0[word_at(psn)] }
+    }
+
+    /// The 64 bits from `psn` on.
+    fn bits_from(&self, pages: &[BitsSlot; PAGES], psn: Psn) -> u64 {
+        let skip = psn.0 % 64;
+        let low = self.word(pages, psn) >> skip;
+        if skip == 0 { low } else { low | self.word(pages, psn.plus(64)) << (64 - skip) }
+    }
+
+    /// Sets the bit of `psn`. Returns false where its page is missing, and none is free.
+    fn set(&mut self, pages: &mut [BitsSlot; PAGES], psn: Psn) -> bool {
+        let page = &mut pages[page_at(psn)];
+        if page.is_none() {
+            let Some(taken) = self.0.alloc(BitsPage::default()) else { return false };
+            *page = taken;
+        }
+        self.0[*page].0[word_at(psn)] |= 1 << (psn.0 % 64);
+        true
+    }
+
+    fn release(&mut self, page: &mut BitsSlot) {
+        if page.is_some() {
+            self.0.release(core::mem::take(page));
+        }
+    }
+}
+
+const fn page_at(psn: Psn) -> usize {
+    (psn.0 / PAGE_PACKETS) as usize % PAGES
+}
+
+const fn word_at(psn: Psn) -> usize {
+    (psn.0 % PAGE_PACKETS / 64) as usize
+}
 
 /// The verdict of the window on a packet number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -22,105 +110,198 @@ pub(crate) enum Admission {
     Beyond,
 }
 
-/// Cumulative number and bitmap. Bit `i` stands for `next + i`; bit 0 is never set between calls.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+/// Which packets after the cumulative number have arrived.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Bits {
+    /// Bit `i` stands for `next + i`.
+    Inline([u64; INLINE_WORDS]),
+    /// Each packet has its bit at its number, modulo the pages. Bits outside of the window are 0.
+    Pages([BitsSlot; PAGES]),
+}
+
+/// Cumulative number and bitmap. The bit of `next` is never set between calls.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct ReceiveWindow {
     next: Psn,
-    bits: [u64; WINDOW_WORDS],
+    /// The number after the highest that has arrived.
+    end: Psn,
+    bits: Bits,
+}
+
+impl Default for ReceiveWindow {
+    fn default() -> Self {
+        Self::new(Psn(0))
+    }
 }
 
 impl ReceiveWindow {
     /// Nothing before `next` is missing, nothing from it on has arrived.
     pub(crate) const fn new(next: Psn) -> Self {
-        Self { next, bits: [0; WINDOW_WORDS] }
+        Self { next, end: next, bits: Bits::Inline([0; INLINE_WORDS]) }
     }
 
     /// The lowest number that has not arrived: `ack_psn`.
+    #[inline(always)]
     pub(crate) const fn next(&self) -> Psn {
         self.next
     }
 
     /// The number after the highest that has arrived.
-    pub(crate) fn end(&self) -> Psn {
-        let highest = self.bits.iter().rposition(|&word| word != 0);
-        highest.map_or(self.next, |at| {
-            let bits = self.bits.get(at).map_or(0, |word| 64 - word.leading_zeros());
-            self.next.plus(at as u32 * 64 + bits)
-        })
+    #[inline(always)]
+    pub(crate) const fn end(&self) -> Psn {
+        self.end
     }
 
     /// Whether the lowest missing number is not marked as arrived, as must be between calls.
-    pub(crate) const fn is_sound(&self) -> bool {
-        self.bits[0] & 1 == 0
+    pub(crate) fn is_sound(&self, pool: &BitsPool<'_>) -> bool {
+        let first = match &self.bits {
+            Bits::Inline([first, ..]) => *first,
+            Bits::Pages(pages) => pool.bits_from(pages, self.next),
+        };
+        first & 1 == 0 && (self.has_holes() || first == 0)
     }
 
     /// Whether something beyond a missing packet has arrived.
-    #[inline]
-    pub(crate) fn has_holes(&self) -> bool {
-        let [a, b, c, d] = self.bits;
-        a | b | c | d != 0
+    #[inline(always)]
+    pub(crate) const fn has_holes(&self) -> bool {
+        self.end.0 != self.next.0
     }
 
     /// The verdict on `psn`; changes nothing.
     #[inline]
-    pub(crate) fn admission(&self, psn: Psn) -> Admission {
+    pub(crate) fn admission(&self, pool: &BitsPool<'_>, psn: Psn) -> Admission {
         if psn.is_before(self.next) {
             return Admission::Duplicate;
         }
         let distance = psn.since(self.next);
-        match self.bits.get((distance / 64) as usize) {
-            None => Admission::Beyond,
-            Some(word) if word >> (distance % 64) & 1 == 1 => Admission::Duplicate,
-            Some(_) => Admission::Fresh,
-        }
+        let arrived = match &self.bits {
+            Bits::Inline(bits) if distance < INLINE_PACKETS => {
+                bits[(distance / 64) as usize] >> (distance % 64)
+            }
+            _ if distance > WINDOW_PACKETS => return Admission::Beyond,
+            Bits::Inline(_) if pool.free() < PAGES_FOR_GROWTH => return Admission::Beyond,
+            Bits::Inline(_) => 0,
+            Bits::Pages(pages) if pages[page_at(psn)].is_none() && pool.free() == 0 => {
+                return Admission::Beyond;
+            }
+            Bits::Pages(pages) => pool.bits_from(pages, psn),
+        };
+        if arrived & 1 == 1 { Admission::Duplicate } else { Admission::Fresh }
     }
 
     /// Remembers that `psn`, which was [`Admission::Fresh`], has been placed.
-    pub(crate) fn insert(&mut self, psn: Psn) {
-        let distance = psn.since(self.next);
-        if distance == 0 && !self.has_holes() {
+    #[inline]
+    pub(crate) fn insert(&mut self, pool: &mut BitsPool<'_>, psn: Psn) {
+        if psn == self.next && !self.has_holes() {
             self.next = psn.plus(1);
-            return;
+            self.end = self.next;
+        } else {
+            self.insert_out_of_order(pool, psn);
         }
-        if let Some(word) = self.bits.get_mut((distance / 64) as usize) {
-            *word |= 1 << (distance % 64);
+    }
+
+    fn insert_out_of_order(&mut self, pool: &mut BitsPool<'_>, psn: Psn) {
+        let distance = psn.since(self.next);
+        if distance >= INLINE_PACKETS {
+            self.widen(pool);
+        }
+        match &mut self.bits {
+            Bits::Inline(bits) => bits[(distance / 64) as usize % INLINE_WORDS] |= 1 << (distance % 64),
+            Bits::Pages(pages) => {
+                let remembered = pool.set(pages, psn);
+                debug_assert!(remembered, "`admission` has seen a free page");
+            }
+        }
+        if self.end.is_before(psn.plus(1)) {
+            self.end = psn.plus(1);
         }
         if distance == 0 {
-            self.advance();
+            self.advance(pool);
         }
+    }
+
+    /// Moves the inline bits to pages.
+    fn widen(&mut self, pool: &mut BitsPool<'_>) {
+        let Bits::Inline(bits) = self.bits else { return };
+        let mut pages = [BitsSlot::NONE; PAGES];
+        for (word, from) in bits.into_iter().zip((0u32..).step_by(64)) {
+            let mut rest = word;
+            // bound: the bits of a word
+            while rest != 0 {
+                let psn = self.next.plus(from + rest.trailing_zeros());
+                let remembered = pool.set(&mut pages, psn);
+                debug_assert!(remembered, "`admission` has seen free pages");
+                rest &= rest - 1;
+            }
+        }
+        self.bits = Bits::Pages(pages);
     }
 
     /// Moves `next` over all that has arrived without a gap.
-    fn advance(&mut self) {
-        // bound: WINDOW_WORDS whole words and one part of a word
-        loop {
-            let [first, ..] = self.bits;
-            let run = first.trailing_ones();
-            self.shift(run);
-            self.next = self.next.plus(run);
-            if run < 64 {
-                return;
+    fn advance(&mut self, pool: &mut BitsPool<'_>) {
+        match &mut self.bits {
+            Bits::Inline(bits) => {
+                // bound: INLINE_WORDS whole words and one part of a word
+                loop {
+                    let run = bits[0].trailing_ones();
+                    *bits = shifted(*bits, run);
+                    self.next = self.next.plus(run);
+                    if run < 64 {
+                        return;
+                    }
+                }
             }
+            Bits::Pages(pages) => {
+                // bound: the words of the window
+                loop {
+                    let skip = self.next.0 % 64;
+                    let run = (pool.word(pages, self.next) >> skip).trailing_ones().min(64 - skip);
+                    if run == 0 {
+                        break;
+                    }
+                    let page = pages[page_at(self.next)];
+                    let passed = u64::MAX >> (64 - run) << skip;
+                    pool.0[page].0[word_at(self.next)] &= !passed;
+                    self.next = self.next.plus(run);
+                    if self.next.0.is_multiple_of(PAGE_PACKETS) {
+                        pool.release(&mut pages[page_at(self.next.plus(u32::MAX))]);
+                    }
+                    if run + skip < 64 {
+                        break;
+                    }
+                }
+            }
+        }
+        if !self.has_holes() {
+            self.release(pool);
         }
     }
 
-    fn shift(&mut self, by: u32) {
-        let [a, b, c, d] = self.bits;
-        self.bits = match by {
-            0 => [a, b, c, d],
-            64 => [b, c, d, 0],
-            _ => {
-                let up = 64 - by;
-                [a >> by | b << up, b >> by | c << up, c >> by | d << up, d >> by]
-            }
-        };
+    /// Gives every page back, and forgets what has arrived after a missing packet.
+    pub(crate) fn release(&mut self, pool: &mut BitsPool<'_>) {
+        if let Bits::Pages(pages) = &mut self.bits {
+            pages.iter_mut().for_each(|page| pool.release(page));
+        }
+        *self = Self::new(self.next);
     }
 
-    /// The bitmap as acknowledgments carry it: bit `i` stands for `next + 1 + i`.
-    pub(crate) fn sack(&self) -> [u64; WINDOW_WORDS] {
-        let mut shifted = *self;
-        shifted.shift(1);
-        shifted.bits
+    /// 64 bits of the bitmap as acknowledgments carry it: bit `i` stands for
+    /// `next + 1 + 64 · word + i`.
+    pub(crate) fn sack_word(&self, pool: &BitsPool<'_>, word: u32) -> u64 {
+        match &self.bits {
+            Bits::Inline(bits) => shifted(*bits, 1).get(word as usize).copied().unwrap_or(0),
+            Bits::Pages(pages) => pool.bits_from(pages, self.next.plus(1 + 64 * word)),
+        }
+    }
+}
+
+/// Inline bits from bit `by` on, which is 64 at most.
+fn shifted(bits: [u64; INLINE_WORDS], by: u32) -> [u64; INLINE_WORDS] {
+    let [a, b] = bits;
+    match by {
+        0 => bits,
+        64 => [b, 0],
+        _ => [a >> by | b << (64 - by), b >> by],
     }
 }
 
@@ -129,46 +310,73 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
+    use std::vec;
 
     proptest! {
         #[test]
         fn window_is_a_set_of_numbers(
             base: u32,
-            steps in prop::collection::vec(0u32..300, 1..600),
+            reach in prop::sample::select(vec![300u32, 3_000, 20_000, 70_000]),
+            pages in 0usize..6,
+            steps in prop::collection::vec(0u32..70_000, 1..600),
+            fill in any::<bool>(),
         ) {
+            let mut slots = vec![Slot::<BitsPage>::default(); pages];
+            let mut pool = BitsPool::new(&mut slots);
             let mut window = ReceiveWindow::new(Psn(base));
             let mut next = 0u64; // distance of the cumulative number from `base`
             let mut above = BTreeSet::new();
             for step in steps {
                 // Numbers from a little below the window to a little beyond it.
+                let step = if fill && step % 3 > 0 { 20 } else { step % reach };
                 let number = (next + u64::from(step)).saturating_sub(20);
                 let psn = Psn(base.wrapping_add(number as u32));
-                let expected = if number < next || above.contains(&number) {
-                    Admission::Duplicate
-                } else if number >= next + 256 {
-                    Admission::Beyond
+                let verdict = window.admission(&pool, psn);
+                if number < next || above.contains(&number) {
+                    prop_assert_eq!(verdict, Admission::Duplicate);
+                } else if number > next + u64::from(WINDOW_PACKETS) {
+                    prop_assert_eq!(verdict, Admission::Beyond);
                 } else {
-                    Admission::Fresh
-                };
-                // Below the start of the sequence there is nothing to compare with.
-                prop_assert_eq!(window.admission(psn), expected);
-                if expected == Admission::Fresh {
-                    window.insert(psn);
+                    // A full ring has no page for growth.
+                    prop_assert!(verdict == Admission::Fresh || pages < 5);
+                }
+                if verdict == Admission::Fresh {
+                    window.insert(&mut pool, psn);
                     above.insert(number);
                     while above.remove(&next) {
                         next += 1;
                     }
                 }
+                prop_assert!(window.is_sound(&pool));
                 prop_assert_eq!(window.next(), Psn(base.wrapping_add(next as u32)));
                 prop_assert_eq!(window.has_holes(), !above.is_empty());
                 let end = above.last().map_or(next, |last| last + 1);
                 prop_assert_eq!(window.end(), Psn(base.wrapping_add(end as u32)));
-                let sack = window.sack();
-                for bit in 0..255u64 {
-                    let set = sack[(bit / 64) as usize] >> (bit % 64) & 1 == 1;
-                    prop_assert_eq!(set, above.contains(&(next + 1 + bit)));
+                for &number in &above {
+                    let behind = number - next - 1;
+                    let word = window.sack_word(&pool, (behind / 64) as u32);
+                    prop_assert_eq!(word >> (behind % 64) & 1, 1);
+                }
+                let count: u32 =
+                    (0..1_024).map(|word| window.sack_word(&pool, word).count_ones()).sum();
+                prop_assert_eq!(count as usize, above.len());
+                if above.is_empty() {
+                    prop_assert_eq!(pool.free() as usize, pages);
                 }
             }
+            window.release(&mut pool);
+            prop_assert_eq!(pool.free() as usize, pages);
         }
+    }
+
+    #[test]
+    fn a_window_without_pages_spans_128_packets() {
+        let mut slots = [];
+        let mut pool = BitsPool::new(&mut slots);
+        let mut window = ReceiveWindow::new(Psn(7));
+        window.insert(&mut pool, Psn(7 + 127));
+        assert_eq!(window.admission(&pool, Psn(7 + 126)), Admission::Fresh);
+        assert_eq!(window.admission(&pool, Psn(7 + 127)), Admission::Duplicate);
+        assert_eq!(window.admission(&pool, Psn(7 + 128)), Admission::Beyond);
     }
 }

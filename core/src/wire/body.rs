@@ -47,7 +47,7 @@ pub struct ResetBody {
     pub src_incarnation: U64,
 }
 
-/// The most words of selective acknowledgment in a packet. This implementation sends 4 at most.
+/// The most words of selective acknowledgment in a packet.
 pub const SACK_WORDS_MAX: usize = 16;
 
 /// Fixed part of an acknowledgment's body (`docs/PROTOCOL.md` §4.3); `sack_words` words follow.
@@ -58,20 +58,27 @@ pub const SACK_WORDS_MAX: usize = 16;
 pub struct Ack {
     /// The `sent_at` of the newest packet received.
     pub echo: U32,
-    /// The time since that packet arrived, in units of 64 ns.
+    /// The time since that packet was processed, in units of 64 ns.
     pub hold: U32,
+    /// How long that packet may have waited before it was processed, at the most, in units of 64
+    /// ns: the time since the receiver had last looked for packets.
+    pub wait: U32,
     /// Packets received with a congestion mark, modulo 2^16.
     pub congestion_marks: U16,
+    /// The word of the bitmap that the first one of those that follow is.
+    pub sack_offset: U16,
     /// Words of bitmap that follow.
     pub sack_words: u8,
     /// Responder credit: the requests (reads, fetching atomics, rendezvous reads) that the peer may
     /// have outstanding; at least 1.
     pub responder_credit: u8,
+    /// 0.
+    pub reserved: U16,
     /// Packets received from the peer, modulo 2^32.
     pub received: U32,
 }
 
-static_assertions::const_assert_eq!(size_of::<Ack>(), 16);
+static_assertions::const_assert_eq!(size_of::<Ack>(), 24);
 
 impl Ack {
     /// Splits a body, and checks that exactly the announced words follow.
@@ -88,14 +95,40 @@ impl Ack {
     }
 }
 
-/// The packet numbers of a bitmap behind `ack_psn`, in order (bit `i` is `ack_psn + 1 + i`).
-pub(crate) fn sacked(ack_psn: Psn, words: &[u64]) -> impl Iterator<Item = Psn> + '_ {
-    words.iter().zip((1u32..).step_by(64)).flat_map(move |(&word, first)| {
-        let mut rest = word;
-        core::iter::from_fn(move || {
-            let bit = rest.trailing_zeros();
-            rest &= rest.wrapping_sub(1);
-            (bit < 64).then(|| ack_psn.plus(first).plus(bit))
-        })
-    })
+/// The bitmap of a selective acknowledgment.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sack<'a> {
+    /// The packet of the first bit.
+    first: Psn,
+    words: &'a [u64],
+}
+
+impl<'a> Sack<'a> {
+    /// No packet.
+    pub(crate) const NONE: Sack<'static> = Sack { first: Psn(0), words: &[] };
+
+    /// The bitmap in `ack`, which acknowledges everything before `ack_psn`: bit `i` of word `w`
+    /// stands for `ack_psn + 1 + 64 · (sack_offset + w) + i`.
+    pub(crate) fn new(ack_psn: Psn, ack: &Ack, words: &'a [u64]) -> Self {
+        Self { first: ack_psn.plus(1 + 64 * u32::from(ack.sack_offset.get())), words }
+    }
+
+    /// Whether it has no word.
+    #[inline]
+    pub(crate) const fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// The highest packet that it names.
+    pub(crate) fn highest(&self) -> Option<Psn> {
+        let at = self.words.iter().rposition(|&word| word != 0)?;
+        let bits = self.words.get(at)?.ilog2();
+        Some(self.first.plus(64 * at as u32 + bits))
+    }
+
+    /// The words, each with the packet of its first bit.
+    pub(crate) fn words(&self) -> impl Iterator<Item = (Psn, u64)> + use<'a> {
+        let first = self.first;
+        (0u32..).step_by(64).map(move |from| first.plus(from)).zip(self.words.iter().copied())
+    }
 }

@@ -7,7 +7,7 @@ use zerocopy::little_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
 /// The version of this crate, in the upper half of byte 0.
-pub const VERSION: u8 = 1;
+pub const VERSION: u8 = 2;
 /// Bytes of the header.
 pub const HEADER_LEN: usize = size_of::<Header>();
 /// Bytes at the end of a packet that are reserved for an authentication tag (`docs/PROTOCOL.md`

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wire format, version 1 (`docs/PROTOCOL.md` §3): the layout of a packet inside its UDP
+//! The wire format, version 2 (`docs/PROTOCOL.md` §3): the layout of a packet inside its UDP
 //! datagram.
 //!
 //! A packet is a 32-byte [`Header`] and, by [`PacketKind`], a body: a handshake, an acknowledgment,
@@ -20,7 +20,7 @@ mod packet;
 mod record;
 mod remote;
 
-pub(crate) use body::sacked;
+pub(crate) use body::Sack;
 pub use body::{Ack, Handshake, ResetBody, SACK_WORDS_MAX};
 pub use header::{Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, TAG_RESERVE, VERSION};
 pub use integrity::seal;

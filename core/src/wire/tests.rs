@@ -31,7 +31,7 @@ fn field_offsets_are_those_of_the_document() {
         .with_received(Psn(0x100f_0e0d), 0x1211, ReceiverStatus::new(0, true, 1))
         .with_sent_at(0x1817_1615);
     let expected: [u8; 32] = [
-        0x10,
+        0x20,
         0x10,
         0x03,
         0,
@@ -65,6 +65,13 @@ fn field_offsets_are_those_of_the_document() {
         0,
     ];
     assert_eq!(header.as_bytes(), expected);
+
+    let mut ack = Ack::new_zeroed();
+    (ack.echo, ack.hold, ack.wait) = (1.into(), 2.into(), 3.into());
+    (ack.congestion_marks, ack.sack_offset) = (4.into(), 5.into());
+    (ack.sack_words, ack.responder_credit, ack.received) = (6, 7, 8.into());
+    let expected = [1, 0, 0, 0, 2, 0, 0, 0, 3, 0, 0, 0, 4, 0, 5, 0, 6, 7, 0, 0, 8, 0, 0, 0];
+    assert_eq!(ack.as_bytes(), expected);
 
     let envelope =
         Envelope { msn: Msn(0x0403_0201), tag: Some(0x1234), data: Some(0x55), total: 3000 };
@@ -159,12 +166,22 @@ proptest! {
     }
 
     #[test]
-    fn sack_bits_name_packets(ack: u32, words: [u64; 4]) {
-        let named: Vec<_> = sacked(Psn(ack), &words).collect();
+    fn sack_bits_name_packets(ack_psn: u32, offset in 0u16..1_024, words: [u64; 4]) {
+        let mut ack = Ack::new_zeroed();
+        ack.sack_offset = offset.into();
+        let sack = Sack::new(Psn(ack_psn), &ack, &words);
+        let named: Vec<_> = sack
+            .words()
+            .flat_map(|(first, word)| {
+                let bits = (0..64).filter(move |bit| word >> bit & 1 == 1);
+                bits.map(move |bit| first.plus(bit))
+            })
+            .collect();
         let expected: Vec<_> = (0u32..256)
             .filter(|bit| words[(bit / 64) as usize] >> (bit % 64) & 1 == 1)
-            .map(|bit| Psn(ack).plus(1).plus(bit))
+            .map(|bit| Psn(ack_psn).plus(1 + 64 * u32::from(offset)).plus(bit))
             .collect();
+        prop_assert_eq!(sack.highest(), expected.last().copied());
         prop_assert_eq!(named, expected);
     }
 }

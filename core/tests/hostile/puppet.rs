@@ -206,9 +206,12 @@ impl Puppet {
         let body = Ack {
             echo: 0.into(),
             hold: 0.into(),
+            wait: 0.into(),
             congestion_marks: 0.into(),
+            sack_offset: 0.into(),
             sack_words: sack.len() as u8,
             responder_credit: credit,
+            reserved: 0.into(),
             received: 0.into(),
         };
         let mut bytes = body.as_bytes().to_vec();

@@ -15,7 +15,6 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::peer::slots::{ConnSlot, PeerSlot};
-use crate::peer::window::WINDOW_PACKETS;
 use crate::peer::{Errors, State, token};
 use crate::wire::{Handshake, Header, PACKET_LEN_MIN, PacketKind};
 use crate::{DropReason, OpError, PeerAddress, PeersFull};
@@ -237,8 +236,7 @@ impl Ctx<'_> {
         self.table.epochs = later_epoch(self.table.epochs, epoch);
         peer.token = token(self.identity.incarnation, peer.remote_incarnation, epoch);
         peer.receive_max = handshake.receive_max.get();
-        let window = u32::from(handshake.window.get()).clamp(1, WINDOW_PACKETS);
-        peer.window_less_one = (window - 1) as u8;
+        peer.window = handshake.window.get().max(1);
         let state = &mut self.table.connections[conn];
         state.rx_mut().restart(Psn(handshake.psn_base.get()));
         *state.errors_mut() = Errors::default();

@@ -47,6 +47,7 @@ pub(crate) fn release_connection(cx: &mut Ctx<'_>, sender: &mut Sender<'_>, conn
     state.save(peer);
     peer.connection = ConnSlot::NONE;
     sender.release_connection(state);
+    state.rx_mut().release(&mut cx.bits);
     cx.table.connections.release(conn);
 }
 

@@ -12,7 +12,7 @@ use crate::engine::connect::packet::StatelessPacket;
 use crate::engine::ctx::Ctx;
 use crate::peer::slots::ConnSlot;
 use crate::peer::{Connection, State};
-use crate::wire::{Ack, Body, Header, sacked};
+use crate::wire::{Ack, Body, Header, Sack};
 use crate::{DropReason, PeerAddress};
 
 /// A packet that is older than the latest one by more than this, in ticks of 64 ns (68 s), is
@@ -51,7 +51,7 @@ impl Ctx<'_> {
             }
             return Err(DropReason::WrongToken);
         }
-        let sack = if let Body::Ack(_, words) = body { words.as_slice() } else { &[] };
+        let sack = sack_of(header, body);
         if peer.connection.is_some() {
             let state = &self.table[peer.connection];
             let behind = state.rx().newest_sent_at().since(Tick::from_bits(header.sent_at()));
@@ -100,20 +100,21 @@ impl Ctx<'_> {
         let is_latest = state.rx().received() == 0
             || forgotten
             || state.rx().newest_sent_at().has_come(sent_at);
-        record_packet(state, now, header, marked, is_latest);
+        record_packet(state, (now, self.timers.looked()), header, marked, is_latest);
         is_latest
     }
 
     /// Takes the measurements of an acknowledgment: a round trip, less the delay of the packet at
     /// the peer; congestion marks; credit.
     pub(super) fn measure(&mut self, conn: ConnSlot, header: &Header, ack: &Ack) {
-        let now = self.timers.tick().bits();
+        let (now, wait) = (self.timers.tick().bits(), self.timers.wait());
         let state = &mut self.table[conn];
         let since = now.wrapping_sub(ack.echo.get());
         let round_trip = since.wrapping_sub(ack.hold.get());
         // An acknowledgment of nothing echoes nothing; a wild one must not poison the estimate.
         if ack.received.get() > 0 && round_trip <= since && since < STALE_TICKS {
-            state.path_mut().measured(round_trip, ack.congestion_marks.get());
+            let waits = ack.wait.get().saturating_add(wait);
+            state.path_mut().measured(round_trip, waits, ack.congestion_marks.get());
         }
         if state.rx().newest_sent_at().bits() == header.sent_at() {
             state.credits_mut().allow(ack.responder_credit);
@@ -121,11 +122,21 @@ impl Ctx<'_> {
     }
 }
 
-/// Records a packet of a connection; `is_latest` as [`Ctx::record_arrival`] returns it.
+/// The bitmap of an acknowledgment; for other packets none.
+#[inline]
+pub(super) fn sack_of<'a>(header: &Header, body: &'a Body<'_>) -> Sack<'a> {
+    match body {
+        Body::Ack(ack, words) => Sack::new(header.ack_psn(), ack, words),
+        _ => Sack::NONE,
+    }
+}
+
+/// Records a packet of a connection; `is_latest` as [`Ctx::record_arrival`] returns it. The packet
+/// may have waited since `looked`.
 #[inline(always)]
 pub(super) fn record_packet(
     state: &mut Connection,
-    now: Tick,
+    (now, looked): (Tick, Tick),
     header: &Header,
     marked: bool,
     is_latest: bool,
@@ -137,7 +148,8 @@ pub(super) fn record_packet(
             // The peer may have taken its credit back; an acknowledgment grants it again.
             state.credits_mut().lapse();
         }
-        state.rx_mut().newest_packet_arrived(Tick::from_bits(header.sent_at()), now);
+        let sent_at = Tick::from_bits(header.sent_at());
+        state.rx_mut().newest_packet_arrived(sent_at, now, now.since(looked));
         state.path_mut().set_occupancy(header.receiver_status().occupancy());
     }
 }
@@ -145,9 +157,9 @@ pub(super) fn record_packet(
 /// Checks that an acknowledgment names packets that are under way, or that were acknowledged
 /// before.
 #[inline(always)]
-fn check_ack(next: Psn, ack: Psn, sack: &[u64]) -> Result<(), DropReason> {
+fn check_ack(next: Psn, ack: Psn, sack: Sack<'_>) -> Result<(), DropReason> {
     let unsent = |psn: Psn| !psn.is_before(next);
-    if (ack != next && unsent(ack)) || sacked(ack, sack).any(unsent) {
+    if (ack != next && unsent(ack)) || sack.highest().is_some_and(unsent) {
         return Err(DropReason::AckOfUnsent);
     }
     Ok(())

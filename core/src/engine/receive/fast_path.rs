@@ -65,13 +65,14 @@ pub(crate) fn ingest_predicted<M: Memory>(
     let Prediction { conn, recv, accepted, retired } = prediction;
     let now = cx.timers.tick();
     let state = &mut cx.table[conn];
-    record_packet(state, now, header, datagram.congestion_experienced, true);
+    let times = (now, cx.timers.looked());
+    record_packet(state, times, header, datagram.congestion_experienced, true);
     let advanced = accept_until(state, accepted);
     if let Some((sent_at, op)) = retired {
         sender.retire_predicted(state, now, header.ack_psn(), sent_at, op);
     }
     state.rx_mut().message_accepted();
-    state.rx_mut().packet_processed(header.psn());
+    state.rx_mut().packet_processed(&mut cx.bits, header.psn());
     state.rx_mut().owe_ack(now, header.flags().contains(Flags::ACK_REQUEST));
     state.return_credits();
     let peer = state.peer();
@@ -191,7 +192,7 @@ fn apply_ack(
     marked: bool,
 ) {
     let now = cx.timers.tick();
-    record_packet(&mut cx.table[conn], now, header, marked, true);
+    record_packet(&mut cx.table[conn], (now, cx.timers.looked()), header, marked, true);
     cx.measure(conn, header, ack);
     let state = &mut cx.table[conn];
     let advanced = accept_until(state, accepted);

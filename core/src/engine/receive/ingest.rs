@@ -9,6 +9,7 @@ use crate::engine::Engine;
 use crate::engine::connect::handshake::{process_handshake, process_reset};
 use crate::engine::connect::packet::StatelessPacket;
 use crate::engine::connect::teardown::end_connection;
+use crate::engine::receive::admit::sack_of;
 use crate::engine::receive::fast_path::{ingest_predicted, ingest_predicted_ack};
 use crate::peer::slots::ConnSlot;
 use crate::peer::window::Admission;
@@ -56,12 +57,10 @@ impl Engine<'_> {
             body => {
                 let conn = cx.admit(header, body, datagram.from)?;
                 let is_latest = cx.record_arrival(conn, header, datagram.congestion_experienced);
-                let sack = if let Body::Ack(ack, words) = body {
+                if let Body::Ack(ack, _) = body {
                     cx.measure(conn, header, ack);
-                    words.as_slice()
-                } else {
-                    &[]
-                };
+                }
+                let sack = sack_of(header, body);
                 sender.acknowledge(cx, matcher, conn, header, is_latest, sack);
                 let outcome = match body {
                     Body::Data(records) => self.process_data(conn, header, records, memory),
@@ -95,7 +94,7 @@ impl Engine<'_> {
             flags.contains(Flags::BARRIER) || (cx.config.rma_events && records.endings > 0);
         let window = &cx.table[conn].rx().window();
         let out_of_order = psn != window.next();
-        let refusal = match window.admission(psn) {
+        let refusal = match window.admission(&cx.bits, psn) {
             Admission::Duplicate => Some(DropReason::Duplicate),
             Admission::Beyond => Some(DropReason::BeyondWindow),
             Admission::Fresh
@@ -108,7 +107,7 @@ impl Engine<'_> {
         if let Some(reason) = refusal {
             let cx = &mut self.cx;
             if reason == DropReason::Duplicate {
-                cx.table[conn].rx_mut().duplicate_arrived();
+                cx.table[conn].rx_mut().duplicate_arrived(psn);
             }
             cx.owe_ack_now(conn);
             return Err(reason);
@@ -139,7 +138,7 @@ impl Engine<'_> {
         let Self { cx, matcher, .. } = self;
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
-        state.rx_mut().packet_processed(psn);
+        state.rx_mut().packet_processed(&mut cx.bits, psn);
         let at_once = flags.contains(Flags::ACK_REQUEST) || state.rx().is_not_ready();
         state.rx_mut().owe_ack(now, at_once);
         state.return_credits();

@@ -16,7 +16,7 @@ use crate::peer::Connection;
 use crate::peer::in_flight::{TxFlags, TxPacket};
 use crate::peer::operation::TxKind;
 use crate::peer::slots::{ConnSlot, OpSlot};
-use crate::wire::{Flags, Header, sacked};
+use crate::wire::{Flags, Header, Sack};
 
 impl Sender<'_> {
     /// Processes the acknowledgment in a header, and the bitmap of a selective acknowledgment. Both
@@ -29,7 +29,7 @@ impl Sender<'_> {
         conn: ConnSlot,
         header: &Header,
         is_latest: bool,
-        sack: &[u64],
+        sack: Sack<'_>,
     ) {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
@@ -56,7 +56,7 @@ impl Sender<'_> {
         }
         let runs = header.is_understood();
         let retired = if ahead { self.retire(cx, matcher, conn, ack, runs) } else { 0 };
-        let marked = if sack.is_empty() { 0 } else { self.mark_all(cx, matcher, conn, ack, sack) };
+        let marked = if sack.is_empty() { 0 } else { self.mark_all(cx, matcher, conn, sack) };
         let newly_acked = retired + marked;
         let state = &mut cx.table[conn];
         if newly_acked > 0 {
@@ -120,7 +120,7 @@ impl Sender<'_> {
     ) -> bool {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
-        let Some(packet) = state.tx().record_mut(&mut self.in_flight, psn) else { return false };
+        let Some(packet) = state.tx().record(&self.in_flight, psn) else { return false };
         let packet = *packet;
         if packet.flags.contains(TxFlags::ACKED) {
             state.tx_mut().sacked_packet_retires();
@@ -137,16 +137,25 @@ impl Sender<'_> {
         true
     }
 
-    /// Marks the packets of the bitmap behind `ack`. Returns how many are newly acknowledged.
+    /// Marks the packets of a bitmap. Returns how many are newly acknowledged.
     fn mark_all(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,
         conn: ConnSlot,
-        ack: Psn,
-        sack: &[u64],
+        sack: Sack<'_>,
     ) -> u32 {
-        sacked(ack, sack).filter(|&psn| self.mark_sacked(cx, matcher, conn, psn)).count() as u32
+        let mut newly_acked = 0;
+        for (first, word) in sack.words() {
+            let mut rest = word & cx.table[conn].tx().open_from(&self.in_flight, first);
+            // bound: the bits of a word
+            while rest != 0 {
+                let psn = first.plus(rest.trailing_zeros());
+                newly_acked += u32::from(self.mark_sacked(cx, matcher, conn, psn));
+                rest &= rest - 1;
+            }
+        }
+        newly_acked
     }
 
     /// Marks packet `psn` as arrived although a packet before it is missing. Returns whether it is
@@ -162,13 +171,13 @@ impl Sender<'_> {
         if psn.is_before(state.tx().first_psn()) {
             return false;
         }
-        let Some(record) = state.tx().record_mut(&mut self.in_flight, psn) else { return false };
-        if record.flags.contains(TxFlags::ACKED) {
+        let marked = state.tx().change_record(&mut self.in_flight, psn, |record| {
+            record.flags = record.flags.union(TxFlags::ACKED).difference(TxFlags::LOST);
+        });
+        let Some(packet) = marked.filter(|packet| !packet.flags.contains(TxFlags::ACKED)) else {
             return false;
-        }
-        let packet = *record;
-        record.flags = record.flags.union(TxFlags::ACKED).difference(TxFlags::LOST);
-        state.tx_mut().packet_sacked();
+        };
+        state.tx_mut().packet_sacked(psn);
         self.record_first_ack(cx, conn, &packet);
         if !packet.flags.contains(TxFlags::EVENT) {
             self.credit_ops(cx, matcher, conn, &packet, false);

@@ -54,7 +54,7 @@ impl Sender<'_> {
         let slot = self.next_op(cx, state)?;
         let peer = &cx.table[state.peer()];
         let may = peer.is_established()
-            && state.tx().under_way() <= u32::from(peer.window_less_one)
+            && state.tx().under_way() < state.path().window_limit(peer.window)
             && state.tx().has_room(&self.in_flight)
             && self.path_has_room(cx, state);
         may.then_some(slot)

@@ -9,7 +9,7 @@ use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::send::Sender;
 use crate::engine::send::post::pending_cost;
-use crate::peer::in_flight::TxFlags;
+use crate::peer::in_flight::{PacketSet, TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 
 /// First pause after receiver-not-ready; doubles each time in a row.
@@ -26,30 +26,29 @@ impl Sender<'_> {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
         let patience = state.path().loss_delay();
-        let mut arrived_beyond = state.tx().sacked();
+        let (mut psn, end) = (state.tx().first_psn(), state.tx().sacked_end());
         let mut wait: Option<u32> = None;
         let mut found = false;
-        let mut psn = state.tx().first_psn();
         // bound: the window
-        while psn != state.tx().next_psn() && arrived_beyond > 0 {
-            let Some(record) = state.tx().record_mut(&mut self.in_flight, psn) else { break };
-            if record.flags.contains(TxFlags::ACKED) {
-                arrived_beyond -= 1;
-            } else if !record.flags.contains(TxFlags::LOST)
-                && state.path().is_overtaken(record.sent_at)
-            {
-                let age = now.since(record.sent_at);
-                if age >= patience {
-                    record.flags |= TxFlags::LOST;
-                    state.tx_mut().packet_lost(psn);
-                    cx.stats.losses_by_ack += 1;
-                    found = true;
-                } else {
-                    let left = patience - age;
-                    wait = Some(wait.map_or(left, |least| least.min(left)));
-                }
+        while let Some(hole) = state.tx().find(&self.in_flight, PacketSet::Outstanding, psn, end) {
+            psn = hole.plus(1);
+            let Some(&TxPacket { sent_at, .. }) = state.tx().record(&self.in_flight, hole) else {
+                break;
+            };
+            if !state.path().is_overtaken(sent_at) {
+                continue;
             }
-            psn = psn.plus(1);
+            let age = now.since(sent_at);
+            if age >= patience {
+                let lost = |record: &mut TxPacket| record.flags |= TxFlags::LOST;
+                state.tx().change_record(&mut self.in_flight, hole, lost);
+                state.tx_mut().packet_lost(hole);
+                cx.stats.losses_by_ack += 1;
+                found = true;
+            } else {
+                let left = patience - age;
+                wait = Some(wait.map_or(left, |least| least.min(left)));
+            }
         }
         state.path_mut().set_loss_timer(wait.map(|left| now.plus(left)));
         if found {

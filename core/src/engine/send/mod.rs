@@ -20,7 +20,7 @@ use crate::collections::slab::SlotIndex;
 use crate::engine::completions::Completions;
 use crate::engine::ctx::Ctx;
 use crate::peer::Connection;
-use crate::peer::in_flight::InFlight;
+use crate::peer::in_flight::{InFlight, TxPacket};
 use crate::peer::operation::{OpPool, POSTED};
 use crate::peer::slots::OpSlot;
 use crate::{Completion, DeferredId, Instant, OpId, PeerId};
@@ -109,9 +109,8 @@ impl Sender<'_> {
     /// with it. Bound: those packets.
     pub(super) fn age_records(&mut self, state: &Connection, before: Instant, now: Instant) {
         for psn in state.tx().psns() {
-            if let Some(record) = state.tx().record_mut(&mut self.in_flight, psn) {
-                record.sent_at = record.sent_at.aged(before, now);
-            }
+            let aged = |record: &mut TxPacket| record.sent_at = record.sent_at.aged(before, now);
+            state.tx().change_record(&mut self.in_flight, psn, aged);
         }
     }
 

@@ -63,10 +63,10 @@ impl Sender<'_> {
     ) -> Option<usize> {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
-        let record = state.tx().record_mut(&mut self.in_flight, psn)?;
-        let sent = *record;
-        record.sent_at = now;
-        record.flags = record.flags.union(TxFlags::RETRANSMITTED).difference(TxFlags::LOST);
+        let sent = state.tx().change_record(&mut self.in_flight, psn, |record| {
+            record.sent_at = now;
+            record.flags = record.flags.union(TxFlags::RETRANSMITTED).difference(TxFlags::LOST);
+        })?;
         if sent.flags.contains(TxFlags::LOST) {
             state.tx_mut().lost_packet_retransmitted();
             // This packet is answered as well as a probe.

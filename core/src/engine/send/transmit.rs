@@ -14,7 +14,9 @@ use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
 use crate::peer::Peer;
 use crate::peer::slots::ConnSlot;
-use crate::wire::{Ack, Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, seal};
+use crate::wire::{
+    Ack, Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, SACK_WORDS_MAX, seal,
+};
 use crate::{Destination, Memory, PeerId, Transmit};
 use zerocopy::IntoBytes;
 
@@ -184,15 +186,24 @@ impl Sender<'_> {
         let header = self.header(cx, matcher, conn, PacketKind::Ack, Flags::empty(), Psn(0));
         put_header(&header, packet)?;
         let now: Tick = cx.timers.tick();
-        let state = &mut cx.table[conn];
-        let sack = state.rx().window().sack();
+        let state = &cx.table[conn];
+        let offset = state.rx().sack_offset();
+        let sack: [u64; SACK_WORDS_MAX] = if state.rx().window().has_holes() {
+            let window = state.rx().window();
+            core::array::from_fn(|word| window.sack_word(&cx.bits, offset + word as u32))
+        } else {
+            [0; SACK_WORDS_MAX]
+        };
         let words = sack.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
         let ack = Ack {
             echo: state.rx().newest_sent_at().bits().into(),
             hold: now.since(state.rx().newest_arrived()).into(),
+            wait: state.rx().newest_waited().into(),
             congestion_marks: state.rx().congestion_marks().into(),
+            sack_offset: u16::try_from(offset).unwrap_or(u16::MAX).into(),
             sack_words: words as u8,
             responder_credit: state.credits().granted(),
+            reserved: 0.into(),
             received: state.rx().received().into(),
         };
         let (head, tail) = packet.get_mut(HEADER_LEN..)?.split_at_mut_checked(size_of::<Ack>())?;
@@ -201,7 +212,7 @@ impl Sender<'_> {
         for (into, word) in tail.chunks_exact_mut(size_of::<u64>()).zip(sack) {
             into.copy_from_slice(&word.to_le_bytes());
         }
-        state.rx_mut().acknowledged(true);
+        cx.table[conn].rx_mut().sack_sent(offset);
         cx.stats.acks_sent += 1;
         Some(HEADER_LEN + size_of::<Ack>() + words * size_of::<u64>())
     }

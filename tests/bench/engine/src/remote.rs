@@ -263,9 +263,12 @@ impl Remote {
         let body = Ack {
             echo: peer.sent_at.into(),
             hold: ((at / TICK_NANOS) as u32 - peer.arrived).into(),
+            wait: 0.into(),
             congestion_marks: 0.into(),
+            sack_offset: 0.into(),
             sack_words: 0,
             responder_credit: 1,
+            reserved: 0.into(),
             received: peer.received.into(),
         };
         self.send(number, at, header, body.as_bytes(), wire);
