@@ -19,10 +19,10 @@ const PORT: u16 = 7000;
 const V4: [u8; 4] = [198, 18, 0, 2];
 const V4_OTHER: [u8; 4] = [198, 18, 0, 3];
 const V6: [u8; 16] = [0xfd, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 2];
-/// The shortest packet that the program accepts: version nibble 1, 32 bytes.
+/// The shortest packet that the program accepts: version nibble 2, 32 bytes.
 const PACKET: [u8; 32] = {
     let mut packet = [0; 32];
-    packet[0] = 0x10;
+    packet[0] = 0x20;
     packet
 };
 
@@ -110,7 +110,7 @@ fn root_redirected() {
     }
     let fixture = Fixture::v4();
     fixture.expect(Verdict::Redirected, &v4(PORT, &PACKET));
-    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x1f; 1472]));
+    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x2f; 1472]));
     let tagged =
         ethernet().single_vlan(5.try_into().unwrap()).ipv4([198, 18, 0, 1], V4, 64).udp(1, PORT);
     fixture.expect(Verdict::Redirected, &written(tagged, &PACKET));
@@ -231,9 +231,9 @@ fn root_pass_oversize() {
         return;
     }
     let fixture = Fixture::v4();
-    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x1f; 1472]));
-    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x1f; 1473]));
-    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x1f; 2816]));
+    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x2f; 1472]));
+    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x2f; 1473]));
+    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x2f; 2816]));
 }
 
 #[test]
@@ -245,14 +245,14 @@ fn root_frames_in_several_buffers() {
     let longest = 4500;
     let loaded = Loaded::multi_buffer().unwrap();
     let fixture = Fixture::of(loaded, 0, SocketAddr::from((V4, PORT)), longest);
-    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x1f; 1472]));
-    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x1f; 4472]));
-    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x1f; 4473]));
-    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x1f; 20_000]));
+    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x2f; 1472]));
+    fixture.expect(Verdict::Redirected, &v4(PORT, &[0x2f; 4472]));
+    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x2f; 4473]));
+    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x2f; 20_000]));
     let loaded = Loaded::multi_buffer().unwrap();
     let fixture = Fixture::of(loaded, 0, SocketAddr::from((V6, PORT)), longest);
-    fixture.expect(Verdict::Redirected, &v6(&[0x1f; 4452]));
-    fixture.expect(Verdict::PassOversize, &v6(&[0x1f; 4453]));
+    fixture.expect(Verdict::Redirected, &v6(&[0x2f; 4452]));
+    fixture.expect(Verdict::PassOversize, &v6(&[0x2f; 4453]));
 }
 
 #[test]
@@ -261,7 +261,7 @@ fn root_pass_version() {
         return;
     }
     let fixture = Fixture::v4();
-    for first in [0x00, 0x0f, 0x20, 0x90, 0xff] {
+    for first in [0x00, 0x0f, 0x10, 0x90, 0xff] {
         let mut packet = PACKET;
         packet[0] = first;
         fixture.expect(Verdict::PassVersion, &v4(PORT, &packet));

@@ -1,6 +1,6 @@
 -- SPDX-License-Identifier: MIT OR Apache-2.0
 --
--- Wireshark dissector of the xdp wire protocol, version 1 (docs/PROTOCOL.md). Each table names its
+-- Wireshark dissector of the xdp wire protocol, version 2 (docs/PROTOCOL.md). Each table names its
 -- section.
 --
 --   wireshark -X lua_script:docs/wireshark/ofi_xdp.lua run.pcap
@@ -68,6 +68,9 @@ local f_checksum_good = field("checksum.good", ProtoField.bool, "CRC-32C is righ
 local f_echo = field("ack.echo", ProtoField.uint32, "Echo (ticks)")
 local f_hold = field("ack.hold", ProtoField.uint32, "Held for (ticks)")
 local f_hold_us = field("ack.hold_us", ProtoField.double, "Held for (microseconds)")
+local f_wait = field("ack.wait", ProtoField.uint32, "Waited for at most (ticks)")
+local f_wait_us = field("ack.wait_us", ProtoField.double, "Waited for at most (microseconds)")
+local f_offset = field("ack.sack_offset", ProtoField.uint16, "First word of bitmap")
 local f_marks = field("ack.congestion_marks", ProtoField.uint16, "Congestion marks")
 local f_words = field("ack.sack_words", ProtoField.uint8, "Words of bitmap")
 local f_credit = field("ack.responder_credit", ProtoField.uint8, "Responder credit")
@@ -209,18 +212,20 @@ local function data(tvb, tree)
 end
 
 local function ack(tvb, tree, ack_psn)
-    if tvb:len() < 16 or tvb:len() ~= 16 + 8 * tvb(10, 1):uint() then return false end
-    add_le(tree, tvb, { { f_echo, 0, 4 }, { f_hold, 4, 4 } })
+    if tvb:len() < 24 or tvb:len() ~= 24 + 8 * tvb(16, 1):uint() then return false end
+    add_le(tree, tvb, { { f_echo, 0, 4 }, { f_hold, 4, 4 }, { f_wait, 8, 4 } })
     tree:add(f_hold_us, tvb(4, 4), tvb(4, 4):le_uint() * TICK_NS / 1000):set_generated()
-    add_le(tree, tvb, { { f_marks, 8, 2 }, { f_words, 10, 1 }, { f_credit, 11, 1 },
-        { f_received, 12, 4 } })
-    for word = 0, tvb(10, 1):uint() - 1 do
-        local bits = tvb(16 + 8 * word, 8)
+    tree:add(f_wait_us, tvb(8, 4), tvb(8, 4):le_uint() * TICK_NS / 1000):set_generated()
+    add_le(tree, tvb, { { f_marks, 12, 2 }, { f_offset, 14, 2 }, { f_words, 16, 1 },
+        { f_credit, 17, 1 }, { f_received, 20, 4 } })
+    local first = ack_psn + 1 + 64 * tvb(14, 2):le_uint()
+    for word = 0, tvb(16, 1):uint() - 1 do
+        local bits = tvb(24 + 8 * word, 8)
         local branch = tree:add_le(f_bitmap, bits)
         for index = 0, 63 do
-            local byte = tvb(16 + 8 * word + math.floor(index / 8), 1):uint()
+            local byte = tvb(24 + 8 * word + math.floor(index / 8), 1):uint()
             if band(rshift(byte, index % 8), 1) == 1 then
-                local psn = (ack_psn + 1 + 64 * word + index) % 0x100000000
+                local psn = (first + 64 * word + index) % 0x100000000
                 branch:add(f_sacked, bits, psn):set_generated()
             end
         end
@@ -294,9 +299,9 @@ function xdp.dissector(tvb, pinfo, root)
     return tvb:len()
 end
 
--- Accepts version 1 without authentication, with a known kind, known flags and a checksum.
+-- Accepts version 2 without authentication, with a known kind, known flags and a checksum.
 local function is_ours(tvb)
-    return tvb:len() >= HEADER and tvb(0, 1):uint() == 0x10 and KINDS[tvb(1, 1):uint()] ~= nil
+    return tvb:len() >= HEADER and tvb(0, 1):uint() == 0x20 and KINDS[tvb(1, 1):uint()] ~= nil
         and tvb(2, 1):uint() < 0x20 and tvb(28, 4):le_uint() ~= 0
 end
 

@@ -11,7 +11,7 @@
 #include <linux/types.h>
 
 /* The version stands in the high nibble of the first payload byte. */
-#define WIRE_VERSION 1
+#define WIRE_VERSION 2
 #define WIRE_VERSION_OFFSET 0
 #define WIRE_VERSION_SHIFT 4
 /* The common header: no packet is shorter. */

@@ -18,7 +18,7 @@ pub(crate) const SIZE_DEFAULT: usize = 1024;
 /// The wire protocol's name: bit 31 marks private protocols, the rest spells `xdp`.
 pub(crate) const PROTOCOL: u32 = abi::FI_PROV_SPECIFIC | 0x0078_6470;
 /// The wire protocol's version.
-pub(crate) const PROTOCOL_VERSION: u32 = 1;
+pub(crate) const PROTOCOL_VERSION: u32 = 2;
 /// A tag of 64 bits without inner structure (`FI_TAG_GENERIC`).
 const TAG_FORMAT: u64 = 0xAAAA_AAAA_AAAA_AAAA;
 

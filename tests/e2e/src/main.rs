@@ -209,7 +209,7 @@ fn spray(target: SocketAddr, time: Duration) -> anyhow::Result<()> {
         }
         // Three of four datagrams have the version nibble of the protocol and a small packet kind.
         if len > 1 && !next().is_multiple_of(4) {
-            datagram[0] = 0x10;
+            datagram[0] = 0x20;
             datagram[1] &= 0x0f;
         }
         match socket.send_to(&datagram[..len], target) {

@@ -198,10 +198,10 @@ pub(crate) fn to(slot: u32, address: SocketAddr) -> Destination {
     Destination { peer: PeerId::new(slot, 0), address: address.into() }
 }
 
-/// A packet that the XDP program accepts: version nibble 1, then `number`.
+/// A packet that the XDP program accepts: version nibble 2, then `number`.
 pub(crate) fn packet(number: u16, len: usize) -> Vec<u8> {
     let mut packet = vec![0x5a; len];
-    packet[0] = 0x10;
+    packet[0] = 0x20;
     packet[1..3].copy_from_slice(&number.to_be_bytes());
     packet
 }

@@ -158,6 +158,8 @@ pub fn config(scenario: &Scenario) -> Config {
             responders: 16,
             rendezvous_reads: 1,
             events: 8,
+            window_packets: 64,
+            reorder_pages: 1,
             ..all
         },
         Pools::Large => Config {
@@ -172,6 +174,9 @@ pub fn config(scenario: &Scenario) -> Config {
             responders: (2 * peers).max(256),
             rendezvous_reads: 32,
             events: 1024,
+            // Worlds of thousands of nodes have little memory for each.
+            window_packets: if peers > 64 { 1 << 10 } else { 64 << 10 },
+            reorder_pages: if peers > 64 { 4 } else { 32 },
             ..all
         },
     }

@@ -110,8 +110,12 @@ impl<'a> View<'a> {
 
     /// The selective acknowledgment's bitmap, as numbers.
     pub fn selective(&self) -> impl Iterator<Item = u32> + use<'a> {
-        let words = if self.kind == ACK { self.body.get(16..).unwrap_or(&[]) } else { &[] };
-        let first = self.ack_psn.wrapping_add(1);
+        let (fixed, words) = match self.kind {
+            ACK => self.body.split_at_checked(24).unwrap_or_default(),
+            _ => Default::default(),
+        };
+        let offset = u32_at(fixed, 12) >> 16;
+        let first = self.ack_psn.wrapping_add(1 + 64 * offset);
         words.iter().zip(0u32..).flat_map(move |(&byte, index)| {
             (0..8)
                 .filter(move |bit| byte & 1 << bit != 0)

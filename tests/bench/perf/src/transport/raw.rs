@@ -25,8 +25,8 @@ use ofi_xdp_libfabric::Name;
 
 /// The header: the bytes that the XDP program looks at.
 const HEADER: usize = 32;
-/// The first byte of each packet: version 1, which the program expects.
-const VERSION: u8 = 0x10;
+/// The first byte of each packet: version 2, which the program expects.
+const VERSION: u8 = 0x20;
 /// Most packets of one poll.
 const BATCH: u16 = 64;
 /// Most packets for a wake-up of the kernel.

@@ -13,7 +13,7 @@ use std::hash::{BuildHasherDefault, DefaultHasher};
 /// Packets of a connection that are remembered: more than two windows.
 const NOTES_MAX: usize = 600;
 /// Packets that may be under way.
-const WINDOW: u32 = 256;
+const WINDOW: u32 = ofi_xdp_core::WINDOW_PACKETS;
 
 /// The observer's note of a packet number.
 #[derive(Clone, Debug)]
