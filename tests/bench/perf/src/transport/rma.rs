@@ -5,6 +5,7 @@
 //! The buffers are used in turn. The client sends no more than half of them before it has an
 //! answer, so a buffer is never overwritten before its message was consumed.
 
+use std::collections::VecDeque;
 use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,9 @@ pub struct RmaTransport {
     half: usize,
     /// The buffer for the next operation.
     next: usize,
+    /// Remote CQ data of messages that arrived while there was no room to write; no more than there
+    /// are unanswered windows.
+    early: VecDeque<u64>,
     took: Duration,
 }
 
@@ -82,7 +86,8 @@ impl Transport for RmaTransport {
             tagged: false,
         };
         let (inject_max, half) = (info.inject_size(), endpoint.slots() / 2);
-        Ok(Self { endpoint, description, peer, region, inject_max, half, next: 0, took })
+        let early = VecDeque::with_capacity(half);
+        Ok(Self { endpoint, description, peer, region, inject_max, half, next: 0, early, took })
     }
 
     fn describe(&self) -> Description {
@@ -117,11 +122,19 @@ impl Transport for RmaTransport {
     #[inline]
     fn poll(&mut self, mut sink: impl FnMut(&[u8])) -> anyhow::Result<usize> {
         let (mut arrived, mut count) = ([0; BATCH], 0);
-        self.endpoint.poll(|completion| {
-            if completion.operation == Operation::RemoteWrite && count < BATCH {
+        // bound: BATCH
+        while let Some(data) = (count < BATCH).then(|| self.early.pop_front()).flatten() {
+            arrived[count] = data;
+            count += 1;
+        }
+        let early = &mut self.early;
+        self.endpoint.poll(|completion| match completion.operation {
+            Operation::RemoteWrite if count < BATCH => {
                 arrived[count] = completion.data;
                 count += 1;
             }
+            Operation::RemoteWrite => early.push_back(completion.data),
+            _ => {}
         })?;
         for data in &arrived[..count] {
             let (slot, len) = ((data >> 32) as usize, (data & 0xffff_ffff) as usize);
@@ -228,17 +241,21 @@ impl RmaTransport {
         }
     }
 
-    /// Drives progress, which makes room. A message that arrives meanwhile is an answer out of
-    /// turn.
+    /// Drives progress, which makes room. Messages that arrive meanwhile are kept: answers to
+    /// windows before the last one, of which there are fewer than buffers.
     #[cold]
     fn make_room(&mut self, deadline: &mut Option<Instant>) -> anyhow::Result<()> {
         let by = *deadline.get_or_insert_with(|| Instant::now() + TIMEOUT);
         if Instant::now() >= by {
             bail!("no room to write for {} s", TIMEOUT.as_secs());
         }
-        let mut early = false;
-        self.endpoint.poll(|completion| early |= completion.operation == Operation::RemoteWrite)?;
-        ensure!(!early, "a message arrived out of turn");
+        let early = &mut self.early;
+        self.endpoint.poll(|completion| {
+            if completion.operation == Operation::RemoteWrite {
+                early.push_back(completion.data);
+            }
+        })?;
+        ensure!(self.early.len() <= self.half, "messages arrived out of turn");
         Ok(())
     }
 }
