@@ -9,10 +9,14 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use anyhow::Context;
 
 use crate::netns::{Namespace, ip};
+use crate::relay::{End, PathOptions, Relay};
 
 mod lossy;
 
 use lossy::LossyWire;
+
+/// Frames that a TAP device keeps for the relay, which is never that far behind.
+const DEVICE_QUEUE: &str = "10000";
 
 /// Properties of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,11 +28,13 @@ pub struct LinkOptions {
     /// Packets lost in each direction, of a thousand. The link then goes through a bridge, and no
     /// packet on it exceeds the MTU.
     pub loss_per_mille: Option<u32>,
+    /// A path through a [relay](crate::relay), with all offloads off; without `loss_per_mille`.
+    pub relay: Option<PathOptions>,
 }
 
 impl Default for LinkOptions {
     fn default() -> Self {
-        Self { mtu: 1500, queues: 1, loss_per_mille: None }
+        Self { mtu: 1500, queues: 1, loss_per_mille: None, relay: None }
     }
 }
 
@@ -74,6 +80,8 @@ fn host_number(side: Side) -> u8 {
 /// Two hosts and their links; removed on drop.
 #[derive(Debug)]
 pub struct TwoHosts {
+    /// The relay of each link that has one. Dropped first: its devices keep their namespace.
+    relays: Vec<Option<Relay>>,
     a: Namespace,
     b: Namespace,
     /// The middles of links that lose packets.
@@ -88,7 +96,7 @@ impl TwoHosts {
     /// Without privilege, or when `ip` fails.
     pub fn new(links: &[LinkOptions]) -> anyhow::Result<Self> {
         let (a, b) = (Namespace::new("a")?, Namespace::new("b")?);
-        let mut hosts = Self { a, b, lossy: Vec::new(), links: Vec::new() };
+        let mut hosts = Self { a, b, lossy: Vec::new(), relays: Vec::new(), links: Vec::new() };
         for options in links {
             hosts.join(*options)?;
         }
@@ -103,7 +111,8 @@ impl TwoHosts {
     pub fn with_devices(devices: [&str; 2]) -> anyhow::Result<Self> {
         let link = Link { interface: String::from("link0"), number: 0 };
         let (a, b) = (Namespace::new("a")?, Namespace::new("b")?);
-        let hosts = Self { a, b, lossy: Vec::new(), links: vec![link.clone()] };
+        let (lossy, relays) = (Vec::new(), vec![None]);
+        let hosts = Self { a, b, lossy, relays, links: vec![link.clone()] };
         for (side, device) in [Side::A, Side::B].into_iter().zip(devices) {
             let host = hosts.host(side).name();
             ip(&["link", "set", device, "netns", host, "name", &link.interface])?;
@@ -131,7 +140,10 @@ impl TwoHosts {
             let interface = link.interface.as_str();
             ["name", interface, "netns", namespace, "numrxqueues", &queues, "numtxqueues", &queues]
         };
-        if let Some(loss) = options.loss_per_mille {
+        let mut relay = None;
+        if let Some(path) = options.relay {
+            relay = Some(self.relay(&link.interface, path, options.mtu)?);
+        } else if let Some(loss) = options.loss_per_mille {
             let hosts = [self.a.name(), self.b.name()];
             self.lossy.push(LossyWire::new(&link.interface, hosts, options.mtu, loss)?);
         } else {
@@ -143,13 +155,32 @@ impl TwoHosts {
         }
         for side in [Side::A, Side::B] {
             self.host(side).ip(&["link", "set", &link.interface, "mtu", &mtu])?;
-            if options.loss_per_mille.is_some() {
+            if options.loss_per_mille.is_some() || relay.is_some() {
                 lossy::one_packet_at_a_time(self.host(side), &link.interface)?;
             }
             self.configure(side, &link)?;
         }
         self.links.push(link);
+        self.relays.push(relay);
         Ok(())
+    }
+
+    /// Makes the interface `interface` of both hosts, joined by a relay.
+    fn relay(&self, interface: &str, path: PathOptions, mtu: u32) -> anyhow::Result<Relay> {
+        let end = |host: &Namespace| -> anyhow::Result<End> {
+            Ok(End { namespace: host.open()?, interface: interface.to_owned() })
+        };
+        let relay = Relay::start([end(&self.a)?, end(&self.b)?], path, mtu)?;
+        for host in [&self.a, &self.b] {
+            host.ip(&["link", "set", interface, "txqueuelen", DEVICE_QUEUE])?;
+        }
+        Ok(relay)
+    }
+
+    /// The relay of link `number`, if it has one.
+    #[must_use]
+    pub fn relay_of(&self, number: usize) -> Option<&Relay> {
+        self.relays.get(number)?.as_ref()
     }
 
     /// One of the hosts.
