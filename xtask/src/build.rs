@@ -22,6 +22,7 @@ const PACKAGES: &[&str] = &[
     "ofi-xdp-broker",
     "ofi-xdp-e2e",
     "ofi-xdp-examples",
+    "ofi-xdp-harness",
     "ofi-xdp-lab",
     "ofi-xdp-mpi",
     "ofi-xdp-perf",

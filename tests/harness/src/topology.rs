@@ -18,6 +18,9 @@ use lossy::LossyWire;
 /// Frames that a TAP device keeps for the relay, which is never that far behind.
 const DEVICE_QUEUE: &str = "10000";
 
+/// The congestion control of TCP through a relay: the default of most machines.
+const CONGESTION_CONTROL: &str = "cubic";
+
 /// Properties of a link.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LinkOptions {
@@ -28,7 +31,8 @@ pub struct LinkOptions {
     /// Packets lost in each direction, of a thousand. The link then goes through a bridge, and no
     /// packet on it exceeds the MTU.
     pub loss_per_mille: Option<u32>,
-    /// A path through a [relay](crate::relay), with all offloads off; without `loss_per_mille`.
+    /// A path through a [relay](crate::relay), with all offloads off and CUBIC as TCP's congestion
+    /// control; without `loss_per_mille`.
     pub relay: Option<PathOptions>,
 }
 
@@ -159,9 +163,26 @@ impl TwoHosts {
                 lossy::one_packet_at_a_time(self.host(side), &link.interface)?;
             }
             self.configure(side, &link)?;
+            if relay.is_some() {
+                self.use_congestion_control(side, &link)?;
+            }
         }
         self.links.push(link);
         self.relays.push(relay);
+        Ok(())
+    }
+
+    /// Sets the congestion control of TCP on a link. The default of the machine may be any, and a
+    /// namespace may not choose another one as its default; a route may (ip-route(8), `congctl`).
+    fn use_congestion_control(&self, side: Side, link: &Link) -> anyhow::Result<()> {
+        let (host, interface) = (self.host(side), link.interface.as_str());
+        let (v4, source) = (format!("198.18.{}.0/24", link.number), link.v4(side).to_string());
+        let v6 = format!("fd00:198:18:{:x}::/64", link.number);
+        let via = ["dev", interface, "proto", "kernel"];
+        let scope = ["scope", "link", "src", &source, "congctl", CONGESTION_CONTROL];
+        host.ip(&[&["route", "change", &v4], &via[..], &scope].concat())?;
+        let metric = ["metric", "256", "congctl", CONGESTION_CONTROL];
+        host.ip(&[&["-6", "route", "change", &v6], &via[..], &metric].concat())?;
         Ok(())
     }
 

@@ -70,8 +70,8 @@ struct RunArguments {
     serve: bool,
 }
 
-const SUITE_NAMES: [&str; 8] =
-    ["latency", "rate", "bandwidth", "scale", "loss", "cpu", "engine", "report"];
+const SUITE_NAMES: [&str; 9] =
+    ["latency", "rate", "bandwidth", "scale", "loss", "path", "cpu", "engine", "report"];
 
 #[derive(Debug, Args)]
 struct BenchArguments {
@@ -143,8 +143,13 @@ fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         Some(one) => vec![one],
         None => suites::SUITES.to_vec(),
     };
-    for plan in suites.iter().filter_map(|suite| suites::plan(suite, arguments.quick)) {
-        if measure_suite(plan, arguments.quick, &folder)? != ExitCode::SUCCESS {
+    for suite in suites {
+        let measured = match suites::plan(suite, arguments.quick) {
+            Some(plan) => measure_suite(plan, arguments.quick, &folder)?,
+            None if suite == suites::PATH => measure_path(arguments.quick, &folder)?,
+            None => continue,
+        };
+        if measured != ExitCode::SUCCESS {
             code = ExitCode::FAILURE;
         }
     }
@@ -202,6 +207,24 @@ fn measure_suite(plan: Plan, quick: bool, folder: &Path) -> anyhow::Result<ExitC
     say_where(&written);
     println!();
     Ok(verdict(&results))
+}
+
+/// Measures the suite `path`, and writes its records.
+fn measure_path(quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
+    netns::sweep()?;
+    let suite = suites::PathSuite::new(quick)?;
+    let mut records = suite.limit()?;
+    let (transfers, results) = suite.transfers()?;
+    records.extend(transfers);
+    records.extend(suite.beside()?);
+    drop(suite);
+    println!("\n{}:\n{}\n", suites::PATH, suites::path_tables(&records));
+    let path = suites::records_of(folder, suites::PATH);
+    report::write(&path, &records)?;
+    say_where(&[path]);
+    println!();
+    let failed = results.iter().any(|results| verdict(results) != ExitCode::SUCCESS);
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Prints the targets, for information.

@@ -157,6 +157,7 @@ fn link(who: &Candidate) -> Option<String> {
     let plain = LinkOptions::default();
     match (who.link, who.options) {
         (LinkUse::Loopback, _) => Some(String::from("one host")),
+        (_, LinkOptions { relay: Some(path), .. }) => Some(path.to_string()),
         (_, LinkOptions { loss_per_mille: Some(loss), .. }) => Some(format!("loss {loss} ‰")),
         (_, options) if options.mtu != plain.mtu => Some(format!("mtu {}", options.mtu)),
         _ => None,

@@ -29,6 +29,8 @@ pub(super) enum Fate {
 #[derive(Debug)]
 pub(super) struct Line {
     options: PathOptions,
+    /// 0 or 1.
+    number: u64,
     random: SplitMix,
     /// The time at which the bottleneck has sent all frames before, in ns.
     free_at: u64,
@@ -40,12 +42,13 @@ impl Line {
     /// A direction; `number` tells the two directions' losses apart.
     pub(super) fn new(options: PathOptions, number: u64) -> Self {
         let random = SplitMix(options.seed.wrapping_mul(2).wrapping_add(number));
-        Self { options, random, free_at: 0, last_due: 0 }
+        Self { options, number, random, free_at: 0, last_due: 0 }
     }
 
-    /// Changes the path; frames under way keep their times.
+    /// Changes the path, and begins the losses anew; frames under way keep their times.
     pub(super) fn set(&mut self, options: PathOptions) {
-        self.options = options;
+        let Self { free_at, last_due, .. } = *self;
+        *self = Self { free_at, last_due, ..Self::new(options, self.number) };
     }
 
     /// Decides on the next frame of `len` bytes. `spared` frames are never lost at random.

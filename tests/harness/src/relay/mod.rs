@@ -70,7 +70,7 @@ impl Relay {
         Ok(Self { commands: Some(commands), thread: Some(thread) })
     }
 
-    /// Changes the path. Frames under way keep their times.
+    /// Changes the path, and begins the losses anew. Frames under way keep their times.
     ///
     /// # Errors
     /// For a path beyond the bounds.

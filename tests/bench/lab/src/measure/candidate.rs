@@ -5,6 +5,7 @@
 use std::ffi::OsString;
 
 use ofi_xdp_harness::paths;
+use ofi_xdp_harness::relay::PathOptions;
 use ofi_xdp_harness::tier::{XdpMode, tier_variable};
 use ofi_xdp_harness::topology::LinkOptions;
 
@@ -223,6 +224,13 @@ impl Candidate {
     #[must_use]
     pub fn losing(mut self, per_mille: u32) -> Self {
         self.options.loss_per_mille = Some(per_mille);
+        self
+    }
+
+    /// The candidate on a link with a relay.
+    #[must_use]
+    pub fn through(mut self, path: PathOptions) -> Self {
+        self.options.relay = Some(path);
         self
     }
 

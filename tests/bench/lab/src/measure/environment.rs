@@ -15,10 +15,8 @@ use ofi_xdp_harness::topology::{LinkOptions, Side, TwoHosts};
 
 /// The first port of servers.
 pub(super) const PORT: u16 = 7471;
-/// Time limit for a server to listen.
+/// Time limit for a server to listen, and to end after its client.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
-/// Time limit of a session, beyond its measurements.
-const SESSION_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Where sessions run.
 #[derive(Debug)]
@@ -157,11 +155,11 @@ impl Environment {
     ///
     /// # Errors
     /// The failure of either side.
-    pub fn session(&self, candidate: &Candidate, arguments: &[String]) -> anyhow::Result<Report> {
-        let session = self.start(candidate, arguments, &[])?;
-        let output = session.client.finish(SESSION_TIMEOUT)?.success()?;
+    pub fn session(&self, entry: &Entry) -> anyhow::Result<Report> {
+        let session = self.start(&entry.candidate, &entry.arguments, &[])?;
+        let output = session.client.finish(entry.timeout)?.success()?;
         if let Some(server) = session.server {
-            server.finish(SESSION_TIMEOUT)?.success()?;
+            server.finish(START_TIMEOUT)?.success()?;
         }
         serde_json::from_str(&output.stdout).context("the client's report is not understood")
     }

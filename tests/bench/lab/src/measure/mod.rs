@@ -18,6 +18,7 @@ mod results;
 mod rounds;
 mod serve;
 mod suite;
+mod tcp_streams;
 
 pub use candidate::{Candidate, LinkUse, READ, TAGGED, WRITE, candidates};
 pub use cores::Distances;
@@ -29,3 +30,4 @@ pub use results::{Results, Series};
 pub use rounds::{Progress, run};
 pub use serve::serve;
 pub use suite::Suite;
+pub use tcp_streams::TcpStreams;

@@ -76,10 +76,11 @@ pub fn run(
         for turn in 0..count {
             interrupt::check()?;
             let place = (round + turn) % count;
-            let Entry { candidate, arguments } = &entries[place];
-            let message = format!("{suite}, round {}/{rounds}: {}", round + 1, candidate.label());
+            let entry = &entries[place];
+            let label = entry.candidate.label();
+            let message = format!("{suite}, round {}/{rounds}: {label}", round + 1);
             progress.begin(message, turn == 0);
-            let session = || environment.session(candidate, arguments);
+            let session = || environment.session(entry);
             let (outcome, distance) = near(&mut distances, || environment.distance(), session);
             interrupt::check()?;
             series[place].add(outcome, distance);

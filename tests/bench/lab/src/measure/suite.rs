@@ -36,7 +36,10 @@ impl Suite {
     /// All candidates, each with the workload that it can carry.
     #[must_use]
     pub fn entries(&self, candidates: Vec<Candidate>) -> Vec<Entry> {
-        let entry = |candidate| Entry { arguments: self.arguments(&candidate), candidate };
+        let entry = |candidate: Candidate| {
+            let arguments = self.arguments(&candidate);
+            Entry::new(candidate, arguments)
+        };
         candidates.into_iter().map(entry).collect()
     }
 

@@ -9,6 +9,7 @@
 mod entries;
 mod markdown;
 mod page;
+mod path;
 mod standalone;
 mod table;
 mod targets;
@@ -20,12 +21,14 @@ use crate::report::{self, Record};
 pub use entries::{PGO_WORKLOAD, Plan, plan};
 pub use markdown::markdown;
 pub use page::page;
+pub use path::{PATH, PathSuite, tables as path_tables};
 pub use standalone::{Programs, insertions, many_peers};
 pub use table::table;
 pub use targets::{Row, targets};
 
 /// The suites that the lab measures, and the engine's, in the order in which they run.
-pub const SUITES: [&str; 7] = ["latency", "rate", "bandwidth", "scale", "loss", "cpu", "engine"];
+pub const SUITES: [&str; 8] =
+    ["latency", "rate", "bandwidth", "scale", "loss", PATH, "cpu", "engine"];
 
 /// The file with a suite's records.
 #[must_use]

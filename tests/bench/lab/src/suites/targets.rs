@@ -3,6 +3,7 @@
 //! nothing.
 
 use crate::report::{Metric, Record};
+use crate::suites::path::{PATH, SHARE, is_lossy};
 use crate::suites::table::figure;
 
 /// One target.
@@ -62,6 +63,7 @@ pub fn targets(records: &[Record]) -> Vec<Row> {
     rate(&figures, &mut rows);
     bandwidth(&figures, &mut rows);
     automatic(&figures, &mut rows);
+    path(&figures, &mut rows);
     scale(&figures, &mut rows);
     cpu(&figures, &mut rows);
     engine(&figures, &mut rows);
@@ -289,6 +291,41 @@ fn worst(
         (fixed.len() == FIXED.len()).then(|| behind(auto.median, &fixed))
     });
     each.reduce(f64::max)
+}
+
+/// The worst transfer of each path, and the shares beside other traffic.
+fn path(figures: &Figures<'_>, rows: &mut Rows) {
+    let of = |who: (&str, &str), metric: &str| {
+        let mine = |one: &&Record| (one.peer.as_str(), one.mode.as_str()) == who;
+        let records = figures.0.iter().filter(|one| one.suite == PATH && one.metric == metric);
+        records.filter(mine).collect::<Vec<_>>()
+    };
+    let tcp = of(TCP, Metric::Bandwidth.name());
+    let mut links: Vec<&str> = tcp.iter().filter_map(|one| one.link.as_deref()).collect();
+    links.dedup();
+    for link in links {
+        for mode in [AUTO, FIXED[0], UDP] {
+            let all = of(mode, Metric::Bandwidth.name());
+            let each = all.iter().filter(|one| one.link.as_deref() == Some(link));
+            let ratios = each.filter_map(|one| {
+                let same = |tcp: &&&Record| {
+                    (&tcp.link, &tcp.operation, tcp.size_bytes)
+                        == (&one.link, &one.operation, one.size_bytes)
+                };
+                tcp.iter().find(same).map(|tcp| one.median / tcp.median.max(1.0))
+            });
+            if let Some(worst) = ratios.reduce(f64::min) {
+                let bound = if is_lossy(link) { Least(2.0) } else { Least(0.9) };
+                let what = format!("{link}: {} / tcp, worst transfer", mode.1);
+                rows.add(PATH, what, bound, Some(worst), "×");
+            }
+        }
+    }
+    for one in figures.0.iter().filter(|one| one.metric == SHARE) {
+        let link = one.link.as_deref().unwrap_or_default();
+        let what = format!("{link}: {} TCP, share of {}", one.mode, one.peer);
+        rows.add(PATH, what, Least(0.25), Some(one.low), "×");
+    }
 }
 
 fn scale(figures: &Figures<'_>, rows: &mut Rows) {

@@ -209,8 +209,8 @@ where
         mut step: impl FnMut(&mut Self, Step) -> anyhow::Result<u64>,
     ) -> anyhow::Result<Stream> {
         ensure!(window > 0, "a window has one message at least");
-        let windows = |messages: u64| u32::try_from(messages.div_ceil(u64::from(window)).max(1));
-        let (warm_up, count) = (windows(self.bounds.warm_up)?, windows(self.bounds.count)?);
+        let windows = |messages: u64| u32::try_from(messages.div_ceil(u64::from(window)));
+        let (warm_up, count) = (windows(self.bounds.warm_up)?, windows(self.bounds.count)?.max(1));
         let mut number = 0;
         let start = Instant::now();
         // bound: bounds.warm_up, bounds.time

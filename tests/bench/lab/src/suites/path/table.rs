@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tables of the suite `path`: a row for each path and transfer, a column for each transport.
+
+use crate::report::{Metric, Record};
+use crate::suites::table::figure;
+use crate::table::{cells, new_table};
+
+/// The suite's name.
+pub const PATH: &str = "path";
+/// The metric of a stream's share in its fair one.
+pub(in super::super) const SHARE: &str = "share";
+/// The report's `peer` for the other traffic.
+pub(super) const KERNEL_TCP: &str = "kernel-tcp";
+
+/// Columns of the table of bandwidths: peer and mode.
+const COLUMNS: [(&str, &str); 5] =
+    [("xdp", "auto"), ("xdp", "skb"), ("xdp", "udp"), ("tcp", "spin"), ("udp;ofi_rxd", "spin")];
+
+/// Both tables.
+pub(super) fn tables(records: &[Record]) -> String {
+    format!(
+        "GB/s (0: not within the time limit):\n{}\n\n\
+         share in the fair one, 1 Gb/s beside kernel TCP (CUBIC), lowest and highest of TCP:\n{}",
+        bandwidths(records),
+        shares(records)
+    )
+}
+
+/// Whether a record's link loses packets at random.
+pub(in super::super) fn is_lossy(link: &str) -> bool {
+    link.contains("loss")
+}
+
+fn bandwidths(records: &[Record]) -> String {
+    let header = ["path", "operation", "MiB", "auto", "skb", "udp", "tcp", "rxd", "auto / tcp"];
+    let mut table = new_table(&header);
+    let all: Vec<&Record> =
+        records.iter().filter(|one| one.suite == PATH && one.is(Metric::Bandwidth)).collect();
+    // A row is named by the record of `tcp`, which each transfer has.
+    for row in all.iter().filter(|one| one.peer == "tcp") {
+        let of = |(peer, mode): (&str, &str)| {
+            let same = |one: &&&Record| {
+                (&one.link, &one.operation, one.size_bytes)
+                    == (&row.link, &row.operation, row.size_bytes)
+            };
+            let mut found = all.iter().filter(same);
+            found.find(|one| one.peer == peer && one.mode == mode).map(|one| one.median)
+        };
+        let number = |value: Option<f64>| value.map_or_else(String::new, figure);
+        let ratio = of(COLUMNS[0]).filter(|_| row.median > 0.0).map(|auto| auto / row.median);
+        let mut texts = vec![
+            row.link.clone().unwrap_or_default(),
+            row.operation.clone().unwrap_or_else(|| String::from("tagged")),
+            (row.size_bytes >> 20).to_string(),
+        ];
+        texts.extend(COLUMNS.map(|column| number(of(column).map(|bytes| bytes / 1e9))));
+        texts.push(number(ratio));
+        table.add_row(cells(texts));
+    }
+    table.to_string()
+}
+
+fn shares(records: &[Record]) -> String {
+    let mut table = new_table(&["path", "streams", "xdp", "TCP low", "TCP median", "TCP high"]);
+    let all: Vec<&Record> = records.iter().filter(|one| one.metric == SHARE).collect();
+    for own in all.iter().filter(|one| one.peer == "xdp") {
+        let same = |one: &&&Record| one.link == own.link && one.mode == own.mode;
+        let tcp = all.iter().filter(same).find(|one| one.peer == KERNEL_TCP);
+        let number = |of: fn(&Record) -> f64| tcp.map_or_else(String::new, |tcp| figure(of(tcp)));
+        table.add_row(cells([
+            own.link.clone().unwrap_or_default(),
+            own.mode.clone(),
+            figure(own.median),
+            number(|tcp| tcp.low),
+            number(|tcp| tcp.median),
+            number(|tcp| tcp.high),
+        ]));
+    }
+    table.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_has_all_transports_of_a_path() {
+        let record = |peer, mode, value| Record {
+            link: Some(String::from("delay 5 ms, loss 0.1 %")),
+            ..Record::plain(PATH, (peer, mode), 1 << 20, "bandwidth", &[value]).unwrap()
+        };
+        let records =
+            [record("xdp", "auto", 3e9), record("tcp", "spin", 2e9), record("xdp", "udp", 1e9)];
+        let text = tables(&records);
+        let row = text.lines().find(|line| line.contains("5 ms")).unwrap();
+        for part in ["3.00", "2.00", "1.00", "1.50", "tagged"] {
+            assert!(row.contains(part), "{text}");
+        }
+        assert!(is_lossy("delay 5 ms, loss 0.1 %") && !is_lossy("delay 5 ms"));
+    }
+}
