@@ -3,7 +3,7 @@
 //! nothing.
 
 use crate::report::{Metric, Record};
-use crate::suites::path::{PATH, SHARE, is_lossy};
+use crate::suites::path::{PATH, SHARE, is_lossy, ratio_to_tcp};
 use crate::suites::table::figure;
 
 /// One target.
@@ -312,7 +312,7 @@ fn path(figures: &Figures<'_>, rows: &mut Rows) {
                     (&tcp.link, &tcp.operation, tcp.size_bytes)
                         == (&one.link, &one.operation, one.size_bytes)
                 };
-                tcp.iter().find(same).map(|tcp| one.median / tcp.median.max(1.0))
+                tcp.iter().find(same).map(|tcp| ratio_to_tcp(one, tcp))
             });
             if let Some(worst) = ratios.reduce(f64::min) {
                 let bound = if is_lossy(link) { Least(2.0) } else { Least(0.9) };

@@ -12,6 +12,9 @@ pub(in super::super) const SHARE: &str = "share";
 /// The report's `peer` for the other traffic.
 pub(super) const KERNEL_TCP: &str = "kernel-tcp";
 
+/// The bandwidth below which the largest transfer exceeds its time limit, in bytes per second.
+const UNFINISHED: f64 = (64 << 20) as f64 / 14.0;
+
 /// Columns of the table of bandwidths: peer and mode.
 const COLUMNS: [(&str, &str); 5] =
     [("xdp", "auto"), ("xdp", "skb"), ("xdp", "udp"), ("tcp", "spin"), ("udp;ofi_rxd", "spin")];
@@ -31,6 +34,12 @@ pub(in super::super) fn is_lossy(link: &str) -> bool {
     link.contains("loss")
 }
 
+/// The ratio to `tcp`. A transfer of `tcp` that exceeded its time limit counts with the largest
+/// bandwidth at which it does.
+pub(in super::super) fn ratio_to_tcp(of: &Record, tcp: &Record) -> f64 {
+    of.median / if tcp.median > 0.0 { tcp.median } else { UNFINISHED }
+}
+
 fn bandwidths(records: &[Record]) -> String {
     let header = ["path", "operation", "MiB", "auto", "skb", "udp", "tcp", "rxd", "auto / tcp"];
     let mut table = new_table(&header);
@@ -44,17 +53,16 @@ fn bandwidths(records: &[Record]) -> String {
                     == (&row.link, &row.operation, row.size_bytes)
             };
             let mut found = all.iter().filter(same);
-            found.find(|one| one.peer == peer && one.mode == mode).map(|one| one.median)
+            found.find(|one| one.peer == peer && one.mode == mode)
         };
         let number = |value: Option<f64>| value.map_or_else(String::new, figure);
-        let ratio = of(COLUMNS[0]).filter(|_| row.median > 0.0).map(|auto| auto / row.median);
         let mut texts = vec![
             row.link.clone().unwrap_or_default(),
             row.operation.clone().unwrap_or_else(|| String::from("tagged")),
             (row.size_bytes >> 20).to_string(),
         ];
-        texts.extend(COLUMNS.map(|column| number(of(column).map(|bytes| bytes / 1e9))));
-        texts.push(number(ratio));
+        texts.extend(COLUMNS.map(|column| number(of(column).map(|one| one.median / 1e9))));
+        texts.push(number(of(COLUMNS[0]).map(|auto| ratio_to_tcp(auto, row))));
         table.add_row(cells(texts));
     }
     table.to_string()
@@ -96,6 +104,8 @@ mod tests {
         for part in ["3.00", "2.00", "1.00", "1.50", "tagged"] {
             assert!(row.contains(part), "{text}");
         }
+        let unfinished = record("tcp", "spin", 0.0);
+        assert!((ratio_to_tcp(&records[0], &unfinished) - 625.8).abs() < 0.1);
         assert!(is_lossy("delay 5 ms, loss 0.1 %") && !is_lossy("delay 5 ms"));
     }
 }
