@@ -7,11 +7,13 @@ pub(crate) mod cq;
 pub(crate) mod domain;
 pub(crate) mod eq;
 pub(crate) mod fabric;
+pub(crate) mod monitored;
 pub(crate) mod mr;
 pub(crate) mod object_ops;
 pub(crate) mod poll_set;
 pub(crate) mod progress_thread;
 pub(crate) mod region_table;
+pub(crate) mod takeover;
 pub(crate) mod wait_set;
 
 #[cfg(test)]

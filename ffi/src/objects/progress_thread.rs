@@ -1,71 +1,58 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The progress thread of a domain: progress while the application makes none.
 //!
-//! Applications make progress by reading completion queues on their own core, which is fastest.
-//! An application that has its last message may stop reading while its peer still waits for the
-//! acknowledgment, and one that asked for `FI_PROGRESS_AUTO` may compute for any time. So each
-//! domain with an enabled endpoint has one thread. For each endpoint the thread is in one of two
-//! states:
+//! Applications make progress by reading completion queues on their own core, which is fastest. An
+//! application that computes or sleeps must not keep its peers waiting. So each domain with an
+//! enabled endpoint has one thread, which monitors its endpoints or takes them over (`takeover`).
 //!
-//! ```text
-//!              1. not driven for APP_IDLE_LIMIT, no sleeper in `fi_cq_sread`
-//!   monitoring ──────────────────────────────────────────────────────────────▶ taken over
-//!       ▲      2. driven again, or a sleeper there                                 │
-//!       └──────────────────────────────────────────────────────────────────────────┘
-//! ```
+//! A round gives a turn to each endpoint that has a packet, a timer that is due, or a call
+//! (`monitored`). Then the thread sleeps until the next of these; right after a packet it polls
+//! instead.
 //!
-//! *Monitoring*, the thread checks every [`APP_IDLE_LIMIT`] whether the application still drives
-//! the endpoint. The check also wakes sleepers that missed a wake-up, and turns off wake-ups by
-//! packets while there are no sleepers ([`Runtime::recheck_sleepers`]). The limit is
-//! `ANNOUNCED_IDLE_LIMIT` while the application has announced a sleep on a descriptor of its
-//! queues.
-//!
-//! Having *taken over*, the thread drives the endpoint, and sleeps until a packet arrives or a
-//! timer is due. So an application that reads its queues pays two hundred short wake-ups a
-//! second, and an idle one none.
+//! No wake-up is lost. An endpoint that is taken over has its port armed, and the descriptor
+//! reports packets that are already there. A call of the application that sets an earlier timer
+//! calls the thread ([`ThreadWaker`]), once until the thread's next turn. Endpoints at rest have no
+//! timer, so without traffic the thread sleeps for ever.
 //!
 //! Bounds: one budget of packets for each endpoint and round. All signals are blocked in the
 //! thread.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use nix::sys::prctl;
 use nix::sys::signal::SigSet;
 
-use ofi_xdp_core::Instant;
-
+use super::monitored::{Endpoints, Round};
 use crate::runtime::Runtime;
 use crate::runtime::deferred::WorkQueue;
-use crate::runtime::statistics::Statistics;
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
-use crate::sys::limits::APP_IDLE_LIMIT;
 use crate::sys::process;
+use crate::wait::thread_waker::ThreadWaker;
 use crate::wait::wait_fd::Wait;
-use crate::wait::waker::Waker;
 
 /// Longest wait for the thread at the end of the process.
 const EXIT_TIMEOUT: Duration = Duration::from_millis(200);
 /// Interval of the checks of that wait.
 const EXIT_POLL: Duration = Duration::from_millis(1);
-
-/// An endpoint that the thread monitors.
-#[derive(Debug)]
-struct MonitoredEndpoint {
-    endpoint: Arc<Runtime>,
-    /// The thread drives the endpoint and waits for its packets.
-    taken_over: bool,
-    /// The statistics page, if one could be made.
-    statistics: Option<Statistics>,
-}
+/// Delay that the kernel may add to the thread's timers, in nanoseconds; else it is 50 us.
+const TIMER_SLACK_NANOS: u64 = 1000;
+/// Longest sleep while endpoints are active and deferred work waits for a counter.
+const WORK_INTERVAL: Duration = Duration::from_millis(5);
+/// Most yields to a call that changes the list of endpoints.
+const YIELDS_MAX: u32 = 256;
 
 /// State that the thread and its owner share.
 #[derive(Debug)]
 struct ThreadState {
     wait: Wait,
-    endpoints: Mutex<Vec<MonitoredEndpoint>>,
+    waker: Arc<ThreadWaker>,
+    endpoints: Mutex<Endpoints>,
+    /// Calls that wait for the list of endpoints.
+    waiting: AtomicU32,
     work: Arc<WorkQueue>,
     stop: AtomicBool,
 }
@@ -89,9 +76,12 @@ impl ProgressThread {
     /// # Errors
     /// [`Error::Os`] when descriptors or threads are out.
     pub(crate) fn start(work: &Arc<WorkQueue>) -> Result<Arc<Self>, Error> {
+        let wait = Wait::new()?;
         let shared = Arc::new(ThreadState {
-            wait: Wait::new()?,
+            waker: Arc::new(ThreadWaker::new(wait.waker())),
+            wait,
             endpoints: Mutex::default(),
+            waiting: AtomicU32::new(0),
             work: Arc::clone(work),
             stop: AtomicBool::new(false),
         });
@@ -113,22 +103,22 @@ impl ProgressThread {
     }
 
     /// Wakes the thread while it has taken an endpoint over.
-    pub(crate) fn waker(&self) -> &Arc<Waker> {
-        self.shared.wait.waker()
+    pub(crate) fn waker(&self) -> &Arc<ThreadWaker> {
+        &self.shared.waker
     }
 
     /// Monitors `endpoint` from now on.
     pub(crate) fn add(&self, endpoint: &Arc<Runtime>) {
-        let statistics = Statistics::open(endpoint, now());
-        let monitored =
-            MonitoredEndpoint { endpoint: Arc::clone(endpoint), taken_over: false, statistics };
-        lock(&self.shared.endpoints).push(monitored);
-        self.waker().force();
+        self.shared.change(|endpoints| {
+            endpoints.add(endpoint);
+            self.shared.waker.reserve(endpoints.len());
+        });
+        self.shared.wait.waker().force();
     }
 
     /// Undoes [`Self::add`]. When this returns, the thread does not use the endpoint any more.
     pub(crate) fn remove(&self, endpoint: &Arc<Runtime>) {
-        lock(&self.shared.endpoints).retain(|it| !Arc::ptr_eq(&it.endpoint, endpoint));
+        self.shared.change(|endpoints| endpoints.remove(endpoint));
     }
 
     /// Ends the thread and waits for its end.
@@ -140,7 +130,7 @@ impl ProgressThread {
     /// runs to its end by itself: the library stays mapped (`-z nodelete`).
     fn end(&self, timeout: Option<Duration>) {
         self.shared.stop.store(true, Ordering::Relaxed);
-        self.waker().force();
+        self.shared.wait.waker().force();
         if let Some(handle) = lock(&self.handle).take() {
             let until = timeout.map(|timeout| now().after(timeout));
             // bound: the timeout
@@ -181,74 +171,67 @@ impl ProgressThread {
 
 impl ThreadState {
     fn run(&self) {
+        if let Err(error) = prctl::set_timerslack(TIMER_SLACK_NANOS) {
+            log::info!(target: "domain", "progress thread, timer slack: {error}");
+        }
+        let mut ready = Vec::new();
         // bound: the life of the domain
         while !self.stop.load(Ordering::Relaxed) {
-            if let Err(error) = self.round() {
+            if let Err(error) = self.round(&mut ready) {
                 log::warn!(target: "domain", "progress thread: {error}");
                 break;
             }
         }
         // The process may end with open endpoints; their pages are not written any more.
-        for monitored in lock(&self.endpoints).iter_mut() {
-            monitored.statistics = None;
-        }
+        lock(&self.endpoints).close_pages();
     }
 
-    /// One round of the loop: checks and drives each endpoint, then sleeps.
-    fn round(&self) -> Result<(), Error> {
+    /// One round of the loop: turns of endpoints, then a sleep. `ready`: the endpoints with a packet
+    /// at the end of the last round, and then of this one.
+    fn round(&self, ready: &mut Vec<usize>) -> Result<(), Error> {
         let waker = self.wait.waker();
+        // Armed before the list of calls is taken (see `thread_waker`).
+        waker.arm();
+        self.waker.take(ready);
+        let result = self.turns(ready);
+        let slept = match result {
+            Ok(Round { lingers: false, next }) => {
+                waker.sleep_until(next);
+                self.wait.sleep(next.map(|next| next.since(now())))
+            }
+            Ok(_) => Ok(()),
+            Err(error) => Err(error),
+        };
+        waker.disarm();
+        slept?;
+        self.wait.ready(ready)
+    }
+
+    /// Turns of the endpoints in `ready`, which is empty afterwards, and of those that are due.
+    fn turns(&self, ready: &mut Vec<usize>) -> Result<Round, Error> {
+        for _ in 0..YIELDS_MAX {
+            if self.waiting.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            std::thread::yield_now();
+        }
         let mut endpoints = lock(&self.endpoints);
-        let mut monitoring = false;
-        for monitored in endpoints.iter_mut() {
-            monitored.update_state(&self.wait)?;
-            monitoring |= !monitored.taken_over;
-        }
-        if !monitoring {
-            // Armed before the last poll (see `waker`). A monitoring thread polls again soon.
-            waker.arm();
-        }
-        let mut next = monitoring.then(|| now().after(APP_IDLE_LIMIT));
-        for monitored in endpoints.iter().filter(|monitored| monitored.taken_over) {
-            next = earlier(next, monitored.endpoint.drive_from_thread());
-        }
-        let time = now();
-        for monitored in endpoints.iter_mut() {
-            next = earlier(next, monitored.publish(time));
-        }
+        ready.drain(..).for_each(|endpoint| endpoints.set_ready(endpoint));
+        let mut round = endpoints.round(now(), &self.wait)?;
         drop(endpoints);
         self.work.run();
-        if !monitoring {
-            waker.sleep_until(next);
+        if self.work.is_busy() && round.next.is_some() {
+            round.next = earlier(round.next, Some(now().after(WORK_INTERVAL)));
         }
-        let slept = self.wait.sleep(next.map(|next| next.since(now())));
-        if monitoring {
-            waker.drain();
-        } else {
-            waker.disarm();
-        }
-        slept
-    }
-}
-
-impl MonitoredEndpoint {
-    /// Writes the statistics page if due; returns the time of the next write.
-    fn publish(&mut self, now: Instant) -> Option<Instant> {
-        self.statistics.as_mut()?.publish(&self.endpoint, now)
+        Ok(round)
     }
 
-    /// Changes the state if the application started or stopped to drive the endpoint.
-    fn update_state(&mut self, wait: &Wait) -> Result<(), Error> {
-        let take_over = !self.endpoint.is_app_driven();
-        if !take_over {
-            self.endpoint.recheck_sleepers();
-        }
-        if take_over == self.taken_over {
-            return Ok(());
-        }
-        self.taken_over = take_over;
-        self.endpoint.descriptors(|descriptor| {
-            if take_over { wait.add(descriptor) } else { wait.remove(descriptor) }
-        })
+    /// Changes the list of endpoints. The thread lets this call go first: it takes the lock again
+    /// sooner than a sleeping call wakes.
+    fn change(&self, change: impl FnOnce(&mut Endpoints)) {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        change(&mut lock(&self.endpoints));
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

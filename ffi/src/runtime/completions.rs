@@ -71,7 +71,7 @@ impl Runtime {
                 }
             }
         });
-        self.wake(&state, awake);
+        self.wake(&mut state, awake);
     }
 
     /// Frees the slots of finished operations of sides without a queue. Their ends were counted.

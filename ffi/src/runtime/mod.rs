@@ -15,7 +15,7 @@ pub(crate) mod deferred;
 pub(crate) mod memory;
 pub(crate) mod peers;
 mod post;
-mod progress;
+pub(crate) mod progress;
 pub(crate) mod receive_queue;
 pub(crate) mod receive_source;
 mod regions;
@@ -29,8 +29,8 @@ mod wakers;
 mod tests;
 
 use std::collections::HashMap;
-use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
@@ -43,6 +43,7 @@ use ofi_xdp_datapath::HybridPort;
 use crate::runtime::addresses::AddressTable;
 use crate::runtime::memory::AppMemory;
 use crate::runtime::peers::PeerMap;
+use crate::runtime::progress::{AppLooks, ThreadView};
 use crate::runtime::receive_source::SharedSource;
 use crate::sys::abi;
 use crate::sys::clock::now;
@@ -60,6 +61,10 @@ pub(crate) use wakers::Wakers;
 
 /// Longest wait of `close` for acknowledgements, in either direction.
 const LINGER: Duration = Duration::from_millis(500);
+/// Most budgets of a look after a pause.
+const CATCH_UP_BUDGETS: u32 = 8;
+/// Most yields of the progress thread to calls that wait for the lock.
+const YIELDS_MAX: u32 = 256;
 /// Most close notifications. All other peers find out by their peer time-out.
 const CLOSE_PACKETS_MAX: u16 = 4096;
 
@@ -70,6 +75,8 @@ pub(crate) struct Runtime {
     endpoint: Attachment,
     /// Whether messages are stored that a receive of the shared context may match.
     has_unmatched: AtomicBool,
+    /// Calls of the application that wait for the lock.
+    waiting: AtomicU32,
 }
 
 struct State {
@@ -79,8 +86,10 @@ struct State {
     peers: PeerMap,
     /// The engine's ids of the domain's regions, by key.
     regions: HashMap<u64, RegionId>,
-    /// The time of the application's last call that made progress.
-    last_app_progress: Instant,
+    /// The application's calls that receive packets.
+    looks: AppLooks,
+    /// When the application's calls must wake the progress thread.
+    thread: ThreadView,
     /// Whether the port has failed for good; it was reported then.
     failed: bool,
 }
@@ -144,10 +153,11 @@ impl Runtime {
             port.arm();
         }
         let peers = PeerMap::new(config.peers as usize, av.expected(), &av);
-        let (regions, last_app_progress, failed) = (HashMap::new(), now(), false);
-        let state = State { engine, port, memory, peers, regions, last_app_progress, failed };
+        let (regions, failed) = (HashMap::new(), false);
+        let (looks, thread) = (AppLooks::new(now()), ThreadView::default());
+        let state = State { engine, port, memory, peers, regions, looks, thread, failed };
         let (state, has_unmatched) = (Mutex::new(state), AtomicBool::new(false));
-        Ok(Arc::new(Self { state, av, endpoint, has_unmatched }))
+        Ok(Arc::new(Self { state, av, endpoint, has_unmatched, waiting: AtomicU32::new(0) }))
     }
 
     /// Waits for acknowledgements, then sends close notifications. Afterwards no application memory
@@ -184,16 +194,36 @@ impl Runtime {
         state.port.disarm();
     }
 
+    /// Makes progress for the application.
     #[inline]
     fn drive(&self, state: &mut State, now: Instant, budget: Budget) {
-        state.last_app_progress = now;
-        Self::move_packets(state, now, budget);
+        let was_idle = budget.rx_packets > 0 && state.looks.record(now);
+        let progress = self.make_progress(state, now, budget);
+        if was_idle && is_exhausted(progress, budget) {
+            self.catch_up(state, now, budget);
+        }
+    }
+
+    /// Moves the packets that have gathered while the application was idle.
+    #[cold]
+    fn catch_up(&self, state: &mut State, now: Instant, budget: Budget) {
+        for _ in 1..CATCH_UP_BUDGETS {
+            if !is_exhausted(self.make_progress(state, now, budget), budget) {
+                break;
+            }
+        }
+    }
+
+    #[inline]
+    fn make_progress(&self, state: &mut State, now: Instant, budget: Budget) -> Progress {
+        let progress = Self::move_packets(state, now, budget);
         if !self.endpoint.unbound.is_empty() {
             self.discard_unbound(state);
         }
         if state.memory.is_shared() {
             self.drive_shared(state, now);
         }
+        progress
     }
 
     /// Matches stored messages with new receives of the shared context.
@@ -207,31 +237,62 @@ impl Runtime {
         }
     }
 
-    fn move_packets(state: &mut State, now: Instant, budget: Budget) {
+    fn move_packets(state: &mut State, now: Instant, budget: Budget) -> Progress {
         let State { engine, port, memory, failed, .. } = state;
-        engine.with_mut(|engine| {
-            match drive(engine, port, memory, now, budget) {
-                Ok(progress) => {
-                    let moved = progress != Progress::default();
-                    if moved || budget.rx_packets > 0 {
-                        spin_yield::polled(now, moved);
-                    }
+        engine.with_mut(|engine| match drive(engine, port, memory, now, budget) {
+            Ok(progress) => {
+                let moved = progress != Progress::default();
+                if moved || budget.rx_packets > 0 {
+                    spin_yield::polled(now, moved);
                 }
-                Err(error) => {
-                    // Timers still run: undeliverable operations end in error.
-                    engine.advance(now);
-                    if !std::mem::replace(failed, true) {
-                        log::warn!(target: "ep_data", "{error}; pending operations will time out");
-                    }
-                }
+                progress
             }
-        });
+            Err(error) => {
+                // Timers still run: undeliverable operations end in error.
+                engine.advance(now);
+                if !std::mem::replace(failed, true) {
+                    log::warn!(target: "ep_data", "{error}; pending operations will time out");
+                }
+                Progress::default()
+            }
+        })
     }
 
     // After a panic the state is consistent enough to be dropped.
+    #[inline]
     fn lock(&self) -> MutexGuard<'_, State> {
+        match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => self.lock_when_free(),
+        }
+    }
+
+    #[cold]
+    fn lock_when_free(&self) -> MutexGuard<'_, State> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        state
+    }
+
+    /// The lock for the progress thread, which lets waiting calls go first: it takes the lock again
+    /// sooner than a sleeping call wakes.
+    fn lock_as_thread(&self) -> MutexGuard<'_, State> {
+        for _ in 0..YIELDS_MAX {
+            if self.waiting.load(Ordering::Relaxed) == 0 {
+                break;
+            }
+            std::thread::yield_now();
+        }
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Whether the budget ended a call, so that more may wait.
+#[inline]
+const fn is_exhausted(progress: Progress, budget: Budget) -> bool {
+    progress.received >= budget.rx_packets || progress.transmitted >= budget.tx_packets
 }
 
 impl std::fmt::Debug for Runtime {

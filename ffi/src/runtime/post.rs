@@ -82,7 +82,7 @@ impl Runtime {
         if let Some(now) = time {
             self.drive(&mut state, now, Budget::POST);
         }
-        self.wake(&state, None);
+        self.wake(&mut state, None);
         Ok(deferred)
     }
 
@@ -103,7 +103,7 @@ impl Runtime {
         let mut state = self.lock();
         if let RecvMode::Peek(_) = mode {
             self.drive(&mut state, now(), Budget::PROGRESS);
-            self.wake(&state, None);
+            self.wake(&mut state, None);
         }
         let State { engine, memory, peers, .. } = &mut *state;
         let (deferred, pending) = engine.with_mut(|engine| {
@@ -140,7 +140,7 @@ impl Runtime {
         })?;
         if pending {
             self.drive(&mut state, now(), Budget::POST);
-            self.wake(&state, None);
+            self.wake(&mut state, None);
         }
         Ok(deferred)
     }
@@ -171,7 +171,7 @@ impl Runtime {
         let ended: Vec<_> =
             state.engine.with_mut(|engine| std::iter::from_fn(|| engine.poll_deferred()).collect());
         if !ended.is_empty() {
-            self.wake(&state, None);
+            self.wake(&mut state, None);
         }
         ended
     }
@@ -194,7 +194,7 @@ impl Runtime {
     pub(crate) fn cancel(&self, context: Context) {
         let mut state = self.lock();
         if state.engine.with_mut(|engine| engine.cancel(context)) {
-            self.wake(&state, None);
+            self.wake(&mut state, None);
         }
     }
 }

@@ -4,12 +4,14 @@
 //!
 //! In: the caller's waker. Out: moved packets; whether and when there is more to do. Called by
 //! queues that poll, by the progress thread, and before a sleep. Bound: one [`Budget::PROGRESS`] a
-//! call.
+//! call, or eight after a pause of the application.
 
 use std::os::fd::BorrowedFd;
 use std::sync::{Arc, TryLockError};
+use std::time::Duration;
 
-use ofi_xdp_core::{Budget, Instant};
+use nix::poll::{PollFd, PollFlags};
+use ofi_xdp_core::{Budget, Instant, Progress};
 
 use super::side::Side;
 use super::{Runtime, State};
@@ -17,9 +19,93 @@ use crate::sys::abi;
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
 use crate::sys::limits::{ANNOUNCED_IDLE_LIMIT, APP_IDLE_LIMIT};
-use crate::wait::waker::Waker;
+use crate::wait::waker::{Waker, sleep};
+
+/// Looks of a series that show that the application polls without pause.
+const SERIES_MIN: u32 = 16;
+/// [`APP_IDLE_LIMIT`] in nanoseconds.
+const PAUSE_NANOS: u64 = APP_IDLE_LIMIT.as_nanos() as u64;
+
+/// The application's *looks*: its calls that receive packets. Looks less than [`APP_IDLE_LIMIT`]
+/// apart are a series.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct AppLooks {
+    /// Time of the last look.
+    pub(crate) last: Instant,
+    /// Looks of the present series.
+    pub(crate) series: u32,
+    /// How many series there were.
+    pub(crate) pauses: u32,
+}
+
+impl AppLooks {
+    /// No look before `now`.
+    pub(super) const fn new(now: Instant) -> Self {
+        Self { last: now, series: 0, pauses: 0 }
+    }
+
+    /// Records a look at `now`; returns whether the application was idle before it.
+    #[inline]
+    pub(super) const fn record(&mut self, now: Instant) -> bool {
+        let gap = now.as_nanos().saturating_sub(self.last.as_nanos());
+        self.last = now;
+        if gap < PAUSE_NANOS {
+            self.series = self.series.saturating_add(1);
+            return false;
+        }
+        self.series = 1;
+        self.pauses = self.pauses.wrapping_add(1);
+        true
+    }
+}
+
+/// What the application's calls must tell the progress thread.
+#[derive(Debug, Default)]
+pub(super) struct ThreadView {
+    /// The thread has taken the runtime over, and does not look before this time; `None`: it
+    /// monitors, and is told nothing.
+    until: Option<Instant>,
+    /// The thread has been called since its last turn.
+    called: bool,
+}
+
+/// A runtime as the progress thread finds it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Observation {
+    /// The application's looks.
+    pub(crate) looks: AppLooks,
+    /// A thread of the application sleeps in a wait call, and makes progress when it wakes.
+    pub(crate) sleeps: bool,
+    /// The application has announced a sleep on a descriptor.
+    pub(crate) announced: bool,
+    /// With an announced sleep: packets or timers have waited for [`ANNOUNCED_IDLE_LIMIT`].
+    pub(crate) overdue: bool,
+    /// Packets both ways so far.
+    pub(crate) packets: u64,
+}
+
+impl Observation {
+    /// Whether the application polls without pause at `now`.
+    pub(crate) fn is_polling(&self, now: Instant) -> bool {
+        self.looks.series >= SERIES_MIN && now.since(self.looks.last) < APP_IDLE_LIMIT
+    }
+}
+
+/// What the progress thread did, and does next.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ThreadTurn {
+    /// Packets moved.
+    pub(crate) moved: bool,
+    /// The latest time of the next turn, unless a packet arrives earlier.
+    pub(crate) next: Option<Instant>,
+}
 
 impl Runtime {
+    /// The name of the runtime for the progress thread.
+    pub(crate) fn id(&self) -> usize {
+        std::ptr::from_ref(self).addr()
+    }
+
     /// The latest time of the next progress call, unless a packet arrives earlier.
     pub(crate) fn due(&self) -> Option<Instant> {
         self.lock().due()
@@ -29,38 +115,64 @@ impl Runtime {
     pub(crate) fn poll_sides(&self, sides: &[Side], awake: Option<&Arc<Waker>>) -> bool {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
-        self.wake(&state, awake);
+        self.wake(&mut state, awake);
         state.engine.with(|engine| sides.iter().any(|&side| side.is_ready(engine)))
     }
 
-    /// Whether the application makes progress itself: a recent call of it did, or a thread of it
-    /// sleeps in a wait call.
-    pub(crate) fn is_app_driven(&self) -> bool {
-        if self.endpoint.wakers.application_sleeps() {
-            return true;
-        }
-        let limit = if self.endpoint.wakers.application_announced() {
-            ANNOUNCED_IDLE_LIMIT
-        } else {
-            APP_IDLE_LIMIT
+    /// Looks at the runtime for the progress thread; wakes sleepers that missed an event. With
+    /// `may_wait` waits for the lock. Otherwise `None` while it is locked: then it is being driven,
+    /// and the driver must not wait.
+    pub(crate) fn observe(&self, now: Instant, may_wait: bool) -> Option<Observation> {
+        let state = match self.state.try_lock() {
+            Ok(state) => state,
+            Err(TryLockError::WouldBlock) if may_wait => self.lock_as_thread(),
+            Err(TryLockError::WouldBlock) => return None,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         };
-        // A locked runtime is being driven. The test must not delay the driver.
-        match self.state.try_lock() {
-            Ok(state) => now().since(state.last_app_progress) < limit,
-            Err(TryLockError::WouldBlock) => true,
-            Err(TryLockError::Poisoned(_)) => false,
+        let wakers = &self.endpoint.wakers;
+        let (sleeps, announced) = (wakers.application_sleeps(), wakers.application_announced());
+        if sleeps {
+            let due = state.due();
+            state.engine.with(|engine| wakers.rewake(engine, due));
         }
+        let packets = state.engine.with(|engine| {
+            let stats = engine.stats();
+            stats.packets_received.wrapping_add(stats.packets_sent)
+        });
+        let looks = state.looks;
+        let late = announced && now.since(looks.last) >= ANNOUNCED_IDLE_LIMIT;
+        let overdue = late && (state.due().is_some_and(|due| due <= now) || state.is_readable());
+        Some(Observation { looks, sleeps, announced, overdue, packets })
     }
 
-    /// Makes progress for the progress thread; returns the latest time of the next call.
-    pub(crate) fn drive_from_thread(&self) -> Option<Instant> {
-        let mut state = self.lock();
-        let last_app_progress = state.last_app_progress;
-        state.port.arm();
-        self.drive(&mut state, now(), Budget::PROGRESS);
-        state.last_app_progress = last_app_progress;
-        self.wake(&state, Some(&self.endpoint.wakers.thread));
-        state.due()
+    /// Makes progress for the progress thread, which has taken the runtime over. `woken`: after a
+    /// sleep; then all sockets are polled.
+    pub(crate) fn drive_from_thread(&self, woken: bool) -> ThreadTurn {
+        let mut state = self.lock_as_thread();
+        if woken {
+            state.port.arm();
+        }
+        let progress = self.make_progress(&mut state, now(), Budget::PROGRESS);
+        self.wake_sleepers(&state, None);
+        let next = state.due();
+        let until = Some(next.unwrap_or(Instant::from_nanos(u64::MAX)));
+        state.thread = ThreadView { until, called: false };
+        ThreadTurn { moved: progress != Progress::default(), next }
+    }
+
+    /// Ends the progress thread's part: the application drives.
+    pub(crate) fn hand_back(&self) {
+        self.lock_as_thread().thread = ThreadView::default();
+    }
+
+    /// Without sleepers, disarms the port: each packet would pay for a wake-up. Called by the
+    /// progress thread while it monitors. A locked runtime is skipped.
+    pub(crate) fn disarm_unused_port(&self) {
+        let Ok(mut state) = self.state.try_lock() else { return };
+        // The lock orders this with `arm_port`: a later sleeper arms the port later.
+        if !self.endpoint.wakers.has_possible_sleepers() {
+            state.port.disarm();
+        }
     }
 
     /// Lets packets wake sleepers on the descriptors, those that have arrived already included.
@@ -80,26 +192,45 @@ impl Runtime {
         abi::descriptors(&self.lock().port).try_for_each(each)
     }
 
-    /// Wakes the sleepers that the call concerns. `awake`, the caller's waker, is left out.
+    /// Ends a call of the application: wakes the sleepers that it concerns, and the progress thread
+    /// if that has taken the runtime over and sleeps beyond the next timer. `awake`, the caller's
+    /// waker, is left out.
     #[inline]
-    pub(super) fn wake(&self, state: &State, awake: Option<&Arc<Waker>>) {
+    pub(super) fn wake(&self, state: &mut State, awake: Option<&Arc<Waker>>) {
+        if state.thread.until.is_some() {
+            self.call_thread(state);
+        }
+        self.wake_sleepers(state, awake);
+    }
+
+    #[cold]
+    fn call_thread(&self, state: &mut State) {
+        let State { engine, thread, .. } = &*state;
+        // A post sends one budget. If the application does not come back, the thread sends the rest.
+        let rest = engine.with(|engine| engine.wants_transmit()).then_some(Instant::ZERO);
+        if let Some((due, until)) = rest.or_else(|| state.due()).zip(thread.until)
+            && due < until
+        {
+            self.endpoint.wakers.thread.call(self.id(), due, thread.called);
+            state.thread = ThreadView { until: Some(due), called: true };
+        }
+    }
+
+    #[inline]
+    fn wake_sleepers(&self, state: &State, awake: Option<&Arc<Waker>>) {
         if self.endpoint.wakers.has_possible_sleepers() {
             let due = state.due();
             state.engine.with(|engine| self.endpoint.wakers.wake(engine, due, awake));
         }
     }
+}
 
-    /// Wakes sleepers that missed an event. Without sleepers, disarms the port: each packet would
-    /// pay for a wake-up. Called by the progress thread while it monitors. A locked runtime is
-    /// skipped.
-    pub(crate) fn recheck_sleepers(&self) {
-        let Ok(mut state) = self.state.try_lock() else { return };
-        // The lock orders this with `arm_port`: a later sleeper arms the port later.
-        if self.endpoint.wakers.has_possible_sleepers() {
-            let due = state.due();
-            state.engine.with(|engine| self.endpoint.wakers.rewake(engine, due));
-        } else {
-            state.port.disarm();
-        }
+impl State {
+    /// Whether a packet can be received, by the descriptors of an armed port.
+    pub(super) fn is_readable(&self) -> bool {
+        let descriptors = abi::descriptors(&self.port).map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let mut descriptors: Vec<_> = descriptors.collect();
+        sleep(&mut descriptors, Some(Duration::ZERO)).is_ok()
+            && descriptors.iter().any(|descriptor| descriptor.any().unwrap_or(false))
     }
 }

@@ -59,7 +59,7 @@ impl Runtime {
     pub(crate) fn count(&self, awake: Option<&Arc<Waker>>) -> OpCounters {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
-        self.wake(&state, awake);
+        self.wake(&mut state, awake);
         state.engine.with(|engine| *engine.op_counters())
     }
 

@@ -37,7 +37,7 @@ impl Runtime {
         if self.has_unmatched.load(Ordering::SeqCst) {
             let mut state = self.lock();
             self.drive(&mut state, now(), Budget::POST);
-            self.wake(&state, None);
+            self.wake(&mut state, None);
         }
     }
 
@@ -64,7 +64,7 @@ impl Runtime {
     pub(crate) fn stores(&self, recv: &Recv, directed: bool) -> Result<bool, Error> {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
-        self.wake(&state, None);
+        self.wake(&mut state, None);
         let State { engine, peers, .. } = &mut *state;
         engine.with_mut(|engine| {
             let from = self.source(engine, peers, recv.from, directed)?;
@@ -80,7 +80,7 @@ impl Runtime {
     pub(crate) fn complete_cancelled(&self, recv: &Recv, multi: bool) -> Result<(), Error> {
         let mut state = self.lock();
         state.engine.with_mut(|engine| engine.post_cancelled(request(recv), multi))?;
-        self.wake(&state, None);
+        self.wake(&mut state, None);
         Ok(())
     }
 }

@@ -15,14 +15,13 @@ use ofi_xdp_datapath::{PortStats, PortStatus, Tier, Verdict};
 use ofi_xdp_statistics::{FOLDER, PEERS_MAX, Page, PeerLine, StatsFile};
 
 use super::Runtime;
-use crate::sys::limits::APP_IDLE_LIMIT;
 
 /// Interval of the pages.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Interval of attempts at a locked runtime: the thread wakes as often anyway. Beside a thread that
-/// polls by system calls on the same core, most attempts fail: the scheduler switches when a system
-/// call returns, and those are made under the lock.
-const RETRY: Duration = APP_IDLE_LIMIT;
+/// Interval of attempts at a locked runtime. Beside a thread that polls by system calls on the same
+/// core, most attempts fail: the scheduler switches when a system call returns, and those are made
+/// under the lock.
+const RETRY: Duration = Duration::from_millis(5);
 /// Pages for each read of the XDP program's counters, which is a system call.
 const VERDICTS_EVERY: u32 = 10;
 
@@ -94,7 +93,7 @@ impl Statistics {
     }
 
     /// Writes the page if it is due and a counter has changed. Returns the latest time of the next
-    /// call; `None` after a page without changes.
+    /// call; `None` after a page without changes: then the next is due when packets move.
     pub(crate) fn publish(&mut self, runtime: &Runtime, now: Instant) -> Option<Instant> {
         if now < self.due {
             return Some(self.due);

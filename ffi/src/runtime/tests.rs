@@ -7,6 +7,7 @@ use ofi_xdp_core::{Destination, PeerId, Transmit, Transmitted};
 use ofi_xdp_datapath::PortConfig;
 
 use super::*;
+use crate::wait::thread_waker::ThreadWaker;
 use crate::wait::waker::Waker;
 
 /// Packets of a GSO batch. Two batches exceed the budget of a call.
@@ -25,7 +26,7 @@ fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
         receive: Some(Arc::clone(&reader)),
         counters: Vec::new(),
         last_counters: Mutex::default(),
-        thread: waker(),
+        thread: Arc::new(ThreadWaker::new(&waker())),
     };
     let runtime = Runtime::start(RuntimeConfig {
         config: Config { peers: 4, ..Config::new(ofi_xdp_checksum::crc32c) },

@@ -3,13 +3,14 @@
 //!
 //! In: the engine's completions, and the time of its next timer. Out: wake-ups of the sleepers that
 //! they concern. Called by the runtime at the end of each call, under its lock (`wait::waker` has
-//! the order). Bound: two queues, the bound counters, one thread. Without sleepers, one load each.
+//! the order). Bound: two queues, the bound counters. Without sleepers, one load each.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use ofi_xdp_core::{Engine, Instant, OpCounters};
 
 use super::side::Side;
+use crate::wait::thread_waker::ThreadWaker;
 use crate::wait::waker::Waker;
 
 /// See the module.
@@ -24,7 +25,7 @@ pub(crate) struct Wakers {
     /// The counters at the last wake-up of those readers. Locked under the runtime's lock only.
     pub(crate) last_counters: Mutex<OpCounters>,
     /// The domain's progress thread.
-    pub(crate) thread: Arc<Waker>,
+    pub(crate) thread: Arc<ThreadWaker>,
 }
 
 impl Wakers {
@@ -59,11 +60,11 @@ impl Wakers {
         }
     }
 
-    /// Whether a thread sleeps, or may sleep on an exported descriptor.
+    /// Whether a thread of the application sleeps, or may sleep on an exported descriptor.
     #[inline]
     pub(super) fn has_possible_sleepers(&self) -> bool {
         let may_sleep = |waker: &Arc<Waker>| waker.has_sleepers() || waker.is_exported();
-        self.thread.has_sleepers() || self.of_application().any(may_sleep)
+        self.of_application().any(may_sleep)
     }
 
     /// Whether the application has an exported descriptor.
@@ -80,14 +81,11 @@ impl Wakers {
         due: Option<Instant>,
         awake: Option<&Arc<Waker>>,
     ) {
-        let Self { transmit, receive, counters, last_counters, thread } = self;
+        let Self { transmit, receive, counters, last_counters, .. } = self;
         let sleeps = |waker: &&Arc<Waker>| {
             (waker.has_sleepers() || waker.is_exported())
                 && !awake.is_some_and(|awake| Arc::ptr_eq(awake, waker))
         };
-        if sleeps(&thread) {
-            thread.wake_before(due);
-        }
         // All sleepers on counters are woken if any operation has ended: each compares for itself.
         // Without that condition two sleepers would wake each other forever.
         let ended = engine.op_counters();

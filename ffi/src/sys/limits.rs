@@ -6,9 +6,11 @@ use std::time::Duration;
 /// Most memory regions of a domain (`mr_cnt`), each of which is in the engine of every endpoint.
 pub(crate) const REGIONS_MAX: u32 = 32 << 10;
 
-/// Time without progress by the application until the thread takes an endpoint over.
-pub(crate) const APP_IDLE_LIMIT: Duration = Duration::from_millis(5);
+/// Time since the application's last look after which it is idle.
+pub(crate) const APP_IDLE_LIMIT: Duration = Duration::from_micros(50);
 /// The limit in place of [`APP_IDLE_LIMIT`] after `fi_trywait` has announced a sleep on a
-/// descriptor. Most applications sleep at once, and a second thread that wakes for each packet is
-/// waste. An application that computes instead must not keep its peers waiting for longer.
-pub(crate) const ANNOUNCED_IDLE_LIMIT: Duration = Duration::from_millis(100);
+/// descriptor, while packets or timers wait. Most applications sleep at once, and a second thread
+/// that wakes for each packet is waste.
+pub(crate) const ANNOUNCED_IDLE_LIMIT: Duration = Duration::from_millis(1);
+/// The limit after `fi_trywait` while nothing waits.
+pub(crate) const ANNOUNCED_IDLE_MAX: Duration = Duration::from_millis(100);

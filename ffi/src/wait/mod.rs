@@ -2,5 +2,6 @@
 //! Sleeping: wake-ups between threads, file descriptors to wait on, and the polling before a sleep.
 
 pub(crate) mod spin_yield;
+pub(crate) mod thread_waker;
 pub(crate) mod wait_fd;
 pub(crate) mod waker;

@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
-use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags};
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use ofi_xdp_core::Instant;
@@ -19,6 +19,9 @@ use ofi_xdp_core::Instant;
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
 use crate::wait::waker::{Waker, sleep};
+
+/// Most descriptors that one call of [`Wait::ready`] tells.
+const READY_MAX: usize = 64;
 
 /// See the module.
 #[derive(Debug)]
@@ -46,11 +49,31 @@ impl Wait {
     /// # Errors
     /// [`Error::Os`].
     pub(crate) fn add(&self, descriptor: BorrowedFd<'_>) -> Result<(), Error> {
-        let number = u64::try_from(descriptor.as_raw_fd()).unwrap_or_default();
-        match self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, number)) {
+        self.add_named(descriptor, 0)
+    }
+
+    /// Adds a descriptor, until it is removed or closed, that [`Self::ready`] tells by `name`.
+    ///
+    /// # Errors
+    /// [`Error::Os`].
+    pub(crate) fn add_named(&self, descriptor: BorrowedFd<'_>, name: usize) -> Result<(), Error> {
+        match self.epoll.add(descriptor, EpollEvent::new(EpollFlags::EPOLLIN, name as u64)) {
             Err(Errno::EEXIST) => Ok(()),
             result => Ok(result?),
         }
+    }
+
+    /// Adds the names of readable descriptors to `names`, [`READY_MAX`] at most; the kernel reports
+    /// the others next time.
+    ///
+    /// # Errors
+    /// [`Error::Interrupted`], [`Error::Os`].
+    pub(crate) fn ready(&self, names: &mut Vec<usize>) -> Result<(), Error> {
+        let mut events = [EpollEvent::empty(); READY_MAX];
+        let count = self.epoll.wait(&mut events, EpollTimeout::ZERO)?;
+        let named = events.iter().take(count).map(|event| event.data()).filter(|&name| name != 0);
+        names.extend(named.filter_map(|name| usize::try_from(name).ok()));
+        Ok(())
     }
 
     /// Removes a descriptor.
