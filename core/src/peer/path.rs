@@ -15,6 +15,11 @@ use crate::{Congestion, Instant};
 /// The interval in which a host empties its port, at the most (524 µs): progress takes over within
 /// a tenth of this where the application does not look.
 const LOOK_TICKS: u32 = 1 << 13;
+/// A rendezvous read grows by one part for each of these in the round trip (131 µs): sixteen such
+/// parts are 8 GB/s.
+const PART_TICKS: u32 = 1 << 11;
+/// Parts of a rendezvous read, at the most: [`READ_LEN_MAX`](crate::wire::READ_LEN_MAX) together.
+const PARTS_MAX: u32 = 64;
 /// Doublings of the time-out, at the most; a bound for the check that time-outs cannot overflow.
 const BACKOFF_MAX: u8 = 16;
 
@@ -109,6 +114,13 @@ impl Path {
             0 | 1 => u32::from(window),
             looks => u32::from(window).saturating_mul(looks).min(WINDOW_PACKETS),
         }
+    }
+
+    /// How many times [`RENDEZVOUS_READ_LEN_MAX`](crate::RENDEZVOUS_READ_LEN_MAX) a rendezvous read
+    /// asks for: as many as [`PART_TICKS`] are in the least round trip, so that the requests of a
+    /// peer cover a long path; 4 MiB at the most.
+    pub(crate) fn rendezvous_parts(&self) -> u64 {
+        u64::from((self.rtt.least() / PART_TICKS).clamp(1, PARTS_MAX))
     }
 
     /// Whether another packet may go beside `in_flight` others.

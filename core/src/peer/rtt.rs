@@ -7,7 +7,11 @@ use crate::collections::time::TICK_NANOS;
 /// generous.
 const RTO_INITIAL_TICKS: u32 = (5_000_000 / TICK_NANOS) as u32;
 const RTO_MIN_TICKS: u32 = (500_000 / TICK_NANOS) as u32;
-const RTO_MAX_TICKS: u32 = (64_000_000 / TICK_NANOS) as u32;
+/// The longest time-out that is not doubled, and the longest measurement that counts in the
+/// average: longer than the round trip of any path, a full queue included.
+const RTO_MAX_TICKS: u32 = (1_000_000_000 / TICK_NANOS) as u32;
+/// The longest time-out: several fit the peer time-out.
+const TIMEOUT_MAX_TICKS: u32 = (2_000_000_000 / TICK_NANOS) as u32;
 /// Below this a tail probe would race with a delayed acknowledgment.
 const PROBE_MIN_TICKS: u32 = (100_000 / TICK_NANOS) as u32;
 /// The smallest reordering that is forgiven.
@@ -17,10 +21,11 @@ const REORDER_STEPS_MAX: u8 = 16;
 /// Time-outs double this many times at the most.
 const BACKOFF_MAX: u32 = 4;
 
-/// The unit in which the smoothed round trip is kept while there is no traffic: 1 µs.
-const KEPT_TICKS: u32 = 16;
+/// The smoothed round trip is kept in two bytes while there is no traffic: a mantissa of this many
+/// bits, and an exponent.
+const KEPT_BITS: u32 = 11;
 // The longest fits.
-static_assertions::const_assert!(RTO_MAX_TICKS.div_ceil(KEPT_TICKS) <= u16::MAX as u32);
+static_assertions::const_assert!(u32::BITS - KEPT_BITS < 1 << (u16::BITS - KEPT_BITS));
 
 /// The estimator's state, in ticks.
 #[derive(Clone, Copy, Debug, Default, Hash)]
@@ -36,14 +41,18 @@ pub(crate) struct Rtt {
 impl Rtt {
     /// Resumes an estimate that was [kept](Self::kept) of earlier traffic; 0: there is none.
     pub(crate) const fn resumed(kept: u16) -> Self {
-        let smoothed = kept as u32 * KEPT_TICKS;
+        let (mantissa, exponent) = (kept as u32 % (1 << KEPT_BITS), kept as u32 >> KEPT_BITS);
+        let smoothed = mantissa << exponent;
         let least = if smoothed > RTO_MAX_TICKS / 2 { 0 } else { smoothed };
         Self { smoothed, variation: smoothed / 2, least, reorder_steps: 0 }
     }
 
     /// The estimate to keep while there is no traffic.
     pub(crate) const fn kept(&self) -> u16 {
-        self.smoothed.div_ceil(KEPT_TICKS) as u16
+        let bits = u32::BITS - self.smoothed.leading_zeros();
+        let exponent = bits.saturating_sub(KEPT_BITS);
+        let mantissa = self.smoothed >> exponent;
+        (exponent << KEPT_BITS | mantissa) as u16
     }
 
     /// Records one measurement (RFC 6298 §2).
@@ -86,7 +95,7 @@ impl Rtt {
             0 => RTO_INITIAL_TICKS,
             smoothed => (smoothed + 4 * self.variation).clamp(RTO_MIN_TICKS, RTO_MAX_TICKS),
         };
-        base << backoff.min(BACKOFF_MAX)
+        (base << backoff.min(BACKOFF_MAX)).min(TIMEOUT_MAX_TICKS)
     }
 
     /// Time after which the last packet is sent once more to draw an acknowledgment (RFC 8985 §7.2,
@@ -128,7 +137,7 @@ mod tests {
             prop_assert!(rtt.smoothed() >= least.saturating_sub(8) && rtt.smoothed() <= most);
             prop_assert_eq!(rtt.least, *samples.iter().min().unwrap());
             prop_assert!(rtt.timeout(backoff) >= RTO_MIN_TICKS);
-            prop_assert!(rtt.timeout(backoff) <= RTO_MAX_TICKS << BACKOFF_MAX);
+            prop_assert!(rtt.timeout(backoff) <= TIMEOUT_MAX_TICKS);
             prop_assert!(rtt.probe_timeout() >= PROBE_MIN_TICKS);
         }
     }
@@ -146,15 +155,15 @@ mod tests {
 
     #[test]
     fn what_is_kept_takes_up_where_it_was_and_no_longer_one_is_taken_for_the_least() {
-        for (milliseconds, kept) in [(0, 20), (10, 10_000), (63, 63_000), (80, 64_000)] {
+        for microseconds in [1, 20, 130, 10_000, 63_000, 400_000, 999_000, 3_000_000] {
             let mut rtt = Rtt::default();
-            let ticks = (milliseconds * 1_000_000 / TICK_NANOS as u32).max(20_000 / 64);
+            let ticks = (microseconds * 1_000 / TICK_NANOS) as u32;
             rtt.sample(ticks);
-            assert_eq!(u64::from(rtt.kept()) * 1_024 / 1_000, kept, "{milliseconds} ms");
             let mut resumed = Rtt::resumed(rtt.kept());
-            assert!(resumed.smoothed().abs_diff(rtt.smoothed()) < KEPT_TICKS);
+            let precision = rtt.smoothed() / 1_000;
+            assert!(resumed.smoothed().abs_diff(rtt.smoothed()) <= precision, "{microseconds} us");
             resumed.sample(ticks);
-            assert!(resumed.least().abs_diff(ticks) < KEPT_TICKS, "{milliseconds} ms");
+            assert!(resumed.least().abs_diff(ticks) <= ticks / 1_000, "{microseconds} us");
         }
         assert_eq!(Rtt::default().kept(), 0);
         assert_eq!(Rtt::resumed(0).least(), 0);

@@ -107,7 +107,8 @@ impl Matcher<'_> {
             cx.stats.credit_waits += 1;
             return ReadStep::Blocked;
         }
-        let len = left.min(part_len_max(cx.payload_max(peer)));
+        let parts = state.path().rendezvous_parts();
+        let len = left.min(parts * part_len_max(cx.payload_max(peer)));
         let kind = TxKind::RendezvousRead { recv, handle, offset: asked };
         let op = TxOp { peer: id, kind, total: len, missing: len, ..TxOp::default() };
         if !sender.queue_rendezvous(cx, conn, op) {

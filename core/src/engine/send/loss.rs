@@ -16,6 +16,9 @@ use crate::peer::slots::{ConnSlot, OpSlot};
 const RNR_PAUSE_NANOS: u64 = 50_000;
 /// The pause doubles this many times at the most (12.8 ms).
 const RNR_PAUSE_DOUBLINGS: u8 = 8;
+/// Attempts that may begin while a packet of an older one is not acknowledged: the eight bits that
+/// name an attempt do not wrap. The peer repeats that it is not ready until a new one begins.
+const ATTEMPTS_MAX: u8 = 128;
 /// From this time-out in a row on the sender sends a ping before it sends payload again.
 pub(crate) const PING_FROM_TIMEOUT: u8 = 3;
 
@@ -81,6 +84,13 @@ impl Sender<'_> {
     /// pause (`docs/PROTOCOL.md` §6.4). Packets of the old attempt that are under way do not count
     /// any more. Other operations stay as they are.
     pub(super) fn start_over(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
+        let state = &cx.table[conn];
+        let epoch = state.tx().rnr_epoch();
+        let oldest = state.tx().record(&self.in_flight, state.tx().first_psn());
+        let is_old = |record: &TxPacket| epoch.wrapping_sub(record.rnr_epoch) >= ATTEMPTS_MAX;
+        if !state.tx().all_acknowledged() && oldest.is_some_and(is_old) {
+            return;
+        }
         cx.stats.restarts_after_rnr += 1;
         let jitter = cx.rng.next();
         let now = cx.timers.tick();
