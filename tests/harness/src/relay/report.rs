@@ -100,9 +100,10 @@ impl fmt::Display for RelayReport {
         let us = |quantile| self.late(quantile).as_nanos() as f64 / 1000.0;
         write!(
             f,
-            "{forwarded} frames in {:.2} s ({:.0} k/s, {:.2} Gb/s), {:.0} % of a core, {:.0} k/s for a whole one; dropped: \
-             {lost} lost, {queue_full} queue full, {too_long} too long, {no_room} no room, \
-             {refused} refused; late µs: p50 {:.1}, p99 {:.1}, p99.9 {:.1}",
+            "{forwarded} frames in {:.2} s ({:.0} k/s, {:.2} Gb/s), {:.0} % of a core, \
+             {:.0} k/s for a whole one; dropped: {lost} lost, {queue_full} queue full, \
+             {too_long} too long, {no_room} no room, {refused} refused; \
+             late µs: p50 {:.1}, p99 {:.1}, p99.9 {:.1}",
             self.wall.as_secs_f64(),
             self.frame_rate() / 1e3,
             self.gigabits(),
