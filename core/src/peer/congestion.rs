@@ -31,11 +31,10 @@ static_assertions::const_assert!(WINDOW_PACKETS as u64 * (ONE as u64) <= u32::MA
 const QUEUE_TICKS: u32 = (50_000 / TICK_NANOS) as u32;
 /// On a long path the allowance is this part of the least round trip.
 const QUEUE_PART: u32 = 8;
-/// While the path is not used up, the window grows by this part of itself each round trip, or by
-/// one packet if that is more.
-const HEADROOM_GROWTH: u32 = 16;
 /// The least target: below it software's own delays would be taken for congestion.
 const TARGET_MIN_TICKS: u32 = (100_000 / TICK_NANOS) as u32;
+/// The unit of stored delays: 4 µs; the longest is 268 ms.
+const DELAY_TICKS: u32 = 64;
 /// The longest gap between two packets.
 const GAP_MAX_TICKS: u64 = 64_000_000 / TICK_NANOS;
 
@@ -44,8 +43,11 @@ const GAP_MAX_TICKS: u64 = 64_000_000 / TICK_NANOS;
 pub(crate) struct CongestionWindow {
     /// Packets that may be under way, in units of 2^-16.
     packets: u32,
-    /// The latest delay of the network, in ticks: the least that is possible.
-    delay: u32,
+    /// The least delay in the half of a round trip before the present one, and in the present one,
+    /// in units of [`DELAY_TICKS`].
+    delays: [u16; 2],
+    /// When the present half of a round trip began.
+    half_from: Tick,
     /// When it was last made smaller.
     reduced_at: Tick,
     /// Below one packet: when the next may go.
@@ -69,7 +71,8 @@ impl CongestionWindow {
     pub(crate) const fn new(now: Tick) -> Self {
         Self {
             packets: INITIAL,
-            delay: 0,
+            delays: [0; 2],
+            half_from: now,
             reduced_at: now,
             next_at: now,
             marks: 0,
@@ -124,18 +127,35 @@ impl CongestionWindow {
     }
 
     /// The least delay of the network that one acknowledgment allows, and the marks that it reports.
-    pub(crate) fn measured(&mut self, delay: u32, marks: u16) {
-        self.delay = delay;
+    #[inline]
+    pub(crate) fn measured(&mut self, delay: u32, marks: u16, rtt: &Rtt, now: Tick) {
+        let delay = (delay / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
+        let [_, present] = self.delays;
+        if now.since(self.half_from) >= rtt.smoothed() / 2 {
+            self.delays = [present, delay];
+            self.half_from = now;
+        } else if delay < present {
+            self.delays[1] = delay;
+        }
         self.marked |= marks != self.marks;
         self.marks = marks;
+    }
+
+    /// The delay of the path without a queue that comes and goes within a round trip (Copa: Arun and
+    /// Balakrishnan, NSDI 2018, §2.2, "standing round trip").
+    #[inline]
+    fn delay(&self) -> u32 {
+        let [before, present] = self.delays;
+        u32::from(before.min(present)) * DELAY_TICKS
     }
 
     /// `packets` were acknowledged, with `in_flight` others still under way.
     #[inline]
     pub(crate) fn acknowledged(&mut self, packets: u32, in_flight: u32, rtt: &Rtt, now: Tick) {
-        if self.delay >= TARGET_MIN_TICKS {
+        let delay = self.delay();
+        if delay >= TARGET_MIN_TICKS {
             let target = self.target(rtt);
-            if self.delay >= target {
+            if delay >= target {
                 self.shrink(target, rtt, now);
                 return;
             }
@@ -150,8 +170,7 @@ impl CongestionWindow {
             packets.saturating_mul(ONE)
         } else if self.packets >= ONE {
             let one = u64::from(packets) * u64::from(ONE) * u64::from(ONE) / u64::from(self.packets);
-            let free = self.has_headroom(rtt);
-            (one as u32).max(if free { packets * (ONE / HEADROOM_GROWTH) } else { 0 })
+            (one as u32).max(packets.saturating_mul(headroom_growth(delay, rtt)))
         } else {
             packets.saturating_mul(self.packets)
         };
@@ -162,16 +181,12 @@ impl CongestionWindow {
     /// the hosts, has grown, too; else of a bad link.
     pub(crate) fn lost(&mut self, rtt: &Rtt, now: Tick) {
         let target = self.target(rtt);
-        if self.delay.max(rtt.smoothed()) >= rtt.least() + (target - rtt.least()) / 2 {
+        if self.delay().max(rtt.smoothed()) >= rtt.least() + (target - rtt.least()) / 2 {
             self.marked = true;
             self.shrink(0, rtt, now);
         }
     }
 
-    /// Whether the delay is so far below the target that the path is not used up.
-    fn has_headroom(&self, rtt: &Rtt) -> bool {
-        self.delay <= rtt.least() + queue_allowance(rtt) / 2
-    }
 
     /// Nothing came back for long, `times` in a row.
     pub(crate) fn timed_out(&mut self, times: u8) {
@@ -195,6 +210,7 @@ impl CongestionWindow {
     /// Ages the times, as [`Tick::aged`] does.
     pub(crate) fn age(&mut self, before: Instant, now: Instant) {
         self.reduced_at = self.reduced_at.aged(before, now);
+        self.half_from = self.half_from.aged(before, now);
         self.next_at = self.next_at.aged(before, now);
     }
 
@@ -213,7 +229,7 @@ impl CongestionWindow {
         self.starting = false;
         self.reduced_at = now;
         // After a loss the target is 0: the cut is the same for any delay.
-        let delay = self.delay.max(1);
+        let delay = self.delay().max(1);
         let excess = u64::from(delay.saturating_sub(target));
         let cut = u64::from(self.packets) * excess * 4 / (5 * u64::from(delay));
         let cut = (cut as u32).min(self.packets / 2);
@@ -227,6 +243,19 @@ impl CongestionWindow {
         let root = self.packets.isqrt().max(1);
         let scaled = (3 * QUEUE_TICKS * 128 / root).min(4 * QUEUE_TICKS);
         (rtt.least() + queue_allowance(rtt)).max(TARGET_MIN_TICKS) + scaled
+    }
+}
+
+/// Growth for each acknowledged packet, in units of the window, while the delay is so far below the
+/// target that the path is not used up.
+const fn headroom_growth(delay: u32, rtt: &Rtt) -> u32 {
+    let (queue, allowance) = (delay.saturating_sub(rtt.least()), queue_allowance(rtt));
+    if queue <= allowance / 4 {
+        ONE / 4
+    } else if queue <= allowance / 2 {
+        ONE / 16
+    } else {
+        0
     }
 }
 
@@ -252,6 +281,20 @@ mod tests {
         rtt
     }
 
+    /// The same delay throughout a round trip.
+    fn measure(
+        window: &mut CongestionWindow,
+        delay: u32,
+        marks: u16,
+        rtt: &Rtt,
+        now: &mut Tick,
+    ) {
+        for _ in 0..2 {
+            *now = now.plus(rtt.smoothed() / 2);
+            window.measured(ticks(delay), marks, rtt, *now);
+        }
+    }
+
     proptest! {
         #[test]
         fn the_window_stays_in_bounds_and_shrinks_once_a_round_trip(
@@ -267,7 +310,7 @@ mod tests {
             for (delay, packets, lost, marks) in steps {
                 now = now.plus(ticks(5));
                 let before = window.packets;
-                window.measured(ticks(delay), marks);
+                window.measured(ticks(delay), marks, &rtt, now);
                 window.acknowledged(packets, 16, &rtt, now);
                 if lost {
                     window.lost(&rtt, now);
@@ -287,22 +330,31 @@ mod tests {
         let rtt = rtt(20);
         let mut now = Tick::default();
         let mut window = CongestionWindow::new(now);
-        window.measured(ticks(20), 0);
+        measure(&mut window, 20, 0, &rtt, &mut now);
         window.acknowledged(16, 0, &rtt, now);
         assert_eq!(window.packets(), 32, "start");
         now = now.plus(ticks(30));
-        window.measured(ticks(400), 0);
+        measure(&mut window, 400, 0, &rtt, &mut now);
         window.acknowledged(1, 31, &rtt, now);
         assert_eq!(window.packets(), 16, "far too slow: half");
         now = now.plus(ticks(30));
-        window.measured(ticks(20), 0);
+        measure(&mut window, 60, 0, &rtt, &mut now);
         window.acknowledged(16, 0, &rtt, now);
-        assert_eq!(window.packets(), 17, "one more each round trip");
+        assert_eq!(window.packets(), 17, "near the target: one more each round trip");
         window.lost(&rtt, now.plus(ticks(30)));
         assert_eq!(window.packets(), 17, "a loss without delay is the link's");
-        window.measured(ticks(20), 1);
+        measure(&mut window, 20, 1, &rtt, &mut now);
         window.acknowledged(16, 0, &rtt, now);
         assert_eq!(window.packets(), 17, "a mark: no growth");
+        window.acknowledged(17, 0, &rtt, now);
+        assert_eq!(window.packets(), 22, "no queue: a quarter more");
+        measure(&mut window, 40, 1, &rtt, &mut now);
+        window.acknowledged(21, 0, &rtt, now);
+        assert_eq!(window.packets(), 23, "a short queue: a sixteenth more");
+        now = now.plus(ticks(10));
+        window.measured(ticks(900), 1, &rtt, now);
+        window.acknowledged(23, 0, &rtt, now);
+        assert_eq!(window.packets(), 25, "a delay for less than half of a round trip");
     }
 
     #[test]
@@ -312,13 +364,13 @@ mod tests {
         let mut window = CongestionWindow::new(now);
         for n in 0..12 {
             now = now.plus(ticks(30));
-            window.measured(ticks(9_000), 0);
+            measure(&mut window, 9_000, 0, &rtt, &mut now);
             window.acknowledged(1, 0, &rtt, now);
             assert_eq!(window.packets, FLOOR, "{n}: delay alone leaves what a beginner has");
         }
         for marks in 1..16 {
             now = now.plus(ticks(30));
-            window.measured(ticks(9_000), marks);
+            measure(&mut window, 9_000, marks, &rtt, &mut now);
             window.acknowledged(1, 0, &rtt, now);
         }
         assert!(window.packets < ONE && window.is_sound());

@@ -101,9 +101,9 @@ impl Path {
     /// that packets waited for a host that did not look: congestion control counts the least delay
     /// of the network that is possible, time-outs count all of it.
     #[inline]
-    pub(crate) fn measured(&mut self, round_trip: u32, waits: u32, marks: u16) {
+    pub(crate) fn measured(&mut self, round_trip: u32, waits: u32, marks: u16, now: Tick) {
         self.rtt.sample(round_trip);
-        self.congestion.measured(round_trip.saturating_sub(waits), marks);
+        self.congestion.measured(round_trip.saturating_sub(waits), marks, &self.rtt, now);
     }
 
     /// How many packets may be under way to a peer whose port holds `window` packets: that many for

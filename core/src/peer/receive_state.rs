@@ -14,6 +14,8 @@ use crate::wire::SACK_WORDS_MAX;
 
 /// Delay of an acknowledgment, to be carried by another packet.
 const ACK_DELAY_NANOS: u64 = 10_000;
+/// The unit of stored waits: 1 µs; the longest is 67 ms.
+const WAIT_TICKS: u32 = 16;
 /// Packets that the bitmap of one acknowledgment reports.
 const SACK_PACKETS: u32 = 64 * SACK_WORDS_MAX as u32;
 /// After so many packets without an acknowledgment, one is sent at once.
@@ -23,10 +25,8 @@ const ACK_EVERY_PACKETS: u8 = 16;
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct ReceiveState {
     window: ReceiveWindow,
-    /// The range of packets that arrived after a missing one and that no acknowledgment has
-    /// reported yet; empty if the two are equal.
+    /// The first packet that arrived after a missing one and that no acknowledgment has reported.
     unreported_from: Psn,
-    unreported_to: Psn,
     /// When a delayed acknowledgment is owed, unless a packet carries it before. None while one is
     /// owed now.
     ack_at: Option<Tick>,
@@ -35,12 +35,14 @@ pub(crate) struct ReceiveState {
     /// The `sent_at` of the latest packet, and when it arrived.
     newest_sent_at: Tick,
     newest_arrived: Tick,
-    /// How long it may have waited before, in ticks.
-    newest_waited: u32,
     /// The time of the last packet of the peer, while one is expected.
     last_heard: Tick,
     received: u32,
+    /// How long the latest packet may have waited, in units of [`WAIT_TICKS`].
+    newest_waited: u16,
     congestion_marks: u16,
+    /// How many packets from there on are to be reported; 0: none.
+    unreported: u16,
     /// An acknowledgment is owed now.
     ack_now: bool,
     /// Data packets since the last acknowledgment.
@@ -102,14 +104,22 @@ impl ReceiveState {
     /// Adds a packet to the range that acknowledgments must report.
     #[inline(never)]
     fn report(&mut self, psn: Psn) {
-        let end = psn.plus(1);
-        if self.unreported_from == self.unreported_to {
-            (self.unreported_from, self.unreported_to) = (psn, end);
-        } else if psn.is_before(self.unreported_from) {
-            self.unreported_from = psn;
-        } else if self.unreported_to.is_before(end) {
-            self.unreported_to = end;
-        }
+        let (from, end) = (self.unreported_from, self.unreported_end());
+        let (from, end) = match self.unreported {
+            0 => (psn, psn.plus(1)),
+            _ if psn.is_before(from) => (psn, end),
+            _ if psn.is_before(end) => return,
+            _ => (from, psn.plus(1)),
+        };
+        // A window has no more packets; a range that is cut is reported when its packets are sent
+        // again.
+        self.unreported = end.since(from).min(u32::from(u16::MAX)) as u16;
+        self.unreported_from = from;
+    }
+
+    /// The end of the packets to be reported.
+    fn unreported_end(&self) -> Psn {
+        self.unreported_from.plus(self.unreported.into())
     }
 
     /// Gives back the pages of the window.
@@ -163,7 +173,7 @@ impl ReceiveState {
     /// How long the latest packet may have waited before it was processed, in ticks.
     #[inline(always)]
     pub(crate) const fn newest_waited(&self) -> u32 {
-        self.newest_waited
+        self.newest_waited as u32 * WAIT_TICKS
     }
 
     /// Records that the latest packet, sent at `sent_at`, was processed. It may have `waited`.
@@ -171,7 +181,7 @@ impl ReceiveState {
     pub(crate) fn newest_packet_arrived(&mut self, sent_at: Tick, now: Tick, waited: u32) {
         self.newest_sent_at = sent_at;
         self.newest_arrived = now;
-        self.newest_waited = waited;
+        self.newest_waited = (waited / WAIT_TICKS).min(u32::from(u16::MAX)) as u16;
     }
 
     /// Whether the peer's own connection certainly exists: it was heard a moment ago.
@@ -321,7 +331,7 @@ impl ReceiveState {
         let is_current = base.is_before(self.unreported_from);
         let first = if is_current { self.unreported_from.since(base) } else { 0 };
         let last = (span - SACK_PACKETS).div_ceil(64);
-        if self.unreported_from == self.unreported_to { last } else { last.min(first / 64) }
+        if self.unreported == 0 { last } else { last.min(first / 64) }
     }
 
     /// Records that a selective acknowledgment was sent, from word `offset` of the bitmap on. What
@@ -329,12 +339,13 @@ impl ReceiveState {
     pub(crate) fn sack_sent(&mut self, offset: u32) {
         self.acknowledged(true);
         let reported_to = self.window.next().plus(1 + 64 * offset + SACK_PACKETS);
-        let reports = self.window.has_holes() && self.unreported_from != self.unreported_to;
-        if reports && reported_to.is_before(self.unreported_to) {
+        let end = self.unreported_end();
+        if self.window.has_holes() && self.unreported > 0 && reported_to.is_before(end) {
+            self.unreported = end.since(reported_to) as u16;
             self.unreported_from = reported_to;
             self.owe_whole_ack_now();
         } else {
-            self.unreported_to = self.unreported_from;
+            self.unreported = 0;
         }
     }
 

@@ -107,14 +107,15 @@ impl Ctx<'_> {
     /// Takes the measurements of an acknowledgment: a round trip, less the delay of the packet at
     /// the peer; congestion marks; credit.
     pub(super) fn measure(&mut self, conn: ConnSlot, header: &Header, ack: &Ack) {
-        let (now, wait) = (self.timers.tick().bits(), self.timers.wait());
+        let (now, wait) = (self.timers.tick(), self.timers.wait());
         let state = &mut self.table[conn];
-        let since = now.wrapping_sub(ack.echo.get());
+        let since = now.bits().wrapping_sub(ack.echo.get());
         let round_trip = since.wrapping_sub(ack.hold.get());
         // An acknowledgment of nothing echoes nothing; a wild one must not poison the estimate.
         if ack.received.get() > 0 && round_trip <= since && since < STALE_TICKS {
             let waits = ack.wait.get().saturating_add(wait);
-            state.path_mut().measured(round_trip, waits, ack.congestion_marks.get());
+            let marks = ack.congestion_marks.get();
+            state.path_mut().measured(round_trip, waits, marks, now);
         }
         if state.rx().newest_sent_at().bits() == header.sent_at() {
             state.credits_mut().allow(ack.responder_credit);

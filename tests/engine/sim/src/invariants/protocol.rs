@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher};
 
 /// Packets of a connection that are remembered: more than two windows.
-const NOTES_MAX: usize = 600;
+const NOTES_MAX: usize = 2 * WINDOW as usize;
 /// Packets that may be under way.
 const WINDOW: u32 = ofi_xdp_core::WINDOW_PACKETS;
 
