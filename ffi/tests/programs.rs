@@ -69,6 +69,11 @@ fn progress_without_the_application() {
 }
 
 #[test]
+fn an_application_that_hardly_looks() {
+    run("lazy", &[]);
+}
+
+#[test]
 fn ends_of_processes() {
     for end in ["exit", "return", "dlclose", "fork", "signals"] {
         run("lifecycle", &[end]);

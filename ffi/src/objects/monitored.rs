@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use ofi_xdp_core::Instant;
 
-use super::takeover::{Mode, Takeover};
+use super::takeover::{Driver, Takeover};
 use crate::runtime::Runtime;
 use crate::runtime::statistics::Statistics;
 use crate::sys::clock::{earlier, now};
@@ -20,8 +20,6 @@ use crate::wait::wait_fd::Wait;
 
 /// How long the thread polls after the last packet, so that a burst of packets costs one wake-up.
 const LINGER: Duration = Duration::from_micros(20);
-/// Pause before an observation of a locked endpoint is tried again.
-const RETRY: Duration = Duration::from_micros(250);
 
 /// An endpoint of the thread.
 #[derive(Debug)]
@@ -147,35 +145,36 @@ impl Monitored {
     }
 
     fn turn(&mut self, time: Instant, woken: bool, wait: &Wait) -> Result<(), Error> {
-        let before = self.takeover.mode();
-        let Some(seen) = self.endpoint.observe(time, before == Mode::TakenOver) else {
-            self.next = Some(time.after(RETRY));
+        let before = self.takeover.driver();
+        let Some(seen) = self.endpoint.observe(time, before == Driver::Thread) else {
+            self.takeover.observe_later();
+            self.next = self.takeover.next(time, false);
             return Ok(());
         };
         if std::mem::replace(&mut self.packets, seen.packets) != seen.packets {
             self.publish_at = self.publish_at.or(Some(time));
         }
-        let mode = self.takeover.update(time, &seen);
+        let driver = self.takeover.update(time, &seen);
         self.next = self.takeover.next(time, seen.sleeps);
-        match (before, mode) {
-            (Mode::Monitoring, Mode::TakenOver) => {
+        match (before, driver) {
+            (Driver::Application, Driver::Thread) => {
                 let id = self.endpoint.id();
                 self.endpoint.descriptors(|descriptor| wait.add_named(descriptor, id))?;
             }
-            (Mode::TakenOver, Mode::Monitoring) => {
+            (Driver::Thread, Driver::Application) => {
                 self.endpoint.descriptors(|descriptor| wait.remove(descriptor))?;
                 self.endpoint.hand_back();
             }
             _ => {}
         }
-        if mode == Mode::Monitoring {
+        if driver == Driver::Application {
             self.linger_until = Instant::ZERO;
             self.endpoint.disarm_unused_port();
             return Ok(());
         }
         let turn = self.endpoint.drive_from_thread(woken);
         self.next = earlier(self.next, turn.next);
-        // An application that looks takes the next packets itself.
+        // An application that polls takes the next packets itself.
         if turn.moved && !seen.is_polling(time) {
             self.linger_until = now().after(LINGER);
         }

@@ -186,8 +186,8 @@ impl ThreadState {
         lock(&self.endpoints).close_pages();
     }
 
-    /// One round of the loop: turns of endpoints, then a sleep. `ready`: the endpoints with a packet
-    /// at the end of the last round, and then of this one.
+    /// One round of the loop: turns of endpoints, then a sleep. `ready`: the endpoints with a
+    /// packet at the end of the last round, and then of this one.
     fn round(&self, ready: &mut Vec<usize>) -> Result<(), Error> {
         let waker = self.wait.waker();
         // Armed before the list of calls is taken (see `thread_waker`).

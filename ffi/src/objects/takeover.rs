@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! When the progress thread takes an endpoint over, and when it hands it back.
 //!
-//! In: what the thread observes of an endpoint, with the time. Out: the mode, and the time of the
-//! next observation. A function of its arguments: no clock, no system call.
+//! In: what the thread observes of an endpoint, with the time. Out: who drives it, and the time of
+//! the next observation. A function of its arguments: no clock, no system call.
 //!
 //! ```text
 //!               1. idle, or back from a pause; 2. nothing moved for REST_AFTER
 //!   monitoring ───────────────────────────────────────────────────────────────▶ taken over
-//!       ▲       3. the application drives, at `turns_needed` turns in series        │
+//!       ▲       3. the application drives                                           │
 //!       └───────────────────────────────────────────────────────────────────────────┘
 //! ```
 //!
 //! *Monitoring*, the port is disarmed: packets pay for no wake-up. The thread observes by timer,
-//! after [`CHECK_MIN`] at first, then after twice the time up to [`CHECK_MAX`], or up to
-//! [`CHECK_QUIET`] while nothing moves. The application *drives* while its looks are less than
-//! [`APP_IDLE_LIMIT`] apart, or while a thread of it sleeps in a wait call.
+//! after [`CHECK_MIN`] at first, or [`CHECK_AFTER_PAUSE`] if the application has paused a moment
+//! ago; then after twice the time up to [`CHECK_MAX`]. So a pause is found no later than after the
+//! time for which the application polled before it. The application *drives* while its polls are
+//! less than [`APP_IDLE_LIMIT`] apart, or while a thread of it sleeps in a wait call.
 //!
 //! *Taken over*, packets wake the thread, and no timer of this module runs. The application's own
-//! looks still move packets. An application that pauses again soon after the thread handed the
-//! endpoint back must then drive for twice as many turns, up to [`TURNS_MAX`]: the turns cost about
-//! as much as the time that the next pause would.
+//! polls still move packets. So an application that polls now and then stays taken over, and one
+//! that polls again loses the thread at its next packet.
 //!
 //! An endpoint at rest is taken over too, so that it needs no timer.
 
@@ -32,31 +32,28 @@ use crate::sys::limits::{ANNOUNCED_IDLE_MAX, APP_IDLE_LIMIT};
 
 /// Shortest time between two observations, the first after a hand-back.
 const CHECK_MIN: Duration = Duration::from_micros(250);
-/// Longest time between two observations of an application that drives while packets move.
-const CHECK_MAX: Duration = Duration::from_millis(1);
-/// Longest time between two observations while nothing moves, and of a sleeper that may have missed
-/// a wake-up.
-const CHECK_QUIET: Duration = Duration::from_millis(5);
+/// Longest time between two observations, also of a sleeper that may have missed a wake-up.
+const CHECK_MAX: Duration = Duration::from_millis(5);
 /// Time without a packet after which an endpoint needs no observation.
 const REST_AFTER: Duration = Duration::from_millis(100);
-/// Time after a hand-back in which a pause counts as a relapse.
-const RELAPSE_LIMIT: Duration = Duration::from_millis(100);
-/// Most turns in series for a hand-back.
-const TURNS_MAX: u32 = 32;
+/// Time after a pause in which another one is likely.
+const PAUSE_MEMORY: Duration = Duration::from_millis(100);
+/// Time until the first observation after a hand-back in that time.
+const CHECK_AFTER_PAUSE: Duration = APP_IDLE_LIMIT;
 
 /// Who drives an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Mode {
+pub(crate) enum Driver {
     /// The application does; the thread observes.
-    Monitoring,
-    /// The thread does, and the application when it looks.
-    TakenOver,
+    Application,
+    /// The thread does, and the application when it polls.
+    Thread,
 }
 
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Takeover {
-    mode: Mode,
+    driver: Driver,
     /// Packets and series at the last observation.
     packets: u64,
     pauses: u32,
@@ -64,38 +61,34 @@ pub(crate) struct Takeover {
     moved_at: Instant,
     /// Time until the next observation while monitoring.
     interval: Duration,
-    /// Turns in series at which the application drove, and how many lead to a hand-back.
-    turns: u32,
-    turns_needed: u32,
-    handed_back_at: Instant,
+    /// The last take-over of an application that paused.
+    paused_at: Instant,
 }
 
 impl Takeover {
     /// A new endpoint at `now`.
     pub(crate) const fn new(now: Instant) -> Self {
         Self {
-            mode: Mode::Monitoring,
+            driver: Driver::Application,
             packets: 0,
             pauses: 0,
             moved_at: now,
             interval: CHECK_MIN,
-            turns: 0,
-            turns_needed: 1,
-            handed_back_at: Instant::ZERO,
+            paused_at: Instant::ZERO,
         }
     }
 
     /// Who drives the endpoint.
-    pub(crate) const fn mode(&self) -> Mode {
-        self.mode
+    pub(crate) const fn driver(&self) -> Driver {
+        self.driver
     }
 
     /// The time of the next observation after one at `now`. Taken over, sleepers are observed until
     /// the endpoint rests.
     pub(crate) fn next(&self, now: Instant, sleeps: bool) -> Option<Instant> {
-        match self.mode {
-            Mode::Monitoring => Some(now.after(self.interval)),
-            Mode::TakenOver => (sleeps && !self.rests(now)).then(|| now.after(CHECK_QUIET)),
+        match self.driver {
+            Driver::Application => Some(now.after(self.interval)),
+            Driver::Thread => (sleeps && !self.rests(now)).then(|| now.after(CHECK_MAX)),
         }
     }
 
@@ -104,21 +97,21 @@ impl Takeover {
     }
 
     /// Decides, after an observation at `now`.
-    pub(crate) fn update(&mut self, now: Instant, seen: &Observation) -> Mode {
+    pub(crate) fn update(&mut self, now: Instant, seen: &Observation) -> Driver {
         let moved = std::mem::replace(&mut self.packets, seen.packets) != seen.packets;
-        let paused = std::mem::replace(&mut self.pauses, seen.looks.pauses) != seen.looks.pauses;
+        let paused = std::mem::replace(&mut self.pauses, seen.polls.pauses) != seen.polls.pauses;
         if moved {
             self.moved_at = now;
         }
-        match self.mode {
-            Mode::Monitoring => self.monitor(now, seen, moved, paused),
-            Mode::TakenOver => self.count_turn(now, seen),
+        match self.driver {
+            Driver::Application => self.monitor(now, seen, paused),
+            Driver::Thread => self.hand_back(now, seen),
         }
-        self.mode
+        self.driver
     }
 
-    fn monitor(&mut self, now: Instant, seen: &Observation, moved: bool, paused: bool) {
-        let idle = now.since(seen.looks.last);
+    fn monitor(&mut self, now: Instant, seen: &Observation, paused: bool) {
+        let idle = now.since(seen.polls.last);
         let drives = if seen.sleeps {
             true
         } else if seen.announced {
@@ -127,30 +120,26 @@ impl Takeover {
             idle < APP_IDLE_LIMIT && (!paused || seen.is_polling(now))
         };
         if !drives {
-            let relapse = now.since(self.handed_back_at) < RELAPSE_LIMIT;
-            self.turns_needed =
-                if relapse { self.turns_needed.saturating_mul(2).min(TURNS_MAX) } else { 1 };
-            self.take_over();
+            self.paused_at = now;
+            self.driver = Driver::Thread;
         } else if self.rests(now) {
-            self.take_over();
+            self.driver = Driver::Thread;
         } else {
-            let longest = if moved { CHECK_MAX } else { CHECK_QUIET };
-            self.interval = (self.interval * 2).min(longest);
+            self.observe_later();
         }
     }
 
-    const fn take_over(&mut self) {
-        self.mode = Mode::TakenOver;
-        self.turns = 0;
+    /// The application held the lock at an observation while monitoring: it drives.
+    pub(crate) fn observe_later(&mut self) {
+        self.interval = (self.interval * 2).min(CHECK_MAX);
     }
 
-    fn count_turn(&mut self, now: Instant, seen: &Observation) {
+    fn hand_back(&mut self, now: Instant, seen: &Observation) {
         let waits = seen.sleeps || (seen.announced && !seen.overdue);
-        self.turns = if waits || seen.is_polling(now) { self.turns + 1 } else { 0 };
-        if self.turns >= self.turns_needed && !self.rests(now) {
-            self.mode = Mode::Monitoring;
-            self.handed_back_at = now;
-            self.interval = CHECK_MIN;
+        if (waits || seen.is_polling(now)) && !self.rests(now) {
+            self.driver = Driver::Application;
+            let pauses = now.since(self.paused_at) < PAUSE_MEMORY;
+            self.interval = if pauses { CHECK_AFTER_PAUSE } else { CHECK_MIN };
         }
     }
 }
@@ -158,14 +147,14 @@ impl Takeover {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::runtime::progress::AppLooks;
+    use crate::runtime::app_polls::AppPolls;
 
     const START: Instant = Instant::from_nanos(1_000_000_000);
 
-    /// An application that looked `ago` before the observation.
-    fn looked(ago_us: u64, series: u32, pauses: u32) -> impl Fn(Instant, u64) -> Observation {
+    /// An application that polled `ago` before the observation.
+    fn polled(ago_us: u64, series: u32, pauses: u32) -> impl Fn(Instant, u64) -> Observation {
         move |now, packets| Observation {
-            looks: AppLooks {
+            polls: AppPolls {
                 last: Instant::from_nanos(now.as_nanos() - ago_us * 1000),
                 series,
                 pauses,
@@ -178,41 +167,41 @@ mod tests {
     }
 
     fn sleeping(now: Instant, packets: u64) -> Observation {
-        Observation { sleeps: true, ..looked(3000, 1, 0)(now, packets) }
+        Observation { sleeps: true, ..polled(3000, 1, 0)(now, packets) }
     }
 
     fn announced(overdue: bool, ago_us: u64) -> impl Fn(Instant, u64) -> Observation {
         move |now, packets| Observation {
             announced: true,
             overdue,
-            ..looked(ago_us, 1, 0)(now, packets)
+            ..polled(ago_us, 1, 0)(now, packets)
         }
     }
 
     #[test]
     fn an_application_that_does_not_drive_is_taken_over() {
-        type Look = Box<dyn Fn(Instant, u64) -> Observation>;
-        let cases: [(&str, Look, Mode); 9] = [
-            ("polls", Box::new(looked(0, 1000, 0)), Mode::Monitoring),
-            ("looked a moment ago", Box::new(looked(49, 1, 0)), Mode::Monitoring),
-            ("idle", Box::new(looked(50, 1000, 0)), Mode::TakenOver),
-            ("back from a pause", Box::new(looked(0, 1, 1)), Mode::TakenOver),
-            ("polls since a pause", Box::new(looked(0, 16, 1)), Mode::Monitoring),
-            ("sleeps in a wait call", Box::new(sleeping), Mode::Monitoring),
-            ("announced, nothing waits", Box::new(announced(false, 99_000)), Mode::Monitoring),
-            ("announced, packets wait", Box::new(announced(true, 1000)), Mode::TakenOver),
-            ("announced long ago", Box::new(announced(false, 100_000)), Mode::TakenOver),
+        type Poll = Box<dyn Fn(Instant, u64) -> Observation>;
+        let cases: [(&str, Poll, Driver); 9] = [
+            ("polls", Box::new(polled(0, 1000, 0)), Driver::Application),
+            ("polled a moment ago", Box::new(polled(49, 1, 0)), Driver::Application),
+            ("idle", Box::new(polled(50, 1000, 0)), Driver::Thread),
+            ("back from a pause", Box::new(polled(0, 1, 1)), Driver::Thread),
+            ("polls since a pause", Box::new(polled(0, 16, 1)), Driver::Application),
+            ("sleeps in a wait call", Box::new(sleeping), Driver::Application),
+            ("announced, nothing waits", Box::new(announced(false, 99_000)), Driver::Application),
+            ("announced, packets wait", Box::new(announced(true, 1000)), Driver::Thread),
+            ("announced long ago", Box::new(announced(false, 100_000)), Driver::Thread),
         ];
-        for (name, look, mode) in cases {
+        for (name, poll, driver) in cases {
             let mut takeover = Takeover::new(START);
             let now = START.after(CHECK_MIN);
-            assert_eq!(takeover.update(now, &look(now, 1)), mode, "{name}");
+            assert_eq!(takeover.update(now, &poll(now, 1)), driver, "{name}");
         }
     }
 
     #[test]
     fn one_that_drives_is_observed_less_and_less() {
-        let polls = looked(0, 1000, 0);
+        let polls = polled(0, 1000, 0);
         let mut takeover = Takeover::new(START);
         let mut now = START;
         let mut packets = 0;
@@ -222,63 +211,63 @@ mod tests {
             takeover.update(now, &polls(now, packets));
             takeover.interval
         };
-        let intervals: Vec<_> = (0..3).map(|_| observe(&mut takeover, 1).as_micros()).collect();
-        assert_eq!(intervals, [500, 1000, 1000], "packets move");
-        let intervals: Vec<_> = (0..4).map(|_| observe(&mut takeover, 0).as_micros()).collect();
-        assert_eq!(intervals, [2000, 4000, 5000, 5000], "nothing moves");
+        let intervals = (0..6).map(|_| observe(&mut takeover, 1).as_micros());
+        assert_eq!(intervals.collect::<Vec<_>>(), [500, 1000, 2000, 4000, 5000, 5000]);
         let observations = (0..100).take_while(|_| {
             observe(&mut takeover, 0);
-            takeover.mode() == Mode::Monitoring
+            takeover.driver() == Driver::Application
         });
-        assert!(observations.count() < 20, "an endpoint at rest needs no observation");
+        assert!(observations.count() <= 20, "an endpoint at rest needs no observation");
         assert_eq!(takeover.next(START, false), None);
-        assert_eq!(takeover.turns_needed, 1, "rest is no pause");
+        takeover.update(now, &polls(now, packets + 1));
+        assert_eq!(takeover.driver(), Driver::Application);
+        assert_eq!(takeover.interval, CHECK_MIN, "rest is no pause");
     }
 
     #[test]
-    fn a_pause_soon_after_a_hand_back_doubles_the_turns() {
-        let (polls, idle) = (looked(0, 16, 0), looked(50, 1, 0));
-        let mut takeover = Takeover::new(START);
-        let mut now = START;
-        for (round, needed) in [1, 2, 4, 8, 16, 32, 32].into_iter().enumerate() {
-            now = now.after(CHECK_MIN);
-            assert_eq!(takeover.update(now, &idle(now, 0)), Mode::TakenOver, "round {round}");
-            for turn in 1..=needed {
-                assert_eq!(takeover.mode(), Mode::TakenOver, "round {round}, turn {turn}");
-                takeover.update(now, &polls(now, (round as u64) << 8 | turn));
-            }
-            assert_eq!(takeover.mode(), Mode::Monitoring, "round {round}");
+    fn one_that_has_paused_is_observed_sooner() {
+        let (polls, idle) = (polled(0, 16, 0), polled(50, 1, 0));
+        for (after, interval) in [
+            (Duration::ZERO, CHECK_AFTER_PAUSE),
+            (PAUSE_MEMORY - CHECK_MIN, CHECK_AFTER_PAUSE),
+            (PAUSE_MEMORY, CHECK_MIN),
+        ] {
+            let mut takeover = Takeover::new(START);
+            assert_eq!(takeover.update(START, &idle(START, 0)), Driver::Thread);
+            let now = START.after(after);
+            assert_eq!(takeover.update(now, &polls(now, 1)), Driver::Application);
+            assert_eq!(takeover.next(now, false), Some(now.after(interval)), "{after:?}");
         }
-        now = now.after(RELAPSE_LIMIT);
-        takeover.update(now, &idle(now, 0));
-        assert_eq!(takeover.turns_needed, 1, "the pause was long after the hand-back");
     }
 
     #[test]
-    fn one_turn_without_the_application_begins_the_count_again() {
-        let (polls, lazy) = (looked(0, 16, 0), looked(0, 15, 0));
-        let mut takeover = Takeover::new(START);
-        takeover.update(START, &looked(50, 1, 0)(START, 0));
-        takeover.turns_needed = 2;
-        for look in [&polls as &dyn Fn(Instant, u64) -> Observation, &lazy, &polls] {
-            assert_eq!(takeover.update(START, &look(START, 1)), Mode::TakenOver);
+    fn only_an_application_that_drives_is_handed_back_to() {
+        type Poll = Box<dyn Fn(Instant, u64) -> Observation>;
+        let cases: [(&str, Poll, Driver); 6] = [
+            ("polls now and then", Box::new(polled(0, 15, 0)), Driver::Thread),
+            ("polled until a moment ago", Box::new(polled(50, 16, 0)), Driver::Thread),
+            ("polls", Box::new(polled(49, 16, 0)), Driver::Application),
+            ("sleeps in a wait call", Box::new(sleeping), Driver::Application),
+            ("announced, nothing waits", Box::new(announced(false, 900)), Driver::Application),
+            ("announced, packets wait", Box::new(announced(true, 1000)), Driver::Thread),
+        ];
+        for (name, poll, driver) in cases {
+            let mut takeover = Takeover::new(START);
+            takeover.update(START, &polled(50, 1, 0)(START, 0));
+            assert_eq!(takeover.update(START, &poll(START, 1)), driver, "{name}");
         }
-        assert_eq!(takeover.update(START, &polls(START, 1)), Mode::Monitoring);
     }
 
     #[test]
-    fn a_sleeper_is_handed_back_to_and_observed_until_the_endpoint_rests() {
+    fn a_sleeper_is_observed_until_the_endpoint_rests() {
         let mut takeover = Takeover::new(START);
-        takeover.update(START, &looked(50, 1, 0)(START, 0));
-        takeover.turns_needed = 2;
-        takeover.update(START, &sleeping(START, 1));
-        assert_eq!(takeover.mode(), Mode::TakenOver);
-        assert_eq!(takeover.next(START, true), Some(START.after(CHECK_QUIET)));
+        takeover.update(START, &polled(50, 1, 0)(START, 0));
+        assert_eq!(takeover.next(START, true), Some(START.after(CHECK_MAX)));
         let rest = START.after(REST_AFTER);
         assert_eq!(takeover.next(rest, true), None);
+        takeover.update(rest, &sleeping(rest, 0));
+        assert_eq!(takeover.driver(), Driver::Thread, "nothing moves");
         takeover.update(rest, &sleeping(rest, 1));
-        assert_eq!(takeover.mode(), Mode::TakenOver, "nothing moves");
-        takeover.update(rest, &sleeping(rest, 2));
-        assert_eq!(takeover.mode(), Mode::Monitoring);
+        assert_eq!(takeover.driver(), Driver::Application);
     }
 }

@@ -10,6 +10,7 @@
 //! [`Attachment`] is the endpoint's own part; all else can serve several endpoints.
 
 pub(crate) mod addresses;
+pub(crate) mod app_polls;
 mod completions;
 pub(crate) mod deferred;
 pub(crate) mod memory;
@@ -41,9 +42,9 @@ use ofi_xdp_core::{
 use ofi_xdp_datapath::HybridPort;
 
 use crate::runtime::addresses::AddressTable;
+use crate::runtime::app_polls::{AppPolls, ThreadView};
 use crate::runtime::memory::AppMemory;
 use crate::runtime::peers::PeerMap;
-use crate::runtime::progress::{AppLooks, ThreadView};
 use crate::runtime::receive_source::SharedSource;
 use crate::sys::abi;
 use crate::sys::clock::now;
@@ -61,7 +62,7 @@ pub(crate) use wakers::Wakers;
 
 /// Longest wait of `close` for acknowledgements, in either direction.
 const LINGER: Duration = Duration::from_millis(500);
-/// Most budgets of a look after a pause.
+/// Most budgets of a poll after a pause.
 const CATCH_UP_BUDGETS: u32 = 8;
 /// Most yields of the progress thread to calls that wait for the lock.
 const YIELDS_MAX: u32 = 256;
@@ -87,7 +88,7 @@ struct State {
     /// The engine's ids of the domain's regions, by key.
     regions: HashMap<u64, RegionId>,
     /// The application's calls that receive packets.
-    looks: AppLooks,
+    polls: AppPolls,
     /// When the application's calls must wake the progress thread.
     thread: ThreadView,
     /// Whether the port has failed for good; it was reported then.
@@ -154,8 +155,8 @@ impl Runtime {
         }
         let peers = PeerMap::new(config.peers as usize, av.expected(), &av);
         let (regions, failed) = (HashMap::new(), false);
-        let (looks, thread) = (AppLooks::new(now()), ThreadView::default());
-        let state = State { engine, port, memory, peers, regions, looks, thread, failed };
+        let (polls, thread) = (AppPolls::new(now()), ThreadView::default());
+        let state = State { engine, port, memory, peers, regions, polls, thread, failed };
         let (state, has_unmatched) = (Mutex::new(state), AtomicBool::new(false));
         Ok(Arc::new(Self { state, av, endpoint, has_unmatched, waiting: AtomicU32::new(0) }))
     }
@@ -197,8 +198,9 @@ impl Runtime {
     /// Makes progress for the application.
     #[inline]
     fn drive(&self, state: &mut State, now: Instant, budget: Budget) {
-        let was_idle = budget.rx_packets > 0 && state.looks.record(now);
-        let progress = self.make_progress(state, now, budget);
+        let was_idle = budget.rx_packets > 0 && state.polls.record(now);
+        let progress = Self::move_packets(state, now, budget);
+        self.end_operations(state, now);
         if was_idle && is_exhausted(progress, budget) {
             self.catch_up(state, now, budget);
         }
@@ -214,16 +216,22 @@ impl Runtime {
         }
     }
 
-    #[inline]
+    /// Makes progress beyond a call of the application.
     fn make_progress(&self, state: &mut State, now: Instant, budget: Budget) -> Progress {
         let progress = Self::move_packets(state, now, budget);
+        self.end_operations(state, now);
+        progress
+    }
+
+    /// What moved packets entail: ends of unbound sides, receives of the shared context.
+    #[inline]
+    fn end_operations(&self, state: &mut State, now: Instant) {
         if !self.endpoint.unbound.is_empty() {
             self.discard_unbound(state);
         }
         if state.memory.is_shared() {
             self.drive_shared(state, now);
         }
-        progress
     }
 
     /// Matches stored messages with new receives of the shared context.

@@ -13,67 +13,20 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags};
 use ofi_xdp_core::{Budget, Instant, Progress};
 
+use super::app_polls::{AppPolls, ThreadView};
 use super::side::Side;
 use super::{Runtime, State};
 use crate::sys::abi;
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
-use crate::sys::limits::{ANNOUNCED_IDLE_LIMIT, APP_IDLE_LIMIT};
+use crate::sys::limits::ANNOUNCED_IDLE_LIMIT;
 use crate::wait::waker::{Waker, sleep};
-
-/// Looks of a series that show that the application polls without pause.
-const SERIES_MIN: u32 = 16;
-/// [`APP_IDLE_LIMIT`] in nanoseconds.
-const PAUSE_NANOS: u64 = APP_IDLE_LIMIT.as_nanos() as u64;
-
-/// The application's *looks*: its calls that receive packets. Looks less than [`APP_IDLE_LIMIT`]
-/// apart are a series.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct AppLooks {
-    /// Time of the last look.
-    pub(crate) last: Instant,
-    /// Looks of the present series.
-    pub(crate) series: u32,
-    /// How many series there were.
-    pub(crate) pauses: u32,
-}
-
-impl AppLooks {
-    /// No look before `now`.
-    pub(super) const fn new(now: Instant) -> Self {
-        Self { last: now, series: 0, pauses: 0 }
-    }
-
-    /// Records a look at `now`; returns whether the application was idle before it.
-    #[inline]
-    pub(super) const fn record(&mut self, now: Instant) -> bool {
-        let gap = now.as_nanos().saturating_sub(self.last.as_nanos());
-        self.last = now;
-        if gap < PAUSE_NANOS {
-            self.series = self.series.saturating_add(1);
-            return false;
-        }
-        self.series = 1;
-        self.pauses = self.pauses.wrapping_add(1);
-        true
-    }
-}
-
-/// What the application's calls must tell the progress thread.
-#[derive(Debug, Default)]
-pub(super) struct ThreadView {
-    /// The thread has taken the runtime over, and does not look before this time; `None`: it
-    /// monitors, and is told nothing.
-    until: Option<Instant>,
-    /// The thread has been called since its last turn.
-    called: bool,
-}
 
 /// A runtime as the progress thread finds it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Observation {
-    /// The application's looks.
-    pub(crate) looks: AppLooks,
+    /// The application's polls.
+    pub(crate) polls: AppPolls,
     /// A thread of the application sleeps in a wait call, and makes progress when it wakes.
     pub(crate) sleeps: bool,
     /// The application has announced a sleep on a descriptor.
@@ -87,7 +40,7 @@ pub(crate) struct Observation {
 impl Observation {
     /// Whether the application polls without pause at `now`.
     pub(crate) fn is_polling(&self, now: Instant) -> bool {
-        self.looks.series >= SERIES_MIN && now.since(self.looks.last) < APP_IDLE_LIMIT
+        self.polls.is_polling(now)
     }
 }
 
@@ -119,7 +72,7 @@ impl Runtime {
         state.engine.with(|engine| sides.iter().any(|&side| side.is_ready(engine)))
     }
 
-    /// Looks at the runtime for the progress thread; wakes sleepers that missed an event. With
+    /// Polls at the runtime for the progress thread; wakes sleepers that missed an event. With
     /// `may_wait` waits for the lock. Otherwise `None` while it is locked: then it is being driven,
     /// and the driver must not wait.
     pub(crate) fn observe(&self, now: Instant, may_wait: bool) -> Option<Observation> {
@@ -139,10 +92,10 @@ impl Runtime {
             let stats = engine.stats();
             stats.packets_received.wrapping_add(stats.packets_sent)
         });
-        let looks = state.looks;
-        let late = announced && now.since(looks.last) >= ANNOUNCED_IDLE_LIMIT;
+        let polls = state.polls;
+        let late = announced && now.since(polls.last) >= ANNOUNCED_IDLE_LIMIT;
         let overdue = late && (state.due().is_some_and(|due| due <= now) || state.is_readable());
-        Some(Observation { looks, sleeps, announced, overdue, packets })
+        Some(Observation { polls, sleeps, announced, overdue, packets })
     }
 
     /// Makes progress for the progress thread, which has taken the runtime over. `woken`: after a
@@ -206,7 +159,7 @@ impl Runtime {
     #[cold]
     fn call_thread(&self, state: &mut State) {
         let State { engine, thread, .. } = &*state;
-        // A post sends one budget. If the application does not come back, the thread sends the rest.
+        // A post sends one budget. The thread sends the rest if the application does not come back.
         let rest = engine.with(|engine| engine.wants_transmit()).then_some(Instant::ZERO);
         if let Some((due, until)) = rest.or_else(|| state.due()).zip(thread.until)
             && due < until

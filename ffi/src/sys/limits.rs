@@ -6,7 +6,7 @@ use std::time::Duration;
 /// Most memory regions of a domain (`mr_cnt`), each of which is in the engine of every endpoint.
 pub(crate) const REGIONS_MAX: u32 = 32 << 10;
 
-/// Time since the application's last look after which it is idle.
+/// Time since the application's last poll after which it is idle.
 pub(crate) const APP_IDLE_LIMIT: Duration = Duration::from_micros(50);
 /// The limit in place of [`APP_IDLE_LIMIT`] after `fi_trywait` has announced a sleep on a
 /// descriptor, while packets or timers wait. Most applications sleep at once, and a second thread

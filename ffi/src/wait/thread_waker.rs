@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The waker of a domain's progress thread, which serves many endpoints.
 //!
-//! In: endpoints with a timer that the thread does not know. Out: a wake-up of the thread, and their
-//! list. Callers: the application's calls, under the lock of the endpoint; the thread, which arms
-//! the waker before it takes the list, so no call is lost. Bound: one entry for each endpoint.
+//! In: endpoints with a timer that the thread does not know. Out: a wake-up of the thread, and
+//! their list. Callers: the application's calls, under the lock of the endpoint; the thread, which
+//! arms the waker before it takes the list, so no call is lost. Bound: one entry an endpoint.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -29,8 +29,8 @@ impl ThreadWaker {
         self.lock().reserve(endpoints);
     }
 
-    /// Has the thread drive `endpoint`, which may be `listed` already; wakes the thread if it sleeps
-    /// beyond `at`.
+    /// Has the thread drive `endpoint`, which may be `listed` already; wakes the thread if it
+    /// sleeps beyond `at`.
     pub(crate) fn call(&self, endpoint: usize, at: Instant, listed: bool) {
         if !listed {
             self.lock().push(endpoint);
