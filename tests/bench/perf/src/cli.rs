@@ -35,8 +35,9 @@ enum RoleArguments<A: Args> {
     Client(Box<ClientArguments<A>>),
 }
 
+/// The arguments of a server.
 #[derive(Debug, Args)]
-struct ServerArguments {
+pub struct ServerArguments {
     /// The address to listen at for clients (TCP; it carries set-up only)
     #[arg(long, default_value = "[::]:7471", value_name = "IP:PORT")]
     listen: SocketAddr,
@@ -121,10 +122,15 @@ where
     T: Transport,
     A: Args + Into<T::Config>,
 {
-    let outcome = match Cli::<A>::parse().role {
-        RoleArguments::Server(arguments) => serve::<T>(&arguments),
+    outcome(match Cli::<A>::parse().role {
+        RoleArguments::Server(arguments) => listen(&arguments, session::serve::<T>),
         RoleArguments::Client(arguments) => measure::<T, A>(*arguments),
-    };
+    })
+}
+
+/// The exit code of a program; prints its failure.
+#[must_use]
+pub fn outcome(outcome: anyhow::Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
@@ -134,7 +140,14 @@ where
     }
 }
 
-fn serve<T: Transport>(arguments: &ServerArguments) -> anyhow::Result<()> {
+/// Listens for clients, and serves them by `serve`, one after the other.
+///
+/// # Errors
+/// When the address is taken, or when the last session fails.
+pub fn listen(
+    arguments: &ServerArguments,
+    serve: impl Fn(Control) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     pin(arguments.core)?;
     let listener = TcpListener::bind(arguments.listen)
         .with_context(|| format!("cannot listen at {}", arguments.listen))?;
@@ -143,7 +156,7 @@ fn serve<T: Transport>(arguments: &ServerArguments) -> anyhow::Result<()> {
     let sessions = arguments.sessions.unwrap_or(u64::MAX);
     for session in 1..=sessions {
         let (stream, client) = listener.accept()?;
-        let served = Control::new(stream).and_then(session::serve::<T>);
+        let served = Control::new(stream).and_then(&serve);
         match served {
             Ok(()) => {}
             // A server for many clients survives the failure of one.
@@ -184,7 +197,10 @@ where
 }
 
 /// Confines this thread, and threads that it starts later, to one core.
-fn pin(core: Option<usize>) -> anyhow::Result<()> {
+///
+/// # Errors
+/// When there is no such core.
+pub fn pin(core: Option<usize>) -> anyhow::Result<()> {
     let Some(core) = core else { return Ok(()) };
     let mut cores = CpuSet::new();
     cores.set(core).with_context(|| format!("core {core}"))?;

@@ -123,6 +123,19 @@ impl Control {
         serde_json::from_str(&line).with_context(|| format!("not understood: {line:?}"))
     }
 
+    /// Sleeps until a message, or the end of the connection, waits to be received.
+    ///
+    /// # Errors
+    /// When none came within `timeout`, or the connection is broken.
+    pub fn wait(&mut self, timeout: Duration) -> anyhow::Result<()> {
+        if !self.reader.buffer().is_empty() {
+            return Ok(());
+        }
+        let stream = self.reader.get_ref();
+        stream.set_read_timeout(Some(timeout))?;
+        stream.peek(&mut [0]).map(drop).context("the other side says nothing")
+    }
+
     /// Whether a message, or the end of the connection, waits to be received. Never sleeps.
     ///
     /// # Errors

@@ -5,17 +5,19 @@
 //! |---|---|
 //! | `perf` | latency, message rate and bandwidth of any provider, with checks of the bytes |
 //! | `perf-rma` | RMA writes in place of messages, and RMA reads |
+//! | `perf-lazy` | transfers of applications that read their completion queue at intervals |
 //! | `peers` | the insertion of a million addresses |
 //! | `kernel-udp` | plain UDP sockets: the kernel without a protocol |
 //! | `raw-af_xdp` | bare AF_XDP sockets: the lower bound of the provider's cost |
 //!
-//! All but `peers` differ in their [`transport`] alone. A [`session`] is one client at one server:
-//! they agree over a TCP connection ([`control`]) on the [`plan`], measure over the transport, and
-//! the client prints a [`report`].
+//! All but `peers` and `perf-lazy` ([`lazy`]) differ in their [`transport`] alone. A [`session`] is
+//! one client at one server: they agree over a TCP connection ([`control`]) on the [`plan`],
+//! measure over the transport, and the client prints a [`report`].
 #![deny(unsafe_code)]
 
 pub mod cli;
 pub mod control;
+pub mod lazy;
 pub mod plan;
 pub mod report;
 pub mod session;
