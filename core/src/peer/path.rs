@@ -6,10 +6,10 @@
 //! packet may go, and when a timer fires. A connection has one path. All operations are O(1).
 
 use super::{CongestionWindow, Rtt};
-use crate::peer::window::WINDOW_PACKETS;
 use crate::collections::rng::mix;
 use crate::collections::serial::Psn;
 use crate::collections::time::Tick;
+use crate::peer::window::WINDOW_PACKETS;
 use crate::{Congestion, Instant};
 
 /// The interval in which a host empties its port, at the most (524 µs): progress takes over within

@@ -206,7 +206,9 @@ impl ReceiveWindow {
             self.widen(pool);
         }
         match &mut self.bits {
-            Bits::Inline(bits) => bits[(distance / 64) as usize % INLINE_WORDS] |= 1 << (distance % 64),
+            Bits::Inline(bits) => {
+                bits[(distance / 64) as usize % INLINE_WORDS] |= 1 << (distance % 64)
+            }
             Bits::Pages(pages) => {
                 let remembered = pool.set(pages, psn);
                 debug_assert!(remembered, "`admission` has seen a free page");

@@ -70,13 +70,13 @@ struct RunArguments {
     serve: bool,
 }
 
-const SUITE_NAMES: [&str; 9] =
-    ["latency", "rate", "bandwidth", "scale", "loss", "path", "cpu", "engine", "report"];
+const SUITE_NAMES: [&str; 10] =
+    ["latency", "rate", "bandwidth", "scale", "loss", "path", "cpu", "lazy", "engine", "report"];
 
 #[derive(Debug, Args)]
 struct BenchArguments {
-    /// One suite; all of them if none is named. `engine` and `report` measure nothing here: they
-    /// present earlier results
+    /// One suite; all of them but `lazy` if none is named. `engine` and `report` measure nothing
+    /// here: they present earlier results
     #[arg(value_parser = SUITE_NAMES)]
     suite: Option<String>,
     /// Fewer rounds, shorter measurements, fewer sizes
@@ -141,7 +141,10 @@ fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
     let suites: Vec<&str> = match arguments.suite.as_deref() {
         Some("report" | "engine") => Vec::new(),
         Some(one) => vec![one],
-        None => suites::SUITES.to_vec(),
+        None => {
+            let is_short = |suite: &&str| !suites::LONG_SUITES.contains(suite);
+            suites::SUITES.into_iter().filter(is_short).collect()
+        }
     };
     for suite in suites {
         let measured = match suites::plan(suite, arguments.quick) {
@@ -187,7 +190,10 @@ fn measure_suite(plan: Plan, quick: bool, folder: &Path) -> anyhow::Result<ExitC
     // Before the first measurement, so that a missing program is reported at once.
     let programs = (suite == "scale").then(Programs::find).transpose()?;
     netns::sweep()?;
-    let environment = Environment::own_links(&mut entries)?;
+    let environment = match suite {
+        "lazy" => Environment::links_by_mode(&mut entries)?,
+        _ => Environment::own_links(&mut entries)?,
+    };
     let results = run((suite, rounds), &environment, entries)?;
     let mut records = results.records();
     if let Some(programs) = programs {
@@ -195,7 +201,11 @@ fn measure_suite(plan: Plan, quick: bool, folder: &Path) -> anyhow::Result<ExitC
         records.extend(suites::many_peers(&programs, quick)?);
     }
     drop(environment);
-    println!("{suite}:\n{}\n", suites::table(&records));
+    let table = match suite {
+        "lazy" => suites::lazy_table(&records, quick),
+        _ => suites::table(&records),
+    };
+    println!("{suite}:\n{table}\n");
     let path = suites::records_of(folder, suite);
     report::write(&path, &records)?;
     let mut written = vec![path];
@@ -295,7 +305,10 @@ fn say_where(files: &[PathBuf]) {
 fn verdict(results: &Results) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for series in results.series.iter().filter(|series| !series.failures.is_empty()) {
-        let (label, count) = (series.candidate.label(), series.failures.len());
+        let Candidate { operation, polling, .. } = &series.candidate;
+        let cell = polling.as_ref().map(|polling| format!(", {operation}, {polling}"));
+        let label = format!("{}{}", series.candidate.label(), cell.unwrap_or_default());
+        let count = series.failures.len();
         eprintln!("{label}: {count} of {} rounds failed; the last:", results.rounds);
         eprintln!("  {}", series.failures[count - 1]);
         if series.candidate.peer == "xdp" {

@@ -93,6 +93,10 @@ pub struct Record {
     /// 10 ‰`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub link: Option<String>,
+    /// Outstanding operations and poll intervals, if the queue is read at intervals: `4
+    /// outstanding, both 100 µs`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub polling: Option<String>,
 }
 
 impl Record {
@@ -109,6 +113,7 @@ impl Record {
             Self {
                 operation: (who.operation != TAGGED).then(|| who.operation.to_owned()),
                 link: link(who),
+                polling: who.polling.clone(),
                 ..Self::plain(suite, (who.peer, &who.mode), size_bytes, metric.name(), rounds)?
             }
             .in_unit(metric.unit()),
@@ -136,6 +141,7 @@ impl Record {
             high: rounds.iter().copied().reduce(f64::max)?,
             operation: None,
             link: None,
+            polling: None,
         })
     }
 
@@ -143,6 +149,12 @@ impl Record {
     #[must_use]
     pub fn in_unit(self, unit: &str) -> Self {
         Self { unit: unit.to_owned(), ..self }
+    }
+
+    /// Link and polling together.
+    #[must_use]
+    pub fn context(&self) -> (Option<String>, Option<String>) {
+        (self.link.clone(), self.polling.clone())
     }
 
     /// Whether the record is of this metric.

@@ -83,8 +83,7 @@ fn sent_again(start: u64, read: bool) -> Sent {
     let mut engine = engine(&config);
     let id = engine.insert_peer(PeerAddress::from_v4([192, 0, 2, 1], 7000)).unwrap();
     let peer = &mut engine.cx.table[PeerSlot::of(id)];
-    (peer.state, peer.receive_max, peer.window) =
-        (State::Established, PAYLOAD_MAX as u16, 255);
+    (peer.state, peer.receive_max, peer.window) = (State::Established, PAYLOAD_MAX as u16, 255);
     let mut now = Instant::from_nanos(1 << 40);
     let common = Common::new(id, Context(0));
     let memory = &mut Boundless;

@@ -73,6 +73,8 @@ pub struct Candidate {
     pub xdp_mode: Option<XdpMode>,
     /// For `xdp`: whether a waiting process sleeps at once, without spinning first.
     pub sleeps_at_once: bool,
+    /// The report's `polling`.
+    pub polling: Option<String>,
     /// The port of its server, above the first port.
     pub port_offset: u16,
 }
@@ -115,6 +117,7 @@ impl Candidate {
             arguments: vec!["--provider", name],
             xdp_mode: None,
             sleeps_at_once: false,
+            polling: None,
             port_offset: PORT_OTHERS,
         }
     }
@@ -205,6 +208,12 @@ impl Candidate {
         self.sleeps_at_once = true;
         self.mode.push_str(" at once");
         self
+    }
+
+    /// The candidate in an application that reads its completion queue at intervals.
+    #[must_use]
+    pub fn polling(self, operation: &'static str, polling: String) -> Self {
+        Self { operation, polling: Some(polling), program: "perf-lazy", ..self }
     }
 
     /// The candidate on a link with packets of `mtu` bytes. Transports of single packets fill them.

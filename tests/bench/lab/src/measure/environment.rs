@@ -62,6 +62,23 @@ impl Environment {
         Ok(Self::Hosts(TwoHosts::new(&links)?))
     }
 
+    /// Two hosts with a link for each peer and mode.
+    ///
+    /// # Errors
+    /// Without privilege.
+    pub fn links_by_mode(entries: &mut [Entry]) -> anyhow::Result<Self> {
+        let mut links = Vec::new();
+        for Entry { candidate, .. } in entries {
+            let key = (candidate.peer, candidate.mode.clone());
+            let known = links.iter().position(|link| *link == key);
+            candidate.link_number = known.unwrap_or(links.len());
+            if known.is_none() {
+                links.push(key);
+            }
+        }
+        Ok(Self::Hosts(TwoHosts::new(&vec![LinkOptions::default(); links.len()])?))
+    }
+
     /// A description of the environment.
     #[must_use]
     pub fn setting(&self) -> String {

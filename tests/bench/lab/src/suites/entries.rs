@@ -2,6 +2,7 @@
 //! The candidates of each suite, with their workloads.
 
 use crate::measure::{Candidate, Entry, LinkUse, READ, WRITE};
+use crate::suites::lazy;
 use ofi_xdp_harness::tier::XdpMode;
 
 /// One suite: its entries, and its number of rounds.
@@ -50,6 +51,7 @@ pub fn plan(suite: &str, quick: bool) -> Option<Plan> {
         "loss" => plan("loss", by(1, 3), loss(by(200, 1000), quick)),
         PGO_WORKLOAD => plan(PGO_WORKLOAD, 1, pgo_workload()),
         "cpu" => plan("cpu", by(1, 3), cpu(by(60, 250), by(500, 2000))),
+        lazy::SUITE => plan(lazy::SUITE, by(1, 3), lazy::entries(quick)),
         _ => None,
     }
 }
@@ -283,8 +285,14 @@ mod tests {
                 let key = |entry: &Entry| {
                     let who = &entry.candidate;
                     format!(
-                        "{}/{}/{}/{:?}/{:?}",
-                        who.peer, who.mode, who.operation, who.link, who.options
+                        "{}/{}/{}/{:?}/{:?}/{:?}/{:?}",
+                        who.peer,
+                        who.mode,
+                        who.operation,
+                        who.link,
+                        who.options,
+                        who.polling,
+                        entry.arguments.iter().skip_while(|one| *one != "--size").nth(1)
                     )
                 };
                 let mut keys: Vec<String> = plan.entries.iter().map(key).collect();

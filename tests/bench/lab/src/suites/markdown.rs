@@ -88,7 +88,7 @@ fn readme(records: &[Record]) -> String {
 fn suite_table(records: &[&Record]) -> String {
     let column = |one: &Record| (one.metric.clone(), one.size_bytes);
     let row = |one: &Record| {
-        let more = [&one.operation, &one.link].into_iter().flatten().cloned();
+        let more = [&one.operation, &one.link, &one.polling].into_iter().flatten().cloned();
         let parts: Vec<String> =
             [one.peer.clone(), one.mode.clone()].into_iter().chain(more).collect();
         parts.join(", ")

@@ -7,6 +7,7 @@
 //! tables in Markdown ([`markdown()`]). So they can be made again from `target/bench/*.json`.
 
 mod entries;
+mod lazy;
 mod markdown;
 mod page;
 mod path;
@@ -19,6 +20,7 @@ use std::path::{Path, PathBuf};
 use crate::report::{self, Record};
 
 pub use entries::{PGO_WORKLOAD, Plan, plan};
+pub use lazy::lazy_table;
 pub use markdown::markdown;
 pub use page::page;
 pub use path::{PATH, PathSuite, tables as path_tables};
@@ -27,8 +29,10 @@ pub use table::table;
 pub use targets::{Row, targets};
 
 /// The suites that the lab measures, and the engine's, in the order in which they run.
-pub const SUITES: [&str; 8] =
-    ["latency", "rate", "bandwidth", "scale", "loss", PATH, "cpu", "engine"];
+pub const SUITES: [&str; 9] =
+    ["latency", "rate", "bandwidth", "scale", "loss", PATH, "cpu", "lazy", "engine"];
+/// Suites that run only if they are named: they take an hour.
+pub const LONG_SUITES: [&str; 2] = [PATH, "lazy"];
 
 /// The file with a suite's records.
 #[must_use]

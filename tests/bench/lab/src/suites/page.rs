@@ -68,9 +68,8 @@ fn target_table(text: &mut String, records: &[Record]) {
 /// The bar charts: one for each metric, size, operation and link.
 fn suite_plots(text: &mut String, records: &[&Record]) {
     let hidden = [Metric::HalfRttP99, Metric::RoundTripCpu, Metric::MessageCpu].map(Metric::name);
-    let key = |one: &Record| {
-        (one.metric.clone(), one.size_bytes, one.operation.clone(), one.link.clone())
-    };
+    let key =
+        |one: &Record| (one.metric.clone(), one.size_bytes, one.operation.clone(), one.context());
     let mut keys = Vec::new();
     for one in records.iter().filter(|one| !hidden.contains(&one.metric.as_str())) {
         if !keys.contains(&key(one)) {
@@ -96,8 +95,11 @@ fn bars(text: &mut String, group: &[&Record]) {
     let Some(first) = group.first() else { return };
     let most = group.iter().map(|one| one.high).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     let height = ROW * group.len() as f64;
-    let more: Vec<&str> =
-        [&first.operation, &first.link].into_iter().flatten().map(String::as_str).collect();
+    let more: Vec<&str> = [&first.operation, &first.link, &first.polling]
+        .into_iter()
+        .flatten()
+        .map(String::as_str)
+        .collect();
     let size =
         if first.size_bytes == 0 { String::new() } else { format!(", {} B", first.size_bytes) };
     let of = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
@@ -155,8 +157,11 @@ fn record_table(text: &mut String, records: &[&Record]) {
          </tr>\n",
     );
     for one in records {
-        let more: Vec<&str> =
-            [&one.operation, &one.link].into_iter().flatten().map(String::as_str).collect();
+        let more: Vec<&str> = [&one.operation, &one.link, &one.polling]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
         let (factor, unit) = scale(one);
         let words =
             [&one.metric, &one.size_bytes.to_string(), &one.peer, &one.mode, &more.join(", ")];

@@ -12,16 +12,20 @@ pub fn table(records: &[Record]) -> String {
     let mut sorted: Vec<&Record> = records.iter().collect();
     // The sort is stable: within a group the order is that of the entries.
     sorted.sort_by(|a, b| {
-        (&a.metric, &a.link, &a.operation, a.size_bytes).cmp(&(
+        (&a.metric, &a.link, &a.polling, &a.operation, a.size_bytes).cmp(&(
             &b.metric,
             &b.link,
+            &b.polling,
             &b.operation,
             b.size_bytes,
         ))
     });
     for record in sorted {
-        let what: Vec<&str> =
-            [&record.operation, &record.link].into_iter().flatten().map(String::as_str).collect();
+        let what: Vec<&str> = [&record.operation, &record.link, &record.polling]
+            .into_iter()
+            .flatten()
+            .map(String::as_str)
+            .collect();
         let (scale, unit) = scale(record);
         let number = |value: f64| figure(value / scale);
         table.add_row(cells([

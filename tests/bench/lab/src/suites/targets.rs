@@ -3,6 +3,7 @@
 //! nothing.
 
 use crate::report::{Metric, Record};
+use crate::suites::lazy;
 use crate::suites::path::{PATH, SHARE, is_lossy, ratio_to_tcp};
 use crate::suites::table::figure;
 
@@ -66,6 +67,9 @@ pub fn targets(records: &[Record]) -> Vec<Row> {
     path(&figures, &mut rows);
     scale(&figures, &mut rows);
     cpu(&figures, &mut rows);
+    for (what, ratio) in lazy::ratios(records) {
+        rows.add(lazy::SUITE, what, Least(1.0), Some(ratio), "×");
+    }
     engine(&figures, &mut rows);
     let told = |suite: &str| records.iter().any(|record| record.suite == suite);
     rows.0.into_iter().filter(|row| told(row.suite)).collect()
