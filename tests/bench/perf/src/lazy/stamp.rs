@@ -12,10 +12,10 @@ const LEN: usize = 8;
 /// Distance between two stamps: no multiple of a packet, page or segment.
 const STEP: usize = 65_521;
 
-/// The positions of the stamps in `len` bytes.
+/// The positions of the stamps in `len` bytes; none overlaps another.
 fn positions(len: usize) -> impl Iterator<Item = usize> {
     let last = len.saturating_sub(LEN);
-    (0..last).step_by(STEP).chain([last])
+    (0..last.saturating_sub(LEN - 1)).step_by(STEP).chain([last])
 }
 
 /// The mask of a position: zero for the first one only.
@@ -65,7 +65,7 @@ mod tests {
 
     #[test]
     fn stamps_name_their_operation() {
-        for len in [8, 1000, 1 << 20] {
+        for len in [8, 15, 16, 1000, 65_528, 65_536, 1 << 20] {
             let memory = Mem::zeroed(len);
             clear(memory);
             assert_eq!(read(memory), None);
