@@ -171,7 +171,7 @@ pub(super) fn entries(quick: bool) -> Vec<Entry> {
             ];
             let arguments = arguments.concat().into_iter().map(ToOwned::to_owned).collect();
             let candidate = candidate.clone().polling(cell.operation(), cell.polling());
-            entries.push(Entry { candidate, arguments });
+            entries.push(Entry::new(candidate, arguments));
         }
     }
     entries
