@@ -72,7 +72,7 @@ use crate::engine::matching::unexpected::UnexpectedPool;
 use crate::engine::rma::RmaTarget;
 use crate::engine::rma::region::Regions;
 use crate::engine::send::Sender;
-use crate::engine::timers::Timers;
+use crate::engine::timers::{ProposedLeast, Timers};
 use crate::peer::in_flight::InFlight;
 use crate::peer::window::BitsPool;
 use crate::wire::PACKET_LEN_MIN;
@@ -351,10 +351,26 @@ impl Engine<'_> {
     #[inline]
     fn advance_clock(&mut self, now: Instant) {
         if now > self.cx.timers.now() {
+            if self.cx.timers.has_proposed() {
+                self.record_least(now);
+            }
             if self.cx.timers.must_age(now) {
                 self.age(now);
             }
             self.cx.timers.set_now(now);
+        }
+    }
+
+    /// Records the least round trips that were measured at the time of the clock, before it moves to
+    /// `now`.
+    #[cold]
+    fn record_least(&mut self, now: Instant) {
+        let Ctx { table, timers, .. } = &mut self.cx;
+        // bound: the proposals of one call
+        while let Some(ProposedLeast { conn, peer, round_trip }) = timers.take_proposed(now) {
+            if table.is_open(conn) && table[conn].peer() == peer {
+                table[conn].path_mut().lower_least(round_trip);
+            }
         }
     }
 

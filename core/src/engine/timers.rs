@@ -9,7 +9,21 @@ use crate::collections::slab::SlotIndex;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::collections::wheel::{TimerSlot, Wheel};
 use crate::peer::PING_PART;
-use crate::peer::slots::ConnSlot;
+use crate::peer::slots::{ConnSlot, PeerSlot};
+
+/// Proposals of one call; others come with later packets.
+const PROPOSED_MAX: usize = 8;
+
+/// A round trip below the least that is known. The caller read its clock before it received the
+/// packets, and may have stood still in between: then the measurement is too short, by less than
+/// the time to the next reading. With that time added it is never too short.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProposedLeast {
+    pub(super) conn: ConnSlot,
+    pub(super) peer: PeerSlot,
+    /// Ticks.
+    pub(super) round_trip: u32,
+}
 
 /// The clock and the timers of an engine.
 #[derive(Debug)]
@@ -21,6 +35,8 @@ pub(super) struct Timers<'s> {
     tick: Tick,
     /// When the caller looked for packets before the present look.
     looked: Tick,
+    /// Round trips below the least that is known, measured at the present time.
+    proposed: heapless::Vec<ProposedLeast, PROPOSED_MAX>,
     /// When the times that are kept in four bytes are aged next.
     age_at: Instant,
     /// How long a peer may be silent while it owes an answer.
@@ -35,6 +51,7 @@ impl<'s> Timers<'s> {
             now: Instant::ZERO,
             tick: Tick::of(Instant::ZERO),
             looked: Tick::of(Instant::ZERO),
+            proposed: heapless::Vec::new(),
             age_at: Instant::ZERO,
             peer_timeout,
         }
@@ -52,6 +69,26 @@ impl Timers<'_> {
     #[inline(always)]
     pub(super) const fn tick(&self) -> Tick {
         self.tick
+    }
+
+    /// Proposes a least round trip, which is recorded when the clock moves on.
+    #[cold]
+    pub(super) fn propose_least(&mut self, conn: ConnSlot, peer: PeerSlot, round_trip: u32) {
+        // A full list loses nothing that later packets do not bring.
+        let _ = self.proposed.push(ProposedLeast { conn, peer, round_trip });
+    }
+
+    /// Whether a least round trip is proposed.
+    #[inline(always)]
+    pub(super) fn has_proposed(&self) -> bool {
+        !self.proposed.is_empty()
+    }
+
+    /// Takes a proposal, as it is at the later time `now`.
+    pub(super) fn take_proposed(&mut self, now: Instant) -> Option<ProposedLeast> {
+        let passed = Tick::of(now).since(self.tick);
+        let proposed = self.proposed.pop()?;
+        Some(ProposedLeast { round_trip: proposed.round_trip.saturating_add(passed), ..proposed })
     }
 
     /// Moves the clock to `now`, which is later than [`Self::now`].

@@ -153,7 +153,8 @@ impl CongestionWindow {
     #[inline]
     pub(crate) fn acknowledged(&mut self, packets: u32, in_flight: u32, rtt: &Rtt, now: Tick) {
         let delay = self.delay();
-        if delay >= TARGET_MIN_TICKS {
+        // Until the least round trip is known, no delay is too long.
+        if delay >= TARGET_MIN_TICKS && rtt.least() > 0 {
             let target = self.target(rtt);
             if delay >= target {
                 self.shrink(target, rtt, now);
@@ -182,7 +183,7 @@ impl CongestionWindow {
     /// the hosts, has grown, too; else of a bad link.
     pub(crate) fn lost(&mut self, rtt: &Rtt, now: Tick) {
         let target = self.target(rtt);
-        if self.delay().max(rtt.smoothed()) >= rtt.least() + (target - rtt.least()) / 2 {
+        if rtt.least() > 0 && self.delay().max(rtt.smoothed()) >= rtt.least() + (target - rtt.least()) / 2 {
             self.marked = true;
             self.shrink(0, rtt, now);
         }
@@ -278,6 +279,7 @@ mod tests {
     fn rtt(microseconds: u32) -> Rtt {
         let mut rtt = Rtt::default();
         rtt.sample(ticks(microseconds));
+        rtt.lower_least(ticks(microseconds));
         rtt
     }
 

@@ -106,6 +106,17 @@ impl Path {
         self.congestion.measured(round_trip.saturating_sub(waits), marks, &self.rtt, now);
     }
 
+    /// Whether `round_trip` is below the least that is known.
+    #[inline(always)]
+    pub(crate) const fn is_below_least(&self, round_trip: u32) -> bool {
+        self.rtt.is_below_least(round_trip)
+    }
+
+    /// Records that the round trip of the path is `ticks` at the most.
+    pub(crate) fn lower_least(&mut self, ticks: u32) {
+        self.rtt.lower_least(ticks);
+    }
+
     /// How many packets may be under way to a peer whose port holds `window` packets: that many for
     /// each [`LOOK_TICKS`] of the least round trip, because a port is emptied in the meantime.
     #[inline(always)]

@@ -32,7 +32,7 @@ static_assertions::const_assert!(u32::BITS - KEPT_BITS < 1 << (u16::BITS - KEPT_
 pub(crate) struct Rtt {
     smoothed: u32,
     variation: u32,
-    /// The least of all measurements, also of those too long for the average; 0: none yet.
+    /// The least round trip of the path, or more than it; 0: not known yet.
     least: u32,
     /// How often the peer has received a packet twice: packets were late, not lost.
     reorder_steps: u8,
@@ -43,8 +43,7 @@ impl Rtt {
     pub(crate) const fn resumed(kept: u16) -> Self {
         let (mantissa, exponent) = (kept as u32 % (1 << KEPT_BITS), kept as u32 >> KEPT_BITS);
         let smoothed = mantissa << exponent;
-        let least = if smoothed > RTO_MAX_TICKS / 2 { 0 } else { smoothed };
-        Self { smoothed, variation: smoothed / 2, least, reorder_steps: 0 }
+        Self { smoothed, variation: smoothed / 2, least: 0, reorder_steps: 0 }
     }
 
     /// The estimate to keep while there is no traffic.
@@ -58,10 +57,8 @@ impl Rtt {
     /// Records one measurement (RFC 6298 §2).
     #[inline]
     pub(crate) fn sample(&mut self, ticks: u32) {
-        let ticks = ticks.max(1);
-        self.least = if self.least == 0 { ticks } else { self.least.min(ticks) };
         // A measurement that is far too long must not spoil the average.
-        let ticks = ticks.min(RTO_MAX_TICKS);
+        let ticks = ticks.clamp(1, RTO_MAX_TICKS);
         if self.smoothed == 0 {
             *self = Self { smoothed: ticks, variation: ticks / 2, ..*self };
             return;
@@ -71,12 +68,25 @@ impl Rtt {
         self.smoothed = (self.smoothed - self.smoothed / 8 + ticks / 8).max(1);
     }
 
+    /// Whether a measurement of `ticks` is below the least round trip that is known.
+    #[inline]
+    pub(crate) const fn is_below_least(&self, ticks: u32) -> bool {
+        self.least == 0 || ticks < self.least
+    }
+
+    /// Records that the round trip of the path is `ticks` at the most.
+    pub(crate) fn lower_least(&mut self, ticks: u32) {
+        if self.is_below_least(ticks) {
+            self.least = ticks.max(1);
+        }
+    }
+
     /// Smoothed round trip, at most [`RTO_MAX_TICKS`]; 0 before the first sample.
     pub(crate) const fn smoothed(&self) -> u32 {
         self.smoothed
     }
 
-    /// The least round trip seen, however long; 0 before the first sample.
+    /// The least round trip, however long; 0 while it is not known.
     pub(crate) const fn least(&self) -> u32 {
         self.least
     }
@@ -131,6 +141,7 @@ mod tests {
             let mut rtt = Rtt::default();
             for &sample in &samples {
                 rtt.sample(sample);
+                rtt.lower_least(sample);
             }
             let bounded = samples.iter().map(|&s| s.min(RTO_MAX_TICKS));
             let (least, most) = (bounded.clone().min().unwrap(), bounded.max().unwrap());
@@ -159,11 +170,13 @@ mod tests {
             let mut rtt = Rtt::default();
             let ticks = (microseconds * 1_000 / TICK_NANOS) as u32;
             rtt.sample(ticks);
+            rtt.lower_least(ticks);
             let mut resumed = Rtt::resumed(rtt.kept());
             let precision = rtt.smoothed() / 1_000;
             assert!(resumed.smoothed().abs_diff(rtt.smoothed()) <= precision, "{microseconds} us");
-            resumed.sample(ticks);
-            assert!(resumed.least().abs_diff(ticks) <= ticks / 1_000, "{microseconds} us");
+            assert_eq!(resumed.least(), 0, "it is measured anew");
+            resumed.lower_least(ticks);
+            assert_eq!(resumed.least(), ticks);
         }
         assert_eq!(Rtt::default().kept(), 0);
         assert_eq!(Rtt::resumed(0).least(), 0);

@@ -116,6 +116,10 @@ impl Ctx<'_> {
             let waits = ack.wait.get().saturating_add(wait);
             let marks = ack.congestion_marks.get();
             state.path_mut().measured(round_trip, waits, marks, now);
+            if state.path().is_below_least(round_trip) {
+                let peer = state.peer();
+                self.timers.propose_least(conn, peer, round_trip);
+            }
         }
         if state.rx().newest_sent_at().bits() == header.sent_at() {
             state.credits_mut().allow(ack.responder_credit);

@@ -261,9 +261,11 @@ impl World {
         let state = &mut self.nodes[node as usize];
         let active = state.config.connections;
         let audited = self.steps.is_multiple_of(AUDIT_EVERY);
+        let path = 2 * self.scenario.link.delay_ns;
         state.engine.with_mut(|engine| {
             if audited {
                 resources::audit(engine)?;
+                resources::round_trips(engine, address(node), path)?;
             }
             resources::timers(engine, local, active)
         })?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Pools, timers and budgets: invariants 20 to 24.
+//! Pools, timers, budgets and measurements: invariants 20 to 24, and 31.
 //!
 //! In: an engine after a call. Out: a complaint. Called by the world after each progress call, and
 //! at the end of a run.
 
 use super::{Verdict, broken};
-use ofi_xdp_core::{Budget, Engine, Instant, Progress, TIMERS_PER_ADVANCE};
+use ofi_xdp_core::{Budget, Engine, Instant, PeerAddress, Progress, TIMERS_PER_ADVANCE};
 
 /// 22: after a progress call at `now` no timer is overdue, unless there were more than one fires.
 ///
@@ -39,6 +39,22 @@ pub fn audit(engine: &mut Engine<'_>) -> Verdict {
         let text = violation.to_string();
         let number = text.trim_start_matches('(').split(')').next().and_then(|n| n.parse().ok());
         return broken(number.unwrap_or(20), text);
+    }
+    Ok(())
+}
+
+/// 31: no round trip is measured shorter than `path`, in nanoseconds. The clocks of nodes differ by
+/// less than a twentieth, and the clock of packets has ticks of 64 ns.
+///
+/// # Errors
+/// The invariant is broken.
+pub fn round_trips(engine: &Engine<'_>, own: PeerAddress, path: u64) -> Verdict {
+    let least = u128::from(path - path / 20).saturating_sub(500);
+    for report in engine.peer_reports().filter(|report| report.address != own) {
+        let measured = report.round_trip_least.as_nanos();
+        if measured > 0 && measured < least {
+            return broken(31, format!("{measured} ns measured on a path of {path} ns"));
+        }
     }
     Ok(())
 }
