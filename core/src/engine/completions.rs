@@ -7,6 +7,7 @@ use crate::collections::list::List;
 use crate::collections::slab::SlotIndex;
 use crate::engine::violation::length;
 use crate::peer::operation::{Deferred, OpPool, POSTED, RECVS, RecvKind, RecvPool};
+use crate::peer::queue::Queue;
 use crate::peer::slots::{OpSlot, RecvSlot};
 use crate::{Completion, DeferredId, OpCounters, OpError, OpKind, PeerId, Stats, TargetCounters};
 use core::hash::{Hash, Hasher};
@@ -131,7 +132,7 @@ impl Completions {
         &mut self,
         ops: &mut OpPool<'_>,
         stats: &mut Stats,
-        queue: &mut List<OpSlot>,
+        queue: &mut Queue,
         run: (OpSlot, OpSlot),
         count: u64,
     ) {

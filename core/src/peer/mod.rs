@@ -11,7 +11,7 @@ mod hello;
 pub(crate) mod in_flight;
 pub(crate) mod operation;
 mod path;
-mod queue;
+pub(crate) mod queue;
 mod receive_state;
 mod rtt;
 mod send_state;

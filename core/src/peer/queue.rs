@@ -56,10 +56,26 @@ impl Queue {
         &self.list
     }
 
-    /// The operations, to remove some that end.
+    /// Takes out an operation that ends.
     #[inline(always)]
-    pub(crate) const fn list_mut(&mut self) -> &mut List<OpSlot> {
-        &mut self.list
+    pub(crate) fn remove(&mut self, ops: &mut OpPool<'_>, slot: OpSlot) {
+        self.list.remove(ops, slot);
+    }
+
+    /// Takes out the first operation, as the connection ends.
+    pub(crate) fn take_first(&mut self, ops: &mut OpPool<'_>) -> Option<OpSlot> {
+        self.list.pop_front(ops)
+    }
+
+    /// Moves the neighbours from `run.0` to `run.1`, which end, to the end of `to`.
+    #[inline(always)]
+    pub(crate) fn move_run(
+        &mut self,
+        ops: &mut OpPool<'_>,
+        run: (OpSlot, OpSlot),
+        to: &mut List<OpSlot>,
+    ) {
+        self.list.move_run(ops, run, to);
     }
 
     /// The first operation that is not all sent, or none.

@@ -1,22 +1,30 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Acknowledgments: packets are retired, operations credited and ended (`docs/PROTOCOL.md` §4.3,
-//! §8.3).
+//! Acknowledgments: packets are retired, and their operations credited (`docs/PROTOCOL.md` §4.3).
+//! [ending](super::ending) ends the operations that lack nothing then.
 //!
-//! Bound: the packets under way to one peer (at most 256), and the operations that end.
+//! Bound: the packets under way to one peer (at most 256).
 
-use crate::collections::list::List;
 use crate::collections::serial::{Msn, Psn};
-use crate::collections::slab::SlotIndex;
 use crate::collections::time::Tick;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
+use crate::engine::send::ending::EndRule;
 use crate::engine::send::loss::PING_FROM_TIMEOUT;
 use crate::peer::Connection;
 use crate::peer::in_flight::{TxFlags, TxPacket};
 use crate::peer::operation::TxKind;
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{Flags, Header, Sack};
+
+/// Records the first acknowledgment of a packet.
+#[inline(always)]
+fn record_first_ack(state: &mut Connection, packet: &TxPacket) {
+    if packet.flags.contains(TxFlags::LOST) {
+        state.tx_mut().lost_packet_arrived();
+    }
+    state.path_mut().acked(packet.sent_at);
+}
 
 impl Sender<'_> {
     /// Processes the acknowledgment in a header, and the bitmap of a selective acknowledgment. Both
@@ -132,7 +140,7 @@ impl Sender<'_> {
         if is_latest && !packet.flags.contains(TxFlags::RETRANSMITTED) {
             state.path_mut().sample(now.since(packet.sent_at));
         }
-        self.record_first_ack(cx, conn, &packet);
+        record_first_ack(state, &packet);
         self.credit_ops(cx, matcher, conn, &packet, runs);
         true
     }
@@ -178,176 +186,11 @@ impl Sender<'_> {
             return false;
         };
         state.tx_mut().packet_sacked(psn);
-        self.record_first_ack(cx, conn, &packet);
+        record_first_ack(state, &packet);
         if !packet.flags.contains(TxFlags::EVENT) {
             self.credit_ops(cx, matcher, conn, &packet, false);
         }
         true
-    }
-
-    /// Records the first acknowledgment of a packet.
-    #[inline]
-    fn record_first_ack(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, packet: &TxPacket) {
-        let state = &mut cx.table[conn];
-        if packet.flags.contains(TxFlags::LOST) {
-            state.tx_mut().lost_packet_arrived();
-        }
-        state.path_mut().acked(packet.sent_at);
-    }
-
-    /// Ends the messages at the front of an acknowledged packet in one loop, while each lacks
-    /// nothing else. [`Self::credit_ops`] has the same effect, one message at a time. The messages
-    /// are neighbours in their queue, and stay neighbours as they end. Returns the rest of the
-    /// packet. Bound: the operations of one packet.
-    // Not inlined: the loop needs all registers.
-    #[inline(never)]
-    fn end_run(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, packet: &TxPacket) -> Option<TxPacket> {
-        let state = &mut cx.table[conn];
-        if !state.may_complete() {
-            return Some(*packet);
-        }
-        let first = OpSlot::of(packet.op);
-        if !self.ops.is_used(first) || packet.op != first.id(self.ops.generation(first)) {
-            return None;
-        }
-        let first_serial = self.ops[first].serial;
-        let (mut last, mut next, mut count, mut passed) = (OpSlot::NONE, first, 0, 0);
-        while next.is_some() {
-            let op = &mut self.ops[next];
-            passed = op.serial.wrapping_sub(first_serial);
-            let TxKind::Message(envelope) = &op.kind else { break };
-            let ends = passed < u32::from(packet.len)
-                && op.rnr_epoch == packet.rnr_epoch
-                && envelope.msn.is_before(state.tx().accepted_msn())
-                && (op.in_flight, op.all_sent, op.signal) == (1, true, true)
-                && op.outcome.is_ok();
-            if !ends {
-                break;
-            }
-            op.in_flight = 0;
-            op.done = true;
-            (last, next) = (next, op.links.next());
-            count += 1;
-        }
-        if count > 0 {
-            let (queue, run) = (state.sends_mut().list_mut(), (first, last));
-            cx.completions.finish_send_run(&mut self.ops, &mut cx.stats, queue, run, count);
-        }
-        let left =
-            u32::from(packet.len).checked_sub(passed).filter(|&left| left > 0 && next.is_some())?;
-        Some(TxPacket { op: self.op_id(next), len: left as u16, ..*packet })
-    }
-
-    /// Credits the operations of an acknowledged packet. `runs`: they may end in runs.
-    #[inline(always)]
-    fn credit_ops(
-        &mut self,
-        cx: &mut Ctx<'_>,
-        matcher: &mut Matcher<'_>,
-        conn: ConnSlot,
-        packet: &TxPacket,
-        runs: bool,
-    ) {
-        if packet.len == 1 || packet.flags.contains(TxFlags::PART) {
-            if let Some(slot) = self.op_of_attempt(packet.op, packet.rnr_epoch) {
-                self.credit_op(cx, matcher, conn, slot);
-            }
-            return;
-        }
-        let rest = if runs { self.end_run(cx, conn, packet) } else { Some(*packet) };
-        if let Some(rest) = rest {
-            self.each_whole(&rest, |sender, slot| sender.credit_op(cx, matcher, conn, slot));
-        }
-    }
-
-    #[inline(always)]
-    fn credit_op(
-        &mut self,
-        cx: &mut Ctx<'_>,
-        matcher: &mut Matcher<'_>,
-        conn: ConnSlot,
-        slot: OpSlot,
-    ) {
-        let op = &mut self.ops[slot];
-        op.in_flight -= 1;
-        let TxKind::Message(envelope) = &op.kind else {
-            return self.try_finish(cx, matcher, conn, slot);
-        };
-        // The check of `try_finish` for a pushed message.
-        let state = &mut cx.table[conn];
-        let accepted = envelope.msn.is_before(state.tx().accepted_msn());
-        if accepted && op.all_sent && op.in_flight == 0 && state.may_complete() {
-            state.sends_mut().list_mut().remove(&mut self.ops, slot);
-            self.finish(cx, slot);
-        }
-    }
-
-    /// Ends accepted messages, which may have been acknowledged before. Bound: operations up to the
-    /// first message that is not accepted.
-    #[inline]
-    pub(crate) fn end_accepted(
-        &mut self,
-        cx: &mut Ctx<'_>,
-        matcher: &mut Matcher<'_>,
-        conn: ConnSlot,
-    ) {
-        let mut slot = cx.table[conn].sends().list().head();
-        while slot.is_some() {
-            let next = List::next(&mut self.ops, slot);
-            let accepted = cx.table[conn].tx().accepted_msn();
-            let envelope = self.ops[slot].envelope();
-            if envelope.is_some_and(|envelope| !envelope.msn.is_before(accepted)) {
-                return;
-            }
-            self.try_finish(cx, matcher, conn, slot);
-            slot = next;
-        }
-    }
-
-    /// Ends the operations that waited for announced errors, all of which have arrived. Bound:
-    /// operations posted to one peer.
-    pub(super) fn finish_after_errors(
-        &mut self,
-        cx: &mut Ctx<'_>,
-        matcher: &mut Matcher<'_>,
-        conn: ConnSlot,
-    ) {
-        let mut slot = cx.table[conn].sends().list().head();
-        while slot.is_some() {
-            let next = List::next(&mut self.ops, slot);
-            self.try_finish(cx, matcher, conn, slot);
-            slot = next;
-        }
-    }
-
-    /// Ends an operation if it lacks nothing.
-    pub(super) fn try_finish(
-        &mut self,
-        cx: &mut Ctx<'_>,
-        matcher: &mut Matcher<'_>,
-        conn: ConnSlot,
-        slot: OpSlot,
-    ) {
-        let state = &cx.table[conn];
-        let op = &self.ops[slot];
-        if !op.all_sent || op.in_flight > 0 {
-            return;
-        }
-        let posted = self.is_posted(slot);
-        let ended = match &op.kind {
-            TxKind::Message(envelope) => envelope.msn.is_before(state.tx().accepted_msn()),
-            TxKind::Rendezvous(_) => op.answered,
-            _ => op.answered || !op.is_request(),
-        };
-        if !ended || (posted && !state.may_complete()) {
-            return;
-        }
-        cx.table[conn].queue(posted).list_mut().remove(&mut self.ops, slot);
-        if posted {
-            self.finish(cx, slot);
-        } else {
-            self.finish_internal(cx, matcher, conn, slot);
-        }
     }
 
     /// Whether a packet acknowledges the oldest one under way and no other, and so ends the only
@@ -369,12 +212,9 @@ impl Sender<'_> {
         }
         let slot = self.op_of_attempt(record.op, record.rnr_epoch)?;
         let op = &self.ops[slot];
-        let ends = match &op.kind {
-            TxKind::Message(envelope) => envelope.msn.is_before(accepted),
-            _ => false,
-        };
-        (ends && op.all_sent && op.in_flight == 1 && state.may_complete())
-            .then_some((record.sent_at, slot))
+        let is_message = matches!(op.kind, TxKind::Message(_));
+        let ends = is_message && EndRule::of(state).once_accepted(accepted).ends(op, true, 1);
+        ends.then_some((record.sent_at, slot))
     }
 
     /// Retires the oldest packet under way; its operation, as [`Self::predict_end`] found it,
@@ -392,7 +232,7 @@ impl Sender<'_> {
         state.path_mut().acked(sent_at);
         state.tx_mut().retire_until(&mut self.in_flight, ack);
         state.on_newly_acked(1, now);
-        state.sends_mut().list_mut().remove(&mut self.ops, slot);
+        state.sends_mut().remove(&mut self.ops, slot);
         self.ops[slot].in_flight = 0;
     }
 }

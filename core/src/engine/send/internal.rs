@@ -60,7 +60,7 @@ impl Sender<'_> {
         conn: ConnSlot,
         error: OpError,
     ) {
-        while let Some(op) = cx.table[conn].responses_mut().list_mut().pop_front(&mut self.ops) {
+        while let Some(op) = cx.table[conn].responses_mut().take_first(&mut self.ops) {
             match self.ops[op].kind {
                 TxKind::RendezvousRead { recv, .. } => {
                     matcher.abort_rendezvous(cx, recv, true, error);
@@ -75,7 +75,7 @@ impl Sender<'_> {
 
     /// Ends every posted operation of a connection that ends. Bound: those operations.
     pub(crate) fn abort_posted(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, error: OpError) {
-        while let Some(op) = cx.table[conn].sends_mut().list_mut().pop_front(&mut self.ops) {
+        while let Some(op) = cx.table[conn].sends_mut().take_first(&mut self.ops) {
             self.ops[op].outcome = Err(error);
             cx.completions.finish_send(&mut self.ops, &mut cx.stats, op);
         }

@@ -8,6 +8,7 @@ pub(super) mod ack;
 pub(super) mod audit;
 pub(super) mod eligibility;
 pub(super) mod encode;
+pub(super) mod ending;
 pub(super) mod internal;
 pub(super) mod loss;
 pub(super) mod packetize;
