@@ -55,8 +55,9 @@ pub fn drive<P: Port, M: Memory>(
         engine.advance(now);
     }
     // bound: budget.tx_packets
-    while progress.transmitted < budget.tx_packets && engine.wants_transmit() {
-        match port.transmit(|packet| engine.transmit(now, packet, memory))? {
+    let mut burst = engine.burst(now);
+    while progress.transmitted < budget.tx_packets && burst.wants_transmit() {
+        match port.transmit(|packet| burst.transmit(packet, memory))? {
             Transmitted::Sent => progress.transmitted = progress.transmitted.saturating_add(1),
             Transmitted::Nothing | Transmitted::Full => break,
         }

@@ -5,7 +5,7 @@
 //! # The map
 //!
 //! A message out: [`Engine::post_send`] queues it for its peer; [`drive()`] asks
-//! [`Engine::transmit`] for packets while the [`Port`] has room; [`Memory::gather`] copies the
+//! [`Burst::transmit`] for packets while the [`Port`] has room; [`Memory::gather`] copies the
 //! payload behind the headers.
 //!
 //! A message in: [`drive()`] hands each received packet to [`Engine::ingest`]. The packet is parsed
@@ -57,6 +57,6 @@ pub use drive::{Budget, Progress, drive};
 pub use engine::storage::StorageBox;
 pub use engine::storage::{Storage, StorageBytes};
 pub use engine::{
-    Access, Engine, Identity, PeerReport, RegionRequest, TIMERS_PER_ADVANCE, Violation,
+    Access, Burst, Engine, Identity, PeerReport, RegionRequest, TIMERS_PER_ADVANCE, Violation,
 };
 pub use peer::window::WINDOW_PACKETS;

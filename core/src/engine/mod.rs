@@ -25,7 +25,7 @@
 //! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
 //! | D. one packet in | `ingest` | `receive/ingest.rs` |
 //! | E. time | `end_look`, `advance`, `uncork` | `mod.rs` |
-//! | F. one packet out | `transmit` | `mod.rs` |
+//! | F. packets out | `burst`, `Burst::transmit` | `mod.rs` |
 //! | G. completions | `poll_send_completion`, `poll_recv_completion`; `defer`, `poll_deferred` | `operations.rs` |
 //! | for tests | `audit`, `digest` | `audit.rs` |
 //!
@@ -59,7 +59,7 @@ pub use rma::region::{Access, RegionRequest};
 pub use violation::Violation;
 
 use crate::collections::rng::Rng;
-use crate::collections::slab::Slab;
+use crate::collections::slab::{Slab, SlotIndex};
 use crate::collections::time::{AGING_NANOS, TICK_NANOS};
 use crate::engine::advance::fire;
 use crate::engine::completions::Completions;
@@ -74,6 +74,7 @@ use crate::engine::rma::region::Regions;
 use crate::engine::send::Sender;
 use crate::engine::timers::{ProposedLeast, Timers};
 use crate::peer::in_flight::InFlight;
+use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::peer::window::BitsPool;
 use crate::wire::PACKET_LEN_MIN;
 use crate::{
@@ -165,7 +166,7 @@ impl<'s> Engine<'s> {
         self.cx.completions.counters()
     }
 
-    /// Whether [`Self::transmit`] may have a packet to give.
+    /// Whether [`Burst::transmit`] may have a packet to give.
     #[must_use]
     #[inline]
     pub fn wants_transmit(&self) -> bool {
@@ -276,7 +277,7 @@ impl Engine<'_> {
     }
 
     /// Ends every connection. Each peer is notified, by packets that the next calls of
-    /// [`transmit`](Self::transmit) give; operations under way are discarded. Call it when
+    /// [`Burst::transmit`] give; operations under way are discarded. Call it when
     /// [`is_settled`](Self::is_settled) says so, or when waiting for that has taken long enough.
     /// While it is called after that, the engine lingers: a peer that missed the notification is
     /// notified again.
@@ -293,8 +294,8 @@ impl Engine<'_> {
     }
 }
 
-// E. Time, and F. One packet out.
-impl Engine<'_> {
+// E. Time, and F. Packets out.
+impl<'s> Engine<'s> {
     /// Moves time to `now`.
     #[inline]
     pub fn advance(&mut self, now: Instant) {
@@ -323,28 +324,10 @@ impl Engine<'_> {
         cx.table.uncork();
     }
 
-    /// Writes the next packet into `packet`; `None` when there is nothing to send. `packet` has at
-    /// least the port's `payload_max` bytes.
-    pub fn transmit<M: Memory>(
-        &mut self,
-        now: Instant,
-        packet: &mut [u8],
-        memory: &mut M,
-    ) -> Option<Transmit> {
-        self.advance_clock(now);
-        let Self { cx, sender, matcher, target } = self;
-        let mut sent = None;
-        if cx.table.has_stateless() {
-            sent = cx.transmit_stateless(packet);
-            if sent.is_none() {
-                sent = transmit_close(cx, sender, matcher, packet);
-            }
-        }
-        if sent.is_none() {
-            sent = sender.transmit(cx, matcher, target, packet, memory);
-        }
-        cx.stats.packets_sent += u64::from(sent.is_some());
-        sent
+    /// Begins to send, at time `now`.
+    #[inline]
+    pub const fn burst(&mut self, now: Instant) -> Burst<'_, 's> {
+        Burst { engine: self, now, next: (ConnSlot::NONE, OpSlot::NONE) }
     }
 
     /// Moves the clock to the time of a call, unless an earlier call was later.
@@ -396,5 +379,44 @@ impl Engine<'_> {
             state.age(before, now, unheard);
             sender.age_records(state, before, now);
         }
+    }
+}
+
+/// Packets that an engine sends at one time. The engine is borrowed, and changes by sending only.
+/// Therefore a packet need not find out again what the last one has shown.
+#[derive(Debug)]
+pub struct Burst<'e, 's> {
+    engine: &'e mut Engine<'s>,
+    now: Instant,
+    /// The connection that sent last, and the operation of which it may send a new record, or none.
+    next: (ConnSlot, OpSlot),
+}
+
+impl Burst<'_, '_> {
+    /// Whether [`Self::transmit`] may have a packet to give.
+    #[must_use]
+    #[inline]
+    pub fn wants_transmit(&self) -> bool {
+        self.engine.wants_transmit()
+    }
+
+    /// Writes the next packet into `packet`; `None` when there is nothing to send. `packet` has at
+    /// least the port's `payload_max` bytes.
+    pub fn transmit<M: Memory>(&mut self, packet: &mut [u8], memory: &mut M) -> Option<Transmit> {
+        self.engine.advance_clock(self.now);
+        let Engine { cx, sender, matcher, target } = &mut *self.engine;
+        let mut sent = None;
+        if cx.table.has_stateless() {
+            self.next = (ConnSlot::NONE, OpSlot::NONE);
+            sent = cx.transmit_stateless(packet);
+            if sent.is_none() {
+                sent = transmit_close(cx, sender, matcher, packet);
+            }
+        }
+        if sent.is_none() {
+            sent = sender.transmit(cx, matcher, target, &mut self.next, packet, memory);
+        }
+        cx.stats.packets_sent += u64::from(sent.is_some());
+        sent
     }
 }

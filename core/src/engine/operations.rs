@@ -12,7 +12,7 @@ use crate::{
 
 // C. Operations of the initiator.
 impl Engine<'_> {
-    /// Posts a message. The next [`transmit`](Self::transmit) sends it at once if nothing is under
+    /// Posts a message. The next [burst](Self::burst) sends it at once if nothing is under
     /// way to the peer, or if enough records wait: a full packet, or behind many packets half as
     /// many. Otherwise it is coalesced with later messages until the next progress call.
     ///

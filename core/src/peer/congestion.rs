@@ -54,11 +54,21 @@ pub(crate) struct CongestionWindow {
     next_at: Tick,
     /// Congestion marks that the peer has counted.
     marks: u16,
-    /// It doubles each round trip until the first sign of congestion (RFC 5681 §3.1).
-    starting: bool,
-    /// A mark, or a loss beside a grown delay, has come since the window last grew or shrank: it is
-    /// the network that is slow, not the peer.
-    marked: bool,
+    signs: Signs,
+}
+
+bitflags::bitflags! {
+    /// What the acknowledgments have shown.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+    struct Signs: u8 {
+        /// It doubles each round trip until the first sign of congestion (RFC 5681 §3.1).
+        const STARTING = 1 << 0;
+        /// A mark, or a loss beside a grown delay, has come since the window last grew or shrank:
+        /// it is the network that is slow, not the peer.
+        const MARKED = 1 << 1;
+        /// The latest delay is beyond the target: the window does not grow.
+        const SLOW = 1 << 2;
+    }
 }
 
 impl Default for CongestionWindow {
@@ -76,8 +86,7 @@ impl CongestionWindow {
             reduced_at: now,
             next_at: now,
             marks: 0,
-            starting: true,
-            marked: false,
+            signs: Signs::STARTING,
         }
     }
 
@@ -129,6 +138,7 @@ impl CongestionWindow {
     /// The least delay of the network that one acknowledgment allows, and the marks that it reports.
     #[inline]
     pub(crate) fn measured(&mut self, delay: u32, marks: u16, rtt: &Rtt, now: Tick) {
+        self.signs.set(Signs::SLOW, delay >= TARGET_MIN_TICKS && delay >= self.target(rtt));
         let delay = (delay / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
         let [_, present] = self.delays;
         if now.since(self.half_from) >= rtt.smoothed() / 2 {
@@ -137,7 +147,9 @@ impl CongestionWindow {
         } else if delay < present {
             self.delays[1] = delay;
         }
-        self.marked |= marks != self.marks;
+        if marks != self.marks {
+            self.signs.insert(Signs::MARKED);
+        }
         self.marks = marks;
     }
 
@@ -154,20 +166,20 @@ impl CongestionWindow {
     pub(crate) fn acknowledged(&mut self, packets: u32, in_flight: u32, rtt: &Rtt, now: Tick) {
         let delay = self.delay();
         // Until the least round trip is known, no delay is too long.
-        if delay >= TARGET_MIN_TICKS && rtt.least() > 0 {
+        if self.signs.contains(Signs::SLOW) && rtt.least() > 0 {
             let target = self.target(rtt);
             if delay >= target {
                 self.shrink(target, rtt, now);
-                return;
             }
+            return;
         }
         // A window that was not used up says nothing about the path.
         let used = u64::from(in_flight + packets) * u64::from(ONE) >= u64::from(self.packets / 2);
-        if self.marked || !used {
-            self.marked = false;
+        if self.signs.contains(Signs::MARKED) || !used {
+            self.signs.remove(Signs::MARKED);
             return;
         }
-        let grown = if self.starting {
+        let grown = if self.signs.contains(Signs::STARTING) {
             packets.saturating_mul(ONE)
         } else if self.packets >= ONE {
             let one =
@@ -183,8 +195,10 @@ impl CongestionWindow {
     /// the hosts, has grown, too; else of a bad link.
     pub(crate) fn lost(&mut self, rtt: &Rtt, now: Tick) {
         let target = self.target(rtt);
-        if rtt.least() > 0 && self.delay().max(rtt.smoothed()) >= rtt.least() + (target - rtt.least()) / 2 {
-            self.marked = true;
+        if rtt.least() > 0
+            && self.delay().max(rtt.smoothed()) >= rtt.least() + (target - rtt.least()) / 2
+        {
+            self.signs.insert(Signs::MARKED);
             self.shrink(0, rtt, now);
         }
     }
@@ -193,7 +207,7 @@ impl CongestionWindow {
     pub(crate) fn timed_out(&mut self, times: u8) {
         if times >= 2 {
             self.packets = self.packets.min(ONE);
-            self.starting = false;
+            self.signs.remove(Signs::STARTING);
         }
     }
 
@@ -226,8 +240,9 @@ impl CongestionWindow {
         if now.since(self.reduced_at) < rtt.smoothed() {
             return;
         }
-        let least = if core::mem::take(&mut self.marked) { LEAST } else { FLOOR.min(self.packets) };
-        self.starting = false;
+        let marked = self.signs.contains(Signs::MARKED);
+        let least = if marked { LEAST } else { FLOOR.min(self.packets) };
+        self.signs.remove(Signs::MARKED | Signs::STARTING);
         self.reduced_at = now;
         // After a loss the target is 0: the cut is the same for any delay.
         let delay = self.delay().max(1);
@@ -350,7 +365,7 @@ mod tests {
         now = now.plus(ticks(10));
         window.measured(ticks(900), 1, &rtt, now);
         window.acknowledged(23, 0, &rtt, now);
-        assert_eq!(window.packets(), 24, "a delay for less than half of a round trip");
+        assert_eq!(window.packets(), 23, "a delay for less than half a round trip: no growth");
     }
 
     #[test]

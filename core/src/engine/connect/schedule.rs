@@ -33,11 +33,12 @@ impl ConnectionTable<'_> {
         if current == Schedule::Corked {
             self.corked.remove(&mut self.connections, conn);
         }
-        match schedule {
-            Schedule::Idle => {}
-            Schedule::Corked => self.corked.push_back(&mut self.connections, conn),
-            Schedule::Ready => self.ready.push_back(&mut self.connections, conn),
-        }
+        let list = match schedule {
+            Schedule::Idle => return,
+            Schedule::Corked => &mut self.corked,
+            Schedule::Ready => &mut self.ready,
+        };
+        list.push_back(&mut self.connections, conn);
     }
 
     /// Whether a connection is ready to send.

@@ -39,25 +39,28 @@ impl Sender<'_> {
         }
     }
 
-    /// The operation of which a new record may be sent now, if there is one.
+    /// The operation of which a new record may be sent now, or none.
     #[inline]
-    pub(super) fn next_sendable(&self, cx: &Ctx<'_>, conn: ConnSlot) -> Option<OpSlot> {
+    pub(super) fn next_sendable(&self, cx: &Ctx<'_>, conn: ConnSlot) -> OpSlot {
         let state = &cx.table[conn];
         // Mostly nothing waits.
-        if state.has_unsent() { self.next_sendable_of(cx, state) } else { None }
+        if state.has_unsent() { self.next_sendable_of(cx, state) } else { OpSlot::NONE }
     }
 
-    /// The operation of which a new record may be sent now, for a connection with unsent
+    /// The operation of which a new record may be sent now, or none, for a connection with unsent
     /// operations.
     #[inline]
-    pub(super) fn next_sendable_of(&self, cx: &Ctx<'_>, state: &Connection) -> Option<OpSlot> {
-        let slot = self.next_op(cx, state)?;
+    pub(super) fn next_sendable_of(&self, cx: &Ctx<'_>, state: &Connection) -> OpSlot {
+        let slot = self.next_op(cx, state);
+        if slot.is_none() {
+            return slot;
+        }
         let peer = &cx.table[state.peer()];
         let may = peer.is_established()
             && state.tx().under_way() < state.path().window_limit(peer.window)
             && state.tx().has_room(&self.in_flight)
             && self.path_has_room(cx, state);
-        may.then_some(slot)
+        if may { slot } else { OpSlot::NONE }
     }
 
     /// Whether a new record may be sent now.
@@ -72,14 +75,15 @@ impl Sender<'_> {
         state.path().has_room(policy, state.tx().in_flight(), cx.timers.tick())
     }
 
-    /// The next operation, if it does not wait for others.
+    /// The next operation, or none if it waits for others.
     #[inline]
-    pub(super) fn next_op(&self, cx: &Ctx<'_>, state: &Connection) -> Option<OpSlot> {
+    pub(super) fn next_op(&self, cx: &Ctx<'_>, state: &Connection) -> OpSlot {
         if state.responses().cursor().is_some() {
-            return Some(self.next_beside_response(cx, state));
+            return self.next_beside_response(cx, state);
         }
         let slot = state.sends().cursor();
-        (slot.is_some() && !self.is_blocked(cx, state, slot)).then_some(slot)
+        let waits = slot.is_some() && self.is_blocked(cx, state, slot);
+        if waits { OpSlot::NONE } else { slot }
     }
 
     /// The next operation of a connection on which a response waits.

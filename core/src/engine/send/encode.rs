@@ -10,12 +10,25 @@ use crate::engine::send::Sender;
 use crate::peer::operation::{ResponseData, TxKind, TxOp};
 use crate::peer::slots::OpSlot;
 use crate::wire::{
-    AtomicRequestRecord, ERROR_LEN, ErrorCode, FIN_LEN, READ_LEN_MAX, READ_REQUEST_LEN,
+    AtomicRequestRecord, ERROR_LEN, Envelope, ErrorCode, FIN_LEN, READ_LEN_MAX, READ_REQUEST_LEN,
     ReadRequestRecord, atomic_request_len, atomic_response_len, message_len, operand_len,
-    put_atomic_request, put_atomic_response, put_error, put_fin, put_message, put_read_request,
-    put_read_response, put_rts, put_segment, put_write, read_response_len, rts_len, write_len,
+    put_atomic_request, put_atomic_response, put_error, put_fin, put_message_before,
+    put_read_request, put_read_response, put_rts, put_segment, put_write, read_response_len,
+    rts_len, write_len,
 };
-use crate::{AtomicForm, Gather, Memory, Remote, Source};
+use crate::{AtomicForm, Gather, Memory, OpId, Remote, Source};
+
+/// Writes a whole message; returns the bytes behind it, or `None` if it does not fit.
+#[inline(always)]
+pub(super) fn encode_message<'a, M: Memory>(
+    id: OpId,
+    envelope: &Envelope,
+    into: &'a mut [u8],
+    memory: &mut M,
+) -> Option<&'a mut [u8]> {
+    let own = Gather { source: Source::Op(id), offset: 0, more: false };
+    put_message_before(into, envelope, |payload| memory.gather(own, payload))
+}
 
 impl Sender<'_> {
     /// Bytes that an operation takes up in a packet as a whole; `None`: it is always sent in parts.
@@ -57,7 +70,8 @@ impl Sender<'_> {
         let total = u16::try_from(op.total);
         match op.kind {
             TxKind::Message(ref envelope) => {
-                put_message(into, envelope, |payload| memory.gather(own, payload))
+                let room = into.len();
+                Some(room - encode_message(id, envelope, into, memory)?.len())
             }
             TxKind::Rendezvous(envelope) => put_rts(into, &envelope, u64::from(id.bits())),
             TxKind::Write { remote, data } => {

@@ -11,6 +11,7 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
+use crate::engine::send::encode::encode_message;
 use crate::engine::send::post::{pending_bytes, pending_cost};
 use crate::engine::send::transmit::{Emitted, put_header};
 use crate::peer::in_flight::{TxFlags, TxPacket};
@@ -18,9 +19,9 @@ use crate::peer::operation::TxKind;
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{
     BEFORE_LEN, Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, TAG_RESERVE,
-    WRITES_WITH_DATA_MAX, full_segment, put_message_before, segment_overhead,
+    WRITES_WITH_DATA_MAX, full_segment, segment_overhead,
 };
-use crate::{Gather, Memory, OpError, Order, Source};
+use crate::{Memory, OpError, Order};
 
 /// Every so many packets the sender requests an acknowledgment at once.
 const ACK_REQUEST_EVERY: u32 = 64;
@@ -59,22 +60,17 @@ impl Sender<'_> {
         // A plain message is packed without a check of its length: the attempt shows whether it
         // fits.
         let plain = offset == 0 && self.is_plain_message(cx, first);
-        let mut packed = Packed::default();
-        if plain {
-            packed = self.pack_whole_ops(cx, target, conn, first, body, memory);
-        }
         let whole = if plain { None } else { self.whole_len(first) };
-        let packed = match whole {
-            _ if packed.len > 0 => packed,
-            Some(whole) if whole <= body.len() => {
-                self.pack_whole_ops(cx, target, conn, first, body, memory)
-            }
-            Some(_) if matches!(self.ops[first].kind, TxKind::Atomic { .. }) => {
-                self.fail_oversized_atomic(cx, matcher, conn, first);
-                return None;
-            }
-            _ => self.pack_next_segment(cx, target, conn, first, body, memory)?,
-        };
+        let mut packed = Packed::default();
+        if plain || whole.is_some_and(|whole| whole <= body.len()) {
+            packed = self.pack_whole_ops(cx, target, conn, first, body, memory);
+        } else if whole.is_some() && matches!(self.ops[first].kind, TxKind::Atomic { .. }) {
+            self.fail_oversized_atomic(cx, matcher, conn, first);
+            return None;
+        }
+        if packed.len == 0 {
+            packed = self.pack_next_segment(cx, target, conn, first, body, memory)?;
+        }
         let state = &cx.table[conn];
         let (psn, rnr_epoch) = (state.tx().next_psn(), state.tx().rnr_epoch());
         let mut flags = TxFlags::empty();
@@ -92,8 +88,8 @@ impl Sender<'_> {
         self.record_sent(cx, conn, record, packed.writes)?;
         let state = &cx.table[conn];
         let unsent = state.has_unsent();
-        let more = unsent && self.next_sendable_of(cx, state).is_some();
-        let stuck = unsent && !more;
+        let next = if unsent { self.next_sendable_of(cx, state) } else { OpSlot::NONE };
+        let stuck = unsent && next.is_none();
         let asks = self.ops[first].is_request() && state.credit_may_lapse(cx.timers.tick());
         let last = psn.0 % ACK_REQUEST_EVERY == ACK_REQUEST_EVERY - 1 || stuck || asks;
         let mut flags = if last { Flags::ACK_REQUEST } else { Flags::empty() };
@@ -102,7 +98,7 @@ impl Sender<'_> {
         header.rnr_epoch = record.rnr_epoch;
         put_header(&header, packet)?;
         cx.table[conn].rx_mut().acknowledged(false);
-        Some(Emitted { len: HEADER_LEN + packed.taken, more: Some(more) })
+        Some(Emitted { len: HEADER_LEN + packed.taken, next: Some(next) })
     }
 
     /// Takes the next packet number.
@@ -157,7 +153,6 @@ impl Sender<'_> {
         body: &mut [u8],
         memory: &mut M,
     ) -> Packed {
-        let messages = self.ops[first].envelope().is_some();
         let mut packed = Packed::default();
         let mut slot = first;
         // bound: a record takes at least 16 bytes
@@ -172,19 +167,28 @@ impl Sender<'_> {
                 Some(self.commit_whole(cx, conn, slot, &mut packed))
             };
             let Some(serial) = serial else { break };
-            let Some(next) = self.next_op(cx, &cx.table[conn]) else { break };
-            let op = &self.ops[next];
-            if self.is_posted(next) != self.is_posted(slot)
-                || op.serial != serial.wrapping_add(1)
-                || op.sent != 0
-                || op.envelope().is_some() != messages
-                || (op.brings_data() && packed.events == WRITES_WITH_DATA_MAX)
-            {
+            let state = &cx.table[conn];
+            if !state.has_unsent() {
+                break;
+            }
+            let next = self.next_op(cx, state);
+            if next.is_none() || !self.may_share_packet(slot, serial, next, &packed) {
                 break;
             }
             slot = next;
         }
         packed
+    }
+
+    /// Whether operation `next` may be in a packet behind `slot`, which has the place `serial`.
+    #[inline]
+    fn may_share_packet(&self, slot: OpSlot, serial: u32, next: OpSlot, packed: &Packed) -> bool {
+        let op = &self.ops[next];
+        self.is_posted(next) == self.is_posted(slot)
+            && op.serial == serial.wrapping_add(1)
+            && op.sent == 0
+            && op.envelope().is_some() == self.ops[slot].envelope().is_some()
+            && (!op.brings_data() || packed.events < WRITES_WITH_DATA_MAX)
     }
 
     /// Whether an operation is a message of one record without ordering constraints.
@@ -193,8 +197,8 @@ impl Sender<'_> {
         cx.config.order.is_empty() && matches!(self.ops[slot].kind, TxKind::Message(_))
     }
 
-    /// Packs plain messages that are neighbours in one loop, while they fit. [`Self::encode_whole`]
-    /// and [`Self::commit_whole`] have the same effect, one message at a time. Returns the serial
+    /// Packs plain messages that are neighbours in one loop, while they fit. [`Self::commit_whole`]
+    /// has the same effect for one message. Returns the serial
     /// of the last message; `None` if the first one does not fit.
     // Not inlined: the loop needs all registers.
     #[inline(never)]
@@ -221,12 +225,9 @@ impl Sender<'_> {
             if count > 0 && (!follows || op.has_ordering_deps) {
                 break;
             }
-            let source = Source::Op(slot.id(generation));
-            let own = Gather { source, offset: 0, more: false };
             let Envelope { msn, total, .. } = *envelope;
-            let fill = |payload: &mut [u8]| memory.gather(own, payload);
-            let Some(behind) = put_message_before(core::mem::take(&mut rest), envelope, fill)
-            else {
+            let into = core::mem::take(&mut rest);
+            let Some(behind) = encode_message(slot.id(generation), envelope, into, memory) else {
                 break;
             };
             (left, rest) = (behind.len(), behind);

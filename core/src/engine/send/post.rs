@@ -216,21 +216,20 @@ impl Sender<'_> {
         }
         state.sends_mut().append(&mut self.ops, slot);
         state.records_wait(cost);
-        let untimed = state.path().is_paced() || cx.timers.deadline(conn).is_none();
+        if state.path().is_paced() || cx.timers.deadline(conn).is_none() {
+            // Otherwise a post brings no deadline nearer than the present ones.
+            cx.arm(conn);
+        }
+        let state = &cx.table[conn];
         if state.schedule() != Schedule::Ready {
             // Sent at once if nothing is in flight or enough waits; otherwise corked. Whether it
             // may be sent is decided at its turn.
-            let state = &cx.table[conn];
             let at_once = (state.tx().in_flight() == 0 && !more)
                 || should_flush(state, packet_room(cx.payload_max(state.peer())));
             let schedule = if at_once { Schedule::Ready } else { Schedule::Corked };
             if schedule != state.schedule() {
                 cx.table.enqueue(conn, schedule);
             }
-        }
-        if untimed {
-            // Otherwise a post brings no deadline nearer than the present ones.
-            cx.arm(conn);
         }
         memory.attach_op(id, buffer);
         Ok(id)

@@ -7,13 +7,14 @@
 //! list.
 
 use crate::collections::serial::Psn;
+use crate::collections::slab::SlotIndex;
 use crate::collections::time::Tick;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
-use crate::peer::Peer;
-use crate::peer::slots::ConnSlot;
+use crate::peer::slots::{ConnSlot, OpSlot};
+use crate::peer::{Connection, Peer};
 use crate::wire::{
     Ack, Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, SACK_WORDS_MAX, seal,
 };
@@ -24,13 +25,14 @@ use zerocopy::IntoBytes;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Emitted {
     pub(crate) len: usize,
-    /// Whether new records may follow, if writing the packet has shown that.
-    pub(crate) more: Option<bool>,
+    /// The operation of which a new record may be sent next, or none, if writing the packet has
+    /// shown that.
+    pub(crate) next: Option<OpSlot>,
 }
 
 impl Emitted {
     const fn of(len: usize) -> Self {
-        Self { len, more: None }
+        Self { len, next: None }
     }
 }
 
@@ -39,13 +41,23 @@ pub(crate) fn put_header(header: &Header, packet: &mut [u8]) -> Option<()> {
     Some(())
 }
 
+/// Whether the packet that was just sent may bring a deadline that is nearer than the present one.
+/// Behind another packet that is under way, a packet can only make timers later.
+#[inline]
+fn begins_timer(cx: &Ctx<'_>, conn: ConnSlot) -> bool {
+    let state = &cx.table[conn];
+    state.tx().under_way() <= 1 || state.path().is_paced() || cx.timers.deadline(conn).is_none()
+}
+
 impl Sender<'_> {
-    /// Writes the next packet of the first connection that has one.
+    /// Writes the next packet of the first connection that has one. `next`: the connection that
+    /// sent last, and the operation of which it may send a new record, or none.
     pub(crate) fn transmit<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,
         target: &RmaTarget<'_>,
+        next: &mut (ConnSlot, OpSlot),
         packet: &mut [u8],
         memory: &mut M,
     ) -> Option<Transmit> {
@@ -55,18 +67,21 @@ impl Sender<'_> {
             let peer = &cx.table[slot];
             let Peer { address, receive_max, .. } = *peer;
             let room = peer.payload_max(packet.len().min(cx.limits.payload_max));
+            let first = if next.0 == conn { next.1 } else { OpSlot::NONE };
             let emitted = packet
                 .get_mut(..room)
-                .and_then(|into| self.emit(cx, matcher, target, conn, into, memory));
-            let more = emitted.and_then(|emitted| emitted.more);
-            let more = more.unwrap_or_else(|| self.may_send_new(cx, conn));
-            let sends = self.has_packet(cx, conn, more);
+                .and_then(|into| self.emit(cx, matcher, target, (conn, first), into, memory));
+            let after = emitted.and_then(|emitted| emitted.next);
+            let after = after.unwrap_or_else(|| self.next_sendable(cx, conn));
+            *next = (conn, after);
+            let more = after.is_some();
+            let sends = self.has_packet(cx, &cx.table[conn], more);
             cx.table.rotate(conn, sends, more);
             let Some(Emitted { len, .. }) = emitted else { continue };
             if let Some(written) = packet.get_mut(..len) {
                 seal(written, cx.config.checksum);
             }
-            if self.begins_timer(cx, conn) {
+            if begins_timer(cx, conn) {
                 cx.arm(conn);
             }
             let to = Destination { peer: cx.table.peer_id(slot), address };
@@ -75,19 +90,10 @@ impl Sender<'_> {
         None
     }
 
-    /// Whether the packet that was just sent may bring a deadline that is nearer than the present
-    /// one. Behind another packet that is under way, a packet can only make timers later.
-    #[inline]
-    fn begins_timer(&self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
-        let state = &cx.table[conn];
-        state.tx().under_way() <= 1 || state.path().is_paced() || cx.timers.deadline(conn).is_none()
-    }
-
     /// Whether a connection has a packet to send now, where `more` says whether new records may be
     /// sent.
     #[inline]
-    fn has_packet(&self, cx: &Ctx<'_>, conn: ConnSlot, more: bool) -> bool {
-        let state = &cx.table[conn];
+    fn has_packet(&self, cx: &Ctx<'_>, state: &Connection, more: bool) -> bool {
         state.rx().owes_ack_now()
             || state.path().has_ping()
             || state.path().has_tail_probe()
@@ -95,13 +101,14 @@ impl Sender<'_> {
             || (more && (state.is_uncorked() || self.has_full_packet(cx, state)))
     }
 
-    /// Writes the next packet of a connection.
+    /// Writes the next packet of a connection. `first`: the operation of which a new record may be
+    /// sent, or none if that is not known.
     fn emit<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,
         target: &RmaTarget<'_>,
-        conn: ConnSlot,
+        (conn, first): (ConnSlot, OpSlot),
         packet: &mut [u8],
         memory: &mut M,
     ) -> Option<Emitted> {
@@ -129,7 +136,9 @@ impl Sender<'_> {
                     .map(Emitted::of);
             }
         }
-        if let Some(first) = self.next_sendable(cx, conn) {
+        debug_assert!(first.is_none() || first == self.next_sendable(cx, conn));
+        let first = if first.is_some() { first } else { self.next_sendable(cx, conn) };
+        if first.is_some() {
             return self.emit_new(cx, matcher, target, (conn, first), packet, memory);
         }
         if ack_now { self.emit_ack(cx, matcher, conn, packet).map(Emitted::of) } else { None }
@@ -137,7 +146,7 @@ impl Sender<'_> {
 
     /// The header of a packet, with the receiver status of this side. An acknowledgment has number
     /// 0.
-    #[inline]
+    #[inline(always)]
     pub(super) fn header(
         &self,
         cx: &Ctx<'_>,
@@ -162,6 +171,7 @@ impl Sender<'_> {
         header
     }
 
+    #[cold]
     fn emit_ping(
         &mut self,
         cx: &mut Ctx<'_>,

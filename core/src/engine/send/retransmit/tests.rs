@@ -50,7 +50,8 @@ struct Sent {
 impl Sent {
     fn take(&mut self, engine: &mut Engine<'_>, now: Instant) {
         let mut packet = [0; PAYLOAD_MAX];
-        while let Some(sent) = engine.transmit(now, &mut packet, &mut Boundless) {
+        let mut burst = engine.burst(now);
+        while let Some(sent) = burst.transmit(&mut packet, &mut Boundless) {
             let packet = Packet::parse(&packet[..sent.len], |crc, _| crc).unwrap();
             let Body::Data(records) = packet.body else { continue };
             let again = packet.header.flags().contains(Flags::RETRANSMISSION);
