@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An engine together with the memory that it lives in.
+//! An engine, and a queue of shared receives, together with the memory that each lives in.
 //!
-//! The engine borrows its slices from the [`StorageBox`] beside it, so the two are one
-//! self-referential value. The macro of `self_cell` contains the unsafe code that this takes; this
-//! crate has none.
+//! Each borrows its slices from the owner beside it, so the two are one self-referential value. The
+//! macro of `self_cell` contains the unsafe code that this takes; this crate has none.
+
+use alloc::boxed::Box;
 
 use crate::engine::storage::StorageBox;
-use crate::{Config, ConfigError, Engine, Identity, PortLimits};
+use crate::shared_queue::{PostedRecv, Slot};
+use crate::{Config, ConfigError, Engine, Identity, PortLimits, SharedQueue};
 use self_cell::{MutBorrow, self_cell};
 
 self_cell! {
@@ -14,6 +16,14 @@ self_cell! {
         owner: MutBorrow<StorageBox>,
         #[not_covariant]
         dependent: Engine,
+    }
+}
+
+self_cell! {
+    struct QueueCell {
+        owner: MutBorrow<Box<[Slot<PostedRecv>]>>,
+        #[not_covariant]
+        dependent: SharedQueue,
     }
 }
 
@@ -53,5 +63,38 @@ impl EngineBox {
 impl core::fmt::Debug for EngineBox {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.with(|engine| engine.fmt(f))
+    }
+}
+
+/// A queue of shared receives that owns its slots.
+pub struct SharedQueueBox(QueueCell);
+
+impl SharedQueueBox {
+    /// A queue for `size` receives, at most [`SharedRecvId::SLOTS_MAX`].
+    ///
+    /// [`SharedRecvId::SLOTS_MAX`]: crate::SharedRecvId::SLOTS_MAX
+    #[must_use]
+    pub fn new(size: u32) -> Self {
+        let slots = core::iter::repeat_with(Slot::default).take(size as usize).collect();
+        let slots = MutBorrow::new(slots);
+        Self(QueueCell::new(slots, |slots| SharedQueue::new(slots.borrow_mut())))
+    }
+
+    /// Calls `f` with the queue.
+    #[inline]
+    pub fn with<R>(&self, f: impl FnOnce(&SharedQueue<'_>) -> R) -> R {
+        self.0.with_dependent(|_, queue| f(queue))
+    }
+
+    /// Calls `f` with the queue, to change it.
+    #[inline]
+    pub fn with_mut<R>(&mut self, f: impl FnOnce(&mut SharedQueue<'_>) -> R) -> R {
+        self.0.with_dependent_mut(|_, queue| f(queue))
+    }
+}
+
+impl core::fmt::Debug for SharedQueueBox {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.with(|queue| queue.fmt(f))
     }
 }

@@ -30,6 +30,7 @@ mod collections;
 pub mod drive;
 mod engine;
 mod peer;
+pub mod shared_queue;
 pub mod wire;
 
 pub use api::address::PeerAddress;
@@ -38,9 +39,9 @@ pub use api::completion::{Completion, DeferredId, OpError, OpKind};
 pub use api::config::{ChecksumFn, Config, Congestion, Order, UNEXPECTED_CLASS_LEN};
 pub use api::counters::{OpCount, OpCounters, TargetCounters};
 pub use api::error::{ConfigError, PeersFull, PostError, RegionError, Unknown};
-pub use api::id::{Context, OpId, PeerId, RecvId, RegionId, UnexpectedId};
+pub use api::id::{Context, OpId, PeerId, RecvId, RegionId, SharedRecvId, UnexpectedId};
 pub use api::limits::{ATOMIC_LEN_MAX, MESSAGE_LEN_MAX, RENDEZVOUS_READ_LEN_MAX};
-pub use api::matching::{self, MultiRecv, TagMatch};
+pub use api::matching::TagMatch;
 pub use api::memory::{AtomicAccess, Gather, Memory, Placement, Source, Target, UnmatchedMessage};
 pub use api::port::{Datagram, Destination, Port, PortError, PortLimits, Transmit, Transmitted};
 pub use api::request::{
@@ -49,7 +50,7 @@ pub use api::request::{
 };
 pub use api::stats::{self, DropReason, Stats};
 #[cfg(feature = "alloc")]
-pub use boxed::EngineBox;
+pub use boxed::{EngineBox, SharedQueueBox};
 pub use collections::serial::{Msn, Psn};
 pub use collections::time::Instant;
 pub use drive::{Budget, Progress, drive};
@@ -60,3 +61,4 @@ pub use engine::{
     Access, Burst, Engine, Identity, PeerReport, RegionRequest, TIMERS_PER_ADVANCE, Violation,
 };
 pub use peer::window::WINDOW_PACKETS;
+pub use shared_queue::SharedQueue;

@@ -87,6 +87,10 @@ slot_id! {
     RecvId, slot_bits = 20
 }
 slot_id! {
+    /// A receive of a queue that engines share (20 bits of slot and 12 of generation).
+    SharedRecvId, slot_bits = 20
+}
+slot_id! {
     /// A stored message that no posted receive has matched yet; the slot number holds the class of
     /// its storage (`docs/PROTOCOL.md` §6.3).
     UnexpectedId, slot_bits = 20

@@ -3,10 +3,12 @@
 //!
 //! In: the source and tag that a receive wants, and those of a message. Out: whether they match
 //! ([`matches()`]), and which bytes of a multi-receive buffer the message gets ([`MultiRecv`]).
-//! Callers: the engine, for its own receives; the owner of a queue of receives that several engines
-//! share. Bound: constant.
+//! Callers: the engine, for its own receives; the queue of receives that several engines share.
+//! Bound: constant.
 
+use crate::collections::list::List;
 use crate::collections::serial::Msn;
+use crate::collections::slab::SlotIndex;
 
 /// The tags that a receive takes: those that agree with `tag` in each bit that is not set in
 /// `ignore` (`fi_tagged(3)`).
@@ -44,7 +46,7 @@ pub struct Envelope {
 /// of `wanted` (`None`: untagged messages only) takes a message from `source` with `tag`.
 #[must_use]
 #[inline]
-pub fn matches<S: PartialEq>(
+pub(crate) fn matches<S: PartialEq>(
     (from, wanted): (Option<S>, Option<TagMatch>),
     (source, tag): (S, Option<u64>),
 ) -> bool {
@@ -56,10 +58,34 @@ pub fn matches<S: PartialEq>(
         }
 }
 
+/// Two queues: a tagged message matches tagged receives only, an untagged one untagged receives.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Queues<I> {
+    pub(crate) untagged: List<I>,
+    pub(crate) tagged: List<I>,
+}
+
+impl<I: SlotIndex> Default for Queues<I> {
+    fn default() -> Self {
+        Self { untagged: List::default(), tagged: List::default() }
+    }
+}
+
+impl<I: SlotIndex> Queues<I> {
+    /// The first member of one of them, or [`SlotIndex::NONE`].
+    pub(crate) fn first(&self, tagged: bool) -> I {
+        if tagged { self.tagged.head() } else { self.untagged.head() }
+    }
+
+    pub(crate) fn of(&mut self, tagged: bool) -> &mut List<I> {
+        if tagged { &mut self.tagged } else { &mut self.untagged }
+    }
+}
+
 /// Fill state of a multi-receive buffer (`fi_msg(3)`, `FI_MULTI_RECV`): messages lie one behind the
 /// other, each in a slice of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct MultiRecv {
+pub(crate) struct MultiRecv {
     /// Bytes from the beginning of the buffer that belong to slices.
     used: u64,
     /// The buffer closes when fewer bytes than this are left.
@@ -74,51 +100,51 @@ impl MultiRecv {
     /// An empty buffer, which takes messages until fewer than `least` bytes (at least one) are
     /// left.
     #[must_use]
-    pub const fn new(least: u64) -> Self {
+    pub(crate) const fn new(least: u64) -> Self {
         Self { used: 0, least: if least == 0 { 1 } else { least }, open: 0, closed: false }
     }
 
     /// An empty buffer that takes no messages.
     #[must_use]
-    pub const fn new_closed() -> Self {
+    pub(crate) const fn new_closed() -> Self {
         Self { closed: true, ..Self::new(1) }
     }
 
     /// Whether the buffer takes no more messages.
     #[must_use]
-    pub const fn is_closed(&self) -> bool {
+    pub(crate) const fn is_closed(&self) -> bool {
         self.closed
     }
 
     /// Number of slices of messages that have not ended.
     #[must_use]
-    pub const fn open(&self) -> u32 {
+    pub(crate) const fn open(&self) -> u32 {
         self.open
     }
 
     /// Offset and length of the slice that a message of `len` bytes gets in a buffer of `capacity`
     /// bytes; a message longer than the rest is truncated.
     #[must_use]
-    pub fn next_slice(&self, capacity: u64, len: u64) -> (u64, u64) {
+    pub(crate) fn next_slice(&self, capacity: u64, len: u64) -> (u64, u64) {
         (self.used, len.min(capacity.saturating_sub(self.used)))
     }
 
     /// Opens a slice of `len` bytes, which [`Self::next_slice`] gave, in a buffer of `capacity`
     /// bytes. Closes the buffer if fewer than the least bytes are left.
-    pub fn open_slice(&mut self, capacity: u64, len: u64) {
+    pub(crate) fn open_slice(&mut self, capacity: u64, len: u64) {
         self.used += len;
         self.open += 1;
         self.closed = capacity.saturating_sub(self.used) < self.least;
     }
 
     /// Ends a slice. Returns whether the buffer has ended with it.
-    pub fn end_slice(&mut self) -> bool {
+    pub(crate) fn end_slice(&mut self) -> bool {
         self.open = self.open.saturating_sub(1);
         self.closed && self.open == 0
     }
 
     /// Closes the buffer. Returns whether it has ended: no slice of it is open.
-    pub const fn close(&mut self) -> bool {
+    pub(crate) const fn close(&mut self) -> bool {
         self.closed = true;
         self.open == 0
     }

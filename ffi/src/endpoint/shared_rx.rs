@@ -266,9 +266,9 @@ impl Receives for SharedRx {
             return Ok(());
         }
         let members = self.members();
-        self.queue.cancel(context, |recv, multi| {
+        self.queue.cancel(context, |request, multi| {
             notifier(&members)
-                .map_or(Ok(()), |member| member.runtime.complete_cancelled(recv, multi))
+                .map_or(Ok(()), |member| member.runtime.complete_cancelled(request, multi))
         })
     }
 

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ofi_xdp_core::{Budget, Completion, PeerAddress};
 
-use super::receive_queue::SliceEnd;
+use super::receive_queue::SliceCompletion;
 use super::side::Side;
 use super::{Runtime, State};
 use crate::sys::abi::{ADDR_NONE, fi_addr_t};
@@ -91,8 +91,8 @@ impl Runtime {
 
 /// Whether the end of a slice of a shared buffer writes no completion. If it releases the buffer,
 /// that is noted in the completion.
-fn is_suppressed(completion: &mut Completion, end: Option<SliceEnd>) -> bool {
-    let Some(SliceEnd { released, signal }) = end else { return false };
+fn is_suppressed(completion: &mut Completion, end: Option<SliceCompletion>) -> bool {
+    let Some(SliceCompletion { released, signal }) = end else { return false };
     completion.ends_buffer |= released;
     !(signal || released || completion.outcome.is_err())
 }

@@ -1,55 +1,35 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The receives of a shared receive context, in posting order.
+//! The queue of a shared receive context behind its lock, with the buffers of its receives and the
+//! endpoints that it notifies.
 //!
 //! In: receives as they are posted, cancels, ends of slices. Out: each receive, or a slice of it,
 //! to the source that claims it. Called by `endpoint::shared_rx` and `receive_source`. Bound: the
 //! size of the context, allocated at once.
 //!
-//! A receive gets a serial number, so that a source knows which ones it has offered. The end of the
-//! last slice releases a multi-receive buffer, and its completion reports that. If no queue reads
-//! that completion, because the endpoint is closed or has no queue, the buffer keeps its slot until
-//! another endpoint reports it.
+//! The order of receives, the match rule and multi-receive buffers are those of
+//! [`SharedQueue`](ofi_xdp_core::SharedQueue).
 
-use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ofi_xdp_core::matching::matches;
-use ofi_xdp_core::{Context, MultiRecv, PeerAddress, RecvRequest, UnmatchedMessage};
+use ofi_xdp_core::shared_queue::{ClaimedRecv, Cursor, Release};
+use ofi_xdp_core::{
+    Context, Engine, Memory, PeerAddress, RecvRequest, SharedQueueBox, SharedRecvId,
+    UnmatchedMessage,
+};
 
 use super::memory::buffer::Buffer;
 use super::request::{CompletionPolicy, Recv};
 use crate::sys::errno::Error;
 use crate::wait::waker::Waker;
 
-/// A posted receive.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Entry {
-    pub(super) recv: Recv,
-    pub(super) source: Option<PeerAddress>,
-    /// `FI_COMPLETION`: it writes a completion under the selective policy.
-    requested: bool,
-    serial: u64,
-    /// Set for a multi-receive buffer. A slice is open until its completion is read.
-    multi: Option<MultiRecv>,
-}
-
-impl Entry {
-    pub(super) fn takes(&self, arrival: &UnmatchedMessage) -> bool {
-        matches((self.source, self.recv.tag), (arrival.source, arrival.tag))
-    }
-}
-
 /// The queue behind its lock.
 #[derive(Debug)]
-pub(super) struct State {
-    pub(super) slots: Vec<Option<Entry>>,
-    free: Vec<u32>,
-    /// Slots in posting order: untagged receives, then tagged ones.
-    pub(super) order: [VecDeque<u32>; 2],
-    /// Slots of multi-receive buffers with an unreported release.
-    pub(super) unreported: VecDeque<u32>,
-    /// The endpoints that can report, with the wakers of their readers.
+struct State {
+    queue: SharedQueueBox,
+    /// By slot of [`SharedRecvId`].
+    buffers: Box<[Buffer]>,
+    /// The endpoints that can report releases, with the wakers of their readers.
     notifiers: Vec<Option<Arc<Waker>>>,
 }
 
@@ -60,18 +40,12 @@ pub(crate) struct RecvQueue {
     /// The serial number of the next receive. Changed under the lock.
     serial: AtomicU64,
     /// Whether there are unreported releases. Changed under the lock.
-    pub(super) has_unreported: AtomicBool,
+    has_unreported: AtomicBool,
 }
 
-/// A receive, or a slice of one, for an engine.
-pub(super) struct Claimed {
-    pub(super) request: RecvRequest,
-    pub(super) buffer: Buffer,
-}
-
-/// The end of a slice of a multi-receive buffer.
+/// The end of a slice of a multi-receive buffer, for its endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct SliceEnd {
+pub(crate) struct SliceCompletion {
     /// Whether it releases the buffer.
     pub(crate) released: bool,
     /// Whether its success writes a completion.
@@ -81,17 +55,11 @@ pub(crate) struct SliceEnd {
 impl RecvQueue {
     /// A queue for `size` receives.
     pub(crate) fn new(size: usize) -> Self {
-        let size = u32::try_from(size).unwrap_or(u32::MAX);
-        let capacity = size as usize;
-        let order = [VecDeque::with_capacity(capacity), VecDeque::with_capacity(capacity)];
-        let state = State {
-            slots: vec![None; capacity],
-            free: (0..size).rev().collect(),
-            order,
-            unreported: VecDeque::with_capacity(capacity),
-            notifiers: Vec::new(),
-        };
-        let (state, serial) = (Mutex::new(state), AtomicU64::new(1));
+        let size = u32::try_from(size).unwrap_or(u32::MAX).min(SharedRecvId::SLOTS_MAX);
+        let queue = SharedQueueBox::new(size);
+        let serial = AtomicU64::new(queue.with(|queue| queue.serial()));
+        let buffers = vec![Buffer::EMPTY; size as usize].into_boxed_slice();
+        let state = Mutex::new(State { queue, buffers, notifiers: Vec::new() });
         Self { state, serial, has_unreported: AtomicBool::new(false) }
     }
 
@@ -100,12 +68,13 @@ impl RecvQueue {
         let mut state = self.lock();
         state.notifiers.clear();
         state.notifiers.extend(notifiers);
-        if !state.unreported.is_empty() {
+        if self.has_unreported() {
             state.wake_notifiers();
         }
     }
 
     /// Adds a receive; with `min_free`, a multi-receive buffer that ends when fewer bytes are free.
+    /// `requested` (`FI_COMPLETION`): it writes a completion under the selective policy.
     ///
     /// # Errors
     /// [`Error::Again`] when all slots are in use.
@@ -116,158 +85,145 @@ impl RecvQueue {
         min_free: Option<u64>,
         requested: bool,
     ) -> Result<(), Error> {
+        let Recv { buffer, tag, context, .. } = *recv;
+        let len = buffer.len() as u64;
+        let request = RecvRequest { from: None, len, context, tag, signal: requested };
         let mut state = self.lock();
-        let slot = state.free.pop().ok_or(Error::Again)?;
-        let serial = self.serial.load(Ordering::Relaxed);
-        let multi = min_free.map(MultiRecv::new);
-        if let Some(place) = state.slots.get_mut(slot as usize) {
-            *place = Some(Entry { recv: *recv, source, requested, serial, multi });
+        let (id, serial) = state.queue.with_mut(|queue| {
+            queue.post(request, source, min_free).map(|id| (id, queue.serial()))
+        })?;
+        if let Some(place) = state.buffers.get_mut(id.slot() as usize) {
+            *place = buffer;
         }
-        state.order[usize::from(recv.tag.is_some())].push_back(slot);
         // Sequentially consistent, like `has_unmatched`: see `endpoint::shared_rx`.
-        self.serial.store(serial + 1, Ordering::SeqCst);
+        self.serial.store(serial, Ordering::SeqCst);
         Ok(())
     }
 
-    /// Removes the oldest receive with this context after `complete` has completed it; the flag
-    /// says whether it is a multi-receive buffer.
+    /// Removes the oldest receive with this context after `complete` has completed it. `complete`
+    /// takes its request, and whether it is a multi-receive buffer.
     ///
     /// # Errors
     /// Those of `complete`; the receive keeps its place then.
     pub(crate) fn cancel(
         &self,
         context: Context,
-        complete: impl FnOnce(&Recv, bool) -> Result<(), Error>,
+        complete: impl FnOnce(RecvRequest, bool) -> Result<(), Error>,
     ) -> Result<(), Error> {
-        let mut state = self.lock();
-        let places = (0..2).flat_map(|class| {
-            let count = state.order[class].len();
-            (0..count).map(move |at| (class, at))
-        });
-        let found = places
-            .filter_map(|(class, at)| Some((class, at, *state.entry(class, at)?)))
-            .filter(|(_, _, entry)| entry.recv.context == context)
-            .min_by_key(|(_, _, entry)| entry.serial);
-        let Some((class, at, entry)) = found else { return Ok(()) };
-        let Some(slot) = state.order[class].remove(at) else { return Ok(()) };
-        if entry.multi.is_some_and(|multi| multi.open() > 0) {
-            // The end of its last slice releases it.
-            state.close(slot);
-            return Ok(());
-        }
         // Completed without the lock, which comes after a runtime's. No engine has or gets a slice.
-        drop(state);
-        let completed = complete(&entry.recv, entry.multi.is_some());
-        let mut state = self.lock();
-        if completed.is_ok() {
-            state.release(slot);
-        } else {
-            let at = state.first_since(class, entry.serial);
-            state.order[class].insert(at, slot);
-        }
+        let cancelled = self.lock().queue.with_mut(|queue| queue.cancel(context));
+        let Some(cancelled) = cancelled else { return Ok(()) };
+        let completed = complete(cancelled.request(), cancelled.is_multi());
+        self.lock().queue.with_mut(|queue| match completed {
+            Ok(()) => queue.release(cancelled),
+            Err(_) => queue.restore(cancelled),
+        });
         completed
     }
 
     /// The free slots.
     pub(crate) fn room(&self) -> usize {
-        self.lock().free.len()
+        self.lock().queue.with(|queue| queue.room()) as usize
     }
 
-    pub(super) fn serial(&self) -> u64 {
-        self.serial.load(Ordering::SeqCst)
+    /// Whether receives stand behind `cursor`.
+    #[inline]
+    pub(super) fn is_behind(&self, cursor: Cursor) -> bool {
+        cursor.is_behind(self.serial.load(Ordering::SeqCst))
     }
 
-    /// Ends a slice of the buffer in `slot`, at an endpoint with this policy; `read`: its
-    /// completion is read there. The last end releases the buffer if the endpoint has a queue, or
-    /// if no endpoint has one. Otherwise the release is unreported.
-    pub(super) fn finish(&self, slot: u32, policy: CompletionPolicy, read: bool) -> SliceEnd {
+    /// Whether there are unreported releases.
+    #[inline]
+    pub(super) fn has_unreported(&self) -> bool {
+        self.has_unreported.load(Ordering::SeqCst)
+    }
+
+    /// Claims the first receive that matches a message, for an endpoint with this policy.
+    pub(super) fn claim(
+        &self,
+        cursor: &mut Cursor,
+        arrival: &UnmatchedMessage,
+        policy: CompletionPolicy,
+    ) -> Option<(RecvRequest, Buffer)> {
+        let State { queue, buffers, .. } = &mut *self.lock();
+        let claim = queue.with_mut(|queue| queue.claim(cursor, arrival))?;
+        Some(hand_over(buffers, claim, policy))
+    }
+
+    /// Offers the receives behind `cursor` to the stored messages of `engine`, for an endpoint with
+    /// this policy; whether any matched.
+    pub(super) fn offer<M: Memory<Buffer = Buffer>>(
+        &self,
+        cursor: &mut Cursor,
+        engine: &mut Engine<'_>,
+        memory: &mut M,
+        policy: CompletionPolicy,
+    ) -> bool {
+        let State { queue, buffers, .. } = &mut *self.lock();
+        queue.with_mut(|queue| {
+            queue.offer(cursor, engine, memory, |claim| hand_over(buffers, claim, policy))
+        })
+    }
+
+    /// Ends a slice of buffer `id`, at an endpoint with this policy; `read`: its completion is read
+    /// there. The last end releases the buffer if the endpoint has a queue, or if no endpoint has
+    /// one. Otherwise the release is unreported.
+    pub(super) fn end_slice(
+        &self,
+        id: SharedRecvId,
+        policy: CompletionPolicy,
+        read: bool,
+    ) -> SliceCompletion {
         let mut state = self.lock();
         let reports = read && (policy != CompletionPolicy::None || state.notifiers.is_empty());
-        let entry = state.slots.get_mut(slot as usize).and_then(Option::as_mut);
-        let Some(Entry { requested, multi: Some(multi), .. }) = entry else {
-            return SliceEnd { released: false, signal: policy.admits(true) };
+        let Some(end) = state.queue.with_mut(|queue| queue.end_slice(id, reports)) else {
+            return SliceCompletion { released: false, signal: policy.admits(true) };
         };
-        let last = multi.end_slice();
-        let end = SliceEnd { released: last && reports, signal: policy.admits(*requested) };
-        if end.released {
-            state.release(slot);
-        } else if last {
-            state.unreported.push_back(slot);
+        if end.release == Release::Unreported {
             self.has_unreported.store(true, Ordering::SeqCst);
             state.wake_notifiers();
         }
-        end
+        let released = end.release == Release::Reported;
+        SliceCompletion { released, signal: policy.admits(end.signal) }
+    }
+
+    /// Reports unreported releases by completions of `engine`, until it has no slot for one.
+    pub(super) fn report(&self, engine: &mut Engine<'_>) {
+        let mut state = self.lock();
+        let has_unreported = state.queue.with_mut(|queue| {
+            queue.report(engine);
+            queue.has_unreported()
+        });
+        self.has_unreported.store(has_unreported, Ordering::SeqCst);
     }
 
     // No code under the lock panics between two changes.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl State {
-    pub(super) fn entry(&self, class: usize, at: usize) -> Option<&Entry> {
-        let slot = *self.order[class].get(at)?;
-        self.slots.get(slot as usize)?.as_ref()
-    }
-
-    /// The place of the first receive with a serial number from `serial` on.
-    pub(super) fn first_since(&self, class: usize, serial: u64) -> usize {
-        self.order[class].partition_point(|&slot| {
-            let entry = self.slots.get(slot as usize).and_then(Option::as_ref);
-            entry.is_some_and(|entry| entry.serial < serial)
-        })
-    }
-
-    pub(super) fn release(&mut self, slot: u32) {
-        if let Some(place) = self.slots.get_mut(slot as usize) {
-            *place = None;
-            self.free.push(slot);
-        }
-    }
-
     /// Wakes the readers of the notifiers, asleep or not: no common lock orders this call and one
     /// that is about to sleep.
     fn wake_notifiers(&self) {
         self.notifiers.iter().flatten().for_each(|waker| waker.force());
     }
+}
 
-    /// Ends a multi-receive buffer: it takes no more messages.
-    fn close(&mut self, slot: u32) {
-        let entry = self.slots.get_mut(slot as usize).and_then(Option::as_mut);
-        if let Some(Entry { multi: Some(multi), .. }) = entry {
-            multi.close();
-        }
-    }
-
-    /// Claims the receive at a place of its queue, or a slice of `len` bytes of it.
-    pub(super) fn claim(
-        &mut self,
-        class: usize,
-        at: usize,
-        len: u64,
-        policy: CompletionPolicy,
-    ) -> Option<Claimed> {
-        let slot = *self.order[class].get(at)?;
-        let entry = self.slots.get_mut(slot as usize)?.as_mut()?;
-        let Recv { buffer, tag, context, .. } = entry.recv;
-        let whole = buffer.len() as u64;
-        let mut request = RecvRequest { from: None, len: whole, context, tag, signal: false };
-        let Some(multi) = &mut entry.multi else {
-            request.signal = policy.admits(entry.requested);
-            self.order[class].remove(at);
-            self.release(slot);
-            return Some(Claimed { request, buffer });
-        };
-        let (offset, len) = multi.next_slice(whole, len);
-        request.len = len;
-        // Each slice ends in a completion for the runtime: it may be written until then.
-        request.signal = true;
-        let buffer = buffer.slice(offset, slot);
-        multi.open_slice(whole, len);
-        if multi.is_closed() {
-            self.order[class].remove(at);
-        }
-        Some(Claimed { request, buffer })
-    }
+/// The request and the buffer of a claim, for an endpoint with this policy.
+fn hand_over(
+    buffers: &[Buffer],
+    claim: ClaimedRecv,
+    policy: CompletionPolicy,
+) -> (RecvRequest, Buffer) {
+    let ClaimedRecv { mut request, id, slice } = claim;
+    let buffer = buffers.get(id.slot() as usize).copied().unwrap_or(Buffer::EMPTY);
+    let Some(offset) = slice else {
+        request.signal = policy.admits(request.signal);
+        return (request, buffer);
+    };
+    // Each slice ends in a completion for the runtime: it may be written until then.
+    request.signal = true;
+    (request, buffer.slice(offset, id))
 }

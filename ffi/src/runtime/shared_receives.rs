@@ -77,9 +77,13 @@ impl Runtime {
     ///
     /// # Errors
     /// [`Error::Again`] when all receive slots are in use.
-    pub(crate) fn complete_cancelled(&self, recv: &Recv, multi: bool) -> Result<(), Error> {
+    pub(crate) fn complete_cancelled(
+        &self,
+        request: RecvRequest,
+        multi: bool,
+    ) -> Result<(), Error> {
         let mut state = self.lock();
-        state.engine.with_mut(|engine| engine.post_cancelled(request(recv), multi))?;
+        state.engine.with_mut(|engine| engine.post_cancelled(request, multi))?;
         self.wake(&mut state, None);
         Ok(())
     }

@@ -17,8 +17,9 @@ const LAYERS: &[(&str, &[Layer])] =
     &[("core/src", CORE), ("ffi/src", PROVIDER), ("xdp/src", DATAPATH)];
 
 const CORE: &[Layer] = &[
-    ("boxed.rs", &["engine", "peer", "wire", "api", "collections"]),
+    ("boxed.rs", &["shared_queue.rs", "engine", "peer", "wire", "api", "collections"]),
     ("drive.rs", &["engine", "api", "collections"]),
+    ("shared_queue.rs", &["engine", "api", "collections"]),
     ("engine", &["peer", "wire", "api", "collections"]),
     ("peer", &["wire", "api", "collections"]),
     ("wire", &["api", "collections"]),

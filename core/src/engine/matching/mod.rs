@@ -14,40 +14,17 @@ pub(super) mod multi_recv;
 pub(super) mod peek;
 pub(super) mod post;
 pub(super) mod rendezvous;
-pub(super) mod shared_queue;
+pub(super) mod shared_receive;
 pub(super) mod unexpected;
 
+use crate::api::matching::Queues;
 use crate::collections::list::List;
-use crate::collections::slab::{Slab, SlotIndex};
+use crate::collections::slab::Slab;
 use crate::engine::completions::Completions;
 use crate::engine::matching::unexpected::UnexpectedPool;
 use crate::peer::operation::{Assembly, EVENTS, RECVS, RecvPool};
 use crate::peer::slots::{AssemblySlot, RecvSlot, StoredSlot};
 use crate::{Completion, DeferredId, PeerId, RecvId};
-
-/// Two queues: a tagged message matches tagged receives only, an untagged one untagged receives.
-#[derive(Clone, Copy, Debug)]
-struct Queues<I> {
-    untagged: List<I>,
-    tagged: List<I>,
-}
-
-impl<I: SlotIndex> Default for Queues<I> {
-    fn default() -> Self {
-        Self { untagged: List::default(), tagged: List::default() }
-    }
-}
-
-impl<I: SlotIndex> Queues<I> {
-    /// The first member of one of them, or [`SlotIndex::NONE`].
-    fn first(&self, tagged: bool) -> I {
-        if tagged { self.tagged.head() } else { self.untagged.head() }
-    }
-
-    fn of(&mut self, tagged: bool) -> &mut List<I> {
-        if tagged { &mut self.tagged } else { &mut self.untagged }
-    }
-}
 
 /// Posted receives, stored messages, and messages that are arriving.
 #[derive(Debug)]

@@ -7,6 +7,8 @@
 
 use std::ffi::c_void;
 
+use ofi_xdp_core::SharedRecvId;
+
 use crate::sys::abi;
 use crate::sys::errno::Error;
 
@@ -42,8 +44,8 @@ pub(super) enum BufferUse {
     /// In the staging area, this many ([`AppMemory::stage`](super::AppMemory::stage)). The segments
     /// are for the previous values.
     Staged(u16),
-    /// None: the buffer is a slice of the one in this slot of a shared receive context.
-    SharedSlice(u32),
+    /// None: the buffer is a slice of this one of a shared receive context.
+    SharedSlice(SharedRecvId),
 }
 
 /// The local memory of an operation.
@@ -150,10 +152,10 @@ impl Buffer {
         rest
     }
 
-    /// The rest of this memory from `offset`, as a slice of the buffer in `slot` of a shared
-    /// receive context.
-    pub(crate) fn slice(&self, offset: u64, slot: u32) -> Self {
-        Self { usage: BufferUse::SharedSlice(slot), ..self.from(offset) }
+    /// The rest of this memory from `offset`, as a slice of buffer `id` of a shared receive
+    /// context.
+    pub(crate) fn slice(&self, offset: u64, id: SharedRecvId) -> Self {
+        Self { usage: BufferUse::SharedSlice(id), ..self.from(offset) }
     }
 
     /// Bytes in all segments.

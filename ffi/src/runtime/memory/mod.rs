@@ -26,7 +26,7 @@ use ofi_xdp_core::{
 
 use crate::sys::errno::Error;
 
-use super::receive_queue::SliceEnd;
+use super::receive_queue::SliceCompletion;
 use super::receive_source::SharedSource;
 use buffer::BufferUse;
 pub(crate) use buffer::{Buffer, INJECT_MAX, IOV_MAX};
@@ -156,12 +156,12 @@ impl AppMemory {
     }
 
     /// Ends a slice of a shared multi-receive buffer; `None` for other receives.
-    pub(crate) fn finish_shared(&mut self, slice: RecvId) -> Option<SliceEnd> {
+    pub(crate) fn finish_shared(&mut self, slice: RecvId) -> Option<SliceCompletion> {
         let source = self.shared.as_ref()?;
         let buffer = self.recvs.get_mut(slice.slot() as usize)?;
-        let BufferUse::SharedSlice(slot) = buffer.usage else { return None };
+        let BufferUse::SharedSlice(id) = buffer.usage else { return None };
         buffer.usage = BufferUse::InPlace;
-        Some(source.finish(slot))
+        Some(source.finish(id))
     }
 
     /// Takes no more receives from the shared context. Slices of its multi-receive buffers stay in
@@ -173,9 +173,9 @@ impl AppMemory {
     /// Ends all slices of shared multi-receive buffers: no more bytes are written there.
     pub(crate) fn end_shared(&mut self, source: &SharedSource) {
         for buffer in &mut self.recvs {
-            if let BufferUse::SharedSlice(slot) = buffer.usage {
+            if let BufferUse::SharedSlice(id) = buffer.usage {
                 buffer.usage = BufferUse::InPlace;
-                source.abandon(slot);
+                source.abandon(id);
             }
         }
     }

@@ -2,18 +2,23 @@
 //! The queue without an engine: the receive for each message, and the release of buffers.
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicU32;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
 use nix::poll::{PollFd, PollFlags};
 
 use super::*;
-use crate::runtime::OpFlags;
 use crate::runtime::memory::AppMemory;
+use crate::runtime::{OpFlags, Recv};
 use crate::sys::errno::Error;
 use crate::wait::waker::{Waker, sleep};
-use ofi_xdp_core::{Config, Context, PeerAddress, RecvId, TagMatch};
+use ofi_xdp_core::{
+    Config, Context, EngineBox, Identity, PeerAddress, PortLimits, RecvId, TagMatch,
+};
+
+/// The receive that the first slot has first.
+const FIRST: SharedRecvId = SharedRecvId::new(0, 0);
 
 fn peer(port: u16) -> PeerAddress {
     PeerAddress::from(SocketAddr::from(([10, 0, 0, 1], port)))
@@ -41,6 +46,18 @@ fn source(queue: &Arc<RecvQueue>) -> SharedSource {
 /// The context and length of the receive that a source claims.
 fn claimed(source: &mut SharedSource, arrival: &UnmatchedMessage) -> Option<(u64, u64)> {
     source.claim_shared_receive(arrival).map(|(request, _)| (request.context.0, request.len))
+}
+
+/// The contexts of the buffers whose release a source reports, each a multi-receive buffer's.
+fn reported(source: &SharedSource) -> Vec<Context> {
+    let config = Config::new(ofi_xdp_checksum::crc32c);
+    let limits = PortLimits { payload_max: 1472, receive_max: 1472, window_packets: 64 };
+    let engine = EngineBox::new(&config, Identity { incarnation: 1, seed: 1 }, limits);
+    engine.unwrap().with_mut(|engine| {
+        source.report(engine);
+        let ends = std::iter::from_fn(|| engine.poll_recv_completion());
+        ends.inspect(|end| assert!(end.ends_buffer)).map(|end| end.context).collect()
+    })
 }
 
 #[test]
@@ -101,7 +118,7 @@ fn without_a_slot_no_receive_is_claimed_and_all_are_new_again() {
     assert_eq!(claimed(&mut source, &full), None);
     let next = UnmatchedMessage { overtakes: true, ..arrival(None, 8) };
     assert_eq!(claimed(&mut source, &next), None);
-    assert_eq!(source.seen, 0);
+    assert_eq!(source.cursor, Cursor::START);
 }
 
 #[test]
@@ -115,10 +132,10 @@ fn a_multi_receive_buffer_is_released_with_its_last_slice() {
     assert_eq!(claimed(&mut one, &arrival(None, 60)), Some((7, 25)));
     assert_eq!(claimed(&mut other, &arrival(None, 1)), None);
     assert_eq!(queue.room(), 0);
-    let kept = SliceEnd { released: false, signal: true };
-    assert_eq!(other.finish(0), kept);
-    assert_eq!(one.finish(0), kept);
-    assert_eq!(one.finish(0), SliceEnd { released: true, signal: true });
+    let kept = SliceCompletion { released: false, signal: true };
+    assert_eq!(other.finish(FIRST), kept);
+    assert_eq!(one.finish(FIRST), kept);
+    assert_eq!(one.finish(FIRST), SliceCompletion { released: true, signal: true });
     assert_eq!(queue.room(), 1);
 }
 
@@ -132,8 +149,8 @@ fn a_cancelled_receive_is_completed_or_stays() {
     let refused = queue.cancel(Context(2), |_, _| Err(Error::Again));
     assert_eq!(refused, Err(Error::Again));
     let mut told = None;
-    let done = queue.cancel(Context(1), |recv, multi| {
-        told = Some((recv.context, multi));
+    let done = queue.cancel(Context(1), |request, multi| {
+        told = Some((request.context, multi));
         Ok(())
     });
     assert_eq!((done, told), (Ok(()), Some((Context(1), false))));
@@ -150,7 +167,7 @@ fn a_cancelled_multi_receive_buffer_ends_with_its_slices() {
     assert!(source.claim_shared_receive(&arrival(None, 10)).is_some());
     assert_eq!(queue.cancel(Context(1), |_, _| Err(Error::Again)), Ok(()));
     assert!(source.claim_shared_receive(&arrival(None, 10)).is_none());
-    assert!(source.finish(0).released);
+    assert!(source.finish(FIRST).released);
     assert_eq!(queue.room(), 1);
 }
 
@@ -166,9 +183,11 @@ fn a_closing_endpoint_keeps_its_slice_until_it_writes_no_more() {
     assert!(other.claim_shared_receive(&arrival(None, 10)).is_some());
     let left = memory.leave_shared().unwrap();
     assert!(memory.claim_shared_receive(&arrival(None, 10)).is_none());
-    assert!(!other.finish(0).released, "it is still written to");
+    assert!(!other.finish(FIRST).released, "it is still written to");
     memory.end_shared(&left);
-    assert_eq!(queue.lock().unreported, [0], "somebody else tells");
+    assert!(queue.has_unreported(), "somebody else tells");
+    assert_eq!(reported(&other), [Context(1)]);
+    assert_eq!(queue.room(), 1);
 }
 
 #[test]
@@ -185,7 +204,7 @@ fn a_notifier_is_woken_for_an_unreported_release() {
         descriptors[0].any().unwrap()
     };
     assert!(!is_readable(&wakers[0]));
-    source.abandon(0);
+    source.abandon(FIRST);
     assert!(is_readable(&wakers[0]));
     // It keeps its slot until then, and a later notifier is woken too.
     assert_eq!(queue.room(), 0);
@@ -210,7 +229,7 @@ fn a_buffer_is_released_once_if_its_last_slice_ends_during_a_cancel() {
             let finish = |round: u32| {
                 meet(round, turn);
                 (0..round % 256).for_each(|_| std::hint::spin_loop());
-                let released = reader.finish(0).released;
+                let released = reader.finish(SharedRecvId::new(0, round - 1)).released;
                 ends.store(round, Ordering::Release);
                 released
             };
@@ -241,20 +260,20 @@ fn a_slice_without_a_queue_is_open_until_it_ends() {
     let queue = Arc::new(RecvQueue::new(1));
     let mut reader = source(&queue);
     let mut counter = SharedSource::new(Arc::clone(&queue), CompletionPolicy::None);
-    for readers in [1, 0] {
+    for (round, readers) in [(0, 1), (1, 0)] {
+        let id = SharedRecvId::new(0, round);
         queue.set_notifiers((0..readers).map(|_| None));
         queue.push(&recv(1, None, 20), None, Some(1), false).unwrap();
         assert!(
             counter.claim_shared_receive(&arrival(None, 10)).is_some_and(|(part, _)| part.signal)
         );
         assert!(reader.claim_shared_receive(&arrival(None, 10)).is_some());
-        assert!(!reader.finish(0).released, "it is still written to");
+        assert!(!reader.finish(id).released, "it is still written to");
         // Without a notifier, the application has counters only.
-        let end = SliceEnd { released: readers == 0, signal: false };
-        assert_eq!(counter.finish(0), end);
-        let unreported = queue.lock().unreported.pop_front();
-        assert_eq!(unreported.is_none(), end.released);
-        unreported.inspect(|&slot| queue.lock().release(slot));
+        let end = SliceCompletion { released: readers == 0, signal: false };
+        assert_eq!(counter.finish(id), end);
+        assert_eq!(queue.has_unreported(), !end.released);
+        assert_eq!(reported(&reader).is_empty(), end.released);
         assert_eq!(queue.room(), 1);
     }
 }

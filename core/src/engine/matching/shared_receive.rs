@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Receives from a queue that engines share (`fi_endpoint(3)`: `fi_srx_context`).
+//! Receives from a queue that engines share ([`crate::shared_queue`]).
 //!
-//! The owner of the queue keeps its receives in posting order, and gives them away on two
-//! occasions. A message that arrives asks for one by [`Memory::claim_shared_receive`]. A receive
-//! that is posted while messages are stored is offered to the engines that store any, by
-//! `stored_len` and `post_shared`. An engine that takes from such a queue has no receives of its
-//! own. Bounds: stored messages.
+//! A message that arrives asks for one by [`Memory::claim_shared_receive`]. A receive that is
+//! posted while messages are stored is offered to the engines that store any, by `stored_len` and
+//! `post_shared`. An engine that takes from such a queue has no receives of its own. Bounds: stored
+//! messages.
 
 use crate::api::matching::MultiRecv;
 use crate::api::memory::UnmatchedMessage;
