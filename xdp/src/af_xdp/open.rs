@@ -12,9 +12,8 @@ use std::path::Path;
 use crate::headers::{HEADERS_V4, HEADERS_V6};
 use nix::errno::Errno;
 
-use super::fill_level::FillLevel;
 use super::multi_buffer::MultiBuffer;
-use super::port::XskPort;
+use super::port::{XskParts, XskPort};
 use super::self_test::bound_socket::{self, BoundSocket};
 use super::self_test::neighbours;
 use crate::config::{QueueRange, RingSizes};
@@ -26,7 +25,7 @@ use crate::lease::request::SocketRequest;
 use crate::lease::socket_lease::Lease;
 use crate::mtu;
 use crate::tier::status::XskMode;
-use crate::xsk::rings::{BATCH, Rings};
+use crate::xsk::rings::Rings;
 use crate::xsk::socket::BIND_TRIES;
 use crate::xsk::umem::{Layout, UmemMapping};
 
@@ -68,8 +67,8 @@ impl XskPortConfig<'_> {
         let Self { interface, local, mode, .. } = self;
         let mut port =
             neighbours::open_with_receive_test(interface, mode, || self.open_unclaimed())?;
-        port.lease.claim(self.request(), local)?;
-        if let Some(reason) = port.lease.unsteered_reason() {
+        port.claim(self.request(), local)?;
+        if let Some(reason) = port.unsteered_reason() {
             let (queue, name) = (port.queue(), &interface.name);
             log::warn!(
                 "{local}: nothing steers its packets to queue {queue} of {name} ({reason}); those \
@@ -132,29 +131,18 @@ impl XskPortConfig<'_> {
         let subject =
             BoundSocket { rings: &mut rings, memory: &memory, free: &mut free, mac, index };
         bound_socket::test(interface, subject)?;
-        let (mode, rx_frames) = (lease.mode(), sizes.rx.get() as usize);
-        let tx_frames = free.len();
-        let fragments = multi_buffer.as_ref().map_or(1, MultiBuffer::fragments);
-        Ok(XskPort {
-            mode,
+        Ok(XskPort::new(XskParts {
             lease,
             rings,
             memory,
+            free,
+            rx_frames: sizes.rx.get() as usize,
+            multi_buffer,
             local: local.into(),
-            mac: interface.mac,
+            mac,
             headers,
             payload_max,
-            // One batch may be outside of the ring while it fills.
-            window_packets: u16::try_from((rx_frames - BATCH / 2) / fragments).unwrap_or(u16::MAX),
-            multi_buffer,
-            received: Vec::with_capacity(BATCH),
-            spent: Vec::with_capacity(rx_frames),
-            fill_level: FillLevel::new(rx_frames, fragments, mode == XskMode::Zerocopy),
-            tx_frames,
-            free,
-            queued: 0,
-            untaken: 0,
-        })
+        }))
     }
 }
 

@@ -19,6 +19,7 @@
 //! the socket closes; the order of the fields ensures this.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::headers::{Headers, MacAddress, UdpChecksum, emit, parse};
@@ -29,13 +30,14 @@ use super::fill_level::FillLevel;
 use super::kernel_hint::KernelRxHint;
 use super::multi_buffer::MultiBuffer;
 use crate::config::TRAFFIC_CLASS;
+use crate::error::XskError;
 use crate::host::route::table::Hop;
+use crate::lease::request::SocketRequest;
 use crate::lease::socket_lease::Lease;
 use crate::stats::{KernelStats, PortStats};
 use crate::tier::status::XskMode;
 use crate::xsk::rings::{BATCH, Rings};
-use crate::xsk::umem::UmemChunk;
-use crate::xsk::umem::UmemMapping;
+use crate::xsk::umem::{UmemChunk, UmemMapping};
 
 /// Maximum number of wake-ups in one flush. In copy modes one wake-up sends 32 frames
 /// (`TX_BATCH_SIZE`, net/xdp/xsk.c).
@@ -66,29 +68,96 @@ impl XskTransmit {
 /// An `AF_XDP` socket with its memory and its lease.
 #[derive(Debug)]
 pub struct XskPort {
+    lease: Lease,
+    rings: Rings,
+    memory: UmemMapping,
+    mode: XskMode,
+    local: PeerAddress,
+    mac: MacAddress,
+    headers: usize,
+    payload_max: usize,
+    window_packets: u16,
+    /// Present where packets can be longer than a frame.
+    multi_buffer: Option<MultiBuffer>,
+    received: Vec<UmemChunk>,
+    spent: Vec<UmemChunk>,
+    fill_level: FillLevel,
+    free: Vec<UmemChunk>,
+    tx_frames: usize,
+    /// Frames given to the tx ring since the last kick.
+    queued: u32,
+    /// Frames that the last kick left in the tx ring.
+    untaken: u32,
+}
+
+/// The parts of a port: an open socket that has passed its transmit test.
+#[derive(Debug)]
+pub(super) struct XskParts {
     pub(super) lease: Lease,
     pub(super) rings: Rings,
     pub(super) memory: UmemMapping,
-    pub(super) mode: XskMode,
-    pub(super) local: PeerAddress,
-    pub(super) mac: MacAddress,
-    pub(super) headers: usize,
-    pub(super) payload_max: usize,
-    pub(super) window_packets: u16,
+    /// The frames for transmission.
+    pub(super) free: Vec<UmemChunk>,
+    /// Capacity of the rx ring.
+    pub(super) rx_frames: usize,
     /// Present where packets can be longer than a frame.
     pub(super) multi_buffer: Option<MultiBuffer>,
-    pub(super) received: Vec<UmemChunk>,
-    pub(super) spent: Vec<UmemChunk>,
-    pub(super) fill_level: FillLevel,
-    pub(super) free: Vec<UmemChunk>,
-    pub(super) tx_frames: usize,
-    /// Frames given to the tx ring since the last kick.
-    pub(super) queued: u32,
-    /// Frames that the last kick left in the tx ring.
-    pub(super) untaken: u32,
+    /// The endpoint's address.
+    pub(super) local: PeerAddress,
+    /// Link-layer address of the interface.
+    pub(super) mac: MacAddress,
+    /// Bytes of the headers before a packet.
+    pub(super) headers: usize,
+    /// Maximum packet in bytes.
+    pub(super) payload_max: usize,
 }
 
 impl XskPort {
+    /// A port with empty rings. No packet arrives before [`Self::claim`], except with a lease from
+    /// the broker.
+    pub(super) fn new(parts: XskParts) -> Self {
+        let XskParts { lease, rings, memory, free, rx_frames, multi_buffer, .. } = parts;
+        let mode = lease.mode();
+        let fragments = multi_buffer.as_ref().map_or(1, MultiBuffer::fragments);
+        Self {
+            mode,
+            lease,
+            rings,
+            memory,
+            local: parts.local,
+            mac: parts.mac,
+            headers: parts.headers,
+            payload_max: parts.payload_max,
+            // One batch may be outside of the ring while it fills.
+            window_packets: u16::try_from((rx_frames - BATCH / 2) / fragments).unwrap_or(u16::MAX),
+            multi_buffer,
+            received: Vec::with_capacity(BATCH),
+            spent: Vec::with_capacity(rx_frames),
+            fill_level: FillLevel::new(rx_frames, fragments, mode == XskMode::Zerocopy),
+            tx_frames: free.len(),
+            free,
+            queued: 0,
+            untaken: 0,
+        }
+    }
+
+    /// Claims the UDP port of `local`: its packets arrive from now on.
+    ///
+    /// # Errors
+    /// Those of [`Lease::claim`].
+    pub(super) fn claim(
+        &mut self,
+        request: SocketRequest,
+        local: SocketAddr,
+    ) -> Result<(), XskError> {
+        self.lease.claim(request, local)
+    }
+
+    /// Reason why no rule of the device steers packets to the queue, if that was requested.
+    pub(super) fn unsteered_reason(&self) -> Option<&str> {
+        self.lease.unsteered_reason()
+    }
+
     /// The mode of the socket.
     #[must_use]
     pub const fn mode(&self) -> XskMode {

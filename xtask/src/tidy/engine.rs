@@ -1,17 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The engine is components with private fields and typed slots.
 //!
-//! In: the files of `core/src`. Out: `impl Engine` in too many files, fields of components that
-//! other files see, and slots without a type of their own.
+//! In: the files of `core/src`, and of `xdp/src` for the ports. Out: `impl Engine` in too many
+//! files, fields of components that other files see, and slots without a type of their own.
 
 use super::tokens::{Token, is_word};
 use super::tree::{Fault, SourceFile, Tree};
 
 const ENGINE: &str = "core/src/engine/";
-const PEER: &str = "core/src/peer/";
+/// The folders with components.
+const COMPONENT_FOLDERS: &[&str] = &["core/src/", "xdp/src/"];
 /// Files with an `impl Engine`, at most.
 const FILES_MAX: usize = 4;
-/// The parts of the engine that keep their state to themselves.
+/// The parts of the engine, and the ports, that keep their state to themselves.
 const COMPONENTS: &[&str] = &[
     "Completions",
     "Connection",
@@ -27,7 +28,9 @@ const COMPONENTS: &[&str] = &[
     "RmaTarget",
     "SendState",
     "Sender",
+    "SharedQueue",
     "Timers",
+    "XskPort",
 ];
 /// Names of slots. Their types: `PeerSlot`, `ConnSlot`, `OpSlot`, `RecvSlot`, `StoredSlot`.
 const SLOTS: &[&str] = &["number", "active", "conn", "recv", "message", "stored", "peer", "op"];
@@ -77,7 +80,7 @@ pub(super) fn private_fields(tree: &Tree) -> Vec<Fault> {
     let mut faults = Vec::new();
     for name in COMPONENTS {
         let mut exists = false;
-        for file in files(tree, &[ENGINE, PEER]) {
+        for file in files(tree, COMPONENT_FOLDERS) {
             let tokens = file.tokens();
             let is_struct = |at: &usize| is_word(tokens.get(*at), "struct");
             let named = |at: &usize| is_word(tokens.get(at + 1), name);
