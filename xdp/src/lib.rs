@@ -29,9 +29,9 @@
 //! resolve its address. So ARP, neighbour discovery and routing stay in the kernel.
 //!
 //! The loss of the `AF_XDP` socket loses no packet that is sent afterwards. A thread opens the
-//! `AF_XDP` half again (`port/failover.rs`, `port/recovery.rs`) in the network namespace of the
-//! port (`host/netns.rs`). If the MTU has been lowered, packets that are too long for it go through
-//! the kernel, in fragments.
+//! `AF_XDP` half again (`port/hybrid/failover.rs`, `port/recovery.rs`) in the network namespace of
+//! the port (`host/netns.rs`). If the MTU has been lowered, packets that are too long for it go
+//! through the kernel, in fragments.
 //!
 //! # Limits
 //!

@@ -4,9 +4,9 @@
 //! In: packets of the engine, by [`Port`]. Out: each packet on the better path to its destination,
 //! and the packets of both paths in one stream. Callers: the provider opens the port (`open.rs`);
 //! [`drive`](ofi_xdp_core::drive()) moves packets. If the `AF_XDP` half is lost, the port continues
-//! without it (`failover.rs`). Bounds: those of the halves. The kernel socket is polled when the
-//! XDP program reports a packet (`kernel_hint.rs`), and at least every [`UDP_PAUSE_MAX_NANOS`];
-//! notifications are read every [`REFRESH_NANOS`].
+//! without it (`hybrid/failover.rs`). Bounds: those of the halves. The kernel socket is polled when
+//! the XDP program reports a packet (`kernel_hint.rs`), and at least every
+//! [`UDP_PAUSE_MAX_NANOS`]; notifications are read every [`REFRESH_NANOS`].
 //!
 //! ```text
 //!                  ┌─ hop known ─────────────▶ XskPort ──▶ NIC
@@ -14,6 +14,8 @@
 //!                  └─ kernel's route, or a    ─▶ UdpPort ──▶ kernel (resolves, loops back, routes)
 //!                     GSO batch is cheaper
 //! ```
+
+mod failover;
 
 use std::mem;
 use std::net::SocketAddr;
@@ -37,9 +39,9 @@ use crate::udp::poll_backoff::PollBackoff;
 
 /// Longest pause between two polls of the kernel socket. The pause reaches it after a silence of 50
 /// ms, and a GSO batch may wait that long.
-pub(super) const UDP_PAUSE_MAX_NANOS: u64 = 100_000;
+const UDP_PAUSE_MAX_NANOS: u64 = 100_000;
 /// Pause between two reads of the kernel's notifications. Before a sleep they are read in any case.
-pub(super) const REFRESH_NANOS: u64 = 250_000;
+const REFRESH_NANOS: u64 = 250_000;
 /// Length of a run of packets from the kernel socket after which the port verifies that the XDP
 /// program is attached and redirects. The check costs two system calls, which are spread over this
 /// many packets, because packets may take that path for good reason.
@@ -48,24 +50,24 @@ const KERNEL_RX_RUN_MAX: u32 = 128;
 /// Both paths, behind one address.
 #[derive(Debug)]
 pub struct HybridPort {
-    pub(super) xdp: Option<XdpHalf>,
-    pub(super) udp: UdpPort,
-    pub(super) status: PortStatus,
-    pub(super) limits: PortLimits,
-    pub(super) stats: PortStats,
-    pub(super) wakeup_set: WakeupSet,
+    xdp: Option<XdpHalf>,
+    udp: UdpPort,
+    status: PortStatus,
+    limits: PortLimits,
+    stats: PortStats,
+    wakeup_set: WakeupSet,
     /// Configuration for opening the `AF_XDP` half again.
-    pub(super) config: PortConfig,
-    pub(super) namespace: Option<Arc<Namespace>>,
-    pub(super) recovery: Option<Recovery<XdpHalf>>,
+    config: PortConfig,
+    namespace: Option<Arc<Namespace>>,
+    recovery: Option<Recovery<XdpHalf>>,
     /// Poll back-off of the kernel socket.
-    pub(super) udp_poll: PollBackoff,
+    udp_poll: PollBackoff,
     /// Time of the next read of notifications.
-    pub(super) refresh_at: Instant,
+    refresh_at: Instant,
     /// The next receive polls the `AF_XDP` socket first, even if the kernel socket is due.
-    pub(super) primary_first: bool,
+    primary_first: bool,
     /// Packets from the kernel socket since the last one from the `AF_XDP` socket.
-    pub(super) kernel_rx_run: u32,
+    kernel_rx_run: u32,
 }
 
 const _: () = {
@@ -74,6 +76,45 @@ const _: () = {
 };
 
 impl HybridPort {
+    /// A port of these halves.
+    pub(super) fn new(
+        config: &PortConfig,
+        mut xdp: Option<XdpHalf>,
+        udp: UdpPort,
+        status: PortStatus,
+        wakeup_set: WakeupSet,
+    ) -> Self {
+        let mut limits = PortLimits {
+            payload_max: udp.payload_max(),
+            receive_max: udp.payload_max(),
+            window_packets: udp.window_packets(),
+        };
+        // A packet may take either path, so the limits hold for both.
+        if let Some(xdp) = &mut xdp {
+            limits.payload_max = limits.payload_max.min(xdp.port.payload_max());
+            limits.receive_max = limits.payload_max;
+            limits.window_packets = limits.window_packets.min(xdp.port.window_packets());
+            xdp.enable_kernel_batch(config.mode, &udp);
+        }
+        // A port without `AF_XDP` has nothing to restore.
+        let namespace = xdp.as_ref().and_then(|_| Namespace::current().ok()).map(Arc::new);
+        Self {
+            wakeup_set,
+            config: config.clone(),
+            namespace,
+            recovery: None,
+            xdp,
+            udp,
+            status,
+            limits,
+            stats: PortStats::default(),
+            udp_poll: PollBackoff::new(UDP_PAUSE_MAX_NANOS),
+            refresh_at: Instant::ZERO,
+            primary_first: false,
+            kernel_rx_run: 0,
+        }
+    }
+
     /// The endpoint's address: concrete IP address and port.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
@@ -163,7 +204,7 @@ impl HybridPort {
 
     /// Exchanges sockets by `change`, also for a sleeping thread. All sockets leave the set before:
     /// a closed socket stays in the set while a fork holds a copy of it (epoll(7)).
-    pub(super) fn change_sources(&mut self, change: impl FnOnce(&mut Self)) {
+    fn change_sources(&mut self, change: impl FnOnce(&mut Self)) {
         let was_armed = self.wakeup_set.is_armed();
         self.disarm();
         change(self);

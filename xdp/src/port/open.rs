@@ -3,14 +3,13 @@
 //! mode.
 //!
 //! In: a [`PortConfig`]. Out: a [`HybridPort`]; its status has the reasons against better modes.
-//! Callers: the provider, and `failover.rs` after a loss. Bound: one attempt for each mode.
+//! Callers: the provider, and `hybrid/failover.rs` after a loss. Bound: one attempt for each mode.
 
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
-use std::sync::Arc;
 
-use super::hybrid::{HybridPort, UDP_PAUSE_MAX_NANOS};
+use super::hybrid::HybridPort;
 use super::wakeup_set::WakeupSet;
 use super::xdp_half::XdpHalf;
 use crate::af_xdp::open::{BrokerAccess, XskPortConfig};
@@ -19,14 +18,10 @@ use crate::error::XskError;
 use crate::host::features;
 use crate::host::interfaces::{self, ChooseError, InterfaceInfo};
 use crate::host::netlink::Netlink;
-use crate::host::netns::Namespace;
 use crate::host::route::table::Routes;
-use crate::stats::PortStats;
 use crate::tier::candidates::candidate_modes;
 use crate::tier::status::{PortStatus, Tier, XskMode};
-use crate::udp::poll_backoff::PollBackoff;
 use crate::udp::{self, UdpPort};
-use ofi_xdp_core::{Instant, PortLimits};
 
 /// MTU assumed where the address is on no interface: Ethernet's.
 const MTU_UNKNOWN: u32 = 1500;
@@ -81,45 +76,7 @@ impl HybridPort {
             xdp.describe(&mut status);
         }
         log::info!("{}: {status}", udp.local_addr());
-        Ok(Self::assemble(config, xdp, udp, status, wakeup_set))
-    }
-
-    fn assemble(
-        config: &PortConfig,
-        mut xdp: Option<XdpHalf>,
-        udp: UdpPort,
-        status: PortStatus,
-        wakeup_set: WakeupSet,
-    ) -> Self {
-        let mut limits = PortLimits {
-            payload_max: udp.payload_max(),
-            receive_max: udp.payload_max(),
-            window_packets: udp.window_packets(),
-        };
-        // A packet may take either path, so the limits hold for both.
-        if let Some(xdp) = &mut xdp {
-            limits.payload_max = limits.payload_max.min(xdp.port.payload_max());
-            limits.receive_max = limits.payload_max;
-            limits.window_packets = limits.window_packets.min(xdp.port.window_packets());
-            xdp.enable_kernel_batch(config.mode, &udp);
-        }
-        // A port without `AF_XDP` has nothing to restore.
-        let namespace = xdp.as_ref().and_then(|_| Namespace::current().ok()).map(Arc::new);
-        Self {
-            wakeup_set,
-            config: config.clone(),
-            namespace,
-            recovery: None,
-            xdp,
-            udp,
-            status,
-            limits,
-            stats: PortStats::default(),
-            udp_poll: PollBackoff::new(UDP_PAUSE_MAX_NANOS),
-            refresh_at: Instant::ZERO,
-            primary_first: false,
-            kernel_rx_run: 0,
-        }
+        Ok(Self::new(config, xdp, udp, status, wakeup_set))
     }
 }
 

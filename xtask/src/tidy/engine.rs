@@ -21,6 +21,7 @@ const COMPONENTS: &[&str] = &[
     "Engine",
     "Errors",
     "Hello",
+    "HybridPort",
     "Matcher",
     "Path",
     "Queue",

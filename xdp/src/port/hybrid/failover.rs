@@ -11,14 +11,14 @@ use std::os::fd::{AsFd as _, BorrowedFd};
 
 use ofi_xdp_core::Instant;
 
-use super::hybrid::{HybridPort, REFRESH_NANOS};
-use super::open::open_best;
-use super::recovery::Recovery;
-use super::xdp_half::XdpHalf;
+use super::{HybridPort, REFRESH_NANOS};
 use crate::config::PortConfig;
 use crate::host::interfaces::{self, InterfaceInfo};
 use crate::host::netlink::Netlink;
 use crate::mtu;
+use crate::port::open::open_best;
+use crate::port::recovery::Recovery;
+use crate::port::xdp_half::XdpHalf;
 use crate::tier::status::Tier;
 use crate::udp;
 
