@@ -24,7 +24,7 @@
 //! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `mod.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
 //! | D. one packet in | `ingest` | `receive/ingest.rs` |
-//! | E. time | `end_look`, `advance`, `uncork` | `mod.rs` |
+//! | E. time | `awake`, `end_look`, `advance`, `uncork` | `mod.rs` |
 //! | F. packets out | `burst`, `Burst::transmit` | `mod.rs` |
 //! | G. completions | `poll_send_completion`, `poll_recv_completion`; `defer`, `poll_deferred` | `operations.rs` |
 //! | for tests | `audit`, `digest` | `audit.rs` |
@@ -307,6 +307,13 @@ impl<'s> Engine<'s> {
         }
     }
 
+    /// Records at time `now` that the caller has slept until a packet woke it. The packets that it
+    /// finds now arrived a wake-up ago at the most, whenever it polled before.
+    pub fn awake(&mut self, now: Instant) {
+        self.advance_clock(now);
+        self.cx.timers.record_wake_up();
+    }
+
     /// Ends a look for packets at time `now`: packets that the next one finds arrived after it.
     #[inline]
     pub fn end_look(&mut self, now: Instant) {
@@ -344,8 +351,8 @@ impl<'s> Engine<'s> {
         }
     }
 
-    /// Records the least round trips that were measured at the time of the clock, before it moves to
-    /// `now`.
+    /// Records the least round trips that were measured at the time of the clock, which moves to
+    /// `now` next.
     #[cold]
     fn record_least(&mut self, now: Instant) {
         let Ctx { table, timers, .. } = &mut self.cx;

@@ -98,7 +98,8 @@ slices! { config;
     /// Timers of the connections.
     timers: TimerSlot = count(config.connections);
     /// Pool chunks: the records of packets in flight.
-    chunks: Slot<TxChunk> = count(config.connections + config.window_packets.div_ceil(CHUNK_PACKETS));
+    chunks: Slot<TxChunk> =
+        count(config.connections + config.window_packets.div_ceil(CHUNK_PACKETS));
     /// Pages of large send windows.
     pages: Slot<TxPage> = count(
         config.window_packets.div_ceil(CHUNK_PACKETS * PAGE_CHUNKS as u32) + PAGES_SHARED

@@ -11,6 +11,8 @@ use crate::collections::wheel::{TimerSlot, Wheel};
 use crate::peer::PING_PART;
 use crate::peer::slots::{ConnSlot, PeerSlot};
 
+/// A wake-up takes this long at the most on a host that has a core for the thread (50 µs).
+const WAKE_TICKS: u32 = (50_000 / TICK_NANOS) as u32;
 /// Proposals of one call; others come with later packets.
 const PROPOSED_MAX: usize = 8;
 
@@ -33,8 +35,8 @@ pub(super) struct Timers<'s> {
     now: Instant,
     /// [`Self::now`] in the unit of packets and of the state of peers.
     tick: Tick,
-    /// When the caller looked for packets before the present look.
-    looked: Tick,
+    /// When the caller polled for packets before the present poll.
+    last_look: Tick,
     /// Round trips below the least that is known, measured at the present time.
     proposed: heapless::Vec<ProposedLeast, PROPOSED_MAX>,
     /// When the times that are kept in four bytes are aged next.
@@ -50,7 +52,7 @@ impl<'s> Timers<'s> {
             wheel: Wheel::new(slots),
             now: Instant::ZERO,
             tick: Tick::of(Instant::ZERO),
-            looked: Tick::of(Instant::ZERO),
+            last_look: Tick::of(Instant::ZERO),
             proposed: heapless::Vec::new(),
             age_at: Instant::ZERO,
             peer_timeout,
@@ -98,28 +100,34 @@ impl Timers<'_> {
         self.tick = Tick::of(now);
     }
 
-    /// When the caller looked for packets before the present look: packets that it finds now arrived
+    /// When the caller polled for packets before the present poll: packets that it finds now came
     /// after that, unless it had left them.
     #[inline(always)]
-    pub(super) const fn looked(&self) -> Tick {
-        self.looked
+    pub(super) const fn last_look(&self) -> Tick {
+        self.last_look
     }
 
     /// How long a packet that is found now may have waited, in ticks.
     #[inline(always)]
     pub(super) const fn wait(&self) -> u32 {
-        self.tick.since(self.looked)
+        self.tick.since(self.last_look)
     }
 
-    /// Records that the caller has looked for packets.
+    /// Records that the caller has slept until a packet woke it.
+    pub(super) fn record_wake_up(&mut self) {
+        let earliest = Tick::from_bits(self.tick.bits().wrapping_sub(WAKE_TICKS));
+        self.last_look = self.last_look.max(earliest);
+    }
+
+    /// Records that the caller has polled for packets.
     #[inline(always)]
     pub(super) fn record_look(&mut self) {
-        self.looked = self.tick;
+        self.last_look = self.tick;
     }
 
     /// Keeps the time of the last look near enough to `now` to compare with it.
     pub(super) fn age(&mut self, before: Instant, now: Instant) {
-        self.looked = self.looked.aged(before, now);
+        self.last_look = self.last_look.aged(before, now);
     }
 
     /// Whether times that are kept in four bytes must be aged before the clock moves to `now`.

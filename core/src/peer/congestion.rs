@@ -135,13 +135,18 @@ impl CongestionWindow {
         }
     }
 
-    /// The least delay of the network that one acknowledgment allows, and the marks that it reports.
+    /// Records the least delay of the network that one acknowledgment allows, and the marks that it
+    /// reports.
     #[inline]
     pub(crate) fn measured(&mut self, delay: u32, marks: u16, rtt: &Rtt, now: Tick) {
         self.signs.set(Signs::SLOW, delay >= TARGET_MIN_TICKS && delay >= self.target(rtt));
         let delay = (delay / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
         let [_, present] = self.delays;
-        if now.since(self.half_from) >= rtt.smoothed() / 2 {
+        if self.signs.contains(Signs::STARTING | Signs::SLOW) {
+            // A window that doubles must stop at once.
+            self.delays = [delay; 2];
+            self.half_from = now;
+        } else if now.since(self.half_from) >= rtt.smoothed() / 2 {
             self.delays = [present, delay];
             self.half_from = now;
         } else if delay < present {
@@ -153,8 +158,8 @@ impl CongestionWindow {
         self.marks = marks;
     }
 
-    /// The delay of the path without a queue that comes and goes within a round trip (Copa: Arun and
-    /// Balakrishnan, NSDI 2018, §2.2, "standing round trip").
+    /// The delay of the path without a queue that comes and goes within a round trip: the "standing
+    /// round trip" of Copa (Arun and Balakrishnan, NSDI 2018, §2.2).
     #[inline]
     fn delay(&self) -> u32 {
         let [before, present] = self.delays;
@@ -298,7 +303,7 @@ mod tests {
         rtt
     }
 
-    /// The same delay throughout a round trip.
+    /// One delay throughout a round trip.
     fn measure(window: &mut CongestionWindow, delay: u32, marks: u16, rtt: &Rtt, now: &mut Tick) {
         for _ in 0..2 {
             *now = now.plus(rtt.smoothed() / 2);

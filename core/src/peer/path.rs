@@ -97,9 +97,9 @@ impl Path {
         self.rtt.saw_duplicate();
     }
 
-    /// Records the measurements of one acknowledgment. Of the `round_trip` up to `waits` may be time
-    /// that packets waited for a host that did not look: congestion control counts the least delay
-    /// of the network that is possible, time-outs count all of it.
+    /// Records the measurements of one acknowledgment. Of the `round_trip`, up to `waits` may be
+    /// time that packets waited for a host that did not poll. Congestion control counts the least
+    /// delay of the network that is possible, time-outs count all of it.
     #[inline]
     pub(crate) fn measured(&mut self, round_trip: u32, waits: u32, marks: u16, now: Tick) {
         self.rtt.sample(round_trip);

@@ -61,7 +61,7 @@ pub struct Ack {
     /// The time since that packet was processed, in units of 64 ns.
     pub hold: U32,
     /// How long that packet may have waited before it was processed, at the most, in units of 64
-    /// ns: the time since the receiver had last looked for packets.
+    /// ns: the time since the receiver had last polled for packets.
     pub wait: U32,
     /// Packets received with a congestion mark, modulo 2^16.
     pub congestion_marks: U16,

@@ -292,7 +292,7 @@ impl ObjectOps for Cntr {
     fn wait_fd(&self) -> Result<RawFd, Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
         let descriptor = wait.descriptor();
-        self.watch();
+        self.watch(false);
         Ok(descriptor)
     }
 

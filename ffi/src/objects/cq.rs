@@ -161,9 +161,9 @@ impl Cq {
         }
     }
 
-    /// Prepares the endpoints for a sleep on the descriptor.
-    fn watch(&self, state: &State) {
-        state.members.iter().for_each(|member| member.endpoint.arm_port());
+    /// Prepares the endpoints for a sleep on the descriptor. `slept`: the next poll follows one.
+    fn watch(&self, state: &State, slept: bool) {
+        state.members.iter().for_each(|member| member.endpoint.arm_port(slept));
     }
 
     /// Makes progress; returns whether there is a completion.
@@ -354,7 +354,7 @@ impl ObjectOps for Cq {
     fn wait_fd(&self) -> Result<RawFd, Error> {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
         let descriptor = wait.descriptor();
-        self.watch(&self.lock());
+        self.watch(&self.lock(), false);
         Ok(descriptor)
     }
 

@@ -30,6 +30,7 @@ mod wakers;
 mod tests;
 
 use std::collections::HashMap;
+use std::mem;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -89,6 +90,8 @@ struct State {
     regions: HashMap<u64, RegionId>,
     /// The application's calls that receive packets.
     polls: AppPolls,
+    /// The next poll follows a sleep on the port's descriptors.
+    slept: bool,
     /// When the application's calls must wake the progress thread.
     thread: ThreadView,
     /// Whether the port has failed for good; it was reported then.
@@ -156,7 +159,8 @@ impl Runtime {
         let peers = PeerMap::new(config.peers as usize, av.expected(), &av);
         let (regions, failed) = (HashMap::new(), false);
         let (polls, thread) = (AppPolls::new(now()), ThreadView::default());
-        let state = State { engine, port, memory, peers, regions, polls, thread, failed };
+        let slept = false;
+        let state = State { engine, port, memory, peers, regions, polls, thread, slept, failed };
         let (state, has_unmatched) = (Mutex::new(state), AtomicBool::new(false));
         Ok(Arc::new(Self { state, av, endpoint, has_unmatched, waiting: AtomicU32::new(0) }))
     }
@@ -246,7 +250,10 @@ impl Runtime {
     }
 
     fn move_packets(state: &mut State, now: Instant, budget: Budget) -> Progress {
-        let State { engine, port, memory, failed, .. } = state;
+        let State { engine, port, memory, failed, slept, .. } = state;
+        if budget.rx_packets > 0 && mem::take(slept) {
+            engine.with_mut(|engine| engine.awake(now));
+        }
         engine.with_mut(|engine| match drive(engine, port, memory, now, budget) {
             Ok(progress) => {
                 let moved = progress != Progress::default();
@@ -258,7 +265,7 @@ impl Runtime {
             Err(error) => {
                 // Timers still run: undeliverable operations end in error.
                 engine.advance(now);
-                if !std::mem::replace(failed, true) {
+                if !mem::replace(failed, true) {
                     log::warn!(target: "ep_data", "{error}; pending operations will time out");
                 }
                 Progress::default()

@@ -104,6 +104,7 @@ impl Runtime {
         let mut state = self.lock_as_thread();
         if woken {
             state.port.arm();
+            state.slept = true;
         }
         let progress = self.make_progress(&mut state, now(), Budget::PROGRESS);
         self.wake_sleepers(&state, None);
@@ -129,9 +130,12 @@ impl Runtime {
     }
 
     /// Lets packets wake sleepers on the descriptors, those that have arrived already included.
-    /// Called before a sleep, after its waker is armed.
-    pub(crate) fn arm_port(&self) {
-        self.lock().port.arm();
+    /// Called before a sleep, after its waker is armed. `slept`: the next poll follows a sleep, so
+    /// that its packets have waited for no longer than a wake-up takes.
+    pub(crate) fn arm_port(&self, slept: bool) {
+        let mut state = self.lock();
+        state.port.arm();
+        state.slept |= slept;
     }
 
     /// Calls `each` with every descriptor that becomes readable when a packet arrives.

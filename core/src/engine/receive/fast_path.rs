@@ -65,7 +65,7 @@ pub(crate) fn ingest_predicted<M: Memory>(
     let Prediction { conn, recv, accepted, retired } = prediction;
     let now = cx.timers.tick();
     let state = &mut cx.table[conn];
-    let times = (now, cx.timers.looked());
+    let times = (now, cx.timers.last_look());
     record_packet(state, times, header, datagram.congestion_experienced, true);
     let advanced = accept_until(state, accepted);
     if let Some((sent_at, op)) = retired {
@@ -192,7 +192,7 @@ fn apply_ack(
     marked: bool,
 ) {
     let now = cx.timers.tick();
-    record_packet(&mut cx.table[conn], (now, cx.timers.looked()), header, marked, true);
+    record_packet(&mut cx.table[conn], (now, cx.timers.last_look()), header, marked, true);
     cx.measure(conn, header, ack);
     let state = &mut cx.table[conn];
     let advanced = accept_until(state, accepted);

@@ -35,12 +35,13 @@ impl WaitMember for Cntr {
         let wait = self.wait.as_ref().ok_or(Error::NotSupported)?;
         wait.end_wait();
         wait.waker().announce_wait();
-        self.watch();
+        self.watch(false);
         self.run_deferred();
         if self.values() != self.lock().seen {
             wait.end_wait();
             return Err(Error::Again);
         }
+        self.watch(true);
         let due = self.due();
         wait.waker().sleep_until(due);
         wait.set_timer(due)
@@ -101,11 +102,12 @@ impl Cntr {
 
     /// Sleeps until the goal is reached.
     fn sleep_for(&self, wait: &Wait, goal: &Goal) -> Result<(), Error> {
+        let mut slept = false;
         // bound: the timeout, the threshold, an error
         loop {
             // Armed first, then one more poll: see `waker`.
             wait.waker().arm();
-            self.watch();
+            self.watch(slept);
             let time = now();
             if let Some(outcome) = self.outcome(goal, time) {
                 wait.waker().disarm();
@@ -113,9 +115,10 @@ impl Cntr {
             }
             let until = earlier(goal.deadline, self.due());
             wait.waker().sleep_until(until);
-            let slept = wait.sleep(until.map(|until| until.since(time)));
+            let outcome = wait.sleep(until.map(|until| until.since(time)));
             wait.waker().disarm();
-            slept?;
+            outcome?;
+            slept = true;
         }
     }
 
@@ -135,14 +138,14 @@ impl Cntr {
         earlier(own, others)
     }
 
-    /// Prepares the endpoints for a sleep on the descriptor.
-    pub(super) fn watch(&self) {
+    /// Prepares the endpoints for a sleep on the descriptor. `slept`: the next poll follows one.
+    pub(super) fn watch(&self, slept: bool) {
         let state = self.lock();
-        state.members.iter().for_each(|member| member.endpoint.arm_port());
+        state.members.iter().for_each(|member| member.endpoint.arm_port(slept));
         if !state.regions.is_empty() {
             // The closure returns no error.
             let _ = self.domain.registry().visit(|endpoint| {
-                endpoint.arm_port();
+                endpoint.arm_port(slept);
                 Ok(())
             });
         }

@@ -28,11 +28,12 @@ impl WaitMember for Cq {
         let state = self.lock();
         wait.end_wait();
         wait.waker().announce_wait();
-        self.watch(&state);
+        self.watch(&state, false);
         if self.poll_members(&state) {
             wait.end_wait();
             return Err(Error::Again);
         }
+        self.watch(&state, true);
         let due = state.due();
         wait.waker().sleep_until(due);
         wait.set_timer(due)
@@ -100,7 +101,7 @@ impl Cq {
         let result = loop {
             // Armed first, then one more poll: see `waker`.
             waker.arm();
-            self.watch(&self.lock());
+            self.watch(&self.lock(), woken);
             let time = now();
             if let Some(result) = self.read_until(room, push, deadline, time) {
                 woken |= waker.disarm();

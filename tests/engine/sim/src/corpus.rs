@@ -6,6 +6,7 @@
 
 use crate::app::Access;
 use crate::invariants::{Violation, broken};
+use crate::late::late_hosts;
 use crate::measure::finish;
 use crate::net::address;
 use crate::node::Node;
@@ -44,6 +45,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "graceful-close", tell: graceful_close },
     Story { name: "fair-turns", tell: fair_turns },
     Story { name: "receiver-polls-late", tell: polls_late },
+    Story { name: "late-hosts", tell: late_hosts },
     Story { name: "far-away", tell: far_away },
     Story { name: "pulls-against-requests", tell: pulls_against_requests },
 ];
@@ -303,8 +305,9 @@ fn graceful_close() -> Outcome {
 /// 27: a node with 12 backlogged peers serves each within one round of turns.
 fn fair_turns() -> Outcome {
     const PEERS: u32 = 12;
-    /// Packets that a peer may send in a row, with the answers between them.
-    const TURN: usize = 24;
+    /// Packets that a peer may send in a row, with the answers between them: the initial window,
+    /// doubled once before the queue of twelve such windows shows.
+    const TURN: usize = 32;
     let link = Link { rate: 100_000_000, ..Link::default() };
     let scenario =
         Scenario { nodes: PEERS + 1, ops: 0, pools: Pools::Large, link, ..Scenario::default() };

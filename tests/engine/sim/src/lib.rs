@@ -20,6 +20,7 @@ pub mod corpus;
 pub mod coverage;
 pub mod faults;
 pub mod invariants;
+pub mod late;
 pub mod measure;
 pub mod net;
 pub mod node;

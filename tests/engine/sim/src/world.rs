@@ -262,10 +262,14 @@ impl World {
         let active = state.config.connections;
         let audited = self.steps.is_multiple_of(AUDIT_EVERY);
         let path = 2 * self.scenario.link.delay_ns;
+        let is_measurable =
+            self.scenario.clock.every_us == 0 && self.scenario.malicious.rate == 0.0;
         state.engine.with_mut(|engine| {
             if audited {
                 resources::audit(engine)?;
-                resources::round_trips(engine, address(node), path)?;
+                if is_measurable {
+                    resources::round_trips(engine, address(node), path)?;
+                }
             }
             resources::timers(engine, local, active)
         })?;
@@ -358,7 +362,12 @@ impl World {
                 !is_full
             },
         };
+        // A node that is not late by its scenario sleeps until a packet wakes it.
+        let sleeps = self.scenario.pause == crate::scenario::Pause::default();
         let (progress, timers) = engine.with_mut(|engine| {
+            if sleeps && budget.rx_packets > 0 {
+                engine.awake(local);
+            }
             let progress = drive(engine, &mut port, memory, local, budget);
             (progress, engine.stats().tail_probes + engine.stats().timeouts)
         });

@@ -57,7 +57,7 @@ const fn inv(number: u8, title: &'static str, checked: &'static str) -> Invarian
 }
 
 /// All of them.
-pub const INVARIANTS: [Invariant; 30] = [
+pub const INVARIANTS: [Invariant; 32] = [
     inv(1, "each message arrives once or its send fails", "delivery::{once, all_arrived}"),
     inv(2, "messages match in the order of their posting", "delivery::{order, passed_over}"),
     inv(3, "bytes are right, and no others are touched", "delivery::contents; memory"),
@@ -97,6 +97,8 @@ pub const INVARIANTS: [Invariant; 30] = [
     inv(28, "peer_timeout ends operations, and a new epoch follows", "liveness::ended; corpus"),
     inv(29, "a refused sender resumes, minimum pools do not deadlock", "liveness::ended; corpus"),
     inv(30, "who has nothing to say is silent", "liveness::quiet"),
+    inv(31, "no round trip is measured too short", "resources::round_trips"),
+    inv(32, "a host's delay shrinks no congestion window", "late::late_hosts"),
 ];
 
 #[cfg(test)]

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Hosts that poll late: invariant 32, a host's delay never shrinks a congestion window.
+//!
+//! In: nothing. Out: the story's verdict. One stream runs between hosts that poll at once, and
+//! between hosts that poll up to 10 ms late. Caller: the corpus.
+
+use crate::invariants::{Violation, broken};
+use crate::measure::finish;
+use crate::scenario::{Link, Pause, Pools, Scenario};
+use crate::world::World;
+
+/// Bytes of a message, which is pushed.
+const MESSAGE: u64 = 64 << 10;
+/// Messages of a stream.
+const MESSAGES: u32 = 200;
+/// The window may be smaller than between hosts that poll at once by a fifth.
+const SHARE_PERCENT: u64 = 80;
+
+/// The congestion window after a stream, in packets, and how many packets were sent again.
+fn stream(late_us: u64) -> Result<(u64, u64), Violation> {
+    let link = Link { delay_ns: 20_000, rate: 1_250_000_000, queue: 8 << 20, ..Link::default() };
+    let scenario = Scenario {
+        nodes: 2,
+        ops: 0,
+        pools: Pools::Large,
+        link,
+        pause: Pause { late_us, ..Pause::default() },
+        ..Scenario::default()
+    };
+    let mut world = World::new(1, &scenario);
+    for _ in 0..MESSAGES {
+        world.recv(1, None, MESSAGE, None);
+        world.send(0, 1, MESSAGE);
+    }
+    finish(&mut world)?;
+    Ok(world.nodes[0].engine.with(|engine| {
+        let window = engine.peer_reports().map(|report| report.window).max().unwrap_or(0);
+        (u64::from(window >> 16), engine.stats().retransmissions)
+    }))
+}
+
+/// 32: the window between late hosts is that between hosts that poll at once, and nothing is sent
+/// again that was not lost.
+///
+/// # Errors
+/// The invariant is broken.
+pub fn late_hosts() -> Result<(), Violation> {
+    let (prompt, _) = stream(0)?;
+    for late_us in [10, 100, 1_000, 10_000] {
+        let (window, again) = stream(late_us)?;
+        // A tail loss probe asks where the host is.
+        if window * 100 < prompt * SHARE_PERCENT || again > u64::from(MESSAGES) / 10 {
+            let what = format!(
+                "{late_us} us late: a window of {window} packets for {prompt}, {again} sent again"
+            );
+            let found = broken(32, what);
+            return found.map_err(|(invariant, what)| Violation { invariant, what, at: 0 });
+        }
+    }
+    Ok(())
+}
