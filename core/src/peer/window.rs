@@ -207,7 +207,7 @@ impl ReceiveWindow {
         }
         match &mut self.bits {
             Bits::Inline(bits) => {
-                bits[(distance / 64) as usize % INLINE_WORDS] |= 1 << (distance % 64)
+                bits[(distance / 64) as usize % INLINE_WORDS] |= 1 << (distance % 64);
             }
             Bits::Pages(pages) => {
                 let remembered = pool.set(pages, psn);
