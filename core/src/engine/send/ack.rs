@@ -9,7 +9,7 @@ use crate::collections::time::Tick;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
-use crate::engine::send::ending::EndRule;
+use crate::engine::send::ending::{End, EndRule};
 use crate::engine::send::loss::PING_FROM_TIMEOUT;
 use crate::peer::Connection;
 use crate::peer::in_flight::{TxFlags, TxPacket};
@@ -213,7 +213,8 @@ impl Sender<'_> {
         let slot = self.op_of_attempt(record.op, record.rnr_epoch)?;
         let op = &self.ops[slot];
         let is_message = matches!(op.kind, TxKind::Message(_));
-        let ends = is_message && EndRule::of(state).once_accepted(accepted).ends(op, true, 1);
+        let rule = EndRule::of(state).once_accepted(accepted);
+        let ends = is_message && rule.apply(op, 1) == End::Posted;
         ends.then_some((record.sent_at, slot))
     }
 

@@ -25,6 +25,17 @@ pub(super) struct EndRule {
     all_errors: bool,
 }
 
+/// The answer of an [`EndRule`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum End {
+    /// The operation lacks something.
+    Open,
+    /// An operation of the application ends.
+    Posted,
+    /// An internal operation ends.
+    Internal,
+}
+
 impl EndRule {
     /// The rule in the present state of a connection.
     #[inline(always)]
@@ -40,18 +51,26 @@ impl EndRule {
 
     /// Whether an operation ends when `left` more of its packets are acknowledged. All of it must
     /// be sent and acknowledged, a message accepted, and a request answered. An operation that the
-    /// application `posted` waits for announced errors, too: one of them may be its own.
+    /// application posted waits for announced errors, too: one of them may be its own.
     #[inline(always)]
-    pub(super) fn ends(self, op: &TxOp, posted: bool, left: u32) -> bool {
+    pub(super) fn apply(self, op: &TxOp, left: u32) -> End {
         if !op.all_sent || op.in_flight != left {
-            return false;
+            return End::Open;
         }
-        let answered = match &op.kind {
-            TxKind::Message(envelope) => envelope.msn.is_before(self.accepted),
-            TxKind::Rendezvous(_) => op.answered,
-            _ => op.answered || !op.is_request(),
+        let (answered, posted) = match &op.kind {
+            TxKind::Message(envelope) => (envelope.msn.is_before(self.accepted), true),
+            TxKind::Rendezvous(_) => (op.answered, true),
+            TxKind::Read { .. } | TxKind::Write { .. } | TxKind::Atomic { .. } => {
+                (op.answered || !op.is_request(), true)
+            }
+            TxKind::RendezvousRead { .. } => (op.answered, false),
+            TxKind::Response { .. } | TxKind::Error { .. } | TxKind::Fin { .. } => (true, false),
         };
-        answered && (self.all_errors || !posted)
+        match (answered, posted) {
+            (true, true) if self.all_errors => End::Posted,
+            (true, false) => End::Internal,
+            _ => End::Open,
+        }
     }
 }
 
@@ -87,12 +106,10 @@ impl Sender<'_> {
         conn: ConnSlot,
         slot: OpSlot,
     ) {
-        let posted = self.is_posted(slot);
         let op = &mut self.ops[slot];
         op.in_flight -= 1;
-        if EndRule::of(&cx.table[conn]).ends(op, posted, 0) {
-            self.end(cx, matcher, conn, slot, posted);
-        }
+        let end = EndRule::of(&cx.table[conn]).apply(op, 0);
+        self.end(cx, matcher, conn, slot, end);
     }
 
     /// Ends the messages at the front of an acknowledged packet in one loop, while each lacks
@@ -116,7 +133,7 @@ impl Sender<'_> {
             let ends = matches!(op.kind, TxKind::Message(_))
                 && passed < u32::from(packet.len)
                 && op.rnr_epoch == packet.rnr_epoch
-                && rule.ends(op, true, 1)
+                && rule.apply(op, 1) == End::Posted
                 && op.signal
                 && op.outcome.is_ok();
             if !ends {
@@ -182,13 +199,11 @@ impl Sender<'_> {
         conn: ConnSlot,
         slot: OpSlot,
     ) {
-        let posted = self.is_posted(slot);
-        if EndRule::of(&cx.table[conn]).ends(&self.ops[slot], posted, 0) {
-            self.end(cx, matcher, conn, slot, posted);
-        }
+        let end = EndRule::of(&cx.table[conn]).apply(&self.ops[slot], 0);
+        self.end(cx, matcher, conn, slot, end);
     }
 
-    /// Ends an operation that meets the rule.
+    /// Ends an operation as the rule says.
     #[inline(always)]
     fn end(
         &mut self,
@@ -196,15 +211,20 @@ impl Sender<'_> {
         matcher: &mut Matcher<'_>,
         conn: ConnSlot,
         slot: OpSlot,
-        posted: bool,
+        end: End,
     ) {
         let state = &mut cx.table[conn];
-        if posted {
-            state.sends_mut().remove(&mut self.ops, slot);
-            self.finish(cx, slot);
-        } else {
-            state.responses_mut().remove(&mut self.ops, slot);
-            self.finish_internal(cx, matcher, conn, slot);
+        debug_assert!(end == End::Open || (end == End::Posted) == self.is_posted(slot));
+        match end {
+            End::Open => {}
+            End::Posted => {
+                state.sends_mut().remove(&mut self.ops, slot);
+                self.finish(cx, slot);
+            }
+            End::Internal => {
+                state.responses_mut().remove(&mut self.ops, slot);
+                self.finish_internal(cx, matcher, conn, slot);
+            }
         }
     }
 }

@@ -226,9 +226,10 @@ impl Sender<'_> {
             // may be sent is decided at its turn.
             let at_once = (state.tx().in_flight() == 0 && !more)
                 || should_flush(state, packet_room(cx.payload_max(state.peer())));
-            let schedule = if at_once { Schedule::Ready } else { Schedule::Corked };
-            if schedule != state.schedule() {
-                cx.table.enqueue(conn, schedule);
+            if at_once {
+                cx.table.enqueue(conn, Schedule::Ready);
+            } else if state.schedule() == Schedule::Idle {
+                cx.table.enqueue(conn, Schedule::Corked);
             }
         }
         memory.attach_op(id, buffer);
