@@ -99,8 +99,8 @@ impl Engine<'_> {
 
     /// The time of the last call, if a post to `peer` may use it in place of the present time.
     /// While packets to the peer are under way, and may be sent at any time, a post changes no
-    /// timer. The records that it makes ready are sent by [`Self::transmit`], which must know the
-    /// time.
+    /// timer. The records that it makes ready are sent by
+    /// [`Burst::transmit`](crate::Burst::transmit), which must know the time.
     #[must_use]
     #[inline]
     pub fn time_under_way(&self, peer: PeerId) -> Option<Instant> {

@@ -338,9 +338,13 @@ impl ReceiveState {
     /// it had no room for is reported by the next one, at once.
     pub(crate) fn sack_sent(&mut self, offset: u32) {
         self.acknowledged(true);
+        if !self.window.has_holes() {
+            self.unreported = 0;
+            return;
+        }
         let reported_to = self.window.next().plus(1 + 64 * offset + SACK_PACKETS);
         let end = self.unreported_end();
-        if self.window.has_holes() && self.unreported > 0 && reported_to.is_before(end) {
+        if self.unreported > 0 && reported_to.is_before(end) {
             self.unreported = end.since(reported_to) as u16;
             self.unreported_from = reported_to;
             self.owe_whole_ack_now();

@@ -197,33 +197,45 @@ impl Sender<'_> {
         put_header(&header, packet)?;
         let now: Tick = cx.timers.tick();
         let state = &cx.table[conn];
-        let offset = state.rx().sack_offset();
-        let sack: [u64; SACK_WORDS_MAX] = if state.rx().window().has_holes() {
-            let window = state.rx().window();
-            core::array::from_fn(|word| window.sack_word(&cx.bits, offset + word as u32))
-        } else {
-            [0; SACK_WORDS_MAX]
-        };
-        let words = sack.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
-        let ack = Ack {
+        let mut ack = Ack {
             echo: state.rx().newest_sent_at().bits().into(),
             hold: now.since(state.rx().newest_arrived()).into(),
             wait: state.rx().newest_waited().into(),
             congestion_marks: state.rx().congestion_marks().into(),
-            sack_offset: u16::try_from(offset).unwrap_or(u16::MAX).into(),
-            sack_words: words as u8,
+            sack_offset: 0.into(),
+            sack_words: 0,
             responder_credit: state.credits().granted(),
             reserved: 0.into(),
             received: state.rx().received().into(),
         };
         let (head, tail) = packet.get_mut(HEADER_LEN..)?.split_at_mut_checked(size_of::<Ack>())?;
-        head.copy_from_slice(ack.as_bytes());
-        let tail = tail.get_mut(..words * size_of::<u64>())?;
-        for (into, word) in tail.chunks_exact_mut(size_of::<u64>()).zip(sack) {
-            into.copy_from_slice(&word.to_le_bytes());
+        let mut len = HEADER_LEN + size_of::<Ack>();
+        if state.rx().window().has_holes() {
+            len += put_sack(cx, conn, &mut ack, tail)?;
+        } else {
+            cx.table[conn].rx_mut().sack_sent(0);
         }
-        cx.table[conn].rx_mut().sack_sent(offset);
+        head.copy_from_slice(ack.as_bytes());
         cx.stats.acks_sent += 1;
-        Some(HEADER_LEN + size_of::<Ack>() + words * size_of::<u64>())
+        Some(len)
     }
+}
+
+/// Writes the bitmap of a selective acknowledgment into `tail`, and its place into `ack`. Returns
+/// its bytes.
+#[inline(never)]
+fn put_sack(cx: &mut Ctx<'_>, conn: ConnSlot, ack: &mut Ack, tail: &mut [u8]) -> Option<usize> {
+    let rx = cx.table[conn].rx();
+    let offset = rx.sack_offset();
+    let word = |word| rx.window().sack_word(&cx.bits, offset + word as u32);
+    let bitmap: [u64; SACK_WORDS_MAX] = core::array::from_fn(word);
+    let words = bitmap.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
+    let tail = tail.get_mut(..words * size_of::<u64>())?;
+    for (into, word) in tail.chunks_exact_mut(size_of::<u64>()).zip(bitmap) {
+        into.copy_from_slice(&word.to_le_bytes());
+    }
+    ack.sack_offset = u16::try_from(offset).unwrap_or(u16::MAX).into();
+    ack.sack_words = words as u8;
+    cx.table[conn].rx_mut().sack_sent(offset);
+    Some(words * size_of::<u64>())
 }
