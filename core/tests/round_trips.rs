@@ -29,6 +29,7 @@ fn an_idle_path_with_a_long_round_trip_gets_a_window_that_grows() {
     for one_way in [1, 5, 25, 31, 33, 40].map(Duration::from_millis) {
         let faults = Faults { delay: one_way.as_nanos() as u64, ..Faults::NONE };
         let mut world = World::new(2, 5, &small(), faults);
+        world.polls_again = true;
         for time in ["first", "second"] {
             bulk(&mut world);
             let report = world.nodes[0].engine.peer_reports().next().unwrap();

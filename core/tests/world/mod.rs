@@ -143,6 +143,8 @@ pub struct World {
     pub link: FaultyLink,
     /// Posts read the clock only where the time matters ([`Engine::time_under_way`]).
     pub frugal: bool,
+    /// A node reads its clock once more before it sleeps, as a caller does that polls again.
+    pub polls_again: bool,
 }
 
 /// A receive of any untagged message.
@@ -189,7 +191,7 @@ impl World {
             strange: false,
         };
         // The start is not time zero: clocks on the wire must wrap in some runs.
-        Self { now: rng.next() >> 20, nodes, link, frugal: false }
+        Self { now: rng.next() >> 20, nodes, link, frugal: false, polls_again: false }
     }
 
     pub fn time(&self) -> Instant {
@@ -390,6 +392,9 @@ impl World {
             room: || true,
         };
         drive(&mut node.engine, &mut port, &mut node.memory, now, budget).unwrap();
+        if self.polls_again {
+            node.engine.advance(now.after_nanos(1_000));
+        }
         sent.into_iter().for_each(|id| self.link.send(self.now, id));
         let Node { engine, memory, completions, recvs, received, parts, unpolled, .. } = node;
         if *unpolled {
