@@ -119,8 +119,8 @@ impl Rtt {
     }
 
     /// How much later than a packet another one must have been sent, and arrived, for the first to
-    /// count as lost (RFC 8985 §6.2): a quarter of the least round trip, or of the smoothed one while
-    /// that is not known, and as much again for each duplicate, at most a whole round trip.
+    /// count as lost (RFC 8985 §6.2): a quarter of the least round trip, or of the smoothed one
+    /// while that is not known, and as much again for each duplicate, at most a whole round trip.
     pub(crate) fn reorder_window(&self) -> u32 {
         let least = if self.least == 0 { self.smoothed } else { self.least };
         let step = (least.min(RTO_MAX_TICKS) / 4).max(REORDER_MIN_TICKS);
