@@ -26,8 +26,8 @@ pub(crate) const ROOT_SLOTS: usize = 4;
 pub(crate) const PAGE_CHUNKS: usize = 512;
 /// Pages that one window can touch.
 pub(crate) const PAGES_PER_PEER: u32 = ROOT_SLOTS as u32;
-/// Chunks that one window can touch.
-pub(crate) const CHUNKS_PER_PEER: u32 = (ROOT_SLOTS * PAGE_CHUNKS) as u32;
+/// Chunks that one window can touch: none of them is in the page of packets that are just retired.
+pub(crate) const CHUNKS_PER_PEER: u32 = ((ROOT_SLOTS - 1) * PAGE_CHUNKS) as u32 + 1;
 /// A connection holds at most this many times the chunks that are free.
 const SHARE: u32 = 4;
 

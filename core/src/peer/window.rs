@@ -17,19 +17,21 @@ use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::peer::slots::BitsSlot;
 
 /// How many packets from the cumulative number on the window can span.
-pub const WINDOW_PACKETS: u32 = 65_535;
+pub const WINDOW_PACKETS: u32 = 48 << 10;
 /// How many of them it spans without a page.
 const INLINE_PACKETS: u32 = 128;
 /// Words of 64 bits for those.
 const INLINE_WORDS: usize = (INLINE_PACKETS / 64) as usize;
 /// Packets of a page.
 const PAGE_PACKETS: u32 = 16 << 10;
-/// Pages that one window can touch.
+/// Pages that one window can touch: that of the cumulative number, which is given back when its
+/// packets have been passed, and those of the packets beyond.
 const PAGES: usize = 4;
 /// The most pages that an insertion takes: for the inline bits two, for the packet another one.
 const PAGES_FOR_GROWTH: u32 = 3;
 
-static_assertions::const_assert!(WINDOW_PACKETS < PAGE_PACKETS * PAGES as u32);
+// No packet of the window has its bit in the page of packets that are just passed.
+static_assertions::const_assert!(WINDOW_PACKETS <= PAGE_PACKETS * (PAGES as u32 - 1));
 
 /// The bits of a run of packets.
 #[derive(Clone, Debug, Hash)]

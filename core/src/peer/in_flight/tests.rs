@@ -128,8 +128,8 @@ proptest! {
 }
 
 #[test]
-fn one_connection_takes_four_fifths_of_the_pool_and_a_window_of_65536_packets() {
-    for (chunks, packets) in [(100, 32 * 80), (4_000, 65_536)] {
+fn one_connection_takes_four_fifths_of_the_pool_and_a_window_of_three_pages() {
+    for (chunks, packets) in [(100, 32 * 80), (4_000, 49_152)] {
         let mut slots = vec![Slot::<TxChunk>::default(); chunks + 2];
         let mut pages = vec![Slot::<TxPage>::default(); 16];
         let mut pool = InFlight::new(&mut slots, &mut pages, 2);
