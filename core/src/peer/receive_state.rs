@@ -368,3 +368,53 @@ impl ReceiveState {
         self.unacknowledged = 0;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collections::slab::Slot;
+    use crate::peer::window::{Admission, BitsPage, WINDOW_PACKETS};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+    use std::vec;
+
+    /// Acknowledgments that report a window once.
+    const ACKS_MAX: u32 = WINDOW_PACKETS.div_ceil(SACK_PACKETS) + 1;
+
+    proptest! {
+        #[test]
+        fn every_packet_behind_a_hole_is_reported(
+            base: u32,
+            reach in prop::sample::select(vec![100, 2 * SACK_PACKETS, WINDOW_PACKETS - 1]),
+            arrivals in prop::collection::vec((1..WINDOW_PACKETS, any::<bool>()), 1..60),
+        ) {
+            let mut slots = vec![Slot::<BitsPage>::default(); 5];
+            let mut pool = BitsPool::new(&mut slots);
+            let mut state = ReceiveState::new(Psn(base), Msn(0), 0, Tick::default());
+            let mut reported = BTreeSet::new();
+            // The packet with distance 0 never arrives.
+            let mut arrived = BTreeSet::new();
+            for (distance, acknowledge) in arrivals {
+                let distance = 1 + distance % reach;
+                let psn = Psn(base).plus(distance);
+                if state.window().admission(&pool, psn) == Admission::Fresh {
+                    state.packet_processed(&mut pool, psn);
+                    arrived.insert(distance);
+                } else {
+                    reported.remove(&distance);
+                    state.duplicate_arrived(psn);
+                }
+                state.owe_ack(Tick::default(), false);
+                let mut acks = 0;
+                while acknowledge && state.owes_ack_now() {
+                    prop_assert!(acks < ACKS_MAX, "acknowledgments end");
+                    acks += 1;
+                    let first = 1 + 64 * state.sack_offset();
+                    reported.extend(arrived.range(first..first + SACK_PACKETS));
+                    state.sack_sent(state.sack_offset());
+                }
+                prop_assert!(!acknowledge || arrived == reported);
+            }
+        }
+    }
+}
