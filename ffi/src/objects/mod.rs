@@ -3,6 +3,7 @@
 
 pub(crate) mod av;
 pub(crate) mod cntr;
+mod contention;
 pub(crate) mod cq;
 pub(crate) mod domain;
 pub(crate) mod eq;

@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use ofi_xdp_core::Instant;
 
+use super::contention::Contention;
 use super::takeover::{Driver, Takeover};
 use crate::runtime::Runtime;
 use crate::runtime::statistics::Statistics;
@@ -20,18 +21,25 @@ use crate::wait::wait_fd::Wait;
 
 /// How long the thread polls after the last packet, so that a burst of packets costs one wake-up.
 const LINGER: Duration = Duration::from_micros(20);
+/// Turns with packets after which the port of a polled endpoint is disarmed.
+const DISARM_AFTER: u32 = 8;
+/// Statistics pages that a round writes at most. Calls that change the list wait for a round.
+const PAGES_MAX: u32 = 8;
 
 /// An endpoint of the thread.
 #[derive(Debug)]
 struct Monitored {
     endpoint: Arc<Runtime>,
     takeover: Takeover,
+    contention: Contention,
     /// A packet or a call asks for a turn.
     ready: bool,
     /// The endpoint is in the list of active ones.
     active: bool,
     /// The thread polls until then.
     linger_until: Instant,
+    /// Turns with packets since the port was armed; from [`DISARM_AFTER`] on it is disarmed.
+    moves: u32,
     /// The latest time of the next turn.
     next: Option<Instant>,
     /// Packets at the last observation.
@@ -65,9 +73,11 @@ impl Endpoints {
         let monitored = Monitored {
             endpoint: Arc::clone(endpoint),
             takeover: Takeover::new(time),
+            contention: Contention::new(),
             ready: true,
             active: true,
             linger_until: Instant::ZERO,
+            moves: 0,
             next: None,
             packets: 0,
             statistics: Statistics::open(endpoint, time),
@@ -110,10 +120,11 @@ impl Endpoints {
         let Self { all, active } = self;
         let mut round = Round { lingers: false, next: None };
         let mut result = Ok(());
+        let mut pages = PAGES_MAX;
         active.retain(|id| {
             let Some(monitored) = all.get_mut(id) else { return false };
             if result.is_ok() {
-                result = monitored.run(time, wait);
+                result = monitored.run(time, wait, &mut pages);
             }
             round.lingers |= monitored.lingers(time);
             round.next = earlier(round.next, earlier(monitored.next, monitored.publish_at));
@@ -131,13 +142,16 @@ impl Monitored {
     }
 
     /// A turn, and a write of the statistics page, as far as they are due.
-    fn run(&mut self, time: Instant, wait: &Wait) -> Result<(), Error> {
+    fn run(&mut self, time: Instant, wait: &Wait, pages: &mut u32) -> Result<(), Error> {
         let is_due = |at: Option<Instant>| at.is_some_and(|at| at <= time);
-        let woken = std::mem::take(&mut self.ready) || is_due(self.next);
+        // Before a sleep the port is armed again.
+        let disarmed = self.moves >= DISARM_AFTER && !self.lingers(time);
+        let woken = std::mem::take(&mut self.ready) || is_due(self.next) || disarmed;
         if woken || self.lingers(time) {
             self.turn(time, woken, wait)?;
         }
-        if is_due(self.publish_at) {
+        if is_due(self.publish_at) && *pages > 0 {
+            *pages -= 1;
             let Self { statistics, endpoint, .. } = self;
             self.publish_at = statistics.as_mut().and_then(|it| it.publish(endpoint, time));
         }
@@ -154,7 +168,8 @@ impl Monitored {
         if std::mem::replace(&mut self.packets, seen.packets) != seen.packets {
             self.publish_at = self.publish_at.or(Some(time));
         }
-        let driver = self.takeover.update(time, &seen);
+        let contended = self.contention.observe(seen.polls.thread, time);
+        let driver = self.takeover.update(time, &seen, contended);
         self.next = self.takeover.next(time, seen.sleeps);
         match (before, driver) {
             (Driver::Application, Driver::Thread) => {
@@ -169,15 +184,44 @@ impl Monitored {
         }
         if driver == Driver::Application {
             self.linger_until = Instant::ZERO;
+            self.moves = 0;
             self.endpoint.disarm_unused_port();
             return Ok(());
         }
+        if woken {
+            self.moves = 0;
+        }
         let turn = self.endpoint.drive_from_thread(woken);
         self.next = earlier(self.next, turn.next);
-        // An application that polls takes the next packets itself.
-        if turn.moved && !seen.is_polling(time) {
+        // An application that polls takes the next packets itself, and one without a core needs it.
+        if turn.moved && !contended && !seen.is_polling(time) {
             self.linger_until = now().after(LINGER);
+            self.moves += 1;
+            if self.moves == DISARM_AFTER {
+                self.endpoint.disarm_unused_port();
+            }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::runtime::tests::endpoint;
+
+    #[test]
+    fn a_round_writes_few_pages() {
+        let runtimes: Vec<_> = (0..2 * PAGES_MAX).map(|_| endpoint().0).collect();
+        let (mut endpoints, wait) = (Endpoints::default(), Wait::new().unwrap());
+        runtimes.iter().for_each(|runtime| endpoints.add(runtime));
+        let time = now();
+        let mut due = || {
+            let round = endpoints.round(time, &wait).unwrap();
+            let is_due = |it: &&Monitored| it.publish_at.is_some_and(|at| at <= time);
+            (round.next.is_some_and(|at| at <= time), endpoints.all.values().filter(is_due).count())
+        };
+        assert_eq!(due(), (true, PAGES_MAX as usize), "the others come at once");
+        assert_eq!(due(), (false, 0));
     }
 }

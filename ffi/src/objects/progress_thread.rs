@@ -28,6 +28,7 @@ use nix::sys::signal::SigSet;
 use super::monitored::{Endpoints, Round};
 use crate::runtime::Runtime;
 use crate::runtime::deferred::WorkQueue;
+use crate::runtime::statistics::remove_pages_left;
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
 use crate::sys::process;
@@ -174,6 +175,7 @@ impl ThreadState {
         if let Err(error) = prctl::set_timerslack(TIMER_SLACK_NANOS) {
             log::info!(target: "domain", "progress thread, timer slack: {error}");
         }
+        remove_pages_left();
         let mut ready = Vec::new();
         // bound: the life of the domain
         while !self.stop.load(Ordering::Relaxed) {

@@ -15,7 +15,8 @@
 //! after [`CHECK_MIN`] at first, or [`CHECK_AFTER_PAUSE`] if the application has paused a moment
 //! ago; then after twice the time up to [`CHECK_MAX`]. So a pause is found no later than after the
 //! time for which the application polled before it. The application *drives* while its polls are
-//! less than [`APP_IDLE_LIMIT`] apart, or while a thread of it sleeps in a wait call.
+//! less than [`APP_IDLE_LIMIT`] apart, or while a thread of it sleeps in a wait call. Where its
+//! threads compete for cores (`contention`), the limit is [`CONTENDED_IDLE_LIMIT`].
 //!
 //! *Taken over*, packets wake the thread, and no timer of this module runs. The application's own
 //! polls still move packets. So an application that polls now and then stays taken over, and one
@@ -28,7 +29,7 @@ use std::time::Duration;
 use ofi_xdp_core::Instant;
 
 use crate::runtime::progress::Observation;
-use crate::sys::limits::{ANNOUNCED_IDLE_MAX, APP_IDLE_LIMIT};
+use crate::sys::limits::{ANNOUNCED_IDLE_MAX, APP_IDLE_LIMIT, CONTENDED_IDLE_LIMIT};
 
 /// Shortest time between two observations, the first after a hand-back.
 const CHECK_MIN: Duration = Duration::from_micros(250);
@@ -96,26 +97,29 @@ impl Takeover {
         now.since(self.moved_at) >= REST_AFTER
     }
 
-    /// Decides, after an observation at `now`.
-    pub(crate) fn update(&mut self, now: Instant, seen: &Observation) -> Driver {
+    /// Decides, after an observation at `now`. `contended`: the application's threads compete for
+    /// cores.
+    pub(crate) fn update(&mut self, now: Instant, seen: &Observation, contended: bool) -> Driver {
         let moved = std::mem::replace(&mut self.packets, seen.packets) != seen.packets;
         let paused = std::mem::replace(&mut self.pauses, seen.polls.pauses) != seen.polls.pauses;
         if moved {
             self.moved_at = now;
         }
         match self.driver {
-            Driver::Application => self.monitor(now, seen, paused),
-            Driver::Thread => self.hand_back(now, seen),
+            Driver::Application => self.monitor(now, seen, contended, paused),
+            Driver::Thread => self.hand_back(now, seen, contended),
         }
         self.driver
     }
 
-    fn monitor(&mut self, now: Instant, seen: &Observation, paused: bool) {
+    fn monitor(&mut self, now: Instant, seen: &Observation, contended: bool, paused: bool) {
         let idle = now.since(seen.polls.last);
         let drives = if seen.sleeps {
             true
         } else if seen.announced {
             !seen.overdue && idle < ANNOUNCED_IDLE_MAX
+        } else if contended {
+            idle < CONTENDED_IDLE_LIMIT
         } else {
             idle < APP_IDLE_LIMIT && (!paused || seen.is_polling(now))
         };
@@ -134,12 +138,22 @@ impl Takeover {
         self.interval = (self.interval * 2).min(CHECK_MAX);
     }
 
-    fn hand_back(&mut self, now: Instant, seen: &Observation) {
+    fn hand_back(&mut self, now: Instant, seen: &Observation, contended: bool) {
         let waits = seen.sleeps || (seen.announced && !seen.overdue);
-        if (waits || seen.is_polling(now)) && !self.rests(now) {
+        let polls = if contended {
+            now.since(seen.polls.last) < CONTENDED_IDLE_LIMIT
+        } else {
+            seen.is_polling(now)
+        };
+        if (waits || polls) && !self.rests(now) {
             self.driver = Driver::Application;
-            let pauses = now.since(self.paused_at) < PAUSE_MEMORY;
-            self.interval = if pauses { CHECK_AFTER_PAUSE } else { CHECK_MIN };
+            self.interval = if contended {
+                CHECK_MAX
+            } else if now.since(self.paused_at) < PAUSE_MEMORY {
+                CHECK_AFTER_PAUSE
+            } else {
+                CHECK_MIN
+            };
         }
     }
 }
@@ -158,6 +172,7 @@ mod tests {
                 last: Instant::from_nanos(now.as_nanos() - ago_us * 1000),
                 series,
                 pauses,
+                thread: 1,
             },
             sleeps: false,
             announced: false,
@@ -195,7 +210,7 @@ mod tests {
         for (name, poll, driver) in cases {
             let mut takeover = Takeover::new(START);
             let now = START.after(CHECK_MIN);
-            assert_eq!(takeover.update(now, &poll(now, 1)), driver, "{name}");
+            assert_eq!(takeover.update(now, &poll(now, 1), false), driver, "{name}");
         }
     }
 
@@ -208,7 +223,7 @@ mod tests {
         let mut observe = |takeover: &mut Takeover, moves: u64| {
             packets += moves;
             now = takeover.next(now, false).unwrap();
-            takeover.update(now, &polls(now, packets));
+            takeover.update(now, &polls(now, packets), false);
             takeover.interval
         };
         let intervals = (0..6).map(|_| observe(&mut takeover, 1).as_micros());
@@ -219,7 +234,7 @@ mod tests {
         });
         assert!(observations.count() <= 20, "an endpoint at rest needs no observation");
         assert_eq!(takeover.next(START, false), None);
-        takeover.update(now, &polls(now, packets + 1));
+        takeover.update(now, &polls(now, packets + 1), false);
         assert_eq!(takeover.driver(), Driver::Application);
         assert_eq!(takeover.interval, CHECK_MIN, "rest is no pause");
     }
@@ -233,9 +248,9 @@ mod tests {
             (PAUSE_MEMORY, CHECK_MIN),
         ] {
             let mut takeover = Takeover::new(START);
-            assert_eq!(takeover.update(START, &idle(START, 0)), Driver::Thread);
+            assert_eq!(takeover.update(START, &idle(START, 0), false), Driver::Thread);
             let now = START.after(after);
-            assert_eq!(takeover.update(now, &polls(now, 1)), Driver::Application);
+            assert_eq!(takeover.update(now, &polls(now, 1), false), Driver::Application);
             assert_eq!(takeover.next(now, false), Some(now.after(interval)), "{after:?}");
         }
     }
@@ -253,21 +268,38 @@ mod tests {
         ];
         for (name, poll, driver) in cases {
             let mut takeover = Takeover::new(START);
-            takeover.update(START, &polled(50, 1, 0)(START, 0));
-            assert_eq!(takeover.update(START, &poll(START, 1)), driver, "{name}");
+            takeover.update(START, &polled(50, 1, 0)(START, 0), false);
+            assert_eq!(takeover.update(START, &poll(START, 1), false), driver, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_thread_without_a_core_does_not_pause() {
+        let limit = u64::try_from(CONTENDED_IDLE_LIMIT.as_micros()).unwrap();
+        for (name, seen, driver) in [
+            ("without a core", polled(limit - 1, 1, 1), Driver::Application),
+            ("idle", polled(limit, 1000, 0), Driver::Thread),
+        ] {
+            let mut takeover = Takeover::new(START);
+            assert_eq!(takeover.update(START, &seen(START, 1), true), driver, "{name}");
+            // Taken over before the cores were contended.
+            takeover.update(START, &polled(limit, 1, 0)(START, 1), true);
+            assert_eq!(takeover.update(START, &seen(START, 1), true), driver, "{name}");
+            let interval = takeover.next(START, false).map(|at| at.since(START));
+            assert_eq!(interval, (driver == Driver::Application).then_some(CHECK_MAX), "{name}");
         }
     }
 
     #[test]
     fn a_sleeper_is_observed_until_the_endpoint_rests() {
         let mut takeover = Takeover::new(START);
-        takeover.update(START, &polled(50, 1, 0)(START, 0));
+        takeover.update(START, &polled(50, 1, 0)(START, 0), false);
         assert_eq!(takeover.next(START, true), Some(START.after(CHECK_MAX)));
         let rest = START.after(REST_AFTER);
         assert_eq!(takeover.next(rest, true), None);
-        takeover.update(rest, &sleeping(rest, 0));
+        takeover.update(rest, &sleeping(rest, 0), false);
         assert_eq!(takeover.driver(), Driver::Thread, "nothing moves");
-        takeover.update(rest, &sleeping(rest, 1));
+        takeover.update(rest, &sleeping(rest, 1), false);
         assert_eq!(takeover.driver(), Driver::Application);
     }
 }

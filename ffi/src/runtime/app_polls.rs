@@ -8,6 +8,7 @@
 use ofi_xdp_core::Instant;
 
 use crate::sys::limits::APP_IDLE_LIMIT;
+use crate::sys::process;
 
 /// Polls of a series that show that the application polls without pause.
 const SERIES_MIN: u32 = 16;
@@ -24,6 +25,8 @@ pub(crate) struct AppPolls {
     pub(crate) series: u32,
     /// How many series there were.
     pub(crate) pauses: u32,
+    /// The thread that began the present series; 0: none yet.
+    pub(crate) thread: u32,
 }
 
 impl AppPolls {
@@ -34,12 +37,12 @@ impl AppPolls {
 
     /// No poll before `now`.
     pub(super) const fn new(now: Instant) -> Self {
-        Self { last: now, series: 0, pauses: 0 }
+        Self { last: now, series: 0, pauses: 0, thread: 0 }
     }
 
     /// Records a poll at `now`; returns whether the application was idle before it.
     #[inline]
-    pub(super) const fn record(&mut self, now: Instant) -> bool {
+    pub(super) fn record(&mut self, now: Instant) -> bool {
         let gap = now.as_nanos().saturating_sub(self.last.as_nanos());
         self.last = now;
         if gap < PAUSE_NANOS {
@@ -48,6 +51,7 @@ impl AppPolls {
         }
         self.series = 1;
         self.pauses = self.pauses.wrapping_add(1);
+        self.thread = process::thread_id();
         true
     }
 }

@@ -27,7 +27,7 @@ pub(crate) mod statistics;
 mod wakers;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 use std::collections::HashMap;
 use std::mem;

@@ -8,11 +8,12 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::sync::Once;
 use std::time::Duration;
 
 use ofi_xdp_core::{DropReason, Instant, PeerReport, Stats};
 use ofi_xdp_datapath::{PortStats, PortStatus, Tier, Verdict};
-use ofi_xdp_statistics::{FOLDER, PEERS_MAX, Page, PeerLine, StatsFile};
+use ofi_xdp_statistics::{FOLDER, PEERS_MAX, Page, PeerLine, StatsFile, remove_left};
 
 use super::Runtime;
 
@@ -24,6 +25,16 @@ const INTERVAL: Duration = Duration::from_millis(100);
 const RETRY: Duration = Duration::from_millis(5);
 /// Pages for each read of the XDP program's counters, which is a system call.
 const VERDICTS_EVERY: u32 = 10;
+
+/// Removes the pages of dead processes, once in a process. Takes time for each page there is.
+pub(crate) fn remove_pages_left() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        if let Err(error) = remove_left(Path::new(FOLDER)) {
+            log::info!(target: "domain", "pages left in {FOLDER}: {error}");
+        }
+    });
+}
 
 /// The counters of a runtime, copied under its lock.
 #[derive(Debug)]

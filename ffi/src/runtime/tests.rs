@@ -18,7 +18,7 @@ fn port() -> HybridPort {
 }
 
 /// A runtime without a progress thread, and the waker of its receives' reader.
-fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
+pub(crate) fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
     let waker = || Arc::new(Waker::new().unwrap());
     let reader = waker();
     let wakers = Wakers {

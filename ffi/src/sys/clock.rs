@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The clock: every call of the provider reads it here, once, and passes the time on.
+//! The progress thread reads its processor time here too.
+
+use std::time::Duration;
 
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
@@ -13,6 +16,14 @@ pub(crate) fn now() -> Instant {
     let time = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap_or(TimeSpec::new(0, 0));
     let seconds = time.tv_sec().cast_unsigned().wrapping_mul(1_000_000_000);
     Instant::from_nanos(seconds.wrapping_add(time.tv_nsec().cast_unsigned()))
+}
+
+/// The processor time of the calling thread. A system call.
+#[expect(clippy::disallowed_methods, reason = "the one place that reads the clock")]
+pub(crate) fn thread_cpu_time() -> Duration {
+    // The clock always exists; without it, the thread would have used no time.
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap_or(TimeSpec::new(0, 0));
+    Duration::from(time)
 }
 
 /// The earlier of two times; `None` is never.

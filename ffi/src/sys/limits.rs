@@ -8,6 +8,9 @@ pub(crate) const REGIONS_MAX: u32 = 32 << 10;
 
 /// Time since the application's last poll after which it is idle.
 pub(crate) const APP_IDLE_LIMIT: Duration = Duration::from_micros(50);
+/// The limit in place of [`APP_IDLE_LIMIT`] while the application's threads compete for cores. A
+/// thread that waits for a core does not pause, and the progress thread would compete too.
+pub(crate) const CONTENDED_IDLE_LIMIT: Duration = Duration::from_millis(5);
 /// The limit in place of [`APP_IDLE_LIMIT`] after `fi_trywait` has announced a sleep on a
 /// descriptor, while packets or timers wait. Most applications sleep at once, and a second thread
 /// that wakes for each packet is waste.

@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The process: the provider's version, and the fork generation.
+//! The process: the provider's version, the fork generation, and its threads.
 #![allow(unsafe_code)]
 
+use std::fs::File;
+use std::io::Read as _;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use crate::sys::abi::make_version;
 
@@ -20,6 +23,22 @@ pub(crate) fn generation() -> u32 {
     GENERATION.load(Ordering::Relaxed)
 }
 
+/// The calling thread's id. A system call.
+pub(crate) fn thread_id() -> u32 {
+    nix::unistd::gettid().as_raw().cast_unsigned()
+}
+
+/// How long `thread` of this process has been ready to run without a core; `None` if the kernel
+/// does not tell (Documentation/scheduler/sched-stats.rst, `/proc/PID/schedstat`). The present wait
+/// counts when it ends. Three system calls.
+pub(crate) fn core_wait(thread: u32) -> Option<Duration> {
+    let mut text = [0; 64];
+    let mut file = File::open(format!("/proc/self/task/{thread}/schedstat")).ok()?;
+    let len = file.read(&mut text).ok()?;
+    let text = std::str::from_utf8(text.get(..len)?).ok()?;
+    text.split(' ').nth(1)?.parse().ok().map(Duration::from_nanos)
+}
+
 /// Counts forks from now on. Called once, at load.
 pub(crate) fn count_forks() {
     // SAFETY: the handler only stores to an atomic, and stays mapped (see `build.rs`).
@@ -28,4 +47,15 @@ pub(crate) fn count_forks() {
 
 extern "C" fn note_fork() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_wait_of_a_thread_for_a_core_is_known() {
+        assert!(core_wait(thread_id()).is_some());
+        assert_eq!(core_wait(0), None);
+    }
 }

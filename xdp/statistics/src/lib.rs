@@ -113,19 +113,13 @@ pub struct StatsFile {
 }
 
 impl StatsFile {
-    /// A file for another endpoint of this process, in `folder`. Removes files that dead processes
-    /// of this user have left.
+    /// A file for another endpoint of this process, in `folder`.
     ///
     /// # Errors
     /// The folder does not exist, or cannot be written to.
     pub fn new(folder: &Path) -> io::Result<Self> {
         static NUMBER: AtomicU32 = AtomicU32::new(0);
-        for (_, path) in pages(folder)? {
-            if open(&path).is_some_and(|page| is_left(&page)) {
-                // Fails for the file of another user.
-                let _ = fs::remove_file(path);
-            }
-        }
+        fs::read_dir(folder)?;
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
         let pid = std::process::id();
         // Without /proc, or with that of another namespace, names may clash.
@@ -162,6 +156,20 @@ impl Drop for StatsFile {
         let _ = fs::remove_file(&self.draft);
         let _ = fs::remove_file(&self.path);
     }
+}
+
+/// Removes the pages that dead processes of this user have left. Opens every page.
+///
+/// # Errors
+/// The folder cannot be read.
+pub fn remove_left(folder: &Path) -> io::Result<()> {
+    for (_, path) in pages(folder)? {
+        if open(&path).is_some_and(|page| is_left(&page)) {
+            // Fails for the file of another user.
+            let _ = fs::remove_file(path);
+        }
+    }
+    Ok(())
 }
 
 /// The pages of all live processes, in the order of processes and endpoints. Pages of another

@@ -44,7 +44,7 @@ fn the_page_of_a_killed_process_is_skipped_and_removed() {
     let foreign = folder.join(format!("{PREFIX}1-7-1{SUFFIX}"));
     let _foreign = locked(&foreign, "no page");
     assert_eq!(read_all(&folder).unwrap(), []);
-    drop(StatsFile::new(&folder).unwrap());
+    remove_left(&folder).unwrap();
     assert!(!dead.exists() && foreign.exists());
     fs::remove_dir_all(&folder).unwrap();
 }
@@ -108,7 +108,7 @@ fn root_containers_have_their_pages_side_by_side() {
         assert!(child.wait().unwrap().success());
     }
     assert_eq!(pids(), [std::process::id()]);
-    drop(StatsFile::new(&folder).unwrap());
+    remove_left(&folder).unwrap();
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 1, "the dead ones' are removed");
     drop(file);
     fs::remove_dir(&folder).unwrap();

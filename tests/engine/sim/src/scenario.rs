@@ -287,8 +287,10 @@ pub struct Pause {
     pub every_us: u64,
     /// Longest.
     pub length_us: u64,
-    /// A progress call comes up to so late.
+    /// A progress call after an arrival comes up to so late.
     pub late_us: u64,
+    /// All nodes call at multiples of this time only, for arrivals and timers; 0: at any time.
+    pub step_us: u64,
 }
 
 impl Default for Scenario {

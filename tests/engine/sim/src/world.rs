@@ -233,7 +233,7 @@ impl World {
                 node.inbox.push_back(id);
                 let late = self.scenario.pause.late_us * 1000;
                 let late = if late > 0 { self.schedule.below(late) } else { 0 };
-                self.wake(to, self.now + late);
+                self.wake(to, self.in_step(self.now + late));
             }
             _ => self.packets.release(id),
         }
@@ -296,7 +296,15 @@ impl World {
             self.wake(node, self.now + TICK);
         }
         if let Some(at) = timer {
-            self.wake(node, at);
+            self.wake(node, self.in_step(at));
+        }
+    }
+
+    /// The first time from `at` on at which nodes look.
+    fn in_step(&self, at: u64) -> u64 {
+        match self.scenario.pause.step_us * 1000 {
+            0 => at,
+            step => at.next_multiple_of(step),
         }
     }
 

@@ -183,6 +183,7 @@ impl Scenario {
                     every_us: span / 3 + 50,
                     length_us: rng.magnitude(1, 5_000_000),
                     late_us: rng.pick(&[0, 1, 20, 500]),
+                    step_us: 0,
                 }
             }
             FaultClass::Mtu => {
