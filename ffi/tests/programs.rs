@@ -38,6 +38,11 @@ fn getinfo() {
 }
 
 #[test]
+fn applications_of_old_interfaces() {
+    run("old", &[]);
+}
+
+#[test]
 fn misuse() {
     run("misuse", &[]);
 }

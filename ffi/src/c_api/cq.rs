@@ -2,6 +2,7 @@
 //! `struct fi_ops_cq`, and completions in the formats of the application's arrays.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::time::Duration;
 
 use super::unsupported::{ExportXpu, WithXpu, slot};
@@ -205,6 +206,10 @@ unsafe extern "C" fn readerr(
     // SAFETY: the man page's contract: open.
     let queue = unsafe { object::object::<Cq>(cq.cast::<abi::fid>()) };
     counted(queue.and_then(|queue| {
+        if queue.api_version() < abi::REVISED_1_5 {
+            // SAFETY: the man page's contract: writable, of the size of the application's version.
+            return unsafe { read_old_error(queue, buffer) };
+        }
         // SAFETY: the man page's contract: writable, of the size of the application's version.
         let to = unsafe { buffer.as_mut() }.ok_or(Error::Invalid)?;
         let entry = queue.read_error()?;
@@ -219,6 +224,41 @@ unsafe extern "C" fn readerr(
         Ok(1)
     }))
 }
+
+/// `fi_cq_readerr` of an application from before 1.5: its entry ends in front of `err_data_size`.
+///
+/// # Safety
+/// `buffer` is NULL or has room for that entry.
+unsafe fn read_old_error(queue: &Cq, buffer: *mut abi::fi_cq_err_entry) -> Result<usize, Error> {
+    if buffer.is_null() {
+        return Err(Error::Invalid);
+    }
+    let entry = queue.read_error()?;
+    let mut whole = NO_ERROR;
+    write_error(&mut whole, &entry);
+    // SAFETY: `whole` names no room for error data.
+    unsafe { write_unknown_source(&mut whole, queue, entry.unknown_source) };
+    let (from, to) = ((&raw const whole).cast::<u8>(), buffer.cast::<u8>());
+    let len = offset_of!(abi::fi_cq_err_entry, err_data_size);
+    // SAFETY: `len` bytes are in `whole`, and in the application's entry by promise.
+    unsafe { std::ptr::copy_nonoverlapping(from, to, len) };
+    Ok(1)
+}
+
+/// An error entry before its members are written.
+const NO_ERROR: abi::fi_cq_err_entry = abi::fi_cq_err_entry {
+    op_context: std::ptr::null_mut(),
+    flags: 0,
+    len: 0,
+    buf: std::ptr::null_mut(),
+    data: 0,
+    tag: 0,
+    olen: 0,
+    err: 0,
+    prov_errno: 0,
+    err_data: std::ptr::null_mut(),
+    err_data_size: 0,
+};
 
 /// The source of a message, if it is not in the address vector. It goes to the application's buffer
 /// for error data, or to memory of the queue (`fi_cq(3)`, `err_data`).

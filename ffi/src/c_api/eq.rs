@@ -2,11 +2,12 @@
 //! `struct fi_ops_eq`.
 
 use std::ffi::{c_char, c_int, c_void};
+use std::mem::offset_of;
 use std::time::Duration;
 
 use super::{array, copy_text, counted};
 use crate::c_api::object::{self, Object};
-use crate::objects::eq::{EVENT_LEN_MAX, Eq, Event};
+use crate::objects::eq::{EVENT_LEN_MAX, Eq, ErrorEvent, Event};
 use crate::sys::abi::{self, bits};
 use crate::sys::errno::Error;
 
@@ -89,18 +90,44 @@ unsafe extern "C" fn readerr(
         if flags & !bits::PEEK != 0 {
             return Err(Error::BadFlags);
         }
-        // SAFETY: the man page's contract: writable, or NULL.
-        let to = unsafe { entry.as_mut() }.ok_or(Error::Invalid)?;
+        if entry.is_null() {
+            return Err(Error::Invalid);
+        }
         let error = queue.read_error(flags & bits::PEEK != 0)?;
-        to.fid = std::ptr::with_exposed_provenance_mut(error.fid);
-        to.context = std::ptr::with_exposed_provenance_mut(error.context);
-        to.data = error.data;
-        to.err = error.number;
-        to.prov_errno = error.number;
-        // Errors have no data.
-        to.err_data_size = 0;
-        Ok(size_of::<abi::fi_eq_err_entry>())
+        let old = queue.fabric().api_version() < abi::REVISED_1_5;
+        // SAFETY: the man page's contract: not NULL, hence writable, of the size of the
+        // application's version.
+        Ok(unsafe { write_error(entry, &error, old) })
     }))
+}
+
+/// Writes an error entry; returns its length. An `old` one ends in front of `err_data_size`.
+///
+/// # Safety
+/// `to` has room for the entry.
+unsafe fn write_error(to: *mut abi::fi_eq_err_entry, error: &ErrorEvent, old: bool) -> usize {
+    let whole = abi::fi_eq_err_entry {
+        fid: std::ptr::with_exposed_provenance_mut(error.fid),
+        context: std::ptr::with_exposed_provenance_mut(error.context),
+        data: error.data,
+        err: error.number,
+        prov_errno: error.number,
+        // Errors have no data.
+        err_data: std::ptr::null_mut(),
+        err_data_size: 0,
+    };
+    // Room for error data stays the application's; the old entry names no room.
+    let data = offset_of!(abi::fi_eq_err_entry, err_data);
+    let end = offset_of!(abi::fi_eq_err_entry, err_data_size);
+    let from = (&raw const whole).cast::<u8>();
+    // SAFETY: the bytes are in `whole`, and there is room for them (promised).
+    unsafe { std::ptr::copy_nonoverlapping(from, to.cast::<u8>(), if old { end } else { data }) };
+    if old {
+        return end;
+    }
+    // SAFETY: this version's entry has the member (promised).
+    unsafe { (&raw mut (*to).err_data_size).write(0) };
+    size_of::<abi::fi_eq_err_entry>()
 }
 
 /// `fi_eq_write`: returns the number of bytes written.

@@ -204,6 +204,14 @@ fn shape_domain(hints: Option<&abi::fi_domain_attr>, info: &mut Info) {
     info.domain.mr_mode = hints.mr_mode & old;
 }
 
+/// Names the registration mode to an application of an old interface: `mr_mode` was an enumeration
+/// there, without a value for "no bit" (`fi_domain(3)`, `mr_mode`).
+pub(crate) const fn name_mr_mode(api_version: u32, info: &mut Info) {
+    if api_version < abi::REVISED_1_5 && info.domain.mr_mode == 0 {
+        info.domain.mr_mode = abi::FI_MR_SCALABLE.cast_signed();
+    }
+}
+
 fn shape_tx(hints: Option<&abi::fi_tx_attr>, info: &mut Info) {
     info.tx.caps = shape_caps(info.caps, hints.map_or(0, |hints| hints.caps), info.tx.caps);
     info.tx.op_flags = hints.map_or(0, |hints| hints.op_flags);

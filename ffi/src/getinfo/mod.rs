@@ -22,7 +22,7 @@ use ofi_xdp_datapath::Tier;
 use crate::getinfo::interface::{Interface, source_towards};
 use crate::getinfo::mr_mode::MrMode;
 use crate::getinfo::open_objects::{OfferKey, OpenHandle};
-use crate::sys::abi::{self, bits, make_version};
+use crate::sys::abi::{self, bits};
 use crate::sys::errno::Error;
 use crate::sys::tier::Choice;
 use crate::sys::{param, sockaddr};
@@ -30,12 +30,9 @@ use crate::sys::{param, sockaddr};
 pub(crate) use offer::{Info, RX_OP_FLAGS, SIZE_DEFAULT, TX_OP_FLAGS};
 pub(crate) use request::{InfoRequest, Lookup};
 
-/// The oldest supported interface version. Older ones differ in the meaning of memory registration
-/// and in the length of an error entry.
-pub(crate) const API_VERSION_MIN: u32 = make_version(1, 5);
-
 /// The own offers that satisfy `lookup` and `hints`, the best first. `passthrough` is a text on the
-/// offers of hardware providers, for `fi_info -v`.
+/// offers of hardware providers, for `fi_info -v`. Every interface version has offers: an
+/// application may list the providers with version 0.0 before it asks for its own.
 ///
 /// # Errors
 /// [`Error::NoData`] if there are none; [`Error::Os`] when the kernel does not list its
@@ -45,10 +42,6 @@ pub(crate) fn find(
     hints: Option<&InfoRequest>,
     passthrough: &str,
 ) -> Result<Vec<Info>, Error> {
-    if lookup.api_version < API_VERSION_MIN {
-        log::info!(target: "core", "applications older than libfabric 1.5 are not served");
-        return Err(Error::NoData);
-    }
     let wanted = Addresses::resolve(lookup, hints)?;
     let values = param::values();
     let mut found = Vec::new();
@@ -64,6 +57,7 @@ pub(crate) fn find(
         info.source.set_port(wanted.source_port);
         info.destination = wanted.destination;
         hints::shape(hints, &mut info);
+        hints::name_mr_mode(lookup.api_version, &mut info);
         name_open_objects(hints, lookup.api_version, &mut info);
         if !passthrough.is_empty() {
             info.nic.tiers.push(passthrough.to_owned());

@@ -7,6 +7,7 @@ use super::offer::{
 };
 use super::*;
 use crate::runtime::memory::{INJECT_MAX, IOV_MAX};
+use crate::sys::abi::make_version;
 
 fn request() -> InfoRequest {
     InfoRequest::default()
@@ -266,7 +267,22 @@ fn an_unknown_node_is_no_data() {
 }
 
 #[test]
-fn applications_from_before_1_5_are_refused() {
-    let old = Lookup { api_version: make_version(1, 4), ..loopback() };
-    assert_eq!(find(&old, None, "").err(), Some(Error::NoData));
+fn every_version_has_a_listing() {
+    for version in [0, make_version(1, 0), make_version(1, 4), make_version(1, 5)] {
+        let lookup = Lookup { api_version: version, ..Lookup::default() };
+        assert!(!find(&lookup, None, "").unwrap().is_empty(), "version {version:#x}");
+    }
+}
+
+#[test]
+fn the_registration_mode_of_old_versions_is_a_value_of_theirs() {
+    let mode = |version, mr_mode: u32| {
+        let lookup = Lookup { api_version: version, ..loopback() };
+        let domain = abi::fi_domain_attr { mr_mode: mr_mode.cast_signed(), ..domain() };
+        let found = find(&lookup, Some(&InfoRequest { domain: Some(domain), ..request() }), "");
+        found.unwrap()[0].domain.mr_mode.cast_unsigned()
+    };
+    assert_eq!(mode(make_version(1, 4), 0), abi::FI_MR_SCALABLE);
+    assert_eq!(mode(make_version(1, 4), abi::FI_MR_BASIC), abi::FI_MR_BASIC);
+    assert_eq!(mode(make_version(1, 5), 0), 0);
 }

@@ -18,6 +18,10 @@ use ofi_xdp_datapath::HybridPort;
 pub(crate) use ofi_xdp_libfabric_sys::running::{self, allocate_info, free_info};
 pub(crate) use ofi_xdp_libfabric_sys::*;
 
+/// The interface version that made `mr_mode` a set of bits, and appended `err_data_size` to error
+/// entries.
+pub(crate) const REVISED_1_5: u32 = make_version(1, 5);
+
 /// The `fi_addr_t` that means any peer, or an unknown one.
 pub(crate) const ADDR_NONE: fi_addr_t = FI_ADDR_UNSPEC;
 

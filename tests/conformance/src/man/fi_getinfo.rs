@@ -16,6 +16,7 @@ tests! { "fi_getinfo":
     node_without_source_is_the_destination
     an_unknown_node_gives_no_data
     numeric_host_takes_no_names
+    any_version_has_a_listing
     versions_of_old_are_answered
     a_version_beyond_the_library_is_refused
     provider_attributes_only
@@ -143,6 +144,18 @@ fn numeric_host_takes_no_names(world: &World) -> Result<()> {
     refused(answer.map(|offers| offers.len()), &[abi::FI_ENODATA, abi::FI_EINVAL], "a name")?;
     if let Some(node) = &world.node {
         getinfo(abi::VERSION, Some(node), None, flags, Some(&hints)).context("a number")?;
+    }
+    Ok(())
+}
+
+/// Section DESCRIPTION: NULL hints give all offers, whichever version the application requests; one
+/// that lists the providers first may name none.
+fn any_version_has_a_listing(world: &World) -> Result<()> {
+    let name = world.provider.split(';').next().unwrap_or_default();
+    for version in [0, abi::make_version(1, 0), abi::make_version(1, 4), abi::VERSION] {
+        let offers = getinfo(version, None, None, 0, None)?;
+        let ours = |info: &Info| info.provider_name().split(';').any(|part| part == name);
+        ensure!(offers.iter().any(ours), "version {version:#x}: no {name}");
     }
     Ok(())
 }
