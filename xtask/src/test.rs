@@ -118,7 +118,7 @@ const TESTS: [Stage<Context>; 6] = [
 
 /// Not part of a run while working: a minute and more each.
 const LONG_CHECKS: [Stage<Context>; 4] = [
-    stage("mpi", "MPICH and Open MPI between four hosts, over AF_XDP and over UDP", mpi_jobs),
+    stage("mpi", "MPICH, Open MPI and Intel MPI between four hosts, over AF_XDP and UDP", mpi_jobs),
     stage("vm", "zero-copy between two network cards of a virtual machine", virtual_machine),
     stage("instructions", "the engine takes no more of them than is written down", |c| {
         engine::instructions(&c.workspace).map(|()| Outcome::Passed)

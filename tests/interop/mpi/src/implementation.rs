@@ -18,6 +18,8 @@ pub enum Mpi {
     Openmpi5,
     /// Open MPI 4.1 from Debian, on the installed libfabric 1.17.
     Openmpi4,
+    /// Intel MPI 2021.18 from `PyPI`, with its own libfabric 2.4.
+    Impi,
 }
 
 /// The properties of a job.
@@ -41,7 +43,7 @@ pub struct Request<'a> {
 
 impl Mpi {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Mpich, Self::Openmpi5, Self::Openmpi4];
+    pub const ALL: [Self; 4] = [Self::Mpich, Self::Openmpi5, Self::Openmpi4, Self::Impi];
 
     /// The MPI's folder in `target/mpi`, and its name in reports.
     #[must_use]
@@ -50,6 +52,7 @@ impl Mpi {
             Self::Mpich => "mpich",
             Self::Openmpi5 => "openmpi5",
             Self::Openmpi4 => "openmpi4",
+            Self::Impi => "impi",
         }
     }
 
@@ -62,6 +65,7 @@ impl Mpi {
             Self::Mpich => folder.join("mpich/bin/mpiexec.hydra"),
             Self::Openmpi5 => folder.join("openmpi5/bin/mpirun"),
             Self::Openmpi4 => PathBuf::from("/usr/bin/mpirun.openmpi"),
+            Self::Impi => folder.join("impi/bin/mpiexec.hydra"),
         };
         if !path.is_file() {
             bail!("no {}: run `cargo xtask mpi`, which installs it", path.display());
@@ -81,7 +85,8 @@ impl Mpi {
     pub fn command(self, launcher: &Path, request: &Request<'_>) -> Vec<String> {
         let mut words = vec![launcher.to_string_lossy().into_owned()];
         match self {
-            Self::Mpich => hydra(&mut words, request),
+            Self::Mpich => hydra(&mut words, request, MPICH),
+            Self::Impi => hydra(&mut words, request, INTEL_MPI),
             Self::Openmpi5 | Self::Openmpi4 => open_mpi(&mut words, request, self),
         }
         words.extend(request.command.iter().cloned());
@@ -97,14 +102,20 @@ fn add(words: &mut Vec<String>, more: &[&str]) {
     words.extend(more.iter().map(|word| (*word).to_owned()));
 }
 
-/// Hydra, MPICH's process manager. It passes its environment to all ranks.
-fn hydra(words: &mut Vec<String>, request: &Request<'_>) {
+/// MPICH: the wheel's device has two netmods, and may take UCX.
+const MPICH: &[(&str, &str)] = &[("MPIR_CVAR_CH4_NETMOD", "ofi")];
+/// Intel MPI: each host has all cores of the machine, so its ranks are not bound to one.
+const INTEL_MPI: &[(&str, &str)] = &[("I_MPI_PIN", "off")];
+
+/// Hydra, the process manager of MPICH and of Intel MPI. It passes its environment to all ranks.
+fn hydra(words: &mut Vec<String>, request: &Request<'_>, settings: &[(&str, &str)]) {
     let hosts: Vec<String> = request.hosts.iter().map(Ipv4Addr::to_string).collect();
     let shell = request.remote_shell.to_string_lossy();
     add(words, &["-launcher", "rsh", "-launcher-exec", &shell, "-hosts", &hosts.join(",")]);
     add(words, &["-ppn", &per_host(request), "-n", &request.ranks.to_string()]);
-    // The wheel's device has two netmods; without this it may take UCX.
-    add(words, &["-genv", "MPIR_CVAR_CH4_NETMOD", "ofi"]);
+    for (name, value) in settings {
+        add(words, &["-genv", name, value]);
+    }
     for (name, value) in request.variables {
         add(words, &["-genv", name, value]);
     }

@@ -21,6 +21,8 @@ pub struct Selection {
     pub program: Option<String>,
     /// Only programs of a quick run.
     pub quick: bool,
+    /// Intel MPI runs [`SAMPLE`] alone: it shares its device with MPICH, and the whole run is long.
+    pub sampled: bool,
     /// No job starts after this time.
     pub limit: Duration,
 }
@@ -50,16 +52,28 @@ impl Selection {
         if self.quick && !program.quick {
             return false;
         }
+        if self.sampled && mpi == Mpi::Impi {
+            return SAMPLE.contains(&(transport, program.name));
+        }
         // mpi4py's suite takes minutes. It runs once over each transport: by MPICH over one and by
-        // Open MPI over the other.
+        // Open MPI over the other. Intel MPI runs it where it is asked for.
         program.mpi4py().is_none()
             || matches!(
                 (mpi, transport),
                 (Mpi::Mpich, Transport::Xdp(XdpMode::Auto))
                     | (Mpi::Openmpi5, Transport::Xdp(XdpMode::Udp))
+                    | (Mpi::Impi, _)
             )
     }
 }
+
+/// The jobs of Intel MPI in a run that names no MPI: each kind of operation, and 32 ranks.
+const SAMPLE: [(Transport, &str); 4] = [
+    (Transport::Xdp(XdpMode::Auto), "modes"),
+    (Transport::Xdp(XdpMode::Auto), "onesided"),
+    (Transport::Xdp(XdpMode::Auto), "many"),
+    (Transport::Xdp(XdpMode::Udp), "collectives"),
+];
 
 /// Counts of jobs by outcome.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -127,6 +141,7 @@ mod tests {
             transports: Selection::TRANSPORTS.to_vec(),
             program: None,
             quick: false,
+            sampled: true,
             limit: Duration::from_secs(1),
         }
     }
@@ -137,19 +152,31 @@ mod tests {
 
     #[test]
     fn every_program_runs_on_every_mpi_both_ways_and_mpi4py_once_each_way() {
+        let selection = Selection { sampled: false, ..everything() };
         for program in PROGRAMS.iter().filter(|program| program.mpi4py().is_none()) {
-            assert_eq!(count(&everything(), program.name), 6, "{}", program.name);
+            assert_eq!(count(&selection, program.name), 8, "{}", program.name);
         }
+        assert_eq!(count(&selection, MPI4PY), 4);
+    }
+
+    #[test]
+    fn intel_mpi_runs_its_sample_unless_it_is_asked_for() {
+        let jobs = |sampled, quick| {
+            let selection = Selection { sampled, quick, mpis: vec![Mpi::Impi], ..everything() };
+            selection.jobs().len()
+        };
+        assert_eq!((jobs(true, false), jobs(true, true)), (SAMPLE.len(), SAMPLE.len() - 1));
+        assert_eq!(jobs(false, false), 2 * PROGRAMS.len());
         assert_eq!(count(&everything(), MPI4PY), 2);
     }
 
     #[test]
     fn a_quick_run_is_a_part_and_a_named_program_runs_wherever_it_can() {
         let quick = Selection { quick: true, ..everything() };
-        assert_eq!(count(&quick, "modes"), 6);
+        assert_eq!(count(&quick, "modes"), 7);
         assert_eq!(count(&quick, MPI4PY), 0);
         let named = Selection { program: Some(MPI4PY.to_owned()), ..everything() };
-        assert_eq!(count(&named, MPI4PY), 4);
+        assert_eq!(count(&named, MPI4PY), 6);
         assert_eq!(count(&named, "modes"), 0);
     }
 }
