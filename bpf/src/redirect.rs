@@ -18,6 +18,7 @@ use libbpf_rs::query::{
 };
 use libbpf_rs::skel::{OpenSkel, SkelBuilder};
 use libbpf_rs::{MapCore, MapHandle, PrintLevel, Program, Xdp, XdpFlags, libbpf_sys};
+use nix::sys::signal::{SigSet, SigmaskHow};
 
 use crate::attach_mode::AttachMode;
 use crate::attached::{self, Attached, Entry};
@@ -121,6 +122,13 @@ impl Redirect {
     }
 }
 
+/// The descriptor of the link, which keeps the program attached.
+impl AsFd for Redirect {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.link.as_fd()
+    }
+}
+
 /// The program in the kernel, attached to nothing.
 #[derive(Debug)]
 pub struct Loaded {
@@ -152,7 +160,7 @@ impl Loaded {
         let mut object = MaybeUninit::uninit();
         let mut open = RedirectSkelBuilder::default().open(&mut object).map_err(failed)?;
         open.progs.ofi_xdp.set_flags(flags);
-        let skeleton = open.load().map_err(failed)?;
+        let skeleton = undisturbed(|| open.load()).map_err(failed)?;
         let handle = |map: &libbpf_rs::MapMut<'_>| MapHandle::try_from(map).map_err(failed);
         let maps = Maps::new(
             handle(&skeleton.maps.ports)?,
@@ -322,6 +330,19 @@ fn same_program(own: u32, attached: u32, ifindex: i32) -> Result<Option<ProgramI
         }
         _ => Err(Error::Foreign { ifindex, program: attached }),
     }
+}
+
+/// Runs `load` with all signals of the thread blocked. The verifier gives up with `EAGAIN` when a
+/// signal is pending; a timer that is faster than it would end every attempt
+/// (kernel/bpf/verifier.c, `do_check`).
+fn undisturbed<T>(load: impl FnOnce() -> T) -> T {
+    let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK);
+    let loaded = load();
+    if let Ok(mask) = mask {
+        // The mask was the thread's, so it is valid.
+        let _ = mask.thread_set_mask();
+    }
+    loaded
 }
 
 /// Sends libbpf's own messages to `log` in place of standard error, once for the process.

@@ -19,6 +19,7 @@
 //! | `udp/` | the port over a kernel UDP socket, with GSO and GRO |
 //! | `host/` | interfaces, drivers, routes, neighbours, capabilities |
 //! | `headers/` | Ethernet, IP and UDP headers |
+//! | `fork` | descriptors that the child of a fork closes |
 //!
 //! # Two paths, one address
 //!
@@ -51,6 +52,7 @@
 mod af_xdp;
 mod config;
 mod error;
+pub mod fork;
 mod headers;
 mod host;
 mod lease;

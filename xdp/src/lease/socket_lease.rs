@@ -17,6 +17,7 @@ use super::broker::connection::BrokerConnection;
 use super::broker::counters_page::CountersReader;
 use super::request::SocketRequest;
 use crate::error::{RingsError, XskError};
+use crate::fork::Uninherited;
 use crate::steering::Steering;
 use crate::tier::status::XskMode;
 use crate::xsk::socket::XskSocket;
@@ -39,6 +40,8 @@ pub struct ProgramLease {
     steering: Option<Steering>,
     /// `None` before [`Lease::claim`].
     claim: Option<Claim>,
+    /// In front of the link's descriptor, as the fields are dropped in this order.
+    _uninherited: Uninherited,
     redirect: Redirect,
 }
 
@@ -82,7 +85,8 @@ impl Lease {
             (XskMode::Copy | XskMode::Skb, AttachMode::Native) => XskMode::Copy,
             (XskMode::Copy | XskMode::Skb, AttachMode::Generic) => XskMode::Skb,
         };
-        let program = ProgramLease { steering: None, claim: None, redirect };
+        let _uninherited = Uninherited::new(&redirect);
+        let program = ProgramLease { steering: None, claim: None, _uninherited, redirect };
         let program = Program::Own(Box::new(program));
         Ok(Self { program, socket, mode, unsteered_reason: String::new() })
     }

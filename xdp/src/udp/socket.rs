@@ -18,10 +18,13 @@ use socket2::{Domain, SockRef, Socket, Type};
 
 use super::gro::{Received, receive_one};
 use crate::config::TRAFFIC_CLASS;
+use crate::fork::Uninherited;
 
 /// A non-blocking UDP socket.
 #[derive(Debug)]
 pub(super) struct KernelSocket {
+    /// In front of its descriptor, as the fields are dropped in this order.
+    _uninherited: Uninherited,
     pub(super) socket: UdpSocket,
     state: UdpSocketState,
     /// Whether the next system call gets all buffers, because the last one filled all that it got.
@@ -71,12 +74,12 @@ impl KernelSocket {
             setsockopt(&socket, sockopt::Ipv6RecvPacketInfo, &false)?;
             SockRef::from(&socket).set_tclass_v6(TRAFFIC_CLASS.into())?;
         }
-        Ok(Self { socket, state, offer_all: false })
+        Ok(Self { _uninherited: Uninherited::new(&socket), socket, state, offer_all: false })
     }
 
     /// Asks the kernel for packets; returns whether there were any.
     pub(super) fn fetch(&mut self, received: &mut Received) -> bool {
-        let Self { socket, state, offer_all } = self;
+        let Self { socket, state, offer_all, .. } = self;
         received.fetch(
             offer_all,
             |buffer, control| receive_one(socket.as_fd(), buffer, control),

@@ -13,7 +13,7 @@ use std::os::fd::BorrowedFd;
 use std::ptr::{self, NonNull};
 use std::sync::atomic::AtomicU64;
 
-use rustix::mm::{MapFlags, ProtFlags, mmap, munmap};
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap, munmap};
 
 /// A shared, writable mapping.
 #[derive(Debug)]
@@ -26,14 +26,18 @@ pub(crate) struct Mapping {
 unsafe impl Send for Mapping {}
 
 impl Mapping {
-    /// Maps `len` bytes of `fd` from `offset`, all pages present.
+    /// Maps `len` bytes of `fd` from `offset`, all pages present. The child of a fork does not have
+    /// the mapping: its part of a socket's rings would keep the socket open.
     pub(crate) fn new(fd: BorrowedFd<'_>, offset: u64, len: usize) -> io::Result<Self> {
         let access = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::SHARED | MapFlags::POPULATE;
         // SAFETY: no address is requested, so the kernel chooses a range without other mappings.
         let start = unsafe { mmap(ptr::null_mut(), len, access, flags, fd, offset) }?;
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
-        Ok(Self { start, len })
+        let mapping =
+            Self { start: NonNull::new(start.cast()).ok_or(io::ErrorKind::OutOfMemory)?, len };
+        // SAFETY: the range was just mapped; the advice changes nothing in this process.
+        unsafe { madvise(start, len, Advice::LinuxDontFork) }?;
+        Ok(mapping)
     }
 
     /// The first byte.

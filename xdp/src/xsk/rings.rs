@@ -25,6 +25,7 @@ use rustix::net::{SendFlags, send};
 use super::ring::{Consumer, Producer, SharedRing};
 use super::umem::UmemChunk;
 use crate::config::RingSizes;
+use crate::fork::Uninherited;
 use crate::stats::KernelStats;
 
 /// Maximum number of frames that one call moves.
@@ -37,6 +38,8 @@ pub(crate) struct Rings {
     rx: Consumer<XdpDesc>,
     tx: Producer<XdpDesc>,
     completion: Consumer<u64>,
+    /// In front of its descriptor, as the fields are dropped in this order.
+    _uninherited: Uninherited,
     socket: OwnedFd,
 }
 
@@ -56,6 +59,7 @@ impl Rings {
                 &offsets.cr,
                 tx,
             )?),
+            _uninherited: Uninherited::new(&socket),
             socket,
         })
     }

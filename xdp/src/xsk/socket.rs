@@ -30,6 +30,7 @@ use super::ring::{Producer, SharedRing};
 use super::umem::{FRAME_BYTES, Layout, memory_file};
 use crate::config::QueueRange;
 use crate::error::RingsError;
+use crate::fork::Uninherited;
 use crate::tier::status::XskMode;
 
 /// Number of attempts to bind while the kernel tears down a predecessor on the queue. That takes
@@ -43,6 +44,8 @@ pub(crate) const QUEUES_MAX: u32 = 256;
 /// A bound socket with its registered memory.
 #[derive(Debug)]
 pub struct XskSocket {
+    /// In front of its descriptor, as the fields are dropped in this order.
+    _uninherited: Uninherited,
     pub(crate) socket: OwnedFd,
     pub(crate) memory: OwnedFd,
     pub(crate) layout: Layout,
@@ -76,7 +79,18 @@ impl XskSocket {
         let mut try_one =
             |queue| bind(&socket, &SocketAddrXdp::new(flags, interface, queue)).map_err(Into::into);
         let queue = first_free(queues, tries, &mut try_one, || thread::sleep(BIND_PAUSE))?;
-        Ok(Self { socket, memory, layout, queue, multi_buffer })
+        Ok(Self::bound((socket, memory), layout, queue, multi_buffer))
+    }
+
+    /// A socket that is bound to `queue`, with its memory.
+    pub(crate) fn bound(
+        (socket, memory): (OwnedFd, OwnedFd),
+        layout: Layout,
+        queue: u32,
+        multi_buffer: bool,
+    ) -> Self {
+        let _uninherited = Uninherited::new(&socket);
+        Self { _uninherited, socket, memory, layout, queue, multi_buffer }
     }
 
     /// The socket's descriptor.
@@ -148,7 +162,9 @@ fn unbound(layout: Layout) -> Result<(OwnedFd, OwnedFd), RingsError> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::XDP, SocketType::RAW, flags, None)
         .map_err(|error| RingsError::os("make the AF_XDP socket", error.into()))?;
-    let memory = memory_file(layout).map_err(at("make the UMEM"))?;
+    let memory = memory_file(layout).map_err(|error| {
+        RingsError::os("make the UMEM", error).with_advice(Errno::EFBIG, "raise `ulimit -f`")
+    })?;
     let len = layout.bytes();
     // The kernel pins the pages, so this mapping may end.
     let mapping = Mapping::new(memory.as_fd(), 0, len).map_err(at("map the UMEM"))?;

@@ -13,8 +13,10 @@ use std::io;
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::slice;
 
+use nix::errno::Errno;
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, ftruncate, memfd_create};
 use rustix::net::xdp::{XdpDesc, XdpDescOptions};
+use rustix::process::{Resource, getrlimit};
 
 use super::mapping::Mapping;
 use crate::config::{RingSize, RingSizes};
@@ -94,7 +96,15 @@ impl UmemChunk {
 
 /// A memory file for `layout`. Its size is sealed, so no process can truncate it under the mapping
 /// of another one.
+///
+/// # Errors
+/// `EFBIG` beyond the limit of the process: at that size the kernel would send `SIGXFSZ`, which ends
+/// the process (setrlimit(2), `RLIMIT_FSIZE`).
 pub(crate) fn memory_file(layout: Layout) -> io::Result<OwnedFd> {
+    let limit = getrlimit(Resource::Fsize).current;
+    if limit.is_some_and(|limit| layout.bytes() as u64 > limit) {
+        return Err(Errno::EFBIG.into());
+    }
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
     let file = memfd_create("ofi-xdp-umem", flags)?;
     ftruncate(&file, layout.bytes() as u64)?;

@@ -43,17 +43,18 @@ const DATAPATH: &[Layer] = &[
         "af_xdp",
         &["lease", "xsk", "tier", "host", "headers", "mtu.rs", "error.rs", "stats.rs", "config.rs"],
     ),
-    ("lease", &["steering", "xsk", "tier", "headers", "error.rs", "config.rs"]),
-    ("xsk", &["tier", "error.rs", "stats.rs", "config.rs"]),
+    ("lease", &["steering", "xsk", "tier", "headers", "error.rs", "config.rs", "fork.rs"]),
+    ("xsk", &["tier", "error.rs", "stats.rs", "config.rs", "fork.rs"]),
     ("tier", &["host", "config.rs"]),
     ("host", &["headers", "mtu.rs", "error.rs", "config.rs"]),
-    ("udp", &["mtu.rs", "stats.rs", "config.rs"]),
+    ("udp", &["mtu.rs", "stats.rs", "config.rs", "fork.rs"]),
     ("steering", &[]),
     ("headers", &[]),
     ("mtu.rs", &["config.rs"]),
     ("error.rs", &[]),
     ("stats.rs", &[]),
     ("config.rs", &[]),
+    ("fork.rs", &[]),
 ];
 
 /// Imports upward, and files without a layer.

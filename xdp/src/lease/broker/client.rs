@@ -54,10 +54,10 @@ pub(crate) fn ask(
             Status::Granted { queue, mode, multi_buffer } => {
                 let [socket, memory, counters_page] =
                     descriptors.try_into().map_err(|_| unknown_answer())?;
-                let socket =
-                    XskSocket { socket, memory, layout: request.layout, queue, multi_buffer };
+                let (layout, descriptors) = (request.layout, (socket, memory));
+                let socket = XskSocket::bound(descriptors, layout, queue, multi_buffer);
                 check_memory(&socket).map_err(absent)?;
-                let broker = (BrokerConnection(stream), CountersReader::new(counters_page));
+                let broker = (BrokerConnection::new(stream), CountersReader::new(counters_page));
                 return Ok(Lease::brokered(broker, socket, mode, reason));
             }
             Status::Busy if attempt < BIND_TRIES => thread::sleep(BIND_PAUSE),

@@ -8,16 +8,26 @@ use std::os::unix::net::UnixStream;
 
 use rustix::net::{RecvFlags, recv};
 
+use crate::fork::Uninherited;
+
 /// A connection to the broker; closing it ends the lease.
 #[derive(Debug)]
-pub(crate) struct BrokerConnection(pub(super) UnixStream);
+pub(crate) struct BrokerConnection {
+    /// In front of its descriptor, as the fields are dropped in this order.
+    _uninherited: Uninherited,
+    stream: UnixStream,
+}
 
 impl BrokerConnection {
+    pub(super) fn new(stream: UnixStream) -> Self {
+        Self { _uninherited: Uninherited::new(&stream), stream }
+    }
+
     /// Whether the broker still holds the lease. The broker sends nothing after its answer, and
     /// closes the connection when the program is gone.
     pub(crate) fn is_open(&self) -> bool {
         let mut byte = [0; 1];
         let flags = RecvFlags::DONTWAIT | RecvFlags::PEEK;
-        matches!(recv(&self.0, &mut byte, flags), Err(rustix::io::Errno::AGAIN))
+        matches!(recv(&self.stream, &mut byte, flags), Err(rustix::io::Errno::AGAIN))
     }
 }
