@@ -6,7 +6,7 @@
 
 use alloc::boxed::Box;
 
-use crate::engine::storage::StorageBox;
+use crate::engine::storage::{StorageBox, filled};
 use crate::shared_queue::{PostedRecv, Slot};
 use crate::{Config, ConfigError, Engine, Identity, PortLimits, SharedQueue};
 use self_cell::{MutBorrow, self_cell};
@@ -34,13 +34,13 @@ impl EngineBox {
     /// An engine in memory of its own, which sends and receives through a port with these `limits`.
     ///
     /// # Errors
-    /// [`ConfigError`] when capacities and limits do not go together.
+    /// [`ConfigError`] when capacities and limits do not go together, or without memory for them.
     pub fn new(
         config: &Config,
         identity: Identity,
         limits: PortLimits,
     ) -> Result<Self, ConfigError> {
-        let storage = MutBorrow::new(StorageBox::new(config));
+        let storage = MutBorrow::new(StorageBox::new(config)?);
         let cell = Cell::try_new(storage, |storage| {
             Engine::new(config, storage.borrow_mut().lend(), identity, limits)
         });
@@ -72,12 +72,14 @@ pub struct SharedQueueBox(QueueCell);
 impl SharedQueueBox {
     /// A queue for `size` receives, at most [`SharedRecvId::SLOTS_MAX`].
     ///
+    /// # Errors
+    /// [`ConfigError::NoMemory`] without memory for them.
+    ///
     /// [`SharedRecvId::SLOTS_MAX`]: crate::SharedRecvId::SLOTS_MAX
-    #[must_use]
-    pub fn new(size: u32) -> Self {
-        let slots = core::iter::repeat_with(Slot::default).take(size as usize).collect();
+    pub fn new(size: u32) -> Result<Self, ConfigError> {
+        let slots = filled(size as usize).ok_or(ConfigError::NoMemory("shared receives"))?;
         let slots = MutBorrow::new(slots);
-        Self(QueueCell::new(slots, |slots| SharedQueue::new(slots.borrow_mut())))
+        Ok(Self(QueueCell::new(slots, |slots| SharedQueue::new(slots.borrow_mut()))))
     }
 
     /// Calls `f` with the queue.

@@ -367,7 +367,7 @@ fn a_client_whose_message_waits_keeps_its_name() {
 #[test]
 fn a_config_that_cannot_work_is_refused() {
     let build = |config: &Config, payload| {
-        let mut storage = StorageBox::new(&Config { peers: small().peers - 1, ..small() });
+        let mut storage = StorageBox::new(&Config { peers: small().peers - 1, ..small() }).unwrap();
         let identity = Identity { incarnation: 1, seed: 1 };
         Engine::new(config, storage.lend(), identity, limits(payload)).err()
     };

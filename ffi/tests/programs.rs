@@ -74,6 +74,16 @@ fn progress_without_the_application() {
 }
 
 #[test]
+fn memory_and_threads_that_are_refused() {
+    run("refused", &[]);
+}
+
+#[test]
+fn calls_on_a_domain_while_an_endpoint_closes() {
+    run("closing", &[]);
+}
+
+#[test]
 fn an_application_that_hardly_looks() {
     run("lazy", &[]);
 }
@@ -127,9 +137,10 @@ fn matching_over_ipv6() {
     run("matching", &["::1"]);
 }
 
-/// Runs in a network namespace that ends with the program.
-#[test]
-fn root_two_addresses_of_one_interface() {
+/// Runs a C program, with each list of arguments, in a network namespace that ends with it: a veth
+/// pair, of which `x0` has two addresses of each family.
+#[track_caller]
+fn run_on_a_link(name: &str, runs: &[&[&str]]) {
     let set_up = "ip link set lo up
         ip link add x0 type veth peer name x1
         for ip in 198.18.7.1/24 198.18.7.2/24 fd00:7::1/64 fd00:7::2/64; do
@@ -142,19 +153,33 @@ fn root_two_addresses_of_one_interface() {
     if std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|it| it == "skip") && unprivileged {
         return left_out("no privilege");
     }
-    let program = compiled("addresses");
-    for arguments in [
-        ["x0", "198.18.7.1", "198.18.7.2", "198.18.9.9", "fd00:7::1"],
-        ["x0", "fd00:7::1", "fd00:7::2", "fd00:9::9", "198.18.7.1"],
-    ] {
+    let program = compiled(name);
+    for arguments in runs {
         let inner = Libfabric::Installed.command(&program).expect("installed");
         let mut command = Command::new("unshare");
         command.args(["--net", "sh", "-ec", set_up, "sh"]).arg(inner.get_program());
         command.envs(inner.get_envs().filter_map(|(name, value)| Some((name, value?))));
-        let output = command.args(arguments).output().unwrap();
-        assert_success(&format!("addresses {arguments:?}"), &output);
+        let output = command.args(*arguments).output().unwrap();
+        assert_success(&format!("{name} {arguments:?}"), &output);
     }
     std::fs::remove_file(program).unwrap();
+}
+
+#[test]
+fn root_two_addresses_of_one_interface() {
+    run_on_a_link(
+        "addresses",
+        &[
+            &["x0", "198.18.7.1", "198.18.7.2", "198.18.9.9", "fd00:7::1"],
+            &["x0", "fd00:7::1", "fd00:7::2", "fd00:9::9", "198.18.7.1"],
+        ],
+    );
+}
+
+#[test]
+fn root_af_xdp_beside_signals_children_and_limits() {
+    let runs = ["signals", "fork", "limit"].map(|what| ["198.18.7.1", what]);
+    run_on_a_link("xdp", &runs.each_ref().map(|run| &run[..]));
 }
 
 #[test]

@@ -67,4 +67,7 @@ pub enum ConfigError {
     /// A capacity is zero, or exceeds the range of its identifiers.
     #[error("capacity `{0}` is zero or too large")]
     Capacity(&'static str),
+    /// There is no memory for a slice of the storage.
+    #[error("no memory for storage slice `{0}`")]
+    NoMemory(&'static str),
 }

@@ -7,7 +7,7 @@
 //! slices. Bound: the capacities of the configuration.
 
 #[cfg(feature = "alloc")]
-use alloc::boxed::Box;
+use alloc::{boxed::Box, vec::Vec};
 
 use crate::collections::slab::Slot;
 use crate::collections::wheel::TimerSlot;
@@ -75,9 +75,12 @@ macro_rules! slices {
         #[cfg(feature = "alloc")]
         impl StorageBox {
             /// Allocates the slices for an engine of configuration `config`.
-            #[must_use]
-            pub fn new($config: &Config) -> Self {
-                Self { $($name: filled($count),)* }
+            ///
+            /// # Errors
+            /// [`ConfigError::NoMemory`] with the first slice that is not to be had.
+            pub fn new($config: &Config) -> Result<Self, ConfigError> {
+                let none = ConfigError::NoMemory;
+                Ok(Self { $($name: filled($count).ok_or(none(stringify!($name)))?,)* })
             }
 
             /// Lends the slices to an engine.
@@ -128,8 +131,11 @@ fn total(capacities: &[u32]) -> usize {
     capacities.iter().map(|&capacity| count(capacity)).sum()
 }
 
-/// `count` elements, each the default.
+/// `count` elements, each the default; `None` without memory for them.
 #[cfg(feature = "alloc")]
-fn filled<T: Default>(count: usize) -> Box<[T]> {
-    core::iter::repeat_with(T::default).take(count).collect()
+pub(crate) fn filled<T: Default>(count: usize) -> Option<Box<[T]>> {
+    let mut elements = Vec::new();
+    elements.try_reserve_exact(count).ok()?;
+    elements.resize_with(count, T::default);
+    Some(elements.into_boxed_slice())
 }

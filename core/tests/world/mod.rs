@@ -116,7 +116,7 @@ pub struct Node {
 impl Node {
     /// A node with an engine in leaked storage: tests are short.
     pub fn new(config: &Config, incarnation: u64, seed: u64, payload_max: usize) -> Self {
-        let storage = Box::leak(Box::new(StorageBox::new(config))).lend();
+        let storage = Box::leak(Box::new(StorageBox::new(config).unwrap())).lend();
         let identity = Identity { incarnation, seed };
         let engine = Engine::new(config, storage, identity, limits(payload_max)).unwrap();
         let mut memory = CheckedMemory::new(config);

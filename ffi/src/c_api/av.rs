@@ -232,7 +232,10 @@ unsafe extern "C" fn insertsym(
         let service = unsafe { text(service) }?.ok_or(Error::Invalid)?;
         // SAFETY: the man page's contract: NULL or room for all.
         let mut report = unsafe { Report::new(av, fid, results, flags, context) }?;
-        nodes.checked_mul(services).ok_or(Error::Invalid)?;
+        let count = nodes.checked_mul(services).ok_or(Error::Invalid)?;
+        if count > av.table().capacity() {
+            return Err(Error::NoMemory);
+        }
         for (n, m) in (0..nodes).flat_map(|n| (0..services).map(move |m| (n, m))) {
             let found = av.resolve_nth((&node, n), (&service, m));
             let result = found.and_then(|address| av.insert(address));

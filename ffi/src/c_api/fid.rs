@@ -18,6 +18,7 @@ use crate::objects::object_ops::BindTarget;
 use crate::runtime::Side;
 use crate::sys::abi;
 use crate::sys::errno::Error;
+use crate::sys::reserve;
 
 /// The table for objects of type `T`.
 pub(crate) const fn table<T: Object>() -> abi::fi_ops {
@@ -182,7 +183,7 @@ fn side(flags: u64) -> Result<Side, Error> {
     }
 }
 
-/// Opens an object, and passes it to C.
+/// Opens an object, and passes it to C. If memory was refused meanwhile, closes it again.
 ///
 /// # Safety
 /// `to` is NULL or may be written.
@@ -195,8 +196,13 @@ pub(crate) unsafe fn opened<T: Object>(
         return status(Err(Error::Invalid));
     }
     control(|| {
-        let object = open()?;
+        let before = reserve::refusals();
+        let opened = open();
+        if reserve::refused_since(before) {
+            // An object that is closed at once has nothing to wait for.
+            return opened.and_then(|object| object.close()).and(Err(Error::NoMemory));
+        }
         // SAFETY: not NULL, hence writable (promised).
-        unsafe { answer(to, object::open(object, context)) }
+        unsafe { answer(to, object::open(opened?, context)) }
     })
 }

@@ -14,6 +14,7 @@ use crate::getinfo::{self, Info, InfoRequest, Lookup};
 use crate::sys::abi::running::InfoQuery;
 use crate::sys::abi::{self, fi_info};
 use crate::sys::errno::Error;
+use crate::sys::reserve;
 use crate::sys::sockaddr::{self, SocketAddress};
 
 /// `fi_getinfo`, called by libfabric's core.
@@ -26,6 +27,7 @@ pub(crate) unsafe extern "C" fn getinfo(
     found: *mut *mut fi_info,
 ) -> c_int {
     control(|| {
+        let before = reserve::refusals();
         let question = InfoQuery { api_version, node, service, flags };
         // SAFETY: the man page's contract: NULL or an initialised `fi_info`.
         let hints = unsafe { hints.as_ref() };
@@ -33,6 +35,7 @@ pub(crate) unsafe extern "C" fn getinfo(
         let offers = unsafe { passthrough::offers(question, hints) }?;
         // SAFETY: the man page's contract.
         let own = match unsafe { own(question, hints, &offers.summary()) } {
+            _ if reserve::refused_since(before) => return Err(Error::NoMemory),
             Ok(own) => own.map_or(std::ptr::null_mut(), Allocated::into_raw),
             Err(_) if !offers.is_empty() => std::ptr::null_mut(),
             Err(error) => return Err(error),

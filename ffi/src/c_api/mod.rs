@@ -49,14 +49,18 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::sys::errno::Error;
+use crate::sys::reserve;
 
 pub use provider::fi_prov_ini;
 
-/// Runs a control slot: a panic becomes `-FI_EOTHER`.
+/// Runs a control slot: a panic becomes `-FI_EOTHER`, an error while memory is refused
+/// `-FI_ENOMEM`.
 fn control(call: impl FnOnce() -> Result<(), Error>) -> c_int {
+    let before = reserve::refusals();
     // State that a panic leaves incomplete is behind a lock, which is poisoned, or an `Arc`.
     // Nothing here is reused after it.
     match catch_unwind(AssertUnwindSafe(call)) {
+        Ok(Err(_)) if reserve::refused_since(before) => status(Err(Error::NoMemory)),
         Ok(result) => status(result),
         Err(_) => -Error::Internal.number(),
     }

@@ -16,7 +16,7 @@ use crate::runtime::{Attachment, Runtime, RuntimeConfig, Side, Wakers};
 use crate::sys::abi::bits;
 use crate::sys::errno::Error;
 use crate::sys::limits::REGIONS_MAX;
-use crate::sys::param;
+use crate::sys::{param, reserve};
 
 /// Largest peer table, whatever the address vector was opened for.
 const PEERS_MAX: u32 = 1 << 20;
@@ -25,9 +25,11 @@ impl Endpoint {
     /// Starts the runtime, and adds it to the bound objects.
     ///
     /// # Errors
-    /// [`Error::BadState`] without a shared context that was asked for, and after a failed attempt;
-    /// [`Error::NoAddressVector`]; [`Error::NoCompletionQueue`]; as [`Runtime::start`].
+    /// [`Error::BadState`] without a shared context that was asked for, and after an attempt that
+    /// failed behind [`Runtime::start`]; [`Error::NoAddressVector`]; [`Error::NoCompletionQueue`];
+    /// [`Error::NoMemory`]; as [`Runtime::start`].
     pub(super) fn start(&self, bindings: &mut Bindings) -> Result<(), Error> {
+        let before = reserve::refusals();
         let av = self.complete(bindings)?;
         let receives = policy(bindings.receive.as_ref());
         let thread = self.domain.thread()?;
@@ -35,25 +37,27 @@ impl Endpoint {
         let shared = shared_rx.as_ref().map(|shared| shared.source(&av, receives)).transpose()?;
         let waker =
             |bound: &Option<BoundCq>| bound.as_ref().and_then(|it| it.queue.waker().cloned());
-        let runtime = Runtime::start(RuntimeConfig {
-            config: self.config(&av),
-            port: bindings.port.take().ok_or(Error::BadState)?,
-            av,
-            endpoint: Attachment {
-                wakers: Wakers {
-                    transmit: waker(&bindings.transmit),
-                    receive: waker(&bindings.receive),
-                    counters: bindings.counter_wakers(),
-                    last_counters: Mutex::default(),
-                    thread: Arc::clone(thread.waker()),
-                },
-                unbound: bindings.unbound(),
-                source_err: self.caps & bits::SOURCE_ERR != 0,
+        let endpoint = Attachment {
+            wakers: Wakers {
+                transmit: waker(&bindings.transmit),
+                receive: waker(&bindings.receive),
+                counters: bindings.counter_wakers(),
+                last_counters: Mutex::default(),
+                thread: Arc::clone(thread.waker()),
             },
-            shared,
-        })?;
-        announce(&runtime, bindings)?;
-        self.domain.registry().join(&runtime)?;
+            unbound: bindings.unbound(),
+            source_err: self.caps & bits::SOURCE_ERR != 0,
+        };
+        let config = self.config(&av);
+        let port = &mut bindings.port;
+        let runtime = Runtime::start(RuntimeConfig { config, port, av, endpoint, shared })?;
+        let joined = announce(&runtime, bindings)
+            .and_then(|()| self.domain.registry().join(&runtime))
+            .and_then(|()| reserve::check(before));
+        if let Err(error) = joined {
+            self.withdraw(&runtime, bindings);
+            return Err(error);
+        }
         thread.add(&runtime);
         if let Some(shared) = &shared_rx {
             shared.join(&runtime, receives, self.caps & bits::DIRECTED_RECV != 0);
@@ -61,6 +65,18 @@ impl Endpoint {
         let transmits = policy(bindings.transmit.as_ref());
         let enabled = Enabled { runtime, transmits, receives, shared_rx };
         self.enabled.set(enabled).map_err(|_| Error::BadState)
+    }
+
+    /// Removes a runtime from the bound objects that it was added to.
+    fn withdraw(&self, runtime: &Arc<Runtime>, bindings: &Bindings) {
+        self.domain.registry().leave(runtime);
+        for BoundCntr { counter, .. } in &bindings.counters {
+            counter.remove_endpoint(runtime);
+        }
+        for bound in [&bindings.transmit, &bindings.receive].into_iter().flatten() {
+            bound.queue.remove(runtime);
+        }
+        runtime.close();
     }
 
     /// Checks that all objects are bound that the endpoint's capabilities need (`fi_endpoint(3)`,

@@ -65,7 +65,7 @@ impl SharedRx {
     /// `fi_srx_context`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for attributes that are not offered.
+    /// [`Error::Invalid`] for attributes that are not offered; [`Error::NoMemory`].
     pub(crate) fn open(
         domain: &Arc<Domain>,
         attributes: Option<&abi::fi_rx_attr>,
@@ -81,7 +81,7 @@ impl SharedRx {
         let size = if wanted.size == 0 { SIZE_DEFAULT } else { wanted.size };
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
-            queue: Arc::new(RecvQueue::new(size)),
+            queue: Arc::new(RecvQueue::new(size)?),
             members: RwLock::default(),
             vector: Mutex::default(),
             directed: wanted.caps & bits::DIRECTED_RECV != 0,

@@ -89,7 +89,7 @@ impl Domain {
     /// The progress thread.
     ///
     /// # Errors
-    /// [`Error::Os`] when it cannot be started.
+    /// [`Error::NoMemory`] when threads are out; [`Error::Os`] when it cannot be started otherwise.
     pub(crate) fn thread(&self) -> Result<&Arc<ProgressThread>, Error> {
         if let Some(thread) = self.thread.get() {
             return Ok(thread);

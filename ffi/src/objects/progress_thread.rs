@@ -19,7 +19,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use nix::sys::prctl;
@@ -32,6 +31,7 @@ use crate::runtime::statistics::remove_pages_left;
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
 use crate::sys::process;
+use crate::sys::thread::Thread;
 use crate::wait::thread_waker::ThreadWaker;
 use crate::wait::wait_fd::Wait;
 
@@ -62,7 +62,7 @@ struct ThreadState {
 #[derive(Debug)]
 pub(crate) struct ProgressThread {
     shared: Arc<ThreadState>,
-    handle: Mutex<Option<JoinHandle<()>>>,
+    handle: Mutex<Option<Thread>>,
     /// Fork generation of the process that the thread runs in: a child has no threads of its
     /// parent.
     generation: u32,
@@ -75,7 +75,7 @@ impl ProgressThread {
     /// Starts the thread, which runs until [`Self::stop`].
     ///
     /// # Errors
-    /// [`Error::Os`] when descriptors or threads are out.
+    /// [`Error::Os`] when descriptors are out, [`Error::NoMemory`] when threads are.
     pub(crate) fn start(work: &Arc<WorkQueue>) -> Result<Arc<Self>, Error> {
         let wait = Wait::new()?;
         let shared = Arc::new(ThreadState {
@@ -89,11 +89,9 @@ impl ProgressThread {
         let theirs = Arc::clone(&shared);
         // A new thread inherits the mask, so no signal finds it unblocked.
         let mask = SigSet::all().thread_swap_mask(nix::sys::signal::SigmaskHow::SIG_SETMASK)?;
-        let spawned =
-            std::thread::Builder::new().name("ofi-xdp".into()).spawn(move || theirs.run());
+        let spawned = Thread::spawn(c"ofi-xdp", move || theirs.run());
         mask.thread_set_mask()?;
-        let handle =
-            spawned.map_err(|error| Error::Os(error.raw_os_error().unwrap_or(libc::EAGAIN)))?;
+        let handle = spawned?;
         let thread = Arc::new(Self {
             shared,
             handle: Mutex::new(Some(handle)),
@@ -143,8 +141,7 @@ impl ProgressThread {
                 }
                 std::thread::sleep(EXIT_POLL);
             }
-            // An error means that the thread panicked, which is reported already.
-            let _ = handle.join();
+            handle.join();
         }
         lock(&RUNNING).retain(|it| !std::ptr::eq(Arc::as_ptr(it), self));
     }

@@ -68,6 +68,7 @@ impl Registry {
         registration: Registration,
     ) -> Result<u64, Error> {
         let mut state = self.lock();
+        state.regions.try_reserve(1).map_err(|_| Error::NoMemory)?;
         let key = match wanted {
             Some(key) => key,
             None => state.random_key()?,
@@ -86,7 +87,7 @@ impl Registry {
                 for before in state.endpoints.iter().take(done) {
                     before.deregister(key);
                 }
-                return Err(error.into());
+                return Err(error);
             }
         }
         state.regions.insert(key, Entry { registration, served: TargetCounters::default() });

@@ -73,6 +73,14 @@ impl AddressTable {
         self.expected
     }
 
+    /// Most addresses that the table can have.
+    pub(crate) fn capacity(&self) -> usize {
+        match self.read().shared {
+            Some(_) => shared::ADDRESSES_MAX,
+            None => table::ADDRESSES_MAX,
+        }
+    }
+
     /// Changes with every address that is added.
     #[inline]
     pub(crate) fn insertions(&self) -> u64 {

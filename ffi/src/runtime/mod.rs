@@ -31,6 +31,7 @@ pub(crate) mod tests;
 
 use std::collections::HashMap;
 use std::mem;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
@@ -38,7 +39,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags};
 
 use ofi_xdp_core::{
-    Budget, Config, EngineBox, Identity, Instant, Port as _, Progress, RegionId, drive,
+    Budget, Config, ConfigError, EngineBox, Identity, Instant, Port as _, Progress, RegionId, drive,
 };
 use ofi_xdp_datapath::HybridPort;
 
@@ -108,10 +109,10 @@ impl State {
         self.engine.with(|engine| engine.poll_at())
     }
 
-    /// Sleeps until a packet arrives, at most for `timeout`.
-    fn wait(&self, timeout: Duration) -> Result<(), Error> {
-        let descriptors = abi::descriptors(&self.port).map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-        sleep(&mut descriptors.collect::<Vec<_>>(), Some(timeout))
+    /// Copies of the port's descriptors, to sleep on without the lock. Without descriptors there
+    /// are none: then a sleep ends with the next timer.
+    fn wakeup_descriptors(&self) -> Vec<OwnedFd> {
+        abi::descriptors(&self.port).filter_map(|it| it.try_clone_to_owned().ok()).collect()
     }
 }
 
@@ -126,11 +127,11 @@ pub(crate) struct Attachment {
 }
 
 /// The parts that a runtime is made of.
-pub(crate) struct RuntimeConfig {
+pub(crate) struct RuntimeConfig<'a> {
     /// Capacities and behaviour of the engine.
     pub(crate) config: Config,
-    /// The port that packets take.
-    pub(crate) port: HybridPort,
+    /// The port that packets take. It stays here if the runtime does not start.
+    pub(crate) port: &'a mut Option<HybridPort>,
     /// The vector that gives peers their addresses.
     pub(crate) av: Arc<AddressTable>,
     /// The endpoint that runs on it.
@@ -143,23 +144,29 @@ impl Runtime {
     /// Allocates all memory of the runtime, and starts the engine.
     ///
     /// # Errors
-    /// [`Error::Invalid`] when capacities and port do not go together; [`Error::NoMemory`].
-    pub(crate) fn start(parts: RuntimeConfig) -> Result<Arc<Self>, Error> {
-        let RuntimeConfig { config, mut port, av, endpoint, shared } = parts;
+    /// [`Error::BadState`] without a port; [`Error::Invalid`] when capacities and port do not go
+    /// together; [`Error::NoMemory`].
+    pub(crate) fn start(parts: RuntimeConfig<'_>) -> Result<Arc<Self>, Error> {
+        let RuntimeConfig { config, port, av, endpoint, shared } = parts;
+        let limits = port.as_ref().ok_or(Error::BadState)?.limits();
         let random = || getrandom::u64().map_err(|_| Error::Os(libc::EIO));
         let identity = Identity { incarnation: random()?.max(1), seed: random()? };
-        let engine = EngineBox::new(&config, identity, port.limits()).map_err(|error| {
+        let engine = EngineBox::new(&config, identity, limits).map_err(|error| {
             log::warn!(target: "ep_ctrl", "cannot enable: {error}");
-            Error::Invalid
+            match error {
+                ConfigError::NoMemory(_) => Error::NoMemory,
+                _ => Error::Invalid,
+            }
         })?;
         let memory = AppMemory::new(&config, shared)?;
-        if endpoint.wakers.any_exported() {
-            port.arm();
-        }
-        let peers = PeerMap::new(config.peers as usize, av.expected(), &av);
+        let peers = PeerMap::new(config.peers as usize, av.expected(), &av)?;
         let (regions, failed) = (HashMap::new(), false);
         let (polls, thread) = (AppPolls::new(now()), ThreadView::default());
         let slept = false;
+        let mut port = port.take().ok_or(Error::BadState)?;
+        if endpoint.wakers.any_exported() {
+            port.arm();
+        }
         let state = State { engine, port, memory, peers, regions, polls, thread, slept, failed };
         let (state, has_unmatched) = (Mutex::new(state), AtomicBool::new(false));
         Ok(Arc::new(Self { state, av, endpoint, has_unmatched, waiting: AtomicU32::new(0) }))
@@ -168,23 +175,26 @@ impl Runtime {
     /// Waits for acknowledgements, then sends close notifications. Afterwards no application memory
     /// is accessed any more.
     pub(crate) fn close(&self) {
-        let mut state = self.lock();
         let deadline = now().after(LINGER);
+        let wakeup = self.lock().wakeup_descriptors();
         // bound: LINGER
-        loop {
-            let now = now();
+        let mut state = loop {
+            let (mut state, now) = (self.lock(), now());
             state.port.arm();
             // This poll may be the last one.
             state.port.poll_all_sources();
             self.drive(&mut state, now, Budget::PROGRESS);
             let settled = state.engine.with(|engine| engine.is_settled());
             if settled || state.failed || now >= deadline {
-                break;
+                break state;
             }
             let until = state.due().map_or(deadline, |next| next.min(deadline));
+            // Calls that visit all endpoints of the domain do not wait for this one.
+            drop(state);
+            let wakeup = wakeup.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN));
             // The clock decides, whatever ended the sleep.
-            let _ = state.wait(until.since(now));
-        }
+            let _ = sleep(&mut wakeup.collect::<Vec<_>>(), Some(until.since(now)));
+        };
         let now = now();
         let State { engine, port, .. } = &mut *state;
         engine.with_mut(|engine| {

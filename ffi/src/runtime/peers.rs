@@ -22,6 +22,7 @@ use ofi_xdp_core::{Engine, PeerAddress, PeerId, PeersFull};
 use crate::runtime::addresses::AddressTable;
 use crate::sys::abi::{ADDR_NONE, fi_addr_t};
 use crate::sys::errno::Error;
+use crate::sys::memory;
 
 /// The peer behind an index of the vector.
 #[derive(Clone, Copy, Debug)]
@@ -55,15 +56,18 @@ impl KnownPeer {
 
 impl PeerMap {
     /// A map for an engine with room for `peers`; `expected` of them will be in the vector.
-    pub(crate) fn new(peers: usize, expected: usize, av: &AddressTable) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(crate) fn new(peers: usize, expected: usize, av: &AddressTable) -> Result<Self, Error> {
         let nobody = KnownSource { peer: PeerId::NONE, address: ADDR_NONE, insertions: 0 };
-        Self {
+        Ok(Self {
             // The number is the application's guess. The map grows beyond it when needed.
-            known: vec![KnownPeer::NONE; expected.min(peers)],
-            sources: vec![nobody; peers],
+            known: memory::filled(KnownPeer::NONE, expected.min(peers))?,
+            sources: memory::filled(nobody, peers)?,
             retired: VecDeque::new(),
             removals: av.removals(),
-        }
+        })
     }
 
     /// Forgets addresses that were removed from the vector. Called first under each lock.
@@ -121,7 +125,7 @@ impl PeerMap {
     ///
     /// # Errors
     /// [`Error::Invalid`] for an address that is not in the vector; [`Error::NoMemory`] when the
-    /// engine's peer table is full.
+    /// engine's peer table is full, or without memory for this one.
     #[inline]
     pub(crate) fn peer(
         &mut self,
@@ -151,11 +155,9 @@ impl PeerMap {
             // An error means that it is gone already.
             let _ = engine.remove_peer(former);
         }
-        let peer = self.insert(engine, occupant.address)?;
         let index = address as usize;
-        if index >= self.known.len() {
-            self.known.resize(index + 1, KnownPeer::NONE);
-        }
+        memory::grow(&mut self.known, KnownPeer::NONE, index + 1)?;
+        let peer = self.insert(engine, occupant.address)?;
         if let Some(known) = self.known.get_mut(index) {
             *known = KnownPeer { peer, occupancy: occupant.occupancy };
         }

@@ -21,6 +21,7 @@ use ofi_xdp_core::{
 use super::memory::buffer::Buffer;
 use super::request::{CompletionPolicy, Recv};
 use crate::sys::errno::Error;
+use crate::sys::memory;
 use crate::wait::waker::Waker;
 
 /// The queue behind its lock.
@@ -54,13 +55,16 @@ pub(crate) struct SliceCompletion {
 
 impl RecvQueue {
     /// A queue for `size` receives.
-    pub(crate) fn new(size: usize) -> Self {
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(crate) fn new(size: usize) -> Result<Self, Error> {
         let size = u32::try_from(size).unwrap_or(u32::MAX).min(SharedRecvId::SLOTS_MAX);
-        let queue = SharedQueueBox::new(size);
+        let queue = SharedQueueBox::new(size).map_err(|_| Error::NoMemory)?;
         let serial = AtomicU64::new(queue.with(|queue| queue.serial()));
-        let buffers = vec![Buffer::EMPTY; size as usize].into_boxed_slice();
+        let buffers = memory::filled(Buffer::EMPTY, size as usize)?.into_boxed_slice();
         let state = Mutex::new(State { queue, buffers, notifiers: Vec::new() });
-        Self { state, serial, has_unreported: AtomicBool::new(false) }
+        Ok(Self { state, serial, has_unreported: AtomicBool::new(false) })
     }
 
     /// Sets the endpoints that report unreported releases.

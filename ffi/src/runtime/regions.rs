@@ -6,27 +6,33 @@
 
 use std::sync::Arc;
 
-use ofi_xdp_core::{Budget, OpCounters, RegionError, RegionRequest, TargetCounters};
+use ofi_xdp_core::{Budget, OpCounters, RegionRequest, TargetCounters};
 
 use super::{Runtime, Side, State};
 use crate::runtime::memory::Buffer;
 use crate::sys::clock::now;
+use crate::sys::errno::Error;
 use crate::wait::waker::Waker;
 
 impl Runtime {
     /// Registers memory for access by peers.
     ///
     /// # Errors
-    /// [`RegionError`].
+    /// Those of [`RegionError`]; [`Error::NoMemory`].
     pub(crate) fn register(
         &self,
         key: u64,
         request: &RegionRequest,
         buffer: Buffer,
-    ) -> Result<(), RegionError> {
+    ) -> Result<(), Error> {
         let mut state = self.lock();
         let State { engine, memory, regions, .. } = &mut *state;
+        regions.try_reserve(1).map_err(|_| Error::NoMemory)?;
         let (id, _) = engine.with_mut(|engine| engine.register_region(request))?;
+        memory.reserve_region(id).inspect_err(|_| {
+            // It is registered, so this cannot fail.
+            let _ = engine.with_mut(|engine| engine.deregister_region(id));
+        })?;
         memory.attach_region(id, buffer);
         regions.insert(key, id);
         Ok(())

@@ -30,7 +30,7 @@ pub(crate) fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
     };
     let runtime = Runtime::start(RuntimeConfig {
         config: Config { peers: 4, ..Config::new(ofi_xdp_checksum::crc32c) },
-        port: port(),
+        port: &mut Some(port()),
         av: Arc::new(AddressTable::new(0)),
         endpoint: Attachment { wakers, unbound: Vec::new(), source_err: false },
         shared: None,

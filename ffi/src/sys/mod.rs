@@ -1,14 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The environment: libfabric's C interface, error numbers, parameters, the log, the clock, socket
-//! addresses, and limits.
+//! addresses, memory, and limits.
 
 pub(crate) mod abi;
 pub(crate) mod clock;
 pub(crate) mod errno;
 pub(crate) mod limits;
 pub(crate) mod log;
+pub(crate) mod memory;
 pub(crate) mod param;
 pub(crate) mod process;
 pub(crate) mod providers;
+pub(crate) mod reserve;
 pub(crate) mod sockaddr;
+pub(crate) mod thread;
 pub(crate) mod tier;

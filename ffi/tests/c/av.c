@@ -128,6 +128,10 @@ static void names(void)
 	CHECK(fi_av_insertsym(av, "10.1.1.1", 1, "65535", 2, index, 0, NULL) == 1);
 	CHECK(index[0] == 5 && index[1] == FI_ADDR_NOTAVAIL);
 	EXPECT(FI_EINVAL, fi_av_insertsym(av, NULL, 1, "1", 1, index, 0, NULL));
+	// More than a vector can have: refused before the first.
+	EXPECT(FI_ENOMEM, fi_av_insertsym(av, "10.0.0.1", 1ul << 40, "1", 1, NULL, 0, NULL));
+	EXPECT(FI_ENOMEM, fi_av_insertsym(av, "10.0.0.1", 1 << 20, "1", 1 << 20, NULL, 0, NULL));
+	EXPECT(FI_EINVAL, fi_av_insertsym(av, "10.0.0.1", 1ul << 40, "1", 1ul << 40, NULL, 0, NULL));
 	EXPECT(0, fi_close(&av->fid));
 }
 
@@ -216,6 +220,29 @@ static void shared(void)
 	EXPECT(FI_ENOENT, fi_av_open(domain, &attr, &av, NULL));
 }
 
+// A limit of the size of files ends the insertions, and not the process.
+static void limited(void)
+{
+	char name[64];
+	struct rlimit before, small;
+	snprintf(name, sizeof(name), "av-test/limit-%d", (int)getpid());
+	struct fi_av_attr attr = {.type = FI_AV_MAP, .name = name};
+	struct sockaddr_in address[3] = {peer(1), peer(2), peer(3)};
+	fi_addr_t index[3];
+	int errors[3];
+	struct fid_av *av;
+	MUST(fi_av_open(domain, &attr, &av, NULL));
+	MUST(getrlimit(RLIMIT_FSIZE, &before));
+	// Room for two records of the file, and a part of the third.
+	small = (struct rlimit){.rlim_cur = 60, .rlim_max = before.rlim_max};
+	MUST(setrlimit(RLIMIT_FSIZE, &small));
+	CHECK(fi_av_insert(av, address, 3, index, FI_SYNC_ERR, errors) == 2);
+	MUST(setrlimit(RLIMIT_FSIZE, &before));
+	CHECK(errors[0] == 0 && errors[1] == 0 && errors[2] == EFBIG);
+	CHECK(fi_av_insert(av, &address[2], 1, index, 0, NULL) == 1 && index[0] == 2);
+	EXPECT(0, fi_close(&av->fid));
+}
+
 static int other_process(const char *name)
 {
 	struct fi_av_attr attr = {.type = FI_AV_MAP, .name = name, .flags = FI_READ};
@@ -283,6 +310,7 @@ int main(int argc, char **argv)
 	// Under valgrind /proc/self/exe is valgrind.
 	if (!getenv("UNDER_VALGRIND"))
 		shared();
+	limited();
 	million();
 	EXPECT(0, fi_close(&domain->fid));
 	EXPECT(0, fi_close(&fabric->fid));

@@ -7,7 +7,7 @@
 //! buffers of [`BUFFER_BYTES`].
 
 use std::array;
-use std::io::IoSliceMut;
+use std::io::{self, IoSliceMut};
 use std::net::{SocketAddr, SocketAddrV4, SocketAddrV6};
 use std::os::fd::{AsRawFd, BorrowedFd};
 
@@ -15,6 +15,8 @@ use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
 use ofi_xdp_core::{Datagram, PeerAddress};
 use quinn_udp::{EcnCodepoint, RecvMeta};
+
+use super::memory::zeroed;
 
 /// Buffers that one system call fills.
 pub(super) const BUFFERS: usize = 8;
@@ -36,14 +38,17 @@ pub(super) struct Received {
 
 impl Received {
     /// An empty result.
-    pub(super) fn new() -> Self {
-        Self {
-            bytes: vec![0; BUFFERS * BUFFER_BYTES].into_boxed_slice(),
+    ///
+    /// # Errors
+    /// Without memory for it.
+    pub(super) fn new() -> io::Result<Self> {
+        Ok(Self {
+            bytes: zeroed(BUFFERS * BUFFER_BYTES)?,
             meta: [RecvMeta::default(); BUFFERS],
             filled: 0,
             control: cmsg_space!(i32, i32),
             at: (0, 0),
-        }
+        })
     }
 
     /// Receives by `one` into the first buffer or, if `offer_all`, by `batch` into all of them;
@@ -165,7 +170,7 @@ mod tests {
     }
 
     fn filled() -> Received {
-        let mut received = Received::new();
+        let mut received = Received::new().unwrap();
         let batch = |buffers: &mut [IoSliceMut<'_>], metas: &mut [RecvMeta]| {
             for (number, buffer) in (1..).zip(buffers.iter_mut()) {
                 buffer[..100].fill(number);
@@ -214,7 +219,7 @@ mod tests {
     fn all_buffers_are_offered_while_there_may_be_more() {
         let packet = || Some(meta(100, 100, None));
         let steps = [(false, 0), (false, 1), (true, 1), (false, 1), (true, BUFFERS), (true, 0)];
-        let (mut received, mut all_next) = (Received::new(), false);
+        let (mut received, mut all_next) = (Received::new().unwrap(), false);
         for (step, (all, filled)) in steps.into_iter().enumerate() {
             let mut offered_all = false;
             let any = received.fetch(

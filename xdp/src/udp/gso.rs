@@ -10,7 +10,11 @@
 //! peer's socket takes, and goes to the peer's kernel socket. Therefore batches up to that length
 //! ([`Transmit::receive_max`]) are sent packet by packet.
 
+use std::io;
+
 use ofi_xdp_core::{Destination, Transmit};
+
+use super::memory::zeroed;
 
 /// Bytes of all packets between two flushes: two batches of maximum length and one packet.
 pub(super) const BYTES: usize = 2 * BATCH_BYTES_MAX + crate::config::PAYLOAD_MAX;
@@ -77,14 +81,17 @@ pub(super) struct GsoBatches {
 
 impl GsoBatches {
     /// No batches yet; each takes at most `segments_max` packets.
-    pub(super) fn new(segments_max: usize) -> Self {
-        Self {
-            bytes: vec![0; BYTES].into_boxed_slice(),
+    ///
+    /// # Errors
+    /// Without memory for them.
+    pub(super) fn new(segments_max: usize) -> io::Result<Self> {
+        Ok(Self {
+            bytes: zeroed(BYTES)?,
             used: 0,
             batches: Vec::with_capacity(BATCHES_MAX),
             segments_max: u16::try_from(segments_max).unwrap_or(1),
             unbatched_left: 0,
-        }
+        })
     }
 
     /// Sends the next [`UNBATCHED_PACKETS`] packets one by one, because the kernel refused a batch.
@@ -205,7 +212,7 @@ mod tests {
 
     /// Lengths and destinations of packets, as batches of (destination, lengths).
     fn joined(packets: &[(usize, u16)], segments_max: usize) -> Vec<(u16, Vec<usize>)> {
-        let mut batches = GsoBatches::new(segments_max);
+        let mut batches = GsoBatches::new(segments_max).unwrap();
         for (len, port) in packets {
             batches.buffer(*len).unwrap();
             batches.push(packet(*len, *port));
@@ -250,7 +257,7 @@ mod tests {
 
     #[test]
     fn after_a_refusal_packets_go_one_by_one_for_a_while() {
-        let mut batches = GsoBatches::new(64);
+        let mut batches = GsoBatches::new(64).unwrap();
         batches.pause();
         let mut sent = Vec::new();
         for _ in 0..2 * UNBATCHED_PACKETS / 16 {
@@ -277,7 +284,7 @@ mod tests {
             (8972, 2, 8972, true),
             (1408, 46, u16::MAX, false),
         ] {
-            let mut batches = GsoBatches::new(64);
+            let mut batches = GsoBatches::new(64).unwrap();
             for _ in 0..count {
                 batches.buffer(len).unwrap();
                 batches.push(Transmit { receive_max, ..packet(len, 1) });
@@ -289,7 +296,7 @@ mod tests {
     /// Queues packets of 1472 bytes to several peers, and reroutes at most `most` of them. Returns
     /// the rerouted packets and the rest of each batch.
     fn rerouted(counts: &[u16], most: usize) -> (Vec<u16>, Vec<u16>) {
-        let mut batches = GsoBatches::new(64);
+        let mut batches = GsoBatches::new(64).unwrap();
         for (port, count) in (1_u16..).zip(counts) {
             for number in 0..*count {
                 batches.buffer(1472).unwrap().fill(number as u8);
@@ -333,7 +340,7 @@ mod tests {
 
     #[test]
     fn packets_that_a_long_batch_has_no_room_for_follow_it() {
-        let mut batches = GsoBatches::new(64);
+        let mut batches = GsoBatches::new(64).unwrap();
         for port in [[1; 46].as_slice(), &[2; 2]].concat() {
             batches.buffer(1472).unwrap();
             batches.push(packet(1472, port));
@@ -357,7 +364,7 @@ mod tests {
 
     #[test]
     fn room_ends_and_comes_back() {
-        let mut batches = GsoBatches::new(64);
+        let mut batches = GsoBatches::new(64).unwrap();
         let mut count = 0;
         while batches.buffer(1472).is_some() {
             batches.push(packet(1472, 1));
@@ -379,7 +386,7 @@ mod tests {
             packets in prop::collection::vec((1..200_usize, 1..4_u16), 0..64),
             segments_max in 1..64_usize,
         ) {
-            let mut batches = GsoBatches::new(segments_max);
+            let mut batches = GsoBatches::new(segments_max).unwrap();
             for (number, (len, port)) in (0_u8..).zip(&packets) {
                 batches.buffer(*len).unwrap().fill(number);
                 batches.push(packet(*len, *port));

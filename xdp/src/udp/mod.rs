@@ -11,6 +11,7 @@
 mod connected;
 mod gro;
 mod gso;
+mod memory;
 pub(crate) mod poll_backoff;
 mod socket;
 
@@ -50,15 +51,15 @@ impl UdpPort {
     /// `window_packets` packets if the system grants that.
     ///
     /// # Errors
-    /// Those of `socket(2)`, `bind(2)` and `setsockopt(2)`.
+    /// Those of `socket(2)`, `bind(2)` and `setsockopt(2)`; `ENOMEM`.
     pub fn bind(address: SocketAddr, mtu: u32, window_packets: u16) -> io::Result<Self> {
         let main = KernelSocket::bind(address)?;
         let payload_max = payload_max(mtu, address.ip());
         let window_packets = main.grow_buffers(payload_max, window_packets)?;
         let local = main.socket.local_addr()?;
         Ok(Self {
-            batches: GsoBatches::new(main.segments_max()),
-            received: Received::new(),
+            batches: GsoBatches::new(main.segments_max())?,
+            received: Received::new()?,
             main,
             connected: ConnectedPeer::default(),
             local,

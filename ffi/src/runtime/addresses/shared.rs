@@ -23,13 +23,17 @@ use std::io::Write as _;
 use std::os::unix::fs::{FileExt as _, MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use nix::sys::resource::{Resource, getrlimit};
 use ofi_xdp_core::PeerAddress;
 
 use super::table::Table;
 use crate::sys::errno::Error;
+use crate::sys::memory;
 
 /// Most records of a file.
 const RECORDS_MAX: u64 = 1 << 22;
+/// Most addresses: each insertion takes a record.
+pub(super) const ADDRESSES_MAX: usize = RECORDS_MAX as usize;
 /// Length of a record in bytes: kind (1), padding (1), port (2), index (4), IPv6 address (16).
 const RECORD_LEN: usize = 24;
 type ChangeRecord = [u8; RECORD_LEN];
@@ -82,10 +86,10 @@ impl SharedFile {
     /// Plays new records of other processes into `table`; returns whether there were any.
     ///
     /// # Errors
-    /// [`Error::Os`].
+    /// [`Error::Os`]; [`Error::NoMemory`].
     pub(super) fn catch_up(&mut self, table: &mut Table) -> Result<bool, Error> {
         let before = self.played;
-        let mut batch = vec![0; RECORD_LEN * BATCH];
+        let mut batch = memory::zeroed(RECORD_LEN * BATCH)?;
         // bound: RECORDS_MAX
         loop {
             let read = self.records.read_at(&mut batch, self.end())?;
@@ -94,16 +98,21 @@ impl SharedFile {
             if whole.is_empty() {
                 return Ok(self.played > before);
             }
-            whole.iter().for_each(|record| play(record, table));
-            self.played += whole.len() as u64;
+            for record in whole {
+                // A record that is not played would give later ones other indices.
+                table.reserve().ok_or(Error::NoMemory)?;
+                play(record, table);
+                self.played += 1;
+            }
         }
     }
 
     /// Inserts `address` for every process; returns its index.
     ///
     /// # Errors
-    /// [`Error::Os`] (`EACCES`: opened for reading only), [`Error::NoMemory`]. After an
-    /// error the address is in no table, but records of other processes may have been played.
+    /// [`Error::Os`] (`EACCES`: opened for reading only; `EFBIG`: beyond the size of files that the
+    /// process may write), [`Error::NoMemory`]. After an error the address is in no table, but
+    /// records of other processes may have been played.
     pub(super) fn insert(&mut self, table: &mut Table, address: PeerAddress) -> Result<u32, Error> {
         self.add(table, |table| {
             let fits = table.has_room_for(&address);
@@ -149,7 +158,13 @@ impl SharedFile {
             return Err(Error::NoMemory);
         }
         let record = decide(table)?;
+        table.reserve().ok_or(Error::NoMemory)?;
         let end = self.end();
+        // Beyond the limit the kernel sends SIGXFSZ, which ends the process (setrlimit(2)).
+        let (limit, _) = getrlimit(Resource::RLIMIT_FSIZE)?;
+        if end + RECORD_LEN as u64 > limit {
+            return Err(Error::Os(libc::EFBIG));
+        }
         if self.records.metadata()?.len() != end {
             // A killed writer has left a partial record.
             self.records.set_len(end)?;

@@ -64,14 +64,25 @@ impl Table {
         !self.free.is_empty() || self.entries.len() < ADDRESSES_MAX || self.find(address).is_some()
     }
 
+    /// Makes room for one more address; `None` without memory for it.
+    pub(super) fn reserve(&mut self) -> Option<()> {
+        let Self { entries, indices, hasher, free, .. } = self;
+        let rehash = |&index: &u32| {
+            entries.get(index as usize).map_or(0, |entry| hasher.hash_one(entry.address))
+        };
+        indices.try_reserve(1, rehash).ok()?;
+        if free.is_empty() { entries.try_reserve(1).ok() } else { Some(()) }
+    }
+
     /// Inserts an address; returns its index: that of the address if it is known, else the lowest
-    /// free one. `None` when the table is full.
+    /// free one. `None` when the table is full, or without memory.
     pub(super) fn insert(&mut self, address: PeerAddress) -> Option<u32> {
         if let Some(index) = self.find(&address) {
             let entry = self.entries.get_mut(index as usize)?;
             entry.uses = entry.uses.saturating_add(1);
             return Some(index);
         }
+        self.reserve()?;
         let index = match self.free.pop() {
             Some(Reverse(index)) => index,
             None if self.entries.len() < ADDRESSES_MAX => u32::try_from(self.entries.len()).ok()?,
@@ -105,7 +116,10 @@ impl Table {
         if let Ok(found) = self.indices.find_entry(hash, |&other| other == index) {
             found.remove();
         }
-        self.free.push(Reverse(index));
+        // Without memory the index is not given out again: a removal cannot fail.
+        if self.free.try_reserve(1).is_ok() {
+            self.free.push(Reverse(index));
+        }
         self.removals += 1;
         Some(())
     }

@@ -25,6 +25,7 @@ use ofi_xdp_core::{
 };
 
 use crate::sys::errno::Error;
+use crate::sys::memory;
 
 use super::receive_queue::SliceCompletion;
 use super::receive_source::SharedSource;
@@ -57,7 +58,7 @@ impl AppMemory {
     /// Room for an engine with this configuration.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] beyond the address space.
+    /// [`Error::NoMemory`].
     pub(crate) fn new(config: &Config, shared: Option<SharedSource>) -> Result<Self, Error> {
         let sends = usize::try_from(config.sends).map_err(|_| Error::NoMemory)?;
         let recvs = config.recvs.saturating_add(config.slices);
@@ -66,12 +67,12 @@ impl AppMemory {
         let previous = usize::try_from(config.previous_bytes()).map_err(|_| Error::NoMemory)?;
         let injected = sends.checked_mul(INJECT_MAX).ok_or(Error::NoMemory)?;
         Ok(Self {
-            sends: vec![Buffer::EMPTY; sends],
-            recvs: vec![Buffer::EMPTY; recvs],
-            injected: vec![0; injected],
+            sends: memory::filled(Buffer::EMPTY, sends)?,
+            recvs: memory::filled(Buffer::EMPTY, recvs)?,
+            injected: memory::zeroed(injected)?,
             staging: Vec::with_capacity(INJECT_MAX),
-            unexpected: vec![0; unexpected],
-            previous: vec![0; previous],
+            unexpected: memory::zeroed(unexpected)?,
+            previous: memory::zeroed(previous)?,
             regions: Vec::new(),
             config: config.clone(),
             shared,
@@ -103,13 +104,17 @@ impl AppMemory {
         Ok(staged)
     }
 
-    /// Sets the memory of a region.
+    /// Makes room for the memory of a region.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(crate) fn reserve_region(&mut self, region: RegionId) -> Result<(), Error> {
+        memory::grow(&mut self.regions, Buffer::EMPTY, region.slot() as usize + 1)
+    }
+
+    /// Sets the memory of a region, for which there is room.
     pub(crate) fn attach_region(&mut self, region: RegionId, buffer: Buffer) {
-        let slot = region.slot() as usize;
-        if self.regions.len() <= slot {
-            self.regions.resize(slot + 1, Buffer::EMPTY);
-        }
-        if let Some(place) = self.regions.get_mut(slot) {
+        if let Some(place) = self.regions.get_mut(region.slot() as usize) {
             *place = buffer;
         }
     }

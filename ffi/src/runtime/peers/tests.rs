@@ -23,7 +23,7 @@ fn address(port: u16) -> SocketAddr {
 /// A vector, a map and an engine without a peer.
 fn with_map(test: impl FnOnce(&AddressTable, &mut PeerMap, &mut Engine<'_>)) {
     let av = AddressTable::new(0);
-    let mut map = PeerMap::new(PEERS as usize, 0, &av);
+    let mut map = PeerMap::new(PEERS as usize, 0, &av).unwrap();
     engine().with_mut(|engine| test(&av, &mut map, engine));
 }
 
@@ -36,7 +36,7 @@ fn with_shared_map(
     let name = format!("{name}/{}", std::process::id());
     let open = || AddressTable::open_shared("127.0.0.1", &name, false, 0).unwrap();
     let (av, others) = (open(), open());
-    let mut map = PeerMap::new(PEERS as usize, 0, &av);
+    let mut map = PeerMap::new(PEERS as usize, 0, &av).unwrap();
     engine().with_mut(|engine| {
         for (port, index) in [(1, 0), (9, 1)] {
             assert_eq!(av.insert(address(port)), Ok(index));

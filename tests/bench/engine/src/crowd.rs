@@ -64,7 +64,7 @@ struct PeerBytes {
 /// An engine in memory of its own, and the bytes of it that are there for the sake of peers.
 fn engine(config: &Config) -> Result<(Engine<'static>, PeerBytes)> {
     // A process measures once: its storage lives as long as it does.
-    let storage = Box::leak(Box::new(StorageBox::new(config))).lend();
+    let storage = Box::leak(Box::new(StorageBox::new(config).expect("memory"))).lend();
     let bytes = config.storage_bytes();
     let bytes = PeerBytes {
         known: bytes.peers + bytes.index,

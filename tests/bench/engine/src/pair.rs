@@ -58,7 +58,7 @@ impl Node {
             ..Config::new(ofi_xdp_checksum::crc32c)
         };
         // A process measures once: its storage lives as long as it does.
-        let storage = Box::leak(Box::new(StorageBox::new(&config))).lend();
+        let storage = Box::leak(Box::new(StorageBox::new(&config).expect("memory"))).lend();
         let word = side as u64 + 1;
         let identity = Identity { incarnation: word, seed: word };
         let mut engine = Engine::new(&config, storage, identity, limits(PAYLOAD_MAX))?;

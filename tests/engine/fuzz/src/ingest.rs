@@ -29,7 +29,7 @@ const KINDS: [u8; 16] = [
 /// When a rule does not hold.
 pub fn run(bytes: &[u8]) {
     let config = config();
-    let mut stores = [StorageBox::new(&config), StorageBox::new(&config)];
+    let mut stores = [(); 2].map(|()| StorageBox::new(&config).expect("memory"));
     let [victim, other] = &mut stores;
     let nodes = [Node::new(victim, &config, 0), Node::new(other, &config, 1)];
     let packets = PacketPool::default();

@@ -28,7 +28,7 @@ const LEN_MAX: usize = 255 * 24;
 /// When a rule does not hold.
 pub fn run(bytes: &[u8]) {
     let config = config();
-    let mut stores = [(); NODES].map(|()| StorageBox::new(&config));
+    let mut stores = [(); NODES].map(|()| StorageBox::new(&config).expect("memory"));
     let mut number = 0;
     let nodes = stores.each_mut().map(|store| {
         number += 1;

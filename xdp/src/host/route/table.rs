@@ -12,7 +12,7 @@
 //! neighbour affects one hop. A changed route, rule or link invalidates all peers, at most once a
 //! call. A changed interface is requested again. Lost notifications invalidate everything.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, TryReserveError};
 use std::io;
 use std::net::IpAddr;
 use std::os::fd::BorrowedFd;
@@ -21,6 +21,7 @@ use crate::headers::MacAddress;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::neighbour::NeighbourMessage;
+use nix::errno::Errno;
 use ofi_xdp_core::{Destination, PeerAddress};
 
 use super::lookup::{Neighbour, announced, ask, ask_neighbour, neighbour};
@@ -87,12 +88,6 @@ impl Routes {
         interface: &InterfaceInfo,
         peers: u32,
     ) -> io::Result<Self> {
-        let unknown = PeerRoute {
-            address: PeerAddress::NONE,
-            generation: 0,
-            neighbour: KERNEL,
-            gateway: false,
-        };
         let count = peers as usize;
         let mut routes = Self {
             netlink,
@@ -105,12 +100,29 @@ impl Routes {
             mtu: interface.mtu,
             payload_max: mtu::payload_max(interface.mtu, own),
             generation: 1,
-            peers: vec![unknown; count].into_boxed_slice(),
-            neighbours: Vec::with_capacity(count),
-            index: HashMap::with_capacity(count),
+            peers: Box::default(),
+            neighbours: Vec::new(),
+            index: HashMap::new(),
         };
+        routes.reserve(count).map_err(|_| Errno::ENOMEM)?;
         routes.ask_link().map_err(io::Error::other)?;
         Ok(routes)
+    }
+
+    /// Allocates the table for `count` peers.
+    fn reserve(&mut self, count: usize) -> Result<(), TryReserveError> {
+        let unknown = PeerRoute {
+            address: PeerAddress::NONE,
+            generation: 0,
+            neighbour: KERNEL,
+            gateway: false,
+        };
+        let mut peers = Vec::new();
+        peers.try_reserve_exact(count)?;
+        peers.resize(count, unknown);
+        self.peers = peers.into_boxed_slice();
+        self.neighbours.try_reserve_exact(count)?;
+        self.index.try_reserve(count)
     }
 
     /// The hop for a packet of `len` bytes to `to`; `None`: the kernel's socket.

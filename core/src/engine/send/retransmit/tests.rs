@@ -33,7 +33,7 @@ const LEN: u64 = 1 << 42;
 const KEY: Remote = Remote { key: 7, address: 1 << 45 };
 
 fn engine(config: &Config) -> Engine<'static> {
-    let storage = Box::leak(Box::new(StorageBox::new(config))).lend();
+    let storage = Box::leak(Box::new(StorageBox::new(config).unwrap())).lend();
     let limits =
         PortLimits { payload_max: PAYLOAD_MAX, receive_max: PAYLOAD_MAX, window_packets: 256 };
     Engine::new(config, storage, Identity { incarnation: 1, seed: 2 }, limits).unwrap()
