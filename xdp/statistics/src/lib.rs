@@ -10,13 +10,16 @@
 //! Containers may share the folder and have process ids of their own. Therefore a lock on the page
 //! (flock(2)) shows that its process lives, and the name contains the namespace of the process id.
 //! Every user may put files into the folder; files of another kind or size are skipped without
-//! waiting for them.
+//! waiting for them, and `filter.rs` limits the text of the others. A page is shown with the owner
+//! of its file and the file's name, about which its writer cannot lie.
 //!
 //! In: the provider's figures. Out: the same figures, for `xdp-top` and for readers of JSON.
 //! Callers: the provider, `xdp-top`, tests. Bounds: [`PEERS_MAX`] peers in a page, and
 //! [`BYTES_MAX`] bytes.
 
-use std::collections::BTreeMap;
+mod filter;
+mod page;
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
@@ -24,7 +27,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
-use serde::{Deserialize, Serialize};
+
+pub use page::{PEERS_MAX, Page, PeerLine};
 
 /// Folder of the pages.
 pub const FOLDER: &str = "/dev/shm";
@@ -32,74 +36,10 @@ pub const FOLDER: &str = "/dev/shm";
 /// follow.
 const PREFIX: &str = "ofi-xdp-";
 const SUFFIX: &str = ".json";
-/// Maximum number of peers in a page: the first ones with traffic.
-pub const PEERS_MAX: usize = 128;
 /// Maximum size of a page that is read: twenty times that of a page with [`PEERS_MAX`] peers.
 pub const BYTES_MAX: u64 = 1 << 20;
 /// Mode of a page: readable by all users, because its figures are no secrets of the application.
 const MODE: u32 = 0o644;
-
-/// Configuration and counters of an endpoint.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct Page {
-    /// The process id.
-    pub pid: u32,
-    /// The name of the process (`/proc/PID/comm`).
-    pub process: String,
-    /// The endpoint's address.
-    pub endpoint: String,
-    /// The path of packets: `AF_XDP zerocopy`, `AF_XDP copy`, `AF_XDP skb` or `kernel UDP`.
-    pub tier: String,
-    /// Reason against a better tier; empty if there is none better.
-    pub why_not_better: String,
-    /// Name of the interface.
-    pub interface: String,
-    /// Driver of the interface.
-    pub driver: String,
-    /// Queue of the AF_XDP socket, if there is one.
-    pub queue: Option<u32>,
-    /// The interface's MTU in bytes.
-    pub mtu: u32,
-    /// Time of the page by the monotonic clock, in ns.
-    pub written_at_ns: u64,
-    /// Counters since the endpoint was opened, by name.
-    pub counters: BTreeMap<String, u64>,
-    /// Dropped packets by reason; reasons with a count of 0 are left out.
-    pub drops: BTreeMap<String, u64>,
-    /// Frames by verdict of the XDP program, since it was loaded, for all endpoints of the
-    /// interface; empty without AF_XDP.
-    pub verdicts: BTreeMap<String, u64>,
-    /// Peers with traffic.
-    pub peers: Vec<PeerLine>,
-    /// Number of peers with traffic.
-    pub peers_active: u32,
-}
-
-/// A peer in a page.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-pub struct PeerLine {
-    /// The peer's address.
-    pub address: String,
-    /// Whether the connection is established.
-    pub established: bool,
-    /// Smoothed round-trip time in ns; 0 before the first measurement.
-    pub round_trip_ns: u64,
-    /// Congestion window in packets.
-    pub window: f64,
-    /// Data packets in flight.
-    pub in_flight: u32,
-    /// Data packets in flight that are marked lost.
-    pub lost: u32,
-    /// Consecutive time-outs.
-    pub timeouts: u32,
-    /// Number of the next data packet to the peer, modulo 2^32. A difference is a number of sent
-    /// packets.
-    pub next_packet: u32,
-    /// Packets retransmitted to the peer, modulo 2^32, in the present period of traffic.
-    pub retransmitted: u32,
-    /// Data packets received from the peer, modulo 2^32.
-    pub received: u32,
-}
 
 /// The file of one endpoint's page; removed on drop.
 #[derive(Debug)]
@@ -183,16 +123,19 @@ pub fn read_all(folder: &Path) -> io::Result<Vec<Page>> {
     Ok(found.into_iter().filter_map(|(_, path)| read(&path)).collect())
 }
 
-/// The page at `path`, if it is one and its process lives.
+/// The filtered page at `path`, if it is one and its process lives.
 fn read(path: &Path) -> Option<Page> {
     let file = open(path)?;
-    if is_left(&file) || file.metadata().ok()?.len() > BYTES_MAX {
+    let metadata = file.metadata().ok()?;
+    if is_left(&file) || metadata.len() > BYTES_MAX {
         return None;
     }
     let mut bytes = Vec::new();
     // The owner may extend the file meanwhile.
     file.take(BYTES_MAX).read_to_end(&mut bytes).ok()?;
-    serde_json::from_slice(&bytes).ok()
+    let page = filter::filter(serde_json::from_slice(&bytes).ok()?);
+    let name = path.file_stem()?.to_str()?.to_owned();
+    Some(Page { owner: metadata.uid(), file: name, ..page })
 }
 
 /// The plain file at `path`, opened for reading.
@@ -216,7 +159,10 @@ fn pages(folder: &Path) -> io::Result<Vec<(u32, PathBuf)>> {
     let found = entries.filter_map(|entry| {
         let name = entry.file_name().into_string().ok()?;
         let numbers = name.strip_prefix(PREFIX)?.strip_suffix(SUFFIX)?;
-        let (pid, _) = numbers.split_once('-')?;
+        let (pid, rest) = numbers.split_once('-')?;
+        if !rest.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-') {
+            return None;
+        }
         Some((pid.parse().ok()?, entry.path()))
     });
     Ok(found.collect())

@@ -5,6 +5,12 @@ use super::*;
 use std::io::{BufRead as _, BufReader};
 use std::process::{Child, Command, Stdio};
 
+/// `page` as a reader finds it in the file `name`.
+fn found(name: &str, page: Page) -> Page {
+    let owner = rustix::process::geteuid().as_raw();
+    Page { owner, file: name.to_owned(), ..page }
+}
+
 /// A folder for one test.
 fn folder(name: &str) -> PathBuf {
     let folder = std::env::temp_dir().join(format!("{PREFIX}{}-{name}", std::process::id()));
@@ -22,7 +28,10 @@ fn a_page_is_read_as_it_was_written_and_goes_with_its_endpoint() {
     page.counters.insert(String::from("packets_sent"), u64::MAX);
     page.peers.push(PeerLine { window: 15.5, ..PeerLine::default() });
     file.publish(&page).unwrap();
-    assert_eq!(read_all(&folder).unwrap(), [page]);
+    page.peers[0].address = String::from("198.18.0.2:9");
+    file.publish(&page).unwrap();
+    let name = file.path.file_stem().unwrap().to_str().unwrap().to_owned();
+    assert_eq!(read_all(&folder).unwrap(), [found(&name, page)]);
     drop(file);
     assert_eq!(fs::read_dir(&folder).unwrap().count(), 0);
     fs::remove_dir(&folder).unwrap();
@@ -134,7 +143,34 @@ fn a_file_of_another_kind_or_size_is_skipped_at_once() {
     let (sender, receiver) = std::sync::mpsc::channel();
     let searched = folder.clone();
     std::thread::spawn(move || sender.send(read_all(&searched)));
-    let found = receiver.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
-    assert_eq!(found.unwrap(), [page]);
+    let all = receiver.recv_timeout(std::time::Duration::from_secs(10)).unwrap();
+    assert_eq!(all.unwrap(), [found(&format!("{PREFIX}1-2"), page)]);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_page_lies_neither_about_its_owner_nor_about_its_file() {
+    let folder = folder("forged");
+    let name = format!("{PREFIX}1-7-1");
+    let page = Page { owner: 4711, file: String::from("another"), ..Page::default() };
+    let text = serde_json::to_string(&page).unwrap();
+    assert!(text.contains("4711") && text.contains("another"));
+    let _locked = [
+        locked(&folder.join(format!("{name}{SUFFIX}")), &text),
+        locked(&folder.join(format!("{PREFIX}1-7-\u{202e}{SUFFIX}")), &text),
+    ];
+    assert_eq!(read_all(&folder).unwrap(), [found(&name, Page::default())]);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
+#[test]
+fn a_page_is_filtered_where_it_is_read() {
+    let folder = folder("filtered");
+    let page = Page { process: String::from("a\u{9b}2J\nb"), ..Page::default() };
+    let name = format!("{PREFIX}1-7-1");
+    let text = serde_json::to_string(&page).unwrap();
+    let _locked = locked(&folder.join(format!("{name}{SUFFIX}")), &text);
+    let page = Page { process: String::from("a?2J?b"), ..page };
+    assert_eq!(read_all(&folder).unwrap(), [found(&name, page)]);
     fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Pages as text for Prometheus (exposition format 0.0.4).
 //!
-//! In: pages. Out: text for the textfile collector of the node exporter, or for a small web server.
-//! Caller: `main.rs`. Bound: the pages.
+//! In: filtered pages with valid names, each of another file. Out: text for the textfile collector
+//! of the node exporter, or for a small web server. Caller: `main.rs`. Bound: the pages.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -13,7 +13,11 @@ use ofi_xdp_statistics::Page;
 pub(crate) fn text(pages: &[Page]) -> String {
     let mut families = Families::default();
     for page in pages {
+        // The file's name makes the label set of each sample unique: Prometheus refuses all samples
+        // if one is repeated, and every user may write a page.
         let endpoint = [
+            ("owner", page.owner.to_string()),
+            ("file", page.file.clone()),
             ("pid", page.pid.to_string()),
             ("process", page.process.clone()),
             ("endpoint", page.endpoint.clone()),
@@ -83,15 +87,35 @@ mod tests {
     #[test]
     fn each_family_has_its_type_once_and_its_samples_together() {
         let mut page = Page { pid: 7, process: "a \"b\"".to_owned(), ..Page::default() };
+        page.owner = 1000;
         page.counters.insert("packets_sent".to_owned(), 12);
         page.drops.insert("wrong checksum".to_owned(), 3);
         page.peers.push(PeerLine { round_trip_ns: 2500, ..PeerLine::default() });
-        let text = text(&[page.clone(), page]);
-        let labels = r#"pid="7",process="a \"b\"",endpoint="""#;
-        let sent = format!("ofi_xdp_packets_sent_total{{{labels}}} 12\n");
-        assert!(text.contains(&format!("# TYPE ofi_xdp_packets_sent_total counter\n{sent}{sent}")));
+        let page = |file: &str| Page { file: file.to_owned(), ..page.clone() };
+        let text = text(&[page("x"), page("y")]);
+        let sent = |file| {
+            let labels = format!(r#"owner="1000",file="{file}",pid="7",process="a \"b\"""#);
+            format!("ofi_xdp_packets_sent_total{{{labels},endpoint=\"\"}} 12\n")
+        };
+        let family = format!("ofi_xdp_packets_sent_total counter\n{}{}", sent("x"), sent("y"));
+        assert!(text.contains(&format!("# TYPE {family}")), "{text}");
         assert!(text.contains(r#"reason="wrong checksum"} 3"#), "{text}");
         assert!(text.contains(r#"peer=""} 0.0000025"#), "{text}");
         assert_eq!(text.matches("# TYPE ofi_xdp_info gauge").count(), 1);
+    }
+
+    /// Two users' pages that tell the same, as one of them may forge it.
+    #[test]
+    fn no_sample_is_repeated() {
+        let mut page = Page { pid: 7, endpoint: "198.18.0.1:7".to_owned(), ..Page::default() };
+        page.counters.insert("packets_sent".to_owned(), 12);
+        page.peers.push(PeerLine::default());
+        let forged = Page { file: "ofi-xdp-7-0-2".to_owned(), owner: 1001, ..page.clone() };
+        let text = text(&[Page { file: "ofi-xdp-7-0-1".to_owned(), ..page }, forged]);
+        let samples = text.lines().filter(|line| !line.starts_with('#'));
+        let samples = samples.filter_map(|line| line.rsplit_once(' ')).map(|(sample, _)| sample);
+        let samples: Vec<&str> = samples.collect();
+        let different: std::collections::HashSet<&&str> = samples.iter().collect();
+        assert_eq!((samples.len(), different.len()), (14, 14), "{text}");
     }
 }

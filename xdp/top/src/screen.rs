@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The difference between two reads of the pages, as a table.
 //!
-//! In: pages before and now. Out: text for a terminal. Caller: `main.rs`. Bound: [`PEERS_SHOWN`]
-//! peers of each endpoint.
+//! In: filtered pages before and now. Out: text for a terminal. Caller: `main.rs`. Bound:
+//! [`PEERS_SHOWN`] peers of each endpoint.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -13,6 +13,9 @@ use ofi_xdp_statistics::{Page, PeerLine};
 
 /// Number of peers shown of each endpoint: those with the most packets.
 const PEERS_SHOWN: usize = 16;
+/// Length of a line of text that a page brings. A longer line would go on at the edge of the
+/// terminal, and could look like the row of another endpoint there.
+const LINE_MAX: usize = 76;
 /// The lowest tier.
 const KERNEL: &str = "kernel UDP";
 
@@ -23,14 +26,12 @@ pub(crate) fn text(before: &[Page], now: &[Page]) -> String {
     }
     let mut text = String::new();
     for page in now {
-        let same = |one: &&Page| (one.pid, &one.endpoint) == (page.pid, &page.endpoint);
+        let same = |one: &&Page| (one.owner, &one.file) == (page.owner, &page.file);
         let earlier = before.iter().find(same);
         endpoint(&mut text, earlier, page);
         text.push('\n');
     }
-    // Any process may write a page, so control characters must not reach the terminal.
-    let plain = |c: char| if c.is_control() && c != '\n' { '?' } else { c };
-    text.chars().map(plain).collect()
+    text
 }
 
 /// Prints `text`; with `again`, on a cleared terminal.
@@ -54,11 +55,18 @@ fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
     let total = |name: &str| page.counters.get(name).copied().unwrap_or(0);
     let _ = writeln!(
         text,
-        "{} ({})  {}  {} on {}{}, MTU {}",
-        page.process, page.pid, page.endpoint, page.tier, page.interface, queue, page.mtu
+        "{} ({}, user {})  {}  {} on {}{}, MTU {}",
+        page.process,
+        page.pid,
+        page.owner,
+        page.endpoint,
+        page.tier,
+        page.interface,
+        queue,
+        page.mtu
     );
     if page.tier == KERNEL && !page.why_not_better.is_empty() {
-        let _ = writeln!(text, "  not better because: {}", page.why_not_better);
+        indented(text, &format!("not better because: {}", page.why_not_better));
     }
     let _ = writeln!(
         text,
@@ -87,10 +95,17 @@ fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
             .map(|(what, count)| format!("{what} {count}"))
             .collect();
         if !some.is_empty() {
-            let _ = writeln!(text, "  {title}: {}", some.join(", "));
+            indented(text, &format!("{title}: {}", some.join(", ")));
         }
     }
     peers(text, before, page, seconds);
+}
+
+/// Writes printable ASCII in indented lines.
+fn indented(text: &mut String, words: &str) {
+    for line in words.as_bytes().chunks(LINE_MAX) {
+        let _ = writeln!(text, "  {}", String::from_utf8_lossy(line));
+    }
 }
 
 fn peers(text: &mut String, before: Option<&Page>, page: &Page, seconds: f64) {
@@ -194,6 +209,15 @@ mod tests {
     }
 
     #[test]
+    fn text_of_a_page_begins_no_row() {
+        let page = Page { tier: KERNEL.to_owned(), why_not_better: "x".repeat(500), ..page(1, 1) };
+        let text = text(&[], &[page]);
+        let long = text.lines().filter(|line| line.contains("xxx"));
+        assert!(long.clone().count() > 5 && long.clone().all(|line| line.len() < 80), "{text}");
+        assert!(long.clone().all(|line| line.starts_with("  ")), "{text}");
+    }
+
+    #[test]
     fn without_an_earlier_page_there_is_no_rate() {
         assert!(text(&[], &[page(1000, 1)]).contains("out 0 "));
         assert!(text(&[page(1000, 1)], &[]).starts_with("no process"));
@@ -202,9 +226,15 @@ mod tests {
     }
 
     #[test]
-    fn a_page_cannot_command_the_terminal() {
-        let page = Page { process: "a\u{1b}[2Jb".to_owned(), ..page(1, 1) };
-        assert!(text(&[], &[page]).contains("a?[2Jb"));
+    fn a_page_is_shown_with_the_owner_of_its_file() {
+        let page = Page { process: "init".to_owned(), owner: 1001, ..page(1, 1) };
+        assert!(text(&[], &[page]).starts_with("init (1, user 1001)  198.18.0.1:7  AF_XDP skb"));
+    }
+
+    #[test]
+    fn a_page_of_another_file_is_no_earlier_page() {
+        let forged = Page { file: "another".to_owned(), ..page(1000, 1) };
+        assert!(text(&[forged], &[page(9000, 3)]).contains("out 0 "));
     }
 
     #[test]
