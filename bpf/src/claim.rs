@@ -5,13 +5,12 @@
 //! redirects packets to the socket. Caller: `redirect.rs`. Bounds: one pass over the [`SLOTS`]
 //! slots and one over the ports.
 
-use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use libbpf_rs::MapFlags;
 
 use crate::error::Error;
-use crate::layout::{PortEntry, SLOTS};
+use crate::layout::{EndpointAddress, PortEntry, SLOTS};
 use crate::maps::Maps;
 
 /// A claimed port. Dropping it ends the redirection. Drop it before the socket closes; otherwise
@@ -25,18 +24,18 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Claims a slot for `socket`, then the UDP port of `address`. The socket is bound to `queue`
+    /// Claims a slot for `socket`, then the UDP port of `endpoint`. The socket is bound to `queue`
     /// and takes IP packets of at most `longest` bytes.
     pub(crate) fn new(
         maps: Maps,
         queue: u32,
-        address: SocketAddr,
+        endpoint: EndpointAddress,
         longest: u32,
         socket: BorrowedFd<'_>,
     ) -> Result<Self, Error> {
         let slot = take_any_slot(&maps, socket)?;
-        let port = address.port();
-        let entry = PortEntry::new(queue, slot, address, longest);
+        let port = endpoint.address.port();
+        let entry = PortEntry::new(queue, slot, endpoint, longest);
         let claimed = delete_stale(&maps, slot).and_then(|()| insert(&maps, port, entry, socket));
         if let Err(error) = claimed {
             // The slot has been ours throughout, so emptying it affects no other socket. If

@@ -4,7 +4,7 @@
 //! In: addresses, slots. Out: values with the layout of the C structures; `bpf/tests/layout.rs`
 //! compares the two. Callers: `maps.rs`, `claim.rs`. Bound: [`SLOTS`].
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
@@ -60,6 +60,12 @@ verdicts! {
     PassQueue = "pass_queue",
     /// The port's socket is gone.
     PassNoSocket = "pass_no_socket",
+    /// A VLAN tag with an id.
+    PassVlan = "pass_vlan",
+    /// To another link-layer address than the interface's.
+    PassLink = "pass_link",
+    /// From an address that no other host may use as a source.
+    PassSource = "pass_source",
 }
 
 /// Number of frames with each [`Verdict`] since the program was loaded, over all CPUs.
@@ -94,6 +100,17 @@ impl Counters {
     }
 }
 
+/// The address of an endpoint, and what the interface tells about it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct EndpointAddress {
+    /// IP address and UDP port.
+    pub address: SocketAddr,
+    /// The interface's link-layer address.
+    pub mac: [u8; 6],
+    /// The directed broadcast address of the IPv4 network, if it has one.
+    pub broadcast: Option<Ipv4Addr>,
+}
+
 /// One entry of map `ports`: `struct port_entry` of `wire.h`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, Immutable, KnownLayout)]
 #[repr(C)]
@@ -101,18 +118,22 @@ pub(crate) struct PortEntry {
     pub(crate) queue: u32,
     pub(crate) slot: u32,
     pub(crate) longest: u32,
+    pub(crate) broadcast: [u8; 4],
     pub(crate) address: [u8; 16],
+    pub(crate) mac: [u8; 6],
+    pub(crate) unused: [u8; 2],
 }
 
 impl PortEntry {
-    /// The entry of the endpoint at `address`. Its socket takes IP packets of at most `longest`
-    /// bytes.
-    pub(crate) fn new(queue: u32, slot: u32, address: SocketAddr, longest: u32) -> Self {
+    /// The entry of `endpoint`. Its socket takes IP packets of at most `longest` bytes.
+    pub(crate) fn new(queue: u32, slot: u32, endpoint: EndpointAddress, longest: u32) -> Self {
+        let EndpointAddress { address, mac, broadcast } = endpoint;
         let ip = match address.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
         };
-        Self { queue, slot, longest, address: ip.octets() }
+        let broadcast = broadcast.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
+        Self { queue, slot, longest, broadcast, address: ip.octets(), mac, unused: [0; 2] }
     }
 
     /// The endpoint's IP address.
@@ -129,7 +150,8 @@ mod tests {
     fn an_entry_keeps_its_address() {
         for address in ["198.18.0.1:7", "[fd00::1]:7"] {
             let address: SocketAddr = address.parse().unwrap();
-            assert_eq!(PortEntry::new(0, 1, address, 1500).ip(), address.ip());
+            let endpoint = EndpointAddress { address, mac: [2; 6], broadcast: None };
+            assert_eq!(PortEntry::new(0, 1, endpoint, 1500).ip(), address.ip());
         }
     }
 

@@ -7,7 +7,6 @@
 
 use std::io;
 use std::mem::MaybeUninit;
-use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::{Arc, Once};
 use std::thread;
@@ -24,7 +23,7 @@ use crate::attach_mode::AttachMode;
 use crate::attached::{self, Attached, Entry};
 use crate::claim::Claim;
 use crate::error::{CAPABILITY_LOAD, CAPABILITY_SHARE, Error};
-use crate::layout::Counters;
+use crate::layout::{Counters, EndpointAddress};
 use crate::maps::Maps;
 use crate::raw;
 use crate::skeleton::RedirectSkelBuilder;
@@ -96,21 +95,21 @@ impl Redirect {
             .map_err(|error| Error::os("ask for a link's interface", CAPABILITY_LOAD, error))
     }
 
-    /// Redirects packets for `address` that arrive on `queue` to `socket`, an AF_XDP socket that is
-    /// bound to that queue. Packets of more than `longest` bytes, IP header included, stay with the
-    /// kernel. The caller owns the kernel socket that is bound to `address`; this makes the claim
-    /// unique.
+    /// Redirects packets for `endpoint` that arrive on `queue` to `socket`, an AF_XDP socket that
+    /// is bound to that queue. Packets of more than `longest` bytes, IP header included, stay with
+    /// the kernel. The caller owns the kernel socket that is bound to the endpoint's address; this
+    /// makes the claim unique.
     ///
     /// # Errors
     /// [`Error::NoSlot`], [`Error::PortClaimed`], [`Error::Permission`], [`Error::Os`].
     pub fn claim(
         &self,
         queue: u32,
-        address: SocketAddr,
+        endpoint: EndpointAddress,
         longest: u32,
         socket: BorrowedFd<'_>,
     ) -> Result<Claim, Error> {
-        Claim::new(self.0.maps.duplicate()?, queue, address, longest, socket)
+        Claim::new(self.0.maps.duplicate()?, queue, endpoint, longest, socket)
     }
 
     /// The interface's frames by verdict.
@@ -194,11 +193,11 @@ impl Loaded {
     pub fn claim(
         &self,
         queue: u32,
-        address: SocketAddr,
+        endpoint: EndpointAddress,
         longest: u32,
         socket: BorrowedFd<'_>,
     ) -> Result<Claim, Error> {
-        Claim::new(self.maps.duplicate()?, queue, address, longest, socket)
+        Claim::new(self.maps.duplicate()?, queue, endpoint, longest, socket)
     }
 
     /// The frames of this instance by verdict.

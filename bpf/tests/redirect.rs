@@ -27,7 +27,7 @@ const PACKET: [u8; 32] = {
 };
 
 fn ethernet() -> etherparse::PacketBuilderStep<etherparse::Ethernet2Header> {
-    PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], [2, 0, 0, 0, 0, 2])
+    PacketBuilder::ethernet2([2, 0, 0, 0, 0, 1], common::MAC)
 }
 
 fn written(
@@ -61,7 +61,8 @@ impl Fixture {
 
     fn of(loaded: Loaded, queue: u32, address: SocketAddr, longest: u32) -> Self {
         let socket = xdp_socket();
-        let claim = loaded.claim(queue, address, longest, socket.as_fd()).unwrap();
+        let endpoint = common::endpoint(address);
+        let claim = loaded.claim(queue, endpoint, longest, socket.as_fd()).unwrap();
         Self { loaded, claim, socket }
     }
 
@@ -112,7 +113,7 @@ fn root_redirected() {
     fixture.expect(Verdict::Redirected, &v4(PORT, &PACKET));
     fixture.expect(Verdict::Redirected, &v4(PORT, &[0x2f; 1472]));
     let tagged =
-        ethernet().single_vlan(5.try_into().unwrap()).ipv4([198, 18, 0, 1], V4, 64).udp(1, PORT);
+        ethernet().single_vlan(0.try_into().unwrap()).ipv4([198, 18, 0, 1], V4, 64).udp(1, PORT);
     fixture.expect(Verdict::Redirected, &written(tagged, &PACKET));
     let fixture = Fixture::new(0, SocketAddr::from((V6, PORT)));
     fixture.expect(Verdict::Redirected, &v6(&PACKET));
@@ -223,6 +224,93 @@ fn root_pass_address() {
     let fixture = Fixture::new(0, SocketAddr::from((V4_OTHER, PORT)));
     fixture.expect(Verdict::PassAddress, &v4(PORT, &PACKET));
     fixture.expect(Verdict::PassAddress, &v6(&PACKET));
+}
+
+/// The kernel gives the frames of a VLAN to its interface, and drops them without one.
+#[test]
+fn root_pass_vlan() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    for id in [1, 5, 4095] {
+        let tagged = ethernet()
+            .single_vlan(id.try_into().unwrap())
+            .ipv4([198, 18, 0, 1], V4, 64)
+            .udp(1, PORT);
+        fixture.expect(Verdict::PassVlan, &written(tagged, &PACKET));
+    }
+}
+
+/// The kernel drops IP packets in frames to another unicast address (`PACKET_OTHERHOST`), and has
+/// rules of its own for frames to a group.
+#[test]
+fn root_pass_link() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixtures = [
+        (Fixture::v4(), v4(PORT, &PACKET)),
+        (Fixture::new(0, SocketAddr::from((V6, PORT))), v6(&PACKET)),
+    ];
+    for (fixture, mut frame) in fixtures {
+        for byte in 0..6 {
+            frame[byte] ^= 4;
+            fixture.expect(Verdict::PassLink, &frame);
+            frame[byte] ^= 4;
+        }
+        for group in [[0xff; 6], [1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1]] {
+            frame[..6].copy_from_slice(&group);
+            fixture.expect(Verdict::PassLink, &frame);
+        }
+    }
+}
+
+#[test]
+fn root_pass_source() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    let from = |source| written(ethernet().ipv4(source, V4, 64).udp(4000, PORT), &PACKET);
+    for source in [
+        [0, 0, 0, 0],
+        [0, 1, 2, 3],
+        [127, 0, 0, 1],
+        [127, 255, 255, 255],
+        [224, 0, 0, 1],
+        [239, 255, 255, 255],
+        [255, 255, 255, 255],
+        [198, 18, 0, 255],
+        V4,
+    ] {
+        fixture.expect(Verdict::PassSource, &from(source));
+    }
+    for source in [[1, 0, 0, 0], [126, 0, 0, 1], [128, 0, 0, 1], [223, 9, 9, 9], [198, 18, 0, 0]] {
+        fixture.expect(Verdict::Redirected, &from(source));
+    }
+    let fixture = Fixture::new(0, SocketAddr::from((V6, PORT)));
+    let from = |source: &str| {
+        let source: std::net::Ipv6Addr = source.parse().unwrap();
+        written(ethernet().ipv6(source.octets(), V6, 64).udp(4000, PORT), &PACKET)
+    };
+    for source in ["::", "::1", "ff02::1", "ff0e::7", "::ffff:198.18.0.1", "fd00::2"] {
+        fixture.expect(Verdict::PassSource, &from(source));
+    }
+    for source in ["::2", "0:0:1::1", "fe80::1", "fd00::3", "::fffe:198.18.0.1"] {
+        fixture.expect(Verdict::Redirected, &from(source));
+    }
+}
+
+/// An IPv6 packet to the IPv4-mapped form of an address is none for the IPv4 endpoint.
+#[test]
+fn root_pass_mapped_destination() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let mapped = std::net::Ipv4Addr::from(V4).to_ipv6_mapped().octets();
+    let frame = written(ethernet().ipv6([0xfd; 16], mapped, 64).udp(4000, PORT), &PACKET);
+    Fixture::v4().expect(Verdict::PassAddress, &frame);
 }
 
 #[test]

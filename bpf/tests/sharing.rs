@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use nix::net::if_::if_nametoindex;
 use nix::sched::{CloneFlags, setns};
-use ofi_xdp_bpf::{AttachMode, Error, Redirect, SLOTS};
+use ofi_xdp_bpf::{AttachMode, EndpointAddress, Error, Redirect, SLOTS};
 use socket2::{Domain, Socket, Type};
 
 const CAPABILITIES: &str = "CAP_BPF, CAP_NET_ADMIN and CAP_SYS_ADMIN";
@@ -73,8 +73,8 @@ fn xdp_socket() -> Socket {
     Socket::new(Domain::from(AF_XDP), Type::RAW, None).unwrap()
 }
 
-fn address(last: u8, port: u16) -> SocketAddr {
-    SocketAddr::from(([198, 18, 0, last], port))
+fn address(last: u8, port: u16) -> EndpointAddress {
+    common::endpoint(SocketAddr::from(([198, 18, 0, last], port)))
 }
 
 /// The other process, not a test by itself. It opens the interface, claims a port, prints its slot,

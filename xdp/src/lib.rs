@@ -76,7 +76,7 @@ pub use host::interfaces::{ChooseError, InterfaceAddress, InterfaceInfo, interfa
 pub use lease::broker;
 pub use lease::request::SocketRequest;
 pub use lease::socket_lease::{Lease, ProgramLease};
-pub use ofi_xdp_bpf::{AttachMode, Counters, Redirect, Verdict};
+pub use ofi_xdp_bpf::{AttachMode, Counters, EndpointAddress, Redirect, Verdict};
 pub use port::hybrid::HybridPort;
 pub use port::open::OpenError;
 pub use stats::{KernelStats, PortStats};

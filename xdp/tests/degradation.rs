@@ -10,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{Hosts, INTERFACE, V4, V6, config, echo, eventually, learn_hops, now, run, skipped};
-use ofi_xdp_bpf::{AttachMode, Redirect};
+use ofi_xdp_bpf::{AttachMode, EndpointAddress, Redirect};
 use ofi_xdp_core::Port;
 use ofi_xdp_datapath::{HybridPort, Mode, Tier, XskMode};
 use socket2::{Domain, Socket, Type};
@@ -123,7 +123,8 @@ fn root_a_claim_that_is_gone_comes_back() {
                 Redirect::open(i32::try_from(index).unwrap(), AttachMode::Generic).unwrap();
             let socket = Socket::new(Domain::from(AF_XDP), Type::RAW, None).unwrap();
             // A second claim of the address replaces the first, and deletes the entry when dropped.
-            drop(redirect.claim(0, address, 1500, socket.as_fd()).unwrap());
+            let endpoint = EndpointAddress { address, mac: [0; 6], broadcast: None };
+            drop(redirect.claim(0, endpoint, 1500, socket.as_fd()).unwrap());
         });
     };
     under_traffic(&mut client, &mut server, take_away, lost_and_back);

@@ -5,8 +5,11 @@
  *
  * It runs for each frame that the interface receives, on the CPU that received it. It changes no
  * frame and drops none: a frame that is not wholly as expected is passed, and reaches the kernel
- * socket of the endpoint if it was for the endpoint. Bound: four headers, four helper calls, no
- * loop.
+ * socket of the endpoint if it was for the endpoint. It takes no frame that the kernel would give
+ * to another receiver or drop for its addresses: of another VLAN, of another link-layer address,
+ * or from a source that no host may use (RFC 1122 §3.2.1.3, RFC 4291 §2.5; `ip_route_input_slow`
+ * in net/ipv4/route.c, `ip6_rcv_core` in net/ipv6/ip6_input.c). Bound: four headers, four helper
+ * calls, no loop.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -19,6 +22,9 @@
 #include <bpf/bpf_helpers.h>
 
 #include "wire.h"
+
+/* The VLAN id in the control field of an 802.1Q tag; 0 is a tag of priority alone. */
+#define VLAN_ID 0x0fff
 
 /* The bytes of an 802.1Q tag after the Ethernet addresses and its own EtherType. */
 struct vlan_tag {
@@ -62,7 +68,8 @@ struct {
 /* The result of parsing the IP header. */
 struct packet {
 	struct udphdr *udp;
-	__u32 address[4]; /* destination, as in struct port_entry */
+	__u32 source[4];  /* both addresses as in struct port_entry */
+	__u32 address[4]; /* the destination */
 	__u32 length;     /* of the IP packet in bytes, as its header says */
 };
 
@@ -75,6 +82,11 @@ static __always_inline void *behind(void *at)
 {
 	asm volatile("" : "+r"(at));
 	return at;
+}
+
+static __always_inline int is_mapped(const __u32 *address)
+{
+	return address[0] == 0 && address[1] == 0 && address[2] == bpf_htonl(0xffff);
 }
 
 /* Each parser returns the verdict, or VERDICTS if the next parser decides. */
@@ -93,8 +105,8 @@ static __always_inline enum verdict parse_ipv4(void *at, void *end, struct packe
 		return PASS_FRAGMENT;
 	if (ip->protocol != IPPROTO_UDP)
 		return PASS_NOT_UDP;
-	packet->address[0] = 0;
-	packet->address[1] = 0;
+	packet->source[2] = bpf_htonl(0xffff);
+	packet->source[3] = ip->saddr;
 	packet->address[2] = bpf_htonl(0xffff);
 	packet->address[3] = ip->daddr;
 	packet->length = bpf_ntohs(ip->tot_len);
@@ -117,7 +129,13 @@ static __always_inline enum verdict parse_ipv6(void *at, void *end, struct packe
 		return PASS_OPTIONS;
 	if (ip->nexthdr != IPPROTO_UDP)
 		return PASS_NOT_UDP;
+	__builtin_memcpy(packet->source, &ip->saddr, sizeof(packet->source));
 	__builtin_memcpy(packet->address, &ip->daddr, sizeof(packet->address));
+	/* An IPv4-mapped address stands for an IPv4 packet, and never in an IPv6 header. */
+	if (is_mapped(packet->source))
+		return PASS_SOURCE;
+	if (is_mapped(packet->address))
+		return PASS_ADDRESS;
 	packet->length = sizeof(*ip) + bpf_ntohs(ip->payload_len);
 	packet->udp = behind(ip + 1);
 	return VERDICTS;
@@ -140,6 +158,8 @@ static __always_inline enum verdict parse(struct xdp_md *ctx, struct packet *pac
 		network = behind(tag + 1);
 		if (network > end)
 			return PASS_TRUNCATED;
+		if (tag->control & bpf_htons(VLAN_ID))
+			return PASS_VLAN;
 		type = tag->ether_type;
 	}
 	if (type == bpf_htons(ETH_P_IP))
@@ -147,6 +167,39 @@ static __always_inline enum verdict parse(struct xdp_md *ctx, struct packet *pac
 	if (type == bpf_htons(ETH_P_IPV6))
 		return parse_ipv6(network, end, packet);
 	return PASS_NOT_IP;
+}
+
+/* Whether the frame is addressed to the interface alone. */
+static __always_inline int is_to(struct xdp_md *ctx, const struct port_entry *entry)
+{
+	void *end = (void *)(long)ctx->data_end;
+	struct ethhdr *ethernet = (void *)(long)ctx->data;
+	const __u16 *destination = (const __u16 *)ethernet->h_dest;
+	const __u16 *own = (const __u16 *)entry->mac;
+
+	if ((void *)(ethernet + 1) > end)
+		return 0;
+	return destination[0] == own[0] && destination[1] == own[1] && destination[2] == own[2];
+}
+
+/* Whether a packet from another host may have this source. */
+static __always_inline int is_unicast_source(const struct packet *packet,
+					     const struct port_entry *entry)
+{
+	const __u32 *source = packet->source;
+	__u32 number = bpf_ntohl(source[3]);
+
+	/* Both are of one family. */
+	if (source[0] == packet->address[0] && source[1] == packet->address[1] &&
+	    source[2] == packet->address[2] && source[3] == packet->address[3])
+		return 0;
+	if (!is_mapped(source))
+		/* Multicast, ::, ::1. */
+		return (source[0] & bpf_htonl(0xff000000)) != bpf_htonl(0xff000000) &&
+		       (source[0] != 0 || source[1] != 0 || source[2] != 0 || number > 1);
+	/* This network, loopback, multicast, both forms of broadcast. */
+	return number >> 24 != 0 && number >> 24 != 127 && number >> 28 != 14 &&
+	       number != 0xffffffff && source[3] != entry->broadcast;
 }
 
 /* The verdict, and the slot of the packet's endpoint, if there is one. */
@@ -173,6 +226,10 @@ static __always_inline enum verdict decide(struct xdp_md *ctx, __u32 *slot)
 	if (address[0] != packet.address[0] || address[1] != packet.address[1] ||
 	    address[2] != packet.address[2] || address[3] != packet.address[3])
 		return PASS_ADDRESS;
+	if (!is_to(ctx, entry))
+		return PASS_LINK;
+	if (!is_unicast_source(&packet, entry))
+		return PASS_SOURCE;
 	*slot = entry->slot;
 	/*
 	 * A GSO batch (UDP_SEGMENT) that the sender's kernel left to the device crosses a virtual

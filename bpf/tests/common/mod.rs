@@ -2,7 +2,18 @@
 //! Helpers of the tests.
 #![allow(dead_code, reason = "each test file uses a part")]
 
+use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
+
+use ofi_xdp_bpf::EndpointAddress;
+
+/// The link-layer address of the tests' interface.
+pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
+
+/// The endpoint at `address` on the tests' interface.
+pub(crate) fn endpoint(address: SocketAddr) -> EndpointAddress {
+    EndpointAddress { address, mac: MAC, broadcast: Some(Ipv4Addr::new(198, 18, 0, 255)) }
+}
 
 /// Whether to skip a test that needs privilege: only on request, and never silently.
 pub(crate) fn skipped(capability: &str) -> bool {

@@ -111,7 +111,7 @@ impl GrantManager {
             CountersPage::new().map_err(|error| format!("make a page of memory: {error}"))?;
         let request = SocketRequest { queues, steer: request.steer && !forbidden, ..request };
         let mut lease = Lease::open(request, 1).map_err(refusal)?;
-        lease.claim(request, address).map_err(refusal)?;
+        lease.claim(request, interface.endpoint(address)).map_err(refusal)?;
         let queue_id = QueueId { interface: request.interface, queue: lease.socket().queue() };
         let interface = interface.name;
         let uid = user.uid;

@@ -67,7 +67,7 @@ impl XskPortConfig<'_> {
         let Self { interface, local, mode, .. } = self;
         let mut port =
             neighbours::open_with_receive_test(interface, mode, || self.open_unclaimed())?;
-        port.claim(self.request(), local)?;
+        port.claim(self.request(), interface.endpoint(local))?;
         if let Some(reason) = port.unsteered_reason() {
             let (queue, name) = (port.queue(), &interface.name);
             log::warn!(

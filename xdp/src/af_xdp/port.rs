@@ -19,11 +19,10 @@
 //! the socket closes; the order of the fields ensures this.
 
 use std::io;
-use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::headers::{Headers, MacAddress, UdpChecksum, emit, parse};
-use ofi_xdp_bpf::Counters;
+use ofi_xdp_bpf::{Counters, EndpointAddress};
 use ofi_xdp_core::{Datagram, PeerAddress, Transmit, Transmitted};
 
 use super::fill_level::FillLevel;
@@ -141,16 +140,16 @@ impl XskPort {
         }
     }
 
-    /// Claims the UDP port of `local`: its packets arrive from now on.
+    /// Claims the UDP port of `endpoint`: its packets arrive from now on.
     ///
     /// # Errors
     /// Those of [`Lease::claim`].
     pub(super) fn claim(
         &mut self,
         request: SocketRequest,
-        local: SocketAddr,
+        endpoint: EndpointAddress,
     ) -> Result<(), XskError> {
-        self.lease.claim(request, local)
+        self.lease.claim(request, endpoint)
     }
 
     /// Reason why no rule of the device steers packets to the queue, if that was requested.

@@ -13,6 +13,7 @@ use crate::headers::MacAddress;
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
+use ofi_xdp_bpf::EndpointAddress;
 
 use crate::config::PortConfig;
 use crate::host::features::{GenericNetlink, XdpFeatures};
@@ -57,6 +58,26 @@ pub struct InterfaceInfo {
     pub physical: bool,
     /// XDP features of the driver; `None` if unknown (before Linux 6.3).
     pub xdp: Option<XdpFeatures>,
+}
+
+impl InterfaceInfo {
+    /// The address `local` of an endpoint on this interface, for the XDP program.
+    #[must_use]
+    pub fn endpoint(&self, local: SocketAddr) -> EndpointAddress {
+        let own = self.addresses.iter().find(|address| address.ip == local.ip());
+        let broadcast = own.and_then(InterfaceAddress::broadcast);
+        EndpointAddress { address: local, mac: self.mac.0, broadcast }
+    }
+}
+
+impl InterfaceAddress {
+    /// The directed broadcast address of its network. Networks of one or two addresses have none
+    /// (RFC 3021), and neither has IPv6.
+    fn broadcast(&self) -> Option<Ipv4Addr> {
+        let IpAddr::V4(ip) = self.ip else { return None };
+        let hosts = u32::MAX.checked_shr(self.prefix_len.into())?;
+        (hosts > 1).then(|| Ipv4Addr::from_bits(ip.to_bits() | hosts))
+    }
 }
 
 /// The interfaces of the calling thread's network namespace, in the kernel's order.
@@ -367,6 +388,27 @@ mod tests {
         assert!(
             text(chosen("0.0.0.0:0", Some("bare"))).starts_with("interface bare has no usable")
         );
+    }
+
+    #[test]
+    fn an_endpoint_knows_the_broadcast_address_of_its_network() {
+        let broadcast = |ip: &str, prefix_len| {
+            InterfaceAddress { ip: ip.parse().unwrap(), prefix_len }.broadcast()
+        };
+        for (ip, prefix_len, expected) in [
+            ("198.18.0.1", 24, Some([198, 18, 0, 255])),
+            ("198.18.0.1", 15, Some([198, 19, 255, 255])),
+            ("198.18.0.1", 30, Some([198, 18, 0, 3])),
+            ("198.18.0.1", 31, None),
+            ("198.18.0.1", 32, None),
+            ("fd00::1", 64, None),
+        ] {
+            assert_eq!(broadcast(ip, prefix_len), expected.map(Ipv4Addr::from), "{ip}");
+        }
+        let interface = info("left", 7, &["198.18.0.1", "198.19.0.1"]);
+        let endpoint = interface.endpoint("198.19.0.1:7".parse().unwrap());
+        assert_eq!(endpoint.broadcast, Some(Ipv4Addr::new(198, 19, 0, 255)));
+        assert_eq!(endpoint.mac, interface.mac.0);
     }
 
     #[test]

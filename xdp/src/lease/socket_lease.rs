@@ -11,7 +11,7 @@ use std::os::fd::AsFd;
 
 use crate::headers;
 use nix::errno::Errno;
-use ofi_xdp_bpf::{AttachMode, Claim, Counters, Redirect};
+use ofi_xdp_bpf::{AttachMode, Claim, Counters, EndpointAddress, Redirect};
 
 use super::broker::connection::BrokerConnection;
 use super::broker::counters_page::CountersReader;
@@ -91,12 +91,16 @@ impl Lease {
         Ok(Self { program, socket, mode, unsteered_reason: String::new() })
     }
 
-    /// Claims the port of `local`. The caller knows that the kernel socket on it belongs to the
+    /// Claims the port of `endpoint`. The caller knows that the kernel socket on it belongs to the
     /// endpoint. A lease from the broker is claimed already.
     ///
     /// # Errors
     /// [`XskError::Program`].
-    pub fn claim(&mut self, request: SocketRequest, local: SocketAddr) -> Result<(), XskError> {
+    pub fn claim(
+        &mut self,
+        request: SocketRequest,
+        endpoint: EndpointAddress,
+    ) -> Result<(), XskError> {
         let Program::Own(program) = &mut self.program else { return Ok(()) };
         let socket = &self.socket;
         let room = if socket.multi_buffer() { usize::MAX } else { request.layout.room() };
@@ -104,8 +108,8 @@ impl Lease {
         let longest = u32::try_from(longest).unwrap_or(u32::MAX);
         let queue = socket.queue();
         program.claim =
-            Some(program.redirect.claim(queue, local, longest, socket.socket().as_fd())?);
-        (program.steering, self.unsteered_reason) = steer(request, queue, local);
+            Some(program.redirect.claim(queue, endpoint, longest, socket.socket().as_fd())?);
+        (program.steering, self.unsteered_reason) = steer(request, queue, endpoint.address);
         Ok(())
     }
 
