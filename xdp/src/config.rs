@@ -75,8 +75,11 @@ pub struct QueueRange {
 }
 
 impl QueueRange {
+    /// The last number that a queue can have. The kernel takes larger ones modulo 65,536
+    /// (`xp_assign_dev` in the kernel).
+    pub const LAST: u32 = 65_535;
     /// All queues of an interface.
-    pub const ALL: Self = Self { first: 0, last: u32::MAX };
+    pub const ALL: Self = Self { first: 0, last: Self::LAST };
 
     /// The range of one queue, or [`Self::ALL`].
     #[must_use]

@@ -73,6 +73,7 @@ pub use error::{BrokerError, Missing, RingsError, SelfTestError, XskError};
 pub use headers::MacAddress;
 pub use host::features::XdpFeatures;
 pub use host::interfaces::{ChooseError, InterfaceAddress, InterfaceInfo, interfaces};
+pub use host::netlink::AddressMonitor;
 pub use lease::broker;
 pub use lease::request::SocketRequest;
 pub use lease::socket_lease::{Lease, ProgramLease};

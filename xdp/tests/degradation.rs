@@ -134,6 +134,35 @@ fn root_a_claim_that_is_gone_comes_back() {
     assert!(client.stats().xsk_received > before, "{:?}", client.stats());
 }
 
+/// Packets of an address that has left the interface are another host's. The second address with
+/// the same prefix keeps the route.
+#[test]
+fn root_an_address_may_leave_the_interface_and_come_back() {
+    if skipped() {
+        return;
+    }
+    let (hosts, mut client, mut server) = two_hosts();
+    let left = &hosts.names[0];
+    let change = |verb: &str, ip: &str| {
+        run(&format!("ip -n {left} addr {verb} {ip}/24 dev {INTERFACE}"));
+    };
+    change("add", "198.18.0.77");
+    change("del", "198.18.0.77");
+    client.poll_all_sources();
+    client.receive(now(), 64, &mut |_| {}).unwrap();
+    assert!(has_xdp(&client), "another address: {}", client.status());
+    change("del", V4[0]);
+    eventually("the loss is noticed", || {
+        client.poll_all_sources();
+        client.receive(now(), 64, &mut |_| {}).unwrap();
+        !has_xdp(&client)
+    });
+    let why = &client.status().why_not_better;
+    assert!(why.contains("its address has left the interface"), "{why}");
+    change("add", V4[0]);
+    under_traffic(&mut client, &mut server, || {}, lost_and_back);
+}
+
 #[test]
 fn root_an_interface_may_go_down_and_up() {
     if skipped() {

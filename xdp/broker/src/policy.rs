@@ -200,7 +200,9 @@ fn rule(written: &Written) -> Result<Rule> {
     }
     let nobody = !who.everybody && who.users.is_empty() && who.groups.is_empty();
     ensure!(!nobody, "neither `users` nor `groups`: name some, or users = [\"*\"]");
-    let (first, last) = written.queues.as_ref().map_or(Ok((0, u32::MAX)), Range::bounds)?;
+    let QueueRange { first, last } = QueueRange::ALL;
+    let (first, last) = written.queues.as_ref().map_or(Ok((first, last)), Range::bounds)?;
+    ensure!(last <= QueueRange::LAST, "`queues` end at {}", QueueRange::LAST);
     let ports = written.ports.as_ref().map_or(Ok((1024, 65_535)), Range::bounds)?;
     let port = |number| u16::try_from(number).context("`ports` end at 65535");
     Ok(Rule {
@@ -272,6 +274,7 @@ mod tests {
             ("[[allow]]\nusers = [1]\ninterfaces = [\"*\"]\nqueues = \"5-2\"", "ends before"),
             ("[[allow]]\nusers = [1]\ninterfaces = [\"*\"]\nports = \"x\"", "`x` is no number"),
             ("[[allow]]\nusers = [1]\ninterfaces = [\"*\"]\nports = 65536", "end at 65535"),
+            ("[[allow]]\nusers = [1]\ninterfaces = [\"*\"]\nqueues = 65536", "end at 65535"),
             ("[[allow]]\nusers = [1]\ninterfaces = [\"*\"]\nprots = 1", "prots"),
             ("[[deny]]", "deny"),
         ] {

@@ -192,6 +192,13 @@ fn parent_pci(path: &str) -> Option<String> {
 }
 
 fn interface_address(message: &AddressMessage) -> Option<InterfaceAddress> {
+    let ip = local_ip(message)?;
+    let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
+    (!link_local).then_some(InterfaceAddress { ip, prefix_len: message.header.prefix_len })
+}
+
+/// This host's address in `message`.
+fn local_ip(message: &AddressMessage) -> Option<IpAddr> {
     // On a point-to-point link `Address` is the other end, and `Local` is this host (rtnetlink(7)).
     let local = message.attributes.iter().find_map(|attribute| match attribute {
         AddressAttribute::Local(ip) => Some(*ip),
@@ -203,9 +210,18 @@ fn interface_address(message: &AddressMessage) -> Option<InterfaceAddress> {
             _ => None,
         })
     };
-    let ip = local.or_else(address)?;
-    let link_local = matches!(ip, IpAddr::V6(ip) if ip.is_unicast_link_local());
-    (!link_local).then_some(InterfaceAddress { ip, prefix_len: message.header.prefix_len })
+    local.or_else(address)
+}
+
+/// Whether `ip` is an address of the interface with this index.
+pub(crate) fn has_address(netlink: &mut Netlink, interface: u32, ip: IpAddr) -> io::Result<bool> {
+    let addresses = netlink.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
+    Ok(addresses.iter().any(|message| match message {
+        RouteNetlinkMessage::NewAddress(message) => {
+            message.header.index == interface && local_ip(message) == Some(ip)
+        }
+        _ => false,
+    }))
 }
 
 /// Reason why no local address can be chosen.

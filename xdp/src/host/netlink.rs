@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Netlink: requests to the kernel's rtnetlink(7), and its notifications.
 //!
-//! In: typed requests. Out: typed answers. Callers: `interfaces.rs`, the routes, the self-test;
-//! always off the data path. The kernel answers in the calling thread, before the send returns, so
-//! no call waits for another process. Bounds: an answer ends with its `NLMSG_DONE`; one call of
-//! [`Monitor::next`] takes one datagram.
+//! In: typed requests. Out: typed answers. Callers: `interfaces.rs`, the routes, the self-test,
+//! `xdp-broker`; always off the data path. The kernel answers in the calling thread, before the
+//! send returns, so no call waits for another process. Bounds: an answer ends with its
+//! `NLMSG_DONE`; one call of [`Monitor::next`] takes one datagram.
 
 use std::io;
 use std::net::IpAddr;
@@ -21,6 +21,9 @@ use netlink_sys::{Socket, SocketAddr};
 /// Maximum length of a datagram from the kernel, for a buffer of this size (`netlink_recvmsg`,
 /// `NLMSG_GOODSIZE`).
 const DATAGRAM_BYTES: usize = 32 * 1024;
+
+/// Maximum number of notifications that one call of [`AddressMonitor::has_changed`] takes.
+const CHANGES_MAX: usize = 1024;
 
 /// A socket for requests.
 pub(crate) struct Netlink {
@@ -115,6 +118,18 @@ impl Netlink {
     }
 }
 
+// linux/rtnetlink.h, `enum rtnetlink_groups`.
+const RTNLGRP_LINK: u32 = 1;
+const RTNLGRP_NEIGH: u32 = 3;
+const RTNLGRP_IPV4_IFADDR: u32 = 5;
+const RTNLGRP_IPV4_ROUTE: u32 = 7;
+const RTNLGRP_IPV4_RULE: u32 = 8;
+const RTNLGRP_IPV6_IFADDR: u32 = 9;
+const RTNLGRP_IPV6_ROUTE: u32 = 11;
+const RTNLGRP_IPV6_RULE: u32 = 19;
+/// The kernel removes routes with their nexthop object without a notification.
+const RTNLGRP_NEXTHOP: u32 = 32;
+
 /// A socket for notifications about neighbours, links, addresses, routes and rules.
 pub(crate) struct Monitor {
     socket: Socket,
@@ -124,6 +139,33 @@ pub(crate) struct Monitor {
 impl std::fmt::Debug for Monitor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Monitor").finish_non_exhaustive()
+    }
+}
+
+/// A socket for notifications about the addresses of all interfaces.
+#[derive(Debug)]
+pub struct AddressMonitor(Monitor);
+
+impl AddressMonitor {
+    /// A socket in the calling thread's network namespace.
+    ///
+    /// # Errors
+    /// Those of netlink; a sandbox may forbid it.
+    pub fn open() -> io::Result<Self> {
+        Monitor::with_groups(&[RTNLGRP_IPV4_IFADDR, RTNLGRP_IPV6_IFADDR]).map(Self)
+    }
+
+    /// Whether any address has changed since the last call, or may have.
+    pub fn has_changed(&mut self) -> bool {
+        let mut changed = false;
+        // bound: CHANGES_MAX; the next call takes the others.
+        for _ in 0..CHANGES_MAX {
+            if self.0.next(|_| {}) == MonitorResult::Nothing {
+                break;
+            }
+            changed = true;
+        }
+        changed
     }
 }
 
@@ -143,27 +185,24 @@ pub(crate) enum MonitorResult {
 impl Monitor {
     /// A socket in the calling thread's network namespace. It receives notifications from now on.
     pub(crate) fn open() -> io::Result<Self> {
-        // linux/rtnetlink.h, `enum rtnetlink_groups`.
-        const RTNLGRP_LINK: u32 = 1;
-        const RTNLGRP_NEIGH: u32 = 3;
-        const RTNLGRP_IPV4_ROUTE: u32 = 7;
-        const RTNLGRP_IPV4_RULE: u32 = 8;
-        const RTNLGRP_IPV6_ROUTE: u32 = 11;
-        const RTNLGRP_IPV6_RULE: u32 = 19;
-        // The kernel removes routes with their nexthop object without a notification.
-        const RTNLGRP_NEXTHOP: u32 = 32;
-        let mut socket = Socket::new(NETLINK_ROUTE)?;
-        socket.bind_auto()?;
-        for group in [
+        Self::with_groups(&[
             RTNLGRP_LINK,
             RTNLGRP_NEIGH,
+            RTNLGRP_IPV4_IFADDR,
             RTNLGRP_IPV4_ROUTE,
             RTNLGRP_IPV4_RULE,
+            RTNLGRP_IPV6_IFADDR,
             RTNLGRP_IPV6_ROUTE,
             RTNLGRP_IPV6_RULE,
             RTNLGRP_NEXTHOP,
-        ] {
-            socket.add_membership(group)?;
+        ])
+    }
+
+    fn with_groups(groups: &[u32]) -> io::Result<Self> {
+        let mut socket = Socket::new(NETLINK_ROUTE)?;
+        socket.bind_auto()?;
+        for group in groups {
+            socket.add_membership(*group)?;
         }
         socket.set_non_blocking(true)?;
         Ok(Self { socket, buffer: Vec::with_capacity(DATAGRAM_BYTES) })

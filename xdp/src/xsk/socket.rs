@@ -129,7 +129,11 @@ fn first_free(
     const WHAT: &str = "bind the AF_XDP socket";
     let is = |error: &io::Error, errno: Errno| error.raw_os_error() == Some(errno as i32);
     let QueueRange { first, last } = queues;
-    let numbers = first..=last.min(first.saturating_add(QUEUES_MAX));
+    if first > QueueRange::LAST {
+        let error = RingsError::os(WHAT, Errno::EINVAL.into());
+        return Err(error.with_advice(Errno::EINVAL, "queue numbers end at 65535"));
+    }
+    let numbers = first..=last.min(first.saturating_add(QUEUES_MAX)).min(QueueRange::LAST);
     for round in 1..=tries {
         let mut busy = None;
         for number in numbers.clone() {
@@ -247,6 +251,21 @@ mod tests {
             .to_string();
         assert!(error.contains("another AF_XDP socket has this queue"), "{error}");
         assert_eq!((tried, pauses.get()), (vec![1, 1, 1], 2));
+    }
+
+    #[test]
+    fn a_number_that_the_kernel_would_cut_is_refused() {
+        let mut bind = |queue| -> io::Result<()> { panic!("queue {queue} was tried") };
+        for first in [65_536, 65_537, u32::MAX] {
+            let queues = QueueRange { first, last: u32::MAX };
+            let error = first_free(queues, 3, &mut bind, || {}).unwrap_err().to_string();
+            assert!(error.contains("queue numbers end at 65535"), "{error}");
+        }
+        let mut tried = Vec::new();
+        let mut bind = |queue| device(&[], &mut tried, queue);
+        let last = QueueRange { first: 65_535, last: u32::MAX };
+        assert!(first_free(last, 3, &mut bind, || {}).is_err());
+        assert_eq!(tried, [65_535]);
     }
 
     #[test]

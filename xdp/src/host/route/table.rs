@@ -10,7 +10,8 @@
 //!
 //! Each peer is looked up once in the kernel's tables; notifications keep its hop valid. A changed
 //! neighbour affects one hop. A changed route, rule or link invalidates all peers, at most once a
-//! call. A changed interface is requested again. Lost notifications invalidate everything.
+//! call. A changed interface is requested again, and so is the own address when one has left the
+//! interface. Lost notifications invalidate everything.
 
 use std::collections::{HashMap, TryReserveError};
 use std::io;
@@ -25,7 +26,7 @@ use nix::errno::Errno;
 use ofi_xdp_core::{Destination, PeerAddress};
 
 use super::lookup::{Neighbour, announced, ask, ask_neighbour, neighbour};
-use crate::host::interfaces::InterfaceInfo;
+use crate::host::interfaces::{InterfaceInfo, has_address};
 use crate::host::netlink::{Monitor, MonitorResult, Netlink};
 use crate::mtu;
 
@@ -106,6 +107,7 @@ impl Routes {
         };
         routes.reserve(count).map_err(|_| Errno::ENOMEM)?;
         routes.ask_link().map_err(io::Error::other)?;
+        routes.ask_address().map_err(io::Error::other)?;
         Ok(routes)
     }
 
@@ -163,7 +165,7 @@ impl Routes {
     /// Processes the kernel's notifications. An error is the reason why the interface is unusable.
     /// One system call when there are none.
     pub(crate) fn refresh(&mut self) -> Result<(), &'static str> {
-        let mut link = false;
+        let (mut link, mut address) = (false, false);
         if std::mem::take(&mut self.recheck) {
             self.invalidate_peers();
         }
@@ -184,6 +186,9 @@ impl Routes {
                     link |= message.header.index == *interface;
                     *recheck = true;
                 }
+                RouteNetlinkMessage::DelAddress(message) => {
+                    address |= message.header.index == *interface;
+                }
                 _ => {}
             });
             match result {
@@ -191,7 +196,7 @@ impl Routes {
                     self.overrun = false;
                     self.recheck = true;
                     self.forget();
-                    link = true;
+                    (link, address) = (true, true);
                     break;
                 }
                 MonitorResult::Nothing => break,
@@ -199,7 +204,24 @@ impl Routes {
                 MonitorResult::Lost => self.overrun = true,
             }
         }
-        if link { self.ask_link() } else { Ok(()) }
+        if link {
+            self.ask_link()?;
+        }
+        if address { self.ask_address() } else { Ok(()) }
+    }
+
+    /// Requests the interface's addresses. An error is the reason why the interface is unusable:
+    /// packets for the endpoint's former address are another host's.
+    #[cold]
+    fn ask_address(&mut self) -> Result<(), &'static str> {
+        // All of 127.0.0.0/8 is local, although one address is listed. Without an answer nothing
+        // is known.
+        if self.own.is_loopback()
+            || has_address(&mut self.netlink, self.interface, self.own).unwrap_or(true)
+        {
+            return Ok(());
+        }
+        Err("its address has left the interface")
     }
 
     /// Requests the interface's MTU. An error is the reason why the interface is unusable. The
@@ -383,6 +405,14 @@ mod tests {
         assert_eq!(routes.ask_link(), Err("its link-layer address has changed"));
         routes.interface = 0x7fff_0000;
         assert_eq!(routes.ask_link(), Err("the interface is down"));
+    }
+
+    #[test]
+    fn an_address_is_asked_for() {
+        let mut routes = routes();
+        assert_eq!(routes.ask_address(), Ok(()));
+        routes.own = IpAddr::from([203, 0, 113, 1]);
+        assert_eq!(routes.ask_address(), Err("its address has left the interface"));
     }
 
     #[test]
