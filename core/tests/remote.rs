@@ -147,6 +147,32 @@ fn a_read_brings_what_is_there() {
 /// Whenever one of its reads ends the peer posts another, so that responses are pending at all
 /// times.
 #[test]
+fn parts_of_a_long_read_come_one_behind_the_other_on_a_long_path() {
+    const PARTS: usize = 8;
+    const LEN: usize = PARTS * (4 << 20) - 1_000;
+    const ONE_WAY: Duration = Duration::from_millis(5);
+    let faults = Faults { delay: ONE_WAY.as_nanos() as u64, ..Faults::NONE };
+    let config = Config { window_packets: 64 << 10, reorder_pages: 64, ..small() };
+    let mut world = World::new(2, 11, &config, faults);
+    let remote = world.region(1, 0, LEN, Access::READ);
+    let bytes = pattern(3, LEN);
+    world.set_region(1, remote.key, &bytes);
+    let mut round_trips = 0;
+    // The first read opens the window.
+    for context in 0..2 {
+        let start = world.now;
+        let read = world.read(0, 1, context, remote, LEN);
+        let done = |w: &World| !w.nodes[0].completions.is_empty();
+        assert!(world.run_until(Duration::from_secs(10), done));
+        assert_eq!(world.completions(0)[0].outcome, Ok(()));
+        assert!(world.nodes[0].memory.take_op(read).unwrap() == bytes);
+        round_trips = (world.now - start) / (2 * ONE_WAY.as_nanos() as u64);
+    }
+    // One after the other, each part takes one round trip at the least.
+    assert!(round_trips < PARTS as u64, "{round_trips} round trips for {PARTS} parts");
+}
+
+#[test]
 fn who_reads_on_and_on_is_sent_messages_and_writes_all_the_same() {
     let mut world = World::new(2, 77, &small(), Faults::NONE);
     let access = Access::READ | Access::WRITE;

@@ -116,6 +116,11 @@ impl Credits {
         self.asking > 0
     }
 
+    /// Requests of the application that are not answered in full.
+    pub(crate) const fn asking(&self) -> u8 {
+        self.asking
+    }
+
     /// Requests for bytes of the peer's long messages that have not ended.
     pub(crate) const fn rendezvous_reads(&self) -> u16 {
         self.rendezvous_reads

@@ -7,7 +7,7 @@ use crate::collections::list::{Link, Links};
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::slab::Slab;
 use crate::peer::slots::{AssemblySlot, OpSlot, RecvSlot, StoredSlot};
-use crate::wire::{Envelope, ErrorCode};
+use crate::wire::{Envelope, ErrorCode, READ_LEN_MAX};
 use crate::{
     AtomicForm, Common, Context, OpError, OpId, OpKind, PeerId, RecvId, RecvRequest, RegionId,
     Remote, UnexpectedId,
@@ -179,6 +179,21 @@ impl TxOp {
             TxKind::Atomic { form, .. } => !matches!(form, AtomicForm::Base),
             _ => false,
         }
+    }
+
+    /// Bytes of a request that have come back.
+    #[inline]
+    pub(crate) const fn arrived(&self) -> u64 {
+        self.total - self.missing
+    }
+
+    /// Requests that are not answered in full: those sent, without one for each full length that
+    /// has come back. A responder answers one request after the other, so that as many answers are
+    /// complete when every packet so far has arrived.
+    #[inline]
+    pub(crate) fn open_requests(&self) -> u64 {
+        let most = u64::from(READ_LEN_MAX);
+        if self.answered { 0 } else { self.sent.div_ceil(most).max(1) - self.arrived() / most }
     }
 
     /// Whether the peer's application gets an event of it.

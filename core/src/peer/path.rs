@@ -20,6 +20,8 @@ const LOOK_TICKS: u32 = 1 << 13;
 const PART_TICKS: u32 = 1 << 11;
 /// Parts of a rendezvous read, at the most: [`READ_LEN_MAX`](crate::wire::READ_LEN_MAX) together.
 const PARTS_MAX: u32 = 64;
+/// Sixteen rendezvous reads of one part are 1 MiB.
+const READ_AHEAD_SHIFT: u32 = 20;
 /// Doublings of the time-out, at the most; a bound for the check that time-outs cannot overflow.
 const BACKOFF_MAX: u8 = 16;
 
@@ -132,6 +134,12 @@ impl Path {
     /// peer cover a long path; 4 MiB at the most.
     pub(crate) fn rendezvous_parts(&self) -> u64 {
         u64::from((self.rtt.least() / PART_TICKS).clamp(1, PARTS_MAX))
+    }
+
+    /// Bytes that may be under way when a read requests its next part: as many as the peer's
+    /// rendezvous reads would have under way together, 1 MiB at least and 64 MiB at the most.
+    pub(crate) fn read_ahead(&self) -> u64 {
+        self.rendezvous_parts() << READ_AHEAD_SHIFT
     }
 
     /// Whether another packet may go beside `in_flight` others.

@@ -25,7 +25,15 @@ impl Sender<'_> {
             reads += u16::from(matches!(op.kind, TxKind::RendezvousRead { .. }));
             slot = op.links.next();
         }
-        if reads != state.credits().rendezvous_reads() {
+        let (mut asking, mut slot) = (0, state.sends().list().head());
+        while slot.is_some() {
+            let op = &self.ops[slot];
+            let is_asked = op.is_request() && (op.sent > 0 || op.all_sent);
+            asking += if is_asked { op.open_requests() } else { 0 };
+            slot = op.links.next();
+        }
+        let counted = (state.credits().rendezvous_reads(), u64::from(state.credits().asking()));
+        if (reads, asking) != counted {
             return Err(Violation::Credits);
         }
         let (mut sacked, mut lost) = (0, 0);

@@ -132,8 +132,9 @@ impl Sender<'_> {
     /// Whether a posted operation waits for earlier ones.
     fn waits_for_earlier(&self, cx: &Ctx<'_>, state: &Connection, slot: OpSlot, op: &TxOp) -> bool {
         if op.sent > 0 {
-            // Parts of a long read are requested one after another.
-            return op.is_request() && op.sent + op.missing != op.total;
+            // The next part of a long read is requested when the bytes under way fit the path.
+            let under_way = op.sent.saturating_sub(op.arrived());
+            return op.is_request() && under_way > state.path().read_ahead();
         }
         if op.fence && state.sends().list().head() != slot {
             return true;

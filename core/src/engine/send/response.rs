@@ -31,6 +31,7 @@ impl Sender<'_> {
             return;
         };
         let op = &mut self.ops[slot];
+        let asking = op.open_requests();
         let len = response.payload.len() as u64;
         // Requested bytes that have not arrived.
         let open = op.sent.saturating_sub(op.total - op.missing);
@@ -67,9 +68,11 @@ impl Sender<'_> {
                 return;
             }
         }
-        let op = &self.ops[slot];
-        if op.answered || op.sent + op.missing == op.total {
+        // bound: the credit
+        for _ in self.ops[slot].open_requests()..asking {
             self.owe_credit(cx, conn, slot, psn);
+        }
+        if self.ops[slot].answered {
             self.try_finish(cx, matcher, conn, slot);
         }
     }
