@@ -135,6 +135,8 @@ pub struct Stats {
     pub rendezvous: u64,
     /// Times that a request waited for responder credit.
     pub credit_waits: u64,
+    /// Acknowledgments with an echoed time that cannot be: nothing was measured by them.
+    pub echoes_ignored: u64,
     /// Times that remote CQ data waited for earlier packets.
     pub events_held: u64,
     /// Atomic operations executed for peers.

@@ -100,6 +100,24 @@ fn an_acknowledgment_of_packets_that_were_not_sent_changes_nothing() {
 }
 
 #[test]
+fn an_echo_of_a_time_that_is_yet_to_come_measures_nothing() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.send(5, vec![0; 8]);
+    let (before, now) = (puppet.path(), puppet.newest_sent_at());
+    // Of the future, or held for longer than it is old.
+    for (echo, hold) in [(now + 2, 0), (now + (1 << 20), 0), (now ^ 1 << 31, 0), (now - 9, 11)] {
+        let ack = puppet.ack_echoing(echo, hold);
+        puppet.deliver(ack);
+        assert_eq!(puppet.path(), before, "{echo} {hold}");
+        assert_eq!(puppet.ends(), []);
+    }
+    assert_eq!(puppet.engine().stats().echoes_ignored, 4);
+    let ack = puppet.ack_echoing(now - 900, 0);
+    puppet.deliver(ack);
+    assert_ne!(puppet.path(), before, "an echo of the past is measured");
+}
+
+#[test]
 fn messages_that_were_never_posted_are_not_taken_for_accepted() {
     let mut puppet = Puppet::connected(&small());
     for accepted in [1, 2, 0x7fff] {

@@ -10,6 +10,7 @@ use ofi_xdp_core::wire::{
     ResetBody,
 };
 use ofi_xdp_core::*;
+use std::time::Duration;
 use zerocopy::IntoBytes;
 
 /// The puppet's address; the engine's is `address(0)`.
@@ -201,19 +202,38 @@ impl Puppet {
         self.ack_granting(1, ack, sack)
     }
 
-    /// An acknowledgment that also permits `credit` requests.
-    pub fn ack_granting(&self, credit: u8, ack: Psn, sack: &[u64]) -> Vec<u8> {
-        let body = Ack {
+    /// An acknowledgment of no packet, with the time that it echoes and the time that the puppet
+    /// has held it.
+    pub fn ack_echoing(&self, echo: u32, hold: u32) -> Vec<u8> {
+        let body =
+            Ack { echo: echo.into(), hold: hold.into(), received: 1.into(), ..Self::ack_body(1) };
+        let head = Head { ack: self.first, psn: Psn(0), ..self.now(PacketKind::Ack) };
+        head.packet(body.as_bytes())
+    }
+
+    /// What the engine has measured: round trip, the least one, window.
+    pub fn path(&mut self) -> (Duration, Duration, u32) {
+        let report = self.engine().peer_reports().next().unwrap();
+        (report.round_trip, report.round_trip_least, report.window)
+    }
+
+    fn ack_body(credit: u8) -> Ack {
+        Ack {
             echo: 0.into(),
             hold: 0.into(),
             wait: 0.into(),
             congestion_marks: 0.into(),
             sack_offset: 0.into(),
-            sack_words: sack.len() as u8,
+            sack_words: 0,
             responder_credit: credit,
             reserved: 0.into(),
             received: 0.into(),
-        };
+        }
+    }
+
+    /// An acknowledgment that also permits `credit` requests.
+    pub fn ack_granting(&self, credit: u8, ack: Psn, sack: &[u64]) -> Vec<u8> {
+        let body = Ack { sack_words: sack.len() as u8, ..Self::ack_body(credit) };
         let mut bytes = body.as_bytes().to_vec();
         sack.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
         Head { ack, psn: Psn(0), ..self.now(PacketKind::Ack) }.packet(&bytes)

@@ -112,7 +112,10 @@ impl Ctx<'_> {
         let since = now.bits().wrapping_sub(ack.echo.get());
         let round_trip = since.wrapping_sub(ack.hold.get());
         // An acknowledgment of nothing echoes nothing; a wild one must not poison the estimate.
-        if ack.received.get() > 0 && round_trip <= since && since < STALE_TICKS {
+        let echoes = ack.received.get() > 0;
+        let possible = round_trip <= since && since < STALE_TICKS;
+        self.stats.echoes_ignored += u64::from(echoes && !possible);
+        if echoes && possible {
             let waits = ack.wait.get().saturating_add(wait);
             let marks = ack.congestion_marks.get();
             state.path_mut().measured(round_trip, waits, marks, now);
