@@ -7,12 +7,11 @@
 //! and below one packet, when the next may go. All operations are O(1).
 
 use super::Rtt;
+use super::competition::{Competition, Effect, ONE};
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::peer::window::WINDOW_PACKETS;
 use crate::{Congestion, Instant};
 
-/// One packet, in units of the window.
-const ONE: u32 = 1 << 16;
 /// The window of a new connection, in packets.
 const INITIAL: u32 = 16 * ONE;
 /// Floor for reductions caused by delay alone: the initial window. A peer that waits for a
@@ -50,11 +49,14 @@ pub(crate) struct CongestionWindow {
     half_from: Tick,
     /// When it was last made smaller.
     reduced_at: Tick,
-    /// Below one packet: when the next may go.
+    /// Below one packet: when the next may go. Above, while it competes: the plateau of its growth.
     next_at: Tick,
     /// Congestion marks that the peer has counted.
     marks: u16,
     signs: Signs,
+    /// Reductions in a row, without a delay below the target between them.
+    reductions: u8,
+    competition: Competition,
 }
 
 bitflags::bitflags! {
@@ -68,6 +70,8 @@ bitflags::bitflags! {
         const MARKED = 1 << 1;
         /// The latest delay is beyond the target: the window does not grow.
         const SLOW = 1 << 2;
+        /// Others hold a queue that lasts: the window follows losses and marks, not the delay.
+        const COMPETING = 1 << 3;
     }
 }
 
@@ -87,6 +91,8 @@ impl CongestionWindow {
             next_at: now,
             marks: 0,
             signs: Signs::STARTING,
+            reductions: 0,
+            competition: Competition::NONE,
         }
     }
 
@@ -170,16 +176,22 @@ impl CongestionWindow {
     #[inline]
     pub(crate) fn acknowledged(&mut self, packets: u32, in_flight: u32, rtt: &Rtt, now: Tick) {
         let delay = self.delay();
+        // A window that was not used up says nothing about the path.
+        let used = u64::from(in_flight + packets) * u64::from(ONE) >= u64::from(self.packets / 2);
+        if self.signs.contains(Signs::COMPETING) {
+            return self.compete(packets, used, rtt, now);
+        }
         // Until the least round trip is known, no delay is too long.
         if self.signs.contains(Signs::SLOW) && rtt.least() > 0 {
             let target = self.target(rtt);
             if delay >= target {
                 self.shrink(target, rtt, now);
+            } else {
+                self.reductions = 0;
             }
             return;
         }
-        // A window that was not used up says nothing about the path.
-        let used = u64::from(in_flight + packets) * u64::from(ONE) >= u64::from(self.packets / 2);
+        self.reductions = 0;
         if self.signs.contains(Signs::MARKED) || !used {
             self.signs.remove(Signs::MARKED);
             return;
@@ -194,6 +206,24 @@ impl CongestionWindow {
             packets.saturating_mul(self.packets)
         };
         self.packets = self.packets.saturating_add(grown).min(MOST);
+    }
+
+    /// `packets` were acknowledged while others hold the queue; `used`: the window was used up. It
+    /// ends when the queue is so short that the path has room.
+    fn compete(&mut self, packets: u32, used: bool, rtt: &Rtt, now: Tick) {
+        if self.delay().saturating_sub(rtt.least()) <= queue_allowance(rtt) / 2 {
+            self.signs.remove(Signs::COMPETING);
+            self.reductions = 0;
+        } else if self.signs.contains(Signs::MARKED) {
+            self.shrink(0, rtt, now);
+            self.signs.remove(Signs::MARKED);
+        } else if used {
+            let (window, plateau) = (self.packets, &mut self.next_at);
+            let growth = self.competition.growth(window, rtt.smoothed(), plateau, now);
+            let grown = u64::from(packets) * u64::from(growth) * u64::from(ONE)
+                / u64::from(self.packets.max(ONE));
+            self.packets = self.packets.saturating_add(grown as u32).min(MOST);
+        }
     }
 
     /// Packets were lost: a sign of congestion where the delay, or the round trip with the waits of
@@ -212,7 +242,8 @@ impl CongestionWindow {
     pub(crate) fn timed_out(&mut self, times: u8) {
         if times >= 2 {
             self.packets = self.packets.min(ONE);
-            self.signs.remove(Signs::STARTING);
+            self.signs.remove(Signs::STARTING | Signs::COMPETING);
+            self.reductions = 0;
         }
     }
 
@@ -240,7 +271,8 @@ impl CongestionWindow {
     }
 
     /// At most once in a round trip: in proportion to the excess over `target`, at most by half.
-    /// Delay alone stops at [`FLOOR`]; below it takes marks, or losses beside a grown delay.
+    /// Delay alone stops at [`FLOOR`]; below it takes marks, or losses beside a grown delay. A
+    /// window that competes shrinks by three tenths (RFC 9438 §4.6), for any delay.
     fn shrink(&mut self, target: u32, rtt: &Rtt, now: Tick) {
         if now.since(self.reduced_at) < rtt.smoothed() {
             return;
@@ -249,12 +281,31 @@ impl CongestionWindow {
         let least = if marked { LEAST } else { FLOOR.min(self.packets) };
         self.signs.remove(Signs::MARKED | Signs::STARTING);
         self.reduced_at = now;
-        // After a loss the target is 0: the cut is the same for any delay.
-        let delay = self.delay().max(1);
-        let excess = u64::from(delay.saturating_sub(target));
-        let cut = u64::from(self.packets) * excess * 4 / (5 * u64::from(delay));
-        let cut = (cut as u32).min(self.packets / 2);
+        let cut = if self.signs.contains(Signs::COMPETING) {
+            let plateau = self.competition.lost(self.packets, now);
+            self.next_at = if self.packets >= 2 * ONE { plateau } else { now };
+            self.packets / 10 * 3
+        } else if self.others_hold_the_queue(rtt) {
+            self.signs.insert(Signs::COMPETING);
+            return;
+        } else {
+            // After a loss the target is 0: the cut is the same for any delay.
+            let delay = self.delay().max(1);
+            let excess = u64::from(delay.saturating_sub(target));
+            let cut = u64::from(self.packets) * excess * 4 / (5 * u64::from(delay));
+            (cut as u32).min(self.packets / 2)
+        };
         self.packets = (self.packets - cut).max(least);
+    }
+
+    /// Whether this reduction is one too many: those before have not shortened the queue.
+    fn others_hold_the_queue(&mut self, rtt: &Rtt) -> bool {
+        let [before, present] = self.delays;
+        let least = (rtt.least() / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
+        let (delay, count) = (before.min(present), self.reductions);
+        let effect = self.competition.reduces(count, self.packets, delay, least);
+        self.reductions = if effect == Effect::Drains { 0 } else { count.saturating_add(1) };
+        effect == Effect::Lasts
     }
 
     /// The delay up to which the window grows. With window `w` in packets the allowance for
@@ -398,6 +449,41 @@ mod tests {
         assert!(window.allows(Congestion::Off, 200, 0, now));
         assert!(window.allows(Congestion::Fixed(3), 2, 7, now));
         assert!(!window.allows(Congestion::Fixed(3), 3, 0, now));
+    }
+
+    #[test]
+    fn beside_others_it_follows_losses_until_the_queue_drains() {
+        let rtt = rtt(1_000);
+        let mut now = Tick::default();
+        let mut window = CongestionWindow::new(now);
+        measure(&mut window, 1_000, 0, &rtt, &mut now);
+        window.acknowledged(240, 0, &rtt, now);
+        let before = window.packets();
+        let mut reduce = |window: &mut CongestionWindow, rounds| {
+            for _ in 0..rounds {
+                now = now.plus(ticks(1_000));
+                measure(window, 2_000, 0, &rtt, &mut now);
+                window.acknowledged(window.packets(), 0, &rtt, now);
+            }
+            now
+        };
+        reduce(&mut window, 1);
+        assert!(window.packets() < before, "it is reduced");
+        reduce(&mut window, 12);
+        let back = before..2 * before;
+        assert!(back.contains(&window.packets()), "the queue lasted: it takes its place again");
+        let now = reduce(&mut window, 20).plus(ticks(2_000));
+        assert!(window.packets() > before, "and grows in spite of the delay");
+        let before = window.packets;
+        window.lost(&rtt, now);
+        assert_eq!(window.packets, before - before / 10 * 3);
+        let mut now = now.plus(ticks(2_000));
+        measure(&mut window, 1_000, 0, &rtt, &mut now);
+        let before = window.packets;
+        window.acknowledged(1, 0, &rtt, now);
+        measure(&mut window, 2_000, 0, &rtt, &mut now);
+        window.acknowledged(1, 0, &rtt, now);
+        assert!(window.packets < before, "the queue has drained: the delay counts again");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //! The state of one peer (`docs/PROTOCOL.md` §5): a small part that stays as long as the peer is in
 //! the table, and a [`Connection`], out of a pool, while anything is under way.
 
+mod competition;
 mod congestion;
 mod connection;
 mod credit;

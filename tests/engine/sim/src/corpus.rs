@@ -14,6 +14,7 @@ use crate::run::{run, settle};
 use crate::scenario::{
     App, ClockFaults, Link, Loss, LossTarget, Partition, Pools, Reorder, Restart, Scenario,
 };
+use crate::share::{beside_cross_traffic, equal_shares};
 use crate::world::World;
 use ofi_xdp_core::OpKind;
 use ofi_xdp_test_kit::rng::Rng;
@@ -47,6 +48,8 @@ pub const STORIES: &[Story] = &[
     Story { name: "receiver-polls-late", tell: polls_late },
     Story { name: "late-hosts", tell: late_hosts },
     Story { name: "far-away", tell: far_away },
+    Story { name: "beside-cross-traffic", tell: beside_cross_traffic },
+    Story { name: "equal-shares", tell: equal_shares },
     Story { name: "pulls-against-requests", tell: pulls_against_requests },
 ];
 

@@ -7,6 +7,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ofi_xdp_sim::corpus::STORIES;
 use ofi_xdp_sim::coverage::Transition;
 use ofi_xdp_sim::scenario::Scenario;
+use ofi_xdp_sim::share::{self, Bottleneck};
 use ofi_xdp_sim::swarm::{Failure, Sums, shrink};
 use ofi_xdp_sim::trace::Trace;
 use ofi_xdp_sim::{measure, run, swarm};
@@ -44,6 +45,18 @@ enum Command {
         /// Replaces the snapshot.
         #[arg(long)]
         write: bool,
+    },
+    /// Shares of a bottleneck: beside cross traffic, or of streams with different round trips.
+    Shares {
+        /// Beside cross traffic.
+        #[arg(long)]
+        beside: bool,
+        /// Only rates up to so many gigabits per second.
+        #[arg(long, default_value_t = 100)]
+        gigabits: u64,
+        /// Only round trips up to so many microseconds.
+        #[arg(long, default_value_t = 10_000)]
+        round_trip: u64,
     },
     /// The targets, as JSON; fails where one is missed.
     Targets,
@@ -94,12 +107,64 @@ fn main() -> Result<()> {
             }
             Ok(())
         }
+        Command::Shares { beside: true, gigabits, .. } => shares_beside(gigabits * 1_000_000_000),
+        Command::Shares { gigabits, round_trip, .. } => {
+            shares_among(gigabits * 1_000_000_000, round_trip)
+        }
         Command::Targets => {
             let targets = measure::targets()?;
             println!("{}", serde_json::to_string_pretty(&targets)?);
             if targets.missed.is_empty() { Ok(()) } else { bail!("{}", targets.missed.join("; ")) }
         }
     }
+}
+
+/// Prints the shares of one stream beside cross traffic.
+fn shares_beside(rate_max: u64) -> Result<()> {
+    println!("| Gb/s | queue, ms | others | used | least own | least other | sent again |");
+    println!("|---|---|---|---|---|---|---|");
+    for rate in share::BESIDE_RATES.into_iter().filter(|rate| *rate <= rate_max) {
+        for queue_us in share::BESIDE_QUEUES {
+            for cross in [1, 8] {
+                let shares = Bottleneck::beside(rate, queue_us, cross, 4_000_000).measure()?;
+                let (own, other) = shares.least();
+                println!(
+                    "| {} | {} | {cross} | {:.3} | {own:.2} | {other:.2} | {} |",
+                    rate / 1_000_000_000,
+                    queue_us / 1_000,
+                    shares.used(),
+                    shares.again
+                );
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Prints the shares of the engine's streams.
+fn shares_among(rate_max: u64, round_trip_max: u64) -> Result<()> {
+    println!("| Gb/s | round trip, µs | streams | far | used | spread | sent again |");
+    println!("|---|---|---|---|---|---|---|");
+    for rate in share::RATES.into_iter().filter(|rate| *rate <= rate_max) {
+        for round_trip in share::ROUND_TRIPS {
+            for (streams, far) in
+                share::STREAMS.iter().flat_map(|streams| [(*streams, 1), (*streams, 10)])
+            {
+                if round_trip * far > round_trip_max || (streams, far) == (1, 10) {
+                    continue;
+                }
+                let shares = Bottleneck::among(rate, round_trip, streams, far).measure()?;
+                println!(
+                    "| {} | {round_trip} | {streams} | {far} | {:.3} | {:.2} | {} |",
+                    rate / 1_000_000_000,
+                    shares.used(),
+                    shares.spread(),
+                    shares.again
+                );
+            }
+        }
+    }
+    Ok(())
 }
 
 fn run_one(args: &RunArgs) -> Result<()> {

@@ -102,6 +102,12 @@ pub struct Net {
     pub lose_one: Option<u64>,
     /// Packets submitted.
     pub submitted: u64,
+    /// Bytes per second of the nodes' ports, for measurements; 0: as many as of the switch's.
+    pub port_rate: u64,
+    /// What the way between a node and the switch takes longer than that of others, in nanoseconds.
+    pub farther: Vec<u64>,
+    /// Bytes that have passed the switch, by sender.
+    pub passed: Vec<u64>,
     targeted: u64,
 }
 
@@ -120,6 +126,9 @@ impl Net {
             recorded: Vec::new(),
             lose_one: None,
             submitted: 0,
+            port_rate: 0,
+            farther: vec![0; nodes as usize],
+            passed: vec![0; nodes as usize],
             targeted: 0,
         }
     }
@@ -131,8 +140,12 @@ impl Net {
             return u32::MAX;
         }
         let backlog = self.egress[node as usize].saturating_sub(now);
-        let full_packet = transfer_time(1500, scenario.link.rate).max(1);
+        let full_packet = transfer_time(1500, self.port_rate_of(scenario)).max(1);
         scenario.link.tx_ring.saturating_sub((backlog / full_packet) as u32)
+    }
+
+    fn port_rate_of(&self, scenario: &Scenario) -> u64 {
+        if self.port_rate > 0 { self.port_rate } else { scenario.link.rate }
     }
 
     /// When a node's port has sent something off.
@@ -194,9 +207,10 @@ impl Net {
         if scenario.link.rate == 0 {
             return now;
         }
+        let time = transfer_time(packet.bytes.len(), self.port_rate_of(scenario));
         let free = &mut self.egress[packet.from as usize];
-        *free = now.max(*free) + transfer_time(packet.bytes.len(), scenario.link.rate);
-        *free
+        *free = now.max(*free) + time;
+        *free + self.farther[packet.from as usize]
     }
 
     fn forward(
@@ -223,19 +237,37 @@ impl Net {
 
     /// A packet reaches the switch: when it reaches its receiver, if the queue has room.
     pub fn enqueue(&mut self, scenario: &Scenario, now: u64, packet: &mut Packet) -> Option<u64> {
-        let rate = scenario.link.rate;
-        let Some(free) = self.ingress.get_mut(packet.to as usize) else { return Some(now) };
-        let waiting = bytes_in(free.saturating_sub(now), rate);
-        if waiting + packet.bytes.len() as u64 > scenario.link.queue {
-            self.counts.queue_full += 1;
-            return None;
-        }
+        let (len, to) = (packet.bytes.len(), packet.to);
+        let Some(&free) = self.ingress.get(to as usize) else { return Some(now) };
+        let waiting = bytes_in(free.saturating_sub(now), scenario.link.rate);
+        let left = self.pass(scenario, now, to, len)?;
         if scenario.link.ecn > 0 && waiting >= scenario.link.ecn {
             packet.marked = true;
             self.counts.marked += 1;
         }
-        *free = now.max(*free) + transfer_time(packet.bytes.len(), rate);
-        Some(*free + scenario.link.delay_ns.div_ceil(2))
+        if let Some(passed) = self.passed.get_mut(packet.from as usize) {
+            *passed += len as u64;
+        }
+        let farther = self.farther[to as usize];
+        Some(left + scenario.link.delay_ns.div_ceil(2) + farther)
+    }
+
+    /// `len` bytes pass the switch's port to a node: when they have left it, if the queue has room.
+    pub fn pass(&mut self, scenario: &Scenario, now: u64, to: u32, len: usize) -> Option<u64> {
+        let rate = scenario.link.rate;
+        let free = self.ingress.get_mut(to as usize)?;
+        if bytes_in(free.saturating_sub(now), rate) + len as u64 > scenario.link.queue {
+            self.counts.queue_full += 1;
+            return None;
+        }
+        *free = now.max(*free) + transfer_time(len, rate);
+        Some(*free)
+    }
+
+    /// When the switch's port to a node is free again.
+    #[must_use]
+    pub fn free_at(&self, to: u32) -> u64 {
+        self.ingress[to as usize]
     }
 
     fn is_lost(&mut self, scenario: &Scenario, packet: &Packet) -> bool {

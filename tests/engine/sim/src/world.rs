@@ -7,6 +7,7 @@
 
 use crate::app::{App, Oracle};
 use crate::coverage::{Coverage, Transition};
+use crate::cross::{Cross, CrossEvent, CrossPacket};
 use crate::invariants::protocol::{Observer, Sender};
 use crate::invariants::{Verdict, Violation, broken, liveness, resources};
 use crate::net::{Hop, Net, Origin, PacketId, PacketPool, address};
@@ -37,6 +38,8 @@ pub enum Event {
     Switch(PacketId),
     /// A packet reaches its receiver.
     Arrival(PacketId),
+    /// A packet of cross traffic meets its fate.
+    Cross(CrossEvent, CrossPacket),
     /// A node makes a progress call.
     Wake(u32),
     /// A node's application does something.
@@ -70,6 +73,8 @@ pub struct World {
     pub packets: PacketPool,
     /// Their way.
     pub net: Net,
+    /// Cross traffic.
+    pub cross: Cross,
     /// The application of the nodes.
     pub app: App,
     /// The required results.
@@ -92,6 +97,7 @@ pub struct World {
     heap: BinaryHeap<Reverse<(u64, u64, Event)>>,
     sequence: u64,
     hops: Vec<(u64, Hop, PacketId)>,
+    cross_out: Vec<(u64, CrossEvent, CrossPacket)>,
     out: Vec<PacketId>,
     /// Hellos under way, by path: two ways at once is a crossing.
     hellos: BTreeMap<(u32, u32), u64>,
@@ -114,6 +120,7 @@ impl World {
             nodes,
             packets: PacketPool::default(),
             net: Net::new(seed, scenario.nodes),
+            cross: Cross::default(),
             app: App::new(seed, scenario),
             oracle,
             observer: Observer::default(),
@@ -127,6 +134,7 @@ impl World {
             heap: BinaryHeap::new(),
             sequence: 0,
             hops: Vec::new(),
+            cross_out: Vec::new(),
             out: Vec::new(),
             hellos: BTreeMap::new(),
         }
@@ -206,6 +214,11 @@ impl World {
                 }
             }
             Event::Arrival(id) => self.arrive(id),
+            Event::Cross(event, packet) => {
+                let (net, out) = (&mut self.net, &mut self.cross_out);
+                self.cross.happen(&self.scenario, net, self.now, (event, packet), out);
+                self.plan_cross();
+            }
             Event::Wake(node) => {
                 let state = &mut self.nodes[node as usize];
                 if state.wake_at == self.now {
@@ -221,6 +234,21 @@ impl World {
             fault => self.fault(fault),
         }
         Ok(())
+    }
+
+    /// Starts cross traffic.
+    pub fn start_cross(&mut self, cross: Cross) {
+        self.cross = cross;
+        self.cross.send(&self.scenario, self.now, None, &mut self.cross_out);
+        self.plan_cross();
+    }
+
+    fn plan_cross(&mut self) {
+        let mut out = std::mem::take(&mut self.cross_out);
+        for (at, event, packet) in out.drain(..) {
+            self.schedule_at(at, Event::Cross(event, packet));
+        }
+        self.cross_out = out;
     }
 
     fn arrive(&mut self, id: PacketId) {

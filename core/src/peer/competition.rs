@@ -1,0 +1,198 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Competition with traffic that fills queues (`docs/PROTOCOL.md` §4.6): its detection, and the
+//! growth of a window that competes, after RFC 9438 (CUBIC).
+//!
+//! Control by delay reduces its window for any queue, and traffic that reduces at a loss alone
+//! takes the rest. So a sender observes its own reductions: where all senders reduce, the queue
+//! drains.
+//!
+//! In: reductions of the congestion window with the delay that caused them; losses. Out: whether to
+//! compete, and the growth of a round trip. The congestion window calls. All operations are O(1).
+
+use crate::collections::time::Tick;
+
+/// One packet, in units of the window.
+pub(super) const ONE: u32 = 1 << 16;
+/// Least number of reductions in a row before their effect is judged: the first ones act a round
+/// trip later.
+const JUDGED_FROM: u8 = 3;
+/// So many round trips in a row with a queue are competition, whatever the window.
+const PATIENCE: u8 = 64;
+/// Least growth of a round trip: the half of a packet is as fast as a stream of TCP that halves its
+/// window (RFC 9438 §4.3), where the reduction is by three tenths.
+const LEAST_GROWTH: u32 = ONE / 2;
+/// The unit of time in CUBIC's curve is 2^14 ticks, 1.05 ms.
+const CURVE_SHIFT: u32 = 14;
+/// The growth of a second, `t` seconds from the plateau, is 3 · 0.4 · t² packets. That of a round
+/// trip, in units of the window, is the time squared, by the round trip in ticks, divided by this.
+const CURVE_DIVISOR: u64 = 180_700_000;
+/// After a loss the plateau is so far away: the cube root of 0.3 / 0.4 of the window in packets, in
+/// seconds. This is the cube of it in units of the curve, for one packet.
+const CURVE_CUBE: u64 = 650_521_303;
+
+/// The reductions in a row.
+#[derive(Clone, Copy, Debug, Hash)]
+pub(super) struct Competition {
+    /// The window before the first reduction in a row, in packets; a window that competes returns
+    /// there.
+    before: u16,
+    /// The longest delay among those reductions, in the unit of the congestion window.
+    longest: u16,
+}
+
+/// The effect of reductions in a row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Effect {
+    /// It is not known yet.
+    Unknown,
+    /// The queue drains: the row begins anew.
+    Drains,
+    /// The queue lasts: others hold it.
+    Lasts,
+}
+
+impl Competition {
+    /// There was none.
+    pub(super) const NONE: Self = Self { before: 0, longest: 0 };
+
+    /// Records that `window` is reduced because of `delay`, after `reductions` in a row; `least` is
+    /// the delay of the path. Returns the effect of those before.
+    pub(super) fn reduces(
+        &mut self,
+        reductions: u8,
+        window: u32,
+        delay: u16,
+        least: u16,
+    ) -> Effect {
+        let packets = window.div_ceil(ONE) as u16;
+        if reductions == 0 {
+            (self.before, self.longest) = (packets, delay);
+        }
+        self.longest = self.longest.max(delay);
+        if reductions >= PATIENCE {
+            return Effect::Lasts;
+        }
+        if reductions < JUDGED_FROM || packets > self.before / 2 {
+            return Effect::Unknown;
+        }
+        let queue = |delay: u16| u32::from(delay.saturating_sub(least));
+        if 4 * queue(delay) >= 3 * queue(self.longest) { Effect::Lasts } else { Effect::Drains }
+    }
+
+    /// Growth of a window that competes, for a round trip of `rtt` ticks. Up to the window before
+    /// the reductions it doubles; from there on CUBIC's curve has its `plateau` now.
+    pub(super) fn growth(&mut self, window: u32, rtt: u32, plateau: &mut Tick, now: Tick) -> u32 {
+        if window < u32::from(self.before) * ONE {
+            *plateau = now;
+            return window;
+        }
+        self.before = 0;
+        let away = now.since(*plateau).max(plateau.since(now)) >> CURVE_SHIFT;
+        let curve = u64::from(away) * u64::from(away) * u64::from(rtt) / CURVE_DIVISOR;
+        (curve.min(u64::from(window)) as u32).max(LEAST_GROWTH)
+    }
+
+    /// Records a loss at `window`, which is reduced by three tenths. Returns the plateau: the time
+    /// at which the curve reaches `window` again.
+    pub(super) fn lost(&mut self, window: u32, now: Tick) -> Tick {
+        self.before = 0;
+        let cube = u64::from(window) * CURVE_CUBE / u64::from(ONE);
+        now.plus(cube_root(cube) << CURVE_SHIFT)
+    }
+}
+
+/// The cube root, rounded down. Bound: 16 steps, for roots below 2^16.
+const fn cube_root(of: u64) -> u32 {
+    let (mut root, mut bit) = (0u64, 1 << 15);
+    while bit > 0 {
+        let next = root | bit;
+        if next * next * next <= of {
+            root = next;
+        }
+        bit >>= 1;
+    }
+    root as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::collections::time::TICK_NANOS;
+
+    const LEAST: u16 = 250;
+
+    /// The effect of reductions of `window` by an eighth each; the queue has a length for each.
+    fn effect(mut window: u32, queue: impl Fn(u16) -> u16) -> (u16, Effect) {
+        let mut competition = Competition::NONE;
+        let effects = (0u16..).map(|n| {
+            let seen = competition.reduces(n as u8, window, LEAST + queue(n), LEAST);
+            window -= window / 8;
+            (n, seen)
+        });
+        effects.skip_while(|(_, seen)| *seen == Effect::Unknown).next().unwrap()
+    }
+
+    #[test]
+    fn a_queue_that_lasts_while_the_window_halves_is_held_by_others() {
+        assert_eq!(effect(400 * ONE, |_| 80), (6, Effect::Lasts));
+        assert_eq!(effect(400 * ONE, |n| 80 + n), (6, Effect::Lasts), "it grows");
+        assert_eq!(effect(400 * ONE, |n| 80 - 7 * n), (6, Effect::Drains));
+    }
+
+    #[test]
+    fn three_reductions_are_too_few_and_many_are_enough_for_any_window() {
+        let mut competition = Competition::NONE;
+        let mut seen =
+            |reductions, packets| competition.reduces(reductions, packets * ONE, LEAST + 80, LEAST);
+        assert_eq!(seen(0, 64), Effect::Unknown);
+        for reductions in 1..JUDGED_FROM {
+            assert_eq!(seen(reductions, 16), Effect::Unknown, "too early to judge");
+        }
+        assert_eq!(seen(0, 16), Effect::Unknown);
+        assert_eq!(seen(PATIENCE - 1, 16), Effect::Unknown);
+        assert_eq!(seen(PATIENCE, 16), Effect::Lasts);
+    }
+
+    #[test]
+    fn a_window_returns_to_its_size_of_before() {
+        let (mut competition, now) = (Competition::NONE, Tick::default());
+        let mut plateau = now.plus(9_000);
+        competition.reduces(0, 100 * ONE, LEAST + 80, LEAST);
+        let mut growth = |packets| competition.growth(packets * ONE, 1_000, &mut plateau, now);
+        assert_eq!(growth(40), 40 * ONE, "it doubles");
+        assert_eq!(growth(100), LEAST_GROWTH);
+        let mut plateau = competition.lost(100 * ONE, now);
+        let growth = competition.growth(70 * ONE, 1_000, &mut plateau, now);
+        assert!(growth < ONE, "after a loss it does not");
+    }
+
+    #[test]
+    fn a_window_follows_the_curve_of_cubic() {
+        let round_trip = (100_000_000 / TICK_NANOS) as u32;
+        for packets in [100u32, 1_000, 40_000] {
+            let (mut competition, mut now) = (Competition::NONE, Tick::default());
+            let mut at = competition.lost(packets * ONE, now);
+            let mut window = f64::from(packets) * 0.7;
+            let plateau = (f64::from(packets) * 0.75).cbrt();
+            let mut seconds = 0.0;
+            while seconds < 2.0 * plateau {
+                let growth = competition.growth(packets * ONE, round_trip, &mut at, now);
+                window += f64::from(growth) / f64::from(ONE);
+                now = now.plus(round_trip);
+                seconds += 0.1;
+                let expected = f64::from(packets) + 0.4 * (seconds - plateau).powi(3);
+                // Near the plateau, the least growth is faster than the curve.
+                let beyond = window - expected;
+                assert!(beyond.abs() < 16.0 + 0.05 * expected, "{packets} {seconds} {beyond}");
+            }
+        }
+    }
+
+    #[test]
+    fn cube_roots_are_rounded_down() {
+        for root in [0u64, 1, 2, 10, 1_000, 65_535] {
+            assert_eq!(cube_root(root.pow(3)), root as u32);
+            assert_eq!(u64::from(cube_root((root + 1).pow(3) - 1)), root);
+        }
+    }
+}
