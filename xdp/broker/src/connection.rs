@@ -1,38 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A client's connection: messages with descriptors, in both directions.
+//! A client's connection, without its messages: `intake_process.rs` reads those.
 //!
-//! In: a connected socket. Out: [`ClientMessage`]. Caller: `server.rs`, which also closes received
-//! descriptors and the connection, because both can take long (`fd_reaper.rs`). Bounds: a message
-//! is read in one piece, with at most [`DESCRIPTORS_MAX`] descriptors; no call waits.
+//! In: a connected socket. Out: replies. Callers: `server.rs`, `intake.rs`. Bound: one system call
+//! each; no call waits.
 
-use std::io::{self, IoSlice, IoSliceMut};
-use std::mem::MaybeUninit;
+use std::io;
 use std::net::Shutdown;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 
-use ofi_xdp_datapath::SocketRequest;
-use ofi_xdp_datapath::broker::{REQUEST_BYTES, Reply};
+use ofi_xdp_datapath::broker::Reply;
 use rustix::io::ioctl_fionread;
-use rustix::net::{
-    RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
-    SendAncillaryMessage, SendFlags, recvmsg, sendmsg,
-};
 
-/// Maximum number of descriptors of one message (`SCM_MAX_FD`, include/net/scm.h). With less room
-/// the kernel would close the others in this call.
-const DESCRIPTORS_MAX: usize = 253;
-
-/// Result of a read.
-#[derive(Debug)]
-pub(crate) enum ClientMessage {
-    /// No message yet.
-    None,
-    /// A message: the request, if it is one, and its descriptors.
-    Request(Option<SocketRequest>, Vec<OwnedFd>),
-    /// The client has closed the connection.
-    Closed,
-}
+use crate::{fd_message, raw};
 
 /// A client's connection.
 #[derive(Debug)]
@@ -44,42 +24,20 @@ impl ClientConnection {
         Self(stream)
     }
 
-    /// Reads a message.
-    pub(crate) fn receive(&self) -> ClientMessage {
-        let mut bytes = [0; REQUEST_BYTES];
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(DESCRIPTORS_MAX))];
-        let mut control = RecvAncillaryBuffer::new(&mut space);
-        let mut buffers = [IoSliceMut::new(&mut bytes)];
-        let flags = RecvFlags::DONTWAIT | RecvFlags::CMSG_CLOEXEC;
-        let count = match recvmsg(&self.0, &mut buffers, &mut control, flags) {
-            Ok(got) => got.bytes,
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return ClientMessage::None,
-            Err(_) => return ClientMessage::Closed,
-        };
-        let descriptors = control.drain().filter_map(|message| match message {
-            RecvAncillaryMessage::ScmRights(descriptors) => Some(descriptors),
-            _ => None,
-        });
-        let descriptors = descriptors.flatten().collect();
-        ClientMessage::Request(bytes.get(..count).and_then(SocketRequest::from_bytes), descriptors)
+    /// Permits descriptors in messages, which `main.rs` has forbidden for the listener's
+    /// connections. Fails where the kernel permits them always (before Linux 6.16).
+    pub(crate) fn pass_descriptors(&self) {
+        let _ = raw::pass_descriptors(self.as_fd(), true);
     }
 
     /// Sends `reply` with `descriptors`. The call fails for a client that does not read its
     /// answers.
     pub(crate) fn send(&self, reply: &Reply, descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
-        let bytes = reply.to_bytes();
-        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(3))];
-        let mut control = SendAncillaryBuffer::new(&mut space);
-        if !descriptors.is_empty() {
-            control.push(SendAncillaryMessage::ScmRights(descriptors));
-        }
-        let flags = SendFlags::NOSIGNAL | SendFlags::DONTWAIT;
-        let sent = sendmsg(&self.0, &[IoSlice::new(&bytes)], &mut control, flags)?;
-        if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+        fd_message::send(&self.0, &reply.to_bytes(), descriptors)
     }
 
     /// Shuts the connection down; the client sees its end at once. Returns the connection if it has
-    /// unread data, perhaps with descriptors, so that another thread closes it.
+    /// unread data, perhaps with descriptors, so that another process closes it.
     pub(crate) fn shut_down(self) -> Option<OwnedFd> {
         // Fails if the client is gone. From here on no data arrive.
         let _ = self.0.shutdown(Shutdown::Both);
@@ -110,5 +68,20 @@ mod tests {
         assert!(ended.is_some());
         assert_eq!(client_end.read(&mut [0]).unwrap(), 0, "the client sees the end at once");
         assert!(client_end.write_all(&[1]).is_err());
+    }
+
+    #[test]
+    fn a_connection_takes_descriptors_once_they_are_permitted() {
+        let (broker_end, client_end) = UnixStream::pair().unwrap();
+        if raw::pass_descriptors(broker_end.as_fd(), false).is_err() {
+            println!("SKIPPED: needs Linux 6.16");
+            return;
+        }
+        let connection = ClientConnection::new(broker_end);
+        let pass = || fd_message::send(&client_end, &[1], &[client_end.as_fd()]);
+        let refused = pass().unwrap_err();
+        assert_eq!(refused.raw_os_error(), Some(libc::EPERM));
+        connection.pass_descriptors();
+        pass().unwrap();
     }
 }

@@ -3,21 +3,26 @@
 //!
 //! In: the credentials of a client, its request and its kernel socket. Out: an active grant and the
 //! socket for the client, or a [`GrantError`]. Caller: `server.rs`, for each request. Bounds: one
-//! attempt to bind for each allowed queue, one load of the program for each interface,
-//! [`memory_max`] for each socket, and for each user the quota (`quota.rs`).
+//! attempt to bind for each allowed queue, one load of the program and one counters page for each
+//! interface, [`memory_max`] for each socket, and for each user the quota (`quota.rs`).
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::fmt;
+use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::time::Instant;
 
 use ofi_xdp_datapath::broker::CountersPage;
 use ofi_xdp_datapath::{
-    InterfaceInfo, Layout, Lease, ProgramLease, QueueRange, Redirect, RingSize, RingSizes,
+    AddressMonitor, InterfaceInfo, Layout, Lease, ProgramLease, QueueRange, RingSize, RingSizes,
     SocketRequest, XskError, XskMode, XskSocket, interfaces,
 };
 
 use crate::credentials::Credentials;
+use crate::lent_memory::LentMemory;
 use crate::policy::Policy;
+use crate::programs::Programs;
 use crate::quota::{QueueId, Quota};
 use crate::udp_socket::UdpSocketProof;
 
@@ -41,15 +46,28 @@ impl From<String> for GrantError {
 pub(crate) struct ActiveGrant {
     program: ProgramLease,
     udp_socket: UdpSocketProof,
-    counters_page: CountersPage,
+    /// The interface's name.
+    interface: String,
     uid: u32,
     queue_id: QueueId,
+    /// Whether the last check did not find the socket.
+    missed: bool,
 }
 
 impl ActiveGrant {
-    /// Whether the grant is valid: the program redirects, and the client's socket has its address.
-    pub(crate) fn is_valid(&self) -> bool {
-        self.program.end().is_none() && self.udp_socket.is_bound()
+    /// Checks whether the grant is valid: the program redirects, the client's socket has its
+    /// address, and so has the interface, where `interfaces` are known to have changed. A client
+    /// that binds a second socket to the address hides the first for a moment (`SO_REUSEPORT`), so
+    /// one check without the socket is no proof.
+    pub(crate) fn check(&mut self, interfaces: Option<&[InterfaceInfo]>) -> bool {
+        let missed_before = std::mem::replace(&mut self.missed, !self.udp_socket.is_bound());
+        let found = !(missed_before && self.missed);
+        let ip = self.udp_socket.address().ip();
+        let has_address = interfaces.is_none_or(|all| {
+            let own = all.iter().find(|one| one.index == self.queue_id.interface);
+            own.is_some_and(|own| own.addresses.iter().any(|address| address.ip == ip))
+        });
+        self.program.end().is_none() && found && has_address
     }
 }
 
@@ -59,14 +77,46 @@ pub(crate) struct GrantManager {
     policy: Policy,
     namespace: u64,
     quota: Quota,
-    /// The program of each interface with a grant, by the interface's index.
-    programs: HashMap<u32, Redirect>,
+    programs: Programs,
+    addresses: AddressMonitor,
+    /// Whether an address has changed since the last check of all grants.
+    addresses_changed: bool,
+    /// The counters page of each interface that has had a grant, by the interface's index. All
+    /// clients of the interface get the same page, so they cannot collect pages.
+    counters_pages: HashMap<u32, CountersPage>,
 }
 
 impl GrantManager {
     /// A manager for network namespace `namespace`.
-    pub(crate) fn new(policy: Policy, namespace: u64) -> Self {
-        Self { policy, namespace, quota: Quota::default(), programs: HashMap::new() }
+    ///
+    /// # Errors
+    /// The kernel does not tell of addresses.
+    pub(crate) fn new(policy: Policy, namespace: u64) -> io::Result<Self> {
+        Ok(Self {
+            policy,
+            namespace,
+            quota: Quota::default(),
+            programs: Programs::default(),
+            addresses: AddressMonitor::open()?,
+            addresses_changed: false,
+            counters_pages: HashMap::new(),
+        })
+    }
+
+    /// Replaces the policy.
+    pub(crate) fn set_policy(&mut self, policy: Policy) {
+        self.policy = policy;
+    }
+
+    /// Whether the policy allows `granted` to `user`, apart from the number of sockets.
+    pub(crate) fn allows(&self, user: &Credentials, granted: &ActiveGrant) -> bool {
+        let queue = QueueRange::one_or_any(Some(granted.queue_id.queue));
+        self.policy.rule(user, &granted.interface).is_some_and(|rule| {
+            let steers = granted.program.is_steered();
+            rule.queues.and(queue).is_some()
+                && rule.allows_port(granted.udp_socket.address().port())
+                && (rule.steering || !steers)
+        })
     }
 
     /// Whether any rule of the policy matches `user`.
@@ -81,6 +131,7 @@ impl GrantManager {
         user: &Credentials,
         request: SocketRequest,
         udp_socket: OwnedFd,
+        time: Instant,
     ) -> Result<(Lease, PendingGrant), GrantError> {
         let interface = interface(request.interface)?;
         let name = &interface.name;
@@ -96,35 +147,70 @@ impl GrantManager {
         if request.layout.bytes() > most {
             return Err(format!("a socket has {} MiB of frames at most", most >> 20).into());
         }
-        let udp_socket = UdpSocketProof::check(udp_socket, self.namespace, &interface)?;
+        let udp_socket =
+            UdpSocketProof::check(udp_socket, request.local, self.namespace, &interface)?;
         let address = udp_socket.address();
         if !rule.allows_port(address.port()) {
             return Err(format!("user {} may not use port {}", user.uid, address.port()).into());
         }
         let most = rule.sockets;
         if !self.quota.has_room(user.uid, most, is_free) {
-            return Err(format!("user {} has {most} sockets already", user.uid).into());
+            let held = "sockets already, or memory of former ones";
+            return Err(format!("user {} has {most} {held}", user.uid).into());
         }
-        self.programs.retain(|_, program| program.is_attached().unwrap_or(false));
+        self.programs.drop_detached();
         let forbidden = request.steer && !rule.steering;
-        let counters_page =
-            CountersPage::new().map_err(|error| format!("make a page of memory: {error}"))?;
-        let request = SocketRequest { queues, steer: request.steer && !forbidden, ..request };
-        let mut lease = Lease::open(request, 1).map_err(refusal)?;
+        let steer = request.steer && !forbidden;
+        let counters_page = self.counters_page(request.interface)?;
+        let request = SocketRequest { queues, steer, ..request };
+        let mut lease = self.open(request, time)?;
         lease.claim(request, interface.endpoint(address)).map_err(refusal)?;
+        let (memory, client_memory) = LentMemory::new(lease.socket().memory())
+            .map_err(|error| format!("open the memory again: {error}"))?;
         let queue_id = QueueId { interface: request.interface, queue: lease.socket().queue() };
-        let interface = interface.name;
-        let uid = user.uid;
-        Ok((lease, PendingGrant { udp_socket, interface, uid, queue_id, counters_page, forbidden }))
+        let (interface, uid) = (interface.name, user.uid);
+        let client = ClientParts { memory: client_memory, counters_page, forbidden };
+        Ok((lease, PendingGrant { udp_socket, interface, uid, queue_id, memory, client }))
+    }
+
+    /// The descriptor of the counters page of `interface`.
+    fn counters_page(&mut self, interface: u32) -> Result<OwnedFd, String> {
+        let failed = |error| format!("make a page of memory: {error}");
+        let page = match self.counters_pages.entry(interface) {
+            Entry::Occupied(page) => page.into_mut(),
+            Entry::Vacant(place) => place.insert(CountersPage::new().map_err(failed)?),
+        };
+        page.as_fd().try_clone_to_owned().map_err(failed)
+    }
+
+    /// Opens a lease on the first requested queue that is free, unless a client holds the memory of
+    /// its former socket.
+    fn open(&mut self, request: SocketRequest, time: Instant) -> Result<Lease, GrantError> {
+        let SocketRequest { interface, mut queues, .. } = request;
+        // bound: the queues
+        loop {
+            let lease = Lease::open(SocketRequest { queues, ..request }, 1).map_err(refusal)?;
+            if let Some(program) = lease.redirect() {
+                self.programs.opened(interface, program, time);
+            }
+            let queue = lease.socket().queue();
+            if !self.quota.is_held(QueueId { interface, queue }) {
+                return Ok(lease);
+            }
+            if queue >= queues.last {
+                let reason = "a client holds the memory of the queue's former socket";
+                return Err(GrantError::Busy(reason.to_owned()));
+            }
+            queues.first = queue + 1;
+        }
     }
 
     /// Records that the client has the socket of `lease`.
     pub(crate) fn granted(&mut self, lease: Lease, pending: PendingGrant) -> Option<ActiveGrant> {
-        let PendingGrant { udp_socket, uid, queue_id, counters_page, .. } = pending;
-        self.quota.granted(uid, queue_id);
+        let PendingGrant { udp_socket, interface, uid, queue_id, memory, .. } = pending;
+        self.quota.granted(uid, queue_id, memory);
         let program = lease.into_program_lease()?;
-        self.programs.entry(queue_id.interface).or_insert_with(|| program.redirect().clone());
-        Some(ActiveGrant { program, udp_socket, counters_page, uid, queue_id })
+        Some(ActiveGrant { program, udp_socket, interface, uid, queue_id, missed: false })
     }
 
     /// Records the end of the client's connection; its socket gets no more packets.
@@ -132,20 +218,32 @@ impl GrantManager {
         self.quota.disconnected(granted.uid, granted.queue_id);
     }
 
-    /// Publishes the programs' counters on the pages of `granted`.
-    pub(crate) fn publish<'a>(&self, granted: impl Iterator<Item = &'a ActiveGrant> + Clone) {
-        for (index, program) in &self.programs {
-            let Ok(counters) = program.counters() else { continue };
-            for grant in granted.clone().filter(|grant| grant.queue_id.interface == *index) {
-                grant.counters_page.write(&counters);
+    /// Publishes the programs' counters.
+    pub(crate) fn publish(&self) {
+        for (interface, program) in self.programs.iter() {
+            let Some(page) = self.counters_pages.get(&interface) else { continue };
+            if let Ok(counters) = program.counters() {
+                page.write(&counters);
             }
         }
     }
 
-    /// Drops the programs of interfaces without a grant in `granted`.
-    pub(crate) fn tidy<'a>(&mut self, granted: impl Iterator<Item = &'a ActiveGrant> + Clone) {
+    /// Drops the programs that none of `granted` has used for long enough.
+    pub(crate) fn tidy<'a>(
+        &mut self,
+        granted: impl Iterator<Item = &'a ActiveGrant> + Clone,
+        time: Instant,
+    ) {
         self.programs
-            .retain(|index, _| granted.clone().any(|grant| grant.queue_id.interface == *index));
+            .tidy(time, |index| granted.clone().any(|grant| grant.queue_id.interface == index));
+    }
+
+    /// The interfaces, if an address may have changed since the last call.
+    pub(crate) fn changed_interfaces(&mut self) -> Option<Vec<InterfaceInfo>> {
+        self.addresses_changed |= self.addresses.has_changed();
+        let all = if self.addresses_changed { interfaces().ok() } else { None };
+        self.addresses_changed &= all.is_none();
+        all
     }
 }
 
@@ -156,21 +254,34 @@ pub(crate) struct PendingGrant {
     interface: String,
     uid: u32,
     queue_id: QueueId,
-    counters_page: CountersPage,
+    memory: LentMemory,
+    client: ClientParts,
+}
+
+/// The parts of a grant that the client is told of.
+#[derive(Debug)]
+struct ClientParts {
+    memory: OwnedFd,
+    counters_page: OwnedFd,
     /// Steering was requested, and the policy forbids it.
     forbidden: bool,
 }
 
 impl PendingGrant {
-    /// The descriptor of the client's counters page.
+    /// The client's descriptor of the socket's memory.
+    pub(crate) fn memory(&self) -> BorrowedFd<'_> {
+        self.client.memory.as_fd()
+    }
+
+    /// The descriptor of the counters page.
     pub(crate) fn counters_page(&self) -> BorrowedFd<'_> {
-        self.counters_page.as_fd()
+        self.client.counters_page.as_fd()
     }
 
     /// Reason why packets are not steered although requested; else empty.
     pub(crate) fn unsteered_reason<'a>(&self, lease: &'a Lease) -> &'a str {
         match lease.unsteered_reason() {
-            None if self.forbidden => "the policy of xdp-broker does not allow `steering`",
+            None if self.client.forbidden => "the policy of xdp-broker does not allow `steering`",
             reason => reason.unwrap_or_default(),
         }
     }
@@ -225,7 +336,7 @@ mod tests {
     use std::net::UdpSocket;
 
     fn grants(policy: &str) -> GrantManager {
-        GrantManager::new(policy.parse().unwrap(), 0)
+        GrantManager::new(policy.parse().unwrap(), 0).unwrap()
     }
 
     fn ask(grants: &mut GrantManager, uid: u32, interface: u32, queue: u32) -> String {
@@ -243,10 +354,13 @@ mod tests {
         let layout = Layout::new(sizes, 42);
         let queues = QueueRange::one_or_any(Some(queue));
         let mode = XskMode::Skb;
-        let request =
-            SocketRequest { interface, queues, mode, layout, longest: 1514, steer: false };
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        match grants.decide(&user, request, socket.into()) {
+        let local = socket.local_addr().unwrap();
+        let (longest, steer) = (1514, false);
+        let request = SocketRequest { interface, queues, local, mode, layout, longest, steer };
+        #[expect(clippy::disallowed_methods, reason = "any time will do")]
+        let time = Instant::now();
+        match grants.decide(&user, request, socket.into(), time) {
             Err(GrantError::No(reason)) => reason,
             other => panic!("{other:?}"),
         }

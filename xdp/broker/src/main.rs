@@ -10,13 +10,18 @@
 //! |---|---|
 //! | `server.rs` | the loop, with limits for each user |
 //! | `credentials.rs` | user, groups and process of a client |
-//! | `connection.rs` | messages and descriptors |
-//! | `fd_reaper.rs` | closing descriptors of clients |
+//! | `connection.rs` | the connection of a client |
+//! | `fd_message.rs` | messages with descriptors |
+//! | `intake.rs` | the processes that read messages and close descriptors |
+//! | `intake_process.rs` | such a process |
 //! | `udp_socket.rs` | the proof that a client owns its address |
-//! | `sock_diag.rs` | the address of a client's socket |
+//! | `sock_diag.rs` | the binding of a client's socket |
 //! | `policy.rs` | the policy file |
 //! | `grants.rs` | decisions and their execution |
+//! | `lent_memory.rs` | the memory of a socket, and whether a client holds it |
 //! | `quota.rs` | sockets of each user |
+//! | `programs.rs` | attached XDP programs |
+//! | `limited_log.rs` | log lines that clients cause |
 //! | `listener.rs` | the listening socket |
 //!
 //! # Rights of a client
@@ -30,10 +35,15 @@
 
 mod connection;
 mod credentials;
-mod fd_reaper;
+mod fd_message;
 mod grants;
+mod intake;
+mod intake_process;
+mod lent_memory;
+mod limited_log;
 mod listener;
 mod policy;
+mod programs;
 mod quota;
 mod raw;
 mod server;
@@ -47,6 +57,8 @@ use std::path::PathBuf;
 use anyhow::{Context as _, Result};
 use clap::Parser;
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use ofi_xdp_datapath::DEFAULT_BROKER_PATH;
 
 use crate::grants::GrantManager;
@@ -66,10 +78,16 @@ struct Arguments {
     /// Path of the listening socket, unless systemd passes one
     #[arg(long, default_value = DEFAULT_BROKER_PATH, value_name = "PATH")]
     socket: PathBuf,
+    /// Read clients' messages for the broker at the other end of standard input
+    #[arg(long, hide = true)]
+    intake: bool,
 }
 
 fn main() -> Result<()> {
     let arguments = Arguments::parse();
+    if arguments.intake {
+        return Ok(intake_process::run()?);
+    }
     let level = env_logger::Env::default().default_filter_or("info");
     env_logger::Builder::from_env(level).format_timestamp(None).init();
     // A grant takes some seven descriptors; the default limit of shells is a thousand.
@@ -79,11 +97,24 @@ fn main() -> Result<()> {
     if policy.len() == 0 {
         log::warn!("{}: no rule, so no user gets a socket", arguments.policy.display());
     }
+    // SIGHUP makes the server read the policy again. SIGIO comes when a client opens a socket's
+    // memory again in the moment of a question about it (`lent_memory.rs`).
+    let mut signals = SigSet::empty();
+    signals.add(Signal::SIGHUP);
+    let reload = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
+    signals.add(Signal::SIGIO);
+    signals.thread_block()?;
     let probe = UdpSocket::bind("127.0.0.1:0").context("make a socket")?;
     let namespace = raw::namespace(probe.as_fd())
         .context("the kernel does not tell network namespaces apart (Linux 5.14)")?;
-    sock_diag::bound(probe.as_fd(), 0)
+    sock_diag::is_bound(probe.as_fd(), probe.local_addr()?, 0)
         .context("the kernel does not tell of UDP sockets (CONFIG_INET_UDP_DIAG)")?;
     let listener = listener::listener(&arguments.socket)?;
-    Ok(Server::new(listener, GrantManager::new(policy, namespace))?.run()?)
+    // Connections inherit this from the listener until their user is admitted (Linux 6.16). Older
+    // kernels take descriptors from every user; `intake.rs` limits the harm.
+    if raw::pass_descriptors(listener.as_fd(), false).is_err() {
+        log::debug!("the kernel cannot refuse descriptors of unknown users (Linux 6.16)");
+    }
+    let grants = GrantManager::new(policy, namespace).context("listen to changes of addresses")?;
+    Ok(Server::new(listener, grants, (arguments.policy, reload))?.run()?)
 }

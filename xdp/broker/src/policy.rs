@@ -3,23 +3,30 @@
 //!
 //! In: TOML. Out: a [`Policy`], which answers for one user and one interface. A request without a
 //! matching rule is refused; the first rule that matches user and interface decides. Names are
-//! resolved once, when the file is read. Caller: `grants.rs`. Bound: the size of the file,
+//! resolved once, when the file is read. The file belongs to root or to the broker's user, and no
+//! other user may write it. Caller: `grants.rs`. Bound: the size of the file,
 //! [`FILE_BYTES_MAX`].
 
 use std::fmt;
-use std::fs;
+use std::fs::{File, Metadata};
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use nix::unistd::{Group, User};
 use ofi_xdp_datapath::QueueRange;
+use rustix::fs::{Mode, OFlags, open};
+use rustix::process::geteuid;
 use serde::Deserialize;
 
 use crate::credentials::Credentials;
 
 /// Maximum size of a policy file, in bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+/// Permission bits of group and others to write.
+const OTHERS_WRITE: u32 = 0o022;
 /// Sockets of one user at a time, unless the rule has a number.
 const SOCKETS_DEFAULT: usize = 16;
 
@@ -54,10 +61,17 @@ struct Who {
 impl Policy {
     /// Reads the file at `path`.
     pub(crate) fn read(path: &Path) -> Result<Self> {
-        let size = fs::metadata(path).with_context(|| path.display().to_string())?.len();
-        ensure!(size <= FILE_BYTES_MAX, "{}: more than {FILE_BYTES_MAX} bytes", path.display());
-        let text = fs::read_to_string(path).with_context(|| path.display().to_string())?;
-        text.parse().with_context(|| path.display().to_string())
+        let read = || {
+            // Does not wait for the writer of a FIFO.
+            let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
+            let file = File::from(open(path, flags, Mode::empty())?);
+            let metadata = file.metadata()?;
+            check(&metadata, geteuid().as_raw())?;
+            let mut text = String::new();
+            file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
+            text.parse()
+        };
+        read().with_context(|| path.display().to_string())
     }
 
     /// Whether any rule matches `user`.
@@ -93,6 +107,16 @@ impl Who {
     }
 }
 
+/// Checks that no user but root and `own` decides about the file's content.
+fn check(metadata: &Metadata, own: u32) -> Result<()> {
+    ensure!(metadata.is_file(), "it is no plain file");
+    ensure!(metadata.len() <= FILE_BYTES_MAX, "more than {FILE_BYTES_MAX} bytes");
+    let owner = metadata.uid();
+    ensure!(owner == 0 || owner == own, "it belongs to user {owner}: `chown root`");
+    ensure!(metadata.mode() & OTHERS_WRITE == 0, "other users may write it: `chmod go-w`");
+    Ok(())
+}
+
 /// Whether `name` matches `pattern`: a name, or a prefix and `*`.
 fn matches(pattern: &str, name: &str) -> bool {
     match pattern.strip_suffix('*') {
@@ -104,14 +128,14 @@ fn matches(pattern: &str, name: &str) -> bool {
 /// The file as written.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct File {
+struct Written {
     #[serde(default)]
-    allow: Vec<Written>,
+    allow: Vec<WrittenRule>,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Written {
+struct WrittenRule {
     #[serde(default)]
     users: Vec<NameOrId>,
     #[serde(default)]
@@ -168,7 +192,7 @@ impl FromStr for Policy {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let file: File = toml::from_str(text)?;
+        let file: Written = toml::from_str(text)?;
         let rules = file.allow.iter().zip(1..).map(|(written, number)| {
             rule(written).with_context(|| format!("rule {number} ([[allow]])"))
         });
@@ -176,7 +200,7 @@ impl FromStr for Policy {
     }
 }
 
-fn rule(written: &Written) -> Result<Rule> {
+fn rule(written: &WrittenRule) -> Result<Rule> {
     ensure!(!written.interfaces.is_empty(), "`interfaces` is empty: name one, or \"*\"");
     let mut who = Who { everybody: false, users: Vec::new(), groups: Vec::new() };
     for user in &written.users {
@@ -281,5 +305,32 @@ mod tests {
             let said = refusal(text);
             assert!(said.contains(what), "{text}: {said}");
         }
+    }
+
+    #[test]
+    fn a_file_that_others_decide_about_is_refused() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let path = std::env::temp_dir().join(format!("xdp-policy-{}", std::process::id()));
+        std::fs::write(&path, "").unwrap();
+        let refusal = |mode: u32| {
+            std::fs::set_permissions(&path, std::fs::Permissions::from_mode(mode)).unwrap();
+            Policy::read(&path).err().map(|error| format!("{error:#}"))
+        };
+        for mode in [0o644, 0o640, 0o600, 0o444] {
+            assert_eq!(refusal(mode), None, "{mode:o}");
+        }
+        for mode in [0o664, 0o646, 0o666, 0o620, 0o602] {
+            let said = refusal(mode).unwrap();
+            assert!(said.contains("other users may write it"), "{mode:o}: {said}");
+        }
+        let metadata = std::fs::metadata(&path).unwrap();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        if metadata.uid() != 0 {
+            assert!(check(&metadata, metadata.uid() + 1).is_err());
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(
+            format!("{:#}", Policy::read(Path::new("/dev/null")).unwrap_err()).contains("plain")
+        );
     }
 }

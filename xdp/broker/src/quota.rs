@@ -1,16 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The quota: the number of sockets of each user.
 //!
-//! In: grants, and ends of connections. Out: whether a user may have another socket. A client that
-//! hangs up may keep its socket or pass it on, and the broker cannot revoke it. Therefore the
-//! socket counts until its queue is found free. Caller: `grants.rs`. Bounds: for each user as many
-//! entries as the policy allows sockets; a check of a queue is one attempt to bind.
+//! In: grants, and ends of connections. Out: whether a user may have another socket, and whether a
+//! queue may be granted again. A client that hangs up may keep its socket or the socket's memory,
+//! or pass them on, and the broker cannot revoke them. Therefore the socket counts until its queue
+//! is found free and its memory has no other holder. Caller: `grants.rs`. Bounds: one entry for
+//! each queue, and for each user as many as the policy allows sockets; a check is one attempt to
+//! bind.
+
+use crate::lent_memory::LentMemory;
 
 /// One socket of a user.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Debug)]
 struct Entry {
     uid: u32,
     queue_id: QueueId,
+    memory: LentMemory,
     /// Whether the connection of its grant is open.
     connected: bool,
 }
@@ -30,7 +35,7 @@ pub(crate) struct Quota(Vec<Entry>);
 
 impl Quota {
     /// Whether `uid` may have another socket of `most`. If not, checks by `is_free` the queues of
-    /// sockets without a connection.
+    /// sockets without a connection, and their memory.
     pub(crate) fn has_room(
         &mut self,
         uid: u32,
@@ -38,7 +43,10 @@ impl Quota {
         mut is_free: impl FnMut(QueueId) -> bool,
     ) -> bool {
         if self.count(uid) >= most {
-            self.0.retain(|entry| entry.uid != uid || entry.connected || !is_free(entry.queue_id));
+            self.0.retain(|entry| {
+                let kept = entry.connected || entry.memory.is_held();
+                entry.uid != uid || kept || !is_free(entry.queue_id)
+            });
         }
         self.count(uid) < most
     }
@@ -47,11 +55,17 @@ impl Quota {
         self.0.iter().filter(|entry| entry.uid == uid).count()
     }
 
-    /// Records that `uid` got the socket of `queue_id`. The queue's former owner has no socket
-    /// there any more.
-    pub(crate) fn granted(&mut self, uid: u32, queue_id: QueueId) {
+    /// Whether a client holds the memory of a former socket of `queue_id`, which was bound anew.
+    /// The queue is not granted meanwhile, so that there is at most one memory for each queue.
+    pub(crate) fn is_held(&self, queue_id: QueueId) -> bool {
+        self.0.iter().any(|entry| entry.queue_id == queue_id && entry.memory.is_held())
+    }
+
+    /// Records that `uid` got the socket of `queue_id` with `memory`. The queue's former owner has
+    /// no socket there any more.
+    pub(crate) fn granted(&mut self, uid: u32, queue_id: QueueId, memory: LentMemory) {
         self.0.retain(|entry| entry.queue_id != queue_id);
-        self.0.push(Entry { uid, queue_id, connected: true });
+        self.0.push(Entry { uid, queue_id, memory, connected: true });
     }
 
     /// Records the end of the connection over which `uid` got the socket of `queue_id`.
@@ -67,9 +81,15 @@ impl Quota {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::lent_memory::tests::new_memory;
 
     const fn at(queue: u32) -> QueueId {
         QueueId { interface: 3, queue }
+    }
+
+    /// Memory that no client holds.
+    fn unheld() -> LentMemory {
+        new_memory().0
     }
 
     #[test]
@@ -77,7 +97,7 @@ mod tests {
         let mut quota = Quota::default();
         for queue in 0..2 {
             assert!(quota.has_room(7, 2, |_| panic!("there is room")));
-            quota.granted(7, at(queue));
+            quota.granted(7, at(queue), unheld());
         }
         assert!(!quota.has_room(7, 2, |_| panic!("both are connected")));
         quota.disconnected(7, at(0));
@@ -87,11 +107,24 @@ mod tests {
     }
 
     #[test]
+    fn kept_memory_counts_and_holds_its_queue() {
+        let mut quota = Quota::default();
+        let (memory, client) = new_memory();
+        quota.granted(7, at(0), memory);
+        quota.disconnected(7, at(0));
+        assert!(!quota.has_room(7, 1, |_| true), "the queue is free, the memory is not");
+        assert!(quota.is_held(at(0)) && !quota.is_held(at(1)));
+        drop(client);
+        assert!(!quota.is_held(at(0)));
+        assert!(quota.has_room(7, 1, |_| true));
+    }
+
+    #[test]
     fn a_queue_has_one_owner() {
         let mut quota = Quota::default();
-        quota.granted(7, at(0));
+        quota.granted(7, at(0), unheld());
         quota.disconnected(7, at(0));
-        quota.granted(8, at(0));
+        quota.granted(8, at(0), unheld());
         assert!(quota.has_room(7, 1, |_| panic!("nothing is left of it")));
         quota.disconnected(7, at(0));
         assert!(!quota.has_room(8, 1, |_| true), "still connected");

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Socket options without a safe call in a library.
+//! Socket options and file leases, which have no safe call in a library.
 //!
 //! In: a descriptor. Out: plain values, or the kernel's error. Callers: `credentials.rs`,
-//! `udp_socket.rs`, `sock_diag.rs`. Bound: one system call each, which waits for no lock of the
-//! socket.
+//! `connection.rs`, `lent_memory.rs`, `udp_socket.rs`, `sock_diag.rs`. Bound: one or two system
+//! calls each, which wait for no lock of the socket or the file.
 
 #![allow(unsafe_code)]
 
@@ -13,6 +13,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// `SO_NETNS_COOKIE` (asm-generic/socket.h; Linux 5.14): the number of a network namespace; numbers
 /// are never reused.
 const SO_NETNS_COOKIE: libc::c_int = 71;
+/// `SO_PASSRIGHTS` (asm-generic/socket.h; Linux 6.16): whether messages to this socket may have
+/// descriptors.
+const SO_PASSRIGHTS: libc::c_int = 83;
 /// Maximum number of groups of one process (`NGROUPS_MAX`).
 const GROUPS_MAX: usize = 65_536;
 
@@ -48,6 +51,32 @@ pub(crate) fn peer_groups(socket: BorrowedFd<'_>) -> io::Result<Vec<u32>> {
             Err(error) => return Err(error),
         }
     }
+}
+
+/// Sets whether messages to a Unix socket may have descriptors. The connections of a listening
+/// socket inherit its value.
+pub(crate) fn pass_descriptors(socket: BorrowedFd<'_>, pass: bool) -> io::Result<()> {
+    let value = libc::c_int::from(pass);
+    let length = libc::socklen_t::try_from(size_of_val(&value)).map_err(io::Error::other)?;
+    let (fd, from) = (socket.as_raw_fd(), (&raw const value).cast());
+    // SAFETY: `from` points to `length` readable bytes, which live through the call.
+    let result = unsafe { libc::setsockopt(fd, libc::SOL_SOCKET, SO_PASSRIGHTS, from, length) };
+    if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Whether another file of the inode of `file`, which is open for writing, is open for writing, too
+/// (`F_SETLEASE`, fcntl(2)).
+pub(crate) fn has_other_writer(file: BorrowedFd<'_>) -> io::Result<bool> {
+    let lease = |kind: libc::c_int| {
+        // SAFETY: the call takes plain numbers and touches no memory of ours.
+        unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLEASE, kind) }
+    };
+    if lease(libc::F_WRLCK) == 0 {
+        lease(libc::F_UNLCK);
+        return Ok(false);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(true) } else { Err(error) }
 }
 
 /// An integer that is valid for all bit patterns.

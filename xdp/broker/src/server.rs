@@ -2,27 +2,34 @@
 //! The broker's loop: accepts connections, passes requests to `grants.rs`, and keeps grants as long
 //! as their connections.
 //!
-//! One thread, which blocks in the kernel's poll only; other threads close descriptors
-//! (`fd_reaper.rs`). In: clients. Out: replies. Caller: `main.rs`. Bounds: [`CLIENTS_MAX`]
-//! connections, [`CLIENTS_PER_USER`] of one user, [`ACCEPTS_MAX`] accepted in one iteration, one
-//! request of each user in one iteration, [`REQUESTS_MAX`] over one connection, [`ASKING_MAX`] for
-//! a connection without a grant. A user without a rule is disconnected before a byte is read. While
-//! too many descriptors wait to be closed, no connection is accepted and no request is read.
+//! One thread, which blocks in the kernel's poll only; other processes read the messages of clients
+//! and close their descriptors (`intake.rs`). In: clients. Out: replies. Caller: `main.rs`. Bounds:
+//! [`CLIENTS_MAX`] connections, [`CLIENTS_PER_USER`] of one user, [`ACCEPTS_MAX`] accepted in one
+//! iteration, one request of each user in one iteration, [`REQUESTS_MAX`] over one connection,
+//! [`ASKING_MAX`] for a connection without a grant. A user without a rule is disconnected before a
+//! byte is read. While there are too many other processes, no connection is accepted and no message
+//! is read; the processes exit in milliseconds.
 
 use std::collections::HashSet;
 use std::io;
+use std::os::fd::{AsFd as _, OwnedFd};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signalfd::SignalFd;
+use ofi_xdp_datapath::SocketRequest;
 use ofi_xdp_datapath::broker::{Reply, Status};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::connection::{ClientConnection, ClientMessage};
+use crate::connection::ClientConnection;
 use crate::credentials::Credentials;
-use crate::fd_reaper::FdReaper;
 use crate::grants::{ActiveGrant, GrantError, GrantManager};
-use crate::udp_socket::UdpSocketProof;
+use crate::intake::IntakePool;
+use crate::intake_process::IntakeReply;
+use crate::limited_log::LimitedLog;
+use crate::policy::Policy;
 
 /// Maximum number of connections.
 const CLIENTS_MAX: usize = 512;
@@ -49,6 +56,8 @@ fn now() -> Instant {
 /// One client.
 #[derive(Debug)]
 struct Client {
+    /// Its number, unlike its index, is never reused.
+    id: u64,
     connection: ClientConnection,
     user: Credentials,
     since: Instant,
@@ -56,32 +65,52 @@ struct Client {
     granted: Option<ActiveGrant>,
 }
 
+/// Result of a wait.
+#[derive(Debug)]
+struct Ready {
+    /// Indices of readable clients.
+    clients: Vec<usize>,
+    /// Users with a message that was read.
+    replies: Vec<u32>,
+}
+
 /// The state of the broker.
 #[derive(Debug)]
 pub(crate) struct Server {
     listener: UnixListener,
     grants: GrantManager,
-    reaper: FdReaper,
+    intakes: IntakePool,
     clients: Vec<Client>,
+    next_id: u64,
     /// Users that passed a descriptor of another kind than a UDP socket, until the broker restarts.
     banned: HashSet<u32>,
-    /// Users with a warning in this interval; `None` stands for the broker itself.
-    warned: HashSet<Option<u32>>,
+    log: LimitedLog,
     check_at: Instant,
+    /// Path of the policy.
+    policy: PathBuf,
+    /// Readable when the policy is to be read again (SIGHUP).
+    reload: SignalFd,
 }
 
 impl Server {
     /// A server for clients of `listener`.
-    pub(crate) fn new(listener: UnixListener, grants: GrantManager) -> io::Result<Self> {
+    pub(crate) fn new(
+        listener: UnixListener,
+        grants: GrantManager,
+        (policy, reload): (PathBuf, SignalFd),
+    ) -> io::Result<Self> {
         listener.set_nonblocking(true)?;
         Ok(Self {
             listener,
             grants,
-            reaper: FdReaper::new()?,
+            intakes: IntakePool::default(),
             clients: Vec::new(),
+            next_id: 0,
             banned: HashSet::new(),
-            warned: HashSet::new(),
+            log: LimitedLog::default(),
             check_at: now() + CHECK_INTERVAL,
+            policy,
+            reload,
         })
     }
 
@@ -94,32 +123,29 @@ impl Server {
 
     /// One iteration: waits for clients, and serves them.
     fn run_once(&mut self) -> io::Result<()> {
-        let ready = self.wait()?;
-        let mut served = HashSet::new();
-        let mut gone = Vec::new();
-        for number in ready {
-            let Some(client) = self.clients.get(number) else { continue };
-            // A second request of a user waits for the next iteration: more connections bring a
-            // user no more of the broker's time.
-            if client.granted.is_none() && !served.insert(client.user.uid) {
-                continue;
-            }
-            if !self.serve(number) {
-                gone.push(number);
-            }
+        let Ready { clients, replies } = self.wait()?;
+        let mut gone: Vec<usize> =
+            clients.into_iter().filter(|number| !self.read(*number)).collect();
+        for uid in replies {
+            let Some((id, reply)) = self.intakes.reply(uid) else { continue };
+            let number = self.clients.iter().position(|client| client.id == id);
+            gone.extend(number.filter(|number| !self.answer(*number, reply)));
         }
+        gone.sort_unstable();
+        gone.dedup();
         for number in gone.into_iter().rev() {
             self.hang_up(number);
         }
-        if self.reaper.has_room() {
+        self.intakes.tend();
+        if self.intakes.has_room() {
             self.accept();
         } else {
-            self.warn_limited(
-                None,
-                "too many descriptors of clients wait to be closed: no request is served",
-            );
+            self.log.warn(None, "too many processes close descriptors: no request is served");
             // Clients with unread requests stay readable.
             thread::sleep(PAUSE);
+        }
+        if let Ok(Some(_)) = self.reload.read_signal() {
+            self.read_policy();
         }
         if now() >= self.check_at {
             self.check_clients();
@@ -127,12 +153,38 @@ impl Server {
         Ok(())
     }
 
-    /// Indices of readable clients, ascending. Waits for one, or for a new connection, until the
-    /// next check of all grants is due.
-    fn wait(&self) -> io::Result<Vec<usize>> {
-        let connections = self.clients.iter().map(|client| &client.connection);
-        let mut fds: Vec<PollFd<'_>> =
-            connections.map(|connection| PollFd::new(connection, PollFlags::IN)).collect();
+    /// Reads the policy again, and disconnects clients with a grant that it does not allow.
+    fn read_policy(&mut self) {
+        match Policy::read(&self.policy) {
+            Ok(policy) => {
+                log::info!("{} rules are in force", policy.len());
+                self.grants.set_policy(policy);
+            }
+            Err(error) => return log::warn!("the old policy stays in force: {error:#}"),
+        }
+        for number in (0..self.clients.len()).rev() {
+            let stays = self.clients.get(number).is_some_and(|client| match &client.granted {
+                Some(granted) => self.grants.allows(&client.user, granted),
+                None => self.grants.knows(&client.user),
+            });
+            if !stays {
+                self.hang_up(number);
+            }
+        }
+    }
+
+    /// Waits for a client, a reply of an intake process or a new connection, until the next check
+    /// of all grants is due. A user's clients wait while a message of one of them is read.
+    fn wait(&self) -> io::Result<Ready> {
+        let waits =
+            |client: &Client| client.granted.is_none() && self.intakes.is_reading(client.user.uid);
+        let polled = self.clients.iter().enumerate().filter(|(_, client)| !waits(client));
+        let (numbers, mut fds): (Vec<usize>, Vec<PollFd<'_>>) = polled
+            .map(|(number, client)| (number, PollFd::new(&client.connection, PollFlags::IN)))
+            .unzip();
+        let channels: Vec<_> = self.intakes.channels().collect();
+        fds.extend(channels.iter().map(|(_, channel)| PollFd::new(channel, PollFlags::IN)));
+        fds.push(PollFd::new(&self.reload, PollFlags::IN));
         if self.clients.len() < CLIENTS_MAX {
             fds.push(PollFd::new(&self.listener, PollFlags::IN));
         }
@@ -142,14 +194,18 @@ impl Server {
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
-        let ready = fds.iter().take(self.clients.len()).enumerate();
-        Ok(ready.filter(|(_, fd)| !fd.revents().is_empty()).map(|(number, _)| number).collect())
+        let is_ready = |fd: &PollFd<'_>| !fd.revents().is_empty();
+        let clients = numbers.iter().zip(&fds).filter(|(_, fd)| is_ready(fd));
+        let clients = clients.map(|(number, _)| *number).collect();
+        let replies = channels.iter().zip(fds.iter().skip(numbers.len()));
+        let replies = replies.filter(|(_, fd)| is_ready(fd)).map(|((uid, _), _)| *uid).collect();
+        Ok(Ready { clients, replies })
     }
 
     /// Accepts new connections.
     fn accept(&mut self) {
         for _ in 0..ACCEPTS_MAX {
-            if self.clients.len() >= CLIENTS_MAX || !self.reaper.has_room() {
+            if self.clients.len() >= CLIENTS_MAX || !self.intakes.has_room() {
                 return;
             }
             match self.listener.accept() {
@@ -158,7 +214,7 @@ impl Server {
                 Err(error) => {
                     // Descriptors or memory are exhausted, until a client disconnects. The listener
                     // stays readable meanwhile, so an immediate attempt would fail again.
-                    self.warn_limited(None, &format!("take a connection: {error}"));
+                    self.log.warn(None, &format!("take a connection: {error}"));
                     thread::sleep(PAUSE);
                     return;
                 }
@@ -169,7 +225,7 @@ impl Server {
     fn admit(&mut self, stream: UnixStream) {
         let connection = ClientConnection::new(stream);
         let Ok(user) = Credentials::of(&connection) else {
-            return self.reaper.close(u32::MAX, connection.shut_down().into_iter().collect());
+            return self.close(u32::MAX, connection.shut_down());
         };
         let same = self.clients.iter().filter(|client| client.user.uid == user.uid).count();
         let reason = if self.banned.contains(&user.uid) {
@@ -182,58 +238,85 @@ impl Server {
             ""
         };
         if reason.is_empty() {
-            let since = now();
-            self.clients.push(Client { connection, user, since, requests: 0, granted: None });
+            connection.pass_descriptors();
+            let (id, since) = (self.next_id, now());
+            self.next_id += 1;
+            self.clients.push(Client { id, connection, user, since, requests: 0, granted: None });
             return;
         }
         let reason = format!("user {} {reason}", user.uid);
-        self.warn_limited(Some(&user), &reason);
+        self.log.warn(Some(&user), &reason);
         // The reply may stay unread.
         let _ = connection.send(&Reply { status: Status::Refused, reason }, &[]);
-        self.reaper.close(user.uid, connection.shut_down().into_iter().collect());
+        self.close(user.uid, connection.shut_down());
     }
 
-    /// Serves client `number`; returns whether the connection continues.
-    fn serve(&mut self, number: usize) -> bool {
+    /// Closes a connection of user `uid`, if it has unread data.
+    fn close(&mut self, uid: u32, unread: Option<OwnedFd>) {
+        if let Some(connection) = unread {
+            self.intakes.close(uid, connection);
+        }
+    }
+
+    /// Has a message of client `number` read; returns whether the connection continues.
+    fn read(&mut self, number: usize) -> bool {
         let Some(client) = self.clients.get_mut(number) else { return false };
+        let Client { id, user, connection, requests, granted, .. } = client;
         // A client with a grant has no further requests. A user that was banned over another
         // connection is not served.
-        if client.granted.is_some() || self.banned.contains(&client.user.uid) {
+        if granted.is_some() || self.banned.contains(&user.uid) {
             return false;
         }
-        if !self.reaper.has_room() {
+        // More connections bring a user no more of the broker's time.
+        if self.intakes.is_reading(user.uid) || !self.intakes.has_room() {
             return true;
         }
-        client.requests += 1;
-        let (request, descriptors) = match client.connection.receive() {
-            ClientMessage::None => return true,
-            ClientMessage::Closed => return false,
-            ClientMessage::Request(request, descriptors) => (request, descriptors),
-        };
-        let user = client.user.clone();
-        if !descriptors.iter().all(UdpSocketProof::is_udp) {
-            self.reaper.close(user.uid, descriptors);
-            self.banned.insert(user.uid);
-            self.warn_limited(
-                Some(&user),
-                "passed a descriptor that is no UDP socket; the user is banned",
-            );
+        *requests += 1;
+        if *requests > REQUESTS_MAX {
             return false;
         }
-        let request = request.filter(|_| client.requests <= REQUESTS_MAX);
-        let (Some(request), Ok([udp_socket])) = (request, <[_; 1]>::try_from(descriptors)) else {
-            return false;
-        };
-        match self.grants.decide(&user, request, udp_socket) {
+        if let Err(error) = self.intakes.read(user.uid, *id, connection.as_fd(), now()) {
+            self.log.warn(None, &format!("read a request: {error}"));
+            thread::sleep(PAUSE);
+        }
+        true
+    }
+
+    /// Answers the message of client `number`; returns whether the connection continues.
+    fn answer(&mut self, number: usize, reply: IntakeReply) -> bool {
+        let Some(client) = self.clients.get(number) else { return false };
+        let user = &client.user;
+        match reply {
+            IntakeReply::Empty => true,
+            IntakeReply::Useless => false,
+            IntakeReply::Foreign => {
+                let user = user.clone();
+                self.banned.insert(user.uid);
+                self.log.warn(
+                    Some(&user),
+                    "passed a descriptor that is no UDP socket; the user is banned",
+                );
+                false
+            }
+            IntakeReply::Request(..) if self.banned.contains(&user.uid) => false,
+            IntakeReply::Request(request, udp_socket) => self.grant(number, request, udp_socket),
+        }
+    }
+
+    /// Decides on a request of client `number`; returns whether the connection continues.
+    fn grant(&mut self, number: usize, request: SocketRequest, udp_socket: OwnedFd) -> bool {
+        let Some(client) = self.clients.get_mut(number) else { return false };
+        let user = client.user.clone();
+        match self.grants.decide(&user, request, udp_socket, now()) {
             Ok((lease, pending)) => {
                 let socket = lease.socket();
                 let (queue, mode) = (socket.queue(), lease.mode());
-                log::info!("{user}: {pending} queue {queue}, {mode}");
+                self.log.grant(&user, &format!("{pending} queue {queue}, {mode}"));
                 let reply = Reply {
                     status: Status::Granted { queue, mode, multi_buffer: socket.multi_buffer() },
                     reason: pending.unsteered_reason(&lease).to_owned(),
                 };
-                let descriptors = [socket.socket(), socket.memory(), pending.counters_page()];
+                let descriptors = [socket.socket(), pending.memory(), pending.counters_page()];
                 let sent = client.connection.send(&reply, &descriptors);
                 // The client has hung up, so it has not got the socket or has lost it.
                 if sent.is_err() {
@@ -249,7 +332,7 @@ impl Server {
             Err(GrantError::No(reason)) => {
                 let reply = Reply { status: Status::Refused, reason };
                 let sent = client.connection.send(&reply, &[]);
-                self.warn_limited(Some(&user), &reply.reason);
+                self.log.warn(Some(&user), &reply.reason);
                 // The client may ask for another mode next.
                 sent.is_ok()
             }
@@ -261,38 +344,33 @@ impl Server {
     fn check_clients(&mut self) {
         let time = now();
         self.check_at = time + CHECK_INTERVAL;
-        self.warned.clear();
+        self.log.next_interval();
+        let interfaces = self.grants.changed_interfaces();
         for number in (0..self.clients.len()).rev() {
-            let stays = self.clients.get(number).is_some_and(|client| match &client.granted {
-                Some(granted) => granted.is_valid(),
-                None => time.duration_since(client.since) < ASKING_MAX,
-            });
+            let stays =
+                self.clients.get_mut(number).is_some_and(|client| match &mut client.granted {
+                    Some(granted) => granted.check(interfaces.as_deref()),
+                    None => time.duration_since(client.since) < ASKING_MAX,
+                });
             if !stays {
                 self.hang_up(number);
             }
         }
-        let granted = self.clients.iter().filter_map(|client| client.granted.as_ref());
-        self.grants.tidy(granted.clone());
-        self.grants.publish(granted);
+        let clients = &self.clients;
+        self.intakes.check(time, |uid| {
+            clients.iter().any(|client| client.user.uid == uid && client.granted.is_none())
+        });
+        let granted = clients.iter().filter_map(|client| client.granted.as_ref());
+        self.grants.tidy(granted, time);
+        self.grants.publish();
     }
 
     fn hang_up(&mut self, number: usize) {
         let Client { connection, user, granted, .. } = self.clients.swap_remove(number);
         if let Some(granted) = granted {
             self.grants.ended(&granted);
-            log::info!("{user}: has no socket any more");
+            self.log.grant(&user, "has no socket any more");
         }
-        self.reaper.close(user.uid, connection.shut_down().into_iter().collect());
-    }
-
-    /// Logs a warning, at most once a second for each user and for the broker itself, so that a
-    /// flood of requests fills no disk.
-    fn warn_limited(&mut self, user: Option<&Credentials>, what: &str) {
-        if self.warned.insert(user.map(|user| user.uid)) {
-            match user {
-                Some(user) => log::warn!("{user}: {what}"),
-                None => log::warn!("{what}"),
-            }
-        }
+        self.close(user.uid, connection.shut_down());
     }
 }

@@ -19,7 +19,7 @@ use ofi_xdp_datapath::InterfaceInfo;
 use socket2::{Domain, Protocol, SockRef, Type};
 
 use crate::raw;
-use crate::sock_diag::{self, BoundAddress};
+use crate::sock_diag;
 
 /// A checked socket.
 #[derive(Debug)]
@@ -32,7 +32,7 @@ pub(crate) struct UdpSocketProof {
 
 impl UdpSocketProof {
     /// Whether `descriptor` is a UDP socket. Descriptors of other kinds may block when closed
-    /// (`fd_reaper.rs`).
+    /// (`intake_process.rs`).
     pub(crate) fn is_udp(descriptor: &OwnedFd) -> bool {
         let reference = SockRef::from(descriptor);
         let domain = reference.domain();
@@ -42,10 +42,11 @@ impl UdpSocketProof {
             && matches!(reference.protocol(), Ok(Some(Protocol::UDP)))
     }
 
-    /// Checks a client's UDP socket against the broker's network `namespace` and the requested
-    /// `interface`.
+    /// Checks a client's UDP socket, which is stated to be bound to `address`, against the broker's
+    /// network `namespace` and the requested `interface`.
     pub(crate) fn check(
         socket: OwnedFd,
+        address: SocketAddr,
         namespace: u64,
         interface: &InterfaceInfo,
     ) -> Result<Self, String> {
@@ -55,19 +56,13 @@ impl UdpSocketProof {
                 "xdp-broker serves another network namespace; run one in this one, too".to_owned()
             );
         }
-        let bound = sock_diag::bound(socket.as_fd(), 0).map_err(os)?;
-        let BoundAddress { address, device } =
-            bound.ok_or("the socket passed along is not bound")?;
-        let ip = address.ip().to_canonical();
+        let (ip, name) = (address.ip(), &interface.name);
         if !interface.addresses.iter().any(|one| one.ip == ip) {
-            return Err(format!("address {ip} is not on interface {}", interface.name));
+            return Err(format!("address {ip} is not on interface {name}"));
         }
         let udp_socket = Self { socket, address, interface: interface.index };
-        if !udp_socket.is_on(device) {
-            return Err(format!(
-                "the socket passed along is bound to another device than {}",
-                interface.name
-            ));
+        if !udp_socket.ask().map_err(os)? {
+            return Err(format!("the socket passed along is not bound to {address} on {name}"));
         }
         Ok(udp_socket)
     }
@@ -80,15 +75,11 @@ impl UdpSocketProof {
     /// Whether the socket is still bound to it for packets of the interface; `true` if that is
     /// unknown, for lack of memory or descriptors.
     pub(crate) fn is_bound(&self) -> bool {
-        let as_ever =
-            |BoundAddress { address, device }| address == self.address && self.is_on(device);
-        let bound = sock_diag::bound(self.socket.as_fd(), self.address.port());
-        bound.map_or(true, |found| found.is_some_and(as_ever))
+        self.ask().unwrap_or(true)
     }
 
-    /// Whether a socket of `device` gets the interface's packets; 0 stands for all devices.
-    const fn is_on(&self, device: u32) -> bool {
-        device == 0 || device == self.interface
+    fn ask(&self) -> io::Result<bool> {
+        sock_diag::is_bound(self.socket.as_fd(), self.address, self.interface)
     }
 }
 
@@ -106,11 +97,15 @@ mod tests {
         raw::namespace(UdpSocket::bind("127.0.0.1:0").unwrap().as_fd()).unwrap()
     }
 
+    fn check(socket: OwnedFd, address: SocketAddr) -> Result<UdpSocketProof, String> {
+        UdpSocketProof::check(socket, address, here(), &loopback())
+    }
+
     #[test]
     fn a_bound_udp_socket_is_its_own_proof() {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
-        let udp_socket = UdpSocketProof::check(socket.into(), here(), &loopback()).unwrap();
+        let udp_socket = check(socket.into(), address).unwrap();
         assert_eq!(udp_socket.address(), address);
         assert!(udp_socket.is_bound());
     }
@@ -120,29 +115,32 @@ mod tests {
         let namespace = here();
         let other = InterfaceInfo { index: u32::MAX, ..loopback() };
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let address = socket.local_addr().unwrap();
         let own = || OwnedFd::from(socket.try_clone().unwrap());
-        let early = UdpSocketProof::check(own(), namespace, &other).unwrap();
+        let early = UdpSocketProof::check(own(), address, namespace, &other).unwrap();
         assert!(early.is_bound(), "to every device");
         SockRef::from(&socket).bind_device(Some(b"lo")).unwrap();
         assert!(!early.is_bound(), "to lo alone");
-        let refused = UdpSocketProof::check(own(), namespace, &other).unwrap_err();
-        assert_eq!(refused, "the socket passed along is bound to another device than lo");
-        assert!(UdpSocketProof::check(own(), namespace, &loopback()).unwrap().is_bound());
+        let refused = UdpSocketProof::check(own(), address, namespace, &other).unwrap_err();
+        assert_eq!(refused, format!("the socket passed along is not bound to {address} on lo"));
+        assert!(check(own(), address).unwrap().is_bound());
     }
 
     #[test]
     fn anything_else_is_refused() {
-        let refused =
-            |socket: OwnedFd| UdpSocketProof::check(socket, here(), &loopback()).unwrap_err();
+        let address = "127.0.0.1:7".parse().unwrap();
         let udp = || OwnedFd::from(UdpSocket::bind("127.0.0.1:0").unwrap());
         assert!(UdpSocketProof::is_udp(&udp()));
         assert!(!UdpSocketProof::is_udp(&TcpListener::bind("127.0.0.1:0").unwrap().into()));
         assert!(!UdpSocketProof::is_udp(&std::fs::File::open("/dev/null").unwrap().into()));
-        let any = refused(UdpSocket::bind("0.0.0.0:0").unwrap().into());
-        assert_eq!(any, "address 0.0.0.0 is not on interface lo");
+        let any = UdpSocket::bind("0.0.0.0:0").unwrap();
+        let refused = check(any.try_clone().unwrap().into(), any.local_addr().unwrap());
+        assert_eq!(refused.unwrap_err(), "address 0.0.0.0 is not on interface lo");
+        let stated = SocketAddr::from(([127, 0, 0, 1], any.local_addr().unwrap().port()));
+        assert!(check(any.into(), stated).unwrap_err().contains("is not bound to 127.0.0.1"));
         let unbound = socket2::Socket::new(Domain::IPV4, Type::DGRAM, None).unwrap();
-        assert!(refused(unbound.into()).contains("not bound"));
-        let elsewhere = UdpSocketProof::check(udp(), here() + 1, &loopback()).unwrap_err();
+        assert!(check(unbound.into(), address).unwrap_err().contains("is not bound"));
+        let elsewhere = UdpSocketProof::check(udp(), address, here() + 1, &loopback()).unwrap_err();
         assert!(elsewhere.contains("another network namespace"), "{elsewhere}");
     }
 }

@@ -277,6 +277,7 @@ fn request(hosts: &Hosts, queue: Option<u32>) -> SocketRequest {
     SocketRequest {
         interface: hosts.on(0, || nix::net::if_::if_nametoindex(INTERFACE).unwrap()),
         queues: QueueRange::one_or_any(queue),
+        local: SocketAddr::new(V4[0].parse().unwrap(), 0),
         mode: XskMode::Skb,
         layout: Layout::new(sizes, 42),
         longest: 1514,
@@ -284,13 +285,28 @@ fn request(hosts: &Hosts, queue: Option<u32>) -> SocketRequest {
     }
 }
 
-fn send_message(stream: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
+fn try_send(
+    stream: &UnixStream,
+    bytes: &[u8],
+    descriptors: &[BorrowedFd<'_>],
+) -> rustix::io::Result<usize> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(8))];
     let mut control = SendAncillaryBuffer::new(&mut space);
     if !descriptors.is_empty() {
         control.push(SendAncillaryMessage::ScmRights(descriptors));
     }
-    sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL).is_ok()
+    sendmsg(stream, &[IoSlice::new(bytes)], &mut control, SendFlags::NOSIGNAL)
+}
+
+/// Sends a message, as soon as the broker has admitted the connection.
+fn send_message(stream: &UnixStream, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> bool {
+    let mut sent = false;
+    eventually("the broker admits the connection or hangs up", || {
+        let result = try_send(stream, bytes, descriptors);
+        sent = result.is_ok();
+        result != Err(rustix::io::Errno::PERM)
+    });
+    sent
 }
 
 /// The next reply and its descriptors; `None` at the end of the connection.
@@ -317,6 +333,12 @@ fn ask(
     request: SocketRequest,
     udp_socket: BorrowedFd<'_>,
 ) -> (Reply, Vec<OwnedFd>) {
+    let mut request = request;
+    // The question waits for the lock of the socket.
+    if request.local.port() == 0 {
+        let local = socket2::SockRef::from(&udp_socket).local_addr().unwrap();
+        request.local = local.as_socket().unwrap();
+    }
     assert!(send_message(stream, &request.to_bytes(), &[udp_socket]));
     receive_reply(stream).expect("an answer")
 }
@@ -425,6 +447,35 @@ fn root_the_policy_holds_for_queues_ports_addresses_and_numbers() {
     assert!(!right.is_empty());
 }
 
+/// The broker pays for the memory of its sockets, so a client cannot collect it.
+#[test]
+fn root_kept_memory_counts_as_a_socket() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let broker = Broker::start(&hosts, &policy(&[0], "sockets = 1"));
+    let udp_socket = udp(&hosts);
+    let ask_anew = || {
+        let stream = broker.connect();
+        let answer = ask(&stream, request(&hosts, None), udp_socket.as_fd());
+        (stream, answer)
+    };
+    let (stream, answer) = ask_anew();
+    assert!(is_granted(&answer), "{}", answer.0.reason);
+    let [socket, memory, _page] = <[OwnedFd; 3]>::try_from(answer.1).unwrap();
+    drop((stream, socket));
+    eventually("the claim is gone", || !hosts.has_program(0));
+    for _ in 0..50 {
+        let (_, (reply, descriptors)) = ask_anew();
+        assert_eq!((reply.status, descriptors.len()), (Status::Refused, 0));
+        assert!(reply.reason.contains("memory of former ones"), "{}", reply.reason);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    drop(memory);
+    eventually("the memory counts no more", || is_granted(&ask_anew().1));
+}
+
 #[test]
 fn root_a_port_that_its_owner_let_go_is_claimed_no_more() {
     if skipped() {
@@ -441,6 +492,60 @@ fn root_a_port_that_its_owner_let_go_is_claimed_no_more() {
     rustix::net::connect_unspec(&udp_socket).unwrap();
     assert!(receive_reply(&stream).is_none(), "hung up on");
     eventually("the program is gone", || !hosts.has_program(0));
+}
+
+/// The address of an endpoint that another interface or host has now.
+#[test]
+fn root_a_grant_ends_when_its_address_leaves_the_interface() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let left = &hosts.names[0];
+    let change = |verb: &str, ip: &str| {
+        run(&format!("ip -n {left} addr {verb} {ip}/24 dev {INTERFACE}"));
+    };
+    change("add", "198.18.0.9");
+    let broker = Broker::start(&hosts, &policy(&[0], ""));
+    let udp_socket = hosts.on(0, || UdpSocket::bind("198.18.0.9:0").unwrap());
+    let stream = broker.connect();
+    let answer = ask(&stream, request(&hosts, None), udp_socket.as_fd());
+    assert!(is_granted(&answer), "{}", answer.0.reason);
+    // Another address is of no account.
+    change("add", "198.18.0.10");
+    change("del", "198.18.0.10");
+    std::thread::sleep(Duration::from_millis(1500));
+    assert!(hosts.has_program(0));
+    change("del", "198.18.0.9");
+    assert!(receive_reply(&stream).is_none(), "hung up on");
+    eventually("the program is gone", || !hosts.has_program(0));
+}
+
+#[test]
+fn root_sighup_reads_the_policy_again() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut broker = Broker::start(&hosts, &policy(&[0], ""));
+    let udp_socket = udp(&hosts);
+    let stream = broker.connect();
+    let answer = ask(&stream, request(&hosts, None), udp_socket.as_fd());
+    assert!(is_granted(&answer), "{}", answer.0.reason);
+    let reload = |broker: &Broker, text: &str, line: &str| {
+        fs::write(broker.folder.join("policy.toml"), text).unwrap();
+        broker.signal(Signal::SIGHUP);
+        eventually(line, || broker.log().contains(line));
+    };
+    reload(&broker, "[[allow]]", "the old policy stays in force");
+    reload(&broker, &format!("{0}{0}", policy(&[0], "")), "2 rules are in force");
+    assert!(hosts.has_program(0), "the grant stays");
+    reload(&broker, &policy(&[NOBODY], ""), "1 rules are in force");
+    assert!(receive_reply(&stream).is_none(), "hung up on");
+    eventually("the program is gone", || !hosts.has_program(0));
+    let (reply, _) = receive_reply(&broker.connect()).expect("a reason");
+    assert_eq!(reply.reason, "user 0 is in no rule of the policy");
+    assert!(broker.is_alive());
 }
 
 /// Number of open descriptors of the broker. It is the child of setpriv, which replaced itself.

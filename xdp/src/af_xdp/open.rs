@@ -86,6 +86,7 @@ impl XskPortConfig<'_> {
         SocketRequest {
             interface: interface.index,
             queues: QueueRange::one_or_any(queue),
+            local: self.local,
             mode,
             layout: Layout::new(sizes, headers),
             longest: u32::try_from(longest).unwrap_or(u32::MAX),

@@ -4,6 +4,8 @@
 //! In: plain values. Out: the same values. Callers: `af_xdp/open.rs`, `broker/message.rs`. Bound:
 //! one value a port.
 
+use std::net::SocketAddr;
+
 use crate::config::QueueRange;
 use crate::tier::status::XskMode;
 use crate::xsk::umem::Layout;
@@ -15,6 +17,8 @@ pub struct SocketRequest {
     pub interface: u32,
     /// The allowed queues; the first free one is taken.
     pub queues: QueueRange,
+    /// The endpoint's address. The broker compares it with that of the kernel socket.
+    pub local: SocketAddr,
     /// The mode of the socket.
     pub mode: XskMode,
     /// The division of its memory.

@@ -141,6 +141,15 @@ impl Lease {
         &self.socket
     }
 
+    /// The program; `None` if the broker holds it.
+    #[must_use]
+    pub fn redirect(&self) -> Option<&Redirect> {
+        match &self.program {
+            Program::Own(program) => Some(&program.redirect),
+            Program::Broker(..) => None,
+        }
+    }
+
     /// This process's share of the program, without the socket; `None` if the broker holds it.
     #[must_use]
     pub fn into_program_lease(self) -> Option<ProgramLease> {
@@ -209,10 +218,10 @@ fn bind(request: SocketRequest, long: bool, tries: u32) -> Result<XskSocket, Rin
 }
 
 impl ProgramLease {
-    /// The program.
+    /// Whether a rule of the device steers the endpoint's packets.
     #[must_use]
-    pub const fn redirect(&self) -> &Redirect {
-        &self.redirect
+    pub const fn is_steered(&self) -> bool {
+        self.steering.is_some()
     }
 
     /// Reason why the redirection has ended; `None` if it has not, or if that is unknown. Two

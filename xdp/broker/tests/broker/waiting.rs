@@ -1,17 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clients with descriptors that block their user: the broker does not block.
 
+use std::fs;
 use std::io::Write as _;
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::os::fd::{AsFd as _, OwnedFd};
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use ofi_xdp_datapath::SocketRequest;
 use ofi_xdp_datapath::broker::Status;
 use rustix::net::SendFlags;
 
 use crate::common::{Hosts, INTERFACE, eventually, run, skipped};
-use crate::{Broker, NOBODY, ask, is_granted, policy, receive_reply, request, send_message, udp};
+use crate::{
+    Broker, NOBODY, ask, is_granted, policy, receive_reply, request, send_message, try_send, udp,
+};
 
 /// A connection with its other end. Its last close blocks until the other end is closed.
 fn lingering() -> (OwnedFd, TcpStream) {
@@ -24,8 +28,15 @@ fn lingering() -> (OwnedFd, TcpStream) {
     (stream.into(), listener.accept().unwrap().0)
 }
 
-/// Descriptors that block when closed delay no other client. Neither an unknown user's unread
-/// message delays them, nor descriptors that a client passes beside its socket.
+/// Number of processes that the broker has started and that have not exited.
+fn intakes(broker: &Broker) -> usize {
+    let path = format!("/proc/{0}/task/{0}/children", broker.child.id());
+    fs::read_to_string(path).unwrap().split_whitespace().count()
+}
+
+/// Descriptors that block when closed delay no other client, and the close is ended. Neither an
+/// unknown user's unread message delays them, nor descriptors that a client passes beside its
+/// socket.
 #[test]
 fn root_a_close_that_waits_holds_up_nobody() {
     if skipped() {
@@ -42,9 +53,16 @@ fn root_a_close_that_waits_holds_up_nobody() {
         // The message of the unknown user must arrive before the broker reads the credentials.
         broker.signal(Signal::SIGSTOP);
         let stream = broker.connect();
-        assert!(send_message(&stream, &bytes, &descriptors));
-        drop(slow);
+        let early = try_send(&stream, &bytes, &descriptors);
         broker.signal(Signal::SIGCONT);
+        let mut sent = early.is_ok();
+        if !sent {
+            assert_eq!(early, Err(rustix::io::Errno::PERM), "before the user is admitted");
+            sent = send_message(&stream, &bytes, &descriptors);
+            assert_eq!(sent, user == 0);
+        }
+        // The message has the last descriptor. Without a message, its close would block here.
+        let unsent = (!sent).then_some(slow);
         if user != 0 {
             assert!(receive_reply(&stream).expect("a reason").0.reason.contains("is in no rule"));
         }
@@ -54,9 +72,49 @@ fn root_a_close_that_waits_holds_up_nobody() {
             assert_eq!(receive_reply(&stream).expect("an answer").0.status, Status::Refused);
             assert!(receive_reply(&stream).is_none(), "hung up on");
         }
-        drop(other_end);
         eventually("all is closed", || crate::descriptors(&broker) < 20);
+        eventually("no close waits", || intakes(&broker) == 0);
+        drop((other_end, unsent));
     }
+}
+
+/// A user in no rule leaves more unread messages than any bound of the broker, with descriptors
+/// where the kernel takes them (before Linux 6.16). Another user is served. The broker is stopped
+/// meanwhile, so that all messages are there before it reads the credentials.
+#[test]
+fn root_a_user_without_a_rule_stops_nobody() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let broker = Broker::start(&hosts, &policy(&[0], ""));
+    let flood = || {
+        rustix::thread::set_thread_uid(rustix::fs::Uid::from_raw(NOBODY)).unwrap();
+        let mut kept = Vec::new();
+        for round in 0..1500 {
+            let stream = broker.connect();
+            if round % 200 == 0 {
+                let (slow, other_end) = lingering();
+                let sent = try_send(&stream, &[0], &[slow.as_fd()]).is_ok();
+                // Without a message, the close would block here.
+                kept.push((other_end, (!sent).then_some(slow)));
+            }
+            let _ = try_send(&stream, &[0], &[]);
+        }
+        kept
+    };
+    // Without room in the listener's queue a connect(2) would wait for the broker.
+    let room = fs::read_to_string("/proc/sys/net/core/somaxconn").unwrap();
+    if room.trim().parse::<u32>().unwrap() > 1500 {
+        broker.signal(Signal::SIGSTOP);
+    }
+    let kept = std::thread::scope(|scope| scope.spawn(flood).join().unwrap());
+    broker.signal(Signal::SIGCONT);
+    let udp_socket = udp(&hosts);
+    let stream = broker.connect();
+    let answer = ask(&stream, request(&hosts, None), udp_socket.as_fd());
+    assert!(is_granted(&answer), "{}", answer.0.reason);
+    drop(kept);
 }
 
 /// A holder of a client's socket may keep its lock; the broker does not wait for it.
@@ -73,7 +131,8 @@ fn root_the_lock_of_a_clients_socket_is_not_waited_for() {
     let broker = Broker::start(&hosts, &policy(&[0], ""));
     let udp_socket = udp(&hosts);
     let stream = broker.connect();
-    let answer = ask(&stream, request(&hosts, None), udp_socket.as_fd());
+    let whole = SocketRequest { local: udp_socket.local_addr().unwrap(), ..request(&hosts, None) };
+    let answer = ask(&stream, whole, udp_socket.as_fd());
     assert!(is_granted(&answer), "{}", answer.0.reason);
     let nobody = SocketAddr::new("198.18.0.77".parse().unwrap(), 9);
     rustix::net::sockopt::set_socket_send_buffer_size(&udp_socket, 0).unwrap();
@@ -89,11 +148,10 @@ fn root_the_lock_of_a_clients_socket_is_not_waited_for() {
         let more = || rustix::net::sendto(&udp_socket, &[0; 1000], SendFlags::MORE, &nobody);
         let sender = scope.spawn(more);
         for _ in 0..15 {
-            let mut elsewhere = request(&hosts, None);
-            elsewhere.interface = 4711;
+            let elsewhere = SocketRequest { interface: 4711, ..whole };
             let (reply, _) = ask(&broker.connect(), elsewhere, udp_socket.as_fd());
             assert!(reply.reason.contains("no interface"), "{}", reply.reason);
-            let (reply, _) = ask(&broker.connect(), request(&hosts, None), udp_socket.as_fd());
+            let (reply, _) = ask(&broker.connect(), whole, udp_socket.as_fd());
             assert_ne!(reply.reason, "");
             std::thread::sleep(Duration::from_millis(100));
         }

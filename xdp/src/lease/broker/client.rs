@@ -2,8 +2,8 @@
 //! The client's side of the broker protocol: a request, and a lease or the reason for a refusal.
 //!
 //! In: a [`SocketRequest`], the broker's path and the endpoint's kernel socket. Out: a [`Lease`].
-//! Caller: `af_xdp/open.rs`, while a port opens. Bounds: [`TIMEOUT`] to connect and for each
-//! answer, [`BIND_TRIES`] attempts while the queues are busy.
+//! Caller: `af_xdp/open.rs`, while a port opens. Bounds: [`TIMEOUT`] to connect, to be admitted and
+//! for each answer, [`BIND_TRIES`] attempts while the queues are busy.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -13,6 +13,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::fstat;
 use rustix::net::{
     RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
@@ -30,6 +31,10 @@ use crate::xsk::socket::{BIND_PAUSE, BIND_TRIES, XskSocket};
 
 /// Time limit for connecting, and for each answer.
 const TIMEOUT: Duration = Duration::from_secs(2);
+/// Number of attempts to send a request, [`ADMISSION_PAUSE`] apart: [`TIMEOUT`] in all.
+const ADMISSION_TRIES: u32 = 2000;
+/// Pause before the next attempt.
+const ADMISSION_PAUSE: Timespec = Timespec { tv_sec: 0, tv_nsec: 1_000_000 };
 
 /// Sends `request` to the broker at `path`, with the kernel socket of the endpoint.
 pub(crate) fn ask(
@@ -86,19 +91,31 @@ fn check_memory(socket: &XskSocket) -> io::Result<()> {
     Err(io::Error::new(io::ErrorKind::InvalidData, "the memory is too small"))
 }
 
+/// Sends the request. Until the broker admits the connection the kernel refuses its descriptor
+/// (EPERM; `SO_PASSRIGHTS`, Linux 6.16).
 fn send(stream: &UnixStream, request: SocketRequest, udp_socket: BorrowedFd<'_>) -> io::Result<()> {
     let bytes = request.to_bytes();
     let descriptors = [udp_socket];
-    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
-    let mut control = SendAncillaryBuffer::new(&mut space);
-    control.push(SendAncillaryMessage::ScmRights(&descriptors));
-    let sent = match sendmsg(stream, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
-        Ok(sent) => sent,
-        // The broker hung up before the request, and has sent the reason.
-        Err(rustix::io::Errno::PIPE) => return Ok(()),
-        Err(error) => return Err(error.into()),
-    };
-    if sent == bytes.len() { Ok(()) } else { Err(io::ErrorKind::WriteZero.into()) }
+    // bound: ADMISSION_TRIES
+    for _ in 0..ADMISSION_TRIES {
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut control = SendAncillaryBuffer::new(&mut space);
+        control.push(SendAncillaryMessage::ScmRights(&descriptors));
+        match sendmsg(stream, &[IoSlice::new(&bytes)], &mut control, SendFlags::NOSIGNAL) {
+            Ok(sent) if sent == bytes.len() => return Ok(()),
+            Ok(_) => return Err(io::ErrorKind::WriteZero.into()),
+            // The broker hung up before the request, and has sent the reason.
+            Err(rustix::io::Errno::PIPE) => return Ok(()),
+            Err(rustix::io::Errno::PERM) => {}
+            Err(error) => return Err(error.into()),
+        }
+        // Readable: the broker has sent the reason for its refusal.
+        let mut readable = [PollFd::new(stream, PollFlags::IN)];
+        if poll(&mut readable, Some(&ADMISSION_PAUSE)).is_ok_and(|ready| ready > 0) {
+            return Ok(());
+        }
+    }
+    Err(io::ErrorKind::TimedOut.into())
 }
 
 /// One reply, or `None` if the message is not one, and its descriptors.
@@ -146,8 +163,9 @@ mod tests {
             let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
             let layout = Layout::new(RingSizes::default(), 42);
             let (queues, mode) = (QueueRange::ALL, XskMode::Skb);
-            let request =
-                SocketRequest { interface: 1, queues, mode, layout, longest: 1514, steer: false };
+            let local = socket.local_addr().unwrap();
+            let (interface, longest, steer) = (1, 1514, false);
+            let request = SocketRequest { interface, queues, local, mode, layout, longest, steer };
             sender.send(ask(&asked, request, socket.as_fd()).map(|_| ())).unwrap();
         });
         let answer = receiver.recv_timeout(2 * TIMEOUT);

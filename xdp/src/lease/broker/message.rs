@@ -5,6 +5,8 @@
 //! from such bytes. Any bytes are either refused or a [`SocketRequest`] within bounds. Callers:
 //! `client.rs`, `xdp-broker`. Bound: fixed lengths.
 
+use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 use crate::config::QueueRange;
@@ -13,7 +15,7 @@ use crate::tier::status::XskMode;
 use crate::xsk::umem::Layout;
 
 /// "XDPB", and the version of the messages.
-const MAGIC: u64 = 0x5844_5042_0000_0002;
+const MAGIC: u64 = 0x5844_5042_0000_0003;
 /// Maximum length of a reason, in bytes.
 const TEXT_BYTES: usize = 228;
 
@@ -35,7 +37,8 @@ struct RawRequest {
     headroom: u32,
     longest: u32,
     steer: u32,
-    unused: u32,
+    port: u32,
+    address: [u8; 16],
 }
 
 #[derive(FromBytes, IntoBytes, Immutable, KnownLayout)]
@@ -54,7 +57,11 @@ impl SocketRequest {
     /// The request as bytes.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; REQUEST_BYTES] {
-        let Self { interface, queues, mode, layout, longest, steer } = *self;
+        let Self { interface, queues, local, mode, layout, longest, steer } = *self;
+        let address = match local.ip() {
+            IpAddr::V4(ip) => ip.to_ipv6_mapped(),
+            IpAddr::V6(ip) => ip,
+        };
         zerocopy::transmute!(RawRequest {
             magic: MAGIC,
             interface,
@@ -66,7 +73,8 @@ impl SocketRequest {
             headroom: layout.headroom,
             longest,
             steer: steer.into(),
-            unused: 0,
+            port: local.port().into(),
+            address: address.octets(),
         })
     }
 
@@ -80,6 +88,10 @@ impl SocketRequest {
         Some(Self {
             interface: raw.interface,
             queues: QueueRange { first: raw.first, last: raw.last },
+            local: SocketAddr::new(
+                Ipv6Addr::from(raw.address).to_canonical(),
+                u16::try_from(raw.port).ok()?,
+            ),
             mode: mode(raw.mode)?,
             layout: Layout::requested(raw.rx, raw.tx, raw.headroom),
             longest: raw.longest,
@@ -195,8 +207,16 @@ mod tests {
             let layout = Layout::new(RingSizes::default(), 42);
             let queues = QueueRange::one_or_any(queue);
             let steer = queue.is_some();
-            let request =
-                SocketRequest { interface: 3, queues, mode, layout, longest: 9014, steer };
+            let local = if steer { "198.18.0.1:7" } else { "[fd00::1]:65535" };
+            let request = SocketRequest {
+                interface: 3,
+                queues,
+                local: local.parse().unwrap(),
+                mode,
+                layout,
+                longest: 9014,
+                steer,
+            };
             assert_eq!(SocketRequest::from_bytes(&request.to_bytes()), Some(request));
         }
     }
@@ -222,16 +242,20 @@ mod tests {
 
         #[test]
         fn an_accepted_request_is_within_bounds(
-            numbers in proptest::array::uniform10(any::<u32>()),
+            mut numbers in proptest::array::uniform14(any::<u32>()),
+            port in 0_u32..70_000,
         ) {
+            numbers[3] %= 4;
+            numbers[9] = port;
             let mut bytes = MAGIC.to_ne_bytes().to_vec();
             bytes.extend(numbers.iter().flat_map(|number| number.to_ne_bytes()));
             match SocketRequest::from_bytes(&bytes) {
                 Some(request) => {
                     prop_assert!(numbers[3] < 3);
+                    prop_assert_eq!(u32::from(request.local.port()), port);
                     prop_assert!(request.layout.bytes() <= 2 * 32_768 * 4096);
                 }
-                None => prop_assert!(numbers[3] >= 3),
+                None => prop_assert!(numbers[3] >= 3 || port > 65_535),
             }
         }
     }

@@ -8,7 +8,7 @@
 //! ```text
 //!   client                                   broker
 //!     ── request + kernel UDP socket ──▶       user (SO_PEERCRED) allowed by the policy?
-//!                                              socket bound by the user, in this namespace?
+//!                                              socket bound as requested, in this namespace?
 //!     ◀── reply + AF_XDP socket, memory,       bind, attach, claim the socket's port
 //!         counters page ──                     publish the program's counters each second
 //!     ── (stays open) ──                       closed by either side: the lease ends

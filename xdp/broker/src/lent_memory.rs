@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The memory of a granted socket, of which the broker knows whether a client still holds it.
+//!
+//! The kernel charges the memory to the broker, also after the client has closed the socket. So a
+//! client must not collect it. The client gets an open file of its own; the kernel counts the open
+//! files of the memory, and gives a lease (fcntl(2), `F_SETLEASE`) to the last one only. A mapping
+//! keeps its open file. Nothing here waits for the file's lock, which a client can hold without
+//! limit by writing from memory that never faults in.
+//!
+//! In: a memory file. Out: the client's descriptor, and whether it is held. Callers: `grants.rs`,
+//! `quota.rs`. Bound: a few system calls.
+
+use std::io;
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
+
+use rustix::fs::{Mode, OFlags, fchmod, open};
+
+use crate::raw;
+
+/// The broker's open file of the memory.
+#[derive(Debug)]
+pub(crate) struct LentMemory(OwnedFd);
+
+impl LentMemory {
+    /// The broker's and the client's open file of `memory`, which no other process has yet. The
+    /// caller closes `memory` and, once it is sent, the client's.
+    pub(crate) fn new(memory: BorrowedFd<'_>) -> io::Result<(Self, OwnedFd)> {
+        // Another user cannot open the file again, for reading alone.
+        fchmod(memory, Mode::RUSR | Mode::WUSR)?;
+        let path = format!("/proc/self/fd/{}", memory.as_raw_fd());
+        let reopen = || open(&path, OFlags::RDWR | OFlags::CLOEXEC, Mode::empty());
+        Ok((Self(reopen()?), reopen()?))
+    }
+
+    /// Whether another process has the memory open or mapped; `false` if that is unknown, because
+    /// the system gives no leases (`/proc/sys/fs/leases-enable`).
+    pub(crate) fn is_held(&self) -> bool {
+        raw::has_other_writer(self.0.as_fd()).unwrap_or_else(|error| {
+            log::debug!("ask for a lease on a socket's memory: {error}");
+            false
+        })
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+    use std::os::unix::net::UnixStream;
+
+    /// New memory, and the client's descriptor.
+    pub(crate) fn new_memory() -> (LentMemory, OwnedFd) {
+        let memory = memfd_create("umem", MemfdFlags::CLOEXEC).unwrap();
+        ftruncate(&memory, 4096).unwrap();
+        LentMemory::new(memory.as_fd()).unwrap()
+    }
+
+    #[test]
+    fn memory_is_held_until_the_last_descriptor_is_closed() {
+        let (memory, client) = new_memory();
+        assert!(memory.is_held());
+        let copy = client.try_clone().unwrap();
+        drop(client);
+        assert!(memory.is_held(), "a copy is left");
+        let (left, right) = UnixStream::pair().unwrap();
+        crate::fd_message::send(&left, &[1], &[copy.as_fd()]).unwrap();
+        drop(copy);
+        assert!(memory.is_held(), "the copy is under way");
+        drop((left, right));
+        assert!((0..100).any(|_| {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+            !memory.is_held()
+        }));
+    }
+}
