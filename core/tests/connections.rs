@@ -242,7 +242,7 @@ fn a_removed_peer_can_come_back() {
 /// Handshakes of unknown sources move the epoch of a node's last connection by half its range and
 /// more.
 fn half_a_turn_of_epochs(world: &mut World, node: usize, epochs: &[u16]) {
-    for &epoch in epochs {
+    for (source, &epoch) in (7..).zip(epochs) {
         let handshake = wire::Handshake {
             src_incarnation: 0x7777.into(),
             dst_incarnation: 0.into(),
@@ -254,10 +254,10 @@ fn half_a_turn_of_epochs(world: &mut World, node: usize, epochs: &[u16]) {
             epoch: epoch.into(),
             cookie: 0.into(),
         };
-        let header = wire::Header::new(wire::PacketKind::Hello, PeerId::NONE, 0);
+        let header = wire::Header::new(wire::PacketKind::Hello, PeerId::NONE, wire::Token(0));
         let mut bytes = [header.as_bytes(), handshake.as_bytes()].concat();
         wire::seal(&mut bytes, crc32c::crc32c_append);
-        world.link.inject(world.now, address(7), address(node), bytes);
+        world.link.inject(world.now, address(source), address(node), bytes);
         world.drive(node, Budget::PROGRESS);
     }
 }
@@ -268,7 +268,7 @@ fn after_half_a_turn_of_epochs_a_removed_peer_can_come_back() {
     // later one.
     for (before, after) in [(&[20_000, 40_000][..], &[][..]), (&[], &[20_000, 40_000])] {
         let mut world = World::new(2, 32, &small(), Faults::NONE);
-        world.link.cut.push(address(7));
+        world.link.cut.extend([address(7), address(8)]);
         half_a_turn_of_epochs(&mut world, 0, before);
         for context in 0..4 {
             world.recv(1, context, 8);
@@ -368,7 +368,7 @@ fn a_client_whose_message_waits_keeps_its_name() {
 fn a_config_that_cannot_work_is_refused() {
     let build = |config: &Config, payload| {
         let mut storage = StorageBox::new(&Config { peers: small().peers - 1, ..small() }).unwrap();
-        let identity = Identity { incarnation: 1, seed: 1 };
+        let identity = Identity { key: 1 };
         Engine::new(config, storage.lend(), identity, limits(payload)).err()
     };
     assert_eq!(build(&Config { sends: 0, ..small() }, 1472), Some(ConfigError::Capacity("sends")));

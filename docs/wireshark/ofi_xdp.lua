@@ -51,7 +51,8 @@ local f_beyond =
     field("flags.beyond_window_seen", ProtoField.bool, "BEYOND_WINDOW_SEEN", 8, nil, 0x10)
 local f_rnr_epoch = field("rnr_epoch", ProtoField.uint8, "Receiver-not-ready epoch")
 local f_dst_cid = field("dst_cid", ProtoField.uint32, "Receiver's connection", base.HEX)
-local f_token = field("token", ProtoField.uint32, "Token", base.HEX)
+local f_token = field("token", ProtoField.uint32, "Token, lower half", base.HEX)
+local f_upper = field("token.upper", ProtoField.uint32, "Token, upper half", base.HEX)
 local f_psn = field("psn", ProtoField.uint32, "Packet number")
 local f_ack_psn = field("ack_psn", ProtoField.uint32, "Lowest packet number not received")
 local f_accepted = field("accepted_msn", ProtoField.uint16, "Next message to be accepted")
@@ -77,7 +78,7 @@ local f_credit = field("ack.responder_credit", ProtoField.uint8, "Responder cred
 local f_received = field("ack.received", ProtoField.uint32, "Packets received")
 local f_bitmap = field("ack.bitmap", ProtoField.uint64, "Bitmap", base.HEX)
 local f_sacked = field("ack.sacked", ProtoField.uint32, "Received out of order")
--- 5.1, 5.4
+-- 5.1
 local f_src_incarnation =
     field("src_incarnation", ProtoField.uint64, "Sender's incarnation", base.HEX)
 local f_dst_incarnation =
@@ -241,12 +242,6 @@ local function handshake(tvb, tree)
     return true
 end
 
-local function reset(tvb, tree)
-    if tvb:len() ~= 8 then return false end
-    tree:add_le(f_src_incarnation, tvb(0, 8))
-    return true
-end
-
 local function header(tvb, tree)
     tree:add(f_version, tvb(0, 1))
     tree:add(f_auth, tvb(0, 1))
@@ -258,6 +253,9 @@ local function header(tvb, tree)
     tree:add(f_rnr_epoch, tvb(3, 1))
     add_le(tree, tvb, { { f_dst_cid, 4, 4 }, { f_token, 8, 4 }, { f_psn, 12, 4 },
         { f_ack_psn, 16, 4 }, { f_accepted, 20, 2 }, { f_err_count, 22, 1 } })
+    -- 5.3: packets without a number have the upper half of the token in its place.
+    local kind = tvb(1, 1):uint()
+    if kind ~= 0x10 and kind ~= 0x05 then tree:add_le(f_upper, tvb(12, 4)) end
     for _, one in ipairs({ f_occupancy, f_not_ready, f_seen_epoch }) do tree:add(one, tvb(23, 1)) end
     tree:add_le(f_sent_at, tvb(24, 4))
     local sum = tree:add_le(f_checksum, tvb(28, 4))
@@ -289,9 +287,7 @@ function xdp.dissector(tvb, pinfo, root)
         info = string.format("ACK %d", tvb(16, 4):le_uint())
     elseif kind >= 0x02 and kind <= 0x04 then
         sound = body ~= nil and handshake(body, tree)
-    elseif kind == 0x05 then
-        sound = body ~= nil and reset(body, tree)
-    elseif kind == 0x06 or kind == 0x07 then
+    elseif kind >= 0x05 and kind <= 0x07 then
         sound = body == nil
     end
     if not sound then tree:add_proto_expert_info(e_malformed) end

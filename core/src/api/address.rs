@@ -2,7 +2,7 @@
 //! Addresses of peers: IP address and UDP port, in one form for both IP versions.
 
 use crate::collections::index::IndexKey;
-use crate::collections::rng::mix_all;
+use crate::collections::secret::sip_hash;
 use core::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// An IP address (IPv4 in its IPv4-mapped form, RFC 4291 §2.5.5.2) and a UDP port.
@@ -57,6 +57,12 @@ impl PeerAddress {
         self.ip.octets()
     }
 
+    /// Address and port as words: different addresses have different words.
+    pub(crate) fn words(&self) -> [u64; 3] {
+        let [high, low]: [u64; 2] = zerocopy::transmute!(self.octets());
+        [u64::from_le(high), u64::from_le(low), u64::from(self.port)]
+    }
+
     /// The UDP port.
     #[must_use]
     pub const fn port(&self) -> u16 {
@@ -89,9 +95,8 @@ impl core::fmt::Display for PeerAddress {
 }
 
 impl IndexKey for PeerAddress {
-    fn hash(&self, seed: u64) -> u64 {
-        let [high, low] = zerocopy::transmute!(self.octets());
-        mix_all(seed, &[high, low, u64::from(self.port())])
+    fn hash(&self, secret: [u64; 2]) -> u64 {
+        sip_hash(secret, &self.words())
     }
 }
 

@@ -32,8 +32,8 @@ pub enum DropReason {
     /// The token is from another epoch, or forged.
     #[error("wrong token")]
     WrongToken,
-    /// Older than any packet that can still be in flight.
-    #[error("stale time stamp")]
+    /// A time stamp or a packet number that no packet in flight can have.
+    #[error("stale time stamp or packet number")]
     Stale,
     /// The packet acknowledges a packet that was never sent.
     #[error("acknowledges packets that were never sent")]

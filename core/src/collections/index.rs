@@ -10,18 +10,20 @@
 
 use core::marker::PhantomData;
 
-use super::rng::mix;
+use super::mix::mix;
 use super::slab::{NIL, SlotIndex};
 
 /// A key of the table.
 pub(crate) trait IndexKey: Copy + PartialEq {
-    /// A hash value in which each bit depends on all of the key and of `seed`.
-    fn hash(&self, seed: u64) -> u64;
+    /// A hash value in which each bit depends on all of the key and of `secret`.
+    fn hash(&self, secret: [u64; 2]) -> u64;
 }
 
+/// The key of a region: its owner chooses it, and peers only look it up.
 impl IndexKey for u64 {
-    fn hash(&self, seed: u64) -> u64 {
-        mix(seed ^ self)
+    #[inline]
+    fn hash(&self, [secret, _]: [u64; 2]) -> u64 {
+        mix(secret ^ self)
     }
 }
 
@@ -29,15 +31,15 @@ impl IndexKey for u64 {
 #[derive(Debug)]
 pub(crate) struct Index<'s, K, I> {
     table: &'s mut [u32],
-    /// Random, so that others cannot choose keys that collide.
-    seed: u64,
+    /// Secret, so that others cannot choose keys that collide.
+    secret: [u64; 2],
     key: PhantomData<(K, I)>,
 }
 
 impl<'s, K: IndexKey, I: SlotIndex> Index<'s, K, I> {
-    pub(crate) fn new(table: &'s mut [u32], seed: u64) -> Self {
+    pub(crate) fn new(table: &'s mut [u32], secret: [u64; 2]) -> Self {
         table.fill(NIL);
-        Self { table, seed, key: PhantomData }
+        Self { table, secret, key: PhantomData }
     }
 
     /// The slot with the key `key`.
@@ -91,7 +93,7 @@ impl<'s, K: IndexKey, I: SlotIndex> Index<'s, K, I> {
     }
 
     fn home(&self, key: &K) -> usize {
-        key.hash(self.seed) as usize & self.mask()
+        key.hash(self.secret) as usize & self.mask()
     }
 
     fn after(&self, at: usize) -> usize {
@@ -114,11 +116,11 @@ mod tests {
     proptest! {
         #[test]
         fn index_is_a_map(
-            seed: u64,
+            secret: [u64; 2],
             steps in prop::collection::vec((any::<bool>(), 0u8..12), 0..80),
         ) {
             let mut table = [0; 16];
-            let mut index = Index::new(&mut table, seed);
+            let mut index = Index::new(&mut table, secret);
             let address =
                 |slot: PeerSlot| PeerAddress::from_v4([198, 18, 0, slot.number() as u8], 1000);
             let mut model = BTreeMap::new();

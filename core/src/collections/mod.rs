@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Data structures over borrowed storage, and the small values that they are made of: slots, lists,
-//! hash index, timer wheel, sequence numbers, time, random numbers.
+//! hash index, timer wheel, sequence numbers, time, the secret.
 //!
 //! Nothing here knows the protocol or another folder of this crate.
 
 pub(crate) mod index;
 pub(crate) mod list;
-pub(crate) mod rng;
+pub(crate) mod mix;
+pub(crate) mod secret;
 pub(crate) mod serial;
 pub(crate) mod slab;
 pub(crate) mod time;

@@ -85,6 +85,31 @@ impl<'s, T, I: SlotIndex> Slab<'s, T, I> {
         Self { slots, classes: [class], index: PhantomData }
     }
 
+    /// A slab of all `slots`, free, that are given out in random order, and whose generations begin
+    /// anywhere: a slot and its generation tell nothing about others. `random` gives numbers.
+    pub(crate) fn shuffled(slots: &'s mut [Slot<T>], mut random: impl FnMut() -> u64) -> Self {
+        let mut slab = Self::new(slots);
+        let [class] = &mut slab.classes;
+        // A random cycle through all slots (Sattolo, "An algorithm to generate a random cyclic
+        // permutation", 1986), cut anywhere.
+        for (number, slot) in (0..).zip(slab.slots.iter_mut()) {
+            (slot.next_free, slot.generation) = (number, random() as u32);
+        }
+        for last in (1..class.end).rev() {
+            let other = (random() % u64::from(last)) as usize;
+            let next = slab.slots[last as usize].next_free;
+            slab.slots[last as usize].next_free = slab.slots[other].next_free;
+            slab.slots[other].next_free = next;
+        }
+        let cut = (random() % u64::from(class.end.max(1))) as u32;
+        if let Some(slot) = slab.slots.get_mut(cut as usize) {
+            class.free = slot.next_free;
+            class.free_last = cut;
+            slot.next_free = NIL;
+        }
+        slab
+    }
+
     /// Takes a free slot and puts `value` in it.
     #[inline]
     pub(crate) fn alloc(&mut self, value: T) -> Option<I> {

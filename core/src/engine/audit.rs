@@ -106,6 +106,12 @@ impl Engine<'_> {
         hasher.finish()
     }
 
+    /// Gives each new connection this first packet number, for tests of the wrap.
+    #[cfg(feature = "test-util")]
+    pub fn number_packets_from(&mut self, psn: crate::Psn) {
+        self.cx.first_psn = Some(psn);
+    }
+
     /// Messages that are stored for want of a receive, or of an earlier message.
     #[must_use]
     pub fn stored_messages(&self) -> u32 {

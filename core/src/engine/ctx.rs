@@ -4,25 +4,29 @@
 //!
 //! In: a component's call. Out: the timer of a connection, armed in time. Bound: O(1).
 
-use crate::collections::rng::Rng;
+use crate::collections::secret::{Secret, Use};
 use crate::engine::completions::Completions;
 use crate::engine::connect::ConnectionTable;
 use crate::engine::timers::Timers;
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::window::BitsPool;
-use crate::{Config, Instant, PortLimits, Stats};
+use crate::{Config, Instant, PeerAddress, PortLimits, Stats};
 
 /// A timer that fires this soon need not be looked at: less than the delay of an acknowledgment.
 pub(super) const TIMER_SLACK_NANOS: u64 = 8_000;
 
 /// The identity of an engine.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Identity {
-    /// Random, not 0, never used before: tells this endpoint from an earlier one at the same
-    /// address.
-    pub incarnation: u64,
-    /// Random: seeds sequence bases, jitter and cookies.
-    pub seed: u64,
+    /// From the kernel's generator, and never used before. Everything that others must not guess
+    /// follows from it: incarnations, tokens, cookies, packet numbers, keys of regions.
+    pub key: u128,
+}
+
+impl core::fmt::Debug for Identity {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str("Identity")
+    }
 }
 
 /// Components that all others use, and settings. The fields are separate components with private
@@ -35,13 +39,21 @@ pub(super) struct Ctx<'s> {
     pub(super) timers: Timers<'s>,
     pub(super) completions: Completions,
     pub(super) stats: Stats,
-    pub(super) rng: Rng,
+    pub(super) secret: Secret,
+    /// The first packet number of each connection, where a test chooses it.
+    #[cfg(feature = "test-util")]
+    pub(super) first_psn: Option<crate::Psn>,
     pub(super) config: Config,
-    pub(super) identity: Identity,
     pub(super) limits: PortLimits,
 }
 
 impl Ctx<'_> {
+    /// The incarnation of this engine that the peer at an address sees. It tells nothing about
+    /// those that other peers see.
+    pub(super) fn incarnation(&self, of: &PeerAddress) -> u64 {
+        self.secret.of(Use::Incarnation, of.words()).max(1)
+    }
+
     /// The largest packet for a peer, in bytes.
     #[inline]
     pub(super) fn payload_max(&self, peer: PeerSlot) -> usize {

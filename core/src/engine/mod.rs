@@ -58,7 +58,7 @@ pub use report::PeerReport;
 pub use rma::region::{Access, RegionRequest};
 pub use violation::Violation;
 
-use crate::collections::rng::Rng;
+use crate::collections::secret::Secret;
 use crate::collections::slab::{Slab, SlotIndex};
 use crate::collections::time::{AGING_NANOS, TICK_NANOS};
 use crate::engine::advance::fire;
@@ -73,6 +73,7 @@ use crate::engine::rma::RmaTarget;
 use crate::engine::rma::region::Regions;
 use crate::engine::send::Sender;
 use crate::engine::timers::{ProposedLeast, Timers};
+use crate::peer::Standing;
 use crate::peer::in_flight::InFlight;
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::peer::window::BitsPool;
@@ -108,18 +109,15 @@ impl<'s> Engine<'s> {
         if limits.payload_max.min(limits.receive_max) < PACKET_LEN_MIN {
             return Err(ConfigError::PayloadTooSmall);
         }
-        if identity.incarnation == 0 {
-            return Err(ConfigError::Capacity("incarnation"));
-        }
         let peer_timeout = u32::try_from(config.peer_timeout.as_nanos() / u128::from(TICK_NANOS))
             .map_err(|_| ConfigError::Capacity("peer_timeout"))?;
         let ops = Slab::with_classes(storage.ops, config.ops());
         let recvs = Slab::with_classes(storage.recvs, config.receives());
         let unexpected = UnexpectedPool::new(storage.unexpected, config.unexpected);
-        let mut rng = Rng::new(identity.seed);
+        let mut secret = Secret::new(identity.key);
         let table =
-            ConnectionTable::new(storage.peers, storage.index, storage.connections, rng.next());
-        let regions = Regions::new(storage.regions, storage.region_index, rng.next());
+            ConnectionTable::new(storage.peers, storage.index, storage.connections, &mut secret);
+        let regions = Regions::new(storage.regions, storage.region_index, &secret);
         Ok(Self {
             sender: Sender::new(
                 ops.ok_or(ConfigError::Storage("ops"))?,
@@ -139,9 +137,10 @@ impl<'s> Engine<'s> {
                 timers: Timers::new(storage.timers, peer_timeout),
                 completions: Completions::default(),
                 stats: Stats::default(),
-                rng,
+                secret,
+                #[cfg(feature = "test-util")]
+                first_psn: None,
                 config: config.clone(),
-                identity,
                 limits,
             },
         })
@@ -212,7 +211,7 @@ impl Engine<'_> {
                 cx.add_peer(address)?
             }
         };
-        cx.table[slot].known = true;
+        cx.table.set_standing(slot, Standing::Named);
         Ok(cx.table.peer_id(slot))
     }
 
@@ -238,7 +237,7 @@ impl Engine<'_> {
         &mut self,
         request: &RegionRequest,
     ) -> Result<(RegionId, u64), RegionError> {
-        self.target.register(request, &mut self.cx.rng)
+        self.target.register(request, &mut self.cx.secret)
     }
 
     /// Takes a region back: from the moment this returns nothing reads or writes it, and reads that

@@ -28,11 +28,11 @@ pub(crate) use path::Path;
 pub(crate) use rtt::Rtt;
 
 use crate::PeerAddress;
-use crate::collections::rng::mix_all;
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::slab::SlotIndex;
 use crate::collections::time::Tick;
 use crate::peer::slots::ConnSlot;
+use crate::wire::Token;
 
 /// Where a connection stands (`docs/PROTOCOL.md` §5.2).
 ///
@@ -59,20 +59,34 @@ pub(crate) enum State {
     Removed,
 }
 
+/// The right of a peer to its slot.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) enum Standing {
+    /// It spoke first, and has not shown that it receives at its address.
+    Unproven,
+    /// It spoke first, and receives at its address.
+    #[default]
+    Proven,
+    /// The application has named it: it stays in the table until the application removes it.
+    Named,
+}
+
 /// A peer in the table. Sequence numbers here are valid while no [`Connection`] part exists.
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Peer {
-    pub(crate) remote_incarnation: u64,
+    /// Proves that a packet belongs to the present or last connection.
+    pub(crate) token: Token,
     pub(crate) address: PeerAddress,
-    /// Number of the present or last connection.
+    /// Number of the present or last connection, or of the last attempt at one.
     pub(crate) epoch: u16,
+    /// Number of the connection that the token is of.
+    pub(crate) token_epoch: u16,
     /// The epoch that the peer proposed: a repetition of that handshake is not a new one.
     pub(crate) hello_epoch: u16,
     /// Largest packet that the peer takes, in bytes.
     pub(crate) receive_max: u16,
     /// The peer's name for the connection.
     pub(crate) remote_cid: u32,
-    pub(crate) token: u32,
     pub(crate) next_psn: Psn,
     pub(crate) expected_psn: Psn,
     pub(crate) next_msn: Msn,
@@ -89,8 +103,7 @@ pub(crate) struct Peer {
     pub(crate) errors_issued: u8,
     pub(crate) errors_received: u8,
     pub(crate) state: State,
-    /// The application has named it: it stays in the table until the application removes it.
-    pub(crate) known: bool,
+    pub(crate) standing: Standing,
 }
 
 // A bound that is promised: an idle peer, with its slot's bookkeeping; the index takes 8 to
@@ -106,13 +119,13 @@ impl Default for Peer {
 impl Peer {
     pub(crate) const fn new(address: PeerAddress) -> Self {
         Self {
-            remote_incarnation: 0,
+            token: Token(0),
             address,
             epoch: 0,
+            token_epoch: 0,
             hello_epoch: 0,
             receive_max: 0,
             remote_cid: u32::MAX,
-            token: 0,
             next_psn: Psn(0),
             expected_psn: Psn(0),
             next_msn: Msn(0),
@@ -125,7 +138,7 @@ impl Peer {
             errors_issued: 0,
             errors_received: 0,
             state: State::Closed,
-            known: false,
+            standing: Standing::Proven,
         }
     }
 
@@ -133,11 +146,11 @@ impl Peer {
     /// slot is used again.
     pub(crate) fn set_removed(&mut self, now: Tick) {
         self.state = State::Removed;
-        self.token = now.bits();
+        self.token = Token(now.bits().into());
     }
 
     pub(crate) fn removed_at(&self) -> Tick {
-        Tick::from_bits(self.token)
+        Tick::from_bits(self.token.low())
     }
 
     /// Largest packet for this peer, in bytes, where the port sends `payload_max`: whole words.
@@ -150,20 +163,21 @@ impl Peer {
         matches!(self.state, State::Accepted | State::Established)
     }
 
-    /// Whether the peer opened the connection, and nothing is left with it.
+    /// Whether the peer spoke first, and nothing is left with it but, perhaps, a hello that nobody
+    /// stands for.
     pub(crate) fn is_evictable(&self) -> bool {
-        self.state == State::Closed && self.connection.is_none() && !self.known
+        let over = self.state == State::Closed || self.standing == Standing::Unproven;
+        over && self.connection.is_none() && self.standing != Standing::Named
+    }
+
+    /// Whether the present or last connection is with `remote`, of which this side is seen as
+    /// `own`.
+    pub(crate) fn is_of(&self, own: u64, remote: u64) -> bool {
+        self.token == Token::new(own, remote, self.token_epoch)
     }
 
     /// Whether data can go out.
     pub(crate) fn is_established(&self) -> bool {
         self.state == State::Established
     }
-}
-
-/// The token that proves that a packet belongs to a connection (`docs/PROTOCOL.md` §5.3). It is
-/// equal on both sides.
-pub(crate) fn token(one: u64, other: u64, epoch: u16) -> u32 {
-    let words = [one.min(other), one.max(other), u64::from(epoch)];
-    (mix_all(0x0f1_5eed, &words) >> 32) as u32
 }

@@ -6,7 +6,7 @@
 //! packet may go, and when a timer fires. A connection has one path. All operations are O(1).
 
 use super::{CongestionWindow, Rtt};
-use crate::collections::rng::mix;
+use crate::collections::mix::mix;
 use crate::collections::serial::Psn;
 use crate::collections::time::Tick;
 use crate::peer::window::WINDOW_PACKETS;

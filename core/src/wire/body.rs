@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bodies of packets without records: handshake, acknowledgment, reset.
+//! Bodies of packets without records: handshake, acknowledgment.
 
 use crate::api::stats::DropReason;
 use crate::collections::serial::Psn;
@@ -12,9 +12,10 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 )]
 #[repr(C)]
 pub struct Handshake {
-    /// The sender's incarnation: random, never 0, new for each endpoint that is opened.
+    /// The sender's incarnation as the receiver sees it: random, never 0, new for each endpoint
+    /// that is opened, and another one for each receiver.
     pub src_incarnation: U64,
-    /// The receiver's incarnation, as far as the sender knows it; 0: unknown.
+    /// In `Retry`: the incarnation in the `Hello` that it answers; else 0.
     pub dst_incarnation: U64,
     /// The sender's identifier of this connection, for the receiver to put into `dst_cid`.
     pub src_cid: U32,
@@ -35,17 +36,6 @@ pub struct Handshake {
 }
 
 static_assertions::const_assert_eq!(size_of::<Handshake>(), 40);
-
-/// Body of `Reset` (`docs/PROTOCOL.md` §5.4). The header repeats token and number of the packet
-/// that was not understood.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
-)]
-#[repr(C)]
-pub struct ResetBody {
-    /// The sender's incarnation.
-    pub src_incarnation: U64,
-}
 
 /// The most words of selective acknowledgment in a packet.
 pub const SACK_WORDS_MAX: usize = 16;

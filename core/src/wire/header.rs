@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The header of each packet (`docs/PROTOCOL.md` §3.2).
 
+use super::token::Token;
 use crate::PeerId;
 use crate::collections::serial::Psn;
 use zerocopy::little_endian::{U16, U32};
@@ -116,15 +117,16 @@ pub struct Header {
 static_assertions::const_assert_eq!(size_of::<Header>(), 32);
 
 impl Header {
-    /// A header with version, kind and connection, and zeros elsewhere.
+    /// A header with version, kind, connection and token, and zeros elsewhere.
     #[must_use]
     #[inline]
-    pub fn new(kind: PacketKind, dst_cid: PeerId, token: u32) -> Self {
+    pub fn new(kind: PacketKind, dst_cid: PeerId, token: Token) -> Self {
         Self {
             version_auth: VERSION << 4,
             kind: kind as u8,
             dst_cid: U32::new(dst_cid.bits()),
-            token: U32::new(token),
+            token: U32::new(token.low()),
+            psn: U32::new(token.high()),
             ..zerocopy::FromZeros::new_zeroed()
         }
     }
@@ -137,7 +139,7 @@ impl Header {
         self
     }
 
-    /// Sets the packet sequence number.
+    /// Sets the packet sequence number, in the place of the upper half of the token.
     #[must_use]
     #[inline]
     pub const fn with_psn(mut self, psn: Psn) -> Self {
@@ -226,13 +228,23 @@ impl Header {
         PeerId::from_bits(self.dst_cid.get())
     }
 
-    /// The token: proof that the sender knows both incarnations and the epoch.
+    /// The lower half of the token.
     #[must_use]
     pub const fn token(&self) -> u32 {
         self.token.get()
     }
 
-    /// The packet sequence number; 0 in kinds that have none.
+    /// Whether the packet proves that its sender is the other side of the connection with this
+    /// token (`docs/PROTOCOL.md` §5.3). A packet with records does so together with the range of
+    /// its packet number, which is checked where the window is known.
+    #[must_use]
+    #[inline(always)]
+    pub const fn proves(&self, token: Token) -> bool {
+        self.token.get() == token.low()
+            && (self.kind == PacketKind::Data as u8 || self.psn.get() == token.high())
+    }
+
+    /// The packet sequence number; in kinds that have none, the upper half of the token.
     #[must_use]
     pub const fn psn(&self) -> Psn {
         Psn(self.psn.get())

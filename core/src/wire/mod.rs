@@ -19,9 +19,10 @@ mod message;
 mod packet;
 mod record;
 mod remote;
+mod token;
 
 pub(crate) use body::Sack;
-pub use body::{Ack, Handshake, ResetBody, SACK_WORDS_MAX};
+pub use body::{Ack, Handshake, SACK_WORDS_MAX};
 pub use header::{Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, TAG_RESERVE, VERSION};
 pub use integrity::seal;
 pub(crate) use integrity::verify;
@@ -40,6 +41,7 @@ pub use remote::{
     operand_len, put_atomic_request, put_atomic_response, put_error, put_read_request,
     put_read_response, put_write, read_response_len, write_len,
 };
+pub use token::Token;
 
 pub use crate::api::config::ChecksumFn;
 pub use crate::api::limits::{

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A packet: header and body, both checked.
 
-use super::body::{Ack, Handshake, ResetBody, SACK_WORDS_MAX};
+use super::body::{Ack, Handshake, SACK_WORDS_MAX};
 use super::header::{Header, PacketKind, VERSION};
 use super::integrity::verify;
 use super::layout::RecordKind;
@@ -29,8 +29,8 @@ pub enum Body<'a> {
     Ack(&'a Ack, heapless::Vec<u64, SACK_WORDS_MAX>),
     /// [`PacketKind::Data`]: records, each with a sound structure.
     Data(Records<'a>),
-    /// [`PacketKind::Reset`].
-    Reset(&'a ResetBody),
+    /// [`PacketKind::Reset`]: no body.
+    Reset,
     /// [`PacketKind::Ping`]: no body.
     Ping,
     /// [`PacketKind::Close`]: no body.
@@ -64,10 +64,12 @@ impl<'a> Packet<'a> {
                 Body::Ack(ack, words)
             }
             PacketKind::Data => Body::Data(Records::check(body)?),
-            PacketKind::Reset => Body::Reset(exact(body)?),
+            PacketKind::Reset if body.is_empty() => Body::Reset,
             PacketKind::Ping if body.is_empty() => Body::Ping,
             PacketKind::Close if body.is_empty() => Body::Close,
-            PacketKind::Ping | PacketKind::Close => return Err(DropReason::Malformed),
+            PacketKind::Reset | PacketKind::Ping | PacketKind::Close => {
+                return Err(DropReason::Malformed);
+            }
         };
         Ok(Self { header, body })
     }

@@ -17,7 +17,7 @@ fn envelope() -> impl Strategy<Value = Envelope> {
 }
 
 fn packet(kind: PacketKind, body: &[u8]) -> Vec<u8> {
-    let header = Header::new(kind, PeerId::new(3, 4), 0xdead_beef).with_psn(Psn(9));
+    let header = Header::new(kind, PeerId::new(3, 4), Token(0xdead_beef)).with_psn(Psn(9));
     let mut bytes = [header.as_bytes(), body].concat();
     seal(&mut bytes, CRC);
     bytes
@@ -25,7 +25,7 @@ fn packet(kind: PacketKind, body: &[u8]) -> Vec<u8> {
 
 #[test]
 fn field_offsets_are_those_of_the_document() {
-    let header = Header::new(PacketKind::Data, PeerId::from_bits(0x0403_0201), 0x0807_0605)
+    let header = Header::new(PacketKind::Data, PeerId::from_bits(0x0403_0201), Token(0x0807_0605))
         .with_flags(Flags::ACK_REQUEST | Flags::RETRANSMISSION)
         .with_psn(Psn(0x0c0b_0a09))
         .with_received(Psn(0x100f_0e0d), 0x1211, ReceiverStatus::new(0, true, 1))

@@ -28,8 +28,21 @@ fn a_packet_with_another_token_changes_nothing() {
     let (mut puppet, records) = expectant();
     for bit in 0..32 {
         let mut head = puppet.now(PacketKind::Data);
-        head.token ^= 1 << bit;
+        head.token.0 ^= 1 << bit;
         puppet.refused(&head.packet(&records), DropReason::WrongToken);
+    }
+    for kind in [PacketKind::Ping, PacketKind::Close] {
+        for bit in 0..64 {
+            let mut head = puppet.now(kind);
+            head.token.0 ^= 1 << bit;
+            puppet.refused(&head.packet(&[]), DropReason::WrongToken);
+        }
+    }
+    for bit in 0..64 {
+        puppet.head.token.0 ^= 1 << bit;
+        let ack = puppet.ack(puppet.first, &[]);
+        puppet.refused(&ack, DropReason::WrongToken);
+        puppet.head.token.0 ^= 1 << bit;
     }
 }
 
@@ -84,7 +97,7 @@ fn an_acknowledgment_of_packets_that_were_not_sent_changes_nothing() {
     let mut puppet = Puppet::connected(&small());
     puppet.send(5, vec![0; 8]);
     let next = puppet.first.plus(1);
-    for beyond in [1, 2, 255, 1 << 30] {
+    for beyond in [1, 2, 255, 1 << 30, 1 << 31, RANGE.wrapping_neg() - 1] {
         let ack = puppet.ack(next.plus(beyond), &[]);
         puppet.refused(&ack, DropReason::AckOfUnsent);
     }
@@ -159,4 +172,28 @@ fn a_name_that_outlived_its_peer_is_nobodys() {
     let late = puppet.world.send_with(0, PUPPET, |r| r.common.peer = former, vec![0; 8]);
     assert_eq!(late, Err(PostError::UnknownPeer));
     assert_eq!(puppet.engine().remove_peer(former), Err(Unknown));
+}
+
+/// More than a window, less than the numbers that an attacker has to try.
+const RANGE: u32 = 1 << 16;
+
+#[test]
+fn a_packet_with_a_number_that_none_in_flight_has_changes_nothing() {
+    let (mut puppet, records) = expectant();
+    let next = puppet.head.psn;
+    for ahead in [RANGE, 1 << 20, 1 << 31, RANGE.wrapping_neg() - 1] {
+        let head = Head { psn: next.plus(ahead), ..puppet.now(PacketKind::Data) };
+        puppet.refused(&head.packet(&records), DropReason::Stale);
+    }
+    // A copy that is late, and one beyond the window, are answered.
+    for ahead in [RANGE.wrapping_neg(), RANGE - 1] {
+        let head = Head { psn: next.plus(ahead), ..puppet.now(PacketKind::Data) };
+        puppet.sent();
+        puppet.deliver(head.packet(&records));
+        assert_eq!(puppet.sent().pop().unwrap().kind(), PacketKind::Ack);
+    }
+    assert_eq!(puppet.ends(), []);
+    let data = puppet.data(&records);
+    puppet.deliver(data);
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
 }

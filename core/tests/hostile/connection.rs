@@ -3,9 +3,8 @@
 
 use crate::puppet::*;
 use crate::world::*;
-use ofi_xdp_core::wire::PacketKind;
+use ofi_xdp_core::wire::{PacketKind, Token};
 use ofi_xdp_core::*;
-use zerocopy::IntoBytes;
 
 /// Another process at the puppet's address.
 const SUCCESSOR: u64 = 0xdead_beef;
@@ -73,7 +72,8 @@ fn an_old_hello_is_no_answer_to_a_new_one() {
     assert_eq!(puppet.sent().pop().unwrap().handshake().epoch.get(), 2);
     puppet.refused(&old, DropReason::UnexpectedHandshake);
     // A new handshake is valid: both sides want a connection.
-    puppet.deliver(puppet.hello(INCARNATION, 2, 0));
+    let cookie = puppet.cookie(INCARNATION, 2);
+    puppet.deliver(puppet.hello(INCARNATION, 2, cookie));
     assert_eq!(puppet.engine().stats().crossed_hellos, 1);
 }
 
@@ -81,14 +81,20 @@ fn an_old_hello_is_no_answer_to_a_new_one() {
 fn a_reset_that_answers_no_packet_ends_no_connection() {
     let mut puppet = Puppet::connected(&small());
     let token = puppet.head.token;
-    puppet.refused(&puppet.reset(token, puppet.first), DropReason::UnprovenReset);
     puppet.send(5, vec![0; 3000]);
     assert_eq!(puppet.sent_data().len(), 3);
     for wrong in [3, 4, 255, 1 << 31, u32::MAX] {
         let reset = puppet.reset(token, puppet.first.plus(wrong));
         puppet.refused(&reset, DropReason::UnprovenReset);
     }
-    puppet.refused(&puppet.reset(token ^ 1, puppet.first), DropReason::UnprovenReset);
+    puppet.refused(&puppet.reset(Token(token.0 ^ 1), puppet.first), DropReason::UnprovenReset);
+    // The packet that it answers acknowledged another number.
+    for wrong in [1, 2, 1 << 31, u32::MAX] {
+        let ack = puppet.head.psn.plus(wrong);
+        let head = Head { token, ack, ..puppet.now(PacketKind::Reset) };
+        let reset = Head { cid: PeerId::NONE, psn: puppet.first, ..head }.packet(&[]);
+        puppet.refused(&reset, DropReason::UnprovenReset);
+    }
     puppet.deliver(puppet.reset(token, puppet.first.plus(2)));
     assert_eq!(puppet.ends(), [(5, Err(OpError::Reset))]);
 }
@@ -103,9 +109,7 @@ fn the_answer_to_a_hello_says_where_its_numbers_begin() {
     puppet.agreed(&answer);
     puppet.head.psn = Psn(0x1234_5678);
     let agree = |puppet: &mut Puppet, echo: Psn| {
-        let body = puppet.handshake(INCARNATION, 1, echo.0.into());
-        let head = puppet.now(PacketKind::HelloAck);
-        puppet.deliver(head.packet(body.as_bytes()));
+        puppet.deliver(puppet.agreement(INCARNATION, 1, echo));
     };
     // A puppet that does not know the engine's first packet number learns it again.
     let wrong = puppet.first.plus(1);
@@ -128,20 +132,19 @@ fn an_answer_to_another_hello_changes_nothing() {
     let hello = puppet.sent().pop().unwrap().handshake();
     puppet.head.cid = PeerId::from_bits(hello.src_cid.get());
     puppet.incarnation = hello.src_incarnation.get() ^ 1;
-    let head = puppet.now(PacketKind::HelloAck);
-    let (epoch, base) = (hello.epoch.get(), u64::from(hello.psn_base.get()));
-    let body = puppet.handshake(INCARNATION, epoch, base);
-    puppet.refused(&head.packet(body.as_bytes()), DropReason::UnexpectedHandshake);
+    let (epoch, base) = (hello.epoch.get(), Psn(hello.psn_base.get()));
+    let ack = puppet.agreement(INCARNATION, epoch, base);
+    puppet.refused(&ack, DropReason::UnexpectedHandshake);
     puppet.incarnation ^= 1;
     // It also holds for an attempt that was given up: its numbers began elsewhere, whatever the
     // epoch.
-    for (epoch, base) in [(epoch, base + 1), (epoch, 0), (epoch + 1, base + 1)] {
-        let body = puppet.handshake(INCARNATION, epoch, base);
-        puppet.refused(&head.packet(body.as_bytes()), DropReason::UnexpectedHandshake);
+    for (epoch, base) in [(epoch, base.plus(1)), (epoch, Psn(0)), (epoch + 1, base.plus(1))] {
+        let ack = puppet.agreement(INCARNATION, epoch, base);
+        puppet.refused(&ack, DropReason::UnexpectedHandshake);
     }
-    let body = puppet.handshake(INCARNATION, epoch, base);
-    puppet.refused_from(PUPPET + 1, &head.packet(body.as_bytes()), DropReason::WrongSource);
-    puppet.deliver(head.packet(body.as_bytes()));
+    let ack = puppet.agreement(INCARNATION, epoch, base);
+    puppet.refused_from(PUPPET + 1, &ack, DropReason::WrongSource);
+    puppet.deliver(ack);
     assert_eq!(puppet.engine().stats().handshakes, 1);
 }
 
@@ -183,13 +186,12 @@ fn asked(puppet: &mut Puppet) -> u16 {
 
 /// The puppet accepts the handshake of [`asked`], and the message goes out to it.
 fn agree(puppet: &mut Puppet, epoch: u16) {
-    let body = puppet.handshake(INCARNATION, epoch, puppet.first.0.into());
-    let head = puppet.now(PacketKind::HelloAck);
-    puppet.deliver(head.packet(body.as_bytes()));
+    puppet.deliver(puppet.agreement(INCARNATION, epoch, puppet.first));
     assert_eq!(puppet.engine().stats().handshakes, 1);
     let data = puppet.sent_data();
     assert_eq!(data.iter().map(Seen::psn).collect::<Vec<_>>(), [puppet.first]);
-    puppet.head.token = data[0].parsed().header.token();
+    puppet.head.token = Token::new(INCARNATION, puppet.incarnation, epoch);
+    assert_eq!(data[0].parsed().header.token(), puppet.head.token.low());
     let head = Head { ack: puppet.first.plus(1), accepted: 1, ..puppet.now(PacketKind::Ping) };
     puppet.deliver(head.packet(&[]));
     assert_eq!(puppet.ends(), [(5, Ok(()))]);
@@ -203,6 +205,13 @@ fn a_forged_hello_does_not_keep_the_peer_from_agreeing() {
         let proposed = asked(&mut puppet);
         puppet.deliver(puppet.hello(SUCCESSOR, epoch, 0));
         agree(&mut puppet, proposed);
+        // A forger that reads what is sent to the puppet's address has a cookie.
+        let mut puppet = Puppet::unconnected(&small());
+        puppet.send(5, vec![0; 8]);
+        let proposed = asked(&mut puppet);
+        let cookie = puppet.cookie(SUCCESSOR, epoch);
+        puppet.deliver(puppet.hello(SUCCESSOR, epoch, cookie));
+        agree(&mut puppet, proposed);
     }
 }
 
@@ -211,7 +220,8 @@ fn a_hello_is_repeated_also_behind_a_forged_one() {
     let mut puppet = Puppet::unconnected(&small());
     puppet.send(5, vec![0; 8]);
     let proposed = asked(&mut puppet);
-    puppet.deliver(puppet.hello(SUCCESSOR, 9, 0));
+    let cookie = puppet.cookie(SUCCESSOR, 9);
+    puppet.deliver(puppet.hello(SUCCESSOR, 9, cookie));
     puppet.sent();
     // The first one was lost.
     puppet.pass(6 * MILLI);
@@ -237,7 +247,8 @@ fn another_hello_before_there_is_a_connection_ends_no_operation() {
     let mut puppet = Puppet::unconnected(&small());
     puppet.send(5, vec![0; 8]);
     let proposed = asked(&mut puppet);
-    puppet.deliver(puppet.hello(SUCCESSOR, 9, 0));
+    let cookie = puppet.cookie(SUCCESSOR, 9);
+    puppet.deliver(puppet.hello(SUCCESSOR, 9, cookie));
     puppet.sent();
     // Forged packets change nothing. A peer that exists proves it, and gets the posted message.
     let before = puppet.digest();
@@ -250,7 +261,8 @@ fn another_hello_before_there_is_a_connection_ends_no_operation() {
     let cookie = retry.handshake().cookie.get();
     puppet.deliver(puppet.hello(INCARNATION, proposed, cookie));
     // It also holds for a newer handshake of the same process, which has given up its first one.
-    puppet.deliver(puppet.hello(INCARNATION, proposed + 1, 0));
+    let cookie = puppet.cookie(INCARNATION, proposed + 1);
+    puppet.deliver(puppet.hello(INCARNATION, proposed + 1, cookie));
     assert_eq!(puppet.ends(), []);
     let answer = puppet.sent().pop().unwrap();
     puppet.agreed(&answer);

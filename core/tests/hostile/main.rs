@@ -10,6 +10,7 @@
 mod world;
 
 mod admission;
+mod blind;
 mod connection;
 mod errors;
 mod messages;

@@ -7,7 +7,7 @@
 use crate::world::*;
 use ofi_xdp_core::wire::{
     self, Ack, Body, Flags, HEADER_LEN, Handshake, Header, Packet, PacketKind, ReceiverStatus,
-    ResetBody,
+    Token,
 };
 use ofi_xdp_core::*;
 use std::time::Duration;
@@ -30,7 +30,7 @@ pub struct Head {
     pub kind: PacketKind,
     pub flags: Flags,
     pub cid: PeerId,
-    pub token: u32,
+    pub token: Token,
     pub psn: Psn,
     pub ack: Psn,
     pub accepted: u16,
@@ -45,9 +45,12 @@ impl Head {
     pub fn packet(&self, body: &[u8]) -> Vec<u8> {
         let mut header = Header::new(self.kind, self.cid, self.token)
             .with_flags(self.flags)
-            .with_psn(self.psn)
             .with_received(self.ack, self.accepted, self.receiver_status)
             .with_sent_at(self.sent_at);
+        // Other kinds have the upper half of the token in its place.
+        if matches!(self.kind, PacketKind::Data | PacketKind::Reset) {
+            header = header.with_psn(self.psn);
+        }
         header.rnr_epoch = self.rnr_epoch;
         header.err_count = self.errors;
         let mut bytes = header.as_bytes().to_vec();
@@ -72,6 +75,12 @@ impl Seen {
 
     pub fn psn(&self) -> Psn {
         self.parsed().header.psn()
+    }
+
+    /// The token of a packet other than one with records.
+    pub fn token(&self) -> Token {
+        let parsed = self.parsed();
+        Token(u64::from(parsed.header.psn().0) << 32 | u64::from(parsed.header.token()))
     }
 
     pub fn has(&self, flag: Flags) -> bool {
@@ -129,7 +138,7 @@ impl Puppet {
             kind: PacketKind::Data,
             flags: Flags::empty(),
             cid: PeerId::NONE,
-            token: 0,
+            token: Token(0),
             psn: BASE,
             ack: Psn(0),
             accepted: 0,
@@ -163,7 +172,7 @@ impl Puppet {
         assert_eq!(answer.kind(), PacketKind::HelloAck);
         let body = answer.handshake();
         self.head.cid = PeerId::from_bits(body.src_cid.get());
-        self.head.token = answer.parsed().header.token();
+        self.head.token = answer.token();
         self.incarnation = body.src_incarnation.get();
         self.first = Psn(body.psn_base.get());
         self.head.ack = self.first;
@@ -236,14 +245,14 @@ impl Puppet {
         let body = Ack { sack_words: sack.len() as u8, ..Self::ack_body(credit) };
         let mut bytes = body.as_bytes().to_vec();
         sack.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));
-        Head { ack, psn: Psn(0), ..self.now(PacketKind::Ack) }.packet(&bytes)
+        Head { ack, ..self.now(PacketKind::Ack) }.packet(&bytes)
     }
 
     /// A handshake body of the puppet.
     pub fn handshake(&self, incarnation: u64, epoch: u16, cookie: u64) -> Handshake {
         Handshake {
             src_incarnation: incarnation.into(),
-            dst_incarnation: self.incarnation.into(),
+            dst_incarnation: 0.into(),
             src_cid: CID.bits().into(),
             psn_base: self.head.psn.0.into(),
             receive_max: 1472.into(),
@@ -255,16 +264,31 @@ impl Puppet {
     }
 
     pub fn hello(&self, incarnation: u64, epoch: u16, cookie: u64) -> Vec<u8> {
-        let mut body = self.handshake(incarnation, epoch, cookie);
-        body.dst_incarnation = 0.into();
-        let head = Head { cid: PeerId::NONE, token: 0, ..self.now(PacketKind::Hello) };
+        let body = self.handshake(incarnation, epoch, cookie);
+        let head = Head { cid: PeerId::NONE, token: Token(0), ..self.now(PacketKind::Hello) };
         head.packet(body.as_bytes())
     }
 
-    pub fn reset(&self, token: u32, psn: Psn) -> Vec<u8> {
-        let body = ResetBody { src_incarnation: INCARNATION.into() };
-        let head = Head { cid: PeerId::NONE, token, psn, ..self.now(PacketKind::Reset) };
+    /// A `HELLO_ACK` of the puppet as `incarnation`, which repeats the engine's first number.
+    pub fn agreement(&self, incarnation: u64, epoch: u16, echo: Psn) -> Vec<u8> {
+        let body = self.handshake(incarnation, epoch, echo.0.into());
+        let token = Token::new(incarnation, self.incarnation, epoch);
+        let head = Head { token, ..self.now(PacketKind::HelloAck) };
         head.packet(body.as_bytes())
+    }
+
+    /// The cookie that the engine gives to a hello.
+    pub fn cookie(&mut self, incarnation: u64, epoch: u16) -> u64 {
+        self.sent();
+        self.deliver(self.hello(incarnation, epoch, 0));
+        let retry = self.sent().pop().unwrap();
+        assert_eq!(retry.kind(), PacketKind::Retry);
+        retry.handshake().cookie.get()
+    }
+
+    pub fn reset(&self, token: Token, psn: Psn) -> Vec<u8> {
+        let head = Head { cid: PeerId::NONE, token, psn, ..self.now(PacketKind::Reset) };
+        Head { ack: self.head.psn, ..head }.packet(&[])
     }
 
     /// Gives the engine a packet of the puppet, without a further step.

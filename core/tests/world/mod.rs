@@ -117,7 +117,7 @@ impl Node {
     /// A node with an engine in leaked storage: tests are short.
     pub fn new(config: &Config, incarnation: u64, seed: u64, payload_max: usize) -> Self {
         let storage = Box::leak(Box::new(StorageBox::new(config).unwrap())).lend();
-        let identity = Identity { incarnation, seed };
+        let identity = Identity { key: u128::from(incarnation) << 64 | u128::from(seed) };
         let engine = Engine::new(config, storage, identity, limits(payload_max)).unwrap();
         let mut memory = CheckedMemory::new(config);
         memory.pieces = Some(Pieces::default());

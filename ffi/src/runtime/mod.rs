@@ -149,8 +149,9 @@ impl Runtime {
     pub(crate) fn start(parts: RuntimeConfig<'_>) -> Result<Arc<Self>, Error> {
         let RuntimeConfig { config, port, av, endpoint, shared } = parts;
         let limits = port.as_ref().ok_or(Error::BadState)?.limits();
-        let random = || getrandom::u64().map_err(|_| Error::Os(libc::EIO));
-        let identity = Identity { incarnation: random()?.max(1), seed: random()? };
+        let mut key = [0; 16];
+        getrandom::fill(&mut key).map_err(|_| Error::Os(libc::EIO))?;
+        let identity = Identity { key: u128::from_le_bytes(key) };
         let engine = EngineBox::new(&config, identity, limits).map_err(|error| {
             log::warn!(target: "ep_ctrl", "cannot enable: {error}");
             match error {

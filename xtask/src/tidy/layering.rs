@@ -57,8 +57,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// The crates that core may be built from: all work without an operating system. `self_cell` comes
 /// with the feature `alloc` only.
-const CORE_CRATES: &[&str] =
-    &["bitflags", "heapless", "log", "self_cell", "static_assertions", "thiserror", "zerocopy"];
+const CORE_CRATES: &[&str] = &[
+    "bitflags",
+    "heapless",
+    "log",
+    "self_cell",
+    "siphasher",
+    "static_assertions",
+    "thiserror",
+    "zerocopy",
+];
 
 /// Code that names a crate of another layer.
 pub(super) fn names(tree: &Tree) -> Vec<Fault> {

@@ -87,6 +87,35 @@ proptest! {
     }
 
     #[test]
+    fn a_shuffled_slab_gives_each_slot_once(capacity in 1usize..40, seed: u64) {
+        let give = |seed: u64| {
+            let mut state = seed;
+            let random = || {
+                state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                state >> 20
+            };
+            let mut slots = vec![Slot::<Item>::default(); capacity];
+            let mut slab = Slab::<Item, Index>::shuffled(&mut slots, random);
+            assert!(slab.is_sound());
+            let mut order = Vec::new();
+            while let Some(slot) = slab.alloc(Item::default()) {
+                order.push((slot, slab.generation(slot)));
+            }
+            let (first, _) = order[0];
+            slab.release_last(first);
+            assert_eq!(slab.alloc(Item::default()), Some(first));
+            order
+        };
+        let order = give(seed);
+        let mut sorted: Vec<_> = order.iter().map(|entry| entry.0.0).collect();
+        sorted.sort_unstable();
+        prop_assert!(sorted.into_iter().eq(0..capacity as u32));
+        if capacity > 12 {
+            prop_assert_ne!(order, give(seed ^ 1 << 63 ^ 1), "another seed, another order");
+        }
+    }
+
+    #[test]
     fn list_is_a_queue(steps in prop::collection::vec((0u8..5, 0u32..8), 0..100)) {
         let mut slots = vec![Slot::<Item>::default(); 8];
         let mut slab = Slab::<Item, Index>::new(&mut slots);

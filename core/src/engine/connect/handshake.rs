@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Handshake: connections are opened, agreed on and reset (`docs/PROTOCOL.md` §5).
 //!
-//! In: handshake packets from anywhere. Out: connections, and replies in a bounded queue. A
-//! connection with one incarnation is given up for another one only against a cookie, or for its
-//! reply to a hello of ours. Therefore replayed or forged hellos neither end a connection nor
-//! prevent one.
+//! In: handshake packets from anywhere. Out: connections, and replies in a bounded queue, none of
+//! them longer than its cause. A connection is given up for another one only against a cookie, or
+//! for a reply to a hello of ours. Therefore replayed or forged hellos neither end a connection nor
+//! prevent one. Bound: one reply a packet, and the steps of [`evict_peer`].
 
+use crate::collections::secret::Use;
 use crate::collections::serial::Psn;
 use crate::collections::slab::{Slab, SlotIndex};
 use crate::engine::connect::evict::{EVICT_STEPS, evict_peer};
@@ -15,8 +16,8 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::peer::slots::{ConnSlot, PeerSlot};
-use crate::peer::{Errors, State, token};
-use crate::wire::{Handshake, Header, PACKET_LEN_MIN, PacketKind};
+use crate::peer::{Errors, Standing, State};
+use crate::wire::{Handshake, Header, PACKET_LEN_MIN, PacketKind, Token};
 use crate::{DropReason, OpError, PeerAddress, PeersFull};
 
 /// Whether three quarters of the slots are taken.
@@ -71,7 +72,11 @@ impl Ctx<'_> {
 
     /// Sets the sender's sequence numbers for a new connection.
     fn restart_numbers(&mut self, conn: ConnSlot) {
-        let base = Psn(self.rng.next() as u32);
+        #[cfg(not(feature = "test-util"))]
+        let base = Psn(self.secret.draw(Use::PacketNumber) as u32);
+        #[cfg(feature = "test-util")]
+        let base =
+            self.first_psn.unwrap_or_else(|| Psn(self.secret.draw(Use::PacketNumber) as u32));
         self.table.connections[conn].tx_mut().restart(base);
     }
 
@@ -132,6 +137,8 @@ pub(crate) fn process_handshake(
     }
 }
 
+/// Processes a hello. Nothing changes at an address with a connection, in any state, before the
+/// sender has shown with a cookie that it receives there.
 fn process_hello(
     cx: &mut Ctx<'_>,
     sender: &mut Sender<'_>,
@@ -139,21 +146,11 @@ fn process_hello(
     hello: &Handshake,
     from: PeerAddress,
 ) -> Result<(), DropReason> {
-    let slot = match cx.table.find_peer(&from) {
-        Some(slot) => slot,
-        None if cx.is_crowded() && !cx.is_cookie(hello, &from) => {
-            cx.send_retry(hello, from);
-            return Ok(());
-        }
-        None => {
-            if is_crowded(&cx.table.peers) {
-                evict_peer(cx, sender, matcher, EVICT_STEPS);
-            }
-            cx.add_peer(from).map_err(|_| DropReason::NoRoom)?
-        }
+    let Some(slot) = cx.table.find_peer(&from) else {
+        return process_first_hello(cx, sender, matcher, hello, from);
     };
     let peer = &cx.table.peers[slot];
-    let same = peer.remote_incarnation == hello.src_incarnation.get();
+    let same = peer.is_of(cx.incarnation(&from), hello.src_incarnation.get());
     let epoch = hello.epoch.get();
     let old = same && !is_newer(epoch, peer.hello_epoch);
     let proven = cx.is_cookie(hello, &from);
@@ -167,12 +164,10 @@ fn process_hello(
         State::HelloSent | State::Established if old => {
             return Err(DropReason::UnexpectedHandshake);
         }
-        // An old hello; or a new one of a peer with epochs that have wrapped since.
-        State::Closed | State::Accepted if old && !proven => {
-            cx.send_retry(hello, from);
-            return Ok(());
-        }
-        State::Accepted | State::Established if !same && !proven => {
+        State::Closed if !old => {}
+        // A hello that changes a connection; or an old one, or that of a peer with epochs that have
+        // wrapped since.
+        _ if !proven => {
             cx.send_retry(hello, from);
             return Ok(());
         }
@@ -180,13 +175,38 @@ fn process_hello(
         // Nothing was sent yet: posted operations use the new connection.
         State::Accepted | State::Closed | State::HelloSent | State::Removed => {}
     }
+    if proven {
+        cx.table.set_standing(slot, Standing::Proven);
+    }
+    cx.accept_hello(slot, hello)
+}
+
+/// Processes the hello of a peer that is not in the table.
+fn process_first_hello(
+    cx: &mut Ctx<'_>,
+    sender: &mut Sender<'_>,
+    matcher: &mut Matcher<'_>,
+    hello: &Handshake,
+    from: PeerAddress,
+) -> Result<(), DropReason> {
+    let proven = cx.is_cookie(hello, &from);
+    let many_unproven = cx.table.has_many_unproven();
+    if !proven && (many_unproven || cx.is_crowded()) {
+        cx.send_retry(hello, from);
+        return Ok(());
+    }
+    if many_unproven || is_crowded(&cx.table.peers) {
+        evict_peer(cx, sender, matcher, EVICT_STEPS);
+    }
+    let slot = cx.add_peer(from).map_err(|_| DropReason::NoRoom)?;
+    let standing = if proven { Standing::Proven } else { Standing::Unproven };
+    cx.table.set_standing(slot, standing);
     cx.accept_hello(slot, hello)
 }
 
 impl Ctx<'_> {
-    /// Whether unknown peers must prove with a cookie that they receive at their address: three
-    /// quarters of the slots for peers or connections are taken. A flood of forged hellos cannot
-    /// take the rest.
+    /// Whether three quarters of the slots for peers or connections are taken: unknown peers must
+    /// prove then that they receive at their address.
     fn is_crowded(&self) -> bool {
         is_crowded(&self.table.peers) || is_crowded(&self.table.connections)
     }
@@ -229,12 +249,12 @@ impl Ctx<'_> {
 
     /// Records the parameters that both sides now know of the connection.
     fn connect(&mut self, slot: PeerSlot, conn: ConnSlot, handshake: &Handshake, epoch: u16) {
+        let own = self.incarnation(&self.table.peers[slot].address);
         let peer = &mut self.table.peers[slot];
-        peer.remote_incarnation = handshake.src_incarnation.get();
         peer.remote_cid = handshake.src_cid.get();
-        peer.epoch = epoch;
+        (peer.epoch, peer.token_epoch) = (epoch, epoch);
         self.table.epochs = later_epoch(self.table.epochs, epoch);
-        peer.token = token(self.identity.incarnation, peer.remote_incarnation, epoch);
+        peer.token = Token::new(own, handshake.src_incarnation.get(), epoch);
         peer.receive_max = handshake.receive_max.get();
         peer.window = handshake.window.get().max(1);
         let state = &mut self.table.connections[conn];
@@ -248,10 +268,14 @@ impl Ctx<'_> {
         ack: &Handshake,
         from: PeerAddress,
     ) -> Result<(), DropReason> {
-        let slot = self.own_handshake(header, ack, from)?;
+        let slot = self.own_handshake(header, from)?;
         let (incarnation, epoch) = (ack.src_incarnation.get(), ack.epoch.get());
+        let token = Token::new(self.incarnation(&from), incarnation, epoch);
+        if !header.proves(token) {
+            return Err(DropReason::UnexpectedHandshake);
+        }
         let peer = &self.table.peers[slot];
-        let same = peer.remote_incarnation == incarnation && peer.epoch == epoch;
+        let same = peer.token == token;
         let conn = peer.connection;
         match peer.state {
             State::Accepted if same => {
@@ -314,31 +338,30 @@ impl Ctx<'_> {
         retry: &Handshake,
         from: PeerAddress,
     ) -> Result<(), DropReason> {
-        let slot = self.own_handshake(header, retry, from)?;
+        let slot = self.own_handshake(header, from)?;
+        if retry.dst_incarnation.get() != self.incarnation(&from) {
+            return Err(DropReason::UnexpectedHandshake);
+        }
+        let now = self.timers.tick();
         let peer = &self.table.peers[slot];
         let asked = peer.connection.is_some()
             && self.table.connections[peer.connection].hello().proposed() != 0;
         if !asked || !matches!(peer.state, State::HelloSent | State::Accepted) {
             return Err(DropReason::UnexpectedHandshake);
         }
-        self.table.connections[peer.connection].hello_mut().show(retry.cookie.get());
+        let state = &mut self.table.connections[peer.connection];
+        state.hello_mut().show(retry.cookie.get());
+        // The answer to the next hello tells the round trip.
+        state.path_mut().restart_timer(now);
         self.table.queue_stateless(StatelessPacket::Hello(self.table.peer_id(slot)));
         Ok(())
     }
 
-    /// The peer that a reply to our hello belongs to.
-    fn own_handshake(
-        &self,
-        header: &Header,
-        reply: &Handshake,
-        from: PeerAddress,
-    ) -> Result<PeerSlot, DropReason> {
+    /// The peer that a reply to our hello belongs to, if it is proven.
+    fn own_handshake(&self, header: &Header, from: PeerAddress) -> Result<PeerSlot, DropReason> {
         let slot = self.table.peer_slot(header.dst_cid()).ok_or(DropReason::UnknownConnection)?;
         if self.table.peers[slot].address != from {
             return Err(DropReason::WrongSource);
-        }
-        if reply.dst_incarnation.get() != self.identity.incarnation {
-            return Err(DropReason::UnexpectedHandshake);
         }
         Ok(slot)
     }
@@ -362,34 +385,13 @@ impl Ctx<'_> {
         // The acknowledgment shows the peer that this side knows of the connection, unless data
         // does so first.
         state.rx_mut().owe_ack_now();
-        let peer = &mut self.table.peers[state.peer()];
+        let slot = state.peer();
+        self.table.set_standing(slot, Standing::Proven);
+        let peer = &mut self.table.peers[slot];
         peer.state = State::Established;
         log::debug!("peer {}: connected, epoch {}", peer.address, peer.epoch);
         self.stats.handshakes += 1;
         self.table.make_ready(conn);
         self.arm(conn);
     }
-}
-
-/// Ends a connection for a reset that repeats the token, and the number of a packet under way.
-pub(crate) fn process_reset(
-    cx: &mut Ctx<'_>,
-    sender: &mut Sender<'_>,
-    matcher: &mut Matcher<'_>,
-    header: &Header,
-    from: PeerAddress,
-) -> Result<(), DropReason> {
-    let slot = cx.table.find_peer(&from).ok_or(DropReason::UnknownConnection)?;
-    let peer = &cx.table.peers[slot];
-    if !peer.is_established() || peer.connection.is_none() || peer.token != header.token() {
-        return Err(DropReason::UnprovenReset);
-    }
-    let state = &cx.table.connections[peer.connection];
-    let distance = header.psn().since(state.tx().first_psn());
-    if distance >= state.tx().under_way() {
-        return Err(DropReason::UnprovenReset);
-    }
-    log::info!("peer {}: {}", peer.address, OpError::Reset);
-    end_connection(cx, sender, matcher, slot, OpError::Reset);
-    Ok(())
 }

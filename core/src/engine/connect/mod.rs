@@ -9,18 +9,20 @@ pub(super) mod cookie;
 pub(super) mod evict;
 pub(super) mod handshake;
 pub(super) mod packet;
+pub(super) mod reset;
 pub(super) mod schedule;
 pub(super) mod stateless;
 pub(super) mod teardown;
 
 use crate::collections::index::Index as HashIndex;
 use crate::collections::list::List;
+use crate::collections::secret::{Secret, Use};
 use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::engine::connect::packet::{STATELESS_QUEUE_MAX, StatelessPacket};
 use crate::engine::violation::{Violation, sound};
 use crate::peer::slots::{ConnSlot, PeerSlot};
-use crate::peer::{Connection, Peer, State};
+use crate::peer::{Connection, Peer, Standing, State};
 use crate::{PeerAddress, PeerId};
 use core::hash::{Hash, Hasher};
 use core::ops::{Index, IndexMut};
@@ -28,6 +30,11 @@ use core::ops::{Index, IndexMut};
 /// The slot of a peer that was removed is not used again for twice the longest time-out: packets
 /// for its former tenant are gone by then (128 ms).
 const QUARANTINE_TICKS: u32 = (128_000_000 / TICK_NANOS) as u32;
+
+/// Peers whose hello was accepted without proof of their address take at most one slot of so many.
+const UNPROVEN_PART: u32 = 8;
+/// So many unproven peers there may be in small tables, too.
+const UNPROVEN_MIN: u32 = 4;
 
 /// Peers and connections of an engine.
 #[derive(Debug)]
@@ -47,6 +54,8 @@ pub(super) struct ConnectionTable<'s> {
     epochs: u16,
     /// The slot at which the search for an evictable peer continues (CLOCK hand).
     evict_cursor: u32,
+    /// Peers in the table that are [`Standing::Unproven`].
+    unproven: u32,
     /// While the engine closes: the slot of the next peer to be notified.
     closing: Option<u32>,
     /// Every peer was notified, or is being notified, that this endpoint closes.
@@ -54,16 +63,18 @@ pub(super) struct ConnectionTable<'s> {
 }
 
 impl<'s> ConnectionTable<'s> {
-    /// A table without peers; `seed` keeps others from choosing addresses that collide.
+    /// A table without peers. The `secret` keeps others from choosing addresses that collide, and
+    /// from inferring one peer's identifier from another's.
     pub(super) fn new(
         peers: &'s mut [Slot<Peer>],
         index: &'s mut [u32],
         connections: &'s mut [Slot<Connection>],
-        seed: u64,
+        secret: &mut Secret,
     ) -> Self {
+        let peer_table = secret.subkey(Use::PeerTable);
         Self {
-            peers: Slab::new(peers),
-            index: HashIndex::new(index, seed),
+            peers: Slab::shuffled(peers, || secret.draw(Use::PeerSlot)),
+            index: HashIndex::new(index, peer_table),
             connections: Slab::new(connections),
             ready: List::default(),
             corked: List::default(),
@@ -71,6 +82,7 @@ impl<'s> ConnectionTable<'s> {
             stateless: heapless::Deque::new(),
             epochs: 0,
             evict_cursor: 0,
+            unproven: 0,
             closing: None,
             closed: false,
         }
@@ -214,6 +226,22 @@ impl ConnectionTable<'_> {
         Some(conn)
     }
 
+    /// Whether so many peers are unproven that the next one must prove its address.
+    fn has_many_unproven(&self) -> bool {
+        let slots = self.peers.capacity().min(self.connections.capacity());
+        self.unproven >= (slots / UNPROVEN_PART).max(UNPROVEN_MIN)
+    }
+
+    /// Changes the right of a peer to its slot; a named peer stays named.
+    pub(super) fn set_standing(&mut self, peer: PeerSlot, standing: Standing) {
+        let before = self.peers[peer].standing;
+        if before != Standing::Named {
+            self.unproven -= u32::from(before == Standing::Unproven);
+            self.unproven += u32::from(standing == Standing::Unproven);
+            self.peers[peer].standing = standing;
+        }
+    }
+
     /// Puts a peer in a free slot, which is not in quarantine. `None`: there is none.
     fn insert(&mut self, address: PeerAddress) -> Option<PeerSlot> {
         let peer = self.peers.alloc(Peer::new(address))?;
@@ -235,6 +263,7 @@ impl ConnectionTable<'_> {
         let address = self.peers[peer].address;
         let peers = &self.peers;
         self.index.remove(&address, peer, |slot| peers[slot].address);
+        self.set_standing(peer, Standing::Proven);
         self.peers[peer].set_removed(now);
         self.peers.release_last(peer);
     }

@@ -3,6 +3,7 @@
 
 use crate::collections::serial::Psn;
 use crate::peer::Peer;
+use crate::wire::{Header, Token};
 use crate::{PeerAddress, PeerId};
 
 /// Packets that can wait to be sent.
@@ -17,13 +18,19 @@ pub(crate) enum StatelessPacket {
     HelloAck(PeerId),
     /// Demand of a cookie, to the sender of a hello with this `cid` and `incarnation`.
     Retry { to: PeerAddress, cid: PeerId, incarnation: u64, cookie: u64 },
-    /// Notice that no such connection exists, to the sender of a packet with this token and number.
-    Reset { to: PeerAddress, token: u32, psn: Psn },
+    /// Notice that no such connection exists, to the sender of a packet with these numbers.
+    Reset { to: PeerAddress, token: u32, psn: Psn, ack: Psn },
     /// Close notification, with the numbers that were received and the errors that were issued.
-    Close { to: PeerAddress, cid: PeerId, token: u32, psn: Psn, msn: u16, errors: u8 },
+    Close { to: PeerAddress, cid: PeerId, token: Token, psn: Psn, msn: u16, errors: u8 },
 }
 
 impl StatelessPacket {
+    /// The notice that the connection of the packet with `header` does not exist. It repeats the
+    /// numbers of that packet, and is not longer.
+    pub(crate) const fn reset(header: &Header, to: PeerAddress) -> Self {
+        Self::Reset { to, token: header.token(), psn: header.psn(), ack: header.ack_psn() }
+    }
+
     /// The close notification of a peer with numbers that are up to date.
     pub(crate) fn close(peer: &Peer) -> Self {
         Self::Close {

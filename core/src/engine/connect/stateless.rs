@@ -11,7 +11,7 @@ use crate::engine::connect::ConnectionTable;
 use crate::engine::connect::packet::StatelessPacket;
 use crate::engine::ctx::Ctx;
 use crate::peer::State;
-use crate::wire::{HEADER_LEN, Handshake, Header, PacketKind, ReceiverStatus, ResetBody, seal};
+use crate::wire::{HEADER_LEN, Handshake, Header, PacketKind, ReceiverStatus, Token, seal};
 use crate::{Destination, PeerAddress, PeerId, Transmit};
 use zerocopy::IntoBytes;
 
@@ -37,19 +37,20 @@ impl Ctx<'_> {
                 StatelessPacket::Hello(id) => self.put_hello(id, PacketKind::Hello, packet),
                 StatelessPacket::HelloAck(id) => self.put_hello(id, PacketKind::HelloAck, packet),
                 StatelessPacket::Retry { to, cid, incarnation, cookie } => {
-                    let header = Header::new(PacketKind::Retry, cid, 0)
+                    let header = Header::new(PacketKind::Retry, cid, Token(0))
                         .with_sent_at(self.timers.tick().bits());
-                    let mut body = self.handshake();
+                    let mut body = self.handshake(&to);
                     body.dst_incarnation = incarnation.into();
                     body.cookie = cookie.into();
                     self.seal_stateless(&header, body.as_bytes(), to, packet)
                 }
-                StatelessPacket::Reset { to, token, psn } => {
+                StatelessPacket::Reset { to, token, psn, ack } => {
+                    let token = Token(token.into());
                     let header = Header::new(PacketKind::Reset, PeerId::NONE, token)
                         .with_psn(psn)
+                        .with_received(ack, 0, ReceiverStatus::default())
                         .with_sent_at(self.timers.tick().bits());
-                    let body = ResetBody { src_incarnation: self.identity.incarnation.into() };
-                    self.seal_stateless(&header, body.as_bytes(), to, packet)
+                    self.seal_stateless(&header, &[], to, packet)
                 }
                 StatelessPacket::Close { to, cid, token, psn, msn, errors } => {
                     let mut header = Header::new(PacketKind::Close, cid, token)
@@ -66,10 +67,10 @@ impl Ctx<'_> {
         None
     }
 
-    /// A handshake body with the facts about this engine only.
-    fn handshake(&self) -> Handshake {
+    /// A handshake body with the facts about this engine that the peer at `to` sees.
+    fn handshake(&self, to: &PeerAddress) -> Handshake {
         Handshake {
-            src_incarnation: self.identity.incarnation.into(),
+            src_incarnation: self.incarnation(to).into(),
             dst_incarnation: 0.into(),
             src_cid: PeerId::NONE.bits().into(),
             psn_base: 0.into(),
@@ -100,9 +101,9 @@ impl Ctx<'_> {
             return None;
         }
         let remote = if hello { PeerId::NONE } else { PeerId::from_bits(peer.remote_cid) };
-        let token = if hello { 0 } else { peer.token };
+        let token = if hello { Token(0) } else { peer.token };
         let header = Header::new(kind, remote, token).with_sent_at(self.timers.tick().bits());
-        let mut body = self.handshake();
+        let mut body = self.handshake(&peer.address);
         body.src_cid = id.bits().into();
         body.epoch = if hello { proposed } else { peer.epoch }.into();
         let (mut base, mut expected, mut cookie) = (peer.next_psn, peer.expected_psn, 0);
@@ -114,9 +115,6 @@ impl Ctx<'_> {
         }
         body.psn_base = base.0.into();
         body.cookie = if hello { cookie } else { expected.0.into() }.into();
-        if !hello {
-            body.dst_incarnation = peer.remote_incarnation.into();
-        }
         let sent = self.seal_stateless(&header, body.as_bytes(), peer.address, packet)?;
         Some(Transmit { to: Destination { peer: id, ..sent.to }, ..sent })
     }

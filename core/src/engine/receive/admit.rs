@@ -11,6 +11,7 @@ use crate::collections::time::Tick;
 use crate::engine::connect::packet::StatelessPacket;
 use crate::engine::ctx::Ctx;
 use crate::peer::slots::ConnSlot;
+use crate::peer::window::WINDOW_PACKETS;
 use crate::peer::{Connection, State};
 use crate::wire::{Ack, Body, Header, Sack};
 use crate::{DropReason, PeerAddress};
@@ -18,6 +19,12 @@ use crate::{DropReason, PeerAddress};
 /// A packet that is older than the latest one by more than this, in ticks of 64 ns (68 s), is
 /// stale: the clock on the wire wraps after 275 s.
 const STALE_TICKS: u32 = 1 << 30;
+/// How far the number of a packet, and the number that it acknowledges, may lie behind the next
+/// one. A window is shorter: a packet further back cannot be in flight any more.
+const BEHIND_MAX: u32 = 1 << 16;
+/// How far the number of a packet may lie ahead of the next one.
+const AHEAD_MAX: u32 = 1 << 16;
+static_assertions::const_assert!(WINDOW_PACKETS < BEHIND_MAX && WINDOW_PACKETS < AHEAD_MAX);
 /// Ticks without packets after which age means nothing any more (60 s).
 const AGE_FORGOTTEN_TICKS: u32 = (60_000_000_000 / crate::collections::time::TICK_NANOS) as u32;
 
@@ -31,18 +38,18 @@ impl Ctx<'_> {
         body: &Body<'_>,
         from: PeerAddress,
     ) -> Result<ConnSlot, DropReason> {
-        let is_data = matches!(body, Body::Data(_));
+        let expects_answer = matches!(body, Body::Data(_) | Body::Ping);
         let Some(slot) = self.table.peer_slot(header.dst_cid()) else {
-            self.reset_unknown(is_data, header, from);
+            self.reset_unknown(expects_answer, header, from);
             return Err(DropReason::UnknownConnection);
         };
         let peer = &self.table[slot];
         if peer.address != from {
             return Err(DropReason::WrongSource);
         }
-        if !peer.is_connected() || peer.token != header.token() {
-            let unknown = is_data && peer.state == State::Closed;
-            if unknown && self.table.is_closed() && peer.token == header.token() {
+        if !peer.is_connected() || !header.proves(peer.token) {
+            let unknown = expects_answer && peer.state == State::Closed;
+            if unknown && self.table.is_closed() && header.proves(peer.token) {
                 // The peer has not received the close notification.
                 let close = StatelessPacket::close(peer);
                 self.table.queue_stateless(close);
@@ -60,6 +67,7 @@ impl Ctx<'_> {
             if state.rx().received() > 0 && recent && behind >= STALE_TICKS {
                 return Err(DropReason::Stale);
             }
+            check_number(state.rx().window().next(), header, body)?;
             check_ack(state.tx().next_psn(), header.ack_psn(), sack)?;
             check_accepted(state.tx().accepted_msn(), state.tx().next_msn(), header)?;
             let conn = peer.connection;
@@ -69,6 +77,7 @@ impl Ctx<'_> {
             Ok(conn)
         } else {
             // Nothing is under way: an acknowledgment can only repeat the last one.
+            check_number(peer.expected_psn, header, body)?;
             check_ack(peer.next_psn, header.ack_psn(), sack)?;
             check_accepted(peer.next_msn, peer.next_msn, header)?;
             let (now, accepted) = (self.timers.tick(), peer.state == State::Accepted);
@@ -81,11 +90,11 @@ impl Ctx<'_> {
         }
     }
 
-    /// Answers a data packet of a connection that does not exist, or not any more.
-    fn reset_unknown(&mut self, is_data: bool, header: &Header, to: PeerAddress) {
-        if is_data {
-            let (token, psn) = (header.token(), header.psn());
-            self.table.queue_stateless(StatelessPacket::Reset { to, token, psn });
+    /// Answers a packet that expects an answer, of a connection that does not exist, or not any
+    /// more.
+    fn reset_unknown(&mut self, expects_answer: bool, header: &Header, to: PeerAddress) {
+        if expects_answer {
+            self.table.queue_stateless(StatelessPacket::reset(header, to));
         }
     }
 
@@ -162,12 +171,21 @@ pub(super) fn record_packet(
     }
 }
 
+/// Checks that a packet with records has a number that one in flight can have, if `next` is the
+/// lowest that is missing. It is a part of the proof of membership (`docs/PROTOCOL.md` §5.3).
+#[inline(always)]
+fn check_number(next: Psn, header: &Header, body: &Body<'_>) -> Result<(), DropReason> {
+    let first = Psn(next.0.wrapping_sub(BEHIND_MAX));
+    let possible = header.psn().since(first) < BEHIND_MAX + AHEAD_MAX;
+    if possible || !matches!(body, Body::Data(_)) { Ok(()) } else { Err(DropReason::Stale) }
+}
+
 /// Checks that an acknowledgment names packets that are under way, or that were acknowledged
-/// before.
+/// a short time ago.
 #[inline(always)]
 fn check_ack(next: Psn, ack: Psn, sack: Sack<'_>) -> Result<(), DropReason> {
     let unsent = |psn: Psn| !psn.is_before(next);
-    if (ack != next && unsent(ack)) || sack.highest().is_some_and(unsent) {
+    if next.since(ack) > BEHIND_MAX || sack.highest().is_some_and(unsent) {
         return Err(DropReason::AckOfUnsent);
     }
     Ok(())

@@ -136,7 +136,7 @@ fn predict_peer(cx: &Ctx<'_>, header: &Header, from: PeerAddress) -> Option<Pred
     let peer = &cx.table[slot];
     if peer.connection.is_none()
         || peer.state != State::Established
-        || peer.token != header.token()
+        || !header.proves(peer.token)
         || peer.address != from
     {
         return None;

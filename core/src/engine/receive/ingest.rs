@@ -6,8 +6,9 @@
 //! error upward. Bound: the records of the packet and the packets that it acknowledges.
 
 use crate::engine::Engine;
-use crate::engine::connect::handshake::{process_handshake, process_reset};
+use crate::engine::connect::handshake::process_handshake;
 use crate::engine::connect::packet::StatelessPacket;
+use crate::engine::connect::reset::process_reset;
 use crate::engine::connect::teardown::end_connection;
 use crate::engine::receive::admit::sack_of;
 use crate::engine::receive::fast_path::{ingest_predicted, ingest_predicted_ack};
@@ -53,7 +54,7 @@ impl Engine<'_> {
             Body::Handshake(handshake) => {
                 process_handshake(cx, sender, matcher, header, handshake, datagram.from)
             }
-            Body::Reset(_) => process_reset(cx, sender, matcher, header, datagram.from),
+            Body::Reset => process_reset(cx, sender, matcher, header, datagram.from),
             body => {
                 let conn = cx.admit(header, body, datagram.from)?;
                 let is_latest = cx.record_arrival(conn, header, datagram.congestion_experienced);
@@ -213,8 +214,7 @@ impl Engine<'_> {
         if !sender.report_error(cx, conn, header, failure) {
             let peer = cx.table[conn].peer();
             let to = cx.table[peer].address;
-            let (token, psn) = (header.token(), header.psn());
-            cx.table.queue_stateless(StatelessPacket::Reset { to, token, psn });
+            cx.table.queue_stateless(StatelessPacket::reset(header, to));
             end_connection(cx, sender, matcher, peer, OpError::Reset);
         }
     }

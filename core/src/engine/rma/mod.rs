@@ -8,7 +8,7 @@
 pub(super) mod region;
 pub(super) mod target;
 
-use crate::collections::rng::Rng;
+use crate::collections::secret::Secret;
 use crate::engine::rma::region::{RegionRequest, Regions};
 use crate::engine::violation::{Violation, sound};
 use crate::{RegionError, RegionId, TargetCounters};
@@ -35,9 +35,9 @@ impl RmaTarget<'_> {
     pub(super) fn register(
         &mut self,
         request: &RegionRequest,
-        rng: &mut Rng,
+        secret: &mut Secret,
     ) -> Result<(RegionId, u64), RegionError> {
-        self.regions.insert(request, rng)
+        self.regions.insert(request, secret)
     }
 
     /// Takes a region back; returns whether it was registered.

@@ -8,7 +8,7 @@
 
 use crate::api::counters::TargetCounters;
 use crate::collections::index::Index;
-use crate::collections::rng::Rng;
+use crate::collections::secret::{Secret, Use};
 use crate::collections::slab::{Slab, Slot};
 use crate::peer::slots::RegionSlot;
 use crate::{OpError, RegionError, RegionId};
@@ -55,8 +55,13 @@ pub(crate) struct Regions<'s> {
 }
 
 impl<'s> Regions<'s> {
-    pub(crate) fn new(slots: &'s mut [Slot<Region>], index: &'s mut [u32], seed: u64) -> Self {
-        Self { slots: Slab::new(slots), index: Index::new(index, seed) }
+    pub(crate) fn new(
+        slots: &'s mut [Slot<Region>],
+        index: &'s mut [u32],
+        secret: &Secret,
+    ) -> Self {
+        let index = Index::new(index, secret.subkey(Use::RegionTable));
+        Self { slots: Slab::new(slots), index }
     }
 
     /// Registers a region; also gives its key.
@@ -66,14 +71,14 @@ impl<'s> Regions<'s> {
     pub(crate) fn insert(
         &mut self,
         request: &RegionRequest,
-        rng: &mut Rng,
+        secret: &mut Secret,
     ) -> Result<(RegionId, u64), RegionError> {
         let RegionRequest { address, len, access, .. } = *request;
         address.checked_add(len).ok_or(RegionError::Wraps)?;
         let key = match request.key {
             Some(key) if self.find(key).is_some() => return Err(RegionError::KeyInUse),
             Some(key) => key,
-            None => self.random_key(rng)?,
+            None => self.random_key(secret)?,
         };
         let region = Region { key, address, len, access, counters: TargetCounters::default() };
         let number = self.slots.alloc(region).ok_or(RegionError::Full)?;
@@ -82,10 +87,10 @@ impl<'s> Regions<'s> {
     }
 
     /// A random key that is free.
-    fn random_key(&self, rng: &mut Rng) -> Result<u64, RegionError> {
+    fn random_key(&self, secret: &mut Secret) -> Result<u64, RegionError> {
         // A second try is needed once in 2^44 registrations.
         const TRIES: usize = 4;
-        let mut keys = core::iter::repeat_with(|| rng.next()).take(TRIES);
+        let mut keys = core::iter::repeat_with(|| secret.draw(Use::RegionKey)).take(TRIES);
         keys.find(|&key| self.find(key).is_none()).ok_or(RegionError::KeyInUse)
     }
 
@@ -153,7 +158,6 @@ impl<'s> Regions<'s> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collections::rng::Rng;
     use proptest::prelude::*;
     use std::vec;
 
@@ -163,11 +167,11 @@ mod tests {
             base: u64, len: u64, address: u64, wanted: u64, rights in 0u8..4, wants in 1u8..4,
         ) {
             let (mut slots, mut index) = (vec![Slot::<Region>::default(); 2], vec![0; 4]);
-            let mut regions = Regions::new(&mut slots, &mut index, 5);
-            let mut rng = Rng::new(7);
+            let mut regions = Regions::new(&mut slots, &mut index, &Secret::new(5));
+            let mut secret = Secret::new(7);
             let access = Access::from_bits_truncate(rights);
             let request = RegionRequest { key: None, address: base, len, access };
-            let Ok((id, key)) = regions.insert(&request, &mut rng) else {
+            let Ok((id, key)) = regions.insert(&request, &mut secret) else {
                 prop_assert!(base.checked_add(len).is_none());
                 return Ok(());
             };
@@ -182,10 +186,10 @@ mod tests {
             }
             prop_assert_eq!(regions.resolve(key ^ 1 << 40, base, 0, wants), Err(OpError::Key));
             let taken = RegionRequest { key: Some(key), ..request };
-            prop_assert_eq!(regions.insert(&taken, &mut rng), Err(RegionError::KeyInUse));
+            prop_assert_eq!(regions.insert(&taken, &mut secret), Err(RegionError::KeyInUse));
             prop_assert!(regions.remove(id) && !regions.remove(id));
             prop_assert_eq!(regions.resolve(key, base, 0, wants), Err(OpError::Key));
-            let (next, _) = regions.insert(&taken, &mut rng).unwrap();
+            let (next, _) = regions.insert(&taken, &mut secret).unwrap();
             prop_assert_ne!(next, id, "the generation tells them apart");
         }
     }
@@ -193,13 +197,13 @@ mod tests {
     #[test]
     fn keys_are_the_applications_choice() {
         let (mut slots, mut index) = (vec![Slot::<Region>::default(); 3], vec![0; 8]);
-        let mut regions = Regions::new(&mut slots, &mut index, 5);
-        let mut rng = Rng::new(7);
+        let mut regions = Regions::new(&mut slots, &mut index, &Secret::new(5));
+        let mut secret = Secret::new(7);
         let request =
             |key| RegionRequest { key: Some(key), address: 0, len: 8, access: Access::all() };
         let keys = [0, u64::MAX, 8];
-        let ids = keys.map(|key| regions.insert(&request(key), &mut rng).unwrap().0);
-        assert_eq!(regions.insert(&request(9), &mut rng), Err(RegionError::Full));
+        let ids = keys.map(|key| regions.insert(&request(key), &mut secret).unwrap().0);
+        assert_eq!(regions.insert(&request(9), &mut secret), Err(RegionError::Full));
         for (key, id) in keys.into_iter().zip(ids) {
             assert_eq!(regions.resolve(key, 1, 7, Access::READ), Ok((id, 1)));
             assert!(regions.remove(id));

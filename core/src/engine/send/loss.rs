@@ -5,6 +5,7 @@
 //! Bound: the window, or the operations posted to one peer.
 
 use crate::collections::list::List;
+use crate::collections::secret::Use;
 use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::send::Sender;
@@ -92,7 +93,7 @@ impl Sender<'_> {
             return;
         }
         cx.stats.restarts_after_rnr += 1;
-        let jitter = cx.rng.next();
+        let jitter = cx.secret.draw(Use::Jitter);
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
         let before = state.tx_mut().on_rnr();

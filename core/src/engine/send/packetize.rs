@@ -94,7 +94,7 @@ impl Sender<'_> {
         let last = psn.0 % ACK_REQUEST_EVERY == ACK_REQUEST_EVERY - 1 || stuck || asks;
         let mut flags = if last { Flags::ACK_REQUEST } else { Flags::empty() };
         flags.set(Flags::BARRIER, packed.barrier);
-        let mut header = self.header(cx, matcher, conn, PacketKind::Data, flags, psn);
+        let mut header = self.header(cx, matcher, conn, PacketKind::Data, flags).with_psn(psn);
         header.rnr_epoch = record.rnr_epoch;
         put_header(&header, packet)?;
         cx.table[conn].rx_mut().acknowledged(false);

@@ -77,7 +77,7 @@ impl Sender<'_> {
         cx.stats.retransmissions += 1;
         let mut flags = Flags::RETRANSMISSION | Flags::ACK_REQUEST;
         flags.set(Flags::BARRIER, sent.flags.contains(TxFlags::BARRIER));
-        let mut header = self.header(cx, matcher, conn, PacketKind::Data, flags, psn);
+        let mut header = self.header(cx, matcher, conn, PacketKind::Data, flags).with_psn(psn);
         header.rnr_epoch = sent.rnr_epoch;
         put_header(&header, packet)?;
         let mut at = HEADER_LEN;

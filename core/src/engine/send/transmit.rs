@@ -6,7 +6,6 @@
 //! packet and its destination. Bound: connections that turn out to have nothing to send leave the
 //! list.
 
-use crate::collections::serial::Psn;
 use crate::collections::slab::SlotIndex;
 use crate::collections::time::Tick;
 use crate::engine::ctx::Ctx;
@@ -144,8 +143,7 @@ impl Sender<'_> {
         if ack_now { self.emit_ack(cx, matcher, conn, packet).map(Emitted::of) } else { None }
     }
 
-    /// The header of a packet, with the receiver status of this side. An acknowledgment has number
-    /// 0.
+    /// The header of a packet, with the token and with the receiver status of this side.
     #[inline(always)]
     pub(super) fn header(
         &self,
@@ -154,7 +152,6 @@ impl Sender<'_> {
         conn: ConnSlot,
         kind: PacketKind,
         flags: Flags,
-        psn: Psn,
     ) -> Header {
         let state = &cx.table[conn];
         let peer = &cx.table[state.peer()];
@@ -164,7 +161,6 @@ impl Sender<'_> {
             if state.rx().duplicates_seen() { flags | Flags::DUPLICATES_SEEN } else { flags };
         let mut header = Header::new(kind, PeerId::from_bits(peer.remote_cid), peer.token)
             .with_flags(flags)
-            .with_psn(psn)
             .with_received(state.rx().window().next(), state.rx().expected_msn().0 as u16, status)
             .with_sent_at(cx.timers.tick().bits());
         header.err_count = state.errors().issued();
@@ -179,7 +175,7 @@ impl Sender<'_> {
         conn: ConnSlot,
         packet: &mut [u8],
     ) -> Option<usize> {
-        let header = self.header(cx, matcher, conn, PacketKind::Ping, Flags::ACK_REQUEST, Psn(0));
+        let header = self.header(cx, matcher, conn, PacketKind::Ping, Flags::ACK_REQUEST);
         put_header(&header, packet)?;
         cx.stats.pings += 1;
         cx.table[conn].rx_mut().acknowledged(false);
@@ -193,7 +189,7 @@ impl Sender<'_> {
         conn: ConnSlot,
         packet: &mut [u8],
     ) -> Option<usize> {
-        let header = self.header(cx, matcher, conn, PacketKind::Ack, Flags::empty(), Psn(0));
+        let header = self.header(cx, matcher, conn, PacketKind::Ack, Flags::empty());
         put_header(&header, packet)?;
         let now: Tick = cx.timers.tick();
         let state = &cx.table[conn];

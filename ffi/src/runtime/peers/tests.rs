@@ -13,7 +13,7 @@ const PEERS: u32 = 8;
 fn engine() -> EngineBox {
     let config = Config { peers: PEERS, ..Config::new(ofi_xdp_checksum::crc32c) };
     let limits = PortLimits { payload_max: 1472, receive_max: 1472, window_packets: 64 };
-    EngineBox::new(&config, Identity { incarnation: 1, seed: 1 }, limits).unwrap()
+    EngineBox::new(&config, Identity { key: 1 }, limits).unwrap()
 }
 
 fn address(port: u16) -> SocketAddr {

@@ -52,7 +52,7 @@ fn claimed(source: &mut SharedSource, arrival: &UnmatchedMessage) -> Option<(u64
 fn reported(source: &SharedSource) -> Vec<Context> {
     let config = Config::new(ofi_xdp_checksum::crc32c);
     let limits = PortLimits { payload_max: 1472, receive_max: 1472, window_packets: 64 };
-    let engine = EngineBox::new(&config, Identity { incarnation: 1, seed: 1 }, limits);
+    let engine = EngineBox::new(&config, Identity { key: 1 }, limits);
     engine.unwrap().with_mut(|engine| {
         source.report(engine);
         let ends = std::iter::from_fn(|| engine.poll_recv_completion());

@@ -70,7 +70,7 @@ fn engine(config: &Config) -> Result<(Engine<'static>, PeerBytes)> {
         known: bytes.peers + bytes.index,
         active: bytes.connections + bytes.timers + bytes.chunks,
     };
-    let identity = Identity { incarnation: u64::MAX, seed: 1 };
+    let identity = Identity { key: 1 };
     Ok((Engine::new(config, storage, identity, limits(PAYLOAD_MAX))?, bytes))
 }
 

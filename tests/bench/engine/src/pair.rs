@@ -60,7 +60,7 @@ impl Node {
         // A process measures once: its storage lives as long as it does.
         let storage = Box::leak(Box::new(StorageBox::new(&config).expect("memory"))).lend();
         let word = side as u64 + 1;
-        let identity = Identity { incarnation: word, seed: word };
+        let identity = Identity { key: word.into() };
         let mut engine = Engine::new(&config, storage, identity, limits(PAYLOAD_MAX))?;
         let peer = engine.insert_peer(address(1 - side))?;
         let len = BUFFER_LEN * OPERATIONS as usize * 2;

@@ -13,7 +13,7 @@ use std::collections::VecDeque;
 
 use anyhow::{Context as _, Result, ensure};
 use ofi_xdp_core::wire::{
-    Ack, Body, Flags, Handshake, Header, Packet, PacketKind, ReceiverStatus, Record, seal,
+    Ack, Body, Flags, Handshake, Header, Packet, PacketKind, ReceiverStatus, Record, Token, seal,
 };
 use ofi_xdp_core::{
     Datagram, Instant, PeerId, Port, PortError, PortLimits, Psn, Transmit, Transmitted,
@@ -120,7 +120,7 @@ impl Port for Wire {
 struct Peer {
     /// The one engine's name for it.
     cid: PeerId,
-    token: u32,
+    token: Token,
     /// The next packet and message.
     psn: Psn,
     msn: u32,
@@ -136,7 +136,7 @@ impl Peer {
     /// One without a connection.
     const STRANGER: Self = Self {
         cid: PeerId::NONE,
-        token: 0,
+        token: Token(0),
         psn: Psn(0),
         msn: 0,
         received: 0,
@@ -174,7 +174,7 @@ impl Remote {
 
     /// A peer says hello.
     pub(crate) fn hello(&self, peer: usize, wire: &mut Wire) {
-        let header = Header::new(PacketKind::Hello, PeerId::NONE, 0);
+        let header = Header::new(PacketKind::Hello, PeerId::NONE, Token(0));
         let body = Handshake {
             src_incarnation: (peer as u64 + 1).into(),
             dst_incarnation: 0.into(),
@@ -211,7 +211,7 @@ impl Remote {
         match body {
             Body::Handshake(agreed) => {
                 peer.cid = PeerId::from_bits(agreed.src_cid.get());
-                peer.token = header.token();
+                peer.token = Token(u64::from(header.psn().0) << 32 | u64::from(header.token()));
                 peer.psn = Psn(agreed.psn_base.get());
                 let ping = Header::new(PacketKind::Ping, peer.cid, peer.token);
                 let ping = ping.with_received(peer.psn, 0, ReceiverStatus::default());

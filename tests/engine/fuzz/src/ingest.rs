@@ -139,6 +139,12 @@ impl Attack<'_> {
         right.find_map(|bytes| bytes.get(..HEADER_LEN)?.try_into().ok())
     }
 
+    /// The upper half of the token, as the connection's last packet without a number has it.
+    fn upper_half(&self) -> Option<[u8; 4]> {
+        let has_it = |bytes: &&Vec<u8>| matches!(bytes.get(1), Some(0x01 | 0x03 | 0x06 | 0x07));
+        self.recorded.iter().rev().find(has_it)?.get(12..16)?.try_into().ok()
+    }
+
     /// Right identifier, token and checksum; the rest is the fuzzer's.
     fn hostile(&mut self, input: &mut Input<'_>) {
         let Some(mut header) = self.template(true).or_else(|| self.template(false)) else { return };
@@ -155,6 +161,9 @@ impl Attack<'_> {
                 u32::from_le_bytes(input.array())
             };
             header[at..at + 4].copy_from_slice(&number.to_le_bytes());
+        }
+        if let Some(upper) = self.upper_half().filter(|_| header[1] != 0x10 && keep & 1 == 0) {
+            header[12..16].copy_from_slice(&upper);
         }
         if keep & 4 != 0 {
             header[20..24].copy_from_slice(&input.array::<4>());

@@ -114,7 +114,7 @@ impl<'s> Node<'s> {
     /// When the configuration is wrong.
     pub fn new(store: &'s mut StorageBox, config: &Config, number: u32) -> Self {
         let word = u64::from(number) * 2 + 1;
-        let identity = Identity { incarnation: word, seed: word };
+        let identity = Identity { key: word.into() };
         let mut engine =
             Engine::new(config, store.lend(), identity, limits(PAYLOAD_MAX)).expect("sizes fit");
         let mut memory = CheckedMemory::new(config);

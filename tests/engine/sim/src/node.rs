@@ -4,7 +4,7 @@
 use crate::clock::Clock;
 use crate::net::PacketId;
 use crate::scenario::{Control, Pools, Scenario};
-use ofi_xdp_core::{Config, Congestion, EngineBox, Identity, Order, PortLimits};
+use ofi_xdp_core::{Config, Congestion, EngineBox, Identity, Order, PortLimits, Psn};
 use ofi_xdp_test_kit::memory::CheckedMemory;
 use ofi_xdp_test_kit::queue::limits;
 use ofi_xdp_test_kit::rng::Rng;
@@ -75,12 +75,11 @@ impl Node {
         }
     }
 
-    /// A node with an engine of this seed, which determines its packet numbers.
+    /// A node that numbers the packets of each connection from `psn` on.
     #[must_use]
-    pub fn with_engine_seed(scenario: &Scenario, seed: u64, rng: &mut Rng) -> Self {
+    pub fn with_first_psn(scenario: &Scenario, psn: u32, rng: &mut Rng) -> Self {
         let mut node = Self::new(scenario, 0, config(scenario), rng);
-        let identity = Identity { incarnation: rng.next() | 1, seed };
-        node.engine = engine(&node.config, identity, node.limits);
+        node.engine.with_mut(|engine| engine.number_packets_from(Psn(psn)));
         node
     }
 
@@ -101,7 +100,7 @@ impl Node {
 }
 
 fn identity(rng: &mut Rng) -> Identity {
-    Identity { incarnation: rng.next() | 1, seed: rng.next() }
+    Identity { key: u128::from(rng.next()) << 64 | u128::from(rng.next()) }
 }
 
 /// Capacities of a scenario's engines.

@@ -36,7 +36,7 @@ fn engine(config: &Config) -> Engine<'static> {
     let storage = Box::leak(Box::new(StorageBox::new(config).unwrap())).lend();
     let limits =
         PortLimits { payload_max: PAYLOAD_MAX, receive_max: PAYLOAD_MAX, window_packets: 256 };
-    Engine::new(config, storage, Identity { incarnation: 1, seed: 2 }, limits).unwrap()
+    Engine::new(config, storage, Identity { key: 2 }, limits).unwrap()
 }
 
 /// Where the parts in the packets that an engine sends begin, by packet number: those that went out

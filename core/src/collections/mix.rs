@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A mixing function: for hash tables of keys that no peer chooses, and for the spread of timers.
+//! It withstands no analysis; nothing that a peer must not guess rests on it
+//! ([`secret`](super::secret) is for that).
+
+/// Spreads every bit of `value` over the whole result (the finalizer of `SplitMix64`; Steele, Lea
+/// and Flood, "Fast splittable pseudorandom number generators", 2014).
+pub(crate) const fn mix(value: u64) -> u64 {
+    let value = (value ^ value >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let value = (value ^ value >> 27).wrapping_mul(0x94d0_49bb_1331_11eb);
+    value ^ value >> 31
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Resets that arrive (`docs/PROTOCOL.md` §5.4): the peer does not have the connection.
+//!
+//! In: a reset from anywhere. Out: the end of a connection, or a ping that asks whether it is
+//! meant. Bound: one ping at a time, and the operations and messages of the connection that ends.
+
+use crate::collections::slab::SlotIndex;
+use crate::engine::connect::teardown::end_connection;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::engine::send::Sender;
+use crate::peer::slots::ConnSlot;
+use crate::wire::Header;
+use crate::{DropReason, OpError, PeerAddress};
+
+/// Ends a connection for a reset that repeats the token, the number that this side acknowledges,
+/// and the number of a packet in flight or of a ping. A reset with the right token and other
+/// numbers may answer a late packet: a ping asks the peer again (RFC 5961 §3.2). A peer that has no
+/// such connection answers with the numbers of the ping.
+pub(crate) fn process_reset(
+    cx: &mut Ctx<'_>,
+    sender: &mut Sender<'_>,
+    matcher: &mut Matcher<'_>,
+    header: &Header,
+    from: PeerAddress,
+) -> Result<(), DropReason> {
+    let slot = cx.table.find_peer(&from).ok_or(DropReason::UnknownConnection)?;
+    let peer = &cx.table.peers[slot];
+    let (conn, token) = (peer.connection, peer.token);
+    if !peer.is_established() || conn.is_none() || token.low() != header.token() {
+        return Err(DropReason::UnprovenReset);
+    }
+    let state = &cx.table.connections[conn];
+    let in_flight = header.psn().since(state.tx().first_psn()) < state.tx().under_way();
+    let answers_ping = header.psn().0 == token.high();
+    if !(in_flight || answers_ping) || header.ack_psn() != state.rx().window().next() {
+        cx.challenge(conn);
+        return Err(DropReason::UnprovenReset);
+    }
+    log::info!("peer {}: {}", peer.address, OpError::Reset);
+    end_connection(cx, sender, matcher, slot, OpError::Reset);
+    Ok(())
+}
+
+impl Ctx<'_> {
+    /// Asks a peer whether the connection exists there. One ping is sent at a time, and none while
+    /// a packet in flight asks the same.
+    fn challenge(&mut self, conn: ConnSlot) {
+        let state = &mut self.table.connections[conn];
+        if state.tx().all_acknowledged() {
+            state.path_mut().request_ping(true);
+            self.table.make_ready(conn);
+        }
+    }
+}
