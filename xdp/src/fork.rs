@@ -6,7 +6,7 @@
 //! So the child closes its copies ([`close_in_child`]); mappings of the sockets are not inherited
 //! (`xsk/mapping.rs`). The child uses no object of its parent.
 //!
-//! In: descriptors, as a [`Uninherited`] beside each owner. Out: nothing in the parent; in the
+//! In: descriptors, as an `Uninherited` beside each owner. Out: nothing in the parent; in the
 //! child each number names `/dev/null`, so that it names no other file of the child. Callers: the
 //! owners, and the provider's fork handler. Bound: the descriptors of the process.
 

@@ -110,7 +110,8 @@ enum Task {
         #[arg(value_name = "FILTER")]
         filter: Vec<String>,
     },
-    /// MPICH, Open MPI and Intel MPI over the provider, between four hosts: install, compile, run, verify
+    /// MPICH, Open MPI and Intel MPI over the provider, between four hosts: all is installed,
+    /// compiled, run and verified
     Mpi {
         /// Passed to the runner: --mpi mpich|openmpi5|openmpi4|impi, --mode auto|copy|skb|udp|tcp,
         /// --program NAME, --quick, --latency (`mpi -- --help`)

@@ -126,7 +126,9 @@ unsafe fn write_error(to: *mut abi::fi_eq_err_entry, error: &ErrorEvent, old: bo
         return end;
     }
     // SAFETY: this version's entry has the member (promised).
-    unsafe { (&raw mut (*to).err_data_size).write(0) };
+    let room = unsafe { &raw mut (*to).err_data_size };
+    // SAFETY: as above: writable.
+    unsafe { room.write(0) };
     size_of::<abi::fi_eq_err_entry>()
 }
 

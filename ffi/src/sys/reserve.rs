@@ -8,8 +8,8 @@
 //! application's requests are fallible by themselves (`memory`).
 //!
 //! In: allocations of every call and thread. Out: memory. Bound: the reserve, whose pages cost
-//! nothing until a refusal. A plain allocation that is refused and does not fit in the reserve still
-//! ends the process.
+//! nothing until a refusal. A plain allocation that is refused and does not fit in the reserve
+//! still ends the process.
 #![allow(unsafe_code)]
 
 use std::alloc::{GlobalAlloc, Layout, System};

@@ -31,7 +31,7 @@ impl Thread {
     /// Starts a thread that runs `body`. It has the signal mask of the calling thread.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] when threads are out (pthread_create(3): `EAGAIN`); [`Error::Os`].
+    /// [`Error::NoMemory`] when threads are out (`EAGAIN` of `pthread_create(3)`); [`Error::Os`].
     pub(crate) fn spawn(name: &CStr, body: impl FnOnce() + Send + 'static) -> Result<Self, Error> {
         let ended = Arc::new(AtomicBool::new(false));
         let start = Box::new(Start { body: Box::new(body), ended: Arc::clone(&ended) });

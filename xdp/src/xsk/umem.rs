@@ -98,8 +98,8 @@ impl UmemChunk {
 /// of another one.
 ///
 /// # Errors
-/// `EFBIG` beyond the limit of the process: at that size the kernel would send `SIGXFSZ`, which ends
-/// the process (setrlimit(2), `RLIMIT_FSIZE`).
+/// `EFBIG` beyond the limit of the process: at that size the kernel would send `SIGXFSZ`, which
+/// ends the process (setrlimit(2), `RLIMIT_FSIZE`).
 pub(crate) fn memory_file(layout: Layout) -> io::Result<OwnedFd> {
     let limit = getrlimit(Resource::Fsize).current;
     if limit.is_some_and(|limit| layout.bytes() as u64 > limit) {
