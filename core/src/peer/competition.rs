@@ -124,12 +124,12 @@ mod tests {
     /// The effect of reductions of `window` by an eighth each; the queue has a length for each.
     fn effect(mut window: u32, queue: impl Fn(u16) -> u16) -> (u16, Effect) {
         let mut competition = Competition::NONE;
-        let effects = (0u16..).map(|n| {
+        let mut effects = (0u16..).map(|n| {
             let seen = competition.reduces(n as u8, window, LEAST + queue(n), LEAST);
             window -= window / 8;
             (n, seen)
         });
-        effects.skip_while(|(_, seen)| *seen == Effect::Unknown).next().unwrap()
+        effects.find(|(_, seen)| *seen != Effect::Unknown).unwrap()
     }
 
     #[test]

@@ -18,7 +18,7 @@ impl Runtime {
     /// Registers memory for access by peers.
     ///
     /// # Errors
-    /// Those of [`RegionError`]; [`Error::NoMemory`].
+    /// Those of [`ofi_xdp_core::RegionError`]; [`Error::NoMemory`].
     pub(crate) fn register(
         &self,
         key: u64,
