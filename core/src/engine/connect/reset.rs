@@ -34,8 +34,7 @@ pub(crate) fn process_reset(
     let in_flight = header.psn().since(state.tx().first_psn()) < state.tx().under_way();
     let answers_ping = header.psn().0 == token.high();
     if !(in_flight || answers_ping) || header.ack_psn() != state.rx().window().next() {
-        cx.challenge(conn);
-        return Err(DropReason::UnprovenReset);
+        return cx.challenge(conn);
     }
     log::info!("peer {}: {}", peer.address, OpError::Reset);
     end_connection(cx, sender, matcher, slot, OpError::Reset);
@@ -43,13 +42,15 @@ pub(crate) fn process_reset(
 }
 
 impl Ctx<'_> {
-    /// Asks a peer whether the connection exists there. One ping is sent at a time, and none while
-    /// a packet in flight asks the same.
-    fn challenge(&mut self, conn: ConnSlot) {
+    /// Asks a peer whether the connection exists there. The reset is dropped while a ping, or a
+    /// packet in flight, asks the same.
+    fn challenge(&mut self, conn: ConnSlot) -> Result<(), DropReason> {
         let state = &mut self.table.connections[conn];
-        if state.tx().all_acknowledged() {
-            state.path_mut().request_ping(true);
-            self.table.make_ready(conn);
+        if state.path().has_ping() || !state.tx().all_acknowledged() {
+            return Err(DropReason::UnprovenReset);
         }
+        state.path_mut().request_ping(true);
+        self.table.make_ready(conn);
+        Ok(())
     }
 }
