@@ -378,8 +378,18 @@ fn is_target(target: LossTarget, bytes: &[u8], number: u64) -> bool {
     }
 }
 
+/// Distances of a packet number that are beyond the window, and near enough for the proof of
+/// membership (`docs/PROTOCOL.md` §5.3).
+const BEYOND_WINDOW: [u64; 2] = [49_152, 65_000];
+
 /// Changes a packet in a few places, or a field to an extreme, and makes its checksum right.
 fn mutate(rng: &mut Rng, bytes: &mut Vec<u8>) {
+    if bytes[1] == PacketKind::Data as u8 && rng.chance(0.1) {
+        let [least, most] = BEYOND_WINDOW;
+        let psn = u32::from_le_bytes([bytes[12], bytes[13], bytes[14], bytes[15]]);
+        let psn = psn.wrapping_add(rng.within(least, most) as u32);
+        bytes[12..16].copy_from_slice(&psn.to_le_bytes());
+    }
     for _ in 0..rng.within(1, 4) {
         // The bytes before the token identify a packet; the interesting part is behind it.
         let start = if rng.chance(0.8) { 12 } else { 0 };
