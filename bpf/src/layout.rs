@@ -62,7 +62,7 @@ verdicts! {
     PassNoSocket = "pass_no_socket",
     /// A VLAN tag with an id.
     PassVlan = "pass_vlan",
-    /// To another link-layer address than the interface's.
+    /// To a link-layer group: broadcast or multicast.
     PassLink = "pass_link",
     /// From an address that no other host may use as a source.
     PassSource = "pass_source",
@@ -105,8 +105,6 @@ impl Counters {
 pub struct EndpointAddress {
     /// IP address and UDP port.
     pub address: SocketAddr,
-    /// The interface's link-layer address.
-    pub mac: [u8; 6],
     /// The directed broadcast address of the IPv4 network, if it has one.
     pub broadcast: Option<Ipv4Addr>,
 }
@@ -120,20 +118,18 @@ pub(crate) struct PortEntry {
     pub(crate) longest: u32,
     pub(crate) broadcast: [u8; 4],
     pub(crate) address: [u8; 16],
-    pub(crate) mac: [u8; 6],
-    pub(crate) unused: [u8; 2],
 }
 
 impl PortEntry {
     /// The entry of `endpoint`. Its socket takes IP packets of at most `longest` bytes.
     pub(crate) fn new(queue: u32, slot: u32, endpoint: EndpointAddress, longest: u32) -> Self {
-        let EndpointAddress { address, mac, broadcast } = endpoint;
+        let EndpointAddress { address, broadcast } = endpoint;
         let ip = match address.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
         };
         let broadcast = broadcast.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
-        Self { queue, slot, longest, broadcast, address: ip.octets(), mac, unused: [0; 2] }
+        Self { queue, slot, longest, broadcast, address: ip.octets() }
     }
 
     /// The endpoint's IP address.
@@ -150,7 +146,7 @@ mod tests {
     fn an_entry_keeps_its_address() {
         for address in ["198.18.0.1:7", "[fd00::1]:7"] {
             let address: SocketAddr = address.parse().unwrap();
-            let endpoint = EndpointAddress { address, mac: [2; 6], broadcast: None };
+            let endpoint = EndpointAddress { address, broadcast: None };
             assert_eq!(PortEntry::new(0, 1, endpoint, 1500).ip(), address.ip());
         }
     }

@@ -6,8 +6,8 @@
  * It runs for each frame that the interface receives, on the CPU that received it. It changes no
  * frame and drops none: a frame that is not wholly as expected is passed, and reaches the kernel
  * socket of the endpoint if it was for the endpoint. It takes no frame that the kernel would give
- * to another receiver or drop for its addresses: of another VLAN, of another link-layer address,
- * or from a source that no host may use (RFC 1122 §3.2.1.3, RFC 4291 §2.5; `ip_route_input_slow`
+ * to another receiver or drop for its addresses: of another VLAN, to a link-layer group, or from a
+ * source that no host may use (RFC 1122 §3.2.1.3, RFC 4291 §2.5; `ip_route_input_slow`
  * in net/ipv4/route.c, `ip6_rcv_core` in net/ipv6/ip6_input.c). Bound: four headers, four helper
  * calls, no loop.
  */
@@ -169,17 +169,13 @@ static __always_inline enum verdict parse(struct xdp_md *ctx, struct packet *pac
 	return PASS_NOT_IP;
 }
 
-/* Whether the frame is addressed to the interface alone. */
-static __always_inline int is_to(struct xdp_md *ctx, const struct port_entry *entry)
+/* Whether the frame is addressed to several interfaces: broadcast or multicast. */
+static __always_inline int is_to_group(struct xdp_md *ctx)
 {
 	void *end = (void *)(long)ctx->data_end;
 	struct ethhdr *ethernet = (void *)(long)ctx->data;
-	const __u16 *destination = (const __u16 *)ethernet->h_dest;
-	const __u16 *own = (const __u16 *)entry->mac;
 
-	if ((void *)(ethernet + 1) > end)
-		return 0;
-	return destination[0] == own[0] && destination[1] == own[1] && destination[2] == own[2];
+	return (void *)(ethernet + 1) > end || (ethernet->h_dest[0] & 1) != 0;
 }
 
 /* Whether a packet from another host may have this source. */
@@ -226,7 +222,7 @@ static __always_inline enum verdict decide(struct xdp_md *ctx, __u32 *slot)
 	if (address[0] != packet.address[0] || address[1] != packet.address[1] ||
 	    address[2] != packet.address[2] || address[3] != packet.address[3])
 		return PASS_ADDRESS;
-	if (!is_to(ctx, entry))
+	if (is_to_group(ctx))
 		return PASS_LINK;
 	if (!is_unicast_source(&packet, entry))
 		return PASS_SOURCE;

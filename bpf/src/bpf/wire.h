@@ -29,8 +29,6 @@ struct port_entry {
 	__u32 longest;     /* bytes of its longest IP packet; a longer one is a GSO batch */
 	__u32 broadcast;   /* directed broadcast address of its IPv4 network; else 0 */
 	__u8 address[16];  /* the endpoint's IP address, IPv4 in its IPv4-mapped form */
-	__u8 mac[6];       /* the interface's link-layer address */
-	__u8 unused[2];
 };
 
 /* Value of map `passed`, one cache line; the key is a slot. */

@@ -66,7 +66,7 @@ impl InterfaceInfo {
     pub fn endpoint(&self, local: SocketAddr) -> EndpointAddress {
         let own = self.addresses.iter().find(|address| address.ip == local.ip());
         let broadcast = own.and_then(InterfaceAddress::broadcast);
-        EndpointAddress { address: local, mac: self.mac.0, broadcast }
+        EndpointAddress { address: local, broadcast }
     }
 }
 
