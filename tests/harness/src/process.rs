@@ -12,9 +12,10 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail};
 use nix::sched::{CloneFlags, setns};
@@ -222,6 +223,30 @@ impl RunningProgram {
         self.output(status)
     }
 
+    /// Waits for the end of a program that prints as it goes on, for `timeout` at most.
+    ///
+    /// # Errors
+    /// When it printed nothing for `silence`, or did not end in time; it is killed then.
+    pub fn finish_while_printing(
+        mut self,
+        silence: Duration,
+        timeout: Duration,
+    ) -> anyhow::Result<Output> {
+        let what = self.what();
+        let mut printed = 0;
+        let mut since = Instant::now();
+        let status = interrupt::wait_until(&what, timeout, || {
+            let so_far = self.stdout.printed() + self.stderr.printed();
+            if so_far != printed {
+                (printed, since) = (so_far, Instant::now());
+            } else if since.elapsed() >= silence {
+                bail!("{what}: no output for {:.1} s", silence.as_secs_f32());
+            }
+            Ok(self.child.try_wait()?)
+        });
+        self.output(status)
+    }
+
     fn what(&self) -> String {
         format!("the end of {}", self.label)
     }
@@ -281,25 +306,33 @@ impl Drop for RunningProgram {
 #[derive(Debug)]
 struct Stream {
     text: Arc<Mutex<Vec<u8>>>,
+    /// Bytes that were read, also those that are not kept.
+    printed: Arc<AtomicUsize>,
     reader: Option<JoinHandle<()>>,
 }
 
 impl Stream {
     fn follow(source: Option<impl Read + Send + 'static>) -> Self {
         let text = Arc::new(Mutex::new(Vec::new()));
-        let sink = Arc::clone(&text);
+        let printed = Arc::new(AtomicUsize::new(0));
+        let (sink, read) = (Arc::clone(&text), Arc::clone(&printed));
         let reader = source.map(|mut source| {
             std::thread::spawn(move || {
                 let mut part = [0; 4096];
                 // bound: the child's life
                 while let Ok(count @ 1..) = source.read(&mut part) {
+                    read.fetch_add(count, Ordering::Relaxed);
                     let mut sink = sink.lock().unwrap_or_else(PoisonError::into_inner);
                     let room = OUTPUT_MAX.saturating_sub(sink.len());
                     sink.extend_from_slice(&part[..count.min(room)]);
                 }
             })
         });
-        Self { text, reader }
+        Self { text, printed, reader }
+    }
+
+    fn printed(&self) -> usize {
+        self.printed.load(Ordering::Relaxed)
     }
 
     fn text(&self) -> String {

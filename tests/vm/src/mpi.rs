@@ -56,7 +56,7 @@ fn job(cards: &Cards, name: &'static str, limit: Duration) -> anyhow::Result<()>
         addresses.push(address);
     }
     std::fs::write(HOSTS_FILE, names)?;
-    let program = MpiProgram { name, ranks: 2, limit, quick: true };
+    let program = MpiProgram { name, ranks: 2, limit, silence: limit, quick: true };
     let xdp = XdpMode::Auto;
     let fixed = [("FI_PROVIDER", "xdp"), ("FI_XDP_IFACE", "link0"), ("FI_XDP_MODE", xdp.as_str())];
     let provider = ("FI_PROVIDER_PATH", "/ofi/provider");

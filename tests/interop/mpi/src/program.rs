@@ -12,6 +12,9 @@ pub struct MpiProgram {
     pub ranks: usize,
     /// Time limit: several times the duration on a busy machine with two cores.
     pub limit: Duration,
+    /// Longest time without output: what a part of the program takes that reports its end. For
+    /// programs that report once, the time limit.
+    pub silence: Duration,
     /// Whether a quick run has it.
     pub quick: bool,
 }
@@ -24,7 +27,15 @@ pub const MPI4PY: &str = "mpi4py";
 pub const MPI4PY_IO: &str = "mpi4py-io";
 
 const fn program(name: &'static str, ranks: usize, seconds: u64, quick: bool) -> MpiProgram {
-    MpiProgram { name, ranks, limit: Duration::from_secs(seconds), quick }
+    let limit = Duration::from_secs(seconds);
+    MpiProgram { name, ranks, limit, silence: limit, quick }
+}
+
+/// A part of mpi4py's suite. The duration of some thousand tests depends on the machine: limited is
+/// each test.
+const fn mpi4py(name: &'static str) -> MpiProgram {
+    let (limit, silence) = (Duration::from_secs(900), Duration::from_secs(100));
+    MpiProgram { name, ranks: 4, limit, silence, quick: false }
 }
 
 impl MpiProgram {
@@ -34,15 +45,15 @@ impl MpiProgram {
         matches!(self.name, "onesided" | "atomics" | OPERATORS | MPI4PY | MPI4PY_IO)
     }
 
-    /// The arguments of mpi4py's `main.py`, for a part of its suite.
-    #[must_use]
+    /// The arguments of mpi4py's `main.py`, for a part of its suite: with a line for each test.
     ///
     /// `test_mpiabi` is left out: it asks for the Fortran types of the MPI, and fails for MPICH's
     /// wheel, which has none, without any peer or network.
+    #[must_use]
     pub fn mpi4py(&self) -> Option<&'static [&'static str]> {
         match self.name {
-            MPI4PY => Some(&["-q", "-e", "test_io", "-e", "test_mpiabi"]),
-            MPI4PY_IO => Some(&["-q", "-i", "test_io"]),
+            MPI4PY => Some(&["-v", "-e", "test_io", "-e", "test_mpiabi"]),
+            MPI4PY_IO => Some(&["-v", "-i", "test_io"]),
             _ => None,
         }
     }
@@ -62,8 +73,8 @@ pub const PROGRAMS: [MpiProgram; 14] = [
     program("threads", 4, 30, false),
     program("large", 4, 60, false),
     program("many", 32, 60, false),
-    program(MPI4PY, 4, 400, false),
-    program(MPI4PY_IO, 4, 400, false),
+    mpi4py(MPI4PY),
+    mpi4py(MPI4PY_IO),
 ];
 
 /// The program of the measurement, which is no test.
