@@ -49,7 +49,7 @@ pub fn drive<P: Port, M: Memory>(
     if budget.rx_packets > 0 {
         let ingest = &mut |datagram: Datagram<'_>| engine.ingest(now, datagram, memory);
         progress.received = port.receive(now, budget.rx_packets, ingest)?;
-        engine.end_look(now);
+        engine.end_poll(now);
         engine.resume_matching(memory);
         engine.uncork();
         engine.advance(now);

@@ -81,7 +81,7 @@ fn a_look_tells_of_a_message_and_leaves_it() {
     for len in LENGTHS {
         let mut world = stored(len);
         for context in [7, 8] {
-            let found = peek(&mut world, tagged(context), Peek::Look);
+            let found = peek(&mut world, tagged(context), Peek::Envelope);
             check_found(&world, &found, context, len);
         }
         assert_eq!(received(&world), OpCount::default());
@@ -96,7 +96,7 @@ fn a_look_tells_of_a_message_and_leaves_it() {
 
 #[test]
 fn a_look_that_finds_nothing_says_so() {
-    for probe in [Peek::Look, Peek::Claim, Peek::Discard] {
+    for probe in [Peek::Envelope, Peek::Claim, Peek::Discard] {
         let mut world = stored(100);
         let other = world.peer(1, 1);
         let wrong = [
@@ -127,7 +127,7 @@ fn a_claimed_message_is_kept_for_who_claimed_it() {
         assert_eq!(unknown, Err(PostError::NotClaimed));
         assert!(!node.engine.cancel(Context(7)), "nothing is posted");
         // Other receives get the next message.
-        assert_eq!(peek(&mut world, tagged(8), Peek::Look).len, 50);
+        assert_eq!(peek(&mut world, tagged(8), Peek::Envelope).len, 50);
         let request = |r: &mut RecvRequest| (r.context, r.tag) = (Context(9), tagged(0).tag);
         world.recv_with(1, len.max(50), request).unwrap();
         settle(&mut world);
@@ -370,7 +370,7 @@ fn without_slots_for_parts_messages_wait_in_order() {
     assert_eq!(node.engine.stored_messages(), 20 - 8);
     let id = node.engine.post_recv(any(8, 16), vec![0; 16].into(), &mut node.memory).unwrap();
     assert_eq!(node.engine.stored_messages(), 20 - 8, "they belong to the buffer");
-    node.engine.peek(any(9, 0), Peek::Look).unwrap();
+    node.engine.peek(any(9, 0), Peek::Envelope).unwrap();
     for n in 20..25 {
         world.send(0, 1, n, pattern(n, 16));
     }

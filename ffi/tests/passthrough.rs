@@ -10,12 +10,12 @@ use std::process::{Command, Output};
 use support::{Libfabric, assert_success, compiled, has_valgrind, library, scratch};
 
 /// A folder of the test with both providers, and the program. It is removed at the end.
-struct Bed {
+struct Fixture {
     folder: PathBuf,
     program: PathBuf,
 }
 
-impl Bed {
+impl Fixture {
     fn new(test: &str) -> Self {
         let folder = scratch(&format!("passthrough-{test}-{}", std::process::id()));
         std::fs::copy(library(), folder.join("libxdp-fi.so")).unwrap();
@@ -68,7 +68,7 @@ impl Bed {
     }
 }
 
-impl Drop for Bed {
+impl Drop for Fixture {
     fn drop(&mut self) {
         let _ = std::fs::remove_dir_all(&self.folder);
     }
@@ -83,12 +83,12 @@ const BOTH: [&str; 2] = ["offer xdp mock:net:7 mock:mock0", "offer xdp mock:net:
 
 #[test]
 fn hardware_is_offered_first_and_once_under_true_names() {
-    Bed::new("offers").each(&["offers"], &[], |_, _| ());
+    Fixture::new("offers").each(&["offers"], &[], |_, _| ());
 }
 
 #[test]
 fn what_is_opened_is_the_hardwares_own() {
-    Bed::new("objects").each(&["objects"], &[], |_, calls| {
+    Fixture::new("objects").each(&["objects"], &[], |_, calls| {
         let count = |text: &str| calls.iter().filter(|call| call.as_str() == text).count();
         assert_eq!(count("fabric mock net:7"), 3, "{calls:#?}");
         for (call, times) in [
@@ -117,7 +117,7 @@ fn what_is_opened_is_the_hardwares_own() {
 
 #[test]
 fn the_hardwares_own_objects_are_left_alone() {
-    Bed::new("beside").each(&["beside"], &[], |_, calls| {
+    Fixture::new("beside").each(&["beside"], &[], |_, calls| {
         let handed_on = calls.iter().filter(|call| call.ends_with(" open")).count();
         // To the mock itself, and through this provider; never with a domain of this provider.
         assert_eq!(handed_on, 2, "{calls:#?}");
@@ -126,40 +126,41 @@ fn the_hardwares_own_objects_are_left_alone() {
 
 #[test]
 fn filters_are_kept() {
-    let bed = Bed::new("filters");
+    let fixture = Fixture::new("filters");
     for filter in ["xdp", "xdp,mock", "^tcp", "^tcp,shm", "mock,xdp,tcp"] {
         let variables = [("FI_PROVIDER", filter)];
-        bed.each(&["list", "xdp"], &variables, |said, _| assert_eq!(passed(said), BOTH, "{said}"));
-        bed.each(&["list"], &variables, |said, _| {
+        fixture
+            .each(&["list", "xdp"], &variables, |said, _| assert_eq!(passed(said), BOTH, "{said}"));
+        fixture.each(&["list"], &variables, |said, _| {
             assert_eq!(passed(said), BOTH, "{said}");
             // Listed directly only if the filter admits it.
             let direct = said.contains("offer mock ");
             assert_eq!(direct, filter != "xdp", "{filter}: {said}");
         });
     }
-    bed.each(&["list", "xdp"], &[("FI_PROVIDER", "^tcp,mock")], |said, calls| {
+    fixture.each(&["list", "xdp"], &[("FI_PROVIDER", "^tcp,mock")], |said, calls| {
         assert_eq!(passed(said), [""; 0], "{said}");
         assert!(said.contains("offer xdp "), "ours are still there: {said}");
         assert!(!calls.iter().any(|call| call.starts_with("getinfo")), "{calls:#?}");
     });
-    bed.each(&["list"], &[("FI_PROVIDER", "mock")], |said, _| {
+    fixture.each(&["list"], &[("FI_PROVIDER", "mock")], |said, _| {
         assert!(!said.contains("offer xdp"), "{said}");
     });
-    bed.each(&["objects"], &[("FI_PROVIDER", "xdp")], |_, _| ());
+    fixture.each(&["objects"], &[("FI_PROVIDER", "xdp")], |_, _| ());
 }
 
 #[test]
 fn tiers_are_chosen() {
-    let bed = Bed::new("tiers");
+    let fixture = Fixture::new("tiers");
     let ours = |said: &str| said.lines().filter(|line| line.starts_with("offer xdp")).count();
-    bed.each(&["list", "xdp"], &[("FI_XDP_TIER", "passthrough")], |said, _| {
+    fixture.each(&["list", "xdp"], &[("FI_XDP_TIER", "passthrough")], |said, _| {
         assert_eq!(passed(said), BOTH, "{said}");
         assert_eq!(ours(said), 2, "{said}");
     });
     for variable in
         [("FI_XDP_TIER", "udp"), ("FI_XDP_PASSTHROUGH", "none"), ("FI_XDP_PASSTHROUGH", "verbs")]
     {
-        bed.each(&["list", "xdp"], &[variable], |said, calls| {
+        fixture.each(&["list", "xdp"], &[variable], |said, calls| {
             assert_eq!(passed(said), [""; 0], "{said}");
             assert!(ours(said) > 0, "{said}");
             assert!(!calls.iter().any(|call| call.starts_with("getinfo")), "{calls:#?}");
@@ -167,15 +168,18 @@ fn tiers_are_chosen() {
     }
     // Loopback has no AF_XDP.
     let variables = [("FI_XDP_TIER", "af_xdp"), ("FI_XDP_IFACE", "lo")];
-    bed.each(&["list", "xdp"], &variables, |said, _| assert!(said.contains("no offer"), "{said}"));
+    fixture
+        .each(&["list", "xdp"], &variables, |said, _| assert!(said.contains("no offer"), "{said}"));
     // The mock is on no interface.
     let variables = [("FI_XDP_IFACE", "lo")];
-    bed.each(&["list", "xdp"], &variables, |said, _| assert_eq!(passed(said), [""; 0], "{said}"));
+    fixture
+        .each(&["list", "xdp"], &variables, |said, _| assert_eq!(passed(said), [""; 0], "{said}"));
     let variables = [("FI_XDP_TIER", "passthrough"), ("FI_XDP_PASSTHROUGH", "none")];
-    bed.each(&["list", "xdp"], &variables, |said, _| assert!(said.contains("no offer"), "{said}"));
+    fixture
+        .each(&["list", "xdp"], &variables, |said, _| assert!(said.contains("no offer"), "{said}"));
     // A list with this provider in it, and the mock twice.
     let variables = [("FI_XDP_PASSTHROUGH", "xdp,mock xdp;mock MOCK")];
-    bed.each(&["list", "xdp"], &variables, |said, calls| {
+    fixture.each(&["list", "xdp"], &variables, |said, calls| {
         assert_eq!(passed(said), BOTH, "{said}");
         let asked = calls.iter().filter(|call| call.starts_with("getinfo")).count();
         assert_eq!(asked, 1, "{calls:#?}");
@@ -184,7 +188,7 @@ fn tiers_are_chosen() {
 
 #[test]
 fn a_question_that_comes_back_ends() {
-    Bed::new("asks").each(&["list", "xdp"], &[("MOCK_ASKS", "1")], |said, calls| {
+    Fixture::new("asks").each(&["list", "xdp"], &[("MOCK_ASKS", "1")], |said, calls| {
         assert_eq!(passed(said), BOTH, "{said}");
         let asked = calls.iter().filter(|call| call.starts_with("getinfo")).count();
         // The query of this provider, and the mock's own query, in which this provider makes none.
@@ -196,9 +200,9 @@ fn a_question_that_comes_back_ends() {
 /// libfabric puts hooks around objects that it opens for this provider, and for the application.
 #[test]
 fn hooks_are_around_it() {
-    let bed = Bed::new("hooks");
+    let fixture = Fixture::new("hooks");
     for hook in ["noop", "perf"] {
-        bed.each(&["writes", "xdp"], &[("FI_HOOK", hook)], |_, calls| {
+        fixture.each(&["writes", "xdp"], &[("FI_HOOK", hook)], |_, calls| {
             for call in ["domain mock net:7 mock0", "endpoint mock net:7 mock0"] {
                 let times = calls.iter().filter(|one| one.as_str() == call).count();
                 assert_eq!(times, 1, "{call}: {calls:#?}");
@@ -208,13 +212,13 @@ fn hooks_are_around_it() {
 }
 
 /// Instructions of a thousand `fi_write`, as callgrind counts them.
-fn instructions(bed: &Bed, provider: &str) -> u64 {
-    let out = bed.folder.join("callgrind");
+fn instructions(fixture: &Fixture, provider: &str) -> u64 {
+    let out = fixture.folder.join("callgrind");
     let mut command = Command::new("valgrind");
     command.args(["--tool=callgrind", "--collect-atstart=no", "--toggle-collect=count_writes"]);
     command.arg(format!("--callgrind-out-file={}", out.display()));
-    command.arg(&bed.program).args(["writes", provider]);
-    command.env("FI_PROVIDER_PATH", &bed.folder).env("FI_XDP_PASSTHROUGH", "mock");
+    command.arg(&fixture.program).args(["writes", provider]);
+    command.env("FI_PROVIDER_PATH", &fixture.folder).env("FI_XDP_PASSTHROUGH", "mock");
     let output = command.output().unwrap();
     assert_success(&format!("callgrind {provider}"), &output);
     let text = std::fs::read_to_string(out).unwrap();
@@ -227,8 +231,8 @@ fn a_write_through_us_costs_what_it_costs_directly() {
     if !has_valgrind() {
         return;
     }
-    let bed = Bed::new("writes");
-    let (direct, through) = (instructions(&bed, "mock"), instructions(&bed, "xdp"));
+    let fixture = Fixture::new("writes");
+    let (direct, through) = (instructions(&fixture, "mock"), instructions(&fixture, "xdp"));
     println!("1000 fi_write: {direct} instructions directly, {through} through us");
     assert!(direct > 1000, "the writes were not counted");
     assert_eq!(direct, through);
@@ -240,12 +244,12 @@ fn valgrind_finds_nothing() {
     if !has_valgrind() {
         return;
     }
-    let bed = Bed::new("valgrind");
+    let fixture = Fixture::new("valgrind");
     for what in ["offers", "objects", "beside"] {
         let mut command = Command::new("timeout");
         command.args(["300", "valgrind", "--quiet", "--error-exitcode=9", "--leak-check=full"]);
-        command.arg("--errors-for-leak-kinds=definite").arg(&bed.program).arg(what);
-        command.env("FI_PROVIDER_PATH", &bed.folder).env("FI_XDP_PASSTHROUGH", "mock");
+        command.arg("--errors-for-leak-kinds=definite").arg(&fixture.program).arg(what);
+        command.env("FI_PROVIDER_PATH", &fixture.folder).env("FI_XDP_PASSTHROUGH", "mock");
         assert_success(&format!("{what} under valgrind"), &command.output().unwrap());
     }
 }

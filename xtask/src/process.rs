@@ -17,7 +17,7 @@ use anyhow::{Context as _, Result, bail};
 use crate::workspace::Privilege;
 
 /// The interval between two looks at a running program.
-const LOOK_EVERY: Duration = Duration::from_millis(10);
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// For the end of a program after its kill.
 const END_LIMIT: Duration = Duration::from_secs(5);
@@ -74,7 +74,7 @@ impl Group {
             if let Some(status) = self.child.try_wait()? {
                 return Ok(Some(status));
             }
-            thread::sleep(LOOK_EVERY);
+            thread::sleep(POLL_INTERVAL);
         }
         Ok(None)
     }

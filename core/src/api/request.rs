@@ -82,7 +82,7 @@ pub struct UnstartedOp {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Peek {
     /// The message stays as it was.
-    Look,
+    Envelope,
     /// The message is kept for the receive with the same context (`FI_CLAIM`).
     Claim,
     /// The message is dropped (`FI_DISCARD`).

@@ -46,7 +46,7 @@ pub enum DropReason {
     BeyondWindow,
     /// Out of order, and not allowed to overtake earlier packets, because of a barrier or of an
     /// operation in error in it. The packet is not acknowledged, and will be retransmitted.
-    #[error("early packet with a barrier or an error")]
+    #[error("out-of-order packet with a barrier or an error")]
     BehindBarrier,
     /// A request beyond the peer's credit, without a free slot. The packet will be retransmitted.
     #[error("request without credit")]
@@ -56,8 +56,8 @@ pub enum DropReason {
     NoEvent,
     /// A message out of order, without storage for it. The packet is not acknowledged, and will be
     /// retransmitted.
-    #[error("early message without storage")]
-    EarlyWithoutStorage,
+    #[error("out-of-order message without storage")]
+    OutOfOrderWithoutStorage,
     /// A handshake that does not fit the state of the connection, or an old one.
     #[error("handshake that fits no state")]
     UnexpectedHandshake,
@@ -91,7 +91,7 @@ impl DropReason {
         Self::BehindBarrier,
         Self::NoResponder,
         Self::NoEvent,
-        Self::EarlyWithoutStorage,
+        Self::OutOfOrderWithoutStorage,
         Self::UnexpectedHandshake,
         Self::NoRoom,
         Self::UnprovenReset,
@@ -126,7 +126,7 @@ pub struct Stats {
     /// Messages that arrived before a receive was posted.
     pub messages_unexpected: u64,
     /// Messages that arrived before an earlier message and were kept.
-    pub messages_early: u64,
+    pub messages_out_of_order: u64,
     /// Times this side told a peer that it was not ready to receive.
     pub receiver_not_ready: u64,
     /// Times this side started over because a peer was not ready.
@@ -138,7 +138,7 @@ pub struct Stats {
     /// Acknowledgments with an echoed time that cannot be: nothing was measured by them.
     pub echoes_ignored: u64,
     /// Times that remote CQ data waited for earlier packets.
-    pub events_held: u64,
+    pub events_pending: u64,
     /// Atomic operations executed for peers.
     pub atomics_executed: u64,
     /// Data packets that were paced: the window was below one packet.
@@ -152,7 +152,7 @@ pub struct Stats {
     /// Connections that began with crossed handshakes.
     pub crossed_hellos: u64,
     /// Connections that were freed because their peer was idle.
-    pub peers_quiet: u64,
+    pub connections_idle: u64,
     /// New peers that were refused because all free slots were quarantined.
     pub quarantined: u64,
     /// Records discarded because of receiver-not-ready or as repetitions.

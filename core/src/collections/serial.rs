@@ -2,7 +2,8 @@
 //! Sequence numbers that wrap (RFC 1982 arithmetic, 32 bits).
 //!
 //! Two numbers are compared only while they are less than 2^31 apart. The windows guarantee that:
-//! 256 packets, [`MESSAGES_AHEAD_MAX`](crate::wire::MESSAGES_AHEAD_MAX) messages.
+//! [`WINDOW_PACKETS`](crate::WINDOW_PACKETS) packets,
+//! [`MESSAGES_AHEAD_MAX`](crate::wire::MESSAGES_AHEAD_MAX) messages.
 
 macro_rules! serial {
     ($(#[$doc:meta])* $name:ident) => {

@@ -73,7 +73,7 @@ pub(super) fn fire(
     let idle = !state.has_work() && state.schedule() == Schedule::Idle;
     if idle && state.idle_at().has_come(tick) {
         release_connection(cx, sender, conn);
-        cx.stats.peers_quiet += 1;
+        cx.stats.connections_idle += 1;
     } else {
         cx.arm(conn);
     }

@@ -242,7 +242,7 @@ impl Completions {
         if op.signal {
             self.sends.push_back(ops, slot);
         } else {
-            self.finish_silent_send(ops, slot);
+            self.finish_suppressed_send(ops, slot);
         }
     }
 
@@ -256,7 +256,7 @@ impl Completions {
         if op.request.signal {
             self.recvs.push_back(recvs, slot);
         } else {
-            self.finish_silent_recv(recvs, slot);
+            self.finish_suppressed_recv(recvs, slot);
         }
     }
 
@@ -279,13 +279,13 @@ impl Completions {
         } else if op.request.signal {
             self.recvs.push_back(recvs, slot);
         } else {
-            self.finish_silent_recv(recvs, slot);
+            self.finish_suppressed_recv(recvs, slot);
         }
     }
 
     /// Ends a posted operation without a signal, which is counted already.
     #[inline]
-    fn finish_silent_send(&mut self, ops: &mut OpPool<'_>, slot: OpSlot) {
+    fn finish_suppressed_send(&mut self, ops: &mut OpPool<'_>, slot: OpSlot) {
         let op = &ops[slot];
         match (op.deferred, op.outcome) {
             (Deferred::No, Ok(())) => ops.release(slot),
@@ -311,7 +311,7 @@ impl Completions {
 
     /// Ends a receive without a signal, which is counted already.
     #[inline]
-    fn finish_silent_recv(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) {
+    fn finish_suppressed_recv(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) {
         let op = &recvs[slot];
         match (op.deferred, op.outcome) {
             (Deferred::No, Ok(())) => recvs.release(slot),

@@ -24,7 +24,7 @@
 //! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `mod.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
 //! | D. one packet in | `ingest` | `receive/ingest.rs` |
-//! | E. time | `awake`, `end_look`, `advance`, `uncork` | `mod.rs` |
+//! | E. time | `awake`, `end_poll`, `advance`, `uncork` | `mod.rs` |
 //! | F. packets out | `burst`, `Burst::transmit` | `mod.rs` |
 //! | G. completions | `poll_send_completion`, `poll_recv_completion`; `defer`, `poll_deferred` | `operations.rs` |
 //! | for tests | `audit`, `digest` | `audit.rs` |
@@ -34,8 +34,8 @@
 //! allocates or reads a clock. `now` never runs backwards.
 //!
 //! Bounds: C and G are O(1) but for matching, which is linear in the queue it searches; D in the
-//! records of a packet and the packets it acknowledges (at most 256); E fires at most
-//! [`TIMERS_PER_ADVANCE`] timers a call.
+//! records of a packet and the packets it acknowledges, at most
+//! [`WINDOW_PACKETS`](crate::WINDOW_PACKETS); E fires at most [`TIMERS_PER_ADVANCE`] timers a call.
 
 mod advance;
 mod audit;
@@ -315,9 +315,9 @@ impl<'s> Engine<'s> {
 
     /// Ends a look for packets at time `now`: packets that the next one finds arrived after it.
     #[inline]
-    pub fn end_look(&mut self, now: Instant) {
+    pub fn end_poll(&mut self, now: Instant) {
         self.advance_clock(now);
-        self.cx.timers.record_look();
+        self.cx.timers.record_poll();
     }
 
     /// Uncorks the records that wait to be coalesced, and requests parts of long messages that

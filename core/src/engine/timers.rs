@@ -36,7 +36,7 @@ pub(super) struct Timers<'s> {
     /// [`Self::now`] in the unit of packets and of the state of peers.
     tick: Tick,
     /// When the caller polled for packets before the present poll.
-    last_look: Tick,
+    last_poll: Tick,
     /// Round trips below the least that is known, measured at the present time.
     proposed: heapless::Vec<ProposedLeast, PROPOSED_MAX>,
     /// When the times that are kept in four bytes are aged next.
@@ -52,7 +52,7 @@ impl<'s> Timers<'s> {
             wheel: Wheel::new(slots),
             now: Instant::ZERO,
             tick: Tick::of(Instant::ZERO),
-            last_look: Tick::of(Instant::ZERO),
+            last_poll: Tick::of(Instant::ZERO),
             proposed: heapless::Vec::new(),
             age_at: Instant::ZERO,
             peer_timeout,
@@ -103,31 +103,31 @@ impl Timers<'_> {
     /// When the caller polled for packets before the present poll: packets that it finds now came
     /// after that, unless it had left them.
     #[inline(always)]
-    pub(super) const fn last_look(&self) -> Tick {
-        self.last_look
+    pub(super) const fn last_poll(&self) -> Tick {
+        self.last_poll
     }
 
     /// How long a packet that is found now may have waited, in ticks.
     #[inline(always)]
     pub(super) const fn wait(&self) -> u32 {
-        self.tick.since(self.last_look)
+        self.tick.since(self.last_poll)
     }
 
     /// Records that the caller has slept until a packet woke it.
     pub(super) fn record_wake_up(&mut self) {
         let earliest = Tick::from_bits(self.tick.bits().wrapping_sub(WAKE_TICKS));
-        self.last_look = self.last_look.max(earliest);
+        self.last_poll = self.last_poll.max(earliest);
     }
 
     /// Records that the caller has polled for packets.
     #[inline(always)]
-    pub(super) fn record_look(&mut self) {
-        self.last_look = self.tick;
+    pub(super) fn record_poll(&mut self) {
+        self.last_poll = self.tick;
     }
 
     /// Keeps the time of the last look near enough to `now` to compare with it.
     pub(super) fn age(&mut self, before: Instant, now: Instant) {
-        self.last_look = self.last_look.aged(before, now);
+        self.last_poll = self.last_poll.aged(before, now);
     }
 
     /// Whether times that are kept in four bytes must be aged before the clock moves to `now`.

@@ -17,17 +17,18 @@ pub(super) const ONE: u32 = 1 << 16;
 /// trip later.
 const JUDGED_FROM: u8 = 3;
 /// So many round trips in a row with a queue are competition, whatever the window.
-const PATIENCE: u8 = 64;
+const QUEUE_ROUNDS_MAX: u8 = 64;
 /// Least growth of a round trip: the half of a packet is as fast as a stream of TCP that halves its
 /// window (RFC 9438 §4.3), where the reduction is by three tenths.
 const LEAST_GROWTH: u32 = ONE / 2;
 /// The unit of time in CUBIC's curve is 2^14 ticks, 1.05 ms.
 const CURVE_SHIFT: u32 = 14;
-/// The growth of a second, `t` seconds from the plateau, is 3 · 0.4 · t² packets. That of a round
-/// trip, in units of the window, is the time squared, by the round trip in ticks, divided by this.
+/// Divisor of the growth in a round trip, in units of the window: the time from the plateau
+/// squared, times the round trip in ticks, divided by this. The growth in a second is 3 · 0.4 · t²
+/// packets, `t` seconds from the plateau.
 const CURVE_DIVISOR: u64 = 180_700_000;
-/// After a loss the plateau is so far away: the cube root of 0.3 / 0.4 of the window in packets, in
-/// seconds. This is the cube of it in units of the curve, for one packet.
+/// Cube of the time from a loss to the plateau, in units of the curve, for a window of one packet.
+/// The time is the cube root of 0.3 / 0.4 of the window in packets, in seconds.
 const CURVE_CUBE: u64 = 650_521_303;
 
 /// The reductions in a row.
@@ -43,11 +44,11 @@ pub(super) struct Competition {
 /// The effect of reductions in a row.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Effect {
-    /// It is not known yet.
+    /// Not known yet.
     Unknown,
     /// The queue drains: the row begins anew.
     Drains,
-    /// The queue lasts: others hold it.
+    /// The queue lasts: other traffic fills it.
     Lasts,
 }
 
@@ -69,7 +70,7 @@ impl Competition {
             (self.before, self.longest) = (packets, delay);
         }
         self.longest = self.longest.max(delay);
-        if reductions >= PATIENCE {
+        if reductions >= QUEUE_ROUNDS_MAX {
             return Effect::Lasts;
         }
         if reductions < JUDGED_FROM || packets > self.before / 2 {
@@ -149,8 +150,8 @@ mod tests {
             assert_eq!(seen(reductions, 16), Effect::Unknown, "too early to judge");
         }
         assert_eq!(seen(0, 16), Effect::Unknown);
-        assert_eq!(seen(PATIENCE - 1, 16), Effect::Unknown);
-        assert_eq!(seen(PATIENCE, 16), Effect::Lasts);
+        assert_eq!(seen(QUEUE_ROUNDS_MAX - 1, 16), Effect::Unknown);
+        assert_eq!(seen(QUEUE_ROUNDS_MAX, 16), Effect::Lasts);
     }
 
     #[test]

@@ -182,7 +182,7 @@ impl Connection {
     /// Whether the connection must be kept: it expects or owes something.
     #[inline]
     pub(crate) fn has_work(&self) -> bool {
-        self.awaits_peer() || self.rx.owes_ack() || self.credits.serving() > 0
+        self.awaits_peer() || self.rx.is_ack_due() || self.credits.serving() > 0
     }
 
     /// Whether nothing is left to do but to release the connection in time.
@@ -204,8 +204,8 @@ impl Connection {
             || self.hello.repeat_at().is_some()
     }
 
-    /// Ages all times here, which compare correctly with `before`, so that they compare correctly
-    /// with `now`. Of the time between, `unheard` nanoseconds do not count as silence.
+    /// Moves all times here forward where a comparison with `now` would wrap. They are valid at
+    /// `before`. Of the time between, `unheard` nanoseconds do not count as silence.
     pub(crate) fn age(&mut self, before: Instant, now: Instant, unheard: u64) {
         self.hold_until = self.hold_until.map(|at| at.aged(before, now));
         self.rx.age(before, now, unheard);
@@ -307,7 +307,7 @@ impl Connection {
 
     /// Records that the connection had its turn, and is in no list of senders.
     #[inline(always)]
-    pub(crate) fn turn_ended(&mut self) {
+    pub(crate) fn left_ready_queue(&mut self) {
         self.schedule = Schedule::Idle;
         self.uncorked = false;
     }

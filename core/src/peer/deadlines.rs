@@ -9,7 +9,8 @@ use super::connection::{Connection, IDLE_NANOS};
 use crate::Congestion;
 use crate::collections::time::Tick;
 
-/// A peer that owes an answer gets a ping when this part of the peer timeout has passed in silence.
+/// A peer that owes an answer gets a ping when this part of the peer timeout has passed without a
+/// packet.
 pub(crate) const PING_PART: u32 = 4;
 /// Interval of further pings, at most, as a part of the peer timeout: some 30 pings in all. One
 /// ping that arrives, and its answer, suffice.

@@ -142,7 +142,7 @@ impl Peer {
         }
     }
 
-    /// The peer is removed. When that was is kept in a field that means nothing then, until the
+    /// The peer is removed. The time of the removal is stored in a field that is unused until the
     /// slot is used again.
     pub(crate) fn set_removed(&mut self, now: Tick) {
         self.state = State::Removed;
@@ -163,8 +163,8 @@ impl Peer {
         matches!(self.state, State::Accepted | State::Established)
     }
 
-    /// Whether the peer spoke first, and nothing is left with it but, perhaps, a hello that nobody
-    /// stands for.
+    /// Whether the peer spoke first and has no connection. An unanswered hello of an unproven peer
+    /// does not count.
     pub(crate) fn is_evictable(&self) -> bool {
         let over = self.state == State::Closed || self.standing == Standing::Unproven;
         over && self.connection.is_none() && self.standing != Standing::Named

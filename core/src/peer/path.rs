@@ -14,7 +14,7 @@ use crate::{Congestion, Instant};
 
 /// The interval in which a host empties its port, at the most (524 µs): progress takes over within
 /// a tenth of this where the application does not look.
-const LOOK_TICKS: u32 = 1 << 13;
+const POLL_TICKS: u32 = 1 << 13;
 /// A rendezvous read grows by one part for each of these in the round trip (131 µs): sixteen such
 /// parts are 8 GB/s.
 const PART_TICKS: u32 = 1 << 11;
@@ -120,10 +120,10 @@ impl Path {
     }
 
     /// How many packets may be under way to a peer whose port holds `window` packets: that many for
-    /// each [`LOOK_TICKS`] of the least round trip, because a port is emptied in the meantime.
+    /// each [`POLL_TICKS`] of the least round trip, because a port is emptied in the meantime.
     #[inline(always)]
     pub(crate) fn window_limit(&self, window: u16) -> u32 {
-        match self.rtt.least() / LOOK_TICKS {
+        match self.rtt.least() / POLL_TICKS {
             0 | 1 => u32::from(window),
             looks => u32::from(window).saturating_mul(looks).min(WINDOW_PACKETS),
         }

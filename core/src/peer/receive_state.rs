@@ -233,7 +233,7 @@ impl ReceiveState {
     }
 
     /// Refuses the next message, and all later ones until the sender starts over.
-    pub(crate) fn refuse_messages(&mut self) {
+    pub(crate) fn start_rnr(&mut self) {
         self.not_ready = true;
     }
 
@@ -253,7 +253,7 @@ impl ReceiveState {
         self.ack_whole |= at_once;
         if at_once || self.unacknowledged >= ACK_EVERY_PACKETS || self.window.has_holes() {
             self.owe_ack_now();
-        } else if !self.owes_ack() {
+        } else if !self.is_ack_due() {
             self.ack_at = Some(now.plus_nanos(ACK_DELAY_NANOS));
         }
     }
@@ -288,13 +288,13 @@ impl ReceiveState {
 
     /// Whether an acknowledgment is owed, now or later.
     #[inline]
-    pub(super) const fn owes_ack(&self) -> bool {
+    pub(super) const fn is_ack_due(&self) -> bool {
         self.ack_now || self.ack_at.is_some()
     }
 
     /// Whether an acknowledgment is owed now.
     #[inline(always)]
-    pub(crate) const fn owes_ack_now(&self) -> bool {
+    pub(crate) const fn ack_due_now(&self) -> bool {
         self.ack_now
     }
 
@@ -406,7 +406,7 @@ mod tests {
                 }
                 state.owe_ack(Tick::default(), false);
                 let mut acks = 0;
-                while acknowledge && state.owes_ack_now() {
+                while acknowledge && state.ack_due_now() {
                     prop_assert!(acks < ACKS_MAX, "acknowledgments end");
                     acks += 1;
                     let first = 1 + 64 * state.sack_offset();

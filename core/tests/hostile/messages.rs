@@ -193,12 +193,12 @@ fn an_early_message_without_storage_is_answered_at_once() {
     let early = puppet.data(&three);
     for refused in 1..3 {
         puppet.deliver(early.clone());
-        assert_eq!(puppet.engine().stats().dropped(DropReason::EarlyWithoutStorage), refused);
+        assert_eq!(puppet.engine().stats().dropped(DropReason::OutOfOrderWithoutStorage), refused);
         let ack = puppet.sent().pop().unwrap();
         assert_eq!(ack.kind(), PacketKind::Ack);
         assert_eq!(ack.parsed().header.ack_psn(), BASE);
     }
-    assert_eq!(puppet.engine().stats().messages_early, 2, "each once");
+    assert_eq!(puppet.engine().stats().messages_out_of_order, 2, "each once");
     for context in 0..4 {
         puppet.world.recv(0, context, 8);
     }

@@ -82,9 +82,9 @@ fn classify_special_recv(
     flags: u64,
     min_free: &AtomicUsize,
 ) -> Result<RecvMode, Error> {
-    const LOOK: u64 = bits::PEEK;
-    const LOOK_AND_CLAIM: u64 = bits::PEEK | bits::CLAIM;
-    const LOOK_AND_DISCARD: u64 = bits::PEEK | bits::DISCARD;
+    const PEEK: u64 = bits::PEEK;
+    const PEEK_AND_CLAIM: u64 = bits::PEEK | bits::CLAIM;
+    const PEEK_AND_DISCARD: u64 = bits::PEEK | bits::DISCARD;
     const DISCARD_CLAIMED: u64 = bits::CLAIM | bits::DISCARD;
     let mode = match flags & SPECIAL_FLAGS {
         // As a default flag it is for untagged receives only (fi_endpoint(3)).
@@ -94,9 +94,9 @@ fn classify_special_recv(
         bits::MULTI_RECV => RecvMode::Multi { min_free: min_free.load(Ordering::Relaxed) as u64 },
         // For tagged messages only (fi_tagged(3)).
         _ if recv.tag.is_none() => return Err(Error::BadFlags),
-        LOOK => RecvMode::Peek(Peek::Look),
-        LOOK_AND_CLAIM => RecvMode::Peek(Peek::Claim),
-        LOOK_AND_DISCARD => RecvMode::Peek(Peek::Discard),
+        PEEK => RecvMode::Peek(Peek::Envelope),
+        PEEK_AND_CLAIM => RecvMode::Peek(Peek::Claim),
+        PEEK_AND_DISCARD => RecvMode::Peek(Peek::Discard),
         bits::CLAIM => RecvMode::Claimed(ClaimAction::Receive),
         DISCARD_CLAIMED => RecvMode::Claimed(ClaimAction::Discard),
         _ => return Err(Error::BadFlags),

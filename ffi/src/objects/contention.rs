@@ -41,7 +41,7 @@ struct Sample {
     own: Duration,
 }
 
-/// See the module.
+/// The last sample of the polling thread, and how long its result counts.
 #[derive(Debug)]
 pub(super) struct Contention {
     last: Sample,

@@ -49,7 +49,7 @@ struct Monitored {
     publish_at: Option<Instant>,
 }
 
-/// See the module.
+/// The endpoints of a domain that the progress thread monitors.
 #[derive(Debug, Default)]
 pub(super) struct Endpoints {
     all: BTreeMap<usize, Monitored>,

@@ -58,7 +58,7 @@ struct ThreadState {
     stop: AtomicBool,
 }
 
-/// See the module.
+/// The progress thread of a domain, seen by its owner.
 #[derive(Debug)]
 pub(crate) struct ProgressThread {
     shared: Arc<ThreadState>,

@@ -5,7 +5,7 @@
 //! the next observation. A function of its arguments: no clock, no system call.
 //!
 //! ```text
-//!               1. idle, or back from a pause; 2. nothing moved for REST_AFTER
+//!               1. idle, or back from a pause; 2. nothing moved for IDLE_AFTER
 //!   monitoring ───────────────────────────────────────────────────────────────▶ taken over
 //!       ▲       3. the application drives                                           │
 //!       └───────────────────────────────────────────────────────────────────────────┘
@@ -36,7 +36,7 @@ const CHECK_MIN: Duration = Duration::from_micros(250);
 /// Longest time between two observations, also of a sleeper that may have missed a wake-up.
 const CHECK_MAX: Duration = Duration::from_millis(5);
 /// Time without a packet after which an endpoint needs no observation.
-const REST_AFTER: Duration = Duration::from_millis(100);
+const IDLE_AFTER: Duration = Duration::from_millis(100);
 /// Time after a pause in which another one is likely.
 const PAUSE_MEMORY: Duration = Duration::from_millis(100);
 /// Time until the first observation after a hand-back in that time.
@@ -51,7 +51,7 @@ pub(crate) enum Driver {
     Thread,
 }
 
-/// See the module.
+/// Whether the thread monitors an endpoint or has taken it over.
 #[derive(Debug)]
 pub(crate) struct Takeover {
     driver: Driver,
@@ -85,16 +85,16 @@ impl Takeover {
     }
 
     /// The time of the next observation after one at `now`. Taken over, sleepers are observed until
-    /// the endpoint rests.
+    /// the endpoint is idle.
     pub(crate) fn next(&self, now: Instant, sleeps: bool) -> Option<Instant> {
         match self.driver {
             Driver::Application => Some(now.after(self.interval)),
-            Driver::Thread => (sleeps && !self.rests(now)).then(|| now.after(CHECK_MAX)),
+            Driver::Thread => (sleeps && !self.is_idle(now)).then(|| now.after(CHECK_MAX)),
         }
     }
 
-    fn rests(&self, now: Instant) -> bool {
-        now.since(self.moved_at) >= REST_AFTER
+    fn is_idle(&self, now: Instant) -> bool {
+        now.since(self.moved_at) >= IDLE_AFTER
     }
 
     /// Decides, after an observation at `now`. `contended`: the application's threads compete for
@@ -126,7 +126,7 @@ impl Takeover {
         if !drives {
             self.paused_at = now;
             self.driver = Driver::Thread;
-        } else if self.rests(now) {
+        } else if self.is_idle(now) {
             self.driver = Driver::Thread;
         } else {
             self.observe_later();
@@ -145,7 +145,7 @@ impl Takeover {
         } else {
             seen.is_polling(now)
         };
-        if (waits || polls) && !self.rests(now) {
+        if (waits || polls) && !self.is_idle(now) {
             self.driver = Driver::Application;
             self.interval = if contended {
                 CHECK_MAX
@@ -295,7 +295,7 @@ mod tests {
         let mut takeover = Takeover::new(START);
         takeover.update(START, &polled(50, 1, 0)(START, 0), false);
         assert_eq!(takeover.next(START, true), Some(START.after(CHECK_MAX)));
-        let rest = START.after(REST_AFTER);
+        let rest = START.after(IDLE_AFTER);
         assert_eq!(takeover.next(rest, true), None);
         takeover.update(rest, &sleeping(rest, 0), false);
         assert_eq!(takeover.driver(), Driver::Thread, "nothing moves");

@@ -60,7 +60,7 @@ impl AppPolls {
 #[derive(Debug, Default)]
 pub(super) struct ThreadView {
     /// The thread has taken the runtime over, and does not poll before this time; `None`: it
-    /// monitors, and is told nothing.
+    /// monitors, and calls do not notify it.
     pub(super) until: Option<Instant>,
     /// The thread has been called since its last turn.
     pub(super) called: bool,

@@ -2,8 +2,8 @@
 //! Posting on a runtime: operations with a peer, receives of every mode, and their cancel.
 //!
 //! In: requests with resolved flags. Out: operations in the engine, and packets that need not wait
-//! for others. Each call takes the lock once and reads the clock at most once,
-//! but for a peek, which makes progress first. Bound: the engine's pools.
+//! for others. Each call takes the lock once and reads the clock at most once; a peek makes
+//! progress first. Bound: the engine's pools.
 
 use ofi_xdp_core::{
     AtomicRequest, Budget, Common, Context, DeferredId, Engine, OpError, PeerId, ReadRequest,
@@ -123,7 +123,7 @@ impl Runtime {
                 RecvMode::Multi { min_free } => {
                     engine.post_multi_recv(request, min_free, buffer, memory).map(drop)
                 }
-                RecvMode::Peek(probe) => engine.peek(request, probe),
+                RecvMode::Peek(peek) => engine.peek(request, peek),
                 RecvMode::Claimed(ClaimAction::Receive) => {
                     engine.post_claimed(request, buffer, memory).map(drop)
                 }

@@ -43,7 +43,7 @@ impl From<String> for GrantError {
 
 /// A grant while it is valid.
 #[derive(Debug)]
-pub(crate) struct ActiveGrant {
+pub(crate) struct Grant {
     program: ProgramLease,
     udp_socket: UdpSocketProof,
     /// The interface's name.
@@ -54,7 +54,7 @@ pub(crate) struct ActiveGrant {
     missed: bool,
 }
 
-impl ActiveGrant {
+impl Grant {
     /// Checks whether the grant is valid: the program redirects, the client's socket has its
     /// address, and so has the interface, where `interfaces` are known to have changed. A client
     /// that binds a second socket to the address hides the first for a moment (`SO_REUSEPORT`), so
@@ -109,7 +109,7 @@ impl GrantManager {
     }
 
     /// Whether the policy allows `granted` to `user`, apart from the number of sockets.
-    pub(crate) fn allows(&self, user: &Credentials, granted: &ActiveGrant) -> bool {
+    pub(crate) fn allows(&self, user: &Credentials, granted: &Grant) -> bool {
         let queue = QueueRange::one_or_any(Some(granted.queue_id.queue));
         self.policy.rule(user, &granted.interface).is_some_and(|rule| {
             let steers = granted.program.is_steered();
@@ -206,15 +206,15 @@ impl GrantManager {
     }
 
     /// Records that the client has the socket of `lease`.
-    pub(crate) fn granted(&mut self, lease: Lease, pending: PendingGrant) -> Option<ActiveGrant> {
+    pub(crate) fn granted(&mut self, lease: Lease, pending: PendingGrant) -> Option<Grant> {
         let PendingGrant { udp_socket, interface, uid, queue_id, memory, .. } = pending;
         self.quota.granted(uid, queue_id, memory);
         let program = lease.into_program_lease()?;
-        Some(ActiveGrant { program, udp_socket, interface, uid, queue_id, missed: false })
+        Some(Grant { program, udp_socket, interface, uid, queue_id, missed: false })
     }
 
     /// Records the end of the client's connection; its socket gets no more packets.
-    pub(crate) fn ended(&mut self, granted: &ActiveGrant) {
+    pub(crate) fn ended(&mut self, granted: &Grant) {
         self.quota.disconnected(granted.uid, granted.queue_id);
     }
 
@@ -231,7 +231,7 @@ impl GrantManager {
     /// Drops the programs that none of `granted` has used for long enough.
     pub(crate) fn tidy<'a>(
         &mut self,
-        granted: impl Iterator<Item = &'a ActiveGrant> + Clone,
+        granted: impl Iterator<Item = &'a Grant> + Clone,
         time: Instant,
     ) {
         self.programs

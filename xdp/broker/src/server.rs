@@ -25,7 +25,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
 use crate::connection::ClientConnection;
 use crate::credentials::Credentials;
-use crate::grants::{ActiveGrant, GrantError, GrantManager};
+use crate::grants::{Grant, GrantError, GrantManager};
 use crate::intake::IntakePool;
 use crate::intake_process::IntakeReply;
 use crate::limited_log::LimitedLog;
@@ -62,7 +62,7 @@ struct Client {
     user: Credentials,
     since: Instant,
     requests: u32,
-    granted: Option<ActiveGrant>,
+    granted: Option<Grant>,
 }
 
 /// Result of a wait.

@@ -150,7 +150,7 @@ mod tests {
         assert!(here(&socket, address));
     }
 
-    /// A stranger's sockets at the same port, of which some come and go, are not looked at.
+    /// Sockets of other users at the same port, of which some come and go, are not looked at.
     #[test]
     fn one_of_many_is_found_in_one_answer() {
         let own = UdpSocket::bind("127.0.0.1:0").unwrap();

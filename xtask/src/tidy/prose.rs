@@ -17,7 +17,7 @@ const WHAT_MAX: f64 = 1.0;
 const PERSONS_MAX: f64 = 0.3;
 /// Pronouns that stand where a noun belongs.
 const PERSONS: &[&str] =
-    &["who", "whom", "whose", "whoever", "nobody", "somebody", "anybody", "who's"];
+    &["who", "whom", "whose", "whoever", "nobody", "somebody", "anybody", "everybody", "who's"];
 /// Beginnings of comments that cannot be read without the comment before them.
 const CONTINUATIONS: &[&str] = &["The same", "Of a", "Of an", "Of what", "As above"];
 /// Files that `tidy --prose` shows.

@@ -14,7 +14,7 @@ const TRAITS: &[(&str, &str)] = &[
     ("Device", "the seam to ethtool's ioctl(2): tests have a card of their own"),
     ("Initiator", "deferred work stands below endpoints, and names what it needs of one"),
     ("Memory", "the engine's seam to application memory: tests implement it too"),
-    ("NeighbourProbe", "the seam to the network of a card: tests have one of their own"),
+    ("NeighbourTest", "the seam to the network of a card: tests have one of their own"),
     ("Port", "the engine's seam to the network: tests implement it too"),
     ("TestedSocket", "the seam to a socket in its self-test: tests have one of their own"),
     ("WorkCounter", "deferred work stands below counters, and names what it needs of one"),

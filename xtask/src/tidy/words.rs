@@ -188,14 +188,15 @@ fn parts(name: &str) -> Vec<String> {
     parts
 }
 
-/// The words of a text in small letters, each with its line from 0; code between backticks is left
-/// out.
+/// The words of a text in small letters, without a possessive "'s", each with its line from 0; code
+/// between backticks is left out.
 fn words(text: &str) -> impl Iterator<Item = (usize, String)> {
     text.lines().enumerate().flat_map(|(line, text)| {
         let plain = text.split('`').step_by(2);
         let words = plain.flat_map(|part| {
             part.split(|sign: char| !sign.is_alphanumeric() && sign != '\'' && sign != '_')
         });
+        let words = words.map(|word| word.strip_suffix("'s").unwrap_or(word));
         let words = words.filter(|word| !word.is_empty());
         words.map(move |word| (line, word.to_lowercase()))
     })

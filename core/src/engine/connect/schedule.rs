@@ -62,7 +62,7 @@ impl ConnectionTable<'_> {
         self.quantum_left = self.quantum_left.saturating_sub(1);
         if !sends {
             self.ready.remove(&mut self.connections, conn);
-            self.connections[conn].turn_ended();
+            self.connections[conn].left_ready_queue();
             self.quantum_left = QUANTUM_PACKETS;
             if more {
                 self.enqueue(conn, Schedule::Corked);

@@ -164,7 +164,7 @@ impl Matcher<'_> {
             return false;
         }
         let Some(slot) = self.store_record(cx, conn, record, memory) else { return false };
-        cx.stats.messages_early += 1;
+        cx.stats.messages_out_of_order += 1;
         cx.table[conn].out_of_order_mut().insert_before(&mut self.unexpected, slot, before);
         if let Record::Segment(segment) = record {
             let destination = MessageDestination::Stored(self.unexpected.id(slot));
@@ -318,7 +318,7 @@ impl Matcher<'_> {
     fn send_rnr(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
         cx.stats.receiver_not_ready += 1;
         cx.stats.records_discarded += 1;
-        cx.table[conn].rx_mut().refuse_messages();
+        cx.table[conn].rx_mut().start_rnr();
         self.discard_out_of_order(cx, conn);
     }
 

@@ -56,7 +56,7 @@ impl Matcher<'_> {
                 return;
             }
             if !self.recvs[slot].psn.is_before(state.rx().window().next()) {
-                cx.stats.events_held += 1;
+                cx.stats.events_pending += 1;
                 return;
             }
             state.pending_events_mut().remove(&mut self.recvs, slot);

@@ -22,7 +22,7 @@ impl Matcher<'_> {
         cx: &mut Ctx<'_>,
         sender: &mut Sender<'_>,
         request: RecvRequest,
-        probe: Peek,
+        peek: Peek,
     ) -> Result<(), PostError> {
         let slot = self.begin_peek(request)?;
         let Some(message) = self.find_stored(&request) else {
@@ -30,8 +30,8 @@ impl Matcher<'_> {
             cx.completions.finish_recv(&mut self.recvs, slot);
             return Ok(());
         };
-        match probe {
-            Peek::Look => self.copy_envelope(slot, message),
+        match peek {
+            Peek::Envelope => self.copy_envelope(slot, message),
             Peek::Claim => {
                 self.copy_envelope(slot, message);
                 self.unqueue_stored(message);

@@ -58,11 +58,11 @@ impl<'s> UnexpectedPool<'s> {
     }
 
     fn fullest(&self) -> u8 {
-        let eighths_used = |class| {
+        let occupancy_of = |class| {
             let (used, free) = (self.slots.used_in(class), self.slots.free_in(class));
             (used * 8).checked_div(used + free).unwrap_or(0)
         };
-        (0..UNEXPECTED_CLASSES).map(eighths_used).max().unwrap_or(0) as u8
+        (0..UNEXPECTED_CLASSES).map(occupancy_of).max().unwrap_or(0) as u8
     }
 
     pub(crate) fn message(&mut self, slot: StoredSlot) -> &mut Unexpected {

@@ -109,7 +109,7 @@ impl Ctx<'_> {
         let is_latest = state.rx().received() == 0
             || forgotten
             || state.rx().newest_sent_at().has_come(sent_at);
-        record_packet(state, (now, self.timers.last_look()), header, marked, is_latest);
+        record_packet(state, (now, self.timers.last_poll()), header, marked, is_latest);
         is_latest
     }
 
@@ -149,11 +149,11 @@ pub(super) fn sack_of<'a>(header: &Header, body: &'a Body<'_>) -> Sack<'a> {
 }
 
 /// Records a packet of a connection; `is_latest` as [`Ctx::record_arrival`] returns it. The packet
-/// may have waited since `last_look`.
+/// may have waited since `last_poll`.
 #[inline(always)]
 pub(super) fn record_packet(
     state: &mut Connection,
-    (now, last_look): (Tick, Tick),
+    (now, last_poll): (Tick, Tick),
     header: &Header,
     marked: bool,
     is_latest: bool,
@@ -166,7 +166,7 @@ pub(super) fn record_packet(
             state.credits_mut().lapse();
         }
         let sent_at = Tick::from_bits(header.sent_at());
-        state.rx_mut().newest_packet_arrived(sent_at, now, now.since(last_look));
+        state.rx_mut().newest_packet_arrived(sent_at, now, now.since(last_poll));
         state.path_mut().set_occupancy(header.receiver_status().occupancy());
     }
 }

@@ -65,7 +65,7 @@ pub(crate) fn ingest_predicted<M: Memory>(
     let Prediction { conn, recv, accepted, retired } = prediction;
     let now = cx.timers.tick();
     let state = &mut cx.table[conn];
-    let times = (now, cx.timers.last_look());
+    let times = (now, cx.timers.last_poll());
     record_packet(state, times, header, datagram.congestion_experienced, true);
     let advanced = accept_until(state, accepted);
     if let Some((sent_at, op)) = retired {
@@ -76,7 +76,7 @@ pub(crate) fn ingest_predicted<M: Memory>(
     state.rx_mut().owe_ack(now, header.flags().contains(Flags::ACK_REQUEST));
     state.return_credits();
     let peer = state.peer();
-    let ack_now = state.rx().owes_ack_now();
+    let ack_now = state.rx().ack_due_now();
     let has_events = !state.pending_events().is_empty();
     let has_out_of_order = !state.out_of_order().is_empty();
     let waits = advanced && !state.sends().list().is_empty();
@@ -113,10 +113,10 @@ fn predict(
     let PredictedPeer { peer, conn, accepted } = predict_peer(cx, header, from)?;
     let state = &cx.table[conn];
     let envelope = &message.envelope;
-    let in_turn = header.psn() == state.rx().window().next()
+    let is_next = header.psn() == state.rx().window().next()
         && header.rnr_epoch == state.rx().rnr_epoch()
         && envelope.msn == state.rx().expected_msn();
-    if !in_turn {
+    if !is_next {
         return None;
     }
     let recv = matcher.predict_match(cx.table.peer_id(peer), envelope)?;
@@ -192,7 +192,7 @@ fn apply_ack(
     marked: bool,
 ) {
     let now = cx.timers.tick();
-    record_packet(&mut cx.table[conn], (now, cx.timers.last_look()), header, marked, true);
+    record_packet(&mut cx.table[conn], (now, cx.timers.last_poll()), header, marked, true);
     cx.measure(conn, header, ack);
     let state = &mut cx.table[conn];
     let advanced = accept_until(state, accepted);

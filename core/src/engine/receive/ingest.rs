@@ -91,7 +91,7 @@ impl Engine<'_> {
     ) -> Result<(), DropReason> {
         let Self { cx, target, .. } = self;
         let (psn, flags) = (header.psn(), header.flags());
-        let in_turn =
+        let is_next =
             flags.contains(Flags::BARRIER) || (cx.config.rma_events && records.endings > 0);
         let window = &cx.table[conn].rx().window();
         let out_of_order = psn != window.next();
@@ -99,7 +99,7 @@ impl Engine<'_> {
             Admission::Duplicate => Some(DropReason::Duplicate),
             Admission::Beyond => Some(DropReason::BeyondWindow),
             Admission::Fresh
-                if out_of_order && (in_turn || target.finds_error(cx, conn, records)) =>
+                if out_of_order && (is_next || target.finds_error(cx, conn, records)) =>
             {
                 Some(DropReason::BehindBarrier)
             }
@@ -126,7 +126,7 @@ impl Engine<'_> {
             if records.messages {
                 if !matcher.accept_record(cx, conn, header.rnr_epoch, &record, memory) {
                     cx.owe_ack_now(conn);
-                    return Err(DropReason::EarlyWithoutStorage);
+                    return Err(DropReason::OutOfOrderWithoutStorage);
                 }
                 continue;
             }
@@ -143,7 +143,7 @@ impl Engine<'_> {
         let at_once = flags.contains(Flags::ACK_REQUEST) || state.rx().is_not_ready();
         state.rx_mut().owe_ack(now, at_once);
         state.return_credits();
-        let ack_now = state.rx().owes_ack_now();
+        let ack_now = state.rx().ack_due_now();
         let has_events = !state.pending_events().is_empty();
         if ack_now {
             cx.table.make_ready(conn);

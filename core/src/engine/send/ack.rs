@@ -2,7 +2,8 @@
 //! Acknowledgments: packets are retired, and their operations credited (`docs/PROTOCOL.md` §4.3).
 //! [ending](super::ending) ends the operations that lack nothing then.
 //!
-//! Bound: the packets under way to one peer (at most 256).
+//! Bound: the packets under way to one peer (at most
+//! [`WINDOW_PACKETS`](crate::WINDOW_PACKETS)).
 
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::time::Tick;
@@ -44,12 +45,11 @@ impl Sender<'_> {
         let ack = header.ack_psn();
         let ahead = state.tx().first_psn().is_before(ack);
         // The counts of errors and of accepted messages, and the refused attempt, are truncated: a
-        // late one could pass for a future one. At the peer they only grow, as `ack_psn` does. So a
-        // header that acknowledges more than any before was sent after all of them, and one that
-        // acknowledges less before one of them. If it acknowledges as much, the clock decides;
-        // headers of one tick are a few steps late at most. A new connection has heard nothing, but
-        // knows that everything before it was acknowledged. Thus it takes no header from before
-        // that.
+        // late one could pass for a future one. At the peer they only grow, as `ack_psn` does. A
+        // header that acknowledges more than any before was sent after all of them. A header that
+        // acknowledges less was sent before one of them. If it acknowledges as much, the clock
+        // decides; headers of one tick are a few steps late at most. A new connection starts with
+        // everything before it acknowledged, so no older header passes.
         let current = ahead || (is_latest && ack == state.tx().first_psn());
         if current {
             state.errors_mut().announce(header.err_count);

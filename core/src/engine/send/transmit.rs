@@ -93,7 +93,7 @@ impl Sender<'_> {
     /// sent.
     #[inline]
     fn has_packet(&self, cx: &Ctx<'_>, state: &Connection, more: bool) -> bool {
-        state.rx().owes_ack_now()
+        state.rx().ack_due_now()
             || state.path().has_ping()
             || state.path().has_tail_probe()
             || (state.tx().may_retransmit() && self.path_has_room(cx, state))
@@ -112,7 +112,7 @@ impl Sender<'_> {
         memory: &mut M,
     ) -> Option<Emitted> {
         let state = &mut cx.table[conn];
-        let ack_now = state.rx().owes_ack_now();
+        let ack_now = state.rx().ack_due_now();
         if ack_now && state.rx().owes_whole_ack() {
             return self.emit_ack(cx, matcher, conn, packet).map(Emitted::of);
         }

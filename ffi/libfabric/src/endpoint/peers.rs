@@ -38,7 +38,7 @@ impl Endpoint {
     pub fn insert(&mut self, name: &Name) -> Result<Peer, Error> {
         let failed = || failure("fi_av_insert", libc::EINVAL);
         let addresses = self.addresses.as_ref().ok_or_else(failed)?;
-        // Providers read as many bytes as their address format has, whatever a stranger's name has.
+        // Providers read as many bytes as their address format has, also of a shorter name.
         let mut bytes = [0_u8; NAME_MAX];
         let len = name.0.len().min(NAME_MAX);
         bytes[..len].copy_from_slice(&name.0[..len]);

@@ -40,7 +40,7 @@ impl CounterValues {
         ];
         let chosen = own.into_iter().filter(|(flag, _)| flags & flag != 0);
         chosen.fold(
-            Self::of_served(op_counters.target, flags),
+            Self::of_target(op_counters.target, flags),
             |sum, (_, OpCount { done, failed })| sum.plus(Self { done, failed }),
         )
     }
@@ -50,11 +50,11 @@ impl CounterValues {
     pub(super) const fn of_region(served: TargetCounters, flags: u64) -> Self {
         let changes = flags & (bits::REMOTE_WRITE | bits::REMOTE_READ) == bits::REMOTE_WRITE;
         let updates = if changes { served.updates } else { 0 };
-        Self { done: updates, failed: 0 }.plus(Self::of_served(served, flags))
+        Self { done: updates, failed: 0 }.plus(Self::of_target(served, flags))
     }
 
     /// Operations of peers, as `fi_ep_bind` counts them: an atomic that fetches nothing is a write.
-    const fn of_served(served: TargetCounters, flags: u64) -> Self {
+    const fn of_target(served: TargetCounters, flags: u64) -> Self {
         let writes = if flags & bits::REMOTE_WRITE != 0 { served.writes } else { 0 };
         let reads = if flags & bits::REMOTE_READ != 0 { served.reads } else { 0 };
         Self { done: writes + reads, failed: 0 }

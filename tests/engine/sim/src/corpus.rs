@@ -147,7 +147,7 @@ fn sequence_wrap() -> Outcome {
     if wrapped > 4 { Ok(()) } else { Err(Violation { invariant: 10, what, at: 0 }) }
 }
 
-/// Everybody says hello to everybody at once, again and again, on a bad link.
+/// Each node says hello to every other at once, again and again, on a bad link.
 fn crossed_openings() -> Outcome {
     let weights =
         App { send: 5, recv: 5, write: 1, read: 0, atomic: 1, len_max: 500, ..App::default() };

@@ -160,7 +160,7 @@ impl Net {
         *count = if cut { *count + 1 } else { count.saturating_sub(1) };
     }
 
-    /// Everything reaches everybody again.
+    /// Every packet reaches its node again.
     pub fn heal(&mut self) {
         self.faulty = false;
         self.cuts.clear();

@@ -97,7 +97,7 @@ pub fn play(world: &mut World) -> Result<Report, Violation> {
     })
 }
 
-/// The liveness phase: everything ends, then it is quiet, then the books are closed.
+/// The liveness phase: everything ends, then it is quiet, then the final checks run.
 ///
 /// # Errors
 /// A violation.

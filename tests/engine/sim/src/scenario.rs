@@ -213,7 +213,7 @@ pub struct Partition {
     pub length_us: u64,
     /// One direction of one pair only.
     pub one_way: bool,
-    /// A node is cut off from everybody.
+    /// A node is cut off from all others.
     pub isolate: bool,
     /// It comes and goes this many times within its length.
     pub flaps: u32,

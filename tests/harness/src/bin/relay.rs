@@ -20,7 +20,7 @@ use ofi_xdp_harness::{interrupt, netns};
 /// Duration of the measurement of the limit.
 const LIMIT_TIME: Duration = Duration::from_secs(2);
 /// Time between two looks at the standard input.
-const LOOK: Duration = Duration::from_millis(50);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Two hosts, joined by a relay.
 #[derive(Debug, Parser)]
@@ -142,7 +142,7 @@ fn serve(relay: &Relay, lines: &Receiver<String>, every: Duration) -> anyhow::Re
     // bound: a signal
     loop {
         interrupt::check()?;
-        if let Ok(line) = lines.recv_timeout(LOOK) {
+        if let Ok(line) = lines.recv_timeout(POLL_INTERVAL) {
             match Line::try_parse_from(line.split_whitespace()) {
                 Ok(line) => {
                     let path = PathOptions::from(line.path);
@@ -153,7 +153,7 @@ fn serve(relay: &Relay, lines: &Receiver<String>, every: Duration) -> anyhow::Re
             }
         } else {
             // A closed input returns at once.
-            std::thread::sleep(LOOK);
+            std::thread::sleep(POLL_INTERVAL);
         }
         if !every.is_zero() && reported.elapsed() >= every {
             println!("# {}", relay.report()?);

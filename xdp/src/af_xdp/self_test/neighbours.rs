@@ -19,7 +19,7 @@ use netlink_packet_route::neighbour::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use super::bound_socket::link_is_up;
-use super::receive_test::{self, NEIGHBOURS_MAX, NeighbourProbe, ReceiveTest};
+use super::receive_test::{self, NEIGHBOURS_MAX, NeighbourTest, ReceiveTest};
 use crate::error::SelfTestError;
 use crate::host::interfaces::InterfaceInfo;
 use crate::host::netlink::Netlink;
@@ -75,7 +75,7 @@ fn candidate(
     (message.header.ifindex == interface).then_some((rank, message.header.family, address?))
 }
 
-impl NeighbourProbe for KernelNeighbours {
+impl NeighbourTest for KernelNeighbours {
     fn solicit(&mut self) -> io::Result<()> {
         for at in 0..self.neighbours.len() {
             // The change to `NUD_PROBE` triggers the solicitation, so the neighbour must have

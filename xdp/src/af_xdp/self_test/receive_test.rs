@@ -28,7 +28,7 @@ const PAUSE: Duration = Duration::from_millis(1);
 pub(crate) const NEIGHBOURS_MAX: usize = 4;
 
 /// Access to the neighbours on a link.
-pub(crate) trait NeighbourProbe {
+pub(crate) trait NeighbourTest {
     /// Makes the kernel solicit each of them.
     fn solicit(&mut self) -> io::Result<()>;
     /// Whether a neighbour has answered since.
@@ -53,7 +53,7 @@ pub(crate) enum ReceiveTest {
 /// # Errors
 /// Those of `open`; [`SelfTestError::NoReceive`].
 pub(crate) fn open<T, E: From<SelfTestError>>(
-    neighbours: &mut impl NeighbourProbe,
+    neighbours: &mut impl NeighbourTest,
     mut open: impl FnMut() -> Result<T, E>,
 ) -> Result<(T, ReceiveTest), E> {
     let unknown = |why: &str| ReceiveTest::Inconclusive(why.to_owned());
@@ -86,7 +86,7 @@ fn not_solicited(error: &io::Error) -> ReceiveTest {
 }
 
 /// Solicits the neighbours, and waits for an answer.
-fn answers(neighbours: &mut impl NeighbourProbe) -> io::Result<bool> {
+fn answers(neighbours: &mut impl NeighbourTest) -> io::Result<bool> {
     let polls = TIMEOUT.as_millis() / PAUSE.as_millis() / u128::from(SOLICITATIONS);
     for _ in 0..SOLICITATIONS {
         neighbours.solicit()?;
@@ -131,7 +131,7 @@ mod tests {
         }
     }
 
-    impl NeighbourProbe for Link<'_> {
+    impl NeighbourTest for Link<'_> {
         fn solicit(&mut self) -> io::Result<()> {
             self.solicited = true;
             Ok(())
@@ -206,7 +206,7 @@ mod tests {
     #[test]
     fn without_the_right_to_ask_it_opens_all_the_same() {
         struct Forbidden;
-        impl NeighbourProbe for Forbidden {
+        impl NeighbourTest for Forbidden {
             fn solicit(&mut self) -> io::Result<()> {
                 Err(io::ErrorKind::PermissionDenied.into())
             }
@@ -226,7 +226,7 @@ mod tests {
     #[test]
     fn a_lost_question_is_asked_again() {
         struct Lossy(u32, bool);
-        impl NeighbourProbe for Lossy {
+        impl NeighbourTest for Lossy {
             fn solicit(&mut self) -> io::Result<()> {
                 self.0 += 1;
                 self.1 = self.0.is_multiple_of(SOLICITATIONS);

@@ -369,7 +369,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_and_slots_beyond_the_table_are_the_kernels() {
+    fn unknown_peers_and_slots_beyond_the_table_are_the_kernels() {
         let mut routes = routes();
         assert_eq!(routes.hop(to(4, "198.18.0.2"), 64), None);
         let unknown = Destination { peer: PeerId::NONE, ..to(0, "198.18.0.2") };
