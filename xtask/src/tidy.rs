@@ -51,6 +51,7 @@ const RULES: &[fn(&Tree) -> Vec<Fault>] = &[
     layers::documented,
     mutations::apply,
     glossary::names_exist,
+    glossary::sources_exist,
     prose::figures,
 ];
 

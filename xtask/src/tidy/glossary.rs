@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names in `docs/GLOSSARY.md` are names of the code.
+//! The names in `docs/GLOSSARY.md` are names of the code, and every entry has a source.
 //!
-//! In: each entry, `- **term** (`name`, …): sentence. [source]`. Out: names that no Rust file has.
+//! In: each entry, `- **term** (`name`, …): sentence. [source]`. Out: names that no Rust file has,
+//! and entries without a source.
 
 use std::collections::HashSet;
 
@@ -24,6 +25,14 @@ pub(super) fn names_exist(tree: &Tree) -> Vec<Fault> {
         }
     }
     faults
+}
+
+/// Entries that do not end with a source in brackets.
+pub(super) fn sources_exist(tree: &Tree) -> Vec<Fault> {
+    let Some(document) = tree.file(DOCUMENT) else { return Vec::new() };
+    let lacking = entries(&document.text).into_iter().filter(|(_, entry)| !entry.ends_with(']'));
+    let what = "no source: end it with [page, RFC, document or decision]";
+    lacking.map(|(line, _)| Fault::new(document, line, what)).collect()
 }
 
 /// Every identifier of the code, and every part of a path.
@@ -74,6 +83,15 @@ fn names(entry: &str) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_entry_without_a_source_fails() {
+        let text = "- **a**: x. [c(2)]\n- **b** (`y`):\n  z [1].\n- **c**: x.\n  [RFC\n  1]\n";
+        let faults: Vec<String> =
+            sources_exist(&Tree::of(&[(DOCUMENT, text)])).iter().map(Fault::to_string).collect();
+        assert_eq!(faults.len(), 1, "{faults:?}");
+        assert!(faults[0].starts_with("docs/GLOSSARY.md:2: no source"), "{faults:?}");
+    }
 
     #[test]
     fn a_name_that_no_code_has_fails() {
