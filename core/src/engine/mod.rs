@@ -190,9 +190,9 @@ impl<'s> Engine<'s> {
 
 // B. Control.
 impl Engine<'_> {
-    /// Adds a peer. An address that is in the table already, because it was inserted or because it
-    /// spoke first, keeps its identifier: until it is removed, or, if it only spoke first, until
-    /// its connection has ended, all that it sent was polled, and others need the slot.
+    /// Adds a peer. An address that is in the table already keeps its identifier. One that was
+    /// inserted keeps it until it is removed. One that only spoke first keeps it until its
+    /// connection has ended, all that it sent was polled, and others need the slot.
     ///
     /// # Errors
     /// [`PeersFull`].

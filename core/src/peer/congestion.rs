@@ -24,8 +24,8 @@ const LEAST: u32 = ONE / 64;
 const MOST: u32 = WINDOW_PACKETS * ONE;
 // It fits.
 static_assertions::const_assert!(WINDOW_PACKETS as u64 * (ONE as u64) <= u32::MAX as u64);
-/// Delay beyond the least round trip that is no sign of congestion; half as much again, divided by
-/// the root of the window, is allowed to small windows (Swift §3.5, flow scaling), so that many
+/// Delay beyond the least round trip that is no sign of congestion. Small windows may have more:
+/// half as much again, divided by the root of the window (Swift §3.5, flow scaling). So many
 /// senders settle at one queue.
 const QUEUE_TICKS: u32 = (50_000 / TICK_NANOS) as u32;
 /// On a long path the allowance is this part of the least round trip.

@@ -108,9 +108,9 @@ impl Rtt {
         (base << backoff.min(BACKOFF_MAX)).min(TIMEOUT_MAX_TICKS)
     }
 
-    /// Time after which the last packet is sent once more to draw an acknowledgment (RFC 8985 §7.2,
-    /// with one and a half round trips instead of two: the measured round trip contains the
-    /// sender's own queue, and a needless probe costs one packet).
+    /// Time after which the last packet is sent once more to draw an acknowledgment (RFC 8985
+    /// §7.2). It is one and a half round trips instead of two: the measured round trip contains
+    /// the sender's own queue, and a needless probe costs one packet.
     pub(crate) fn probe_timeout(&self) -> u32 {
         match self.smoothed {
             0 => RTO_INITIAL_TICKS,
@@ -118,9 +118,9 @@ impl Rtt {
         }
     }
 
-    /// How much later than a packet another one must have been sent, and arrived, for the first to
-    /// count as lost (RFC 8985 §6.2): a quarter of the least round trip, or of the smoothed one
-    /// while that is not known, and as much again for each duplicate, at most a whole round trip.
+    /// A packet counts as lost when another one was sent this much later, and arrived (RFC 8985
+    /// §6.2). It is a quarter of the least round trip, or of the smoothed one while that is not
+    /// known. Each duplicate adds as much again, up to a whole round trip.
     pub(crate) fn reorder_window(&self) -> u32 {
         let least = if self.least == 0 { self.smoothed } else { self.least };
         let step = (least.min(RTO_MAX_TICKS) / 4).max(REORDER_MIN_TICKS);

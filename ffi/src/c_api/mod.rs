@@ -9,8 +9,8 @@
 //! returns `-FI_EOTHER`. *Data* slots (send, receive, read of a queue) have no such net: the code
 //! below them does not panic, and if it did, `extern "C"` aborts the process.
 //!
-//! Every slot function is `unsafe` under one contract, that of its libfabric call: objects are
-//! open, strings end with a zero, arrays have the length that is passed with them, and pointers for
+//! Every slot function is `unsafe` under one contract, that of its libfabric call. Objects are
+//! open. Strings end with a zero. Arrays have the length that is passed with them. Pointers for
 //! results may be written. Safety comments call it *the man page's contract*.
 #![allow(unsafe_code)]
 

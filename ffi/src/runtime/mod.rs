@@ -6,7 +6,7 @@
 //! and runs [`drive()`] at most once; a peek runs it before and after. No call allocates or waits.
 //! Completions stay in the engine until a queue reads them, so no queue can overflow.
 //!
-//! The lock serves every threading model of libfabric. Uncontended it costs some ten nanoseconds.
+//! The lock serves every threading model of libfabric.
 //! [`Attachment`] is the endpoint's own part; all else can serve several endpoints.
 
 pub(crate) mod addresses;

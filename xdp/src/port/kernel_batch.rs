@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Kernel batches: long GSO batches that leave by the kernel socket beside an `AF_XDP` socket.
 //!
-//! Where the kernel copies frames from and to an `AF_XDP` socket, each frame costs its sender about
-//! a microsecond. A batch of packets (`UDP_SEGMENT`, udp(7)) costs little more than one packet, and
+//! Where the kernel copies frames from and to an `AF_XDP` socket, each frame has the whole cost of
+//! a packet. A batch of packets (`UDP_SEGMENT`, udp(7)) costs little more than one packet, and
 //! crosses a virtual link in one piece. Therefore packets that are nearly full are queued in the
 //! kernel port's batches. At the flush, short batches move to the `AF_XDP` socket, which is faster
 //! for a few packets.

@@ -2,9 +2,9 @@
 //! The wakeup set: an epoll set that has the port's sockets while a thread sleeps or is about to.
 //!
 //! A socket in an epoll set costs each packet two callbacks in the kernel: on arrival, and when the
-//! sender's buffer is freed. Each takes two locks (`ep_poll_callback`, fs/eventpoll.c). On a veth
-//! pair that is a tenth of a packet's path. Therefore the set is empty while the application polls.
-//! The set itself stays open, so that its members may change under its users.
+//! sender's buffer is freed. Each takes two locks (`ep_poll_callback`, fs/eventpoll.c).
+//! Therefore the set is empty while the application polls. The set itself stays open, so that its
+//! members may change under its users.
 //!
 //! In: the port's sockets. Out: one descriptor. Caller: `hybrid.rs`. Bound: three members.
 

@@ -3,9 +3,9 @@
 //!
 //! A connected socket keeps its route, and its packets are found before they are routed
 //! (`udp_v4_early_demux`, net/ipv4/udp.c). For an unconnected socket the kernel does both lookups
-//! for each packet. On a veth pair that is half a microsecond of the 3.7 from process to process.
-//! Therefore a peer that got [`RUN_MIN`] packets in a row is connected to a second socket at the
-//! same address. All other peers reach the main socket, and no peer notices the difference.
+//! for each packet. Therefore a peer that got [`RUN_MIN`] packets in a row is connected to a second
+//! socket at the same address. All other peers reach the main socket, and no peer notices the
+//! difference.
 //!
 //! In: the destination of each packet. Out: the socket to send it by, and received packets. Both
 //! sockets are polled. The primary socket, which received the last packets, is polled in every

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Poll back-off for sockets that rarely have packets.
 //!
-//! A poll is a system call. It costs some 150 ns, or a microsecond if the kernel's code has left
-//! the caches, and packets on other paths wait meanwhile. Therefore the pause between two polls
+//! A poll is a system call. It costs several times as much if the kernel's code has left the
+//! caches, and packets on other paths wait meanwhile. Therefore the pause between two polls
 //! grows while they find no packet. It grows by a constant step: packets come in bursts, and a
 //! burst after a short silence should not wait long. After a silence of `t` the pause is √(2 · `t`
 //! · step): 4 µs after 100 µs, 14 µs after a millisecond.

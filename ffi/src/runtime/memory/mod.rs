@@ -318,9 +318,9 @@ impl Memory for AppMemory {
             Target::Unexpected(id) => return self.store(id, at.offset, bytes),
         };
         let Some(buffer) = buffer else { return };
-        // SAFETY: the application's memory may be written until the completion is read of the
-        // receive (fi_msg(3)), or of the read or fetching atomic (fi_rma(3)), and registered memory
-        // until the region is closed (fi_mr(3)); the engine places only into operations that have
+        // SAFETY: the buffer of a receive (fi_msg(3)), of a read and of a fetching atomic
+        // (fi_rma(3)) may be written until the completion is read. Registered memory may be written
+        // until the region is closed (fi_mr(3)). The engine places only into operations that have
         // not completed, and into regions that are registered for that. `bytes` is a packet in the
         // port's memory.
         unsafe { buffer.write(at.offset, bytes) };
