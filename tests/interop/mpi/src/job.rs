@@ -115,9 +115,9 @@ impl Stand {
             // here it corrupts memory and aborts. Open MPI's PML for libfabric (cm) cannot revoke a
             // communicator, even in a single process.
             //
-            // The mutex of mpi4py's `test_util_sync` deadlocks with MPICH over any provider: it
-            // clears its own link without a flush, and MPICH applies that after a link of the next
-            // rank that came meanwhile. Over `tcp` it does so as soon as sends take 200 us longer.
+            // The mutex of mpi4py's `test_util_sync` deadlocks with MPICH, over `tcp` too: it
+            // clears its own link without a flush, and MPICH may apply that after the link of the
+            // next rank. Over `tcp` a delay of 200 us after a quarter of the sends suffices.
             let lacks: &[&str] = match mpi {
                 Mpi::Openmpi5 => &["-e", "test_spawn", "-e", "test_dynproc", "-e", "test_ulfm"],
                 Mpi::Mpich => &["-e", "test_util_sync"],
