@@ -249,7 +249,7 @@ fn half_a_turn_of_epochs(world: &mut World, node: usize, epochs: &[u16]) {
             src_cid: 9.into(),
             psn_base: 0.into(),
             receive_max: 1472.into(),
-            window: 256.into(),
+            port_packets: 256.into(),
             features: 0.into(),
             epoch: epoch.into(),
             cookie: 0.into(),

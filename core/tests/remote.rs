@@ -152,7 +152,7 @@ fn parts_of_a_long_read_come_one_behind_the_other_on_a_long_path() {
     const LEN: usize = PARTS * (4 << 20) - 1_000;
     const ONE_WAY: Duration = Duration::from_millis(5);
     let faults = Faults { delay: ONE_WAY.as_nanos() as u64, ..Faults::NONE };
-    let config = Config { window_packets: 64 << 10, reorder_pages: 64, ..small() };
+    let config = Config { port_packets: 64 << 10, reorder_pages: 64, ..small() };
     let mut world = World::new(2, 11, &config, faults);
     let remote = world.region(1, 0, LEN, Access::READ);
     let bytes = pattern(3, LEN);

@@ -33,7 +33,7 @@ fn an_idle_path_with_a_long_round_trip_gets_a_window_that_grows() {
         for time in ["first", "second"] {
             bulk(&mut world);
             let report = world.nodes[0].engine.peer_reports().next().unwrap();
-            assert!(report.window > 16 << 16, "{one_way:?}, {time}: {report:?}");
+            assert!(report.congestion_window > 16 << 16, "{one_way:?}, {time}: {report:?}");
             let least = report.round_trip_least.abs_diff(one_way * 2);
             assert!(least < Duration::from_micros(2), "{one_way:?}, {time}: {report:?}");
             world.run(one_way * 2 + Duration::from_millis(50));

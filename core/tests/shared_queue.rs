@@ -134,7 +134,7 @@ impl Model {
 
 fn engine() -> EngineBox {
     let config = Config { recvs: SIZE as u32, ..Config::new(crc32c::crc32c_append) };
-    let limits = PortLimits { payload_max: 1472, receive_max: 1472, window_packets: 64 };
+    let limits = PortLimits { payload_max: 1472, receive_max: 1472, port_packets: 64 };
     EngineBox::new(&config, Identity { key: 1 }, limits).unwrap()
 }
 

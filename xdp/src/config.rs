@@ -167,9 +167,9 @@ pub struct PortConfig {
     /// other peers go through the kernel socket.
     pub peers: u32,
     /// Wanted capacity of the kernel socket's receive buffer, in packets of all peers together.
-    /// [`PortLimits::window_packets`](ofi_xdp_core::PortLimits::window_packets) has the capacity
+    /// [`PortLimits::port_packets`](ofi_xdp_core::PortLimits::port_packets) has the capacity
     /// that was granted.
-    pub window_packets: u16,
+    pub port_packets: u16,
     /// Sizes of the rings.
     pub rings: RingSizes,
 }
@@ -186,7 +186,7 @@ impl PortConfig {
             steer: false,
             broker: Some(PathBuf::from(DEFAULT_BROKER_PATH)),
             peers,
-            window_packets: 1024,
+            port_packets: 1024,
             rings: RingSizes::default(),
         }
     }

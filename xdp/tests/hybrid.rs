@@ -134,7 +134,7 @@ fn root_jumbo_packets_of_every_length_arrive() {
     let mut server = hosts.open(1, V4[1], Mode::Skb);
     for port in [&client, &server] {
         assert_eq!(port.limits().payload_max, 8972, "{}", port.status());
-        assert!(port.limits().window_packets >= 500, "{:?}", port.limits());
+        assert!(port.limits().port_packets >= 500, "{:?}", port.limits());
     }
     learn_hops(&mut client, &mut server);
     let room = 4096 - 256 - 22;

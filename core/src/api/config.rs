@@ -62,7 +62,7 @@ pub struct Config {
     pub connections: u32,
     /// Packets in flight, to all peers together, beyond 32 for each connection: the pool that large
     /// send windows borrow from. One connection gets at most four fifths of it.
-    pub window_packets: u32,
+    pub port_packets: u32,
     /// Pages of 16,384 packets that receive windows borrow while packets are missing. A window
     /// spans 128 packets without a page.
     pub reorder_pages: u32,
@@ -119,7 +119,7 @@ impl Config {
         Self {
             peers: 16 << 10,
             connections: 1 << 10,
-            window_packets: 64 << 10,
+            port_packets: 64 << 10,
             reorder_pages: 32,
             sends: 1 << 10,
             recvs: 1 << 10,
@@ -193,7 +193,7 @@ impl Config {
         };
         within("peers", self.peers, PeerId::SLOTS_MAX - 1)?;
         within("connections", self.connections, PeerId::SLOTS_MAX - 1)?;
-        within("window_packets", self.window_packets, WINDOW_PACKETS_MAX)?;
+        within("port_packets", self.port_packets, WINDOW_PACKETS_MAX)?;
         if self.reorder_pages > WINDOW_PACKETS_MAX {
             return Err(ConfigError::Capacity("reorder_pages"));
         }

@@ -65,7 +65,7 @@ pub struct PortLimits {
     pub receive_max: usize,
     /// The number of packets that one peer may have in flight to this port without overrunning its
     /// receive ring or socket buffer.
-    pub window_packets: u16,
+    pub port_packets: u16,
 }
 
 /// The medium failed, and the port cannot recover.

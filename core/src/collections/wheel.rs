@@ -12,8 +12,9 @@
 
 #![allow(clippy::indexing_slicing, reason = "bucket numbers are masked, slots are the slab's")]
 
-use super::slab::NIL;
+use super::slab::{NIL, SlotIndex};
 use super::time::Instant;
+use core::marker::PhantomData;
 
 /// Levels of the wheel.
 const LEVELS: usize = 4;
@@ -43,9 +44,9 @@ impl Default for TimerSlot {
     }
 }
 
-/// The wheel. The number of an owner is its index in `slots`.
+/// The wheel of owners of one kind. The number of an owner is its index in `slots`.
 #[derive(Debug)]
-pub(crate) struct Wheel<'s> {
+pub(crate) struct Wheel<'s, I> {
     slots: &'s mut [TimerSlot],
     heads: [[u32; BUCKETS]; LEVELS],
     /// One bit for each bucket that has members.
@@ -56,9 +57,10 @@ pub(crate) struct Wheel<'s> {
     /// due.
     soonest: Instant,
     armed: u32,
+    owner: PhantomData<I>,
 }
 
-impl<'s> Wheel<'s> {
+impl<'s, I: SlotIndex> Wheel<'s, I> {
     pub(crate) fn new(slots: &'s mut [TimerSlot]) -> Self {
         slots.fill(TimerSlot::default());
         Self {
@@ -68,26 +70,28 @@ impl<'s> Wheel<'s> {
             tick: 0,
             soonest: Instant::ZERO,
             armed: 0,
+            owner: PhantomData,
         }
     }
 
     /// The deadline of `owner`, if it has one.
     #[inline]
-    pub(crate) fn deadline(&self, owner: u32) -> Option<Instant> {
-        let slot = &self.slots[owner as usize];
+    pub(crate) fn deadline(&self, owner: I) -> Option<Instant> {
+        let slot = &self.slots[owner.number() as usize];
         (slot.bucket != DISARMED).then_some(slot.deadline)
     }
 
     /// Sets the deadline of `owner`, in place of an earlier one.
     #[inline(never)]
-    pub(crate) fn arm(&mut self, owner: u32, deadline: Instant, now: Instant) {
+    pub(crate) fn arm(&mut self, owner: I, deadline: Instant, now: Instant) {
+        let owner = owner.number();
         let deadline = deadline.min(now.after_nanos(HORIZON_NANOS));
         let bucket = self.slots[owner as usize].bucket;
         let (level, index) = split(bucket);
         let due = deadline.as_nanos() >> TICK_BITS;
         let stays = bucket != DISARMED && self.start_of(level, index) <= due;
         if !stays {
-            self.disarm(owner);
+            self.unlink(owner);
             if self.armed == 0 {
                 // The time of an empty wheel may be far behind.
                 self.tick = self.tick.max(now.as_nanos() >> TICK_BITS);
@@ -102,7 +106,12 @@ impl<'s> Wheel<'s> {
     }
 
     /// Removes the deadline of `owner`, if it has one.
-    pub(crate) fn disarm(&mut self, owner: u32) {
+    pub(crate) fn disarm(&mut self, owner: I) {
+        self.unlink(owner.number());
+    }
+
+    /// Takes `owner` out of its bucket, if it is in one.
+    fn unlink(&mut self, owner: u32) {
         let TimerSlot { prev, next, bucket, .. } = self.slots[owner as usize];
         if bucket == DISARMED {
             return;
@@ -126,8 +135,11 @@ impl<'s> Wheel<'s> {
     /// Moves time to `now` and returns one owner with a deadline that has passed, disarmed; `None`
     /// if no deadline has. Each call does the work of one owner or of one occupied bucket.
     #[inline]
-    pub(crate) fn expire(&mut self, now: Instant) -> Option<u32> {
-        if now < self.soonest || self.armed == 0 { None } else { self.expire_next(now) }
+    pub(crate) fn expire(&mut self, now: Instant) -> Option<I> {
+        if now < self.soonest || self.armed == 0 {
+            return None;
+        }
+        self.expire_next(now).map(I::from_number)
     }
 
     fn expire_next(&mut self, now: Instant) -> Option<u32> {
@@ -143,7 +155,7 @@ impl<'s> Wheel<'s> {
             self.tick = self.tick.max(start);
             let owner = self.heads[level][index];
             if level > 0 {
-                self.disarm(owner);
+                self.unlink(owner);
                 self.link(owner);
             } else if start < now_tick {
                 let due = self.first_not_put_off(index, start);
@@ -167,7 +179,7 @@ impl<'s> Wheel<'s> {
         // bound: members of one bucket; they move to later ones
         while self.heads[0][index] != NIL {
             let owner = self.heads[0][index];
-            self.disarm(owner);
+            self.unlink(owner);
             if self.slots[owner as usize].deadline.as_nanos() >> TICK_BITS <= tick {
                 return Some(owner);
             }
@@ -183,7 +195,7 @@ impl<'s> Wheel<'s> {
         while owner != NIL {
             let slot = &self.slots[owner as usize];
             if slot.deadline <= now {
-                self.disarm(owner);
+                self.unlink(owner);
                 return Some(owner);
             }
             owner = slot.next;

@@ -39,9 +39,9 @@ pub(super) fn fire(
     }
     let peer = state.peer();
     if state.awaits_peer() && state.rx().last_heard().plus(timeout).has_come(tick) {
-        let reached = cx.table[peer].state == State::Established;
+        let reached = cx.table[peer].state() == State::Established;
         let error = if reached { OpError::TimedOut } else { OpError::Unreachable };
-        log::info!("peer {}: {error}", cx.table[peer].address);
+        log::info!("peer {}: {error}", cx.table[peer].address());
         return end_connection(cx, sender, matcher, peer, error);
     }
     let due = |at: Option<Tick>| at.is_some_and(|at| at.has_come(tick));

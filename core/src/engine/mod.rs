@@ -266,7 +266,7 @@ impl Engine<'_> {
     /// The address of a peer in the table.
     #[must_use]
     pub fn peer_address(&self, peer: PeerId) -> Option<PeerAddress> {
-        self.cx.table.peer_slot(peer).map(|slot| self.cx.table[slot].address)
+        self.cx.table.peer_slot(peer).map(|slot| self.cx.table[slot].address())
     }
 
     /// The peer that has this address, if it is in the table.

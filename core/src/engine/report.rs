@@ -21,7 +21,7 @@ pub struct PeerReport {
     /// The least one seen.
     pub round_trip_least: Duration,
     /// Congestion window (`docs/PROTOCOL.md` §4.6), in units of 2^-16 packets.
-    pub window: u32,
+    pub congestion_window: u32,
     /// Data packets under way: sent and not acknowledged, selectively acknowledged ones included.
     pub in_flight: u32,
     /// Of those, taken for lost at this moment.
@@ -43,11 +43,11 @@ impl PeerReport {
     pub(super) fn new(peer: &Peer, conn: &Connection) -> Self {
         let time = |ticks: u32| Duration::from_nanos(u64::from(ticks) * TICK_NANOS);
         Self {
-            address: peer.address,
+            address: peer.address(),
             established: peer.is_established(),
             round_trip: time(conn.path().rtt().smoothed()),
             round_trip_least: time(conn.path().rtt().least()),
-            window: conn.path().congestion().size(),
+            congestion_window: conn.path().congestion().size(),
             in_flight: conn.tx().under_way(),
             lost: conn.tx().lost().into(),
             timeouts: conn.path().timeouts().into(),

@@ -102,10 +102,10 @@ slices! { config;
     timers: TimerSlot = count(config.connections);
     /// Pool chunks: the records of packets in flight.
     chunks: Slot<TxChunk> =
-        count(config.connections + config.window_packets.div_ceil(CHUNK_PACKETS));
+        count(config.connections + config.port_packets.div_ceil(CHUNK_PACKETS));
     /// Pages of large send windows.
     pages: Slot<TxPage> = count(
-        config.window_packets.div_ceil(CHUNK_PACKETS * PAGE_CHUNKS as u32) + PAGES_SHARED
+        config.port_packets.div_ceil(CHUNK_PACKETS * PAGE_CHUNKS as u32) + PAGES_SHARED
     );
     /// Pages of wide receive windows.
     bits: Slot<BitsPage> = count(config.reorder_pages);

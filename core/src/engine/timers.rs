@@ -5,7 +5,6 @@
 //! Bound: one timer for each connection; all operations are O(1).
 
 use crate::Instant;
-use crate::collections::slab::SlotIndex;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::collections::wheel::{TimerSlot, Wheel};
 use crate::peer::PING_PART;
@@ -30,7 +29,7 @@ pub(super) struct ProposedLeast {
 /// The clock and the timers of an engine.
 #[derive(Debug)]
 pub(super) struct Timers<'s> {
-    wheel: Wheel<'s>,
+    wheel: Wheel<'s, ConnSlot>,
     /// The latest time that any call brought.
     now: Instant,
     /// [`Self::now`] in the unit of packets and of the state of peers.
@@ -156,24 +155,24 @@ impl Timers<'_> {
     /// The deadline of a connection, if its timer is armed.
     #[inline(always)]
     pub(super) fn deadline(&self, conn: ConnSlot) -> Option<Instant> {
-        self.wheel.deadline(conn.number())
+        self.wheel.deadline(conn)
     }
 
     /// Sets the deadline of a connection, in place of the one that it had.
     #[inline(always)]
     pub(super) fn arm(&mut self, conn: ConnSlot, deadline: Instant) {
-        self.wheel.arm(conn.number(), deadline, self.now);
+        self.wheel.arm(conn, deadline, self.now);
     }
 
     /// Stops the timer of a connection.
     pub(super) fn disarm(&mut self, conn: ConnSlot) {
-        self.wheel.disarm(conn.number());
+        self.wheel.disarm(conn);
     }
 
     /// A connection with an expired deadline, disarmed; `None` if there is none left.
     #[inline(always)]
     pub(super) fn expire(&mut self) -> Option<ConnSlot> {
-        self.wheel.expire(self.now).map(ConnSlot::from_number)
+        self.wheel.expire(self.now)
     }
 
     /// A time that is not after the earliest deadline; `None` if no timer is armed.

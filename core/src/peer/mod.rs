@@ -27,12 +27,12 @@ pub(crate) use errors::Errors;
 pub(crate) use path::Path;
 pub(crate) use rtt::Rtt;
 
-use crate::PeerAddress;
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::slab::SlotIndex;
 use crate::collections::time::Tick;
 use crate::peer::slots::ConnSlot;
-use crate::wire::Token;
+use crate::wire::{Handshake, Token};
+use crate::{PeerAddress, PeerId};
 
 /// Where a connection stands (`docs/PROTOCOL.md` §5.2).
 ///
@@ -75,35 +75,35 @@ pub(crate) enum Standing {
 #[derive(Clone, Debug, Hash)]
 pub(crate) struct Peer {
     /// Proves that a packet belongs to the present or last connection.
-    pub(crate) token: Token,
-    pub(crate) address: PeerAddress,
+    token: Token,
+    address: PeerAddress,
     /// Number of the present or last connection, or of the last attempt at one.
-    pub(crate) epoch: u16,
+    epoch: u16,
     /// Number of the connection that the token is of.
-    pub(crate) token_epoch: u16,
+    token_epoch: u16,
     /// The epoch that the peer proposed: a repetition of that handshake is not a new one.
-    pub(crate) hello_epoch: u16,
+    hello_epoch: u16,
     /// Largest packet that the peer takes, in bytes.
-    pub(crate) receive_max: u16,
+    receive_max: u16,
     /// The peer's name for the connection.
-    pub(crate) remote_cid: u32,
-    pub(crate) next_psn: Psn,
-    pub(crate) expected_psn: Psn,
-    pub(crate) next_msn: Msn,
-    pub(crate) expected_msn: Msn,
+    remote_cid: u32,
+    next_psn: Psn,
+    expected_psn: Psn,
+    next_msn: Msn,
+    expected_msn: Msn,
     /// The slot of the connection, or `ConnSlot::NONE`.
-    pub(crate) connection: ConnSlot,
+    connection: ConnSlot,
     /// Smoothed round trip, as [`Rtt::kept`] gives it; 0: unknown.
-    pub(crate) srtt: u16,
-    /// How many packets the peer takes in one look: what its port can hold.
-    pub(crate) window: u16,
-    pub(crate) tx_rnr_epoch: u8,
-    pub(crate) rx_rnr_epoch: u8,
+    srtt: u16,
+    /// Packets that the peer's port can hold between two of its polls.
+    port_packets: u16,
+    tx_rnr_epoch: u8,
+    rx_rnr_epoch: u8,
     /// Error records sent and received in this connection.
-    pub(crate) errors_issued: u8,
-    pub(crate) errors_received: u8,
-    pub(crate) state: State,
-    pub(crate) standing: Standing,
+    errors_issued: u8,
+    errors_received: u8,
+    state: State,
+    standing: Standing,
 }
 
 // A bound that is promised: an idle peer, with its slot's bookkeeping; the index takes 8 to
@@ -132,7 +132,7 @@ impl Peer {
             expected_msn: Msn(0),
             connection: ConnSlot::NONE,
             srtt: 0,
-            window: 0,
+            port_packets: 0,
             tx_rnr_epoch: 0,
             rx_rnr_epoch: 0,
             errors_issued: 0,
@@ -140,6 +140,135 @@ impl Peer {
             state: State::Closed,
             standing: Standing::Proven,
         }
+    }
+
+    /// Proves that a packet belongs to the present or last connection.
+    #[inline(always)]
+    pub(crate) const fn token(&self) -> Token {
+        self.token
+    }
+
+    #[inline(always)]
+    pub(crate) const fn address(&self) -> PeerAddress {
+        self.address
+    }
+
+    #[inline(always)]
+    pub(crate) const fn state(&self) -> State {
+        self.state
+    }
+
+    pub(crate) const fn standing(&self) -> Standing {
+        self.standing
+    }
+
+    pub(crate) fn set_standing(&mut self, standing: Standing) {
+        self.standing = standing;
+    }
+
+    /// The slot of the connection, or `ConnSlot::NONE`.
+    #[inline(always)]
+    pub(crate) const fn connection(&self) -> ConnSlot {
+        self.connection
+    }
+
+    /// Number of the present or last connection, or of the last attempt at one.
+    pub(crate) const fn epoch(&self) -> u16 {
+        self.epoch
+    }
+
+    /// The epoch that the peer proposed: a repetition of that handshake is not a new one.
+    pub(crate) const fn hello_epoch(&self) -> u16 {
+        self.hello_epoch
+    }
+
+    pub(crate) fn set_hello_epoch(&mut self, epoch: u16) {
+        self.hello_epoch = epoch;
+    }
+
+    /// The peer's name for the connection.
+    #[inline(always)]
+    pub(crate) const fn remote_cid(&self) -> PeerId {
+        PeerId::from_bits(self.remote_cid)
+    }
+
+    /// The number of the next packet to the peer, while no [`Connection`] part exists.
+    pub(crate) const fn next_psn(&self) -> Psn {
+        self.next_psn
+    }
+
+    /// The number of the next packet of the peer, while no [`Connection`] part exists.
+    pub(crate) const fn expected_psn(&self) -> Psn {
+        self.expected_psn
+    }
+
+    /// The number of the next message to the peer, while no [`Connection`] part exists.
+    pub(crate) const fn next_msn(&self) -> Msn {
+        self.next_msn
+    }
+
+    /// The number of the next message of the peer, while no [`Connection`] part exists.
+    pub(crate) const fn expected_msn(&self) -> Msn {
+        self.expected_msn
+    }
+
+    /// Error records sent in this connection, while no [`Connection`] part exists.
+    pub(crate) const fn errors_issued(&self) -> u8 {
+        self.errors_issued
+    }
+
+    /// Largest packet that the peer takes, in bytes.
+    #[inline(always)]
+    pub(crate) const fn receive_max(&self) -> u16 {
+        self.receive_max
+    }
+
+    /// Packets that the peer's port can hold between two of its polls.
+    #[inline(always)]
+    pub(crate) const fn port_packets(&self) -> u16 {
+        self.port_packets
+    }
+
+    /// This side proposes connection `epoch`.
+    pub(crate) fn propose(&mut self, epoch: u16) {
+        self.state = State::HelloSent;
+        self.epoch = epoch;
+    }
+
+    /// This side agrees to the peer's proposal `epoch`.
+    pub(crate) fn accept(&mut self, epoch: u16) {
+        self.state = State::Accepted;
+        self.hello_epoch = epoch;
+    }
+
+    /// Records the parameters of connection `epoch` with a peer that sees this side as incarnation
+    /// `own`.
+    pub(crate) fn connect(&mut self, own: u64, handshake: &Handshake, epoch: u16) {
+        self.token = Token::new(own, handshake.src_incarnation.get(), epoch);
+        (self.epoch, self.token_epoch) = (epoch, epoch);
+        self.remote_cid = handshake.src_cid.get();
+        self.receive_max = handshake.receive_max.get();
+        self.port_packets = handshake.port_packets.get().max(1);
+    }
+
+    /// Both sides know of the connection.
+    pub(crate) fn establish(&mut self) {
+        self.state = State::Established;
+    }
+
+    /// Ends the connection or the attempt at one. Whether there was one.
+    pub(crate) fn close(&mut self) -> bool {
+        core::mem::replace(&mut self.state, State::Closed) != State::Closed
+    }
+
+    /// Gives the peer a connection of the pool.
+    pub(crate) fn attach(&mut self, conn: ConnSlot) {
+        self.connection = conn;
+    }
+
+    /// The peer's connection goes back to the pool.
+    pub(crate) fn detach(&mut self) {
+        self.connection = ConnSlot::NONE;
     }
 
     /// The peer is removed. The time of the removal is stored in a field that is unused until the

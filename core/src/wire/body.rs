@@ -23,8 +23,8 @@ pub struct Handshake {
     pub psn_base: U32,
     /// Largest packet that the sender can receive, in bytes.
     pub receive_max: U16,
-    /// The number of packets that the sender can have in flight.
-    pub window: U16,
+    /// Packets that the port of the sender holds between two of its polls.
+    pub port_packets: U16,
     /// Features: none are defined, and unknown ones are ignored.
     pub features: U16,
     /// The epoch: the number of this connection between these two incarnations.

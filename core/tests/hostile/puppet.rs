@@ -125,7 +125,7 @@ pub struct Puppet {
     pub incarnation: u64,
     pub first: Psn,
     /// The number of packets that the puppet can receive at once.
-    pub window: u16,
+    pub port_packets: u16,
 }
 
 impl Puppet {
@@ -147,7 +147,7 @@ impl Puppet {
             rnr_epoch: 0,
             errors: 0,
         };
-        Self { world, head, incarnation: 0, first: Psn(0), window: 256 }
+        Self { world, head, incarnation: 0, first: Psn(0), port_packets: 256 }
     }
 
     /// A connection, made by the puppet, with a round trip of a millisecond.
@@ -223,7 +223,7 @@ impl Puppet {
     /// What the engine has measured: round trip, the least one, window.
     pub fn path(&mut self) -> (Duration, Duration, u32) {
         let report = self.engine().peer_reports().next().unwrap();
-        (report.round_trip, report.round_trip_least, report.window)
+        (report.round_trip, report.round_trip_least, report.congestion_window)
     }
 
     fn ack_body(credit: u8) -> Ack {
@@ -256,7 +256,7 @@ impl Puppet {
             src_cid: CID.bits().into(),
             psn_base: self.head.psn.0.into(),
             receive_max: 1472.into(),
-            window: self.window.into(),
+            port_packets: self.port_packets.into(),
             features: 0.into(),
             epoch: epoch.into(),
             cookie: cookie.into(),

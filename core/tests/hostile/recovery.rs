@@ -31,18 +31,18 @@ fn write_packets(puppet: &mut Puppet, count: u64, request: impl Fn(u64, &mut Com
 
 #[test]
 fn no_more_is_under_way_than_the_peer_can_remember() {
-    for window in [1, 2, 5] {
+    for capacity in [1, 2, 5] {
         let mut puppet = Puppet::unconnected(&small());
-        puppet.window = window;
+        puppet.port_packets = capacity;
         puppet = puppet.connect();
         send_packets(&mut puppet, 8);
         let sent = puppet.sent_data();
-        assert_eq!(sent.len(), usize::from(window));
+        assert_eq!(sent.len(), usize::from(capacity));
         let ack = puppet.ack(puppet.first.plus(1), &[]);
         puppet.deliver(ack);
         let sent = puppet.sent_data();
         assert_eq!(sent.len(), 1, "one more for each that has arrived");
-        assert_eq!(sent[0].psn(), puppet.first.plus(u32::from(window)));
+        assert_eq!(sent[0].psn(), puppet.first.plus(u32::from(capacity)));
     }
 }
 

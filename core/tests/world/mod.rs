@@ -170,7 +170,7 @@ pub fn small() -> Config {
         events: 32,
         eager_max: 32 << 10,
         peer_timeout: Duration::from_secs(10),
-        window_packets: 2 << 10,
+        port_packets: 2 << 10,
         reorder_pages: 4,
         ..Config::new(crc32c::crc32c_append)
     }

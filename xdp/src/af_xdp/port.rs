@@ -75,7 +75,7 @@ pub struct XskPort {
     mac: MacAddress,
     headers: usize,
     payload_max: usize,
-    window_packets: u16,
+    port_packets: u16,
     /// Present where packets can be longer than a frame.
     multi_buffer: Option<MultiBuffer>,
     received: Vec<UmemChunk>,
@@ -128,7 +128,7 @@ impl XskPort {
             headers: parts.headers,
             payload_max: parts.payload_max,
             // One batch may be outside of the ring while it fills.
-            window_packets: u16::try_from((rx_frames - BATCH / 2) / fragments).unwrap_or(u16::MAX),
+            port_packets: u16::try_from((rx_frames - BATCH / 2) / fragments).unwrap_or(u16::MAX),
             multi_buffer,
             received: Vec::with_capacity(BATCH),
             spent: Vec::with_capacity(rx_frames),
@@ -178,8 +178,8 @@ impl XskPort {
 
     /// Capacity of the rx ring, in packets.
     #[must_use]
-    pub const fn window_packets(&self) -> u16 {
-        self.window_packets
+    pub const fn port_packets(&self) -> u16 {
+        self.port_packets
     }
 
     /// The socket, for the wakeup set.

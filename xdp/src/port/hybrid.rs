@@ -87,13 +87,13 @@ impl HybridPort {
         let mut limits = PortLimits {
             payload_max: udp.payload_max(),
             receive_max: udp.payload_max(),
-            window_packets: udp.window_packets(),
+            port_packets: udp.port_packets(),
         };
         // A packet may take either path, so the limits hold for both.
         if let Some(xdp) = &mut xdp {
             limits.payload_max = limits.payload_max.min(xdp.port.payload_max());
             limits.receive_max = limits.payload_max;
-            limits.window_packets = limits.window_packets.min(xdp.port.window_packets());
+            limits.port_packets = limits.port_packets.min(xdp.port.port_packets());
             xdp.enable_kernel_batch(config.mode, &udp);
         }
         // A port without `AF_XDP` has nothing to restore.

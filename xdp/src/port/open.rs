@@ -57,7 +57,7 @@ impl HybridPort {
         let (interface, ip) = interfaces::choose(config, &interfaces, &mut netlink)?;
         let address = SocketAddr::new(ip, config.bind.port());
         let mtu = interface.map_or(MTU_UNKNOWN, |interface| interface.mtu);
-        let udp = UdpPort::bind(address, mtu, config.window_packets)
+        let udp = UdpPort::bind(address, mtu, config.port_packets)
             .map_err(|source| OpenError::Bind { address, source })?;
         let wakeup_set = WakeupSet::new().map_err(|source| OpenError::Bind { address, source })?;
         let mut status = PortStatus {

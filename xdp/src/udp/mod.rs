@@ -43,19 +43,19 @@ pub struct UdpPort {
     batches: GsoBatches,
     received: Received,
     payload_max: usize,
-    window_packets: u16,
+    port_packets: u16,
 }
 
 impl UdpPort {
     /// A socket bound to `address` on an interface with `mtu`. The receive buffer has room for
-    /// `window_packets` packets if the system grants that.
+    /// `port_packets` packets if the system grants that.
     ///
     /// # Errors
     /// Those of `socket(2)`, `bind(2)` and `setsockopt(2)`; `ENOMEM`.
-    pub fn bind(address: SocketAddr, mtu: u32, window_packets: u16) -> io::Result<Self> {
+    pub fn bind(address: SocketAddr, mtu: u32, port_packets: u16) -> io::Result<Self> {
         let main = KernelSocket::bind(address)?;
         let payload_max = payload_max(mtu, address.ip());
-        let window_packets = main.grow_buffers(payload_max, window_packets)?;
+        let port_packets = main.grow_buffers(payload_max, port_packets)?;
         let local = main.socket.local_addr()?;
         Ok(Self {
             batches: GsoBatches::new(main.segments_max())?,
@@ -64,7 +64,7 @@ impl UdpPort {
             connected: ConnectedPeer::default(),
             local,
             payload_max,
-            window_packets,
+            port_packets,
         })
     }
 
@@ -82,8 +82,8 @@ impl UdpPort {
 
     /// Capacity of the receive buffer, in packets of [`Self::payload_max`] bytes.
     #[must_use]
-    pub const fn window_packets(&self) -> u16 {
-        self.window_packets
+    pub const fn port_packets(&self) -> u16 {
+        self.port_packets
     }
 
     /// The socket, readable when a packet arrived.
@@ -117,9 +117,9 @@ impl UdpPort {
 
     #[cold]
     fn connect(&mut self) -> bool {
-        let Self { connected, main, local, payload_max, window_packets, .. } = self;
+        let Self { connected, main, local, payload_max, port_packets, .. } = self;
         let result = connected.connect(main, *local).and_then(|new| match new {
-            Some(new) => new.grow_buffers(*payload_max, *window_packets).map(|_| true),
+            Some(new) => new.grow_buffers(*payload_max, *port_packets).map(|_| true),
             None => Ok(false),
         });
         result.unwrap_or_else(|error| {

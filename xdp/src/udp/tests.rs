@@ -161,14 +161,14 @@ fn after_a_sleep_the_usual_socket_goes_first_and_then_the_other() {
 
 #[test]
 fn the_buffer_holds_a_packet_at_least() {
-    assert!(port("127.0.0.1").window_packets() >= 1);
+    assert!(port("127.0.0.1").port_packets() >= 1);
 }
 
 #[test]
 fn the_promised_window_fits_in_the_buffer() {
     let (mut left, mut right) =
         (port("127.0.0.1"), UdpPort::bind("127.0.0.1:0".parse().unwrap(), 1500, 64).unwrap());
-    let window = usize::from(right.window_packets());
+    let window = usize::from(right.port_packets());
     let sizes = vec![1472; window.min(100)];
     // One system call a packet costs the most buffer memory.
     left.batches.pause();

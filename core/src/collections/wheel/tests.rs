@@ -2,6 +2,7 @@
 //! The wheel against a map of deadlines, from any starting time.
 
 use super::*;
+use crate::peer::slots::ConnSlot;
 use proptest::prelude::*;
 use std::collections::BTreeMap;
 use std::vec;
@@ -13,6 +14,10 @@ enum Step {
     Arm(u32, u64),
     Disarm(u32),
     Pass(u64),
+}
+
+fn slot(owner: u32) -> ConnSlot {
+    ConnSlot::from_number(owner)
 }
 
 /// Distances of every order of magnitude, up to minutes.
@@ -36,24 +41,24 @@ proptest! {
         steps in prop::collection::vec(step(), 0..60),
     ) {
         let mut slots = vec![TimerSlot::default(); OWNERS as usize];
-        let mut wheel = Wheel::new(&mut slots);
+        let mut wheel = Wheel::<ConnSlot>::new(&mut slots);
         let mut now = Instant::from_nanos(start);
         prop_assert_eq!(wheel.expire(now), None);
         let mut model: BTreeMap<u32, Instant> = BTreeMap::new();
         for step in steps {
             match step {
                 Step::Arm(owner, d) => {
-                    wheel.arm(owner, now.after_nanos(d), now);
+                    wheel.arm(slot(owner), now.after_nanos(d), now);
                     model.insert(owner, now.after_nanos(d));
                 }
                 Step::Disarm(owner) => {
-                    wheel.disarm(owner);
+                    wheel.disarm(slot(owner));
                     model.remove(&owner);
                 }
                 Step::Pass(d) => {
                     now = now.after_nanos(d);
                     while let Some(owner) = wheel.expire(now) {
-                        let deadline = model.remove(&owner);
+                        let deadline = model.remove(&owner.number());
                         prop_assert!(deadline.is_some(), "fired without being armed");
                         prop_assert!(deadline <= Some(now), "fired early");
                     }
@@ -67,7 +72,7 @@ proptest! {
                 prop_assert!(wheel.next_deadline() > Some(now), "told again and again");
             }
             for owner in 0..OWNERS {
-                prop_assert_eq!(wheel.deadline(owner), model.get(&owner).copied());
+                prop_assert_eq!(wheel.deadline(slot(owner)), model.get(&owner).copied());
             }
         }
     }
@@ -79,12 +84,12 @@ fn the_past_fires_at_once_and_the_far_future_fires_at_last() {
     let mut wheel = Wheel::new(&mut slots);
     let now = Instant::from_nanos(1 << 50);
     assert_eq!(wheel.expire(now), None);
-    wheel.arm(0, Instant::ZERO, now);
-    wheel.arm(1, now.after_nanos(3_600_000_000_000), now);
-    assert_eq!(wheel.expire(now), Some(0));
+    wheel.arm(slot(0), Instant::ZERO, now);
+    wheel.arm(slot(1), now.after_nanos(3_600_000_000_000), now);
+    assert_eq!(wheel.expire(now), Some(slot(0)));
     assert_eq!(wheel.expire(now), None);
     assert_eq!(wheel.expire(now.after_nanos(3_599_999_999_999)), None);
-    assert_eq!(wheel.expire(now.after_nanos(3_600_000_000_000)), Some(1));
+    assert_eq!(wheel.expire(now.after_nanos(3_600_000_000_000)), Some(slot(1)));
 }
 
 #[test]
@@ -95,13 +100,13 @@ fn a_clock_that_stood_still_for_hours_does_not_take_the_future_for_the_past() {
         let mut wheel = Wheel::new(&mut slots);
         let before = Instant::from_nanos(1 << 50);
         assert_eq!(wheel.expire(before), None);
-        wheel.arm(0, before.after_nanos(1_000_000), before);
+        wheel.arm(slot(0), before.after_nanos(1_000_000), before);
         // A timer is set before those that are due by now are asked for.
         let now = before.after_nanos(hours * 3_600_000_000_000);
-        wheel.arm(1, now.after_nanos(1_000_000), now);
-        assert_eq!(wheel.expire(now), Some(0));
+        wheel.arm(slot(1), now.after_nanos(1_000_000), now);
+        assert_eq!(wheel.expire(now), Some(slot(0)));
         assert_eq!(wheel.expire(now), None);
         assert_eq!(wheel.expire(now.after_nanos(999_999)), None);
-        assert_eq!(wheel.expire(now.after_nanos(1_000_000)), Some(1));
+        assert_eq!(wheel.expire(now.after_nanos(1_000_000)), Some(slot(1)));
     }
 }

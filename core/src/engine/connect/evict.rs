@@ -38,7 +38,7 @@ pub(crate) fn evict_peer(
         let is_referenced = sender.has_finished_of(&cx.completions, peer)
             || matcher.refers_to(&cx.completions, peer);
         if !is_referenced {
-            log::debug!("peer {}: forgotten", cx.table.peers[slot].address);
+            log::debug!("peer {}: forgotten", cx.table.peers[slot].address());
             return cx.table.forget(slot, cx.timers.tick());
         }
         candidates -= 1;

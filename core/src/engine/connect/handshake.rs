@@ -51,8 +51,7 @@ impl Ctx<'_> {
         let now = self.timers.tick();
         self.table.epochs = self.next_epoch(slot);
         let peer = &mut self.table.peers[slot];
-        peer.state = State::HelloSent;
-        peer.epoch = self.table.epochs;
+        peer.propose(self.table.epochs);
         self.restart_numbers(conn);
         let state = &mut self.table.connections[conn];
         state.rx_mut().count_silence_from(now);
@@ -65,7 +64,7 @@ impl Ctx<'_> {
     /// peer, or of another one at its address. A peer that is new in the table has epoch 0, which
     /// stands for no epoch.
     fn next_epoch(&self, slot: PeerSlot) -> u16 {
-        let own = self.table.peers[slot].epoch;
+        let own = self.table.peers[slot].epoch();
         let last = if own == 0 { self.table.epochs } else { later_epoch(own, self.table.epochs) };
         last.wrapping_add(1).max(1)
     }
@@ -91,7 +90,7 @@ impl Ctx<'_> {
         }
         state.rx_mut().count_silence_from(now);
         let hello = state.hello_mut();
-        hello.propose(self.table.peers[slot].epoch);
+        hello.propose(self.table.peers[slot].epoch());
         hello.expect_reply(now);
         self.arm(conn);
     }
@@ -103,7 +102,7 @@ impl Ctx<'_> {
         state.hello_mut().repeated(now);
         let slot = state.peer();
         let id = self.table.peer_id(slot);
-        match self.table.peers[slot].state {
+        match self.table.peers[slot].state() {
             State::HelloSent => self.table.queue_stateless(StatelessPacket::Hello(id)),
             State::Accepted => {
                 self.table.queue_stateless(StatelessPacket::HelloAck(id));
@@ -126,7 +125,7 @@ pub(crate) fn process_handshake(
 ) -> Result<(), DropReason> {
     let sane = handshake.src_incarnation.get() != 0
         && usize::from(handshake.receive_max.get()) >= PACKET_LEN_MIN
-        && handshake.window.get() > 0;
+        && handshake.port_packets.get() > 0;
     if !sane {
         return Err(DropReason::Malformed);
     }
@@ -152,10 +151,10 @@ fn process_hello(
     let peer = &cx.table.peers[slot];
     let same = peer.is_of(cx.incarnation(&from), hello.src_incarnation.get());
     let epoch = hello.epoch.get();
-    let old = same && !is_newer(epoch, peer.hello_epoch);
+    let old = same && !is_newer(epoch, peer.hello_epoch());
     let proven = cx.is_cookie(hello, &from);
-    match peer.state {
-        State::Accepted | State::Established if same && epoch == peer.hello_epoch => {
+    match peer.state() {
+        State::Accepted | State::Established if same && epoch == peer.hello_epoch() => {
             // The reply was lost, or this is an old copy: nothing changes either way.
             cx.table.queue_stateless(StatelessPacket::HelloAck(cx.table.peer_id(slot)));
             return Ok(());
@@ -217,9 +216,9 @@ impl Ctx<'_> {
             .table
             .allocate_connection(slot, self.timers.tick(), false)
             .ok_or(DropReason::NoRoom)?;
-        let crossed = self.table.peers[slot].state == State::HelloSent;
+        let crossed = self.table.peers[slot].state() == State::HelloSent;
         self.stats.crossed_hellos += u64::from(crossed);
-        if self.table.peers[slot].state == State::Closed {
+        if self.table.peers[slot].state() == State::Closed {
             self.restart_numbers(conn);
         }
         // Crossed hellos agree on the later epoch; both sides find the same.
@@ -228,8 +227,7 @@ impl Ctx<'_> {
         let theirs = hello.epoch.get();
         let epoch = later_epoch(own, theirs);
         let peer = &mut self.table.peers[slot];
-        peer.hello_epoch = theirs;
-        peer.state = State::Accepted;
+        peer.accept(theirs);
         self.connect(slot, conn, hello, epoch);
         let state = &mut self.table.connections[conn];
         let now = self.timers.tick();
@@ -249,14 +247,10 @@ impl Ctx<'_> {
 
     /// Records the parameters that both sides now know of the connection.
     fn connect(&mut self, slot: PeerSlot, conn: ConnSlot, handshake: &Handshake, epoch: u16) {
-        let own = self.incarnation(&self.table.peers[slot].address);
+        let own = self.incarnation(&self.table.peers[slot].address());
         let peer = &mut self.table.peers[slot];
-        peer.remote_cid = handshake.src_cid.get();
-        (peer.epoch, peer.token_epoch) = (epoch, epoch);
+        peer.connect(own, handshake, epoch);
         self.table.epochs = later_epoch(self.table.epochs, epoch);
-        peer.token = Token::new(own, handshake.src_incarnation.get(), epoch);
-        peer.receive_max = handshake.receive_max.get();
-        peer.window = handshake.window.get().max(1);
         let state = &mut self.table.connections[conn];
         state.rx_mut().restart(Psn(handshake.psn_base.get()));
         *state.errors_mut() = Errors::default();
@@ -275,9 +269,9 @@ impl Ctx<'_> {
             return Err(DropReason::UnexpectedHandshake);
         }
         let peer = &self.table.peers[slot];
-        let same = peer.token == token;
-        let conn = peer.connection;
-        match peer.state {
+        let same = peer.token() == token;
+        let conn = peer.connection();
+        match peer.state() {
             State::Accepted if same => {
                 // Nothing was received yet; the accepted hello may have been an old one, of an
                 // attempt that the peer has given up.
@@ -298,7 +292,7 @@ impl Ctx<'_> {
             // to our hello exists.
             State::HelloSent | State::Accepted if self.is_agreed(conn, ack) => {
                 let peer = &mut self.table.peers[slot];
-                peer.hello_epoch = epoch;
+                peer.set_hello_epoch(epoch);
                 self.connect(slot, conn, ack, epoch);
                 self.establish(conn);
             }
@@ -344,12 +338,12 @@ impl Ctx<'_> {
         }
         let now = self.timers.tick();
         let peer = &self.table.peers[slot];
-        let asked = peer.connection.is_some()
-            && self.table.connections[peer.connection].hello().proposed() != 0;
-        if !asked || !matches!(peer.state, State::HelloSent | State::Accepted) {
+        let asked = peer.connection().is_some()
+            && self.table.connections[peer.connection()].hello().proposed() != 0;
+        if !asked || !matches!(peer.state(), State::HelloSent | State::Accepted) {
             return Err(DropReason::UnexpectedHandshake);
         }
-        let state = &mut self.table.connections[peer.connection];
+        let state = &mut self.table.connections[peer.connection()];
         state.hello_mut().show(retry.cookie.get());
         // The answer to the next hello tells the round trip.
         state.path_mut().restart_timer(now);
@@ -360,7 +354,7 @@ impl Ctx<'_> {
     /// The peer that a reply to our hello belongs to, if it is proven.
     fn own_handshake(&self, header: &Header, from: PeerAddress) -> Result<PeerSlot, DropReason> {
         let slot = self.table.peer_slot(header.dst_cid()).ok_or(DropReason::UnknownConnection)?;
-        if self.table.peers[slot].address != from {
+        if self.table.peers[slot].address() != from {
             return Err(DropReason::WrongSource);
         }
         Ok(slot)
@@ -388,8 +382,8 @@ impl Ctx<'_> {
         let slot = state.peer();
         self.table.set_standing(slot, Standing::Proven);
         let peer = &mut self.table.peers[slot];
-        peer.state = State::Established;
-        log::debug!("peer {}: connected, epoch {}", peer.address, peer.epoch);
+        peer.establish();
+        log::debug!("peer {}: connected, epoch {}", peer.address(), peer.epoch());
         self.stats.handshakes += 1;
         self.table.make_ready(conn);
         self.arm(conn);

@@ -144,7 +144,7 @@ impl ConnectionTable<'_> {
     /// The peer at an address.
     pub(super) fn find_peer(&self, address: &PeerAddress) -> Option<PeerSlot> {
         let peers = &self.peers;
-        self.index.find(address, |peer| peers[peer].address)
+        self.index.find(address, |peer| peers[peer].address())
     }
 
     /// Whether a connection exists in this slot.
@@ -155,7 +155,7 @@ impl ConnectionTable<'_> {
 
     /// The connection of a peer, if it has one.
     pub(super) fn connection_of(&self, peer: PeerSlot) -> Option<ConnSlot> {
-        let conn = self.peers[peer].connection;
+        let conn = self.peers[peer].connection();
         (self.peers.is_used(peer) && conn.is_some()).then_some(conn)
     }
 
@@ -213,7 +213,7 @@ impl ConnectionTable<'_> {
         now: Tick,
         ours: bool,
     ) -> Option<ConnSlot> {
-        let known = self.peers[peer].connection;
+        let known = self.peers[peer].connection();
         if known.is_some() {
             return Some(known);
         }
@@ -222,7 +222,7 @@ impl ConnectionTable<'_> {
             return None;
         }
         let conn = self.connections.alloc(Connection::new(peer, &self.peers[peer], now))?;
-        self.peers[peer].connection = conn;
+        self.peers[peer].attach(conn);
         Some(conn)
     }
 
@@ -234,11 +234,11 @@ impl ConnectionTable<'_> {
 
     /// Changes the right of a peer to its slot; a named peer stays named.
     pub(super) fn set_standing(&mut self, peer: PeerSlot, standing: Standing) {
-        let before = self.peers[peer].standing;
+        let before = self.peers[peer].standing();
         if before != Standing::Named {
             self.unproven -= u32::from(before == Standing::Unproven);
             self.unproven += u32::from(standing == Standing::Unproven);
-            self.peers[peer].standing = standing;
+            self.peers[peer].set_standing(standing);
         }
     }
 
@@ -254,15 +254,15 @@ impl ConnectionTable<'_> {
         // After the wrap of the ticks a slot may seem to be in quarantine once more, for no longer
         // than that.
         let since = |peer: &Peer| now.bits().wrapping_sub(peer.removed_at().bits());
-        let removed = self.peers.next_free().filter(|peer| peer.state == State::Removed);
+        let removed = self.peers.next_free().filter(|peer| peer.state() == State::Removed);
         removed.is_some_and(|peer| since(peer) < QUARANTINE_TICKS)
     }
 
     /// Removes a peer that has no connection; its slot goes into quarantine.
     pub(super) fn forget(&mut self, peer: PeerSlot, now: Tick) {
-        let address = self.peers[peer].address;
+        let address = self.peers[peer].address();
         let peers = &self.peers;
-        self.index.remove(&address, peer, |slot| peers[slot].address);
+        self.index.remove(&address, peer, |slot| peers[slot].address());
         self.set_standing(peer, Standing::Proven);
         self.peers[peer].set_removed(now);
         self.peers.release_last(peer);

@@ -34,12 +34,12 @@ impl StatelessPacket {
     /// The close notification of a peer with numbers that are up to date.
     pub(crate) fn close(peer: &Peer) -> Self {
         Self::Close {
-            to: peer.address,
-            cid: PeerId::from_bits(peer.remote_cid),
-            token: peer.token,
-            psn: peer.expected_psn,
-            msn: peer.expected_msn.0 as u16,
-            errors: peer.errors_issued,
+            to: peer.address(),
+            cid: peer.remote_cid(),
+            token: peer.token(),
+            psn: peer.expected_psn(),
+            msn: peer.expected_msn().0 as u16,
+            errors: peer.errors_issued(),
         }
     }
 }

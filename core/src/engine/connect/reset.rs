@@ -26,7 +26,7 @@ pub(crate) fn process_reset(
 ) -> Result<(), DropReason> {
     let slot = cx.table.find_peer(&from).ok_or(DropReason::UnknownConnection)?;
     let peer = &cx.table.peers[slot];
-    let (conn, token) = (peer.connection, peer.token);
+    let (conn, token) = (peer.connection(), peer.token());
     if !peer.is_established() || conn.is_none() || token.low() != header.token() {
         return Err(DropReason::UnprovenReset);
     }
@@ -36,7 +36,7 @@ pub(crate) fn process_reset(
     if !(in_flight || answers_ping) || header.ack_psn() != state.rx().window().next() {
         return cx.challenge(conn);
     }
-    log::info!("peer {}: {}", peer.address, OpError::Reset);
+    log::info!("peer {}: {}", peer.address(), OpError::Reset);
     end_connection(cx, sender, matcher, slot, OpError::Reset);
     Ok(())
 }

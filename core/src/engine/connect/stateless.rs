@@ -75,7 +75,7 @@ impl Ctx<'_> {
             src_cid: PeerId::NONE.bits().into(),
             psn_base: 0.into(),
             receive_max: u16::try_from(self.limits.receive_max).unwrap_or(u16::MAX).into(),
-            window: self.limits.window_packets.max(1).into(),
+            port_packets: self.limits.port_packets.max(1).into(),
             features: 0.into(),
             epoch: 0.into(),
             cookie: 0.into(),
@@ -86,12 +86,12 @@ impl Ctx<'_> {
         let slot = self.table.peer_slot(id)?;
         let peer = &self.table.peers[slot];
         let hello = kind == PacketKind::Hello;
-        let proposed = if peer.connection.is_none() {
+        let proposed = if peer.connection().is_none() {
             0
         } else {
-            self.table.connections[peer.connection].hello().proposed()
+            self.table.connections[peer.connection()].hello().proposed()
         };
-        let due = match peer.state {
+        let due = match peer.state() {
             State::HelloSent => hello,
             State::Accepted => !hello || proposed != 0,
             State::Established => !hello,
@@ -100,22 +100,22 @@ impl Ctx<'_> {
         if !due {
             return None;
         }
-        let remote = if hello { PeerId::NONE } else { PeerId::from_bits(peer.remote_cid) };
-        let token = if hello { Token(0) } else { peer.token };
+        let remote = if hello { PeerId::NONE } else { peer.remote_cid() };
+        let token = if hello { Token(0) } else { peer.token() };
         let header = Header::new(kind, remote, token).with_sent_at(self.timers.tick().bits());
-        let mut body = self.handshake(&peer.address);
+        let mut body = self.handshake(&peer.address());
         body.src_cid = id.bits().into();
-        body.epoch = if hello { proposed } else { peer.epoch }.into();
-        let (mut base, mut expected, mut cookie) = (peer.next_psn, peer.expected_psn, 0);
-        if peer.connection.is_some() {
-            let state = &self.table.connections[peer.connection];
+        body.epoch = if hello { proposed } else { peer.epoch() }.into();
+        let (mut base, mut expected, mut cookie) = (peer.next_psn(), peer.expected_psn(), 0);
+        if peer.connection().is_some() {
+            let state = &self.table.connections[peer.connection()];
             // Nothing before it is missing there; nothing at all, if nothing was received yet.
             (base, expected, cookie) =
                 (state.tx().first_psn(), state.rx().window().next(), state.hello().cookie());
         }
         body.psn_base = base.0.into();
         body.cookie = if hello { cookie } else { expected.0.into() }.into();
-        let sent = self.seal_stateless(&header, body.as_bytes(), peer.address, packet)?;
+        let sent = self.seal_stateless(&header, body.as_bytes(), peer.address(), packet)?;
         Some(Transmit { to: Destination { peer: id, ..sent.to }, ..sent })
     }
 

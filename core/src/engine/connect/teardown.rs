@@ -9,7 +9,6 @@ use crate::engine::connect::packet::StatelessPacket;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
-use crate::peer::State;
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::{OpError, Transmit};
 
@@ -22,9 +21,8 @@ pub(crate) fn end_connection(
     error: OpError,
 ) {
     let peer = &mut cx.table.peers[slot];
-    let conn = peer.connection;
-    if peer.state != State::Closed {
-        peer.state = State::Closed;
+    let conn = peer.connection();
+    if peer.close() {
         cx.stats.peers_failed += u64::from(error != OpError::Closed);
     }
     matcher.abort_announced(cx, cx.table.peer_id(slot), error);
@@ -45,7 +43,7 @@ pub(crate) fn release_connection(cx: &mut Ctx<'_>, sender: &mut Sender<'_>, conn
     let state = &mut cx.table.connections[conn];
     let peer = &mut cx.table.peers[state.peer()];
     state.save(peer);
-    peer.connection = ConnSlot::NONE;
+    peer.detach();
     sender.release_connection(state);
     state.rx_mut().release(&mut cx.bits);
     cx.table.connections.release(conn);
@@ -80,8 +78,8 @@ pub(crate) fn notify_close(cx: &mut Ctx<'_>, slot: PeerSlot) {
     if !peer.is_connected() {
         return;
     }
-    if peer.connection.is_some() {
-        cx.table.connections[peer.connection].save(peer);
+    if peer.connection().is_some() {
+        cx.table.connections[peer.connection()].save(peer);
     }
     let close = StatelessPacket::close(peer);
     cx.table.queue_stateless(close);

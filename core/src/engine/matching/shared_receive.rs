@@ -27,7 +27,7 @@ impl Matcher<'_> {
         memory: &mut M,
     ) -> Option<RecvSlot> {
         let arrival = UnmatchedMessage {
-            source: cx.table[PeerSlot::of(peer)].address,
+            source: cx.table[PeerSlot::of(peer)].address(),
             tag: envelope.tag,
             len: envelope.total,
             overtakes: self.has_stored(),

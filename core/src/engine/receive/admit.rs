@@ -44,12 +44,12 @@ impl Ctx<'_> {
             return Err(DropReason::UnknownConnection);
         };
         let peer = &self.table[slot];
-        if peer.address != from {
+        if peer.address() != from {
             return Err(DropReason::WrongSource);
         }
-        if !peer.is_connected() || !header.proves(peer.token) {
-            let unknown = expects_answer && peer.state == State::Closed;
-            if unknown && self.table.is_closed() && header.proves(peer.token) {
+        if !peer.is_connected() || !header.proves(peer.token()) {
+            let unknown = expects_answer && peer.state() == State::Closed;
+            if unknown && self.table.is_closed() && header.proves(peer.token()) {
                 // The peer has not received the close notification.
                 let close = StatelessPacket::close(peer);
                 self.table.queue_stateless(close);
@@ -59,8 +59,8 @@ impl Ctx<'_> {
             return Err(DropReason::WrongToken);
         }
         let sack = sack_of(header, body);
-        if peer.connection.is_some() {
-            let state = &self.table[peer.connection];
+        if peer.connection().is_some() {
+            let state = &self.table[peer.connection()];
             let behind = state.rx().newest_sent_at().since(Tick::from_bits(header.sent_at()));
             let recent =
                 self.timers.tick().since(state.rx().newest_arrived()) < AGE_FORGOTTEN_TICKS;
@@ -70,17 +70,17 @@ impl Ctx<'_> {
             check_number(state.rx().window().next(), header, body)?;
             check_ack(state.tx().next_psn(), header.ack_psn(), sack)?;
             check_accepted(state.tx().accepted_msn(), state.tx().next_msn(), header)?;
-            let conn = peer.connection;
-            if peer.state == State::Accepted {
+            let conn = peer.connection();
+            if peer.state() == State::Accepted {
                 self.establish(conn);
             }
             Ok(conn)
         } else {
             // Nothing is under way: an acknowledgment can only repeat the last one.
-            check_number(peer.expected_psn, header, body)?;
-            check_ack(peer.next_psn, header.ack_psn(), sack)?;
-            check_accepted(peer.next_msn, peer.next_msn, header)?;
-            let (now, accepted) = (self.timers.tick(), peer.state == State::Accepted);
+            check_number(peer.expected_psn(), header, body)?;
+            check_ack(peer.next_psn(), header.ack_psn(), sack)?;
+            check_accepted(peer.next_msn(), peer.next_msn(), header)?;
+            let (now, accepted) = (self.timers.tick(), peer.state() == State::Accepted);
             let conn =
                 self.table.allocate_connection(slot, now, false).ok_or(DropReason::NoRoom)?;
             if accepted {

@@ -134,14 +134,14 @@ fn predict(
 fn predict_peer(cx: &Ctx<'_>, header: &Header, from: PeerAddress) -> Option<PredictedPeer> {
     let slot = cx.table.peer_slot(header.dst_cid())?;
     let peer = &cx.table[slot];
-    if peer.connection.is_none()
-        || peer.state != State::Established
-        || !header.proves(peer.token)
-        || peer.address != from
+    if peer.connection().is_none()
+        || peer.state() != State::Established
+        || !header.proves(peer.token())
+        || peer.address() != from
     {
         return None;
     }
-    let conn = peer.connection;
+    let conn = peer.connection();
     let state = &cx.table[conn];
     let accepted = state.tx().accepted_msn().nearest(header.accepted_msn());
     let in_order = state.is_in_order()

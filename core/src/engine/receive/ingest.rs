@@ -213,7 +213,7 @@ impl Engine<'_> {
         let Self { cx, sender, matcher, .. } = self;
         if !sender.report_error(cx, conn, header, failure) {
             let peer = cx.table[conn].peer();
-            let to = cx.table[peer].address;
+            let to = cx.table[peer].address();
             cx.table.queue_stateless(StatelessPacket::reset(header, to));
             end_connection(cx, sender, matcher, peer, OpError::Reset);
         }

@@ -57,7 +57,7 @@ impl Sender<'_> {
         }
         let peer = &cx.table[state.peer()];
         let may = peer.is_established()
-            && state.tx().under_way() < state.path().window_limit(peer.window)
+            && state.tx().under_way() < state.path().window_limit(peer.port_packets())
             && state.tx().has_room(&self.in_flight)
             && self.path_has_room(cx, state);
         if may { slot } else { OpSlot::NONE }

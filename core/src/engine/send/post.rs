@@ -10,7 +10,7 @@ use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::peer::operation::{Deferred, POSTED, TxKind, TxOp};
 use crate::peer::slots::{ConnSlot, OpSlot, PeerSlot};
-use crate::peer::{Connection, Peer, Schedule, State};
+use crate::peer::{Connection, Schedule, State};
 use crate::wire::{
     ATOMIC_LEN_MAX, Envelope, HEADER_LEN, MESSAGE_LEN_MAX, MESSAGES_AHEAD_MAX, TAG_RESERVE,
 };
@@ -170,7 +170,8 @@ impl Sender<'_> {
         if !self.ops.has_free(POSTED) {
             return Err(PostError::Again);
         }
-        let Peer { connection: conn, state, .. } = cx.table[slot];
+        let peer = &cx.table[slot];
+        let (conn, state) = (peer.connection(), peer.state());
         if conn.is_some() && state == State::Established {
             return Ok(conn);
         }
@@ -182,7 +183,7 @@ impl Sender<'_> {
     fn connect_to_post(&mut self, cx: &mut Ctx<'_>, peer: PeerSlot) -> Result<ConnSlot, PostError> {
         let conn =
             cx.table.allocate_connection(peer, cx.timers.tick(), true).ok_or(PostError::Again)?;
-        match cx.table[peer].state {
+        match cx.table[peer].state() {
             State::Closed => cx.start_handshake(peer, conn),
             State::Accepted => cx.ask_accepted(peer, conn),
             State::HelloSent | State::Established | State::Removed => {}
@@ -242,13 +243,13 @@ impl Ctx<'_> {
     #[inline]
     pub(crate) fn time_under_way(&self, peer: PeerId) -> Option<Instant> {
         let peer = &self.table[self.table.peer_slot(peer)?];
-        if peer.connection.is_none() || !peer.is_established() {
+        if peer.connection().is_none() || !peer.is_established() {
             return None;
         }
-        let state = &self.table[peer.connection];
+        let state = &self.table[peer.connection()];
         let timeless = !state.tx().all_acknowledged()
             && !state.path().is_paced()
-            && self.timers.deadline(peer.connection).is_some();
+            && self.timers.deadline(peer.connection()).is_some();
         timeless.then_some(self.timers.now())
     }
 }

@@ -12,12 +12,12 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
+use crate::peer::Connection;
 use crate::peer::slots::{ConnSlot, OpSlot};
-use crate::peer::{Connection, Peer};
 use crate::wire::{
     Ack, Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, SACK_WORDS_MAX, seal,
 };
-use crate::{Destination, Memory, PeerId, Transmit};
+use crate::{Destination, Memory, Transmit};
 use zerocopy::IntoBytes;
 
 /// A packet that was written.
@@ -64,7 +64,7 @@ impl Sender<'_> {
         while let Some(conn) = cx.table.first_ready() {
             let slot = cx.table[conn].peer();
             let peer = &cx.table[slot];
-            let Peer { address, receive_max, .. } = *peer;
+            let (address, receive_max) = (peer.address(), peer.receive_max());
             let room = peer.payload_max(packet.len().min(cx.limits.payload_max));
             let first = if next.0 == conn { next.1 } else { OpSlot::NONE };
             let emitted = packet
@@ -159,7 +159,7 @@ impl Sender<'_> {
         let status = ReceiverStatus::new(full, state.rx().is_not_ready(), state.rx().rnr_epoch());
         let flags =
             if state.rx().duplicates_seen() { flags | Flags::DUPLICATES_SEEN } else { flags };
-        let mut header = Header::new(kind, PeerId::from_bits(peer.remote_cid), peer.token)
+        let mut header = Header::new(kind, peer.remote_cid(), peer.token())
             .with_flags(flags)
             .with_received(state.rx().window().next(), state.rx().expected_msn().0 as u16, status)
             .with_sent_at(cx.timers.tick().bits());

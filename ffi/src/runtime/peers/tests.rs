@@ -12,7 +12,7 @@ const PEERS: u32 = 8;
 
 fn engine() -> EngineBox {
     let config = Config { peers: PEERS, ..Config::new(ofi_xdp_checksum::crc32c) };
-    let limits = PortLimits { payload_max: 1472, receive_max: 1472, window_packets: 64 };
+    let limits = PortLimits { payload_max: 1472, receive_max: 1472, port_packets: 64 };
     EngineBox::new(&config, Identity { key: 1 }, limits).unwrap()
 }
 

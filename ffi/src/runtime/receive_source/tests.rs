@@ -51,7 +51,7 @@ fn claimed(source: &mut SharedSource, arrival: &UnmatchedMessage) -> Option<(u64
 /// The contexts of the buffers whose release a source reports, each a multi-receive buffer's.
 fn reported(source: &SharedSource) -> Vec<Context> {
     let config = Config::new(ofi_xdp_checksum::crc32c);
-    let limits = PortLimits { payload_max: 1472, receive_max: 1472, window_packets: 64 };
+    let limits = PortLimits { payload_max: 1472, receive_max: 1472, port_packets: 64 };
     let engine = EngineBox::new(&config, Identity { key: 1 }, limits);
     engine.unwrap().with_mut(|engine| {
         source.report(engine);

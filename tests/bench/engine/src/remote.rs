@@ -181,7 +181,7 @@ impl Remote {
             src_cid: (peer as u32).into(),
             psn_base: BASE.0.into(),
             receive_max: (PAYLOAD_MAX as u16).into(),
-            window: 256.into(),
+            port_packets: 256.into(),
             features: 0.into(),
             epoch: 1.into(),
             cookie: 0.into(),

@@ -48,7 +48,7 @@ pub fn config() -> Config {
         regions: 2,
         responders: 6,
         rendezvous_reads: 2,
-        window_packets: 64,
+        port_packets: 64,
         reorder_pages: 1,
         events: 16,
         eager_max: 2048,

@@ -33,7 +33,7 @@ pub struct QueuePort<'a, R> {
 /// The limits of a port for packets of this length in bytes.
 #[must_use]
 pub const fn limits(payload_max: usize) -> PortLimits {
-    PortLimits { payload_max, receive_max: payload_max, window_packets: 256 }
+    PortLimits { payload_max, receive_max: payload_max, port_packets: 256 }
 }
 
 impl<R: FnMut() -> bool> Port for QueuePort<'_, R> {

@@ -40,7 +40,7 @@ impl Port for Nowhere {
     }
 
     fn limits(&self) -> PortLimits {
-        PortLimits { payload_max: 1472, receive_max: 2048, window_packets: 64 }
+        PortLimits { payload_max: 1472, receive_max: 2048, port_packets: 64 }
     }
 }
 

@@ -36,7 +36,8 @@ fn stream(pause: Pause) -> Result<Seen, Violation> {
     }
     finish(&mut world)?;
     Ok(world.nodes[0].engine.with(|engine| {
-        let window = engine.peer_reports().map(|report| report.window).max().unwrap_or(0);
+        let window =
+            engine.peer_reports().map(|report| report.congestion_window).max().unwrap_or(0);
         let stats = engine.stats();
         Seen {
             window: u64::from(window >> 16),

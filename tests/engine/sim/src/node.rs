@@ -53,8 +53,7 @@ impl Node {
             0 => 1472,
             len => usize::from(mtu[number as usize % len]),
         };
-        let limits =
-            PortLimits { receive_max: 65_535, window_packets: 1024, ..limits(payload_max) };
+        let limits = PortLimits { receive_max: 65_535, port_packets: 1024, ..limits(payload_max) };
         let faults = &scenario.clock;
         let ppm = rng.below(2 * u64::from(faults.ppm) + 1) as i64 - i64::from(faults.ppm);
         // Shortly before the 32 bits of 64 ns wrap, or anywhere.
@@ -158,7 +157,7 @@ pub fn config(scenario: &Scenario) -> Config {
             responders: 16,
             rendezvous_reads: 1,
             events: 8,
-            window_packets: 64,
+            port_packets: 64,
             reorder_pages: 1,
             ..all
         },
@@ -175,7 +174,7 @@ pub fn config(scenario: &Scenario) -> Config {
             rendezvous_reads: 32,
             events: 1024,
             // Worlds of thousands of nodes have little memory for each.
-            window_packets: if peers > 64 { 1 << 10 } else { 64 << 10 },
+            port_packets: if peers > 64 { 1 << 10 } else { 64 << 10 },
             reorder_pages: if peers > 64 { 4 } else { 32 },
             ..all
         },

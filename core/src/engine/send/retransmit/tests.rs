@@ -3,15 +3,15 @@
 //! connected peer that never answers.
 
 use crate::engine::{Engine, Identity};
-use crate::peer::State;
 use crate::peer::operation::TxKind;
 use crate::peer::slots::{OpSlot, PeerSlot};
-use crate::wire::{Body, Flags, Packet, Record};
+use crate::wire::{Body, Flags, Handshake, Packet, Record};
 use crate::*;
 use proptest::prelude::*;
 use std::boxed::Box;
 use std::collections::BTreeMap;
 use std::vec::Vec;
+use zerocopy::FromZeros;
 
 /// Memory of any size, without contents.
 struct Boundless;
@@ -35,7 +35,7 @@ const KEY: Remote = Remote { key: 7, address: 1 << 45 };
 fn engine(config: &Config) -> Engine<'static> {
     let storage = Box::leak(Box::new(StorageBox::new(config).unwrap())).lend();
     let limits =
-        PortLimits { payload_max: PAYLOAD_MAX, receive_max: PAYLOAD_MAX, window_packets: 256 };
+        PortLimits { payload_max: PAYLOAD_MAX, receive_max: PAYLOAD_MAX, port_packets: 256 };
     Engine::new(config, storage, Identity { key: 2 }, limits).unwrap()
 }
 
@@ -84,7 +84,11 @@ fn sent_again(start: u64, read: bool) -> Sent {
     let mut engine = engine(&config);
     let id = engine.insert_peer(PeerAddress::from_v4([192, 0, 2, 1], 7000)).unwrap();
     let peer = &mut engine.cx.table[PeerSlot::of(id)];
-    (peer.state, peer.receive_max, peer.window) = (State::Established, PAYLOAD_MAX as u16, 255);
+    let mut handshake = Handshake::new_zeroed();
+    handshake.receive_max = (PAYLOAD_MAX as u16).into();
+    handshake.port_packets = 255.into();
+    peer.connect(1, &handshake, 1);
+    peer.establish();
     let mut now = Instant::from_nanos(1 << 40);
     let common = Common::new(id, Context(0));
     let memory = &mut Boundless;
