@@ -112,8 +112,8 @@ pub struct Config {
 
 impl Config {
     /// The capacities of production: 16,384 peers, 1,024 connections, 1,024 sends, receives and
-    /// slices each, 29 MB of unexpected messages; windows of 64 Ki packets; a
-    /// peer time-out of 10 s.
+    /// slices each. Unexpected messages have 29 MB, windows 64 Ki packets, and the peer time-out is
+    /// 10 s.
     #[must_use]
     pub const fn new(checksum: ChecksumFn) -> Self {
         Self {

@@ -68,13 +68,13 @@ macro_rules! slot_id {
 }
 
 slot_id! {
-    /// A peer in the engine's table: the target of an `fi_addr_t`, and the connection identifier
-    /// that the other side puts in each packet's `dst_cid` (24 bits of slot, 8 of generation).
+    /// A peer in the engine's table: 24 bits of slot, 8 of generation. It is the target of an
+    /// `fi_addr_t`, and the `dst_cid` in each packet of the other side.
     PeerId, slot_bits = 24
 }
 slot_id! {
-    /// An operation that sends: posted by the application, or made to answer a peer (20 bits of
-    /// slot, two of them for the pool, and 12 of generation).
+    /// An operation that sends: posted by the application, or made to answer a peer. 20 bits of
+    /// slot, two of them for the pool, and 12 of generation.
     OpId, slot_bits = 20
 }
 slot_id! {
@@ -82,8 +82,8 @@ slot_id! {
     RegionId, slot_bits = 20
 }
 slot_id! {
-    /// A posted receive, a slice of a multi-receive buffer, or an event of a remote write (20 bits
-    /// of slot, with a range for each of the three, and 12 of generation).
+    /// A posted receive, a slice of a multi-receive buffer, or an event of a remote write. 20 bits
+    /// of slot, with a range for each of the three, and 12 of generation.
     RecvId, slot_bits = 20
 }
 slot_id! {

@@ -17,6 +17,6 @@ pub const READ_LEN_MAX: u32 = 4 << 20;
 /// The most bytes of a message that one rendezvous request asks for. The value is small, so that
 /// many senders share a receiver's link fairly.
 pub const RENDEZVOUS_READ_LEN_MAX: u32 = 64 << 10;
-/// The largest distance of a message from the oldest one that its receiver has not accepted: half
-/// the range of the 16 bits in which the header reports that one.
+/// The largest distance of a message from the oldest one that its receiver has not accepted. The
+/// header reports the oldest one in 16 bits; this is half of their range.
 pub const MESSAGES_AHEAD_MAX: u32 = 1 << 15;

@@ -2,9 +2,9 @@
 //! The seam to the network: packets in, packets out.
 //!
 //! A *packet* is a UDP payload: the engine's own header and records. The port adds and removes the
-//! headers of its medium (Ethernet, IP and UDP on AF_XDP; none on a socket; a virtual link in the
-//! simulator), and does not read the payload. Caller: [`drive()`](crate::drive()). Bounds: the
-//! budget of `receive`, and the free buffers of `transmit`.
+//! headers of its medium, and does not read the payload. The headers are Ethernet, IP and UDP on
+//! AF_XDP, and none on a socket. Caller: [`drive()`](crate::drive()). Bounds: the budget of
+//! `receive`, and the free buffers of `transmit`.
 
 use crate::{Instant, PeerAddress, PeerId};
 

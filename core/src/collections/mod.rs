@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Data structures over borrowed storage, and the small values that they are made of: slots, lists,
-//! hash index, timer wheel, sequence numbers, time, the secret.
+//! Data structures over borrowed storage, and small values: slots, lists, hash index, timer wheel,
+//! sequence numbers, time, the secret.
 //!
 //! Nothing here knows the protocol or another folder of this crate.
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The secret of an engine: one key of 128 bits, and a keyed pseudorandom function of it for
-//! everything that others must not guess (`docs/PROTOCOL.md` §5.3).
+//! The secret of an engine: one key of 128 bits, and a pseudorandom function with that key.
+//! Everything that others must not guess comes from it (`docs/PROTOCOL.md` §5.3).
 //!
 //! The function is SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012).
 //! Each [`Use`] has a label of its own, so that a value of one use tells nothing about any value of

@@ -115,8 +115,8 @@ impl Tick {
         if self.has_come(other) { other } else { self }
     }
 
-    /// This time, moved so that it compares rightly with `now`, after it compared rightly with
-    /// `before`: a time too far back moves to the farthest past.
+    /// This time, moved so that it compares rightly with `now`; it compared rightly with `before`.
+    /// A time too far back moves to the farthest past.
     pub(crate) const fn aged(self, before: Instant, now: Instant) -> Self {
         let ticks = Self::of(before).0.get().wrapping_sub(self.0.get());
         // A negative age is a time that is yet to come.

@@ -268,8 +268,8 @@ impl<'s, I: SlotIndex> Wheel<'s, I> {
     fn link(&mut self, owner: u32) {
         let due = self.slots[owner as usize].deadline.as_nanos() >> TICK_BITS;
         // The bucket is not before the tick that is being expired, which would not come round
-        // again. It is not beyond the reach of the wheel, which is less than `arm` allows if time
-        // went on since the last expiry; the owner moves on from there.
+        // again. It is not beyond the reach of the wheel. `arm` allows more than that reach if time
+        // went on since the last expiry; the owner then moves on from there.
         let due = due.clamp(self.tick, self.tick + (HORIZON_NANOS >> TICK_BITS));
         let level = (0..LEVELS - 1)
             .find(|&level| {

@@ -93,8 +93,8 @@ impl Engine<'_> {
         matcher.audit_lists(&cx.completions, slots, sender.rendezvous_reads())
     }
 
-    /// A number that is the same before and after a packet that had no effect at `now`: it stands
-    /// for everything the engine holds but counters and the time.
+    /// A digest of all state but counters and the time. A packet without effect at `now` does not
+    /// change it.
     pub fn digest(&mut self, now: Instant) -> u64 {
         self.advance_clock(now);
         let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);

@@ -268,8 +268,8 @@ impl Completions {
         // operation: it is counted where it is served. A peek is not counted: each message would
         // count twice, and a peek that finds none would be a failure to the counter's waiters. A
         // peek that drops its message is not counted either, claimed or not. libfabric's common
-        // receive queue (util_srx, of shm and others) does the same; tcp and psm3 count the drop of
-        // a claimed message only.
+        // receive queue (util_srx) does the same. The providers tcp and psm3 count the drop of a
+        // claimed message only.
         if !matches!(op.kind, RecvKind::Event | RecvKind::Peek) {
             let tagged = op.request.tag.is_some();
             self.counters.count(OpKind::Recv { tagged }, false, op.outcome.is_ok());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state that every component works with, in one place, so that a component borrows it as one
-//! argument: connections, timers, completions, statistics, and the engine's settings.
+//! The state that every component works with: connections, timers, completions, statistics, and
+//! settings. A component borrows it as one argument.
 //!
 //! In: a component's call. Out: the timer of a connection, armed in time. Bound: O(1).
 

@@ -313,7 +313,7 @@ impl<'s> Engine<'s> {
         self.cx.timers.record_wake_up();
     }
 
-    /// Ends a look for packets at time `now`: packets that the next one finds arrived after it.
+    /// Ends a poll for packets at time `now`: packets that the next one finds arrived after it.
     #[inline]
     pub fn end_poll(&mut self, now: Instant) {
         self.advance_clock(now);
@@ -321,7 +321,7 @@ impl<'s> Engine<'s> {
     }
 
     /// Uncorks the records that wait to be coalesced, and requests parts of long messages that
-    /// arrived: called once in every progress call, after the received packets.
+    /// arrived. The caller calls it once in every progress call, after the received packets.
     pub fn uncork(&mut self) {
         let Self { cx, sender, matcher, .. } = self;
         if matcher.has_rendezvous() {
@@ -363,11 +363,11 @@ impl<'s> Engine<'s> {
         }
     }
 
-    /// Keeps the times that are stored in four bytes near enough to `now` to compare with it, also
-    /// if the process, or its clock, stood still for long. An engine that was called neither within
-    /// its listening time nor when its next timer fired has not listened since, and has sent no
-    /// ping: that time is no silence of peers. Therefore a few calls bring no answer before a peer
-    /// counts as dead. Bound: connections, and the packets under way to them; once in
+    /// Keeps the times that are stored in four bytes near enough to `now` to compare with it. This
+    /// holds also if the process, or its clock, stood still for long. An engine has not listened if
+    /// no call came within its listening time or when its next timer fired. It has sent no ping
+    /// either: that time is no silence of peers. Therefore a few calls bring no answer before a
+    /// peer counts as dead. Bound: connections, and the packets under way to them; once in
     /// [`AGING_NANOS`] or the listening time.
     #[cold]
     fn age(&mut self, now: Instant) {

@@ -12,8 +12,8 @@ use crate::{
 
 // C. Operations of the initiator.
 impl Engine<'_> {
-    /// Posts a message. The next [burst](Self::burst) sends it at once if nothing is under
-    /// way to the peer, or if enough records wait: a full packet, or behind many packets half as
+    /// Posts a message. The next [burst](Self::burst) sends it at once if nothing is under way to
+    /// the peer, or if enough records wait. Enough is a full packet, or behind many packets half as
     /// many. Otherwise it is coalesced with later messages until the next progress call.
     ///
     /// # Errors

@@ -18,7 +18,7 @@ use crate::peer::window::BitsPage;
 use crate::peer::{Connection, Peer};
 use crate::{Config, ConfigError};
 
-/// Pages of send windows beyond those of one window: a window in the middle of a page touches one
+/// Pages of send windows beyond those of one window. A window in the middle of a page touches one
 /// more, and several windows share the pool.
 const PAGES_SHARED: u32 = 8;
 

@@ -15,9 +15,9 @@ const WAKE_TICKS: u32 = (50_000 / TICK_NANOS) as u32;
 /// Proposals of one call; others come with later packets.
 const PROPOSED_MAX: usize = 8;
 
-/// A round trip below the least that is known. The caller read its clock before it received the
-/// packets, and may have stood still in between: then the measurement is too short, by less than
-/// the time to the next reading. With that time added it is never too short.
+/// A round trip below the least that is known. The caller reads its clock before it receives the
+/// packets, and may stand still in between. The measurement is then too short, by less than the
+/// time to the next reading. With that time added it is never too short.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ProposedLeast {
     pub(super) conn: ConnSlot,
@@ -124,7 +124,7 @@ impl Timers<'_> {
         self.last_poll = self.tick;
     }
 
-    /// Keeps the time of the last look near enough to `now` to compare with it.
+    /// Keeps the time of the last poll near enough to `now` to compare with it.
     pub(super) fn age(&mut self, before: Instant, now: Instant) {
         self.last_poll = self.last_poll.aged(before, now);
     }
@@ -146,8 +146,8 @@ impl Timers<'_> {
         self.peer_timeout
     }
 
-    /// How long after a call the engine counts as listening: a quarter of the peer timeout, after
-    /// which a peer that owes an answer is asked.
+    /// How long after a call the engine counts as listening: a quarter of the peer timeout. After
+    /// that time a peer that owes an answer gets a ping.
     pub(super) fn listening_nanos(&self) -> u64 {
         u64::from(self.peer_timeout / PING_PART) * TICK_NANOS
     }

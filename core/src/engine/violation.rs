@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Rules of the engine's own that a check of its state can find broken, and the checks of pools and
-//! lists that components share.
+//! Rules of the engine that an audit of its state can find broken, and audits of pools and lists
+//! that components share.
 //!
 //! In: pools and lists. Out: a [`Violation`], or the length of a list. For tests only.
 

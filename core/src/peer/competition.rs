@@ -18,13 +18,13 @@ pub(super) const ONE: u32 = 1 << 16;
 const JUDGED_FROM: u8 = 3;
 /// So many round trips in a row with a queue are competition, whatever the window.
 const QUEUE_ROUNDS_MAX: u8 = 64;
-/// Least growth of a round trip: the half of a packet is as fast as a stream of TCP that halves its
-/// window (RFC 9438 §4.3), where the reduction is by three tenths.
+/// Least growth of a round trip: half a packet. With a reduction by three tenths this is as fast as
+/// a stream of TCP that halves its window (RFC 9438 §4.3).
 const LEAST_GROWTH: u32 = ONE / 2;
 /// The unit of time in CUBIC's curve is 2^14 ticks, 1.05 ms.
 const CURVE_SHIFT: u32 = 14;
-/// Divisor of the growth in a round trip, in units of the window: the time from the plateau
-/// squared, times the round trip in ticks, divided by this. The growth in a second is 3 · 0.4 · t²
+/// Divisor of the growth in a round trip, in units of the window. The dividend is the square of the
+/// time from the plateau, times the round trip in ticks. The growth in a second is 3 · 0.4 · t²
 /// packets, `t` seconds from the plateau.
 const CURVE_DIVISOR: u64 = 180_700_000;
 /// Cube of the time from a loss to the plateau, in units of the curve, for a window of one packet.

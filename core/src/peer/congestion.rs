@@ -15,8 +15,8 @@ use crate::{Congestion, Instant};
 /// The window of a new connection, in packets.
 const INITIAL: u32 = 16 * ONE;
 /// Floor for reductions caused by delay alone: the initial window. A peer that waits for a
-/// processor looks like a slow network, for milliseconds at a time: with one packet under way each
-/// turn of its scheduler would move one packet.
+/// processor seems to be a slow network, for milliseconds at a time. With one packet under way each
+/// time slice would move one packet.
 const FLOOR: u32 = INITIAL;
 /// The least window: one packet in 64 round trips.
 const LEAST: u32 = ONE / 64;
@@ -65,8 +65,8 @@ bitflags::bitflags! {
     struct Signs: u8 {
         /// It doubles each round trip until the first sign of congestion (RFC 5681 §3.1).
         const STARTING = 1 << 0;
-        /// A mark, or a loss beside a grown delay, has come since the window last grew or shrank:
-        /// it is the network that is slow, not the peer.
+        /// A mark, or a loss beside a grown delay, has come since the window last grew or shrank.
+        /// The network is slow, not the peer.
         const MARKED = 1 << 1;
         /// The latest delay is beyond the target: the window does not grow.
         const SLOW = 1 << 2;
@@ -164,7 +164,7 @@ impl CongestionWindow {
         self.marks = marks;
     }
 
-    /// The delay of the path without a queue that comes and goes within a round trip: the "standing
+    /// The delay of the path, without queues that exist for less than a round trip: the "standing
     /// round trip" of Copa (Arun and Balakrishnan, NSDI 2018, §2.2).
     #[inline]
     fn delay(&self) -> u32 {
@@ -226,8 +226,8 @@ impl CongestionWindow {
         }
     }
 
-    /// Packets were lost: a sign of congestion where the delay, or the round trip with the waits of
-    /// the hosts, has grown, too; else of a bad link.
+    /// Packets were lost. This is a sign of congestion where the delay, or the round trip with the
+    /// waits of the hosts, has grown, too; else of a bad link.
     pub(crate) fn lost(&mut self, rtt: &Rtt, now: Tick) {
         let target = self.target(rtt);
         if rtt.least() > 0
@@ -308,8 +308,8 @@ impl CongestionWindow {
         effect == Effect::Lasts
     }
 
-    /// The delay up to which the window grows. With window `w` in packets the allowance for
-    /// queueing is `50 µs · (1 + 1.5/√w)`: 125 µs for one packet, 250 µs for a seventh of one.
+    /// The delay up to which the window grows. The allowance for queueing is `50 µs · (1 + 1.5/√w)`
+    /// for a window of `w` packets: 125 µs for one packet, 250 µs for 1/7.
     fn target(&self, rtt: &Rtt) -> u32 {
         // √w in units of 2^-8, of a window in units of 2^-16.
         let root = self.packets.isqrt().max(1);
@@ -319,7 +319,7 @@ impl CongestionWindow {
 }
 
 /// Growth for each acknowledged packet, in units of the window, while the delay is so far below the
-/// target that the path is not used up.
+/// target that the path has room.
 const fn headroom_growth(delay: u32, rtt: &Rtt) -> u32 {
     let (queue, allowance) = (delay.saturating_sub(rtt.least()), queue_allowance(rtt));
     if queue <= allowance / 4 {

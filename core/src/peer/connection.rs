@@ -153,9 +153,8 @@ impl Connection {
     /// * all error records have arrived, and none of them beyond a missing packet;
     /// * the header acknowledges all sent packets, so that the peer had the last record when it
     ///   sent the header;
-    /// * it was not sent before, so that its number is above those of all packets sent earlier: a
-    ///   peer that has an error record sends no new part of that operation (`docs/PROTOCOL.md`
-    ///   §8.3);
+    /// * it is new: its number is above those of all packets sent earlier. A peer that has an error
+    ///   record sends no new part of that operation (`docs/PROTOCOL.md` §8.3);
     /// * everything before it has been processed, and the events that waited for that are
     ///   delivered.
     pub(crate) fn has_all_of_failed(&self, header: &Header) -> bool {
@@ -166,8 +165,8 @@ impl Connection {
     }
 
     /// Whether a part of `op`, in a packet that is being processed, belongs to the operation that
-    /// failed last. The name of that operation is forgotten when all of its parts have arrived,
-    /// because some thousand operations later it is the name of another one.
+    /// failed last. The name of that operation is forgotten when all of its parts have arrived:
+    /// names are used again after some thousand operations.
     #[inline]
     pub(crate) fn is_of_failed(&mut self, header: &Header, op: OpId) -> bool {
         if !self.errors.has_failed() {

@@ -57,10 +57,10 @@ impl Connection {
         if idle.has_come(now) { now.plus_nanos(IDLE_NANOS) } else { idle }
     }
 
-    /// When a ping is due, although nothing is under way: while the peer owes an answer that may
-    /// take long, such as the rendezvous of a long message. The timer was restarted by the last
-    /// ping, which may be lost: the next one follows after a time-out, and later ones when the time
-    /// since the first has doubled.
+    /// When a ping is due although nothing is under way. The peer owes an answer that may take
+    /// long, such as the rendezvous of a long message. The timer was restarted by the last ping,
+    /// which may be lost. The next one follows after a time-out, later ones when the time since the
+    /// first has doubled.
     pub(crate) fn ping_at(&self, peer_timeout: u32) -> Option<Tick> {
         let waits = self.tx().all_acknowledged()
             && self.awaits_peer()

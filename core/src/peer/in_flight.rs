@@ -105,9 +105,9 @@ impl Default for TxPacket {
     }
 }
 
-/// A run of packet records, and two bits for each: whether the packet is outstanding, which is
-/// neither acknowledged nor taken for lost, and whether it is lost. The bits repeat the flags of
-/// the records, so that a search does not read every record.
+/// A run of packet records, and two bits for each: whether the packet is outstanding, and whether
+/// it is lost. Outstanding is neither acknowledged nor lost. The bits repeat the flags of the
+/// records, so that a search does not read every record.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct TxChunk {
     packets: [TxPacket; CHUNK_PACKETS as usize],
@@ -381,8 +381,8 @@ impl<'s> InFlight<'s> {
         }
     }
 
-    /// Gives back the pages that end before `upto`; a directory of pages that holds one chunk at
-    /// most becomes one of chunks, in which that chunk stays.
+    /// Gives back the pages that end before `upto`. A directory of pages that holds one chunk at
+    /// most becomes one of chunks.
     fn release_pages(&mut self, directory: &mut Directory, first: Psn, upto: Psn) {
         let Directory::Pages(pages) = directory else { return };
         let span = CHUNK_PACKETS * PAGE_CHUNKS as u32;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The state of one peer (`docs/PROTOCOL.md` §5): a small part that stays as long as the peer is in
-//! the table, and a [`Connection`], out of a pool, while anything is under way.
+//! The state of one peer (`docs/PROTOCOL.md` §5). A small part stays as long as the peer is in the
+//! table. A [`Connection`] comes from a pool while anything is under way.
 
 mod competition;
 mod congestion;

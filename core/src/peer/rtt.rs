@@ -8,7 +8,7 @@ use crate::collections::time::TICK_NANOS;
 const RTO_INITIAL_TICKS: u32 = (5_000_000 / TICK_NANOS) as u32;
 const RTO_MIN_TICKS: u32 = (500_000 / TICK_NANOS) as u32;
 /// The longest time-out that is not doubled, and the longest measurement that counts in the
-/// average: longer than the round trip of any path, a full queue included.
+/// average. It is above the round trip of any path with full queues.
 const RTO_MAX_TICKS: u32 = (1_000_000_000 / TICK_NANOS) as u32;
 /// The longest time-out: several fit the peer time-out.
 const TIMEOUT_MAX_TICKS: u32 = (2_000_000_000 / TICK_NANOS) as u32;
@@ -109,8 +109,8 @@ impl Rtt {
     }
 
     /// Time after which the last packet is sent once more to draw an acknowledgment (RFC 8985
-    /// §7.2). It is one and a half round trips instead of two: the measured round trip contains
-    /// the sender's own queue, and a needless probe costs one packet.
+    /// §7.2). It is one and a half round trips instead of two. The measured round trip contains the
+    /// sender's own queue, and a needless probe costs one packet.
     pub(crate) fn probe_timeout(&self) -> u32 {
         match self.smoothed {
             0 => RTO_INITIAL_TICKS,

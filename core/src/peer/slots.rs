@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Slot numbers of the engine's pools, one type for each: the slot of a peer cannot be passed where
-//! the slot of an operation is expected.
+//! Slot numbers of the engine's pools. Each pool has a type of its own, so that the compiler tells
+//! the slot of a peer from that of an operation.
 //!
 //! A slot number is valid inside the engine only. The outside holds identifiers, which add a
 //! generation ([`crate::api::id`]).

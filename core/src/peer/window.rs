@@ -3,8 +3,8 @@
 //!
 //! A cumulative number, and a bitmap of the packets from it on. A packet number is admitted once in
 //! an epoch; therefore every record takes effect exactly once. The bits of [`INLINE_PACKETS`]
-//! packets stand in the window itself; a wider window borrows pages of a pool that all connections
-//! share, for as long as a packet is missing.
+//! packets stand in the window itself. While a packet is missing, a wider window borrows pages of a
+//! pool that all connections share.
 //!
 //! In: packet numbers. Out: verdicts, and the bitmap of selective acknowledgments. Bounds:
 //! [`WINDOW_PACKETS`], and the pages of the pool. An insertion moves the cumulative number over at
@@ -24,8 +24,8 @@ const INLINE_PACKETS: u32 = 128;
 const INLINE_WORDS: usize = (INLINE_PACKETS / 64) as usize;
 /// Packets of a page.
 const PAGE_PACKETS: u32 = 16 << 10;
-/// Pages that one window can touch: that of the cumulative number, which is given back when its
-/// packets have been passed, and those of the packets beyond.
+/// Pages that one window can touch: that of the cumulative number, and those of the packets beyond.
+/// A page is given back when its packets have been passed.
 const PAGES: usize = 4;
 /// The most pages that an insertion takes: for the inline bits two, for the packet another one.
 const PAGES_FOR_GROWTH: u32 = 3;

@@ -50,8 +50,8 @@ pub struct Ack {
     pub echo: U32,
     /// The time since that packet was processed, in units of 64 ns.
     pub hold: U32,
-    /// How long that packet may have waited before it was processed, at the most, in units of 64
-    /// ns: the time since the receiver had last polled for packets.
+    /// How long that packet may have waited before it was processed, in units of 64 ns: the time
+    /// since the receiver had last polled for packets.
     pub wait: U32,
     /// Packets received with a congestion mark, modulo 2^16.
     pub congestion_marks: U16,
@@ -97,7 +97,7 @@ impl<'a> Sack<'a> {
     /// No packet.
     pub(crate) const NONE: Sack<'static> = Sack { first: Psn(0), words: &[] };
 
-    /// The bitmap in `ack`, which acknowledges everything before `ack_psn`: bit `i` of word `w`
+    /// The bitmap in `ack`, which acknowledges everything before `ack_psn`. Bit `i` of word `w`
     /// stands for `ack_psn + 1 + 64 · (sack_offset + w) + i`.
     pub(crate) fn new(ack_psn: Psn, ack: &Ack, words: &'a [u64]) -> Self {
         Self { first: ack_psn.plus(1 + 64 * u32::from(ack.sack_offset.get())), words }

@@ -56,9 +56,9 @@ bitflags::bitflags! {
     }
 }
 
-/// State of a packet's sender as a receiver of messages (`docs/PROTOCOL.md` §3.2, §6.4):
-/// receive-buffer occupancy in eighths (bits 0 to 2), receiver not ready (bit 3), and the low bits
-/// of the receiver-not-ready epoch (bits 4 to 7).
+/// State of a packet's sender as a receiver of messages (`docs/PROTOCOL.md` §3.2, §6.4). Bits 0 to
+/// 2: receive-buffer occupancy in eighths. Bit 3: receiver not ready. Bits 4 to 7: low bits of the
+/// receiver-not-ready epoch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ReceiverStatus(pub u8);
 
@@ -147,8 +147,8 @@ impl Header {
         self
     }
 
-    /// Sets the acknowledgment: the cumulative packet number, the low bits of the next
-    /// message to be accepted, and the state of this side as a receiver.
+    /// Sets the acknowledgment: the cumulative packet number, the low bits of the next message to
+    /// be accepted, and the receive state.
     #[must_use]
     #[inline]
     pub const fn with_received(

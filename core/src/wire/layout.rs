@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Layout that all records share: alignment, kinds, flags, the first four bytes of the header, and
-//! the padding behind the payload (`docs/PROTOCOL.md` §3.5).
+//! the padding (`docs/PROTOCOL.md` §3.5).
 
 use zerocopy::little_endian::{U16, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};

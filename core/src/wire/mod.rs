@@ -3,8 +3,8 @@
 //! datagram.
 //!
 //! A packet is a 32-byte [`Header`] and, by [`PacketKind`], a body: a handshake, an acknowledgment,
-//! or a sequence of *records*, each with a small header and payload padded to 8 bytes. All numbers
-//! are little-endian, all fields naturally aligned.
+//! or a sequence of *records*. A record is a small header and payload padded to 8 bytes. All
+//! numbers are little-endian, all fields naturally aligned.
 //!
 //! In: any bytes. Out: typed references, or a [`DropReason`](crate::DropReason).
 //! [`Packet::parse`] makes each check that needs no knowledge of the peer, once; its result needs

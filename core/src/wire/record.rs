@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Records: the contents of data packets (`docs/PROTOCOL.md` §3.5).
 //!
-//! A record is a header; its first four bytes are kind, flags and payload length, and the
-//! payload, padded with zeros to a multiple of 8 bytes. Small records share a packet. A segment of
-//! a long message is alone in its packet: its payload begins at byte 56, and all full segments have
-//! one length. Messages do not share a packet with records of other kinds, because only messages
-//! can be superseded (`docs/PROTOCOL.md` §6.4).
+//! A record is a header and the payload, padded with zeros to a multiple of 8 bytes. The header
+//! begins with kind, flags and payload length. Small records share a packet. A segment of a long
+//! message is alone in its packet: its payload begins at byte 56, and all full segments have one
+//! length. Messages do not share a packet with records of other kinds, because only messages can be
+//! superseded (`docs/PROTOCOL.md` §6.4).
 
 use super::layout::RecordKind;
 use super::message::{FinRecord, MessageRecord, RtsRecord, SegmentRecord};

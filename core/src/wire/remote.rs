@@ -303,8 +303,8 @@ impl<'a> AtomicRequestRecord<'a> {
         sound.then_some((record, rest))
     }
 
-    /// Datatype and op, if this version knows the combination and the payload has its length:
-    /// operands only, operands and comparands, or nothing for an op that only reads.
+    /// Datatype and op, if this version knows the combination and the payload has its length. The
+    /// payload is operands, operands and comparands, or nothing for an op that only reads.
     #[must_use]
     pub fn checked(&self) -> Option<(Datatype, AtomicOp, usize)> {
         let datatype = Datatype::from_number(self.datatype)?;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Eviction: peers without a connection make room for new ones, because a server meets more clients
-//! in its life than its table has slots.
+//! Eviction: peers without a connection make room for new ones. A server meets more clients in its
+//! life than its table has slots.
 //!
 //! In: that the table is crowded, or full. Out: a slot in quarantine, free after that. A peer is
-//! evicted if its connection has ended or was never proven, the application never inserted it, and
-//! no unread completion or stored message refers to it. Bounds: the slots that the caller says, and
-//! [`CANDIDATES`] times the finished operations and stored messages.
+//! evicted if its connection has ended or was never proven, and the application never inserted it.
+//! No unread completion or stored message may refer to it. Bounds: the slots that the caller says,
+//! and [`CANDIDATES`] times the finished operations and stored messages.
 
 use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;

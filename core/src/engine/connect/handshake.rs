@@ -60,9 +60,8 @@ impl Ctx<'_> {
         self.table.queue_stateless(StatelessPacket::Hello(self.table.peer_id(slot)));
     }
 
-    /// The epoch of a new connection to a peer: newer than that of any earlier connection of this
-    /// peer, or of another one at its address. A peer that is new in the table has epoch 0, which
-    /// stands for no epoch.
+    /// The epoch of a new connection to a peer. It is newer than that of any earlier connection
+    /// with its address. A peer that is new in the table has epoch 0, which stands for no epoch.
     fn next_epoch(&self, slot: PeerSlot) -> u16 {
         let own = self.table.peers[slot].epoch();
         let last = if own == 0 { self.table.epochs } else { later_epoch(own, self.table.epochs) };

@@ -27,8 +27,8 @@ use crate::{PeerAddress, PeerId};
 use core::hash::{Hash, Hasher};
 use core::ops::{Index, IndexMut};
 
-/// The slot of a peer that was removed is not used again for twice the longest time-out: packets
-/// for its former tenant are gone by then (128 ms).
+/// The slot of a removed peer is not used again for twice the longest time-out (128 ms). Packets
+/// for its former tenant are gone by then.
 const QUARANTINE_TICKS: u32 = (128_000_000 / TICK_NANOS) as u32;
 
 /// Peers whose hello was accepted without proof of their address take at most one slot of so many.

@@ -54,7 +54,7 @@ impl ConnectionTable<'_> {
         conn.is_some().then_some(conn)
     }
 
-    /// Moves the first ready connection on after it had its turn: it stays first until its quantum
+    /// Moves the first ready connection on after it sent a packet. It stays first until its quantum
     /// is used up, goes to the end, or leaves the list. `sends`: it has a packet to send now;
     /// `more`: it has records to send, now or later.
     #[inline(always)]

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Admission of a packet to its connection, and the facts that every packet of a connection brings:
-//! the peer is alive, its clock, its receive-buffer occupancy.
+//! Admission of a packet to its connection. Every admitted packet shows that the peer is alive, and
+//! brings its clock and its receive-buffer occupancy.
 //!
 //! In: header and body of a sound packet. Out: the connection, or a [`DropReason`]. Bound: the
 //! words of a selective acknowledgment.
@@ -16,8 +16,8 @@ use crate::peer::{Connection, State};
 use crate::wire::{Ack, Body, Header, Sack};
 use crate::{DropReason, PeerAddress};
 
-/// A packet that is older than the latest one by more than this, in ticks of 64 ns (68 s), is
-/// stale: the clock on the wire wraps after 275 s.
+/// A packet that is older than the latest one by more than this is stale: 68 s, in ticks of 64 ns.
+/// The clock on the wire wraps after 275 s.
 const STALE_TICKS: u32 = 1 << 30;
 /// How far the number of a packet, and the number that it acknowledges, may lie behind the next
 /// one. A window is shorter: a packet further back cannot be in flight any more.

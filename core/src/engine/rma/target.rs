@@ -160,8 +160,8 @@ impl RmaTarget<'_> {
     }
 
     /// Whether processing these records would create an error record. Error records are created in
-    /// the order of packets, which is that of operations: when an operation fails, all parts of
-    /// those before it have arrived, so one name is enough to remember (`Errors::last`).
+    /// the order of packets, which is that of operations. When an operation fails, all parts of
+    /// those before it have arrived. One name is therefore enough to remember (`Errors::last`).
     pub(crate) fn finds_error(&self, cx: &Ctx<'_>, conn: ConnSlot, records: &Records<'_>) -> bool {
         // bound: records of the packet
         !records.messages

@@ -193,8 +193,8 @@ impl Sender<'_> {
         true
     }
 
-    /// Whether a packet acknowledges the oldest one under way and no other, and so ends the only
-    /// message in it: the send time of that packet, and the operation.
+    /// The send time and the operation of the oldest packet under way, if a packet acknowledges it
+    /// and no other, and it has one message only.
     #[inline(always)]
     pub(crate) fn predict_end(
         &self,

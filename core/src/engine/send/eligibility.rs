@@ -95,8 +95,9 @@ impl Sender<'_> {
         if is_posted_first && !self.is_blocked(cx, state, slot) { slot } else { response }
     }
 
-    /// Whether a posted operation, the first of those that are not all sent, waits for earlier ones
-    /// to end, for a credit, or for the pause after receiver-not-ready (`docs/PROTOCOL.md` §7.5).
+    /// Whether a posted operation waits for earlier ones to end, for a credit, or for the pause
+    /// after receiver-not-ready (`docs/PROTOCOL.md` §7.5). It is the first of those that are not
+    /// all sent.
     #[inline]
     fn is_blocked(&self, cx: &Ctx<'_>, state: &Connection, slot: OpSlot) -> bool {
         let op = &self.ops[slot];

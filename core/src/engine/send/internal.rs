@@ -98,8 +98,8 @@ impl Sender<'_> {
         requests + u32::from(credits.serving()) <= u32::from(credits.granted())
     }
 
-    /// Queues a response to the request `request` of a peer, with `len` bytes of `data` that begin
-    /// at an offset of the request; a slot is reserved for it.
+    /// Queues a response to the request `request` of a peer: `len` bytes of `data` from an offset
+    /// of the request on. A slot is reserved for it.
     pub(crate) fn respond(
         &mut self,
         cx: &mut Ctx<'_>,

@@ -24,10 +24,10 @@ const PENDING_MAX: u64 = 1 << 16;
 /// Full packets that a post waits for, at most.
 const COALESCE_PACKETS_MAX: u32 = 16;
 
-/// Whether the waiting records are enough to send at once (Nagle, RFC 896): they fill packets of
-/// `room` bytes, half as many as are under way, up to [`COALESCE_PACKETS_MAX`]. Each burst of
-/// packets costs a wake-up of the medium, which coalescing shares; and a record waits for at most
-/// half of the packets before it.
+/// Whether the waiting records are enough to send at once (Nagle, RFC 896). They must fill packets
+/// of `room` bytes: half as many as are under way, up to [`COALESCE_PACKETS_MAX`]. Each burst of
+/// packets costs a wake-up of the medium, which coalescing shares. A record waits for at most half
+/// of the packets before it.
 #[inline]
 fn should_flush(state: &Connection, room: usize) -> bool {
     let packets = (state.tx().in_flight() / 2).clamp(1, COALESCE_PACKETS_MAX) as usize;

@@ -78,8 +78,8 @@ impl Sender<'_> {
     }
 
     /// Returns the credit of a request that is answered in full. The peer's slot is free when the
-    /// response is acknowledged: every packet that is sent after all packets up to `psn` have
-    /// arrived tells the peer so.
+    /// response is acknowledged. Every packet that is sent after all packets up to `psn` have
+    /// arrived shows this to the peer.
     fn owe_credit(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, slot: OpSlot, psn: Psn) {
         let posted = self.is_posted(slot);
         let state = &mut cx.table[conn];

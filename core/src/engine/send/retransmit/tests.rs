@@ -39,8 +39,8 @@ fn engine(config: &Config) -> Engine<'static> {
     Engine::new(config, storage, Identity { key: 2 }, limits).unwrap()
 }
 
-/// Where the parts in the packets that an engine sends begin, by packet number: those that went out
-/// for the first time, and those that went out again.
+/// Where the parts in the packets of an engine begin, by packet number: first transmissions, and
+/// retransmissions.
 #[derive(Debug, Default)]
 struct Sent {
     first: BTreeMap<u32, u64>,
