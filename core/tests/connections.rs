@@ -8,6 +8,7 @@
 mod world;
 
 use ofi_xdp_core::*;
+use ofi_xdp_test_kit::records::handshake;
 use std::time::Duration;
 use world::*;
 use zerocopy::IntoBytes;
@@ -243,17 +244,7 @@ fn a_removed_peer_can_come_back() {
 /// more.
 fn half_a_turn_of_epochs(world: &mut World, node: usize, epochs: &[u16]) {
     for (source, &epoch) in (7..).zip(epochs) {
-        let handshake = wire::Handshake {
-            src_incarnation: 0x7777.into(),
-            dst_incarnation: 0.into(),
-            src_cid: 9.into(),
-            psn_base: 0.into(),
-            receive_max: 1472.into(),
-            port_packets: 256.into(),
-            features: 0.into(),
-            epoch: epoch.into(),
-            cookie: 0.into(),
-        };
+        let handshake = handshake(0x7777, epoch, PeerId::from_bits(9), Psn(0));
         let header = wire::Header::new(wire::PacketKind::Hello, PeerId::NONE, wire::Token(0));
         let mut bytes = [header.as_bytes(), handshake.as_bytes()].concat();
         wire::seal(&mut bytes, crc32c::crc32c_append);

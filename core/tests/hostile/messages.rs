@@ -226,3 +226,17 @@ fn early_messages_are_accepted_in_their_order_however_they_come() {
         }
     }
 }
+
+#[test]
+fn messages_that_never_grow_take_half_of_the_assemblies() {
+    let mut puppet = Puppet::connected(&small());
+    let assemblies = small().assemblies;
+    for number in 0..assemblies {
+        let first_half = puppet.data(&segment(number, 2, 0, &[1]));
+        puppet.deliver(first_half);
+    }
+    let accepted = puppet.engine().stats().messages_accepted;
+    assert_eq!(accepted, u64::from(assemblies / 2 + 1));
+    let refusal = puppet.sent().pop().unwrap();
+    assert!(refusal.parsed().header.receiver_status().receiver_not_ready_in(0));
+}

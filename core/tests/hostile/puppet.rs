@@ -6,12 +6,13 @@
 
 use crate::world::*;
 use ofi_xdp_core::wire::{
-    self, Ack, Body, Flags, HEADER_LEN, Handshake, Header, Packet, PacketKind, ReceiverStatus,
-    Token,
+    self, Ack, Body, Flags, Handshake, Header, Packet, PacketKind, ReceiverStatus, Token,
 };
 use ofi_xdp_core::*;
 use std::time::Duration;
 use zerocopy::IntoBytes;
+
+pub use ofi_xdp_test_kit::records::*;
 
 /// The puppet's address; the engine's is `address(0)`.
 pub const PUPPET: usize = 1;
@@ -251,15 +252,9 @@ impl Puppet {
     /// A handshake body of the puppet.
     pub fn handshake(&self, incarnation: u64, epoch: u16, cookie: u64) -> Handshake {
         Handshake {
-            src_incarnation: incarnation.into(),
-            dst_incarnation: 0.into(),
-            src_cid: CID.bits().into(),
-            psn_base: self.head.psn.0.into(),
-            receive_max: 1472.into(),
             port_packets: self.port_packets.into(),
-            features: 0.into(),
-            epoch: epoch.into(),
             cookie: cookie.into(),
+            ..handshake(incarnation, epoch, CID, self.head.psn)
         }
     }
 
@@ -360,60 +355,4 @@ impl Puppet {
     pub fn ends(&mut self) -> Vec<(u64, Result<(), OpError>)> {
         self.world.completions(0).iter().map(|c| (c.context.0, c.outcome)).collect()
     }
-}
-
-/// A message record.
-pub fn message(msn: u32, payload: &[u8]) -> Vec<u8> {
-    let envelope =
-        wire::Envelope { msn: Msn(msn), total: payload.len() as u64, ..Default::default() };
-    record(|into| wire::put_message(into, &envelope, |room| room.copy_from_slice(payload)))
-}
-
-/// A segment record: `payload` at `offset` of a message of `total` bytes.
-pub fn segment(msn: u32, total: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
-    let envelope = wire::Envelope { msn: Msn(msn), total, ..Default::default() };
-    let len = payload.len() as u16;
-    record(|into| {
-        wire::put_segment(into, &envelope, offset, len, |room| room.copy_from_slice(payload))
-    })
-}
-
-/// A write record.
-pub fn write(op: u32, remote: Remote, data: Option<u64>, payload: &[u8]) -> Vec<u8> {
-    let (op, len) = (OpId::from_bits(op), payload.len() as u16);
-    record(|into| {
-        wire::put_write(into, op, remote, (data, true, 0), len, |room| {
-            room.copy_from_slice(payload);
-        })
-    })
-}
-
-/// The announcement of a message of `total` bytes.
-pub fn announcement(msn: u32, total: u64, handle: u64) -> Vec<u8> {
-    let envelope = wire::Envelope { msn: Msn(msn), total, ..Default::default() };
-    record(|into| wire::put_rts(into, &envelope, handle))
-}
-
-/// A request for `len` bytes.
-pub fn read_request(op: u32, remote: Remote, len: u32) -> Vec<u8> {
-    let op = OpId::from_bits(op);
-    let request =
-        wire::ReadRequestRecord { op, remote, rendezvous: false, offset: 0, len, last: true };
-    record(|into| wire::put_read_request(into, &request))
-}
-
-/// A successful response.
-pub fn answer(op: OpId, offset: u64, payload: &[u8]) -> Vec<u8> {
-    let len = payload.len() as u16;
-    record(|into| {
-        wire::put_read_response(into, op, offset, Ok(()), len, |room| room.copy_from_slice(payload))
-    })
-}
-
-/// The bytes that `put` writes.
-pub fn record(put: impl FnOnce(&mut [u8]) -> Option<usize>) -> Vec<u8> {
-    let mut bytes = vec![0; 1472 - HEADER_LEN];
-    let len = put(&mut bytes).unwrap();
-    bytes.truncate(len);
-    bytes
 }

@@ -52,9 +52,21 @@ enum Task {
     /// do
     Reads { local: IpAddr, count: u64 },
     /// Open an endpoint, print `name HEX`, and send every message back until killed
-    Echo { local: IpAddr },
-    /// Send messages to an echo and verify each returned one, until SIGTERM; print their number
-    Converse { local: IpAddr, echo: String },
+    Echo {
+        local: IpAddr,
+        #[arg(long)]
+        port: Option<u16>,
+    },
+    /// Send messages to an echo and verify each returned one, until SIGTERM; print `begun` after
+    /// the first answer, and their number at the end
+    Converse {
+        local: IpAddr,
+        echo: String,
+        #[arg(long)]
+        port: Option<u16>,
+    },
+    /// Send one message to an echo, and print the microseconds until it was accepted
+    Knock { local: IpAddr, echo: String },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -64,8 +76,9 @@ fn main() -> anyhow::Result<()> {
         Task::Spray { target, milliseconds } => spray(target, Duration::from_millis(milliseconds)),
         Task::Pair { local } => pair(local),
         Task::Reads { local, count } => reads(local, count),
-        Task::Echo { local } => echo(local),
-        Task::Converse { local, echo } => converse(local, &echo),
+        Task::Echo { local, port } => echo(local, port),
+        Task::Converse { local, echo, port } => converse(local, &echo, port),
+        Task::Knock { local, echo } => knock(local, &echo),
     }
 }
 
@@ -313,15 +326,22 @@ const fn of_exchange(wait: Wait) -> Setup {
     Setup { slots: 2 * WINDOW, size: LENGTH_MAX, wait }
 }
 
-fn echo(local: IpAddr) -> anyhow::Result<()> {
-    let mut endpoint = open_with(local, None, of_exchange(Wait::Sread))?;
+fn echo(local: IpAddr, port: Option<u16>) -> anyhow::Result<()> {
+    let mut endpoint = open_with(local, port, of_exchange(Wait::Sread))?;
     say_name(&endpoint)?;
     traffic::echo(&mut endpoint, Instant::now() + TALK)
 }
 
-fn converse(local: IpAddr, echo: &str) -> anyhow::Result<()> {
-    interrupt::install()?;
+fn knock(local: IpAddr, echo: &str) -> anyhow::Result<()> {
     let mut endpoint = open_with(local, None, of_exchange(Wait::Spin))?;
+    let peer = endpoint.insert(&read_name(echo)?)?;
+    let time = traffic::knock(&mut endpoint, peer, Instant::now() + LIFE)?;
+    say(&format!("accepted {}", time.as_micros()))
+}
+
+fn converse(local: IpAddr, echo: &str, port: Option<u16>) -> anyhow::Result<()> {
+    interrupt::install()?;
+    let mut endpoint = open_with(local, port, of_exchange(Wait::Spin))?;
     let peer = endpoint.insert(&read_name(echo)?)?;
     let stop = || interrupt::check().is_err();
     let verified = traffic::converse(&mut endpoint, peer, Instant::now() + TALK, stop)?;

@@ -7,6 +7,7 @@
 //! caller's time.
 
 use std::collections::{BTreeSet, VecDeque};
+use std::io::Write;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
@@ -21,6 +22,8 @@ const LENGTHS: [usize; 8] = [64, 8, 1400, 64, 9000, 64, 20_000, LENGTH_MAX];
 /// Longest sleep of a side with unfinished work and no messages.
 const SLEEP: Duration = Duration::from_millis(20);
 const TAG: u64 = 7;
+/// Length of a message that is received and not sent back.
+const KNOCK_LEN: usize = 4;
 
 /// The next use of a buffer.
 #[derive(Clone, Copy, Debug)]
@@ -69,7 +72,7 @@ pub(crate) fn echo(endpoint: &mut Endpoint, end: Instant) -> anyhow::Result<()> 
         let mut came = Vec::new();
         endpoint.wait(sleep, |completion| came.push(completion))?;
         for Completion { slot, operation, len, .. } in came {
-            if operation != Operation::Receive {
+            if operation != Operation::Receive || len == KNOCK_LEN {
                 waiting.push_back((slot, Next::Receive));
                 continue;
             }
@@ -81,6 +84,22 @@ pub(crate) fn echo(endpoint: &mut Endpoint, end: Instant) -> anyhow::Result<()> 
         }
     }
     Ok(())
+}
+
+/// Sends one message, which is not sent back, to an echo; the time until it was accepted.
+///
+/// # Errors
+/// When it fails, or was not accepted before `end`.
+pub(crate) fn knock(endpoint: &mut Endpoint, peer: Peer, end: Instant) -> anyhow::Result<Duration> {
+    let start = Instant::now();
+    let mut waiting = VecDeque::from([(0, Next::Send(KNOCK_LEN))]);
+    let mut accepted = false;
+    while !accepted {
+        ensure!(Instant::now() < end, "the echo does not accept a message");
+        post(endpoint, &mut waiting, Some(peer))?;
+        endpoint.poll(|_| accepted = true)?;
+    }
+    Ok(start.elapsed())
 }
 
 /// Verified messages and bytes.
@@ -117,6 +136,8 @@ pub(crate) fn converse(
     let mut verified = Verified::default();
     let (mut number, mut away) = (0, BTreeSet::new());
     greet(endpoint, peer, &mut waiting, &mut free, end)?;
+    println!("begun");
+    std::io::stdout().flush()?;
     let senders = free.len();
     loop {
         let stopped = stop();

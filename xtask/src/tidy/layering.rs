@@ -42,7 +42,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tests/bench/lab", &["ofi-xdp-harness", "ofi-xdp-perf"]),
     // The report of `perf` is what a transfer of the fixture gives.
     ("tests/harness", &["ofi-xdp-perf"]),
-    ("tests/e2e", &["ofi-xdp-harness", "ofi-xdp-libfabric"]),
+    // The hostile peer makes packets by hand.
+    ("tests/e2e", &["ofi-xdp-core", "ofi-xdp-harness", "ofi-xdp-libfabric", "ofi-xdp-test-kit"]),
     ("tests/interop/mpi", &["ofi-xdp-harness"]),
     ("tests/vm", &["ofi-xdp-harness", "ofi-xdp-mpi", "ofi-xdp-perf"]),
     // It sees libfabric's C interface alone, so that any provider can be under test.

@@ -16,6 +16,10 @@ use crate::peer::operation::{Assembly, MessageDestination, StoredState, Unexpect
 use crate::peer::slots::{AssemblySlot, ConnSlot, RecvSlot, StoredSlot};
 use crate::wire::{Envelope, MESSAGES_AHEAD_MAX, Record, SegmentRecord};
 
+/// Where fewer than half of the slots for assemblies are free, a peer gets one part of this many.
+/// The messages of a peer come one after the other: several are incomplete only after losses.
+const ASSEMBLY_SHARES: u32 = 32;
+
 /// The place of a message in its sender's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum MessageOrder {
@@ -63,7 +67,7 @@ impl Matcher<'_> {
         record: &Record<'_>,
         memory: &mut M,
     ) {
-        if self.lacks_assembly(record) {
+        if matches!(record, Record::Segment(_)) && self.lacks_assembly(cx, conn) {
             return self.send_rnr(cx, conn);
         }
         let peer = cx.table.peer_of(conn);
@@ -85,10 +89,23 @@ impl Matcher<'_> {
         self.accept_out_of_order(cx, conn, memory);
     }
 
-    /// Whether a record begins a message of several packets, and no slot for its assembly is free.
-    fn lacks_assembly(&self, record: &Record<'_>) -> bool {
-        let full = self.assemblies.used() == self.assemblies.capacity();
-        full && matches!(record, Record::Segment(_))
+    /// Whether a peer gets no slot to assemble another message of several packets: none is free,
+    /// or fewer than half are and the peer has its share.
+    fn lacks_assembly(&mut self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
+        let (used, capacity) = (self.assemblies.used(), self.assemblies.capacity());
+        if used <= capacity / 2 {
+            return false;
+        }
+        let share = (capacity / ASSEMBLY_SHARES).max(1);
+        let mut slot = cx.table[conn].assemblies().head();
+        // bound: the share
+        for _ in 0..share {
+            if slot.is_none() {
+                return used == capacity;
+            }
+            slot = List::next(&mut self.assemblies, slot);
+        }
+        true
     }
 
     /// Receive `recv` has matched the message of a record.
@@ -160,7 +177,7 @@ impl Matcher<'_> {
             }
             (before, last) = (last, List::prev(&mut self.unexpected, last));
         }
-        if self.lacks_assembly(record) {
+        if matches!(record, Record::Segment(_)) && self.lacks_assembly(cx, conn) {
             return false;
         }
         let Some(slot) = self.store_record(cx, conn, record, memory) else { return false };

@@ -13,13 +13,14 @@ use std::collections::VecDeque;
 
 use anyhow::{Context as _, Result, ensure};
 use ofi_xdp_core::wire::{
-    Ack, Body, Flags, Handshake, Header, Packet, PacketKind, ReceiverStatus, Record, Token, seal,
+    Ack, Body, Flags, Header, Packet, PacketKind, ReceiverStatus, Record, Token, seal,
 };
 use ofi_xdp_core::{
     Datagram, Instant, PeerId, Port, PortError, PortLimits, Psn, Transmit, Transmitted,
 };
 use ofi_xdp_test_kit::packet::{address, node_of};
 use ofi_xdp_test_kit::queue::limits;
+use ofi_xdp_test_kit::records::handshake;
 use ofi_xdp_test_kit::ring::PAYLOAD_MAX;
 use zerocopy::IntoBytes as _;
 
@@ -175,17 +176,7 @@ impl Remote {
     /// A peer says hello.
     pub(crate) fn hello(&self, peer: usize, wire: &mut Wire) {
         let header = Header::new(PacketKind::Hello, PeerId::NONE, Token(0));
-        let body = Handshake {
-            src_incarnation: (peer as u64 + 1).into(),
-            dst_incarnation: 0.into(),
-            src_cid: (peer as u32).into(),
-            psn_base: BASE.0.into(),
-            receive_max: (PAYLOAD_MAX as u16).into(),
-            port_packets: 256.into(),
-            features: 0.into(),
-            epoch: 1.into(),
-            cookie: 0.into(),
-        };
+        let body = handshake(peer as u64 + 1, 1, PeerId::from_bits(peer as u32), BASE);
         self.send(peer, wire.now, header, body.as_bytes(), wire);
     }
 

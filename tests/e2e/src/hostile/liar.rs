@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A peer that lies: it has a connection, answers pings, and sends any record.
+//!
+//! In: the address of an endpoint; records. Out: packets on a socket of its own. Caller: the
+//! attacks. Bounds: [`RECEIVE_MAX`] packets a call, and the attempts of a handshake.
+
+use std::io::ErrorKind;
+use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::time::Instant;
+
+use anyhow::Context;
+use ofi_xdp_core::wire::{Ack, Body, Flags, Packet, PacketKind, Token};
+use ofi_xdp_core::{PeerId, Psn};
+use ofi_xdp_test_kit::records::handshake;
+use zerocopy::{FromZeros, IntoBytes};
+
+use crate::attacks::Counts;
+use crate::packets::{Head, hello};
+
+/// Packets that are read in one call.
+const RECEIVE_MAX: usize = 64;
+/// The number of a liar's first packet.
+const BASE: Psn = Psn(1000);
+/// Nanoseconds in a tick of the clock on the wire.
+const TICK_NANOS: u128 = 64;
+
+/// The parameters that the endpoint gave a liar.
+#[derive(Clone, Copy, Debug)]
+struct Agreed {
+    cid: PeerId,
+    token: Token,
+    /// The number of the endpoint's first packet. All acknowledgments name it.
+    first: Psn,
+}
+
+/// A peer that lies.
+#[derive(Debug)]
+pub(crate) struct Liar {
+    socket: UdpSocket,
+    incarnation: u64,
+    cookie: u64,
+    start: Instant,
+    agreed: Option<Agreed>,
+    /// The number of the next packet.
+    psn: Psn,
+}
+
+impl Liar {
+    /// A liar on a free port of `local`, which sends to `target`.
+    pub(crate) fn new(
+        local: Ipv4Addr,
+        target: SocketAddrV4,
+        incarnation: u64,
+    ) -> anyhow::Result<Self> {
+        let socket = UdpSocket::bind((local, 0)).context("no socket for a liar")?;
+        socket.connect(target)?;
+        socket.set_nonblocking(true)?;
+        Ok(Self { socket, incarnation, cookie: 0, start: Instant::now(), agreed: None, psn: BASE })
+    }
+
+    /// Whether the endpoint has agreed to a connection.
+    pub(crate) const fn is_connected(&self) -> bool {
+        self.agreed.is_some()
+    }
+
+    /// Says hello, with the last cookie that came.
+    pub(crate) fn hello(&self, counts: &mut Counts) {
+        let mut body = handshake(self.incarnation, 1, PeerId::from_bits(1), BASE);
+        body.cookie = self.cookie.into();
+        self.send(&hello(&body, self.now()), counts);
+    }
+
+    /// Reads what the endpoint sends: takes cookies and agreements, and answers pings and data by
+    /// acknowledging nothing.
+    pub(crate) fn answer(&mut self, counts: &mut Counts) -> anyhow::Result<()> {
+        let mut bytes = [0; 2048];
+        for _ in 0..RECEIVE_MAX {
+            let len = match self.socket.recv(&mut bytes) {
+                Ok(len) => len,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // ICMP: the endpoint is gone.
+                Err(error) => return Err(error).context("the endpoint does not receive"),
+            };
+            counts.received(len);
+            let bytes = bytes.get(..len).unwrap_or_default();
+            if let Ok(packet) = Packet::parse(bytes, crc32c::crc32c_append) {
+                self.process(&packet, counts);
+            }
+        }
+        Ok(())
+    }
+
+    fn process(&mut self, packet: &Packet<'_>, counts: &mut Counts) {
+        let header = packet.header;
+        match (header.kind(), &packet.body) {
+            (Some(PacketKind::Retry), Body::Handshake(body)) => {
+                self.cookie = body.cookie.get();
+                self.hello(counts);
+            }
+            (Some(PacketKind::HelloAck), Body::Handshake(body)) => {
+                let high = u64::from(header.psn().0) << 32;
+                self.agreed = Some(Agreed {
+                    cid: PeerId::from_bits(body.src_cid.get()),
+                    token: Token(high | u64::from(header.token())),
+                    first: Psn(body.psn_base.get()),
+                });
+                self.control(PacketKind::Ping, &[], counts);
+            }
+            (Some(PacketKind::Ping | PacketKind::Data), _) => {
+                self.acknowledge_nothing(counts);
+            }
+            _ => {}
+        }
+    }
+
+    /// An acknowledgment that has not changed: the answer to a ping.
+    fn acknowledge_nothing(&self, counts: &mut Counts) {
+        let mut body = Ack::new_zeroed();
+        body.responder_credit = 1;
+        body.received = 1.into();
+        self.control(PacketKind::Ack, body.as_bytes(), counts);
+    }
+
+    /// Sends records in a packet with the next number. Without a connection it does nothing.
+    pub(crate) fn data(&mut self, records: &[u8], counts: &mut Counts) {
+        let Some(head) = self.head(PacketKind::Data) else { return };
+        self.psn = self.psn.plus(1);
+        self.send(&head.packet(records), counts);
+    }
+
+    /// Leaves out a packet number, which never comes.
+    pub(crate) fn skip(&mut self) {
+        self.psn = self.psn.plus(1);
+    }
+
+    fn control(&self, kind: PacketKind, body: &[u8], counts: &mut Counts) {
+        if let Some(head) = self.head(kind) {
+            self.send(&head.packet(body), counts);
+        }
+    }
+
+    fn head(&self, kind: PacketKind) -> Option<Head> {
+        let Agreed { cid, token, first } = self.agreed?;
+        let (psn, sent_at) = (self.psn, self.now());
+        Some(Head { kind, flags: Flags::empty(), cid, token, psn, ack: first, sent_at })
+    }
+
+    /// The clock on the wire.
+    fn now(&self) -> u32 {
+        (self.start.elapsed().as_nanos() / TICK_NANOS) as u32
+    }
+
+    fn send(&self, packet: &[u8], counts: &mut Counts) {
+        // A full buffer loses the packet, as a network may.
+        if self.socket.send(packet).is_ok() {
+            counts.sent(packet.len());
+        }
+    }
+}

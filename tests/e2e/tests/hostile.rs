@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Attacks beside verified traffic over the unmodified libfabric (`docs/PROTOCOL.md` §5.3, §6.4).
+//!
+//! An echo on host A has a good peer on host B. A hostile peer on host B attacks the echo. The
+//! conversation goes on without an error and not much slower, and a second good peer begins one.
+//! Each attack runs on both tiers.
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, ensure};
+use nix::sys::signal::Signal;
+use ofi_xdp_harness::process::{Program, RunningProgram};
+use ofi_xdp_harness::tier::tier_variable;
+use ofi_xdp_harness::topology::Side;
+use ofi_xdp_harness::two_hosts::{TIMEOUT, TwoHostFixture};
+
+const MISBEHAVE: &str = env!("CARGO_BIN_EXE_misbehave");
+const HOSTILE: &str = env!("CARGO_BIN_EXE_hostile-peer");
+const ECHO_PORT: u16 = 9_100;
+const GOOD_PORT: u16 = 9_200;
+/// How long a conversation is counted.
+const COUNTED: Duration = Duration::from_millis(1_500);
+/// The least part of its messages that a good peer keeps. A share that is taken away costs more
+/// than nine tenths; a machine with fewer cores than processes costs less than half.
+const KEPT: f64 = 0.25;
+/// The longest wait of a new peer for the end of its first message. The engine promises 100 ms;
+/// on a machine with fewer cores than processes the hello comes when it has a core.
+const NEW_PEER: Duration = Duration::from_secs(1);
+
+/// One program on a host.
+fn start(
+    fixture: &TwoHostFixture,
+    side: Side,
+    mode: &str,
+    program: Program,
+) -> anyhow::Result<RunningProgram> {
+    fixture.program(side, program.envs([tier_variable(mode)]))?.start()
+}
+
+/// A conversation with the echo called `name`, from `port`; it has begun.
+fn converse(
+    fixture: &TwoHostFixture,
+    mode: &str,
+    name: &str,
+    port: u16,
+) -> anyhow::Result<RunningProgram> {
+    let local = fixture.hosts().link(0).v4(Side::B).to_string();
+    let port = port.to_string();
+    let program = Program::new(MISBEHAVE).args(["converse", &local, name, "--port", &port]);
+    let mut client = start(fixture, Side::B, mode, program)?;
+    client.wait_for("begun", TIMEOUT)?;
+    Ok(client)
+}
+
+/// Ends a conversation; the messages that it verified.
+fn verified(client: RunningProgram) -> anyhow::Result<u64> {
+    client.signal(Signal::SIGTERM)?;
+    let output = client.finish(TIMEOUT)?.success()?;
+    let line = output.stdout.lines().last().context("the conversation said nothing")?;
+    let count = line.split_whitespace().nth(1).with_context(|| format!("no count: {line}"))?;
+    Ok(count.parse()?)
+}
+
+/// The messages of a new conversation in [`COUNTED`], with `meanwhile` in it.
+fn counted<T>(
+    fixture: &TwoHostFixture,
+    mode: &str,
+    name: &str,
+    meanwhile: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<(u64, T)> {
+    let client = converse(fixture, mode, name, GOOD_PORT)?;
+    let start = Instant::now();
+    let done = meanwhile()?;
+    std::thread::sleep(COUNTED.saturating_sub(start.elapsed()));
+    Ok((verified(client)?, done))
+}
+
+/// A new peer sends a message; the time until it was accepted.
+fn knock(fixture: &TwoHostFixture, mode: &str, name: &str) -> anyhow::Result<Duration> {
+    let local = fixture.hosts().link(0).v4(Side::B).to_string();
+    let program = Program::new(MISBEHAVE).args(["knock", &local, name]);
+    let output = start(fixture, Side::B, mode, program)?.finish(TIMEOUT)?.success()?;
+    let micros = output.stdout.trim().strip_prefix("accepted ").context("no time")?.parse()?;
+    Ok(Duration::from_micros(micros))
+}
+
+/// The bytes in each direction that a hostile peer reports.
+fn bytes(line: &str) -> anyhow::Result<[u64; 2]> {
+    let numbers: Vec<u64> = line.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let [_, sent, _, received] = numbers.try_into().ok().context("not four numbers")?;
+    Ok([sent, received])
+}
+
+/// Runs `attack` beside good peers. The bytes that the attacker sent and received.
+fn withstand(attack: &str, mode: &str) -> anyhow::Result<Option<[u64; 2]>> {
+    let Some(fixture) = TwoHostFixture::new()? else { return Ok(None) };
+    let [target, local] = [Side::A, Side::B].map(|side| fixture.hosts().link(0).v4(side));
+    let (echo_local, echo_port) = (target.to_string(), ECHO_PORT.to_string());
+    let echo = Program::new(MISBEHAVE).args(["echo", &echo_local, "--port", &echo_port]);
+    let mut echo = start(&fixture, Side::A, mode, echo)?;
+    let name = echo.wait_for("name ", TIMEOUT)?;
+    let name = name.strip_prefix("name ").context("no name")?;
+
+    let (alone, ()) = counted(&fixture, mode, name, || Ok(()))?;
+    let (local, endpoint) = (local.to_string(), format!("{target}:{ECHO_PORT}"));
+    let good = format!("{local}:{GOOD_PORT}");
+    let (attacked, (mut hostile, new)) = counted(&fixture, mode, name, || {
+        let arguments = [attack, &local, &endpoint, "--peer", &good];
+        let hostile = Program::new(HOSTILE).args(arguments);
+        let mut hostile = fixture.program(Side::B, hostile)?.start()?;
+        hostile.wait_for("attacking", TIMEOUT)?;
+        let new = knock(&fixture, mode, name)?;
+        ensure!(hostile.is_running()?, "the attack ended: {}", hostile.stderr());
+        Ok((hostile, new))
+    })?;
+    ensure!(echo.is_running()?, "the echo ended: {}", echo.stderr());
+    ensure!(hostile.is_running()?, "the attack ended: {}", hostile.stderr());
+    hostile.signal(Signal::SIGTERM)?;
+    let output = hostile.finish(TIMEOUT)?.success()?;
+    let line = output.stdout.lines().last().context("the hostile peer said nothing")?;
+    println!("{mode}: {alone} messages alone, {attacked} beside; a new peer {new:?}; {line}");
+    ensure!(attacked as f64 >= KEPT * alone as f64, "{attacked} messages of {alone} are left");
+    ensure!(new < NEW_PEER, "a new peer waited for {new:?}");
+    bytes(line).map(Some)
+}
+
+/// Runs `attack` on both tiers.
+fn withstand_on_both(attack: &str) -> anyhow::Result<()> {
+    for mode in ["auto", "udp"] {
+        withstand(attack, mode)?;
+    }
+    Ok(())
+}
+
+#[test]
+fn root_packets_forged_from_the_address_of_a_peer_change_nothing() -> anyhow::Result<()> {
+    withstand_on_both("blind")
+}
+
+#[test]
+fn root_hellos_from_all_ports_keep_no_peer_out() -> anyhow::Result<()> {
+    withstand_on_both("hellos")
+}
+
+#[test]
+fn root_an_address_that_proves_nothing_gets_no_more_bytes_than_it_sends() -> anyhow::Result<()> {
+    for mode in ["auto", "udp"] {
+        if let Some([sent, received]) = withstand("amplify", mode)? {
+            ensure!(received <= sent, "{received} bytes for {sent}");
+            ensure!(received > 0, "nothing was answered: the attack did not reach the echo");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn root_connections_without_progress_keep_no_peer_out() -> anyhow::Result<()> {
+    withstand_on_both("holes")
+}
+
+#[test]
+fn root_messages_that_never_grow_stop_no_message() -> anyhow::Result<()> {
+    withstand_on_both("segments")
+}
+
+#[test]
+fn root_messages_that_none_receives_stop_no_message() -> anyhow::Result<()> {
+    withstand_on_both("unmatched")
+}
+
+#[test]
+fn root_messages_out_of_order_take_no_core() -> anyhow::Result<()> {
+    withstand_on_both("out-of-order")
+}
