@@ -47,7 +47,7 @@ fn lost_handshakes_are_repeated() {
 }
 
 #[test]
-fn nobody_there_ends_in_unreachable_in_time() {
+fn an_absent_peer_ends_in_unreachable_in_time() {
     let mut world = World::new(2, 22, &small(), Faults::NONE);
     world.link.cut.push(address(1));
     let start = world.now;
@@ -126,7 +126,7 @@ fn restart(world: &mut World, incarnation: u64) {
 }
 
 #[test]
-fn a_restarted_peer_resets_what_was_under_way_and_is_found_again() {
+fn a_restarted_peer_resets_operations_under_way_and_is_found_again() {
     let mut world = World::new(2, 24, &small(), Faults::NONE);
     world.recv(1, 1, 8);
     world.send(0, 1, 5, pattern(1, 8));
@@ -144,7 +144,7 @@ fn a_restarted_peer_resets_what_was_under_way_and_is_found_again() {
 }
 
 #[test]
-fn a_restarted_peer_that_speaks_first_is_heard_after_a_cookie() {
+fn a_restarted_peer_that_speaks_first_is_accepted_after_a_cookie() {
     let mut world = World::new(2, 25, &small(), Faults::NONE);
     world.recv(1, 1, 8);
     world.send(0, 1, 5, pattern(1, 8));
@@ -329,7 +329,7 @@ fn clients_that_are_gone_make_room_for_new_ones() {
 }
 
 #[test]
-fn a_client_whose_message_waits_keeps_its_name() {
+fn a_client_with_a_waiting_message_keeps_its_name() {
     let config = Config { peers: 4, ..small() };
     for posted in [false, true] {
         let mut world = World::new(7, 34, &config, Faults::NONE);
@@ -367,7 +367,7 @@ fn a_config_that_cannot_work_is_refused() {
 }
 
 #[test]
-fn a_flood_of_hellos_leaves_room_for_who_is_really_there() {
+fn a_flood_of_hellos_leaves_room_for_real_peers() {
     let config = Config { peers: 16, ..small() };
     let mut world = World::new(2, 31, &config, Faults::NONE);
     // No node answers at these addresses.

@@ -77,7 +77,7 @@ fn claim(world: &mut World, context: u64, len: usize) -> (Completion, Vec<u8>) {
 }
 
 #[test]
-fn a_look_tells_of_a_message_and_leaves_it() {
+fn a_peek_reports_a_message_and_leaves_it() {
     for len in LENGTHS {
         let mut world = stored(len);
         for context in [7, 8] {
@@ -95,7 +95,7 @@ fn a_look_tells_of_a_message_and_leaves_it() {
 }
 
 #[test]
-fn a_look_that_finds_nothing_says_so() {
+fn a_peek_that_finds_nothing_says_so() {
     for probe in [Peek::Envelope, Peek::Claim, Peek::Discard] {
         let mut world = stored(100);
         let other = world.peer(1, 1);
@@ -115,7 +115,7 @@ fn a_look_that_finds_nothing_says_so() {
 }
 
 #[test]
-fn a_claimed_message_is_kept_for_who_claimed_it() {
+fn a_claimed_message_is_kept_for_its_claim() {
     for len in LENGTHS {
         let mut world = stored(len);
         send(&mut world, 4, 50);
@@ -196,7 +196,7 @@ fn a_message_that_is_still_arriving_is_claimed_or_dropped() {
 }
 
 #[test]
-fn a_claim_of_what_will_never_come_ends_in_error() {
+fn a_claim_of_a_message_that_never_comes_ends_in_error() {
     for drop in [false, true] {
         for (mut world, len) in [arriving(), (stored(100_000), 100_000)] {
             peek(&mut world, tagged(7), Peek::Claim);

@@ -10,7 +10,7 @@
 use ofi_xdp_core::*;
 
 #[test]
-fn a_million_peers_of_which_65536_are_active_fit_their_budget() {
+fn a_million_peers_with_65536_connections_fit_their_budget() {
     const PEERS: u32 = 1 << 20;
     const ACTIVE: u32 = 1 << 16;
     let config = Config {

@@ -128,7 +128,7 @@ fn directed_receives_take_from_their_peer_only() {
 }
 
 #[test]
-fn a_short_buffer_gets_the_beginning_and_is_told() {
+fn a_short_buffer_gets_the_beginning_and_an_error() {
     for (len, room) in [(100, 30), (10_000, 3000), (10_000, 0), (5, 4)] {
         for posted_first in [true, false] {
             let mut world = World::new(2, 6, &small(), Faults::NONE);
@@ -182,7 +182,7 @@ fn a_request_with_more_to_come_waits_for_it() {
 }
 
 #[test]
-fn cancel_ends_what_has_not_matched() {
+fn cancel_ends_unmatched_receives() {
     let mut world = World::new(2, 9, &small(), Faults::NONE);
     world.recv(1, 5, 8);
     assert!(!world.nodes[1].engine.cancel(Context(6)));
@@ -297,7 +297,7 @@ fn refused_messages_around_writes_that_ended_all_end() {
 }
 
 #[test]
-fn a_quiet_network_is_silent_and_gives_its_state_back() {
+fn an_idle_network_sends_nothing_and_gives_its_state_back() {
     let mut world = World::new(2, 14, &small(), Faults::NONE);
     world.recv(1, 1, 8);
     world.send(0, 1, 1, pattern(1, 8));

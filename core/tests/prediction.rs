@@ -87,7 +87,7 @@ fn plain_and_strange(nodes: usize, seed: u64, config: &Config, faults: Faults) -
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 8 } else { 40 }))]
     #[test]
-    fn the_short_way_in_does_what_the_general_way_does(
+    fn the_fast_path_equals_the_general_path(
         seed: u64, loss in 0.0..4.0, jitter in prop_oneof![Just(0u64), 0..20_000u64],
     ) {
         let faults = Faults { loss, duplicate: loss, corrupt: loss, jitter, ..Faults::NONE };
@@ -116,7 +116,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(if cfg!(debug_assertions) { 2 } else { 8 }))]
     // With many connections, idle timers are deferred, too.
     #[test]
-    fn the_short_way_in_does_what_the_general_way_does_among_many(
+    fn the_fast_path_equals_the_general_path_with_many_connections(
         seed: u64, loss in 0.0..4.0, jitter in prop_oneof![Just(0u64), 0..20_000u64],
     ) {
         let faults = Faults { loss, duplicate: loss, corrupt: loss, jitter, ..Faults::NONE };

@@ -69,7 +69,7 @@ fn every_piece_but_the_last_says_that_more_follows() {
 }
 
 #[test]
-fn data_is_told_after_the_bytes_of_all_earlier_writes() {
+fn data_is_reported_after_the_bytes_of_all_earlier_writes() {
     for seed in 0..60 {
         let mut world = World::new(2, seed, &small(), bad());
         let remote = world.region(1, 0, 100_000, Access::WRITE);
@@ -128,7 +128,7 @@ fn a_write_is_counted_when_its_last_byte_is_in_place() {
 }
 
 #[test]
-fn a_read_brings_what_is_there() {
+fn a_read_returns_the_bytes_of_the_region() {
     for (seed, len) in (0..40).zip([0usize, 1, 1408, 1409, 64_000].iter().cycle()) {
         let mut world = World::new(2, seed, &small(), bad());
         let remote = world.region(1, 0, 64_000, Access::READ);
@@ -173,7 +173,7 @@ fn parts_of_a_long_read_come_one_behind_the_other_on_a_long_path() {
 }
 
 #[test]
-fn who_reads_on_and_on_is_sent_messages_and_writes_all_the_same() {
+fn constant_reads_do_not_hold_up_messages_and_writes() {
     let mut world = World::new(2, 77, &small(), Faults::NONE);
     let access = Access::READ | Access::WRITE;
     let remote = world.region(0, 0, 1 << 16, access);
@@ -257,7 +257,7 @@ fn both_sides_issue_only_atomics_with_all_pools_at_the_minimum() {
 }
 
 #[test]
-fn what_is_not_allowed_ends_in_its_error_and_changes_nothing() {
+fn a_forbidden_access_ends_in_its_error_and_changes_nothing() {
     let mut world = World::new(2, 5, &small(), Faults::NONE);
     let remote = world.region(1, 1000, 100, Access::READ);
     let wrong = Remote { key: remote.key ^ 1 << 50, ..remote };
@@ -292,7 +292,7 @@ fn a_region_that_is_taken_back_is_not_read_any_more() {
 }
 
 #[test]
-fn long_messages_are_pulled_whether_expected_or_not() {
+fn long_messages_are_read_whether_expected_or_not() {
     for (seed, len) in (0..40).zip([33_000usize, 64 << 10, 200_000, 1 << 20].iter().cycle()) {
         let mut world = World::new(2, seed, &small(), bad());
         let early = seed % 2 == 0;
@@ -318,7 +318,7 @@ fn long_messages_are_pulled_whether_expected_or_not() {
 /// A progress call without received packets makes one attempt for each message that waits for
 /// credit.
 #[test]
-fn messages_that_wait_for_credit_have_one_turn_a_call() {
+fn messages_that_wait_for_credit_are_tried_once_a_call() {
     const MESSAGES: u64 = 4;
     let mut world = World::new(2, 9, &small(), Faults::NONE);
     for number in 0..MESSAGES {
@@ -336,7 +336,7 @@ fn messages_that_wait_for_credit_have_one_turn_a_call() {
 }
 
 #[test]
-fn who_falls_silent_leaves_slots_to_pull_from_others_by() {
+fn a_silent_peer_leaves_slots_for_rendezvous_reads_from_others() {
     const LEN: usize = 40 << 16;
     for silent in [1, 2, 5] {
         let config = Config { rendezvous_reads: 32, responders: 64, eager_max: 1 << 10, ..small() };
@@ -401,7 +401,7 @@ fn a_truncated_long_message_fills_the_buffer_and_says_so() {
 }
 
 #[test]
-fn a_fence_waits_for_what_came_before() {
+fn a_fence_waits_for_earlier_operations() {
     for seed in 0..20 {
         let mut world = World::new(2, seed, &small(), bad());
         let remote = world.region(1, 0, 20_000, Access::READ | Access::WRITE);
@@ -414,7 +414,7 @@ fn a_fence_waits_for_what_came_before() {
 }
 
 #[test]
-fn orders_that_were_promised_are_kept() {
+fn promised_orders_hold() {
     for seed in 0..40 {
         let config = Config { order: Order::all(), ..small() };
         let mut world = World::new(2, seed, &config, bad());

@@ -43,7 +43,7 @@ fn configs() -> [Config; 2] {
 }
 
 #[test]
-fn a_read_does_not_wait_for_the_end_of_a_message_that_is_pulled() {
+fn a_read_does_not_wait_for_the_end_of_a_rendezvous_message() {
     for config in configs() {
         let mut world = during_rendezvous(&config);
         let remote = world.region(0, 0, 64, Access::READ);
@@ -73,7 +73,7 @@ fn reads_and_parts_of_a_message_take_turns() {
 }
 
 #[test]
-fn a_pull_is_no_read_that_others_come_after() {
+fn a_rendezvous_read_orders_no_other_operation() {
     for order in [Order::SAR, Order::WAR, Order::RAR] {
         for config in configs() {
             let mut world = during_rendezvous(&Config { order, ..config });

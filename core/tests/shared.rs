@@ -53,7 +53,7 @@ fn a_stored_message_takes_a_shared_receive_that_comes_later() {
 }
 
 #[test]
-fn a_message_that_comes_behind_a_stored_one_is_said_to_overtake_it() {
+fn a_message_behind_a_stored_one_overtakes_it() {
     let mut world = World::new(2, 3, &small(), Faults::NONE);
     world.send(0, 1, 1, pattern(1, 8));
     world.run(SECOND);
@@ -116,7 +116,7 @@ fn a_matched_send_completes_when_its_message_is_dropped() {
 }
 
 #[test]
-fn a_deferred_send_is_told_to_who_deferred_it_and_counted_by_nobody() {
+fn a_deferred_send_is_reported_to_its_caller_and_not_counted() {
     for notified in [false, true] {
         let mut world = World::new(2, 7, &small(), Faults::NONE);
         world.recv(1, 7, 8);
@@ -135,7 +135,7 @@ fn a_deferred_send_is_told_to_who_deferred_it_and_counted_by_nobody() {
 }
 
 #[test]
-fn a_deferred_receive_is_told_also_if_its_message_was_first() {
+fn a_deferred_receive_is_reported_also_if_its_message_was_first() {
     for first in [false, true] {
         let mut world = World::new(2, 8, &small(), Faults::NONE);
         if first {
@@ -158,7 +158,7 @@ fn a_deferred_receive_is_told_also_if_its_message_was_first() {
 }
 
 #[test]
-fn a_deferred_operation_that_fails_is_told_twice() {
+fn a_deferred_operation_that_fails_is_reported_twice() {
     let mut world = World::new(2, 9, &small(), Faults::NONE);
     let id = world.send_with(0, 1, |r| r.common.signal = false, pattern(1, 100_000)).unwrap();
     world.nodes[0].engine.defer(id, false);
@@ -171,7 +171,7 @@ fn a_deferred_operation_that_fails_is_told_twice() {
 }
 
 #[test]
-fn what_never_began_is_told_and_counted_as_what_was_posted() {
+fn an_unstarted_operation_is_reported_and_counted_like_a_posted_one() {
     let mut world = World::new(2, 10, &small(), Faults::NONE);
     // An unstarted receive does not take a stored message.
     world.send(1, 0, 9, pattern(1, 8));

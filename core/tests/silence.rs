@@ -49,7 +49,7 @@ fn a_long_message_waits_for_its_receive_on_a_bad_link() {
 }
 
 #[test]
-fn who_stood_still_asks_before_it_gives_a_peer_up() {
+fn a_stopped_application_pings_before_it_gives_up_a_peer() {
     for seconds in [3, 9, 12, 60, 130, 150, 200, 275, 412, 1_000_000] {
         let mut world = waiting(4, Faults::NONE);
         for _ in 0..5 {
@@ -62,7 +62,7 @@ fn who_stood_still_asks_before_it_gives_a_peer_up() {
 
 /// Each call brings the packets that the medium has kept meanwhile: a few probes are enough.
 #[test]
-fn who_looks_seldom_gives_a_dead_peer_up_after_a_few_looks() {
+fn a_slow_poller_gives_up_a_dead_peer_after_a_few_polls() {
     for seconds in [1, 2, 3, 5, 20, 200, 1_000_000] {
         let mut world = waiting(5, Faults::NONE);
         world.link.cut.push(address(1));

@@ -87,7 +87,7 @@ fn hardware_is_offered_first_and_once_under_true_names() {
 }
 
 #[test]
-fn what_is_opened_is_the_hardwares_own() {
+fn opened_objects_are_the_hardwares_own() {
     Fixture::new("objects").each(&["objects"], &[], |_, calls| {
         let count = |text: &str| calls.iter().filter(|call| call.as_str() == text).count();
         assert_eq!(count("fabric mock net:7"), 3, "{calls:#?}");
@@ -227,7 +227,7 @@ fn instructions(fixture: &Fixture, provider: &str) -> u64 {
 }
 
 #[test]
-fn a_write_through_us_costs_what_it_costs_directly() {
+fn a_write_through_passthrough_costs_as_much_as_a_direct_one() {
     if !has_valgrind() {
         return;
     }

@@ -84,7 +84,7 @@ fn calls_on_a_domain_while_an_endpoint_closes() {
 }
 
 #[test]
-fn an_application_that_hardly_looks() {
+fn an_application_that_polls_at_long_intervals() {
     run("lazy", &[]);
 }
 

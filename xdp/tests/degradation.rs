@@ -345,7 +345,7 @@ fn root_a_dead_socket_is_replaced() {
 }
 
 #[test]
-fn root_a_queue_that_somebody_took_is_waited_for() {
+fn root_a_taken_queue_is_waited_for() {
     if skipped() {
         return;
     }

@@ -110,7 +110,7 @@ fn root_every_pair_of_modes_echoes_over_ipv6() {
 
 /// Packets of 8972 bytes take three frames of a page each way (multi-buffer `AF_XDP`).
 #[test]
-fn root_every_pair_of_modes_echoes_jumbo_packets() {
+fn root_every_pair_of_modes_echoes_multi_buffer_packets() {
     if skipped() {
         return;
     }
@@ -125,7 +125,7 @@ fn root_every_pair_of_modes_echoes_jumbo_packets() {
 
 /// All lengths around the limits where a packet takes one frame more.
 #[test]
-fn root_jumbo_packets_of_every_length_arrive() {
+fn root_multi_buffer_packets_of_every_length_arrive() {
     if skipped() {
         return;
     }

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_nobody_defines_is_needed() {
+    fn only_undefined_symbols_are_needed() {
         let user = "void *malloc(unsigned long); int helper(void);\n\
                     void *f(void) { return malloc(helper()); }\n\
                     __attribute__((weak)) int w(void); int g(void) { return w ? 1 : 0; }\n";

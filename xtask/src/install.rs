@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unit_starts_what_was_installed() {
+    fn the_unit_starts_the_installed_program() {
         let broker = Broker::under(PathBuf::from("/opt/x"));
         let unit = broker.unit(include_str!("../../xdp/broker/systemd/xdp-broker.service"));
         assert!(unit.contains("\nExecStart=/opt/x/sbin/xdp-broker\n"), "{unit}");

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_new_is_installed() {
+    fn only_a_new_library_is_installed() {
         let folder = folder("install");
         fs::create_dir_all(&folder).unwrap();
         let library = folder.join("libxdp_fi.so");

@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tests_left_out_is_seen_in_their_row() {
+    fn skipped_tests_are_shown_in_their_row() {
         let counts = Counts { passed: 3, failed: 0, skipped: 2 };
         let (text, success) = report(&[row(Ok(Outcome::Tests(counts)))]);
         assert!(text.contains("3 passed, 0 failed, 2 skipped\n") && success, "{text}");

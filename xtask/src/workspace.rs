@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_is_asked_for_what_is_there_or_cannot_be_had() {
+    fn a_privilege_that_needs_no_prompt_stays_as_it_is() {
         for privilege in [Privilege::Own, Privilege::Sudo, Privilege::None] {
             assert_eq!(privilege.asked(), privilege);
         }

@@ -100,7 +100,7 @@ fn a_packet_that_came_before_its_turn_proves_nothing_of_parts_before_it() {
 }
 
 #[test]
-fn an_error_that_overtook_something_was_not_known_to_who_acknowledged_less() {
+fn an_error_that_overtook_a_packet_was_not_known_to_a_peer_that_acknowledged_less() {
     let (mut puppet, remote, bad) = refusing();
     puppet.send(1, vec![0; 8]);
     let refused = puppet.data(&bad);
@@ -116,7 +116,7 @@ fn an_error_that_overtook_something_was_not_known_to_who_acknowledged_less() {
 
 /// Two writes of two parts, with the data in the second; the first part of each is in error.
 #[test]
-fn remote_data_is_told_of_no_refused_write_whatever_the_order_of_packets() {
+fn a_refused_write_reports_no_remote_data_in_any_order_of_packets() {
     let orders = (0..1 << 8).map(|bits| [0, 2, 4, 6].map(|at| bits >> at & 3));
     let complete = |order: &[usize; 4]| (0..4).all(|part| order.contains(&part));
     for order in orders.filter(complete) {

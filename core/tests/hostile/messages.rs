@@ -184,7 +184,7 @@ fn a_count_of_accepted_messages_from_long_ago_accepts_none() {
 }
 
 #[test]
-fn an_early_message_without_storage_is_answered_at_once() {
+fn an_out_of_order_message_without_storage_is_acknowledged_at_once() {
     let config = Config { unexpected: [2, 0, 0, 0], ..small() };
     let mut puppet = Puppet::connected(&config);
     let missing = puppet.data(&message(0, b"a"));
@@ -208,7 +208,7 @@ fn an_early_message_without_storage_is_answered_at_once() {
 }
 
 #[test]
-fn early_messages_are_accepted_in_their_order_however_they_come() {
+fn out_of_order_messages_are_accepted_in_their_order() {
     for order in [[1, 2, 3, 4, 5], [5, 4, 3, 2, 1], [3, 5, 1, 4, 2], [1, 5, 2, 4, 3]] {
         let mut puppet = Puppet::connected(&small());
         let packets: Vec<_> = (0..6).map(|msn| puppet.data(&message(msn, &[msn as u8]))).collect();

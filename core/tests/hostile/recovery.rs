@@ -30,7 +30,7 @@ fn write_packets(puppet: &mut Puppet, count: u64, request: impl Fn(u64, &mut Com
 }
 
 #[test]
-fn no_more_is_under_way_than_the_peer_can_remember() {
+fn packets_in_flight_fit_the_memory_of_the_peer() {
     for capacity in [1, 2, 5] {
         let mut puppet = Puppet::unconnected(&small());
         puppet.port_packets = capacity;
@@ -47,7 +47,7 @@ fn no_more_is_under_way_than_the_peer_can_remember() {
 }
 
 #[test]
-fn the_last_packet_is_probed_for_before_anything_counts_as_lost() {
+fn the_last_packet_gets_a_tail_loss_probe_before_a_loss_is_counted() {
     let mut puppet = Puppet::connected(&small());
     send_packets(&mut puppet, 3);
     puppet.sent();
@@ -84,7 +84,7 @@ fn a_packet_counts_as_lost_a_reordering_window_after_a_round_trip() {
 }
 
 #[test]
-fn a_packet_that_is_only_late_is_not_sent_again() {
+fn a_packet_that_is_only_late_is_not_retransmitted() {
     let mut puppet = Puppet::connected(&small());
     send_packets(&mut puppet, 2);
     puppet.pass(MILLI);
@@ -101,7 +101,7 @@ fn a_packet_that_is_only_late_is_not_sent_again() {
 }
 
 #[test]
-fn a_barrier_is_sent_again_with_its_packet() {
+fn a_barrier_is_retransmitted_with_its_packet() {
     let config = Config { order: Order::WAW, ..small() };
     let mut puppet = Puppet::connected(&config);
     write_packets(&mut puppet, 3, |_, _| {});
@@ -118,7 +118,7 @@ fn a_barrier_is_sent_again_with_its_packet() {
 }
 
 #[test]
-fn a_fence_holds_what_is_behind_it_until_all_before_it_has_ended() {
+fn a_fence_holds_later_operations_until_all_earlier_ones_ended() {
     let mut puppet = Puppet::connected(&small());
     write_packets(&mut puppet, 4, |context, common| common.fence = context == 2);
     assert_eq!(puppet.sent_data().len(), 2);
@@ -142,7 +142,7 @@ fn operations_with_a_silent_peer_end_by_the_peer_timeout() {
 }
 
 #[test]
-fn a_silent_peer_is_probed_soon_and_then_less_and_less_often() {
+fn a_silent_peer_gets_probes_at_growing_intervals() {
     let mut puppet = Puppet::connected(&small());
     puppet.send(5, vec![0; 100_000]);
     let ack = puppet.ack(puppet.first.plus(1), &[]);

@@ -139,7 +139,7 @@ fn more_bytes_than_were_asked_for_do_not_end_a_read() {
 }
 
 #[test]
-fn an_answer_to_what_was_not_asked_changes_no_memory() {
+fn a_response_without_a_request_changes_no_memory() {
     let mut puppet = Puppet::connected(&small());
     // The second read waits for credit: it has sent no request yet.
     puppet.world.read(0, PUPPET, 1, SOMEWHERE, 8);
@@ -152,7 +152,7 @@ fn an_answer_to_what_was_not_asked_changes_no_memory() {
 }
 
 #[test]
-fn remote_data_is_not_told_of_a_write_that_was_refused_in_part() {
+fn a_write_that_was_refused_in_part_reports_no_remote_data() {
     for late in [false, true] {
         let mut puppet = Puppet::connected(&small());
         let remote = puppet.world.region(0, 0, 64, Access::WRITE);
@@ -177,7 +177,7 @@ fn remote_data_is_not_told_of_a_write_that_was_refused_in_part() {
 }
 
 #[test]
-fn remote_data_that_nobody_polls_is_not_acknowledged_and_comes_again() {
+fn unpolled_remote_data_is_not_acknowledged_and_is_retransmitted() {
     let config = Config { events: 8, ..small() };
     let mut puppet = Puppet::connected(&config);
     let remote = puppet.world.region(0, 0, 64, Access::WRITE);
@@ -201,7 +201,7 @@ fn remote_data_that_nobody_polls_is_not_acknowledged_and_comes_again() {
 }
 
 #[test]
-fn remote_data_that_comes_early_leaves_room_for_what_is_missing() {
+fn out_of_order_remote_data_leaves_room_for_the_missing_packet() {
     for events in [8, 16, 24, 32] {
         let mut puppet = Puppet::connected(&Config { events, ..small() });
         let remote = puppet.world.region(0, 0, 64, Access::WRITE);
@@ -236,7 +236,7 @@ fn a_write_with_data_is_complete_when_everything_before_it_has_arrived() {
 }
 
 #[test]
-fn an_error_finds_a_slot_whatever_was_granted() {
+fn an_error_finds_a_slot_although_all_credit_is_granted() {
     let config = Config { connections: 4, responders: 8, ..small() };
     let mut puppet = Puppet::connected(&config);
     let remote = puppet.world.region(0, 0, 64, Access::READ);
@@ -301,7 +301,7 @@ fn a_count_of_errors_from_long_ago_holds_nothing_up() {
 }
 
 #[test]
-fn a_pull_does_not_wait_for_writes_that_were_posted() {
+fn a_rendezvous_read_does_not_wait_for_posted_writes() {
     let mut puppet = Puppet::connected(&Config { order: Order::RAW, ..small() });
     puppet.world.write(0, PUPPET, 1, SOMEWHERE, None, vec![0; 5_000]);
     puppet.world.recv(0, 2, 100_000);

@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeper_is_observed_until_the_endpoint_rests() {
+    fn a_sleeper_is_observed_until_the_endpoint_is_idle() {
         let mut takeover = Takeover::new(START);
         takeover.update(START, &polled(50, 1, 0)(START, 0), false);
         assert_eq!(takeover.next(START, true), Some(START.after(CHECK_MAX)));

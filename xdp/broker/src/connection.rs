@@ -58,7 +58,7 @@ mod tests {
     use std::io::{Read as _, Write as _};
 
     #[test]
-    fn only_what_was_not_read_makes_a_connection_slow_to_close() {
+    fn only_unread_bytes_make_a_connection_slow_to_close() {
         let (broker_end, mut client_end) = UnixStream::pair().unwrap();
         assert!(ClientConnection::new(broker_end).shut_down().is_none());
         assert_eq!(client_end.read(&mut [0]).unwrap(), 0);

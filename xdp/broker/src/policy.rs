@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn everybody_is_a_star_and_nobody_is_nothing() {
+    fn a_star_permits_all_users_and_an_empty_policy_none() {
         let policy: Policy = "[[allow]]\nusers = [\"*\"]\ninterfaces = [\"*\"]".parse().unwrap();
         assert!(policy.rule(&user(4711, &[]), "anything").is_some());
         let empty: Policy = "".parse().unwrap();

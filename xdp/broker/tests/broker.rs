@@ -496,7 +496,7 @@ fn root_a_port_that_its_owner_let_go_is_claimed_no_more() {
 
 /// The address of an endpoint that another interface or host has now.
 #[test]
-fn root_a_grant_ends_when_its_address_leaves_the_interface() {
+fn root_a_lease_ends_when_its_address_leaves_the_interface() {
     if skipped() {
         return;
     }

@@ -71,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_split_gives_what_another_crate_gives(
+        fn any_split_gives_the_checksum_of_another_crate(
             bytes in prop::collection::vec(any::<u8>(), 0..9000), at in 0usize..9000,
         ) {
             let whole = crc32c::crc32c(&bytes);

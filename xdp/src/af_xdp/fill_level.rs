@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_kernel_gets_more_before_it_runs_short_and_fewer_when_it_is_calm() {
+    fn the_fill_level_rises_before_the_kernel_runs_short_and_falls_when_traffic_is_even() {
         let mut fill_level = FillLevel::new(2048, 1, false);
         assert_eq!(fill_level.reserve(), 2048 - 256);
         fill_level.record_received(127);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_become_packets() {
+    fn fragments_become_packets() {
         let mut multi_buffer = MultiBuffer::new(30, 10).unwrap();
         assert_eq!(multi_buffer.join(b"single", false), Some(&b"single"[..]));
         assert_eq!(multi_buffer.join(b"one,", true), None);

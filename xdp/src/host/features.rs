@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_is_what_the_kernel_wants() {
+    fn a_request_has_the_layout_of_the_kernel() {
         let bytes = request(0x10, 7, GET_FAMILY, FAMILY_NAME, b"netdev\0").unwrap();
         assert_eq!(bytes.len(), 32, "padded to four bytes");
         assert_eq!(bytes[..4], 32_u32.to_ne_bytes());

@@ -82,7 +82,7 @@ fn a_rule_comes_and_goes() {
 }
 
 #[test]
-fn a_rule_of_somebody_else_is_neither_replaced_nor_removed() {
+fn a_rule_of_another_program_is_neither_replaced_nor_removed() {
     let device = Table::new(false, 2);
     let ours = insert(&device, rule(7000)).unwrap();
     // Another program put a rule into this location.
@@ -96,7 +96,7 @@ fn a_rule_of_somebody_else_is_neither_replaced_nor_removed() {
 }
 
 #[test]
-fn more_rules_than_are_looked_at_are_a_full_table() {
+fn more_rules_than_are_read_are_a_full_table() {
     let device = Table::new(false, 8);
     let most = u32::try_from(RULES_MAX).unwrap();
     assert!(free_location(&device, most + 1).is_err());

@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn without_an_interface_of_use_there_is_no_plan() {
+    fn without_a_usable_interface_there_are_no_candidate_modes() {
         let mut device = interface(true);
         assert!(candidate_modes(Mode::Auto, None).is_err());
         assert!(candidate_modes(Mode::Udp, Some(&device)).is_err());

@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_for_people_has_the_kernels_word_and_the_reason() {
+    fn the_status_line_has_the_kernels_error_and_the_reason() {
         let mut status = PortStatus {
             tier: Tier::Xdp(XskMode::Copy),
             interface: "eth0".to_owned(),

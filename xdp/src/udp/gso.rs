@@ -324,7 +324,7 @@ mod tests {
     }
 
     #[test]
-    fn short_batches_take_another_way() {
+    fn short_batches_are_rerouted() {
         assert_eq!(rerouted(&[6], 99), (vec![6], vec![0]), "no longer than one packet may be");
         assert_eq!(rerouted(&[7], 99), (vec![0], vec![7]));
         assert_eq!(rerouted(&[3, 20], 99), (vec![3, 0], vec![0, 20]));

@@ -132,7 +132,7 @@ fn congestion_experienced_is_seen() {
 }
 
 #[test]
-fn after_a_sleep_the_usual_socket_goes_first_and_then_the_other() {
+fn after_a_sleep_the_primary_socket_is_read_first() {
     let (mut port, mut connected, mut other) =
         (port("127.0.0.1"), port("127.0.0.1"), port("127.0.0.1"));
     for _ in 0..4 {
@@ -225,7 +225,7 @@ fn a_peer_that_is_sent_much_has_a_socket_of_its_own() {
 }
 
 #[test]
-fn a_near_peer_that_is_gone_is_no_error() {
+fn a_connected_peer_that_is_gone_is_no_error() {
     let (mut port, mut left, mut right) = (port("127.0.0.1"), port("127.0.0.1"), port("127.0.0.1"));
     stream(&mut port, &mut left, 300);
     let gone = left.local_addr();

@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_queue_the_first_complaint_stands() {
+    fn without_any_queue_the_first_error_is_reported() {
         let mut bind = |queue| device(&[], &mut Vec::new(), queue);
         let error = first_free(QueueRange::ALL, 25, &mut bind, || panic!("nothing to wait for"))
             .unwrap_err();

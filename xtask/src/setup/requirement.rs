@@ -268,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn library_names_are_told_from_neighbours() {
+    fn library_names_differ_from_their_neighbours() {
         assert!(is_version_and_so("-14.so"));
         assert!(is_version_and_so("-14.so.1"));
         assert!(!is_version_and_so("-cpp.so.14"));

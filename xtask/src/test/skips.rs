@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reason_is_told_once_with_the_number_of_tests() {
+    fn a_reason_is_printed_once_with_the_number_of_tests() {
         let lines = "a\tno mirror\nb\tno mirror\na\tno mirror\nc\tno valgrind\n";
         let told: Vec<_> = by_reason(lines).into_iter().collect();
         assert_eq!(told, [("no mirror", 2), ("no valgrind", 1)]);

@@ -159,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_circle_is_found_with_its_way() {
+    fn a_circle_is_found_with_its_files() {
         let tree = Tree::of(&[
             ("a/Cargo.toml", ""),
             ("a/src/lib.rs", "mod b; mod c; mod d; mod e;"),

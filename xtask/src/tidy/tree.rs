@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tree_is_read_without_what_is_generated() {
+    fn a_tree_is_read_without_generated_files() {
         let root = std::env::temp_dir().join(format!("xtask-tidy-{}", std::process::id()));
         for (path, text) in
             [("a/b.rs", "x"), ("target/c.rs", "x"), (".git/d", "x"), (".ci/run", "")]

@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_made_is_not_made_again_and_half_of_it_is() {
+    fn a_finished_folder_is_kept_and_a_half_made_one_is_made_again() {
         let folder = std::env::temp_dir().join(format!("xtask-once-{}", std::process::id()));
         let failing = |folder: &Path| -> Result<()> {
             fs::create_dir_all(folder.join("half"))?;

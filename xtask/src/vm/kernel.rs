@@ -69,7 +69,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_newest_kernel_is_what_its_package_depends_on() {
+    fn the_newest_kernel_is_the_one_its_package_depends_on() {
         let text = "Package: linux-image-amd64\nDepends: linux-base-amd64 (= 7.3.4-1~bpo13+1), \
                     linux-image-7.3.4+deb13-amd64 (= 7.3.4-1~bpo13+1)\n";
         assert_eq!(newest(text).unwrap(), "7.3.4+deb13-amd64");

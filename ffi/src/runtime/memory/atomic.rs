@@ -125,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn elements_of_every_size_and_alignment_are_changed_and_told() {
+    fn elements_of_every_size_and_alignment_are_changed_and_returned() {
         let cases = [
             (Datatype::Uint8, 1),
             (Datatype::Uint16, 2),

@@ -254,7 +254,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_workload_does_what_it_says() {
+    fn every_workload_moves_its_number_of_bytes() {
         for workload in Workload::ALL {
             let mut pair = Pair::new().unwrap();
             for count in [1, 1000] {

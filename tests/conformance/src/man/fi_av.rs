@@ -17,7 +17,7 @@ tests! { "fi_av":
     insert_of_several_at_once
     insert_of_nothing
     insert_of_a_bad_address_is_not_counted
-    sync_errors_are_told_one_by_one
+    sync_errors_are_reported_one_by_one
     insert_with_an_event_queue
     insertsvc_resolves
     insertsvc_of_an_unknown_name
@@ -145,7 +145,7 @@ fn insert_of_a_bad_address_is_not_counted(world: &World) -> Result<()> {
 }
 
 /// Section FLAGS, `FI_SYNC_ERR`: the context is an array of results, one for each address.
-fn sync_errors_are_told_one_by_one(world: &World) -> Result<()> {
+fn sync_errors_are_reported_one_by_one(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let good = other(&group, 1)?;
     let packed = [good.clone(), vec![0xff; good.len()], good].concat();

@@ -17,7 +17,7 @@ tests! { "fi_cntr":
     adderr_and_seterr_change_the_errors
     sends_are_counted
     receives_are_counted
-    probes_are_not_counted
+    peeks_are_not_counted
     injected_sends_are_counted
     silent_operations_are_counted
     writes_and_reads_are_counted
@@ -147,7 +147,7 @@ fn probe(group: &Group, flags: u64, context: Context) -> Result<()> {
 
 /// `fi_endpoint(3)`: a message counts when it is received, not when a peek looks for it
 /// (`fi_tagged(3)`, `FI_PEEK`), found or not.
-fn probes_are_not_counted(world: &World) -> Result<()> {
+fn peeks_are_not_counted(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::caps(abi::FI_TAGGED), abi::FI_RECV)?;
     let nothing = Tagged::probe(FI_ADDR_UNSPEC, 2, 0, Context::new());
     optional(group.a().ep.trecvmsg(&nothing, abi::FI_PEEK), "FI_PEEK")?;

@@ -17,7 +17,7 @@ tests! { "fi_eq":
     events_come_in_order
     peek_leaves_the_event
     writing_needs_the_flag
-    too_little_room_is_told
+    too_little_room_is_reported
     readerr_without_an_error_says_try_again
     sread_ends_with_its_time
     sread_returns_existing_entries
@@ -116,7 +116,7 @@ fn writing_needs_the_flag(world: &World) -> Result<()> {
 }
 
 /// Section `fi_eq_read`: `-FI_ETOOSMALL` where the event does not fit, and it stays.
-fn too_little_room_is_told(world: &World) -> Result<()> {
+fn too_little_room_is_reported(world: &World) -> Result<()> {
     let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
     eq.write(abi::FI_NOTIFY, std::ptr::null_mut(), 5)?;
     refused(eq.read(4, 0), &[abi::FI_ETOOSMALL], "room for 4 bytes")?;

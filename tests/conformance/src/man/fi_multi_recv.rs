@@ -17,9 +17,9 @@ tests! { "fi_multi_recv":
     a_message_too_long_for_the_rest
     long_messages_fit
     unexpected_messages_fill_it
-    the_release_is_told_with_selective_completion
+    the_release_is_reported_with_selective_completion
     a_cancelled_buffer_is_given_back
-    data_and_source_are_told
+    data_and_source_are_reported
     tagged_buffers_answer
 }
 
@@ -216,7 +216,7 @@ fn unexpected_messages_fill_it(world: &World) -> Result<()> {
 }
 
 /// Though nothing was asked for, the application learns that the buffer is its own again.
-fn the_release_is_told_with_selective_completion(world: &World) -> Result<()> {
+fn the_release_is_reported_with_selective_completion(world: &World) -> Result<()> {
     let setup = Setup { bind: abi::FI_SELECTIVE_COMPLETION, ..Setup::caps(CAPS) };
     let group = pair(world, &setup, 600)?;
     let (into, context) = (Mem::zeroed(1000), Context::new());
@@ -245,7 +245,7 @@ fn a_cancelled_buffer_is_given_back(world: &World) -> Result<()> {
 }
 
 /// Events are as those of other receives.
-fn data_and_source_are_told(world: &World) -> Result<()> {
+fn data_and_source_are_reported(world: &World) -> Result<()> {
     let group = pair(world, &Setup::caps(CAPS | abi::FI_SOURCE), 64)?;
     let (into, context) = (Mem::zeroed(4096), Context::new());
     post(&group, into, context, 0)?;

@@ -20,8 +20,8 @@ tests! { "fi_rma":
     writemsg_with_data_tells_the_target
     inject_writedata_tells_the_target
     a_write_without_data_is_silent_at_the_target
-    data_is_told_after_the_bytes
-    data_of_many_writes_is_told_in_order
+    data_is_reported_after_the_bytes
+    data_of_many_writes_is_reported_in_order
     write_of_no_bytes_with_data
     read_fetches_bytes
     every_length_is_read
@@ -232,7 +232,7 @@ fn a_write_without_data_is_silent_at_the_target(world: &World) -> Result<()> {
 }
 
 /// `fi_cq(3)`, COMPLETION SEMANTICS: when data is told, all bytes of that write are in place.
-fn data_is_told_after_the_bytes(world: &World) -> Result<()> {
+fn data_is_reported_after_the_bytes(world: &World) -> Result<()> {
     let len = 2 << 20;
     let (group, region) = target(world, &plain(), len)?;
     for round in 1..=5 {
@@ -249,7 +249,7 @@ fn data_is_told_after_the_bytes(world: &World) -> Result<()> {
 }
 
 /// `fi_endpoint(3)`, `FI_ORDER_WAW`: and all bytes of the writes before.
-fn data_of_many_writes_is_told_in_order(world: &World) -> Result<()> {
+fn data_of_many_writes_is_reported_in_order(world: &World) -> Result<()> {
     let setup = Setup { order: abi::FI_ORDER_WAW, ..plain() };
     let (len, count) = (50_000, 20);
     let (group, region) = target(world, &setup, len * count)?;

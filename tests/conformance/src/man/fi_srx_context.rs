@@ -27,12 +27,12 @@ tests! { "fi_srx_context":
     counters_count_at_the_receiving_endpoint
     selective_completion_is_the_endpoints
     a_directed_receive_waits_for_its_source
-    a_buffer_for_many_messages_serves_every_endpoint
-    a_buffer_for_many_messages_outlives_its_endpoints
-    a_buffer_for_many_messages_waits_for_the_end_of_a_close
+    a_multi_receive_buffer_serves_every_endpoint
+    a_multi_receive_buffer_outlives_its_endpoints
+    a_multi_receive_buffer_waits_for_the_end_of_a_close
     a_multi_receive_buffer_is_given_back_to_an_endpoint_with_a_queue
-    a_cancelled_receive_is_told
-    a_probe_sees_the_messages_of_every_endpoint
+    a_cancelled_receive_is_reported
+    a_peek_sees_the_messages_of_every_endpoint
     a_full_context_says_again
     size_left_counts_down
     min_multi_recv_is_the_contexts
@@ -487,7 +487,7 @@ fn a_directed_receive_waits_for_its_source(world: &World) -> Result<()> {
 
 /// `fi_msg(3)`, `FI_MULTI_RECV`: one behind the other, whichever endpoint they come to, and given
 /// back once.
-fn a_buffer_for_many_messages_serves_every_endpoint(world: &World) -> Result<()> {
+fn a_multi_receive_buffer_serves_every_endpoint(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS | abi::FI_MULTI_RECV, 2)?;
     let (into, context) = (Mem::zeroed(1000), Context::new());
     shared.recv_many(into, 100, context)?;
@@ -534,7 +534,7 @@ fn a_buffer_for_many_messages_serves_every_endpoint(world: &World) -> Result<()>
 
 /// A multi-receive buffer outlives the endpoint that it waits for: another endpoint returns it, if
 /// need be one that is opened later.
-fn a_buffer_for_many_messages_outlives_its_endpoints(world: &World) -> Result<()> {
+fn a_multi_receive_buffer_outlives_its_endpoints(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS | abi::FI_MULTI_RECV, 1)?;
     let unread = shared.group.b().domain.cq(&mut cq_attr(&Setup::default()), Context::null())?;
     for another in [true, false] {
@@ -564,7 +564,7 @@ fn a_buffer_for_many_messages_outlives_its_endpoints(world: &World) -> Result<()
 
 /// A multi-receive buffer waits for the end of a close, which takes its time: no peer answers the
 /// packets of the closing endpoint.
-fn a_buffer_for_many_messages_waits_for_the_end_of_a_close(world: &World) -> Result<()> {
+fn a_multi_receive_buffer_waits_for_the_end_of_a_close(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS | abi::FI_MULTI_RECV, 1)?;
     let unread = shared.group.b().domain.cq(&mut cq_attr(&Setup::default()), Context::null())?;
     for _ in 0..2 {
@@ -651,7 +651,7 @@ fn a_multi_receive_buffer_is_given_back_to_an_endpoint_with_a_queue(world: &Worl
 }
 
 /// Section `fi_cancel`: a receive that nothing has matched ends with `FI_ECANCELED`.
-fn a_cancelled_receive_is_told(world: &World) -> Result<()> {
+fn a_cancelled_receive_is_reported(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS, 2)?;
     let [one, two, three] = [Context::new(), Context::new(), Context::new()];
     shared.recv(Mem::zeroed(8), one)?;
@@ -670,7 +670,7 @@ fn a_cancelled_receive_is_told(world: &World) -> Result<()> {
 }
 
 /// `fi_tagged(3)`, `FI_PEEK`, `FI_CLAIM`, `FI_DISCARD`.
-fn a_probe_sees_the_messages_of_every_endpoint(world: &World) -> Result<()> {
+fn a_peek_sees_the_messages_of_every_endpoint(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS, 2)?;
     let probe = |tag| Tagged::probe(FI_ADDR_UNSPEC, tag, 0, Context::new());
     match shared.srx.trecvmsg(&probe(5), abi::FI_PEEK) {

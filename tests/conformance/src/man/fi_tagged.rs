@@ -27,7 +27,7 @@ tests! { "fi_tagged":
     tsenddata_carries_data
     tinjectdata_carries_data
     completions_tell_the_senders_tag
-    truncation_is_told
+    truncation_is_reported
     every_length_arrives_whole
     cancel_ends_a_receive
     cancel_of_an_unknown_context_is_no_error
@@ -306,7 +306,7 @@ fn completions_tell_the_senders_tag(world: &World) -> Result<()> {
 }
 
 /// `fi_cq(3)`, olen: a message that does not fit, posted before and after its arrival.
-fn truncation_is_told(world: &World) -> Result<()> {
+fn truncation_is_reported(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     for (early, len) in [(true, 100), (false, 100), (true, 90_000), (false, 90_000)] {
         let (receive, send) = (Context::new(), Context::new());

@@ -401,7 +401,7 @@ mod tests {
     }
 
     #[test]
-    fn each_wrong_access_is_told_by_its_kind() {
+    fn each_wrong_access_is_reported_by_its_kind() {
         let mut memory = memory();
         let (id, next) = (RecvId::new(2, 1), RecvId::new(2, 2));
         memory.attach_recv(id, Buffer::incoming(7, 8));
@@ -435,7 +435,7 @@ mod tests {
     }
 
     #[test]
-    fn a_previous_value_is_told_to_its_own_response_only() {
+    fn a_previous_value_belongs_to_its_own_response_only() {
         let config = Config::new(|crc, _| crc);
         let mut memory = CheckedMemory::collecting(&config);
         let (region, response) = (RegionId::new(0, 1), OpId::new(config.sends, 1));

@@ -151,7 +151,7 @@ fn every_packet_reads_the_same_in_wireshark() {
 }
 
 #[test]
-fn damage_and_nonsense_are_told() {
+fn damage_and_nonsense_are_reported() {
     if !has_tshark() {
         return;
     }

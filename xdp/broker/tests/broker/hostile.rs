@@ -17,7 +17,7 @@ use crate::{
 };
 
 #[test]
-fn root_hostile_clients_get_nothing_and_break_nobody() {
+fn root_hostile_clients_get_nothing_and_disturb_no_other_client() {
     if skipped() {
         return;
     }

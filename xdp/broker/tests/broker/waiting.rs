@@ -38,7 +38,7 @@ fn intakes(broker: &Broker) -> usize {
 /// unknown user's unread message delays them, nor descriptors that a client passes beside its
 /// socket.
 #[test]
-fn root_a_close_that_waits_holds_up_nobody() {
+fn root_a_close_that_waits_holds_up_no_other_user() {
     if skipped() {
         return;
     }
@@ -82,7 +82,7 @@ fn root_a_close_that_waits_holds_up_nobody() {
 /// where the kernel takes them (before Linux 6.16). Another user is served. The broker is stopped
 /// meanwhile, so that all messages are there before it reads the credentials.
 #[test]
-fn root_a_user_without_a_rule_stops_nobody() {
+fn root_a_user_without_a_rule_holds_up_no_other_user() {
     if skipped() {
         return;
     }

@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn the_frame_goes_to_nobody() {
+    fn the_frame_has_no_receiver() {
         let bytes = frame(MacAddress([2, 0, 0, 0, 0, 7]));
         assert_eq!(bytes[..14], [2, 0, 0, 0, 0, 7, 2, 0, 0, 0, 0, 7, 0x88, 0xb5]);
         assert_eq!(bytes[14..], [0; 46]);

@@ -394,7 +394,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interface_is_asked_for_what_it_is_now() {
+    fn a_query_returns_the_present_state_of_an_interface() {
         let mut routes = routes();
         let (mtu, payload_max) = (routes.mtu, routes.payload_max);
         assert_ne!(mtu, 68);

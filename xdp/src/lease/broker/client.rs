@@ -149,7 +149,7 @@ mod tests {
     use std::os::fd::AsFd as _;
 
     #[test]
-    fn a_broker_that_takes_nobody_in_is_absent() {
+    fn a_broker_that_accepts_no_connection_is_absent() {
         let path = std::env::temp_dir().join(format!("ofi-broker-full-{}", std::process::id()));
         let address = SockAddr::unix(&path).unwrap();
         let listener = Socket::new(Domain::UNIX, Type::STREAM, None).unwrap();

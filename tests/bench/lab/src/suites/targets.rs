@@ -417,7 +417,7 @@ mod tests {
     }
 
     #[test]
-    fn auto_is_held_to_the_best_fixed_mode_where_all_were_measured() {
+    fn auto_is_compared_with_the_best_fixed_mode_where_all_were_measured() {
         let of = |mode, ns| p50(&Candidate::xdp(mode), ns);
         let mut records =
             vec![of(XdpMode::Auto, 2000.0), of(XdpMode::Skb, 1900.0), of(XdpMode::Copy, 2500.0)];
