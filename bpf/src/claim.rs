@@ -74,8 +74,8 @@ impl Claim {
     /// an offset in bytes. The count has 64 bits in the machine's byte order. The program
     /// increments it before the packet reaches the socket.
     #[must_use]
-    pub fn passed_counter(&self) -> (BorrowedFd<'_>, usize) {
-        self.maps.passed_counter(self.entry.slot)
+    pub fn kernel_rx_counter(&self) -> (BorrowedFd<'_>, usize) {
+        self.maps.kernel_rx_counter(self.entry.slot)
     }
 }
 

@@ -111,8 +111,8 @@ impl Maps {
     }
 
     /// The descriptor of map `passed`, and the offset of the count of `slot` in the mapped map. A
-    /// `struct passed_line` of `wire.h` begins with the count.
-    pub(crate) fn passed_counter(&self, slot: u32) -> (BorrowedFd<'_>, usize) {
+    /// `struct kernel_rx_line` of `wire.h` begins with the count.
+    pub(crate) fn kernel_rx_counter(&self, slot: u32) -> (BorrowedFd<'_>, usize) {
         (self.passed.as_fd(), self.passed.value_size() as usize * slot as usize)
     }
 

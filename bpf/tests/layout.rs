@@ -51,7 +51,7 @@ fn verdicts_stand_in_the_same_order() {
 
 #[test]
 fn the_count_of_passed_packets_has_a_cache_line_for_each_slot() {
-    let (_, after) = WIRE_H.split_once("struct passed_line {").unwrap();
+    let (_, after) = WIRE_H.split_once("struct kernel_rx_line {").unwrap();
     let (body, _) = after.split_once('}').unwrap();
     let fields: Vec<&str> =
         body.lines().filter_map(|line| line.split_once(';')).map(|f| f.0.trim()).collect();

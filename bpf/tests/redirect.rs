@@ -83,7 +83,7 @@ impl Fixture {
             .collect();
         assert_eq!(moved, [&verdict]);
         assert_eq!(after.count(verdict), before.count(verdict) + 1);
-        let told = match verdict {
+        let counted = match verdict {
             Verdict::PassOversize
             | Verdict::PassVersion
             | Verdict::PassQueue
@@ -92,7 +92,7 @@ impl Fixture {
             Verdict::PassTruncated => u64::from(frame[12] == 0x08 && frame.len() >= 14 + 20 + 8),
             _ => 0,
         };
-        assert_eq!(self.claim.passed().unwrap() - passed, told, "{verdict:?}");
+        assert_eq!(self.claim.passed().unwrap() - passed, counted, "{verdict:?}");
         let redirected = verdict == Verdict::Redirected;
         assert_eq!(action, if redirected { XDP_REDIRECT } else { XDP_PASS });
     }

@@ -41,8 +41,8 @@ fn stored(len: usize) -> World {
     world
 }
 
-fn peek(world: &mut World, request: RecvRequest, probe: Peek) -> Completion {
-    world.nodes[1].engine.peek(request, probe).unwrap();
+fn post_peek(world: &mut World, request: RecvRequest, peek: Peek) -> Completion {
+    world.nodes[1].engine.peek(request, peek).unwrap();
     world.drive(1, Budget::POST);
     only(world.completions(1))
 }
@@ -81,7 +81,7 @@ fn a_peek_reports_a_message_and_leaves_it() {
     for len in LENGTHS {
         let mut world = stored(len);
         for context in [7, 8] {
-            let found = peek(&mut world, tagged(context), Peek::Envelope);
+            let found = post_peek(&mut world, tagged(context), Peek::Envelope);
             check_found(&world, &found, context, len);
         }
         assert_eq!(received(&world), OpCount::default());
@@ -96,7 +96,7 @@ fn a_peek_reports_a_message_and_leaves_it() {
 
 #[test]
 fn a_peek_that_finds_nothing_says_so() {
-    for probe in [Peek::Envelope, Peek::Claim, Peek::Discard] {
+    for peek in [Peek::Envelope, Peek::Claim, Peek::Discard] {
         let mut world = stored(100);
         let other = world.peer(1, 1);
         let wrong = [
@@ -106,7 +106,7 @@ fn a_peek_that_finds_nothing_says_so() {
         ];
         for request in wrong {
             let request = RecvRequest { signal: false, ..request };
-            let found = peek(&mut world, request, probe);
+            let found = post_peek(&mut world, request, peek);
             assert_eq!((found.outcome, found.len), (Err(OpError::NoMessage), 0));
         }
         assert_eq!(world.nodes[1].engine.stored_messages(), 1);
@@ -120,14 +120,14 @@ fn a_claimed_message_is_kept_for_its_claim() {
         let mut world = stored(len);
         send(&mut world, 4, 50);
         world.run(SECOND);
-        let found = peek(&mut world, tagged(7), Peek::Claim);
+        let found = post_peek(&mut world, tagged(7), Peek::Claim);
         check_found(&world, &found, 7, len);
         let node = &mut world.nodes[1];
         let unknown = node.engine.post_claimed(tagged(8), Vec::new().into(), &mut node.memory);
         assert_eq!(unknown, Err(PostError::NotClaimed));
         assert!(!node.engine.cancel(Context(7)), "nothing is posted");
         // Other receives get the next message.
-        assert_eq!(peek(&mut world, tagged(8), Peek::Envelope).len, 50);
+        assert_eq!(post_peek(&mut world, tagged(8), Peek::Envelope).len, 50);
         let request = |r: &mut RecvRequest| (r.context, r.tag) = (Context(9), tagged(0).tag);
         world.recv_with(1, len.max(50), request).unwrap();
         settle(&mut world);
@@ -150,13 +150,13 @@ fn a_dropped_message_is_gone_and_its_sender_content() {
             let mut world = stored(len);
             let placed = world.nodes[1].memory.placed;
             if claimed {
-                peek(&mut world, tagged(7), Peek::Claim);
+                post_peek(&mut world, tagged(7), Peek::Claim);
                 world.nodes[1].engine.discard_claimed(tagged(7)).unwrap();
                 world.drive(1, Budget::POST);
                 let dropped = only(world.completions(1));
                 check_found(&world, &dropped, 7, len);
             } else {
-                let found = peek(&mut world, tagged(7), Peek::Discard);
+                let found = post_peek(&mut world, tagged(7), Peek::Discard);
                 check_found(&world, &found, 7, len);
             }
             world.run(SECOND);
@@ -180,12 +180,12 @@ fn arriving() -> (World, usize) {
 
 #[test]
 fn a_message_that_is_still_arriving_is_claimed_or_dropped() {
-    for probe in [Peek::Claim, Peek::Discard] {
+    for peek in [Peek::Claim, Peek::Discard] {
         let (mut world, len) = arriving();
-        let found = peek(&mut world, tagged(7), probe);
+        let found = post_peek(&mut world, tagged(7), peek);
         check_found(&world, &found, 7, len);
         assert!(world.completions(0).is_empty(), "not all of it has arrived");
-        if probe == Peek::Claim {
+        if peek == Peek::Claim {
             let (got, bytes) = claim(&mut world, 7, len);
             assert_eq!((got.outcome, bytes), (Ok(()), pattern(3, len)));
         }
@@ -199,7 +199,7 @@ fn a_message_that_is_still_arriving_is_claimed_or_dropped() {
 fn a_claim_of_a_message_that_never_comes_ends_in_error() {
     for drop in [false, true] {
         for (mut world, len) in [arriving(), (stored(100_000), 100_000)] {
-            peek(&mut world, tagged(7), Peek::Claim);
+            post_peek(&mut world, tagged(7), Peek::Claim);
             let peer = world.peer(1, 0);
             world.nodes[1].engine.remove_peer(peer).unwrap();
             world.audit();
@@ -215,7 +215,7 @@ fn a_claim_of_a_message_that_never_comes_ends_in_error() {
         }
         // A stored message stays.
         let mut world = stored(100);
-        peek(&mut world, tagged(7), Peek::Claim);
+        post_peek(&mut world, tagged(7), Peek::Claim);
         let peer = world.peer(1, 0);
         world.nodes[1].engine.remove_peer(peer).unwrap();
         assert_eq!(claim(&mut world, 7, 100).1, pattern(3, 100));

@@ -55,24 +55,24 @@ fn act(world: &mut World, rng: &mut Rng) {
 /// most connections that node 0 had at once.
 fn live_alike(worlds: &mut [World; 2], seed: u64, steps: u32) -> Result<u32, TestCaseError> {
     let mut lives = [seed, seed].map(Rng);
-    let mut crowd = 0;
+    let mut connections = 0;
     for step in 0..steps {
         for (world, rng) in worlds.iter_mut().zip(&mut lives) {
             act(world, rng);
         }
         let [here, there] = &mut *worlds;
         prop_assert_eq!(here.now, there.now);
-        crowd = crowd.max(here.nodes[0].engine.connections());
+        connections = connections.max(here.nodes[0].engine.connections());
         // With many nodes, most are compared now and then.
-        let looked_at = if step % 50 == 49 { usize::MAX } else { 2 };
-        for (a, b) in here.nodes.iter_mut().zip(&mut there.nodes).take(looked_at) {
+        let node_count = if step % 50 == 49 { usize::MAX } else { 2 };
+        for (a, b) in here.nodes.iter_mut().zip(&mut there.nodes).take(node_count) {
             prop_assert_eq!(a.engine.stats(), b.engine.stats(), "step {}", step);
             prop_assert_eq!(&a.completions, &b.completions, "step {}", step);
             let now = Instant::from_nanos(here.now);
             prop_assert_eq!(a.engine.digest(now), b.engine.digest(now), "step {}", step);
         }
     }
-    Ok(crowd)
+    Ok(connections)
 }
 
 /// Two worlds: in the second one no packet is predicted.
@@ -120,11 +120,11 @@ proptest! {
         seed: u64, loss in 0.0..4.0, jitter in prop_oneof![Just(0u64), 0..20_000u64],
     ) {
         let faults = Faults { loss, duplicate: loss, corrupt: loss, jitter, ..Faults::NONE };
-        let crowd = 30;
-        let config = Config { peers: crowd, connections: crowd, responders: 64, ..small() };
-        let mut worlds = plain_and_strange(crowd as usize, seed, &config, faults);
+        let connections = 30;
+        let config = Config { peers: connections, connections, responders: 64, ..small() };
+        let mut worlds = plain_and_strange(connections as usize, seed, &config, faults);
         let most = live_alike(&mut worlds, seed, 400)?;
-        prop_assert!(most >= 16, "no crowd: {}", most);
+        prop_assert!(most >= 16, "few connections: {}", most);
         let accepted = worlds[0].nodes[0].engine.stats().messages_accepted;
         prop_assert!(accepted > 10, "hardly anything happened: {}", accepted);
     }

@@ -295,13 +295,13 @@ fn a_region_that_is_taken_back_is_not_read_any_more() {
 fn long_messages_are_read_whether_expected_or_not() {
     for (seed, len) in (0..40).zip([33_000usize, 64 << 10, 200_000, 1 << 20].iter().cycle()) {
         let mut world = World::new(2, seed, &small(), bad());
-        let early = seed % 2 == 0;
-        if early {
+        let posted_first = seed % 2 == 0;
+        if posted_first {
             world.recv(1, 1, *len);
         }
         world.send(0, 1, 5, pattern(seed, *len));
         world.run(Duration::from_millis(3));
-        if !early {
+        if !posted_first {
             world.recv(1, 1, *len);
         }
         let done = |w: &World| w.nodes.iter().all(|n| !n.completions.is_empty());

@@ -37,8 +37,8 @@ fn a_stored_message_takes_a_shared_receive_that_comes_later() {
         let mut world = World::new(2, 2, &small(), Faults::NONE);
         let node = &mut world.nodes[1];
         assert_eq!(node.engine.stored_len(&any(7, len)), None);
-        let early = node.engine.post_shared(any(7, len), vec![0; len].into(), &mut node.memory);
-        assert_eq!(early, Err(PostError::Again), "nothing fits");
+        let refused = node.engine.post_shared(any(7, len), vec![0; len].into(), &mut node.memory);
+        assert_eq!(refused, Err(PostError::Again), "nothing fits");
         world.send(0, 1, 9, pattern(3, len));
         world.run(SECOND);
         let node = &mut world.nodes[1];

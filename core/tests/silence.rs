@@ -20,12 +20,12 @@ const LEN: usize = 100_000;
 fn waiting(seed: u64, faults: Faults) -> World {
     let mut world = World::new(2, seed, &small(), faults);
     world.send(0, 1, 5, pattern(1, LEN));
-    let calm = |w: &World| {
+    let announced = |w: &World| {
         let soon = w.time().after(Duration::from_millis(100));
         let stored = w.nodes[1].engine.stored_messages() == 1;
         stored && w.nodes[0].engine.poll_at().is_some_and(|at| at > soon)
     };
-    assert!(world.run_until(SECOND * 9, calm));
+    assert!(world.run_until(SECOND * 9, announced));
     world
 }
 
@@ -66,15 +66,15 @@ fn a_slow_poller_gives_up_a_dead_peer_after_a_few_polls() {
     for seconds in [1, 2, 3, 5, 20, 200, 1_000_000] {
         let mut world = waiting(5, Faults::NONE);
         world.link.cut.push(address(1));
-        let mut looks = 0;
+        let mut polls = 0;
         while world.nodes[0].completions.is_empty() {
             world.now += seconds * 1_000_000_000;
             world.drive(0, Budget::PROGRESS);
             world.audit();
-            looks += 1;
-            assert!(looks <= 5.max(10 / seconds + 1), "{seconds} s");
+            polls += 1;
+            assert!(polls <= 5.max(10 / seconds + 1), "{seconds} s");
         }
         assert_eq!(world.completions(0)[0].outcome, Err(OpError::TimedOut));
-        assert!(looks >= 4.max(10 / seconds), "{seconds} s: {looks} looks");
+        assert!(polls >= 4.max(10 / seconds), "{seconds} s: {polls} polls");
     }
 }

@@ -95,7 +95,7 @@ local f_record = field("record", ProtoField.uint8, "Record", base.HEX, RECORD_NA
 local f_record_flags = field("record.flags", ProtoField.uint8, "Flags", base.HEX)
 local f_tagged = field("record.tagged", ProtoField.bool, "TAGGED", 8, nil, 0x01)
 local f_has_data = field("record.has_data", ProtoField.bool, "HAS_DATA", 8, nil, 0x02)
-local f_pull = field("record.pull_or_fetch", ProtoField.bool, "PULL or FETCH", 8, nil, 0x04)
+local f_rendezvous = field("record.rendezvous_or_fetch", ProtoField.bool, "RENDEZVOUS or FETCH", 8, nil, 0x04)
 local f_last = field("record.last", ProtoField.bool, "LAST", 8, nil, 0x08)
 local f_rest = field("record.rest", ProtoField.bool, "REST", 8, nil, 0x10)
 local f_len = field("record.len", ProtoField.uint16, "Payload length")
@@ -190,7 +190,7 @@ local function record(tvb, tree, names)
     local branch = tree:add(xdp, tvb(0, padded), name .. ", " .. len .. " bytes")
     branch:add(f_record, tvb(0, 1))
     local bits = branch:add(f_record_flags, tvb(1, 1))
-    for _, one in ipairs({ f_tagged, f_has_data, f_pull, f_last, f_rest }) do
+    for _, one in ipairs({ f_tagged, f_has_data, f_rendezvous, f_last, f_rest }) do
         bits:add(one, tvb(1, 1))
     end
     branch:add_le(f_len, tvb(2, 2))

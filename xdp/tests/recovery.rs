@@ -77,7 +77,7 @@ fn two_hosts() -> (Hosts, HybridPort, HybridPort) {
 }
 
 /// Removes the `AF_XDP` half of an armed server, which is notified in its sleep.
-fn lose_xdp_half(hosts: &Hosts, server: &mut HybridPort) {
+fn fall_back(hosts: &Hosts, server: &mut HybridPort) {
     set_link(hosts, "down");
     while has_xdp(server) {
         assert!(is_woken(server), "no wake-up when the interface goes down");
@@ -95,7 +95,7 @@ fn root_a_sleeping_thread_is_woken_when_it_is_back() {
     let (hosts, mut client, mut server) = two_hosts();
     server.arm();
     while receive_now(&mut server) > 0 {}
-    lose_xdp_half(&hosts, &mut server);
+    fall_back(&hosts, &mut server);
     // The call before each sleep; the descriptor stays the same.
     server.arm();
     receive_now(&mut server);
@@ -136,7 +136,7 @@ fn root_it_comes_back_to_a_smaller_mtu_too() {
     }
     let (hosts, mut client, mut server) = two_hosts();
     server.arm();
-    lose_xdp_half(&hosts, &mut server);
+    fall_back(&hosts, &mut server);
     set_mtu(&hosts, 1400);
     set_link(&hosts, "up");
     eventually("it is back", || {
@@ -171,7 +171,7 @@ fn root_while_it_is_lost_the_kernel_joins_packets() {
     assert!(has_xdp(&server) && !takes_joined(&server), "{}", server.status());
     for _ in 0..2 {
         server.arm();
-        lose_xdp_half(&hosts, &mut server);
+        fall_back(&hosts, &mut server);
         assert!(takes_joined(&server));
         set_link(&hosts, "up");
         eventually("it is back", || {
@@ -192,7 +192,7 @@ fn root_a_forks_sockets_wake_no_thread() {
     server.arm();
     // The duplicates that a forked child would have.
     let _fork = sockets(|address| address.family() == Some(AddressFamily::Netlink));
-    lose_xdp_half(&hosts, &mut server);
+    fall_back(&hosts, &mut server);
     set_link(&hosts, "up");
     while !has_xdp(&server) {
         assert!(is_woken(&server), "no wake-up when it is back");

@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_archive_is_refused() {
+    fn a_file_that_is_no_archive_is_refused() {
         assert!(needed_symbols(b"nonsense").is_err());
     }
 

@@ -50,8 +50,8 @@ pub(crate) fn fuzz(
     let mut failed = Vec::new();
     for target in TARGETS.iter().filter(|target| chosen.is_none_or(|one| one == **target)) {
         match run(workspace, &programs, target, seconds, seed)? {
-            Verdict::Clean(line) => println!("{target:<12} {line}"),
-            Verdict::Found(what) => {
+            FuzzResult::Clean(line) => println!("{target:<12} {line}"),
+            FuzzResult::Found(what) => {
                 println!("{target:<12} FAILED\n{what}");
                 failed.push(*target);
             }
@@ -101,7 +101,7 @@ fn path_with_cargo_fuzz(workspace: &Workspace) -> Result<OsString> {
 
 /// The result of a run of one target.
 #[derive(Debug, PartialEq, Eq)]
-enum Verdict {
+enum FuzzResult {
     Clean(String),
     Found(String),
 }
@@ -112,7 +112,7 @@ fn run(
     target: &str,
     seconds: u64,
     seed: Option<u32>,
-) -> Result<Verdict> {
+) -> Result<FuzzResult> {
     let folder = workspace.target_dir().join("fuzz");
     let (corpus, artifacts) = (folder.join("corpus").join(target), folder.join("artifacts"));
     for made in [&corpus, &artifacts] {
@@ -133,12 +133,12 @@ fn run(
     let ended = run_bounded(fuzzer, Duration::from_secs(seconds + 60))?;
     let text = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     if ended.is_success() {
-        return Ok(Verdict::Clean(summary(&text)));
+        return Ok(FuzzResult::Clean(summary(&text)));
     }
     if ended == Ended::Overdue {
         bail!("{target} did not end in time: see {}", log.display());
     }
-    Ok(Verdict::Found(finding(target, &text, &log)))
+    Ok(FuzzResult::Found(finding(target, &text, &log)))
 }
 
 /// The number of inputs and of code points reached, from libFuzzer's last lines.

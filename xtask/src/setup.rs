@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail};
 
 use self::packages::PackageManager;
-use self::requirement::{Probe, REQUIREMENTS, Requirement, System};
+use self::requirement::{Check, REQUIREMENTS, Requirement, System};
 use crate::workspace::{Privilege, is_ci};
 
 pub(crate) use self::requirement::Purpose;
@@ -63,7 +63,7 @@ pub(crate) fn ensure(purposes: &[Purpose]) -> Result<()> {
 }
 
 /// Requirements of `purposes` with a probe that fails.
-fn missing(purposes: &[Purpose], probe: &dyn Probe) -> Vec<&'static Requirement> {
+fn missing(purposes: &[Purpose], probe: &dyn Check) -> Vec<&'static Requirement> {
     REQUIREMENTS
         .iter()
         .filter(|one| purposes.contains(&one.purpose) && !probe.holds(&one.test))
@@ -130,7 +130,7 @@ mod tests {
     /// A machine that has all but some things.
     struct Without(&'static [Test]);
 
-    impl Probe for Without {
+    impl Check for Without {
         fn holds(&self, test: &Test) -> bool {
             !self.0.contains(test)
         }

@@ -62,7 +62,7 @@ struct {
 	__uint(max_entries, SOCKETS_MAX);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__type(key, __u32);
-	__type(value, struct passed_line);
+	__type(value, struct kernel_rx_line);
 } passed SEC(".maps");
 
 /* The result of parsing the IP header. */
@@ -253,7 +253,7 @@ int ofi_xdp(struct xdp_md *ctx)
 	enum verdict verdict;
 	int action = XDP_PASS;
 	__u32 slot = SOCKETS_MAX;
-	struct passed_line *line;
+	struct kernel_rx_line *line;
 	__u64 *counter;
 	__u32 key;
 

@@ -32,7 +32,7 @@ struct port_entry {
 };
 
 /* Value of map `passed`, one cache line; the key is a slot. */
-struct passed_line {
+struct kernel_rx_line {
 	__u64 packets;   /* packets of the slot's endpoint left to its kernel socket */
 	__u64 unused[7];
 };

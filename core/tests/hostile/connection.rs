@@ -154,13 +154,13 @@ fn a_peer_that_is_in_the_middle_of_something_keeps_its_state() {
     // so the handshake that it starts needs its own proof.
     let mut puppet = Puppet::connected(&small());
     puppet.world.recv(0, 1, 128);
-    let early = puppet.now(PacketKind::Data).sent_at;
+    let older = puppet.now(PacketKind::Data).sent_at;
     puppet.pass(MILLI);
     let ping = puppet.now(PacketKind::Ping).packet(&[]);
     puppet.deliver(ping);
     puppet.pass(20 * MILLI - 5 * MICRO);
     let mut head = puppet.now(PacketKind::Data);
-    head.sent_at = early;
+    head.sent_at = older;
     puppet.deliver(head.packet(&segment(0, 128, 0, &[1; 64])));
     puppet.head.psn = puppet.head.psn.plus(1);
     puppet.pass(MILLI);

@@ -92,8 +92,8 @@ fn a_packet_that_came_before_its_turn_proves_nothing_of_parts_before_it() {
     puppet.head.psn = puppet.head.psn.plus(1);
     puppet.deliver(refused);
     assert_eq!(take_errors(&mut puppet), 1);
-    let early = puppet.data(&write(OTHER, remote, Some(7), &[3; 8]));
-    puppet.deliver(early);
+    let out_of_order = puppet.data(&write(OTHER, remote, Some(7), &[3; 8]));
+    puppet.deliver(out_of_order);
     (lost.flags, lost.ack) = (Flags::RETRANSMISSION, puppet.head.ack);
     puppet.deliver(lost.packet(&write(OP, remote, Some(6), &[2; 8])));
     assert_eq!(notified(&mut puppet), (vec![7], 1));

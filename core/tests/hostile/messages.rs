@@ -190,9 +190,9 @@ fn an_out_of_order_message_without_storage_is_acknowledged_at_once() {
     let missing = puppet.data(&message(0, b"a"));
     // Two of these are stored; the third is not, and all arrive together again.
     let three: Vec<u8> = (1..4).flat_map(|msn| message(msn, b"b")).collect();
-    let early = puppet.data(&three);
+    let out_of_order = puppet.data(&three);
     for refused in 1..3 {
-        puppet.deliver(early.clone());
+        puppet.deliver(out_of_order.clone());
         assert_eq!(puppet.engine().stats().dropped(DropReason::OutOfOrderWithoutStorage), refused);
         let ack = puppet.sent().pop().unwrap();
         assert_eq!(ack.kind(), PacketKind::Ack);
@@ -203,7 +203,7 @@ fn an_out_of_order_message_without_storage_is_acknowledged_at_once() {
         puppet.world.recv(0, context, 8);
     }
     puppet.deliver(missing);
-    puppet.deliver(early);
+    puppet.deliver(out_of_order);
     assert_eq!(puppet.ends(), [0, 1, 2, 3].map(|context| (context, Ok(()))));
 }
 

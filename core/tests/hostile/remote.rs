@@ -145,8 +145,8 @@ fn a_response_without_a_request_changes_no_memory() {
     puppet.world.read(0, PUPPET, 1, SOMEWHERE, 8);
     let waiting = puppet.world.read(0, PUPPET, 2, SOMEWHERE, 8);
     puppet.head.ack = puppet.head.ack.plus(1);
-    let early = puppet.data(&answer(waiting, 0, &[9; 8]));
-    puppet.deliver(early);
+    let unrequested = puppet.data(&answer(waiting, 0, &[9; 8]));
+    puppet.deliver(unrequested);
     assert_eq!(puppet.ends(), []);
     assert_eq!(puppet.world.nodes[0].memory.placed, 0);
 }
@@ -208,9 +208,9 @@ fn out_of_order_remote_data_leaves_room_for_the_missing_packet() {
         let notified = |op: u32| write(op, remote, Some(op.into()), &[]);
         let missing = puppet.data(&notified(0));
         let eight = |n: u32| (8 * n + 1..8 * n + 9).flat_map(notified).collect::<Vec<u8>>();
-        let early: Vec<_> = (0..4).map(|n| puppet.data(&eight(n))).collect();
+        let out_of_order: Vec<_> = (0..4).map(|n| puppet.data(&eight(n))).collect();
         // A packet that was not processed is retransmitted.
-        for packet in early.iter().chain([&missing]).chain(&early) {
+        for packet in out_of_order.iter().chain([&missing]).chain(&out_of_order) {
             puppet.deliver(packet.clone());
         }
         let notified: Vec<_> =

@@ -28,13 +28,13 @@ pub(crate) unsafe extern "C" fn getinfo(
 ) -> c_int {
     control(|| {
         let before = reserve::refusals();
-        let question = InfoQuery { api_version, node, service, flags };
+        let query = InfoQuery { api_version, node, service, flags };
         // SAFETY: the man page's contract: NULL or an initialised `fi_info`.
         let hints = unsafe { hints.as_ref() };
         // SAFETY: the man page's contract.
-        let offers = unsafe { passthrough::offers(question, hints) }?;
+        let offers = unsafe { passthrough::offers(query, hints) }?;
         // SAFETY: the man page's contract.
-        let own = match unsafe { own(question, hints, &offers.summary()) } {
+        let own = match unsafe { own(query, hints, &offers.summary()) } {
             _ if reserve::refused_since(before) => return Err(Error::NoMemory),
             Ok(own) => own.map_or(std::ptr::null_mut(), Allocated::into_raw),
             Err(_) if !offers.is_empty() => std::ptr::null_mut(),
@@ -48,9 +48,9 @@ pub(crate) unsafe extern "C" fn getinfo(
 /// The offers of this provider itself.
 ///
 /// # Safety
-/// The contract of `fi_getinfo(3)`, for the strings of `question` and for `hints`.
+/// The contract of `fi_getinfo(3)`, for the strings of `query` and for `hints`.
 unsafe fn own(
-    question: InfoQuery,
+    query: InfoQuery,
     hints: Option<&fi_info>,
     passthrough: &str,
 ) -> Result<Option<Allocated>, Error> {
@@ -69,12 +69,12 @@ unsafe fn own(
         None => None,
     };
     let lookup = Lookup {
-        api_version: question.api_version,
+        api_version: query.api_version,
         // SAFETY: promised by the caller: NULL or a string.
-        node: unsafe { text(question.node) }?,
+        node: unsafe { text(query.node) }?,
         // SAFETY: as above.
-        service: unsafe { text(question.service) }?,
-        flags: question.flags,
+        service: unsafe { text(query.service) }?,
+        flags: query.flags,
     };
     let mut list = None;
     // From the last to the first, as each one is linked in front of the list.

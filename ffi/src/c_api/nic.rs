@@ -30,7 +30,7 @@ struct NicBox {
     bus: abi::fi_bus_attr,
     link: abi::fi_link_attr,
     strings: Strings,
-    facts: Nic,
+    properties: Nic,
 }
 
 /// The texts that the attributes point to.
@@ -45,17 +45,17 @@ struct Strings {
 }
 
 /// A new `fid_nic` for C, freed by its `close`.
-pub(super) fn allocate(facts: &Nic) -> Result<*mut abi::fid_nic, Error> {
+pub(super) fn allocate(properties: &Nic) -> Result<*mut abi::fid_nic, Error> {
     let string = |text: &str| CString::new(text).map_err(|_| Error::Invalid);
     let known = |text: &Option<String>| text.as_deref().map(string).transpose();
     let strings = Strings {
-        name: string(&facts.name)?,
-        driver: string(&facts.driver)?,
-        address: string(&facts.address)?,
-        network: string(if facts.loopback { "loopback" } else { "Ethernet" })?,
-        vendor: known(&facts.ids.vendor)?,
-        model: known(&facts.ids.device)?,
-        revision: known(&facts.ids.revision)?,
+        name: string(&properties.name)?,
+        driver: string(&properties.driver)?,
+        address: string(&properties.address)?,
+        network: string(if properties.loopback { "loopback" } else { "Ethernet" })?,
+        vendor: known(&properties.ids.vendor)?,
+        model: known(&properties.ids.device)?,
+        revision: known(&properties.ids.revision)?,
     };
     let pointer = |text: &Option<CString>| {
         text.as_ref().map_or(std::ptr::null_mut(), |text| text.as_ptr().cast_mut())
@@ -81,16 +81,16 @@ pub(super) fn allocate(facts: &Nic) -> Result<*mut abi::fid_nic, Error> {
             // Only the driver's own tools report it.
             firmware: std::ptr::null_mut(),
         },
-        bus: bus(facts),
+        bus: bus(properties),
         link: abi::fi_link_attr {
             address: strings.address.as_ptr().cast_mut(),
-            mtu: facts.mtu,
-            speed: facts.speed_bits,
-            state: if facts.up { abi::FI_LINK_UP } else { abi::FI_LINK_DOWN },
+            mtu: properties.mtu,
+            speed: properties.speed_bits,
+            state: if properties.up { abi::FI_LINK_UP } else { abi::FI_LINK_DOWN },
             network_type: strings.network.as_ptr().cast_mut(),
         },
         strings,
-        facts: facts.clone(),
+        properties: properties.clone(),
     });
     let nic = Box::into_raw(new);
     // SAFETY: the box is alive, and owned by this function only. Its parts do not move until
@@ -106,8 +106,8 @@ pub(super) fn allocate(facts: &Nic) -> Result<*mut abi::fid_nic, Error> {
 /// knows the address (`src/util/mpir_hwtopo.c`), and the hwloc of its wheel does not. It also
 /// chooses the nearest of several cards, although an Ethernet network need not connect every card
 /// with every peer. The text for users has the address in any case (`describe`).
-fn bus(facts: &Nic) -> abi::fi_bus_attr {
-    let shown = facts.pci.filter(|_| facts.shows_pci);
+fn bus(properties: &Nic) -> abi::fi_bus_attr {
+    let shown = properties.pci.filter(|_| properties.shows_pci);
     let bus_type = if shown.is_some() { abi::FI_BUS_PCI } else { abi::FI_BUS_UNKNOWN };
     let pci = shown.unwrap_or_default();
     let pci = abi::fi_pci_attr {
@@ -156,7 +156,7 @@ unsafe extern "C" fn command(fid: *mut abi::fid, command: c_int, argument: *mut 
         // SAFETY: the contract of `fi_control`: open.
         let nic = unsafe { boxed(fid) }?;
         // SAFETY: `FI_DUP` passes a `struct fid **` that may be written.
-        unsafe { answer(argument.cast::<*mut abi::fid_nic>(), allocate(&nic.facts)?) }
+        unsafe { answer(argument.cast::<*mut abi::fid_nic>(), allocate(&nic.properties)?) }
     })
 }
 
@@ -165,7 +165,7 @@ unsafe extern "C" fn tostr(fid: *const abi::fid, buffer: *mut c_char, len: usize
     control(|| {
         // SAFETY: the contract of `fi_tostr`: open.
         let nic = unsafe { boxed(fid) }?;
-        let text = CString::new(describe(&nic.facts)).map_err(|_| Error::Invalid)?;
+        let text = CString::new(describe(&nic.properties)).map_err(|_| Error::Invalid)?;
         if buffer.is_null() {
             return Err(Error::Invalid);
         }

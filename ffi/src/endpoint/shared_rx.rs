@@ -159,8 +159,8 @@ impl SharedRx {
             from if self.directed => Some(self.resolve(from)?),
             _ => None,
         };
-        let told = flags & bits::COMPLETION != 0;
-        self.queue.push(recv, source, min_free, told)?;
+        let reports = flags & bits::COMPLETION != 0;
+        self.queue.push(recv, source, min_free, reports)?;
         self.members().iter().for_each(|member| member.runtime.resume_matching());
         Ok(())
     }

@@ -34,27 +34,27 @@ pub(crate) struct ProviderQuery {
 
 /// The queries, and the reasons why other providers are skipped.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Plan {
-    pub(crate) questions: Vec<ProviderQuery>,
+pub(crate) struct ProviderQueries {
+    pub(crate) queries: Vec<ProviderQuery>,
     /// The reasons, as text.
     pub(crate) skipped: Vec<String>,
 }
 
-/// Plans the queries. `registered` are the providers of the running libfabric.
-pub(crate) fn plan(
+/// The queries to send. `registered` are the providers of the running libfabric.
+pub(crate) fn queries(
     choice: Choice,
     providers: &Providers,
     filter: &Filter,
     registered: &[String],
     names: Names<'_>,
-) -> Plan {
-    let mut plan = Plan::default();
+) -> ProviderQueries {
+    let mut queries = ProviderQueries::default();
     if !choice.has_passthrough() {
-        plan.skipped.push(format!("FI_XDP_TIER={choice}"));
-        return plan;
+        queries.skipped.push(format!("FI_XDP_TIER={choice}"));
+        return queries;
     }
     if providers.is_empty() {
-        plan.skipped.push("FI_XDP_PASSTHROUGH=none".to_owned());
+        queries.skipped.push("FI_XDP_PASSTHROUGH=none".to_owned());
     }
     let missing = |name: &str| {
         !parts(name).all(|part| registered.iter().any(|known| known.eq_ignore_ascii_case(part)))
@@ -64,24 +64,24 @@ pub(crate) fn plan(
         if missing(name) {
             let _ = write!(absent, "{}{name}", if absent.is_empty() { "" } else { ", " });
         } else if filter.excludes(name) {
-            plan.skipped.push(format!("{name}: excluded by FI_PROVIDER"));
+            queries.skipped.push(format!("{name}: excluded by FI_PROVIDER"));
         } else if filter.stranded(name).is_some() {
             // The lower provider, if listed, offers its layers itself, and can open them.
-            plan.skipped.push(format!("{name}: FI_PROVIDER hides the lower one; list that"));
-        } else if let Some(question) = question(place, name, names) {
-            plan.questions.push(question);
+            queries.skipped.push(format!("{name}: FI_PROVIDER hides the lower one; list that"));
+        } else if let Some(query) = query(place, name, names) {
+            queries.queries.push(query);
         } else {
-            plan.skipped.push(format!("{name}: the hints name something else"));
+            queries.skipped.push(format!("{name}: the hints name something else"));
         }
     }
     if !absent.is_empty() {
-        plan.skipped.push(format!("{absent}: not in this libfabric"));
+        queries.skipped.push(format!("{absent}: not in this libfabric"));
     }
-    plan
+    queries
 }
 
 /// The query to `provider`; `None` if hints name a fabric or a domain of another one.
-fn question(place: usize, provider: &str, names: Names<'_>) -> Option<ProviderQuery> {
+fn query(place: usize, provider: &str, names: Names<'_>) -> Option<ProviderQuery> {
     let own = |shown: Option<&str>| match shown {
         None => Some(None),
         Some(shown) => {

@@ -12,7 +12,7 @@ use crate::sys::abi::{self, SHARED_CONTEXT, bits};
 use crate::sys::{process, sockaddr};
 
 /// The attribute in which an offer does not satisfy the hints.
-type Verdict = Result<(), &'static str>;
+type Matched = Result<(), &'static str>;
 
 /// Capabilities that are granted on request only (`fi_getinfo(3)`, "primary capabilities"), with
 /// their modifiers.
@@ -40,7 +40,7 @@ const ON_REQUEST: u64 = bits::SOURCE | bits::SOURCE_ERR | bits::RMA_EVENT;
 const FREE_ORDERS: u64 = bits::ORDER_SAS;
 
 /// Whether `offered` satisfies the hints.
-pub(crate) fn check(hints: &InfoRequest, offered: &Info) -> Verdict {
+pub(crate) fn check(hints: &InfoRequest, offered: &Info) -> Matched {
     require(hints.caps & !offered.caps == 0, "caps")?;
     check_address(hints, offered)?;
     check_names(hints, offered)?;
@@ -61,11 +61,11 @@ pub(crate) fn check(hints: &InfoRequest, offered: &Info) -> Verdict {
     Ok(())
 }
 
-fn require(holds: bool, attribute: &'static str) -> Verdict {
+fn require(holds: bool, attribute: &'static str) -> Matched {
     if holds { Ok(()) } else { Err(attribute) }
 }
 
-fn check_address(hints: &InfoRequest, offered: &Info) -> Verdict {
+fn check_address(hints: &InfoRequest, offered: &Info) -> Matched {
     let concrete = sockaddr::format_of(&offered.source.ip());
     let accepted = [abi::FI_FORMAT_UNSPEC, abi::FI_SOCKADDR, SOCKADDR_IP, concrete];
     require(accepted.contains(&hints.addr_format), "addr_format")
@@ -74,7 +74,7 @@ fn check_address(hints: &InfoRequest, offered: &Info) -> Verdict {
 /// `FI_SOCKADDR_IP`, which libfabric 1.20 appended: either of IPv4 and IPv6.
 const SOCKADDR_IP: u32 = abi::FI_ADDR_CXI + 2;
 
-fn check_names(hints: &InfoRequest, offered: &Info) -> Verdict {
+fn check_names(hints: &InfoRequest, offered: &Info) -> Matched {
     let same = |wanted: &Option<String>, name: &str| {
         wanted.as_ref().is_none_or(|wanted| wanted.eq_ignore_ascii_case(name))
     };
@@ -88,7 +88,7 @@ fn check_names(hints: &InfoRequest, offered: &Info) -> Verdict {
     require(hints.provider_version <= process::VERSION, "fabric_attr->prov_version")
 }
 
-fn check_endpoint(hints: &abi::fi_ep_attr, caps: u64, offered: &abi::fi_ep_attr) -> Verdict {
+fn check_endpoint(hints: &abi::fi_ep_attr, caps: u64, offered: &abi::fi_ep_attr) -> Matched {
     require([abi::FI_EP_UNSPEC, offered.type_].contains(&hints.type_), "ep_attr->type")?;
     require(
         [abi::FI_PROTO_UNSPEC, offered.protocol].contains(&hints.protocol),
@@ -108,7 +108,7 @@ fn check_endpoint(hints: &abi::fi_ep_attr, caps: u64, offered: &abi::fi_ep_attr)
     require(hints.auth_key_size == 0, "ep_attr->auth_key_size")
 }
 
-fn check_domain(hints: &abi::fi_domain_attr, offered: &abi::fi_domain_attr) -> Verdict {
+fn check_domain(hints: &abi::fi_domain_attr, offered: &abi::fi_domain_attr) -> Matched {
     // The provider locks by itself, so every threading model is safe.
     require(hints.threading <= abi::FI_THREAD_ENDPOINT, "domain_attr->threading")?;
     for progress in [hints.control_progress, hints.data_progress] {
@@ -133,12 +133,12 @@ const PROGRESS_CONTROL_UNIFIED: abi::fi_progress = abi::FI_PROGRESS_MANUAL + 1;
 
 /// No mode is required, so the application may offer any. The two values of libfabric 1.4 exclude
 /// other bits.
-fn check_mr_mode(mode: u32) -> Verdict {
+fn check_mr_mode(mode: u32) -> Matched {
     let alone = |value| mode & value == 0 || mode == value;
     require(alone(abi::FI_MR_BASIC) && alone(abi::FI_MR_SCALABLE), "domain_attr->mr_mode")
 }
 
-pub(crate) fn check_tx(hints: &abi::fi_tx_attr, caps: u64, offered: &abi::fi_tx_attr) -> Verdict {
+pub(crate) fn check_tx(hints: &abi::fi_tx_attr, caps: u64, offered: &abi::fi_tx_attr) -> Matched {
     // Capabilities of the other side are ignored here, as libfabric does.
     require(hints.caps & !caps == 0, "tx_attr->caps")?;
     require(hints.op_flags & !offered.op_flags == 0, "tx_attr->op_flags")?;
@@ -150,7 +150,7 @@ pub(crate) fn check_tx(hints: &abi::fi_tx_attr, caps: u64, offered: &abi::fi_tx_
     require(hints.rma_iov_limit <= offered.rma_iov_limit, "tx_attr->rma_iov_limit")
 }
 
-pub(crate) fn check_rx(hints: &abi::fi_rx_attr, caps: u64, offered: &abi::fi_rx_attr) -> Verdict {
+pub(crate) fn check_rx(hints: &abi::fi_rx_attr, caps: u64, offered: &abi::fi_rx_attr) -> Matched {
     require(hints.caps & !caps == 0, "rx_attr->caps")?;
     require(hints.op_flags & !offered.op_flags == 0, "rx_attr->op_flags")?;
     require(hints.msg_order & !offered.msg_order == 0, "rx_attr->msg_order")?;

@@ -114,9 +114,9 @@ impl Interface {
         })?;
         let mut found = Vec::new();
         let values = param::values();
-        for facts in interfaces.iter().filter(|facts| facts.up) {
-            let nic = Nic::new(facts, &values);
-            found.extend(facts.addresses.iter().map(|address| Self {
+        for info in interfaces.iter().filter(|info| info.up) {
+            let nic = Nic::new(info, &values);
+            found.extend(info.addresses.iter().map(|address| Self {
                 ip: address.ip,
                 prefix: address.prefix_len.into(),
                 nic: nic.clone(),
@@ -151,24 +151,24 @@ fn preference(interface: &Interface) -> (bool, bool, bool, Reverse<usize>, u8) {
 
 impl Nic {
     /// The properties that the kernel reports, with the tier that results from the variables.
-    fn new(facts: &InterfaceInfo, values: &Values) -> Self {
-        let expected_tier = ExpectedTier::new(values.mode, facts, values.broker.as_deref());
-        let pci = facts.pci.as_deref().and_then(parse_pci);
+    fn new(info: &InterfaceInfo, values: &Values) -> Self {
+        let expected_tier = ExpectedTier::new(values.mode, info, values.broker.as_deref());
+        let pci = info.pci.as_deref().and_then(parse_pci);
         // The bus's view of sysfs is the same in every network namespace.
         let ids = pci.map(|pci| PciIds::read(&Path::new(PCI_DEVICES).join(pci.to_string())));
         Self {
-            name: facts.name.clone(),
-            driver: facts.driver.clone(),
-            address: facts.mac.to_string(),
-            mtu: facts.mtu as usize,
-            speed_bits: facts.speed_mbps.map_or(0, |megabits| megabits as usize * 1_000_000),
-            up: facts.up,
-            loopback: facts.loopback,
-            physical: facts.physical,
+            name: info.name.clone(),
+            driver: info.driver.clone(),
+            address: info.mac.to_string(),
+            mtu: info.mtu as usize,
+            speed_bits: info.speed_mbps.map_or(0, |megabits| megabits as usize * 1_000_000),
+            up: info.up,
+            loopback: info.loopback,
+            physical: info.physical,
             pci,
             shows_pci: values.pci,
             ids: ids.unwrap_or_default(),
-            tiers: described(&expected_tier, values, facts.xdp),
+            tiers: described(&expected_tier, values, info.xdp),
             expected_tier,
         }
     }

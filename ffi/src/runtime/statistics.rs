@@ -45,7 +45,7 @@ struct Snapshot {
     /// `None` without a program, or if they were not asked for.
     verdicts: Option<Vec<(Verdict, u64)>>,
     peers: Vec<PeerReport>,
-    peers_active: u32,
+    connections: u32,
 }
 
 impl Runtime {
@@ -58,7 +58,7 @@ impl Runtime {
     fn snapshot(&self, with_verdicts: bool) -> Option<Snapshot> {
         let mut peers = Vec::with_capacity(PEERS_MAX);
         let state = self.state.try_lock().ok()?;
-        let (stats, peers_active) = state.engine.with(|engine| {
+        let (stats, connections) = state.engine.with(|engine| {
             peers.extend(engine.peer_reports().take(PEERS_MAX));
             (*engine.stats(), engine.connections())
         });
@@ -67,7 +67,7 @@ impl Runtime {
             Verdict::ALL.iter().map(|&verdict| (verdict, counters.count(verdict))).collect()
         });
         let (port, status) = (*state.port.stats(), state.port.status().clone());
-        Some(Snapshot { stats, port, status, verdicts, peers, peers_active })
+        Some(Snapshot { stats, port, status, verdicts, peers, connections })
     }
 }
 
@@ -131,7 +131,7 @@ impl Statistics {
 
     /// The next page: the last one with the counters of `snapshot`.
     fn fill(&self, snapshot: Snapshot) -> Page {
-        let Snapshot { stats, port, status, verdicts, peers, peers_active } = snapshot;
+        let Snapshot { stats, port, status, verdicts, peers, connections } = snapshot;
         let mut page = self.page.clone();
         page.tier = status.tier.to_string();
         page.why_not_better = status.why_not_better;
@@ -154,7 +154,7 @@ impl Statistics {
             page.verdicts = named.collect();
         }
         page.peers = peers.iter().map(peer_line).collect();
-        page.peers_active = peers_active;
+        page.connections = connections;
         page
     }
 }

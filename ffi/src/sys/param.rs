@@ -240,9 +240,9 @@ fn number(provider: Provider, param: &Param) -> Option<u32> {
 }
 
 /// Warns, once in a process, that packets travel by a lower tier than the best possible one.
-pub(crate) fn warn_degraded(facts: &str) {
+pub(crate) fn warn_degraded(status: &str) {
     static WARNING: Once = Once::new();
-    WARNING.call_once(|| log::warn!(target: "ep_ctrl", "{facts}"));
+    WARNING.call_once(|| log::warn!(target: "ep_ctrl", "{status}"));
 }
 
 /// Warns that the requested interface does not exist.

@@ -284,7 +284,7 @@ static void open_objects(void)
 }
 
 // The fabric and the domain in the first offer to these hints.
-static void told(uint32_t version, struct fi_info *hints, struct fid_fabric *fabric,
+static void expect_open(uint32_t version, struct fi_info *hints, struct fid_fabric *fabric,
 		 struct fid_domain *domain)
 {
 	struct fi_info *found = NULL;
@@ -300,29 +300,29 @@ static void instances(void)
 	struct fid_fabric *fabrics[2];
 	struct fid_domain *domains[3];
 	MUST(fi_getinfo(VERSION, "127.0.0.1", NULL, FI_SOURCE, hints, &info));
-	told(VERSION, hints, NULL, NULL);
+	expect_open(VERSION, hints, NULL, NULL);
 	MUST(fi_fabric(info->fabric_attr, &fabrics[0], NULL));
-	told(VERSION, hints, fabrics[0], NULL);
+	expect_open(VERSION, hints, fabrics[0], NULL);
 	MUST(fi_fabric(info->fabric_attr, &fabrics[1], NULL));
 	MUST(fi_domain(fabrics[1], info, &domains[2], NULL));
-	told(VERSION, hints, fabrics[0], NULL);
+	expect_open(VERSION, hints, fabrics[0], NULL);
 	MUST(fi_domain(fabrics[0], info, &domains[0], NULL));
 	MUST(fi_domain(fabrics[0], info, &domains[1], NULL));
-	told(VERSION, hints, fabrics[0], domains[0]);
+	expect_open(VERSION, hints, fabrics[0], domains[0]);
 	// By the hints: a domain has a fabric, a fabric has a first domain.
 	hints->domain_attr->domain = domains[1];
-	told(VERSION, hints, fabrics[0], domains[1]);
+	expect_open(VERSION, hints, fabrics[0], domains[1]);
 	hints->fabric_attr->fabric = fabrics[0];
-	told(VERSION, hints, fabrics[0], domains[1]);
+	expect_open(VERSION, hints, fabrics[0], domains[1]);
 	hints->domain_attr->domain = NULL;
 	hints->fabric_attr->fabric = fabrics[1];
-	told(VERSION, hints, fabrics[1], domains[2]);
+	expect_open(VERSION, hints, fabrics[1], domains[2]);
 	hints->fabric_attr->fabric = NULL;
 	// Refused: other keys, structures of another length.
 	hints->domain_attr->mr_mode = FI_MR_BASIC;
-	told(VERSION, hints, fabrics[0], NULL);
+	expect_open(VERSION, hints, fabrics[0], NULL);
 	hints->domain_attr->mr_mode = 0;
-	told(FI_VERSION(1, 5), hints, NULL, NULL);
+	expect_open(FI_VERSION(1, 5), hints, NULL, NULL);
 	// On another network.
 	struct fi_info *found = NULL;
 	if (!fi_getinfo(VERSION, "::1", NULL, FI_SOURCE, hints, &found))
@@ -338,13 +338,13 @@ static void instances(void)
 	EXPECT(0, fi_close(&domains[0]->fid));
 	EXPECT(FI_ENODATA, fi_getinfo(VERSION, "127.0.0.1", NULL, FI_SOURCE, hints, &found));
 	hints->domain_attr->domain = NULL;
-	told(VERSION, hints, fabrics[0], domains[1]);
+	expect_open(VERSION, hints, fabrics[0], domains[1]);
 	EXPECT(0, fi_close(&domains[1]->fid));
 	EXPECT(0, fi_close(&fabrics[0]->fid));
-	told(VERSION, hints, fabrics[1], domains[2]);
+	expect_open(VERSION, hints, fabrics[1], domains[2]);
 	EXPECT(0, fi_close(&domains[2]->fid));
 	EXPECT(0, fi_close(&fabrics[1]->fid));
-	told(VERSION, hints, NULL, NULL);
+	expect_open(VERSION, hints, NULL, NULL);
 	fi_freeinfo(info);
 	fi_freeinfo(hints);
 }

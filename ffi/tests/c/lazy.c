@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// The progress thread beside an application that hardly looks: a write needs few looks, whether its
-// target calls the library or not; and the thread sleeps while nothing is under way.
+// The progress thread beside an application that polls at long intervals. A write needs few polls,
+// whether its target calls the library or not. The thread sleeps while nothing is under way.
 
 #include <dirent.h>
 
@@ -8,8 +8,8 @@
 
 enum { LEN = 16 << 20, KEY = 42, IDLE_ENDPOINTS = 50 };
 
-// Most looks for a write of LEN. Looks alone, of one window each, would have to be as many.
-enum { LOOKS_MAX = 400 };
+// Most polls for a write of LEN. Without the thread, each poll would move one window.
+enum { POLLS_MAX = 400 };
 
 // Most sleeps of the thread in a second without traffic.
 enum { SLEEPS_MAX = 5 };
@@ -51,22 +51,22 @@ static struct pair open_pair(void)
 	return pair;
 }
 
-// Writes LEN bytes, and looks every millisecond: at both ends, or at the initiator alone.
-static void lazy_write(struct pair *pair, int target_looks)
+// Writes LEN bytes, and polls every millisecond: at both ends, or at the initiator alone.
+static void lazy_write(struct pair *pair, int target_polls)
 {
 	struct fi_cq_entry entry;
 	struct fid_mr *mr;
-	int looks = 0;
+	int polls = 0;
 	ssize_t got;
-	memset(from, target_looks + 1, LEN);
+	memset(from, target_polls + 1, LEN);
 	MUST(fi_mr_reg(pair->domain, into, LEN, FI_REMOTE_WRITE, 0, KEY, 0, &mr, NULL));
 	MUST(fi_write(pair->ep[0], from, LEN, NULL, pair->addr[1], 0, KEY, NULL));
-	while ((got = fi_cq_read(pair->cq[0], &entry, 1)) == -FI_EAGAIN && looks++ < LOOKS_MAX) {
-		if (target_looks)
+	while ((got = fi_cq_read(pair->cq[0], &entry, 1)) == -FI_EAGAIN && polls++ < POLLS_MAX) {
+		if (target_polls)
 			CHECK(fi_cq_read(pair->cq[1], NULL, 0) <= 0);
 		usleep(1000);
 	}
-	printf("%d looks, %s\n", looks, target_looks ? "both" : "the initiator alone");
+	printf("%d polls, %s\n", polls, target_polls ? "both" : "the initiator alone");
 	MUST(got);
 	CHECK(!memcmp(from, into, LEN));
 	EXPECT(0, fi_close(&mr->fid));

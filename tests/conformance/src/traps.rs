@@ -309,11 +309,11 @@ fn a_process_that_exits_without_closing(world: &World) -> Result<()> {
 /// `fi_cm(3)`: the address, or that it is not known yet.
 fn getname_before_enable(world: &World) -> Result<()> {
     let group = world.closed_group(&Setup { nodes: 1, ..Setup::default() })?;
-    let early = group.a().ep.getname(crate::group::NAME_ROOM).0;
+    let before = group.a().ep.getname(crate::group::NAME_ROOM).0;
     group.enable()?;
     let name = group.a().name()?;
-    match early {
-        Ok(early) => ensure!(early == name, "another address than {name:?} before: {early:?}"),
+    match before {
+        Ok(before) => ensure!(before == name, "another address than {name:?} before: {before:?}"),
         Err(errno) => ensure!(errno.0 == abi::FI_EOPBADSTATE, "{errno}"),
     }
     group.close()

@@ -153,7 +153,7 @@ fn flood(local: IpAddr, sink: &str) -> anyhow::Result<()> {
     let mut free: Vec<usize> = (0..SLOTS).collect();
     let end = Instant::now() + LIFE;
     let mut last_completion = Instant::now();
-    let mut told = false;
+    let mut announced = false;
     // Sends until a send fails; then until all outstanding sends have ended.
     while ends.failed == 0 || free.len() < SLOTS {
         ensure!(Instant::now() < end, "{} sends never ended", SLOTS - free.len());
@@ -189,9 +189,9 @@ fn flood(local: IpAddr, sink: &str) -> anyhow::Result<()> {
             }
             Err(error) => return Err(error.into()),
         }
-        if ends.completed > 1000 && !told {
+        if ends.completed > 1000 && !announced {
             say("flowing")?;
-            told = true;
+            announced = true;
         }
     }
     let Ends { posted, completed, failed, errno } = ends;

@@ -27,13 +27,13 @@ fn a_program_that_prints_outlives_the_limit_of_silence() {
 
 #[test]
 fn a_silent_program_is_ended_with_its_last_lines() {
-    let told = failure("echo last line; sleep 1000", Duration::from_millis(300), LONG);
-    assert!(told.contains("no output for 0.3 s") && told.contains("last line"), "{told}");
+    let message = failure("echo last line; sleep 1000", Duration::from_millis(300), LONG);
+    assert!(message.contains("no output for 0.3 s") && message.contains("last line"), "{message}");
 }
 
 #[test]
 fn a_program_that_prints_for_ever_is_ended() {
     let script = "while :; do echo again; sleep 0.1; done";
-    let told = failure(script, LONG, Duration::from_millis(500));
-    assert!(told.contains("not within 0.5 s"), "{told}");
+    let message = failure(script, LONG, Duration::from_millis(500));
+    assert!(message.contains("not within 0.5 s"), "{message}");
 }

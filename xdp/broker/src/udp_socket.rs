@@ -117,10 +117,10 @@ mod tests {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let address = socket.local_addr().unwrap();
         let own = || OwnedFd::from(socket.try_clone().unwrap());
-        let early = UdpSocketProof::check(own(), address, namespace, &other).unwrap();
-        assert!(early.is_bound(), "to every device");
+        let proof = UdpSocketProof::check(own(), address, namespace, &other).unwrap();
+        assert!(proof.is_bound(), "to every device");
         SockRef::from(&socket).bind_device(Some(b"lo")).unwrap();
-        assert!(!early.is_bound(), "to lo alone");
+        assert!(!proof.is_bound(), "to lo alone");
         let refused = UdpSocketProof::check(own(), address, namespace, &other).unwrap_err();
         assert_eq!(refused, format!("the socket passed along is not bound to {address} on lo"));
         assert!(check(own(), address).unwrap().is_bound());

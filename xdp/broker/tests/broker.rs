@@ -194,12 +194,12 @@ fn contained() {
     assert!(caps::has_cap(None, caps::CapSet::Effective, caps::Capability::CAP_NET_RAW).unwrap());
     let interfaces = ofi_xdp_datapath::interfaces().unwrap();
     let interface = interfaces.iter().find(|one| one.name == INTERFACE).unwrap();
-    let forecast = ExpectedTier::new(Mode::Auto, interface, None);
-    assert_eq!(forecast.tier, Tier::Udp, "{forecast:?}");
-    assert!(forecast.why_not_better.contains("user namespace; run xdp-broker"), "{forecast:?}");
+    let expected = ExpectedTier::new(Mode::Auto, interface, None);
+    assert_eq!(expected.tier, Tier::Udp, "{expected:?}");
+    assert!(expected.why_not_better.contains("user namespace; run xdp-broker"), "{expected:?}");
     let broker = std::env::var_os("OFI_XDP_TEST_BROKER").map(PathBuf::from);
-    let forecast = ExpectedTier::new(Mode::Auto, interface, broker.as_deref());
-    assert_eq!(forecast.tier, Tier::Xdp(XskMode::Skb));
+    let expected = ExpectedTier::new(Mode::Auto, interface, broker.as_deref());
+    assert_eq!(expected.tier, Tier::Xdp(XskMode::Skb));
     ask_and_exchange();
 }
 
@@ -425,7 +425,7 @@ fn root_the_policy_holds_for_queues_ports_addresses_and_numbers() {
     let stream = broker.connect();
     let answer = ask(&stream, request(&hosts, None), good.as_fd());
     assert!(is_granted(&answer), "{}", answer.0.reason);
-    let [socket, memory, _board] = <[OwnedFd; 3]>::try_from(answer.1).unwrap();
+    let [socket, memory, _counters] = <[OwnedFd; 3]>::try_from(answer.1).unwrap();
     for queue in 0..2 {
         let interface = request(&hosts, None).interface;
         let elsewhere = SocketAddrXdp::new(SocketAddrXdpFlags::XDP_COPY, interface, queue);

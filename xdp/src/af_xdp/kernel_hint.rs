@@ -33,7 +33,7 @@ impl KernelRxHint {
     /// # Errors
     /// Those of `mmap(2)`.
     pub(crate) fn map(claim: &Claim) -> io::Result<Self> {
-        let (map, at) = claim.passed_counter();
+        let (map, at) = claim.kernel_rx_counter();
         let map = Mapping::new(map, 0, at + size_of::<u64>())?;
         let mut kernel_rx_hint = Self { map, at, seen: 0 };
         // Skips the packets of former owners of the slot.

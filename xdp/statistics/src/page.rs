@@ -50,7 +50,7 @@ pub struct Page {
     /// Peers with traffic.
     pub peers: Vec<PeerLine>,
     /// Number of peers with traffic.
-    pub peers_active: u32,
+    pub connections: u32,
 }
 
 /// A peer in a page.

@@ -63,9 +63,9 @@ fn a_page_that_was_just_replaced_is_nobodys_leftover() {
     let folder = folder("replaced");
     let mut file = StatsFile::new(&folder).unwrap();
     file.publish(&Page::default()).unwrap();
-    let early = open(&file.path).unwrap();
+    let opened = open(&file.path).unwrap();
     file.publish(&Page::default()).unwrap();
-    assert!(early.try_lock_shared().is_ok() && !is_left(&early));
+    assert!(opened.try_lock_shared().is_ok() && !is_left(&opened));
     drop(file);
     fs::remove_dir(&folder).unwrap();
 }

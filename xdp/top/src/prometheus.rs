@@ -26,7 +26,7 @@ pub(crate) fn text(pages: &[Page]) -> String {
         info.extend([("tier", page.tier.clone()), ("interface", page.interface.clone())]);
         info.extend(page.queue.map(|queue| ("queue", queue.to_string())));
         families.add("info", "gauge", &info, 1.0);
-        families.add("peers_active", "gauge", &endpoint, page.peers_active.into());
+        families.add("connections", "gauge", &endpoint, page.connections.into());
         for (name, value) in &page.counters {
             families.add(&format!("{name}_total"), "counter", &endpoint, *value as f64);
         }

@@ -86,7 +86,7 @@ fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
         total("timeouts"),
         total("tail_probes"),
         total("receiver_not_ready"),
-        page.peers_active,
+        page.connections,
     );
     for (title, list) in [("dropped", &page.drops), ("XDP program", &page.verdicts)] {
         let some: Vec<String> = list

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ubuntu_is_told_from_debian() {
+    fn ubuntu_differs_from_debian() {
         assert_eq!(apt_of("NAME=x\nID=debian\n"), PackageManager::Apt);
         assert_eq!(apt_of("ID=ubuntu\nID_LIKE=debian\n"), PackageManager::AptOnUbuntu);
         assert_eq!(

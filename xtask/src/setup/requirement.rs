@@ -186,7 +186,7 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
 };
 
 /// Answers whether a capability is there. The tests of the table answer for imaginary machines.
-pub(crate) trait Probe {
+pub(crate) trait Check {
     /// Whether this machine passes `test`.
     fn holds(&self, test: &Test) -> bool;
 }
@@ -195,7 +195,7 @@ pub(crate) trait Probe {
 #[derive(Debug)]
 pub(crate) struct System;
 
-impl Probe for System {
+impl Check for System {
     fn holds(&self, test: &Test) -> bool {
         match test {
             Test::Command(name) => find_command(name).is_some(),

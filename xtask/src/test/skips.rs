@@ -50,8 +50,8 @@ mod tests {
     #[test]
     fn a_reason_is_printed_once_with_the_number_of_tests() {
         let lines = "a\tno mirror\nb\tno mirror\na\tno mirror\nc\tno valgrind\n";
-        let told: Vec<_> = by_reason(lines).into_iter().collect();
-        assert_eq!(told, [("no mirror", 2), ("no valgrind", 1)]);
+        let reasons: Vec<_> = by_reason(lines).into_iter().collect();
+        assert_eq!(reasons, [("no mirror", 2), ("no valgrind", 1)]);
         assert!(by_reason("").is_empty());
     }
 }

@@ -82,9 +82,9 @@ pub(super) fn parameters(tree: &Tree) -> Vec<Fault> {
         Fault::new(manual, 0, format!("describes {PREFIX}{name}, which does not exist"))
     });
     let differing = helped_defaults(&code.text).into_iter().filter_map(|(name, default)| {
-        let told = manual_default(&manual.text, &name)?;
-        let what = format!("{PREFIX}{name} has default {told:?}, in {PARAMETERS} {default:?}");
-        (told != default).then(|| Fault::new(manual, 0, what))
+        let stated = manual_default(&manual.text, &name)?;
+        let what = format!("{PREFIX}{name} has default {stated:?}, in {PARAMETERS} {default:?}");
+        (stated != default).then(|| Fault::new(manual, 0, what))
     });
     undescribed.chain(undefined).chain(differing).collect()
 }

@@ -106,11 +106,11 @@ fn visible_fields(file: &SourceFile, at: usize, name: &str) -> Vec<Fault> {
     let Some(open) = open.filter(|open| tokens[*open] == Token::Open('{')) else { return vec![] };
     let fields = open..source.group_end(open);
     let visible = fields.filter(|at| is_word(tokens.get(*at), "pub"));
-    let told = visible.map(|at| {
+    let faults = visible.map(|at| {
         let what = format!("{name} has a field that other files see: give it a method instead");
         Fault::new(file, source.lines[at], what)
     });
-    told.collect()
+    faults.collect()
 }
 
 /// Slots that are numbers.

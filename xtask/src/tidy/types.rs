@@ -46,13 +46,14 @@ fn stale(crates: &[Crate<'_>], list: &[(&str, &str)], least: usize) -> Vec<Fault
         items.filter(|(file, item)| is_product(&file.path) && item.name == name).count()
     };
     let stale = list.iter().filter(|(name, _)| count(name) < least);
-    let told = stale.filter(|_| crates.iter().any(|one| one.root == "xtask/src"));
-    told.map(|(name, _)| Fault {
-        path: file!().to_owned(),
-        line: 0,
-        what: format!("lists {name} without need: remove the entry"),
-    })
-    .collect()
+    let reported = stale.filter(|_| crates.iter().any(|one| one.root == "xtask/src"));
+    reported
+        .map(|(name, _)| Fault {
+            path: file!().to_owned(),
+            line: 0,
+            what: format!("lists {name} without need: remove the entry"),
+        })
+        .collect()
 }
 
 /// Traits with one implementor in product code, or with none.

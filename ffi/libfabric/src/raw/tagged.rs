@@ -31,7 +31,7 @@ impl Tagged {
     }
 
     /// No buffer: for `FI_PEEK`.
-    pub fn probe(peer: u64, tag: u64, ignore: u64, context: Context) -> Self {
+    pub fn peek(peer: u64, tag: u64, ignore: u64, context: Context) -> Self {
         Self { parts: Vec::new(), peer, tag, ignore, context, data: 0 }
     }
 

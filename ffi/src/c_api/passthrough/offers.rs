@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 use super::info_list::{InfoList, OwnedInfo, OwnedNames};
 use super::table_copy;
 use crate::c_api::{info, text};
-use crate::getinfo::hardware::{self, Filter, Names, Plan, ProviderRoute};
+use crate::getinfo::hardware::{self, Filter, Names, ProviderQueries, ProviderRoute};
 use crate::getinfo::open_objects;
 use crate::sys::abi::running::{self, InfoQuery};
 use crate::sys::abi::{self, fi_fabric_attr, fi_info, fid_fabric};
@@ -100,9 +100,9 @@ impl Offers {
 /// [`Error::NoMemory`]; [`Error::Invalid`] for a name in the hints that is not UTF-8.
 ///
 /// # Safety
-/// The contract of `fi_getinfo(3)`, for the strings of `question` and for `hints`.
+/// The contract of `fi_getinfo(3)`, for the strings of `query` and for `hints`.
 pub(in crate::c_api) unsafe fn offers(
-    question: InfoQuery,
+    query: InfoQuery,
     hints: Option<&fi_info>,
 ) -> Result<Offers, Error> {
     let mut offers = Offers::default();
@@ -124,8 +124,13 @@ pub(in crate::c_api) unsafe fn offers(
         None => OwnedNames::default(),
     };
     let filter = Filter::parse(abi::provider_filter().as_deref());
-    let Plan { questions, skipped } =
-        hardware::plan(values.tier, &values.passthrough, &filter, registered(), wanted.borrowed());
+    let ProviderQueries { queries, skipped } = hardware::queries(
+        values.tier,
+        &values.passthrough,
+        &filter,
+        registered(),
+        wanted.borrowed(),
+    );
     offers.why_not_more = skipped;
     let interfaces = InterfaceList::of(values.interface.as_deref())?;
     let mut found = Found {
@@ -135,13 +140,13 @@ pub(in crate::c_api) unsafe fn offers(
         texts: Vec::new(),
         stranded: Vec::new(),
     };
-    for one in questions {
+    for one in queries {
         // SAFETY: promised by the caller.
-        unsafe { found.ask(question, hints, &one, &mut offers) }?;
+        unsafe { found.ask(query, hints, &one, &mut offers) }?;
         let _over = Asking::Over(one.place).begin();
         for layers in std::mem::take(&mut found.stranded) {
             // SAFETY: as above.
-            unsafe { found.ask(question, hints, &one.rerouted(&layers), &mut offers) }?;
+            unsafe { found.ask(query, hints, &one.rerouted(&layers), &mut offers) }?;
         }
     }
     // SAFETY: promised by the caller.
@@ -169,9 +174,9 @@ fn registered() -> &'static [String] {
     NAMES.get_or_init(|| {
         let (node, service) = (std::ptr::null(), std::ptr::null());
         let flags = abi::FI_PROV_ATTR_ONLY;
-        let question = InfoQuery { api_version: abi::version(), node, service, flags };
+        let query = InfoQuery { api_version: abi::version(), node, service, flags };
         // SAFETY: no node, no service, no hints.
-        let Ok(list) = (unsafe { running::getinfo(question, std::ptr::null()) }) else {
+        let Ok(list) = (unsafe { running::getinfo(query, std::ptr::null()) }) else {
             return Vec::new();
         };
         // SAFETY: libfabric has made it for this call.
@@ -247,14 +252,14 @@ impl Found<'_> {
     /// Those of [`offers`].
     unsafe fn ask(
         &mut self,
-        question: InfoQuery,
+        query: InfoQuery,
         hints: Option<&fi_info>,
         one: &hardware::ProviderQuery,
         offers: &mut Offers,
     ) -> Result<(), Error> {
         let bottom = one.provider.split(';').next().unwrap_or_default();
         let hidden = if self.filter.hides(bottom) { GETINFO_HIDDEN } else { 0 };
-        let query = InfoQuery { flags: question.flags | hidden, ..question };
+        let query = InfoQuery { flags: query.flags | hidden, ..query };
         // SAFETY: promised by the caller.
         let inner = unsafe { hints_for(hints, one) }?;
         // SAFETY: as above; the hints are initialised.

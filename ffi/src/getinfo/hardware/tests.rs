@@ -5,37 +5,37 @@ fn registered() -> Vec<String> {
     ["verbs", "tcp", "ofi_rxm", "xdp", "sockets"].map(str::to_owned).to_vec()
 }
 
-fn planned(list: &str, filter: Option<&str>, names: Names<'_>) -> Plan {
+fn queries_for(list: &str, filter: Option<&str>, names: Names<'_>) -> ProviderQueries {
     let providers = Providers::parse(list);
-    plan(Choice::Auto, &providers, &Filter::parse(filter), &registered(), names)
+    queries(Choice::Auto, &providers, &Filter::parse(filter), &registered(), names)
 }
 
-fn queried(plan: &Plan) -> Vec<&str> {
-    plan.questions.iter().map(|question| question.provider.as_str()).collect()
+fn queried(found: &ProviderQueries) -> Vec<&str> {
+    found.queries.iter().map(|query| query.provider.as_str()).collect()
 }
 
 #[test]
 fn providers_missing_in_libfabric_are_not_queried() {
-    let plan = planned("efa verbs cxi tcp;ofi_rxm tcp;lnx", None, Names::default());
-    assert_eq!(queried(&plan), ["verbs", "tcp;ofi_rxm"]);
-    assert_eq!(plan.skipped, ["efa, cxi, tcp;lnx: not in this libfabric"]);
+    let found = queries_for("efa verbs cxi tcp;ofi_rxm tcp;lnx", None, Names::default());
+    assert_eq!(queried(&found), ["verbs", "tcp;ofi_rxm"]);
+    assert_eq!(found.skipped, ["efa, cxi, tcp;lnx: not in this libfabric"]);
 }
 
 #[test]
 fn other_tiers_query_no_provider() {
     for choice in [Choice::AfXdp, Choice::Udp] {
-        let plan = plan(
+        let found = queries(
             choice,
             &Providers::parse("tcp"),
             &Filter::default(),
             &registered(),
             Names::default(),
         );
-        assert_eq!(queried(&plan), [""; 0]);
-        assert_eq!(plan.skipped, [format!("FI_XDP_TIER={choice}")]);
+        assert_eq!(queried(&found), [""; 0]);
+        assert_eq!(found.skipped, [format!("FI_XDP_TIER={choice}")]);
     }
-    let plan = planned("none", None, Names::default());
-    assert_eq!(plan.skipped, ["FI_XDP_PASSTHROUGH=none"]);
+    let found = queries_for("none", None, Names::default());
+    assert_eq!(found.skipped, ["FI_XDP_PASSTHROUGH=none"]);
 }
 
 #[test]
@@ -48,12 +48,12 @@ fn a_filter_that_shows_hides_and_one_that_excludes_forbids() {
         let filter = Filter::parse(filter);
         assert!(!filter.hides("tcp") && filter.stranded("tcp;ofi_rxm").is_none(), "{filter:?}");
     }
-    let plan = planned("tcp verbs tcp;ofi_rxm", Some("^tcp,sockets"), Names::default());
-    assert_eq!(queried(&plan), ["verbs"]);
-    assert_eq!(plan.skipped.len(), 2);
-    let plan = planned("tcp;ofi_rxm tcp", Some("xdp"), Names::default());
-    assert_eq!(queried(&plan), ["tcp"]);
-    assert_eq!(plan.skipped.len(), 1);
+    let found = queries_for("tcp verbs tcp;ofi_rxm", Some("^tcp,sockets"), Names::default());
+    assert_eq!(queried(&found), ["verbs"]);
+    assert_eq!(found.skipped.len(), 2);
+    let found = queries_for("tcp;ofi_rxm tcp", Some("xdp"), Names::default());
+    assert_eq!(queried(&found), ["tcp"]);
+    assert_eq!(found.skipped.len(), 1);
     let filter = Filter::parse(Some("^tcp;ofi_rxm,  Shm"));
     assert!(filter.excludes("tcp;ofi_rxm") && filter.excludes("shm"));
     assert!(!filter.excludes("tcp") && !filter.hides("tcp"));
@@ -62,20 +62,20 @@ fn a_filter_that_shows_hides_and_one_that_excludes_forbids() {
 #[test]
 fn hints_that_name_a_domain_reach_its_provider_only() {
     let names = Names { domain: Some("Verbs:mlx5_0"), ..Names::default() };
-    let plan = planned("tcp verbs", None, names);
-    assert_eq!(queried(&plan), ["verbs"]);
-    assert_eq!(plan.questions[0].domain.as_deref(), Some("mlx5_0"));
-    assert_eq!(plan.questions[0].fabric, None);
+    let found = queries_for("tcp verbs", None, names);
+    assert_eq!(queried(&found), ["verbs"]);
+    assert_eq!(found.queries[0].domain.as_deref(), Some("mlx5_0"));
+    assert_eq!(found.queries[0].fabric, None);
     let names = Names { domain: Some("eth0"), ..Names::default() };
-    assert_eq!(queried(&planned("tcp verbs", None, names)), [""; 0]);
+    assert_eq!(queried(&queries_for("tcp verbs", None, names)), [""; 0]);
     let names = Names { domain: Some("tcp:eth0"), fabric: Some("verbs:x"), ..Names::default() };
-    assert_eq!(queried(&planned("tcp verbs", None, names)), [""; 0]);
+    assert_eq!(queried(&queries_for("tcp verbs", None, names)), [""; 0]);
 }
 
 #[test]
 fn excluded_layers_are_passed_on() {
     let names = Names { provider: Some("xdp;^ofi_mrail;^ofi_rxd"), ..Names::default() };
-    assert_eq!(queried(&planned("verbs", None, names)), ["verbs;^ofi_mrail;^ofi_rxd"]);
+    assert_eq!(queried(&queries_for("verbs", None, names)), ["verbs;^ofi_mrail;^ofi_rxd"]);
 }
 
 #[test]
@@ -99,7 +99,7 @@ fn layers_over_a_hidden_provider_are_opened_over_this_one() {
         provider: Some("xdp;^ofi_mrail"),
         ..Names::default()
     };
-    let question = planned("verbs", Some("xdp"), names).questions[0].rerouted("ofi_rxm");
-    assert_eq!(question.provider, "xdp;ofi_rxm;^ofi_mrail");
-    assert_eq!((question.domain.as_deref(), question.fabric), (Some("verbs:mlx"), None));
+    let query = queries_for("verbs", Some("xdp"), names).queries[0].rerouted("ofi_rxm");
+    assert_eq!(query.provider, "xdp;ofi_rxm;^ofi_mrail");
+    assert_eq!((query.domain.as_deref(), query.fabric), (Some("verbs:mlx"), None));
 }

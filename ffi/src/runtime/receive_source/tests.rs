@@ -148,12 +148,12 @@ fn a_cancelled_receive_is_completed_or_stays() {
     }
     let refused = queue.cancel(Context(2), |_, _| Err(Error::Again));
     assert_eq!(refused, Err(Error::Again));
-    let mut told = None;
+    let mut seen = None;
     let done = queue.cancel(Context(1), |request, multi| {
-        told = Some((request.context, multi));
+        seen = Some((request.context, multi));
         Ok(())
     });
-    assert_eq!((done, told), (Ok(()), Some((Context(1), false))));
+    assert_eq!((done, seen), (Ok(()), Some((Context(1), false))));
     assert_eq!(queue.cancel(Context(9), |_, _| Err(Error::Again)), Ok(()));
     assert_eq!(claimed(&mut source, &arrival(None, 8)), Some((2, 8)));
     assert_eq!(claimed(&mut source, &arrival(None, 8)), Some((3, 8)));
@@ -240,13 +240,13 @@ fn a_buffer_is_released_once_if_its_last_slice_ends_during_a_cancel() {
             let posted = queue.push(&recv(1, None, 100), None, Some(1), false);
             let taken = taker.claim_shared_receive(&arrival(None, 10)).is_some();
             turn.store(round, Ordering::Release);
-            let mut told = false;
+            let mut seen = false;
             let cancelled = queue.cancel(Context(1), |_, _| {
-                told = true;
+                seen = true;
                 Ok(())
             });
             meet(round, ends);
-            (posted, taken, cancelled, queue.room(), told)
+            (posted, taken, cancelled, queue.room(), seen)
         };
         let cancels: Vec<_> = (1..=ROUNDS).map(cancel).collect();
         for (released, cancel) in reads.join().unwrap().into_iter().zip(cancels) {

@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_on_either_side_fails() {
+    fn a_row_missing_on_either_side_fails() {
         let mut more = ledger(1000.0);
         more.paths.insert(String::from("cq_read"), 7.0);
         assert!(!more.compare(&ledger(1000.0)).1);

@@ -7,9 +7,9 @@
 //! exactly.
 
 mod callgrind;
-mod crowd;
 mod ledger;
 mod line;
+mod many_peers;
 mod mark;
 mod pair;
 mod record;
@@ -128,7 +128,7 @@ fn main() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Task::Peers { quick, only } => {
-            println!("{}", serde_json::to_string(&crowd::measure(quick, only.as_deref())?)?);
+            println!("{}", serde_json::to_string(&many_peers::measure(quick, only.as_deref())?)?);
             Ok(ExitCode::SUCCESS)
         }
         Task::Work { workload, count } => {

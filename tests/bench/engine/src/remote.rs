@@ -135,7 +135,7 @@ struct Peer {
 
 impl Peer {
     /// One without a connection.
-    const STRANGER: Self = Self {
+    const UNKNOWN: Self = Self {
         cid: PeerId::NONE,
         token: Token(0),
         psn: Psn(0),
@@ -170,7 +170,7 @@ pub(crate) struct Remote {
 impl Remote {
     /// `count` peers, from which a packet takes `delay` nanoseconds.
     pub(crate) fn new(count: usize, delay: u64) -> Self {
-        Self { peers: vec![Peer::STRANGER; count], delay, due: VecDeque::new() }
+        Self { peers: vec![Peer::UNKNOWN; count], delay, due: VecDeque::new() }
     }
 
     /// A peer says hello.

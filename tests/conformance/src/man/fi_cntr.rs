@@ -133,10 +133,10 @@ fn receives_are_counted(world: &World) -> Result<()> {
 }
 
 /// Probes at the first node until the message with tag 1 is found.
-fn probe(group: &Group, flags: u64, context: Context) -> Result<()> {
-    let (a, probe) = (group.a(), Tagged::probe(FI_ADDR_UNSPEC, 1, 0, context));
+fn post_peek(group: &Group, flags: u64, context: Context) -> Result<()> {
+    let (a, peek) = (group.a(), Tagged::peek(FI_ADDR_UNSPEC, 1, 0, context));
     group.until("a message that is found", || {
-        optional(a.ep.trecvmsg(&probe, abi::FI_PEEK | flags), "FI_PEEK")?;
+        optional(a.ep.trecvmsg(&peek, abi::FI_PEEK | flags), "FI_PEEK")?;
         match group.event(a)? {
             Event::Done(_) => Ok(Some(())),
             Event::Failed(error) if error.err.0 == abi::FI_ENOMSG => Ok(None),
@@ -149,21 +149,21 @@ fn probe(group: &Group, flags: u64, context: Context) -> Result<()> {
 /// (`fi_tagged(3)`, `FI_PEEK`), found or not.
 fn peeks_are_not_counted(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::caps(abi::FI_TAGGED), abi::FI_RECV)?;
-    let nothing = Tagged::probe(FI_ADDR_UNSPEC, 2, 0, Context::new());
+    let nothing = Tagged::peek(FI_ADDR_UNSPEC, 2, 0, Context::new());
     optional(group.a().ep.trecvmsg(&nothing, abi::FI_PEEK), "FI_PEEK")?;
     group.error(group.a())?;
     for _ in 0..3 {
         group.post(|| group.b().ep.tsend(Mem::zeroed(8), group.to_a(), 1, Context::new()))?;
     }
-    probe(&group, 0, Context::new())?;
-    probe(&group, abi::FI_DISCARD, Context::new())?;
+    post_peek(&group, 0, Context::new())?;
+    post_peek(&group, abi::FI_DISCARD, Context::new())?;
     reaches(&group, &cntr, 0)?;
     ensure!(cntr.readerr() == 0, "{} errors", cntr.readerr());
     group.post(|| group.a().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     group.next(group.a())?;
     reaches(&group, &cntr, 1)?;
     let claim = Context::new();
-    probe(&group, abi::FI_CLAIM, claim)?;
+    post_peek(&group, abi::FI_CLAIM, claim)?;
     reaches(&group, &cntr, 1)?;
     let message = Tagged::new(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, claim);
     group.post(|| group.a().ep.trecvmsg(&message, abi::FI_CLAIM))?;

@@ -572,7 +572,7 @@ fn a_multi_receive_buffer_waits_for_the_end_of_a_close(world: &World) -> Result<
         ep.bind(&unread, abi::FI_TRANSMIT | abi::FI_RECV)?;
         shared.enable(ep)?;
     }
-    let nobody = shared.group.b().av.insert(&shared.eps[2].getname(NAME_ROOM).0?)?;
+    let absent = shared.group.b().av.insert(&shared.eps[2].getname(NAME_ROOM).0?)?;
     shared.close_endpoint(2)?;
     let context = Context::new();
     shared.recv_many(Mem::zeroed(200), 100, context)?;
@@ -580,7 +580,7 @@ fn a_multi_receive_buffer_waits_for_the_end_of_a_close(world: &World) -> Result<
     shared.send(Mem::zeroed(100), 0)?;
     shared.to.remove(1);
     let leaving = shared.eps.remove(1);
-    shared.group.post(|| leaving.send(Mem::zeroed(8), nobody, Context::new()))?;
+    shared.group.post(|| leaving.send(Mem::zeroed(8), absent, Context::new()))?;
     let closed = std::thread::scope(|scope| {
         let closes = scope.spawn(|| leaving.close());
         std::thread::sleep(QUIET);
@@ -640,9 +640,9 @@ fn a_multi_receive_buffer_is_given_back_to_an_endpoint_with_a_queue(world: &Worl
     shared.recv_many(Mem::zeroed(200), 100, context)?;
     optional(shared.srx.cancel(context.ptr()), "fi_cancel of a shared context")?;
     shared.given_back(context)?;
-    let probe = Tagged::probe(FI_ADDR_UNSPEC, 5, 0, Context::new());
-    optional(shared.srx.trecvmsg(&probe, abi::FI_PEEK), "FI_PEEK of a shared context")?;
-    ensure!(shared.error()?.err.0 == abi::FI_ENOMSG, "a probe for nothing");
+    let peek = Tagged::peek(FI_ADDR_UNSPEC, 5, 0, Context::new());
+    optional(shared.srx.trecvmsg(&peek, abi::FI_PEEK), "FI_PEEK of a shared context")?;
+    ensure!(shared.error()?.err.0 == abi::FI_ENOMSG, "a peek for nothing");
     shared.quiet()?;
     shared.eps.iter().try_for_each(Fid::close)?;
     shared.eps.clear();
@@ -672,25 +672,25 @@ fn a_cancelled_receive_is_reported(world: &World) -> Result<()> {
 /// `fi_tagged(3)`, `FI_PEEK`, `FI_CLAIM`, `FI_DISCARD`.
 fn a_peek_sees_the_messages_of_every_endpoint(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS, 2)?;
-    let probe = |tag| Tagged::probe(FI_ADDR_UNSPEC, tag, 0, Context::new());
-    match shared.srx.trecvmsg(&probe(5), abi::FI_PEEK) {
+    let peek = |tag| Tagged::peek(FI_ADDR_UNSPEC, tag, 0, Context::new());
+    match shared.srx.trecvmsg(&peek(5), abi::FI_PEEK) {
         Err(Errno(abi::FI_ENOSYS | abi::FI_EOPNOTSUPP | abi::FI_EBADFLAGS | abi::FI_EINVAL)) => {
             return not_offered("FI_PEEK of a shared context");
         }
         posted => posted?,
     }
-    ensure!(shared.error()?.err.0 == abi::FI_ENOMSG, "a probe for nothing");
+    ensure!(shared.error()?.err.0 == abi::FI_ENOMSG, "a peek for nothing");
     for tag in [5, 6, 7] {
         shared.tsend(Mem::pattern(30, tag), 1, tag.into())?;
     }
     shared.settle()?;
-    shared.group.post(|| shared.srx.trecvmsg(&probe(5), abi::FI_PEEK))?;
+    shared.group.post(|| shared.srx.trecvmsg(&peek(5), abi::FI_PEEK))?;
     let found = shared.next()?;
     ensure!((found.len, found.tag) == (30, 5), "{found:?}");
-    let claim = probe(6);
+    let claim = peek(6);
     shared.group.post(|| shared.srx.trecvmsg(&claim, abi::FI_PEEK | abi::FI_CLAIM))?;
     shared.done(claim.context)?;
-    shared.group.post(|| shared.srx.trecvmsg(&probe(7), abi::FI_PEEK | abi::FI_DISCARD))?;
+    shared.group.post(|| shared.srx.trecvmsg(&peek(7), abi::FI_PEEK | abi::FI_DISCARD))?;
     shared.next()?;
     let into = Mem::zeroed(30);
     let taken = Tagged::new(into, FI_ADDR_UNSPEC, 6, claim.context);

@@ -381,15 +381,15 @@ fn cancel_takes_one_of_many(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Posts a probe at the second node, and gives its event.
-fn peek(group: &Group, probe: &Tagged, flags: u64) -> Result<Event> {
+/// Posts a peek at the second node, and gives its event.
+fn post_peek(group: &Group, peek: &Tagged, flags: u64) -> Result<Event> {
     let flags = abi::FI_PEEK | flags;
-    match group.b().ep.trecvmsg(probe, flags) {
+    match group.b().ep.trecvmsg(peek, flags) {
         Err(crate::fi::Errno(abi::FI_ENOSYS | abi::FI_EOPNOTSUPP | abi::FI_EBADFLAGS)) => {
             return crate::world::not_offered("FI_PEEK");
         }
         Err(crate::fi::Errno(abi::FI_EAGAIN)) => {
-            group.post(|| group.b().ep.trecvmsg(probe, flags))?;
+            group.post(|| group.b().ep.trecvmsg(peek, flags))?;
         }
         answer => answer?,
     }
@@ -398,15 +398,15 @@ fn peek(group: &Group, probe: &Tagged, flags: u64) -> Result<Event> {
         Event::Done(done) => done.context,
         Event::Failed(error) => error.context,
     };
-    ensure!(context == probe.context.ptr(), "the probe's event was expected, not {event:?}");
+    ensure!(context == peek.context.ptr(), "the peek's event was expected, not {event:?}");
     Ok(event)
 }
 
 /// Peeks until the message is found: a peek sees only messages that have arrived.
-fn found(group: &Group, probe: &Tagged, flags: u64) -> Result<Completion> {
+fn found(group: &Group, peek: &Tagged, flags: u64) -> Result<Completion> {
     let end = std::time::Instant::now() + crate::world::PATIENCE;
     loop {
-        match peek(group, probe, flags)? {
+        match post_peek(group, peek, flags)? {
             Event::Done(completion) => return Ok(completion),
             Event::Failed(error) => ensure!(error.err.0 == abi::FI_ENOMSG, "{error:?}"),
         }
@@ -415,11 +415,11 @@ fn found(group: &Group, probe: &Tagged, flags: u64) -> Result<Completion> {
     }
 }
 
-/// Checks that a probe finds nothing.
-fn nothing(group: &Group, probe: &Tagged) -> Result<()> {
-    match peek(group, probe, 0)? {
+/// Checks that a peek finds nothing.
+fn nothing(group: &Group, peek: &Tagged) -> Result<()> {
+    match post_peek(group, peek, 0)? {
         Event::Failed(error) if error.err.0 == abi::FI_ENOMSG => Ok(()),
-        event => anyhow::bail!("a probe for nothing gave {event:?}"),
+        event => anyhow::bail!("a peek for nothing gave {event:?}"),
     }
 }
 
@@ -443,20 +443,20 @@ fn receive(group: &Group, len: usize, tag: u64) -> Result<()> {
 /// Section FLAGS, `FI_PEEK`: without a message, an error event `FI_ENOMSG`.
 fn peek_of_nothing_is_no_message(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
-    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
+    nothing(&group, &Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     group.close()
 }
 
 /// Section FLAGS: a message that is found stays to be received.
 fn peek_finds_a_message_and_leaves_it(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
-    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
+    nothing(&group, &Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     unexpected(&group, 10, 1)?;
     for _ in 0..3 {
-        found(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()), 0)?;
+        found(&group, &Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new()), 0)?;
     }
     receive(&group, 10, 1)?;
-    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
+    nothing(&group, &Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     group.close()
 }
 
@@ -464,8 +464,8 @@ fn peek_finds_a_message_and_leaves_it(world: &World) -> Result<()> {
 fn peek_tells_length_tag_data_and_source(world: &World) -> Result<()> {
     let group = world.pair(TAGGED | abi::FI_SOURCE)?;
     unexpected(&group, 10, 7)?;
-    let probe = Tagged::probe(FI_ADDR_UNSPEC, 0, u64::MAX, Context::new());
-    let one = found(&group, &probe, 0)?;
+    let peek = Tagged::peek(FI_ADDR_UNSPEC, 0, u64::MAX, Context::new());
+    let one = found(&group, &peek, 0)?;
     ensure!((one.len, one.tag, one.data) == (10, 7, 8), "{one:?}");
     ensure!(one.from == group.to_a(), "from {:#x}", one.from);
     receive(&group, 10, 7)?;
@@ -476,8 +476,8 @@ fn peek_tells_length_tag_data_and_source(world: &World) -> Result<()> {
 fn peek_finds_long_messages(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     unexpected(&group, 3_000_000, 1)?;
-    let probe = Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new());
-    let one = found(&group, &probe, 0)?;
+    let peek = Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new());
+    let one = found(&group, &peek, 0)?;
     ensure!(one.len == 3_000_000, "{one:?}");
     receive(&group, 3_000_000, 1)?;
     group.close()
@@ -487,8 +487,8 @@ fn peek_finds_long_messages(world: &World) -> Result<()> {
 fn peek_respects_the_ignore_mask(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     unexpected(&group, 10, 0x23)?;
-    found(&group, &Tagged::probe(FI_ADDR_UNSPEC, 0x20, 0x0f, Context::new()), 0)?;
-    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 0x20, 0x0c, Context::new()))?;
+    found(&group, &Tagged::peek(FI_ADDR_UNSPEC, 0x20, 0x0f, Context::new()), 0)?;
+    nothing(&group, &Tagged::peek(FI_ADDR_UNSPEC, 0x20, 0x0c, Context::new()))?;
     receive(&group, 10, 0x23)?;
     group.close()
 }
@@ -497,8 +497,8 @@ fn peek_respects_the_ignore_mask(world: &World) -> Result<()> {
 fn peek_respects_the_peer(world: &World) -> Result<()> {
     let group = world.pair(TAGGED | abi::FI_DIRECTED_RECV)?;
     unexpected(&group, 10, 1)?;
-    found(&group, &Tagged::probe(group.to_a(), 1, 0, Context::new()), 0)?;
-    nothing(&group, &Tagged::probe(group.b().peers[1], 1, 0, Context::new()))?;
+    found(&group, &Tagged::peek(group.to_a(), 1, 0, Context::new()), 0)?;
+    nothing(&group, &Tagged::peek(group.b().peers[1], 1, 0, Context::new()))?;
     receive(&group, 10, 1)?;
     group.close()
 }
@@ -507,37 +507,37 @@ fn peek_respects_the_peer(world: &World) -> Result<()> {
 fn peek_with_claim_takes_it_out_of_matching(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     unexpected(&group, 10, 1)?;
-    let probe = Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new());
-    found(&group, &probe, abi::FI_CLAIM)?;
-    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
+    let peek = Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new());
+    found(&group, &peek, abi::FI_CLAIM)?;
+    nothing(&group, &Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     let receive = Context::new();
     group.post(|| group.b().ep.trecv(Mem::zeroed(99), FI_ADDR_UNSPEC, 1, 0, receive))?;
     group.quiet(group.b())?;
     unexpected(&group, 20, 1)?;
     ensure!(group.done(group.b(), receive)?.len == 20, "the claimed message was received");
-    claimed(&group, &probe, 10, 1)?;
+    claimed(&group, &peek, 10, 1)?;
     group.close()
 }
 
-/// Receives the message that `probe` has claimed.
-fn claimed(group: &Group, probe: &Tagged, len: usize, seed: u8) -> Result<()> {
+/// Receives the message that `peek` has claimed.
+fn claimed(group: &Group, peek: &Tagged, len: usize, seed: u8) -> Result<()> {
     let into = Mem::zeroed(len);
-    let mut message = probe.clone();
+    let mut message = peek.clone();
     message.parts = vec![into];
     group.post(|| group.b().ep.trecvmsg(&message, abi::FI_CLAIM))?;
-    ensure!(group.done(group.b(), probe.context)?.len == len, "length");
+    ensure!(group.done(group.b(), peek.context)?.len == len, "length");
     ensure!(into.bytes() == Mem::pattern(len, seed).bytes(), "other bytes arrived");
     Ok(())
 }
 
-/// Section FLAGS, `FI_CLAIM`: with the context of the probe the message is received.
+/// Section FLAGS, `FI_CLAIM`: with the context of the peek the message is received.
 fn claim_receives_the_claimed_message(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     for len in [0, 10, 20_000, 300_000] {
         unexpected(&group, len, 1)?;
-        let probe = Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new());
-        ensure!(found(&group, &probe, abi::FI_CLAIM)?.len == len, "length {len}");
-        claimed(&group, &probe, len, 1)?;
+        let peek = Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new());
+        ensure!(found(&group, &peek, abi::FI_CLAIM)?.len == len, "length {len}");
+        claimed(&group, &peek, len, 1)?;
     }
     group.close()
 }
@@ -545,15 +545,15 @@ fn claim_receives_the_claimed_message(world: &World) -> Result<()> {
 /// Section FLAGS: the context tells which of several.
 fn claim_of_several_messages_at_once(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
-    let mut probes = Vec::new();
+    let mut peeks = Vec::new();
     for tag in 1..=4 {
         unexpected(&group, 100 * tag as usize, tag)?;
-        let probe = Tagged::probe(FI_ADDR_UNSPEC, tag, 0, Context::new());
-        found(&group, &probe, abi::FI_CLAIM)?;
-        probes.push(probe);
+        let peek = Tagged::peek(FI_ADDR_UNSPEC, tag, 0, Context::new());
+        found(&group, &peek, abi::FI_CLAIM)?;
+        peeks.push(peek);
     }
-    for probe in probes.iter().rev() {
-        claimed(&group, probe, 100 * probe.tag as usize, probe.tag as u8)?;
+    for peek in peeks.iter().rev() {
+        claimed(&group, peek, 100 * peek.tag as usize, peek.tag as u8)?;
     }
     group.close()
 }
@@ -564,10 +564,10 @@ fn peek_with_discard_drops_it(world: &World) -> Result<()> {
     for len in [10, 100_000] {
         unexpected(&group, len, 1)?;
         unexpected(&group, 5, 1)?;
-        let probe = Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new());
-        found(&group, &probe, abi::FI_DISCARD)?;
+        let peek = Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new());
+        found(&group, &peek, abi::FI_DISCARD)?;
         receive(&group, 5, 1)?;
-        nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
+        nothing(&group, &Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
         group.take(group.a(), 2)?;
     }
     group.close()
@@ -577,11 +577,11 @@ fn peek_with_discard_drops_it(world: &World) -> Result<()> {
 fn claim_with_discard_drops_it(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     unexpected(&group, 10, 1)?;
-    let probe = Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new());
-    found(&group, &probe, abi::FI_CLAIM)?;
-    group.post(|| group.b().ep.trecvmsg(&probe, abi::FI_CLAIM | abi::FI_DISCARD))?;
-    group.done(group.b(), probe.context)?;
-    nothing(&group, &Tagged::probe(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
+    let peek = Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new());
+    found(&group, &peek, abi::FI_CLAIM)?;
+    group.post(|| group.b().ep.trecvmsg(&peek, abi::FI_CLAIM | abi::FI_DISCARD))?;
+    group.done(group.b(), peek.context)?;
+    nothing(&group, &Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     unexpected(&group, 12, 1)?;
     receive(&group, 12, 1)?;
     group.close()

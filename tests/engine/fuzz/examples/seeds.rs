@@ -83,17 +83,17 @@ fn operations() -> Vec<(&'static str, Vec<u8>)> {
         ("wrong-key", vec![0x02, 0xc0, 9, 0, 0x02, 0xc2, 9, 0, 0x02, 0xc4, 0, 0, ROUNDS]),
         ("region-renewed", vec![0x02, 0x02, 200, 0, 0x12, 0xe0, 0, 0, ROUNDS]),
         ("fence", vec![0x02, 0, 99, 0, 0x02, 0x0a, 9, 0, 0x02, 0x0c, 0, 0, ROUNDS, ROUNDS]),
-        ("pulled", vec![0x13, 4, 255, 0x00, 4, 255, ROUNDS, ROUNDS, ROUNDS]),
-        // A long message was announced, the peer went quiet and was removed, then a receive came.
+        ("rendezvous", vec![0x13, 4, 255, 0x00, 4, 255, ROUNDS, ROUNDS, ROUNDS]),
+        // A long message was announced, the peer was removed, then a receive was posted.
         ("announced-then-removed", vec![0x81, 0x66, 0xff, 0xff, 0xad, 0xd1, 0xfa, 0xf6, 0x51]),
-        // A receive of no bytes matches a long message while others wait to be pulled.
+        // A receive of no bytes matches a long message while others wait for their rendezvous.
         (
-            "pulled-into-nothing",
+            "rendezvous-without-bytes",
             hex(&["020004ff0004ff0004ff0004ff0004ff0004ff1304ff1304ffff13040000000f"]),
         ),
-        // An accepted peer went quiet before its hello was answered.
+        // An accepted peer became silent before its hello was answered.
         (
-            "accepted-and-quiet",
+            "accepted-and-idle",
             hex(&[
                 "cabe12618618000000306c12443af5501139c30000f4ec0d64ba4aec7295c000",
                 "00096d3272af914965f4ecf64bfc0100004627dd9b4dd60d64badd9b4dd672af",

@@ -76,12 +76,12 @@ pub struct Node<'s> {
     owed: HashMap<u64, Posted>,
     contexts: u64,
     region: RegionId,
-    /// The key that peers are told.
+    /// The key that peers use.
     pub key: u64,
-    /// Additions that ended well, and remote CQ data that was told.
+    /// Additions that ended well, and remote CQ data that was reported.
     pub added: u64,
     /// See `added`.
-    pub told: u64,
+    pub remote_writes: u64,
 }
 
 /// Bytes of a node's region. The first eight are a number to add to.
@@ -98,7 +98,7 @@ fn region_request() -> RegionRequest {
 pub enum OneSided {
     /// A write, with or without remote CQ data.
     Write {
-        /// Whether the target is told.
+        /// Whether the target gets a completion.
         data: bool,
     },
     /// A read.
@@ -129,7 +129,7 @@ impl<'s> Node<'s> {
             region,
             key,
             added: 0,
-            told: 0,
+            remote_writes: 0,
         }
     }
 
@@ -316,7 +316,7 @@ impl<'s> Node<'s> {
         }
         while let Some(completion) = self.engine.poll_recv_completion() {
             if completion.kind == OpKind::RemoteWrite {
-                self.told += 1;
+                self.remote_writes += 1;
                 continue;
             }
             let Some(Posted::Recv(id)) = self.owed.remove(&completion.context.0) else {

@@ -239,8 +239,8 @@ impl Play<'_> {
         let sum: u64 = self.nodes.iter().map(Node::sum).sum();
         let added: u64 = self.nodes.iter().map(|node| node.added).sum();
         assert!(added <= sum && sum <= self.adds, "{added} <= {sum} <= {}", self.adds);
-        let told: u64 = self.nodes.iter().map(|node| node.told).sum();
-        assert!(told <= self.writes, "{told} remote writes of {}", self.writes);
+        let remote_writes: u64 = self.nodes.iter().map(|node| node.remote_writes).sum();
+        assert!(remote_writes <= self.writes, "{remote_writes} remote writes of {}", self.writes);
     }
 
     fn owed(&self) -> [usize; NODES] {

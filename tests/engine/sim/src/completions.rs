@@ -4,7 +4,7 @@
 //! In: the completions that an engine has. Out: the oracle's record of ended operations, or a
 //! broken invariant. Bound: the operations that were posted.
 
-use crate::invariants::{Verdict, broken, delivery, rma};
+use crate::invariants::{Checked, broken, delivery, rma};
 use crate::net::node_of;
 use crate::world::World;
 use ofi_xdp_core::{Completion, OpError, OpKind, Order};
@@ -14,7 +14,7 @@ impl World {
     ///
     /// # Errors
     /// An invariant is broken.
-    pub fn collect(&mut self, node: u32) -> Verdict {
+    pub fn collect(&mut self, node: u32) -> Checked {
         // bound: operations that were posted
         loop {
             let state = &mut self.nodes[node as usize];
@@ -34,7 +34,7 @@ impl World {
     ///
     /// # Errors
     /// An invariant is broken.
-    pub fn complete(&mut self, node: u32, done: &Completion, source: Option<u32>) -> Verdict {
+    pub fn complete(&mut self, node: u32, done: &Completion, source: Option<u32>) -> Checked {
         let life = self.nodes[node as usize].life;
         self.coverage.outcome(done.outcome);
         if done.kind == OpKind::RemoteWrite {
@@ -70,7 +70,7 @@ impl World {
         done: &Completion,
         source: Option<u32>,
         tagged: bool,
-    ) -> Verdict {
+    ) -> Checked {
         let recv = done.context.0;
         let memory = &mut self.nodes[node as usize].memory;
         let Some(bytes) = memory.recv(recv).and_then(|id| memory.take_recv(id)) else {

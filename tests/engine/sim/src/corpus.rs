@@ -41,7 +41,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "partition-shorter-than-peer_timeout", tell: partition_short },
     Story { name: "partition-longer-than-peer_timeout", tell: partition_long },
     Story { name: "million-peers", tell: || million_peers(1_000_000) },
-    Story { name: "ten-thousand-nodes", tell: || crowd(10_000) },
+    Story { name: "ten-thousand-nodes", tell: || many_nodes(10_000) },
     Story { name: "opening-flood", tell: opening_flood },
     Story { name: "graceful-close", tell: graceful_close },
     Story { name: "fair-turns", tell: fair_turns },
@@ -50,7 +50,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "far-away", tell: far_away },
     Story { name: "beside-cross-traffic", tell: beside_cross_traffic },
     Story { name: "equal-shares", tell: equal_shares },
-    Story { name: "pulls-against-requests", tell: pulls_against_requests },
+    Story { name: "rendezvous-against-requests", tell: rendezvous_against_requests },
 ];
 
 fn violation(world: &World, invariant: u8, what: impl Into<String>) -> Violation {
@@ -240,12 +240,12 @@ pub fn million_peers(count: u32) -> Outcome {
 ///
 /// # Errors
 /// A violation.
-pub fn crowd(nodes: u32) -> Outcome {
+pub fn many_nodes(nodes: u32) -> Outcome {
     let weights = App { send: 6, recv: 4, write: 0, read: 0, atomic: 0, ..App::default() };
     let scenario = Scenario {
         nodes,
         ops: 3 * nodes,
-        pools: Pools::Crowd,
+        pools: Pools::ManyNodes,
         app: App { len_max: 1500, ..only(&weights) },
         loss: Loss { iid: 0.01, ..Loss::default() },
         ..Scenario::default()
@@ -367,10 +367,10 @@ fn far_away() -> Outcome {
     Ok(())
 }
 
-/// 27: two nodes pull a long message of each other's, and each has fetching atomics for the other
-/// all the time; each is allowed one request. Both come through. One atomic in twenty has a fence,
-/// and waits for the message.
-fn pulls_against_requests() -> Outcome {
+/// 27: two nodes read a long message of each other by rendezvous. Each also has fetching atomics
+/// for the other all the time, and is allowed one request. Both end. One atomic in twenty has a
+/// fence, and waits for the message.
+fn rendezvous_against_requests() -> Outcome {
     let link = Link { rate: 1_250_000_000, ..Link::default() };
     let pools = Pools::Minimum;
     let scenario = Scenario { nodes: 2, ops: 0, pools, link, ..Scenario::default() };

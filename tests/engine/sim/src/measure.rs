@@ -165,8 +165,8 @@ pub struct Targets {
     pub packets_lossy: f64,
     /// Acknowledgments and data packets for each data packet that is needed, without loss.
     pub all_packets_lossless: f64,
-    /// Share of the link that 64 senders of 1 MiB, which is pulled, to one receiver use. At least
-    /// 0.9.
+    /// Share of the link that 64 senders use, each with 1 MiB by rendezvous to one receiver: at
+    /// least 0.9.
     pub incast_share: f64,
     /// The slowest sender's time by the fastest one's.
     pub incast_spread: f64,

@@ -146,7 +146,7 @@ pub fn config(scenario: &Scenario) -> Config {
             events: 8,
             ..all
         },
-        Pools::Crowd => Config {
+        Pools::ManyNodes => Config {
             peers: peers.min(128),
             connections: 16,
             sends: 16,

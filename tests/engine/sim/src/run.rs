@@ -18,7 +18,7 @@ const SAFETY_MAX: u64 = 2_000_000_000;
 /// How long a run with forged packets goes on after its faults, in nanoseconds.
 const FORGED: u64 = 500_000_000;
 /// How long after everything has ended there may still be packets and timers: the longest that a
-/// duplicate is held back, the peer time-out of connections that were forgotten, and the quiet
+/// duplicate is held back, the peer time-out of connections that were forgotten, and the silent
 /// time.
 const SILENCE_MAX: u64 = 60_000_000_000;
 
@@ -97,7 +97,7 @@ pub fn play(world: &mut World) -> Result<Report, Violation> {
     })
 }
 
-/// The liveness phase: everything ends, then it is quiet, then the final checks run.
+/// The liveness phase: everything ends, then all nodes are silent, then the final checks run.
 ///
 /// # Errors
 /// A violation.
@@ -161,12 +161,12 @@ fn fall_silent(world: &mut World) -> Result<(), Violation> {
     let until = world.now + SILENCE_MAX + late;
     world.run_until_silent(until)?;
     if let Some(at) = world.next_event() {
-        return check(world, Err((30, format!("not quiet: the next event comes at {at}"))));
+        return check(world, Err((30, format!("not silent: the next event comes at {at}"))));
     }
-    let quiet = |(number, node): (usize, &crate::node::Node)| {
-        node.engine.with(|engine| liveness::quiet(engine, number))
+    let is_silent = |(number, node): (usize, &crate::node::Node)| {
+        node.engine.with(|engine| liveness::is_silent(engine, number))
     };
-    let found = world.nodes.iter().enumerate().try_for_each(quiet);
+    let found = world.nodes.iter().enumerate().try_for_each(is_silent);
     check(world, found)
 }
 
@@ -181,7 +181,7 @@ fn last_checks(world: &mut World) -> Result<(), (u8, String)> {
     world.check_regions()?;
     let lives: Vec<u32> = world.nodes.iter().map(|node| node.life).collect();
     delivery::all_arrived(&world.oracle, &lives)?;
-    rma::all_told(&world.oracle, &lives)
+    rma::all_data_reported(&world.oracle, &lives)
 }
 
 /// One node closes: its peers get its close notification, and it is idle again.

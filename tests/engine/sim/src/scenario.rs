@@ -33,7 +33,7 @@ pub struct Scenario {
     pub pools: Pools,
     /// Orders promised beyond that of messages: the bits of the engine's `Order`.
     pub order: u16,
-    /// Longer messages are pulled by their receiver, in bytes.
+    /// Longer messages are read by their receiver, in bytes.
     pub eager_max: u32,
     /// Congestion control.
     pub congestion: Control,
@@ -117,7 +117,7 @@ pub enum Pools {
     /// For measurements.
     Large,
     /// Little of everything, so that thousands of nodes fit.
-    Crowd,
+    ManyNodes,
 }
 
 /// Congestion control.
@@ -359,7 +359,7 @@ impl Scenario {
             || loss.burst_enter > 0.0
             || loss.target.is_some()
             || self.link.rate > 0;
-        let scarce = matches!(self.pools, Pools::Minimum | Pools::Crowd);
+        let scarce = matches!(self.pools, Pools::Minimum | Pools::ManyNodes);
         let slow = self.duplicate.later_us * 2 > self.peer_timeout_ms * 1000;
         self.malicious.rate == 0.0
             && !bursts

@@ -9,7 +9,7 @@ use crate::app::{App, Oracle};
 use crate::coverage::{Coverage, Transition};
 use crate::cross::{Cross, CrossEvent, CrossPacket};
 use crate::invariants::protocol::{Observer, Sender};
-use crate::invariants::{Verdict, Violation, broken, liveness, resources};
+use crate::invariants::{Checked, Violation, broken, liveness, resources};
 use crate::net::{Hop, Net, Origin, PacketId, PacketPool, address};
 use crate::node::{NEVER, Node, config};
 use crate::scenario::Scenario;
@@ -204,7 +204,7 @@ impl World {
         self.heap.peek().map(|Reverse((at, ..))| *at)
     }
 
-    fn happen(&mut self, event: Event) -> Verdict {
+    fn happen(&mut self, event: Event) -> Checked {
         match event {
             Event::Switch(id) => {
                 let packet = self.packets.at(id);
@@ -268,7 +268,7 @@ impl World {
     }
 
     /// A progress call, as `fi_cq_read` makes it.
-    fn progress(&mut self, node: u32) -> Verdict {
+    fn progress(&mut self, node: u32) -> Checked {
         self.steps += 1;
         liveness::steps(self.steps, &self.scenario)?;
         let forced = self.scenario.restart.at_step;
@@ -374,7 +374,7 @@ impl World {
     }
 
     /// Calls the production loop, and gives its packets to the network.
-    fn call_drive(&mut self, node: u32, budget: Budget, receive_max: u16) -> Verdict {
+    fn call_drive(&mut self, node: u32, budget: Budget, receive_max: u16) -> Checked {
         let local = self.local(node);
         let faulty = self.net.faulty;
         let full = &self.scenario.ring_full;
@@ -420,7 +420,7 @@ impl World {
     }
 
     /// A packet leaves its sender.
-    fn leave(&mut self, id: PacketId, timers: u64) -> Verdict {
+    fn leave(&mut self, id: PacketId, timers: u64) -> Checked {
         let packet = self.packets.at(id);
         let (from, to) = (packet.from, packet.to);
         self.trace.record(self.now, from, to, &packet.bytes);
@@ -466,7 +466,7 @@ impl World {
     ///
     /// # Errors
     /// An invariant is broken.
-    pub fn after_post(&mut self, node: u32) -> Verdict {
+    pub fn after_post(&mut self, node: u32) -> Checked {
         if self.nodes[node as usize].paused_until > self.now {
             return Ok(());
         }

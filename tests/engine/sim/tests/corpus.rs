@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Every story of the corpus, and the readable table of goodput.
 
-use ofi_xdp_sim::corpus::{STORIES, crowd, million_peers};
+use ofi_xdp_sim::corpus::{STORIES, many_nodes, million_peers};
 use ofi_xdp_sim::measure;
 
 #[test]
@@ -23,8 +23,8 @@ fn many_idle_peers_cost_nothing() {
 }
 
 #[test]
-fn a_crowd_talks() {
-    crowd(if cfg!(debug_assertions) { 500 } else { 5_000 }).unwrap();
+fn many_nodes_talk() {
+    many_nodes(if cfg!(debug_assertions) { 500 } else { 5_000 }).unwrap();
 }
 
 /// Minutes without optimisation: release builds only.

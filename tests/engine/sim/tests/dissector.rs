@@ -138,9 +138,9 @@ fn every_packet_reads_the_same_in_wireshark() {
     for seed in SEEDS {
         let capture = Capture::of(seed);
         let (bytes, frames) = capture.frames();
-        let told = tshark(&capture.0, &FIELDS);
-        assert_eq!(told.len(), frames.len(), "seed {seed}");
-        for (number, (line, frame)) in told.iter().zip(frames).enumerate() {
+        let shown = tshark(&capture.0, &FIELDS);
+        assert_eq!(shown.len(), frames.len(), "seed {seed}");
+        for (number, (line, frame)) in shown.iter().zip(frames).enumerate() {
             let payload = payload(&bytes[frame]);
             let view = View::new(payload).unwrap();
             kinds.extend(view.records().map(|record| record.kind));
@@ -164,8 +164,8 @@ fn damage_and_nonsense_are_reported() {
     // The kind of the packet's first record: behind Ethernet, IPv4, UDP and the common header.
     bytes[frames[place].start + 14 + 20 + 8 + 32] = 0x77;
     fs::write(&capture.0, &bytes).unwrap();
-    let told = tshark(&capture.0, &["ofi_xdp.bad_checksum", "ofi_xdp.malformed"]);
-    assert_eq!(told[place], "1\t1");
-    let wrong = told.iter().filter(|line| !line.trim().is_empty()).count();
+    let shown = tshark(&capture.0, &["ofi_xdp.bad_checksum", "ofi_xdp.malformed"]);
+    assert_eq!(shown[place], "1\t1");
+    let wrong = shown.iter().filter(|line| !line.trim().is_empty()).count();
     assert_eq!(wrong, 1, "and nothing else is wrong");
 }

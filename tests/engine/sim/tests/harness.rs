@@ -4,14 +4,14 @@
 use ofi_xdp_core::{Completion, Context, OpError, OpKind, PeerId};
 use ofi_xdp_sim::app::{Access, Detail, Oracle, Recv, Region, Remote, Send};
 use ofi_xdp_sim::invariants::protocol::{Observer, Sender};
-use ofi_xdp_sim::invariants::{Verdict, delivery, liveness};
+use ofi_xdp_sim::invariants::{Checked, delivery, liveness};
 use ofi_xdp_sim::run::settle;
 use ofi_xdp_sim::scenario::Scenario;
 use ofi_xdp_sim::wire::View;
 use ofi_xdp_sim::world::World;
 use ofi_xdp_test_kit::rng::fill_pattern;
 
-fn broken(verdict: Verdict) -> u8 {
+fn broken(verdict: Checked) -> u8 {
     verdict.expect_err("must be seen").0
 }
 
@@ -165,5 +165,5 @@ fn wrong_memory_is_seen() {
     let id = world.oracle.post(0, 0, 0, true, Detail::Remote(remote));
     world.oracle.end(id, Ok(()));
     assert_eq!(broken(check(&world, &bytes)), 8, "success, but not placed");
-    assert_eq!(broken(rma::all_told(&world.oracle, &[0, 0])), 5, "data that never came");
+    assert_eq!(broken(rma::all_data_reported(&world.oracle, &[0, 0])), 5, "data that never came");
 }

@@ -3,7 +3,7 @@
 //! when they are due.
 //!
 //! In: two devices, a path, commands. Out: frames, reports. The thread of [`super::Relay`] runs it.
-//! Bounds: [`BATCH`] frames of a direction at once, [`super::held::FRAMES_MAX`] under way.
+//! Bounds: [`BATCH`] frames of a direction at once, [`super::delayed::FRAMES_MAX`] under way.
 
 use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
@@ -13,9 +13,9 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl::set_timerslack;
 use nix::time::{ClockId, clock_gettime};
 
+use super::delayed::{DelayedFrame, Pool, Queue};
 use super::device::Device;
 use super::frame::{is_address_resolution, too_long_report};
-use super::held::{Held, Pool, Queue};
 use super::line::{Fate, Line};
 use super::options::PathOptions;
 use super::report::RelayReport;
@@ -159,7 +159,7 @@ impl Forwarder {
         let frame = &self.pool.bytes(slot)[..len];
         let direction = &mut self.directions[number];
         match direction.line.admit(len, is_address_resolution(frame), now) {
-            Fate::Due(due) => return direction.queue.push(Held { due, slot, len }),
+            Fate::Due(due) => return direction.queue.push(DelayedFrame { due, slot, len }),
             Fate::TooLong if self.options.hop_reports => {
                 let mtu = self.options.hop_mtu.unwrap_or(u16::MAX);
                 if let Some(report) = too_long_report(frame, mtu) {
@@ -177,7 +177,8 @@ impl Forwarder {
     fn give(&mut self, number: usize) -> usize {
         for count in 0..BATCH {
             let now = self.now();
-            let Some(Held { due, slot, len }) = self.directions[number].queue.pop_due(now) else {
+            let Some(DelayedFrame { due, slot, len }) = self.directions[number].queue.pop_due(now)
+            else {
                 return count;
             };
             match self.devices[1 - number].write(&self.pool.bytes(slot)[..len]) {

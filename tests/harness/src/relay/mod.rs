@@ -3,17 +3,17 @@
 //! a bottleneck with a queue, and a hop of a smaller MTU.
 //!
 //! Each interface is a TAP device whose other end is a file of the relay. A thread of this process
-//! reads frames, decides on each (`line`), holds it (`held`) and writes it when it is due
+//! reads frames, decides on each (`line`), holds it (`delayed`) and writes it when it is due
 //! (`forward`). [`topology`](crate::topology) makes hosts with such links; the program `relay`
 //! does it by hand. ARP and neighbour discovery pass like any frame, and are never lost at random.
 //!
 //! The relay accounts for itself ([`RelayReport`]): a measurement is one of the path only as long
 //! as the relay is on time and has room.
 
+mod delayed;
 mod device;
 mod forward;
 mod frame;
-mod held;
 mod line;
 mod options;
 mod report;

@@ -106,7 +106,7 @@ pub fn run(stand: &Stand, selection: &Selection) -> anyhow::Result<Outcomes> {
         match done {
             Ok(done) => {
                 outcomes.passed += 1;
-                println!("ok     {label:<34} {}", told(&done, program, began.elapsed()));
+                println!("ok     {label:<34} {}", summary(&done, program, began.elapsed()));
             }
             Err(error) => {
                 outcomes.failed += 1;
@@ -117,7 +117,7 @@ pub fn run(stand: &Stand, selection: &Selection) -> anyhow::Result<Outcomes> {
     Ok(outcomes)
 }
 
-fn told(done: &Done, program: &MpiProgram, took: Duration) -> String {
+fn summary(done: &Done, program: &MpiProgram, took: Duration) -> String {
     let carried = &done.carried;
     format!(
         "{:2} ranks {:5.1} s  {:8} packets (AF_XDP {}, kernel {}, again {})",

@@ -53,11 +53,11 @@ fn root_a_close_that_waits_holds_up_no_other_user() {
         // The message of the unknown user must arrive before the broker reads the credentials.
         broker.signal(Signal::SIGSTOP);
         let stream = broker.connect();
-        let early = try_send(&stream, &bytes, &descriptors);
+        let first = try_send(&stream, &bytes, &descriptors);
         broker.signal(Signal::SIGCONT);
-        let mut sent = early.is_ok();
+        let mut sent = first.is_ok();
         if !sent {
-            assert_eq!(early, Err(rustix::io::Errno::PERM), "before the user is admitted");
+            assert_eq!(first, Err(rustix::io::Errno::PERM), "before the user is admitted");
             sent = send_message(&stream, &bytes, &descriptors);
             assert_eq!(sent, user == 0);
         }

@@ -96,11 +96,11 @@ fn turns(line: &Line, first: u32) -> Option<Duration> {
     for _ in 0..GOES {
         let start = Instant::now();
         for _ in 0..HANDOVERS {
-            let mut looks = 0_u32;
+            let mut reads = 0_u32;
             // bound: TIMEOUT
             while line.0.load(Ordering::Acquire) != turn {
-                looks = looks.wrapping_add(1);
-                if looks.is_multiple_of(4096) && begin.elapsed() > TIMEOUT {
+                reads = reads.wrapping_add(1);
+                if reads.is_multiple_of(4096) && begin.elapsed() > TIMEOUT {
                     return None;
                 }
             }

@@ -51,12 +51,12 @@ pub fn describe_path(environment: &Environment, candidate: &Candidate) -> anyhow
     }
 
     println!("interface  {interface}, driver {driver}");
-    let line = output.stderr.lines().find(|line| way_told(line).is_some());
+    let line = output.stderr.lines().find(|line| reported_tier(line).is_some());
     if let Some((_, line)) = line.and_then(|line| line.split_once("> ")) {
         println!("provider   {line}");
     }
-    let told = line.and_then(way_told);
-    let tier = judge(attached.as_ref(), seen.flatten(), told)?;
+    let reported = line.and_then(reported_tier);
+    let tier = judge(attached.as_ref(), seen.flatten(), reported)?;
     println!();
     Ok(tier.to_owned())
 }
@@ -65,16 +65,16 @@ pub fn describe_path(environment: &Environment, candidate: &Candidate) -> anyhow
 fn judge(
     attached: Option<&Attachment>,
     redirected: Option<(u64, u64)>,
-    told: Option<&'static str>,
+    reported: Option<&'static str>,
 ) -> anyhow::Result<&'static str> {
     let Some(Attachment { mode, program, name }) = attached else {
         println!("kernel     no XDP program attached");
-        let tier = told.unwrap_or("udp");
+        let tier = reported.unwrap_or("udp");
         ensure!(tier == "udp", "the provider says AF_XDP {tier}, but nothing is attached");
         return Ok(tier);
     };
     println!("kernel     XDP program {name} (id {program}) attached in {mode} mode");
-    let tier = told.unwrap_or(if mode == "generic" { "skb" } else { "copy" });
+    let tier = reported.unwrap_or(if mode == "generic" { "skb" } else { "copy" });
     if let Some((first, second)) = redirected {
         println!("kernel     frames redirected: {first}, and 200 ms later {second}");
         ensure!(tier == "udp" || second > first, "the XDP program redirects nothing");
@@ -83,7 +83,7 @@ fn judge(
 }
 
 /// The tier in a line of the provider's log: `… AF_XDP skb on …`, `… kernel UDP on …`.
-fn way_told(line: &str) -> Option<&'static str> {
+fn reported_tier(line: &str) -> Option<&'static str> {
     let tiers = [
         ("AF_XDP zerocopy on ", "zerocopy"),
         ("AF_XDP copy on ", "copy"),
@@ -112,8 +112,11 @@ mod tests {
     fn the_way_is_in_the_log() {
         let line =
             "libfabric:7:1::xdp:core:open():1<info> 198.18.0.2:9: AF_XDP skb on link0 (veth)";
-        assert_eq!(way_told(line), Some("skb"));
-        assert_eq!(way_told("198.18.0.2:9: kernel UDP on link0 (veth, MTU 1500)"), Some("udp"));
-        assert_eq!(way_told("no AF_XDP on link0: whatever"), None);
+        assert_eq!(reported_tier(line), Some("skb"));
+        assert_eq!(
+            reported_tier("198.18.0.2:9: kernel UDP on link0 (veth, MTU 1500)"),
+            Some("udp")
+        );
+        assert_eq!(reported_tier("no AF_XDP on link0: whatever"), None);
     }
 }

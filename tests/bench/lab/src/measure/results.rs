@@ -121,13 +121,14 @@ impl Series {
         let quantiles = rounds.first().map_or(&[][..], |latency| latency.distribution.as_slice());
         // A quantile with a single slower round trip in a round is meaningless.
         let fewest = rounds.iter().map(|latency| latency.round_trips).min().unwrap_or(0);
-        let told = |quantile: f64| (1.0 - quantile) * fewest as f64 >= 1.0;
+        let is_resolved = |quantile: f64| (1.0 - quantile) * fewest as f64 >= 1.0;
         let at = |index: usize| {
             let values: Vec<f64> =
                 rounds.iter().filter_map(|l| Some(l.distribution.get(index)?.1 as f64)).collect();
             median(&values)
         };
-        let indexed = quantiles.iter().enumerate().filter(|(_, (quantile, _))| told(*quantile));
+        let indexed =
+            quantiles.iter().enumerate().filter(|(_, (quantile, _))| is_resolved(*quantile));
         indexed.filter_map(|(index, (quantile, _))| Some((*quantile, at(index)?))).collect()
     }
 }

@@ -95,27 +95,27 @@ pub fn run(
     Ok(Results { suite, rounds, setting: environment.setting(), distances, series })
 }
 
-/// A session, with the larger core distance before and after it, measured by `look`. If the cores
-/// are farther apart than they can be, the session is repeated up to [`ATTEMPTS`] times. A failed
-/// repetition is ignored.
+/// A session, with the larger core distance before and after it. If the cores are farther apart
+/// than they can be, the session is repeated up to [`ATTEMPTS`] times. A failed repetition is
+/// ignored.
 fn near<T>(
     distances: &mut Distances,
-    mut look: impl FnMut() -> Option<f64>,
+    mut measure_distance: impl FnMut() -> Option<f64>,
     mut session: impl FnMut() -> anyhow::Result<T>,
 ) -> (anyhow::Result<T>, Option<f64>) {
-    let mut before = distances.add(look());
+    let mut before = distances.add(measure_distance());
     let mut outcome = session();
-    let mut distance = farther(before, distances.add(look()));
+    let mut distance = farther(before, distances.add(measure_distance()));
     for _ in 1..ATTEMPTS {
         if outcome.is_err() || !distances.is_worth_another(distance) {
             break;
         }
-        before = distances.add(look());
+        before = distances.add(measure_distance());
         if before.is_some_and(|before| distances.is_far(before)) {
             break;
         }
         let again = session();
-        let beside = farther(before, distances.add(look()));
+        let beside = farther(before, distances.add(measure_distance()));
         if again.is_err() {
             break;
         }
@@ -136,10 +136,10 @@ mod tests {
     /// The number of sessions, and the distance of the one that counts. `seen` are those of
     /// the sessions in turn, and the sessions of the numbers in `failing` fail.
     fn sessions(seen: &[Option<f64>], failing: &[u32]) -> (u32, Option<f64>) {
-        let (mut looks, mut count) = (seen.iter(), 0);
+        let (mut measured, mut count) = (seen.iter(), 0);
         let (outcome, distance) = near(
             &mut Distances::new(2),
-            || *looks.next().unwrap(),
+            || *measured.next().unwrap(),
             || {
                 count += 1;
                 anyhow::ensure!(!failing.contains(&count), "no server");
@@ -147,7 +147,7 @@ mod tests {
             },
         );
         assert_eq!(outcome.is_err(), failing.contains(&1));
-        assert_eq!(looks.next(), None);
+        assert_eq!(measured.next(), None);
         (count, distance)
     }
 

@@ -71,8 +71,8 @@ pub fn targets(records: &[Record]) -> Vec<Row> {
         rows.add(lazy::SUITE, what, Least(1.0), Some(ratio), "×");
     }
     engine(&figures, &mut rows);
-    let told = |suite: &str| records.iter().any(|record| record.suite == suite);
-    rows.0.into_iter().filter(|row| told(row.suite)).collect()
+    let has_records = |suite: &str| records.iter().any(|record| record.suite == suite);
+    rows.0.into_iter().filter(|row| has_records(row.suite)).collect()
 }
 
 /// An index of the records.

@@ -66,7 +66,7 @@ pub struct RawConfig {
 #[derive(Debug)]
 pub struct RawPending {
     port: XskPort,
-    holder: UdpSocket,
+    udp_socket: UdpSocket,
     interface: InterfaceInfo,
     blocking: bool,
 }
@@ -76,7 +76,7 @@ pub struct RawPending {
 pub struct RawTransport {
     port: XskPort,
     /// Never read: the XDP program redirects its packets.
-    _holder: UdpSocket,
+    _udp_socket: UdpSocket,
     interface: String,
     peer: PeerAddress,
     mac: MacAddress,
@@ -109,16 +109,16 @@ impl Transport for RawTransport {
         local: IpAddr,
         size_max: usize,
     ) -> anyhow::Result<RawPending> {
-        let holder = UdpSocket::bind((local, 0)).with_context(|| format!("UDP at {local}"))?;
+        let udp_socket = UdpSocket::bind((local, 0)).with_context(|| format!("UDP at {local}"))?;
         let all = interfaces().context("cannot list the interfaces")?;
         let interface = all
             .into_iter()
             .find(|interface| interface.addresses.iter().any(|address| address.ip == local))
             .with_context(|| format!("no interface has {local}"))?;
         let mut refusals = Vec::new();
-        let access = BrokerAccess { broker: None, udp_socket: holder.as_fd() };
+        let access = BrokerAccess { broker: None, udp_socket: udp_socket.as_fd() };
         for mode in config.mode.candidates(&interface) {
-            let address = holder.local_addr()?;
+            let address = udp_socket.local_addr()?;
             let opening = XskPortConfig {
                 interface: &interface,
                 queue: config.queue,
@@ -133,7 +133,7 @@ impl Transport for RawTransport {
                     let room = port.payload_max() - HEADER;
                     ensure!(size_max <= room, "a message has {room} bytes at most");
                     let blocking = config.blocking;
-                    return Ok(RawPending { port, holder, interface, blocking });
+                    return Ok(RawPending { port, udp_socket, interface, blocking });
                 }
                 Err(error) => refusals.push(format!("{mode}: {error}")),
             }
@@ -143,7 +143,7 @@ impl Transport for RawTransport {
 
     /// Socket address and link-layer address; the two hosts share a link.
     fn name(pending: &RawPending) -> anyhow::Result<Name> {
-        let address = pending.holder.local_addr()?;
+        let address = pending.udp_socket.local_addr()?;
         Ok(Name(format!("{address} {}", pending.interface.mac).into_bytes()))
     }
 
@@ -151,10 +151,10 @@ impl Transport for RawTransport {
         let (address, mac) = std::str::from_utf8(&peer.0)?
             .split_once(' ')
             .context("the peer's name is no address and MAC address")?;
-        let RawPending { port, holder, interface, blocking } = pending;
+        let RawPending { port, udp_socket, interface, blocking } = pending;
         Ok(Self {
             port,
-            _holder: holder,
+            _udp_socket: udp_socket,
             interface: interface.name,
             peer: PeerAddress::from(SocketAddr::from_str(address)?),
             mac: parse_mac(mac).with_context(|| format!("{mac:?} is no MAC address"))?,

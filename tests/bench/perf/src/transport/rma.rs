@@ -50,7 +50,7 @@ pub struct RmaTransport {
     next: usize,
     /// Remote CQ data of messages that arrived while there was no room to write; no more than there
     /// are unanswered windows.
-    early: VecDeque<u64>,
+    stored: VecDeque<u64>,
     took: Duration,
 }
 
@@ -86,8 +86,8 @@ impl Transport for RmaTransport {
             tagged: false,
         };
         let (inject_max, half) = (info.inject_size(), endpoint.slots() / 2);
-        let early = VecDeque::with_capacity(half);
-        Ok(Self { endpoint, description, peer, region, inject_max, half, next: 0, early, took })
+        let stored = VecDeque::with_capacity(half);
+        Ok(Self { endpoint, description, peer, region, inject_max, half, next: 0, stored, took })
     }
 
     fn describe(&self) -> Description {
@@ -123,17 +123,17 @@ impl Transport for RmaTransport {
     fn poll(&mut self, mut sink: impl FnMut(&[u8])) -> anyhow::Result<usize> {
         let (mut arrived, mut count) = ([0; BATCH], 0);
         // bound: BATCH
-        while let Some(data) = (count < BATCH).then(|| self.early.pop_front()).flatten() {
+        while let Some(data) = (count < BATCH).then(|| self.stored.pop_front()).flatten() {
             arrived[count] = data;
             count += 1;
         }
-        let early = &mut self.early;
+        let stored = &mut self.stored;
         self.endpoint.poll(|completion| match completion.operation {
             Operation::RemoteWrite if count < BATCH => {
                 arrived[count] = completion.data;
                 count += 1;
             }
-            Operation::RemoteWrite => early.push_back(completion.data),
+            Operation::RemoteWrite => stored.push_back(completion.data),
             _ => {}
         })?;
         for data in &arrived[..count] {
@@ -249,13 +249,13 @@ impl RmaTransport {
         if Instant::now() >= by {
             bail!("no room to write for {} s", TIMEOUT.as_secs());
         }
-        let early = &mut self.early;
+        let stored = &mut self.stored;
         self.endpoint.poll(|completion| {
             if completion.operation == Operation::RemoteWrite {
-                early.push_back(completion.data);
+                stored.push_back(completion.data);
             }
         })?;
-        ensure!(self.early.len() <= self.half, "messages arrived out of turn");
+        ensure!(self.stored.len() <= self.half, "messages arrived out of turn");
         Ok(())
     }
 }

@@ -11,7 +11,7 @@ mod state;
 pub use oracle::{Access, Detail, Op, Oracle, Recv, Remote, Send, State};
 pub use state::{App, CELLS, Region};
 
-use crate::invariants::{Verdict, delivery, rma};
+use crate::invariants::{Checked, delivery, rma};
 use crate::net::address;
 use crate::world::{Event, World};
 use ofi_xdp_core::{Access as Rights, Context, RegionRequest};
@@ -37,7 +37,7 @@ impl World {
     }
 
     /// A node's application has its turn.
-    pub(crate) fn app_event(&mut self, node: u32) -> Verdict {
+    pub(crate) fn app_event(&mut self, node: u32) -> Checked {
         if self.app.draining {
             return self.drain_event(node);
         }
@@ -58,7 +58,7 @@ impl World {
         self.after_post(node)
     }
 
-    fn act(&mut self, node: u32) -> Verdict {
+    fn act(&mut self, node: u32) -> Checked {
         let app = &self.scenario.app;
         let weights = [
             app.send,
@@ -81,7 +81,7 @@ impl World {
             Some(0) => self.send_something(node),
             Some(1) => self.receive_something(node),
             Some(2) => self.cancel_something(node),
-            Some(3) => self.remove_somebody(node),
+            Some(3) => self.remove_a_peer(node),
             Some(kind @ 4..=6) => self.reach_out(node, kind),
             Some(7) => return self.register_anew(node),
             _ => {}
@@ -128,7 +128,7 @@ impl World {
         }
     }
 
-    fn remove_somebody(&mut self, node: u32) {
+    fn remove_a_peer(&mut self, node: u32) {
         let other = self.partner(node);
         if other == node {
             return;
@@ -178,14 +178,14 @@ impl World {
         Some(number)
     }
 
-    fn register_anew(&mut self, node: u32) -> Verdict {
+    fn register_anew(&mut self, node: u32) -> Checked {
         self.deregister(node, false)?;
         self.region_of(node);
         Ok(())
     }
 
     /// Deregisters a node's region and checks its contents.
-    fn deregister(&mut self, node: u32, at_rest: bool) -> Verdict {
+    fn deregister(&mut self, node: u32, at_rest: bool) -> Checked {
         let Some(number) = self.app.regions[node as usize].take() else { return Ok(()) };
         let region = &mut self.oracle.regions[number];
         region.alive = false;
@@ -202,7 +202,7 @@ impl World {
     ///
     /// # Errors
     /// An invariant is broken.
-    pub fn begin_draining(&mut self) -> Verdict {
+    pub fn begin_draining(&mut self) -> Checked {
         self.app.draining = true;
         for node in 0..self.scenario.nodes {
             self.cancel_receives(node)?;
@@ -219,7 +219,7 @@ impl World {
     ///
     /// # Errors
     /// An invariant is broken.
-    pub fn cancel_receives(&mut self, node: u32) -> Verdict {
+    pub fn cancel_receives(&mut self, node: u32) -> Checked {
         let state = &mut self.nodes[node as usize];
         let pending = |id: &&u64| self.oracle.op(**id).is_some_and(|op| op.state == State::Pending);
         for &id in self.oracle.posted(node, state.life).iter().filter(pending) {
@@ -228,7 +228,7 @@ impl World {
         self.collect(node)
     }
 
-    fn drain_event(&mut self, node: u32) -> Verdict {
+    fn drain_event(&mut self, node: u32) -> Checked {
         if self.app.finished || self.is_drained() {
             return Ok(());
         }
@@ -239,7 +239,7 @@ impl World {
     }
 
     /// Keeps receives for everything posted.
-    pub(crate) fn drain(&mut self, node: u32) -> Verdict {
+    pub(crate) fn drain(&mut self, node: u32) -> Checked {
         let mut posted = false;
         for tagged in [false, true] {
             // bound: DRAIN receives
@@ -284,7 +284,7 @@ impl World {
     ///
     /// # Errors
     /// An invariant is broken.
-    pub fn check_regions(&mut self) -> Verdict {
+    pub fn check_regions(&mut self) -> Checked {
         (0..self.scenario.nodes).try_for_each(|node| self.deregister(node, true))
     }
 }

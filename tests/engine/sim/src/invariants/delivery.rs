@@ -4,7 +4,7 @@
 //! In: completions, buffers, and the oracle. Out: a complaint. Called by the world for each
 //! completion, and once at the end of a run.
 
-use super::{Verdict, broken};
+use super::{Checked, broken};
 use crate::app::{Oracle, State};
 use ofi_xdp_core::{Completion, OpError};
 use ofi_xdp_test_kit::memory::CANARY;
@@ -14,7 +14,7 @@ use ofi_xdp_test_kit::rng::differs_at;
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn ends_once(oracle: &Oracle, node: u32, life: u32, done: &Completion) -> Verdict {
+pub fn ends_once(oracle: &Oracle, node: u32, life: u32, done: &Completion) -> Checked {
     let Some(op) = oracle.op(done.context.0) else {
         return broken(9, format!("node {node}: a completion for no operation: {done:?}"));
     };
@@ -34,7 +34,7 @@ pub fn ends_once(oracle: &Oracle, node: u32, life: u32, done: &Completion) -> Ve
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn failure_is_excused(oracle: &Oracle, node: u32, to: u32, done: &Completion) -> Verdict {
+pub fn failure_is_excused(oracle: &Oracle, node: u32, to: u32, done: &Completion) -> Checked {
     let Err(error) = done.outcome else { return Ok(()) };
     let posted = oracle.op(done.context.0).map_or(0, |op| op.posted);
     let excusable = matches!(
@@ -85,7 +85,7 @@ pub fn identify(
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn once(oracle: &Oracle, node: u32, recv: u64, send: u64, source: Option<u32>) -> Verdict {
+pub fn once(oracle: &Oracle, node: u32, recv: u64, send: u64, source: Option<u32>) -> Checked {
     let Some((op, message)) = oracle.send(send) else {
         return broken(1, format!("node {node}: receive {recv} got no message ({send:#x})"));
     };
@@ -105,7 +105,7 @@ pub fn once(oracle: &Oracle, node: u32, recv: u64, send: u64, source: Option<u32
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn contents(oracle: &Oracle, done: &Completion, send: u64, bytes: &[u8]) -> Verdict {
+pub fn contents(oracle: &Oracle, done: &Completion, send: u64, bytes: &[u8]) -> Checked {
     let Some((_, message)) = oracle.send(send) else { return Ok(()) };
     let recv = done.context.0;
     let room = bytes.len() as u64;
@@ -115,10 +115,10 @@ pub fn contents(oracle: &Oracle, done: &Completion, send: u64, bytes: &[u8]) -> 
     if done.outcome != expected {
         return broken(3, format!("receive {recv} of {send}: {:?}", done.outcome));
     }
-    let told = (done.len, done.overflow, done.tag, done.data);
+    let reported = (done.len, done.overflow, done.tag, done.data);
     let true_ones = (placed, message.len - placed, message.tag.unwrap_or(0), message.data);
-    if told != true_ones {
-        return broken(3, format!("receive {recv} of {send}: {told:?}, not {true_ones:?}"));
+    if reported != true_ones {
+        return broken(3, format!("receive {recv} of {send}: {reported:?}, not {true_ones:?}"));
     }
     let (inside, behind) = bytes.split_at(placed as usize);
     if let Some(at) = differs_at(send, 0, inside) {
@@ -135,7 +135,7 @@ pub fn contents(oracle: &Oracle, done: &Completion, send: u64, bytes: &[u8]) -> 
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn order(oracle: &Oracle, node: u32, life: u32, recv: u64, send: u64) -> Verdict {
+pub fn order(oracle: &Oracle, node: u32, life: u32, recv: u64, send: u64) -> Checked {
     let (Some((source, message)), Some((_, request))) = (oracle.send(send), oracle.recv(recv))
     else {
         return Ok(());
@@ -170,7 +170,7 @@ pub fn order(oracle: &Oracle, node: u32, life: u32, recv: u64, send: u64) -> Ver
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn passed_over(oracle: &Oracle, node: u32, life: u32) -> Verdict {
+pub fn passed_over(oracle: &Oracle, node: u32, life: u32) -> Checked {
     let directed_counts = !oracle.removed_peers.contains_key(&node);
     for &waiting in oracle.posted(node, life) {
         let Some((op, request)) = oracle.recv(waiting) else { continue };
@@ -195,7 +195,7 @@ pub fn passed_over(oracle: &Oracle, node: u32, life: u32) -> Verdict {
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn all_arrived(oracle: &Oracle, lives: &[u32]) -> Verdict {
+pub fn all_arrived(oracle: &Oracle, lives: &[u32]) -> Checked {
     for op in oracle.ops() {
         let Some((_, send)) = oracle.send(op.id) else { continue };
         let success = match op.state {

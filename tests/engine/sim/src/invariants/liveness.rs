@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Everything ends, and then it is quiet: invariants 25, 26 and 28 to 30.
+//! Everything ends, and then all nodes are silent: invariants 25, 26 and 28 to 30.
 //!
 //! In: the state of a run after its faults have stopped. Out: a complaint. Called by the world in
 //! the liveness phase.
 
-use super::{Verdict, broken};
+use super::{Checked, broken};
 use crate::app::{Oracle, State};
 use crate::scenario::Scenario;
 use ofi_xdp_core::Engine;
@@ -39,7 +39,7 @@ pub const fn forgotten(scenario: &Scenario) -> u64 {
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn ended(oracle: &Oracle, within: u64) -> Verdict {
+pub fn ended(oracle: &Oracle, within: u64) -> Checked {
     let waits = |op: &&crate::app::Op| {
         op.state == State::Pending && op.signal && oracle.send(op.id).is_some()
     };
@@ -53,7 +53,7 @@ pub fn ended(oracle: &Oracle, within: u64) -> Verdict {
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn steps(count: u64, scenario: &Scenario) -> Verdict {
+pub fn steps(count: u64, scenario: &Scenario) -> Checked {
     if count > STEPS_MAX * (20 + u64::from(scenario.ops) + u64::from(scenario.nodes)) {
         broken(26, format!("no end after {count} steps"))
     } else {
@@ -65,9 +65,9 @@ pub fn steps(count: u64, scenario: &Scenario) -> Verdict {
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn quiet(engine: &Engine<'_>, node: usize) -> Verdict {
+pub fn is_silent(engine: &Engine<'_>, node: usize) -> Checked {
     if engine.wants_transmit() || engine.poll_at().is_some() {
-        return broken(30, format!("node {node} is not quiet: timer {:?}", engine.poll_at()));
+        return broken(30, format!("node {node} is not silent: timer {:?}", engine.poll_at()));
     }
     Ok(())
 }

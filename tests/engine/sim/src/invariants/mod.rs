@@ -31,13 +31,13 @@ impl std::fmt::Display for Violation {
 impl std::error::Error for Violation {}
 
 /// The result of a checker.
-pub type Verdict = Result<(), (u8, String)>;
+pub type Checked = Result<(), (u8, String)>;
 
 /// A checker's complaint.
 ///
 /// # Errors
 /// Always: this makes the error.
-pub fn broken(invariant: u8, what: impl Into<String>) -> Verdict {
+pub fn broken(invariant: u8, what: impl Into<String>) -> Checked {
     Err((invariant, what.into()))
 }
 

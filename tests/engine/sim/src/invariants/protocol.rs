@@ -4,7 +4,7 @@
 //! In: every packet as it leaves its sender. Out: a complaint. Bound: notes on
 //! [`NOTES_MAX`] packets of each direction of each connection.
 
-use super::{Verdict, broken};
+use super::{Checked, broken};
 use crate::wire::{DATA, RETRANSMISSION, RecordView, View};
 use ofi_xdp_test_kit::rng::hash;
 use std::collections::{HashMap, VecDeque};
@@ -84,7 +84,7 @@ impl Observer {
     ///
     /// # Errors
     /// An invariant is broken.
-    pub fn look(&mut self, sender: Sender, view: &View<'_>) -> Verdict {
+    pub fn look(&mut self, sender: Sender, view: &View<'_>) -> Checked {
         // A node's traffic with itself has one token for both directions.
         if !view.is_connected() || sender.from == sender.to {
             return Ok(());
@@ -108,7 +108,7 @@ impl Observer {
     }
 
     /// 11, 15: neither the cumulative acknowledgment nor the acceptance of messages goes back.
-    fn acknowledgment(direction: &mut Direction, view: &View<'_>) -> Verdict {
+    fn acknowledgment(direction: &mut Direction, view: &View<'_>) -> Checked {
         if let Some(before) = direction.ack.replace(view.ack_psn)
             && is_before(view.ack_psn, before)
         {
@@ -124,7 +124,7 @@ impl Observer {
 
     /// 12: each acknowledged packet was sent, and the next expected number is not marked as
     /// received.
-    fn selective(peer_next: Option<u32>, view: &View<'_>) -> Verdict {
+    fn selective(peer_next: Option<u32>, view: &View<'_>) -> Checked {
         let Some(next) = peer_next else { return Ok(()) };
         if is_before(next, view.ack_psn) {
             return broken(12, format!("{} acknowledged, {next} not sent yet", view.ack_psn));
@@ -141,7 +141,7 @@ impl Observer {
         peer_ack: Option<u32>,
         sender: Sender,
         view: &View<'_>,
-    ) -> Verdict {
+    ) -> Checked {
         if direction.notes.is_empty() {
             direction.first = view.psn;
         }
@@ -165,7 +165,7 @@ impl Observer {
 
     /// 17, 18: a packet is repeated a round trip later at the earliest, with the same records, less
     /// those of an attempt that is over.
-    fn repeated(direction: &mut Direction, sender: Sender, view: &View<'_>) -> Verdict {
+    fn repeated(direction: &mut Direction, sender: Sender, view: &View<'_>) -> Checked {
         let index = view.psn.wrapping_sub(direction.first) as usize;
         let Some(note) = direction.notes.get_mut(index) else {
             return broken(18, format!("{} sent again, but never before", view.psn));

@@ -4,14 +4,14 @@
 //! In: an engine after a call. Out: a complaint. Called by the world after each progress call, and
 //! at the end of a run.
 
-use super::{Verdict, broken};
+use super::{Checked, broken};
 use ofi_xdp_core::{Budget, Engine, Instant, PeerAddress, Progress, TIMERS_PER_ADVANCE};
 
 /// 22: after a progress call at `now` no timer is overdue, unless there were more than one fires.
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn timers(engine: &Engine<'_>, now: Instant, connections: u32) -> Verdict {
+pub fn timers(engine: &Engine<'_>, now: Instant, connections: u32) -> Checked {
     let overdue = engine.poll_at().is_some_and(|at| at < now);
     if overdue && connections <= TIMERS_PER_ADVANCE {
         return broken(22, format!("a timer of {:?} did not fire by {now:?}", engine.poll_at()));
@@ -23,7 +23,7 @@ pub fn timers(engine: &Engine<'_>, now: Instant, connections: u32) -> Verdict {
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn budget(progress: Progress, budget: Budget) -> Verdict {
+pub fn budget(progress: Progress, budget: Budget) -> Checked {
     if progress.received > budget.rx_packets || progress.transmitted > budget.tx_packets {
         return broken(23, format!("{progress:?} with {budget:?}"));
     }
@@ -34,7 +34,7 @@ pub fn budget(progress: Progress, budget: Budget) -> Verdict {
 ///
 /// # Errors
 /// An invariant is broken.
-pub fn audit(engine: &mut Engine<'_>) -> Verdict {
+pub fn audit(engine: &mut Engine<'_>) -> Checked {
     if let Err(violation) = engine.audit() {
         let text = violation.to_string();
         let number = text.trim_start_matches('(').split(')').next().and_then(|n| n.parse().ok());
@@ -48,7 +48,7 @@ pub fn audit(engine: &mut Engine<'_>) -> Verdict {
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn round_trips(engine: &Engine<'_>, own: PeerAddress, path: u64) -> Verdict {
+pub fn round_trips(engine: &Engine<'_>, own: PeerAddress, path: u64) -> Checked {
     let least = u128::from(path - path / 20).saturating_sub(500);
     for report in engine.peer_reports().filter(|report| report.address != own) {
         let measured = report.round_trip_least.as_nanos();
@@ -63,7 +63,7 @@ pub fn round_trips(engine: &Engine<'_>, own: PeerAddress, path: u64) -> Verdict 
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn at_rest(engine: &Engine<'_>) -> Verdict {
+pub fn at_rest(engine: &Engine<'_>) -> Checked {
     let (stored, posted) = (engine.stored_messages(), engine.posted_receives());
     let (ops, active) = (engine.posted_operations(), engine.connections());
     if [stored, posted, ops, active] != [0; 4] || !engine.is_settled() {
@@ -80,7 +80,7 @@ pub fn at_rest(engine: &Engine<'_>) -> Verdict {
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn network_at_rest(under_way: usize) -> Verdict {
+pub fn network_at_rest(under_way: usize) -> Checked {
     if under_way > 0 {
         return broken(21, format!("{under_way} packets have no owner"));
     }
@@ -96,7 +96,7 @@ pub fn refused_without_trace<'s>(
     engine: &mut Engine<'s>,
     now: Instant,
     ingest: impl FnOnce(&mut Engine<'s>),
-) -> Verdict {
+) -> Checked {
     let (dropped, digest) = (refused(engine), engine.digest(now));
     ingest(engine);
     if refused(engine) > dropped && engine.digest(now) != digest {

@@ -5,7 +5,7 @@
 //! Each write has a place of its own in its target's region, unless it overwrites an earlier one of
 //! the same initiator on purpose, under an order that says which of them stays.
 
-use super::{Verdict, broken, delivery};
+use super::{Checked, broken, delivery};
 use crate::app::{Access, CELLS, Op, Oracle, Region, Remote, State};
 use crate::world::World;
 use ofi_xdp_core::{Completion, OpError, Order};
@@ -25,7 +25,7 @@ fn bytes_at<'w>(world: &'w World, remote: &Remote) -> Option<&'w [u8]> {
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn written(world: &World, id: u64, invariant: u8) -> Verdict {
+pub fn written(world: &World, id: u64, invariant: u8) -> Checked {
     let Some((op, remote)) = world.oracle.remote(id) else { return Ok(()) };
     if remote.superseded || remote.access != Access::Write {
         return Ok(());
@@ -42,7 +42,7 @@ pub fn written(world: &World, id: u64, invariant: u8) -> Verdict {
 ///
 /// # Errors
 /// An invariant is broken.
-pub fn writes_before(world: &World, node: u32, id: u64, order: Order) -> Verdict {
+pub fn writes_before(world: &World, node: u32, id: u64, order: Order) -> Checked {
     let Some(op) = world.oracle.op(id) else { return Ok(()) };
     if !Order::from_bits_truncate(world.scenario.order).contains(order) {
         return Ok(());
@@ -73,7 +73,7 @@ pub fn remote_data(
     node: u32,
     done: &Completion,
     source: Option<u32>,
-) -> Verdict {
+) -> Checked {
     if world.oracle.anything_goes {
         return Ok(());
     }
@@ -101,7 +101,7 @@ pub fn remote_data(
 ///
 /// # Errors
 /// An invariant is broken.
-pub fn remote_ended(world: &mut World, node: u32, done: &Completion, bytes: &[u8]) -> Verdict {
+pub fn remote_ended(world: &mut World, node: u32, done: &Completion, bytes: &[u8]) -> Checked {
     let id = done.context.0;
     let Some((op, remote)) = world.oracle.remote(id) else {
         return broken(9, format!("node {node}: not an operation on memory: {done:?}"));
@@ -144,7 +144,7 @@ pub fn remote_ended(world: &mut World, node: u32, done: &Completion, bytes: &[u8
 }
 
 /// 3, 6: a read returned the bytes of `id`, from `offset` on.
-fn read(op: &Op, bytes: &[u8], id: u64, offset: u64) -> Verdict {
+fn read(op: &Op, bytes: &[u8], id: u64, offset: u64) -> Checked {
     match differs_at(id, offset, bytes) {
         Some(at) => broken(6, format!("byte {at} read is not of {id}: {op:?}")),
         None => Ok(()),
@@ -156,7 +156,7 @@ fn read(op: &Op, bytes: &[u8], id: u64, offset: u64) -> Verdict {
 ///
 /// # Errors
 /// An invariant is broken.
-pub fn region_contents(oracle: &Oracle, number: usize, bytes: &[u8], at_rest: bool) -> Verdict {
+pub fn region_contents(oracle: &Oracle, number: usize, bytes: &[u8], at_rest: bool) -> Checked {
     let Some(region) = oracle.regions.get(number) else { return Ok(()) };
     if oracle.anything_goes {
         return Ok(());
@@ -198,7 +198,7 @@ fn silently_lost(oracle: &Oracle, op: &Op, remote: &Remote) -> bool {
 }
 
 /// 3: bytes outside of every write are unchanged.
-fn untouched(number: usize, bytes: &[u8], touched: &mut [(u64, u64)]) -> Verdict {
+fn untouched(number: usize, bytes: &[u8], touched: &mut [(u64, u64)]) -> Checked {
     touched.sort_unstable();
     let mut end = 0;
     let last = bytes.len() as u64;
@@ -216,7 +216,7 @@ fn untouched(number: usize, bytes: &[u8], touched: &mut [(u64, u64)]) -> Verdict
 
 /// 7: a cell's number is the count of the additions, each of which found another one; a cell that
 /// is swapped goes from each number to one next.
-fn counters(region: &Region, about: &[(&Op, &Remote)], cell: u64, bytes: &[u8]) -> Verdict {
+fn counters(region: &Region, about: &[(&Op, &Remote)], cell: u64, bytes: &[u8]) -> Checked {
     let offset = region.cell(cell);
     let value = bytes[offset as usize..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b));
     let (mut done, mut unknown) = (0, 0);
@@ -259,7 +259,7 @@ fn counters(region: &Region, about: &[(&Op, &Remote)], cell: u64, bytes: &[u8]) 
 ///
 /// # Errors
 /// The invariant is broken.
-pub fn all_told(oracle: &Oracle, lives: &[u32]) -> Verdict {
+pub fn all_data_reported(oracle: &Oracle, lives: &[u32]) -> Checked {
     for op in oracle.ops() {
         let Some((_, remote)) = oracle.remote(op.id) else { continue };
         let target_lives = lives.get(remote.to as usize) == Some(&remote.to_life);

@@ -54,7 +54,7 @@ impl Pool {
 
 /// A frame under way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Held {
+pub(super) struct DelayedFrame {
     /// The time of its arrival, in ns.
     pub(super) due: u64,
     /// Its buffer.
@@ -65,16 +65,16 @@ pub(super) struct Held {
 
 /// The frames of one direction. Their times ascend: [`super::line::Line`] keeps the order.
 #[derive(Debug, Default)]
-pub(super) struct Queue(VecDeque<Held>);
+pub(super) struct Queue(VecDeque<DelayedFrame>);
 
 impl Queue {
     /// Adds the frame that arrives last.
-    pub(super) fn push(&mut self, frame: Held) {
+    pub(super) fn push(&mut self, frame: DelayedFrame) {
         self.0.push_back(frame);
     }
 
     /// Takes the next frame, if it has arrived by `now`.
-    pub(super) fn pop_due(&mut self, now: u64) -> Option<Held> {
+    pub(super) fn pop_due(&mut self, now: u64) -> Option<DelayedFrame> {
         self.0.pop_front_if(|frame| frame.due <= now)
     }
 
@@ -103,7 +103,7 @@ mod tests {
     #[test]
     fn frames_leave_when_they_are_due() {
         let mut queue = Queue::default();
-        let frame = |due| Held { due, slot: 0, len: 60 };
+        let frame = |due| DelayedFrame { due, slot: 0, len: 60 };
         queue.push(frame(10));
         queue.push(frame(20));
         assert_eq!(queue.next_due(), Some(10));

@@ -42,7 +42,7 @@ const OPERATIONS: u32 = 16 << 10;
 const STEP_NANOS: u64 = 200;
 /// How long a packet travels: on one switch, and far more than there is in a cluster, so that a
 /// peer's state is cold again when its acknowledgment comes.
-const NEAR_NANOS: u64 = 5_000;
+const SHORT_DELAY_NANOS: u64 = 5_000;
 const FAR_NANOS: u64 = 500_000;
 /// Drives after which something is wrong that has not happened.
 const PATIENCE: u32 = 100_000;
@@ -50,7 +50,7 @@ const PATIENCE: u32 = 100_000;
 const LEN: u64 = 8;
 
 // A burst ends before its acknowledgments arrive.
-const _: () = assert!(BURST as u64 * STEP_NANOS <= 2 * NEAR_NANOS);
+const _: () = assert!(BURST as u64 * STEP_NANOS <= 2 * SHORT_DELAY_NANOS);
 
 /// The memory of an engine for its peers, in bytes.
 #[derive(Clone, Copy, Debug)]
@@ -76,7 +76,7 @@ fn engine(config: &Config) -> Result<(Engine<'static>, PeerBytes)> {
 
 /// The one engine, and its peers.
 #[derive(Debug)]
-struct Crowd {
+struct ManyPeers {
     one: Engine<'static>,
     /// The one engine's names for its peers.
     names: Vec<PeerId>,
@@ -89,7 +89,7 @@ struct Crowd {
     sent: usize,
 }
 
-impl Crowd {
+impl ManyPeers {
     /// `count` peers that are connected, from which a packet takes `delay`; and the bytes that the
     /// one engine has for each: while nothing happens, and in all.
     fn new(count: usize, delay: u64) -> Result<(Self, [f64; 2])> {
@@ -103,17 +103,17 @@ impl Crowd {
         let names = (0..count).map(insert).collect::<Result<Vec<_>, _>>()?;
         let (wire, remote) = (Wire::default(), Remote::new(count, delay));
         let (now, spent) = (1 << 20, Duration::ZERO);
-        let mut crowd = Self { one, names, wire, remote, now, spent, posted: 0, sent: 0 };
+        let mut many_peers = Self { one, names, wire, remote, now, spent, posted: 0, sent: 0 };
         for first in (0..count).step_by(STRANGERS) {
             let end = count.min(first + STRANGERS);
-            crowd.wire.set_time(crowd.now);
-            (first..end).for_each(|peer| crowd.remote.hello(peer, &mut crowd.wire));
-            crowd.settle(|crowd| crowd.one.stats().handshakes == end as u64)?;
+            many_peers.wire.set_time(many_peers.now);
+            (first..end).for_each(|peer| many_peers.remote.hello(peer, &mut many_peers.wire));
+            many_peers.settle(|many_peers| many_peers.one.stats().handshakes == end as u64)?;
         }
         // Windows and queues reach their final sizes.
-        crowd.messages(count.max(WARM_UP), Pace::Packets)?;
+        many_peers.messages(count.max(WARM_UP), Pace::Packets)?;
         let each = |bytes: usize| bytes as f64 / f64::from(many);
-        Ok((crowd, [each(bytes.known), each(bytes.known + bytes.active)]))
+        Ok((many_peers, [each(bytes.known), each(bytes.known + bytes.active)]))
     }
 
     /// Drives the one engine as a progress call does, and polls its completions.
@@ -190,32 +190,32 @@ pub(crate) fn measure(quick: bool, only: Option<&str>) -> Result<Vec<Record>> {
     let (rounds, messages) = if quick { (3, MESSAGES / 4) } else { (7, MESSAGES) };
     let mut records = Vec::new();
     for (count, delay, pace, mode) in [
-        (1, NEAR_NANOS, Pace::Packets, "1 peer"),
-        (1, NEAR_NANOS, Pace::Coalesced, "1 peer, coalesced"),
-        (FEW, NEAR_NANOS, Pace::Packets, "100 peers"),
-        (MANY, NEAR_NANOS, Pace::Packets, "10000 peers"),
+        (1, SHORT_DELAY_NANOS, Pace::Packets, "1 peer"),
+        (1, SHORT_DELAY_NANOS, Pace::Coalesced, "1 peer, coalesced"),
+        (FEW, SHORT_DELAY_NANOS, Pace::Packets, "100 peers"),
+        (MANY, SHORT_DELAY_NANOS, Pace::Packets, "10000 peers"),
         (MANY, FAR_NANOS, Pace::Packets, "10000 peers, 1 ms away"),
     ] {
         if only.is_some_and(|only| only != mode) {
             continue;
         }
-        let (mut crowd, [idle, active]) = Crowd::new(count, delay)?;
+        let (mut many_peers, [idle, active]) = ManyPeers::new(count, delay)?;
         let mut rates = Vec::with_capacity(rounds);
         for _ in 0..rounds {
-            crowd.spent = Duration::ZERO;
-            let packets = crowd.one.stats().data_packets_sent;
-            crowd.messages(messages, pace)?;
-            let packets = crowd.one.stats().data_packets_sent - packets;
+            many_peers.spent = Duration::ZERO;
+            let packets = many_peers.one.stats().data_packets_sent;
+            many_peers.messages(messages, pace)?;
+            let packets = many_peers.one.stats().data_packets_sent - packets;
             let alone = packets == messages as u64;
             ensure!(alone == (pace == Pace::Packets), "{packets} packets, {messages} messages");
-            rates.push(messages as f64 / crowd.spent.as_secs_f64().max(1e-9));
+            rates.push(messages as f64 / many_peers.spent.as_secs_f64().max(1e-9));
         }
         let record = |metric, values: &[f64]| Record {
             suite: "scale",
             ..Record::new((mode, LEN), metric, values)
         };
         records.push(record(("message_rate", "1/s"), &rates));
-        if count == MANY && delay == NEAR_NANOS {
+        if count == MANY && delay == SHORT_DELAY_NANOS {
             records.push(record(("idle_peer_memory", "B"), &[idle]));
             records.push(record(("active_peer_memory", "B"), &[active]));
         }
@@ -230,13 +230,14 @@ mod tests {
     #[test]
     fn every_peer_gets_its_messages() {
         for (count, pace) in [(1, Pace::Packets), (1, Pace::Coalesced), (300, Pace::Packets)] {
-            let (mut crowd, [idle, active]) = Crowd::new(count, NEAR_NANOS).unwrap();
-            let (sent, posted) = (crowd.sent, crowd.posted);
-            crowd.messages(1000, pace).unwrap();
-            crowd.settle(|crowd| crowd.one.is_settled()).unwrap();
-            assert_eq!((crowd.sent, crowd.posted), (crowd.posted, posted + 1000));
-            assert!(sent > 0 && crowd.spent > Duration::ZERO && active > idle && idle > 0.0);
-            let retransmissions = crowd.one.stats().retransmissions;
+            let (mut many_peers, [idle, active]) =
+                ManyPeers::new(count, SHORT_DELAY_NANOS).unwrap();
+            let (sent, posted) = (many_peers.sent, many_peers.posted);
+            many_peers.messages(1000, pace).unwrap();
+            many_peers.settle(|many_peers| many_peers.one.is_settled()).unwrap();
+            assert_eq!((many_peers.sent, many_peers.posted), (many_peers.posted, posted + 1000));
+            assert!(sent > 0 && many_peers.spent > Duration::ZERO && active > idle && idle > 0.0);
+            let retransmissions = many_peers.one.stats().retransmissions;
             assert_eq!(retransmissions, 0, "nothing is lost");
         }
     }
