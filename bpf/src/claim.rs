@@ -113,8 +113,8 @@ fn delete_stale(maps: &Maps, slot: u32) -> Result<(), Error> {
     Ok(())
 }
 
-/// Enters `port`. An existing entry is replaced if its owner must be dead: either the entry is for
-/// our own address, because the kernel socket on this port is ours, or its slot is empty.
+/// Enters `port`. An existing entry is replaced if its owner must be dead. Then its slot is empty,
+/// or it is for our own address: the kernel socket on this port is ours.
 fn insert(maps: &Maps, port: u16, entry: PortEntry, socket: BorrowedFd<'_>) -> Result<(), Error> {
     if maps.set_port(port, entry, MapFlags::NO_EXIST)? {
         return Ok(());

@@ -23,8 +23,8 @@ pub(crate) fn link_create(
         flags,
         ..Default::default()
     };
-    // SAFETY: `options` lives through the call and `sz` is its true size; libbpf only reads it, and
-    // both pointers in it are null, as their zero lengths demand.
+    // SAFETY: `options` lives through the call and `sz` is its true size; libbpf only reads it.
+    // Both pointers in it are null, as their zero lengths demand.
     let fd = unsafe {
         libbpf_sys::bpf_link_create(program.as_raw_fd(), ifindex, libbpf_sys::BPF_XDP, &options)
     };

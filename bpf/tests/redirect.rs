@@ -70,8 +70,8 @@ impl Fixture {
         Self::new(0, SocketAddr::from((V4, PORT)))
     }
 
-    /// Runs the program, and checks that exactly one counter changes and that packets left to the
-    /// kernel socket are counted for the owner of the claim.
+    /// Runs the program, and checks that exactly one counter changes. Packets left to the kernel
+    /// socket are counted for the owner of the claim.
     fn expect(&self, verdict: Verdict, frame: &[u8]) {
         let before = self.loaded.counters().unwrap();
         let passed = self.claim.passed().unwrap();

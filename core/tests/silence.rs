@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Silence of a peer: as seen by a side that asks on a bad link, and by a side that did not read
-//! its packets (`docs/PROTOCOL.md` §4.5).
+//! Silence of a peer (`docs/PROTOCOL.md` §4.5): seen by a side with a bad link, and by a side that
+//! did not read its packets.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]

@@ -5,10 +5,11 @@
 --
 --   wireshark -X lua_script:docs/wireshark/ofi_xdp.lua run.pcap
 --
--- Or copy this file to the folder "Personal Lua Plugins" that Help > About Wireshark names. Ports are
--- not fixed, so UDP payloads are recognised by their header, before port numbers are looked at
--- (`udp.try_heuristic_first`, set below where Wireshark lets a script do that, from 4.0 on).
--- Filters: ofi_xdp.kind == 0x10, ofi_xdp.flags.retransmission, ofi_xdp.msn == 7, ofi_xdp.malformed.
+-- Or copy this file to the folder "Personal Lua Plugins" that Help > About Wireshark names. Ports
+-- are not fixed, so UDP payloads are recognised by their header, before port numbers are compared.
+-- That needs `udp.try_heuristic_first`, which is set below; Wireshark lets scripts do that from 4.0
+-- on. Filters: ofi_xdp.kind == 0x10, ofi_xdp.flags.retransmission, ofi_xdp.msn == 7,
+-- ofi_xdp.malformed.
 
 local xdp = Proto("ofi_xdp", "libfabric xdp provider")
 

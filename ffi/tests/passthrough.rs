@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Passthrough onto a mock provider that logs every call: the offers, their names, the filters; the
-//! opened objects, which are the mock's own; and the cost of a write.
+//! Passthrough onto a mock provider that logs every call: offers, names and filters, the opened
+//! objects of the mock, and the cost of a write.
 
 mod support;
 

@@ -137,8 +137,8 @@ fn matching_over_ipv6() {
     run("matching", &["::1"]);
 }
 
-/// Runs a C program, with each list of arguments, in a network namespace that ends with it: a veth
-/// pair, of which `x0` has two addresses of each family.
+/// Runs a C program, with each list of arguments, in a network namespace that ends with it. The
+/// namespace has a veth pair, of which `x0` has two addresses of each family.
 #[track_caller]
 fn run_on_a_link(name: &str, runs: &[&[&str]]) {
     let set_up = "ip link set lo up

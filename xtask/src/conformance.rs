@@ -2,9 +2,10 @@
 //! `cargo xtask conformance`: the promises of libfabric's man pages, on this or another provider.
 //!
 //! In: the arguments of `tests/conformance`, and which libfabric. Out: its lines and counts. Our
-//! provider is the one that was built, on kernel sockets and the loopback interface: the interface
-//! is under test, so a run needs no privilege. Over AF_XDP the lab runs the suite between two
-//! hosts. libfabric 2 is Debian 13's; the tests of package `ffi` fetch it into the target folder.
+//! provider is the one that was built, on kernel sockets and the loopback interface. So a run needs
+//! no privilege: libfabric's interface is under test. Over AF_XDP the lab runs the suite between
+//! two hosts. libfabric 2 is Debian 13's; the tests of package `ffi` fetch it into the target
+//! folder.
 
 use std::ffi::OsString;
 use std::path::PathBuf;

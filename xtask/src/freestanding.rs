@@ -22,9 +22,9 @@ use crate::workspace::Workspace;
 
 const PACKAGE: &str = "tests/engine/no_std";
 
-/// Symbols that compiled Rust expects from any environment: the memory functions (documentation of
-/// crate `core`, "How to use the core library"), and a name in the unwind tables of the distributed
-/// core library. No code calls the latter if a panic does not unwind.
+/// Symbols that compiled Rust expects from any environment. The memory functions are in the
+/// documentation of crate `core`, "How to use the core library". The other is a name in the unwind
+/// tables of the distributed core library; no code calls it if a panic does not unwind.
 const ENVIRONMENT: &[&str] =
     &["memcpy", "memmove", "memset", "memcmp", "bcmp", "strlen", "rust_eh_personality"];
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Installs the provider for libfabric and the broker for systemd.
 //!
-//! In: an optional prefix. Out: `libxdp-fi.so` in libfabric's provider folder, `xdp-top` and
-//! `xdp-broker` with its units and an example of its policy under the prefix (or `/usr/local`),
-//! nothing of it enabled, and the remaining steps on the terminal. libfabric searches
-//! `FI_PROVIDER_PATH`, else `LIBDIR/libfabric` of its own installation (fabric(7)).
+//! In: an optional prefix. Out: `libxdp-fi.so` in libfabric's provider folder. Under the prefix (or
+//! `/usr/local`): `xdp-top`, and `xdp-broker` with its units and an example of its policy. Nothing
+//! is enabled; the remaining steps are printed. libfabric searches `FI_PROVIDER_PATH`, else
+//! `LIBDIR/libfabric` of its own installation (fabric(7)).
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -5,7 +5,7 @@
 //! In: the lab of a plain release build, which makes the load (`ofi-xdp-lab pgo-workload`). Out:
 //! the provider and the engine's benchmark in `target/pgo`. Called by `build.rs` for the tasks that
 //! install or measure. Reason: between two packets the kernel fills the processor's caches with its
-//! own code, so a good part of a packet's cost is the fetching of code. With a profile, the
+//! own code. So a good part of a packet's cost is the fetching of code. With a profile, the
 //! compiler puts the code that runs in one place and the rest apart.
 //!
 //! ```text
@@ -140,8 +140,8 @@ fn remove(file: Option<&Path>) -> Result<()> {
     file.map_or(Ok(()), fs::remove_file).context("cannot remove the old profile")
 }
 
-/// Makes the folder of the counts. It belongs to the user, so that the user can write there after
-/// the lab, and can remove the files that the lab wrote as root.
+/// Makes the folder of the counts. It belongs to the user. So the user can write there after the
+/// lab, and can remove the files that the lab wrote as root.
 fn make_empty(counts: &Path) -> Result<()> {
     if counts.exists() {
         fs::remove_dir_all(counts)

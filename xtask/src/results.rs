@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The tables of figures in the documents, generated from the data in `docs/results`.
 //!
-//! In: one JSON file for each measured run, the list of tables `docs/results/tables.toml`, and
-//! documents with a pair of marks for each table (`docs/results/README.md` has the forms). Out: the
+//! In: one JSON file for each measured run, and the list of tables `docs/results/tables.toml`.
+//! Documents have a pair of marks for each table (`docs/results/README.md` has the forms). Out: the
 //! documents with the tables filled in, or a description of the first error. Called by
 //! `cargo xtask results`, which writes the documents, and by tidy, which compares them. Bound: the
 //! files in the tree.

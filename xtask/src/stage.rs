@@ -41,8 +41,8 @@ struct Row {
     took: Duration,
 }
 
-/// Runs `stages` in order and prints everything; the exit code is 0 only if nothing failed and,
-/// where there was a stage of tests, at least one ran.
+/// Runs `stages` in order and prints everything. The exit code is 0 only if nothing failed. If
+/// there was a stage of tests, at least one must have run.
 pub(crate) fn run_all<C>(stages: &[Stage<C>], context: &C) -> ExitCode {
     println!("stages:");
     for stage in stages {

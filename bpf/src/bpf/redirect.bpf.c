@@ -4,12 +4,12 @@
  * and leaves all other frames to the kernel.
  *
  * It runs for each frame that the interface receives, on the CPU that received it. It changes no
- * frame and drops none: a frame that is not wholly as expected is passed, and reaches the kernel
- * socket of the endpoint if it was for the endpoint. It takes no frame that the kernel would give
- * to another receiver or drop for its addresses: of another VLAN, to a link-layer group, or from a
- * source that no host may use (RFC 1122 §3.2.1.3, RFC 4291 §2.5; `ip_route_input_slow`
- * in net/ipv4/route.c, `ip6_rcv_core` in net/ipv6/ip6_input.c). Bound: four headers, four helper
- * calls, no loop.
+ * frame and drops none. A frame that is not wholly as expected is passed; if it was for the
+ * endpoint, it reaches the kernel socket of the endpoint. Frames that the kernel would give to
+ * another receiver, or drop for their addresses, are passed too. They are frames of another VLAN,
+ * to a link-layer group, or from a source that no host may use. RFC 1122 §3.2.1.3 and RFC 4291
+ * §2.5 list these sources; the kernel checks them in `ip_route_input_slow` (net/ipv4/route.c) and
+ * `ip6_rcv_core` (net/ipv6/ip6_input.c). Bound: four headers, four helper calls, no loop.
  */
 #include <linux/bpf.h>
 #include <linux/if_ether.h>
@@ -229,7 +229,7 @@ static __always_inline enum verdict decide(struct xdp_md *ctx, __u32 *slot)
 	*slot = entry->slot;
 	/*
 	 * A GSO batch (UDP_SEGMENT) that the sender's kernel left to the device crosses a virtual
-	 * link in one piece, and generic mode shows it as one frame. The kernel splits it for the
+	 * link in one piece. In generic mode it arrives as one frame. The kernel splits it for the
 	 * endpoint's kernel socket. Senders make no shorter batches (xdp/src/udp/gso.rs). Only the
 	 * first buffer of a frame lies between data and data_end, so the length is that of the IP
 	 * header.

@@ -46,8 +46,8 @@ pub struct Info(raw::Info);
 impl Info {
     /// The first offer of exactly the wanted provider: libfabric also offers stacks of providers
     /// under the name of the lowest. Requests send-after-send order, and supports every mode bit
-    /// that costs a message client nothing (`FI_CONTEXT`, `FI_CONTEXT2`, `FI_MR_LOCAL` and the bits
-    /// that concern only the targets of RMA).
+    /// without a cost for a message client: `FI_CONTEXT`, `FI_CONTEXT2`, `FI_MR_LOCAL` and those
+    /// for targets of RMA.
     ///
     /// # Errors
     /// [`Error::NoMatch`], with libfabric's reason.

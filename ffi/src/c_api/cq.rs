@@ -55,8 +55,8 @@ struct Entries {
 
 impl Entries {
     /// # Safety
-    /// `entries` has room for `capacity` entries of the queue's format, `sources` is NULL or has
-    /// room for as many addresses, and both stay writable while the value lives.
+    /// `entries` has room for `capacity` entries of the queue's format. `sources` is NULL or has
+    /// room for as many addresses. Both stay writable while the value lives.
     unsafe fn new(
         entries: *mut c_void,
         sources: *mut fi_addr_t,
@@ -85,7 +85,7 @@ impl Entries {
         let buf = place(entry);
         match format {
             // SAFETY: there is room for an entry of the format that the queue was opened with
-            // (`new`), and the queue passes that format here, in each arm.
+            // (`new`). The queue passes that format here, in each arm.
             abi::FI_CQ_FORMAT_MSG => unsafe {
                 self.write(abi::fi_cq_msg_entry { op_context, flags, len });
             },

@@ -6,8 +6,8 @@
 //! its slots and its constant table.
 //!
 //! There are two kinds of slots. *Control* slots run inside [`control`], which catches a panic and
-//! returns `-FI_EOTHER`. *Data* slots (send, receive, read of a queue) have no such net: the code
-//! below them does not panic, and if it did, `extern "C"` aborts the process.
+//! returns `-FI_EOTHER`. *Data* slots (send, receive, read of a queue) do not catch panics: the
+//! code below them does not panic. If it did, `extern "C"` would abort the process.
 //!
 //! Every slot function is `unsafe` under one contract, that of its libfabric call. Objects are
 //! open. Strings end with a zero. Arrays have the length that is passed with them. Pointers for

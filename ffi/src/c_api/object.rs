@@ -107,7 +107,7 @@ pub(crate) unsafe fn object<'a, T: Object>(fid: *mut abi::fid) -> Result<&'a Arc
     // SAFETY: passed on from the caller.
     let boxed = unsafe { boxed::<T>(fid) }?;
     // SAFETY: `boxed` has seen the table that only `FidBox<T>` carries, so this is one, made by
-    // `open`; it is open for `'a` (promised), and `object` is never written after `open`.
+    // `open`. It is open for `'a` (promised). `object` is never written after `open`.
     Ok(unsafe { &(*boxed.as_ptr()).object })
 }
 

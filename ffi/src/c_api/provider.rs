@@ -24,8 +24,8 @@ const DISABLE_LAYERING_OFFSET: usize = 5;
 
 struct ProviderCell(UnsafeCell<abi::fi_provider>);
 
-// SAFETY: written by `fi_prov_ini`, which libfabric calls once and under its lock; afterwards only
-// libfabric writes to it, and this library passes its address on without reading it.
+// SAFETY: written by `fi_prov_ini`, which libfabric calls once and under its lock. Afterwards only
+// libfabric writes to it. This library passes its address on without reading it.
 unsafe impl Sync for ProviderCell {}
 
 static PROVIDER: ProviderCell = ProviderCell(UnsafeCell::new(abi::fi_provider {

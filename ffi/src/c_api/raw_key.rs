@@ -20,7 +20,7 @@ const LEN: usize = size_of::<u64>();
 /// `FI_GET_RAW_MR` on a region, `FI_MAP_RAW_MR` and `FI_UNMAP_KEY` on a domain.
 ///
 /// # Safety
-/// `fid` is NULL or an open object; `given` is NULL or the argument of the command, with pointers
+/// `fid` is NULL or an open object. `given` is NULL or the argument of the command, with pointers
 /// that are NULL or as `fi_mr(3)` requires.
 pub(super) unsafe fn control(
     fid: *mut abi::fid,

@@ -61,9 +61,9 @@ impl Bindings {
     /// attributes `tx`.
     ///
     /// # Errors
-    /// [`Error::BadFlags`] for flags that the kind of object does not have; [`Error::Invalid`] for
-    /// an object of another domain, for a second one of its kind, and for a kind that does not bind
-    /// to endpoints.
+    /// [`Error::BadFlags`] for flags that the kind of object does not have. [`Error::Invalid`] for
+    /// an object of another domain, a second one of its kind, or a kind that does not bind to
+    /// endpoints.
     pub(super) fn bind(
         &mut self,
         domain: &Arc<Domain>,

@@ -39,8 +39,8 @@ impl Endpoint {
     /// now.
     ///
     /// # Errors
-    /// [`Error::BadFlags`] if `FI_TRIGGER` was not asked for at open, and with `FI_INJECT`: the
-    /// buffer may be used again when the call returns, and is read later.
+    /// [`Error::BadFlags`] if `FI_TRIGGER` was not requested at open. Also with `FI_INJECT`: the
+    /// buffer may be used again when the call returns, but would be read later.
     pub(crate) fn triggered_flags(&self, side: Side, flags: OpFlags) -> Result<OpFlags, Error> {
         let flags = self.flags(side, flags);
         if self.caps & bits::TRIGGER == 0 || flags & bits::INJECT != 0 {

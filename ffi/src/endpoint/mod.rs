@@ -88,7 +88,7 @@ impl Endpoint {
     /// `fi_endpoint`, with attributes from `fi_getinfo`.
     ///
     /// # Errors
-    /// [`Error::Invalid`] for attributes that this domain does not offer; [`Error::Os`] if the
+    /// [`Error::Invalid`] for attributes that this domain does not offer. [`Error::Os`] if the
     /// address cannot be bound: in use, not of the domain's interface, no such interface.
     pub(crate) fn open(domain: &Arc<Domain>, request: &InfoRequest) -> Result<Arc<Self>, Error> {
         let offer = Info::offer(domain.interface());

@@ -9,9 +9,9 @@
 //!
 //! A receive meets its message in two ways. A message that arrives takes the first receive that
 //! matches. Without one, the endpoint stores it and sets `has_unmatched`; a receive that is posted
-//! is offered to the endpoints with that flag. No message and receive miss each other: the endpoint
-//! sets the flag before it searches the queue again, and the receive is in the queue before the
-//! flags are read.
+//! is offered to the endpoints with that flag. No message and receive miss each other. The endpoint
+//! sets the flag before it searches the queue again; the receive is in the queue before the flags
+//! are read.
 //!
 //! Lock order: the list of endpoints, a runtime's lock, the queue's lock.
 

@@ -83,8 +83,8 @@ pub(crate) fn find(fid: usize) -> Option<OpenHandle> {
 }
 
 /// The fabric and the domain to put into an offer, as C's pointers. They are those that the hints
-/// name (`fabric`, `domain`), or else the first open ones from which an application of this version
-/// could have opened the offer. NULL means that there is none.
+/// name (`fabric`, `domain`). Else they are the first open ones from which an application of this
+/// version could have opened the offer. NULL means that there is none.
 pub(crate) fn for_offer(
     fabric: Option<&OpenHandle>,
     domain: Option<&OpenHandle>,

@@ -20,7 +20,7 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(20);
 /// Threads compete when one of them waits for this part of the time.
 const WAIT_PART: u32 = 4;
 /// The longest wait behind one time slice. A wait counts when it ends, the progress thread's time
-/// at once, so a single wait may stand in another sample than the slice that caused it.
+/// at once. So a wait may count in another sample than the slice that caused it.
 const SLICE_MAX: Duration = Duration::from_millis(4);
 const _: () = assert!(
     SAMPLE_INTERVAL.as_nanos() > SLICE_MAX.saturating_mul(WAIT_PART).as_nanos(),

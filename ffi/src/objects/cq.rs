@@ -2,12 +2,12 @@
 //! A completion queue: a view of the operations of the endpoints that are bound to it.
 //!
 //! In: endpoints, each with the sides that complete here. Out: completions, passed to the caller of
-//! a read. The queue stores no completions: a read makes progress on each endpoint, and takes
-//! finished operations from the engine, where each keeps its slot until then. So the queue cannot
-//! overflow at any size. The one stored completion is the head, if the call that met it
-//! cannot return it. An error met by `fi_cq_read` stays until `fi_cq_readerr`, and blocks reads. A
-//! success met by `fi_cq_readerr` stays for the next `fi_cq_read`. Blocking reads are in `waiting`.
-//! Bound: the operations of the endpoints.
+//! a read. The queue stores no completions. A read makes progress on each endpoint, and takes
+//! finished operations from the engine. Each keeps its slot there until then, so the queue cannot
+//! overflow at any size. The one stored completion is the head, if the call that met it cannot
+//! return it. An error met by `fi_cq_read` stays until `fi_cq_readerr`, and blocks reads. A success
+//! met by `fi_cq_readerr` stays for the next `fi_cq_read`. Blocking reads are in `waiting`. Bound:
+//! the operations of the endpoints.
 
 mod entry;
 mod waiting;

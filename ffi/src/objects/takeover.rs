@@ -12,11 +12,11 @@
 //! ```
 //!
 //! *Monitoring*, the port is disarmed: packets pay for no wake-up. The thread observes by timer,
-//! after [`CHECK_MIN`] at first, or [`CHECK_AFTER_PAUSE`] if the application has paused a moment
-//! ago; then after twice the time up to [`CHECK_MAX`]. So a pause is found no later than after the
-//! time for which the application polled before it. The application *drives* while its polls are
-//! less than [`APP_IDLE_LIMIT`] apart, or while a thread of it sleeps in a wait call. Where its
-//! threads compete for cores (`contention`), the limit is [`CONTENDED_IDLE_LIMIT`].
+//! first after [`CHECK_MIN`], or after [`CHECK_AFTER_PAUSE`] if the application has just paused.
+//! Each next interval is twice as long, up to [`CHECK_MAX`]. So a pause is found no later than
+//! after the time for which the application polled before it. The application *drives* while its
+//! polls are less than [`APP_IDLE_LIMIT`] apart, or while a thread of it sleeps in a wait call.
+//! Where its threads compete for cores (`contention`), the limit is [`CONTENDED_IDLE_LIMIT`].
 //!
 //! *Taken over*, packets wake the thread, and no timer of this module runs. The application's own
 //! polls still move packets. So an application that polls now and then stays taken over, and one

@@ -3,7 +3,7 @@
 //!
 //! In: insertions and removals by the application, and by other processes if the vector is named
 //! (`shared`). Out: look-ups by endpoints. `fi_addr_t` is the index of an address: the first one
-//! inserted is 0, the next 1, and so on; a free index is given out again, lowest first. An address
+//! inserted is 0, the next 1, and so on. A free index is given out again, lowest first. An address
 //! that is inserted again keeps its index until it was removed as often. Each endpoint keeps a copy
 //! of its look-ups (`peers`); two counters tell it that the table has changed.
 //!

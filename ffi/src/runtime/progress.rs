@@ -149,9 +149,9 @@ impl Runtime {
         abi::descriptors(&self.lock().port).try_for_each(each)
     }
 
-    /// Ends a call of the application: wakes the sleepers that it concerns, and the progress thread
-    /// if that has taken the runtime over and sleeps beyond the next timer. `awake`, the caller's
-    /// waker, is left out.
+    /// Ends a call of the application: wakes the sleepers that it concerns. It also wakes a
+    /// progress thread that has taken the runtime over and sleeps beyond the next timer. `awake`,
+    /// the caller's waker, is left out.
     #[inline]
     pub(super) fn wake(&self, state: &mut State, awake: Option<&Arc<Waker>>) {
         if state.thread.until.is_some() {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The arguments of a data call: one [`Request`] for sends, writes, reads and atomic operations,
-//! one [`Recv`] for receives, whichever of libfabric's calls they come from.
+//! The arguments of a data call of libfabric: a [`Request`] for sends, writes, reads and atomic
+//! operations, a [`Recv`] for receives.
 //!
 //! In: made by `c_api` from the arguments of a call, of deferred work or of a triggered operation.
 //! Out: taken by [`Runtime::post`](super::Runtime::post) and

@@ -19,9 +19,9 @@ use super::Runtime;
 
 /// Interval of the pages.
 const INTERVAL: Duration = Duration::from_millis(100);
-/// Interval of attempts at a locked runtime. Beside a thread that polls by system calls on the same
-/// core, most attempts fail: the scheduler switches when a system call returns, and those are made
-/// under the lock.
+/// Interval of attempts at a locked runtime. Most attempts fail beside a thread that polls by
+/// system calls on the same core. The scheduler switches when a system call returns, and those are
+/// made under the lock.
 const RETRY: Duration = Duration::from_millis(5);
 /// Pages for each read of the XDP program's counters, which is a system call.
 const VERDICTS_EVERY: u32 = 10;

@@ -141,7 +141,7 @@ impl Provider {
         Some(text.to_string_lossy().into_owned())
     }
 
-    /// The value of a variable that is a number, or yes or no (1 or 0); `None` if it is not set; an
+    /// The value of a variable that is a number, or yes or no (1 or 0). `None` if it is not set; an
     /// error for an invalid value.
     pub(crate) fn int_value(self, name: &CStr) -> Result<Option<c_int>, c_int> {
         let mut value: c_int = 0;

@@ -1,22 +1,23 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Spin-then-yield: after polls that find nothing, a thread gives the processor to other threads.
 //!
-//! In: every poll for packets by a thread, with its time and whether packets moved; and every read
-//! of a queue or counter, with whether it found something new. Out: `sched_yield(2)`, after
+//! In: every poll for packets by a thread, with its time and whether packets moved. Also in: every
+//! read of a queue or counter, with whether it found something new. Out: `sched_yield(2)`, after
 //! unproductive polls for [`SPIN_LIMIT`]. Bound: three words for each thread.
 //!
 //! With an idle core, a yield costs a third of a microsecond. With more polling processes than
-//! cores, a process that never yields uses up its time slice of some milliseconds, and the process
-//! with the answer waits for it.
+//! cores, a process that never yields uses up its time slice of some milliseconds. The process with
+//! the answer waits for it.
 //!
 //! The competing thread may be compute-bound and keep the core for its whole time slice. After an
 //! absence of [`LONG_PREEMPTION`] a thread therefore spins longer for a while
-//! ([`SPIN_LIMIT_CONTENDED`]): longer than a round trip, so that a request and its reply need no
+//! ([`SPIN_LIMIT_CONTENDED`]). That is longer than a round trip: a request and its reply need no
 //! yield in between. The limit is small enough that many threads which spin so long do not look
 //! like a compute-bound one to each other.
 //!
-//! The time is counted by thread, and ends when packets move rather than when a read succeeds: a
-//! thread is not idle while it moves a long message, or reads several queues of which one is busy.
+//! The time is counted by thread. It ends when packets move rather than when a read succeeds. A
+//! thread that moves a long message is not idle, nor is one that reads several queues of which one
+//! is busy.
 
 use std::cell::Cell;
 use std::time::Duration;

@@ -2,8 +2,9 @@
 //! The waker of a domain's progress thread, which serves many endpoints.
 //!
 //! In: endpoints with a timer that the thread does not know. Out: a wake-up of the thread, and
-//! their list. Callers: the application's calls, under the lock of the endpoint; the thread, which
-//! arms the waker before it takes the list, so no call is lost. Bound: one entry an endpoint.
+//! their list. Callers: the application's calls, under the lock of the endpoint; the thread. No
+//! call is lost, because the thread arms the waker before it takes the list. Bound: one entry an
+//! endpoint.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

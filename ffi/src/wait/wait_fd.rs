@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wait object of a queue or counter: one descriptor that becomes readable when one of its
-//! endpoints has a packet, when a timer is due, or when another thread wakes the sleeper.
+//! The wait object of a queue or counter: one descriptor. It becomes readable when one of its
+//! endpoints has a packet, a timer is due, or another thread wakes the sleeper.
 //!
 //! The descriptor is an epoll set of the endpoints' descriptors, the waker's and a timer's.
 //! `fi_cq_sread` sleeps on it; `FI_GETWAIT` gives it to the application, for its own `poll`.

@@ -8,8 +8,8 @@
 //! Without sleepers a producer pays one load.
 //!
 //! An application to which the descriptor was *exported* may sleep on it without arming. An event
-//! that another thread produces for it, the progress thread above all, *signals* the descriptor,
-//! which stays readable until the application comes back and polls. `fi_trywait` *announces* a
+//! that another thread produces for it (mostly the progress thread) *signals* the descriptor. It
+//! then stays readable until the application comes back and polls. `fi_trywait` *announces* a
 //! sleep. Producers treat an announced sleep like an armed waker, but whether the application does
 //! sleep, and for how long, is not known.
 
@@ -37,8 +37,8 @@ const SIGNALED: u8 = 2;
 pub(crate) struct Waker {
     event: EventFd,
     /// The descriptor may be readable: it was written since it was last read. Stored before the
-    /// write, so that a sleeper that wakes at once reads the descriptor; and again after it, so
-    /// that a read in between does not leave the descriptor readable with this flag cleared.
+    /// write, so that a sleeper that wakes at once reads the descriptor. Stored again after it,
+    /// because a read in between would leave the descriptor readable and this flag cleared.
     written: AtomicBool,
     sleepers: AtomicU32,
     /// The application has announced a sleep, and has not come back.

@@ -131,8 +131,8 @@ static inline void pair_close(struct pair *pair)
 	fi_freeinfo(pair->info);
 }
 
-// Starts this program again in the child of a fork, with one argument more, under the same loader:
-// with libfabric of its own, for a child may not use objects of its parent.
+// Starts this program again in the child of a fork, with one argument more, under the same loader.
+// It has a libfabric of its own: a child may not use objects of its parent.
 static inline void start_again(const char *argument)
 {
 	static char line[1 << 16];

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What fi_msg(3), fi_tagged(3), fi_cq(3) and fi_endpoint(3) say of FI_PEEK, FI_CLAIM, FI_DISCARD,
-// FI_MULTI_RECV, FI_SOURCE_ERR, FI_DIRECTED_RECV and FI_FENCE, between two endpoints of one process
-// and from one to itself. The argument is the address to use.
+// FI_PEEK, FI_CLAIM, FI_DISCARD, FI_MULTI_RECV, FI_SOURCE_ERR, FI_DIRECTED_RECV and FI_FENCE, as in
+// fi_msg(3), fi_tagged(3), fi_cq(3) and fi_endpoint(3). They are used between two endpoints of one
+// process and from one to itself. The argument is the address to use.
 
 #include "common.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What the mock provider (mock.c) and the program that looks at it (passthrough.c) share: tables
-// that are longer than any libfabric's, as those of a release that is still to come.
+// Shared by the mock provider (mock.c) and its application (passthrough.c): tables that are longer
+// than those of any libfabric, as in a future release.
 
 #ifndef MOCK_H
 #define MOCK_H

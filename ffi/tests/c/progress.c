@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// Progress without the application: a process that computes and calls nothing of libfabric must not
-// keep its peer waiting (fi_domain(3), FI_PROGRESS_AUTO), and finds its messages afterwards. It
+// Progress without the application (fi_domain(3), FI_PROGRESS_AUTO). A process that computes and
+// does not call libfabric must not keep its peer waiting. It finds its messages afterwards. It
 // computes until its peer has everything: a delay on a slow machine is no failure.
 
 #include <poll.h>

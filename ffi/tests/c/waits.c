@@ -240,9 +240,9 @@ static void poll_for(struct fid_cq *cq, double time)
 		EXPECT(FI_EAGAIN, fi_cq_read(cq, &entry, 1));
 }
 
-// While the application polls, packets cause no wake-up. A sleep after polling is woken at
-// once, and so are a long sleep, and a sleep on a descriptor without fi_trywait: even if the
-// progress thread has received the packet meanwhile.
+// While the application polls, packets cause no wake-up. A sleep after polling is woken at once,
+// even if the progress thread has received the packet meanwhile. So are a long sleep, and a sleep
+// on a descriptor without fi_trywait.
 static void sleep_after_polling(void)
 {
 	struct fi_cq_attr attr = {.wait_obj = FI_WAIT_FD};

@@ -5,7 +5,7 @@
 //! In: the tests, and two plans: direct, and through passthrough. Out: the counts of both, and the
 //! tests with a worse outcome through passthrough, which have failed. Faults of the stand-in itself
 //! show in both runs; no others may show. A test with a worse outcome is repeated in both runs,
-//! because some outcomes of stand-ins vary; only a test that is worse each time counts.
+//! because some outcomes of stand-ins vary. Only a test that is worse each time counts.
 
 use std::process::ExitCode;
 

@@ -25,9 +25,9 @@ const PORT: &str = "CONFORMANCE_PEER_PORT";
 const PROGRAM: &str = "CONFORMANCE_PROGRAM";
 const LIBRARIES: &str = "CONFORMANCE_LIBRARIES";
 
-/// A command that starts this program: on the installed libraries, or on those in the folder
-/// `CONFORMANCE_LIBRARIES`, with the loader in that folder (another libfabric may need another C
-/// library).
+/// A command that starts this program on the installed libraries, or on those in the folder
+/// `CONFORMANCE_LIBRARIES`. The latter have their loader in that folder: another libfabric may need
+/// another C library.
 pub(crate) fn relaunch() -> Result<Command> {
     let program = match std::env::var_os(PROGRAM) {
         Some(program) => PathBuf::from(program),

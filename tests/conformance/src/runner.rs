@@ -4,7 +4,7 @@
 //! In: the chosen tests. Out: a line for each, failures in full, the counts, and the exit code. A
 //! test that crashes, hangs or exits is one failed test. An optional feature that a provider leaves
 //! out is reported as "not offered". For a provider with a list of these (`not-offered/`), any
-//! other missing feature is a failure, and so is an entry that is not missing any more.
+//! other missing feature is a failure. An entry that is not missing any more is a failure, too.
 
 use std::collections::BTreeSet;
 use std::fs::File;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Waiting while other threads act: threads that share a queue or a counter, objects that change
-//! under sleepers, applications that make no further call, and completions that are never read.
+//! Waiting while other threads act. Threads share a queue or a counter, objects change under
+//! sleepers, applications make no further call, completions are never read.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -42,7 +42,7 @@ fn alone<T>(a: &Node, mut call: impl FnMut() -> Answer<T>) -> Result<T> {
 }
 
 /// `fi_cq(3)`, `fi_cq_sread`: a thread that sleeps on a queue waits for all endpoints that are
-/// bound to it, also for those that are enabled while it sleeps.
+/// bound to it. They may be enabled while it sleeps.
 fn an_endpoint_that_comes_later_is_waited_for_too(world: &World) -> Result<()> {
     let group = world.closed_group(&Setup { wait: abi::FI_WAIT_UNSPEC, ..Setup::default() })?;
     let (a, b) = (group.a(), group.b());
@@ -207,7 +207,7 @@ fn counters_of_one_endpoint_let_each_other_sleep(world: &World) -> Result<()> {
 const MANY: u64 = 5000;
 
 /// `fi_endpoint(3)`, `fi_ep_bind`: an endpoint that receives no messages needs no queue for its
-/// receives; the remote CQ data of writes is dropped then, and delays no other event.
+/// receives. The remote CQ data of writes is dropped then, and delays no other event.
 fn a_side_without_a_queue_takes_events_for_ever(world: &World) -> Result<()> {
     let group = world.group(&Setup::caps(abi::FI_RMA))?;
     let (a, b) = (group.a(), group.b());

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The environment of a test: the provider under test, and the features that a test needs of it.
 //!
-//! In: the command line. Out: hints, offers, and [`NotOffered`] where an optional feature is not
-//! there: the provider says so itself, by not answering to hints that ask for it.
+//! In: the command line. Out: hints, offers, and [`NotOffered`] where an optional feature is
+//! missing. The provider shows that itself: it does not answer to hints that ask for the feature.
 
 use std::fmt;
 use std::time::Duration;

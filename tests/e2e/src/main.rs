@@ -47,8 +47,8 @@ enum Task {
     Spray { target: SocketAddr, milliseconds: u64 },
     /// Two endpoints in one process that send to each other
     Pair { local: IpAddr },
-    /// Two endpoints in one process, messages in one direction, the read that finds a message in a
-    /// function of its own; print the number of messages, as the programs of `tests/bench/engine`
+    /// Two endpoints in one process, messages in one direction. The read that finds a message has a
+    /// function of its own. Print the number of messages, as the programs of `tests/bench/engine`
     /// do
     Reads { local: IpAddr, count: u64 },
     /// Open an endpoint, print `name HEX`, and send every message back until killed

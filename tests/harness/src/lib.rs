@@ -5,8 +5,8 @@
 //! [`topology`] joins two of them into two hosts, [`cluster`] several by a switch, [`process`] runs
 //! programs in them. [`relay`] gives a link delay, loss and a bottleneck; [`flood`] measures its
 //! limit. [`kernel`] asks the kernel for attached XDP programs, [`carried`] reads packet counters
-//! from the provider's log, [`tier`] has the provider's variables for a tier, and [`paths`] finds
-//! built files. Everything made is removed on drop, on a panic, and after SIGINT, SIGTERM or SIGHUP
+//! from the provider's log. [`tier`] has the provider's variables for a tier; [`paths`] finds built
+//! files. Everything made is removed on drop, on a panic, and after SIGINT, SIGTERM or SIGHUP
 //! ([`interrupt`]).
 //!
 //! `unsafe` is in `process`, and in two files of `relay`.

@@ -3,8 +3,8 @@
 //! provider.
 //!
 //! All use the pair of cards with zero-copy, one after the other in rounds, so that a slow minute
-//! of the host affects all. A message of 1400 bytes fills a packet, so its rate is a packet rate;
-//! the provider packs several messages of 64 bytes into a packet. All sleep while they wait: a
+//! of the host affects all. A message of 1400 bytes fills a packet, so its rate is a packet rate.
+//! The provider packs several messages of 64 bytes into a packet. All sleep while they wait: a
 //! spinning process takes the emulated processors from the card's interrupts. Results are medians
 //! of the rounds.
 

@@ -2,8 +2,8 @@
 //! `ofi-xdp-vm-guest`: the first and only process of the virtual machine of `cargo xtask vm`.
 //!
 //! Two hosts with emulated network cards, one pair for each driver. [`init`] makes a system from an
-//! initial file system, [`cards`] gives each pair of cards to two hosts, [`suite`] is the list of
-//! tests, in [`zerocopy`], [`conformance`], [`igb`], [`mpi`], [`fallback`], [`vlan`], [`trouble`];
+//! initial file system, [`cards`] gives each pair of cards to two hosts. [`suite`] is the list of
+//! tests, in [`zerocopy`], [`conformance`], [`igb`], [`mpi`], [`fallback`], [`vlan`], [`trouble`].
 //! [`mod@bench`] measures; [`report`] sends the results to the host.
 //!
 //! The program mounts the usual file systems, loads the drivers, does its task, prints `guest: N

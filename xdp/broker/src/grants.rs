@@ -2,9 +2,9 @@
 //! Decisions on requests, and their execution.
 //!
 //! In: the credentials of a client, its request and its kernel socket. Out: an active grant and the
-//! socket for the client, or a [`GrantError`]. Caller: `server.rs`, for each request. Bounds: one
-//! attempt to bind for each allowed queue, one load of the program and one counters page for each
-//! interface, [`memory_max`] for each socket, and for each user the quota (`quota.rs`).
+//! socket for the client, or a [`GrantError`]. Caller: `server.rs`, for each request. Bounds: for
+//! each allowed queue one attempt to bind; for each interface one load of the program and one
+//! counters page. A socket is bounded by [`memory_max`], a user by the quota (`quota.rs`).
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -55,10 +55,10 @@ pub(crate) struct Grant {
 }
 
 impl Grant {
-    /// Checks whether the grant is valid: the program redirects, the client's socket has its
-    /// address, and so has the interface, where `interfaces` are known to have changed. A client
-    /// that binds a second socket to the address hides the first for a moment (`SO_REUSEPORT`), so
-    /// one check without the socket is no proof.
+    /// Checks whether the grant is valid. The program redirects, and the client's socket has its
+    /// address. If `interfaces` are given, they have changed: ours must still have the address. A
+    /// client that binds a second socket to the address hides the first for a moment
+    /// (`SO_REUSEPORT`). So one check without the socket is no proof.
     pub(crate) fn check(&mut self, interfaces: Option<&[InterfaceInfo]>) -> bool {
         let missed_before = std::mem::replace(&mut self.missed, !self.udp_socket.is_bound());
         let found = !(missed_before && self.missed);

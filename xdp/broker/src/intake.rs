@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The intake processes: one for each user with messages to read or connections to close.
 //!
-//! A process of one user delays no other user, and it can be ended: the kernel then closes all
-//! that it has and all that waits for it (`intake_process.rs`). In: connections of clients. Out:
-//! their messages. Caller: `server.rs`. Bounds: one process that serves a user, [`PROCESSES_MAX`]
+//! A process of one user delays no other user, and it can be ended. The kernel then closes all that
+//! it has and all that waits for it (`intake_process.rs`). In: connections of clients. Out: their
+//! messages. Caller: `server.rs`. Bounds: one process that serves a user, [`PROCESSES_MAX`]
 //! processes with those that have not exited yet, [`READ_MAX`] for a message.
 
 use std::collections::HashMap;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The intake process: reads the messages of one user's connections, and closes their descriptors.
 //!
-//! A descriptor of a client may be of any kind, and its last close may block: for a connection that
-//! lingers (`SO_LINGER`, socket(7)), or for a file server. The broker cannot end a close of its
-//! own. It ends this process, and the kernel does not linger for a process that exits
+//! A descriptor of a client may be of any kind, and its last close may block. Examples are a
+//! connection that lingers (`SO_LINGER`, socket(7)) and a file server. The broker cannot end a
+//! close of its own. It ends this process, and the kernel does not linger for a process that exits
 //! (`inet_release` in the kernel). The broker itself receives UDP sockets only.
 //!
 //! In: connections of clients, over the socket on standard input. Out: an [`IntakeReply`] for each

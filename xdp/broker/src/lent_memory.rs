@@ -2,7 +2,7 @@
 //! The memory of a granted socket, of which the broker knows whether a client still holds it.
 //!
 //! The kernel charges the memory to the broker, also after the client has closed the socket. So a
-//! client must not collect it. The client gets an open file of its own; the kernel counts the open
+//! client must not collect it. The client gets an open file of its own. The kernel counts the open
 //! files of the memory, and gives a lease (fcntl(2), `F_SETLEASE`) to the last one only. A mapping
 //! keeps its open file. Nothing here waits for the file's lock, which a client can hold without
 //! limit by writing from memory that never faults in.

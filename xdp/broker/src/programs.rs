@@ -2,8 +2,8 @@
 //! The XDP programs that the broker keeps attached.
 //!
 //! Many cards reset when a program is attached or detached, which a client could cause at will. So
-//! a program stays for some time after its last grant: no time at first, and twice as long each
-//! time that it is attached again. In: opened leases. Out: the programs with their counters.
+//! a program stays for some time after its last grant. That is no time at first, and twice as long
+//! each time that it is attached again. In: opened leases. Out: the programs with their counters.
 //! Caller: `grants.rs`. Bounds: one program for each interface, kept for [`KEEP_MAX`] at most.
 
 use std::collections::HashMap;

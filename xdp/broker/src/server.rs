@@ -4,11 +4,11 @@
 //!
 //! One thread, which blocks in the kernel's poll only; other processes read the messages of clients
 //! and close their descriptors (`intake.rs`). In: clients. Out: replies. Caller: `main.rs`. Bounds:
-//! [`CLIENTS_MAX`] connections, [`CLIENTS_PER_USER`] of one user, [`ACCEPTS_MAX`] accepted in one
-//! iteration, one request of each user in one iteration, [`REQUESTS_MAX`] over one connection,
-//! [`ASKING_MAX`] for a connection without a grant. A user without a rule is disconnected before a
-//! byte is read. While there are too many other processes, no connection is accepted and no message
-//! is read; the processes exit in milliseconds.
+//! [`CLIENTS_MAX`] connections, [`CLIENTS_PER_USER`] of one user. In one iteration: [`ACCEPTS_MAX`]
+//! accepted connections and one request of each user. Over one connection: [`REQUESTS_MAX`];
+//! [`ASKING_MAX`] without a grant. A user without a rule is disconnected before a byte is read.
+//! While there are too many other processes, no connection is accepted and no message is read; the
+//! processes exit in milliseconds.
 
 use std::collections::HashSet;
 use std::io;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The binding of a UDP socket that other processes hold, too.
 //!
-//! getsockname(2) would wait for the lock of the socket. Another holder of the socket can keep that
-//! lock without limit: by sending with `MSG_MORE` while the buffer is full, or from memory that
+//! getsockname(2) would wait for the lock of the socket. Another process with the socket can keep
+//! that lock without limit. It sends with `MSG_MORE` while the buffer is full, or from memory that
 //! never faults in. `sock_diag(7)` takes no lock of a socket. The request names one socket by
 //! address, interface and cookie, and the kernel searches it as it does for a packet
-//! (`udp_dump_one` in the kernel). A dump of all sockets would take as long as any user
-//! likes, and leave out sockets while others come and go.
+//! (`udp_dump_one` in the kernel). A dump of all sockets would take as long as any user likes, and
+//! leave out sockets while others come and go.
 //!
 //! In: a descriptor and its stated address. Out: whether it is bound to that address. Caller:
 //! `udp_socket.rs`. Bound: one request with one answer.

@@ -3,7 +3,7 @@
 //!
 //! A valid socket is a UDP socket of the broker's network namespace, bound to one address of the
 //! interface. A socket that is bound to another device (`SO_BINDTODEVICE`, which every user may set
-//! once) proves nothing: the kernel gives its port on this interface to other sockets. The broker
+//! once) proves nothing. The kernel gives its port on this interface to other sockets. The broker
 //! keeps the socket while the grant lives, so the port stays in use. The binding is checked again
 //! ([`UdpSocketProof::is_bound`]). Reason: a socket can release a port that the kernel chose
 //! (`connect(2)` to `AF_UNSPEC`), and can be bound to a device later.

@@ -6,7 +6,7 @@
 pub(crate) const POLYNOMIAL: u32 = 0x82f6_3b78;
 
 /// The power of x that moves a sum before `bits` bits of zeros: x^(bits - 33). Of the 33 bits, 32
-/// come from a factor in the lower half of its word; one is lost because a product of two words has
+/// come from a factor in the lower half of its word. One is lost because a product of two words has
 /// a bit less than its register. At least 33 bits.
 pub(crate) const fn shift_power(bits: u32) -> u32 {
     let mut power = 1 << 31; // x^0

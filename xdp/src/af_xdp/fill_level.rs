@@ -2,7 +2,7 @@
 //! Fill level: the number of rx frames that the kernel has at a time.
 //!
 //! The kernel fills frames in the order in which it got them, so all its frames come into use in
-//! turn. All begin at the same offset of a page, so more than some 256 of them evict each other
+//! turn. All begin at the same offset of a page. So more than some 256 of them evict each other
 //! from a processor's caches, even for short packets. Therefore the kernel has that many frames
 //! where it copies, while they suffice, and gets the last used frames first. A device that writes
 //! into frames itself has all of them, because it takes them long before it needs them.

@@ -2,7 +2,7 @@
 //! The port over an `AF_XDP` socket.
 //!
 //! In: packets of the engine. Out: frames on the tx ring, with Ethernet, IP and UDP headers written
-//! in place; in the other direction, packets parsed in place in frames of the rx ring. The port
+//! in place. In the other direction: packets parsed in place in frames of the rx ring. The port
 //! holds its lease as long as it lives. Callers: [`HybridPort`](crate::HybridPort), benchmarks.
 //! Bounds: [`BATCH`] frames a round, [`KICKS_MAX`] wake-ups a flush.
 //!
@@ -14,9 +14,9 @@
 //! ```
 //!
 //! Order of opening: fill the fill ring, bind the socket, attach the program (`socket.rs`,
-//! `socket_lease.rs`), map rings and memory, run the self-test, claim the UDP port (`open.rs`). The
-//! broker claims before it passes the socket on. When the port is dropped, the claim ends before
-//! the socket closes; the order of the fields ensures this.
+//! `socket_lease.rs`). Then map rings and memory, run the self-test, claim the UDP port
+//! (`open.rs`). The broker claims before it passes the socket on. When the port is dropped, the
+//! claim ends before the socket closes; the order of the fields ensures this.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};

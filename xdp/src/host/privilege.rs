@@ -31,10 +31,10 @@ fn in_user_namespace() -> Missing {
     Missing(text.to_owned())
 }
 
-/// Checks the calling thread's capabilities for an `AF_XDP` port (capabilities(7)): `CAP_NET_RAW`
-/// for the socket, `CAP_BPF` or `CAP_SYS_ADMIN` for the program and its maps, `CAP_NET_ADMIN` for
-/// attaching it. Capabilities in a user namespace do not count, because bpf(2) asks for those of
-/// the initial one (`capable`).
+/// Checks the calling thread's capabilities for an `AF_XDP` port (capabilities(7)). They are
+/// `CAP_NET_RAW` for the socket, `CAP_BPF` or `CAP_SYS_ADMIN` for the program and its maps,
+/// `CAP_NET_ADMIN` for attaching it. Capabilities in a user namespace do not count, because bpf(2)
+/// asks for those of the initial one (`capable`).
 pub(crate) fn check() -> Result<(), Missing> {
     // Without this file the attempt itself will show whether capabilities suffice.
     if fs::metadata("/proc/self/ns/user").is_ok_and(|metadata| metadata.ino() != INITIAL) {

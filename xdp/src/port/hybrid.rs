@@ -167,7 +167,7 @@ impl HybridPort {
         }
     }
 
-    /// Whether the last [`Port::receive`] left packets that the descriptor does not report: the
+    /// Whether the last [`Port::receive`] left packets that the descriptor does not report. The
     /// kernel delivers a GRO batch in one piece, and the budget was smaller.
     #[must_use]
     pub const fn has_more(&self) -> bool {

@@ -6,8 +6,8 @@
 //! Bounds: [`BYTES`], [`BATCHES_MAX`], and [`BATCH_BYTES_MAX`] for one batch.
 //!
 //! A batch crosses a virtual link in one piece, and a peer with `AF_XDP` in generic mode receives
-//! it so. Its XDP program tells a batch from a packet by the length: a batch is longer than the
-//! peer's socket takes, and goes to the peer's kernel socket. Therefore batches up to that length
+//! it so. Its XDP program recognises a batch by the length. A batch is longer than the peer's
+//! socket takes, and goes to the peer's kernel socket. Therefore batches up to that length
 //! ([`Transmit::receive_max`]) are sent packet by packet.
 
 use std::io;
@@ -51,9 +51,9 @@ impl GsoBatch {
         self.count > 1 && self.length > usize::from(self.receive_max)
     }
 
-    /// Whether the `AF_XDP` socket is the better path, if there is one. Half round trips, as frames
-    /// where the kernel copies and as a batch: two packets 3.8 µs and 5.4 µs, three 5.2 and 5.8,
-    /// four 6.8 and 6.0. Longer packets take several frames each, so the limit is in bytes.
+    /// Whether the `AF_XDP` socket is the better path, if there is one. Where the kernel copies,
+    /// frames are faster for up to three packets. Longer packets take several frames each, so the
+    /// limit is in bytes.
     fn is_short(&self) -> bool {
         !self.uses_gso() || self.length <= SHORT_BYTES_MAX
     }
@@ -151,7 +151,7 @@ impl GsoBatches {
     }
 
     /// Offers the packets of short batches to `take`, until it refuses one; taken packets leave
-    /// their batch. Later packets to the destination of a long batch stay behind it: on the other
+    /// their batch. Later packets to the destination of a long batch stay behind it. On the other
     /// path they would overtake it, and the receiver would see a gap.
     pub(super) fn reroute_short_batches(&mut self, mut take: impl FnMut(Transmit, &[u8]) -> bool) {
         let (mut takes, mut ordered_after) = (true, None);

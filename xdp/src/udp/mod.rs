@@ -33,8 +33,8 @@ use gro::Received;
 use gso::GsoBatches;
 use socket::KernelSocket;
 
-/// A non-blocking kernel UDP socket, bound to one address, and a second socket at the same address
-/// for the connected peer, if there is one (`connected.rs`).
+/// A non-blocking kernel UDP socket, bound to one address. If there is a connected peer, it has a
+/// second socket at the same address (`connected.rs`).
 #[derive(Debug)]
 pub struct UdpPort {
     main: KernelSocket,

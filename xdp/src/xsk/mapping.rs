@@ -69,7 +69,7 @@ impl Mapping {
 impl Drop for Mapping {
     fn drop(&mut self) {
         let start: *mut c_void = self.start.as_ptr().cast();
-        // SAFETY: the range is the one that was mapped, only this value unmaps it, and all pointers
+        // SAFETY: the range is the one that was mapped, and only this value unmaps it. All pointers
         // into it belong to values that hold this one.
         let unmapped = unsafe { munmap(start, self.len) };
         debug_assert!(unmapped.is_ok(), "{unmapped:?}");

@@ -145,8 +145,8 @@ impl Rings {
     /// A driver that clears the flag (mlx5, zero-copy) may set it at the moment when frames are
     /// published. Then the driver misses the frames and this function misses the flag. The frames
     /// wait for the next burst, at the latest for the engine's timers. A fence here does not
-    /// prevent this race. It needs a fence on each side, and the kernel has none between its flag
-    /// and its read of the ring (`xsk_set_tx_need_wakeup`, net/xdp/xsk.c; `mlx5e_napi_xsk_post`);
+    /// prevent this race. It needs a fence on each side. The kernel has none between its flag and
+    /// its read of the ring (`xsk_set_tx_need_wakeup`, net/xdp/xsk.c; `mlx5e_napi_xsk_post`).
     /// libxdp has none either.
     #[inline]
     pub(crate) fn wake_tx(&mut self) -> io::Result<bool> {

@@ -54,9 +54,9 @@ pub struct XskSocket {
 }
 
 impl XskSocket {
-    /// Binds a new socket to the first free one of `queues` of interface `interface`, in the
-    /// calling thread's network namespace; with `multi_buffer`, for packets in several frames.
-    /// While all queues are busy, makes `tries` attempts some milliseconds apart.
+    /// Binds a new socket to the first free one of `queues` of `interface`, in the calling thread's
+    /// network namespace. With `multi_buffer`, packets may take several frames. While all queues
+    /// are busy, makes `tries` attempts some milliseconds apart.
     ///
     /// # Errors
     /// [`RingsError`].

@@ -9,9 +9,9 @@
 //!
 //! Containers may share the folder and have process ids of their own. Therefore a lock on the page
 //! (flock(2)) shows that its process lives, and the name contains the namespace of the process id.
-//! Every user may put files into the folder; files of another kind or size are skipped without
-//! waiting for them, and `filter.rs` limits the text of the others. A page is shown with the owner
-//! of its file and the file's name, about which its writer cannot lie.
+//! Every user may put files into the folder. Files of another kind or size are skipped without
+//! waiting for them; `filter.rs` limits the text of the others. A page is shown with the owner of
+//! its file and the file's name, about which its writer cannot lie.
 //!
 //! In: the provider's figures. Out: the same figures, for `xdp-top` and for readers of JSON.
 //! Callers: the provider, `xdp-top`, tests. Bounds: [`PEERS_MAX`] peers in a page, and

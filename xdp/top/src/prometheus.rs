@@ -13,7 +13,7 @@ use ofi_xdp_statistics::Page;
 pub(crate) fn text(pages: &[Page]) -> String {
     let mut families = Families::default();
     for page in pages {
-        // The file's name makes the label set of each sample unique: Prometheus refuses all samples
+        // The file's name makes the label set of each sample unique. Prometheus refuses all samples
         // if one is repeated, and every user may write a page.
         let endpoint = [
             ("owner", page.owner.to_string()),

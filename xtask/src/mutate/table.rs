@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The table of mutations, `tests/engine/mutations.toml`.
 //!
-//! An entry has a `name`, a `file`, the text `from` that must be in it exactly once, the text `to`
-//! in its place, and `why` that matters. Called by `cargo xtask mutate` and, so that no entry goes
+//! An entry has a `name` and a `file`. The text `from` must be in the file exactly once, and is
+//! replaced by `to`. `why` is the harm. Called by `cargo xtask mutate` and, so that no entry goes
 //! stale, by tidy.
 
 use std::fs;

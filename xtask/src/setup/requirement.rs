@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Requirements of the build and the tests, each with a probe.
 //!
-//! A requirement is a capability (a command that is there, a header that compiles, a library that
-//! can be found), never the name of a package: packages differ, and people install by hand. Called
-//! by [`super::ensure`] only. Bounded by the table.
+//! A requirement is a capability: a command that is there, a header that compiles, a library that
+//! can be found. It is never the name of a package: packages differ, and people install by hand.
+//! Called by [`super::ensure`] only. Bounded by the table.
 
 use std::ffi::OsStr;
 use std::fmt;

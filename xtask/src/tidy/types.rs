@@ -31,7 +31,7 @@ const HOMONYMS: &[(&str, &str)] = &[
 const PRODUCT: &[&str] = &["core/", "bpf/", "xdp/", "ffi/"];
 
 /// Folders inside of these with other code: libfabric's own names, and the client of examples and
-/// tests, which has a type for each object of libfabric, as the provider has.
+/// tests. The client has a type for each object of libfabric, as the provider has.
 const NOT_PRODUCT: &[&str] = &["ffi/libfabric/", "ffi/libfabric-sys/"];
 
 fn is_product(path: &str) -> bool {

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The guest's kernel: Debian's newest for its stable release, as packaged, fetched once.
 //!
-//! In: a folder. Out: `vmlinuz` and the modules, unpacked there by apt and dpkg with lists and
-//! caches of their own, so that the machine's are untouched and nothing is installed. virtio-net
-//! does zero-copy both ways from Linux 6.13 on, which is newer than the stable release's kernel. It
-//! is the general kernel, not the one for clouds: it has the drivers of the emulated cards.
+//! In: a folder. Out: `vmlinuz` and the modules, unpacked there by apt and dpkg. These have lists
+//! and caches of their own: the machine's are untouched and nothing is installed. virtio-net does
+//! zero-copy both ways from Linux 6.13 on, which is newer than the stable release's kernel. It is
+//! the general kernel, not the one for clouds: it has the drivers of the emulated cards.
 
 use std::fs;
 use std::path::{Path, PathBuf};

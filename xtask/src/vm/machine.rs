@@ -49,7 +49,7 @@ pub(crate) enum Accelerator {
     /// Emulation: works everywhere, ten times slower.
     Tcg,
     /// Emulation in which each instruction takes a nanosecond of the guest's time, one processor
-    /// after the other: slower still, and the same on a busy machine.
+    /// after the other. It is the slowest, and the same on a busy machine.
     Count,
 }
 
@@ -77,8 +77,8 @@ enum Console<'a> {
 }
 
 impl Machine {
-    /// The accelerator to use. That `/dev/kvm` can be opened proves nothing (it may belong to a
-    /// hypervisor that boots only its own guests), so this guest is booted with it, for a limited
+    /// The accelerator to use. That `/dev/kvm` can be opened proves nothing: it may belong to a
+    /// hypervisor that boots only its own guests. So this guest is booted with it, for a limited
     /// time.
     pub(crate) fn choose(&self, asked: Accelerator) -> Result<Accelerator> {
         if asked != Accelerator::Auto {

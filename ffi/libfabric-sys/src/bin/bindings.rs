@@ -2,10 +2,10 @@
 //! Writes `ffi/libfabric-sys/src/bindings.rs` from the installed libfabric headers, or (`--check`)
 //! compares the committed file with them.
 //!
-//! The headers must be those of libfabric 1.17, the oldest that the provider runs on: later layouts
-//! only append to these, so the declarations are true of every version. With other headers
-//! nothing is written and nothing can be checked, which `--check` reports as such and does not
-//! count as a failure.
+//! The headers must be those of libfabric 1.17, the oldest that the provider runs on. Later layouts
+//! only append to these, so the declarations are true of every version. With other headers nothing
+//! is written and nothing can be checked, which `--check` reports as such and does not count as a
+//! failure.
 //!
 //! Run by `cargo xtask bindings`; needs libclang and libfabric-dev.
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory that operations may name: allocated once, never freed.
 //!
-//! A provider's thread and a peer may write to it at any time, so no reference to it is made: bytes
+//! A provider's thread and a peer may write to it at any time. So no reference to it is made; bytes
 //! are copied in and out. [`Context`] is a `struct fi_context2`, which an operation may be told to
 //! own until it completes (`fi_getinfo(3)`, mode `FI_CONTEXT2`).
 
@@ -49,8 +49,8 @@ impl Mem {
     /// Memory of the caller's.
     ///
     /// # Safety
-    /// The `len` bytes at `start` stay valid, and no reference to them exists, while an operation
-    /// has them and while a method of the value runs.
+    /// The `len` bytes at `start` stay valid while an operation has them and while a method of the
+    /// value runs. No reference to them exists in that time.
     #[inline]
     #[must_use]
     pub unsafe fn from_raw(start: *mut c_void, len: usize) -> Self {

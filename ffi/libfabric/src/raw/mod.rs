@@ -2,18 +2,18 @@
 //! libfabric's objects as Rust types, one a file, with a method for each call.
 //!
 //! In: plain values. Out: the answer of the call, an error code as [`Errno`]. Nothing is checked or
-//! corrected, so that a test can pass wrong arguments. Two rules make the methods safe:
-//! an object answers nothing after it was closed (it panics), and memory ([`Mem`]) is never freed,
-//! because each test is a process of its own.
+//! corrected, so that a test can pass wrong arguments. Two rules make the methods safe. A closed
+//! object answers nothing: it panics. Memory ([`Mem`]) is never freed, because each test is a
+//! process of its own.
 
 pub use ofi_xdp_libfabric_sys::wide as abi;
 
 /// Calls a function of libfabric: `call!(fi_send(arguments))`.
 ///
-/// The methods around it are safe functions under two rules: an object's pointer comes from
-/// [`Object`], which gives it out only until the object is closed, and memory comes from [`Mem`],
-/// which is valid until the process ends. Tests of misuse pass wrong lengths and flags, and no
-/// wrong pointers.
+/// The methods around it are safe functions under two rules. An object's pointer comes from
+/// [`Object`], which gives it out only until the object is closed. Memory comes from [`Mem`], and
+/// is valid until the process ends. Tests of misuse pass wrong lengths and flags, and no wrong
+/// pointers.
 macro_rules! call {
     ($function:ident($($argument:expr),* $(,)?)) => {
         // SAFETY: the object is open (`Object`). Pointers among the arguments are open objects,

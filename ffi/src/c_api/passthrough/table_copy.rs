@@ -7,10 +7,10 @@
 //! Every other call goes to the provider directly, and every call on the opened objects.
 //!
 //! A copy has the size of the provider's table, so it includes members of newer libfabric releases.
-//! A copy is found by the original table, belongs to no object, and stays: a provider may share an
-//! object between its openers (psm3's fabric), which close it in any order. A replaced slot passes
-//! a `fi_info` of another origin on unchanged. Bound: [`TABLES_MAX`] tables, of which a provider
-//! has a few.
+//! A copy is found by the original table, belongs to no object, and stays. Reason: a provider may
+//! share an object between its openers (psm3's fabric), which close it in any order. A replaced
+//! slot passes a `fi_info` of another origin on unchanged. Bound: [`TABLES_MAX`] tables, of which a
+//! provider has a few.
 
 use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;

@@ -3,7 +3,7 @@
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// The `n`-th successor of `first`. An IP address counts up as a number; a name or a port counts up
+/// The `n`-th successor of `first`. An IP address counts up as a number. A name or a port counts up
 /// in its last digits (`host10`, `host11`), with at least as many digits. `None` if there is none.
 pub(super) fn successor(first: &str, n: usize) -> Option<String> {
     if n == 0 {

@@ -13,9 +13,9 @@
 //! A record counts once all of it is in the file, for its writer too. An incomplete record of a
 //! failed or killed writer is cut off before the next one is written.
 //!
-//! The file lives while a process has the vector open: each process holds a shared lock on it, and
-//! a process that gets the exclusive lock is the only one. So the next process removes the records
-//! of a killed one. Only processes of one user share a file: a file that other users can open is
+//! The file lives while a process has the vector open. Each process holds a shared lock on it; a
+//! process that gets the exclusive lock is the only one. So the next process removes the records of
+//! a killed one. Only processes of one user share a file: a file that other users can open is
 //! refused.
 
 use std::fs::{File, Metadata, OpenOptions, TryLockError};

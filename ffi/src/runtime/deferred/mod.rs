@@ -4,8 +4,8 @@
 //!
 //! In: work, from `fi_control(domain, FI_QUEUE_WORK)` and from calls with `FI_TRIGGER`;
 //! [`WorkQueue::run`], from each call that has made progress or changed a counter. Out: posts to
-//! endpoints and changes of counters, in the order of the thresholds; one increment of the
-//! completion counter when an operation of deferred work ends.
+//! endpoints and changes of counters, in the order of the thresholds. Also out: one increment of
+//! the completion counter when an operation of deferred work ends.
 //!
 //! A counter is a sum over runtimes and notifies the queue of nothing. While there is work, each
 //! progress call ends with a comparison of the counters that work waits for. Without work it is one

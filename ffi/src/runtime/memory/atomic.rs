@@ -7,7 +7,7 @@
 //!
 //! `fi_atomic(3)` promises that each element is indivisible for other atomic operations on the
 //! memory, on any endpoint. Aligned elements of up to 8 bytes are changed by the processor's
-//! compare-and-exchange, so atomics of the application and of other processes see the old or the
+//! compare-and-exchange. So atomics of the application and of other processes see the old or the
 //! new value. All other elements are changed under one lock of the process.
 
 use std::sync::atomic::{AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};

@@ -57,8 +57,8 @@ pub(crate) struct Buffer {
     pub(super) usage: BufferUse,
 }
 
-// SAFETY: a buffer is a description; only this module follows its pointers, under the runtime's
-// lock, and the application permits any thread that makes progress to access it (fi_msg(3)).
+// SAFETY: a buffer is a description. Only this module follows its pointers, under the runtime's
+// lock. The application permits any thread that makes progress to access it (fi_msg(3)).
 unsafe impl Send for Buffer {}
 
 impl Buffer {

@@ -8,10 +8,10 @@
 //! All copies are raw. The application may read its memory at any time, so no reference to it is
 //! ever formed. A copy is cut to the buffer's segments, whatever offset the engine gives.
 //!
-//! Bound: one `Buffer` for each send slot, receive slot and slice of a multi-receive buffer;
-//! [`INJECT_MAX`] bytes for each send slot; storage for unexpected messages and for previous values
-//! of atomics. All of it is allocated at enable, and its pages are touched when they are used. Each
-//! registered region has one `Buffer`.
+//! Bounds: one `Buffer` for each send slot, receive slot and slice of a multi-receive buffer;
+//! [`INJECT_MAX`] bytes for each send slot. Storage for unexpected messages and for previous values
+//! of atomics comes on top. All of it is allocated at enable, and its pages are touched when they
+//! are used. Each registered region has one `Buffer`.
 #![allow(unsafe_code)]
 
 mod atomic;
@@ -248,7 +248,7 @@ impl Memory for AppMemory {
                 let copy = self.copy_of(op).and_then(|copy| copy.get_mut(..buffer.len()));
                 let Some(copy) = copy else { return };
                 // SAFETY: the application's memory may be read until the posting call returns
-                // (fi_msg(3), `fi_inject`), and that call is under way; the copy is the runtime's
+                // (fi_msg(3), `fi_inject`), and that call is under way. The copy is the runtime's
                 // memory.
                 let len = unsafe { buffer.read(0, copy) };
                 Buffer::one(copy.as_mut_ptr(), len)
@@ -291,7 +291,7 @@ impl Memory for AppMemory {
     fn gather(&mut self, from: Gather, into: &mut [u8]) {
         let done = if let Some(buffer) = self.app_buffer(from.source) {
             // SAFETY: the application's memory may be read until the operation's completion is read
-            // (fi_msg(3)), and registered memory until the region is closed (fi_mr(3)); the engine
+            // (fi_msg(3)), and registered memory until the region is closed (fi_mr(3)). The engine
             // asks only for operations that have not completed, and for regions that are
             // registered. `injected` lives as long as `self` and never moves. `into` is a buffer of
             // the port.

@@ -2,9 +2,9 @@
 //! Counts instructions: runs this program under callgrind and reads its output file.
 //!
 //! In: a workload. Out: instructions of one packet, and where they are. Two runs of different
-//! length are subtracted, so that start-up and connecting do not count; the count is exact and
-//! does not depend on the machine's load. The format is that of `callgrind_annotate`'s input
-//! (Valgrind manual, "Callgrind Format Specification").
+//! length are subtracted, so that start-up and connecting do not count. The count is exact and does
+//! not depend on the machine's load. The format is that of `callgrind_annotate`'s input (Valgrind
+//! manual, "Callgrind Format Specification").
 
 use std::collections::BTreeMap;
 use std::env;
@@ -119,10 +119,10 @@ impl Per {
     }
 }
 
-/// The call of libfabric that `misbehave reads` has a function for: an `fi_cq_read` that takes in a
-/// packet and tells of its message, in the application's process, with libfabric's part, over
-/// kernel sockets. One that finds nothing is not counted: the timers that fire in it are as many as
-/// time has it.
+/// The call that `misbehave reads` has a function for: an `fi_cq_read` that receives a packet and
+/// returns its completion. It runs in the application's process, with libfabric's part, over kernel
+/// sockets. A call that finds nothing is not counted: the number of timers that fire in it depends
+/// on time.
 pub(crate) const READS: [(&str, Per); 1] = [("cq_read", Per::Operation)];
 
 /// Counts the instructions of each hot path of the engine.

@@ -2,12 +2,12 @@
 //! One engine among many peers: messages of 8 bytes to each in turn, a packet each.
 //!
 //! In: the number of peers, and their delay. Out: the cost of a message in the one engine, and its
-//! memory for a peer. The peers are no engines but the packets that a network would bring of them
-//! (`remote.rs`): engines of other hosts would not be in this host's caches. One peer and ten
-//! thousand are measured in the same way, by the same clock: a message is posted, the engine is
-//! driven, and finished operations are polled. Two things differ: the interval between two messages
-//! to a peer, and that one peer acknowledges 16 packets at once while each of ten thousand
-//! acknowledges one.
+//! memory for a peer. The peers are not engines. They are the packets that a network would bring
+//! from them (`remote.rs`): engines of other hosts would not be in this host's caches. One peer and
+//! ten thousand are measured in the same way, by the same clock. A message is posted, the engine is
+//! driven, and finished operations are polled. Two things differ. One is the interval between two
+//! messages to a peer. The other is that one peer acknowledges 16 packets at once, and each of ten
+//! thousand acknowledges one.
 
 use std::time::{Duration, Instant as Clock};
 
@@ -40,8 +40,8 @@ const WARM_UP: usize = 10_000;
 const OPERATIONS: u32 = 16 << 10;
 /// The time that a drive adds: that of a message.
 const STEP_NANOS: u64 = 200;
-/// How long a packet travels: on one switch, and far more than there is in a cluster, so that a
-/// peer's state is cold again when its acknowledgment comes.
+/// The time that a packet travels: on one switch, and far more than in a cluster. With the second,
+/// a peer's state has left the caches when its acknowledgment arrives.
 const SHORT_DELAY_NANOS: u64 = 5_000;
 const FAR_NANOS: u64 = 500_000;
 /// Drives after which something is wrong that has not happened.
@@ -90,8 +90,8 @@ struct ManyPeers {
 }
 
 impl ManyPeers {
-    /// `count` peers that are connected, from which a packet takes `delay`; and the bytes that the
-    /// one engine has for each: while nothing happens, and in all.
+    /// `count` connected peers, at a distance of `delay`. Also returns the bytes that the one
+    /// engine has for each: while nothing happens, and in all.
     fn new(count: usize, delay: u64) -> Result<(Self, [f64; 2])> {
         // A quarter of the slots is reserved for unknown peers.
         let many = u32::try_from(count)? * 4 / 3 + 8;

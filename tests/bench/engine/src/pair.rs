@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Two engines that are connected, and the loop that moves them.
 //!
-//! In: posts. Out: completions. Time is a number that each drive moves on by [`STEP_NANOS`], so a
+//! In: posts. Out: completions. Time is a number that each drive moves on by [`STEP_NANOS`]. So a
 //! run does the same instructions every time; its cost is measured from outside.
 
 use anyhow::{Context as _, Result, bail, ensure};

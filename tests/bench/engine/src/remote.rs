@@ -6,8 +6,8 @@
 //! the caches from the measured one, which no other host does. The measured engine sees exactly the
 //! packets of the network. Therefore the packets are real: each is parsed and compared with the
 //! expected one, each answer is sealed. Acknowledgments are sent when an engine would send them
-//! (`docs/PROTOCOL.md` §4.3): at once for a packet that asks for it or is the 16th, else after
-//! 10 µs, one for all packets until then.
+//! (`docs/PROTOCOL.md` §4.3). A packet that asks for it, or is the 16th, is acknowledged at once.
+//! All others share one acknowledgment after 10 µs.
 
 use std::collections::VecDeque;
 

@@ -11,8 +11,8 @@
 //! | `raw-af_xdp` | bare AF_XDP sockets: the lower bound of the provider's cost |
 //!
 //! All but `peers` and `perf-lazy` ([`lazy`]) differ in their [`transport`] alone. A [`session`] is
-//! one client at one server: they agree over a TCP connection ([`control`]) on the [`plan`],
-//! measure over the transport, and the client prints a [`report`].
+//! one client at one server. They agree over a TCP connection ([`control`]) on the [`plan`] and
+//! measure over the transport. The client prints a [`report`].
 #![deny(unsafe_code)]
 
 pub mod cli;

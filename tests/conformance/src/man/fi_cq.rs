@@ -257,7 +257,7 @@ fn errors(group: &Group, count: usize) -> Result<Vec<Context>> {
     Ok(contexts)
 }
 
-/// Section `fi_cq_readerr`: it retrieves an error, whether or not `fi_cq_read` has reported it: an
+/// Section `fi_cq_readerr`: it retrieves an error, whether or not `fi_cq_read` has reported it. An
 /// application that learns of a failure from a counter calls only this.
 fn readerr_finds_an_error_by_itself(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
@@ -712,8 +712,8 @@ fn match_complete_waits_for_a_receive(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_cq_readerr` with `FI_SOURCE_ERR`: a message of a sender that is not in the vector
-/// is an error entry with the address, which can be inserted.
+/// Section `fi_cq_readerr` with `FI_SOURCE_ERR`: the sender is not in the vector. Its message is an
+/// error entry with the address, which can be inserted.
 fn source_errors_carry_the_address(world: &World) -> Result<()> {
     let caps = abi::FI_MSG | abi::FI_SOURCE | abi::FI_SOURCE_ERR;
     let group = world.group(&Setup { introduced: false, ..Setup::caps(caps) })?;

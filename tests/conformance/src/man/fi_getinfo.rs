@@ -340,7 +340,7 @@ fn unknown_capabilities_give_no_data(world: &World) -> Result<()> {
     no_data(world, "bit 36", |hints| hints.set(|info| info.caps |= 1 << 36))
 }
 
-/// Section CAPABILITIES, `FI_HMEM`: the capability is in the offer, or there is none; a provider
+/// Section CAPABILITIES, `FI_HMEM`: the capability is in the offer, or there is none. A provider
 /// that would read device memory with the processor must not say yes.
 fn hmem_is_offered_or_gives_no_data(world: &World) -> Result<()> {
     let setup = Setup { mr_mode: abi::FI_MR_HMEM, ..Setup::caps(abi::FI_MSG | abi::FI_HMEM) };

@@ -263,7 +263,7 @@ fn injectdata_carries_data(world: &World) -> Result<()> {
 }
 
 /// Section `fi_recv`, `fi_cq(3)` `olen`: a message that does not fit ends the receive with
-/// `FI_ETRUNC`; `olen` is the part that did not fit; no byte beyond the buffer is written.
+/// `FI_ETRUNC`. `olen` is the part that did not fit. No byte beyond the buffer is written.
 fn recv_of_a_longer_message_is_truncated(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     for (len, room) in [(100, 60), (5000, 100), (100_000, 1000), (9, 0)] {

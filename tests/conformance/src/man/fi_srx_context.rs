@@ -596,8 +596,8 @@ fn a_multi_receive_buffer_waits_for_the_end_of_a_close(world: &World) -> Result<
     shared.close()
 }
 
-/// A multi-receive buffer whose last message comes to an endpoint with a counter alone is returned
-/// by an endpoint with a queue, as are all ends without an endpoint.
+/// The last message of a multi-receive buffer comes to an endpoint with a counter alone. An
+/// endpoint with a queue returns the buffer, as it does for all ends without an endpoint.
 fn a_multi_receive_buffer_is_given_back_to_an_endpoint_with_a_queue(world: &World) -> Result<()> {
     let setup = Setup { wait: abi::FI_WAIT_UNSPEC, ..Setup::caps(CAPS | abi::FI_MULTI_RECV) };
     let mut shared = Shared::with(world, &setup, 0, |_| {})?;

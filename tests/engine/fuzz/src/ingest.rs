@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Target `ingest`: packets of an attacker with a connection's identifier and token.
 //!
-//! Two engines with a connection and traffic both ways; between their own packets the first one
-//! gets packets of the fuzzer's making: right identifier, token and checksum, anything else in the
-//! other fields; recorded packets with bytes changed; plain garbage. Rules: no panic, no byte
-//! outside a buffer, audits hold, and a packet that is refused leaves no trace.
+//! Two engines with a connection and traffic both ways. Between their own packets, the first one
+//! gets packets of the fuzzer. Some have the right identifier, token and checksum, and anything in
+//! the other fields. Some are recorded packets with changed bytes, some are garbage. Rules: no
+//! panic, no byte outside a buffer, audits hold, and a packet that is refused leaves no trace.
 
 use ofi_xdp_core::StorageBox;
 use ofi_xdp_core::wire::{self, HEADER_LEN};

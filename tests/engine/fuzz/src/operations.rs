@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Target `operations`: the bytes are calls of applications and the fate of packets.
 //!
-//! Three engines; each choice posts, cancels, removes a peer, delivers, loses, repeats or reorders
-//! a packet, or moves time. Rules: the engines' audits hold after every step, every operation ends
-//! exactly once and with the right bytes, and when the network is good again everything comes to
-//! rest.
+//! Three engines. Each choice posts, cancels, removes a peer, delivers, loses, repeats or reorders
+//! a packet, or moves time. Rules: the engines' audits hold after every step. Every operation ends
+//! exactly once and with the right bytes. When the network is good again, the engines become idle.
 
 use ofi_xdp_core::{StorageBox, TagMatch};
 

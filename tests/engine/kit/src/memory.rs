@@ -2,10 +2,10 @@
 //! Application memory that checks each copy.
 //!
 //! In: copies that the engine describes. Out: bytes in the buffers, and a [`Violation`] for each
-//! copy outside of a buffer, into the buffer of an operation that has ended, or under an identifier
-//! of an earlier tenant of a slot. A simulation collects the first violation; elsewhere each is a
-//! panic. A caller takes a buffer back when its operation completes: a later copy is a violation.
-//! Bound: the posted operations.
+//! wrong copy. Wrong are copies outside of a buffer, into the buffer of an ended operation, or
+//! under an identifier of an earlier tenant of a slot. A simulation collects the first violation;
+//! elsewhere each is a panic. A caller takes a buffer back when its operation completes: a later
+//! copy is a violation. Bound: the posted operations.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 #![no_std]
-//! The engine on a machine without an operating system: core in a static library, with the one loop
+//! The engine on a machine without an operating system: core in a static library. The one loop runs
 //! over a port and a memory that do nothing, so that generic code is compiled, too.
 //!
 //! Built by `cargo xtask test --all`, which checks the undefined symbols of the library. It is

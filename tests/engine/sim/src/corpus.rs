@@ -297,8 +297,8 @@ fn graceful_close() -> Outcome {
 /// 27: a node with 12 backlogged peers serves each within one round of turns.
 fn fair_turns() -> Outcome {
     const PEERS: u32 = 12;
-    /// Packets that a peer may send in a row, with the answers between them: the initial window,
-    /// doubled once before the queue of twelve such windows shows.
+    /// Packets that a peer may send in a row, with the answers between them. It is the initial
+    /// window, doubled once before the queue of twelve such windows shows.
     const TURN: usize = 32;
     let link = Link { rate: 100_000_000, ..Link::default() };
     let scenario =
@@ -340,8 +340,8 @@ fn polls_late() -> Outcome {
     over_seeds(0..20, &scenario)
 }
 
-/// 25: on a long path, after a pause, the window opens as fast as anywhere: 1,500 packets take nine
-/// round trips, 94 where it stays as it begins.
+/// 25: on a long path, after a pause, the window opens as fast as anywhere. 1,500 packets take nine
+/// round trips; they would take 94 if the window stayed as it begins.
 fn far_away() -> Outcome {
     for delay_ns in [1_000_000, 5_000_000, 40_000_000] {
         let link = Link { delay_ns, rate: 1_250_000_000, ..Link::default() };

@@ -8,7 +8,7 @@
 //! 1. A stream always has something to send. Each acknowledgment lets it send while fewer packets
 //!    than its window are in flight.
 //! 2. Before the first loss the window doubles each round trip. The doubling also ends when a round
-//!    trip is longer than the least by an eighth, at least 4 ms and at most 16 ms (`HyStart`).
+//!    trip exceeds the least one by an eighth, within 4 to 16 ms (`HyStart`).
 //! 3. A loss is known when the packet behind the lost one is acknowledged. The first loss of a
 //!    window reduces it to 0.7.
 //! 4. Between losses the window follows CUBIC's curve with C = 0.4, and grows at least by 0.53

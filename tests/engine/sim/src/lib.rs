@@ -3,14 +3,14 @@
 //!
 //! # The map
 //!
-//! [`run::run`] plays a [`scenario::Scenario`] with a seed in a [`world::World`]: nodes ([`node`])
-//! with engines that own their storage, clocks of their own ([`clock`]) and memory that notices
-//! wrong bytes ([`ofi_xdp_test_kit::memory`]); a network that loses, repeats, delays and damages
-//! ([`net`]), other faults ([`faults`]), a random application ([`app`]) with an oracle that knows
-//! the required result of each operation, and the [`invariants`]. Packets move by the engine's own
-//! production loop.
+//! [`run::run`] plays a [`scenario::Scenario`] with a seed in a [`world::World`]. A node ([`node`])
+//! has an engine that owns its storage, a clock of its own ([`clock`]) and memory that notices
+//! wrong bytes ([`ofi_xdp_test_kit::memory`]). The network loses, repeats, delays and damages
+//! packets ([`net`]); there are other faults ([`faults`]). A random application ([`app`]) has an
+//! oracle that knows the required result of each operation. The [`invariants`] are checked. Packets
+//! move by the engine's own production loop.
 //!
-//! Around a run: [`swarm`] plays many and shrinks failures, [`corpus`] holds scenarios with names,
+//! Around a run: [`swarm`] plays many and shrinks failures, [`corpus`] holds scenarios with names.
 //! [`measure`] prints the goodput of the protocol, [`trace`] and [`coverage`] record the events.
 
 pub mod app;

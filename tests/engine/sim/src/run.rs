@@ -12,14 +12,13 @@ use crate::trace::Trace;
 use crate::world::World;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The longest that a safety phase may take beyond ten times its time, in nanoseconds: pauses, and
+/// The longest that a safety phase may take beyond ten times its time, in nanoseconds. Pauses, and
 /// nodes that are away, keep the application from posting.
 const SAFETY_MAX: u64 = 2_000_000_000;
 /// How long a run with forged packets goes on after its faults, in nanoseconds.
 const FORGED: u64 = 500_000_000;
-/// How long after everything has ended there may still be packets and timers: the longest that a
-/// duplicate is held back, the peer time-out of connections that were forgotten, and the silent
-/// time.
+/// The time after the last end in which there may still be packets and timers. It is the longest
+/// delay of a duplicate, the peer time-out of forgotten connections, and the silent time.
 const SILENCE_MAX: u64 = 60_000_000_000;
 
 /// The report of a run.

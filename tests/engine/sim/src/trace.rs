@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The record of a run: a digest of every packet always; their text and a capture file on demand.
 //!
-//! In: packets as they leave their senders. Out: a number that is the same for the same run, lines
-//! for people, and a pcap file (the classic format, link type Ethernet) for Wireshark.
+//! In: packets as they leave their senders. Out: a number that is the same for the same run, and
+//! lines for people. Also a pcap file (the classic format, link type Ethernet) for Wireshark.
 
 use crate::net::address;
 use crate::wire::View;

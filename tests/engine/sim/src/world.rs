@@ -336,8 +336,8 @@ impl World {
         }
     }
 
-    /// 13: packets that were tampered with are taken in one by one, in front of the rest, to see
-    /// that those which are refused change nothing. Returns how many sound ones follow.
+    /// 13: packets that were tampered with are ingested one by one, before the rest. Those that are
+    /// refused must change nothing. Returns the number of valid ones that follow.
     fn ingest_suspects(&mut self, node: u32) -> Result<u16, (u8, String)> {
         let local = self.local(node);
         let state = &mut self.nodes[node as usize];
@@ -434,8 +434,8 @@ impl World {
             self.coverage.add_count(Transition::CrossedHello, u64::from(crossed));
         }
         if !self.oracle.anything_goes {
-            // Clocks that jump make the sender's round trips short, and a port without room lets a
-            // probe and a repetition leave together; else light is the limit.
+            // Clocks that jump make the sender's round trips short, and a full port lets a probe
+            // and a retransmission leave together. In all other cases the limit is one round trip.
             let trusted = self.scenario.clock.every_us == 0
                 && self.scenario.ring_full.full == 0.0
                 && self.scenario.link.tx_ring > 64;

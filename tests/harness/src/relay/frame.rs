@@ -33,8 +33,8 @@ fn ethertype(frame: &[u8]) -> Option<[u8; 2]> {
     frame.get(12..ETHERNET_LEN)?.try_into().ok()
 }
 
-/// The answer of a hop of this MTU to a frame that is too long: "fragmentation needed" (RFC 1191)
-/// or "packet too big" (RFC 4443 §3.2). `None` for a frame that is not IP.
+/// The answer of a hop of this MTU to a frame that is too long. It is "fragmentation needed" (RFC
+/// 1191) or "packet too big" (RFC 4443 §3.2). `None` for a frame that is not IP.
 ///
 /// The message comes from the packet's destination: the hop has no address of its own.
 pub(super) fn too_long_report(frame: &[u8], mtu: u16) -> Option<Vec<u8>> {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A relay: joins an interface of one host to an interface of another by a path with delay, loss,
-//! a bottleneck with a queue, and a hop of a smaller MTU.
+//! A relay: joins an interface of one host to an interface of another by a path. The path has
+//! delay, loss, a bottleneck with a queue, and a hop of a smaller MTU.
 //!
 //! Each interface is a TAP device whose other end is a file of the relay. A thread of this process
 //! reads frames, decides on each (`line`), holds it (`delayed`) and writes it when it is due

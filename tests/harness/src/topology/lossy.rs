@@ -2,7 +2,7 @@
 //! A link that loses packets: a bridge between two veth pairs, in a namespace of its own, which
 //! drops frames at random (`numgen random`, nft(8)).
 //!
-//! Packets are dropped in the middle: a queueing discipline at the sender's end sees no AF_XDP
+//! Packets are dropped in the middle. A queueing discipline at the sender's end sees no AF_XDP
 //! frames, and a filter at the receiver's end comes after XDP.
 
 use std::time::Duration;

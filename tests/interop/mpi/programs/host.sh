@@ -11,8 +11,8 @@ address=$1
 shift
 for host in $OFI_XDP_HOSTS; do
     if [ "${host%%=*}" = "$address" ]; then
-        # Of both only this command and what it starts see anything: the first is of its own UTS
-        # namespace, the second of the mount namespace that `ip netns exec` makes.
+        # Only this command and its children see either: the first is of its own UTS namespace, the
+        # second of the mount namespace that `ip netns exec` makes.
         named="echo host${address##*.} > /proc/sys/kernel/hostname"
         known="mount --bind '$OFI_XDP_HOSTS_FILE' /etc/hosts"
         exec ip netns exec "${host#*=}" unshare --uts sh -c "$named && $known && $*"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// One-sided: put and get under fence, lock, lock-all with flush, and post-start-complete-wait;
-// small and large, contiguous and strided, into windows that MPI or the program allocated.
+// One-sided: put and get under fence, lock, lock-all with flush, and post-start-complete-wait. They
+// are small and large, contiguous and strided, into windows that MPI or the program allocated.
 #include "check.h"
 
 enum { SLOT = 40000, INTS = SLOT / (int)sizeof(int) };

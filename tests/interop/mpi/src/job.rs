@@ -62,8 +62,8 @@ impl Stand {
         &self.folder
     }
 
-    /// Runs `program` and judges it: it must end well and in time, print that it has verified
-    /// everything, and have been carried by the provider according to its counters.
+    /// Runs `program` and judges it. It must end well and in time, and print that it has verified
+    /// everything. By its counters, the provider must have carried it.
     ///
     /// # Errors
     /// When one of these does not hold, with the end of the output.
@@ -115,7 +115,7 @@ impl Stand {
             // here it corrupts memory and aborts. Open MPI's PML for libfabric (cm) cannot revoke a
             // communicator, even in a single process.
             //
-            // The mutex of mpi4py's `test_util_sync` deadlocks with MPICH, over `tcp` too: it
+            // The mutex of mpi4py's `test_util_sync` deadlocks with MPICH, over `tcp` too. It
             // clears its own link without a flush, and MPICH may apply that after the link of the
             // next rank. Over `tcp` a delay of 200 us after a quarter of the sends suffices.
             let lacks: &[&str] = match mpi {

@@ -47,8 +47,8 @@ impl MpiProgram {
 
     /// The arguments of mpi4py's `main.py`, for a part of its suite: with a line for each test.
     ///
-    /// `test_mpiabi` is left out: it asks for the Fortran types of the MPI, and fails for MPICH's
-    /// wheel, which has none, without any peer or network.
+    /// `test_mpiabi` is left out: it asks for the Fortran types of the MPI. MPICH's wheel has none,
+    /// so it fails without any peer or network.
     #[must_use]
     pub fn mpi4py(&self) -> Option<&'static [&'static str]> {
         match self.name {

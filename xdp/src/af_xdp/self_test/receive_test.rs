@@ -6,8 +6,8 @@
 //! Their answers arrive by the device like any packet. A silent neighbour is more often down than
 //! the driver broken. So the test fails only if neighbours answer before the socket is bound and
 //! after it is closed, but not while it is bound ([`open`]). In all other cases the result is
-//! inconclusive and the port is used: no neighbour, a link without carrier, a neighbour that
-//! disappeared, a process without the right to solicit (`CAP_NET_ADMIN`).
+//! inconclusive and the port is used. These are: no neighbour, no carrier, a neighbour that
+//! disappeared, and a process without the right to solicit (`CAP_NET_ADMIN`).
 //!
 //! In: a function that opens a port. Out: the port and the result. Caller: `neighbours.rs`, once
 //! for each port. Bounds: [`SOLICITATIONS`] for each of [`NEIGHBOURS_MAX`] neighbours, and

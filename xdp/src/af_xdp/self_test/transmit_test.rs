@@ -5,7 +5,7 @@
 //! with an unused EtherType ([`frame`]). It has left when the kernel returns it through the
 //! completion ring. No switch forwards a frame to the port that it came from, and a host that
 //! receives it drops it. Whether the driver posted frames for receiving is not visible before a
-//! packet arrives: the kernel reports its position in the fill ring only then (net/xdp/xsk.c,
+//! packet arrives. The kernel reports its position in the fill ring only then (net/xdp/xsk.c,
 //! `xsk_flush`). The receive test covers that case (`receive_test.rs`).
 //!
 //! A link without carrier sends nothing with any driver. Attaching an XDP program resets some

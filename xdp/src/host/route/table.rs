@@ -2,7 +2,7 @@
 //! The route table: for each peer a next hop on our interface, or the kernel's path.
 //!
 //! In: the [`Destination`] of each packet. Out: its [`Hop`]. `None`: the route leads through
-//! another interface or to an own address, or the neighbour's link-layer address is unknown; a
+//! another interface or to an own address, or the neighbour's link-layer address is unknown. A
 //! packet through the kernel's socket makes the kernel resolve it. The result for a known peer is
 //! one indexed load. Caller: the hybrid port. Bounds: one entry for each peer slot and at most as
 //! many hops, allocated when the port opens; [`EVENTS_MAX`] notifications a call of
@@ -64,10 +64,10 @@ pub(crate) struct Routes {
     /// Notifications were lost, and older ones still wait. Until those are read the kernel drops
     /// new ones without a sign (`netlink_overrun` in the kernel).
     overrun: bool,
-    /// The last call read a notification that the kernel sends before the change is complete: a
-    /// link that goes down takes its IPv4 routes along (`__dev_notify_flags`, net/core/dev.c), and
-    /// so does a nexthop object (`remove_nexthop`, net/ipv4/nexthop.c). The rest of the change has
-    /// no notification. At the next call it is complete.
+    /// The last call read a notification that the kernel sends before the change is complete. A
+    /// link that goes down removes its IPv4 routes (`__dev_notify_flags`, net/core/dev.c). So does
+    /// a nexthop object that is removed (`remove_nexthop`, net/ipv4/nexthop.c). The rest of the
+    /// change has no notification. At the next call it is complete.
     recheck: bool,
     own: IpAddr,
     interface: u32,

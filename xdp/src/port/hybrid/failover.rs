@@ -3,7 +3,7 @@
 //!
 //! In: errors of the `AF_XDP` socket, the kernel's notifications, and runs of packets on the kernel
 //! socket. Out: a port of the lower tier, one line in the log, and a thread that opens the `AF_XDP`
-//! half again (`recovery.rs`); at its success the restored port and a second line. Caller:
+//! half again (`recovery.rs`). When that succeeds: the restored port and a second line. Caller:
 //! [`HybridPort`], never on the normal path of a packet. Bound: one thread.
 
 use std::net::SocketAddr;

@@ -9,8 +9,8 @@ use ofi_xdp_harness::relay::PathOptions;
 use ofi_xdp_harness::tier::{XdpMode, tier_variable};
 use ofi_xdp_harness::topology::LinkOptions;
 
-/// The largest payload of one datagram in an Ethernet frame of 1500 bytes, and the part of it that
-/// bare AF_XDP sockets have for a message.
+/// The largest payload of one datagram in an Ethernet frame of 1500 bytes. Bare AF_XDP sockets have
+/// a part of it for a message.
 const DATAGRAM_MAX: usize = 1472;
 const RAW_MAX: usize = 1440;
 /// Limit for a frame of 4 KiB, at any larger MTU.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Distances between the cores of client and server.
 //!
-//! The host of a virtual machine moves its processors: at times two of them share a cache, at times
+//! The host of a virtual machine moves its processors. At times two of them share a cache, at times
 //! a cache line crosses the whole package. Then work of two processes together takes up to twice as
 //! long, for a second or an hour. So the transfer time of a cache line is measured before and after
 //! each session ([`super::run`]). Out: nanoseconds. Bound: [`TIMEOUT`].
@@ -19,7 +19,7 @@ const HANDOVERS: u32 = 500;
 const GOES: usize = 8;
 /// Time without an answer after which there is no result: another process has the core.
 const TIMEOUT: Duration = Duration::from_millis(100);
-/// Ratio to the smallest distance from which cores count as far: the levels between the caches of
+/// Ratio to the smallest distance from which cores count as far. The levels between the caches of
 /// one package differ by a factor of three and more.
 const FAR: f64 = 2.0;
 

@@ -118,8 +118,8 @@ impl Measurement {
     }
 }
 
-/// The stream of transports of single packets: full packets, with enough of them in flight that no
-/// window waits for an answer, as with windows of 16 MiB; and few enough that none is lost.
+/// The stream of transports of single packets: full packets. Enough are in flight that no window
+/// waits for an answer, as with windows of 16 MiB, and few enough that none is lost.
 fn full_packets(program: &str, size: usize) -> String {
     let window = if program == "kernel-udp-gso" {
         BATCHES * (BATCH_MAX / size.max(1)).min(64)

@@ -2,9 +2,10 @@
 //! `cargo xtask bench`: the suites of benchmarks, and the presentation of their results.
 //!
 //! A suite is a list of entries (`entries.rs`), each on a link of its own; the lab measures them in
-//! turn, round after round. All further results are functions of the records alone: the table on
-//! the terminal, the [`targets()`] with the reached values, the page in HTML ([`page()`]) and the
-//! tables in Markdown ([`markdown()`]). So they can be made again from `target/bench/*.json`.
+//! turn, round after round. All further results are functions of the records alone. They are the
+//! table on the terminal, the [`targets()`] with the reached values, the page in HTML ([`page()`])
+//! and the tables in Markdown ([`markdown()`]). So they can be made again from
+//! `target/bench/*.json`.
 
 mod entries;
 mod lazy;

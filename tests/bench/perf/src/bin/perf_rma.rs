@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measurements of `perf` over one-sided operations of libfabric: a message is an RMA write
+//! The measurements of `perf` over one-sided operations of libfabric. A message is an RMA write
 //! with remote CQ data, a block of a read stream an RMA read.
 
 use std::process::ExitCode;

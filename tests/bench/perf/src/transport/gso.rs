@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The transport over kernel UDP in batches: equal datagrams in one call, split by the kernel or
-//! the card (`UDP_SEGMENT`), and joined again at the other end (`UDP_GRO`, udp(7)). It is the
+//! The transport over kernel UDP in batches: equal datagrams in one call. The kernel or the card
+//! splits them (`UDP_SEGMENT`); the other end joins them again (`UDP_GRO`, udp(7)). It is the
 //! provider's own UDP port without the protocol.
 
 use std::net::{IpAddr, SocketAddr};

@@ -42,9 +42,9 @@ pub enum Role {
 
 /// Moves messages between two processes.
 ///
-/// Set-up has two steps, because each side must know the other's address: [`Transport::open`] on
-/// both, an exchange of [`Transport::name`]s, then [`Transport::establish`] on both, the server
-/// first.
+/// Set-up has two steps, because each side must know the other's address. First [`Transport::open`]
+/// on both and an exchange of [`Transport::name`]s, then [`Transport::establish`] on both, the
+/// server first.
 pub trait Transport: Sized {
     /// The configuration, which the client chooses for both sides.
     type Config: Clone + Serialize + DeserializeOwned;

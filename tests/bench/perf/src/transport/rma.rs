@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The transport over libfabric's one-sided operations, with any provider: a message is a write
-//! with remote CQ data into the other side's buffers, and blocks can be read from there.
+//! The transport over libfabric's one-sided operations, with any provider. A message is a write
+//! with remote CQ data into the other side's buffers. Blocks can be read from there.
 //!
 //! The buffers are used in turn. The client sends no more than half of them before it has an
 //! answer, so a buffer is never overwritten before its message was consumed.

@@ -47,8 +47,8 @@ pub fn failure_is_excused(oracle: &Oracle, node: u32, to: u32, done: &Completion
     broken(9, format!("node {node} to {to}: operation {} failed: {error}", done.context.0))
 }
 
-/// Which send a receive's completion is about: by data, tag, or the contents' first bytes; where it
-/// has none of these, the oldest one from there that could be it.
+/// The send that a receive's completion belongs to, by data, tag, or the first bytes. Without these
+/// it is the oldest possible one of that sender.
 #[must_use]
 pub fn identify(
     oracle: &Oracle,
@@ -131,7 +131,7 @@ pub fn contents(oracle: &Oracle, done: &Completion, send: u64, bytes: &[u8]) -> 
 }
 
 /// 2, 14: of two messages from one node that a receive takes, the earlier one comes to the earlier
-/// receive, over all lives of the sender.
+/// receive. This holds over all lives of the sender.
 ///
 /// # Errors
 /// The invariant is broken.

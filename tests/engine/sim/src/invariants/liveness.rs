@@ -12,8 +12,8 @@ use ofi_xdp_core::Engine;
 /// Progress calls that a run may take for each operation and each node.
 const STEPS_MAX: u64 = 10_000;
 
-/// How long after the faults everything must have ended, in nanoseconds: twice the peer time-out,
-/// the longest back-off, and the time that the bytes themselves take.
+/// The time after the faults in which everything must end, in nanoseconds. It is twice the peer
+/// time-out, the longest back-off, and the time of the bytes themselves.
 #[must_use]
 pub fn bound(scenario: &Scenario) -> u64 {
     let bytes = u64::from(scenario.ops) * scenario.app.len_max.max(2000);

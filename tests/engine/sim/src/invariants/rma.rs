@@ -2,8 +2,8 @@
 //! Results of operations on remote memory: invariants 3, 5, 6, 7, 8, 19.
 //!
 //! In: completions, and the memory of the target, which the simulator can see. Out: a complaint.
-//! Each write has a place of its own in its target's region, unless it overwrites an earlier one of
-//! the same initiator on purpose, under an order that says which of them stays.
+//! Each write has a place of its own in its target's region. Some overwrite an earlier one of the
+//! same initiator, under an order that says which of them stays.
 
 use super::{Checked, broken, delivery};
 use crate::app::{Access, CELLS, Op, Oracle, Region, Remote, State};
@@ -214,8 +214,8 @@ fn untouched(number: usize, bytes: &[u8], touched: &mut [(u64, u64)]) -> Checked
     Ok(())
 }
 
-/// 7: a cell's number is the count of the additions, each of which found another one; a cell that
-/// is swapped goes from each number to one next.
+/// 7: a cell's number is the count of the additions, each of which found another number. A cell
+/// that is swapped goes from each number to one next.
 fn counters(region: &Region, about: &[(&Op, &Remote)], cell: u64, bytes: &[u8]) -> Checked {
     let offset = region.cell(cell);
     let value = bytes[offset as usize..].first_chunk().map_or(0, |b| u64::from_le_bytes(*b));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Scenarios by lot: each class of faults on or off, its strength random; and smaller
-//! scenarios, for the search for the smallest one that still fails.
+//! Random scenarios: each class of faults on or off, its strength random. Also smaller scenarios,
+//! for the search for the smallest one that still fails.
 //!
 //! In: a seed, or a scenario. Out: scenarios. Called by `swarm`, and by tests that want a scenario
 //! of every kind.
