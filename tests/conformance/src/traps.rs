@@ -103,11 +103,11 @@ fn flags_of_a_call_replace_the_defaults(world: &World) -> Result<()> {
     for _ in 0..2 {
         group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     }
-    let (silent, told) = (Context::new(), Context::new());
+    let (silent, signalled) = (Context::new(), Context::new());
     let message = Message::new(Mem::zeroed(8), group.to_b(), silent);
     group.post(|| group.a().ep.sendmsg(&message, 0))?;
-    group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), told))?;
-    group.done(group.a(), told)?;
+    group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), signalled))?;
+    group.done(group.a(), signalled)?;
     group.quiet(group.a())?;
     group.close()
 }

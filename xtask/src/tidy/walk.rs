@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The walk of one call through the code, in `docs/ARCHITECTURE.md`, is true.
 //!
-//! In: each numbered list there whose items begin with a file and a function:
+//! In: each numbered list there with a file and a function at the start of each item:
 //!
 //! ```text
 //! 1. `ffi/src/c_api/rma.rs` `write`: pointers become a request

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Names that the project does not use: `words.toml`, the left side of `docs/GLOSSARY.md`.
 //!
-//! In: identifiers, file names, comments, strings and documents. Out: each use of a listed name,
-//! with the term to use instead.
+//! In: identifiers, file names, comments, strings and documents. Scripts, settings, unit files and
+//! the names of the fuzz targets' inputs are read as well. Out: each use of a listed name, with the
+//! term to use instead.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -14,6 +15,10 @@ use crate::tidy::tokens::Token;
 const FILE: &str = "xtask/src/tidy/words.toml";
 /// A list of changes tells of names as they were.
 const HISTORY: &str = "CHANGELOG.md";
+/// Files with `#` before a comment. The list itself names what it forbids.
+const SETTINGS: &[&str] = &["toml", "sh", "py", "service", "socket"];
+/// Folder of inputs: only their names are read.
+const INPUTS: &str = "/corpus/";
 
 /// Names that one term replaces.
 #[derive(Debug)]
@@ -74,6 +79,13 @@ pub(super) fn forbidden(tree: &Tree) -> Vec<Fault> {
             search.code(file);
         } else if file.is(&["md"]) {
             search.document(file);
+        } else if file.is(&["lua"]) {
+            search.script(file, "--");
+        } else if file.is(SETTINGS) && file.path != FILE {
+            search.script(file, "#");
+        } else if file.path.contains(INPUTS) {
+            let name = Path::new(&file.path).file_name().unwrap_or_default().to_string_lossy();
+            search.name(file, 0, &name.replace('-', "_"));
         }
     }
     search.faults
@@ -133,6 +145,36 @@ impl<'a> Search<'a> {
                 for name in part.split(|sign: char| !sign.is_alphanumeric() && sign != '_') {
                     self.name(file, index + 1, name);
                 }
+            }
+        }
+    }
+
+    /// Identifiers, strings and comments; a comment goes from `mark` to the end of its line.
+    fn script(&mut self, file: &SourceFile, mark: &str) {
+        for (index, line) in file.text.lines().enumerate() {
+            let mut code = String::new();
+            let mut text = String::new();
+            let mut quote = None;
+            for (at, sign) in line.char_indices() {
+                match quote {
+                    None if line[at..].starts_with(mark) => {
+                        text.push_str(&line[at + mark.len()..]);
+                        break;
+                    }
+                    None if ['"', '\''].contains(&sign) => quote = Some(sign),
+                    None => code.push(sign),
+                    Some(open) if open == sign => {
+                        quote = None;
+                        text.push('\n');
+                    }
+                    Some(_) => text.push(sign),
+                }
+            }
+            for name in code.split(|sign: char| !sign.is_alphanumeric() && sign != '_') {
+                self.name(file, index + 1, name);
+            }
+            for part in text.lines() {
+                self.prose(file, index + 1, part);
             }
         }
     }
@@ -246,6 +288,17 @@ mod tests {
         assert_eq!(found("a.rs", text), ["3:in zeal", "6:zork"]);
         assert_eq!(found("a.md", "in zeal, `has_zork`\n"), ["1:in zeal", "1:has_zork"]);
         assert!(found("CHANGELOG.md", "in zeal").is_empty());
+    }
+
+    #[test]
+    fn scripts_settings_and_inputs_are_read() {
+        let text = "local f_zork = \"in zeal\" -- no zork\n";
+        assert_eq!(found("a.lua", text), ["1:f_zork", "1:in zeal", "1:zork"]);
+        let text = "zork = 'zeal'\n# in zeal\nwhy = 'in'\nb = 1 -- x\n";
+        assert_eq!(found("a.toml", text), ["1:zork", "2:in zeal"]);
+        assert_eq!(found("a.service", "# zork"), ["1:zork"]);
+        assert_eq!(found("fuzz/corpus/b/has-zork", ""), ["0:has_zork"]);
+        assert!(found("fuzz/corpus/b/zorky", "zork").is_empty());
     }
 
     #[test]

@@ -402,7 +402,7 @@ fn waiting(wait: abi::fi_wait_obj) -> Setup {
     Setup { wait, ..Setup::caps(abi::FI_MSG | abi::FI_SOURCE) }
 }
 
-/// Section `fi_cq_sread`: it waits as long as it was told.
+/// Section `fi_cq_sread`: it waits as long as the argument says.
 fn sread_ends_with_its_time(world: &World) -> Result<()> {
     for wait in [abi::FI_WAIT_UNSPEC, abi::FI_WAIT_FD] {
         let group = world.group(&waiting(wait))?;
@@ -614,13 +614,13 @@ fn selective_completion_reports_requested_operations(world: &World) -> Result<()
     for _ in 0..3 {
         group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     }
-    let (silent, told) = (Context::new(), Context::new());
+    let (silent, signalled) = (Context::new(), Context::new());
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), silent))?;
     let message = Message::new(Mem::zeroed(8), group.to_b(), silent);
     group.post(|| group.a().ep.sendmsg(&message, 0))?;
-    let message = Message::new(Mem::zeroed(8), group.to_b(), told);
+    let message = Message::new(Mem::zeroed(8), group.to_b(), signalled);
     group.post(|| group.a().ep.sendmsg(&message, abi::FI_COMPLETION))?;
-    group.done(group.a(), told)?;
+    group.done(group.a(), signalled)?;
     group.quiet(group.a())?;
     group.close()
 }
@@ -650,16 +650,16 @@ fn selective_completion_tells_every_error(world: &World) -> Result<()> {
 /// `FI_SELECTIVE_COMPLETION` for receives.
 fn selective_completion_of_receives(world: &World) -> Result<()> {
     let group = world.group(&selective(0))?;
-    let (silent, told) = (Context::new(), Context::new());
+    let (silent, signalled) = (Context::new(), Context::new());
     let into = Mem::zeroed(8);
     group.post(|| group.b().ep.recvmsg(&Message::new(into, FI_ADDR_UNSPEC, silent), 0))?;
     let flags = abi::FI_COMPLETION;
     group.post(|| {
-        group.b().ep.recvmsg(&Message::new(Mem::zeroed(8), FI_ADDR_UNSPEC, told), flags)
+        group.b().ep.recvmsg(&Message::new(Mem::zeroed(8), FI_ADDR_UNSPEC, signalled), flags)
     })?;
     group.post(|| group.a().ep.inject(Mem::of(&[1; 8]), group.to_b()))?;
     group.post(|| group.a().ep.inject(Mem::of(&[2; 8]), group.to_b()))?;
-    group.done(group.b(), told)?;
+    group.done(group.b(), signalled)?;
     ensure!(into.bytes() == [1; 8], "the first message is not there");
     group.quiet(group.b())?;
     group.close()

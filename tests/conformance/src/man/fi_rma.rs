@@ -171,7 +171,7 @@ fn inject_write_beyond_the_limit_is_refused(world: &World) -> Result<()> {
 }
 
 /// Checks the target's completion of a write with data.
-fn told(group: &Group, len: usize, data: u64) -> Result<()> {
+fn remote_data_arrives(group: &Group, len: usize, data: u64) -> Result<()> {
     let event = group.next(group.b())?;
     let flags = abi::FI_RMA | abi::FI_REMOTE_WRITE | abi::FI_REMOTE_CQ_DATA;
     ensure!(event.flags & flags == flags, "flags {:#x}", event.flags);
@@ -189,7 +189,7 @@ fn writedata_tells_the_target(world: &World) -> Result<()> {
         let (from, context) = (Mem::pattern(len, 1), Context::new());
         let remote = region.remote(group.to_b());
         group.post(|| group.a().ep.writedata(from, 0x1122_3344, remote, context))?;
-        told(&group, len, 0x1122_3344)?;
+        remote_data_arrives(&group, len, 0x1122_3344)?;
         ensure!(region.mem.part(0, len).bytes() == from.bytes(), "{len}: other bytes");
         group.done(group.a(), context)?;
     }
@@ -203,7 +203,7 @@ fn writemsg_with_data_tells_the_target(world: &World) -> Result<()> {
     let mut rma = Rma::new(Mem::pattern(64, 1), region.remote(group.to_b()), context);
     rma.data = 99;
     group.post(|| group.a().ep.writemsg(&rma, abi::FI_REMOTE_CQ_DATA | abi::FI_COMPLETION))?;
-    told(&group, 64, 99)?;
+    remote_data_arrives(&group, 64, 99)?;
     group.done(group.a(), context)?;
     close(&group, &region)
 }
@@ -213,7 +213,7 @@ fn inject_writedata_tells_the_target(world: &World) -> Result<()> {
     let (group, region) = target(world, &plain(), 64)?;
     let from = Mem::pattern(8, 1);
     group.post(|| group.a().ep.inject_writedata(from, 98, region.remote(group.to_b())))?;
-    told(&group, 8, 98)?;
+    remote_data_arrives(&group, 8, 98)?;
     ensure!(region.mem.part(0, 8).bytes() == from.bytes(), "other bytes");
     group.quiet(group.a())?;
     close(&group, &region)
@@ -231,7 +231,7 @@ fn a_write_without_data_is_silent_at_the_target(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// `fi_cq(3)`, COMPLETION SEMANTICS: when data is told, all bytes of that write are in place.
+/// `fi_cq(3)`, COMPLETION SEMANTICS: when data is reported, all bytes of that write are in place.
 fn data_is_reported_after_the_bytes(world: &World) -> Result<()> {
     let len = 2 << 20;
     let (group, region) = target(world, &plain(), len)?;
@@ -242,7 +242,7 @@ fn data_is_reported_after_the_bytes(world: &World) -> Result<()> {
         let event = group.next(group.b())?;
         let there = region.mem.bytes();
         ensure!(event.data == u64::from(round), "{event:?}");
-        ensure!(there == from.bytes(), "round {round}: told before the bytes were there");
+        ensure!(there == from.bytes(), "round {round}: reported before the bytes were there");
         group.next(group.a())?;
     }
     close(&group, &region)
@@ -276,7 +276,7 @@ fn write_of_no_bytes_with_data(world: &World) -> Result<()> {
     let context = Context::new();
     let remote = region.remote(group.to_b());
     group.post(|| group.a().ep.writedata(Mem::null(), 5, remote, context))?;
-    told(&group, 0, 5)?;
+    remote_data_arrives(&group, 0, 5)?;
     group.done(group.a(), context)?;
     close(&group, &region)
 }
@@ -579,11 +579,11 @@ fn many_outstanding(world: &World) -> Result<()> {
 fn selective_completion_of_writes(world: &World) -> Result<()> {
     let setup = Setup { bind: abi::FI_SELECTIVE_COMPLETION, ..plain() };
     let (group, region) = target(world, &setup, 64)?;
-    let (remote, told) = (region.remote(group.to_b()), Context::new());
+    let (remote, signalled) = (region.remote(group.to_b()), Context::new());
     group.post(|| group.a().ep.write(Mem::pattern(8, 1), remote, Context::new()))?;
-    let rma = Rma::new(Mem::pattern(8, 2), remote.at(8), told);
+    let rma = Rma::new(Mem::pattern(8, 2), remote.at(8), signalled);
     group.post(|| group.a().ep.writemsg(&rma, abi::FI_COMPLETION))?;
-    group.done(group.a(), told)?;
+    group.done(group.a(), signalled)?;
     group.quiet(group.a())?;
     close(&group, &region)
 }

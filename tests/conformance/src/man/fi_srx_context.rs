@@ -441,16 +441,16 @@ fn counters_count_at_the_receiving_endpoint(world: &World) -> Result<()> {
 fn selective_completion_is_the_endpoints(world: &World) -> Result<()> {
     let setup = Setup { bind: abi::FI_SELECTIVE_COMPLETION, ..Setup::caps(CAPS) };
     let mut shared = Shared::with(world, &setup, 1, |_| {})?;
-    let (silent, told) = (Mem::zeroed(8), Context::new());
+    let (silent, signalled) = (Mem::zeroed(8), Context::new());
     shared.recv(silent, Context::new())?;
-    let message = Message::new(Mem::zeroed(8), FI_ADDR_UNSPEC, told);
+    let message = Message::new(Mem::zeroed(8), FI_ADDR_UNSPEC, signalled);
     shared.group.post(|| shared.srx.recvmsg(&message, abi::FI_COMPLETION))?;
     for seed in [1, 2] {
         let message = Message::new(Mem::pattern(8, seed), shared.to[0], Context::new());
         shared.group.post(|| shared.group.a().ep.sendmsg(&message, abi::FI_COMPLETION))?;
         shared.group.next(shared.group.a())?;
     }
-    shared.done(told)?;
+    shared.done(signalled)?;
     ensure!(silent.bytes() == Mem::pattern(8, 1).bytes(), "the first is not there");
     shared.quiet()?;
     shared.close()
@@ -515,7 +515,7 @@ fn a_multi_receive_buffer_serves_every_endpoint(world: &World) -> Result<()> {
     let message = Message::new(Mem::zeroed(1000), FI_ADDR_UNSPEC, context);
     shared.group.post(|| shared.srx.recvmsg(&message, abi::FI_MULTI_RECV))?;
     // 100 bytes are left after three of them, not fewer than the least: the fourth is truncated.
-    // Queues keep no order between endpoints, so it need not be told last.
+    // Queues keep no order between endpoints, so it need not be reported last.
     let (mut flags, mut truncated) = (Vec::new(), 0);
     for _ in 0..4 {
         flags.push(match shared.event()? {

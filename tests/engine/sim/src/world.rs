@@ -328,7 +328,7 @@ impl World {
         }
     }
 
-    /// The first time from `at` on at which nodes look.
+    /// The first time from `at` on at which nodes poll.
     fn in_step(&self, at: u64) -> u64 {
         match self.scenario.pause.step_us * 1000 {
             0 => at,
@@ -447,7 +447,7 @@ impl World {
                 timers,
                 round_trip_min: round_trip_min.saturating_sub(500),
             };
-            self.observer.look(sender, &view)?;
+            self.observer.observe(sender, &view)?;
         }
         let mut hops = std::mem::take(&mut self.hops);
         self.net.submit(&self.scenario, self.now, id, &mut self.packets, &mut hops);

@@ -119,15 +119,15 @@ fn packet(kind: u8, flags: u8, psn: u32, ack: u32, body: &[u8]) -> Vec<u8> {
 fn wrong_packets_are_seen() {
     let sender = |now| Sender { from: 0, to: 1, now, timers: 0, round_trip_min: 100 };
     let mut observer = Observer::default();
-    let mut look = |now, bytes: &[u8]| observer.look(sender(now), &View::new(bytes).unwrap());
+    let mut observe = |now, bytes: &[u8]| observer.observe(sender(now), &View::new(bytes).unwrap());
     let record = [[0x10, 0, 0, 0, 5, 0, 0, 0], [0; 8]].concat();
-    assert_eq!(look(0, &packet(0x10, 0, 7, 50, &record)), Ok(()));
-    assert_eq!(look(200, &packet(0x10, 2, 7, 50, &record)), Ok(()), "sent again");
-    assert_eq!(broken(look(250, &packet(0x10, 2, 7, 50, &record))), 17, "too soon");
+    assert_eq!(observe(0, &packet(0x10, 0, 7, 50, &record)), Ok(()));
+    assert_eq!(observe(200, &packet(0x10, 2, 7, 50, &record)), Ok(()), "sent again");
+    assert_eq!(broken(observe(250, &packet(0x10, 2, 7, 50, &record))), 17, "too soon");
     let other = [[0x10, 0, 0, 0, 6, 0, 0, 0], [0; 8]].concat();
-    assert_eq!(broken(look(900, &packet(0x10, 2, 7, 50, &other))), 18, "other records");
-    assert_eq!(broken(look(900, &packet(0x10, 0, 9, 50, &record))), 10, "a gap");
-    assert_eq!(broken(look(900, &packet(0x01, 0, 0, 49, &[0; 16]))), 11, "back");
+    assert_eq!(broken(observe(900, &packet(0x10, 2, 7, 50, &other))), 18, "other records");
+    assert_eq!(broken(observe(900, &packet(0x10, 0, 9, 50, &record))), 10, "a gap");
+    assert_eq!(broken(observe(900, &packet(0x01, 0, 0, 49, &[0; 16]))), 11, "back");
 }
 
 #[test]

@@ -148,17 +148,17 @@ pub fn order(oracle: &Oracle, node: u32, life: u32, recv: u64, send: u64) -> Che
             continue;
         }
         // The earlier receive would have taken the later receive's message, which came first.
-        let (early, late_send, late_message) = if recv < other_recv {
+        let (first_recv, late_send, late_message) = if recv < other_recv {
             ((recv, request, send), other_send, other_message)
         } else {
             ((other_recv, other_request, other_send), send, message)
         };
-        let wrong = late_send < early.2 && early.1.takes(source.node, late_message);
-        if wrong && (directed_counts || early.1.from.is_none()) {
+        let wrong = late_send < first_recv.2 && first_recv.1.takes(source.node, late_message);
+        if wrong && (directed_counts || first_recv.1.from.is_none()) {
             let what = format!(
                 "node {node}: receive {} got message {}, though the earlier message {late_send} \
                  from node {} went to a later receive",
-                early.0, early.2, source.node
+                first_recv.0, first_recv.2, source.node
             );
             return broken(2, what);
         }

@@ -80,11 +80,11 @@ fn record_hash(record: &RecordView<'_>) -> u64 {
 }
 
 impl Observer {
-    /// Looks at a packet that leaves its sender.
+    /// Checks a packet that leaves its sender.
     ///
     /// # Errors
     /// An invariant is broken.
-    pub fn look(&mut self, sender: Sender, view: &View<'_>) -> Checked {
+    pub fn observe(&mut self, sender: Sender, view: &View<'_>) -> Checked {
         // A node's traffic with itself has one token for both directions.
         if !view.is_connected() || sender.from == sender.to {
             return Ok(());
