@@ -149,6 +149,12 @@ fn run_on_a_link(name: &str, runs: &[&[&str]]) {
         ip link set x0 up
         ip link set x1 up
         exec \"$@\"";
+    run_on_a_host(set_up, name, runs);
+}
+
+/// Runs a C program, with each list of arguments, in a network namespace that `set_up` fills.
+#[track_caller]
+fn run_on_a_host(set_up: &str, name: &str, runs: &[&[&str]]) {
     let unprivileged = !nix::unistd::geteuid().is_root();
     if std::env::var("OFI_XDP_UNPRIVILEGED").is_ok_and(|it| it == "skip") && unprivileged {
         return left_out("no privilege");
@@ -180,6 +186,26 @@ fn root_two_addresses_of_one_interface() {
 fn root_af_xdp_beside_signals_children_and_limits() {
     let runs = ["signals", "fork", "limit"].map(|what| ["198.18.7.1", what]);
     run_on_a_link("xdp", &runs.each_ref().map(|run| &run[..]));
+}
+
+#[test]
+fn root_refused_memory_on_af_xdp() {
+    run_on_a_link("refused", &[&["198.18.7.1", "20", "x0"]]);
+}
+
+/// Lists with an entry for each interface are longer than the blocks of the reserve.
+#[test]
+fn root_refused_memory_beside_many_interfaces() {
+    let set_up = "ip link set lo up
+        for one in $(seq 600); do
+            echo link add m$one type veth peer name n$one
+            echo address add 198.18.$((one / 200)).$((one % 200))/32 dev m$one
+            echo address add 198.19.$((one / 200)).$((one % 200))/32 dev n$one
+            echo link set m$one up
+            echo link set n$one up
+        done | ip -batch -
+        exec \"$@\"";
+    run_on_a_host(set_up, "refused", &[&["127.0.0.1", "20000"]]);
 }
 
 #[test]

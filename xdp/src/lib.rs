@@ -20,6 +20,7 @@
 //! | `host/` | interfaces, drivers, routes, neighbours, capabilities |
 //! | `headers/` | Ethernet, IP and UDP headers |
 //! | `fork` | descriptors that the child of a fork closes |
+//! | `thread` | a thread of the C library |
 //!
 //! # Two paths, one address
 //!
@@ -60,6 +61,7 @@ mod mtu;
 mod port;
 mod stats;
 mod steering;
+mod thread;
 mod tier;
 mod udp;
 mod xsk;
@@ -81,6 +83,7 @@ pub use ofi_xdp_bpf::{AttachMode, Counters, EndpointAddress, Redirect, Verdict};
 pub use port::hybrid::HybridPort;
 pub use port::open::OpenError;
 pub use stats::{KernelStats, PortStats};
+pub use thread::Thread;
 pub use tier::candidates::ExpectedTier;
 pub use tier::status::{PortStatus, Tier, XskMode};
 pub use udp::UdpPort;

@@ -76,10 +76,12 @@ unsafe fn own(
         service: unsafe { text(query.service) }?,
         flags: query.flags,
     };
+    let before = reserve::refusals();
     let mut list = None;
     // From the last to the first, as each one is linked in front of the list.
     for info in getinfo::find(&lookup, hints.as_ref(), passthrough)?.iter().rev() {
         list = Some(Allocated::with(info, list)?);
+        reserve::check(before)?;
     }
     Ok(list)
 }

@@ -53,12 +53,12 @@ impl Endpoint {
         let runtime = Runtime::start(RuntimeConfig { config, port, av, endpoint, shared })?;
         let joined = announce(&runtime, bindings)
             .and_then(|()| self.domain.registry().join(&runtime))
-            .and_then(|()| reserve::check(before));
+            .and_then(|()| reserve::check(before))
+            .and_then(|()| thread.add(&runtime));
         if let Err(error) = joined {
             self.withdraw(&runtime, bindings);
             return Err(error);
         }
-        thread.add(&runtime);
         if let Some(shared) = &shared_rx {
             shared.join(&runtime, receives, self.caps & bits::DIRECTED_RECV != 0);
         }

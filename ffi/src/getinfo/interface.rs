@@ -12,7 +12,9 @@ use std::path::Path;
 use ofi_xdp_datapath::{ExpectedTier, InterfaceInfo, Tier, XdpFeatures};
 
 use crate::sys::errno::Error;
+use crate::sys::memory::push;
 use crate::sys::param::{self, Values};
+use crate::sys::reserve;
 
 const PCI_DEVICES: &str = "/sys/bus/pci/devices";
 
@@ -23,6 +25,8 @@ pub(crate) struct Interface {
     pub(crate) ip: IpAddr,
     /// Length of the network prefix, in bits.
     pub(crate) prefix: u32,
+    /// Its place in the kernel's order.
+    place: usize,
     /// The interface.
     pub(crate) nic: Nic,
 }
@@ -106,8 +110,9 @@ impl Interface {
     /// a local interface, which the address of a peer does not carry.
     ///
     /// # Errors
-    /// [`Error::Os`] when the kernel does not answer.
+    /// [`Error::Os`] when the kernel does not answer; [`Error::NoMemory`].
     pub(crate) fn all() -> Result<Vec<Self>, Error> {
+        let before = reserve::refusals();
         let interfaces = ofi_xdp_datapath::interfaces().map_err(|error| {
             log::warn!(target: "core", "cannot list the network interfaces: {error}");
             Error::Os(error.raw_os_error().unwrap_or(libc::EIO))
@@ -116,13 +121,16 @@ impl Interface {
         let values = param::values();
         for info in interfaces.iter().filter(|info| info.up) {
             let nic = Nic::new(info, &values);
-            found.extend(info.addresses.iter().map(|address| Self {
-                ip: address.ip,
-                prefix: address.prefix_len.into(),
-                nic: nic.clone(),
-            }));
+            for address in &info.addresses {
+                // A host may have thousands of addresses: their texts would fill the reserve.
+                reserve::check(before)?;
+                let (ip, prefix) = (address.ip, address.prefix_len.into());
+                let place = found.len();
+                push(&mut found, Self { ip, prefix, place, nic: nic.clone() })?;
+            }
         }
-        found.sort_by_key(preference);
+        // The stable sort would allocate.
+        found.sort_unstable_by_key(|interface| (preference(interface), interface.place));
         Ok(found)
     }
 
@@ -236,7 +244,7 @@ mod tests {
     use super::*;
 
     fn interface(ip: &str, prefix: u32) -> Interface {
-        Interface { ip: ip.parse().unwrap(), prefix, nic: Nic::default() }
+        Interface { ip: ip.parse().unwrap(), prefix, place: 0, nic: Nic::default() }
     }
 
     #[test]

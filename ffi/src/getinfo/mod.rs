@@ -24,8 +24,12 @@ use crate::getinfo::mr_mode::MrMode;
 use crate::getinfo::open_objects::{OfferKey, OpenHandle};
 use crate::sys::abi::{self, bits};
 use crate::sys::errno::Error;
+use crate::sys::memory::push;
 use crate::sys::tier::Choice;
-use crate::sys::{param, sockaddr};
+use crate::sys::{param, reserve, sockaddr};
+
+/// Interfaces that a message names at most.
+const NAMES_MAX: usize = 64;
 
 pub(crate) use offer::{Info, RX_OP_FLAGS, SIZE_DEFAULT, TX_OP_FLAGS};
 pub(crate) use request::{InfoRequest, Lookup};
@@ -36,7 +40,7 @@ pub(crate) use request::{InfoRequest, Lookup};
 ///
 /// # Errors
 /// [`Error::NoData`] if there are none; [`Error::Os`] when the kernel does not list its
-/// addresses.
+/// addresses; [`Error::NoMemory`].
 pub(crate) fn find(
     lookup: &Lookup,
     hints: Option<&InfoRequest>,
@@ -44,8 +48,10 @@ pub(crate) fn find(
 ) -> Result<Vec<Info>, Error> {
     let wanted = Addresses::resolve(lookup, hints)?;
     let values = param::values();
+    let before = reserve::refusals();
     let mut found = Vec::new();
     for interface in interfaces(&values)? {
+        reserve::check(before)?;
         let mut info = Info::offer(&interface);
         let admitted = admit_tier(values.tier, &interface)
             .and_then(|()| wanted.admit(&interface.ip))
@@ -62,7 +68,7 @@ pub(crate) fn find(
         if !passthrough.is_empty() {
             info.nic.tiers.push(passthrough.to_owned());
         }
-        found.push(info);
+        push(&mut found, info)?;
     }
     if found.is_empty() { Err(Error::NoData) } else { Ok(found) }
 }
@@ -95,8 +101,9 @@ fn interfaces(values: &param::Values) -> Result<Vec<Interface>, Error> {
     let mut all = Interface::all()?;
     if let Some(name) = &values.interface {
         if !all.iter().any(|interface| interface.nic.name == *name) {
-            let mut known: Vec<&str> = all.iter().map(|it| it.nic.name.as_str()).collect();
-            known.dedup();
+            let addresses = all.chunk_by(|one, next| one.nic.name == next.nic.name);
+            let names = addresses.filter_map(|of_one| Some(of_one.first()?.nic.name.as_str()));
+            let known: Vec<&str> = names.take(NAMES_MAX).collect();
             param::warn_no_interface(name, &known.join(", "));
         }
         all.retain(|interface| interface.nic.name == *name);

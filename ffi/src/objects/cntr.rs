@@ -22,6 +22,7 @@ use crate::runtime::Runtime;
 use crate::runtime::deferred::WorkCounter;
 use crate::sys::abi::bits;
 use crate::sys::errno::Error;
+use crate::sys::memory::push;
 use crate::wait::spin_yield;
 use crate::wait::wait_fd::Wait;
 use crate::wait::waker::Waker;
@@ -92,12 +93,13 @@ impl Cntr {
     /// Counts operations of `endpoint` from now on.
     ///
     /// # Errors
-    /// [`Error::Os`] when its descriptors cannot be waited on.
+    /// [`Error::Os`] when its descriptors cannot be waited on; [`Error::NoMemory`].
     pub(crate) fn add_endpoint(&self, endpoint: &Arc<Runtime>, flags: u64) -> Result<(), Error> {
         if let Some(wait) = &self.wait {
             endpoint.descriptors(|descriptor| wait.add(descriptor))?;
         }
-        self.lock().members.push(CountedEndpoint { endpoint: Arc::clone(endpoint), flags });
+        let member = CountedEndpoint { endpoint: Arc::clone(endpoint), flags };
+        push(&mut self.lock().members, member)?;
         self.wake_sleepers();
         Ok(())
     }
@@ -119,13 +121,14 @@ impl Cntr {
     /// Counts operations of peers on a region of the domain from now on.
     ///
     /// # Errors
-    /// [`Error::Os`] when the descriptors of the endpoints cannot be waited on.
+    /// [`Error::Os`] when the descriptors of the endpoints cannot be waited on;
+    /// [`Error::NoMemory`].
     pub(crate) fn add_region(&self, key: u64, flags: u64) -> Result<(), Error> {
         if let Some(wait) = &self.wait {
             let add = |it: &Arc<Runtime>| it.descriptors(|fd| wait.add(fd));
             self.domain.registry().visit(add)?;
         }
-        self.lock().regions.push((key, flags));
+        push(&mut self.lock().regions, (key, flags))?;
         self.wake_sleepers();
         Ok(())
     }

@@ -25,6 +25,7 @@ use crate::objects::wait_set::WaitObject;
 use crate::runtime::{Origin, Runtime, Side};
 use crate::sys::abi;
 use crate::sys::errno::Error;
+use crate::sys::memory::push;
 use crate::sys::sockaddr::SocketAddress;
 use crate::wait::spin_yield;
 use crate::wait::wait_fd::Wait;
@@ -119,13 +120,13 @@ impl Cq {
     /// Adds an endpoint, with the sides that complete here.
     ///
     /// # Errors
-    /// [`Error::Os`] when its descriptors cannot be waited on.
+    /// [`Error::Os`] when its descriptors cannot be waited on; [`Error::NoMemory`].
     pub(crate) fn add(&self, endpoint: &Arc<Runtime>, sides: &[Side]) -> Result<(), Error> {
         if let Some(wait) = &self.wait {
             endpoint.descriptors(|descriptor| wait.add(descriptor))?;
         }
         let member = ReadEndpoint { endpoint: Arc::clone(endpoint), sides: sides.to_vec() };
-        self.lock().members.push(member);
+        push(&mut self.lock().members, member)?;
         // Sleepers include the new endpoint in their wait.
         self.waker().inspect(|waker| waker.wake());
         Ok(())

@@ -68,7 +68,12 @@ pub(super) struct Round {
 
 impl Endpoints {
     /// Adds an endpoint, which has a turn in the next round.
-    pub(super) fn add(&mut self, endpoint: &Arc<Runtime>) {
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] if the list of active endpoints has no room for all.
+    pub(super) fn add(&mut self, endpoint: &Arc<Runtime>) -> Result<(), Error> {
+        let more = (self.all.len() + 1).saturating_sub(self.active.len());
+        self.active.try_reserve(more).map_err(|_| Error::NoMemory)?;
         let time = now();
         let monitored = Monitored {
             endpoint: Arc::clone(endpoint),
@@ -85,6 +90,7 @@ impl Endpoints {
         };
         self.all.insert(endpoint.id(), monitored);
         self.active.push(endpoint.id());
+        Ok(())
     }
 
     /// Removes an endpoint.
@@ -214,7 +220,7 @@ mod tests {
     fn a_round_writes_few_pages() {
         let runtimes: Vec<_> = (0..2 * PAGES_MAX).map(|_| endpoint().0).collect();
         let (mut endpoints, wait) = (Endpoints::default(), Wait::new().unwrap());
-        runtimes.iter().for_each(|runtime| endpoints.add(runtime));
+        runtimes.iter().for_each(|runtime| endpoints.add(runtime).unwrap());
         let time = now();
         let mut due = || {
             let round = endpoints.round(time, &wait).unwrap();

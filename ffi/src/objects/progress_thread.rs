@@ -23,6 +23,7 @@ use std::time::Duration;
 
 use nix::sys::prctl;
 use nix::sys::signal::SigSet;
+use ofi_xdp_datapath::Thread;
 
 use super::monitored::{Endpoints, Round};
 use crate::runtime::Runtime;
@@ -31,7 +32,6 @@ use crate::runtime::statistics::remove_pages_left;
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
 use crate::sys::process;
-use crate::sys::thread::Thread;
 use crate::wait::thread_waker::ThreadWaker;
 use crate::wait::wait_fd::Wait;
 
@@ -107,12 +107,20 @@ impl ProgressThread {
     }
 
     /// Monitors `endpoint` from now on.
-    pub(crate) fn add(&self, endpoint: &Arc<Runtime>) {
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]; then it does not.
+    pub(crate) fn add(&self, endpoint: &Arc<Runtime>) -> Result<(), Error> {
+        let mut added = Ok(());
         self.shared.change(|endpoints| {
-            endpoints.add(endpoint);
-            self.shared.waker.reserve(endpoints.len());
+            added = self
+                .shared
+                .waker
+                .reserve(endpoints.len() + 1)
+                .and_then(|()| endpoints.add(endpoint));
         });
         self.shared.wait.waker().force();
+        added
     }
 
     /// Undoes [`Self::add`]. When this returns, the thread does not use the endpoint any more.

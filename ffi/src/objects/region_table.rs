@@ -18,6 +18,7 @@ use crate::runtime::Runtime;
 use crate::runtime::memory::Buffer;
 use crate::sys::errno::Error;
 use crate::sys::limits::REGIONS_MAX;
+use crate::sys::memory::push;
 
 /// A region as the application registered it.
 #[derive(Clone, Copy, Debug)]
@@ -111,13 +112,13 @@ impl Registry {
     /// Opens all regions to peers of `endpoint`.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] if the engine has no room for them.
+    /// [`Error::NoMemory`], also if the engine has no room for them.
     pub(crate) fn join(&self, endpoint: &Arc<Runtime>) -> Result<(), Error> {
         let mut state = self.lock();
         for (&key, Entry { registration, .. }) in &state.regions {
             endpoint.register(key, &registration.request(key), registration.buffer)?;
         }
-        state.endpoints.push(Arc::clone(endpoint));
+        push(&mut state.endpoints, Arc::clone(endpoint))?;
         Ok(())
     }
 

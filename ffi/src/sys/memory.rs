@@ -39,6 +39,16 @@ pub(crate) fn grow<T: Clone>(elements: &mut Vec<T>, element: T, count: usize) ->
     Ok(())
 }
 
+/// Appends `element`.
+///
+/// # Errors
+/// [`Error::NoMemory`]; then it is as before.
+pub(crate) fn push<T>(elements: &mut Vec<T>, element: T) -> Result<(), Error> {
+    elements.try_reserve(1).map_err(|_| Error::NoMemory)?;
+    elements.push(element);
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -48,7 +58,8 @@ mod tests {
         let mut elements = filled(7, 2).unwrap();
         grow(&mut elements, 8, 3).unwrap();
         grow(&mut elements, 9, 1).unwrap();
-        assert_eq!(elements, [7, 7, 8]);
+        push(&mut elements, 6).unwrap();
+        assert_eq!(elements, [7, 7, 8, 6]);
         assert_eq!(zeroed(3).unwrap(), [0; 3]);
     }
 

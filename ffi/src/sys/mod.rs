@@ -13,5 +13,4 @@ pub(crate) mod process;
 pub(crate) mod providers;
 pub(crate) mod reserve;
 pub(crate) mod sockaddr;
-pub(crate) mod thread;
 pub(crate) mod tier;

@@ -23,7 +23,7 @@ use crate::sys::errno::Error;
 
 /// Length of the reserve: several times the small allocations of the largest call, which opens an
 /// endpoint.
-const RESERVE_BYTES: usize = 1 << 20;
+const RESERVE_BYTES: usize = 4 << 20;
 /// Unit of the reserve's blocks.
 const GRANULE_BYTES: usize = 64;
 const GRANULES: usize = RESERVE_BYTES / GRANULE_BYTES;

@@ -11,6 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use ofi_xdp_core::Instant;
 
 use super::waker::Waker;
+use crate::sys::errno::Error;
 
 /// See the module.
 #[derive(Debug)]
@@ -26,8 +27,11 @@ impl ThreadWaker {
     }
 
     /// Makes room for the calls of `endpoints`, so that no call allocates.
-    pub(crate) fn reserve(&self, endpoints: usize) {
-        self.lock().reserve(endpoints);
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(crate) fn reserve(&self, endpoints: usize) -> Result<(), Error> {
+        self.lock().try_reserve(endpoints).map_err(|_| Error::NoMemory)
     }
 
     /// Has the thread drive `endpoint`, which may be `listed` already; wakes the thread if it

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // Memory that is refused: each allocation of the library in turn, alone and with all that follow.
 // Every call returns 0 or -FI_ENOMEM, leaves nothing behind, and succeeds when there is memory.
-// Likewise a thread that cannot start.
+// Likewise a thread that cannot start. Arguments: the address to open (127.0.0.1), the part of the
+// allocations to refuse (1: each, 1000: every thousandth), and the name of the interface whose XDP
+// program is detached, so that the thread that opens it again is refused memory.
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -90,6 +92,8 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *unused)
 }
 
 static struct fi_info *hints;
+static const char *address = "127.0.0.1";
+static long step = 1;
 // One port for all endpoints: one that was left behind would be in the way of the next.
 static char port[8];
 
@@ -109,7 +113,7 @@ static int set_up(struct objects *all)
 	int error;
 	memset(all, 0, sizeof(*all));
 	// libfabric leaves a provider out that returns an error, and then has no offer.
-	if (fi_getinfo(VERSION, "127.0.0.1", port, FI_SOURCE, hints, &all->info) == -FI_ENODATA)
+	if (fi_getinfo(VERSION, address, port, FI_SOURCE, hints, &all->info) == -FI_ENODATA)
 		return -FI_ENOMEM;
 	if ((error = fi_fabric(all->info->fabric_attr, &all->fabric, NULL)) ||
 	    (error = fi_domain(all->fabric, all->info, &all->domain, NULL)) ||
@@ -170,10 +174,35 @@ static void threads(void)
 	tear_down(&all);
 }
 
-int main(void)
+// While the port opens AF_XDP again, in a thread of its own, all memory is refused.
+static void recovery(const char *interface)
+{
+	struct objects all;
+	char command[64], entry[128];
+	EXPECT(0, set_up(&all));
+	atomic_store(&for_good, 1);
+	atomic_store(&refusals, 0);
+	atomic_store(&until, 0);
+	// A port finds at once that its link went down.
+	snprintf(command, sizeof(command), "ip link set %s down; ip link set %s up", interface,
+		 interface);
+	CHECK(system(command) == 0);
+	double end = seconds() + 20;
+	while (atomic_load(&refusals) < 50 && seconds() < end)
+		fi_cq_read(all.cq, entry, 1);
+	CHECK(atomic_load(&refusals) >= 50);
+	atomic_store(&until, -1);
+	tear_down(&all);
+}
+
+int main(int count, char **arguments)
 {
 	struct objects all;
 	long number = 0;
+	if (count > 1)
+		address = arguments[1];
+	if (count > 2)
+		step = atol(arguments[2]);
 	hints = hints_for_us();
 	snprintf(port, sizeof(port), "%d", 20000 + (int)(getpid() % 30000));
 	EXPECT(0, set_up(&all));
@@ -181,12 +210,14 @@ int main(void)
 	dl_iterate_phdr(find_code, NULL);
 	CHECK(code_start != 0);
 	while (refuse(number, 0) && failures == 0)
-		number++;
+		number += step;
 	printf("%ld allocations\n", number);
 	CHECK(number > 20);
-	for (long from = 0; from < number && failures == 0; from++)
+	for (long from = 0; from < number && failures == 0; from += step)
 		refuse(from, 1);
 	threads();
+	if (count > 3)
+		recovery(arguments[3]);
 	EXPECT(0, set_up(&all));
 	tear_down(&all);
 	fi_freeinfo(hints);

@@ -17,6 +17,7 @@ use ofi_xdp_bpf::EndpointAddress;
 
 use crate::config::PortConfig;
 use crate::host::features::{GenericNetlink, XdpFeatures};
+use crate::host::memory::push;
 use crate::host::netlink::Netlink;
 use crate::host::route::lookup;
 
@@ -90,24 +91,24 @@ pub fn interfaces() -> io::Result<Vec<InterfaceInfo>> {
 
 /// The interfaces, read over an open socket.
 pub(crate) fn list(netlink: &mut Netlink) -> io::Result<Vec<InterfaceInfo>> {
-    let links = netlink.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()))?;
-    let mut interfaces: Vec<InterfaceInfo> = links
-        .into_iter()
-        .filter_map(|message| match message {
-            RouteNetlinkMessage::NewLink(link) => Some(interface(link)),
-            _ => None,
-        })
-        .collect();
-    let addresses = netlink.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
-    for message in addresses {
+    let mut interfaces: Vec<InterfaceInfo> = Vec::new();
+    netlink.dump(
+        RouteNetlinkMessage::GetLink(LinkMessage::default()),
+        |message| match message {
+            RouteNetlinkMessage::NewLink(link) => push(&mut interfaces, interface(link)),
+            _ => Ok(()),
+        },
+    )?;
+    netlink.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()), |message| {
         if let RouteNetlinkMessage::NewAddress(message) = message
             && let Some(address) = interface_address(&message)
             && let Some(interface) =
                 interfaces.iter_mut().find(|interface| interface.index == message.header.index)
         {
-            interface.addresses.push(address);
+            push(&mut interface.addresses, address)?;
         }
-    }
+        Ok(())
+    })?;
     let mut netdev = GenericNetlink::open();
     for interface in &mut interfaces {
         interface.addresses.sort_by_key(|address| address.ip.is_ipv6());
@@ -215,13 +216,14 @@ fn local_ip(message: &AddressMessage) -> Option<IpAddr> {
 
 /// Whether `ip` is an address of the interface with this index.
 pub(crate) fn has_address(netlink: &mut Netlink, interface: u32, ip: IpAddr) -> io::Result<bool> {
-    let addresses = netlink.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()))?;
-    Ok(addresses.iter().any(|message| match message {
-        RouteNetlinkMessage::NewAddress(message) => {
-            message.header.index == interface && local_ip(message) == Some(ip)
+    let mut found = false;
+    netlink.dump(RouteNetlinkMessage::GetAddress(AddressMessage::default()), |message| {
+        if let RouteNetlinkMessage::NewAddress(message) = message {
+            found |= message.header.index == interface && local_ip(&message) == Some(ip);
         }
-        _ => false,
-    }))
+        Ok(())
+    })?;
+    Ok(found)
 }
 
 /// Reason why no local address can be chosen.

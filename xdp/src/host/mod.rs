@@ -6,6 +6,7 @@
 
 pub(crate) mod features;
 pub(crate) mod interfaces;
+pub(crate) mod memory;
 pub(crate) mod netlink;
 pub(crate) mod netns;
 pub(crate) mod privilege;

@@ -47,15 +47,23 @@ impl Netlink {
         Ok(Self { socket, sequence: 0, buffer: Vec::with_capacity(DATAGRAM_BYTES) })
     }
 
-    /// All objects that match `request`.
+    /// Hands each object that matches `request` to `sink`: a host has thousands of some kinds. The
+    /// sink is not called again after an error. The rest of the dump is read: until its end the
+    /// kernel refuses another (`EBUSY`, `__netlink_dump_start`).
     pub(crate) fn dump(
         &mut self,
         request: RouteNetlinkMessage,
-    ) -> io::Result<Vec<RouteNetlinkMessage>> {
-        let mut answers = Vec::new();
+        mut sink: impl FnMut(RouteNetlinkMessage) -> io::Result<()>,
+    ) -> io::Result<()> {
         self.send(request, NLM_F_REQUEST | NLM_F_DUMP)?;
-        while !self.receive(|answer| answers.push(answer))? {}
-        Ok(answers)
+        let mut result = Ok(());
+        // bound: the kernel's last message
+        while !self.receive(|answer| {
+            if result.is_ok() {
+                result = sink(answer);
+            }
+        })? {}
+        result
     }
 
     /// The one object that matches `request`; `None` if there is none.
@@ -266,10 +274,30 @@ mod tests {
     #[test]
     fn loopback_is_among_the_links() {
         let mut netlink = Netlink::open().unwrap();
-        let links = netlink.dump(RouteNetlinkMessage::GetLink(LinkMessage::default())).unwrap();
-        assert!(links.iter().any(
-            |link| matches!(link, RouteNetlinkMessage::NewLink(link) if link.header.index == 1)
-        ));
+        let request = || RouteNetlinkMessage::GetLink(LinkMessage::default());
+        let mut found = false;
+        let sink = |link| {
+            found |= matches!(link, RouteNetlinkMessage::NewLink(link) if link.header.index == 1);
+            Ok(())
+        };
+        netlink.dump(request(), sink).unwrap();
+        assert!(found);
+    }
+
+    #[test]
+    fn after_an_error_of_the_sink_the_next_dump_is_whole() {
+        let mut netlink = Netlink::open().unwrap();
+        let count = |netlink: &mut Netlink, most: usize| {
+            let mut count = 0;
+            let result = netlink.dump(RouteNetlinkMessage::GetLink(LinkMessage::default()), |_| {
+                count += 1;
+                if count > most { Err(io::ErrorKind::OutOfMemory.into()) } else { Ok(()) }
+            });
+            (count, result.is_ok())
+        };
+        assert_eq!(count(&mut netlink, 0), (1, false));
+        let (links, whole) = count(&mut netlink, usize::MAX);
+        assert!(whole && links >= 1);
     }
 
     #[test]

@@ -12,11 +12,12 @@ use std::io;
 use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use nix::sys::signal::{SigSet, SigmaskHow};
 use rustix::event::{EventfdFlags, eventfd};
+
+use crate::thread::Thread;
 
 /// Pause before the first attempt; it doubles with each attempt.
 const PAUSE_MIN: Duration = Duration::from_millis(250);
@@ -42,7 +43,7 @@ struct State<T> {
 /// A thread that repeats an attempt until it succeeds.
 pub(crate) struct Recovery<T> {
     shared: Arc<SharedState<T>>,
-    thread: Option<JoinHandle<()>>,
+    thread: Option<Thread>,
 }
 
 impl<T> fmt::Debug for Recovery<T> {
@@ -91,7 +92,7 @@ impl<T: Send + 'static> Recovery<T> {
         };
         // The thread inherits the mask: signals are for the application's own threads.
         let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
-        let thread = thread::Builder::new().name("xdp-recovery".to_owned()).spawn(worker);
+        let thread = Thread::spawn(c"xdp-recovery", worker);
         mask.thread_set_mask()?;
         Ok(Self { shared, thread: Some(thread?) })
     }
@@ -118,8 +119,7 @@ impl<T> Drop for Recovery<T> {
         self.shared.lock().stop = true;
         self.shared.stopped.notify_all();
         if let Some(thread) = self.thread.take() {
-            // The thread does not panic; after a panic there is nothing to wait for.
-            let _ = thread.join();
+            thread.join();
         }
     }
 }
@@ -128,6 +128,7 @@ impl<T> Drop for Recovery<T> {
 mod tests {
     use super::*;
     use rustix::event::{PollFd, PollFlags, Timespec, poll};
+    use std::thread;
 
     fn is_readable<T: Send + 'static>(recovery: &Recovery<T>) -> bool {
         let descriptor = recovery.descriptor();

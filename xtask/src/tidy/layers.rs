@@ -38,7 +38,20 @@ const PROVIDER: &[Layer] = &[
 ];
 
 const DATAPATH: &[Layer] = &[
-    ("port", &["af_xdp", "udp", "tier", "host", "mtu.rs", "error.rs", "stats.rs", "config.rs"]),
+    (
+        "port",
+        &[
+            "af_xdp",
+            "udp",
+            "tier",
+            "host",
+            "mtu.rs",
+            "error.rs",
+            "stats.rs",
+            "config.rs",
+            "thread.rs",
+        ],
+    ),
     (
         "af_xdp",
         &["lease", "xsk", "tier", "host", "headers", "mtu.rs", "error.rs", "stats.rs", "config.rs"],
@@ -55,6 +68,7 @@ const DATAPATH: &[Layer] = &[
     ("stats.rs", &[]),
     ("config.rs", &[]),
     ("fork.rs", &[]),
+    ("thread.rs", &[]),
 ];
 
 /// Imports upward, and files without a layer.

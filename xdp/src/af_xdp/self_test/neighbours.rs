@@ -22,6 +22,7 @@ use super::bound_socket::link_is_up;
 use super::receive_test::{self, NEIGHBOURS_MAX, NeighbourTest, ReceiveTest};
 use crate::error::SelfTestError;
 use crate::host::interfaces::InterfaceInfo;
+use crate::host::memory::push;
 use crate::host::netlink::Netlink;
 use crate::tier::status::XskMode;
 
@@ -36,10 +37,16 @@ impl KernelNeighbours {
     /// The neighbours of `interface`, the most recently heard ones first.
     fn of(interface: u32) -> io::Result<Self> {
         let mut netlink = Netlink::open()?;
-        let all = netlink.dump(RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()))?;
-        let mut known: Vec<_> =
-            all.iter().filter_map(|message| candidate(message, interface)).collect();
-        known.sort_by_key(|(rank, ..)| *rank);
+        let mut known = Vec::new();
+        netlink.dump(
+            RouteNetlinkMessage::GetNeighbour(NeighbourMessage::default()),
+            |message| match candidate(&message, interface) {
+                Some(found) => push(&mut known, found),
+                None => Ok(()),
+            },
+        )?;
+        // The stable sort would allocate.
+        known.sort_unstable_by_key(|(rank, ..)| *rank);
         known.truncate(NEIGHBOURS_MAX);
         let neighbours = known.into_iter().map(|(_, family, address)| (family, address)).collect();
         Ok(Self { netlink, interface, neighbours })

@@ -2,21 +2,24 @@
 //! A thread of the C library. The standard library's own takes memory past the allocator of this
 //! library, and ends the process where that is refused.
 //!
-//! In: a name and a body. Out: a [`Thread`]. Caller: the progress thread. Bound: one `pthread`.
+//! In: a name and a body. Out: a [`Thread`]. Callers: `port/recovery.rs`, the provider.
+//! Bound: one `pthread`.
 #![allow(unsafe_code)]
 
 use std::ffi::{CStr, c_void};
+use std::io;
 use std::mem::{ManuallyDrop, MaybeUninit};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::ptr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::sys::errno::Error;
+use nix::errno::Errno;
+use nix::libc;
 
 /// A running thread. Dropping it lets the thread run to its end by itself.
 #[derive(Debug)]
-pub(crate) struct Thread {
+pub struct Thread {
     id: libc::pthread_t,
     ended: Arc<AtomicBool>,
 }
@@ -31,8 +34,8 @@ impl Thread {
     /// Starts a thread that runs `body`. It has the signal mask of the calling thread.
     ///
     /// # Errors
-    /// [`Error::NoMemory`] when threads are out (`EAGAIN` of `pthread_create(3)`); [`Error::Os`].
-    pub(crate) fn spawn(name: &CStr, body: impl FnOnce() + Send + 'static) -> Result<Self, Error> {
+    /// Those of `pthread_create(3)`; `ENOMEM` in place of `EAGAIN`, when threads are out.
+    pub fn spawn(name: &CStr, body: impl FnOnce() + Send + 'static) -> io::Result<Self> {
         let ended = Arc::new(AtomicBool::new(false));
         let start = Box::new(Start { body: Box::new(body), ended: Arc::clone(&ended) });
         let start = Box::into_raw(start);
@@ -44,7 +47,8 @@ impl Thread {
             // SAFETY: from `into_raw` above, and no thread has it.
             drop(unsafe { Box::from_raw(start) });
             // A caller of libfabric would take `EAGAIN` for a call to repeat after some progress.
-            return Err(if error == libc::EAGAIN { Error::NoMemory } else { Error::Os(error) });
+            let error = Errno::from_raw(error);
+            return Err(if error == Errno::EAGAIN { Errno::ENOMEM } else { error }.into());
         }
         // SAFETY: the call has succeeded, so it has written the id.
         let id = unsafe { id.assume_init() };
@@ -55,12 +59,13 @@ impl Thread {
     }
 
     /// Whether the body has returned.
-    pub(crate) fn is_finished(&self) -> bool {
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
         self.ended.load(Ordering::Acquire)
     }
 
     /// Waits for the end of the thread.
-    pub(crate) fn join(self) {
+    pub fn join(self) {
         let thread = ManuallyDrop::new(self);
         // SAFETY: joined once: neither joined nor detached before, as this consumes the value.
         unsafe { libc::pthread_join(thread.id, ptr::null_mut()) };
