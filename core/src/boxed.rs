@@ -4,10 +4,8 @@
 //! Each borrows its slices from the owner beside it, so the two are one self-referential value. The
 //! macro of `self_cell` contains the unsafe code that this takes; this crate has none.
 
-use alloc::boxed::Box;
-
-use crate::engine::storage::{StorageBox, filled};
-use crate::shared_queue::{PostedRecv, Slot};
+use crate::engine::storage::StorageBox;
+use crate::shared_queue::SharedStorageBox;
 use crate::{Config, ConfigError, Engine, Identity, PortLimits, SharedQueue};
 use self_cell::{MutBorrow, self_cell};
 
@@ -21,7 +19,7 @@ self_cell! {
 
 self_cell! {
     struct QueueCell {
-        owner: MutBorrow<Box<[Slot<PostedRecv>]>>,
+        owner: MutBorrow<SharedStorageBox>,
         #[not_covariant]
         dependent: SharedQueue,
     }
@@ -70,16 +68,19 @@ impl core::fmt::Debug for EngineBox {
 pub struct SharedQueueBox(QueueCell);
 
 impl SharedQueueBox {
-    /// A queue for `size` receives, at most [`SharedRecvId::SLOTS_MAX`].
+    /// A queue for `size` receives, at most [`SharedRecvId::SLOTS_MAX`]; `secret` as in
+    /// [`SharedQueue::new`].
     ///
     /// # Errors
     /// [`ConfigError::NoMemory`] without memory for them.
     ///
     /// [`SharedRecvId::SLOTS_MAX`]: crate::SharedRecvId::SLOTS_MAX
-    pub fn new(size: u32) -> Result<Self, ConfigError> {
-        let slots = filled(size as usize).ok_or(ConfigError::NoMemory("shared receives"))?;
-        let slots = MutBorrow::new(slots);
-        Ok(Self(QueueCell::new(slots, |slots| SharedQueue::new(slots.borrow_mut()))))
+    pub fn new(size: u32, secret: [u64; 2]) -> Result<Self, ConfigError> {
+        let storage =
+            SharedStorageBox::new(size).ok_or(ConfigError::NoMemory("shared receives"))?;
+        Ok(Self(QueueCell::new(MutBorrow::new(storage), |storage| {
+            SharedQueue::new(storage.borrow_mut().lend(), secret)
+        })))
     }
 
     /// Calls `f` with the queue.

@@ -4,8 +4,8 @@
 //!
 //! In: receives as they are posted, messages of the engines, cancels, ends of slices. Out: each
 //! receive, or a slice of a multi-receive buffer, to the engine that claims it. Caller: the owner
-//! of the context, who has the lock and the buffers. Bound: the slots, which the caller lends; a
-//! search is linear in the receives.
+//! of the context, who has the lock and the buffers. Bound: the slots, which the caller lends; the
+//! search for a receive has the bounds of [`PostedQueue`].
 //!
 //! A receive and a message meet on two occasions. A message that arrives asks for a receive by
 //! [`Memory::claim_shared_receive`], which ends in [`SharedQueue::claim`]. A new receive is offered
@@ -17,15 +17,20 @@
 //! no completion queue reads that completion, the release is *unreported*: the buffer keeps its
 //! slot until [`SharedQueue::report`].
 
-use crate::api::matching::{MultiRecv, Queues, matches};
+use crate::api::matching::MultiRecv;
+use crate::api::posted::{BinEntry, Posted, PostedQueue};
 use crate::collections::list::{Link, Links, List};
-use crate::collections::slab::{Slab, SlotIndex};
+use crate::collections::slab::{Slab, Slot, SlotIndex};
+#[cfg(feature = "alloc")]
+use crate::engine::storage::filled;
 use crate::{
-    Context, Engine, Memory, PeerAddress, PostError, RecvRequest, SharedRecvId, UnmatchedMessage,
+    Context, Engine, Memory, PeerAddress, PostError, RecvRequest, SharedRecvId, TagMatch,
+    UnmatchedMessage,
 };
+#[cfg(feature = "alloc")]
+use alloc::boxed::Box;
 
 pub use crate::api::shared_receive::{ClaimedRecv, Release, SliceEnd};
-pub use crate::collections::slab::Slot;
 
 /// A slot of a queue. The slot number is valid inside the queue only.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -51,9 +56,9 @@ impl QueueSlot {
     }
 }
 
-/// A posted receive. A caller lends a slice of `Slot<PostedRecv>`, each the default.
+/// A posted receive.
 #[derive(Clone, Copy, Debug)]
-pub struct PostedRecv {
+struct PostedRecv {
     request: RecvRequest,
     source: Option<PeerAddress>,
     /// Set for a multi-receive buffer.
@@ -64,10 +69,6 @@ pub struct PostedRecv {
 }
 
 impl PostedRecv {
-    fn takes(&self, arrival: &UnmatchedMessage) -> bool {
-        matches((self.source, self.request.tag), (arrival.source, arrival.tag))
-    }
-
     /// The request with which [`Engine::post_cancelled`] completes the receive without a message.
     const fn without_message(&self) -> RecvRequest {
         RecvRequest { from: None, len: 0, signal: true, ..self.request }
@@ -85,6 +86,49 @@ impl Default for PostedRecv {
 impl Link<QueueSlot> for PostedRecv {
     fn link(&mut self) -> &mut Links<QueueSlot> {
         &mut self.links
+    }
+}
+
+impl Posted<QueueSlot> for PostedRecv {
+    type Source = PeerAddress;
+
+    fn wanted(&self) -> (Option<PeerAddress>, Option<TagMatch>) {
+        (self.source, self.request.tag)
+    }
+}
+
+/// The slices that a queue lives in.
+#[derive(Debug)]
+pub struct SharedStorage<'s> {
+    slots: &'s mut [Slot<PostedRecv>],
+    bins: &'s mut [List<QueueSlot>],
+    entries: &'s mut [BinEntry<QueueSlot>],
+}
+
+/// The slices that a queue lives in, on the heap.
+#[cfg(feature = "alloc")]
+#[derive(Debug)]
+pub struct SharedStorageBox {
+    slots: Box<[Slot<PostedRecv>]>,
+    bins: Box<[List<QueueSlot>]>,
+    entries: Box<[BinEntry<QueueSlot>]>,
+}
+
+#[cfg(feature = "alloc")]
+impl SharedStorageBox {
+    /// Allocates the slices for a queue of `size` receives, at most
+    /// [`SharedRecvId::SLOTS_MAX`]; `None` without memory for them.
+    #[must_use]
+    pub fn new(size: u32) -> Option<Self> {
+        let size = size.min(SharedRecvId::SLOTS_MAX) as usize;
+        let bins = filled(size.next_power_of_two())?;
+        Some(Self { slots: filled(size)?, bins, entries: filled(size)? })
+    }
+
+    /// Lends the slices to a queue.
+    pub fn lend(&mut self) -> SharedStorage<'_> {
+        let Self { slots, bins, entries } = self;
+        SharedStorage { slots, bins, entries }
     }
 }
 
@@ -133,8 +177,7 @@ impl Cancelled {
 #[derive(Debug)]
 pub struct SharedQueue<'s> {
     slots: Slab<'s, PostedRecv, QueueSlot>,
-    /// Receives in posting order.
-    posted: Queues<QueueSlot>,
+    posted: PostedQueue<'s, QueueSlot>,
     /// Multi-receive buffers with an unreported release.
     unreported: List<QueueSlot>,
     /// The serial number of the next receive.
@@ -142,13 +185,13 @@ pub struct SharedQueue<'s> {
 }
 
 impl<'s> SharedQueue<'s> {
-    /// An empty queue for as many receives as there are slots, at most
-    /// [`SharedRecvId::SLOTS_MAX`].
+    /// An empty queue for as many receives as there are slots. The random `secret` keeps peers from
+    /// choosing tags that collide.
     #[must_use]
-    pub fn new(slots: &'s mut [Slot<PostedRecv>]) -> Self {
-        let count = slots.len().min(SharedRecvId::SLOTS_MAX as usize);
-        let slots = Slab::new(slots.get_mut(..count).unwrap_or_default());
-        Self { slots, posted: Queues::default(), unreported: List::default(), serial: 1 }
+    pub fn new(storage: SharedStorage<'s>, secret: [u64; 2]) -> Self {
+        let posted = PostedQueue::new((storage.bins, storage.entries), secret);
+        let slots = Slab::new(storage.slots);
+        Self { slots, posted, unreported: List::default(), serial: 1 }
     }
 }
 
@@ -168,7 +211,8 @@ impl SharedQueue<'_> {
         let (multi, serial) = (least.map(MultiRecv::new), self.serial);
         let posted = PostedRecv { request, source, multi, serial, links: Links::default() };
         let (slot, generation) = self.slots.alloc_entry(0, posted).ok_or(PostError::Again)?;
-        self.posted.of(request.tag.is_some()).push_back(&mut self.slots, slot);
+        let used = self.slots.used();
+        self.posted.push(&mut self.slots, (slot, request.tag.is_some()), used);
         self.serial += 1;
         Ok(slot.id(generation))
     }
@@ -186,7 +230,7 @@ impl SharedQueue<'_> {
     }
 
     /// Claims the first receive that matches a message. Without one, the engine stores the message.
-    /// Bound: the receives.
+    /// Bound: that of a search.
     pub fn claim(
         &mut self,
         cursor: &mut Cursor,
@@ -200,11 +244,7 @@ impl SharedQueue<'_> {
         if arrival.overtakes && cursor.is_behind(self.serial) {
             return None;
         }
-        let mut slot = self.posted.first(arrival.tag.is_some());
-        // bound: the receives
-        while slot.is_some() && !self.slots[slot].takes(arrival) {
-            slot = List::next(&mut self.slots, slot);
-        }
+        let slot = self.posted.find(&mut self.slots, arrival.source, arrival.tag);
         if slot.is_none() {
             cursor.serial = self.serial;
             return None;
@@ -263,7 +303,7 @@ impl SharedQueue<'_> {
             Some(multi) if multi.open() > 0 => !multi.close(),
             _ => false,
         };
-        self.posted.of(request.tag.is_some()).remove(&mut self.slots, slot);
+        self.posted.remove(&mut self.slots, slot, request.tag.is_some());
         (!open).then_some(Cancelled { slot, request, multi })
     }
 
@@ -278,7 +318,7 @@ impl SharedQueue<'_> {
         let Cancelled { slot, request, .. } = cancelled;
         let tagged = request.tag.is_some();
         let before = self.first_since(tagged, self.slots[slot].serial);
-        self.posted.of(tagged).insert_before(&mut self.slots, slot, before);
+        self.posted.restore(&mut self.slots, (slot, tagged), before);
     }
 
     /// Ends a slice of a multi-receive buffer; `None` if `id` names no buffer with an open slice.
@@ -327,16 +367,16 @@ impl SharedQueue<'_> {
     fn take(&mut self, slot: QueueSlot, len: u64) -> ClaimedRecv {
         let (posted, generation) = self.slots.entry(slot);
         let (id, request) = (slot.id(generation), posted.request);
-        let queue = self.posted.of(request.tag.is_some());
+        let tagged = request.tag.is_some();
         let Some(multi) = &mut posted.multi else {
-            queue.remove(&mut self.slots, slot);
+            self.posted.remove(&mut self.slots, slot, tagged);
             self.slots.release(slot);
             return ClaimedRecv { request, id, slice: None };
         };
         let (offset, len) = multi.next_slice(request.len, len);
         multi.open_slice(request.len, len);
         if multi.is_closed() {
-            queue.remove(&mut self.slots, slot);
+            self.posted.remove(&mut self.slots, slot, tagged);
         }
         ClaimedRecv { request: RecvRequest { len, ..request }, id, slice: Some(offset) }
     }
@@ -355,7 +395,7 @@ impl SharedQueue<'_> {
 
     /// The first receive of a queue with a serial number from `serial` on. Bound: these receives.
     fn first_since(&mut self, tagged: bool, serial: u64) -> QueueSlot {
-        let mut slot = self.posted.of(tagged).tail();
+        let mut slot = self.posted.list(tagged).tail();
         let mut first = QueueSlot::NONE;
         // bound: the receives
         while slot.is_some() && self.slots[slot].serial >= serial {

@@ -4,7 +4,7 @@
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
 
-use ofi_xdp_core::shared_queue::{ClaimedRecv, Cursor, PostedRecv, Release, SliceEnd, Slot};
+use ofi_xdp_core::shared_queue::{ClaimedRecv, Cursor, Release, SharedStorageBox, SliceEnd};
 use ofi_xdp_core::{
     Config, Context, EngineBox, Identity, PeerAddress, PortLimits, PostError, RecvRequest,
     SharedQueue, SharedRecvId, TagMatch, UnmatchedMessage,
@@ -151,8 +151,8 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
     fn the_queue_is_a_list_in_posting_order(steps in prop::collection::vec(step(), 0..60)) {
-        let mut slots = vec![Slot::<PostedRecv>::default(); SIZE];
-        let mut queue = SharedQueue::new(&mut slots);
+        let mut storage = SharedStorageBox::new(SIZE as u32).unwrap();
+        let mut queue = SharedQueue::new(storage.lend(), [1, 2]);
         let mut cursor = Cursor::START;
         let mut model = Model::default();
         for step in steps {
@@ -209,8 +209,8 @@ proptest! {
 
 #[test]
 fn a_message_that_would_overtake_gets_no_receive_from_a_cursor_behind() {
-    let mut slots = vec![Slot::default(); 2];
-    let mut queue = SharedQueue::new(&mut slots);
+    let mut storage = SharedStorageBox::new(2).unwrap();
+    let mut queue = SharedQueue::new(storage.lend(), [1, 2]);
     let mut cursor = Cursor::START;
     let late = UnmatchedMessage { overtakes: true, ..arrival(1, None, 8) };
     assert_eq!(queue.claim(&mut cursor, &arrival(1, None, 8)), None);
@@ -223,8 +223,8 @@ fn a_message_that_would_overtake_gets_no_receive_from_a_cursor_behind() {
 
 #[test]
 fn without_room_all_receives_stand_behind_the_cursor() {
-    let mut slots = vec![Slot::default(); 2];
-    let mut queue = SharedQueue::new(&mut slots);
+    let mut storage = SharedStorageBox::new(2).unwrap();
+    let mut queue = SharedQueue::new(storage.lend(), [1, 2]);
     let mut cursor = Cursor::START;
     assert_eq!(queue.claim(&mut cursor, &arrival(1, None, 8)), None);
     let full = UnmatchedMessage { room: false, ..arrival(1, None, 8) };
@@ -234,8 +234,8 @@ fn without_room_all_receives_stand_behind_the_cursor() {
 
 #[test]
 fn the_end_of_a_slice_names_an_open_slice() {
-    let mut slots = vec![Slot::default(); 1];
-    let mut queue = SharedQueue::new(&mut slots);
+    let mut storage = SharedStorageBox::new(1).unwrap();
+    let mut queue = SharedQueue::new(storage.lend(), [1, 2]);
     let mut cursor = Cursor::START;
     let whole = queue.post(request(1, None), None, None).unwrap();
     assert_eq!(queue.end_slice(whole, true), None, "it is no multi-receive buffer");
@@ -252,8 +252,8 @@ fn the_end_of_a_slice_names_an_open_slice() {
 
 #[test]
 fn a_report_continues_when_the_engine_has_a_slot() {
-    let mut slots = vec![Slot::default(); SIZE + 1];
-    let mut queue = SharedQueue::new(&mut slots);
+    let mut storage = SharedStorageBox::new(SIZE as u32 + 1).unwrap();
+    let mut queue = SharedQueue::new(storage.lend(), [1, 2]);
     let mut cursor = Cursor::START;
     for context in 0..=SIZE as u64 {
         let id = queue.post(request(context, None), None, Some(LEN)).unwrap();

@@ -5,6 +5,9 @@
 //! slot is freed. An identifier that outlived its object is recognised, and never resolves to the
 //! slot's next tenant (`docs/PROTOCOL.md` §2.3 gives the reason on the wire).
 
+use crate::collections::index::IndexKey;
+use crate::collections::mix::mix;
+
 macro_rules! slot_id {
     ($(#[$doc:meta])* $name:ident, slot_bits = $bits:literal) => {
         $(#[$doc])*
@@ -94,6 +97,13 @@ slot_id! {
     /// A stored message that no posted receive has matched yet; the slot number holds the class of
     /// its storage (`docs/PROTOCOL.md` §6.3).
     UnexpectedId, slot_bits = 20
+}
+
+impl IndexKey for PeerId {
+    #[inline]
+    fn hash(&self, [secret, _]: [u64; 2]) -> u64 {
+        mix(secret ^ u64::from(self.0))
+    }
 }
 
 /// The application's context of an operation (libfabric's `op_context`), returned in its

@@ -15,6 +15,7 @@ pub(crate) mod limits;
 pub(crate) mod matching;
 pub(crate) mod memory;
 pub(crate) mod port;
+pub(crate) mod posted;
 pub(crate) mod request;
 pub(crate) mod shared_receive;
 pub mod stats;

@@ -67,11 +67,15 @@ pub enum DropReason {
     /// A reset without proof that it answers a packet of this side.
     #[error("reset without proof")]
     UnprovenReset,
+    /// As many bytes of a message or of a response as it has, but not each of them once. The
+    /// connection is reset.
+    #[error("parts that overlap")]
+    Overlap,
 }
 
 impl DropReason {
     /// The number of reasons.
-    pub const COUNT: usize = Self::UnprovenReset as usize + 1;
+    pub const COUNT: usize = Self::Overlap as usize + 1;
 
     /// All reasons.
     pub const ALL: [Self; Self::COUNT] = [
@@ -95,6 +99,7 @@ impl DropReason {
         Self::UnexpectedHandshake,
         Self::NoRoom,
         Self::UnprovenReset,
+        Self::Overlap,
     ];
 }
 

@@ -4,6 +4,8 @@
 //!
 //! Nothing here knows the protocol or another folder of this crate.
 
+pub(crate) mod bins;
+pub(crate) mod coverage;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod mix;

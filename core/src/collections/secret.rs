@@ -31,6 +31,12 @@ pub(crate) enum Use {
     RegionTable = 7,
     /// The order and the first generations of the slots of peers.
     PeerSlot = 8,
+    /// The hash bins of posted receives.
+    ReceiveTable = 9,
+    /// The hash bins of stored messages.
+    StoredTable = 10,
+    /// The sums that show whether parts cover a range.
+    Coverage = 11,
 }
 
 /// SipHash-2-4 of `words`, under the key of two words.
@@ -110,6 +116,7 @@ mod tests {
             let uses = [
                 Use::Incarnation, Use::HelloCookie, Use::PacketNumber, Use::RegionKey,
                 Use::Jitter, Use::PeerTable, Use::RegionTable, Use::PeerSlot,
+                Use::ReceiveTable, Use::StoredTable, Use::Coverage,
             ];
             let mut secret = Secret::new(key);
             let mut seen = std::collections::BTreeSet::new();

@@ -41,7 +41,7 @@ pub(crate) trait SlotIndex: Copy + Eq {
 
 /// A slot: the value and the bookkeeping.
 #[derive(Clone, Debug, Hash)]
-pub struct Slot<T> {
+pub(crate) struct Slot<T> {
     value: T,
     generation: u32,
     /// The next free slot, or [`IN_USE`].

@@ -4,6 +4,7 @@
 //!
 //! In: a component's call. Out: the timer of a connection, armed in time. Bound: O(1).
 
+use crate::collections::coverage::Coverage;
 use crate::collections::secret::{Secret, Use};
 use crate::engine::completions::Completions;
 use crate::engine::connect::ConnectionTable;
@@ -40,6 +41,8 @@ pub(super) struct Ctx<'s> {
     pub(super) completions: Completions,
     pub(super) stats: Stats,
     pub(super) secret: Secret,
+    /// Whether the parts of a message or a response cover it.
+    pub(super) coverage: Coverage,
     /// The first packet number of each connection, where a test chooses it.
     #[cfg(feature = "test-util")]
     pub(super) first_psn: Option<crate::Psn>,

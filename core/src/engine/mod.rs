@@ -58,7 +58,9 @@ pub use report::PeerReport;
 pub use rma::region::{Access, RegionRequest};
 pub use violation::Violation;
 
-use crate::collections::secret::Secret;
+use crate::api::posted::PostedQueue;
+use crate::collections::coverage::Coverage;
+use crate::collections::secret::{Secret, Use};
 use crate::collections::slab::{Slab, SlotIndex};
 use crate::collections::time::{AGING_NANOS, TICK_NANOS};
 use crate::engine::advance::fire;
@@ -68,6 +70,7 @@ use crate::engine::connect::evict::{EVICT_STEPS, evict_peer};
 use crate::engine::connect::teardown::{end_connection, notify_close, transmit_close};
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
+use crate::engine::matching::stored::StoredQueue;
 use crate::engine::matching::unexpected::UnexpectedPool;
 use crate::engine::rma::RmaTarget;
 use crate::engine::rma::region::Regions;
@@ -118,6 +121,10 @@ impl<'s> Engine<'s> {
         let table =
             ConnectionTable::new(storage.peers, storage.index, storage.connections, &mut secret);
         let regions = Regions::new(storage.regions, storage.region_index, &secret);
+        let slices = (storage.recv_bins, storage.recv_entries);
+        let posted = PostedQueue::new(slices, secret.subkey(Use::ReceiveTable));
+        let stored = StoredQueue::new(storage.stored_bins, secret.subkey(Use::StoredTable));
+        let coverage = Coverage::new(secret.subkey(Use::Coverage));
         Ok(Self {
             sender: Sender::new(
                 ops.ok_or(ConfigError::Storage("ops"))?,
@@ -129,6 +136,7 @@ impl<'s> Engine<'s> {
                 recvs.ok_or(ConfigError::Storage("recvs"))?,
                 Slab::new(storage.assemblies),
                 unexpected.ok_or(ConfigError::Storage("unexpected"))?,
+                (posted, stored),
             ),
             target: RmaTarget::new(regions),
             cx: Ctx {
@@ -138,6 +146,7 @@ impl<'s> Engine<'s> {
                 completions: Completions::default(),
                 stats: Stats::default(),
                 secret,
+                coverage,
                 #[cfg(feature = "test-util")]
                 first_psn: None,
                 config: config.clone(),

@@ -9,11 +9,15 @@
 #[cfg(feature = "alloc")]
 use alloc::{boxed::Box, vec::Vec};
 
+use crate::api::posted::BinEntry;
+use crate::collections::list::List;
 use crate::collections::slab::Slot;
 use crate::collections::wheel::TimerSlot;
+use crate::engine::matching::stored::TABLES;
 use crate::engine::rma::region::Region;
 use crate::peer::in_flight::{CHUNK_PACKETS, PAGE_CHUNKS, TxChunk, TxPage};
 use crate::peer::operation::{Assembly, RecvOp, TxOp, Unexpected};
+use crate::peer::slots::{RecvSlot, StoredSlot};
 use crate::peer::window::BitsPage;
 use crate::peer::{Connection, Peer};
 use crate::{Config, ConfigError};
@@ -113,10 +117,16 @@ slices! { config;
     ops: Slot<TxOp> = total(&config.ops());
     /// Posted receives, slices of multi-receive buffers, and events.
     recvs: Slot<RecvOp> = total(&config.receives());
+    /// Hash bins of the posted receives.
+    recv_bins: List<RecvSlot> = count(config.recvs).next_power_of_two();
+    /// Their entries in the bins.
+    recv_entries: BinEntry<RecvSlot> = count(config.recvs);
     /// Messages of several packets that are arriving.
     assemblies: Slot<Assembly> = count(config.assemblies);
     /// Stored messages.
     unexpected: Slot<Unexpected> = total(&config.unexpected);
+    /// Hash bins of the stored messages: tables of one length.
+    stored_bins: List<StoredSlot> = total(&config.unexpected).next_power_of_two() * TABLES;
     /// Registered memory.
     regions: Slot<Region> = count(config.regions);
     /// Hash table from key to region, at most half full.

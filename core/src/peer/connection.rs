@@ -60,6 +60,8 @@ pub(crate) struct Connection {
     pending: u32,
     /// After receiver-not-ready, no message is sent before this.
     hold_until: Option<Tick>,
+    /// The state of the storage when an out-of-order message found none, as the matcher counts it.
+    out_of_order_refused_at: u16,
     /// Pending records are not coalesced any more.
     uncorked: bool,
     schedule: Schedule,
@@ -122,6 +124,17 @@ impl Connection {
     /// Lets messages go again.
     pub(crate) fn release_messages(&mut self) {
         self.hold_until = None;
+    }
+
+    /// When an out-of-order message found no storage, as [`Self::refuse_out_of_order`] has recorded
+    /// it.
+    pub(crate) const fn out_of_order_refused_at(&self) -> u16 {
+        self.out_of_order_refused_at
+    }
+
+    /// Records that an out-of-order message found no storage, at the count `at`.
+    pub(crate) const fn refuse_out_of_order(&mut self, at: u16) {
+        self.out_of_order_refused_at = at;
     }
 
     /// Records newly acknowledged packets.

@@ -3,6 +3,8 @@
 
 use crate::api::atomic::{AtomicOp, Datatype};
 use crate::api::matching::MultiRecv;
+use crate::api::posted::Posted;
+use crate::collections::coverage::Covered;
 use crate::collections::list::{Link, Links};
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::slab::Slab;
@@ -10,7 +12,7 @@ use crate::peer::slots::{AssemblySlot, OpSlot, RecvSlot, StoredSlot};
 use crate::wire::{Envelope, ErrorCode, READ_LEN_MAX};
 use crate::{
     AtomicForm, Common, Context, OpError, OpId, OpKind, PeerId, RecvId, RecvRequest, RegionId,
-    Remote, UnexpectedId,
+    Remote, TagMatch, UnexpectedId,
 };
 
 /// Pools of [`TxOp`]: operations that the application posted, responses to requests of peers,
@@ -64,17 +66,36 @@ pub(crate) enum TxKind {
     /// A write to the peer's memory.
     Write { remote: Remote, data: Option<u64> },
     /// A read of the peer's memory.
-    Read { remote: Remote },
+    Read { remote: Remote, covered: Covered },
     /// An atomic operation on the peer's memory.
-    Atomic { remote: Remote, form: AtomicForm, datatype: Datatype, op: AtomicOp, count: u16 },
+    Atomic {
+        remote: Remote,
+        form: AtomicForm,
+        datatype: Datatype,
+        op: AtomicOp,
+        count: u16,
+        covered: Covered,
+    },
     /// Bytes that the peer's operation `request` requested; there they begin at `offset`.
     Response { request: OpId, data: ResponseData, offset: u64 },
     /// An operation of the peer that has no response of its own was in error.
     Error { request: OpId, code: ErrorCode },
     /// A request for a part of the message `handle` of the peer, which receive `recv` has matched.
-    RendezvousRead { recv: RecvSlot, handle: u64, offset: u64 },
+    RendezvousRead { recv: RecvSlot, handle: u64, offset: u64, covered: Covered },
     /// The message `handle` of the peer is read as far as this side wants it.
     Fin { handle: u64 },
+}
+
+impl TxKind {
+    /// The requested bytes that have come back.
+    pub(crate) const fn covered_mut(&mut self) -> Option<&mut Covered> {
+        match self {
+            Self::Read { covered, .. }
+            | Self::Atomic { covered, .. }
+            | Self::RendezvousRead { covered, .. } => Some(covered),
+            _ => None,
+        }
+    }
 }
 
 /// An operation that sends packets: posted by the application, or internal.
@@ -305,6 +326,15 @@ impl Link<RecvSlot> for RecvOp {
     }
 }
 
+impl Posted<RecvSlot> for RecvOp {
+    type Source = PeerId;
+
+    #[inline]
+    fn wanted(&self) -> (Option<PeerId>, Option<TagMatch>) {
+        (self.request.from, self.request.tag)
+    }
+}
+
 /// The destination of the segments of a message.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) enum MessageDestination {
@@ -324,6 +354,8 @@ pub(crate) struct Assembly {
     pub(crate) total: u64,
     /// Bytes that have not arrived.
     pub(crate) missing: u64,
+    /// The bytes that have.
+    pub(crate) covered: Covered,
     pub(crate) destination: MessageDestination,
     pub(crate) links: Links<AssemblySlot>,
 }
@@ -335,6 +367,7 @@ impl Default for Assembly {
             rnr_epoch: 0,
             total: 0,
             missing: 0,
+            covered: Covered::default(),
             destination: MessageDestination::Stored(UnexpectedId::NONE),
             links: Links::default(),
         }
@@ -373,6 +406,7 @@ pub(crate) struct Unexpected {
     pub(crate) state: StoredState,
     /// It is claimed, and its rest will not arrive.
     pub(crate) failed: Option<OpError>,
+    pub(crate) chains: Chains,
     pub(crate) links: Links<StoredSlot>,
 }
 
@@ -385,7 +419,20 @@ impl Default for Unexpected {
             handle: None,
             state: StoredState::Unmatched,
             failed: None,
+            chains: Chains::default(),
             links: Links::default(),
         }
     }
 }
+
+/// The places of a stored message in the chains of its bins: one for each view of the messages
+/// ([`crate::engine`]'s `StoredQueue`).
+#[derive(Clone, Copy, Debug, Default, Hash)]
+pub(crate) struct Chains {
+    pub(crate) links: [Links<StoredSlot>; VIEWS],
+    /// It is in them.
+    pub(crate) binned: bool,
+}
+
+/// Views of the stored messages.
+pub(crate) const VIEWS: usize = 5;

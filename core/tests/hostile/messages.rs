@@ -240,3 +240,92 @@ fn messages_that_never_grow_take_half_of_the_assemblies() {
     let refusal = puppet.sent().pop().unwrap();
     assert!(refusal.parsed().header.receiver_status().receiver_not_ready_in(0));
 }
+
+/// A segment of 64 bytes of message `msn`, which has 192.
+fn part(msn: u32, number: u64) -> Vec<u8> {
+    segment(msn, 192, 64 * number, &[number as u8 + 1; 64])
+}
+
+#[test]
+fn a_message_of_which_a_part_came_twice_and_another_never_does_not_complete() {
+    for (posted, parts) in [(true, [0, 0, 1]), (true, [0, 1, 1]), (false, [2, 1, 2])] {
+        let mut puppet = Puppet::connected(&small());
+        if posted {
+            puppet.world.recv(0, 1, 192);
+        }
+        for number in parts {
+            let packet = puppet.data(&part(0, number));
+            puppet.deliver(packet);
+        }
+        if !posted {
+            assert_eq!(puppet.engine().stored_messages(), 0, "it is gone");
+            puppet.world.recv(0, 1, 192);
+        }
+        let expected = if posted { vec![(1, Err(OpError::Reset))] } else { vec![] };
+        assert_eq!(puppet.ends(), expected);
+        assert_eq!(puppet.engine().stats().dropped(DropReason::Overlap), 1);
+        assert_eq!(puppet.engine().connections(), 0);
+        let reset = puppet.sent().pop().unwrap();
+        assert_eq!(reset.kind(), PacketKind::Reset);
+    }
+}
+
+#[test]
+fn parts_that_overlap_by_some_bytes_do_not_complete_a_message() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.world.recv(0, 1, 192);
+    for (offset, len) in [(0, 64), (56, 64), (128, 64)] {
+        let packet = puppet.data(&segment(0, 192, offset, &vec![7; len]));
+        puppet.deliver(packet);
+    }
+    assert_eq!(puppet.ends(), [(1, Err(OpError::Reset))]);
+}
+
+#[test]
+fn parts_of_any_length_in_any_order_complete_a_message() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.world.recv(0, 1, 192);
+    for (offset, len) in [(130, 62), (0, 100), (100, 30)] {
+        let packet = puppet.data(&segment(0, 192, offset, &vec![7; len]));
+        puppet.deliver(packet);
+    }
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+    assert_eq!(puppet.world.received(0, 1), [7; 192]);
+}
+
+#[test]
+fn a_packet_without_storage_is_refused_at_its_first_record_until_a_message_leaves() {
+    let config = Config { unexpected: [2, 0, 0, 0], ..small() };
+    let mut puppet = Puppet::connected(&config);
+    let missing = puppet.data(&message(0, b"a"));
+    let three: Vec<u8> = (1..4).flat_map(|msn| message(msn, b"b")).collect();
+    let packet = puppet.data(&three);
+    for _ in 0..3 {
+        puppet.deliver(packet.clone());
+    }
+    assert_eq!(puppet.engine().stats().records_discarded, 0, "stored ones are not looked up again");
+    puppet.world.recv(0, 0, 8);
+    puppet.world.recv(0, 1, 8);
+    puppet.deliver(missing);
+    puppet.deliver(packet);
+    assert_eq!(puppet.engine().stats().messages_accepted, 4);
+}
+
+#[test]
+fn an_out_of_order_message_that_was_refused_is_stored_when_another_has_left() {
+    let config = Config { unexpected: [1, 0, 0, 0], ..small() };
+    let mut puppet = Puppet::connected(&config);
+    let packets: Vec<_> = (0..4).map(|msn| puppet.data(&message(msn, b"c"))).collect();
+    for number in [1, 3, 3] {
+        puppet.deliver(packets[number].clone());
+    }
+    let refused = DropReason::OutOfOrderWithoutStorage;
+    assert_eq!(puppet.engine().stats().dropped(refused), 2);
+    puppet.world.recv(0, 0, 8);
+    puppet.world.recv(0, 1, 8);
+    puppet.deliver(packets[0].clone());
+    assert_eq!(puppet.ends().len(), 2);
+    puppet.deliver(packets[3].clone());
+    let stats = *puppet.engine().stats();
+    assert_eq!((stats.messages_out_of_order, stats.dropped(refused)), (2, 2));
+}

@@ -344,3 +344,34 @@ fn credit_from_before_a_silence_does_not_count_after_it() {
     puppet.deliver(granted);
     assert_eq!(asked(&mut puppet), (3, false));
 }
+
+#[test]
+fn a_read_of_which_a_part_came_twice_and_another_never_does_not_complete() {
+    for offsets in [[0, 0], [64, 64], [0, 32]] {
+        let mut puppet = Puppet::connected(&small());
+        let op = puppet.world.read(0, PUPPET, 1, SOMEWHERE, 128);
+        puppet.drive();
+        puppet.head.ack = puppet.head.ack.plus(1);
+        for offset in offsets {
+            let response = puppet.data(&answer(op, offset, &[1; 64]));
+            puppet.deliver(response);
+        }
+        assert_eq!(puppet.ends(), [(1, Err(OpError::Reset))]);
+        assert_eq!(puppet.engine().stats().dropped(DropReason::Overlap), 1);
+    }
+}
+
+#[test]
+fn a_long_message_of_which_a_part_came_twice_and_another_never_does_not_complete() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.world.recv(0, 1, 128);
+    let announced = puppet.data(&announcement(0, 128, 9));
+    puppet.deliver(announced);
+    let op = puppet.sent_data()[0].reads()[0].op;
+    puppet.head.ack = puppet.head.ack.plus(1);
+    for offset in [0, 0] {
+        let response = puppet.data(&answer(op, offset, &[1; 64]));
+        puppet.deliver(response);
+    }
+    assert_eq!(puppet.ends(), [(1, Err(OpError::Reset))]);
+}

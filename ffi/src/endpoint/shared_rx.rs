@@ -79,9 +79,13 @@ impl SharedRx {
             })?;
         }
         let size = if wanted.size == 0 { SIZE_DEFAULT } else { wanted.size };
+        let mut secret = [0; 2];
+        for word in &mut secret {
+            *word = getrandom::u64().map_err(|_| Error::Os(libc::EIO))?;
+        }
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
-            queue: Arc::new(RecvQueue::new(size)?),
+            queue: Arc::new(RecvQueue::new(size, secret)?),
             members: RwLock::default(),
             vector: Mutex::default(),
             directed: wanted.caps & bits::DIRECTED_RECV != 0,

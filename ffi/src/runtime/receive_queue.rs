@@ -54,13 +54,14 @@ pub(crate) struct SliceCompletion {
 }
 
 impl RecvQueue {
-    /// A queue for `size` receives.
+    /// A queue for `size` receives. The random `secret` keeps peers from choosing tags that
+    /// collide.
     ///
     /// # Errors
     /// [`Error::NoMemory`].
-    pub(crate) fn new(size: usize) -> Result<Self, Error> {
+    pub(crate) fn new(size: usize, secret: [u64; 2]) -> Result<Self, Error> {
         let size = u32::try_from(size).unwrap_or(u32::MAX).min(SharedRecvId::SLOTS_MAX);
-        let queue = SharedQueueBox::new(size).map_err(|_| Error::NoMemory)?;
+        let queue = SharedQueueBox::new(size, secret).map_err(|_| Error::NoMemory)?;
         let serial = AtomicU64::new(queue.with(|queue| queue.serial()));
         let buffers = memory::filled(Buffer::EMPTY, size as usize)?.into_boxed_slice();
         let state = Mutex::new(State { queue, buffers, notifiers: Vec::new() });

@@ -2,13 +2,14 @@
 //! Messages of a connection that ends (`docs/PROTOCOL.md` §5.5).
 //!
 //! In: the peer and the reason. Out: receives completed in error, storage free again. Bound: stored
-//! messages, queued rendezvous, messages that were arriving.
+//! messages of the peer, claimed messages, queued rendezvous, messages that were arriving.
 
 use crate::collections::list::List;
 use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
-use crate::peer::operation::{MessageDestination, StoredState, Unexpected};
+use crate::engine::matching::stored::StoredQueue;
+use crate::peer::operation::{MessageDestination, StoredState};
 use crate::peer::slots::{ConnSlot, RecvSlot, StoredSlot};
 use crate::{OpError, PeerId};
 
@@ -41,17 +42,15 @@ impl Matcher<'_> {
 
     /// Drops announced messages of a peer that no receive has matched; the claim of one fails.
     fn drop_announced(&mut self, peer: PeerId, error: OpError) {
-        for tagged in [false, true] {
-            let mut slot = self.stored.of(tagged).head();
-            while slot.is_some() {
-                let next = List::next(&mut self.unexpected, slot);
-                let Unexpected { peer: from, handle, .. } = *self.unexpected.message(slot);
-                if from == peer && handle.is_some() {
-                    self.stored.of(tagged).remove(&mut self.unexpected, slot);
-                    self.unexpected.release(slot);
-                }
-                slot = next;
+        let mut slot = self.stored.first_of(&mut self.unexpected, peer);
+        // bound: stored messages of the peer
+        while slot.is_some() {
+            let next = StoredQueue::next_of(&mut self.unexpected, slot);
+            if self.unexpected.message(slot).handle.is_some() {
+                self.unqueue_stored(slot);
+                self.unexpected.release(slot);
             }
+            slot = next;
         }
         let mut slot = self.claimed.head();
         while slot.is_some() {

@@ -3,11 +3,12 @@
 //! (`docs/PROTOCOL.md` §6).
 //!
 //! In: records of packets that were admitted once. Out: bytes placed and receives completed. A
-//! record is always processed, if need be by discarding it and reporting "receiver not ready". The
-//! one exception is an out-of-order message without storage: its packet stays unacknowledged.
-//! Bound: the out-of-order messages that a record makes next.
+//! record is always processed, if need be by discarding it and reporting "receiver not ready".
+//! There are two exceptions. The packet of an out-of-order message without storage comes again.
+//! Segments that do not cover their message, each byte once, end the connection. Bound: the
+//! out-of-order messages that a record makes next.
 
-use crate::Memory;
+use crate::api::posted::{MatchKind, Posted};
 use crate::collections::list::List;
 use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
@@ -15,6 +16,7 @@ use crate::engine::matching::Matcher;
 use crate::peer::operation::{Assembly, MessageDestination, StoredState, Unexpected};
 use crate::peer::slots::{AssemblySlot, ConnSlot, RecvSlot, StoredSlot};
 use crate::wire::{Envelope, MESSAGES_AHEAD_MAX, Record, SegmentRecord};
+use crate::{DropReason, Memory};
 
 /// Where fewer than half of the slots for assemblies are free, a peer gets one part of this many.
 /// The messages of a peer come one after the other: several are incomplete only after losses.
@@ -30,7 +32,11 @@ enum MessageOrder {
 }
 
 impl Matcher<'_> {
-    /// Accepts one record. Returns false if its packet must not be acknowledged.
+    /// Accepts one record.
+    ///
+    /// # Errors
+    /// [`DropReason::OutOfOrderWithoutStorage`]: its packet must not be acknowledged.
+    /// [`DropReason::Overlap`]: the connection must end.
     pub(crate) fn accept_record<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
@@ -38,23 +44,24 @@ impl Matcher<'_> {
         rnr_epoch: u8,
         record: &Record<'_>,
         memory: &mut M,
-    ) -> bool {
-        let Some(envelope) = record.envelope() else { return true };
+    ) -> Result<(), DropReason> {
+        let Some(envelope) = record.envelope() else { return Ok(()) };
         if let Record::Segment(segment) = record
             && let Some(assembly) = self.find_assembly(cx, conn, segment, rnr_epoch)
         {
-            self.add_segment(cx, conn, assembly, segment, memory);
-            return true;
+            return self.add_segment(cx, conn, assembly, segment, memory);
         }
         match message_order(cx, conn, envelope, rnr_epoch) {
             MessageOrder::Next => self.accept_next(cx, conn, (envelope, rnr_epoch), record, memory),
             MessageOrder::OutOfOrder => {
                 let at = (envelope, rnr_epoch);
-                return self.store_out_of_order(cx, conn, at, record, memory);
+                self.store_out_of_order(cx, conn, at, record, memory)
             }
-            MessageOrder::Stale => cx.stats.records_discarded += 1,
+            MessageOrder::Stale => {
+                cx.stats.records_discarded += 1;
+                Ok(())
+            }
         }
-        true
     }
 
     /// Accepts the next message: into the receive that it matches, or into storage; without room it
@@ -66,27 +73,30 @@ impl Matcher<'_> {
         (envelope, rnr_epoch): (&Envelope, u8),
         record: &Record<'_>,
         memory: &mut M,
-    ) {
+    ) -> Result<(), DropReason> {
         if matches!(record, Record::Segment(_)) && self.lacks_assembly(cx, conn) {
-            return self.send_rnr(cx, conn);
+            self.send_rnr(cx, conn);
+            return Ok(());
         }
         let peer = cx.table.peer_of(conn);
         match self.match_posted(cx, peer, envelope, memory) {
-            Some(recv) => self.receive_record(cx, conn, rnr_epoch, record, recv, memory),
+            Some(recv) => self.receive_record(cx, conn, rnr_epoch, record, recv, memory)?,
             None => {
                 let Some(slot) = self.store_record(cx, conn, record, memory) else {
-                    return self.send_rnr(cx, conn);
+                    self.send_rnr(cx, conn);
+                    return Ok(());
                 };
                 self.queue_stored(cx, slot);
                 if let Record::Segment(segment) = record {
                     let destination = MessageDestination::Stored(self.unexpected.id(slot));
-                    self.assemble(cx, conn, (rnr_epoch, destination), segment, memory);
+                    self.assemble(cx, conn, (rnr_epoch, destination), segment, memory)?;
                 }
             }
         }
         cx.table[conn].rx_mut().message_accepted();
         cx.stats.messages_accepted += 1;
         self.accept_out_of_order(cx, conn, memory);
+        Ok(())
     }
 
     /// Whether a peer gets no slot to assemble another message of several packets: none is free,
@@ -117,7 +127,7 @@ impl Matcher<'_> {
         record: &Record<'_>,
         recv: RecvSlot,
         memory: &mut M,
-    ) {
+    ) -> Result<(), DropReason> {
         match record {
             Record::Message(message) => {
                 let id = self.recv_id(recv);
@@ -127,10 +137,11 @@ impl Matcher<'_> {
             Record::Rts(rts) => self.start_rendezvous(cx, recv, rts.handle),
             Record::Segment(segment) => {
                 let destination = MessageDestination::Recv(self.recv_id(recv));
-                self.assemble(cx, conn, (rnr_epoch, destination), segment, memory);
+                return self.assemble(cx, conn, (rnr_epoch, destination), segment, memory);
             }
             _ => {}
         }
+        Ok(())
     }
 
     /// Stores the message of a record; a segment is stored without its bytes. `None`: no storage.
@@ -153,7 +164,10 @@ impl Matcher<'_> {
         }
     }
 
-    /// Stores a message that arrived before an earlier one, in message order. False: no storage.
+    /// Stores a message that arrived before an earlier one.
+    ///
+    /// A connection whose out-of-order message found no storage gets none until a message leaves
+    /// the storage: a packet that is sent again costs no search for each of its records.
     fn store_out_of_order<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
@@ -161,33 +175,31 @@ impl Matcher<'_> {
         (envelope, rnr_epoch): (&Envelope, u8),
         record: &Record<'_>,
         memory: &mut M,
-    ) -> bool {
-        // From the last one on: behind a packet that is missing, messages mostly arrive in order.
-        let (mut before, mut last) = (StoredSlot::NONE, cx.table[conn].out_of_order().tail());
-        // bound: out-of-order messages of one peer
-        while last.is_some() {
-            let msn = self.unexpected.message(last).envelope.msn;
-            if msn == envelope.msn {
-                // Its packet carried another message that could not be stored, and is repeated.
-                cx.stats.records_discarded += 1;
-                return true;
-            }
-            if msn.is_before(envelope.msn) {
-                break;
-            }
-            (before, last) = (last, List::prev(&mut self.unexpected, last));
+    ) -> Result<(), DropReason> {
+        if cx.table[conn].out_of_order_refused_at() == self.unexpected.releases() {
+            return Err(DropReason::OutOfOrderWithoutStorage);
+        }
+        let peer = cx.table.peer_of(conn);
+        if self.stored.find_out_of_order(&mut self.unexpected, peer, envelope.msn).is_some() {
+            // Its packet carried another message that could not be stored, and is repeated.
+            cx.stats.records_discarded += 1;
+            return Ok(());
         }
         if matches!(record, Record::Segment(_)) && self.lacks_assembly(cx, conn) {
-            return false;
+            return Err(DropReason::OutOfOrderWithoutStorage);
         }
-        let Some(slot) = self.store_record(cx, conn, record, memory) else { return false };
+        let Some(slot) = self.store_record(cx, conn, record, memory) else {
+            cx.table[conn].refuse_out_of_order(self.unexpected.releases());
+            return Err(DropReason::OutOfOrderWithoutStorage);
+        };
         cx.stats.messages_out_of_order += 1;
-        cx.table[conn].out_of_order_mut().insert_before(&mut self.unexpected, slot, before);
+        cx.table[conn].out_of_order_mut().push_back(&mut self.unexpected, slot);
+        self.stored.push_out_of_order(&mut self.unexpected, slot);
         if let Record::Segment(segment) = record {
             let destination = MessageDestination::Stored(self.unexpected.id(slot));
-            self.assemble(cx, conn, (rnr_epoch, destination), segment, memory);
+            return self.assemble(cx, conn, (rnr_epoch, destination), segment, memory);
         }
-        true
+        Ok(())
     }
 
     /// Accepts the out-of-order messages that have become the next ones.
@@ -197,17 +209,17 @@ impl Matcher<'_> {
         conn: ConnSlot,
         memory: &mut M,
     ) {
+        let peer = cx.table.peer_of(conn);
         // bound: out-of-order messages of one peer
-        loop {
-            let slot = cx.table[conn].out_of_order().head();
+        while !cx.table[conn].out_of_order().is_empty() {
+            let state = &mut cx.table[conn];
+            let next = state.rx().expected_msn();
+            let slot = self.stored.find_out_of_order(&mut self.unexpected, peer, next);
             if slot.is_none() {
                 return;
             }
-            let Unexpected { peer, envelope, .. } = *self.unexpected.message(slot);
-            let state = &mut cx.table[conn];
-            if envelope.msn != state.rx().expected_msn() {
-                return;
-            }
+            let envelope = self.unexpected.message(slot).envelope;
+            self.stored.remove_out_of_order(&mut self.unexpected, slot);
             state.out_of_order_mut().remove(&mut self.unexpected, slot);
             state.rx_mut().message_accepted();
             cx.stats.messages_accepted += 1;
@@ -234,11 +246,17 @@ impl Matcher<'_> {
         self.unexpected.alloc(len, message)
     }
 
-    /// Queues a stored message, to wait for a receive.
+    /// Queues a stored message, to wait for a receive. The next receives are probably of the same
+    /// kind as the last one.
     fn queue_stored(&mut self, cx: &mut Ctx<'_>, slot: StoredSlot) {
         cx.stats.messages_unexpected += 1;
         let tagged = self.unexpected.message(slot).envelope.tag.is_some();
-        self.stored.of(tagged).push_back(&mut self.unexpected, slot);
+        let last = self.posted.list(tagged).tail();
+        if last.is_some() {
+            let kind = MatchKind::of(&self.recvs[last].wanted());
+            self.stored.add_view(&mut self.unexpected, kind);
+        }
+        self.stored.push(&mut self.unexpected, slot);
     }
 
     /// Begins to assemble a message with the segment that arrived first. A slot is free.
@@ -249,13 +267,13 @@ impl Matcher<'_> {
         (rnr_epoch, destination): (u8, MessageDestination),
         segment: &SegmentRecord<'_>,
         memory: &mut M,
-    ) {
+    ) -> Result<(), DropReason> {
         let Envelope { msn, total, .. } = segment.envelope;
         let assembly =
             Assembly { msn, rnr_epoch, total, missing: total, destination, ..Assembly::default() };
-        let Some(slot) = self.assemblies.alloc(assembly) else { return };
+        let Some(slot) = self.assemblies.alloc(assembly) else { return Ok(()) };
         cx.table[conn].assemblies_mut().push_back(&mut self.assemblies, slot);
-        self.add_segment(cx, conn, slot, segment, memory);
+        self.add_segment(cx, conn, slot, segment, memory)
     }
 
     /// The assembly that a segment belongs to. Bound: messages of one peer that are arriving.
@@ -280,7 +298,8 @@ impl Matcher<'_> {
         None
     }
 
-    /// Places the bytes of a segment; ends the assembly with the last of them.
+    /// Places the bytes of a segment; ends the assembly with the last of them. As many bytes as the
+    /// message has must be its bytes, each once.
     fn add_segment<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
@@ -288,12 +307,17 @@ impl Matcher<'_> {
         slot: AssemblySlot,
         segment: &SegmentRecord<'_>,
         memory: &mut M,
-    ) {
-        let assembly = &mut self.assemblies[slot];
-        assembly.missing = assembly.missing.saturating_sub(segment.payload.len() as u64);
-        let (destination, missing) = (assembly.destination, assembly.missing);
+    ) -> Result<(), DropReason> {
         let SegmentRecord { offset, payload, .. } = *segment;
+        let assembly = &mut self.assemblies[slot];
+        let len = payload.len() as u64;
+        assembly.missing = assembly.missing.saturating_sub(len);
+        cx.coverage.add(&mut assembly.covered, offset, len);
+        let Assembly { destination, missing, covered, total, .. } = *assembly;
         let more = missing > 0;
+        if !more && !cx.coverage.is_complete(covered, total) {
+            return Err(DropReason::Overlap);
+        }
         match destination {
             MessageDestination::Recv(id) => {
                 self.place_in_recv(cx, id, offset, payload, more, memory);
@@ -303,7 +327,7 @@ impl Matcher<'_> {
             }
         }
         if more {
-            return;
+            return Ok(());
         }
         self.drop_assembly(cx, conn, slot);
         match destination {
@@ -322,6 +346,7 @@ impl Matcher<'_> {
                 }
             }
         }
+        Ok(())
     }
 
     /// Gives the slot of an assembly back.
@@ -347,6 +372,7 @@ impl Matcher<'_> {
             if let Some(assembly) = self.assembly_to(cx, conn, destination) {
                 self.drop_assembly(cx, conn, assembly);
             }
+            self.stored.remove_out_of_order(&mut self.unexpected, slot);
             self.unexpected.release(slot);
         }
     }

@@ -33,11 +33,13 @@ impl Matcher<'_> {
         [mut recvs, mut stored, assemblies]: [u32; 3],
         rendezvous_reads: u32,
     ) -> Result<(), Violation> {
-        for list in [self.posted.untagged, self.posted.tagged, self.rendezvous_queue] {
+        let posted = [false, true].map(|tagged| self.posted.list(tagged));
+        for list in posted.into_iter().chain([self.rendezvous_queue]) {
             recvs += length(list, &mut self.recvs);
         }
         recvs += completions.finished_recvs(&mut self.recvs);
-        for list in [self.stored.untagged, self.stored.tagged, self.claimed] {
+        let queued = [false, true].map(|tagged| self.stored.list(tagged));
+        for list in queued.into_iter().chain([self.claimed]) {
             stored += length(list, &mut self.unexpected);
         }
         if assemblies != self.assemblies.used() {

@@ -2,9 +2,9 @@
 //! The match rule: receives in posting order on one side, messages in order of acceptance on the
 //! other (`docs/PROTOCOL.md` §6.1, `fi_msg(3)`, `fi_tagged(3)`).
 //!
-//! Bounds: a search is linear in the queue that it goes through.
+//! Bounds: those of [`PostedQueue`](crate::api::posted::PostedQueue) and
+//! [`StoredQueue`](super::stored::StoredQueue).
 
-use crate::collections::list::List;
 use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
@@ -14,20 +14,6 @@ use crate::wire::{Envelope, MessageRecord, Records};
 use crate::{Memory, OpError, PeerId, Placement, RecvId, RecvRequest, Target};
 
 impl Matcher<'_> {
-    /// The first posted receive that `accepts`.
-    pub(super) fn find_posted(
-        &mut self,
-        tagged: bool,
-        accepts: impl Fn(&RecvRequest) -> bool,
-    ) -> Option<RecvSlot> {
-        let mut slot = self.posted.of(tagged).head();
-        // bound: posted receives
-        while slot.is_some() && !accepts(&self.recvs[slot].request) {
-            slot = List::next(&mut self.recvs, slot);
-        }
-        (slot.is_some()).then_some(slot)
-    }
-
     /// Accepts whole messages, `tagged` or untagged ones, from the front of `records` in one loop,
     /// while each is the next message, the first posted receive takes it, and nothing is out of the
     /// ordinary. [`Self::accept_record`] has the same effect, one message at a time. The receives
@@ -49,6 +35,7 @@ impl Matcher<'_> {
             && state.out_of_order().is_empty()
             && !self.slices_exhausted;
         let mut next = self.posted.first(tagged);
+        let Some(queue) = self.posted.run(tagged) else { return };
         if !ordinary || next.is_none() {
             return;
         }
@@ -81,7 +68,6 @@ impl Matcher<'_> {
         let count = u64::from(expected.since(state.rx().expected_msn()));
         if count > 0 {
             state.rx_mut().messages_accepted(expected);
-            let queue = self.posted.of(tagged);
             let run = (first, last);
             cx.completions.finish_recv_run(&mut self.recvs, queue, run, count);
             cx.stats.messages_accepted += count;
@@ -111,7 +97,7 @@ impl Matcher<'_> {
         message: &MessageRecord<'_>,
         memory: &mut M,
     ) {
-        self.posted.of(message.envelope.tag.is_some()).remove(&mut self.recvs, recv);
+        self.posted.remove(&mut self.recvs, recv, message.envelope.tag.is_some());
         let MessageRecord { envelope, payload } = message;
         let (op, generation) = self.recvs.entry(recv);
         op.peer = peer;
@@ -141,12 +127,14 @@ impl Matcher<'_> {
         memory: &mut M,
     ) -> Option<RecvSlot> {
         let tagged = envelope.tag.is_some();
-        let posted = self.find_posted(tagged, |request| request.takes(peer, envelope));
-        let Some(slot) = posted else { return self.match_shared(cx, peer, envelope, memory) };
+        let slot = self.posted.find(&mut self.recvs, peer, envelope.tag);
+        if slot.is_none() {
+            return self.match_shared(cx, peer, envelope, memory);
+        }
         if self.slices_exhausted || self.recvs[slot].kind != RecvKind::One {
             return self.match_multi_recv(slot, peer, envelope, memory);
         }
-        self.posted.of(tagged).remove(&mut self.recvs, slot);
+        self.posted.remove(&mut self.recvs, slot, tagged);
         self.record_match(slot, peer, envelope);
         Some(slot)
     }
@@ -165,34 +153,22 @@ impl Matcher<'_> {
     #[inline(always)]
     pub(super) fn find_stored(&mut self, request: &RecvRequest) -> Option<StoredSlot> {
         let first = self.stored.first(request.tag.is_some());
-        if first.is_none() { None } else { self.find_stored_from(first, request) }
+        if first.is_none() { None } else { self.find_stored_from(request) }
     }
 
-    fn find_stored_from(&mut self, first: StoredSlot, request: &RecvRequest) -> Option<StoredSlot> {
-        let mut slot = first;
-        // bound: stored messages
-        while slot.is_some() {
-            let message = *self.unexpected.message(slot);
-            let fits = request.takes(message.peer, &message.envelope);
-            if fits && !(self.slices_exhausted && self.is_spoken_for(&message)) {
-                return Some(slot);
-            }
-            slot = List::next(&mut self.unexpected, slot);
-        }
-        None
-    }
-
-    /// Whether a stored message fits a posted receive: then it is stored for want of a slice.
-    #[cold]
-    fn is_spoken_for(&mut self, message: &Unexpected) -> bool {
-        let Unexpected { peer, envelope, .. } = message;
-        self.find_posted(envelope.tag.is_some(), |request| request.takes(*peer, envelope)).is_some()
+    fn find_stored_from(&mut self, request: &RecvRequest) -> Option<StoredSlot> {
+        let Self { posted, recvs, stored, unexpected, slices_exhausted, .. } = self;
+        // A message that fits a posted receive is stored for want of a slice.
+        let is_spoken_for = |message: &Unexpected| {
+            *slices_exhausted && posted.find(recvs, message.peer, message.envelope.tag).is_some()
+        };
+        let slot = stored.find(unexpected, request, is_spoken_for);
+        (slot.is_some()).then_some(slot)
     }
 
     /// Takes a stored message out of its queue.
     pub(super) fn unqueue_stored(&mut self, slot: StoredSlot) {
-        let tagged = self.unexpected.message(slot).envelope.tag.is_some();
-        self.stored.of(tagged).remove(&mut self.unexpected, slot);
+        self.stored.remove(&mut self.unexpected, slot);
     }
 
     /// Binds a receive and a stored message, both out of their queues: delivers the message now, or

@@ -2,8 +2,8 @@
 //! The matcher: posted receives and stored messages meet here (`docs/PROTOCOL.md` §6).
 //!
 //! In: receives of the application, records of messages in the order of their sender. Out: bytes
-//! placed, receives completed, long messages read from their senders. Bound: a search is linear in
-//! the queue that it goes through.
+//! placed, receives completed, long messages read from their senders. Bound: a search has the
+//! bounds of [`PostedQueue`] and [`StoredQueue`].
 
 pub(super) mod abort;
 pub(super) mod accept;
@@ -15,12 +15,14 @@ pub(super) mod peek;
 pub(super) mod post;
 pub(super) mod rendezvous;
 pub(super) mod shared_receive;
+pub(super) mod stored;
 pub(super) mod unexpected;
 
-use crate::api::matching::Queues;
+use crate::api::posted::PostedQueue;
 use crate::collections::list::List;
-use crate::collections::slab::Slab;
+use crate::collections::slab::{Slab, SlotIndex};
 use crate::engine::completions::Completions;
+use crate::engine::matching::stored::StoredQueue;
 use crate::engine::matching::unexpected::UnexpectedPool;
 use crate::peer::operation::{Assembly, EVENTS, RECVS, RecvPool};
 use crate::peer::slots::{AssemblySlot, RecvSlot, StoredSlot};
@@ -32,10 +34,8 @@ pub(super) struct Matcher<'s> {
     recvs: RecvPool<'s>,
     assemblies: Slab<'s, Assembly, AssemblySlot>,
     unexpected: UnexpectedPool<'s>,
-    /// Posted receives in posting order.
-    posted: Queues<RecvSlot>,
-    /// Stored messages in order of acceptance.
-    stored: Queues<StoredSlot>,
+    posted: PostedQueue<'s, RecvSlot>,
+    stored: StoredQueue<'s>,
     /// Stored messages that the application has claimed.
     claimed: List<StoredSlot>,
     /// A multi-receive buffer matched, but no slot for a slice was free. New messages are stored
@@ -51,13 +51,14 @@ impl<'s> Matcher<'s> {
         recvs: RecvPool<'s>,
         assemblies: Slab<'s, Assembly, AssemblySlot>,
         unexpected: UnexpectedPool<'s>,
+        (posted, stored): (PostedQueue<'s, RecvSlot>, StoredQueue<'s>),
     ) -> Self {
         Self {
             recvs,
             assemblies,
             unexpected,
-            posted: Queues::default(),
-            stored: Queues::default(),
+            posted,
+            stored,
             claimed: List::default(),
             slices_exhausted: false,
             rendezvous_queue: List::default(),
@@ -114,12 +115,12 @@ impl Matcher<'_> {
         completions.poll_deferred_recv(&mut self.recvs)
     }
 
-    /// Whether a finished receive or a stored message names `peer`. Bound: both.
+    /// Whether a finished receive or a stored message names `peer`. Bound: the finished receives,
+    /// the claimed messages.
     pub(super) fn refers_to(&mut self, completions: &Completions, peer: PeerId) -> bool {
-        let stored = [self.stored.untagged, self.stored.tagged, self.claimed];
-        completions.names_in_recvs(&mut self.recvs, peer)
-            || stored.into_iter().any(|list| {
-                list.any(&mut self.unexpected, |pool, slot| pool.message(slot).peer == peer)
-            })
+        let pool = &mut self.unexpected;
+        self.stored.first_of(pool, peer).is_some()
+            || self.claimed.any(pool, |pool, slot| pool.message(slot).peer == peer)
+            || completions.names_in_recvs(&mut self.recvs, peer)
     }
 }

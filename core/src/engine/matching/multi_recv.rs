@@ -38,7 +38,7 @@ impl Matcher<'_> {
         let slot = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
         let id = self.recv_id(slot);
         memory.attach_recv(id, buffer);
-        self.posted.of(request.tag.is_some()).push_back(&mut self.recvs, slot);
+        self.queue_posted(slot, request.tag.is_some());
         if !self.slices_exhausted {
             // The stored messages fit no receive that was posted earlier.
             self.fill(cx, slot, memory);
@@ -72,7 +72,7 @@ impl Matcher<'_> {
         }
         self.slices_exhausted = false;
         for tagged in [false, true] {
-            let mut slot = self.posted.of(tagged).head();
+            let mut slot = self.posted.first(tagged);
             // bound: posted receives
             while slot.is_some() && !self.slices_exhausted {
                 let next = List::next(&mut self.recvs, slot);
@@ -130,7 +130,7 @@ impl Matcher<'_> {
         memory: &mut M,
     ) -> Option<RecvSlot> {
         let RecvOp { request, kind: RecvKind::MultiRecv(mut multi), .. } = self.recvs[slot] else {
-            self.posted.of(envelope.tag.is_some()).remove(&mut self.recvs, slot);
+            self.posted.remove(&mut self.recvs, slot, envelope.tag.is_some());
             return Some(slot);
         };
         let (offset, len) = multi.next_slice(request.len, envelope.total);
@@ -144,7 +144,7 @@ impl Matcher<'_> {
         memory.attach_slice(self.recv_id(part), self.recv_id(slot), offset);
         multi.open_slice(request.len, len);
         if multi.is_closed() {
-            self.posted.of(request.tag.is_some()).remove(&mut self.recvs, slot);
+            self.posted.remove(&mut self.recvs, slot, request.tag.is_some());
         }
         self.recvs[slot].kind = RecvKind::MultiRecv(multi);
         Some(part)

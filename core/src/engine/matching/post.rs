@@ -3,13 +3,16 @@
 //! `fi_trigger(3)`).
 //!
 //! In: requests with checked arguments. Out: an identifier, or [`PostError::Again`] when the pool
-//! is empty. Bound: the stored messages and posted receives that are searched.
+//! is empty. Bound: the search of a stored message; a cancel goes through the posted receives.
 
 use crate::api::matching::MultiRecv;
+use crate::collections::list::List;
+use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::peer::operation::{Deferred, RECVS, RecvKind, RecvOp};
+use crate::peer::slots::RecvSlot;
 use crate::{Context, Memory, OpError, PeerId, PostError, RecvId, RecvRequest, TagMatch};
 
 impl Matcher<'_> {
@@ -50,17 +53,28 @@ impl Matcher<'_> {
                 self.bind_stored(cx, message, slot, memory);
                 self.schedule_rendezvous(cx, sender);
             }
-            None => self.posted.of(request.tag.is_some()).push_back(&mut self.recvs, slot),
+            None => self.queue_posted(slot, request.tag.is_some()),
         }
         Ok(id)
+    }
+
+    /// Queues a receive, to wait for a message.
+    #[inline(always)]
+    pub(super) fn queue_posted(&mut self, slot: RecvSlot, tagged: bool) {
+        let used = self.recvs.used_in(RECVS);
+        self.posted.push(&mut self.recvs, (slot, tagged), used);
     }
 
     /// See [`Engine::cancel`](crate::Engine::cancel).
     pub(crate) fn cancel(&mut self, cx: &mut Ctx<'_>, context: Context) -> bool {
         for tagged in [false, true] {
-            let found = self.find_posted(tagged, |request| request.context == context);
-            if let Some(slot) = found {
-                self.posted.of(tagged).remove(&mut self.recvs, slot);
+            let mut slot = self.posted.first(tagged);
+            // bound: posted receives
+            while slot.is_some() && self.recvs[slot].request.context != context {
+                slot = List::next(&mut self.recvs, slot);
+            }
+            if slot.is_some() {
+                self.posted.remove(&mut self.recvs, slot, tagged);
                 self.cancel_posted(cx, slot);
                 return true;
             }

@@ -8,6 +8,7 @@
 //! free. Bound: [`READS_PER_CALL`] requests a call.
 
 use crate::OpError;
+use crate::collections::coverage::Covered;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
@@ -109,7 +110,8 @@ impl Matcher<'_> {
         }
         let parts = state.path().rendezvous_parts();
         let len = left.min(parts * part_len_max(cx.payload_max(peer)));
-        let kind = TxKind::RendezvousRead { recv, handle, offset: asked };
+        let covered = Covered::default();
+        let kind = TxKind::RendezvousRead { recv, handle, offset: asked, covered };
         let op = TxOp { peer: id, kind, total: len, missing: len, ..TxOp::default() };
         if !sender.queue_rendezvous(cx, conn, op) {
             return ReadStep::Blocked;

@@ -44,7 +44,7 @@ impl Matcher<'_> {
     /// See [`Engine::has_stored`](crate::Engine::has_stored).
     #[inline]
     pub(crate) fn has_stored(&self) -> bool {
-        !(self.stored.untagged.is_empty() && self.stored.tagged.is_empty())
+        !self.stored.is_empty()
     }
 
     /// See [`Engine::free_receives`](crate::Engine::free_receives).

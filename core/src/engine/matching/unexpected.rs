@@ -13,10 +13,15 @@ use crate::collections::slab::{Slab, Slot};
 use crate::peer::operation::Unexpected;
 use crate::peer::slots::StoredSlot;
 
+/// Classes in which a message may be stored.
+const CLASSES_TRIED: usize = 2;
+
 /// Storage for messages that no posted receive has matched, by size.
 #[derive(Debug)]
 pub(crate) struct UnexpectedPool<'s> {
     slots: Slab<'s, Unexpected, StoredSlot, UNEXPECTED_CLASSES>,
+    /// How many messages have left, modulo 2^16.
+    releases: u16,
 }
 
 impl<'s> UnexpectedPool<'s> {
@@ -26,19 +31,27 @@ impl<'s> UnexpectedPool<'s> {
         slots: &'s mut [Slot<Unexpected>],
         counts: [u32; UNEXPECTED_CLASSES],
     ) -> Option<Self> {
-        Some(Self { slots: Slab::with_classes(slots, counts)? })
+        Some(Self { slots: Slab::with_classes(slots, counts)?, releases: 1 })
     }
 
-    /// Takes a slot that holds `len` bytes, from the smallest class that has one.
+    /// Takes a slot that holds `len` bytes, from the smallest class that fits or from the next
+    /// larger one: small messages do not take the room of long ones.
     pub(crate) fn alloc(&mut self, len: u64, message: Unexpected) -> Option<StoredSlot> {
         (0..UNEXPECTED_CLASSES)
             .zip(UNEXPECTED_CLASS_LEN)
             .filter(|&(_, class_len)| len <= class_len)
+            .take(CLASSES_TRIED)
             .find_map(|(class, _)| self.slots.alloc_in(class, message))
     }
 
     pub(crate) fn release(&mut self, slot: StoredSlot) {
         self.slots.release(slot);
+        self.releases = self.releases.wrapping_add(1);
+    }
+
+    /// A count that changes when a message leaves.
+    pub(crate) const fn releases(&self) -> u16 {
+        self.releases
     }
 
     /// The identifier of a slot that is given out.
@@ -109,7 +122,9 @@ mod tests {
             for len in lens {
                 let expected =
                     (0..UNEXPECTED_CLASSES)
-                    .find(|&c| len <= UNEXPECTED_CLASS_LEN[c] && free[c] > 0);
+                    .filter(|&c| len <= UNEXPECTED_CLASS_LEN[c])
+                    .take(2)
+                    .find(|&c| free[c] > 0);
                 let slot = pool.alloc(len, Unexpected::default());
                 prop_assert_eq!(slot.map(|s| pool.slots.class_of(s)), expected);
                 if let (Some(slot), Some(class)) = (slot, expected) {

@@ -124,13 +124,14 @@ impl Engine<'_> {
             }
             let Some(record) = records.next() else { break };
             if records.messages {
-                if !matcher.accept_record(cx, conn, header.rnr_epoch, &record, memory) {
-                    cx.owe_ack_now(conn);
-                    return Err(DropReason::OutOfOrderWithoutStorage);
+                if let Err(reason) =
+                    matcher.accept_record(cx, conn, header.rnr_epoch, &record, memory)
+                {
+                    return Err(self.refuse_record(conn, header, reason));
                 }
                 continue;
             }
-            self.process_record(conn, header, &record, memory);
+            self.process_record(conn, header, &record, memory)?;
             if !self.cx.table.is_open(conn) {
                 // The record has ended the connection.
                 return Ok(());
@@ -175,6 +176,17 @@ impl Engine<'_> {
         short.then_some(DropReason::NoEvent)
     }
 
+    /// A record of a message must not be processed: its packet comes again, or the connection ends.
+    #[cold]
+    fn refuse_record(&mut self, conn: ConnSlot, header: &Header, reason: DropReason) -> DropReason {
+        if reason == DropReason::Overlap {
+            self.reset(conn, header);
+        } else {
+            self.cx.owe_ack_now(conn);
+        }
+        reason
+    }
+
     /// Processes a record that is not part of a message.
     fn process_record<M: Memory>(
         &mut self,
@@ -182,7 +194,7 @@ impl Engine<'_> {
         header: &Header,
         record: &Record<'_>,
         memory: &mut M,
-    ) {
+    ) -> Result<(), DropReason> {
         let Self { cx, sender, matcher, target } = self;
         match record {
             Record::Write(write) => match target.serve_write(cx, conn, header, write, memory) {
@@ -199,23 +211,35 @@ impl Engine<'_> {
                 }
             }
             Record::Response(response) => {
-                sender.process_response(cx, matcher, conn, header.psn(), response, memory);
+                let psn = header.psn();
+                if let Err(reason) =
+                    sender.process_response(cx, matcher, conn, psn, response, memory)
+                {
+                    self.reset(conn, header);
+                    return Err(reason);
+                }
             }
             Record::Fin(fin) => sender.process_fin(cx, matcher, conn, fin),
             Record::Error(error) => sender.process_error(cx, matcher, conn, error),
             Record::Message(_) | Record::Segment(_) | Record::Rts(_) => {}
         }
+        Ok(())
     }
 
     /// Reports to a peer that its operation failed; resets the connection if there is no slot for
     /// the report.
     fn report_error(&mut self, conn: ConnSlot, header: &Header, failure: (OpId, OpError)) {
-        let Self { cx, sender, matcher, .. } = self;
-        if !sender.report_error(cx, conn, header, failure) {
-            let peer = cx.table[conn].peer();
-            let to = cx.table[peer].address();
-            cx.table.queue_stateless(StatelessPacket::reset(header, to));
-            end_connection(cx, sender, matcher, peer, OpError::Reset);
+        if !self.sender.report_error(&mut self.cx, conn, header, failure) {
+            self.reset(conn, header);
         }
+    }
+
+    /// Resets a connection, as the answer to a packet with `header`.
+    fn reset(&mut self, conn: ConnSlot, header: &Header) {
+        let Self { cx, sender, matcher, .. } = self;
+        let peer = cx.table[conn].peer();
+        let to = cx.table[peer].address();
+        cx.table.queue_stateless(StatelessPacket::reset(header, to));
+        end_connection(cx, sender, matcher, peer, OpError::Reset);
     }
 }

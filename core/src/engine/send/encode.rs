@@ -109,7 +109,7 @@ impl Sender<'_> {
         memory: &mut M,
     ) -> Option<usize> {
         let id = self.op_id(slot);
-        let TxKind::Atomic { remote, form, datatype, op, count } = self.ops[slot].kind else {
+        let TxKind::Atomic { remote, form, datatype, op, count, .. } = self.ops[slot].kind else {
             return None;
         };
         let record = AtomicRequestRecord {
@@ -131,7 +131,7 @@ impl Sender<'_> {
     /// A request for the part of a read that begins at `offset`.
     fn encode_read_request(&self, slot: OpSlot, offset: u64, into: &mut [u8]) -> Option<usize> {
         let op = &self.ops[slot];
-        let TxKind::Read { remote } = op.kind else { return None };
+        let TxKind::Read { remote, .. } = op.kind else { return None };
         let len = op.total.checked_sub(offset)?.min(u64::from(READ_LEN_MAX));
         let request = ReadRequestRecord {
             op: self.op_id(slot),

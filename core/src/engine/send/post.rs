@@ -4,6 +4,7 @@
 //! In: requests with checked arguments. Out: an identifier, or [`PostError::Again`] when a pool is
 //! empty. No payload is touched here.
 
+use crate::collections::coverage::Covered;
 use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
@@ -129,7 +130,7 @@ impl Sender<'_> {
         let ReadRequest { common, len, remote } = request;
         remote.address.checked_add(len).ok_or(PostError::TooLong)?;
         let conn = self.prepare(cx, &common, len)?;
-        let op = TxOp::posted(&common, TxKind::Read { remote }, len);
+        let op = TxOp::posted(&common, TxKind::Read { remote, covered: Covered::default() }, len);
         self.file(cx, conn, op, common.more, buffer, memory)
     }
 
@@ -150,7 +151,8 @@ impl Sender<'_> {
             return Err(PostError::TooLong);
         }
         let conn = self.prepare(cx, &common, len)?;
-        let kind = TxKind::Atomic { remote, form, datatype, op, count };
+        let covered = Covered::default();
+        let kind = TxKind::Atomic { remote, form, datatype, op, count, covered };
         self.file(cx, conn, TxOp::posted(&common, kind, len), common.more, buffer, memory)
     }
 
@@ -281,13 +283,14 @@ impl Sender<'_> {
             OpKind::Send { tagged } => {
                 TxKind::Message(Envelope { tag: tagged.then_some(0), ..Envelope::default() })
             }
-            OpKind::Read => TxKind::Read { remote },
+            OpKind::Read => TxKind::Read { remote, covered: Covered::default() },
             OpKind::Atomic => TxKind::Atomic {
                 remote,
                 form: if fetches { AtomicForm::Fetch } else { AtomicForm::Base },
                 datatype: Datatype::Uint64,
                 op: AtomicOp::Sum,
                 count: 0,
+                covered: Covered::default(),
             },
             OpKind::Write | OpKind::RemoteWrite => TxKind::Write { remote, data: None },
         };

@@ -13,10 +13,14 @@ use crate::engine::send::Sender;
 use crate::peer::operation::TxKind;
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{ErrorRecord, ResponseRecord};
-use crate::{Memory, OpId, Placement, Target};
+use crate::{DropReason, Memory, OpId, Placement, Target};
 
 impl Sender<'_> {
-    /// Processes requested bytes, or the reason why there are none.
+    /// Processes requested bytes, or the reason why there are none. As many bytes as were requested
+    /// must be the requested ones, each once.
+    ///
+    /// # Errors
+    /// [`DropReason::Overlap`]: the connection must end.
     pub(crate) fn process_response<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
@@ -25,10 +29,10 @@ impl Sender<'_> {
         psn: Psn,
         response: &ResponseRecord<'_>,
         memory: &mut M,
-    ) {
+    ) -> Result<(), DropReason> {
         let Some(slot) = self.open_request(cx, conn, response.op) else {
             cx.stats.records_discarded += 1;
-            return;
+            return Ok(());
         };
         let op = &mut self.ops[slot];
         let asking = op.open_requests();
@@ -40,6 +44,12 @@ impl Sender<'_> {
         match response.status {
             Ok(()) if expected && len <= open && end.is_some_and(|end| end <= op.sent) => {
                 op.missing -= len;
+                if let Some(covered) = op.kind.covered_mut() {
+                    cx.coverage.add(covered, response.offset, len);
+                    if len == open && !cx.coverage.is_complete(*covered, op.sent) {
+                        return Err(DropReason::Overlap);
+                    }
+                }
                 op.answered = op.missing == 0;
                 let more = !op.answered;
                 let at = match op.kind {
@@ -65,7 +75,7 @@ impl Sender<'_> {
             }
             _ => {
                 cx.stats.records_discarded += 1;
-                return;
+                return Ok(());
             }
         }
         // bound: the credit
@@ -75,6 +85,7 @@ impl Sender<'_> {
         if self.ops[slot].answered {
             self.try_finish(cx, matcher, conn, slot);
         }
+        Ok(())
     }
 
     /// Returns the credit of a request that is answered in full. The peer's slot is free when the

@@ -62,7 +62,7 @@ fn reported(source: &SharedSource) -> Vec<Context> {
 
 #[test]
 fn receives_are_claimed_in_posting_order() {
-    let queue = Arc::new(RecvQueue::new(4).unwrap());
+    let queue = Arc::new(RecvQueue::new(4, [1, 2]).unwrap());
     let (mut one, mut other) = (source(&queue), source(&queue));
     for context in 1..=3 {
         queue.push(&recv(context, None, 8), None, None, false).unwrap();
@@ -77,7 +77,7 @@ fn receives_are_claimed_in_posting_order() {
 
 #[test]
 fn the_size_is_a_bound() {
-    let queue = RecvQueue::new(2).unwrap();
+    let queue = RecvQueue::new(2, [1, 2]).unwrap();
     for context in 1..=2 {
         queue.push(&recv(context, Some(5), 8), None, None, false).unwrap();
     }
@@ -87,7 +87,7 @@ fn the_size_is_a_bound() {
 
 #[test]
 fn a_directed_receive_is_for_its_source() {
-    let queue = Arc::new(RecvQueue::new(4).unwrap());
+    let queue = Arc::new(RecvQueue::new(4, [1, 2]).unwrap());
     let mut source = source(&queue);
     queue.push(&recv(1, None, 8), Some(peer(2)), None, false).unwrap();
     queue.push(&recv(2, None, 8), None, None, false).unwrap();
@@ -98,7 +98,7 @@ fn a_directed_receive_is_for_its_source() {
 
 #[test]
 fn a_message_does_not_overtake_those_that_wait() {
-    let queue = Arc::new(RecvQueue::new(4).unwrap());
+    let queue = Arc::new(RecvQueue::new(4, [1, 2]).unwrap());
     let mut source = source(&queue);
     // It is stored without a receive; then a receive is posted that was not offered to it yet.
     assert_eq!(claimed(&mut source, &arrival(None, 8)), None);
@@ -111,7 +111,7 @@ fn a_message_does_not_overtake_those_that_wait() {
 
 #[test]
 fn without_a_slot_no_receive_is_claimed_and_all_are_new_again() {
-    let queue = Arc::new(RecvQueue::new(4).unwrap());
+    let queue = Arc::new(RecvQueue::new(4, [1, 2]).unwrap());
     let mut source = source(&queue);
     queue.push(&recv(1, None, 8), None, None, false).unwrap();
     let full = UnmatchedMessage { room: false, ..arrival(None, 8) };
@@ -123,7 +123,7 @@ fn without_a_slot_no_receive_is_claimed_and_all_are_new_again() {
 
 #[test]
 fn a_multi_receive_buffer_is_released_with_its_last_slice() {
-    let queue = Arc::new(RecvQueue::new(1).unwrap());
+    let queue = Arc::new(RecvQueue::new(1, [1, 2]).unwrap());
     let (mut one, mut other) = (source(&queue), source(&queue));
     queue.push(&recv(7, None, 100), None, Some(20), false).unwrap();
     assert_eq!(claimed(&mut one, &arrival(None, 50)), Some((7, 50)));
@@ -141,7 +141,7 @@ fn a_multi_receive_buffer_is_released_with_its_last_slice() {
 
 #[test]
 fn a_cancelled_receive_is_completed_or_stays() {
-    let queue = Arc::new(RecvQueue::new(4).unwrap());
+    let queue = Arc::new(RecvQueue::new(4, [1, 2]).unwrap());
     let mut source = source(&queue);
     for context in 1..=3 {
         queue.push(&recv(context, None, 8), None, None, false).unwrap();
@@ -161,7 +161,7 @@ fn a_cancelled_receive_is_completed_or_stays() {
 
 #[test]
 fn a_cancelled_multi_receive_buffer_ends_with_its_slices() {
-    let queue = Arc::new(RecvQueue::new(1).unwrap());
+    let queue = Arc::new(RecvQueue::new(1, [1, 2]).unwrap());
     let mut source = source(&queue);
     queue.push(&recv(1, None, 100), None, Some(1), false).unwrap();
     assert!(source.claim_shared_receive(&arrival(None, 10)).is_some());
@@ -173,7 +173,7 @@ fn a_cancelled_multi_receive_buffer_ends_with_its_slices() {
 
 #[test]
 fn a_closing_endpoint_keeps_its_slice_until_it_writes_no_more() {
-    let queue = Arc::new(RecvQueue::new(1).unwrap());
+    let queue = Arc::new(RecvQueue::new(1, [1, 2]).unwrap());
     let mut other = source(&queue);
     let config = Config { recvs: 2, ..Config::new(ofi_xdp_checksum::crc32c) };
     let mut memory = AppMemory::new(&config, Some(source(&queue))).unwrap();
@@ -192,7 +192,7 @@ fn a_closing_endpoint_keeps_its_slice_until_it_writes_no_more() {
 
 #[test]
 fn a_notifier_is_woken_for_an_unreported_release() {
-    let queue = Arc::new(RecvQueue::new(1).unwrap());
+    let queue = Arc::new(RecvQueue::new(1, [1, 2]).unwrap());
     let mut source = source(&queue);
     let wakers = [(); 2].map(|()| Arc::new(Waker::new().unwrap()));
     queue.set_notifiers([Some(Arc::clone(&wakers[0])), None].into_iter());
@@ -216,7 +216,7 @@ fn a_notifier_is_woken_for_an_unreported_release() {
 fn a_buffer_is_released_once_if_its_last_slice_ends_during_a_cancel() {
     // The two must meet within some ten nanoseconds: one side waits longer with each attempt.
     const ROUNDS: u32 = 5_000;
-    let queue = Arc::new(RecvQueue::new(1).unwrap());
+    let queue = Arc::new(RecvQueue::new(1, [1, 2]).unwrap());
     let (mut taker, reader) = (source(&queue), source(&queue));
     let (turn, ends) = (&AtomicU32::new(0), &AtomicU32::new(0));
     let meet = |round: u32, at: &AtomicU32| {
@@ -257,7 +257,7 @@ fn a_buffer_is_released_once_if_its_last_slice_ends_during_a_cancel() {
 
 #[test]
 fn a_slice_without_a_queue_is_open_until_it_ends() {
-    let queue = Arc::new(RecvQueue::new(1).unwrap());
+    let queue = Arc::new(RecvQueue::new(1, [1, 2]).unwrap());
     let mut reader = source(&queue);
     let mut counter = SharedSource::new(Arc::clone(&queue), CompletionPolicy::None);
     for (round, readers) in [(0, 1), (1, 0)] {
