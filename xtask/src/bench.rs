@@ -29,6 +29,7 @@ pub(crate) fn bench(workspace: &Workspace, arguments: &[OsString]) -> Result<Exi
             tell(workspace, arguments)?;
             Ok(code)
         }
+        Some("matching") => engine::matching(workspace, has("--quick")),
         Some("report") => tell(workspace, arguments),
         Some(one) => {
             if one == "scale" {

@@ -59,6 +59,18 @@ pub(crate) fn bench(workspace: &Workspace, quick: bool) -> Result<ExitCode> {
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
+/// Measures a message among many receives and stored messages, and reports.
+pub(crate) fn matching(workspace: &Workspace, quick: bool) -> Result<ExitCode> {
+    let mut command = Command::new(compile(workspace)?.with_file_name("ofi-xdp-engine-matching"));
+    command.current_dir(workspace.root());
+    if quick {
+        command.arg("--quick");
+    }
+    command.arg("--out").arg(workspace.root().join("target/bench/matching.json"));
+    let status = command.status()?;
+    Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
 /// Fails if a row costs more than the ledger says.
 pub(crate) fn instructions(workspace: &Workspace) -> Result<()> {
     count(workspace, &[])

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use ofi_xdp_core::{
     Access, AtomicForm, AtomicOp, AtomicRequest, Budget, Common, Config, Context, Datatype, Engine,
     Identity, Instant, PeerAddress, PeerId, ReadRequest, RecvRequest, RegionRequest, Remote,
-    SendRequest, StorageBox, WriteRequest, drive,
+    SendRequest, StorageBox, TagMatch, WriteRequest, drive,
 };
 use ofi_xdp_test_kit::counted::{Arena, Buffer, Copied};
 use ofi_xdp_test_kit::queue::limits;
@@ -31,7 +31,7 @@ pub(crate) const BUFFER_LEN: usize = 2048;
 pub(crate) struct Node {
     pub(crate) engine: Engine<'static>,
     pub(crate) memory: Arena,
-    peer: PeerId,
+    pub(crate) peer: PeerId,
     /// The key of this side's arena.
     key: u64,
 }
@@ -44,29 +44,33 @@ pub(crate) struct Pair {
     now: u64,
 }
 
+/// The configuration of both sides.
+pub(crate) fn config() -> Config {
+    Config {
+        peers: 16,
+        connections: 16,
+        sends: OPERATIONS,
+        recvs: OPERATIONS,
+        ..Config::new(ofi_xdp_checksum::crc32c)
+    }
+}
+
 fn address(side: usize) -> PeerAddress {
     PeerAddress::from_v4([198, 18, 0, if side == 0 { 1 } else { 2 }], 7000)
 }
 
 impl Node {
-    fn new(side: usize) -> Result<Self> {
-        let config = Config {
-            peers: 16,
-            connections: 16,
-            sends: OPERATIONS,
-            recvs: OPERATIONS,
-            ..Config::new(ofi_xdp_checksum::crc32c)
-        };
+    fn new(side: usize, config: &Config) -> Result<Self> {
         // A process measures once: its storage lives as long as it does.
-        let storage = Box::leak(Box::new(StorageBox::new(&config).expect("memory"))).lend();
+        let storage = Box::leak(Box::new(StorageBox::new(config).expect("memory"))).lend();
         let word = side as u64 + 1;
         let identity = Identity { key: word.into() };
-        let mut engine = Engine::new(&config, storage, identity, limits(PAYLOAD_MAX))?;
+        let mut engine = Engine::new(config, storage, identity, limits(PAYLOAD_MAX))?;
         let peer = engine.insert_peer(address(1 - side))?;
         let len = BUFFER_LEN * OPERATIONS as usize * 2;
         let all = RegionRequest { key: None, address: 0, len: len as u64, access: Access::all() };
         let (_, key) = engine.register_region(&all)?;
-        Ok(Self { engine, memory: Arena::new(len, &config), peer, key })
+        Ok(Self { engine, memory: Arena::new(len, config), peer, key })
     }
 
     /// The buffer of operation `number` (modulo the most outstanding operations).
@@ -86,8 +90,16 @@ impl Pair {
     /// # Errors
     /// When they cannot be built or do not come together.
     pub(crate) fn new() -> Result<Self> {
+        Self::with(&config())
+    }
+
+    /// Two engines of a configuration, connected.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn with(config: &Config) -> Result<Self> {
         let mut pair = Self {
-            nodes: [Node::new(0)?, Node::new(1)?],
+            nodes: [Node::new(0, config)?, Node::new(1, config)?],
             lines: [Ring::default(), Ring::default()],
             now: 1 << 20,
         };
@@ -117,10 +129,23 @@ impl Pair {
 
     /// Posts message `number` of `len` bytes.
     pub(crate) fn send(&mut self, side: usize, number: u64, len: u64, more: bool) -> Result<()> {
+        self.send_tagged(side, number, (len, None), more)
+    }
+
+    /// Posts message `number` with a length and a tag.
+    // Inlined: callers with a constant tag are measured.
+    #[inline(always)]
+    pub(crate) fn send_tagged(
+        &mut self,
+        side: usize,
+        number: u64,
+        (len, tag): (u64, Option<u64>),
+        more: bool,
+    ) -> Result<()> {
         let now = Instant::from_nanos(self.now);
         let node = &mut self.nodes[side];
         let common = Common { more, ..Common::new(node.peer, Context(number)) };
-        let request = SendRequest { common, len, tag: None, data: None };
+        let request = SendRequest { common, len, tag, data: None };
         let (engine, memory) = (&mut node.engine, &mut node.memory);
         mark::post_send(|| engine.post_send(now, request, Node::buffer(number), memory))?;
         Ok(())
@@ -168,14 +193,22 @@ impl Pair {
 
     /// Posts receive `number`.
     pub(crate) fn recv(&mut self, side: usize, number: u64) -> Result<()> {
+        self.recv_tagged(side, number, None, None)
+    }
+
+    /// Posts receive `number` for a source and tags.
+    // Inlined, as `send_tagged`.
+    #[inline(always)]
+    pub(crate) fn recv_tagged(
+        &mut self,
+        side: usize,
+        number: u64,
+        from: Option<PeerId>,
+        tag: Option<TagMatch>,
+    ) -> Result<()> {
         let node = &mut self.nodes[side];
-        let request = RecvRequest {
-            from: None,
-            len: BUFFER_LEN as u64,
-            context: Context(number),
-            tag: None,
-            signal: true,
-        };
+        let (len, context) = (BUFFER_LEN as u64, Context(number));
+        let request = RecvRequest { from, len, context, tag, signal: true };
         node.engine.post_recv(request, Node::recv_buffer(number), &mut node.memory)?;
         Ok(())
     }
