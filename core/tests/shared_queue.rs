@@ -133,7 +133,15 @@ impl Model {
 }
 
 fn engine() -> EngineBox {
-    let config = Config { recvs: SIZE as u32, ..Config::new(crc32c::crc32c_append) };
+    let config = Config {
+        peers: 2,
+        connections: 2,
+        recvs: SIZE as u32,
+        unexpected: [1; 4],
+        regions: 1,
+        responders: 2,
+        ..Config::new(crc32c::crc32c_append)
+    };
     let limits = PortLimits { payload_max: 1472, receive_max: 1472, port_packets: 64 };
     EngineBox::new(&config, Identity { key: 1 }, limits).unwrap()
 }

@@ -132,6 +132,9 @@ pub struct Stats {
     pub messages_unexpected: u64,
     /// Messages that arrived before an earlier message and were kept.
     pub messages_out_of_order: u64,
+    /// Stored messages that were put out to make room: their connection had ended, and the
+    /// application had not named their sender.
+    pub messages_put_out: u64,
     /// Times this side told a peer that it was not ready to receive.
     pub receiver_not_ready: u64,
     /// Times this side started over because a peer was not ready.

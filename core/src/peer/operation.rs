@@ -406,6 +406,9 @@ pub(crate) struct Unexpected {
     pub(crate) state: StoredState,
     /// It is claimed, and its rest will not arrive.
     pub(crate) failed: Option<OpError>,
+    /// It is put out when the storage is full.
+    pub(crate) orphaned: bool,
+    pub(crate) orphan: Links<StoredSlot>,
     pub(crate) chains: Chains,
     pub(crate) links: Links<StoredSlot>,
 }
@@ -419,6 +422,8 @@ impl Default for Unexpected {
             handle: None,
             state: StoredState::Unmatched,
             failed: None,
+            orphaned: false,
+            orphan: Links::default(),
             chains: Chains::default(),
             links: Links::default(),
         }

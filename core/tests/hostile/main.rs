@@ -17,3 +17,4 @@ mod messages;
 mod puppet;
 mod recovery;
 mod remote;
+mod shares;

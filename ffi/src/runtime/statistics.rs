@@ -163,7 +163,7 @@ impl Statistics {
 type Named<T> = (&'static str, fn(&T) -> u64);
 
 /// The engine's counters on a page.
-const ENGINE: [Named<Stats>; 17] = [
+const ENGINE: [Named<Stats>; 18] = [
     ("packets_received", |s| s.packets_received),
     ("packets_sent", |s| s.packets_sent),
     ("data_packets_sent", |s| s.data_packets_sent),
@@ -175,6 +175,7 @@ const ENGINE: [Named<Stats>; 17] = [
     ("messages_sent", |s| s.messages_sent),
     ("messages_accepted", |s| s.messages_accepted),
     ("messages_unexpected", |s| s.messages_unexpected),
+    ("messages_put_out", |s| s.messages_put_out),
     ("receiver_not_ready", |s| s.receiver_not_ready),
     ("rendezvous", |s| s.rendezvous),
     ("atomics_executed", |s| s.atomics_executed),

@@ -232,6 +232,11 @@ impl ConnectionTable<'_> {
         self.unproven >= (slots / UNPROVEN_PART).max(UNPROVEN_MIN)
     }
 
+    /// Whether the application has named a peer.
+    pub(super) fn is_named(&self, id: PeerId) -> bool {
+        self.peer_slot(id).is_some_and(|slot| self.peers[slot].standing() == Standing::Named)
+    }
+
     /// Changes the right of a peer to its slot; a named peer stays named.
     pub(super) fn set_standing(&mut self, peer: PeerSlot, standing: Standing) {
         let before = self.peers[peer].standing();

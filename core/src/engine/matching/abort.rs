@@ -15,9 +15,9 @@ use crate::{OpError, PeerId};
 
 impl Matcher<'_> {
     /// Ends the announced messages of a peer, those that no receive has matched and those that wait
-    /// to be read.
+    /// to be read. Its other stored messages are orphans, unless the application has named it.
     pub(crate) fn abort_announced(&mut self, cx: &mut Ctx<'_>, peer: PeerId, error: OpError) {
-        self.drop_announced(peer, error);
+        self.drop_announced(cx, peer, error);
         self.abort_queued_rendezvous(cx, peer, error);
     }
 
@@ -41,7 +41,8 @@ impl Matcher<'_> {
     }
 
     /// Drops announced messages of a peer that no receive has matched; the claim of one fails.
-    fn drop_announced(&mut self, peer: PeerId, error: OpError) {
+    fn drop_announced(&mut self, cx: &Ctx<'_>, peer: PeerId, error: OpError) {
+        let named = cx.table.is_named(peer);
         let mut slot = self.stored.first_of(&mut self.unexpected, peer);
         // bound: stored messages of the peer
         while slot.is_some() {
@@ -49,6 +50,8 @@ impl Matcher<'_> {
             if self.unexpected.message(slot).handle.is_some() {
                 self.unqueue_stored(slot);
                 self.unexpected.release(slot);
+            } else if !named {
+                self.unexpected.orphan(slot);
             }
             slot = next;
         }

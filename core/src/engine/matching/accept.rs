@@ -243,7 +243,29 @@ impl Matcher<'_> {
         let envelope = *envelope;
         let len = if handle.is_some() { 0 } else { envelope.total };
         let message = Unexpected { peer, envelope, complete, handle, ..Unexpected::default() };
-        self.unexpected.alloc(len, message)
+        let slot = self.unexpected.alloc(len, message);
+        if slot.is_none() && self.put_out_orphan(cx, len) {
+            return self.unexpected.alloc(len, message);
+        }
+        slot
+    }
+
+    /// Puts the oldest orphan out to make room for a message of `len` bytes. False: there is none.
+    #[cold]
+    fn put_out_orphan(&mut self, cx: &mut Ctx<'_>, len: u64) -> bool {
+        // bound: orphans, of which each one is adopted once
+        while let Some(slot) = self.unexpected.oldest_orphan(len) {
+            if cx.table.is_named(self.unexpected.message(slot).peer) {
+                // The application has named its sender since.
+                self.unexpected.adopt(slot);
+                continue;
+            }
+            self.unqueue_stored(slot);
+            self.unexpected.release(slot);
+            cx.stats.messages_put_out += 1;
+            return true;
+        }
+        false
     }
 
     /// Queues a stored message, to wait for a receive. The next receives are probably of the same

@@ -133,6 +133,7 @@ impl StoredQueue<'_> {
             }
         }
         self.queues.of(tagged).remove(pool, slot);
+        pool.adopt(slot);
     }
 
     /// The oldest message that fits a request, of those that `skips` does not exclude.

@@ -5,11 +5,16 @@
 //! message longer than the largest class is not stored: the sender gets "receiver not ready". The
 //! bytes are behind [`Memory`](crate::Memory); this file has the bookkeeping. All operations are
 //! O(1).
+//!
+//! A message is an *orphan* when its connection has ended and the application has not named its
+//! sender. Orphans leave when the storage is full, the oldest first, and do not count as occupancy.
+
+#![allow(clippy::indexing_slicing, reason = "arrays have an element for each class")]
 
 use crate::UnexpectedId;
 use crate::api::config::{UNEXPECTED_CLASS_LEN, UNEXPECTED_CLASSES};
-use crate::collections::list::{Link, Linked, Links};
-use crate::collections::slab::{Slab, Slot};
+use crate::collections::list::{Link, Linked, Links, List};
+use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::peer::operation::Unexpected;
 use crate::peer::slots::StoredSlot;
 
@@ -22,6 +27,19 @@ pub(crate) struct UnexpectedPool<'s> {
     slots: Slab<'s, Unexpected, StoredSlot, UNEXPECTED_CLASSES>,
     /// How many messages have left, modulo 2^16.
     releases: u16,
+    /// The orphans of each class, the oldest first.
+    orphans: [List<StoredSlot>; UNEXPECTED_CLASSES],
+    /// How many these are.
+    orphaned: [u32; UNEXPECTED_CLASSES],
+}
+
+/// The links of orphans.
+struct OrphanLinks<'a, 's>(&'a mut Slab<'s, Unexpected, StoredSlot, UNEXPECTED_CLASSES>);
+
+impl Linked<StoredSlot> for OrphanLinks<'_, '_> {
+    fn links(&mut self, slot: StoredSlot) -> &mut Links<StoredSlot> {
+        &mut self.0[slot].orphan
+    }
 }
 
 impl<'s> UnexpectedPool<'s> {
@@ -31,17 +49,41 @@ impl<'s> UnexpectedPool<'s> {
         slots: &'s mut [Slot<Unexpected>],
         counts: [u32; UNEXPECTED_CLASSES],
     ) -> Option<Self> {
-        Some(Self { slots: Slab::with_classes(slots, counts)?, releases: 1 })
+        Some(Self {
+            slots: Slab::with_classes(slots, counts)?,
+            releases: 1,
+            orphans: [List::default(); UNEXPECTED_CLASSES],
+            orphaned: [0; UNEXPECTED_CLASSES],
+        })
     }
 
     /// Takes a slot that holds `len` bytes, from the smallest class that fits or from the next
     /// larger one: small messages do not take the room of long ones.
     pub(crate) fn alloc(&mut self, len: u64, message: Unexpected) -> Option<StoredSlot> {
-        (0..UNEXPECTED_CLASSES)
-            .zip(UNEXPECTED_CLASS_LEN)
-            .filter(|&(_, class_len)| len <= class_len)
-            .take(CLASSES_TRIED)
-            .find_map(|(class, _)| self.slots.alloc_in(class, message))
+        classes_for(len).find_map(|class| self.slots.alloc_in(class, message))
+    }
+
+    /// Makes a message an orphan.
+    pub(crate) fn orphan(&mut self, slot: StoredSlot) {
+        if !core::mem::replace(&mut self.slots[slot].orphaned, true) {
+            let class = self.slots.class_of(slot);
+            self.orphans[class].push_back(&mut OrphanLinks(&mut self.slots), slot);
+            self.orphaned[class] += 1;
+        }
+    }
+
+    /// A message is no orphan any more, if it was one.
+    pub(crate) fn adopt(&mut self, slot: StoredSlot) {
+        if core::mem::take(&mut self.slots[slot].orphaned) {
+            let class = self.slots.class_of(slot);
+            self.orphans[class].remove(&mut OrphanLinks(&mut self.slots), slot);
+            self.orphaned[class] -= 1;
+        }
+    }
+
+    /// The oldest orphan of a class in which a message of `len` bytes may be stored.
+    pub(crate) fn oldest_orphan(&self, len: u64) -> Option<StoredSlot> {
+        classes_for(len).map(|class| self.orphans[class].head()).find(|slot| slot.is_some())
     }
 
     pub(crate) fn release(&mut self, slot: StoredSlot) {
@@ -64,7 +106,8 @@ impl<'s> UnexpectedPool<'s> {
         self.slots.used_in_all()
     }
 
-    /// How full the fullest class is that has any slots, in eighths, rounded down.
+    /// How full the fullest class is that has any slots, in eighths, rounded down. Orphans do not
+    /// count.
     #[inline]
     pub(crate) fn occupancy(&self) -> u8 {
         if self.used() == 0 { 0 } else { self.fullest() }
@@ -73,7 +116,7 @@ impl<'s> UnexpectedPool<'s> {
     fn fullest(&self) -> u8 {
         let occupancy_of = |class| {
             let (used, free) = (self.slots.used_in(class), self.slots.free_in(class));
-            (used * 8).checked_div(used + free).unwrap_or(0)
+            ((used - self.orphaned[class]) * 8).checked_div(used + free).unwrap_or(0)
         };
         (0..UNEXPECTED_CLASSES).map(occupancy_of).max().unwrap_or(0) as u8
     }
@@ -85,6 +128,16 @@ impl<'s> UnexpectedPool<'s> {
     pub(crate) fn slots(&self) -> &Slab<'s, Unexpected, StoredSlot, UNEXPECTED_CLASSES> {
         &self.slots
     }
+}
+
+/// The classes in which a message may be stored, the smallest first.
+fn classes_for(len: u64) -> impl Iterator<Item = usize> {
+    let fits = move |&(_, class_len): &(usize, u64)| len <= class_len;
+    (0..UNEXPECTED_CLASSES)
+        .zip(UNEXPECTED_CLASS_LEN)
+        .filter(fits)
+        .map(|(class, _)| class)
+        .take(CLASSES_TRIED)
 }
 
 impl Link<StoredSlot> for Unexpected {
@@ -111,7 +164,7 @@ mod tests {
         #[test]
         fn messages_get_the_smallest_slot_there_is_and_none_twice(
             counts in prop::array::uniform4(0u32..4),
-            lens in prop::collection::vec(0u64..150_000, 0..20),
+            lens in prop::collection::vec(prop_oneof![0u64..3000, 0u64..150_000], 0..20),
         ) {
             let config = Config { unexpected: counts, ..Config::new(|crc, _| crc) };
             let total: u32 = counts.iter().sum();
