@@ -18,7 +18,8 @@ local TICK_NS = 64
 
 local KINDS = { -- 3.4
     [0x01] = "ACK", [0x02] = "HELLO", [0x03] = "HELLO_ACK", [0x04] = "RETRY", [0x05] = "RESET",
-    [0x06] = "PING", [0x07] = "CLOSE", [0x08] = "PROBE", [0x09] = "PROBE_ACK", [0x10] = "DATA",
+    [0x06] = "PING", [0x07] = "CLOSE", [0x08] = "PROBE", [0x09] = "PROBE_ACK",
+    [0x0a] = "PIECE", [0x10] = "DATA",
 }
 
 local RECORDS = { -- 3.5: name, bytes of the header
@@ -91,6 +92,11 @@ local f_port_packets = field("port_packets", ProtoField.uint16, "Port capacity (
 local f_features = field("features", ProtoField.uint16, "Features", base.HEX)
 local f_epoch = field("epoch", ProtoField.uint16, "Epoch")
 local f_cookie = field("cookie", ProtoField.uint64, "Cookie", base.HEX)
+-- 11
+local f_round = field("probe.round", ProtoField.uint16, "Round of probes")
+local f_size = field("probe.size", ProtoField.uint16, "Size of the probe")
+local f_piece_offset = field("piece.offset", ProtoField.uint16, "Offset in the packet's body")
+local f_piece_total = field("piece.total", ProtoField.uint16, "Length of the packet's body")
 -- 3.5
 local f_record = field("record", ProtoField.uint8, "Record", base.HEX, RECORD_NAMES)
 local f_record_flags = field("record.flags", ProtoField.uint8, "Flags", base.HEX)
@@ -243,6 +249,18 @@ local function handshake(tvb, tree)
     return true
 end
 
+local function probe(tvb, tree)
+    if tvb:len() < 8 then return false end
+    add_le(tree, tvb, { { f_round, 0, 2 }, { f_size, 2, 2 } })
+    return true
+end
+
+local function piece(tvb, tree)
+    if tvb:len() < 9 then return false end
+    add_le(tree, tvb, { { f_piece_offset, 0, 2 }, { f_piece_total, 2, 2 } })
+    return tvb(0, 2):le_uint() + tvb:len() - 8 <= tvb(2, 2):le_uint()
+end
+
 local function header(tvb, tree)
     tree:add(f_version, tvb(0, 1))
     tree:add(f_auth, tvb(0, 1))
@@ -288,6 +306,11 @@ function xdp.dissector(tvb, pinfo, root)
         info = string.format("ACK %d", tvb(16, 4):le_uint())
     elseif kind >= 0x02 and kind <= 0x04 then
         sound = body ~= nil and handshake(body, tree)
+    elseif kind == 0x08 or kind == 0x09 then
+        sound = body ~= nil and probe(body, tree)
+    elseif kind == 0x0a then
+        sound = body ~= nil and piece(body, tree)
+        info = string.format("PIECE of psn %d", tvb(12, 4):le_uint())
     elseif kind >= 0x05 and kind <= 0x07 then
         sound = body == nil
     end

@@ -245,6 +245,7 @@ fn fi_info_shows_the_provider() {
             "QUEUE",
             "BROKER",
             "PEER_TIMEOUT",
+            "PATH_RETRY",
             "SPIN",
             "PCI",
         ];

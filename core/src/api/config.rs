@@ -106,6 +106,11 @@ pub struct Config {
     /// in error; at most 120 s. Of a time without calls to the engine, at most a quarter of it
     /// counts, or the time to the next timer.
     pub peer_timeout: Duration,
+    /// Packets of peers that can be arriving in pieces at once (`docs/PROTOCOL.md` §11.3).
+    pub pieced: u32,
+    /// After this time larger packets are tried again on a path that did not pass them: 1 s to 8
+    /// hours.
+    pub path_retry: Duration,
     /// CRC-32C, in the machine's fastest form.
     pub checksum: ChecksumFn,
 }
@@ -135,6 +140,8 @@ impl Config {
             rma_events: false,
             congestion: Congestion::Delay,
             peer_timeout: Duration::from_secs(10),
+            pieced: 16,
+            path_retry: Duration::from_secs(600),
             checksum,
         }
     }
@@ -221,11 +228,22 @@ impl Config {
         if self.peer_timeout > PEER_TIMEOUT_MAX {
             return Err(ConfigError::Capacity("peer_timeout"));
         }
+        if self.pieced > PIECED_MAX {
+            return Err(ConfigError::Capacity("pieced"));
+        }
+        if !(PATH_RETRY_MIN..=PATH_RETRY_MAX).contains(&self.path_retry) {
+            return Err(ConfigError::Capacity("path_retry"));
+        }
         Ok(())
     }
 }
 
 /// The most packets in flight of an engine: their chunks must have slot numbers.
 const WINDOW_PACKETS_MAX: u32 = 1 << 24;
+/// The most packets that arrive in pieces: they are searched one by one.
+const PIECED_MAX: u32 = 256;
+/// The bounds of the time after which larger packets are tried again.
+const PATH_RETRY_MIN: Duration = Duration::from_secs(1);
+const PATH_RETRY_MAX: Duration = Duration::from_secs(8 * 3600);
 /// Events of one packet always find room.
 const EVENTS_MIN: u32 = WRITES_WITH_DATA_MAX as u32;

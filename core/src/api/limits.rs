@@ -4,6 +4,9 @@
 /// The smallest packet buffer that an engine works with, in bytes: room for any handshake, and for
 /// a segment of 64 bytes.
 pub const PACKET_LEN_MIN: usize = 256;
+/// The longest packet that can go in pieces, in bytes (`docs/PROTOCOL.md` §11.3): the payload of a
+/// 9,000-byte MTU, rounded up.
+pub const PIECED_LEN_MAX: usize = 9216;
 /// The longest message, write or read, in bytes: 2^63 − 1. The sum of an offset and a length then
 /// never wraps.
 pub const MESSAGE_LEN_MAX: u64 = i64::MAX as u64;

@@ -71,11 +71,20 @@ pub enum DropReason {
     /// connection is reset.
     #[error("parts that overlap")]
     Overlap,
+    /// An answer to a probe of the path MTU that was not sent.
+    #[error("answer to a probe that was not sent")]
+    UnaskedProbeAck,
+    /// A piece of a packet, without memory for it. The packet will be retransmitted.
+    #[error("piece without room")]
+    PieceWithoutRoom,
+    /// The pieces of a packet are together no sound packet.
+    #[error("pieces of no sound packet")]
+    MalformedPieces,
 }
 
 impl DropReason {
     /// The number of reasons.
-    pub const COUNT: usize = Self::Overlap as usize + 1;
+    pub const COUNT: usize = Self::MalformedPieces as usize + 1;
 
     /// All reasons.
     pub const ALL: [Self; Self::COUNT] = [
@@ -100,6 +109,9 @@ impl DropReason {
         Self::NoRoom,
         Self::UnprovenReset,
         Self::Overlap,
+        Self::UnaskedProbeAck,
+        Self::PieceWithoutRoom,
+        Self::MalformedPieces,
     ];
 }
 
@@ -122,6 +134,14 @@ pub struct Stats {
     pub tail_probes: u64,
     /// Packets without payload that asked the peer for a sign of life.
     pub pings: u64,
+    /// Probes of the path MTU that were sent.
+    pub path_probes: u64,
+    /// Times that the packets to a peer became shorter, and longer, for the path.
+    pub path_shrinks: u64,
+    /// See [`Self::path_shrinks`].
+    pub path_raises: u64,
+    /// Pieces of packets that were too long for the path.
+    pub pieces_sent: u64,
     /// Acknowledgments sent as packets of their own.
     pub acks_sent: u64,
     /// Messages that were sent and ended successfully.

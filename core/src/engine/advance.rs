@@ -13,7 +13,7 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::peer::slots::ConnSlot;
-use crate::peer::{Schedule, State};
+use crate::peer::{Extra, Schedule, State};
 
 /// Timers that one call of [`Engine::advance`](crate::Engine::advance) fires at the most.
 pub const TIMERS_PER_ADVANCE: u32 = 64;
@@ -28,6 +28,7 @@ pub(super) fn fire(
 ) {
     let tick = cx.timers.tick();
     let timeout = cx.timers.peer_timeout();
+    sender.try_longer(cx, conn);
     let state = &mut cx.table[conn];
     if state.has_work() {
         let deadline = state.deadline(timeout, cx.config.congestion, tick);
@@ -61,16 +62,20 @@ pub(super) fn fire(
     if due(cx.table[conn].retransmit_at()) {
         sender.time_out(cx, conn);
     }
+    if due(cx.table[conn].path().round_ends()) {
+        sender.end_round(cx, conn);
+    }
     if due(cx.table[conn].ping_at(timeout)) {
         let path = cx.table[conn].path_mut();
-        path.request_ping(true);
+        path.set_extra(Extra::PING, true);
         path.restart_timer(tick);
         cx.table.make_ready(conn);
     }
     // After a pause, or when the pace allows another packet.
     sender.schedule_if_sendable(cx, conn);
     let state = &cx.table[conn];
-    let idle = !state.has_work() && state.schedule() == Schedule::Idle;
+    let busy = state.has_work() || state.path().is_searching();
+    let idle = !busy && state.schedule() == Schedule::Idle;
     if idle && state.idle_at().has_come(tick) {
         release_connection(cx, sender, conn);
         cx.stats.connections_idle += 1;

@@ -12,7 +12,7 @@ use crate::engine::violation::Violation;
 use crate::peer::Schedule;
 use crate::peer::slots::ConnSlot;
 use crate::peer::window::WINDOW_PACKETS;
-use core::hash::Hasher;
+use core::hash::{Hash as _, Hasher};
 
 impl Engine<'_> {
     /// Checks that the engine's state is consistent.
@@ -103,6 +103,7 @@ impl Engine<'_> {
         self.sender.digest(&mut hasher);
         self.matcher.digest(&mut hasher);
         self.target.digest(&mut hasher);
+        self.pieces.hash(&mut hasher);
         hasher.finish()
     }
 

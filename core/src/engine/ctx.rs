@@ -9,6 +9,7 @@ use crate::collections::secret::{Secret, Use};
 use crate::engine::completions::Completions;
 use crate::engine::connect::ConnectionTable;
 use crate::engine::timers::Timers;
+use crate::peer::ERA_PART;
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::window::BitsPool;
 use crate::{Config, Instant, PeerAddress, PortLimits, Stats};
@@ -61,6 +62,18 @@ impl Ctx<'_> {
     #[inline]
     pub(super) fn payload_max(&self, peer: PeerSlot) -> usize {
         self.table[peer].payload_max(self.limits.payload_max)
+    }
+
+    /// The largest packet for a peer on a path that passes every size, in bytes.
+    pub(super) fn full_size(&self, peer: PeerSlot) -> u16 {
+        self.table[peer].full_size(self.limits.payload_max)
+    }
+
+    /// The era, by which short paths age: [`ERA_PART`] of them in the time after which longer
+    /// packets are tried again. Modulo 256.
+    pub(super) fn era(&self) -> u8 {
+        let nanos = u64::try_from(self.config.path_retry.as_nanos()).unwrap_or(u64::MAX);
+        (self.timers.now().as_nanos() / (nanos / ERA_PART).max(1)) as u8
     }
 
     /// An acknowledgment of its own goes out to a peer at once.

@@ -9,6 +9,7 @@
 //! | `Sender` | operations under way, records of packets | `send/` |
 //! | `Matcher` | posted receives, stored messages, messages that are arriving | `matching/` |
 //! | `RmaTarget` | memory regions | `rma/` |
+//! | `Pieces` | packets that arrive in pieces | `receive/pieces.rs` |
 //! | `Completions` | finished operations, counters | `completions.rs` |
 //! | `Timers` | the clock, one timer for each connection | `timers.rs` |
 //!
@@ -72,6 +73,7 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::matching::stored::StoredQueue;
 use crate::engine::matching::unexpected::UnexpectedPool;
+use crate::engine::receive::pieces::Pieces;
 use crate::engine::rma::RmaTarget;
 use crate::engine::rma::region::Regions;
 use crate::engine::send::Sender;
@@ -80,7 +82,7 @@ use crate::peer::Standing;
 use crate::peer::in_flight::InFlight;
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::peer::window::BitsPool;
-use crate::wire::PACKET_LEN_MIN;
+use crate::wire::{PACKET_LEN_MIN, PIECED_LEN_MAX};
 use crate::{
     Config, ConfigError, Instant, Memory, OpCounters, OpError, PeerAddress, PeerId, PeersFull,
     PortLimits, RegionError, RegionId, Stats, Storage, TargetCounters, Transmit, Unknown,
@@ -93,6 +95,7 @@ pub struct Engine<'s> {
     sender: Sender<'s>,
     matcher: Matcher<'s>,
     target: RmaTarget<'s>,
+    pieces: Pieces<'s>,
 }
 
 // A. Construction and getters.
@@ -112,6 +115,9 @@ impl<'s> Engine<'s> {
         if limits.payload_max.min(limits.receive_max) < PACKET_LEN_MIN {
             return Err(ConfigError::PayloadTooSmall);
         }
+        // A packet that is longer could not go in pieces.
+        let payload_max = limits.payload_max.min(PIECED_LEN_MAX);
+        let limits = PortLimits { payload_max, ..limits };
         let peer_timeout = u32::try_from(config.peer_timeout.as_nanos() / u128::from(TICK_NANOS))
             .map_err(|_| ConfigError::Capacity("peer_timeout"))?;
         let ops = Slab::with_classes(storage.ops, config.ops());
@@ -139,6 +145,7 @@ impl<'s> Engine<'s> {
                 (posted, stored),
             ),
             target: RmaTarget::new(regions),
+            pieces: Pieces::new(storage.pieced),
             cx: Ctx {
                 table,
                 bits: BitsPool::new(storage.bits),
@@ -297,8 +304,10 @@ impl Engine<'_> {
     /// A report for each peer with traffic.
     pub fn peer_reports(&self) -> impl Iterator<Item = PeerReport> + '_ {
         // bound: the connections that there can be
-        let table = &self.cx.table;
-        table.iter().map(|conn| PeerReport::new(&table[table[conn].peer()], &table[conn]))
+        let (table, most) = (&self.cx.table, self.cx.limits.payload_max);
+        table
+            .iter()
+            .map(move |conn| PeerReport::new(&table[table[conn].peer()], &table[conn], most))
     }
 }
 
@@ -419,7 +428,7 @@ impl Burst<'_, '_> {
     /// least the port's `payload_max` bytes.
     pub fn transmit<M: Memory>(&mut self, packet: &mut [u8], memory: &mut M) -> Option<Transmit> {
         self.engine.advance_clock(self.now);
-        let Engine { cx, sender, matcher, target } = &mut *self.engine;
+        let Engine { cx, sender, matcher, target, .. } = &mut *self.engine;
         let mut sent = None;
         if cx.table.has_stateless() {
             self.next = (ConnSlot::NONE, OpSlot::NONE);

@@ -28,6 +28,8 @@ pub struct PeerReport {
     pub lost: u32,
     /// Time-outs in a row, a tail probe included.
     pub timeouts: u32,
+    /// The longest packet for it at present (`docs/PROTOCOL.md` §11), in bytes.
+    pub packet_max: u32,
     /// How full the peer's storage for messages is, in eighths.
     pub occupancy: u32,
     /// Number of the next data packet to it, modulo 2^32: differences are packets sent.
@@ -40,7 +42,7 @@ pub struct PeerReport {
 
 impl PeerReport {
     /// The report of a connection with its peer.
-    pub(super) fn new(peer: &Peer, conn: &Connection) -> Self {
+    pub(super) fn new(peer: &Peer, conn: &Connection, payload_max: usize) -> Self {
         let time = |ticks: u32| Duration::from_nanos(u64::from(ticks) * TICK_NANOS);
         Self {
             address: peer.address(),
@@ -51,6 +53,7 @@ impl PeerReport {
             in_flight: conn.tx().under_way(),
             lost: conn.tx().lost().into(),
             timeouts: conn.path().timeouts().into(),
+            packet_max: peer.payload_max(payload_max) as u32,
             occupancy: conn.path().occupancy().into(),
             next_packet: conn.tx().next_psn().0,
             retransmitted: conn.tx().retransmitted(),

@@ -14,6 +14,7 @@ use crate::collections::list::List;
 use crate::collections::slab::Slot;
 use crate::collections::wheel::TimerSlot;
 use crate::engine::matching::stored::TABLES;
+use crate::engine::receive::pieces::Pieced;
 use crate::engine::rma::region::Region;
 use crate::peer::in_flight::{CHUNK_PACKETS, PAGE_CHUNKS, TxChunk, TxPage};
 use crate::peer::operation::{Assembly, RecvOp, TxOp, Unexpected};
@@ -123,6 +124,8 @@ slices! { config;
     recv_entries: BinEntry<RecvSlot> = count(config.recvs);
     /// Messages of several packets that are arriving.
     assemblies: Slot<Assembly> = count(config.assemblies);
+    /// Packets that are arriving in pieces.
+    pieced: Pieced = count(config.pieced);
     /// Stored messages.
     unexpected: Slot<Unexpected> = total(&config.unexpected);
     /// Hash bins of the stored messages: tables of one length.

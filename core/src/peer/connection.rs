@@ -13,10 +13,11 @@ use super::receive_state::ReceiveState;
 use super::send_state::SendState;
 use super::{Path, Peer};
 use crate::collections::list::{Link, Links, List};
+use crate::collections::serial::Psn;
 use crate::collections::slab::SlotIndex;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::peer::slots::{AssemblySlot, ConnSlot, PeerSlot, RecvSlot, StoredSlot};
-use crate::wire::{Flags, Header};
+use crate::wire::{Flags, Header, PIECED_LEN_MAX, SEGMENT_QUANTUM};
 use crate::{Instant, OpId};
 
 /// A connection without anything under way is released after this long.
@@ -61,14 +62,30 @@ pub(crate) struct Connection {
     /// After receiver-not-ready, no message is sent before this.
     hold_until: Option<Tick>,
     /// The state of the storage when an out-of-order message found none, as the matcher counts it.
-    out_of_order_refused_at: u16,
-    /// Pending records are not coalesced any more.
-    uncorked: bool,
-    schedule: Schedule,
+    out_of_order_refused_at: u8,
+    /// The next piece of the packet that goes in pieces: low bits of the packet's number, and the
+    /// place in units of [`SEGMENT_QUANTUM`].
+    piece: [u8; 2],
+    scheduling: Scheduling,
+}
+
+bitflags::bitflags! {
+    /// The list of senders that a connection is in, and whether pending records are coalesced.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    struct Scheduling: u8 {
+        /// In the list of corked connections.
+        const CORKED = 1 << 0;
+        /// In the list of ready connections.
+        const READY = 1 << 1;
+        /// Pending records are not coalesced any more.
+        const UNCORKED = 1 << 2;
+    }
 }
 
 // The peer keeps its connection at least this long after its last packet.
 static_assertions::const_assert!(CREDIT_NANOS <= IDLE_NANOS / 2);
+// The places of pieces have numbers.
+static_assertions::const_assert!(PIECED_LEN_MAX / SEGMENT_QUANTUM < 1 << u8::BITS);
 // A bound that is promised: with its slot's bookkeeping, without the records of packets under way.
 static_assertions::const_assert!(size_of::<crate::collections::slab::Slot<Connection>>() <= 320);
 
@@ -128,13 +145,26 @@ impl Connection {
 
     /// When an out-of-order message found no storage, as [`Self::refuse_out_of_order`] has recorded
     /// it.
-    pub(crate) const fn out_of_order_refused_at(&self) -> u16 {
+    pub(crate) const fn out_of_order_refused_at(&self) -> u8 {
         self.out_of_order_refused_at
     }
 
     /// Records that an out-of-order message found no storage, at the count `at`.
-    pub(crate) const fn refuse_out_of_order(&mut self, at: u16) {
+    pub(crate) const fn refuse_out_of_order(&mut self, at: u8) {
         self.out_of_order_refused_at = at;
+    }
+
+    /// Where the next piece of packet `psn` begins. A packet that is taken for another one, 256
+    /// numbers away, loses pieces and goes again.
+    pub(crate) const fn next_piece(&self, psn: Psn) -> usize {
+        let [low, unit] = self.piece;
+        if low == psn.0 as u8 { unit as usize * SEGMENT_QUANTUM } else { 0 }
+    }
+
+    /// Records that the next piece of packet `psn` begins at `offset`, in whole units; 0 after the
+    /// last one.
+    pub(crate) const fn piece_sent(&mut self, psn: Psn, offset: usize) {
+        self.piece = [psn.0 as u8, (offset / SEGMENT_QUANTUM) as u8];
     }
 
     /// Records newly acknowledged packets.
@@ -200,7 +230,10 @@ impl Connection {
     /// Whether nothing is left to do but to release the connection in time.
     #[inline]
     pub(crate) fn is_idle(&self) -> bool {
-        !self.has_work() && self.path.loss_at().is_none() && self.hold_until.is_none()
+        !self.has_work()
+            && self.path.loss_at().is_none()
+            && self.hold_until.is_none()
+            && !self.path.is_searching()
     }
 
     /// Whether a packet of the peer is expected, so that its silence matters.
@@ -296,31 +329,41 @@ impl Connection {
     /// Whether pending records are not coalesced any more.
     #[inline(always)]
     pub(crate) const fn is_uncorked(&self) -> bool {
-        self.uncorked
+        self.scheduling.contains(Scheduling::UNCORKED)
     }
 
     /// Coalesces pending records no more, until the connection leaves the lists of senders.
     #[inline(always)]
     pub(crate) fn uncork(&mut self) {
-        self.uncorked = true;
+        self.scheduling |= Scheduling::UNCORKED;
     }
 
     /// The list of senders that the connection is in.
     #[inline(always)]
     pub(crate) const fn schedule(&self) -> Schedule {
-        self.schedule
+        if self.scheduling.contains(Scheduling::READY) {
+            Schedule::Ready
+        } else if self.scheduling.contains(Scheduling::CORKED) {
+            Schedule::Corked
+        } else {
+            Schedule::Idle
+        }
     }
 
     /// Records that the connection moves to another list of senders.
     #[inline(always)]
     pub(crate) fn scheduled(&mut self, schedule: Schedule) {
-        self.schedule = schedule;
+        let list = match schedule {
+            Schedule::Idle => Scheduling::empty(),
+            Schedule::Corked => Scheduling::CORKED,
+            Schedule::Ready => Scheduling::READY,
+        };
+        self.scheduling = self.scheduling & Scheduling::UNCORKED | list;
     }
 
     /// Records that the connection had its turn, and is in no list of senders.
     #[inline(always)]
     pub(crate) fn left_ready_queue(&mut self) {
-        self.schedule = Schedule::Idle;
-        self.uncorked = false;
+        self.scheduling = Scheduling::empty();
     }
 }

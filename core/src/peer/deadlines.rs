@@ -31,7 +31,9 @@ impl Connection {
             by(at);
         }
         let repeat_at = self.hello().repeat_at();
-        for at in [self.path().loss_at(), self.hold_until(), repeat_at].into_iter().flatten() {
+        let path = self.path();
+        let times = [path.loss_at(), self.hold_until(), repeat_at, path.round_ends()];
+        for at in times.into_iter().flatten() {
             by(at);
         }
         if let Some(at) = self.retransmit_at() {

@@ -12,6 +12,7 @@ mod hello;
 pub(crate) mod in_flight;
 pub(crate) mod operation;
 mod path;
+pub(crate) mod path_mtu;
 pub(crate) mod queue;
 mod receive_state;
 mod rtt;
@@ -24,7 +25,7 @@ pub(crate) use connection::Connection;
 pub(crate) use connection::Schedule;
 pub(crate) use deadlines::PING_PART;
 pub(crate) use errors::Errors;
-pub(crate) use path::Path;
+pub(crate) use path::{Extra, Path};
 pub(crate) use rtt::Rtt;
 
 use crate::collections::serial::{Msn, Psn};
@@ -85,6 +86,9 @@ pub(crate) struct Peer {
     hello_epoch: u16,
     /// Largest packet that the peer takes, in bytes.
     receive_max: u16,
+    /// Largest packet that passes the path to it, as far as is known. Below [`Self::receive_max`],
+    /// the low three bits are the era in which that was found.
+    path_max: u16,
     /// The peer's name for the connection.
     remote_cid: u32,
     next_psn: Psn,
@@ -125,6 +129,7 @@ impl Peer {
             token_epoch: 0,
             hello_epoch: 0,
             receive_max: 0,
+            path_max: 0,
             remote_cid: u32::MAX,
             next_psn: Psn(0),
             expected_psn: Psn(0),
@@ -242,12 +247,13 @@ impl Peer {
     }
 
     /// Records the parameters of connection `epoch` with a peer that sees this side as incarnation
-    /// `own`.
+    /// `own`. The path passes the largest packet that the peer takes, as far as is known.
     pub(crate) fn connect(&mut self, own: u64, handshake: &Handshake, epoch: u16) {
         self.token = Token::new(own, handshake.src_incarnation.get(), epoch);
         (self.epoch, self.token_epoch) = (epoch, epoch);
         self.remote_cid = handshake.src_cid.get();
         self.receive_max = handshake.receive_max.get();
+        self.path_max = self.receive_max;
         self.port_packets = handshake.port_packets.get().max(1);
     }
 
@@ -284,7 +290,31 @@ impl Peer {
 
     /// Largest packet for this peer, in bytes, where the port sends `payload_max`: whole words.
     pub(crate) fn payload_max(&self, payload_max: usize) -> usize {
-        usize::from(self.receive_max).min(payload_max) / 8 * 8
+        usize::from(self.path_max).min(payload_max) / 8 * 8
+    }
+
+    /// Records in an `era` that the path passes `size` bytes, at most `full`, which is the
+    /// [full size](Self::full_size).
+    pub(crate) const fn set_path(&mut self, size: u16, full: u16, era: u8) {
+        let short = (size / 8 * 8) | (era as u16 % ERAS);
+        self.path_max = if size >= full { self.receive_max } else { short };
+    }
+
+    /// Whether the path does not pass the full size, as far as is known.
+    #[inline]
+    pub(crate) const fn has_short_path(&self) -> bool {
+        self.path_max / 8 < self.receive_max / 8
+    }
+
+    /// Whether that was found some time before this `era`.
+    pub(crate) const fn may_try_longer(&self, era: u8) -> bool {
+        (era as u16).wrapping_sub(self.path_max) % ERAS >= ERAS_SHORT
+    }
+
+    /// Largest packet for this peer, in bytes, on a path that passes every size.
+    pub(crate) fn full_size(&self, payload_max: usize) -> u16 {
+        // It fits two bytes, as one of the operands does.
+        (usize::from(self.receive_max).min(payload_max) / 8 * 8) as u16
     }
 
     /// Whether there is a connection, as far as this side knows.
@@ -310,3 +340,11 @@ impl Peer {
         self.state == State::Established
     }
 }
+
+/// Eras that are told apart.
+const ERAS: u16 = 8;
+/// Eras until larger packets are tried again on a path. After eight eras without traffic the count
+/// begins anew.
+const ERAS_SHORT: u16 = 4;
+/// The part of the time for that which an era takes: three of them pass for certain.
+pub(crate) const ERA_PART: u64 = 3;

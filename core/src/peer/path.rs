@@ -42,8 +42,21 @@ pub(crate) struct Path {
     backoff: u8,
     /// A tail loss probe is to be sent.
     tail_probe: bool,
-    /// A packet without payload is to ask whether the peer is there.
-    ping: bool,
+    /// Packets without payload that are to be sent.
+    extra: Extra,
+    /// When a round of probes of the path MTU ends.
+    round_ends: Option<Tick>,
+}
+
+bitflags::bitflags! {
+    /// Packets without payload, which are rare.
+    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+    pub(crate) struct Extra: u8 {
+        /// A ping: it asks whether the peer is there.
+        const PING = 1 << 0;
+        /// Probes of the path MTU.
+        const PROBES = 1 << 1;
+    }
 }
 
 impl Path {
@@ -232,21 +245,43 @@ impl Path {
         self.tail_probe = false;
     }
 
-    /// Whether a ping is to be sent.
+    /// Whether a packet without payload is to be sent.
     #[inline(always)]
-    pub(crate) const fn has_ping(&self) -> bool {
-        self.ping
+    pub(crate) const fn has_extra(&self) -> bool {
+        !self.extra.is_empty()
     }
 
-    /// Sets whether a ping is to be sent.
-    pub(crate) const fn request_ping(&mut self, wanted: bool) {
-        self.ping = wanted;
+    /// The packets without payload that are to be sent.
+    pub(crate) const fn extra(&self) -> Extra {
+        self.extra
     }
 
-    /// Whether a ping is to be sent; it is from now on not.
+    /// Sets whether packets without payload are to be sent.
+    pub(crate) fn set_extra(&mut self, extra: Extra, wanted: bool) {
+        self.extra.set(extra, wanted);
+    }
+
+    /// When a round of probes of the path MTU ends, if all of them were sent.
     #[inline(always)]
-    pub(crate) const fn take_ping(&mut self) -> bool {
-        core::mem::replace(&mut self.ping, false)
+    pub(crate) const fn round_ends(&self) -> Option<Tick> {
+        self.round_ends
+    }
+
+    /// Sets when a round of probes ends.
+    pub(crate) const fn set_round_end(&mut self, at: Option<Tick>) {
+        self.round_ends = at;
+    }
+
+    /// Whether a search for the path MTU is under way.
+    #[inline]
+    pub(crate) const fn is_searching(&self) -> bool {
+        self.round_ends.is_some() || self.extra.contains(Extra::PROBES)
+    }
+
+    /// Records that the path is up, with packets of another size: time-outs begin anew.
+    pub(crate) fn resized(&mut self, now: Tick) {
+        self.backoff = 0;
+        self.timer_from = now;
     }
 
     /// Restarts the retransmission timer.
@@ -288,6 +323,7 @@ impl Path {
         aged(&mut self.newest_acked);
         aged(&mut self.timer_from);
         self.loss_at.iter_mut().for_each(aged);
+        self.round_ends.iter_mut().for_each(aged);
         self.congestion.age(before, now);
     }
 }

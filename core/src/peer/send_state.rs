@@ -250,8 +250,14 @@ impl SendState {
 
     /// Takes packet `psn` for lost: every lost packet may be sent again.
     pub(crate) fn packet_lost(&mut self, psn: Psn) {
-        self.lost += 1;
         self.retransmit_credit = u16::MAX;
+        self.packet_waits(psn);
+    }
+
+    /// Counts packet `psn`, of which pieces are to be sent, as lost.
+    pub(crate) fn packet_waits(&mut self, psn: Psn) {
+        self.lost += 1;
+        self.allow_one_retransmission();
         if psn.is_before(self.lost_from) || self.lost == 1 {
             self.lost_from = psn;
         }

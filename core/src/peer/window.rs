@@ -15,6 +15,7 @@
 use crate::collections::serial::Psn;
 use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::peer::slots::BitsSlot;
+use zerocopy::native_endian::U64;
 
 /// How many packets from the cumulative number on the window can span.
 pub const WINDOW_PACKETS: u32 = 48 << 10;
@@ -115,8 +116,8 @@ pub(crate) enum Admission {
 /// Which packets after the cumulative number have arrived.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Bits {
-    /// Bit `i` stands for `next + i`.
-    Inline([u64; INLINE_WORDS]),
+    /// Bit `i` stands for `next + i`. The alignment of `u64` would cost each connection 8 bytes.
+    Inline([U64; INLINE_WORDS]),
     /// Each packet has its bit at its number, modulo the pages. Bits outside of the window are 0.
     Pages([BitsSlot; PAGES]),
 }
@@ -139,7 +140,7 @@ impl Default for ReceiveWindow {
 impl ReceiveWindow {
     /// Nothing before `next` is missing, nothing from it on has arrived.
     pub(crate) const fn new(next: Psn) -> Self {
-        Self { next, end: next, bits: Bits::Inline([0; INLINE_WORDS]) }
+        Self { next, end: next, bits: Bits::Inline([U64::ZERO; INLINE_WORDS]) }
     }
 
     /// The lowest number that has not arrived: `ack_psn`.
@@ -157,7 +158,7 @@ impl ReceiveWindow {
     /// Whether the lowest missing number is not marked as arrived, as must be between calls.
     pub(crate) fn is_sound(&self, pool: &BitsPool<'_>) -> bool {
         let first = match &self.bits {
-            Bits::Inline([first, ..]) => *first,
+            Bits::Inline([first, ..]) => first.get(),
             Bits::Pages(pages) => pool.bits_from(pages, self.next),
         };
         first & 1 == 0 && (self.has_holes() || first == 0)
@@ -178,7 +179,7 @@ impl ReceiveWindow {
         let distance = psn.since(self.next);
         let arrived = match &self.bits {
             Bits::Inline(bits) if distance < INLINE_PACKETS => {
-                bits[(distance / 64) as usize] >> (distance % 64)
+                bits[(distance / 64) as usize].get() >> (distance % 64)
             }
             _ if distance > WINDOW_PACKETS => return Admission::Beyond,
             Bits::Inline(_) if pool.free() < PAGES_FOR_GROWTH => return Admission::Beyond,
@@ -229,7 +230,7 @@ impl ReceiveWindow {
         let Bits::Inline(bits) = self.bits else { return };
         let mut pages = [BitsSlot::NONE; PAGES];
         for (word, from) in bits.into_iter().zip((0u32..).step_by(64)) {
-            let mut rest = word;
+            let mut rest = word.get();
             // bound: the bits of a word
             while rest != 0 {
                 let psn = self.next.plus(from + rest.trailing_zeros());
@@ -247,7 +248,7 @@ impl ReceiveWindow {
             Bits::Inline(bits) => {
                 // bound: INLINE_WORDS whole words and one part of a word
                 loop {
-                    let run = bits[0].trailing_ones();
+                    let run = bits[0].get().trailing_ones();
                     *bits = shifted(*bits, run);
                     self.next = self.next.plus(run);
                     if run < 64 {
@@ -293,20 +294,21 @@ impl ReceiveWindow {
     /// `next + 1 + 64 · word + i`.
     pub(crate) fn sack_word(&self, pool: &BitsPool<'_>, word: u32) -> u64 {
         match &self.bits {
-            Bits::Inline(bits) => shifted(*bits, 1).get(word as usize).copied().unwrap_or(0),
+            Bits::Inline(bits) => shifted(*bits, 1).get(word as usize).map_or(0, |word| word.get()),
             Bits::Pages(pages) => pool.bits_from(pages, self.next.plus(1 + 64 * word)),
         }
     }
 }
 
 /// Inline bits from bit `by` on, which is 64 at most.
-fn shifted(bits: [u64; INLINE_WORDS], by: u32) -> [u64; INLINE_WORDS] {
-    let [a, b] = bits;
-    match by {
-        0 => bits,
+fn shifted(bits: [U64; INLINE_WORDS], by: u32) -> [U64; INLINE_WORDS] {
+    let [a, b] = bits.map(U64::get);
+    let words = match by {
+        0 => return bits,
         64 => [b, 0],
         _ => [a >> by | b << (64 - by), b >> by],
-    }
+    };
+    words.map(U64::new)
 }
 
 #[cfg(test)]

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Bodies of packets without records: handshake, acknowledgment.
+//! Bodies of packets without records: handshake, acknowledgment, probe, piece.
 
+use super::header::HEADER_LEN;
+use super::layout::SEGMENT_QUANTUM;
+use crate::api::limits::PIECED_LEN_MAX;
 use crate::api::stats::DropReason;
 use crate::collections::serial::Psn;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -36,6 +39,62 @@ pub struct Handshake {
 }
 
 static_assertions::const_assert_eq!(size_of::<Handshake>(), 40);
+
+/// Body of `ProbeAck`, and the beginning of that of `Probe`, which zeros follow
+/// (`docs/PROTOCOL.md` §11.1).
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub struct ProbeBody {
+    /// The number of the round that the probe belongs to.
+    pub round: U16,
+    /// The length of the probe, its header included, in bytes.
+    pub size: U16,
+    /// 0.
+    pub reserved: U32,
+}
+
+static_assertions::const_assert_eq!(size_of::<ProbeBody>(), 8);
+
+impl ProbeBody {
+    /// The beginning of a probe's body, if the probe has the length that it states.
+    pub(super) fn of_probe(body: &[u8]) -> Result<&Self, DropReason> {
+        let (probe, _) = Self::ref_from_prefix(body).map_err(|_| DropReason::Malformed)?;
+        let len = HEADER_LEN + body.len();
+        if usize::from(probe.size.get()) == len { Ok(probe) } else { Err(DropReason::Malformed) }
+    }
+}
+
+/// The beginning of a piece's body; the bytes follow (`docs/PROTOCOL.md` §11.3).
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub struct PieceBody {
+    /// Where the bytes begin in the body of the whole packet.
+    pub offset: U16,
+    /// The length of that body.
+    pub total: U16,
+    /// 0.
+    pub reserved: U32,
+}
+
+static_assertions::const_assert_eq!(size_of::<PieceBody>(), 8);
+
+impl PieceBody {
+    /// Splits a body, and checks that the bytes are a part of the whole, in whole units.
+    pub(super) fn parse(body: &[u8]) -> Result<(&Self, &[u8]), DropReason> {
+        let (piece, bytes) = Self::ref_from_prefix(body).map_err(|_| DropReason::Malformed)?;
+        let (offset, total) = (usize::from(piece.offset.get()), usize::from(piece.total.get()));
+        let end = offset + bytes.len();
+        let in_units =
+            offset % SEGMENT_QUANTUM == 0 && (bytes.len() % SEGMENT_QUANTUM == 0 || end == total);
+        let is_part = !bytes.is_empty() && bytes.len() < total && end <= total;
+        let fits = HEADER_LEN + total <= PIECED_LEN_MAX;
+        if in_units && is_part && fits { Ok((piece, bytes)) } else { Err(DropReason::Malformed) }
+    }
+}
 
 /// The most words of selective acknowledgment in a packet.
 pub const SACK_WORDS_MAX: usize = 16;

@@ -34,7 +34,14 @@ pub enum PacketKind {
     Ping = 0x06,
     /// Close notification: this connection ends. Sent once, not acknowledged.
     Close = 0x07,
-    /// Records; the only kind that has a packet sequence number and is retransmitted.
+    /// Probe of the path MTU: as long as the packets that are to follow.
+    Probe = 0x08,
+    /// Answer to [`Self::Probe`], with the size that arrived.
+    ProbeAck = 0x09,
+    /// A piece of a [`Self::Data`] packet that is too long for the path. It has that packet's
+    /// number.
+    Piece = 0x0a,
+    /// Records; the only kind that takes a packet sequence number.
     Data = 0x10,
 }
 
@@ -211,6 +218,9 @@ impl Header {
             0x05 => PacketKind::Reset,
             0x06 => PacketKind::Ping,
             0x07 => PacketKind::Close,
+            0x08 => PacketKind::Probe,
+            0x09 => PacketKind::ProbeAck,
+            0x0a => PacketKind::Piece,
             0x10 => PacketKind::Data,
             _ => return None,
         })
@@ -240,8 +250,13 @@ impl Header {
     #[must_use]
     #[inline(always)]
     pub const fn proves(&self, token: Token) -> bool {
-        self.token.get() == token.low()
-            && (self.kind == PacketKind::Data as u8 || self.psn.get() == token.high())
+        self.token.get() == token.low() && (self.has_psn() || self.psn.get() == token.high())
+    }
+
+    /// Whether the packet has a packet sequence number.
+    #[inline(always)]
+    pub(crate) const fn has_psn(&self) -> bool {
+        self.kind == PacketKind::Data as u8 || self.kind == PacketKind::Piece as u8
     }
 
     /// The packet sequence number; in kinds that have none, the upper half of the token.

@@ -22,7 +22,7 @@ mod remote;
 mod token;
 
 pub(crate) use body::Sack;
-pub use body::{Ack, Handshake, SACK_WORDS_MAX};
+pub use body::{Ack, Handshake, PieceBody, ProbeBody, SACK_WORDS_MAX};
 pub use header::{Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, TAG_RESERVE, VERSION};
 pub use integrity::seal;
 pub(crate) use integrity::verify;
@@ -45,8 +45,8 @@ pub use token::Token;
 
 pub use crate::api::config::ChecksumFn;
 pub use crate::api::limits::{
-    ATOMIC_LEN_MAX, MESSAGE_LEN_MAX, MESSAGES_AHEAD_MAX, PACKET_LEN_MIN, READ_LEN_MAX,
-    RENDEZVOUS_READ_LEN_MAX, WRITES_WITH_DATA_MAX,
+    ATOMIC_LEN_MAX, MESSAGE_LEN_MAX, MESSAGES_AHEAD_MAX, PACKET_LEN_MIN, PIECED_LEN_MAX,
+    READ_LEN_MAX, RENDEZVOUS_READ_LEN_MAX, WRITES_WITH_DATA_MAX,
 };
 pub use crate::api::matching::Envelope;
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A packet: header and body, both checked.
 
-use super::body::{Ack, Handshake, SACK_WORDS_MAX};
+use super::body::{Ack, Handshake, PieceBody, ProbeBody, SACK_WORDS_MAX};
 use super::header::{Header, PacketKind, VERSION};
 use super::integrity::verify;
 use super::layout::RecordKind;
@@ -35,6 +35,12 @@ pub enum Body<'a> {
     Ping,
     /// [`PacketKind::Close`]: no body.
     Close,
+    /// [`PacketKind::Probe`].
+    Probe(&'a ProbeBody),
+    /// [`PacketKind::ProbeAck`].
+    ProbeAck(&'a ProbeBody),
+    /// [`PacketKind::Piece`]: a part of the body of a data packet.
+    Piece(&'a PieceBody, &'a [u8]),
 }
 
 impl<'a> Packet<'a> {
@@ -65,6 +71,12 @@ impl<'a> Packet<'a> {
             }
             PacketKind::Data => Body::Data(Records::check(body)?),
             PacketKind::Reset if body.is_empty() => Body::Reset,
+            PacketKind::Probe => Body::Probe(ProbeBody::of_probe(body)?),
+            PacketKind::ProbeAck => Body::ProbeAck(exact(body)?),
+            PacketKind::Piece => {
+                let (piece, bytes) = PieceBody::parse(body)?;
+                Body::Piece(piece, bytes)
+            }
             PacketKind::Ping if body.is_empty() => Body::Ping,
             PacketKind::Close if body.is_empty() => Body::Close,
             PacketKind::Reset | PacketKind::Ping | PacketKind::Close => {

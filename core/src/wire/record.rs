@@ -81,7 +81,7 @@ impl<'a> Records<'a> {
     /// padding is not zero, a segment reaches beyond its message or is not alone, messages share
     /// the packet with other records, or too many writes bring data.
     #[inline]
-    pub(super) fn check(body: &'a [u8]) -> Result<Self, DropReason> {
+    pub(crate) fn check(body: &'a [u8]) -> Result<Self, DropReason> {
         let mut records = Self { rest: body, messages: false, requests: 0, events: 0, endings: 0 };
         let mut rest = body;
         let (mut count, mut messages, mut alone) = (0u16, 0u16, true);

@@ -120,6 +120,9 @@ fn an_attacker_gets_no_more_bytes_than_it_sends() {
         PacketKind::Ping,
         PacketKind::Close,
         PacketKind::Ack,
+        PacketKind::Probe,
+        PacketKind::ProbeAck,
+        PacketKind::Piece,
         PacketKind::Data,
     ];
     for known in [false, true] {
@@ -133,6 +136,9 @@ fn an_attacker_gets_no_more_bytes_than_it_sends() {
                     puppet.handshake(INCARNATION, 1, 0).as_bytes().to_vec()
                 }
                 PacketKind::Ack => vec![0; 24],
+                PacketKind::Probe => [vec![0, 0, 40, 0], vec![0; 4]].concat(),
+                PacketKind::ProbeAck => vec![0; 8],
+                PacketKind::Piece => [vec![0, 0, 128, 0], vec![0; 68]].concat(),
                 _ => Vec::new(),
             };
             let mut sent = 0;

@@ -14,6 +14,7 @@ mod blind;
 mod connection;
 mod errors;
 mod messages;
+mod path_mtu;
 mod puppet;
 mod recovery;
 mod remote;

@@ -49,7 +49,7 @@ impl Head {
             .with_received(self.ack, self.accepted, self.receiver_status)
             .with_sent_at(self.sent_at);
         // Other kinds have the upper half of the token in its place.
-        if matches!(self.kind, PacketKind::Data | PacketKind::Reset) {
+        if matches!(self.kind, PacketKind::Data | PacketKind::Piece | PacketKind::Reset) {
             header = header.with_psn(self.psn);
         }
         header.rnr_epoch = self.rnr_epoch;

@@ -44,6 +44,8 @@ pub struct FaultyLink {
     pub cut: Vec<PeerAddress>,
     /// Whether data packets and acknowledgments carry an unknown flag.
     pub strange: bool,
+    /// Longer packets are lost.
+    pub passes: usize,
 }
 
 impl FaultyLink {
@@ -62,6 +64,7 @@ impl FaultyLink {
         let copies = 1 + usize::from(self.rng.percent(self.faults.duplicate));
         for _ in 0..copies {
             if self.rng.percent(self.faults.loss)
+                || self.link.packets.at(id).bytes.len() > self.passes
                 || self.cut.contains(&from)
                 || self.cut.contains(&to)
             {
@@ -178,9 +181,20 @@ pub fn small() -> Config {
 
 impl World {
     pub fn new(nodes: usize, seed: u64, config: &Config, faults: Faults) -> Self {
+        Self::with_payload(nodes, seed, config, faults, 1472)
+    }
+
+    /// Nodes with packets of up to `payload_max` bytes.
+    pub fn with_payload(
+        nodes: usize,
+        seed: u64,
+        config: &Config,
+        faults: Faults,
+        payload_max: usize,
+    ) -> Self {
         let mut rng = Rng(seed);
-        let nodes =
-            (0..nodes).map(|_| Node::new(config, rng.next() | 1, rng.next(), 1472)).collect();
+        let mut node = |_| Node::new(config, rng.next() | 1, rng.next(), payload_max);
+        let nodes = (0..nodes).map(&mut node).collect();
         let link = FaultyLink {
             faults,
             rng: Rng(rng.next()),
@@ -189,6 +203,7 @@ impl World {
             tap: None,
             cut: Vec::new(),
             strange: false,
+            passes: usize::MAX,
         };
         // The start is not time zero: clocks on the wire must wrap in some runs.
         Self { now: rng.next() >> 20, nodes, link, frugal: false, polls_again: false }

@@ -112,6 +112,7 @@ impl Endpoint {
         config.order = self.order;
         config.rma_events = self.caps & bits::RMA_EVENT != 0;
         config.peer_timeout = param::values().peer_timeout;
+        config.path_retry = param::values().path_retry;
         config
     }
 }

@@ -201,7 +201,9 @@ impl Runtime {
         engine.with_mut(|engine| {
             let kernel = port.kernel_stats().unwrap_or_default();
             let (did, moved) = (engine.stats(), port.stats());
-            log::info!(target: "ep_data", "closing: {did:?}, {moved:?}, {kernel:?}");
+            // libfabric cuts a line after 1,024 bytes, its end included.
+            log::info!(target: "ep_data", "closing: {did:?}");
+            log::info!(target: "ep_data", "closing: {moved:?}, {kernel:?}");
             engine.close(now);
         });
         self.drive(&mut state, now, Budget { rx_packets: 0, tx_packets: CLOSE_PACKETS_MAX });

@@ -163,7 +163,7 @@ impl Statistics {
 type Named<T> = (&'static str, fn(&T) -> u64);
 
 /// The engine's counters on a page.
-const ENGINE: [Named<Stats>; 18] = [
+const ENGINE: [Named<Stats>; 22] = [
     ("packets_received", |s| s.packets_received),
     ("packets_sent", |s| s.packets_sent),
     ("data_packets_sent", |s| s.data_packets_sent),
@@ -171,6 +171,10 @@ const ENGINE: [Named<Stats>; 18] = [
     ("losses_by_ack", |s| s.losses_by_ack),
     ("timeouts", |s| s.timeouts),
     ("tail_probes", |s| s.tail_probes),
+    ("path_probes", |s| s.path_probes),
+    ("path_shrinks", |s| s.path_shrinks),
+    ("path_raises", |s| s.path_raises),
+    ("pieces_sent", |s| s.pieces_sent),
     ("acks_sent", |s| s.acks_sent),
     ("messages_sent", |s| s.messages_sent),
     ("messages_accepted", |s| s.messages_accepted),

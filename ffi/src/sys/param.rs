@@ -79,6 +79,16 @@ static PEER_TIMEOUT: Param = Param {
 };
 /// The longest peer time-out that the engine supports, in milliseconds.
 const PEER_TIMEOUT_MAX: u32 = 120_000;
+static PATH_RETRY: Param = Param {
+    name: c"path_retry",
+    kind: abi::FI_PARAM_INT,
+    help:
+        c"Seconds after which larger packets are tried again on a path that did not pass them, 1 \
+            to 28800 (default: 600)",
+    complaint: Once::new(),
+};
+/// The longest time after which they are, in seconds.
+const PATH_RETRY_MAX: u32 = 28_800;
 static SPIN: Param = Param {
     name: c"spin",
     kind: abi::FI_PARAM_INT,
@@ -104,8 +114,19 @@ static PCI: Param = Param {
     complaint: Once::new(),
 };
 
-static PARAMS: [&Param; 10] =
-    [&TIER, &PASSTHROUGH, &IFACE, &MODE, &QUEUE, &STEER, &BROKER, &PEER_TIMEOUT, &SPIN, &PCI];
+static PARAMS: [&Param; 11] = [
+    &TIER,
+    &PASSTHROUGH,
+    &IFACE,
+    &MODE,
+    &QUEUE,
+    &STEER,
+    &BROKER,
+    &PEER_TIMEOUT,
+    &PATH_RETRY,
+    &SPIN,
+    &PCI,
+];
 
 /// The values of the variables.
 #[derive(Clone, Debug)]
@@ -126,6 +147,8 @@ pub(crate) struct Values {
     pub(crate) broker: Option<PathBuf>,
     /// The peer time-out.
     pub(crate) peer_timeout: Duration,
+    /// The time after which larger packets are tried again.
+    pub(crate) path_retry: Duration,
     /// Time of polling before a sleep.
     pub(crate) spin: Duration,
     /// Whether applications see PCI addresses.
@@ -143,6 +166,7 @@ impl Default for Values {
             steer: false,
             broker: Some(PathBuf::from(DEFAULT_BROKER_PATH)),
             peer_timeout: Duration::from_secs(10),
+            path_retry: Duration::from_secs(600),
             spin: Duration::from_micros(20),
             pci: false,
         }
@@ -214,6 +238,15 @@ fn read(provider: Provider) -> Values {
             values.peer_timeout = Duration::from_millis(given.min(PEER_TIMEOUT_MAX).into());
         }
     }
+    if let Some(given) = number(provider, &PATH_RETRY) {
+        let seconds = given.clamp(1, PATH_RETRY_MAX);
+        if seconds != given {
+            PATH_RETRY.complain(format_args!(
+                "FI_XDP_PATH_RETRY={given} is not from 1 to {PATH_RETRY_MAX}; taking {seconds}"
+            ));
+        }
+        values.path_retry = Duration::from_secs(seconds.into());
+    }
     if let Some(microseconds) = number(provider, &SPIN) {
         values.spin = Duration::from_micros(microseconds.into());
     }
@@ -283,6 +316,7 @@ mod tests {
         assert_eq!(Providers::parse(stated_default(&PASSTHROUGH)), values.passthrough);
         assert_eq!(Some(PathBuf::from(stated_default(&BROKER))), values.broker);
         assert_eq!(stated_default(&PEER_TIMEOUT), values.peer_timeout.as_millis().to_string());
+        assert_eq!(stated_default(&PATH_RETRY), values.path_retry.as_secs().to_string());
         assert_eq!(stated_default(&SPIN), values.spin.as_micros().to_string());
         assert_eq!(stated_default(&PCI) == "yes", values.pci);
         assert_eq!(stated_default(&STEER) == "yes", values.steer);

@@ -33,9 +33,9 @@ impl Carried {
     pub fn from_log(log: &str) -> Self {
         let mut carried = Self::default();
         for line in log.lines() {
-            let Some((_, counters)) = line.split_once("closing: Stats") else { continue };
+            let Some((_, counters)) = line.split_once("closing: ") else { continue };
             let count = |name| counter(counters, name).unwrap_or(0);
-            carried.endpoints += 1;
+            carried.endpoints += u64::from(counters.starts_with("Stats"));
             carried.packets += count("packets_sent");
             carried.through_xdp += count("xsk_transmitted");
             carried.through_udp += count("udp_transmitted");
@@ -83,7 +83,9 @@ mod tests {
 
     const LOG: &str = "libfabric:1:2::xdp:ep_data:xdp_fi::progress():294<info> closing: Stats { \
         packets_received: 7, packets_sent: 9, data_packets_sent: 5, retransmissions: 2, \
-        bytes_placed: 64 }, PortStats { xsk_received: 3, xsk_transmitted: 4, udp_transmitted: 5 }";
+        bytes_placed: 64 }\n\
+        libfabric:1:2::xdp:ep_data:xdp_fi::progress():295<info> closing: PortStats { \
+        xsk_received: 3, xsk_transmitted: 4, udp_transmitted: 5 }";
 
     #[test]
     fn counters_of_all_endpoints_add_up() {

@@ -175,8 +175,8 @@ fn transfer(fixture: &TwoHostFixture, count: u64, timeout: Duration) -> anyhow::
     let (server, client) = (fixture.server(&transfer)?, fixture.client(&transfer)?);
     let done = TwoHostFixture::complete_within(server, client, timeout + TIMEOUT)?;
     for output in [&done.client, &done.server] {
-        let closing = output.stderr.lines().find_map(|line| line.split_once("closing: "));
-        println!("  {}: {}", output.label, closing.unwrap_or_default().1);
+        let closing = output.stderr.lines().filter_map(|line| line.split_once("closing: "));
+        closing.for_each(|(_, counters)| println!("  {}: {counters}", output.label));
     }
     let stream = done.report.stream.first().context("no stream was measured")?;
     println!("  {} MiB in {:.1} s", stream.messages, stream.seconds);

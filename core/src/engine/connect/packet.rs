@@ -22,6 +22,8 @@ pub(crate) enum StatelessPacket {
     Reset { to: PeerAddress, token: u32, psn: Psn, ack: Psn },
     /// Close notification, with the numbers that were received and the errors that were issued.
     Close { to: PeerAddress, cid: PeerId, token: Token, psn: Psn, msn: u16, errors: u8 },
+    /// Answer to a peer's probes of the path MTU: the largest `size` that arrived in a `round`.
+    ProbeAck { peer: PeerId, round: u16, size: u16 },
 }
 
 impl StatelessPacket {

@@ -9,6 +9,7 @@ use crate::engine::connect::teardown::end_connection;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
+use crate::peer::Extra;
 use crate::peer::slots::ConnSlot;
 use crate::wire::Header;
 use crate::{DropReason, OpError, PeerAddress};
@@ -46,10 +47,10 @@ impl Ctx<'_> {
     /// packet in flight, asks the same.
     fn challenge(&mut self, conn: ConnSlot) -> Result<(), DropReason> {
         let state = &mut self.table.connections[conn];
-        if state.path().has_ping() || !state.tx().all_acknowledged() {
+        if state.path().extra().contains(Extra::PING) || !state.tx().all_acknowledged() {
             return Err(DropReason::UnprovenReset);
         }
-        state.path_mut().request_ping(true);
+        state.path_mut().set_extra(Extra::PING, true);
         self.table.make_ready(conn);
         Ok(())
     }

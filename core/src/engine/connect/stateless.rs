@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets outside of the stream of a connection: handshake, cookie, reset, close
-//! (`docs/PROTOCOL.md` §5).
+//! (`docs/PROTOCOL.md` §5), answers to probes (§11.1).
 //!
 //! In: queued packets. Out: sealed packets, before the packets of any connection. They are not
 //! retransmitted: a peer that misses one asks again. Bound:
@@ -11,7 +11,9 @@ use crate::engine::connect::ConnectionTable;
 use crate::engine::connect::packet::StatelessPacket;
 use crate::engine::ctx::Ctx;
 use crate::peer::State;
-use crate::wire::{HEADER_LEN, Handshake, Header, PacketKind, ReceiverStatus, Token, seal};
+use crate::wire::{
+    HEADER_LEN, Handshake, Header, PacketKind, ProbeBody, ReceiverStatus, Token, seal,
+};
 use crate::{Destination, PeerAddress, PeerId, Transmit};
 use zerocopy::IntoBytes;
 
@@ -19,6 +21,19 @@ impl ConnectionTable<'_> {
     /// Queues a packet; if the queue is full it is dropped, and the peer will ask again.
     pub(crate) fn queue_stateless(&mut self, packet: StatelessPacket) {
         let _ = self.stateless.push_back(packet);
+    }
+
+    /// Queues the answer to a probe of `size` bytes. One answer is enough for the probes of a round
+    /// that arrive together.
+    pub(crate) fn acknowledge_probe(&mut self, of: PeerId, in_round: u16, of_size: u16) {
+        if let Some(StatelessPacket::ProbeAck { peer, round, size }) = self.stateless.back_mut()
+            && (*peer, *round) == (of, in_round)
+        {
+            *size = of_size.max(*size);
+            return;
+        }
+        let (peer, round, size) = (of, in_round, of_size);
+        self.queue_stateless(StatelessPacket::ProbeAck { peer, round, size });
     }
 
     /// Whether a packet is queued, or peers are to be notified of the close.
@@ -58,6 +73,9 @@ impl Ctx<'_> {
                         .with_sent_at(self.timers.tick().bits());
                     header.err_count = errors;
                     self.seal_stateless(&header, &[], to, packet)
+                }
+                StatelessPacket::ProbeAck { peer, round, size } => {
+                    self.put_probe_ack(peer, (round, size), packet)
                 }
             };
             if sent.is_some() {
@@ -115,6 +133,28 @@ impl Ctx<'_> {
         }
         body.psn_base = base.0.into();
         body.cookie = if hello { cookie } else { expected.0.into() }.into();
+        let sent = self.seal_stateless(&header, body.as_bytes(), peer.address(), packet)?;
+        Some(Transmit { to: Destination { peer: id, ..sent.to }, ..sent })
+    }
+
+    fn put_probe_ack(
+        &self,
+        id: PeerId,
+        (round, size): (u16, u16),
+        packet: &mut [u8],
+    ) -> Option<Transmit> {
+        let peer = &self.table.peers[self.table.peer_slot(id)?];
+        if !peer.is_established() || peer.connection().is_none() {
+            return None;
+        }
+        let state = &self.table.connections[peer.connection()];
+        let (rx, status) = (state.rx(), ReceiverStatus::default());
+        let cid = peer.remote_cid();
+        let mut header = Header::new(PacketKind::ProbeAck, cid, peer.token())
+            .with_received(rx.window().next(), rx.expected_msn().0 as u16, status)
+            .with_sent_at(self.timers.tick().bits());
+        header.err_count = state.errors().issued();
+        let body = ProbeBody { round: round.into(), size: size.into(), reserved: 0.into() };
         let sent = self.seal_stateless(&header, body.as_bytes(), peer.address(), packet)?;
         Some(Transmit { to: Destination { peer: id, ..sent.to }, ..sent })
     }

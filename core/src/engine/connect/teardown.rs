@@ -41,6 +41,7 @@ pub(crate) fn release_connection(cx: &mut Ctx<'_>, sender: &mut Sender<'_>, conn
     cx.table.unschedule(conn);
     cx.timers.disarm(conn);
     let state = &mut cx.table.connections[conn];
+    sender.abort_search(state, conn);
     let peer = &mut cx.table.peers[state.peer()];
     state.save(peer);
     peer.detach();

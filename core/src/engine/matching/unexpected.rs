@@ -25,8 +25,8 @@ const CLASSES_TRIED: usize = 2;
 #[derive(Debug)]
 pub(crate) struct UnexpectedPool<'s> {
     slots: Slab<'s, Unexpected, StoredSlot, UNEXPECTED_CLASSES>,
-    /// How many messages have left, modulo 2^16.
-    releases: u16,
+    /// How many messages have left, from 1 to 255 and around: 0 is a connection without refusals.
+    releases: u8,
     /// The orphans of each class, the oldest first.
     orphans: [List<StoredSlot>; UNEXPECTED_CLASSES],
     /// How many these are.
@@ -88,11 +88,11 @@ impl<'s> UnexpectedPool<'s> {
 
     pub(crate) fn release(&mut self, slot: StoredSlot) {
         self.slots.release(slot);
-        self.releases = self.releases.wrapping_add(1);
+        self.releases = self.releases.wrapping_add(1).max(1);
     }
 
     /// A count that changes when a message leaves.
-    pub(crate) const fn releases(&self) -> u16 {
+    pub(crate) const fn releases(&self) -> u8 {
         self.releases
     }
 

@@ -13,7 +13,7 @@ use crate::engine::ctx::Ctx;
 use crate::peer::slots::ConnSlot;
 use crate::peer::window::WINDOW_PACKETS;
 use crate::peer::{Connection, State};
-use crate::wire::{Ack, Body, Header, Sack};
+use crate::wire::{Ack, Body, Header, ProbeBody, Sack};
 use crate::{DropReason, PeerAddress};
 
 /// A packet that is older than the latest one by more than this is stale: 68 s, in ticks of 64 ns.
@@ -38,7 +38,7 @@ impl Ctx<'_> {
         body: &Body<'_>,
         from: PeerAddress,
     ) -> Result<ConnSlot, DropReason> {
-        let expects_answer = matches!(body, Body::Data(_) | Body::Ping);
+        let expects_answer = matches!(body, Body::Data(_) | Body::Piece(..) | Body::Ping);
         let Some(slot) = self.table.peer_slot(header.dst_cid()) else {
             self.reset_unknown(expects_answer, header, from);
             return Err(DropReason::UnknownConnection);
@@ -67,7 +67,7 @@ impl Ctx<'_> {
             if state.rx().received() > 0 && recent && behind >= STALE_TICKS {
                 return Err(DropReason::Stale);
             }
-            check_number(state.rx().window().next(), header, body)?;
+            check_number(state.rx().window().next(), header)?;
             check_ack(state.tx().next_psn(), header.ack_psn(), sack)?;
             check_accepted(state.tx().accepted_msn(), state.tx().next_msn(), header)?;
             let conn = peer.connection();
@@ -77,7 +77,7 @@ impl Ctx<'_> {
             Ok(conn)
         } else {
             // Nothing is under way: an acknowledgment can only repeat the last one.
-            check_number(peer.expected_psn(), header, body)?;
+            check_number(peer.expected_psn(), header)?;
             check_ack(peer.next_psn(), header.ack_psn(), sack)?;
             check_accepted(peer.next_msn(), peer.next_msn(), header)?;
             let (now, accepted) = (self.timers.tick(), peer.state() == State::Accepted);
@@ -111,6 +111,22 @@ impl Ctx<'_> {
             || state.rx().newest_sent_at().has_come(sent_at);
         record_packet(state, (now, self.timers.last_poll()), header, marked, is_latest);
         is_latest
+    }
+
+    /// Drops data packet `psn` of a connection, or a piece of it: an acknowledgment says so at
+    /// once. Returns the `reason`.
+    pub(super) fn drop_data(&mut self, conn: ConnSlot, psn: Psn, reason: DropReason) -> DropReason {
+        if reason == DropReason::Duplicate {
+            self.table[conn].rx_mut().duplicate_arrived(psn);
+        }
+        self.owe_ack_now(conn);
+        reason
+    }
+
+    /// Answers a probe of the path MTU.
+    pub(super) fn acknowledge_probe(&mut self, conn: ConnSlot, probe: &ProbeBody) {
+        let peer = self.table.peer_of(conn);
+        self.table.acknowledge_probe(peer, probe.round.get(), probe.size.get());
     }
 
     /// Takes the measurements of an acknowledgment: a round trip, less the delay of the packet at
@@ -174,10 +190,10 @@ pub(super) fn record_packet(
 /// Checks that a packet with records has a number that one in flight can have, if `next` is the
 /// lowest that is missing. It is a part of the proof of membership (`docs/PROTOCOL.md` §5.3).
 #[inline(always)]
-fn check_number(next: Psn, header: &Header, body: &Body<'_>) -> Result<(), DropReason> {
+fn check_number(next: Psn, header: &Header) -> Result<(), DropReason> {
     let first = Psn(next.0.wrapping_sub(BEHIND_MAX));
     let possible = header.psn().since(first) < BEHIND_MAX + AHEAD_MAX;
-    if possible || !matches!(body, Body::Data(_)) { Ok(()) } else { Err(DropReason::Stale) }
+    if possible || !header.has_psn() { Ok(()) } else { Err(DropReason::Stale) }
 }
 
 /// Checks that an acknowledgment names packets that are under way, or that were acknowledged

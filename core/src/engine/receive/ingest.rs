@@ -12,9 +12,10 @@ use crate::engine::connect::reset::process_reset;
 use crate::engine::connect::teardown::end_connection;
 use crate::engine::receive::admit::sack_of;
 use crate::engine::receive::fast_path::{ingest_predicted, ingest_predicted_ack};
+use crate::engine::receive::pieces::Arrived;
 use crate::peer::slots::ConnSlot;
 use crate::peer::window::Admission;
-use crate::wire::{Body, Flags, Header, Packet, Record, Records, WRITES_WITH_DATA_MAX};
+use crate::wire::{Body, Flags, Header, Packet, PieceBody, Record, Records, WRITES_WITH_DATA_MAX};
 use crate::{Datagram, DropReason, Instant, Memory, OpError, OpId};
 
 impl Engine<'_> {
@@ -74,6 +75,14 @@ impl Engine<'_> {
                         cx.owe_ack_now(conn);
                         Ok(())
                     }
+                    Body::Piece(piece, bytes) => {
+                        self.process_piece(conn, header, (piece, bytes), memory)
+                    }
+                    Body::Probe(probe) => {
+                        cx.acknowledge_probe(conn, probe);
+                        Ok(())
+                    }
+                    Body::ProbeAck(ack) => sender.process_probe_ack(cx, conn, ack),
                     _ => Ok(()),
                 };
                 self.sender.after_packet(&mut self.cx, conn);
@@ -106,12 +115,7 @@ impl Engine<'_> {
             Admission::Fresh => self.lacks_room(conn, records, out_of_order),
         };
         if let Some(reason) = refusal {
-            let cx = &mut self.cx;
-            if reason == DropReason::Duplicate {
-                cx.table[conn].rx_mut().duplicate_arrived(psn);
-            }
-            cx.owe_ack_now(conn);
-            return Err(reason);
+            return Err(self.cx.drop_data(conn, psn, reason));
         }
         let mut records = records.clone();
         // bound: records of the packet
@@ -155,6 +159,39 @@ impl Engine<'_> {
         Ok(())
     }
 
+    /// Keeps a piece of a data packet; the last one to come brings the packet.
+    #[cold]
+    fn process_piece<M: Memory>(
+        &mut self,
+        conn: ConnSlot,
+        header: &Header,
+        (piece, bytes): (&PieceBody, &[u8]),
+        memory: &mut M,
+    ) -> Result<(), DropReason> {
+        let Self { cx, .. } = self;
+        let psn = header.psn();
+        let peer = cx.table[conn].peer();
+        match cx.table[conn].rx().window().admission(&cx.bits, psn) {
+            Admission::Duplicate => return Err(cx.drop_data(conn, psn, DropReason::Duplicate)),
+            Admission::Beyond => return Err(cx.drop_data(conn, psn, DropReason::BeyondWindow)),
+            Admission::Fresh => {}
+        }
+        let name = (cx.table.peer_id(peer), cx.table[peer].epoch(), psn);
+        let now = cx.timers.now();
+        // The body stays where it is while its records are processed.
+        let mut pieces = core::mem::take(&mut self.pieces);
+        let outcome = match pieces.arrive(now, name, piece, bytes) {
+            Arrived::Part => Ok(()),
+            Arrived::NoRoom => Err(DropReason::PieceWithoutRoom),
+            Arrived::Whole(body) => match Records::check(body) {
+                Ok(records) => self.process_data(conn, header, &records, memory),
+                Err(_) => Err(DropReason::MalformedPieces),
+            },
+        };
+        self.pieces = pieces;
+        outcome
+    }
+
     /// Why the records of a packet cannot be processed all together now, if they cannot: every
     /// request needs a slot for its response, and all CQ data of remote writes a slot for its
     /// event. An out-of-order packet leaves as many event slots as a packet in order can need: the
@@ -195,7 +232,7 @@ impl Engine<'_> {
         record: &Record<'_>,
         memory: &mut M,
     ) -> Result<(), DropReason> {
-        let Self { cx, sender, matcher, target } = self;
+        let Self { cx, sender, matcher, target, .. } = self;
         match record {
             Record::Write(write) => match target.serve_write(cx, conn, header, write, memory) {
                 Ok(()) if write.data.is_some() => {

@@ -77,6 +77,7 @@ impl Sender<'_> {
     pub(crate) fn digest(&self, hasher: &mut impl Hasher) {
         self.in_flight.hash(hasher);
         self.ops.hash(hasher);
+        self.searches.hash(hasher);
         self.responders_spare.hash(hasher);
     }
 }

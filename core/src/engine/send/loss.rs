@@ -10,6 +10,7 @@ use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::send::Sender;
 use crate::engine::send::post::pending_cost;
+use crate::peer::Extra;
 use crate::peer::in_flight::{PacketSet, TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 
@@ -33,6 +34,7 @@ impl Sender<'_> {
         let (mut psn, end) = (state.tx().first_psn(), state.tx().sacked_end());
         let mut wait: Option<u32> = None;
         let mut found = false;
+        let mut lost_again = None;
         // bound: the window
         while let Some(hole) = state.tx().find(&self.in_flight, PacketSet::Outstanding, psn, end) {
             psn = hole.plus(1);
@@ -45,7 +47,10 @@ impl Sender<'_> {
             let age = now.since(sent_at);
             if age >= patience {
                 let lost = |record: &mut TxPacket| record.flags |= TxFlags::LOST;
-                state.tx().change_record(&mut self.in_flight, hole, lost);
+                let before = state.tx().change_record(&mut self.in_flight, hole, lost);
+                if before.is_some_and(|record| record.flags.contains(TxFlags::RETRANSMITTED)) {
+                    lost_again = Some(hole);
+                }
                 state.tx_mut().packet_lost(hole);
                 cx.stats.losses_by_ack += 1;
                 found = true;
@@ -61,6 +66,9 @@ impl Sender<'_> {
         if state.tx().lost() > 0 {
             cx.table.make_ready(conn);
         }
+        if let Some(psn) = lost_again {
+            self.suspect_path(cx, conn, psn);
+        }
     }
 
     /// Processes a time-out: first a tail loss probe is sent, then every packet under way counts as
@@ -75,8 +83,10 @@ impl Sender<'_> {
         } else {
             cx.stats.timeouts += 1;
             let asks = before >= PING_FROM_TIMEOUT;
-            state.path_mut().request_ping(asks);
+            state.path_mut().set_extra(Extra::PING, asks);
             state.tx_mut().all_lost(&mut self.in_flight, u16::from(!asks));
+            let oldest = state.tx().first_psn();
+            self.suspect_path(cx, conn, oldest);
         }
         cx.table.make_ready(conn);
     }

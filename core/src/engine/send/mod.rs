@@ -12,14 +12,18 @@ pub(super) mod ending;
 pub(super) mod internal;
 pub(super) mod loss;
 pub(super) mod packetize;
+pub(super) mod path_mtu;
+mod pieces;
 pub(super) mod post;
 pub(super) mod response;
 pub(super) mod retransmit;
+mod searches;
 pub(super) mod transmit;
 
 use crate::collections::slab::SlotIndex;
 use crate::engine::completions::Completions;
 use crate::engine::ctx::Ctx;
+use crate::engine::send::searches::Searches;
 use crate::peer::Connection;
 use crate::peer::in_flight::{InFlight, TxPacket};
 use crate::peer::operation::{OpPool, POSTED};
@@ -31,6 +35,8 @@ use crate::{Completion, DeferredId, Instant, OpId, PeerId};
 pub(super) struct Sender<'s> {
     ops: OpPool<'s>,
     in_flight: InFlight<'s>,
+    /// Searches for the path MTU.
+    searches: Searches,
     /// Slots of the pool for responses that are reserved for no peer.
     responders_spare: u32,
     /// How many slots are for operations of the application: they come first.
@@ -39,13 +45,14 @@ pub(super) struct Sender<'s> {
 
 impl<'s> Sender<'s> {
     /// A sender without operations.
-    pub(super) const fn new(
+    pub(super) fn new(
         ops: OpPool<'s>,
         in_flight: InFlight<'s>,
         responders_spare: u32,
         posted_slots: u32,
     ) -> Self {
-        Self { ops, in_flight, responders_spare, posted_slots }
+        let searches = Searches::default();
+        Self { ops, in_flight, searches, responders_spare, posted_slots }
     }
 }
 

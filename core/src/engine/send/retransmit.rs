@@ -11,6 +11,7 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
+use crate::engine::send::pieces::{cut, record_piece};
 use crate::engine::send::transmit::put_header;
 use crate::peer::in_flight::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
@@ -51,16 +52,67 @@ impl Sender<'_> {
         Some(if out_of_order { tx.first_psn() } else { last })
     }
 
-    /// Sends packet `psn` again, without the records that are superseded.
+    /// Sends packet `psn` again, without the records that are superseded: whole, or its next piece
+    /// if it takes more than `room` bytes.
     pub(super) fn retransmit<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,
         target: &RmaTarget<'_>,
         (conn, psn): (ConnSlot, Psn),
+        (packet, room): (&mut [u8], usize),
+        memory: &mut M,
+    ) -> Option<usize> {
+        let sent = *cx.table[conn].tx().record(&self.in_flight, psn)?;
+        let mut len = self.compose_again(target, &sent, packet, memory)?;
+        let mut kind = PacketKind::Data;
+        let mut is_sent = true;
+        if len > room {
+            let offset = cx.table[conn].next_piece(psn);
+            let piece = cut(packet, len, room, offset)?;
+            record_piece(cx, &mut self.in_flight, (conn, psn), piece);
+            (kind, len, is_sent) = (PacketKind::Piece, piece.len, piece.is_last);
+        }
+        if is_sent {
+            self.record_retransmission(cx, conn, psn)?;
+        }
+        cx.table[conn].path_mut().sent(cx.timers.tick());
+        let mut flags = Flags::RETRANSMISSION | Flags::ACK_REQUEST;
+        flags.set(Flags::BARRIER, sent.flags.contains(TxFlags::BARRIER));
+        let mut header = self.header(cx, matcher, conn, kind, flags).with_psn(psn);
+        header.rnr_epoch = sent.rnr_epoch;
+        put_header(&header, packet)?;
+        cx.table[conn].rx_mut().acknowledged(false);
+        Some(len)
+    }
+
+    /// Writes the records of a packet behind the room for its header. Returns the length of both.
+    fn compose_again<M: Memory>(
+        &mut self,
+        target: &RmaTarget<'_>,
+        sent: &TxPacket,
         packet: &mut [u8],
         memory: &mut M,
     ) -> Option<usize> {
+        let mut at = HEADER_LEN;
+        if sent.flags.contains(TxFlags::PART) {
+            if let Some(slot) = self.op_of_attempt(sent.op, sent.rnr_epoch) {
+                let offset = sent.begins_at(self.ops[slot].sent);
+                let into = packet.get_mut(at..)?;
+                at +=
+                    self.encode_segment(target, slot, offset, sent.len, into, memory).unwrap_or(0);
+            }
+        } else {
+            self.each_whole(sent, |sender, slot| {
+                let rest = packet.get_mut(at..).unwrap_or_default();
+                at += sender.encode_whole(target, slot, rest, memory).unwrap_or(0);
+            });
+        }
+        Some(at)
+    }
+
+    /// Records that all of packet `psn` goes out again.
+    fn record_retransmission(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, psn: Psn) -> Option<()> {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
         let sent = state.tx().change_record(&mut self.in_flight, psn, |record| {
@@ -72,30 +124,9 @@ impl Sender<'_> {
             // This packet is answered as well as a probe.
             state.path_mut().clear_tail_probe();
         }
-        state.path_mut().sent(now);
         state.tx_mut().packet_retransmitted();
         cx.stats.retransmissions += 1;
-        let mut flags = Flags::RETRANSMISSION | Flags::ACK_REQUEST;
-        flags.set(Flags::BARRIER, sent.flags.contains(TxFlags::BARRIER));
-        let mut header = self.header(cx, matcher, conn, PacketKind::Data, flags).with_psn(psn);
-        header.rnr_epoch = sent.rnr_epoch;
-        put_header(&header, packet)?;
-        let mut at = HEADER_LEN;
-        if sent.flags.contains(TxFlags::PART) {
-            if let Some(slot) = self.op_of_attempt(sent.op, sent.rnr_epoch) {
-                let offset = sent.begins_at(self.ops[slot].sent);
-                let into = packet.get_mut(at..)?;
-                at +=
-                    self.encode_segment(target, slot, offset, sent.len, into, memory).unwrap_or(0);
-            }
-        } else {
-            self.each_whole(&sent, |sender, slot| {
-                let rest = packet.get_mut(at..).unwrap_or_default();
-                at += sender.encode_whole(target, slot, rest, memory).unwrap_or(0);
-            });
-        }
-        cx.table[conn].rx_mut().acknowledged(false);
-        Some(at)
+        Some(())
     }
 
     /// The slot of an operation, if it is still under way, and of a message in the attempt that

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! F. One packet out: the connection that sends next, and its next packet.
 //!
-//! Order for a connection: an acknowledgment that no other packet can carry, a ping, lost packets,
-//! the tail loss probe, new records, a plain acknowledgment. In: an empty buffer. Out: a sealed
-//! packet and its destination. Bound: connections that turn out to have nothing to send leave the
-//! list.
+//! Order for a connection: an acknowledgment that no other packet can carry, packets without
+//! payload, lost packets, the tail loss probe, new records, a plain acknowledgment. In: an empty
+//! buffer. Out: a sealed packet and its destination. Bound: connections that turn out to have
+//! nothing to send leave the list.
 
 use crate::collections::slab::SlotIndex;
 use crate::collections::time::Tick;
@@ -65,11 +65,12 @@ impl Sender<'_> {
             let slot = cx.table[conn].peer();
             let peer = &cx.table[slot];
             let (address, receive_max) = (peer.address(), peer.receive_max());
-            let room = peer.payload_max(packet.len().min(cx.limits.payload_max));
+            let most = packet.len().min(cx.limits.payload_max);
+            let room = peer.payload_max(most);
             let first = if next.0 == conn { next.1 } else { OpSlot::NONE };
-            let emitted = packet
-                .get_mut(..room)
-                .and_then(|into| self.emit(cx, matcher, target, (conn, first), into, memory));
+            let emitted = packet.get_mut(..most).and_then(|into| {
+                self.emit(cx, matcher, target, (conn, first), (into, room), memory)
+            });
             let after = emitted.and_then(|emitted| emitted.next);
             let after = after.unwrap_or_else(|| self.next_sendable(cx, conn));
             *next = (conn, after);
@@ -94,50 +95,51 @@ impl Sender<'_> {
     #[inline]
     fn has_packet(&self, cx: &Ctx<'_>, state: &Connection, more: bool) -> bool {
         state.rx().ack_due_now()
-            || state.path().has_ping()
+            || state.path().has_extra()
             || state.path().has_tail_probe()
             || (state.tx().may_retransmit() && self.path_has_room(cx, state))
             || (more && (state.is_uncorked() || self.has_full_packet(cx, state)))
     }
 
-    /// Writes the next packet of a connection. `first`: the operation of which a new record may be
-    /// sent, or none if that is not known.
+    /// Writes the next packet of a connection; new records go in `room` bytes at the most. `first`:
+    /// the operation of which a new record may be sent, or none if that is not known.
     fn emit<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,
         target: &RmaTarget<'_>,
         (conn, first): (ConnSlot, OpSlot),
-        packet: &mut [u8],
+        (packet, room): (&mut [u8], usize),
         memory: &mut M,
     ) -> Option<Emitted> {
-        let state = &mut cx.table[conn];
+        let state = &cx.table[conn];
         let ack_now = state.rx().ack_due_now();
         if ack_now && state.rx().owes_whole_ack() {
             return self.emit_ack(cx, matcher, conn, packet).map(Emitted::of);
         }
-        if state.path_mut().take_ping() {
-            return self.emit_ping(cx, matcher, conn, packet).map(Emitted::of);
+        if state.path().has_extra() {
+            return self.emit_extra(cx, matcher, conn, packet).map(Emitted::of);
         }
         let probe = state.path().has_tail_probe();
         if state.tx().lost() > 0
             && let Some(psn) = self.next_lost(cx, conn)
         {
             return self
-                .retransmit(cx, matcher, target, (conn, psn), packet, memory)
+                .retransmit(cx, matcher, target, (conn, psn), (packet, room), memory)
                 .map(Emitted::of);
         }
         if probe {
             cx.table[conn].path_mut().clear_tail_probe();
             if let Some(psn) = self.probe_packet(cx, conn) {
                 return self
-                    .retransmit(cx, matcher, target, (conn, psn), packet, memory)
+                    .retransmit(cx, matcher, target, (conn, psn), (packet, room), memory)
                     .map(Emitted::of);
             }
         }
         debug_assert!(first.is_none() || first == self.next_sendable(cx, conn));
         let first = if first.is_some() { first } else { self.next_sendable(cx, conn) };
         if first.is_some() {
+            let packet = packet.get_mut(..room)?;
             return self.emit_new(cx, matcher, target, (conn, first), packet, memory);
         }
         if ack_now { self.emit_ack(cx, matcher, conn, packet).map(Emitted::of) } else { None }
@@ -167,8 +169,7 @@ impl Sender<'_> {
         header
     }
 
-    #[cold]
-    fn emit_ping(
+    pub(super) fn emit_ping(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,

@@ -46,6 +46,11 @@ fn walk(bytes: &[u8]) -> Result<(), DropReason> {
         Body::Ack(ack, words) => assert_eq!(words.len(), usize::from(ack.sack_words)),
         Body::Handshake(_) => assert!(bytes.len() > HEADER_LEN),
         Body::Ping | Body::Close | Body::Reset => assert_eq!(bytes.len(), HEADER_LEN),
+        Body::Probe(probe) => assert_eq!(bytes.len(), usize::from(probe.size.get())),
+        Body::ProbeAck(_) => assert_eq!(bytes.len(), HEADER_LEN + 8),
+        Body::Piece(piece, part) => {
+            assert!(part.len() < usize::from(piece.total.get()), "a piece is not the whole");
+        }
     }
     Ok(())
 }

@@ -20,7 +20,7 @@ const RECORDED_MAX: usize = 32;
 
 /// Kinds of packets, known and unknown.
 const KINDS: [u8; 16] = [
-    0x10, 0x10, 0x10, 0x10, 0x10, 0x01, 0x01, 0x01, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0xff,
+    0x10, 0x10, 0x10, 0x10, 0x0a, 0x01, 0x01, 0x09, 0x02, 0x03, 0x04, 0x05, 0x06, 0x07, 0x08, 0xff,
 ];
 
 /// Plays `bytes` against a connection.
@@ -162,7 +162,8 @@ impl Attack<'_> {
             };
             header[at..at + 4].copy_from_slice(&number.to_le_bytes());
         }
-        if let Some(upper) = self.upper_half().filter(|_| header[1] != 0x10 && keep & 1 == 0) {
+        let has_psn = matches!(header[1], 0x0a | 0x10);
+        if let Some(upper) = self.upper_half().filter(|_| !has_psn && keep & 1 == 0) {
             header[12..16].copy_from_slice(&upper);
         }
         if keep & 4 != 0 {

@@ -50,6 +50,7 @@ pub fn config() -> Config {
         rendezvous_reads: 2,
         port_packets: 64,
         reorder_pages: 1,
+        pieced: 2,
         events: 16,
         eager_max: 2048,
         order: Order::RAW | Order::WAW | Order::SAW,

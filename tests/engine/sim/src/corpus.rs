@@ -5,6 +5,7 @@
 //! are a [`Scenario`] over some seeds, a few drive a [`World`] step by step.
 
 use crate::app::Access;
+use crate::hop::hop_with_a_smaller_mtu;
 use crate::invariants::{Violation, broken};
 use crate::late::late_hosts;
 use crate::measure::finish;
@@ -51,6 +52,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "beside-cross-traffic", tell: beside_cross_traffic },
     Story { name: "equal-shares", tell: equal_shares },
     Story { name: "rendezvous-against-requests", tell: rendezvous_against_requests },
+    Story { name: "hop-with-a-smaller-mtu", tell: hop_with_a_smaller_mtu },
 ];
 
 fn violation(world: &World, invariant: u8, what: impl Into<String>) -> Violation {

@@ -78,6 +78,12 @@ transitions! {
     NoResponder = "request without credit dropped",
     RightsRefused = "access refused for its key",
     BoundsRefused = "access refused for its range",
+    PathProbe = "probe of the path MTU",
+    PathShrunk = "packets shortened for the path",
+    PathRaised = "packets lengthened again",
+    Piece = "packet sent in pieces",
+    PieceRefused = "piece without room",
+    UnaskedProbeAck = "answer to no probe dropped",
 }
 
 /// Counts of transitions.
@@ -201,6 +207,12 @@ impl Coverage {
             (Transition::ErrorTaken, stats.errors_received),
             (Transition::Deactivated, stats.connections_idle),
             (Transition::Quarantined, stats.quarantined),
+            (Transition::PathProbe, stats.path_probes),
+            (Transition::PathShrunk, stats.path_shrinks),
+            (Transition::PathRaised, stats.path_raises),
+            (Transition::Piece, stats.pieces_sent),
+            (Transition::PieceRefused, dropped(DropReason::PieceWithoutRoom)),
+            (Transition::UnaskedProbeAck, dropped(DropReason::UnaskedProbeAck)),
         ] {
             self.add_count(transition, count);
         }

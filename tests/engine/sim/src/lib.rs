@@ -20,6 +20,7 @@ pub mod corpus;
 pub mod coverage;
 pub mod cross;
 pub mod faults;
+pub mod hop;
 pub mod invariants;
 pub mod late;
 pub mod measure;

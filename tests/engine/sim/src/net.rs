@@ -32,12 +32,13 @@ pub struct FaultCounts {
     pub clock_faults: u64,
     pub pauses: u64,
     pub ring_full: u64,
+    pub too_long: u64,
 }
 
 impl FaultCounts {
     /// Names and counts.
     #[must_use]
-    pub const fn rows(&self) -> [(&'static str, u64); 13] {
+    pub const fn rows(&self) -> [(&'static str, u64); 14] {
         [
             ("lost", self.lost),
             ("duplicated", self.duplicated),
@@ -52,6 +53,7 @@ impl FaultCounts {
             ("clock faults", self.clock_faults),
             ("pauses", self.pauses),
             ("ring full", self.ring_full),
+            ("too long", self.too_long),
         ]
     }
 
@@ -70,6 +72,7 @@ impl FaultCounts {
         self.clock_faults += other.clock_faults;
         self.pauses += other.pauses;
         self.ring_full += other.ring_full;
+        self.too_long += other.too_long;
     }
 }
 
@@ -178,6 +181,11 @@ impl Net {
     ) {
         self.submitted += 1;
         let depart = self.depart(scenario, now, packets.at(id));
+        if scenario.hop.drops(packets.at(id).bytes.len(), now) {
+            self.counts.too_long += 1;
+            packets.release(id);
+            return;
+        }
         if !self.faulty {
             return self.forward(scenario, depart, id, out);
         }

@@ -114,6 +114,7 @@ pub fn config(scenario: &Scenario) -> Config {
             Control::Fixed => Congestion::Fixed(32),
             Control::Off => Congestion::Off,
         },
+        path_retry: Duration::from_secs(1),
         ..Config::new(crc32c::crc32c_append)
     };
     let peers = scenario.nodes + 1;
@@ -142,6 +143,7 @@ pub fn config(scenario: &Scenario) -> Config {
             regions: 1,
             responders: scenario.nodes.min(8) + 1,
             rendezvous_reads: 1,
+            pieced: 1,
             // As many as a packet can carry.
             events: 8,
             ..all
@@ -159,6 +161,7 @@ pub fn config(scenario: &Scenario) -> Config {
             events: 8,
             port_packets: 64,
             reorder_pages: 1,
+            pieced: 0,
             ..all
         },
         Pools::Large => Config {

@@ -39,6 +39,8 @@ pub struct Scenario {
     pub congestion: Control,
     /// Largest packet of each node in turn, in bytes; empty: 1472 for all.
     pub mtu: Vec<u16>,
+    /// A hop that passes shorter packets only.
+    pub hop: Hop,
     /// Packets lost.
     pub loss: Loss,
     /// Packets repeated.
@@ -149,6 +151,27 @@ pub enum LossTarget {
     Handshake,
     /// Retransmissions.
     Retransmission,
+}
+
+/// A hop that drops longer packets without a word. It does so after the faults, too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+pub struct Hop {
+    /// The longest packet that passes, in bytes; 0: no such hop.
+    pub passes: u16,
+    /// From this time on.
+    pub from_us: u64,
+    /// Until this time; 0: for ever.
+    pub until_us: u64,
+}
+
+impl Hop {
+    /// Whether the hop drops a packet of `len` bytes at `now`, in nanoseconds.
+    #[must_use]
+    pub const fn drops(&self, len: usize, now: u64) -> bool {
+        let lasts = self.until_us == 0 || now < self.until_us * 1000;
+        self.passes > 0 && len > self.passes as usize && now >= self.from_us * 1000 && lasts
+    }
 }
 
 /// Loss.
@@ -308,6 +331,7 @@ impl Default for Scenario {
             eager_max: 128 << 10,
             congestion: Control::default(),
             mtu: Vec::new(),
+            hop: Hop::default(),
             loss: Loss::default(),
             duplicate: Duplicate::default(),
             reorder: Reorder::default(),
@@ -358,6 +382,7 @@ impl Scenario {
         let lossy = loss.iid + damage > 0.0
             || loss.burst_enter > 0.0
             || loss.target.is_some()
+            || self.hop.passes > 0
             || self.link.rate > 0;
         let scarce = matches!(self.pools, Pools::Minimum | Pools::ManyNodes);
         let slow = self.duplicate.later_us * 2 > self.peer_timeout_ms * 1000;

@@ -18,6 +18,12 @@ pub const RESET: u8 = 0x05;
 pub const PING: u8 = 0x06;
 /// "This connection ends."
 pub const CLOSE: u8 = 0x07;
+/// Probe of the path MTU.
+pub const PROBE: u8 = 0x08;
+/// Its answer.
+pub const PROBE_ACK: u8 = 0x09;
+/// A piece of a data packet.
+pub const PIECE: u8 = 0x0a;
 /// Records.
 pub const DATA: u8 = 0x10;
 
@@ -90,7 +96,15 @@ impl<'a> View<'a> {
     /// Whether it belongs to a connection.
     #[must_use]
     pub const fn is_connected(&self) -> bool {
-        matches!(self.kind, ACK | PING | CLOSE | DATA)
+        matches!(self.kind, ACK | PING | CLOSE | PROBE | PROBE_ACK | PIECE | DATA)
+    }
+
+    /// The place of a piece in the body of its packet, the length of that body, and its bytes.
+    #[must_use]
+    pub fn piece(&self) -> Option<(usize, usize, &'a [u8])> {
+        let (head, bytes) = self.body.split_at_checked(8).filter(|_| self.kind == PIECE)?;
+        let number = |at| usize::from(u16::from_le_bytes([head[at], head[at + 1]]));
+        Some((number(0), number(2), bytes))
     }
 
     /// The records of a data packet.
@@ -134,6 +148,9 @@ impl<'a> View<'a> {
             RESET => "RESET",
             PING => "PING",
             CLOSE => "CLOSE",
+            PROBE => "PROBE",
+            PROBE_ACK => "PROBE_ACK",
+            PIECE => "PIECE",
             DATA => "DATA",
             _ => "?",
         }

@@ -57,7 +57,7 @@ const fn inv(number: u8, title: &'static str, checked: &'static str) -> Invarian
 }
 
 /// All of them.
-pub const INVARIANTS: [Invariant; 32] = [
+pub const INVARIANTS: [Invariant; 35] = [
     inv(1, "each message arrives once or its send fails", "delivery::{once, all_arrived}"),
     inv(2, "messages match in the order of their posting", "delivery::{order, passed_over}"),
     inv(3, "bytes are right, and no others are touched", "delivery::contents; memory"),
@@ -99,6 +99,9 @@ pub const INVARIANTS: [Invariant; 32] = [
     inv(30, "who has nothing to say is silent", "liveness::quiet"),
     inv(31, "no round trip is measured too short", "resources::round_trips"),
     inv(32, "a host's delay shrinks no congestion window", "late::late_hosts"),
+    inv(33, "cross traffic leaves each stream a share", "share"),
+    inv(34, "streams of one bottleneck have equal shares", "share"),
+    inv(35, "a path that becomes short goes on within a second", "hop::hop_with_a_smaller_mtu"),
 ];
 
 #[cfg(test)]

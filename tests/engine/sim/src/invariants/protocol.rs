@@ -5,7 +5,7 @@
 //! [`NOTES_MAX`] packets of each direction of each connection.
 
 use super::{Checked, broken};
-use crate::wire::{DATA, RETRANSMISSION, RecordView, View};
+use crate::wire::{DATA, PIECE, RETRANSMISSION, RecordView, View};
 use ofi_xdp_test_kit::rng::hash;
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, DefaultHasher};
@@ -33,6 +33,9 @@ struct Direction {
     /// Number of the first note.
     first: u32,
     notes: VecDeque<Note>,
+    /// The packet that is being sent in pieces: its number, the length of its body, and the body so
+    /// far.
+    pieced: (u32, usize, Vec<u8>),
 }
 
 impl Direction {
@@ -97,6 +100,9 @@ impl Observer {
         let direction = self.directions.entry((sender.from, sender.to, view.token)).or_default();
         Self::acknowledgment(direction, view)?;
         Self::selective(peer_next, view)?;
+        if view.kind == PIECE {
+            return Self::piece(direction, sender, view);
+        }
         if view.kind != DATA {
             return Ok(());
         }
@@ -161,6 +167,33 @@ impl Observer {
         let records = view.records().map(|record| record_hash(&record)).collect();
         direction.notes.push_back(Note { records, sent: sender.now, timers: sender.timers });
         Ok(())
+    }
+
+    /// 18: pieces of a packet follow one another from its beginning to its end, and are together
+    /// what the packet was.
+    fn piece(direction: &mut Direction, sender: Sender, view: &View<'_>) -> Checked {
+        let Some((offset, total, bytes)) = view.piece() else {
+            return broken(18, "a piece without a header");
+        };
+        let (psn, len, body) = &mut direction.pieced;
+        if offset == 0 {
+            (*psn, *len, *body) = (view.psn, total, Vec::new());
+        }
+        if *len != total {
+            // Records were superseded since the last piece. The receiver waits for the next
+            // beginning, too.
+            return Ok(());
+        }
+        if *psn != view.psn || body.len() != offset {
+            return broken(18, format!("a piece of {} without those before it", view.psn));
+        }
+        body.extend_from_slice(bytes);
+        if body.len() < total {
+            return Ok(());
+        }
+        let body = std::mem::take(body);
+        let whole = View { kind: DATA, body: &body, ..*view };
+        Self::repeated(direction, sender, &whole)
     }
 
     /// 17, 18: a packet is repeated a round trip later at the earliest, with the same records, less

@@ -6,8 +6,8 @@
 //! of every kind.
 
 use super::{
-    App, ClockFaults, Control, Corrupt, Duplicate, Link, Loss, LossTarget, Malicious, Partition,
-    Pause, Pools, Reorder, Restart, RingFull, Scenario, Stale,
+    App, ClockFaults, Control, Corrupt, Duplicate, Hop, Link, Loss, LossTarget, Malicious,
+    Partition, Pause, Pools, Reorder, Restart, RingFull, Scenario, Stale,
 };
 use ofi_xdp_test_kit::rng::Rng;
 
@@ -29,11 +29,12 @@ pub enum FaultClass {
     Pause,
     Mtu,
     Queue,
+    Hop,
 }
 
 impl FaultClass {
     /// All of them.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 15] = [
         Self::Loss,
         Self::Duplicate,
         Self::Reorder,
@@ -48,6 +49,7 @@ impl FaultClass {
         Self::Pause,
         Self::Mtu,
         Self::Queue,
+        Self::Hop,
     ];
 
     /// `scenario` without this class.
@@ -74,6 +76,7 @@ impl FaultClass {
             Self::Malicious => s.malicious = Malicious::default(),
             Self::Pause => s.pause = Pause::default(),
             Self::Mtu => s.mtu = Vec::new(),
+            Self::Hop => s.hop = Hop::default(),
             Self::Queue => s.link = Link { delay_ns: s.link.delay_ns, ..Link::default() },
         }
         s
@@ -188,6 +191,12 @@ impl Scenario {
             }
             FaultClass::Mtu => {
                 self.mtu = (0..3).map(|_| rng.pick(&[256, 576, 1452, 1472, 3470])).collect();
+            }
+            FaultClass::Hop => {
+                let until_us = rng.pick(&[0, span / 2, 20_000_000]);
+                let passes = rng.pick(&[1216, 1280, 1300, 1400, 1472]);
+                self.hop = Hop { passes, from_us: rng.below(span / 2 + 1), until_us };
+                self.mtu = vec![rng.pick(&[1472, 3470, 8972])];
             }
             FaultClass::Queue => {
                 self.link.rate = rng.magnitude(10_000_000, 12_500_000_000);

@@ -1,0 +1,230 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packets that arrive in pieces (`docs/PROTOCOL.md` §11.3): their bytes, until all are there.
+//!
+//! In: pieces of packets that are neither duplicates nor beyond the window. Out: the body of a
+//! packet. A packet without a slot, or with one that another packet took, is sent again. Bound:
+//! the slots, which are searched one by one.
+
+use crate::Instant;
+use crate::PeerId;
+use crate::collections::serial::Psn;
+use crate::wire::{HEADER_LEN, PIECED_LEN_MAX, PieceBody, SEGMENT_QUANTUM};
+use core::hash::{Hash, Hasher};
+
+/// A slot may be taken by another packet when no piece of its own has come for this long.
+const FORGOTTEN_NANOS: u64 = 100_000_000;
+/// A piece joins no others that are older than this: before a packet number can come again.
+const STALE_NANOS: u64 = 60_000_000_000;
+/// The longest body.
+const BODY_LEN_MAX: usize = PIECED_LEN_MAX - HEADER_LEN;
+/// Units of [`SEGMENT_QUANTUM`] bytes in it, in words of 64.
+const UNIT_WORDS: usize = BODY_LEN_MAX.div_ceil(SEGMENT_QUANTUM).div_ceil(64);
+
+/// The name of a packet: its peer, the epoch of the connection, and its number.
+pub(super) type PacketName = (PeerId, u16, Psn);
+
+/// A packet that is arriving in pieces.
+#[derive(Clone, Debug)]
+pub(crate) struct Pieced {
+    name: Option<PacketName>,
+    /// When its last piece arrived.
+    at: Instant,
+    total: u16,
+    missing: u16,
+    /// Bit `i % 64` of word `i / 64`: unit `i` has arrived.
+    arrived: [u64; UNIT_WORDS],
+    bytes: [u8; BODY_LEN_MAX],
+}
+
+impl Default for Pieced {
+    fn default() -> Self {
+        Self {
+            name: None,
+            at: Instant::ZERO,
+            total: 0,
+            missing: 0,
+            arrived: [0; UNIT_WORDS],
+            bytes: [0; BODY_LEN_MAX],
+        }
+    }
+}
+
+impl Hash for Pieced {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        (self.name, self.at, self.total, self.missing, self.arrived).hash(state);
+    }
+}
+
+impl Pieced {
+    fn reset(&mut self, name: PacketName, total: u16) {
+        (self.name, self.total, self.missing) = (Some(name), total, total);
+        self.arrived = [0; UNIT_WORDS];
+    }
+
+    /// Whether the next packet may take this slot.
+    fn is_free(&self, now: Instant) -> bool {
+        self.name.is_none() || now >= self.at.after_nanos(FORGOTTEN_NANOS)
+    }
+
+    /// Places the units that have not arrived. The piece was checked (`wire::PieceBody`).
+    fn place(&mut self, offset: usize, bytes: &[u8]) {
+        // bound: the units of a piece
+        for (unit, part) in (offset / SEGMENT_QUANTUM..).zip(bytes.chunks(SEGMENT_QUANTUM)) {
+            let start = unit * SEGMENT_QUANTUM;
+            let into = self.bytes.get_mut(start..start + part.len());
+            let (Some(word), Some(into)) = (self.arrived.get_mut(unit / 64), into) else { return };
+            if *word & 1 << (unit % 64) == 0 {
+                *word |= 1 << (unit % 64);
+                into.copy_from_slice(part);
+                self.missing = self.missing.saturating_sub(part.len() as u16);
+            }
+        }
+    }
+}
+
+/// The outcome of a piece.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Arrived<'a> {
+    /// Others are missing.
+    Part,
+    /// It was the last one: the body of the packet.
+    Whole(&'a [u8]),
+    /// No slot is free.
+    NoRoom,
+}
+
+/// The slots for packets that arrive in pieces.
+#[derive(Debug, Default, Hash)]
+pub(crate) struct Pieces<'s> {
+    slots: &'s mut [Pieced],
+}
+
+impl<'s> Pieces<'s> {
+    /// No packet is arriving.
+    pub(crate) const fn new(slots: &'s mut [Pieced]) -> Self {
+        Self { slots }
+    }
+}
+
+impl Pieces<'_> {
+    /// Keeps a piece of the packet `name`.
+    pub(super) fn arrive(
+        &mut self,
+        now: Instant,
+        name: PacketName,
+        piece: &PieceBody,
+        bytes: &[u8],
+    ) -> Arrived<'_> {
+        let total = piece.total.get();
+        let known =
+            |slot: &Pieced| slot.name == Some(name) && now < slot.at.after_nanos(STALE_NANOS);
+        let at = self.slots.iter().position(known);
+        let at = at.or_else(|| self.slots.iter().position(|slot| slot.is_free(now)));
+        let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) else { return Arrived::NoRoom };
+        // A packet that went out again may have lost records that are superseded.
+        if !known(slot) || slot.total != total {
+            slot.reset(name, total);
+        }
+        slot.at = now;
+        slot.place(piece.offset.get().into(), bytes);
+        if slot.missing > 0 {
+            return Arrived::Part;
+        }
+        slot.name = None;
+        Arrived::Whole(slot.bytes.get(..usize::from(total)).unwrap_or_default())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::vec::Vec;
+
+    const NAME: PacketName = (PeerId::NONE, 1, Psn(7));
+
+    fn at(nanos: u64) -> Instant {
+        Instant::from_nanos(nanos)
+    }
+
+    fn arrive(
+        pieces: &mut Pieces<'_>,
+        now: u64,
+        name: PacketName,
+        whole: &[u8],
+        part: (usize, usize),
+    ) -> Option<Vec<u8>> {
+        let total = whole.len() as u16;
+        let body =
+            PieceBody { offset: (part.0 as u16).into(), total: total.into(), reserved: 0.into() };
+        match pieces.arrive(at(now), name, &body, &whole[part.0..part.1]) {
+            Arrived::Whole(body) => Some(body.to_vec()),
+            Arrived::Part | Arrived::NoRoom => None,
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn pieces_of_any_size_in_any_order_make_the_packet(
+            len in 200usize..BODY_LEN_MAX,
+            unit in 1usize..20,
+            order in prop::collection::vec(0usize..1000, 1..400),
+            again in 0usize..3,
+        ) {
+            let whole: Vec<u8> = (0..len).map(|i| (i * 7 / 3) as u8).collect();
+            let mut slots = [Pieced::default()];
+            let mut pieces = Pieces::new(&mut slots);
+            let step = unit * SEGMENT_QUANTUM;
+            let mut parts: Vec<_> =
+                (0..len).step_by(step).map(|from| (from, len.min(from + step))).collect();
+            let repeated: Vec<_> = parts.iter().copied().take(again).collect();
+            parts.splice(0..0, repeated);
+            for (at, with) in order.into_iter().enumerate() {
+                let (at, with) = (at % parts.len(), with % parts.len());
+                parts.swap(at, with);
+            }
+            let made: Vec<_> = parts
+                .into_iter()
+                .filter_map(|part| arrive(&mut pieces, 0, NAME, &whole, part))
+                .collect();
+            prop_assert_eq!(made.first(), Some(&whole));
+        }
+    }
+
+    #[test]
+    fn a_packet_of_another_length_begins_anew() {
+        let mut slots = [Pieced::default()];
+        let mut pieces = Pieces::new(&mut slots);
+        let (long, short) = ([1; 192], [2; 128]);
+        assert_eq!(arrive(&mut pieces, 0, NAME, &long, (0, 128)), None);
+        assert_eq!(arrive(&mut pieces, 0, NAME, &short, (64, 128)), None);
+        assert_eq!(arrive(&mut pieces, 0, NAME, &short, (0, 64)), Some(short.to_vec()));
+    }
+
+    #[test]
+    fn a_slot_is_kept_while_its_packet_arrives_and_no_longer() {
+        let mut slots = [Pieced::default()];
+        let mut pieces = Pieces::new(&mut slots);
+        let whole = [3; 192];
+        let other = (PeerId::NONE, 2, Psn(7));
+        assert_eq!(arrive(&mut pieces, 0, NAME, &whole, (0, 64)), None);
+        assert_eq!(arrive(&mut pieces, FORGOTTEN_NANOS - 1, other, &whole, (0, 192 - 64)), None);
+        assert_eq!(arrive(&mut pieces, FORGOTTEN_NANOS - 1, other, &whole, (128, 192)), None);
+        assert!(arrive(&mut pieces, FORGOTTEN_NANOS - 1, NAME, &whole, (64, 192)).is_some());
+        assert_eq!(arrive(&mut pieces, FORGOTTEN_NANOS, NAME, &whole, (0, 64)), None);
+        assert_eq!(arrive(&mut pieces, 2 * FORGOTTEN_NANOS, other, &whole, (0, 128)), None);
+        assert!(arrive(&mut pieces, 2 * FORGOTTEN_NANOS, other, &whole, (128, 192)).is_some());
+    }
+
+    #[test]
+    fn pieces_of_a_packet_whose_number_came_again_do_not_mix() {
+        let mut slots = [Pieced::default()];
+        let mut pieces = Pieces::new(&mut slots);
+        assert_eq!(arrive(&mut pieces, 0, NAME, &[1; 192], (0, 128)), None);
+        assert_eq!(arrive(&mut pieces, STALE_NANOS, NAME, &[2; 192], (128, 192)), None);
+        assert_eq!(
+            arrive(&mut pieces, STALE_NANOS, NAME, &[2; 192], (0, 128)),
+            Some([2; 192].to_vec())
+        );
+    }
+}
