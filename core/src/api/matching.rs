@@ -42,8 +42,8 @@ pub struct Envelope {
     pub total: u64,
 }
 
-/// The match rule: whether a receive that wants messages from `from` (`None`: any source) with tags
-/// of `wanted` (`None`: untagged messages only) takes a message from `source` with `tag`.
+/// The match rule: whether a receive takes a message from `source` with `tag`. It wants messages
+/// from `from` (`None`: any source) with tags of `wanted` (`None`: untagged messages only).
 #[must_use]
 #[inline]
 pub(crate) fn matches<S: PartialEq>(

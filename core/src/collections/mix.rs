@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A mixing function: for hash tables of keys that no peer chooses, for the spread of timers, and
-//! with a secret for values that no peer sees. It is not cryptographic: values that a peer must not
-//! guess come from [`secret`](super::secret).
+//! A mixing function: for hash tables of keys that no peer chooses, and for the spread of timers.
+//! With a secret it serves for values that no peer sees. It is not cryptographic: values that a
+//! peer must not guess come from [`secret`](super::secret).
 
 /// Spreads every bit of `value` over the whole result (the finalizer of `SplitMix64`; Steele, Lea
 /// and Flood, "Fast splittable pseudorandom number generators", 2014).

@@ -12,8 +12,8 @@ use crate::collections::time::Tick;
 use crate::peer::window::WINDOW_PACKETS;
 use crate::{Congestion, Instant};
 
-/// The interval in which a host empties its port, at the most (524 µs): progress takes over within
-/// a tenth of this where the application does not look.
+/// The interval in which a host empties its port, at the most (524 µs): the progress thread takes
+/// over within a tenth of this where the application does not poll.
 const POLL_TICKS: u32 = 1 << 13;
 /// A rendezvous read grows by one part for each of these in the round trip (131 µs): sixteen such
 /// parts are 8 GB/s.
@@ -132,25 +132,25 @@ impl Path {
         self.rtt.lower_least(ticks);
     }
 
-    /// How many packets may be under way to a peer whose port holds `window` packets: that many for
-    /// each [`POLL_TICKS`] of the least round trip, because a port is emptied in the meantime.
+    /// How many packets may be under way to a peer whose port holds `capacity` packets: that many
+    /// for each [`POLL_TICKS`] of the least round trip. A port is emptied in that time.
     #[inline(always)]
-    pub(crate) fn window_limit(&self, window: u16) -> u32 {
+    pub(crate) fn window_limit(&self, capacity: u16) -> u32 {
         match self.rtt.least() / POLL_TICKS {
-            0 | 1 => u32::from(window),
-            looks => u32::from(window).saturating_mul(looks).min(WINDOW_PACKETS),
+            0 | 1 => u32::from(capacity),
+            polls => u32::from(capacity).saturating_mul(polls).min(WINDOW_PACKETS),
         }
     }
 
     /// How many times [`RENDEZVOUS_READ_LEN_MAX`](crate::RENDEZVOUS_READ_LEN_MAX) a rendezvous read
-    /// asks for: as many as [`PART_TICKS`] are in the least round trip, so that the requests of a
-    /// peer cover a long path; 4 MiB at the most.
+    /// asks for: as many as [`PART_TICKS`] are in the least round trip. So the requests of a peer
+    /// cover a long path; 4 MiB at the most.
     pub(crate) fn rendezvous_parts(&self) -> u64 {
         u64::from((self.rtt.least() / PART_TICKS).clamp(1, PARTS_MAX))
     }
 
     /// Bytes that may be under way when a read requests its next part: as many as the peer's
-    /// rendezvous reads would have under way together, 1 MiB at least and 64 MiB at the most.
+    /// rendezvous reads have together. They are 1 MiB at least and 64 MiB at the most.
     pub(crate) fn read_ahead(&self) -> u64 {
         self.rendezvous_parts() << READ_AHEAD_SHIFT
     }
@@ -296,9 +296,9 @@ impl Path {
         self.timer_from
     }
 
-    /// When the retransmission timer fires, if it runs. From the first time-out on with up to a
-    /// quarter more, different for each `oldest` packet and each time-out: senders that lost
-    /// packets together in a burst do not retransmit together.
+    /// When the retransmission timer fires, if it runs. From the first time-out on it is longer by
+    /// up to a quarter, different for each `oldest` packet and each time-out. So senders that lost
+    /// packets in one burst do not retransmit together.
     #[inline]
     pub(crate) fn retransmit_at(&self, oldest: Psn) -> Tick {
         let after = match self.backoff {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The receiver's half of a connection: the receive window, the acknowledgment that it owes, the
-//! next message, and the clock of the peer (`docs/PROTOCOL.md` §4.2, §4.3, §6.4).
+//! The receiver's half of a connection (`docs/PROTOCOL.md` §4.2, §4.3, §6.4): the receive window,
+//! the acknowledgment that it owes, the next message, and the peer's clock.
 //!
 //! In: packets and messages as they arrive. Out: the state that headers and acknowledgments carry.
 //! The engine's receiver calls. All operations are O(1).

@@ -76,10 +76,9 @@ pub struct Records<'a> {
 impl<'a> Records<'a> {
     /// Walks all records once; the iteration over the result cannot fail.
     ///
-    /// # Errors
-    /// [`DropReason::Malformed`]: a header or payload is cut off, a kind, flag or code is unknown,
-    /// padding is not zero, a segment reaches beyond its message or is not alone, messages share
-    /// the packet with other records, or too many writes bring data.
+    /// # Errors [`DropReason::Malformed`]: a header or payload is cut off; a kind, flag or code is
+    /// unknown; padding is not zero. A segment reaches beyond its message or is not alone. Messages
+    /// share the packet with other records. Too many writes bring data.
     #[inline]
     pub(crate) fn check(body: &'a [u8]) -> Result<Self, DropReason> {
         let mut records = Self { rest: body, messages: false, requests: 0, events: 0, endings: 0 };

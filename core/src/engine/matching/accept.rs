@@ -167,7 +167,7 @@ impl Matcher<'_> {
     /// Stores a message that arrived before an earlier one.
     ///
     /// A connection whose out-of-order message found no storage gets none until a message leaves
-    /// the storage: a packet that is sent again costs no search for each of its records.
+    /// the storage. So a packet that is sent again costs no search for each of its records.
     fn store_out_of_order<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,

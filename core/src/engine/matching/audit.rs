@@ -25,8 +25,8 @@ impl Matcher<'_> {
         ]
     }
 
-    /// Checks that the slots in lists, `queued` of them with their connections, are all that exist,
-    /// but for those that wait for a message that is arriving or being read.
+    /// Checks that all slots are in lists, `queued` of them with their connections. Slots that wait
+    /// for a message that is arriving or being read are in none.
     pub(crate) fn audit_lists(
         &mut self,
         completions: &Completions,

@@ -14,9 +14,9 @@ use crate::wire::{Envelope, MessageRecord, Records};
 use crate::{Memory, OpError, PeerId, Placement, RecvId, RecvRequest, Target};
 
 impl Matcher<'_> {
-    /// Accepts whole messages, `tagged` or untagged ones, from the front of `records` in one loop,
-    /// while each is the next message, the first posted receive takes it, and nothing is out of the
-    /// ordinary. [`Self::accept_record`] has the same effect, one message at a time. The receives
+    /// Accepts whole messages, `tagged` or untagged ones, from the front of `records` in one loop.
+    /// It stops before a message that is not the next one, or that the first posted receive does
+    /// not take. [`Self::accept_record`] has the same effect, one message at a time. The receives
     /// are neighbours in their queue, and stay neighbours as they end. Bound: the records.
     // Not inlined: the loop needs all registers.
     #[inline(never)]

@@ -2,12 +2,12 @@
 //! Multi-receive buffers (`fi_msg(3)`: `FI_MULTI_RECV`).
 //!
 //! Such a receive stays at its place in the queue while there is room. Each message that it matches
-//! gets the next bytes of its buffer, and a slot of its own, the *slice*: a slice behaves like a
-//! receive of that length. When fewer than the least bytes are left, the buffer leaves the queue.
-//! The last of its slices to end releases it to the application.
+//! gets the next bytes of its buffer, and a slot of its own, the *slice*. A slice is like a receive
+//! of that length. When fewer than the least bytes are left, the buffer leaves the queue. The last
+//! of its slices to end releases it to the application.
 //!
-//! Without a free slot for a slice, because completions are not polled, slices are *exhausted*:
-//! messages are stored, and none is matched on arrival, because it would overtake the stored ones.
+//! Slices are *exhausted* where no slot is free, because completions are not polled. Messages are
+//! then stored. None is matched on arrival, because it would overtake the stored ones.
 //! [`Matcher::resume_matching`] continues when slots are free again. Bounds: stored messages,
 //! posted receives.
 

@@ -2,10 +2,10 @@
 //! Rendezvous: long messages are announced, and read by their receiver (`docs/PROTOCOL.md` §6.5).
 //!
 //! In: announcements that a receive has matched. Out: requests for parts, in round-robin order over
-//! all messages that are being read, within a budget for the whole endpoint (the slots for these
-//! requests): many senders at once share the receiver's link instead of overrunning it. A silent
-//! peer keeps its slots until the peer timeout: therefore a peer never holds more slots than remain
-//! free. Bound: [`READS_PER_CALL`] requests a call.
+//! all messages that are being read. The slots for these requests are a budget for the whole
+//! endpoint, so that many senders at once share the receiver's link. A silent peer keeps its slots
+//! until the peer timeout: therefore a peer never holds more slots than remain free. Bound:
+//! [`READS_PER_CALL`] requests a call.
 
 use crate::OpError;
 use crate::collections::coverage::Covered;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stored messages: those that wait for a receive, in order of acceptance, and those that came
-//! before an earlier one of their sender (`docs/PROTOCOL.md` §6.1, §6.3).
+//! Stored messages (`docs/PROTOCOL.md` §6.1, §6.3): those that wait for a receive, in order of
+//! acceptance, and out-of-order ones.
 //!
 //! In: messages as they are stored; a request, a peer or a message number. Out: the oldest message
 //! that fits. Caller: the matcher.

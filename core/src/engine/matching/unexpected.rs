@@ -58,7 +58,7 @@ impl<'s> UnexpectedPool<'s> {
     }
 
     /// Takes a slot that holds `len` bytes, from the smallest class that fits or from the next
-    /// larger one: small messages do not take the room of long ones.
+    /// larger one. So small messages do not take the room of long ones.
     pub(crate) fn alloc(&mut self, len: u64, message: Unexpected) -> Option<StoredSlot> {
         classes_for(len).find_map(|class| self.slots.alloc_in(class, message))
     }

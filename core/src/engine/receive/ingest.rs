@@ -192,10 +192,10 @@ impl Engine<'_> {
         outcome
     }
 
-    /// Why the records of a packet cannot be processed all together now, if they cannot: every
-    /// request needs a slot for its response, and all CQ data of remote writes a slot for its
-    /// event. An out-of-order packet leaves as many event slots as a packet in order can need: the
-    /// events of a packet in order are delivered at once, those of the other one later.
+    /// The reason why the records of a packet cannot be processed all together now. Every request
+    /// needs a slot for its response, and all CQ data of remote writes a slot for its event. An
+    /// out-of-order packet leaves as many event slots as a packet in order can need. The events of
+    /// a packet in order are delivered at once, those of the other one later.
     #[inline]
     fn lacks_room(
         &mut self,

@@ -37,8 +37,8 @@ impl Sender<'_> {
         cx.table[conn].tx_mut().next_lost(&self.in_flight)
     }
 
-    /// The packet of the tail loss probe: the one sent last among those under way (RFC 8985 §7.3),
-    /// or the first if the last may be refused for being out of order.
+    /// The packet of the tail loss probe: the one sent last among those under way (RFC 8985 §7.3).
+    /// It is the first if the last may be refused for being out of order.
     pub(super) fn probe_packet(&self, cx: &Ctx<'_>, conn: ConnSlot) -> Option<Psn> {
         let tx = cx.table[conn].tx();
         let open = |psn: &Psn| {
