@@ -24,7 +24,7 @@ use crate::{Instant, OpId};
 pub(crate) const IDLE_NANOS: u64 = 20_000_000;
 
 /// The list of senders that a connection is in.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Hash, Debug, Default)]
 pub(crate) enum Schedule {
     /// In no list: nothing may be sent.
     #[default]
@@ -33,6 +33,8 @@ pub(crate) enum Schedule {
     Corked,
     /// In the list of connections that send.
     Ready,
+    /// In that list, and pending records are not coalesced any more.
+    Uncorked,
 }
 
 /// State of a peer with traffic, made from its [`Peer`] and saved there.
@@ -66,20 +68,7 @@ pub(crate) struct Connection {
     /// The next piece of the packet that goes in pieces: low bits of the packet's number, and the
     /// place in units of [`SEGMENT_QUANTUM`].
     piece: [u8; 2],
-    scheduling: Scheduling,
-}
-
-bitflags::bitflags! {
-    /// The list of senders that a connection is in, and whether pending records are coalesced.
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-    struct Scheduling: u8 {
-        /// In the list of corked connections.
-        const CORKED = 1 << 0;
-        /// In the list of ready connections.
-        const READY = 1 << 1;
-        /// Pending records are not coalesced any more.
-        const UNCORKED = 1 << 2;
-    }
+    schedule: Schedule,
 }
 
 // The peer keeps its connection at least this long after its last packet.
@@ -326,44 +315,21 @@ impl Connection {
         self.pending = self.pending.saturating_sub(bytes);
     }
 
-    /// Whether pending records are not coalesced any more.
-    #[inline(always)]
-    pub(crate) const fn is_uncorked(&self) -> bool {
-        self.scheduling.contains(Scheduling::UNCORKED)
-    }
-
-    /// Coalesces pending records no more, until the connection leaves the lists of senders.
-    #[inline(always)]
-    pub(crate) fn uncork(&mut self) {
-        self.scheduling |= Scheduling::UNCORKED;
-    }
-
     /// The list of senders that the connection is in.
     #[inline(always)]
     pub(crate) const fn schedule(&self) -> Schedule {
-        if self.scheduling.contains(Scheduling::READY) {
-            Schedule::Ready
-        } else if self.scheduling.contains(Scheduling::CORKED) {
-            Schedule::Corked
-        } else {
-            Schedule::Idle
-        }
+        self.schedule
     }
 
     /// Records that the connection moves to another list of senders.
     #[inline(always)]
     pub(crate) fn scheduled(&mut self, schedule: Schedule) {
-        let list = match schedule {
-            Schedule::Idle => Scheduling::empty(),
-            Schedule::Corked => Scheduling::CORKED,
-            Schedule::Ready => Scheduling::READY,
-        };
-        self.scheduling = self.scheduling & Scheduling::UNCORKED | list;
+        self.schedule = schedule;
     }
 
     /// Records that the connection had its turn, and is in no list of senders.
     #[inline(always)]
     pub(crate) fn left_ready_queue(&mut self) {
-        self.scheduling = Scheduling::empty();
+        self.schedule = Schedule::Idle;
     }
 }

@@ -17,8 +17,7 @@ impl ConnectionTable<'_> {
     /// Makes a connection ready to send.
     #[inline]
     pub(crate) fn make_ready(&mut self, conn: ConnSlot) {
-        self.connections[conn].uncork();
-        self.enqueue(conn, Schedule::Ready);
+        self.enqueue(conn, Schedule::Uncorked);
     }
 
     /// Moves a connection to the list of `schedule`; a ready one stays ready.
@@ -26,17 +25,20 @@ impl ConnectionTable<'_> {
     pub(crate) fn enqueue(&mut self, conn: ConnSlot, schedule: Schedule) {
         let state = &mut self.connections[conn];
         let current = state.schedule();
-        if current == schedule || current == Schedule::Ready {
+        if current >= schedule {
             return;
         }
         state.scheduled(schedule);
+        if current == Schedule::Ready {
+            return;
+        }
         if current == Schedule::Corked {
             self.corked.remove(&mut self.connections, conn);
         }
         let list = match schedule {
             Schedule::Idle => return,
             Schedule::Corked => &mut self.corked,
-            Schedule::Ready => &mut self.ready,
+            Schedule::Ready | Schedule::Uncorked => &mut self.ready,
         };
         list.push_back(&mut self.connections, conn);
     }
@@ -91,7 +93,7 @@ impl ConnectionTable<'_> {
         match schedule {
             Schedule::Idle => {}
             Schedule::Corked => self.corked.remove(&mut self.connections, conn),
-            Schedule::Ready => self.ready.remove(&mut self.connections, conn),
+            Schedule::Ready | Schedule::Uncorked => self.ready.remove(&mut self.connections, conn),
         }
     }
 }

@@ -224,7 +224,7 @@ impl Sender<'_> {
             cx.arm(conn);
         }
         let state = &cx.table[conn];
-        if state.schedule() != Schedule::Ready {
+        if state.schedule() < Schedule::Ready {
             // Sent at once if nothing is in flight or enough waits; otherwise corked. Whether it
             // may be sent is decided at its turn.
             let at_once = (state.tx().in_flight() == 0 && !more)

@@ -12,8 +12,8 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
-use crate::peer::Connection;
 use crate::peer::slots::{ConnSlot, OpSlot};
+use crate::peer::{Connection, Schedule};
 use crate::wire::{
     Ack, Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, SACK_WORDS_MAX, seal,
 };
@@ -98,7 +98,7 @@ impl Sender<'_> {
             || state.path().has_extra()
             || state.path().has_tail_probe()
             || (state.tx().may_retransmit() && self.path_has_room(cx, state))
-            || (more && (state.is_uncorked() || self.has_full_packet(cx, state)))
+            || (more && (state.schedule() == Schedule::Uncorked || self.has_full_packet(cx, state)))
     }
 
     /// Writes the next packet of a connection; new records go in `room` bytes at the most. `first`:
