@@ -20,8 +20,8 @@ const ECHO_PORT: u16 = 9_100;
 const GOOD_PORT: u16 = 9_200;
 /// How long a conversation is counted.
 const COUNTED: Duration = Duration::from_millis(1_500);
-/// The least part of its messages that a good peer keeps. A share that is taken away costs more
-/// than nine tenths; a machine with fewer cores than processes costs less than half.
+/// The least part of its messages that a good peer keeps. An attack that takes a pool or a core
+/// leaves far less; processes that share cores alone do not.
 const KEPT: f64 = 0.25;
 /// The longest wait of a new peer for the end of its first message. The engine promises 100 ms;
 /// on a machine with fewer cores than processes the hello comes when it has a core.
