@@ -201,7 +201,7 @@ impl Runtime {
         engine.with_mut(|engine| {
             let kernel = port.kernel_stats().unwrap_or_default();
             let (did, moved) = (engine.stats(), port.stats());
-            // libfabric cuts a line after 1,024 bytes, its end included.
+            // In one line they would be longer than a message may be (`sys::log`).
             log::info!(target: "ep_data", "closing: {did:?}");
             log::info!(target: "ep_data", "closing: {moved:?}, {kernel:?}");
             engine.close(now);

@@ -24,6 +24,17 @@ const SUBSYSTEMS: [(&str, abi::fi_log_subsys); 10] = [
     ("cntr", abi::FI_LOG_CNTR),
 ];
 
+/// Bytes of a message that are passed on: `fi_log` writes it, its line end and a zero byte into
+/// 1,024 bytes. The lines of several processes run together where the end is cut off.
+const MESSAGE_MAX: usize = 1_022;
+
+/// The beginning of a message, in whole characters.
+fn shortened(mut message: String) -> String {
+    let end = (0..=MESSAGE_MAX.min(message.len())).rev().find(|&at| message.is_char_boundary(at));
+    message.truncate(end.unwrap_or(0));
+    message
+}
+
 struct Bridge(Provider);
 
 /// Sends the messages of the levels that are enabled now to libfabric.
@@ -68,7 +79,7 @@ impl Log for Bridge {
             return;
         }
         let place = record.module_path().unwrap_or_default();
-        let message = record.args().to_string();
+        let message = shortened(record.args().to_string());
         let (Ok(place), Ok(message)) = (CString::new(place), CString::new(message)) else { return };
         let line = record.line().unwrap_or(0);
         let target = subsystem(record.target());
@@ -76,4 +87,18 @@ impl Log for Bridge {
     }
 
     fn flush(&self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_long_message_is_cut_in_front_of_its_line_end() {
+        assert_eq!(shortened("closing".to_owned()), "closing");
+        assert_eq!(shortened("a".repeat(MESSAGE_MAX + 1)).len(), MESSAGE_MAX);
+        // A character of two bytes that the limit would divide.
+        let message = format!("a{}", "µ".repeat(MESSAGE_MAX));
+        assert_eq!(shortened(message).len(), MESSAGE_MAX - 1);
+    }
 }
