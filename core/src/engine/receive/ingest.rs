@@ -93,8 +93,6 @@ impl Engine<'_> {
         }
     }
 
-    // Inlined: the second caller is cold.
-    #[inline(always)]
     fn process_data<M: Memory>(
         &mut self,
         conn: ConnSlot,
