@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An engine, and a queue of shared receives, together with the memory that each lives in.
+//! An engine, a queue of shared receives, and an agent, together with the memory that each lives
+//! in.
 //!
 //! Each borrows its slices from the owner beside it, so the two are one self-referential value. The
 //! macro of `self_cell` contains the unsafe code that this takes; this crate has none.
 
+use crate::cm::{Agent, AgentConfig, AgentStorageBox};
 use crate::engine::storage::StorageBox;
 use crate::shared_queue::SharedStorageBox;
 use crate::{Config, ConfigError, Engine, Identity, PortLimits, SharedQueue};
@@ -22,6 +24,14 @@ self_cell! {
         owner: MutBorrow<SharedStorageBox>,
         #[not_covariant]
         dependent: SharedQueue,
+    }
+}
+
+self_cell! {
+    struct AgentCell {
+        owner: MutBorrow<AgentStorageBox>,
+        #[not_covariant]
+        dependent: Agent,
     }
 }
 
@@ -99,5 +109,38 @@ impl SharedQueueBox {
 impl core::fmt::Debug for SharedQueueBox {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         self.with(|queue| queue.fmt(f))
+    }
+}
+
+/// A connection manager that owns its memory.
+pub struct AgentBox(AgentCell);
+
+impl AgentBox {
+    /// An agent in memory of its own; `key` as in [`Agent::new`].
+    ///
+    /// # Errors
+    /// [`ConfigError`] when a capacity is too large, or without memory.
+    pub fn new(config: &AgentConfig, key: u128) -> Result<Self, ConfigError> {
+        let storage = MutBorrow::new(AgentStorageBox::new(config)?);
+        let cell = AgentCell::try_new(storage, |storage| {
+            Agent::new(config, storage.borrow_mut().lend(), key)
+        });
+        cell.map(Self)
+    }
+
+    /// Calls `f` with the agent.
+    pub fn with<R>(&self, f: impl FnOnce(&Agent<'_>) -> R) -> R {
+        self.0.with_dependent(|_, agent| f(agent))
+    }
+
+    /// Calls `f` with the agent, to change it.
+    pub fn with_mut<R>(&mut self, f: impl FnOnce(&mut Agent<'_>) -> R) -> R {
+        self.0.with_dependent_mut(|_, agent| f(agent))
+    }
+}
+
+impl core::fmt::Debug for AgentBox {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.with(|agent| agent.fmt(f))
     }
 }

@@ -26,6 +26,7 @@ extern crate std;
 mod api;
 #[cfg(feature = "alloc")]
 mod boxed;
+pub mod cm;
 mod collections;
 pub mod drive;
 mod engine;
@@ -50,7 +51,8 @@ pub use api::request::{
 };
 pub use api::stats::{self, DropReason, Stats};
 #[cfg(feature = "alloc")]
-pub use boxed::{EngineBox, SharedQueueBox};
+pub use boxed::{AgentBox, EngineBox, SharedQueueBox};
+pub use cm::{Agent, AgentConfig};
 pub use collections::serial::{Msn, Psn};
 pub use collections::time::Instant;
 pub use drive::{Budget, Progress, drive};

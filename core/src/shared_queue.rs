@@ -19,10 +19,10 @@
 
 use crate::api::matching::MultiRecv;
 use crate::api::posted::{BinEntry, Posted, PostedQueue};
+#[cfg(feature = "alloc")]
+use crate::collections::filled::filled;
 use crate::collections::list::{Link, Links, List};
 use crate::collections::slab::{Slab, Slot, SlotIndex};
-#[cfg(feature = "alloc")]
-use crate::engine::storage::filled;
 use crate::{
     Context, Engine, Memory, PeerAddress, PostError, RecvRequest, SharedRecvId, TagMatch,
     UnmatchedMessage,

@@ -20,7 +20,11 @@ local KINDS = { -- 3.4
     [0x01] = "ACK", [0x02] = "HELLO", [0x03] = "HELLO_ACK", [0x04] = "RETRY", [0x05] = "RESET",
     [0x06] = "PING", [0x07] = "CLOSE", [0x08] = "PROBE", [0x09] = "PROBE_ACK",
     [0x0a] = "PIECE", [0x10] = "DATA",
+    [0x20] = "CONNECT", [0x21] = "COOKIE", [0x22] = "PENDING", [0x23] = "ACCEPT", -- 12
+    [0x24] = "CONFIRM", [0x25] = "REJECT", [0x26] = "REJECT_ACK", [0x27] = "CANCEL",
 }
+
+local REASONS = { "refused", "rejected", "busy", "gone" } -- 12.1
 
 local RECORDS = { -- 3.5: name, bytes of the header
     [0x10] = { "MESSAGE", 16 }, [0x11] = { "SEGMENT", 24 }, [0x12] = { "RTS", 32 },
@@ -97,6 +101,14 @@ local f_round = field("probe.round", ProtoField.uint16, "Round of probes")
 local f_size = field("probe.size", ProtoField.uint16, "Size of the probe")
 local f_piece_offset = field("piece.offset", ProtoField.uint16, "Offset in the packet's body")
 local f_piece_total = field("piece.total", ProtoField.uint16, "Length of the packet's body")
+-- 12.1
+local f_reason = field("connect.reason", ProtoField.uint8, "Reason", base.DEC, REASONS)
+local f_connect_len = field("connect.data_len", ProtoField.uint16, "Data length")
+local f_port = field("connect.port", ProtoField.uint16, "Data port")
+local f_nonce = field("connect.nonce", ProtoField.uint64, "Number of the request", base.HEX)
+local f_proof = field("connect.proof", ProtoField.uint64, "Cookie or number of the acceptance", base.HEX)
+local f_ip = field("connect.ip", ProtoField.ipv6, "Data address")
+local f_connect_data = field("connect.data", ProtoField.bytes, "Data of the application")
 -- 3.5
 local f_record = field("record", ProtoField.uint8, "Record", base.HEX, RECORD_NAMES)
 local f_record_flags = field("record.flags", ProtoField.uint8, "Flags", base.HEX)
@@ -261,6 +273,29 @@ local function piece(tvb, tree)
     return tvb(0, 2):le_uint() + tvb:len() - 8 <= tvb(2, 2):le_uint()
 end
 
+local function check(tvb, tree)
+    local sum = tree:add_le(f_checksum, tvb(28, 4))
+    if xdp.prefs.check then
+        local good = checksum(tvb) == tvb(28, 4):le_uint()
+        sum:add(f_checksum_good, tvb(28, 4), good):set_generated()
+        if not good then sum:add_proto_expert_info(e_checksum) end
+    end
+end
+
+-- 12.1: the packet of connection management has a header of its own.
+local function connect(tvb, tree)
+    for _, one in ipairs({ f_version, f_auth }) do tree:add(one, tvb(0, 1)) end
+    tree:add(f_kind, tvb(1, 1))
+    tree:add(f_reason, tvb(2, 1))
+    add_le(tree, tvb, { { f_connect_len, 4, 2 }, { f_port, 6, 2 }, { f_nonce, 8, 8 },
+        { f_proof, 16, 8 } })
+    check(tvb, tree)
+    if tvb:len() < 48 or tvb:len() ~= 48 + tvb(4, 2):le_uint() then return false end
+    tree:add(f_ip, tvb(32, 16))
+    if tvb:len() > 48 then tree:add(f_connect_data, tvb(48)) end
+    return true
+end
+
 local function header(tvb, tree)
     tree:add(f_version, tvb(0, 1))
     tree:add(f_auth, tvb(0, 1))
@@ -277,25 +312,23 @@ local function header(tvb, tree)
     if kind ~= 0x10 and kind ~= 0x05 then tree:add_le(f_upper, tvb(12, 4)) end
     for _, one in ipairs({ f_occupancy, f_not_ready, f_seen_epoch }) do tree:add(one, tvb(23, 1)) end
     tree:add_le(f_sent_at, tvb(24, 4))
-    local sum = tree:add_le(f_checksum, tvb(28, 4))
-    if xdp.prefs.check then
-        local good = checksum(tvb) == tvb(28, 4):le_uint()
-        sum:add(f_checksum_good, tvb(28, 4), good):set_generated()
-        if not good then sum:add_proto_expert_info(e_checksum) end
-    end
+    check(tvb, tree)
 end
 
 function xdp.dissector(tvb, pinfo, root)
     if tvb:len() < HEADER then return 0 end
     pinfo.cols.protocol = "XDP-OFI"
     local tree = root:add(xdp, tvb())
-    header(tvb, tree)
     local kind = tvb(1, 1):uint()
+    local is_connect = kind >= 0x20 and kind <= 0x27
+    if not is_connect then header(tvb, tree) end
     local name = KINDS[kind] or string.format("kind 0x%02x", kind)
     local info = name
     local body = tvb:len() > HEADER and tvb(HEADER):tvb() or nil
     local sound = true
-    if kind == 0x10 then
+    if is_connect then
+        sound = connect(tvb, tree)
+    elseif kind == 0x10 then
         local names = body and data(body, tree) or (body == nil and {} or nil)
         sound = names ~= nil
         info = string.format("DATA psn %d: %s", tvb(12, 4):le_uint(),

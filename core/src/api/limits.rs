@@ -23,3 +23,7 @@ pub const RENDEZVOUS_READ_LEN_MAX: u32 = 64 << 10;
 /// The largest distance of a message from the oldest one that its receiver has not accepted. The
 /// header reports the oldest one in 16 bits; this is half of their range.
 pub const MESSAGES_AHEAD_MAX: u32 = 1 << 15;
+
+/// The longest data of the application in a packet of connection management
+/// (`FI_OPT_CM_DATA_SIZE`), in bytes.
+pub const CONNECT_DATA_MAX: usize = 256;

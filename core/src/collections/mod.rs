@@ -6,6 +6,8 @@
 
 pub(crate) mod bins;
 pub(crate) mod coverage;
+#[cfg(feature = "alloc")]
+pub(crate) mod filled;
 pub(crate) mod index;
 pub(crate) mod list;
 pub(crate) mod mix;

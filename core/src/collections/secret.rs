@@ -37,6 +37,12 @@ pub(crate) enum Use {
     StoredTable = 10,
     /// The sums that show whether parts cover a range.
     Coverage = 11,
+    /// The numbers of connection requests and of acceptances.
+    ConnectNonce = 12,
+    /// The cookie that a connection request repeats.
+    ConnectCookie = 13,
+    /// The hash table of connection requests.
+    ConnectTable = 14,
 }
 
 /// SipHash-2-4 of `words`, under the key of two words.
@@ -117,6 +123,7 @@ mod tests {
                 Use::Incarnation, Use::HelloCookie, Use::PacketNumber, Use::RegionKey,
                 Use::Jitter, Use::PeerTable, Use::RegionTable, Use::PeerSlot,
                 Use::ReceiveTable, Use::StoredTable, Use::Coverage,
+                Use::ConnectNonce, Use::ConnectCookie, Use::ConnectTable,
             ];
             let mut secret = Secret::new(key);
             let mut seen = std::collections::BTreeSet::new();

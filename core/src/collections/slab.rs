@@ -269,6 +269,11 @@ impl<'s, T, I: SlotIndex, const N: usize> Slab<'s, T, I, N> {
         end - start - used
     }
 
+    /// The number of slots in all classes.
+    pub(crate) fn total(&self) -> u32 {
+        self.slots.len() as u32
+    }
+
     /// The number of used slots in all classes.
     pub(crate) fn used_in_all(&self) -> u32 {
         self.classes.iter().map(|class| class.used).sum()

@@ -7,9 +7,11 @@
 //! slices. Bound: the capacities of the configuration.
 
 #[cfg(feature = "alloc")]
-use alloc::{boxed::Box, vec::Vec};
+use alloc::boxed::Box;
 
 use crate::api::posted::BinEntry;
+#[cfg(feature = "alloc")]
+use crate::collections::filled::filled;
 use crate::collections::list::List;
 use crate::collections::slab::Slot;
 use crate::collections::wheel::TimerSlot;
@@ -142,13 +144,4 @@ const fn count(capacity: u32) -> usize {
 
 fn total(capacities: &[u32]) -> usize {
     capacities.iter().map(|&capacity| count(capacity)).sum()
-}
-
-/// `count` elements, each the default; `None` without memory for them.
-#[cfg(feature = "alloc")]
-pub(crate) fn filled<T: Default>(count: usize) -> Option<Box<[T]>> {
-    let mut elements = Vec::new();
-    elements.try_reserve_exact(count).ok()?;
-    elements.resize_with(count, T::default);
-    Some(elements.into_boxed_slice())
 }

@@ -12,6 +12,7 @@
 //! over the packet for its checksum, one for its records.
 
 mod body;
+mod connect;
 mod header;
 mod integrity;
 mod layout;
@@ -23,6 +24,7 @@ mod token;
 
 pub(crate) use body::Sack;
 pub use body::{Ack, Handshake, PieceBody, ProbeBody, SACK_WORDS_MAX};
+pub use connect::{CONNECT_LEN, CONNECT_PACKET_MAX, ConnectKind, ConnectPacket, RejectReason};
 pub use header::{Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, TAG_RESERVE, VERSION};
 pub use integrity::seal;
 pub(crate) use integrity::verify;

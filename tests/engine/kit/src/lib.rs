@@ -5,8 +5,9 @@
 //! [`memory`] checks each copy and [`queue`] lends packets to a link of the caller; [`link`] is a
 //! link on virtual time for callers without one. The benches count instructions, so they have a
 //! [`counted`] memory and a [`ring`] of packets: both without checks or allocation. [`records`]
-//! makes the packets of a peer by hand.
+//! makes the packets of a peer by hand. [`agents`] are connection managers and their link.
 
+pub mod agents;
 pub mod counted;
 pub mod link;
 pub mod memory;

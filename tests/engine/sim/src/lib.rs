@@ -13,6 +13,7 @@
 //! Around a run: [`swarm`] plays many and shrinks failures, [`corpus`] holds scenarios with names.
 //! [`measure`] prints the goodput of the protocol, [`trace`] and [`coverage`] record the events.
 
+pub mod agents;
 pub mod app;
 pub mod clock;
 pub mod completions;
