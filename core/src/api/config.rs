@@ -100,6 +100,9 @@ pub struct Config {
     /// (`FI_RMA_EVENT`). An end that arrives out of order is then dropped, and the peer sends it
     /// again.
     pub rma_events: bool,
+    /// Whether only peers that the application has named may open a connection: the engine of a
+    /// connected endpoint (`FI_EP_MSG`).
+    pub named_peers_only: bool,
     /// Congestion control.
     pub congestion: Congestion,
     /// The peer time-out: silence of a peer, with operations waiting for it, after which these end
@@ -138,6 +141,7 @@ impl Config {
             eager_max: 128 << 10,
             order: Order::empty(),
             rma_events: false,
+            named_peers_only: false,
             congestion: Congestion::Delay,
             peer_timeout: Duration::from_secs(10),
             pieced: 16,

@@ -187,6 +187,8 @@ pub struct Stats {
     pub records_discarded: u64,
     /// Handshakes completed.
     pub handshakes: u64,
+    /// Connections, and attempts at one, that ended for any cause.
+    pub connections_ended: u64,
     /// Connections that ended in failure.
     pub peers_failed: u64,
     /// Bytes of application data placed.

@@ -248,6 +248,25 @@ impl Engine<'_> {
     pub fn cancel(&mut self, context: Context) -> bool {
         self.matcher.cancel(&mut self.cx, context)
     }
+
+    /// Cancels every receive that has matched nothing yet, as [`Self::cancel`] does. Bound: the
+    /// posted receives.
+    pub fn cancel_all(&mut self) {
+        self.matcher.cancel_all(&mut self.cx);
+    }
+}
+
+// Connected endpoints.
+impl Engine<'_> {
+    /// Opens the connection to a peer before the first operation needs it (`fi_connect(3)`). An
+    /// attempt without answer ends after the peer time-out, as a connection that fails.
+    ///
+    /// # Errors
+    /// [`PostError::UnknownPeer`]; [`PostError::Again`] if the pool of connections is empty.
+    pub fn connect(&mut self, now: Instant, peer: PeerId) -> Result<(), PostError> {
+        self.advance_clock(now);
+        self.sender.connect(&mut self.cx, peer)
+    }
 }
 
 // G. Completions.

@@ -98,6 +98,7 @@ impl<'a> Report<'a> {
                 context: self.context,
                 data: index as u64,
                 number: error.number(),
+                bytes: Vec::new(),
             }),
             (Err(_), None) => {}
         }
@@ -108,7 +109,7 @@ impl<'a> Report<'a> {
         let Some(queue) = self.events else { return self.inserted };
         let fields = [self.fid, self.context, self.inserted];
         let bytes = fields.iter().flat_map(|field| field.to_ne_bytes()).collect();
-        queue.push(Event { code: abi::FI_AV_COMPLETE, bytes });
+        queue.push(Event::new(abi::FI_AV_COMPLETE, bytes));
         0
     }
 }

@@ -2,6 +2,7 @@
 //! `struct fi_ops_domain`.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
 use ofi_xdp_core::{ATOMIC_LEN_MAX, AtomicForm};
 
@@ -10,11 +11,13 @@ use super::info::request;
 use super::unsupported::{WithXpu, XpuContext, slot};
 use super::{answer, argument, control};
 use crate::c_api::object::{self, Object};
-use crate::endpoint::Endpoint;
+use crate::endpoint::passive::PassiveEndpoint;
 use crate::endpoint::shared_rx::SharedRx;
 use crate::endpoint::shared_tx::SharedTx;
+use crate::endpoint::{Endpoint, Handle};
 use crate::objects::av::{Av, AvAttributes};
 use crate::objects::cntr::Cntr;
+use crate::objects::connection_manager::ConnectionRequest;
 use crate::objects::cq::{Cq, CqAttributes};
 use crate::objects::domain::Domain;
 use crate::objects::poll_set::PollSet;
@@ -206,10 +209,29 @@ unsafe extern "C" fn endpoint(
         // SAFETY: the man page's contract: an initialised `fi_info`, or NULL.
         let info = unsafe { argument(info) }?;
         // SAFETY: as above: its pointers are NULL or as `fi_getinfo(3)` requires.
-        Endpoint::open(domain, &unsafe { request(info) }?)
+        let wanted = unsafe { request(info) }?;
+        // SAFETY: as above: NULL or an open object.
+        Endpoint::open(domain, &wanted, unsafe { handle(info.handle) }?)
     };
     // SAFETY: the man page's contract: `endpoint` takes the result.
     unsafe { opened::<Endpoint>(endpoint, context, open) }
+}
+
+/// What an endpoint is opened from.
+///
+/// # Safety
+/// `fid` is NULL or an open libfabric object.
+unsafe fn handle(fid: *mut abi::fid) -> Result<Handle, Error> {
+    if fid.is_null() {
+        return Ok(Handle::None);
+    }
+    // SAFETY: promised by the caller.
+    if let Ok(passive) = unsafe { object::object::<PassiveEndpoint>(fid) } {
+        return Ok(Handle::Passive(Arc::clone(passive)));
+    }
+    // SAFETY: promised by the caller.
+    let request = unsafe { object::object::<ConnectionRequest>(fid) }?;
+    Ok(Handle::Request(Arc::clone(request)))
 }
 
 /// `fi_stx_context`.

@@ -38,12 +38,12 @@ static CM: abi::fi_ops_cm = abi::fi_ops_cm {
     size: size_of::<abi::fi_ops_cm>(),
     setname: slot(),
     getname: Some(getname),
-    getpeer: slot(),
-    connect: slot(),
+    getpeer: Some(super::cm::getpeer),
+    connect: Some(super::cm::connect),
     listen: slot(),
-    accept: slot(),
+    accept: Some(super::cm::accept),
     reject: slot(),
-    shutdown: slot(),
+    shutdown: Some(super::cm::shutdown),
     join: slot(),
 };
 
@@ -109,8 +109,7 @@ pub(super) unsafe extern "C" fn getopt<T: Receives + Object>(
         let endpoint = unsafe { object::object::<T>(ep) }?;
         let found = match option(level, name)? {
             abi::FI_OPT_MIN_MULTI_RECV => endpoint.min_multi_recv(),
-            // There are no connection requests.
-            abi::FI_OPT_CM_DATA_SIZE => 0,
+            abi::FI_OPT_CM_DATA_SIZE => endpoint.cm_data_size(),
             abi::FI_OPT_TX_SIZE => endpoint.size(Side::Transmit)?,
             abi::FI_OPT_RX_SIZE => endpoint.size(Side::Receive)?,
             abi::FI_OPT_FI_HMEM_P2P => {

@@ -3,11 +3,12 @@
 
 use std::ffi::{c_char, c_int, c_void};
 use std::mem::offset_of;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::{array, copy_text, counted};
 use crate::c_api::object::{self, Object};
-use crate::objects::eq::{EVENT_LEN_MAX, Eq, ErrorEvent, Event};
+use crate::objects::eq::{Arrival, EVENT_LEN_MAX, Eq, ErrorEvent, Event};
 use crate::sys::abi::{self, bits};
 use crate::sys::errno::Error;
 
@@ -68,12 +69,20 @@ unsafe fn take(
         if found.bytes.len() > len {
             return Err(Error::TooSmall);
         }
+        let info = found.arrival.as_ref().map(connection_info).transpose()?;
         // SAFETY: not NULL, hence writable (promised).
         unsafe { event.write(found.code) };
         let (from, to) = (found.bytes.as_ptr(), buffer.cast::<u8>());
         // SAFETY: no more than `len` bytes, for which there is room (promised) if there are any;
         // the application's buffer does not overlap ours.
         unsafe { std::ptr::copy_nonoverlapping(from, to, found.bytes.len()) };
+        if let Some(info) = info {
+            let entry = buffer.cast::<abi::fi_eq_cm_entry>();
+            // SAFETY: such an event has the structure, for which there is room.
+            let member = unsafe { &raw mut (*entry).info };
+            // SAFETY: as above; the buffer may have any alignment.
+            unsafe { member.write_unaligned(info) };
+        }
         Ok(())
     })
 }
@@ -97,26 +106,29 @@ unsafe extern "C" fn readerr(
         let old = queue.fabric().api_version() < abi::REVISED_1_5;
         // SAFETY: the man page's contract: not NULL, hence writable, of the size of the
         // application's version.
-        Ok(unsafe { write_error(entry, &error, old) })
+        Ok(unsafe { write_error(queue, entry, error, old) })
     }))
 }
 
 /// Writes an error entry; returns its length. An `old` one ends in front of `err_data_size`.
 ///
 /// # Safety
-/// `to` has room for the entry.
-unsafe fn write_error(to: *mut abi::fi_eq_err_entry, error: &ErrorEvent, old: bool) -> usize {
+/// `to` has room for the entry; a current one is initialised.
+unsafe fn write_error(
+    queue: &Eq,
+    to: *mut abi::fi_eq_err_entry,
+    error: ErrorEvent,
+    old: bool,
+) -> usize {
     let whole = abi::fi_eq_err_entry {
         fid: std::ptr::with_exposed_provenance_mut(error.fid),
         context: std::ptr::with_exposed_provenance_mut(error.context),
         data: error.data,
         err: error.number,
         prov_errno: error.number,
-        // Errors have no data.
         err_data: std::ptr::null_mut(),
         err_data_size: 0,
     };
-    // Room for error data stays the application's; the old entry names no room.
     let data = offset_of!(abi::fi_eq_err_entry, err_data);
     let end = offset_of!(abi::fi_eq_err_entry, err_data_size);
     let from = (&raw const whole).cast::<u8>();
@@ -125,11 +137,46 @@ unsafe fn write_error(to: *mut abi::fi_eq_err_entry, error: &ErrorEvent, old: bo
     if old {
         return end;
     }
-    // SAFETY: this version's entry has the member (promised).
-    let room = unsafe { &raw mut (*to).err_data_size };
-    // SAFETY: as above: writable.
-    unsafe { room.write(0) };
+    // SAFETY: this version's entry is initialised (promised).
+    let to = unsafe { &mut *to };
+    // SAFETY: the man page's contract: `err_data` has room for `err_data_size` bytes.
+    unsafe { write_error_data(queue, to, error.bytes) };
     size_of::<abi::fi_eq_err_entry>()
+}
+
+/// Copies the data of an error into the application's room, or names this library's copy, which
+/// stays until the next error is read (`fi_eq(3)`, `err_data`).
+///
+/// # Safety
+/// `to.err_data` has room for `to.err_data_size` bytes.
+unsafe fn write_error_data(queue: &Eq, to: &mut abi::fi_eq_err_entry, bytes: Vec<u8>) {
+    if bytes.is_empty() {
+        to.err_data_size = 0;
+        return;
+    }
+    if to.err_data_size == 0 {
+        to.err_data_size = bytes.len();
+        to.err_data = queue.keep_data(bytes).cast_mut().cast();
+        return;
+    }
+    to.err_data_size = to.err_data_size.min(bytes.len());
+    let (from, into) = (bytes.as_ptr(), to.err_data.cast::<u8>());
+    // SAFETY: the bytes are in `bytes`, and there is room for them (promised).
+    unsafe { std::ptr::copy_nonoverlapping(from, into, to.err_data_size) };
+}
+
+/// The `fi_info` of a connection request, which the application frees: a copy of the passive
+/// endpoint's, with both addresses and the handle of the request.
+fn connection_info(arrival: &Arrival) -> Result<*mut abi::fi_info, Error> {
+    let Arrival { request, template } = arrival;
+    let mut info = template.duplicate()?;
+    super::info::readdress(&mut info, request.local(), request.peer())?;
+    if request.handle() == 0 {
+        let handle = object::open(Arc::clone(request), std::ptr::null_mut());
+        request.set_handle(handle.expose_provenance());
+    }
+    info.get_mut().handle = std::ptr::with_exposed_provenance_mut(request.handle());
+    Ok(info.into_raw())
 }
 
 /// `fi_eq_write`: returns the number of bytes written.
@@ -151,7 +198,7 @@ unsafe extern "C" fn write(
         }
         // SAFETY: the man page's contract: `len` bytes.
         let bytes = unsafe { array(buffer.cast::<u8>(), len) }?;
-        queue.write(Event { code, bytes: bytes.to_vec() })
+        queue.write(Event::new(code, bytes.to_vec()))
     }))
 }
 

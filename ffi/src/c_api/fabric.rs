@@ -21,7 +21,7 @@ static FID_OPS: abi::fi_ops = super::fid::table::<Fabric>();
 static OPS: abi::fi_ops_fabric = abi::fi_ops_fabric {
     size: size_of::<abi::fi_ops_fabric>(),
     domain: Some(domain),
-    passive_ep: slot(),
+    passive_ep: Some(super::passive_ep::passive_ep),
     eq_open: Some(eq_open),
     wait_open: Some(wait_open),
     trywait: Some(trywait),

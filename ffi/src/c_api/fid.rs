@@ -108,6 +108,8 @@ unsafe extern "C" fn command<T: Object>(
                 // SAFETY: `FI_GETWAITOBJ` passes an `enum fi_wait_obj *` (fi_cq(3)).
                 unsafe { answer(argument.cast::<abi::fi_wait_obj>(), kind) }
             }
+            // SAFETY: `FI_BACKLOG` passes an `int *` (fi_cm(3)).
+            abi::FI_BACKLOG => unsafe { super::cm::set_backlog(fid, argument.cast()) },
             // SAFETY: `FI_ALIAS` passes a `struct fi_alias *` (fi_ep_alias); `fid` is open.
             abi::FI_ALIAS => unsafe { alias(object, fid, argument.cast::<abi::fi_alias>()) },
             // SAFETY: `FI_GETOPSFLAG` passes a `uint64_t *` (fi_endpoint(3)).

@@ -9,11 +9,15 @@ use std::net::SocketAddr;
 use std::ptr::NonNull;
 
 use super::{answer, array, control, nic, passthrough, text};
+use crate::c_api::object;
+use crate::endpoint::passive::PassiveEndpoint;
+use crate::getinfo::interface::Interface;
 use crate::getinfo::open_objects;
 use crate::getinfo::{self, Info, InfoRequest, Lookup};
 use crate::sys::abi::running::InfoQuery;
 use crate::sys::abi::{self, fi_info};
 use crate::sys::errno::Error;
+use crate::sys::owned_info::OwnedInfo;
 use crate::sys::reserve;
 use crate::sys::sockaddr::{self, SocketAddress};
 
@@ -64,6 +68,11 @@ unsafe fn own(
             // application's.
             let limits = unsafe { abi::appended(hints.domain_attr) };
             (wanted.max_ep_auth_key, wanted.max_group_id) = limits;
+            // SAFETY: as above: the handle of hints is NULL or an open object.
+            if let Ok(passive) = unsafe { object::object::<PassiveEndpoint>(hints.handle) } {
+                // The offers are for an endpoint with its address.
+                wanted.source = Some(passive.name()?);
+            }
             Some(wanted)
         }
         None => None,
@@ -117,6 +126,7 @@ pub(super) unsafe fn request(info: &fi_info) -> Result<InfoRequest, Error> {
         domain_name: unsafe { text(domain_name) }?,
         // SAFETY: as above: NULL or a string.
         fabric_name: unsafe { text(fabric_name) }?,
+        handle: info.handle.expose_provenance(),
         open_fabric: None,
         open_domain: None,
         provider_version: fabric.map_or(0, |fabric| fabric.prov_version),
@@ -180,6 +190,7 @@ impl Allocated {
         to.next = next.map_or(std::ptr::null_mut(), Self::into_raw);
         to.caps = info.caps;
         to.mode = 0;
+        to.handle = info.handle;
         to.addr_format = sockaddr::format_of(&info.source.ip());
         (to.src_addr, to.src_addrlen) = owned_address(Some(info.source))?;
         (to.dest_addr, to.dest_addrlen) = owned_address(info.destination)?;
@@ -255,6 +266,32 @@ fn fill_domain(to: &mut abi::fi_domain_attr, info: &Info) -> Result<(), Error> {
     to.mr_cnt = from.mr_cnt;
     to.max_err_data = from.max_err_data;
     Ok(())
+}
+
+/// Gives a copied `fi_info` the addresses of a connection request, and the names of the interface
+/// that has the local one.
+pub(super) fn readdress(
+    copied: &mut OwnedInfo,
+    local: SocketAddr,
+    peer: SocketAddr,
+) -> Result<(), Error> {
+    let info = copied.get_mut();
+    // SAFETY: the address of a copy is NULL or has its length.
+    let before = unsafe { address(info.src_addr, info.src_addrlen) }?;
+    let (source, destination) = (owned_address(Some(local))?, owned_address(Some(peer))?);
+    for old in [info.src_addr, info.dest_addr] {
+        // SAFETY: NULL, or allocated by `fi_dupinfo`, whose copies `free` frees.
+        unsafe { libc::free(old) };
+    }
+    (info.src_addr, info.src_addrlen) = source;
+    (info.dest_addr, info.dest_addrlen) = destination;
+    info.addr_format = sockaddr::format_of(&local.ip());
+    if before.is_some_and(|before| before.ip() == local.ip()) {
+        return Ok(());
+    }
+    let interfaces = Interface::all()?;
+    let found = interfaces.iter().find(|it| it.ip == local.ip()).ok_or(Error::NoData)?;
+    copied.rename_network(Some(&found.network()), Some(&found.nic.name))
 }
 
 fn owned_text(text: &str) -> Result<*mut c_char, Error> {

@@ -17,6 +17,7 @@
 mod args;
 pub(crate) mod atomic;
 pub(crate) mod av;
+mod cm;
 pub(crate) mod cntr;
 pub(crate) mod cq;
 mod deferred_work;
@@ -30,6 +31,7 @@ pub(crate) mod mr;
 pub(crate) mod msg;
 pub(crate) mod nic;
 pub(crate) mod object;
+mod passive_ep;
 mod passthrough;
 pub(crate) mod poll_set;
 mod provider;

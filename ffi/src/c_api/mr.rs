@@ -183,7 +183,7 @@ unsafe fn register(
         let made = unsafe { region.read() };
         let fields = [made.expose_provenance(), context.expose_provenance(), 0];
         let bytes = fields.iter().flat_map(|field| field.to_ne_bytes()).collect();
-        queue.push(Event { code: abi::FI_MR_COMPLETE, bytes });
+        queue.push(Event::new(abi::FI_MR_COMPLETE, bytes));
     }
     answer
 }

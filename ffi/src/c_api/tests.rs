@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use super::unsupported::{self, ExportXpu, XpuContext};
 use crate::c_api::object::Object;
-use crate::endpoint::Endpoint;
 use crate::endpoint::shared_rx::SharedRx;
 use crate::endpoint::shared_tx::SharedTx;
+use crate::endpoint::{Endpoint, Handle};
 use crate::getinfo::InfoRequest;
 use crate::objects::av::Av;
 use crate::objects::cntr::Cntr;
@@ -107,7 +107,7 @@ fn slots_behind_the_tables_of_2_6_refuse() {
     // SAFETY: the slot returns an error, and reads no argument.
     let answer = unsafe { context.unwrap()(null_mut(), null_mut(), null_mut(), null_mut()) };
     assert_eq!(answer, REFUSED);
-    let endpoint = Endpoint::open(&domain, &loopback()).unwrap();
+    let endpoint = Endpoint::open(&domain, &loopback(), Handle::None).unwrap();
     assert_eq!(export::<abi::fid_ep, _>(c(&*endpoint).ops), REFUSED);
     let receives = SharedRx::open(&domain, None).unwrap();
     assert_eq!(export::<abi::fid_ep, _>(c(&*receives).ops), REFUSED);
@@ -141,6 +141,6 @@ fn tables_of_every_object_are_full() {
     let shared = SharedRx::open(&domain, None).unwrap();
     assert_tables_full!(c(&*shared), ops, cm, msg, rma, tagged, atomic, collective);
     assert_tables_full!(c(&*Cntr::open(&domain, WaitObject::None).unwrap()), ops);
-    let endpoint = Endpoint::open(&domain, &loopback()).unwrap();
+    let endpoint = Endpoint::open(&domain, &loopback(), Handle::None).unwrap();
     assert_tables_full!(c(&*endpoint), ops, cm, msg, rma, tagged, atomic, collective);
 }

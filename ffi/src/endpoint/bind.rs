@@ -43,7 +43,7 @@ pub(super) struct Bindings {
     /// The port, until the runtime takes it.
     pub(super) port: Option<HybridPort>,
     pub(super) av: Option<Arc<Av>>,
-    eq: Option<Arc<Eq>>,
+    pub(super) eq: Option<Arc<Eq>>,
     pub(super) transmit: Option<BoundCq>,
     pub(super) receive: Option<BoundCq>,
     pub(super) counters: Vec<BoundCntr>,

@@ -12,6 +12,7 @@ use ofi_xdp_core::Config;
 use super::bind::{Bindings, BoundCntr, BoundCq, policy};
 use super::{Enabled, Endpoint, PEERS};
 use crate::runtime::addresses::AddressTable;
+use crate::runtime::peer_link::Observer;
 use crate::runtime::{Attachment, Runtime, RuntimeConfig, Side, Wakers};
 use crate::sys::abi::bits;
 use crate::sys::errno::Error;
@@ -20,6 +21,8 @@ use crate::sys::{param, reserve};
 
 /// Largest peer table, whatever the address vector was opened for.
 const PEERS_MAX: u32 = 1 << 20;
+/// Slots for the one peer of a connected endpoint, and for what may still be said to a former one.
+const PEERS_CONNECTED: u32 = 4;
 
 impl Endpoint {
     /// Starts the runtime, and adds it to the bound objects.
@@ -34,7 +37,9 @@ impl Endpoint {
         let receives = policy(bindings.receive.as_ref());
         let thread = self.domain.thread()?;
         let shared_rx = bindings.shared_rx.clone();
-        let shared = shared_rx.as_ref().map(|shared| shared.source(&av, receives)).transpose()?;
+        let vector = self.connection.is_none().then_some(&av);
+        let shared = shared_rx.as_ref().map(|shared| shared.source(vector, receives));
+        let shared = shared.transpose()?;
         let waker =
             |bound: &Option<BoundCq>| bound.as_ref().and_then(|it| it.queue.waker().cloned());
         let endpoint = Attachment {
@@ -47,6 +52,7 @@ impl Endpoint {
             },
             unbound: bindings.unbound(),
             source_err: self.caps & bits::SOURCE_ERR != 0,
+            observer: self.connection.clone().map(|it| -> Arc<dyn Observer> { it }),
         };
         let config = self.config(&av);
         let port = &mut bindings.port;
@@ -58,6 +64,9 @@ impl Endpoint {
         if let Err(error) = joined {
             self.withdraw(&runtime, bindings);
             return Err(error);
+        }
+        if let Some(connection) = &self.connection {
+            connection.runs_on(&runtime);
         }
         if let Some(shared) = &shared_rx {
             shared.join(&runtime, receives, self.caps & bits::DIRECTED_RECV != 0);
@@ -89,7 +98,11 @@ impl Endpoint {
             log::warn!(target: "ep_ctrl", "no shared context is bound (FI_SHARED_CONTEXT)");
             return Err(Error::BadState);
         }
-        let av = av.as_ref().ok_or(Error::NoAddressVector)?;
+        let table = match (&self.connection, av) {
+            (Some(connection), _) => connection.table(),
+            (None, Some(av)) => av.table(),
+            (None, None) => return Err(Error::NoAddressVector),
+        };
         let missing = |queue: &Option<BoundCq>, kinds: u64| {
             self.caps & kinds != 0 && queue.is_none() && !bindings.counts(kinds)
         };
@@ -97,7 +110,7 @@ impl Endpoint {
         {
             return Err(Error::NoCompletionQueue);
         }
-        Ok(Arc::clone(av.table()))
+        Ok(Arc::clone(table))
     }
 
     fn config(&self, av: &AddressTable) -> Config {
@@ -113,8 +126,21 @@ impl Endpoint {
         config.rma_events = self.caps & bits::RMA_EVENT != 0;
         config.peer_timeout = param::values().peer_timeout;
         config.path_retry = param::values().path_retry;
+        if self.connection.is_some() {
+            serve_one_peer(&mut config);
+        }
         config
     }
+}
+
+/// The capacities for the one peer of a connected endpoint.
+const fn serve_one_peer(config: &mut Config) {
+    config.named_peers_only = true;
+    config.peers = PEERS_CONNECTED;
+    config.connections = PEERS_CONNECTED;
+    config.assemblies = 256;
+    config.responders = 256;
+    config.unexpected = [1024, 512, 128, 32];
 }
 
 /// Adds a new runtime to the bound queues and counters. A queue of both sides reads receives first.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An endpoint (`FI_EP_RDM`): opened, bound to its queues and its vector, enabled, closed.
+//! An endpoint (`FI_EP_RDM`, `FI_EP_MSG`): opened, bound to its queues and its vector, enabled,
+//! closed.
 //!
 //! ```text
 //!            1. fi_endpoint            2. fi_ep_bind*, fi_enable          3. fi_close
@@ -17,9 +18,11 @@
 //! `transfer`. Bound: one runtime each.
 
 mod bind;
+pub(crate) mod connection;
 mod enable;
 mod flags;
 mod options;
+pub(crate) mod passive;
 mod receives;
 pub(crate) mod shared_rx;
 pub(crate) mod shared_tx;
@@ -35,7 +38,9 @@ use ofi_xdp_datapath::{ChooseError, HybridPort, Mode, OpenError, PortConfig, Tie
 use crate::endpoint::shared_rx::SharedRx;
 use crate::getinfo::hints;
 use crate::getinfo::{Info, InfoRequest, RX_OP_FLAGS, SIZE_DEFAULT, TX_OP_FLAGS};
+use crate::objects::connection_manager::ConnectionRequest;
 use crate::objects::domain::Domain;
+use crate::objects::eq::Eq;
 use crate::objects::object_ops::{BindTarget, ObjectOps};
 use crate::runtime::memory::INJECT_MAX;
 use crate::runtime::{CompletionPolicy, OpFlags, Runtime, Side};
@@ -44,6 +49,8 @@ use crate::sys::errno::Error;
 use crate::sys::param;
 
 use bind::{Bindings, BoundCntr};
+use connection::{EndpointConnection, EventOrigin};
+use passive::PassiveEndpoint;
 use receives::MIN_MULTI_RECV;
 pub(crate) use receives::Receives;
 
@@ -60,11 +67,26 @@ pub(crate) struct Enabled {
     shared_rx: Option<Arc<SharedRx>>,
 }
 
+/// What an endpoint is opened from (`fi_info->handle`).
+#[derive(Clone, Debug)]
+pub(crate) enum Handle {
+    /// Nothing else.
+    None,
+    /// A passive endpoint. The new one takes its address.
+    Passive(Arc<PassiveEndpoint>),
+    /// A connection request, to accept it.
+    Request(Arc<ConnectionRequest>),
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     domain: Arc<Domain>,
     name: SocketAddr,
+    /// The address of the port.
+    data_address: SocketAddr,
+    /// The connection of a connected endpoint (`FI_EP_MSG`).
+    connection: Option<Arc<EndpointConnection>>,
     caps: u64,
     sends: u32,
     recvs: u32,
@@ -85,18 +107,36 @@ pub(crate) struct Endpoint {
 }
 
 impl Endpoint {
-    /// `fi_endpoint`, with attributes from `fi_getinfo`.
+    /// `fi_endpoint`, with attributes from `fi_getinfo` or from a connection request.
     ///
     /// # Errors
     /// [`Error::Invalid`] for attributes that this domain does not offer. [`Error::Os`] if the
     /// address cannot be bound: in use, not of the domain's interface, no such interface.
-    pub(crate) fn open(domain: &Arc<Domain>, request: &InfoRequest) -> Result<Arc<Self>, Error> {
-        let offer = Info::offer(domain.interface());
+    pub(crate) fn open(
+        domain: &Arc<Domain>,
+        request: &InfoRequest,
+        handle: Handle,
+    ) -> Result<Arc<Self>, Error> {
+        let ep_type = request.ep.map_or(abi::FI_EP_RDM, |ep| ep.type_);
+        let offer = Info::offer_of(ep_type, domain.interface());
         hints::check(request, &offer).map_err(|attribute| {
             log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
             Error::Invalid
         })?;
-        let port = open_port(domain, local_address(domain, request.source)?)?;
+        let is_msg = ep_type == abi::FI_EP_MSG;
+        if !is_msg && !matches!(handle, Handle::None) {
+            return Err(Error::Invalid);
+        }
+        let (source, incoming) = match handle {
+            Handle::None => (request.source, None),
+            Handle::Passive(passive) => (Some(passive.release_name()?), None),
+            Handle::Request(incoming) => {
+                let local = incoming.local();
+                (Some(SocketAddr::new(local.ip(), 0)), Some(incoming))
+            }
+        };
+        let port = open_port(domain, local_address(domain, source)?)?;
+        let data_address = port.local_addr();
         let size = |size: Option<usize>| {
             let size = size.filter(|&size| size > 0).unwrap_or(SIZE_DEFAULT);
             u32::try_from(size).map_err(|_| Error::Invalid)
@@ -104,7 +144,10 @@ impl Endpoint {
         let (tx, rx) = (request.tx.as_ref(), request.rx.as_ref());
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
-            name: port.local_addr(),
+            // The port of an accepted connection is not known to the application.
+            name: incoming.as_ref().map_or(data_address, |incoming| incoming.local()),
+            data_address,
+            connection: is_msg.then(|| EndpointConnection::new(incoming)),
             caps: if request.caps == 0 { offer.caps & !bits::SOURCE_ERR } else { request.caps },
             sends: size(tx.map(|tx| tx.size))?,
             recvs: size(rx.map(|rx| rx.size))?,
@@ -137,6 +180,62 @@ impl Endpoint {
     /// The domain that it belongs to.
     pub(crate) const fn domain(&self) -> &Arc<Domain> {
         &self.domain
+    }
+
+    /// The connection of a connected endpoint.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`] on an endpoint of another type.
+    pub(crate) fn connection(&self) -> Result<&Arc<EndpointConnection>, Error> {
+        self.connection.as_ref().ok_or(Error::NotSupported)
+    }
+
+    /// `fi_connect`; enables the endpoint.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`]; [`Error::NoEventQueue`]; as [`ObjectOps::enable`] and
+    /// [`EndpointConnection::connect`].
+    pub(crate) fn connect(
+        self: &Arc<Self>,
+        origin: EventOrigin,
+        to: SocketAddr,
+        data: &[u8],
+    ) -> Result<(), Error> {
+        let connection = self.connection()?;
+        if to.is_ipv4() != self.data_address.is_ipv4() || to.port() == 0 {
+            return Err(Error::Invalid);
+        }
+        let events = self.ready_to_connect()?;
+        let socket = self.domain.fabric().connection_manager()?.active(self.data_address.ip())?;
+        connection.connect((origin, events), &socket, (to, self.data_address.port()), data)
+    }
+
+    /// `fi_accept`; enables the endpoint.
+    ///
+    /// # Errors
+    /// As [`Self::connect`] and [`EndpointConnection::accept`].
+    pub(crate) fn accept(self: &Arc<Self>, origin: EventOrigin, data: &[u8]) -> Result<(), Error> {
+        let connection = self.connection()?;
+        let events = self.ready_to_connect()?;
+        connection.accept((origin, events), self.data_address, data)
+    }
+
+    /// `fi_shutdown`.
+    ///
+    /// # Errors
+    /// [`Error::NotSupported`]; as [`EndpointConnection::shutdown`].
+    pub(crate) fn shutdown(&self) -> Result<(), Error> {
+        self.connection()?.shutdown()
+    }
+
+    /// Enables the endpoint, if that was not done; its event queue.
+    fn ready_to_connect(self: &Arc<Self>) -> Result<Arc<Eq>, Error> {
+        let original = self.original.as_ref().unwrap_or(self);
+        let events = original.bindings().eq.clone().ok_or(Error::NoEventQueue)?;
+        if original.enabled.get().is_none() {
+            original.enable()?;
+        }
+        Ok(events)
     }
 
     fn bindings(&self) -> MutexGuard<'_, Bindings> {
@@ -228,6 +327,9 @@ impl ObjectOps for Endpoint {
     }
 
     fn close(&self) -> Result<(), Error> {
+        if let (Some(connection), None) = (&self.connection, &self.original) {
+            connection.close();
+        }
         if let Some(enabled) = self.enabled.get() {
             let bindings = self.bindings();
             for bound in [&bindings.transmit, &bindings.receive].into_iter().flatten() {
@@ -257,6 +359,7 @@ impl ObjectOps for Endpoint {
         let copied = |flags: &AtomicU64| AtomicU64::new(flags.load(Ordering::Relaxed));
         let alias = Arc::new(Self {
             domain: Arc::clone(&self.domain),
+            connection: self.connection.clone(),
             tx_op_flags: copied(&self.tx_op_flags),
             rx_op_flags: copied(&self.rx_op_flags),
             min_multi_recv: AtomicUsize::new(self.min_multi_recv.load(Ordering::Relaxed)),

@@ -11,6 +11,7 @@ use std::sync::atomic::Ordering;
 use ofi_xdp_core::{Context, DeferredId};
 
 use super::Endpoint;
+use super::connection::CM_DATA_MAX;
 use super::receives::Receives;
 use crate::runtime::{OpFlags, Recv, Side};
 use crate::sys::errno::Error;
@@ -51,6 +52,10 @@ impl Receives for Endpoint {
             Side::Receive => self.recvs,
         };
         Ok(size as usize)
+    }
+
+    fn cm_data_size(&self) -> usize {
+        if self.connection.is_some() { CM_DATA_MAX } else { 0 }
     }
 
     fn receives_left(&self) -> Result<usize, Error> {

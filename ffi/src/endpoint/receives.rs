@@ -51,6 +51,11 @@ pub(crate) trait Receives {
     /// [`Error::NoOption`] where the object has no such size.
     fn size(&self, side: Side) -> Result<usize, Error>;
 
+    /// `FI_OPT_CM_DATA_SIZE`: most bytes that a connection request carries; 0: there are none.
+    fn cm_data_size(&self) -> usize {
+        0
+    }
+
     /// `fi_rx_size_left`.
     ///
     /// # Errors

@@ -99,27 +99,33 @@ impl SharedRx {
         &self.domain
     }
 
-    /// The source of receives for an endpoint with this vector.
+    /// The source of receives for an endpoint with this vector. A connected endpoint has none: its
+    /// receives name no source.
     ///
     /// # Errors
     /// [`Error::Invalid`] if its other endpoints have another vector.
     pub(crate) fn source(
         &self,
-        av: &Arc<AddressTable>,
+        av: Option<&Arc<AddressTable>>,
         policy: CompletionPolicy,
     ) -> Result<SharedSource, Error> {
-        let mut vector = self.vector.lock().unwrap_or_else(PoisonError::into_inner);
-        match vector.upgrade() {
-            Some(known) if !Arc::ptr_eq(&known, av) => {
-                log::warn!(
-                    target: "ep_ctrl",
-                    "endpoints of one shared receive context share one address vector"
-                );
-                return Err(Error::Invalid);
-            }
-            _ => *vector = Arc::downgrade(av),
+        if let Some(av) = av {
+            self.set_vector(av)?;
         }
         Ok(SharedSource::new(Arc::clone(&self.queue), policy))
+    }
+
+    fn set_vector(&self, av: &Arc<AddressTable>) -> Result<(), Error> {
+        let mut vector = self.vector.lock().unwrap_or_else(PoisonError::into_inner);
+        if vector.upgrade().is_some_and(|known| !Arc::ptr_eq(&known, av)) {
+            log::warn!(
+                target: "ep_ctrl",
+                "endpoints of one shared receive context share one address vector"
+            );
+            return Err(Error::Invalid);
+        }
+        *vector = Arc::downgrade(av);
+        Ok(())
     }
 
     /// Offers receives that are posted from now on to `runtime`; `directed`: they may name their

@@ -163,6 +163,7 @@ pub(crate) fn check_rx(hints: &abi::fi_rx_attr, caps: u64, offered: &abi::fi_rx_
 /// Adapts an offer to hints that [`check`] has passed.
 pub(crate) fn shape(hints: Option<&InfoRequest>, info: &mut Info) {
     let wanted = hints.map_or(0, |hints| hints.caps);
+    info.handle = std::ptr::with_exposed_provenance_mut(hints.map_or(0, |hints| hints.handle));
     // Without a request, a received message makes no error entry.
     let unrequested = bits::SOURCE_ERR & !wanted;
     info.caps = shape_caps(info.caps & !unrequested, wanted, info.caps & !unrequested);

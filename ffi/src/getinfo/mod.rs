@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fi_getinfo`: the offers of this provider.
 //!
-//! In: node, service, flags and hints. Out: one [`Info`] for each interface address that satisfies
-//! them, the best first. `hints` has the rules by which hints admit and shape an offer, `offer` the
-//! offer itself. Called by `fi_getinfo`, and by `fi_domain` and `fi_endpoint`, which check the
-//! offer that the application returns. Bound: the addresses of the machine.
+//! In: node, service, flags and hints. Out: an [`Info`] for each type of endpoint and each address
+//! of an interface that satisfy them, the best first. `hints` has the rules by which hints admit
+//! and shape an offer, `offer` the offer itself. Called by `fi_getinfo`, and by `fi_domain` and
+//! `fi_endpoint`, which check the offer that the application returns. Bound: the addresses of the
+//! machine.
 
 pub(crate) mod hardware;
 pub(crate) mod hints;
@@ -31,7 +32,7 @@ use crate::sys::{param, reserve, sockaddr};
 /// Interfaces that a message names at most.
 const NAMES_MAX: usize = 64;
 
-pub(crate) use offer::{Info, RX_OP_FLAGS, SIZE_DEFAULT, TX_OP_FLAGS};
+pub(crate) use offer::{EP_TYPES, Info, RX_OP_FLAGS, SIZE_DEFAULT, TX_OP_FLAGS};
 pub(crate) use request::{InfoRequest, Lookup};
 
 /// The own offers that satisfy `lookup` and `hints`, the best first. `passthrough` is a text on the
@@ -50,25 +51,23 @@ pub(crate) fn find(
     let values = param::values();
     let before = reserve::refusals();
     let mut found = Vec::new();
-    for interface in interfaces(&values)? {
-        reserve::check(before)?;
-        let mut info = Info::offer(&interface);
-        let admitted = admit_tier(values.tier, &interface)
-            .and_then(|()| wanted.admit(&interface.ip))
-            .and_then(|()| hints.map_or(Ok(()), |hints| hints::check(hints, &info)));
-        if let Err(reason) = admitted {
-            log::info!(target: "core", "{} ({}): {reason}", interface.nic.name, interface.ip);
-            continue;
+    let interfaces = interfaces(&values)?;
+    // All offers of one type come before those of the next.
+    for ep_type in EP_TYPES {
+        for interface in &interfaces {
+            reserve::check(before)?;
+            let info = Info::offer_of(ep_type, interface);
+            let admitted = admit_tier(values.tier, interface)
+                .and_then(|()| wanted.admit(&interface.ip))
+                .and_then(|()| hints.map_or(Ok(()), |hints| hints::check(hints, &info)));
+            match admitted {
+                Ok(()) => push(&mut found, wanted.shape(lookup, hints, passthrough, info))?,
+                Err(reason) => {
+                    let Interface { nic, ip, .. } = interface;
+                    log::info!(target: "core", "{} ({ip}): {reason}", nic.name);
+                }
+            }
         }
-        info.source.set_port(wanted.source_port);
-        info.destination = wanted.destination;
-        hints::shape(hints, &mut info);
-        hints::name_mr_mode(lookup.api_version, &mut info);
-        name_open_objects(hints, lookup.api_version, &mut info);
-        if !passthrough.is_empty() {
-            info.nic.tiers.push(passthrough.to_owned());
-        }
-        push(&mut found, info)?;
     }
     if found.is_empty() { Err(Error::NoData) } else { Ok(found) }
 }
@@ -142,6 +141,25 @@ impl Addresses {
             ip = Some(source_towards(to).ok_or(Error::NoData)?);
         }
         Ok(Self { source: ip, source_port, destination })
+    }
+
+    /// Adapts an admitted offer to what was asked for.
+    fn shape(
+        &self,
+        lookup: &Lookup,
+        hints: Option<&InfoRequest>,
+        passthrough: &str,
+        mut info: Info,
+    ) -> Info {
+        info.source.set_port(self.source_port);
+        info.destination = self.destination;
+        hints::shape(hints, &mut info);
+        hints::name_mr_mode(lookup.api_version, &mut info);
+        name_open_objects(hints, lookup.api_version, &mut info);
+        if !passthrough.is_empty() {
+            info.nic.tiers.push(passthrough.to_owned());
+        }
+        info
     }
 
     /// Admits the local address `ip`.

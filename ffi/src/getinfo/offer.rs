@@ -64,6 +64,9 @@ pub(crate) const ORDERS: u64 = bits::ORDER_RAR
     | bits::ORDER_ATOMIC_RAW
     | bits::ORDER_ATOMIC_WAR
     | bits::ORDER_ATOMIC_WAW;
+/// Capabilities of the receiving side that a connected endpoint does not have: its one peer is
+/// known.
+const ABOUT_SOURCES: u64 = bits::DIRECTED_RECV | bits::SOURCE | bits::SOURCE_ERR;
 /// Capabilities of the domain.
 pub(crate) const DOMAIN_CAPS: u64 = bits::LOCAL_COMM | bits::REMOTE_COMM | bits::SHARED_AV;
 /// All capabilities.
@@ -97,11 +100,27 @@ pub(crate) struct Info {
     pub(crate) fabric_name: String,
     /// An open fabric of that name.
     pub(crate) fabric: *mut abi::fid_fabric,
+    /// The handle of the hints (`fi_getinfo(3)`): a passive endpoint, or a connection request.
+    pub(crate) handle: *mut abi::fid,
     pub(crate) nic: Nic,
 }
 
+/// The types of endpoints, in the order in which they are offered.
+pub(crate) const EP_TYPES: [abi::fi_ep_type; 2] = [abi::FI_EP_RDM, abi::FI_EP_MSG];
+
 impl Info {
-    /// The offer of an endpoint on this address, with everything that it can do.
+    /// The offer of an endpoint of a type on this address, with everything that it can do.
+    pub(crate) fn offer_of(ep_type: abi::fi_ep_type, interface: &Interface) -> Self {
+        let mut info = Self::offer(interface);
+        if ep_type == abi::FI_EP_MSG {
+            info.ep.type_ = ep_type;
+            info.caps &= !ABOUT_SOURCES;
+            info.rx.caps &= !ABOUT_SOURCES;
+        }
+        info
+    }
+
+    /// The offer of a reliable datagram endpoint (`FI_EP_RDM`) on this address.
     pub(crate) fn offer(interface: &Interface) -> Self {
         Self {
             caps: CAPS,
@@ -114,6 +133,7 @@ impl Info {
             domain_name: interface.nic.name.clone(),
             fabric_name: interface.network(),
             fabric: std::ptr::null_mut(),
+            handle: std::ptr::null_mut(),
             nic: interface.nic.clone(),
         }
     }

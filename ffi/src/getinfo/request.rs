@@ -36,6 +36,8 @@ pub(crate) struct InfoRequest {
     pub(crate) max_group_id: u32,
     pub(crate) domain_name: Option<String>,
     pub(crate) fabric_name: Option<String>,
+    /// C's pointer to a passive endpoint or a connection request, exposed; 0: none.
+    pub(crate) handle: usize,
     /// An open fabric that the hints name.
     pub(crate) open_fabric: Option<OpenHandle>,
     /// An open domain that the hints name.

@@ -68,10 +68,12 @@ fn loopback() -> Lookup {
     }
 }
 
-/// The offer of a loopback endpoint for these hints.
+/// The first offer of a loopback endpoint for these hints.
 fn offered(hints: &InfoRequest) -> Result<Info, Error> {
     let mut found = find(&loopback(), Some(hints), "")?;
-    assert_eq!(found.len(), 1, "one address, one offer");
+    let types: Vec<_> = found.iter().map(|info| info.ep.type_).collect();
+    let offered = EP_TYPES.into_iter().filter(|one| types.contains(one));
+    assert_eq!(types, offered.collect::<Vec<_>>(), "one address, one offer of a type");
     Ok(found.remove(0))
 }
 
@@ -114,10 +116,12 @@ fn capabilities_that_are_not_there_are_refused() {
 fn endpoint_attributes_are_checked() {
     let with = |ep| offered(&InfoRequest { ep: Some(ep), ..request() });
     assert!(with(ep()).is_ok());
-    assert!(with(abi::fi_ep_attr { type_: abi::FI_EP_RDM, ..ep() }).is_ok());
+    for ep_type in EP_TYPES {
+        let info = with(abi::fi_ep_attr { type_: ep_type, ..ep() }).unwrap();
+        assert_eq!(info.ep.type_, ep_type);
+    }
     assert!(with(abi::fi_ep_attr { protocol: PROTOCOL, protocol_version: 1, ..ep() }).is_ok());
     let no = [
-        abi::fi_ep_attr { type_: abi::FI_EP_MSG, ..ep() },
         abi::fi_ep_attr { type_: abi::FI_EP_DGRAM, ..ep() },
         abi::fi_ep_attr { protocol: abi::FI_PROTO_UDP, ..ep() },
         abi::fi_ep_attr { protocol_version: PROTOCOL_VERSION + 1, ..ep() },
@@ -128,6 +132,17 @@ fn endpoint_attributes_are_checked() {
     ];
     for ep in no {
         assert_eq!(with(ep).err(), Some(Error::NoData), "{ep:?}");
+    }
+}
+
+#[test]
+fn connected_endpoints_have_no_capabilities_about_sources() {
+    let msg = Some(abi::fi_ep_attr { type_: abi::FI_EP_MSG, ..ep() });
+    let info = offered(&InfoRequest { ep: msg, ..request() }).unwrap();
+    let sources = bits::SOURCE | bits::SOURCE_ERR | bits::DIRECTED_RECV;
+    assert_eq!((info.caps | info.rx.caps) & sources, 0);
+    for caps in [bits::SOURCE, bits::DIRECTED_RECV] {
+        refused(&InfoRequest { ep: msg, caps: bits::MSG | caps, ..request() });
     }
 }
 
@@ -253,7 +268,7 @@ fn node_and_service_become_addresses() {
 
     let active = Lookup { service, flags: bits::NUMERICHOST, ..loopback() };
     let found = find(&active, None, "").unwrap();
-    assert_eq!(found.len(), 1, "one way to loopback");
+    assert_eq!(found.len(), EP_TYPES.len(), "one way to loopback");
     assert_eq!(found[0].source, "127.0.0.1:0".parse().unwrap());
     assert_eq!(found[0].destination, "127.0.0.1:7471".parse().ok());
 }

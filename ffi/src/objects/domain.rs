@@ -10,7 +10,7 @@ use crate::getinfo::hints;
 use crate::getinfo::interface::Interface;
 use crate::getinfo::mr_mode::MrMode;
 use crate::getinfo::open_objects::OpenObject;
-use crate::getinfo::{Info, InfoRequest};
+use crate::getinfo::{EP_TYPES, Info, InfoRequest};
 use crate::objects::eq::Eq;
 use crate::objects::fabric::Fabric;
 use crate::objects::object_ops::{BindTarget, ObjectOps};
@@ -54,7 +54,12 @@ impl Domain {
             if !fabric.contains(&interface) || ip.is_some_and(|ip| ip != interface.ip) {
                 continue;
             }
-            if let Err(attribute) = hints::check(request, &Info::offer(&interface)) {
+            let check = |ep_type| hints::check(request, &Info::offer_of(ep_type, &interface));
+            let [first, rest @ ..] = EP_TYPES;
+            let admitted = check(first);
+            let admitted =
+                rest.into_iter().fold(admitted, |found, next| found.or_else(|_| check(next)));
+            if let Err(attribute) = admitted {
                 log::info!(target: "domain", "{}: {attribute}", interface.nic.name);
                 continue;
             }

@@ -18,11 +18,13 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::eventfd::{EfdFlags, EventFd};
 
+use crate::objects::connection_manager::ConnectionRequest;
 use crate::objects::fabric::Fabric;
 use crate::objects::object_ops::ObjectOps;
 use crate::objects::wait_set::{WaitMember, WaitObject};
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
+use crate::sys::owned_info::OwnedInfo;
 use crate::wait::wait_fd::Wait;
 use crate::wait::waker::sleep;
 
@@ -49,10 +51,29 @@ pub(crate) struct Event {
     pub(crate) code: u32,
     /// The structure of the event, as C reads it.
     pub(crate) bytes: Vec<u8>,
+    /// The connection request that it reports.
+    pub(crate) arrival: Option<Arrival>,
+}
+
+impl Event {
+    /// An event that is all in its structure.
+    pub(crate) const fn new(code: u32, bytes: Vec<u8>) -> Self {
+        Self { code, bytes, arrival: None }
+    }
+}
+
+/// A connection request that has arrived (`FI_CONNREQ`). Its `fi_info` is made when the event is
+/// read.
+#[derive(Clone, Debug)]
+pub(crate) struct Arrival {
+    /// The request.
+    pub(crate) request: Arc<ConnectionRequest>,
+    /// The offer that the passive endpoint was opened with.
+    pub(crate) template: Arc<OwnedInfo>,
 }
 
 /// A failed control operation.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ErrorEvent {
     /// C's pointer to the object, exposed.
     pub(crate) fid: usize,
@@ -62,6 +83,8 @@ pub(crate) struct ErrorEvent {
     pub(crate) data: u64,
     /// libfabric's error number.
     pub(crate) number: c_int,
+    /// What the other side's application has added to a rejection.
+    pub(crate) bytes: Vec<u8>,
 }
 
 #[derive(Debug, Default)]
@@ -81,6 +104,8 @@ pub(crate) struct Eq {
     /// Readable while an event or an error is queued.
     ready: EventFd,
     state: Mutex<State>,
+    /// Data of the error that was read last, for C.
+    last_data: Mutex<Vec<u8>>,
 }
 
 impl Eq {
@@ -98,6 +123,7 @@ impl Eq {
             wait,
             ready,
             state: Mutex::default(),
+            last_data: Mutex::default(),
         });
         if let Some(set) = queue.wait.set(fabric)? {
             set.add(&queue)?;
@@ -167,12 +193,20 @@ impl Eq {
     /// [`Error::Again`] if there is none.
     pub(crate) fn read_error(&self, peek: bool) -> Result<ErrorEvent, Error> {
         let mut state = self.lock();
-        let error = *state.errors.front().ok_or(Error::Again)?;
+        let error = state.errors.front().ok_or(Error::Again)?.clone();
         if !peek {
             state.errors.pop_front();
             self.clear_if_empty(&state);
         }
         Ok(error)
+    }
+
+    /// Keeps the data of an error until the next one is read (`fi_eq(3)`, `err_data`). Returns
+    /// where it is.
+    pub(crate) fn keep_data(&self, bytes: Vec<u8>) -> *const u8 {
+        let mut kept = self.last_data.lock().unwrap_or_else(PoisonError::into_inner);
+        *kept = bytes;
+        kept.as_ptr()
     }
 
     /// `fi_eq_write`.

@@ -2,11 +2,12 @@
 //! A fabric: a network that one or more interfaces of this machine are on; the parent of domains
 //! and event queues.
 
-use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, RwLockReadGuard};
 
 use crate::getinfo::interface::Interface;
 use crate::getinfo::mr_mode::MrMode;
 use crate::getinfo::open_objects::OpenObject;
+use crate::objects::connection_manager::ConnectionManager;
 use crate::objects::object_ops::ObjectOps;
 use crate::sys::errno::Error;
 
@@ -18,6 +19,8 @@ pub(crate) struct Fabric {
     api_version: u32,
     /// Held for reading while a set inspects its members; for writing while a member is closed.
     member_lock: Arc<RwLock<()>>,
+    /// Started with the first passive or connected endpoint.
+    connections: OnceLock<ConnectionManager>,
 }
 
 impl Fabric {
@@ -32,7 +35,25 @@ impl Fabric {
             log::warn!(target: "fabric", "no interface is on a network named {name}");
             return Err(Error::NoData);
         }
-        Ok(Arc::new(Self { name, api_version, member_lock: Arc::default() }))
+        Ok(Arc::new(Self {
+            name,
+            api_version,
+            member_lock: Arc::default(),
+            connections: OnceLock::new(),
+        }))
+    }
+
+    /// The connection manager.
+    ///
+    /// # Errors
+    /// As [`ConnectionManager::start`].
+    pub(crate) fn connection_manager(&self) -> Result<&ConnectionManager, Error> {
+        if let Some(manager) = self.connections.get() {
+            return Ok(manager);
+        }
+        let started = ConnectionManager::start()?;
+        // Two endpoints may be opened at the same time; one thread is enough.
+        Ok(self.connections.get_or_init(|| started))
     }
 
     /// The interface version that the application opened it with.

@@ -3,6 +3,7 @@
 
 pub(crate) mod av;
 pub(crate) mod cntr;
+pub(crate) mod connection_manager;
 mod contention;
 pub(crate) mod cq;
 pub(crate) mod domain;

@@ -12,8 +12,10 @@
 pub(crate) mod addresses;
 pub(crate) mod app_polls;
 mod completions;
+mod connection;
 pub(crate) mod deferred;
 pub(crate) mod memory;
+pub(crate) mod peer_link;
 pub(crate) mod peers;
 mod post;
 pub(crate) mod progress;
@@ -46,9 +48,10 @@ use ofi_xdp_datapath::HybridPort;
 use crate::runtime::addresses::AddressTable;
 use crate::runtime::app_polls::{AppPolls, ThreadView};
 use crate::runtime::memory::AppMemory;
+use crate::runtime::peer_link::{Observer, PEER, PeerLink};
 use crate::runtime::peers::PeerMap;
 use crate::runtime::receive_source::SharedSource;
-use crate::sys::abi;
+use crate::sys::abi::{self, fi_addr_t};
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
 use crate::wait::spin_yield;
@@ -95,6 +98,8 @@ struct State {
     slept: bool,
     /// When the application's calls must wake the progress thread.
     thread: ThreadView,
+    /// The connection of a connected endpoint.
+    link: PeerLink,
     /// Whether the port has failed for good; it was reported then.
     failed: bool,
 }
@@ -124,6 +129,17 @@ pub(crate) struct Attachment {
     pub(crate) unbound: Vec<Side>,
     /// `FI_SOURCE_ERR`: completions report sources that are not in the vector.
     pub(crate) source_err: bool,
+    /// A connected endpoint learns of its connection. Without one, operations name their peers.
+    pub(crate) observer: Option<Arc<dyn Observer>>,
+}
+
+impl Attachment {
+    /// The address of the peer that an operation names. On a connected endpoint the argument has no
+    /// meaning (`fi_endpoint(3)`).
+    #[inline]
+    const fn address(&self, named: fi_addr_t) -> fi_addr_t {
+        if self.observer.is_some() { PEER } else { named }
+    }
 }
 
 /// The parts that a runtime is made of.
@@ -163,23 +179,22 @@ impl Runtime {
         let peers = PeerMap::new(config.peers as usize, av.expected(), &av)?;
         let (regions, failed) = (HashMap::new(), false);
         let (polls, thread) = (AppPolls::new(now()), ThreadView::default());
-        let slept = false;
+        let (slept, link) = (false, PeerLink::default());
         let mut port = port.take().ok_or(Error::BadState)?;
         if endpoint.wakers.any_exported() {
             port.arm();
         }
-        let state = State { engine, port, memory, peers, regions, polls, thread, slept, failed };
+        let state =
+            State { engine, port, memory, peers, regions, polls, thread, slept, link, failed };
         let (state, has_unmatched) = (Mutex::new(state), AtomicBool::new(false));
         Ok(Arc::new(Self { state, av, endpoint, has_unmatched, waiting: AtomicU32::new(0) }))
     }
 
-    /// Waits for acknowledgements, then sends close notifications. Afterwards no application memory
-    /// is accessed any more.
-    pub(crate) fn close(&self) {
-        let deadline = now().after(LINGER);
+    /// Waits until everything is acknowledged, in both directions, until `deadline` at most.
+    fn linger(&self, deadline: Instant) -> MutexGuard<'_, State> {
         let wakeup = self.lock().wakeup_descriptors();
-        // bound: LINGER
-        let mut state = loop {
+        // bound: the deadline
+        loop {
             let (mut state, now) = (self.lock(), now());
             state.port.arm();
             // This poll may be the last one.
@@ -187,7 +202,7 @@ impl Runtime {
             self.drive(&mut state, now, Budget::PROGRESS);
             let settled = state.engine.with(|engine| engine.is_settled());
             if settled || state.failed || now >= deadline {
-                break state;
+                return state;
             }
             let until = state.due().map_or(deadline, |next| next.min(deadline));
             // Calls that visit all endpoints of the domain do not wait for this one.
@@ -195,7 +210,13 @@ impl Runtime {
             let wakeup = wakeup.iter().map(|fd| PollFd::new(fd.as_fd(), PollFlags::POLLIN));
             // The clock decides, whatever ended the sleep.
             let _ = sleep(&mut wakeup.collect::<Vec<_>>(), Some(until.since(now)));
-        };
+        }
+    }
+
+    /// Waits for acknowledgements, then sends close notifications. Afterwards no application memory
+    /// is accessed any more.
+    pub(crate) fn close(&self) {
+        let mut state = self.linger(now().after(LINGER));
         let now = now();
         let State { engine, port, .. } = &mut *state;
         engine.with_mut(|engine| {
@@ -248,6 +269,9 @@ impl Runtime {
         }
         if state.memory.is_shared() {
             self.drive_shared(state, now);
+        }
+        if self.endpoint.observer.is_some() {
+            self.follow_connection(state, now);
         }
     }
 

@@ -39,7 +39,8 @@ impl Runtime {
         let State { engine, memory, peers, .. } = &mut *state;
         let (deferred, time) = engine.with_mut(|engine| {
             peers.sync(&self.av);
-            let peer = peers.peer(engine, &self.av, request.peer)?;
+            let peer = peers.peer(engine, &self.av, self.endpoint.address(request.peer));
+            let peer = peer.map_err(|error| self.peer_error(error))?;
             // In a series of posts most follow packets that are in flight. To read the clock for
             // each would cost as much as the post.
             let (time, fresh) = match engine.time_under_way(peer) {
@@ -84,6 +85,15 @@ impl Runtime {
         }
         self.wake(&mut state, None);
         Ok(deferred)
+    }
+
+    /// The error of an operation without a peer.
+    #[cold]
+    const fn peer_error(&self, error: Error) -> Error {
+        match error {
+            Error::Invalid if self.endpoint.observer.is_some() => Error::NotConnected,
+            error => error,
+        }
     }
 
     /// Posts a receive, or looks for a stored message, as its mode says; then sends the answers

@@ -163,7 +163,7 @@ impl Statistics {
 type Named<T> = (&'static str, fn(&T) -> u64);
 
 /// The engine's counters on a page.
-const ENGINE: [Named<Stats>; 22] = [
+const ENGINE: [Named<Stats>; 23] = [
     ("packets_received", |s| s.packets_received),
     ("packets_sent", |s| s.packets_sent),
     ("data_packets_sent", |s| s.data_packets_sent),
@@ -185,6 +185,7 @@ const ENGINE: [Named<Stats>; 22] = [
     ("atomics_executed", |s| s.atomics_executed),
     ("bytes_placed", |s| s.bytes_placed),
     ("handshakes", |s| s.handshakes),
+    ("connections_ended", |s| s.connections_ended),
     ("peers_failed", |s| s.peers_failed),
 ];
 

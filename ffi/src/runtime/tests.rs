@@ -32,7 +32,7 @@ pub(crate) fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
         config: Config { peers: 4, ..Config::new(ofi_xdp_checksum::crc32c) },
         port: &mut Some(port()),
         av: Arc::new(AddressTable::new(0)),
-        endpoint: Attachment { wakers, unbound: Vec::new(), source_err: false },
+        endpoint: Attachment { wakers, unbound: Vec::new(), source_err: false, observer: None },
         shared: None,
     });
     (runtime.unwrap(), reader)

@@ -212,6 +212,14 @@ pub(crate) unsafe fn replace_text(member: &mut *mut c_char, text: Option<&str>) 
     Some(())
 }
 
+/// The bytes of a `struct fi_eq_cm_entry` without a `fi_info`, with `data` behind it.
+pub(crate) fn cm_entry(fid: usize, data: &[u8]) -> Vec<u8> {
+    const _: () = assert!(size_of::<fi_eq_cm_entry>() == 2 * size_of::<usize>());
+    let mut bytes = [fid.to_ne_bytes(), 0usize.to_ne_bytes()].concat();
+    bytes.extend_from_slice(data);
+    bytes
+}
+
 /// The descriptors of a port, while the port is borrowed.
 pub(crate) fn descriptors(port: &HybridPort) -> impl Iterator<Item = BorrowedFd<'_>> {
     port.poll_fds().iter().map(|&descriptor| {

@@ -34,6 +34,9 @@ pub(crate) enum Error {
     /// The address vector is missing.
     #[error("no address vector is bound")]
     NoAddressVector,
+    /// There is no connection, or it has ended.
+    #[error("not connected")]
+    NotConnected,
     /// The completion queue is missing.
     #[error("no completion queue is bound")]
     NoCompletionQueue,
@@ -87,6 +90,7 @@ impl Error {
             Self::Internal => abi::FI_EOTHER,
             Self::Interrupted => abi::FI_EINTR,
             Self::Invalid => abi::FI_EINVAL,
+            Self::NotConnected => abi::FI_ENOTCONN,
             Self::NoAddressVector => abi::FI_ENOAV,
             Self::NoCompletionQueue => abi::FI_ENOCQ,
             Self::NoEventQueue => abi::FI_ENOEQ,

@@ -4,10 +4,12 @@
 
 pub(crate) mod abi;
 pub(crate) mod clock;
+pub(crate) mod cm_socket;
 pub(crate) mod errno;
 pub(crate) mod limits;
 pub(crate) mod log;
 pub(crate) mod memory;
+pub(crate) mod owned_info;
 pub(crate) mod param;
 pub(crate) mod process;
 pub(crate) mod providers;

@@ -89,6 +89,13 @@ static PATH_RETRY: Param = Param {
 };
 /// The longest time after which they are, in seconds.
 const PATH_RETRY_MAX: u32 = 28_800;
+static CONNECT_TIMEOUT: Param = Param {
+    name: c"connect_timeout",
+    kind: abi::FI_PARAM_INT,
+    help: c"Milliseconds without an answer after which a connection request has failed, 1 to \
+            120000 (default: 10000)",
+    complaint: Once::new(),
+};
 static SPIN: Param = Param {
     name: c"spin",
     kind: abi::FI_PARAM_INT,
@@ -114,7 +121,7 @@ static PCI: Param = Param {
     complaint: Once::new(),
 };
 
-static PARAMS: [&Param; 11] = [
+static PARAMS: [&Param; 12] = [
     &TIER,
     &PASSTHROUGH,
     &IFACE,
@@ -124,6 +131,7 @@ static PARAMS: [&Param; 11] = [
     &BROKER,
     &PEER_TIMEOUT,
     &PATH_RETRY,
+    &CONNECT_TIMEOUT,
     &SPIN,
     &PCI,
 ];
@@ -149,6 +157,8 @@ pub(crate) struct Values {
     pub(crate) peer_timeout: Duration,
     /// The time after which larger packets are tried again.
     pub(crate) path_retry: Duration,
+    /// Time without an answer after which a connection request has failed.
+    pub(crate) connect_timeout: Duration,
     /// Time of polling before a sleep.
     pub(crate) spin: Duration,
     /// Whether applications see PCI addresses.
@@ -167,6 +177,7 @@ impl Default for Values {
             broker: Some(PathBuf::from(DEFAULT_BROKER_PATH)),
             peer_timeout: Duration::from_secs(10),
             path_retry: Duration::from_secs(600),
+            connect_timeout: Duration::from_secs(10),
             spin: Duration::from_micros(20),
             pci: false,
         }
@@ -247,6 +258,16 @@ fn read(provider: Provider) -> Values {
         }
         values.path_retry = Duration::from_secs(seconds.into());
     }
+    if let Some(given) = number(provider, &CONNECT_TIMEOUT) {
+        let milliseconds = given.clamp(1, PEER_TIMEOUT_MAX);
+        if milliseconds != given {
+            CONNECT_TIMEOUT.complain(format_args!(
+                "FI_XDP_CONNECT_TIMEOUT={given} is not from 1 to {PEER_TIMEOUT_MAX}; taking \
+                 {milliseconds}"
+            ));
+        }
+        values.connect_timeout = Duration::from_millis(milliseconds.into());
+    }
     if let Some(microseconds) = number(provider, &SPIN) {
         values.spin = Duration::from_micros(microseconds.into());
     }
@@ -317,6 +338,8 @@ mod tests {
         assert_eq!(Some(PathBuf::from(stated_default(&BROKER))), values.broker);
         assert_eq!(stated_default(&PEER_TIMEOUT), values.peer_timeout.as_millis().to_string());
         assert_eq!(stated_default(&PATH_RETRY), values.path_retry.as_secs().to_string());
+        let connect_timeout = values.connect_timeout.as_millis().to_string();
+        assert_eq!(stated_default(&CONNECT_TIMEOUT), connect_timeout);
         assert_eq!(stated_default(&SPIN), values.spin.as_micros().to_string());
         assert_eq!(stated_default(&PCI) == "yes", values.pci);
         assert_eq!(stated_default(&STEER) == "yes", values.steer);

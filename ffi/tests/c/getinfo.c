@@ -149,6 +149,10 @@ static int no_order(const struct fi_info *i)
 }
 static void no_such_order(struct fi_info *h) { h->tx_attr->msg_order = 1ull << 60; }
 static void msg(struct fi_info *h) { h->ep_attr->type = FI_EP_MSG; }
+static int connected(const struct fi_info *i)
+{
+	return i->ep_attr->type == FI_EP_MSG && !(i->caps & (FI_SOURCE | FI_DIRECTED_RECV));
+}
 static void dgram(struct fi_info *h) { h->ep_attr->type = FI_EP_DGRAM; }
 static void protocol(struct fi_info *h) { h->ep_attr->protocol = FI_PROTO_UDP; }
 static void long_message(struct fi_info *h) { h->ep_attr->max_msg_size = SIZE_MAX; }
@@ -193,7 +197,7 @@ static const struct row rows[] = {
 	{"FI_ORDER_STRICT", strict, 0, strict_back},
 	{"no order", plain, 0, no_order},
 	{"no such order", no_such_order, FI_ENODATA, NULL},
-	{"FI_EP_MSG", msg, FI_ENODATA, NULL},
+	{"FI_EP_MSG", msg, 0, connected},
 	{"FI_EP_DGRAM", dgram, FI_ENODATA, NULL},
 	{"other protocol", protocol, FI_ENODATA, NULL},
 	{"message too long", long_message, FI_ENODATA, NULL},

@@ -211,7 +211,7 @@ static void not_offered(struct pair *p)
 	EXPECT(FI_EBADFLAGS, fi_poll_open(p->domain, &poll_attr, &poll));
 	EXPECT(FI_ENOSYS, fi_wait_open(p->fabric, &wait_attr, &wait));
 	EXPECT(FI_EINVAL, fi_wait_open(p->fabric, NULL, &wait));
-	EXPECT(FI_ENOSYS, fi_passive_ep(p->fabric, p->info, &pep, NULL));
+	EXPECT(FI_EINVAL, fi_passive_ep(p->fabric, p->info, &pep, NULL));
 	EXPECT(FI_ENOSYS, fi_scalable_ep(p->domain, p->info, &ep, NULL));
 	EXPECT(FI_ENOSYS, fi_cq_open(p->domain, &mutex, &cq, NULL));
 	EXPECT(FI_ENOSYS, fi_cq_open(p->domain, &peer, &cq, NULL));
@@ -340,7 +340,7 @@ static void names(struct pair *p)
 	size_t len = info->src_addrlen;
 	EXPECT(0, fi_getname(&p->ep[0]->fid, info->src_addr, &len));
 	EXPECT(FI_EADDRINUSE, fi_endpoint(p->domain, info, &ep, NULL));
-	info->ep_attr->type = FI_EP_MSG;
+	info->ep_attr->type = FI_EP_DGRAM;
 	EXPECT(FI_EINVAL, fi_endpoint(p->domain, info, &ep, NULL));
 	fi_freeinfo(info);
 }

@@ -52,15 +52,15 @@ fn fi_info_lists_the_parameters() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// `fi_pingpong -p xdp -e rdm` between the hosts, with a mode for each side.
+/// `fi_pingpong -p xdp` between the hosts, with a mode for each side.
 fn fi_pingpong(
     fixture: &TwoHostFixture,
     modes: [&str; 2],
-    messages: &str,
+    (endpoint, messages): (&str, &str),
 ) -> anyhow::Result<[Output; 2]> {
     let tool = |mode| {
         Program::new("fi_pingpong")
-            .args(["-p", "xdp", "-e", "rdm", "-c", "-m", messages, "-I", "400"])
+            .args(["-p", "xdp", "-e", endpoint, "-c", "-m", messages, "-I", "400"])
             .envs([tier_variable(mode)])
     };
     let server = fixture.program(Side::A, tool(modes[0]))?.start()?;
@@ -78,7 +78,8 @@ fn fi_pingpong(
 fn root_fi_pingpong_over_af_xdp() -> anyhow::Result<()> {
     let Some(fixture) = TwoHostFixture::new()? else { return Ok(()) };
     for messages in ["msg", "tagged"] {
-        fi_pingpong(&fixture, ["auto", "auto"], messages).with_context(|| messages.to_owned())?;
+        fi_pingpong(&fixture, ["auto", "auto"], ("rdm", messages))
+            .with_context(|| messages.to_owned())?;
     }
     fixture.wait_detached()
 }
@@ -86,15 +87,29 @@ fn root_fi_pingpong_over_af_xdp() -> anyhow::Result<()> {
 #[test]
 fn root_fi_pingpong_over_udp() -> anyhow::Result<()> {
     let Some(fixture) = TwoHostFixture::new()? else { return Ok(()) };
-    fi_pingpong(&fixture, ["udp", "udp"], "msg").map(drop)
+    fi_pingpong(&fixture, ["udp", "udp"], ("rdm", "msg")).map(drop)
 }
 
 #[test]
 fn root_fi_pingpong_between_af_xdp_and_udp() -> anyhow::Result<()> {
     let Some(fixture) = TwoHostFixture::new()? else { return Ok(()) };
-    fi_pingpong(&fixture, ["auto", "udp"], "tagged")?;
-    fi_pingpong(&fixture, ["udp", "auto"], "tagged")?;
+    fi_pingpong(&fixture, ["auto", "udp"], ("rdm", "tagged"))?;
+    fi_pingpong(&fixture, ["udp", "auto"], ("rdm", "tagged"))?;
     Ok(())
+}
+
+/// Connected endpoints, with each pair of tiers. The AF_XDP socket of the first connection is gone
+/// before the next one begins.
+#[test]
+fn root_fi_pingpong_over_connected_endpoints() -> anyhow::Result<()> {
+    let Some(fixture) = TwoHostFixture::new()? else { return Ok(()) };
+    for modes in [["auto", "auto"], ["udp", "udp"], ["auto", "udp"], ["udp", "auto"]] {
+        for messages in ["msg", "tagged"] {
+            fi_pingpong(&fixture, modes, ("msg", messages))
+                .with_context(|| format!("{modes:?}, {messages}"))?;
+        }
+    }
+    fixture.wait_detached()
 }
 
 /// The two example programs, each as a server for the other.

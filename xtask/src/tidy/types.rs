@@ -15,7 +15,13 @@ const TRAITS: &[(&str, &str)] = &[
     ("Initiator", "deferred work stands below endpoints, and names what it needs of one"),
     ("Memory", "the engine's seam to application memory: tests implement it too"),
     ("NeighbourTest", "the seam to the network of a card: tests have one of their own"),
+    ("Observer", "a runtime stands below its endpoint, and names what it tells it"),
     ("Port", "the engine's seam to the network: tests implement it too"),
+    (
+        "RequestSink",
+        "connection management stands below passive endpoints, and names what it tells",
+    ),
+    ("Requester", "connection management stands below endpoints, and names what it tells them"),
     ("TestedSocket", "the seam to a socket in its self-test: tests have one of their own"),
     ("WorkCounter", "deferred work stands below counters, and names what it needs of one"),
 ];

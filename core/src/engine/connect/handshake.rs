@@ -187,6 +187,9 @@ fn process_first_hello(
     hello: &Handshake,
     from: PeerAddress,
 ) -> Result<(), DropReason> {
+    if cx.config.named_peers_only {
+        return Err(DropReason::UnexpectedHandshake);
+    }
     let proven = cx.is_cookie(hello, &from);
     let many_unproven = cx.table.has_many_unproven();
     if !proven && (many_unproven || cx.is_crowded()) {
@@ -234,7 +237,9 @@ impl Ctx<'_> {
         if !crossed {
             state.path_mut().restart_timer(now);
         }
-        if state.sends().list().is_empty() {
+        // The application of a connected endpoint learns when both sides know of the connection.
+        let is_unneeded = state.sends().list().is_empty() && !self.config.named_peers_only;
+        if is_unneeded {
             state.hello_mut().stop();
         } else {
             state.hello_mut().expect_reply(now);

@@ -23,6 +23,7 @@ pub(crate) fn end_connection(
     let peer = &mut cx.table.peers[slot];
     let conn = peer.connection();
     if peer.close() {
+        cx.stats.connections_ended += 1;
         cx.stats.peers_failed += u64::from(error != OpError::Closed);
     }
     matcher.abort_announced(cx, cx.table.peer_id(slot), error);

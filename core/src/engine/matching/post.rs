@@ -82,6 +82,21 @@ impl Matcher<'_> {
         false
     }
 
+    /// See [`Engine::cancel_all`](crate::Engine::cancel_all).
+    pub(crate) fn cancel_all(&mut self, cx: &mut Ctx<'_>) {
+        for tagged in [false, true] {
+            // bound: posted receives
+            loop {
+                let slot = self.posted.first(tagged);
+                if slot.is_none() {
+                    break;
+                }
+                self.posted.remove(&mut self.recvs, slot, tagged);
+                self.cancel_posted(cx, slot);
+            }
+        }
+    }
+
     /// See [`Engine::post_deferred_recv`](crate::Engine::post_deferred_recv).
     pub(crate) fn post_deferred_recv<M: Memory>(
         &mut self,

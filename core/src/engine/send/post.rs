@@ -180,6 +180,14 @@ impl Sender<'_> {
         self.connect_to_post(cx, slot)
     }
 
+    /// See [`Engine::connect`](crate::Engine::connect).
+    pub(crate) fn connect(&mut self, cx: &mut Ctx<'_>, peer: PeerId) -> Result<(), PostError> {
+        let slot = cx.table.peer_slot(peer).ok_or(PostError::UnknownPeer)?;
+        let conn = self.connect_to_post(cx, slot)?;
+        cx.arm(conn);
+        Ok(())
+    }
+
     /// Opens a connection for the first operation to a peer, or takes the one that is being opened.
     #[cold]
     fn connect_to_post(&mut self, cx: &mut Ctx<'_>, peer: PeerSlot) -> Result<ConnSlot, PostError> {

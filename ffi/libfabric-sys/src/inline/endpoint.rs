@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::bindings::{
-    fi_addr_t, fi_msg, fi_msg_tagged, fi_rx_attr, fi_tx_attr, fid_ep, fid_pep, iovec,
+    fi_addr_t, fi_msg, fi_msg_tagged, fi_rx_attr, fi_tx_attr, fid, fid_ep, fid_pep, iovec,
 };
 
 // `fi_endpoint(3)`: contexts and options of an endpoint.
@@ -39,9 +39,18 @@ slots! {
     fn fi_accept(ep: *mut fid_ep, param: *const c_void, paramlen: usize) -> c_int = cm.accept;
     fn fi_shutdown(ep: *mut fid_ep, flags: u64) -> c_int = cm.shutdown;
     fn fi_listen(pep: *mut fid_pep) -> c_int = cm.listen;
+    fn fi_reject(
+        pep: *mut fid_pep, handle: *mut fid, param: *const c_void, paramlen: usize,
+    ) -> c_int = cm.reject;
+    fn fi_setname_passive(
+        pep: *mut fid_pep, addr: *mut c_void, addrlen: usize,
+    ) -> c_int = cm.setname;
     fn fi_getname_passive(
         pep: *mut fid_pep, addr: *mut c_void, addrlen: *mut usize,
     ) -> c_int = cm.getname;
+    fn fi_getopt_passive(
+        pep: *mut fid_pep, level: c_int, optname: c_int, optval: *mut c_void, optlen: *mut usize,
+    ) -> c_int = ops.getopt;
 }
 
 // `fi_msg(3)`: messages.

@@ -285,6 +285,37 @@ impl Pep {
         Ok(name)
     }
 
+    /// `fi_setname`.
+    pub fn setname(&self, name: &[u8]) -> Answer {
+        let pep = self.object.get();
+        let mut name = name.to_vec();
+        let (address, len) = (name.as_mut_ptr().cast(), name.len());
+        done(call!(fi_setname_passive(pep, address, len)))
+    }
+
+    /// `FI_OPT_CM_DATA_SIZE`.
+    pub fn data_size(&self) -> Answer<usize> {
+        let pep = self.object.get();
+        let mut size = 0;
+        let mut len = size_of_val(&size);
+        let (level, name) = (abi::FI_OPT_ENDPOINT, abi::FI_OPT_CM_DATA_SIZE);
+        let to = (&raw mut size).cast();
+        done(call!(fi_getopt_passive(pep, level, name, to, &raw mut len)))?;
+        Ok(size)
+    }
+
+    /// `fi_control(FI_BACKLOG)`.
+    pub fn set_backlog(&self, mut backlog: c_int) -> Answer {
+        self.control(abi::FI_BACKLOG, (&raw mut backlog).cast())
+    }
+
+    /// `fi_reject` of the request that an event has brought, with data for the peer.
+    pub fn reject(&self, request: &Info, data: &[u8]) -> Answer {
+        let pep = self.object.get();
+        let handle = request.entry().handle;
+        done(call!(fi_reject(pep, handle, data.as_ptr().cast(), data.len())))
+    }
+
     /// `fi_listen`.
     pub fn listen(&self) -> Answer {
         let pep = self.object.get();

@@ -96,23 +96,36 @@ impl Ep {
     }
 
     /// `fi_getpeer`.
-    pub fn getpeer(&self) -> Answer {
+    pub fn getpeer(&self) -> Answer<Vec<u8>> {
         let ep = self.object.get();
-        let mut name = [0_u8; 64];
+        let mut name = vec![0_u8; 64];
         let mut len = name.len();
-        done(call!(fi_getpeer(ep, name.as_mut_ptr().cast(), &raw mut len)))
+        done(call!(fi_getpeer(ep, name.as_mut_ptr().cast(), &raw mut len)))?;
+        name.truncate(len);
+        Ok(name)
     }
 
     /// `fi_connect` to an address.
     pub fn connect(&self, name: &[u8]) -> Answer {
+        self.connect_with(name, &[])
+    }
+
+    /// `fi_connect` to an address, with data for the listener.
+    pub fn connect_with(&self, name: &[u8], data: &[u8]) -> Answer {
         let ep = self.object.get();
-        done(call!(fi_connect(ep, name.as_ptr().cast(), std::ptr::null(), 0)))
+        let (to, param) = (name.as_ptr().cast(), data.as_ptr().cast());
+        done(call!(fi_connect(ep, to, param, data.len())))
     }
 
     /// `fi_accept`.
     pub fn accept(&self) -> Answer {
+        self.accept_with(&[])
+    }
+
+    /// `fi_accept`, with data for the peer.
+    pub fn accept_with(&self, data: &[u8]) -> Answer {
         let ep = self.object.get();
-        done(call!(fi_accept(ep, std::ptr::null(), 0)))
+        done(call!(fi_accept(ep, data.as_ptr().cast(), data.len())))
     }
 
     /// `fi_shutdown`.

@@ -29,6 +29,19 @@ pub struct EqEvent {
     pub len: usize,
 }
 
+/// An event of connection management, with its `struct fi_eq_cm_entry`.
+#[derive(Debug)]
+pub struct CmEvent {
+    /// The kind of event.
+    pub event: u32,
+    /// The object that the event is about.
+    pub fid: *mut abi::fid,
+    /// The entry that a connection request comes with.
+    pub info: Option<Info>,
+    /// What the other side has added.
+    pub data: Vec<u8>,
+}
+
 /// An error event.
 #[derive(Clone, Debug)]
 pub struct EqError {
@@ -40,6 +53,8 @@ pub struct EqError {
     pub data: u64,
     /// The error.
     pub err: Errno,
+    /// What the other side has added.
+    pub err_data: Vec<u8>,
 }
 
 const EMPTY: abi::fi_eq_entry =
@@ -81,6 +96,23 @@ impl Eq {
         Ok((event, Info::adopted(entry.info)))
     }
 
+    /// `fi_eq_read` of an event of connection management with up to `room` bytes of data.
+    pub fn read_cm(&self, room: usize) -> Answer<CmEvent> {
+        const ENTRY: usize = size_of::<abi::fi_eq_cm_entry>() / size_of::<u64>();
+        let eq = self.object.get();
+        // Words, so that the entry at the beginning is aligned.
+        let mut words = vec![0_u64; ENTRY + room.div_ceil(size_of::<u64>())];
+        let (mut event, to) = (0, words.as_mut_ptr());
+        let len = size_of::<abi::fi_eq_cm_entry>() + room;
+        let len = sized(call!(fi_eq_read(eq, &raw mut event, to.cast(), len, 0)))?;
+        // SAFETY: the buffer begins with an entry, aligned, written by the call or zero.
+        let entry = unsafe { &*to.cast::<abi::fi_eq_cm_entry>() };
+        let (fid, info) = (entry.fid, Info::adopted(entry.info));
+        let bytes = words.iter().flat_map(|word| word.to_ne_bytes());
+        let data = bytes.take(len).skip(size_of::<abi::fi_eq_cm_entry>()).collect();
+        Ok(CmEvent { event, fid, info, data })
+    }
+
     /// `fi_eq_write` of an entry.
     pub fn write(&self, event: u32, context: *mut c_void, data: u64) -> Answer<usize> {
         let eq = self.object.get();
@@ -97,8 +129,9 @@ impl Eq {
         if sized(call!(fi_eq_readerr(eq, &raw mut entry, 0)))? == 0 {
             return Err(Errno(abi::FI_EAGAIN));
         }
-        let abi::fi_eq_err_entry { fid, context, data, err, .. } = entry;
-        Ok(EqError { fid, context, data, err: Errno(err) })
+        let abi::fi_eq_err_entry { fid, context, data, err, err_data, err_data_size, .. } = entry;
+        let err_data = super::info::bytes(err_data.cast(), err_data_size);
+        Ok(EqError { fid, context, data, err: Errno(err), err_data })
     }
 
     /// `fi_eq_strerror`.

@@ -202,7 +202,7 @@ fn duplicate(text: &str) -> *mut c_char {
     unsafe { libc::strdup(text.as_ptr()) }
 }
 
-fn bytes(from: *const u8, len: usize) -> Vec<u8> {
+pub(super) fn bytes(from: *const u8, len: usize) -> Vec<u8> {
     if from.is_null() {
         return Vec::new();
     }

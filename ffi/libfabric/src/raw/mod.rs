@@ -46,7 +46,7 @@ pub use cntr::Cntr;
 pub use cq::{Completion, Cq, CqError, Event};
 pub use domain::{Domain, Fabric, Pep, Poll, Stx, WaitSet};
 pub use ep::{Ep, Message};
-pub use eq::{Eq, EqError, EqEvent};
+pub use eq::{CmEvent, Eq, EqError, EqEvent};
 pub use info::{Info, getinfo};
 pub use mem::{Context, Mem};
 pub use mr::Mr;

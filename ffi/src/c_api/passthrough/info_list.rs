@@ -11,6 +11,7 @@ use crate::c_api::text;
 use crate::getinfo::hardware::Names;
 use crate::sys::abi::{self, fi_info, fid_domain};
 use crate::sys::errno::Error;
+use crate::sys::owned_info::OwnedInfo;
 
 /// An owned list of `fi_info`.
 pub(super) struct InfoList {
@@ -73,7 +74,8 @@ impl InfoList {
 
     /// Removes the first element.
     pub(super) fn pop(&mut self) -> Option<OwnedInfo> {
-        let mut one = OwnedInfo(NonNull::new(self.first)?);
+        // SAFETY: the first element of an owned list, which leaves it here.
+        let mut one = unsafe { OwnedInfo::from_raw(NonNull::new(self.first)?) };
         self.first = std::mem::replace(&mut one.get_mut().next, std::ptr::null_mut());
         Some(one)
     }
@@ -108,69 +110,6 @@ impl Drop for InfoList {
             // SAFETY: an owned list from libfabric.
             unsafe { abi::free_info(first) };
         }
-    }
-}
-
-/// A single `fi_info`, in no list.
-pub(super) struct OwnedInfo(NonNull<fi_info>);
-
-impl OwnedInfo {
-    /// Takes over a `fi_info` from libfabric.
-    ///
-    /// # Safety
-    /// It has no other owner, and is in no list.
-    pub(super) unsafe fn from_raw(info: NonNull<fi_info>) -> Self {
-        Self(info)
-    }
-
-    pub(super) const fn as_ptr(&self) -> *mut fi_info {
-        self.0.as_ptr()
-    }
-
-    pub(super) fn get(&self) -> &fi_info {
-        // SAFETY: initialised by libfabric, and owned.
-        unsafe { self.0.as_ref() }
-    }
-
-    pub(super) fn get_mut(&mut self) -> &mut fi_info {
-        // SAFETY: as in `get`.
-        unsafe { self.0.as_mut() }
-    }
-
-    fn into_raw(self) -> *mut fi_info {
-        std::mem::ManuallyDrop::new(self).0.as_ptr()
-    }
-
-    /// Replaces the names.
-    pub(super) fn rename(
-        &mut self,
-        provider: Option<&str>,
-        fabric: Option<&str>,
-        domain: Option<&str>,
-    ) -> Result<(), Error> {
-        let info = self.get_mut();
-        // SAFETY: an owned element, with its attributes and strings, which come from C's allocator
-        // (`fi_freeinfo` frees them so).
-        if let Some(attributes) = unsafe { info.fabric_attr.as_mut() } {
-            // SAFETY: as above.
-            unsafe { abi::replace_text(&mut attributes.prov_name, provider) }
-                .ok_or(Error::NoMemory)?;
-            // SAFETY: as above.
-            unsafe { abi::replace_text(&mut attributes.name, fabric) }.ok_or(Error::NoMemory)?;
-        }
-        // SAFETY: as above.
-        if let Some(attributes) = unsafe { info.domain_attr.as_mut() } {
-            // SAFETY: as above.
-            unsafe { abi::replace_text(&mut attributes.name, domain) }.ok_or(Error::NoMemory)?;
-        }
-        Ok(())
-    }
-}
-
-impl Drop for OwnedInfo {
-    fn drop(&mut self) {
-        // SAFETY: from libfabric, and owned.
-        unsafe { abi::free_info(self.0) };
     }
 }
 

@@ -14,7 +14,7 @@ use std::ffi::{c_char, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-use super::info_list::{InfoList, OwnedInfo, OwnedNames};
+use super::info_list::{InfoList, OwnedNames};
 use super::table_copy;
 use crate::c_api::{info, text};
 use crate::getinfo::hardware::{self, Filter, Names, ProviderQueries, ProviderRoute};
@@ -22,6 +22,7 @@ use crate::getinfo::open_objects;
 use crate::sys::abi::running::{self, InfoQuery};
 use crate::sys::abi::{self, fi_fabric_attr, fi_info, fid_fabric};
 use crate::sys::errno::Error;
+use crate::sys::owned_info::OwnedInfo;
 use crate::sys::param;
 
 use super::interface_list::InterfaceList;

@@ -16,7 +16,7 @@ use std::ffi::{c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::{Mutex, PoisonError};
 
-use super::info_list::{OwnedInfo, OwnedNames};
+use super::info_list::OwnedNames;
 use crate::c_api::{argument, control};
 use crate::getinfo::hardware::{Filter, ProviderRoute};
 use crate::sys::abi::running;
@@ -24,6 +24,7 @@ use crate::sys::abi::{
     self, fi_info, fi_ops_domain, fi_ops_fabric, fid_domain, fid_ep, fid_fabric,
 };
 use crate::sys::errno::Error;
+use crate::sys::owned_info::OwnedInfo;
 use crate::sys::param;
 
 /// Most copied tables of a class in a process.

@@ -6,6 +6,7 @@
 
 mod fi_atomic;
 mod fi_av;
+mod fi_cm;
 mod fi_cntr;
 pub(crate) mod fi_cq;
 mod fi_endpoint;
@@ -24,13 +25,14 @@ use crate::runner::Test;
 
 /// Every test, page by page.
 pub(crate) fn all() -> Vec<&'static Test> {
-    let pages: [&'static [Test]; 17] = [
+    let pages: [&'static [Test]; 18] = [
         fi_getinfo::TESTS,
         fi_fabric::TESTS,
         fi_av::TESTS,
         fi_cq::TESTS,
         fi_eq::TESTS,
         fi_endpoint::TESTS,
+        fi_cm::TESTS,
         fi_srx_context::TESTS,
         fi_msg::TESTS,
         fi_multi_recv::TESTS,

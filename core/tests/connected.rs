@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Engines of connected endpoints: the connection is opened before the first operation, peers
+//! without a name open none, and its end is counted.
+
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
+#![allow(clippy::std_instead_of_core, reason = "tests have std")]
+#![allow(unreachable_pub, missing_docs, missing_debug_implementations, reason = "nobody else's")]
+
+mod world;
+
+use ofi_xdp_core::*;
+use std::time::Duration;
+use world::*;
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Two engines; `named`: the second one knows the first.
+fn connected(named: bool, faults: Faults) -> (World, PeerId) {
+    let config = Config { named_peers_only: true, ..small() };
+    let mut world = World::new(2, 31, &config, faults);
+    let peer = world.peer(0, 1);
+    if named {
+        world.peer(1, 0);
+    }
+    let now = world.time();
+    world.nodes[0].engine.connect(now, peer).unwrap();
+    world.drive(0, Budget::POST);
+    (world, peer)
+}
+
+#[test]
+fn a_connection_opens_without_an_operation() {
+    for loss in [0.0, 30.0] {
+        let (mut world, _) = connected(true, Faults { loss, ..Faults::NONE });
+        let open = |world: &World| {
+            let stats = world.nodes.iter().map(|node| node.engine.stats());
+            stats.map(|stats| (stats.handshakes, stats.connections_ended)).all(|it| it == (1, 0))
+        };
+        assert!(!open(&world));
+        assert!(world.run_until(Duration::from_secs(9), open), "loss {loss}");
+        // An idle connection stays open.
+        world.run(Duration::from_secs(20));
+        assert!(open(&world), "loss {loss}");
+        world.recv(1, 1, 8);
+        world.send(0, 1, 2, pattern(1, 8));
+        world.run(SECOND);
+        assert_eq!(world.received(1, 1), pattern(1, 8));
+        assert!(open(&world), "it is the same connection");
+    }
+}
+
+#[test]
+fn peers_that_were_not_named_open_no_connection() {
+    let (mut world, _) = connected(false, Faults::NONE);
+    assert!(world.run_until(Duration::from_secs(20), |world| {
+        world.nodes[0].engine.stats().connections_ended == 1
+    }));
+    assert_eq!(world.nodes[0].engine.stats().handshakes, 0);
+    let stats = world.nodes[1].engine.stats();
+    assert!(stats.dropped(DropReason::UnexpectedHandshake) > 1);
+    assert_eq!(stats.packets_sent, 0, "they get no answer");
+    assert_eq!(world.nodes[1].engine.find(&address(0)), None, "they take no slot");
+}
+
+#[test]
+fn the_end_of_a_connection_is_counted_on_both_sides() {
+    let (mut world, there) = connected(true, Faults::NONE);
+    world.run(SECOND);
+    world.nodes[0].engine.remove_peer(there).unwrap();
+    world.run(SECOND);
+    for node in &world.nodes {
+        assert_eq!(node.engine.stats().connections_ended, 1);
+        assert_eq!(node.engine.stats().peers_failed, 0);
+    }
+}
+
+#[test]
+fn every_receive_is_cancelled() {
+    let (mut world, _) = connected(true, Faults::NONE);
+    for context in 1..5 {
+        world.recv(1, context, 8);
+    }
+    let tag = Some(TagMatch { tag: 7, ignore: 0 });
+    world.recv_with(1, 8, |it| (it.context, it.tag) = (Context(5), tag)).unwrap();
+    world.nodes[1].engine.cancel_all();
+    world.run(SECOND);
+    let cancelled = world.completions(1);
+    let contexts: Vec<u64> = cancelled.iter().map(|completion| completion.context.0).collect();
+    assert_eq!(contexts, [1, 2, 3, 4, 5]);
+    assert!(cancelled.iter().all(|completion| completion.outcome == Err(OpError::Cancelled)));
+    world.send(0, 1, 9, pattern(1, 8));
+    world.run(SECOND);
+    assert!(world.completions(1).is_empty(), "nothing matches any more");
+}

@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The connection of a connected endpoint (`FI_EP_MSG`, `fi_cm(3)`).
+//!
+//! ```text
+//!            connect              accepted by the listener
+//!  Opened ─────────────▶ Requesting ──────────────▶ Opening ──────────▶ Connected ──────▶ Ended
+//!     │     accept                                     ▲    both sides      shutdown, close,
+//!     └────────────────────────────────────────────────┘    know of it      failure
+//! ```
+//!
+//! In: calls of the application, outcomes of the connection manager, changes of the connection from
+//! the runtime. Out: events for the event queue. An endpoint has one connection in its life. Bound:
+//! the data of one request.
+//!
+//! Locks: calls of the runtime and of the connection manager are made without the lock of the
+//! state, because both call back.
+
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+
+use ofi_xdp_core::cm::RequestId;
+
+use crate::objects::connection_manager::{CmSocket, ConnectionRequest, RequestOutcome, Requester};
+use crate::objects::eq::{Eq, ErrorEvent, Event};
+use crate::runtime::Runtime;
+use crate::runtime::addresses::AddressTable;
+use crate::runtime::peer_link::Observer;
+use crate::sys::abi;
+use crate::sys::errno::Error;
+
+/// Most bytes that an application can add to a request or an answer (`FI_OPT_CM_DATA_SIZE`).
+pub(crate) const CM_DATA_MAX: usize = ofi_xdp_core::cm::CONNECT_DATA_MAX;
+
+/// The object of an event, as the application knows it.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EventOrigin {
+    /// C's pointer to the object, exposed.
+    pub(crate) fid: usize,
+    /// The application's context of the object.
+    pub(crate) context: usize,
+}
+
+impl EventOrigin {
+    /// A connection event with the data of the other side (`struct fi_eq_cm_entry`).
+    pub(super) fn event(self, code: u32, data: &[u8]) -> Event {
+        Event::new(code, abi::cm_entry(self.fid, data))
+    }
+
+    fn error(self, error: Error, data: &[u8]) -> ErrorEvent {
+        let number = error.number();
+        ErrorEvent { fid: self.fid, context: self.context, data: 0, number, bytes: data.to_vec() }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+enum ConnectPhase {
+    #[default]
+    Opened,
+    Requesting,
+    Opening,
+    Connected,
+    Ended,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    phase: ConnectPhase,
+    origin: EventOrigin,
+    events: Option<Arc<Eq>>,
+    peer: Option<SocketAddr>,
+    /// Data of the other side, until the connection is open.
+    data: Vec<u8>,
+    /// The request that the connection manager knows of.
+    request: Option<(Arc<CmSocket>, RequestId)>,
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct EndpointConnection {
+    /// The request that the endpoint was opened for.
+    incoming: Option<Arc<ConnectionRequest>>,
+    /// The address of the one peer.
+    table: Arc<AddressTable>,
+    runtime: OnceLock<Weak<Runtime>>,
+    state: Mutex<State>,
+}
+
+impl EndpointConnection {
+    /// The connection of a new endpoint, which was opened for the request `incoming`, if any.
+    pub(super) fn new(incoming: Option<Arc<ConnectionRequest>>) -> Arc<Self> {
+        let peer = incoming.as_ref().map(|request| request.peer());
+        let state = Mutex::new(State { peer, ..State::default() });
+        let table = Arc::new(AddressTable::new(1));
+        Arc::new(Self { incoming, table, runtime: OnceLock::new(), state })
+    }
+
+    /// The vector of the endpoint's one peer.
+    pub(super) const fn table(&self) -> &Arc<AddressTable> {
+        &self.table
+    }
+
+    /// The request that the endpoint was opened for.
+    pub(crate) const fn incoming(&self) -> Option<&Arc<ConnectionRequest>> {
+        self.incoming.as_ref()
+    }
+
+    /// Records the runtime, when the endpoint is enabled.
+    pub(super) fn runs_on(&self, runtime: &Arc<Runtime>) {
+        // An endpoint is enabled once.
+        let _ = self.runtime.set(Arc::downgrade(runtime));
+    }
+
+    /// The address of the peer.
+    ///
+    /// # Errors
+    /// [`Error::NotConnected`] while none is known.
+    pub(crate) fn peer(&self) -> Result<SocketAddr, Error> {
+        self.lock().peer.ok_or(Error::NotConnected)
+    }
+
+    /// Asks the listener at `to`, through `socket`, for a connection with the data port `port`.
+    ///
+    /// # Errors
+    /// [`Error::BadState`] after a call of this or of [`Self::accept`]; as [`CmSocket::connect`].
+    pub(super) fn connect(
+        self: &Arc<Self>,
+        (origin, events): (EventOrigin, Arc<Eq>),
+        socket: &Arc<CmSocket>,
+        (to, port): (SocketAddr, u16),
+        data: &[u8],
+    ) -> Result<(), Error> {
+        if self.incoming.is_some() {
+            return Err(Error::BadState);
+        }
+        self.begin(ConnectPhase::Requesting, origin, events)?;
+        self.lock().peer = Some(to);
+        let requester: Weak<Self> = Arc::downgrade(self);
+        match socket.connect(to, port, data, requester) {
+            Ok(id) => {
+                self.lock().request = Some((Arc::clone(socket), id));
+                Ok(())
+            }
+            Err(error) => {
+                self.lock().phase = ConnectPhase::Opened;
+                Err(error)
+            }
+        }
+    }
+
+    /// Accepts the request that the endpoint was opened for; the data port of this side is at
+    /// `local`.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] without such a request; [`Error::BadState`] after an earlier call;
+    /// [`Error::NotConnected`] if the request has ended.
+    pub(super) fn accept(
+        self: &Arc<Self>,
+        (origin, events): (EventOrigin, Arc<Eq>),
+        local: SocketAddr,
+        data: &[u8],
+    ) -> Result<(), Error> {
+        let request = self.incoming.as_ref().ok_or(Error::Invalid)?;
+        self.begin(ConnectPhase::Opening, origin, events)?;
+        self.table.insert(request.peer())?;
+        self.runtime()?.open_connection(false)?;
+        let requester: Weak<Self> = Arc::downgrade(self);
+        let id = request.accept(local, data, requester)?;
+        self.lock().request = Some((Arc::clone(request.socket()), id));
+        Ok(())
+    }
+
+    /// Ends the connection from this side.
+    ///
+    /// # Errors
+    /// [`Error::NotConnected`] without a connection.
+    pub(super) fn shutdown(&self) -> Result<(), Error> {
+        if !matches!(self.lock().phase, ConnectPhase::Opening | ConnectPhase::Connected) {
+            return Err(Error::NotConnected);
+        }
+        self.runtime()?.end_connection()
+    }
+
+    /// Withdraws a request. Afterwards the connection manager calls no more, and has no reference.
+    pub(super) fn close(&self) {
+        let request = self.lock().request.take();
+        if let Some((socket, id)) = request {
+            socket.forget(id);
+        }
+    }
+
+    /// Leaves [`ConnectPhase::Opened`], which happens once.
+    fn begin(
+        &self,
+        phase: ConnectPhase,
+        origin: EventOrigin,
+        events: Arc<Eq>,
+    ) -> Result<(), Error> {
+        let mut state = self.lock();
+        if state.phase != ConnectPhase::Opened {
+            return Err(Error::BadState);
+        }
+        (state.phase, state.origin, state.events) = (phase, origin, Some(events));
+        Ok(())
+    }
+
+    fn runtime(&self) -> Result<Arc<Runtime>, Error> {
+        self.runtime.get().and_then(Weak::upgrade).ok_or(Error::BadState)
+    }
+
+    /// The attempt has failed.
+    fn fail(&self, error: Error, data: &[u8]) {
+        let mut state = self.lock();
+        if !matches!(state.phase, ConnectPhase::Requesting | ConnectPhase::Opening) {
+            return;
+        }
+        state.phase = ConnectPhase::Ended;
+        if let Some(events) = &state.events {
+            events.push_error(state.origin.error(error, data));
+        }
+    }
+
+    // A panic while the lock is held leaves a state that is sound.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Requester for EndpointConnection {
+    fn outcome(&self, outcome: RequestOutcome, data: &[u8]) {
+        let peer = match outcome {
+            RequestOutcome::Accepted(peer) => peer,
+            RequestOutcome::Failed(error) => return self.fail(error, data),
+        };
+        {
+            let mut state = self.lock();
+            if state.phase != ConnectPhase::Requesting {
+                return;
+            }
+            (state.phase, state.data) = (ConnectPhase::Opening, data.to_vec());
+        }
+        let opened = self.table.insert(peer).and_then(|_| self.runtime()?.open_connection(true));
+        if let Err(error) = opened {
+            self.fail(error, &[]);
+        }
+    }
+}
+
+impl Observer for EndpointConnection {
+    fn connected(&self) {
+        let mut state = self.lock();
+        state.phase = ConnectPhase::Connected;
+        let data = std::mem::take(&mut state.data);
+        if let Some(events) = &state.events {
+            events.push(state.origin.event(abi::FI_CONNECTED, &data));
+        }
+    }
+
+    fn disconnected(&self) {
+        let connected = self.lock().phase == ConnectPhase::Connected;
+        if !connected {
+            // The listener has accepted, and its data port does not answer.
+            return self.fail(Error::TimedOut, &[]);
+        }
+        let mut state = self.lock();
+        state.phase = ConnectPhase::Ended;
+        if let Some(events) = &state.events {
+            events.push(state.origin.event(abi::FI_SHUTDOWN, &[]));
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The connection manager of a fabric: the thread that serves the sockets of connection management
+//! (`fi_cm(3)`, `docs/PROTOCOL.md` §12).
+//!
+//! In: sockets of passive endpoints, and one socket for each local address from which endpoints
+//! connect. Out: packets and time-outs to their agents. Called by passive and connected endpoints.
+//! Bound: the open sockets; one batch of packets for each socket and turn. The thread sleeps until
+//! a packet arrives or a timer is due. All signals are blocked in it.
+
+mod request;
+mod socket;
+mod turns;
+
+use std::collections::HashMap;
+use std::net::{IpAddr, SocketAddr};
+use std::os::fd::AsFd as _;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use nix::sys::signal::{SigSet, SigmaskHow};
+use ofi_xdp_core::Instant;
+use ofi_xdp_datapath::Thread;
+
+use crate::sys::clock::{earlier, now};
+use crate::sys::errno::Error;
+
+pub(crate) use request::ConnectionRequest;
+pub(crate) use socket::{CmSocket, NewRequest, Purpose, RequestOutcome, RequestSink, Requester};
+use turns::Turns;
+
+/// Most requests of endpoints with one address that are under way at once.
+const CONNECTS_MAX: u32 = 1024;
+
+/// The open sockets.
+type Sockets = Mutex<Vec<Weak<CmSocket>>>;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ConnectionManager {
+    turns: Arc<Turns>,
+    sockets: Arc<Sockets>,
+    thread: Mutex<Option<Thread>>,
+    /// The sockets of endpoints that connect, by local address.
+    active: Mutex<HashMap<IpAddr, Weak<CmSocket>>>,
+}
+
+impl ConnectionManager {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// [`Error::Os`] when descriptors are out, [`Error::NoMemory`] when threads are.
+    pub(crate) fn start() -> Result<Self, Error> {
+        let (turns, sockets) = (Arc::new(Turns::new()?), Arc::<Sockets>::default());
+        let theirs = (Arc::clone(&turns), Arc::clone(&sockets));
+        // A new thread inherits the mask, so no signal finds it unblocked.
+        let mask = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+        let spawned = Thread::spawn(c"ofi-xdp-cm", move || run(&theirs.0, &theirs.1));
+        mask.thread_set_mask()?;
+        let thread = Mutex::new(Some(spawned?));
+        Ok(Self { turns, sockets, thread, active: Mutex::default() })
+    }
+
+    /// Opens a socket on `address`, port 0: any, with an agent for `purpose`.
+    ///
+    /// # Errors
+    /// [`Error::Os`]: in use, or not of this host.
+    pub(crate) fn open(
+        &self,
+        address: SocketAddr,
+        purpose: Purpose,
+    ) -> Result<Arc<CmSocket>, Error> {
+        let socket = CmSocket::open(address, purpose, Arc::clone(&self.turns))?;
+        self.turns.add(socket.as_fd())?;
+        lock(&self.sockets).push(Arc::downgrade(&socket));
+        Ok(socket)
+    }
+
+    /// Closes a socket, if no request refers to it any more.
+    pub(crate) fn close(&self, socket: Arc<CmSocket>) {
+        drop(socket);
+        self.turns.wait();
+    }
+
+    /// The socket from which endpoints at `ip` connect.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub(crate) fn active(&self, ip: IpAddr) -> Result<Arc<CmSocket>, Error> {
+        let mut active = lock(&self.active);
+        if let Some(socket) = active.get(&ip).and_then(Weak::upgrade) {
+            return Ok(socket);
+        }
+        let socket = self.open(SocketAddr::new(ip, 0), Purpose::Connect(CONNECTS_MAX))?;
+        active.insert(ip, Arc::downgrade(&socket));
+        Ok(socket)
+    }
+}
+
+impl Drop for ConnectionManager {
+    fn drop(&mut self) {
+        self.turns.end();
+        if let Some(thread) = lock(&self.thread).take() {
+            thread.join();
+        }
+    }
+}
+
+/// The thread.
+fn run(turns: &Turns, sockets: &Sockets) {
+    while turns.go_on() {
+        let now = now();
+        let due = serve(turns, sockets, now);
+        turns.sleep(due.map(|due| due.since(now)));
+    }
+}
+
+/// One turn of every socket; when the next one is due without a packet.
+fn serve(turns: &Turns, sockets: &Sockets, now: Instant) -> Option<Instant> {
+    let _turn = turns.begin();
+    let mut sockets = lock(sockets);
+    sockets.retain(|socket| socket.strong_count() > 0);
+    let open: Vec<_> = sockets.iter().filter_map(Weak::upgrade).collect();
+    drop(sockets);
+    open.iter().for_each(|socket| socket.serve(now));
+    open.iter().fold(None, |due, socket| earlier(due, socket.due()))
+}
+
+// A panic while a lock is held leaves lists that are sound.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

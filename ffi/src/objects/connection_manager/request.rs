@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A connection request at a passive endpoint (`FI_CONNREQ`, `fi_cm(3)`).
+//!
+//! In: the request of a peer. Out: one answer. Called by the passive endpoint and by the endpoint
+//! that accepts. A request that is dropped without an answer is rejected. Bound: one request.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Weak};
+
+use ofi_xdp_core::cm::RequestId;
+
+use super::socket::{CmSocket, NewRequest, Requester};
+use crate::getinfo::interface::source_towards;
+use crate::objects::object_ops::ObjectOps;
+use crate::sys::errno::Error;
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct ConnectionRequest {
+    socket: Arc<CmSocket>,
+    id: RequestId,
+    /// The data port of the peer.
+    peer: SocketAddr,
+    /// The address of this host that the peer has asked.
+    local: SocketAddr,
+    answered: AtomicBool,
+    /// C's pointer to the object of this request, exposed; 0: none yet.
+    handle: AtomicUsize,
+}
+
+impl ConnectionRequest {
+    /// A request that has arrived at `socket`.
+    pub(crate) fn new(socket: &Arc<CmSocket>, request: NewRequest) -> Self {
+        let NewRequest { id, from, peer } = request;
+        let mut local = socket.local();
+        if local.ip().is_unspecified()
+            && let Some(ip) = source_towards(from)
+        {
+            local.set_ip(ip);
+        }
+        let (answered, handle) = (AtomicBool::new(false), AtomicUsize::new(0));
+        Self { socket: Arc::clone(socket), id, peer, local, answered, handle }
+    }
+
+    /// The peer's data port.
+    pub(crate) const fn peer(&self) -> SocketAddr {
+        self.peer
+    }
+
+    /// The address that the peer has asked.
+    pub(crate) const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// C's pointer to the object of this request, exposed; 0: none.
+    pub(crate) fn handle(&self) -> usize {
+        self.handle.load(Ordering::Relaxed)
+    }
+
+    /// Records C's pointer.
+    pub(crate) fn set_handle(&self, handle: usize) {
+        self.handle.store(handle, Ordering::Relaxed);
+    }
+
+    /// Accepts: the data port of this side is at `local`.
+    ///
+    /// # Errors
+    /// [`Error::NotConnected`] if the request has ended; [`Error::BadState`] if it was answered.
+    pub(crate) fn accept(
+        &self,
+        local: SocketAddr,
+        data: &[u8],
+        requester: Weak<dyn Requester>,
+    ) -> Result<RequestId, Error> {
+        self.answer()?;
+        self.socket.accept(self.id, local, data, requester).map(|()| self.id)
+    }
+
+    /// Rejects.
+    ///
+    /// # Errors
+    /// As [`Self::accept`].
+    pub(crate) fn reject(&self, data: &[u8]) -> Result<(), Error> {
+        self.answer()?;
+        self.socket.reject(self.id, data)
+    }
+
+    /// The socket that the request came to.
+    pub(crate) const fn socket(&self) -> &Arc<CmSocket> {
+        &self.socket
+    }
+
+    /// There is one answer.
+    fn answer(&self) -> Result<(), Error> {
+        if self.answered.swap(true, Ordering::Relaxed) { Err(Error::BadState) } else { Ok(()) }
+    }
+}
+
+impl Drop for ConnectionRequest {
+    fn drop(&mut self) {
+        // An error means that it was answered, or has ended.
+        let _ = self.reject(&[]);
+    }
+}
+
+impl ObjectOps for ConnectionRequest {
+    /// An endpoint that was opened for it may exist.
+    fn is_unreferenced(self: &Arc<Self>) -> bool {
+        true
+    }
+}

@@ -1,0 +1,351 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A socket of connection management, and its agent.
+//!
+//! In: packets, time-outs, calls of endpoints. Out: packets, and events to the endpoints that they
+//! concern. Called by the thread of the manager and by endpoints; an endpoint's call sends its
+//! packets itself. Bound: the requests of the agent; one batch of packets a turn.
+//!
+//! Events are delivered under the lock of the thread's turn, without the lock of the state. So an
+//! event may take the lock of a runtime, and [`CmSocket::forget`] returns when no event is on its
+//! way.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::ErrorKind;
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+
+use ofi_xdp_core::AgentBox;
+use ofi_xdp_core::Instant;
+use ofi_xdp_core::cm::{
+    AgentConfig, AnswerError, CONNECT_PACKET_MAX, ConnectError, ConnectEvent, RequestId,
+};
+
+use super::turns::Turns;
+use crate::sys::clock::now;
+use crate::sys::errno::Error;
+use crate::sys::{cm_socket, param};
+
+/// Packets that a turn takes.
+const BATCH: usize = 64;
+
+/// The requests that a socket serves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Purpose {
+    /// Those of endpoints that connect, so many at once.
+    Connect(u32),
+    /// Those of peers to a passive endpoint, with this backlog at the most.
+    Listen(u32),
+}
+
+/// The outcome of a request, for the endpoint that made or accepted it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum RequestOutcome {
+    /// The listener has accepted; its data port.
+    Accepted(SocketAddr),
+    /// The request has failed, or the acceptance was not confirmed.
+    Failed(Error),
+}
+
+/// An endpoint that waits for the outcome of a request.
+pub(crate) trait Requester: fmt::Debug + Send + Sync {
+    /// Takes the outcome, with the data that the other side's application has added.
+    fn outcome(&self, outcome: RequestOutcome, data: &[u8]);
+}
+
+/// A request that has arrived.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct NewRequest {
+    /// Its name at the socket.
+    pub(crate) id: RequestId,
+    /// The socket of connection management that it came from.
+    pub(crate) from: SocketAddr,
+    /// The data port of the other side.
+    pub(crate) peer: SocketAddr,
+}
+
+/// A passive endpoint, which takes requests.
+pub(crate) trait RequestSink: fmt::Debug + Send + Sync {
+    /// Takes a request at `socket`, with the data that the other side's application has added.
+    fn requested(&self, socket: &Arc<CmSocket>, request: NewRequest, data: &[u8]);
+}
+
+struct State {
+    agent: AgentBox,
+    requesters: HashMap<RequestId, Weak<dyn Requester>>,
+    sink: Option<Weak<dyn RequestSink>>,
+}
+
+/// See the module.
+pub(crate) struct CmSocket {
+    socket: UdpSocket,
+    local: SocketAddr,
+    state: Mutex<State>,
+    turns: Arc<Turns>,
+}
+
+/// An event with its receiver.
+enum Delivery {
+    Outcome(Arc<dyn Requester>, RequestOutcome, Vec<u8>),
+    Request(Arc<dyn RequestSink>, NewRequest, Vec<u8>),
+}
+
+impl CmSocket {
+    pub(super) fn open(
+        address: SocketAddr,
+        purpose: Purpose,
+        turns: Arc<Turns>,
+    ) -> Result<Arc<Self>, Error> {
+        let socket = cm_socket::open(address)?;
+        let local = socket.local_addr().map_err(|_| Error::Os(libc::EIO))?;
+        let mut key = [0; 16];
+        getrandom::fill(&mut key).map_err(|_| Error::Os(libc::EIO))?;
+        let (connects, backlog) = match purpose {
+            Purpose::Connect(connects) => (connects, 0),
+            Purpose::Listen(backlog) => (0, backlog),
+        };
+        let connect_timeout = param::values().connect_timeout;
+        let checksum = ofi_xdp_checksum::crc32c;
+        let config = AgentConfig { connect_timeout, connects, backlog, checksum };
+        let agent =
+            AgentBox::new(&config, u128::from_le_bytes(key)).map_err(|_| Error::NoMemory)?;
+        let state = State { agent, requesters: HashMap::new(), sink: None };
+        Ok(Arc::new(Self { socket, local, state: Mutex::new(state), turns }))
+    }
+
+    /// The address of the socket.
+    pub(crate) const fn local(&self) -> SocketAddr {
+        self.local
+    }
+
+    /// Takes requests from now on, `backlog` at once, or none.
+    pub(crate) fn listen(&self, sink: Option<Weak<dyn RequestSink>>, backlog: u32) {
+        let mut state = self.lock();
+        state.agent.with_mut(|agent| agent.set_listening(if sink.is_some() { backlog } else { 0 }));
+        state.sink = sink;
+    }
+
+    /// Asks the listener at `to` for a connection with the data port `port` of this host.
+    ///
+    /// # Errors
+    /// [`Error::Again`] when too many requests are under way.
+    pub(crate) fn connect(
+        &self,
+        to: SocketAddr,
+        port: u16,
+        data: &[u8],
+        requester: Weak<dyn Requester>,
+    ) -> Result<RequestId, Error> {
+        let now = now();
+        self.change(now, |state| {
+            let id = state.agent.with_mut(|agent| agent.connect(now, to.into(), port, data))?;
+            state.requesters.insert(id, requester);
+            Ok(id)
+        })
+    }
+
+    /// Accepts a request: the data port of this side is at `local`.
+    ///
+    /// # Errors
+    /// [`Error::NotConnected`] if the request has ended.
+    pub(super) fn accept(
+        &self,
+        id: RequestId,
+        local: SocketAddr,
+        data: &[u8],
+        requester: Weak<dyn Requester>,
+    ) -> Result<(), Error> {
+        let now = now();
+        self.change(now, |state| {
+            state.agent.with_mut(|agent| agent.accept(now, id, local.into(), data))?;
+            state.requesters.insert(id, requester);
+            Ok(())
+        })
+    }
+
+    /// Rejects a request.
+    ///
+    /// # Errors
+    /// [`Error::NotConnected`] if the request has ended.
+    pub(super) fn reject(&self, id: RequestId, data: &[u8]) -> Result<(), Error> {
+        let now = now();
+        self.change(now, |state| Ok(state.agent.with_mut(|agent| agent.reject(now, id, data))?))
+    }
+
+    /// Withdraws a request of this side. When this returns, its endpoint is told nothing more.
+    pub(crate) fn forget(&self, id: RequestId) {
+        let now = now();
+        let withdrawn = self.change(now, |state| {
+            state.requesters.remove(&id);
+            state.agent.with_mut(|agent| agent.cancel(now, id));
+            Ok(())
+        });
+        debug_assert_eq!(withdrawn, Ok(()), "it cannot fail");
+        self.turns.wait();
+    }
+
+    /// Takes no more requests. When this returns, the passive endpoint is told nothing more.
+    pub(crate) fn stop_listening(&self) {
+        self.listen(None, 0);
+        self.turns.wait();
+    }
+
+    /// When the next timer is due.
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.lock().agent.with(|agent| agent.poll_at())
+    }
+
+    /// One turn of the thread: packets in, time-outs, packets out, events.
+    pub(super) fn serve(self: &Arc<Self>, now: Instant) {
+        let deliveries = {
+            let mut state = self.lock();
+            self.receive(&mut state, now);
+            self.transmit(&mut state, now);
+            Self::events(&mut state, now)
+        };
+        for delivery in deliveries {
+            match delivery {
+                Delivery::Outcome(requester, outcome, data) => requester.outcome(outcome, &data),
+                Delivery::Request(sink, request, data) => sink.requested(self, request, &data),
+            }
+        }
+    }
+
+    /// Runs `call`, sends the packets that follow from it, and shows the thread the new timers.
+    fn change<T>(
+        &self,
+        now: Instant,
+        call: impl FnOnce(&mut State) -> Result<T, Error>,
+    ) -> Result<T, Error> {
+        let mut state = self.lock();
+        let result = call(&mut state)?;
+        self.transmit(&mut state, now);
+        drop(state);
+        self.turns.wake();
+        Ok(result)
+    }
+
+    /// Passes packets to the agent, [`BATCH`] at most: the rest keeps the socket readable.
+    fn receive(&self, state: &mut State, now: Instant) {
+        let mut packet = [0; CONNECT_PACKET_MAX];
+        for _ in 0..BATCH {
+            match self.socket.recv_from(&mut packet) {
+                Ok((len, from)) => {
+                    let bytes = packet.get(..len).unwrap_or_default();
+                    // Refused packets are counted by the agent.
+                    let _ = state.agent.with_mut(|agent| agent.ingest(now, from.into(), bytes));
+                }
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                // A message of ICMP; the queue of errors has its destination.
+                Err(_) => self.receive_errors(state, now),
+            }
+        }
+        self.receive_errors(state, now);
+    }
+
+    /// Takes messages of ICMP about packets of this socket, [`BATCH`] at most.
+    fn receive_errors(&self, state: &mut State, now: Instant) {
+        for _ in 0..BATCH {
+            let Some(unreachable) = cm_socket::next_error(&self.socket) else { return };
+            let (to, errno) = unreachable;
+            state.agent.with_mut(|agent| agent.unreachable(now, to.into(), errno));
+        }
+    }
+
+    /// Sends the packets of the agent. A packet that cannot be sent is lost, and repeated; where
+    /// there is no route, its request ends.
+    fn transmit(&self, state: &mut State, now: Instant) {
+        let mut packet = [0; CONNECT_PACKET_MAX];
+        // bound: the requests of the agent, each with one packet, and the answers to one batch
+        while let Some((to, len)) =
+            state.agent.with_mut(|agent| agent.poll_transmit(now, &mut packet))
+        {
+            let bytes = packet.get(..len).unwrap_or_default();
+            let sent = self.socket.send_to(bytes, to.socket_addr());
+            let errno = sent.err().and_then(|error| error.raw_os_error());
+            if let Some(errno @ (libc::ENETUNREACH | libc::EHOSTUNREACH)) = errno {
+                state.agent.with_mut(|agent| agent.unreachable(now, to, errno));
+            }
+        }
+    }
+
+    /// The events of the agent, with their receivers.
+    fn events(state: &mut State, now: Instant) -> Vec<Delivery> {
+        let State { agent, requesters, sink } = state;
+        let failed = |error| Some(RequestOutcome::Failed(error));
+        let mut deliveries = Vec::new();
+        agent.with_mut(|agent| {
+            // bound: the requests of the agent
+            while let Some(event) = agent.poll_event() {
+                let id = event.id();
+                let data = agent.data(id).to_vec();
+                let outcome = match event {
+                    ConnectEvent::Requested { from, data_address, .. } => {
+                        // Without a passive endpoint the agent refuses requests.
+                        if let Some(sink) = sink.as_ref().and_then(Weak::upgrade) {
+                            let (from, peer) = (from.socket_addr(), data_address.socket_addr());
+                            let request = NewRequest { id, from, peer };
+                            deliveries.push(Delivery::Request(sink, request, data));
+                        }
+                        continue;
+                    }
+                    ConnectEvent::Connected { peer, .. } => {
+                        Some(RequestOutcome::Accepted(peer.socket_addr()))
+                    }
+                    // The first packet of the connection tells it to the endpoint.
+                    ConnectEvent::Established { .. } => None,
+                    ConnectEvent::Rejected { .. } => failed(Error::Os(libc::ECONNREFUSED)),
+                    ConnectEvent::Unreachable { code, .. } => failed(Error::Os(code)),
+                    ConnectEvent::TimedOut { .. } | ConnectEvent::AcceptFailed { .. } => {
+                        failed(Error::TimedOut)
+                    }
+                    ConnectEvent::RequestGone { .. } => failed(Error::Os(libc::ECONNRESET)),
+                };
+                agent.release(now, id);
+                let requester = requesters.remove(&id);
+                let requester = requester.as_ref().and_then(Weak::upgrade);
+                if let Some((requester, outcome)) = requester.zip(outcome) {
+                    deliveries.push(Delivery::Outcome(requester, outcome, data));
+                }
+            }
+        });
+        deliveries
+    }
+
+    // A panic while the lock is held leaves state that is sound: the agent checks each call.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl From<ConnectError> for Error {
+    fn from(error: ConnectError) -> Self {
+        match error {
+            ConnectError::Full => Self::Again,
+            ConnectError::TooLong => Self::Invalid,
+        }
+    }
+}
+
+impl From<AnswerError> for Error {
+    fn from(error: AnswerError) -> Self {
+        match error {
+            AnswerError::Gone => Self::NotConnected,
+            AnswerError::TooLong => Self::Invalid,
+        }
+    }
+}
+
+impl AsFd for CmSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+}
+
+impl fmt::Debug for CmSocket {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("CmSocket").field("local", &self.local).finish_non_exhaustive()
+    }
+}

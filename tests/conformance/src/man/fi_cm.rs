@@ -1,0 +1,831 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `fi_cm(3)`, and what `fi_endpoint(3)` and `fi_eq(3)` say of connected endpoints.
+
+use anyhow::{Context as _, Result, bail, ensure};
+use std::time::{Duration, Instant};
+
+use super::fi_eq::eq_attr;
+use crate::abi;
+use crate::fi::{
+    Answer, CmEvent, Completion, Context, Cq, Domain, Ep, Eq, EqError, Errno, Fabric, Fid, Info,
+    Mem, Pep, Remote, getinfo,
+};
+use crate::group::cq_attr;
+use crate::runner::tests;
+use crate::world::{PATIENCE, QUIET, Setup, World, not_offered, refused};
+
+tests! { "fi_cm":
+    a_connection_opens_and_ends
+    requests_and_answers_carry_data
+    data_of_the_announced_size_passes
+    data_that_is_too_long_is_cut
+    the_request_names_its_peer
+    names_of_a_connection
+    a_rejection_brings_its_data
+    a_request_can_be_rejected_without_data
+    a_port_without_a_listener_refuses
+    an_endpoint_connects_once
+    connecting_needs_an_event_queue
+    connecting_enables_the_endpoint
+    transfers_before_the_connection_are_refused
+    messages_pass_in_both_directions
+    tagged_messages_pass
+    writes_bring_their_data
+    reads_pass
+    shutdown_is_reported_once_to_each_side
+    closing_notifies_the_peer
+    shutdown_without_a_connection_is_refused
+    receives_are_flushed_at_the_end
+    transfers_after_the_end_are_refused
+    a_passive_endpoint_has_a_name
+    a_name_can_be_given
+    a_name_in_use_is_refused
+    listening_needs_an_event_queue
+    a_passive_endpoint_listens_once
+    an_endpoint_takes_the_name_of_a_passive_one
+    many_requests_are_reported_once_each
+    requests_beyond_the_backlog_are_refused
+    connections_outlive_their_passive_endpoint
+    the_descriptor_of_the_queue_shows_a_request
+    datagram_endpoints_do_not_connect
+}
+
+/// Most bytes of data that a test sends.
+const DATA: usize = 1024;
+
+/// A passive endpoint that listens, and its queue.
+struct Listener {
+    info: Info,
+    fabric: Fabric,
+    eq: Eq,
+    pep: Pep,
+}
+
+/// A connected endpoint and its objects.
+struct Side {
+    info: Info,
+    domain: Domain,
+    cq: Cq,
+    ep: Ep,
+}
+
+/// Both ends of a connection.
+struct Pair {
+    listener: Listener,
+    fabric: Fabric,
+    eq: Eq,
+    /// The side that has asked.
+    active: Side,
+    /// The side that has accepted.
+    passive: Side,
+}
+
+fn hints(world: &World, caps: u64) -> Info {
+    let setup = Setup { caps: abi::FI_MSG | abi::FI_RMA | caps, ..Setup::default() };
+    let hints = world.hints(&setup);
+    hints.set_ep(|ep| ep.type_ = abi::FI_EP_MSG);
+    hints
+}
+
+/// The first offer of a connected endpoint at the node under test.
+fn offer(world: &World) -> Result<Info> {
+    offer_with(world, 0)
+}
+
+/// The first offer of a connected endpoint with further capabilities.
+fn offer_with(world: &World, caps: u64) -> Result<Info> {
+    match world.offers(abi::VERSION, &hints(world, caps)) {
+        Ok(mut offers) if !offers.is_empty() => Ok(offers.remove(0)),
+        Ok(_) => bail!("an empty list"),
+        Err(Errno(abi::FI_ENODATA)) => not_offered("FI_EP_MSG"),
+        Err(errno) => Err(errno).context("fi_getinfo"),
+    }
+}
+
+fn queue(fabric: &Fabric) -> Result<Eq> {
+    fabric.eq(&mut eq_attr(abi::FI_WAIT_FD), Context::null()).context("fi_eq_open")
+}
+
+impl Listener {
+    /// Opened, bound to a queue, not listening.
+    fn silent(world: &World) -> Result<Self> {
+        Self::silent_with(world, 0)
+    }
+
+    fn silent_with(world: &World, caps: u64) -> Result<Self> {
+        let info = offer_with(world, caps)?;
+        let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
+        let eq = queue(&fabric)?;
+        let pep = fabric.passive_ep(&info).context("fi_passive_ep")?;
+        pep.bind(&eq, 0).context("fi_pep_bind")?;
+        Ok(Self { info, fabric, eq, pep })
+    }
+
+    fn open(world: &World) -> Result<Self> {
+        let listener = Self::silent(world)?;
+        listener.pep.listen().context("fi_listen")?;
+        Ok(listener)
+    }
+
+    fn name(&self) -> Result<Vec<u8>> {
+        self.pep.getname(64).context("fi_getname of a passive endpoint")
+    }
+
+    fn close(&self) -> Result<()> {
+        self.pep.close().context("fi_close of a passive endpoint")?;
+        self.eq.close().context("fi_close of an event queue")?;
+        self.fabric.close().context("fi_close of a fabric")
+    }
+}
+
+impl Side {
+    /// An endpoint that is bound and not enabled.
+    fn open(fabric: &Fabric, eq: &Eq, info: Info) -> Result<Self> {
+        let domain = fabric.domain(&info, Context::null()).context("fi_domain")?;
+        let cq =
+            domain.cq(&mut cq_attr(&Setup::default()), Context::null()).context("fi_cq_open")?;
+        let ep = domain.endpoint(&info, Context::null()).context("fi_endpoint")?;
+        ep.bind(&cq, abi::FI_TRANSMIT | abi::FI_RECV).context("fi_ep_bind of the queue")?;
+        ep.bind(eq, 0).context("fi_ep_bind of the event queue")?;
+        Ok(Self { info, domain, cq, ep })
+    }
+
+    fn close(&self) -> Result<()> {
+        self.ep.close().context("fi_close of an endpoint")?;
+        self.cq.close().context("fi_close of a completion queue")?;
+        self.domain.close().context("fi_close of a domain")
+    }
+}
+
+/// Repeats `attempt` until it has a value.
+fn until<T>(what: &str, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
+    let end = Instant::now() + PATIENCE;
+    loop {
+        if let Some(found) = attempt()? {
+            return Ok(found);
+        }
+        ensure!(Instant::now() < end, "no {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// The next event, of the kind `event`. Reads the queues `progress` in between.
+fn event(eq: &Eq, event: u32, progress: &[&Cq]) -> Result<CmEvent> {
+    let found = until(&format!("event {event}"), || {
+        for cq in progress {
+            cq.progress().map(drop).or_else(ignore_empty)?;
+        }
+        match eq.read_cm(DATA) {
+            Ok(found) => Ok(Some(found)),
+            Err(Errno(abi::FI_EAGAIN)) => Ok(None),
+            Err(Errno(abi::FI_EAVAIL)) => bail!("event {event}: {:?}", eq.readerr()),
+            Err(errno) => Err(errno).context("fi_eq_read"),
+        }
+    })?;
+    ensure!(found.event == event, "event {}, not {event}", found.event);
+    Ok(found)
+}
+
+/// The next event, which is an error.
+fn error(eq: &Eq) -> Result<EqError> {
+    until("error event", || match eq.read_cm(DATA) {
+        Err(Errno(abi::FI_EAVAIL)) => Ok(Some(eq.readerr().context("fi_eq_readerr")?)),
+        Err(Errno(abi::FI_EAGAIN)) => Ok(None),
+        answer => bail!("{answer:?} in place of an error"),
+    })
+}
+
+fn ignore_empty(errno: Errno) -> Result<()> {
+    match errno {
+        Errno(abi::FI_EAGAIN | abi::FI_EAVAIL) => Ok(()),
+        errno => Err(errno.into()),
+    }
+}
+
+/// Nothing comes for some time.
+fn nothing_more(eq: &Eq) -> Result<()> {
+    let end = Instant::now() + QUIET;
+    while Instant::now() < end {
+        refused(eq.read_cm(DATA), &[abi::FI_EAGAIN], "an event queue without events")?;
+        std::thread::yield_now();
+    }
+    Ok(())
+}
+
+impl Pair {
+    /// The two sides, before the first event of a connection.
+    fn asked(world: &World, data: &[u8]) -> Result<(Listener, Fabric, Eq, Side)> {
+        Self::asked_with(world, 0, data)
+    }
+
+    fn asked_with(world: &World, caps: u64, data: &[u8]) -> Result<(Listener, Fabric, Eq, Side)> {
+        let listener = Listener::silent_with(world, caps)?;
+        listener.pep.listen().context("fi_listen")?;
+        let info = offer_with(world, caps)?;
+        let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
+        let eq = queue(&fabric)?;
+        let active = Side::open(&fabric, &eq, info)?;
+        active.ep.enable().context("fi_enable")?;
+        active.ep.connect_with(&listener.name()?, data).context("fi_connect")?;
+        Ok((listener, fabric, eq, active))
+    }
+
+    fn open(world: &World) -> Result<Self> {
+        Self::with(world, |_| Ok(()))
+    }
+
+    /// A connection whose accepting endpoint is prepared before it accepts.
+    fn with(world: &World, prepare: impl FnOnce(&Ep) -> Result<()>) -> Result<Self> {
+        Self::of(world, 0, prepare)
+    }
+
+    /// A connection with further capabilities.
+    fn of(world: &World, caps: u64, prepare: impl FnOnce(&Ep) -> Result<()>) -> Result<Self> {
+        let (listener, fabric, eq, active) = Self::asked_with(world, caps, &[])?;
+        let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+        let info = request.info.context("a request without fi_info")?;
+        let passive = Side::open(&listener.fabric, &listener.eq, info)?;
+        passive.ep.enable().context("fi_enable")?;
+        prepare(&passive.ep)?;
+        passive.ep.accept().context("fi_accept")?;
+        let queues = [&active.cq, &passive.cq];
+        event(&eq, abi::FI_CONNECTED, &queues)?;
+        event(&listener.eq, abi::FI_CONNECTED, &queues)?;
+        Ok(Self { listener, fabric, eq, active, passive })
+    }
+
+    /// The next completion of `side`. Reads both queues.
+    fn completion(&self, side: &Side) -> Result<Completion> {
+        let other = if std::ptr::eq(side, &self.active) { &self.passive } else { &self.active };
+        until("completion", || {
+            other.cq.progress().map(drop).or_else(ignore_empty)?;
+            match side.cq.read(1) {
+                Ok(mut found) => Ok(found.pop()),
+                Err(Errno(abi::FI_EAGAIN)) => Ok(None),
+                Err(Errno(abi::FI_EAVAIL)) => bail!("{:?}", side.cq.readerr(0)),
+                Err(errno) => Err(errno).context("fi_cq_read"),
+            }
+        })
+    }
+
+    fn close(&self) -> Result<()> {
+        self.active.close()?;
+        self.passive.close()?;
+        self.eq.close().context("fi_close of an event queue")?;
+        self.fabric.close().context("fi_close of a fabric")?;
+        self.listener.close()
+    }
+}
+
+/// Sections `fi_connect` and `fi_accept`: both sides learn of the connection, and of its end.
+fn a_connection_opens_and_ends(world: &World) -> Result<()> {
+    let (listener, fabric, eq, active) = Pair::asked(world, &[])?;
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    ensure!(request.fid == listener.pep.fid(), "the object of a request is {:?}", request.fid);
+    let info = request.info.context("no fi_info")?;
+    ensure!(!info.entry().handle.is_null(), "no handle");
+    let passive = Side::open(&listener.fabric, &listener.eq, info)?;
+    passive.ep.accept().context("fi_accept")?;
+    let queues = [&active.cq, &passive.cq];
+    let connected = event(&eq, abi::FI_CONNECTED, &queues)?;
+    ensure!(connected.fid == active.ep.fid() && connected.info.is_none(), "{connected:?}");
+    let connected = event(&listener.eq, abi::FI_CONNECTED, &queues)?;
+    ensure!(connected.fid == passive.ep.fid() && connected.info.is_none(), "{connected:?}");
+    active.ep.shutdown().context("fi_shutdown")?;
+    let ended = event(&listener.eq, abi::FI_SHUTDOWN, &queues)?;
+    ensure!(ended.fid == passive.ep.fid(), "{ended:?}");
+    Pair { listener, fabric, eq, active, passive }.close()
+}
+
+/// Sections `fi_connect` and `fi_accept`, `param`: data go with the request and the answer.
+fn requests_and_answers_carry_data(world: &World) -> Result<()> {
+    let (listener, fabric, eq, active) = Pair::asked(world, b"a question")?;
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    ensure!(request.data == b"a question", "{:?}", request.data);
+    let passive = Side::open(&listener.fabric, &listener.eq, request.info.context("no info")?)?;
+    passive.ep.accept_with(b"an answer").context("fi_accept")?;
+    let connected = event(&eq, abi::FI_CONNECTED, &[&active.cq, &passive.cq])?;
+    ensure!(connected.data == b"an answer", "{:?}", connected.data);
+    Pair { listener, fabric, eq, active, passive }.close()
+}
+
+/// "NOTES": as many bytes as `FI_OPT_CM_DATA_SIZE` says can be exchanged.
+fn data_of_the_announced_size_passes(world: &World) -> Result<()> {
+    let size = Listener::silent(world)?.pep.data_size().context("fi_getopt")?;
+    ensure!(size >= 24, "{size} bytes, and ofi_rxm needs 24");
+    let data: Vec<u8> = (0..size.min(DATA)).map(|index| index as u8).collect();
+    let (listener, fabric, eq, active) = Pair::asked(world, &data)?;
+    let of_endpoint = active.ep.number(abi::FI_OPT_CM_DATA_SIZE).context("fi_getopt")?;
+    ensure!(of_endpoint == size, "{of_endpoint} and {size}");
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    ensure!(request.data == data, "{} bytes", request.data.len());
+    let passive = Side::open(&listener.fabric, &listener.eq, request.info.context("no info")?)?;
+    passive.ep.accept_with(&data).context("fi_accept")?;
+    let connected = event(&eq, abi::FI_CONNECTED, &[&active.cq, &passive.cq])?;
+    ensure!(connected.data == data, "{} bytes", connected.data.len());
+    Pair { listener, fabric, eq, active, passive }.close()
+}
+
+/// "NOTES": data that do not fit are truncated.
+fn data_that_is_too_long_is_cut(world: &World) -> Result<()> {
+    let data = [7; DATA];
+    let (listener, fabric, eq, active) = match Pair::asked(world, &data) {
+        // Some providers refuse it.
+        Err(error) if error.downcast_ref() == Some(&Errno(abi::FI_EINVAL)) => return Ok(()),
+        asked => asked?,
+    };
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    let size = listener.pep.data_size().context("fi_getopt")?;
+    ensure!(request.data == data[..size.min(DATA)], "{} bytes", request.data.len());
+    listener.pep.reject(&request.info.context("no info")?, &[]).context("fi_reject")?;
+    error(&eq)?;
+    active.close()?;
+    eq.close().context("fi_close of an event queue")?;
+    fabric.close().context("fi_close of a fabric")?;
+    listener.close()
+}
+
+/// `fi_eq(3)`, `FI_CONNREQ`: the `fi_info` of a request has what an endpoint for it needs.
+fn the_request_names_its_peer(world: &World) -> Result<()> {
+    let (listener, fabric, eq, active) = Pair::asked(world, &[])?;
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    let info = request.info.context("no info")?;
+    let asked_from = active.ep.getname(64).0.context("fi_getname")?;
+    ensure!(info.dest_addr()[..2] == asked_from[..2], "another address family");
+    ensure!(info.provider_name() == listener.info.provider_name(), "{}", info.provider_name());
+    ensure!(info.ep().type_ == abi::FI_EP_MSG, "endpoint type {}", info.ep().type_);
+    ensure!(info.caps() & abi::FI_MSG != 0, "capabilities {:x}", info.caps());
+    listener.pep.reject(&info, &[]).context("fi_reject")?;
+    error(&eq)?;
+    active.close()?;
+    eq.close().context("fi_close of an event queue")?;
+    fabric.close().context("fi_close of a fabric")?;
+    listener.close()
+}
+
+/// Section `fi_getname / fi_getpeer`: both names of a connection; the accepting endpoint has the
+/// name of the passive one.
+fn names_of_a_connection(world: &World) -> Result<()> {
+    let pair = Pair::open(world)?;
+    let listens = pair.listener.name()?;
+    ensure!(pair.active.ep.getpeer().context("fi_getpeer")? == listens, "another peer");
+    ensure!(pair.passive.ep.getname(64).0.context("fi_getname")? == listens, "another name");
+    let peer = pair.passive.ep.getpeer().context("fi_getpeer")?;
+    ensure!(peer == pair.active.ep.getname(64).0.context("fi_getname")?, "another peer");
+    pair.close()
+}
+
+/// Section `fi_accept / fi_reject`: a rejection is an error event with data.
+fn a_rejection_brings_its_data(world: &World) -> Result<()> {
+    let (listener, fabric, eq, active) = Pair::asked(world, &[])?;
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    listener.pep.reject(&request.info.context("no info")?, b"full").context("fi_reject")?;
+    let error = error(&eq)?;
+    ensure!(error.err == Errno(abi::FI_ECONNREFUSED), "{error:?}");
+    ensure!(error.fid == active.ep.fid() && error.err_data == b"full", "{error:?}");
+    nothing_more(&eq)?;
+    active.close()?;
+    eq.close().context("fi_close of an event queue")?;
+    fabric.close().context("fi_close of a fabric")?;
+    listener.close()
+}
+
+/// Section `fi_accept / fi_reject`: data are no duty.
+fn a_request_can_be_rejected_without_data(world: &World) -> Result<()> {
+    let (listener, fabric, eq, active) = Pair::asked(world, b"may I")?;
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    listener.pep.reject(&request.info.context("no info")?, &[]).context("fi_reject")?;
+    let error = error(&eq)?;
+    ensure!(error.err == Errno(abi::FI_ECONNREFUSED) && error.err_data.is_empty(), "{error:?}");
+    active.close()?;
+    eq.close().context("fi_close of an event queue")?;
+    fabric.close().context("fi_close of a fabric")?;
+    listener.close()
+}
+
+/// Section `fi_accept / fi_reject`: an attempt that fails is an error event.
+fn a_port_without_a_listener_refuses(world: &World) -> Result<()> {
+    let listener = Listener::open(world)?;
+    let name = listener.name()?;
+    listener.close()?;
+    let info = offer(world)?;
+    let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
+    let eq = queue(&fabric)?;
+    let active = Side::open(&fabric, &eq, info)?;
+    // Some providers know at once.
+    match active.ep.connect(&name) {
+        Err(Errno(abi::FI_ECONNREFUSED)) => {}
+        answer => {
+            answer.context("fi_connect")?;
+            let error = error(&eq)?;
+            ensure!(error.err == Errno(abi::FI_ECONNREFUSED), "{error:?}");
+        }
+    }
+    active.close()?;
+    eq.close().context("fi_close of an event queue")?;
+    fabric.close().context("fi_close of a fabric")
+}
+
+/// Section `fi_connect`: "may only be called once in an endpoint's lifetime".
+fn an_endpoint_connects_once(world: &World) -> Result<()> {
+    let pair = Pair::open(world)?;
+    let errors = [abi::FI_EOPBADSTATE, abi::FI_EINVAL, abi::FI_EISCONN, abi::FI_EBUSY];
+    refused(pair.active.ep.connect(&pair.listener.name()?), &errors, "a second fi_connect")?;
+    refused(pair.passive.ep.accept(), &errors, "a second fi_accept")?;
+    pair.close()
+}
+
+/// `fi_endpoint(3)`, `fi_ep_bind`: a connected endpoint needs an event queue.
+fn connecting_needs_an_event_queue(world: &World) -> Result<()> {
+    let listener = Listener::open(world)?;
+    let info = offer(world)?;
+    let domain = listener.fabric.domain(&info, Context::null()).context("fi_domain")?;
+    let cq = domain.cq(&mut cq_attr(&Setup::default()), Context::null()).context("fi_cq_open")?;
+    let ep = domain.endpoint(&info, Context::null()).context("fi_endpoint")?;
+    ep.bind(&cq, abi::FI_TRANSMIT | abi::FI_RECV).context("fi_ep_bind")?;
+    let errors = [abi::FI_ENOEQ, abi::FI_EINVAL, abi::FI_EOPBADSTATE];
+    refused(ep.connect(&listener.name()?), &errors, "fi_connect without an event queue")?;
+    ep.close().context("fi_close")?;
+    cq.close().context("fi_close")?;
+    domain.close().context("fi_close")?;
+    listener.close()
+}
+
+/// `fi_endpoint(3)`, `fi_enable`: connecting enables an endpoint.
+fn connecting_enables_the_endpoint(world: &World) -> Result<()> {
+    let listener = Listener::open(world)?;
+    let info = offer(world)?;
+    let active = Side::open(&listener.fabric, &listener.eq, info)?;
+    active.ep.connect(&listener.name()?).context("fi_connect")?;
+    let mem = Mem::zeroed(8);
+    active.ep.recv(mem, 0, Context::null()).context("fi_recv after fi_connect")?;
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[&active.cq])?;
+    listener.pep.reject(&request.info.context("no info")?, &[]).context("fi_reject")?;
+    error(&listener.eq)?;
+    active.close()?;
+    listener.close()
+}
+
+/// Section `fi_accept`: transfers begin with `FI_CONNECTED`.
+fn transfers_before_the_connection_are_refused(world: &World) -> Result<()> {
+    let listener = Listener::open(world)?;
+    let active = Side::open(&listener.fabric, &listener.eq, offer(world)?)?;
+    active.ep.enable().context("fi_enable")?;
+    let errors = [abi::FI_ENOTCONN, abi::FI_EOPBADSTATE, abi::FI_EAGAIN];
+    refused(active.ep.send(Mem::zeroed(8), 0, Context::null()), &errors, "fi_send")?;
+    active.close()?;
+    listener.close()
+}
+
+fn checked(pair: &Pair, from: &Side, to: &Side, text: &[u8]) -> Result<()> {
+    let (out, into) = (Mem::zeroed(text.len()), Mem::zeroed(text.len()));
+    out.write(0, text);
+    to.ep.recv(into, abi::FI_ADDR_UNSPEC, Context::null()).context("fi_recv")?;
+    // The address has no meaning on a connected endpoint (fi_endpoint(3)).
+    from.ep.send(out, 77, Context::null()).context("fi_send")?;
+    let received = pair.completion(to)?;
+    ensure!(received.len == text.len() && into.bytes() == text, "{received:?}");
+    pair.completion(from)?;
+    Ok(())
+}
+
+/// `fi_msg(3)`: messages pass, short and long.
+fn messages_pass_in_both_directions(world: &World) -> Result<()> {
+    let early = Mem::zeroed(5);
+    let pair = Pair::with(world, |ep| ep.recv(early, 0, Context::null()).context("fi_recv"))?;
+    let hello = Mem::zeroed(5);
+    hello.write(0, b"hello");
+    pair.active.ep.send(hello, 0, Context::null()).context("fi_send")?;
+    pair.completion(&pair.passive)?;
+    ensure!(early.bytes() == b"hello", "a receive that was posted before the connection");
+    pair.completion(&pair.active)?;
+    for len in [0, 1, 1000, 10_000, 1 << 20] {
+        let text: Vec<u8> = (0..len).map(|index: usize| (index % 251) as u8).collect();
+        checked(&pair, &pair.active, &pair.passive, &text)?;
+        checked(&pair, &pair.passive, &pair.active, &text)?;
+    }
+    pair.close()
+}
+
+/// `fi_tagged(3)` on a connection.
+fn tagged_messages_pass(world: &World) -> Result<()> {
+    let pair = Pair::of(world, abi::FI_TAGGED, |_| Ok(()))?;
+    let (out, into) = (Mem::zeroed(4), Mem::zeroed(4));
+    out.write(0, b"text");
+    pair.passive.ep.trecv(into, 0, 9, 0, Context::null()).context("fi_trecv")?;
+    pair.active.ep.tsend(out, 0, 9, Context::null()).context("fi_tsend")?;
+    let received = pair.completion(&pair.passive)?;
+    ensure!(received.tag == 9 && into.bytes() == b"text", "{received:?}");
+    pair.completion(&pair.active)?;
+    pair.close()
+}
+
+/// A region of the accepting side, and its address for the other one.
+fn exposed(pair: &Pair, mem: Mem, access: u64) -> Result<(crate::fi::Mr, Remote)> {
+    let mr = pair.passive.domain.mr(mem, access, 5).context("fi_mr_reg")?;
+    let mode = pair.passive.info.domain().mr_mode;
+    if mode & abi::FI_MR_ENDPOINT != 0 {
+        mr.bind(&pair.passive.ep, 0).context("fi_mr_bind")?;
+        mr.enable().context("fi_mr_enable")?;
+    }
+    let absolute = mode & abi::FI_MR_VIRT_ADDR != 0;
+    let remote =
+        Remote { peer: 0, address: if absolute { mem.address() } else { 0 }, key: mr.key() };
+    Ok((mr, remote))
+}
+
+/// `fi_rma(3)`: remote CQ data come with a completion at the target, behind the bytes.
+fn writes_bring_their_data(world: &World) -> Result<()> {
+    let pair = Pair::open(world)?;
+    let (out, into) = (Mem::zeroed(4096), Mem::zeroed(4096));
+    out.write(0, &[3; 4096]);
+    let (mr, remote) = exposed(&pair, into, abi::FI_REMOTE_WRITE)?;
+    pair.active.ep.writedata(out, 0x1122, remote, Context::null()).context("fi_writedata")?;
+    let arrived = pair.completion(&pair.passive)?;
+    ensure!(arrived.flags & abi::FI_REMOTE_CQ_DATA != 0 && arrived.data == 0x1122, "{arrived:?}");
+    ensure!(into.bytes().iter().all(|&byte| byte == 3), "not all bytes");
+    pair.completion(&pair.active)?;
+    mr.close().context("fi_close of a region")?;
+    pair.close()
+}
+
+/// `fi_rma(3)`: reads.
+fn reads_pass(world: &World) -> Result<()> {
+    let pair = Pair::open(world)?;
+    let (into, from) = (Mem::zeroed(20_000), Mem::zeroed(20_000));
+    from.write(0, &[9; 20_000]);
+    let (mr, remote) = exposed(&pair, from, abi::FI_REMOTE_READ)?;
+    pair.active.ep.read(into, remote, Context::null()).context("fi_read")?;
+    pair.completion(&pair.active)?;
+    ensure!(into.bytes().iter().all(|&byte| byte == 9), "not all bytes");
+    mr.close().context("fi_close of a region")?;
+    pair.close()
+}
+
+/// Section `fi_shutdown`: each side has one event, whoever ends the connection.
+fn shutdown_is_reported_once_to_each_side(world: &World) -> Result<()> {
+    let pair = Pair::open(world)?;
+    pair.active.ep.shutdown().context("fi_shutdown")?;
+    let queues = [&pair.active.cq, &pair.passive.cq];
+    event(&pair.listener.eq, abi::FI_SHUTDOWN, &queues)?;
+    // fabtests' cm_data waits for the event on both sides.
+    event(&pair.eq, abi::FI_SHUTDOWN, &queues)?;
+    let again = pair.passive.ep.shutdown();
+    ensure!(matches!(again, Ok(()) | Err(Errno(abi::FI_ENOTCONN))), "{again:?}");
+    nothing_more(&pair.eq)?;
+    nothing_more(&pair.listener.eq)?;
+    pair.close()
+}
+
+/// Section `fi_shutdown`: an endpoint that is closed tells its peer.
+fn closing_notifies_the_peer(world: &World) -> Result<()> {
+    let pair = Pair::open(world)?;
+    pair.active.close()?;
+    let ended = event(&pair.listener.eq, abi::FI_SHUTDOWN, &[&pair.passive.cq])?;
+    ensure!(ended.fid == pair.passive.ep.fid(), "{ended:?}");
+    nothing_more(&pair.listener.eq)?;
+    pair.passive.close()?;
+    pair.eq.close().context("fi_close of an event queue")?;
+    pair.fabric.close().context("fi_close of a fabric")?;
+    pair.listener.close()
+}
+
+/// Section `fi_shutdown`: there must be a connection.
+fn shutdown_without_a_connection_is_refused(world: &World) -> Result<()> {
+    let listener = Listener::open(world)?;
+    let active = Side::open(&listener.fabric, &listener.eq, offer(world)?)?;
+    let errors = [abi::FI_ENOTCONN, abi::FI_EOPBADSTATE, abi::FI_EINVAL];
+    let answer = active.ep.shutdown();
+    // Some providers have nothing to do.
+    if answer.is_err() {
+        refused(answer, &errors, "fi_shutdown")?;
+    }
+    active.close()?;
+    listener.close()
+}
+
+/// The error of the next completion of `side`.
+fn failure(pair: &Pair, side: &Side) -> Result<Errno> {
+    until("completion in error", || {
+        for cq in [&pair.active.cq, &pair.passive.cq] {
+            cq.progress().map(drop).or_else(ignore_empty)?;
+        }
+        match side.cq.read(1) {
+            Err(Errno(abi::FI_EAVAIL)) => Ok(Some(side.cq.readerr(0)?.err)),
+            Err(Errno(abi::FI_EAGAIN)) => Ok(None),
+            answer => bail!("{answer:?} in place of an error"),
+        }
+    })
+}
+
+/// Section `fi_shutdown`: operations that are outstanding are cancelled.
+fn receives_are_flushed_at_the_end(world: &World) -> Result<()> {
+    let pair = Pair::open(world)?;
+    pair.active.ep.recv(Mem::zeroed(8), 0, Context::null()).context("fi_recv")?;
+    pair.passive.ep.recv(Mem::zeroed(8), 0, Context::null()).context("fi_recv")?;
+    pair.passive.ep.recv(Mem::zeroed(8), 0, Context::null()).context("fi_recv")?;
+    pair.active.ep.shutdown().context("fi_shutdown")?;
+    for (side, count) in [(&pair.active, 1), (&pair.passive, 2)] {
+        for _ in 0..count {
+            let errno = failure(&pair, side)?;
+            ensure!([abi::FI_ECANCELED, abi::FI_ENOTCONN].contains(&errno.0), "{errno}");
+        }
+    }
+    pair.close()
+}
+
+/// Section `fi_shutdown`: nothing is sent after the end.
+fn transfers_after_the_end_are_refused(world: &World) -> Result<()> {
+    let pair = Pair::open(world)?;
+    pair.active.ep.shutdown().context("fi_shutdown")?;
+    event(&pair.listener.eq, abi::FI_SHUTDOWN, &[&pair.active.cq, &pair.passive.cq])?;
+    let errors = [abi::FI_ENOTCONN, abi::FI_EOPBADSTATE, abi::FI_EAGAIN];
+    for side in [&pair.active, &pair.passive] {
+        refused(side.ep.send(Mem::zeroed(8), 0, Context::null()), &errors, "fi_send")?;
+    }
+    pair.close()
+}
+
+/// The port of an address of IP.
+fn port(name: &[u8]) -> Result<u16> {
+    let port = name.get(2..4).context("a short address")?;
+    Ok(u16::from_be_bytes(port.try_into()?))
+}
+
+/// Section `fi_getname`: an endpoint that listens has a name with a port.
+fn a_passive_endpoint_has_a_name(world: &World) -> Result<()> {
+    let listener = Listener::open(world)?;
+    ensure!(port(&listener.name()?)? != 0, "no port");
+    refused(listener.pep.getname(4), &[abi::FI_ETOOSMALL], "too little room")?;
+    listener.close()
+}
+
+/// Section `fi_setname`: port 0 is any.
+fn a_name_can_be_given(world: &World) -> Result<()> {
+    let info = offer(world)?;
+    let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
+    let mut name = info.src_addr();
+    name[2..4].fill(0);
+    let pep = fabric.passive_ep(&info).context("fi_passive_ep")?;
+    pep.setname(&name).context("fi_setname")?;
+    let given = pep.getname(64).context("fi_getname")?;
+    ensure!(port(&given)? != 0 && given[4..] == name[4..], "{given:?}");
+    pep.close().context("fi_close")?;
+    fabric.close().context("fi_close")
+}
+
+/// Section `fi_setname`: an address has one owner.
+fn a_name_in_use_is_refused(world: &World) -> Result<()> {
+    let listener = Listener::open(world)?;
+    let other = Listener::silent(world)?;
+    let errors = [abi::FI_EADDRINUSE, abi::FI_EINVAL];
+    refused(other.pep.setname(&listener.name()?), &errors, "an address in use")?;
+    other.close()?;
+    listener.close()
+}
+
+/// Section `fi_listen`: requests are events.
+fn listening_needs_an_event_queue(world: &World) -> Result<()> {
+    let info = offer(world)?;
+    let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
+    let pep = fabric.passive_ep(&info).context("fi_passive_ep")?;
+    let errors = [abi::FI_ENOEQ, abi::FI_EINVAL, abi::FI_EOPBADSTATE];
+    refused(pep.listen(), &errors, "fi_listen without an event queue")?;
+    pep.close().context("fi_close")?;
+    fabric.close().context("fi_close")
+}
+
+/// Section `fi_listen`: it changes the state of the endpoint.
+fn a_passive_endpoint_listens_once(world: &World) -> Result<()> {
+    let listener = Listener::open(world)?;
+    let errors = [abi::FI_EOPBADSTATE, abi::FI_EINVAL, abi::FI_EBUSY];
+    refused(listener.pep.listen(), &errors, "a second fi_listen")?;
+    listener.close()
+}
+
+/// `fi_endpoint(3)`, `fi_endpoint`: a passive endpoint as the handle gives its address away.
+fn an_endpoint_takes_the_name_of_a_passive_one(world: &World) -> Result<()> {
+    let listener = Listener::open(world)?;
+    let named = Listener::silent(world)?;
+    let mut name = named.info.src_addr();
+    name[2..4].fill(0);
+    named.pep.setname(&name).context("fi_setname")?;
+    let name = named.name()?;
+    let hints = hints(world, 0);
+    hints.set(|info| info.handle = named.pep.fid());
+    let offers = getinfo(abi::VERSION, world.node.as_deref(), None, abi::FI_SOURCE, Some(&hints));
+    let info = offers.context("fi_getinfo")?.remove(0);
+    ensure!(info.entry().handle == named.pep.fid(), "another handle");
+    let active = Side::open(&named.fabric, &named.eq, info)?;
+    named.pep.close().context("fi_close of the passive endpoint")?;
+    ensure!(active.ep.getname(64).0.context("fi_getname")? == name, "another name");
+    active.ep.connect(&listener.name()?).context("fi_connect")?;
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    let info = request.info.context("no info")?;
+    ensure!(info.dest_addr() == name, "the request comes from {:?}", info.dest_addr());
+    listener.pep.reject(&info, &[]).context("fi_reject")?;
+    error(&named.eq)?;
+    active.close()?;
+    named.eq.close().context("fi_close")?;
+    named.fabric.close().context("fi_close")?;
+    listener.close()
+}
+
+/// Section `fi_listen`: every request is an event.
+fn many_requests_are_reported_once_each(world: &World) -> Result<()> {
+    const MANY: usize = 24;
+    let listener = Listener::open(world)?;
+    let name = listener.name()?;
+    let info = offer(world)?;
+    let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
+    let eq = queue(&fabric)?;
+    let open = |index: usize| -> Result<Side> {
+        let side = Side::open(&fabric, &eq, info.dup())?;
+        side.ep.connect_with(&name, &[index as u8]).context("fi_connect")?;
+        Ok(side)
+    };
+    let sides = (0..MANY).map(open).collect::<Result<Vec<_>>>()?;
+    let mut asked = std::collections::BTreeSet::new();
+    for _ in 0..MANY {
+        let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+        ensure!(asked.insert(request.data.clone()), "{:?} came twice", request.data);
+        listener.pep.reject(&request.info.context("no info")?, &[]).context("fi_reject")?;
+    }
+    nothing_more(&listener.eq)?;
+    for _ in 0..MANY {
+        error(&eq)?;
+    }
+    sides.iter().try_for_each(Side::close)?;
+    eq.close().context("fi_close")?;
+    fabric.close().context("fi_close")?;
+    listener.close()
+}
+
+/// Section `fi_listen`: the number of outstanding requests is limited by the backlog.
+fn requests_beyond_the_backlog_are_refused(world: &World) -> Result<()> {
+    let listener = Listener::silent(world)?;
+    if listener.pep.set_backlog(1).is_err() {
+        listener.close()?;
+        return not_offered("FI_BACKLOG");
+    }
+    listener.pep.listen().context("fi_listen")?;
+    let name = listener.name()?;
+    let eq = queue(&listener.fabric)?;
+    let open = || -> Result<Side> {
+        let side = Side::open(&listener.fabric, &eq, offer(world)?)?;
+        side.ep.connect(&name).context("fi_connect")?;
+        Ok(side)
+    };
+    let first = open()?;
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    let second = open()?;
+    let refused = error(&eq)?;
+    ensure!(refused.fid == second.ep.fid(), "{refused:?}");
+    ensure!(refused.err == Errno(abi::FI_ECONNREFUSED), "{refused:?}");
+    listener.pep.reject(&request.info.context("no info")?, &[]).context("fi_reject")?;
+    error(&eq)?;
+    first.close()?;
+    second.close()?;
+    eq.close().context("fi_close")?;
+    listener.close()
+}
+
+/// `fi_endpoint(3)`: an accepted endpoint does not depend on the passive one.
+fn connections_outlive_their_passive_endpoint(world: &World) -> Result<()> {
+    let pair = Pair::open(world)?;
+    pair.listener.pep.close().context("fi_close of the passive endpoint")?;
+    checked(&pair, &pair.active, &pair.passive, b"still here")?;
+    pair.active.close()?;
+    pair.passive.close()?;
+    pair.eq.close().context("fi_close")?;
+    pair.fabric.close().context("fi_close")?;
+    pair.listener.eq.close().context("fi_close")?;
+    pair.listener.fabric.close().context("fi_close")
+}
+
+/// `fi_eq(3)`, `FI_WAIT_FD`: an application may sleep for requests.
+fn the_descriptor_of_the_queue_shows_a_request(world: &World) -> Result<()> {
+    let (listener, fabric, eq, active) = Pair::asked(world, &[])?;
+    let ms = i32::try_from(Duration::from_secs(8).as_millis())?;
+    let (event, info) = listener.eq.sread_cm(ms).context("fi_eq_sread")?;
+    ensure!(event == abi::FI_CONNREQ, "event {event}");
+    listener.pep.reject(&info.context("no info")?, &[]).context("fi_reject")?;
+    error(&eq)?;
+    active.close()?;
+    eq.close().context("fi_close")?;
+    fabric.close().context("fi_close")?;
+    listener.close()
+}
+
+/// `fi_endpoint(3)`: connection management is for endpoints that connect.
+fn datagram_endpoints_do_not_connect(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_MSG)?;
+    let name = group.b().name()?;
+    let errors = [abi::FI_ENOSYS, abi::FI_EINVAL, abi::FI_EOPNOTSUPP];
+    let answers: [Answer; 3] =
+        [group.a().ep.connect(&name), group.a().ep.accept(), group.a().ep.shutdown()];
+    for answer in answers {
+        refused(answer, &errors, "connection management of FI_EP_RDM")?;
+    }
+    group.close()
+}
