@@ -16,7 +16,9 @@ pub(crate) const FILE: &str = "tests/engine/mutations.toml";
 /// Something that may notice a mutation, quickest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
-    /// Core's own tests.
+    /// The unit tests of core.
+    Unit,
+    /// The integration tests of core.
     Tests,
     /// The simulator's named scenarios.
     Corpus,
@@ -28,16 +30,19 @@ impl Check {
     /// As in reports.
     pub(crate) fn name(self) -> &'static str {
         match self {
+            Self::Unit => "unit",
             Self::Tests => "tests",
             Self::Corpus => "corpus",
             Self::Swarm => "swarm",
         }
     }
 
-    /// The simulator's arguments for it, with so many seeds where those are random.
+    /// The arguments of its program, the simulator or `cargo test`. `seeds` is the number of random
+    /// seeds.
     pub(crate) fn arguments(self, seeds: &str) -> Vec<&str> {
         match self {
-            Self::Tests => Vec::new(),
+            Self::Unit => vec!["--lib"],
+            Self::Tests => vec!["--test", "*"],
             Self::Corpus => vec!["corpus"],
             Self::Swarm => vec!["swarm", "--seeds", seeds],
         }
