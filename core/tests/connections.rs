@@ -191,7 +191,7 @@ fn close_tells_the_peers() {
     world.send(0, 1, 5, pattern(1, 8));
     world.run(SECOND);
     world.completions(0);
-    assert!(world.nodes[1].engine.is_settled());
+    assert!(!world.nodes[1].engine.has_work());
     let now = world.time();
     world.nodes[1].engine.close(now);
     world.send(0, 1, 6, pattern(1, 8));

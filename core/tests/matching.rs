@@ -27,7 +27,7 @@ fn send(world: &mut World, seed: u64, len: usize) {
 }
 
 /// Lets node 1 send its posted operations, and runs until both nodes are idle.
-fn settle(world: &mut World) {
+fn run_until_idle(world: &mut World) {
     world.drive(1, Budget::POST);
     world.run(SECOND);
 }
@@ -71,7 +71,7 @@ fn claim(world: &mut World, context: u64, len: usize) -> (Completion, Vec<u8>) {
     let request = RecvRequest { len: len as u64, ..tagged(context) };
     let node = &mut world.nodes[1];
     let id = node.engine.post_claimed(request, vec![0xcc; len].into(), &mut node.memory).unwrap();
-    settle(world);
+    run_until_idle(world);
     let bytes = world.nodes[1].memory.take_recv(id).unwrap();
     (only(world.completions(1)), bytes)
 }
@@ -87,7 +87,7 @@ fn a_peek_reports_a_message_and_leaves_it() {
         assert_eq!(received(&world), OpCount::default());
         let request = |r: &mut RecvRequest| (r.context, r.tag) = (Context(9), tagged(0).tag);
         world.recv_with(1, len, request).unwrap();
-        settle(&mut world);
+        run_until_idle(&mut world);
         assert_eq!(only(world.completions(1)).outcome, Ok(()));
         assert_eq!(world.received(1, 9), pattern(3, len));
         assert_eq!(received(&world), OpCount { done: 1, failed: 0 });
@@ -130,7 +130,7 @@ fn a_claimed_message_is_kept_for_its_claim() {
         assert_eq!(post_peek(&mut world, tagged(8), Peek::Envelope).len, 50);
         let request = |r: &mut RecvRequest| (r.context, r.tag) = (Context(9), tagged(0).tag);
         world.recv_with(1, len.max(50), request).unwrap();
-        settle(&mut world);
+        run_until_idle(&mut world);
         assert_eq!(only(world.completions(1)).len, 50);
         let (got, bytes) = claim(&mut world, 7, len);
         assert_eq!((got.outcome, got.len, got.data), (Ok(()), len as u64, Some(3 << 40)));
@@ -144,7 +144,7 @@ fn a_claimed_message_is_kept_for_its_claim() {
 }
 
 #[test]
-fn a_dropped_message_is_gone_and_its_sender_content() {
+fn a_discarded_message_is_gone_and_completes_its_send() {
     for len in LENGTHS {
         for claimed in [false, true] {
             let mut world = stored(len);
@@ -243,7 +243,7 @@ fn messages_of_every_size_share_a_buffer() {
         world.run(SECOND);
         if !posted_first {
             world.multi_recv(1, (total + 99, 100), context).unwrap();
-            settle(&mut world);
+            run_until_idle(&mut world);
         }
         let done = world.completions(1);
         assert_eq!(done.len(), lengths.len());
@@ -326,7 +326,7 @@ fn a_cancelled_buffer_ends_after_the_messages_in_it() {
         assert!(world.nodes[1].engine.cancel(Context(7)));
         assert!(!world.nodes[1].engine.cancel(Context(7)), "once");
         world.audit();
-        settle(&mut world);
+        run_until_idle(&mut world);
         let done = world.completions(1);
         let seen: Vec<_> = done.iter().map(|c| (c.outcome, c.len, c.ends_buffer)).collect();
         let cancelled = (Err(OpError::Cancelled), 0, true);

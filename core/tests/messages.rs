@@ -55,7 +55,7 @@ fn unexpected_messages_wait_for_their_receive() {
 }
 
 #[test]
-fn the_fuller_the_receiver_the_less_is_pushed() {
+fn a_fuller_receiver_lowers_the_eager_limit() {
     let mut world = World::new(2, 2, &small(), Faults::NONE);
     // For this long, an idle connection keeps its knowledge of the peer.
     const SOON: Duration = Duration::from_micros(300);

@@ -68,7 +68,7 @@ fn transfer(world: &mut World, passes: usize) {
 }
 
 /// The longest packet of node 0 once its search is over.
-fn settled(world: &mut World) -> usize {
+fn packet_max_after_search(world: &mut World) -> usize {
     for context in 0..20 {
         world.recv(1, 900 + context, 100);
         world.send(0, 1, 900 + context, pattern(context, 100));
@@ -84,7 +84,7 @@ fn a_path_that_shrinks_in_mid_stream_carries_everything_once() {
     for (seed, passes) in [(1, ETHERNET), (2, 1216), (3, 1400), (4, 1300), (5, 4470), (6, 8900)] {
         let mut world = world(seed, &small(), Faults::NONE);
         transfer(&mut world, passes);
-        let found = settled(&mut world);
+        let found = packet_max_after_search(&mut world);
         assert!(found <= passes && passes - found < 64, "{found} of {passes}");
         let stats = world.nodes[0].engine.stats();
         assert!(stats.path_shrinks > 0 && stats.pieces_sent > 0, "{stats:?}");
@@ -96,7 +96,7 @@ fn a_path_that_is_short_from_the_start_carries_everything() {
     let mut world = world(7, &small(), Faults::NONE);
     world.link.passes = ETHERNET;
     transfer(&mut world, ETHERNET);
-    assert_eq!(settled(&mut world), ETHERNET);
+    assert_eq!(packet_max_after_search(&mut world), ETHERNET);
 }
 
 #[test]
@@ -134,7 +134,7 @@ fn larger_packets_are_tried_again_after_the_time_for_it() {
     let retry = Duration::from_secs(20);
     let mut world = world(11, &Config { path_retry: retry, ..small() }, Faults::NONE);
     transfer(&mut world, ETHERNET);
-    assert_eq!(settled(&mut world), ETHERNET);
+    assert_eq!(packet_max_after_search(&mut world), ETHERNET);
     let raises = world.nodes[0].engine.stats().path_raises;
     assert!(raises > 0, "{:?}", world.nodes[0].engine.stats());
     world.link.passes = usize::MAX;

@@ -310,7 +310,7 @@ fn long_messages_are_read_whether_expected_or_not() {
         assert!(world.received(1, 1) == pattern(seed, *len), "seed {seed}");
         assert!(world.nodes[1].engine.stats().rendezvous > 0);
         world.run(SECOND * 5);
-        assert!(world.nodes.iter().all(|n| n.engine.poll_at().is_none()), "quiet");
+        assert!(world.nodes.iter().all(|n| n.engine.poll_at().is_none()), "no timer is set");
         assert_eq!(world.nodes[0].engine.posted_operations(), 0);
     }
 }

@@ -57,14 +57,14 @@ fn under_traffic(
 
 /// Receives the packets in flight that were sent twice.
 fn receive_late_packets(client: &mut HybridPort, server: &mut HybridPort) {
-    let mut quiet = 0;
-    while quiet < 50 {
+    let mut empty_polls = 0;
+    while empty_polls < 50 {
         let mut count = 0;
         for port in [&mut *client, &mut *server] {
             port.poll_all_sources();
             count += port.receive(now(), 64, &mut |_| {}).unwrap();
         }
-        quiet = if count == 0 { quiet + 1 } else { 0 };
+        empty_polls = if count == 0 { empty_polls + 1 } else { 0 };
         thread::sleep(Duration::from_millis(1));
     }
 }

@@ -118,7 +118,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn uses_keys_and_draws_are_apart(key: u128, bit in 0u32..128, word: u64) {
+        fn another_use_key_or_draw_gives_another_number(key: u128, bit in 0u32..128, word: u64) {
             let uses = [
                 Use::Incarnation, Use::HelloCookie, Use::PacketNumber, Use::RegionKey,
                 Use::Jitter, Use::PeerTable, Use::RegionTable, Use::PeerSlot,

@@ -21,7 +21,7 @@
 //!
 //! | class | methods | file |
 //! |---|---|---|
-//! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `is_settled`, `wants_transmit` | `mod.rs` |
+//! | A. construct, look | `new`, `poll_at`, `stats`, `has_*`, `wants_transmit` | `mod.rs` |
 //! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `mod.rs` |
 //! | connected endpoints | `connect` | `operations.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
@@ -189,13 +189,13 @@ impl<'s> Engine<'s> {
         self.cx.table.has_ready() || self.cx.table.has_stateless()
     }
 
-    /// Whether every message posted so far is acknowledged and accepted, and nothing waits to be
-    /// sent: an endpoint that closes now leaves no peer waiting.
+    /// Whether a posted message is not yet acknowledged or accepted, or a packet waits to be sent.
+    /// An endpoint that closes without work leaves no peer waiting.
     #[must_use]
-    pub fn is_settled(&self) -> bool {
-        self.cx.table.iter().all(|conn| !self.cx.table[conn].has_work())
-            && !self.matcher.has_rendezvous()
-            && !self.wants_transmit()
+    pub fn has_work(&self) -> bool {
+        self.cx.table.iter().any(|conn| self.cx.table[conn].has_work())
+            || self.matcher.has_rendezvous()
+            || self.wants_transmit()
     }
 
     /// How many peers have traffic, or had until a moment ago.
@@ -294,7 +294,7 @@ impl Engine<'_> {
 
     /// Ends every connection. Each peer is notified, by packets that the next calls of
     /// [`Burst::transmit`] give; operations under way are discarded. Call it when
-    /// [`is_settled`](Self::is_settled) says so, or when waiting for that has taken long enough.
+    /// the engine no longer [has work](Self::has_work), or when the time for that is over.
     /// While it is called after that, the engine lingers: a peer that missed the notification is
     /// notified again.
     pub fn close(&mut self, now: Instant) {

@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn a_queue_that_lasts_while_the_window_halves_is_held_by_others() {
+    fn a_queue_that_outlasts_a_halved_window_is_from_other_senders() {
         assert_eq!(effect(400 * ONE, |_| 80), (6, Effect::Lasts));
         assert_eq!(effect(400 * ONE, |n| 80 + n), (6, Effect::Lasts), "it grows");
         assert_eq!(effect(400 * ONE, |n| 80 - 7 * n), (6, Effect::Drains));

@@ -393,7 +393,7 @@ mod tests {
     }
 
     #[test]
-    fn it_doubles_then_adds_one_then_follows_the_delay() {
+    fn the_window_doubles_then_adds_one_then_follows_the_delay() {
         let rtt = rtt(20);
         let mut now = Tick::default();
         let mut window = CongestionWindow::new(now);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn below_one_packet_it_is_a_pace() {
+    fn a_window_below_one_packet_paces_the_sender() {
         let rtt = rtt(20);
         let mut now = Tick::default();
         let mut window = CongestionWindow::new(now);
@@ -452,7 +452,7 @@ mod tests {
     }
 
     #[test]
-    fn beside_others_it_follows_losses_until_the_queue_drains() {
+    fn a_competing_window_follows_losses_until_the_queue_drains() {
         let rtt = rtt(1_000);
         let mut now = Tick::default();
         let mut window = CongestionWindow::new(now);

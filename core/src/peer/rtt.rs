@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_takes_up_where_it_was_and_no_longer_one_is_taken_for_the_least() {
+    fn the_round_trip_is_restored_and_the_least_is_measured_anew() {
         for microseconds in [1, 20, 130, 10_000, 63_000, 400_000, 999_000, 3_000_000] {
             let mut rtt = Rtt::default();
             let ticks = (microseconds * 1_000 / TICK_NANOS) as u32;

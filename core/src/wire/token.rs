@@ -37,7 +37,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn both_sides_find_the_same_and_others_another(
+        fn both_sides_derive_one_token_and_other_pairs_derive_others(
             one: u64, other: u64, epoch: u16, bit in 0u32..64,
         ) {
             let token = Token::new(one, other, epoch);

@@ -147,7 +147,7 @@ fn messages_that_were_never_posted_are_not_taken_for_accepted() {
 }
 
 #[test]
-fn a_name_that_outlived_its_peer_is_nobodys() {
+fn the_id_of_a_removed_peer_names_no_later_peer() {
     let config = Config { peers: 1, connections: 1, ..small() };
     let mut puppet = Puppet::connected(&config);
     let former = puppet.head.cid;

@@ -85,7 +85,7 @@ fn an_operation_stays_refused_while_parts_of_it_may_be_under_way() {
 }
 
 #[test]
-fn a_packet_that_came_before_its_turn_proves_nothing_of_parts_before_it() {
+fn an_out_of_order_packet_confirms_no_earlier_part() {
     let (mut puppet, remote, bad) = refusing();
     let refused = puppet.data(&bad);
     let mut lost = puppet.now(PacketKind::Data);

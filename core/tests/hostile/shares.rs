@@ -31,7 +31,7 @@ fn come_back(puppet: &mut Puppet, epoch: u16) {
 }
 
 #[test]
-fn messages_of_an_ended_connection_give_way_when_the_storage_is_full() {
+fn messages_of_an_ended_connection_are_evicted_when_the_storage_is_full() {
     let mut puppet = two_places();
     store(&mut puppet, 0, 2);
     come_back(&mut puppet, 2);
@@ -49,7 +49,7 @@ fn messages_of_an_ended_connection_give_way_when_the_storage_is_full() {
 }
 
 #[test]
-fn messages_of_a_connection_that_lasts_do_not_give_way() {
+fn messages_of_an_open_connection_are_not_evicted() {
     let mut puppet = two_places();
     store(&mut puppet, 0, 3);
     let stats = *puppet.engine().stats();
@@ -57,7 +57,7 @@ fn messages_of_a_connection_that_lasts_do_not_give_way() {
 }
 
 #[test]
-fn messages_of_a_named_peer_do_not_give_way() {
+fn messages_of_a_named_peer_are_not_evicted() {
     for named_before in [true, false] {
         let mut puppet = two_places();
         if named_before {
@@ -91,7 +91,7 @@ fn a_message_that_was_received_makes_room_once() {
 }
 
 #[test]
-fn messages_that_give_way_do_not_count_as_occupancy() {
+fn messages_that_can_be_evicted_do_not_count_as_occupancy() {
     let mut puppet = two_places();
     store(&mut puppet, 0, 2);
     let full = puppet.sent().pop().unwrap().parsed().header.receiver_status();

@@ -200,8 +200,8 @@ impl Runtime {
             // This poll may be the last one.
             state.port.poll_all_sources();
             self.drive(&mut state, now, Budget::PROGRESS);
-            let settled = state.engine.with(|engine| engine.is_settled());
-            if settled || state.failed || now >= deadline {
+            let has_work = state.engine.with(|engine| engine.has_work());
+            if !has_work || state.failed || now >= deadline {
                 return state;
             }
             let until = state.due().map_or(deadline, |next| next.min(deadline));

@@ -210,8 +210,8 @@ mod tests {
                 .iter_mut()
                 .for_each(|(state, yielded)| *yielded = slice(state, *yielded, &mut clock));
             clock = clock.after(SLICE);
-            let settled = clock.after(Duration::from_millis(100));
-            while clock < settled {
+            let steady = clock.after(Duration::from_millis(100));
+            while clock < steady {
                 threads
                     .iter_mut()
                     .for_each(|(state, yielded)| *yielded = slice(state, *yielded, &mut clock));

@@ -17,7 +17,7 @@ use crate::fi::{
     Mr, Remote,
 };
 use crate::host::Host;
-use crate::world::{PATIENCE, QUIET, Setup, World};
+use crate::world::{EVENT_TIMEOUT, NO_EVENT_TIME, Setup, World};
 
 /// Size of the buffer for an address in a lookup or `fi_getname`: every address format fits.
 pub(crate) const NAME_ROOM: usize = 128;
@@ -253,12 +253,12 @@ impl Group {
         what: &str,
         mut ready: impl FnMut() -> Result<Option<T>>,
     ) -> Result<T> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         loop {
             if let Some(found) = ready()? {
                 return Ok(found);
             }
-            ensure!(Instant::now() < end, "waited {PATIENCE:?}, and there is no {what}");
+            ensure!(Instant::now() < end, "waited {EVENT_TIMEOUT:?}, and there is no {what}");
             self.step()?;
             std::thread::yield_now();
         }
@@ -292,8 +292,8 @@ impl Group {
     }
 
     /// Checks that no event of `node` arrives for some time.
-    pub(crate) fn quiet(&self, node: &Node) -> Result<()> {
-        self.run(QUIET)?;
+    pub(crate) fn expect_no_event(&self, node: &Node) -> Result<()> {
+        self.run(NO_EVENT_TIME)?;
         match node.inbox().front() {
             None => Ok(()),
             Some(event) => bail!("nothing was expected, not {event:?}"),

@@ -11,7 +11,7 @@ use crate::fi::{Context, Errno, Event, Fid as _, Mem, Message, getinfo};
 use crate::man::{fi_cq, fi_mr, fi_msg};
 use crate::peer::{Behaviour, Peer};
 use crate::runner::tests;
-use crate::world::{PATIENCE, Setup, World, not_offered};
+use crate::world::{EVENT_TIMEOUT, Setup, World, not_offered};
 
 tests! { "traps":
     inject_complete_is_not_inject
@@ -108,12 +108,12 @@ fn flags_of_a_call_replace_the_defaults(world: &World) -> Result<()> {
     group.post(|| group.a().ep.sendmsg(&message, 0))?;
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), signalled))?;
     group.done(group.a(), signalled)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     group.close()
 }
 
 /// Operations to a killed process end in error within a bound, and the endpoint works on.
-/// (`fi_domain(3)`, resource management; the runner shortens the provider's own patience.)
+/// (`fi_domain(3)`, resource management; the runner shortens the provider's own time-out.)
 fn a_dead_peer_is_an_error_and_never_again_forever(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let (a, mut peer) = (group.a(), Peer::start(world, Behaviour::Echo, None)?);
@@ -121,7 +121,7 @@ fn a_dead_peer_is_an_error_and_never_again_forever(world: &World) -> Result<()> 
     let there = a.av.insert(&peer.name)?;
     round_trip(&group, there)?;
     peer.kill()?;
-    let end = Instant::now() + 3 * PATIENCE;
+    let end = Instant::now() + 3 * EVENT_TIMEOUT;
     let mut failed = 0;
     while failed < 8 {
         ensure!(Instant::now() < end, "{failed} operations have failed, others never end");
@@ -243,7 +243,7 @@ fn removing_a_peer_with_operations_in_flight(world: &World) -> Result<()> {
         group.post(|| group.b().ep.recv(Mem::zeroed(100_000), FI_ADDR_UNSPEC, Context::null()))?;
     }
     group.post(|| group.a().ep.send(Mem::pattern(9, 9), again, marked))?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     loop {
         ensure!(Instant::now() < end, "the send to the new name never ends");
         if let Event::Done(done) = group.event(group.a())?
@@ -363,7 +363,7 @@ fn two_threads_on_two_endpoints_of_a_domain(world: &World) -> Result<()> {
     let work = |own: usize| -> Result<()> {
         let node = &group.nodes[own];
         let (mut sent, mut received) = (0, 0);
-        let end = Instant::now() + 2 * PATIENCE;
+        let end = Instant::now() + 2 * EVENT_TIMEOUT;
         let (from, into) = (Mem::zeroed(64), Mem::zeroed(64));
         for _ in 0..16 {
             node.ep.recv(into, FI_ADDR_UNSPEC, Context::null())?;
@@ -401,7 +401,7 @@ fn many_threads_on_one_endpoint(world: &World) -> Result<()> {
     let (each, threads) = (500, 4);
     let (a, b, to_b) = (group.a(), group.b(), group.to_b());
     let counted = [const { std::sync::atomic::AtomicUsize::new(0) }; 2];
-    let end = Instant::now() + 2 * PATIENCE;
+    let end = Instant::now() + 2 * EVENT_TIMEOUT;
     let all = each * threads;
     let work = || -> Result<()> {
         let mem = Mem::zeroed(32);
@@ -481,7 +481,7 @@ fn automatic_progress_while_the_application_computes(world: &World) -> Result<()
     let remote = region.remote(group.to_b());
     let a = group.a();
     let alone = |count: usize| -> Result<()> {
-        let (end, mut done) = (Instant::now() + PATIENCE, 0);
+        let (end, mut done) = (Instant::now() + EVENT_TIMEOUT, 0);
         while done < count {
             ensure!(Instant::now() < end, "{done} of {count}: the target makes no progress");
             match a.cq.read(8) {
@@ -492,7 +492,7 @@ fn automatic_progress_while_the_application_computes(world: &World) -> Result<()
         Ok(())
     };
     let patient = |call: &dyn Fn() -> crate::fi::Answer| -> Result<()> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         while let Err(errno) = call() {
             ensure!(errno.0 == abi::FI_EAGAIN && Instant::now() < end, "{errno}");
             let _ = a.cq.progress();

@@ -11,7 +11,7 @@ use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Answer, Context, Fid as _, Mem, Message, Remote};
 use crate::group::{Group, Node, cq_attr};
 use crate::runner::tests;
-use crate::world::{PATIENCE, Setup, World, optional};
+use crate::world::{EVENT_TIMEOUT, Setup, World, optional};
 
 tests! { "waiting":
     an_endpoint_that_comes_later_is_waited_for_too
@@ -30,13 +30,13 @@ const ASLEEP: Duration = Duration::from_millis(60);
 
 /// Repeats a call while it answers `-FI_EAGAIN`; of the two nodes `a` alone makes progress.
 fn alone<T>(a: &Node, mut call: impl FnMut() -> Answer<T>) -> Result<T> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     loop {
         match call() {
             Err(errno) if errno.0 == abi::FI_EAGAIN => {}
             answer => return answer.context("a call"),
         }
-        ensure!(Instant::now() < end, "-FI_EAGAIN for {PATIENCE:?}");
+        ensure!(Instant::now() < end, "-FI_EAGAIN for {EVENT_TIMEOUT:?}");
         let _ = a.cq.progress();
     }
 }

@@ -14,9 +14,9 @@ use crate::fi::{Answer, Errno, Info, getinfo};
 use crate::host::Host;
 
 /// How long a test waits for something that must happen.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(8);
+pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(8);
 /// How long it watches for something that must not happen.
-pub(crate) const QUIET: Duration = Duration::from_millis(120);
+pub(crate) const NO_EVENT_TIME: Duration = Duration::from_millis(120);
 
 /// The provider under test.
 #[derive(Clone, Debug)]

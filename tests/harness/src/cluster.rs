@@ -36,8 +36,8 @@ impl Cluster {
     pub fn new(count: u8) -> anyhow::Result<Self> {
         let switch = Namespace::new("switch")?;
         // No multicast snooping: every port gets every multicast frame.
-        let quiet = ["type", "bridge", "mcast_snooping", "0"];
-        switch.ip(&[&["link", "add", BRIDGE][..], &quiet].concat())?;
+        let no_snooping = ["type", "bridge", "mcast_snooping", "0"];
+        switch.ip(&[&["link", "add", BRIDGE][..], &no_snooping].concat())?;
         switch.ip(&["link", "set", BRIDGE, "up"])?;
         let mut cluster = Self { hosts: Vec::new(), switch };
         for number in 0..count {

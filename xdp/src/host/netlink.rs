@@ -304,7 +304,7 @@ mod tests {
     fn nothing_is_heard_at_once() {
         let mut monitor = Monitor::open().unwrap();
         // Other processes may cause notifications meanwhile, but not without end.
-        let quiet = (0..1000).any(|_| monitor.next(|_| {}) == MonitorResult::Nothing);
-        assert!(quiet);
+        let saw_nothing = (0..1000).any(|_| monitor.next(|_| {}) == MonitorResult::Nothing);
+        assert!(saw_nothing);
     }
 }

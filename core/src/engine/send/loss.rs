@@ -30,7 +30,7 @@ impl Sender<'_> {
     pub(crate) fn detect_losses(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
-        let patience = state.path().loss_delay();
+        let loss_delay = state.path().loss_delay();
         let (mut psn, end) = (state.tx().first_psn(), state.tx().sacked_end());
         let mut wait: Option<u32> = None;
         let mut found = false;
@@ -45,7 +45,7 @@ impl Sender<'_> {
                 continue;
             }
             let age = now.since(sent_at);
-            if age >= patience {
+            if age >= loss_delay {
                 let lost = |record: &mut TxPacket| record.flags |= TxFlags::LOST;
                 let before = state.tx().change_record(&mut self.in_flight, hole, lost);
                 if before.is_some_and(|record| record.flags.contains(TxFlags::RETRANSMITTED)) {
@@ -55,7 +55,7 @@ impl Sender<'_> {
                 cx.stats.losses_by_ack += 1;
                 found = true;
             } else {
-                let left = patience - age;
+                let left = loss_delay - age;
                 wait = Some(wait.map_or(left, |least| least.min(left)));
             }
         }

@@ -45,7 +45,7 @@ const STEP_NANOS: u64 = 200;
 const SHORT_DELAY_NANOS: u64 = 5_000;
 const FAR_NANOS: u64 = 500_000;
 /// Drives after which something is wrong that has not happened.
-const PATIENCE: u32 = 100_000;
+const DRIVES_MAX: u32 = 100_000;
 /// Bytes in a message.
 const LEN: u64 = 8;
 
@@ -108,7 +108,7 @@ impl ManyPeers {
             let end = count.min(first + STRANGERS);
             many_peers.wire.set_time(many_peers.now);
             (first..end).for_each(|peer| many_peers.remote.hello(peer, &mut many_peers.wire));
-            many_peers.settle(|many_peers| many_peers.one.stats().handshakes == end as u64)?;
+            many_peers.run_until(|many_peers| many_peers.one.stats().handshakes == end as u64)?;
         }
         // Windows and queues reach their final sizes.
         many_peers.messages(count.max(WARM_UP), Pace::Packets)?;
@@ -161,8 +161,8 @@ impl ManyPeers {
     }
 
     /// Lets time pass until `done`.
-    fn settle(&mut self, done: impl Fn(&Self) -> bool) -> Result<()> {
-        for _ in 0..PATIENCE {
+    fn run_until(&mut self, done: impl Fn(&Self) -> bool) -> Result<()> {
+        for _ in 0..DRIVES_MAX {
             if done(self) {
                 return Ok(());
             }
@@ -234,7 +234,7 @@ mod tests {
                 ManyPeers::new(count, SHORT_DELAY_NANOS).unwrap();
             let (sent, posted) = (many_peers.sent, many_peers.posted);
             many_peers.messages(1000, pace).unwrap();
-            many_peers.settle(|many_peers| many_peers.one.is_settled()).unwrap();
+            many_peers.run_until(|many_peers| !many_peers.one.has_work()).unwrap();
             assert_eq!((many_peers.sent, many_peers.posted), (many_peers.posted, posted + 1000));
             assert!(sent > 0 && many_peers.spent > Duration::ZERO && active > idle && idle > 0.0);
             let retransmissions = many_peers.one.stats().retransmissions;

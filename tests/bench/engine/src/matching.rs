@@ -154,7 +154,7 @@ impl Bench {
                 bench.recv(tag)?;
             }
         }
-        bench.settle()?;
+        bench.await_acks()?;
         Ok(bench)
     }
 
@@ -168,13 +168,13 @@ impl Bench {
         self.sent += 1;
         self.pair.drive(0, Budget::PROGRESS)?;
         if self.sent.is_multiple_of(BATCH) {
-            self.settle()?;
+            self.await_acks()?;
         }
         Ok(())
     }
 
     /// Drives both sides until all messages are acknowledged.
-    fn settle(&mut self) -> Result<()> {
+    fn await_acks(&mut self) -> Result<()> {
         let mut idle = 0;
         while self.sent > 0 {
             for side in [1, 0] {
@@ -200,11 +200,11 @@ impl Bench {
             if self.pattern.is_stored() {
                 self.recv(tag)?;
                 self.send(tag)?;
-                self.settle()?;
+                self.await_acks()?;
                 ensure!(self.pair.received(1)?.is_some(), "message {tag} was not stored");
             } else {
                 self.send(tag)?;
-                self.settle()?;
+                self.await_acks()?;
                 let received = self.pair.received(1)?;
                 ensure!(received.is_some_and(|(found, _)| found == tag), "message {tag} is lost");
                 self.recv(tag)?;

@@ -20,7 +20,7 @@ use crate::mark;
 /// How far one drive moves time.
 const STEP_NANOS: u64 = 500;
 /// Drives without progress after which something is wrong.
-const PATIENCE: u32 = 1_000_000;
+const IDLE_DRIVES_MAX: u32 = 1_000_000;
 /// Operations that can be outstanding on each side.
 pub(crate) const OPERATIONS: u32 = 1024;
 /// Bytes of arena that each operation has to itself.
@@ -249,7 +249,7 @@ impl Pair {
 
     /// Drives both until `done` says so.
     fn until(&mut self, mut done: impl FnMut(&mut Self) -> bool) -> Result<()> {
-        for _ in 0..PATIENCE {
+        for _ in 0..IDLE_DRIVES_MAX {
             for side in [0, 1] {
                 self.drive(side, Budget::PROGRESS)?;
             }
@@ -262,7 +262,7 @@ impl Pair {
 
     /// Fails when nothing has moved for long.
     pub(crate) fn check_progress(idle: u32) -> Result<()> {
-        ensure!(idle < PATIENCE, "the engines made no progress");
+        ensure!(idle < IDLE_DRIVES_MAX, "the engines made no progress");
         Ok(())
     }
 }

@@ -238,7 +238,7 @@ fn ping_pong(pair: &mut Pair, count: u64) -> Result<()> {
     }
     // The last messages are acknowledged on time, not with other packets.
     let mut idle = 0;
-    while pair.nodes.iter().any(|node| !node.engine.is_settled()) {
+    while pair.nodes.iter().any(|node| node.engine.has_work()) {
         for side in [0, 1] {
             pair.drive(side, Budget::PROGRESS)?;
             while pair.sent(side)? {}

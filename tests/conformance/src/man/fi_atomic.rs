@@ -224,7 +224,7 @@ fn tagged_buffers_are_no_regions(world: &World) -> Result<()> {
             }
         }
     }
-    group.run(crate::world::QUIET)?;
+    group.run(crate::world::NO_EVENT_TIME)?;
     ensure!(read(region.mem) == [0], "the region is {:?}", read(region.mem));
     close(&group, &region)
 }
@@ -348,7 +348,7 @@ fn inject_atomic_frees_its_buffer(world: &World) -> Result<()> {
         one.mem.write(0, &[0xff; 8]);
     }
     group.until("20", || Ok((read(region.mem) == [20]).then_some(())))?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     close(&group, &region)
 }
 
@@ -602,6 +602,6 @@ fn completions_name_the_kind_of_operation(world: &World) -> Result<()> {
     group.post(|| group.a().ep.fetch_atomic(&atomic, numbers(&[5]), Mem::zeroed(8)))?;
     let flags = group.done(group.a(), context)?.flags;
     ensure!(flags & (abi::FI_ATOMIC | other) == abi::FI_ATOMIC, "{flags:#x}");
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     close(&group, &region)
 }

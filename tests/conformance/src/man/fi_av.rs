@@ -327,7 +327,7 @@ fn removed_places_are_not_found(world: &World) -> Result<()> {
     if group.a().ep.send(Mem::zeroed(8), gone, Context::new()).is_ok() {
         group.error(group.a())?;
     }
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     group.close()
 }
 

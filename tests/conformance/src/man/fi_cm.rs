@@ -12,7 +12,7 @@ use crate::fi::{
 };
 use crate::group::cq_attr;
 use crate::runner::tests;
-use crate::world::{PATIENCE, QUIET, Setup, World, not_offered, refused};
+use crate::world::{EVENT_TIMEOUT, NO_EVENT_TIME, Setup, World, not_offered, refused};
 
 tests! { "fi_cm":
     a_connection_opens_and_ends
@@ -159,7 +159,7 @@ impl Side {
 
 /// Repeats `attempt` until it has a value.
 fn until<T>(what: &str, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     loop {
         if let Some(found) = attempt()? {
             return Ok(found);
@@ -204,7 +204,7 @@ fn ignore_empty(errno: Errno) -> Result<()> {
 
 /// Nothing comes for some time.
 fn nothing_more(eq: &Eq) -> Result<()> {
-    let end = Instant::now() + QUIET;
+    let end = Instant::now() + NO_EVENT_TIME;
     while Instant::now() < end {
         refused(eq.read_cm(DATA), &[abi::FI_EAGAIN], "an event queue without events")?;
         std::thread::yield_now();

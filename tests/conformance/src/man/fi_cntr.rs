@@ -9,7 +9,7 @@ use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Cntr, Context, Event, Fid, Mem, Message, Tagged};
 use crate::group::{Group, Node};
 use crate::runner::tests;
-use crate::world::{PATIENCE, Setup, World, optional, refused};
+use crate::world::{EVENT_TIMEOUT, Setup, World, optional, refused};
 
 tests! { "fi_cntr":
     a_new_counter_is_zero
@@ -75,7 +75,7 @@ fn a_new_counter_is_zero(world: &World) -> Result<()> {
 
 /// Waits until a change that may take effect later shows.
 fn shows(what: &str, value: impl Fn() -> u64, wanted: u64) -> Result<()> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     while value() != wanted {
         ensure!(Instant::now() < end, "{what}: {} instead of {wanted}", value());
     }
@@ -182,7 +182,7 @@ fn injected_sends_are_counted(world: &World) -> Result<()> {
     }
     group.take(group.b(), 5)?;
     reaches(&group, &cntr, 5)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     close(&group, &cntr)
 }
 
@@ -195,7 +195,7 @@ fn silent_operations_are_counted(world: &World) -> Result<()> {
         group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
     }
     reaches(&group, &cntr, 4)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     close(&group, &cntr)
 }
 
@@ -337,7 +337,7 @@ fn a_counter_without_a_queue_is_enough_to_wait(world: &World) -> Result<()> {
     let message = Message::new(Mem::zeroed(8), group.to_a(), Context::new());
     group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     group.post(|| group.b().ep.sendmsg(&message, abi::FI_COMPLETION))?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     while cntr.read() < 1 {
         ensure!(Instant::now() < end, "the counter stays at {}", cntr.read());
         let _ = group.b().cq.progress();

@@ -10,7 +10,7 @@ use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Completion, Context, Errno, Fid, Mem, Message};
 use crate::group::{Group, cq_attr};
 use crate::runner::tests;
-use crate::world::{PATIENCE, Setup, World, not_offered, optional, refused};
+use crate::world::{EVENT_TIMEOUT, Setup, World, not_offered, optional, refused};
 
 tests! { "fi_cq":
     queues_of_every_size_open
@@ -132,7 +132,7 @@ fn arrived(world: &World, setup: &Setup, count: usize) -> Result<Group> {
     for _ in 0..count {
         group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     }
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     for _ in 0..count {
         while let Err(errno) = group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()) {
             ensure!(errno.0 == abi::FI_EAGAIN && Instant::now() < end, "{errno}");
@@ -176,7 +176,7 @@ fn read_returns_existing_completions(world: &World) -> Result<()> {
     let _ = group.b().cq.progress();
     let mut taken = 0;
     let mut calls = 0;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     while taken < 10 {
         ensure!(Instant::now() < end, "{taken} of 10");
         if let Ok(some) = group.b().cq.read(64) {
@@ -267,7 +267,7 @@ fn readerr_finds_an_error_by_itself(world: &World) -> Result<()> {
     group.post(|| group.b().ep.send(Mem::zeroed(100), group.to_a(), Context::new()))?;
     let canceled = contexts.iter().map(|context| (*context, abi::FI_ECANCELED));
     for (context, errno) in canceled.chain([(short, abi::FI_ETRUNC)]) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         let error = loop {
             match group.a().cq.readerr(0) {
                 Err(Errno(abi::FI_EAGAIN)) => ensure!(Instant::now() < end, "no {errno}"),
@@ -288,7 +288,7 @@ fn errors_behind(group: &Group, receive: Context) -> Result<Vec<Context>> {
     group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), Context::new()))?;
     // The first node's queue is not read: its entries are to stay there.
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     while let Err(errno) = group.b().cq.read(1) {
         ensure!(errno.0 == abi::FI_EAGAIN && Instant::now() < end, "{errno}");
         let _ = group.a().cq.progress();
@@ -339,7 +339,7 @@ fn completions_before_an_error_are_read_first(world: &World) -> Result<()> {
     errors_behind(&group, Context::new())?;
     // The man page lets a provider announce the error at once; either way both are there.
     let (mut good, mut bad) = (0, 0);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + EVENT_TIMEOUT;
     while good + bad < 3 {
         ensure!(Instant::now() < end, "{good} completions and {bad} errors");
         match group.a().cq.read(8) {
@@ -532,7 +532,7 @@ fn wait_fd_becomes_readable(world: &World) -> Result<()> {
             answer
         });
         // The loop that fi_poll(3) shows.
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + EVENT_TIMEOUT;
         loop {
             match b.cq.read(1) {
                 Ok(taken) => {
@@ -621,7 +621,7 @@ fn selective_completion_reports_requested_operations(world: &World) -> Result<()
     let message = Message::new(Mem::zeroed(8), group.to_b(), signalled);
     group.post(|| group.a().ep.sendmsg(&message, abi::FI_COMPLETION))?;
     group.done(group.a(), signalled)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     group.close()
 }
 
@@ -661,7 +661,7 @@ fn selective_completion_of_receives(world: &World) -> Result<()> {
     group.post(|| group.a().ep.inject(Mem::of(&[2; 8]), group.to_b()))?;
     group.done(group.b(), signalled)?;
     ensure!(into.bytes() == [1; 8], "the first message is not there");
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     group.close()
 }
 
@@ -705,7 +705,7 @@ fn match_complete_waits_for_a_receive(world: &World) -> Result<()> {
     let message = Message::new(Mem::zeroed(8), group.to_b(), send);
     let flags = abi::FI_MATCH_COMPLETE | abi::FI_COMPLETION;
     group.post(|| group.a().ep.sendmsg(&message, flags))?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.done(group.a(), send)?;
     group.done(group.b(), receive)?;

@@ -281,7 +281,7 @@ fn alias_has_its_own_flags(world: &World) -> Result<()> {
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()))?;
     group.post(|| alias.send(Mem::zeroed(8), group.to_b(), context))?;
     group.done(group.a(), context)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     alias.close()?;
     group.close()
 }
@@ -400,7 +400,7 @@ fn closing_with_receives_posted(world: &World) -> Result<()> {
     group.b().ep.close()?;
     // The peer is gone: this is lost, or fails much later.
     let _ = group.a().ep.send(Mem::pattern(64, 1), group.to_b(), Context::new());
-    std::thread::sleep(crate::world::QUIET);
+    std::thread::sleep(crate::world::NO_EVENT_TIME);
     ensure!(into.bytes().iter().all(|byte| *byte == 0), "a buffer was written to after fi_close");
     group.a().ep.close()?;
     Ok(())
@@ -416,7 +416,7 @@ fn closing_with_sends_outstanding(world: &World) -> Result<()> {
     }
     let start = std::time::Instant::now();
     group.close()?;
-    ensure!(start.elapsed() < crate::world::PATIENCE, "it took {:?}", start.elapsed());
+    ensure!(start.elapsed() < crate::world::EVENT_TIMEOUT, "it took {:?}", start.elapsed());
     Ok(())
 }
 

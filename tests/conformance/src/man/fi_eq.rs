@@ -368,7 +368,7 @@ fn trywait_says_whether_one_may_wait(world: &World) -> Result<()> {
     group.post(|| b.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     let send = Context::new();
     group.post(|| group.a().ep.send(Mem::zeroed(8), group.to_b(), send))?;
-    let end = Instant::now() + crate::world::PATIENCE;
+    let end = Instant::now() + crate::world::EVENT_TIMEOUT;
     while group.fabric.trywait(&[&b.cq]).is_ok() {
         ensure!(Instant::now() < end, "fi_trywait allows to wait though a message has arrived");
         let _ = group.a().cq.progress();

@@ -52,7 +52,7 @@ fn send_and_recv_move_bytes(world: &World) -> Result<()> {
     ensure!(into.bytes()[100..].iter().all(|byte| *byte == 0), "bytes beyond the message");
     ensure!(received.len == 100, "the receive tells {} bytes", received.len);
     ensure!(sent.flags & abi::FI_SEND != 0 && received.flags & abi::FI_RECV != 0, "flags");
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     group.close()
 }
 
@@ -142,7 +142,7 @@ fn sendv_beyond_the_iov_limit_is_refused(world: &World) -> Result<()> {
     let (parts, _) = parts(&vec![8; limit + 1], 9);
     let answer = group.a().ep.sendv(&parts, group.to_b(), Context::new());
     refused(answer, &[abi::FI_EINVAL, abi::FI_EMSGSIZE, abi::FI_EOPNOTSUPP], "one part too many")?;
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     group.close()
 }
 
@@ -215,7 +215,7 @@ fn inject_beyond_the_limit_is_refused(world: &World) -> Result<()> {
     let errors = [abi::FI_EINVAL, abi::FI_EMSGSIZE, abi::FI_ETOOSMALL];
     refused(group.a().ep.inject(from, group.to_b()), &errors, "inject_size + 1")?;
     group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     group.close()
 }
 
@@ -226,7 +226,7 @@ pub(crate) fn inject_completes_at_the_receiver_only(world: &World) -> Result<()>
     group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.a().ep.inject(Mem::zeroed(8), group.to_b()))?;
     group.done(group.b(), receive)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     group.close()
 }
 
@@ -258,7 +258,7 @@ fn injectdata_carries_data(world: &World) -> Result<()> {
     let received = group.done(group.b(), receive)?;
     ensure!((received.data, received.len) == (99, 3), "{received:?}");
     ensure!(received.flags & abi::FI_REMOTE_CQ_DATA != 0, "no flag: {received:?}");
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     group.close()
 }
 
@@ -517,6 +517,6 @@ fn many_outstanding(world: &World) -> Result<()> {
     }
     group.take(group.a(), count)?;
     group.take(group.b(), count)?;
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     group.close()
 }

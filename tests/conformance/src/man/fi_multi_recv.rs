@@ -117,7 +117,7 @@ fn the_buffer_is_given_back_once(world: &World) -> Result<()> {
     for _ in 0..3 {
         let count = fill(&group, 1000, 100)?;
         ensure!((9..=10).contains(&count), "{count} messages of 100 in 1000 bytes");
-        group.quiet(group.b())?;
+        group.expect_no_event(group.b())?;
     }
     group.close()
 }
@@ -226,7 +226,7 @@ fn the_release_is_reported_with_selective_completion(world: &World) -> Result<()
     }
     let event = group.done(group.b(), context)?;
     ensure!(released(&event), "{event:?}");
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     group.close()
 }
 

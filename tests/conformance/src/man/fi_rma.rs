@@ -151,7 +151,7 @@ fn inject_write_frees_its_buffer(world: &World) -> Result<()> {
     group.post(|| group.a().ep.inject_write(from, region.remote(group.to_b())))?;
     from.write(0, &[0; 16]);
     arrived(&group, region.mem.part(0, 16), &Mem::pattern(16, 1).bytes())?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     close(&group, &region)
 }
 
@@ -215,7 +215,7 @@ fn inject_writedata_tells_the_target(world: &World) -> Result<()> {
     group.post(|| group.a().ep.inject_writedata(from, 98, region.remote(group.to_b())))?;
     remote_data_arrives(&group, 8, 98)?;
     ensure!(region.mem.part(0, 8).bytes() == from.bytes(), "other bytes");
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     close(&group, &region)
 }
 
@@ -227,7 +227,7 @@ fn a_write_without_data_is_silent_at_the_target(world: &World) -> Result<()> {
     let from = Mem::pattern(64, 1);
     group.post(|| group.a().ep.write(from, region.remote(group.to_b()), context))?;
     group.done(group.a(), context)?;
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     close(&group, &region)
 }
 
@@ -293,7 +293,7 @@ fn read_fetches_bytes(world: &World) -> Result<()> {
     ensure!(done.flags & flags == flags, "flags {:#x}", done.flags);
     ensure!(into.bytes()[..100] == Mem::pattern(200, 4).bytes()[30..130], "other bytes");
     ensure!(into.bytes()[100..] == [0; 20], "bytes beside it");
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     close(&group, &region)
 }
 
@@ -584,7 +584,7 @@ fn selective_completion_of_writes(world: &World) -> Result<()> {
     let rma = Rma::new(Mem::pattern(8, 2), remote.at(8), signalled);
     group.post(|| group.a().ep.writemsg(&rma, abi::FI_COMPLETION))?;
     group.done(group.a(), signalled)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     close(&group, &region)
 }
 
@@ -608,7 +608,7 @@ fn rma_event_counts_at_the_target(world: &World) -> Result<()> {
     group.until("3 writes and 1 read", || {
         Ok(((writes.read(), reads.read()) == (3, 1)).then_some(()))
     })?;
-    group.run(crate::world::QUIET)?;
+    group.run(crate::world::NO_EVENT_TIME)?;
     ensure!((writes.read(), reads.read()) == (3, 1), "{}, {}", writes.read(), reads.read());
     region.mr.close()?;
     for node in &group.nodes {

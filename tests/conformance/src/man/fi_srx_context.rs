@@ -12,7 +12,7 @@ use crate::fi::{
 };
 use crate::group::{Group, NAME_ROOM, cq_attr};
 use crate::runner::tests;
-use crate::world::{QUIET, Setup, World, not_offered, optional, refused};
+use crate::world::{NO_EVENT_TIME, Setup, World, not_offered, optional, refused};
 
 tests! { "fi_srx_context":
     hints_for_a_shared_context_are_answered
@@ -197,8 +197,8 @@ impl Shared {
     }
 
     /// Makes progress for a while: sent messages have arrived then.
-    fn settle(&mut self) -> Result<()> {
-        let end = Instant::now() + QUIET;
+    fn progress_a_while(&mut self) -> Result<()> {
+        let end = Instant::now() + NO_EVENT_TIME;
         while Instant::now() < end {
             self.group.step()?;
             match self.cq.event() {
@@ -210,9 +210,9 @@ impl Shared {
         Ok(())
     }
 
-    /// Watches that there is nothing to say.
-    fn quiet(&mut self) -> Result<()> {
-        self.settle()?;
+    /// Checks that no event arrives for some time.
+    fn expect_no_event(&mut self) -> Result<()> {
+        self.progress_a_while()?;
         ensure!(self.inbox.is_empty(), "nothing was expected, not {:?}", self.inbox);
         Ok(())
     }
@@ -274,7 +274,7 @@ fn receives_serve_every_endpoint(world: &World) -> Result<()> {
         ensure!(done.len == 100 && done.flags & abi::FI_RECV != 0, "{done:?}");
         ensure!(into.bytes() == Mem::pattern(100, to as u8).bytes(), "other bytes");
     }
-    shared.quiet()?;
+    shared.expect_no_event()?;
     shared.close()
 }
 
@@ -303,7 +303,7 @@ fn tags_match_at_any_endpoint(world: &World) -> Result<()> {
     ensure!(shared.done(any)?.tag == 9, "tag");
     shared.tsend(Mem::zeroed(8), 0, 7)?;
     ensure!(shared.done(seven)?.tag == 7, "tag");
-    shared.quiet()?;
+    shared.expect_no_event()?;
     shared.send(Mem::zeroed(8), 1)?;
     shared.done(plain)?;
     shared.close()
@@ -315,7 +315,7 @@ fn messages_that_came_first_are_received_in_order(world: &World) -> Result<()> {
     for index in 0..20_u8 {
         shared.send(Mem::pattern(50, index), usize::from(index >= 10))?;
     }
-    shared.quiet()?;
+    shared.expect_no_event()?;
     let mut from = [Vec::new(), Vec::new()];
     for _ in 0..20 {
         let (into, context) = (Mem::zeroed(50), Context::new());
@@ -343,7 +343,7 @@ fn long_messages_arrive(world: &World) -> Result<()> {
             let to = shared.to[round % 2];
             shared.group.post(|| shared.group.a().ep.send(from, to, send))?;
             if !first {
-                shared.settle()?;
+                shared.progress_a_while()?;
                 shared.recv(into, receive)?;
             }
             ensure!(shared.done(receive)?.len == len, "{len}");
@@ -452,7 +452,7 @@ fn selective_completion_is_the_endpoints(world: &World) -> Result<()> {
     }
     shared.done(signalled)?;
     ensure!(silent.bytes() == Mem::pattern(8, 1).bytes(), "the first is not there");
-    shared.quiet()?;
+    shared.expect_no_event()?;
     shared.close()
 }
 
@@ -477,7 +477,7 @@ fn a_directed_receive_waits_for_its_source(world: &World) -> Result<()> {
     // The other order: a message is there, and its receive comes later.
     send(&shared, Mem::pattern(8, 5))?;
     shared.send(Mem::pattern(8, 6), 1)?;
-    shared.settle()?;
+    shared.progress_a_while()?;
     let (into, late) = (Mem::zeroed(8), Context::new());
     shared.group.post(|| shared.srx.recv(into, from_c, late))?;
     shared.done(late)?;
@@ -510,7 +510,7 @@ fn a_multi_receive_buffer_serves_every_endpoint(world: &World) -> Result<()> {
     for index in 0..4_u8 {
         shared.send(Mem::pattern(300, index), usize::from(index % 2))?;
     }
-    shared.settle()?;
+    shared.progress_a_while()?;
     let context = Context::new();
     let message = Message::new(Mem::zeroed(1000), FI_ADDR_UNSPEC, context);
     shared.group.post(|| shared.srx.recvmsg(&message, abi::FI_MULTI_RECV))?;
@@ -556,7 +556,7 @@ fn a_multi_receive_buffer_outlives_its_endpoints(world: &World) -> Result<()> {
             shared.enable(ep)?;
         }
         shared.given_back(context)?;
-        shared.quiet()?;
+        shared.expect_no_event()?;
     }
     unread.close()?;
     shared.close()
@@ -583,7 +583,7 @@ fn a_multi_receive_buffer_waits_for_the_end_of_a_close(world: &World) -> Result<
     shared.group.post(|| leaving.send(Mem::zeroed(8), absent, Context::new()))?;
     let closed = std::thread::scope(|scope| {
         let closes = scope.spawn(|| leaving.close());
-        std::thread::sleep(QUIET);
+        std::thread::sleep(NO_EVENT_TIME);
         let early = !closes.is_finished();
         let flags = shared.done(context)?.flags;
         ensure!(!early || flags & abi::FI_MULTI_RECV == 0, "given back before the close is over");
@@ -591,7 +591,7 @@ fn a_multi_receive_buffer_waits_for_the_end_of_a_close(world: &World) -> Result<
     })?;
     closed.map_err(|_| anyhow::anyhow!("fi_close has panicked"))??;
     shared.given_back(context)?;
-    shared.quiet()?;
+    shared.expect_no_event()?;
     unread.close()?;
     shared.close()
 }
@@ -620,7 +620,7 @@ fn a_multi_receive_buffer_is_given_back_to_an_endpoint_with_a_queue(world: &Worl
             let began = Instant::now();
             (shared.cq.sread(1, 4000), began.elapsed())
         });
-        std::thread::sleep(QUIET);
+        std::thread::sleep(NO_EVENT_TIME);
         let to = shared.to[0];
         let posted = shared.group.post(|| shared.group.a().ep.send(last, to, sent));
         posted.and_then(|()| shared.sent(sent))?;
@@ -643,7 +643,7 @@ fn a_multi_receive_buffer_is_given_back_to_an_endpoint_with_a_queue(world: &Worl
     let peek = Tagged::peek(FI_ADDR_UNSPEC, 5, 0, Context::new());
     optional(shared.srx.trecvmsg(&peek, abi::FI_PEEK), "FI_PEEK of a shared context")?;
     ensure!(shared.error()?.err.0 == abi::FI_ENOMSG, "a peek for nothing");
-    shared.quiet()?;
+    shared.expect_no_event()?;
     shared.eps.iter().try_for_each(Fid::close)?;
     shared.eps.clear();
     cntr.close()?;
@@ -661,7 +661,7 @@ fn a_cancelled_receive_is_reported(world: &World) -> Result<()> {
     let error = shared.error()?;
     ensure!(error.context == one.ptr() && error.err.0 == abi::FI_ECANCELED, "{error:?}");
     shared.srx.cancel(Context::new().ptr())?;
-    shared.quiet()?;
+    shared.expect_no_event()?;
     shared.send(Mem::zeroed(8), 1)?;
     shared.done(three)?;
     shared.tsend(Mem::zeroed(8), 0, 1)?;
@@ -683,7 +683,7 @@ fn a_peek_sees_the_messages_of_every_endpoint(world: &World) -> Result<()> {
     for tag in [5, 6, 7] {
         shared.tsend(Mem::pattern(30, tag), 1, tag.into())?;
     }
-    shared.settle()?;
+    shared.progress_a_while()?;
     shared.group.post(|| shared.srx.trecvmsg(&peek(5), abi::FI_PEEK))?;
     let found = shared.next()?;
     ensure!((found.len, found.tag) == (30, 5), "{found:?}");

@@ -70,8 +70,8 @@ fn another_tag_does_not_match(world: &World) -> Result<()> {
     let receive = Context::new();
     group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 1, 0, receive))?;
     group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), 2, Context::new()))?;
-    group.run(crate::world::QUIET)?;
-    group.quiet(group.b())?;
+    group.run(crate::world::NO_EVENT_TIME)?;
+    group.expect_no_event(group.b())?;
     group.post(|| group.a().ep.tsend(Mem::zeroed(8), group.to_b(), 1, Context::new()))?;
     group.done(group.b(), receive)?;
     let late = Context::new();
@@ -255,7 +255,7 @@ fn tinject_frees_its_buffer(world: &World) -> Result<()> {
     group.post(|| group.b().ep.trecv(into, FI_ADDR_UNSPEC, 6, 0, receive))?;
     group.done(group.b(), receive)?;
     ensure!(into.bytes() == Mem::pattern(24, 1).bytes(), "bytes of later");
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     group.close()
 }
 
@@ -290,7 +290,7 @@ fn tinjectdata_carries_data(world: &World) -> Result<()> {
     group.post(|| group.a().ep.tinjectdata(Mem::zeroed(5), 0xabcd, group.to_b(), 6))?;
     let received = group.done(group.b(), receive)?;
     ensure!((received.tag, received.data, received.len) == (6, 0xabcd, 5), "{received:?}");
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     group.close()
 }
 
@@ -363,7 +363,7 @@ fn cancel_of_an_unknown_context_is_no_error(world: &World) -> Result<()> {
     // fi_endpoint(3) requires 0; several providers answer -FI_ENOENT.
     let answer = group.b().ep.cancel(Context::new().ptr());
     ensure!(answer.is_ok() || answer == Err(crate::fi::Errno(abi::FI_ENOENT)), "{answer:?}");
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     group.close()
 }
 
@@ -404,7 +404,7 @@ fn post_peek(group: &Group, peek: &Tagged, flags: u64) -> Result<Event> {
 
 /// Peeks until the message is found: a peek sees only messages that have arrived.
 fn found(group: &Group, peek: &Tagged, flags: u64) -> Result<Completion> {
-    let end = std::time::Instant::now() + crate::world::PATIENCE;
+    let end = std::time::Instant::now() + crate::world::EVENT_TIMEOUT;
     loop {
         match post_peek(group, peek, flags)? {
             Event::Done(completion) => return Ok(completion),
@@ -512,7 +512,7 @@ fn peek_with_claim_takes_it_out_of_matching(world: &World) -> Result<()> {
     nothing(&group, &Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
     let receive = Context::new();
     group.post(|| group.b().ep.trecv(Mem::zeroed(99), FI_ADDR_UNSPEC, 1, 0, receive))?;
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     unexpected(&group, 20, 1)?;
     ensure!(group.done(group.b(), receive)?.len == 20, "the claimed message was received");
     claimed(&group, &peek, 10, 1)?;

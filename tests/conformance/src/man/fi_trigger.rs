@@ -98,15 +98,15 @@ fn deferred_work_waits_for_its_threshold(world: &World) -> Result<()> {
     let from = Mem::pattern(100, 3);
     let when = When::at(&cntr, 2).counted(&ends);
     queue(&group, &Work::send(when, &group.a().ep, &to_b(&group, from), 0))?;
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     cntr.add(1)?;
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     ensure!(ends.read() == 0, "counted before it has begun");
     cntr.add(1)?;
     group.done(group.b(), context)?;
     ensure!(into.bytes() == from.bytes(), "other bytes");
     reaches(&group, &ends, 1)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     ensure!((ends.read(), cntr.read()) == (1, 2), "{} {}", ends.read(), cntr.read());
     close(&group, [&cntr, &ends])
 }
@@ -149,7 +149,7 @@ fn order(world: &World, works: &[(u64, u8)]) -> Result<Vec<u8>> {
         let when = When::at(&cntr, threshold).counted(&ends);
         queue(&group, &Work::send(when, &group.a().ep, &message, 0))?;
     }
-    group.quiet(group.b())?;
+    group.expect_no_event(group.b())?;
     cntr.add(100)?;
     group.take(group.b(), works.len())?;
     reaches(&group, &ends, works.len() as u64)?;
@@ -186,7 +186,7 @@ fn deferred_work_makes_no_completion(world: &World) -> Result<()> {
     cntr.add(1)?;
     group.done(group.b(), context)?;
     reaches(&group, &ends, 1)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     ensure!(own.read() == 0, "the endpoint's counter is at {}", own.read());
     // The next one is as ever.
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
@@ -203,7 +203,7 @@ fn deferred_work_makes_a_completion_if_asked_for(world: &World) -> Result<()> {
     let message = to_b(&group, Mem::zeroed(8));
     let when = When::at(&cntr, 1).counted(&ends);
     queue(&group, &Work::send(when, &group.a().ep, &message, abi::FI_COMPLETION))?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     cntr.add(1)?;
     let done = group.done(group.a(), message.context)?;
     ensure!(done.flags & abi::FI_SEND != 0, "{done:?}");
@@ -232,7 +232,7 @@ fn deferred_receives_receive(world: &World) -> Result<()> {
         reaches(&group, &ends, round)?;
         ensure!(into.bytes() == from.bytes(), "other bytes");
     }
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     close(&group, [&cntr, &ends])
 }
 
@@ -279,7 +279,7 @@ fn deferred_writes_and_reads_move_bytes(world: &World) -> Result<()> {
     // The end of the write triggers the read.
     let second = When::at(&ends, 1).counted(&cntr);
     queue(&group, &Work::rma(second, abi::FI_OP_READ, ep, &read, 0))?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     ensure!(there.mem.bytes() == [0; 5000], "written too early");
     cntr.add(1)?;
     reaches(&group, &cntr, 2)?;
@@ -502,7 +502,7 @@ fn flushed_work_never_begins(world: &World) -> Result<()> {
     }
     command(group.a().domain.flush_work(None), "FI_FLUSH_WORK")?;
     cntr.add(10)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     ensure!(ends.read() == 0, "{}", ends.read());
     // Nothing to flush is no error.
     group.a().domain.flush_work(None)?;
@@ -578,7 +578,7 @@ fn triggered_sends_wait_and_complete(world: &World) -> Result<()> {
     let message = Message::new(Mem::zeroed(8), group.to_b(), context);
     triggered(group.a().ep.sendmsg(&message, abi::FI_TRIGGER | abi::FI_COMPLETION))?;
     cntr.add(1)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     cntr.add(1)?;
     group.done(group.a(), context)?;
     group.done(group.b(), receive)?;
@@ -611,7 +611,7 @@ fn triggered_operations_of_every_kind_wait(world: &World) -> Result<()> {
     let (plain, tagged) = (Context::new(), Context::new());
     group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), plain))?;
     group.post(|| group.b().ep.tsend(Mem::zeroed(8), group.to_a(), 1, tagged))?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     for context in [receive, trecv, tsend, write, read, add] {
         cntr.add(1)?;
         group.done(group.a(), context)?;
@@ -701,8 +701,8 @@ fn a_cancelled_call_ends_and_never_begins(world: &World) -> Result<()> {
         ensure!(seen == (context.ptr(), abi::FI_ECANCELED, kind), "{error:?}");
     }
     cntr.add(9)?;
-    group.quiet(group.a())?;
-    group.quiet(group.b())?;
+    group.expect_no_event(group.a())?;
+    group.expect_no_event(group.b())?;
     ensure!(there.mem.bytes() == [0; 8], "a cancelled one has begun");
     there.mr.close()?;
     close(&group, [&cntr, &spare])
@@ -739,7 +739,7 @@ fn a_call_that_cannot_begin_ends_in_error(world: &World) -> Result<()> {
     cntr.add(1)?;
     let error = group.error(group.a())?;
     ensure!(error.context == context.ptr(), "{error:?}");
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     close(&group, [&cntr, &spare])
 }
 
@@ -761,7 +761,7 @@ fn a_triggered_atomic_is_on_no_tagged_buffer(world: &World) -> Result<()> {
     let work = Work::atomic(when, &group.a().ep, &sum, [&[value], &[], &[]], abi::FI_TAGGED);
     refused(domain.queue_work(&work), &errors, "deferred work")?;
     cntr.add(1)?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     ensure!(there.mem.bytes() == [0; 8], "the region was changed");
     there.mr.close()?;
     close(&group, [&cntr, &spare])
@@ -805,7 +805,7 @@ fn an_alias_triggers_by_default(world: &World) -> Result<()> {
     let read = Atomic { datatype: abi::FI_UINT64, op: abi::FI_ATOMIC_READ, at, context: fetch };
     let found = Value { mem: Mem::zeroed(8), count: 1 };
     triggered(alias.fetch_atomicv(&read, &[], &[found]))?;
-    group.quiet(group.a())?;
+    group.expect_no_event(group.a())?;
     for context in [write, tsend, fetch] {
         cntr.add(1)?;
         group.done(group.a(), context)?;

@@ -214,8 +214,8 @@ impl Play<'_> {
                 }
             }
             self.round();
-            let settled = self.nodes.iter().all(|node| node.engine.is_settled());
-            if settled && self.under_way.is_empty() {
+            let idle = self.nodes.iter().all(|node| !node.engine.has_work());
+            if idle && self.under_way.is_empty() {
                 return self.check_rest();
             }
             for node in &mut self.nodes {
@@ -233,7 +233,7 @@ impl Play<'_> {
             node.cancel_all();
             node.poll(true);
         }
-        assert_eq!(self.owed(), [0; NODES], "all is settled, and operations are owed");
+        assert_eq!(self.owed(), [0; NODES], "no engine has work, but operations are owed");
         // The effect of an operation that ended in an error is not known.
         let sum: u64 = self.nodes.iter().map(Node::sum).sum();
         let added: u64 = self.nodes.iter().map(|node| node.added).sum();

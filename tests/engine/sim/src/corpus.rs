@@ -11,7 +11,7 @@ use crate::late::late_hosts;
 use crate::measure::finish;
 use crate::net::address;
 use crate::node::Node;
-use crate::run::{run, settle};
+use crate::run::{drain, run};
 use crate::scenario::{
     App, ClockFaults, Link, Loss, LossTarget, Partition, Pools, Reorder, Restart, Scenario,
 };
@@ -139,7 +139,7 @@ fn sequence_wrap() -> Outcome {
         world.plan_app();
         world.run_until(50_000_000)?;
         world.app.left = 0;
-        settle(&mut world)?;
+        drain(&mut world)?;
         let log = world.trace.log.take().unwrap_or_default();
         let before = log.packets.iter().any(|p| p.0 == 0 && p.2 == 0x10 && p.3 > u32::MAX - 70);
         let after = log.packets.iter().any(|p| p.0 == 0 && p.2 == 0x10 && p.3 < 70);
@@ -235,7 +235,7 @@ pub fn million_peers(count: u32) -> Outcome {
     world.plan_app();
     world.run_until(20_000_000)?;
     world.app.left = 0;
-    settle(&mut world)
+    drain(&mut world)
 }
 
 /// `nodes` engines, each with few peers at a time.
@@ -287,13 +287,13 @@ fn graceful_close() -> Outcome {
     let found = world.after_post(0);
     found.map_err(|(invariant, what)| violation(&world, invariant, what))?;
     world.run_until(5_000_000)?;
-    if world.oracle.open > 0 || !world.nodes[0].engine.with(|engine| engine.is_settled()) {
-        return Err(violation(&world, 25, "not settled before the close"));
+    if world.oracle.open > 0 || world.nodes[0].engine.with(|engine| engine.has_work()) {
+        return Err(violation(&world, 25, "the engine has work before the close"));
     }
     let now = world.local(0);
     world.nodes[0].engine.with_mut(|engine| engine.close(now));
     world.wake(0, world.now);
-    settle(&mut world)
+    drain(&mut world)
 }
 
 /// 27: a node with 12 backlogged peers serves each within one round of turns.
@@ -328,7 +328,7 @@ fn fair_turns() -> Outcome {
             return found.map_err(|(i, what)| violation(&world, i, what));
         }
     }
-    settle(&mut world)
+    drain(&mut world)
 }
 
 /// 25: a receiver that looks only every half a millisecond is slow, and no more.
@@ -364,7 +364,7 @@ fn far_away() -> Outcome {
         if round_trips > 20 {
             return Err(violation(&world, 25, format!("{round_trips} round trips of {delay_ns}")));
         }
-        settle(&mut world)?;
+        drain(&mut world)?;
     }
     Ok(())
 }
@@ -380,7 +380,7 @@ fn rendezvous_against_requests() -> Outcome {
     for seed in 0..4 {
         let mut world = World::new(seed, &scenario);
         atomics += atomics_beside_messages(&mut world)?;
-        settle(&mut world)?;
+        drain(&mut world)?;
     }
     if atomics < 40 {
         let what = format!("{atomics} atomics beside 8 messages");

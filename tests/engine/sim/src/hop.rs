@@ -6,7 +6,7 @@
 
 use crate::invariants::{Violation, broken};
 use crate::measure::finish;
-use crate::run::settle;
+use crate::run::drain;
 use crate::scenario::{Hop, Link, Loss, Pools, Scenario};
 use crate::world::World;
 
@@ -74,7 +74,7 @@ pub fn hop_with_a_smaller_mtu() -> Result<(), Violation> {
                 if found < u32::from(JUMBO) - 8 {
                     complain(format!("{found} bytes on a path that is long again"))?;
                 }
-                settle(&mut world)?;
+                drain(&mut world)?;
             }
         }
     }

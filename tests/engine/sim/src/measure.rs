@@ -20,7 +20,7 @@ const ROUND_TRIPS: [u64; 3] = [10, 100, 1000];
 /// Lengths of messages of the table.
 const SIZES: [u64; 4] = [64, 4 << 10, 64 << 10, 1 << 20];
 /// Virtual time that a measurement may take, in nanoseconds.
-const PATIENCE: u64 = 600_000_000_000;
+const TIME_LIMIT: u64 = 600_000_000_000;
 
 /// One stream of messages.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -101,7 +101,7 @@ pub(crate) fn finish(world: &mut World) -> Result<u64, Violation> {
         let found = world.after_post(node);
         found.map_err(|(invariant, what)| Violation { invariant, what, at: world.now })?;
     }
-    let until = world.now + PATIENCE;
+    let until = world.now + TIME_LIMIT;
     let receives = |world: &World| {
         world.nodes.iter().any(|node| node.engine.with(|engine| engine.posted_receives() > 0))
     };
@@ -254,7 +254,7 @@ fn incast(senders: u32, len: u64) -> Result<(f64, f64), Violation> {
         let found = world.after_post(node);
         found.map_err(|(invariant, what)| Violation { invariant, what, at: world.now })?;
     }
-    let until = world.now + PATIENCE;
+    let until = world.now + TIME_LIMIT;
     // bound: virtual time
     while ends.len() < senders as usize && world.step(until)? {
         let log = world.log.as_mut().map(std::mem::take).unwrap_or_default();

@@ -82,7 +82,7 @@ pub fn play(world: &mut World) -> Result<Report, Violation> {
             break;
         }
     }
-    settle(world)?;
+    drain(world)?;
     close_one_node(world)?;
     for node in 0..world.scenario.nodes {
         world.bury(node);
@@ -100,7 +100,7 @@ pub fn play(world: &mut World) -> Result<Report, Violation> {
 ///
 /// # Errors
 /// A violation.
-pub fn settle(world: &mut World) -> Result<(), Violation> {
+pub fn drain(world: &mut World) -> Result<(), Violation> {
     world.end_faults();
     let begin = world.now;
     let found = world.begin_draining();
@@ -138,9 +138,9 @@ fn restless(world: &World) -> String {
     let state = |(number, node): (usize, &crate::node::Node)| {
         node.engine.with(|engine| {
             format!(
-                "node {number}: settled {}, {} stored, {} receives, {} operations, timer {:?} of \
+                "node {number}: has work {}, {} stored, {} receives, {} operations, timer {:?} of \
                  {:?}; ",
-                engine.is_settled(),
+                engine.has_work(),
                 engine.stored_messages(),
                 engine.posted_receives(),
                 engine.posted_operations(),

@@ -30,7 +30,7 @@ pub struct Bottleneck {
     /// Time from the start of cross traffic to that of the streams, in microseconds.
     pub lead_us: u64,
     /// Time from there to the measurement.
-    pub settle_us: u64,
+    pub warm_up_us: u64,
     /// Duration of the measurement.
     pub time_us: u64,
     /// Bytes of a message.
@@ -98,7 +98,7 @@ impl Bottleneck {
             streams: 1,
             cross,
             lead_us: 500_000,
-            settle_us: 500_000,
+            warm_up_us: 500_000,
             time_us,
             message: 1 << 20,
         }
@@ -117,7 +117,7 @@ impl Bottleneck {
             streams,
             cross: 0,
             lead_us: 0,
-            settle_us: 50 * longest,
+            warm_up_us: 50 * longest,
             time_us: 50 * longest,
             message: 256 << 10,
         }
@@ -175,7 +175,7 @@ impl Bottleneck {
                 self.post(&mut world, node)?;
             }
         }
-        self.run(&mut world, self.settle_us)?;
+        self.run(&mut world, self.warm_up_us)?;
         let before = (world.net.passed.clone(), world.cross.passed.clone());
         self.run(&mut world, self.time_us)?;
         let rate = |now: &[u64], before: &[u64]| -> Vec<f64> {
@@ -229,7 +229,7 @@ pub fn beside_cross_traffic() -> Result<(), Violation> {
     for cross in [1, 4] {
         let small = Bottleneck {
             lead_us: 300_000,
-            settle_us: 300_000,
+            warm_up_us: 300_000,
             ..Bottleneck::beside(500_000_000, 10_000, cross, 700_000)
         };
         let shares = small.measure()?;

@@ -5,7 +5,7 @@ use ofi_xdp_core::{Completion, Context, OpError, OpKind, PeerId};
 use ofi_xdp_sim::app::{Access, Detail, Oracle, Recv, Region, Remote, Send};
 use ofi_xdp_sim::invariants::protocol::{Observer, Sender};
 use ofi_xdp_sim::invariants::{Checked, delivery, liveness};
-use ofi_xdp_sim::run::settle;
+use ofi_xdp_sim::run::drain;
 use ofi_xdp_sim::scenario::Scenario;
 use ofi_xdp_sim::wire::View;
 use ofi_xdp_sim::world::World;
@@ -102,7 +102,7 @@ fn a_lost_message_fails_a_run() {
     let send = Send { to: 1, to_life: 0, len: 9, tag: None, data: None, deliveries: 0 };
     let ghost = world.oracle.post(0, 0, 0, true, Detail::Send(send));
     world.oracle.end(ghost, Ok(()));
-    assert_eq!(settle(&mut world).unwrap_err().invariant, 1);
+    assert_eq!(drain(&mut world).unwrap_err().invariant, 1);
 }
 
 /// A packet of a connection, as small as they get.

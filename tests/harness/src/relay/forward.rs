@@ -19,7 +19,7 @@ use super::frame::{is_address_resolution, too_long_report};
 use super::line::{Fate, Line};
 use super::options::PathOptions;
 use super::report::RelayReport;
-use super::schedule::{Occupancy, settle};
+use super::schedule::{Occupancy, occupy_core};
 
 /// Most frames of a direction before the other one has its turn.
 const BATCH: usize = 32;
@@ -87,7 +87,7 @@ impl Forwarder {
     pub(super) fn run(mut self) {
         // A sleep of the relay ends on time; for SCHED_FIFO it does so anyway.
         let _ = set_timerslack(1);
-        let occupancy = settle();
+        let occupancy = occupy_core();
         self.report_began = (Instant::now(), thread_cpu());
         // bound: the life of the relay's owner
         while self.obey() {

@@ -26,7 +26,7 @@ pub(super) enum Occupancy {
 }
 
 /// Gives the calling thread its core or its priority.
-pub(super) fn settle() -> Occupancy {
+pub(super) fn occupy_core() -> Occupancy {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let mut own = CpuSet::new();
     let thread = Pid::from_raw(0);

@@ -121,7 +121,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(32))]
 
     #[test]
-    fn parts_of_writes_go_out_again_as_they_did_first(start in far(1408)) {
+    fn retransmitted_parts_of_a_write_equal_the_first_ones(start in far(1408)) {
         let Sent { first, again } = sent_again(start / 64 * 64, false);
         prop_assert!(first.len() > 1 && !again.is_empty());
         for (psn, offset) in again {
@@ -130,7 +130,7 @@ proptest! {
     }
 
     #[test]
-    fn parts_of_reads_go_out_again_as_they_did_first(start in far(4 << 20)) {
+    fn retransmitted_parts_of_a_read_equal_the_first_ones(start in far(4 << 20)) {
         let Sent { first, again } = sent_again(start, true);
         prop_assert_eq!(first.values().copied().collect::<Vec<_>>(), [start]);
         prop_assert_eq!(first, again);

@@ -81,7 +81,8 @@ pub fn run(
             let message = format!("{suite}, round {}/{rounds}: {label}", round + 1);
             progress.begin(message, turn == 0);
             let session = || environment.session(entry);
-            let (outcome, distance) = near(&mut distances, || environment.distance(), session);
+            let (outcome, distance) =
+                on_near_cores(&mut distances, || environment.distance(), session);
             interrupt::check()?;
             series[place].add(outcome, distance);
             progress.end_step();
@@ -98,7 +99,7 @@ pub fn run(
 /// A session, with the larger core distance before and after it. If the cores are farther apart
 /// than they can be, the session is repeated up to [`ATTEMPTS`] times. A failed repetition is
 /// ignored.
-fn near<T>(
+fn on_near_cores<T>(
     distances: &mut Distances,
     mut measure_distance: impl FnMut() -> Option<f64>,
     mut session: impl FnMut() -> anyhow::Result<T>,
@@ -137,7 +138,7 @@ mod tests {
     /// the sessions in turn, and the sessions of the numbers in `failing` fail.
     fn sessions(seen: &[Option<f64>], failing: &[u32]) -> (u32, Option<f64>) {
         let (mut measured, mut count) = (seen.iter(), 0);
-        let (outcome, distance) = near(
+        let (outcome, distance) = on_near_cores(
             &mut Distances::new(2),
             || *measured.next().unwrap(),
             || {

@@ -274,7 +274,7 @@ impl World {
     #[must_use]
     pub fn is_drained(&self) -> bool {
         let at_rest = |node: &crate::node::Node| {
-            node.engine.with(|engine| engine.is_settled() && engine.stored_messages() == 0)
+            node.engine.with(|engine| !engine.has_work() && engine.stored_messages() == 0)
         };
         let silent = self.oracle.open == 0 && self.packets.under_way() == 0;
         silent && self.nodes.iter().all(at_rest)

@@ -66,10 +66,10 @@ pub fn round_trips(engine: &Engine<'_>, own: PeerAddress, path: u64) -> Checked 
 pub fn at_rest(engine: &Engine<'_>) -> Checked {
     let (stored, posted) = (engine.stored_messages(), engine.posted_receives());
     let (ops, active) = (engine.posted_operations(), engine.connections());
-    if [stored, posted, ops, active] != [0; 4] || !engine.is_settled() {
+    if [stored, posted, ops, active] != [0; 4] || engine.has_work() {
         let what = format!(
-            "{stored} stored, {posted} receives, {ops} operations, {active} active, settled: {}",
-            engine.is_settled()
+            "{stored} stored, {posted} receives, {ops} operations, {active} active, has work: {}",
+            engine.has_work()
         );
         return broken(20, what);
     }
