@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets in flight: a 16-byte record for each transmitted packet that is not acknowledged.
+//! Packets in flight: a record for each transmitted packet that is not acknowledged.
 //!
 //! Records live in chunks of 32 out of a pool that all connections share. A connection holds the
 //! chunks that its window touches. Up to [`ROOT_SLOTS`] chunks are named by its directory; a larger
@@ -11,12 +11,10 @@
 
 #![allow(clippy::indexing_slicing, reason = "indices are masked to the arrays' lengths")]
 
-use crate::OpId;
 use crate::collections::serial::Psn;
 use crate::collections::slab::{Slab, Slot, SlotIndex};
-use crate::collections::time::Tick;
+use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ChunkSlot, PageSlot};
-use crate::wire::SEGMENT_QUANTUM;
 
 /// Records in a chunk.
 pub(crate) const CHUNK_PACKETS: u32 = 32;
@@ -30,80 +28,6 @@ pub(crate) const PAGES_PER_PEER: u32 = ROOT_SLOTS as u32;
 pub(crate) const CHUNKS_PER_PEER: u32 = ((ROOT_SLOTS - 1) * PAGE_CHUNKS) as u32 + 1;
 /// A connection holds at most this many times the chunks that are free.
 const SHARE: u32 = 4;
-
-bitflags::bitflags! {
-    /// State of a transmitted packet.
-    #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-    pub(crate) struct TxFlags: u8 {
-        /// It carries a part of one operation: `offset` and `len` say which. Otherwise `len` whole
-        /// operations from `op` on.
-        const PART = 1 << 0;
-        /// Selectively acknowledged.
-        const ACKED = 1 << 1;
-        /// Taken for lost, waiting to be sent again.
-        const LOST = 1 << 2;
-        /// Sent more than once.
-        const RETRANSMITTED = 1 << 3;
-        /// It must not be processed before all packets that were sent before it.
-        const BARRIER = 1 << 4;
-        /// It brings remote CQ data. The event is delivered when everything before it has arrived;
-        /// until then its operations cannot end.
-        const EVENT = 1 << 5;
-    }
-}
-
-/// One transmitted packet: enough to write it again, and to credit its operations when it is
-/// acknowledged.
-#[derive(Clone, Copy, Debug, Hash)]
-pub(crate) struct TxPacket {
-    /// The first operation in it.
-    pub(crate) op: OpId,
-    /// Offset of a part in its operation, in units of [`SEGMENT_QUANTUM`] bytes, modulo 2^32:
-    /// [`Self::begins_at`] knows the rest.
-    pub(crate) offset: u32,
-    /// When it was last sent.
-    pub(crate) sent_at: Tick,
-    /// Bytes of a part, or number of whole operations.
-    pub(crate) len: u16,
-    pub(crate) flags: TxFlags,
-    /// The receiver-not-ready epoch in which it was first sent.
-    pub(crate) rnr_epoch: u8,
-}
-
-static_assertions::const_assert_eq!(size_of::<TxPacket>(), 16);
-
-/// Parts begin at multiples of this many bytes.
-const QUANTUM: u64 = SEGMENT_QUANTUM as u64;
-
-impl TxPacket {
-    /// The offset of a part as a record keeps it.
-    #[inline]
-    pub(crate) const fn quantized_offset(offset: u64) -> u32 {
-        (offset / QUANTUM) as u32
-    }
-
-    /// Where the part begins in its operation, of which `sent` bytes have been handed to packets:
-    /// the last place before that with these low bits. A window of parts is much less than the
-    /// 256 GiB between two of them.
-    pub(crate) const fn begins_at(&self, sent: u64) -> u64 {
-        let end = sent.div_ceil(QUANTUM);
-        let behind = (end as u32).wrapping_sub(self.offset);
-        end.saturating_sub(behind as u64) * QUANTUM
-    }
-}
-
-impl Default for TxPacket {
-    fn default() -> Self {
-        Self {
-            op: OpId::NONE,
-            offset: 0,
-            sent_at: Tick::default(),
-            len: 0,
-            flags: TxFlags::empty(),
-            rnr_epoch: 0,
-        }
-    }
-}
 
 /// A run of packet records, and two bits for each: whether the packet is outstanding, and whether
 /// it is lost. Outstanding is neither acknowledged nor lost. The bits repeat the flags of the

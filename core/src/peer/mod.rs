@@ -11,6 +11,7 @@ mod errors;
 mod hello;
 pub(crate) mod in_flight;
 pub(crate) mod operation;
+pub(crate) mod packet_record;
 mod path;
 pub(crate) mod path_mtu;
 pub(crate) mod queue;

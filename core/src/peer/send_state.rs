@@ -6,7 +6,8 @@
 //! way, lost and accepted. The engine's sender calls. Bound: the window.
 
 use crate::collections::serial::{Msn, Psn};
-use crate::peer::in_flight::{Directory, InFlight, PacketSet, TxFlags, TxPacket};
+use crate::peer::in_flight::{Directory, InFlight, PacketSet};
+use crate::peer::packet_record::{TxFlags, TxPacket};
 
 /// Numbers and counts of a sender. No packet outside of `first_psn..next_psn` has a record.
 #[derive(Clone, Debug, Default, Hash)]

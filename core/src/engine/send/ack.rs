@@ -13,8 +13,8 @@ use crate::engine::send::Sender;
 use crate::engine::send::ending::{End, EndRule};
 use crate::engine::send::loss::PING_FROM_TIMEOUT;
 use crate::peer::Connection;
-use crate::peer::in_flight::{TxFlags, TxPacket};
 use crate::peer::operation::TxKind;
+use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{Flags, Header, Sack};
 

@@ -6,8 +6,8 @@ use crate::engine::completions::Completions;
 use crate::engine::send::Sender;
 use crate::engine::violation::{Violation, length, sound};
 use crate::peer::Connection;
-use crate::peer::in_flight::TxFlags;
 use crate::peer::operation::{RENDEZVOUS_READS, TxKind};
+use crate::peer::packet_record::TxFlags;
 use core::hash::{Hash, Hasher};
 
 impl Sender<'_> {

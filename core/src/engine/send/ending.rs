@@ -12,8 +12,8 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::peer::Connection;
-use crate::peer::in_flight::{TxFlags, TxPacket};
 use crate::peer::operation::{TxKind, TxOp};
+use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 
 /// The condition under which operations of a connection end.

@@ -11,7 +11,8 @@ use crate::engine::ctx::Ctx;
 use crate::engine::send::Sender;
 use crate::engine::send::post::pending_cost;
 use crate::peer::Extra;
-use crate::peer::in_flight::{PacketSet, TxFlags, TxPacket};
+use crate::peer::in_flight::PacketSet;
+use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 
 /// First pause after receiver-not-ready; doubles each time in a row.

@@ -25,8 +25,9 @@ use crate::engine::completions::Completions;
 use crate::engine::ctx::Ctx;
 use crate::engine::send::searches::Searches;
 use crate::peer::Connection;
-use crate::peer::in_flight::{InFlight, TxPacket};
+use crate::peer::in_flight::InFlight;
 use crate::peer::operation::{OpPool, POSTED};
+use crate::peer::packet_record::TxPacket;
 use crate::peer::slots::OpSlot;
 use crate::{Completion, DeferredId, Instant, OpId, PeerId};
 

@@ -14,8 +14,8 @@ use crate::engine::send::Sender;
 use crate::engine::send::encode::encode_message;
 use crate::engine::send::post::{pending_bytes, pending_cost};
 use crate::engine::send::transmit::{Emitted, put_header};
-use crate::peer::in_flight::{TxFlags, TxPacket};
 use crate::peer::operation::TxKind;
+use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{
     BEFORE_LEN, Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, TAG_RESERVE,

@@ -7,7 +7,8 @@
 
 use crate::collections::serial::Psn;
 use crate::engine::ctx::Ctx;
-use crate::peer::in_flight::{InFlight, TxFlags};
+use crate::peer::in_flight::InFlight;
+use crate::peer::packet_record::TxFlags;
 use crate::peer::slots::ConnSlot;
 use crate::wire::{HEADER_LEN, PieceBody, full_segment};
 use zerocopy::IntoBytes;

@@ -13,7 +13,7 @@ use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
 use crate::engine::send::pieces::{cut, record_piece};
 use crate::engine::send::transmit::put_header;
-use crate::peer::in_flight::{TxFlags, TxPacket};
+use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{Flags, HEADER_LEN, PacketKind};
 use crate::{Memory, OpId};

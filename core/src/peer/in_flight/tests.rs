@@ -2,6 +2,7 @@
 //! The records of packets under way against a queue for each peer.
 
 use super::*;
+use crate::collections::time::Tick;
 use proptest::prelude::*;
 use std::collections::VecDeque;
 use std::vec;
