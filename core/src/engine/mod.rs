@@ -167,6 +167,9 @@ impl<'s> Engine<'s> {
     /// last call's time. `None`: no timer runs.
     #[must_use]
     pub fn poll_at(&self) -> Option<Instant> {
+        if self.matcher.has_next_stored() {
+            return Some(self.cx.timers.now());
+        }
         self.cx.timers.next_deadline()
     }
 

@@ -151,7 +151,8 @@ impl Engine<'_> {
         self.matcher.post_multi_recv(&mut self.cx, &mut self.sender, request, least, buffer, memory)
     }
 
-    /// Matches the messages that were stored for want of slices, if slices are free now.
+    /// Matches the messages that were stored for want of slices, if slices are free now. Accepts
+    /// some of the messages out of order that are the next ones. Bound: the messages and receives.
     #[inline]
     pub fn resume_matching<M: Memory>(&mut self, memory: &mut M) {
         self.matcher.resume_matching(&mut self.cx, &mut self.sender, memory);

@@ -408,7 +408,10 @@ pub(crate) struct Unexpected {
     pub(crate) failed: Option<OpError>,
     /// It is put out when the storage is full.
     pub(crate) orphaned: bool,
-    pub(crate) orphan: Links<StoredSlot>,
+    /// Messages of its sender before it are accepted; it is still among those out of order.
+    pub(crate) is_next: bool,
+    /// The neighbours among orphans, or among next messages.
+    pub(crate) aside: Links<StoredSlot>,
     pub(crate) chains: Chains,
     pub(crate) links: Links<StoredSlot>,
 }
@@ -423,7 +426,8 @@ impl Default for Unexpected {
             state: StoredState::Unmatched,
             failed: None,
             orphaned: false,
-            orphan: Links::default(),
+            is_next: false,
+            aside: Links::default(),
             chains: Chains::default(),
             links: Links::default(),
         }

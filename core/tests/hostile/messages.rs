@@ -329,3 +329,69 @@ fn an_out_of_order_message_that_was_refused_is_stored_when_another_has_left() {
     let stats = *puppet.engine().stats();
     assert_eq!((stats.messages_out_of_order, stats.dropped(refused)), (2, 2));
 }
+
+/// Messages out of order that a packet, or a progress call, accepts at the most.
+const NEXT: u64 = 64;
+/// Messages behind a hole.
+const BEHIND: u32 = 700;
+
+/// A connection whose messages 1 to [`BEHIND`] have arrived before message 0.
+fn with_messages_behind_a_hole() -> (Puppet, Vec<u8>) {
+    let unexpected = [2 * BEHIND, 0, 0, 0];
+    let mut puppet = Puppet::connected(&Config { unexpected, recvs: 1024, ..small() });
+    let first = puppet.data(&message(0, &[0]));
+    for msn in 1..=BEHIND {
+        let packet = puppet.data(&message(msn, &msn.to_le_bytes()));
+        puppet.deliver(packet);
+    }
+    assert_eq!(puppet.engine().stats().messages_out_of_order, u64::from(BEHIND));
+    (puppet, first)
+}
+
+#[test]
+fn a_packet_accepts_a_bounded_number_of_the_messages_behind_a_hole() {
+    let (mut puppet, first) = with_messages_behind_a_hole();
+    puppet.ingest(&first);
+    assert_eq!(puppet.engine().stats().messages_accepted, 1 + NEXT);
+    let now = puppet.world.time();
+    assert_eq!(puppet.engine().poll_at(), Some(now), "more are due");
+    puppet.drive();
+    assert_eq!(puppet.engine().stats().messages_accepted, 1 + 2 * NEXT);
+    puppet.pass(MILLI);
+    assert_eq!(puppet.engine().stats().messages_accepted, 1 + u64::from(BEHIND));
+    let last = puppet.sent().pop().unwrap();
+    assert_eq!(u32::from(last.parsed().header.accepted_msn()), 1 + BEHIND, "the sender knows");
+}
+
+#[test]
+fn messages_keep_their_order_while_those_behind_a_hole_follow() {
+    let (mut puppet, first) = with_messages_behind_a_hole();
+    for context in 0..u64::from(BEHIND) + 5 {
+        puppet.world.recv(0, context, 4);
+    }
+    puppet.ingest(&first);
+    for msn in BEHIND + 1..BEHIND + 5 {
+        // The next message a second time, with other bytes: it is here.
+        let accepted = puppet.engine().stats().messages_accepted as u32;
+        let again = puppet.data(&message(accepted, &[0xff; 4]));
+        puppet.ingest(&again);
+        let packet = puppet.data(&message(msn, &msn.to_le_bytes()));
+        puppet.ingest(&packet);
+    }
+    puppet.pass(MILLI);
+    assert_eq!(puppet.engine().stats().messages_accepted, u64::from(BEHIND) + 5);
+    for msn in 1..BEHIND + 5 {
+        assert_eq!(puppet.world.received(0, msn.into()), msn.to_le_bytes(), "message {msn}");
+    }
+}
+
+#[test]
+fn messages_that_had_their_turn_leave_with_their_connection() {
+    let (mut puppet, first) = with_messages_behind_a_hole();
+    puppet.ingest(&first);
+    let close = puppet.now(PacketKind::Close).packet(&[]);
+    puppet.deliver(close);
+    puppet.pass(MILLI);
+    assert_eq!(puppet.engine().stats().messages_accepted, 1 + NEXT);
+    assert_eq!(u64::from(puppet.engine().stored_messages()), 1 + NEXT);
+}

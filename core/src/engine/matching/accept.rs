@@ -5,8 +5,10 @@
 //! In: records of packets that were admitted once. Out: bytes placed and receives completed. A
 //! record is always processed, if need be by discarding it and reporting "receiver not ready".
 //! There are two exceptions. The packet of an out-of-order message without storage comes again.
-//! Segments that do not cover their message, each byte once, end the connection. Bound: the
-//! out-of-order messages that a record makes next.
+//! Segments that do not cover their message, each byte once, end the connection.
+//!
+//! A message that fills a hole does not bring all that wait behind it at once: these follow
+//! after this packet, after later ones, and in each progress call. Bound: [`NEXT_PER_CALL`].
 
 use crate::api::posted::{MatchKind, Posted};
 use crate::collections::list::List;
@@ -14,13 +16,16 @@ use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::peer::operation::{Assembly, MessageDestination, StoredState, Unexpected};
-use crate::peer::slots::{AssemblySlot, ConnSlot, RecvSlot, StoredSlot};
+use crate::peer::slots::{AssemblySlot, ConnSlot, PeerSlot, RecvSlot, StoredSlot};
 use crate::wire::{Envelope, MESSAGES_AHEAD_MAX, Record, SegmentRecord};
 use crate::{DropReason, Memory};
 
 /// Where fewer than half of the slots for assemblies are free, a peer gets one part of this many.
 /// The messages of a peer come one after the other: several are incomplete only after losses.
 const ASSEMBLY_SHARES: u32 = 32;
+/// Messages out of order that one call accepts. More than a packet of messages of 8 bytes brings,
+/// so that a receiver that has work for each packet catches up.
+const NEXT_PER_CALL: u32 = 64;
 
 /// The place of a message in its sender's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +57,11 @@ impl Matcher<'_> {
             return self.add_segment(cx, conn, assembly, segment, memory);
         }
         match message_order(cx, conn, envelope, rnr_epoch) {
+            MessageOrder::Next if self.is_next_stored(cx, conn) => {
+                // Its packet carried another message that could not be stored, and is repeated.
+                cx.stats.records_discarded += 1;
+                Ok(())
+            }
             MessageOrder::Next => self.accept_next(cx, conn, (envelope, rnr_epoch), record, memory),
             MessageOrder::OutOfOrder => {
                 let at = (envelope, rnr_epoch);
@@ -95,7 +105,7 @@ impl Matcher<'_> {
         }
         cx.table[conn].rx_mut().message_accepted();
         cx.stats.messages_accepted += 1;
-        self.accept_out_of_order(cx, conn, memory);
+        self.mark_next(cx, conn);
         Ok(())
     }
 
@@ -202,31 +212,58 @@ impl Matcher<'_> {
         Ok(())
     }
 
-    /// Accepts the out-of-order messages that have become the next ones.
-    pub(crate) fn accept_out_of_order<M: Memory>(
-        &mut self,
-        cx: &mut Ctx<'_>,
-        conn: ConnSlot,
-        memory: &mut M,
-    ) {
-        let peer = cx.table.peer_of(conn);
-        // bound: out-of-order messages of one peer
-        while !cx.table[conn].out_of_order().is_empty() {
-            let state = &mut cx.table[conn];
-            let next = state.rx().expected_msn();
-            let slot = self.stored.find_out_of_order(&mut self.unexpected, peer, next);
+    /// The next message of a connection, if it is stored out of order.
+    fn find_next(&mut self, cx: &Ctx<'_>, conn: ConnSlot) -> Option<StoredSlot> {
+        let state = &cx.table[conn];
+        if state.out_of_order().is_empty() {
+            return None;
+        }
+        let (peer, next) = (cx.table.peer_of(conn), state.rx().expected_msn());
+        let slot = self.stored.find_out_of_order(&mut self.unexpected, peer, next);
+        (slot.is_some()).then_some(slot)
+    }
+
+    #[inline]
+    fn is_next_stored(&mut self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
+        self.find_next(cx, conn).is_some()
+    }
+
+    /// Lists the next message of a connection, if it is stored out of order.
+    #[inline]
+    fn mark_next(&mut self, cx: &Ctx<'_>, conn: ConnSlot) {
+        if let Some(slot) = self.find_next(cx, conn) {
+            self.unexpected.mark_next(slot);
+        }
+    }
+
+    /// Whether a message out of order is the next one of its sender.
+    #[inline]
+    pub(crate) fn has_next_stored(&self) -> bool {
+        !self.unexpected.next_messages().is_empty()
+    }
+
+    /// Accepts messages out of order that are the next ones. After each, its sender goes behind
+    /// the others. Bound: [`NEXT_PER_CALL`].
+    #[cold]
+    pub(crate) fn accept_next_stored<M: Memory>(&mut self, cx: &mut Ctx<'_>, memory: &mut M) {
+        for _ in 0..NEXT_PER_CALL {
+            let slot = self.unexpected.next_messages().head();
             if slot.is_none() {
                 return;
             }
-            let envelope = self.unexpected.message(slot).envelope;
+            self.unexpected.unmark_next(slot);
+            let Unexpected { peer, envelope, .. } = *self.unexpected.message(slot);
+            let Some(conn) = cx.table.connection_of(PeerSlot::of(peer)) else { continue };
             self.stored.remove_out_of_order(&mut self.unexpected, slot);
-            state.out_of_order_mut().remove(&mut self.unexpected, slot);
-            state.rx_mut().message_accepted();
+            cx.table[conn].out_of_order_mut().remove(&mut self.unexpected, slot);
+            cx.table[conn].rx_mut().message_accepted();
             cx.stats.messages_accepted += 1;
             match self.match_posted(cx, peer, &envelope, memory) {
                 Some(recv) => self.bind_stored(cx, slot, recv, memory),
                 None => self.queue_stored(cx, slot),
             }
+            self.mark_next(cx, conn);
+            cx.owe_ack_now(conn);
         }
     }
 
@@ -394,6 +431,7 @@ impl Matcher<'_> {
             if let Some(assembly) = self.assembly_to(cx, conn, destination) {
                 self.drop_assembly(cx, conn, assembly);
             }
+            self.unexpected.unmark_next(slot);
             self.stored.remove_out_of_order(&mut self.unexpected, slot);
             self.unexpected.release(slot);
         }

@@ -84,6 +84,7 @@ impl Matcher<'_> {
         self.recvs.hash(hasher);
         self.assemblies.hash(hasher);
         self.unexpected.slots().hash(hasher);
+        self.unexpected.next_messages().hash(hasher);
         self.slices_exhausted.hash(hasher);
         self.rendezvous_queue.hash(hasher);
         self.claimed.hash(hasher);

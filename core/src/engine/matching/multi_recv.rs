@@ -58,6 +58,9 @@ impl Matcher<'_> {
         if self.slices_exhausted {
             self.resume_multi_recv(cx, sender, memory);
         }
+        if self.has_next_stored() {
+            self.accept_next_stored(cx, memory);
+        }
     }
 
     #[cold]

@@ -8,6 +8,9 @@
 //!
 //! A message is an *orphan* when its connection has ended and the application has not named its
 //! sender. Orphans leave when the storage is full, the oldest first, and do not count as occupancy.
+//!
+//! A message out of order is the *next* one when all earlier ones of its sender are accepted. It
+//! waits in a list of such messages, at most one of each sender.
 
 #![allow(clippy::indexing_slicing, reason = "arrays have an element for each class")]
 
@@ -31,14 +34,16 @@ pub(crate) struct UnexpectedPool<'s> {
     orphans: [List<StoredSlot>; UNEXPECTED_CLASSES],
     /// How many these are.
     orphaned: [u32; UNEXPECTED_CLASSES],
+    /// Messages out of order that are the next ones of their senders.
+    next: List<StoredSlot>,
 }
 
-/// The links of orphans.
-struct OrphanLinks<'a, 's>(&'a mut Slab<'s, Unexpected, StoredSlot, UNEXPECTED_CLASSES>);
+/// The links of orphans, and of next messages: none is both.
+struct AsideLinks<'a, 's>(&'a mut Slab<'s, Unexpected, StoredSlot, UNEXPECTED_CLASSES>);
 
-impl Linked<StoredSlot> for OrphanLinks<'_, '_> {
+impl Linked<StoredSlot> for AsideLinks<'_, '_> {
     fn links(&mut self, slot: StoredSlot) -> &mut Links<StoredSlot> {
-        &mut self.0[slot].orphan
+        &mut self.0[slot].aside
     }
 }
 
@@ -54,6 +59,7 @@ impl<'s> UnexpectedPool<'s> {
             releases: 1,
             orphans: [List::default(); UNEXPECTED_CLASSES],
             orphaned: [0; UNEXPECTED_CLASSES],
+            next: List::default(),
         })
     }
 
@@ -67,7 +73,7 @@ impl<'s> UnexpectedPool<'s> {
     pub(crate) fn orphan(&mut self, slot: StoredSlot) {
         if !core::mem::replace(&mut self.slots[slot].orphaned, true) {
             let class = self.slots.class_of(slot);
-            self.orphans[class].push_back(&mut OrphanLinks(&mut self.slots), slot);
+            self.orphans[class].push_back(&mut AsideLinks(&mut self.slots), slot);
             self.orphaned[class] += 1;
         }
     }
@@ -76,7 +82,7 @@ impl<'s> UnexpectedPool<'s> {
     pub(crate) fn adopt(&mut self, slot: StoredSlot) {
         if core::mem::take(&mut self.slots[slot].orphaned) {
             let class = self.slots.class_of(slot);
-            self.orphans[class].remove(&mut OrphanLinks(&mut self.slots), slot);
+            self.orphans[class].remove(&mut AsideLinks(&mut self.slots), slot);
             self.orphaned[class] -= 1;
         }
     }
@@ -84,6 +90,26 @@ impl<'s> UnexpectedPool<'s> {
     /// The oldest orphan of a class in which a message of `len` bytes may be stored.
     pub(crate) fn oldest_orphan(&self, len: u64) -> Option<StoredSlot> {
         classes_for(len).map(|class| self.orphans[class].head()).find(|slot| slot.is_some())
+    }
+
+    /// A message out of order is the next one from now on.
+    pub(crate) fn mark_next(&mut self, slot: StoredSlot) {
+        if !core::mem::replace(&mut self.slots[slot].is_next, true) {
+            self.next.push_back(&mut AsideLinks(&mut self.slots), slot);
+        }
+    }
+
+    /// A message leaves the list of next messages, if it is there.
+    pub(crate) fn unmark_next(&mut self, slot: StoredSlot) {
+        if core::mem::take(&mut self.slots[slot].is_next) {
+            self.next.remove(&mut AsideLinks(&mut self.slots), slot);
+        }
+    }
+
+    /// The next messages, in the order in which they became that.
+    #[inline]
+    pub(crate) const fn next_messages(&self) -> List<StoredSlot> {
+        self.next
     }
 
     pub(crate) fn release(&mut self, slot: StoredSlot) {

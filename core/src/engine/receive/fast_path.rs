@@ -78,7 +78,6 @@ pub(crate) fn ingest_predicted<M: Memory>(
     let peer = state.peer();
     let ack_now = state.rx().ack_due_now();
     let has_events = !state.pending_events().is_empty();
-    let has_out_of_order = !state.out_of_order().is_empty();
     let waits = advanced && !state.sends().list().is_empty();
     if let Some((_, op)) = retired {
         sender.finish(cx, op);
@@ -87,9 +86,6 @@ pub(crate) fn ingest_predicted<M: Memory>(
         sender.end_accepted(cx, matcher, conn);
     }
     matcher.receive_message(cx, recv, cx.table.peer_id(peer), &message, memory);
-    if has_out_of_order {
-        matcher.accept_out_of_order(cx, conn, memory);
-    }
     if ack_now {
         cx.table.make_ready(conn);
     }
@@ -115,7 +111,8 @@ fn predict(
     let envelope = &message.envelope;
     let is_next = header.psn() == state.rx().window().next()
         && header.rnr_epoch == state.rx().rnr_epoch()
-        && envelope.msn == state.rx().expected_msn();
+        && envelope.msn == state.rx().expected_msn()
+        && state.out_of_order().is_empty();
     if !is_next {
         return None;
     }

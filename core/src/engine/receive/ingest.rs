@@ -158,6 +158,9 @@ impl Engine<'_> {
         if has_events {
             matcher.deliver_events(cx, conn);
         }
+        if matcher.has_next_stored() {
+            matcher.accept_next_stored(cx, memory);
+        }
         Ok(())
     }
 
