@@ -14,9 +14,9 @@
 //! [`KINDS`] kinds at once share one chain, which a search walks.
 //!
 //! Messages mostly arrive in the order of the receives. Therefore a receive gets its bin when a
-//! search needs it, or when [`UNBINNED_MAX`] receives wait without one. The receives with a bin are
-//! the oldest of their queue. Bounds: [`NEAR`] and [`KINDS`] steps, and receives without a bin,
-//! once each; the chain of receives of further kinds.
+//! search finds none in the bins, or when [`UNBINNED_MAX`] receives wait without one. The receives
+//! with a bin are the oldest of their queue. Bounds: [`NEAR`], [`KINDS`] and [`UNBINNED_MAX`]
+//! steps, and [`BINNED_PER_SEARCH`] bins; the chain of receives of further kinds.
 
 #![allow(clippy::indexing_slicing, reason = "there is an entry for each slot")]
 
@@ -31,8 +31,10 @@ use crate::collections::slab::{Slab, SlotIndex};
 pub(crate) const NEAR: u32 = 16;
 /// Receives that wait without a bin at the most.
 const UNBINNED_MAX: u32 = 512;
-/// Kinds of receives that have bins.
-const KINDS: usize = 8;
+/// Kinds of receives that have bins. Few in the tests of this file, whose receives are few.
+const KINDS: usize = if cfg!(test) { 8 } else { 32 };
+/// Receives that a search without a find in the bins gives a bin. Few in the same tests.
+const BINNED_PER_SEARCH: u32 = if cfg!(test) { 4 } else { 64 };
 
 /// The entry of a receive in its bin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -105,6 +107,8 @@ pub(crate) struct PostedQueue<'s, I> {
     secret: [u64; 2],
     /// The kinds in use, each with the number of its receives that have a bin.
     kinds: [(MatchKind, u32); KINDS],
+    /// The kinds behind these are not in use.
+    kinds_end: usize,
     others: List<I>,
     /// The last receive with a bin, of untagged and of tagged ones.
     last_binned: [I; 2],
@@ -144,6 +148,7 @@ impl<'s, I: SlotIndex> PostedQueue<'s, I> {
             entries: BinEntries(entries),
             secret,
             kinds: [(MatchKind::default(), 0); KINDS],
+            kinds_end: 0,
             others: List::default(),
             last_binned: [I::NONE; 2],
             binned: 0,
@@ -243,17 +248,40 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
         tag: Option<u64>,
     ) -> I {
         let tagged = tag.is_some();
-        // bound: receives without a bin, once each
-        while self.bin_next(slots, tagged) {}
         let mut oldest = (u64::MAX, I::NONE);
-        for (kind, count) in self.kinds {
+        for number in 0..self.kinds_end {
+            let (kind, count) = self.kinds[number];
             if count > 0 && kind.tagged == tagged {
                 let hash = kind.hash(self.secret, &source, tag.unwrap_or(0));
                 let chain = *self.bins.chain(hash);
                 oldest = self.first_in_chain(slots, chain, (source, tag), oldest);
             }
         }
-        self.first_in_chain(slots, self.others, (source, tag), oldest).1
+        let (_, found) = self.first_in_chain(slots, self.others, (source, tag), oldest);
+        // Receives without a bin are younger.
+        if found.is_some() { found } else { self.find_without_bin(slots, source, tag) }
+    }
+
+    /// The first receive without a bin that takes a message. Gives some of them a bin.
+    fn find_without_bin<T: Posted<I>, const N: usize>(
+        &mut self,
+        slots: &mut Slab<'_, T, I, N>,
+        source: T::Source,
+        tag: Option<u64>,
+    ) -> I {
+        let tagged = tag.is_some();
+        let last = *self.last_binned(tagged);
+        let mut slot = if last.is_none() { self.first(tagged) } else { List::next(slots, last) };
+        // bound: receives without a bin
+        while slot.is_some() && !matches(slots[slot].wanted(), (source, tag)) {
+            slot = List::next(slots, slot);
+        }
+        for _ in 0..BINNED_PER_SEARCH {
+            if !self.bin_next(slots, tagged) {
+                break;
+            }
+        }
+        slot
     }
 
     /// Gives the oldest receive of a queue that has no bin one. False: each has one.
@@ -283,6 +311,7 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
         if let Some((known, count)) = number.and_then(|number| self.kinds.get_mut(number)) {
             *known = kind;
             *count += 1;
+            self.kinds_end = self.kinds_end.max(number.map_or(0, |number| number + 1));
         }
         let entry = self.entries.of(slot);
         entry.chain = number.map_or(Chain::Others, |number| Chain::Bin(number as u8));
@@ -316,6 +345,9 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
         };
         chain.remove(entries, slot);
         self.binned -= 1;
+        if self.binned == 0 {
+            self.kinds_end = 0;
+        }
         let last = self.last_binned(tagged);
         if *last == slot {
             *last = List::prev(slots, slot);

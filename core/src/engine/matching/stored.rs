@@ -120,9 +120,9 @@ impl StoredQueue<'_> {
     pub(super) fn remove(&mut self, pool: &mut UnexpectedPool<'_>, slot: StoredSlot) {
         let tagged = pool.message(slot).envelope.tag.is_some();
         if core::mem::take(&mut pool.message(slot).chains.binned) {
-            let message = *pool.message(slot);
-            for (view, kind) in self.views.into_iter().enumerate() {
-                if let Some(chain) = self.chain(view, kind, &message) {
+            let key = key_of(pool, slot);
+            for view in 0..VIEWS {
+                if let Some(chain) = self.chain(view, self.views[view], key) {
                     chain.remove(&mut InView(pool, view), slot);
                 }
             }
@@ -206,28 +206,29 @@ impl StoredQueue<'_> {
             return known;
         }
         let free = self.views.iter().position(|view| of(view, None));
-        let view = if free.is_some() {
+        let view = if let Some(free) = free {
             free
         } else {
             self.walks += 1;
-            self.walks.is_multiple_of(WALKS).then(|| {
-                let view = self.oldest_view;
-                self.oldest_view = view % (VIEWS - 1) + 1;
-                view
-            })
-        }?;
+            if !self.walks.is_multiple_of(WALKS) {
+                return None;
+            }
+            let view = self.oldest_view;
+            self.oldest_view = view % (VIEWS - 1) + 1;
+            self.bins[view].clear();
+            view
+        };
         self.make_view(pool, view, kind);
         Some(view)
     }
 
-    /// Sorts the messages that have bins by `kind`. Bound: those.
+    /// Sorts the messages that have bins by `kind`, in a view without messages. Bound: those.
     fn make_view(&mut self, pool: &mut UnexpectedPool<'_>, view: usize, kind: MatchKind) {
         self.views[view] = Some(kind);
-        self.bins[view].clear();
         let mut slot = self.queues.first(kind.tagged);
         while slot.is_some() && pool.message(slot).chains.binned {
-            let message = *pool.message(slot);
-            if let Some(chain) = self.chain(view, Some(kind), &message) {
+            let key = key_of(pool, slot);
+            if let Some(chain) = self.chain(view, Some(kind), key) {
                 chain.push_back(&mut InView(pool, view), slot);
             }
             slot = List::next(pool, slot);
@@ -248,11 +249,10 @@ impl StoredQueue<'_> {
         }
         self.last_binned[usize::from(tagged)] = next;
         self.binned += 1;
-        let message = pool.message(next);
-        message.chains.binned = true;
-        let message = *message;
-        for (view, kind) in self.views.into_iter().enumerate() {
-            if let Some(chain) = self.chain(view, kind, &message) {
+        pool.message(next).chains.binned = true;
+        let key = key_of(pool, next);
+        for view in 0..VIEWS {
+            if let Some(chain) = self.chain(view, self.views[view], key) {
                 chain.push_back(&mut InView(pool, view), next);
             }
         }
@@ -260,15 +260,19 @@ impl StoredQueue<'_> {
     }
 
     /// The chain of a view in which a message is, if it is in one.
+    #[inline(always)]
     fn chain(
         &mut self,
         view: usize,
         kind: Option<MatchKind>,
-        message: &Unexpected,
+        (peer, tag): (PeerId, Option<u64>),
     ) -> Option<&mut List<StoredSlot>> {
-        let (kind, tag) = (kind?, message.envelope.tag);
-        let hash = kind.hash(self.secret, &message.peer, tag.unwrap_or(0));
-        (view == 0 || kind.tagged == tag.is_some()).then(|| self.bins[view].chain(hash))
+        let kind = kind?;
+        if view > 0 && kind.tagged != tag.is_some() {
+            return None;
+        }
+        let hash = kind.hash(self.secret, &peer, tag.unwrap_or(0));
+        Some(self.bins[view].chain(hash))
     }
 }
 
@@ -308,6 +312,12 @@ impl StoredQueue<'_> {
         let hash = mix(peer.hash(self.secret) ^ u64::from(msn.0));
         self.out_of_order.chain(hash)
     }
+}
+
+/// The source and the tag of a message.
+fn key_of(pool: &mut UnexpectedPool<'_>, slot: StoredSlot) -> (PeerId, Option<u64>) {
+    let message = pool.message(slot);
+    (message.peer, message.envelope.tag)
 }
 
 /// Whether a message fits a request, and is not excluded.
