@@ -15,6 +15,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::workload::{Work, Workload};
+use crate::worst_case::Case;
 
 /// Counts of operations of the two runs.
 const SHORT: u64 = 2_000;
@@ -132,6 +133,18 @@ pub(crate) const READS: [(&str, Per); 1] = [("cq_read", Per::Operation)];
 pub(crate) fn count_paths() -> Result<Vec<(&'static str, f64)>> {
     let program = env::current_exe()?.with_file_name("ofi-xdp-engine-paths");
     count_marked(&program, &[], &PATHS)
+}
+
+/// Counts the instructions of the call of a worst case.
+///
+/// # Errors
+/// As [`count_paths`].
+pub(crate) fn count_worst(case: Case) -> Result<f64> {
+    let program = env::current_exe()?.with_file_name("ofi-xdp-engine-worst");
+    let (_, text) = run_program(&program, &[case.name()], 1)?;
+    let cost = read_inclusive(&text, case.function());
+    ensure!(cost > 0, "{} does not show in callgrind's output", case.name());
+    Ok(cost as f64)
 }
 
 /// Counts the instructions of reads, with the provider that `cargo xtask build` has left.

@@ -15,6 +15,7 @@ use serde::Deserialize;
 
 use crate::callgrind;
 use crate::workload::Workload;
+use crate::worst_case::Case;
 
 /// The part by which a count may exceed the ledger.
 const MARGIN: f64 = 0.03;
@@ -32,6 +33,8 @@ pub(crate) struct Ledger {
     packets: BTreeMap<String, f64>,
     /// For one call on a hot path.
     paths: BTreeMap<String, f64>,
+    /// For one of the dearest calls, and for the usual ones.
+    worst: BTreeMap<String, f64>,
 }
 
 impl Ledger {
@@ -53,6 +56,9 @@ impl Ledger {
         }
         for (name, cost) in callgrind::count_paths()?.into_iter().chain(callgrind::count_reads()?) {
             ledger.paths.insert(name.to_owned(), cost.round());
+        }
+        for case in Case::ALL {
+            ledger.worst.insert(case.name().to_owned(), callgrind::count_worst(case)?);
         }
         Ok(ledger)
     }
@@ -90,11 +96,12 @@ impl Ledger {
         text
     }
 
-    fn sections(&self) -> [(&'static str, &'static str, &BTreeMap<String, f64>); 3] {
+    fn sections(&self) -> [(&'static str, &'static str, &BTreeMap<String, f64>); 4] {
         [
             ("operations", "An operation, both sides together.", &self.operations),
             ("packets", "A packet, both sides together.", &self.packets),
             ("paths", "A call on a hot path; with a marker around it, some 10.", &self.paths),
+            ("worst", "One of the dearest packets and receives, or a usual one.", &self.worst),
         ]
     }
 
@@ -121,7 +128,25 @@ impl Ledger {
                 let _ = writeln!(text, "{title:<11} {name:<16} is written down, not counted");
             }
         }
+        within &= self.compare_worst(&mut text);
         (text, within)
+    }
+
+    /// A line for each of the dearest calls beside the usual one, and whether all are within their
+    /// limits.
+    fn compare_worst(&self, text: &mut String) -> bool {
+        let mut within = true;
+        for case in Case::ALL {
+            let cost = |case: Case| self.worst.get(case.name());
+            let (Some(&cost), Some(&usual)) = (cost(case), cost(case.usual())) else { continue };
+            let (ratio, limit) = (cost / usual, case.limit());
+            let verdict = if ratio > limit { "TOO MUCH" } else { "" };
+            within &= ratio <= limit;
+            let name = case.name();
+            let line = format!("multiple    {name:<16} {ratio:>7.1} {limit:>7.0}  {verdict}");
+            let _ = writeln!(text, "{}", line.trim_end());
+        }
+        within
     }
 }
 
@@ -152,6 +177,17 @@ mod tests {
         more.paths.insert(String::from("cq_read"), 7.0);
         assert!(!more.compare(&ledger(1000.0)).1);
         assert!(!ledger(1000.0).compare(&more).1);
+    }
+
+    #[test]
+    fn a_multiple_above_its_limit_fails() {
+        let mut ledger = ledger(1000.0);
+        ledger.worst.insert(String::from("packet"), 800.0);
+        ledger.worst.insert(String::from("hole"), 40_000.0);
+        assert!(ledger.compare(&ledger.clone()).1);
+        ledger.worst.insert(String::from("hole"), 40_001.0);
+        let (text, within) = ledger.compare(&ledger.clone());
+        assert!(!within && text.contains("TOO MUCH"), "{text}");
     }
 
     #[test]

@@ -2,7 +2,8 @@
 //! The cost of the engine: two of them in memory on one core, driven by the loop of production.
 //!
 //! In: the command line (`cargo xtask bench engine` calls `measure`). Out: a table, and
-//! `target/bench/engine.json`; `instructions` fails if a row costs more than the ledger says.
+//! `target/bench/engine.json`; `instructions` fails if a row costs more than the ledger says, or if
+//! one of the dearest calls costs more than its multiple of the usual one.
 //! Nothing is allocated during a measurement, and time is a number, so that instructions repeat
 //! exactly.
 
@@ -16,6 +17,7 @@ mod record;
 mod remote;
 mod targets;
 mod workload;
+mod worst_case;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The dearest packets that a peer can send, and the dearest receives that an application can post.
+//! Only run by `ofi-xdp-engine-bench`, under callgrind, once for each case.
+//!
+//! In: the name of a case. Out: its set-up, then one call in a function that callgrind shows. A
+//! case fails if the call has not the effect that it is there for. Bound: [`DEPTH`] messages or
+//! receives.
+
+mod mark {
+    //! Functions for callgrind to show. The numbers keep them apart.
+
+    #[inline(never)]
+    pub(crate) fn worst_packet<R>(call: impl FnOnce() -> R) -> R {
+        std::hint::black_box(1);
+        call()
+    }
+
+    #[inline(never)]
+    pub(crate) fn worst_receive<R>(call: impl FnOnce() -> R) -> R {
+        std::hint::black_box(2);
+        call()
+    }
+}
+mod puppet;
+#[allow(dead_code, reason = "`ledger.rs` needs more of it")]
+mod worst_case;
+
+use anyhow::{Context as _, Result, ensure};
+use ofi_xdp_core::wire::PacketKind;
+use ofi_xdp_core::{Config, PeerId, TagMatch};
+use ofi_xdp_test_kit::records::{message, tagged};
+
+use crate::puppet::Puppet;
+use crate::worst_case::Case;
+
+/// Stored messages, or posted receives.
+const DEPTH: u32 = 10_000;
+/// Messages in a packet.
+const PACKED: u32 = 88;
+/// Kinds of receives.
+const KINDS: u32 = 12;
+
+/// The call that is measured.
+#[derive(Debug)]
+enum Call {
+    Packet(Vec<u8>),
+    Receive(Option<PeerId>, Option<TagMatch>),
+}
+
+/// The effect of the call: messages accepted, stored messages, receives.
+type Change = (i64, i64, i64);
+
+fn main() -> Result<()> {
+    let name = std::env::args().nth(1).context("usage: ofi-xdp-engine-worst CASE")?;
+    let case = Case::ALL.into_iter().find(|case| case.name() == name).context("no such case")?;
+    let mut config = Config {
+        peers: 4,
+        connections: 4,
+        sends: 4,
+        recvs: DEPTH + 8,
+        slices: 4,
+        unexpected: [DEPTH + 2 * PACKED, 0, 0, 0],
+        responders: 4,
+        ..Config::new(ofi_xdp_checksum::crc32c)
+    };
+    if case == Case::Refused {
+        // No room for the message that is refused.
+        config.unexpected[0] = DEPTH;
+    }
+    let mut puppet = Puppet::new(&config)?;
+    let (call, expected) = set_up(case, &mut puppet)?;
+    let before = puppet.counts();
+    match call {
+        Call::Packet(bytes) => mark::worst_packet(|| puppet.ingest(&bytes)),
+        Call::Receive(from, tag) => mark::worst_receive(|| puppet.recv(from, tag))?,
+    }
+    let after = puppet.counts();
+    let change: Change = (after.0 - before.0, after.1 - before.1, after.2 - before.2);
+    ensure!(change == expected, "{name}: {change:?}, not {expected:?}");
+    println!("1 1 1");
+    Ok(())
+}
+
+/// Brings the engine into the state before the call.
+fn set_up(case: Case, puppet: &mut Puppet) -> Result<(Call, Change)> {
+    let exact = |tag: u32| Some(TagMatch { tag: tag.into(), ignore: 0 });
+    let depth = i64::from(DEPTH);
+    Ok(match case {
+        Case::Packet => {
+            puppet.recv(None, None)?;
+            (Call::Packet(puppet.data(&message(0, &[7; 8]))), (1, 0, 0))
+        }
+        Case::Hole => {
+            let missing = puppet.data(&tagged(0, 0));
+            store(puppet, 1);
+            (Call::Packet(missing), (65, 1, 0))
+        }
+        Case::Unwanted => {
+            for tag in 0..DEPTH {
+                puppet.recv(None, exact(tag))?;
+            }
+            let records: Vec<u8> =
+                (0..PACKED).flat_map(|m| tagged(m, (DEPTH + m).into())).collect();
+            let packed = i64::from(PACKED);
+            (Call::Packet(puppet.data(&records)), (packed, packed, 0))
+        }
+        Case::Kinds => {
+            for number in 0..DEPTH {
+                // Each kind ignores one bit above those of the tags.
+                let ignore = 1 << (40 + number % KINDS);
+                puppet.recv(None, Some(TagMatch { tag: number.into(), ignore }))?;
+            }
+            (Call::Packet(puppet.data(&tagged(0, DEPTH.into()))), (1, 1, 0))
+        }
+        Case::LastReceive => {
+            for tag in 0..DEPTH {
+                puppet.recv(None, exact(tag))?;
+            }
+            (Call::Packet(puppet.data(&tagged(0, (DEPTH - 1).into()))), (1, 0, 0))
+        }
+        Case::Refused => {
+            let missing = puppet.data(&tagged(0, 0));
+            store(puppet, 1);
+            (Call::Packet(missing), (0, -depth, 0))
+        }
+        Case::Close => {
+            puppet.psn = puppet.psn.plus(1);
+            store(puppet, 1);
+            (Call::Packet(puppet.sealed(PacketKind::Close, &[])), (0, -depth, 0))
+        }
+        Case::Receive => {
+            store(puppet, 0);
+            (Call::Receive(None, exact(0)), (0, -1, 1))
+        }
+        Case::NewKind => {
+            store(puppet, 0);
+            (Call::Receive(None, exact(DEPTH)), (0, 0, 1))
+        }
+        Case::LastMessage => {
+            store(puppet, 0);
+            puppet.recv(None, exact(DEPTH))?;
+            (Call::Receive(None, exact(DEPTH - 1)), (0, -1, 1))
+        }
+        Case::SixthKind => {
+            store(puppet, 0);
+            let kind = |bit: u32| Some(TagMatch { tag: DEPTH.into(), ignore: 1 << (40 + bit) });
+            for bit in 0..5 {
+                puppet.recv(None, kind(bit))?;
+            }
+            (Call::Receive(Some(puppet.peer), kind(5)), (0, 0, 1))
+        }
+    })
+}
+
+/// Sends [`DEPTH`] messages with a tag each, from number `first` on.
+fn store(puppet: &mut Puppet, first: u32) {
+    let numbers: Vec<u32> = (0..DEPTH).collect();
+    for chunk in numbers.chunks(PACKED as usize) {
+        let records: Vec<u8> = chunk.iter().flat_map(|&n| tagged(first + n, n.into())).collect();
+        let packet = puppet.data(&records);
+        puppet.ingest(&packet);
+    }
+}

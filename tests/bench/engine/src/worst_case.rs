@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The names of the dearest packets and receives, and the limit of each.
+//!
+//! In: nothing. Out: the cases. Callers: `worst.rs` runs one, `ledger.rs` compares their costs.
+
+/// One packet, or one posted receive.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Case {
+    /// A packet with one message of 8 bytes, which the first posted receive takes.
+    Packet,
+    /// A packet that fills the hole before 10,000 stored messages.
+    Hole,
+    /// 88 messages in a packet that no one of 10,000 receives takes.
+    Unwanted,
+    /// A message that no one of 10,000 receives takes, of which there are 12 kinds.
+    Kinds,
+    /// A message that the last one of 10,000 receives takes.
+    LastReceive,
+    /// A packet with a message that is refused, before 10,000 stored out of order.
+    Refused,
+    /// A packet that ends a connection with 10,000 stored messages out of order.
+    Close,
+    /// A receive that takes the first stored message.
+    Receive,
+    /// A receive for none of 10,000 stored messages, of a kind that there was not before.
+    NewKind,
+    /// A receive for the last of 10,000 stored messages.
+    LastMessage,
+    /// A receive for none of 10,000 stored messages of its source, of the sixth kind.
+    SixthKind,
+}
+
+impl Case {
+    /// All of them.
+    pub(crate) const ALL: [Self; 11] = [
+        Self::Packet,
+        Self::Hole,
+        Self::Unwanted,
+        Self::Kinds,
+        Self::LastReceive,
+        Self::Refused,
+        Self::Close,
+        Self::Receive,
+        Self::NewKind,
+        Self::LastMessage,
+        Self::SixthKind,
+    ];
+
+    /// As in the report.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Packet => "packet",
+            Self::Hole => "hole",
+            Self::Unwanted => "unwanted",
+            Self::Kinds => "kinds",
+            Self::LastReceive => "last-receive",
+            Self::Refused => "refused",
+            Self::Close => "close",
+            Self::Receive => "receive",
+            Self::NewKind => "new-kind",
+            Self::LastMessage => "last-message",
+            Self::SixthKind => "sixth-kind",
+        }
+    }
+
+    /// The most that this call costs, in units of the usual one.
+    ///
+    /// 50 for a packet and 20 for a receive is the aim. Other cases have the reason beside them.
+    pub(crate) const fn limit(self) -> f64 {
+        match self {
+            Self::Packet | Self::Receive => 1.0,
+            Self::Hole | Self::Kinds | Self::LastReceive => 50.0,
+            Self::LastMessage => 20.0,
+            // 88 messages: less than 4 for each.
+            Self::Unwanted => 330.0,
+            // 10,000 messages are dropped: 0.15 for each, at the end of all that they may cost.
+            Self::Refused | Self::Close => 1_600.0,
+            // Each stored message gets a bin: 0.1 for each, once for a kind.
+            Self::NewKind => 1_100.0,
+            // The stored messages are walked: 0.03 for each.
+            Self::SixthKind => 330.0,
+        }
+    }
+
+    /// The usual call that the cost of this one is divided by.
+    pub(crate) const fn usual(self) -> Self {
+        match self {
+            Self::Receive | Self::NewKind | Self::LastMessage | Self::SixthKind => Self::Receive,
+            _ => Self::Packet,
+        }
+    }
+
+    /// The function of `worst.rs` that shows in callgrind's output.
+    pub(crate) const fn function(self) -> &'static str {
+        match self.usual() {
+            Self::Receive => "worst_receive",
+            _ => "worst_packet",
+        }
+    }
+}
