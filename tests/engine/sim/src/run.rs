@@ -179,7 +179,9 @@ fn last_checks(world: &mut World) -> Result<(), (u8, String)> {
     resources::network_at_rest(world.packets.under_way())?;
     world.check_regions()?;
     let lives: Vec<u32> = world.nodes.iter().map(|node| node.life).collect();
-    delivery::all_arrived(&world.oracle, &lives)?;
+    let put_out = |node: &crate::node::Node| node.engine.with(|e| e.stats().messages_put_out);
+    let put_out: Vec<u64> = world.nodes.iter().map(put_out).collect();
+    delivery::all_arrived(&world.oracle, &lives, &put_out)?;
     rma::all_data_reported(&world.oracle, &lives)
 }
 

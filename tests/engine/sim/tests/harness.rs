@@ -89,7 +89,8 @@ fn a_wrong_end_is_seen() {
     assert_eq!(broken(liveness::ended(&oracle, 1)), 25);
     oracle.end(1, Ok(()));
     assert_eq!(broken(delivery::ends_once(&oracle, 0, 0, &sent)), 9, "twice");
-    assert_eq!(broken(delivery::all_arrived(&oracle, &[0, 0])), 1, "never received");
+    assert_eq!(broken(delivery::all_arrived(&oracle, &[0, 0], &[1, 0])), 1, "never received");
+    assert_eq!(delivery::all_arrived(&oracle, &[0, 0], &[0, 1]), Ok(()), "an orphan, put out");
 }
 
 #[test]
