@@ -23,6 +23,7 @@ use crate::api::posted::{BinEntry, Posted, PostedQueue};
 use crate::collections::filled::filled;
 use crate::collections::list::{Link, Links, List};
 use crate::collections::slab::{Slab, Slot, SlotIndex};
+use crate::collections::slots::Slots;
 use crate::{
     Context, Engine, Memory, PeerAddress, PostError, RecvRequest, SharedRecvId, TagMatch,
     UnmatchedMessage,
@@ -100,7 +101,7 @@ impl Posted<QueueSlot> for PostedRecv {
 /// The slices that a queue lives in.
 #[derive(Debug)]
 pub struct SharedStorage<'s> {
-    slots: &'s mut [Slot<PostedRecv>],
+    slots: Slots<'s, Slot<PostedRecv>>,
     bins: &'s mut [List<QueueSlot>],
     entries: &'s mut [BinEntry<QueueSlot>],
 }
@@ -109,7 +110,7 @@ pub struct SharedStorage<'s> {
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
 pub struct SharedStorageBox {
-    slots: Box<[Slot<PostedRecv>]>,
+    slots: Slots<'static, Slot<PostedRecv>>,
     bins: Box<[List<QueueSlot>]>,
     entries: Box<[BinEntry<QueueSlot>]>,
 }
@@ -122,13 +123,13 @@ impl SharedStorageBox {
     pub fn new(size: u32) -> Option<Self> {
         let size = size.min(SharedRecvId::SLOTS_MAX) as usize;
         let bins = filled(size.next_power_of_two())?;
-        Some(Self { slots: filled(size)?, bins, entries: filled(size)? })
+        Some(Self { slots: Slots::with_room(size)?, bins, entries: filled(size)? })
     }
 
-    /// Lends the slices to a queue.
+    /// Lends the memory to a queue, once: a second queue would find no slots.
     pub fn lend(&mut self) -> SharedStorage<'_> {
         let Self { slots, bins, entries } = self;
-        SharedStorage { slots, bins, entries }
+        SharedStorage { slots: slots.take(), bins, entries }
     }
 }
 

@@ -74,6 +74,11 @@ fn progress_without_the_application() {
 }
 
 #[test]
+fn idle_endpoints_take_little_memory_and_no_time() {
+    run("crowd", &[]);
+}
+
+#[test]
 fn memory_and_threads_that_are_refused() {
     run("refused", &[]);
 }

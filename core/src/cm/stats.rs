@@ -14,7 +14,7 @@ pub struct AgentStats {
     pub repetitions: u64,
     /// Requests answered with a cookie.
     pub cookies_sent: u64,
-    /// Requests refused because nobody listens.
+    /// Requests refused because no endpoint listens.
     pub refused: u64,
     /// Requests refused because the backlog was full.
     pub busy: u64,

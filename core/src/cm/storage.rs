@@ -9,8 +9,9 @@ use super::exchange::{Exchange, ROLES};
 use crate::ConfigError;
 use crate::api::config::ChecksumFn;
 #[cfg(feature = "alloc")]
-use crate::collections::filled::filled;
+use crate::collections::filled::{filled, zeroed};
 use crate::collections::slab::Slot;
+use crate::collections::slots::Slots;
 use crate::collections::wheel::TimerSlot;
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
@@ -54,7 +55,7 @@ impl AgentConfig {
 /// The slices that an agent lives in.
 #[derive(Debug)]
 pub struct AgentStorage<'s> {
-    pub(super) exchanges: &'s mut [Slot<Exchange>],
+    pub(super) exchanges: Slots<'s, Slot<Exchange>>,
     pub(super) index: &'s mut [u32],
     pub(super) timers: &'s mut [TimerSlot],
 }
@@ -64,7 +65,7 @@ impl AgentStorage<'_> {
     pub(super) fn check(&self, config: &AgentConfig) -> Result<(), ConfigError> {
         let [slots, index] = config.lens()?;
         let are_right = [
-            ("exchanges", self.exchanges.len() == slots),
+            ("exchanges", self.exchanges.room() == slots),
             ("index", self.index.len() == index),
             ("timers", self.timers.len() == slots),
         ];
@@ -79,7 +80,7 @@ impl AgentStorage<'_> {
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
 pub struct AgentStorageBox {
-    exchanges: Box<[Slot<Exchange>]>,
+    exchanges: Slots<'static, Slot<Exchange>>,
     index: Box<[u32]>,
     timers: Box<[TimerSlot]>,
 }
@@ -93,15 +94,15 @@ impl AgentStorageBox {
     pub fn new(config: &AgentConfig) -> Result<Self, ConfigError> {
         let [slots, index] = config.lens()?;
         Ok(Self {
-            exchanges: filled(slots).ok_or(ConfigError::NoMemory("exchanges"))?,
-            index: filled(index).ok_or(ConfigError::NoMemory("index"))?,
+            exchanges: Slots::with_room(slots).ok_or(ConfigError::NoMemory("exchanges"))?,
+            index: zeroed(index).ok_or(ConfigError::NoMemory("index"))?,
             timers: filled(slots).ok_or(ConfigError::NoMemory("timers"))?,
         })
     }
 
-    /// Lends the slices to an agent.
+    /// Lends the memory to an agent, once: a second agent would find no slots.
     pub fn lend(&mut self) -> AgentStorage<'_> {
         let Self { exchanges, index, timers } = self;
-        AgentStorage { exchanges, index, timers }
+        AgentStorage { exchanges: exchanges.take(), index, timers }
     }
 }

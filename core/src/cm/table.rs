@@ -65,7 +65,7 @@ impl<'s> ExchangeTable<'s> {
         secret: &Secret,
     ) -> Option<Self> {
         Some(Self {
-            exchanges: Slab::with_classes(storage.exchanges, slots)?,
+            exchanges: Slab::with_classes(storage.exchanges.begin_all(), slots)?,
             index: Index::new(storage.index, secret.subkey(Use::ConnectTable)),
             timers: Wheel::new(storage.timers),
             events: List::default(),

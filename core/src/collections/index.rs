@@ -11,7 +11,11 @@
 use core::marker::PhantomData;
 
 use super::mix::mix;
-use super::slab::{NIL, SlotIndex};
+use super::slab::SlotIndex;
+
+/// An entry without a slot; other entries are the number of a slot, and one. So a table of zeros is
+/// empty, and memory that the operating system has cleared needs no write.
+const EMPTY: u32 = 0;
 
 /// A key of the table.
 pub(crate) trait IndexKey: Copy + PartialEq {
@@ -37,8 +41,8 @@ pub(crate) struct Index<'s, K, I> {
 }
 
 impl<'s, K: IndexKey, I: SlotIndex> Index<'s, K, I> {
+    /// An empty index in a `table` of zeros.
     pub(crate) fn new(table: &'s mut [u32], secret: [u64; 2]) -> Self {
-        table.fill(NIL);
         Self { table, secret, key: PhantomData }
     }
 
@@ -47,8 +51,8 @@ impl<'s, K: IndexKey, I: SlotIndex> Index<'s, K, I> {
     pub(crate) fn find(&self, key: &K, key_of: impl Fn(I) -> K) -> Option<I> {
         let mut at = self.home(key);
         // bound: the table is never full
-        while self.table[at] != NIL {
-            let slot = I::from_number(self.table[at]);
+        while self.table[at] != EMPTY {
+            let slot = Self::slot(self.table[at]);
             if key_of(slot) == *key {
                 return Some(slot);
             }
@@ -61,10 +65,10 @@ impl<'s, K: IndexKey, I: SlotIndex> Index<'s, K, I> {
     pub(crate) fn insert(&mut self, key: &K, slot: I) {
         let mut at = self.home(key);
         // bound: the table is never full
-        while self.table[at] != NIL {
+        while self.table[at] != EMPTY {
             at = self.after(at);
         }
-        self.table[at] = slot.number();
+        self.table[at] = slot.number() + 1;
     }
 
     /// Removes `slot`, which has the key `key`, and closes the gap (Knuth, TAOCP vol. 3, algorithm
@@ -72,16 +76,16 @@ impl<'s, K: IndexKey, I: SlotIndex> Index<'s, K, I> {
     pub(crate) fn remove(&mut self, key: &K, slot: I, key_of: impl Fn(I) -> K) {
         let mut gap = self.home(key);
         // bound: the table is never full
-        while self.table[gap] != slot.number() {
-            if self.table[gap] == NIL {
+        while self.table[gap] != slot.number() + 1 {
+            if self.table[gap] == EMPTY {
                 return;
             }
             gap = self.after(gap);
         }
         let mut at = self.after(gap);
         // bound: the table is never full
-        while self.table[at] != NIL {
-            let home = self.home(&key_of(I::from_number(self.table[at])));
+        while self.table[at] != EMPTY {
+            let home = self.home(&key_of(Self::slot(self.table[at])));
             // Whether the entry may move to the gap: its home is not in the range (gap, at].
             if at.wrapping_sub(home) & self.mask() >= at.wrapping_sub(gap) & self.mask() {
                 self.table[gap] = self.table[at];
@@ -89,7 +93,12 @@ impl<'s, K: IndexKey, I: SlotIndex> Index<'s, K, I> {
             }
             at = self.after(at);
         }
-        self.table[gap] = NIL;
+        self.table[gap] = EMPTY;
+    }
+
+    /// The slot of an entry that has one.
+    fn slot(entry: u32) -> I {
+        I::from_number(entry.wrapping_sub(1))
     }
 
     fn home(&self, key: &K) -> usize {

@@ -14,5 +14,6 @@ pub(crate) mod mix;
 pub(crate) mod secret;
 pub(crate) mod serial;
 pub(crate) mod slab;
+pub(crate) mod slots;
 pub(crate) mod time;
 pub(crate) mod wheel;

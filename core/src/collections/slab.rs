@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Fixed slots with a free list.
 //!
-//! Storage is a borrowed slice. Only this module makes slot numbers, so a number that the engine
+//! Storage is borrowed, and touched slot by slot: a slot begins when no other one of its class is
+//! free. Only this module makes slot numbers, so a number that the engine
 //! holds is always in range. Identifiers from outside (wire, application) are resolved by their
 //! generation first. All operations are O(1).
 
@@ -11,6 +12,8 @@
 )]
 
 use core::marker::PhantomData;
+
+use super::slots::Slots;
 
 /// No slot, in the untyped links of this folder.
 pub(crate) const NIL: u32 = u32::MAX;
@@ -57,11 +60,16 @@ impl<T: Default> Default for Slot<T> {
     }
 }
 
+/// Slots that begin together.
+const BEGIN: u32 = 8;
+
 /// A class of slots: its range, and its free slots.
 #[derive(Clone, Copy, Debug, Hash)]
 struct Class {
     start: u32,
     end: u32,
+    /// The slots from here to the end have not begun.
+    begun: u32,
     /// The first and the last of the free slots.
     free: u32,
     free_last: u32,
@@ -72,51 +80,58 @@ struct Class {
 /// another; most slabs have one class.
 #[derive(Debug, Hash)]
 pub(crate) struct Slab<'s, T, I, const N: usize = 1> {
-    slots: &'s mut [Slot<T>],
+    slots: Slots<'s, Slot<T>>,
     classes: [Class; N],
     index: PhantomData<I>,
 }
 
-impl<'s, T, I: SlotIndex> Slab<'s, T, I> {
+impl<'s, T: Default, I: SlotIndex> Slab<'s, T, I> {
     /// A slab of all `slots`, free. At most 2^24 slots.
-    pub(crate) fn new(slots: &'s mut [Slot<T>]) -> Self {
-        let count = slots.len() as u32;
-        let class = chain(slots, 0, count);
+    pub(crate) fn new(mut slots: Slots<'s, Slot<T>>) -> Self {
+        let room = slots.room() as u32;
+        let class = Class::new(&mut slots, 0, room);
         Self { slots, classes: [class], index: PhantomData }
     }
 
-    /// A slab of all `slots`, free, that are given out in random order, and whose generations begin
-    /// anywhere: a slot and its generation tell nothing about others. `random` gives numbers.
-    pub(crate) fn shuffled(slots: &'s mut [Slot<T>], mut random: impl FnMut() -> u64) -> Self {
-        let mut slab = Self::new(slots);
-        let [class] = &mut slab.classes;
-        // A random cycle through all slots (Sattolo, "An algorithm to generate a random cyclic
+    /// Begins up to `count` slots. They are given out next, in random order, and their generations
+    /// begin anywhere: a slot and its generation tell little about others. `random` gives numbers.
+    pub(crate) fn begin_shuffled(&mut self, count: u32, mut random: impl FnMut() -> u64) {
+        let [class] = &mut self.classes;
+        let start = class.begun;
+        let until = class.end.min(start + count);
+        self.slots.begin(until as usize);
+        let begun = self.slots.get_mut(start as usize..until as usize).unwrap_or_default();
+        // A random cycle through them (Sattolo, "An algorithm to generate a random cyclic
         // permutation", 1986), cut anywhere.
-        for (number, slot) in (0..).zip(slab.slots.iter_mut()) {
-            (slot.next_free, slot.generation) = (number, random() as u32);
+        for (number, slot) in (start..).zip(begun.iter_mut()) {
+            slot.next_free = number;
         }
-        for last in (1..class.end).rev() {
-            let other = (random() % u64::from(last)) as usize;
-            let next = slab.slots[last as usize].next_free;
-            slab.slots[last as usize].next_free = slab.slots[other].next_free;
-            slab.slots[other].next_free = next;
+        let mut cut = 0;
+        for last in 0..begun.len() {
+            // The halves of a number are independent of each other.
+            let number = random();
+            begun[last].generation = number as u32;
+            cut = ((number >> 32) % last.max(1) as u64) as usize;
+            let next = begun[last].next_free;
+            begun[last].next_free = begun[cut].next_free;
+            begun[cut].next_free = next;
         }
-        let cut = (random() % u64::from(class.end.max(1))) as u32;
-        if let Some(slot) = slab.slots.get_mut(cut as usize) {
-            class.free = slot.next_free;
-            class.free_last = cut;
-            slot.next_free = NIL;
+        if let Some(slot) = begun.get_mut(cut) {
+            let first = core::mem::replace(&mut slot.next_free, class.free);
+            if class.free == NIL {
+                class.free_last = start + cut as u32;
+            }
+            (class.free, class.begun) = (first, until);
         }
-        slab
     }
 
     /// Takes a free slot and puts `value` in it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn alloc(&mut self, value: T) -> Option<I> {
         self.alloc_in(0, value)
     }
 
-    /// The last value of the slot that [`Self::alloc`] would take next.
+    /// The last value of the slot that [`Self::alloc`] would take next, if it had one.
     pub(crate) fn next_free(&self) -> Option<&T> {
         self.slots.get(self.classes[0].free as usize).map(|slot| &slot.value)
     }
@@ -132,42 +147,56 @@ impl<'s, T, I: SlotIndex> Slab<'s, T, I> {
     }
 }
 
-/// Chains the slots from `start` to `end` to a free list.
-fn chain<T>(slots: &mut [Slot<T>], start: u32, end: u32) -> Class {
-    for (slot, next) in slots.iter_mut().zip(start + 1..=end) {
-        slot.next_free = if next == end { NIL } else { next };
+impl Class {
+    /// The class of the slots from `start` to `end`, all free.
+    fn new<T>(slots: &mut [Slot<T>], start: u32, end: u32) -> Self {
+        let (free, free_last) = (NIL, NIL);
+        let mut class = Self { start, end, begun: start, free, free_last, used: 0 };
+        class.chain(slots, end.min(slots.len() as u32));
+        class
     }
-    let (free, free_last) = if start == end { (NIL, NIL) } else { (start, end - 1) };
-    Class { start, end, free, free_last, used: 0 }
+
+    /// Makes the slots that have begun since, up to `until`, the free list, which is empty.
+    fn chain<T>(&mut self, slots: &mut [Slot<T>], until: u32) {
+        let begun = slots.get_mut(self.begun as usize..until as usize).unwrap_or_default();
+        for (slot, next) in begun.iter_mut().zip(self.begun + 1..=until) {
+            slot.next_free = if next == until { NIL } else { next };
+        }
+        if until > self.begun {
+            (self.free, self.free_last, self.begun) = (self.begun, until - 1, until);
+        }
+    }
 }
 
-impl<'s, T, I: SlotIndex, const N: usize> Slab<'s, T, I, N> {
+impl<'s, T: Default, I: SlotIndex, const N: usize> Slab<'s, T, I, N> {
     /// A slab of `slots`, divided in classes of `counts`; `None` if the counts do not add up to the
-    /// length.
-    pub(crate) fn with_classes(slots: &'s mut [Slot<T>], counts: [u32; N]) -> Option<Self> {
+    /// number of slots.
+    pub(crate) fn with_classes(mut slots: Slots<'s, Slot<T>>, counts: [u32; N]) -> Option<Self> {
         let mut start = 0;
         let classes = counts.map(|count| {
-            let end = start + count;
-            let range = start as usize..end as usize;
-            let class = chain(slots.get_mut(range).unwrap_or_default(), start, end);
-            start = end;
+            let class = Class::new(&mut slots, start, start + count);
+            start = class.end;
             class
         });
-        (start as usize == slots.len()).then_some(Self { slots, classes, index: PhantomData })
+        (start as usize == slots.room()).then_some(Self { slots, classes, index: PhantomData })
     }
 
     /// Takes a free slot of a class and puts `value` in it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn alloc_in(&mut self, class: usize, value: T) -> Option<I> {
         Some(self.alloc_entry(class, value)?.0)
     }
 
     /// Takes a free slot of a class, puts `value` in it, and returns slot and generation.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn alloc_entry(&mut self, class: usize, value: T) -> Option<(I, u32)> {
-        let class = &mut self.classes[class];
-        let number = class.free;
+        let mut number = self.classes[class].free;
+        // Only a class without free slots has no number of a slot here.
+        if number as usize >= self.slots.len() {
+            number = self.begin_slots(class);
+        }
         let slot = self.slots.get_mut(number as usize)?;
+        let class = &mut self.classes[class];
         class.free = slot.next_free;
         class.used += 1;
         slot.next_free = IN_USE;
@@ -175,6 +204,21 @@ impl<'s, T, I: SlotIndex, const N: usize> Slab<'s, T, I, N> {
         Some((I::from_number(number), slot.generation))
     }
 
+    /// Begins the next slots of a class without free slots, and returns the first; [`NIL`] if all
+    /// have begun. Bound: [`BEGIN`] slots, and with the first ones of a class those of the classes
+    /// before it.
+    #[cold]
+    #[inline(never)]
+    fn begin_slots(&mut self, class: usize) -> u32 {
+        let class = &mut self.classes[class];
+        let until = class.end.min(class.begun + BEGIN);
+        self.slots.begin(until as usize);
+        class.chain(&mut self.slots, until);
+        class.free
+    }
+}
+
+impl<T, I: SlotIndex, const N: usize> Slab<'_, T, I, N> {
     /// Frees a used slot; its generation moves on.
     #[inline]
     pub(crate) fn release(&mut self, slot: I) {
@@ -259,7 +303,8 @@ impl<'s, T, I: SlotIndex, const N: usize> Slab<'s, T, I, N> {
     /// Whether a slot of a class is free.
     #[inline]
     pub(crate) fn has_free(&self, class: usize) -> bool {
-        self.classes[class].free != NIL
+        let class = &self.classes[class];
+        class.free != NIL || class.begun != class.end
     }
 
     /// The number of free slots of a class.
@@ -271,7 +316,7 @@ impl<'s, T, I: SlotIndex, const N: usize> Slab<'s, T, I, N> {
 
     /// The number of slots in all classes.
     pub(crate) fn total(&self) -> u32 {
-        self.slots.len() as u32
+        self.slots.room() as u32
     }
 
     /// The number of used slots in all classes.
@@ -283,11 +328,12 @@ impl<'s, T, I: SlotIndex, const N: usize> Slab<'s, T, I, N> {
     pub(crate) fn is_sound(&self) -> bool {
         self.classes.iter().all(|class| {
             let (mut count, mut number) = (0, class.free);
-            while number != NIL && count <= class.end - class.start {
+            let begun = class.begun - class.start;
+            while number != NIL && count <= begun {
                 number = self.slots[number as usize].next_free;
                 count += 1;
             }
-            count + class.used == class.end - class.start
+            count + class.used == begun
         })
     }
 }

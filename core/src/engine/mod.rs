@@ -124,9 +124,9 @@ impl<'s> Engine<'s> {
         let ops = Slab::with_classes(storage.ops, config.ops());
         let recvs = Slab::with_classes(storage.recvs, config.receives());
         let unexpected = UnexpectedPool::new(storage.unexpected, config.unexpected);
-        let mut secret = Secret::new(identity.key);
+        let secret = Secret::new(identity.key);
         let table =
-            ConnectionTable::new(storage.peers, storage.index, storage.connections, &mut secret);
+            ConnectionTable::new(storage.peers, storage.index, storage.connections, &secret);
         let regions = Regions::new(storage.regions, storage.region_index, &secret);
         let slices = (storage.recv_bins, storage.recv_entries);
         let posted = PostedQueue::new(slices, secret.subkey(Use::ReceiveTable));

@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Memory of an engine: one slice for each of its tables, sized by [`Config`].
+//! Memory of an engine: the slots of its slabs and its tables, sized by [`Config`].
 //!
-//! The macro `slices!` has the only list of them. In: a [`Config`]. Out: [`Storage`], the slices
-//! that an engine borrows; [`StorageBytes`], their sizes; with the feature `alloc` also
-//! [`StorageBox`], the slices on the heap. Caller: [`Engine::new`](crate::Engine::new) takes the
-//! slices. Bound: the capacities of the configuration.
+//! The macro `storage!` has the only list of them. In: a [`Config`]. Out: [`Storage`], the memory
+//! that an engine borrows; [`StorageBytes`], its sizes; with the feature `alloc` also
+//! [`StorageBox`], that memory on the heap. Caller: [`Engine::new`](crate::Engine::new) takes it.
+//! Bound: the capacities of the configuration.
 
 #[cfg(feature = "alloc")]
 use alloc::boxed::Box;
 
 use crate::api::posted::BinEntry;
 #[cfg(feature = "alloc")]
-use crate::collections::filled::filled;
+use crate::collections::filled::{filled, zeroed};
 use crate::collections::list::List;
 use crate::collections::slab::Slot;
+use crate::collections::slots::Slots;
 use crate::collections::wheel::TimerSlot;
 use crate::engine::matching::stored::TABLES;
 use crate::engine::receive::pieces::Pieced;
@@ -29,113 +30,141 @@ use crate::{Config, ConfigError};
 /// more, and several windows share the pool.
 const PAGES_SHARED: u32 = 8;
 
-/// Declares the types of this module from a table: name, element type and number of elements of
-/// each slice.
-macro_rules! slices {
-    ($config:ident; $($(#[$doc:meta])* $name:ident: $element:ty = $count:expr;)*) => {
-        /// The slices that an engine lives in. [`Engine::new`](crate::Engine::new) checks their
-        /// lengths against the configuration.
+/// Declares the types of this module from two lists, with name, element type and number of
+/// elements: slots of slabs, which begin when they are first used, and tables, which begin at once.
+macro_rules! storage {
+    (
+        $config:ident;
+        slots { $($(#[$slots_doc:meta])* $slots:ident: $slot:ty = $slot_count:expr;)* }
+        tables {
+            $($(#[$table_doc:meta])* $table:ident: $element:ty = $make:ident($table_len:expr);)*
+        }
+    ) => {
+        /// The memory that an engine lives in. [`Engine::new`](crate::Engine::new) checks its
+        /// sizes against the configuration.
         #[derive(Debug)]
         pub struct Storage<'s> {
-            $($(#[$doc])* pub(crate) $name: &'s mut [$element],)*
+            $($(#[$slots_doc])* pub(crate) $slots: Slots<'s, Slot<$slot>>,)*
+            $($(#[$table_doc])* pub(crate) $table: &'s mut [$element],)*
         }
 
         impl Storage<'_> {
-            /// Checks that each slice has the length that `config` asks for.
+            /// Checks that each part has the size that `config` asks for.
             pub(crate) fn check(&self, $config: &Config) -> Result<(), ConfigError> {
-                $(if self.$name.len() != $count {
-                    return Err(ConfigError::Storage(stringify!($name)));
+                $(if self.$slots.room() != $slot_count {
+                    return Err(ConfigError::Storage(stringify!($slots)));
+                })*
+                $(if self.$table.len() != $table_len {
+                    return Err(ConfigError::Storage(stringify!($table)));
                 })*
                 Ok(())
             }
         }
 
-        /// Bytes of each slice of an engine's [`Storage`].
+        /// Bytes of each part of an engine's [`Storage`].
         #[derive(Clone, Copy, PartialEq, Eq, Debug)]
         pub struct StorageBytes {
-            $($(#[$doc])* pub $name: usize,)*
+            $($(#[$slots_doc])* pub $slots: usize,)*
+            $($(#[$table_doc])* pub $table: usize,)*
         }
 
         impl StorageBytes {
-            /// Name and bytes of each slice.
+            /// Name and bytes of each part.
             pub fn by_name(&self) -> impl Iterator<Item = (&'static str, usize)> {
-                [$((stringify!($name), self.$name)),*].into_iter()
+                [
+                    $((stringify!($slots), self.$slots),)*
+                    $((stringify!($table), self.$table),)*
+                ]
+                .into_iter()
             }
         }
 
         impl Config {
-            /// Bytes of each slice that an engine of this configuration lives in.
+            /// Bytes of each part of the memory that an engine of this configuration lives in.
             #[must_use]
             pub fn storage_bytes(&self) -> StorageBytes {
                 let $config = self;
-                StorageBytes { $($name: $count * size_of::<$element>(),)* }
+                StorageBytes {
+                    $($slots: $slot_count * size_of::<Slot<$slot>>(),)*
+                    $($table: $table_len * size_of::<$element>(),)*
+                }
             }
         }
 
-        /// The slices that an engine lives in, on the heap.
+        /// The memory that an engine lives in, on the heap. Slots that no peer and no operation
+        /// has used are reserved, and not touched.
         #[cfg(feature = "alloc")]
         #[derive(Debug)]
         pub struct StorageBox {
-            $($name: Box<[$element]>,)*
+            $($slots: Slots<'static, Slot<$slot>>,)*
+            $($table: Box<[$element]>,)*
         }
 
         #[cfg(feature = "alloc")]
         impl StorageBox {
-            /// Allocates the slices for an engine of configuration `config`.
+            /// Allocates the memory for an engine of configuration `config`.
             ///
             /// # Errors
-            /// [`ConfigError::NoMemory`] with the first slice that is not to be had.
+            /// [`ConfigError::NoMemory`] with the first part that is not to be had.
             pub fn new($config: &Config) -> Result<Self, ConfigError> {
                 let none = ConfigError::NoMemory;
-                Ok(Self { $($name: filled($count).ok_or(none(stringify!($name)))?,)* })
+                Ok(Self {
+                    $($slots: Slots::with_room($slot_count).ok_or(none(stringify!($slots)))?,)*
+                    $($table: $make($table_len).ok_or(none(stringify!($table)))?,)*
+                })
             }
 
-            /// Lends the slices to an engine.
+            /// Lends the memory to an engine, once: a second engine would find no slots.
             pub fn lend(&mut self) -> Storage<'_> {
-                Storage { $($name: &mut self.$name,)* }
+                Storage { $($slots: self.$slots.take(),)* $($table: &mut self.$table,)* }
             }
         }
     };
 }
 
-slices! { config;
-    /// Peers known by address.
-    peers: Slot<Peer> = count(config.peers);
-    /// Hash table from address to peer, at most half full.
-    index: u32 = (count(config.peers) * 2).next_power_of_two();
-    /// Connections: the state of peers with traffic.
-    connections: Slot<Connection> = count(config.connections);
-    /// Timers of the connections.
-    timers: TimerSlot = count(config.connections);
-    /// Pool chunks: the records of packets in flight.
-    chunks: Slot<TxChunk> =
-        count(config.connections + config.port_packets.div_ceil(CHUNK_PACKETS));
-    /// Pages of large send windows.
-    pages: Slot<TxPage> = count(
-        config.port_packets.div_ceil(CHUNK_PACKETS * PAGE_CHUNKS as u32) + PAGES_SHARED
-    );
-    /// Pages of wide receive windows.
-    bits: Slot<BitsPage> = count(config.reorder_pages);
-    /// Operations that send.
-    ops: Slot<TxOp> = total(&config.ops());
-    /// Posted receives, slices of multi-receive buffers, and events.
-    recvs: Slot<RecvOp> = total(&config.receives());
-    /// Hash bins of the posted receives.
-    recv_bins: List<RecvSlot> = count(config.recvs).next_power_of_two();
-    /// Their entries in the bins.
-    recv_entries: BinEntry<RecvSlot> = count(config.recvs);
-    /// Messages of several packets that are arriving.
-    assemblies: Slot<Assembly> = count(config.assemblies);
-    /// Packets that are arriving in pieces.
-    pieced: Pieced = count(config.pieced);
-    /// Stored messages.
-    unexpected: Slot<Unexpected> = total(&config.unexpected);
-    /// Hash bins of the stored messages: tables of one length.
-    stored_bins: List<StoredSlot> = total(&config.unexpected).next_power_of_two() * TABLES;
-    /// Registered memory.
-    regions: Slot<Region> = count(config.regions);
-    /// Hash table from key to region, at most half full.
-    region_index: u32 = (count(config.regions) * 2).next_power_of_two();
+storage! { config;
+    slots {
+        /// Peers known by address.
+        peers: Peer = count(config.peers);
+        /// Connections: the state of peers with traffic.
+        connections: Connection = count(config.connections);
+        /// Pool chunks: the records of packets in flight.
+        chunks: TxChunk =
+            count(config.connections + config.port_packets.div_ceil(CHUNK_PACKETS));
+        /// Pages of large send windows.
+        pages: TxPage = count(
+            config.port_packets.div_ceil(CHUNK_PACKETS * PAGE_CHUNKS as u32) + PAGES_SHARED
+        );
+        /// Pages of wide receive windows.
+        bits: BitsPage = count(config.reorder_pages);
+        /// Operations that send.
+        ops: TxOp = total(&config.ops());
+        /// Posted receives, slices of multi-receive buffers, and events.
+        recvs: RecvOp = total(&config.receives());
+        /// Messages of several packets that are arriving.
+        assemblies: Assembly = count(config.assemblies);
+        /// Stored messages.
+        unexpected: Unexpected = total(&config.unexpected);
+        /// Registered memory.
+        regions: Region = count(config.regions);
+    }
+    tables {
+        /// Hash table from address to peer, at most half full.
+        index: u32 = zeroed((count(config.peers) * 2).next_power_of_two());
+        /// Timers of the connections.
+        timers: TimerSlot = filled(count(config.connections));
+        /// Hash bins of the posted receives.
+        recv_bins: List<RecvSlot> = filled(count(config.recvs).next_power_of_two());
+        /// Their entries in the bins.
+        recv_entries: BinEntry<RecvSlot> = filled(count(config.recvs));
+        /// Packets that are arriving in pieces.
+        pieced: Pieced = filled(count(config.pieced));
+        /// Hash bins of the stored messages: tables of one length.
+        stored_bins: List<StoredSlot> =
+            filled(total(&config.unexpected).next_power_of_two() * TABLES);
+        /// Hash table from key to region, at most half full.
+        region_index: u32 = zeroed((count(config.regions) * 2).next_power_of_two());
+    }
 }
 
 const fn count(capacity: u32) -> usize {

@@ -13,6 +13,7 @@
 
 use crate::collections::serial::Psn;
 use crate::collections::slab::{Slab, Slot, SlotIndex};
+use crate::collections::slots::Slots;
 use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ChunkSlot, PageSlot};
 
@@ -98,8 +99,8 @@ impl<'s> InFlight<'s> {
     /// A pool of `chunks`, at least as many as the `peers` that can have a connection at once, and
     /// of `pages`.
     pub(crate) fn new(
-        chunks: &'s mut [Slot<TxChunk>],
-        pages: &'s mut [Slot<TxPage>],
+        chunks: Slots<'s, Slot<TxChunk>>,
+        pages: Slots<'s, Slot<TxPage>>,
         peers: u32,
     ) -> Self {
         Self { chunks: Slab::new(chunks), pages: Slab::new(pages), reserved: peers }

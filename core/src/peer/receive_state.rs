@@ -372,8 +372,8 @@ impl ReceiveState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::collections::slab::Slot;
-    use crate::peer::window::{Admission, BitsPage, WINDOW_PACKETS};
+    use crate::collections::slots::Slots;
+    use crate::peer::window::{Admission, WINDOW_PACKETS};
     use proptest::prelude::*;
     use std::collections::BTreeSet;
     use std::vec;
@@ -388,8 +388,8 @@ mod tests {
             reach in prop::sample::select(vec![100, 2 * SACK_PACKETS, WINDOW_PACKETS - 1]),
             arrivals in prop::collection::vec((1..WINDOW_PACKETS, any::<bool>()), 1..60),
         ) {
-            let mut slots = vec![Slot::<BitsPage>::default(); 5];
-            let mut pool = BitsPool::new(&mut slots);
+            let slots = Slots::with_room(5).unwrap();
+            let mut pool = BitsPool::new(slots);
             let mut state = ReceiveState::new(Psn(base), Msn(0), 0, Tick::default());
             let mut reported = BTreeSet::new();
             // The packet with distance 0 never arrives.

@@ -14,6 +14,7 @@
 
 use crate::collections::serial::Psn;
 use crate::collections::slab::{Slab, Slot, SlotIndex};
+use crate::collections::slots::Slots;
 use crate::peer::slots::BitsSlot;
 use zerocopy::native_endian::U64;
 
@@ -50,7 +51,7 @@ pub(crate) struct BitsPool<'s>(Slab<'s, BitsPage, BitsSlot>);
 
 impl<'s> BitsPool<'s> {
     /// A pool of `pages`.
-    pub(crate) fn new(pages: &'s mut [Slot<BitsPage>]) -> Self {
+    pub(crate) fn new(pages: Slots<'s, Slot<BitsPage>>) -> Self {
         Self(Slab::new(pages))
     }
 
@@ -327,8 +328,8 @@ mod tests {
             steps in prop::collection::vec(0u32..70_000, 1..600),
             fill in any::<bool>(),
         ) {
-            let mut slots = vec![Slot::<BitsPage>::default(); pages];
-            let mut pool = BitsPool::new(&mut slots);
+            let slots = Slots::with_room(pages).unwrap();
+            let mut pool = BitsPool::new(slots);
             let mut window = ReceiveWindow::new(Psn(base));
             let mut next = 0u64; // distance of the cumulative number from `base`
             let mut above = BTreeSet::new();
@@ -377,8 +378,7 @@ mod tests {
 
     #[test]
     fn a_window_without_pages_spans_128_packets() {
-        let mut slots = [];
-        let mut pool = BitsPool::new(&mut slots);
+        let mut pool = BitsPool::new(Slots::with_room(0).unwrap());
         let mut window = ReceiveWindow::new(Psn(7));
         window.insert(&mut pool, Psn(7 + 127));
         assert_eq!(window.admission(&pool, Psn(7 + 126)), Admission::Fresh);

@@ -67,7 +67,7 @@ impl ConnectKind {
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 pub enum RejectReason {
-    /// Nobody listens there.
+    /// No endpoint listens there.
     Refused = 1,
     /// The application of the other side rejected the request; its data is in
     /// [`Agent::data`](crate::cm::Agent::data).

@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::PeerId;
+use crate::collections::slots::Slots;
 use crate::peer::operation::RecvOp;
 use crate::peer::slots::RecvSlot;
 use crate::{Context, RecvRequest};
@@ -83,8 +84,8 @@ proptest! {
         binned: bool,
         steps in prop::collection::vec(step(), 0..200),
     ) {
-        let mut storage = vec![crate::collections::slab::Slot::<RecvOp>::default(); SIZE];
-        let mut slots: Slab<'_, RecvOp, RecvSlot> = Slab::new(&mut storage);
+        let storage = Slots::with_room(SIZE).unwrap();
+        let mut slots: Slab<'_, RecvOp, RecvSlot> = Slab::new(storage);
         // Few bins, so that keys share them.
         let mut chains = vec![List::default(); 8];
         let mut entries = vec![BinEntry::default(); SIZE];
@@ -144,8 +145,8 @@ proptest! {
 
 #[test]
 fn a_search_that_goes_far_takes_few_steps() {
-    let mut storage = vec![crate::collections::slab::Slot::<RecvOp>::default(); 10_000];
-    let mut slots: Slab<'_, RecvOp, RecvSlot> = Slab::new(&mut storage);
+    let storage = Slots::with_room(10_000).unwrap();
+    let mut slots: Slab<'_, RecvOp, RecvSlot> = Slab::new(storage);
     let mut chains = vec![List::default(); 16_384];
     let mut entries = vec![BinEntry::default(); 10_000];
     let mut queue = PostedQueue::new((&mut chains, &mut entries), [9, 7]);

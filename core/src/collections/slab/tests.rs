@@ -51,13 +51,16 @@ fn slab_step() -> impl Strategy<Value = SlabStep> {
 proptest! {
     #[test]
     fn slab_is_a_map_with_generations(
-        capacity in 0usize..9,
+        capacity in prop::sample::select(vec![0usize, 1, 3, 8, 80, 100]),
+        all_begun: bool,
         steps in prop::collection::vec(slab_step(), 0..100),
     ) {
-        let mut slots = vec![Slot::<Item>::default(); capacity];
-        let mut slab = Slab::<Item, Index>::new(&mut slots);
+        let slots = Slots::with_room(capacity).unwrap();
+        let slots = if all_begun { slots.begin_all() } else { slots };
+        let mut slab = Slab::<Item, Index>::new(slots);
         let mut model = BTreeMap::new();
         let mut generations = vec![0u32; capacity];
+        let mut most = 0;
         for step in steps {
             match step {
                 SlabStep::Alloc(value) => {
@@ -76,11 +79,15 @@ proptest! {
                 SlabStep::Release(_) => {}
             }
             prop_assert_eq!(slab.used() as usize, model.len());
+            prop_assert_eq!(slab.has_free(0), model.len() < capacity);
+            prop_assert!(slab.is_sound());
+            most = most.max(model.len());
+            prop_assert!(all_begun || slab.slots.len() < most + BEGIN as usize, "few more begin");
             for number in (0..capacity as u32).map(Index) {
                 prop_assert_eq!(slab.is_used(number), model.contains_key(&number));
-                prop_assert_eq!(slab.generation(number), generations[number.0 as usize]);
             }
             for (&number, &value) in &model {
+                prop_assert_eq!(slab.generation(number), generations[number.0 as usize]);
                 prop_assert_eq!(slab[number].value, value);
             }
         }
@@ -90,12 +97,13 @@ proptest! {
     fn a_shuffled_slab_gives_each_slot_once(capacity in 1usize..40, seed: u64) {
         let give = |seed: u64| {
             let mut state = seed;
-            let random = || {
+            let mut random = || {
                 state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 state >> 20
             };
-            let mut slots = vec![Slot::<Item>::default(); capacity];
-            let mut slab = Slab::<Item, Index>::shuffled(&mut slots, random);
+            let mut slab = Slab::<Item, Index>::new(Slots::with_room(capacity).unwrap());
+            slab.begin_shuffled(1, &mut random);
+            slab.begin_shuffled(capacity as u32 - 1, random);
             assert!(slab.is_sound());
             let mut order = Vec::new();
             while let Some(slot) = slab.alloc(Item::default()) {
@@ -117,8 +125,7 @@ proptest! {
 
     #[test]
     fn list_is_a_queue(steps in prop::collection::vec((0u8..5, 0u32..8), 0..100)) {
-        let mut slots = vec![Slot::<Item>::default(); 8];
-        let mut slab = Slab::<Item, Index>::new(&mut slots);
+        let mut slab = Slab::<Item, Index>::new(Slots::with_room(8).unwrap());
         for _ in 0..8 {
             slab.alloc(Item::default()).unwrap();
         }

@@ -21,7 +21,7 @@ use crate::wire::{Handshake, Header, PACKET_LEN_MIN, PacketKind, Token};
 use crate::{DropReason, OpError, PeerAddress, PeersFull};
 
 /// Whether three quarters of the slots are taken.
-fn is_crowded<T, I: SlotIndex>(slots: &Slab<'_, T, I>) -> bool {
+fn is_crowded<T: Default, I: SlotIndex>(slots: &Slab<'_, T, I>) -> bool {
     slots.used() >= slots.capacity() - slots.capacity() / 4
 }
 
@@ -39,7 +39,11 @@ fn is_newer(one: u16, other: u16) -> bool {
 impl Ctx<'_> {
     /// Adds a peer to the table.
     pub(crate) fn add_peer(&mut self, address: PeerAddress) -> Result<PeerSlot, PeersFull> {
-        if self.table.is_quarantined(self.timers.tick()) {
+        let now = self.timers.tick();
+        if self.table.lacks_slots(now) {
+            self.table.begin_slots(&mut self.secret);
+        }
+        if self.table.is_quarantined(now) {
             self.stats.quarantined += 1;
             return Err(PeersFull::Quarantined);
         }

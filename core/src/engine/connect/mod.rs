@@ -18,6 +18,7 @@ use crate::collections::index::Index as HashIndex;
 use crate::collections::list::List;
 use crate::collections::secret::{Secret, Use};
 use crate::collections::slab::{Slab, Slot, SlotIndex};
+use crate::collections::slots::Slots;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::engine::connect::packet::{STATELESS_QUEUE_MAX, StatelessPacket};
 use crate::engine::violation::{Violation, sound};
@@ -35,6 +36,8 @@ const QUARANTINE_TICKS: u32 = (128_000_000 / TICK_NANOS) as u32;
 const UNPROVEN_PART: u32 = 8;
 /// So many unproven peers there may be in small tables, too.
 const UNPROVEN_MIN: u32 = 4;
+/// Slots of peers that begin together, in random order.
+const PEERS_BEGIN: u32 = 128;
 
 /// Peers and connections of an engine.
 #[derive(Debug)]
@@ -66,14 +69,14 @@ impl<'s> ConnectionTable<'s> {
     /// A table without peers. The `secret` keeps others from choosing addresses that collide, and
     /// from inferring one peer's identifier from another's.
     pub(super) fn new(
-        peers: &'s mut [Slot<Peer>],
+        peers: Slots<'s, Slot<Peer>>,
         index: &'s mut [u32],
-        connections: &'s mut [Slot<Connection>],
-        secret: &mut Secret,
+        connections: Slots<'s, Slot<Connection>>,
+        secret: &Secret,
     ) -> Self {
         let peer_table = secret.subkey(Use::PeerTable);
         Self {
-            peers: Slab::shuffled(peers, || secret.draw(Use::PeerSlot)),
+            peers: Slab::new(peers),
             index: HashIndex::new(index, peer_table),
             connections: Slab::new(connections),
             ready: List::default(),
@@ -252,6 +255,17 @@ impl ConnectionTable<'_> {
         let peer = self.peers.alloc(Peer::new(address))?;
         self.index.insert(&address, peer);
         Some(peer)
+    }
+
+    /// Whether no slot is free for a peer at `now`, among those that have begun.
+    pub(super) fn lacks_slots(&self, now: Tick) -> bool {
+        self.peers.next_free().is_none() || self.is_quarantined(now)
+    }
+
+    /// Begins [`PEERS_BEGIN`] slots, if so many are left.
+    #[cold]
+    pub(super) fn begin_slots(&mut self, secret: &mut Secret) {
+        self.peers.begin_shuffled(PEERS_BEGIN, || secret.draw(Use::PeerSlot));
     }
 
     /// Whether the slot that is used next is in quarantine at `now`.

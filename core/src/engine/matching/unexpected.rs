@@ -18,6 +18,7 @@ use crate::UnexpectedId;
 use crate::api::config::{UNEXPECTED_CLASS_LEN, UNEXPECTED_CLASSES};
 use crate::collections::list::{Link, Linked, Links, List};
 use crate::collections::slab::{Slab, Slot, SlotIndex};
+use crate::collections::slots::Slots;
 use crate::peer::operation::Unexpected;
 use crate::peer::slots::StoredSlot;
 
@@ -51,7 +52,7 @@ impl<'s> UnexpectedPool<'s> {
     /// Divides `slots` among the classes as `config` says; `None` if there are not as many as it
     /// says.
     pub(crate) fn new(
-        slots: &'s mut [Slot<Unexpected>],
+        slots: Slots<'s, Slot<Unexpected>>,
         counts: [u32; UNEXPECTED_CLASSES],
     ) -> Option<Self> {
         Some(Self {
@@ -184,7 +185,6 @@ mod tests {
     use crate::Config;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
-    use std::vec;
 
     proptest! {
         #[test]
@@ -194,8 +194,8 @@ mod tests {
         ) {
             let config = Config { unexpected: counts, ..Config::new(|crc, _| crc) };
             let total: u32 = counts.iter().sum();
-            let mut slots = vec![Slot::<Unexpected>::default(); total as usize];
-            let mut pool = UnexpectedPool::new(&mut slots, counts).unwrap();
+            let slots = Slots::with_room(total as usize).unwrap();
+            let mut pool = UnexpectedPool::new(slots, counts).unwrap();
             let mut free = config.unexpected;
             let mut ranges = BTreeSet::new();
             for len in lens {

@@ -10,6 +10,7 @@ use crate::api::counters::TargetCounters;
 use crate::collections::index::Index;
 use crate::collections::secret::{Secret, Use};
 use crate::collections::slab::{Slab, Slot};
+use crate::collections::slots::Slots;
 use crate::peer::slots::RegionSlot;
 use crate::{OpError, RegionError, RegionId};
 
@@ -56,7 +57,7 @@ pub(crate) struct Regions<'s> {
 
 impl<'s> Regions<'s> {
     pub(crate) fn new(
-        slots: &'s mut [Slot<Region>],
+        slots: Slots<'s, Slot<Region>>,
         index: &'s mut [u32],
         secret: &Secret,
     ) -> Self {
@@ -166,8 +167,8 @@ mod tests {
         fn an_access_is_inside_or_refused(
             base: u64, len: u64, address: u64, wanted: u64, rights in 0u8..4, wants in 1u8..4,
         ) {
-            let (mut slots, mut index) = (vec![Slot::<Region>::default(); 2], vec![0; 4]);
-            let mut regions = Regions::new(&mut slots, &mut index, &Secret::new(5));
+            let (slots, mut index) = (Slots::with_room(2).unwrap(), vec![0; 4]);
+            let mut regions = Regions::new(slots, &mut index, &Secret::new(5));
             let mut secret = Secret::new(7);
             let access = Access::from_bits_truncate(rights);
             let request = RegionRequest { key: None, address: base, len, access };
@@ -196,8 +197,8 @@ mod tests {
 
     #[test]
     fn keys_are_the_applications_choice() {
-        let (mut slots, mut index) = (vec![Slot::<Region>::default(); 3], vec![0; 8]);
-        let mut regions = Regions::new(&mut slots, &mut index, &Secret::new(5));
+        let (slots, mut index) = (Slots::with_room(3).unwrap(), vec![0; 8]);
+        let mut regions = Regions::new(slots, &mut index, &Secret::new(5));
         let mut secret = Secret::new(7);
         let request =
             |key| RegionRequest { key: Some(key), address: 0, len: 8, access: Access::all() };

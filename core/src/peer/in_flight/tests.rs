@@ -5,7 +5,6 @@ use super::*;
 use crate::collections::time::Tick;
 use proptest::prelude::*;
 use std::collections::VecDeque;
-use std::vec;
 use std::vec::Vec;
 
 #[derive(Default)]
@@ -73,9 +72,9 @@ proptest! {
         pages in 0usize..8,
         steps in prop::collection::vec((0usize..3, 0u8..4, 1u32..700, any::<u32>()), 1..40),
     ) {
-        let mut slots = vec![Slot::<TxChunk>::default(); 3 + spare];
-        let mut page_slots = vec![Slot::<TxPage>::default(); pages];
-        let mut pool = InFlight::new(&mut slots, &mut page_slots, 3);
+        let slots = Slots::with_room(3 + spare).unwrap();
+        let page_slots = Slots::with_room(pages).unwrap();
+        let mut pool = InFlight::new(slots, page_slots, 3);
         let mut peers = bases.map(|base| Peer { first: Psn(base), ..Peer::default() });
         let mut stamp = 0;
         for (who, action, count, which) in steps {
@@ -131,9 +130,9 @@ proptest! {
 #[test]
 fn one_connection_takes_four_fifths_of_the_pool_and_a_window_of_three_pages() {
     for (chunks, packets) in [(100, 32 * 80), (4_000, 49_152)] {
-        let mut slots = vec![Slot::<TxChunk>::default(); chunks + 2];
-        let mut pages = vec![Slot::<TxPage>::default(); 16];
-        let mut pool = InFlight::new(&mut slots, &mut pages, 2);
+        let slots = Slots::with_room(chunks + 2).unwrap();
+        let pages = Slots::with_room(16).unwrap();
+        let mut pool = InFlight::new(slots, pages, 2);
         let (mut directory, first) = (Directory::default(), Psn(u32::MAX - 1_000));
         let mut next = first;
         while pool.push(&mut directory, first, next, TxPacket::default()) {

@@ -2,7 +2,7 @@
 //! The queue against a model: a list in order of acceptance, searched from its head.
 
 use super::*;
-use crate::collections::slab::Slot;
+use crate::collections::slots::Slots;
 use crate::wire::Envelope;
 use crate::{Context, TagMatch};
 use proptest::prelude::*;
@@ -93,8 +93,8 @@ proptest! {
         secret: [u64; 2],
         steps in prop::collection::vec(step(), 0..200),
     ) {
-        let mut storage = vec![Slot::<Unexpected>::default(); SIZE as usize];
-        let mut pool = UnexpectedPool::new(&mut storage, [SIZE, 0, 0, 0]).unwrap();
+        let storage = Slots::with_room(SIZE as usize).unwrap();
+        let mut pool = UnexpectedPool::new(storage, [SIZE, 0, 0, 0]).unwrap();
         // Few bins, so that keys share them.
         let mut chains = vec![List::default(); 4 * TABLES];
         let mut queue = StoredQueue::new(&mut chains, secret);
