@@ -49,8 +49,9 @@ impl Entry {
     pub(crate) fn hold(self, mode: AttachMode, maps: Maps, link: OwnedFd) -> Arc<Attached> {
         let key = self.0;
         let attached = Arc::new(Attached { mode, maps, link, _entry: self });
-        if let Some((_, place)) = attached_programs().iter_mut().find(|(other, _)| *other == key) {
-            *place = Arc::downgrade(&attached);
+        if let Some((_, program)) = attached_programs().iter_mut().find(|(other, _)| *other == key)
+        {
+            *program = Arc::downgrade(&attached);
         }
         attached
     }
@@ -69,7 +70,10 @@ pub(crate) fn find(program: u32) -> Option<Weak<Attached>> {
 }
 
 fn find_of(key: ProgramKey) -> Option<Weak<Attached>> {
-    attached_programs().iter().find(|(other, _)| *other == key).map(|(_, place)| Weak::clone(place))
+    attached_programs()
+        .iter()
+        .find(|(other, _)| *other == key)
+        .map(|(_, program)| Weak::clone(program))
 }
 
 #[cfg(test)]
@@ -79,7 +83,7 @@ mod tests {
     #[test]
     fn an_entry_is_of_one_process() {
         let entry = Entry::new(7);
-        assert!(find(7).is_some_and(|place| place.upgrade().is_none()), "not attached yet");
+        assert!(find(7).is_some_and(|program| program.upgrade().is_none()), "not attached yet");
         assert!(find(8).is_none());
         assert!(find_of((process::id() + 1, 7)).is_none(), "a fork's are its own");
         drop(entry);

@@ -111,8 +111,8 @@ fn a_write_is_counted_when_its_last_byte_is_in_place() {
         while world.nodes[0].completions.len() < 6 {
             assert!(world.step(), "seed {seed}");
             let memory = world.region_bytes(1, remote.key);
-            let place = |n: u64| n as usize * 10_000..(n as usize + 1) * 10_000;
-            let whole = (0..6).filter(|&n| memory[place(n)] == pattern(n + 1, 10_000));
+            let range = |n: u64| n as usize * 10_000..(n as usize + 1) * 10_000;
+            let whole = (0..6).filter(|&n| memory[range(n)] == pattern(n + 1, 10_000));
             assert!(counted(&world).writes <= whole.count() as u64, "seed {seed}");
         }
         assert_eq!(counted(&world), TargetCounters { writes: 6, reads: 0, updates: 0 });

@@ -2,7 +2,7 @@
 //! Generates `ffi/libfabric-sys/src/bindings.rs` from the libfabric headers, or checks that it is
 //! up to date.
 //!
-//! In: the system's libfabric headers. Out: the file, or a verdict. The generator is a program of
+//! In: the system's libfabric headers. Out: the file, or an error. The generator is a program of
 //! the package `ofi-xdp-libfabric-sys`: it needs libclang, and this package must build without.
 
 use std::process::Command;

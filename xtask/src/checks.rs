@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Checks that are a tool and its command line: rustfmt, clippy, rustdoc, typos.
 //!
-//! In: the workspace. Out: the tool's verdict, its complaints on the terminal. Called by
+//! In: the workspace. Out: the tool's result, its complaints on the terminal. Called by
 //! [`crate::test`] with `--all`.
 
 use std::path::PathBuf;

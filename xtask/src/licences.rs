@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The licences of all dependencies against the list in `deny.toml`.
 //!
-//! In: `cargo metadata` and `deny.toml`. Out: a verdict that names each crate outside the list. The
+//! In: `cargo metadata` and `deny.toml`. Out: an error that names each crate outside the list. The
 //! file is cargo-deny's, so `cargo deny check licenses` says the same where that tool is installed;
 //! this check does without its long compilation.
 

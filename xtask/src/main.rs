@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask`: every command of the project, one task a file.
 //!
-//! In: the command line. Out: the result of the task (a provider, a report, a verdict) and the
+//! In: the command line. Out: the result of the task (a provider, a report, an error) and the
 //! exit code, 0 for success. Called by people and by `.ci/run`. Builds on a bare machine: a
 //! task that needs more than Rust calls [`setup::ensure`] first.
 

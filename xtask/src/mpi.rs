@@ -3,7 +3,7 @@
 //! package `tests` that starts them.
 //!
 //! In: the runner's own arguments. Out: `target/mpi` with a virtual environment for each MPI of
-//! `PyPI`, mpi4py's tests and the compiled programs; then the runner's verdict. Existing parts
+//! `PyPI`, mpi4py's tests and the compiled programs; then the runner's result. Existing parts
 //! are not made again. Debian's Open MPI comes as a package of the system. Only the runner
 //! runs as root.
 

@@ -97,7 +97,7 @@ impl<'w> Copy<'w> {
         let (mut survivors, mut unbuilt) = (Vec::new(), Vec::new());
         for (index, &one) in mutations.iter().enumerate() {
             let start = now();
-            let verdict = match self.try_out(one, checks) {
+            let outcome = match self.try_out(one, checks) {
                 Ok(Some(Noticed { check, detail })) => format!("{:<7} {detail}", check.name()),
                 Ok(None) => {
                     survivors.push(one);
@@ -109,8 +109,8 @@ impl<'w> Copy<'w> {
                 }
             };
             let seconds = start.elapsed().as_secs_f64();
-            let place = format!("{}/{}", index + 1, mutations.len());
-            println!("{place:>7} {:<32} {verdict} ({seconds:.1} s)", one.name);
+            let position = format!("{}/{}", index + 1, mutations.len());
+            println!("{position:>7} {:<32} {outcome} ({seconds:.1} s)", one.name);
         }
         ensure!(unbuilt.is_empty(), "could not be tried: {}", unbuilt.join(", "));
         Ok(survivors)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Stages: parts of a test run with a heading each, a table at the end, and one verdict.
+//! Stages: parts of a test run with a heading each, a table at the end, and one result.
 //!
 //! In: the list of stages. Out: the table, and the closing line `N passed, N failed`. Called by
 //! [`crate::test`]. A stage that fails does not stop the others, except the first (set-up), without

@@ -57,11 +57,11 @@ pub(crate) fn run(mut command: Command) -> Result<Counts> {
         counts += other.join().unwrap_or_default();
         counts
     });
-    verdict(child.wait()?, counts)
+    counts_if_passed(child.wait()?, counts)
 }
 
 /// A runner that failed has failed, whatever it counted.
-fn verdict(status: ExitStatus, mut counts: Counts) -> Result<Counts> {
+fn counts_if_passed(status: ExitStatus, mut counts: Counts) -> Result<Counts> {
     if !status.success() && counts.failed == 0 {
         if counts == Counts::default() {
             bail!("the test runner ended with {status} before any test ran");
@@ -182,7 +182,7 @@ mod tests {
     fn a_runner_that_fails_after_its_summary_is_a_failure() {
         let failure = Command::new("false").status().unwrap();
         let before = counts(2, 0).unwrap();
-        assert_eq!(verdict(failure, before).unwrap(), counts(2, 1).unwrap());
+        assert_eq!(counts_if_passed(failure, before).unwrap(), counts(2, 1).unwrap());
     }
 
     #[test]

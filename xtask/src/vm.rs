@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `cargo xtask vm`: a virtual machine with network cards for zero-copy, which veth cannot do.
 //!
-//! In: the guest's task. Out: its verdict, and in `target/vm/<job>` its console (`console.log`) and
+//! In: the guest's task. Out: its result, and in `target/vm/<job>` its console (`console.log`) and
 //! the files that it gives back. [`kernel`] fetches Debian's kernel, [`image`] packs an initial
 //! file system with the built programs, [`mod@machine`] boots both with an [`emulator`]. The
 //! guest's first and only process is `ofi-xdp-vm-guest` (`tests/vm`). Only QEMU is installed, and
@@ -172,5 +172,5 @@ fn run(
     let text = fs::read(&console).with_context(|| console.display().to_string())?;
     let counts = results::counts(&String::from_utf8_lossy(&text));
     ensure!(ended, "the guest was not done after {} s: {}", limit.as_secs(), console.display());
-    counts.with_context(|| format!("the guest ended without a verdict: {}", console.display()))
+    counts.with_context(|| format!("the guest ended without a result: {}", console.display()))
 }

@@ -6,8 +6,8 @@
 //! posted first among those that match. Callers: the engine, for its own receives; the queue of
 //! receives that several engines share.
 //!
-//! A search looks at the first [`NEAR`] receives one by one. Behind these it uses hash bins. A
-//! receive has a *kind*: whether it names a source, and which bits of the tag it ignores. Receives
+//! A search looks at the first [`LINEAR_STEPS`] receives one by one. Behind these it uses hash bins.
+//! A receive has a *kind*: whether it names a source, and which bits of the tag it ignores. Receives
 //! of one kind match by equality of source and remaining tag, which is the key of their bin. A
 //! search looks into one bin for each kind in use, and takes the oldest receive of those that it
 //! finds (tuple space search: Srinivasan, Suri and Varghese, SIGCOMM 1999). Receives of more than
@@ -15,8 +15,8 @@
 //!
 //! Messages mostly arrive in the order of the receives. Therefore a receive gets its bin when a
 //! search finds none in the bins, or when [`UNBINNED_MAX`] receives wait without one. The receives
-//! with a bin are the oldest of their queue. Bounds: [`NEAR`], [`KINDS`] and [`UNBINNED_MAX`]
-//! steps, and [`BINNED_PER_SEARCH`] bins; the chain of receives of further kinds.
+//! with a bin are the oldest of their queue. Bounds: [`LINEAR_STEPS`], [`KINDS`] and
+//! [`UNBINNED_MAX`] steps, and [`BINNED_PER_SEARCH`] bins; the chain of receives of further kinds.
 
 #![allow(clippy::indexing_slicing, reason = "there is an entry for each slot")]
 
@@ -28,7 +28,7 @@ use crate::collections::mix::mix;
 use crate::collections::slab::{Slab, SlotIndex};
 
 /// Receives that a search looks at one by one.
-pub(crate) const NEAR: u32 = 16;
+pub(crate) const LINEAR_STEPS: u32 = 16;
 /// Receives that wait without a bin at the most.
 const UNBINNED_MAX: u32 = 512;
 /// Kinds of receives that have bins. Few in the tests of this file, whose receives are few.
@@ -231,7 +231,7 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
         tag: Option<u64>,
     ) -> I {
         let mut slot = self.queues.first(tag.is_some());
-        for _ in 0..NEAR {
+        for _ in 0..LINEAR_STEPS {
             if slot.is_none() || matches(slots[slot].wanted(), (source, tag)) {
                 return slot;
             }

@@ -50,7 +50,7 @@ impl Engine<'_> {
         if under_way > WINDOW_PACKETS || state.credits().serving() > state.credits().granted() {
             return Err(Violation::WindowBounds);
         }
-        if !state.rx().window().is_sound(&cx.bits) {
+        if !state.rx().receive_window().is_sound(&cx.bits) {
             return Err(Violation::WindowBit);
         }
         if !state.path().congestion().is_sound() {

@@ -99,7 +99,7 @@ impl Connection {
 
     /// Saves the state that outlives the connection in `peer`.
     pub(crate) fn save(&self, peer: &mut Peer) {
-        peer.expected_psn = self.rx.window().next();
+        peer.expected_psn = self.rx.receive_window().next();
         peer.rx_rnr_epoch = self.rx.rnr_epoch();
         peer.expected_msn = self.rx.expected_msn();
         peer.next_psn = self.tx.next_psn();
@@ -193,7 +193,7 @@ impl Connection {
         (self.errors.open(), self.tx.sacked()) == (0, 0)
             && header.ack_psn() == self.tx.first_psn()
             && !header.flags().contains(Flags::RETRANSMISSION)
-            && header.psn() == self.rx.window().next()
+            && header.psn() == self.rx.receive_window().next()
     }
 
     /// Whether a part of `op`, in a packet that is being processed, belongs to the operation that
@@ -233,7 +233,7 @@ impl Connection {
             || !self.responses.list().is_empty()
             || !self.assemblies.is_empty()
             || !self.out_of_order.is_empty()
-            || self.rx.window().has_holes()
+            || self.rx.receive_window().has_holes()
             || self.rx.is_not_ready()
             || self.hello.repeat_at().is_some()
     }
@@ -268,7 +268,7 @@ impl Connection {
     /// Returns credits: packets have arrived in order, and the next packet tells the peer so.
     #[inline]
     pub(crate) fn return_credits(&mut self) {
-        self.credits.return_before(self.rx.window().next());
+        self.credits.return_before(self.rx.receive_window().next());
     }
 }
 

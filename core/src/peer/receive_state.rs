@@ -24,7 +24,7 @@ const ACK_EVERY_PACKETS: u8 = 16;
 /// Window, acknowledgment and message number of a receiver.
 #[derive(Clone, Debug, Default, Hash)]
 pub(crate) struct ReceiveState {
-    window: ReceiveWindow,
+    receive_window: ReceiveWindow,
     /// The first packet that arrived after a missing one and that no acknowledgment has reported.
     unreported_from: Psn,
     /// When a delayed acknowledgment is owed, unless a packet carries it before. None while one is
@@ -60,7 +60,7 @@ impl ReceiveState {
     /// Nothing has arrived; `psn` and `msn` are the next numbers.
     pub(super) fn new(psn: Psn, msn: Msn, rnr_epoch: u8, now: Tick) -> Self {
         Self {
-            window: ReceiveWindow::new(psn),
+            receive_window: ReceiveWindow::new(psn),
             expected_msn: msn,
             rnr_epoch,
             newest_arrived: now,
@@ -80,7 +80,7 @@ impl ReceiveState {
 
     /// The peer counts packets from `base`; nothing was received yet.
     pub(crate) fn rebase(&mut self, base: Psn) {
-        self.window = ReceiveWindow::new(base);
+        self.receive_window = ReceiveWindow::new(base);
     }
 }
 
@@ -88,15 +88,15 @@ impl ReceiveState {
 impl ReceiveState {
     /// Which packets have arrived.
     #[inline(always)]
-    pub(crate) const fn window(&self) -> &ReceiveWindow {
-        &self.window
+    pub(crate) const fn receive_window(&self) -> &ReceiveWindow {
+        &self.receive_window
     }
 
     /// Records that data packet `psn`, which is fresh, was processed.
     #[inline]
     pub(crate) fn packet_processed(&mut self, pool: &mut BitsPool<'_>, psn: Psn) {
-        self.window.insert(pool, psn);
-        if self.window.has_holes() {
+        self.receive_window.insert(pool, psn);
+        if self.receive_window.has_holes() {
             self.report(psn);
         }
     }
@@ -124,7 +124,7 @@ impl ReceiveState {
 
     /// Gives back the pages of the window.
     pub(crate) fn release(&mut self, pool: &mut BitsPool<'_>) {
-        self.window.release(pool);
+        self.receive_window.release(pool);
     }
 
     /// Packets that have arrived, modulo 2^32.
@@ -251,7 +251,7 @@ impl ReceiveState {
     pub(crate) fn owe_ack(&mut self, now: Tick, at_once: bool) {
         self.unacknowledged = self.unacknowledged.saturating_add(1);
         self.ack_whole |= at_once;
-        if at_once || self.unacknowledged >= ACK_EVERY_PACKETS || self.window.has_holes() {
+        if at_once || self.unacknowledged >= ACK_EVERY_PACKETS || self.receive_window.has_holes() {
             self.owe_ack_now();
         } else if !self.is_ack_due() {
             self.ack_at = Some(now.plus_nanos(ACK_DELAY_NANOS));
@@ -275,7 +275,7 @@ impl ReceiveState {
     /// the first one may be lost.
     pub(crate) fn duplicate_arrived(&mut self, psn: Psn) {
         self.duplicates_seen = true;
-        if !psn.is_before(self.window.next()) {
+        if !psn.is_before(self.receive_window.next()) {
             self.report(psn);
         }
     }
@@ -316,16 +316,16 @@ impl ReceiveState {
     /// Whether an acknowledgment is due now that no other packet can carry.
     #[inline]
     pub(crate) fn owes_whole_ack(&self) -> bool {
-        self.ack_now && (self.ack_whole || self.duplicates_seen || self.window.has_holes())
+        self.ack_now && (self.ack_whole || self.duplicates_seen || self.receive_window.has_holes())
     }
 
     /// The word of the bitmap that the next selective acknowledgment begins with. It reports the
     /// first packets that none has reported; where it can, it ends with the highest packet, so that
     /// each packet is reported several times.
     pub(crate) fn sack_offset(&self) -> u32 {
-        let base = self.window.next().plus(1);
-        let span = self.window.end().since(base);
-        if !self.window.has_holes() || span <= SACK_PACKETS {
+        let base = self.receive_window.next().plus(1);
+        let span = self.receive_window.end().since(base);
+        if !self.receive_window.has_holes() || span <= SACK_PACKETS {
             return 0;
         }
         let is_current = base.is_before(self.unreported_from);
@@ -338,11 +338,11 @@ impl ReceiveState {
     /// it had no room for is reported by the next one, at once.
     pub(crate) fn sack_sent(&mut self, offset: u32) {
         self.acknowledged(true);
-        if !self.window.has_holes() {
+        if !self.receive_window.has_holes() {
             self.unreported = 0;
             return;
         }
-        let reported_to = self.window.next().plus(1 + 64 * offset + SACK_PACKETS);
+        let reported_to = self.receive_window.next().plus(1 + 64 * offset + SACK_PACKETS);
         let end = self.unreported_end();
         if self.unreported > 0 && reported_to.is_before(end) {
             self.unreported = end.since(reported_to) as u16;
@@ -360,7 +360,7 @@ impl ReceiveState {
         if whole {
             self.duplicates_seen = false;
             self.ack_whole = false;
-        } else if self.owes_whole_ack() || self.window.has_holes() {
+        } else if self.owes_whole_ack() || self.receive_window.has_holes() {
             return;
         }
         self.ack_now = false;
@@ -397,7 +397,7 @@ mod tests {
             for (distance, acknowledge) in arrivals {
                 let distance = 1 + distance % reach;
                 let psn = Psn(base).plus(distance);
-                if state.window().admission(&pool, psn) == Admission::Fresh {
+                if state.receive_window().admission(&pool, psn) == Admission::Fresh {
                     state.packet_processed(&mut pool, psn);
                     arrived.insert(distance);
                 } else {

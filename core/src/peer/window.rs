@@ -103,7 +103,7 @@ const fn word_at(psn: Psn) -> usize {
     (psn.0 % PAGE_PACKETS / 64) as usize
 }
 
-/// The verdict of the window on a packet number.
+/// The decision of the window on a packet number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Admission {
     /// Not seen yet.
@@ -171,7 +171,7 @@ impl ReceiveWindow {
         self.end.0 != self.next.0
     }
 
-    /// The verdict on `psn`; changes nothing.
+    /// The decision on `psn`; changes nothing.
     #[inline]
     pub(crate) fn admission(&self, pool: &BitsPool<'_>, psn: Psn) -> Admission {
         if psn.is_before(self.next) {
@@ -338,16 +338,16 @@ mod tests {
                 let step = if fill && step % 3 > 0 { 20 } else { step % reach };
                 let number = (next + u64::from(step)).saturating_sub(20);
                 let psn = Psn(base.wrapping_add(number as u32));
-                let verdict = window.admission(&pool, psn);
+                let admission = window.admission(&pool, psn);
                 if number < next || above.contains(&number) {
-                    prop_assert_eq!(verdict, Admission::Duplicate);
+                    prop_assert_eq!(admission, Admission::Duplicate);
                 } else if number > next + u64::from(WINDOW_PACKETS) {
-                    prop_assert_eq!(verdict, Admission::Beyond);
+                    prop_assert_eq!(admission, Admission::Beyond);
                 } else {
                     // A full ring has no page for growth.
-                    prop_assert!(verdict == Admission::Fresh || pages < 5);
+                    prop_assert!(admission == Admission::Fresh || pages < 5);
                 }
-                if verdict == Admission::Fresh {
+                if admission == Admission::Fresh {
                     window.insert(&mut pool, psn);
                     above.insert(number);
                     while above.remove(&next) {

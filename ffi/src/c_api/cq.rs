@@ -82,7 +82,7 @@ impl Entries {
         }
         let op_context = std::ptr::with_exposed_provenance_mut(entry.context.0 as usize);
         let Entry { flags, len, data, tag, .. } = *entry;
-        let buf = place(entry);
+        let buf = buffer_of(entry);
         match format {
             // SAFETY: there is room for an entry of the format that the queue was opened with
             // (`new`). The queue passes that format here, in each arm.
@@ -121,7 +121,7 @@ impl Entries {
 }
 
 /// Address of a message in a multi-receive buffer, for the application.
-fn place(entry: &Entry) -> *mut c_void {
+fn buffer_of(entry: &Entry) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(entry.buffer_address)
 }
 
@@ -290,7 +290,7 @@ fn write_error(to: &mut abi::fi_cq_err_entry, error: &ErrorEntry) {
     to.op_context = std::ptr::with_exposed_provenance_mut(error.entry.context.0 as usize);
     to.flags = error.entry.flags;
     to.len = error.entry.len;
-    to.buf = place(&error.entry);
+    to.buf = buffer_of(&error.entry);
     to.data = error.entry.data;
     to.tag = error.entry.tag;
     to.olen = error.overflow;

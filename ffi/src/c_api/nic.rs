@@ -196,8 +196,8 @@ fn describe(nic: &Nic) -> String {
         }
     }
     let _ = writeln!(text, "            driver: {}", nic.driver);
-    let place = |shown| nic.pci.filter(|_| nic.shows_pci == shown);
-    if let Some(pci) = place(true) {
+    let pci_if = |shown| nic.pci.filter(|_| nic.shows_pci == shown);
+    if let Some(pci) = pci_if(true) {
         let _ = writeln!(text, "        fi_bus_attr:\n            pci: {pci}");
     }
     let _ = writeln!(text, "        fi_link_attr:\n            address: {}", nic.address);
@@ -207,7 +207,7 @@ fn describe(nic: &Nic) -> String {
     let _ = writeln!(text, "            state: {state}");
     let network = if nic.loopback { "loopback" } else { "Ethernet" };
     let _ = writeln!(text, "            network_type: {network}");
-    let kept = place(false).map(|pci| format!("pci: {pci}"));
+    let kept = pci_if(false).map(|pci| format!("pci: {pci}"));
     for (number, line) in kept.iter().chain(&nic.tiers).enumerate() {
         if number == 0 {
             let _ = writeln!(text, "        xdp:");
@@ -235,9 +235,9 @@ mod tests {
         let shown = bus(&nic);
         assert_eq!(shown.bus_type, abi::FI_BUS_PCI);
         // SAFETY: the union's only member for this bus type.
-        let place = unsafe { shown.attr.pci };
-        assert_eq!((place.domain_id, place.bus_id), (1, 0x3b));
-        assert_eq!((place.device_id, place.function_id), (2, 1));
+        let pci = unsafe { shown.attr.pci };
+        assert_eq!((pci.domain_id, pci.bus_id), (1, 0x3b));
+        assert_eq!((pci.device_id, pci.function_id), (2, 1));
         let text = describe(&nic);
         assert!(text.contains("fi_bus_attr:\n            pci: 0001:3b:02.1"), "{text}");
         assert!(!text.contains("xdp:"), "{text}");

@@ -158,10 +158,10 @@ pub(super) fn policy(queue: Option<&BoundCq>) -> CompletionPolicy {
 }
 
 /// Binds an object of a kind that can be bound once.
-fn put<T>(place: &mut Option<T>, object: T) -> Result<(), Error> {
-    if place.is_some() {
+fn put<T>(slot: &mut Option<T>, object: T) -> Result<(), Error> {
+    if slot.is_some() {
         return Err(Error::Invalid);
     }
-    *place = Some(object);
+    *slot = Some(object);
     Ok(())
 }

@@ -25,7 +25,7 @@ pub(crate) struct Names<'a> {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct ProviderQuery {
     /// The index of the provider in the list.
-    pub(crate) place: usize,
+    pub(crate) index: usize,
     /// Its name, followed by the utility providers that hints exclude (`verbs;^ofi_mrail`).
     pub(crate) provider: String,
     pub(crate) fabric: Option<String>,
@@ -60,7 +60,7 @@ pub(crate) fn queries(
         !parts(name).all(|part| registered.iter().any(|known| known.eq_ignore_ascii_case(part)))
     };
     let mut absent = String::new();
-    for (place, name) in providers.names().enumerate() {
+    for (index, name) in providers.names().enumerate() {
         if missing(name) {
             let _ = write!(absent, "{}{name}", if absent.is_empty() { "" } else { ", " });
         } else if filter.excludes(name) {
@@ -68,7 +68,7 @@ pub(crate) fn queries(
         } else if filter.stranded(name).is_some() {
             // The lower provider, if listed, offers its layers itself, and can open them.
             queries.skipped.push(format!("{name}: FI_PROVIDER hides the lower one; list that"));
-        } else if let Some(query) = query(place, name, names) {
+        } else if let Some(query) = query(index, name, names) {
             queries.queries.push(query);
         } else {
             queries.skipped.push(format!("{name}: the hints name something else"));
@@ -81,7 +81,7 @@ pub(crate) fn queries(
 }
 
 /// The query to `provider`; `None` if hints name a fabric or a domain of another one.
-fn query(place: usize, provider: &str, names: Names<'_>) -> Option<ProviderQuery> {
+fn query(index: usize, provider: &str, names: Names<'_>) -> Option<ProviderQuery> {
     let own = |shown: Option<&str>| match shown {
         None => Some(None),
         Some(shown) => {
@@ -92,7 +92,7 @@ fn query(place: usize, provider: &str, names: Names<'_>) -> Option<ProviderQuery
     let (fabric, domain) = (own(names.fabric)?, own(names.domain)?);
     let excluded = names.provider.into_iter().flat_map(parts).filter(|part| part.starts_with('^'));
     let provider = std::iter::once(provider).chain(excluded).collect::<Vec<_>>().join(";");
-    Some(ProviderQuery { place, provider, fabric, domain })
+    Some(ProviderQuery { index, provider, fabric, domain })
 }
 
 impl ProviderQuery {
@@ -105,7 +105,7 @@ impl ProviderQuery {
         let names = [OURS, layers].into_iter().chain(excluded);
         let own = |name: &Option<String>| name.as_ref().map(|name| shown(bottom, name));
         Self {
-            place: self.place,
+            index: self.index,
             provider: names.collect::<Vec<_>>().join(";"),
             fabric: own(&self.fabric),
             domain: own(&self.domain),

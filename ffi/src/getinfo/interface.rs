@@ -25,8 +25,8 @@ pub(crate) struct Interface {
     pub(crate) ip: IpAddr,
     /// Length of the network prefix, in bits.
     pub(crate) prefix: u32,
-    /// Its place in the kernel's order.
-    place: usize,
+    /// Its position in the kernel's order.
+    position: usize,
     /// The interface.
     pub(crate) nic: Nic,
 }
@@ -125,12 +125,12 @@ impl Interface {
                 // A host may have thousands of addresses: their texts would fill the reserve.
                 reserve::check(before)?;
                 let (ip, prefix) = (address.ip, address.prefix_len.into());
-                let place = found.len();
-                push(&mut found, Self { ip, prefix, place, nic: nic.clone() })?;
+                let position = found.len();
+                push(&mut found, Self { ip, prefix, position, nic: nic.clone() })?;
             }
         }
         // The stable sort would allocate.
-        found.sort_unstable_by_key(|interface| (preference(interface), interface.place));
+        found.sort_unstable_by_key(|interface| (preference(interface), interface.position));
         Ok(found)
     }
 
@@ -244,7 +244,7 @@ mod tests {
     use super::*;
 
     fn interface(ip: &str, prefix: u32) -> Interface {
-        Interface { ip: ip.parse().unwrap(), prefix, place: 0, nic: Nic::default() }
+        Interface { ip: ip.parse().unwrap(), prefix, position: 0, nic: Nic::default() }
     }
 
     #[test]

@@ -97,8 +97,8 @@ impl RecvQueue {
         let (id, serial) = state.queue.with_mut(|queue| {
             queue.post(request, source, min_free).map(|id| (id, queue.serial()))
         })?;
-        if let Some(place) = state.buffers.get_mut(id.slot() as usize) {
-            *place = buffer;
+        if let Some(entry) = state.buffers.get_mut(id.slot() as usize) {
+            *entry = buffer;
         }
         // Sequentially consistent, like `has_unmatched`: see `endpoint::shared_rx`.
         self.serial.store(serial, Ordering::SeqCst);

@@ -171,7 +171,7 @@ pub(crate) enum RecvMode {
         /// The buffer is released when fewer bytes than this are free.
         min_free: u64,
     },
-    /// A look at a stored message (`FI_PEEK`).
+    /// A query for a stored message (`FI_PEEK`).
     Peek(Peek),
     /// The message that was claimed with this context (`FI_CLAIM`).
     Claimed(ClaimAction),

@@ -207,7 +207,7 @@ fn peer_line(report: &PeerReport) -> PeerLine {
         address: report.address.socket_addr().to_string(),
         established: report.established,
         round_trip_ns: u64::try_from(report.round_trip.as_nanos()).unwrap_or(u64::MAX),
-        window: f64::from(report.congestion_window) / 65_536.0,
+        congestion_window: f64::from(report.congestion_window) / 65_536.0,
         in_flight: report.in_flight,
         lost: report.lost,
         timeouts: report.timeouts,

@@ -78,12 +78,14 @@ impl Log for Bridge {
         if !self.enabled(record.metadata()) {
             return;
         }
-        let place = record.module_path().unwrap_or_default();
+        let module = record.module_path().unwrap_or_default();
         let message = shortened(record.args().to_string());
-        let (Ok(place), Ok(message)) = (CString::new(place), CString::new(message)) else { return };
+        let (Ok(module), Ok(message)) = (CString::new(module), CString::new(message)) else {
+            return;
+        };
         let line = record.line().unwrap_or(0);
         let target = subsystem(record.target());
-        self.0.log(fi_level(record.level()), target, (&place, line), &message);
+        self.0.log(fi_level(record.level()), target, (&module, line), &message);
     }
 
     fn flush(&self) {}

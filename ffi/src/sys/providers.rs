@@ -47,9 +47,9 @@ impl Providers {
         self.0.iter().map(String::as_str)
     }
 
-    /// The list of the provider at `place` only.
-    pub(crate) fn only(&self, place: usize) -> Self {
-        Self(self.0.get(place).cloned().into_iter().collect())
+    /// The list of the provider at `index` only.
+    pub(crate) fn only(&self, index: usize) -> Self {
+        Self(self.0.get(index).cloned().into_iter().collect())
     }
 
     /// The parts of a name that the application sees; `None` if it is not from passthrough.

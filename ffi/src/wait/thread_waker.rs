@@ -62,17 +62,17 @@ mod tests {
     fn a_call_is_listed_and_wakes_the_thread_once_if_it_sleeps_beyond() {
         let waker = Arc::new(Waker::new().unwrap());
         let thread = ThreadWaker::new(&waker);
-        let (early, late) = (Instant::from_nanos(10), Instant::from_nanos(20));
+        let (earlier, later) = (Instant::from_nanos(10), Instant::from_nanos(20));
         let mut listed = Vec::new();
-        thread.call(1, early, false);
+        thread.call(1, earlier, false);
         waker.arm();
         thread.take(&mut listed);
         assert_eq!(listed, [1], "calls before the waker is armed are found in the list");
-        waker.sleep_until(Some(late));
-        thread.call(2, late, false);
+        waker.sleep_until(Some(later));
+        thread.call(2, later, false);
         assert!(!waker.drain(), "the thread wakes by itself");
-        thread.call(2, early, true);
-        thread.call(3, early, false);
+        thread.call(2, earlier, true);
+        thread.call(3, earlier, false);
         assert!(waker.disarm(), "the thread was woken");
         thread.take(&mut listed);
         assert_eq!(listed, [1, 2, 3]);

@@ -113,5 +113,5 @@ int main(int argc, char **argv)
 	pair.info = offers;
 	pair_close(&pair);
 	fi_freeinfo(hints);
-	return verdict("addresses");
+	return test_status("addresses");
 }

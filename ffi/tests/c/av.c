@@ -315,5 +315,5 @@ int main(int argc, char **argv)
 	EXPECT(0, fi_close(&domain->fid));
 	EXPECT(0, fi_close(&fabric->fid));
 	fi_freeinfo(info);
-	return verdict("av");
+	return test_status("av");
 }

@@ -73,5 +73,5 @@ int main(void)
 		meanwhile = registered_meanwhile(hints);
 	CHECK(meanwhile);
 	fi_freeinfo(hints);
-	return verdict("closing");
+	return test_status("closing");
 }

@@ -56,7 +56,7 @@ static int failures;
 		}                                                                                  \
 	} while (0)
 
-static inline int verdict(const char *program)
+static inline int test_status(const char *program)
 {
 	printf("%s: libfabric %u.%u: %d failures\n", program, FI_MAJOR(fi_version()),
 	       FI_MINOR(fi_version()), failures);

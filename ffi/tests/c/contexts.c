@@ -145,5 +145,5 @@ int main(void)
 	EXPECT(0, fi_close(&stx->fid));
 	directed();
 	pair_close(&pair);
-	return verdict("contexts");
+	return test_status("contexts");
 }

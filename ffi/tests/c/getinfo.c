@@ -405,5 +405,5 @@ int main(void)
 	open_objects();
 	instances();
 	versions();
-	return verdict("getinfo");
+	return test_status("getinfo");
 }

@@ -37,5 +37,5 @@ int main(int argc, char **argv)
 	for (size_t n = LEN; n < LEN + 4096; n++)
 		CHECK(!((char *)got)[n]);
 	pair_close(&pair);
-	return verdict("large");
+	return test_status("large");
 }

@@ -104,5 +104,5 @@ int main(void)
 	idle(&pair);
 	lazy_write(&pair, 0);
 	pair_close(&pair);
-	return verdict("lazy");
+	return test_status("lazy");
 }

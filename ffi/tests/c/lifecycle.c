@@ -97,7 +97,7 @@ int main(int argc, char **argv)
 		forked();
 	else if (!strcmp(end, "signals"))
 		signals();
-	int status = verdict("lifecycle");
+	int status = test_status("lifecycle");
 	if (!strcmp(end, "exit"))
 		exit(status);
 	return status;

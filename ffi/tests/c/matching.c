@@ -100,7 +100,7 @@ static void peeking(void)
 	for (size_t n = 0; n < sizeof(lengths) / sizeof(*lengths); n++) {
 		size_t len = lengths[n];
 		fill(len);
-		// A look, then a receive.
+		// A peek, then a receive.
 		MUST(fi_tsenddata(tx, sent, len, NULL, 99, to, TAG, &contexts[0]));
 		check_found(find(&contexts[2], 0), &contexts[2], len);
 		MUST(fi_trecv(rx, got, len, NULL, FI_ADDR_UNSPEC, TAG, 0, &contexts[1]));
@@ -183,10 +183,10 @@ static void sharing(int posted_first)
 		CHECK(entry.op_context == &contexts[1] && entry.len == lengths[entry.data]);
 		uint64_t last = n + 1 == count ? FI_MULTI_RECV : 0;
 		CHECK(entry.flags == (FI_RECV | FI_MSG | FI_REMOTE_CQ_DATA | last));
-		char *place = got;
+		char *expected = got;
 		for (size_t m = 0; m < entry.data; m++)
-			place += lengths[m];
-		CHECK(entry.buf == place);
+			expected += lengths[m];
+		CHECK(entry.buf == expected);
 		success(0);
 	}
 	CHECK(!memcmp(sent, got, total));
@@ -388,5 +388,5 @@ int main(int argc, char **argv)
 	many_selective(address);
 	unknown_sources(address, 0);
 	unknown_sources(address, 1);
-	return verdict("matching");
+	return test_status("matching");
 }

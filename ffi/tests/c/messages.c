@@ -420,5 +420,5 @@ int main(int argc, char **argv)
 	formats(address);
 	selective(address);
 	last_words(address);
-	return verdict("messages");
+	return test_status("messages");
 }

@@ -402,5 +402,5 @@ int main(void)
 	names(&pair);
 	fork_is_inert(&pair);
 	pair_close(&pair);
-	return verdict("misuse");
+	return test_status("misuse");
 }

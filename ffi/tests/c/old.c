@@ -97,5 +97,5 @@ int main(void)
 	event(&pair);
 	pair_close(&pair);
 	fi_freeinfo(hints);
-	return verdict("old");
+	return test_status("old");
 }

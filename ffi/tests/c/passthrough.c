@@ -265,5 +265,5 @@ int main(int count, char **arguments)
 		writes(which);
 	else
 		failures++;
-	return verdict("passthrough");
+	return test_status("passthrough");
 }

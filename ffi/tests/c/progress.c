@@ -128,5 +128,5 @@ int main(int argc, char **argv)
 	int status = 1;
 	CHECK(waitpid(child, &status, 0) == child && status == 0);
 	pair_close(&pair);
-	return verdict("progress");
+	return test_status("progress");
 }

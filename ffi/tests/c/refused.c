@@ -221,5 +221,5 @@ int main(int count, char **arguments)
 	EXPECT(0, set_up(&all));
 	tear_down(&all);
 	fi_freeinfo(hints);
-	return verdict("refused");
+	return test_status("refused");
 }

@@ -541,5 +541,5 @@ int main(void)
 	close_while_polled();
 	counter();
 	pair_close(&pair);
-	return verdict("waits");
+	return test_status("waits");
 }

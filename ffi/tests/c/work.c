@@ -148,5 +148,5 @@ int main(void)
 	EXPECT(0, fi_close(&cntr->fid));
 	EXPECT(0, fi_close(&ends->fid));
 	pair_close(&pair);
-	return verdict("work");
+	return test_status("work");
 }

@@ -122,5 +122,5 @@ int main(int count, char **arguments)
 	EXPECT(0, fi_close(&fabric->fid));
 	fi_freeinfo(info);
 	fi_freeinfo(hints);
-	return verdict(arguments[2]);
+	return test_status(arguments[2]);
 }

@@ -38,9 +38,9 @@ pub(crate) fn run(tests: &[&'static Test], direct: &Plan, through: &Plan) -> Res
         println!("\nFAILED {}\n{}", report.name(), report.text());
     }
     let success = worse.is_empty() && passed.iter().any(|it| it.outcome == Outcome::Passed);
-    let verdict = if success { "ok" } else { "FAILED" };
+    let outcome = if success { "ok" } else { "FAILED" };
     let same = tests.len() - worse.len();
-    println!("test result: {verdict}. {same} passed; {} failed", worse.len());
+    println!("test result: {outcome}. {same} passed; {} failed", worse.len());
     Ok(if success { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -77,9 +77,9 @@ mod tests {
     #[test]
     fn worse_means_that_the_stand_in_does_better() {
         let order = [Outcome::Passed, Outcome::NotOffered, Outcome::Failed];
-        for (place, better) in order.iter().enumerate() {
-            assert!(order[place + 1..].iter().all(|worse| is_worse(worse, better)));
-            assert!(order[..=place].iter().all(|other| !is_worse(other, better)));
+        for (index, better) in order.iter().enumerate() {
+            assert!(order[index + 1..].iter().all(|worse| is_worse(worse, better)));
+            assert!(order[..=index].iter().all(|other| !is_worse(other, better)));
         }
     }
 }

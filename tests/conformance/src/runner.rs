@@ -134,8 +134,8 @@ pub(crate) fn reports(tests: &[&'static Test], plan: &Plan) -> Result<Vec<Report
         workers.into_iter().try_for_each(|worker| worker.join().expect("a worker panicked"))
     })?;
     let mut reports = reports.into_inner().expect("no worker panicked");
-    let place = |report: &Report| tests.iter().position(|test| test.name == report.name);
-    reports.sort_by_key(place);
+    let position = |report: &Report| tests.iter().position(|test| test.name == report.name);
+    reports.sort_by_key(position);
     Ok(reports)
 }
 

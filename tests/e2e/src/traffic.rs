@@ -114,8 +114,8 @@ pub(crate) struct Verified {
 /// Message `number`: its number, then bytes that depend on it and on their position.
 fn message(number: u64) -> Vec<u8> {
     let len = LENGTHS[number as usize % LENGTHS.len()];
-    let byte = |place: usize| (number.wrapping_mul(31) as usize).wrapping_add(place) % 251;
-    let mut bytes: Vec<u8> = (0..len).map(|place| byte(place) as u8).collect();
+    let byte = |index: usize| (number.wrapping_mul(31) as usize).wrapping_add(index) % 251;
+    let mut bytes: Vec<u8> = (0..len).map(|index| byte(index) as u8).collect();
     bytes[..8].copy_from_slice(&number.to_le_bytes());
     bytes
 }
@@ -215,7 +215,7 @@ fn verify(bytes: &[u8], away: &mut BTreeSet<u64>) -> anyhow::Result<()> {
     let wrong = bytes.iter().zip(&wanted).position(|(found, wanted)| found != wanted);
     match wrong {
         None => Ok(()),
-        Some(place) => bail!("message {number} of {} bytes: byte {place} is wrong", wanted.len()),
+        Some(index) => bail!("message {number} of {} bytes: byte {index} is wrong", wanted.len()),
     }
 }
 

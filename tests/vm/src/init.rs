@@ -27,11 +27,11 @@ const MOUNTS: [(&str, &str); 6] = [
 /// # Errors
 /// When the kernel refuses one.
 pub(crate) fn mount_all() -> anyhow::Result<()> {
-    for (kind, place) in MOUNTS {
+    for (kind, path) in MOUNTS {
         // Some mount points are in file systems that were mounted by an earlier turn of the loop.
-        fs::create_dir_all(place).with_context(|| place.to_owned())?;
-        mount(Some(kind), place, Some(kind), MsFlags::empty(), None::<&str>)
-            .with_context(|| format!("{kind} at {place}"))?;
+        fs::create_dir_all(path).with_context(|| path.to_owned())?;
+        mount(Some(kind), path, Some(kind), MsFlags::empty(), None::<&str>)
+            .with_context(|| format!("{kind} at {path}"))?;
     }
     Ok(())
 }

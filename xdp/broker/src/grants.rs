@@ -178,7 +178,7 @@ impl GrantManager {
         let failed = |error| format!("make a page of memory: {error}");
         let page = match self.counters_pages.entry(interface) {
             Entry::Occupied(page) => page.into_mut(),
-            Entry::Vacant(place) => place.insert(CountersPage::new().map_err(failed)?),
+            Entry::Vacant(entry) => entry.insert(CountersPage::new().map_err(failed)?),
         };
         page.as_fd().try_clone_to_owned().map_err(failed)
     }

@@ -63,7 +63,7 @@ pub struct PeerLine {
     /// Smoothed round-trip time in ns; 0 before the first measurement.
     pub round_trip_ns: u64,
     /// Congestion window in packets.
-    pub window: f64,
+    pub congestion_window: f64,
     /// Data packets in flight.
     pub in_flight: u32,
     /// Data packets in flight that are marked lost.

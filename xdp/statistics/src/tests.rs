@@ -26,7 +26,7 @@ fn a_page_is_read_as_it_was_written_and_goes_with_its_endpoint() {
     let mut page = Page { pid: std::process::id(), queue: Some(3), ..Page::default() };
     file.publish(&page).unwrap();
     page.counters.insert(String::from("packets_sent"), u64::MAX);
-    page.peers.push(PeerLine { window: 15.5, ..PeerLine::default() });
+    page.peers.push(PeerLine { congestion_window: 15.5, ..PeerLine::default() });
     file.publish(&page).unwrap();
     page.peers[0].address = String::from("198.18.0.2:9");
     file.publish(&page).unwrap();
@@ -59,7 +59,7 @@ fn the_page_of_a_killed_process_is_skipped_and_removed() {
 }
 
 #[test]
-fn a_page_that_was_just_replaced_is_nobodys_leftover() {
+fn a_page_that_was_just_replaced_is_no_leftover() {
     let folder = folder("replaced");
     let mut file = StatsFile::new(&folder).unwrap();
     file.publish(&Page::default()).unwrap();

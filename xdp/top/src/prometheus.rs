@@ -45,7 +45,7 @@ pub(crate) fn text(pages: &[Page]) -> String {
             labels.push(("peer", peer.address.clone()));
             let seconds = peer.round_trip_ns as f64 / 1e9;
             families.add("peer_round_trip_seconds", "gauge", &labels, seconds);
-            families.add("peer_window_packets", "gauge", &labels, peer.window);
+            families.add("peer_window_packets", "gauge", &labels, peer.congestion_window);
             families.add("peer_packets_retransmitted", "gauge", &labels, peer.retransmitted.into());
             families.add("peer_packets_in_flight", "gauge", &labels, peer.in_flight.into());
         }

@@ -148,7 +148,7 @@ fn peers(text: &mut String, before: Option<&Page>, page: &Page, seconds: f64) {
             if seconds > 0.0 { rate(*sent) } else { String::from("0") },
             if seconds > 0.0 { rate(*received) } else { String::from("0") },
             format!("{:.1} µs", peer.round_trip_ns as f64 / 1e3),
-            format!("{:.1}", peer.window),
+            format!("{:.1}", peer.congestion_window),
             peer.in_flight.to_string(),
             peer.lost.to_string(),
             peer.retransmitted.to_string(),

@@ -2,7 +2,7 @@
 //! A file system in one file, as the kernel unpacks it at boot (cpio, format `newc`:
 //! Documentation/driver-api/early-userspace/buffer-format.rst).
 //!
-//! In: files by their place in the guest. Out: the archive. Folders are made as they are needed;
+//! In: files by their path in the guest. Out: the archive. Folders are made as they are needed;
 //! links are followed, so that a name has its content. Not compressed: unpacking costs the guest
 //! more than reading.
 
@@ -32,33 +32,34 @@ pub(crate) struct Archive {
 
 impl Archive {
     /// A file with these bytes.
-    pub(crate) fn bytes(&mut self, place: impl Into<PathBuf>, bytes: Vec<u8>) {
-        self.insert(place.into(), Content::Bytes(bytes));
+    pub(crate) fn bytes(&mut self, guest_path: impl Into<PathBuf>, bytes: Vec<u8>) {
+        self.insert(guest_path.into(), Content::Bytes(bytes));
     }
 
     /// An empty folder.
-    pub(crate) fn folder(&mut self, place: impl Into<PathBuf>) {
-        let place = place.into();
-        self.parents(&place);
-        self.folders.insert(place, ());
+    pub(crate) fn folder(&mut self, guest_path: impl Into<PathBuf>) {
+        let guest_path = guest_path.into();
+        self.parents(&guest_path);
+        self.folders.insert(guest_path, ());
     }
 
-    /// The program or library at `path` of this machine, at `place`, and the libraries it needs.
-    pub(crate) fn program(&mut self, path: &Path, place: impl Into<PathBuf>) -> Result<()> {
+    /// The program or library at `path` of this machine, at `guest_path`, with the libraries that
+    /// it needs.
+    pub(crate) fn program(&mut self, path: &Path, guest_path: impl Into<PathBuf>) -> Result<()> {
         for library in libraries::of(path)? {
             self.insert(library.clone(), Content::Copy(library));
         }
-        self.insert(place.into(), Content::Copy(path.to_owned()));
+        self.insert(guest_path.into(), Content::Copy(path.to_owned()));
         Ok(())
     }
 
-    fn insert(&mut self, place: PathBuf, content: Content) {
-        self.parents(&place);
-        self.files.insert(place, content);
+    fn insert(&mut self, guest_path: PathBuf, content: Content) {
+        self.parents(&guest_path);
+        self.files.insert(guest_path, content);
     }
 
-    fn parents(&mut self, place: &Path) {
-        let parents = place.ancestors().skip(1).filter(|parent| parent.parent().is_some());
+    fn parents(&mut self, guest_path: &Path) {
+        let parents = guest_path.ancestors().skip(1).filter(|parent| parent.parent().is_some());
         self.folders.extend(parents.map(|parent| (parent.to_owned(), ())));
     }
 
@@ -70,7 +71,7 @@ impl Archive {
             let entry = entry(folder)?.set_mode_file_type(ModeFileType::Directory);
             out = entry.write(out, 0).finish()?;
         }
-        for (place, content) in &self.files {
+        for (guest_path, content) in &self.files {
             let bytes = match content {
                 Content::Bytes(bytes) => bytes.clone(),
                 Content::Copy(path) => {
@@ -78,7 +79,7 @@ impl Archive {
                 }
             };
             let size = u32::try_from(bytes.len()).context("a file of 4 GiB")?;
-            let entry = entry(place)?.set_mode_file_type(ModeFileType::Regular);
+            let entry = entry(guest_path)?.set_mode_file_type(ModeFileType::Regular);
             let mut writer = entry.write(out, size);
             writer.write_all(&bytes)?;
             out = writer.finish()?;
@@ -88,9 +89,9 @@ impl Archive {
     }
 }
 
-fn entry(place: &Path) -> Result<Builder> {
-    let name = place.strip_prefix("/").unwrap_or(place);
-    let name = name.to_str().with_context(|| format!("{} is not UTF-8", place.display()))?;
+fn entry(guest_path: &Path) -> Result<Builder> {
+    let name = guest_path.strip_prefix("/").unwrap_or(guest_path);
+    let name = name.to_str().with_context(|| format!("{} is not UTF-8", guest_path.display()))?;
     Ok(Builder::new(name).mode(0o755))
 }
 

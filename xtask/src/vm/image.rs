@@ -2,7 +2,7 @@
 //! The files of the guest: the project's programs, libfabric, its tools, and their libraries.
 //!
 //! In: the built programs, and the kernel's modules. Out: one file that the kernel unpacks.
-//! Programs of this machine keep their places, so that they find their libraries; the project's are
+//! Programs of this machine keep their paths, so that they find their libraries; the project's are
 //! in [`PROGRAMS`].
 
 use std::path::Path;
@@ -78,8 +78,8 @@ fn mpi(workspace: &Workspace, archive: &mut Archive) -> Result<()> {
     archive.bytes("/etc/hosts", b"127.0.0.1 localhost\n".to_vec());
     // The shell of that script: busybox's own has an `ip` without namespaces.
     let shell = find_command("sh").context("there is no shell")?;
-    for place in ["/bin/sh", "/usr/bin/sh"] {
-        archive.program(&shell, place)?;
+    for path in ["/bin/sh", "/usr/bin/sh"] {
+        archive.program(&shell, path)?;
     }
     for name in ["unshare", "mount"] {
         let path = find_command(name).with_context(|| format!("{name} is not installed"))?;

@@ -34,7 +34,7 @@ pub(crate) fn process_reset(
     let state = &cx.table.connections[conn];
     let in_flight = header.psn().since(state.tx().first_psn()) < state.tx().under_way();
     let answers_ping = header.psn().0 == token.high();
-    if !(in_flight || answers_ping) || header.ack_psn() != state.rx().window().next() {
+    if !(in_flight || answers_ping) || header.ack_psn() != state.rx().receive_window().next() {
         return cx.challenge(conn);
     }
     log::info!("peer {}: {}", peer.address(), OpError::Reset);

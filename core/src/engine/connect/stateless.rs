@@ -128,8 +128,11 @@ impl Ctx<'_> {
         if peer.connection().is_some() {
             let state = &self.table.connections[peer.connection()];
             // Nothing before it is missing there; nothing at all, if nothing was received yet.
-            (base, expected, cookie) =
-                (state.tx().first_psn(), state.rx().window().next(), state.hello().cookie());
+            (base, expected, cookie) = (
+                state.tx().first_psn(),
+                state.rx().receive_window().next(),
+                state.hello().cookie(),
+            );
         }
         body.psn_base = base.0.into();
         body.cookie = if hello { cookie } else { expected.0.into() }.into();
@@ -151,7 +154,7 @@ impl Ctx<'_> {
         let (rx, status) = (state.rx(), ReceiverStatus::default());
         let cid = peer.remote_cid();
         let mut header = Header::new(PacketKind::ProbeAck, cid, peer.token())
-            .with_received(rx.window().next(), rx.expected_msn().0 as u16, status)
+            .with_received(rx.receive_window().next(), rx.expected_msn().0 as u16, status)
             .with_sent_at(self.timers.tick().bits());
         header.err_count = state.errors().issued();
         let body = ProbeBody { round: round.into(), size: size.into(), reserved: 0.into() };

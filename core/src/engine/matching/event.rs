@@ -55,7 +55,7 @@ impl Matcher<'_> {
             if slot.is_none() {
                 return;
             }
-            if !self.recvs[slot].psn.is_before(state.rx().window().next()) {
+            if !self.recvs[slot].psn.is_before(state.rx().receive_window().next()) {
                 cx.stats.events_pending += 1;
                 return;
             }

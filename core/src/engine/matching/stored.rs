@@ -5,22 +5,22 @@
 //! In: messages as they are stored; a request, a peer or a message number. Out: the oldest message
 //! that fits. Caller: the matcher.
 //!
-//! A search looks at the first [`NEAR`] messages one by one. Behind these it uses hash bins. A
-//! *view* sorts the messages by what receives of one kind compare ([`MatchKind`]): source or not,
-//! and some bits of the tag. Each message is in one bin of each view. The first view is by source
+//! A search looks at the first [`LINEAR_STEPS`] messages one by one. Behind these it uses hash bins.
+//! A *view* sorts the messages by the fields that receives of one kind compare ([`MatchKind`]):
+//! source or not, and some bits of the tag. Each message is in one bin of each view. The first view is by source
 //! alone. The others are made when a search needs them, or when a message is stored and the last
 //! posted receive has a new kind. A search of a kind without a view walks the messages, and each
 //! sixteenth one replaces a view.
 //!
 //! A message gets its bins when a search needs them, or when [`UNBINNED_MAX`] messages wait without
 //! any. The messages with bins are the oldest of their queue. Messages out of order are in bins of
-//! their own, by sender and message number. Bounds: [`NEAR`] steps, the messages without bins, and
-//! [`UNBINNED_MAX`]; a search that walks or makes a view: the stored messages.
+//! their own, by sender and message number. Bounds: [`LINEAR_STEPS`] steps, the messages without
+//! bins, and [`UNBINNED_MAX`]; a search that walks or makes a view: the stored messages.
 
 #![allow(clippy::indexing_slicing, reason = "views are counted by the length of the arrays")]
 
 use crate::api::matching::Queues;
-use crate::api::posted::{MatchKind, NEAR};
+use crate::api::posted::{LINEAR_STEPS, MatchKind};
 use crate::collections::bins::Bins;
 use crate::collections::index::IndexKey;
 use crate::collections::list::{Linked, Links, List};
@@ -145,7 +145,7 @@ impl StoredQueue<'_> {
     ) -> StoredSlot {
         let kind = MatchKind::of(&(request.from, request.tag));
         let mut slot = self.queues.first(kind.tagged);
-        for _ in 0..NEAR {
+        for _ in 0..LINEAR_STEPS {
             if slot.is_none() || fits(pool.message(slot), request, &mut skips) {
                 return slot;
             }

@@ -67,7 +67,7 @@ impl Ctx<'_> {
             if state.rx().received() > 0 && recent && behind >= STALE_TICKS {
                 return Err(DropReason::Stale);
             }
-            check_number(state.rx().window().next(), header)?;
+            check_number(state.rx().receive_window().next(), header)?;
             check_ack(state.tx().next_psn(), header.ack_psn(), sack)?;
             check_accepted(state.tx().accepted_msn(), state.tx().next_msn(), header)?;
             let conn = peer.connection();

@@ -109,7 +109,7 @@ fn predict(
     let PredictedPeer { peer, conn, accepted } = predict_peer(cx, header, from)?;
     let state = &cx.table[conn];
     let envelope = &message.envelope;
-    let is_next = header.psn() == state.rx().window().next()
+    let is_next = header.psn() == state.rx().receive_window().next()
         && header.rnr_epoch == state.rx().rnr_epoch()
         && envelope.msn == state.rx().expected_msn()
         && state.out_of_order().is_empty();

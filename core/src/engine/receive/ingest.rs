@@ -104,7 +104,7 @@ impl Engine<'_> {
         let (psn, flags) = (header.psn(), header.flags());
         let is_next =
             flags.contains(Flags::BARRIER) || (cx.config.rma_events && records.endings > 0);
-        let window = &cx.table[conn].rx().window();
+        let window = &cx.table[conn].rx().receive_window();
         let out_of_order = psn != window.next();
         let refusal = match window.admission(&cx.bits, psn) {
             Admission::Duplicate => Some(DropReason::Duplicate),
@@ -176,7 +176,7 @@ impl Engine<'_> {
         let Self { cx, .. } = self;
         let psn = header.psn();
         let peer = cx.table[conn].peer();
-        match cx.table[conn].rx().window().admission(&cx.bits, psn) {
+        match cx.table[conn].rx().receive_window().admission(&cx.bits, psn) {
             Admission::Duplicate => return Err(cx.drop_data(conn, psn, DropReason::Duplicate)),
             Admission::Beyond => return Err(cx.drop_data(conn, psn, DropReason::BeyondWindow)),
             Admission::Fresh => {}

@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn pieces_of_a_packet_whose_number_came_again_do_not_mix() {
+    fn pieces_of_two_packets_with_one_number_do_not_mix() {
         let mut slots = [Pieced::default()];
         let mut pieces = Pieces::new(&mut slots);
         assert_eq!(arrive(&mut pieces, 0, NAME, &[1; 192], (0, 128)), None);

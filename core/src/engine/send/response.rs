@@ -95,7 +95,7 @@ impl Sender<'_> {
         let posted = self.is_posted(slot);
         let state = &mut cx.table[conn];
         // Parts of the response may arrive in any order: the highest number so far covers them.
-        let end = state.rx().window().end();
+        let end = state.rx().receive_window().end();
         let next = psn.plus(1);
         let last = Psn(if end.is_before(next) { next } else { end }.0.wrapping_sub(1));
         state.credits_mut().answered(posted, last);

@@ -163,7 +163,11 @@ impl Sender<'_> {
             if state.rx().duplicates_seen() { flags | Flags::DUPLICATES_SEEN } else { flags };
         let mut header = Header::new(kind, peer.remote_cid(), peer.token())
             .with_flags(flags)
-            .with_received(state.rx().window().next(), state.rx().expected_msn().0 as u16, status)
+            .with_received(
+                state.rx().receive_window().next(),
+                state.rx().expected_msn().0 as u16,
+                status,
+            )
             .with_sent_at(cx.timers.tick().bits());
         header.err_count = state.errors().issued();
         header
@@ -207,7 +211,7 @@ impl Sender<'_> {
         };
         let (head, tail) = packet.get_mut(HEADER_LEN..)?.split_at_mut_checked(size_of::<Ack>())?;
         let mut len = HEADER_LEN + size_of::<Ack>();
-        if state.rx().window().has_holes() {
+        if state.rx().receive_window().has_holes() {
             len += put_sack(cx, conn, &mut ack, tail)?;
         } else {
             cx.table[conn].rx_mut().sack_sent(0);
@@ -224,7 +228,7 @@ impl Sender<'_> {
 fn put_sack(cx: &mut Ctx<'_>, conn: ConnSlot, ack: &mut Ack, tail: &mut [u8]) -> Option<usize> {
     let rx = cx.table[conn].rx();
     let offset = rx.sack_offset();
-    let word = |word| rx.window().sack_word(&cx.bits, offset + word as u32);
+    let word = |word| rx.receive_window().sack_word(&cx.bits, offset + word as u32);
     let bitmap: [u64; SACK_WORDS_MAX] = core::array::from_fn(word);
     let words = bitmap.iter().rposition(|&word| word != 0).map_or(0, |last| last + 1);
     let tail = tail.get_mut(..words * size_of::<u64>())?;

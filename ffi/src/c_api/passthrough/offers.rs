@@ -77,8 +77,8 @@ impl Offers {
             [] => "no passthrough".to_owned(),
             domains => format!("passthrough: offered as {}", domains.join(", ")),
         };
-        for (place, reason) in self.why_not_more.iter().enumerate() {
-            text += if place == 0 { ": " } else { "; " };
+        for (index, reason) in self.why_not_more.iter().enumerate() {
+            text += if index == 0 { ": " } else { "; " };
             text += reason;
         }
         text
@@ -111,7 +111,7 @@ pub(in crate::c_api) unsafe fn offers(
     match ASKING.get() {
         Asking::None => {}
         Asking::Hardware => return Ok(offers),
-        Asking::Over(place) => values.passthrough = values.passthrough.only(place),
+        Asking::Over(index) => values.passthrough = values.passthrough.only(index),
     }
     let _asking = Asking::Hardware.begin();
     // SAFETY: promised by the caller.
@@ -144,7 +144,7 @@ pub(in crate::c_api) unsafe fn offers(
     for one in queries {
         // SAFETY: promised by the caller.
         unsafe { found.ask(query, hints, &one, &mut offers) }?;
-        let _over = Asking::Over(one.place).begin();
+        let _over = Asking::Over(one.index).begin();
         for layers in std::mem::take(&mut found.stranded) {
             // SAFETY: as above.
             unsafe { found.ask(query, hints, &one.rerouted(&layers), &mut offers) }?;

@@ -284,7 +284,7 @@ fn limits_are_inclusive_and_echoed() {
 #[test]
 fn an_open_domain_admits_every_address_on_it_and_no_other() {
     let on = |interface: &str, network: &str| {
-        let place = OpenObject {
+        let object = OpenObject {
             fabric: 0,
             network: Some(network.to_owned()),
             interface: Some(interface.to_owned()),
@@ -292,7 +292,7 @@ fn an_open_domain_admits_every_address_on_it_and_no_other() {
             mr_mode: MrMode::default(),
         };
         // No object can be open at this address.
-        open_objects::add(1, place);
+        open_objects::add(1, object);
         let open_domain = open_objects::find(1);
         open_objects::remove(1);
         assert!(open_domain.is_some() && open_objects::find(1).is_none());

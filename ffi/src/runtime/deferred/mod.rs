@@ -228,15 +228,15 @@ impl State {
     }
 
     fn push(&mut self, work: Work) {
-        let place = (work.threshold, self.submissions);
+        let key = (work.threshold, self.submissions);
         self.submissions += 1;
         self.queued += 1;
         let known = |it: &&mut Trigger| Arc::ptr_eq(&it.counter, &work.counter);
         if let Some(trigger) = self.triggers.iter_mut().find(known) {
-            trigger.waiting.insert(place, work);
+            trigger.waiting.insert(key, work);
         } else {
             let counter = Arc::clone(&work.counter);
-            self.triggers.push(Trigger { counter, waiting: BTreeMap::from([(place, work)]) });
+            self.triggers.push(Trigger { counter, waiting: BTreeMap::from([(key, work)]) });
         }
     }
 

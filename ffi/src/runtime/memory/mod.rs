@@ -114,15 +114,15 @@ impl AppMemory {
 
     /// Sets the memory of a region, for which there is room.
     pub(crate) fn attach_region(&mut self, region: RegionId, buffer: Buffer) {
-        if let Some(place) = self.regions.get_mut(region.slot() as usize) {
-            *place = buffer;
+        if let Some(entry) = self.regions.get_mut(region.slot() as usize) {
+            *entry = buffer;
         }
     }
 
     /// Removes the memory of a region.
     pub(crate) fn detach_region(&mut self, region: RegionId) {
-        if let Some(place) = self.regions.get_mut(region.slot() as usize) {
-            *place = Buffer::EMPTY;
+        if let Some(entry) = self.regions.get_mut(region.slot() as usize) {
+            *entry = Buffer::EMPTY;
         }
     }
 
@@ -262,14 +262,14 @@ impl Memory for AppMemory {
                 buffer
             }
         };
-        if let Some(place) = self.sends.get_mut(op.slot() as usize) {
-            *place = attached;
+        if let Some(entry) = self.sends.get_mut(op.slot() as usize) {
+            *entry = attached;
         }
     }
 
     fn attach_recv(&mut self, recv: RecvId, buffer: Buffer) {
-        if let Some(place) = self.recvs.get_mut(recv.slot() as usize) {
-            *place = buffer;
+        if let Some(entry) = self.recvs.get_mut(recv.slot() as usize) {
+            *entry = buffer;
         }
     }
 

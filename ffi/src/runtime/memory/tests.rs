@@ -93,14 +93,14 @@ fn a_slice_is_the_rest_of_its_buffer() {
     let mut memory = memory();
     let (whole, part) = (RecvId::new(1, 3), RecvId::new(2, 0));
     memory.attach_recv(whole, buffer);
-    for (offset, place) in [
+    for (offset, expected) in [
         (0, a.as_ptr()),
         (2, a.as_ptr().wrapping_add(2)),
         (3, b.as_ptr()),
         (7, b.as_ptr().wrapping_add(4)),
     ] {
         memory.attach_slice(part, whole, offset);
-        assert_eq!(memory.address_of(part), place.addr());
+        assert_eq!(memory.address_of(part), expected.addr());
     }
     memory.attach_slice(part, whole, 2);
     memory.place(Placement { target: Target::Recv(part), offset: 0, more: false }, b"12");

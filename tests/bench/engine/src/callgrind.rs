@@ -28,7 +28,7 @@ const BULK_SHARE: u64 = 40;
 struct Cost {
     total: i64,
     /// Instructions by source file and function.
-    places: BTreeMap<(String, String), i64>,
+    functions: BTreeMap<(String, String), i64>,
 }
 
 /// Instructions of one workload, for one packet and one operation.
@@ -56,9 +56,9 @@ pub(crate) fn count(workload: Workload) -> Result<Instructions> {
     let operations = (long.operations - short.operations) as f64;
     let total = (long_cost.total - short_cost.total) as f64;
     let (mut files, mut functions) = (BTreeMap::new(), BTreeMap::new());
-    for ((file, function), cost) in &long_cost.places {
+    for ((file, function), cost) in &long_cost.functions {
         let key = (file.clone(), function.clone());
-        let more = (cost - short_cost.places.get(&key).copied().unwrap_or(0)) as f64 / packets;
+        let more = (cost - short_cost.functions.get(&key).copied().unwrap_or(0)) as f64 / packets;
         *files.entry(short_file(file)).or_insert(0.0) += more;
         *functions.entry(format!("{} ({})", function, short_file(file))).or_insert(0.0) += more;
     }
@@ -263,7 +263,7 @@ fn read_cost(text: &str) -> Result<Cost> {
         if position.parse::<u64>().is_err() || std::mem::take(&mut callee) {
             continue;
         }
-        *cost.places.entry((file.clone(), function.clone())).or_insert(0) += instructions;
+        *cost.functions.entry((file.clone(), function.clone())).or_insert(0) += instructions;
     }
     if cost.total == 0 {
         bail!("callgrind counted nothing");
@@ -299,13 +299,13 @@ totals: 1335
 ";
 
     #[test]
-    fn self_cost_is_summed_by_place_and_calls_are_not() {
+    fn self_cost_is_summed_by_function_and_calls_are_not() {
         let cost = read_cost(OUTPUT).unwrap();
         assert_eq!(cost.total, 1335);
-        let places: Vec<(&str, &str, i64)> =
-            cost.places.iter().map(|((file, name), cost)| (&**file, &**name, *cost)).collect();
+        let functions: Vec<(&str, &str, i64)> =
+            cost.functions.iter().map(|((file, name), cost)| (&**file, &**name, *cost)).collect();
         assert_eq!(
-            places,
+            functions,
             [
                 ("/p/core/src/a.rs", "called", 900),
                 ("/p/core/src/a.rs", "main", 405),

@@ -112,15 +112,15 @@ impl Ledger {
             self.sections().into_iter().zip(written.sections())
         {
             for (name, &cost) in costs {
-                let verdict = match before.get(name) {
+                let judgement = match before.get(name) {
                     None => "not written down",
                     Some(&before) if cost > before * (1.0 + MARGIN) => "TOO MUCH",
                     Some(&before) if cost < before * (1.0 - MARGIN) => "less: write it down",
                     Some(_) => "",
                 };
-                within &= !matches!(verdict, "TOO MUCH" | "not written down");
+                within &= !matches!(judgement, "TOO MUCH" | "not written down");
                 let known = before.get(name).map_or_else(String::new, |cost| format!("{cost:.0}"));
-                let line = format!("{title:<11} {name:<16} {cost:>7.0} {known:>7}  {verdict}");
+                let line = format!("{title:<11} {name:<16} {cost:>7.0} {known:>7}  {judgement}");
                 let _ = writeln!(text, "{}", line.trim_end());
             }
             for name in before.keys().filter(|name| !costs.contains_key(*name)) {
@@ -140,10 +140,10 @@ impl Ledger {
             let cost = |case: Case| self.worst.get(case.name());
             let (Some(&cost), Some(&usual)) = (cost(case), cost(case.usual())) else { continue };
             let (ratio, limit) = (cost / usual, case.limit());
-            let verdict = if ratio > limit { "TOO MUCH" } else { "" };
+            let judgement = if ratio > limit { "TOO MUCH" } else { "" };
             within &= ratio <= limit;
             let name = case.name();
-            let line = format!("multiple    {name:<16} {ratio:>7.1} {limit:>7.0}  {verdict}");
+            let line = format!("multiple    {name:<16} {ratio:>7.1} {limit:>7.0}  {judgement}");
             let _ = writeln!(text, "{}", line.trim_end());
         }
         within

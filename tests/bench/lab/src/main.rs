@@ -132,7 +132,7 @@ fn main_job(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     written.extend(plot::distribution(&results, 8, &folder.join("latency"))?);
     written.extend(plot::by_size(&results, &folder.join("latency-by-size"))?);
     say_where(&written);
-    Ok(verdict(&results))
+    Ok(exit_code(&results))
 }
 
 fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
@@ -179,7 +179,7 @@ fn pgo_workload() -> anyhow::Result<ExitCode> {
     netns::sweep()?;
     let Plan { suite, rounds, mut entries } = plan;
     let environment = Environment::own_links(&mut entries)?;
-    Ok(verdict(&run((suite, rounds), &environment, entries)?))
+    Ok(exit_code(&run((suite, rounds), &environment, entries)?))
 }
 
 const SETTING: &str = "Network namespaces of one machine, joined by veth, a link for each peer";
@@ -216,7 +216,7 @@ fn measure_suite(plan: Plan, quick: bool, folder: &Path) -> anyhow::Result<ExitC
     }
     say_where(&written);
     println!();
-    Ok(verdict(&results))
+    Ok(exit_code(&results))
 }
 
 /// Measures the suite `path`, and writes its records.
@@ -242,7 +242,7 @@ fn print_targets(records: &[Record], suite: Option<&str>) {
     let rows = rows.iter().filter(|row| suite.is_none_or(|suite| row.suite == suite));
     println!("targets:");
     for row in rows {
-        println!("  {:<7} {:<74} {:>16}  {:>16}", row.verdict(), row.what, row.target, row.shown());
+        println!("  {:<7} {:<74} {:>16}  {:>16}", row.outcome(), row.what, row.target, row.shown());
     }
     println!();
 }
@@ -302,7 +302,7 @@ fn say_where(files: &[PathBuf]) {
 }
 
 /// Prints failed sessions; the exit code is a failure if `xdp` had one.
-fn verdict(results: &Results) -> ExitCode {
+fn exit_code(results: &Results) -> ExitCode {
     let mut code = ExitCode::SUCCESS;
     for series in results.series.iter().filter(|series| !series.failures.is_empty()) {
         let Candidate { operation, polling, .. } = &series.candidate;

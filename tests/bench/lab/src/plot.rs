@@ -77,7 +77,7 @@ struct Picture<'a> {
     /// Marks of the x axis, with their texts, in order and evenly spaced.
     x_marks: Vec<(f64, String)>,
     /// From a value to its position on the x axis.
-    x_place: fn(f64) -> f64,
+    x_axis: fn(f64) -> f64,
     /// Whether each point gets a dot.
     dots: bool,
     curves: Vec<Curve>,
@@ -104,7 +104,7 @@ pub fn distribution(
         y_title: "µs",
         x_marks: marks.map(|q| (q, percent(q))).to_vec(),
         // Tenths of the remainder are equally wide: 90 %, 99 %, 99.9 % …
-        x_place: |q| -(1.0 - q).max(1e-5).log10(),
+        x_axis: |q| -(1.0 - q).max(1e-5).log10(),
         dots: false,
         curves: curves.filter(|curve| !curve.points.is_empty()).collect(),
     };
@@ -132,7 +132,7 @@ pub fn by_size(results: &Results, path: &Path) -> anyhow::Result<Vec<PathBuf>> {
         x_title: "message size",
         y_title: "µs",
         x_marks: sizes.iter().map(|size| (*size as f64, bytes(*size))).collect(),
-        x_place: |size| size.max(1.0).log2(),
+        x_axis: |size| size.max(1.0).log2(),
         dots: true,
         curves: curves.filter(|curve| !curve.points.is_empty()).collect(),
     };
@@ -192,15 +192,15 @@ impl Picture<'_> {
         let values = || self.curves.iter().flat_map(|curve| curve.points.iter().map(|p| p.1));
         let low = values().fold(f64::INFINITY, f64::min).max(0.01);
         let high = values().fold(low, f64::max);
-        let places: Vec<f64> = self.x_marks.iter().map(|(x, _)| (self.x_place)(*x)).collect();
-        let first = places.first().copied().unwrap_or(0.0);
-        let last = places.last().copied().unwrap_or(1.0).max(first + 0.1);
+        let marks: Vec<f64> = self.x_marks.iter().map(|(x, _)| (self.x_axis)(*x)).collect();
+        let first = marks.first().copied().unwrap_or(0.0);
+        let last = marks.last().copied().unwrap_or(1.0).max(first + 0.1);
         Scale { x: (first, last), y: ((low * 0.8).log10(), (high * 1.2).log10()) }
     }
 
     fn draw_axes<B: DrawingBackend>(&self, canvas: &Canvas<B>, scale: &Scale) -> Drawn {
         for (value, label) in &self.x_marks {
-            let x = scale.x((self.x_place)(*value));
+            let x = scale.x((self.x_axis)(*value));
             canvas.line(&[(x, TOP), (x, BOTTOM)], GRID, 1)?;
             canvas.text(label, (x, BOTTOM + 20), 16, INK, HPos::Center)?;
         }
@@ -226,7 +226,7 @@ impl Picture<'_> {
         let points: Vec<(i32, i32)> = curve
             .points
             .iter()
-            .map(|(x, y)| (scale.x((self.x_place)(*x)), scale.y(y.log10())))
+            .map(|(x, y)| (scale.x((self.x_axis)(*x)), scale.y(y.log10())))
             .collect();
         canvas.line(&points, curve.colour, curve.width)?;
         if self.dots {
@@ -242,7 +242,7 @@ impl Picture<'_> {
         let mut ends: Vec<((i32, i32), &Curve)> = Vec::new();
         for curve in &self.curves {
             if let Some((x, y)) = curve.points.last() {
-                ends.push(((scale.x((self.x_place)(*x)), scale.y(y.log10())), curve));
+                ends.push(((scale.x((self.x_axis)(*x)), scale.y(y.log10())), curve));
             }
         }
         ends.sort_by_key(|((_, y), _)| *y);
@@ -258,20 +258,20 @@ impl Picture<'_> {
     }
 }
 
-/// From places on the axes to pixels.
+/// From values on the axes to pixels.
 struct Scale {
     x: (f64, f64),
     y: (f64, f64),
 }
 
 impl Scale {
-    fn x(&self, place: f64) -> i32 {
-        let part = ((place - self.x.0) / (self.x.1 - self.x.0)).clamp(0.0, 1.0);
+    fn x(&self, value: f64) -> i32 {
+        let part = ((value - self.x.0) / (self.x.1 - self.x.0)).clamp(0.0, 1.0);
         LEFT + (part * f64::from(RIGHT - LEFT)).round() as i32
     }
 
-    fn y(&self, place: f64) -> i32 {
-        let part = ((place - self.y.0) / (self.y.1 - self.y.0)).clamp(0.0, 1.0);
+    fn y(&self, value: f64) -> i32 {
+        let part = ((value - self.y.0) / (self.y.1 - self.y.0)).clamp(0.0, 1.0);
         BOTTOM - (part * f64::from(BOTTOM - TOP)).round() as i32
     }
 }

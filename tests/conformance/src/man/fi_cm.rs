@@ -491,13 +491,14 @@ fn checked(pair: &Pair, from: &Side, to: &Side, text: &[u8]) -> Result<()> {
 
 /// `fi_msg(3)`: messages pass, short and long.
 fn messages_pass_in_both_directions(world: &World) -> Result<()> {
-    let early = Mem::zeroed(5);
-    let pair = Pair::with(world, |ep| ep.recv(early, 0, Context::null()).context("fi_recv"))?;
+    let posted_first = Mem::zeroed(5);
+    let pair =
+        Pair::with(world, |ep| ep.recv(posted_first, 0, Context::null()).context("fi_recv"))?;
     let hello = Mem::zeroed(5);
     hello.write(0, b"hello");
     pair.active.ep.send(hello, 0, Context::null()).context("fi_send")?;
     pair.completion(&pair.passive)?;
-    ensure!(early.bytes() == b"hello", "a receive that was posted before the connection");
+    ensure!(posted_first.bytes() == b"hello", "a receive that was posted before the connection");
     pair.completion(&pair.active)?;
     for len in [0, 1, 1000, 10_000, 1 << 20] {
         let text: Vec<u8> = (0..len).map(|index: usize| (index % 251) as u8).collect();

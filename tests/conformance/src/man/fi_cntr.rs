@@ -132,7 +132,7 @@ fn receives_are_counted(world: &World) -> Result<()> {
     close(&group, &cntr)
 }
 
-/// Probes at the first node until the message with tag 1 is found.
+/// Peeks at the first node until the message with tag 1 is found.
 fn post_peek(group: &Group, flags: u64, context: Context) -> Result<()> {
     let (a, peek) = (group.a(), Tagged::peek(FI_ADDR_UNSPEC, 1, 0, context));
     group.until("a message that is found", || {

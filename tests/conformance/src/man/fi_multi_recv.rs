@@ -73,18 +73,18 @@ fn messages_follow_each_other_in_the_buffer(world: &World) -> Result<()> {
     let group = pair(world, &Setup::caps(CAPS), 64)?;
     let (into, context) = (Mem::zeroed(4096), Context::new());
     post(&group, into, context, 0)?;
-    let mut places = Vec::new();
+    let mut ranges = Vec::new();
     for (seed, len) in [10, 100, 1, 1000, 0, 64].into_iter().enumerate() {
         send(&group, len, seed as u8)?;
         let event = group.done(group.b(), context)?;
         check(into, &event, len, seed as u8)?;
         ensure!(!released(&event), "given back too early: {event:?}");
         if len > 0 {
-            places.push((event.buf as usize, len));
+            ranges.push((event.buf as usize, len));
         }
     }
-    let apart = places.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0);
-    ensure!(apart, "messages overlap: {places:x?}");
+    let apart = ranges.windows(2).all(|pair| pair[0].0 + pair[0].1 <= pair[1].0);
+    ensure!(apart, "messages overlap: {ranges:x?}");
     group.close()
 }
 

@@ -584,9 +584,9 @@ fn a_multi_receive_buffer_waits_for_the_end_of_a_close(world: &World) -> Result<
     let closed = std::thread::scope(|scope| {
         let closes = scope.spawn(|| leaving.close());
         std::thread::sleep(NO_EVENT_TIME);
-        let early = !closes.is_finished();
+        let closing = !closes.is_finished();
         let flags = shared.done(context)?.flags;
-        ensure!(!early || flags & abi::FI_MULTI_RECV == 0, "given back before the close is over");
+        ensure!(!closing || flags & abi::FI_MULTI_RECV == 0, "given back before the close is over");
         Ok(closes.join())
     })?;
     closed.map_err(|_| anyhow::anyhow!("fi_close has panicked"))??;

@@ -308,15 +308,15 @@ fn completions_tell_the_senders_tag(world: &World) -> Result<()> {
 /// `fi_cq(3)`, olen: a message that does not fit, posted before and after its arrival.
 fn truncation_is_reported(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
-    for (early, len) in [(true, 100), (false, 100), (true, 90_000), (false, 90_000)] {
+    for (receive_first, len) in [(true, 100), (false, 100), (true, 90_000), (false, 90_000)] {
         let (receive, send) = (Context::new(), Context::new());
         let post =
             || group.post(|| group.b().ep.trecv(Mem::zeroed(40), FI_ADDR_UNSPEC, 3, 0, receive));
-        if early {
+        if receive_first {
             post()?;
         }
         group.post(|| group.a().ep.tsend(Mem::zeroed(len), group.to_b(), 3, send))?;
-        if !early {
+        if !receive_first {
             group.run(std::time::Duration::from_millis(20))?;
             post()?;
         }

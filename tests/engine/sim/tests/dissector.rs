@@ -160,12 +160,12 @@ fn damage_and_nonsense_are_reported() {
     let records = |frame: &std::ops::Range<usize>| {
         View::new(payload(&bytes[frame.clone()])).unwrap().records().count() > 0
     };
-    let place = frames.iter().position(records).unwrap();
+    let index = frames.iter().position(records).unwrap();
     // The kind of the packet's first record: behind Ethernet, IPv4, UDP and the common header.
-    bytes[frames[place].start + 14 + 20 + 8 + 32] = 0x77;
+    bytes[frames[index].start + 14 + 20 + 8 + 32] = 0x77;
     fs::write(&capture.0, &bytes).unwrap();
     let shown = tshark(&capture.0, &["ofi_xdp.bad_checksum", "ofi_xdp.malformed"]);
-    assert_eq!(shown[place], "1\t1");
+    assert_eq!(shown[index], "1\t1");
     let wrong = shown.iter().filter(|line| !line.trim().is_empty()).count();
     assert_eq!(wrong, 1, "and nothing else is wrong");
 }

@@ -40,9 +40,9 @@ static void reductions(int count)
             CHECK(out[i] == size - 1 + (long)i);
     }
     double value = me == size / 2 ? -1.5 : me;
-    struct { double value; int place; } mine = {value, me}, least;
+    struct { double value; int rank; } mine = {value, me}, least;
     MPI_Allreduce(&mine, &least, 1, MPI_DOUBLE_INT, MPI_MINLOC, comm);
-    CHECK(least.value == -1.5 && least.place == size / 2);
+    CHECK(least.value == -1.5 && least.rank == size / 2);
     free(in);
     free(out);
 }

@@ -45,7 +45,7 @@ static void transposed(void)
 
 struct particle {
     char kind;
-    double place[3];
+    double position[3];
     int charge;
 };
 
@@ -54,10 +54,11 @@ static void structures(void)
     enum { COUNT = 4000 };
     struct particle *out = allocate(COUNT * sizeof *out), *in = allocate(COUNT * sizeof *in);
     int lengths[] = {1, 3, 1};
-    MPI_Aint places[] = {offsetof(struct particle, kind), offsetof(struct particle, place),
-                         offsetof(struct particle, charge)};
+    MPI_Aint displacements[] = {offsetof(struct particle, kind),
+                                offsetof(struct particle, position),
+                                offsetof(struct particle, charge)};
     MPI_Datatype types[] = {MPI_CHAR, MPI_DOUBLE, MPI_INT}, packed, particle;
-    MPI_Type_create_struct(3, lengths, places, types, &packed);
+    MPI_Type_create_struct(3, lengths, displacements, types, &packed);
     MPI_Type_create_resized(packed, 0, sizeof(struct particle), &particle);
     MPI_Type_commit(&particle);
     for (int i = 0; i < COUNT; i++)
@@ -70,7 +71,7 @@ static void structures(void)
     CHECK(count == COUNT);
     for (int i = 0; i < COUNT; i++) {
         CHECK(in[i].kind == i % 100 && in[i].charge == -i);
-        CHECK(in[i].place[0] == left && in[i].place[1] == i && in[i].place[2] == left * i);
+        CHECK(in[i].position[0] == left && in[i].position[1] == i && in[i].position[2] == left * i);
     }
     MPI_Type_free(&packed);
     MPI_Type_free(&particle);
@@ -81,18 +82,18 @@ static void structures(void)
 static void indexed_with_holes(void)
 {
     enum { BLOCKS = 500, STRIDE = 7 };
-    int lengths[BLOCKS], places[BLOCKS];
+    int lengths[BLOCKS], displacements[BLOCKS];
     static short out[BLOCKS * STRIDE], in[BLOCKS * STRIDE];
     MPI_Datatype blocks;
     for (int i = 0; i < BLOCKS; i++) {
         lengths[i] = i % STRIDE;
-        places[i] = i * STRIDE;
+        displacements[i] = i * STRIDE;
     }
     for (int i = 0; i < BLOCKS * STRIDE; i++) {
         out[i] = (short)(i + rank);
         in[i] = -7;
     }
-    MPI_Type_indexed(BLOCKS, lengths, places, MPI_SHORT, &blocks);
+    MPI_Type_indexed(BLOCKS, lengths, displacements, MPI_SHORT, &blocks);
     MPI_Type_commit(&blocks);
     MPI_Sendrecv(out, 1, blocks, right, 3, in, 1, blocks, left, 3, MPI_COMM_WORLD,
                  MPI_STATUS_IGNORE);

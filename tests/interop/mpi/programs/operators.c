@@ -27,14 +27,14 @@ static void every_operation(void)
     const MPI_Op operations[] = {MPI_SUM, MPI_PROD, MPI_MAX, MPI_MIN, MPI_BAND, MPI_BOR, MPI_BXOR,
                                  MPI_LAND, MPI_LOR, MPI_LXOR, MPI_REPLACE, MPI_NO_OP};
     const long operands[] = {5, 3, 9, -2, 0x3f, 0x40, 0x11, 1, 0, 1, 12, 99};
-    MPI_Aint place = (MPI_Aint)(rank + 1) * 8;
+    MPI_Aint displacement = (MPI_Aint)(rank + 1) * 8;
     long is = 0, was;
     MPI_Win_lock_all(0, window);
     for (int round = 0; round < 3; round++) {
         for (size_t i = 0; i < sizeof operations / sizeof *operations; i++) {
             long operand = operands[i] + round;
-            MPI_Get_accumulate(&operand, 1, MPI_LONG, &was, 1, MPI_LONG, 0, place, 1, MPI_LONG,
-                               operations[i], window);
+            MPI_Get_accumulate(&operand, 1, MPI_LONG, &was, 1, MPI_LONG, 0, displacement, 1,
+                               MPI_LONG, operations[i], window);
             MPI_Win_flush(0, window);
             CHECK(was == is);
             is = apply(operations[i], is, operand);

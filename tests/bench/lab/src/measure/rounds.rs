@@ -75,8 +75,8 @@ pub fn run(
         // Each round begins with another entry, so that no entry always follows the same one.
         for turn in 0..count {
             interrupt::check()?;
-            let place = (round + turn) % count;
-            let entry = &entries[place];
+            let index = (round + turn) % count;
+            let entry = &entries[index];
             let label = entry.candidate.label();
             let message = format!("{suite}, round {}/{rounds}: {label}", round + 1);
             progress.begin(message, turn == 0);
@@ -84,7 +84,7 @@ pub fn run(
             let (outcome, distance) =
                 on_near_cores(&mut distances, || environment.distance(), session);
             interrupt::check()?;
-            series[place].add(outcome, distance);
+            series[index].add(outcome, distance);
             progress.end_step();
         }
     }

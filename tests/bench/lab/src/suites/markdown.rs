@@ -20,7 +20,7 @@ pub fn markdown(records: &[Record]) -> String {
             row.what,
             row.target,
             row.shown(),
-            row.verdict()
+            row.outcome()
         );
     }
     for suite in SUITES {

@@ -48,7 +48,7 @@ fn target_table(text: &mut String, records: &[Record]) {
         "<h2>Targets</h2>\n<table><tr><th></th><th>target</th><th>measured</th><th></th></tr>\n",
     );
     for row in targets(records) {
-        let class = match row.verdict() {
+        let class = match row.outcome() {
             "met" => "met",
             "MISSED" => "missed",
             _ => "none",
@@ -59,7 +59,7 @@ fn target_table(text: &mut String, records: &[Record]) {
             escape(&row.what),
             escape(&row.target),
             escape(&row.shown()),
-            row.verdict()
+            row.outcome()
         );
     }
     text.push_str("</table>\n");

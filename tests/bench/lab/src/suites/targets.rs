@@ -36,7 +36,7 @@ impl Row {
 
     /// `met`, `missed`, or nothing.
     #[must_use]
-    pub fn verdict(&self) -> &'static str {
+    pub fn outcome(&self) -> &'static str {
         match self.figure {
             Some(_) if self.met => "met",
             Some(_) => "MISSED",
@@ -410,9 +410,9 @@ mod tests {
         ];
         let rows = targets(&records);
         let raw = find(&rows, "tagged: AF_XDP skb / raw");
-        assert_eq!((raw.verdict(), raw.shown().as_str()), ("met", "1.25 ×"));
-        assert_eq!(find(&rows, "tagged: AF_XDP skb / tcp").verdict(), "MISSED");
-        assert_eq!(find(&rows, "write with remote CQ data: AF_XDP skb / tcp").verdict(), "–");
+        assert_eq!((raw.outcome(), raw.shown().as_str()), ("met", "1.25 ×"));
+        assert_eq!(find(&rows, "tagged: AF_XDP skb / tcp").outcome(), "MISSED");
+        assert_eq!(find(&rows, "write with remote CQ data: AF_XDP skb / tcp").outcome(), "–");
         assert!(rows.iter().all(|row| row.suite == "latency"), "others were not measured");
     }
 

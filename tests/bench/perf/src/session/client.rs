@@ -165,14 +165,14 @@ where
                 pattern::write(sequence, message);
             }
         })?;
-        let mut verdict = Ok(());
+        let mut checked = Ok(());
         let answered = self.until_received(|message| {
             if verify {
-                verdict = pattern::check(sequence, message, size);
+                checked = pattern::check(sequence, message, size);
             }
             true
         })?;
-        verdict.map(|()| answered)
+        checked.map(|()| answered)
     }
 
     /// Windows of messages, at most `ahead` of them unanswered.

@@ -86,17 +86,17 @@ impl<T: Transport> Server<T> {
         let verify = self.verify;
         // bound: the client's phase
         while !self.is_over(control)? {
-            let (mut verdict, first) = (Ok(()), self.sequence);
+            let (mut checked, first) = (Ok(()), self.sequence);
             let (arrivals, next) = (&mut self.arrivals, &mut self.sequence);
             arrivals.clear();
             self.transport.poll(|message| {
-                if verify && verdict.is_ok() {
-                    verdict = pattern::check(*next, message, size);
+                if verify && checked.is_ok() {
+                    checked = pattern::check(*next, message, size);
                 }
                 arrivals.push((message.len(), None));
                 *next += 1;
             })?;
-            verdict?;
+            checked?;
             for (sequence, (len, _)) in (first..).zip(arrivals.iter()) {
                 self.transport.send(*len, |message| {
                     if verify {
@@ -114,17 +114,17 @@ impl<T: Transport> Server<T> {
         let (mut current, mut arrived) = (0_u32, 0_u32);
         // bound: the client's phase
         while !self.is_over(control)? {
-            let mut verdict = Ok(());
+            let mut checked = Ok(());
             let (arrivals, next) = (&mut self.arrivals, &mut self.sequence);
             arrivals.clear();
             self.transport.poll(|message| {
-                if strict && verdict.is_ok() {
-                    verdict = check_in_order(*next, message, size, window);
+                if strict && checked.is_ok() {
+                    checked = check_in_order(*next, message, size, window);
                 }
                 arrivals.push((message.len(), Position::read(message)));
                 *next += 1;
             })?;
-            verdict?;
+            checked?;
             for position in arrivals.iter().filter_map(|(_, position)| *position) {
                 if position.window != current {
                     (current, arrived) = (position.window, 0);
