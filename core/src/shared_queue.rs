@@ -4,8 +4,8 @@
 //!
 //! In: receives as they are posted, messages of the engines, cancels, ends of slices. Out: each
 //! receive, or a slice of a multi-receive buffer, to the engine that claims it. Caller: the owner
-//! of the context, who has the lock and the buffers. Bound: the slots, which the caller lends; the
-//! search for a receive has the bounds of [`PostedQueue`].
+//! of the context, which has the lock and the buffers. Bound: the slots, which the caller lends;
+//! the search for a receive has the bounds of [`PostedQueue`].
 //!
 //! A receive and a message meet on two occasions. A message that arrives asks for a receive by
 //! [`Memory::claim_shared_receive`], which ends in [`SharedQueue::claim`]. A new receive is offered

@@ -133,7 +133,7 @@ impl Results {
         };
         for run in used {
             let processor = self.run(run)?["processor"].as_str().unwrap_or_default();
-            let _ = write!(text, "\n\n[{run}]({folder}{run}.json): {processor}.");
+            let _ = write!(text, "\n\n[{run}]({folder}{run}.json):\n{processor}.");
         }
         Ok(text)
     }
@@ -289,7 +289,7 @@ mod tests {
             "Before.\n<!-- table small -->\n\
              | 8 B | target | p50, µs | p99, µs |\n|---|---|---|---|\n\
              | xdp | ≤ 1.5 | **1.91** | – |\n| `tcp` | – | 5 to 5.13 | – |\n\
-             \n[a-run](results/a-run.json): A processor.\n<!-- end -->\nAfter.\n"
+             \n[a-run](results/a-run.json):\nA processor.\n<!-- end -->\nAfter.\n"
         );
         let again = results(RUN).unwrap().fill("docs/A.md", &filled).unwrap();
         assert_eq!(again, filled, "a filled document does not change");

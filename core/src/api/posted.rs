@@ -6,11 +6,11 @@
 //! posted first among those that match. Callers: the engine, for its own receives; the queue of
 //! receives that several engines share.
 //!
-//! A search looks at the first [`LINEAR_STEPS`] receives one by one. Behind these it uses hash bins.
-//! A receive has a *kind*: whether it names a source, and which bits of the tag it ignores. Receives
-//! of one kind match by equality of source and remaining tag, which is the key of their bin. A
-//! search looks into one bin for each kind in use, and takes the oldest receive of those that it
-//! finds (tuple space search: Srinivasan, Suri and Varghese, SIGCOMM 1999). Receives of more than
+//! A search looks at the first [`LINEAR_STEPS`] receives one by one. Behind these it uses hash
+//! bins. A receive has a *kind*: whether it names a source, and which bits of the tag it ignores.
+//! Receives of one kind match by equality of source and remaining tag, which is the key of their
+//! bin. A search looks into one bin for each kind in use. It takes the oldest receive that it finds
+//! (tuple space search: Srinivasan, Suri and Varghese, SIGCOMM 1999). Receives of more than
 //! [`KINDS`] kinds at once share one chain, which a search walks.
 //!
 //! Messages mostly arrive in the order of the receives. Therefore a receive gets its bin when a
@@ -31,9 +31,9 @@ use crate::collections::slab::{Slab, SlotIndex};
 pub(crate) const LINEAR_STEPS: u32 = 16;
 /// Receives that wait without a bin at the most.
 const UNBINNED_MAX: u32 = 512;
-/// Kinds of receives that have bins. Few in the tests of this file, whose receives are few.
+/// Kinds of receives that have bins. The tests of this file have few receives.
 const KINDS: usize = if cfg!(test) { 8 } else { 32 };
-/// Receives that a search without a find in the bins gives a bin. Few in the same tests.
+/// Receives that get a bin from a search that found none in the bins.
 const BINNED_PER_SEARCH: u32 = if cfg!(test) { 4 } else { 64 };
 
 /// The entry of a receive in its bin.

@@ -84,7 +84,7 @@ pub(crate) struct InFlight<'s> {
     reserved: u32,
 }
 
-/// A set of packets whose members can be found without a look at each record.
+/// A set of packets that has an index: its members are found without a visit of each record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum PacketSet {
     /// Neither acknowledged nor taken for lost.

@@ -132,7 +132,7 @@ impl Path {
         self.rtt.lower_least(ticks);
     }
 
-    /// How many packets may be under way to a peer whose port holds `capacity` packets: that many
+    /// How many packets may be under way to a peer with a port of `capacity` packets: that many
     /// for each [`POLL_TICKS`] of the least round trip. A port is emptied in that time.
     #[inline(always)]
     pub(crate) fn window_limit(&self, capacity: u16) -> u32 {

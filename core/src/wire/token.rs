@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The token of a connection (`docs/PROTOCOL.md` §5.3): 64 bits that its two sides know, and who
-//! cannot read their packets does not.
+//! The token of a connection (`docs/PROTOCOL.md` §5.3): 64 bits that its two sides know. A third
+//! host that does not read their packets cannot know it.
 
 use crate::collections::secret::sip_hash;
 

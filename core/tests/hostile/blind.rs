@@ -69,7 +69,7 @@ fn a_hello_changes_no_state_of_a_connection_without_a_cookie() {
         puppet.ingest(&puppet.hello(incarnation, epoch, 0));
     }
     assert_eq!(puppet.digest(), before);
-    // Accepted: nobody has shown that the hello was its own.
+    // The peer is accepted without proof of its address.
     let mut puppet = Puppet::unconnected(&small());
     puppet.deliver(puppet.hello(INCARNATION, 3, 0));
     let before = puppet.digest();

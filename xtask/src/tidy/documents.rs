@@ -272,7 +272,7 @@ mod tests {
         let faults = |figure: &str| {
             let text = format!(
                 "\n<!-- table a -->\n|  | p50 |\n|---|---|\n| xdp | {figure} |\n\n\
-                 [r](results/r.json): P.\n<!-- end -->\n"
+                 [r](results/r.json):\nP.\n<!-- end -->\n"
             );
             tables(&Tree::of(&[
                 ("docs/results/r.json", run),

@@ -120,20 +120,25 @@ pub(super) fn documented(tree: &Tree) -> Vec<Fault> {
         let krate = root.trim_end_matches("/src");
         let layers: Vec<&str> =
             layers.iter().map(|(name, _)| name.trim_end_matches(".rs")).collect();
-        let mut rows = document.text.lines().enumerate().filter_map(|(index, line)| {
-            let [_, first, _, names, _] = line.split('|').collect::<Vec<_>>()[..] else {
-                return None;
-            };
-            (first.trim() == format!("`{krate}`")).then_some((index + 1, names))
-        });
-        let Some((line, names)) = rows.next() else {
+        let mut lines = document.text.lines().enumerate();
+        let first = lines.find_map(|(index, line)| Some((index + 1, row(line, krate)?)));
+        let Some((line, names)) = first else {
             return Some(Fault::new(document, 0, format!("lists no layers of {krate}")));
         };
-        let named: Vec<&str> = names.split('`').skip(1).step_by(2).collect();
+        let further = lines.map_while(|(_, line)| row(line, ""));
+        let cells = std::iter::once(names).chain(further);
+        let named: Vec<&str> = cells.flat_map(|cell| cell.split('`').skip(1).step_by(2)).collect();
         let what = format!("the layers of {krate} are {}", layers.join(", "));
         (named != layers).then(|| Fault::new(document, line, what))
     });
     faults.collect()
+}
+
+/// The second cell of a row of two cells whose first one names `krate`. A row without a name
+/// continues the row above it.
+fn row<'a>(line: &'a str, krate: &str) -> Option<&'a str> {
+    let [_, first, names, _] = line.split('|').collect::<Vec<_>>()[..] else { return None };
+    (first.trim().trim_matches('`') == krate).then_some(names)
 }
 
 /// Whether `path` is the file or folder `layer`, or below it. The module of a folder may be a file
@@ -198,12 +203,13 @@ mod tests {
             let names =
                 layers.iter().map(|(name, _)| format!("`{}`", name.trim_end_matches(".rs")));
             let names: Vec<String> = names.collect();
-            format!("| `{}` | core | {} |\n", root.trim_end_matches("/src"), names.join(", "))
+            format!("| `{}` | {} |\n", root.trim_end_matches("/src"), names.join(", "))
         });
         let table: String = rows.collect();
         let faults = |text: &str| documented(&Tree::of(&[(DOCUMENT, text)]));
         assert_eq!(faults(&table), []);
         assert_eq!(faults(&table.replace("`wait`, ", "")).len(), 1);
+        assert_eq!(faults(&table.replace("`wait`, ", "|\n| | `wait`, ")), []);
         assert_eq!(faults("").len(), LAYERS.len());
     }
 }

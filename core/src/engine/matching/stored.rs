@@ -5,12 +5,12 @@
 //! In: messages as they are stored; a request, a peer or a message number. Out: the oldest message
 //! that fits. Caller: the matcher.
 //!
-//! A search looks at the first [`LINEAR_STEPS`] messages one by one. Behind these it uses hash bins.
-//! A *view* sorts the messages by the fields that receives of one kind compare ([`MatchKind`]):
-//! source or not, and some bits of the tag. Each message is in one bin of each view. The first view is by source
-//! alone. The others are made when a search needs them, or when a message is stored and the last
-//! posted receive has a new kind. A search of a kind without a view walks the messages, and each
-//! sixteenth one replaces a view.
+//! A search looks at the first [`LINEAR_STEPS`] messages one by one. Behind these it uses hash
+//! bins. A *view* sorts the messages by the fields that receives of one kind compare
+//! ([`MatchKind`]): source or not, and some bits of the tag. Each message is in one bin of each
+//! view. The first view is by source alone. The others are made when a search needs them, or when a
+//! message is stored and the last posted receive has a new kind. A search of a kind without a view
+//! walks the messages, and each sixteenth one replaces a view.
 //!
 //! A message gets its bins when a search needs them, or when [`UNBINNED_MAX`] messages wait without
 //! any. The messages with bins are the oldest of their queue. Messages out of order are in bins of

@@ -127,7 +127,7 @@ fn count_for(len: u64) -> u64 {
 pub fn goodput_table() -> Result<String, Violation> {
     let mut text = String::from(
         "# Goodput over loss, round trip and message length\n\n\
-         In MB/s, on a virtual link of 10 Gb/s (1,250 MB/s) with packets of 1,472 bytes, one \
+         In MB/s, on a virtual link of 10 Gb/s (1,250 MB/s) with packets of 1,472 bytes, one\n\
          sender, one receiver, up to 1,000 messages posted at once (8 MB at most).\n\
          Made by `ofi-xdp-sim table --write`; the numbers are the same on every machine.\n\n\
          | round trip | length | 0 | 1e-4 | 1e-3 | 1e-2 | 1e-1 |\n|---|---|---|---|---|---|---|\n",
