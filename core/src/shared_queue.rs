@@ -313,8 +313,8 @@ impl SharedQueue<'_> {
         self.slots.release(cancelled.slot);
     }
 
-    /// Puts a cancelled receive back in its place: it could not be completed. Bound: the receives
-    /// that were posted later.
+    /// Puts a cancelled receive back in its position: it could not be completed. Bound: the
+    /// receives that were posted later.
     pub fn restore(&mut self, cancelled: Cancelled) {
         let Cancelled { slot, request, .. } = cancelled;
         let tagged = request.tag.is_some();

@@ -3,8 +3,7 @@
 //!
 //! In: one element of memory, an operand, a value to compare with. Out: the element's new value.
 //! The owner of the memory makes each step indivisible. Elements are in the machine's byte order;
-//! version 1 of the protocol takes it to be little-endian on both sides. Bound: one pass over the
-//! elements.
+//! the protocol takes it to be little-endian on both sides. Bound: one pass over the elements.
 
 mod element;
 mod op;

@@ -52,8 +52,8 @@ pub struct Placement {
     pub target: Target,
     /// Offset of the first byte in that (possibly scattered) buffer.
     pub offset: u64,
-    /// Whether as many bytes follow behind these, most likely next, so that their place can be
-    /// prefetched.
+    /// Whether the next placement is probably for as many bytes behind these, so that the memory
+    /// there can be prefetched.
     pub more: bool,
 }
 
@@ -75,7 +75,8 @@ pub struct AtomicAccess<'a> {
     pub compare: &'a [u8],
     /// Bytes of all elements.
     pub len: usize,
-    /// The place for the previous contents, as [`Source::PreviousValue`], if they are wanted.
+    /// The name under which the previous contents are kept ([`Source::PreviousValue`]); `None`:
+    /// they are not kept.
     pub previous: Option<OpId>,
 }
 

@@ -70,7 +70,7 @@ pub(crate) trait Posted<I>: Link<I> {
     fn wanted(&self) -> (Option<Self::Source>, Option<TagMatch>);
 }
 
-/// What receives have in common that match by one key.
+/// The properties that decide by which key a receive matches: receives of one kind share them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct MatchKind {
     pub(crate) tagged: bool,
@@ -284,7 +284,7 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
         slot
     }
 
-    /// Gives the oldest receive of a queue that has no bin one. False: each has one.
+    /// Gives a bin to the oldest receive of a queue that has none. Returns whether there was one.
     #[inline(never)]
     fn bin_next<T: Posted<I>, const N: usize>(
         &mut self,
@@ -360,8 +360,8 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
         if tagged { of_tagged } else { of_untagged }
     }
 
-    /// The first receive of a chain that takes a message, if it is older than `oldest`, else that.
-    /// Bound: the chain.
+    /// The first receive of a chain that takes a message, if it is older than `oldest`; else
+    /// `oldest`. Bound: the chain.
     fn first_in_chain<T: Posted<I>, const N: usize>(
         &mut self,
         slots: &Slab<'_, T, I, N>,
@@ -384,7 +384,7 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
     }
 }
 
-/// The chain of receives that want the same.
+/// The chain of the receives with one key.
 fn chain_of<'b, S: IndexKey, I: SlotIndex>(
     bins: &'b mut Bins<'_, I>,
     secret: [u64; 2],

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a queue of shared receives ([`SharedQueue`](crate::SharedQueue)) gives to its owner.
+//! Values that a queue of shared receives ([`SharedQueue`](crate::SharedQueue)) returns to its
+//! owner.
 
 use crate::{RecvRequest, SharedRecvId};
 

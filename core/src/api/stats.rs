@@ -67,8 +67,8 @@ pub enum DropReason {
     /// A reset without proof that it answers a packet of this side.
     #[error("reset without proof")]
     UnprovenReset,
-    /// As many bytes of a message or of a response as it has, but not each of them once. The
-    /// connection is reset.
+    /// Parts of a message or of a response have its length in sum, but overlap. The connection is
+    /// reset.
     #[error("parts that overlap")]
     Overlap,
     /// An answer to a probe of the path MTU that was not sent.
@@ -77,7 +77,7 @@ pub enum DropReason {
     /// A piece of a packet, without memory for it. The packet will be retransmitted.
     #[error("piece without room")]
     PieceWithoutRoom,
-    /// The pieces of a packet are together no sound packet.
+    /// The pieces of a packet do not make a sound packet.
     #[error("pieces of no sound packet")]
     MalformedPieces,
 }
@@ -150,7 +150,7 @@ pub struct Stats {
     pub messages_accepted: u64,
     /// Messages that arrived before a receive was posted.
     pub messages_unexpected: u64,
-    /// Messages that arrived before an earlier message and were kept.
+    /// Messages that arrived before a message that was sent earlier, and were kept.
     pub messages_out_of_order: u64,
     /// Stored messages that were put out to make room: their connection had ended, and the
     /// application had not named their sender.
@@ -163,7 +163,7 @@ pub struct Stats {
     pub rendezvous: u64,
     /// Times that a request waited for responder credit.
     pub credit_waits: u64,
-    /// Acknowledgments with an echoed time that cannot be: nothing was measured by them.
+    /// Acknowledgments that echo an impossible time: they give no measurement.
     pub echoes_ignored: u64,
     /// Times that remote CQ data waited for earlier packets.
     pub events_pending: u64,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What an agent reports, and why it refuses a call.
+//! Events of an agent, and its reasons for refusing a call.
 //!
-//! In: nothing; these are types. Out: values for the owner of an agent. Bound: an
+//! In: nothing; these are types. Out: values for the owner of an agent, which reads them. Bound: an
 //! exchange has at most one event that was not read.
 
 use crate::PeerAddress;

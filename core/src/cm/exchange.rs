@@ -259,8 +259,8 @@ impl Link<ExchangeSlot> for Exchange {
     }
 }
 
-/// The key of an exchange: the number of the request, and for a listener, to which others give such
-/// numbers, the initiator's address.
+/// The key of an exchange: the number of the request. A listener adds the initiator's address,
+/// because each initiator chooses its own numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Key {
     role: u64,

@@ -82,7 +82,7 @@ impl Agent<'_> {
         self.table.find(&Key::new(Role::Initiator, PeerAddress::NONE, packet.nonce))
     }
 
-    /// That request, if it has no final answer.
+    /// The request of this side that a packet belongs to, if it has no final answer.
     fn open_request_of(&self, packet: &ConnectPacket<'_>) -> Result<ExchangeSlot, DropReason> {
         let slot = self.request_of(packet).ok_or(DropReason::UnknownConnection)?;
         let is_open = self.table[slot].state == State::Connecting;

@@ -61,7 +61,7 @@ impl Agent<'_> {
         Ok(())
     }
 
-    /// The request `id` that its owner has read of and not answered.
+    /// The request `id`, if its owner has read its event and has not answered it.
     fn unanswered(&self, id: RequestId, data: &[u8]) -> Result<ExchangeSlot, AnswerError> {
         let slot = self.table.resolve(id).ok_or(AnswerError::Gone)?;
         let exchange = &self.table[slot];

@@ -3,12 +3,12 @@
 //! and the data of the application that both carry.
 //!
 //! An [`Agent`] serves one UDP socket of the kernel, and plays both roles: initiator and listener.
-//! The connection itself is between two engines, whose UDP ports the two agents exchange.
+//! The connection itself is between two engines; the two agents exchange the UDP ports of these.
 //!
 //! In: calls of the owner, received packets, the time. Out: packets to send, and events, each once.
 //! Caller: the owner of the socket, one call at a time. Bounds: [`AgentConfig`] has the exchanges
-//! of each role; [`REPLIES_MAX`] answers wait to be sent; a packet causes at most one answer; of a
-//! sender that does not receive at its address nothing is kept.
+//! of each role; [`REPLIES_MAX`] answers wait to be sent; a packet causes at most one answer;
+//! nothing is kept for a sender that has not shown that it receives at its address.
 
 mod event;
 mod exchange;

@@ -135,7 +135,7 @@ impl<'s> ExchangeTable<'s> {
         self.timers.arm(slot, deadline, now);
     }
 
-    /// An exchange whose deadline has come.
+    /// An exchange with an expired deadline.
     pub(super) fn expire(&mut self, now: Instant) -> Option<ExchangeSlot> {
         self.timers.expire(now)
     }
@@ -177,8 +177,8 @@ impl<'s> ExchangeTable<'s> {
         self.exchanges[slot].event(self.id(slot))
     }
 
-    /// Ends a live exchange in `state`. Its owner is told, unless it has not read of the request
-    /// yet: then the exchange is released.
+    /// Ends a live exchange in `state`. Its owner gets an event, unless it has not read the event
+    /// of the request yet: then the exchange is released.
     pub(super) fn end(&mut self, slot: ExchangeSlot, state: State, now: Instant) {
         let was_read = self.exchanges[slot].membership == Membership::None;
         self.remember(slot, state, now);

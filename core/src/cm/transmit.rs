@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time and packets: what is due, what is repeated, what is sent.
+//! Time and packets: expired deadlines, repetitions, transmission.
 //!
 //! In: the time. Out: packets, one a call; events of time-outs. Callers: the owner of the agent.
 //! Bound: a call does the work of the deadlines that have come, and of one packet.
@@ -63,7 +63,7 @@ impl Agent<'_> {
         self.table.next_deadline()
     }
 
-    /// Queues an answer. Without room it is dropped: what it answers will come again.
+    /// Queues an answer. Without room it is dropped: the packet that it answers will come again.
     pub(super) fn reply(&mut self, reply: ConnectReply) {
         if self.replies.push_back(reply).is_err() {
             self.stats.replies_dropped += 1;
@@ -82,7 +82,7 @@ impl Agent<'_> {
         self.send_repeatedly(slot, now, LAST_REPEATS);
     }
 
-    /// Performs what is due.
+    /// Does the work of the deadlines that have come.
     fn advance(&mut self, now: Instant) {
         // bound: each pass moves a deadline into the future, or ends an exchange
         while let Some(slot) = self.table.expire(now) {

@@ -33,7 +33,7 @@ pub(super) fn fire(
     if state.has_work() {
         let deadline = state.deadline(timeout, cx.config.congestion, tick);
         if !deadline.has_come(tick) {
-            // The work of the old deadline has been done since, and the next deadline is later.
+            // The work of the expired deadline was done before; the next deadline is later.
             sender.schedule_if_sendable(cx, conn);
             return cx.timers.arm(conn, deadline.instant(cx.timers.now()));
         }

@@ -329,13 +329,13 @@ impl<'s> Engine<'s> {
     }
 
     /// Records at time `now` that the caller has slept until a packet woke it. The packets that it
-    /// finds now arrived a wake-up ago at the most, whenever it polled before.
+    /// finds now arrived at most the time of a wake-up ago, regardless of its previous poll.
     pub fn awake(&mut self, now: Instant) {
         self.advance_clock(now);
         self.cx.timers.record_wake_up();
     }
 
-    /// Ends a poll for packets at time `now`: packets that the next one finds arrived after it.
+    /// Ends a poll for packets at time `now`: packets of the next poll arrived after it.
     #[inline]
     pub fn end_poll(&mut self, now: Instant) {
         self.advance_clock(now);
@@ -411,7 +411,7 @@ impl<'s> Engine<'s> {
 }
 
 /// Packets that an engine sends at one time. The engine is borrowed, and changes by sending only.
-/// Therefore a packet need not find out again what the last one has shown.
+/// Therefore a packet uses facts that the packet before it has found.
 #[derive(Debug)]
 pub struct Burst<'e, 's> {
     engine: &'e mut Engine<'s>,

@@ -158,9 +158,9 @@ impl Engine<'_> {
         self.matcher.resume_matching(&mut self.cx, &mut self.sender, memory);
     }
 
-    /// Looks for the oldest stored message that fits. Make progress first, so that packets that
-    /// arrived are processed. Completes with the message's length, tag, data and source, or with
-    /// [`OpError::NoMessage`].
+    /// Finds the oldest stored message that fits, for a peek. Make progress first, so that packets
+    /// that arrived are processed. Completes with the message's length, tag, data and source, or
+    /// with [`OpError::NoMessage`].
     ///
     /// # Errors
     /// [`PostError::Again`]; nothing has changed then.

@@ -75,7 +75,7 @@ impl Timers<'_> {
     /// Proposes a least round trip, which is recorded when the clock moves on.
     #[cold]
     pub(super) fn propose_least(&mut self, conn: ConnSlot, peer: PeerSlot, round_trip: u32) {
-        // A full list loses nothing that later packets do not bring.
+        // If the list is full, later packets bring the measurement again.
         let _ = self.proposed.push(ProposedLeast { conn, peer, round_trip });
     }
 

@@ -3,8 +3,8 @@
 //! growth of a window that competes, after RFC 9438 (CUBIC).
 //!
 //! Control by delay reduces its window for any queue, and traffic that reduces at a loss alone
-//! takes the rest. So a sender observes its own reductions: where all senders reduce, the queue
-//! drains.
+//! takes the rest. So a sender observes the effect of its own reductions: where all senders reduce,
+//! the queue drains.
 //!
 //! In: reductions of the congestion window with the delay that caused them; losses. Out: whether to
 //! compete, and the growth of a round trip. The congestion window calls. All operations are O(1).

@@ -60,7 +60,7 @@ pub(crate) struct CongestionWindow {
 }
 
 bitflags::bitflags! {
-    /// What the acknowledgments have shown.
+    /// Facts that the acknowledgments have shown.
     #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
     struct Signs: u8 {
         /// It doubles each round trip until the first sign of congestion (RFC 5681 §3.1).
@@ -270,9 +270,9 @@ impl CongestionWindow {
         self.packets >= LEAST && self.packets <= MOST
     }
 
-    /// At most once in a round trip: in proportion to the excess over `target`, at most by half.
-    /// Delay alone stops at [`FLOOR`]; below it takes marks, or losses beside a grown delay. A
-    /// window that competes shrinks by three tenths (RFC 9438 §4.6), for any delay.
+    /// Reduces the window, at most once in a round trip: in proportion to the excess over `target`,
+    /// at most by half. Delay alone stops at [`FLOOR`]; below it takes marks, or losses beside a
+    /// grown delay. A window that competes shrinks by three tenths (RFC 9438 §4.6), for any delay.
     fn shrink(&mut self, target: u32, rtt: &Rtt, now: Tick) {
         if now.since(self.reduced_at) < rtt.smoothed() {
             return;
@@ -298,7 +298,8 @@ impl CongestionWindow {
         self.packets = (self.packets - cut).max(least);
     }
 
-    /// Whether this reduction is one too many: those before have not shortened the queue.
+    /// Whether earlier reductions have not shortened the queue, so that another one would only lose
+    /// bandwidth.
     fn others_hold_the_queue(&mut self, rtt: &Rtt) -> bool {
         let [before, present] = self.delays;
         let least = (rtt.least() / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;

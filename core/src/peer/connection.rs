@@ -66,14 +66,14 @@ pub(crate) struct Connection {
     /// The state of the storage when an out-of-order message found none, as the matcher counts it.
     out_of_order_refused_at: u8,
     /// The next piece of the packet that goes in pieces: low bits of the packet's number, and the
-    /// place in units of [`SEGMENT_QUANTUM`].
+    /// offset in units of [`SEGMENT_QUANTUM`].
     piece: [u8; 2],
     schedule: Schedule,
 }
 
 // The peer keeps its connection at least this long after its last packet.
 static_assertions::const_assert!(CREDIT_NANOS <= IDLE_NANOS / 2);
-// The places of pieces have numbers.
+// The offset of each piece fits one byte.
 static_assertions::const_assert!(PIECED_LEN_MAX / SEGMENT_QUANTUM < 1 << u8::BITS);
 // A bound that is promised: with its slot's bookkeeping, without the records of packets under way.
 static_assertions::const_assert!(size_of::<crate::collections::slab::Slot<Connection>>() <= 320);
@@ -272,7 +272,7 @@ impl Connection {
     }
 }
 
-// Queues, and the place among the senders.
+// Queues, and the position among the senders.
 impl Connection {
     /// The queue of operations that the application `posted`, or that of internal ones.
     pub(crate) fn queue(&mut self, posted: bool) -> &mut Queue {

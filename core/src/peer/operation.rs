@@ -112,7 +112,7 @@ pub(crate) struct TxOp {
     pub(crate) missing: u64,
     /// Packets of the current attempt that are not acknowledged.
     pub(crate) in_flight: u32,
-    /// Place in the order of its list.
+    /// Position in the order of its list.
     pub(crate) serial: u32,
     /// The end of earlier writes that it must not overtake.
     pub(crate) after: Option<Psn>,
@@ -126,8 +126,8 @@ pub(crate) struct TxOp {
     /// Whether it is deferred: then it is not signalled.
     pub(crate) deferred: Deferred,
     pub(crate) fence: bool,
-    /// It may have to wait for more than its turn: it has a fence, is a request, or orders were
-    /// promised.
+    /// It may have to wait for other operations or for credit: it has a fence, is a request, or
+    /// orders were promised.
     pub(crate) has_ordering_deps: bool,
     /// The receiver-not-ready epoch of the current attempt.
     pub(crate) rnr_epoch: u8,
@@ -182,8 +182,8 @@ impl TxOp {
         }
     }
 
-    /// The envelope of a message of either kind: it has a place in the order of messages, and the
-    /// receiver may not be ready for it.
+    /// The envelope of a message of either kind: it has a position in the order of messages, and
+    /// the receiver may not be ready for it.
     #[inline]
     pub(crate) const fn envelope(&self) -> Option<&Envelope> {
         match &self.kind {
@@ -434,7 +434,7 @@ impl Default for Unexpected {
     }
 }
 
-/// The places of a stored message in the chains of its bins: one for each view of the messages
+/// The links of a stored message in the chains of its bins: one for each view of the messages
 /// ([`crate::engine`]'s `StoredQueue`).
 #[derive(Clone, Copy, Debug, Default, Hash)]
 pub(crate) struct Chains {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A queue of operations of one connection, with the place of the next one to be sent.
+//! A queue of operations of one connection, with a cursor to the next one to be sent.
 //!
 //! In: operations as they are posted, sent and ended. Out: their order. The engine's sender calls.
 //! All operations are O(1).
@@ -33,7 +33,7 @@ impl Queue {
         self.append(ops, slot);
     }
 
-    /// The place in the order of the operation that is appended next.
+    /// The position of the operation that is appended next.
     #[inline(always)]
     pub(crate) fn next_serial(&mut self) -> u32 {
         let serial = self.serial;
@@ -41,7 +41,7 @@ impl Queue {
         serial
     }
 
-    /// Puts an operation at the end; its place in the order is [`Self::next_serial`].
+    /// Puts an operation at the end; its position is [`Self::next_serial`].
     #[inline(always)]
     pub(crate) fn append(&mut self, ops: &mut OpPool<'_>, slot: OpSlot) {
         self.list.push_back(ops, slot);

@@ -334,8 +334,8 @@ impl ReceiveState {
         if self.unreported == 0 { last } else { last.min(first / 64) }
     }
 
-    /// Records that a selective acknowledgment was sent, from word `offset` of the bitmap on. What
-    /// it had no room for is reported by the next one, at once.
+    /// Records that a selective acknowledgment was sent, from word `offset` of the bitmap on.
+    /// Packets for which it had no room are reported by the next one, at once.
     pub(crate) fn sack_sent(&mut self, offset: u32) {
         self.acknowledged(true);
         if !self.receive_window.has_holes() {

@@ -2,8 +2,8 @@
 //! The sender's half of a connection: packet numbers with the records of packets under way, and
 //! message numbers (`docs/PROTOCOL.md` §4.1, §4.5, §6.4).
 //!
-//! In: packets and messages as they are sent, and the peer's acknowledgments. Out: what is under
-//! way, lost and accepted. The engine's sender calls. Bound: the window.
+//! In: packets and messages as they are sent, and the peer's acknowledgments. Out: packets under
+//! way and lost, messages accepted. The engine's sender calls. Bound: the window.
 
 use crate::collections::serial::{Msn, Psn};
 use crate::peer::in_flight::{Directory, InFlight, PacketSet};

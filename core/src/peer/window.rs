@@ -6,9 +6,9 @@
 //! packets stand in the window itself. While a packet is missing, a wider window borrows pages of a
 //! pool that all connections share.
 //!
-//! In: packet numbers. Out: verdicts, and the bitmap of selective acknowledgments. Bounds:
-//! [`WINDOW_PACKETS`], and the pages of the pool. An insertion moves the cumulative number over at
-//! most the whole window; all else is O(1).
+//! In: packet numbers. Out: an admission for each, and the bitmap of selective acknowledgments.
+//! Bounds: [`WINDOW_PACKETS`], and the pages of the pool. An insertion moves the cumulative number
+//! over at most the whole window; all else is O(1).
 
 #![allow(clippy::indexing_slicing, reason = "indices are masked to the arrays' lengths")]
 
@@ -156,7 +156,7 @@ impl ReceiveWindow {
         self.end
     }
 
-    /// Whether the lowest missing number is not marked as arrived, as must be between calls.
+    /// Whether the lowest missing number is not marked as arrived, which holds between calls.
     pub(crate) fn is_sound(&self, pool: &BitsPool<'_>) -> bool {
         let first = match &self.bits {
             Bits::Inline([first, ..]) => first.get(),
@@ -283,7 +283,7 @@ impl ReceiveWindow {
         }
     }
 
-    /// Gives every page back, and forgets what has arrived after a missing packet.
+    /// Gives every page back, and forgets the packets that arrived after a missing one.
     pub(crate) fn release(&mut self, pool: &mut BitsPool<'_>) {
         if let Bits::Pages(pages) = &mut self.bits {
             pages.iter_mut().for_each(|page| pool.release(page));

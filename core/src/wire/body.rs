@@ -114,7 +114,7 @@ pub struct Ack {
     pub wait: U32,
     /// Packets received with a congestion mark, modulo 2^16.
     pub congestion_marks: U16,
-    /// The word of the bitmap that the first one of those that follow is.
+    /// The number of the first word that follows, in the whole bitmap.
     pub sack_offset: U16,
     /// Words of bitmap that follow.
     pub sack_words: u8,

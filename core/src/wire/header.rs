@@ -57,8 +57,8 @@ bitflags::bitflags! {
         const BARRIER = 1 << 2;
         /// The sender of this packet has received duplicates since its last acknowledgment.
         const DUPLICATES_SEEN = 1 << 3;
-        /// The sender of this packet has dropped a packet beyond its window. This version sends it
-        /// never.
+        /// The sender of this packet has dropped a packet beyond its window. This version never
+        /// sends it.
         const BEYOND_WINDOW_SEEN = 1 << 4;
     }
 }
@@ -146,7 +146,7 @@ impl Header {
         self
     }
 
-    /// Sets the packet sequence number, in the place of the upper half of the token.
+    /// Sets the packet sequence number, in the field of the upper half of the token.
     #[must_use]
     #[inline]
     pub const fn with_psn(mut self, psn: Psn) -> Self {

@@ -40,7 +40,7 @@ fn compute(packet: &[u8], checksum: ChecksumFn) -> u32 {
 }
 
 /// The value on the wire: zero is sent as all ones. Zero on the wire means "no checksum", which
-/// version 1 does not accept.
+/// this version does not accept.
 const fn nonzero(crc: u32) -> u32 {
     if crc == 0 { u32::MAX } else { crc }
 }

@@ -22,7 +22,7 @@ impl Token {
         self.0 as u32
     }
 
-    /// The half that packets without a packet number carry in its place.
+    /// The half that packets without a packet number carry in the field of that number.
     #[must_use]
     #[inline(always)]
     pub const fn high(self) -> u32 {

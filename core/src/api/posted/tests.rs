@@ -95,7 +95,7 @@ proptest! {
             match step {
                 Step::Post { from, tag } => {
                     let Some(slot) = slots.alloc(receive(from, tag)) else { continue };
-                    // With many receives elsewhere in the pool, bins are given at once.
+                    // With many used slots in the pool, each receive gets a bin at once.
                     let used = slots.used() + if binned { UNBINNED_MAX } else { 0 };
                     queue.push(&mut slots, (slot, tag.is_some()), used);
                     model.push(slot);

@@ -2,10 +2,10 @@
 //! Eviction: peers without a connection make room for new ones. A server meets more clients in its
 //! life than its table has slots.
 //!
-//! In: that the table is crowded, or full. Out: a slot in quarantine, free after that. A peer is
+//! In: a table that is crowded, or full. Out: a slot in quarantine, free after that. A peer is
 //! evicted if its connection has ended or was never proven, and the application never inserted it.
-//! No unread completion or stored message may refer to it. Bounds: the slots that the caller says,
-//! and [`CANDIDATES`] times the finished operations and stored messages.
+//! No unread completion or stored message may refer to it. Bounds: the number of slots that the
+//! caller gives, and [`CANDIDATES`] times the finished operations and stored messages.
 
 use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;

@@ -353,7 +353,7 @@ impl Ctx<'_> {
         }
         let state = &mut self.table.connections[peer.connection()];
         state.hello_mut().show(retry.cookie.get());
-        // The answer to the next hello tells the round trip.
+        // The reply to the next hello gives a measurement of the round trip.
         state.path_mut().restart_timer(now);
         self.table.queue_stateless(StatelessPacket::Hello(self.table.peer_id(slot)));
         Ok(())

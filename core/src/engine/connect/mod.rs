@@ -32,9 +32,9 @@ use core::ops::{Index, IndexMut};
 /// for its former tenant are gone by then.
 const QUARANTINE_TICKS: u32 = (128_000_000 / TICK_NANOS) as u32;
 
-/// Peers whose hello was accepted without proof of their address take at most one slot of so many.
+/// Peers that were accepted without proof of their address take at most one slot of so many.
 const UNPROVEN_PART: u32 = 8;
-/// So many unproven peers there may be in small tables, too.
+/// A small table holds so many unproven peers, too.
 const UNPROVEN_MIN: u32 = 4;
 /// Slots of peers that begin together, in random order.
 const PEERS_BEGIN: u32 = 128;

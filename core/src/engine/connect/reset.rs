@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Resets that arrive (`docs/PROTOCOL.md` §5.4): the peer does not have the connection.
 //!
-//! In: a reset from anywhere. Out: the end of a connection, or a ping that asks whether it is
-//! meant. Bound: one ping at a time, and the operations and messages of the connection that ends.
+//! In: a reset from anywhere. Out: the end of a connection, or a ping that asks the peer to confirm
+//! it. Bound: one ping at a time, and the operations and messages of the connection that ends.
 
 use crate::collections::slab::SlotIndex;
 use crate::engine::connect::teardown::end_connection;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The order in which connections send: round robin over the ready ones, and the corked ones apart.
 //!
-//! In: that a connection has something to send. Out: the connection that sends next. Bound: one
+//! In: a connection that has something to send. Out: the connection that sends next. Bound: one
 //! place for each connection.
 
 use crate::collections::slab::SlotIndex;

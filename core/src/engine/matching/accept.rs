@@ -7,8 +7,8 @@
 //! There are two exceptions. The packet of an out-of-order message without storage comes again.
 //! Segments that do not cover their message, each byte once, end the connection.
 //!
-//! A message that fills a hole does not bring all that wait behind it at once: these follow
-//! after this packet, after later ones, and in each progress call. Bound: [`NEXT_PER_CALL`].
+//! A message that fills a hole does not release all messages behind it at once: they follow after
+//! this packet, after later ones, and in each progress call. Bound: [`NEXT_PER_CALL`].
 
 use crate::api::posted::{MatchKind, Posted};
 use crate::collections::list::List;
@@ -23,11 +23,11 @@ use crate::{DropReason, Memory};
 /// Where fewer than half of the slots for assemblies are free, a peer gets one part of this many.
 /// The messages of a peer come one after the other: several are incomplete only after losses.
 const ASSEMBLY_SHARES: u32 = 32;
-/// Messages out of order that one call accepts. More than a packet of messages of 8 bytes brings,
-/// so that a receiver that has work for each packet catches up.
+/// Messages out of order that one call accepts. The number is above the messages of 8 bytes in one
+/// packet, so that a receiver with such packets catches up.
 const NEXT_PER_CALL: u32 = 64;
 
-/// The place of a message in its sender's order.
+/// The position of a message in its sender's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum MessageOrder {
     Next,
@@ -176,8 +176,8 @@ impl Matcher<'_> {
 
     /// Stores a message that arrived before an earlier one.
     ///
-    /// A connection whose out-of-order message found no storage gets none until a message leaves
-    /// the storage. So a packet that is sent again costs no search for each of its records.
+    /// After an out-of-order message of a connection found no storage, its next ones get none until
+    /// a message leaves the storage. So the records of a repeated packet cost no search.
     fn store_out_of_order<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
@@ -287,13 +287,14 @@ impl Matcher<'_> {
         slot
     }
 
-    /// Puts the oldest orphan out to make room for a message of `len` bytes. False: there is none.
+    /// Evicts the oldest orphan to make room for a message of `len` bytes. Returns whether there
+    /// was one.
     #[cold]
     fn put_out_orphan(&mut self, cx: &mut Ctx<'_>, len: u64) -> bool {
         // bound: orphans, of which each one is adopted once
         while let Some(slot) = self.unexpected.oldest_orphan(len) {
             if cx.table.is_named(self.unexpected.message(slot).peer) {
-                // The application has named its sender since.
+                // The application has named its sender in the meantime.
                 self.unexpected.adopt(slot);
                 continue;
             }
@@ -357,8 +358,8 @@ impl Matcher<'_> {
         None
     }
 
-    /// Places the bytes of a segment; ends the assembly with the last of them. As many bytes as the
-    /// message has must be its bytes, each once.
+    /// Places the bytes of a segment; ends the assembly with the last of them. When as many bytes
+    /// as the message has are placed, each of its bytes must have arrived once.
     fn add_segment<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
@@ -452,7 +453,7 @@ impl Matcher<'_> {
     }
 }
 
-/// The place of a message in its sender's order; records that the sender has started over.
+/// The position of a message in its sender's order. Records that the sender has started over.
 #[inline]
 fn message_order(
     cx: &mut Ctx<'_>,

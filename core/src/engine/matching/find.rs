@@ -158,7 +158,7 @@ impl Matcher<'_> {
 
     fn find_stored_from(&mut self, request: &RecvRequest) -> Option<StoredSlot> {
         let Self { posted, recvs, stored, unexpected, slices_exhausted, .. } = self;
-        // A message that fits a posted receive is stored for want of a slice.
+        // A stored message that fits a posted receive waits for a slice.
         let is_spoken_for = |message: &Unexpected| {
             *slices_exhausted && posted.find(recvs, message.peer, message.envelope.tag).is_some()
         };

@@ -187,7 +187,7 @@ impl StoredQueue<'_> {
         of_peer(pool, peer, next)
     }
 
-    /// Makes a view for a kind of receives, if one is free and they compare anything.
+    /// Makes a view for a kind of receives, if a view is free and the kind compares source or tag.
     pub(super) fn add_view(&mut self, pool: &mut UnexpectedPool<'_>, kind: MatchKind) {
         let compares = kind.directed || (kind.tagged && kind.ignore != !0);
         if compares
@@ -222,7 +222,7 @@ impl StoredQueue<'_> {
         Some(view)
     }
 
-    /// Sorts the messages that have bins by `kind`, in a view without messages. Bound: those.
+    /// Sorts the messages that have bins by `kind`, in an empty view. Bound: these messages.
     fn make_view(&mut self, pool: &mut UnexpectedPool<'_>, view: usize, kind: MatchKind) {
         self.views[view] = Some(kind);
         let mut slot = self.queues.first(kind.tagged);
@@ -235,12 +235,13 @@ impl StoredQueue<'_> {
         }
     }
 
-    /// Gives all messages of a queue their bins. Bound: those that have none.
+    /// Gives all messages of a queue their bins. Bound: the messages without bins.
     fn bin_all(&mut self, pool: &mut UnexpectedPool<'_>, tagged: bool) {
         while self.bin_next(pool, tagged) {}
     }
 
-    /// Gives the oldest message of a queue that has no bins its bins. False: each has.
+    /// Gives its bins to the oldest message of a queue that has none. Returns whether there was
+    /// one.
     fn bin_next(&mut self, pool: &mut UnexpectedPool<'_>, tagged: bool) -> bool {
         let last = self.last_binned[usize::from(tagged)];
         let next = if last.is_none() { self.queues.first(tagged) } else { List::next(pool, last) };

@@ -29,7 +29,8 @@ const CLASSES_TRIED: usize = 2;
 #[derive(Debug)]
 pub(crate) struct UnexpectedPool<'s> {
     slots: Slab<'s, Unexpected, StoredSlot, UNEXPECTED_CLASSES>,
-    /// How many messages have left, from 1 to 255 and around: 0 is a connection without refusals.
+    /// How many messages have left: a count from 1 to 255 that wraps to 1. 0 stands for a
+    /// connection without refusals.
     releases: u8,
     /// The orphans of each class, the oldest first.
     orphans: [List<StoredSlot>; UNEXPECTED_CLASSES],
@@ -49,8 +50,7 @@ impl Linked<StoredSlot> for AsideLinks<'_, '_> {
 }
 
 impl<'s> UnexpectedPool<'s> {
-    /// Divides `slots` among the classes as `config` says; `None` if there are not as many as it
-    /// says.
+    /// Divides `slots` among the classes as `config` says; `None` if their number differs.
     pub(crate) fn new(
         slots: Slots<'s, Slot<Unexpected>>,
         counts: [u32; UNEXPECTED_CLASSES],
@@ -107,7 +107,7 @@ impl<'s> UnexpectedPool<'s> {
         }
     }
 
-    /// The next messages, in the order in which they became that.
+    /// The next messages, in the order in which they were marked.
     #[inline]
     pub(crate) const fn next_messages(&self) -> List<StoredSlot> {
         self.next

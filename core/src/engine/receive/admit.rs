@@ -136,7 +136,8 @@ impl Ctx<'_> {
         let state = &mut self.table[conn];
         let since = now.bits().wrapping_sub(ack.echo.get());
         let round_trip = since.wrapping_sub(ack.hold.get());
-        // An acknowledgment of nothing echoes nothing; a wild one must not poison the estimate.
+        // An acknowledgment before the first packet echoes no time. An impossible echo must not
+        // spoil the estimate.
         let echoes = ack.received.get() > 0;
         let possible = round_trip <= since && since < STALE_TICKS;
         self.stats.echoes_ignored += u64::from(echoes && !possible);

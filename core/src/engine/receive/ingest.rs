@@ -218,7 +218,7 @@ impl Engine<'_> {
         short.then_some(DropReason::NoEvent)
     }
 
-    /// A record of a message must not be processed: its packet comes again, or the connection ends.
+    /// Refuses a record of a message: its packet comes again, or the connection ends.
     #[cold]
     fn refuse_record(&mut self, conn: ConnSlot, header: &Header, reason: DropReason) -> DropReason {
         if reason == DropReason::Overlap {

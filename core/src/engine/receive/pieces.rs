@@ -121,7 +121,7 @@ impl Pieces<'_> {
         let at = self.slots.iter().position(known);
         let at = at.or_else(|| self.slots.iter().position(|slot| slot.is_free(now)));
         let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) else { return Arrived::NoRoom };
-        // A packet that went out again may have lost records that are superseded.
+        // A repeated packet may be shorter: superseded records are left out.
         if !known(slot) || slot.total != total {
             slot.reset(name, total);
         }

@@ -95,7 +95,7 @@ impl<'s> Regions<'s> {
         keys.find(|&key| self.find(key).is_none()).ok_or(RegionError::KeyInUse)
     }
 
-    /// Takes a region back: from now on its key opens nothing. Whether there was one.
+    /// Takes a region back: its key is not valid from now on. Returns whether it was registered.
     pub(crate) fn remove(&mut self, id: RegionId) -> bool {
         let known = self.is_known(id);
         if known {

@@ -180,7 +180,7 @@ impl Sender<'_> {
         packed
     }
 
-    /// Whether operation `next` may be in a packet behind `slot`, which has the place `serial`.
+    /// Whether operation `next` may be in a packet behind `slot`, which has the position `serial`.
     #[inline]
     fn may_share_packet(&self, slot: OpSlot, serial: u32, next: OpSlot, packed: &Packed) -> bool {
         let op = &self.ops[next];

@@ -24,7 +24,7 @@ use zerocopy::IntoBytes;
 /// A round without any answer ends after a time-out that has doubled so often: probes are the
 /// longest packets of a path, and take more time than others.
 const ANSWER_DOUBLINGS: u32 = 3;
-/// Longer probes may be that much later than a shorter one, at the least (100 µs).
+/// The least time by which longer probes may be later than a shorter one (100 µs).
 const REORDER_TICKS_MIN: u32 = (100_000 / TICK_NANOS) as u32;
 
 impl Sender<'_> {
@@ -67,7 +67,8 @@ impl Sender<'_> {
         }
     }
 
-    /// The length of a packet, nearly: without alignment, and without what is always short.
+    /// The approximate length of a packet: without alignment, and without records that are always
+    /// short.
     fn packet_len(&mut self, record: &TxPacket) -> usize {
         if record.flags.contains(TxFlags::PART) {
             return HEADER_LEN + segment_overhead(false) + usize::from(record.len);
@@ -170,7 +171,7 @@ impl Sender<'_> {
     }
 }
 
-/// Packets of `size` bytes pass, and no larger ones are known to.
+/// Records that packets of `size` bytes pass; larger ones are not known to pass.
 fn resize(cx: &mut Ctx<'_>, conn: ConnSlot, size: u16) {
     let (now, era, slot) = (cx.timers.tick(), cx.era(), cx.table[conn].peer());
     let (before, full) = (cx.payload_max(slot), cx.full_size(slot));

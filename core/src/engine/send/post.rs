@@ -228,7 +228,7 @@ impl Sender<'_> {
         state.sends_mut().append(&mut self.ops, slot);
         state.records_wait(cost);
         if state.path().is_paced() || cx.timers.deadline(conn).is_none() {
-            // Otherwise a post brings no deadline nearer than the present ones.
+            // Otherwise a post makes no deadline earlier.
             cx.arm(conn);
         }
         let state = &cx.table[conn];

@@ -16,8 +16,8 @@ use crate::wire::{ErrorRecord, ResponseRecord};
 use crate::{DropReason, Memory, OpId, Placement, Target};
 
 impl Sender<'_> {
-    /// Processes requested bytes, or the reason why there are none. As many bytes as were requested
-    /// must be the requested ones, each once.
+    /// Processes requested bytes, or the reason why there are none. When as many bytes as were
+    /// requested have arrived, each requested byte must have arrived once.
     ///
     /// # Errors
     /// [`DropReason::Overlap`]: the connection must end.

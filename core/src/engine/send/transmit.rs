@@ -222,7 +222,7 @@ impl Sender<'_> {
     }
 }
 
-/// Writes the bitmap of a selective acknowledgment into `tail`, and its place into `ack`. Returns
+/// Writes the bitmap of a selective acknowledgment into `tail`, and its offset into `ack`. Returns
 /// its bytes.
 #[inline(never)]
 fn put_sack(cx: &mut Ctx<'_>, conn: ConnSlot, ack: &mut Ack, tail: &mut [u8]) -> Option<usize> {

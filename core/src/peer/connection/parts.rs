@@ -19,7 +19,7 @@ impl Connection {
         &self.tx
     }
 
-    /// The sender's half, to record what it sends and what is acknowledged.
+    /// The sender's half, to record transmissions and acknowledgments.
     #[inline(always)]
     pub(crate) const fn tx_mut(&mut self) -> &mut SendState {
         &mut self.tx
@@ -31,7 +31,7 @@ impl Connection {
         &self.rx
     }
 
-    /// The receiver's half, to record what arrives.
+    /// The receiver's half, to record arrivals.
     #[inline(always)]
     pub(crate) const fn rx_mut(&mut self) -> &mut ReceiveState {
         &mut self.rx
