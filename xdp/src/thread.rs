@@ -24,7 +24,7 @@ pub struct Thread {
     ended: Arc<AtomicBool>,
 }
 
-/// What a thread begins with.
+/// The start values of a thread.
 struct Start {
     body: Box<dyn FnOnce() + Send>,
     ended: Arc<AtomicBool>,
@@ -40,7 +40,7 @@ impl Thread {
         let start = Box::new(Start { body: Box::new(body), ended: Arc::clone(&ended) });
         let start = Box::into_raw(start);
         let mut id = MaybeUninit::uninit();
-        // SAFETY: `id` may be written, there are no attributes, and `run` takes what it is given.
+        // SAFETY: `id` may be written, there are no attributes, and `run` takes this argument.
         let error =
             unsafe { libc::pthread_create(id.as_mut_ptr(), ptr::null(), run, start.cast()) };
         if error != 0 {

@@ -28,7 +28,7 @@ const REGION_KEY: u64 = 0x6f78;
 /// The buffers of one endpoint.
 #[derive(Debug)]
 pub(crate) struct Buffers {
-    /// Closed before the memory goes.
+    /// Closed before the memory is freed.
     region: Option<Owned<Mr>>,
     memory: NonNull<u8>,
     layout: Layout,
@@ -64,7 +64,7 @@ impl Buffers {
         })
     }
 
-    /// Registers the memory with `domain`; with `rma` so that peers reach it, too.
+    /// Registers the memory with `domain`; with `rma`, for access by peers, too.
     pub(crate) fn register(&mut self, domain: &Domain, rma: bool) -> Result<(), Error> {
         // SAFETY: the region is closed before the memory is freed, and no operation outlives it.
         let memory = unsafe { Mem::from_raw(self.memory.as_ptr().cast(), self.layout.size()) };

@@ -27,7 +27,7 @@ pub use rma::{RemoteBuffer, RemoteRegion};
 /// Completions that one call reads, at most.
 const BATCH: usize = 16;
 
-/// Where a message goes, or is to come from: a peer, and a tag for a tagged message.
+/// Destination or source of a message: a peer, and a tag for a tagged message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Route {
     /// The peer; without meaning for a receive, which takes messages from all peers.

@@ -3,7 +3,8 @@
 
 use crate::operation::Operation;
 
-/// Why a call or an operation failed. `errno` is libfabric's positive error number (`fi_errno(3)`).
+/// The reason of a failed call or operation. `errno` is libfabric's positive error number
+/// (`fi_errno(3)`).
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// `-FI_EAGAIN`: no room at this moment. Poll, then try again.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fi_getinfo`: from a wish to one offer of one provider.
+//! `fi_getinfo`: one offer of one provider for a request.
 
 use std::net::IpAddr;
 

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A libfabric client in two layers.
 //!
-//! The safe layer is for programs. In: a wish ([`Want`]) and messages. Out: messages to a peer, and
-//! completions. The steps, which are every libfabric program's:
+//! The safe layer is for programs. In: a request ([`Want`]) and messages. Out: messages to a peer,
+//! and completions. The steps, which are every libfabric program's:
 //!
-//! 1. [`Info::find`]: `fi_getinfo` picks an offer that satisfies the wish;
+//! 1. [`Info::find`]: `fi_getinfo` picks an offer that satisfies the request;
 //! 2. [`Endpoint::open`]: fabric, domain, completion queue, address vector, endpoint, enabled;
 //! 3. [`Endpoint::name`] and [`Endpoint::insert`]: addresses, exchanged by other means;
 //! 4. [`Endpoint::receive`], [`Endpoint::send`], [`Endpoint::poll`]: the data path, which allocates

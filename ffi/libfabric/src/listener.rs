@@ -30,7 +30,7 @@ impl Listener {
         Ok(Self { passive, events, fabric })
     }
 
-    /// Where it listens, to be given to the peer.
+    /// The address at which it listens, for the peer.
     ///
     /// # Errors
     /// [`Error::Call`].

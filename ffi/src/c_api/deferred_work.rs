@@ -110,8 +110,7 @@ unsafe fn endpoint(domain: &Arc<Domain>, ep: *mut abi::fid_ep) -> Result<Arc<End
 
 /// The action of deferred work.
 ///
-/// # Safety
-/// As [`control`]: `op` is the member of the union that `op_type` says.
+/// # Safety As [`control`]: `op` is the member of the union that `op_type` selects.
 unsafe fn action(domain: &Arc<Domain>, work: &abi::fi_deferred_work) -> Result<Action, Error> {
     // SAFETY: all members of the union are pointers; `op_type` selects the type below.
     let any = unsafe { work.op.msg };

@@ -75,7 +75,7 @@ impl Condition {
         if given.event_type != abi::FI_TRIGGER_THRESHOLD {
             return Err(Error::NotSupported);
         }
-        // SAFETY: the event type says which member of the union it is.
+        // SAFETY: the event type selects the member of the union.
         let condition = unsafe { given.trigger.threshold };
         // SAFETY: promised by the caller.
         let counter = Arc::clone(unsafe { object::<Cntr>(condition.cntr.cast()) }?);

@@ -29,7 +29,7 @@ const _: () = assert!(
 /// How long a contended sample counts.
 const MEMORY: Duration = Duration::from_millis(100);
 
-/// What the kernel tells at one time.
+/// The kernel's account of a thread at one time.
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     at: Instant,

@@ -83,7 +83,7 @@ pub(crate) struct ErrorEvent {
     pub(crate) data: u64,
     /// libfabric's error number.
     pub(crate) number: c_int,
-    /// What the other side's application has added to a rejection.
+    /// Data that the other side's application has added to a rejection.
     pub(crate) bytes: Vec<u8>,
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! When the progress thread takes an endpoint over, and when it hands it back.
+//! The decision when the progress thread takes an endpoint over, and when it hands it back.
 //!
 //! In: what the thread observes of an endpoint, with the time. Out: who drives it, and the time of
 //! the next observation. A function of its arguments: no clock, no system call.

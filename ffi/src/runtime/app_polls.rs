@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the application and the progress thread know of each other's progress.
+//! The application's polls, for the progress thread; the next turn of that thread, for the
+//! application's calls.
 //!
 //! In: the times of the application's polls; the time of the thread's next turn. Out: whether the
 //! application drives the runtime; whether a call must wake the thread. Callers: the runtime, under
@@ -56,7 +57,7 @@ impl AppPolls {
     }
 }
 
-/// What the application's calls must tell the progress thread.
+/// Whether the application's calls must notify the progress thread.
 #[derive(Debug, Default)]
 pub(super) struct ThreadView {
     /// The thread has taken the runtime over, and does not poll before this time; `None`: it

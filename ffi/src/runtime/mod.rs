@@ -261,7 +261,7 @@ impl Runtime {
         progress
     }
 
-    /// What moved packets entail: ends of unbound sides, receives of the shared context.
+    /// The work that follows moved packets: ends of unbound sides, receives of the shared context.
     #[inline]
     fn end_operations(&self, state: &mut State, now: Instant) {
         if !self.endpoint.unbound.is_empty() {

@@ -44,7 +44,7 @@ impl Observation {
     }
 }
 
-/// What the progress thread did, and does next.
+/// The result of a turn of the progress thread, and the time of the next turn.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ThreadTurn {
     /// Packets moved.

@@ -108,8 +108,7 @@ impl RecvQueue {
     /// Removes the oldest receive with this context after `complete` has completed it. `complete`
     /// takes its request, and whether it is a multi-receive buffer.
     ///
-    /// # Errors
-    /// Those of `complete`; the receive keeps its place then.
+    /// # Errors Those of `complete`; the receive keeps its position then.
     pub(crate) fn cancel(
         &self,
         context: Context,

@@ -35,8 +35,8 @@ pub(crate) fn open(address: SocketAddr) -> Result<UdpSocket, Error> {
     Ok(UdpSocket::from(socket))
 }
 
-/// The next message of ICMP about a packet of this socket: where the packet went, and the error
-/// number that the kernel has made of the message.
+/// The next message of ICMP about a packet of this socket: the packet's destination, and the error
+/// number that stands for the message.
 pub(crate) fn next_error(socket: &UdpSocket) -> Option<(SocketAddr, c_int)> {
     let mut quoted = [0; 64];
     let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);

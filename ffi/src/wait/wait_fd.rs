@@ -20,7 +20,7 @@ use crate::sys::clock::now;
 use crate::sys::errno::Error;
 use crate::wait::waker::{Waker, sleep};
 
-/// Most descriptors that one call of [`Wait::ready`] tells.
+/// Most descriptors that one call of [`Wait::ready`] reports.
 const READY_MAX: usize = 64;
 
 /// See the module.
@@ -52,7 +52,7 @@ impl Wait {
         self.add_named(descriptor, 0)
     }
 
-    /// Adds a descriptor, until it is removed or closed, that [`Self::ready`] tells by `name`.
+    /// Adds a descriptor, until it is removed or closed, that [`Self::ready`] reports by `name`.
     ///
     /// # Errors
     /// [`Error::Os`].

@@ -97,7 +97,8 @@ int main(int argc, char **argv)
 	on(found, argv[3]);
 	fi_freeinfo(found);
 
-	// What is no address of the interface is refused; no address stands for the domain's.
+	// An address that the interface does not have is refused; without an address the endpoint takes
+	// the domain's.
 	for (int i = 4; i <= 5; i++) {
 		found = moved(info, argv[i]);
 		EXPECT(FI_EADDRNOTAVAIL, fi_endpoint(pair.domain, found, &ep, NULL));

@@ -54,7 +54,7 @@ static void indices(enum fi_av_type type)
 	CHECK(fi_av_insert(av, address + 5, 1, index, 0, NULL) == 1 && index[0] == 5);
 	EXPECT(0, fi_av_remove(av, index, 1, 0));
 	CHECK(is(av, 5, address[5]));
-	// One that is not there does not keep the others.
+	// An address that is not in the vector does not keep the others from being removed.
 	fi_addr_t gone[] = {7, 99, 5, 2, FI_ADDR_UNSPEC};
 	EXPECT(FI_EINVAL, fi_av_remove(av, gone, 5, 0));
 	EXPECT(FI_EINVAL, fi_av_remove(av, gone, 1, 0));
@@ -64,7 +64,7 @@ static void indices(enum fi_av_type type)
 	address[0] = peer(100);
 	address[1] = peer(7);
 	CHECK(fi_av_insert(av, address, 2, index, 0, NULL) == 2 && index[0] == 2 && index[1] == 5);
-	// Nothing to insert, nothing to remove.
+	// Zero addresses can be inserted and removed.
 	CHECK(fi_av_insert(av, address, 0, NULL, 0, NULL) == 0);
 	EXPECT(0, fi_av_remove(av, NULL, 0, 0));
 	EXPECT(0, fi_close(&av->fid));
@@ -128,14 +128,14 @@ static void names(void)
 	CHECK(fi_av_insertsym(av, "10.1.1.1", 1, "65535", 2, index, 0, NULL) == 1);
 	CHECK(index[0] == 5 && index[1] == FI_ADDR_NOTAVAIL);
 	EXPECT(FI_EINVAL, fi_av_insertsym(av, NULL, 1, "1", 1, index, 0, NULL));
-	// More than a vector can have: refused before the first.
+	// More addresses than a vector can have are refused before the first insertion.
 	EXPECT(FI_ENOMEM, fi_av_insertsym(av, "10.0.0.1", 1ul << 40, "1", 1, NULL, 0, NULL));
 	EXPECT(FI_ENOMEM, fi_av_insertsym(av, "10.0.0.1", 1 << 20, "1", 1 << 20, NULL, 0, NULL));
 	EXPECT(FI_EINVAL, fi_av_insertsym(av, "10.0.0.1", 1ul << 40, "1", 1ul << 40, NULL, 0, NULL));
 	EXPECT(0, fi_close(&av->fid));
 }
 
-// With FI_EVENT the event queue tells: first each failure, then how many succeeded.
+// With FI_EVENT the event queue reports each failure, then the number of successes.
 static void events(void)
 {
 	struct fi_eq_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -196,7 +196,7 @@ static void shared(void)
 		dup2(ready[1], 1);
 		start_again(name);
 	}
-	// So that the end of the child is the end of the pipe.
+	// The child then has the only other end of the pipe: the pipe ends with it.
 	close(ready[1]);
 	EXPECT(FI_ENOENT, fi_av_open(domain, &attr, &av, NULL));
 	attr.flags = 0;
@@ -220,7 +220,7 @@ static void shared(void)
 	EXPECT(FI_ENOENT, fi_av_open(domain, &attr, &av, NULL));
 }
 
-// A limit of the size of files ends the insertions, and not the process.
+// A limit on the size of files makes insertions fail, and does not end the process.
 static void limited(void)
 {
 	char name[64];
@@ -284,8 +284,8 @@ static void million(void)
 	long kilobytes = after.ru_maxrss - before.ru_maxrss;
 	printf("a million addresses: %.2f s of processor time, %ld kB\n", took, kilobytes);
 	CHECK(is(av, 0, peer(0)) && is(av, COUNT - 1, peer(COUNT - 1)));
-	// Bounds, not figures: a table that looks through itself takes hours. Under valgrind all is
-	// slower and larger.
+	// Bounds, not measurements: a table with linear searches takes hours. Under valgrind all is slower
+	// and larger.
 	CHECK(getenv("UNDER_VALGRIND") || (took < 10 && kilobytes < 120 << 10));
 	EXPECT(0, fi_close(&av->fid));
 }

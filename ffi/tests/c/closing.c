@@ -50,7 +50,7 @@ static int registered_meanwhile(struct fi_info *hints)
 	MUST(fi_send(pair.ep[0], message, sizeof(message), NULL, peer, NULL));
 	atomic_store(&closed, 0);
 	MUST(pthread_create(&closer, NULL, close_endpoint, pair.ep[0]));
-	// Long enough for the call to begin, and short beside the time that it lingers.
+	// Long enough for the close to begin, and much shorter than it lingers.
 	usleep(50000);
 	EXPECT(0, fi_mr_reg(pair.domain, memory, sizeof(memory), FI_REMOTE_WRITE, 0, 1, 0, &mr, NULL));
 	usleep(20000);
@@ -68,7 +68,7 @@ int main(void)
 	struct fi_info *hints = hints_for_us();
 	int meanwhile = 0;
 	hints->caps = FI_MSG | FI_RMA;
-	// A machine that stands still longer than an endpoint lingers has another attempt.
+	// A machine that stands still for longer than an endpoint lingers gets another attempt.
 	for (int attempt = 0; attempt < ATTEMPTS && !meanwhile; attempt++)
 		meanwhile = registered_meanwhile(hints);
 	CHECK(meanwhile);

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-// What applications should not do with shared contexts: each gets an error, none a crash.
+// SPDX-License-Identifier: MIT OR Apache-2.0 Mistakes with shared contexts: each gets an error,
+// none a crash.
 
 #include "common.h"
 
@@ -53,7 +53,7 @@ static void bad_flags(struct fid_ep *srx)
 	struct fi_msg_tagged tagged = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC};
 	EXPECT(FI_EBADFLAGS, fi_recvmsg(srx, &msg, FI_PEEK));
 	EXPECT(FI_EBADFLAGS, fi_trecvmsg(srx, &tagged, FI_DISCARD));
-	// Nothing was claimed, and a peek fails.
+	// A receive of a claimed message fails without a claim, and a peek fails.
 	EXPECT(FI_EINVAL, fi_trecvmsg(srx, &tagged, FI_CLAIM));
 	EXPECT(FI_EOPBADSTATE, fi_trecvmsg(srx, &tagged, FI_PEEK));
 	flags = FI_TRANSMIT;
@@ -113,7 +113,7 @@ static void wrong_class(struct fid_ep *srx, struct fid_stx *stx)
 	EXPECT(0, fi_close(&domain->fid));
 }
 
-// A directed receive names an address, which means nothing before there is a vector.
+// A directed receive names an address, which has no meaning before there is a vector.
 static void directed(void)
 {
 	struct fid_ep *srx;

@@ -236,12 +236,12 @@ static void table(void)
 static void addresses(void)
 {
 	struct fi_info *hints = hints_for_us(), *info = NULL;
-	// A destination picks the way to it.
+	// A destination selects the interface that leads to it.
 	MUST(fi_getinfo(VERSION, "127.0.0.1", "7471", FI_NUMERICHOST, hints, &info));
 	CHECK(!strcmp(info->domain_attr->name, "lo"));
 	CHECK(info->dest_addrlen == 16 && info->src_addrlen == 16 && info->next == NULL);
 	fi_freeinfo(info);
-	// A passive side's service is its port.
+	// The service of a passive side is its port.
 	MUST(fi_getinfo(VERSION, NULL, "7471", FI_SOURCE, hints, &info));
 	const unsigned char *port = (const unsigned char *)info->src_addr + 2;
 	CHECK(port[0] == 7471 >> 8 && port[1] == (7471 & 0xff));
@@ -313,7 +313,7 @@ static void instances(void)
 	MUST(fi_domain(fabrics[0], info, &domains[0], NULL));
 	MUST(fi_domain(fabrics[0], info, &domains[1], NULL));
 	expect_open(VERSION, hints, fabrics[0], domains[0]);
-	// By the hints: a domain has a fabric, a fabric has a first domain.
+	// Hints that name a domain find its fabric; hints that name a fabric find its first domain.
 	hints->domain_attr->domain = domains[1];
 	expect_open(VERSION, hints, fabrics[0], domains[1]);
 	hints->fabric_attr->fabric = fabrics[0];
@@ -365,8 +365,8 @@ static void versions(void)
 	fi_freeinfo(hints);
 }
 
-// What libfabric has appended to the attributes since the headers here: asked for as an application
-// of its own time does, by its own functions.
+// Members that libfabric appended after the headers here. They are requested by the running
+// library's own functions, as a newer application does.
 static void newer_members(void)
 {
 	struct fi_info *(*dup)(const struct fi_info *);
@@ -376,7 +376,7 @@ static void newer_members(void)
 	*(void **)&ask = dlsym(RTLD_DEFAULT, "fi_getinfo");
 	uint32_t version = fi_version();
 	struct fi_info *plain = hints_for_us(), *hints = dup(plain), *info = NULL;
-	// struct fi_domain_attr behind tclass, whatever the headers here know of it.
+	// The part of struct fi_domain_attr behind tclass, which the headers here may not have.
 	size_t *max_ep_auth_key = (size_t *)((char *)hints->domain_attr + 192); // 1.20
 	uint32_t *max_group_id = (uint32_t *)((char *)hints->domain_attr + 200); // 2.0
 	EXPECT(0, ask(version, NULL, NULL, 0, hints, &info));

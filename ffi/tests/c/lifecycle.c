@@ -12,7 +12,7 @@
 static struct pair pair;
 static char memory[1 << 20];
 
-// Sends and receives that nothing completes, and the progress thread awake.
+// Sends and receives that never complete, and an awake progress thread.
 static void under_way(void)
 {
 	struct fi_cq_attr attr = {.format = FI_CQ_FORMAT_CONTEXT, .wait_obj = FI_WAIT_FD};

@@ -65,7 +65,7 @@ static int ask(uint64_t tag, void *buffer, size_t len, void *context, uint64_t f
 	return (int)fi_trecvmsg(pair.ep[1], &msg, flags);
 }
 
-// Asks until the message has arrived.
+// Peeks until the message has arrived.
 static struct fi_cq_tagged_entry find(void *context, uint64_t flags)
 {
 	struct fi_cq_tagged_entry entry = {0};
@@ -123,7 +123,7 @@ static void peeking(void)
 		success(0);
 		EXPECT(FI_EINVAL, ask(TAG, got, len, &contexts[2], FI_CLAIM));
 
-		// Dropped, at once and after it was claimed: the sender is content.
+		// A message that is discarded, at once or after a claim, completes its send.
 		for (int claimed = 0; claimed < 2; claimed++) {
 			MUST(fi_tsenddata(tx, sent, len, NULL, 99, to, TAG, &contexts[0]));
 			check_found(find(&contexts[2], claimed ? FI_CLAIM : FI_DISCARD),
@@ -196,7 +196,7 @@ static void many(void)
 {
 	sharing(1);
 	sharing(0);
-	// Cut, where less is left than the message has.
+	// A message that is longer than the rest of the buffer is truncated.
 	fill(300);
 	MUST(post_many(got, 200, &contexts[1]));
 	MUST(fi_inject(pair.ep[0], sent, 100, pair.addr[1]));
@@ -212,7 +212,7 @@ static void many(void)
 	error = failure(1);
 	CHECK(error.err == FI_ECANCELED && (error.flags & FI_MULTI_RECV));
 	CHECK(error.op_context == &contexts[1]);
-	// By default, for untagged receives only.
+	// As a default flag, FI_MULTI_RECV is for untagged receives only.
 	uint64_t flags = FI_RECV | FI_MULTI_RECV;
 	EXPECT(0, fi_control(&pair.ep[1]->fid, FI_SETOPSFLAG, &flags));
 	MUST(fi_recv(pair.ep[1], got, 120, NULL, FI_ADDR_UNSPEC, &contexts[1]));
@@ -223,7 +223,7 @@ static void many(void)
 	CHECK(success(1).flags == (FI_RECV | FI_MSG));
 	MUST(fi_inject(pair.ep[0], sent, 100, pair.addr[1]));
 	CHECK(success(1).flags == (FI_RECV | FI_MSG | FI_MULTI_RECV));
-	// A tagged one is asked for.
+	// A tagged multi-receive buffer needs the flag in its call.
 	struct iovec iov = {got, 100};
 	struct fi_msg_tagged msg = {.msg_iov = &iov, .iov_count = 1, .addr = FI_ADDR_UNSPEC,
 				    .tag = 8, .ignore = 7, .context = &contexts[1]};
@@ -242,7 +242,7 @@ static void many(void)
 	EXPECT(FI_ENOPROTOOPT, fi_getopt(&pair.ep[1]->fid, FI_OPT_ENDPOINT, 99, &flags, &size));
 }
 
-// More messages than there are slots, of which no completion is read meanwhile.
+// More messages than slots, while no completion is read.
 static void many_unread(void)
 {
 	size_t count = 2 * pair.info->rx_attr->size, got_all = 0;
@@ -265,7 +265,7 @@ static void many_unread(void)
 	CHECK(got_all == count - 1 && !memcmp(sent, got, count * 16));
 }
 
-// Released, a buffer is reported whatever completions are asked for.
+// The release of a buffer is reported, whichever completions are requested.
 static void many_selective(const char *address)
 {
 	open_on(address, FI_MSG | FI_MULTI_RECV, FI_SELECTIVE_COMPLETION);
@@ -278,7 +278,7 @@ static void many_selective(const char *address)
 	pair_close(&pair);
 }
 
-// To oneself, and in order behind a fence.
+// Messages of an endpoint to itself, in order behind a fence.
 static void oneself(void)
 {
 	struct fid_ep *ep = pair.ep[1];
@@ -315,7 +315,7 @@ static void contextless(void)
 	CHECK(success(1).op_context == NULL);
 }
 
-// A sender that is not in the vector, until it is put there.
+// A sender that is not in the vector at first, and is inserted later.
 static void unknown_sources(const char *address, int with_errors)
 {
 	open_on(address, FI_TAGGED | FI_SOURCE | FI_DIRECTED_RECV | (with_errors ? FI_SOURCE_ERR : 0),
@@ -351,7 +351,8 @@ static void unknown_sources(const char *address, int with_errors)
 		CHECK(!memcmp(got, "a sender", 8));
 		CHECK(strlen(fi_cq_strerror(pair.cq[1], error.prov_errno, error.err_data, NULL, 0)) > 8);
 	}
-	// A message that waits is found by a receive that names its source, once it has a name.
+	// A receive that names its source finds a stored message, once the source has an address in the
+	// vector.
 	for (int n = 0; n < 2000; n++) {
 		nothing(1);
 		fi_cq_read(pair.cq[0], NULL, 0);
@@ -359,7 +360,7 @@ static void unknown_sources(const char *address, int with_errors)
 	CHECK(fi_av_insert(pair.av, name, 1, &pair.addr[0], 0, NULL) == 1);
 	MUST(fi_trecv(pair.ep[1], got, 8, NULL, pair.addr[0], 3, 0, &contexts[1]));
 	CHECK(next(&pair, 1, &entry, &source) == 1 && source == pair.addr[0]);
-	// A receive that names its source goes on when that is removed and comes back.
+	// A receive that names its source stays valid when the source is removed and inserted again.
 	MUST(fi_trecv(pair.ep[1], got, 8, NULL, pair.addr[0], 4, 0, &contexts[1]));
 	MUST(fi_trecv(pair.ep[1], got, 8, NULL, pair.addr[1], 4, 0, &contexts[2]));
 	EXPECT(0, fi_av_remove(pair.av, &pair.addr[0], 1, 0));

@@ -91,7 +91,7 @@ static void every_send(void)
 	MUST(fi_send(tx, sent, sizeof(sent), NULL, to, &contexts[0]));
 	received(sizeof(sent), 1);
 
-	// Nothing is a message too.
+	// An empty message is a message, too.
 	fill(0);
 	MUST(fi_send(tx, NULL, 0, NULL, to, &contexts[0]));
 	MUST(fi_recv(rx, NULL, 0, NULL, FI_ADDR_UNSPEC, &contexts[1]));
@@ -132,7 +132,7 @@ static void every_tagged_send(void)
 	entry = received(len, 1);
 	CHECK(entry.data == 7 && entry.tag == 8);
 
-	// Tags choose: the second message first, the untagged one apart from both.
+	// Receives choose by tag: the second message first, the untagged one apart from both.
 	fill(len);
 	MUST(fi_tinject(tx, "one", 3, to, 1));
 	MUST(fi_tinjectdata(tx, sent, len, 6, to, 2));
@@ -169,7 +169,7 @@ static void errors(void)
 	EXPECT(FI_EAGAIN, fi_cq_readerr(pair.cq[1], &error, 0));
 	CHECK(next(&pair, 0, &entry, NULL) == 1);
 
-	// A cancelled receive ends in error; one that is not there is no error.
+	// A cancelled receive ends in error; the cancel of an unknown receive is no error.
 	MUST(fi_trecv(pair.ep[1], got, 8, NULL, FI_ADDR_UNSPEC, 1, 0, &contexts[1]));
 	EXPECT(0, fi_cancel(&pair.ep[1]->fid, &contexts[1]));
 	EXPECT(0, fi_cancel(&pair.ep[1]->fid, &contexts[1]));
@@ -178,7 +178,7 @@ static void errors(void)
 	CHECK(error.err == FI_ECANCELED && error.op_context == &contexts[1]);
 }
 
-// A full endpoint says so, and goes on when completions are read.
+// A full endpoint returns -FI_EAGAIN, and continues when completions are read.
 static void exhaustion(void)
 {
 	struct fi_cq_tagged_entry entry;
@@ -216,7 +216,7 @@ static void vector(void)
 	EXPECT(0, fi_av_lookup(pair.av, pair.addr[0], name, &len));
 	const char *node = pair.info->addr_format == FI_SOCKADDR_IN ? "127.0.0.1" : "::1";
 	CHECK(fi_av_insertsvc(pair.av, node, "4711", &service, 0, NULL) == 1 && service == 2);
-	// Removed and inserted again, the peer is reached as before.
+	// A peer that is removed and inserted again is reached as before.
 	EXPECT(0, fi_av_remove(pair.av, &pair.addr[1], 1, 0));
 	EXPECT(FI_EINVAL, fi_av_remove(pair.av, &pair.addr[1], 1, 0));
 	EXPECT(FI_EINVAL, fi_send(pair.ep[0], sent, 1, NULL, pair.addr[1], NULL));
@@ -306,7 +306,7 @@ static void inattention(void)
 	}
 }
 
-// A peer that never was: the operation ends, within the time that is set.
+// A peer that does not exist: the operation ends within the configured time-out.
 static void unreachable(void)
 {
 	struct fi_cq_tagged_entry entry;
@@ -331,7 +331,7 @@ static void open_on(const char *address, enum fi_cq_format format, uint64_t caps
 	fi_freeinfo(hints);
 }
 
-// The shorter forms of an entry have nothing behind their end.
+// Nothing is written behind the end of a shorter form of an entry.
 static void formats(const char *address)
 {
 	static const struct { enum fi_cq_format format; size_t size; } forms[] = {
@@ -357,8 +357,8 @@ static void formats(const char *address)
 	}
 }
 
-// With FI_SELECTIVE_COMPLETION only requested completions are written; without FI_DIRECTED_RECV a
-// source is no condition.
+// With FI_SELECTIVE_COMPLETION only requested completions are written; without FI_DIRECTED_RECV the
+// source of a receive is ignored.
 static void selective(const char *address)
 {
 	struct fi_cq_tagged_entry entry;

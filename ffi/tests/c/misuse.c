@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-// What applications should not do: each gets an error, none a crash.
+// SPDX-License-Identifier: MIT OR Apache-2.0 Mistakes of applications: each gets an error, none a
+// crash.
 
 #include <stddef.h>
 #include <sys/mman.h>
@@ -157,7 +157,7 @@ static void bad_addresses(struct pair *p)
 		EXPECT(FI_EINVAL, fi_av_remove(p->av, &bad[i], 1, 0));
 		EXPECT(FI_EINVAL, fi_av_lookup(p->av, bad[i], name, &len));
 	}
-	// No family at all, and an IPv6 address where IPv4 is spoken.
+	// An address without a family, and an IPv6 address in a vector of IPv4.
 	fi_addr_t got = 5;
 	int error = 0;
 	CHECK(fi_av_insert(p->av, name, 1, &got, FI_SYNC_ERR, &error) == 0);
@@ -295,7 +295,7 @@ static void regions(struct pair *p)
 	EXPECT(0, fi_close(&mr->fid));
 }
 
-// Applications of versions before 1.9 pass attributes that end where `iface` came to be.
+// Applications of versions before 1.9 pass attributes that end before the member `iface`.
 static void regions_of_old(void)
 {
 	static char memory[64];

@@ -230,7 +230,7 @@ static int fabric(struct fi_fabric_attr *attr, struct fid_fabric **fabric, void 
 	return 0;
 }
 
-// libfabric's own structures have the running library's size: its default symbols make them.
+// Structures must have the running library's size, so its default symbols make them.
 static struct fi_info *empty(void)
 {
 	struct fi_info *(*dup)(const struct fi_info *);
@@ -269,7 +269,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 	     domain && domain->domain ? "open" : "-");
 	(void)version, (void)node, (void)service, (void)flags;
 	if (getenv("MOCK_ASKS") && !inside) {
-		// Like a provider over others, it queries all, including the one that queries it.
+		// Like a utility provider, it queries all providers, including the one that queries it.
 		int (*ask)(uint32_t, const char *, const char *, uint64_t, const struct fi_info *,
 			   struct fi_info **);
 		void (*forget)(struct fi_info *);
@@ -286,7 +286,7 @@ static int getinfo(uint32_t version, const char *node, const char *service, uint
 		}
 		inside = 0;
 	}
-	// Memory has to be registered, which hints without attributes do not say that they do.
+	// Memory has to be registered. Hints without attributes do not promise that.
 	if (hints && (hints->caps & ~(uint64_t)CAPS || !domain || !(domain->mr_mode & FI_MR_LOCAL)))
 		return -FI_ENODATA;
 	if (hints && hints->ep_attr && hints->ep_attr->type && hints->ep_attr->type != FI_EP_RDM)

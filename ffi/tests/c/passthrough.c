@@ -66,7 +66,7 @@ static void first_and_once(void)
 	CHECK(found && found->ep_attr->protocol == 0x80006d6b);
 	CHECK(count(found, is_passed) == 2 && count(found, is_ours) > 0);
 	fi_freeinfo(found);
-	// Without hints the hardware is there, too.
+	// Without hints the offers of the hardware are in the list, too.
 	found = all(NULL);
 	CHECK(count(found, is_passed) == 2);
 	fi_freeinfo(found);
@@ -128,7 +128,8 @@ static void close_all(struct opened *it)
 	EXPECT(0, fi_close(&it->fabric->fid));
 }
 
-// Every call that takes a fi_info, with a shown one; and the objects are the hardware's own.
+// Every call that takes a fi_info, with one that the application was shown. The opened objects are
+// the hardware's own.
 static void objects(void)
 {
 	struct fi_info *hints = mock_hints("xdp"), *found = all(hints);
@@ -160,14 +161,14 @@ static void objects(void)
 	MUST(fi_passive_ep(it.fabric, found, &pep, NULL));
 	EXPECT(0, fi_close(&pep->fid));
 	EXPECT(FI_EINVAL, fi_domain(it.fabric, NULL, &domain, NULL));
-	// A second time, and closed in another order.
+	// The objects are opened a second time, and closed in another order.
 	open_all(found, &again);
 	CHECK(again.domain->ops == it.domain->ops && again.fabric->ops == it.fabric->ops);
 	close_all(&it);
 	MUST(fi_endpoint(again.domain, found, &ep, NULL));
 	EXPECT(0, fi_close(&ep->fid));
 	close_all(&again);
-	// A domain that has no such name.
+	// A domain name that does not exist.
 	free(found->domain_attr->name);
 	found->domain_attr->name = strdup("mock:mock9");
 	MUST(fi_fabric(found->fabric_attr, &it.fabric, NULL));
@@ -180,7 +181,7 @@ static void objects(void)
 	fi_freeinfo(hints);
 }
 
-// The hardware's own offers and objects are as they would be without us.
+// The hardware's own offers and objects are as they are without this provider.
 static void beside(void)
 {
 	struct fi_info *hints = mock_hints("xdp"), *shown = all(hints);
@@ -213,7 +214,7 @@ static void beside(void)
 	fi_freeinfo(shown);
 	fi_freeinfo(direct);
 	fi_freeinfo(hints);
-	// And those that name a domain of ours.
+	// Hints that name a domain of this provider.
 	hints = mock_hints("xdp");
 	hints->caps = FI_TAGGED;
 	shown = all(hints);

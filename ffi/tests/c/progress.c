@@ -38,7 +38,7 @@ static struct pair open_pair(const char *progress)
 	return pair;
 }
 
-// Until the peer says that it is done, or ends.
+// Computes until the peer reports its end, or exits.
 static void compute(void)
 {
 	struct pollfd done = {.fd = 0, .events = POLLIN};
@@ -63,7 +63,7 @@ static int busy_process(const char *progress)
 		       NULL));
 	CHECK(write(1, name, sizeof(name)) == sizeof(name));
 	compute();
-	// A write completes at its initiator alone: it is here by now.
+	// A write completes at its initiator alone: its bytes must be here by now.
 	CHECK(region[0] == 'W' && region[LARGE - 1] == 'W');
 	EXPECT(0, fi_close(&mr->fid));
 	// Both have arrived by now: one poll finds messages that were received meanwhile.

@@ -94,7 +94,7 @@ static int find_code(struct dl_phdr_info *info, size_t size, void *unused)
 static struct fi_info *hints;
 static const char *address = "127.0.0.1";
 static long step = 1;
-// One port for all endpoints: one that was left behind would be in the way of the next.
+// One port for all endpoints, so that a leaked endpoint keeps the next one from opening.
 static char port[8];
 
 struct objects {
@@ -112,7 +112,7 @@ static int set_up(struct objects *all)
 	struct fi_cq_attr cq_attr = {.wait_obj = FI_WAIT_FD};
 	int error;
 	memset(all, 0, sizeof(*all));
-	// libfabric leaves a provider out that returns an error, and then has no offer.
+	// libfabric skips a provider that returns an error, and then has no offer.
 	if (fi_getinfo(VERSION, address, port, FI_SOURCE, hints, &all->info) == -FI_ENODATA)
 		return -FI_ENOMEM;
 	if ((error = fi_fabric(all->info->fabric_attr, &all->fabric, NULL)) ||

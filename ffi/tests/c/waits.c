@@ -53,14 +53,14 @@ static void event_queue(void)
 	EXPECT(0, fi_trywait(pair.fabric, list, 1));
 	EXPECT(FI_EINVAL, fi_eq_write(eq, FI_NOTIFY, &entry, 1 << 20, 0));
 	EXPECT(FI_EINVAL, fi_eq_write(eq, FI_NOTIFY, NULL, 8, 0));
-	// Of any length, even none.
+	// Events of any length, also of length 0.
 	CHECK(fi_eq_write(eq, 77, "hello", 5, 0) == 5 && fi_eq_write(eq, 78, NULL, 0, 0) == 0);
 	CHECK(fi_eq_read(eq, &event, &got, sizeof(got), 0) == 5 && event == 77);
 	CHECK(!memcmp(&got, "hello", 5));
 	CHECK(fi_eq_read(eq, &event, NULL, 0, 0) == 0 && event == 78);
 	CHECK(strlen(fi_eq_strerror(eq, FI_EINVAL, NULL, NULL, 0)) > 0);
 	EXPECT(0, fi_close(&eq->fid));
-	// As many as requested; a queue without a reader fills up.
+	// The queue takes as many events as requested; without a reader it fills up.
 	for (size_t size = 1; size <= 1 << 16; size *= 16) {
 		attr.size = size;
 		MUST(fi_eq_open(pair.fabric, &attr, &eq, NULL));
@@ -143,7 +143,7 @@ static void wait_objects(void)
 	}
 }
 
-// A queue that was opened for 8 completions, of two endpoints, and is not read until 600 are there.
+// A queue of two endpoints that was opened for 8 completions, and is read when 600 are there.
 static void small_queue(void)
 {
 	enum { COUNT = 300 };
@@ -180,7 +180,7 @@ static void small_queue(void)
 		for (ssize_t i = 0; i < got; i++) {
 			if (entry[i].flags & FI_SEND)
 				sends++;
-			// In order, and each once.
+			// Completions come in order, and each once.
 			else if (entry[i].op_context == &buffer[receives])
 				receives++;
 		}
@@ -272,7 +272,7 @@ static void sleep_after_polling(void)
 	close_reader(&reader);
 }
 
-// A set of one queue that gets a message and one event queue.
+// A set of two members: a queue that gets a message, and an event queue.
 static void wait_set(void)
 {
 	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_FD};
@@ -333,7 +333,7 @@ static void *ask_on(void *set)
 	return NULL;
 }
 
-// What is closed while another thread asks the set that it is in: nothing keeps it open.
+// A member is closed while another thread inspects its set: the set does not keep it open.
 static void close_while_asked(void)
 {
 	struct fi_wait_attr attr = {.wait_obj = FI_WAIT_UNSPEC};
@@ -400,7 +400,7 @@ static void poll_set(void)
 	EXPECT(FI_EINVAL, fi_poll_del(set, &pair.cq[1]->fid, 0));
 	CHECK(fi_poll(set, context, 4) == 0);
 	CHECK(fi_cq_read(pair.cq[1], &entry, 1) == 1);
-	// A queue that is closed leaves the set.
+	// A closed queue leaves the set.
 	MUST(fi_cq_open(pair.domain, NULL, &cq, NULL));
 	EXPECT(0, fi_poll_add(set, &cq->fid, 0));
 	EXPECT(0, fi_close(&cq->fid));
@@ -418,8 +418,8 @@ static void *poll_on(void *set)
 	return NULL;
 }
 
-// What is closed while other threads poll sets that it is in: nothing keeps it open, and nothing of
-// it is looked at afterwards.
+// A member is closed while other threads poll its sets: the sets do not keep it open, and do not
+// read it afterwards.
 static void close_while_polled(void)
 {
 	enum { SETS = 2 };
@@ -451,7 +451,7 @@ static void close_while_polled(void)
 	}
 }
 
-// Counters in both kinds of sets, and behind a descriptor of their own.
+// Counters in poll sets and wait sets, and with a descriptor of their own.
 static void counter(void)
 {
 	struct fi_cntr_attr attr = {.events = FI_CNTR_EVENTS_COMP, .wait_obj = FI_WAIT_FD};

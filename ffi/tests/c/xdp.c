@@ -88,7 +88,7 @@ static void child(struct fid_domain *domain, struct fi_info *info)
 	waitpid(pid, NULL, 0);
 }
 
-// Files may be no longer than 1 MiB (`ulimit -f`): kernel UDP, and no SIGXFSZ.
+// With a limit of 1 MiB on files (`ulimit -f`), the endpoint uses kernel UDP and gets no SIGXFSZ.
 static void limit(struct fid_domain *domain, struct fi_info *info)
 {
 	struct rlimit before, small;

@@ -300,7 +300,7 @@ impl Group {
         }
     }
 
-    /// The next completion of `node`, which must be of `context`.
+    /// The next completion of `node`, which must have this `context`.
     pub(crate) fn done(&self, node: &Node, context: Context) -> Result<Completion> {
         let completion = self.next(node)?;
         ensure!(

@@ -136,7 +136,7 @@ fn plan(cli: &Cli, provider: &str) -> Result<Plan> {
     })
 }
 
-/// Arguments that make a child test the same.
+/// Arguments by which a child tests the same provider.
 fn arguments(cli: &Cli, provider: &str) -> Vec<String> {
     let mut arguments = ["--provider", provider, "--node", &cli.node].map(str::to_owned).to_vec();
     if let Some(host) = &cli.other {

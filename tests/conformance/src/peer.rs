@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A peer in a process of its own, which can die, leave and come back.
+//! A peer in a process of its own, which can be killed, exit and start again.
 //!
 //! In: the peer's behaviour. Out: its address. Both addresses are exchanged as lines of hexadecimal
 //! digits.

@@ -41,12 +41,12 @@ impl Drop for Idler {
     fn drop(&mut self) {
         // SAFETY: no preconditions; it is our child, and no thread has waited for it.
         unsafe { libc::kill(self.0, libc::SIGKILL) };
-        // SAFETY: our child; without a place for its status.
+        // SAFETY: our child; the pointer for its status is NULL.
         unsafe { libc::waitpid(self.0, std::ptr::null_mut(), 0) };
     }
 }
 
-/// Forks a child that lives on, and has all that is open here open.
+/// Forks a child that lives on, with all descriptors of this process.
 pub(crate) fn fork_and_stay() -> anyhow::Result<Idler> {
     // SAFETY: the child calls nothing but pause.
     let child = unsafe { libc::fork() };

@@ -19,7 +19,7 @@ use serde::Serialize;
 
 use crate::world::{NotOffered, World};
 
-/// A promise and how it is shown to be kept.
+/// A promise, and the test of it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Test {
     /// `man page::promise`.
@@ -41,7 +41,7 @@ pub(crate) use tests;
 /// A test with this in its name takes long or much memory, and runs only if it is asked for.
 pub(crate) const SLOW: &str = "slow_";
 
-/// A test with this in its name waits until a dead peer counts as dead.
+/// A test with this in its name waits for the peer time-out.
 const DEAD: &str = "dead_peer";
 
 /// How a test came out.
@@ -69,7 +69,7 @@ impl Report {
         self.name
     }
 
-    /// Why, as lines that stand under its name.
+    /// The reason, as lines that are printed below its name.
     pub(crate) fn text(&self) -> String {
         indented(&self.text)
     }
@@ -198,7 +198,8 @@ fn run_apart(test: &'static Test, plan: &Plan) -> Result<Report> {
     let mut command = crate::peer::relaunch()?;
     command.args(&plan.arguments).current_dir(std::env::temp_dir()).args(["--here", test.name]);
     if test.name.contains(DEAD) {
-        // Its own default is longer than a test should take; other providers know no such thing.
+        // The provider's default is longer than a test should take; other providers do not have
+        // this variable.
         command.env("FI_XDP_PEER_TIMEOUT", "1500");
     }
     // Libraries of other providers would leave files with the trace of a crash here.
@@ -232,7 +233,7 @@ fn wait(mut child: Child, limit: Duration) -> Result<(Option<std::process::ExitS
     let mut stderr = child.stderr.take().context("no pipe")?;
     let reader = std::thread::spawn(move || {
         let mut text = Vec::new();
-        // A broken pipe ends the text where it is.
+        // A broken pipe ends the text.
         let _ = stderr.read_to_end(&mut text);
         String::from_utf8_lossy(&text).into_owned()
     });
@@ -252,7 +253,7 @@ fn wait(mut child: Child, limit: Duration) -> Result<(Option<std::process::ExitS
     Ok((status, text))
 }
 
-/// Moves the lines of libfabric's log from a test's words to `log`.
+/// Moves the lines of libfabric's log from a test's output to `log`.
 fn without_log(said: &str, log: &mut impl std::io::Write) -> Result<String> {
     let mut text = String::new();
     for line in said.lines() {

@@ -67,7 +67,7 @@ fn a_target_completion_means_visible_bytes(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Applications dispatch on them: one without flags is lost.
+/// Applications select by flags: they lose a completion without flags.
 fn completions_of_every_operation_have_their_flags(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG | abi::FI_RMA | abi::FI_TAGGED)?;
     let access = abi::FI_REMOTE_READ | abi::FI_REMOTE_WRITE;
@@ -95,7 +95,7 @@ fn completions_of_every_operation_have_their_flags(world: &World) -> Result<()> 
     group.close()
 }
 
-/// `fi_endpoint(3)`: the flags of a `msg` call are all that count for it.
+/// `fi_endpoint(3)`: only the flags of a `msg` call count for it.
 fn flags_of_a_call_replace_the_defaults(world: &World) -> Result<()> {
     let bind = abi::FI_SELECTIVE_COMPLETION;
     let setup = Setup { bind, tx_op_flags: abi::FI_COMPLETION, ..Setup::default() };
@@ -126,7 +126,7 @@ fn a_dead_peer_is_an_error_and_never_again_forever(world: &World) -> Result<()> 
     while failed < 8 {
         ensure!(Instant::now() < end, "{failed} operations have failed, others never end");
         match a.ep.send(Mem::zeroed(8), there, Context::new()) {
-            // A call that reports at once that no peer is there is an answer, too.
+            // A call may also report at once that there is no peer.
             Err(Errno(abi::FI_EAGAIN)) | Ok(()) => {}
             Err(_) => failed += 1,
         }
@@ -182,7 +182,7 @@ fn every_resource_ends_in_try_again_or_an_error(world: &World) -> Result<()> {
         }
     };
     ensure!(full.is_none_or(|errno| errno.0 == abi::FI_EAGAIN), "sends: {full:?}");
-    // Whatever was taken arrives, and room comes back.
+    // Each accepted message arrives, and its slot is free again.
     for _ in 0..sent {
         group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::null()))?;
         group.next(group.b())?;
@@ -228,7 +228,7 @@ fn a_receiver_that_closes_at_once_has_acknowledged(world: &World) -> Result<()> 
     Ok(())
 }
 
-/// Operations in flight end somehow, and a new name for the peer works.
+/// Operations in flight end with any result, and a new name for the peer works.
 fn removing_a_peer_with_operations_in_flight(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
@@ -294,7 +294,7 @@ fn a_peer_that_exits_without_closing(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Ends in the middle of things: no crash, no hang.
+/// The process exits with operations under way: no crash, no hang.
 fn a_process_that_exits_without_closing(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
@@ -394,7 +394,7 @@ fn two_threads_on_two_endpoints_of_a_domain(world: &World) -> Result<()> {
     })
 }
 
-/// `fi_domain(3)`, `FI_THREAD_SAFE`: any thread, any object, any time.
+/// `fi_domain(3)`, `FI_THREAD_SAFE`: any thread may call any object at any time.
 fn many_threads_on_one_endpoint(world: &World) -> Result<()> {
     let group = world.group(&Setup { cq_size: 64, ..Setup::default() })?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
@@ -511,7 +511,7 @@ fn automatic_progress_while_the_application_computes(world: &World) -> Result<()
     Ok(())
 }
 
-/// `fabric(7)`: a child has nothing of it; its end takes nothing from the parent.
+/// `fabric(7)`: a child does not use the parent's objects, and its end does not affect the parent.
 fn a_forked_child_does_no_harm(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
@@ -548,7 +548,7 @@ fn threads_of_the_provider_take_no_signals(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Newer libraries have flags that say nothing to a provider (`FI_RESCAN`).
+/// Newer libraries have flags without a meaning for a provider (`FI_RESCAN`).
 fn unknown_flags_of_getinfo_are_ignored(world: &World) -> Result<()> {
     let hints = world.hints(&Setup::default());
     let node = world.node.as_deref();
@@ -571,7 +571,7 @@ fn no_slot_is_empty(world: &World) -> Result<()> {
 /// More than 32 bits of length.
 const HUGE: usize = (4 << 30) + 4099;
 
-/// Marks at places where a length cut to 32 bits, or a part left out, would show.
+/// Marks at positions where a length cut to 32 bits, or a missing part, shows.
 const MARKS: [usize; 5] = [0, 1 << 20, (4 << 30) - 1, 4 << 30, HUGE - 1];
 
 fn marked(mem: Mem) -> Vec<u8> {

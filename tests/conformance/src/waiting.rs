@@ -262,7 +262,7 @@ fn a_forked_child_keeps_no_thread_busy(world: &World) -> Result<()> {
     let progress = abi::FI_PROGRESS_AUTO;
     let group = world.group(&Setup { progress, ..Setup::default() })?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
-    // The threads stand in now.
+    // The progress threads have taken over by now.
     std::thread::sleep(ASLEEP);
     let child = crate::process::fork_and_stay()?;
     group.b().ep.close()?;

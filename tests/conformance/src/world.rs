@@ -2,7 +2,7 @@
 //! The environment of a test: the provider under test, and the features that a test needs of it.
 //!
 //! In: the command line. Out: hints, offers, and [`NotOffered`] where an optional feature is
-//! missing. The provider shows that itself: it does not answer to hints that ask for the feature.
+//! missing. The provider shows this itself: it has no offer for hints that request the feature.
 
 use std::fmt;
 use std::time::Duration;
@@ -13,9 +13,9 @@ use crate::abi;
 use crate::fi::{Answer, Errno, Info, getinfo};
 use crate::host::Host;
 
-/// How long a test waits for something that must happen.
+/// Longest wait of a test for an event that must happen.
 pub(crate) const EVENT_TIMEOUT: Duration = Duration::from_secs(8);
-/// How long it watches for something that must not happen.
+/// Time in which a test checks that an event does not happen.
 pub(crate) const NO_EVENT_TIME: Duration = Duration::from_millis(120);
 
 /// The provider under test.
@@ -25,11 +25,11 @@ pub(crate) struct World {
     pub(crate) provider: String,
     /// The local address to use, as text; `None` where addresses are not of IP.
     pub(crate) node: Option<String>,
-    /// Where every second node is, if not here.
+    /// The host of every second node, if it is not this one.
     pub(crate) other: Option<Host>,
 }
 
-/// A feature that the man pages leave to the provider, and which this one has not.
+/// An optional feature of the man pages that this provider does not have.
 #[derive(Debug)]
 pub(crate) struct NotOffered(pub(crate) String);
 

@@ -89,8 +89,7 @@ pub(crate) struct GrantManager {
 impl GrantManager {
     /// A manager for network namespace `namespace`.
     ///
-    /// # Errors
-    /// The kernel does not tell of addresses.
+    /// # Errors The kernel does not report addresses.
     pub(crate) fn new(policy: Policy, namespace: u64) -> io::Result<Self> {
         Ok(Self {
             policy,
@@ -258,7 +257,7 @@ pub(crate) struct PendingGrant {
     client: ClientParts,
 }
 
-/// The parts of a grant that the client is told of.
+/// The parts of a grant that are sent to the client.
 #[derive(Debug)]
 struct ClientParts {
     memory: OwnedFd,

@@ -24,7 +24,7 @@ const READ_MAX: Duration = Duration::from_secs(1);
 /// The running program, also where its file was replaced meanwhile.
 const PROGRAM: &str = "/proc/self/exe";
 
-/// A process and what it has to do.
+/// A process and its work.
 #[derive(Debug)]
 struct Intake {
     process: Child,

@@ -29,7 +29,7 @@ pub(crate) const CLOSE: u8 = 2;
 /// Bytes of an [`IntakeReply`]: its kind, and the request or nothing.
 const REPLY_BYTES: usize = 1 + REQUEST_BYTES;
 
-/// The process's finding about a connection.
+/// The process's reply about a connection.
 #[derive(Debug)]
 pub(crate) enum IntakeReply {
     /// No message yet.

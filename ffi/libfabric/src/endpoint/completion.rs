@@ -27,7 +27,7 @@ pub struct Completion {
     pub tag: u64,
 }
 
-/// An entry that nothing was read into.
+/// An empty entry.
 pub(super) const EMPTY_ENTRY: abi::fi_cq_tagged_entry = abi::fi_cq_tagged_entry {
     op_context: std::ptr::null_mut(),
     flags: 0,

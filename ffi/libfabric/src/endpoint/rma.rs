@@ -10,12 +10,12 @@ use crate::owned::failure;
 use crate::raw::Remote;
 use crate::{Error, Info};
 
-/// A peer's buffers, as it tells others of them.
+/// A peer's buffers, as it describes them to others.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct RemoteRegion {
     /// The key.
     pub key: u64,
-    /// Of the first buffer: an address, or an offset, as that side's domain wants it.
+    /// Address or offset of the first buffer, whichever the peer's domain uses.
     pub base: u64,
 }
 
@@ -34,7 +34,7 @@ impl RemoteRegion {
     /// Bytes of [`RemoteRegion::to_bytes`].
     pub const LEN: usize = 16;
 
-    /// For a message to the peer.
+    /// The description as bytes, for a message to the peer.
     #[must_use]
     pub fn to_bytes(self) -> [u8; Self::LEN] {
         let mut bytes = [0; Self::LEN];
@@ -43,7 +43,7 @@ impl RemoteRegion {
         bytes
     }
 
-    /// From a peer's message; `None` if it is too short.
+    /// The description in a peer's message; `None` if it is too short.
     #[must_use]
     pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
         let (key, rest) = bytes.split_first_chunk::<8>()?;

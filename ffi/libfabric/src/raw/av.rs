@@ -101,7 +101,7 @@ impl Av {
         (super::info::text(answer), len)
     }
 
-    /// `fi_av_set`: only that it answers.
+    /// `fi_av_set`: whether it is implemented.
     pub fn av_set(&self) -> Answer {
         let av = self.object.get();
         let (attr, mut set) = (std::ptr::null_mut(), std::ptr::null_mut());

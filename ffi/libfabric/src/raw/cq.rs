@@ -11,7 +11,7 @@ use super::{Answer, Errno, Fid, Object, done, is_fid, sized};
 #[derive(Debug)]
 pub struct Cq {
     pub(super) object: Object<abi::fid_cq>,
-    /// The format that was granted: it decides an entry's size.
+    /// The granted format, which determines the size of an entry.
     pub format: abi::fi_cq_format,
 }
 
@@ -139,7 +139,7 @@ impl Cq {
     pub fn readfrom(&self, most: usize) -> Answer<Vec<Completion>> {
         let cq = self.object.get();
         let mut entries = room(most);
-        // A value that no peer has, so that an answer that was not written shows.
+        // A value that no peer has: it shows that the call wrote no answer.
         let mut from = vec![0xdead_beef; most];
         let to = entries.as_mut_ptr().cast();
         let count = sized(call!(fi_cq_readfrom(cq, to, most, from.as_mut_ptr())))?;

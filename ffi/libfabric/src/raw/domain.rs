@@ -108,7 +108,7 @@ impl Domain {
         Ok(Ep { object: Object::new(ep) })
     }
 
-    /// `fi_scalable_ep`: only that it answers.
+    /// `fi_scalable_ep`: whether it is implemented.
     pub fn scalable_ep(&self, info: &Info) -> Answer {
         let domain = self.object.get();
         let mut ep = std::ptr::null_mut();

@@ -142,7 +142,7 @@ impl Ep {
         Ok(Self { object: Object::new(alias.cast()) })
     }
 
-    /// `fi_control(FI_GETOPSFLAG)`, `flags` saying which direction is meant.
+    /// `fi_control(FI_GETOPSFLAG)` for the direction that `flags` names.
     pub fn op_flags(&self, direction: u64) -> Answer<u64> {
         let mut flags = direction;
         self.control(abi::FI_GETOPSFLAG, (&raw mut flags).cast())?;
@@ -154,7 +154,7 @@ impl Ep {
         self.control(abi::FI_SETOPSFLAG, (&raw mut flags).cast())
     }
 
-    /// `fi_tx_context` and `fi_rx_context` of an endpoint that has none: which answer.
+    /// The answers of `fi_tx_context` and `fi_rx_context` on an endpoint without contexts.
     pub fn contexts(&self) -> (Answer, Answer) {
         let ep = self.object.get();
         let none = std::ptr::null_mut();
@@ -164,7 +164,7 @@ impl Ep {
         (tx, rx)
     }
 
-    /// A barrier of the whole universe (`fi_collective(3)`): only that it answers.
+    /// A barrier of all peers (`fi_collective(3)`): whether it is implemented.
     pub fn barrier(&self) -> Answer {
         let ep = self.object.get();
         posted(call!(fi_barrier(ep, 0, std::ptr::null_mut())))
@@ -289,7 +289,7 @@ impl Ep {
         ]
     }
 
-    /// The endpoint itself, for the files beside this one.
+    /// The endpoint, for the other files of this folder.
     pub(super) fn raw(&self) -> *mut abi::fid_ep {
         self.object.get()
     }

@@ -38,7 +38,7 @@ pub struct CmEvent {
     pub fid: *mut abi::fid,
     /// The entry that a connection request comes with.
     pub info: Option<Info>,
-    /// What the other side has added.
+    /// Data that the other side has added.
     pub data: Vec<u8>,
 }
 
@@ -53,7 +53,7 @@ pub struct EqError {
     pub data: u64,
     /// The error.
     pub err: Errno,
-    /// What the other side has added.
+    /// Data that the other side has added.
     pub err_data: Vec<u8>,
 }
 

@@ -35,12 +35,12 @@ impl Mem {
         mem
     }
 
-    /// `len` bytes that tell where they are from: by `seed` and by position.
+    /// `len` bytes that depend on `seed` and on their position, so that a misplaced byte shows.
     pub fn pattern(len: usize, seed: u8) -> Self {
         Self::of(&pattern(len, seed))
     }
 
-    /// A value of C's, which stays where it is.
+    /// A value for C, which is never moved.
     pub fn leaked<T: 'static>(value: T) -> Self {
         let address = std::ptr::from_mut(Box::leak(Box::new(value))).expose_provenance();
         Self { address, len: size_of::<T>() }
@@ -62,7 +62,7 @@ impl Mem {
         Self { address: 0, len: 0 }
     }
 
-    /// NULL and the greatest length: `fi_mr(3)` takes it for the whole address space.
+    /// NULL and the greatest length, which stand for the whole address space in `fi_mr(3)`.
     pub const fn everything() -> Self {
         Self { address: 0, len: usize::MAX }
     }
@@ -110,7 +110,7 @@ impl Mem {
         bytes
     }
 
-    /// One byte, as it is in this moment.
+    /// The present value of one byte.
     pub fn byte(self, offset: usize) -> u8 {
         let at = self.part(offset, 1).ptr().cast::<u8>();
         // SAFETY: as in `write`.
@@ -145,12 +145,13 @@ impl Default for Context {
 }
 
 impl Context {
-    /// A `struct fi_context2` of its own.
+    /// A new `struct fi_context2`.
     pub fn new() -> Self {
         Self(Mem::zeroed(size_of::<abi::fi_context2>()))
     }
 
-    /// One that says when its operation begins (`fi_trigger(3)`): with room for `fi_context2`.
+    /// A context with the condition that starts its operation (`fi_trigger(3)`), and room for
+    /// `fi_context2`.
     pub fn triggered(cntr: &Cntr, threshold: usize) -> Self {
         let threshold = abi::fi_trigger_threshold { cntr: cntr.object.get(), threshold };
         let trigger = abi::fi_triggered_context2__bindgen_ty_1 { threshold };

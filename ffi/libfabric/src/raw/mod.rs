@@ -88,7 +88,7 @@ pub fn sized(code: isize) -> Answer<usize> {
     counted(code as i64)
 }
 
-/// A call's integer, of which only the sign says something.
+/// The integer that a call returns, where only the sign has a meaning.
 pub fn done(code: impl Into<i64>) -> Answer {
     counted(code).map(|_| ())
 }
@@ -124,11 +124,11 @@ impl<T> Object<T> {
     }
 }
 
-/// Whatever has a `struct fid`, which is the first member of every object.
+/// An object of libfabric: its first member is a `struct fid`.
 pub trait Fid {
     /// The object as a fid.
     fn fid(&self) -> *mut abi::fid;
-    /// Forgets it: it is closed.
+    /// Forgets the object, which is closed.
     fn forget(&self);
 
     /// `fi_close`.

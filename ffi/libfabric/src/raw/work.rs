@@ -19,7 +19,7 @@ pub struct When<'a> {
 }
 
 impl<'a> When<'a> {
-    /// That a counter reaches a value.
+    /// The condition that a counter reaches a value.
     pub const fn at(cntr: &'a Cntr, threshold: u64) -> Self {
         Self { cntr, threshold, completion: None }
     }
@@ -30,13 +30,13 @@ impl<'a> When<'a> {
     }
 }
 
-/// `struct fi_deferred_work`, with all that it names: it stays where it is.
+/// `struct fi_deferred_work`, with all objects that it names. It is never moved.
 #[derive(Debug)]
 pub struct Work(Object<abi::fi_deferred_work>);
 
 type Op = abi::fi_deferred_work__bindgen_ty_1;
 
-/// A value of C's that is never freed.
+/// A value for C that is never freed.
 fn kept<T: 'static>(value: T) -> *mut T {
     Mem::leaked(value).ptr().cast()
 }

@@ -173,7 +173,7 @@ impl CmSocket {
         self.change(now, |state| Ok(state.agent.with_mut(|agent| agent.reject(now, id, data))?))
     }
 
-    /// Withdraws a request of this side. When this returns, its endpoint is told nothing more.
+    /// Withdraws a request of this side. When this returns, its endpoint gets no more outcomes.
     pub(crate) fn forget(&self, id: RequestId) {
         let now = now();
         let withdrawn = self.change(now, |state| {
@@ -185,7 +185,7 @@ impl CmSocket {
         self.turns.wait();
     }
 
-    /// Takes no more requests. When this returns, the passive endpoint is told nothing more.
+    /// Takes no more requests. When this returns, the passive endpoint gets no more requests.
     pub(crate) fn stop_listening(&self) {
         self.listen(None, 0);
         self.turns.wait();

@@ -262,7 +262,7 @@ impl State {
             while let Some(first) = waiting.first_entry()
                 && first.get().threshold <= total
             {
-                // Without a free slot at the endpoint the work keeps its place.
+                // Without a free slot at the endpoint the work keeps its position.
                 let Ok(begun) = first.get().begin() else { break };
                 let Work { completion, .. } = first.remove();
                 if let Some((runtime, id)) = begun {

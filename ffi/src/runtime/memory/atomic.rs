@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One element of an atomic operation of a peer, on registered memory.
 //!
-//! In: the element's place and the operation. Out: its previous value. Called by
+//! In: the element's address and the operation. Out: its previous value. Called by
 //! [`AppMemory`](super::AppMemory) for the engine. Bound: the element; one attempt more for each
 //! concurrent change of it.
 //!

@@ -34,7 +34,7 @@ impl Segment {
     const EMPTY: Self = Self { base: std::ptr::null_mut(), len: 0 };
 }
 
-/// The place of the bytes that an operation sends.
+/// The location of the bytes that an operation sends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum BufferUse {
     /// In the segments, until the operation is complete.

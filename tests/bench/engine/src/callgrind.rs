@@ -20,7 +20,7 @@ use crate::worst_case::Case;
 /// Counts of operations of the two runs.
 const SHORT: u64 = 2_000;
 const LONG: u64 = 12_000;
-/// So many times fewer where one is many packets.
+/// The divisor of the counts, for operations of many packets.
 const BULK_SHARE: u64 = 40;
 
 /// The cost of one run.
@@ -48,7 +48,7 @@ pub(crate) struct Instructions {
 /// # Errors
 /// When valgrind is not installed or fails.
 pub(crate) fn count(workload: Workload) -> Result<Instructions> {
-    // Operations of many packets: as many packets are enough.
+    // Operations of many packets: fewer of them make as many packets.
     let share = if workload == Workload::Bulk { BULK_SHARE } else { 1 };
     let (short, short_cost) = run(workload, SHORT / share)?;
     let (long, long_cost) = run(workload, LONG / share)?;
@@ -65,12 +65,12 @@ pub(crate) fn count(workload: Workload) -> Result<Instructions> {
     Ok(Instructions {
         per_packet: total / packets,
         per_operation: total / operations,
-        files: dearest(files),
-        functions: dearest(functions),
+        files: most_expensive(files),
+        functions: most_expensive(functions),
     })
 }
 
-fn dearest(costs: BTreeMap<String, f64>) -> Vec<(String, f64)> {
+fn most_expensive(costs: BTreeMap<String, f64>) -> Vec<(String, f64)> {
     let mut list: Vec<(String, f64)> = costs.into_iter().filter(|one| one.1 >= 0.5).collect();
     list.sort_by(|a, b| b.1.total_cmp(&a.1));
     list
@@ -96,7 +96,7 @@ pub(crate) const PATHS: [(&str, Per); 6] = [
     ("transmit_ack", Per::Ack),
     ("ingest_data", Per::Packet),
     ("ingest_ack", Per::Ack),
-    // The send's and the receive's, with the calls that find none.
+    // The ends of the send and of the receive, and the calls that find none.
     ("poll_completion", Per::Completion),
 ];
 

@@ -29,11 +29,11 @@ const WHOLE: [Workload; 4] =
 pub(crate) struct Ledger {
     /// For one operation of a workload, both sides together.
     operations: BTreeMap<String, f64>,
-    /// For one packet of a workload, likewise.
+    /// For one packet of a workload, both sides together.
     packets: BTreeMap<String, f64>,
     /// For one call on a hot path.
     paths: BTreeMap<String, f64>,
-    /// For one of the dearest calls, and for the usual ones.
+    /// For each of the most expensive calls, and for the usual ones.
     worst: BTreeMap<String, f64>,
 }
 
@@ -73,7 +73,7 @@ impl Ledger {
         toml::from_str(&text).with_context(|| format!("{} is not understood", path.display()))
     }
 
-    /// Writes it down.
+    /// Writes the ledger.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -101,7 +101,11 @@ impl Ledger {
             ("operations", "An operation, both sides together.", &self.operations),
             ("packets", "A packet, both sides together.", &self.packets),
             ("paths", "A call on a hot path; with a marker around it, some 10.", &self.paths),
-            ("worst", "One of the dearest packets and receives, or a usual one.", &self.worst),
+            (
+                "worst",
+                "One of the most expensive packets and receives, or a usual one.",
+                &self.worst,
+            ),
         ]
     }
 
@@ -132,8 +136,8 @@ impl Ledger {
         (text, within)
     }
 
-    /// A line for each of the dearest calls beside the usual one, and whether all are within their
-    /// limits.
+    /// A line for each of the most expensive calls beside the usual one, and whether all are within
+    /// their limits.
     fn compare_worst(&self, text: &mut String) -> bool {
         let mut within = true;
         for case in Case::ALL {

@@ -3,9 +3,8 @@
 //!
 //! In: the command line (`cargo xtask bench engine` calls `measure`). Out: a table, and
 //! `target/bench/engine.json`; `instructions` fails if a row costs more than the ledger says, or if
-//! one of the dearest calls costs more than its multiple of the usual one.
-//! Nothing is allocated during a measurement, and time is a number, so that instructions repeat
-//! exactly.
+//! one of the most expensive calls costs more than its multiple of the usual one. Nothing is
+//! allocated during a measurement, and time is a number, so that instructions repeat exactly.
 
 mod callgrind;
 mod ledger;
@@ -58,7 +57,7 @@ enum Task {
     /// Instructions of the workloads and of each hot path, beside those that are written down;
     /// fails where one costs more
     Instructions {
-        /// Where they are written down
+        /// The file of the ledger
         #[arg(long, value_name = "FILE")]
         ledger: PathBuf,
         /// Writes them down instead
@@ -75,7 +74,7 @@ enum Task {
         /// Fewer rounds, shorter
         #[arg(long)]
         quick: bool,
-        /// One case only, by its name in the records: to be profiled
+        /// Only one case, by its name in the records, for a profile
         #[arg(long, value_name = "MODE")]
         only: Option<String>,
     },
@@ -141,7 +140,7 @@ fn main() -> Result<ExitCode> {
     }
 }
 
-/// Rounds of one workload, each long enough that reading the clock does not show.
+/// Rounds of one workload, each so long that a reading of the clock costs nothing in comparison.
 fn measure(workload: Workload, quick: bool) -> Result<Vec<Record>> {
     let (rounds, least) =
         if quick { (3, Duration::from_millis(50)) } else { (7, Duration::from_millis(300)) };

@@ -24,7 +24,7 @@ use ofi_xdp_test_kit::ring::PAYLOAD_MAX;
 use crate::record::Record;
 use crate::remote::{Remote, Wire};
 
-/// As many peers as the target names; and so few that all fit the caches.
+/// The number of peers in the target, and a number of which all fit the caches.
 const MANY: usize = 10_000;
 const FEW: usize = 100;
 /// Messages that are posted before the network delivers. Packets that arrive meanwhile are in
@@ -44,7 +44,7 @@ const STEP_NANOS: u64 = 200;
 /// a peer's state has left the caches when its acknowledgment arrives.
 const SHORT_DELAY_NANOS: u64 = 5_000;
 const FAR_NANOS: u64 = 500_000;
-/// Drives after which something is wrong that has not happened.
+/// Drives after which a missing event is an error.
 const DRIVES_MAX: u32 = 100_000;
 /// Bytes in a message.
 const LEN: u64 = 8;
@@ -55,13 +55,13 @@ const _: () = assert!(BURST as u64 * STEP_NANOS <= 2 * SHORT_DELAY_NANOS);
 /// The memory of an engine for its peers, in bytes.
 #[derive(Clone, Copy, Debug)]
 struct PeerBytes {
-    /// For all that it may know: their slots, and the index of addresses.
+    /// For all peers in the table: their slots, and the index of addresses.
     known: usize,
-    /// Besides, for all that it may be in touch with: state, timers, and notes of packets.
+    /// In addition, for all peers with a connection: state, timers, and packet records.
     active: usize,
 }
 
-/// An engine in memory of its own, and the bytes of it that are there for the sake of peers.
+/// An engine in memory of its own, and the bytes of that memory for peers.
 fn engine(config: &Config) -> Result<(Engine<'static>, PeerBytes)> {
     // A process measures once: its storage lives as long as it does.
     let storage = Box::leak(Box::new(StorageBox::new(config).expect("memory"))).lend();
@@ -91,7 +91,7 @@ struct ManyPeers {
 
 impl ManyPeers {
     /// `count` connected peers, at a distance of `delay`. Also returns the bytes that the one
-    /// engine has for each: while nothing happens, and in all.
+    /// engine has for each: while they are idle, and in all.
     fn new(count: usize, delay: u64) -> Result<(Self, [f64; 2])> {
         // A quarter of the slots is reserved for unknown peers.
         let many = u32::try_from(count)? * 4 / 3 + 8;

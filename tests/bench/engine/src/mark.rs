@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Calls of the engine in the program that measures: plain ones. The program that counts each path
-//! (`paths.rs`) has functions here that are not inlined (`mark_apart.rs`), so that callgrind shows
-//! the cost of each.
+//! (`paths.rs`) uses `mark_apart.rs` instead, with functions that are not inlined, so that
+//! callgrind shows the cost of each.
 //!
 //! In: a call of the engine. Out: its result.
 

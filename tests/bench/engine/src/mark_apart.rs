@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `mark.rs` for the program that counts each path: every call of the engine is a function of its
-//! own, and callgrind shows the name. `callgrind.rs` knows the names. The numbers in them keep
-//! the compiler from making one function of several that do the same.
+//! own, and callgrind shows the name. `callgrind.rs` knows the names. The numbers in them keep the
+//! compiler from merging functions with equal code.
 
 /// Posting a send.
 #[inline(never)]

@@ -34,7 +34,7 @@ const RATIO_MAX: f64 = 2.0;
 const MESSAGES: u64 = 10_000;
 /// Rounds, of which the fastest counts.
 const ROUNDS: usize = 9;
-/// Messages that are sent before the receiver looks.
+/// Messages that are sent before the receiver polls.
 const BATCH: u64 = 8;
 /// Bytes of a message.
 const LEN: u64 = 8;
@@ -64,7 +64,7 @@ fn main() -> Result<ExitCode> {
     Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The receives or messages that wait, and how they find each other.
+/// The waiting receives or messages, and the way in which they match.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Pattern {
     /// Receives of one source and one tag, posted before their messages.
@@ -120,7 +120,7 @@ impl Pattern {
     }
 }
 
-/// Numbers at random, the same in each run (Marsaglia, "Xorshift RNGs", 2003).
+/// Pseudorandom numbers, the same in each run (Marsaglia, "Xorshift RNGs", 2003).
 struct Random(u64);
 
 impl Random {

@@ -17,9 +17,9 @@ use ofi_xdp_test_kit::ring::{PAYLOAD_MAX, Ring, RingPort};
 use crate::line::LinePort;
 use crate::mark;
 
-/// How far one drive moves time.
+/// The time that passes with one drive.
 const STEP_NANOS: u64 = 500;
-/// Drives without progress after which something is wrong.
+/// Drives without progress after which the pair has failed.
 const IDLE_DRIVES_MAX: u32 = 1_000_000;
 /// Operations that can be outstanding on each side.
 pub(crate) const OPERATIONS: u32 = 1024;
@@ -87,8 +87,7 @@ impl Node {
 impl Pair {
     /// Two engines, connected.
     ///
-    /// # Errors
-    /// When they cannot be built or do not come together.
+    /// # Errors When they cannot be built or do not connect.
     pub(crate) fn new() -> Result<Self> {
         Self::with(&config())
     }
@@ -236,7 +235,7 @@ impl Pair {
         Ok(true)
     }
 
-    /// Takes one finished receive of a side, and says which it was and how long the message.
+    /// Takes one finished receive of a side; returns its number and the length of the message.
     pub(crate) fn received(&mut self, side: usize) -> Result<Option<(u64, u64)>> {
         let Some(completion) =
             mark::poll_completion(|| self.nodes[side].engine.poll_recv_completion())
@@ -247,7 +246,7 @@ impl Pair {
         Ok(Some((completion.context.0, completion.len)))
     }
 
-    /// Drives both until `done` says so.
+    /// Drives both until `done` returns true.
     fn until(&mut self, mut done: impl FnMut(&mut Self) -> bool) -> Result<()> {
         for _ in 0..IDLE_DRIVES_MAX {
             for side in [0, 1] {
@@ -260,7 +259,7 @@ impl Pair {
         bail!("the engines made no progress")
     }
 
-    /// Fails when nothing has moved for long.
+    /// Fails when nothing has moved for too many drives.
     pub(crate) fn check_progress(idle: u32) -> Result<()> {
         ensure!(idle < IDLE_DRIVES_MAX, "the engines made no progress");
         Ok(())

@@ -86,7 +86,7 @@ impl Puppet {
         self.now = self.now.after_nanos(nanos);
     }
 
-    /// A packet with the number of the next one, which it does not take.
+    /// A packet with the next number, which stays the next one.
     pub(crate) fn sealed(&self, kind: PacketKind, body: &[u8]) -> Vec<u8> {
         let mut header = Header::new(kind, self.cid, self.token)
             .with_received(self.ack, 0, wire::ReceiverStatus::default())

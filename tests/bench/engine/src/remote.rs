@@ -24,7 +24,7 @@ use ofi_xdp_test_kit::records::handshake;
 use ofi_xdp_test_kit::ring::PAYLOAD_MAX;
 use zerocopy::IntoBytes as _;
 
-/// When a peer acknowledges: so long after a packet, or so many packets.
+/// A peer acknowledges so long after a packet, or after so many packets.
 const ACK_DELAY_NANOS: u64 = 10_000;
 const ACK_EVERY_PACKETS: u32 = 16;
 /// A tick of the clock on the wire.
@@ -32,7 +32,7 @@ const TICK_NANOS: u64 = 64;
 /// The number of every peer's first packet.
 const BASE: Psn = Psn(1);
 
-/// A packet buffer; they go round, and nothing is allocated while measuring.
+/// A packet buffer. Buffers are used in turn, so a measurement allocates nothing.
 type Buffer = Box<[u8; PAYLOAD_MAX]>;
 
 /// A packet under way.
@@ -56,7 +56,7 @@ pub(crate) struct Wire {
 }
 
 impl Wire {
-    /// Time goes on: packets that have arrived by then are there to be received.
+    /// Moves time on: packets that have arrived by then can be received.
     pub(crate) fn set_time(&mut self, now: u64) {
         self.now = now;
     }

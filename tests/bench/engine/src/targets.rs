@@ -18,7 +18,7 @@ use crate::record::Record;
 pub(crate) struct Targets {
     pub(crate) records: Vec<Record>,
     pub(crate) table: String,
-    /// Whether it says that all are met: its exit code.
+    /// Whether all targets are met, by its exit code.
     pub(crate) met: bool,
 }
 

@@ -180,7 +180,7 @@ fn singles(pair: &mut Pair, count: u64) -> Result<()> {
     take_back(pair, 1, 2 * BATCH)
 }
 
-/// Operations that only the initiator asks for, at most `window` outstanding.
+/// One-sided operations, at most `window` outstanding.
 fn one_sided(
     pair: &mut Pair,
     count: u64,
@@ -236,7 +236,7 @@ fn ping_pong(pair: &mut Pair, count: u64) -> Result<()> {
     for side in [0, 1] {
         take_back(pair, side, 1)?;
     }
-    // The last messages are acknowledged on time, not with other packets.
+    // The last messages are acknowledged by the timer, not with other packets.
     let mut idle = 0;
     while pair.nodes.iter().any(|node| node.engine.has_work()) {
         for side in [0, 1] {

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The dearest packets that a peer can send, and the dearest receives that an application can post.
-//! Only run by `ofi-xdp-engine-bench`, under callgrind, once for each case.
+//! The most expensive packets that a peer can send, and the most expensive receives that an
+//! application can post. Only run by `ofi-xdp-engine-bench`, under callgrind, once for each case.
 //!
 //! In: the name of a case. Out: its set-up, then one call in a function that callgrind shows. A
-//! case fails if the call has not the effect that it is there for. Bound: [`DEPTH`] messages or
-//! receives.
+//! case fails if the call does not have its expected effect. Bound: [`DEPTH`] messages or receives.
 
 mod mark {
     //! Functions for callgrind to show. The numbers keep them apart.
@@ -64,7 +63,7 @@ fn main() -> Result<()> {
         ..Config::new(ofi_xdp_checksum::crc32c)
     };
     if case == Case::Refused {
-        // No room for the message that is refused.
+        // The storage has no room for the message, which is refused.
         config.unexpected[0] = DEPTH;
     }
     let mut puppet = Puppet::new(&config)?;
@@ -81,7 +80,7 @@ fn main() -> Result<()> {
     Ok(())
 }
 
-/// Brings the engine into the state before the call.
+/// Brings the engine into the state before the measured call.
 fn set_up(case: Case, puppet: &mut Puppet) -> Result<(Call, Change)> {
     let exact = |tag: u32| Some(TagMatch { tag: tag.into(), ignore: 0 });
     let depth = i64::from(DEPTH);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The names of the dearest packets and receives, and the limit of each.
+//! The names of the most expensive packets and receives, and the limit of each.
 //!
 //! In: nothing. Out: the cases. Callers: `worst.rs` runs one, `ledger.rs` compares their costs.
 
@@ -10,19 +10,20 @@ pub(crate) enum Case {
     Packet,
     /// A packet that fills the hole before 10,000 stored messages.
     Hole,
-    /// 88 messages in a packet that no one of 10,000 receives takes.
+    /// A packet with 88 messages that match none of 10,000 receives.
     Unwanted,
-    /// A message that no one of 10,000 receives takes, of which there are 12 kinds.
+    /// A message that matches none of 10,000 receives of 12 kinds.
     Kinds,
-    /// A message that the last one of 10,000 receives takes.
+    /// A message that matches the last one of 10,000 receives.
     LastReceive,
-    /// A packet with a message that is refused, before 10,000 stored out of order.
+    /// A packet with a message that is refused, which drops 10,000 messages stored out of order
+    /// behind it.
     Refused,
     /// A packet that ends a connection with 10,000 stored messages out of order.
     Close,
     /// A receive that takes the first stored message.
     Receive,
-    /// A receive for none of 10,000 stored messages, of a kind that there was not before.
+    /// A receive that matches none of 10,000 stored messages, and is the first one of its kind.
     NewKind,
     /// A receive for the last of 10,000 stored messages.
     LastMessage,
@@ -65,7 +66,7 @@ impl Case {
 
     /// The most that this call costs, in units of the usual one.
     ///
-    /// 50 for a packet and 20 for a receive is the aim. Other cases have the reason beside them.
+    /// The aim is 50 for a packet and 20 for a receive. A higher limit has its reason beside it.
     pub(crate) const fn limit(self) -> f64 {
         match self {
             Self::Packet | Self::Receive => 1.0,
@@ -73,7 +74,7 @@ impl Case {
             Self::LastMessage => 20.0,
             // 88 messages: less than 4 for each.
             Self::Unwanted => 330.0,
-            // 10,000 messages are dropped: 0.15 for each, at the end of all that they may cost.
+            // 10,000 messages are dropped: 0.15 for each, once in the life of a message.
             Self::Refused | Self::Close => 1_600.0,
             // Each stored message gets a bin: 0.1 for each, once for a kind.
             Self::NewKind => 1_100.0,

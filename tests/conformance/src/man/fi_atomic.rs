@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fi_atomic(3)`: atomic operations on remote memory.
 //!
-//! Every operation with every datatype for which the provider says that it can is carried out on
-//! small whole numbers. Those are exact in every datatype, so that one table of whole numbers has
-//! the results.
+//! Every operation with every datatype that the provider offers is executed on small whole numbers.
+//! Those are exact in every datatype, so that one table of whole numbers has the results.
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -105,7 +104,7 @@ fn extended(number: i64) -> Vec<u8> {
     bytes
 }
 
-/// Whether two elements are equal; an extended number has 6 bytes that mean nothing.
+/// Whether two elements are equal; 6 bytes of an extended number have no meaning.
 fn equal(datatype: abi::fi_datatype, one: &[u8], other: &[u8]) -> bool {
     let long = matches!(datatype, abi::FI_LONG_DOUBLE | abi::FI_LONG_DOUBLE_COMPLEX);
     let (size, used) = if long { (16, 10) } else { (1, 1) };
@@ -142,7 +141,7 @@ fn outcome(op: abi::fi_op, target: i64, value: i64, compare: i64) -> i64 {
 const NUMBERS: [(i64, i64, i64); 7] =
     [(5, 3, 5), (3, 5, 4), (0, 7, 1), (7, 0, 7), (0, 0, 0), (6, 6, 2), (12, 10, 15)];
 
-/// Every valid operation of a kind; or that there is none.
+/// Every valid operation of a kind; not offered if there is none.
 fn valid(group: &Group, kind: u64) -> Result<Vec<(abi::fi_datatype, abi::fi_op)>> {
     let all = (0..DATATYPES).flat_map(|datatype| (0..OPS).map(move |op| (datatype, op)));
     let domain = &group.a().domain;
@@ -201,7 +200,7 @@ fn one_operation(
 }
 
 /// Section FLAGS, `FI_TAGGED`: the target is a tagged receive buffer, never the region with the tag
-/// as its key. A provider without such operations says so, also when asked for one.
+/// as its key. A provider without such operations reports that, and refuses one.
 fn tagged_buffers_are_no_regions(world: &World) -> Result<()> {
     let group = world.group(&Setup::caps(setup().caps | abi::FI_TAGGED))?;
     let region = group.b().expose(&group.info, Mem::zeroed(8), ACCESS, KEY)?;
@@ -229,7 +228,7 @@ fn tagged_buffers_are_no_regions(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// Section `fi_query_atomic`: the domain and the endpoint say the same.
+/// Section `fi_query_atomic`: the domain and the endpoint give the same answer.
 fn queries_agree(world: &World) -> Result<()> {
     let (group, region) = target(world, 64)?;
     for kind in KINDS {
@@ -337,7 +336,7 @@ fn read(mem: Mem) -> Vec<u64> {
     mem.bytes().chunks_exact(8).map(number).collect()
 }
 
-/// Section `fi_inject_atomic`: the buffer is free at once, and nothing completes.
+/// Section `fi_inject_atomic`: the buffer is free at once, and no completion is written.
 fn inject_atomic_frees_its_buffer(world: &World) -> Result<()> {
     let (group, region) = target(world, 8)?;
     let atomic = addition(&group, &region, Context::null());
@@ -445,13 +444,13 @@ fn compare_atomicmsg_takes_flags(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// How many 64-bit integers may be added at once.
+/// How many 64-bit integers one operation may add.
 fn limit(group: &Group) -> Result<usize> {
     let kind = abi::FI_FETCH_ATOMIC;
     Ok(group.a().domain.query_atomic(abi::FI_UINT64, abi::FI_SUM, kind)?.0)
 }
 
-/// Section `fi_query_atomic`, count: so many at once.
+/// Section `fi_query_atomic`, count: so many elements in one operation.
 fn arrays_up_to_the_limit(world: &World) -> Result<()> {
     let (group, region) = target(world, 1 << 20)?;
     let count = limit(&group)?.min(1 << 17);
@@ -470,7 +469,7 @@ fn arrays_up_to_the_limit(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// Section `fi_query_atomic`: more are refused.
+/// Section `fi_query_atomic`: more elements are refused.
 fn too_many_elements_are_refused(world: &World) -> Result<()> {
     let (group, region) = target(world, 64)?;
     let count = limit(&group)? + 1;
@@ -485,7 +484,7 @@ fn too_many_elements_are_refused(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// Section `fi_query_atomic`: an operation that is not valid is not done.
+/// Section `fi_query_atomic`: an operation that is not valid is refused.
 fn operations_that_are_not_valid_are_refused(world: &World) -> Result<()> {
     let (group, region) = target(world, 64)?;
     let errors = [abi::FI_EINVAL, abi::FI_EOPNOTSUPP, abi::FI_ENOSYS];
@@ -590,7 +589,7 @@ fn atomics_on_oneself(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// `fi_cq(3)`, flags: `FI_ATOMIC` for every kind; more may be told with it.
+/// `fi_cq(3)`, flags: `FI_ATOMIC` for every kind; further flags are allowed.
 fn completions_name_the_kind_of_operation(world: &World) -> Result<()> {
     let (group, region) = target(world, 8)?;
     let context = Context::new();

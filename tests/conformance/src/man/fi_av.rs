@@ -91,7 +91,7 @@ fn types_left_open_are_chosen(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_av_insert`: a table's indices need not be told.
+/// Section `fi_av_insert`: the caller may want no indices of a table.
 fn insert_without_addresses_back(world: &World) -> Result<()> {
     let group = world.group(&Setup { av_type: abi::FI_AV_TABLE, ..Setup::default() })?;
     let av = vector(&group, abi::FI_AV_TABLE)?;
@@ -254,7 +254,7 @@ fn lookup_of_an_unknown_peer_is_refused(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_av_straddr`: an address for people.
+/// Section `fi_av_straddr`: an address as text.
 fn straddr_is_text(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let name = group.b().name()?;
@@ -267,7 +267,7 @@ fn straddr_is_text(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_av_straddr`: cut off where the room ends, with the length that it takes.
+/// Section `fi_av_straddr`: a text that does not fit is truncated, and its length is reported.
 fn straddr_with_little_room(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let name = group.b().name()?;
@@ -278,7 +278,7 @@ fn straddr_with_little_room(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_av_remove`: a peer may go and come back.
+/// Section `fi_av_remove`: a peer may be removed and inserted again.
 fn remove_and_insert_again(world: &World) -> Result<()> {
     let mut group = world.pair(abi::FI_MSG)?;
     for _ in 0..5 {
@@ -302,7 +302,7 @@ fn remove_of_an_unknown_peer_is_refused(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_av_remove`: an array of them.
+/// Section `fi_av_remove`: an array of addresses.
 fn remove_of_several_at_once(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let av = vector(&group, group.info.domain().av_type)?;
@@ -323,7 +323,7 @@ fn removed_places_are_not_found(world: &World) -> Result<()> {
     group.a().av.remove(&[gone])?;
     ensure!(group.a().av.lookup(gone, NAME_ROOM).is_err(), "it is still found");
     group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
-    // An error at once, or one in the queue: not a success.
+    // The call or the completion is an error.
     if group.a().ep.send(Mem::zeroed(8), gone, Context::new()).is_ok() {
         group.error(group.a())?;
     }
@@ -388,7 +388,7 @@ fn endpoints_share_a_vector(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_close`: a vector with an endpoint stays open.
+/// Section `fi_close`: a vector that an endpoint uses cannot be closed.
 fn vector_in_use_is_busy(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     refused(group.a().av.close(), &[abi::FI_EBUSY], "a vector that is bound")?;
@@ -439,7 +439,7 @@ fn read_only_needs_a_shared_vector(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section DESCRIPTION, address formats: bytes of a socket address that mean nothing differ.
+/// Section DESCRIPTION, address formats: bytes of a socket address without a meaning may differ.
 fn padding_of_addresses_does_not_count(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG | abi::FI_SOURCE)?;
     if group.info.entry().addr_format != abi::FI_SOCKADDR_IN {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `fi_cm(3)`, and what `fi_endpoint(3)` and `fi_eq(3)` say of connected endpoints.
+//! `fi_cm(3)`, and the parts of `fi_endpoint(3)` and `fi_eq(3)` on connected endpoints.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use std::time::{Duration, Instant};
@@ -74,9 +74,9 @@ struct Pair {
     listener: Listener,
     fabric: Fabric,
     eq: Eq,
-    /// The side that has asked.
+    /// The side that called `fi_connect`.
     active: Side,
-    /// The side that has accepted.
+    /// The side that called `fi_accept`.
     passive: Side,
 }
 
@@ -107,7 +107,7 @@ fn queue(fabric: &Fabric) -> Result<Eq> {
 }
 
 impl Listener {
-    /// Opened, bound to a queue, not listening.
+    /// A passive endpoint that is bound to a queue and does not listen.
     fn silent(world: &World) -> Result<Self> {
         Self::silent_with(world, 0)
     }
@@ -202,7 +202,7 @@ fn ignore_empty(errno: Errno) -> Result<()> {
     }
 }
 
-/// Nothing comes for some time.
+/// Checks that no event comes for some time.
 fn nothing_more(eq: &Eq) -> Result<()> {
     let end = Instant::now() + NO_EVENT_TIME;
     while Instant::now() < end {
@@ -390,7 +390,7 @@ fn a_rejection_brings_its_data(world: &World) -> Result<()> {
     listener.close()
 }
 
-/// Section `fi_accept / fi_reject`: data are no duty.
+/// Section `fi_accept / fi_reject`: data are optional.
 fn a_request_can_be_rejected_without_data(world: &World) -> Result<()> {
     let (listener, fabric, eq, active) = Pair::asked(world, b"may I")?;
     let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
@@ -412,7 +412,7 @@ fn a_port_without_a_listener_refuses(world: &World) -> Result<()> {
     let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
     let eq = queue(&fabric)?;
     let active = Side::open(&fabric, &eq, info)?;
-    // Some providers know at once.
+    // Some providers return the error at once.
     match active.ep.connect(&name) {
         Err(Errno(abi::FI_ECONNREFUSED)) => {}
         answer => {
@@ -563,7 +563,7 @@ fn reads_pass(world: &World) -> Result<()> {
     pair.close()
 }
 
-/// Section `fi_shutdown`: each side has one event, whoever ends the connection.
+/// Section `fi_shutdown`: each side has one event, whichever side ends the connection.
 fn shutdown_is_reported_once_to_each_side(world: &World) -> Result<()> {
     let pair = Pair::open(world)?;
     pair.active.ep.shutdown().context("fi_shutdown")?;
@@ -578,7 +578,7 @@ fn shutdown_is_reported_once_to_each_side(world: &World) -> Result<()> {
     pair.close()
 }
 
-/// Section `fi_shutdown`: an endpoint that is closed tells its peer.
+/// Section `fi_shutdown`: the close of an endpoint is reported to its peer.
 fn closing_notifies_the_peer(world: &World) -> Result<()> {
     let pair = Pair::open(world)?;
     pair.active.close()?;

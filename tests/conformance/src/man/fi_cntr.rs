@@ -32,7 +32,7 @@ tests! { "fi_cntr":
     counter_in_use_is_busy
 }
 
-/// A counter of a node's domain, or that there are none.
+/// A counter of a node's domain; not offered if there are none.
 fn open(node: &Node) -> Result<Cntr> {
     optional(node.domain.cntr(), "fi_cntr_open")
 }
@@ -47,7 +47,7 @@ fn counting(world: &World, setup: &Setup, events: u64) -> Result<(Group, Cntr)> 
     Ok((group, cntr))
 }
 
-/// Waits for a value, and watches that it stays.
+/// Waits for a value, and checks that it stays.
 fn reaches(group: &Group, cntr: &Cntr, value: u64) -> Result<()> {
     let what = format!("a counter at {value}");
     group
@@ -73,7 +73,7 @@ fn a_new_counter_is_zero(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Waits until a change that may take effect later shows.
+/// Waits for a change that may take effect later.
 fn shows(what: &str, value: impl Fn() -> u64, wanted: u64) -> Result<()> {
     let end = Instant::now() + EVENT_TIMEOUT;
     while value() != wanted {
@@ -110,7 +110,7 @@ fn adderr_and_seterr_change_the_errors(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_endpoint(3)`, `fi_ep_bind`, `FI_SEND`: one for each send that ended well.
+/// `fi_endpoint(3)`, `fi_ep_bind`, `FI_SEND`: one for each send that succeeded.
 fn sends_are_counted(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::default(), abi::FI_SEND)?;
     for len in [1, 100, 100_000] {
@@ -253,7 +253,7 @@ fn two_endpoints_share_a_counter(world: &World) -> Result<()> {
     close(&group, &cntr)
 }
 
-/// Section `fi_cntr_wait`: it returns when the value is reached, with nothing else read.
+/// Section `fi_cntr_wait`: it returns when the value is reached, without a read of a queue.
 fn wait_ends_at_the_threshold(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::default(), abi::FI_SEND)?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
@@ -345,7 +345,7 @@ fn a_counter_without_a_queue_is_enough_to_wait(world: &World) -> Result<()> {
     close(&group, &cntr)
 }
 
-/// Section `fi_close`: a counter with an endpoint stays open.
+/// Section `fi_close`: a counter that an endpoint uses cannot be closed.
 fn counter_in_use_is_busy(world: &World) -> Result<()> {
     let (group, cntr) = counting(world, &Setup::default(), abi::FI_SEND)?;
     refused(cntr.close(), &[abi::FI_EBUSY], "a counter that is bound")?;

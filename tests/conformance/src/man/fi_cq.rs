@@ -258,7 +258,7 @@ fn errors(group: &Group, count: usize) -> Result<Vec<Context>> {
 }
 
 /// Section `fi_cq_readerr`: it retrieves an error, whether or not `fi_cq_read` has reported it. An
-/// application that learns of a failure from a counter calls only this.
+/// application that sees a failure in a counter calls only this.
 fn readerr_finds_an_error_by_itself(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let contexts = errors(&group, 2)?;
@@ -287,7 +287,7 @@ fn errors_behind(group: &Group, receive: Context) -> Result<Vec<Context>> {
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     group.post(|| group.a().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, receive))?;
     group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), Context::new()))?;
-    // The first node's queue is not read: its entries are to stay there.
+    // The first node's queue is not read, so its entries stay there.
     let end = Instant::now() + EVENT_TIMEOUT;
     while let Err(errno) = group.b().cq.read(1) {
         ensure!(errno.0 == abi::FI_EAGAIN && Instant::now() < end, "{errno}");
@@ -352,7 +352,7 @@ fn completions_before_an_error_are_read_first(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_cq_read`: a success after an error is not lost by it.
+/// Section `fi_cq_read`: an error does not lose a later success.
 fn completions_behind_an_error_wait(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     errors(&group, 3)?;
@@ -376,7 +376,7 @@ fn readerr_with_a_buffer(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_cq_strerror`: an error for people.
+/// Section `fi_cq_strerror`: an error as text.
 fn strerror_is_text(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     errors(&group, 1)?;
@@ -387,8 +387,8 @@ fn strerror_is_text(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_cq_strerror`: into the buffer as much as fits, with its zero byte, and nothing
-/// beyond.
+/// Section `fi_cq_strerror`: the buffer gets as much text as fits, with a zero byte, and nothing is
+/// written beyond.
 fn strerror_fills_the_buffer(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let (text, buffer) = group.a().cq.strerror(abi::FI_ECANCELED, 6);
@@ -460,7 +460,7 @@ fn sread_of_no_wait_object_is_refused(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_cq_sread`, `FI_CQ_COND_THRESHOLD`: a wish to wait for several; fewer may end the
+/// Section `fi_cq_sread`, `FI_CQ_COND_THRESHOLD`: a hint to wait for several; fewer may end the
 /// wait.
 fn sread_with_a_threshold(world: &World) -> Result<()> {
     let group = world.group(&waiting(abi::FI_WAIT_UNSPEC))?;
@@ -502,7 +502,7 @@ fn signal_wakes_a_reader(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_cq_signal`: it completes nothing, and later reads are as ever.
+/// Section `fi_cq_signal`: it completes no operation, and later reads are unchanged.
 fn signal_is_not_a_completion(world: &World) -> Result<()> {
     let group = world.group(&waiting(abi::FI_WAIT_UNSPEC))?;
     optional(group.b().cq.signal(), "fi_cq_signal")?;
@@ -576,7 +576,7 @@ fn small_queues_lose_nothing(world: &World) -> Result<()> {
     let group = world.group(&Setup { cq_size: 8, ..Setup::default() })?;
     let count = 300;
     let (mut posted, mut sent) = (0, 0);
-    // Receives first, without reading: as many as are taken.
+    // Receives are posted first, as many as the endpoint takes, without reads.
     while posted < count
         && group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()).is_ok()
     {
@@ -625,7 +625,7 @@ fn selective_completion_reports_requested_operations(world: &World) -> Result<()
     group.close()
 }
 
-/// `fi_endpoint(3)`: the endpoint's default flags say it for calls without flags.
+/// `fi_endpoint(3)`: the endpoint's default flags hold for calls without flags.
 fn selective_completion_follows_op_flags(world: &World) -> Result<()> {
     let group = world.group(&selective(abi::FI_COMPLETION))?;
     let send = Context::new();
@@ -729,7 +729,7 @@ fn source_errors_carry_the_address(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_close`: a queue with an endpoint stays open.
+/// Section `fi_close`: a queue that an endpoint uses cannot be closed.
 fn queue_in_use_is_busy(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     refused(group.a().cq.close(), &[abi::FI_EBUSY], "a queue that is bound")?;

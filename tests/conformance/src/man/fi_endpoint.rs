@@ -390,7 +390,8 @@ fn shared_transmit_context_serves_two_endpoints(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_close`: posted receives go without a word; their buffers are not touched any more.
+/// Section `fi_close`: posted receives end without a completion; their buffers are not touched any
+/// more.
 fn closing_with_receives_posted(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let into = Mem::zeroed(64);
@@ -398,7 +399,7 @@ fn closing_with_receives_posted(world: &World) -> Result<()> {
         group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, Context::new()))?;
     }
     group.b().ep.close()?;
-    // The peer is gone: this is lost, or fails much later.
+    // The peer is closed: this message is lost, or fails much later.
     let _ = group.a().ep.send(Mem::pattern(64, 1), group.to_b(), Context::new());
     std::thread::sleep(crate::world::NO_EVENT_TIME);
     ensure!(into.bytes().iter().all(|byte| *byte == 0), "a buffer was written to after fi_close");
@@ -406,7 +407,7 @@ fn closing_with_receives_posted(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Section `fi_close`: sends that are under way do not hold it up.
+/// Section `fi_close`: sends that are under way do not delay it.
 fn closing_with_sends_outstanding(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
@@ -497,7 +498,7 @@ fn getname_too_small_tells_the_length(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_cm(3)`, `fi_setname`: changes the address before it is in use, or says that it does not.
+/// `fi_cm(3)`, `fi_setname`: changes the address before it is in use, or is refused.
 fn setname_is_done_or_refused(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let name = group.a().name()?;
@@ -520,7 +521,7 @@ fn connection_calls_are_refused(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_collective(3)`: without `FI_COLLECTIVE` there are none.
+/// `fi_collective(3)`: without `FI_COLLECTIVE` there are no collective operations.
 fn barrier_is_refused_without_collectives(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let errors = [abi::FI_ENOSYS, abi::FI_EOPNOTSUPP, abi::FI_EINVAL];

@@ -91,7 +91,7 @@ fn events_come_in_order(world: &World) -> Result<()> {
     close(&group, &eq)
 }
 
-/// Section `fi_eq_read`, `FI_PEEK`: looking does not take.
+/// Section `fi_eq_read`, `FI_PEEK`: a peek does not remove the event.
 fn peek_leaves_the_event(world: &World) -> Result<()> {
     let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
     refused(eq.read(64, abi::FI_PEEK), &[abi::FI_EAGAIN], "an empty queue")?;
@@ -132,7 +132,7 @@ fn readerr_without_an_error_says_try_again(world: &World) -> Result<()> {
     close(&group, &eq)
 }
 
-/// Section `fi_eq_sread`: it waits as long as it was told.
+/// Section `fi_eq_sread`: it waits as long as the argument says.
 fn sread_ends_with_its_time(world: &World) -> Result<()> {
     let (group, eq) = queue(world, abi::FI_WAIT_UNSPEC)?;
     let start = Instant::now();
@@ -203,7 +203,7 @@ fn sread_of_two_threads_waits_for_an_event_each(world: &World) -> Result<()> {
     close(&group, &eq)
 }
 
-/// Section `fi_eq_strerror`: an error for people.
+/// Section `fi_eq_strerror`: an error as text.
 fn strerror_is_text(world: &World) -> Result<()> {
     let (group, eq) = queue(world, abi::FI_WAIT_NONE)?;
     ensure!(!eq.strerror(abi::FI_ECANCELED).is_empty(), "nothing");
@@ -287,8 +287,8 @@ fn close_counted(group: &Group, counters: &[(Cntr, Context)]) -> Result<()> {
     counters.iter().try_for_each(|(cntr, _)| Ok(cntr.close()?))
 }
 
-/// `fi_poll(3)`: a counter that has changed is returned, if not this time for want of room, then
-/// the next.
+/// `fi_poll(3)`: a counter that has changed is returned, in the next call if this one has no room
+/// for it.
 fn poll_set_keeps_changes_that_had_no_room(world: &World) -> Result<()> {
     let (group, counters) = counted(world)?;
     let set = optional(group.a().domain.poll_set(0), "fi_poll_open")?;
@@ -309,7 +309,7 @@ fn poll_set_keeps_changes_that_had_no_room(world: &World) -> Result<()> {
     close_counted(&group, &counters)
 }
 
-/// A change that one set has returned is still a change for another one.
+/// A change that one set has returned is still to be returned by another set.
 fn poll_sets_share_a_counter(world: &World) -> Result<()> {
     let (group, counters) = counted(world)?;
     let (cntr, context) = &counters[0];
@@ -323,7 +323,7 @@ fn poll_sets_share_a_counter(world: &World) -> Result<()> {
     close_counted(&group, &counters)
 }
 
-/// `fi_poll(3)`: nothing to read, nothing named.
+/// `fi_poll(3)`: without anything to read, no member is returned.
 fn poll_set_without_events_is_empty(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let set = optional(group.a().domain.poll_set(0), "fi_poll_open")?;
@@ -358,12 +358,12 @@ fn wait_sets_answer(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_poll(3)`, `fi_trywait`: one may wait only where nothing is there to read.
+/// `fi_poll(3)`, `fi_trywait`: an application may wait only if there is nothing to read.
 fn trywait_says_whether_one_may_wait(world: &World) -> Result<()> {
     let group = world.group(&Setup { wait: abi::FI_WAIT_FD, ..Setup::default() })?;
     let b = group.b();
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
-    // Whatever the first message left to do is soon done.
+    // The work that the first message left ends soon.
     group.until("a queue that one may wait for", || Ok(group.fabric.trywait(&[&b.cq]).ok()))?;
     group.post(|| b.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
     let send = Context::new();

@@ -59,7 +59,7 @@ fn two_fabrics_are_independent(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_fabric(3)`, `fi_close`: an object with children stays open.
+/// `fi_fabric(3)`, `fi_close`: an object with children cannot be closed.
 fn fabric_with_a_domain_is_busy(world: &World) -> Result<()> {
     let info = world.offer(&Setup::default())?;
     let fabric = Fabric::open(&info, Context::null())?;
@@ -238,7 +238,7 @@ fn query_atomic_answers(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_domain(3)`, `fi_close`: everything is given back, so that it can be had again.
+/// `fi_domain(3)`, `fi_close`: everything is released, so that it can be opened again.
 fn domains_can_be_opened_again_and_again(world: &World) -> Result<()> {
     let descriptors = || Ok::<_, std::io::Error>(std::fs::read_dir("/proc/self/fd")?.count());
     world.pair(abi::FI_MSG)?.close()?;

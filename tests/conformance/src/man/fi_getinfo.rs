@@ -160,7 +160,7 @@ fn any_version_has_a_listing(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Section DESCRIPTION, version: an application of an older interface is served or told no.
+/// Section DESCRIPTION, version: an application of an older interface is served or refused.
 fn versions_of_old_are_answered(world: &World) -> Result<()> {
     let mut served = 0;
     for minor in 0..=17 {
@@ -247,7 +247,8 @@ fn an_open_domain_filters(world: &World) -> Result<()> {
     hints.set_domain(|attr| attr.domain = raw);
     match world.offers(abi::VERSION, &hints) {
         Ok(offers) => {
-            // A domain is its provider's: another one's of the same name is another domain.
+            // A domain belongs to its provider: a domain of another provider with the same name is
+            // another domain.
             let whose = |info: &Info| (info.provider_name(), info.domain_name());
             let same = |info: &Info| whose(info) == whose(&offer);
             ensure!(offers.iter().all(same), "an offer for another domain");
@@ -302,7 +303,8 @@ fn modifiers_are_kept(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Section CAPABILITIES: a secondary capability that was asked for is given, or nothing is.
+/// Section CAPABILITIES: a secondary capability that was requested is granted, or there is no
+/// offer.
 fn secondary_capabilities_are_given_if_asked_for(world: &World) -> Result<()> {
     let secondary = [
         abi::FI_MULTI_RECV,
@@ -341,7 +343,7 @@ fn unknown_capabilities_give_no_data(world: &World) -> Result<()> {
 }
 
 /// Section CAPABILITIES, `FI_HMEM`: the capability is in the offer, or there is none. A provider
-/// that would read device memory with the processor must not say yes.
+/// that would read device memory with the processor must not offer it.
 fn hmem_is_offered_or_gives_no_data(world: &World) -> Result<()> {
     let setup = Setup { mr_mode: abi::FI_MR_HMEM, ..Setup::caps(abi::FI_MSG | abi::FI_HMEM) };
     match world.offers(abi::VERSION, &world.hints(&setup)) {
@@ -481,7 +483,7 @@ fn sizes_within_limits_are_taken(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Section `FI_INFO`: more than the provider can do is not promised.
+/// Section `FI_INFO`: the provider promises no more than it can do.
 fn sizes_beyond_limits_give_no_data(world: &World) -> Result<()> {
     let offer = world.offer(&Setup::default())?;
     no_data(world, "inject_size", |hints| {
@@ -505,7 +507,7 @@ fn sizes_beyond_limits_give_no_data(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// `fi_endpoint(3)`, type: a type of endpoint that the provider has not got.
+/// `fi_endpoint(3)`, type: a type of endpoint that the provider does not have.
 fn an_endpoint_type_of_others_gives_no_data(world: &World) -> Result<()> {
     no_data(world, "FI_EP_SOCK_STREAM", |hints| {
         hints.set_ep(|ep| ep.type_ = abi::FI_EP_SOCK_STREAM);
@@ -557,7 +559,7 @@ fn a_destination_address_in_the_hints_is_kept(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// Section `fi_dupinfo`: a copy says the same and outlives the original.
+/// Section `fi_dupinfo`: a copy has the same contents and outlives the original.
 fn duplicates_are_equal_and_independent(world: &World) -> Result<()> {
     let offer = world.offer(&Setup::default())?;
     let copy = offer.dup();
@@ -570,7 +572,7 @@ fn duplicates_are_equal_and_independent(world: &World) -> Result<()> {
     Ok(crate::fi::Fid::close(&fabric)?)
 }
 
-/// Section `fi_tostr`: whatever is offered can be printed.
+/// Section `fi_tostr`: each offer can be printed.
 fn offers_are_printable(world: &World) -> Result<()> {
     for info in world.offers(abi::VERSION, &world.bare_hints())? {
         let text = info.text();
@@ -579,7 +581,8 @@ fn offers_are_printable(world: &World) -> Result<()> {
     Ok(())
 }
 
-/// `fi_domain(3)`: limits that are given allow for the promises of the page's other sections.
+/// `fi_domain(3)`: the reported limits are large enough for the promises of the page's other
+/// sections.
 fn limits_allow_an_endpoint(world: &World) -> Result<()> {
     let info = world.offer(&Setup::caps(abi::FI_MSG))?;
     let (domain, tx, rx) = (info.domain(), info.tx(), info.rx());

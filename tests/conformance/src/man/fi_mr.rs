@@ -44,7 +44,7 @@ fn pair(world: &World, mr_mode: i32) -> Result<Group> {
     world.group(&Setup { mr_mode, ..Setup::caps(abi::FI_RMA | abi::FI_MSG) })
 }
 
-/// Writes through `region` and looks whether it arrived.
+/// Writes through `region` and checks that the bytes arrived.
 fn reached(group: &Group, region: &Exposed) -> Result<()> {
     let from = Mem::pattern(region.mem.len(), 7);
     let context = Context::new();
@@ -109,7 +109,7 @@ fn a_key_in_use_is_refused(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_close`: then it can be had again.
+/// Section `fi_close`: after the close, the key can be used again.
 fn a_key_is_free_after_close(world: &World) -> Result<()> {
     let group = pair(world, 0)?;
     for _ in 0..5 {
@@ -143,7 +143,8 @@ fn reg_with_a_context(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_mr_reg`: a region without bytes is made or refused, and reaches nothing.
+/// Section `fi_mr_reg`: a region without bytes is registered or refused, and gives access to no
+/// memory.
 fn reg_of_no_bytes_answers(world: &World) -> Result<()> {
     let group = pair(world, 0)?;
     if let Ok(mr) = group.b().domain.mr(Mem::zeroed(0), ALL, 3) {
@@ -253,7 +254,7 @@ fn virtual_addresses_name_bytes(world: &World) -> Result<()> {
 fn provider_keys_are_not_the_requested_ones(world: &World) -> Result<()> {
     let group = pair(world, abi::FI_MR_PROV_KEY | abi::FI_MR_ALLOCATED)?;
     let first = group.b().expose(&group.info, Mem::zeroed(64), ALL, 3)?;
-    // With the mode granted the requested key means nothing: the same one again is no conflict.
+    // With this mode the requested key has no meaning: the same key twice is no conflict.
     let granted = group.info.domain().mr_mode & abi::FI_MR_PROV_KEY != 0;
     let key = if granted { 3 } else { 4 };
     let second = group.b().expose(&group.info, Mem::zeroed(64), ALL, key)?;
@@ -266,13 +267,13 @@ fn provider_keys_are_not_the_requested_ones(world: &World) -> Result<()> {
 }
 
 /// Section MODES, `FI_MR_ENDPOINT`: an application that binds and enables its regions is served,
-/// whether it must or not.
+/// whether the provider requires that or not.
 pub(crate) fn endpoint_regions_are_bound_and_enabled(world: &World) -> Result<()> {
     let group = pair(world, abi::FI_MR_ENDPOINT)?;
     let mem = Mem::zeroed(64);
     let mr = group.b().domain.mr(mem, ALL, 3)?;
     if group.info.domain().mr_mode & abi::FI_MR_ENDPOINT == 0 {
-        // Nothing asks for it: a provider may take it or say that it does not know it.
+        // The provider does not require it, so it may accept or refuse the call.
         let _ = mr.bind(&group.b().ep, 0);
         let _ = mr.enable();
     }
@@ -360,7 +361,7 @@ fn a_bound_counter_counts_changes_of_the_region(world: &World) -> Result<()> {
     group.post(|| ep.compare_atomic(&swap, word(9), word(7).mem, into))?;
     group.done(group.a(), swap.context)?;
     group.until("three changes", || Ok((cntr.read() == 3).then_some(())))?;
-    // A pure read is none; the next operation shows that it was served.
+    // A pure read is no such event; the next operation shows that it was served.
     add(abi::FI_ATOMIC_READ, 0)?;
     ensure!(into.bytes() == 9_u64.to_ne_bytes(), "{:?}", into.bytes());
     group.post(|| ep.read(into, at, Context::new()))?;
@@ -375,7 +376,7 @@ fn a_bound_counter_counts_changes_of_the_region(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_close`: a closed region cannot be reached, and its memory is left alone.
+/// Section `fi_close`: a closed region cannot be accessed, and its memory is not touched.
 fn a_closed_region_cannot_be_reached(world: &World) -> Result<()> {
     let group = pair(world, 0)?;
     let region = group.b().expose(&group.info, Mem::zeroed(64), ALL, 3)?;
@@ -412,7 +413,7 @@ fn whole_address_space(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_mr_refresh`: done, or refused, and the region works on.
+/// Section `fi_mr_refresh`: the call succeeds or is refused, and the region stays usable.
 fn refresh_answers(world: &World) -> Result<()> {
     let group = pair(world, 0)?;
     let region = group.b().expose(&group.info, Mem::zeroed(64), ALL, 3)?;

@@ -68,8 +68,8 @@ fn zero_length_messages_arrive(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_send`: up to `max_msg_size`, at the lengths around which implementations change
-/// their way: 1, a cache line, the MTU, inject size, pages, rendezvous, megabytes.
+/// Section `fi_send`: up to `max_msg_size`, at lengths near which implementations change their
+/// method: 1, a cache line, the MTU, inject size, pages, rendezvous, megabytes.
 fn every_length_arrives_whole(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let inject = group.info.tx().inject_size;
@@ -95,7 +95,7 @@ fn parts(lens: &[usize], seed: u8) -> (Vec<Mem>, Vec<u8>) {
     let whole = Mem::pattern(lens.iter().sum(), seed);
     let mut at = 0;
     let mut part = |len: &usize| {
-        // Each part where no other is beside it.
+        // The parts are apart from each other in memory.
         let part = Mem::of(&whole.part(at, *len).bytes());
         at += len;
         part
@@ -133,11 +133,11 @@ fn sendv_of_the_iov_limit(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_endpoint(3)`, `iov_limit`: more parts are not sent in part: the call is refused.
+/// `fi_endpoint(3)`, `iov_limit`: a call with more parts is refused, and sends nothing.
 fn sendv_beyond_the_iov_limit_is_refused(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let limit = group.info.tx().iov_limit;
-    // So that a provider that connects first has done so.
+    // A provider that must connect first does so here.
     group.exchange(Mem::zeroed(1), Mem::zeroed(1))?;
     let (parts, _) = parts(&vec![8; limit + 1], 9);
     let answer = group.a().ep.sendv(&parts, group.to_b(), Context::new());
@@ -276,14 +276,14 @@ fn recv_of_a_longer_message_is_truncated(world: &World) -> Result<()> {
         ensure!(error.context == receive.ptr(), "{len} into {room}: context {error:?}");
         ensure!(error.olen == len - room, "{len} into {room}: olen {}", error.olen);
         ensure!(whole.bytes()[room..].iter().all(|byte| *byte == 0), "bytes beyond the buffer");
-        // The sender may see its send succeed or fail, but it ends.
+        // The send may succeed or fail, but it ends.
         group.event(group.a())?;
     }
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     group.close()
 }
 
-/// Section `fi_recv`: a longer buffer is no error; the completion tells the message's length.
+/// Section `fi_recv`: a longer buffer is no error; the completion has the message's length.
 fn recv_of_a_shorter_message_tells_its_length(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let (_, received) = group.exchange(Mem::pattern(33, 1), Mem::zeroed(4096))?;
@@ -494,7 +494,7 @@ fn send_to_oneself(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_send`: without mode `FI_CONTEXT` a context is the application's business: NULL, too.
+/// Section `fi_send`: without mode `FI_CONTEXT` a context may have any value, also NULL.
 fn send_and_recv_with_null_context(world: &World) -> Result<()> {
     let group = world.group(&Setup { mode: 0, ..Setup::default() })?;
     group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::null()))?;

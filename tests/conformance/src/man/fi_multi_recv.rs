@@ -55,7 +55,7 @@ fn released(event: &Completion) -> bool {
     event.flags & abi::FI_MULTI_RECV != 0
 }
 
-/// Checks an event's bytes, at the address that it tells.
+/// Checks an event's bytes, at the address in the event.
 fn check(into: Mem, event: &Completion, len: usize, seed: u8) -> Result<()> {
     ensure!(event.len == len, "{event:?}, not {len} bytes");
     if len == 0 {
@@ -68,7 +68,7 @@ fn check(into: Mem, event: &Completion, len: usize, seed: u8) -> Result<()> {
     Ok(())
 }
 
-/// The messages are behind each other, and each event tells where.
+/// The messages lie one behind the other, and each event has the address of its message.
 fn messages_follow_each_other_in_the_buffer(world: &World) -> Result<()> {
     let group = pair(world, &Setup::caps(CAPS), 64)?;
     let (into, context) = (Mem::zeroed(4096), Context::new());
@@ -88,7 +88,7 @@ fn messages_follow_each_other_in_the_buffer(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Takes messages of `len` until the buffer of `room` is given back; how many there were.
+/// Receives messages of `len` until the buffer of `room` is released; returns their number.
 fn fill(group: &Group, room: usize, len: usize) -> Result<usize> {
     let (into, context) = (Mem::zeroed(room), Context::new());
     post(group, into, context, 0)?;
@@ -180,7 +180,7 @@ fn a_message_too_long_for_the_rest(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Messages that are not sent at once fit in, too, and short ones behind them.
+/// Rendezvous messages are received, too, and short ones behind them.
 fn long_messages_fit(world: &World) -> Result<()> {
     let group = pair(world, &Setup::caps(CAPS), 64)?;
     let (into, context) = (Mem::zeroed(1 << 20), Context::new());
@@ -215,7 +215,7 @@ fn unexpected_messages_fill_it(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Though nothing was asked for, the application learns that the buffer is its own again.
+/// Although no completion was requested, the release of the buffer is reported.
 fn the_release_is_reported_with_selective_completion(world: &World) -> Result<()> {
     let setup = Setup { bind: abi::FI_SELECTIVE_COMPLETION, ..Setup::caps(CAPS) };
     let group = pair(world, &setup, 600)?;
@@ -244,7 +244,7 @@ fn a_cancelled_buffer_is_given_back(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Events are as those of other receives.
+/// The events have the fields of other receives.
 fn data_and_source_are_reported(world: &World) -> Result<()> {
     let group = pair(world, &Setup::caps(CAPS | abi::FI_SOURCE), 64)?;
     let (into, context) = (Mem::zeroed(4096), Context::new());
@@ -258,7 +258,7 @@ fn data_and_source_are_reported(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_tagged(3)`: with tagged messages it works as here, or is refused.
+/// `fi_tagged(3)`: with tagged messages it has the same effect, or is refused.
 fn tagged_buffers_answer(world: &World) -> Result<()> {
     let group = world.pair(CAPS | abi::FI_TAGGED)?;
     let (into, context) = (Mem::zeroed(65_536), Context::new());

@@ -85,7 +85,7 @@ fn write_places_bytes(world: &World) -> Result<()> {
 const LENS: [usize; 12] =
     [1, 8, 64, 1000, 1400, 1500, 4096, 16_384, 32_769, 65_537, 1_000_003, 8 << 20];
 
-/// Writes of lengths around which implementations change their way.
+/// Writes of lengths near which implementations change their method.
 fn every_length_is_written(world: &World) -> Result<()> {
     let (group, region) = target(world, &delivered(), 8 << 20)?;
     for (index, len) in LENS.into_iter().enumerate() {
@@ -144,7 +144,7 @@ fn arrived(group: &Group, mem: Mem, bytes: &[u8]) -> Result<()> {
     group.until("the bytes at the target", || Ok((mem.bytes() == bytes).then_some(())))
 }
 
-/// Section `fi_inject_write`: the buffer is free at once, and nothing completes.
+/// Section `fi_inject_write`: the buffer is free at once, and no completion is written.
 fn inject_write_frees_its_buffer(world: &World) -> Result<()> {
     let (group, region) = target(world, &plain(), 64)?;
     let from = Mem::pattern(16, 1);
@@ -196,7 +196,7 @@ fn writedata_tells_the_target(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// Section `fi_writemsg`, `FI_REMOTE_CQ_DATA`: the same.
+/// Section `fi_writemsg`, `FI_REMOTE_CQ_DATA`: a completion with the data at the target.
 fn writemsg_with_data_tells_the_target(world: &World) -> Result<()> {
     let (group, region) = target(world, &plain(), 64)?;
     let context = Context::new();
@@ -219,7 +219,7 @@ fn inject_writedata_tells_the_target(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// Section `fi_write`: without data the target's application hears nothing.
+/// Section `fi_write`: without data the target's application gets no completion.
 fn a_write_without_data_is_silent_at_the_target(world: &World) -> Result<()> {
     let (group, region) = target(world, &delivered(), 64)?;
     group.post(|| group.b().ep.recv(Mem::zeroed(64), FI_ADDR_UNSPEC, Context::new()))?;
@@ -248,7 +248,8 @@ fn data_is_reported_after_the_bytes(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// `fi_endpoint(3)`, `FI_ORDER_WAW`: and all bytes of the writes before.
+/// `fi_endpoint(3)`, `FI_ORDER_WAW`: when data is reported, all bytes of earlier writes are in
+/// place, too.
 fn data_of_many_writes_is_reported_in_order(world: &World) -> Result<()> {
     let setup = Setup { order: abi::FI_ORDER_WAW, ..plain() };
     let (len, count) = (50_000, 20);
@@ -270,7 +271,7 @@ fn data_of_many_writes_is_reported_in_order(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// Section `fi_writedata`: with no bytes it is only the data.
+/// Section `fi_writedata`: a write without bytes delivers only the data.
 fn write_of_no_bytes_with_data(world: &World) -> Result<()> {
     let (group, region) = target(world, &plain(), 64)?;
     let context = Context::new();
@@ -297,7 +298,7 @@ fn read_fetches_bytes(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// Reads of lengths around which implementations change their way.
+/// Reads of lengths near which implementations change their method.
 fn every_length_is_read(world: &World) -> Result<()> {
     let (group, region) = target(world, &plain(), 8 << 20)?;
     region.mem.write(0, &Mem::pattern(8 << 20, 4).bytes());
@@ -440,7 +441,7 @@ fn missing_rights_are_an_error(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// `fi_mr(3)`: the endpoint goes on.
+/// `fi_mr(3)`: the endpoint stays usable.
 fn an_error_leaves_the_endpoint_usable(world: &World) -> Result<()> {
     let (group, region) = warmed(world, 64)?;
     let remote = region.remote(group.to_b());
@@ -469,7 +470,8 @@ fn delivery_complete_means_placed(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// `fi_endpoint(3)`, `max_order_waw_size`: of two writes to one place the second stays.
+/// `fi_endpoint(3)`, `max_order_waw_size`: of two writes to one address the bytes of the second
+/// stay.
 fn write_after_write_stays_in_order(world: &World) -> Result<()> {
     let setup = Setup { order: abi::FI_ORDER_WAW, ..delivered() };
     let (group, region) = target(world, &setup, 20_000)?;
@@ -505,7 +507,7 @@ fn a_send_after_a_write_sees_it(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// `fi_endpoint(3)`, `FI_FENCE`: a fenced operation comes after all before it.
+/// `fi_endpoint(3)`, `FI_FENCE`: a fenced operation takes effect after all earlier ones.
 fn fence_orders_unordered_operations(world: &World) -> Result<()> {
     let setup = Setup { order: 0, ..Setup::caps(abi::FI_RMA | abi::FI_MSG | abi::FI_FENCE) };
     let (group, region) = target(world, &setup, 300_000)?;
@@ -537,7 +539,7 @@ fn writes_to_oneself(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// Section DESCRIPTION: both sides are initiator and target at once.
+/// Section DESCRIPTION: both sides are initiator and target at the same time.
 fn both_directions_at_once(world: &World) -> Result<()> {
     let (group, region) = target(world, &delivered(), 500_000)?;
     let own = group.a().expose(&group.info, Mem::zeroed(500_000), ALL, KEY)?;
@@ -575,7 +577,7 @@ fn many_outstanding(world: &World) -> Result<()> {
     close(&group, &region)
 }
 
-/// `fi_endpoint(3)`, `FI_SELECTIVE_COMPLETION`: as for messages.
+/// `fi_endpoint(3)`, `FI_SELECTIVE_COMPLETION`: only requested completions are written.
 fn selective_completion_of_writes(world: &World) -> Result<()> {
     let setup = Setup { bind: abi::FI_SELECTIVE_COMPLETION, ..plain() };
     let (group, region) = target(world, &setup, 64)?;

@@ -137,7 +137,7 @@ impl Shared {
         }
     }
 
-    /// The next event says that the buffer of `context` is given back, and is of no message.
+    /// Checks that the next event releases the buffer of `context` without a message.
     fn given_back(&mut self, context: Context) -> Result<()> {
         let (owner, flags) = match self.event()? {
             Event::Done(done) => (done.context, done.flags),
@@ -196,7 +196,7 @@ impl Shared {
         Ok(completion)
     }
 
-    /// Makes progress for a while: sent messages have arrived then.
+    /// Makes progress for a while, so that sent messages arrive.
     fn progress_a_while(&mut self) -> Result<()> {
         let end = Instant::now() + NO_EVENT_TIME;
         while Instant::now() < end {
@@ -291,7 +291,8 @@ fn receives_are_used_in_posting_order(world: &World) -> Result<()> {
     shared.close()
 }
 
-/// `fi_tagged(3)`: by tag, in posting order among those that fit; untagged ones do not.
+/// `fi_tagged(3)`: the first posted receive with a matching tag is taken; untagged receives do not
+/// match.
 fn tags_match_at_any_endpoint(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS, 2)?;
     let [plain, seven, any] = [Context::new(), Context::new(), Context::new()];
@@ -437,7 +438,7 @@ fn counters_count_at_the_receiving_endpoint(world: &World) -> Result<()> {
     shared.close()
 }
 
-/// `FI_SELECTIVE_COMPLETION` is of the binding of queue and endpoint.
+/// `FI_SELECTIVE_COMPLETION` is a property of the binding between queue and endpoint.
 fn selective_completion_is_the_endpoints(world: &World) -> Result<()> {
     let setup = Setup { bind: abi::FI_SELECTIVE_COMPLETION, ..Setup::caps(CAPS) };
     let mut shared = Shared::with(world, &setup, 1, |_| {})?;
@@ -504,9 +505,9 @@ fn a_multi_receive_buffer_serves_every_endpoint(world: &World) -> Result<()> {
             break;
         }
     }
-    // After nine and a half hundred bytes less than a hundred are left.
+    // After 950 bytes fewer than 100 are left.
     ensure!(ends.len() == 10 && ends[9], "given back: {ends:?}");
-    // Stored messages fill the next one.
+    // Stored messages fill the next buffer.
     for index in 0..4_u8 {
         shared.send(Mem::pattern(300, index), usize::from(index % 2))?;
     }
@@ -562,8 +563,8 @@ fn a_multi_receive_buffer_outlives_its_endpoints(world: &World) -> Result<()> {
     shared.close()
 }
 
-/// A multi-receive buffer waits for the end of a close, which takes its time: no peer answers the
-/// packets of the closing endpoint.
+/// A multi-receive buffer waits for the end of a close. The close takes long, because no peer
+/// answers the packets of the closing endpoint.
 fn a_multi_receive_buffer_waits_for_the_end_of_a_close(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS | abi::FI_MULTI_RECV, 1)?;
     let unread = shared.group.b().domain.cq(&mut cq_attr(&Setup::default()), Context::null())?;
@@ -756,7 +757,7 @@ fn closing_it_with_endpoints_bound_is_busy(world: &World) -> Result<()> {
     shared.close()
 }
 
-/// Section `fi_close`: receives that no message has met are not the endpoint's.
+/// Section `fi_close`: receives without a message do not belong to the endpoint.
 fn closing_an_endpoint_leaves_its_receives_to_the_others(world: &World) -> Result<()> {
     let mut shared = Shared::open(world, CAPS, 2)?;
     let context = Context::new();
@@ -831,7 +832,8 @@ fn a_transmit_context_in_use_is_busy(world: &World) -> Result<()> {
     refused(stx.close(), &[abi::FI_EBUSY], "a context with an endpoint")?;
     refused(ep.bind(&stx, 0), &[abi::FI_EINVAL, abi::FI_EBUSY], "a second context")?;
     ep.close()?;
-    // More than the context has: endpoints use a subset of its attributes.
+    // An endpoint with more than the context's attributes is refused: endpoints use a subset of
+    // them.
     let less = info.dup();
     less.set_tx(|tx| tx.size = tx.size.min(64));
     let small = a.domain.stx(&less)?;

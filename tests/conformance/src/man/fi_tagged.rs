@@ -64,7 +64,7 @@ fn an_equal_tag_matches(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_tsend`: others do not; each waits for its own.
+/// Section `fi_tsend`: receives with another tag do not get the message.
 fn another_tag_does_not_match(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let receive = Context::new();
@@ -80,7 +80,7 @@ fn another_tag_does_not_match(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_trecv`, ignore: bits that are set there do not count.
+/// Section `fi_trecv`, ignore: bits that are set there are not compared.
 fn ignored_bits_may_differ(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let (masked, exact) = (Context::new(), Context::new());
@@ -145,7 +145,7 @@ fn receives_match_in_posting_order(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let receives: Vec<Context> = (0..20).map(|_| Context::new()).collect();
     for (index, context) in receives.iter().enumerate() {
-        // Exact and wildcard by turns: one list for both.
+        // Exact and wildcard receives in turn: their common posting order counts.
         let ignore = if index % 2 == 0 { 0 } else { u64::MAX };
         group.post(|| group.b().ep.trecv(Mem::zeroed(8), FI_ADDR_UNSPEC, 5, ignore, *context))?;
     }
@@ -175,7 +175,8 @@ fn messages_match_in_sending_order(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_domain(3)`, resource management: messages wait for their tag's receive, in any order of it.
+/// `fi_domain(3)`, resource management: messages wait for a receive with their tag, in any order of
+/// the receives.
 fn unexpected_messages_match_by_tag(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     for tag in 0..30_u64 {
@@ -328,7 +329,7 @@ fn truncation_is_reported(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section `fi_tsend`: lengths around which implementations change their way.
+/// Section `fi_tsend`: lengths near which implementations change their method.
 fn every_length_arrives_whole(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     for len in [0, 1, 8, 1024, 1025, 1472, 4096, 16_384, 32_768, 32_769, 65_537, 1 << 20] {
@@ -357,7 +358,7 @@ fn cancel_ends_a_receive(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_endpoint(3)`: it answers zero whether it finds something or not.
+/// `fi_endpoint(3)`: it returns zero whether it finds a receive or not.
 fn cancel_of_an_unknown_context_is_no_error(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     // fi_endpoint(3) requires 0; several providers answer -FI_ENOENT.
@@ -447,7 +448,7 @@ fn peek_of_nothing_is_no_message(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section FLAGS: a message that is found stays to be received.
+/// Section FLAGS: a message that is found can still be received.
 fn peek_finds_a_message_and_leaves_it(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     nothing(&group, &Tagged::peek(FI_ADDR_UNSPEC, 1, 0, Context::new()))?;
@@ -542,7 +543,7 @@ fn claim_receives_the_claimed_message(world: &World) -> Result<()> {
     group.close()
 }
 
-/// Section FLAGS: the context tells which of several.
+/// Section FLAGS: the context selects one of several claimed messages.
 fn claim_of_several_messages_at_once(world: &World) -> Result<()> {
     let group = world.pair(TAGGED)?;
     let mut peeks = Vec::new();

@@ -90,8 +90,8 @@ fn expect(group: &Group, len: usize) -> Result<(Mem, Context)> {
     Ok((into, context))
 }
 
-/// Section "Deferred work queues": not before values and errors reach the threshold; its end is
-/// counted once.
+/// Section "Deferred work queues": an operation starts when values and errors reach the threshold;
+/// its end is counted once.
 fn deferred_work_waits_for_its_threshold(world: &World) -> Result<()> {
     let (group, cntr, ends) = trigger_able(world)?;
     let (into, context) = expect(&group, 100)?;
@@ -188,7 +188,7 @@ fn deferred_work_makes_no_completion(world: &World) -> Result<()> {
     reaches(&group, &ends, 1)?;
     group.expect_no_event(group.a())?;
     ensure!(own.read() == 0, "the endpoint's counter is at {}", own.read());
-    // The next one is as ever.
+    // The next operation writes a completion as usual.
     group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
     reaches(&group, &own, 1)?;
     group.a().ep.close()?;
@@ -394,7 +394,8 @@ fn a_chain_of_works_runs_to_its_end(world: &World) -> Result<()> {
     close(&group, [&cntr, &spare])
 }
 
-/// `fi_cntr(3)`, `fi_cntr_wait`: work goes on while its end is waited for.
+/// `fi_cntr(3)`, `fi_cntr_wait`: deferred work makes progress while an application waits for its
+/// end.
 fn waiting_for_the_completion_counter_is_progress(world: &World) -> Result<()> {
     let (group, cntr, ends) = trigger_able(world)?;
     for _ in 0..5 {
@@ -449,7 +450,7 @@ fn more_works_than_the_endpoint_has_room_for(world: &World) -> Result<()> {
         let when = When::at(&cntr, threshold).counted(&ends);
         match group.a().domain.queue_work(&Work::send(when, &group.a().ep, &message, 0)) {
             Err(Errno(abi::FI_ENOSYS | abi::FI_EOPNOTSUPP)) => return not_offered("FI_QUEUE_WORK"),
-            // There may be a bound.
+            // The queue may have a bound.
             Err(Errno(abi::FI_EAGAIN)) => break,
             answer => answer?,
         }
@@ -466,7 +467,7 @@ fn more_works_than_the_endpoint_has_room_for(world: &World) -> Result<()> {
     close(&group, [&cntr, &ends])
 }
 
-/// Whether a command of the queue is there.
+/// Whether a command of the queue is supported.
 fn command(answer: Answer, what: &str) -> Result<()> {
     match answer {
         Err(Errno(abi::FI_ENOSYS | abi::FI_EOPNOTSUPP)) => not_offered(what),
@@ -525,7 +526,7 @@ fn flush_of_one_counter_leaves_the_others(world: &World) -> Result<()> {
     close(&group, [&cntr, &other])
 }
 
-/// A call with `FI_TRIGGER` has returned success, so its end is told: it is no deferred work.
+/// A call with `FI_TRIGGER` has returned success, so its end is reported: it is no deferred work.
 fn calls_are_not_flushed(world: &World) -> Result<()> {
     let (group, cntr, spare) = trigger_able(world)?;
     let (_, received) = expect(&group, 8)?;
@@ -562,7 +563,7 @@ fn a_completion_counter_of_counter_work_is_refused(world: &World) -> Result<()> 
     close(&group, [&cntr, &ends])
 }
 
-/// `FI_TRIGGER` in the flags of a call, or that there is none.
+/// `FI_TRIGGER` in the flags of a call; not offered if it is not supported.
 fn triggered(answer: Answer) -> Result<()> {
     match answer {
         Err(Errno(abi::FI_ENOSYS | abi::FI_EOPNOTSUPP)) => not_offered("FI_TRIGGER"),
@@ -570,7 +571,8 @@ fn triggered(answer: Answer) -> Result<()> {
     }
 }
 
-/// `fi_trigger(3)`, "Completion based triggers": deferred, and then as ever.
+/// `fi_trigger(3)`, "Completion based triggers": the operation is deferred, and then has its usual
+/// effect.
 fn triggered_sends_wait_and_complete(world: &World) -> Result<()> {
     let (group, cntr, spare) = trigger_able(world)?;
     let (_, receive) = expect(&group, 8)?;
@@ -690,7 +692,7 @@ fn a_cancelled_call_ends_and_never_begins(world: &World) -> Result<()> {
         abi::FI_WRITE | abi::FI_RMA,
         abi::FI_ATOMIC,
     ];
-    // A message that is there already is nothing for a receive that has not begun.
+    // A stored message does not match a receive that has not started.
     group.post(|| group.b().ep.send(Mem::zeroed(8), group.to_a(), Context::new()))?;
     group.next(group.b())?;
     let contexts = calls(&group, &cntr, there.remote(group.to_b()))?;
@@ -709,8 +711,8 @@ fn a_cancelled_call_ends_and_never_begins(world: &World) -> Result<()> {
 }
 
 /// `fi_endpoint(3)`, `fi_close`: "Outstanding operations posted to the endpoint when `fi_close` is
-/// called will be discarded". The counter that they waited for is free, too; and an endpoint that
-/// something else keeps open loses none.
+/// called will be discarded". The counter that they waited for can be closed, too. An endpoint that
+/// another object keeps open loses no operation.
 fn calls_of_an_endpoint_end_with_it(world: &World) -> Result<()> {
     let (group, cntr, spare) = trigger_able(world)?;
     let there = expose(&group, Mem::zeroed(8))?;
@@ -729,7 +731,8 @@ fn calls_of_an_endpoint_end_with_it(world: &World) -> Result<()> {
     Ok(group.b().ep.close()?)
 }
 
-/// A call returned success, so its end is told: here its peer is gone when its turn comes.
+/// A call returned success, so its end is reported. Here its peer is removed before the call
+/// starts.
 fn a_call_that_cannot_begin_ends_in_error(world: &World) -> Result<()> {
     let (group, cntr, spare) = trigger_able(world)?;
     let context = Context::triggered(&cntr, 1);

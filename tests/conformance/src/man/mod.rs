@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The man pages, a module each, and in each a test for every promise, in the page's order.
 //!
-//! A test's comment names the section and says the promise in other words. Where a page leaves a
+//! A test's comment names the section and states the promise in other words. Where a page leaves a
 //! choice to the provider, each form that the page allows is accepted.
 
 mod fi_atomic;
