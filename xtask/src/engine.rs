@@ -23,7 +23,7 @@ use crate::workspace::Workspace;
 /// The instruction ledger.
 const LEDGER: &str = "tests/bench/engine/instructions.toml";
 
-/// Some short runs under callgrind.
+/// Time limit of some short runs under callgrind.
 const COUNT_LIMIT: Duration = Duration::from_secs(300);
 
 /// Builds the program as cargo does, and says where it is.

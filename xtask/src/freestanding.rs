@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Proof that `core` needs no operating system and no allocator.
 //!
-//! In: `tests/engine/no_std`, a static library without `std` around the whole of core. Out: a
-//! verdict. The library has a panic handler of its own, which the compiler refuses where `std` is
-//! linked in. Every symbol that it leaves to others must be one of the memory functions that any
-//! compiler output may call. Where a target without an operating system is installed, core is built
-//! for that target, too.
+//! In: `tests/engine/no_std`, a static library without `std` around the whole of core. Out:
+//! success, or the symbols that are missing. The library has a panic handler of its own, which the
+//! compiler refuses where `std` is linked in. Every symbol that it leaves to others must be one of
+//! the memory functions that any compiler output may call. Where a target without an operating
+//! system is installed, core is built for that target, too.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -24,7 +24,7 @@ use crate::process::{Ended, now, run_bounded};
 use crate::simulator;
 use crate::workspace::Workspace;
 
-/// For a build of the copy: the first one builds everything.
+/// Time limit of a build of the copy: the first one builds everything.
 const BUILD_LIMIT: Duration = Duration::from_secs(900);
 /// A check that takes longer hangs.
 const CHECK_LIMIT: Duration = Duration::from_secs(60);
@@ -116,7 +116,7 @@ impl<'w> Copy<'w> {
         Ok(survivors)
     }
 
-    /// Breaks the copy, asks `checks`, mends the copy.
+    /// Breaks the copy, runs `checks`, restores the copy.
     fn try_out(&self, mutation: &Mutation, checks: &[Check]) -> Result<Option<Noticed>> {
         let file = self.folder.join("tree").join(&mutation.file);
         let text = fs::read_to_string(&file)?;
@@ -126,7 +126,7 @@ impl<'w> Copy<'w> {
         noticed.with_context(|| format!("mutation {}", mutation.name))
     }
 
-    /// Asks `checks` in order, until one fails.
+    /// Runs `checks` in order, until one fails.
     fn first_to_notice(&self, checks: &[Check]) -> Result<Option<Noticed>> {
         for &check in checks {
             if let Some(detail) = self.ask(check)? {

@@ -64,7 +64,7 @@ pub(crate) struct PgoBuild {
 /// # Errors
 /// If the toolchain's tools are missing, or without the privilege to make network namespaces.
 pub(crate) fn build(workspace: &Workspace, lab: &Path) -> Result<PgoBuild> {
-    // Checked first: without it, the compilation would be for nothing.
+    // Checked first: without it, the compilation would be useless.
     ensure!(Privilege::for_network() != Privilege::None, NEEDS_ROOT);
     let merge = merge_tool()?;
     let folder = workspace.root().join("target/pgo");

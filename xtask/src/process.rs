@@ -39,7 +39,7 @@ pub(crate) enum Ended {
 }
 
 impl Ended {
-    /// Whether it ended by itself and said that all is well.
+    /// Whether it ended by itself with success.
     pub(crate) fn is_success(self) -> bool {
         matches!(self, Self::Exit(status) if status.success())
     }
@@ -103,7 +103,7 @@ fn take_children_along() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
         let set = ctrlc::set_handler(|| {
-            // Never given back: nothing is started any more.
+            // The lock is never released, so no program is started any more.
             let groups = groups();
             groups.iter().for_each(|&group| kill_group(group));
             exit(INTERRUPTED);

@@ -2,8 +2,8 @@
 //! Set-up: probes each requirement, and installs the missing ones where that is possible.
 //!
 //! In: the purposes a task has. Out: everything they need is there, or an error with the list and
-//! the command that mends it. Called first by every task that needs more than Rust; a machine that
-//! has everything is told so in well under 0.2 s. Asks nothing, so that it works without a
+//! the command that mends it. Called first by every task that needs more than Rust; on a machine
+//! that has everything this takes well under 0.2 s. Asks nothing, so that it works without a
 //! terminal.
 
 mod packages;

@@ -60,7 +60,7 @@ pub(crate) fn run(mut command: Command) -> Result<Counts> {
     counts_if_passed(child.wait()?, counts)
 }
 
-/// A runner that failed has failed, whatever it counted.
+/// A runner that failed is a failure, whatever its counts.
 fn counts_if_passed(status: ExitStatus, mut counts: Counts) -> Result<Counts> {
     if !status.success() && counts.failed == 0 {
         if counts == Counts::default() {

@@ -116,7 +116,7 @@ const TESTS: [Stage<Context>; 6] = [
     stage("root-tests", "BPF, AF_XDP and network namespaces", root_tests),
 ];
 
-/// Not part of a run while working: a minute and more each.
+/// Not part of a run during development: each takes a minute or more.
 const LONG_CHECKS: [Stage<Context>; 4] = [
     stage("mpi", "MPICH, Open MPI and Intel MPI between four hosts, over AF_XDP and UDP", mpi_jobs),
     stage("vm", "zero-copy between two network cards of a virtual machine", virtual_machine),
@@ -202,7 +202,7 @@ fn root_tests(context: &Context) -> Result<Outcome> {
     if let Some(reason) = context.lacks_privilege()? {
         return Ok(Outcome::Skipped(reason));
     }
-    // Tests that were interrupted could not remove their hosts; those of others may be going.
+    // Interrupted tests could not remove their hosts; hosts of other runs may be in use.
     if let Err(error) = clean_lab() {
         println!("not all hosts of earlier runs are removed: {error:#}");
     }

@@ -34,7 +34,7 @@ fn one_forged_hello_ends_no_connection() {
     assert_eq!(puppet.digest(), before);
     puppet.drive();
     assert_eq!(puppet.ends(), []);
-    // The process itself proves that it means it.
+    // The process proves with a cookie that the hello is its own.
     let cookie = puppet.cookie(INCARNATION, 2);
     puppet.deliver(puppet.hello(INCARNATION, 2, cookie));
     assert_eq!(puppet.ends(), [(5, Err(OpError::Reset))]);
@@ -60,7 +60,7 @@ fn an_incarnation_is_another_for_each_peer() {
 
 #[test]
 fn a_hello_changes_no_state_of_a_connection_without_a_cookie() {
-    // Asked: the engine waits for an answer to its own hello.
+    // The engine waits for an answer to its own hello.
     let mut puppet = Puppet::unconnected(&small());
     puppet.send(5, vec![0; 8]);
     puppet.sent();

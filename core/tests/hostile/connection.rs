@@ -41,7 +41,7 @@ fn an_older_hello_of_the_same_process_changes_nothing() {
     puppet.deliver(puppet.hello(INCARNATION, 7, 0));
     let answer = puppet.sent().pop().unwrap();
     puppet.agreed(&answer);
-    // While it is unknown whether the peer exists, the peer may prove that it means this
+    // While it is unknown whether the peer exists, the peer may prove that it wants this
     // connection.
     let before = puppet.digest();
     for epoch in [6, 1, 0] {

@@ -32,7 +32,7 @@ impl Faults {
         Self { loss: 0.0, duplicate: 0.0, corrupt: 0.0, delay: 2_000, jitter: 0 };
 }
 
-/// A link with faults. Addresses are those of nodes, or of nobody.
+/// A link with faults. An address is that of a node, or of no node.
 pub struct FaultyLink {
     pub faults: Faults,
     pub rng: Rng,

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 Mistakes with shared contexts: each gets an error,
-// none a crash.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Mistakes with shared contexts: each gets an error, none a crash.
 
 #include "common.h"
 

@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 Mistakes of applications: each gets an error, none a
-// crash.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Mistakes of applications: each gets an error, none a crash.
 
 #include <stddef.h>
 #include <sys/mman.h>

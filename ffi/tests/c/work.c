@@ -1,5 +1,5 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0 Mistakes with deferred work and triggered operations:
-// each gets an error, none a crash.
+// SPDX-License-Identifier: MIT OR Apache-2.0
+// Mistakes with deferred work and triggered operations: each gets an error, none a crash.
 
 #include "common.h"
 

@@ -153,9 +153,9 @@ fn summary(reports: &[Report], plan: &Plan) -> Result<ExitCode> {
         for report in reports.iter().filter(|report| report.outcome == Outcome::NotOffered) {
             println!("{}: {}", report.name, report.text.trim());
         }
-        let verdict = if success { "ok" } else { "FAILED" };
+        let outcome = if success { "ok" } else { "FAILED" };
         println!(
-            "\ntest result: {verdict}. {passed} passed; {failed} failed; {missing} not offered"
+            "\ntest result: {outcome}. {passed} passed; {failed} failed; {missing} not offered"
         );
     }
     Ok(if success { ExitCode::SUCCESS } else { ExitCode::FAILURE })

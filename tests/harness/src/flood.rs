@@ -36,7 +36,7 @@ pub fn flood(hosts: &TwoHosts, number: usize, time: Duration) -> anyhow::Result<
     // bound: time
     while start.elapsed() < time {
         for _ in 0..BURST {
-            // A full buffer is what a flood runs into.
+            // A flood fills the buffer: that is no error.
             let _ = sender.send_to(&[0; PAYLOAD], target);
         }
     }

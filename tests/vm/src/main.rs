@@ -61,9 +61,9 @@ fn main() {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
             eprintln!("error: {error:#}");
-            report::verdict(0, 1);
+            report::result(0, 1);
         }
-        Err(_) => report::verdict(0, 1),
+        Err(_) => report::result(0, 1),
     }
     init::power_off();
 }
@@ -81,7 +81,7 @@ fn run() -> anyhow::Result<()> {
             (1, 0)
         }
     };
-    report::verdict(passed, failed);
+    report::result(passed, failed);
     Ok(())
 }
 

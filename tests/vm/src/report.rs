@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Output of the machine: the console with the verdict, and files over the second serial line, a
+//! Output of the machine: the console with the result, and files over the second serial line, a
 //! JSON object each (`xtask/src/vm/results.rs` reads them).
 
 use std::fs::File;
@@ -22,6 +22,6 @@ pub(crate) fn file(name: &str, text: &str) -> anyhow::Result<()> {
 }
 
 /// The closing line.
-pub(crate) fn verdict(passed: u64, failed: u64) {
+pub(crate) fn result(passed: u64, failed: u64) {
     println!("guest: {passed} passed, {failed} failed");
 }

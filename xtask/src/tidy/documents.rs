@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Documents and code that speak of each other must agree.
+//! Documents and code that describe each other must agree.
 
 use std::collections::BTreeSet;
 

@@ -57,12 +57,12 @@ pub(super) fn module_doc(tree: &Tree) -> Vec<Fault> {
     silent.map(|file| Fault::new(file, 2, "has no module documentation (//!)")).collect()
 }
 
-/// Nothing is left for later in the text: an issue is the place for that.
+/// No unfinished work is noted in the text: it belongs into an issue.
 pub(super) fn leftovers(tree: &Tree) -> Vec<Fault> {
     matches(tree, LEFTOVERS, "is a mark of unfinished work")
 }
 
-/// Nothing depends on one machine's folders.
+/// No file depends on the folders of one machine.
 pub(super) fn private_paths(tree: &Tree) -> Vec<Fault> {
     matches(tree, PRIVATE_PATHS, "is a path of one machine")
 }

@@ -63,7 +63,7 @@ impl SourceFile {
     }
 }
 
-/// All files that rules look at.
+/// All files that the rules read.
 #[derive(Debug)]
 pub(super) struct Tree {
     pub(super) files: Vec<SourceFile>,

@@ -3,7 +3,7 @@
 //!
 //! In: a folder. Out: a program and its arguments. From version 8 on, QEMU emulates igb, a second
 //! card with a driver for zero-copy. Debian 12 has version 7.2, and a newer one among its backports
-//! that needs no other library. Without a newer one the guest has no igb, and says so.
+//! that needs no other library. Without a newer one the guest has no igb, and reports that.
 
 use std::ffi::OsString;
 use std::fs;
@@ -37,7 +37,7 @@ impl Emulator {
         let mut emulator = Self { program, arguments, modules, has_igb: false };
         let mut asked = emulator.command();
         asked.args(["-device", "igb,help"]).stdin(Stdio::null());
-        // It ends well for a device that it has not, too, but tells no options of it.
+        // It also succeeds for a device that it does not have, but lists no options then.
         let output = asked.output();
         emulator.has_igb = output.is_ok_and(|output| output.stdout.starts_with(b"igb options"));
         emulator

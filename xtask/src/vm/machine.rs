@@ -23,9 +23,9 @@ use crate::process::{Ended, run_bounded};
 
 /// Memory of the guest in MiB: the file system lies in it.
 const MEMORY: &str = "1024";
-/// How long a guest with KVM may take to say that it is there: a good one takes two seconds.
+/// How long a guest with KVM may take to report its start: a good one takes two seconds.
 const PROBE_LIMIT: Duration = Duration::from_secs(12);
-/// More processors help nothing: there are two hosts in the guest, a process each.
+/// More processors have no use: there are two hosts in the guest, a process each.
 const PROCESSORS_MAX: usize = 4;
 
 /// The device of each pair. With `iommu_platform` virtio-net lets the kernel map its buffers,

@@ -15,7 +15,7 @@ use crate::suite::Counts;
 /// The file behind the second serial line.
 pub(crate) const LINE: &str = "results.jsonl";
 /// How the guest's closing line begins.
-const VERDICT: &str = "guest: ";
+const RESULT_PREFIX: &str = "guest: ";
 
 /// Writes each file that came over the line into `folder`.
 pub(crate) fn unpack(folder: &Path) -> Result<()> {
@@ -36,7 +36,7 @@ pub(crate) fn unpack(folder: &Path) -> Result<()> {
 
 /// The counts of `guest: 5 passed, 0 failed`; `None` if it did not get so far.
 pub(crate) fn counts(console: &str) -> Option<Counts> {
-    let line = console.lines().rev().find_map(|line| line.trim().strip_prefix(VERDICT))?;
+    let line = console.lines().rev().find_map(|line| line.trim().strip_prefix(RESULT_PREFIX))?;
     let (passed, failed) = line.split_once(" passed, ")?;
     let counts = Counts {
         passed: passed.parse().ok()?,

@@ -26,13 +26,13 @@ const STEP_PACKETS: u32 = 8;
 const CONNECTIONS: usize = 1_000;
 /// Connections that are opened in a step.
 const STEP_CONNECTIONS: usize = 16;
-/// Messages that none receives: as many as the storage of an endpoint has slots.
+/// Messages that no receive matches: as many as the storage of an endpoint has slots.
 const UNMATCHED: u32 = 6_800;
 /// Messages in one packet.
 const COALESCED: u32 = 40;
 /// Segments of messages that never grow: as many as an endpoint has assemblies.
 const SEGMENTS: u32 = 1_024;
-/// A tag that no receive of the tests wants.
+/// A tag that no receive of the tests matches.
 const UNWANTED: u64 = 0xbad;
 /// The first number of an out-of-order message: the ones before it never come.
 const AHEAD: u32 = 2;
@@ -77,7 +77,7 @@ impl Counts {
     }
 }
 
-/// One step of an attack. Whether it is under way.
+/// One step of an attack; returns whether the attack is under way.
 pub(crate) type Step = Box<dyn FnMut(&mut Counts) -> anyhow::Result<bool>>;
 
 impl Attack {
@@ -108,7 +108,7 @@ impl Attack {
     }
 }
 
-/// The records of [`COALESCED`] empty messages that none wants, from number `first` on.
+/// The records of [`COALESCED`] empty messages that no receive matches, from number `first` on.
 fn messages(first: u32) -> Vec<u8> {
     (first..first + COALESCED).flat_map(|number| tagged(number, UNWANTED)).collect()
 }
@@ -238,7 +238,7 @@ fn lie(
             send(&mut liar, number, counts);
             number += 1;
         }
-        // Whoever sends without end is under way from the first packet on.
+        // An attack without an end is under way from its first packet on.
         Ok(number == count || count == u32::MAX)
     }))
 }

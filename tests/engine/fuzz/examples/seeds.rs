@@ -17,7 +17,7 @@ fn main() -> std::io::Result<()> {
         write(&corpus.join("decode"), &name, &bytes)?;
     }
     for seed in 0..16 {
-        // Choices are bytes: any will do, and different lengths reach different depths.
+        // Choices are bytes: any bytes are valid, and different lengths reach different depths.
         let bytes = random(seed, 64 << (seed % 4));
         write(&corpus.join("ingest"), &format!("random-{seed:02}"), &bytes)?;
         write(&corpus.join("operations"), &format!("random-{seed:02}"), &bytes)?;
@@ -102,7 +102,7 @@ fn operations() -> Vec<(&'static str, Vec<u8>)> {
             ]),
         ),
         ("removed", vec![0x00, 4, 99, ROUNDS, 0x00, 4, 255, 6, 0, ROUNDS]),
-        // Both gave up when the hellos of the other arrived: which numbers are right now?
+        // Each side gave up before the hello of the other arrived: the numbers must still agree.
         (
             "stale-hellos",
             vec![0x20, 0x5d, 0x50, 0xa0, 0x36, 0x80, 0x3d, 0xb6, 0xad, 0xeb, 0x2f, 0x20, 0xe1],

@@ -203,7 +203,7 @@ impl Play<'_> {
         }
     }
 
-    /// The network is good from now on, and there are receives for all that comes: everything must
+    /// The network is good from now on, and there are receives for all messages: everything must
     /// end.
     fn finish(&mut self) {
         for _ in 0..ROUNDS_MAX {

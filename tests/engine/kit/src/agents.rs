@@ -161,7 +161,7 @@ impl Agents {
                 let Some(node) = self.node_of(*to).filter(|&node| self.nodes[node].is_alive) else {
                     continue;
                 };
-                // Drops are counted, and part of the game.
+                // Dropped packets are counted, and are no error.
                 let _ = self.call(node, |agent, now| agent.ingest(now, *from, bytes));
             }
             self.transmit();

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Application memory of a measured engine: one arena, and tables from operation to its place in
+//! Application memory of a measured engine: one arena, and tables from operation to its offset in
 //! it.
 //!
 //! In: copies that the engine describes. Out: copies within fixed memory. The benches count
@@ -10,7 +10,7 @@ use ofi_xdp_core::{
     AtomicAccess, Config, Gather, Memory, OpId, Placement, RecvId, Source, Target, UnexpectedId,
 };
 
-/// A buffer: where in the arena it begins. How long it is the engine knows.
+/// A buffer: its offset in the arena. The engine knows its length.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Buffer(pub usize);
 
@@ -54,7 +54,7 @@ impl Arena {
         }
     }
 
-    /// How much was copied so far.
+    /// The bytes copied so far.
     #[must_use]
     pub fn copied(&self) -> Copied {
         self.copied

@@ -191,7 +191,7 @@ impl CheckedMemory {
         self.noted(buffer, || format!("{id:?} is taken back")).map(|buffer| buffer.incoming)
     }
 
-    /// The place in its multi-receive buffer, and the bytes, of a slice of `len` bytes. A receive
+    /// The offset in its multi-receive buffer, and the bytes, of a slice of `len` bytes. A receive
     /// with a buffer of its own is its first slice.
     pub fn slice(&mut self, id: RecvId, len: u64) -> Option<(u64, Vec<u8>)> {
         let start = self.slices.find(id).map_or(0, |slice| slice.start);
@@ -310,7 +310,7 @@ impl CheckedMemory {
                 let what = format!("{} bytes of {room} for {id:?}", access.len);
                 return Err(Violation::new(Invariant::Bounds, what));
             }
-            // A response ends without a word to the application: the next one takes its place.
+            // A response ends without a completion: the next operation of its slot replaces it.
             self.previous.insert(id, bytes.to_vec());
         }
         access.op.apply(access.datatype, bytes, access.operands, access.compare);
@@ -343,7 +343,7 @@ impl Memory for CheckedMemory {
             None => Err(Violation::new(Invariant::Ended, format!("{of:?} has no buffer"))),
         };
         self.noted(checked, || format!("{part:?} is attached"));
-        // The place stays known until the next slice takes the slot.
+        // The location stays known until the next slice takes the slot.
         self.slices.insert(part, Slice { of, start: offset });
     }
 

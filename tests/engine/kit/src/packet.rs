@@ -20,7 +20,7 @@ pub fn node_of(address: &PeerAddress) -> u32 {
     u32::from_be_bytes([0, a, b, c])
 }
 
-/// How a packet came to be as it is.
+/// The origin of a packet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Origin {
     /// As its sender made it.

@@ -9,7 +9,7 @@ pub struct Clock {
     /// World and local time of the last change.
     world: u64,
     local: u64,
-    /// Millionths that it is too fast.
+    /// Its excess rate, in millionths.
     ppm: i64,
     /// It stands still until the world reaches this.
     stalled_until: u64,

@@ -10,7 +10,7 @@ use crate::world::World;
 use ofi_xdp_core::{Completion, OpError, OpKind, Order};
 
 impl World {
-    /// Polls every completion of a node and holds it against the oracle.
+    /// Polls every completion of a node and compares it with the oracle.
     ///
     /// # Errors
     /// An invariant is broken.

@@ -217,7 +217,7 @@ fn partition_long() -> Outcome {
     if died > 0 { Ok(()) } else { Err(Violation { invariant: 28, what, at: 0 }) }
 }
 
-/// 24: `count` peers in the table, two of them active: time goes by, and it costs nothing.
+/// 24: `count` peers in the table, two of them active: idle peers cost no work.
 ///
 /// # Errors
 /// A violation.
@@ -275,7 +275,8 @@ fn opening_flood() -> Outcome {
     if cookies > 0 { Ok(()) } else { Err(Violation { invariant: 14, what, at: 0 }) }
 }
 
-/// Everything is sent, the endpoint closes: the peer has everything, and learns of the end at once.
+/// An endpoint sends messages and closes: the peer has all of them, and gets the close notification
+/// at once.
 fn graceful_close() -> Outcome {
     let mut world = World::new(3, &Scenario { nodes: 2, ops: 0, ..Scenario::default() });
     for len in [0, 10, 5_000, 100_000] {
@@ -331,7 +332,7 @@ fn fair_turns() -> Outcome {
     drain(&mut world)
 }
 
-/// 25: a receiver that looks only every half a millisecond is slow, and no more.
+/// 25: a receiver that polls every half a millisecond is slow, and causes no error.
 fn polls_late() -> Outcome {
     let scenario = Scenario {
         ops: 40,

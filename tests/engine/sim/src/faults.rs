@@ -2,7 +2,7 @@
 //! Faults of nodes: partitions, restarts, clocks, pauses, old packets. (Faults
 //! of packets on the network are in [`net`](crate::net).)
 //!
-//! In: fault events, which come by lot while the safety phase lasts. Out: changed nodes, and
+//! In: fault events, which come at random while the safety phase lasts. Out: changed nodes, and
 //! excuses for the oracle.
 
 use crate::world::{Event, World};
@@ -151,13 +151,13 @@ impl World {
 
     fn inject_stale(&mut self) {
         let Some(id) = self.net.replay(&mut self.packets) else { return };
-        // Not faster than light: it may have been recorded just now.
+        // A copy is not faster than the link: the packet may have been recorded just now.
         let delay = self.scenario.link.delay_ns;
         let later = delay + self.faults.below(delay + 1);
         self.schedule_at(self.now + later, Event::Arrival(id));
     }
 
-    /// The safety phase is over: nothing goes wrong any more.
+    /// The safety phase is over: there are no faults any more.
     pub fn end_faults(&mut self) {
         self.net.heal();
         for node in 0..self.scenario.nodes {

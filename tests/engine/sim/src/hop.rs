@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A hop that drops long packets without a word: invariant 35, transfers go on within a second.
+//! A hop that drops long packets silently: invariant 35, transfers go on within a second.
 //!
-//! In: nothing. Out: the story's verdict. A stream of messages runs over a path that becomes short
+//! In: nothing. Out: the story's result. A stream of messages runs over a path that becomes short
 //! at its start or in its middle, and long again later. Caller: the corpus.
 
 use crate::invariants::{Violation, broken};

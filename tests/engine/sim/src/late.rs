@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Hosts that poll late: invariant 32, a host's delay never shrinks a congestion window.
 //!
-//! In: nothing. Out: the story's verdict. One stream runs between hosts that poll at once, and
+//! In: nothing. Out: the story's result. One stream runs between hosts that poll at once, and
 //! between hosts that poll up to 10 ms late, at random or in step. Caller: the corpus.
 
 use crate::invariants::{Violation, broken};

@@ -168,11 +168,11 @@ pub struct Targets {
     /// Share of the link that 64 senders use, each with 1 MiB by rendezvous to one receiver: at
     /// least 0.9.
     pub incast_share: f64,
-    /// The slowest sender's time by the fastest one's.
+    /// The slowest sender's time divided by the fastest one's.
     pub incast_spread: f64,
     /// The smallest share of an incast with the longest eager messages.
     pub pushed_incast_share: f64,
-    /// The slowest sender's time by the fastest one's, in that incast.
+    /// The slowest sender's time divided by the fastest one's, in that incast.
     pub pushed_incast_spread: f64,
     /// The targets that were missed.
     pub missed: Vec<String>,
@@ -240,7 +240,7 @@ fn one_lost(round_trip_us: u64) -> Result<(u64, u64), Violation> {
 }
 
 /// `senders` nodes send `len` bytes each to node 0 at once: share of the link, and the slowest
-/// sender's time by the fastest one's.
+/// sender's time divided by the fastest one's.
 fn incast(senders: u32, len: u64) -> Result<(f64, f64), Violation> {
     let mut world = World::new(1, &scenario(0.0, 20, senders + 1));
     for node in 1..=senders {

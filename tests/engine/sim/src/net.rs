@@ -107,7 +107,7 @@ pub struct Net {
     pub submitted: u64,
     /// Bytes per second of the nodes' ports, for measurements; 0: as many as of the switch's.
     pub port_rate: u64,
-    /// What the way between a node and the switch takes longer than that of others, in nanoseconds.
+    /// Extra delay between a node and the switch, in nanoseconds.
     pub farther: Vec<u64>,
     /// Bytes that have passed the switch, by sender.
     pub passed: Vec<u64>,
@@ -157,7 +157,7 @@ impl Net {
         self.egress[node as usize]
     }
 
-    /// Cuts or heals the way from one node to another.
+    /// Cuts or restores the path from one node to another.
     pub fn cut(&mut self, from: u32, to: u32, cut: bool) {
         let count = self.cuts.entry((from, to)).or_default();
         *count = if cut { *count + 1 } else { count.saturating_sub(1) };
@@ -170,7 +170,7 @@ impl Net {
         self.bad.clear();
     }
 
-    /// A packet leaves its port: where its copies are when.
+    /// A packet leaves its port: the next location of each copy, and its time.
     pub fn submit(
         &mut self,
         scenario: &Scenario,

@@ -87,7 +87,7 @@ pub struct App {
     pub register: u32,
     /// The longest message, write or read, in bytes.
     pub len_max: u64,
-    /// Everybody talks to node 0 only.
+    /// All nodes send to node 0 only.
     pub incast: bool,
 }
 
@@ -153,7 +153,7 @@ pub enum LossTarget {
     Retransmission,
 }
 
-/// A hop that drops longer packets without a word. It does so after the faults, too.
+/// A hop that drops longer packets silently. It does so after the faults, too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
 #[serde(default, deny_unknown_fields)]
 pub struct Hop {
@@ -290,7 +290,7 @@ pub struct RingFull {
     pub full: f64,
     /// Of each progress call: receives fewer packets than there are.
     pub short_receive: f64,
-    /// Of each progress call: the application does not look at its completions.
+    /// Of each progress call: the application does not poll its completions.
     pub poll_late: f64,
 }
 

@@ -57,7 +57,7 @@ impl Shares {
         self.own.iter().chain(&self.cross).sum::<f64>() / self.rate
     }
 
-    /// The smallest share by the equal one: of the engine's, and of the others.
+    /// The smallest share divided by the equal one: of the engine's streams, and of the others.
     #[must_use]
     pub fn least(&self) -> (f64, f64) {
         let all = self.own.len() + self.cross.len();
@@ -66,7 +66,7 @@ impl Shares {
         (least(&self.own), least(&self.cross))
     }
 
-    /// The largest of the engine's shares by the smallest.
+    /// The largest of the engine's shares divided by the smallest.
     #[must_use]
     pub fn spread(&self) -> f64 {
         let most = self.own.iter().copied().fold(0.0, f64::max);
@@ -234,7 +234,7 @@ pub fn beside_cross_traffic() -> Result<(), Violation> {
         };
         let shares = small.measure()?;
         let (own, other) = shares.least();
-        verdict(33, shares.used() >= 0.95 && own >= 0.25 && other >= 0.25, &shares)?;
+        check_shares(33, shares.used() >= 0.95 && own >= 0.25 && other >= 0.25, &shares)?;
     }
     Ok(())
 }
@@ -246,12 +246,12 @@ pub fn beside_cross_traffic() -> Result<(), Violation> {
 pub fn equal_shares() -> Result<(), Violation> {
     for streams in [2, 8] {
         let shares = Bottleneck::among(25_000_000_000, 100, streams, 1).measure()?;
-        verdict(34, shares.used() >= 0.95 && shares.spread() <= 1.1, &shares)?;
+        check_shares(34, shares.used() >= 0.95 && shares.spread() <= 1.1, &shares)?;
     }
     Ok(())
 }
 
-fn verdict(invariant: u8, is_met: bool, shares: &Shares) -> Result<(), Violation> {
+fn check_shares(invariant: u8, is_met: bool, shares: &Shares) -> Result<(), Violation> {
     let found = if is_met { Ok(()) } else { broken(invariant, format!("{shares:?}")) };
     found.map_err(|(invariant, what)| Violation { invariant, what, at: 0 })
 }

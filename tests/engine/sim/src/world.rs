@@ -24,11 +24,10 @@ use std::collections::{BTreeMap, BinaryHeap};
 /// The least time between two progress calls of a node.
 const TICK: u64 = 100;
 
-/// The engine's books are checked after every so many progress calls: checking costs more than
-/// they do.
+/// The engine is audited after every so many progress calls: an audit costs more than a call.
 const AUDIT_EVERY: u64 = 8;
 
-/// So many tampered packets are taken in for one before and after which the whole engine is hashed.
+/// One of so many tampered packets is ingested between two digests of the whole engine.
 const DIGEST_EVERY: u64 = 16;
 
 /// Something that happens.
@@ -38,7 +37,7 @@ pub enum Event {
     Switch(PacketId),
     /// A packet reaches its receiver.
     Arrival(PacketId),
-    /// A packet of cross traffic meets its fate.
+    /// The next event of a packet of cross traffic.
     Cross(CrossEvent, CrossPacket),
     /// A node makes a progress call.
     Wake(u32),
@@ -85,7 +84,7 @@ pub struct World {
     pub coverage: Coverage,
     /// The recording.
     pub trace: Trace,
-    /// Faults by lot, and lives.
+    /// Random faults, and lives of nodes.
     pub faults: Rng,
     /// The random order of the nodes.
     pub schedule: Rng,
@@ -162,7 +161,7 @@ impl World {
         Instant::from_nanos(self.nodes[node as usize].clock.read(self.now))
     }
 
-    /// Lets the next event happen, unless it comes after `until`. False: nothing did.
+    /// Lets the next event happen, unless it comes after `until`. Returns whether one did.
     ///
     /// # Errors
     /// A violation.

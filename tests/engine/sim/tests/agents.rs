@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Connection managers by lot. `OFI_XDP_SEEDS` is the number of runs, `OFI_XDP_SEED` the first one.
+//! Random runs of connection managers. `OFI_XDP_SEEDS` is the number of runs, `OFI_XDP_SEED` the
+//! first one.
 
 use ofi_xdp_sim::agents::{Outcomes, run};
 

@@ -11,8 +11,8 @@ use ofi_xdp_sim::wire::View;
 use ofi_xdp_sim::world::World;
 use ofi_xdp_test_kit::rng::fill_pattern;
 
-fn broken(verdict: Checked) -> u8 {
-    verdict.expect_err("must be seen").0
+fn broken(checked: Checked) -> u8 {
+    checked.expect_err("must be seen").0
 }
 
 fn done(context: u64, kind: OpKind, len: u64) -> Completion {
@@ -99,7 +99,7 @@ fn a_lost_message_fails_a_run() {
     world.send(0, 1, 100);
     world.after_post(0).unwrap();
     world.run_until(1_000_000).unwrap();
-    // The oracle is told of a message that the engine never saw.
+    // The oracle has a message that was never posted to the engine.
     let send = Send { to: 1, to_life: 0, len: 9, tag: None, data: None, deliveries: 0 };
     let ghost = world.oracle.post(0, 0, 0, true, Detail::Send(send));
     world.oracle.end(ghost, Ok(()));

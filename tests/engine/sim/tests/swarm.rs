@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Runs by lot. `OFI_XDP_SEEDS` says how many, `OFI_XDP_SEED` from which one on.
+//! Random runs. `OFI_XDP_SEEDS` is their number, `OFI_XDP_SEED` the first seed.
 
 use ofi_xdp_sim::swarm::{Sums, one};
 

@@ -23,7 +23,7 @@ use super::schedule::{Occupancy, occupy_core};
 
 /// Most frames of a direction before the other one has its turn.
 const BATCH: usize = 32;
-/// Longest sleep, after which commands are looked for.
+/// Longest sleep between two checks for commands.
 const REST_MAX: Duration = Duration::from_millis(20);
 /// Time without a frame after which a relay with a core of its own sleeps.
 const SPIN: Duration = Duration::from_millis(5);
@@ -85,7 +85,7 @@ impl Forwarder {
 
     /// Forwards until the other end of the commands is gone.
     pub(super) fn run(mut self) {
-        // A sleep of the relay ends on time; for SCHED_FIFO it does so anyway.
+        // Sleeps of the relay end on time; under SCHED_FIFO they always do.
         let _ = set_timerslack(1);
         let occupancy = occupy_core();
         self.report_began = (Instant::now(), thread_cpu());
@@ -163,7 +163,7 @@ impl Forwarder {
             Fate::TooLong if self.options.hop_reports => {
                 let mtu = self.options.hop_mtu.unwrap_or(u16::MAX);
                 if let Some(report) = too_long_report(frame, mtu) {
-                    // A host that does not take it misses it, as on any network.
+                    // A host without room loses the frame, as on any network.
                     let _ = self.devices[number].write(&report);
                 }
                 self.report.drop_frame(Fate::TooLong);

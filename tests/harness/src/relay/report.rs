@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The relay's account of its own work: frames by their fate, and how late it was.
+//! The relay's account of its own work: frames by their fate, and its lateness.
 
 use std::fmt;
 use std::time::Duration;

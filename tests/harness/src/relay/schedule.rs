@@ -14,7 +14,7 @@ use nix::unistd::Pid;
 /// The first core that is not a host's.
 const CORE: usize = 2;
 
-/// Where the relay's thread runs.
+/// The cores and the priority of the relay's thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Occupancy {
     /// On a core of its own.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One job: started by its MPI's launcher on the hosts, bounded in time, with a verdict.
+//! One job: started by its MPI's launcher on the hosts, bounded in time; its outcome.
 
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};

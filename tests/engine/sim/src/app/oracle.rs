@@ -78,7 +78,7 @@ pub enum Access {
     Add,
     /// Adds 1, and brings the former number.
     FetchAdd,
-    /// Puts the operation's number where this one was.
+    /// Swaps the operation's number for this one.
     Swap(u64),
 }
 
@@ -180,7 +180,7 @@ pub struct Oracle {
     /// Receives of each life of each node, in posting order.
     posted: BTreeMap<(u32, u32), Vec<u64>>,
     trouble: BTreeMap<(u32, u32), Trouble>,
-    /// Nodes that have removed a peer: their directed receives may name a peer that is no more.
+    /// Nodes that have removed a peer: their directed receives may name a removed peer.
     pub removed_peers: BTreeMap<u32, u32>,
     /// Operations without a completion so far, receives left out.
     pub open: u64,

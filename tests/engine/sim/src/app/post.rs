@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Posts by lot: sends, receives, and operations on a peer's memory.
+//! Random posts: sends, receives, and operations on a peer's memory.
 //!
 //! In: the node of the present event. Out: a request to its engine, noted by the oracle if it was
 //! accepted. A post that finds a pool empty is dropped: the application would try again.

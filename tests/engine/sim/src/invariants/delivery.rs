@@ -10,7 +10,7 @@ use ofi_xdp_core::{Completion, OpError};
 use ofi_xdp_test_kit::memory::CANARY;
 use ofi_xdp_test_kit::rng::differs_at;
 
-/// 9: an operation completes once, in the life in which it was posted, in a way that makes sense.
+/// 9: an operation completes once, in the life in which it was posted, with a possible result.
 ///
 /// # Errors
 /// The invariant is broken.

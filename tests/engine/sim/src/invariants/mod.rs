@@ -10,7 +10,7 @@ pub mod protocol;
 pub mod resources;
 pub mod rma;
 
-/// Something that must never be was.
+/// A rule that did not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
     /// Which invariant; 0: the engine panicked.

@@ -30,7 +30,7 @@ pub fn budget(progress: Progress, budget: Budget) -> Checked {
     Ok(())
 }
 
-/// 10 to 12, 16, 20, 22, 24: the engine's own books are in order.
+/// 10 to 12, 16, 20, 22, 24: the engine's own audit holds.
 ///
 /// # Errors
 /// An invariant is broken.

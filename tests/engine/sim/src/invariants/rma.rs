@@ -88,7 +88,7 @@ pub fn remote_data(
     if remote.events > 0 {
         return broken(5, format!("node {node}: data of {op:?} came twice"));
     }
-    // A region taken back, or an error at the initiator, says nothing of the bytes.
+    // After the end of a region, or an error at the initiator, the bytes are not known.
     written(world, id, 5)?;
     writes_before(world, node, id, Order::WAW)?;
     if let Some(remote) = world.oracle.remote_mut(id) {

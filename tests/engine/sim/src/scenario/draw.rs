@@ -90,7 +90,7 @@ impl FaultClass {
 }
 
 impl Scenario {
-    /// A scenario by lot: each class of faults is on or off, its strength random.
+    /// A random scenario: each class of faults is on or off, its strength random.
     #[must_use]
     pub fn swarm(seed: u64) -> Self {
         let rng = &mut Rng::new(seed, "scenario");
@@ -118,7 +118,7 @@ impl Scenario {
             }
         }
         if rng.chance(0.06) {
-            // Other continents. With a shorter time-out each loss on the path would end the peer.
+            // Long paths. With a shorter time-out each loss on the path would end the peer.
             s.link.delay_ns = rng.pick(&[3_000_000, 20_000_000, 40_000_000]);
             s.peer_timeout_ms = 10_000;
         }
