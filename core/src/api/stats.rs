@@ -155,7 +155,7 @@ pub struct Stats {
     /// Stored messages that were put out to make room: their connection had ended, and the
     /// application had not named their sender.
     pub messages_put_out: u64,
-    /// Times this side told a peer that it was not ready to receive.
+    /// Times this side reported to a peer that it was not ready to receive.
     pub receiver_not_ready: u64,
     /// Times this side started over because a peer was not ready.
     pub restarts_after_rnr: u64,

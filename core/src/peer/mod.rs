@@ -51,11 +51,11 @@ pub(crate) enum State {
     /// No connection.
     #[default]
     Closed,
-    /// Asked for one.
+    /// This side has sent a hello.
     HelloSent,
-    /// Was asked for one and agreed; the other side may not know that yet.
+    /// This side has agreed to the peer's hello; the peer may not know that yet.
     Accepted,
-    /// Both sides know.
+    /// Both sides know of the connection.
     Established,
     /// Not in the table: its slot is not used again for a while.
     Removed,

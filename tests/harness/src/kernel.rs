@@ -22,7 +22,7 @@ pub struct Host<'a>(pub Option<&'a Namespace>);
 /// An XDP program on an interface.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attachment {
-    /// Place in the receive path: `native`, `generic` or `offload`.
+    /// Position in the receive path: `native`, `generic` or `offload`.
     pub mode: String,
     /// The program's id.
     pub program: u64,

@@ -99,7 +99,7 @@ impl IntakePool {
     }
 
     /// Records exits of processes, and hands over connections that wait for one.
-    pub(crate) fn tend(&mut self) {
+    pub(crate) fn reap(&mut self) {
         self.ending.retain_mut(|process| matches!(process.try_wait(), Ok(None)));
         if self.intakes.len() + self.ending.len() >= PROCESSES_MAX {
             self.end_all(|_, intake| intake.reading.is_none());

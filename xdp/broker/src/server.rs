@@ -136,7 +136,7 @@ impl Server {
         for number in gone.into_iter().rev() {
             self.hang_up(number);
         }
-        self.intakes.tend();
+        self.intakes.reap();
         if self.intakes.has_room() {
             self.accept();
         } else {

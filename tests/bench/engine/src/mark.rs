@@ -17,7 +17,7 @@ pub(crate) fn transmit<R>(_side: usize, call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Taking a packet in.
+/// Ingesting a packet.
 #[inline(always)]
 pub(crate) fn ingest<R>(_side: usize, call: impl FnOnce() -> R) -> R {
     call()

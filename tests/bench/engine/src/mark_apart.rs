@@ -28,7 +28,7 @@ fn transmit_ack<R>(call: impl FnOnce() -> R) -> R {
     call()
 }
 
-/// Taking a packet in: [`ingest_ack`] or [`ingest_data`].
+/// Ingesting a packet: [`ingest_ack`] or [`ingest_data`].
 #[inline(always)]
 pub(crate) fn ingest<R>(side: usize, call: impl FnOnce() -> R) -> R {
     if side == 0 { ingest_ack(call) } else { ingest_data(call) }

@@ -107,7 +107,7 @@ fn operations() -> Vec<(&'static str, Vec<u8>)> {
             "stale-hellos",
             vec![0x20, 0x5d, 0x50, 0xa0, 0x36, 0x80, 0x3d, 0xb6, 0xad, 0xeb, 0x2f, 0x20, 0xe1],
         ),
-        ("peer_timeout", vec![0x00, 0, 32, 7, 0, 0, 13, 255, 13, 255, 14, 7, 0, 0, 14]),
+        ("peer-timeout", vec![0x00, 0, 32, 7, 0, 0, 13, 255, 13, 255, 14, 7, 0, 0, 14]),
     ]
 }
 

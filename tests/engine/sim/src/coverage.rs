@@ -51,7 +51,7 @@ transitions! {
     Timeout = "time-out",
     Ping = "ping",
     Partial = "retransmission without superseded records",
-    Gathered = "several messages in a packet",
+    Coalesced = "several messages in a packet",
     SelectiveAck = "selective acknowledgment",
     PiggybackAck = "acknowledgment by data",
     Duplicate = "duplicate dropped",
@@ -63,9 +63,9 @@ transitions! {
     OldHandshake = "old handshake dropped",
     UnprovenReset = "reset without proof dropped",
     AckOfUnsent = "impossible acknowledgment dropped",
-    Deactivated = "active state given back",
+    Released = "idle connection released",
     Quarantined = "packet for a removed peer's slot",
-    NoRoom = "no active state for a newcomer",
+    NoRoom = "no connection for a new peer",
     Rendezvous = "message read by its receiver",
     ErrorRecord = "error record sent",
     ErrorTaken = "error record received",
@@ -151,7 +151,7 @@ impl Coverage {
     fn data(&mut self, view: &View<'_>) {
         self.hit(Transition::PiggybackAck);
         let records = view.records().count();
-        self.add_count(Transition::Gathered, u64::from(records > 1));
+        self.add_count(Transition::Coalesced, u64::from(records > 1));
         let partial = view.flags & RETRANSMISSION != 0 && records == 0;
         self.add_count(Transition::Partial, u64::from(partial));
         self.add_count(Transition::NotReadyTwice, u64::from(view.rnr_epoch > 1));
@@ -205,7 +205,7 @@ impl Coverage {
             (Transition::Paced, stats.paced),
             (Transition::ErrorRecord, stats.errors_sent),
             (Transition::ErrorTaken, stats.errors_received),
-            (Transition::Deactivated, stats.connections_idle),
+            (Transition::Released, stats.connections_idle),
             (Transition::Quarantined, stats.quarantined),
             (Transition::PathProbe, stats.path_probes),
             (Transition::PathShrunk, stats.path_shrinks),
