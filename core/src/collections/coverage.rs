@@ -4,7 +4,7 @@
 //!
 //! A secret function gives each offset a value. A part counts as the value of its end less that of
 //! its beginning, and the sum of all parts must be that of the whole range. In the sum of a cover
-//! all inner offsets cancel. Any other set of parts leaves values over, and the sum is right with a
+//! all inner offsets cancel. Any other set of parts leaves values over: its sum is right with a
 //! chance of 2^-64 (offline memory checking: Blum et al., "Checking the correctness of memories",
 //! Algorithmica 12, 1994; multiset hashes: Clarke et al., ASIACRYPT 2003). All operations are O(1).
 

@@ -226,8 +226,8 @@ impl CongestionWindow {
         }
     }
 
-    /// Packets were lost. This is a sign of congestion where the delay, or the round trip with the
-    /// waits of the hosts, has grown, too; else of a bad link.
+    /// Packets were lost. This is a sign of congestion if the delay, or the round trip with the
+    /// waits of the hosts, has grown, too. Otherwise it is a sign of a bad link.
     pub(crate) fn lost(&mut self, rtt: &Rtt, now: Tick) {
         let target = self.target(rtt);
         if rtt.least() > 0

@@ -13,7 +13,7 @@ use crate::peer::window::WINDOW_PACKETS;
 use crate::{Congestion, Instant};
 
 /// The interval in which a host empties its port, at the most (524 µs): the progress thread takes
-/// over within a tenth of this where the application does not poll.
+/// over within a tenth of this if the application does not poll.
 const POLL_TICKS: u32 = 1 << 13;
 /// A rendezvous read grows by one part for each of these in the round trip (131 µs): sixteen such
 /// parts are 8 GB/s.

@@ -2,8 +2,8 @@
 // Memory that is refused: each allocation of the library in turn, alone and with all that follow.
 // Every call returns 0 or -FI_ENOMEM, leaves nothing behind, and succeeds when there is memory.
 // Likewise a thread that cannot start. Arguments: the address to open (127.0.0.1), the part of the
-// allocations to refuse (1: each, 1000: every thousandth), and the name of the interface whose XDP
-// program is detached, so that the thread that opens it again is refused memory.
+// allocations to refuse (1: each, 1000: every thousandth), and the name of an interface. The XDP
+// program of the interface is detached, so that the thread that opens it again is refused memory.
 
 #include <dlfcn.h>
 #include <errno.h>

@@ -14,10 +14,10 @@ use crate::peer::slots::ConnSlot;
 use crate::wire::Header;
 use crate::{DropReason, OpError, PeerAddress};
 
-/// Ends a connection for a reset with exact numbers: the token, the number that this side
-/// acknowledges, and that of a packet in flight or of a ping. A reset with the right token and
-/// other numbers may answer a late packet: a ping asks the peer again (RFC 5961 §3.2). A peer that
-/// has no such connection answers with the numbers of the ping.
+/// Ends a connection for a reset with exact numbers. These are the token, the number that this side
+/// acknowledges, and the number of a packet in flight or of a ping. A reset with the right token
+/// and other numbers may answer a late packet: a ping asks the peer again (RFC 5961 §3.2). A peer
+/// that has no such connection answers with the numbers of the ping.
 pub(crate) fn process_reset(
     cx: &mut Ctx<'_>,
     sender: &mut Sender<'_>,

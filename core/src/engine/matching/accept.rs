@@ -109,8 +109,8 @@ impl Matcher<'_> {
         Ok(())
     }
 
-    /// Whether a peer gets no slot to assemble another message of several packets: none is free,
-    /// or fewer than half are and the peer has its share.
+    /// Whether a peer gets no slot to assemble another message of several packets. Either none is
+    /// free, or fewer than half are and the peer has its share.
     fn lacks_assembly(&mut self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
         let (used, capacity) = (self.assemblies.used(), self.assemblies.capacity());
         if used <= capacity / 2 {

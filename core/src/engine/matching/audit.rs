@@ -59,8 +59,8 @@ impl Matcher<'_> {
         Ok(())
     }
 
-    /// Checks multi-receive buffers: each is as full as it says, in its queue while it takes more,
-    /// and knows how many of its slices have not ended. Returns how many are in no list, because
+    /// Checks multi-receive buffers. Each is as full as it says, is in its queue while it takes
+    /// more, and counts its slices that have not ended. Returns how many are in no list, because
     /// they wait for those.
     fn audit_multi_recv(&self) -> Result<u32, Violation> {
         let mut waiting = 0;

@@ -21,7 +21,7 @@ use crate::peer::{Connection, Extra};
 use crate::wire::{Flags, HEADER_LEN, PacketKind, ProbeBody, segment_overhead};
 use zerocopy::IntoBytes;
 
-/// A round without any answer ends after a time-out that has doubled so often: probes are the
+/// A round without any answer ends after a time-out that has doubled so often. Probes are the
 /// longest packets of a path, and take more time than others.
 const ANSWER_DOUBLINGS: u32 = 3;
 /// The least time by which longer probes may be later than a shorter one (100 µs).

@@ -24,8 +24,8 @@ pub(super) struct Piece {
     next: usize,
 }
 
-/// Moves the piece that begins at `offset` in the body of a packet of `len` bytes behind the header
-/// of a packet of at most `room` bytes. `None`: there is no such piece.
+/// Makes a packet of at most `room` bytes of the piece that begins at `offset` in the body of a
+/// packet of `len` bytes. The piece is moved behind the header. `None`: there is no such piece.
 pub(super) fn cut(packet: &mut [u8], len: usize, room: usize, offset: usize) -> Option<Piece> {
     let total = len.checked_sub(HEADER_LEN)?;
     // The packet may have become shorter since the last piece, and the pieces start anew.

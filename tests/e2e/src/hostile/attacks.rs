@@ -4,7 +4,7 @@
 //!
 //! In: the addresses. Out: a step, which is called every few milliseconds and says whether the
 //! attack is under way. Each step is bounded by the constants here: an attacker keeps its own rate
-//! low, so that what a good peer loses is lost at the target and not to the processor.
+//! low. So the losses of a good peer come from the target and not from a lack of processor time.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
 

@@ -33,8 +33,8 @@ fn stream(world: &mut World) -> Result<(u64, u32), Violation> {
     Ok((took, packet_max))
 }
 
-/// 35: a stream on a path that becomes short costs less than a second more than on one that does
-/// not, and ends with the longest packets that pass; when the path is long again, they follow.
+/// 35: a stream on a path that becomes short takes less than a second more than on a path that does
+/// not. It ends with the longest packets that pass, also when the path is long again.
 ///
 /// # Errors
 /// The invariant is broken.
