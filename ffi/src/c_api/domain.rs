@@ -217,7 +217,7 @@ unsafe extern "C" fn endpoint(
     unsafe { opened::<Endpoint>(endpoint, context, open) }
 }
 
-/// What an endpoint is opened from.
+/// The object that an endpoint is opened from.
 ///
 /// # Safety
 /// `fid` is NULL or an open libfabric object.

@@ -21,7 +21,7 @@ use crate::sys::{param, reserve};
 
 /// Largest peer table, whatever the address vector was opened for.
 const PEERS_MAX: u32 = 1 << 20;
-/// Slots for the one peer of a connected endpoint, and for what may still be said to a former one.
+/// Slots for the one peer of a connected endpoint, and for packets to a former one.
 const PEERS_CONNECTED: u32 = 4;
 
 impl Endpoint {

@@ -67,7 +67,7 @@ pub(crate) struct Enabled {
     shared_rx: Option<Arc<SharedRx>>,
 }
 
-/// What an endpoint is opened from (`fi_info->handle`).
+/// The object that an endpoint is opened from (`fi_info->handle`).
 #[derive(Clone, Debug)]
 pub(crate) enum Handle {
     /// Nothing else.

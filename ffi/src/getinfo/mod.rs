@@ -143,7 +143,7 @@ impl Addresses {
         Ok(Self { source: ip, source_port, destination })
     }
 
-    /// Adapts an admitted offer to what was asked for.
+    /// Adapts an admitted offer to the request.
     fn shape(
         &self,
         lookup: &Lookup,

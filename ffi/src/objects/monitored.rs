@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The endpoints of a progress thread: which of them need a turn, and what happens at a turn.
+//! The endpoints of a progress thread: the choice of those that need a turn, and the turn itself.
 //!
 //! In: endpoints that have a packet or that a call has named; the time. Out: driven endpoints, and
 //! the time of the next turn. Caller: the progress thread. Bound: one turn for each endpoint and

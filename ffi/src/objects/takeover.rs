@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The decision when the progress thread takes an endpoint over, and when it hands it back.
 //!
-//! In: what the thread observes of an endpoint, with the time. Out: who drives it, and the time of
-//! the next observation. A function of its arguments: no clock, no system call.
+//! In: the thread's observations of an endpoint, with the time. Out: the driver of the endpoint,
+//! and the time of the next observation. A function of its arguments: no clock, no system call.
 //!
 //! ```text
 //!               1. idle, or back from a pause; 2. nothing moved for IDLE_AFTER
@@ -42,7 +42,7 @@ const PAUSE_MEMORY: Duration = Duration::from_millis(100);
 /// Time until the first observation after a hand-back in that time.
 const CHECK_AFTER_PAUSE: Duration = APP_IDLE_LIMIT;
 
-/// Who drives an endpoint.
+/// The driver of an endpoint.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Driver {
     /// The application does; the thread observes.
@@ -79,7 +79,7 @@ impl Takeover {
         }
     }
 
-    /// Who drives the endpoint.
+    /// The driver of the endpoint.
     pub(crate) const fn driver(&self) -> Driver {
         self.driver
     }

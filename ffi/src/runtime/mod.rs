@@ -74,7 +74,7 @@ const YIELDS_MAX: u32 = 256;
 /// Most close notifications. All other peers find out by their peer time-out.
 const CLOSE_PACKETS_MAX: u16 = 4096;
 
-/// What an enabled endpoint runs on: engine, port, memory and one lock.
+/// The base of an enabled endpoint: engine, port, memory and one lock.
 pub(crate) struct Runtime {
     state: Mutex<State>,
     av: Arc<AddressTable>,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Allocations whose length an application chooses, or that are long: a refusal is an error.
+//! Allocations of a length that an application chooses, and long ones: a refusal is an error.
 //!
 //! In: a length. Out: a vector, or [`Error::NoMemory`]. Called when objects are opened, and when
 //! tables grow. Bound: the caller's.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// An endpoint whose peer is silent lingers when it is closed. Other calls on the domain do not wait
+// An endpoint with a silent peer lingers when it is closed. Other calls on the domain do not wait
 // for it.
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// What an application sees of hardware that is passed through: offers, names, objects. The mock
+// An application's view of hardware that is passed through: offers, names, objects. The mock
 // provider (mock.c) is the hardware; the test that starts this program reads its log.
 
 #include "common.h"

@@ -493,7 +493,7 @@ static void counter(void)
 	EXPECT(0, fi_cntr_add(member, 1));
 	EXPECT(0, fi_wait(waits, 1000));
 	CHECK(fi_cntr_read(member) == 1);
-	// What operations do is.
+	// A change by operations is returned.
 	struct fid_ep *ep;
 	struct fid_cq *cq;
 	MUST(fi_cq_open(pair.domain, NULL, &cq, NULL));

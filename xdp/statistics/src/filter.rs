@@ -21,7 +21,7 @@ const WORD_MAX: usize = 24;
 /// Maximum number of names in a list.
 const NAMES_MAX: usize = 128;
 
-/// `page` without what its writer may not write.
+/// `page` without the text that its writer may not write.
 pub(crate) fn filter(mut page: Page) -> Page {
     for word in [&mut page.process, &mut page.tier, &mut page.interface, &mut page.driver] {
         *word = printable(word, WORD_MAX);

@@ -40,7 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // The baseline of the benchmarks: raw AF_XDP through our own port.
     ("tests/bench/perf", &["ofi-xdp-core", "ofi-xdp-datapath", "ofi-xdp-libfabric"]),
     ("tests/bench/lab", &["ofi-xdp-harness", "ofi-xdp-perf"]),
-    // The report of `perf` is what a transfer of the fixture gives.
+    // A transfer of the fixture returns the report of `perf`.
     ("tests/harness", &["ofi-xdp-perf"]),
     // The hostile peer makes packets by hand.
     ("tests/e2e", &["ofi-xdp-core", "ofi-xdp-harness", "ofi-xdp-libfabric", "ofi-xdp-test-kit"]),

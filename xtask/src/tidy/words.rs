@@ -15,7 +15,7 @@ use crate::tidy::tokens::Token;
 const FILE: &str = "xtask/src/tidy/words.toml";
 /// A list of changes tells of names as they were.
 const HISTORY: &str = "CHANGELOG.md";
-/// Files with `#` before a comment. The list itself names what it forbids.
+/// Files with `#` before a comment. The list itself has the forbidden names.
 const SETTINGS: &[&str] = &["toml", "sh", "py", "service", "socket"];
 /// Folder of inputs: only their names are read.
 const INPUTS: &str = "/corpus/";

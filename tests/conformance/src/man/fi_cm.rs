@@ -345,7 +345,8 @@ fn data_that_is_too_long_is_cut(world: &World) -> Result<()> {
     listener.close()
 }
 
-/// `fi_eq(3)`, `FI_CONNREQ`: the `fi_info` of a request has what an endpoint for it needs.
+/// `fi_eq(3)`, `FI_CONNREQ`: the `fi_info` of a request has all members that an endpoint for it
+/// needs.
 fn the_request_names_its_peer(world: &World) -> Result<()> {
     let (listener, fabric, eq, active) = Pair::asked(world, &[])?;
     let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;

@@ -70,8 +70,8 @@ impl Liar {
         self.send(&hello(&body, self.now()), counts);
     }
 
-    /// Reads what the endpoint sends: takes cookies and agreements, and answers pings and data by
-    /// acknowledging nothing.
+    /// Reads the packets of the endpoint: takes cookies and agreements, and answers pings and data
+    /// by acknowledging nothing.
     pub(crate) fn answer(&mut self, counts: &mut Counts) -> anyhow::Result<()> {
         let mut bytes = [0; 2048];
         for _ in 0..RECEIVE_MAX {

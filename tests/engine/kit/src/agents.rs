@@ -9,7 +9,7 @@ use crate::rng::Rng;
 use ofi_xdp_core::cm::{CONNECT_PACKET_MAX, ConnectEvent, REPLIES_MAX};
 use ofi_xdp_core::{Agent, AgentBox, AgentConfig, Instant, PeerAddress};
 
-/// What the link does to packets.
+/// The faults of the link.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LinkFaults {
     /// Packets lost, in a hundred.

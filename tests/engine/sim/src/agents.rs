@@ -56,7 +56,7 @@ struct Attempt {
     listeners: BTreeMap<u64, Side>,
 }
 
-/// Counts of what happened in a run.
+/// Counts of the events of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Outcomes {
     /// Connections that both sides know.

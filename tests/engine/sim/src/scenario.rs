@@ -2,8 +2,8 @@
 //! The parameters of a run: size, application, link, and one knob or more for each class of faults.
 //!
 //! In: a file (TOML), a name, or a seed ([`Scenario::swarm`]). Out: plain numbers that the world
-//! reads. Everything off is the default, so a printed scenario shows what is on. Times are in
-//! microseconds unless their names say otherwise, rates of packets are probabilities.
+//! reads. Everything is off by default, so a printed scenario shows the faults that are on. Times
+//! are in microseconds unless their names say otherwise, rates of packets are probabilities.
 
 mod draw;
 

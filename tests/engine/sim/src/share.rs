@@ -144,7 +144,7 @@ impl Bottleneck {
         }
     }
 
-    /// Messages that each stream keeps posted: twice what fits the path.
+    /// Messages that each stream keeps posted: twice as many as fit the path.
     fn posted(&self) -> u32 {
         let path = self.rate / 8 * (self.round_trip_us * self.far + self.queue_us) / 1_000_000;
         (2 * path / self.message + 2).min(900) as u32

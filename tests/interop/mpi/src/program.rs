@@ -12,8 +12,8 @@ pub struct MpiProgram {
     pub ranks: usize,
     /// Time limit: several times the duration on a busy machine with two cores.
     pub limit: Duration,
-    /// Longest time without output: what a part of the program takes that reports its end. For
-    /// programs that report once, the time limit.
+    /// Longest time without output: that of the longest part of the program that reports its end.
+    /// For programs that report once, the time limit.
     pub silence: Duration,
     /// Whether a quick run has it.
     pub quick: bool,

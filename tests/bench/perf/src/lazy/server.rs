@@ -124,7 +124,7 @@ impl Target {
         }
     }
 
-    /// Reads the queue once, and answers what must be answered.
+    /// Reads the queue once, and answers the messages that need an answer.
     fn poll(&mut self) -> anyhow::Result<()> {
         let (mut done, mut count) = ([0; BATCH], 0);
         self.link.poll(|slot| {

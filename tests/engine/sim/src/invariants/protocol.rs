@@ -169,8 +169,8 @@ impl Observer {
         Ok(())
     }
 
-    /// 18: pieces of a packet follow one another from its beginning to its end, and are together
-    /// what the packet was.
+    /// 18: pieces of a packet follow one another from its beginning to its end, and make the whole
+    /// packet together.
     fn piece(direction: &mut Direction, sender: Sender, view: &View<'_>) -> Checked {
         let Some((offset, total, bytes)) = view.piece() else {
             return broken(18, "a piece without a header");
