@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Engines of connected endpoints: the connection is opened before the first operation, peers
-//! without a name open none, and its end is counted.
+//! without a name open none, and each side learns of its end within the peer time-out.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -72,6 +72,110 @@ fn the_end_of_a_connection_is_counted_on_both_sides() {
         assert_eq!(node.engine.stats().connections_ended, 1);
         assert_eq!(node.engine.stats().peers_failed, 0);
     }
+}
+
+/// Two engines with an open connection, without traffic, and the packets that it took.
+fn idle(faults: Faults) -> (World, PeerId, u64) {
+    let (mut world, there) = connected(true, faults);
+    world.run(SECOND);
+    let before = world.link.packets;
+    (world, there, before)
+}
+
+fn ended(world: &World) -> Vec<u64> {
+    world.nodes.iter().map(|node| node.engine.stats().connections_ended).collect()
+}
+
+#[test]
+fn an_idle_connection_costs_a_ping_of_each_side_in_a_quarter_of_the_peer_timeout() {
+    let (mut world, _, before) = idle(Faults::NONE);
+    let pings = |world: &World| world.nodes.iter().map(|node| node.engine.stats().pings).sum();
+    let asked: u64 = pings(&world);
+    world.run(SECOND * 1000);
+    let (packets, asked) = (world.link.packets - before, pings(&world) - asked);
+    assert!((780..=800).contains(&asked), "{asked} pings");
+    assert!(packets <= 2 * asked + 2, "{packets} packets");
+    assert_eq!(ended(&world), [0, 0]);
+    for node in &world.nodes {
+        assert_eq!(node.engine.stats().connections_idle, 0, "it is kept");
+        assert!(!node.engine.has_work(), "a side that closes does not wait for the next ping");
+    }
+}
+
+#[test]
+fn an_idle_connection_outlives_a_bad_link() {
+    let (mut world, ..) = idle(Faults { loss: 30.0, ..Faults::NONE });
+    world.run(SECOND * 3600);
+    assert_eq!(ended(&world), [0, 0]);
+}
+
+#[test]
+fn without_names_an_idle_connection_costs_nothing() {
+    let mut world = World::new(2, 32, &small(), Faults::NONE);
+    world.recv(1, 1, 8);
+    world.send(0, 1, 1, pattern(1, 8));
+    world.run(SECOND);
+    let before = world.link.packets;
+    world.run(SECOND * 1000);
+    assert_eq!(world.link.packets, before);
+    assert_eq!(world.nodes[0].engine.connections(), 0);
+}
+
+#[test]
+fn a_lost_close_is_learned_with_the_next_ping() {
+    for closer in [0, 1] {
+        let (mut world, ..) = idle(Faults::NONE);
+        world.link.cut.push(address(closer));
+        let there = world.peer(closer, 1 - closer);
+        world.nodes[closer].engine.remove_peer(there).unwrap();
+        world.run(Duration::from_millis(10));
+        world.link.cut.clear();
+        assert_eq!(ended(&world)[1 - closer], 0, "the notice was lost");
+        let before = world.time();
+        assert!(world.run_until(SECOND * 20, |world| ended(world) == [1, 1]));
+        assert!(world.time().since(before) < SECOND * 3);
+        world.run(SECOND * 20);
+        assert_eq!(ended(&world), [1, 1], "once");
+    }
+}
+
+#[test]
+fn an_idle_peer_that_vanishes_is_noticed_in_the_peer_timeout() {
+    for gone in [0, 1] {
+        let (mut world, ..) = idle(Faults::NONE);
+        let left = 1 - gone;
+        world.link.cut.push(address(gone));
+        let heard = world.time();
+        assert!(world.run_until(SECOND * 20, |world| ended(world)[left] == 1));
+        // The last packet came a quarter of the time-out before, at the most.
+        let silence = world.time().since(heard);
+        assert!(silence > SECOND * 7 && silence.as_secs() <= 10, "{silence:?}");
+        assert_eq!(world.nodes[left].engine.stats().peers_failed, 1);
+        // Nothing is said to it any more.
+        let before = world.link.packets;
+        let now = world.time();
+        world.nodes[gone].engine.close(now);
+        world.run(SECOND * 60);
+        assert!(world.link.packets <= before + 1);
+    }
+}
+
+#[test]
+fn a_peer_that_vanishes_while_the_connection_opens_is_noticed() {
+    let config = Config { named_peers_only: true, ..small() };
+    let mut world = World::new(2, 33, &config, Faults::NONE);
+    let there = world.peer(0, 1);
+    world.peer(1, 0);
+    let now = world.time();
+    world.nodes[0].engine.connect(now, there).unwrap();
+    world.drive(0, Budget::POST);
+    world.now += 10_000;
+    // The hello has arrived, and its answer goes nowhere.
+    world.link.cut.push(address(0));
+    world.drive(1, Budget::PROGRESS);
+    world.run(SECOND * 11);
+    assert_eq!(ended(&world), [1, 1]);
+    assert!(world.nodes.iter().all(|node| node.engine.stats().handshakes == 0));
 }
 
 #[test]

@@ -27,11 +27,11 @@ pub(super) fn fire(
     conn: ConnSlot,
 ) {
     let tick = cx.timers.tick();
-    let timeout = cx.timers.peer_timeout();
+    let silence = cx.timers.silence();
     sender.try_longer(cx, conn);
     let state = &mut cx.table[conn];
     if state.has_work() {
-        let deadline = state.deadline(timeout, cx.config.congestion, tick);
+        let deadline = state.deadline(silence, cx.config.congestion, tick);
         if !deadline.has_come(tick) {
             // The work of the expired deadline was done before; the next deadline is later.
             sender.schedule_if_sendable(cx, conn);
@@ -39,7 +39,8 @@ pub(super) fn fire(
         }
     }
     let peer = state.peer();
-    if state.awaits_peer() && state.rx().last_heard().plus(timeout).has_come(tick) {
+    let is_silent = state.rx().last_heard().plus(silence.timeout).has_come(tick);
+    if state.expects_packets(silence) && is_silent {
         let reached = cx.table[peer].state() == State::Established;
         let error = if reached { OpError::TimedOut } else { OpError::Unreachable };
         log::info!("peer {}: {error}", cx.table[peer].address());
@@ -65,7 +66,7 @@ pub(super) fn fire(
     if due(cx.table[conn].path().round_ends()) {
         sender.end_round(cx, conn);
     }
-    if due(cx.table[conn].ping_at(timeout)) {
+    if due(cx.table[conn].ping_at(silence)) {
         let path = cx.table[conn].path_mut();
         path.set_extra(Extra::PING, true);
         path.restart_timer(tick);
@@ -74,7 +75,7 @@ pub(super) fn fire(
     // After a pause, or when the pace allows another packet.
     sender.schedule_if_sendable(cx, conn);
     let state = &cx.table[conn];
-    let busy = state.has_work() || state.path().is_searching();
+    let busy = state.has_work() || state.path().is_searching() || state.expects_packets(silence);
     let idle = !busy && state.schedule() == Schedule::Idle;
     if idle && state.idle_at().has_come(tick) {
         release_connection(cx, sender, conn);

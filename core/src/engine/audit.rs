@@ -61,8 +61,8 @@ impl Engine<'_> {
         }
         sender.audit_connection(state)?;
         let now = cx.timers.now();
-        let (timeout, tick) = (cx.timers.peer_timeout(), cx.timers.tick());
-        let deadline = state.deadline(timeout, cx.config.congestion, tick).instant(now);
+        let (silence, tick) = (cx.timers.silence(), cx.timers.tick());
+        let deadline = state.deadline(silence, cx.config.congestion, tick).instant(now);
         let deadline = deadline.max(now.after_nanos(TIMER_SLACK_NANOS));
         // The tick 0 is taken for 1: at the wrap a time may be one tick off.
         let deadline = deadline.after_nanos(crate::collections::time::TICK_NANOS);

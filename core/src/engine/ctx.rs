@@ -96,7 +96,7 @@ impl Ctx<'_> {
     fn arm_anew(&mut self, conn: ConnSlot, armed: Option<Instant>) {
         let timers = &mut self.timers;
         let policy = self.config.congestion;
-        let deadline = self.table[conn].deadline(timers.peer_timeout(), policy, timers.tick());
+        let deadline = self.table[conn].deadline(timers.silence(), policy, timers.tick());
         let deadline = deadline.instant(timers.now());
         if armed.is_none_or(|armed| deadline < armed) {
             timers.arm(conn, deadline);

@@ -79,10 +79,10 @@ use crate::engine::rma::RmaTarget;
 use crate::engine::rma::region::Regions;
 use crate::engine::send::Sender;
 use crate::engine::timers::{ProposedLeast, Timers};
-use crate::peer::Standing;
 use crate::peer::in_flight::InFlight;
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::peer::window::BitsPool;
+use crate::peer::{Silence, Standing};
 use crate::wire::{PACKET_LEN_MIN, PIECED_LEN_MAX};
 use crate::{
     Config, ConfigError, Instant, Memory, OpCounters, OpError, PeerAddress, PeerId, PeersFull,
@@ -119,8 +119,9 @@ impl<'s> Engine<'s> {
         // A packet that is longer could not go in pieces.
         let payload_max = limits.payload_max.min(PIECED_LEN_MAX);
         let limits = PortLimits { payload_max, ..limits };
-        let peer_timeout = u32::try_from(config.peer_timeout.as_nanos() / u128::from(TICK_NANOS))
+        let timeout = u32::try_from(config.peer_timeout.as_nanos() / u128::from(TICK_NANOS))
             .map_err(|_| ConfigError::Capacity("peer_timeout"))?;
+        let silence = Silence { timeout, counts_when_idle: config.named_peers_only };
         let ops = Slab::with_classes(storage.ops, config.ops());
         let recvs = Slab::with_classes(storage.recvs, config.receives());
         let unexpected = UnexpectedPool::new(storage.unexpected, config.unexpected);
@@ -150,7 +151,7 @@ impl<'s> Engine<'s> {
             cx: Ctx {
                 table,
                 bits: BitsPool::new(storage.bits),
-                timers: Timers::new(storage.timers, peer_timeout),
+                timers: Timers::new(storage.timers, silence),
                 completions: Completions::default(),
                 stats: Stats::default(),
                 secret,

@@ -7,8 +7,9 @@
 use crate::Instant;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::collections::wheel::{TimerSlot, Wheel};
-use crate::peer::PING_PART;
+
 use crate::peer::slots::{ConnSlot, PeerSlot};
+use crate::peer::{PING_PART, Silence};
 
 /// A wake-up takes this long at the most on a host that has a core for the thread (50 µs).
 const WAKE_TICKS: u32 = (50_000 / TICK_NANOS) as u32;
@@ -40,13 +41,13 @@ pub(super) struct Timers<'s> {
     proposed: heapless::Vec<ProposedLeast, PROPOSED_MAX>,
     /// When the times that are kept in four bytes are aged next.
     age_at: Instant,
-    /// How long a peer may be silent while it owes an answer.
-    peer_timeout: u32,
+    /// How long a peer may be silent, and when that counts.
+    silence: Silence,
 }
 
 impl<'s> Timers<'s> {
-    /// No timer is armed; `peer_timeout` is in ticks.
-    pub(super) fn new(slots: &'s mut [TimerSlot], peer_timeout: u32) -> Self {
+    /// No timer is armed.
+    pub(super) fn new(slots: &'s mut [TimerSlot], silence: Silence) -> Self {
         Self {
             wheel: Wheel::new(slots),
             now: Instant::ZERO,
@@ -54,7 +55,7 @@ impl<'s> Timers<'s> {
             last_poll: Tick::of(Instant::ZERO),
             proposed: heapless::Vec::new(),
             age_at: Instant::ZERO,
-            peer_timeout,
+            silence,
         }
     }
 }
@@ -140,16 +141,16 @@ impl Timers<'_> {
         self.age_at = at;
     }
 
-    /// How long a peer may be silent while it owes an answer, in ticks.
+    /// How long a peer may be silent, and when that counts.
     #[inline(always)]
-    pub(super) const fn peer_timeout(&self) -> u32 {
-        self.peer_timeout
+    pub(super) const fn silence(&self) -> Silence {
+        self.silence
     }
 
     /// How long after a call the engine counts as listening: a quarter of the peer timeout. After
     /// that time a peer that owes an answer gets a ping.
     pub(super) fn listening_nanos(&self) -> u64 {
-        u64::from(self.peer_timeout / PING_PART) * TICK_NANOS
+        u64::from(self.silence.timeout / PING_PART) * TICK_NANOS
     }
 
     /// The deadline of a connection, if its timer is armed.

@@ -16,15 +16,30 @@ pub(crate) const PING_PART: u32 = 4;
 /// ping that arrives, and its answer, suffice.
 const PING_AGAIN_PART: u32 = 32;
 
+/// The silence of peers that an engine bears.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Silence {
+    /// The peer time-out, in ticks.
+    pub(crate) timeout: u32,
+    /// Whether it counts on connections without work too, as between connected endpoints. Such a
+    /// connection is not released.
+    pub(crate) counts_when_idle: bool,
+}
+
 impl Connection {
+    /// Whether a packet of the peer is expected, so that its silence counts.
+    #[inline]
+    pub(crate) fn expects_packets(&self, silence: Silence) -> bool {
+        silence.counts_when_idle || self.awaits_peer()
+    }
+
     /// When a connection without work is released.
     pub(crate) fn idle_at(&self) -> Tick {
         self.rx().newest_arrived().max(self.path().timer_from()).plus_nanos(IDLE_NANOS)
     }
 
-    /// When this connection next needs attention, at the latest, where `peer_timeout` is in ticks;
-    /// not before `now`.
-    pub(crate) fn deadline(&self, peer_timeout: u32, policy: Congestion, now: Tick) -> Tick {
+    /// When this connection next needs attention, at the latest; not before `now`.
+    pub(crate) fn deadline(&self, silence: Silence, policy: Congestion, now: Tick) -> Tick {
         let mut soonest = u32::MAX;
         let mut by = |at: Tick| soonest = soonest.min(at.since(now));
         if let Some(at) = self.rx().ack_at() {
@@ -39,9 +54,9 @@ impl Connection {
         if let Some(at) = self.retransmit_at() {
             by(at);
         }
-        if self.awaits_peer() {
-            by(self.rx().last_heard().plus(peer_timeout));
-            if let Some(at) = self.ping_at(peer_timeout) {
+        if self.expects_packets(silence) {
+            by(self.rx().last_heard().plus(silence.timeout));
+            if let Some(at) = self.ping_at(silence) {
                 by(at);
             }
             if let Some(at) = self.path().paced_until(policy, now)
@@ -60,17 +75,17 @@ impl Connection {
     }
 
     /// When a ping is due although nothing is under way. The peer owes an answer that may take
-    /// long, such as the rendezvous of a long message. The timer was restarted by the last ping,
-    /// which may be lost. The next one follows after a time-out, later ones when the time since the
-    /// first has doubled.
-    pub(crate) fn ping_at(&self, peer_timeout: u32) -> Option<Tick> {
+    /// long, such as the rendezvous of a long message, or its silence counts always. The timer was
+    /// restarted by the last ping, which may be lost. The next one follows after a time-out, later
+    /// ones when the time since the first has doubled.
+    pub(crate) fn ping_at(&self, silence: Silence) -> Option<Tick> {
         let waits = self.tx().all_acknowledged()
-            && self.awaits_peer()
+            && self.expects_packets(silence)
             && self.hello().repeat_at().is_none();
-        let first = self.rx().last_heard().plus(peer_timeout / PING_PART);
+        let first = self.rx().last_heard().plus(silence.timeout / PING_PART);
         let again = || {
             let pause = self.path().timer_from().since(first).max(self.path().rtt().timeout(0));
-            self.path().timer_from().plus(pause.min(peer_timeout / PING_AGAIN_PART))
+            self.path().timer_from().plus(pause.min(silence.timeout / PING_AGAIN_PART))
         };
         waits.then(|| if first.has_come(self.path().timer_from()) { again() } else { first })
     }

@@ -24,7 +24,7 @@ pub(crate) mod window;
 pub(crate) use congestion::CongestionWindow;
 pub(crate) use connection::Connection;
 pub(crate) use connection::Schedule;
-pub(crate) use deadlines::PING_PART;
+pub(crate) use deadlines::{PING_PART, Silence};
 pub(crate) use errors::Errors;
 pub(crate) use path::{Extra, Path};
 pub(crate) use rtt::Rtt;

@@ -11,9 +11,11 @@ use super::peer_link::{PEER, PeerLink};
 use super::{LINGER, Runtime, State};
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
+use crate::sys::param;
 
 impl Runtime {
-    /// Expects the connection of the peer in the table; `ours`: opens it.
+    /// Expects the connection of the peer in the table; `ours`: opens it. The attempt ends after
+    /// twice the connect time-out: the peer may need one until it knows of this side's answer.
     ///
     /// # Errors
     /// [`Error::BadState`] if there was a connection; those of the engine.
@@ -27,7 +29,7 @@ impl Runtime {
         engine.with_mut(|engine| {
             peers.sync(&self.av);
             let peer = peers.peer(engine, &self.av, PEER)?;
-            *link = PeerLink::Opening(peer);
+            *link = PeerLink::Opening(peer, now.after(param::values().connect_timeout * 2));
             if ours { engine.connect(now, peer).map_err(Error::from) } else { Ok(()) }
         })?;
         self.drive(&mut state, now, Budget::PROGRESS);
@@ -43,7 +45,7 @@ impl Runtime {
     pub(crate) fn end_connection(&self) -> Result<(), Error> {
         let mut state = self.linger(now().after(LINGER));
         let now = now();
-        let (PeerLink::Opening(_) | PeerLink::Open(_)) = state.link else {
+        let (PeerLink::Opening(..) | PeerLink::Open(_)) = state.link else {
             return Err(Error::NotConnected);
         };
         self.end_link(&mut state, now);
@@ -55,9 +57,9 @@ impl Runtime {
     /// Tells the observer of changes.
     #[inline]
     pub(super) fn follow_connection(&self, state: &mut State, now: Instant) {
-        let (peer, open) = match state.link {
-            PeerLink::Opening(peer) => (peer, false),
-            PeerLink::Open(peer) => (peer, true),
+        let (peer, open, overdue) = match state.link {
+            PeerLink::Opening(peer, until) => (peer, false, until <= now),
+            PeerLink::Open(peer) => (peer, true, false),
             PeerLink::Unnamed | PeerLink::Ended => return,
         };
         // A connection may open and end in one call.
@@ -71,7 +73,7 @@ impl Runtime {
                 observer.connected();
             }
         }
-        if ended {
+        if ended || (overdue && !connected) {
             self.end_link(state, now);
             // The peer may have sent first: it is told that nothing follows.
             Self::move_packets(state, now, Budget::POST);
@@ -81,7 +83,7 @@ impl Runtime {
     /// Ends the connection here: operations complete in error, receives as cancelled.
     #[cold]
     fn end_link(&self, state: &mut State, now: Instant) {
-        let (PeerLink::Opening(peer) | PeerLink::Open(peer)) = state.link else { return };
+        let (PeerLink::Opening(peer, _) | PeerLink::Open(peer)) = state.link else { return };
         state.link = PeerLink::Ended;
         // An error means that the peer was taken out of the table already.
         let _ = self.av.remove(PEER);

@@ -52,7 +52,7 @@ use crate::runtime::peer_link::{Observer, PEER, PeerLink};
 use crate::runtime::peers::PeerMap;
 use crate::runtime::receive_source::SharedSource;
 use crate::sys::abi::{self, fi_addr_t};
-use crate::sys::clock::now;
+use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
 use crate::wait::spin_yield;
 use crate::wait::waker::sleep;
@@ -111,7 +111,7 @@ impl State {
         if self.port.has_more() {
             return Some(Instant::ZERO);
         }
-        self.engine.with(|engine| engine.poll_at())
+        earlier(self.engine.with(|engine| engine.poll_at()), self.link.opens_until())
     }
 
     /// Copies of the port's descriptors, to sleep on without the lock. Without descriptors there

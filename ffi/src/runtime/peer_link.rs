@@ -2,7 +2,7 @@
 //! The connection of a connected endpoint, as its runtime knows it, and the [`Observer`] of its
 //! changes. The methods are in `connection`.
 
-use ofi_xdp_core::PeerId;
+use ofi_xdp_core::{Instant, PeerId};
 
 use crate::sys::abi::fi_addr_t;
 
@@ -24,10 +24,20 @@ pub(super) enum PeerLink {
     /// The peer is not known yet.
     #[default]
     Unnamed,
-    /// The peer is known; the connection opens.
-    Opening(PeerId),
+    /// The peer is known; the connection opens, until this time at the latest.
+    Opening(PeerId, Instant),
     /// Both sides know of the connection.
     Open(PeerId),
     /// The connection has ended. An endpoint has one connection in its life (`fi_connect(3)`).
     Ended,
+}
+
+impl PeerLink {
+    /// When the attempt at a connection ends, if one is made.
+    pub(super) const fn opens_until(self) -> Option<Instant> {
+        match self {
+            Self::Opening(_, until) => Some(until),
+            Self::Unnamed | Self::Open(_) | Self::Ended => None,
+        }
+    }
 }

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets that a call leaves in the port are due at once; polls without a packet count as
-//! unproductive.
+//! unproductive; a connection that was accepted opens in time, or ends.
 
 use nix::poll::PollTimeout;
 use ofi_xdp_core::{Destination, PeerId, Transmit, Transmitted};
 use ofi_xdp_datapath::PortConfig;
 
 use super::*;
+use crate::sys::param;
 use crate::wait::thread_waker::ThreadWaker;
 use crate::wait::waker::Waker;
 
@@ -19,6 +20,19 @@ fn port() -> HybridPort {
 
 /// A runtime without a progress thread, and the waker of its receives' reader.
 pub(crate) fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
+    runtime(
+        Config { peers: 4, ..Config::new(ofi_xdp_checksum::crc32c) },
+        Arc::new(AddressTable::new(0)),
+        None,
+    )
+}
+
+/// A runtime without a progress thread; with an observer its endpoint is a connected one.
+fn runtime(
+    config: Config,
+    av: Arc<AddressTable>,
+    observer: Option<Arc<dyn Observer>>,
+) -> (Arc<Runtime>, Arc<Waker>) {
     let waker = || Arc::new(Waker::new().unwrap());
     let reader = waker();
     let wakers = Wakers {
@@ -29,10 +43,10 @@ pub(crate) fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
         thread: Arc::new(ThreadWaker::new(&waker())),
     };
     let runtime = Runtime::start(RuntimeConfig {
-        config: Config { peers: 4, ..Config::new(ofi_xdp_checksum::crc32c) },
+        config,
         port: &mut Some(port()),
-        av: Arc::new(AddressTable::new(0)),
-        endpoint: Attachment { wakers, unbound: Vec::new(), source_err: false, observer: None },
+        av,
+        endpoint: Attachment { wakers, unbound: Vec::new(), source_err: false, observer },
         shared: None,
     });
     (runtime.unwrap(), reader)
@@ -105,4 +119,43 @@ fn polls_without_a_packet_are_unproductive_until_one_arrives() {
         endpoint.poll_sides(&[], None);
     }
     assert_eq!(spin_yield::unproductive(), Duration::ZERO);
+}
+
+/// What a connected endpoint learned: that its connection has opened, and that it has ended.
+#[derive(Debug, Default)]
+struct Learned {
+    connected: AtomicU32,
+    disconnected: AtomicU32,
+}
+
+impl Observer for Learned {
+    fn connected(&self) {
+        self.connected.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn disconnected(&self) {
+        self.disconnected.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A side that has accepted waits for the first packet of the other side.
+#[test]
+fn an_accepted_connection_that_never_opens_ends() {
+    let learned = Arc::new(Learned::default());
+    let (vector, silent) = (Arc::new(AddressTable::new(1)), port());
+    vector.insert(silent.local_addr()).unwrap();
+    let observer: Arc<dyn Observer> = Arc::clone(&learned) as _;
+    let endpoint = runtime(Config::new(ofi_xdp_checksum::crc32c), vector, Some(observer)).0;
+    endpoint.open_connection(false).unwrap();
+    let until = endpoint.due().unwrap();
+    assert!(until <= now().after(param::values().connect_timeout * 2));
+    let counts =
+        || [&learned.connected, &learned.disconnected].map(|it| it.load(Ordering::Relaxed));
+    endpoint.make_progress(&mut endpoint.lock(), now(), Budget::PROGRESS);
+    assert_eq!(counts(), [0, 0]);
+    for _ in 0..2 {
+        endpoint.make_progress(&mut endpoint.lock(), until, Budget::PROGRESS);
+        assert_eq!(counts(), [0, 1], "once");
+    }
+    assert_eq!(endpoint.due(), None, "no timer is left");
 }

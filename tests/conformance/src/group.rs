@@ -59,6 +59,17 @@ impl Exposed {
     }
 }
 
+/// Attributes of an event queue that the application may write to.
+pub(crate) fn eq_attr(wait: abi::fi_wait_obj) -> abi::fi_eq_attr {
+    abi::fi_eq_attr {
+        size: 16,
+        flags: abi::FI_WRITE,
+        wait_obj: wait,
+        signaling_vector: 0,
+        wait_set: std::ptr::null_mut(),
+    }
+}
+
 /// The attributes of a completion queue.
 pub(crate) fn cq_attr(setup: &Setup) -> abi::fi_cq_attr {
     abi::fi_cq_attr {

@@ -11,6 +11,7 @@
 #![deny(unsafe_code)]
 
 mod compare;
+mod connected;
 mod group;
 mod host;
 mod man;

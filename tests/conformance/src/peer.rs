@@ -11,6 +11,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::abi::{self, FI_ADDR_UNSPEC};
+use crate::connected::Pair;
 use crate::fi::{Context, Mem, getinfo};
 use crate::group::Group;
 use crate::world::{Setup, World};
@@ -48,6 +49,8 @@ pub(crate) enum Behaviour {
     Echo,
     /// Receives one message, and exits without closing anything.
     Leave,
+    /// Connects to the passive endpoint with the name that it is told, until it is killed.
+    Connect,
 }
 
 /// The process of a peer, which ends when this value is dropped.
@@ -130,6 +133,9 @@ fn bytes(text: &str) -> Result<Vec<u8>> {
 
 /// The peer's main function.
 pub(crate) fn run(world: &World, behaviour: &str) -> Result<()> {
+    if behaviour == "Connect" {
+        return connect(world);
+    }
     let setup = Setup { nodes: 1, introduced: false, ..Setup::default() };
     let info = match std::env::var(PORT) {
         Ok(port) => {
@@ -173,4 +179,16 @@ fn leave(group: &Group) -> Result<()> {
     node.ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, context)?;
     group.done(node, context)?;
     std::process::exit(0);
+}
+
+fn connect(world: &World) -> Result<()> {
+    println!();
+    let mut line = String::new();
+    std::io::stdin().read_line(&mut line)?;
+    let _asking = Pair::ask(world, &bytes(line.trim())?, 0, &[])?;
+    println!();
+    // The test ends the peer.
+    loop {
+        std::thread::park();
+    }
 }

@@ -166,7 +166,7 @@ fn sync_errors_are_reported_one_by_one(world: &World) -> Result<()> {
 /// Section `fi_av_open`, `FI_EVENT`: insertion ends with an event `FI_AV_COMPLETE`.
 fn insert_with_an_event_queue(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
-    let attr = &mut super::fi_eq::eq_attr(abi::FI_WAIT_UNSPEC);
+    let attr = &mut crate::group::eq_attr(abi::FI_WAIT_UNSPEC);
     let eq = group.fabric.eq(attr, Context::null())?;
     let mut attr = av_attr(group.info.domain().av_type);
     attr.flags = abi::FI_EVENT;

@@ -2,17 +2,18 @@
 //! `fi_cm(3)`, and the parts of `fi_endpoint(3)` and `fi_eq(3)` on connected endpoints.
 
 use anyhow::{Context as _, Result, bail, ensure};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::fi_eq::eq_attr;
 use crate::abi;
-use crate::fi::{
-    Answer, CmEvent, Completion, Context, Cq, Domain, Ep, Eq, EqError, Errno, Fabric, Fid, Info,
-    Mem, Pep, Remote, getinfo,
+use crate::connected::{
+    DATA, Listener, Pair, Side, error, event, hints, ignore_empty, nothing_more, offer, queue,
+    until,
 };
+use crate::fi::{Answer, Context, Errno, Fabric, Fid as _, Mem, Remote, getinfo};
 use crate::group::cq_attr;
+use crate::peer::{Behaviour, Peer};
 use crate::runner::tests;
-use crate::world::{EVENT_TIMEOUT, NO_EVENT_TIME, Setup, World, not_offered, refused};
+use crate::world::{Setup, World, not_offered, refused};
 
 tests! { "fi_cm":
     a_connection_opens_and_ends
@@ -34,6 +35,7 @@ tests! { "fi_cm":
     reads_pass
     shutdown_is_reported_once_to_each_side
     closing_notifies_the_peer
+    a_peer_that_is_killed_is_noticed
     shutdown_without_a_connection_is_refused
     receives_are_flushed_at_the_end
     transfers_after_the_end_are_refused
@@ -50,233 +52,9 @@ tests! { "fi_cm":
     datagram_endpoints_do_not_connect
 }
 
-/// Most bytes of data that a test sends.
-const DATA: usize = 1024;
-
-/// A passive endpoint that listens, and its queue.
-struct Listener {
-    info: Info,
-    fabric: Fabric,
-    eq: Eq,
-    pep: Pep,
-}
-
-/// A connected endpoint and its objects.
-struct Side {
-    info: Info,
-    domain: Domain,
-    cq: Cq,
-    ep: Ep,
-}
-
-/// Both ends of a connection.
-struct Pair {
-    listener: Listener,
-    fabric: Fabric,
-    eq: Eq,
-    /// The side that called `fi_connect`.
-    active: Side,
-    /// The side that called `fi_accept`.
-    passive: Side,
-}
-
-fn hints(world: &World, caps: u64) -> Info {
-    let setup = Setup { caps: abi::FI_MSG | abi::FI_RMA | caps, ..Setup::default() };
-    let hints = world.hints(&setup);
-    hints.set_ep(|ep| ep.type_ = abi::FI_EP_MSG);
-    hints
-}
-
-/// The first offer of a connected endpoint at the node under test.
-fn offer(world: &World) -> Result<Info> {
-    offer_with(world, 0)
-}
-
-/// The first offer of a connected endpoint with further capabilities.
-fn offer_with(world: &World, caps: u64) -> Result<Info> {
-    match world.offers(abi::VERSION, &hints(world, caps)) {
-        Ok(mut offers) if !offers.is_empty() => Ok(offers.remove(0)),
-        Ok(_) => bail!("an empty list"),
-        Err(Errno(abi::FI_ENODATA)) => not_offered("FI_EP_MSG"),
-        Err(errno) => Err(errno).context("fi_getinfo"),
-    }
-}
-
-fn queue(fabric: &Fabric) -> Result<Eq> {
-    fabric.eq(&mut eq_attr(abi::FI_WAIT_FD), Context::null()).context("fi_eq_open")
-}
-
-impl Listener {
-    /// A passive endpoint that is bound to a queue and does not listen.
-    fn silent(world: &World) -> Result<Self> {
-        Self::silent_with(world, 0)
-    }
-
-    fn silent_with(world: &World, caps: u64) -> Result<Self> {
-        let info = offer_with(world, caps)?;
-        let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
-        let eq = queue(&fabric)?;
-        let pep = fabric.passive_ep(&info).context("fi_passive_ep")?;
-        pep.bind(&eq, 0).context("fi_pep_bind")?;
-        Ok(Self { info, fabric, eq, pep })
-    }
-
-    fn open(world: &World) -> Result<Self> {
-        let listener = Self::silent(world)?;
-        listener.pep.listen().context("fi_listen")?;
-        Ok(listener)
-    }
-
-    fn name(&self) -> Result<Vec<u8>> {
-        self.pep.getname(64).context("fi_getname of a passive endpoint")
-    }
-
-    fn close(&self) -> Result<()> {
-        self.pep.close().context("fi_close of a passive endpoint")?;
-        self.eq.close().context("fi_close of an event queue")?;
-        self.fabric.close().context("fi_close of a fabric")
-    }
-}
-
-impl Side {
-    /// An endpoint that is bound and not enabled.
-    fn open(fabric: &Fabric, eq: &Eq, info: Info) -> Result<Self> {
-        let domain = fabric.domain(&info, Context::null()).context("fi_domain")?;
-        let cq =
-            domain.cq(&mut cq_attr(&Setup::default()), Context::null()).context("fi_cq_open")?;
-        let ep = domain.endpoint(&info, Context::null()).context("fi_endpoint")?;
-        ep.bind(&cq, abi::FI_TRANSMIT | abi::FI_RECV).context("fi_ep_bind of the queue")?;
-        ep.bind(eq, 0).context("fi_ep_bind of the event queue")?;
-        Ok(Self { info, domain, cq, ep })
-    }
-
-    fn close(&self) -> Result<()> {
-        self.ep.close().context("fi_close of an endpoint")?;
-        self.cq.close().context("fi_close of a completion queue")?;
-        self.domain.close().context("fi_close of a domain")
-    }
-}
-
-/// Repeats `attempt` until it has a value.
-fn until<T>(what: &str, mut attempt: impl FnMut() -> Result<Option<T>>) -> Result<T> {
-    let end = Instant::now() + EVENT_TIMEOUT;
-    loop {
-        if let Some(found) = attempt()? {
-            return Ok(found);
-        }
-        ensure!(Instant::now() < end, "no {what}");
-        std::thread::yield_now();
-    }
-}
-
-/// The next event, of the kind `event`. Reads the queues `progress` in between.
-fn event(eq: &Eq, event: u32, progress: &[&Cq]) -> Result<CmEvent> {
-    let found = until(&format!("event {event}"), || {
-        for cq in progress {
-            cq.progress().map(drop).or_else(ignore_empty)?;
-        }
-        match eq.read_cm(DATA) {
-            Ok(found) => Ok(Some(found)),
-            Err(Errno(abi::FI_EAGAIN)) => Ok(None),
-            Err(Errno(abi::FI_EAVAIL)) => bail!("event {event}: {:?}", eq.readerr()),
-            Err(errno) => Err(errno).context("fi_eq_read"),
-        }
-    })?;
-    ensure!(found.event == event, "event {}, not {event}", found.event);
-    Ok(found)
-}
-
-/// The next event, which is an error.
-fn error(eq: &Eq) -> Result<EqError> {
-    until("error event", || match eq.read_cm(DATA) {
-        Err(Errno(abi::FI_EAVAIL)) => Ok(Some(eq.readerr().context("fi_eq_readerr")?)),
-        Err(Errno(abi::FI_EAGAIN)) => Ok(None),
-        answer => bail!("{answer:?} in place of an error"),
-    })
-}
-
-fn ignore_empty(errno: Errno) -> Result<()> {
-    match errno {
-        Errno(abi::FI_EAGAIN | abi::FI_EAVAIL) => Ok(()),
-        errno => Err(errno.into()),
-    }
-}
-
-/// Checks that no event comes for some time.
-fn nothing_more(eq: &Eq) -> Result<()> {
-    let end = Instant::now() + NO_EVENT_TIME;
-    while Instant::now() < end {
-        refused(eq.read_cm(DATA), &[abi::FI_EAGAIN], "an event queue without events")?;
-        std::thread::yield_now();
-    }
-    Ok(())
-}
-
-impl Pair {
-    /// The two sides, before the first event of a connection.
-    fn asked(world: &World, data: &[u8]) -> Result<(Listener, Fabric, Eq, Side)> {
-        Self::asked_with(world, 0, data)
-    }
-
-    fn asked_with(world: &World, caps: u64, data: &[u8]) -> Result<(Listener, Fabric, Eq, Side)> {
-        let listener = Listener::silent_with(world, caps)?;
-        listener.pep.listen().context("fi_listen")?;
-        let info = offer_with(world, caps)?;
-        let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
-        let eq = queue(&fabric)?;
-        let active = Side::open(&fabric, &eq, info)?;
-        active.ep.enable().context("fi_enable")?;
-        active.ep.connect_with(&listener.name()?, data).context("fi_connect")?;
-        Ok((listener, fabric, eq, active))
-    }
-
-    fn open(world: &World) -> Result<Self> {
-        Self::with(world, |_| Ok(()))
-    }
-
-    /// A connection whose accepting endpoint is prepared before it accepts.
-    fn with(world: &World, prepare: impl FnOnce(&Ep) -> Result<()>) -> Result<Self> {
-        Self::of(world, 0, prepare)
-    }
-
-    /// A connection with further capabilities.
-    fn of(world: &World, caps: u64, prepare: impl FnOnce(&Ep) -> Result<()>) -> Result<Self> {
-        let (listener, fabric, eq, active) = Self::asked_with(world, caps, &[])?;
-        let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
-        let info = request.info.context("a request without fi_info")?;
-        let passive = Side::open(&listener.fabric, &listener.eq, info)?;
-        passive.ep.enable().context("fi_enable")?;
-        prepare(&passive.ep)?;
-        passive.ep.accept().context("fi_accept")?;
-        let queues = [&active.cq, &passive.cq];
-        event(&eq, abi::FI_CONNECTED, &queues)?;
-        event(&listener.eq, abi::FI_CONNECTED, &queues)?;
-        Ok(Self { listener, fabric, eq, active, passive })
-    }
-
-    /// The next completion of `side`. Reads both queues.
-    fn completion(&self, side: &Side) -> Result<Completion> {
-        let other = if std::ptr::eq(side, &self.active) { &self.passive } else { &self.active };
-        until("completion", || {
-            other.cq.progress().map(drop).or_else(ignore_empty)?;
-            match side.cq.read(1) {
-                Ok(mut found) => Ok(found.pop()),
-                Err(Errno(abi::FI_EAGAIN)) => Ok(None),
-                Err(Errno(abi::FI_EAVAIL)) => bail!("{:?}", side.cq.readerr(0)),
-                Err(errno) => Err(errno).context("fi_cq_read"),
-            }
-        })
-    }
-
-    fn close(&self) -> Result<()> {
-        self.active.close()?;
-        self.passive.close()?;
-        self.eq.close().context("fi_close of an event queue")?;
-        self.fabric.close().context("fi_close of a fabric")?;
-        self.listener.close()
-    }
-}
-
+/// How long a provider may need to notice that a peer without traffic was killed, in ms. The peer
+/// time-out of xdp is 10 s.
+const SILENCE_MS: i32 = 20_000;
 /// Sections `fi_connect` and `fi_accept`: both sides learn of the connection, and of its end.
 fn a_connection_opens_and_ends(world: &World) -> Result<()> {
     let (listener, fabric, eq, active) = Pair::asked(world, &[])?;
@@ -590,6 +368,24 @@ fn closing_notifies_the_peer(world: &World) -> Result<()> {
     pair.eq.close().context("fi_close of an event queue")?;
     pair.fabric.close().context("fi_close of a fabric")?;
     pair.listener.close()
+}
+
+/// Section `fi_shutdown`: the end is reported also if the other side could not say so, and no data
+/// flow.
+fn a_peer_that_is_killed_is_noticed(world: &World) -> Result<()> {
+    let listener = Listener::open(world)?;
+    let mut peer = Peer::start(world, Behaviour::Connect, None)?;
+    peer.exchange_names(&listener.name()?)?;
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    let passive = Side::open(&listener.fabric, &listener.eq, request.info.context("no info")?)?;
+    passive.ep.accept().context("fi_accept")?;
+    event(&listener.eq, abi::FI_CONNECTED, &[])?;
+    peer.kill()?;
+    let (ended, _) = listener.eq.sread_cm(SILENCE_MS).context("fi_eq_sread")?;
+    ensure!(ended == abi::FI_SHUTDOWN, "event {ended}");
+    nothing_more(&listener.eq)?;
+    passive.close()?;
+    listener.close()
 }
 
 /// Section `fi_shutdown`: there must be a connection.

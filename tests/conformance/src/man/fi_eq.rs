@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Cntr, Context, Eq, Errno, Fid, Mem};
-use crate::group::Group;
+use crate::group::{Group, eq_attr};
 use crate::runner::tests;
 use crate::world::{Setup, World, optional, refused};
 
@@ -33,17 +33,6 @@ tests! { "fi_eq":
     poll_set_forgets_deleted_objects
     wait_sets_answer
     trywait_says_whether_one_may_wait
-}
-
-/// Attributes of an event queue that the application may write to.
-pub(crate) fn eq_attr(wait: abi::fi_wait_obj) -> abi::fi_eq_attr {
-    abi::fi_eq_attr {
-        size: 16,
-        flags: abi::FI_WRITE,
-        wait_obj: wait,
-        signaling_vector: 0,
-        wait_set: std::ptr::null_mut(),
-    }
 }
 
 /// A fabric with its event queue.

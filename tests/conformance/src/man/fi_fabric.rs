@@ -134,7 +134,7 @@ fn domain_with_a_vector_is_busy(world: &World) -> Result<()> {
 fn domain_binds_an_event_queue(world: &World) -> Result<()> {
     let info = world.offer(&Setup::default())?;
     let fabric = Fabric::open(&info, Context::null())?;
-    let eq = fabric.eq(&mut super::fi_eq::eq_attr(abi::FI_WAIT_NONE), Context::null())?;
+    let eq = fabric.eq(&mut crate::group::eq_attr(abi::FI_WAIT_NONE), Context::null())?;
     let domain = fabric.domain(&info, Context::null())?;
     optional(domain.bind(&eq, 0), "an event queue of a domain")?;
     refused(eq.close(), &[abi::FI_EBUSY], "an event queue that is bound")?;
@@ -147,7 +147,7 @@ fn domain_binds_an_event_queue(world: &World) -> Result<()> {
 fn a_domains_queue_takes_the_events_of_registrations(world: &World) -> Result<()> {
     let info = world.offer(&Setup::caps(abi::FI_RMA))?;
     let fabric = Fabric::open(&info, Context::null())?;
-    let eq = fabric.eq(&mut super::fi_eq::eq_attr(abi::FI_WAIT_NONE), Context::null())?;
+    let eq = fabric.eq(&mut crate::group::eq_attr(abi::FI_WAIT_NONE), Context::null())?;
     let domain = fabric.domain(&info, Context::null())?;
     match domain.bind(&eq, abi::FI_REG_MR) {
         Err(Errno(abi::FI_ENOSYS | abi::FI_EBADFLAGS | abi::FI_EINVAL)) => {
@@ -177,7 +177,7 @@ fn a_domains_queue_takes_the_events_of_registrations(world: &World) -> Result<()
 /// `fi_domain(3)`: the default for objects without a queue of their own.
 fn a_domains_queue_takes_the_events_of_vectors(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
-    let attr = &mut super::fi_eq::eq_attr(abi::FI_WAIT_NONE);
+    let attr = &mut crate::group::eq_attr(abi::FI_WAIT_NONE);
     let eq = group.fabric.eq(attr, Context::null())?;
     let domain = group.fabric.domain(&group.info, Context::null())?;
     optional(domain.bind(&eq, 0), "an event queue of a domain")?;
