@@ -94,7 +94,8 @@ impl<'s, T: Default, I: SlotIndex> Slab<'s, T, I> {
     }
 
     /// Begins up to `count` slots. They are given out next, in random order, and their generations
-    /// begin at random values: a slot and its generation tell little about others. `random` gives numbers.
+    /// begin at random values: a slot and its generation tell little about others. `random` is the
+    /// source of numbers.
     pub(crate) fn begin_shuffled(&mut self, count: u32, mut random: impl FnMut() -> u64) {
         let [class] = &mut self.classes;
         let start = class.begun;
