@@ -112,15 +112,27 @@ fn root_fi_pingpong_over_connected_endpoints() -> anyhow::Result<()> {
     fixture.wait_detached()
 }
 
-/// The two example programs, each as a server for the other.
+/// The two ping-pong examples, each as a server for the other.
 #[test]
 fn root_pingpong_in_rust_and_in_c() -> anyhow::Result<()> {
+    examples("pingpong", "round trips", "messages answered")
+}
+
+/// The two connected examples, each as a server for the other.
+#[test]
+fn root_connected_in_rust_and_in_c() -> anyhow::Result<()> {
+    examples("connected", "bytes written", "written with data 0x123456789abcdef: hello")
+}
+
+/// The example `name` in Rust and in C, each as a server for the other, between two hosts. Client
+/// and server print these words when they succeed.
+fn examples(name: &str, of_client: &str, of_server: &str) -> anyhow::Result<()> {
     let Some(fixture) = TwoHostFixture::new()? else { return Ok(()) };
-    let source = paths::workspace().join("examples/c/pingpong.c");
-    let in_c = Path::new(env!("CARGO_TARGET_TMPDIR")).join("pingpong-c");
+    let source = paths::workspace().join(format!("examples/c/{name}.c"));
+    let in_c = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-c"));
     let compiler = Program::new("cc").args(["-O2", "-Wall", "-Wextra", "-Werror", "-o"]);
     compiler.arg(&in_c).arg(source).arg("-lfabric").run(Duration::from_secs(60))?.success()?;
-    let in_rust = paths::program("pingpong")?;
+    let in_rust = paths::program(name)?;
     let local = |side| fixture.hosts().link(0).v4(side).to_string();
     for (server, client) in [(&in_rust, &in_c), (&in_c, &in_rust)] {
         let server = Program::new(server).args(["xdp", &local(Side::A)]);
@@ -129,8 +141,9 @@ fn root_pingpong_in_rust_and_in_c() -> anyhow::Result<()> {
         std::thread::sleep(Duration::from_millis(700));
         let client = Program::new(client).args(["xdp", &local(Side::B), &local(Side::A)]);
         let client = fixture.program(Side::B, client)?.run(Duration::from_secs(40))?.success()?;
-        server.finish(TIMEOUT)?.success()?;
-        ensure!(client.stdout.contains("round trips"), "no figure: {}", client.stdout);
+        let server = server.finish(TIMEOUT)?.success()?;
+        ensure!(client.stdout.contains(of_client), "no success: {}", client.stdout);
+        ensure!(server.stdout.contains(of_server), "no success: {}", server.stdout);
     }
     Ok(())
 }

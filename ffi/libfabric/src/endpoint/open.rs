@@ -87,6 +87,23 @@ impl Endpoint {
         Ok(endpoint)
     }
 
+    /// Ends the connection; the other side learns of it (`fi_shutdown`).
+    ///
+    /// # Errors
+    /// [`Error::Call`].
+    pub fn shutdown(&self) -> Result<(), Error> {
+        check("fi_shutdown", self.endpoint.shutdown())
+    }
+
+    /// Waits until the other side has ended the connection.
+    ///
+    /// # Errors
+    /// [`Error::Timeout`], [`Error::Call`].
+    pub fn wait_shutdown(&self, timeout: Duration) -> Result<(), Error> {
+        let Some(events) = &self.events else { return Ok(()) };
+        events.wait(abi::FI_SHUTDOWN, "the end of the connection", timeout).map(drop)
+    }
+
     /// Domain, completion queue, address vector, endpoint; bound, not yet enabled.
     fn assemble(
         info: &Info,
