@@ -62,7 +62,7 @@ verdicts! {
     PassNoSocket = "pass_no_socket",
     /// A VLAN tag with an id.
     PassVlan = "pass_vlan",
-    /// To a link-layer group: broadcast or multicast.
+    /// To another link-layer address: a group's or another interface's.
     PassLink = "pass_link",
     /// From an address that no other host may use as a source.
     PassSource = "pass_source",
@@ -107,6 +107,8 @@ pub struct EndpointAddress {
     pub address: SocketAddr,
     /// The directed broadcast address of the IPv4 network, if it has one.
     pub broadcast: Option<Ipv4Addr>,
+    /// The link-layer address of the interface.
+    pub mac: [u8; 6],
 }
 
 /// One entry of map `ports`: `struct port_entry` of `wire.h`.
@@ -118,18 +120,20 @@ pub(crate) struct PortEntry {
     pub(crate) longest: u32,
     pub(crate) broadcast: [u8; 4],
     pub(crate) address: [u8; 16],
+    pub(crate) mac: [u8; 6],
+    pub(crate) unused: [u8; 2],
 }
 
 impl PortEntry {
     /// The entry of `endpoint`. Its socket takes IP packets of at most `longest` bytes.
     pub(crate) fn new(queue: u32, slot: u32, endpoint: EndpointAddress, longest: u32) -> Self {
-        let EndpointAddress { address, broadcast } = endpoint;
+        let EndpointAddress { address, broadcast, mac } = endpoint;
         let ip = match address.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
         };
         let broadcast = broadcast.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
-        Self { queue, slot, longest, broadcast, address: ip.octets() }
+        Self { queue, slot, longest, broadcast, address: ip.octets(), mac, unused: [0; 2] }
     }
 
     /// The endpoint's IP address.
@@ -146,7 +150,7 @@ mod tests {
     fn an_entry_keeps_its_address() {
         for address in ["198.18.0.1:7", "[fd00::1]:7"] {
             let address: SocketAddr = address.parse().unwrap();
-            let endpoint = EndpointAddress { address, broadcast: None };
+            let endpoint = EndpointAddress { address, broadcast: None, mac: [0; 6] };
             assert_eq!(PortEntry::new(0, 1, endpoint, 1500).ip(), address.ip());
         }
     }

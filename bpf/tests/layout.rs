@@ -67,7 +67,14 @@ fn the_port_entry_has_the_layout_of_the_loader() {
         .filter_map(|line| line.split_once(';'))
         .map(|(field, _)| field.trim())
         .collect();
-    let expected =
-        ["__u32 queue", "__u32 slot", "__u32 longest", "__u32 broadcast", "__u8 address[16]"];
+    let expected = [
+        "__u32 queue",
+        "__u32 slot",
+        "__u32 longest",
+        "__u32 broadcast",
+        "__u8 address[16]",
+        "__u16 mac[3]",
+        "__u16 unused",
+    ];
     assert_eq!(fields, expected);
 }

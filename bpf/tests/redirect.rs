@@ -242,8 +242,8 @@ fn root_pass_vlan() {
     }
 }
 
-/// The kernel has rules of its own for frames to a group. Frames to another unicast address are
-/// taken: a neighbour uses the former address of an interface until it learns the present one.
+/// The kernel has rules of its own for frames to a group, and drops those to another unicast address
+/// or gives them to their interface.
 #[test]
 fn root_pass_link() {
     if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
@@ -254,7 +254,11 @@ fn root_pass_link() {
         (Fixture::new(0, SocketAddr::from((V6, PORT))), v6(&PACKET)),
     ];
     for (fixture, mut frame) in fixtures {
-        frame[5] ^= 4;
+        for byte in 0..6 {
+            frame[byte] ^= 4;
+            fixture.expect(Verdict::PassLink, &frame);
+            frame[byte] ^= 4;
+        }
         fixture.expect(Verdict::Redirected, &frame);
         for group in [[0xff; 6], [1, 0, 0x5e, 0, 0, 1], [0x33, 0x33, 0, 0, 0, 1]] {
             frame[..6].copy_from_slice(&group);

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use common::{
-    Hosts, INTERFACE, V4, echo, eventually, learn_hops, now, packet, run, send, skipped, to,
+    Hosts, INTERFACE, V4, V6, echo, eventually, learn_hops, now, packet, run, send, skipped, to,
 };
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
@@ -203,4 +203,37 @@ fn root_a_forks_sockets_wake_no_thread() {
         receive_now(&mut server);
         !is_readable(&server, PollTimeout::ZERO)
     });
+}
+
+/// The server only receives, and its neighbour believes to know it for some ten seconds.
+#[test]
+fn root_a_receiver_with_another_link_layer_address_is_found() {
+    if skipped() {
+        return;
+    }
+    for ips in [V4, V6] {
+        let hosts = Hosts::new();
+        let mut client = hosts.open(0, ips[0], Mode::Skb);
+        let mut server = hosts.open(1, ips[1], Mode::Skb);
+        learn_hops(&mut client, &mut server);
+        set_link(&hosts, "address 02:00:00:00:00:99");
+        eventually("the loss is noticed", || {
+            server.poll_all_sources();
+            receive_now(&mut server);
+            !has_xdp(&server)
+        });
+        eventually("it is back", || {
+            receive_now(&mut server);
+            has_xdp(&server)
+        });
+        let before = server.stats().xsk_received;
+        eventually("packets reach the new address", || {
+            client.poll_all_sources();
+            receive_now(&mut client);
+            send(&mut client, to(0, server.local_addr()), &packet(0, 64));
+            client.flush().unwrap();
+            receive_now(&mut server);
+            server.stats().xsk_received > before
+        });
+    }
 }

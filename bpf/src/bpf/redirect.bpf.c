@@ -7,7 +7,8 @@
  * frame and drops none. A frame that is not wholly as expected is passed; if it was for the
  * endpoint, it reaches the kernel socket of the endpoint. Frames that the kernel would give to
  * another receiver, or drop for their addresses, are passed too. They are frames of another VLAN,
- * to a link-layer group, or from a source that no host may use. RFC 1122 §3.2.1.3 and RFC 4291
+ * to another link-layer address, or from a source that no host may use. The kernel compares the
+ * link-layer address in `eth_type_trans` (net/ethernet/eth.c). RFC 1122 §3.2.1.3 and RFC 4291
  * §2.5 list these sources; the kernel checks them in `ip_route_input_slow` (net/ipv4/route.c) and
  * `ip6_rcv_core` (net/ipv6/ip6_input.c). Bound: four headers, four helper calls, no loop.
  */
@@ -169,13 +170,15 @@ static __always_inline enum verdict parse(struct xdp_md *ctx, struct packet *pac
 	return PASS_NOT_IP;
 }
 
-/* Whether the frame is addressed to several interfaces: broadcast or multicast. */
-static __always_inline int is_to_group(struct xdp_md *ctx)
+/* Whether the frame is addressed to the interface alone: neither to a group nor to another one. */
+static __always_inline int is_to_interface(struct xdp_md *ctx, const struct port_entry *entry)
 {
 	void *end = (void *)(long)ctx->data_end;
 	struct ethhdr *ethernet = (void *)(long)ctx->data;
+	const __u16 *to = (const __u16 *)ethernet->h_dest;
 
-	return (void *)(ethernet + 1) > end || (ethernet->h_dest[0] & 1) != 0;
+	return (void *)(ethernet + 1) <= end && to[0] == entry->mac[0] &&
+	       to[1] == entry->mac[1] && to[2] == entry->mac[2];
 }
 
 /* Whether a packet from another host may have this source. */
@@ -222,7 +225,7 @@ static __always_inline enum verdict decide(struct xdp_md *ctx, __u32 *slot)
 	if (address[0] != packet.address[0] || address[1] != packet.address[1] ||
 	    address[2] != packet.address[2] || address[3] != packet.address[3])
 		return PASS_ADDRESS;
-	if (is_to_group(ctx))
+	if (!is_to_interface(ctx, entry))
 		return PASS_LINK;
 	if (!is_unicast_source(&packet, entry))
 		return PASS_SOURCE;

@@ -29,6 +29,8 @@ struct port_entry {
 	__u32 longest;     /* bytes of its longest IP packet; a longer one is a GSO batch */
 	__u32 broadcast;   /* directed broadcast address of its IPv4 network; else 0 */
 	__u8 address[16];  /* the endpoint's IP address, IPv4 in its IPv4-mapped form */
+	__u16 mac[3];      /* the interface's link-layer address, as in the frame */
+	__u16 unused;
 };
 
 /* Value of map `passed`, one cache line; the key is a slot. */

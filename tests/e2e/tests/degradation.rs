@@ -172,7 +172,7 @@ fn root_a_conversation_outlives_every_change() -> anyhow::Result<()> {
         ("the program is detached", detached),
         ("the interface goes down and up", down_and_up),
         ("the MTU becomes smaller and larger", mtu),
-        ("the neighbour gets another address", neighbour),
+        ("each neighbour gets another address", neighbour),
         ("the route moves and comes back", route),
         ("the device is replaced", replaced),
         ("another socket takes the queue", taken),
@@ -237,12 +237,17 @@ fn mtu(talk: &mut Conversation<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Host B learns of the change from the network alone.
+/// The other host learns of the change from the network alone. Host A only answers, and host B only
+/// asks.
 fn neighbour(talk: &mut Conversation<'_>) -> anyhow::Result<()> {
-    talk.ip(Side::A, "link set link0 address 02:00:00:00:00:99")?;
-    talk.have_said(&["is lost (its link-layer address has changed)", BACK], &[])?;
-    let [xdp, _] = talk.packets_by_tier()?;
-    ensure!(xdp > 0, "host B does not send through AF_XDP any more");
+    let lost: &[&str] = &["is lost (its link-layer address has changed)", BACK];
+    for (side, said) in [(Side::A, [lost, &[]]), (Side::B, [&[], lost])] {
+        talk.ip(side, &format!("link set link0 address 02:00:00:00:00:9{}", side as usize))?;
+        talk.have_said(said[0], said[1])?;
+        talk.goes_on_by("AF_XDP skb")?;
+        let [xdp, _] = talk.packets_by_tier()?;
+        ensure!(xdp > 0, "host B does not send through AF_XDP any more");
+    }
     Ok(())
 }
 

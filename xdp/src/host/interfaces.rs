@@ -67,7 +67,7 @@ impl InterfaceInfo {
     pub fn endpoint(&self, local: SocketAddr) -> EndpointAddress {
         let own = self.addresses.iter().find(|address| address.ip == local.ip());
         let broadcast = own.and_then(InterfaceAddress::broadcast);
-        EndpointAddress { address: local, broadcast }
+        EndpointAddress { address: local, broadcast, mac: self.mac.0 }
     }
 }
 

@@ -10,10 +10,12 @@
 //! | `open.rs` | opens both halves |
 //! | `xdp_half.rs` | the `AF_XDP` half: port, routes, kernel batches |
 //! | `kernel_batch.rs` | which packets leave in GSO batches beside `AF_XDP` |
+//! | `announce.rs` | tells neighbours a changed link-layer address |
 //! | `hybrid/failover.rs` | the loss of the `AF_XDP` half, and its return |
 //! | `recovery.rs` | the thread that opens it again |
 //! | `wakeup_set.rs` | the descriptor that a sleeper waits on |
 
+mod announce;
 pub(crate) mod hybrid;
 mod kernel_batch;
 pub(crate) mod open;

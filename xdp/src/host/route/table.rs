@@ -15,7 +15,7 @@
 
 use std::collections::{HashMap, TryReserveError};
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
 
 use crate::headers::MacAddress;
@@ -150,6 +150,22 @@ impl Routes {
     /// Readable when [`Self::refresh`] has notifications to read.
     pub(crate) fn socket(&self) -> BorrowedFd<'_> {
         self.monitor.socket()
+    }
+
+    /// The interface's link-layer address when the table was made.
+    pub(crate) const fn mac(&self) -> MacAddress {
+        self.mac
+    }
+
+    /// The address of one peer on each host that is reached through this interface.
+    pub(crate) fn hosts(&self) -> Result<Vec<SocketAddr>, TryReserveError> {
+        let peers = self.peers.iter().filter(|peer| peer.neighbour != KERNEL);
+        let mut hosts = Vec::new();
+        hosts.try_reserve_exact(peers.clone().count())?;
+        hosts.extend(peers.map(|peer| peer.address.socket_addr()));
+        hosts.sort_unstable();
+        hosts.dedup_by_key(|host| host.ip());
+        Ok(hosts)
     }
 
     /// The interface's MTU in bytes.

@@ -16,6 +16,7 @@ use crate::config::PortConfig;
 use crate::host::interfaces::{self, InterfaceInfo};
 use crate::host::netlink::Netlink;
 use crate::mtu;
+use crate::port::announce::Announcement;
 use crate::port::open::open_best;
 use crate::port::recovery::Recovery;
 use crate::port::xdp_half::XdpHalf;
@@ -32,13 +33,14 @@ impl HybridPort {
             self.status.interface
         );
         self.stats.xsk_losses += 1;
+        let announcement = self.xdp.as_ref().map(|xdp| Announcement::new(&xdp.routes));
         self.change_sources(|port| {
             port.xdp = None;
             // No XDP program has to see single packets now.
             if let Err(error) = udp::receive_joined(port.udp.socket(), true) {
                 log::debug!("{}: packets come one by one: {error}", port.local_addr());
             }
-            port.recover();
+            port.recover(announcement);
         });
         self.status.tier = Tier::Udp;
         self.status.kernel_zerocopy = None;
@@ -47,8 +49,11 @@ impl HybridPort {
     }
 
     /// Starts the thread that opens the `AF_XDP` half again.
-    fn recover(&mut self) {
-        let Some(namespace) = self.namespace.clone() else { return };
+    fn recover(&mut self, announcement: Option<Announcement>) {
+        let (Some(namespace), Some(mut announcement)) = (self.namespace.clone(), announcement)
+        else {
+            return;
+        };
         let udp_socket = match self.udp.socket().try_clone_to_owned() {
             Ok(udp_socket) => udp_socket,
             Err(error) => return log::warn!("{}: it stays lost: {error}", self.local_addr()),
@@ -57,7 +62,7 @@ impl HybridPort {
         let payload_max = self.limits.payload_max;
         let attempt = move || {
             namespace.enter().ok()?;
-            reopen(&config, local, udp_socket.as_fd(), payload_max)
+            reopen(&config, (local, udp_socket.as_fd()), payload_max, &mut announcement)
         };
         match Recovery::start(attempt) {
             Ok(recovery) => self.recovery = Some(recovery),
@@ -118,15 +123,18 @@ impl HybridPort {
 /// Opens a lost `AF_XDP` half again, for packets of at most `payload_max` bytes.
 fn reopen(
     config: &PortConfig,
-    local: SocketAddr,
-    udp_socket: BorrowedFd<'_>,
+    (local, udp_socket): (SocketAddr, BorrowedFd<'_>),
     payload_max: usize,
+    announcement: &mut Announcement,
 ) -> Option<XdpHalf> {
     let mut netlink = Netlink::open().ok()?;
     let interfaces = interfaces::list(&mut netlink).ok()?;
     // The address may be on another interface by now.
     let bound = PortConfig { bind: local, ..config.clone() };
     let (interface, _) = interfaces::choose(&bound, &interfaces, &mut netlink).ok()?;
+    if let Some(interface) = interface {
+        announcement.announce(interface.mac, udp_socket);
+    }
     // Peers know the limit from the time when the port opened, and join packets beyond it. Packets
     // longer than the present MTU go through the kernel (`Routes`).
     let promised = mtu::mtu_for(payload_max, local.ip());
