@@ -29,6 +29,11 @@ pub(super) fn fire(
     let tick = cx.timers.tick();
     let silence = cx.timers.silence();
     sender.try_longer(cx, conn);
+    if makes_no_progress(cx, sender, matcher, conn) {
+        let peer = cx.table[conn].peer();
+        log::info!("peer {}: no progress", cx.table[peer].address());
+        return end_connection(cx, sender, matcher, peer, OpError::TimedOut);
+    }
     let state = &mut cx.table[conn];
     if state.has_work() {
         let deadline = state.deadline(silence, cx.config.congestion, tick);
@@ -83,4 +88,23 @@ pub(super) fn fire(
     } else {
         cx.arm(conn);
     }
+}
+
+/// Whether a peer has made no progress for the peer time-out with something that it owes: packets
+/// or messages in order, the rest of a message, answers to requests. It may answer pings all the
+/// time. Bound: once in a part of the peer time-out the operations and messages under way with it.
+fn makes_no_progress(
+    cx: &mut Ctx<'_>,
+    sender: &Sender<'_>,
+    matcher: &mut Matcher<'_>,
+    conn: ConnSlot,
+) -> bool {
+    let (now, timeout) = (cx.timers.tick(), cx.timers.silence().timeout);
+    let Some(watch) = cx.timers.watch(conn) else { return false };
+    if !watch.begin_check(now, timeout) {
+        return false;
+    }
+    let state = &cx.table[conn];
+    let marks = [state.owed_in_order(), sender.owed_answers(state)];
+    watch.check(marks) | matcher.has_stuck_assembly(state)
 }

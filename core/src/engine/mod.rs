@@ -151,7 +151,7 @@ impl<'s> Engine<'s> {
             cx: Ctx {
                 table,
                 bits: BitsPool::new(storage.bits),
-                timers: Timers::new(storage.timers, silence),
+                timers: Timers::new(storage.timers, storage.watches, silence),
                 completions: Completions::default(),
                 stats: Stats::default(),
                 secret,

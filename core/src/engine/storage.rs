@@ -22,6 +22,7 @@ use crate::engine::rma::region::Region;
 use crate::peer::in_flight::{CHUNK_PACKETS, PAGE_CHUNKS, TxChunk, TxPage};
 use crate::peer::operation::{Assembly, RecvOp, TxOp, Unexpected};
 use crate::peer::slots::{RecvSlot, StoredSlot};
+use crate::peer::watch::Watch;
 use crate::peer::window::BitsPage;
 use crate::peer::{Connection, Peer};
 use crate::{Config, ConfigError};
@@ -153,6 +154,8 @@ storage! { config;
         index: u32 = zeroed((count(config.peers) * 2).next_power_of_two());
         /// Timers of the connections.
         timers: TimerSlot = filled(count(config.connections));
+        /// The watch over what the peer of each connection owes.
+        watches: Watch = filled(count(config.connections));
         /// Hash bins of the posted receives.
         recv_bins: List<RecvSlot> = filled(count(config.recvs).next_power_of_two());
         /// Their entries in the bins.

@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Time: the clock of the engine as its callers tell it, and one timer for each connection.
+//! Time: the clock of the engine as its callers tell it; one timer and one watch for each
+//! connection.
 //!
 //! In: the time of a call, deadlines of connections. Out: connections with an expired deadline.
 //! Bound: one timer for each connection; all operations are O(1).
 
 use crate::Instant;
+use crate::collections::slab::SlotIndex;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::collections::wheel::{TimerSlot, Wheel};
-
 use crate::peer::slots::{ConnSlot, PeerSlot};
+use crate::peer::watch::Watch;
 use crate::peer::{PING_PART, Silence};
 
 /// A wake-up takes this long at the most on a host that has a core for the thread (50 µs).
@@ -31,6 +33,8 @@ pub(super) struct ProposedLeast {
 #[derive(Debug)]
 pub(super) struct Timers<'s> {
     wheel: Wheel<'s, ConnSlot>,
+    /// What the peers owe, by connection.
+    watches: &'s mut [Watch],
     /// The latest time that any call brought.
     now: Instant,
     /// [`Self::now`] in the unit of packets and of the state of peers.
@@ -47,9 +51,15 @@ pub(super) struct Timers<'s> {
 
 impl<'s> Timers<'s> {
     /// No timer is armed.
-    pub(super) fn new(slots: &'s mut [TimerSlot], silence: Silence) -> Self {
+    pub(super) fn new(
+        slots: &'s mut [TimerSlot],
+        watches: &'s mut [Watch],
+        silence: Silence,
+    ) -> Self {
+        watches.fill(Watch::default());
         Self {
             wheel: Wheel::new(slots),
+            watches,
             now: Instant::ZERO,
             tick: Tick::of(Instant::ZERO),
             last_poll: Tick::of(Instant::ZERO),
@@ -165,9 +175,17 @@ impl Timers<'_> {
         self.wheel.arm(conn, deadline, self.now);
     }
 
-    /// Stops the timer of a connection.
+    /// Stops the timer of a connection that ends, and the watch over it.
     pub(super) fn disarm(&mut self, conn: ConnSlot) {
         self.wheel.disarm(conn);
+        if let Some(watch) = self.watch(conn) {
+            *watch = Watch::default();
+        }
+    }
+
+    /// The watch over a connection.
+    pub(super) fn watch(&mut self, conn: ConnSlot) -> Option<&mut Watch> {
+        self.watches.get_mut(conn.number() as usize)
     }
 
     /// A connection with an expired deadline, disarmed; `None` if there is none left.

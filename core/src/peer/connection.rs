@@ -11,6 +11,7 @@ use super::hello::Hello;
 use super::queue::Queue;
 use super::receive_state::ReceiveState;
 use super::send_state::SendState;
+use super::watch::mark;
 use super::{Path, Peer};
 use crate::collections::list::{Link, Links, List};
 use crate::collections::serial::Psn;
@@ -236,6 +237,19 @@ impl Connection {
             || self.rx.receive_window().has_holes()
             || self.rx.is_not_ready()
             || self.hello.repeat_at().is_some()
+    }
+
+    /// A mark for what the peer owes in its order, 0 if nothing: the next packet where others have
+    /// arrived behind it, or where messages are refused until it starts over; the next message
+    /// where others have arrived behind that.
+    pub(crate) fn owed_in_order(&self) -> u16 {
+        if !self.out_of_order.is_empty() {
+            mark(self.rx.expected_msn().0)
+        } else if self.rx.receive_window().has_holes() || self.rx.is_not_ready() {
+            mark(self.rx.receive_window().next().0)
+        } else {
+            0
+        }
     }
 
     /// Moves all times here forward where a comparison with `now` would wrap. They are valid at

@@ -6,12 +6,15 @@
 //! operations are O(1).
 
 use super::connection::{Connection, IDLE_NANOS};
+use super::watch::CHECKS;
 use crate::Congestion;
 use crate::collections::time::Tick;
 
 /// A peer that owes an answer gets a ping when this part of the peer timeout has passed without a
 /// packet.
 pub(crate) const PING_PART: u32 = 4;
+// A ping that is answered brings the next check of the watch.
+static_assertions::const_assert!(PING_PART >= CHECKS);
 /// Interval of further pings, at most, as a part of the peer timeout: some 30 pings in all. One
 /// ping that arrives, and its answer, suffice.
 const PING_AGAIN_PART: u32 = 32;

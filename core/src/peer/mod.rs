@@ -19,6 +19,7 @@ mod receive_state;
 mod rtt;
 mod send_state;
 pub(crate) mod slots;
+pub(crate) mod watch;
 pub(crate) mod window;
 
 pub(crate) use congestion::CongestionWindow;

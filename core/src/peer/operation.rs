@@ -9,6 +9,7 @@ use crate::collections::list::{Link, Links};
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::slab::Slab;
 use crate::peer::slots::{AssemblySlot, OpSlot, RecvSlot, StoredSlot};
+use crate::peer::watch::Strikes;
 use crate::wire::{Envelope, ErrorCode, READ_LEN_MAX};
 use crate::{
     AtomicForm, Common, Context, OpError, OpId, OpKind, PeerId, RecvId, RecvRequest, RegionId,
@@ -357,6 +358,8 @@ pub(crate) struct Assembly {
     /// The bytes that have.
     pub(crate) covered: Covered,
     pub(crate) destination: MessageDestination,
+    /// Whether it grows.
+    pub(crate) growth: Strikes,
     pub(crate) links: Links<AssemblySlot>,
 }
 
@@ -369,6 +372,7 @@ impl Default for Assembly {
             missing: 0,
             covered: Covered::default(),
             destination: MessageDestination::Stored(UnexpectedId::NONE),
+            growth: Strikes::default(),
             links: Links::default(),
         }
     }

@@ -15,6 +15,7 @@ mod connection;
 mod errors;
 mod messages;
 mod path_mtu;
+mod progress;
 mod puppet;
 mod recovery;
 mod remote;

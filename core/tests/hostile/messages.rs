@@ -335,7 +335,7 @@ const NEXT: u64 = 64;
 /// Messages behind a hole.
 const BEHIND: u32 = 700;
 
-/// A connection whose messages 1 to [`BEHIND`] have arrived before message 0.
+/// A connection with messages 1 to [`BEHIND`], which have arrived before message 0.
 fn with_messages_behind_a_hole() -> (Puppet, Vec<u8>) {
     let unexpected = [2 * BEHIND, 0, 0, 0];
     let mut puppet = Puppet::connected(&Config { unexpected, recvs: 1024, ..small() });

@@ -15,8 +15,10 @@ use crate::collections::list::List;
 use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
+use crate::peer::Connection;
 use crate::peer::operation::{Assembly, MessageDestination, StoredState, Unexpected};
 use crate::peer::slots::{AssemblySlot, ConnSlot, PeerSlot, RecvSlot, StoredSlot};
+use crate::peer::watch::mark;
 use crate::wire::{Envelope, MESSAGES_AHEAD_MAX, Record, SegmentRecord};
 use crate::{DropReason, Memory};
 
@@ -407,6 +409,18 @@ impl Matcher<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Whether a message of a connection has not grown for the peer time-out. It is called once in
+    /// a part of that time. Bound: messages of one peer that are arriving.
+    pub(crate) fn has_stuck_assembly(&mut self, state: &Connection) -> bool {
+        let (mut stuck, mut slot) = (false, state.assemblies().head());
+        while slot.is_some() {
+            let assembly = &mut self.assemblies[slot];
+            stuck |= assembly.growth.check(mark(assembly.missing as u32));
+            slot = List::next(&mut self.assemblies, slot);
+        }
+        stuck
     }
 
     /// Gives the slot of an assembly back.

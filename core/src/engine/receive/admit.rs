@@ -119,8 +119,18 @@ impl Ctx<'_> {
         if reason == DropReason::Duplicate {
             self.table[conn].rx_mut().duplicate_arrived(psn);
         }
+        self.excuse_order(conn, psn);
         self.owe_ack_now(conn);
         reason
+    }
+
+    /// This side has no room for packet `psn`. If it is the next one, its sender has done its part.
+    pub(super) fn excuse_order(&mut self, conn: ConnSlot, psn: Psn) {
+        if psn == self.table[conn].rx().receive_window().next()
+            && let Some(watch) = self.timers.watch(conn)
+        {
+            watch.excuse_order();
+        }
     }
 
     /// Answers a probe of the path MTU.

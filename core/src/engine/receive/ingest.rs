@@ -187,7 +187,10 @@ impl Engine<'_> {
         let mut pieces = core::mem::take(&mut self.pieces);
         let outcome = match pieces.arrive(now, name, piece, bytes) {
             Arrived::Part => Ok(()),
-            Arrived::NoRoom => Err(DropReason::PieceWithoutRoom),
+            Arrived::NoRoom => {
+                cx.excuse_order(conn, psn);
+                Err(DropReason::PieceWithoutRoom)
+            }
             Arrived::Whole(body) => match Records::check(body) {
                 Ok(records) => self.process_data(conn, header, &records, memory),
                 Err(_) => Err(DropReason::MalformedPieces),
@@ -224,7 +227,7 @@ impl Engine<'_> {
         if reason == DropReason::Overlap {
             self.reset(conn, header);
         } else {
-            self.cx.owe_ack_now(conn);
+            self.cx.drop_data(conn, header.psn(), reason);
         }
         reason
     }

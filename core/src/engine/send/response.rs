@@ -7,11 +7,14 @@
 //! another peer, is discarded. Bound: the record.
 
 use crate::collections::serial::Psn;
+use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
+use crate::peer::Connection;
 use crate::peer::operation::TxKind;
 use crate::peer::slots::{ConnSlot, OpSlot};
+use crate::peer::watch::mark;
 use crate::wire::{ErrorRecord, ResponseRecord};
 use crate::{DropReason, Memory, OpId, Placement, Target};
 
@@ -107,6 +110,31 @@ impl Sender<'_> {
         let op = &self.ops[slot];
         let asked = op.sent > 0 || op.all_sent;
         (op.is_request() && asked && !op.answered).then_some(slot)
+    }
+
+    /// A mark for the answers that a peer owes, 0 if none: to posted requests that it has
+    /// acknowledged, and to all rendezvous reads and notices of their end. It needs no room for the
+    /// latter. Bound: the operations with the peer.
+    pub(crate) fn owed_answers(&self, state: &Connection) -> u16 {
+        let (mut owed, mut missing) = (0_u32, 0_u64);
+        for queue in [state.sends(), state.responses()] {
+            let mut slot = queue.list().head();
+            while slot.is_some() {
+                let op = &self.ops[slot];
+                let asked = op.sent > 0 || op.all_sent;
+                let is_owed = match op.kind {
+                    TxKind::RendezvousRead { .. } => !op.answered,
+                    TxKind::Fin { .. } => true,
+                    _ => op.is_request() && op.in_flight == 0 && !op.answered,
+                };
+                if asked && is_owed {
+                    owed += 1;
+                    missing = missing.wrapping_add(op.missing);
+                }
+                slot = op.links.next();
+            }
+        }
+        if owed == 0 { 0 } else { mark(missing as u32 ^ owed << 24) }
     }
 
     /// The operation of this side with this peer.

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The watch over what a peer owes (`docs/PROTOCOL.md` §5.5): it must make progress, not only
+//! answer pings.
+//!
+//! In: what the peer owes, as a mark that changes with progress. Out: whether it made none for the
+//! peer time-out. The engine's timer calls. Bound: all operations are O(1).
+
+use crate::collections::time::Tick;
+
+/// Checks in the peer time-out.
+pub(super) const CHECKS: u32 = 4;
+/// What is watched: packets and messages in order, and answers to requests.
+const SUBJECTS: usize = 2;
+
+/// Checks without progress, since something was owed.
+#[derive(Clone, Copy, Debug, Default, Hash)]
+pub(crate) struct Strikes {
+    mark: u16,
+    count: u8,
+}
+
+impl Strikes {
+    /// Records a check. `mark` is 0 where nothing is owed. Returns whether nothing has changed for
+    /// the peer time-out: checks are a part of it apart.
+    pub(crate) fn check(&mut self, mark: u16) -> bool {
+        if mark == 0 || mark != self.mark {
+            *self = Self { mark, count: 0 };
+        } else {
+            self.count = self.count.saturating_add(1);
+        }
+        u32::from(self.count) >= CHECKS
+    }
+
+    /// Nothing is held against the peer.
+    pub(crate) fn clear(&mut self) {
+        self.count = 0;
+    }
+}
+
+/// The watch over one connection: storage of an engine.
+#[derive(Clone, Copy, Debug, Default, Hash)]
+pub(crate) struct Watch {
+    checked_at: Tick,
+    order: Strikes,
+    answers: Strikes,
+}
+
+impl Watch {
+    /// Whether a check is due, which happens now then. The time since the last one may seem short
+    /// once in a wrap of the ticks.
+    pub(crate) fn begin_check(&mut self, now: Tick, peer_timeout: u32) -> bool {
+        let passed = now.bits().wrapping_sub(self.checked_at.bits());
+        let due = passed >= peer_timeout / CHECKS;
+        if due {
+            self.checked_at = now;
+        }
+        due
+    }
+
+    /// Checks the packets and messages in order, and the answers, by their marks. Returns whether
+    /// one of them made no progress for the peer time-out.
+    pub(crate) fn check(&mut self, [order, answers]: [u16; SUBJECTS]) -> bool {
+        let late = [self.order.check(order), self.answers.check(answers)];
+        late.contains(&true)
+    }
+
+    /// The next packet in order has arrived, and this side had no room for it.
+    pub(crate) fn excuse_order(&mut self) {
+        self.order.clear();
+    }
+}
+
+/// A mark for `what` is owed, never 0. After progress it is another one, except for one case in
+/// 2^15: not four times in a row.
+pub(crate) const fn mark(what: u32) -> u16 {
+    const GOLDEN: u32 = 0x9e37_79b1;
+    (what.wrapping_mul(GOLDEN) >> 16) as u16 | 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_is_owed_and_stands_still_counts() {
+        let mut strikes = Strikes::default();
+        assert!((0..20).all(|_| !strikes.check(0)), "nothing is owed");
+        assert!((0..20).all(|n| !strikes.check(mark(n))), "progress");
+        assert!((1..CHECKS).all(|_| !strikes.check(mark(19))));
+        assert!(strikes.check(mark(19)), "the fourth time without progress");
+    }
+
+    #[test]
+    fn a_pause_of_the_engine_is_one_check() {
+        let (mut watch, second) = (Watch::default(), 1_000_000_000 / 64);
+        let timeout = 10 * second;
+        let mut now = Tick::default().plus(timeout);
+        assert!(watch.begin_check(now, timeout) && !watch.check([mark(1), 0]));
+        assert!(!watch.begin_check(now.plus(second), timeout), "too soon");
+        now = now.plus(100 * second);
+        assert!(watch.begin_check(now, timeout) && !watch.check([mark(1), 0]));
+        assert!(!watch.begin_check(now, timeout));
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A peer that answers pings must make progress as well (`docs/PROTOCOL.md` §5.5).
+
+use crate::puppet::*;
+use crate::world::*;
+use ofi_xdp_core::*;
+use std::time::Duration;
+
+/// The peer time-out of these tests.
+const TIMEOUT: u64 = 1_000 * MILLI;
+
+fn connected() -> Puppet {
+    let peer_timeout = Duration::from_nanos(TIMEOUT);
+    Puppet::connected(&Config { peer_timeout, ..small() })
+}
+
+/// Lets time pass while the puppet is heard all the time. It acknowledges all packets.
+fn pass_heard(puppet: &mut Puppet, nanos: u64) {
+    let step = TIMEOUT / 10;
+    for _ in 0..nanos / step {
+        puppet.pass(step);
+        for packet in puppet.sent_data() {
+            let next = packet.psn().plus(1);
+            if puppet.head.ack.is_before(next) {
+                puppet.head.ack = next;
+            }
+        }
+        let ack = puppet.ack(puppet.head.ack, &[]);
+        puppet.deliver(ack);
+    }
+}
+
+/// Checks that the connection lasts for the peer time-out, and no longer than twice that.
+fn ends_in_time(puppet: &mut Puppet) {
+    pass_heard(puppet, TIMEOUT);
+    assert_eq!(puppet.engine().connections(), 1, "not yet");
+    pass_heard(puppet, TIMEOUT);
+    assert_eq!(puppet.engine().connections(), 0, "no progress");
+}
+
+#[test]
+fn a_hole_that_is_never_filled_ends_the_connection() {
+    let mut puppet = connected();
+    let _lost = puppet.data(&message(0, b"a"));
+    let next = puppet.data(&message(1, b"b"));
+    puppet.deliver(next);
+    ends_in_time(&mut puppet);
+    assert_eq!(puppet.engine().stored_messages(), 0);
+}
+
+#[test]
+fn a_message_that_never_comes_ends_the_connection_though_packets_are_in_order() {
+    let mut puppet = connected();
+    let skipping = puppet.data(&message(1, b"b"));
+    puppet.deliver(skipping);
+    ends_in_time(&mut puppet);
+}
+
+#[test]
+fn a_message_that_does_not_grow_ends_the_connection_though_others_come() {
+    let mut puppet = connected();
+    let half = puppet.data(&segment(0, 128, 0, &[1; 64]));
+    puppet.deliver(half);
+    for msn in 1..30 {
+        pass_heard(&mut puppet, TIMEOUT / 10);
+        if puppet.engine().connections() == 0 {
+            assert!(msn > 10, "too soon");
+            return;
+        }
+        puppet.world.recv(0, msn.into(), 1);
+        let whole = puppet.data(&message(msn, b"w"));
+        puppet.deliver(whole);
+    }
+    panic!("it lasts");
+}
+
+#[test]
+fn a_message_that_grows_slowly_comes_to_its_end() {
+    let mut puppet = connected();
+    puppet.world.recv(0, 1, 640);
+    for part in 0..10 {
+        let next = puppet.data(&segment(0, 640, part * 64, &[1; 64]));
+        puppet.deliver(next);
+        pass_heard(&mut puppet, TIMEOUT / 2);
+    }
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+}
+
+#[test]
+fn a_read_that_is_acknowledged_and_never_answered_ends_in_error() {
+    let mut puppet = connected();
+    puppet.world.read(0, PUPPET, 7, Remote { key: 1, address: 0 }, 64);
+    puppet.drive();
+    pass_heard(&mut puppet, TIMEOUT);
+    assert_eq!(puppet.ends(), []);
+    pass_heard(&mut puppet, TIMEOUT);
+    assert_eq!(puppet.ends(), [(7, Err(OpError::TimedOut))]);
+}
+
+#[test]
+fn an_atomic_that_is_acknowledged_and_never_answered_ends_in_error() {
+    let mut puppet = connected();
+    puppet.world.fetch_add(0, PUPPET, 7, Remote { key: 1, address: 0 }, 1);
+    puppet.drive();
+    pass_heard(&mut puppet, 2 * TIMEOUT);
+    assert_eq!(puppet.ends(), [(7, Err(OpError::TimedOut))]);
+}
+
+#[test]
+fn a_long_message_whose_bytes_never_come_ends_in_error() {
+    let mut puppet = connected();
+    puppet.world.recv(0, 7, 100_000);
+    let announced = puppet.data(&announcement(0, 100_000, 3));
+    puppet.deliver(announced);
+    pass_heard(&mut puppet, TIMEOUT);
+    assert_eq!(puppet.ends(), []);
+    pass_heard(&mut puppet, TIMEOUT);
+    assert_eq!(puppet.ends(), [(7, Err(OpError::TimedOut))]);
+}
+
+#[test]
+fn a_peer_whose_packets_find_no_room_is_not_taken_for_idle() {
+    let mut puppet = connected();
+    let remote = puppet.world.region(0, 0, 64, Access::WRITE);
+    puppet.world.set_unpolled(0, true);
+    let events = small().events;
+    for op in 0..events {
+        let write = puppet.data(&write(op, remote, Some(1), &[1; 8]));
+        puppet.deliver(write);
+    }
+    let refused = puppet.data(&write(events, remote, Some(1), &[1; 8]));
+    let behind = puppet.data(&message(0, b"m"));
+    puppet.deliver(behind);
+    for _ in 0..30 {
+        puppet.deliver(refused.clone());
+        pass_heard(&mut puppet, TIMEOUT / 10);
+    }
+    assert_eq!(puppet.engine().connections(), 1, "the application reads no completions");
+    puppet.world.set_unpolled(0, false);
+    puppet.drive();
+    puppet.deliver(refused);
+    assert_eq!(puppet.ends().len() as u32, events + 1);
+}
+
+#[test]
+fn a_message_that_waits_for_a_receive_waits_as_long_as_it_takes() {
+    let mut puppet = connected();
+    puppet.send(5, vec![0; 100_000]);
+    pass_heard(&mut puppet, 5 * TIMEOUT);
+    assert_eq!(puppet.ends(), [], "announced, and not wanted yet");
+    assert_eq!(puppet.engine().connections(), 1);
+}
