@@ -43,6 +43,8 @@ pub(crate) enum Use {
     ConnectCookie = 13,
     /// The hash table of connection requests.
     ConnectTable = 14,
+    /// The places of the counts of hosts.
+    HostTable = 15,
 }
 
 /// SipHash-2-4 of `words`, under the key of two words.
@@ -123,7 +125,7 @@ mod tests {
                 Use::Incarnation, Use::HelloCookie, Use::PacketNumber, Use::RegionKey,
                 Use::Jitter, Use::PeerTable, Use::RegionTable, Use::PeerSlot,
                 Use::ReceiveTable, Use::StoredTable, Use::Coverage,
-                Use::ConnectNonce, Use::ConnectCookie, Use::ConnectTable,
+                Use::ConnectNonce, Use::ConnectCookie, Use::ConnectTable, Use::HostTable,
             ];
             let mut secret = Secret::new(key);
             let mut seen = std::collections::BTreeSet::new();

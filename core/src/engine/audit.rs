@@ -40,6 +40,10 @@ impl Engine<'_> {
         if reserved != self.cx.config.responders {
             return Err(Violation::Credits);
         }
+        let (assemblies, reads) = (self.matcher.assemblies(), self.sender.rendezvous_reads());
+        if !self.cx.table.hosts_add_up(assemblies, reads) {
+            return Err(Violation::Pool("hosts"));
+        }
         self.audit_lists()
     }
 

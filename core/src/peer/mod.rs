@@ -9,6 +9,7 @@ mod credit;
 mod deadlines;
 mod errors;
 mod hello;
+pub(crate) mod hosts;
 pub(crate) mod in_flight;
 pub(crate) mod operation;
 pub(crate) mod packet_record;
@@ -33,6 +34,7 @@ pub(crate) use rtt::Rtt;
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::slab::SlotIndex;
 use crate::collections::time::Tick;
+use crate::peer::hosts::Host;
 use crate::peer::slots::ConnSlot;
 use crate::wire::{Handshake, Token};
 use crate::{PeerAddress, PeerId};
@@ -80,6 +82,8 @@ pub(crate) struct Peer {
     /// Proves that a packet belongs to the present or last connection.
     token: Token,
     address: PeerAddress,
+    /// The place of its host in the counts of hosts.
+    host: Host,
     /// Number of the present or last connection, or of the last attempt at one.
     epoch: u16,
     /// Number of the connection that the token is of.
@@ -118,15 +122,16 @@ static_assertions::const_assert!(size_of::<crate::collections::slab::Slot<Peer>>
 
 impl Default for Peer {
     fn default() -> Self {
-        Self::new(PeerAddress::NONE)
+        Self::new(PeerAddress::NONE, Host::default())
     }
 }
 
 impl Peer {
-    pub(crate) const fn new(address: PeerAddress) -> Self {
+    pub(crate) const fn new(address: PeerAddress, host: Host) -> Self {
         Self {
             token: Token(0),
             address,
+            host,
             epoch: 0,
             token_epoch: 0,
             hello_epoch: 0,
@@ -158,6 +163,11 @@ impl Peer {
     #[inline(always)]
     pub(crate) const fn address(&self) -> PeerAddress {
         self.address
+    }
+
+    /// The place of its host in the counts of hosts.
+    pub(crate) const fn host(&self) -> Host {
+        self.host
     }
 
     #[inline(always)]

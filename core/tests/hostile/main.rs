@@ -13,6 +13,7 @@ mod admission;
 mod blind;
 mod connection;
 mod errors;
+mod hosts;
 mod messages;
 mod path_mtu;
 mod progress;

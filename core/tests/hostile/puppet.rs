@@ -16,6 +16,8 @@ pub use ofi_xdp_test_kit::records::*;
 
 /// The puppet's address; the engine's is `address(0)`.
 pub const PUPPET: usize = 1;
+/// The address of a good peer.
+pub const GOOD: usize = 2;
 /// The number of the puppet's first packet, and its identifier of the connection.
 pub const BASE: Psn = Psn(u32::MAX - 1);
 pub const CID: PeerId = PeerId::from_bits(0x0300_0009);
@@ -132,7 +134,16 @@ pub struct Puppet {
 impl Puppet {
     /// An engine that has received no packet of the puppet.
     pub fn unconnected(config: &Config) -> Self {
-        let mut world = World::new(1, 77, config, Faults::NONE);
+        Self::among(1, config)
+    }
+
+    /// An engine that has received no packet of the puppet, and a good peer, [`GOOD`].
+    pub fn beside_good_peer(config: &Config) -> Self {
+        Self::among(GOOD + 1, config)
+    }
+
+    fn among(nodes: usize, config: &Config) -> Self {
+        let mut world = World::new(nodes, 77, config, Faults::NONE);
         world.link.tap = Some(Vec::new());
         world.link.cut.push(address(PUPPET));
         let head = Head {
@@ -292,9 +303,13 @@ impl Puppet {
     }
 
     pub fn ingest_from(&mut self, node: usize, bytes: &[u8]) {
+        self.ingest_at(address(node), bytes);
+    }
+
+    pub fn ingest_at(&mut self, from: PeerAddress, bytes: &[u8]) {
         let now = self.world.time();
         let Node { engine, memory, .. } = &mut self.world.nodes[0];
-        let datagram = Datagram { from: address(node), bytes, congestion_experienced: false };
+        let datagram = Datagram { from, bytes, congestion_experienced: false };
         engine.ingest(now, datagram, memory);
     }
 

@@ -200,8 +200,12 @@ fn process_first_hello(
         cx.send_retry(hello, from);
         return Ok(());
     }
-    if many_unproven || is_crowded(&cx.table.peers) {
+    let has_share = cx.table.has_peer_share(&from);
+    if many_unproven || is_crowded(&cx.table.peers) || !has_share {
         evict_peer(cx, sender, matcher, EVICT_STEPS);
+    }
+    if !has_share && !cx.table.has_peer_share(&from) {
+        return Err(DropReason::NoRoom);
     }
     let slot = cx.add_peer(from).map_err(|_| DropReason::NoRoom)?;
     let standing = if proven { Standing::Proven } else { Standing::Unproven };

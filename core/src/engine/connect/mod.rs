@@ -22,6 +22,7 @@ use crate::collections::slots::Slots;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::engine::connect::packet::{STATELESS_QUEUE_MAX, StatelessPacket};
 use crate::engine::violation::{Violation, sound};
+use crate::peer::hosts::{Host, HostSlots};
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::{Connection, Peer, Standing, State};
 use crate::{PeerAddress, PeerId};
@@ -59,6 +60,13 @@ pub(super) struct ConnectionTable<'s> {
     evict_cursor: u32,
     /// Peers in the table that are [`Standing::Unproven`].
     unproven: u32,
+    /// The key of the counts of hosts.
+    host_key: [u64; 2],
+    /// Slots of each host: peers, connections, rendezvous reads, messages of several packets.
+    host_peers: HostSlots,
+    host_connections: HostSlots,
+    host_reads: HostSlots,
+    host_assemblies: HostSlots,
     /// While the engine closes: the slot of the next peer to be notified.
     closing: Option<u32>,
     /// Every peer was notified, or is being notified, that this endpoint closes.
@@ -86,6 +94,11 @@ impl<'s> ConnectionTable<'s> {
             epochs: 0,
             evict_cursor: 0,
             unproven: 0,
+            host_key: secret.subkey(Use::HostTable),
+            host_peers: HostSlots::default(),
+            host_connections: HostSlots::default(),
+            host_reads: HostSlots::default(),
+            host_assemblies: HostSlots::default(),
             closing: None,
             closed: false,
         }
@@ -207,8 +220,9 @@ impl ConnectionTable<'_> {
         [self.ready, self.corked].hash(hasher);
     }
 
-    /// The connection of a peer, allocated if it has none. `None` if the pool is empty; the last
-    /// quarter of the pool is for connections that peers open, because theirs always end.
+    /// The connection of a peer, allocated if it has none. `None` if the pool is empty, or the host
+    /// of an unnamed peer has its share. The last quarter of the pool is for connections that peers
+    /// open, because theirs always end.
     #[inline]
     pub(super) fn allocate_connection(
         &mut self,
@@ -224,9 +238,73 @@ impl ConnectionTable<'_> {
         if ours && self.connections.used() >= capacity - capacity / 4 {
             return None;
         }
+        let (host, free) = (self.peers[peer].host(), capacity - self.connections.used());
+        let is_unnamed = self.peers[peer].standing() != Standing::Named;
+        if is_unnamed && !self.host_connections.has_share(host, free) {
+            return None;
+        }
         let conn = self.connections.alloc(Connection::new(peer, &self.peers[peer], now))?;
         self.peers[peer].attach(conn);
+        self.host_connections.taken(host);
         Some(conn)
+    }
+
+    /// Gives a connection back, which is in no list.
+    pub(super) fn release_connection(&mut self, conn: ConnSlot) {
+        let peer = self.connections[conn].peer();
+        self.peers[peer].detach();
+        self.host_connections.given_back(self.peers[peer].host());
+        self.connections.release(conn);
+    }
+
+    /// Whether the host of an unknown peer may have another slot for peers.
+    pub(super) fn has_peer_share(&mut self, address: &PeerAddress) -> bool {
+        let (host, free) = (self.host_of(address), self.peers.capacity() - self.peers.used());
+        self.host_peers.has_share(host, free)
+    }
+
+    /// Whether the peer of a connection may make another rendezvous read, where `free` slots are
+    /// left.
+    pub(super) fn has_read_share(&mut self, conn: ConnSlot, free: u32) -> bool {
+        let peer = &self.peers[self.connections[conn].peer()];
+        peer.standing() == Standing::Named || self.host_reads.has_share(peer.host(), free)
+    }
+
+    /// The peer of a connection has taken a slot for rendezvous reads.
+    pub(super) fn read_taken(&mut self, conn: ConnSlot) {
+        self.host_reads.taken(self.peers[self.connections[conn].peer()].host());
+    }
+
+    /// The peer of a connection has given a slot for rendezvous reads back.
+    pub(super) fn read_given_back(&mut self, conn: ConnSlot) {
+        self.host_reads.given_back(self.peers[self.connections[conn].peer()].host());
+    }
+
+    /// Whether the peer of a connection may assemble another message, where `free` slots are left.
+    pub(super) fn has_assembly_share(&mut self, conn: ConnSlot, free: u32) -> bool {
+        let peer = &self.peers[self.connections[conn].peer()];
+        peer.standing() == Standing::Named || self.host_assemblies.has_share(peer.host(), free)
+    }
+
+    /// The peer of a connection has taken a slot for assembly.
+    pub(super) fn assembly_taken(&mut self, conn: ConnSlot) {
+        self.host_assemblies.taken(self.peers[self.connections[conn].peer()].host());
+    }
+
+    /// The peer of a connection has given a slot for assembly back.
+    pub(super) fn assembly_given_back(&mut self, conn: ConnSlot) {
+        self.host_assemblies.given_back(self.peers[self.connections[conn].peer()].host());
+    }
+
+    /// Whether the counts of hosts add up, where so many `assemblies` and rendezvous `reads` exist.
+    pub(super) fn hosts_add_up(&self, assemblies: u32, reads: u32) -> bool {
+        let counted = [&self.host_peers, &self.host_connections, &self.host_assemblies];
+        counted.map(HostSlots::total) == [self.peers.used(), self.connections.used(), assemblies]
+            && self.host_reads.total() == reads
+    }
+
+    fn host_of(&self, address: &PeerAddress) -> Host {
+        Host::of(self.host_key, address)
     }
 
     /// Whether so many peers are unproven that the next one must prove its address.
@@ -252,8 +330,10 @@ impl ConnectionTable<'_> {
 
     /// Puts a peer in a free slot, which is not in quarantine. `None`: there is none.
     fn insert(&mut self, address: PeerAddress) -> Option<PeerSlot> {
-        let peer = self.peers.alloc(Peer::new(address))?;
+        let host = self.host_of(&address);
+        let peer = self.peers.alloc(Peer::new(address, host))?;
         self.index.insert(&address, peer);
+        self.host_peers.taken(host);
         Some(peer)
     }
 
@@ -283,6 +363,7 @@ impl ConnectionTable<'_> {
         let peers = &self.peers;
         self.index.remove(&address, peer, |slot| peers[slot].address());
         self.set_standing(peer, Standing::Proven);
+        self.host_peers.given_back(self.peers[peer].host());
         self.peers[peer].set_removed(now);
         self.peers.release_last(peer);
     }

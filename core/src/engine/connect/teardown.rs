@@ -45,10 +45,9 @@ pub(crate) fn release_connection(cx: &mut Ctx<'_>, sender: &mut Sender<'_>, conn
     sender.abort_search(state, conn);
     let peer = &mut cx.table.peers[state.peer()];
     state.save(peer);
-    peer.detach();
     sender.release_connection(state);
     state.rx_mut().release(&mut cx.bits);
-    cx.table.connections.release(conn);
+    cx.table.release_connection(conn);
 }
 
 /// The notification of the next peer that needs one, while the engine closes.

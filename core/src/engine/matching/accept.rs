@@ -112,11 +112,14 @@ impl Matcher<'_> {
     }
 
     /// Whether a peer gets no slot to assemble another message of several packets. Either none is
-    /// free, or fewer than half are and the peer has its share.
-    fn lacks_assembly(&mut self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
+    /// free, or fewer than half are, and the peer or the host of an unnamed one has its share.
+    fn lacks_assembly(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) -> bool {
         let (used, capacity) = (self.assemblies.used(), self.assemblies.capacity());
         if used <= capacity / 2 {
             return false;
+        }
+        if !cx.table.has_assembly_share(conn, capacity - used) {
+            return true;
         }
         let share = (capacity / ASSEMBLY_SHARES).max(1);
         let mut slot = cx.table[conn].assemblies().head();
@@ -334,6 +337,7 @@ impl Matcher<'_> {
         let assembly =
             Assembly { msn, rnr_epoch, total, missing: total, destination, ..Assembly::default() };
         let Some(slot) = self.assemblies.alloc(assembly) else { return Ok(()) };
+        cx.table.assembly_taken(conn);
         cx.table[conn].assemblies_mut().push_back(&mut self.assemblies, slot);
         self.add_segment(cx, conn, slot, segment, memory)
     }
@@ -426,6 +430,7 @@ impl Matcher<'_> {
     /// Gives the slot of an assembly back.
     pub(super) fn drop_assembly(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, slot: AssemblySlot) {
         cx.table[conn].assemblies_mut().remove(&mut self.assemblies, slot);
+        cx.table.assembly_given_back(conn);
         self.assemblies.release(slot);
     }
 

@@ -16,6 +16,11 @@ impl Matcher<'_> {
         sound("unexpected", self.unexpected.slots())
     }
 
+    /// How many messages of several packets are arriving.
+    pub(crate) fn assemblies(&self) -> u32 {
+        self.assemblies.used()
+    }
+
     /// How many slots are in lists of a connection: receives, stored messages, assemblies.
     pub(crate) fn queued(&mut self, state: &Connection) -> [u32; 3] {
         [

@@ -4,7 +4,8 @@
 //! In: announcements that a receive has matched. Out: requests for parts, in round-robin order over
 //! all messages that are being read. The slots for these requests are a budget for the whole
 //! endpoint, so that many senders at once share the receiver's link. A silent peer keeps its slots
-//! until the peer timeout: therefore a peer never holds more slots than remain free. Bound:
+//! until the peer timeout: therefore a peer never holds more slots than remain free,
+//! nor do all unnamed peers of one host. Bound:
 //! [`READS_PER_CALL`] requests a call.
 
 use crate::OpError;
@@ -87,9 +88,12 @@ impl Matcher<'_> {
         let state = &cx.table[conn];
         // A connection without requests may always make one: it may be new, and gets its timer with
         // the request.
-        if u32::from(state.credits().rendezvous_reads()) >= sender.free_rendezvous_reads() {
+        let reads = u32::from(state.credits().rendezvous_reads());
+        let slots = sender.free_rendezvous_reads();
+        if reads >= slots || !cx.table.has_read_share(conn, slots) {
             return ReadStep::Blocked;
         }
+        let state = &cx.table[conn];
         let left = wanted - asked;
         if left == 0 {
             // No byte is wanted: the sender is notified at once.
@@ -146,6 +150,7 @@ impl Matcher<'_> {
         }
         let RendezvousState { handle, wanted, asked, open, .. } = self.recvs[recv].rendezvous;
         if asked < wanted || open > 0 {
+            cx.table.read_given_back(conn);
             sender.release_op(request);
             return;
         }

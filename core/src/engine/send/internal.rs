@@ -47,6 +47,7 @@ impl Sender<'_> {
             TxKind::RendezvousRead { recv, .. } => {
                 return matcher.finish_rendezvous_read(cx, self, conn, (slot, recv));
             }
+            TxKind::Fin { .. } => cx.table.read_given_back(conn),
             _ => {}
         }
         self.ops.release(slot);
@@ -64,7 +65,9 @@ impl Sender<'_> {
             match self.ops[op].kind {
                 TxKind::RendezvousRead { recv, .. } => {
                     matcher.abort_rendezvous(cx, recv, true, error);
+                    cx.table.read_given_back(conn);
                 }
+                TxKind::Fin { .. } => cx.table.read_given_back(conn),
                 TxKind::Error { .. } => self.responders_spare += 1,
                 _ => {}
             }
@@ -166,6 +169,7 @@ impl Sender<'_> {
     /// false if no slot is free.
     pub(crate) fn queue_rendezvous(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, op: TxOp) -> bool {
         let Some(slot) = self.ops.alloc_in(RENDEZVOUS_READS, op) else { return false };
+        cx.table.read_taken(conn);
         self.queue_internal(cx, conn, slot);
         true
     }

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Shares of hosts (`docs/PROTOCOL.md` §9.1): how many slots of a pool the peers at one IP address
+//! have together.
+//!
+//! In: slots as they are taken and given back. Out: whether the host of an unnamed peer may have
+//! another one. Callers: the connection table, the scheduler of rendezvous. Bound: all operations
+//! are O(1).
+//!
+//! Counts are kept by two hashes of the address. The smaller one counts: it is never too small, and
+//! too large only where other hosts share both places. The hashes are secret, so that hosts cannot
+//! choose their places.
+
+use crate::PeerAddress;
+use crate::collections::secret::sip_hash;
+
+/// Places for counts by each hash.
+const PLACES: usize = 256;
+
+/// The places of a host.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Host([u8; 2]);
+
+impl Host {
+    /// The host with the IP address of `address`, whichever its port. An IPv6 host has a network of
+    /// 64 bits.
+    pub(crate) fn of(key: [u64; 2], address: &PeerAddress) -> Self {
+        let [high, low, _] = address.words();
+        let low = if address.ip().is_ipv6() { 0 } else { low };
+        let [first, second, ..] = sip_hash(key, &[high, low]).to_le_bytes();
+        Self([first, second])
+    }
+}
+
+/// Slots of one pool, by host.
+#[derive(Clone, Debug)]
+pub(crate) struct HostSlots([[u32; PLACES]; 2]);
+
+impl Default for HostSlots {
+    fn default() -> Self {
+        Self([[0; PLACES]; 2])
+    }
+}
+
+impl HostSlots {
+    fn of(&mut self, Host(places): Host) -> impl Iterator<Item = &mut u32> {
+        let rows = self.0.iter_mut().zip(places);
+        rows.filter_map(|(row, place)| row.get_mut(usize::from(place)))
+    }
+
+    /// A host has another slot.
+    pub(crate) fn taken(&mut self, host: Host) {
+        self.of(host).for_each(|count| *count += 1);
+    }
+
+    /// A host has given a slot back.
+    pub(crate) fn given_back(&mut self, host: Host) {
+        self.of(host).for_each(|count| *count = count.saturating_sub(1));
+    }
+
+    /// How many slots all hosts have. For tests.
+    pub(crate) fn total(&self) -> u32 {
+        self.0.iter().flatten().sum::<u32>() / 2
+    }
+
+    /// Whether an unnamed peer may take another slot, where `free` are left: its host has no more
+    /// than those. So hosts, however many slots they ask for, leave some to others.
+    pub(crate) fn has_share(&mut self, host: Host, free: u32) -> bool {
+        let count = self.of(host).map(|count| *count).min().unwrap_or_default();
+        count <= free
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(number: u8, port: u16) -> Host {
+        Host::of([1, 2], &PeerAddress::from_v4([10, 0, 0, number], port))
+    }
+
+    #[test]
+    fn a_host_is_an_address_with_all_its_ports() {
+        assert_eq!(host(1, 7), host(1, 8));
+        assert_ne!(host(1, 7), host(2, 7));
+        let of = |ip: &str| Host::of([1, 2], &PeerAddress::new(ip.parse().unwrap(), 1));
+        assert_eq!(of("2001:db8::1"), of("2001:db8::2"));
+        assert_ne!(of("2001:db8::1"), of("2001:db8:0:1::1"));
+    }
+
+    #[test]
+    fn hosts_leave_slots_to_others() {
+        let (mut slots, mut free) = (HostSlots::default(), 64);
+        let mut had = [0; 4];
+        for (number, had) in had.iter_mut().enumerate() {
+            // bound: the slots
+            while free > 0 && slots.has_share(host(number as u8, 0), free) {
+                slots.taken(host(number as u8, 0));
+                (free, *had) = (free - 1, *had + 1);
+            }
+        }
+        assert_eq!(had, [33, 16, 8, 4]);
+        (0..33).for_each(|_| slots.given_back(host(0, 0)));
+        assert!(slots.has_share(host(0, 0), 0), "it has none");
+        assert!(!slots.has_share(host(1, 0), 15));
+    }
+}

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The share of a host, with any number of ports, of what all peers use (`docs/PROTOCOL.md` §9.1),
+//! and a good peer beside it.
+
+use crate::puppet::*;
+use crate::world::*;
+use ofi_xdp_core::wire::PacketKind;
+use ofi_xdp_core::*;
+use std::time::Duration;
+
+/// The time in which a good peer begins.
+const BEGIN: Duration = Duration::from_millis(100);
+
+/// An unnamed peer at another port of the puppet's host.
+struct Unnamed {
+    at: PeerAddress,
+    head: Head,
+}
+
+impl Unnamed {
+    /// A connection from a port of the puppet's host. `None`: the engine does not answer.
+    fn connect(puppet: &mut Puppet, port: u16) -> Option<Self> {
+        let at = PeerAddress::new(address(PUPPET).ip(), port);
+        puppet.sent();
+        let mut cookie = 0;
+        for _ in 0..2 {
+            let hello = puppet.hello(INCARNATION, 1, cookie);
+            puppet.ingest_at(at, &hello);
+            puppet.drive();
+            let answer = puppet.sent().pop()?;
+            if answer.kind() == PacketKind::Retry {
+                cookie = answer.handshake().cookie.get();
+                continue;
+            }
+            puppet.agreed(&answer);
+            let peer = Self { at, head: puppet.head };
+            let ping = peer.now(puppet, PacketKind::Ping).packet(&[]);
+            puppet.ingest_at(at, &ping);
+            puppet.drive();
+            return Some(peer);
+        }
+        None
+    }
+
+    fn now(&self, puppet: &Puppet, kind: PacketKind) -> Head {
+        Head { sent_at: puppet.now(kind).sent_at, kind, ..self.head }
+    }
+
+    /// Sends records in a packet that is `ahead` of the next one.
+    fn send(&self, puppet: &mut Puppet, ahead: u32, records: &[u8]) {
+        let mut head = self.now(puppet, PacketKind::Data);
+        head.psn = head.psn.plus(ahead);
+        puppet.ingest_at(self.at, &head.packet(records));
+        puppet.drive();
+    }
+}
+
+/// As many connections as the engine agrees to, of `ports`.
+fn connect_all(puppet: &mut Puppet, ports: u16) -> Vec<Unnamed> {
+    (1..=ports).filter_map(|port| Unnamed::connect(puppet, port)).collect()
+}
+
+/// Checks that a message of the good peer arrives in time.
+fn good_message_arrives(puppet: &mut Puppet, context: u64, len: usize) {
+    puppet.ends();
+    // A tag that no such peer uses.
+    let tag = Some(TagMatch { tag: 7, ignore: 0 });
+    let receive = |r: &mut RecvRequest| (r.context, r.tag) = (Context(context), tag);
+    puppet.world.recv_with(0, len, receive).unwrap();
+    let send = |r: &mut SendRequest| (r.common.context, r.tag) = (Context(context), Some(7));
+    puppet.world.send_with(GOOD, 0, send, vec![1; len]).unwrap();
+    let arrived = |world: &World| {
+        let all = [0, GOOD].map(|node| &world.nodes[node].completions);
+        all.iter().all(|ends| ends.iter().any(|end| end.context.0 == context))
+    };
+    assert!(puppet.world.run_until(BEGIN, arrived), "the good peer waits");
+    let good = puppet.world.completions(GOOD);
+    assert!(good.iter().all(|end| end.outcome.is_ok()), "{good:?}");
+    assert_eq!(puppet.world.received(0, context), vec![1; len]);
+}
+
+#[test]
+fn quiet_connections_of_one_host_leave_half_of_the_peer_table() {
+    let config = Config { peers: 64, connections: 64, responders: 64, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config);
+    let mut peers = 0;
+    for port in 1..200 {
+        peers += usize::from(Unnamed::connect(&mut puppet, port).is_some());
+        // Their connections rest, and keep their places in the table.
+        puppet.pass(50 * MILLI);
+    }
+    assert_eq!(peers, 33);
+    good_message_arrives(&mut puppet, 1, 8);
+}
+
+#[test]
+fn a_host_that_comes_back_with_other_ports_replaces_its_closed_peers() {
+    let config = Config { peers: 64, connections: 64, responders: 64, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config);
+    for port in 1..200 {
+        let peer = Unnamed::connect(&mut puppet, port);
+        // The slot of the first peer that makes room is in quarantine for 128 ms.
+        puppet.pass(200 * MILLI);
+        let peer = peer.or_else(|| Unnamed::connect(&mut puppet, port)).unwrap();
+        let close = peer.now(&puppet, PacketKind::Close).packet(&[]);
+        puppet.ingest_at(peer.at, &close);
+        puppet.drive();
+    }
+    good_message_arrives(&mut puppet, 1, 8);
+}
+
+#[test]
+fn busy_connections_of_one_host_leave_half_of_the_connections() {
+    let config = Config { peers: 256, connections: 32, responders: 32, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config);
+    good_message_arrives(&mut puppet, 1, 8);
+    // It rests, and loses its connection.
+    puppet.world.run(Duration::from_millis(50));
+    let mut peers = 0;
+    for port in 1..200 {
+        if let Some(peer) = Unnamed::connect(&mut puppet, port) {
+            peers += 1;
+            // A hole that is never filled.
+            peer.send(&mut puppet, 1, &message(1, b"x"));
+        }
+    }
+    assert_eq!((peers, puppet.engine().connections()), (17, 17));
+    good_message_arrives(&mut puppet, 2, 8);
+}
+
+#[test]
+fn the_application_names_peers_of_a_host_beyond_its_share() {
+    let config = Config { peers: 256, connections: 32, responders: 32, ..small() };
+    let mut puppet = Puppet::unconnected(&config);
+    for port in 1..25 {
+        let at = PeerAddress::new(address(PUPPET).ip(), port);
+        puppet.engine().insert_peer(at).unwrap();
+        let peer = Unnamed::connect(&mut puppet, port).unwrap();
+        peer.send(&mut puppet, 1, &message(1, b"x"));
+    }
+    assert_eq!(puppet.engine().connections(), 24);
+}
+
+#[test]
+fn rendezvous_reads_that_one_host_never_answers_leave_half_of_the_slots() {
+    let config = Config { peers: 64, connections: 64, responders: 64, ..small() };
+    let config = Config { rendezvous_reads: 16, ..config };
+    let mut puppet = Puppet::beside_good_peer(&config);
+    let peers = connect_all(&mut puppet, 20);
+    for (context, peer) in (100..).zip(&peers) {
+        puppet.world.recv(0, context, 1 << 20);
+        peer.send(&mut puppet, 0, &announcement(0, 1 << 20, 3));
+    }
+    assert_eq!(puppet.engine().stats().rendezvous, 20);
+    good_message_arrives(&mut puppet, 1, 1 << 20);
+}
+
+#[test]
+fn messages_of_one_host_that_never_grow_leave_slots_to_others() {
+    let config = Config { peers: 256, connections: 256, responders: 256, ..small() };
+    let config = Config { assemblies: 64, unexpected: [256, 8, 8, 8], ..config };
+    let mut puppet = Puppet::beside_good_peer(&config);
+    for peer in connect_all(&mut puppet, 60) {
+        peer.send(&mut puppet, 0, &segment(0, 2, 0, b"x"));
+        peer.send(&mut puppet, 1, &segment(1, 2, 0, b"x"));
+    }
+    assert_eq!(puppet.engine().stats().messages_accepted, 33);
+    good_message_arrives(&mut puppet, 1, 3000);
+}
