@@ -35,13 +35,10 @@ impl Host {
 #[derive(Clone, Debug)]
 pub(crate) struct HostSlots([[u32; PLACES]; 2]);
 
-impl Default for HostSlots {
-    fn default() -> Self {
-        Self([[0; PLACES]; 2])
-    }
-}
-
 impl HostSlots {
+    /// No host has a slot.
+    pub(crate) const EMPTY: Self = Self([[0; PLACES]; 2]);
+
     fn of(&mut self, Host(places): Host) -> impl Iterator<Item = &mut u32> {
         let rows = self.0.iter_mut().zip(places);
         rows.filter_map(|(row, place)| row.get_mut(usize::from(place)))
@@ -89,7 +86,7 @@ mod tests {
 
     #[test]
     fn hosts_leave_slots_to_others() {
-        let (mut slots, mut free) = (HostSlots::default(), 64);
+        let (mut slots, mut free) = (HostSlots::EMPTY, 64);
         let mut had = [0; 4];
         for (number, had) in had.iter_mut().enumerate() {
             // bound: the slots

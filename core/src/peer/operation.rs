@@ -8,6 +8,7 @@ use crate::collections::coverage::Covered;
 use crate::collections::list::{Link, Links};
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::slab::Slab;
+use crate::peer::hosts::Host;
 use crate::peer::slots::{AssemblySlot, OpSlot, RecvSlot, StoredSlot};
 use crate::peer::watch::Strikes;
 use crate::wire::{Envelope, ErrorCode, READ_LEN_MAX};
@@ -401,6 +402,8 @@ pub(crate) enum StoredState {
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Unexpected {
     pub(crate) peer: PeerId,
+    /// The host of an unnamed peer.
+    pub(crate) host: Option<Host>,
     pub(crate) envelope: Envelope,
     /// All of it has arrived.
     pub(crate) complete: bool,
@@ -424,6 +427,7 @@ impl Default for Unexpected {
     fn default() -> Self {
         Self {
             peer: PeerId::NONE,
+            host: None,
             envelope: Envelope::default(),
             complete: false,
             handle: None,

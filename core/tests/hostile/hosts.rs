@@ -167,3 +167,34 @@ fn messages_of_one_host_that_never_grow_leave_slots_to_others() {
     assert_eq!(puppet.engine().stats().messages_accepted, 33);
     good_message_arrives(&mut puppet, 1, 3000);
 }
+
+#[test]
+fn messages_of_one_host_that_no_receive_wants_leave_storage_to_others() {
+    let config = Config { peers: 256, connections: 256, responders: 256, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config);
+    for peer in connect_all(&mut puppet, 60) {
+        for msn in 0..2 {
+            peer.send(&mut puppet, msn, &message(msn, b"x"));
+        }
+    }
+    // 33 of 64 small slots, and 9 of the 16 next larger ones.
+    assert_eq!(puppet.engine().stored_messages(), 42);
+    let send = |r: &mut SendRequest| r.tag = Some(7);
+    puppet.world.send_with(GOOD, 0, send, vec![1; 8]).unwrap();
+    puppet.world.run(BEGIN);
+    assert_eq!(puppet.engine().stored_messages(), 43);
+    good_message_arrives(&mut puppet, 1, 8);
+}
+
+#[test]
+fn messages_that_were_received_count_no_more() {
+    let config = Config { unexpected: [8, 0, 0, 0], ..small() };
+    let mut puppet = Puppet::connected(&config);
+    for msn in 0..64 {
+        let packet = puppet.data(&message(msn, b"x"));
+        puppet.deliver(packet);
+        puppet.world.recv(0, msn.into(), 1);
+        puppet.drive();
+    }
+    assert_eq!(puppet.ends().len(), 64);
+}

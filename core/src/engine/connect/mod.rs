@@ -95,10 +95,10 @@ impl<'s> ConnectionTable<'s> {
             evict_cursor: 0,
             unproven: 0,
             host_key: secret.subkey(Use::HostTable),
-            host_peers: HostSlots::default(),
-            host_connections: HostSlots::default(),
-            host_reads: HostSlots::default(),
-            host_assemblies: HostSlots::default(),
+            host_peers: HostSlots::EMPTY,
+            host_connections: HostSlots::EMPTY,
+            host_reads: HostSlots::EMPTY,
+            host_assemblies: HostSlots::EMPTY,
             closing: None,
             closed: false,
         }
@@ -266,8 +266,7 @@ impl ConnectionTable<'_> {
     /// Whether the peer of a connection may make another rendezvous read, where `free` slots are
     /// left.
     pub(super) fn has_read_share(&mut self, conn: ConnSlot, free: u32) -> bool {
-        let peer = &self.peers[self.connections[conn].peer()];
-        peer.standing() == Standing::Named || self.host_reads.has_share(peer.host(), free)
+        self.unnamed_host(conn).is_none_or(|host| self.host_reads.has_share(host, free))
     }
 
     /// The peer of a connection has taken a slot for rendezvous reads.
@@ -280,10 +279,15 @@ impl ConnectionTable<'_> {
         self.host_reads.given_back(self.peers[self.connections[conn].peer()].host());
     }
 
+    /// The host of an unnamed peer.
+    pub(super) fn unnamed_host(&self, conn: ConnSlot) -> Option<Host> {
+        let peer = &self.peers[self.connections[conn].peer()];
+        (peer.standing() != Standing::Named).then_some(peer.host())
+    }
+
     /// Whether the peer of a connection may assemble another message, where `free` slots are left.
     pub(super) fn has_assembly_share(&mut self, conn: ConnSlot, free: u32) -> bool {
-        let peer = &self.peers[self.connections[conn].peer()];
-        peer.standing() == Standing::Named || self.host_assemblies.has_share(peer.host(), free)
+        self.unnamed_host(conn).is_none_or(|host| self.host_assemblies.has_share(host, free))
     }
 
     /// The peer of a connection has taken a slot for assembly.

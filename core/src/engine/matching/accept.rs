@@ -284,7 +284,9 @@ impl Matcher<'_> {
         let peer = cx.table.peer_of(conn);
         let envelope = *envelope;
         let len = if handle.is_some() { 0 } else { envelope.total };
-        let message = Unexpected { peer, envelope, complete, handle, ..Unexpected::default() };
+        let host = cx.table.unnamed_host(conn);
+        let message =
+            Unexpected { peer, host, envelope, complete, handle, ..Unexpected::default() };
         let slot = self.unexpected.alloc(len, message);
         if slot.is_none() && self.put_out_orphan(cx, len) {
             return self.unexpected.alloc(len, message);

@@ -47,6 +47,9 @@ impl Matcher<'_> {
         for list in queued.into_iter().chain([self.claimed]) {
             stored += length(list, &mut self.unexpected);
         }
+        if !self.unexpected.hosts_add_up() {
+            return Err(Violation::Pool("hosts"));
+        }
         if assemblies != self.assemblies.used() {
             return Err(Violation::Pool("assemblies"));
         }

@@ -19,6 +19,7 @@ use crate::api::config::{UNEXPECTED_CLASS_LEN, UNEXPECTED_CLASSES};
 use crate::collections::list::{Link, Linked, Links, List};
 use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::collections::slots::Slots;
+use crate::peer::hosts::HostSlots;
 use crate::peer::operation::Unexpected;
 use crate::peer::slots::StoredSlot;
 
@@ -38,6 +39,8 @@ pub(crate) struct UnexpectedPool<'s> {
     orphaned: [u32; UNEXPECTED_CLASSES],
     /// Messages out of order that are the next ones of their senders.
     next: List<StoredSlot>,
+    /// Slots of each class that unnamed peers have, by host.
+    hosts: [HostSlots; UNEXPECTED_CLASSES],
 }
 
 /// The links of orphans, and of next messages: none is both.
@@ -61,13 +64,31 @@ impl<'s> UnexpectedPool<'s> {
             orphans: [List::default(); UNEXPECTED_CLASSES],
             orphaned: [0; UNEXPECTED_CLASSES],
             next: List::default(),
+            hosts: [const { HostSlots::EMPTY }; UNEXPECTED_CLASSES],
         })
     }
 
     /// Takes a slot that holds `len` bytes, from the smallest class that fits or from the next
-    /// larger one. So small messages do not take the room of long ones.
+    /// larger one. So small messages do not take the room of long ones. An unnamed peer gets none
+    /// in a class of which its host has its share. Orphans count as free there.
     pub(crate) fn alloc(&mut self, len: u64, message: Unexpected) -> Option<StoredSlot> {
-        classes_for(len).find_map(|class| self.slots.alloc_in(class, message))
+        classes_for(len).find_map(|class| {
+            let Some(host) = message.host else { return self.slots.alloc_in(class, message) };
+            let free = self.slots.free_in(class) + self.orphaned[class];
+            if !self.hosts[class].has_share(host, free) {
+                return None;
+            }
+            let slot = self.slots.alloc_in(class, message)?;
+            self.hosts[class].taken(host);
+            Some(slot)
+        })
+    }
+
+    /// Whether the counts of hosts are those of the slots. For tests.
+    pub(crate) fn hosts_add_up(&self) -> bool {
+        let counted: u32 = self.hosts.iter().map(HostSlots::total).sum();
+        let used = self.slots.used_slots().filter(|&slot| self.slots[slot].host.is_some());
+        counted as usize == used.count()
     }
 
     /// Makes a message an orphan.
@@ -114,6 +135,9 @@ impl<'s> UnexpectedPool<'s> {
     }
 
     pub(crate) fn release(&mut self, slot: StoredSlot) {
+        if let Some(host) = self.slots[slot].host {
+            self.hosts[self.slots.class_of(slot)].given_back(host);
+        }
         self.slots.release(slot);
         self.releases = self.releases.wrapping_add(1).max(1);
     }
