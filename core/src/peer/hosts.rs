@@ -56,7 +56,8 @@ impl HostSlots {
 
     /// How many slots all hosts have. For tests.
     pub(crate) fn total(&self) -> u32 {
-        self.0.iter().flatten().sum::<u32>() / 2
+        let [row, _] = &self.0;
+        row.iter().sum()
     }
 
     /// Whether an unnamed peer may take another slot, where `free` are left: its host has no more
