@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Engines of connected endpoints: the connection is opened before the first operation, peers
-//! without a name open none, and each side learns of its end within the peer time-out.
+//! without a name open none, each side learns of its end within the peer time-out, and a flood of
+//! forged packets changes nothing.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
@@ -8,6 +9,7 @@
 
 mod world;
 
+use ofi_xdp_core::wire::{self, CONNECT_PACKET_MAX, ConnectKind, ConnectPacket, PacketKind};
 use ofi_xdp_core::*;
 use std::time::Duration;
 use world::*;
@@ -195,4 +197,94 @@ fn every_receive_is_cancelled() {
     world.send(0, 1, 9, pattern(1, 8));
     world.run(SECOND);
     assert!(world.completions(1).is_empty(), "nothing matches any more");
+}
+
+/// Messages of a transfer, and forged packets beside each.
+const MESSAGES: u64 = 500;
+const FORGED: u64 = 200;
+
+/// A packet of an attacker that does not read the connection's own: a real one with other numbers,
+/// or one of connection management, which has no business at an engine.
+fn forged(seen: &[Vec<u8>], number: u64) -> Vec<u8> {
+    let mut rng = Rng(number);
+    if number.is_multiple_of(8) {
+        let address = PeerAddress::from_v6([0; 16], 9);
+        let request = ConnectPacket::new(ConnectKind::Connect, rng.next(), rng.next());
+        let mut bytes = vec![0; CONNECT_PACKET_MAX];
+        let len = ConnectPacket { address, ..request }.put(&mut bytes, crc32c::crc32c_append);
+        bytes.truncate(len.unwrap());
+        return bytes;
+    }
+    let mut bytes = seen[number as usize % seen.len()].clone();
+    // The lower half of the token, and the incarnation of a hello.
+    bytes[8..12].copy_from_slice(&(rng.next() as u32).to_le_bytes());
+    if bytes[1] == PacketKind::Hello as u8 {
+        bytes[32..40].copy_from_slice(&rng.next().to_le_bytes());
+    }
+    wire::seal(&mut bytes, crc32c::crc32c_append);
+    bytes
+}
+
+/// Sends a message to node 1, which receives it.
+fn pass(world: &mut World, message: u64) {
+    world.recv(1, message, 1400);
+    world.send(0, 1, message, pattern(message, 1400));
+    assert!(world.run_until(SECOND, |world| world.nodes[1].completions.len() == 1));
+    assert_eq!(world.completions(1)[0].outcome, Ok(()));
+    assert_eq!(world.received(1, message), pattern(message, 1400));
+}
+
+/// Passes the messages one by one, beside `flood` forged packets each, most of them from addresses
+/// of no node. Returns the time that it took.
+fn transfer(flood: u64) -> (World, Duration) {
+    let config = Config { named_peers_only: true, ..small() };
+    let mut world = World::new(2, 34, &config, Faults::NONE);
+    world.link.tap = Some(Vec::new());
+    let there = world.peer(0, 1);
+    world.peer(1, 0);
+    let now = world.time();
+    world.nodes[0].engine.connect(now, there).unwrap();
+    pass(&mut world, 0);
+    let sent = world.link.tap.replace(Vec::new()).unwrap().into_iter();
+    let seen: Vec<_> = sent.filter(|it| it.0 == address(0)).map(|it| it.2).collect();
+    let begin = world.time();
+    for message in 1..=MESSAGES {
+        for number in (message - 1) * flood..message * flood {
+            let source = if number % 16 == 1 { 0 } else { 2 + number as usize };
+            world.link.inject(world.now, address(source), address(1), forged(&seen, number));
+        }
+        pass(&mut world, message);
+    }
+    let took = world.time().since(begin);
+    (world, took)
+}
+
+#[test]
+fn a_flood_from_forged_sources_leaves_connection_and_transfer_as_they_are() {
+    let (calm, undisturbed) = transfer(0);
+    let (mut world, took) = transfer(FORGED);
+    assert!(took <= undisturbed * 5 / 4, "{took:?} after {undisturbed:?}");
+    let stats = world.nodes[1].engine.stats();
+    assert!(stats.packets_received >= MESSAGES * FORGED);
+    for reason in [
+        DropReason::Kind,
+        DropReason::UnexpectedHandshake,
+        DropReason::WrongSource,
+        DropReason::WrongToken,
+    ] {
+        assert!(stats.dropped(reason) > 1000, "{reason}: {}", stats.dropped(reason));
+    }
+    for (node, calm) in world.nodes.iter().zip(&calm.nodes) {
+        let (stats, calm) = (node.engine.stats(), calm.engine.stats());
+        assert_eq!((stats.handshakes, stats.connections_ended), (1, 0));
+        assert_eq!(stats.retransmissions, calm.retransmissions);
+        assert_eq!(node.engine.connections(), 1);
+    }
+    // Forged sources take no slot and get no answer; the peer's own address gets a cookie at most.
+    let answers = world.link.tap.take().unwrap().into_iter().filter(|it| node_of(&it.1) > 1);
+    assert_eq!(answers.count(), 0);
+    assert!(
+        (2..2 + MESSAGES * FORGED)
+            .all(|node| { world.nodes[1].engine.find(&address(node as usize)).is_none() })
+    );
 }
