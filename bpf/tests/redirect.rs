@@ -216,6 +216,22 @@ fn root_pass_port() {
     Fixture::v4().expect(Verdict::PassPort, &v4(PORT + 1, &PACKET));
 }
 
+/// Packets of connection management have no meaning at the port of an endpoint, which counts them.
+/// Their own sockets are the kernel's, on other ports.
+#[test]
+fn root_connection_management_is_for_the_kernel() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    for kind in 0x20..0x28 {
+        let mut packet = [0; 48];
+        packet[..2].copy_from_slice(&[PACKET[0], kind]);
+        fixture.expect(Verdict::PassPort, &v4(PORT + 1, &packet));
+        fixture.expect(Verdict::Redirected, &v4(PORT, &packet));
+    }
+}
+
 #[test]
 fn root_pass_address() {
     if common::skipped("CAP_BPF and CAP_NET_ADMIN") {

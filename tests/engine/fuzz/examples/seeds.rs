@@ -21,6 +21,10 @@ fn main() -> std::io::Result<()> {
         let bytes = random(seed, 64 << (seed % 4));
         write(&corpus.join("ingest"), &format!("random-{seed:02}"), &bytes)?;
         write(&corpus.join("operations"), &format!("random-{seed:02}"), &bytes)?;
+        write(&corpus.join("agents"), &format!("random-{seed:02}"), &bytes)?;
+    }
+    for (name, bytes) in agents() {
+        write(&corpus.join("agents"), name, &bytes)?;
     }
     for (name, bytes) in operations() {
         write(&corpus.join("operations"), name, &bytes)?;
@@ -65,6 +69,24 @@ fn decode() -> Vec<(String, Vec<u8>)> {
         files.push((format!("record-{kind:02x}"), packet));
     }
     files
+}
+
+/// Short stories, in the bytes that `agents` reads.
+fn agents() -> Vec<(&'static str, Vec<u8>)> {
+    /// A request with one byte of data; a time in which it arrives; an acceptance; a rejection.
+    const CONNECT: [u8; 3] = [0, 1, 7];
+    const WAIT: [u8; 2] = [3, 2];
+    const ACCEPT: [u8; 5] = [1, 0, 0, 0, 0];
+    const REJECT: [u8; 5] = [1, 0, 0, 1, 0];
+    vec![
+        ("accepted", [&CONNECT[..], &WAIT, &ACCEPT, &WAIT].concat()),
+        ("rejected", [&CONNECT[..], &WAIT, &REJECT, &WAIT].concat()),
+        ("cancelled", [&CONNECT[..], &WAIT, &[2, 0, 0, 0], &WAIT].concat()),
+        ("backlog", [&CONNECT.repeat(4)[..], &WAIT, &ACCEPT.repeat(4), &WAIT].concat()),
+        ("no-answer", [&CONNECT[..], &[4, 3, 0, 0], &[3, 14, 3, 14]].concat()),
+        ("bad-link", [&[4, 1, 1, 1], &CONNECT[..], &WAIT, &ACCEPT, &[3, 14]].concat()),
+        ("forged", [&CONNECT[..], &WAIT, &[5, 0, 0, 0, 0, 4, 1, 0, 1, 0, 0, 1, 1]].concat()),
+    ]
 }
 
 /// Short stories, in the bytes that `operations` reads.

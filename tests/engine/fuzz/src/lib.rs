@@ -5,6 +5,7 @@
 //! as a finding. Each target is a function here and a few lines in `targets/`, so
 //! that the tests of this package replay the corpus without libFuzzer.
 
+pub mod agents;
 pub mod decode;
 pub mod ingest;
 pub mod input;

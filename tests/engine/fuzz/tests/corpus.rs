@@ -17,6 +17,11 @@ fn replay(target: &str, run: fn(&[u8])) {
 }
 
 #[test]
+fn agents() {
+    replay("agents", ofi_xdp_fuzz::agents::run);
+}
+
+#[test]
 fn decode() {
     replay("decode", ofi_xdp_fuzz::decode::run);
 }

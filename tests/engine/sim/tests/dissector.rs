@@ -10,6 +10,8 @@ use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use etherparse::{SlicedPacket, TransportSlice};
+use ofi_xdp_core::PeerAddress;
+use ofi_xdp_core::wire::{CONNECT_PACKET_MAX, ConnectKind, ConnectPacket, RejectReason, seal};
 use ofi_xdp_sim::run::run_traced;
 use ofi_xdp_sim::scenario::Scenario;
 use ofi_xdp_sim::trace::Trace;
@@ -37,7 +39,8 @@ fn has_tshark() -> bool {
 struct Capture(PathBuf);
 
 impl Capture {
-    fn of(seed: u64) -> Self {
+    /// An empty one, and what writes to it.
+    fn begun() -> (Self, Trace) {
         // Tests may be threads of one process.
         static NUMBER: AtomicU32 = AtomicU32::new(0);
         let number = NUMBER.fetch_add(1, Ordering::Relaxed);
@@ -45,8 +48,21 @@ impl Capture {
         let path = std::env::temp_dir().join(file);
         let mut trace = Trace::default();
         trace.capture(Box::new(fs::File::create(&path).unwrap())).unwrap();
+        (Self(path), trace)
+    }
+
+    /// A run of the simulator.
+    fn of(seed: u64) -> Self {
+        let (capture, trace) = Self::begun();
         run_traced(seed, &Scenario::swarm(seed), trace).unwrap();
-        Self(path)
+        capture
+    }
+
+    /// These packets.
+    fn of_packets(packets: &[Vec<u8>]) -> Self {
+        let (capture, mut trace) = Self::begun();
+        packets.iter().for_each(|packet| trace.record(1, 0, 1, packet));
+        capture
     }
 
     /// Where each packet's frame is in the file.
@@ -168,4 +184,72 @@ fn damage_and_nonsense_are_reported() {
     assert_eq!(shown[index], "1\t1");
     let wrong = shown.iter().filter(|line| !line.trim().is_empty()).count();
     assert_eq!(wrong, 1, "and nothing else is wrong");
+}
+
+/// Each packet of connection management (`docs/PROTOCOL.md` §12), and its fields as tshark shows
+/// them.
+fn connect_packets() -> (Vec<Vec<u8>>, Vec<String>) {
+    let address = PeerAddress::from_v4([198, 18, 0, 9], 5001);
+    let (mut packets, mut lines) = (Vec::new(), Vec::new());
+    use ConnectKind::{Accept, Cancel, Confirm, Connect, Cookie, Pending, Reject, RejectAck};
+    for kind in [Connect, Cookie, Pending, Accept, Confirm, Reject, RejectAck, Cancel] {
+        let number = kind as u64;
+        let mut packet = ConnectPacket::new(kind, number << 40 | 1, number << 40 | 2);
+        if matches!(kind, Connect | Accept) {
+            packet.address = address;
+        }
+        let has_data = matches!(kind, Connect | Accept | Reject);
+        if has_data {
+            packet.data = b"data";
+        }
+        packet.reason = (kind == Reject).then_some(RejectReason::Busy);
+        let mut bytes = vec![0; CONNECT_PACKET_MAX];
+        let len = packet.put(&mut bytes, crc32c::crc32c_append).unwrap();
+        bytes.truncate(len);
+        packets.push(bytes);
+        let data = if has_data { "64617461" } else { "" };
+        lines.push(
+            [
+                format!("0x{:02x}", kind as u8),
+                packet.reason.map_or(0, |reason| reason as u8).to_string(),
+                packet.data.len().to_string(),
+                packet.address.port().to_string(),
+                format!("0x{:016x}", packet.nonce),
+                format!("0x{:016x}", packet.proof),
+                data.to_owned(),
+                String::from("1"),
+                String::new(),
+            ]
+            .join("\t"),
+        );
+    }
+    (packets, lines)
+}
+
+#[test]
+fn packets_of_connection_management_show_their_fields() {
+    if !has_tshark() {
+        return;
+    }
+    let fields = [
+        "ofi_xdp.kind",
+        "ofi_xdp.connect.reason",
+        "ofi_xdp.connect.data_len",
+        "ofi_xdp.connect.port",
+        "ofi_xdp.connect.nonce",
+        "ofi_xdp.connect.proof",
+        "ofi_xdp.connect.data",
+        "ofi_xdp.checksum.good",
+        "ofi_xdp.malformed",
+    ];
+    let (mut packets, lines) = connect_packets();
+    assert_eq!(lines.len(), 8);
+    assert_eq!(tshark(&Capture::of_packets(&packets).0, &fields), lines);
+    // A length that is not the packet's.
+    for packet in &mut packets {
+        packet[4] += 1;
+        seal(packet, crc32c::crc32c_append);
+    }
+    let wrong = tshark(&Capture::of_packets(&packets).0, &["ofi_xdp.malformed"]);
+    assert_eq!(wrong, ["1"; 8]);
 }
