@@ -258,8 +258,8 @@ fn root_pass_vlan() {
     }
 }
 
-/// The kernel has rules of its own for frames to a group, and drops those to another unicast address
-/// or gives them to their interface.
+/// The kernel has rules of its own for frames to a group. It drops those to another unicast
+/// address, or gives them to their interface.
 #[test]
 fn root_pass_link() {
     if common::skipped("CAP_BPF and CAP_NET_ADMIN") {

@@ -45,6 +45,7 @@ const DATAPATH: &[Layer] = &[
             "af_xdp",
             "udp",
             "tier",
+            "headers",
             "host",
             "mtu.rs",
             "error.rs",
