@@ -150,3 +150,23 @@ fn a_post_after_a_long_computation_brings_the_present_time() {
         assert!(world.nodes[0].completions.iter().all(|one| one.outcome.is_ok()));
     }
 }
+
+/// Between the post of a message and its acknowledgment, the time of the last call is as good as
+/// the present time. Afterwards it is not: the silence of the peer counts from the next post.
+#[test]
+fn only_packets_under_way_stand_for_the_present_time() {
+    let mut world = World::new(2, 1, &small(), Faults::NONE);
+    let peer = world.peer(0, 1);
+    let known = |world: &World| world.nodes[0].engine.time_under_way(peer);
+    assert_eq!(known(&world), None, "no connection");
+    for context in 1..3 {
+        world.recv(1, context, 64);
+        world.send(0, 1, context, pattern(context, 64));
+        if context == 2 {
+            assert_eq!(known(&world), Some(world.time()));
+        }
+        world.run(Duration::from_millis(1));
+        assert_eq!(world.completions(0).len(), 1);
+        assert_eq!(known(&world), None, "all packets are acknowledged");
+    }
+}
