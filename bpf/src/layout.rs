@@ -62,7 +62,7 @@ verdicts! {
     PassNoSocket = "pass_no_socket",
     /// A VLAN tag with an id.
     PassVlan = "pass_vlan",
-    /// To another link-layer address: a group's or another interface's.
+    /// Addressed to a group, or to another interface.
     PassLink = "pass_link",
     /// From an address that no other host may use as a source.
     PassSource = "pass_source",

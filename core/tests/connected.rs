@@ -203,8 +203,8 @@ fn every_receive_is_cancelled() {
 const MESSAGES: u64 = 500;
 const FORGED: u64 = 200;
 
-/// A packet of an attacker that does not read the connection's own: a real one with other numbers,
-/// or one of connection management, which has no business at an engine.
+/// A packet of an attacker that cannot read those of the connection: a real one with other numbers,
+/// or one of connection management, which an engine must ignore.
 fn forged(seen: &[Vec<u8>], number: u64) -> Vec<u8> {
     let mut rng = Rng(number);
     if number.is_multiple_of(8) {
@@ -234,8 +234,8 @@ fn pass(world: &mut World, message: u64) {
     assert_eq!(world.received(1, message), pattern(message, 1400));
 }
 
-/// Passes the messages one by one, beside `flood` forged packets each, most of them from addresses
-/// of no node. Returns the time that it took.
+/// Passes the messages one by one. Beside each there are `flood` forged packets, most of them from
+/// addresses of no node. Returns the time that it took.
 fn transfer(flood: u64) -> (World, Duration) {
     let config = Config { named_peers_only: true, ..small() };
     let mut world = World::new(2, 34, &config, Faults::NONE);

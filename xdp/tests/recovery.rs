@@ -205,7 +205,7 @@ fn root_a_forks_sockets_wake_no_thread() {
     });
 }
 
-/// The server only receives, and its neighbour believes to know it for some ten seconds.
+/// The server only receives, and its neighbour keeps the former address for about ten seconds.
 #[test]
 fn root_a_receiver_with_another_link_layer_address_is_found() {
     if skipped() {

@@ -90,9 +90,10 @@ pub(super) fn fire(
     }
 }
 
-/// Whether a peer has made no progress for the peer time-out with something that it owes: packets
-/// or messages in order, the rest of a message, answers to requests. It may answer pings all the
-/// time. Bound: once in a part of the peer time-out the operations and messages under way with it.
+/// Whether the peer owes something and has made no progress with it for the peer time-out, though
+/// it may have answered pings. It owes packets and messages in order, the rest of a message, and
+/// answers to requests. Bound: the operations and messages under way with the peer, once in a part
+/// of the peer time-out.
 fn makes_no_progress(
     cx: &mut Ctx<'_>,
     sender: &Sender<'_>,

@@ -239,9 +239,9 @@ impl Connection {
             || self.hello.repeat_at().is_some()
     }
 
-    /// A mark for what the peer owes in its order, 0 if nothing: the next packet where others have
-    /// arrived behind it, or where messages are refused until it starts over; the next message
-    /// where others have arrived behind that.
+    /// A mark for what the peer owes in order, 0 if nothing. If later messages have arrived, it
+    /// owes the next message. If later packets have arrived, or messages are refused until the peer
+    /// starts over, it owes the next packet.
     pub(crate) fn owed_in_order(&self) -> u16 {
         if !self.out_of_order.is_empty() {
             mark(self.rx.expected_msn().0)

@@ -19,7 +19,7 @@ static_assertions::const_assert!(PING_PART >= CHECKS);
 /// ping that arrives, and its answer, suffice.
 const PING_AGAIN_PART: u32 = 32;
 
-/// The silence of peers that an engine bears.
+/// How long an engine bears the silence of a peer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Silence {
     /// The peer time-out, in ticks.
@@ -77,10 +77,10 @@ impl Connection {
         if idle.has_come(now) { now.plus_nanos(IDLE_NANOS) } else { idle }
     }
 
-    /// When a ping is due although nothing is under way. The peer owes an answer that may take
-    /// long, such as the rendezvous of a long message, or its silence counts always. The timer was
-    /// restarted by the last ping, which may be lost. The next one follows after a time-out, later
-    /// ones when the time since the first has doubled.
+    /// When a ping is due although nothing is under way. Either the peer owes an answer that may
+    /// take long, such as the rendezvous of a long message, or its silence counts always. The timer
+    /// was restarted by the last ping, which may be lost. The next one follows after a time-out,
+    /// later ones when the time since the first has doubled.
     pub(crate) fn ping_at(&self, silence: Silence) -> Option<Tick> {
         let waits = self.tx().all_acknowledged()
             && self.expects_packets(silence)

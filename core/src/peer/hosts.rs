@@ -6,8 +6,8 @@
 //! another one. Callers: the connection table, the scheduler of rendezvous. Bound: all operations
 //! are O(1).
 //!
-//! Counts are kept by two hashes of the address. The smaller one counts: it is never too small, and
-//! too large only where other hosts share both places. The hashes are secret, so that hosts cannot
+//! Counts are kept by two hashes of the address. The smaller count is used: it is never too small,
+//! and too large only if other hosts share both places. The hashes are secret, so that hosts cannot
 //! choose their places.
 
 use crate::PeerAddress;
@@ -21,8 +21,8 @@ const PLACES: usize = 256;
 pub(crate) struct Host([u8; 2]);
 
 impl Host {
-    /// The host with the IP address of `address`, whichever its port. An IPv6 host has a network of
-    /// 64 bits.
+    /// The host with the IP address of `address`; its port has no influence. Of IPv6, all addresses
+    /// with equal first 64 bits are one host.
     pub(crate) fn of(key: [u64; 2], address: &PeerAddress) -> Self {
         let [high, low, _] = address.words();
         let low = if address.ip().is_ipv6() { 0 } else { low };
@@ -60,8 +60,8 @@ impl HostSlots {
         row.iter().sum()
     }
 
-    /// Whether an unnamed peer may take another slot, where `free` are left: its host has no more
-    /// than those. So hosts, however many slots they ask for, leave some to others.
+    /// Whether an unnamed peer may take another slot while `free` are left: its host must not have
+    /// more than that. So some slots remain for others, however many a host asks for.
     pub(crate) fn has_share(&mut self, host: Host, free: u32) -> bool {
         let count = self.of(host).map(|count| *count).min().unwrap_or_default();
         count <= free

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The watch over what a peer owes (`docs/PROTOCOL.md` §5.5): it must make progress, not only
-//! answer pings.
+//! The watch over what a peer owes (`docs/PROTOCOL.md` §5.5). A peer must make progress; to answer
+//! pings is not enough.
 //!
 //! In: what the peer owes, as a mark that changes with progress. Out: whether it made none for the
 //! peer time-out. The engine's timer calls. Bound: all operations are O(1).
 
 use crate::collections::time::Tick;
 
-/// Checks in the peer time-out.
+/// The number of checks in one peer time-out.
 pub(super) const CHECKS: u32 = 4;
 /// What is watched: packets and messages in order, and answers to requests.
 const SUBJECTS: usize = 2;
@@ -21,7 +21,7 @@ pub(crate) struct Strikes {
 
 impl Strikes {
     /// Records a check. `mark` is 0 where nothing is owed. Returns whether nothing has changed for
-    /// the peer time-out: checks are a part of it apart.
+    /// the peer time-out, which is [`CHECKS`] checks.
     pub(crate) fn check(&mut self, mark: u16) -> bool {
         if mark == 0 || mark != self.mark {
             *self = Self { mark, count: 0 };
@@ -31,7 +31,7 @@ impl Strikes {
         u32::from(self.count) >= CHECKS
     }
 
-    /// Nothing is held against the peer.
+    /// The peer is excused: the count begins again.
     pub(crate) fn clear(&mut self) {
         self.count = 0;
     }
@@ -46,8 +46,8 @@ pub(crate) struct Watch {
 }
 
 impl Watch {
-    /// Whether a check is due, which happens now then. The time since the last one may seem short
-    /// once in a wrap of the ticks.
+    /// Whether a check is due; if so, the caller makes it now. After a pause so long that the ticks
+    /// wrapped, a check may seem to be not due yet.
     pub(crate) fn begin_check(&mut self, now: Tick, peer_timeout: u32) -> bool {
         let passed = now.bits().wrapping_sub(self.checked_at.bits());
         let due = passed >= peer_timeout / CHECKS;
@@ -70,8 +70,8 @@ impl Watch {
     }
 }
 
-/// A mark for `what` is owed, never 0. After progress it is another one, except for one case in
-/// 2^15: not four times in a row.
+/// A mark for `what` is owed, never 0. It changes with progress: that it stays equal by chance has
+/// a probability of 2^-15 at each check, and [`CHECKS`] such chances in a row do not happen.
 pub(crate) const fn mark(what: u32) -> u16 {
     const GOLDEN: u32 = 0x9e37_79b1;
     (what.wrapping_mul(GOLDEN) >> 16) as u16 | 1

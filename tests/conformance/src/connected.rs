@@ -167,7 +167,7 @@ pub(crate) fn ignore_empty(errno: Errno) -> Result<()> {
     }
 }
 
-/// Nothing comes for some time.
+/// Waits for a short time, in which no event may come.
 pub(crate) fn nothing_more(eq: &Eq) -> Result<()> {
     let end = Instant::now() + NO_EVENT_TIME;
     while Instant::now() < end {

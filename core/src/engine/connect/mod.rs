@@ -220,9 +220,9 @@ impl ConnectionTable<'_> {
         [self.ready, self.corked].hash(hasher);
     }
 
-    /// The connection of a peer, allocated if it has none. `None` if the pool is empty, or the host
-    /// of an unnamed peer has its share. The last quarter of the pool is for connections that peers
-    /// open, because theirs always end.
+    /// The connection of a peer, allocated if it has none. `None` if the pool is empty, or if the
+    /// peer is unnamed and its host has its share. The last quarter of the pool is for connections
+    /// that peers open, because theirs always end.
     #[inline]
     pub(super) fn allocate_connection(
         &mut self,
@@ -249,7 +249,7 @@ impl ConnectionTable<'_> {
         Some(conn)
     }
 
-    /// Gives a connection back, which is in no list.
+    /// Frees a connection, which must be in no list.
     pub(super) fn release_connection(&mut self, conn: ConnSlot) {
         let peer = self.connections[conn].peer();
         self.peers[peer].detach();
@@ -300,7 +300,8 @@ impl ConnectionTable<'_> {
         self.host_assemblies.given_back(self.peers[self.connections[conn].peer()].host());
     }
 
-    /// Whether the counts of hosts add up, where so many `assemblies` and rendezvous `reads` exist.
+    /// Whether the counts of hosts agree with the numbers of `assemblies` and of rendezvous
+    /// `reads`.
     pub(super) fn hosts_add_up(&self, assemblies: u32, reads: u32) -> bool {
         let counted = [&self.host_peers, &self.host_connections, &self.host_assemblies];
         counted.map(HostSlots::total) == [self.peers.used(), self.connections.used(), assemblies]

@@ -417,8 +417,8 @@ impl Matcher<'_> {
         Ok(())
     }
 
-    /// Whether a message of a connection has not grown for the peer time-out. It is called once in
-    /// a part of that time. Bound: messages of one peer that are arriving.
+    /// Whether a message of a connection has not grown for the peer time-out. The caller asks
+    /// several times in that time. Bound: messages of one peer that are arriving.
     pub(crate) fn has_stuck_assembly(&mut self, state: &Connection) -> bool {
         let (mut stuck, mut slot) = (false, state.assemblies().head());
         while slot.is_some() {

@@ -4,9 +4,8 @@
 //! In: announcements that a receive has matched. Out: requests for parts, in round-robin order over
 //! all messages that are being read. The slots for these requests are a budget for the whole
 //! endpoint, so that many senders at once share the receiver's link. A silent peer keeps its slots
-//! until the peer timeout: therefore a peer never holds more slots than remain free,
-//! nor do all unnamed peers of one host. Bound:
-//! [`READS_PER_CALL`] requests a call.
+//! until the peer timeout: Therefore a peer never holds more slots than remain free. The unnamed
+//! peers of one host together do not either. Bound: [`READS_PER_CALL`] requests a call.
 
 use crate::OpError;
 use crate::collections::coverage::Covered;

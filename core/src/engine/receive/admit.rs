@@ -124,7 +124,7 @@ impl Ctx<'_> {
         reason
     }
 
-    /// This side has no room for packet `psn`. If it is the next one, its sender has done its part.
+    /// This side has no room for packet `psn`. If it is the next one, its sender owes nothing.
     pub(super) fn excuse_order(&mut self, conn: ConnSlot, psn: Psn) {
         if psn == self.table[conn].rx().receive_window().next()
             && let Some(watch) = self.timers.watch(conn)

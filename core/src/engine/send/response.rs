@@ -112,9 +112,9 @@ impl Sender<'_> {
         (op.is_request() && asked && !op.answered).then_some(slot)
     }
 
-    /// A mark for the answers that a peer owes, 0 if none: to posted requests that it has
-    /// acknowledged, and to all rendezvous reads and notices of their end. It needs no room for the
-    /// latter. Bound: the operations with the peer.
+    /// A mark for the answers that a peer owes, 0 if none. It owes answers to the posted requests
+    /// that it has acknowledged, and to all rendezvous reads and notices of their end, for which it
+    /// needs no room. Bound: the operations with the peer.
     pub(crate) fn owed_answers(&self, state: &Connection) -> u16 {
         let (mut owed, mut missing) = (0_u32, 0_u64);
         for queue in [state.sends(), state.responses()] {

@@ -71,7 +71,7 @@ fn decode() -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Short stories, in the bytes that `agents` reads.
+/// Short exchanges, in the bytes that `agents` reads.
 fn agents() -> Vec<(&'static str, Vec<u8>)> {
     /// A request with one byte of data; a time in which it arrives; an acceptance; a rejection.
     const CONNECT: [u8; 3] = [0, 1, 7];

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Target `agents`: connection management, with calls of both applications, faults of the link and
-//! packets of an attacker that knows the numbers.
+//! Target `agents`: connection management, with calls of both applications, faults of the link, and
+//! packets of an attacker that knows the numbers of the exchange.
 //!
 //! Two agents, one of which listens. Some packets of the fuzzer have numbers that were seen on the
 //! link, and anything in the other fields. Some are recorded packets with changed bytes, some are
-//! garbage. Rules: no panic; a packet has one answer at the most, and no longer one before a cookie
-//! was shown; the backlog holds; an exchange is reported once, and ends once; in the end nothing is
-//! kept.
+//! garbage. Rules: no panic. A packet has one answer at the most; before its sender has shown a
+//! cookie, the answer is not longer than the packet. Not more requests wait than the backlog
+//! allows. An exchange is reported once, and ends once. In the end nothing is kept.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -20,7 +20,7 @@ use crate::input::Input;
 
 /// Steps that one input may make.
 const STEPS_MAX: usize = 200;
-/// Requests that wait at once: few, so that the backlog runs out.
+/// The backlog: short, so that it is filled.
 const BACKLOG: u32 = 3;
 const INITIATOR: usize = 0;
 const LISTENER: usize = 1;
@@ -161,7 +161,7 @@ impl Attack {
         }
     }
 
-    /// A packet with numbers that were seen, as far as the input wants.
+    /// A packet. The input chooses which of its numbers are some that were seen.
     fn forge(&mut self, input: &mut Input<'_>) {
         let mut seen = |choice: u8| {
             let flights = self.agents.sent.iter().rev().take(16).map(|flight| &flight.bytes);
