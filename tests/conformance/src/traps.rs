@@ -2,10 +2,13 @@
 //! Cases in which providers are known to fail: promises of several pages together, threads, signals
 //! and processes, and the order in which objects end.
 
+mod huge;
+
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
+use self::huge::{slow_message_of_4_gib, slow_write_of_4_gib};
 use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Context, Errno, Event, Fid as _, Mem, Message, getinfo};
 use crate::man::{fi_cq, fi_mr, fi_msg};
@@ -565,67 +568,5 @@ fn no_slot_is_empty(world: &World) -> Result<()> {
     for (table, empty) in a.ep.empty_slots().into_iter().chain(a.domain.empty_slots()) {
         ensure!(empty == 0, "{empty} empty slots in the table {table}");
     }
-    group.close()
-}
-
-/// More than 32 bits of length.
-const HUGE: usize = (4 << 30) + 4099;
-
-/// Marks at positions where a length cut to 32 bits, or a missing part, shows.
-const MARKS: [usize; 5] = [0, 1 << 20, (4 << 30) - 1, 4 << 30, HUGE - 1];
-
-fn marked(mem: Mem) -> Vec<u8> {
-    MARKS.iter().map(|at| mem.byte(*at)).collect()
-}
-
-fn huge(world: &World, caps: u64) -> Result<(crate::group::Group, Mem, Mem)> {
-    let group = world.pair(caps)?;
-    if group.info.ep().max_msg_size < HUGE {
-        return not_offered("max_msg_size beyond 4 GiB");
-    }
-    let (from, into) = (Mem::zeroed(HUGE), Mem::zeroed(HUGE));
-    for (value, at) in MARKS.into_iter().enumerate() {
-        from.write(at, &[value as u8 + 1]);
-    }
-    Ok((group, from, into))
-}
-
-/// Completes within minutes, whatever the machine.
-fn patiently(group: &crate::group::Group, node: &crate::group::Node) -> Result<()> {
-    let end = Instant::now() + Duration::from_secs(200);
-    loop {
-        match node.cq.event() {
-            Ok(Event::Done(_)) => return Ok(()),
-            Ok(event) => anyhow::bail!("{event:?}"),
-            Err(errno) => ensure!(errno.0 == abi::FI_EAGAIN, "{errno}"),
-        }
-        for other in &group.nodes {
-            let _ = other.cq.progress();
-        }
-        ensure!(Instant::now() < end, "it never ends");
-    }
-}
-
-/// `fi_endpoint(3)`, `max_msg_size`: whatever length is offered.
-fn slow_message_of_4_gib(world: &World) -> Result<()> {
-    let (group, from, into) = huge(world, abi::FI_MSG)?;
-    group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, Context::null()))?;
-    group.post(|| group.a().ep.send(from, group.to_b(), Context::null()))?;
-    patiently(&group, group.b())?;
-    patiently(&group, group.a())?;
-    ensure!(marked(into) == [1, 2, 3, 4, 5], "{:?}", marked(into));
-    group.close()
-}
-
-/// A write of 4 GiB to remote memory.
-fn slow_write_of_4_gib(world: &World) -> Result<()> {
-    let (group, from, into) = huge(world, abi::FI_MSG | abi::FI_RMA)?;
-    let region = group.b().expose(&group.info, into, abi::FI_REMOTE_WRITE, 1)?;
-    let remote = region.remote(group.to_b());
-    group.post(|| group.a().ep.writedata(from, 1, remote, Context::null()))?;
-    patiently(&group, group.b())?;
-    patiently(&group, group.a())?;
-    ensure!(marked(into) == [1, 2, 3, 4, 5], "{:?}", marked(into));
-    region.mr.close()?;
     group.close()
 }

@@ -1,19 +1,27 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fi_cm(3)`, and the parts of `fi_endpoint(3)` and `fi_eq(3)` on connected endpoints.
 
-use anyhow::{Context as _, Result, bail, ensure};
+mod passive;
+
 use std::time::Duration;
 
+use anyhow::{Context as _, Result, bail, ensure};
+
+use self::passive::{
+    a_name_can_be_given, a_name_in_use_is_refused, a_passive_endpoint_has_a_name,
+    a_passive_endpoint_listens_once, an_endpoint_takes_the_name_of_a_passive_one,
+    listening_needs_an_event_queue, many_requests_are_reported_once_each,
+    requests_beyond_the_backlog_are_refused,
+};
 use crate::abi;
 use crate::connected::{
-    DATA, Listener, Pair, Side, error, event, hints, ignore_empty, nothing_more, offer, queue,
-    until,
+    DATA, Listener, Pair, Side, error, event, ignore_empty, nothing_more, offer, queue, until,
 };
-use crate::fi::{Answer, Context, Errno, Fabric, Fid as _, Mem, Remote, getinfo};
+use crate::fi::{Answer, Context, Errno, Fabric, Fid as _, Mem, Remote};
 use crate::group::cq_attr;
 use crate::peer::{Behaviour, Peer};
 use crate::runner::tests;
-use crate::world::{Setup, World, not_offered, refused};
+use crate::world::{Setup, World, refused};
 
 tests! { "fi_cm":
     a_connection_opens_and_ends
@@ -442,150 +450,6 @@ fn transfers_after_the_end_are_refused(world: &World) -> Result<()> {
         refused(side.ep.send(Mem::zeroed(8), 0, Context::null()), &errors, "fi_send")?;
     }
     pair.close()
-}
-
-/// The port of an address of IP.
-fn port(name: &[u8]) -> Result<u16> {
-    let port = name.get(2..4).context("a short address")?;
-    Ok(u16::from_be_bytes(port.try_into()?))
-}
-
-/// Section `fi_getname`: an endpoint that listens has a name with a port.
-fn a_passive_endpoint_has_a_name(world: &World) -> Result<()> {
-    let listener = Listener::open(world)?;
-    ensure!(port(&listener.name()?)? != 0, "no port");
-    refused(listener.pep.getname(4), &[abi::FI_ETOOSMALL], "too little room")?;
-    listener.close()
-}
-
-/// Section `fi_setname`: port 0 is any.
-fn a_name_can_be_given(world: &World) -> Result<()> {
-    let info = offer(world)?;
-    let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
-    let mut name = info.src_addr();
-    name[2..4].fill(0);
-    let pep = fabric.passive_ep(&info).context("fi_passive_ep")?;
-    pep.setname(&name).context("fi_setname")?;
-    let given = pep.getname(64).context("fi_getname")?;
-    ensure!(port(&given)? != 0 && given[4..] == name[4..], "{given:?}");
-    pep.close().context("fi_close")?;
-    fabric.close().context("fi_close")
-}
-
-/// Section `fi_setname`: an address has one owner.
-fn a_name_in_use_is_refused(world: &World) -> Result<()> {
-    let listener = Listener::open(world)?;
-    let other = Listener::silent(world)?;
-    let errors = [abi::FI_EADDRINUSE, abi::FI_EINVAL];
-    refused(other.pep.setname(&listener.name()?), &errors, "an address in use")?;
-    other.close()?;
-    listener.close()
-}
-
-/// Section `fi_listen`: requests are events.
-fn listening_needs_an_event_queue(world: &World) -> Result<()> {
-    let info = offer(world)?;
-    let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
-    let pep = fabric.passive_ep(&info).context("fi_passive_ep")?;
-    let errors = [abi::FI_ENOEQ, abi::FI_EINVAL, abi::FI_EOPBADSTATE];
-    refused(pep.listen(), &errors, "fi_listen without an event queue")?;
-    pep.close().context("fi_close")?;
-    fabric.close().context("fi_close")
-}
-
-/// Section `fi_listen`: it changes the state of the endpoint.
-fn a_passive_endpoint_listens_once(world: &World) -> Result<()> {
-    let listener = Listener::open(world)?;
-    let errors = [abi::FI_EOPBADSTATE, abi::FI_EINVAL, abi::FI_EBUSY];
-    refused(listener.pep.listen(), &errors, "a second fi_listen")?;
-    listener.close()
-}
-
-/// `fi_endpoint(3)`, `fi_endpoint`: a passive endpoint as the handle gives its address away.
-fn an_endpoint_takes_the_name_of_a_passive_one(world: &World) -> Result<()> {
-    let listener = Listener::open(world)?;
-    let named = Listener::silent(world)?;
-    let mut name = named.info.src_addr();
-    name[2..4].fill(0);
-    named.pep.setname(&name).context("fi_setname")?;
-    let name = named.name()?;
-    let hints = hints(world, 0);
-    hints.set(|info| info.handle = named.pep.fid());
-    let offers = getinfo(abi::VERSION, world.node.as_deref(), None, abi::FI_SOURCE, Some(&hints));
-    let info = offers.context("fi_getinfo")?.remove(0);
-    ensure!(info.entry().handle == named.pep.fid(), "another handle");
-    let active = Side::open(&named.fabric, &named.eq, info)?;
-    named.pep.close().context("fi_close of the passive endpoint")?;
-    ensure!(active.ep.getname(64).0.context("fi_getname")? == name, "another name");
-    active.ep.connect(&listener.name()?).context("fi_connect")?;
-    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
-    let info = request.info.context("no info")?;
-    ensure!(info.dest_addr() == name, "the request comes from {:?}", info.dest_addr());
-    listener.pep.reject(&info, &[]).context("fi_reject")?;
-    error(&named.eq)?;
-    active.close()?;
-    named.eq.close().context("fi_close")?;
-    named.fabric.close().context("fi_close")?;
-    listener.close()
-}
-
-/// Section `fi_listen`: every request is an event.
-fn many_requests_are_reported_once_each(world: &World) -> Result<()> {
-    const MANY: usize = 24;
-    let listener = Listener::open(world)?;
-    let name = listener.name()?;
-    let info = offer(world)?;
-    let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
-    let eq = queue(&fabric)?;
-    let open = |index: usize| -> Result<Side> {
-        let side = Side::open(&fabric, &eq, info.dup())?;
-        side.ep.connect_with(&name, &[index as u8]).context("fi_connect")?;
-        Ok(side)
-    };
-    let sides = (0..MANY).map(open).collect::<Result<Vec<_>>>()?;
-    let mut asked = std::collections::BTreeSet::new();
-    for _ in 0..MANY {
-        let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
-        ensure!(asked.insert(request.data.clone()), "{:?} came twice", request.data);
-        listener.pep.reject(&request.info.context("no info")?, &[]).context("fi_reject")?;
-    }
-    nothing_more(&listener.eq)?;
-    for _ in 0..MANY {
-        error(&eq)?;
-    }
-    sides.iter().try_for_each(Side::close)?;
-    eq.close().context("fi_close")?;
-    fabric.close().context("fi_close")?;
-    listener.close()
-}
-
-/// Section `fi_listen`: the number of outstanding requests is limited by the backlog.
-fn requests_beyond_the_backlog_are_refused(world: &World) -> Result<()> {
-    let listener = Listener::silent(world)?;
-    if listener.pep.set_backlog(1).is_err() {
-        listener.close()?;
-        return not_offered("FI_BACKLOG");
-    }
-    listener.pep.listen().context("fi_listen")?;
-    let name = listener.name()?;
-    let eq = queue(&listener.fabric)?;
-    let open = || -> Result<Side> {
-        let side = Side::open(&listener.fabric, &eq, offer(world)?)?;
-        side.ep.connect(&name).context("fi_connect")?;
-        Ok(side)
-    };
-    let first = open()?;
-    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
-    let second = open()?;
-    let refused = error(&eq)?;
-    ensure!(refused.fid == second.ep.fid(), "{refused:?}");
-    ensure!(refused.err == Errno(abi::FI_ECONNREFUSED), "{refused:?}");
-    listener.pep.reject(&request.info.context("no info")?, &[]).context("fi_reject")?;
-    error(&eq)?;
-    first.close()?;
-    second.close()?;
-    eq.close().context("fi_close")?;
-    listener.close()
 }
 
 /// `fi_endpoint(3)`: an accepted endpoint does not depend on the passive one.
