@@ -111,6 +111,28 @@ proptest! {
 }
 
 #[test]
+fn a_cookie_for_one_address_proves_no_other() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.world.link.cut.push(address(ATTACKER));
+    // The attacker has a connection of its own. When it asks for the next one, it gets a cookie.
+    for epoch in 1..3 {
+        let hello = puppet.hello(7, epoch, 0);
+        puppet.ingest_from(ATTACKER, &hello);
+        puppet.drive();
+    }
+    let retry = puppet.sent().pop().unwrap();
+    assert_eq!(retry.kind(), PacketKind::Retry);
+    let cookie = retry.handshake().cookie.get();
+    let before = puppet.digest();
+    // This hello comes under the address of the puppet.
+    let hello = puppet.hello(7, 2, cookie);
+    puppet.ingest(&hello);
+    assert_eq!(puppet.digest(), before);
+    puppet.ingest_from(ATTACKER, &hello);
+    assert_ne!(puppet.digest(), before, "it is good for the attacker's address");
+}
+
+#[test]
 fn an_attacker_gets_no_more_bytes_than_it_sends() {
     let kinds = [
         PacketKind::Hello,
