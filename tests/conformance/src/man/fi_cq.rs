@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fi_cq(3)`: completion queues.
 
+mod setup;
 mod waiting;
 
-use std::ffi::c_int;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
+use self::setup::arrived;
+pub(crate) use self::setup::readable;
 use self::waiting::{
     signal_is_not_a_completion, signal_wakes_a_reader, sread_ends_with_its_time,
     sread_of_no_wait_object_is_refused, sread_returns_existing_entries, sread_wakes_for_an_arrival,
@@ -63,11 +65,6 @@ tests! { "fi_cq":
     match_complete_waits_for_a_receive
     source_errors_carry_the_address
     queue_in_use_is_busy
-}
-
-/// Whether `fd` is readable within some milliseconds.
-pub(crate) fn readable(fd: c_int, timeout_ms: c_int) -> Result<bool> {
-    crate::process::poll_fd(fd, timeout_ms)
 }
 
 /// Section `fi_cq_open`, size: from the smallest to those that applications ask for.
@@ -130,34 +127,6 @@ fn format_tagged_tells_the_tag(world: &World) -> Result<()> {
     let [_, received] = in_format(world, abi::FI_CQ_FORMAT_TAGGED)?;
     ensure!((received.tag, received.data, received.len) == (9, 55, 20), "{received:?}");
     Ok(())
-}
-
-/// Leaves `count` receives completed at the second node, unread.
-fn arrived(world: &World, setup: &Setup, count: usize) -> Result<Group> {
-    let group = world.group(setup)?;
-    group.exchange(Mem::zeroed(8), Mem::zeroed(8))?;
-    for _ in 0..count {
-        group.post(|| group.b().ep.recv(Mem::zeroed(8), FI_ADDR_UNSPEC, Context::new()))?;
-    }
-    let end = Instant::now() + EVENT_TIMEOUT;
-    for _ in 0..count {
-        while let Err(errno) = group.a().ep.send(Mem::zeroed(8), group.to_b(), Context::new()) {
-            ensure!(errno.0 == abi::FI_EAGAIN && Instant::now() < end, "{errno}");
-            let _ = group.a().cq.progress();
-        }
-    }
-    // The first node's queue shows that they have arrived, while the second node only makes
-    // progress.
-    let mut sent = 0;
-    while sent < count {
-        ensure!(Instant::now() < end, "{sent} of {count} sends are done");
-        match group.a().cq.read(count) {
-            Ok(done) => sent += done.len(),
-            Err(errno) => ensure!(errno.0 == abi::FI_EAGAIN, "{errno}"),
-        }
-        let _ = group.b().cq.progress();
-    }
-    Ok(group)
 }
 
 /// Section `fi_cq_read`, count: never more entries than that.

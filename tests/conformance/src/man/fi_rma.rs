@@ -2,6 +2,7 @@
 //! `fi_rma(3)`: remote memory.
 
 mod errors;
+mod setup;
 
 use anyhow::{Result, ensure};
 
@@ -9,6 +10,7 @@ use self::errors::{
     a_wrong_key_is_an_error, an_address_beyond_the_region_is_an_error,
     an_error_leaves_the_endpoint_usable, missing_rights_are_an_error,
 };
+use self::setup::{ALL, KEY, close, delivered, plain, target};
 use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Context, Fid as _, Mem, Rma};
 use crate::group::{Exposed, Group};
@@ -47,30 +49,6 @@ tests! { "fi_rma":
     many_outstanding
     selective_completion_of_writes
     rma_event_counts_at_the_target
-}
-
-const ALL: u64 = abi::FI_REMOTE_READ | abi::FI_REMOTE_WRITE | abi::FI_READ | abi::FI_WRITE;
-const KEY: u64 = 0x77;
-
-/// Two nodes, and memory of the second that the first may reach.
-fn target(world: &World, setup: &Setup, len: usize) -> Result<(Group, Exposed)> {
-    let group = world.group(setup)?;
-    let region = group.b().expose(&group.info, Mem::zeroed(len), ALL, KEY)?;
-    Ok((group, region))
-}
-
-fn plain() -> Setup {
-    Setup::caps(abi::FI_RMA | abi::FI_MSG)
-}
-
-/// Writes that complete only when the bytes are in place.
-fn delivered() -> Setup {
-    Setup { tx_op_flags: abi::FI_DELIVERY_COMPLETE, ..plain() }
-}
-
-fn close(group: &Group, region: &Exposed) -> Result<()> {
-    region.mr.close()?;
-    group.close()
 }
 
 /// Section `fi_write`: the bytes are at the target when the operation is delivered.

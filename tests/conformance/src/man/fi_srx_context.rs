@@ -11,7 +11,7 @@ use self::multi_recv::{
     a_multi_receive_buffer_outlives_its_endpoints, a_multi_receive_buffer_serves_every_endpoint,
     a_multi_receive_buffer_waits_for_the_end_of_a_close,
 };
-use self::shared::{Shared, next};
+use self::shared::{CAPS, Shared, next};
 use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Context, Errno, Event, Fid, Mem, Message, Tagged};
 use crate::group::{NAME_ROOM, cq_attr};
@@ -48,8 +48,6 @@ tests! { "fi_srx_context":
     sending_from_a_receive_context_is_refused
     a_transmit_context_in_use_is_busy
 }
-
-const CAPS: u64 = abi::FI_MSG | abi::FI_TAGGED;
 
 /// `fi_endpoint(3)`, `rx_ctx_cnt` and `tx_ctx_cnt`: `FI_SHARED_CONTEXT`, granted or no data.
 fn hints_for_a_shared_context_are_answered(world: &World) -> Result<()> {

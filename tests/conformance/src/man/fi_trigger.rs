@@ -2,6 +2,7 @@
 //! `fi_trigger(3)`: deferred work queues, triggered operations.
 
 mod calls;
+mod setup;
 
 use anyhow::{Result, ensure};
 
@@ -12,11 +13,12 @@ use self::calls::{
     triggered_operations_begin_in_order, triggered_operations_need_the_capability,
     triggered_operations_of_every_kind_wait, triggered_sends_wait_and_complete,
 };
+use self::setup::{CAPS, close, expect, expose, queue, to_b, trigger_able};
 use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{
     Answer, Atomic, Cntr, Context, Errno, Fid, Mem, Message, Rma, Tagged, Value, When, Work,
 };
-use crate::group::{Exposed, Group};
+use crate::group::Group;
 use crate::runner::tests;
 use crate::world::{Setup, World, not_offered, optional, refused};
 
@@ -57,46 +59,10 @@ tests! { "fi_trigger":
     an_alias_triggers_by_default
 }
 
-const CAPS: u64 = abi::FI_MSG | abi::FI_TAGGED | abi::FI_RMA | abi::FI_ATOMIC;
-
-/// Nodes with endpoints that can be triggered, and two counters of the first one's domain.
-fn trigger_able(world: &World) -> Result<(Group, Cntr, Cntr)> {
-    let group = world.pair(CAPS | abi::FI_TRIGGER)?;
-    let cntr = || optional(group.a().domain.cntr(), "fi_cntr_open");
-    let (first, second) = (cntr()?, cntr()?);
-    Ok((group, first, second))
-}
-
-/// Queues a work at the first node.
-fn queue(group: &Group, work: &Work) -> Result<()> {
-    match group.a().domain.queue_work(work) {
-        Err(Errno(abi::FI_ENOSYS | abi::FI_EOPNOTSUPP)) => not_offered("FI_QUEUE_WORK"),
-        queued => Ok(queued?),
-    }
-}
-
 /// Waits until a counter of the first node is at `value`.
 fn reaches(group: &Group, cntr: &Cntr, value: u64) -> Result<()> {
     let what = format!("a counter at {value}");
     group.until(&what, || Ok((cntr.read() == value).then_some(())))
-}
-
-fn close(group: &Group, cntrs: [&Cntr; 2]) -> Result<()> {
-    for cntr in cntrs {
-        cntr.close()?;
-    }
-    group.close()
-}
-
-fn to_b(group: &Group, mem: Mem) -> Message {
-    Message::new(mem, group.to_b(), Context::new())
-}
-
-/// Posts a receive at the second node.
-fn expect(group: &Group, len: usize) -> Result<(Mem, Context)> {
-    let (into, context) = (Mem::zeroed(len), Context::new());
-    group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, context))?;
-    Ok((into, context))
 }
 
 /// Section "Deferred work queues": an operation starts when values and errors reach the threshold;
@@ -266,12 +232,6 @@ fn deferred_tagged_messages_match(world: &World) -> Result<()> {
     reaches(&group, &ends, 2)?;
     ensure!(back.bytes() == from.bytes(), "other bytes came back");
     close(&group, [&cntr, &ends])
-}
-
-/// Memory of the second node that the first may reach.
-fn expose(group: &Group, mem: Mem) -> Result<Exposed> {
-    let access = abi::FI_REMOTE_READ | abi::FI_REMOTE_WRITE;
-    group.b().expose(&group.info, mem, access, 77)
 }
 
 /// `FI_OP_WRITE`, `FI_OP_READ`.

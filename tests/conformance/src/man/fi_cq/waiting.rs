@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Result, ensure};
 
-use super::{arrived, readable};
+use super::setup::{arrived, readable};
 use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Context, Errno, Fid, Mem};
 use crate::group::cq_attr;

@@ -3,7 +3,7 @@
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::{ALL, KEY, close, delivered, target};
+use super::setup::{ALL, KEY, close, delivered, target};
 use crate::abi;
 use crate::fi::{Answer, Context, Errno, Fid as _, Mem, Remote};
 use crate::group::{Exposed, Group};

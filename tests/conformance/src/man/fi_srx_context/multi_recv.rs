@@ -5,8 +5,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 
-use super::CAPS;
-use super::shared::Shared;
+use super::shared::{CAPS, Shared};
 use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Context, Errno, Event, Fid, Mem, Message, Tagged};
 use crate::group::{NAME_ROOM, cq_attr};

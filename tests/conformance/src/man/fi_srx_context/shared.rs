@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Endpoints that share a receive context, for the tests of the page.
 //!
-//! In: the offers of the provider. Out: completions of the endpoints. Bound: the time-out of an event.
+//! In: the offers of the provider. Out: completions of the endpoints. Bound: the time-out of
+//! an event.
 
 use std::collections::VecDeque;
 use std::time::Instant;
@@ -12,6 +13,8 @@ use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{Completion, Context, Cq, CqError, Ep, Errno, Event, Fid, Info, Mem, Message};
 use crate::group::{Group, NAME_ROOM, cq_attr};
 use crate::world::{NO_EVENT_TIME, Setup, World, not_offered, optional};
+
+pub(super) const CAPS: u64 = abi::FI_MSG | abi::FI_TAGGED;
 
 /// Endpoints that share a receive context, at the second node; the first sends to them.
 pub(super) struct Shared {

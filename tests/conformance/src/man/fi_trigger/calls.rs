@@ -3,7 +3,7 @@
 
 use anyhow::{Result, ensure};
 
-use super::{close, expect, expose, queue, to_b, trigger_able};
+use super::setup::{close, expect, expose, queue, to_b, trigger_able};
 use crate::abi::{self, FI_ADDR_UNSPEC};
 use crate::fi::{
     Answer, Atomic, Cntr, Context, Errno, Fid, Mem, Message, Remote, Rma, Tagged, Value, When, Work,
