@@ -10,6 +10,7 @@
 mod world;
 
 mod admission;
+mod beside;
 mod blind;
 mod connection;
 mod errors;
@@ -21,3 +22,4 @@ mod puppet;
 mod recovery;
 mod remote;
 mod shares;
+mod unnamed;
