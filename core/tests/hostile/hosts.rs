@@ -5,9 +5,10 @@
 use crate::puppet::*;
 use crate::unnamed::*;
 use crate::world::*;
-use ofi_xdp_core::wire::PacketKind;
+use ofi_xdp_core::wire::{PacketKind, PieceBody};
 use ofi_xdp_core::*;
 use std::time::Duration;
+use zerocopy::IntoBytes;
 
 /// The time in which a good peer begins.
 const BEGIN: Duration = Duration::from_millis(100);
@@ -149,4 +150,31 @@ fn messages_that_were_received_count_no_more() {
         puppet.drive();
     }
     assert_eq!(puppet.ends().len(), 64);
+}
+
+#[test]
+fn pieces_of_one_host_leave_slots_to_others() {
+    let config = Config { peers: 256, connections: 256, responders: 256, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config);
+    let peers = connect_all(&mut puppet, 30);
+    good_message_arrives(&mut puppet, 1, 8);
+    // Only short packets pass now: those of the good peer go again in pieces.
+    puppet.world.link.passes = 1300;
+    let bytes = vec![1; 20_000];
+    let send = |r: &mut SendRequest| (r.common.context, r.tag) = (Context(2), Some(7));
+    puppet.world.send_with(GOOD, 0, send, bytes).unwrap();
+    for _ in 0..200 {
+        // A copy of the piece: its packet keeps its slot.
+        for peer in &peers {
+            let body = PieceBody { offset: 0.into(), total: 128.into(), reserved: 0.into() };
+            let head = peer.now(&puppet, PacketKind::Piece);
+            let piece = head.packet(&[body.as_bytes(), &[0; 64]].concat());
+            puppet.ingest_at(peer.at, &piece);
+        }
+        puppet.world.run(Duration::from_millis(5));
+        puppet.world.now += 5 * MILLI;
+    }
+    let good = puppet.world.completions(GOOD);
+    assert!(good.iter().any(|end| end.context.0 == 2 && end.outcome.is_ok()), "{good:?}");
+    assert!(puppet.world.nodes[GOOD].engine.stats().pieces_sent > 0);
 }

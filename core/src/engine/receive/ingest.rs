@@ -182,10 +182,10 @@ impl Engine<'_> {
             Admission::Fresh => {}
         }
         let name = (cx.table.peer_id(peer), cx.table[peer].epoch(), psn);
-        let now = cx.timers.now();
+        let (now, host) = (cx.timers.now(), cx.table.unnamed_host(conn));
         // The body stays where it is while its records are processed.
         let mut pieces = core::mem::take(&mut self.pieces);
-        let outcome = match pieces.arrive(now, name, piece, bytes) {
+        let outcome = match pieces.arrive(now, (name, host), piece, bytes) {
             Arrived::Part => Ok(()),
             Arrived::NoRoom => {
                 cx.excuse_order(conn, psn);

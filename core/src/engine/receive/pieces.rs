@@ -8,6 +8,7 @@
 use crate::Instant;
 use crate::PeerId;
 use crate::collections::serial::Psn;
+use crate::peer::hosts::Host;
 use crate::wire::{HEADER_LEN, PIECED_LEN_MAX, PieceBody, SEGMENT_QUANTUM};
 use core::hash::{Hash, Hasher};
 
@@ -27,6 +28,8 @@ pub(super) type PacketName = (PeerId, u16, Psn);
 #[derive(Clone, Debug)]
 pub(crate) struct Pieced {
     name: Option<PacketName>,
+    /// The host of an unnamed peer.
+    host: Option<Host>,
     /// When its last piece arrived.
     at: Instant,
     total: u16,
@@ -40,6 +43,7 @@ impl Default for Pieced {
     fn default() -> Self {
         Self {
             name: None,
+            host: None,
             at: Instant::ZERO,
             total: 0,
             missing: 0,
@@ -56,8 +60,9 @@ impl Hash for Pieced {
 }
 
 impl Pieced {
-    fn reset(&mut self, name: PacketName, total: u16) {
-        (self.name, self.total, self.missing) = (Some(name), total, total);
+    fn reset(&mut self, (name, host): (PacketName, Option<Host>), total: u16) {
+        (self.name, self.host) = (Some(name), host);
+        (self.total, self.missing) = (total, total);
         self.arrived = [0; UNIT_WORDS];
     }
 
@@ -107,11 +112,18 @@ impl<'s> Pieces<'s> {
 }
 
 impl Pieces<'_> {
-    /// Keeps a piece of the packet `name`.
+    /// Whether an unnamed peer of a host may take another slot: the host has no more than are free.
+    fn has_share(&self, now: Instant, host: Host) -> bool {
+        let free = self.slots.iter().filter(|slot| slot.is_free(now)).count();
+        let taken = |slot: &&Pieced| slot.host == Some(host) && !slot.is_free(now);
+        self.slots.iter().filter(taken).count() <= free
+    }
+
+    /// Keeps a piece of the packet `name`, of a named peer or of one at a `host`.
     pub(super) fn arrive(
         &mut self,
         now: Instant,
-        name: PacketName,
+        (name, host): (PacketName, Option<Host>),
         piece: &PieceBody,
         bytes: &[u8],
     ) -> Arrived<'_> {
@@ -119,11 +131,14 @@ impl Pieces<'_> {
         let known =
             |slot: &Pieced| slot.name == Some(name) && now < slot.at.after_nanos(STALE_NANOS);
         let at = self.slots.iter().position(known);
+        if at.is_none() && host.is_some_and(|host| !self.has_share(now, host)) {
+            return Arrived::NoRoom;
+        }
         let at = at.or_else(|| self.slots.iter().position(|slot| slot.is_free(now)));
         let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) else { return Arrived::NoRoom };
         // A repeated packet may be shorter: superseded records are left out.
         if !known(slot) || slot.total != total {
-            slot.reset(name, total);
+            slot.reset((name, host), total);
         }
         slot.at = now;
         slot.place(piece.offset.get().into(), bytes);
@@ -157,7 +172,7 @@ mod tests {
         let total = whole.len() as u16;
         let body =
             PieceBody { offset: (part.0 as u16).into(), total: total.into(), reserved: 0.into() };
-        match pieces.arrive(at(now), name, &body, &whole[part.0..part.1]) {
+        match pieces.arrive(at(now), (name, None), &body, &whole[part.0..part.1]) {
             Arrived::Whole(body) => Some(body.to_vec()),
             Arrived::Part | Arrived::NoRoom => None,
         }
