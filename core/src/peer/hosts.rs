@@ -60,6 +60,16 @@ impl HostSlots {
         row.iter().sum()
     }
 
+    /// A host has `slots` slots more.
+    pub(crate) fn taken_together(&mut self, host: Host, slots: u32) {
+        self.of(host).for_each(|count| *count += slots);
+    }
+
+    /// A host has given `slots` slots back.
+    pub(crate) fn given_back_together(&mut self, host: Host, slots: u32) {
+        self.of(host).for_each(|count| *count = count.saturating_sub(slots));
+    }
+
     /// Whether an unnamed peer may take another slot while `free` are left: its host must not have
     /// more than that. So some slots remain for others, however many a host asks for.
     pub(crate) fn has_share(&mut self, host: Host, free: u32) -> bool {

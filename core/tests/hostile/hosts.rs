@@ -5,7 +5,7 @@
 use crate::puppet::*;
 use crate::unnamed::*;
 use crate::world::*;
-use ofi_xdp_core::wire::{PacketKind, PieceBody};
+use ofi_xdp_core::wire::{Body, PacketKind, PieceBody};
 use ofi_xdp_core::*;
 use std::time::Duration;
 use zerocopy::IntoBytes;
@@ -177,4 +177,28 @@ fn pieces_of_one_host_leave_slots_to_others() {
     let good = puppet.world.completions(GOOD);
     assert!(good.iter().any(|end| end.context.0 == 2 && end.outcome.is_ok()), "{good:?}");
     assert!(puppet.world.nodes[GOOD].engine.stats().pieces_sent > 0);
+}
+
+#[test]
+fn credit_of_one_host_leaves_credit_to_others() {
+    let config = Config { peers: 64, connections: 64, responders: 264, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config);
+    let remote = puppet.world.region(0, 0, 64, Access::READ);
+    // 200 slots beyond one for each connection, 150 of them for credit.
+    for peer in connect_all(&mut puppet, 20) {
+        peer.send(&mut puppet, 0, &read_request(1, remote, 8));
+    }
+    good_message_arrives(&mut puppet, 1, 8);
+    puppet.sent();
+    for context in 0..32 {
+        puppet.world.read(GOOD, 0, 100 + context, remote, 8);
+    }
+    puppet.world.run(Duration::from_millis(5));
+    let good = puppet.world.completions(GOOD);
+    assert!(good.len() == 32 && good.iter().all(|end| end.outcome.is_ok()), "{good:?}");
+    let credit = |seen: &Seen| match seen.parsed().body {
+        Body::Ack(ack, _) => ack.responder_credit,
+        _ => 0,
+    };
+    assert_eq!(puppet.sent().iter().map(credit).max(), Some(16));
 }

@@ -67,6 +67,8 @@ pub(super) struct ConnectionTable<'s> {
     host_connections: HostSlots,
     host_reads: HostSlots,
     host_assemblies: HostSlots,
+    /// Credit of each host beyond one for each connection.
+    host_credits: HostSlots,
     /// While the engine closes: the slot of the next peer to be notified.
     closing: Option<u32>,
     /// Every peer was notified, or is being notified, that this endpoint closes.
@@ -99,6 +101,7 @@ impl<'s> ConnectionTable<'s> {
             host_connections: HostSlots::EMPTY,
             host_reads: HostSlots::EMPTY,
             host_assemblies: HostSlots::EMPTY,
+            host_credits: HostSlots::EMPTY,
             closing: None,
             closed: false,
         }
@@ -290,6 +293,23 @@ impl ConnectionTable<'_> {
         self.unnamed_host(conn).is_none_or(|host| self.host_assemblies.has_share(host, free))
     }
 
+    /// Whether the peer of a connection may have more credit, where `free` slots are left.
+    pub(super) fn has_credit_share(&mut self, conn: ConnSlot, free: u32) -> bool {
+        self.unnamed_host(conn).is_none_or(|host| self.host_credits.has_share(host, free))
+    }
+
+    /// The peer of a connection has got `more` credit.
+    pub(super) fn credit_taken(&mut self, conn: ConnSlot, more: u32) {
+        let host = self.peers[self.connections[conn].peer()].host();
+        self.host_credits.taken_together(host, more);
+    }
+
+    /// The peer of a connection, which ends, has given `credit` back.
+    pub(super) fn credit_given_back(&mut self, conn: ConnSlot, credit: u32) {
+        let host = self.peers[self.connections[conn].peer()].host();
+        self.host_credits.given_back_together(host, credit);
+    }
+
     /// The peer of a connection has taken a slot for assembly.
     pub(super) fn assembly_taken(&mut self, conn: ConnSlot) {
         self.host_assemblies.taken(self.peers[self.connections[conn].peer()].host());
@@ -303,6 +323,10 @@ impl ConnectionTable<'_> {
     /// Whether the counts of hosts agree with the numbers of `assemblies` and of rendezvous
     /// `reads`.
     pub(super) fn hosts_add_up(&self, assemblies: u32, reads: u32) -> bool {
+        let credit = |conn| u32::from(self.connections[conn].credits().granted()) - 1;
+        if self.iter().map(credit).sum::<u32>() != self.host_credits.total() {
+            return false;
+        }
         let counted = [&self.host_peers, &self.host_connections, &self.host_assemblies];
         counted.map(HostSlots::total) == [self.peers.used(), self.connections.used(), assemblies]
             && self.host_reads.total() == reads

@@ -90,10 +90,11 @@ impl Sender<'_> {
         // each connection is theirs.
         let reserve = (cx.config.responders - cx.config.connections) / 4;
         let free = self.responders_spare.saturating_sub(reserve);
-        let credits = cx.table[conn].credits_mut();
+        let credits = cx.table[conn].credits();
         let more = u32::from(CREDIT_MAX.saturating_sub(credits.granted())).min(free);
-        if more > 0 {
-            credits.grant(more as u8);
+        if more > 0 && cx.table.has_credit_share(conn, free) {
+            cx.table[conn].credits_mut().grant(more as u8);
+            cx.table.credit_taken(conn, more);
             self.responders_spare -= more;
             cx.owe_ack_now(conn);
         }
