@@ -3,12 +3,16 @@
 //!
 //! `fi_dupinfo` calls its `control(FI_DUP)`, `fi_freeinfo` its `close`, and `fi_tostr` (for
 //! `fi_info -v`) its `tostr`. One box holds its strings and structures, which C reads only.
+//!
+//! `ofi_rxm` copies the C structure of a layered provider's NIC itself, with the table of
+//! functions. So each function tells a box from a copy: only in a box the structures are behind C's
+//! part.
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::fmt::Write as _;
 
-use super::{answer, control, unsupported::slot};
-use crate::getinfo::interface::Nic;
+use super::{answer, control, text, unsupported::slot};
+use crate::getinfo::interface::{Nic, Pci, PciIds};
 use crate::sys::abi;
 use crate::sys::errno::Error;
 
@@ -119,11 +123,11 @@ fn bus(properties: &Nic) -> abi::fi_bus_attr {
     abi::fi_bus_attr { bus_type, attr: abi::fi_bus_attr__bindgen_ty_1 { pci } }
 }
 
-/// The box behind a pointer from C.
+/// C's part of a box or of a copy.
 ///
 /// # Safety
 /// `fid` is NULL or an open libfabric object, which stays open for `'a`.
-unsafe fn boxed<'a>(fid: *const abi::fid) -> Result<&'a NicBox, Error> {
+unsafe fn nic<'a>(fid: *const abi::fid) -> Result<&'a abi::fid_nic, Error> {
     if fid.is_null() {
         return Err(Error::Invalid);
     }
@@ -132,17 +136,106 @@ unsafe fn boxed<'a>(fid: *const abi::fid) -> Result<&'a NicBox, Error> {
     if !std::ptr::eq(ops, &raw const OPS) {
         return Err(Error::Invalid);
     }
-    // SAFETY: only `NicBox` carries this table, and it is open for `'a` (promised).
-    Ok(unsafe { &*fid.cast::<NicBox>() })
+    // SAFETY: boxes and copies of them carry this table; both begin with this structure, open for
+    // `'a` (promised).
+    Ok(unsafe { &*fid.cast::<abi::fid_nic>() })
 }
 
-/// Frees the box; called by `fi_freeinfo`.
+/// Whether C's part is that of a box, not a copy.
+fn is_boxed(nic: &abi::fid_nic) -> bool {
+    let device = std::ptr::from_ref(nic).addr() + std::mem::offset_of!(NicBox, device);
+    nic.device_attr.addr() == device
+}
+
+/// The properties of a box, or what its copy tells of them.
+///
+/// # Safety
+/// As [`nic`].
+unsafe fn properties(fid: *const abi::fid) -> Result<Nic, Error> {
+    // SAFETY: promised by the caller.
+    let nic = unsafe { nic(fid) }?;
+    if is_boxed(nic) {
+        // SAFETY: a box (checked), which is open (promised). The pointer from C may access all of
+        // it.
+        return Ok(unsafe { &*fid.cast::<NicBox>() }.properties.clone());
+    }
+    let mut found = Nic::default();
+    // SAFETY: a copy has NULL or a structure of its own, here and below.
+    if let Some(device) = unsafe { nic.device_attr.as_ref() } {
+        // SAFETY: NULL or a string, here and below.
+        found.name = unsafe { text(device.name) }?.unwrap_or_default();
+        // SAFETY: as above.
+        found.driver = unsafe { text(device.driver) }?.unwrap_or_default();
+        found.ids = PciIds {
+            // SAFETY: as above.
+            vendor: unsafe { text(device.vendor_id) }?,
+            // SAFETY: as above.
+            device: unsafe { text(device.device_id) }?,
+            // SAFETY: as above.
+            revision: unsafe { text(device.device_version) }?,
+        };
+    }
+    // SAFETY: as above.
+    let bus = unsafe { nic.bus_attr.as_ref() };
+    if let Some(bus) = bus.filter(|bus| bus.bus_type == abi::FI_BUS_PCI) {
+        // SAFETY: the union's member for this bus type.
+        let pci = unsafe { bus.attr.pci };
+        found.shows_pci = true;
+        found.pci = Some(Pci {
+            domain: pci.domain_id,
+            bus: pci.bus_id,
+            device: pci.device_id,
+            function: pci.function_id,
+        });
+    }
+    // SAFETY: as above.
+    if let Some(link) = unsafe { nic.link_attr.as_ref() } {
+        // SAFETY: as above.
+        found.address = unsafe { text(link.address) }?.unwrap_or_default();
+        // SAFETY: as above.
+        found.loopback = unsafe { text(link.network_type) }?.as_deref() == Some("loopback");
+        (found.mtu, found.speed_bits) = (link.mtu, link.speed);
+        found.up = link.state == abi::FI_LINK_UP;
+    }
+    Ok(found)
+}
+
+/// Frees a copy: libfabric has allocated each part.
+///
+/// # Safety
+/// `copy` is an open copy, which no call uses.
+unsafe fn free_copy(copy: &abi::fid_nic) {
+    let mut parts: Vec<*mut c_void> = Vec::with_capacity(12);
+    // SAFETY: a copy has NULL or a structure of its own, here and below.
+    if let Some(device) = unsafe { copy.device_attr.as_ref() } {
+        let texts = [device.name, device.device_id, device.device_version];
+        let more = [device.vendor_id, device.driver, device.firmware];
+        parts.extend(texts.iter().chain(&more).map(|text| text.cast::<c_void>()));
+    }
+    // SAFETY: as above.
+    if let Some(link) = unsafe { copy.link_attr.as_ref() } {
+        parts.extend([link.address.cast::<c_void>(), link.network_type.cast()]);
+    }
+    parts.extend([copy.device_attr.cast::<c_void>(), copy.bus_attr.cast(), copy.link_attr.cast()]);
+    parts.push(std::ptr::from_ref(copy).cast_mut().cast());
+    for part in parts {
+        // SAFETY: NULL, or allocated by libfabric for this copy alone; freed once.
+        unsafe { libc::free(part) };
+    }
+}
+
+/// Frees the box or the copy; called by `fi_freeinfo`.
 unsafe extern "C" fn close(fid: *mut abi::fid) -> c_int {
     control(|| {
         // SAFETY: the contract of `fi_close`.
-        unsafe { boxed(fid) }?;
-        // SAFETY: `boxed` has checked that this is a `NicBox`, which `allocate` made from a box.
-        drop(unsafe { Box::from_raw(fid.cast::<NicBox>()) });
+        let nic = unsafe { nic(fid) }?;
+        if is_boxed(nic) {
+            // SAFETY: `allocate` made it from a box.
+            drop(unsafe { Box::from_raw(fid.cast::<NicBox>()) });
+        } else {
+            // SAFETY: a copy; the contract of `fi_close`: no call uses it.
+            unsafe { free_copy(nic) };
+        }
         Ok(())
     })
 }
@@ -154,9 +247,9 @@ unsafe extern "C" fn command(fid: *mut abi::fid, command: c_int, argument: *mut 
             return Err(Error::NotSupported);
         }
         // SAFETY: the contract of `fi_control`: open.
-        let nic = unsafe { boxed(fid) }?;
+        let properties = unsafe { properties(fid) }?;
         // SAFETY: `FI_DUP` passes a `struct fid **` that may be written.
-        unsafe { answer(argument.cast::<*mut abi::fid_nic>(), allocate(&nic.properties)?) }
+        unsafe { answer(argument.cast::<*mut abi::fid_nic>(), allocate(&properties)?) }
     })
 }
 
@@ -164,8 +257,8 @@ unsafe extern "C" fn command(fid: *mut abi::fid, command: c_int, argument: *mut 
 unsafe extern "C" fn tostr(fid: *const abi::fid, buffer: *mut c_char, len: usize) -> c_int {
     control(|| {
         // SAFETY: the contract of `fi_tostr`: open.
-        let nic = unsafe { boxed(fid) }?;
-        let text = CString::new(describe(&nic.properties)).map_err(|_| Error::Invalid)?;
+        let properties = unsafe { properties(fid) }?;
+        let text = CString::new(describe(&properties)).map_err(|_| Error::Invalid)?;
         if buffer.is_null() {
             return Err(Error::Invalid);
         }
@@ -221,6 +314,59 @@ fn describe(nic: &Nic) -> String {
 mod tests {
     use super::*;
     use crate::getinfo::interface::Pci;
+
+    /// `value` in memory of libfabric.
+    fn given<T>(value: T) -> *mut T {
+        // SAFETY: no memory is passed.
+        let memory = unsafe { libc::malloc(size_of::<T>()) }.cast::<T>();
+        assert!(!memory.is_null());
+        // SAFETY: not NULL, of this size, aligned for every type.
+        unsafe { memory.write(value) };
+        memory
+    }
+
+    /// A copy as `ofi_rxm` makes it: C's part alone, with our functions.
+    #[test]
+    fn a_copy_by_libfabric_can_be_copied_and_closed() {
+        let ids = PciIds { device: Some("0x1234".to_owned()), ..PciIds::default() };
+        let (name, mtu) = ("eth7".to_owned(), 9000);
+        let original = allocate(&Nic { name, mtu, up: true, ids, ..Nic::default() }).unwrap();
+        // SAFETY: just allocated, here and below.
+        let whole = unsafe { *original };
+        // SAFETY: as above.
+        let device = unsafe { *whole.device_attr };
+        // SAFETY: as above.
+        let link = unsafe { *whole.link_attr };
+        let same = |text: *mut c_char| {
+            // SAFETY: not NULL, hence a string.
+            if text.is_null() { text } else { unsafe { libc::strdup(text) } }
+        };
+        let device = abi::fi_device_attr {
+            name: same(device.name),
+            device_id: same(device.device_id),
+            driver: same(device.driver),
+            ..device
+        };
+        let (address, network_type) = (same(link.address), same(link.network_type));
+        let link = abi::fi_link_attr { address, network_type, ..link };
+        let (device_attr, link_attr) = (given(device), given(link));
+        let bus_attr = std::ptr::null_mut();
+        let copy = given(abi::fid_nic { device_attr, bus_attr, link_attr, ..whole });
+        // SAFETY: open, from here on.
+        assert_eq!(unsafe { close(original.cast()) }, 0);
+        let mut second = std::ptr::null_mut::<abi::fid_nic>();
+        let to = (&raw mut second).cast();
+        // SAFETY: open; `FI_DUP` writes a pointer.
+        assert_eq!(unsafe { command(copy.cast(), abi::FI_DUP.cast_signed(), to) }, 0);
+        // SAFETY: open.
+        assert_eq!(unsafe { close(copy.cast()) }, 0);
+        // SAFETY: open.
+        let found = unsafe { properties(second.cast()) }.unwrap();
+        assert_eq!((found.name.as_str(), found.mtu, found.up), ("eth7", 9000, true));
+        assert_eq!(found.ids.device.as_deref(), Some("0x1234"));
+        // SAFETY: open.
+        assert_eq!(unsafe { close(second.cast()) }, 0);
+    }
 
     /// Programs see the PCI address of a card with `FI_XDP_PCI` only; the text always has it.
     #[test]
