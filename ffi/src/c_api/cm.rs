@@ -89,12 +89,20 @@ pub(super) unsafe extern "C" fn accept(
         let data = unsafe { data(param, len) }?;
         // SAFETY: as above: open.
         endpoint.accept(unsafe { origin(fid) }, data)?;
-        let incoming = endpoint.connection()?.incoming().map_or(0, |request| request.handle());
-        // SAFETY: the handle is open: it ends here, or by a rejection, which excludes acceptance.
-        unsafe {
-            object::close::<ConnectionRequest>(std::ptr::with_exposed_provenance_mut(incoming))
-        }
+        endpoint.connection()?.incoming().map_or(Ok(()), |request| end_handle(request))
     })
+}
+
+/// Ends the handle of a request, if there is one: the application has accepted or rejected the
+/// request, or closes the passive endpoint.
+pub(super) fn end_handle(request: &ConnectionRequest) -> Result<(), Error> {
+    let handle = request.take_handle();
+    if handle == 0 {
+        return Ok(());
+    }
+    // SAFETY: the pointer was recorded when the object was opened, and is taken once. The man
+    // page's contract: no other call uses it.
+    unsafe { object::close::<ConnectionRequest>(std::ptr::with_exposed_provenance_mut(handle)) }
 }
 
 /// `fi_shutdown`.

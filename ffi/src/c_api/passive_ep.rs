@@ -5,8 +5,9 @@
 //! Called by libfabric.
 
 use std::ffi::{c_int, c_void};
+use std::sync::Arc;
 
-use super::cm::{data, origin};
+use super::cm::{data, end_handle, origin};
 use super::fid::opened;
 use super::info::request;
 use super::unsupported::{ExportXpu, WithXpu, slot};
@@ -21,7 +22,8 @@ use crate::sys::errno::Error;
 use crate::sys::owned_info::OwnedInfo;
 use crate::sys::sockaddr::{self, SocketAddress};
 
-static FID_OPS: abi::fi_ops = super::fid::table::<PassiveEndpoint>();
+static FID_OPS: abi::fi_ops =
+    abi::fi_ops { close: Some(close), ..super::fid::table::<PassiveEndpoint>() };
 static REQUEST_OPS: abi::fi_ops = super::fid::table::<ConnectionRequest>();
 
 type PassiveTable = WithXpu<abi::fi_ops_ep, ExportXpu<abi::fid_ep>>;
@@ -107,6 +109,19 @@ pub(super) unsafe extern "C" fn passive_ep(
     unsafe { opened::<PassiveEndpoint>(passive, context, open) }
 }
 
+/// `fi_close`. Ends the handles of the requests that were not answered: no call takes them any
+/// more.
+unsafe extern "C" fn close(fid: *mut abi::fid) -> c_int {
+    control(|| {
+        // SAFETY: the man page's contract: open. In the child of a fork there is nothing to end.
+        if let Ok(passive) = unsafe { object::object::<PassiveEndpoint>(fid) } {
+            passive.stop_listening().iter().try_for_each(|request| end_handle(request))?;
+        }
+        // SAFETY: as above, and no call is under way.
+        unsafe { object::close::<PassiveEndpoint>(fid) }
+    })
+}
+
 /// `fi_setname`.
 unsafe extern "C" fn setname(fid: *mut abi::fid, address: *mut c_void, len: usize) -> c_int {
     control(|| {
@@ -151,11 +166,10 @@ unsafe extern "C" fn reject(
         // SAFETY: the man page's contract: open.
         unsafe { object::object::<PassiveEndpoint>(pep.cast::<abi::fid>()) }?;
         // SAFETY: the man page's contract: the handle of a request that was not answered.
-        let request = unsafe { object::object::<ConnectionRequest>(handle) }?;
+        let request = Arc::clone(unsafe { object::object::<ConnectionRequest>(handle) }?);
         // SAFETY: the man page's contract: `len` bytes.
         let rejected = request.reject(unsafe { data(param, len) }?);
-        // SAFETY: as above: open, and used by no other call.
-        unsafe { object::close::<ConnectionRequest>(handle) }?;
+        end_handle(&request)?;
         match rejected {
             // The peer has withdrawn it.
             Err(Error::NotConnected) => Ok(()),

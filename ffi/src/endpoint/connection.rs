@@ -181,10 +181,18 @@ impl EndpointConnection {
     }
 
     /// Withdraws a request. Afterwards the connection manager calls no more, and has no reference.
+    /// The event queue has no event of the endpoint from here on.
     pub(super) fn close(&self) {
-        let request = self.lock().request.take();
+        let (request, events, origin) = {
+            let mut state = self.lock();
+            state.phase = ConnectPhase::Ended;
+            (state.request.take(), state.events.take(), state.origin)
+        };
         if let Some((socket, id)) = request {
             socket.forget(id);
+        }
+        if let Some(events) = events {
+            events.forget(origin.fid);
         }
     }
 
@@ -248,6 +256,9 @@ impl Requester for EndpointConnection {
 impl Observer for EndpointConnection {
     fn connected(&self) {
         let mut state = self.lock();
+        if state.phase != ConnectPhase::Opening {
+            return;
+        }
         state.phase = ConnectPhase::Connected;
         let data = std::mem::take(&mut state.data);
         if let Some(events) = &state.events {

@@ -161,6 +161,23 @@ impl PassiveEndpoint {
         self.lock().backlog = backlog.clamp(1, BACKLOG);
     }
 
+    /// Takes no more requests. The result is those that the application has not answered; their
+    /// events are withdrawn. When the last reference to such a request is dropped, it is rejected:
+    /// an endpoint that was opened for it has one.
+    pub(crate) fn stop_listening(&self) -> Vec<Arc<ConnectionRequest>> {
+        let (socket, events, origin) = {
+            let mut state = self.lock();
+            state.listening = false;
+            (state.socket.clone(), state.events.clone(), state.origin)
+        };
+        let listed = socket.map_or(vec![], |socket| socket.stop_listening());
+        let unanswered = listed.into_iter().filter_map(|request| request.downcast().ok()).collect();
+        if let Some(events) = events {
+            events.forget(origin.fid);
+        }
+        unanswered
+    }
+
     // A panic while the lock is held leaves a state that is sound.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -176,7 +193,7 @@ impl RequestSink for PassiveEndpoint {
             log::warn!(target: "ep_ctrl", "the event queue is full: a request is rejected");
             return;
         };
-        let arrival = Arrival { request: Arc::new(request), template: Arc::clone(&self.template) };
+        let arrival = Arrival { request, template: Arc::clone(&self.template) };
         let mut event = state.origin.event(abi::FI_CONNREQ, data);
         event.arrival = Some(arrival);
         events.push(event);
@@ -203,7 +220,6 @@ impl ObjectOps for PassiveEndpoint {
     fn close(&self) -> Result<(), Error> {
         let socket = self.lock().socket.take();
         if let Some(socket) = socket {
-            socket.stop_listening();
             self.fabric.connection_manager()?.close(socket);
         }
         Ok(())

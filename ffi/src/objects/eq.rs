@@ -22,6 +22,7 @@ use crate::objects::connection_manager::ConnectionRequest;
 use crate::objects::fabric::Fabric;
 use crate::objects::object_ops::ObjectOps;
 use crate::objects::wait_set::{WaitMember, WaitObject};
+use crate::sys::abi;
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
 use crate::sys::owned_info::OwnedInfo;
@@ -59,6 +60,13 @@ impl Event {
     /// An event that is all in its structure.
     pub(crate) const fn new(code: u32, bytes: Vec<u8>) -> Self {
         Self { code, bytes, arrival: None }
+    }
+
+    /// Whether it is a connection event of the object `fid`: `struct fi_eq_cm_entry` begins with
+    /// it.
+    fn is_of_connection(&self, fid: usize) -> bool {
+        matches!(self.code, abi::FI_CONNREQ | abi::FI_CONNECTED | abi::FI_SHUTDOWN)
+            && self.bytes.starts_with(&fid.to_ne_bytes())
     }
 }
 
@@ -239,6 +247,16 @@ impl Eq {
         let mut state = self.lock();
         state.events.push_back(event);
         self.announce(&state);
+    }
+
+    /// Removes the connection events and the errors of an object that is closed: C's pointer ends.
+    /// The caller keeps the requests of a passive endpoint: the last reference to one is dropped
+    /// without the lock of this queue.
+    pub(crate) fn forget(&self, fid: usize) {
+        let mut state = self.lock();
+        state.events.retain(|event| !event.is_of_connection(fid));
+        state.errors.retain(|error| error.fid != fid);
+        self.clear_if_empty(&state);
     }
 
     /// Adds an error of an admitted operation.

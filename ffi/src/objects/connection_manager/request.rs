@@ -31,7 +31,7 @@ pub(crate) struct ConnectionRequest {
 
 impl ConnectionRequest {
     /// A request that has arrived at `socket`.
-    pub(crate) fn new(socket: &Arc<CmSocket>, request: NewRequest) -> Self {
+    pub(crate) fn new(socket: &Arc<CmSocket>, request: NewRequest) -> Arc<Self> {
         let NewRequest { id, from, peer } = request;
         let mut local = socket.local();
         if local.ip().is_unspecified()
@@ -40,7 +40,11 @@ impl ConnectionRequest {
             local.set_ip(ip);
         }
         let (answered, handle) = (AtomicBool::new(false), AtomicUsize::new(0));
-        Self { socket: Arc::clone(socket), id, peer, local, answered, handle }
+        let socket = Arc::clone(socket);
+        let request = Arc::new(Self { socket, id, peer, local, answered, handle });
+        let listed: Weak<Self> = Arc::downgrade(&request);
+        request.socket.list(id, listed);
+        request
     }
 
     /// The peer's data port.
@@ -61,6 +65,11 @@ impl ConnectionRequest {
     /// Records C's pointer.
     pub(crate) fn set_handle(&self, handle: usize) {
         self.handle.store(handle, Ordering::Relaxed);
+    }
+
+    /// Takes C's pointer, to close its object; 0: there is none any more.
+    pub(crate) fn take_handle(&self) -> usize {
+        self.handle.swap(0, Ordering::Relaxed)
     }
 
     /// Accepts: the data port of this side is at `local`.
@@ -99,8 +108,8 @@ impl ConnectionRequest {
 
 impl Drop for ConnectionRequest {
     fn drop(&mut self) {
-        // An error means that it was answered, or has ended.
-        let _ = self.reject(&[]);
+        // An error means that it was answered, or has ended. The socket forgets it in any case.
+        let _ = self.socket.reject(self.id, &[]);
     }
 }
 

@@ -9,6 +9,7 @@
 //! event may take the lock of a runtime, and [`CmSocket::forget`] returns when no event is on its
 //! way.
 
+use std::any::Any;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::ErrorKind;
@@ -71,9 +72,14 @@ pub(crate) trait RequestSink: fmt::Debug + Send + Sync {
     fn requested(&self, socket: &Arc<CmSocket>, request: NewRequest, data: &[u8]);
 }
 
+/// The object of a peer's request. The passive endpoint knows its type.
+type RequestObject = dyn Any + Send + Sync;
+
 struct State {
     agent: AgentBox,
     requesters: HashMap<RequestId, Weak<dyn Requester>>,
+    /// The requests of peers that the application has not answered.
+    unanswered: HashMap<RequestId, Weak<RequestObject>>,
     sink: Option<Weak<dyn RequestSink>>,
 }
 
@@ -110,7 +116,8 @@ impl CmSocket {
         let config = AgentConfig { connect_timeout, connects, backlog, checksum };
         let agent =
             AgentBox::new(&config, u128::from_le_bytes(key)).map_err(|_| Error::NoMemory)?;
-        let state = State { agent, requesters: HashMap::new(), sink: None };
+        let (requesters, unanswered) = (HashMap::new(), HashMap::new());
+        let state = State { agent, requesters, unanswered, sink: None };
         Ok(Arc::new(Self { socket, local, state: Mutex::new(state), turns }))
     }
 
@@ -159,6 +166,7 @@ impl CmSocket {
         let now = now();
         self.change(now, |state| {
             state.agent.with_mut(|agent| agent.accept(now, id, local.into(), data))?;
+            state.unanswered.remove(&id);
             state.requesters.insert(id, requester);
             Ok(())
         })
@@ -170,7 +178,10 @@ impl CmSocket {
     /// [`Error::NotConnected`] if the request has ended.
     pub(super) fn reject(&self, id: RequestId, data: &[u8]) -> Result<(), Error> {
         let now = now();
-        self.change(now, |state| Ok(state.agent.with_mut(|agent| agent.reject(now, id, data))?))
+        self.change(now, |state| {
+            state.unanswered.remove(&id);
+            Ok(state.agent.with_mut(|agent| agent.reject(now, id, data))?)
+        })
     }
 
     /// Withdraws a request of this side. When this returns, its endpoint gets no more outcomes.
@@ -185,10 +196,18 @@ impl CmSocket {
         self.turns.wait();
     }
 
-    /// Takes no more requests. When this returns, the passive endpoint gets no more requests.
-    pub(crate) fn stop_listening(&self) {
+    /// Lists a request until it is answered or dropped.
+    pub(super) fn list(&self, id: RequestId, request: Weak<RequestObject>) {
+        self.lock().unanswered.insert(id, request);
+    }
+
+    /// Takes no more requests. When this returns, the passive endpoint gets no more requests. The
+    /// result is those without an answer.
+    pub(crate) fn stop_listening(&self) -> Vec<Arc<RequestObject>> {
         self.listen(None, 0);
         self.turns.wait();
+        // The caller drops them: a request locks this state when it is dropped.
+        self.lock().unanswered.values().filter_map(Weak::upgrade).collect()
     }
 
     /// When the next timer is due.
@@ -273,7 +292,7 @@ impl CmSocket {
 
     /// The events of the agent, with their receivers.
     fn events(state: &mut State, now: Instant) -> Vec<Delivery> {
-        let State { agent, requesters, sink } = state;
+        let State { agent, requesters, sink, .. } = state;
         let failed = |error| Some(RequestOutcome::Failed(error));
         let mut deliveries = Vec::new();
         agent.with_mut(|agent| {

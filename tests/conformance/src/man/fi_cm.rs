@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use self::passive::{
-    a_name_can_be_given, a_name_in_use_is_refused, a_passive_endpoint_has_a_name,
-    a_passive_endpoint_listens_once, an_endpoint_takes_the_name_of_a_passive_one,
-    listening_needs_an_event_queue, many_requests_are_reported_once_each,
-    requests_beyond_the_backlog_are_refused,
+    a_full_backlog_makes_room_by_acceptance, a_name_can_be_given, a_name_in_use_is_refused,
+    a_passive_endpoint_has_a_name, a_passive_endpoint_listens_once,
+    an_endpoint_takes_the_name_of_a_passive_one, listening_needs_an_event_queue,
+    many_requests_are_reported_once_each, requests_beyond_the_backlog_are_refused,
 };
 use crate::abi;
 use crate::connected::{
@@ -55,7 +55,9 @@ tests! { "fi_cm":
     an_endpoint_takes_the_name_of_a_passive_one
     many_requests_are_reported_once_each
     requests_beyond_the_backlog_are_refused
+    a_full_backlog_makes_room_by_acceptance
     connections_outlive_their_passive_endpoint
+    closing_a_passive_endpoint_rejects_its_requests
     the_descriptor_of_the_queue_shows_a_request
     datagram_endpoints_do_not_connect
 }
@@ -365,13 +367,14 @@ fn shutdown_is_reported_once_to_each_side(world: &World) -> Result<()> {
     pair.close()
 }
 
-/// Section `fi_shutdown`: the close of an endpoint is reported to its peer.
+/// Section `fi_shutdown`: the close of an endpoint is reported to its peer, and not to itself.
 fn closing_notifies_the_peer(world: &World) -> Result<()> {
     let pair = Pair::open(world)?;
     pair.active.close()?;
     let ended = event(&pair.listener.eq, abi::FI_SHUTDOWN, &[&pair.passive.cq])?;
     ensure!(ended.fid == pair.passive.ep.fid(), "{ended:?}");
     nothing_more(&pair.listener.eq)?;
+    nothing_more(&pair.eq)?;
     pair.passive.close()?;
     pair.eq.close().context("fi_close of an event queue")?;
     pair.fabric.close().context("fi_close of a fabric")?;
@@ -463,6 +466,47 @@ fn connections_outlive_their_passive_endpoint(world: &World) -> Result<()> {
     pair.fabric.close().context("fi_close")?;
     pair.listener.eq.close().context("fi_close")?;
     pair.listener.fabric.close().context("fi_close")
+}
+
+/// `fi_endpoint(3)`, `fi_close`: requests end with their passive endpoint, both those whose event
+/// was read and those whose event was not. One for which an endpoint was opened is that endpoint's.
+fn closing_a_passive_endpoint_rejects_its_requests(world: &World) -> Result<()> {
+    let (listener, fabric, eq, first) = Pair::asked(world, &[])?;
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    let taken = Side::open(&listener.fabric, &listener.eq, request.info.context("no info")?)?;
+    let ask = || -> Result<Side> {
+        let side = Side::open(&fabric, &eq, offer(world)?)?;
+        side.ep.connect(&listener.name()?).context("fi_connect")?;
+        Ok(side)
+    };
+    let read = ask()?;
+    event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    let unread = ask()?;
+    // It stays: there is no room for it.
+    until("request", || match listener.eq.read(0, abi::FI_PEEK) {
+        Err(Errno(abi::FI_ETOOSMALL)) => Ok(Some(())),
+        Err(Errno(abi::FI_EAGAIN)) => Ok(None),
+        answer => bail!("{answer:?} in place of a lack of room"),
+    })?;
+    listener.pep.close().context("fi_close of the passive endpoint")?;
+    let mut refused = [error(&eq)?, error(&eq)?];
+    refused.sort_by_key(|error| error.fid == unread.ep.fid());
+    for (error, side) in refused.iter().zip([&read, &unread]) {
+        ensure!(error.fid == side.ep.fid(), "{error:?}");
+        ensure!(error.err == Errno(abi::FI_ECONNREFUSED), "{error:?}");
+        side.close()?;
+    }
+    nothing_more(&listener.eq)?;
+    taken.ep.accept().context("fi_accept")?;
+    for queue in [&eq, &listener.eq] {
+        event(queue, abi::FI_CONNECTED, &[&first.cq, &taken.cq])?;
+    }
+    first.close()?;
+    taken.close()?;
+    eq.close().context("fi_close")?;
+    fabric.close().context("fi_close")?;
+    listener.eq.close().context("fi_close")?;
+    listener.fabric.close().context("fi_close")
 }
 
 /// `fi_eq(3)`, `FI_WAIT_FD`: an application may sleep for requests.

@@ -151,3 +151,53 @@ pub(super) fn requests_beyond_the_backlog_are_refused(world: &World) -> Result<(
     eq.close().context("fi_close")?;
     listener.close()
 }
+
+/// Section `fi_listen`: a listener that reads no event has a bounded number of requests; further
+/// ones are refused, until it accepts.
+pub(super) fn a_full_backlog_makes_room_by_acceptance(world: &World) -> Result<()> {
+    const BACKLOG: usize = 16;
+    const MANY: usize = 64;
+    let listener = Listener::silent(world)?;
+    if listener.pep.set_backlog(16).is_err() {
+        listener.close()?;
+        return not_offered("FI_BACKLOG");
+    }
+    listener.pep.listen().context("fi_listen")?;
+    let (name, info) = (listener.name()?, offer(world)?);
+    let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
+    let eq = queue(&fabric)?;
+    let ask = || -> Result<Side> {
+        let side = Side::open(&fabric, &eq, info.dup())?;
+        side.ep.connect(&name).context("fi_connect")?;
+        Ok(side)
+    };
+    let mut waiting = (0..MANY).map(|_| ask()).collect::<Result<Vec<_>>>()?;
+    for _ in BACKLOG..MANY {
+        let refused = error(&eq)?;
+        ensure!(refused.err == Errno(abi::FI_ECONNREFUSED), "{refused:?}");
+        let side = waiting.iter().position(|side| side.ep.fid() == refused.fid);
+        waiting.swap_remove(side.context("the event of another endpoint")?).close()?;
+    }
+    nothing_more(&eq)?;
+    // In two rounds, of which the second one asks when the first one has been accepted.
+    for _ in 0..2 {
+        let request = |_| event(&listener.eq, abi::FI_CONNREQ, &[])?.info.context("no info");
+        let requests = (0..BACKLOG).map(request).collect::<Result<Vec<_>>>()?;
+        nothing_more(&listener.eq)?;
+        let mut accepted = Vec::new();
+        for info in requests {
+            let side = Side::open(&listener.fabric, &listener.eq, info)?;
+            side.ep.accept().context("fi_accept")?;
+            event(&listener.eq, abi::FI_CONNECTED, &[])?;
+            event(&eq, abi::FI_CONNECTED, &[])?;
+            accepted.push(side);
+        }
+        let next = (0..BACKLOG).map(|_| ask()).collect::<Result<Vec<_>>>()?;
+        let before = std::mem::replace(&mut waiting, next);
+        accepted.iter().chain(&before).try_for_each(Side::close)?;
+    }
+    waiting.iter().try_for_each(Side::close)?;
+    eq.close().context("fi_close")?;
+    fabric.close().context("fi_close")?;
+    listener.close()
+}
