@@ -75,7 +75,7 @@ impl Case {
             // 88 messages: less than 4 for each.
             Self::Unwanted => 330.0,
             // 10,000 messages are dropped: 0.15 for each, once in the life of a message.
-            Self::Refused | Self::Close => 1_600.0,
+            Self::Refused | Self::Close => 2_100.0,
             // Each stored message gets a bin: 0.1 for each, once for a kind.
             Self::NewKind => 1_100.0,
             // The stored messages are walked: 0.03 for each.
