@@ -74,5 +74,5 @@ int main(void)
 	EXPECT(0, fi_close(&fabric->fid));
 	fi_freeinfo(hints);
 	fi_freeinfo(info);
-	return verdict("crowd");
+	return test_status("crowd");
 }
