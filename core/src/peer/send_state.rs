@@ -277,16 +277,6 @@ impl SendState {
         }
     }
 
-    /// Takes no packet for lost any more. Bound: the window.
-    pub(crate) fn none_lost(&mut self, pool: &mut InFlight<'_>) {
-        let mut psn = self.lost_from;
-        while let Some(found) = self.find(pool, PacketSet::Lost, psn, self.next_psn) {
-            self.change_record(pool, found, |record| record.flags.remove(TxFlags::LOST));
-            psn = found.plus(1);
-        }
-        self.lost = 0;
-    }
-
     /// The lowest packet that is taken for lost, of at least one. Bound: the window.
     pub(crate) fn next_lost(&mut self, pool: &InFlight<'_>) -> Option<Psn> {
         if let Some(psn) = self.find(pool, PacketSet::Lost, self.lost_from, self.next_psn) {

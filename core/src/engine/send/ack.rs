@@ -63,15 +63,11 @@ impl Sender<'_> {
             state.tx_mut().messages_accepted(accepted);
         }
         let runs = header.is_understood();
-        let lost = state.tx().lost();
         let retired = if ahead { self.retire(cx, matcher, conn, ack, runs) } else { 0 };
         let marked = if sack.is_empty() { 0 } else { self.mark_all(cx, matcher, conn, sack) };
         let newly_acked = retired + marked;
         let state = &mut cx.table[conn];
         if newly_acked > 0 {
-            if state.tx().lost() < lost && state.path().timeouts() > 1 {
-                self.undo_time_out(state);
-            }
             state.on_newly_acked(newly_acked, now);
         } else if state.tx().lost() > 0 && state.path().timeouts() > PING_FROM_TIMEOUT {
             // The ping was answered: lost packets may go, one by one.
@@ -94,14 +90,6 @@ impl Sender<'_> {
         if holes && self.may_retransmit(cx, conn) {
             cx.table.make_ready(conn);
         }
-    }
-
-    /// Takes a time-out back: a packet that it took for lost, and that was not sent again, has
-    /// arrived. The packets were late (F-RTO, RFC 5682 §3.1). The lost ones among them show by the
-    /// acknowledgments of others, or at the next time-out.
-    #[cold]
-    fn undo_time_out(&mut self, state: &mut Connection) {
-        state.tx_mut().none_lost(&mut self.in_flight);
     }
 
     /// Retires the packets before `ack`, which is beyond the last acknowledgment. Returns how many
