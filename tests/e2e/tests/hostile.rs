@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Attacks beside verified traffic over the unmodified libfabric (`docs/PROTOCOL.md` §5.3, §6.4).
 //!
-//! An echo on host A has a good peer on host B. A hostile peer on host B attacks the echo. The
+//! An echo on host A has a good peer on host B. A hostile peer with another address attacks it. The
 //! conversation goes on without an error and not much slower, and a second good peer begins one.
 //! Each attack runs on both tiers.
 
+use std::net::IpAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -91,6 +92,19 @@ fn bytes(line: &str) -> anyhow::Result<[u64; 2]> {
     Ok([sent, received])
 }
 
+/// An address of host B for the attacker. A host has a share of the pools for all peers at one
+/// address (`docs/PROTOCOL.md` §9.1), and the good peers are other hosts.
+fn own_address(fixture: &TwoHostFixture) -> anyhow::Result<String> {
+    let link = fixture.hosts().link(0);
+    let IpAddr::V4(local) = link.v4(Side::B) else { anyhow::bail!("no IPv4 address") };
+    let [first, second, third, _] = local.octets();
+    let address = format!("{first}.{second}.{third}.66");
+    let add = ["address", "add", &format!("{address}/24"), "dev", &link.interface];
+    let program = Program::new("ip").args(add);
+    fixture.program(Side::B, program)?.run(TIMEOUT)?.success()?;
+    Ok(address)
+}
+
 /// Runs `attack` beside good peers. The bytes that the attacker sent and received.
 fn withstand(attack: &str, mode: &str) -> anyhow::Result<Option<[u64; 2]>> {
     let Some(fixture) = TwoHostFixture::new()? else { return Ok(None) };
@@ -102,8 +116,9 @@ fn withstand(attack: &str, mode: &str) -> anyhow::Result<Option<[u64; 2]>> {
     let name = name.strip_prefix("name ").context("no name")?;
 
     let (alone, ()) = counted(&fixture, mode, name, || Ok(()))?;
-    let (local, endpoint) = (local.to_string(), format!("{target}:{ECHO_PORT}"));
+    let endpoint = format!("{target}:{ECHO_PORT}");
     let good = format!("{local}:{GOOD_PORT}");
+    let local = own_address(&fixture)?;
     let (attacked, (mut hostile, new)) = counted(&fixture, mode, name, || {
         let arguments = [attack, &local, &endpoint, "--peer", &good];
         let hostile = Program::new(HOSTILE).args(arguments);
