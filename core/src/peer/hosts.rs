@@ -10,6 +10,8 @@
 //! and too large only if other hosts share both places. The hashes are secret, so that hosts cannot
 //! choose their places.
 
+#![allow(clippy::indexing_slicing, reason = "there is an element for each pool")]
+
 use crate::PeerAddress;
 use crate::collections::secret::sip_hash;
 
@@ -44,14 +46,14 @@ impl HostSlots {
         rows.filter_map(|(row, place)| row.get_mut(usize::from(place)))
     }
 
-    /// A host has another slot.
-    pub(crate) fn taken(&mut self, host: Host) {
-        self.of(host).for_each(|count| *count += 1);
+    /// A host has `slots` slots more.
+    pub(crate) fn taken(&mut self, host: Host, slots: u32) {
+        self.of(host).for_each(|count| *count += slots);
     }
 
-    /// A host has given a slot back.
-    pub(crate) fn given_back(&mut self, host: Host) {
-        self.of(host).for_each(|count| *count = count.saturating_sub(1));
+    /// A host has given `slots` slots back.
+    pub(crate) fn given_back(&mut self, host: Host, slots: u32) {
+        self.of(host).for_each(|count| *count = count.saturating_sub(slots));
     }
 
     /// How many slots all hosts have. For tests.
@@ -60,21 +62,62 @@ impl HostSlots {
         row.iter().sum()
     }
 
-    /// A host has `slots` slots more.
-    pub(crate) fn taken_together(&mut self, host: Host, slots: u32) {
-        self.of(host).for_each(|count| *count += slots);
-    }
-
-    /// A host has given `slots` slots back.
-    pub(crate) fn given_back_together(&mut self, host: Host, slots: u32) {
-        self.of(host).for_each(|count| *count = count.saturating_sub(slots));
-    }
-
     /// Whether an unnamed peer may take another slot while `free` are left: its host must not have
     /// more than that. So some slots remain for others, however many a host asks for.
     pub(crate) fn has_share(&mut self, host: Host, free: u32) -> bool {
         let count = self.of(host).map(|count| *count).min().unwrap_or_default();
         count <= free
+    }
+}
+
+/// The pools of connections in which a host has a share.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SharedPool {
+    /// Slots for peers.
+    Peers,
+    /// Connections.
+    Connections,
+    /// Rendezvous reads, and ends of long messages.
+    RendezvousReads,
+    /// Messages of several packets that are arriving.
+    Assemblies,
+    /// Credit for requests beyond the one of each connection.
+    Credits,
+}
+
+/// The slots of hosts in each of these pools.
+#[derive(Clone, Debug)]
+pub(crate) struct HostShares {
+    /// The key of the hashes.
+    key: [u64; 2],
+    pools: [HostSlots; SharedPool::Credits as usize + 1],
+}
+
+impl HostShares {
+    /// No host has a slot.
+    pub(crate) const fn new(key: [u64; 2]) -> Self {
+        Self { key, pools: [const { HostSlots::EMPTY }; SharedPool::Credits as usize + 1] }
+    }
+
+    /// The host of an address.
+    pub(crate) fn host(&self, address: &PeerAddress) -> Host {
+        Host::of(self.key, address)
+    }
+}
+
+impl core::ops::Index<SharedPool> for HostShares {
+    type Output = HostSlots;
+
+    #[inline]
+    fn index(&self, pool: SharedPool) -> &HostSlots {
+        &self.pools[pool as usize]
+    }
+}
+
+impl core::ops::IndexMut<SharedPool> for HostShares {
+    #[inline]
+    fn index_mut(&mut self, pool: SharedPool) -> &mut HostSlots {
+        &mut self.pools[pool as usize]
     }
 }
 
@@ -102,12 +145,12 @@ mod tests {
         for (number, had) in had.iter_mut().enumerate() {
             // bound: the slots
             while free > 0 && slots.has_share(host(number as u8, 0), free) {
-                slots.taken(host(number as u8, 0));
+                slots.taken(host(number as u8, 0), 1);
                 (free, *had) = (free - 1, *had + 1);
             }
         }
         assert_eq!(had, [33, 16, 8, 4]);
-        (0..33).for_each(|_| slots.given_back(host(0, 0)));
+        slots.given_back(host(0, 0), 33);
         assert!(slots.has_share(host(0, 0), 0), "it has none");
         assert!(!slots.has_share(host(1, 0), 15));
     }

@@ -22,7 +22,7 @@ use crate::collections::slots::Slots;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::engine::connect::packet::{STATELESS_QUEUE_MAX, StatelessPacket};
 use crate::engine::violation::{Violation, sound};
-use crate::peer::hosts::{Host, HostSlots};
+use crate::peer::hosts::{Host, HostShares, SharedPool};
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::{Connection, Peer, Standing, State};
 use crate::{PeerAddress, PeerId};
@@ -60,15 +60,8 @@ pub(super) struct ConnectionTable<'s> {
     evict_cursor: u32,
     /// Peers in the table that are [`Standing::Unproven`].
     unproven: u32,
-    /// The key of the counts of hosts.
-    host_key: [u64; 2],
-    /// Slots of each host: peers, connections, rendezvous reads, messages of several packets.
-    host_peers: HostSlots,
-    host_connections: HostSlots,
-    host_reads: HostSlots,
-    host_assemblies: HostSlots,
-    /// Credit of each host beyond one for each connection.
-    host_credits: HostSlots,
+    /// Slots of each host in the pools that all peers use.
+    hosts: HostShares,
     /// While the engine closes: the slot of the next peer to be notified.
     closing: Option<u32>,
     /// Every peer was notified, or is being notified, that this endpoint closes.
@@ -96,12 +89,7 @@ impl<'s> ConnectionTable<'s> {
             epochs: 0,
             evict_cursor: 0,
             unproven: 0,
-            host_key: secret.subkey(Use::HostTable),
-            host_peers: HostSlots::EMPTY,
-            host_connections: HostSlots::EMPTY,
-            host_reads: HostSlots::EMPTY,
-            host_assemblies: HostSlots::EMPTY,
-            host_credits: HostSlots::EMPTY,
+            hosts: HostShares::new(secret.subkey(Use::HostTable)),
             closing: None,
             closed: false,
         }
@@ -243,12 +231,12 @@ impl ConnectionTable<'_> {
         }
         let (host, free) = (self.peers[peer].host(), capacity - self.connections.used());
         let is_unnamed = self.peers[peer].standing() != Standing::Named;
-        if is_unnamed && !self.host_connections.has_share(host, free) {
+        if is_unnamed && !self.hosts[SharedPool::Connections].has_share(host, free) {
             return None;
         }
         let conn = self.connections.alloc(Connection::new(peer, &self.peers[peer], now))?;
         self.peers[peer].attach(conn);
-        self.host_connections.taken(host);
+        self.hosts[SharedPool::Connections].taken(host, 1);
         Some(conn)
     }
 
@@ -256,30 +244,31 @@ impl ConnectionTable<'_> {
     pub(super) fn release_connection(&mut self, conn: ConnSlot) {
         let peer = self.connections[conn].peer();
         self.peers[peer].detach();
-        self.host_connections.given_back(self.peers[peer].host());
+        self.hosts[SharedPool::Connections].given_back(self.peers[peer].host(), 1);
         self.connections.release(conn);
     }
 
     /// Whether the host of an unknown peer may have another slot for peers.
     pub(super) fn has_peer_share(&mut self, address: &PeerAddress) -> bool {
-        let (host, free) = (self.host_of(address), self.peers.capacity() - self.peers.used());
-        self.host_peers.has_share(host, free)
+        let (host, free) = (self.hosts.host(address), self.peers.capacity() - self.peers.used());
+        self.hosts[SharedPool::Peers].has_share(host, free)
     }
 
-    /// Whether the peer of a connection may make another rendezvous read, where `free` slots are
-    /// left.
-    pub(super) fn has_read_share(&mut self, conn: ConnSlot, free: u32) -> bool {
-        self.unnamed_host(conn).is_none_or(|host| self.host_reads.has_share(host, free))
+    /// Whether the peer of a connection may have another slot of `pool`, where `free` are left.
+    pub(super) fn has_share(&mut self, conn: ConnSlot, pool: SharedPool, free: u32) -> bool {
+        self.unnamed_host(conn).is_none_or(|host| self.hosts[pool].has_share(host, free))
     }
 
-    /// The peer of a connection has taken a slot for rendezvous reads.
-    pub(super) fn read_taken(&mut self, conn: ConnSlot) {
-        self.host_reads.taken(self.peers[self.connections[conn].peer()].host());
+    /// The peer of a connection has taken `slots` of `pool`.
+    pub(super) fn take_share(&mut self, conn: ConnSlot, pool: SharedPool, slots: u32) {
+        let host = self.peers[self.connections[conn].peer()].host();
+        self.hosts[pool].taken(host, slots);
     }
 
-    /// The peer of a connection has given a slot for rendezvous reads back.
-    pub(super) fn read_given_back(&mut self, conn: ConnSlot) {
-        self.host_reads.given_back(self.peers[self.connections[conn].peer()].host());
+    /// The peer of a connection has given `slots` of `pool` back.
+    pub(super) fn give_share_back(&mut self, conn: ConnSlot, pool: SharedPool, slots: u32) {
+        let host = self.peers[self.connections[conn].peer()].host();
+        self.hosts[pool].given_back(host, slots);
     }
 
     /// The host of an unnamed peer.
@@ -288,52 +277,18 @@ impl ConnectionTable<'_> {
         (peer.standing() != Standing::Named).then_some(peer.host())
     }
 
-    /// Whether the peer of a connection may assemble another message, where `free` slots are left.
-    pub(super) fn has_assembly_share(&mut self, conn: ConnSlot, free: u32) -> bool {
-        self.unnamed_host(conn).is_none_or(|host| self.host_assemblies.has_share(host, free))
-    }
-
-    /// Whether the peer of a connection may have more credit, where `free` slots are left.
-    pub(super) fn has_credit_share(&mut self, conn: ConnSlot, free: u32) -> bool {
-        self.unnamed_host(conn).is_none_or(|host| self.host_credits.has_share(host, free))
-    }
-
-    /// The peer of a connection has got `more` credit.
-    pub(super) fn credit_taken(&mut self, conn: ConnSlot, more: u32) {
-        let host = self.peers[self.connections[conn].peer()].host();
-        self.host_credits.taken_together(host, more);
-    }
-
-    /// The peer of a connection, which ends, has given `credit` back.
-    pub(super) fn credit_given_back(&mut self, conn: ConnSlot, credit: u32) {
-        let host = self.peers[self.connections[conn].peer()].host();
-        self.host_credits.given_back_together(host, credit);
-    }
-
-    /// The peer of a connection has taken a slot for assembly.
-    pub(super) fn assembly_taken(&mut self, conn: ConnSlot) {
-        self.host_assemblies.taken(self.peers[self.connections[conn].peer()].host());
-    }
-
-    /// The peer of a connection has given a slot for assembly back.
-    pub(super) fn assembly_given_back(&mut self, conn: ConnSlot) {
-        self.host_assemblies.given_back(self.peers[self.connections[conn].peer()].host());
-    }
-
     /// Whether the counts of hosts agree with the numbers of `assemblies` and of rendezvous
     /// `reads`.
     pub(super) fn hosts_add_up(&self, assemblies: u32, reads: u32) -> bool {
         let credit = |conn| u32::from(self.connections[conn].credits().granted()) - 1;
-        if self.iter().map(credit).sum::<u32>() != self.host_credits.total() {
-            return false;
-        }
-        let counted = [&self.host_peers, &self.host_connections, &self.host_assemblies];
-        counted.map(HostSlots::total) == [self.peers.used(), self.connections.used(), assemblies]
-            && self.host_reads.total() == reads
-    }
-
-    fn host_of(&self, address: &PeerAddress) -> Host {
-        Host::of(self.host_key, address)
+        let counted = [
+            (SharedPool::Peers, self.peers.used()),
+            (SharedPool::Connections, self.connections.used()),
+            (SharedPool::RendezvousReads, reads),
+            (SharedPool::Assemblies, assemblies),
+            (SharedPool::Credits, self.iter().map(credit).sum()),
+        ];
+        counted.iter().all(|&(pool, slots)| self.hosts[pool].total() == slots)
     }
 
     /// Whether so many peers are unproven that the next one must prove its address.
@@ -359,10 +314,10 @@ impl ConnectionTable<'_> {
 
     /// Puts a peer in a free slot, which is not in quarantine. `None`: there is none.
     fn insert(&mut self, address: PeerAddress) -> Option<PeerSlot> {
-        let host = self.host_of(&address);
+        let host = self.hosts.host(&address);
         let peer = self.peers.alloc(Peer::new(address, host))?;
         self.index.insert(&address, peer);
-        self.host_peers.taken(host);
+        self.hosts[SharedPool::Peers].taken(host, 1);
         Some(peer)
     }
 
@@ -392,7 +347,7 @@ impl ConnectionTable<'_> {
         let peers = &self.peers;
         self.index.remove(&address, peer, |slot| peers[slot].address());
         self.set_standing(peer, Standing::Proven);
-        self.host_peers.given_back(self.peers[peer].host());
+        self.hosts[SharedPool::Peers].given_back(self.peers[peer].host(), 1);
         self.peers[peer].set_removed(now);
         self.peers.release_last(peer);
     }

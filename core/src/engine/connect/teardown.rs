@@ -9,6 +9,7 @@ use crate::engine::connect::packet::StatelessPacket;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
+use crate::peer::hosts::SharedPool;
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::{OpError, Transmit};
 
@@ -48,7 +49,7 @@ pub(crate) fn release_connection(cx: &mut Ctx<'_>, sender: &mut Sender<'_>, conn
     let credit = u32::from(state.credits().granted()) - 1;
     sender.release_connection(state);
     state.rx_mut().release(&mut cx.bits);
-    cx.table.credit_given_back(conn, credit);
+    cx.table.give_share_back(conn, SharedPool::Credits, credit);
     cx.table.release_connection(conn);
 }
 

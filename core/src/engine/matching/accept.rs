@@ -1,14 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Acceptance of message records: in order, out of order, repeated, or without room
-//! (`docs/PROTOCOL.md` §6).
+//! Acceptance of message records: in order, repeated, or without room (`docs/PROTOCOL.md` §6).
+//! Those out of order are in `out_of_order.rs`.
 //!
 //! In: records of packets that were admitted once. Out: bytes placed and receives completed. A
 //! record is always processed, if need be by discarding it and reporting "receiver not ready".
 //! There are two exceptions. The packet of an out-of-order message without storage comes again.
 //! Segments that do not cover their message, each byte once, end the connection.
-//!
-//! A message that fills a hole does not release all messages behind it at once: they follow after
-//! this packet, after later ones, and in each progress call. Bound: [`NEXT_PER_CALL`].
+//! Bound: one search for each record.
 
 use crate::api::posted::{MatchKind, Posted};
 use crate::collections::list::List;
@@ -16,8 +14,9 @@ use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::peer::Connection;
+use crate::peer::hosts::SharedPool;
 use crate::peer::operation::{Assembly, MessageDestination, StoredState, Unexpected};
-use crate::peer::slots::{AssemblySlot, ConnSlot, PeerSlot, RecvSlot, StoredSlot};
+use crate::peer::slots::{AssemblySlot, ConnSlot, RecvSlot, StoredSlot};
 use crate::peer::watch::mark;
 use crate::wire::{Envelope, MESSAGES_AHEAD_MAX, Record, SegmentRecord};
 use crate::{DropReason, Memory};
@@ -25,9 +24,6 @@ use crate::{DropReason, Memory};
 /// Where fewer than half of the slots for assemblies are free, a peer gets one part of this many.
 /// The messages of a peer come one after the other: several are incomplete only after losses.
 const ASSEMBLY_SHARES: u32 = 32;
-/// Messages out of order that one call accepts. The number is above the messages of 8 bytes in one
-/// packet, so that a receiver with such packets catches up.
-const NEXT_PER_CALL: u32 = 64;
 
 /// The position of a message in its sender's order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,12 +109,12 @@ impl Matcher<'_> {
 
     /// Whether a peer gets no slot to assemble another message of several packets. Either none is
     /// free, or fewer than half are, and the peer or the host of an unnamed one has its share.
-    fn lacks_assembly(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) -> bool {
+    pub(super) fn lacks_assembly(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) -> bool {
         let (used, capacity) = (self.assemblies.used(), self.assemblies.capacity());
         if used <= capacity / 2 {
             return false;
         }
-        if !cx.table.has_assembly_share(conn, capacity - used) {
+        if !cx.table.has_share(conn, SharedPool::Assemblies, capacity - used) {
             return true;
         }
         let share = (capacity / ASSEMBLY_SHARES).max(1);
@@ -160,7 +156,7 @@ impl Matcher<'_> {
     }
 
     /// Stores the message of a record; a segment is stored without its bytes. `None`: no storage.
-    fn store_record<M: Memory>(
+    pub(super) fn store_record<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         conn: ConnSlot,
@@ -176,99 +172,6 @@ impl Matcher<'_> {
             Record::Rts(rts) => self.store(cx, conn, &rts.envelope, true, Some(rts.handle)),
             Record::Segment(segment) => self.store(cx, conn, &segment.envelope, false, None),
             _ => None,
-        }
-    }
-
-    /// Stores a message that arrived before an earlier one.
-    ///
-    /// After an out-of-order message of a connection found no storage, its next ones get none until
-    /// a message leaves the storage. So the records of a repeated packet cost no search.
-    fn store_out_of_order<M: Memory>(
-        &mut self,
-        cx: &mut Ctx<'_>,
-        conn: ConnSlot,
-        (envelope, rnr_epoch): (&Envelope, u8),
-        record: &Record<'_>,
-        memory: &mut M,
-    ) -> Result<(), DropReason> {
-        if cx.table[conn].out_of_order_refused_at() == self.unexpected.releases() {
-            return Err(DropReason::OutOfOrderWithoutStorage);
-        }
-        let peer = cx.table.peer_of(conn);
-        if self.stored.find_out_of_order(&mut self.unexpected, peer, envelope.msn).is_some() {
-            // Its packet carried another message that could not be stored, and is repeated.
-            cx.stats.records_discarded += 1;
-            return Ok(());
-        }
-        if matches!(record, Record::Segment(_)) && self.lacks_assembly(cx, conn) {
-            return Err(DropReason::OutOfOrderWithoutStorage);
-        }
-        let Some(slot) = self.store_record(cx, conn, record, memory) else {
-            cx.table[conn].refuse_out_of_order(self.unexpected.releases());
-            return Err(DropReason::OutOfOrderWithoutStorage);
-        };
-        cx.stats.messages_out_of_order += 1;
-        cx.table[conn].out_of_order_mut().push_back(&mut self.unexpected, slot);
-        self.stored.push_out_of_order(&mut self.unexpected, slot);
-        if let Record::Segment(segment) = record {
-            let destination = MessageDestination::Stored(self.unexpected.id(slot));
-            return self.assemble(cx, conn, (rnr_epoch, destination), segment, memory);
-        }
-        Ok(())
-    }
-
-    /// The next message of a connection, if it is stored out of order.
-    fn find_next(&mut self, cx: &Ctx<'_>, conn: ConnSlot) -> Option<StoredSlot> {
-        let state = &cx.table[conn];
-        if state.out_of_order().is_empty() {
-            return None;
-        }
-        let (peer, next) = (cx.table.peer_of(conn), state.rx().expected_msn());
-        let slot = self.stored.find_out_of_order(&mut self.unexpected, peer, next);
-        (slot.is_some()).then_some(slot)
-    }
-
-    #[inline]
-    fn is_next_stored(&mut self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
-        self.find_next(cx, conn).is_some()
-    }
-
-    /// Lists the next message of a connection, if it is stored out of order.
-    #[inline]
-    fn mark_next(&mut self, cx: &Ctx<'_>, conn: ConnSlot) {
-        if let Some(slot) = self.find_next(cx, conn) {
-            self.unexpected.mark_next(slot);
-        }
-    }
-
-    /// Whether a message out of order is the next one of its sender.
-    #[inline]
-    pub(crate) fn has_next_stored(&self) -> bool {
-        !self.unexpected.next_messages().is_empty()
-    }
-
-    /// Accepts messages out of order that are the next ones. After each, its sender goes behind
-    /// the others. Bound: [`NEXT_PER_CALL`].
-    #[cold]
-    pub(crate) fn accept_next_stored<M: Memory>(&mut self, cx: &mut Ctx<'_>, memory: &mut M) {
-        for _ in 0..NEXT_PER_CALL {
-            let slot = self.unexpected.next_messages().head();
-            if slot.is_none() {
-                return;
-            }
-            self.unexpected.unmark_next(slot);
-            let Unexpected { peer, envelope, .. } = *self.unexpected.message(slot);
-            let Some(conn) = cx.table.connection_of(PeerSlot::of(peer)) else { continue };
-            self.stored.remove_out_of_order(&mut self.unexpected, slot);
-            cx.table[conn].out_of_order_mut().remove(&mut self.unexpected, slot);
-            cx.table[conn].rx_mut().message_accepted();
-            cx.stats.messages_accepted += 1;
-            match self.match_posted(cx, peer, &envelope, memory) {
-                Some(recv) => self.bind_stored(cx, slot, recv, memory),
-                None => self.queue_stored(cx, slot),
-            }
-            self.mark_next(cx, conn);
-            cx.owe_ack_now(conn);
         }
     }
 
@@ -315,7 +218,7 @@ impl Matcher<'_> {
 
     /// Queues a stored message, to wait for a receive. The next receives are probably of the same
     /// kind as the last one.
-    fn queue_stored(&mut self, cx: &mut Ctx<'_>, slot: StoredSlot) {
+    pub(super) fn queue_stored(&mut self, cx: &mut Ctx<'_>, slot: StoredSlot) {
         cx.stats.messages_unexpected += 1;
         let tagged = self.unexpected.message(slot).envelope.tag.is_some();
         let last = self.posted.list(tagged).tail();
@@ -327,7 +230,7 @@ impl Matcher<'_> {
     }
 
     /// Begins to assemble a message with the segment that arrived first. A slot is free.
-    fn assemble<M: Memory>(
+    pub(super) fn assemble<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         conn: ConnSlot,
@@ -339,7 +242,7 @@ impl Matcher<'_> {
         let assembly =
             Assembly { msn, rnr_epoch, total, missing: total, destination, ..Assembly::default() };
         let Some(slot) = self.assemblies.alloc(assembly) else { return Ok(()) };
-        cx.table.assembly_taken(conn);
+        cx.table.take_share(conn, SharedPool::Assemblies, 1);
         cx.table[conn].assemblies_mut().push_back(&mut self.assemblies, slot);
         self.add_segment(cx, conn, slot, segment, memory)
     }
@@ -432,7 +335,7 @@ impl Matcher<'_> {
     /// Gives the slot of an assembly back.
     pub(super) fn drop_assembly(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, slot: AssemblySlot) {
         cx.table[conn].assemblies_mut().remove(&mut self.assemblies, slot);
-        cx.table.assembly_given_back(conn);
+        cx.table.give_share_back(conn, SharedPool::Assemblies, 1);
         self.assemblies.release(slot);
     }
 
@@ -443,34 +346,6 @@ impl Matcher<'_> {
         cx.stats.records_discarded += 1;
         cx.table[conn].rx_mut().start_rnr();
         self.discard_out_of_order(cx, conn);
-    }
-
-    /// Drops every out-of-order message of a connection.
-    pub(crate) fn discard_out_of_order(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
-        // bound: out-of-order messages of one peer
-        while let Some(slot) = cx.table[conn].out_of_order_mut().pop_front(&mut self.unexpected) {
-            let destination = MessageDestination::Stored(self.unexpected.id(slot));
-            if let Some(assembly) = self.assembly_to(cx, conn, destination) {
-                self.drop_assembly(cx, conn, assembly);
-            }
-            self.unexpected.unmark_next(slot);
-            self.stored.remove_out_of_order(&mut self.unexpected, slot);
-            self.unexpected.release(slot);
-        }
-    }
-
-    fn assembly_to(
-        &mut self,
-        cx: &mut Ctx<'_>,
-        conn: ConnSlot,
-        destination: MessageDestination,
-    ) -> Option<AssemblySlot> {
-        let mut slot = cx.table[conn].assemblies().head();
-        // bound: messages of one peer that are arriving
-        while slot.is_some() && self.assemblies[slot].destination != destination {
-            slot = List::next(&mut self.assemblies, slot);
-        }
-        (slot.is_some()).then_some(slot)
     }
 }
 

@@ -11,6 +11,7 @@ pub(super) mod audit;
 pub(super) mod event;
 pub(super) mod find;
 pub(super) mod multi_recv;
+pub(super) mod out_of_order;
 pub(super) mod peek;
 pub(super) mod post;
 pub(super) mod rendezvous;

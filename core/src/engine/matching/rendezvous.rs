@@ -13,6 +13,7 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::engine::send::post::packet_room;
+use crate::peer::hosts::SharedPool;
 use crate::peer::operation::{RendezvousState, TxKind, TxOp};
 use crate::peer::slots::{ConnSlot, OpSlot, RecvSlot};
 use crate::wire::{RENDEZVOUS_READ_LEN_MAX, full_segment, segment_overhead};
@@ -89,7 +90,7 @@ impl Matcher<'_> {
         // the request.
         let reads = u32::from(state.credits().rendezvous_reads());
         let slots = sender.free_rendezvous_reads();
-        if reads >= slots || !cx.table.has_read_share(conn, slots) {
+        if reads >= slots || !cx.table.has_share(conn, SharedPool::RendezvousReads, slots) {
             return ReadStep::Blocked;
         }
         let state = &cx.table[conn];
@@ -149,7 +150,7 @@ impl Matcher<'_> {
         }
         let RendezvousState { handle, wanted, asked, open, .. } = self.recvs[recv].rendezvous;
         if asked < wanted || open > 0 {
-            cx.table.read_given_back(conn);
+            cx.table.give_share_back(conn, SharedPool::RendezvousReads, 1);
             sender.release_op(request);
             return;
         }

@@ -79,7 +79,7 @@ impl<'s> UnexpectedPool<'s> {
                 return None;
             }
             let slot = self.slots.alloc_in(class, message)?;
-            self.hosts[class].taken(host);
+            self.hosts[class].taken(host, 1);
             Some(slot)
         })
     }
@@ -136,7 +136,7 @@ impl<'s> UnexpectedPool<'s> {
 
     pub(crate) fn release(&mut self, slot: StoredSlot) {
         if let Some(host) = self.slots[slot].host {
-            self.hosts[self.slots.class_of(slot)].given_back(host);
+            self.hosts[self.slots.class_of(slot)].given_back(host, 1);
         }
         self.slots.release(slot);
         self.releases = self.releases.wrapping_add(1).max(1);

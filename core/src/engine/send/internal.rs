@@ -8,6 +8,7 @@
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
+use crate::peer::hosts::SharedPool;
 use crate::peer::operation::{RENDEZVOUS_READS, RESPONSES, ResponseData, TxKind, TxOp};
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{ErrorCode, FinRecord, Header};
@@ -47,7 +48,7 @@ impl Sender<'_> {
             TxKind::RendezvousRead { recv, .. } => {
                 return matcher.finish_rendezvous_read(cx, self, conn, (slot, recv));
             }
-            TxKind::Fin { .. } => cx.table.read_given_back(conn),
+            TxKind::Fin { .. } => cx.table.give_share_back(conn, SharedPool::RendezvousReads, 1),
             _ => {}
         }
         self.ops.release(slot);
@@ -65,9 +66,11 @@ impl Sender<'_> {
             match self.ops[op].kind {
                 TxKind::RendezvousRead { recv, .. } => {
                     matcher.abort_rendezvous(cx, recv, true, error);
-                    cx.table.read_given_back(conn);
+                    cx.table.give_share_back(conn, SharedPool::RendezvousReads, 1);
                 }
-                TxKind::Fin { .. } => cx.table.read_given_back(conn),
+                TxKind::Fin { .. } => {
+                    cx.table.give_share_back(conn, SharedPool::RendezvousReads, 1);
+                }
                 TxKind::Error { .. } => self.responders_spare += 1,
                 _ => {}
             }
@@ -92,9 +95,9 @@ impl Sender<'_> {
         let free = self.responders_spare.saturating_sub(reserve);
         let credits = cx.table[conn].credits();
         let more = u32::from(CREDIT_MAX.saturating_sub(credits.granted())).min(free);
-        if more > 0 && cx.table.has_credit_share(conn, free) {
+        if more > 0 && cx.table.has_share(conn, SharedPool::Credits, free) {
             cx.table[conn].credits_mut().grant(more as u8);
-            cx.table.credit_taken(conn, more);
+            cx.table.take_share(conn, SharedPool::Credits, more);
             self.responders_spare -= more;
             cx.owe_ack_now(conn);
         }
@@ -170,7 +173,7 @@ impl Sender<'_> {
     /// false if no slot is free.
     pub(crate) fn queue_rendezvous(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, op: TxOp) -> bool {
         let Some(slot) = self.ops.alloc_in(RENDEZVOUS_READS, op) else { return false };
-        cx.table.read_taken(conn);
+        cx.table.take_share(conn, SharedPool::RendezvousReads, 1);
         self.queue_internal(cx, conn, slot);
         true
     }

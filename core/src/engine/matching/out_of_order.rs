@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Messages out of order (`docs/PROTOCOL.md` §6.3): an earlier one of their sender is missing.
+//!
+//! In: records of such messages, and the acceptance of earlier ones. Out: messages stored until
+//! their turn, then matched or kept as unexpected ones. Callers: `accept.rs`, and the engine after
+//! each packet and in each progress call. Bound: [`NEXT_PER_CALL`] messages a call, so a message
+//! that fills a hole does not release all messages behind it at once.
+
+use crate::collections::list::List;
+use crate::collections::slab::SlotIndex;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
+use crate::peer::operation::{MessageDestination, Unexpected};
+use crate::peer::slots::{AssemblySlot, ConnSlot, PeerSlot, StoredSlot};
+use crate::wire::{Envelope, Record};
+use crate::{DropReason, Memory};
+
+/// Messages out of order that one call accepts. The number is above the messages of 8 bytes in one
+/// packet, so that a receiver with such packets catches up.
+const NEXT_PER_CALL: u32 = 64;
+
+impl Matcher<'_> {
+    /// Stores a message that arrived before an earlier one.
+    ///
+    /// After an out-of-order message of a connection found no storage, its next ones get none until
+    /// a message leaves the storage. So the records of a repeated packet cost no search.
+    pub(super) fn store_out_of_order<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        conn: ConnSlot,
+        (envelope, rnr_epoch): (&Envelope, u8),
+        record: &Record<'_>,
+        memory: &mut M,
+    ) -> Result<(), DropReason> {
+        if cx.table[conn].out_of_order_refused_at() == self.unexpected.releases() {
+            return Err(DropReason::OutOfOrderWithoutStorage);
+        }
+        let peer = cx.table.peer_of(conn);
+        if self.stored.find_out_of_order(&mut self.unexpected, peer, envelope.msn).is_some() {
+            // Its packet carried another message that could not be stored, and is repeated.
+            cx.stats.records_discarded += 1;
+            return Ok(());
+        }
+        if matches!(record, Record::Segment(_)) && self.lacks_assembly(cx, conn) {
+            return Err(DropReason::OutOfOrderWithoutStorage);
+        }
+        let Some(slot) = self.store_record(cx, conn, record, memory) else {
+            cx.table[conn].refuse_out_of_order(self.unexpected.releases());
+            return Err(DropReason::OutOfOrderWithoutStorage);
+        };
+        cx.stats.messages_out_of_order += 1;
+        cx.table[conn].out_of_order_mut().push_back(&mut self.unexpected, slot);
+        self.stored.push_out_of_order(&mut self.unexpected, slot);
+        if let Record::Segment(segment) = record {
+            let destination = MessageDestination::Stored(self.unexpected.id(slot));
+            return self.assemble(cx, conn, (rnr_epoch, destination), segment, memory);
+        }
+        Ok(())
+    }
+
+    /// The next message of a connection, if it is stored out of order.
+    fn find_next(&mut self, cx: &Ctx<'_>, conn: ConnSlot) -> Option<StoredSlot> {
+        let state = &cx.table[conn];
+        if state.out_of_order().is_empty() {
+            return None;
+        }
+        let (peer, next) = (cx.table.peer_of(conn), state.rx().expected_msn());
+        let slot = self.stored.find_out_of_order(&mut self.unexpected, peer, next);
+        (slot.is_some()).then_some(slot)
+    }
+
+    #[inline]
+    pub(super) fn is_next_stored(&mut self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
+        self.find_next(cx, conn).is_some()
+    }
+
+    /// Lists the next message of a connection, if it is stored out of order.
+    #[inline]
+    pub(super) fn mark_next(&mut self, cx: &Ctx<'_>, conn: ConnSlot) {
+        if let Some(slot) = self.find_next(cx, conn) {
+            self.unexpected.mark_next(slot);
+        }
+    }
+
+    /// Whether a message out of order is the next one of its sender.
+    #[inline]
+    pub(crate) fn has_next_stored(&self) -> bool {
+        !self.unexpected.next_messages().is_empty()
+    }
+
+    /// Accepts messages out of order that are the next ones. After each, its sender goes behind
+    /// the others. Bound: [`NEXT_PER_CALL`].
+    #[cold]
+    pub(crate) fn accept_next_stored<M: Memory>(&mut self, cx: &mut Ctx<'_>, memory: &mut M) {
+        for _ in 0..NEXT_PER_CALL {
+            let slot = self.unexpected.next_messages().head();
+            if slot.is_none() {
+                return;
+            }
+            self.unexpected.unmark_next(slot);
+            let Unexpected { peer, envelope, .. } = *self.unexpected.message(slot);
+            let Some(conn) = cx.table.connection_of(PeerSlot::of(peer)) else { continue };
+            self.stored.remove_out_of_order(&mut self.unexpected, slot);
+            cx.table[conn].out_of_order_mut().remove(&mut self.unexpected, slot);
+            cx.table[conn].rx_mut().message_accepted();
+            cx.stats.messages_accepted += 1;
+            match self.match_posted(cx, peer, &envelope, memory) {
+                Some(recv) => self.bind_stored(cx, slot, recv, memory),
+                None => self.queue_stored(cx, slot),
+            }
+            self.mark_next(cx, conn);
+            cx.owe_ack_now(conn);
+        }
+    }
+
+    /// Drops every out-of-order message of a connection.
+    pub(crate) fn discard_out_of_order(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
+        // bound: out-of-order messages of one peer
+        while let Some(slot) = cx.table[conn].out_of_order_mut().pop_front(&mut self.unexpected) {
+            let destination = MessageDestination::Stored(self.unexpected.id(slot));
+            if let Some(assembly) = self.assembly_to(cx, conn, destination) {
+                self.drop_assembly(cx, conn, assembly);
+            }
+            self.unexpected.unmark_next(slot);
+            self.stored.remove_out_of_order(&mut self.unexpected, slot);
+            self.unexpected.release(slot);
+        }
+    }
+
+    fn assembly_to(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        conn: ConnSlot,
+        destination: MessageDestination,
+    ) -> Option<AssemblySlot> {
+        let mut slot = cx.table[conn].assemblies().head();
+        // bound: messages of one peer that are arriving
+        while slot.is_some() && self.assemblies[slot].destination != destination {
+            slot = List::next(&mut self.assemblies, slot);
+        }
+        (slot.is_some()).then_some(slot)
+    }
+}
