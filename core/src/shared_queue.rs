@@ -98,7 +98,7 @@ impl Posted<QueueSlot> for PostedRecv {
     }
 }
 
-/// The slices that a queue lives in.
+/// The memory that a queue lives in.
 #[derive(Debug)]
 pub struct SharedStorage<'s> {
     slots: Slots<'s, Slot<PostedRecv>>,
@@ -106,7 +106,7 @@ pub struct SharedStorage<'s> {
     entries: &'s mut [BinEntry<QueueSlot>],
 }
 
-/// The slices that a queue lives in, on the heap.
+/// The memory that a queue lives in, on the heap.
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
 pub struct SharedStorageBox {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Memory of an agent, and its capacities.
 //!
-//! In: an [`AgentConfig`]. Out: [`AgentStorage`], the slices that an agent borrows; with the
+//! In: an [`AgentConfig`]. Out: [`AgentStorage`], the memory that an agent borrows; with the
 //! feature `alloc` also [`AgentStorageBox`], the slices on the heap. Caller: the owner of
 //! an agent. Bound: the capacities of the configuration.
 
@@ -52,7 +52,7 @@ impl AgentConfig {
     }
 }
 
-/// The slices that an agent lives in.
+/// The memory that an agent lives in.
 #[derive(Debug)]
 pub struct AgentStorage<'s> {
     pub(super) exchanges: Slots<'s, Slot<Exchange>>,
@@ -76,7 +76,7 @@ impl AgentStorage<'_> {
     }
 }
 
-/// The slices that an agent lives in, on the heap.
+/// The memory that an agent lives in, on the heap.
 #[cfg(feature = "alloc")]
 #[derive(Debug)]
 pub struct AgentStorageBox {
@@ -87,7 +87,7 @@ pub struct AgentStorageBox {
 
 #[cfg(feature = "alloc")]
 impl AgentStorageBox {
-    /// Allocates the slices that `config` asks for.
+    /// Allocates the memory that `config` asks for.
     ///
     /// # Errors
     /// [`ConfigError`] when a capacity is too large, or without memory.
