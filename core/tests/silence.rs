@@ -78,3 +78,33 @@ fn a_slow_poller_gives_up_a_dead_peer_after_a_few_polls() {
         assert!(polls >= 4.max(10 / seconds), "{seconds} s: {polls} polls");
     }
 }
+
+/// No packet is lost, and all are late: a process that has no core reads none of them.
+#[test]
+fn a_time_out_beside_a_receiver_without_a_core_costs_one_packet() {
+    const LEN: usize = 1 << 20;
+    /// Steps of a receiver between two times without a core.
+    const TURNS: u32 = 8;
+    let config = Config { port_packets: 16 << 10, ..small() };
+    let mut world = World::new(2, 5, &config, Faults::NONE);
+    let remote = world.region(1, 1 << 30, LEN, Access::WRITE);
+    for context in 0..10 {
+        world.write(0, 1, context, remote, None, pattern(context, LEN));
+        for turn in 1.. {
+            // 4 ms of another process on the receiver's core.
+            let steps = if turn == TURNS { 400 } else { 1 };
+            for _ in 0..steps {
+                world.now += 10_000;
+                world.drive(0, Budget::PROGRESS);
+            }
+            world.drive(1, Budget::PROGRESS);
+            if !world.completions(0).is_empty() {
+                break;
+            }
+            assert!(turn < 100 * TURNS, "write {context} does not end");
+        }
+    }
+    let stats = world.nodes[0].engine.stats();
+    assert!(stats.timeouts >= 10, "{stats:?}");
+    assert!(stats.retransmissions <= stats.timeouts + stats.tail_probes, "{stats:?}");
+}

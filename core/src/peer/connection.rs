@@ -160,7 +160,6 @@ impl Connection {
     /// Records newly acknowledged packets.
     #[inline]
     pub(crate) fn on_newly_acked(&mut self, packets: u32, now: Tick) {
-        self.tx.on_newly_acked(packets);
         self.path.on_newly_acked(packets, self.tx.in_flight(), now);
     }
 

@@ -309,7 +309,7 @@ impl SendState {
 
     /// Lets two lost packets go for each of `packets` that are newly acknowledged.
     #[inline]
-    pub(super) fn on_newly_acked(&mut self, packets: u32) {
+    pub(crate) fn allow_retransmissions(&mut self, packets: u32) {
         let credit = u16::try_from(2 * packets).unwrap_or(u16::MAX);
         self.retransmit_credit = self.retransmit_credit.saturating_add(credit);
     }

@@ -199,8 +199,8 @@ fn apply_ack(
             sender.retire_predicted(state, now, upto, sent_at, op);
             sender.finish(cx, op);
         } else {
-            let newly_acked = sender.retire(cx, matcher, conn, upto, true);
-            cx.table[conn].on_newly_acked(newly_acked, now);
+            let acked = sender.retire(cx, matcher, conn, upto, true);
+            cx.table[conn].on_newly_acked(acked.packets, now);
         }
     }
     if advanced && !cx.table[conn].sends().list().is_empty() {

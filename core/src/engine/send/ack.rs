@@ -18,13 +18,35 @@ use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{Flags, Header, Sack};
 
-/// Records the first acknowledgment of a packet.
-#[inline(always)]
-fn record_first_ack(state: &mut Connection, packet: &TxPacket) {
-    if packet.flags.contains(TxFlags::LOST) {
-        state.tx_mut().lost_packet_arrived();
+/// The packets that an acknowledgment names for the first time.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Acked {
+    /// How many they are.
+    pub(crate) packets: u32,
+    /// One of them counted as lost and was not sent again: it was late.
+    late: bool,
+}
+
+impl Acked {
+    /// No packet.
+    const NONE: Self = Self { packets: 0, late: false };
+
+    /// Records the first acknowledgment of a packet.
+    #[inline(always)]
+    fn packet(state: &mut Connection, packet: &TxPacket) -> Self {
+        let lost = packet.flags.contains(TxFlags::LOST);
+        if lost {
+            state.tx_mut().lost_packet_arrived();
+        }
+        state.path_mut().acked(packet.sent_at);
+        Self { packets: 1, late: lost && !packet.flags.contains(TxFlags::RETRANSMITTED) }
     }
-    state.path_mut().acked(packet.sent_at);
+
+    /// These packets and others.
+    #[inline(always)]
+    const fn and(self, others: Self) -> Self {
+        Self { packets: self.packets + others.packets, late: self.late | others.late }
+    }
 }
 
 impl Sender<'_> {
@@ -63,12 +85,20 @@ impl Sender<'_> {
             state.tx_mut().messages_accepted(accepted);
         }
         let runs = header.is_understood();
-        let retired = if ahead { self.retire(cx, matcher, conn, ack, runs) } else { 0 };
-        let marked = if sack.is_empty() { 0 } else { self.mark_all(cx, matcher, conn, sack) };
-        let newly_acked = retired + marked;
+        let mut acked = Acked::NONE;
+        if ahead {
+            acked = self.retire(cx, matcher, conn, ack, runs);
+        }
+        if !sack.is_empty() {
+            acked = acked.and(self.mark_all(cx, matcher, conn, sack));
+        }
         let state = &mut cx.table[conn];
-        if newly_acked > 0 {
-            state.on_newly_acked(newly_acked, now);
+        if acked.packets > 0 {
+            state.on_newly_acked(acked.packets, now);
+            // After a wrong time-out an acknowledgment releases no packet (F-RTO, RFC 5682 §3.1).
+            if state.tx().lost() > 0 && !acked.late {
+                state.tx_mut().allow_retransmissions(acked.packets);
+            }
         } else if state.tx().lost() > 0 && state.path().timeouts() > PING_FROM_TIMEOUT {
             // The ping was answered: lost packets may go, one by one.
             state.tx_mut().allow_one_retransmission();
@@ -92,8 +122,8 @@ impl Sender<'_> {
         }
     }
 
-    /// Retires the packets before `ack`, which is beyond the last acknowledgment. Returns how many
-    /// of them are newly acknowledged. `runs`: operations may end in runs.
+    /// Retires the packets before `ack`, which is beyond the last acknowledgment. Returns those of
+    /// them that are newly acknowledged, as one at least. `runs`: operations may end in runs.
     pub(crate) fn retire(
         &mut self,
         cx: &mut Ctx<'_>,
@@ -101,21 +131,21 @@ impl Sender<'_> {
         conn: ConnSlot,
         ack: Psn,
         runs: bool,
-    ) -> u32 {
+    ) -> Acked {
         let first = cx.table[conn].tx().first_psn();
-        let mut newly_acked = 0;
+        let mut acked = Acked::NONE;
         for psn in (0..ack.since(first)).map(|n| first.plus(n)) {
-            newly_acked +=
-                u32::from(self.packet_arrived(cx, matcher, conn, psn, psn.plus(1) == ack, runs));
+            let is_latest = psn.plus(1) == ack;
+            acked = acked.and(self.packet_arrived(cx, matcher, conn, psn, is_latest, runs));
         }
         let state = &mut cx.table[conn];
         state.tx_mut().retire_until(&mut self.in_flight, ack);
-        newly_acked.max(1)
+        Acked { packets: acked.packets.max(1), ..acked }
     }
 
     /// Credits packet `psn`, which is about to be retired. The latest one tells the round trip,
     /// including the time that the peer took to answer: right for time-outs, which must be longer.
-    /// Returns whether the packet is newly acknowledged.
+    /// Returns it if it is newly acknowledged.
     #[inline]
     fn packet_arrived(
         &mut self,
@@ -125,48 +155,48 @@ impl Sender<'_> {
         psn: Psn,
         is_latest: bool,
         runs: bool,
-    ) -> bool {
+    ) -> Acked {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
-        let Some(packet) = state.tx().record(&self.in_flight, psn) else { return false };
+        let Some(packet) = state.tx().record(&self.in_flight, psn) else { return Acked::NONE };
         let packet = *packet;
         if packet.flags.contains(TxFlags::ACKED) {
             state.tx_mut().sacked_packet_retires();
             if packet.flags.contains(TxFlags::EVENT) {
                 self.credit_ops(cx, matcher, conn, &packet, false);
             }
-            return false;
+            return Acked::NONE;
         }
         if is_latest && !packet.flags.contains(TxFlags::RETRANSMITTED) {
             state.path_mut().sample(now.since(packet.sent_at));
         }
-        record_first_ack(state, &packet);
+        let acked = Acked::packet(state, &packet);
         self.credit_ops(cx, matcher, conn, &packet, runs);
-        true
+        acked
     }
 
-    /// Marks the packets of a bitmap. Returns how many are newly acknowledged.
+    /// Marks the packets of a bitmap. Returns those that are newly acknowledged.
     fn mark_all(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,
         conn: ConnSlot,
         sack: Sack<'_>,
-    ) -> u32 {
-        let mut newly_acked = 0;
+    ) -> Acked {
+        let mut acked = Acked::NONE;
         for (first, word) in sack.words() {
             let mut rest = word & cx.table[conn].tx().open_from(&self.in_flight, first);
             // bound: the bits of a word
             while rest != 0 {
                 let psn = first.plus(rest.trailing_zeros());
-                newly_acked += u32::from(self.mark_sacked(cx, matcher, conn, psn));
+                acked = acked.and(self.mark_sacked(cx, matcher, conn, psn));
                 rest &= rest - 1;
             }
         }
-        newly_acked
+        acked
     }
 
-    /// Marks packet `psn` as arrived although a packet before it is missing. Returns whether it is
+    /// Marks packet `psn` as arrived although a packet before it is missing. Returns it if it is
     /// newly acknowledged.
     fn mark_sacked(
         &mut self,
@@ -174,23 +204,23 @@ impl Sender<'_> {
         matcher: &mut Matcher<'_>,
         conn: ConnSlot,
         psn: Psn,
-    ) -> bool {
+    ) -> Acked {
         let state = &mut cx.table[conn];
         if psn.is_before(state.tx().first_psn()) {
-            return false;
+            return Acked::NONE;
         }
         let marked = state.tx().change_record(&mut self.in_flight, psn, |record| {
             record.flags = record.flags.union(TxFlags::ACKED).difference(TxFlags::LOST);
         });
         let Some(packet) = marked.filter(|packet| !packet.flags.contains(TxFlags::ACKED)) else {
-            return false;
+            return Acked::NONE;
         };
         state.tx_mut().packet_sacked(psn);
-        record_first_ack(state, &packet);
+        let acked = Acked::packet(state, &packet);
         if !packet.flags.contains(TxFlags::EVENT) {
             self.credit_ops(cx, matcher, conn, &packet, false);
         }
-        true
+        acked
     }
 
     /// The send time and the operation of the oldest packet under way, if a packet acknowledges it
