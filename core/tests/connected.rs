@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Engines of connected endpoints: the connection is opened before the first operation, peers
-//! without a name open none, each side learns of its end within the peer time-out, and a flood of
+//! Engines of connected endpoints. The connection is opened before the first operation, and peers
+//! without a name open none. Each side learns of its end within the peer time-out. A flood of
 //! forged packets changes nothing.
 
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]

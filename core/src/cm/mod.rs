@@ -7,8 +7,8 @@
 //!
 //! In: calls of the owner, received packets, the time. Out: packets to send, and events, each once.
 //! Caller: the owner of the socket, one call at a time. Bounds: [`AgentConfig`] has the exchanges
-//! of each role; [`REPLIES_MAX`] answers wait to be sent; a packet causes at most one answer;
-//! nothing is kept for a sender that has not shown that it receives at its address.
+//! of each role. [`REPLIES_MAX`] answers wait to be sent. A packet causes at most one answer.
+//! Nothing is kept for a sender that has not shown that it receives at its address.
 
 mod event;
 mod exchange;

@@ -3,10 +3,11 @@
 //! eight bytes for each range.
 //!
 //! A secret function gives each offset a value. A part counts as the value of its end less that of
-//! its beginning, and the sum of all parts must be that of the whole range. In the sum of a cover
-//! all inner offsets cancel. Any other set of parts leaves values over: its sum is right with a
-//! chance of 2^-64 (offline memory checking: Blum et al., "Checking the correctness of memories",
-//! Algorithmica 12, 1994; multiset hashes: Clarke et al., ASIACRYPT 2003). All operations are O(1).
+//! its beginning. The sum of all parts must be that of the whole range. In the sum of a cover all
+//! inner offsets cancel. Any other set of parts leaves values over: its sum is right with a chance
+//! of 2^-64. Sources: Blum et al., "Checking the correctness of memories", Algorithmica 12, 1994
+//! (offline memory checking); Clarke et al., ASIACRYPT 2003 (multiset hashes). All operations are
+//! O(1).
 
 use super::mix::mix;
 

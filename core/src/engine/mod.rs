@@ -35,9 +35,9 @@
 //! `resume_matching` after D; C and G by the application's calls; B rarely. No method blocks,
 //! allocates or reads a clock. `now` never runs backwards.
 //!
-//! Bounds: C and G are O(1) but for matching, which is linear in the queue it searches; D in the
-//! records of a packet and the packets it acknowledges, at most
-//! [`WINDOW_PACKETS`](crate::WINDOW_PACKETS); E fires at most [`TIMERS_PER_ADVANCE`] timers a call.
+//! Bounds: C and G are O(1), but for a match that needs a new bin for each stored message. D is
+//! linear in the records of a packet and in the packets that it acknowledges, at most
+//! [`WINDOW_PACKETS`](crate::WINDOW_PACKETS). E fires at most [`TIMERS_PER_ADVANCE`] timers a call.
 
 mod advance;
 mod audit;

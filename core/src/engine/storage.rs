@@ -32,7 +32,7 @@ use crate::{Config, ConfigError};
 const PAGES_SHARED: u32 = 8;
 
 /// Declares the types of this module from two lists, with name, element type and number of
-/// elements: slots of slabs, which begin when they are first used, and tables, which begin at once.
+/// elements. Slots of slabs begin when they are first used, and tables begin at once.
 macro_rules! storage {
     (
         $config:ident;

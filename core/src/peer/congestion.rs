@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The congestion window of a path (`docs/PROTOCOL.md` §4.6): it follows delay, after Kumar et al.,
-//! "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter" (SIGCOMM 2020),
-//! with receive-buffer occupancy and congestion marks.
+//! The congestion window of a path (`docs/PROTOCOL.md` §4.6). It follows delay, receive-buffer
+//! occupancy and congestion marks. Source: Kumar et al., "Swift: Delay is Simple and Effective for
+//! Congestion Control in the Datacenter" (SIGCOMM 2020).
 //!
 //! In: acknowledged packets, delay samples, losses, marks. Out: how many packets may be under way,
 //! and below one packet, when the next may go. All operations are O(1).

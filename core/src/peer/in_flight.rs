@@ -6,8 +6,8 @@
 //! window borrows *pages* of [`PAGE_CHUNKS`] chunk slots each, and the directory names the pages.
 //! One chunk for each connection is reserved, so that a busy connection cannot keep another one
 //! from sending. A connection that holds chunks takes another one only while [`SHARE`] times the
-//! chunks that are free exceed its own (dynamic thresholds: Choudhury and Hahne, IEEE/ACM
-//! Transactions on Networking 6(2), 1998).
+//! chunks that are free exceed its own. Source: Choudhury and Hahne, IEEE/ACM Transactions on
+//! Networking 6(2), 1998 (dynamic thresholds).
 
 #![allow(clippy::indexing_slicing, reason = "indices are masked to the arrays' lengths")]
 

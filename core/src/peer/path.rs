@@ -12,8 +12,8 @@ use crate::collections::time::Tick;
 use crate::peer::window::WINDOW_PACKETS;
 use crate::{Congestion, Instant};
 
-/// The interval in which a host empties its port, at the most (524 µs): the progress thread takes
-/// over within a tenth of this if the application does not poll.
+/// The interval in which a host empties its port, at the most (524 µs). If the application does
+/// not poll, the progress thread takes over within a tenth of this.
 const POLL_TICKS: u32 = 1 << 13;
 /// A rendezvous read grows by one part for each of these in the round trip (131 µs): sixteen such
 /// parts are 8 GB/s.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Peers of one host that fill what all peers use (`docs/PROTOCOL.md` §9.1), and a good peer beside
-//! them: it ends as many operations in the same virtual time, none of them in error.
+//! Peers of one host fill what all peers use (`docs/PROTOCOL.md` §9.1). A good peer beside them
+//! ends as many operations in the same virtual time, none of them in error.
 
 use crate::puppet::*;
 use crate::unnamed::*;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets that a call leaves in the port are due at once; polls without a packet count as
-//! unproductive; a connection that was accepted opens in time, or ends.
+//! Packets that a call leaves in the port are due at once. Polls without a packet count as
+//! unproductive. A connection that was accepted opens in time, or ends.
 
 use nix::poll::PollTimeout;
 use ofi_xdp_core::{Destination, PeerId, Transmit, Transmitted};

@@ -113,8 +113,8 @@ impl Sender<'_> {
     }
 
     /// A mark for the answers that a peer owes, 0 if none. It owes answers to the posted requests
-    /// that it has acknowledged, and to all rendezvous reads and notices of their end, for which it
-    /// needs no room. Bound: the operations with the peer.
+    /// that it has acknowledged. It also owes them to all rendezvous reads and notices of their
+    /// end, for which it needs no room. Bound: the operations with the peer.
     pub(crate) fn owed_answers(&self, state: &Connection) -> u16 {
         let (mut owed, mut missing) = (0_u32, 0_u64);
         for queue in [state.sends(), state.responses()] {

@@ -63,8 +63,8 @@ impl Turns {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits until the present turn of the thread is over: afterwards it has no reference to a
-    /// socket that was closed, and to an endpoint that was forgotten, before this call.
+    /// Waits until the present turn of the thread is over. Afterwards the thread has no reference
+    /// to a socket that was closed before this call, nor to an endpoint that was forgotten.
     pub(super) fn wait(&self) {
         drop(self.begin());
     }

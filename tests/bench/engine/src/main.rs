@@ -2,9 +2,9 @@
 //! The cost of the engine: two of them in memory on one core, driven by the loop of production.
 //!
 //! In: the command line (`cargo xtask bench engine` calls `measure`). Out: a table, and
-//! `target/bench/engine.json`; `instructions` fails if a row costs more than the ledger says, or if
-//! one of the most expensive calls costs more than its multiple of the usual one. Nothing is
-//! allocated during a measurement, and time is a number, so that instructions repeat exactly.
+//! `target/bench/engine.json`. `instructions` fails if a row costs more than the ledger says. It
+//! also fails if one of the most expensive calls costs more than its multiple of the usual one.
+//! Nothing is allocated during a measurement, and time is a number: instructions repeat exactly.
 
 mod callgrind;
 mod ledger;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A hostile peer, for the end-to-end tests (`docs/PROTOCOL.md` §5.3, §6.4, §10): it attacks one
-//! endpoint by packets made by hand, as an unknown source with forged addresses or as a peer that
+//! A hostile peer, for the end-to-end tests (`docs/PROTOCOL.md` §5.3, §6.4, §10). It attacks one
+//! endpoint by packets made by hand. It is an unknown source with forged addresses, or a peer that
 //! lies.
 //!
 //! In: an attack, and the addresses of the target and of a peer of it. Out: a line `attacking` when
