@@ -168,7 +168,7 @@ impl<'s> Engine<'s> {
     /// last call's time. `None`: no timer runs.
     #[must_use]
     pub fn poll_at(&self) -> Option<Instant> {
-        if self.matcher.has_next_stored() {
+        if self.matcher.has_next_stored() || self.matcher.has_discarded() {
             return Some(self.cx.timers.now());
         }
         self.cx.timers.next_deadline()

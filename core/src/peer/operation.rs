@@ -417,6 +417,9 @@ pub(crate) struct Unexpected {
     pub(crate) orphaned: bool,
     /// Messages of its sender before it are accepted; it is still among those out of order.
     pub(crate) is_next: bool,
+    /// The batch of a message out of order, 0 of any other: messages out of order of one connection
+    /// are discarded together.
+    pub(crate) batch: u32,
     /// The neighbours among orphans, or among next messages.
     pub(crate) aside: Links<StoredSlot>,
     pub(crate) chains: Chains,
@@ -435,6 +438,7 @@ impl Default for Unexpected {
             failed: None,
             orphaned: false,
             is_next: false,
+            batch: 0,
             aside: Links::default(),
             chains: Chains::default(),
             links: Links::default(),

@@ -390,8 +390,43 @@ fn messages_that_had_their_turn_leave_with_their_connection() {
     let (mut puppet, first) = with_messages_behind_a_hole();
     puppet.ingest(&first);
     let close = puppet.now(PacketKind::Close).packet(&[]);
-    puppet.deliver(close);
+    puppet.ingest(&close);
+    let kept = u64::from(BEHIND) - NEXT;
+    assert_eq!(u64::from(puppet.engine().stored_messages()), 1 + NEXT + kept, "none left yet");
+    puppet.drive();
+    assert_eq!(u64::from(puppet.engine().stored_messages()), 1 + kept, "a bounded number left");
+    assert_eq!(puppet.engine().poll_at(), Some(puppet.world.time()), "more are due");
     puppet.pass(MILLI);
     assert_eq!(puppet.engine().stats().messages_accepted, 1 + NEXT);
     assert_eq!(u64::from(puppet.engine().stored_messages()), 1 + NEXT);
+}
+
+#[test]
+fn a_discarded_message_is_not_the_one_that_comes_again() {
+    // An unnamed peer has half of the storage.
+    let unexpected = [2 * BEHIND - 1, 0, 0, 0];
+    let mut puppet = Puppet::connected(&Config { unexpected, recvs: 1024, ..small() });
+    let first = puppet.data(&message(0, &[0]));
+    for msn in 1..=BEHIND {
+        let packet = puppet.data(&message(msn, &[0xff; 4]));
+        puppet.deliver(packet);
+    }
+    puppet.ingest(&first);
+    assert_eq!(puppet.engine().stats().receiver_not_ready, 1, "it has its share");
+    for context in 0..=u64::from(BEHIND) {
+        puppet.world.recv(0, context, 4);
+    }
+    // The sender starts over, with other bytes, while most of the discarded ones are still stored.
+    puppet.head.rnr_epoch += 1;
+    puppet.drive();
+    for msn in (0..=BEHIND).rev() {
+        let packet = puppet.data(&message(msn, &msn.to_le_bytes()));
+        puppet.ingest(&packet);
+        puppet.drive();
+    }
+    puppet.pass(MILLI);
+    for msn in 0..=BEHIND {
+        assert_eq!(puppet.world.received(0, msn.into()), msn.to_le_bytes(), "message {msn}");
+    }
+    assert_eq!(puppet.engine().stored_messages(), 0);
 }

@@ -44,7 +44,7 @@ impl Matcher<'_> {
         }
         recvs += completions.finished_recvs(&mut self.recvs);
         let queued = [false, true].map(|tagged| self.stored.list(tagged));
-        for list in queued.into_iter().chain([self.claimed]) {
+        for list in queued.into_iter().chain([self.claimed, self.unexpected.discarded()]) {
             stored += length(list, &mut self.unexpected);
         }
         if !self.unexpected.hosts_add_up() {
@@ -93,6 +93,7 @@ impl Matcher<'_> {
         self.assemblies.hash(hasher);
         self.unexpected.slots().hash(hasher);
         self.unexpected.next_messages().hash(hasher);
+        self.unexpected.discarded().hash(hasher);
         self.slices_exhausted.hash(hasher);
         self.rendezvous_queue.hash(hasher);
         self.claimed.hash(hasher);

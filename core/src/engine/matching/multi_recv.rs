@@ -61,6 +61,9 @@ impl Matcher<'_> {
         if self.has_next_stored() {
             self.accept_next_stored(cx, memory);
         }
+        if self.has_discarded() {
+            self.release_discarded();
+        }
     }
 
     #[cold]

@@ -4,20 +4,24 @@
 //! In: records of such messages, and the acceptance of earlier ones. Out: messages stored until
 //! their turn, then matched or kept as unexpected ones. Callers: `accept.rs`, and the engine after
 //! each packet and in each progress call. Bound: [`NEXT_PER_CALL`] messages a call, so a message
-//! that fills a hole does not release all messages behind it at once.
+//! that fills a hole does not release all messages behind it at once. When a message is refused or
+//! a connection ends, its messages out of order are discarded together. Each progress call then
+//! releases [`RELEASED_PER_CALL`] of them.
 
 use crate::collections::list::List;
 use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::peer::operation::{MessageDestination, Unexpected};
-use crate::peer::slots::{AssemblySlot, ConnSlot, PeerSlot, StoredSlot};
+use crate::peer::slots::{ConnSlot, PeerSlot, StoredSlot};
 use crate::wire::{Envelope, Record};
 use crate::{DropReason, Memory};
 
 /// Messages out of order that one call accepts. The number is above the messages of 8 bytes in one
 /// packet, so that a receiver with such packets catches up.
 const NEXT_PER_CALL: u32 = 64;
+/// Discarded messages that one progress call releases.
+const RELEASED_PER_CALL: u32 = 64;
 
 impl Matcher<'_> {
     /// Stores a message that arrived before an earlier one.
@@ -35,8 +39,8 @@ impl Matcher<'_> {
         if cx.table[conn].out_of_order_refused_at() == self.unexpected.releases() {
             return Err(DropReason::OutOfOrderWithoutStorage);
         }
-        let peer = cx.table.peer_of(conn);
-        if self.stored.find_out_of_order(&mut self.unexpected, peer, envelope.msn).is_some() {
+        let batch = self.unexpected.batch_of(*cx.table[conn].out_of_order());
+        if self.stored.find_out_of_order(&mut self.unexpected, batch, envelope.msn).is_some() {
             // Its packet carried another message that could not be stored, and is repeated.
             cx.stats.records_discarded += 1;
             return Ok(());
@@ -50,6 +54,7 @@ impl Matcher<'_> {
         };
         cx.stats.messages_out_of_order += 1;
         cx.table[conn].out_of_order_mut().push_back(&mut self.unexpected, slot);
+        self.unexpected.message(slot).batch = batch;
         self.stored.push_out_of_order(&mut self.unexpected, slot);
         if let Record::Segment(segment) = record {
             let destination = MessageDestination::Stored(self.unexpected.id(slot));
@@ -64,8 +69,9 @@ impl Matcher<'_> {
         if state.out_of_order().is_empty() {
             return None;
         }
-        let (peer, next) = (cx.table.peer_of(conn), state.rx().expected_msn());
-        let slot = self.stored.find_out_of_order(&mut self.unexpected, peer, next);
+        let batch = self.unexpected.batch_of(*state.out_of_order());
+        let next = state.rx().expected_msn();
+        let slot = self.stored.find_out_of_order(&mut self.unexpected, batch, next);
         (slot.is_some()).then_some(slot)
     }
 
@@ -102,6 +108,7 @@ impl Matcher<'_> {
             let Some(conn) = cx.table.connection_of(PeerSlot::of(peer)) else { continue };
             self.stored.remove_out_of_order(&mut self.unexpected, slot);
             cx.table[conn].out_of_order_mut().remove(&mut self.unexpected, slot);
+            self.unexpected.message(slot).batch = 0;
             cx.table[conn].rx_mut().message_accepted();
             cx.stats.messages_accepted += 1;
             match self.match_posted(cx, peer, &envelope, memory) {
@@ -113,31 +120,39 @@ impl Matcher<'_> {
         }
     }
 
-    /// Drops every out-of-order message of a connection.
+    /// Discards every out-of-order message of a connection. They keep their slots until
+    /// [`Self::release_discarded`]. Bound: messages of the connection that are arriving.
     pub(crate) fn discard_out_of_order(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
-        // bound: out-of-order messages of one peer
-        while let Some(slot) = cx.table[conn].out_of_order_mut().pop_front(&mut self.unexpected) {
-            let destination = MessageDestination::Stored(self.unexpected.id(slot));
-            if let Some(assembly) = self.assembly_to(cx, conn, destination) {
-                self.drop_assembly(cx, conn, assembly);
+        if let Some(next) = self.find_next(cx, conn) {
+            self.unexpected.unmark_next(next);
+        }
+        let list = core::mem::take(cx.table[conn].out_of_order_mut());
+        self.unexpected.discard(list);
+        let mut slot = cx.table[conn].assemblies().head();
+        while slot.is_some() {
+            let next = List::next(&mut self.assemblies, slot);
+            if let MessageDestination::Stored(id) = self.assemblies[slot].destination
+                && self.unexpected.message(StoredSlot::of(id)).batch != 0
+            {
+                self.drop_assembly(cx, conn, slot);
             }
-            self.unexpected.unmark_next(slot);
-            self.stored.remove_out_of_order(&mut self.unexpected, slot);
-            self.unexpected.release(slot);
+            slot = next;
         }
     }
 
-    fn assembly_to(
-        &mut self,
-        cx: &mut Ctx<'_>,
-        conn: ConnSlot,
-        destination: MessageDestination,
-    ) -> Option<AssemblySlot> {
-        let mut slot = cx.table[conn].assemblies().head();
-        // bound: messages of one peer that are arriving
-        while slot.is_some() && self.assemblies[slot].destination != destination {
-            slot = List::next(&mut self.assemblies, slot);
+    /// Whether a discarded message still has its slot.
+    #[inline]
+    pub(crate) fn has_discarded(&self) -> bool {
+        !self.unexpected.discarded().is_empty()
+    }
+
+    /// Releases the slots of discarded messages. Bound: [`RELEASED_PER_CALL`].
+    #[cold]
+    pub(crate) fn release_discarded(&mut self) {
+        for _ in 0..RELEASED_PER_CALL {
+            let Some(slot) = self.unexpected.pop_discarded() else { return };
+            self.stored.remove_out_of_order(&mut self.unexpected, slot);
+            self.unexpected.release(slot);
         }
-        (slot.is_some()).then_some(slot)
     }
 }

@@ -14,7 +14,7 @@
 //!
 //! A message gets its bins when a search needs them, or when [`UNBINNED_MAX`] messages wait without
 //! any. The messages with bins are the oldest of their queue. Messages out of order are in bins of
-//! their own, by sender and message number. Bounds: [`LINEAR_STEPS`] steps, the messages without
+//! their own, by batch and message number. Bounds: [`LINEAR_STEPS`] steps, the messages without
 //! bins, and [`UNBINNED_MAX`]; a search that walks or makes a view: the stored messages.
 
 #![allow(clippy::indexing_slicing, reason = "views are counted by the length of the arrays")]
@@ -22,7 +22,6 @@
 use crate::api::matching::Queues;
 use crate::api::posted::{LINEAR_STEPS, MatchKind};
 use crate::collections::bins::Bins;
-use crate::collections::index::IndexKey;
 use crate::collections::list::{Linked, Links, List};
 use crate::collections::mix::mix;
 use crate::collections::serial::Msn;
@@ -281,27 +280,27 @@ impl StoredQueue<'_> {
 impl StoredQueue<'_> {
     /// Adds a message that came before an earlier one.
     pub(super) fn push_out_of_order(&mut self, pool: &mut UnexpectedPool<'_>, slot: StoredSlot) {
-        let Unexpected { peer, envelope, .. } = *pool.message(slot);
-        self.out_of_order_chain(peer, envelope.msn).push_back(&mut InView(pool, 0), slot);
+        let Unexpected { batch, envelope, .. } = *pool.message(slot);
+        self.out_of_order_chain(batch, envelope.msn).push_back(&mut InView(pool, 0), slot);
     }
 
     /// Takes a message out of order out.
     pub(super) fn remove_out_of_order(&mut self, pool: &mut UnexpectedPool<'_>, slot: StoredSlot) {
-        let Unexpected { peer, envelope, .. } = *pool.message(slot);
-        self.out_of_order_chain(peer, envelope.msn).remove(&mut InView(pool, 0), slot);
+        let Unexpected { batch, envelope, .. } = *pool.message(slot);
+        self.out_of_order_chain(batch, envelope.msn).remove(&mut InView(pool, 0), slot);
     }
 
-    /// The message out of order of a peer with number `msn`, or none. Bound: its chain.
+    /// The message out of order of a batch with number `msn`, or none. Bound: its chain.
     pub(super) fn find_out_of_order(
         &mut self,
         pool: &mut UnexpectedPool<'_>,
-        peer: PeerId,
+        batch: u32,
         msn: Msn,
     ) -> StoredSlot {
-        let mut slot = self.out_of_order_chain(peer, msn).head();
+        let mut slot = self.out_of_order_chain(batch, msn).head();
         while slot.is_some() {
             let message = pool.message(slot);
-            if (message.peer, message.envelope.msn) == (peer, msn) {
+            if (message.batch, message.envelope.msn) == (batch, msn) {
                 break;
             }
             slot = List::next(&mut InView(pool, 0), slot);
@@ -309,8 +308,9 @@ impl StoredQueue<'_> {
         slot
     }
 
-    fn out_of_order_chain(&mut self, peer: PeerId, msn: Msn) -> &mut List<StoredSlot> {
-        let hash = mix(peer.hash(self.secret) ^ u64::from(msn.0));
+    fn out_of_order_chain(&mut self, batch: u32, msn: Msn) -> &mut List<StoredSlot> {
+        let [_, key] = self.secret;
+        let hash = mix(key ^ (u64::from(batch) << 32 | u64::from(msn.0)));
         self.out_of_order.chain(hash)
     }
 }

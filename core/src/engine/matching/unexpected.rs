@@ -10,7 +10,8 @@
 //! sender. Orphans leave when the storage is full, the oldest first, and do not count as occupancy.
 //!
 //! A message out of order is the *next* one when all earlier ones of its sender are accepted. It
-//! waits in a list of such messages, at most one of each sender.
+//! waits in a list of such messages, at most one of each sender. When messages out of order are
+//! discarded, they keep their slots until the matcher releases them in bounded steps.
 
 #![allow(clippy::indexing_slicing, reason = "arrays have an element for each class")]
 
@@ -39,6 +40,10 @@ pub(crate) struct UnexpectedPool<'s> {
     orphaned: [u32; UNEXPECTED_CLASSES],
     /// Messages out of order that are the next ones of their senders.
     next: List<StoredSlot>,
+    /// Messages out of order that nobody waits for.
+    discarded: List<StoredSlot>,
+    /// The last batch of messages out of order.
+    batch: u32,
     /// Slots of each class that unnamed peers have, by host.
     hosts: [HostSlots; UNEXPECTED_CLASSES],
 }
@@ -64,6 +69,8 @@ impl<'s> UnexpectedPool<'s> {
             orphans: [List::default(); UNEXPECTED_CLASSES],
             orphaned: [0; UNEXPECTED_CLASSES],
             next: List::default(),
+            discarded: List::default(),
+            batch: 0,
             hosts: [const { HostSlots::EMPTY }; UNEXPECTED_CLASSES],
         })
     }
@@ -132,6 +139,35 @@ impl<'s> UnexpectedPool<'s> {
     #[inline]
     pub(crate) const fn next_messages(&self) -> List<StoredSlot> {
         self.next
+    }
+
+    /// The batch of the messages out of order in `list`, or a new one.
+    ///
+    /// Batches repeat after 2^32. A discarded message leaves long before that.
+    pub(crate) fn batch_of(&mut self, list: List<StoredSlot>) -> u32 {
+        if list.head().is_some() {
+            return self.slots[list.head()].batch;
+        }
+        self.batch = self.batch.wrapping_add(1).max(1);
+        self.batch
+    }
+
+    /// Nobody waits for these messages any more. They leave one by one.
+    pub(crate) fn discard(&mut self, mut list: List<StoredSlot>) {
+        if list.head().is_some() {
+            list.move_run(&mut self.slots, (list.head(), list.tail()), &mut self.discarded);
+        }
+    }
+
+    /// Takes the next discarded message from its list.
+    pub(crate) fn pop_discarded(&mut self) -> Option<StoredSlot> {
+        self.discarded.pop_front(&mut self.slots)
+    }
+
+    /// The discarded messages.
+    #[inline]
+    pub(crate) const fn discarded(&self) -> List<StoredSlot> {
+        self.discarded
     }
 
     pub(crate) fn release(&mut self, slot: StoredSlot) {

@@ -16,7 +16,7 @@ pub(crate) enum Case {
     Kinds,
     /// A message that matches the last one of 10,000 receives.
     LastReceive,
-    /// A packet with a message that is refused, which drops 10,000 messages stored out of order
+    /// A packet with a message that is refused, which discards 10,000 messages stored out of order
     /// behind it.
     Refused,
     /// A packet that ends a connection with 10,000 stored messages out of order.
@@ -70,12 +70,10 @@ impl Case {
     pub(crate) const fn limit(self) -> f64 {
         match self {
             Self::Packet | Self::Receive => 1.0,
-            Self::Hole | Self::Kinds | Self::LastReceive => 50.0,
+            Self::Hole | Self::Kinds | Self::LastReceive | Self::Refused | Self::Close => 50.0,
             Self::LastMessage => 20.0,
             // 88 messages: less than 4 for each.
             Self::Unwanted => 330.0,
-            // 10,000 messages are dropped: 0.15 for each, once in the life of a message.
-            Self::Refused | Self::Close => 2_100.0,
             // Each stored message gets a bin: 0.1 for each, once for a kind.
             Self::NewKind => 1_100.0,
             // The stored messages are walked: 0.03 for each.

@@ -144,7 +144,7 @@ proptest! {
                     queue.add_view(&mut pool, MatchKind { tagged: true, directed, ignore });
                 }
                 Step::OutOfOrder { from, msn } => {
-                    let found = queue.find_out_of_order(&mut pool, peer(from), Msn(msn));
+                    let found = queue.find_out_of_order(&mut pool, from + 1, Msn(msn));
                     let known = out_of_order.iter().position(|&(f, m, _)| (f, m) == (from, msn));
                     let expected = known.map_or(StoredSlot::NONE, |at| out_of_order[at].2);
                     prop_assert_eq!(found, expected);
@@ -153,6 +153,7 @@ proptest! {
                         queue.remove_out_of_order(&mut pool, found);
                         pool.release(found);
                     } else if let Some(slot) = pool.alloc(0, message(from, None, msn)) {
+                        pool.message(slot).batch = from + 1;
                         queue.push_out_of_order(&mut pool, slot);
                         out_of_order.push((from, msn, slot));
                     }
