@@ -260,7 +260,7 @@ fn an_unread_request_that_was_cancelled_is_never_seen() {
 }
 
 /// The cookie of agent 1 for a request of agent 0.
-fn cookie_of(agents: &mut Agents, nonce: u64) -> u64 {
+fn cookie_of(agents: &mut Agents, nonce: u128) -> u64 {
     let (from, to) = (agents.address(0), agents.address(1));
     let address = PeerAddress::from_v6([0; 16], 4001);
     let ask = ConnectPacket { address, ..ConnectPacket::new(ConnectKind::Connect, nonce, 0) };
@@ -286,6 +286,7 @@ fn a_cookie_is_good_for_its_address_and_number_and_a_time() {
         agents.call(1, |agent, _| agent.requests().0)
     };
     assert_eq!(requests(&mut agents, from, &with(8)), 0, "another number");
+    assert_eq!(requests(&mut agents, from, &with(7 | 1 << 95)), 0, "another number");
     assert_eq!(requests(&mut agents, other, &with(7)), 0, "another address");
     agents.play(9 * SECOND);
     assert_eq!(requests(&mut agents, from, &with(7)), 1);
@@ -295,7 +296,7 @@ fn a_cookie_is_good_for_its_address_and_number_and_a_time() {
     let late = ConnectPacket { address, ..ConnectPacket::new(ConnectKind::Connect, 9, again) };
     assert_eq!(requests(&mut agents, from, &sealed(late)), 1, "too old: the first one alone");
     let stats = agents.call(1, |agent, _| *agent.stats());
-    assert_eq!((stats.requested, stats.cookies_sent), (1, 5));
+    assert_eq!((stats.requested, stats.cookies_sent), (1, 6));
 }
 
 #[test]
@@ -451,6 +452,7 @@ fn forged_packets_change_nothing() {
     let forged = [
         (from, ConnectPacket::new(ConnectKind::Confirm, nonce, packet.proof ^ 1)),
         (from, ConnectPacket::new(ConnectKind::Confirm, nonce ^ 1, packet.proof)),
+        (from, ConnectPacket::new(ConnectKind::Confirm, nonce ^ 1 << 95, packet.proof)),
         (other, ConnectPacket::new(ConnectKind::Confirm, nonce, packet.proof)),
         (from, ConnectPacket::new(ConnectKind::Cancel, nonce, packet.proof ^ 1)),
         (from, ConnectPacket::new(ConnectKind::Cancel, nonce, 0)),
@@ -463,13 +465,18 @@ fn forged_packets_change_nothing() {
         assert_eq!(agents.call(1, |agent, _| agent.poll_event()), None, "{packet:?}");
     }
     assert_eq!(dropped(&mut agents, 1, DropReason::WrongToken), 3);
-    assert_eq!(dropped(&mut agents, 1, DropReason::UnknownConnection), 3);
+    assert_eq!(dropped(&mut agents, 1, DropReason::UnknownConnection), 4);
     // Of the initiator's: without its number nothing counts.
     let address = PeerAddress::from_v4([198, 18, 7, 7], 1);
-    let accept = ConnectPacket { address, ..ConnectPacket::new(ConnectKind::Accept, nonce ^ 1, 5) };
+    let new = ConnectPacket::new;
     let reason = Some(RejectReason::Refused);
-    let reject = ConnectPacket { reason, ..ConnectPacket::new(ConnectKind::Reject, nonce ^ 1, 0) };
-    for packet in [accept, reject, ConnectPacket::new(ConnectKind::Cookie, nonce ^ 1, 5)] {
+    let forged = [nonce ^ 1, nonce ^ 1 << 64, nonce ^ 1 << 95].map(|nonce| {
+        let accept = ConnectPacket { address, ..new(ConnectKind::Accept, nonce, 5) };
+        let reject = ConnectPacket { reason, ..new(ConnectKind::Reject, nonce, 0) };
+        [accept, reject, new(ConnectKind::Cookie, nonce, 5), new(ConnectKind::Pending, nonce, 0)]
+    });
+    assert!(nonce >> 64 != 0, "the number has more than 64 bits");
+    for packet in forged.into_iter().flatten() {
         let (bytes, from) = (sealed(packet), agents.address(1));
         let result = agents.call(0, |agent, now| agent.ingest(now, from, &bytes));
         assert_eq!(result, Err(DropReason::UnknownConnection));
@@ -489,9 +496,9 @@ fn a_flood_of_forged_requests_leaves_no_state() {
     let mut packet = [0; CONNECT_PACKET_MAX];
     for number in 0..100_000u32 {
         let from = PeerAddress::from_v4(number.to_be_bytes(), 7);
-        let nonce = u64::from(number) << 8;
+        let nonce = u128::from(number) << 8;
         // Half of them guess a cookie.
-        let proof = u64::from(number & 1) * (nonce | 1);
+        let proof = u64::from(number & 1) * (nonce as u64 | 1);
         let forged =
             ConnectPacket { address, ..ConnectPacket::new(ConnectKind::Connect, nonce, proof) };
         let forged = sealed(forged);

@@ -209,7 +209,7 @@ fn forged(seen: &[Vec<u8>], number: u64) -> Vec<u8> {
     let mut rng = Rng(number);
     if number.is_multiple_of(8) {
         let address = PeerAddress::from_v6([0; 16], 9);
-        let request = ConnectPacket::new(ConnectKind::Connect, rng.next(), rng.next());
+        let request = ConnectPacket::new(ConnectKind::Connect, rng.next().into(), rng.next());
         let mut bytes = vec![0; CONNECT_PACKET_MAX];
         let len = ConnectPacket { address, ..request }.put(&mut bytes, crc32c::crc32c_append);
         bytes.truncate(len.unwrap());

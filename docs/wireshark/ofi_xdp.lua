@@ -105,6 +105,8 @@ local f_piece_total = field("piece.total", ProtoField.uint16, "Length of the pac
 local f_reason = field("connect.reason", ProtoField.uint8, "Reason", base.DEC, REASONS)
 local f_connect_len = field("connect.data_len", ProtoField.uint16, "Data length")
 local f_port = field("connect.port", ProtoField.uint16, "Data port")
+local f_nonce_high = field("connect.nonce_high", ProtoField.uint32, "Upper bits of the number",
+    base.HEX)
 local f_nonce = field("connect.nonce", ProtoField.uint64, "Number of the request", base.HEX)
 local f_proof = field("connect.proof", ProtoField.uint64, "Cookie or number of the acceptance", base.HEX)
 local f_ip = field("connect.ip", ProtoField.ipv6, "Data address")
@@ -288,7 +290,7 @@ local function connect(tvb, tree)
     tree:add(f_kind, tvb(1, 1))
     tree:add(f_reason, tvb(2, 1))
     add_le(tree, tvb, { { f_connect_len, 4, 2 }, { f_port, 6, 2 }, { f_nonce, 8, 8 },
-        { f_proof, 16, 8 } })
+        { f_proof, 16, 8 }, { f_nonce_high, 24, 4 } })
     check(tvb, tree)
     if tvb:len() < 48 or tvb:len() ~= 48 + tvb(4, 2):le_uint() then return false end
     tree:add(f_ip, tvb(32, 16))

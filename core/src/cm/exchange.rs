@@ -102,7 +102,7 @@ pub(crate) struct Exchange {
     /// The other agent.
     pub(super) peer: PeerAddress,
     /// The number of the request.
-    pub(super) nonce: u64,
+    pub(super) nonce: u128,
     /// The cookie that the request was last received or is sent with; 0: none.
     pub(super) cookie: u64,
     /// The number of the acceptance.
@@ -265,11 +265,11 @@ impl Link<ExchangeSlot> for Exchange {
 pub(crate) struct Key {
     role: u64,
     address: PeerAddress,
-    nonce: u64,
+    nonce: u128,
 }
 
 impl Key {
-    pub(super) const fn new(role: Role, peer: PeerAddress, nonce: u64) -> Self {
+    pub(super) const fn new(role: Role, peer: PeerAddress, nonce: u128) -> Self {
         let address = match role {
             Role::Initiator => PeerAddress::NONE,
             Role::Listener => peer,
@@ -281,6 +281,12 @@ impl Key {
 impl IndexKey for Key {
     fn hash(&self, secret: [u64; 2]) -> u64 {
         let [high, low, port] = self.address.words();
-        sip_hash(secret, &[high, low, port, self.nonce, self.role])
+        let [nonce, nonce_high] = words(self.nonce);
+        sip_hash(secret, &[high, low, port, nonce, nonce_high, self.role])
     }
+}
+
+/// The number of a request as two words.
+pub(super) const fn words(nonce: u128) -> [u64; 2] {
+    [nonce as u64, (nonce >> 64) as u64]
 }

@@ -12,7 +12,7 @@ use super::reply::ConnectReply;
 use super::transmit::FIRST_PAUSE_NANOS;
 use crate::api::limits::CONNECT_DATA_MAX;
 use crate::collections::secret::Use;
-use crate::wire::{ConnectKind, ConnectPacket, RejectReason};
+use crate::wire::{ConnectKind, ConnectPacket, NONCE_BITS, RejectReason};
 use crate::{DropReason, Instant, PeerAddress};
 
 /// The longest time between two signs of life.
@@ -38,7 +38,7 @@ impl Agent<'_> {
             role: Role::Initiator,
             state: State::Connecting,
             peer: to,
-            nonce: self.secret.draw(Use::ConnectNonce),
+            nonce: self.draw_nonce(),
             local: PeerAddress::from_v6([0; 16], local),
             repeat: Repeat::after(now, FIRST_PAUSE_NANOS, u32::MAX),
             expires_at: self.timeout_from(now),
@@ -48,6 +48,12 @@ impl Agent<'_> {
         let slot = self.table.insert(exchange, now).ok_or(ConnectError::Full)?;
         self.table.queue_send(slot);
         Ok(self.table.id(slot))
+    }
+
+    /// A new number for a request.
+    fn draw_nonce(&mut self) -> u128 {
+        let [low, high] = core::array::from_fn(|_| self.secret.draw(Use::ConnectNonce));
+        (u128::from(high) << 64 | u128::from(low)) & ((1 << NONCE_BITS) - 1)
     }
 
     /// The network reported that `to` cannot be reached. Requests to it that got no packet end in

@@ -8,7 +8,7 @@
 
 use super::Agent;
 use super::event::{AnswerError, RequestId};
-use super::exchange::{Exchange, ExchangeSlot, Key, Membership, Repeat, Role, State};
+use super::exchange::{Exchange, ExchangeSlot, Key, Membership, Repeat, Role, State, words};
 use super::initiator::named_or_at;
 use super::reply::ConnectReply;
 use crate::api::limits::CONNECT_DATA_MAX;
@@ -236,13 +236,14 @@ impl Agent<'_> {
     }
 
     /// The cookie for a request from `from` in a period.
-    fn cookie(&self, from: PeerAddress, nonce: u64, period: u64) -> u64 {
+    fn cookie(&self, from: PeerAddress, nonce: u128, period: u64) -> u64 {
         let [high, low, port] = from.words();
-        self.secret.of(Use::ConnectCookie, [high, low, port, nonce, period]).max(1)
+        let [nonce, rest] = words(nonce);
+        self.secret.of(Use::ConnectCookie, [high, low, port, nonce, rest, period]).max(1)
     }
 
     /// Whether `shown` is a cookie that this agent made for the request a short time ago.
-    fn is_cookie(&self, now: Instant, from: PeerAddress, nonce: u64, shown: u64) -> bool {
+    fn is_cookie(&self, now: Instant, from: PeerAddress, nonce: u128, shown: u64) -> bool {
         let is_of = |period| self.cookie(from, nonce, period) == shown;
         shown != 0 && (is_of(period(now)) || is_of(period(now).wrapping_sub(1)))
     }

@@ -15,17 +15,17 @@ pub const REPLIES_MAX: usize = 64;
 pub(super) struct ConnectReply {
     pub(super) to: PeerAddress,
     pub(super) kind: ConnectKind,
-    pub(super) nonce: u64,
+    pub(super) nonce: u128,
     pub(super) proof: u64,
     pub(super) reason: Option<RejectReason>,
 }
 
 impl ConnectReply {
-    pub(super) const fn new(to: PeerAddress, kind: ConnectKind, nonce: u64, proof: u64) -> Self {
+    pub(super) const fn new(to: PeerAddress, kind: ConnectKind, nonce: u128, proof: u64) -> Self {
         Self { to, kind, nonce, proof, reason: None }
     }
 
-    pub(super) const fn reject(to: PeerAddress, nonce: u64, reason: RejectReason) -> Self {
+    pub(super) const fn reject(to: PeerAddress, nonce: u128, reason: RejectReason) -> Self {
         Self { reason: Some(reason), ..Self::new(to, ConnectKind::Reject, nonce, 0) }
     }
 }

@@ -102,11 +102,14 @@ struct ConnectLayout {
     port: U16,
     nonce: U64,
     proof: U64,
-    reserved_too: U32,
+    nonce_high: U32,
     checksum: U32,
     ip: [u8; 16],
 }
 
+/// Bits of the number of a request. With 2^10 requests under way, one of 64 bits would be guessed
+/// too easily.
+pub const NONCE_BITS: u32 = 96;
 /// Bytes of a packet without data.
 pub const CONNECT_LEN: usize = size_of::<ConnectLayout>();
 /// The longest packet of connection management.
@@ -122,8 +125,8 @@ pub struct ConnectPacket<'a> {
     pub kind: ConnectKind,
     /// [`ConnectKind::Reject`]: the reason.
     pub reason: Option<RejectReason>,
-    /// The number of the request, from its initiator.
-    pub nonce: u64,
+    /// The number of the request, from its initiator: [`NONCE_BITS`] bits.
+    pub nonce: u128,
     /// [`ConnectKind::Connect`], [`ConnectKind::Cookie`], [`ConnectKind::Cancel`]: the cookie.
     /// [`ConnectKind::Accept`], [`ConnectKind::Confirm`], and a cancel that answers an accept: the
     /// number of the acceptance.
@@ -138,7 +141,7 @@ pub struct ConnectPacket<'a> {
 impl<'a> ConnectPacket<'a> {
     /// A packet with these numbers, and nothing else.
     #[must_use]
-    pub const fn new(kind: ConnectKind, nonce: u64, proof: u64) -> Self {
+    pub const fn new(kind: ConnectKind, nonce: u128, proof: u64) -> Self {
         Self { kind, reason: None, nonce, proof, address: PeerAddress::NONE, data: &[] }
     }
 
@@ -173,7 +176,7 @@ impl<'a> ConnectPacket<'a> {
         Ok(Self {
             kind,
             reason,
-            nonce: layout.nonce.get(),
+            nonce: u128::from(layout.nonce_high.get()) << 64 | u128::from(layout.nonce.get()),
             proof: layout.proof.get(),
             address,
             data,
@@ -191,9 +194,9 @@ impl<'a> ConnectPacket<'a> {
             reserved: 0,
             data_len: U16::new(self.data.len() as u16),
             port: U16::new(self.address.port()),
-            nonce: U64::new(self.nonce),
+            nonce: U64::new(self.nonce as u64),
             proof: U64::new(self.proof),
-            reserved_too: U32::new(0),
+            nonce_high: U32::new((self.nonce >> 64) as u32),
             checksum: U32::new(0),
             ip: self.address.octets(),
         };
@@ -215,10 +218,11 @@ mod tests {
         crc32c::crc32c_append(seed, bytes)
     }
 
-    fn any_packet() -> impl Strategy<Value = (ConnectKind, u8, u64, u64, [u8; 16], u16, Vec<u8>)> {
+    fn any_packet() -> impl Strategy<Value = (ConnectKind, u8, u128, u64, [u8; 16], u16, Vec<u8>)> {
         let kind = (0x20u8..0x28).prop_map(|kind| ConnectKind::from_wire(kind).unwrap());
         let data = prop::collection::vec(any::<u8>(), 0..=CONNECT_DATA_MAX);
-        (kind, 1u8..=4, any::<u64>(), any::<u64>(), any::<[u8; 16]>(), 1u16.., data)
+        let nonce = 0..1u128 << NONCE_BITS;
+        (kind, 1u8..=4, nonce, any::<u64>(), any::<[u8; 16]>(), 1u16.., data)
     }
 
     proptest! {

@@ -24,7 +24,9 @@ mod token;
 
 pub(crate) use body::Sack;
 pub use body::{Ack, Handshake, PieceBody, ProbeBody, SACK_WORDS_MAX};
-pub use connect::{CONNECT_LEN, CONNECT_PACKET_MAX, ConnectKind, ConnectPacket, RejectReason};
+pub use connect::{
+    CONNECT_LEN, CONNECT_PACKET_MAX, ConnectKind, ConnectPacket, NONCE_BITS, RejectReason,
+};
 pub use header::{Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, TAG_RESERVE, VERSION};
 pub use integrity::seal;
 pub(crate) use integrity::verify;

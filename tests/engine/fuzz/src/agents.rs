@@ -168,13 +168,15 @@ impl Attack {
             let packets: Vec<_> = flights
                 .filter_map(|it| ConnectPacket::parse(it, crc32c::crc32c_append).ok())
                 .collect();
-            let of = |packet: &ConnectPacket<'_>| [packet.nonce, packet.proof][usize::from(choice)];
+            let of = |packet: &ConnectPacket<'_>| {
+                [packet.nonce, packet.proof.into()][usize::from(choice)]
+            };
             match packets.len() {
                 0 => 0,
                 count => of(&packets[input.below(count)]),
             }
         };
-        let (nonce, proof) = (seen(0), seen(1));
+        let (nonce, proof) = (seen(0), seen(1) as u64);
         let [kind, reason, has_port, has_proof] = input.array();
         let kind = KINDS[usize::from(kind) % KINDS.len()];
         let data_len = input.below(CONNECT_DATA_MAX + 2);

@@ -194,7 +194,7 @@ fn connect_packets() -> (Vec<Vec<u8>>, Vec<String>) {
     use ConnectKind::{Accept, Cancel, Confirm, Connect, Cookie, Pending, Reject, RejectAck};
     for kind in [Connect, Cookie, Pending, Accept, Confirm, Reject, RejectAck, Cancel] {
         let number = kind as u64;
-        let mut packet = ConnectPacket::new(kind, number << 40 | 1, number << 40 | 2);
+        let mut packet = ConnectPacket::new(kind, u128::from(number) << 70 | 1, number << 40 | 2);
         if matches!(kind, Connect | Accept) {
             packet.address = address;
         }
@@ -214,7 +214,8 @@ fn connect_packets() -> (Vec<Vec<u8>>, Vec<String>) {
                 packet.reason.map_or(0, |reason| reason as u8).to_string(),
                 packet.data.len().to_string(),
                 packet.address.port().to_string(),
-                format!("0x{:016x}", packet.nonce),
+                format!("0x{:016x}", packet.nonce as u64),
+                format!("0x{:08x}", packet.nonce >> 64),
                 format!("0x{:016x}", packet.proof),
                 data.to_owned(),
                 String::from("1"),
@@ -237,6 +238,7 @@ fn packets_of_connection_management_show_their_fields() {
         "ofi_xdp.connect.data_len",
         "ofi_xdp.connect.port",
         "ofi_xdp.connect.nonce",
+        "ofi_xdp.connect.nonce_high",
         "ofi_xdp.connect.proof",
         "ofi_xdp.connect.data",
         "ofi_xdp.checksum.good",
