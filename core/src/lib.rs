@@ -49,6 +49,7 @@ pub use api::request::{
     AtomicRequest, Common, Peek, ReadRequest, RecvRequest, Remote, SendRequest, UnstartedOp,
     WriteRequest,
 };
+pub use api::rss;
 pub use api::stats::{self, DropReason, Stats};
 #[cfg(feature = "alloc")]
 pub use boxed::{AgentBox, EngineBox, SharedQueueBox};

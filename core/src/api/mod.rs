@@ -17,5 +17,6 @@ pub(crate) mod memory;
 pub(crate) mod port;
 pub(crate) mod posted;
 pub(crate) mod request;
+pub mod rss;
 pub(crate) mod shared_receive;
 pub mod stats;

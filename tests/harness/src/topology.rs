@@ -9,7 +9,8 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use anyhow::Context;
 
 use crate::netns::{Namespace, ip};
-use crate::relay::{End, PathOptions, Relay};
+use crate::relay::{CardRule, End, PathOptions, Relay, Spread};
+use ofi_xdp_core::rss::HashFields;
 
 mod lossy;
 
@@ -34,11 +35,14 @@ pub struct LinkOptions {
     /// A path through a [relay](crate::relay), with all offloads off and CUBIC as TCP's congestion
     /// control; without `loss_per_mille`.
     pub relay: Option<PathOptions>,
+    /// How the card of each host picks the receive queue of a frame, on a link with a relay.
+    pub spread: Spread,
 }
 
 impl Default for LinkOptions {
     fn default() -> Self {
-        Self { mtu: 1500, queues: 1, loss_per_mille: None, relay: None }
+        let spread = Spread::Hash(HashFields::Ports);
+        Self { mtu: 1500, queues: 1, loss_per_mille: None, relay: None, spread }
     }
 }
 
@@ -146,7 +150,7 @@ impl TwoHosts {
         };
         let mut relay = None;
         if let Some(path) = options.relay {
-            relay = Some(self.relay(&link.interface, path, options.mtu)?);
+            relay = Some(self.relay(&link.interface, path, options)?);
         } else if let Some(loss) = options.loss_per_mille {
             let hosts = [self.a.name(), self.b.name()];
             self.lossy.push(LossyWire::new(&link.interface, hosts, options.mtu, loss)?);
@@ -187,11 +191,18 @@ impl TwoHosts {
     }
 
     /// Makes the interface `interface` of both hosts, joined by a relay.
-    fn relay(&self, interface: &str, path: PathOptions, mtu: u32) -> anyhow::Result<Relay> {
+    fn relay(
+        &self,
+        interface: &str,
+        path: PathOptions,
+        options: LinkOptions,
+    ) -> anyhow::Result<Relay> {
         let end = |host: &Namespace| -> anyhow::Result<End> {
             Ok(End { namespace: host.open()?, interface: interface.to_owned() })
         };
-        let relay = Relay::start([end(&self.a)?, end(&self.b)?], path, mtu)?;
+        let LinkOptions { mtu, queues, spread, .. } = options;
+        let card = (queues, &CardRule::new(spread, queues));
+        let relay = Relay::start([end(&self.a)?, end(&self.b)?], card, path, mtu)?;
         for host in [&self.a, &self.b] {
             host.ip(&["link", "set", interface, "txqueuelen", DEVICE_QUEUE])?;
         }

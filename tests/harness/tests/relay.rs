@@ -7,14 +7,20 @@ use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
 use nix::sched::{CloneFlags, setns};
+use ofi_xdp_core::rss::HashFields;
 use ofi_xdp_harness::netns::Namespace;
-use ofi_xdp_harness::relay::{PathOptions, Relay};
+use ofi_xdp_harness::process::Program;
+use ofi_xdp_harness::relay::{CardRule, PathOptions, Relay, Spread};
 use ofi_xdp_harness::topology::{LinkOptions, Side, TwoHosts};
 
 const DELAY: Duration = Duration::from_millis(20);
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 fn hosts(path: PathOptions) -> Option<TwoHosts> {
+    hosts_with(LinkOptions::default(), path)
+}
+
+fn hosts_with(link: LinkOptions, path: PathOptions) -> Option<TwoHosts> {
     if !nix::unistd::geteuid().is_root() {
         assert!(
             std::env::var_os("OFI_XDP_UNPRIVILEGED").is_some_and(|value| value == "skip"),
@@ -23,7 +29,7 @@ fn hosts(path: PathOptions) -> Option<TwoHosts> {
         eprintln!("SKIPPED: needs CAP_SYS_ADMIN and CAP_NET_ADMIN: run it as root");
         return None;
     }
-    let options = LinkOptions { relay: Some(path), ..LinkOptions::default() };
+    let options = LinkOptions { relay: Some(path), ..link };
     Some(TwoHosts::new(&[options]).unwrap())
 }
 
@@ -106,4 +112,35 @@ fn root_a_path_that_changes_loses_limits_and_stops_long_packets() {
     // The kernel has learnt the path's MTU from the report, and fragments.
     let split = counts(silent, 1, 1400);
     assert_eq!((split.forwarded >= 2, split.too_long), (true, 0), "{split:?}");
+}
+
+#[test]
+fn root_a_card_of_many_queues_passes_every_flow_and_changes_its_table() {
+    for (queues, spread) in [
+        (4, Spread::Hash(HashFields::Ports)),
+        (16, Spread::Hash(HashFields::Addresses)),
+        (64, Spread::LastSent),
+    ] {
+        let options = LinkOptions { queues, spread, ..LinkOptions::default() };
+        let Some(hosts) = hosts_with(options, PathOptions::default()) else { return };
+        let host = hosts.host(Side::A);
+        let shown = Program::new("ip").args(["-d", "link", "show", "link0"]).inside(host).unwrap();
+        let shown = shown.run(TIMEOUT).unwrap().success().unwrap().stdout;
+        assert!(shown.contains(&format!("numqueues {queues} ")), "{shown}");
+        let rule = CardRule::new(spread, queues);
+        for (number, rule) in [rule.clone(), rule.turned(queues)].into_iter().enumerate() {
+            relay(&hosts).set_card(number, rule).unwrap();
+            for v6 in [false, true] {
+                // Each pair of sockets is a flow of its own.
+                for byte in 0..8 {
+                    let (a, b, to) = sockets(&hosts, v6);
+                    let mut got = [0; 8];
+                    b.send_to(&[byte; 8], to).unwrap();
+                    let (len, from) = a.recv_from(&mut got).unwrap();
+                    a.send_to(&got[..len], from).unwrap();
+                    assert_eq!((b.recv(&mut got).unwrap(), got), (8, [byte; 8]));
+                }
+            }
+        }
+    }
 }

@@ -41,7 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("tests/bench/perf", &["ofi-xdp-core", "ofi-xdp-datapath", "ofi-xdp-libfabric"]),
     ("tests/bench/lab", &["ofi-xdp-harness", "ofi-xdp-perf"]),
     // A transfer of the fixture returns the report of `perf`.
-    ("tests/harness", &["ofi-xdp-perf"]),
+    ("tests/harness", &["ofi-xdp-core", "ofi-xdp-perf"]),
     // The hostile peer makes packets by hand.
     ("tests/e2e", &["ofi-xdp-core", "ofi-xdp-harness", "ofi-xdp-libfabric", "ofi-xdp-test-kit"]),
     ("tests/interop/mpi", &["ofi-xdp-harness"]),

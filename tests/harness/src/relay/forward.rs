@@ -5,7 +5,6 @@
 //! In: two devices, a path, commands. Out: frames, reports. The thread of [`super::Relay`] runs it.
 //! Bounds: [`BATCH`] frames of a direction at once, [`super::delayed::FRAMES_MAX`] under way.
 
-use std::os::fd::AsFd;
 use std::sync::mpsc::{Receiver, Sender, TryRecvError};
 use std::time::{Duration, Instant};
 
@@ -13,6 +12,7 @@ use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl::set_timerslack;
 use nix::time::{ClockId, clock_gettime};
 
+use super::card::{Card, CardRule};
 use super::delayed::{DelayedFrame, Pool, Queue};
 use super::device::Device;
 use super::frame::{is_address_resolution, too_long_report};
@@ -33,6 +33,8 @@ const SPIN: Duration = Duration::from_millis(5);
 pub(super) enum Command {
     /// Changes the path.
     Set(PathOptions),
+    /// Changes the rule of the card of one host: 0 or 1.
+    Card(usize, CardRule),
     /// Asks for the report, and begins a new one.
     Report(Sender<RelayReport>),
 }
@@ -49,6 +51,8 @@ struct Direction {
 pub(super) struct Forwarder {
     /// Direction `n` goes from device `n` to the other one.
     devices: [Device; 2],
+    /// The card of the host of each device.
+    cards: [Card; 2],
     directions: [Direction; 2],
     pool: Pool,
     options: PathOptions,
@@ -60,9 +64,11 @@ pub(super) struct Forwarder {
 }
 
 impl Forwarder {
-    /// A relay between two devices, for frames of at most `frame_max` bytes.
+    /// A relay between two devices with cards that follow `rule`, for frames of at most `frame_max`
+    /// bytes.
     pub(super) fn new(
         devices: [Device; 2],
+        rule: &CardRule,
         options: PathOptions,
         frame_max: usize,
         commands: Receiver<Command>,
@@ -70,8 +76,10 @@ impl Forwarder {
         let direction =
             |number| Direction { line: Line::new(options, number), queue: Queue::default() };
         let now = Instant::now();
+        let cards = [0, 1].map(|number: usize| Card::new(rule.clone(), devices[number].queues()));
         Self {
             devices,
+            cards,
             directions: [direction(0), direction(1)],
             pool: Pool::new(frame_max),
             options,
@@ -115,6 +123,7 @@ impl Forwarder {
                         direction.line.set(options);
                     }
                 }
+                Ok(Command::Card(host, rule)) => self.cards[host].set(rule),
                 Ok(Command::Report(to)) => {
                     let (wall, cpu) = self.report_began;
                     self.report_began = (Instant::now(), thread_cpu());
@@ -144,10 +153,11 @@ impl Forwarder {
                 return count;
             };
             // An error means that the interface is down.
-            let Ok(Some(len)) = self.devices[number].read(self.pool.bytes(slot)) else {
+            let Ok(Some((len, queue))) = self.devices[number].read(self.pool.bytes(slot)) else {
                 self.pool.release(slot);
                 return count;
             };
+            self.cards[number].sent(&self.pool.bytes(slot)[..len], queue);
             self.admit(number, slot, len);
         }
         BATCH
@@ -164,7 +174,8 @@ impl Forwarder {
                 let mtu = self.options.hop_mtu.unwrap_or(u16::MAX);
                 if let Some(report) = too_long_report(frame, mtu) {
                     // A host without room loses the frame, as on any network.
-                    let _ = self.devices[number].write(&report);
+                    let queue = self.cards[number].queue(&report);
+                    let _ = self.devices[number].write(&report, queue);
                 }
                 self.report.drop_frame(Fate::TooLong);
             }
@@ -181,7 +192,9 @@ impl Forwarder {
             else {
                 return count;
             };
-            match self.devices[1 - number].write(&self.pool.bytes(slot)[..len]) {
+            let (frame, host) = (&self.pool.bytes(slot)[..len], 1 - number);
+            let queue = self.cards[host].queue(frame);
+            match self.devices[host].write(frame, queue) {
                 Ok(()) => self.report.forwarded(len, now - due),
                 Err(_) => self.report.counts.refused += 1,
             }
@@ -195,9 +208,10 @@ impl Forwarder {
         let due = self.directions.iter().filter_map(|direction| direction.queue.next_due()).min();
         let until = due.map(|due| Duration::from_nanos(due.saturating_sub(self.now())));
         let timeout = until.unwrap_or(REST_MAX).min(REST_MAX);
-        let fd = |device: usize| PollFd::new(self.devices[device].as_fd(), PollFlags::POLLIN);
+        let files = self.devices.iter().flat_map(Device::files);
+        let mut files: Vec<_> = files.map(|file| PollFd::new(file, PollFlags::POLLIN)).collect();
         // A signal ends the sleep, which does no harm.
-        let _ = ppoll(&mut [fd(0), fd(1)], Some(timeout.into()), None);
+        let _ = ppoll(&mut files, Some(timeout.into()), None);
     }
 }
 

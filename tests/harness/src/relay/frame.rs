@@ -2,6 +2,10 @@
 //! The parts of frames that a relay reads, and the ICMP message of a hop about a packet beyond
 //! its MTU.
 
+use std::net::IpAddr;
+
+use ofi_xdp_core::PeerAddress;
+
 use super::line::ETHERNET_LEN;
 
 const ETHERTYPE_ARP: [u8; 2] = [0x08, 0x06];
@@ -11,6 +15,8 @@ const IPV4_LEN: usize = 20;
 const IPV6_LEN: usize = 40;
 const ICMP_LEN: usize = 8;
 const ICMPV6: u8 = 58;
+const TCP: u8 = 6;
+const UDP: u8 = 17;
 /// Bytes of the packet that an `ICMPv4` message quotes: header and 8 bytes (RFC 792).
 const QUOTE_V4: usize = IPV4_LEN + 8;
 /// Bytes of the packet that an `ICMPv6` message quotes: it fits the smallest MTU (RFC 4443 §3.2).
@@ -31,6 +37,35 @@ pub(super) fn is_address_resolution(frame: &[u8]) -> bool {
 
 fn ethertype(frame: &[u8]) -> Option<[u8; 2]> {
     frame.get(12..ETHERNET_LEN)?.try_into().ok()
+}
+
+/// Source and destination of an IP packet; the ports are 0 unless it is a whole UDP or TCP packet.
+pub(super) fn flow(frame: &[u8]) -> Option<(PeerAddress, PeerAddress)> {
+    let packet = frame.get(ETHERNET_LEN..)?;
+    let v4 = |at: usize| -> Option<IpAddr> {
+        let octets: [u8; 4] = packet.get(at..at + 4)?.try_into().ok()?;
+        Some(octets.into())
+    };
+    let v6 = |at: usize| -> Option<IpAddr> {
+        let octets: [u8; 16] = packet.get(at..at + 16)?.try_into().ok()?;
+        Some(octets.into())
+    };
+    let (from, to, protocol, header) = match ethertype(frame)? {
+        ETHERTYPE_IPV4 => {
+            // More fragments, or an offset.
+            let is_fragment = packet.get(6)? & 0x3f != 0 || *packet.get(7)? != 0;
+            let protocol = if is_fragment { 0 } else { *packet.get(9)? };
+            (v4(12)?, v4(16)?, protocol, usize::from(packet.first()? & 0x0f) * 4)
+        }
+        ETHERTYPE_IPV6 => (v6(8)?, v6(24)?, *packet.get(6)?, IPV6_LEN),
+        _ => return None,
+    };
+    let port = |at: usize| -> Option<u16> {
+        Some(u16::from_be_bytes(packet.get(header + at..header + at + 2)?.try_into().ok()?))
+    };
+    let (source, destination) =
+        if matches!(protocol, TCP | UDP) { (port(0)?, port(2)?) } else { (0, 0) };
+    Some((PeerAddress::new(from, source), PeerAddress::new(to, destination)))
 }
 
 /// The answer of a hop of this MTU to a frame that is too long. It is "fragmentation needed" (RFC

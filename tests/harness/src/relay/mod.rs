@@ -4,12 +4,14 @@
 //!
 //! Each interface is a TAP device whose other end is a file of the relay. A thread of this process
 //! reads frames, decides on each (`line`), holds it (`delayed`) and writes it when it is due
-//! (`forward`). [`topology`](crate::topology) makes hosts with such links; the program `relay`
-//! does it by hand. ARP and neighbour discovery pass like any frame, and are never lost at random.
+//! (`forward`). The card of a host (`card`) picks the receive queue of each frame.
+//! [`topology`](crate::topology) makes hosts with such links; the program `relay` does it by hand.
+//! ARP and neighbour discovery pass like any frame, and are never lost at random.
 //!
 //! The relay accounts for itself ([`RelayReport`]): a measurement is one of the path only as long
 //! as the relay is on time and has room.
 
+mod card;
 mod delayed;
 mod device;
 mod forward;
@@ -29,6 +31,7 @@ use anyhow::{Context, ensure};
 use device::Device;
 use forward::{Command, Forwarder};
 
+pub use card::{CardRule, Spread};
 pub use options::{DELAY_MAX, MILLION, PathOptions};
 pub use report::{Counts, RelayReport};
 
@@ -54,17 +57,22 @@ pub struct Relay {
 }
 
 impl Relay {
-    /// Makes both interfaces, and forwards between them. `mtu` is the largest IP packet that either
-    /// interface will have.
+    /// Makes both interfaces with `queues` queues and cards that follow `rule`, and forwards
+    /// between them. `mtu` is the largest IP packet that either interface will have.
     ///
     /// # Errors
     /// Without privilege, without TAP devices, or for a path beyond the bounds.
-    pub fn start(ends: [End; 2], options: PathOptions, mtu: u32) -> anyhow::Result<Self> {
+    pub fn start(
+        ends: [End; 2],
+        (queues, rule): (u32, &CardRule),
+        options: PathOptions,
+        mtu: u32,
+    ) -> anyhow::Result<Self> {
         check(options)?;
-        let [a, b] = ends.map(|end| Device::new(end.namespace, &end.interface));
+        let [a, b] = ends.map(|end| Device::new(end.namespace, &end.interface, queues));
         let frame_max = usize::try_from(mtu)? + HEADER_MAX;
         let (commands, receiver) = mpsc::channel();
-        let forwarder = Forwarder::new([a?, b?], options, frame_max, receiver);
+        let forwarder = Forwarder::new([a?, b?], rule, options, frame_max, receiver);
         let name = String::from("relay");
         let thread = std::thread::Builder::new().name(name).spawn(|| forwarder.run())?;
         Ok(Self { commands: Some(commands), thread: Some(thread) })
@@ -77,6 +85,15 @@ impl Relay {
     pub fn set(&self, options: PathOptions) -> anyhow::Result<()> {
         check(options)?;
         self.command(Command::Set(options))
+    }
+
+    /// Changes the rule by which the card of one host, 0 or 1, picks receive queues.
+    ///
+    /// # Errors
+    /// When the relay has ended.
+    pub fn set_card(&self, host: usize, rule: CardRule) -> anyhow::Result<()> {
+        ensure!(host < 2, "a link has two hosts");
+        self.command(Command::Card(host, rule))
     }
 
     /// The report since the start, or since the last report.
