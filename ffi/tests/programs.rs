@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use support::{
-    Libfabric, assert_success, compiled, debian_13, has_valgrind, left_out, provider_path, skipped,
+    Libfabric, assert_success, compiled, debian_13, has_valgrind, left_out, provider_path,
 };
 
 /// Runs a C program with each available libfabric.
@@ -253,6 +253,8 @@ fn fi_info_shows_the_provider() {
             "PATH_RETRY",
             "SPIN",
             "PCI",
+            "QUIET",
+            "NAME",
         ];
         for wanted in names {
             assert!(
@@ -327,30 +329,4 @@ fn fi_pingpong_through_stand_ins() {
     }
     one(Libfabric::Installed, "sockets:lo", "sockets", "xdp");
     one(Libfabric::Two, "tcp:lo", "tcp", "xdp");
-}
-
-#[test]
-fn bad_parameters_are_reported_and_do_no_harm() {
-    let Some(mut command) = tool(Libfabric::Installed, "fi_info", &["-p", "xdp"]) else {
-        return skipped("no fi_info");
-    };
-    command.env("FI_XDP_MODE", "udp").env("FI_XDP_QUEUE", "-1").env("FI_XDP_TIER", "best");
-    command.env("FI_XDP_PEER_TIMEOUT", "0").env("FI_XDP_PCI", "perhaps");
-    let output = command.output().expect("fi_info");
-    assert_success("fi_info with bad parameters", &output);
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("FI_XDP_MODE=udp") && text.contains("FI_XDP_TIER's"), "{text}");
-    assert!(text.contains("FI_XDP_TIER=best"), "{text}");
-    assert!(text.contains("FI_XDP_QUEUE is not a number"), "{text}");
-    assert!(text.contains("FI_XDP_PEER_TIMEOUT=0"), "{text}");
-    assert!(text.contains("FI_XDP_PCI is not yes or no"), "{text}");
-}
-
-#[test]
-fn an_unknown_interface_is_no_data() {
-    let mut command = tool(Libfabric::Installed, "fi_info", &["-p", "xdp"]).unwrap();
-    let output = command.env("FI_XDP_IFACE", "nosuch0").output().expect("fi_info");
-    assert!(!output.status.success());
-    let text = String::from_utf8_lossy(&output.stderr);
-    assert!(text.contains("FI_XDP_IFACE=nosuch0"), "{text}");
 }

@@ -208,7 +208,7 @@ impl Allocated {
         let fabric = unsafe { to.fabric_attr.as_mut() }.ok_or(Error::NoMemory)?;
         fabric.fabric = info.fabric;
         fabric.name = owned_text(&info.fabric_name)?;
-        fabric.prov_version = crate::sys::process::VERSION;
+        fabric.prov_version = crate::sys::personality::version();
         Ok(allocated)
     }
 

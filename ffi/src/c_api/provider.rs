@@ -13,6 +13,7 @@ use std::sync::OnceLock;
 
 use crate::objects::progress_thread::ProgressThread;
 use crate::sys::abi::{self, Provider, make_version};
+use crate::sys::personality::{self, Personality};
 use crate::sys::{log, param, process};
 
 /// The oldest supported libfabric. The declarations are generated from its headers.
@@ -28,23 +29,32 @@ struct ProviderCell(UnsafeCell<abi::fi_provider>);
 // libfabric writes to it. This library passes its address on without reading it.
 unsafe impl Sync for ProviderCell {}
 
-static PROVIDER: ProviderCell = ProviderCell(UnsafeCell::new(abi::fi_provider {
-    version: process::VERSION,
-    fi_version: 0,
-    context: abi::fi_context { internal: [std::ptr::null_mut(); 4] },
-    name: c"xdp".as_ptr(),
-    getinfo: Some(super::info::getinfo),
-    fabric: Some(fabric),
-    cleanup: Some(cleanup),
-}));
+static PROVIDER: ProviderCell = ProviderCell::new();
+
+/// The provider of the variables and the log under another name: both keep the name `xdp`.
+static OWN_NAME: ProviderCell = ProviderCell::new();
+
+impl ProviderCell {
+    const fn new() -> Self {
+        Self(UnsafeCell::new(abi::fi_provider {
+            version: process::VERSION,
+            fi_version: 0,
+            context: abi::fi_context { internal: [std::ptr::null_mut(); 4] },
+            name: Personality::Xdp.name().as_ptr(),
+            getinfo: Some(super::info::getinfo),
+            fabric: Some(fabric),
+            cleanup: Some(cleanup),
+        }))
+    }
+
+    /// The provider, for libfabric's log and param calls.
+    fn handle(&self) -> Option<Provider> {
+        // SAFETY: called on statics, so valid for the rest of the process.
+        NonNull::new(self.0.get()).map(|provider| unsafe { Provider::new(provider) })
+    }
+}
 
 static LOADED: OnceLock<()> = OnceLock::new();
-
-/// The provider, for libfabric's log and param calls.
-fn handle() -> Option<Provider> {
-    // SAFETY: a static, so valid for the rest of the process.
-    NonNull::new(PROVIDER.0.get()).map(|provider| unsafe { Provider::new(provider) })
-}
 
 /// libfabric's entry point: returns the provider, or NULL if libfabric is too old.
 ///
@@ -62,6 +72,12 @@ pub unsafe extern "C" fn fi_prov_ini() -> *mut abi::fi_provider {
         // compiled with, and libfabric hides providers with an older one.
         // SAFETY: the static's own memory; its address is not known elsewhere yet.
         unsafe { (*provider).fi_version = version };
+        let name = OWN_NAME.handle().and_then(param::name);
+        let personality = personality::choose(name.as_deref(), abi::library().as_deref());
+        // SAFETY: as above.
+        unsafe { (*provider).name = personality.name().as_ptr() };
+        // SAFETY: as above.
+        unsafe { (*provider).version = personality.version(version) };
         // Otherwise libfabric layers `ofi_rxm` and `ofi_rxd` over this provider, and lists them
         // first.
         // SAFETY: `context` is the static's own memory, 32 bytes long.
@@ -69,9 +85,10 @@ pub unsafe extern "C" fn fi_prov_ini() -> *mut abi::fi_provider {
         // SAFETY: the offset is within those 32 bytes.
         let disable_layering = unsafe { context.add(DISABLE_LAYERING_OFFSET) };
         // SAFETY: as above; the byte is libfabric's `bool`.
-        unsafe { disable_layering.write(1) };
+        unsafe { disable_layering.write(u8::from(!personality.is_layered())) };
         process::count_forks();
-        if let Some(handle) = handle() {
+        let own = if personality == Personality::Xdp { &PROVIDER } else { &OWN_NAME };
+        if let Some(handle) = own.handle() {
             log::install(handle);
             param::define(handle);
         }

@@ -27,6 +27,7 @@ use crate::runtime::addresses::AddressTable;
 use crate::runtime::peer_link::Observer;
 use crate::sys::abi;
 use crate::sys::errno::Error;
+use crate::sys::peer_check;
 
 /// Most bytes that an application can add to a request or an answer (`FI_OPT_CM_DATA_SIZE`).
 pub(crate) const CM_DATA_MAX: usize = ofi_xdp_core::cm::CONNECT_DATA_MAX;
@@ -238,6 +239,12 @@ impl Requester for EndpointConnection {
         let peer = match outcome {
             RequestOutcome::Accepted(peer) => peer,
             RequestOutcome::Failed(error) => return self.fail(error, data),
+            RequestOutcome::Unanswered(error) => {
+                if let Ok(peer) = self.peer() {
+                    peer_check::report_request(peer, error);
+                }
+                return self.fail(error, data);
+            }
         };
         {
             let mut state = self.lock();

@@ -54,7 +54,7 @@ impl Endpoint {
             source_err: self.caps & bits::SOURCE_ERR != 0,
             observer: self.connection.clone().map(|it| -> Arc<dyn Observer> { it }),
         };
-        let config = self.config(&av);
+        let config = self.config(&av)?;
         let port = &mut bindings.port;
         let runtime = Runtime::start(RuntimeConfig { config, port, av, endpoint, shared })?;
         let joined = announce(&runtime, bindings)
@@ -113,7 +113,8 @@ impl Endpoint {
         Ok(Arc::clone(table))
     }
 
-    fn config(&self, av: &AddressTable) -> Config {
+    fn config(&self, av: &AddressTable) -> Result<Config, Error> {
+        let values = param::values()?;
         let mut config = Config::new(ofi_xdp_checksum::crc32c);
         // Peers that send first take a slot too.
         let expected = u32::try_from(av.expected().saturating_mul(2)).unwrap_or(u32::MAX);
@@ -124,12 +125,12 @@ impl Endpoint {
         config.regions = REGIONS_MAX;
         config.order = self.order;
         config.rma_events = self.caps & bits::RMA_EVENT != 0;
-        config.peer_timeout = param::values().peer_timeout;
-        config.path_retry = param::values().path_retry;
+        config.peer_timeout = values.peer_timeout;
+        config.path_retry = values.path_retry;
         if self.connection.is_some() {
             serve_one_peer(&mut config);
         }
-        config
+        Ok(config)
     }
 }
 

@@ -46,7 +46,9 @@ use crate::runtime::memory::INJECT_MAX;
 use crate::runtime::{CompletionPolicy, OpFlags, Runtime, Side};
 use crate::sys::abi::{self, SHARED_CONTEXT, bits};
 use crate::sys::errno::Error;
-use crate::sys::param;
+use crate::sys::personality::{self, Personality};
+use crate::sys::tier::Choice;
+use crate::sys::{notice, param};
 
 use bind::{Bindings, BoundCntr};
 use connection::{EndpointConnection, EventOrigin};
@@ -118,7 +120,7 @@ impl Endpoint {
         handle: Handle,
     ) -> Result<Arc<Self>, Error> {
         let ep_type = request.ep.map_or(abi::FI_EP_RDM, |ep| ep.type_);
-        let offer = Info::offer_of(ep_type, domain.interface());
+        let offer = Info::offer_of(ep_type, domain.interface(), request.caps);
         hints::check(request, &offer).map_err(|attribute| {
             log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
             Error::Invalid
@@ -275,7 +277,7 @@ fn local_address(domain: &Domain, source: Option<SocketAddr>) -> Result<SocketAd
 
 /// Opens the port of a new endpoint, and warns if it is not of the best tier.
 fn open_port(domain: &Domain, address: SocketAddr) -> Result<HybridPort, Error> {
-    let values = param::values();
+    let values = param::values()?;
     let mut config = PortConfig::new(address, PEERS);
     config.interface = Some(domain.interface().nic.name.clone());
     config.mode = values.mode;
@@ -293,7 +295,10 @@ fn open_port(domain: &Domain, address: SocketAddr) -> Result<HybridPort, Error> 
     })?;
     let status = port.status();
     if status.tier == Tier::Udp && values.mode != Mode::Udp && !domain.interface().nic.loopback {
-        param::warn_degraded(&status.to_string());
+        notice::lower_tier(values.tier == Choice::AfXdp, &status.to_string());
+    }
+    if personality::current() == Personality::Tcp {
+        log::info!(target: "ep_ctrl", "an endpoint of `tcp` that speaks xdp: {status}");
     }
     Ok(port)
 }

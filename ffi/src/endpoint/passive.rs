@@ -59,7 +59,8 @@ impl PassiveEndpoint {
         }
         let offers = |interface: &Interface| {
             fabric.contains(interface)
-                && hints::check(request, &Info::offer_of(abi::FI_EP_MSG, interface)).is_ok()
+                && hints::check(request, &Info::offer_of(abi::FI_EP_MSG, interface, request.caps))
+                    .is_ok()
         };
         let interfaces = Interface::all()?;
         let interface = interfaces.iter().find(|it| offers(it)).ok_or(Error::NoData)?;

@@ -10,7 +10,7 @@
 
 use std::fmt::Write as _;
 
-use crate::sys::providers::{OURS, Providers, covers, parts, shown};
+use crate::sys::providers::{Providers, covers, ours, parts, shown};
 use crate::sys::tier::Choice;
 
 /// The names in hints, as the application wrote them.
@@ -102,7 +102,7 @@ impl ProviderQuery {
         let mut parts = self.provider.split(';');
         let bottom = parts.next().unwrap_or_default();
         let excluded = parts.filter(|part| part.starts_with('^'));
-        let names = [OURS, layers].into_iter().chain(excluded);
+        let names = [ours(), layers].into_iter().chain(excluded);
         let own = |name: &Option<String>| name.as_ref().map(|name| shown(bottom, name));
         Self {
             index: self.index,
@@ -133,7 +133,7 @@ impl ProviderRoute {
         match provider.split_once(';').filter(|(bottom, _)| filter.hides(bottom)) {
             None => Self { provider: provider.to_owned(), below: None },
             Some((bottom, layers)) => {
-                Self { provider: format!("{OURS};{layers}"), below: Some(bottom.to_owned()) }
+                Self { provider: format!("{};{layers}", ours()), below: Some(bottom.to_owned()) }
             }
         }
     }
@@ -145,7 +145,7 @@ impl ProviderRoute {
 
     /// The inverse: the name that the application sees for `provider`'s object `own`.
     pub(crate) fn shown(provider: &str, own: &str) -> String {
-        let rerouted = provider.split_once(';').filter(|(bottom, _)| *bottom == OURS);
+        let rerouted = provider.split_once(';').filter(|(bottom, _)| *bottom == ours());
         match rerouted.and_then(|(_, layers)| Some((layers, own.split_once(':')?))) {
             None => shown(provider, own),
             Some((layers, (below, own))) => shown(&format!("{below};{layers}"), own),

@@ -9,7 +9,7 @@ use crate::getinfo::offer::{Info, SIZE_DEFAULT};
 use crate::getinfo::open_objects::OpenHandle;
 use crate::getinfo::request::InfoRequest;
 use crate::sys::abi::{self, SHARED_CONTEXT, bits};
-use crate::sys::{process, sockaddr};
+use crate::sys::{personality, sockaddr};
 
 /// The attribute in which an offer does not satisfy the hints.
 type Matched = Result<(), &'static str>;
@@ -85,7 +85,7 @@ fn check_names(hints: &InfoRequest, offered: &Info) -> Matched {
     };
     require(on(&hints.open_fabric), "fabric_attr->fabric")?;
     require(on(&hints.open_domain), "domain_attr->domain")?;
-    require(hints.provider_version <= process::VERSION, "fabric_attr->prov_version")
+    require(hints.provider_version <= personality::version(), "fabric_attr->prov_version")
 }
 
 fn check_endpoint(hints: &abi::fi_ep_attr, caps: u64, offered: &abi::fi_ep_attr) -> Matched {

@@ -118,7 +118,7 @@ impl Interface {
             Error::Os(error.raw_os_error().unwrap_or(libc::EIO))
         })?;
         let mut found = Vec::new();
-        let values = param::values();
+        let values = param::values()?;
         for info in interfaces.iter().filter(|info| info.up) {
             let nic = Nic::new(info, &values);
             for address in &info.addresses {

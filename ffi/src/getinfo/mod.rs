@@ -27,12 +27,12 @@ use crate::sys::abi::{self, bits};
 use crate::sys::errno::Error;
 use crate::sys::memory::push;
 use crate::sys::tier::Choice;
-use crate::sys::{param, reserve, sockaddr};
+use crate::sys::{notice, param, personality, reserve, sockaddr};
 
 /// Interfaces that a message names at most.
 const NAMES_MAX: usize = 64;
 
-pub(crate) use offer::{EP_TYPES, Info, RX_OP_FLAGS, SIZE_DEFAULT, TX_OP_FLAGS};
+pub(crate) use offer::{Info, RX_OP_FLAGS, SIZE_DEFAULT, TX_OP_FLAGS};
 pub(crate) use request::{InfoRequest, Lookup};
 
 /// The own offers that satisfy `lookup` and `hints`, the best first. `passthrough` is a text on the
@@ -48,15 +48,16 @@ pub(crate) fn find(
     passthrough: &str,
 ) -> Result<Vec<Info>, Error> {
     let wanted = Addresses::resolve(lookup, hints)?;
-    let values = param::values();
+    let values = param::values()?;
     let before = reserve::refusals();
     let mut found = Vec::new();
     let interfaces = interfaces(&values)?;
     // All offers of one type come before those of the next.
-    for ep_type in EP_TYPES {
+    let requested = hints.map_or(0, |hints| hints.caps);
+    for ep_type in personality::current().ep_types() {
         for interface in &interfaces {
             reserve::check(before)?;
-            let info = Info::offer_of(ep_type, interface);
+            let info = Info::offer_of(ep_type, interface, requested);
             let admitted = admit_tier(values.tier, interface)
                 .and_then(|()| wanted.admit(&interface.ip))
                 .and_then(|()| hints.map_or(Ok(()), |hints| hints::check(hints, &info)));
@@ -90,7 +91,13 @@ fn name_open_objects(hints: Option<&InfoRequest>, api_version: u32, info: &mut I
 fn admit_tier(choice: Choice, interface: &Interface) -> Result<(), &'static str> {
     match (choice, interface.nic.expected_tier.tier) {
         (Choice::Passthrough, _) => Err("FI_XDP_TIER=passthrough: hardware providers alone"),
-        (Choice::AfXdp, Tier::Udp) => Err("FI_XDP_TIER=af_xdp, which is not to be had here"),
+        (Choice::AfXdp, Tier::Udp) => {
+            let nic = &interface.nic;
+            if !nic.loopback {
+                notice::no_tier(&nic.name, &nic.expected_tier.why_not_better);
+            }
+            Err("FI_XDP_TIER=af_xdp, which is not to be had here")
+        }
         _ => Ok(()),
     }
 }
@@ -103,7 +110,7 @@ fn interfaces(values: &param::Values) -> Result<Vec<Interface>, Error> {
             let addresses = all.chunk_by(|one, next| one.nic.name == next.nic.name);
             let names = addresses.filter_map(|of_one| Some(of_one.first()?.nic.name.as_str()));
             let known: Vec<&str> = names.take(NAMES_MAX).collect();
-            param::warn_no_interface(name, &known.join(", "));
+            notice::no_interface(name, &known.join(", "));
         }
         all.retain(|interface| interface.nic.name == *name);
     }

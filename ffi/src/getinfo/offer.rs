@@ -7,6 +7,7 @@ use crate::getinfo::interface::{Interface, Nic};
 use crate::runtime::memory::{INJECT_MAX, IOV_MAX};
 use crate::sys::abi::{self, bits};
 use crate::sys::limits::REGIONS_MAX;
+use crate::sys::personality::{self, Personality};
 use crate::sys::sockaddr;
 
 /// Most operations of one kind that an endpoint can have at once (`tx_attr->size`,
@@ -105,17 +106,57 @@ pub(crate) struct Info {
     pub(crate) nic: Nic,
 }
 
-/// The types of endpoints, in the order in which they are offered.
-pub(crate) const EP_TYPES: [abi::fi_ep_type; 2] = [abi::FI_EP_RDM, abi::FI_EP_MSG];
+impl Personality {
+    /// The types of endpoints, in the order in which they are offered: that of the provider whose
+    /// name it is.
+    pub(crate) const fn ep_types(self) -> [abi::fi_ep_type; 2] {
+        match self {
+            Self::Xdp => [abi::FI_EP_RDM, abi::FI_EP_MSG],
+            Self::Tcp => [abi::FI_EP_MSG, abi::FI_EP_RDM],
+        }
+    }
+
+    /// The protocol that offers name. Applications that look for `tcp` compare it.
+    const fn protocol(self, ep_type: abi::fi_ep_type) -> u32 {
+        match (self, ep_type) {
+            (Self::Xdp, _) => PROTOCOL,
+            (Self::Tcp, abi::FI_EP_MSG) => abi::FI_PROTO_SOCK_TCP,
+            (Self::Tcp, _) => abi::FI_PROTO_XNET,
+        }
+    }
+
+    /// Capabilities of connected endpoints that are offered on request only. `tcp` has no tagged
+    /// messages there, and applications look for that.
+    const fn on_request(self) -> u64 {
+        match self {
+            Self::Xdp => 0,
+            Self::Tcp => bits::TAGGED,
+        }
+    }
+}
 
 impl Info {
-    /// The offer of an endpoint of a type on this address, with everything that it can do.
-    pub(crate) fn offer_of(ep_type: abi::fi_ep_type, interface: &Interface) -> Self {
+    /// The offer of an endpoint of a type on this address, with everything that it can do for who
+    /// requests the capabilities `wanted`.
+    pub(crate) fn offer_of(ep_type: abi::fi_ep_type, interface: &Interface, wanted: u64) -> Self {
+        Self::offer_as(personality::current(), ep_type, interface, wanted)
+    }
+
+    /// [`Self::offer_of`], of a provider with this name.
+    pub(super) fn offer_as(
+        personality: Personality,
+        ep_type: abi::fi_ep_type,
+        interface: &Interface,
+        wanted: u64,
+    ) -> Self {
         let mut info = Self::offer(interface);
+        info.ep.protocol = personality.protocol(ep_type);
         if ep_type == abi::FI_EP_MSG {
+            let left_out = ABOUT_SOURCES | personality.on_request() & !wanted;
             info.ep.type_ = ep_type;
-            info.caps &= !ABOUT_SOURCES;
-            info.rx.caps &= !ABOUT_SOURCES;
+            info.caps &= !left_out;
+            info.tx.caps &= !left_out;
+            info.rx.caps &= !left_out;
         }
         info
     }

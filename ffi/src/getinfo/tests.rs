@@ -8,6 +8,7 @@ use super::offer::{
 use super::*;
 use crate::runtime::memory::{INJECT_MAX, IOV_MAX};
 use crate::sys::abi::make_version;
+use crate::sys::personality::Personality;
 
 fn request() -> InfoRequest {
     InfoRequest::default()
@@ -59,6 +60,11 @@ fn domain() -> abi::fi_domain_attr {
     }
 }
 
+/// The types of endpoints of the provider's own name.
+fn ep_types() -> [abi::fi_ep_type; 2] {
+    Personality::Xdp.ep_types()
+}
+
 fn loopback() -> Lookup {
     Lookup {
         api_version: make_version(1, 17),
@@ -72,7 +78,7 @@ fn loopback() -> Lookup {
 fn offered(hints: &InfoRequest) -> Result<Info, Error> {
     let mut found = find(&loopback(), Some(hints), "")?;
     let types: Vec<_> = found.iter().map(|info| info.ep.type_).collect();
-    let offered = EP_TYPES.into_iter().filter(|one| types.contains(one));
+    let offered = ep_types().into_iter().filter(|one| types.contains(one));
     assert_eq!(types, offered.collect::<Vec<_>>(), "one address, one offer of a type");
     Ok(found.remove(0))
 }
@@ -116,7 +122,7 @@ fn capabilities_that_are_not_there_are_refused() {
 fn endpoint_attributes_are_checked() {
     let with = |ep| offered(&InfoRequest { ep: Some(ep), ..request() });
     assert!(with(ep()).is_ok());
-    for ep_type in EP_TYPES {
+    for ep_type in ep_types() {
         let info = with(abi::fi_ep_attr { type_: ep_type, ..ep() }).unwrap();
         assert_eq!(info.ep.type_, ep_type);
     }
@@ -268,7 +274,7 @@ fn node_and_service_become_addresses() {
 
     let active = Lookup { service, flags: bits::NUMERICHOST, ..loopback() };
     let found = find(&active, None, "").unwrap();
-    assert_eq!(found.len(), EP_TYPES.len(), "one way to loopback");
+    assert_eq!(found.len(), ep_types().len(), "one way to loopback");
     assert_eq!(found[0].source, "127.0.0.1:0".parse().unwrap());
     assert_eq!(found[0].destination, "127.0.0.1:7471".parse().ok());
 }
@@ -300,4 +306,20 @@ fn the_registration_mode_of_old_versions_is_a_value_of_theirs() {
     assert_eq!(mode(make_version(1, 4), 0), abi::FI_MR_SCALABLE);
     assert_eq!(mode(make_version(1, 4), abi::FI_MR_BASIC), abi::FI_MR_BASIC);
     assert_eq!(mode(make_version(1, 5), 0), 0);
+}
+
+/// What MXL (connected), NIXL and Mercury (reliable datagrams) compare.
+#[test]
+fn offers_of_tcp_have_its_protocols_and_no_tagged_connections() {
+    let interfaces = Interface::all().unwrap();
+    let offer = |ep_type, wanted| {
+        let info = Info::offer_as(Personality::Tcp, ep_type, &interfaces[0], wanted);
+        (info.ep.protocol, info.caps & bits::TAGGED, (info.tx.caps | info.rx.caps) & bits::TAGGED)
+    };
+    let tagged = bits::TAGGED;
+    assert_eq!(offer(abi::FI_EP_MSG, 0), (abi::FI_PROTO_SOCK_TCP, 0, 0));
+    assert_eq!(offer(abi::FI_EP_MSG, tagged), (abi::FI_PROTO_SOCK_TCP, tagged, tagged));
+    assert_eq!(offer(abi::FI_EP_RDM, 0), (abi::FI_PROTO_XNET, tagged, tagged));
+    let own = Info::offer_as(Personality::Xdp, abi::FI_EP_MSG, &interfaces[0], 0);
+    assert_eq!((own.ep.protocol, own.caps & tagged), (PROTOCOL, tagged));
 }

@@ -10,7 +10,7 @@ use crate::getinfo::hints;
 use crate::getinfo::interface::Interface;
 use crate::getinfo::mr_mode::MrMode;
 use crate::getinfo::open_objects::OpenObject;
-use crate::getinfo::{EP_TYPES, Info, InfoRequest};
+use crate::getinfo::{Info, InfoRequest};
 use crate::objects::eq::Eq;
 use crate::objects::fabric::Fabric;
 use crate::objects::object_ops::{BindTarget, ObjectOps};
@@ -19,6 +19,7 @@ use crate::objects::region_table::Registry;
 use crate::runtime::deferred::WorkQueue;
 use crate::sys::abi::bits;
 use crate::sys::errno::Error;
+use crate::sys::personality;
 
 /// The event queue of a domain.
 #[derive(Debug)]
@@ -54,8 +55,9 @@ impl Domain {
             if !fabric.contains(&interface) || ip.is_some_and(|ip| ip != interface.ip) {
                 continue;
             }
-            let check = |ep_type| hints::check(request, &Info::offer_of(ep_type, &interface));
-            let [first, rest @ ..] = EP_TYPES;
+            let check =
+                |ep_type| hints::check(request, &Info::offer_of(ep_type, &interface, request.caps));
+            let [first, rest @ ..] = personality::current().ep_types();
             let admitted = check(first);
             let admitted =
                 rest.into_iter().fold(admitted, |found, next| found.or_else(|_| check(next)));

@@ -7,13 +7,14 @@
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-use ofi_xdp_core::{Budget, Completion, PeerAddress};
+use ofi_xdp_core::{Budget, Completion, DropReason, Engine, OpError, PeerAddress, PeerId};
 
 use super::receive_queue::SliceCompletion;
 use super::side::Side;
 use super::{Runtime, State};
 use crate::sys::abi::{ADDR_NONE, fi_addr_t};
 use crate::sys::clock::now;
+use crate::sys::peer_check;
 use crate::wait::waker::Waker;
 
 /// The part of a receive's completion that the engine does not know.
@@ -55,6 +56,9 @@ impl Runtime {
                     && let Some(mut completion) = side.poll(engine)
                 {
                     let mut origin = Origin::default();
+                    if let Err(error) = completion.outcome {
+                        report(engine, completion.peer, error);
+                    }
                     if side == Side::Receive {
                         origin.source = peers.source(engine, &self.av, completion.peer);
                         if let Some(part) = completion.slice {
@@ -86,6 +90,18 @@ impl Runtime {
                 }
             }
         });
+    }
+}
+
+/// Reports a peer that was given up to the user.
+#[cold]
+fn report(engine: &Engine<'_>, peer: PeerId, error: OpError) {
+    let versions = engine.stats().dropped(DropReason::Version);
+    let address = || engine.peer_address(peer).map(|peer| peer.socket_addr());
+    if matches!(error, OpError::TimedOut | OpError::Unreachable)
+        && let Some(address) = address()
+    {
+        peer_check::report_silence(address, versions);
     }
 }
 

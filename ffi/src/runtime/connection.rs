@@ -20,6 +20,7 @@ impl Runtime {
     /// # Errors
     /// [`Error::BadState`] if there was a connection; those of the engine.
     pub(crate) fn open_connection(&self, ours: bool) -> Result<(), Error> {
+        let connect_timeout = param::values()?.connect_timeout;
         let mut state = self.lock();
         let State { engine, peers, link, .. } = &mut *state;
         if *link != PeerLink::Unnamed {
@@ -29,7 +30,7 @@ impl Runtime {
         engine.with_mut(|engine| {
             peers.sync(&self.av);
             let peer = peers.peer(engine, &self.av, PEER)?;
-            *link = PeerLink::Opening(peer, now.after(param::values().connect_timeout * 2));
+            *link = PeerLink::Opening(peer, now.after(connect_timeout * 2));
             if ours { engine.connect(now, peer).map_err(Error::from) } else { Ok(()) }
         })?;
         self.drive(&mut state, now, Budget::PROGRESS);

@@ -148,7 +148,7 @@ fn an_accepted_connection_that_never_opens_ends() {
     let endpoint = runtime(Config::new(ofi_xdp_checksum::crc32c), vector, Some(observer)).0;
     endpoint.open_connection(false).unwrap();
     let until = endpoint.due().unwrap();
-    assert!(until <= now().after(param::values().connect_timeout * 2));
+    assert!(until <= now().after(param::values().unwrap().connect_timeout * 2));
     let counts =
         || [&learned.connected, &learned.disconnected].map(|it| it.load(Ordering::Relaxed));
     endpoint.make_progress(&mut endpoint.lock(), now(), Budget::PROGRESS);

@@ -12,6 +12,8 @@
 
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use std::os::fd::BorrowedFd;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::PathBuf;
 use std::ptr::NonNull;
 
 use ofi_xdp_datapath::HybridPort;
@@ -141,20 +143,36 @@ impl Provider {
         Some(text.to_string_lossy().into_owned())
     }
 
-    /// The value of a variable that is a number, or yes or no (1 or 0). `None` if it is not set; an
-    /// error for an invalid value.
-    pub(crate) fn int_value(self, name: &CStr) -> Result<Option<c_int>, c_int> {
+    /// The value of a variable that is yes or no. `None` if it is not set; an error for an invalid
+    /// value.
+    pub(crate) fn flag_value(self, name: &CStr) -> Result<Option<bool>, c_int> {
         let mut value: c_int = 0;
-        // SAFETY: the variable was defined as an integer or a boolean (fi_provider(3)), so the
-        // callee writes one `int`.
+        // SAFETY: the variable was defined as a boolean (fi_provider(3)), so the callee writes one
+        // `int`.
         let status =
             unsafe { fi_param_get(self.0.as_ptr(), name.as_ptr(), (&raw mut value).cast()) };
         match status {
-            0 => Ok(Some(value)),
+            0 => Ok(Some(value != 0)),
             status if status == -(FI_ENODATA as c_int) => Ok(None),
             status => Err(status),
         }
     }
+}
+
+/// The file of this library, as it was opened; `None` if the loader does not tell.
+pub(crate) fn library() -> Option<PathBuf> {
+    let mut found = std::mem::MaybeUninit::<libc::Dl_info>::zeroed();
+    let here = (library as fn() -> Option<PathBuf>) as *const c_void;
+    // SAFETY: any address may be asked for; the result may be written.
+    let status = unsafe { libc::dladdr(here, found.as_mut_ptr()) };
+    // SAFETY: zeroed, which is valid for these pointers, and possibly written.
+    let name = unsafe { found.assume_init() }.dli_fname;
+    if status == 0 || name.is_null() {
+        return None;
+    }
+    // SAFETY: on success it is a zero-terminated string that lives as long as the library.
+    let name = unsafe { CStr::from_ptr(name) };
+    Some(PathBuf::from(std::ffi::OsStr::from_bytes(name.to_bytes())))
 }
 
 /// `FI_PROVIDER`, the filter of providers.

@@ -3,19 +3,29 @@
 //!
 //! The variables are defined through libfabric at load. So `fi_info -g xdp` lists them, and a
 //! system-wide configuration (libfabric 2) applies to them. They are read at each use. An invalid
-//! value is reported once, and the default is used.
+//! value is an error, and a message that lists what is possible. Numbers are defined as text:
+//! libfabric reads `12x` as 12.
+//!
+//! In: the environment, through libfabric. Out: [`Values`]. Called by the functions that open
+//! objects. Bound: the list of variables.
 
 use std::ffi::CStr;
+use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
-use std::sync::{Once, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use ofi_xdp_datapath::DEFAULT_BROKER_PATH;
 use ofi_xdp_datapath::Mode;
 
 use crate::sys::abi::{self, Provider};
+use crate::sys::errno::Error;
+use crate::sys::notice::{self, Notice};
+use crate::sys::personality::{self, Personality};
 use crate::sys::providers::Providers;
 use crate::sys::tier::Choice;
+use crate::sys::unknown::{self, PREFIX};
 
 /// One variable.
 #[derive(Debug)]
@@ -24,8 +34,8 @@ struct Param {
     name: &'static CStr,
     kind: abi::fi_param_type,
     help: &'static CStr,
-    /// Limits the warnings about the variable, which is read often, to one.
-    complaint: Once,
+    /// The message about an invalid value.
+    complaint: Notice,
 }
 
 static IFACE: Param = Param {
@@ -33,74 +43,74 @@ static IFACE: Param = Param {
     kind: abi::FI_PARAM_STRING,
     help: c"Name of the only network interface to offer (default: every interface that is up; \
             addresses and routes decide)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
 static TIER: Param = Param {
     name: c"tier",
     kind: abi::FI_PARAM_STRING,
     help: c"What to offer: auto (everything, the best first), passthrough (hardware providers \
             only), af_xdp (interfaces with AF_XDP only), udp (kernel sockets only) (default: auto)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
 static PASSTHROUGH: Param = Param {
     name: c"passthrough",
     kind: abi::FI_PARAM_STRING,
     help: c"Hardware providers to hand out in place of AF_XDP where they satisfy the hints, the \
             best first, or none (default: efa verbs cxi psm3 opx ucx)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
 static MODE: Param = Param {
     name: c"mode",
     kind: abi::FI_PARAM_STRING,
     help: c"AF_XDP's mode: zerocopy, copy, skb (the next of them if it cannot be had), auto (by \
             the kind of device) (default: auto)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
 static QUEUE: Param = Param {
     name: c"queue",
-    kind: abi::FI_PARAM_INT,
+    kind: abi::FI_PARAM_STRING,
     help: c"Receive queue of the interface that the AF_XDP socket is bound to (default: the first \
             that no other socket has)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
 static STEER: Param = Param {
     name: c"steer",
     kind: abi::FI_PARAM_BOOL,
     help: c"Give the device a rule (ethtool -n) that sends an endpoint's packets to its AF_XDP \
             socket's queue, and take it back when the endpoint closes (default: no)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
 static PEER_TIMEOUT: Param = Param {
     name: c"peer_timeout",
-    kind: abi::FI_PARAM_INT,
+    kind: abi::FI_PARAM_STRING,
     help: c"Milliseconds without a sign of life, with operations pending, after which a peer is \
             given up and its operations end in error completions, 1 to 120000 (default: 10000)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
-/// The longest peer time-out that the engine supports, in milliseconds.
-const PEER_TIMEOUT_MAX: u32 = 120_000;
+/// The peer time-outs that the engine supports, and times to connect, in milliseconds.
+const TIMEOUTS: RangeInclusive<u32> = 1..=120_000;
 static PATH_RETRY: Param = Param {
     name: c"path_retry",
-    kind: abi::FI_PARAM_INT,
+    kind: abi::FI_PARAM_STRING,
     help:
         c"Seconds after which larger packets are tried again on a path that did not pass them, 1 \
             to 28800 (default: 600)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
-/// The longest time after which they are, in seconds.
-const PATH_RETRY_MAX: u32 = 28_800;
+/// The times after which they can be, in seconds.
+const PATH_RETRIES: RangeInclusive<u32> = 1..=28_800;
 static CONNECT_TIMEOUT: Param = Param {
     name: c"connect_timeout",
-    kind: abi::FI_PARAM_INT,
+    kind: abi::FI_PARAM_STRING,
     help: c"Milliseconds without an answer after which a connection request has failed, 1 to \
             120000 (default: 10000)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
 static SPIN: Param = Param {
     name: c"spin",
-    kind: abi::FI_PARAM_INT,
+    kind: abi::FI_PARAM_STRING,
     help: c"Microseconds that fi_cq_sread polls before it sleeps (default: 20)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
 
 static BROKER: Param = Param {
@@ -108,7 +118,7 @@ static BROKER: Param = Param {
     kind: abi::FI_PARAM_STRING,
     help: c"Socket of the xdp-broker that makes AF_XDP sockets for processes without \
             capabilities, or none (default: /run/xdp-broker/socket)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
 
 static PCI: Param = Param {
@@ -118,10 +128,27 @@ static PCI: Param = Param {
         c"Whether applications are told where a card is on the PCI bus (fi_bus_attr): some choose \
             the nearest card by it; MPICH ends in an assertion where its hwloc does not know the \
             place (default: no)",
-    complaint: Once::new(),
+    complaint: Notice::new(),
 };
 
-static PARAMS: [&Param; 12] = [
+static QUIET: Param = Param {
+    name: c"quiet",
+    kind: abi::FI_PARAM_BOOL,
+    help: c"Keep messages about what does not work to libfabric's log, and off standard error \
+            (default: no)",
+    complaint: Notice::new(),
+};
+
+/// Read at load only: see `personality`.
+static NAME: Param = Param {
+    name: c"name",
+    kind: abi::FI_PARAM_STRING,
+    help: c"The name of the provider: xdp, or tcp, which takes the place of libfabric's own tcp \
+            for applications that look for that name; all hosts must do it (default: xdp)",
+    complaint: Notice::new(),
+};
+
+static PARAMS: [&Param; 13] = [
     &TIER,
     &PASSTHROUGH,
     &IFACE,
@@ -134,6 +161,7 @@ static PARAMS: [&Param; 12] = [
     &CONNECT_TIMEOUT,
     &SPIN,
     &PCI,
+    &QUIET,
 ];
 
 /// The values of the variables.
@@ -187,128 +215,117 @@ impl Default for Values {
 /// The provider, for libfabric's calls; empty until libfabric has loaded the library.
 static PROVIDER: OnceLock<Provider> = OnceLock::new();
 
-/// Defines the variables. Called once, at load.
+/// Defines `FI_XDP_NAME` for `provider`, and reads it. Called once, at load.
+pub(crate) fn name(provider: Provider) -> Option<String> {
+    NAME.define(provider);
+    provider.text_value(NAME.name)
+}
+
+/// Defines the other variables, and reports unknown ones. Called once, at load.
 pub(crate) fn define(provider: Provider) {
     let _ = PROVIDER.set(provider);
     for param in PARAMS {
-        let status = provider.define(param.name, param.kind, param.help);
-        if status != 0 {
-            log::warn!(target: "core", "fi_param_define of {:?} returned {status}", param.name);
-        }
+        param.define(provider);
     }
+    // An invalid text is reported with the other values.
+    notice::set_quiet(provider.flag_value(QUIET.name) == Ok(Some(true)));
+    unknown::report(PARAMS.into_iter().chain([&NAME]).map(Param::variable));
 }
 
 /// The current values.
-pub(crate) fn values() -> Values {
-    PROVIDER.get().map_or_else(Values::default, |&provider| read(provider))
+///
+/// # Errors
+/// [`Error::Invalid`] if a variable has a value that it cannot have. A message says which.
+pub(crate) fn values() -> Result<Values, Error> {
+    if let Some(error) = personality::error() {
+        return Err(NAME.refuse(format_args!("{error}")));
+    }
+    PROVIDER.get().map_or_else(|| Ok(Values::default()), |&provider| read(provider))
 }
 
-fn read(provider: Provider) -> Values {
+fn read(provider: Provider) -> Result<Values, Error> {
     let mut values = Values { interface: provider.text_value(IFACE.name), ..Values::default() };
     if let Some(text) = provider.text_value(MODE.name) {
-        match text.parse() {
-            Ok(mode) => values.mode = mode,
-            Err(error) => MODE.complain(format_args!(
-                "FI_XDP_MODE={text}: {error}; taking auto (the tiers are FI_XDP_TIER's)"
-            )),
-        }
+        values.mode = text.parse().map_err(|error| {
+            MODE.refuse(format_args!("FI_XDP_MODE={text}: {error} (the tiers are FI_XDP_TIER's)"))
+        })?;
     }
     if let Some(text) = provider.text_value(TIER.name) {
-        match text.parse() {
-            Ok(tier) => values.tier = tier,
-            Err(error) => TIER.complain(format_args!("FI_XDP_TIER={text}: {error}; taking auto")),
-        }
+        let refuse = |error| TIER.refuse(format_args!("FI_XDP_TIER={text}: {error}"));
+        values.tier = text.parse().map_err(refuse)?;
     }
     if values.tier == Choice::Udp {
         values.mode = Mode::Udp;
     }
-    if let Some(text) = provider.text_value(PASSTHROUGH.name) {
-        values.passthrough = Providers::parse(&text);
-    }
-    if let Some(queue) = number(provider, &QUEUE) {
-        values.queue = Some(queue);
-    }
-    match provider.int_value(STEER.name) {
-        Ok(steer) => values.steer = steer.unwrap_or(0) != 0,
-        Err(_) => STEER.complain(format_args!("FI_XDP_STEER is neither yes nor no; taking no")),
-    }
+    values.passthrough = match provider.text_value(PASSTHROUGH.name) {
+        Some(text) => Providers::parse(&text),
+        // The offers of hardware have other names and protocols than those of `tcp`.
+        None if personality::current() == Personality::Tcp => Providers::parse("none"),
+        None => values.passthrough,
+    };
+    values.queue = number(provider, &QUEUE, &(0..=u32::MAX))?;
+    values.steer = flag(provider, &STEER)?.unwrap_or(values.steer);
     if let Some(path) = provider.text_value(BROKER.name) {
         values.broker = (path != "none").then(|| PathBuf::from(path));
     }
-    match number(provider, &PEER_TIMEOUT) {
-        None => {}
-        Some(0) => PEER_TIMEOUT.complain(format_args!(
-            "FI_XDP_PEER_TIMEOUT=0: every peer would be dead at once; taking the default"
-        )),
-        Some(given) => {
-            if given > PEER_TIMEOUT_MAX {
-                PEER_TIMEOUT.complain(format_args!(
-                    "FI_XDP_PEER_TIMEOUT={given} is too long; taking {PEER_TIMEOUT_MAX}"
-                ));
-            }
-            values.peer_timeout = Duration::from_millis(given.min(PEER_TIMEOUT_MAX).into());
-        }
+    if let Some(milliseconds) = number(provider, &PEER_TIMEOUT, &TIMEOUTS)? {
+        values.peer_timeout = Duration::from_millis(milliseconds.into());
     }
-    if let Some(given) = number(provider, &PATH_RETRY) {
-        let seconds = given.clamp(1, PATH_RETRY_MAX);
-        if seconds != given {
-            PATH_RETRY.complain(format_args!(
-                "FI_XDP_PATH_RETRY={given} is not from 1 to {PATH_RETRY_MAX}; taking {seconds}"
-            ));
-        }
+    if let Some(seconds) = number(provider, &PATH_RETRY, &PATH_RETRIES)? {
         values.path_retry = Duration::from_secs(seconds.into());
     }
-    if let Some(given) = number(provider, &CONNECT_TIMEOUT) {
-        let milliseconds = given.clamp(1, PEER_TIMEOUT_MAX);
-        if milliseconds != given {
-            CONNECT_TIMEOUT.complain(format_args!(
-                "FI_XDP_CONNECT_TIMEOUT={given} is not from 1 to {PEER_TIMEOUT_MAX}; taking \
-                 {milliseconds}"
-            ));
-        }
+    if let Some(milliseconds) = number(provider, &CONNECT_TIMEOUT, &TIMEOUTS)? {
         values.connect_timeout = Duration::from_millis(milliseconds.into());
     }
-    if let Some(microseconds) = number(provider, &SPIN) {
+    if let Some(microseconds) = number(provider, &SPIN, &(0..=u32::MAX))? {
         values.spin = Duration::from_micros(microseconds.into());
     }
-    match provider.int_value(PCI.name) {
-        Ok(given) => values.pci = given.is_some_and(|given| given != 0),
-        Err(_) => PCI.complain(format_args!("FI_XDP_PCI is not yes or no; taking no")),
-    }
-    values
+    values.pci = flag(provider, &PCI)?.unwrap_or(values.pci);
+    flag(provider, &QUIET)?;
+    Ok(values)
 }
 
-/// The value of a variable that is a non-negative number.
-fn number(provider: Provider, param: &Param) -> Option<u32> {
-    match provider.int_value(param.name).map(|value| value.map(u32::try_from)) {
-        Ok(None) => None,
-        Ok(Some(Ok(value))) => Some(value),
-        _ => {
-            let name = param.name.to_string_lossy().to_ascii_uppercase();
-            param.complain(format_args!(
-                "FI_XDP_{name} is not a number from 0 on; taking the default"
-            ));
-            None
-        }
-    }
+/// The value of a variable that is a number of `range`.
+fn number(
+    provider: Provider,
+    param: &Param,
+    range: &RangeInclusive<u32>,
+) -> Result<Option<u32>, Error> {
+    let Some(text) = provider.text_value(param.name) else { return Ok(None) };
+    let value = text.trim().parse().ok().filter(|value| range.contains(value));
+    value.map(Some).ok_or_else(|| {
+        let (name, first, last) = (param.variable(), range.start(), range.end());
+        param.refuse(format_args!("{name}={text}: use a number from {first} to {last}"))
+    })
 }
 
-/// Warns, once in a process, that packets travel by a lower tier than the best possible one.
-pub(crate) fn warn_degraded(status: &str) {
-    static WARNING: Once = Once::new();
-    WARNING.call_once(|| log::warn!(target: "ep_ctrl", "{status}"));
-}
-
-/// Warns that the requested interface does not exist.
-pub(crate) fn warn_no_interface(name: &str, known: &str) {
-    IFACE.complain(format_args!(
-        "FI_XDP_IFACE={name}: no interface of this name is up with an address; there are: {known}"
-    ));
+/// The value of a variable that is yes or no.
+fn flag(provider: Provider, param: &Param) -> Result<Option<bool>, Error> {
+    provider.flag_value(param.name).map_err(|_| {
+        param.refuse(format_args!(
+            "{}: use yes or no (or 1 or 0, true or false, on or off)",
+            param.variable()
+        ))
+    })
 }
 
 impl Param {
-    fn complain(&self, message: std::fmt::Arguments<'_>) {
-        self.complaint.call_once(|| log::warn!(target: "core", "{message}"));
+    fn define(&self, provider: Provider) {
+        let status = provider.define(self.name, self.kind, self.help);
+        if status != 0 {
+            log::warn!(target: "core", "fi_param_define of {:?} returned {status}", self.name);
+        }
+    }
+
+    /// The name of the variable in the environment.
+    fn variable(&self) -> String {
+        format!("{PREFIX}{}", self.name.to_string_lossy().to_ascii_uppercase())
+    }
+
+    /// The error of an invalid value, after a message.
+    fn refuse(&self, message: fmt::Arguments<'_>) -> Error {
+        self.complaint.tell(message);
+        Error::Invalid
     }
 }
 
@@ -316,7 +333,7 @@ impl Param {
 /// data path.
 pub(crate) fn spin() -> Duration {
     static SPIN_TIME: OnceLock<Duration> = OnceLock::new();
-    *SPIN_TIME.get_or_init(|| values().spin)
+    *SPIN_TIME.get_or_init(|| values().unwrap_or_default().spin)
 }
 
 #[cfg(test)]
@@ -343,6 +360,7 @@ mod tests {
         assert_eq!(stated_default(&SPIN), values.spin.as_micros().to_string());
         assert_eq!(stated_default(&PCI) == "yes", values.pci);
         assert_eq!(stated_default(&STEER) == "yes", values.steer);
+        assert_eq!(stated_default(&NAME).as_bytes(), Personality::default().name().to_bytes());
         assert!(
             stated_default(&IFACE).starts_with("every interface") && values.interface.is_none()
         );

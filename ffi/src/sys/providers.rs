@@ -4,12 +4,16 @@
 //! In: the text of the variable, and names that the application sees (`verbs:mlx5_0`). Out: the
 //! list of providers, and the two parts of a name. Bound: [`PROVIDERS_MAX`] providers.
 
+use crate::sys::personality::{self, Personality};
+
 /// The default list: providers of hardware with its own reliable transport, the best first.
 const HARDWARE: &str = "efa verbs cxi psm3 opx ucx";
 /// Most providers in the list.
 const PROVIDERS_MAX: usize = 16;
-/// This provider, which never queries itself.
-pub(crate) const OURS: &str = "xdp";
+/// This provider's name in this process.
+pub(crate) fn ours() -> &'static str {
+    personality::current().name().to_str().unwrap_or_default()
+}
 
 /// The hardware providers of `FI_XDP_PASSTHROUGH`, as hints name them (`verbs`, `verbs;ofi_rxm`).
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -28,7 +32,8 @@ impl Providers {
         let mut names: Vec<String> = Vec::new();
         for name in text.split([' ', '\t', ',']).filter(|name| !name.is_empty()) {
             let known = names.iter().any(|known| known.eq_ignore_ascii_case(name));
-            let ours = parts(name).any(|part| part.eq_ignore_ascii_case(OURS));
+            // It never queries itself.
+            let ours = parts(name).any(is_ours);
             let none = name.eq_ignore_ascii_case("none");
             if !known && !ours && !none && names.len() < PROVIDERS_MAX {
                 names.push(name.to_owned());
@@ -63,6 +68,11 @@ impl Providers {
 pub(crate) fn covers(listed: &str, provider: &str) -> bool {
     let Some((front, rest)) = provider.split_at_checked(listed.len()) else { return false };
     front.eq_ignore_ascii_case(listed) && (rest.is_empty() || rest.starts_with(';'))
+}
+
+/// Whether a provider is this one, under any of its names in this process.
+fn is_ours(name: &str) -> bool {
+    [Personality::Xdp, personality::current()].into_iter().any(|one| one.is_called(name))
 }
 
 /// The layers in the name of a provider.

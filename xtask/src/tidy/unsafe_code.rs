@@ -61,7 +61,8 @@ const ALLOWED: &[(&str, usize)] = &[
     ("ffi/src/c_api/trigger.rs", 10),
     ("ffi/src/c_api/unsupported.rs", 2),
     ("ffi/src/c_api/wait_set.rs", 5),
-    ("ffi/src/c_api/provider.rs", 11),
+    // The name and the version of the provider structure, which are chosen at load.
+    ("ffi/src/c_api/provider.rs", 13),
     ("ffi/src/runtime/memory/atomic.rs", 5),
     ("ffi/src/runtime/memory/buffer.rs", 12),
     ("ffi/src/runtime/memory/mod.rs", 6),

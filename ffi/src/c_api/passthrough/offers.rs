@@ -107,7 +107,7 @@ pub(in crate::c_api) unsafe fn offers(
     hints: Option<&fi_info>,
 ) -> Result<Offers, Error> {
     let mut offers = Offers::default();
-    let mut values = param::values();
+    let mut values = param::values()?;
     match ASKING.get() {
         Asking::None => {}
         Asking::Hardware => return Ok(offers),
@@ -330,7 +330,7 @@ pub(in crate::c_api) unsafe fn open(
 ) -> Result<Option<()>, Error> {
     // SAFETY: promised by the caller: NULL or a string.
     let Some(name) = (unsafe { text(attributes.name) })? else { return Ok(None) };
-    let providers = param::values().passthrough;
+    let providers = param::values()?.passthrough;
     let Some(name) = providers.split(&name) else { return Ok(None) };
     let filter = Filter::parse(abi::provider_filter().as_deref());
     let route = ProviderRoute::to(name.provider, &filter);

@@ -210,7 +210,7 @@ impl Restored {
         let given = unsafe { argument(info) }?;
         // SAFETY: promised by the caller.
         let names = unsafe { OwnedNames::of(given) }?;
-        let providers = param::values().passthrough;
+        let providers = param::values()?.passthrough;
         let own = |name: &Option<String>| {
             let name = providers.split(name.as_deref()?)?;
             Some((name.provider.to_owned(), name.own.to_owned()))

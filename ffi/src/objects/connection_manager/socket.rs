@@ -47,6 +47,8 @@ pub(crate) enum RequestOutcome {
     Accepted(SocketAddr),
     /// The request has failed, or the acceptance was not confirmed.
     Failed(Error),
+    /// Nobody answered the request.
+    Unanswered(Error),
 }
 
 /// An endpoint that waits for the outcome of a request.
@@ -111,7 +113,7 @@ impl CmSocket {
             Purpose::Connect(connects) => (connects, 0),
             Purpose::Listen(backlog) => (0, backlog),
         };
-        let connect_timeout = param::values().connect_timeout;
+        let connect_timeout = param::values()?.connect_timeout;
         let checksum = ofi_xdp_checksum::crc32c;
         let config = AgentConfig { connect_timeout, connects, backlog, checksum };
         let agent =
@@ -316,10 +318,13 @@ impl CmSocket {
                     // The first packet of the connection tells it to the endpoint.
                     ConnectEvent::Established { .. } => None,
                     ConnectEvent::Rejected { .. } => failed(Error::Os(libc::ECONNREFUSED)),
-                    ConnectEvent::Unreachable { code, .. } => failed(Error::Os(code)),
-                    ConnectEvent::TimedOut { .. } | ConnectEvent::AcceptFailed { .. } => {
-                        failed(Error::TimedOut)
+                    ConnectEvent::Unreachable { code, .. } => {
+                        Some(RequestOutcome::Unanswered(Error::Os(code)))
                     }
+                    ConnectEvent::TimedOut { .. } => {
+                        Some(RequestOutcome::Unanswered(Error::TimedOut))
+                    }
+                    ConnectEvent::AcceptFailed { .. } => failed(Error::TimedOut),
                     ConnectEvent::RequestGone { .. } => failed(Error::Os(libc::ECONNRESET)),
                 };
                 agent.release(now, id);

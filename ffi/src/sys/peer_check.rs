@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The reason why a peer does not answer, as far as it can be found out: messages to the user.
+//!
+//! In: the address of a peer that was given up. Out: a message. Under the name `tcp` the peer may
+//! be libfabric's own provider of that name: it accepts a TCP connection at the address. Called
+//! when an operation or a request has failed; a check may take [`CHECK_MAX`]. Bound: [`CHECKS`]
+//! checks in a process.
+
+use std::net::{SocketAddr, TcpStream};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use crate::sys::errno::Error;
+use crate::sys::notice::Notice;
+use crate::sys::personality::{self, Personality};
+
+/// The longest time that a check takes: a host on the network answers at once.
+const CHECK_MAX: Duration = Duration::from_millis(100);
+/// Checks in a process.
+const CHECKS: u32 = 16;
+
+/// Checks that were made.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+static SPEAKS_TCP: Notice = Notice::new();
+static OTHER_VERSION: Notice = Notice::new();
+static SILENT: Notice = Notice::new();
+
+/// Reports a peer that has given no sign of life for the peer time-out; `versions` is the number of
+/// packets of another version of the protocol that have arrived.
+pub(crate) fn report_silence(peer: SocketAddr, versions: u64) {
+    if is_tcp(peer) {
+        return;
+    }
+    if versions > 0 {
+        OTHER_VERSION.tell(format_args!(
+            "peer {peer} does not answer, and packets of another version of the protocol arrive: \
+             install one version of libxdp-fi.so on all hosts"
+        ));
+    }
+    SILENT.tell(format_args!(
+        "peer {peer} has not answered within FI_XDP_PEER_TIMEOUT: is it running, and does a \
+         firewall drop its UDP port {}? (`nft list ruleset` there and here)",
+        peer.port()
+    ));
+}
+
+/// Reports a connection request that nobody answered.
+pub(crate) fn report_request(peer: SocketAddr, error: Error) {
+    if !is_tcp(peer) && error == Error::TimedOut {
+        SILENT.tell(format_args!(
+            "{peer} has not answered a connection request within FI_XDP_CONNECT_TIMEOUT: does it \
+             listen, and does a firewall drop its UDP port {}? (`nft list ruleset` there and here)",
+            peer.port()
+        ));
+    }
+}
+
+/// Whether something accepts TCP connections at `peer`, which is reported then. Looked at under the
+/// name `tcp` only.
+fn is_tcp(peer: SocketAddr) -> bool {
+    if personality::current() != Personality::Tcp || MADE.fetch_add(1, Ordering::Relaxed) >= CHECKS
+    {
+        return false;
+    }
+    let is_tcp = TcpStream::connect_timeout(&peer, CHECK_MAX).is_ok();
+    if is_tcp {
+        SPEAKS_TCP.tell(format_args!(
+            "{peer} speaks TCP, not xdp: set FI_XDP_NAME=tcp there too, or unset it here"
+        ));
+    }
+    is_tcp
+}
