@@ -122,6 +122,23 @@ pub(crate) fn count_through(
     suite::run(command).map(Some)
 }
 
+/// The profiles of applications, which CI plays under the name `tcp` too.
+const APPLICATIONS: [&str; 7] =
+    ["mpich::", "open_mpi::", "openshmem::", "nixl::", "mxl::", "nccl::", "mercury::"];
+
+/// Plays the profiles of applications under the name `tcp`, and counts; `None` where this libfabric
+/// is not there.
+pub(crate) fn count_as_tcp(workspace: &Workspace, libfabric: Libfabric) -> Result<Option<Counts>> {
+    let Some(mut command) = command(workspace, libfabric, Tier::KernelUdp)? else {
+        return Ok(None);
+    };
+    command.env("FI_XDP_NAME", "tcp").args(["--provider", "tcp", "--complete"]);
+    for application in APPLICATIONS {
+        command.args(["--filter", application]);
+    }
+    suite::run(command).map(Some)
+}
+
 /// Runs it with the arguments of a person.
 pub(crate) fn exec(
     workspace: &Workspace,

@@ -179,6 +179,8 @@ fn conformance_suite(context: &Context) -> Result<Outcome> {
     for libfabric in [Libfabric::Installed, Libfabric::Two] {
         let counted = conformance::count(&context.workspace, libfabric)?;
         counts += counted.unwrap_or_else(not_fetched);
+        let as_tcp = conformance::count_as_tcp(&context.workspace, libfabric)?;
+        counts += as_tcp.unwrap_or_else(not_fetched);
     }
     let stand_ins = [(Libfabric::Installed, "tcp;ofi_rxm"), (Libfabric::Two, "tcp")];
     for (libfabric, stand_in) in stand_ins {

@@ -23,7 +23,7 @@ mod fi_trigger;
 
 use crate::runner::Test;
 
-/// Every test, page by page.
+/// Every test, page by page, then the profiles of applications.
 pub(crate) fn all() -> Vec<&'static Test> {
     let pages: [&'static [Test]; 18] = [
         fi_getinfo::TESTS,
@@ -45,5 +45,5 @@ pub(crate) fn all() -> Vec<&'static Test> {
         crate::traps::TESTS,
         crate::waiting::TESTS,
     ];
-    pages.into_iter().flatten().collect()
+    pages.into_iter().flatten().chain(crate::applications::all()).collect()
 }
