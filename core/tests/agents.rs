@@ -118,11 +118,13 @@ fn a_rejection_brings_its_data_and_is_acknowledged() {
     agents.call(1, |agent, now| agent.reject(now, request, b"no")).unwrap();
     let again = agents.call(1, |agent, now| agent.reject(now, request, b"no"));
     assert_eq!(again, Err(AnswerError::Gone));
+    assert!(agents.call(1, |agent, _| agent.is_rejecting()));
     agents.sent.clear();
     agents.play(10 * SECOND);
     let rejected = ConnectEvent::Rejected { id, reason: RejectReason::Rejected };
     assert_eq!(event(&mut agents, 0), (rejected, b"no".to_vec()));
     assert_eq!(kinds(&agents), [ConnectKind::Reject, ConnectKind::RejectAck], "not repeated");
+    assert!(!agents.call(1, |agent, _| agent.is_rejecting()));
 }
 
 #[test]
@@ -135,6 +137,7 @@ fn a_rejection_is_repeated_a_few_times() {
     agents.sent.clear();
     agents.play(30 * SECOND);
     assert_eq!(kinds(&agents), [ConnectKind::Reject; 6]);
+    assert!(!agents.call(1, |agent, _| agent.is_rejecting()), "it is given up");
 }
 
 #[test]

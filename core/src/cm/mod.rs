@@ -141,6 +141,20 @@ impl<'s> Agent<'s> {
         self.table.resolve(id).map_or(&[], |slot| self.table[slot].received())
     }
 
+    /// Whether a rejection is repeated that the other side has not acknowledged. Bound: the slots.
+    #[must_use]
+    pub fn is_rejecting(&self) -> bool {
+        let mut next = 0;
+        while let Some(slot) = self.table.next_used(next) {
+            next = self.table.id(slot).number + 1;
+            let exchange = &self.table[slot];
+            if exchange.state == State::Rejected && exchange.repeat.at != exchange::NEVER {
+                return true;
+            }
+        }
+        false
+    }
+
     /// Requests of others that are not released, and slots in use for them and for those that are
     /// remembered.
     #[must_use]

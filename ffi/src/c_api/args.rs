@@ -28,6 +28,12 @@ pub(super) const fn buffer(base: *const c_void, len: usize) -> Result<Buffer, Er
     Buffer::contiguous(base.cast_mut(), len)
 }
 
+/// A contiguous buffer to receive into. Without an address it has no bytes, whatever its length.
+#[inline]
+pub(super) const fn receive_buffer(base: *mut c_void, len: usize) -> Result<Buffer, Error> {
+    buffer(base, if base.is_null() { 0 } else { len })
+}
+
 /// A scattered buffer, read or written.
 ///
 /// # Errors

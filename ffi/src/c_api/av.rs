@@ -98,6 +98,7 @@ impl<'a> Report<'a> {
                 context: self.context,
                 data: index as u64,
                 number: error.number(),
+                detail: error.number(),
                 bytes: Vec::new(),
             }),
             (Err(_), None) => {}

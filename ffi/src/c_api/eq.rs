@@ -125,7 +125,7 @@ unsafe fn write_error(
         context: std::ptr::with_exposed_provenance_mut(error.context),
         data: error.data,
         err: error.number,
-        prov_errno: error.number,
+        prov_errno: error.detail,
         err_data: std::ptr::null_mut(),
         err_data_size: 0,
     };

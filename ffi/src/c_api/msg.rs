@@ -9,7 +9,7 @@ use std::ffi::c_void;
 
 use ofi_xdp_core::Context;
 
-use super::args::{buffer, iov_buffer, op_context};
+use super::args::{buffer, iov_buffer, op_context, receive_buffer};
 use super::object::{Object, object};
 use super::{argument, done, trigger};
 use crate::endpoint::{Endpoint, Receives};
@@ -193,7 +193,8 @@ pub(super) unsafe extern "C" fn recv<T: Receives + Object>(
     context: *mut c_void,
 ) -> isize {
     let (context, flags) = (op_context(context), OpFlags::Default);
-    let recv = buffer(base, len).map(|buffer| Recv { buffer, from, tag: None, context, flags });
+    let recv =
+        receive_buffer(base, len).map(|buffer| Recv { buffer, from, tag: None, context, flags });
     // SAFETY: the man page's contract.
     unsafe { receive::<T>(ep, recv) }
 }

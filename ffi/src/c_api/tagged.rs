@@ -8,7 +8,7 @@ use std::ffi::c_void;
 
 use ofi_xdp_core::{Context, TagMatch};
 
-use super::args::{buffer, iov_buffer, op_context};
+use super::args::{buffer, iov_buffer, op_context, receive_buffer};
 use super::argument;
 use super::msg::{post, receive, request};
 use super::object::Object;
@@ -157,7 +157,7 @@ pub(super) unsafe extern "C" fn recv<T: Receives + Object>(
 ) -> isize {
     let (context, flags) = (op_context(context), OpFlags::Default);
     let tag = Some(TagMatch { tag, ignore });
-    let recv = buffer(base, len).map(|buffer| Recv { buffer, from, tag, context, flags });
+    let recv = receive_buffer(base, len).map(|buffer| Recv { buffer, from, tag, context, flags });
     // SAFETY: the man page's contract.
     unsafe { receive::<T>(ep, recv) }
 }

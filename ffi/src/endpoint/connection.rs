@@ -47,9 +47,13 @@ impl EventOrigin {
         Event::new(code, abi::cm_entry(self.fid, data))
     }
 
+    /// A failed attempt. A listener with a full backlog refuses, too; the provider's number of the
+    /// error tells the difference.
     fn error(self, error: Error, data: &[u8]) -> ErrorEvent {
-        let number = error.number();
-        ErrorEvent { fid: self.fid, context: self.context, data: 0, number, bytes: data.to_vec() }
+        let Self { fid, context } = self;
+        let (detail, bytes) = (error.number(), data.to_vec());
+        let number = if error == Error::Again { libc::ECONNREFUSED } else { detail };
+        ErrorEvent { fid, context, data: 0, number, detail, bytes }
     }
 }
 
@@ -238,6 +242,7 @@ impl Requester for EndpointConnection {
     fn outcome(&self, outcome: RequestOutcome, data: &[u8]) {
         let peer = match outcome {
             RequestOutcome::Accepted(peer) => peer,
+            RequestOutcome::Confirmed => return self.connected(),
             RequestOutcome::Failed(error) => return self.fail(error, data),
             RequestOutcome::Unanswered(error) => {
                 if let Ok(peer) = self.peer() {

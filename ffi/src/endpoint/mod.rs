@@ -121,7 +121,12 @@ impl Endpoint {
     ) -> Result<Arc<Self>, Error> {
         let ep_type = request.ep.map_or(abi::FI_EP_RDM, |ep| ep.type_);
         let offer = Info::offer_of(ep_type, domain.interface(), request.caps);
-        hints::check(request, &offer).map_err(|attribute| {
+        let mut wanted = request.clone();
+        if matches!(handle, Handle::Request(_)) {
+            // A passive endpoint may listen on more interfaces than that of the domain.
+            (wanted.fabric_name, wanted.domain_name) = (None, None);
+        }
+        hints::check(&wanted, &offer).map_err(|attribute| {
             log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
             Error::Invalid
         })?;
@@ -133,8 +138,9 @@ impl Endpoint {
             Handle::None => (request.source, None),
             Handle::Passive(passive) => (Some(passive.release_name()?), None),
             Handle::Request(incoming) => {
-                let local = incoming.local();
-                (Some(SocketAddr::new(local.ip(), 0)), Some(incoming))
+                let local = incoming.local().ip();
+                let ip = if domain.has_address(local) { local } else { domain.ip() };
+                (Some(SocketAddr::new(ip, 0)), Some(incoming))
             }
         };
         let port = open_port(domain, local_address(domain, source)?)?;

@@ -5,12 +5,12 @@
 //! request; its answer is the application's. Bound: [`BACKLOG`] requests without an answer, or as
 //! many as the application sets; the rest is asked to try again.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
 use super::connection::EventOrigin;
 use crate::getinfo::interface::Interface;
-use crate::getinfo::{Info, InfoRequest, hints};
+use crate::getinfo::{Info, InfoRequest, hints, unspecified};
 use crate::objects::connection_manager::{
     CmSocket, ConnectionRequest, NewRequest, Purpose, RequestSink,
 };
@@ -39,7 +39,8 @@ pub(crate) struct PassiveEndpoint {
     fabric: Arc<Fabric>,
     /// The offer that it was opened with: requests have a copy of it.
     template: Arc<OwnedInfo>,
-    is_ipv4: bool,
+    /// An address of the family that it listens on.
+    ip: IpAddr,
     state: Mutex<State>,
 }
 
@@ -64,11 +65,11 @@ impl PassiveEndpoint {
         };
         let interfaces = Interface::all()?;
         let interface = interfaces.iter().find(|it| offers(it)).ok_or(Error::NoData)?;
-        let is_ipv4 = request.source.map_or(interface.ip, |source| source.ip()).is_ipv4();
+        let ip = request.source.map_or(interface.ip, |source| source.ip());
         let passive = Arc::new(Self {
             fabric: Arc::clone(fabric),
             template: Arc::new(template),
-            is_ipv4,
+            ip,
             state: Mutex::new(State {
                 socket: None,
                 events: None,
@@ -90,7 +91,7 @@ impl PassiveEndpoint {
     /// [`Error::Os`]: in use, or not of this host.
     pub(crate) fn set_name(&self, address: SocketAddr) -> Result<(), Error> {
         let address = SocketAddr::new(address.ip().to_canonical(), address.port());
-        if address.is_ipv4() != self.is_ipv4 {
+        if address.is_ipv4() != self.ip.is_ipv4() {
             return Err(Error::Invalid);
         }
         let mut state = self.lock();
@@ -133,12 +134,7 @@ impl PassiveEndpoint {
     /// [`Error::NoEventQueue`]; [`Error::BadState`] if it listens already; as [`Self::set_name`].
     pub(crate) fn listen(self: &Arc<Self>, origin: EventOrigin) -> Result<(), Error> {
         if self.lock().socket.is_none() {
-            let any: IpAddr = if self.is_ipv4 {
-                Ipv4Addr::UNSPECIFIED.into()
-            } else {
-                Ipv6Addr::UNSPECIFIED.into()
-            };
-            self.set_name(SocketAddr::new(any, 0))?;
+            self.set_name(SocketAddr::new(unspecified(self.ip), 0))?;
         }
         let mut state = self.lock();
         if state.events.is_none() {

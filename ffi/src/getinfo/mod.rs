@@ -16,7 +16,7 @@ pub(crate) mod open_objects;
 mod request;
 
 use std::ffi::c_int;
-use std::net::{IpAddr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ofi_xdp_datapath::Tier;
 
@@ -121,6 +121,8 @@ fn interfaces(values: &param::Values) -> Result<Vec<Interface>, Error> {
 struct Addresses {
     /// The local address; `None`: any.
     source: Option<IpAddr>,
+    /// The local port was asked for without an address: a passive endpoint listens on all.
+    is_any: bool,
     /// The local port; 0: any.
     source_port: u16,
     /// The peer.
@@ -142,12 +144,13 @@ impl Addresses {
         }
         let source_port = source.map_or(0, |source| source.port());
         let mut ip = source.map(|source| source.ip()).filter(|ip| !ip.is_unspecified());
+        let is_any = source_port != 0 && ip.is_none();
         // A named interface overrides the routing table.
         let chosen = hints.is_some_and(|hints| hints.domain_name.is_some());
         if let (None, false, Some(to)) = (ip, chosen, destination) {
             ip = Some(source_towards(to).ok_or(Error::NoData)?);
         }
-        Ok(Self { source: ip, source_port, destination })
+        Ok(Self { source: ip, is_any, source_port, destination })
     }
 
     /// Adapts an admitted offer to the request.
@@ -158,6 +161,9 @@ impl Addresses {
         passthrough: &str,
         mut info: Info,
     ) -> Info {
+        if self.is_any && self.destination.is_none() && info.ep.type_ == abi::FI_EP_MSG {
+            info.source.set_ip(unspecified(info.source.ip()));
+        }
         info.source.set_port(self.source_port);
         info.destination = self.destination;
         hints::shape(hints, &mut info);
@@ -178,6 +184,14 @@ impl Addresses {
             return Err("not the destination's address family");
         }
         Ok(())
+    }
+}
+
+/// The unspecified address of the family of `ip`.
+pub(crate) const fn unspecified(ip: IpAddr) -> IpAddr {
+    match ip {
+        IpAddr::V4(_) => IpAddr::V4(Ipv4Addr::UNSPECIFIED),
+        IpAddr::V6(_) => IpAddr::V6(Ipv6Addr::UNSPECIFIED),
     }
 }
 

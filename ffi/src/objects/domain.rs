@@ -51,8 +51,11 @@ impl Domain {
     pub(crate) fn open(fabric: &Arc<Fabric>, request: &InfoRequest) -> Result<Arc<Self>, Error> {
         let mr_mode = request.domain.map_or(0, |domain| domain.mr_mode.cast_unsigned());
         let ip = request.source.map(|source| source.ip()).filter(|ip| !ip.is_unspecified());
+        // A passive endpoint may listen on all networks. Its requests name the one that they asked.
+        let is_answer = request.handle != 0 && ip.is_some();
         for interface in Interface::all()? {
-            if !fabric.contains(&interface) || ip.is_some_and(|ip| ip != interface.ip) {
+            let is_near = is_answer || fabric.contains(&interface);
+            if !is_near || ip.is_some_and(|ip| ip != interface.ip) {
                 continue;
             }
             let check =
@@ -91,6 +94,12 @@ impl Domain {
     /// The default address of endpoints. Its family is the family of all addresses.
     pub(crate) const fn ip(&self) -> IpAddr {
         self.interface.ip
+    }
+
+    /// Whether its interface has an address.
+    pub(crate) fn has_address(&self, ip: IpAddr) -> bool {
+        let same = |it: &Interface| it.ip == ip && it.nic.name == self.interface.nic.name;
+        self.ip() == ip || Interface::all().is_ok_and(|all| all.iter().any(same))
     }
 
     /// The progress thread.

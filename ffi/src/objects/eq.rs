@@ -91,6 +91,8 @@ pub(crate) struct ErrorEvent {
     pub(crate) data: u64,
     /// libfabric's error number.
     pub(crate) number: c_int,
+    /// The provider's number, which may say more (`prov_errno`).
+    pub(crate) detail: c_int,
     /// Data that the other side's application has added to a rejection.
     pub(crate) bytes: Vec<u8>,
 }

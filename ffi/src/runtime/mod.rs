@@ -190,7 +190,8 @@ impl Runtime {
         Ok(Arc::new(Self { state, av, endpoint, has_unmatched, waiting: AtomicU32::new(0) }))
     }
 
-    /// Waits until everything is acknowledged, in both directions, until `deadline` at most.
+    /// Waits until everything is acknowledged, in both directions, until `deadline` at most. A
+    /// connection that opens has to open first: else the peer would wait for it.
     fn linger(&self, deadline: Instant) -> MutexGuard<'_, State> {
         let wakeup = self.lock().wakeup_descriptors();
         // bound: the deadline
@@ -200,7 +201,8 @@ impl Runtime {
             // This poll may be the last one.
             state.port.poll_all_sources();
             self.drive(&mut state, now, Budget::PROGRESS);
-            let has_work = state.engine.with(|engine| engine.has_work());
+            let has_work =
+                state.link.opens_until().is_some() || state.engine.with(|engine| engine.has_work());
             if !has_work || state.failed || now >= deadline {
                 return state;
             }

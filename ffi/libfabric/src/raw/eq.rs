@@ -53,6 +53,8 @@ pub struct EqError {
     pub data: u64,
     /// The error.
     pub err: Errno,
+    /// The provider's number of the error.
+    pub prov_errno: c_int,
     /// Data that the other side has added.
     pub err_data: Vec<u8>,
 }
@@ -129,9 +131,9 @@ impl Eq {
         if sized(call!(fi_eq_readerr(eq, &raw mut entry, 0)))? == 0 {
             return Err(Errno(abi::FI_EAGAIN));
         }
-        let abi::fi_eq_err_entry { fid, context, data, err, err_data, err_data_size, .. } = entry;
-        let err_data = super::info::bytes(err_data.cast(), err_data_size);
-        Ok(EqError { fid, context, data, err: Errno(err), err_data })
+        let abi::fi_eq_err_entry { fid, context, data, err, prov_errno, .. } = entry;
+        let err_data = super::info::bytes(entry.err_data.cast(), entry.err_data_size);
+        Ok(EqError { fid, context, data, err: Errno(err), prov_errno, err_data })
     }
 
     /// `fi_eq_strerror`.

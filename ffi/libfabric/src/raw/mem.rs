@@ -62,6 +62,11 @@ impl Mem {
         Self { address: 0, len: 0 }
     }
 
+    /// NULL and a length: an argument that names no memory.
+    pub const fn absent(len: usize) -> Self {
+        Self { address: 0, len }
+    }
+
     /// NULL and the greatest length, which stand for the whole address space in `fi_mr(3)`.
     pub const fn everything() -> Self {
         Self { address: 0, len: usize::MAX }

@@ -15,18 +15,23 @@ use std::collections::HashMap;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use ofi_xdp_core::Instant;
 use ofi_xdp_datapath::Thread;
 
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
+use crate::wait::waker::sleep;
 
 pub(crate) use request::ConnectionRequest;
 pub(crate) use socket::{CmSocket, NewRequest, Purpose, RequestOutcome, RequestSink, Requester};
 use turns::Turns;
 
+/// Longest wait of [`ConnectionManager::close`] for acknowledgements.
+const LINGER: Duration = Duration::from_millis(500);
 /// Most requests of endpoints with one address that are under way at once.
 const CONNECTS_MAX: u32 = 1024;
 
@@ -74,8 +79,23 @@ impl ConnectionManager {
         Ok(socket)
     }
 
-    /// Closes a socket, if no request refers to it any more.
+    /// Closes a socket, if no request refers to it any more. Rejections are acknowledged before, or
+    /// [`LINGER`] has passed.
     pub(crate) fn close(&self, socket: Arc<CmSocket>) {
+        let deadline = now().after(LINGER);
+        // bound: the deadline
+        while socket.is_rejecting() {
+            let until = socket.due().map_or(deadline, |due| due.min(deadline));
+            let mut wakeup = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
+            // The state of the agent decides, whatever ended the sleep.
+            let _ = sleep(&mut wakeup, Some(until.since(now())));
+            let turn = self.turns.begin();
+            socket.serve(now());
+            drop(turn);
+            if now() >= deadline {
+                break;
+            }
+        }
         drop(socket);
         self.turns.wait();
     }

@@ -20,7 +20,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use ofi_xdp_core::AgentBox;
 use ofi_xdp_core::Instant;
 use ofi_xdp_core::cm::{
-    AgentConfig, AnswerError, CONNECT_PACKET_MAX, ConnectError, ConnectEvent, RequestId,
+    AgentConfig, AnswerError, CONNECT_PACKET_MAX, ConnectError, ConnectEvent, RejectReason,
+    RequestId,
 };
 
 use super::turns::Turns;
@@ -45,6 +46,8 @@ pub(crate) enum Purpose {
 pub(crate) enum RequestOutcome {
     /// The listener has accepted; its data port.
     Accepted(SocketAddr),
+    /// The peer knows that its request was accepted.
+    Confirmed,
     /// The request has failed, or the acceptance was not confirmed.
     Failed(Error),
     /// Nobody answered the request.
@@ -212,6 +215,11 @@ impl CmSocket {
         self.lock().unanswered.values().filter_map(Weak::upgrade).collect()
     }
 
+    /// Whether a rejection waits for its acknowledgement, which is repeated a few times.
+    pub(super) fn is_rejecting(&self) -> bool {
+        self.lock().agent.with(|agent| agent.is_rejecting())
+    }
+
     /// When the next timer is due.
     pub(super) fn due(&self) -> Option<Instant> {
         self.lock().agent.with(|agent| agent.poll_at())
@@ -295,7 +303,7 @@ impl CmSocket {
     /// The events of the agent, with their receivers.
     fn events(state: &mut State, now: Instant) -> Vec<Delivery> {
         let State { agent, requesters, sink, .. } = state;
-        let failed = |error| Some(RequestOutcome::Failed(error));
+        let failed = RequestOutcome::Failed;
         let mut deliveries = Vec::new();
         agent.with_mut(|agent| {
             // bound: the requests of the agent
@@ -313,24 +321,20 @@ impl CmSocket {
                         continue;
                     }
                     ConnectEvent::Connected { peer, .. } => {
-                        Some(RequestOutcome::Accepted(peer.socket_addr()))
+                        RequestOutcome::Accepted(peer.socket_addr())
                     }
-                    // The first packet of the connection tells it to the endpoint.
-                    ConnectEvent::Established { .. } => None,
-                    ConnectEvent::Rejected { .. } => failed(Error::Os(libc::ECONNREFUSED)),
+                    ConnectEvent::Established { .. } => RequestOutcome::Confirmed,
+                    ConnectEvent::Rejected { reason, .. } => failed(rejected(reason)),
                     ConnectEvent::Unreachable { code, .. } => {
-                        Some(RequestOutcome::Unanswered(Error::Os(code)))
+                        RequestOutcome::Unanswered(Error::Os(code))
                     }
-                    ConnectEvent::TimedOut { .. } => {
-                        Some(RequestOutcome::Unanswered(Error::TimedOut))
-                    }
+                    ConnectEvent::TimedOut { .. } => RequestOutcome::Unanswered(Error::TimedOut),
                     ConnectEvent::AcceptFailed { .. } => failed(Error::TimedOut),
                     ConnectEvent::RequestGone { .. } => failed(Error::Os(libc::ECONNRESET)),
                 };
                 agent.release(now, id);
                 let requester = requesters.remove(&id);
-                let requester = requester.as_ref().and_then(Weak::upgrade);
-                if let Some((requester, outcome)) = requester.zip(outcome) {
+                if let Some(requester) = requester.as_ref().and_then(Weak::upgrade) {
                     deliveries.push(Delivery::Outcome(requester, outcome, data));
                 }
             }
@@ -341,6 +345,15 @@ impl CmSocket {
     // A panic while the lock is held leaves state that is sound: the agent checks each call.
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The error of a request that was rejected.
+const fn rejected(reason: RejectReason) -> Error {
+    match reason {
+        RejectReason::Refused | RejectReason::Rejected => Error::Os(libc::ECONNREFUSED),
+        RejectReason::Busy => Error::Again,
+        RejectReason::Gone => Error::Os(libc::ECONNRESET),
     }
 }
 

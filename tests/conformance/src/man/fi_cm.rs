@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use self::passive::{
     a_full_backlog_makes_room_by_acceptance, a_name_can_be_given, a_name_in_use_is_refused,
     a_passive_endpoint_has_a_name, a_passive_endpoint_listens_once,
+    a_passive_endpoint_of_a_service_listens_on_all_addresses,
     an_endpoint_takes_the_name_of_a_passive_one, listening_needs_an_event_queue,
     many_requests_are_reported_once_each, requests_beyond_the_backlog_are_refused,
 };
@@ -42,12 +43,15 @@ tests! { "fi_cm":
     writes_bring_their_data
     reads_pass
     shutdown_is_reported_once_to_each_side
+    shutdown_of_an_opening_connection_is_reported
+    an_acceptance_is_reported_before_the_next_request
     closing_notifies_the_peer
     a_peer_that_is_killed_is_noticed
     shutdown_without_a_connection_is_refused
     receives_are_flushed_at_the_end
     transfers_after_the_end_are_refused
     a_passive_endpoint_has_a_name
+    a_passive_endpoint_of_a_service_listens_on_all_addresses
     a_name_can_be_given
     a_name_in_use_is_refused
     listening_needs_an_event_queue
@@ -365,6 +369,43 @@ fn shutdown_is_reported_once_to_each_side(world: &World) -> Result<()> {
     nothing_more(&pair.eq)?;
     nothing_more(&pair.listener.eq)?;
     pair.close()
+}
+
+/// Section `fi_shutdown`: the listener accepts, and ends the connection while it opens. The other
+/// side learns both.
+fn shutdown_of_an_opening_connection_is_reported(world: &World) -> Result<()> {
+    let (listener, fabric, eq, active) = Pair::asked(world, &[])?;
+    let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    let passive = Side::open(&listener.fabric, &listener.eq, request.info.context("no info")?)?;
+    passive.ep.accept().context("fi_accept")?;
+    passive.ep.shutdown().context("fi_shutdown")?;
+    event(&eq, abi::FI_CONNECTED, &[&active.cq, &passive.cq])?;
+    event(&eq, abi::FI_SHUTDOWN, &[&active.cq, &passive.cq])?;
+    nothing_more(&eq)?;
+    Pair { listener, fabric, eq, active, passive }.close()
+}
+
+/// `fi_eq(3)`: events come in order. An initiator that asks again when it has `FI_CONNECTED` finds
+/// that the listener has it, too (fabtests' `fi_multi_ep` counts on it).
+fn an_acceptance_is_reported_before_the_next_request(world: &World) -> Result<()> {
+    const MANY: usize = 50;
+    let (listener, fabric, eq, first) = Pair::asked(world, &[])?;
+    let mut sides = vec![first];
+    for _ in 0..MANY {
+        let request = event(&listener.eq, abi::FI_CONNREQ, &[])?;
+        let passive = Side::open(&listener.fabric, &listener.eq, request.info.context("no info")?)?;
+        passive.ep.accept().context("fi_accept")?;
+        event(&eq, abi::FI_CONNECTED, &[])?;
+        let next = Side::open(&fabric, &eq, offer(world)?)?;
+        next.ep.connect(&listener.name()?).context("fi_connect")?;
+        event(&listener.eq, abi::FI_CONNECTED, &[])?;
+        sides.extend([passive, next]);
+    }
+    event(&listener.eq, abi::FI_CONNREQ, &[])?;
+    sides.iter().try_for_each(Side::close)?;
+    eq.close().context("fi_close of an event queue")?;
+    fabric.close().context("fi_close of a fabric")?;
+    listener.close()
 }
 
 /// Section `fi_shutdown`: the close of an endpoint is reported to its peer, and not to itself.

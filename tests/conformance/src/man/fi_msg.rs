@@ -12,6 +12,7 @@ use crate::world::{Setup, World, refused};
 tests! { "fi_msg":
     send_and_recv_move_bytes
     zero_length_messages_arrive
+    receives_without_a_buffer_take_empty_messages
     every_length_arrives_whole
     sendv_gathers
     sendv_of_the_iov_limit
@@ -64,6 +65,15 @@ fn zero_length_messages_arrive(world: &World) -> Result<()> {
     ensure!(received.len == 0, "{} bytes", received.len);
     ensure!(into.bytes() == Mem::pattern(8, 3).bytes(), "the buffer was touched");
     let (_, received) = group.exchange(Mem::zeroed(0), Mem::null())?;
+    ensure!(received.len == 0, "{} bytes", received.len);
+    group.close()
+}
+
+/// Section `fi_recv`: a receive without a buffer, whatever its length, takes an empty message
+/// (fabtests' `fi_shared_ctx`).
+fn receives_without_a_buffer_take_empty_messages(world: &World) -> Result<()> {
+    let group = world.pair(abi::FI_MSG)?;
+    let (_, received) = group.exchange(Mem::zeroed(0), Mem::absent(256))?;
     ensure!(received.len == 0, "{} bytes", received.len);
     group.close()
 }
