@@ -40,7 +40,9 @@ pub struct Transmit {
     pub to: Destination,
     /// The largest UDP payload that the receiver takes, in bytes ([`PortLimits::receive_max`]
     /// there; `u16::MAX` while that is unknown). A GSO batch must be longer than this: a receiver
-    /// that gets the batch in one piece recognises it by its length.
+    /// that gets the batch in one piece recognises it by its length. Therefore `u16::MAX` also
+    /// marks a packet that leaves in no batch: a virtual link passes a batch of packets that are
+    /// too long for it one by one, so that a probe of the path MTU in a batch shows nothing.
     pub receive_max: u16,
 }
 

@@ -13,8 +13,10 @@ use crate::relay::{CardRule, End, PathOptions, Relay, Spread};
 use ofi_xdp_core::rss::HashFields;
 
 mod lossy;
+mod routed;
 
 use lossy::LossyWire;
+use routed::RoutedWire;
 
 /// Frames that a TAP device keeps for the relay, which is never that far behind.
 const DEVICE_QUEUE: &str = "10000";
@@ -37,12 +39,14 @@ pub struct LinkOptions {
     pub relay: Option<PathOptions>,
     /// How the card of each host picks the receive queue of a frame, on a link with a relay.
     pub spread: Spread,
+    /// A router of the kernel between the hosts. The MTU of its hop to host B; without the others.
+    pub hop_mtu: Option<u32>,
 }
 
 impl Default for LinkOptions {
     fn default() -> Self {
         let spread = Spread::Hash(HashFields::Ports);
-        Self { mtu: 1500, queues: 1, loss_per_mille: None, relay: None, spread }
+        Self { mtu: 1500, queues: 1, loss_per_mille: None, relay: None, spread, hop_mtu: None }
     }
 }
 
@@ -67,14 +71,21 @@ impl Link {
     /// The IPv4 address of a host on this link.
     #[must_use]
     pub fn v4(&self, side: Side) -> IpAddr {
-        IpAddr::V4(Ipv4Addr::new(198, 18, self.number, host_number(side)))
+        self.v4_of(host_number(side))
+    }
+
+    fn v4_of(&self, host: u8) -> IpAddr {
+        IpAddr::V4(Ipv4Addr::new(198, 18, self.number, host))
     }
 
     /// The IPv6 address of a host on this link.
     #[must_use]
     pub fn v6(&self, side: Side) -> IpAddr {
-        let host = u16::from(host_number(side));
-        IpAddr::V6(Ipv6Addr::new(0xfd00, 0x198, 0x18, self.number.into(), 0, 0, 0, host))
+        self.v6_of(host_number(side))
+    }
+
+    fn v6_of(&self, host: u8) -> IpAddr {
+        IpAddr::V6(Ipv6Addr::new(0xfd00, 0x198, 0x18, self.number.into(), 0, 0, 0, host.into()))
     }
 }
 
@@ -94,6 +105,8 @@ pub struct TwoHosts {
     b: Namespace,
     /// The middles of links that lose packets.
     lossy: Vec<LossyWire>,
+    /// The middles of links with a router.
+    routed: Vec<RoutedWire>,
     links: Vec<Link>,
 }
 
@@ -104,7 +117,8 @@ impl TwoHosts {
     /// Without privilege, or when `ip` fails.
     pub fn new(links: &[LinkOptions]) -> anyhow::Result<Self> {
         let (a, b) = (Namespace::new("a")?, Namespace::new("b")?);
-        let mut hosts = Self { a, b, lossy: Vec::new(), relays: Vec::new(), links: Vec::new() };
+        let (lossy, routed) = (Vec::new(), Vec::new());
+        let mut hosts = Self { a, b, lossy, routed, relays: Vec::new(), links: Vec::new() };
         for options in links {
             hosts.join(*options)?;
         }
@@ -119,8 +133,8 @@ impl TwoHosts {
     pub fn with_devices(devices: [&str; 2]) -> anyhow::Result<Self> {
         let link = Link { interface: String::from("link0"), number: 0 };
         let (a, b) = (Namespace::new("a")?, Namespace::new("b")?);
-        let (lossy, relays) = (Vec::new(), vec![None]);
-        let hosts = Self { a, b, lossy, relays, links: vec![link.clone()] };
+        let (lossy, routed, relays) = (Vec::new(), Vec::new(), vec![None]);
+        let hosts = Self { a, b, lossy, routed, relays, links: vec![link.clone()] };
         for (side, device) in [Side::A, Side::B].into_iter().zip(devices) {
             let host = hosts.host(side).name();
             ip(&["link", "set", device, "netns", host, "name", &link.interface])?;
@@ -154,6 +168,9 @@ impl TwoHosts {
         } else if let Some(loss) = options.loss_per_mille {
             let hosts = [self.a.name(), self.b.name()];
             self.lossy.push(LossyWire::new(&link.interface, hosts, options.mtu, loss)?);
+        } else if let Some(hop_mtu) = options.hop_mtu {
+            let hosts = [&self.a, &self.b];
+            self.routed.push(RoutedWire::new(&link, hosts, options.mtu, hop_mtu)?);
         } else {
             let mut arguments = vec!["link", "add"];
             arguments.extend(end(self.a.name()));
@@ -166,7 +183,11 @@ impl TwoHosts {
             if options.loss_per_mille.is_some() || relay.is_some() {
                 lossy::one_packet_at_a_time(self.host(side), &link.interface)?;
             }
-            self.configure(side, &link)?;
+            if options.hop_mtu.is_some() {
+                RoutedWire::configure(&link, side, self.host(side))?;
+            } else {
+                self.configure(side, &link)?;
+            }
             if relay.is_some() {
                 self.use_congestion_control(side, &link)?;
             }

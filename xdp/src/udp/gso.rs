@@ -8,7 +8,7 @@
 //! A batch crosses a virtual link in one piece, and a peer with `AF_XDP` in generic mode receives
 //! it so. Its XDP program recognises a batch by the length. A batch is longer than the peer's
 //! socket takes, and goes to the peer's kernel socket. Therefore batches up to that length
-//! ([`Transmit::receive_max`]) are sent packet by packet.
+//! ([`Transmit::receive_max`]) are sent packet by packet. A batch has one such length.
 
 use std::io;
 
@@ -139,10 +139,10 @@ impl GsoBatches {
 
     /// Whether the packet belongs to the last batch.
     pub(super) fn continues(&self, transmit: Transmit) -> bool {
-        let Transmit { len, to, .. } = transmit;
+        let Transmit { len, to, receive_max } = transmit;
         self.unbatched_left == 0
             && self.batches.last().is_some_and(|batch| {
-                batch.to == to
+                (batch.to, batch.receive_max) == (to, receive_max)
                     && len <= batch.segment
                     && batch.length == batch.segment * usize::from(batch.count)
                     && batch.count < self.segments_max
@@ -291,6 +291,18 @@ mod tests {
             }
             batches.drain(|batch, _| assert_eq!(batch.uses_gso(), uses_gso, "{count} of {len}"));
         }
+    }
+
+    #[test]
+    fn a_packet_that_leaves_alone_joins_no_batch() {
+        let mut batches = GsoBatches::new(64).unwrap();
+        for receive_max in [1472, 1472, u16::MAX, u16::MAX, 1472] {
+            batches.buffer(1472).unwrap();
+            batches.push(Transmit { receive_max, ..packet(1472, 1) });
+        }
+        let mut sent = Vec::new();
+        batches.drain(|batch, _| sent.push((batch.count, batch.uses_gso())));
+        assert_eq!(sent, [(2, true), (2, false), (1, false)]);
     }
 
     /// Queues packets of 1472 bytes to several peers, and reroutes at most `most` of them. Returns

@@ -98,7 +98,7 @@ impl Sender<'_> {
         header.rnr_epoch = record.rnr_epoch;
         put_header(&header, packet)?;
         cx.table[conn].rx_mut().acknowledged(false);
-        Some(Emitted { len: HEADER_LEN + packed.taken, next: Some(next) })
+        Some(Emitted { len: HEADER_LEN + packed.taken, next: Some(next), alone: false })
     }
 
     /// Takes the next packet number.

@@ -27,11 +27,17 @@ pub(crate) struct Emitted {
     /// The operation of which a new record may be sent next, or none, if writing the packet has
     /// shown that.
     pub(crate) next: Option<OpSlot>,
+    /// The packet leaves in no GSO batch.
+    pub(crate) alone: bool,
 }
 
 impl Emitted {
     const fn of(len: usize) -> Self {
-        Self { len, next: None }
+        Self { len, next: None, alone: false }
+    }
+
+    const fn alone(len: usize) -> Self {
+        Self { len, next: None, alone: true }
     }
 }
 
@@ -77,7 +83,7 @@ impl Sender<'_> {
             let more = after.is_some();
             let sends = self.has_packet(cx, &cx.table[conn], more);
             cx.table.rotate(conn, sends, more);
-            let Some(Emitted { len, .. }) = emitted else { continue };
+            let Some(Emitted { len, alone, .. }) = emitted else { continue };
             if let Some(written) = packet.get_mut(..len) {
                 seal(written, cx.config.checksum);
             }
@@ -85,6 +91,7 @@ impl Sender<'_> {
                 cx.arm(conn);
             }
             let to = Destination { peer: cx.table.peer_id(slot), address };
+            let receive_max = if alone { u16::MAX } else { receive_max };
             return Some(Transmit { len, to, receive_max });
         }
         None
@@ -118,7 +125,7 @@ impl Sender<'_> {
             return self.emit_ack(cx, matcher, conn, packet).map(Emitted::of);
         }
         if state.path().has_extra() {
-            return self.emit_extra(cx, matcher, conn, packet).map(Emitted::of);
+            return self.emit_extra(cx, matcher, conn, packet).map(Emitted::alone);
         }
         let probe = state.path().has_tail_probe();
         if state.tx().lost() > 0

@@ -13,7 +13,7 @@ use crate::netns::{Namespace, ip};
 use crate::process::Program;
 
 /// How long a tool may take.
-const TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const TOOL_TIMEOUT: Duration = Duration::from_secs(10);
 /// The interfaces in the middle.
 const PORTS: [&str; 2] = ["port0", "port1"];
 
@@ -66,6 +66,6 @@ pub(super) fn one_packet_at_a_time(host: &Namespace, interface: &str) -> anyhow:
 
 fn tool(host: &Namespace, name: &str, arguments: &[&str]) -> anyhow::Result<()> {
     let program = Program::new(name).args(arguments).inside(host)?;
-    let output = program.run(TIMEOUT).with_context(|| format!("{name} (package {name})"))?;
+    let output = program.run(TOOL_TIMEOUT).with_context(|| format!("{name} (package {name})"))?;
     output.success().map(drop)
 }
