@@ -26,6 +26,7 @@ const PACKAGES: &[&str] = &[
     "ofi-xdp-lab",
     "ofi-xdp-mpi",
     "ofi-xdp-perf",
+    "ofi-xdp-run",
     "ofi-xdp-vm-guest",
 ];
 

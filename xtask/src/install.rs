@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Installs the provider for libfabric and the broker for systemd.
 //!
-//! In: an optional prefix. Out: `libxdp-fi.so` in libfabric's provider folder. Under the prefix (or
-//! `/usr/local`): `xdp-top`, and `xdp-broker` with its units and an example of its policy. Nothing
-//! is enabled; the remaining steps are printed. libfabric searches `FI_PROVIDER_PATH`, else
+//! In: an optional prefix. Out: `libxdp-fi.so` in libfabric's provider folder, and a copy in a
+//! folder beside it, which is `tcp` by its folder's name. Under the prefix (or `/usr/local`):
+//! `xdp-run`, `xdp-top`, and `xdp-broker` with its units and an example of its policy. Nothing is
+//! enabled; the remaining steps are printed. libfabric searches `FI_PROVIDER_PATH`, else
 //! `LIBDIR/libfabric` of its own installation (fabric(7)).
 
 use std::path::{Path, PathBuf};
@@ -25,7 +26,7 @@ pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<
         None => PathBuf::from("/usr/local"),
     };
     let shown = base.join("bin").join(top::PROGRAM);
-    let broker = Broker::under(base);
+    let broker = Broker::under(base.clone());
     let folder = match prefix {
         Some(prefix) => std::path::absolute(prefix)?.join("lib/libfabric"),
         None => default.clone().context(
@@ -35,6 +36,10 @@ pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<
     };
     let target = folder.join(PROVIDER_FILE);
     copy(&built.provider, &target, "0755")?;
+    let as_tcp = folder.with_file_name(AS_TCP).join(PROVIDER_FILE);
+    copy(&built.provider, &as_tcp, "0755")?;
+    let starter = built.programs.get(STARTER).context("cargo built no xdp-run")?;
+    copy(starter, &base.join("bin").join(STARTER), "0755")?;
     let program = built.programs.get(BROKER).context("cargo built no xdp-broker")?;
     copy(program, &broker.program, "0755")?;
     for (from, to) in broker.files(workspace) {
@@ -48,11 +53,18 @@ pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<
         copy(&written, &broker.units.join(name), "0644")?;
     }
     copy(&top::build(workspace)?, &shown, "0755")?;
-    println!("installed {}", shown.display());
+    for program in [base.join("bin").join(STARTER), shown] {
+        println!("installed {}", program.display());
+    }
+    println!("installed {}, for FI_PROVIDER_PATH: the provider as tcp", as_tcp.display());
     println!("{}\n\n{}", advice(&target, default.as_deref()), broker.advice());
     Ok(())
 }
 
+/// The folder of the copy that is `tcp` without a variable.
+const AS_TCP: &str = "libfabric-as-tcp";
+/// The program that starts others on the provider.
+const STARTER: &str = "xdp-run";
 /// The broker's program.
 const BROKER: &str = "xdp-broker";
 /// Its units, in the source tree and by name.

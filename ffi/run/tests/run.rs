@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `xdp-run` with the built provider: the environment, the checks before the start, the exit
+//! status.
+
+use std::os::unix::process::ExitStatusExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// A folder with the provider, under the name that libfabric expects.
+fn provider_folder() -> PathBuf {
+    let program = std::env::current_exe().unwrap();
+    let built = program.parent().unwrap().join("libxdp_fi.so");
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider");
+    std::fs::create_dir_all(&folder).unwrap();
+    let own = folder.join(format!("libxdp-fi.so.{}", std::process::id()));
+    std::fs::copy(&built, &own).expect("cargo builds the provider before these tests");
+    std::fs::rename(&own, folder.join("libxdp-fi.so")).unwrap();
+    folder
+}
+
+fn run(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_xdp-run"));
+    command.args(arguments).env("FI_PROVIDER_PATH", provider_folder());
+    command.env_remove("FI_LOG_LEVEL").env_remove("FI_PROVIDER");
+    command.output().unwrap()
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+#[test]
+fn the_program_has_the_environment_and_its_own_exit_status() {
+    let show = "echo $FI_XDP_NAME $FI_PROVIDER $FI_XDP_TIER $FI_XDP_IFACE; exit 7";
+    let output = run(&["--tier", "udp", "--nic", "lo", "sh", "-c", show]);
+    assert_eq!(
+        (output.status.code(), text(&output.stdout).as_str()),
+        (Some(7), "xdp xdp udp lo\n")
+    );
+    assert_eq!(text(&output.stderr), "", "it is silent without -v");
+    let output =
+        run(&["--as", "tcp", "--tier", "udp", "sh", "-c", "echo $FI_XDP_NAME-$FI_PROVIDER"]);
+    assert_eq!(text(&output.stdout), "tcp-\n");
+}
+
+#[test]
+fn verbose_is_one_line() {
+    let output = run(&["-v", "--as", "tcp", "--tier", "udp", "--nic", "lo", "true"]);
+    assert!(output.status.success());
+    let wanted = "xdp-run: tcp: lo (udp); FI_XDP_NAME=tcp FI_XDP_TIER=udp FI_XDP_IFACE=lo\n";
+    assert_eq!(text(&output.stderr), wanted);
+}
+
+/// The program is libfabric's own tool, which finds the provider by name.
+#[test]
+fn applications_find_the_provider_under_its_name() {
+    for name in ["xdp", "tcp"] {
+        let info = ["fi_info", "-p", name, "-t", "FI_EP_MSG"];
+        let output = run(&[&["--as", name, "--tier", "udp", "--nic", "lo"], &info[..]].concat());
+        let shown = text(&output.stdout);
+        assert!(output.status.success(), "{output:?}");
+        assert!(shown.contains(&format!("provider: {name}\n")), "{shown}");
+        let protocol = if name == "tcp" { "FI_PROTO_SOCK_TCP" } else { "protocol: " };
+        assert!(shown.contains(protocol), "{shown}");
+    }
+}
+
+#[test]
+fn nothing_is_started_where_nothing_is_offered() {
+    let output = run(&["--nic", "nosuch0", "sh", "-c", "echo started"]);
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(125), ""));
+    let said = text(&output.stderr);
+    assert!(said.contains("xdp: FI_XDP_IFACE=nosuch0: no interface of this name"), "{said}");
+    assert!(said.contains("xdp-run: the provider offers nothing for --as xdp --nic nosuch0"));
+}
+
+#[test]
+fn a_program_that_cannot_be_started_has_the_status_of_env() {
+    let output = run(&["--tier", "udp", "no-such-program"]);
+    assert_eq!(output.status.code(), Some(127), "{output:?}");
+    let output = run(&["--tier", "udp", "/dev/null"]);
+    assert_eq!(output.status.code(), Some(126), "{output:?}");
+    assert_eq!(run(&["--as", "verbs", "true"]).status.code(), Some(125));
+}
+
+#[test]
+fn a_signal_that_ends_the_program_is_passed_on() {
+    let output = run(&["--tier", "udp", "sh", "-c", "kill -TERM $$"]);
+    assert_eq!(output.status.signal(), Some(15));
+}
+
+/// Without capabilities, whoever runs the test.
+#[test]
+fn check_says_why_a_tier_is_not_to_be_had_and_how_to_get_it() {
+    let output = run(&["--check", "--nic", "lo"]);
+    assert!(output.status.success(), "{output:?}");
+    let shown = text(&output.stdout);
+    assert!(shown.starts_with("lo: udp\n    no better: packets over the loopback"), "{shown}");
+    let output = run(&["--check", "--tier", "af_xdp", "--nic", "lo"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(text(&output.stderr), "xdp-run: --tier af_xdp is not to be had\n");
+}
