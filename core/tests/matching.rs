@@ -42,7 +42,8 @@ fn stored(len: usize) -> World {
 }
 
 fn post_peek(world: &mut World, request: RecvRequest, peek: Peek) -> Completion {
-    world.nodes[1].engine.peek(request, peek).unwrap();
+    let node = &mut world.nodes[1];
+    node.engine.peek(request, peek, &mut node.memory).unwrap();
     world.drive(1, Budget::POST);
     only(world.completions(1))
 }
@@ -370,7 +371,7 @@ fn without_slots_for_parts_messages_wait_in_order() {
     assert_eq!(node.engine.stored_messages(), 20 - 8);
     let id = node.engine.post_recv(any(8, 16), vec![0; 16].into(), &mut node.memory).unwrap();
     assert_eq!(node.engine.stored_messages(), 20 - 8, "they belong to the buffer");
-    node.engine.peek(any(9, 0), Peek::Envelope).unwrap();
+    node.engine.peek(any(9, 0), Peek::Envelope, &mut node.memory).unwrap();
     for n in 20..25 {
         world.send(0, 1, n, pattern(n, 16));
     }

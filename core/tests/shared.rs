@@ -109,7 +109,8 @@ fn a_matched_send_completes_when_its_message_is_dropped() {
     let mut world = World::new(2, 6, &small(), Faults::NONE);
     matched_send(&mut world, 100);
     world.run(SECOND);
-    world.nodes[1].engine.peek(tagged(7, 0), Peek::Discard).unwrap();
+    let node = &mut world.nodes[1];
+    node.engine.peek(tagged(7, 0), Peek::Discard, &mut node.memory).unwrap();
     world.drive(1, Budget::PROGRESS);
     world.run(SECOND);
     assert_eq!(world.completions(0).len(), 1);

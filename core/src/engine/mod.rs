@@ -35,7 +35,7 @@
 //! `resume_matching` after D; C and G by the application's calls; B rarely. No method blocks,
 //! allocates or reads a clock. `now` never runs backwards.
 //!
-//! Bounds: C and G are O(1), but for a match that needs a new bin for each stored message. D is
+//! Bounds: C and G are O(1), but for matching, which has the bounds of `matching/`. D is
 //! linear in the records of a packet and in the packets that it acknowledges, at most
 //! [`WINDOW_PACKETS`](crate::WINDOW_PACKETS). E fires at most [`TIMERS_PER_ADVANCE`] timers a call.
 
@@ -168,7 +168,7 @@ impl<'s> Engine<'s> {
     /// last call's time. `None`: no timer runs.
     #[must_use]
     pub fn poll_at(&self) -> Option<Instant> {
-        if self.matcher.has_next_stored() || self.matcher.has_discarded() {
+        if self.matcher.has_unfinished() {
             return Some(self.cx.timers.now());
         }
         self.cx.timers.next_deadline()

@@ -158,6 +158,13 @@ impl Engine<'_> {
         self.matcher.resume_matching(&mut self.cx, &mut self.sender, memory);
     }
 
+    /// Whether a receive waits for a search that goes on in the next progress calls.
+    #[must_use]
+    #[inline]
+    pub fn has_searches(&self) -> bool {
+        self.matcher.has_searches()
+    }
+
     /// Finds the oldest stored message that fits, for a peek. Make progress first, so that packets
     /// that arrived are processed. Completes with the message's length, tag, data and source, or
     /// with [`OpError::NoMessage`].
@@ -165,8 +172,13 @@ impl Engine<'_> {
     /// # Errors
     /// [`PostError::Again`]; nothing has changed then.
     #[inline]
-    pub fn peek(&mut self, request: RecvRequest, probe: Peek) -> Result<(), PostError> {
-        self.matcher.peek(&mut self.cx, &mut self.sender, request, probe)
+    pub fn peek<M: Memory>(
+        &mut self,
+        request: RecvRequest,
+        probe: Peek,
+        memory: &mut M,
+    ) -> Result<(), PostError> {
+        self.matcher.peek(&mut self.cx, &mut self.sender, (request, probe), memory)
     }
 
     /// Posts a receive for the message that was claimed with this context; source and tag of the

@@ -453,6 +453,8 @@ pub(crate) struct Chains {
     pub(crate) links: [Links<StoredSlot>; VIEWS],
     /// It is in them.
     pub(crate) binned: bool,
+    /// The number of the view that was last being made when this message came into it.
+    pub(crate) made: u32,
 }
 
 /// Views of the stored messages.

@@ -133,7 +133,7 @@ impl Runtime {
                 RecvMode::Multi { min_free } => {
                     engine.post_multi_recv(request, min_free, buffer, memory).map(drop)
                 }
-                RecvMode::Peek(peek) => engine.peek(request, peek),
+                RecvMode::Peek(peek) => engine.peek(request, peek, memory),
                 RecvMode::Claimed(ClaimAction::Receive) => {
                     engine.post_claimed(request, buffer, memory).map(drop)
                 }
@@ -144,8 +144,10 @@ impl Runtime {
                     id.map(|id| deferred = Some(DeferredId::Recv(id)))
                 }
             }?;
-            // The receive may have matched a stored message, or its sender may be waiting for room.
-            let pending = engine.wants_transmit() || engine.has_recv_completion();
+            // The receive may have matched a stored message, or still search one. Its sender may be
+            // waiting for room.
+            let pending =
+                engine.wants_transmit() || engine.has_recv_completion() || engine.has_searches();
             Ok::<_, Error>((deferred, pending))
         })?;
         if pending {

@@ -39,7 +39,7 @@ impl Matcher<'_> {
         rendezvous_reads: u32,
     ) -> Result<(), Violation> {
         let posted = [false, true].map(|tagged| self.posted.list(tagged));
-        for list in posted.into_iter().chain([self.rendezvous_queue]) {
+        for list in posted.into_iter().chain([self.rendezvous_queue, self.waiting]) {
             recvs += length(list, &mut self.recvs);
         }
         recvs += completions.finished_recvs(&mut self.recvs);
@@ -97,5 +97,6 @@ impl Matcher<'_> {
         self.slices_exhausted.hash(hasher);
         self.rendezvous_queue.hash(hasher);
         self.claimed.hash(hasher);
+        self.waiting.hash(hasher);
     }
 }

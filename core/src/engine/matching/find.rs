@@ -11,7 +11,7 @@ use crate::engine::matching::Matcher;
 use crate::peer::operation::{RecvKind, StoredState, Unexpected};
 use crate::peer::slots::{ConnSlot, RecvSlot, StoredSlot};
 use crate::wire::{Envelope, MessageRecord, Records};
-use crate::{Memory, OpError, PeerId, Placement, RecvId, RecvRequest, Target};
+use crate::{Memory, OpError, PeerId, Placement, RecvId, Target};
 
 impl Matcher<'_> {
     /// Accepts whole messages, `tagged` or untagged ones, from the front of `records` in one loop.
@@ -147,23 +147,6 @@ impl Matcher<'_> {
         if envelope.total > op.request.len {
             op.outcome = Err(OpError::Truncated);
         }
-    }
-
-    /// The first stored message that fits a request.
-    #[inline(always)]
-    pub(super) fn find_stored(&mut self, request: &RecvRequest) -> Option<StoredSlot> {
-        let first = self.stored.first(request.tag.is_some());
-        if first.is_none() { None } else { self.find_stored_from(request) }
-    }
-
-    fn find_stored_from(&mut self, request: &RecvRequest) -> Option<StoredSlot> {
-        let Self { posted, recvs, stored, unexpected, slices_exhausted, .. } = self;
-        // A stored message that fits a posted receive waits for a slice.
-        let is_spoken_for = |message: &Unexpected| {
-            *slices_exhausted && posted.find(recvs, message.peer, message.envelope.tag).is_some()
-        };
-        let slot = stored.find(unexpected, request, is_spoken_for);
-        (slot.is_some()).then_some(slot)
     }
 
     /// Takes a stored message out of its queue.

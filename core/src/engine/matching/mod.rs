@@ -18,6 +18,8 @@ pub(super) mod rendezvous;
 pub(super) mod shared_receive;
 pub(super) mod stored;
 pub(super) mod unexpected;
+pub(super) mod views;
+pub(super) mod waiting;
 
 use crate::api::posted::PostedQueue;
 use crate::collections::list::List;
@@ -37,6 +39,8 @@ pub(super) struct Matcher<'s> {
     unexpected: UnexpectedPool<'s>,
     posted: PostedQueue<'s, RecvSlot>,
     stored: StoredQueue<'s>,
+    /// Receives that are posted when the search of a stored message has ended.
+    waiting: List<RecvSlot>,
     /// Stored messages that the application has claimed.
     claimed: List<StoredSlot>,
     /// A multi-receive buffer matched, but no slot for a slice was free. New messages are stored
@@ -60,6 +64,7 @@ impl<'s> Matcher<'s> {
             unexpected,
             posted,
             stored,
+            waiting: List::default(),
             claimed: List::default(),
             slices_exhausted: false,
             rendezvous_queue: List::default(),

@@ -33,6 +33,7 @@ impl Matcher<'_> {
         buffer: M::Buffer,
         memory: &mut M,
     ) -> Result<RecvId, PostError> {
+        self.end_searches(cx, sender, memory);
         let multi = MultiRecv::new(least);
         let op = RecvOp { request, kind: RecvKind::MultiRecv(multi), ..RecvOp::default() };
         let slot = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
@@ -63,6 +64,9 @@ impl Matcher<'_> {
         }
         if self.has_discarded() {
             self.release_discarded();
+        }
+        if self.has_searches() {
+            self.resume_searches(cx, sender, memory);
         }
     }
 

@@ -17,13 +17,14 @@ use crate::{Context, Memory, OpError, Peek, PostError, RecvId, RecvRequest};
 
 impl Matcher<'_> {
     /// See [`Engine::peek`](crate::Engine::peek).
-    pub(crate) fn peek(
+    pub(crate) fn peek<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         sender: &mut Sender<'_>,
-        request: RecvRequest,
-        peek: Peek,
+        (request, peek): (RecvRequest, Peek),
+        memory: &mut M,
     ) -> Result<(), PostError> {
+        self.end_searches(cx, sender, memory);
         let slot = self.begin_peek(request)?;
         let Some(message) = self.find_stored(&request) else {
             self.recvs[slot].outcome = Err(OpError::NoMessage);

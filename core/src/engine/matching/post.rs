@@ -47,13 +47,11 @@ impl Matcher<'_> {
         let (slot, generation) = self.recvs.alloc_entry(RECVS, op).ok_or(PostError::Again)?;
         let id = slot.id(generation);
         memory.attach_recv(id, buffer);
-        match self.find_stored(&request) {
-            Some(message) => {
-                self.unqueue_stored(message);
-                self.bind_stored(cx, message, slot, memory);
-                self.schedule_rendezvous(cx, sender);
-            }
-            None => self.queue_posted(slot, request.tag.is_some()),
+        let tagged = request.tag.is_some();
+        if self.stored.first(tagged).is_none() && self.waiting.is_empty() {
+            self.queue_posted(slot, tagged);
+        } else {
+            self.post_among_stored(cx, sender, slot, memory);
         }
         Ok(id)
     }
@@ -79,7 +77,12 @@ impl Matcher<'_> {
                 return true;
             }
         }
-        false
+        let waiting = self.waiting_with(context);
+        if let Some(slot) = waiting {
+            self.stop_waiting(slot);
+            self.cancel_posted(cx, slot);
+        }
+        waiting.is_some()
     }
 
     /// See [`Engine::cancel_all`](crate::Engine::cancel_all).
@@ -94,6 +97,11 @@ impl Matcher<'_> {
                 self.posted.remove(&mut self.recvs, slot, tagged);
                 self.cancel_posted(cx, slot);
             }
+        }
+        while !self.waiting.is_empty() {
+            let slot = self.waiting.head();
+            self.stop_waiting(slot);
+            self.cancel_posted(cx, slot);
         }
     }
 

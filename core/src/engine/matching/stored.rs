@@ -6,27 +6,25 @@
 //! that fits. Caller: the matcher.
 //!
 //! A search looks at the first [`LINEAR_STEPS`] messages one by one. Behind these it uses hash
-//! bins. A *view* sorts the messages by the fields that receives of one kind compare
-//! ([`MatchKind`]): source or not, and some bits of the tag. Each message is in one bin of each
-//! view. The first view is by source alone. The others are made when a search needs them, or when a
-//! message is stored and the last posted receive has a new kind. A search of a kind without a view
-//! walks the messages, and each sixteenth one replaces a view.
+//! bins of a view (`views.rs`). Where no view is of its kind, it waits for one that is being
+//! made, or walks the messages. Both take several calls among many messages.
 //!
 //! A message gets its bins when a search needs them, or when [`UNBINNED_MAX`] messages wait without
 //! any. The messages with bins are the oldest of their queue. Messages out of order are in bins of
-//! their own, by batch and message number. Bounds: [`LINEAR_STEPS`] steps, the messages without
-//! bins, and [`UNBINNED_MAX`]; a search that walks or makes a view: the stored messages.
+//! their own, by batch and message number. Bounds: [`LINEAR_STEPS`] and [`WALK_STEPS`] steps, the
+//! messages without bins, and [`UNBINNED_MAX`].
 
 #![allow(clippy::indexing_slicing, reason = "views are counted by the length of the arrays")]
 
 use crate::api::matching::Queues;
 use crate::api::posted::{LINEAR_STEPS, MatchKind};
 use crate::collections::bins::Bins;
-use crate::collections::list::{Linked, Links, List};
+use crate::collections::list::List;
 use crate::collections::mix::mix;
 use crate::collections::serial::Msn;
 use crate::collections::slab::SlotIndex;
 use crate::engine::matching::unexpected::UnexpectedPool;
+use crate::engine::matching::views::{InView, View, Views};
 use crate::peer::operation::{Unexpected, VIEWS};
 use crate::peer::slots::StoredSlot;
 use crate::{PeerId, RecvRequest};
@@ -35,17 +33,14 @@ use crate::{PeerId, RecvRequest};
 pub(crate) const TABLES: usize = VIEWS + 1;
 /// Messages that wait without bins at the most.
 const UNBINNED_MAX: u32 = 32;
-/// Searches without a view after which one is replaced.
-const WALKS: u32 = 16;
-/// The view by source alone, of tagged and untagged messages.
-const BY_SOURCE: MatchKind = MatchKind { tagged: false, directed: true, ignore: !0 };
+/// Messages that one call of a search walks. The tests of this file have few.
+const WALK_STEPS: u32 = if cfg!(test) { 4 } else { 256 };
 
 /// Stored messages in order of acceptance, tagged and untagged ones apart, and those out of order.
 #[derive(Debug)]
 pub(crate) struct StoredQueue<'s> {
     queues: Queues<StoredSlot>,
-    views: [Option<MatchKind>; VIEWS],
-    bins: [Bins<'s, StoredSlot>; VIEWS],
+    views: Views<'s>,
     out_of_order: Bins<'s, StoredSlot>,
     /// Secret, so that peers cannot choose tags that collide.
     secret: [u64; 2],
@@ -53,38 +48,31 @@ pub(crate) struct StoredQueue<'s> {
     last_binned: [StoredSlot; 2],
     /// Messages with bins.
     binned: u32,
-    /// Searches of kinds without a view.
-    walks: u32,
-    /// The view that is replaced next.
-    oldest_view: usize,
+    /// Where the search of the first waiting receive stands.
+    search_at: StoredSlot,
 }
 
-/// The chains of one view. Messages out of order use the links of the first.
-struct InView<'a, 's>(&'a mut UnexpectedPool<'s>, usize);
-
-impl Linked<StoredSlot> for InView<'_, '_> {
-    #[inline]
-    fn links(&mut self, slot: StoredSlot) -> &mut Links<StoredSlot> {
-        &mut self.0.message(slot).chains.links[self.1]
-    }
+/// Where a search stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Search {
+    /// It has found this message, or none.
+    Ended(StoredSlot),
+    /// Another call goes on with it.
+    Unfinished,
 }
 
 impl<'s> StoredQueue<'s> {
     /// No messages.
     pub(crate) fn new(chains: &'s mut [List<StoredSlot>], secret: [u64; 2]) -> Self {
         let (out_of_order, chains) = chains.split_at_mut(chains.len() / TABLES);
-        let mut views = [None; VIEWS];
-        views[0] = Some(BY_SOURCE);
         Self {
             queues: Queues::default(),
-            views,
-            bins: Bins::tables(chains),
+            views: Views::new(chains, secret),
             out_of_order: Bins::new(out_of_order),
             secret,
             last_binned: [StoredSlot::NONE; 2],
             binned: 0,
-            walks: 0,
-            oldest_view: 1,
+            search_at: StoredSlot::NONE,
         }
     }
 
@@ -97,6 +85,17 @@ impl<'s> StoredQueue<'s> {
     /// The messages in order of acceptance.
     pub(super) const fn list(&self, tagged: bool) -> List<StoredSlot> {
         if tagged { self.queues.tagged } else { self.queues.untagged }
+    }
+
+    /// Whether a view is being made.
+    #[inline]
+    pub(super) const fn is_sorting(&self) -> bool {
+        self.views.is_sorting()
+    }
+
+    /// Where the search of the first waiting receive stands. A message that leaves is not there.
+    pub(super) const fn search_at(&mut self) -> &mut StoredSlot {
+        &mut self.search_at
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -118,13 +117,11 @@ impl StoredQueue<'_> {
     /// Takes a message out.
     pub(super) fn remove(&mut self, pool: &mut UnexpectedPool<'_>, slot: StoredSlot) {
         let tagged = pool.message(slot).envelope.tag.is_some();
+        if self.search_at == slot {
+            self.search_at = List::next(pool, slot);
+        }
         if core::mem::take(&mut pool.message(slot).chains.binned) {
-            let key = key_of(pool, slot);
-            for view in 0..VIEWS {
-                if let Some(chain) = self.chain(view, self.views[view], key) {
-                    chain.remove(&mut InView(pool, view), slot);
-                }
-            }
+            self.views.leave(pool, slot);
             self.binned -= 1;
             let last = &mut self.last_binned[usize::from(tagged)];
             if *last == slot {
@@ -135,36 +132,60 @@ impl StoredQueue<'_> {
         pool.adopt(slot);
     }
 
-    /// The oldest message that fits a request, of those that `skips` does not exclude.
+    /// Goes on with the search of the oldest message that fits a request, of those that `skips`
+    /// does not exclude. `at` is where the search stands; none: it begins. Bound: [`LINEAR_STEPS`],
+    /// [`WALK_STEPS`] and the steps of a [view](super::views); a chain.
     pub(super) fn find(
         &mut self,
         pool: &mut UnexpectedPool<'_>,
         request: &RecvRequest,
+        at: &mut StoredSlot,
         mut skips: impl FnMut(&Unexpected) -> bool,
-    ) -> StoredSlot {
+    ) -> Search {
         let kind = MatchKind::of(&(request.from, request.tag));
-        let mut slot = self.queues.first(kind.tagged);
-        for _ in 0..LINEAR_STEPS {
+        let mut slot = *at;
+        if slot.is_none() {
+            slot = self.queues.first(kind.tagged);
+            for _ in 0..LINEAR_STEPS {
+                if slot.is_none() || fits(pool.message(slot), request, &mut skips) {
+                    return Search::Ended(slot);
+                }
+                slot = List::next(pool, slot);
+            }
+            if slot.is_none() {
+                return Search::Ended(slot);
+            }
+            self.bin_all(pool, kind.tagged);
+            match self.views.of(pool, (kind, self.queues.first(kind.tagged))) {
+                View::Of(view) => {
+                    let found = self.find_in(pool, view, request, skips);
+                    return Search::Ended(found);
+                }
+                View::Begun => return Search::Unfinished,
+                View::None => {}
+            }
+        }
+        for _ in 0..WALK_STEPS {
             if slot.is_none() || fits(pool.message(slot), request, &mut skips) {
-                return slot;
+                return Search::Ended(slot);
             }
             slot = List::next(pool, slot);
         }
-        if slot.is_none() {
-            return slot;
-        }
-        self.bin_all(pool, kind.tagged);
-        let Some(view) = self.view_of(pool, kind) else {
-            // bound: the stored messages
-            while slot.is_some() && !fits(pool.message(slot), request, &mut skips) {
-                slot = List::next(pool, slot);
-            }
-            return slot;
-        };
+        *at = slot;
+        if slot.is_none() { Search::Ended(slot) } else { Search::Unfinished }
+    }
+
+    /// The oldest message in a view of its kind that fits a request. Bound: the chain.
+    fn find_in(
+        &mut self,
+        pool: &mut UnexpectedPool<'_>,
+        view: usize,
+        request: &RecvRequest,
+        mut skips: impl FnMut(&Unexpected) -> bool,
+    ) -> StoredSlot {
         let tag = request.tag.map_or(0, |tag| tag.tag);
         let peer = request.from.unwrap_or(PeerId::NONE);
-        let mut slot = self.bins[view].chain(kind.hash(self.secret, &peer, tag)).head();
-        // bound: the chain
+        let mut slot = self.views.first_in(view, peer, tag);
         while slot.is_some() && !fits(pool.message(slot), request, &mut skips) {
             slot = List::next(&mut InView(pool, view), slot);
         }
@@ -175,7 +196,7 @@ impl StoredQueue<'_> {
     pub(super) fn first_of(&mut self, pool: &mut UnexpectedPool<'_>, peer: PeerId) -> StoredSlot {
         self.bin_all(pool, false);
         self.bin_all(pool, true);
-        let slot = self.bins[0].chain(BY_SOURCE.hash(self.secret, &peer, 0)).head();
+        let slot = self.views.first_of(peer);
         of_peer(pool, peer, slot)
     }
 
@@ -185,53 +206,19 @@ impl StoredQueue<'_> {
         let next = List::next(&mut InView(pool, 0), slot);
         of_peer(pool, peer, next)
     }
+}
 
-    /// Makes a view for a kind of receives, if a view is free and the kind compares source or tag.
+// Views and bins.
+impl StoredQueue<'_> {
+    /// Begins a view for a kind of receives, if a view is free and the kind compares source or tag.
+    #[inline]
     pub(super) fn add_view(&mut self, pool: &mut UnexpectedPool<'_>, kind: MatchKind) {
-        let compares = kind.directed || (kind.tagged && kind.ignore != !0);
-        if compares
-            && !self.views.contains(&Some(kind))
-            && let Some(free) = self.views.iter().position(Option::is_none)
-        {
-            self.make_view(pool, free, kind);
-        }
+        self.views.add(pool, (kind, self.queues.first(kind.tagged)));
     }
 
-    /// The view for a kind of receives. `None`: the messages must be walked.
-    fn view_of(&mut self, pool: &mut UnexpectedPool<'_>, kind: MatchKind) -> Option<usize> {
-        let of = |view: &Option<MatchKind>, kind| *view == kind;
-        let known = self.views.iter().position(|view| of(view, Some(kind)));
-        if known.is_some() {
-            return known;
-        }
-        let free = self.views.iter().position(|view| of(view, None));
-        let view = if let Some(free) = free {
-            free
-        } else {
-            self.walks += 1;
-            if !self.walks.is_multiple_of(WALKS) {
-                return None;
-            }
-            let view = self.oldest_view;
-            self.oldest_view = view % (VIEWS - 1) + 1;
-            self.bins[view].clear();
-            view
-        };
-        self.make_view(pool, view, kind);
-        Some(view)
-    }
-
-    /// Sorts the messages that have bins by `kind`, in an empty view. Bound: these messages.
-    fn make_view(&mut self, pool: &mut UnexpectedPool<'_>, view: usize, kind: MatchKind) {
-        self.views[view] = Some(kind);
-        let mut slot = self.queues.first(kind.tagged);
-        while slot.is_some() && pool.message(slot).chains.binned {
-            let key = key_of(pool, slot);
-            if let Some(chain) = self.chain(view, Some(kind), key) {
-                chain.push_back(&mut InView(pool, view), slot);
-            }
-            slot = List::next(pool, slot);
-        }
+    /// Goes on with the view that is being made.
+    pub(super) fn sort_some(&mut self, pool: &mut UnexpectedPool<'_>) {
+        self.views.sort_some(pool);
     }
 
     /// Gives all messages of a queue their bins. Bound: the messages without bins.
@@ -250,29 +237,8 @@ impl StoredQueue<'_> {
         self.last_binned[usize::from(tagged)] = next;
         self.binned += 1;
         pool.message(next).chains.binned = true;
-        let key = key_of(pool, next);
-        for view in 0..VIEWS {
-            if let Some(chain) = self.chain(view, self.views[view], key) {
-                chain.push_back(&mut InView(pool, view), next);
-            }
-        }
+        self.views.join(pool, next);
         true
-    }
-
-    /// The chain of a view in which a message is, if it is in one.
-    #[inline(always)]
-    fn chain(
-        &mut self,
-        view: usize,
-        kind: Option<MatchKind>,
-        (peer, tag): (PeerId, Option<u64>),
-    ) -> Option<&mut List<StoredSlot>> {
-        let kind = kind?;
-        if view > 0 && kind.tagged != tag.is_some() {
-            return None;
-        }
-        let hash = kind.hash(self.secret, &peer, tag.unwrap_or(0));
-        Some(self.bins[view].chain(hash))
     }
 }
 
@@ -313,12 +279,6 @@ impl StoredQueue<'_> {
         let hash = mix(key ^ (u64::from(batch) << 32 | u64::from(msn.0)));
         self.out_of_order.chain(hash)
     }
-}
-
-/// The source and the tag of a message.
-fn key_of(pool: &mut UnexpectedPool<'_>, slot: StoredSlot) -> (PeerId, Option<u64>) {
-    let message = pool.message(slot);
-    (message.peer, message.envelope.tag)
 }
 
 /// Whether a message fits a request, and is not excluded.

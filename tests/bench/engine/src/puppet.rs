@@ -123,6 +123,14 @@ impl Puppet {
         Ok(())
     }
 
+    /// Ends the searches of the receives, as progress calls do. Each takes a bounded number of
+    /// steps.
+    pub(crate) fn end_searches(&mut self) {
+        while self.engine.has_searches() {
+            self.engine.resume_matching(&mut self.memory);
+        }
+    }
+
     /// Messages accepted, stored ones among them, and receives that wait.
     pub(crate) fn counts(&self) -> (i64, i64, i64) {
         let engine = &self.engine;

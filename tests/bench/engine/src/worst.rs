@@ -140,6 +140,7 @@ fn set_up(case: Case, puppet: &mut Puppet) -> Result<(Call, Change)> {
         Case::LastMessage => {
             store(puppet, 0);
             puppet.recv(None, exact(DEPTH))?;
+            puppet.end_searches();
             (Call::Receive(None, exact(DEPTH - 1)), (0, -1, 1))
         }
         Case::SixthKind => {
@@ -147,6 +148,7 @@ fn set_up(case: Case, puppet: &mut Puppet) -> Result<(Call, Change)> {
             let kind = |bit: u32| Some(TagMatch { tag: DEPTH.into(), ignore: 1 << (40 + bit) });
             for bit in 0..5 {
                 puppet.recv(None, kind(bit))?;
+                puppet.end_searches();
             }
             (Call::Receive(Some(puppet.peer), kind(5)), (0, 0, 1))
         }
