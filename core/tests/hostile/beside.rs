@@ -5,7 +5,7 @@
 use crate::puppet::*;
 use crate::unnamed::*;
 use crate::world::*;
-use ofi_xdp_core::wire::{PacketKind, PieceBody};
+use ofi_xdp_core::wire::{PacketKind, PieceBody, Token};
 use ofi_xdp_core::*;
 use std::time::Duration;
 use zerocopy::IntoBytes;
@@ -20,6 +20,18 @@ const TAG: u64 = 7;
 
 /// What hostile peers do in a round.
 type Attack = fn(&mut Puppet, &mut [Unnamed], u32);
+
+/// Packets that an attacker sends under the address of the good peer, without reading any of its.
+fn forge(puppet: &mut Puppet, round: u32, kinds: &[PacketKind], bodies: &[&[u8]]) {
+    let numbers = [0, 1, round, !0 >> 12].map(|n| (PeerId::from_bits(n), Token(u64::from(n))));
+    for (kind, body) in kinds.iter().zip(bodies) {
+        for (cid, token) in numbers {
+            let head = Head { cid, token, ack: Psn(round), ..puppet.now(*kind) };
+            puppet.ingest_from(GOOD, &head.packet(body));
+        }
+    }
+    puppet.drive();
+}
 
 fn each(puppet: &mut Puppet, peers: &[Unnamed], ahead: u32, records: &[u8]) {
     peers.iter().for_each(|peer| peer.send(puppet, ahead, records));
@@ -103,6 +115,66 @@ fn first_pieces(puppet: &mut Puppet, peers: &mut [Unnamed], round: u32) {
     puppet.drive();
 }
 
+fn hellos_of_the_good_peer(puppet: &mut Puppet, _: &mut [Unnamed], round: u32) {
+    for (incarnation, cookie) in [(INCARNATION, 0), (INCARNATION, 1), (1, 0), (u64::MAX, !0)] {
+        for epoch in [1, 2, 2 + round as u16, 1 << 14] {
+            let hello = puppet.hello(incarnation, epoch, cookie);
+            puppet.ingest_from(GOOD, &hello);
+        }
+    }
+    puppet.drive();
+}
+
+fn ends_of_the_good_peer(puppet: &mut Puppet, _: &mut [Unnamed], round: u32) {
+    let kinds = [PacketKind::Close, PacketKind::Reset, PacketKind::Ping];
+    forge(puppet, round, &kinds, &[&[], &[], &[]]);
+}
+
+fn messages_of_the_good_peer(puppet: &mut Puppet, _: &mut [Unnamed], round: u32) {
+    let (whole, part) = (message(round, b"false"), segment(round, 3_000, 0, b"false"));
+    forge(puppet, round, &[PacketKind::Data; 2], &[&whole, &part]);
+}
+
+fn requests_without_proof(puppet: &mut Puppet, _: &mut [Unnamed], round: u32) {
+    for port in 0..5 {
+        let at = PeerAddress::new(address(PUPPET).ip(), 20_000 + 5 * round as u16 + port);
+        puppet.sent();
+        let hello = puppet.hello(INCARNATION, 1, 0);
+        puppet.ingest_at(at, &hello);
+        puppet.drive();
+        let Some(answer) = puppet.sent().pop() else { continue };
+        if answer.kind() != PacketKind::HelloAck {
+            continue;
+        }
+        puppet.agreed(&answer);
+        let peer = Unnamed { at, head: puppet.head };
+        peer.send(puppet, 0, &read_request(0, Remote { key: 1, address: 0 }, 8));
+        peer.send(puppet, 2, &[]);
+    }
+}
+
+fn segments_twice(puppet: &mut Puppet, peers: &mut [Unnamed], round: u32) {
+    for half in [b"a", b"b"] {
+        each_next(puppet, peers, &segment(round, 2, 0, half));
+    }
+}
+
+fn writes_with_data(puppet: &mut Puppet, peers: &mut [Unnamed], round: u32) {
+    let target = puppet.world.region(0, 1 << 20, 8, Access::WRITE);
+    for (number, peer) in peers.iter().enumerate() {
+        // Some come before an earlier packet, so their data waits.
+        let records = write(round, target, Some(1), b"x");
+        peer.send(puppet, 1 + number as u32 % 3, &records);
+    }
+    puppet.world.deregister(0, target.key);
+}
+
+fn reads_that_are_never_acknowledged(puppet: &mut Puppet, peers: &mut [Unnamed], round: u32) {
+    let source = puppet.world.region(0, 1 << 20, 64, Access::READ);
+    each_next(puppet, peers, &read_request(round, source, 64));
+    puppet.world.deregister(0, source.key);
+}
+
 fn config() -> Config {
     Config {
         peers: 64,
@@ -160,7 +232,7 @@ fn good_operations(attack: Attack) -> usize {
 fn a_good_peer_ends_its_operations_beside_each_attack() {
     let alone = good_operations(idle);
     assert_eq!(alone, 6 * ROUNDS as usize);
-    let attacks: [(&str, Attack); 11] = [
+    let attacks: [(&str, Attack); 18] = [
         ("more peers", more_peers),
         ("hellos without proof", hellos_without_proof),
         ("holes", holes),
@@ -172,6 +244,13 @@ fn a_good_peer_ends_its_operations_beside_each_attack() {
         ("requests that are never acknowledged", requests_that_are_never_acknowledged),
         ("accesses without a right", accesses_without_a_right),
         ("first pieces", first_pieces),
+        ("hellos of the good peer", hellos_of_the_good_peer),
+        ("ends of the good peer", ends_of_the_good_peer),
+        ("messages of the good peer", messages_of_the_good_peer),
+        ("requests without proof", requests_without_proof),
+        ("segments twice", segments_twice),
+        ("writes with data", writes_with_data),
+        ("reads that are never acknowledged", reads_that_are_never_acknowledged),
     ];
     for (name, attack) in attacks {
         let beside = good_operations(attack);
