@@ -4,17 +4,17 @@
 //! Link number `n` has 198.18.n.0/24 (of the range for benchmarks, RFC 2544) and
 //! `fd00:198:18:n::/64`; host A is 1 on each, host B is 2.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
-
 use anyhow::Context;
 
 use crate::netns::{Namespace, ip};
 use crate::relay::{CardRule, End, PathOptions, Relay, Spread};
 use ofi_xdp_core::rss::HashFields;
 
+mod link;
 mod lossy;
 mod routed;
 
+pub use link::{Link, Side};
 use lossy::LossyWire;
 use routed::RoutedWire;
 
@@ -47,52 +47,6 @@ impl Default for LinkOptions {
     fn default() -> Self {
         let spread = Spread::Hash(HashFields::Ports);
         Self { mtu: 1500, queues: 1, loss_per_mille: None, relay: None, spread, hop_mtu: None }
-    }
-}
-
-/// One of the two hosts.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Side {
-    /// The host of servers, by convention.
-    A,
-    /// The host of clients, by convention.
-    B,
-}
-
-/// A veth pair: the same interface name on both hosts.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Link {
-    /// The interface's name.
-    pub interface: String,
-    number: u8,
-}
-
-impl Link {
-    /// The IPv4 address of a host on this link.
-    #[must_use]
-    pub fn v4(&self, side: Side) -> IpAddr {
-        self.v4_of(host_number(side))
-    }
-
-    fn v4_of(&self, host: u8) -> IpAddr {
-        IpAddr::V4(Ipv4Addr::new(198, 18, self.number, host))
-    }
-
-    /// The IPv6 address of a host on this link.
-    #[must_use]
-    pub fn v6(&self, side: Side) -> IpAddr {
-        self.v6_of(host_number(side))
-    }
-
-    fn v6_of(&self, host: u8) -> IpAddr {
-        IpAddr::V6(Ipv6Addr::new(0xfd00, 0x198, 0x18, self.number.into(), 0, 0, 0, host.into()))
-    }
-}
-
-fn host_number(side: Side) -> u8 {
-    match side {
-        Side::A => 1,
-        Side::B => 2,
     }
 }
 

@@ -7,8 +7,8 @@
 
 use crate::netns::{Namespace, ip};
 use crate::process::Program;
+use crate::topology::link::{Link, Side};
 use crate::topology::lossy::TOOL_TIMEOUT;
-use crate::topology::{Link, Side};
 
 /// The router's number on a link.
 const ROUTER: u8 = 254;
