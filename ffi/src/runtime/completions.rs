@@ -46,7 +46,7 @@ impl Runtime {
     ) {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
-        let State { engine, peers, memory, .. } = &mut *state;
+        let State { engine, peers, memory, cancelled, .. } = &mut *state;
         engine.with_mut(|engine| {
             peers.sync(&self.av);
             let mut flow = ControlFlow::Continue(());
@@ -59,6 +59,7 @@ impl Runtime {
                     if let Err(error) = completion.outcome {
                         report(engine, completion.peer, error);
                     }
+                    cancelled.adapt(&mut completion);
                     if side == Side::Receive {
                         origin.source = peers.source(engine, &self.av, completion.peer);
                         if let Some(part) = completion.slice {

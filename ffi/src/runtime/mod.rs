@@ -11,6 +11,7 @@
 
 pub(crate) mod addresses;
 pub(crate) mod app_polls;
+mod cancelled;
 mod completions;
 mod connection;
 pub(crate) mod deferred;
@@ -47,6 +48,7 @@ use ofi_xdp_datapath::HybridPort;
 
 use crate::runtime::addresses::AddressTable;
 use crate::runtime::app_polls::{AppPolls, ThreadView};
+use crate::runtime::cancelled::CancelledSends;
 use crate::runtime::memory::AppMemory;
 use crate::runtime::peer_link::{Observer, PEER, PeerLink};
 use crate::runtime::peers::PeerMap;
@@ -102,6 +104,8 @@ struct State {
     link: PeerLink,
     /// Whether the port has failed for good; it was reported then.
     failed: bool,
+    /// Sends that the application wants cancelled.
+    cancelled: CancelledSends,
 }
 
 impl State {
@@ -184,8 +188,20 @@ impl Runtime {
         if endpoint.wakers.any_exported() {
             port.arm();
         }
-        let state =
-            State { engine, port, memory, peers, regions, polls, thread, slept, link, failed };
+        let cancelled = CancelledSends::default();
+        let state = State {
+            engine,
+            port,
+            memory,
+            peers,
+            regions,
+            polls,
+            thread,
+            slept,
+            link,
+            failed,
+            cancelled,
+        };
         let (state, has_unmatched) = (Mutex::new(state), AtomicBool::new(false));
         Ok(Arc::new(Self { state, av, endpoint, has_unmatched, waiting: AtomicU32::new(0) }))
     }

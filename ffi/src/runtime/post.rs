@@ -202,11 +202,13 @@ impl Runtime {
     }
 
     /// Cancels the oldest receive with this context that has matched nothing; it completes in
-    /// error.
+    /// error. A send runs to its end: see [`CancelledSends`](super::cancelled::CancelledSends).
     pub(crate) fn cancel(&self, context: Context) {
         let mut state = self.lock();
         if state.engine.with_mut(|engine| engine.cancel(context)) {
             self.wake(&mut state, None);
+        } else {
+            state.cancelled.insert(context);
         }
     }
 }

@@ -16,6 +16,7 @@ tests! { "mercury":
     the_offer_is_of_the_class
     rpcs_and_bulk_data_arrive
     cancelled_buffers_come_back
+    a_cancelled_send_to_a_dead_peer_ends_as_cancelled
 }
 
 const CAPS: u64 =
@@ -162,5 +163,26 @@ fn cancelled_buffers_come_back(world: &World) -> Result<()> {
         let released = layered || error.flags & abi::FI_MULTI_RECV != 0;
         ensure!(released || context.ptr() != buffer.ptr(), "{error:?}");
     }
+    group.close()
+}
+
+/// An RPC to a server that has ended. Mercury passes over every error but this one of an operation
+/// that it wants cancelled, and waits on.
+fn a_cancelled_send_to_a_dead_peer_ends_as_cancelled(world: &World) -> Result<()> {
+    if class(world).1 == abi::FI_PROTO_RXM {
+        // `ofi_rxm` holds the send back until there is a connection.
+        return Ok(());
+    }
+    let group = classes(world)?;
+    let node = world.node.as_deref().context("an address of IP")?;
+    let silent = std::net::UdpSocket::bind((node, 0)).context("a socket that nobody reads")?;
+    let mut name = group.b().name()?;
+    name[2..4].copy_from_slice(&silent.local_addr()?.port().to_be_bytes());
+    let dead = group.a().av.insert(&name).context("fi_av_insert")?;
+    let asked = Context::new();
+    group.post(|| group.a().ep.tsend(Mem::pattern(300, 1), dead, 5, asked))?;
+    group.a().ep.cancel(asked.ptr()).context("fi_cancel")?;
+    let error = group.error(group.a())?;
+    ensure!(error.err.0 == abi::FI_ECANCELED && error.context == asked.ptr(), "{error:?}");
     group.close()
 }
