@@ -231,13 +231,22 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
         tag: Option<u64>,
     ) -> I {
         let mut slot = self.queues.first(tag.is_some());
-        for _ in 0..LINEAR_STEPS {
+        for _ in 0..self.steps(tag.is_some()) {
             if slot.is_none() || matches(slots[slot].wanted(), (source, tag)) {
                 return slot;
             }
             slot = List::next(slots, slot);
         }
         if slot.is_none() { slot } else { self.find_in_bins(slots, source, tag) }
+    }
+
+    /// How many receives a search looks at one by one. Where all have bins, of at most two kinds,
+    /// these are cheaper than further steps.
+    #[inline]
+    fn steps(&mut self, tagged: bool) -> u32 {
+        let tail = self.list(tagged).tail();
+        let is_binned = self.binned > 0 && self.kinds_end <= 2 && *self.last_binned(tagged) == tail;
+        if is_binned { 1 } else { LINEAR_STEPS }
     }
 
     #[inline(never)]

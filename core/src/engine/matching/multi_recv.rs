@@ -56,6 +56,13 @@ impl Matcher<'_> {
         sender: &mut Sender<'_>,
         memory: &mut M,
     ) {
+        if self.slices_exhausted || self.has_unfinished() {
+            self.resume(cx, sender, memory);
+        }
+    }
+
+    #[cold]
+    fn resume<M: Memory>(&mut self, cx: &mut Ctx<'_>, sender: &mut Sender<'_>, memory: &mut M) {
         if self.slices_exhausted {
             self.resume_multi_recv(cx, sender, memory);
         }

@@ -51,7 +51,7 @@ impl Matcher<'_> {
         if self.stored.first(tagged).is_none() && self.waiting.is_empty() {
             self.queue_posted(slot, tagged);
         } else {
-            self.post_among_stored(cx, sender, slot, memory);
+            self.post_among_stored(cx, sender, (slot, &request), memory);
         }
         Ok(id)
     }

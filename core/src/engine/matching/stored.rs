@@ -135,6 +135,7 @@ impl StoredQueue<'_> {
     /// Goes on with the search of the oldest message that fits a request, of those that `skips`
     /// does not exclude. `at` is where the search stands; none: it begins. Bound: [`LINEAR_STEPS`],
     /// [`WALK_STEPS`] and the steps of a [view](super::views); a chain.
+    #[inline(always)]
     pub(super) fn find(
         &mut self,
         pool: &mut UnexpectedPool<'_>,
@@ -142,19 +143,30 @@ impl StoredQueue<'_> {
         at: &mut StoredSlot,
         mut skips: impl FnMut(&Unexpected) -> bool,
     ) -> Search {
-        let kind = MatchKind::of(&(request.from, request.tag));
-        let mut slot = *at;
-        if slot.is_none() {
-            slot = self.queues.first(kind.tagged);
-            for _ in 0..LINEAR_STEPS {
-                if slot.is_none() || fits(pool.message(slot), request, &mut skips) {
-                    return Search::Ended(slot);
-                }
-                slot = List::next(pool, slot);
-            }
-            if slot.is_none() {
+        let mut slot = if at.is_some() { *at } else { self.first(request.tag.is_some()) };
+        for _ in 0..LINEAR_STEPS {
+            if slot.is_none() || fits(pool.message(slot), request, &mut skips) {
                 return Search::Ended(slot);
             }
+            slot = List::next(pool, slot);
+        }
+        if slot.is_none() {
+            return Search::Ended(slot);
+        }
+        self.find_behind(pool, (request, slot), at, skips)
+    }
+
+    /// Goes on with a search at message `slot`, by a view or by a walk.
+    #[inline(never)]
+    fn find_behind(
+        &mut self,
+        pool: &mut UnexpectedPool<'_>,
+        (request, mut slot): (&RecvRequest, StoredSlot),
+        at: &mut StoredSlot,
+        mut skips: impl FnMut(&Unexpected) -> bool,
+    ) -> Search {
+        if at.is_none() {
+            let kind = MatchKind::of(&(request.from, request.tag));
             self.bin_all(pool, kind.tagged);
             match self.views.of(pool, (kind, self.queues.first(kind.tagged))) {
                 View::Of(view) => {

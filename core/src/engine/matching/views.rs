@@ -25,7 +25,7 @@ use crate::peer::slots::StoredSlot;
 /// The view by source alone, of tagged and untagged messages.
 const BY_SOURCE: MatchKind = MatchKind { tagged: false, directed: true, ignore: !0 };
 /// Messages that one call sorts into a view. The tests of the queue have few.
-const SORTED_PER_CALL: u32 = if cfg!(test) { 2 } else { 96 };
+const SORTED_PER_CALL: u32 = if cfg!(test) { 2 } else { 80 };
 /// Searches without a view after which one is replaced.
 const WALKS: u32 = 16;
 

@@ -26,8 +26,14 @@ const RESUMED_PER_CALL: u32 = 16;
 
 impl Matcher<'_> {
     /// Whether work goes on in the next call: messages out of order, or searches.
+    #[inline]
     pub(crate) fn has_unfinished(&self) -> bool {
-        self.has_next_stored() || self.has_discarded() || self.has_searches()
+        // Empty lists have no slot as their head, all of whose bits are set: one test for three.
+        let pool = &self.unexpected;
+        let heads = pool.next_messages().head().number()
+            & pool.discarded().head().number()
+            & self.waiting.head().number();
+        heads != StoredSlot::NONE.number() || self.stored.is_sorting()
     }
 
     /// Whether a search of stored messages, or the sorting of them, goes on in later calls.
@@ -37,17 +43,18 @@ impl Matcher<'_> {
     }
 
     /// Posts a receive among stored messages, or among receives that wait.
+    #[inline]
     pub(super) fn post_among_stored<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         sender: &mut Sender<'_>,
-        slot: RecvSlot,
+        (slot, request): (RecvSlot, &RecvRequest),
         memory: &mut M,
     ) {
         if self.waiting.is_empty() {
-            let (request, mut at) = (self.recvs[slot].request, StoredSlot::NONE);
-            if let Search::Ended(message) = self.search(&request, &mut at) {
-                self.search_ended(cx, (slot, message), memory);
+            let mut at = StoredSlot::NONE;
+            if let Search::Ended(message) = self.search(request, &mut at) {
+                self.search_ended(cx, (slot, message), request.tag.is_some(), memory);
                 return self.schedule_rendezvous(cx, sender);
             }
             *self.stored.search_at() = at;
@@ -56,15 +63,16 @@ impl Matcher<'_> {
     }
 
     /// The search of a receive has found a message, or none.
-    #[inline]
+    #[inline(always)]
     fn search_ended<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         (slot, message): (RecvSlot, StoredSlot),
+        tagged: bool,
         memory: &mut M,
     ) {
         if message.is_none() {
-            self.queue_posted(slot, self.recvs[slot].request.tag.is_some());
+            self.queue_posted(slot, tagged);
         } else {
             self.unqueue_stored(message);
             self.bind_stored(cx, message, slot, memory);
@@ -134,7 +142,7 @@ impl Matcher<'_> {
         *self.stored.search_at() = at;
         let Search::Ended(message) = search else { return false };
         self.stop_waiting(slot);
-        self.search_ended(cx, (slot, message), memory);
+        self.search_ended(cx, (slot, message), request.tag.is_some(), memory);
         true
     }
 
@@ -152,6 +160,7 @@ impl Matcher<'_> {
     }
 
     /// Goes on with a search. A stored message that fits a posted receive waits for a slice.
+    #[inline(always)]
     fn search(&mut self, request: &RecvRequest, at: &mut StoredSlot) -> Search {
         let Self { posted, recvs, stored, unexpected, slices_exhausted, .. } = self;
         let is_spoken_for = |message: &Unexpected| {
