@@ -8,7 +8,7 @@ use ofi_xdp_core::cm::{
     AnswerError, CONNECT_DATA_MAX, ConnectError, ConnectEvent, RejectReason, RequestId,
 };
 use ofi_xdp_core::wire::{CONNECT_LEN, CONNECT_PACKET_MAX, ConnectKind, ConnectPacket};
-use ofi_xdp_core::{AgentConfig, DropReason, PeerAddress};
+use ofi_xdp_core::{AgentConfig, DropReason, PeerAddress, PeerId};
 use ofi_xdp_test_kit::agents::{Agents, Flight};
 use std::time::Duration;
 
@@ -72,15 +72,20 @@ fn sealed(packet: ConnectPacket<'_>) -> Vec<u8> {
 fn a_request_is_accepted_with_data_both_ways() {
     let mut agents = pair();
     let id = connect(&mut agents, b"hello");
+    let cids = [PeerId::from_bits(0x0700_0001), PeerId::from_bits(0x0900_0002)];
+    agents.call(0, |agent, _| agent.set_local_cid(id, cids[0]));
     agents.play(MS);
     let (request, data) = event(&mut agents, 1);
+    assert_eq!(agents.call(1, |agent, _| agent.remote_cid(request.id())), cids[0]);
     let from = agents.address(0);
     let data_address = PeerAddress::new(from.ip(), 4001);
     assert_eq!(request, ConnectEvent::Requested { id: request.id(), from, data_address });
     assert_eq!(data, b"hello");
     let local = PeerAddress::from_v4([198, 18, 9, 9], 5001);
     agents.call(1, |agent, now| agent.accept(now, request.id(), local, b"welcome")).unwrap();
+    agents.call(1, |agent, _| agent.set_local_cid(request.id(), cids[1]));
     agents.play(MS);
+    assert_eq!(agents.call(0, |agent, _| agent.remote_cid(id)), cids[1]);
     assert_eq!(
         event(&mut agents, 0),
         (ConnectEvent::Connected { id, peer: local }, b"welcome".to_vec())

@@ -288,3 +288,78 @@ fn a_flood_from_forged_sources_leaves_connection_and_transfer_as_they_are() {
             .all(|node| { world.nodes[1].engine.find(&address(node as usize)).is_none() })
     );
 }
+
+/// The peers of `count` connections between two engines, one pair for each.
+fn several(count: usize, faults: Faults) -> (World, Vec<[PeerId; 2]>) {
+    let config = Config { named_peers_only: true, ..small() };
+    let mut world = World::new(2, 33, &config, faults);
+    let pairs: Vec<[PeerId; 2]> = (0..count)
+        .map(|_| [0, 1].map(|node: usize| world.nodes[node].engine.insert_connected().unwrap()))
+        .collect();
+    let now = world.time();
+    for &[ours, theirs] in &pairs {
+        for (node, peer, other, opens) in [(1, theirs, ours, false), (0, ours, theirs, true)] {
+            let to = (address(1 - node), other);
+            world.nodes[node].engine.open_connection(now, peer, to, opens).unwrap();
+            assert_eq!(world.nodes[node].engine.link(peer), LinkState::Opening);
+        }
+    }
+    world.drive(0, Budget::POST);
+    (world, pairs)
+}
+
+fn links(world: &World, pairs: &[[PeerId; 2]]) -> Vec<[LinkState; 2]> {
+    let of = |pair: &[PeerId; 2]| [0, 1].map(|node| world.nodes[node].engine.link(pair[node]));
+    pairs.iter().map(of).collect()
+}
+
+#[test]
+fn many_connections_are_between_two_engines() {
+    const COUNT: usize = 4;
+    for loss in [0.0, 30.0] {
+        let (mut world, pairs) = several(COUNT, Faults { loss, ..Faults::NONE });
+        let open = |world: &World| links(world, &pairs) == [[LinkState::Open; 2]; COUNT];
+        assert!(world.run_until(Duration::from_secs(9), open), "loss {loss}");
+        for node in 0..2 {
+            let engine = &mut world.nodes[node].engine;
+            let changes = std::iter::from_fn(|| engine.poll_link());
+            let is_open = |(peer, state)| (state == LinkState::Open).then_some(peer);
+            let mut changed: Vec<_> = changes.filter_map(is_open).collect();
+            changed.sort_unstable();
+            let mut peers: Vec<_> = pairs.iter().map(|pair| pair[node]).collect();
+            peers.sort_unstable();
+            assert_eq!(changed, peers, "each is told once");
+        }
+        // A receive that names its connection takes what comes on that one.
+        for (number, pair) in pairs.iter().enumerate().rev() {
+            let context = number as u64;
+            let from = Some(pair[1]);
+            world.recv_with(1, 8, |r| (r.context, r.from) = (Context(context), from)).unwrap();
+            // Cancelled at the end.
+            let later = Context(100 + context);
+            world.recv_with(1, 8, |r| (r.context, r.from) = (later, from)).unwrap();
+        }
+        for (number, pair) in pairs.iter().enumerate() {
+            let peer = pair[0];
+            world.send_on(0, peer, 1, pattern(number as u64, 8));
+        }
+        world.run(SECOND * 5);
+        for number in 0..COUNT as u64 {
+            assert_eq!(world.received(1, number), pattern(number, 8));
+        }
+        world.nodes[1].engine.cancel_from(pairs[2][1]);
+        let cancelled = std::iter::from_fn(|| world.nodes[1].engine.poll_recv_completion());
+        let cancelled: Vec<_> = cancelled.map(|it| (it.context, it.outcome)).collect();
+        assert_eq!(cancelled, [(Context(102), Err(OpError::Cancelled))]);
+        // One ends, the others stay.
+        world.nodes[0].engine.remove_peer(pairs[1][0]).unwrap();
+        assert!(world.run_until(Duration::from_secs(20), |world| {
+            world.nodes[1].engine.link(pairs[1][1]) == LinkState::Ended
+        }));
+        let ended = (pairs[1][1], LinkState::Ended);
+        assert_eq!(world.nodes[1].engine.poll_link(), Some(ended));
+        let mut left = pairs.clone();
+        left.remove(1);
+        assert_eq!(links(&world, &left), [[LinkState::Open; 2]; COUNT - 1]);
+    }
+}

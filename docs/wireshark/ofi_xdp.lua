@@ -292,9 +292,11 @@ local function connect(tvb, tree)
     add_le(tree, tvb, { { f_connect_len, 4, 2 }, { f_port, 6, 2 }, { f_nonce, 8, 8 },
         { f_proof, 16, 8 }, { f_nonce_high, 24, 4 } })
     check(tvb, tree)
-    if tvb:len() < 48 or tvb:len() ~= 48 + tvb(4, 2):le_uint() then return false end
+    if tvb:len() < 52 or tvb:len() ~= 52 + tvb(4, 2):le_uint() then return false end
+    local kind = tvb(1, 1):uint()
     tree:add(f_ip, tvb(32, 16))
-    if tvb:len() > 48 then tree:add(f_connect_data, tvb(48)) end
+    if kind == 0x20 or kind == 0x23 then tree:add_le(f_src_cid, tvb(48, 4)) end
+    if tvb:len() > 52 then tree:add(f_connect_data, tvb(52)) end
     return true
 end
 

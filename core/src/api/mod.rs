@@ -12,6 +12,7 @@ pub(crate) mod counters;
 pub(crate) mod error;
 pub(crate) mod id;
 pub(crate) mod limits;
+pub(crate) mod link;
 pub(crate) mod matching;
 pub(crate) mod memory;
 pub(crate) mod port;

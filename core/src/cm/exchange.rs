@@ -12,7 +12,7 @@ use crate::collections::list::{Link, Links};
 use crate::collections::secret::sip_hash;
 use crate::collections::slab::SlotIndex;
 use crate::wire::{ConnectKind, ConnectPacket, RejectReason};
-use crate::{Instant, PeerAddress};
+use crate::{Instant, PeerAddress, PeerId};
 
 /// No time: nothing is due.
 pub(super) const NEVER: Instant = Instant::from_nanos(u64::MAX);
@@ -109,8 +109,12 @@ pub(crate) struct Exchange {
     pub(super) acceptance: u64,
     /// The data port of this side.
     pub(super) local: PeerAddress,
+    /// The name of the connection on this side.
+    pub(super) local_cid: PeerId,
     /// The data port of the other side.
     pub(super) remote: PeerAddress,
+    /// The name of the connection on the other side.
+    pub(super) remote_cid: PeerId,
     pub(super) repeat: Repeat,
     /// The end of the state, or of the memory of the exchange.
     pub(super) expires_at: Instant,
@@ -162,7 +166,9 @@ impl Default for Exchange {
             cookie: 0,
             acceptance: 0,
             local: PeerAddress::NONE,
+            local_cid: PeerId::NONE,
             remote: PeerAddress::NONE,
+            remote_cid: PeerId::NONE,
             repeat: Repeat::NEVER,
             expires_at: NEVER,
             data: [0; CONNECT_DATA_MAX],
@@ -217,18 +223,18 @@ impl Exchange {
     /// The packet that the present state repeats.
     pub(super) fn packet(&self) -> Option<ConnectPacket<'_>> {
         let new = |kind, proof| ConnectPacket::new(kind, self.nonce, proof);
-        let (address, data) = (self.local, self.data());
+        let (address, cid, data) = (self.local, self.local_cid, self.data());
         Some(match self.state {
             // A listener keeps nothing of a request without a cookie, so it has no data yet. The
             // packet is as long as the answer.
             State::Connecting if self.cookie == 0 => {
-                ConnectPacket { address, ..new(ConnectKind::Connect, 0) }
+                ConnectPacket { address, cid, ..new(ConnectKind::Connect, 0) }
             }
             State::Connecting => {
-                ConnectPacket { address, data, ..new(ConnectKind::Connect, self.cookie) }
+                ConnectPacket { address, cid, data, ..new(ConnectKind::Connect, self.cookie) }
             }
             State::Accepting => {
-                ConnectPacket { address, data, ..new(ConnectKind::Accept, self.acceptance) }
+                ConnectPacket { address, cid, data, ..new(ConnectKind::Accept, self.acceptance) }
             }
             State::Rejected => {
                 let reason = Some(RejectReason::Rejected);

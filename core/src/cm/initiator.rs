@@ -144,6 +144,7 @@ impl Agent<'_> {
                 let exchange = &mut self.table[slot];
                 exchange.acceptance = packet.proof;
                 exchange.remote = named_or_at(packet.address, from);
+                exchange.remote_cid = packet.cid;
                 exchange.set_data(packet.data);
                 self.table.end(slot, State::Connected, now);
                 self.stats.connected += 1;

@@ -147,6 +147,7 @@ impl Agent<'_> {
             cookie: packet.proof,
             acceptance: self.secret.draw(Use::ConnectNonce),
             remote: named_or_at(PeerAddress::from_v6([0; 16], packet.address.port()), from),
+            remote_cid: packet.cid,
             repeat: Repeat::NEVER,
             expires_at: self.timeout_from(now),
             ..Exchange::default()

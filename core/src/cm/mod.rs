@@ -22,7 +22,7 @@ mod transmit;
 
 use crate::collections::secret::Secret;
 use crate::wire::{ConnectKind, ConnectPacket};
-use crate::{ConfigError, DropReason, Instant, PeerAddress};
+use crate::{ConfigError, DropReason, Instant, PeerAddress, PeerId};
 use exchange::{Role, State};
 use reply::ConnectReply;
 use table::ExchangeTable;
@@ -139,6 +139,21 @@ impl<'s> Agent<'s> {
     #[must_use]
     pub fn data(&self, id: RequestId) -> &[u8] {
         self.table.resolve(id).map_or(&[], |slot| self.table[slot].received())
+    }
+
+    /// Sets the name of the connection on this side, for the packets that follow. The caller sets
+    /// it before it sends, after [`Self::connect`] or [`Self::accept`].
+    pub fn set_local_cid(&mut self, id: RequestId, cid: PeerId) {
+        if let Some(slot) = self.table.resolve(id) {
+            self.table[slot].local_cid = cid;
+        }
+    }
+
+    /// The name of the connection on the other side, which came with the last event;
+    /// [`PeerId::NONE`]: it has none.
+    #[must_use]
+    pub fn remote_cid(&self, id: RequestId) -> PeerId {
+        self.table.resolve(id).map_or(PeerId::NONE, |slot| self.table[slot].remote_cid)
     }
 
     /// Whether a rejection is repeated that the other side has not acknowledged. Bound: the slots.

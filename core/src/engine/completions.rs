@@ -9,7 +9,9 @@ use crate::engine::violation::length;
 use crate::peer::operation::{Deferred, OpPool, POSTED, RECVS, RecvKind, RecvPool};
 use crate::peer::queue::Queue;
 use crate::peer::slots::{OpSlot, RecvSlot};
-use crate::{Completion, DeferredId, OpCounters, OpError, OpKind, PeerId, Stats, TargetCounters};
+use crate::{
+    Completion, DeferredId, OpCounters, OpError, OpKind, PeerId, RecvId, Stats, TargetCounters,
+};
 use core::hash::{Hash, Hasher};
 
 /// Where operations end: the lists of finished operations, and the counters of ended ones.
@@ -90,6 +92,41 @@ impl Completions {
     #[inline]
     pub(super) fn poll_recv(&mut self, recvs: &mut RecvPool<'_>) -> Option<Completion> {
         if self.recvs.is_empty() { None } else { self.take_recv_completion(recvs) }
+    }
+
+    /// Frees the finished operations of the initiator with `peer`.
+    pub(super) fn discard_sends(&mut self, ops: &mut OpPool<'_>, peer: PeerId) {
+        let mut kept = List::default();
+        // bound: finished operations
+        while let Some(slot) = self.sends.pop_front(ops) {
+            if ops[slot].peer == peer {
+                ops.release(slot);
+            } else {
+                kept.push_back(ops, slot);
+            }
+        }
+        self.sends = kept;
+    }
+
+    /// Frees the finished receives and remote writes of `peer`, and those that name it.
+    pub(super) fn discard_recvs(
+        &mut self,
+        recvs: &mut RecvPool<'_>,
+        peer: PeerId,
+        mut each: impl FnMut(RecvId),
+    ) {
+        let mut kept = List::default();
+        // bound: finished receives
+        while let Some(slot) = self.recvs.pop_front(recvs) {
+            let op = &recvs[slot];
+            if op.peer == peer || op.request.from == Some(peer) {
+                self.recv_completion(recvs, slot).slice.map(&mut each);
+                recvs.release(slot);
+            } else {
+                kept.push_back(recvs, slot);
+            }
+        }
+        self.recvs = kept;
     }
 
     /// The next deferred operation of the initiator that has ended, and whether it succeeded.

@@ -5,9 +5,11 @@
 //! operations end. Each method passes its call to the component that has the state.
 
 use crate::engine::Engine;
+use crate::peer::Standing;
 use crate::{
-    AtomicRequest, Completion, Context, DeferredId, Instant, Memory, OpError, OpId, Peek, PeerId,
-    PostError, ReadRequest, RecvId, RecvRequest, SendRequest, UnstartedOp, WriteRequest,
+    AtomicRequest, Completion, Context, DeferredId, Instant, LinkState, Memory, OpError, OpId,
+    Peek, PeerAddress, PeerId, PeersFull, PostError, ReadRequest, RecvId, RecvRequest, SendRequest,
+    UnstartedOp, WriteRequest,
 };
 
 // C. Operations of the initiator.
@@ -265,12 +267,23 @@ impl Engine<'_> {
     /// Cancels every receive that has matched nothing yet, as [`Self::cancel`] does. Bound: the
     /// posted receives.
     pub fn cancel_all(&mut self) {
-        self.matcher.cancel_all(&mut self.cx);
+        self.matcher.cancel_all(&mut self.cx, |_| true);
     }
 }
 
-// Connected endpoints.
+// Connected endpoints: each has a peer of its own.
 impl Engine<'_> {
+    /// Adds the peer of a connected endpoint, whose address is not known yet
+    /// ([`Self::open_connection`]). One address may have many such peers.
+    ///
+    /// # Errors
+    /// [`PeersFull`].
+    pub fn insert_connected(&mut self) -> Result<PeerId, PeersFull> {
+        let slot = self.cx.add_peer(PeerAddress::NONE)?;
+        self.cx.table.set_standing(slot, Standing::Named);
+        Ok(self.cx.table.peer_id(slot))
+    }
+
     /// Opens the connection to a peer before the first operation needs it (`fi_connect(3)`). An
     /// attempt without answer ends after the peer time-out, as a connection that fails.
     ///
@@ -279,6 +292,52 @@ impl Engine<'_> {
     pub fn connect(&mut self, now: Instant, peer: PeerId) -> Result<(), PostError> {
         self.advance_clock(now);
         self.sender.connect(&mut self.cx, peer)
+    }
+
+    /// Names the other side of a peer of [`Self::insert_connected`]: its address, and `remote`, its
+    /// engine's identifier of this side. With `ours` opens the connection, as [`Self::connect`]
+    /// does; without it waits for the other side to open it.
+    ///
+    /// # Errors
+    /// As [`Self::connect`].
+    pub fn open_connection(
+        &mut self,
+        now: Instant,
+        peer: PeerId,
+        (address, remote): (PeerAddress, PeerId),
+        ours: bool,
+    ) -> Result<(), PostError> {
+        let slot = self.cx.table.peer_slot(peer).ok_or(PostError::UnknownPeer)?;
+        self.cx.table.name_peer(slot, address, remote);
+        if ours { self.connect(now, peer) } else { Ok(()) }
+    }
+
+    /// A connection that has opened or ended, once for each change, in order. [`PeerId::NONE`]:
+    /// there were more changes than are kept, so that every connection may have changed; the caller
+    /// asks for their [states](Self::link). Engines with
+    /// [`Config::named_peers_only`](crate::Config::named_peers_only) note changes.
+    pub fn poll_link(&mut self) -> Option<(PeerId, LinkState)> {
+        self.cx.table.poll_link()
+    }
+
+    /// Frees all that is left of a removed peer: its stored messages, the finished operations with
+    /// it, the finished receives that name it. `each` gets the slices of shared buffers among them.
+    /// Bound: the finished operations, the stored messages.
+    pub fn discard_completions(&mut self, peer: PeerId, each: impl FnMut(RecvId)) {
+        self.sender.discard(&mut self.cx.completions, peer);
+        self.matcher.discard_finished(&mut self.cx.completions, peer, each);
+    }
+
+    /// The state of the connection of a connected endpoint.
+    #[must_use]
+    pub fn link(&self, peer: PeerId) -> LinkState {
+        let table = &self.cx.table;
+        table.peer_slot(peer).map_or(LinkState::Ended, |slot| table.link(slot))
+    }
+
+    /// Cancels the receives that name `source`, as [`Self::cancel_all`] does.
+    pub fn cancel_from(&mut self, source: PeerId) {
+        self.matcher.cancel_all(&mut self.cx, |from| from == Some(source));
     }
 }
 

@@ -269,6 +269,11 @@ impl Peer {
         self.port_packets = handshake.port_packets.get().max(1);
     }
 
+    /// Names the other side: its address, its host, its name for the connection.
+    pub(crate) fn name(&mut self, address: PeerAddress, host: Host, remote_cid: PeerId) {
+        (self.address, self.host, self.remote_cid) = (address, host, remote_cid.bits());
+    }
+
     /// Both sides know of the connection.
     pub(crate) fn establish(&mut self) {
         self.state = State::Established;

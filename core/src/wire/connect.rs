@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets of connection management (`docs/PROTOCOL.md` §12): one structure of 48 bytes, and data
+//! Packets of connection management (`docs/PROTOCOL.md` §12): one structure of 52 bytes, and data
 //! of the application behind it. Version, kind and checksum are where each other packet has them.
 //!
 //! In: any bytes ([`ConnectPacket::parse`]), or the fields of a packet ([`ConnectPacket::put`]).
@@ -8,10 +8,10 @@
 
 use super::header::{HEADER_LEN, Header, VERSION};
 use super::integrity::{seal, verify};
-use crate::PeerAddress;
 use crate::api::config::ChecksumFn;
 use crate::api::limits::CONNECT_DATA_MAX;
 use crate::api::stats::DropReason;
+use crate::{PeerAddress, PeerId};
 use zerocopy::little_endian::{U16, U32, U64};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -105,6 +105,7 @@ struct ConnectLayout {
     nonce_high: U32,
     checksum: U32,
     ip: [u8; 16],
+    cid: U32,
 }
 
 /// Bits of the number of a request. With 2^10 requests under way, one of 64 bits would be guessed
@@ -115,7 +116,7 @@ pub const CONNECT_LEN: usize = size_of::<ConnectLayout>();
 /// The longest packet of connection management.
 pub const CONNECT_PACKET_MAX: usize = CONNECT_LEN + CONNECT_DATA_MAX;
 
-static_assertions::const_assert_eq!(CONNECT_LEN, 48);
+static_assertions::const_assert_eq!(CONNECT_LEN, 52);
 static_assertions::const_assert_eq!(core::mem::offset_of!(ConnectLayout, checksum), HEADER_LEN - 4);
 
 /// A packet of connection management. Fields that its kind does not have are 0.
@@ -134,6 +135,8 @@ pub struct ConnectPacket<'a> {
     /// [`ConnectKind::Connect`], [`ConnectKind::Accept`]: the data port. An unspecified IP address
     /// stands for that of the packet's sender.
     pub address: PeerAddress,
+    /// As [`Self::address`]: the name that the sender's engine has given to the connection.
+    pub cid: PeerId,
     /// Data of the application.
     pub data: &'a [u8],
 }
@@ -142,7 +145,8 @@ impl<'a> ConnectPacket<'a> {
     /// A packet with these numbers, and nothing else.
     #[must_use]
     pub const fn new(kind: ConnectKind, nonce: u128, proof: u64) -> Self {
-        Self { kind, reason: None, nonce, proof, address: PeerAddress::NONE, data: &[] }
+        let (address, cid) = (PeerAddress::NONE, PeerId::NONE);
+        Self { kind, reason: None, nonce, proof, address, cid, data: &[] }
     }
 
     /// Checks version, kind, checksum and structure.
@@ -179,6 +183,7 @@ impl<'a> ConnectPacket<'a> {
             nonce: u128::from(layout.nonce_high.get()) << 64 | u128::from(layout.nonce.get()),
             proof: layout.proof.get(),
             address,
+            cid: if kind.has_port() { PeerId::from_bits(layout.cid.get()) } else { PeerId::NONE },
             data,
         })
     }
@@ -199,6 +204,7 @@ impl<'a> ConnectPacket<'a> {
             nonce_high: U32::new((self.nonce >> 64) as u32),
             checksum: U32::new(0),
             ip: self.address.octets(),
+            cid: U32::new(if self.kind.has_port() { self.cid.bits() } else { 0 }),
         };
         let (head, data) = packet.split_at_mut_checked(CONNECT_LEN)?;
         head.copy_from_slice(layout.as_bytes());
@@ -237,7 +243,8 @@ mod tests {
             let address =
                 if kind.has_port() { PeerAddress::from_v6(ip, port) } else { PeerAddress::NONE };
             let data = if kind.has_data() { &data[..] } else { &[] };
-            let packet = ConnectPacket { kind, reason, nonce, proof, address, data };
+            let cid = if kind.has_port() { PeerId::from_bits(proof as u32) } else { PeerId::NONE };
+            let packet = ConnectPacket { kind, reason, nonce, proof, address, cid, data };
             let mut bytes = [0; CONNECT_PACKET_MAX];
             let len = packet.put(&mut bytes, crc).unwrap();
             prop_assert_eq!(ConnectPacket::parse(&bytes[..len], crc), Ok(packet));

@@ -225,6 +225,16 @@ impl World {
         bytes: Vec<u8>,
     ) -> Result<OpId, PostError> {
         let peer = self.peer(from, to);
+        self.send_to(from, peer, request, bytes)
+    }
+
+    fn send_to(
+        &mut self,
+        from: usize,
+        peer: PeerId,
+        request: impl FnOnce(&mut SendRequest),
+        bytes: Vec<u8>,
+    ) -> Result<OpId, PostError> {
         let mut wanted = SendRequest {
             common: Common::new(peer, Context(0)),
             len: bytes.len() as u64,
@@ -239,6 +249,11 @@ impl World {
         let posted = node.engine.post_send(now, wanted, bytes.into(), &mut node.memory);
         self.drive(from, Budget::POST);
         posted
+    }
+
+    /// Sends on the connection of a connected endpoint.
+    pub fn send_on(&mut self, from: usize, peer: PeerId, context: u64, bytes: Vec<u8>) {
+        self.send_to(from, peer, |r| r.common.context = Context(context), bytes).unwrap();
     }
 
     pub fn send(&mut self, from: usize, to: usize, context: u64, bytes: Vec<u8>) {

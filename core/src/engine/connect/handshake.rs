@@ -18,7 +18,7 @@ use crate::engine::send::Sender;
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::{Errors, Standing, State};
 use crate::wire::{Handshake, Header, PACKET_LEN_MIN, PacketKind, Token};
-use crate::{DropReason, OpError, PeerAddress, PeersFull};
+use crate::{DropReason, LinkState, OpError, PeerAddress, PeersFull};
 
 /// Whether three quarters of the slots are taken.
 fn is_crowded<T: Default, I: SlotIndex>(slots: &Slab<'_, T, I>) -> bool {
@@ -133,7 +133,15 @@ pub(crate) fn process_handshake(
         return Err(DropReason::Malformed);
     }
     match header.kind() {
-        Some(PacketKind::Hello) => process_hello(cx, sender, matcher, handshake, from),
+        Some(PacketKind::Hello) => {
+            // The hello of a connected endpoint names the connection (§12).
+            let slot = if header.dst_cid().is_none() {
+                cx.table.find_peer(&from)
+            } else {
+                Some(cx.own_handshake(header, from)?)
+            };
+            process_hello(cx, sender, matcher, slot, handshake, from)
+        }
         Some(PacketKind::HelloAck) => cx.process_hello_ack(header, handshake, from),
         _ => cx.process_retry(header, handshake, from),
     }
@@ -145,10 +153,11 @@ fn process_hello(
     cx: &mut Ctx<'_>,
     sender: &mut Sender<'_>,
     matcher: &mut Matcher<'_>,
+    slot: Option<PeerSlot>,
     hello: &Handshake,
     from: PeerAddress,
 ) -> Result<(), DropReason> {
-    let Some(slot) = cx.table.find_peer(&from) else {
+    let Some(slot) = slot else {
         return process_first_hello(cx, sender, matcher, hello, from);
     };
     let peer = &cx.table.peers[slot];
@@ -397,6 +406,9 @@ impl Ctx<'_> {
         peer.establish();
         log::debug!("peer {}: connected, epoch {}", peer.address(), peer.epoch());
         self.stats.handshakes += 1;
+        if self.config.named_peers_only {
+            self.table.note_link(slot, LinkState::Open);
+        }
         self.table.make_ready(conn);
         self.arm(conn);
     }

@@ -5,9 +5,11 @@
 //! for each peer with traffic, packets without a connection (handshake, reset, close). Bound: the
 //! pools of peers and connections.
 
+mod changed;
 pub(super) mod cookie;
 pub(super) mod evict;
 pub(super) mod handshake;
+mod links;
 pub(super) mod packet;
 pub(super) mod reset;
 pub(super) mod schedule;
@@ -20,6 +22,7 @@ use crate::collections::secret::{Secret, Use};
 use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::collections::slots::Slots;
 use crate::collections::time::{TICK_NANOS, Tick};
+use crate::engine::connect::changed::ChangedLinks;
 use crate::engine::connect::packet::{STATELESS_QUEUE_MAX, StatelessPacket};
 use crate::engine::violation::{Violation, sound};
 use crate::peer::hosts::{Host, HostShares, SharedPool};
@@ -66,6 +69,8 @@ pub(super) struct ConnectionTable<'s> {
     closing: Option<u32>,
     /// Every peer was notified, or is being notified, that this endpoint closes.
     closed: bool,
+    /// Connections of connected endpoints that have opened or ended.
+    changed_links: ChangedLinks,
 }
 
 impl<'s> ConnectionTable<'s> {
@@ -92,6 +97,7 @@ impl<'s> ConnectionTable<'s> {
             hosts: HostShares::new(secret.subkey(Use::HostTable)),
             closing: None,
             closed: false,
+            changed_links: ChangedLinks::default(),
         }
     }
 }
@@ -316,7 +322,7 @@ impl ConnectionTable<'_> {
     fn insert(&mut self, address: PeerAddress) -> Option<PeerSlot> {
         let host = self.hosts.host(&address);
         let peer = self.peers.alloc(Peer::new(address, host))?;
-        self.index.insert(&address, peer);
+        self.index_peer(peer);
         self.hosts[SharedPool::Peers].taken(host, 1);
         Some(peer)
     }

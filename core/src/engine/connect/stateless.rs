@@ -118,7 +118,9 @@ impl Ctx<'_> {
         if !due {
             return None;
         }
-        let remote = if hello { PeerId::NONE } else { peer.remote_cid() };
+        // The other side of a connected endpoint may have more connections with this address.
+        let is_named = !hello || self.config.named_peers_only;
+        let remote = if is_named { peer.remote_cid() } else { PeerId::NONE };
         let token = if hello { Token(0) } else { peer.token() };
         let header = Header::new(kind, remote, token).with_sent_at(self.timers.tick().bits());
         let mut body = self.handshake(&peer.address());

@@ -11,7 +11,7 @@ use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::peer::hosts::SharedPool;
 use crate::peer::slots::{ConnSlot, PeerSlot};
-use crate::{OpError, Transmit};
+use crate::{LinkState, OpError, Transmit};
 
 /// Ends the connection to a peer, if there is one: everything that depends on it ends with `error`.
 pub(crate) fn end_connection(
@@ -26,6 +26,9 @@ pub(crate) fn end_connection(
     if peer.close() {
         cx.stats.connections_ended += 1;
         cx.stats.peers_failed += u64::from(error != OpError::Closed);
+        if cx.config.named_peers_only {
+            cx.table.note_link(slot, LinkState::Ended);
+        }
     }
     matcher.abort_announced(cx, cx.table.peer_id(slot), error);
     if conn.is_none() {

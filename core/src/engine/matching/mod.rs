@@ -113,6 +113,26 @@ impl Matcher<'_> {
         completions.poll_recv(&mut self.recvs)
     }
 
+    /// See [`Engine::discard_completions`](crate::Engine::discard_completions).
+    pub(super) fn discard_finished(
+        &mut self,
+        completions: &mut Completions,
+        peer: PeerId,
+        each: impl FnMut(RecvId),
+    ) {
+        completions.discard_recvs(&mut self.recvs, peer, each);
+        // bound: the stored messages of the peer, all of which have ended
+        loop {
+            let slot = self.stored.first_of(&mut self.unexpected, peer);
+            if slot.is_none() {
+                break;
+            }
+            self.unexpected.adopt(slot);
+            self.unqueue_stored(slot);
+            self.unexpected.release(slot);
+        }
+    }
+
     /// The next end of a deferred receive, and whether it succeeded.
     pub(super) fn poll_deferred(
         &mut self,

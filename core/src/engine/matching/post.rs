@@ -85,17 +85,18 @@ impl Matcher<'_> {
         waiting.is_some()
     }
 
-    /// See [`Engine::cancel_all`](crate::Engine::cancel_all).
-    pub(crate) fn cancel_all(&mut self, cx: &mut Ctx<'_>) {
+    /// Cancels the posted receives with a source that is `wanted`.
+    pub(crate) fn cancel_all(&mut self, cx: &mut Ctx<'_>, wanted: impl Fn(Option<PeerId>) -> bool) {
         for tagged in [false, true] {
+            let mut slot = self.posted.first(tagged);
             // bound: posted receives
-            loop {
-                let slot = self.posted.first(tagged);
-                if slot.is_none() {
-                    break;
+            while slot.is_some() {
+                let next = List::next(&mut self.recvs, slot);
+                if wanted(self.recvs[slot].request.from) {
+                    self.posted.remove(&mut self.recvs, slot, tagged);
+                    self.cancel_posted(cx, slot);
                 }
-                self.posted.remove(&mut self.recvs, slot, tagged);
-                self.cancel_posted(cx, slot);
+                slot = next;
             }
         }
         while !self.waiting.is_empty() {

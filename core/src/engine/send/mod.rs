@@ -101,6 +101,11 @@ impl Sender<'_> {
         completions.poll_send(&mut self.ops)
     }
 
+    /// See [`Engine::discard_completions`](crate::Engine::discard_completions).
+    pub(super) fn discard(&mut self, completions: &mut Completions, peer: PeerId) {
+        completions.discard_sends(&mut self.ops, peer);
+    }
+
     /// The next end of a deferred operation, and whether it succeeded.
     pub(super) fn poll_deferred(
         &mut self,

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The connections of connected endpoints: their peers, and the changes that the owner learns.
+//!
+//! In: names of peers; connections that open or end. Out: the peers that have changed. Called by
+//! the façade, `handshake` and `teardown`. Bound: those of `changed`.
+
+use crate::engine::connect::ConnectionTable;
+use crate::peer::State;
+use crate::peer::hosts::SharedPool;
+use crate::peer::slots::PeerSlot;
+use crate::{LinkState, PeerAddress, PeerId};
+
+impl ConnectionTable<'_> {
+    /// Lets the address of a peer find it, if the peer has one and is the first there.
+    pub(super) fn index_peer(&mut self, peer: PeerSlot) {
+        let address = self.peers[peer].address();
+        if address != PeerAddress::NONE && self.find_peer(&address).is_none() {
+            self.index.insert(&address, peer);
+        }
+    }
+
+    /// Names the other side of a peer that was inserted without an address. `remote_cid` is its
+    /// name for the connection.
+    pub(crate) fn name_peer(&mut self, peer: PeerSlot, address: PeerAddress, remote_cid: PeerId) {
+        let before = self.peers[peer].host();
+        let host = self.hosts.host(&address);
+        self.hosts[SharedPool::Peers].given_back(before, 1);
+        self.hosts[SharedPool::Peers].taken(host, 1);
+        self.peers[peer].name(address, host, remote_cid);
+        self.index_peer(peer);
+    }
+
+    /// Notes that the connection of a peer has opened or ended.
+    pub(crate) fn note_link(&mut self, peer: PeerSlot, state: LinkState) {
+        self.changed_links.push(self.peer_id(peer), state);
+    }
+
+    /// See [`Engine::poll_link`](crate::Engine::poll_link).
+    pub(crate) fn poll_link(&mut self) -> Option<(PeerId, LinkState)> {
+        self.changed_links.pop()
+    }
+
+    /// See [`Engine::link`](crate::Engine::link).
+    pub(crate) fn link(&self, peer: PeerSlot) -> LinkState {
+        let peer = &self.peers[peer];
+        match peer.state() {
+            State::Established => LinkState::Open,
+            State::Closed if peer.epoch() != 0 => LinkState::Ended,
+            State::Closed | State::HelloSent | State::Accepted => LinkState::Opening,
+            State::Removed => LinkState::Ended,
+        }
+    }
+}
