@@ -178,7 +178,7 @@ unsafe extern "C" fn getname(ep: *mut abi::fid, address: *mut c_void, len: *mut 
     control(|| {
         // SAFETY: the man page's contract: open.
         let endpoint = unsafe { object::object::<Endpoint>(ep) }?;
-        let name = SocketAddress::from(endpoint.name());
+        let name = SocketAddress::from(endpoint.name()?);
         // SAFETY: the man page's contract: `*len` bytes of room.
         unsafe { copy_out(name.bytes(), address, len) }
     })

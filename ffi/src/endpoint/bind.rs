@@ -52,11 +52,6 @@ pub(super) struct Bindings {
 }
 
 impl Bindings {
-    /// The bindings of a new endpoint: its port only.
-    pub(super) fn of(port: HybridPort) -> Self {
-        Self { port: Some(port), ..Self::default() }
-    }
-
     /// Binds an object to an endpoint of `domain`. A shared transmit context must admit the
     /// attributes `tx`.
     ///

@@ -18,12 +18,12 @@
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
+use ofi_xdp_core::PeerId;
 use ofi_xdp_core::cm::RequestId;
 
 use crate::objects::connection_manager::{CmSocket, ConnectionRequest, RequestOutcome, Requester};
 use crate::objects::eq::{Eq, ErrorEvent, Event};
 use crate::runtime::Runtime;
-use crate::runtime::addresses::AddressTable;
 use crate::runtime::peer_link::Observer;
 use crate::sys::abi;
 use crate::sys::errno::Error;
@@ -84,9 +84,8 @@ struct State {
 pub(crate) struct EndpointConnection {
     /// The request that the endpoint was opened for.
     incoming: Option<Arc<ConnectionRequest>>,
-    /// The address of the one peer.
-    table: Arc<AddressTable>,
-    runtime: OnceLock<Weak<Runtime>>,
+    /// The runtime, and the peer that it has for the endpoint.
+    runtime: OnceLock<(Weak<Runtime>, PeerId)>,
     state: Mutex<State>,
 }
 
@@ -95,13 +94,7 @@ impl EndpointConnection {
     pub(super) fn new(incoming: Option<Arc<ConnectionRequest>>) -> Arc<Self> {
         let peer = incoming.as_ref().map(|request| request.peer());
         let state = Mutex::new(State { peer, ..State::default() });
-        let table = Arc::new(AddressTable::new(1));
-        Arc::new(Self { incoming, table, runtime: OnceLock::new(), state })
-    }
-
-    /// The vector of the endpoint's one peer.
-    pub(super) const fn table(&self) -> &Arc<AddressTable> {
-        &self.table
+        Arc::new(Self { incoming, runtime: OnceLock::new(), state })
     }
 
     /// The request that the endpoint was opened for.
@@ -109,10 +102,10 @@ impl EndpointConnection {
         self.incoming.as_ref()
     }
 
-    /// Records the runtime, when the endpoint is enabled.
-    pub(super) fn runs_on(&self, runtime: &Arc<Runtime>) {
+    /// Records the runtime, when the endpoint is enabled, and the peer that it has there.
+    pub(super) fn runs_on(&self, runtime: &Arc<Runtime>, peer: PeerId) {
         // An endpoint is enabled once.
-        let _ = self.runtime.set(Arc::downgrade(runtime));
+        let _ = self.runtime.set((Arc::downgrade(runtime), peer));
     }
 
     /// The address of the peer.
@@ -123,7 +116,7 @@ impl EndpointConnection {
         self.lock().peer.ok_or(Error::NotConnected)
     }
 
-    /// Asks the listener at `to`, through `socket`, for a connection with the data port `port`.
+    /// Asks the listener at `to`, through `socket`, for a connection with the data port `local`.
     ///
     /// # Errors
     /// [`Error::BadState`] after a call of this or of [`Self::accept`]; as [`CmSocket::connect`].
@@ -131,16 +124,17 @@ impl EndpointConnection {
         self: &Arc<Self>,
         (origin, events): (EventOrigin, Arc<Eq>),
         socket: &Arc<CmSocket>,
-        (to, port): (SocketAddr, u16),
+        (to, local): (SocketAddr, SocketAddr),
         data: &[u8],
     ) -> Result<(), Error> {
         if self.incoming.is_some() {
             return Err(Error::BadState);
         }
+        let (_, peer) = self.runtime()?;
         self.begin(ConnectPhase::Requesting, origin, events)?;
         self.lock().peer = Some(to);
         let requester: Weak<Self> = Arc::downgrade(self);
-        match socket.connect(to, port, data, requester) {
+        match socket.connect(to, (local, peer), data, requester) {
             Ok(id) => {
                 self.lock().request = Some((Arc::clone(socket), id));
                 Ok(())
@@ -166,10 +160,10 @@ impl EndpointConnection {
     ) -> Result<(), Error> {
         let request = self.incoming.as_ref().ok_or(Error::Invalid)?;
         self.begin(ConnectPhase::Opening, origin, events)?;
-        self.table.insert(request.peer())?;
-        self.runtime()?.open_connection(false)?;
+        let (runtime, peer) = self.runtime()?;
+        runtime.open_connection(peer, (request.peer().into(), request.cid()), false)?;
         let requester: Weak<Self> = Arc::downgrade(self);
-        let id = request.accept(local, data, requester)?;
+        let id = request.accept((local, peer), data, requester)?;
         self.lock().request = Some((Arc::clone(request.socket()), id));
         Ok(())
     }
@@ -182,7 +176,8 @@ impl EndpointConnection {
         if !matches!(self.lock().phase, ConnectPhase::Opening | ConnectPhase::Connected) {
             return Err(Error::NotConnected);
         }
-        self.runtime()?.end_connection()
+        let (runtime, peer) = self.runtime()?;
+        runtime.end_connection(peer)
     }
 
     /// Withdraws a request. Afterwards the connection manager calls no more, and has no reference.
@@ -216,8 +211,9 @@ impl EndpointConnection {
         Ok(())
     }
 
-    fn runtime(&self) -> Result<Arc<Runtime>, Error> {
-        self.runtime.get().and_then(Weak::upgrade).ok_or(Error::BadState)
+    fn runtime(&self) -> Result<(Arc<Runtime>, PeerId), Error> {
+        let (runtime, peer) = self.runtime.get().ok_or(Error::BadState)?;
+        Ok((runtime.upgrade().ok_or(Error::BadState)?, *peer))
     }
 
     /// The attempt has failed.
@@ -240,8 +236,8 @@ impl EndpointConnection {
 
 impl Requester for EndpointConnection {
     fn outcome(&self, outcome: RequestOutcome, data: &[u8]) {
-        let peer = match outcome {
-            RequestOutcome::Accepted(peer) => peer,
+        let (to, cid) = match outcome {
+            RequestOutcome::Accepted(to, cid) => (to, cid),
             RequestOutcome::Confirmed => return self.connected(),
             RequestOutcome::Failed(error) => return self.fail(error, data),
             RequestOutcome::Unanswered(error) => {
@@ -258,7 +254,9 @@ impl Requester for EndpointConnection {
             }
             (state.phase, state.data) = (ConnectPhase::Opening, data.to_vec());
         }
-        let opened = self.table.insert(peer).and_then(|_| self.runtime()?.open_connection(true));
+        let opened = self
+            .runtime()
+            .and_then(|(runtime, peer)| runtime.open_connection(peer, (to.into(), cid), true));
         if let Err(error) = opened {
             self.fail(error, &[]);
         }

@@ -10,7 +10,8 @@ use std::sync::{Arc, Mutex};
 use ofi_xdp_core::Config;
 
 use super::bind::{Bindings, BoundCntr, BoundCq, policy};
-use super::{Enabled, Endpoint, PEERS};
+use super::{Enabled, Endpoint, PEERS, open_port};
+use crate::objects::shared_runtimes::RuntimeKey;
 use crate::runtime::addresses::AddressTable;
 use crate::runtime::peer_link::Observer;
 use crate::runtime::{Attachment, Runtime, RuntimeConfig, Side, Wakers};
@@ -23,17 +24,71 @@ use crate::sys::{param, reserve};
 const PEERS_MAX: u32 = 1 << 20;
 /// Slots for the one peer of a connected endpoint, and for packets to a former one.
 const PEERS_CONNECTED: u32 = 4;
+/// Slots for the peers of endpoints that were closed a moment ago, on a shared runtime.
+const PEERS_CLOSED: u32 = 8 << 10;
+/// Most operations of a side on a shared runtime.
+const OPERATIONS_MAX: u32 = 64 << 10;
 
 impl Endpoint {
-    /// Starts the runtime, and adds it to the bound objects.
+    /// Starts the runtime, and adds it to the bound objects. A connected endpoint joins one that
+    /// others with its bindings have started, if there is room.
     ///
     /// # Errors
     /// [`Error::BadState`] without a shared context that was asked for, and after an attempt that
     /// failed behind [`Runtime::start`]; [`Error::NoAddressVector`]; [`Error::NoCompletionQueue`];
-    /// [`Error::NoMemory`]; as [`Runtime::start`].
+    /// [`Error::NoMemory`]; as [`Runtime::start`] and [`open_port`].
     pub(super) fn start(&self, bindings: &mut Bindings) -> Result<(), Error> {
-        let before = reserve::refusals();
         let av = self.complete(bindings)?;
+        let runtime = match self.runtime_key(bindings) {
+            Some(key) => {
+                self.domain.runtimes().join(&key, |room| self.start_runtime(bindings, av, room))?
+            }
+            None => self.start_runtime(bindings, av, 1)?,
+        };
+        let link = self.connection.as_ref().map(|connection| {
+            let peer = runtime.add_link(Arc::clone(connection) as Arc<dyn Observer>)?;
+            connection.runs_on(&runtime, peer);
+            Ok::<_, Error>(peer)
+        });
+        let peer = link.transpose().inspect_err(|_| self.leave(bindings, &runtime))?;
+        let (transmits, receives) =
+            (policy(bindings.transmit.as_ref()), policy(bindings.receive.as_ref()));
+        let (address, shared_rx) = (runtime.local_addr(), bindings.shared_rx.clone());
+        let enabled = Enabled { runtime, transmits, receives, shared_rx, address, peer };
+        self.enabled.set(enabled).map_err(|_| Error::BadState)
+    }
+
+    /// The properties that connected endpoints of one runtime have in common; `None` for an
+    /// endpoint that has one of its own. Counters are those of a runtime, and so are ports.
+    fn runtime_key(&self, bindings: &Bindings) -> Option<RuntimeKey> {
+        let Bindings { transmit, receive, counters, shared_rx, port, .. } = bindings;
+        if self.connection.is_none() || port.is_some() || !counters.is_empty() {
+            return None;
+        }
+        let queue = |bound: &Option<BoundCq>| {
+            let bound = bound.as_ref();
+            let address = bound.map_or(0, |bound| Arc::as_ptr(&bound.queue).addr());
+            [address, bound.map_or(0, |bound| usize::from(bound.selective))]
+        };
+        let [transmit, transmits] = queue(transmit);
+        let [receive, receives] = queue(receive);
+        let shared = shared_rx.as_ref().map_or(0, |shared| Arc::as_ptr(shared).addr());
+        let order = usize::from(self.order.bits());
+        let events = usize::from(self.caps & bits::RMA_EVENT != 0);
+        let options = transmits | receives << 1 | events << 2 | order << 3;
+        let (sends, recvs) = (self.sends as usize, self.recvs as usize);
+        let parts = [transmit, receive, shared, options, sends, recvs, 0, 0];
+        Some(RuntimeKey { ip: self.local.ip(), parts })
+    }
+
+    /// Starts a runtime for `room` endpoints.
+    fn start_runtime(
+        &self,
+        bindings: &mut Bindings,
+        av: Arc<AddressTable>,
+        room: u32,
+    ) -> Result<Arc<Runtime>, Error> {
+        let before = reserve::refusals();
         let receives = policy(bindings.receive.as_ref());
         let thread = self.domain.thread()?;
         let shared_rx = bindings.shared_rx.clone();
@@ -52,9 +107,12 @@ impl Endpoint {
             },
             unbound: bindings.unbound(),
             source_err: self.caps & bits::SOURCE_ERR != 0,
-            observer: self.connection.clone().map(|it| -> Arc<dyn Observer> { it }),
+            is_connected: self.connection.is_some(),
         };
-        let config = self.config(&av)?;
+        let config = self.config(&av, room)?;
+        if bindings.port.is_none() && self.connection.is_some() {
+            bindings.port = Some(open_port(&self.domain, self.local)?);
+        }
         let port = &mut bindings.port;
         let runtime = Runtime::start(RuntimeConfig { config, port, av, endpoint, shared })?;
         let joined = announce(&runtime, bindings)
@@ -65,15 +123,10 @@ impl Endpoint {
             self.withdraw(&runtime, bindings);
             return Err(error);
         }
-        if let Some(connection) = &self.connection {
-            connection.runs_on(&runtime);
-        }
         if let Some(shared) = &shared_rx {
             shared.join(&runtime, receives, self.caps & bits::DIRECTED_RECV != 0);
         }
-        let transmits = policy(bindings.transmit.as_ref());
-        let enabled = Enabled { runtime, transmits, receives, shared_rx };
-        self.enabled.set(enabled).map_err(|_| Error::BadState)
+        Ok(runtime)
     }
 
     /// Removes a runtime from the bound objects that it was added to.
@@ -88,6 +141,42 @@ impl Endpoint {
         runtime.close();
     }
 
+    /// Ends an enabled endpoint, and its runtime with the last one.
+    pub(super) fn stop(&self, bindings: &Bindings, enabled: &Enabled) {
+        if let Some(peer) = enabled.peer {
+            enabled.runtime.remove_link(peer);
+        }
+        self.leave(bindings, &enabled.runtime);
+    }
+
+    /// Leaves a runtime, which ends with its last endpoint.
+    fn leave(&self, bindings: &Bindings, runtime: &Arc<Runtime>) {
+        if !self.domain.runtimes().leave(runtime) {
+            return;
+        }
+        for bound in [&bindings.transmit, &bindings.receive].into_iter().flatten() {
+            bound.queue.remove(runtime);
+        }
+        // An endpoint that is enabled has started it.
+        if let Ok(thread) = self.domain.thread() {
+            thread.remove(runtime);
+        }
+        self.domain.work().forget(runtime);
+        let source = bindings.shared_rx.as_ref().and_then(|shared| {
+            // Messages that arrive from now on take no receive that other endpoints share.
+            shared.leave(runtime);
+            runtime.leave_shared()
+        });
+        runtime.close();
+        if let Some(source) = source {
+            runtime.end_shared(&source);
+        }
+        for BoundCntr { counter, .. } in &bindings.counters {
+            counter.remove_endpoint(runtime);
+        }
+        self.domain.registry().leave(runtime);
+    }
+
     /// Checks that all objects are bound that the endpoint's capabilities need (`fi_endpoint(3)`,
     /// `fi_enable`); returns the address vector.
     fn complete(&self, bindings: &Bindings) -> Result<Arc<AddressTable>, Error> {
@@ -99,8 +188,8 @@ impl Endpoint {
             return Err(Error::BadState);
         }
         let table = match (&self.connection, av) {
-            (Some(connection), _) => connection.table(),
-            (None, Some(av)) => av.table(),
+            (Some(_), _) => Arc::new(AddressTable::new(0)),
+            (None, Some(av)) => Arc::clone(av.table()),
             (None, None) => return Err(Error::NoAddressVector),
         };
         let missing = |queue: &Option<BoundCq>, kinds: u64| {
@@ -110,10 +199,10 @@ impl Endpoint {
         {
             return Err(Error::NoCompletionQueue);
         }
-        Ok(Arc::clone(table))
+        Ok(table)
     }
 
-    fn config(&self, av: &AddressTable) -> Result<Config, Error> {
+    fn config(&self, av: &AddressTable, room: u32) -> Result<Config, Error> {
         let values = param::values()?;
         let mut config = Config::new(ofi_xdp_checksum::crc32c);
         // Peers that send first take a slot too.
@@ -128,20 +217,26 @@ impl Endpoint {
         config.peer_timeout = values.peer_timeout;
         config.path_retry = values.path_retry;
         if self.connection.is_some() {
-            serve_one_peer(&mut config);
+            serve_connections(&mut config, room);
         }
         Ok(config)
     }
 }
 
-/// The capacities for the one peer of a connected endpoint.
-const fn serve_one_peer(config: &mut Config) {
+/// The capacities for so many connected endpoints. Each may have as many operations as its
+/// attributes say, until all together have [`OPERATIONS_MAX`] of a side.
+fn serve_connections(config: &mut Config, room: u32) {
+    let operations = |each: u32| each.saturating_mul(room).clamp(each, OPERATIONS_MAX.max(each));
     config.named_peers_only = true;
-    config.peers = PEERS_CONNECTED;
-    config.connections = PEERS_CONNECTED;
-    config.assemblies = 256;
-    config.responders = 256;
-    config.unexpected = [1024, 512, 128, 32];
+    // The slot of a closed endpoint is not used again for a while.
+    config.peers = if room == 1 { PEERS_CONNECTED } else { room + PEERS_CLOSED };
+    // The last quarter is for connections that peers open.
+    config.connections = PEERS_CONNECTED.max(room + room / 2);
+    config.responders = 256 + config.connections;
+    config.assemblies = 256.max(room.min(4096));
+    (config.sends, config.recvs) = (operations(config.sends), operations(config.recvs));
+    config.slices = config.recvs;
+    config.unexpected = [1024, 512, 128, 32].map(|slots| slots * room.min(16));
 }
 
 /// Adds a new runtime to the bound queues and counters. A queue of both sides reads receives first.

@@ -74,6 +74,7 @@ impl Endpoint {
             fence: flags & bits::FENCE != 0,
             deferred: matches!(request.flags, OpFlags::Deferred(_)),
             matched: flags & bits::MATCH_COMPLETE != 0,
+            connected: enabled.peer,
         })
     }
 }

@@ -32,7 +32,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ofi_xdp_core::Order;
+use ofi_xdp_core::{Order, PeerId};
 use ofi_xdp_datapath::{ChooseError, HybridPort, Mode, OpenError, PortConfig, Tier};
 
 use crate::endpoint::shared_rx::SharedRx;
@@ -50,7 +50,7 @@ use crate::sys::personality::{self, Personality};
 use crate::sys::tier::Choice;
 use crate::sys::{notice, param};
 
-use bind::{Bindings, BoundCntr};
+use bind::Bindings;
 use connection::{EndpointConnection, EventOrigin};
 use passive::PassiveEndpoint;
 use receives::MIN_MULTI_RECV;
@@ -67,6 +67,10 @@ pub(crate) struct Enabled {
     transmits: CompletionPolicy,
     receives: CompletionPolicy,
     shared_rx: Option<Arc<SharedRx>>,
+    /// The address of the port.
+    address: SocketAddr,
+    /// The peer of a connected endpoint.
+    pub(super) peer: Option<PeerId>,
 }
 
 /// The object that an endpoint is opened from (`fi_info->handle`).
@@ -84,9 +88,8 @@ pub(crate) enum Handle {
 #[derive(Debug)]
 pub(crate) struct Endpoint {
     domain: Arc<Domain>,
-    name: SocketAddr,
-    /// The address of the port.
-    data_address: SocketAddr,
+    /// The address of the port, or that of a port that is opened later; port 0: any.
+    local: SocketAddr,
     /// The connection of a connected endpoint (`FI_EP_MSG`).
     connection: Option<Arc<EndpointConnection>>,
     caps: u64,
@@ -143,8 +146,16 @@ impl Endpoint {
                 (Some(SocketAddr::new(ip, 0)), Some(incoming))
             }
         };
-        let port = open_port(domain, local_address(domain, source)?)?;
-        let data_address = port.local_addr();
+        let local = local_address(domain, source)?;
+        // Connected endpoints share ports, where the application has not chosen one.
+        let port = if is_msg && local.port() == 0 {
+            if !domain.has_address(local.ip()) {
+                return Err(Error::Os(libc::EADDRNOTAVAIL));
+            }
+            None
+        } else {
+            Some(open_port(domain, local)?)
+        };
         let size = |size: Option<usize>| {
             let size = size.filter(|&size| size > 0).unwrap_or(SIZE_DEFAULT);
             u32::try_from(size).map_err(|_| Error::Invalid)
@@ -152,9 +163,7 @@ impl Endpoint {
         let (tx, rx) = (request.tx.as_ref(), request.rx.as_ref());
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
-            // The port of an accepted connection is not known to the application.
-            name: incoming.as_ref().map_or(data_address, |incoming| incoming.local()),
-            data_address,
+            local: port.as_ref().map_or(local, HybridPort::local_addr),
             connection: is_msg.then(|| EndpointConnection::new(incoming)),
             caps: if request.caps == 0 { offer.caps & !bits::SOURCE_ERR } else { request.caps },
             sends: size(tx.map(|tx| tx.size))?,
@@ -167,7 +176,7 @@ impl Endpoint {
             tx_op_flags: AtomicU64::new(tx.map_or(0, |tx| tx.op_flags)),
             rx_op_flags: AtomicU64::new(rx.map_or(0, |rx| rx.op_flags)),
             min_multi_recv: AtomicUsize::new(MIN_MULTI_RECV),
-            bindings: Mutex::new(Bindings::of(port)),
+            bindings: Mutex::new(Bindings { port, ..Bindings::default() }),
             enabled: OnceLock::new(),
             original: None,
         }))
@@ -210,12 +219,13 @@ impl Endpoint {
         data: &[u8],
     ) -> Result<(), Error> {
         let connection = self.connection()?;
-        if to.is_ipv4() != self.data_address.is_ipv4() || to.port() == 0 {
+        if to.is_ipv4() != self.local.is_ipv4() || to.port() == 0 {
             return Err(Error::Invalid);
         }
         let events = self.ready_to_connect()?;
-        let socket = self.domain.fabric().connection_manager()?.active(self.data_address.ip())?;
-        connection.connect((origin, events), &socket, (to, self.data_address.port()), data)
+        let local = self.enabled()?.address;
+        let socket = self.domain.fabric().connection_manager()?.active(local.ip())?;
+        connection.connect((origin, events), &socket, (to, local), data)
     }
 
     /// `fi_accept`; enables the endpoint.
@@ -225,7 +235,7 @@ impl Endpoint {
     pub(crate) fn accept(self: &Arc<Self>, origin: EventOrigin, data: &[u8]) -> Result<(), Error> {
         let connection = self.connection()?;
         let events = self.ready_to_connect()?;
-        connection.accept((origin, events), self.data_address, data)
+        connection.accept((origin, events), self.enabled()?.address, data)
     }
 
     /// `fi_shutdown`.
@@ -282,7 +292,7 @@ fn local_address(domain: &Domain, source: Option<SocketAddr>) -> Result<SocketAd
 }
 
 /// Opens the port of a new endpoint, and warns if it is not of the best tier.
-fn open_port(domain: &Domain, address: SocketAddr) -> Result<HybridPort, Error> {
+pub(super) fn open_port(domain: &Domain, address: SocketAddr) -> Result<HybridPort, Error> {
     let values = param::values()?;
     let mut config = PortConfig::new(address, PEERS);
     config.interface = Some(domain.interface().nic.name.clone());
@@ -342,25 +352,7 @@ impl ObjectOps for Endpoint {
             connection.close();
         }
         if let Some(enabled) = self.enabled.get() {
-            let bindings = self.bindings();
-            for bound in [&bindings.transmit, &bindings.receive].into_iter().flatten() {
-                bound.queue.remove(&enabled.runtime);
-            }
-            self.domain.thread()?.remove(&enabled.runtime);
-            self.domain.work().forget(&enabled.runtime);
-            let source = enabled.shared_rx.as_ref().and_then(|shared| {
-                // Messages that arrive from now on take no receive that other endpoints share.
-                shared.leave(&enabled.runtime);
-                enabled.runtime.leave_shared()
-            });
-            enabled.runtime.close();
-            if let Some(source) = source {
-                enabled.runtime.end_shared(&source);
-            }
-            for BoundCntr { counter, .. } in &bindings.counters {
-                counter.remove_endpoint(&enabled.runtime);
-            }
-            self.domain.registry().leave(&enabled.runtime);
+            self.stop(&self.bindings(), enabled);
         }
         Ok(())
     }

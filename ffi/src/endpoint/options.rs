@@ -10,9 +10,11 @@ use std::sync::atomic::Ordering;
 
 use ofi_xdp_core::{Context, DeferredId};
 
-use super::Endpoint;
+use ofi_xdp_datapath::HybridPort;
+
 use super::connection::CM_DATA_MAX;
 use super::receives::Receives;
+use super::{Endpoint, open_port};
 use crate::runtime::{OpFlags, Recv, Side};
 use crate::sys::errno::Error;
 
@@ -72,8 +74,22 @@ impl Endpoint {
         Ok(self.enabled()?.runtime.room(Side::Transmit))
     }
 
-    /// `fi_getname`.
-    pub(crate) const fn name(&self) -> SocketAddr {
-        self.name
+    /// `fi_getname`. A connected endpoint that needs a name before it is enabled has a port of its
+    /// own. The port of an accepted connection is not known to the application.
+    ///
+    /// # Errors
+    /// As [`open_port`].
+    pub(crate) fn name(&self) -> Result<SocketAddr, Error> {
+        if let Some(incoming) = self.connection.as_ref().and_then(|it| it.incoming()) {
+            return Ok(incoming.local());
+        }
+        if let Ok(enabled) = self.enabled() {
+            return Ok(enabled.address);
+        }
+        let port = &mut self.original.as_deref().unwrap_or(self).bindings().port;
+        if port.is_none() {
+            *port = Some(open_port(&self.domain, self.local)?);
+        }
+        port.as_ref().map(HybridPort::local_addr).ok_or(Error::BadState)
     }
 }

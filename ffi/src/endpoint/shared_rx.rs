@@ -43,7 +43,8 @@ struct SharingEndpoint {
 
 impl SharingEndpoint {
     fn options(&self, mode: RecvMode, flags: u64) -> RecvOptions {
-        RecvOptions { mode, signal: self.policy.signals(flags), directed: self.directed }
+        let (signal, directed) = (self.policy.signals(flags), self.directed);
+        RecvOptions { mode, signal, directed, connected: None }
     }
 }
 

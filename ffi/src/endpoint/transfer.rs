@@ -48,6 +48,7 @@ impl Endpoint {
                 mode: classify_recv(recv, flags, &self.min_multi_recv)?,
                 signal: signals(enabled.receives, recv.flags, flags),
                 directed: self.caps & bits::DIRECTED_RECV != 0,
+                connected: enabled.peer,
             },
         )
     }

@@ -16,6 +16,7 @@ use crate::objects::fabric::Fabric;
 use crate::objects::object_ops::{BindTarget, ObjectOps};
 use crate::objects::progress_thread::ProgressThread;
 use crate::objects::region_table::Registry;
+use crate::objects::shared_runtimes::SharedRuntimes;
 use crate::runtime::deferred::WorkQueue;
 use crate::sys::abi::bits;
 use crate::sys::errno::Error;
@@ -39,6 +40,8 @@ pub(crate) struct Domain {
     work: Arc<WorkQueue>,
     /// The event queue of asynchronous operations that have none of their own.
     events: OnceLock<DomainEvents>,
+    /// The runtimes of connected endpoints.
+    runtimes: SharedRuntimes,
     /// Started with the first endpoint that is enabled.
     thread: OnceLock<Arc<ProgressThread>>,
 }
@@ -75,6 +78,7 @@ impl Domain {
                 registry: Registry::default(),
                 work: Arc::default(),
                 events: OnceLock::new(),
+                runtimes: SharedRuntimes::default(),
                 thread: OnceLock::new(),
             }));
         }
@@ -151,6 +155,11 @@ impl Domain {
     #[inline]
     pub(crate) fn work(&self) -> &WorkQueue {
         &self.work
+    }
+
+    /// The runtimes that its connected endpoints share.
+    pub(crate) const fn runtimes(&self) -> &SharedRuntimes {
+        &self.runtimes
     }
 
     /// Its memory regions.

@@ -15,6 +15,7 @@ pub(crate) mod object_ops;
 pub(crate) mod poll_set;
 pub(crate) mod progress_thread;
 pub(crate) mod region_table;
+pub(crate) mod shared_runtimes;
 pub(crate) mod takeover;
 pub(crate) mod wait_set;
 

@@ -61,7 +61,9 @@ impl Runtime {
                     }
                     cancelled.adapt(&mut completion);
                     if side == Side::Receive {
-                        origin.source = peers.source(engine, &self.av, completion.peer);
+                        if !self.endpoint.is_connected {
+                            origin.source = peers.source(engine, &self.av, completion.peer);
+                        }
                         if let Some(part) = completion.slice {
                             origin.buffer_address = memory.address_of(part);
                             if is_suppressed(&mut completion, memory.finish_shared(part)) {

@@ -50,10 +50,10 @@ use crate::runtime::addresses::AddressTable;
 use crate::runtime::app_polls::{AppPolls, ThreadView};
 use crate::runtime::cancelled::CancelledSends;
 use crate::runtime::memory::AppMemory;
-use crate::runtime::peer_link::{Observer, PEER, PeerLink};
+use crate::runtime::peer_link::PeerLinks;
 use crate::runtime::peers::PeerMap;
 use crate::runtime::receive_source::SharedSource;
-use crate::sys::abi::{self, fi_addr_t};
+use crate::sys::abi;
 use crate::sys::clock::{earlier, now};
 use crate::sys::errno::Error;
 use crate::wait::spin_yield;
@@ -100,8 +100,8 @@ struct State {
     slept: bool,
     /// When the application's calls must wake the progress thread.
     thread: ThreadView,
-    /// The connection of a connected endpoint.
-    link: PeerLink,
+    /// The connected endpoints.
+    links: PeerLinks,
     /// Whether the port has failed for good; it was reported then.
     failed: bool,
     /// Sends that the application wants cancelled.
@@ -115,7 +115,7 @@ impl State {
         if self.port.has_more() {
             return Some(Instant::ZERO);
         }
-        earlier(self.engine.with(|engine| engine.poll_at()), self.link.opens_until())
+        earlier(self.engine.with(|engine| engine.poll_at()), self.links.opens_until())
     }
 
     /// Copies of the port's descriptors, to sleep on without the lock. Without descriptors there
@@ -125,7 +125,7 @@ impl State {
     }
 }
 
-/// The endpoint of a runtime: its bindings, as far as progress needs them.
+/// The endpoints of a runtime: their bindings, which are the same, as far as progress needs them.
 pub(crate) struct Attachment {
     /// The threads that sleep until something happens.
     pub(crate) wakers: Wakers,
@@ -133,17 +133,8 @@ pub(crate) struct Attachment {
     pub(crate) unbound: Vec<Side>,
     /// `FI_SOURCE_ERR`: completions report sources that are not in the vector.
     pub(crate) source_err: bool,
-    /// A connected endpoint learns of its connection. Without one, operations name their peers.
-    pub(crate) observer: Option<Arc<dyn Observer>>,
-}
-
-impl Attachment {
-    /// The address of the peer that an operation names. On a connected endpoint the argument has no
-    /// meaning (`fi_endpoint(3)`).
-    #[inline]
-    const fn address(&self, named: fi_addr_t) -> fi_addr_t {
-        if self.observer.is_some() { PEER } else { named }
-    }
+    /// They are connected endpoints, each with a peer of its own.
+    pub(crate) is_connected: bool,
 }
 
 /// The parts that a runtime is made of.
@@ -180,10 +171,12 @@ impl Runtime {
             }
         })?;
         let memory = AppMemory::new(&config, shared)?;
-        let peers = PeerMap::new(config.peers as usize, av.expected(), &av)?;
+        // Connected endpoints have no vector.
+        let named = if endpoint.is_connected { 0 } else { config.peers as usize };
+        let peers = PeerMap::new(named, av.expected(), &av)?;
         let (regions, failed) = (HashMap::new(), false);
         let (polls, thread) = (AppPolls::new(now()), ThreadView::default());
-        let (slept, link) = (false, PeerLink::default());
+        let (slept, links) = (false, PeerLinks::default());
         let mut port = port.take().ok_or(Error::BadState)?;
         if endpoint.wakers.any_exported() {
             port.arm();
@@ -198,7 +191,7 @@ impl Runtime {
             polls,
             thread,
             slept,
-            link,
+            links,
             failed,
             cancelled,
         };
@@ -206,9 +199,12 @@ impl Runtime {
         Ok(Arc::new(Self { state, av, endpoint, has_unmatched, waiting: AtomicU32::new(0) }))
     }
 
-    /// Waits until everything is acknowledged, in both directions, until `deadline` at most. A
-    /// connection that opens has to open first: else the peer would wait for it.
-    fn linger(&self, deadline: Instant) -> MutexGuard<'_, State> {
+    /// Waits while `is_busy`, until `deadline` at most.
+    fn linger_while(
+        &self,
+        deadline: Instant,
+        is_busy: impl Fn(&State) -> bool,
+    ) -> MutexGuard<'_, State> {
         let wakeup = self.lock().wakeup_descriptors();
         // bound: the deadline
         loop {
@@ -217,9 +213,7 @@ impl Runtime {
             // This poll may be the last one.
             state.port.poll_all_sources();
             self.drive(&mut state, now, Budget::PROGRESS);
-            let has_work =
-                state.link.opens_until().is_some() || state.engine.with(|engine| engine.has_work());
-            if !has_work || state.failed || now >= deadline {
+            if !is_busy(&state) || state.failed || now >= deadline {
                 return state;
             }
             let until = state.due().map_or(deadline, |next| next.min(deadline));
@@ -234,7 +228,8 @@ impl Runtime {
     /// Waits for acknowledgements, then sends close notifications. Afterwards no application memory
     /// is accessed any more.
     pub(crate) fn close(&self) {
-        let mut state = self.linger(now().after(LINGER));
+        let has_work = |state: &State| state.engine.with(|engine| engine.has_work());
+        let mut state = self.linger_while(now().after(LINGER), has_work);
         let now = now();
         let State { engine, port, .. } = &mut *state;
         engine.with_mut(|engine| {
@@ -288,8 +283,8 @@ impl Runtime {
         if state.memory.is_shared() {
             self.drive_shared(state, now);
         }
-        if self.endpoint.observer.is_some() {
-            self.follow_connection(state, now);
+        if self.endpoint.is_connected {
+            self.follow_connections(state, now);
         }
     }
 

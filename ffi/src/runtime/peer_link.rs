@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The connection of a connected endpoint, as its runtime knows it, and the [`Observer`] of its
-//! changes. The methods are in `connection`.
+//! The connections of connected endpoints, as their runtime knows them, and the [`Observer`] of
+//! their changes. The methods of the runtime are in `connection`.
+//!
+//! In: peers of the engine. Out: the observer of each, the connections that open for too long.
+//! Called under the lock of the runtime. Bound: the endpoints of the runtime.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
 
 use ofi_xdp_core::{Instant, PeerId};
-
-use crate::sys::abi::fi_addr_t;
-
-/// The address of the one peer in the endpoint's table.
-pub(crate) const PEER: fi_addr_t = 0;
 
 /// Learns of the changes of a connection, under the lock of the runtime: it calls no runtime.
 pub(crate) trait Observer: std::fmt::Debug + Send + Sync {
@@ -20,24 +21,92 @@ pub(crate) trait Observer: std::fmt::Debug + Send + Sync {
 
 /// The connection as the observer knows it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum PeerLink {
+pub(super) enum LinkPhase {
     /// The peer is not known yet.
     #[default]
     Unnamed,
-    /// The peer is known; the connection opens, until this time at the latest.
-    Opening(PeerId, Instant),
+    /// The peer is known; the connection opens.
+    Opening,
     /// Both sides know of the connection.
-    Open(PeerId),
+    Open,
     /// The connection has ended. An endpoint has one connection in its life (`fi_connect(3)`).
     Ended,
 }
 
-impl PeerLink {
-    /// When the attempt at a connection ends, if one is made.
-    pub(super) const fn opens_until(self) -> Option<Instant> {
-        match self {
-            Self::Opening(_, until) => Some(until),
-            Self::Unnamed | Self::Open(_) | Self::Ended => None,
+/// A connected endpoint.
+#[derive(Debug)]
+pub(super) struct PeerLink {
+    pub(super) phase: LinkPhase,
+    pub(super) observer: Arc<dyn Observer>,
+}
+
+/// The connected endpoints of a runtime, by the peers that the engine has for them.
+#[derive(Debug, Default)]
+pub(super) struct PeerLinks {
+    links: HashMap<PeerId, PeerLink>,
+    /// Connections that open, or did, and when the attempt ends: oldest first.
+    deadlines: VecDeque<(Instant, PeerId)>,
+}
+
+impl PeerLinks {
+    /// Adds an endpoint.
+    pub(super) fn insert(&mut self, peer: PeerId, observer: Arc<dyn Observer>) {
+        self.links.insert(peer, PeerLink { phase: LinkPhase::Unnamed, observer });
+    }
+
+    /// Removes an endpoint.
+    pub(super) fn remove(&mut self, peer: PeerId) -> Option<PeerLink> {
+        self.links.remove(&peer)
+    }
+
+    /// An endpoint.
+    pub(super) fn get(&mut self, peer: PeerId) -> Option<&mut PeerLink> {
+        self.links.get_mut(&peer)
+    }
+
+    /// The phase of an endpoint's connection.
+    pub(super) fn phase(&self, peer: PeerId) -> LinkPhase {
+        self.links.get(&peer).map_or(LinkPhase::Ended, |link| link.phase)
+    }
+
+    /// Whether there is one endpoint.
+    pub(super) fn is_single(&self) -> bool {
+        self.links.len() == 1
+    }
+
+    /// All endpoints.
+    pub(super) fn peers(&self) -> Vec<PeerId> {
+        self.links.keys().copied().collect()
+    }
+
+    /// Begins an attempt that ends at `until`, which is later than that of all others.
+    pub(super) fn open(&mut self, peer: PeerId, until: Instant) {
+        if let Some(link) = self.get(peer) {
+            link.phase = LinkPhase::Opening;
+            self.deadlines.push_back((until, peer));
         }
+    }
+
+    /// When the first attempt ends, if one is made. Bound: attempts that have succeeded since
+    /// [`Self::overdue`].
+    pub(super) fn opens_until(&self) -> Option<Instant> {
+        let opens = |&&(_, peer): &&(Instant, PeerId)| self.phase(peer) == LinkPhase::Opening;
+        self.deadlines.iter().find(opens).map(|&(until, _)| until)
+    }
+
+    /// An attempt that ends at `now` or before. Forgets those that have succeeded.
+    pub(super) fn overdue(&mut self, now: Instant) -> Option<PeerId> {
+        // bound: the attempts that have ended
+        while let Some(&(until, peer)) = self.deadlines.front() {
+            let opens = self.phase(peer) == LinkPhase::Opening;
+            if opens && until > now {
+                return None;
+            }
+            self.deadlines.pop_front();
+            if opens {
+                return Some(peer);
+            }
+        }
+        None
     }
 }

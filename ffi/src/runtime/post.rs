@@ -6,8 +6,8 @@
 //! progress first. Bound: the engine's pools.
 
 use ofi_xdp_core::{
-    AtomicRequest, Budget, Common, Context, DeferredId, Engine, OpError, PeerId, ReadRequest,
-    RecvRequest, SendRequest, UnstartedOp, WriteRequest,
+    AtomicRequest, Budget, Common, Context, DeferredId, Engine, OpError, PeerAddress, PeerId,
+    ReadRequest, RecvRequest, SendRequest, UnstartedOp, WriteRequest,
 };
 
 use super::peers::PeerMap;
@@ -32,15 +32,19 @@ impl Runtime {
         request: &Request,
         options: &OpOptions,
     ) -> Result<Option<DeferredId>, Error> {
-        let OpOptions { inject, signal, more, fence, deferred, matched } = *options;
+        let OpOptions { inject, signal, more, fence, deferred, matched, connected } = *options;
         let buffer = if inject { request.buffer.injected()? } else { request.buffer };
         let len = buffer.len() as u64;
         let mut state = self.lock();
         let State { engine, memory, peers, .. } = &mut *state;
         let (deferred, time) = engine.with_mut(|engine| {
-            peers.sync(&self.av);
-            let peer = peers.peer(engine, &self.av, self.endpoint.address(request.peer));
-            let peer = peer.map_err(|error| self.peer_error(error))?;
+            let peer = match connected {
+                Some(peer) => connected_peer(engine, peer)?,
+                None => {
+                    peers.sync(&self.av);
+                    peers.peer(engine, &self.av, request.peer)?
+                }
+            };
             // In a series of posts most follow packets that are in flight. To read the clock for
             // each would cost as much as the post.
             let (time, fresh) = match engine.time_under_way(peer) {
@@ -87,15 +91,6 @@ impl Runtime {
         Ok(deferred)
     }
 
-    /// The error of an operation without a peer.
-    #[cold]
-    const fn peer_error(&self, error: Error) -> Error {
-        match error {
-            Error::Invalid if self.endpoint.observer.is_some() => Error::NotConnected,
-            error => error,
-        }
-    }
-
     /// Posts a receive, or looks for a stored message, as its mode says; then sends the answers
     /// that this makes. A peek looks among all messages that have arrived so far. The name of a
     /// deferred receive.
@@ -109,7 +104,7 @@ impl Runtime {
         recv: &Recv,
         options: RecvOptions,
     ) -> Result<Option<DeferredId>, Error> {
-        let RecvOptions { mode, signal, directed } = options;
+        let RecvOptions { mode, signal, directed, connected } = options;
         let mut state = self.lock();
         if let RecvMode::Peek(_) = mode {
             self.drive(&mut state, now(), Budget::PROGRESS);
@@ -118,7 +113,10 @@ impl Runtime {
         let State { engine, memory, peers, .. } = &mut *state;
         let (deferred, pending) = engine.with_mut(|engine| {
             let directed = directed && !matches!(mode, RecvMode::Claimed(_));
-            let from = self.source(engine, peers, recv.from, directed)?;
+            let from = match connected {
+                Some(_) => connected,
+                None => self.source(engine, peers, recv.from, directed)?,
+            };
             let buffer = recv.buffer;
             let mut request = RecvRequest {
                 from,
@@ -211,4 +209,10 @@ impl Runtime {
             state.cancelled.insert(context);
         }
     }
+}
+
+/// The peer of a connected endpoint, if the other side is known and has not ended the connection.
+fn connected_peer(engine: &Engine<'_>, peer: PeerId) -> Result<PeerId, Error> {
+    let is_named = engine.peer_address(peer).is_some_and(|address| address != PeerAddress::NONE);
+    if is_named { Ok(peer) } else { Err(Error::NotConnected) }
 }

@@ -7,7 +7,7 @@
 //! [`Runtime::receive`](super::Runtime::receive), after the endpoint has resolved the flags.
 
 use ofi_xdp_core::{
-    ATOMIC_LEN_MAX, AtomicForm, AtomicOp, Context, Datatype, Peek, Remote, TagMatch,
+    ATOMIC_LEN_MAX, AtomicForm, AtomicOp, Context, Datatype, Peek, PeerId, Remote, TagMatch,
 };
 
 use crate::runtime::memory::Buffer;
@@ -148,6 +148,8 @@ pub(crate) struct OpOptions {
     pub(crate) deferred: bool,
     /// Whether a send is complete only when it was matched (`FI_MATCH_COMPLETE`).
     pub(crate) matched: bool,
+    /// The peer of a connected endpoint; other operations name theirs.
+    pub(crate) connected: Option<PeerId>,
 }
 
 /// The resolved flags of a [`Recv`].
@@ -159,6 +161,8 @@ pub(crate) struct RecvOptions {
     pub(crate) signal: bool,
     /// Whether the source that the receive names counts (`FI_DIRECTED_RECV`).
     pub(crate) directed: bool,
+    /// The peer of a connected endpoint: the receive takes its messages.
+    pub(crate) connected: Option<PeerId>,
 }
 
 /// The mode that the flags of a [`Recv`] select.

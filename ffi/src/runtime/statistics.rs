@@ -50,7 +50,7 @@ struct Snapshot {
 
 impl Runtime {
     /// The address of its port.
-    fn local_addr(&self) -> SocketAddr {
+    pub(crate) fn local_addr(&self) -> SocketAddr {
         self.lock().port.local_addr()
     }
 

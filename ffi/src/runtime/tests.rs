@@ -7,6 +7,7 @@ use ofi_xdp_core::{Destination, PeerId, Transmit, Transmitted};
 use ofi_xdp_datapath::PortConfig;
 
 use super::*;
+use crate::runtime::peer_link::Observer;
 use crate::sys::param;
 use crate::wait::thread_waker::ThreadWaker;
 use crate::wait::waker::Waker;
@@ -20,19 +21,11 @@ fn port() -> HybridPort {
 
 /// A runtime without a progress thread, and the waker of its receives' reader.
 pub(crate) fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
-    runtime(
-        Config { peers: 4, ..Config::new(ofi_xdp_checksum::crc32c) },
-        Arc::new(AddressTable::new(0)),
-        None,
-    )
+    runtime(Config { peers: 4, ..Config::new(ofi_xdp_checksum::crc32c) }, false)
 }
 
-/// A runtime without a progress thread; with an observer its endpoint is a connected one.
-fn runtime(
-    config: Config,
-    av: Arc<AddressTable>,
-    observer: Option<Arc<dyn Observer>>,
-) -> (Arc<Runtime>, Arc<Waker>) {
+/// A runtime without a progress thread, perhaps for connected endpoints.
+fn runtime(config: Config, is_connected: bool) -> (Arc<Runtime>, Arc<Waker>) {
     let waker = || Arc::new(Waker::new().unwrap());
     let reader = waker();
     let wakers = Wakers {
@@ -45,8 +38,8 @@ fn runtime(
     let runtime = Runtime::start(RuntimeConfig {
         config,
         port: &mut Some(port()),
-        av,
-        endpoint: Attachment { wakers, unbound: Vec::new(), source_err: false, observer },
+        av: Arc::new(AddressTable::new(0)),
+        endpoint: Attachment { wakers, unbound: Vec::new(), source_err: false, is_connected },
         shared: None,
     });
     (runtime.unwrap(), reader)
@@ -142,11 +135,13 @@ impl Observer for Learned {
 #[test]
 fn an_accepted_connection_that_never_opens_ends() {
     let learned = Arc::new(Learned::default());
-    let (vector, silent) = (Arc::new(AddressTable::new(1)), port());
-    vector.insert(silent.local_addr()).unwrap();
-    let observer: Arc<dyn Observer> = Arc::clone(&learned) as _;
-    let endpoint = runtime(Config::new(ofi_xdp_checksum::crc32c), vector, Some(observer)).0;
-    endpoint.open_connection(false).unwrap();
+    let silent = port();
+    let config = Config::new(ofi_xdp_checksum::crc32c);
+    let endpoint = runtime(Config { named_peers_only: true, ..config }, true).0;
+    let peer = endpoint.add_link(Arc::clone(&learned) as _).unwrap();
+    let to = (silent.local_addr().into(), PeerId::new(7, 1));
+    endpoint.open_connection(peer, to, false).unwrap();
+    assert_eq!(endpoint.open_connection(peer, to, false), Err(Error::BadState));
     let until = endpoint.due().unwrap();
     assert!(until <= now().after(param::values().unwrap().connect_timeout * 2));
     let counts =

@@ -8,9 +8,10 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Weak};
 
+use ofi_xdp_core::PeerId;
 use ofi_xdp_core::cm::RequestId;
 
-use super::socket::{CmSocket, NewRequest, Requester};
+use super::socket::{CmSocket, DataPort, NewRequest, Requester};
 use crate::getinfo::interface::source_towards;
 use crate::objects::object_ops::ObjectOps;
 use crate::sys::errno::Error;
@@ -22,6 +23,8 @@ pub(crate) struct ConnectionRequest {
     id: RequestId,
     /// The data port of the peer.
     peer: SocketAddr,
+    /// The name of the connection there.
+    cid: PeerId,
     /// The address of this host that the peer has asked.
     local: SocketAddr,
     answered: AtomicBool,
@@ -32,7 +35,7 @@ pub(crate) struct ConnectionRequest {
 impl ConnectionRequest {
     /// A request that has arrived at `socket`.
     pub(crate) fn new(socket: &Arc<CmSocket>, request: NewRequest) -> Arc<Self> {
-        let NewRequest { id, from, peer } = request;
+        let NewRequest { id, from, peer, cid } = request;
         let mut local = socket.local();
         if local.ip().is_unspecified()
             && let Some(ip) = source_towards(from)
@@ -41,7 +44,7 @@ impl ConnectionRequest {
         }
         let (answered, handle) = (AtomicBool::new(false), AtomicUsize::new(0));
         let socket = Arc::clone(socket);
-        let request = Arc::new(Self { socket, id, peer, local, answered, handle });
+        let request = Arc::new(Self { socket, id, peer, cid, local, answered, handle });
         let listed: Weak<Self> = Arc::downgrade(&request);
         request.socket.list(id, listed);
         request
@@ -50,6 +53,11 @@ impl ConnectionRequest {
     /// The peer's data port.
     pub(crate) const fn peer(&self) -> SocketAddr {
         self.peer
+    }
+
+    /// The name that the peer has for the connection.
+    pub(crate) const fn cid(&self) -> PeerId {
+        self.cid
     }
 
     /// The address that the peer has asked.
@@ -72,13 +80,13 @@ impl ConnectionRequest {
         self.handle.swap(0, Ordering::Relaxed)
     }
 
-    /// Accepts: the data port of this side is at `local`.
+    /// Accepts, with this data port.
     ///
     /// # Errors
     /// [`Error::NotConnected`] if the request has ended; [`Error::BadState`] if it was answered.
     pub(crate) fn accept(
         &self,
-        local: SocketAddr,
+        local: DataPort,
         data: &[u8],
         requester: Weak<dyn Requester>,
     ) -> Result<RequestId, Error> {

@@ -17,12 +17,11 @@ use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::{AsFd, BorrowedFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
-use ofi_xdp_core::AgentBox;
-use ofi_xdp_core::Instant;
 use ofi_xdp_core::cm::{
     AgentConfig, AnswerError, CONNECT_PACKET_MAX, ConnectError, ConnectEvent, RejectReason,
     RequestId,
 };
+use ofi_xdp_core::{AgentBox, Instant, PeerId};
 
 use super::turns::Turns;
 use crate::sys::clock::now;
@@ -44,8 +43,8 @@ pub(crate) enum Purpose {
 /// The outcome of a request, for the endpoint that made or accepted it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum RequestOutcome {
-    /// The listener has accepted; its data port.
-    Accepted(SocketAddr),
+    /// The listener has accepted; its data port, and the name of the connection there.
+    Accepted(SocketAddr, PeerId),
     /// The peer knows that its request was accepted.
     Confirmed,
     /// The request has failed, or the acceptance was not confirmed.
@@ -69,7 +68,12 @@ pub(crate) struct NewRequest {
     pub(crate) from: SocketAddr,
     /// The data port of the other side.
     pub(crate) peer: SocketAddr,
+    /// The name of the connection there.
+    pub(crate) cid: PeerId,
 }
+
+/// The data port of this side, and the name of the connection there.
+pub(crate) type DataPort = (SocketAddr, PeerId);
 
 /// A passive endpoint, which takes requests.
 pub(crate) trait RequestSink: fmt::Debug + Send + Sync {
@@ -138,39 +142,47 @@ impl CmSocket {
         state.sink = sink;
     }
 
-    /// Asks the listener at `to` for a connection with the data port `port` of this host.
+    /// Asks the listener at `to` for a connection with this data port.
     ///
     /// # Errors
     /// [`Error::Again`] when too many requests are under way.
     pub(crate) fn connect(
         &self,
         to: SocketAddr,
-        port: u16,
+        (local, cid): DataPort,
         data: &[u8],
         requester: Weak<dyn Requester>,
     ) -> Result<RequestId, Error> {
         let now = now();
         self.change(now, |state| {
-            let id = state.agent.with_mut(|agent| agent.connect(now, to.into(), port, data))?;
+            let id = state.agent.with_mut(|agent| {
+                let id = agent.connect(now, to.into(), local.port(), data)?;
+                agent.set_local_cid(id, cid);
+                Ok::<_, Error>(id)
+            })?;
             state.requesters.insert(id, requester);
             Ok(id)
         })
     }
 
-    /// Accepts a request: the data port of this side is at `local`.
+    /// Accepts a request with this data port.
     ///
     /// # Errors
     /// [`Error::NotConnected`] if the request has ended.
     pub(super) fn accept(
         &self,
         id: RequestId,
-        local: SocketAddr,
+        (local, cid): DataPort,
         data: &[u8],
         requester: Weak<dyn Requester>,
     ) -> Result<(), Error> {
         let now = now();
         self.change(now, |state| {
-            state.agent.with_mut(|agent| agent.accept(now, id, local.into(), data))?;
+            state.agent.with_mut(|agent| {
+                agent.accept(now, id, local.into(), data)?;
+                agent.set_local_cid(id, cid);
+                Ok::<_, Error>(())
+            })?;
             state.unanswered.remove(&id);
             state.requesters.insert(id, requester);
             Ok(())
@@ -309,19 +321,19 @@ impl CmSocket {
             // bound: the requests of the agent
             while let Some(event) = agent.poll_event() {
                 let id = event.id();
-                let data = agent.data(id).to_vec();
+                let (data, cid) = (agent.data(id).to_vec(), agent.remote_cid(id));
                 let outcome = match event {
                     ConnectEvent::Requested { from, data_address, .. } => {
                         // Without a passive endpoint the agent refuses requests.
                         if let Some(sink) = sink.as_ref().and_then(Weak::upgrade) {
                             let (from, peer) = (from.socket_addr(), data_address.socket_addr());
-                            let request = NewRequest { id, from, peer };
+                            let request = NewRequest { id, from, peer, cid };
                             deliveries.push(Delivery::Request(sink, request, data));
                         }
                         continue;
                     }
                     ConnectEvent::Connected { peer, .. } => {
-                        RequestOutcome::Accepted(peer.socket_addr())
+                        RequestOutcome::Accepted(peer.socket_addr(), cid)
                     }
                     ConnectEvent::Established { .. } => RequestOutcome::Confirmed,
                     ConnectEvent::Rejected { reason, .. } => failed(rejected(reason)),

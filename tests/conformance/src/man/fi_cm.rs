@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fi_cm(3)`, and the parts of `fi_endpoint(3)` and `fi_eq(3)` on connected endpoints.
 
+mod many;
 mod passive;
 
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
+use self::many::connections_with_one_queue_are_apart;
 use self::passive::{
     a_full_backlog_makes_room_by_acceptance, a_name_can_be_given, a_name_in_use_is_refused,
     a_passive_endpoint_has_a_name, a_passive_endpoint_listens_once,
@@ -60,6 +62,7 @@ tests! { "fi_cm":
     many_requests_are_reported_once_each
     requests_beyond_the_backlog_are_refused
     a_full_backlog_makes_room_by_acceptance
+    connections_with_one_queue_are_apart
     connections_outlive_their_passive_endpoint
     closing_a_passive_endpoint_rejects_its_requests
     the_descriptor_of_the_queue_shows_a_request

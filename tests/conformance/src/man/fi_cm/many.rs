@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Many connections between the same two domains, with one completion queue on each side.
+
+use anyhow::{Context as _, Result, ensure};
+
+use crate::abi;
+use crate::connected::{Listener, event, nothing_more, offer, queue, until};
+use crate::fi::{Completion, Context, Cq, Domain, Ep, Eq, Errno, Fabric, Fid as _, Info, Mem};
+use crate::group::cq_attr;
+use crate::world::{Setup, World};
+
+const COUNT: usize = 12;
+const LEN: usize = 100;
+
+/// A domain, its queue, and its endpoints.
+struct Host {
+    domain: Domain,
+    cq: Cq,
+    endpoints: Vec<Ep>,
+}
+
+impl Host {
+    fn open(fabric: &Fabric, info: &Info) -> Result<Self> {
+        let domain = fabric.domain(info, Context::null()).context("fi_domain")?;
+        let cq =
+            domain.cq(&mut cq_attr(&Setup::default()), Context::null()).context("fi_cq_open")?;
+        Ok(Self { domain, cq, endpoints: Vec::new() })
+    }
+
+    fn endpoint(&mut self, eq: &Eq, info: &Info) -> Result<&Ep> {
+        let ep = self.domain.endpoint(info, Context::null()).context("fi_endpoint")?;
+        ep.bind(&self.cq, abi::FI_TRANSMIT | abi::FI_RECV).context("fi_ep_bind of the queue")?;
+        ep.bind(eq, 0).context("fi_ep_bind of the event queue")?;
+        ep.enable().context("fi_enable")?;
+        self.endpoints.push(ep);
+        self.endpoints.last().context("it was pushed")
+    }
+
+    /// The next completion. Reads the queue `other`, too.
+    fn completion(&self, other: &Cq) -> Result<Completion> {
+        until("completion", || {
+            let _ = other.progress();
+            match self.cq.read(1) {
+                Ok(mut found) => Ok(found.pop()),
+                Err(Errno(abi::FI_EAGAIN)) => Ok(None),
+                Err(errno) => Err(errno).context("fi_cq_read"),
+            }
+        })
+    }
+
+    fn close(self) -> Result<()> {
+        self.endpoints.iter().try_for_each(|ep| ep.close().context("fi_close of an endpoint"))?;
+        self.cq.close().context("fi_close of a completion queue")?;
+        self.domain.close().context("fi_close of a domain")
+    }
+}
+
+/// `fi_endpoint(3)`: each connection has its own receives, events and end, also where all complete
+/// at one queue. `fi_close` discards what is outstanding, without a completion.
+pub(super) fn connections_with_one_queue_are_apart(world: &World) -> Result<()> {
+    let listener = Listener::open(world)?;
+    let (name, info) = (listener.name()?, offer(world)?);
+    let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
+    let eq = queue(&fabric)?;
+    let mut active = Host::open(&fabric, &info)?;
+    let mut passive: Option<Host> = None;
+    let received: Vec<_> = (0..COUNT).map(|_| (Mem::zeroed(LEN), Context::new())).collect();
+    for (into, context) in &received {
+        active.endpoint(&eq, &info)?.connect(&name).context("fi_connect")?;
+        let request = event(&listener.eq, abi::FI_CONNREQ, &[])?.info.context("no info")?;
+        let host = match &mut passive {
+            Some(host) => host,
+            none => none.insert(Host::open(&listener.fabric, &request)?),
+        };
+        let ep = host.endpoint(&listener.eq, &request)?;
+        ep.recv(*into, abi::FI_ADDR_UNSPEC, *context).context("fi_recv")?;
+        ep.recv(Mem::zeroed(8), abi::FI_ADDR_UNSPEC, Context::null()).context("fi_recv")?;
+        ep.accept().context("fi_accept")?;
+        let fid = ep.fid();
+        let queues = [&active.cq, &host.cq];
+        let connected = event(&eq, abi::FI_CONNECTED, &queues)?;
+        ensure!(Some(connected.fid) == active.endpoints.last().map(|ep| ep.fid()), "another one");
+        ensure!(event(&listener.eq, abi::FI_CONNECTED, &queues)?.fid == fid, "another one");
+    }
+    let mut passive = passive.context("no connection")?;
+    for (number, ep) in active.endpoints.iter().enumerate().rev() {
+        ep.send(Mem::pattern(LEN, number as u8), 0, Context::null()).context("fi_send")?;
+    }
+    for _ in 0..COUNT {
+        let found = passive.completion(&active.cq)?;
+        let number = received.iter().position(|(_, context)| context.ptr() == found.context);
+        let number = number.context("an unknown context")?;
+        let same = received[number].0.bytes() == Mem::pattern(LEN, number as u8).bytes();
+        ensure!(same, "the message of another connection");
+        active.completion(&passive.cq)?;
+    }
+    // One ends. Its receive is discarded, and the others stay.
+    const CLOSED: usize = 3;
+    passive.endpoints.remove(CLOSED).close().context("fi_close")?;
+    let ended = event(&eq, abi::FI_SHUTDOWN, &[&active.cq, &passive.cq])?;
+    ensure!(ended.fid == active.endpoints[CLOSED].fid(), "another connection has ended");
+    nothing_more(&listener.eq)?;
+    for (number, ep) in active.endpoints.iter().enumerate().filter(|(at, _)| *at != CLOSED) {
+        ep.send(Mem::zeroed(8), 0, Context::null()).context("fi_send")?;
+        ensure!(passive.completion(&active.cq)?.len == 8, "connection {number}");
+        active.completion(&passive.cq)?;
+    }
+    nothing_more(&eq)?;
+    active.close()?;
+    passive.close()?;
+    eq.close().context("fi_close of an event queue")?;
+    fabric.close().context("fi_close of a fabric")?;
+    listener.close()
+}
