@@ -40,8 +40,8 @@ pub(super) struct BoundCntr {
 /// The bound objects. After `fi_enable` the references keep them busy.
 #[derive(Debug, Default)]
 pub(super) struct Bindings {
-    /// The port, until the runtime takes it.
-    pub(super) port: Option<HybridPort>,
+    /// The port, until the runtime takes it. Boxed, because most endpoints have none by themselves.
+    pub(super) port: Option<Box<HybridPort>>,
     pub(super) av: Option<Arc<Av>>,
     pub(super) eq: Option<Arc<Eq>>,
     pub(super) transmit: Option<BoundCq>,

@@ -163,7 +163,7 @@ impl Endpoint {
         let (tx, rx) = (request.tx.as_ref(), request.rx.as_ref());
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
-            local: port.as_ref().map_or(local, HybridPort::local_addr),
+            local: port.as_ref().map_or(local, |port| port.local_addr()),
             connection: is_msg.then(|| EndpointConnection::new(incoming)),
             caps: if request.caps == 0 { offer.caps & !bits::SOURCE_ERR } else { request.caps },
             sends: size(tx.map(|tx| tx.size))?,
@@ -292,7 +292,7 @@ fn local_address(domain: &Domain, source: Option<SocketAddr>) -> Result<SocketAd
 }
 
 /// Opens the port of a new endpoint, and warns if it is not of the best tier.
-pub(super) fn open_port(domain: &Domain, address: SocketAddr) -> Result<HybridPort, Error> {
+pub(super) fn open_port(domain: &Domain, address: SocketAddr) -> Result<Box<HybridPort>, Error> {
     let values = param::values()?;
     let mut config = PortConfig::new(address, PEERS);
     config.interface = Some(domain.interface().nic.name.clone());
@@ -316,7 +316,7 @@ pub(super) fn open_port(domain: &Domain, address: SocketAddr) -> Result<HybridPo
     if personality::current() == Personality::Tcp {
         log::info!(target: "ep_ctrl", "an endpoint of `tcp` that speaks xdp: {status}");
     }
-    Ok(port)
+    Ok(Box::new(port))
 }
 
 impl ObjectOps for Endpoint {

@@ -10,8 +10,6 @@ use std::sync::atomic::Ordering;
 
 use ofi_xdp_core::{Context, DeferredId};
 
-use ofi_xdp_datapath::HybridPort;
-
 use super::connection::CM_DATA_MAX;
 use super::receives::Receives;
 use super::{Endpoint, open_port};
@@ -90,6 +88,6 @@ impl Endpoint {
         if port.is_none() {
             *port = Some(open_port(&self.domain, self.local)?);
         }
-        port.as_ref().map(HybridPort::local_addr).ok_or(Error::BadState)
+        port.as_ref().map(|port| port.local_addr()).ok_or(Error::BadState)
     }
 }

@@ -142,7 +142,7 @@ pub(crate) struct RuntimeConfig<'a> {
     /// Capacities and behaviour of the engine.
     pub(crate) config: Config,
     /// The port that packets take. It stays here if the runtime does not start.
-    pub(crate) port: &'a mut Option<HybridPort>,
+    pub(crate) port: &'a mut Option<Box<HybridPort>>,
     /// The vector that gives peers their addresses.
     pub(crate) av: Arc<AddressTable>,
     /// The endpoint that runs on it.
@@ -177,7 +177,7 @@ impl Runtime {
         let (regions, failed) = (HashMap::new(), false);
         let (polls, thread) = (AppPolls::new(now()), ThreadView::default());
         let (slept, links) = (false, PeerLinks::default());
-        let mut port = port.take().ok_or(Error::BadState)?;
+        let mut port = *port.take().ok_or(Error::BadState)?;
         if endpoint.wakers.any_exported() {
             port.arm();
         }

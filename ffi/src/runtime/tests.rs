@@ -37,7 +37,7 @@ fn runtime(config: Config, is_connected: bool) -> (Arc<Runtime>, Arc<Waker>) {
     };
     let runtime = Runtime::start(RuntimeConfig {
         config,
-        port: &mut Some(port()),
+        port: &mut Some(Box::new(port())),
         av: Arc::new(AddressTable::new(0)),
         endpoint: Attachment { wakers, unbound: Vec::new(), source_err: false, is_connected },
         shared: None,

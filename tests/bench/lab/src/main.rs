@@ -198,6 +198,7 @@ fn measure_suite(plan: Plan, quick: bool, folder: &Path) -> anyhow::Result<ExitC
     let mut records = results.records();
     if let Some(programs) = programs {
         records.extend(suites::insertions(&programs, &environment, rounds)?);
+        records.extend(suites::connections(&programs, &environment, quick)?);
         records.extend(suites::many_peers(&programs, quick)?);
     }
     drop(environment);

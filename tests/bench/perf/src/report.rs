@@ -64,6 +64,25 @@ pub struct Insertion {
     pub resident_bytes: u64,
 }
 
+/// The output of the program `connections`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Connections {
+    /// The provider.
+    pub provider: String,
+    /// Connections between the two processes.
+    pub count: u64,
+    /// From the first request to the last connection.
+    pub seconds: f64,
+    /// The time in which one process closes all of them.
+    pub close_seconds: f64,
+    /// Processor time of both processes until the last connection.
+    pub cpu_seconds: f64,
+    /// Growth of the resident memory, in the process with the greater one.
+    pub resident_bytes: u64,
+    /// The part of it that is left after the close.
+    pub left_bytes: u64,
+}
+
 /// The result of a ping-pong. One way is half a round trip.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Latency {

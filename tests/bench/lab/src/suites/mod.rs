@@ -25,7 +25,7 @@ pub use lazy::lazy_table;
 pub use markdown::markdown;
 pub use page::page;
 pub use path::{PATH, PathSuite, tables as path_tables};
-pub use standalone::{Programs, insertions, many_peers};
+pub use standalone::{Programs, connections, insertions, many_peers};
 pub use table::table;
 pub use targets::{Row, targets};
 

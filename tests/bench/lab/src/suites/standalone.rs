@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measurements of the suite `scale` without a session: insertions into address vectors, and
-//! the engine with many peers.
+//! The measurements of the suite `scale` without a session: insertions into address vectors,
+//! connections of connected endpoints, and the engine with many peers.
 
 use std::net::{IpAddr, Ipv4Addr};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use ofi_xdp_perf::report::Insertion;
+use ofi_xdp_perf::report::{Connections, Insertion};
 
 use crate::measure::{Candidate, Environment, LinkUse};
 use crate::report::Record;
@@ -18,13 +18,18 @@ use ofi_xdp_harness::tier::XdpMode;
 
 /// Number of inserted addresses.
 const ADDRESSES: u32 = 1_000_000;
-/// Time limit of either program.
+/// Number of connections, and that of a quick run.
+const CONNECTIONS: u32 = 10_000;
+/// See [`CONNECTIONS`].
+const CONNECTIONS_QUICK: u32 = 1000;
+/// Time limit of each program.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The programs, found before the first measurement.
 #[derive(Clone, Debug)]
 pub struct Programs {
     peers: PathBuf,
+    connections: PathBuf,
     engine: PathBuf,
 }
 
@@ -36,6 +41,7 @@ impl Programs {
     pub fn find() -> anyhow::Result<Self> {
         Ok(Self {
             peers: paths::program("peers")?,
+            connections: paths::program("connections")?,
             engine: paths::program("ofi-xdp-engine-bench")?,
         })
     }
@@ -90,6 +96,43 @@ fn insertion(
         .envs(who.variables(Some("lo"))?);
     let output = environment.here(program, LinkUse::Loopback)?.run(TIMEOUT)?.success()?;
     serde_json::from_str(&output.stdout).context("the insertion's report is not understood")
+}
+
+/// Connections of connected endpoints between two processes of one host: their rate, and the memory
+/// of one at rest. One round is enough: each figure is a mean over all of them.
+///
+/// # Errors
+/// When a program fails.
+pub fn connections(
+    programs: &Programs,
+    environment: &Environment,
+    quick: bool,
+) -> anyhow::Result<Vec<Record>> {
+    let mut records = Vec::new();
+    for who in [Candidate::xdp(XdpMode::Udp), Candidate::provider("tcp")] {
+        interrupt::check()?;
+        let local = IpAddr::V4(Ipv4Addr::LOCALHOST).to_string();
+        let count = if quick { CONNECTIONS_QUICK } else { CONNECTIONS };
+        let program = Program::new(&programs.connections)
+            .args(["--provider", who.peer, "--local", &local, "--count", &count.to_string()])
+            .envs(who.variables(Some("lo"))?);
+        let output = environment.here(program, LinkUse::Loopback)?.run(TIMEOUT)?.success()?;
+        let one: Connections = serde_json::from_str(&output.stdout)
+            .context("the report of the connections is not understood")?;
+        let count = one.count as f64;
+        for (metric, unit, value) in [
+            ("connect_rate", "/s", count / one.seconds),
+            // Two processes share the work.
+            ("connect_rate_per_core", "/s", 2.0 * count / one.cpu_seconds),
+            ("close_rate", "/s", count / one.close_seconds),
+            ("connection_memory", "B", one.resident_bytes as f64 / count),
+        ] {
+            let key = (who.peer, who.mode.as_str());
+            let record = Record::plain("scale", key, 0, metric, &[value]);
+            records.extend(record.map(|record| record.in_unit(unit)));
+        }
+    }
+    Ok(records)
 }
 
 /// The engine in memory, with one peer and with ten thousand.

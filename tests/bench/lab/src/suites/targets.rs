@@ -339,6 +339,11 @@ fn scale(figures: &Figures<'_>, rows: &mut Rows) {
     rows.add("scale", "1,000,000 addresses inserted: resident", Most(150.0), memory, "MB");
     let address = insertion("address_memory");
     rows.add("scale", "a peer without a connection, resident", Most(80.0), address, "B");
+    let connects = |of| figures.median(Key::new("scale", "connect_rate_per_core", 0).of(of));
+    let rate = connects(UDP);
+    rows.add("scale", "connections opened, for each core", Least(20_000.0), rate, "/s");
+    let ratio = rate.zip(connects(TCP)).map(|(ours, tcp)| ours / tcp);
+    rows.add("scale", "connections opened, for each core / tcp", Least(1.0), ratio, "×");
     let engine =
         |metric, mode| figures.median(Key::new("scale", metric, 8).of(("engine-pair", mode)));
     for (metric, what, most) in [
