@@ -79,7 +79,10 @@ pub struct Connections {
     pub cpu_seconds: f64,
     /// Growth of the resident memory, in the process with the greater one.
     pub resident_bytes: u64,
-    /// The part of it that is left after the close.
+    /// Growth with each of the last four of ten connections: memory beside the queues, which are
+    /// allocated for many endpoints together.
+    pub growth_bytes: f64,
+    /// The part of the growth in all that is left after the close.
     pub left_bytes: u64,
 }
 

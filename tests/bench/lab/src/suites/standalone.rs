@@ -125,7 +125,8 @@ pub fn connections(
             // Two processes share the work.
             ("connect_rate_per_core", "/s", 2.0 * count / one.cpu_seconds),
             ("close_rate", "/s", count / one.close_seconds),
-            ("connection_memory", "B", one.resident_bytes as f64 / count),
+            ("connection_memory", "B", one.growth_bytes),
+            ("connection_memory_with_queues", "B", one.resident_bytes as f64 / count),
         ] {
             let key = (who.peer, who.mode.as_str());
             let record = Record::plain("scale", key, 0, metric, &[value]);

@@ -342,6 +342,8 @@ fn scale(figures: &Figures<'_>, rows: &mut Rows) {
     let connects = |of| figures.median(Key::new("scale", "connect_rate_per_core", 0).of(of));
     let rate = connects(UDP);
     rows.add("scale", "connections opened, for each core", Least(20_000.0), rate, "/s");
+    let memory = figures.median(Key::new("scale", "connection_memory", 0).of(UDP));
+    rows.add("scale", "a connection at rest, beside its queues", Most(2048.0), memory, "B");
     let ratio = rate.zip(connects(TCP)).map(|(ours, tcp)| ours / tcp);
     rows.add("scale", "connections opened, for each core / tcp", Least(1.0), ratio, "×");
     let engine =
