@@ -18,6 +18,8 @@ const RAW_FRAME_MAX: usize = 3744;
 
 /// The operation of a measurement: tagged messages, writes with remote CQ data, reads.
 pub const TAGGED: &str = "tagged";
+/// Untagged messages over a connection (`FI_EP_MSG`).
+pub const CONNECTED: &str = "connected";
 /// See [`TAGGED`].
 pub const WRITE: &str = "write";
 /// See [`TAGGED`].
@@ -189,6 +191,14 @@ impl Candidate {
     #[must_use]
     pub fn one_sided(self, operation: &'static str) -> Self {
         Self { operation, program: "perf-rma", ..self }
+    }
+
+    /// The candidate with a connected endpoint in place of datagrams.
+    #[must_use]
+    pub fn connected(mut self) -> Self {
+        self.arguments.push("--connected");
+        self.operation = CONNECTED;
+        self
     }
 
     /// The candidate with sleeping waits: in `fi_cq_sread` (`sread`) or in poll(2) (`fd`).

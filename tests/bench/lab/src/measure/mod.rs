@@ -20,7 +20,7 @@ mod serve;
 mod suite;
 mod tcp_streams;
 
-pub use candidate::{Candidate, LinkUse, READ, TAGGED, WRITE, candidates};
+pub use candidate::{CONNECTED, Candidate, LinkUse, READ, TAGGED, WRITE, candidates};
 pub use cores::Distances;
 pub use entry::Entry;
 pub use environment::Environment;

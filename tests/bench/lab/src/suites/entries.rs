@@ -47,6 +47,7 @@ pub fn plan(suite: &str, quick: bool) -> Option<Plan> {
         "latency" => plan("latency", by(1, 7), latency(by(40, 200), quick)),
         "rate" => plan("rate", by(1, 7), rate(by(60, 200))),
         "bandwidth" => plan("bandwidth", by(1, 5), bandwidth(by(40, 250), quick)),
+        "connected" => plan("connected", by(1, 5), connected(by(40, 200), quick)),
         "scale" => plan("scale", by(1, 5), start_up()),
         "loss" => plan("loss", by(1, 3), loss(by(200, 1000), quick)),
         PGO_WORKLOAD => plan(PGO_WORKLOAD, 1, pgo_workload()),
@@ -201,6 +202,16 @@ fn bandwidth(time_ms: u64, quick: bool) -> Vec<Entry> {
         }
     }
     entries
+}
+
+/// Connected endpoints: ping-pong, small messages in windows, and large ones.
+fn connected(time_ms: u64, quick: bool) -> Vec<Entry> {
+    let measurement = Measurement::new(time_ms)
+        .latency(if quick { SIZES_QUICK } else { SIZES })
+        .stream(&[(8, WINDOW), BULK[1], BULK[2]]);
+    let ours = XDP_MODES.map(|mode| measurement.of(Candidate::xdp(mode).connected()));
+    let tcp = measurement.of(Candidate::provider("tcp").connected());
+    ours.into_iter().chain([tcp]).collect()
 }
 
 /// Time from `fi_fabric` to the first answer.

@@ -30,8 +30,8 @@ pub use table::table;
 pub use targets::{Row, targets};
 
 /// The suites that the lab measures, and the engine's, in the order in which they run.
-pub const SUITES: [&str; 9] =
-    ["latency", "rate", "bandwidth", "scale", "loss", PATH, "cpu", "lazy", "engine"];
+pub const SUITES: [&str; 10] =
+    ["latency", "rate", "bandwidth", "connected", "scale", "loss", PATH, "cpu", "lazy", "engine"];
 /// Suites that run only if they are named: they take an hour.
 pub const LONG_SUITES: [&str; 2] = [PATH, "lazy"];
 

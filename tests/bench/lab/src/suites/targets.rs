@@ -2,6 +2,7 @@
 //! Targets with the reached values. They are never tests: figures of a shared machine decide
 //! nothing.
 
+use crate::measure::CONNECTED;
 use crate::report::{Metric, Record};
 use crate::suites::lazy;
 use crate::suites::path::{PATH, SHARE, is_lossy, ratio_to_tcp};
@@ -63,6 +64,7 @@ pub fn targets(records: &[Record]) -> Vec<Row> {
     waiting(&figures, &mut rows);
     rate(&figures, &mut rows);
     bandwidth(&figures, &mut rows);
+    connected(&figures, &mut rows);
     automatic(&figures, &mut rows);
     path(&figures, &mut rows);
     scale(&figures, &mut rows);
@@ -256,6 +258,27 @@ fn bandwidth(figures: &Figures<'_>, rows: &mut Rows) {
                 add(format!("{operation}, AF_XDP {mode} / raw AF_XDP {mode}"), Least(0.85), ratio);
             }
         }
+    }
+}
+
+/// Connected endpoints beside those of `tcp`. The bounds are those of datagrams.
+fn connected(figures: &Figures<'_>, rows: &mut Rows) {
+    const SUITE: &str = "connected";
+    let key = |metric: Metric, size| Key::new(SUITE, metric.name(), size).operation(CONNECTED);
+    for (what, who, least) in [("AF_XDP skb", FIXED[0], 2.5), ("UDP tier", UDP, 1.0)] {
+        let half = key(Metric::HalfRttP50, 8);
+        let ratio = figures.ratio(half.of(TCP), half.of(who));
+        rows.add(SUITE, format!("8 B: tcp / {what}, half round trip"), Least(least), ratio, "×");
+    }
+    for (what, metric, size) in [
+        ("8 B, rate", Metric::MessageRate, 8),
+        ("64 KiB", Metric::Bandwidth, 65_536),
+        ("1 MiB", Metric::Bandwidth, 1 << 20),
+    ] {
+        let key = key(metric, size);
+        let best = figures.best(FIXED.into_iter().chain([AUTO]).map(|who| key.of(who)));
+        let ratio = best.zip(figures.median(key.of(TCP))).map(|(best, tcp)| best / tcp);
+        rows.add(SUITE, format!("{what}: best mode / tcp"), Least(1.0), ratio, "×");
     }
 }
 

@@ -17,6 +17,9 @@ struct Arguments {
     /// Untagged messages instead of tagged ones
     #[arg(long)]
     untagged: bool,
+    /// Untagged messages over a connection (`FI_EP_MSG`), also where there are datagrams
+    #[arg(long)]
+    connected: bool,
     /// Never inject small messages
     #[arg(long)]
     no_inject: bool,
@@ -41,7 +44,8 @@ impl From<Arguments> for FabricConfig {
     fn from(arguments: Arguments) -> Self {
         Self {
             provider: arguments.provider,
-            tagged: !arguments.untagged,
+            tagged: !(arguments.untagged || arguments.connected),
+            connected: arguments.connected,
             wait: arguments.wait,
             inject: !arguments.no_inject,
             auto_progress: arguments.auto_progress,

@@ -31,6 +31,8 @@ pub struct FabricConfig {
     /// Whether messages are tagged, if the provider supports it (most `FI_EP_MSG` providers do
     /// not).
     pub tagged: bool,
+    /// Whether the endpoint must be a connected one.
+    pub connected: bool,
     /// The way of waiting.
     pub wait: Wait,
     /// Whether small messages are injected.
@@ -82,9 +84,10 @@ impl Transport for FabricTransport {
         local: IpAddr,
         size_max: usize,
     ) -> anyhow::Result<FabricPending> {
-        let FabricConfig { tagged, auto_progress, .. } = *config;
+        let FabricConfig { tagged, connected, auto_progress, .. } = *config;
         let provider = config.provider.clone();
-        let requirements = Requirements { provider, tagged, rma: false, auto_progress, local };
+        let requirements =
+            Requirements { provider, tagged, connected, rma: false, auto_progress, local };
         let setup = buffers_for(size_max, config.wait);
         let opening = Opening::begin(requirements, role, setup)?;
         let tagged = opening.is_tagged().unwrap_or(config.tagged);

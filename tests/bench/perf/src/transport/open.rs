@@ -29,6 +29,8 @@ pub(super) struct Requirements {
     pub(super) provider: String,
     /// Whether messages are tagged, if the provider supports it.
     pub(super) tagged: bool,
+    /// Whether the endpoint must be a connected one.
+    pub(super) connected: bool,
     /// Whether one-sided operations are needed.
     pub(super) rma: bool,
     /// Whether the provider must make progress automatically.
@@ -70,9 +72,8 @@ impl Requirements {
     /// The offer: reliable datagrams if the provider has them, otherwise a connection.
     fn find(&self, to: Option<&Name>) -> anyhow::Result<Info> {
         let mut first_error = None;
-        for (kind, tagged) in
-            [(Kind::Rdm, self.tagged), (Kind::Msg, self.tagged), (Kind::Msg, false)]
-        {
+        let kinds = [(Kind::Rdm, self.tagged), (Kind::Msg, self.tagged), (Kind::Msg, false)];
+        for (kind, tagged) in kinds.into_iter().skip(usize::from(self.connected)) {
             // A client's own address follows from the server's; shared memory has none.
             let source = (to.is_none() && self.provider != "shm").then_some(self.local);
             let want = Want {

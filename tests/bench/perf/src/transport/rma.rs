@@ -65,8 +65,14 @@ impl Transport for RmaTransport {
         size_max: usize,
     ) -> anyhow::Result<RmaPending> {
         let provider = config.provider.clone();
-        let requirements =
-            Requirements { provider, tagged: false, rma: true, auto_progress: false, local };
+        let requirements = Requirements {
+            provider,
+            tagged: false,
+            connected: false,
+            rma: true,
+            auto_progress: false,
+            local,
+        };
         let setup = buffers_for(size_max.max(RemoteRegion::LEN), Wait::Spin);
         Ok(RmaPending(Opening::begin(requirements, role, setup)?))
     }
