@@ -445,6 +445,31 @@ fn an_unreachable_listener_ends_requests_without_an_answer() {
 }
 
 #[test]
+fn a_message_of_icmp_ends_the_request_that_it_quotes() {
+    let mut agents = pair();
+    let id = connect(&mut agents, b"");
+    let (to, other) = (agents.address(1), agents.address(0));
+    let mut packet = [0; CONNECT_PACKET_MAX];
+    let (_, len) = agents.call(0, |agent, now| agent.poll_transmit(now, &mut packet)).unwrap();
+    let forged = {
+        let mut forged = packet;
+        forged[8] ^= 1;
+        forged
+    };
+    agents.call(0, |agent, now| {
+        let unknown = Err(DropReason::UnknownConnection);
+        assert_eq!(agent.report_unreachable(now, to, &forged[..len], 111), unknown);
+        assert_eq!(agent.report_unreachable(now, to, &packet[..20], 111), unknown, "cut");
+        assert_eq!(agent.report_unreachable(now, other, &packet[..len], 111), unknown);
+        assert_eq!(agent.stats().dropped(DropReason::UnknownConnection), 3);
+        assert_eq!(agent.poll_event(), None);
+        assert_eq!(agent.report_unreachable(now, to, &packet[..len], 111), Ok(()));
+        assert_eq!(agent.poll_event(), Some(ConnectEvent::Unreachable { id, code: 111 }));
+        assert_eq!(agent.report_unreachable(now, to, &packet[..len], 111), unknown, "ended");
+    });
+}
+
+#[test]
 fn forged_packets_change_nothing() {
     let mut agents = pair();
     let id = connect(&mut agents, b"");

@@ -56,15 +56,36 @@ impl Agent<'_> {
         (u128::from(high) << 64 | u128::from(low)) & ((1 << NONCE_BITS) - 1)
     }
 
-    /// The network reported that `to` cannot be reached. Requests to it that got no packet end in
+    /// A message of ICMP has come about the packet that begins with `quoted`. Its request ends in
+    /// [`ConnectEvent::Unreachable`](super::ConnectEvent::Unreachable) with this `code`, unless it
+    /// got a packet from `to`. A forged message does not know the number of a request.
+    ///
+    /// # Errors
+    /// [`DropReason::UnknownConnection`]; counted.
+    pub fn report_unreachable(
+        &mut self,
+        now: Instant,
+        to: PeerAddress,
+        quoted: &[u8],
+        code: i32,
+    ) -> Result<(), DropReason> {
+        let slot = ConnectPacket::nonce_of(quoted).and_then(|nonce| self.request_with(nonce));
+        let Some(slot) = slot.filter(|&slot| self.may_be_unreachable(slot, to)) else {
+            self.stats.count_drop(DropReason::UnknownConnection);
+            return Err(DropReason::UnknownConnection);
+        };
+        self.table.end(slot, State::Unreachable(code), now);
+        Ok(())
+    }
+
+    /// No packet can be sent to `to`. Requests to it that got no packet end in
     /// [`ConnectEvent::Unreachable`](super::ConnectEvent::Unreachable) with this `code`. Bound:
     /// the slots.
     pub fn unreachable(&mut self, now: Instant, to: PeerAddress, code: i32) {
         let mut next = 0;
         while let Some(slot) = self.table.next_used(next) {
             next = self.table.id(slot).number + 1;
-            let exchange = &self.table[slot];
-            if exchange.state == State::Connecting && !exchange.is_answered && exchange.peer == to {
+            if self.may_be_unreachable(slot, to) {
                 self.table.end(slot, State::Unreachable(code), now);
             }
         }
@@ -83,9 +104,19 @@ impl Agent<'_> {
         }
     }
 
+    /// Whether an exchange is a request to `to` that got no packet.
+    fn may_be_unreachable(&self, slot: ExchangeSlot, to: PeerAddress) -> bool {
+        let exchange = &self.table[slot];
+        exchange.state == State::Connecting && !exchange.is_answered && exchange.peer == to
+    }
+
     /// The request of this side that a packet belongs to.
     fn request_of(&self, packet: &ConnectPacket<'_>) -> Option<ExchangeSlot> {
-        self.table.find(&Key::new(Role::Initiator, PeerAddress::NONE, packet.nonce))
+        self.request_with(packet.nonce)
+    }
+
+    fn request_with(&self, nonce: u128) -> Option<ExchangeSlot> {
+        self.table.find(&Key::new(Role::Initiator, PeerAddress::NONE, nonce))
     }
 
     /// The request of this side that a packet belongs to, if it has no final answer.

@@ -108,6 +108,12 @@ struct ConnectLayout {
     cid: U32,
 }
 
+impl ConnectLayout {
+    fn nonce(&self) -> u128 {
+        u128::from(self.nonce_high.get()) << 64 | u128::from(self.nonce.get())
+    }
+}
+
 /// Bits of the number of a request. With 2^10 requests under way, one of 64 bits would be guessed
 /// too easily.
 pub const NONCE_BITS: u32 = 96;
@@ -180,12 +186,19 @@ impl<'a> ConnectPacket<'a> {
         Ok(Self {
             kind,
             reason,
-            nonce: u128::from(layout.nonce_high.get()) << 64 | u128::from(layout.nonce.get()),
+            nonce: layout.nonce(),
             proof: layout.proof.get(),
             address,
             cid: if kind.has_port() { PeerId::from_bits(layout.cid.get()) } else { PeerId::NONE },
             data,
         })
+    }
+
+    /// The nonce of the packet that begins with `bytes`, of which nothing else is checked.
+    #[must_use]
+    pub fn nonce_of(bytes: &[u8]) -> Option<u128> {
+        let (layout, _) = ConnectLayout::ref_from_prefix(bytes).ok()?;
+        Some(layout.nonce())
     }
 
     /// Writes the packet with its checksum, and returns its length; `None` without room for it.

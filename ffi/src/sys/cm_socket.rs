@@ -35,12 +35,14 @@ pub(crate) fn open(address: SocketAddr) -> Result<UdpSocket, Error> {
     Ok(UdpSocket::from(socket))
 }
 
-/// The next message of ICMP about a packet of this socket: the packet's destination, and the error
-/// number that stands for the message.
-pub(crate) fn next_error(socket: &UdpSocket) -> Option<(SocketAddr, c_int)> {
-    let mut quoted = [0; 64];
+/// The next message of ICMP about a packet of this socket: the packet's destination, how many bytes
+/// of its beginning are in `quoted` now, and the error number that stands for the message.
+pub(crate) fn next_error(
+    socket: &UdpSocket,
+    quoted: &mut [u8],
+) -> Option<(SocketAddr, usize, c_int)> {
     let mut control = cmsg_space!(libc::sock_extended_err, libc::sockaddr_in6);
-    let mut buffers = [IoSliceMut::new(&mut quoted)];
+    let mut buffers = [IoSliceMut::new(quoted)];
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     let message =
         recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut buffers, Some(&mut control), flags)
@@ -52,7 +54,7 @@ pub(crate) fn next_error(socket: &UdpSocket) -> Option<(SocketAddr, c_int)> {
         }
         _ => None,
     });
-    Some((to, errno?))
+    Some((to, message.bytes, errno?))
 }
 
 fn socket_addr(address: &SockaddrStorage) -> Option<SocketAddr> {
@@ -73,11 +75,14 @@ mod tests {
     fn a_port_without_a_socket_is_an_error_with_its_address() {
         for ip in ["127.0.0.1:0", "[::1]:0"] {
             let ours = open(ip.parse().unwrap()).unwrap();
-            assert_eq!(next_error(&ours), None);
+            let mut quoted = [0; 64];
+            assert_eq!(next_error(&ours, &mut quoted), None);
             let closed = open(ip.parse().unwrap()).unwrap().local_addr().unwrap();
             ours.send_to(b"a packet", closed).unwrap();
             poll(&mut [PollFd::new(ours.as_fd(), PollFlags::POLLERR)], PollTimeout::MAX).unwrap();
-            assert_eq!(next_error(&ours), Some((closed, libc::ECONNREFUSED)));
+            let error = next_error(&ours, &mut quoted);
+            assert_eq!(error, Some((closed, 8, libc::ECONNREFUSED)));
+            assert_eq!(quoted[..8], *b"a packet");
         }
     }
 

@@ -289,9 +289,14 @@ impl CmSocket {
     /// Takes messages of ICMP about packets of this socket, [`BATCH`] at most.
     fn receive_errors(&self, state: &mut State, now: Instant) {
         for _ in 0..BATCH {
-            let Some(unreachable) = cm_socket::next_error(&self.socket) else { return };
-            let (to, errno) = unreachable;
-            state.agent.with_mut(|agent| agent.unreachable(now, to.into(), errno));
+            let mut quoted = [0; CONNECT_PACKET_MAX];
+            let Some(message) = cm_socket::next_error(&self.socket, &mut quoted) else { return };
+            let (to, len, errno) = message;
+            let quoted = quoted.get(..len).unwrap_or_default();
+            // Messages about other packets are counted by the agent.
+            let _ = state
+                .agent
+                .with_mut(|agent| agent.report_unreachable(now, to.into(), quoted, errno));
         }
     }
 
@@ -304,8 +309,10 @@ impl CmSocket {
             state.agent.with_mut(|agent| agent.poll_transmit(now, &mut packet))
         {
             let bytes = packet.get(..len).unwrap_or_default();
-            let sent = self.socket.send_to(bytes, to.socket_addr());
-            let errno = sent.err().and_then(|error| error.raw_os_error());
+            let send = || self.socket.send_to(bytes, to.socket_addr()).err();
+            // A message of ICMP fails the next call, whatever packet it is about. The lack of a
+            // route fails each.
+            let errno = send().and_then(|_| send()).and_then(|error| error.raw_os_error());
             if let Some(errno @ (libc::ENETUNREACH | libc::EHOSTUNREACH)) = errno {
                 state.agent.with_mut(|agent| agent.unreachable(now, to, errno));
             }

@@ -7,6 +7,7 @@
 
 use std::collections::VecDeque;
 
+use ofi_xdp_core::wire::PacketKind;
 use ofi_xdp_core::{Datagram, Instant, Port, PortError, PortLimits, Transmit, Transmitted};
 
 use crate::packet::{Origin, PacketId, PacketPool, address, node_of};
@@ -73,6 +74,9 @@ impl<R: FnMut() -> bool> Port for QueuePort<'_, R> {
             return Ok(Transmitted::Nothing);
         };
         packet.bytes.truncate(sent.len);
+        // A probe in a GSO batch would show nothing (`docs/PROTOCOL.md` §11.1).
+        let is_probe = packet.bytes.get(1) == Some(&(PacketKind::Probe as u8));
+        assert!(!is_probe || sent.receive_max == u16::MAX, "a probe leaves in no GSO batch");
         packet.from = self.node;
         packet.to = node_of(&sent.to.address);
         packet.origin = Origin::Sent;
