@@ -182,3 +182,16 @@ fn a_peer_that_speaks_tcp_is_recognised() {
     }
     std::fs::remove_file(program).unwrap();
 }
+
+#[test]
+fn a_peer_of_another_version_is_named() {
+    let program = compiled("silent");
+    let mut command = Libfabric::Installed.command(&program).expect("installed");
+    command.arg("rdm-version").env_remove("FI_LOG_LEVEL").env("FI_XDP_PEER_TIMEOUT", "500");
+    let output = command.output().unwrap();
+    std::fs::remove_file(program).unwrap();
+    support::assert_success("rdm-version", &output);
+    let [line] = &said(&output)[..] else { panic!("{output:?}") };
+    let wanted = "install one version of libxdp-fi.so on all hosts";
+    assert!(line.starts_with("xdp: peer 127.0.0.1:") && line.ends_with(wanted), "{line}");
+}

@@ -37,6 +37,7 @@ pub(crate) fn report_silence(peer: SocketAddr, versions: u64) {
             "peer {peer} does not answer, and packets of another version of the protocol arrive: \
              install one version of libxdp-fi.so on all hosts"
         ));
+        return;
     }
     SILENT.tell(format_args!(
         "peer {peer} has not answered within FI_XDP_PEER_TIMEOUT: is it running, and does a \

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 // A peer that does not answer: a UDP socket that nobody reads, or a TCP socket that listens, as
-// libfabric's own tcp has one. The operation ends in an error.
+// libfabric's own tcp has one, or a UDP socket that answers in another version of the protocol. The
+// operation ends in an error.
 //
-// silent rdm|msg|rdm-tcp|msg-tcp
+// silent rdm|msg|rdm-tcp|msg-tcp|rdm-version
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include "common.h"
 
 // A socket of this type on the loopback interface, which never answers.
-static struct sockaddr_in silent_socket(int type)
+static struct sockaddr_in silent_socket(int type, int *fd_out)
 {
 	struct sockaddr_in address = {.sin_family = AF_INET};
 	socklen_t len = sizeof(address);
@@ -20,7 +22,25 @@ static struct sockaddr_in silent_socket(int type)
 	CHECK(bind(fd, (struct sockaddr *)&address, sizeof(address)) == 0);
 	CHECK(type == SOCK_DGRAM || listen(fd, 8) == 0);
 	CHECK(getsockname(fd, (struct sockaddr *)&address, &len) == 0);
+	*fd_out = fd;
 	return address;
+}
+
+// Sends each packet back with another version, which is the upper half of its first byte.
+static void *answer(void *argument)
+{
+	int fd = *(int *)argument;
+	unsigned char packet[2048];
+	struct sockaddr_in from;
+	for (;;) {
+		socklen_t len = sizeof(from);
+		ssize_t got = recvfrom(fd, packet, sizeof(packet), 0, (struct sockaddr *)&from, &len);
+		if (got <= 0)
+			return NULL;
+		packet[0] = (unsigned char)(packet[0] + 0x10);
+		if (sendto(fd, packet, (size_t)got, 0, (struct sockaddr *)&from, len) != got)
+			return NULL;
+	}
 }
 
 static void send_to(struct fi_info *info, struct sockaddr_in *silent)
@@ -75,7 +95,11 @@ int main(int argc, char **argv)
 {
 	const char *what = argc > 1 ? argv[1] : "rdm";
 	int tcp = strstr(what, "-tcp") != NULL;
-	struct sockaddr_in silent = silent_socket(tcp ? SOCK_STREAM : SOCK_DGRAM);
+	static int fd;
+	struct sockaddr_in silent = silent_socket(tcp ? SOCK_STREAM : SOCK_DGRAM, &fd);
+	pthread_t thread;
+	if (strstr(what, "-version"))
+		CHECK(pthread_create(&thread, NULL, answer, &fd) == 0);
 	struct fi_info *hints = hints_for_us();
 	if (tcp) {
 		free(hints->fabric_attr->prov_name);
