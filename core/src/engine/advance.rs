@@ -106,6 +106,6 @@ fn makes_no_progress(
         return false;
     }
     let state = &cx.table[conn];
-    let marks = [state.owed_in_order(), sender.owed_answers(state)];
-    watch.check(marks) | matcher.has_stuck_assembly(state)
+    watch.check(state.owed_in_order(), sender.owed_answers(state))
+        | matcher.has_stuck_assembly(state)
 }

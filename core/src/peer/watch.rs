@@ -9,8 +9,6 @@ use crate::collections::time::Tick;
 
 /// The number of checks in one peer time-out.
 pub(super) const CHECKS: u32 = 4;
-/// What is watched: packets and messages in order, and answers to requests.
-const SUBJECTS: usize = 2;
 
 /// Checks without progress, since something was owed.
 #[derive(Clone, Copy, Debug, Default, Hash)]
@@ -42,7 +40,8 @@ impl Strikes {
 pub(crate) struct Watch {
     checked_at: Tick,
     order: Strikes,
-    answers: Strikes,
+    /// Answers to posted requests, and to rendezvous reads.
+    answers: [Strikes; 2],
 }
 
 impl Watch {
@@ -59,9 +58,12 @@ impl Watch {
 
     /// Checks the packets and messages in order, and the answers, by their marks. Returns whether
     /// one of them made no progress for the peer time-out.
-    pub(crate) fn check(&mut self, [order, answers]: [u16; SUBJECTS]) -> bool {
-        let late = [self.order.check(order), self.answers.check(answers)];
-        late.contains(&true)
+    pub(crate) fn check(&mut self, order: u16, answers: [u16; 2]) -> bool {
+        let mut is_late = self.order.check(order);
+        for (strikes, mark) in self.answers.iter_mut().zip(answers) {
+            is_late |= strikes.check(mark);
+        }
+        is_late
     }
 
     /// The next packet in order has arrived, and this side had no room for it.
@@ -95,10 +97,10 @@ mod tests {
         let (mut watch, second) = (Watch::default(), 1_000_000_000 / 64);
         let timeout = 10 * second;
         let mut now = Tick::default().plus(timeout);
-        assert!(watch.begin_check(now, timeout) && !watch.check([mark(1), 0]));
+        assert!(watch.begin_check(now, timeout) && !watch.check(mark(1), [0; 2]));
         assert!(!watch.begin_check(now.plus(second), timeout), "too soon");
         now = now.plus(100 * second);
-        assert!(watch.begin_check(now, timeout) && !watch.check([mark(1), 0]));
+        assert!(watch.begin_check(now, timeout) && !watch.check(mark(1), [0; 2]));
         assert!(!watch.begin_check(now, timeout));
     }
 }

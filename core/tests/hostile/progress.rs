@@ -150,3 +150,34 @@ fn a_message_that_waits_for_a_receive_waits_as_long_as_it_takes() {
     assert_eq!(puppet.ends(), [], "announced, and not wanted yet");
     assert_eq!(puppet.engine().connections(), 1);
 }
+
+#[test]
+fn a_read_that_is_never_answered_ends_in_error_though_others_are_answered() {
+    let mut puppet = connected();
+    let remote = Remote { key: 1, address: 0 };
+    let (mut unanswered, mut asked) = (None, Vec::new());
+    for context in 7..40 {
+        // An answer comes after the next request, so the peer owes two at any time.
+        let late = std::mem::take(&mut asked);
+        puppet.world.read(0, PUPPET, context, remote, context as usize);
+        puppet.drive();
+        for packet in puppet.sent_data() {
+            puppet.head.ack = packet.psn().plus(1);
+            asked.extend(packet.reads());
+        }
+        puppet.pass(TIMEOUT / 10);
+        let ack = puppet.ack_granting(8, puppet.head.ack, &[]);
+        puppet.deliver(ack);
+        for request in late {
+            // The first one gets no answer.
+            if *unanswered.get_or_insert(request.op) != request.op {
+                let bytes = vec![1; request.len as usize];
+                let answer = puppet.data(&answer(request.op, 0, &bytes));
+                puppet.deliver(answer);
+            }
+        }
+    }
+    let ends = puppet.ends();
+    assert_eq!(ends.iter().find(|end| end.0 == 7), Some(&(7, Err(OpError::TimedOut))));
+    assert!(ends.iter().filter(|end| end.1.is_ok()).count() > 7, "{ends:?}");
+}

@@ -112,29 +112,33 @@ impl Sender<'_> {
         (op.is_request() && asked && !op.answered).then_some(slot)
     }
 
-    /// A mark for the answers that a peer owes, 0 if none. It owes answers to the posted requests
-    /// that it has acknowledged. It also owes them to all rendezvous reads and notices of their
-    /// end, for which it needs no room. Bound: the operations with the peer.
-    pub(crate) fn owed_answers(&self, state: &Connection) -> u16 {
-        let (mut owed, mut missing) = (0_u32, 0_u64);
-        for queue in [state.sends(), state.responses()] {
+    /// Marks for the answers that a peer owes, each 0 if none: to the posted requests that it has
+    /// acknowledged; to rendezvous reads and notices of their end, for which it needs no room. The
+    /// oldest one counts: a peer that answers others owes that one nevertheless. Bound: the
+    /// operations with the peer.
+    pub(crate) fn owed_answers(&self, state: &Connection) -> [u16; 2] {
+        [state.sends(), state.responses()].map(|queue| {
             let mut slot = queue.list().head();
-            while slot.is_some() {
-                let op = &self.ops[slot];
-                let asked = op.sent > 0 || op.all_sent;
-                let is_owed = match op.kind {
-                    TxKind::RendezvousRead { .. } => !op.answered,
-                    TxKind::Fin { .. } => true,
-                    _ => op.is_request() && op.in_flight == 0 && !op.answered,
-                };
-                if asked && is_owed {
-                    owed += 1;
-                    missing = missing.wrapping_add(op.missing);
-                }
-                slot = op.links.next();
+            while slot.is_some() && !self.is_owed(slot) {
+                slot = self.ops[slot].links.next();
             }
-        }
-        if owed == 0 { 0 } else { mark(missing as u32 ^ owed << 24) }
+            if slot.is_none() {
+                return 0;
+            }
+            mark(self.ops[slot].missing as u32 ^ self.op_id(slot).bits() << 20)
+        })
+    }
+
+    /// Whether the peer owes the answer to an operation.
+    fn is_owed(&self, slot: OpSlot) -> bool {
+        let op = &self.ops[slot];
+        let asked = op.sent > 0 || op.all_sent;
+        asked
+            && match op.kind {
+                TxKind::RendezvousRead { .. } => !op.answered,
+                TxKind::Fin { .. } => true,
+                _ => op.is_request() && op.in_flight == 0 && !op.answered,
+            }
     }
 
     /// The operation of this side with this peer.
