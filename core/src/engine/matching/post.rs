@@ -85,7 +85,7 @@ impl Matcher<'_> {
         waiting.is_some()
     }
 
-    /// Cancels the posted receives with a source that is `wanted`.
+    /// Cancels the receives with a source that is `wanted`: posted ones, and those that wait.
     pub(crate) fn cancel_all(&mut self, cx: &mut Ctx<'_>, wanted: impl Fn(Option<PeerId>) -> bool) {
         for tagged in [false, true] {
             let mut slot = self.posted.first(tagged);
@@ -99,10 +99,15 @@ impl Matcher<'_> {
                 slot = next;
             }
         }
-        while !self.waiting.is_empty() {
-            let slot = self.waiting.head();
-            self.stop_waiting(slot);
-            self.cancel_posted(cx, slot);
+        let mut slot = self.waiting.head();
+        // bound: receives that wait
+        while slot.is_some() {
+            let next = List::next(&mut self.recvs, slot);
+            if wanted(self.recvs[slot].request.from) {
+                self.stop_waiting(slot);
+                self.cancel_posted(cx, slot);
+            }
+            slot = next;
         }
     }
 
