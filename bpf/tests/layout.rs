@@ -55,7 +55,7 @@ fn the_count_of_passed_packets_has_a_cache_line_for_each_slot() {
     let (body, _) = after.split_once('}').unwrap();
     let fields: Vec<&str> =
         body.lines().filter_map(|line| line.split_once(';')).map(|f| f.0.trim()).collect();
-    assert_eq!(fields, ["__u64 packets", "__u64 unused[7]"]);
+    assert_eq!(fields, ["__u64 packets", "__u64 other_queue", "__u64 unused[6]"]);
 }
 
 #[test]

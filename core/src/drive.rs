@@ -53,6 +53,12 @@ pub fn drive<P: Port, M: Memory>(
         engine.resume_matching(memory);
         engine.uncork();
         engine.advance(now);
+        // bound: the advice that the engine keeps
+        while let Some((to, advice)) = engine.take_advice() {
+            if port.advise(now, to, advice) {
+                engine.source_port_changed(to.peer);
+            }
+        }
     }
     // bound: budget.tx_packets
     let mut burst = engine.burst(now);

@@ -51,6 +51,7 @@ pub use api::request::{
     WriteRequest,
 };
 pub use api::rss;
+pub use api::source_port::{PathAdvice, SourcePort, WantedPort};
 pub use api::stats::{self, DropReason, Stats};
 #[cfg(feature = "alloc")]
 pub use boxed::{AgentBox, EngineBox, SharedQueueBox};

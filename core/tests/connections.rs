@@ -383,7 +383,12 @@ fn a_flood_of_hellos_leaves_room_for_real_peers() {
         wire::seal(&mut forged, crc32c::crc32c_append);
         let from = PeerAddress::from_v4([198, 18, 0, 99], port);
         let node = &mut world.nodes[1];
-        let datagram = Datagram { from, bytes: &forged, congestion_experienced: false };
+        let datagram = Datagram {
+            from,
+            bytes: &forged,
+            congestion_experienced: false,
+            wanted: WantedPort::KEEP,
+        };
         node.engine.ingest(Instant::from_nanos(world.now), datagram, &mut node.memory);
         hellos += 1;
     }

@@ -19,7 +19,7 @@ local TICK_NS = 64
 local KINDS = { -- 3.4
     [0x01] = "ACK", [0x02] = "HELLO", [0x03] = "HELLO_ACK", [0x04] = "RETRY", [0x05] = "RESET",
     [0x06] = "PING", [0x07] = "CLOSE", [0x08] = "PROBE", [0x09] = "PROBE_ACK",
-    [0x0a] = "PIECE", [0x10] = "DATA",
+    [0x0a] = "PIECE", [0x0b] = "PORT_REQUEST", [0x10] = "DATA",
     [0x20] = "CONNECT", [0x21] = "COOKIE", [0x22] = "PENDING", [0x23] = "ACCEPT", -- 12
     [0x24] = "CONFIRM", [0x25] = "REJECT", [0x26] = "REJECT_ACK", [0x27] = "CANCEL",
 }
@@ -101,6 +101,11 @@ local f_round = field("probe.round", ProtoField.uint16, "Round of probes")
 local f_size = field("probe.size", ProtoField.uint16, "Size of the probe")
 local f_piece_offset = field("piece.offset", ProtoField.uint16, "Offset in the packet's body")
 local f_piece_total = field("piece.total", ProtoField.uint16, "Length of the packet's body")
+
+-- 13.1
+local f_request_source = field("port_request.source", ProtoField.uint16, "Source port of the packet")
+local f_request_wanted =
+    field("port_request.wanted", ProtoField.uint16, "Wanted source port, or queues")
 -- 12.1
 local f_reason = field("connect.reason", ProtoField.uint8, "Reason", base.DEC, REASONS)
 local f_connect_len = field("connect.data_len", ProtoField.uint16, "Data length")
@@ -275,6 +280,12 @@ local function piece(tvb, tree)
     return tvb(0, 2):le_uint() + tvb:len() - 8 <= tvb(2, 2):le_uint()
 end
 
+local function port_request(tvb, tree)
+    if tvb:len() ~= 8 then return false end
+    add_le(tree, tvb, { { f_request_source, 0, 2 }, { f_request_wanted, 2, 2 } })
+    return true
+end
+
 local function check(tvb, tree)
     local sum = tree:add_le(f_checksum, tvb(28, 4))
     if xdp.prefs.check then
@@ -348,6 +359,8 @@ function xdp.dissector(tvb, pinfo, root)
     elseif kind == 0x0a then
         sound = body ~= nil and piece(body, tree)
         info = string.format("PIECE of psn %d", tvb(12, 4):le_uint())
+    elseif kind == 0x0b then
+        sound = body ~= nil and port_request(body, tree)
     elseif kind >= 0x05 and kind <= 0x07 then
         sound = body == nil
     end

@@ -160,6 +160,9 @@ pub struct PortConfig {
     /// Whether the port may add a rule to the device that steers this endpoint's packets to its
     /// queue. The port removes the rule when it closes.
     pub steer: bool,
+    /// Whether packets to a peer may have another source port than the endpoint's, where those
+    /// arrive by another queue than that of the peer's socket.
+    pub entropy: bool,
     /// Path of the broker, which grants sockets to a process without capabilities; `None`: no
     /// broker.
     pub broker: Option<PathBuf>,
@@ -184,6 +187,7 @@ impl PortConfig {
             mode: Mode::Auto,
             queue: None,
             steer: false,
+            entropy: true,
             broker: Some(PathBuf::from(DEFAULT_BROKER_PATH)),
             peers,
             port_packets: 1024,

@@ -19,6 +19,8 @@ pub struct PortStats {
     pub xsk_losses: u64,
     /// Packets received from the kernel socket.
     pub udp_received: u64,
+    /// Of these, packets that came by another queue than that of the `AF_XDP` socket.
+    pub other_queue: u64,
     /// Packets given to the kernel socket.
     pub udp_transmitted: u64,
     /// Packets that the kernel socket refused.

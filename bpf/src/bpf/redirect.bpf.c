@@ -269,8 +269,11 @@ int ofi_xdp(struct xdp_md *ctx)
 	}
 	if (verdict != REDIRECTED) {
 		line = bpf_map_lookup_elem(&passed, &slot);
-		if (line)
+		if (line) {
+			if (verdict == PASS_QUEUE)
+				__sync_fetch_and_add(&line->other_queue, 1);
 			__sync_fetch_and_add(&line->packets, 1);
+		}
 	}
 	key = verdict;
 	counter = bpf_map_lookup_elem(&counters, &key);

@@ -35,8 +35,9 @@ struct port_entry {
 
 /* Value of map `passed`, one cache line; the key is a slot. */
 struct kernel_rx_line {
-	__u64 packets;   /* packets of the slot's endpoint left to its kernel socket */
-	__u64 unused[7];
+	__u64 packets;     /* packets of the slot's endpoint left to its kernel socket */
+	__u64 other_queue; /* of these, packets of another queue than the endpoint's */
+	__u64 unused[6];
 };
 
 /* The decision about one frame; keys of map `counters`. */

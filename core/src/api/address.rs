@@ -63,6 +63,20 @@ impl PeerAddress {
         [u64::from_le(high), u64::from_le(low), u64::from(self.port)]
     }
 
+    /// Whether both are of one host: the IP address is the same.
+    #[must_use]
+    #[inline(always)]
+    pub fn is_same_host(&self, other: &Self) -> bool {
+        self.ip == other.ip
+    }
+
+    /// This host with another UDP port.
+    #[must_use]
+    #[inline(always)]
+    pub const fn with_port(self, port: u16) -> Self {
+        Self { port, ..self }
+    }
+
     /// The UDP port.
     #[must_use]
     pub const fn port(&self) -> u16 {

@@ -20,4 +20,5 @@ pub(crate) mod posted;
 pub(crate) mod request;
 pub mod rss;
 pub(crate) mod shared_receive;
+pub(crate) mod source_port;
 pub mod stats;

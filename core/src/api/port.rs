@@ -6,7 +6,7 @@
 //! AF_XDP, and none on a socket. Caller: [`drive()`](crate::drive()). Bounds: the budget of
 //! `receive`, and the free buffers of `transmit`.
 
-use crate::{Instant, PeerAddress, PeerId};
+use crate::{Instant, PathAdvice, PeerAddress, PeerId, WantedPort};
 
 /// A received packet, borrowed from the port until the sink returns.
 #[derive(Clone, Copy, Debug)]
@@ -17,6 +17,9 @@ pub struct Datagram<'a> {
     pub bytes: &'a [u8],
     /// Whether a router marked the IP header Congestion Experienced (RFC 3168 §5).
     pub congestion_experienced: bool,
+    /// The source port that the port wants for packets of this sender; [`WantedPort::KEEP`] unless
+    /// this one came by a slower way than the port has (`docs/PROTOCOL.md` §13).
+    pub wanted: WantedPort,
 }
 
 /// The destination of a packet.
@@ -109,6 +112,13 @@ pub trait Port {
     /// # Errors
     /// [`PortError`] when the medium is gone.
     fn flush(&mut self) -> Result<(), PortError>;
+
+    /// Advice about the source port of packets to a peer. Returns whether that port has changed:
+    /// later packets may overtake earlier ones then. A port that has one source port ignores it.
+    fn advise(&mut self, now: Instant, to: Destination, advice: PathAdvice) -> bool {
+        let _ = (now, to, advice);
+        false
+    }
 
     /// The limits of this port.
     fn limits(&self) -> PortLimits;

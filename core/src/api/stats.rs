@@ -136,6 +136,10 @@ pub struct Stats {
     pub pings: u64,
     /// Probes of the path MTU that were sent.
     pub path_probes: u64,
+    /// Requests to peers for other source ports.
+    pub port_requests: u64,
+    /// Times that packets to a peer got another source port.
+    pub source_port_changes: u64,
     /// Times that the packets to a peer became shorter, and longer, for the path.
     pub path_shrinks: u64,
     /// See [`Self::path_shrinks`].

@@ -6,7 +6,6 @@
 //! Bound: [`TIMERS_PER_ADVANCE`] timers a call of [`Engine::advance`](crate::Engine::advance); the
 //! rest are due at once in the next.
 
-use crate::OpError;
 use crate::collections::time::Tick;
 use crate::engine::connect::teardown::{end_connection, release_connection};
 use crate::engine::ctx::Ctx;
@@ -14,6 +13,7 @@ use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::peer::slots::ConnSlot;
 use crate::peer::{Extra, Schedule, State};
+use crate::{OpError, PathAdvice};
 
 /// Timers that one call of [`Engine::advance`](crate::Engine::advance) fires at the most.
 pub const TIMERS_PER_ADVANCE: u32 = 64;
@@ -72,6 +72,9 @@ pub(super) fn fire(
         sender.end_round(cx, conn);
     }
     if due(cx.table[conn].ping_at(silence)) {
+        if cx.table[conn].has_unanswered_ping(silence) {
+            cx.advise(conn, PathAdvice::TimedOut);
+        }
         let path = cx.table[conn].path_mut();
         path.set_extra(Extra::PING, true);
         path.restart_timer(tick);

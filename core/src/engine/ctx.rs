@@ -10,12 +10,16 @@ use crate::engine::completions::Completions;
 use crate::engine::connect::ConnectionTable;
 use crate::engine::timers::Timers;
 use crate::peer::ERA_PART;
+use crate::peer::port_requests::PortRequests;
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::window::BitsPool;
-use crate::{Config, Instant, PeerAddress, PortLimits, Stats};
+use crate::{Config, Destination, Instant, PathAdvice, PeerAddress, PortLimits, Stats};
 
 /// A timer that fires this soon need not be looked at: less than the delay of an acknowledgment.
 pub(super) const TIMER_SLACK_NANOS: u64 = 8_000;
+
+/// Advice that waits for the port; more comes again.
+pub(super) const ADVICE_MAX: usize = 16;
 
 /// The identity of an engine.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -49,6 +53,10 @@ pub(super) struct Ctx<'s> {
     pub(super) first_psn: Option<crate::Psn>,
     pub(super) config: Config,
     pub(super) limits: PortLimits,
+    /// Requests to peers for other source ports.
+    pub(super) port_requests: PortRequests,
+    /// Advice that waits for the port.
+    pub(super) advice: heapless::Vec<(Destination, PathAdvice), ADVICE_MAX>,
 }
 
 impl Ctx<'_> {
@@ -74,6 +82,16 @@ impl Ctx<'_> {
     pub(super) fn era(&self) -> u8 {
         let nanos = u64::try_from(self.config.path_retry.as_nanos()).unwrap_or(u64::MAX);
         (self.timers.now().as_nanos() / (nanos / ERA_PART).max(1)) as u8
+    }
+
+    /// Advises the port about the path to the peer of a connection.
+    #[cold]
+    pub(super) fn advise(&mut self, conn: ConnSlot, advice: PathAdvice) {
+        let slot = self.table[conn].peer();
+        let address = self.table[slot].address();
+        let to = Destination { peer: self.table.peer_id(slot), address };
+        // If the list is full, the peer asks again.
+        let _ = self.advice.push((to, advice));
     }
 
     /// An acknowledgment of its own goes out to a peer at once.

@@ -80,13 +80,15 @@ use crate::engine::rma::region::Regions;
 use crate::engine::send::Sender;
 use crate::engine::timers::{ProposedLeast, Timers};
 use crate::peer::in_flight::InFlight;
+use crate::peer::port_requests::PortRequests;
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::peer::window::BitsPool;
 use crate::peer::{Silence, Standing};
 use crate::wire::{PACKET_LEN_MIN, PIECED_LEN_MAX};
 use crate::{
-    Config, ConfigError, Instant, Memory, OpCounters, OpError, PeerAddress, PeerId, PeersFull,
-    PortLimits, RegionError, RegionId, Stats, Storage, TargetCounters, Transmit, Unknown,
+    Config, ConfigError, Destination, Instant, Memory, OpCounters, OpError, PathAdvice,
+    PeerAddress, PeerId, PeersFull, PortLimits, RegionError, RegionId, Stats, Storage,
+    TargetCounters, Transmit, Unknown,
 };
 
 /// One endpoint's protocol state. See the module's documentation for the order of calls.
@@ -160,6 +162,8 @@ impl<'s> Engine<'s> {
                 first_psn: None,
                 config: config.clone(),
                 limits,
+                port_requests: PortRequests::default(),
+                advice: heapless::Vec::new(),
             },
         })
     }
@@ -351,6 +355,24 @@ impl<'s> Engine<'s> {
             matcher.schedule_rendezvous(cx, sender);
         }
         cx.table.uncork();
+    }
+
+    /// Advice for the port about the path to a peer; `None` when there is no more. The caller takes
+    /// it in every progress call.
+    #[inline]
+    pub fn take_advice(&mut self) -> Option<(Destination, PathAdvice)> {
+        self.cx.advice.pop()
+    }
+
+    /// Records that packets to `peer` have another source port from now on. They may overtake
+    /// earlier ones by as much as a round trip, which is no sign of a loss.
+    #[cold]
+    pub fn source_port_changed(&mut self, peer: PeerId) {
+        let Ctx { table, stats, .. } = &mut self.cx;
+        stats.source_port_changes += 1;
+        if let Some(conn) = table.peer_slot(peer).and_then(|slot| table.connection_of(slot)) {
+            table[conn].path_mut().expect_reordering();
+        }
     }
 
     /// Begins to send, at time `now`.

@@ -93,6 +93,12 @@ impl Connection {
         waits.then(|| if first.has_come(self.path().timer_from()) { again() } else { first })
     }
 
+    /// Whether the last packet that was sent is a ping, and the peer has not answered it.
+    pub(crate) fn has_unanswered_ping(&self, silence: Silence) -> bool {
+        let first = self.rx().last_heard().plus(silence.timeout / PING_PART);
+        first.has_come(self.path().timer_from())
+    }
+
     /// When the retransmission timer fires, if it runs.
     #[inline]
     pub(crate) fn retransmit_at(&self) -> Option<Tick> {

@@ -15,6 +15,7 @@ pub(crate) mod operation;
 pub(crate) mod packet_record;
 mod path;
 pub(crate) mod path_mtu;
+pub(crate) mod port_requests;
 pub(crate) mod queue;
 mod receive_state;
 mod rtt;

@@ -56,6 +56,8 @@ bitflags::bitflags! {
         const PING = 1 << 0;
         /// Probes of the path MTU.
         const PROBES = 1 << 1;
+        /// A request for another source port.
+        const PORT_REQUEST = 1 << 2;
     }
 }
 
@@ -110,6 +112,11 @@ impl Path {
     /// Records that the peer received a packet twice.
     pub(crate) fn saw_duplicate(&mut self) {
         self.rtt.saw_duplicate();
+    }
+
+    /// Packets may overtake earlier ones by a round trip from now on.
+    pub(crate) const fn expect_reordering(&mut self) {
+        self.rtt.expect_reordering();
     }
 
     /// Records the measurements of one acknowledgment. Of the `round_trip`, up to `waits` may be

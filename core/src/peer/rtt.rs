@@ -98,6 +98,11 @@ impl Rtt {
         }
     }
 
+    /// Late packets get as much time as possible.
+    pub(crate) const fn expect_reordering(&mut self) {
+        self.reorder_steps = REORDER_STEPS_MAX;
+    }
+
     /// Time-out after which everything under way is taken for lost, after `backoff` earlier ones in
     /// a row.
     pub(crate) fn timeout(&self, backoff: u32) -> u32 {

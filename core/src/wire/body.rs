@@ -4,6 +4,7 @@
 use super::header::HEADER_LEN;
 use super::layout::SEGMENT_QUANTUM;
 use crate::api::limits::PIECED_LEN_MAX;
+use crate::api::source_port::WantedPort;
 use crate::api::stats::DropReason;
 use crate::collections::serial::Psn;
 use zerocopy::little_endian::{U16, U32, U64};
@@ -93,6 +94,35 @@ impl PieceBody {
         let is_part = !bytes.is_empty() && bytes.len() < total && end <= total;
         let fits = HEADER_LEN + total <= PIECED_LEN_MAX;
         if in_units && is_part && fits { Ok((piece, bytes)) } else { Err(DropReason::Malformed) }
+    }
+}
+
+/// Body of `PortRequest` (`docs/PROTOCOL.md` §13.1).
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned,
+)]
+#[repr(C)]
+pub struct PortRequestBody {
+    /// The source port of the packet that caused the request.
+    pub source: U16,
+    wanted: U16,
+    /// 0.
+    pub reserved: U32,
+}
+
+static_assertions::const_assert_eq!(size_of::<PortRequestBody>(), 8);
+
+impl PortRequestBody {
+    /// A request about packets from port `source`.
+    #[must_use]
+    pub fn new(source: u16, wanted: WantedPort) -> Self {
+        Self { source: source.into(), wanted: wanted.bits().into(), reserved: 0.into() }
+    }
+
+    /// The source port that is wanted.
+    #[must_use]
+    pub fn wanted(&self) -> WantedPort {
+        WantedPort::from_bits(self.wanted.get())
     }
 }
 

@@ -41,6 +41,8 @@ pub enum PacketKind {
     /// A piece of a [`Self::Data`] packet that is too long for the path. It has that packet's
     /// number.
     Piece = 0x0a,
+    /// Request for another source port of the receiver's packets.
+    PortRequest = 0x0b,
     /// Records; the only kind that takes a packet sequence number.
     Data = 0x10,
 }
@@ -221,6 +223,7 @@ impl Header {
             0x08 => PacketKind::Probe,
             0x09 => PacketKind::ProbeAck,
             0x0a => PacketKind::Piece,
+            0x0b => PacketKind::PortRequest,
             0x10 => PacketKind::Data,
             _ => return None,
         })

@@ -23,7 +23,7 @@ mod remote;
 mod token;
 
 pub(crate) use body::Sack;
-pub use body::{Ack, Handshake, PieceBody, ProbeBody, SACK_WORDS_MAX};
+pub use body::{Ack, Handshake, PieceBody, PortRequestBody, ProbeBody, SACK_WORDS_MAX};
 pub use connect::{
     CONNECT_LEN, CONNECT_PACKET_MAX, ConnectKind, ConnectPacket, NONCE_BITS, RejectReason,
 };

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A packet: header and body, both checked.
 
-use super::body::{Ack, Handshake, PieceBody, ProbeBody, SACK_WORDS_MAX};
+use super::body::{Ack, Handshake, PieceBody, PortRequestBody, ProbeBody, SACK_WORDS_MAX};
 use super::header::{Header, PacketKind, VERSION};
 use super::integrity::verify;
 use super::layout::RecordKind;
@@ -41,6 +41,8 @@ pub enum Body<'a> {
     ProbeAck(&'a ProbeBody),
     /// [`PacketKind::Piece`]: a part of the body of a data packet.
     Piece(&'a PieceBody, &'a [u8]),
+    /// [`PacketKind::PortRequest`].
+    PortRequest(&'a PortRequestBody),
 }
 
 impl<'a> Packet<'a> {
@@ -73,6 +75,7 @@ impl<'a> Packet<'a> {
             PacketKind::Reset if body.is_empty() => Body::Reset,
             PacketKind::Probe => Body::Probe(ProbeBody::of_probe(body)?),
             PacketKind::ProbeAck => Body::ProbeAck(exact(body)?),
+            PacketKind::PortRequest => Body::PortRequest(exact(body)?),
             PacketKind::Piece => {
                 let (piece, bytes) = PieceBody::parse(body)?;
                 Body::Piece(piece, bytes)

@@ -145,6 +145,7 @@ fn an_attacker_gets_no_more_bytes_than_it_sends() {
         PacketKind::Probe,
         PacketKind::ProbeAck,
         PacketKind::Piece,
+        PacketKind::PortRequest,
         PacketKind::Data,
     ];
     for known in [false, true] {
@@ -159,7 +160,7 @@ fn an_attacker_gets_no_more_bytes_than_it_sends() {
                 }
                 PacketKind::Ack => vec![0; 24],
                 PacketKind::Probe => [vec![0, 0, 40, 0], vec![0; 4]].concat(),
-                PacketKind::ProbeAck => vec![0; 8],
+                PacketKind::ProbeAck | PacketKind::PortRequest => vec![0; 8],
                 PacketKind::Piece => [vec![0, 0, 128, 0], vec![0; 68]].concat(),
                 _ => Vec::new(),
             };

@@ -22,4 +22,5 @@ mod puppet;
 mod recovery;
 mod remote;
 mod shares;
+mod source_port;
 mod unnamed;

@@ -309,7 +309,8 @@ impl Puppet {
     pub fn ingest_at(&mut self, from: PeerAddress, bytes: &[u8]) {
         let now = self.world.time();
         let Node { engine, memory, .. } = &mut self.world.nodes[0];
-        let datagram = Datagram { from, bytes, congestion_experienced: false };
+        let datagram =
+            Datagram { from, bytes, congestion_experienced: false, wanted: WantedPort::KEEP };
         engine.ingest(now, datagram, memory);
     }
 

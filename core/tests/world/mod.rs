@@ -8,6 +8,7 @@
 
 use ofi_xdp_core::wire::{self, PacketKind};
 use ofi_xdp_core::*;
+pub use ofi_xdp_test_kit::card::HostCard;
 use ofi_xdp_test_kit::link::Link;
 use ofi_xdp_test_kit::memory::{Buffer, CANARY, CheckedMemory, Pieces};
 use ofi_xdp_test_kit::packet::{self, Origin, Packet, PacketId};
@@ -52,8 +53,9 @@ impl FaultyLink {
     fn send(&mut self, now: u64, id: PacketId) {
         self.packets += 1;
         let pool = &mut self.link.packets;
-        let Packet { from, to, bytes, .. } = pool.at(id);
-        let (from, to) = (address(*from as usize), address(*to as usize));
+        let packet = pool.at(id);
+        let (from, to) = (packet.source_address(), address(packet.to as usize));
+        let bytes = &mut packet.bytes;
         if self.strange && [PacketKind::Data as u8, PacketKind::Ack as u8].contains(&bytes[1]) {
             bytes[2] |= 0x80;
             wire::seal(bytes, crc32c::crc32c_append);
@@ -107,6 +109,8 @@ pub struct Node {
     inbox: VecDeque<PacketId>,
     pub completions: Vec<Completion>,
     pub payload_max: usize,
+    /// The card of the host, if it has several queues.
+    pub card: Option<HostCard>,
     recvs: HashMap<u64, RecvId>,
     received: HashMap<u64, Vec<u8>>,
     /// Slices of multi-receive buffers, in the order of their completions: the receive's context,
@@ -131,6 +135,7 @@ impl Node {
             inbox: VecDeque::new(),
             completions: Vec::new(),
             payload_max,
+            card: None,
             recvs: HashMap::new(),
             received: HashMap::new(),
             parts: Vec::new(),
@@ -419,6 +424,7 @@ impl World {
             inbox: &mut node.inbox,
             out: &mut sent,
             receive_max: u16::MAX,
+            card: node.card.as_mut(),
             room: || true,
         };
         drive(&mut node.engine, &mut port, &mut node.memory, now, budget).unwrap();

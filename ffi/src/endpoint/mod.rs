@@ -299,6 +299,7 @@ pub(super) fn open_port(domain: &Domain, address: SocketAddr) -> Result<Box<Hybr
     config.mode = values.mode;
     config.queue = values.queue;
     config.steer = values.steer;
+    config.entropy = values.entropy;
     config.broker.clone_from(&values.broker);
     let port = HybridPort::open(&config).map_err(|error| {
         log::warn!(target: "ep_ctrl", "cannot open an endpoint on {}: {error}", config.bind);

@@ -190,13 +190,14 @@ const ENGINE: [Named<Stats>; 23] = [
 ];
 
 /// The port's counters on a page.
-const PORT: [Named<PortStats>; 9] = [
+const PORT: [Named<PortStats>; 10] = [
     ("xsk_received", |s| s.xsk_received),
     ("xsk_transmitted", |s| s.xsk_transmitted),
     ("xsk_rejected", |s| s.xsk_rejected),
     ("xsk_kicks", |s| s.xsk_kicks),
     ("xsk_losses", |s| s.xsk_losses),
     ("udp_received", |s| s.udp_received),
+    ("other_queue", |s| s.other_queue),
     ("udp_transmitted", |s| s.udp_transmitted),
     ("udp_lost", |s| s.udp_lost),
     ("udp_sends", |s| s.udp_sends),

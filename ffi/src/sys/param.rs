@@ -80,6 +80,14 @@ static STEER: Param = Param {
             socket's queue, and take it back when the endpoint closes (default: no)",
     complaint: Notice::new(),
 };
+static ENTROPY: Param = Param {
+    name: c"entropy",
+    kind: abi::FI_PARAM_BOOL,
+    help:
+        c"Send to a peer from another UDP source port than the endpoint's, where that port leads \
+            to another queue than the one of the peer's AF_XDP socket (default: yes)",
+    complaint: Notice::new(),
+};
 static PEER_TIMEOUT: Param = Param {
     name: c"peer_timeout",
     kind: abi::FI_PARAM_STRING,
@@ -148,13 +156,14 @@ static NAME: Param = Param {
     complaint: Notice::new(),
 };
 
-static PARAMS: [&Param; 13] = [
+static PARAMS: [&Param; 14] = [
     &TIER,
     &PASSTHROUGH,
     &IFACE,
     &MODE,
     &QUEUE,
     &STEER,
+    &ENTROPY,
     &BROKER,
     &PEER_TIMEOUT,
     &PATH_RETRY,
@@ -179,6 +188,8 @@ pub(crate) struct Values {
     pub(crate) queue: Option<u32>,
     /// Whether the device may be given a rule for the endpoint.
     pub(crate) steer: bool,
+    /// Whether packets may have another source port than the endpoint's.
+    pub(crate) entropy: bool,
     /// The socket of the broker; `None`: no broker.
     pub(crate) broker: Option<PathBuf>,
     /// The peer time-out.
@@ -202,6 +213,7 @@ impl Default for Values {
             mode: Mode::Auto,
             queue: None,
             steer: false,
+            entropy: true,
             broker: Some(PathBuf::from(DEFAULT_BROKER_PATH)),
             peer_timeout: Duration::from_secs(10),
             path_retry: Duration::from_secs(600),
@@ -265,6 +277,7 @@ fn read(provider: Provider) -> Result<Values, Error> {
     };
     values.queue = number(provider, &QUEUE, &(0..=u32::MAX))?;
     values.steer = flag(provider, &STEER)?.unwrap_or(values.steer);
+    values.entropy = flag(provider, &ENTROPY)?.unwrap_or(values.entropy);
     if let Some(path) = provider.text_value(BROKER.name) {
         values.broker = (path != "none").then(|| PathBuf::from(path));
     }
@@ -361,6 +374,7 @@ mod tests {
         assert_eq!(stated_default(&PCI) == "yes", values.pci);
         assert_eq!(stated_default(&STEER) == "yes", values.steer);
         assert_eq!(stated_default(&NAME).as_bytes(), Personality::default().name().to_bytes());
+        assert_eq!(stated_default(&ENTROPY) == "yes", values.entropy);
         assert!(
             stated_default(&IFACE).starts_with("every interface") && values.interface.is_none()
         );

@@ -7,8 +7,8 @@
 //! packets that it cannot see or recognise (other interfaces, fragments); for them the socket is
 //! polled by its back-off (`poll_backoff.rs`).
 //!
-//! In: the endpoint's claim. Out: whether the count has changed. Caller: the hybrid port, in each
-//! call. Bound: one page.
+//! In: the endpoint's claim. Out: whether the count has changed, and how many of the packets came
+//! by another queue. Caller: the hybrid port, in each call. Bound: one page.
 
 use std::io;
 use std::sync::atomic::Ordering;
@@ -25,6 +25,8 @@ pub(crate) struct KernelRxHint {
     at: usize,
     /// The count at the last call.
     seen: u64,
+    /// The count of packets of other queues at the last call.
+    other_queue: u64,
 }
 
 impl KernelRxHint {
@@ -34,10 +36,11 @@ impl KernelRxHint {
     /// Those of `mmap(2)`.
     pub(crate) fn map(claim: &Claim) -> io::Result<Self> {
         let (map, at) = claim.kernel_rx_counter();
-        let map = Mapping::new(map, 0, at + size_of::<u64>())?;
-        let mut kernel_rx_hint = Self { map, at, seen: 0 };
+        let map = Mapping::new(map, 0, at + 2 * size_of::<u64>())?;
+        let mut kernel_rx_hint = Self { map, at, seen: 0, other_queue: 0 };
         // Skips the packets of former owners of the slot.
         kernel_rx_hint.changed();
+        kernel_rx_hint.take_other_queue();
         Ok(kernel_rx_hint)
     }
 
@@ -48,5 +51,12 @@ impl KernelRxHint {
         let Some(counter) = self.map.counter(self.at) else { return false };
         let seen = std::mem::replace(&mut self.seen, counter.load(Ordering::Relaxed));
         seen != self.seen
+    }
+
+    /// How many packets arrived by other queues than the socket's since the last call.
+    pub(crate) fn take_other_queue(&mut self) -> u64 {
+        let Some(counter) = self.map.counter(self.at + size_of::<u64>()) else { return 0 };
+        let before = std::mem::replace(&mut self.other_queue, counter.load(Ordering::Relaxed));
+        self.other_queue.wrapping_sub(before)
     }
 }

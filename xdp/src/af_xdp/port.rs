@@ -23,7 +23,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::headers::{Headers, MacAddress, UdpChecksum, emit, parse};
 use ofi_xdp_bpf::{Counters, EndpointAddress};
-use ofi_xdp_core::{Datagram, PeerAddress, Transmit, Transmitted};
+use ofi_xdp_core::{Datagram, PeerAddress, Transmit, Transmitted, WantedPort};
 
 use super::fill_level::FillLevel;
 use super::kernel_hint::KernelRxHint;
@@ -51,6 +51,8 @@ pub struct XskTransmit {
     pub to: PeerAddress,
     /// Link-layer address of the next hop.
     pub mac: MacAddress,
+    /// The source port.
+    pub source: u16,
     /// Whether the next hop is a gateway. Then a UDP checksum is computed, because a router beyond
     /// the link may drop packets without one.
     pub gateway: bool,
@@ -60,7 +62,7 @@ impl XskTransmit {
     /// A packet that leaves by `hop`.
     pub(crate) const fn new(transmit: Transmit, hop: Hop) -> Self {
         let Transmit { len, to, .. } = transmit;
-        Self { len, to: to.address, mac: hop.mac, gateway: hop.gateway }
+        Self { len, to: to.address, mac: hop.mac, source: hop.source, gateway: hop.gateway }
     }
 }
 
@@ -155,6 +157,12 @@ impl XskPort {
     /// Reason why no rule of the device steers packets to the queue, if that was requested.
     pub(super) fn unsteered_reason(&self) -> Option<&str> {
         self.lease.unsteered_reason()
+    }
+
+    /// The endpoint's own UDP port.
+    #[must_use]
+    pub const fn local_port(&self) -> u16 {
+        self.local.port()
     }
 
     /// The mode of the socket.
@@ -258,6 +266,7 @@ impl XskPort {
                             from: parsed.source,
                             bytes: parsed.payload,
                             congestion_experienced: parsed.congestion_experienced,
+                            wanted: WantedPort::KEEP,
                         });
                         count += 1;
                     }
@@ -392,7 +401,7 @@ fn headers(mac: MacAddress, local: PeerAddress, outgoing: &XskTransmit) -> Heade
     Headers {
         source_mac: mac,
         destination_mac: outgoing.mac,
-        source: local,
+        source: local.with_port(outgoing.source),
         destination: outgoing.to,
         traffic_class: TRAFFIC_CLASS,
         checksum: if outgoing.gateway { UdpChecksum::Compute } else { UdpChecksum::Omit },

@@ -51,6 +51,8 @@ pub struct InterfaceInfo {
     pub up: bool,
     /// Whether this is the loopback interface.
     pub loopback: bool,
+    /// Number of receive queues that the driver has allocated; at least 1.
+    pub rx_queues: u32,
     /// Link speed in Mbit/s, if the driver reports one.
     pub speed_mbps: Option<u32>,
     /// PCI address (`0000:01:00.0`) of the device, if there is one.
@@ -128,6 +130,7 @@ fn interface(link: LinkMessage) -> InterfaceInfo {
         addresses: Vec::new(),
         up: flags.contains(LinkFlags::Up) && flags.contains(LinkFlags::LowerUp),
         loopback: flags.contains(LinkFlags::Loopback),
+        rx_queues: 1,
         speed_mbps: None,
         pci: None,
         physical: false,
@@ -138,6 +141,7 @@ fn interface(link: LinkMessage) -> InterfaceInfo {
         match attribute {
             LinkAttribute::IfName(name) => info.name = name,
             LinkAttribute::Mtu(mtu) => info.mtu = mtu,
+            LinkAttribute::NumRxQueues(queues) => info.rx_queues = queues.max(1),
             LinkAttribute::Address(address) => {
                 info.mac = address.try_into().map(MacAddress).unwrap_or_default();
             }
@@ -334,6 +338,7 @@ impl InterfaceInfo {
             addresses: Vec::new(),
             up: true,
             loopback: false,
+            rx_queues: 1,
             speed_mbps: None,
             pci: None,
             physical: false,

@@ -22,7 +22,9 @@ use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
-use ofi_xdp_core::{Datagram, Instant, Port, PortError, PortLimits, Transmit, Transmitted};
+use ofi_xdp_core::{
+    Datagram, Destination, Instant, PathAdvice, Port, PortError, PortLimits, Transmit, Transmitted,
+};
 
 use super::kernel_batch::KernelBatch;
 use super::recovery::Recovery;
@@ -239,7 +241,23 @@ impl HybridPort {
         if !self.udp_poll.is_due(now) {
             return 0;
         }
-        let count = self.udp.receive(now, budget, &mut self.stats, sink);
+        let count = match &mut self.xdp {
+            Some(XdpHalf {
+                other_queue: Some(other_queue), kernel_rx_hint: Some(hint), ..
+            }) => {
+                other_queue.count(hint);
+                let mut others = 0;
+                let count = self.udp.receive(now, budget, &mut self.stats, &mut |datagram| {
+                    sink(Datagram { wanted: other_queue.wanted(&mut others), ..datagram });
+                });
+                self.stats.other_queue += others;
+                if count == 0 {
+                    other_queue.emptied();
+                }
+                count
+            }
+            _ => self.udp.receive(now, budget, &mut self.stats, sink),
+        };
         self.udp_poll.record(now, count > 0);
         self.kernel_rx_run += u32::from(count);
         if self.kernel_rx_run >= KERNEL_RX_RUN_MAX {
@@ -351,6 +369,11 @@ impl Port for HybridPort {
         Ok(())
     }
 
+    fn advise(&mut self, now: Instant, to: Destination, advice: PathAdvice) -> bool {
+        let xdp = self.xdp.as_mut().filter(|_| self.config.entropy);
+        xdp.is_some_and(|xdp| xdp.routes.advise(now, to, advice))
+    }
+
     #[inline]
     fn limits(&self) -> PortLimits {
         self.limits
@@ -362,7 +385,7 @@ mod tests {
     use super::*;
     use crate::tier::status::Tier;
     use crate::udp::poll_backoff::now;
-    use ofi_xdp_core::{Destination, PeerId};
+    use ofi_xdp_core::PeerId;
 
     fn open(bind: &str) -> HybridPort {
         HybridPort::open(&PortConfig::new(bind.parse().unwrap(), 4)).unwrap()

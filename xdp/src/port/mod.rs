@@ -19,6 +19,7 @@ mod announce;
 pub(crate) mod hybrid;
 mod kernel_batch;
 pub(crate) mod open;
+mod other_queue;
 mod recovery;
 mod wakeup_set;
 mod xdp_half;

@@ -10,6 +10,7 @@ use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
 use super::hybrid::HybridPort;
+use super::other_queue::OtherQueue;
 use super::wakeup_set::WakeupSet;
 use super::xdp_half::XdpHalf;
 use crate::af_xdp::open::{BrokerAccess, XskPortConfig};
@@ -23,6 +24,9 @@ use crate::tier::candidates::candidate_modes;
 use crate::tier::status::{PortStatus, Tier, XskMode};
 use crate::udp::{self, UdpPort};
 
+/// Most queues that a sender tries source ports for. A virtual device allocates many more than it
+/// uses.
+const QUEUES_MAX: u32 = 64;
 /// MTU assumed where the address is on no interface: Ethernet's.
 const MTU_UNKNOWN: u32 = 1500;
 
@@ -124,8 +128,8 @@ fn open_xdp(
     if port.mode() != mode {
         reasons.push(format!("{mode}: the program is attached in mode {} already", port.mode()));
     }
-    let routes = Netlink::open()
-        .and_then(|netlink| Routes::new(netlink, local.ip(), interface, config.peers));
+    let routes =
+        Netlink::open().and_then(|netlink| Routes::new(netlink, local, interface, config.peers));
     let routes = match routes {
         Ok(routes) => routes,
         Err(error) => {
@@ -147,5 +151,7 @@ fn open_xdp(
         reasons.push(format!("{mode}: have the kernel join no packets: {error}"));
         return None;
     }
-    Some(XdpHalf { port, routes, kernel_rx_hint, kernel_batch: None })
+    let queues = interface.rx_queues.min(QUEUES_MAX);
+    let other_queue = (queues > 1).then(|| OtherQueue::new(queues));
+    Some(XdpHalf { port, routes, kernel_rx_hint, other_queue, kernel_batch: None })
 }

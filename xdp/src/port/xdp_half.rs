@@ -8,6 +8,7 @@
 use ofi_xdp_core::{Transmit, Transmitted};
 
 use super::kernel_batch::KernelBatch;
+use super::other_queue::OtherQueue;
 use crate::af_xdp::kernel_hint::KernelRxHint;
 use crate::af_xdp::port::{XskPort, XskTransmit};
 use crate::config::Mode;
@@ -23,6 +24,8 @@ pub(super) struct XdpHalf {
     pub(super) routes: Routes,
     /// The program's count of packets left to the kernel socket; `None` where it cannot be mapped.
     pub(super) kernel_rx_hint: Option<KernelRxHint>,
+    /// Packets that arrive by other queues; `None` where the interface has one queue.
+    pub(super) other_queue: Option<OtherQueue>,
     /// Present where the kernel copies frames and no mode was configured.
     pub(super) kernel_batch: Option<KernelBatch>,
 }

@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
-use ofi_xdp_core::{Datagram, PeerAddress};
+use ofi_xdp_core::{Datagram, PeerAddress, WantedPort};
 use quinn_udp::{EcnCodepoint, RecvMeta};
 
 use super::memory::zeroed;
@@ -104,6 +104,7 @@ impl Received {
                     from: PeerAddress::from(meta.addr),
                     bytes,
                     congestion_experienced: meta.ecn == Some(EcnCodepoint::Ce),
+                    wanted: WantedPort::KEEP,
                 });
                 count += 1;
             }

@@ -44,7 +44,7 @@ impl Ctx<'_> {
             return Err(DropReason::UnknownConnection);
         };
         let peer = &self.table[slot];
-        if peer.address() != from {
+        if !peer.address().is_same_host(&from) {
             return Err(DropReason::WrongSource);
         }
         if !peer.is_connected() || !header.proves(peer.token()) {

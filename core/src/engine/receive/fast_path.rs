@@ -134,7 +134,7 @@ fn predict_peer(cx: &Ctx<'_>, header: &Header, from: PeerAddress) -> Option<Pred
     if peer.connection().is_none()
         || peer.state() != State::Established
         || !header.proves(peer.token())
-        || peer.address() != from
+        || !peer.address().is_same_host(&from)
     {
         return None;
     }

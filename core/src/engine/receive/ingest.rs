@@ -26,8 +26,9 @@ impl Engine<'_> {
         self.advance_clock(now);
         self.cx.stats.packets_received += 1;
         let Self { cx, sender, matcher, .. } = self;
-        if ingest_predicted(cx, sender, matcher, &datagram, memory)
-            || ingest_predicted_ack(cx, sender, matcher, &datagram)
+        if datagram.wanted.is_keep()
+            && (ingest_predicted(cx, sender, matcher, &datagram, memory)
+                || ingest_predicted_ack(cx, sender, matcher, &datagram))
         {
             return;
         }
@@ -61,6 +62,11 @@ impl Engine<'_> {
             body => {
                 let conn = cx.admit(header, body, datagram.from)?;
                 let is_latest = cx.record_arrival(conn, header, datagram.congestion_experienced);
+                if is_latest && !datagram.wanted.is_keep() {
+                    // A request about a request would cause another one, without end.
+                    let judged = matches!(body, Body::Data(_) | Body::Piece(..) | Body::Ack(..));
+                    cx.arrived_by_other_queue(conn, header, datagram, judged);
+                }
                 if let Body::Ack(ack, _) = body {
                     cx.measure(conn, header, ack);
                 }
@@ -82,6 +88,10 @@ impl Engine<'_> {
                     }
                     Body::Probe(probe) => {
                         cx.acknowledge_probe(conn, probe);
+                        Ok(())
+                    }
+                    Body::PortRequest(request) => {
+                        cx.follow_port_request(conn, request);
                         Ok(())
                     }
                     Body::ProbeAck(ack) => sender.process_probe_ack(cx, conn, ack),

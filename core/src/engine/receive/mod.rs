@@ -2,9 +2,11 @@
 //! One packet in: checks first, then the components that it concerns.
 //!
 //! `admit.rs` checks a packet against its connection, `ingest.rs` takes any packet in, and
-//! `fast_path.rs` the two that nearly always come. `pieces.rs` keeps packets that arrive in pieces.
+//! `fast_path.rs` the two that nearly always come. `pieces.rs` keeps packets that arrive in pieces,
+//! `source_port.rs` requests other source ports.
 
 pub(super) mod admit;
 pub(super) mod fast_path;
 pub(super) mod ingest;
 pub(in crate::engine) mod pieces;
+mod source_port;

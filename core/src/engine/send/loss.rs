@@ -4,6 +4,7 @@
 //!
 //! Bound: the window, or the operations posted to one peer.
 
+use crate::PathAdvice;
 use crate::collections::list::List;
 use crate::collections::secret::Use;
 use crate::collections::slab::SlotIndex;
@@ -22,6 +23,8 @@ const RNR_PAUSE_DOUBLINGS: u8 = 8;
 /// Attempts that may begin while a packet of an older one is not acknowledged: the eight bits that
 /// name an attempt do not wrap. The peer repeats that it is not ready until a new one begins.
 const ATTEMPTS_MAX: u8 = 128;
+/// From this time-out in a row on the path may drop packets for their source port.
+const BLOCKED_FROM_TIMEOUT: u8 = 2;
 /// From this time-out in a row on the sender sends a ping before it sends payload again.
 pub(crate) const PING_FROM_TIMEOUT: u8 = 3;
 
@@ -88,6 +91,10 @@ impl Sender<'_> {
             state.tx_mut().all_lost(&mut self.in_flight, u16::from(!asks));
             let oldest = state.tx().first_psn();
             self.suspect_path(cx, conn, oldest);
+            // One time-out may be due to chance.
+            if before >= BLOCKED_FROM_TIMEOUT {
+                cx.advise(conn, PathAdvice::TimedOut);
+            }
         }
         cx.table.make_ready(conn);
     }

@@ -147,6 +147,11 @@ impl Sender<'_> {
             path.set_extra(Extra::PING, false);
             return self.emit_ping(cx, matcher, conn, packet);
         }
+        if path.extra().contains(Extra::PORT_REQUEST) {
+            path.set_extra(Extra::PORT_REQUEST, false);
+            let request = cx.port_request(conn)?;
+            return self.emit_port_request(cx, matcher, conn, request, packet);
+        }
         let search = self.searches.of(conn);
         let (probe, all_sent) =
             search.map_or((None, true), |search| (search.next_probe(), search.all_sent()));

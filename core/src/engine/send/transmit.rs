@@ -15,7 +15,8 @@ use crate::engine::send::Sender;
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::peer::{Connection, Schedule};
 use crate::wire::{
-    Ack, Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, SACK_WORDS_MAX, seal,
+    Ack, Flags, HEADER_LEN, Header, PacketKind, PortRequestBody, ReceiverStatus, SACK_WORDS_MAX,
+    seal,
 };
 use crate::{Destination, Memory, Transmit};
 use zerocopy::IntoBytes;
@@ -192,6 +193,23 @@ impl Sender<'_> {
         cx.stats.pings += 1;
         cx.table[conn].rx_mut().acknowledged(false);
         Some(HEADER_LEN)
+    }
+
+    pub(super) fn emit_port_request(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        matcher: &mut Matcher<'_>,
+        conn: ConnSlot,
+        request: PortRequestBody,
+        packet: &mut [u8],
+    ) -> Option<usize> {
+        let header = self.header(cx, matcher, conn, PacketKind::PortRequest, Flags::empty());
+        put_header(&header, packet)?;
+        let len = HEADER_LEN + size_of::<PortRequestBody>();
+        packet.get_mut(HEADER_LEN..len)?.copy_from_slice(request.as_bytes());
+        cx.stats.port_requests += 1;
+        cx.table[conn].rx_mut().acknowledged(false);
+        Some(len)
     }
 
     fn emit_ack(

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use ofi_xdp_core::wire::{self, Body, Header, Packet, PacketKind, Token};
 use ofi_xdp_core::{
     Config, Context, Datagram, Engine, Identity, Instant, PeerAddress, PeerId, Psn, RecvRequest,
-    StorageBox, TagMatch,
+    StorageBox, TagMatch, WantedPort,
 };
 use ofi_xdp_test_kit::counted::{Arena, Buffer};
 use ofi_xdp_test_kit::queue::limits;
@@ -109,7 +109,12 @@ impl Puppet {
 
     /// Gives a packet to the engine.
     pub(crate) fn ingest(&mut self, bytes: &[u8]) {
-        let datagram = Datagram { from: address(), bytes, congestion_experienced: false };
+        let datagram = Datagram {
+            from: address(),
+            bytes,
+            congestion_experienced: false,
+            wanted: WantedPort::KEEP,
+        };
         self.engine.ingest(self.now, datagram, &mut self.memory);
     }
 

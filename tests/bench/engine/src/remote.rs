@@ -16,7 +16,7 @@ use ofi_xdp_core::wire::{
     Ack, Body, Flags, Header, Packet, PacketKind, ReceiverStatus, Record, Token, seal,
 };
 use ofi_xdp_core::{
-    Datagram, Instant, PeerId, Port, PortError, PortLimits, Psn, Transmit, Transmitted,
+    Datagram, Instant, PeerId, Port, PortError, PortLimits, Psn, Transmit, Transmitted, WantedPort,
 };
 use ofi_xdp_test_kit::packet::{address, node_of};
 use ofi_xdp_test_kit::queue::limits;
@@ -82,6 +82,7 @@ impl Port for Wire {
                 from: address(packet.peer as u32),
                 bytes,
                 congestion_experienced: false,
+                wanted: WantedPort::KEEP,
             });
             self.free.push(packet.bytes);
             count += 1;

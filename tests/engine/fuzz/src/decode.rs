@@ -47,7 +47,7 @@ fn walk(bytes: &[u8]) -> Result<(), DropReason> {
         Body::Handshake(_) => assert!(bytes.len() > HEADER_LEN),
         Body::Ping | Body::Close | Body::Reset => assert_eq!(bytes.len(), HEADER_LEN),
         Body::Probe(probe) => assert_eq!(bytes.len(), usize::from(probe.size.get())),
-        Body::ProbeAck(_) => assert_eq!(bytes.len(), HEADER_LEN + 8),
+        Body::ProbeAck(_) | Body::PortRequest(_) => assert_eq!(bytes.len(), HEADER_LEN + 8),
         Body::Piece(piece, part) => {
             assert!(part.len() < usize::from(piece.total.get()), "a piece is not the whole");
         }

@@ -10,7 +10,7 @@ use ofi_xdp_core::{
     Access, AtomicForm, AtomicOp, AtomicRequest, Budget, Common, Completion, Config, Context,
     Datagram, Datatype, DropReason, Engine, Identity, Instant, OpError, OpId, OpKind, Order,
     PeerAddress, PeerId, PostError, ReadRequest, RecvId, RecvRequest, RegionId, RegionRequest,
-    Remote, SendRequest, StorageBox, TagMatch, WriteRequest, drive,
+    Remote, SendRequest, StorageBox, TagMatch, WriteRequest, drive, WantedPort,
 };
 use ofi_xdp_test_kit::memory::{Buffer, CANARY, CheckedMemory};
 use ofi_xdp_test_kit::packet::{PacketId, PacketPool, address};
@@ -267,7 +267,8 @@ impl<'s> Node<'s> {
     /// When a packet that was refused has changed something.
     pub fn ingest(&mut self, now: u64, from: PeerAddress, bytes: &[u8]) {
         let before = (self.pure_drops(), self.digest(now));
-        let datagram = Datagram { from, bytes, congestion_experienced: false };
+        let datagram =
+            Datagram { from, bytes, congestion_experienced: false, wanted: WantedPort::KEEP };
         self.engine.ingest(Instant::from_nanos(now), datagram, &mut self.memory);
         if self.pure_drops() != before.0 {
             assert_eq!(
@@ -292,6 +293,7 @@ impl<'s> Node<'s> {
             inbox: &mut VecDeque::new(),
             out: sent,
             receive_max: 0,
+            card: None,
             room: || true,
         };
         let now = Instant::from_nanos(now);

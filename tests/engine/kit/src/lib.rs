@@ -8,6 +8,7 @@
 //! makes the packets of a peer by hand. [`agents`] are connection managers and their link.
 
 pub mod agents;
+pub mod card;
 pub mod counted;
 pub mod link;
 pub mod memory;

@@ -4,7 +4,7 @@
 use ofi_xdp_core::PeerAddress;
 
 /// UDP port of every node.
-const PORT: u16 = 7000;
+pub const PORT: u16 = 7000;
 
 /// The address of a node.
 #[must_use]
@@ -41,6 +41,8 @@ pub enum Origin {
 pub struct Packet {
     /// The node that sent it.
     pub from: u32,
+    /// Its UDP source port; 0: [`PORT`].
+    pub source: u16,
     /// The node that it goes to.
     pub to: u32,
     /// Its origin, and its damage.
@@ -49,6 +51,15 @@ pub struct Packet {
     pub marked: bool,
     /// The UDP payload.
     pub bytes: Vec<u8>,
+}
+
+impl Packet {
+    /// The address that it comes from.
+    #[must_use]
+    pub fn source_address(&self) -> PeerAddress {
+        let own = address(self.from);
+        if self.source == 0 { own } else { PeerAddress::new(own.ip(), self.source) }
+    }
 }
 
 /// Names a packet in the pool.
@@ -77,8 +88,8 @@ impl PacketPool {
         let packet = self.at(id);
         bytes.clear();
         bytes.extend_from_slice(&packet.bytes);
-        let (from, to) = (packet.from, packet.to);
-        *self.at(copy) = Packet { from, to, origin, marked: false, bytes };
+        let (from, source, to) = (packet.from, packet.source, packet.to);
+        *self.at(copy) = Packet { from, source, to, origin, marked: false, bytes };
         copy
     }
 

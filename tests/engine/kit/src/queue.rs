@@ -8,9 +8,13 @@
 use std::collections::VecDeque;
 
 use ofi_xdp_core::wire::PacketKind;
-use ofi_xdp_core::{Datagram, Instant, Port, PortError, PortLimits, Transmit, Transmitted};
+use ofi_xdp_core::{
+    Datagram, Destination, Instant, PathAdvice, PeerId, Port, PortError, PortLimits, Transmit,
+    Transmitted, WantedPort,
+};
 
-use crate::packet::{Origin, PacketId, PacketPool, address, node_of};
+use crate::card::HostCard;
+use crate::packet::{Origin, PORT, PacketId, PacketPool, address, node_of};
 
 /// One progress call's view of a node's queues.
 #[derive(Debug)]
@@ -27,6 +31,8 @@ pub struct QueuePort<'a, R> {
     pub out: &'a mut Vec<PacketId>,
     /// The most packets that are handed to the engine.
     pub receive_max: u16,
+    /// The card of the host; `None`: it has one queue.
+    pub card: Option<&'a mut HostCard>,
     /// Takes the room for one packet, if there is any.
     pub room: R,
 }
@@ -48,10 +54,15 @@ impl<R: FnMut() -> bool> Port for QueuePort<'_, R> {
         while count < budget.min(self.receive_max) {
             let Some(id) = self.inbox.pop_front() else { break };
             let packet = self.packets.at(id);
+            let from = packet.source_address();
+            let to = address(self.node);
+            let arrived = |card: &mut &mut HostCard| card.arrived(from, to);
+            let wanted = self.card.as_mut().map_or(WantedPort::KEEP, arrived);
             sink(Datagram {
-                from: address(packet.from),
+                from,
                 bytes: &packet.bytes,
                 congestion_experienced: packet.marked,
+                wanted,
             });
             self.packets.release(id);
             count += 1;
@@ -79,6 +90,9 @@ impl<R: FnMut() -> bool> Port for QueuePort<'_, R> {
         assert!(!is_probe || sent.receive_max == u16::MAX, "a probe leaves in no GSO batch");
         packet.from = self.node;
         packet.to = node_of(&sent.to.address);
+        // Packets outside of connections keep the own port.
+        let card = self.card.as_ref().filter(|_| sent.to.peer != PeerId::NONE);
+        packet.source = card.map_or(PORT, |card| card.source(packet.to, PORT));
         packet.origin = Origin::Sent;
         packet.marked = false;
         self.out.push(id);
@@ -87,6 +101,11 @@ impl<R: FnMut() -> bool> Port for QueuePort<'_, R> {
 
     fn flush(&mut self) -> Result<(), PortError> {
         Ok(())
+    }
+
+    fn advise(&mut self, now: Instant, to: Destination, advice: PathAdvice) -> bool {
+        let node = node_of(&to.address);
+        self.card.as_mut().is_some_and(|card| card.advise(now, (self.node, node), PORT, advice))
     }
 
     fn limits(&self) -> PortLimits {

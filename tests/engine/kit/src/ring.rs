@@ -7,7 +7,7 @@
 //! nothing is allocated. Bound: [`SLOTS`] packets; a full ring reports it.
 
 use ofi_xdp_core::{
-    Datagram, Instant, PeerAddress, Port, PortError, PortLimits, Transmit, Transmitted,
+    Datagram, Instant, PeerAddress, Port, PortError, PortLimits, Transmit, Transmitted, WantedPort,
 };
 
 use crate::queue::limits;
@@ -63,7 +63,12 @@ impl Port for RingPort<'_> {
         while count < budget && ring.read != ring.written {
             let slot = ring.read % SLOTS;
             let bytes = &ring.slots[slot][..ring.lens[slot]];
-            sink(Datagram { from: self.from, bytes, congestion_experienced: false });
+            sink(Datagram {
+                from: self.from,
+                bytes,
+                congestion_experienced: false,
+                wanted: WantedPort::KEEP,
+            });
             ring.read += 1;
             count += 1;
         }

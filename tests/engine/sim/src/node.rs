@@ -4,7 +4,9 @@
 use crate::clock::Clock;
 use crate::net::PacketId;
 use crate::scenario::{Control, Pools, Scenario};
+use ofi_xdp_core::rss::{HashFields, KEY, KEY_LEN, Rss};
 use ofi_xdp_core::{Config, Congestion, EngineBox, Identity, Order, PortLimits, Psn};
+use ofi_xdp_test_kit::card::HostCard;
 use ofi_xdp_test_kit::memory::CheckedMemory;
 use ofi_xdp_test_kit::queue::limits;
 use ofi_xdp_test_kit::rng::Rng;
@@ -40,11 +42,36 @@ pub struct Node {
     pub life: u32,
     /// The limits of its port.
     pub limits: PortLimits,
+    /// Its card, if that has several receive queues.
+    pub card: Option<HostCard>,
     /// Its engines' capacities.
     pub config: Config,
 }
 
+/// The queues of cards.
+static QUEUES: [u32; 16] = [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15];
+/// The keys of cards, one after the other.
+static KEYS: [[u8; KEY_LEN]; 2] = [KEY, [0x5a; KEY_LEN]];
+
+/// The card of a node.
+fn card(scenario: &Scenario, number: u32) -> Option<HostCard> {
+    let queues = scenario.cards.queues;
+    let table = QUEUES.get(..usize::from(queues)).filter(|_| queues > 1)?;
+    let rss = Rss { key: &KEYS[0], table, fields: HashFields::Ports };
+    let mut card = HostCard::new(rss, number % u32::from(queues), queues);
+    card.names = scenario.cards.names;
+    Some(card)
+}
+
 impl Node {
+    /// Changes the key of the card at `now`, if that is due.
+    pub fn change_key(&mut self, scenario: &Scenario, now: u64) {
+        let changes = now.checked_div(scenario.cards.every_us * 1000).unwrap_or(0);
+        if let Some(card) = &mut self.card {
+            card.rss.key = &KEYS[changes as usize % KEYS.len()];
+        }
+    }
+
     /// A node of a scenario, in its first life.
     #[must_use]
     pub fn new(scenario: &Scenario, number: u32, config: Config, rng: &mut Rng) -> Self {
@@ -70,6 +97,7 @@ impl Node {
             down: false,
             life: 0,
             limits,
+            card: card(scenario, number),
             config,
         }
     }

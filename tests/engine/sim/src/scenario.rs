@@ -41,6 +41,9 @@ pub struct Scenario {
     pub mtu: Vec<u16>,
     /// A hop that passes shorter packets only.
     pub hop: Hop,
+    /// Cards with several receive queues.
+    #[serde(skip_serializing_if = "Cards::is_off")]
+    pub cards: Cards,
     /// Packets lost.
     pub loss: Loss,
     /// Packets repeated.
@@ -171,6 +174,27 @@ impl Hop {
     pub const fn drops(&self, len: usize, now: u64) -> bool {
         let lasts = self.until_us == 0 || now < self.until_us * 1000;
         self.passes > 0 && len > self.passes as usize && now >= self.from_us * 1000 && lasts
+    }
+}
+
+/// Cards with several receive queues. A packet of another queue than the port's arrives all the
+/// same, and the port wants another source port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, Default)]
+#[serde(default, deny_unknown_fields)]
+pub struct Cards {
+    /// Queues of each card; 0 or 1: one.
+    pub queues: u16,
+    /// Whether the ports know their card's hash, and name source ports.
+    pub names: bool,
+    /// The keys change once in so many microseconds; 0: never.
+    pub every_us: u64,
+}
+
+impl Cards {
+    /// Whether each card has one queue.
+    #[must_use]
+    pub const fn is_off(&self) -> bool {
+        self.queues <= 1
     }
 }
 
@@ -332,6 +356,7 @@ impl Default for Scenario {
             congestion: Control::default(),
             mtu: Vec::new(),
             hop: Hop::default(),
+            cards: Cards::default(),
             loss: Loss::default(),
             duplicate: Duplicate::default(),
             reorder: Reorder::default(),

@@ -24,6 +24,8 @@ pub const PROBE: u8 = 0x08;
 pub const PROBE_ACK: u8 = 0x09;
 /// A piece of a data packet.
 pub const PIECE: u8 = 0x0a;
+/// "Another source port, please."
+pub const PORT_REQUEST: u8 = 0x0b;
 /// Records.
 pub const DATA: u8 = 0x10;
 
@@ -96,7 +98,7 @@ impl<'a> View<'a> {
     /// Whether it belongs to a connection.
     #[must_use]
     pub const fn is_connected(&self) -> bool {
-        matches!(self.kind, ACK | PING | CLOSE | PROBE | PROBE_ACK | PIECE | DATA)
+        matches!(self.kind, ACK | PING | CLOSE | PROBE | PROBE_ACK | PIECE | PORT_REQUEST | DATA)
     }
 
     /// The place of a piece in the body of its packet, the length of that body, and its bytes.
@@ -150,6 +152,7 @@ impl<'a> View<'a> {
             CLOSE => "CLOSE",
             PROBE => "PROBE",
             PROBE_ACK => "PROBE_ACK",
+            PORT_REQUEST => "PORT_REQUEST",
             PIECE => "PIECE",
             DATA => "DATA",
             _ => "?",

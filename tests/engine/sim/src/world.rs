@@ -15,7 +15,7 @@ use crate::node::{NEVER, Node, config};
 use crate::scenario::Scenario;
 use crate::trace::Trace;
 use crate::wire::{self, View};
-use ofi_xdp_core::{Budget, Completion, Datagram, Instant, drive};
+use ofi_xdp_core::{Budget, Completion, Datagram, Instant, WantedPort, drive};
 use ofi_xdp_test_kit::queue::QueuePort;
 use ofi_xdp_test_kit::rng::Rng;
 use std::cmp::Reverse;
@@ -351,6 +351,7 @@ impl World {
                 from: address(packet.from),
                 bytes: &packet.bytes,
                 congestion_experienced: packet.marked,
+                wanted: WantedPort::KEEP,
             };
             let memory = &mut state.memory;
             self.suspects += 1;
@@ -381,7 +382,8 @@ impl World {
         let mut room = self.net.room(&self.scenario, node, self.now);
         let mut out = std::mem::take(&mut self.out);
         let state = &mut self.nodes[node as usize];
-        let Node { engine, memory, inbox, limits, .. } = state;
+        state.change_key(&self.scenario, self.now);
+        let Node { engine, memory, inbox, limits, card, .. } = state;
         let full = if faulty { full.full } else { 0.0 };
         let mut port = QueuePort {
             node,
@@ -390,6 +392,7 @@ impl World {
             packets: &mut self.packets,
             out: &mut out,
             receive_max: if short { receive_max.min(1) } else { receive_max },
+            card: card.as_mut(),
             room: || {
                 let is_full = room == 0 || self.schedule.chance(full);
                 self.net.counts.ring_full += u64::from(is_full);

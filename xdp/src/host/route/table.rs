@@ -14,6 +14,7 @@
 //! interface. Lost notifications invalidate everything.
 
 use std::collections::{HashMap, TryReserveError};
+use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::BorrowedFd;
@@ -23,7 +24,7 @@ use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
 use netlink_packet_route::neighbour::NeighbourMessage;
 use nix::errno::Errno;
-use ofi_xdp_core::{Destination, PeerAddress};
+use ofi_xdp_core::{Destination, Instant, PathAdvice, PeerAddress, SourcePort};
 
 use super::lookup::{Neighbour, announced, ask, ask_neighbour, neighbour};
 use crate::host::interfaces::{InterfaceInfo, has_address};
@@ -40,6 +41,8 @@ pub(crate) struct Hop {
     pub(crate) mac: MacAddress,
     /// Whether it is a gateway: the packet leaves the link.
     pub(crate) gateway: bool,
+    /// The source port of packets to the peer.
+    pub(crate) source: u16,
 }
 
 /// The route to one peer.
@@ -50,6 +53,8 @@ struct PeerRoute {
     generation: u32,
     /// Index of the neighbour, or [`KERNEL`].
     neighbour: u32,
+    /// The source port, which outlives a change of the route.
+    source: SourcePort,
     gateway: bool,
 }
 
@@ -70,6 +75,9 @@ pub(crate) struct Routes {
     /// change has no notification. At the next call it is complete.
     recheck: bool,
     own: IpAddr,
+    own_port: u16,
+    /// Spreads the choices of source ports of different ports.
+    salt: u32,
     interface: u32,
     mac: MacAddress,
     mtu: u32,
@@ -81,11 +89,11 @@ pub(crate) struct Routes {
 }
 
 impl Routes {
-    /// A table for `peers` peers of the endpoint at `own` on `interface`. The MTU is requested
+    /// A table for `peers` peers of the endpoint at `local` on `interface`. The MTU is requested
     /// again, because changes before the monitor was opened have no notification.
     pub(crate) fn new(
         netlink: Netlink,
-        own: IpAddr,
+        local: SocketAddr,
         interface: &InterfaceInfo,
         peers: u32,
     ) -> io::Result<Self> {
@@ -95,11 +103,13 @@ impl Routes {
             monitor: Monitor::open()?,
             overrun: false,
             recheck: false,
-            own,
+            own: local.ip(),
+            own_port: local.port(),
+            salt: RandomState::new().hash_one(local) as u32,
             interface: interface.index,
             mac: interface.mac,
             mtu: interface.mtu,
-            payload_max: mtu::payload_max(interface.mtu, own),
+            payload_max: mtu::payload_max(interface.mtu, local.ip()),
             generation: 1,
             peers: Box::default(),
             neighbours: Vec::new(),
@@ -117,6 +127,7 @@ impl Routes {
             address: PeerAddress::NONE,
             generation: 0,
             neighbour: KERNEL,
+            source: SourcePort::new(self.own_port),
             gateway: false,
         };
         let mut peers = Vec::new();
@@ -144,7 +155,16 @@ impl Routes {
             neighbour.stale = false;
             return None;
         }
-        Some(Hop { mac: neighbour.mac?, gateway: route.gateway })
+        Some(Hop { mac: neighbour.mac?, gateway: route.gateway, source: route.source.port() })
+    }
+
+    /// Follows advice about the source port of packets to a peer. Returns whether it has changed.
+    /// Packets by the kernel's path keep the own port.
+    pub(crate) fn advise(&mut self, now: Instant, to: Destination, advice: PathAdvice) -> bool {
+        let slot = to.peer.slot();
+        let known = self.peers.get_mut(slot as usize);
+        let Some(route) = known.filter(|route| route.address == to.address) else { return false };
+        route.source.advise(now, self.own_port, self.salt ^ slot, advice)
     }
 
     /// Readable when [`Self::refresh`] has notifications to read.
@@ -301,7 +321,9 @@ impl Routes {
                 let way = if is { "this interface again" } else { "the kernel" };
                 log::info!("the route to {ip} has moved: its packets go through {way}");
             }
-            *peer = PeerRoute { address, generation, neighbour, gateway };
+            let is_same = peer.address == address;
+            let source = if is_same { peer.source } else { SourcePort::new(self.own_port) };
+            *peer = PeerRoute { address, generation, neighbour, source, gateway };
         }
     }
 
@@ -346,7 +368,7 @@ fn change(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use ofi_xdp_core::PeerId;
+    use ofi_xdp_core::{PeerId, WantedPort};
 
     const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 9]);
 
@@ -356,7 +378,7 @@ mod tests {
     }
 
     fn routes() -> Routes {
-        let own = IpAddr::from([127, 0, 0, 1]);
+        let own = SocketAddr::from(([127, 0, 0, 1], 7000));
         let loopback = crate::host::interfaces::interfaces()
             .unwrap()
             .into_iter()
@@ -372,7 +394,9 @@ mod tests {
         let mut routes = routes();
         routes.neighbours.push(Neighbour { mac: Some(MAC), stale });
         let peer = to(1, "198.18.0.2");
-        routes.peers[1] = PeerRoute { address: peer.address, generation: 1, neighbour: 0, gateway };
+        let source = SourcePort::new(7000);
+        let address = peer.address;
+        routes.peers[1] = PeerRoute { address, generation: 1, neighbour: 0, source, gateway };
         (routes, peer)
     }
 
@@ -397,8 +421,23 @@ mod tests {
     fn a_stale_neighbour_gets_one_packet_through_the_kernel() {
         let (mut routes, peer) = known(true, true);
         assert_eq!(routes.hop(peer, 64), None);
-        assert_eq!(routes.hop(peer, 64), Some(Hop { mac: MAC, gateway: true }));
-        assert_eq!(routes.hop(peer, 64), Some(Hop { mac: MAC, gateway: true }));
+        let hop = Some(Hop { mac: MAC, gateway: true, source: 7000 });
+        assert_eq!((routes.hop(peer, 64), routes.hop(peer, 64)), (hop, hop));
+    }
+
+    #[test]
+    fn a_source_port_outlives_a_changed_route_and_not_a_changed_peer() {
+        let (mut routes, peer) = known(false, false);
+        let advice = PathAdvice::Wanted { source: 7000, wanted: WantedPort::other(4) };
+        assert!(routes.advise(Instant::ZERO, peer, advice));
+        let hop = routes.hop(peer, 64).unwrap();
+        assert_ne!(hop.source, 7000);
+        assert!(!routes.advise(Instant::ZERO, to(1, "198.18.0.3"), advice), "another peer");
+        routes.invalidate_peers();
+        routes.hop(peer, 64);
+        assert_eq!(routes.peers[1].source.port(), hop.source);
+        routes.hop(to(1, "198.18.0.3"), 64);
+        assert_eq!(routes.peers[1].source.port(), 7000);
     }
 
     #[test]

@@ -115,7 +115,11 @@ impl HybridPort {
     pub(super) fn verify_attachment(&mut self) {
         self.kernel_rx_run = 0;
         if let Some(reason) = self.xdp.as_ref().and_then(|xdp| xdp.port.end()) {
-            self.fall_back(reason);
+            return self.fall_back(reason);
+        }
+        let local = self.local_addr();
+        if let Some(other_queue) = self.xdp.as_mut().and_then(|xdp| xdp.other_queue.as_mut()) {
+            other_queue.complain(local, &self.stats, &self.status);
         }
     }
 }
@@ -177,9 +181,15 @@ mod tests {
             access: BrokerAccess { broker: None, udp_socket: port.udp.socket() },
         };
         let xsk = opening.open().unwrap();
-        let own = port.local_addr().ip();
+        let own = port.local_addr();
         let routes = Routes::new(Netlink::open().unwrap(), own, &interface, 4).unwrap();
-        port.restore(XdpHalf { port: xsk, routes, kernel_rx_hint: None, kernel_batch: None });
+        port.restore(XdpHalf {
+            port: xsk,
+            routes,
+            kernel_rx_hint: None,
+            other_queue: None,
+            kernel_batch: None,
+        });
         port
     }
 

@@ -184,8 +184,8 @@ impl Transport for RawTransport {
 
     #[inline]
     fn send(&mut self, len: usize, fill: impl FnOnce(&mut [u8])) -> anyhow::Result<()> {
-        let outgoing =
-            XskTransmit { len: HEADER + len, to: self.peer, mac: self.mac, gateway: false };
+        let (len, source) = (HEADER + len, self.port.local_port());
+        let outgoing = XskTransmit { len, to: self.peer, mac: self.mac, source, gateway: false };
         let mut fill = Some(fill);
         // bound: FULL_TRIES
         for _ in 0..FULL_TRIES {

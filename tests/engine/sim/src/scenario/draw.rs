@@ -6,7 +6,7 @@
 //! of every kind.
 
 use super::{
-    App, ClockFaults, Control, Corrupt, Duplicate, Hop, Link, Loss, LossTarget, Malicious,
+    App, Cards, ClockFaults, Control, Corrupt, Duplicate, Hop, Link, Loss, LossTarget, Malicious,
     Partition, Pause, Pools, Reorder, Restart, RingFull, Scenario, Stale,
 };
 use ofi_xdp_test_kit::rng::Rng;
@@ -121,6 +121,10 @@ impl Scenario {
             // Long paths. With a shorter time-out each loss on the path would end the peer.
             s.link.delay_ns = rng.pick(&[3_000_000, 20_000_000, 40_000_000]);
             s.peer_timeout_ms = 10_000;
+        }
+        if rng.chance(0.2) {
+            let every_us = rng.pick(&[0, s.safety_us / 3 + 1]);
+            s.cards = Cards { queues: rng.pick(&[2, 4, 16]), names: rng.chance(0.3), every_us };
         }
         s
     }
