@@ -347,6 +347,7 @@ fn many_connections_are_between_two_engines() {
         for number in 0..COUNT as u64 {
             assert_eq!(world.received(1, number), pattern(number, 8));
         }
+        assert!(!world.nodes[1].engine.cancel_on(pairs[2][1], Context(100)), "another's");
         world.nodes[1].engine.cancel_from(pairs[2][1]);
         let cancelled = std::iter::from_fn(|| world.nodes[1].engine.poll_recv_completion());
         let cancelled: Vec<_> = cancelled.map(|it| (it.context, it.outcome)).collect();

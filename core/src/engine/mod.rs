@@ -23,7 +23,7 @@
 //! |---|---|---|
 //! | A. construct, query | `new`, `poll_at`, `stats`, `has_*`, `wants_transmit` | `mod.rs` |
 //! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `mod.rs` |
-//! | connected endpoints | `insert_connected`, `open_connection`, `connect`, `poll_link`, `link`, `cancel_from` | `operations.rs` |
+//! | connected endpoints | `insert_connected`, `open_connection`, `connect`, `poll_link`, `link`, `cancel_on`, `cancel_from` | `operations.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
 //! | D. one packet in | `ingest` | `receive/ingest.rs` |
 //! | E. time | `awake`, `end_poll`, `advance`, `uncork` | `mod.rs` |

@@ -261,7 +261,7 @@ impl Engine<'_> {
     /// cancelled: their first packet may be with the peer.
     #[inline]
     pub fn cancel(&mut self, context: Context) -> bool {
-        self.matcher.cancel(&mut self.cx, context)
+        self.matcher.cancel(&mut self.cx, |request| request.context == context)
     }
 
     /// Cancels every receive that has matched nothing yet, as [`Self::cancel`] does. Bound: the
@@ -333,6 +333,13 @@ impl Engine<'_> {
     pub fn link(&self, peer: PeerId) -> LinkState {
         let table = &self.cx.table;
         table.peer_slot(peer).map_or(LinkState::Ended, |slot| table.link(slot))
+    }
+
+    /// [Cancels](Self::cancel) the oldest receive with this context that names `source`.
+    pub fn cancel_on(&mut self, source: PeerId, context: Context) -> bool {
+        self.matcher.cancel(&mut self.cx, |request| {
+            request.context == context && request.from == Some(source)
+        })
     }
 
     /// Cancels the receives that name `source`, as [`Self::cancel_all`] does.

@@ -33,7 +33,7 @@ impl Receives for Endpoint {
         if context != Context::default()
             && !self.domain.work().cancel_call(&enabled.runtime, context)?
         {
-            enabled.runtime.cancel(context);
+            enabled.runtime.cancel(context, enabled.peer);
         }
         Ok(())
     }

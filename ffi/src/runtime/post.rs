@@ -201,9 +201,14 @@ impl Runtime {
 
     /// Cancels the oldest receive with this context that has matched nothing; it completes in
     /// error. A send runs to its end: see [`CancelledSends`](super::cancelled::CancelledSends).
-    pub(crate) fn cancel(&self, context: Context) {
+    /// A connected endpoint brings its peer.
+    pub(crate) fn cancel(&self, context: Context, connected: Option<PeerId>) {
         let mut state = self.lock();
-        if state.engine.with_mut(|engine| engine.cancel(context)) {
+        let cancelled = state.engine.with_mut(|engine| match connected {
+            Some(peer) => engine.cancel_on(peer, context),
+            None => engine.cancel(context),
+        });
+        if cancelled {
             self.wake(&mut state, None);
         } else {
             state.cancelled.insert(context);

@@ -63,12 +63,16 @@ impl Matcher<'_> {
         self.posted.push(&mut self.recvs, (slot, tagged), used);
     }
 
-    /// See [`Engine::cancel`](crate::Engine::cancel).
-    pub(crate) fn cancel(&mut self, cx: &mut Ctx<'_>, context: Context) -> bool {
+    /// See [`Engine::cancel`](crate::Engine::cancel); `wanted` are the requests to consider.
+    pub(crate) fn cancel(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        wanted: impl Fn(&RecvRequest) -> bool,
+    ) -> bool {
         for tagged in [false, true] {
             let mut slot = self.posted.first(tagged);
             // bound: posted receives
-            while slot.is_some() && self.recvs[slot].request.context != context {
+            while slot.is_some() && !wanted(&self.recvs[slot].request) {
                 slot = List::next(&mut self.recvs, slot);
             }
             if slot.is_some() {
@@ -77,7 +81,7 @@ impl Matcher<'_> {
                 return true;
             }
         }
-        let waiting = self.waiting_with(context);
+        let waiting = self.waiting_with(wanted);
         if let Some(slot) = waiting {
             self.stop_waiting(slot);
             self.cancel_posted(cx, slot);

@@ -122,11 +122,14 @@ impl Matcher<'_> {
         self.waiting.remove(&mut self.recvs, slot);
     }
 
-    /// The first receive that waits with this context.
-    pub(super) fn waiting_with(&mut self, context: crate::Context) -> Option<RecvSlot> {
+    /// The first receive that waits with a wanted request.
+    pub(super) fn waiting_with(
+        &mut self,
+        wanted: impl Fn(&RecvRequest) -> bool,
+    ) -> Option<RecvSlot> {
         let mut slot = self.waiting.head();
         // bound: receives that wait
-        while slot.is_some() && self.recvs[slot].request.context != context {
+        while slot.is_some() && !wanted(&self.recvs[slot].request) {
             slot = List::next(&mut self.recvs, slot);
         }
         (slot.is_some()).then_some(slot)
