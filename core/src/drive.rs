@@ -53,11 +53,8 @@ pub fn drive<P: Port, M: Memory>(
         engine.resume_matching(memory);
         engine.uncork();
         engine.advance(now);
-        // bound: the advice that the engine keeps
-        while let Some((to, advice)) = engine.take_advice() {
-            if port.advise(now, to, advice) {
-                engine.source_port_changed(to.peer);
-            }
+        if engine.has_advice() {
+            pass_advice(engine, port, now);
         }
     }
     // bound: budget.tx_packets
@@ -72,4 +69,17 @@ pub fn drive<P: Port, M: Memory>(
         port.flush()?;
     }
     Ok(progress)
+}
+
+/// Passes the engine's advice about paths on to the port.
+// Apart from the loop, which it would make slower: advice is rare.
+#[cold]
+#[inline(never)]
+fn pass_advice<P: Port>(engine: &mut Engine<'_>, port: &mut P, now: Instant) {
+    // bound: the advice that the engine keeps
+    while let Some((to, advice)) = engine.take_advice() {
+        if port.advise(now, to, advice) {
+            engine.source_port_changed(to.peer);
+        }
+    }
 }

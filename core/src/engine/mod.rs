@@ -357,9 +357,15 @@ impl<'s> Engine<'s> {
         cx.table.uncork();
     }
 
+    /// Whether [`Self::take_advice`] has something to give.
+    #[must_use]
+    #[inline(always)]
+    pub fn has_advice(&self) -> bool {
+        !self.cx.advice.is_empty()
+    }
+
     /// Advice for the port about the path to a peer; `None` when there is no more. The caller takes
     /// it in every progress call.
-    #[inline]
     pub fn take_advice(&mut self) -> Option<(Destination, PathAdvice)> {
         self.cx.advice.pop()
     }
