@@ -10,7 +10,7 @@ use ofi_xdp_core::{
     Access, AtomicForm, AtomicOp, AtomicRequest, Budget, Common, Completion, Config, Context,
     Datagram, Datatype, DropReason, Engine, Identity, Instant, OpError, OpId, OpKind, Order,
     PeerAddress, PeerId, PostError, ReadRequest, RecvId, RecvRequest, RegionId, RegionRequest,
-    Remote, SendRequest, StorageBox, TagMatch, WriteRequest, drive, WantedPort,
+    Remote, SendRequest, StorageBox, TagMatch, WantedPort, WriteRequest, drive,
 };
 use ofi_xdp_test_kit::memory::{Buffer, CANARY, CheckedMemory};
 use ofi_xdp_test_kit::packet::{PacketId, PacketPool, address};

@@ -45,7 +45,7 @@ impl RoutedWire {
             }
         }
         let forward = ["-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"];
-        let output = Program::new("sysctl").args(&forward).inside(&router)?.run(TOOL_TIMEOUT)?;
+        let output = Program::new("sysctl").args(forward).inside(&router)?.run(TOOL_TIMEOUT)?;
         output.success()?;
         Ok(Self { _router: router })
     }
