@@ -184,13 +184,17 @@ impl Cq {
     /// `fi_cq_readerr`, with room for `room` bytes of error data (0: the provider's own buffer).
     pub fn readerr(&self, room: usize) -> Answer<CqError> {
         let cq = self.object.get();
+        // The second one is room for members that later versions of libfabric have appended
+        // (`src_addr`, 1.20). A provider writes them for a fabric of such a version.
         // SAFETY: zero is a value of every field: null pointers, counts and numbers.
-        let mut entry: abi::fi_cq_err_entry = unsafe { std::mem::zeroed() };
+        let mut entries: [abi::fi_cq_err_entry; 2] = unsafe { std::mem::zeroed() };
+        let [entry, _] = &mut entries;
         let mut data = vec![0_u8; room];
         if room > 0 {
             (entry.err_data, entry.err_data_size) = (data.as_mut_ptr().cast(), room);
         }
-        let count = sized(call!(fi_cq_readerr(cq, &raw mut entry, 0)))?;
+        let count = sized(call!(fi_cq_readerr(cq, entries.as_mut_ptr(), 0)))?;
+        let [entry, _] = entries;
         if count == 0 {
             return Err(Errno(abi::FI_EAGAIN));
         }
