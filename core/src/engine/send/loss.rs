@@ -23,8 +23,9 @@ const RNR_PAUSE_DOUBLINGS: u8 = 8;
 /// Attempts that may begin while a packet of an older one is not acknowledged: the eight bits that
 /// name an attempt do not wrap. The peer repeats that it is not ready until a new one begins.
 const ATTEMPTS_MAX: u8 = 128;
-/// From this time-out in a row on the path may drop packets for their source port.
-const BLOCKED_FROM_TIMEOUT: u8 = 2;
+/// From this time-out in a row on the path may drop packets for their source port: 40 ms without an
+/// answer. Several processes of a core keep each other waiting for some 10 ms.
+const BLOCKED_FROM_TIMEOUT: u8 = 8;
 /// From this time-out in a row on the sender sends a ping before it sends payload again.
 pub(crate) const PING_FROM_TIMEOUT: u8 = 3;
 
@@ -91,7 +92,6 @@ impl Sender<'_> {
             state.tx_mut().all_lost(&mut self.in_flight, u16::from(!asks));
             let oldest = state.tx().first_psn();
             self.suspect_path(cx, conn, oldest);
-            // One time-out may be due to chance.
             if before >= BLOCKED_FROM_TIMEOUT {
                 cx.advise(conn, PathAdvice::TimedOut);
             }
