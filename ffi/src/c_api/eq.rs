@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::{array, copy_text, counted};
 use crate::c_api::object::{self, Object};
-use crate::objects::eq::{Arrival, EVENT_LEN_MAX, Eq, ErrorEvent, Event};
+use crate::objects::eq::{ArrivedRequest, EVENT_LEN_MAX, Eq, ErrorEvent, Event};
 use crate::sys::abi::{self, bits};
 use crate::sys::errno::Error;
 
@@ -167,8 +167,8 @@ unsafe fn write_error_data(queue: &Eq, to: &mut abi::fi_eq_err_entry, bytes: Vec
 
 /// The `fi_info` of a connection request, which the application frees: a copy of the passive
 /// endpoint's, with both addresses and the handle of the request.
-fn connection_info(arrival: &Arrival) -> Result<*mut abi::fi_info, Error> {
-    let Arrival { request, template } = arrival;
+fn connection_info(arrival: &ArrivedRequest) -> Result<*mut abi::fi_info, Error> {
+    let ArrivedRequest { request, template } = arrival;
     let mut info = template.duplicate()?;
     super::info::readdress(&mut info, request.local(), request.peer())?;
     if request.handle() == 0 {

@@ -14,7 +14,7 @@ use crate::getinfo::{Info, InfoRequest, hints, unspecified};
 use crate::objects::connection_manager::{
     CmSocket, ConnectionRequest, NewRequest, Purpose, RequestSink,
 };
-use crate::objects::eq::{Arrival, Eq};
+use crate::objects::eq::{ArrivedRequest, Eq};
 use crate::objects::fabric::Fabric;
 use crate::objects::object_ops::{BindTarget, ObjectOps};
 use crate::sys::abi;
@@ -190,7 +190,7 @@ impl RequestSink for PassiveEndpoint {
             log::warn!(target: "ep_ctrl", "the event queue is full: a request is rejected");
             return;
         };
-        let arrival = Arrival { request, template: Arc::clone(&self.template) };
+        let arrival = ArrivedRequest { request, template: Arc::clone(&self.template) };
         let mut event = state.origin.event(abi::FI_CONNREQ, data);
         event.arrival = Some(arrival);
         events.push(event);

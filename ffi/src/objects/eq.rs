@@ -53,7 +53,7 @@ pub(crate) struct Event {
     /// The structure of the event, as C reads it.
     pub(crate) bytes: Vec<u8>,
     /// The connection request that it reports.
-    pub(crate) arrival: Option<Arrival>,
+    pub(crate) arrival: Option<ArrivedRequest>,
 }
 
 impl Event {
@@ -73,7 +73,7 @@ impl Event {
 /// A connection request that has arrived (`FI_CONNREQ`). Its `fi_info` is made when the event is
 /// read.
 #[derive(Clone, Debug)]
-pub(crate) struct Arrival {
+pub(crate) struct ArrivedRequest {
     /// The request.
     pub(crate) request: Arc<ConnectionRequest>,
     /// The offer that the passive endpoint was opened with.
