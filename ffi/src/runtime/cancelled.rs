@@ -27,21 +27,22 @@ impl CancelledSends {
         self.0.push_back(context);
     }
 
-    /// Forgets an operation that ends, and adapts its outcome.
+    /// Forgets an operation that ends, and adapts its outcome if it is a send. A receive had ended
+    /// before the call, and its context is in use again.
     #[inline]
-    pub(super) fn adapt(&mut self, completion: &mut Completion) {
+    pub(super) fn adapt(&mut self, completion: &mut Completion, is_receive: bool) {
         if !self.0.is_empty() {
-            self.adapt_listed(completion);
+            self.adapt_listed(completion, is_receive);
         }
     }
 
     #[cold]
-    fn adapt_listed(&mut self, completion: &mut Completion) {
+    fn adapt_listed(&mut self, completion: &mut Completion, is_receive: bool) {
         let Some(at) = self.0.iter().position(|context| *context == completion.context) else {
             return;
         };
         self.0.remove(at);
-        if completion.outcome.is_err() {
+        if completion.outcome.is_err() && !is_receive {
             completion.outcome = Err(OpError::Cancelled);
         }
     }
@@ -73,7 +74,7 @@ mod tests {
         sends.insert(Context(1));
         let outcome = |sends: &mut CancelledSends, context, before| {
             let mut completion = ended(context, before);
-            sends.adapt(&mut completion);
+            sends.adapt(&mut completion, false);
             completion.outcome
         };
         let failed = Err(OpError::TimedOut);
@@ -83,6 +84,18 @@ mod tests {
         sends.insert(Context(3));
         assert_eq!(outcome(&mut sends, 3, Ok(())), Ok(()));
         assert_eq!(outcome(&mut sends, 3, failed), failed);
+    }
+
+    #[test]
+    fn a_receive_that_had_ended_before_the_call_is_forgotten() {
+        let mut sends = CancelledSends::default();
+        sends.insert(Context(1));
+        let failed = Err(OpError::Truncated);
+        for is_receive in [true, false] {
+            let mut completion = ended(1, failed);
+            sends.adapt(&mut completion, is_receive);
+            assert_eq!(completion.outcome, failed);
+        }
     }
 
     #[test]

@@ -59,7 +59,7 @@ impl Runtime {
                     if let Err(error) = completion.outcome {
                         report(engine, completion.peer, error);
                     }
-                    cancelled.adapt(&mut completion);
+                    cancelled.adapt(&mut completion, side == Side::Receive);
                     if side == Side::Receive {
                         if !self.endpoint.is_connected {
                             origin.source = peers.source(engine, &self.av, completion.peer);
