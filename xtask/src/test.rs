@@ -123,7 +123,7 @@ const LONG_CHECKS: [Stage<Context>; 4] = [
     stage("instructions", "the engine takes no more of them than is written down", |c| {
         engine::instructions(&c.workspace).map(|()| Outcome::Passed)
     }),
-    stage("fuzz", "each fuzz target for 45 seconds", |c| {
+    stage("fuzz", "each fuzz target for 30 seconds", |c| {
         fuzz::fuzz(&c.workspace, None, fuzz::SECONDS, Some(fuzz::SEED)).map(|()| Outcome::Passed)
     }),
 ];
