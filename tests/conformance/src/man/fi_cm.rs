@@ -70,8 +70,9 @@ tests! { "fi_cm":
 }
 
 /// How long a provider may need to notice that a peer without traffic was killed, in ms. The peer
-/// time-out of xdp is 10 s.
-const SILENCE_MS: i32 = 20_000;
+/// time-out of xdp is 10 s. If the peer has confirmed and not sent its first packet, that is twice
+/// the connect time-out, 20 s.
+const SILENCE_MS: i32 = 25_000;
 /// Sections `fi_connect` and `fi_accept`: both sides learn of the connection, and of its end.
 fn a_connection_opens_and_ends(world: &World) -> Result<()> {
     let (listener, fabric, eq, active) = Pair::asked(world, &[])?;
