@@ -11,7 +11,7 @@ use ofi_xdp_core::Config;
 
 use super::bind::{Bindings, BoundCntr, BoundCq, policy};
 use super::{Enabled, Endpoint, PEERS, open_port};
-use crate::objects::shared_runtimes::RuntimeKey;
+use crate::objects::shared_runtimes::{BoundObject, RuntimeKey};
 use crate::runtime::addresses::AddressTable;
 use crate::runtime::peer_link::Observer;
 use crate::runtime::{Attachment, Runtime, RuntimeConfig, Side, Wakers};
@@ -65,20 +65,16 @@ impl Endpoint {
         if self.connection.is_none() || port.is_some() || !counters.is_empty() {
             return None;
         }
-        let queue = |bound: &Option<BoundCq>| {
-            let bound = bound.as_ref();
-            let address = bound.map_or(0, |bound| Arc::as_ptr(&bound.queue).addr());
-            [address, bound.map_or(0, |bound| usize::from(bound.selective))]
-        };
-        let [transmit, transmits] = queue(transmit);
-        let [receive, receives] = queue(receive);
-        let shared = shared_rx.as_ref().map_or(0, |shared| Arc::as_ptr(shared).addr());
-        let order = usize::from(self.order.bits());
-        let events = usize::from(self.caps & bits::RMA_EVENT != 0);
-        let options = transmits | receives << 1 | events << 2 | order << 3;
-        let (sends, recvs) = (self.sends as usize, self.recvs as usize);
-        let parts = [transmit, receive, shared, options, sends, recvs, 0, 0];
-        Some(RuntimeKey { ip: self.local.ip(), parts })
+        let queue = |bound: &BoundCq| (BoundObject::of(&bound.queue), bound.selective);
+        Some(RuntimeKey {
+            ip: self.local.ip(),
+            queues: [transmit, receive].map(|bound| bound.as_ref().map(queue)),
+            shared_rx: shared_rx.as_ref().map(BoundObject::of),
+            order: self.order,
+            rma_event: self.caps & bits::RMA_EVENT != 0,
+            sends: self.sends,
+            recvs: self.recvs,
+        })
     }
 
     /// Starts a runtime for `room` endpoints.

@@ -13,6 +13,8 @@
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use ofi_xdp_core::Order;
+
 use crate::runtime::Runtime;
 use crate::sys::errno::Error;
 use crate::sys::memory::push;
@@ -27,8 +29,29 @@ const GROWTH: u32 = 4;
 pub(crate) struct RuntimeKey {
     /// Their local address.
     pub(crate) ip: IpAddr,
-    /// The addresses of the bound objects, which the endpoints keep open; capacities and options.
-    pub(crate) parts: [usize; 8],
+    /// The queue of each side, and whether it takes selected completions only.
+    pub(crate) queues: [Option<(BoundObject, bool)>; 2],
+    /// The shared receive context.
+    pub(crate) shared_rx: Option<BoundObject>,
+    /// The order of operations.
+    pub(crate) order: Order,
+    /// Whether remote writes are events (`FI_RMA_EVENT`).
+    pub(crate) rma_event: bool,
+    /// Capacities of each endpoint.
+    pub(crate) sends: u32,
+    /// See [`Self::sends`].
+    pub(crate) recvs: u32,
+}
+
+/// The address of a bound object, which the endpoints of the runtime keep open.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct BoundObject(usize);
+
+impl BoundObject {
+    /// Of this object.
+    pub(crate) fn of<T>(object: &Arc<T>) -> Self {
+        Self(Arc::as_ptr(object).addr())
+    }
 }
 
 #[derive(Debug)]

@@ -44,8 +44,9 @@ impl RoutedWire {
                 router.ip(&[family, "route", "add", &to.to_string(), "dev", port])?;
             }
         }
-        let forward = ["-qw", "net.ipv4.ip_forward=1", "net.ipv6.conf.all.forwarding=1"];
-        let output = Program::new("sysctl").args(forward).inside(&router)?.run(TOOL_TIMEOUT)?;
+        let forward = "echo 1 > /proc/sys/net/ipv4/ip_forward &&
+            echo 1 > /proc/sys/net/ipv6/conf/all/forwarding";
+        let output = Program::new("sh").args(["-c", forward]).inside(&router)?.run(TOOL_TIMEOUT)?;
         output.success()?;
         Ok(Self { _router: router })
     }
