@@ -40,7 +40,7 @@ pub(crate) fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
         [] => u64::from(!crc),
         [first, others @ ..] => reduced(folded(!crc, first, others)),
     };
-    !serial(state, rest)
+    serial(state, rest)
 }
 
 /// A block with the same remainder as all blocks together. The first one stands behind `state`.

@@ -54,7 +54,7 @@ pub(crate) fn crc32c(crc: u32, bytes: &[u8]) -> u32 {
         state = c ^ _mm_crc32_u64(0, shifted(a, 2 * len) ^ shifted(b, len));
         words = behind;
     }
-    !serial(serial(state, words.as_flattened()).into(), rest)
+    serial(u64::from(!serial(state, words.as_flattened())), rest)
 }
 
 /// A value moved before `words` words of zeros, as a product that the instruction reduces later.
