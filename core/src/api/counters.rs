@@ -18,8 +18,8 @@ pub struct OpCount {
 
 impl OpCount {
     fn add(&mut self, success: bool) {
-        self.done += u64::from(success);
-        self.failed += u64::from(!success);
+        let count = if success { &mut self.done } else { &mut self.failed };
+        *count += 1;
     }
 }
 

@@ -282,6 +282,14 @@ impl<T, I: SlotIndex, const N: usize> Slab<'_, T, I, N> {
         (&mut slot.value, slot.generation)
     }
 
+    /// The value in a slot that is in use, and the generation for an identifier of it. `slot` may
+    /// be out of range.
+    #[inline(always)]
+    pub(crate) fn tenant(&self, slot: I) -> Option<(&T, u32)> {
+        let slot = self.slots.get(slot.number() as usize)?;
+        (slot.next_free == IN_USE).then_some((&slot.value, slot.generation))
+    }
+
     /// Whether `slot` is in use.
     #[inline]
     pub(crate) fn is_used(&self, slot: I) -> bool {

@@ -220,7 +220,7 @@ impl<'s> InFlight<'s> {
     #[inline]
     pub(crate) fn record(&self, directory: &Directory, psn: Psn) -> Option<&TxPacket> {
         let chunk = self.chunk(directory, psn);
-        (chunk.is_some()).then(|| &self.chunks[chunk].packets[within(psn)])
+        if chunk.is_none() { None } else { Some(&self.chunks[chunk].packets[within(psn)]) }
     }
 
     /// Changes the record of `psn`, which must be under way, and returns it as it was.

@@ -90,7 +90,7 @@ impl RecordStart {
     }
 
     /// Splits off the remote CQ data, if the flag is set, and the padded payload.
-    #[inline]
+    #[inline(always)]
     pub(super) fn split_rest<'a>(
         &self,
         bytes: &'a [u8],

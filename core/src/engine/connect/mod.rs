@@ -150,8 +150,15 @@ impl ConnectionTable<'_> {
     /// The slot of a peer, if `id` names one that is in the table.
     #[inline]
     pub(super) fn peer_slot(&self, id: PeerId) -> Option<PeerSlot> {
-        let peer = PeerSlot::of(id);
-        (self.peers.is_used(peer) && self.peer_id(peer) == id).then_some(peer)
+        Some(self.find(id)?.0)
+    }
+
+    /// The slot and the state of a peer, if `id` names one that is in the table.
+    #[inline(always)]
+    pub(super) fn find(&self, id: PeerId) -> Option<(PeerSlot, &Peer)> {
+        let slot = PeerSlot::of(id);
+        let (peer, generation) = self.peers.tenant(slot)?;
+        (slot.id(generation) == id).then_some((slot, peer))
     }
 
     /// The peer at an address.

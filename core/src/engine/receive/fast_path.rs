@@ -21,7 +21,7 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::receive::admit::record_packet;
 use crate::engine::send::Sender;
-use crate::peer::slots::{ConnSlot, OpSlot, PeerSlot, RecvSlot};
+use crate::peer::slots::{ConnSlot, OpSlot, RecvSlot};
 use crate::peer::{Connection, State};
 use crate::wire::{Ack, Flags, Header, MessageRecord, plain, plain_ack, verify};
 use crate::{Datagram, Memory, PeerAddress};
@@ -41,7 +41,6 @@ struct Prediction {
 /// The sender of a packet, if it is a peer in good order.
 #[derive(Clone, Copy, Debug)]
 struct PredictedPeer {
-    peer: PeerSlot,
     conn: ConnSlot,
     /// The message that the peer will accept next.
     accepted: Msn,
@@ -75,7 +74,6 @@ pub(crate) fn ingest_predicted<M: Memory>(
     state.rx_mut().packet_processed(&mut cx.bits, header.psn());
     state.rx_mut().owe_ack(now, header.flags().contains(Flags::ACK_REQUEST));
     state.return_credits();
-    let peer = state.peer();
     let ack_now = state.rx().ack_due_now();
     let has_events = !state.pending_events().is_empty();
     let waits = advanced && !state.sends().list().is_empty();
@@ -85,7 +83,7 @@ pub(crate) fn ingest_predicted<M: Memory>(
     if waits {
         sender.end_accepted(cx, matcher, conn);
     }
-    matcher.receive_message(cx, recv, cx.table.peer_id(peer), &message, memory);
+    matcher.receive_message(cx, recv, header.dst_cid(), &message, memory);
     if ack_now {
         cx.table.make_ready(conn);
     }
@@ -106,7 +104,7 @@ fn predict(
     message: &MessageRecord<'_>,
     from: PeerAddress,
 ) -> Option<Prediction> {
-    let PredictedPeer { peer, conn, accepted } = predict_peer(cx, header, from)?;
+    let PredictedPeer { conn, accepted } = predict_peer(cx, header, from)?;
     let state = &cx.table[conn];
     let envelope = &message.envelope;
     let is_next = header.psn() == state.rx().receive_window().next()
@@ -116,7 +114,7 @@ fn predict(
     if !is_next {
         return None;
     }
-    let recv = matcher.predict_match(cx.table.peer_id(peer), envelope)?;
+    let recv = matcher.predict_match(header.dst_cid(), envelope)?;
     let retired = if header.ack_psn() == state.tx().first_psn() {
         None
     } else {
@@ -129,8 +127,7 @@ fn predict(
 /// the latest one.
 #[inline(always)]
 fn predict_peer(cx: &Ctx<'_>, header: &Header, from: PeerAddress) -> Option<PredictedPeer> {
-    let slot = cx.table.peer_slot(header.dst_cid())?;
-    let peer = &cx.table[slot];
+    let (_, peer) = cx.table.find(header.dst_cid())?;
     if peer.connection().is_none()
         || peer.state() != State::Established
         || !header.proves(peer.token())
@@ -146,7 +143,7 @@ fn predict_peer(cx: &Ctx<'_>, header: &Header, from: PeerAddress) -> Option<Pred
         && state.rx().newest_sent_at().has_come(Tick::from_bits(header.sent_at()))
         && !accepted.is_before(state.tx().accepted_msn())
         && !state.tx().next_msn().is_before(accepted);
-    in_order.then_some(PredictedPeer { peer: slot, conn, accepted })
+    in_order.then_some(PredictedPeer { conn, accepted })
 }
 
 /// Processes `datagram` if it is the predicted acknowledgment; else changes nothing and returns
@@ -172,7 +169,7 @@ pub(crate) fn ingest_predicted_ack(
 /// message that the peer will accept next.
 #[inline(always)]
 fn predict_ack(cx: &Ctx<'_>, header: &Header, datagram: &Datagram<'_>) -> Option<(ConnSlot, Msn)> {
-    let PredictedPeer { conn, accepted, .. } = predict_peer(cx, header, datagram.from)?;
+    let PredictedPeer { conn, accepted } = predict_peer(cx, header, datagram.from)?;
     let state = &cx.table[conn];
     let acknowledged = header.ack_psn().since(state.tx().first_psn());
     (acknowledged <= state.tx().under_way()).then_some((conn, accepted))

@@ -240,8 +240,7 @@ impl Sender<'_> {
         if record.flags != TxFlags::empty() || record.len != 1 {
             return None;
         }
-        let slot = self.op_of_attempt(record.op, record.rnr_epoch)?;
-        let op = &self.ops[slot];
+        let (slot, op) = self.find_of_attempt(record.op, record.rnr_epoch)?;
         let is_message = matches!(op.kind, TxKind::Message(_));
         let rule = EndRule::of(state).once_accepted(accepted);
         let ends = is_message && rule.apply(op, 1) == End::Posted;

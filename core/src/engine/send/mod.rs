@@ -68,7 +68,8 @@ impl Sender<'_> {
     #[inline(always)]
     fn find(&self, id: OpId) -> Option<OpSlot> {
         let op = OpSlot::of(id);
-        (self.ops.is_used(op) && self.op_id(op) == id).then_some(op)
+        let (_, generation) = self.ops.tenant(op)?;
+        (op.id(generation) == id).then_some(op)
     }
 
     /// Ends a posted operation, which is out of its queue, as its `outcome` says.

@@ -102,7 +102,7 @@ impl Sender<'_> {
     }
 
     /// Takes the next packet number.
-    #[inline]
+    #[inline(always)]
     fn record_sent(
         &mut self,
         cx: &mut Ctx<'_>,

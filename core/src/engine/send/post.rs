@@ -168,11 +168,10 @@ impl Sender<'_> {
         if len > MESSAGE_LEN_MAX {
             return Err(PostError::TooLong);
         }
-        let slot = cx.table.peer_slot(common.peer).ok_or(PostError::UnknownPeer)?;
+        let (slot, peer) = cx.table.find(common.peer).ok_or(PostError::UnknownPeer)?;
         if !self.ops.has_free(POSTED) {
             return Err(PostError::Again);
         }
-        let peer = &cx.table[slot];
         let (conn, state) = (peer.connection(), peer.state());
         if conn.is_some() && state == State::Established {
             return Ok(conn);

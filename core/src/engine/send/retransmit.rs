@@ -13,10 +13,17 @@ use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
 use crate::engine::send::pieces::{cut, record_piece};
 use crate::engine::send::transmit::put_header;
+use crate::peer::operation::TxOp;
 use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{Flags, HEADER_LEN, PacketKind};
 use crate::{Memory, OpId};
+
+/// Whether an operation is of the attempt that `rnr_epoch` names; all but messages are of any.
+#[inline]
+fn is_of_attempt(op: &TxOp, rnr_epoch: u8) -> bool {
+    op.envelope().is_none() || op.rnr_epoch == rnr_epoch
+}
 
 #[cfg(test)]
 mod tests;
@@ -133,13 +140,15 @@ impl Sender<'_> {
     /// `rnr_epoch` names.
     #[inline]
     pub(super) fn op_of_attempt(&self, id: OpId, rnr_epoch: u8) -> Option<OpSlot> {
-        self.find(id).filter(|&slot| self.is_of_attempt(slot, rnr_epoch))
+        Some(self.find_of_attempt(id, rnr_epoch)?.0)
     }
 
-    #[inline]
-    fn is_of_attempt(&self, slot: OpSlot, rnr_epoch: u8) -> bool {
-        let op = &self.ops[slot];
-        op.envelope().is_none() || op.rnr_epoch == rnr_epoch
+    /// The slot and the state of an operation, as [`Self::op_of_attempt`] finds it.
+    #[inline(always)]
+    pub(super) fn find_of_attempt(&self, id: OpId, rnr_epoch: u8) -> Option<(OpSlot, &TxOp)> {
+        let slot = OpSlot::of(id);
+        let (op, generation) = self.ops.tenant(slot)?;
+        (slot.id(generation) == id && is_of_attempt(op, rnr_epoch)).then_some((slot, op))
     }
 
     /// Calls `each` for the operations of a packet that are still under way in the attempt in which
@@ -157,7 +166,7 @@ impl Sender<'_> {
         while slot.is_some() {
             let serial = self.ops[slot].serial;
             if serial.wrapping_sub(first_serial) >= u32::from(packet.len)
-                || !self.is_of_attempt(slot, packet.rnr_epoch)
+                || !is_of_attempt(&self.ops[slot], packet.rnr_epoch)
             {
                 return;
             }
