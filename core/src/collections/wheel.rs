@@ -51,6 +51,8 @@ pub(crate) struct Wheel<'s, I> {
     heads: [[u32; BUCKETS]; LEVELS],
     /// One bit for each bucket that has members.
     occupied: [[u64; BUCKETS / 64]; LEVELS],
+    /// The armed owners of each level.
+    members: [u32; LEVELS],
     /// The tick up to which all deadlines have expired.
     tick: u64,
     /// No deadline is before this time: a comparison is enough for most calls, which find no timer
@@ -67,6 +69,7 @@ impl<'s, I: SlotIndex> Wheel<'s, I> {
             slots,
             heads: [[NIL; BUCKETS]; LEVELS],
             occupied: [[0; BUCKETS / 64]; LEVELS],
+            members: [0; LEVELS],
             tick: 0,
             soonest: Instant::ZERO,
             armed: 0,
@@ -129,17 +132,21 @@ impl<'s, I: SlotIndex> Wheel<'s, I> {
             self.slots[next as usize].prev = prev;
         }
         self.slots[owner as usize].bucket = DISARMED;
+        self.members[level] -= 1;
         self.armed -= 1;
+    }
+
+    /// Whether [`Self::expire`] may have an owner to return at `now`.
+    #[inline(always)]
+    pub(crate) fn may_expire(&self, now: Instant) -> bool {
+        now >= self.soonest && self.armed > 0
     }
 
     /// Moves time to `now` and returns one owner with a deadline that has passed, disarmed; `None`
     /// if no deadline has. Each call does the work of one owner or of one occupied bucket.
     #[inline]
     pub(crate) fn expire(&mut self, now: Instant) -> Option<I> {
-        if now < self.soonest || self.armed == 0 {
-            return None;
-        }
-        self.expire_next(now).map(I::from_number)
+        if self.may_expire(now) { self.expire_next(now).map(I::from_number) } else { None }
     }
 
     fn expire_next(&mut self, now: Instant) -> Option<u32> {
@@ -229,6 +236,7 @@ impl<'s, I: SlotIndex> Wheel<'s, I> {
     /// The occupied bucket that starts first, and the tick at which it does.
     fn first_bucket(&self) -> Option<(usize, usize, u64)> {
         (0..LEVELS)
+            .filter(|&level| self.members[level] > 0)
             .filter_map(|level| {
                 let index = self.first_occupied(level)?;
                 Some((level, index, self.start_of(level, index)))
@@ -289,6 +297,7 @@ impl<'s, I: SlotIndex> Wheel<'s, I> {
         }
         self.heads[level][index] = owner;
         self.occupied[level][index / 64] |= 1 << (index % 64);
+        self.members[level] += 1;
         self.armed += 1;
     }
 }

@@ -69,7 +69,7 @@ use crate::engine::advance::fire;
 use crate::engine::completions::Completions;
 use crate::engine::connect::ConnectionTable;
 use crate::engine::connect::evict::{EVICT_STEPS, evict_peer};
-use crate::engine::connect::teardown::{end_connection, notify_close, transmit_close};
+use crate::engine::connect::teardown::{end_connection, notify_close, transmit_stateless};
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::matching::stored::StoredQueue;
@@ -326,6 +326,13 @@ impl<'s> Engine<'s> {
     #[inline]
     pub fn advance(&mut self, now: Instant) {
         self.advance_clock(now);
+        if self.cx.timers.may_expire() {
+            self.fire_timers();
+        }
+    }
+
+    #[inline(never)]
+    fn fire_timers(&mut self) {
         let Self { cx, sender, matcher, .. } = self;
         for _ in 0..TIMERS_PER_ADVANCE {
             let Some(conn) = cx.timers.expire() else { return };
@@ -465,10 +472,7 @@ impl Burst<'_, '_> {
         let mut sent = None;
         if cx.table.has_stateless() {
             self.next = (ConnSlot::NONE, OpSlot::NONE);
-            sent = cx.transmit_stateless(packet);
-            if sent.is_none() {
-                sent = transmit_close(cx, sender, matcher, packet);
-            }
+            sent = transmit_stateless(cx, sender, matcher, packet);
         }
         if sent.is_none() {
             sent = sender.transmit(cx, matcher, target, &mut self.next, packet, memory);

@@ -188,6 +188,12 @@ impl Timers<'_> {
         self.watches.get_mut(conn.number() as usize)
     }
 
+    /// Whether a deadline may have expired.
+    #[inline(always)]
+    pub(super) fn may_expire(&self) -> bool {
+        self.wheel.may_expire(self.now)
+    }
+
     /// A connection with an expired deadline, disarmed; `None` if there is none left.
     #[inline(always)]
     pub(super) fn expire(&mut self) -> Option<ConnSlot> {

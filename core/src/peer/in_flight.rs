@@ -217,7 +217,7 @@ impl<'s> InFlight<'s> {
     }
 
     /// The record of `psn`, which must be under way; to be read.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn record(&self, directory: &Directory, psn: Psn) -> Option<&TxPacket> {
         let chunk = self.chunk(directory, psn);
         if chunk.is_none() { None } else { Some(&self.chunks[chunk].packets[within(psn)]) }
@@ -323,16 +323,29 @@ impl<'s> InFlight<'s> {
 
     /// Turns a directory of pages into one of chunks, when nothing is under way and `next` is the
     /// next number.
+    #[inline(always)]
     pub(crate) fn shrink(&mut self, directory: &mut Directory, next: Psn) {
-        let Directory::Pages(pages) = *directory else { return };
+        if let Directory::Pages(pages) = *directory {
+            *directory = self.without_pages(directory, pages, next);
+        }
+    }
+
+    /// The chunk of `next` alone, in place of the `pages` of a directory.
+    #[cold]
+    fn without_pages(
+        &mut self,
+        directory: &Directory,
+        pages: [PageSlot; ROOT_SLOTS],
+        next: Psn,
+    ) -> Directory {
         let last = self.chunk(directory, next);
         for page in pages.into_iter().filter(|page| page.is_some()) {
             self.pages.release(page);
         }
         let mut chunks = [ChunkSlot::NONE; ROOT_SLOTS];
         chunks[at(next)] = last;
-        *directory = Directory::Chunks(chunks);
         self.reserved += u32::from(last.is_none());
+        Directory::Chunks(chunks)
     }
 
     /// Gives back every chunk of a connection with the packets from `first` to `next`.

@@ -56,6 +56,8 @@ pub(super) struct ConnectionTable<'s> {
     /// Packets that the first ready connection may still send before the next one.
     quantum_left: u32,
     stateless: heapless::Deque<StatelessPacket, STATELESS_QUEUE_MAX>,
+    /// Whether one of them waits, or peers are to be notified of the close.
+    has_stateless: bool,
     /// The highest epoch of any connection so far: a peer that is removed and comes back has a
     /// newer one.
     epochs: u16,
@@ -91,6 +93,7 @@ impl<'s> ConnectionTable<'s> {
             corked: List::default(),
             quantum_left: 0,
             stateless: heapless::Deque::new(),
+            has_stateless: false,
             epochs: 0,
             evict_cursor: 0,
             unproven: 0,
@@ -202,6 +205,7 @@ impl ConnectionTable<'_> {
     /// Begins to notify every peer that this endpoint closes.
     pub(super) fn start_closing(&mut self) {
         self.closing = Some(0);
+        self.has_stateless = true;
         self.closed = true;
     }
 

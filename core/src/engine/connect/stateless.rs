@@ -21,6 +21,7 @@ impl ConnectionTable<'_> {
     /// Queues a packet; if the queue is full it is dropped, and the peer will ask again.
     pub(crate) fn queue_stateless(&mut self, packet: StatelessPacket) {
         let _ = self.stateless.push_back(packet);
+        self.has_stateless = true;
     }
 
     /// Queues the answer to a probe of `size` bytes. One answer is enough for the probes of a round
@@ -37,9 +38,14 @@ impl ConnectionTable<'_> {
     }
 
     /// Whether a packet is queued, or peers are to be notified of the close.
-    #[inline]
-    pub(crate) fn has_stateless(&self) -> bool {
-        !self.stateless.is_empty() || self.closing.is_some()
+    #[inline(always)]
+    pub(crate) const fn has_stateless(&self) -> bool {
+        self.has_stateless
+    }
+
+    /// Records that a packet was taken out of the queue, or that there was none.
+    pub(crate) fn stateless_taken(&mut self) {
+        self.has_stateless = !self.stateless.is_empty() || self.closing.is_some();
     }
 }
 

@@ -56,8 +56,25 @@ pub(crate) fn release_connection(cx: &mut Ctx<'_>, sender: &mut Sender<'_>, conn
     cx.table.release_connection(conn);
 }
 
+/// The next packet outside of the stream of a connection; while the engine closes, the notification
+/// of the next peer that needs one.
+#[cold]
+pub(crate) fn transmit_stateless(
+    cx: &mut Ctx<'_>,
+    sender: &mut Sender<'_>,
+    matcher: &mut Matcher<'_>,
+    packet: &mut [u8],
+) -> Option<Transmit> {
+    let mut sent = cx.transmit_stateless(packet);
+    if sent.is_none() {
+        sent = transmit_close(cx, sender, matcher, packet);
+    }
+    cx.table.stateless_taken();
+    sent
+}
+
 /// The notification of the next peer that needs one, while the engine closes.
-pub(crate) fn transmit_close(
+fn transmit_close(
     cx: &mut Ctx<'_>,
     sender: &mut Sender<'_>,
     matcher: &mut Matcher<'_>,
