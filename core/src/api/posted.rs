@@ -184,7 +184,25 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
         (slot, tagged): (I, bool),
         used: u32,
     ) {
-        self.queues.of(tagged).push_back(slots, slot);
+        *slots.links(slot) = self.links_behind(tagged);
+        self.push_linked(slots, (slot, tagged), used);
+    }
+
+    /// The links of a receive behind all others, for [`Self::push_linked`].
+    #[inline(always)]
+    pub(crate) fn links_behind(&self, tagged: bool) -> Links<I> {
+        self.list(tagged).links_behind()
+    }
+
+    /// Adds a receive that has the links of [`Self::links_behind`], as [`Self::push`] does.
+    #[inline(always)]
+    pub(crate) fn push_linked<T: Posted<I>, const N: usize>(
+        &mut self,
+        slots: &mut Slab<'_, T, I, N>,
+        (slot, tagged): (I, bool),
+        used: u32,
+    ) {
+        self.queues.of(tagged).push_linked(slots, slot);
         if used.wrapping_sub(self.binned) > UNBINNED_MAX {
             self.bin_next(slots, tagged);
         }

@@ -93,15 +93,27 @@ impl<I: SlotIndex> List<I> {
         false
     }
 
-    #[inline]
-    pub(crate) fn push_back(&mut self, slots: &mut impl Linked<I>, slot: I) {
-        *slots.links(slot) = Links { prev: self.tail, next: I::NONE };
+    /// The links of a member behind the last one, for [`Self::push_linked`].
+    #[inline(always)]
+    pub(crate) fn links_behind(self) -> Links<I> {
+        Links { prev: self.tail, next: I::NONE }
+    }
+
+    /// Puts `slot` last, which has the links that [`Self::links_behind`] gave.
+    #[inline(always)]
+    pub(crate) fn push_linked(&mut self, slots: &mut impl Linked<I>, slot: I) {
         if self.tail.is_none() {
             self.head = slot;
         } else {
             slots.links(self.tail).next = slot;
         }
         self.tail = slot;
+    }
+
+    #[inline(always)]
+    pub(crate) fn push_back(&mut self, slots: &mut impl Linked<I>, slot: I) {
+        *slots.links(slot) = self.links_behind();
+        self.push_linked(slots, slot);
     }
 
     /// Puts `slot` before member `before`, or last if `before` is [`SlotIndex::NONE`].

@@ -29,7 +29,8 @@ impl Queue {
     /// Puts an operation at the end.
     #[inline]
     pub(crate) fn push(&mut self, ops: &mut OpPool<'_>, slot: OpSlot) {
-        ops[slot].serial = self.next_serial();
+        let op = &mut ops[slot];
+        (op.serial, op.links) = (self.next_serial(), self.list.links_behind());
         self.append(ops, slot);
     }
 
@@ -41,10 +42,11 @@ impl Queue {
         serial
     }
 
-    /// Puts an operation at the end; its position is [`Self::next_serial`].
+    /// Puts an operation at the end; its position is [`Self::next_serial`], and its links are those
+    /// behind the last one of [`Self::list`].
     #[inline(always)]
     pub(crate) fn append(&mut self, ops: &mut OpPool<'_>, slot: OpSlot) {
-        self.list.push_back(ops, slot);
+        self.list.push_linked(ops, slot);
         if self.cursor.is_none() {
             self.cursor = slot;
         }

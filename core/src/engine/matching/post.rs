@@ -39,19 +39,20 @@ impl Matcher<'_> {
         &mut self,
         cx: &mut Ctx<'_>,
         sender: &mut Sender<'_>,
-        op: RecvOp,
+        mut op: RecvOp,
         buffer: M::Buffer,
         memory: &mut M,
     ) -> Result<RecvId, PostError> {
-        let request = op.request;
+        let tagged = op.request.tag.is_some();
+        op.links = self.posted.links_behind(tagged);
         let (slot, generation) = self.recvs.alloc_entry(RECVS, op).ok_or(PostError::Again)?;
         let id = slot.id(generation);
         memory.attach_recv(id, buffer);
-        let tagged = request.tag.is_some();
         if self.stored.first(tagged).is_none() && self.waiting.is_empty() {
-            self.queue_posted(slot, tagged);
+            let used = self.recvs.used_in(RECVS);
+            self.posted.push_linked(&mut self.recvs, (slot, tagged), used);
         } else {
-            self.post_among_stored(cx, sender, (slot, &request), memory);
+            self.post_among_stored(cx, sender, slot, memory);
         }
         Ok(id)
     }

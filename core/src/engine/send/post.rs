@@ -216,6 +216,7 @@ impl Sender<'_> {
         let message = op.envelope().is_some();
         let state = &mut cx.table[conn];
         op.serial = state.sends_mut().next_serial();
+        op.links = state.sends().list().links_behind();
         let (slot, generation) = self.ops.alloc_entry(POSTED, op).ok_or(PostError::Again)?;
         let id = slot.id(generation);
         if message {
