@@ -282,6 +282,13 @@ impl<T, I: SlotIndex, const N: usize> Slab<'_, T, I, N> {
         (&mut slot.value, slot.generation)
     }
 
+    /// The value in a slot to be read, and the generation for an identifier of it.
+    #[inline(always)]
+    pub(crate) fn entry_ref(&self, slot: I) -> (&T, u32) {
+        let slot = &self.slots[slot.number() as usize];
+        (&slot.value, slot.generation)
+    }
+
     /// The value in a slot that is in use, and the generation for an identifier of it. `slot` may
     /// be out of range.
     #[inline(always)]

@@ -144,6 +144,13 @@ impl ConnectionTable<'_> {
         peer.id(self.peers.generation(peer))
     }
 
+    /// A peer in the table, and its identifier.
+    #[inline(always)]
+    pub(super) fn peer_and_id(&self, slot: PeerSlot) -> (&Peer, PeerId) {
+        let (peer, generation) = self.peers.entry_ref(slot);
+        (peer, slot.id(generation))
+    }
+
     /// The identifier of the peer of a connection.
     #[inline]
     pub(super) fn peer_of(&self, conn: ConnSlot) -> PeerId {

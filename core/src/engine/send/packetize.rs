@@ -14,7 +14,7 @@ use crate::engine::send::Sender;
 use crate::engine::send::encode::encode_message;
 use crate::engine::send::post::{pending_bytes, pending_cost};
 use crate::engine::send::transmit::{Emitted, put_header};
-use crate::peer::operation::TxKind;
+use crate::peer::operation::{TxKind, TxOp};
 use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{
@@ -43,6 +43,12 @@ struct Packed {
     events: usize,
 }
 
+/// Whether an operation is a message of one record without ordering constraints.
+#[inline(always)]
+fn is_plain_message(cx: &Ctx<'_>, op: &TxOp) -> bool {
+    cx.config.order.is_empty() && matches!(op.kind, TxKind::Message(_))
+}
+
 impl Sender<'_> {
     /// Sends new records, from operation `first` on: a part of it, or as many whole ones as fit.
     pub(super) fn emit_new<M: Memory>(
@@ -56,14 +62,15 @@ impl Sender<'_> {
     ) -> Option<Emitted> {
         let room = packet.len().checked_sub(TAG_RESERVE)?;
         let body = packet.get_mut(HEADER_LEN..room)?;
-        let offset = self.ops[first].sent;
+        let (op, generation) = self.ops.entry_ref(first);
+        let (id, offset, is_request) = (first.id(generation), op.sent, op.is_request());
         // A plain message is packed without a check of its length: the attempt shows whether it
         // fits.
-        let plain = offset == 0 && self.is_plain_message(cx, first);
+        let plain = offset == 0 && is_plain_message(cx, op);
         let whole = if plain { None } else { self.whole_len(first) };
         let mut packed = Packed::default();
         if plain || whole.is_some_and(|whole| whole <= body.len()) {
-            packed = self.pack_whole_ops(cx, target, conn, first, body, memory);
+            packed = self.pack_whole_ops(cx, target, conn, (first, plain), body, memory);
         } else if whole.is_some() && matches!(self.ops[first].kind, TxKind::Atomic { .. }) {
             self.fail_oversized_atomic(cx, matcher, conn, first);
             return None;
@@ -78,7 +85,7 @@ impl Sender<'_> {
         flags.set(TxFlags::BARRIER, packed.barrier);
         flags.set(TxFlags::EVENT, packed.events > 0);
         let record = TxPacket {
-            op: self.op_id(first),
+            op: id,
             offset: TxPacket::quantized_offset(offset),
             sent_at: cx.timers.tick(),
             len: packed.len,
@@ -90,11 +97,11 @@ impl Sender<'_> {
         let unsent = state.has_unsent();
         let next = if unsent { self.next_sendable_of(cx, state) } else { OpSlot::NONE };
         let stuck = unsent && next.is_none();
-        let asks = self.ops[first].is_request() && state.credit_may_lapse(cx.timers.tick());
+        let asks = is_request && state.credit_may_lapse(cx.timers.tick());
         let last = psn.0 % ACK_REQUEST_EVERY == ACK_REQUEST_EVERY - 1 || stuck || asks;
         let mut flags = if last { Flags::ACK_REQUEST } else { Flags::empty() };
         flags.set(Flags::BARRIER, packed.barrier);
-        let mut header = self.header(cx, matcher, conn, PacketKind::Data, flags).with_psn(psn);
+        let mut header = self.header(cx, matcher, state, PacketKind::Data, flags).with_psn(psn);
         header.rnr_epoch = record.rnr_epoch;
         put_header(&header, packet)?;
         cx.table[conn].rx_mut().acknowledged(false);
@@ -143,13 +150,14 @@ impl Sender<'_> {
         self.try_finish(cx, matcher, conn, slot);
     }
 
-    /// Packs whole operations from `first` on, as many as fit: messages only, or none.
+    /// Packs whole operations from `first` on, as many as fit: messages only, or none. `plain`: it
+    /// is a message without ordering constraints.
     fn pack_whole_ops<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         target: &RmaTarget<'_>,
         conn: ConnSlot,
-        first: OpSlot,
+        (first, mut plain): (OpSlot, bool),
         body: &mut [u8],
         memory: &mut M,
     ) -> Packed {
@@ -158,7 +166,7 @@ impl Sender<'_> {
         // bound: a record takes at least 16 bytes
         loop {
             let rest = body.get_mut(packed.taken..).unwrap_or_default();
-            let serial = if self.is_plain_message(cx, slot) {
+            let serial = if plain {
                 self.pack_messages(cx, conn, slot, rest, &mut packed, memory)
             } else {
                 let Some(taken) = self.encode_whole(target, slot, rest, memory) else { break };
@@ -176,6 +184,7 @@ impl Sender<'_> {
                 break;
             }
             slot = next;
+            plain = is_plain_message(cx, &self.ops[slot]);
         }
         packed
     }
@@ -189,12 +198,6 @@ impl Sender<'_> {
             && op.sent == 0
             && op.envelope().is_some() == self.ops[slot].envelope().is_some()
             && (!op.brings_data() || packed.events < WRITES_WITH_DATA_MAX)
-    }
-
-    /// Whether an operation is a message of one record without ordering constraints.
-    #[inline(always)]
-    fn is_plain_message(&self, cx: &Ctx<'_>, slot: OpSlot) -> bool {
-        cx.config.order.is_empty() && matches!(self.ops[slot].kind, TxKind::Message(_))
     }
 
     /// Packs plain messages that are neighbours in one loop, while they fit. [`Self::commit_whole`]

@@ -164,7 +164,7 @@ impl Sender<'_> {
         }
         let (round, size) = probe?;
         cx.stats.path_probes += 1;
-        let header = self.header(cx, matcher, conn, PacketKind::Probe, Flags::empty());
+        let header = self.header(cx, matcher, &cx.table[conn], PacketKind::Probe, Flags::empty());
         put_header(&header, packet)?;
         let body = ProbeBody { round: round.into(), size: size.into(), reserved: 0.into() };
         let body = body.as_bytes();

@@ -86,7 +86,7 @@ impl Sender<'_> {
         cx.table[conn].path_mut().sent(cx.timers.tick());
         let mut flags = Flags::RETRANSMISSION | Flags::ACK_REQUEST;
         flags.set(Flags::BARRIER, sent.flags.contains(TxFlags::BARRIER));
-        let mut header = self.header(cx, matcher, conn, kind, flags).with_psn(psn);
+        let mut header = self.header(cx, matcher, &cx.table[conn], kind, flags).with_psn(psn);
         header.rnr_epoch = sent.rnr_epoch;
         put_header(&header, packet)?;
         cx.table[conn].rx_mut().acknowledged(false);

@@ -70,7 +70,7 @@ impl Sender<'_> {
         // bound: each pass returns, ends an operation, or takes a connection out of the list
         while let Some(conn) = cx.table.first_ready() {
             let slot = cx.table[conn].peer();
-            let peer = &cx.table[slot];
+            let (peer, id) = cx.table.peer_and_id(slot);
             let (address, receive_max) = (peer.address(), peer.receive_max());
             let most = packet.len().min(cx.limits.payload_max);
             let room = peer.payload_max(most);
@@ -91,7 +91,7 @@ impl Sender<'_> {
             if begins_timer(cx, conn) {
                 cx.arm(conn);
             }
-            let to = Destination { peer: cx.table.peer_id(slot), address };
+            let to = Destination { peer: id, address };
             let receive_max = if alone { u16::MAX } else { receive_max };
             return Some(Transmit { len, to, receive_max });
         }
@@ -159,11 +159,10 @@ impl Sender<'_> {
         &self,
         cx: &Ctx<'_>,
         matcher: &Matcher<'_>,
-        conn: ConnSlot,
+        state: &Connection,
         kind: PacketKind,
         flags: Flags,
     ) -> Header {
-        let state = &cx.table[conn];
         let peer = &cx.table[state.peer()];
         let full = matcher.occupancy();
         let status = ReceiverStatus::new(full, state.rx().is_not_ready(), state.rx().rnr_epoch());
@@ -188,7 +187,8 @@ impl Sender<'_> {
         conn: ConnSlot,
         packet: &mut [u8],
     ) -> Option<usize> {
-        let header = self.header(cx, matcher, conn, PacketKind::Ping, Flags::ACK_REQUEST);
+        let header =
+            self.header(cx, matcher, &cx.table[conn], PacketKind::Ping, Flags::ACK_REQUEST);
         put_header(&header, packet)?;
         cx.stats.pings += 1;
         cx.table[conn].rx_mut().acknowledged(false);
@@ -203,7 +203,8 @@ impl Sender<'_> {
         request: PortRequestBody,
         packet: &mut [u8],
     ) -> Option<usize> {
-        let header = self.header(cx, matcher, conn, PacketKind::PortRequest, Flags::empty());
+        let header =
+            self.header(cx, matcher, &cx.table[conn], PacketKind::PortRequest, Flags::empty());
         put_header(&header, packet)?;
         let len = HEADER_LEN + size_of::<PortRequestBody>();
         packet.get_mut(HEADER_LEN..len)?.copy_from_slice(request.as_bytes());
@@ -219,7 +220,7 @@ impl Sender<'_> {
         conn: ConnSlot,
         packet: &mut [u8],
     ) -> Option<usize> {
-        let header = self.header(cx, matcher, conn, PacketKind::Ack, Flags::empty());
+        let header = self.header(cx, matcher, &cx.table[conn], PacketKind::Ack, Flags::empty());
         put_header(&header, packet)?;
         let now: Tick = cx.timers.tick();
         let state = &cx.table[conn];
