@@ -133,7 +133,17 @@ impl<I: SlotIndex> List<I> {
 
     #[inline]
     pub(crate) fn remove(&mut self, slots: &mut impl Linked<I>, slot: I) {
-        let Links { prev, next } = core::mem::take(slots.links(slot));
+        let links = core::mem::take(slots.links(slot));
+        self.remove_linked(slots, links);
+    }
+
+    /// Removes a member that had these `links`, and has them no longer.
+    #[inline]
+    pub(crate) fn remove_linked(
+        &mut self,
+        slots: &mut impl Linked<I>,
+        Links { prev, next }: Links<I>,
+    ) {
         self.close_gap(slots, prev, next);
     }
 

@@ -3,7 +3,7 @@
 //! its completion is polled. Therefore completions cannot overflow, and an application that does
 //! not poll runs out of slots to post with.
 
-use crate::collections::list::List;
+use crate::collections::list::{Links, List};
 use crate::collections::slab::SlotIndex;
 use crate::engine::violation::length;
 use crate::peer::operation::{Deferred, OpPool, POSTED, RECVS, RecvKind, RecvPool};
@@ -277,15 +277,30 @@ impl Completions {
         stats.messages_sent += u64::from(message && op.outcome.is_ok());
         self.counters.count(op.op_kind(), op.is_request(), op.outcome.is_ok());
         if op.signal {
-            self.sends.push_back(ops, slot);
+            op.links = self.sends.links_behind();
+            self.sends.push_linked(ops, slot);
         } else {
             self.finish_suppressed_send(ops, slot);
         }
     }
 
+    /// The links of the next receive that [`Self::finish_linked`] ends.
+    #[inline(always)]
+    pub(super) fn recv_links(&self) -> Links<RecvSlot> {
+        self.recvs.links_behind()
+    }
+
+    /// Ends a receive of one message that succeeded, has a signal, and the links that
+    /// [`Self::recv_links`] gave; otherwise as [`Self::finish_one`].
+    #[inline(always)]
+    pub(super) fn finish_linked(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) {
+        self.counters.receives.done += 1;
+        self.recvs.push_linked(recvs, slot);
+    }
+
     /// Ends a receive of one message. [`Self::finish_recv`] has the same effect for it, and ends
     /// all other kinds.
-    #[inline(always)]
+    #[inline(never)]
     pub(super) fn finish_one(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) {
         let op = &recvs[slot];
         let tagged = op.request.tag.is_some();

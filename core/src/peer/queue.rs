@@ -4,7 +4,7 @@
 //! In: operations as they are posted, sent and ended. Out: their order. The engine's sender calls.
 //! All operations are O(1).
 
-use crate::collections::list::List;
+use crate::collections::list::{Links, List};
 use crate::collections::slab::SlotIndex;
 use crate::peer::operation::OpPool;
 use crate::peer::slots::OpSlot;
@@ -62,6 +62,12 @@ impl Queue {
     #[inline(always)]
     pub(crate) fn remove(&mut self, ops: &mut OpPool<'_>, slot: OpSlot) {
         self.list.remove(ops, slot);
+    }
+
+    /// Takes out an operation that had these `links`, and has them no longer.
+    #[inline(always)]
+    pub(crate) fn remove_linked(&mut self, ops: &mut OpPool<'_>, links: Links<OpSlot>) {
+        self.list.remove_linked(ops, links);
     }
 
     /// Takes out the first operation, as the connection ends.

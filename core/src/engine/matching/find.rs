@@ -108,12 +108,20 @@ impl Matcher<'_> {
             let room = usize::try_from(op.request.len).unwrap_or(usize::MAX);
             bytes = bytes.get(..room).unwrap_or(bytes);
         }
+        let is_usual = op.request.signal && op.outcome.is_ok();
+        if is_usual {
+            op.links = cx.completions.recv_links();
+        }
         if !bytes.is_empty() {
             cx.stats.bytes_placed += bytes.len() as u64;
             let target = Target::Recv(recv.id(generation));
             memory.place(Placement { target, offset: 0, more: false }, bytes);
         }
-        cx.completions.finish_one(&mut self.recvs, recv);
+        if is_usual {
+            cx.completions.finish_linked(&mut self.recvs, recv);
+        } else {
+            cx.completions.finish_one(&mut self.recvs, recv);
+        }
         cx.stats.messages_accepted += 1;
     }
 

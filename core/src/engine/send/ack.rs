@@ -262,7 +262,9 @@ impl Sender<'_> {
         state.path_mut().acked(sent_at);
         state.tx_mut().retire_until(&mut self.in_flight, ack);
         state.on_newly_acked(1, now);
-        state.sends_mut().remove(&mut self.ops, slot);
-        self.ops[slot].in_flight = 0;
+        let op = &mut self.ops[slot];
+        op.in_flight = 0;
+        let links = core::mem::take(&mut op.links);
+        state.sends_mut().remove_linked(&mut self.ops, links);
     }
 }
