@@ -9,7 +9,8 @@
 use std::collections::BTreeMap;
 use std::env;
 use std::fs;
-use std::path::Path;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail, ensure};
@@ -147,14 +148,30 @@ pub(crate) fn count_worst(case: Case) -> Result<f64> {
     Ok(cost as f64)
 }
 
-/// Counts the instructions of reads, with the provider that `cargo xtask build` has left.
+/// Counts the instructions of reads, with the provider that cargo has left beside this program: a
+/// release build. The one in `target/provider` may be a PGO build, which takes fewer, and as many
+/// as its profile makes it.
 ///
 /// # Errors
 /// When it was not built, and as [`count_paths`].
 pub(crate) fn count_reads() -> Result<Vec<(&'static str, f64)>> {
     let program = env::current_exe()?.with_file_name("misbehave");
-    ensure!(program.exists(), "{} is missing: `cargo xtask build`", program.display());
-    count_marked(&program, &["reads", "127.0.0.1"], &READS)
+    let library = program.with_file_name("libxdp_fi.so");
+    for file in [&program, &library] {
+        ensure!(file.exists(), "{} is missing: `cargo xtask build`", file.display());
+    }
+    let folder = provider_folder();
+    fs::create_dir_all(&folder)?;
+    let name = folder.join("libxdp-fi.so");
+    symlink(&library, &name).with_context(|| format!("no {}", name.display()))?;
+    let counted = count_marked(&program, &["reads", "127.0.0.1"], &READS);
+    fs::remove_dir_all(&folder)?;
+    counted
+}
+
+/// Where programs that use libfabric find the provider that is counted.
+fn provider_folder() -> PathBuf {
+    env::temp_dir().join(format!("engine-bench-provider-{}", std::process::id()))
 }
 
 /// Runs a program that has functions for `paths`, with `arguments` and a count. Returns the cost of
@@ -212,9 +229,8 @@ fn run_program(program: &Path, arguments: &[&str], count: u64) -> Result<(Work, 
     valgrind.args(["--tool=callgrind", "--quiet", "--compress-strings=no", "--compress-pos=no"]);
     valgrind.arg(format!("--callgrind-out-file={}", out.display()));
     valgrind.arg(program).args(arguments);
-    // For those that use libfabric: the provider beside them, and no path that others share.
-    let provider = program.with_file_name("../provider");
-    valgrind.env("FI_PROVIDER_PATH", provider).env("FI_XDP_TIER", "udp");
+    // For those that use libfabric: one provider, and no path that others share.
+    valgrind.env("FI_PROVIDER_PATH", provider_folder()).env("FI_XDP_TIER", "udp");
     let output = valgrind
         .stdin(Stdio::null())
         .stderr(Stdio::inherit())
