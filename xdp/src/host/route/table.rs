@@ -13,7 +13,7 @@
 //! call. A changed interface is requested again, and so is the own address when one has left the
 //! interface. Lost notifications invalidate everything.
 
-use std::collections::{HashMap, TryReserveError};
+use std::collections::TryReserveError;
 use std::hash::{BuildHasher as _, RandomState};
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -21,15 +21,14 @@ use std::os::fd::BorrowedFd;
 
 use crate::headers::MacAddress;
 use netlink_packet_route::RouteNetlinkMessage;
-use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
-use netlink_packet_route::neighbour::NeighbourMessage;
 use nix::errno::Errno;
 use ofi_xdp_core::{Destination, Instant, PathAdvice, PeerAddress, SourcePort};
 
-use super::lookup::{Neighbour, announced, ask, ask_neighbour, neighbour};
-use crate::host::interfaces::{InterfaceInfo, has_address};
+use super::lookup::ask;
+use super::neighbours::{KERNEL, Neighbours};
+use super::own_link::OwnLink;
+use crate::host::interfaces::InterfaceInfo;
 use crate::host::netlink::{Monitor, MonitorResult, Netlink};
-use crate::mtu;
 
 /// Maximum number of notifications that one call of [`Routes::refresh`] takes.
 const EVENTS_MAX: usize = 64;
@@ -58,9 +57,6 @@ struct PeerRoute {
     gateway: bool,
 }
 
-/// In place of a neighbour's index: the packet takes the kernel's path.
-const KERNEL: u32 = u32::MAX;
-
 /// The routes to all peers of one port.
 #[derive(Debug)]
 pub(crate) struct Routes {
@@ -74,18 +70,28 @@ pub(crate) struct Routes {
     /// a nexthop object that is removed (`remove_nexthop`, net/ipv4/nexthop.c). The rest of the
     /// change has no notification. At the next call it is complete.
     recheck: bool,
-    own: IpAddr,
+    link: OwnLink,
     own_port: u16,
     /// Spreads the choices of source ports of different ports.
     salt: u32,
-    interface: u32,
-    mac: MacAddress,
-    mtu: u32,
-    payload_max: usize,
     generation: u32,
     peers: Box<[PeerRoute]>,
-    neighbours: Vec<Neighbour>,
-    index: HashMap<IpAddr, u32>,
+    neighbours: Neighbours,
+}
+
+/// The routes of `count` peers, all unknown.
+fn unknown_peers(count: usize, own_port: u16) -> Result<Box<[PeerRoute]>, TryReserveError> {
+    let unknown = PeerRoute {
+        address: PeerAddress::NONE,
+        generation: 0,
+        neighbour: KERNEL,
+        source: SourcePort::new(own_port),
+        gateway: false,
+    };
+    let mut peers = Vec::new();
+    peers.try_reserve_exact(count)?;
+    peers.resize(count, unknown);
+    Ok(peers.into_boxed_slice())
 }
 
 impl Routes {
@@ -97,51 +103,38 @@ impl Routes {
         interface: &InterfaceInfo,
         peers: u32,
     ) -> io::Result<Self> {
-        let count = peers as usize;
+        let (count, own_port) = (peers as usize, local.port());
+        let no_memory = |_| Errno::ENOMEM;
+        let neighbours = Neighbours::with_room(interface.index, count).map_err(no_memory)?;
         let mut routes = Self {
             netlink,
             monitor: Monitor::open()?,
             overrun: false,
             recheck: false,
-            own: local.ip(),
-            own_port: local.port(),
+            link: OwnLink::new(local.ip(), interface),
+            own_port,
             salt: RandomState::new().hash_one(local) as u32,
-            interface: interface.index,
-            mac: interface.mac,
-            mtu: interface.mtu,
-            payload_max: mtu::payload_max(interface.mtu, local.ip()),
             generation: 1,
-            peers: Box::default(),
-            neighbours: Vec::new(),
-            index: HashMap::new(),
+            peers: unknown_peers(count, own_port).map_err(no_memory)?,
+            neighbours,
         };
-        routes.reserve(count).map_err(|_| Errno::ENOMEM)?;
         routes.ask_link().map_err(io::Error::other)?;
         routes.ask_address().map_err(io::Error::other)?;
         Ok(routes)
     }
 
-    /// Allocates the table for `count` peers.
-    fn reserve(&mut self, count: usize) -> Result<(), TryReserveError> {
-        let unknown = PeerRoute {
-            address: PeerAddress::NONE,
-            generation: 0,
-            neighbour: KERNEL,
-            source: SourcePort::new(self.own_port),
-            gateway: false,
-        };
-        let mut peers = Vec::new();
-        peers.try_reserve_exact(count)?;
-        peers.resize(count, unknown);
-        self.peers = peers.into_boxed_slice();
-        self.neighbours.try_reserve_exact(count)?;
-        self.index.try_reserve(count)
+    fn ask_link(&mut self) -> Result<(), &'static str> {
+        self.link.ask_link(&mut self.netlink)
+    }
+
+    fn ask_address(&mut self) -> Result<(), &'static str> {
+        self.link.ask_address(&mut self.netlink)
     }
 
     /// The hop for a packet of `len` bytes to `to`; `None`: the kernel's socket.
     #[inline]
     pub(crate) fn hop(&mut self, to: Destination, len: usize) -> Option<Hop> {
-        if len > self.payload_max {
+        if len > self.link.payload_max() {
             return None;
         }
         let slot = to.peer.slot() as usize;
@@ -150,7 +143,7 @@ impl Routes {
             self.look_up(slot, to.address);
         }
         let route = self.peers.get(slot)?;
-        let neighbour = self.neighbours.get_mut(route.neighbour as usize)?;
+        let neighbour = self.neighbours.get_mut(route.neighbour)?;
         if neighbour.stale {
             neighbour.stale = false;
             return None;
@@ -174,7 +167,7 @@ impl Routes {
 
     /// The interface's link-layer address when the table was made.
     pub(crate) const fn mac(&self) -> MacAddress {
-        self.mac
+        self.link.mac()
     }
 
     /// The address of one peer on each host that is reached through this interface.
@@ -190,40 +183,41 @@ impl Routes {
 
     /// The interface's MTU in bytes.
     pub(crate) const fn mtu(&self) -> u32 {
-        self.mtu
+        self.link.mtu()
     }
 
     /// The longest packet that fits in the MTU. The kernel sends longer ones in fragments.
     pub(crate) const fn payload_max(&self) -> usize {
-        self.payload_max
+        self.link.payload_max()
     }
 
     /// Processes the kernel's notifications. An error is the reason why the interface is unusable.
     /// One system call when there are none.
     pub(crate) fn refresh(&mut self) -> Result<(), &'static str> {
+        let interface = self.link.interface();
         let (mut link, mut address) = (false, false);
         if std::mem::take(&mut self.recheck) {
             self.invalidate_peers();
         }
         for _ in 0..EVENTS_MAX {
-            let Self { monitor, neighbours, index, generation, interface, recheck, .. } = self;
+            let Self { monitor, neighbours, generation, recheck, .. } = self;
             let result = monitor.next(|message| match message {
                 RouteNetlinkMessage::NewNeighbour(message) => {
-                    change(neighbours, index, *interface, &message, false);
+                    neighbours.change(&message, false);
                 }
                 RouteNetlinkMessage::DelNeighbour(message) => {
-                    change(neighbours, index, *interface, &message, true);
+                    neighbours.change(&message, true);
                 }
                 RouteNetlinkMessage::NewRoute(_)
                 | RouteNetlinkMessage::DelRoute(_)
                 | RouteNetlinkMessage::NewRule(_)
                 | RouteNetlinkMessage::DelRule(_) => *generation = generation.wrapping_add(1),
                 RouteNetlinkMessage::NewLink(message) | RouteNetlinkMessage::DelLink(message) => {
-                    link |= message.header.index == *interface;
+                    link |= message.header.index == interface;
                     *recheck = true;
                 }
                 RouteNetlinkMessage::DelAddress(message) => {
-                    address |= message.header.index == *interface;
+                    address |= message.header.index == interface;
                 }
                 _ => {}
             });
@@ -246,52 +240,9 @@ impl Routes {
         if address { self.ask_address() } else { Ok(()) }
     }
 
-    /// Requests the interface's addresses. An error is the reason why the interface is unusable:
-    /// packets for the endpoint's former address are another host's.
-    #[cold]
-    fn ask_address(&mut self) -> Result<(), &'static str> {
-        // All of 127.0.0.0/8 is local, although one address is listed. Without an answer nothing
-        // is known.
-        if self.own.is_loopback()
-            || has_address(&mut self.netlink, self.interface, self.own).unwrap_or(true)
-        {
-            return Ok(());
-        }
-        Err("its address has left the interface")
-    }
-
-    /// Requests the interface's MTU. An error is the reason why the interface is unusable. The
-    /// answer is newer than all notifications read so far.
-    #[cold]
-    fn ask_link(&mut self) -> Result<(), &'static str> {
-        const DOWN: &str = "the interface is down";
-        let mut request = LinkMessage::default();
-        request.header.index = self.interface;
-        let answer = self.netlink.ask(RouteNetlinkMessage::GetLink(request));
-        // Without an answer the interface is gone.
-        let Ok(Some(RouteNetlinkMessage::NewLink(link))) = answer else {
-            return Err(DOWN);
-        };
-        if !link.header.flags.contains(LinkFlags::Up) {
-            return Err(DOWN);
-        }
-        for attribute in &link.attributes {
-            match attribute {
-                LinkAttribute::Mtu(mtu) => self.mtu = *mtu,
-                LinkAttribute::Address(address) if *address != self.mac.0 => {
-                    return Err("its link-layer address has changed");
-                }
-                _ => {}
-            }
-        }
-        self.payload_max = mtu::payload_max(self.mtu, self.own);
-        Ok(())
-    }
-
     /// Removes all neighbours and invalidates all peers.
     fn forget(&mut self) {
         self.neighbours.clear();
-        self.index.clear();
         self.invalidate_peers();
     }
 
@@ -300,18 +251,27 @@ impl Routes {
         self.generation = self.generation.wrapping_add(1);
     }
 
+    /// The index of the neighbour at `ip`.
+    fn neighbour(&mut self, ip: IpAddr) -> u32 {
+        if self.neighbours.lacks_room(ip) {
+            self.forget();
+        }
+        self.neighbours.find(&mut self.netlink, ip)
+    }
+
     /// Looks up a peer that is new in `slot` or invalidated.
     #[cold]
     fn look_up(&mut self, slot: usize, address: PeerAddress) {
         let ip = address.ip();
-        let route = match ask(&mut self.netlink, ip, Some(self.own)) {
+        let route = match ask(&mut self.netlink, ip, Some(self.link.own())) {
             Ok(route) => route,
             Err(error) => {
                 log::debug!("no route to {ip} could be asked for: {error}");
                 None
             }
         };
-        let reachable = route.filter(|route| route.plain && route.interface == self.interface);
+        let reachable =
+            route.filter(|route| route.plain && route.interface == self.link.interface());
         let neighbour = reachable.map_or(KERNEL, |route| self.neighbour(route.next_hop));
         let generation = self.generation;
         let gateway = reachable.is_some_and(|route| route.next_hop != ip);
@@ -326,48 +286,12 @@ impl Routes {
             *peer = PeerRoute { address, generation, neighbour, source, gateway };
         }
     }
-
-    /// The index of neighbour `ip`, which is looked up if it is new.
-    fn neighbour(&mut self, ip: IpAddr) -> u32 {
-        if let Some(index) = self.index.get(&ip) {
-            return *index;
-        }
-        if self.neighbours.len() == self.neighbours.capacity() {
-            // The table is full of neighbours of former peers.
-            self.forget();
-        }
-        let found = ask_neighbour(&mut self.netlink, self.interface, ip).unwrap_or_else(|error| {
-            log::debug!("neighbour {ip} could not be asked for: {error}");
-            Neighbour::UNKNOWN
-        });
-        let index = u32::try_from(self.neighbours.len()).unwrap_or(KERNEL);
-        self.neighbours.push(found);
-        self.index.insert(ip, index);
-        index
-    }
-}
-
-/// Applies the notification of a neighbour's change.
-fn change(
-    neighbours: &mut [Neighbour],
-    index: &HashMap<IpAddr, u32>,
-    interface: u32,
-    message: &NeighbourMessage,
-    gone: bool,
-) {
-    if message.header.ifindex != interface {
-        return;
-    }
-    if let Some(at) = announced(message).and_then(|ip| index.get(&ip))
-        && let Some(known) = neighbours.get_mut(*at as usize)
-    {
-        *known = if gone { Neighbour::UNKNOWN } else { neighbour(message) };
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::host::route::lookup::Neighbour;
     use ofi_xdp_core::{PeerId, WantedPort};
 
     const MAC: MacAddress = MacAddress([2, 0, 0, 0, 0, 9]);
@@ -392,8 +316,8 @@ mod tests {
     /// A table with one peer and [`MAC`] as its next hop.
     fn known(stale: bool, gateway: bool) -> (Routes, Destination) {
         let mut routes = routes();
-        routes.neighbours.push(Neighbour { mac: Some(MAC), stale });
         let peer = to(1, "198.18.0.2");
+        routes.neighbours.insert(peer.address.ip(), Neighbour { mac: Some(MAC), stale });
         let source = SourcePort::new(7000);
         let address = peer.address;
         routes.peers[1] = PeerRoute { address, generation: 1, neighbour: 0, source, gateway };
@@ -414,7 +338,7 @@ mod tests {
         assert_eq!(routes.hop(to(4, "198.18.0.2"), 64), None);
         let unknown = Destination { peer: PeerId::NONE, ..to(0, "198.18.0.2") };
         assert_eq!(routes.hop(unknown, 64), None);
-        assert!(routes.index.is_empty());
+        assert!(routes.neighbours.is_empty());
     }
 
     #[test]
@@ -446,28 +370,6 @@ mod tests {
         let most = routes.payload_max();
         assert!(routes.hop(peer, most).is_some());
         assert_eq!(routes.hop(peer, most + 1), None);
-    }
-
-    #[test]
-    fn a_query_returns_the_present_state_of_an_interface() {
-        let mut routes = routes();
-        let (mtu, payload_max) = (routes.mtu, routes.payload_max);
-        assert_ne!(mtu, 68);
-        (routes.mtu, routes.payload_max) = (68, 40);
-        assert_eq!(routes.ask_link(), Ok(()));
-        assert_eq!((routes.mtu(), routes.payload_max()), (mtu, payload_max));
-        routes.mac = MAC;
-        assert_eq!(routes.ask_link(), Err("its link-layer address has changed"));
-        routes.interface = 0x7fff_0000;
-        assert_eq!(routes.ask_link(), Err("the interface is down"));
-    }
-
-    #[test]
-    fn an_address_is_asked_for() {
-        let mut routes = routes();
-        assert_eq!(routes.ask_address(), Ok(()));
-        routes.own = IpAddr::from([203, 0, 113, 1]);
-        assert_eq!(routes.ask_address(), Err("its address has left the interface"));
     }
 
     #[test]

@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The own interface: its link-layer address, its MTU, and whether it is still usable.
+//!
+//! In: questions of the route table, after notifications. Out: the present MTU, or the reason why
+//! the interface is unusable. Caller: the route table. Bound: one request to the kernel a question.
+
+use std::net::IpAddr;
+
+use crate::headers::MacAddress;
+use netlink_packet_route::RouteNetlinkMessage;
+use netlink_packet_route::link::{LinkAttribute, LinkFlags, LinkMessage};
+
+use crate::host::interfaces::{InterfaceInfo, has_address};
+use crate::host::netlink::Netlink;
+use crate::mtu;
+
+/// The interface of an endpoint.
+#[derive(Debug)]
+pub(super) struct OwnLink {
+    own: IpAddr,
+    interface: u32,
+    mac: MacAddress,
+    mtu: u32,
+    payload_max: usize,
+}
+
+impl OwnLink {
+    /// The interface with the address `own`, as it was when it was listed.
+    pub(super) fn new(own: IpAddr, interface: &InterfaceInfo) -> Self {
+        let InterfaceInfo { index, mac, mtu, .. } = *interface;
+        Self { own, interface: index, mac, mtu, payload_max: mtu::payload_max(mtu, own) }
+    }
+
+    /// The own address.
+    pub(super) const fn own(&self) -> IpAddr {
+        self.own
+    }
+
+    /// The interface's index.
+    pub(super) const fn interface(&self) -> u32 {
+        self.interface
+    }
+
+    /// The interface's link-layer address when the table was made.
+    pub(super) const fn mac(&self) -> MacAddress {
+        self.mac
+    }
+
+    /// The interface's MTU in bytes.
+    pub(super) const fn mtu(&self) -> u32 {
+        self.mtu
+    }
+
+    /// The longest packet that fits in the MTU.
+    #[inline]
+    pub(super) const fn payload_max(&self) -> usize {
+        self.payload_max
+    }
+
+    /// Requests the interface's addresses. An error is the reason why the interface is unusable:
+    /// packets for the endpoint's former address are another host's.
+    #[cold]
+    pub(super) fn ask_address(&self, netlink: &mut Netlink) -> Result<(), &'static str> {
+        // All of 127.0.0.0/8 is local, although one address is listed. Without an answer nothing
+        // is known.
+        if self.own.is_loopback() || has_address(netlink, self.interface, self.own).unwrap_or(true)
+        {
+            return Ok(());
+        }
+        Err("its address has left the interface")
+    }
+
+    /// Requests the interface's MTU. An error is the reason why the interface is unusable. The
+    /// answer is newer than all notifications read so far.
+    #[cold]
+    pub(super) fn ask_link(&mut self, netlink: &mut Netlink) -> Result<(), &'static str> {
+        const DOWN: &str = "the interface is down";
+        let mut request = LinkMessage::default();
+        request.header.index = self.interface;
+        let answer = netlink.ask(RouteNetlinkMessage::GetLink(request));
+        // Without an answer the interface is gone.
+        let Ok(Some(RouteNetlinkMessage::NewLink(link))) = answer else {
+            return Err(DOWN);
+        };
+        if !link.header.flags.contains(LinkFlags::Up) {
+            return Err(DOWN);
+        }
+        for attribute in &link.attributes {
+            match attribute {
+                LinkAttribute::Mtu(mtu) => self.mtu = *mtu,
+                LinkAttribute::Address(address) if *address != self.mac.0 => {
+                    return Err("its link-layer address has changed");
+                }
+                _ => {}
+            }
+        }
+        self.payload_max = mtu::payload_max(self.mtu, self.own);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::host::interfaces::interfaces;
+
+    /// The loopback interface, with an MTU from some time ago.
+    fn loopback() -> (OwnLink, Netlink) {
+        let loopback = interfaces().unwrap().into_iter().find(|one| one.loopback).unwrap();
+        let own = IpAddr::from([127, 0, 0, 1]);
+        (OwnLink::new(own, &InterfaceInfo { mtu: 68, ..loopback }), Netlink::open().unwrap())
+    }
+
+    #[test]
+    fn a_query_returns_the_present_state_of_an_interface() {
+        let (mut link, mut netlink) = loopback();
+        assert_eq!(link.payload_max(), 40);
+        assert_eq!(link.ask_link(&mut netlink), Ok(()));
+        assert_ne!(link.mtu(), 68);
+        assert_eq!(link.payload_max(), mtu::payload_max(link.mtu(), link.own()));
+        link.mac = MacAddress([2, 0, 0, 0, 0, 9]);
+        assert_eq!(link.ask_link(&mut netlink), Err("its link-layer address has changed"));
+        link.interface = 0x7fff_0000;
+        assert_eq!(link.ask_link(&mut netlink), Err("the interface is down"));
+    }
+
+    #[test]
+    fn an_address_is_asked_for() {
+        let (mut link, mut netlink) = loopback();
+        assert_eq!(link.ask_address(&mut netlink), Ok(()));
+        link.own = IpAddr::from([203, 0, 113, 1]);
+        let gone = Err("its address has left the interface");
+        assert_eq!(link.ask_address(&mut netlink), gone);
+    }
+}
