@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Network interfaces: the list of all, and the choice of one for an endpoint.
+//! Network interfaces: the list of all. `choose.rs` has the choice of one for an endpoint.
 //!
 //! In: the kernel's link and address tables. Out: [`InterfaceInfo`]. Callers: `fi_getinfo`, which
 //! must be quick and needs no privilege; `port/open.rs`, which chooses an interface and a local
 //! address. Bounds: two netlink dumps and a few reads in sysfs; nothing stays open.
+
+mod choose;
 
 use std::fs;
 use std::io;
@@ -15,11 +17,12 @@ use netlink_packet_route::address::{AddressAttribute, AddressMessage};
 use netlink_packet_route::link::{InfoKind, LinkAttribute, LinkFlags, LinkInfo, LinkMessage};
 use ofi_xdp_bpf::EndpointAddress;
 
-use crate::config::PortConfig;
 use crate::host::features::{GenericNetlink, XdpFeatures};
 use crate::host::memory::push;
 use crate::host::netlink::Netlink;
-use crate::host::route::lookup;
+
+pub use choose::ChooseError;
+pub(crate) use choose::choose;
 
 /// An IP address and the length of its network prefix in bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -230,101 +233,6 @@ pub(crate) fn has_address(netlink: &mut Netlink, interface: u32, ip: IpAddr) -> 
     Ok(found)
 }
 
-/// Reason why no local address can be chosen.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum ChooseError {
-    /// The interface has no address of the wanted family.
-    #[error(
-        "interface {interface} has no usable IP address; give it one, or name another interface"
-    )]
-    NoAddress {
-        /// The interface's name.
-        interface: String,
-    },
-    /// There is no such interface.
-    #[error("there is no interface {interface}; there are: {known}")]
-    NoInterface {
-        /// The requested name.
-        interface: String,
-        /// The existing names.
-        known: String,
-    },
-    /// The address is on no interface, or not on the named one.
-    #[error("address {ip} is not on interface {interface}")]
-    WrongInterface {
-        /// The requested address.
-        ip: IpAddr,
-        /// The requested interface.
-        interface: String,
-    },
-}
-
-/// The interface and the IP address of an endpoint with `config`. `None`: the address is on no
-/// interface; binding fails then, or not (`ip_nonlocal_bind`).
-pub(crate) fn choose<'a>(
-    config: &PortConfig,
-    interfaces: &'a [InterfaceInfo],
-    netlink: &mut Netlink,
-) -> Result<(Option<&'a InterfaceInfo>, IpAddr), ChooseError> {
-    let wanted = config.bind.ip().to_canonical();
-    let named = match &config.interface {
-        None => None,
-        Some(name) => Some(find(interfaces, name)?),
-    };
-    if !wanted.is_unspecified() {
-        let owner = interfaces.iter().find(|interface| owns(interface, wanted));
-        return match named {
-            Some(interface) if !owns(interface, wanted) => {
-                Err(ChooseError::WrongInterface { ip: wanted, interface: interface.name.clone() })
-            }
-            Some(interface) => Ok((Some(interface), wanted)),
-            None => Ok((owner, wanted)),
-        };
-    }
-    if let Some(interface) = named {
-        let ip = first_address(interface, &config.bind)
-            .ok_or_else(|| ChooseError::NoAddress { interface: interface.name.clone() })?;
-        return Ok((Some(interface), ip));
-    }
-    let default = default_interface(netlink);
-    let usable = |interface: &&InterfaceInfo| {
-        interface.up && first_address(interface, &config.bind).is_some()
-    };
-    let chosen = interfaces
-        .iter()
-        .filter(usable)
-        .min_by_key(|interface| (Some(interface.index) != default, interface.loopback));
-    let ip = chosen.and_then(|interface| first_address(interface, &config.bind));
-    Ok((chosen, ip.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST))))
-}
-
-fn find<'a>(interfaces: &'a [InterfaceInfo], name: &str) -> Result<&'a InterfaceInfo, ChooseError> {
-    interfaces.iter().find(|interface| interface.name == name).ok_or_else(|| {
-        let known: Vec<&str> = interfaces.iter().map(|interface| interface.name.as_str()).collect();
-        ChooseError::NoInterface { interface: name.to_owned(), known: known.join(", ") }
-    })
-}
-
-fn owns(interface: &InterfaceInfo, ip: IpAddr) -> bool {
-    interface.addresses.iter().any(|address| address.ip == ip)
-        // All of 127.0.0.0/8 is local, although one address is listed.
-        || (interface.loopback && ip.is_loopback())
-}
-
-/// The interface's first address in the family of `bind`, or else in the other family.
-fn first_address(interface: &InterfaceInfo, bind: &SocketAddr) -> Option<IpAddr> {
-    let same = |address: &&InterfaceAddress| address.ip.is_ipv6() == bind.is_ipv6();
-    let addresses = &interface.addresses;
-    addresses.iter().find(same).or_else(|| addresses.first()).map(|address| address.ip)
-}
-
-/// The interface of the default route: the route to an address of 192.0.2.0/24, a network for
-/// documentation that is on no link (RFC 5737). No packet is sent.
-fn default_interface(netlink: &mut Netlink) -> Option<u32> {
-    let route = lookup::ask(netlink, IpAddr::V4(Ipv4Addr::new(192, 0, 2, 1)), None).ok()??;
-    Some(route.interface)
-}
-
 #[cfg(test)]
 impl InterfaceInfo {
     /// A virtual link that is up, for tests.
@@ -358,59 +266,6 @@ mod tests {
             .collect();
         let loopback = name == "lo";
         InterfaceInfo { index, addresses, loopback, ..InterfaceInfo::sample(name) }
-    }
-
-    fn chosen(bind: &str, interface: Option<&str>) -> Result<(String, String), ChooseError> {
-        let interfaces = [
-            info("lo", 1, &["127.0.0.1", "::1"]),
-            info("left", 1000, &["198.18.0.1", "fd00::1"]),
-            info("right", 1001, &["198.19.0.1"]),
-            info("bare", 1002, &[]),
-        ];
-        let mut config = PortConfig::new(bind.parse().unwrap(), 1);
-        config.interface = interface.map(str::to_owned);
-        let (interface, ip) = choose(&config, &interfaces, &mut Netlink::open().unwrap())?;
-        Ok((interface.map(|info| info.name.clone()).unwrap_or_default(), ip.to_string()))
-    }
-
-    fn ok(name: &str, ip: &str) -> Result<(String, String), ChooseError> {
-        Ok((name.to_owned(), ip.to_owned()))
-    }
-
-    #[test]
-    fn an_address_names_its_interface() {
-        assert_eq!(chosen("198.19.0.1:0", None), ok("right", "198.19.0.1"));
-        assert_eq!(chosen("[::ffff:198.19.0.1]:0", None), ok("right", "198.19.0.1"));
-        assert_eq!(chosen("127.9.9.9:0", None), ok("lo", "127.9.9.9"));
-        assert_eq!(chosen("203.0.113.1:0", None), ok("", "203.0.113.1"));
-    }
-
-    #[test]
-    fn an_interface_names_its_address() {
-        assert_eq!(chosen("0.0.0.0:0", Some("left")), ok("left", "198.18.0.1"));
-        assert_eq!(chosen("[::]:0", Some("left")), ok("left", "fd00::1"));
-        assert_eq!(chosen("[::]:0", Some("right")), ok("right", "198.19.0.1"));
-    }
-
-    #[test]
-    fn with_neither_loopback_is_the_last_choice() {
-        assert_eq!(chosen("0.0.0.0:0", None), ok("left", "198.18.0.1"));
-    }
-
-    #[test]
-    fn contradictions_are_named() {
-        let text = |result: Result<_, ChooseError>| result.unwrap_err().to_string();
-        assert_eq!(
-            text(chosen("0.0.0.0:0", Some("eth9"))),
-            "there is no interface eth9; there are: lo, left, right, bare"
-        );
-        assert_eq!(
-            text(chosen("198.18.0.1:0", Some("right"))),
-            "address 198.18.0.1 is not on interface right"
-        );
-        assert!(
-            text(chosen("0.0.0.0:0", Some("bare"))).starts_with("interface bare has no usable")
-        );
     }
 
     #[test]
