@@ -12,6 +12,9 @@ pub const PIECED_LEN_MAX: usize = 9216;
 pub const MESSAGE_LEN_MAX: u64 = i64::MAX as u64;
 /// The most bytes that one atomic operation changes: the size of a response context.
 pub const ATOMIC_LEN_MAX: usize = 512;
+/// The most records in one packet, so that the work for a packet does not grow with its length: as
+/// many messages of 8 bytes as fit the payload of a 1,500-byte MTU.
+pub const RECORDS_MAX: usize = 60;
 /// The most writes with remote CQ data in one packet. A receiver needs room for this many
 /// completions at once.
 pub const WRITES_WITH_DATA_MAX: usize = 8;

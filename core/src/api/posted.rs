@@ -34,7 +34,12 @@ const UNBINNED_MAX: u32 = 512;
 /// Kinds of receives that have bins. The tests of this file have few receives.
 const KINDS: usize = if cfg!(test) { 8 } else { 32 };
 /// Receives that get a bin from a search that found none in the bins.
-const BINNED_PER_SEARCH: u32 = if cfg!(test) { 4 } else { 64 };
+const BINNED_PER_SEARCH: u32 = if cfg!(test) { 4 } else { 48 };
+/// Steps after which the searches of a packet, or of a progress call, are [long](
+/// PostedQueue::is_long).
+const STEPS_MAX: u32 = 512;
+/// The cost of a bin in steps: that of a receive that gets one, or of a look into one.
+const BIN_STEPS: u32 = 4;
 
 /// The entry of a receive in its bin.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -116,6 +121,8 @@ pub(crate) struct PostedQueue<'s, I> {
     binned: u32,
     /// The position of the next receive that gets a bin.
     serial: u64,
+    /// Steps of the searches of this packet, or of this progress call, behind the first receives.
+    steps: u32,
 }
 
 /// The slices that a queue borrows: the heads of its bins, and an entry for each slot.
@@ -153,6 +160,7 @@ impl<'s, I: SlotIndex> PostedQueue<'s, I> {
             last_binned: [I::NONE; 2],
             binned: 0,
             serial: 0,
+            steps: 0,
         }
     }
 
@@ -160,6 +168,24 @@ impl<'s, I: SlotIndex> PostedQueue<'s, I> {
     #[inline(always)]
     pub(crate) fn first(&self, tagged: bool) -> I {
         self.queues.first(tagged)
+    }
+
+    /// A packet, or a progress call, begins: its searches have taken no steps.
+    #[inline(always)]
+    pub(crate) const fn begin_searches(&mut self) {
+        self.steps = 0;
+    }
+
+    /// Whether the searches of this packet, or of this progress call, have taken so many steps that
+    /// others should wait for the next call.
+    #[inline(always)]
+    pub(crate) const fn is_long(&self) -> bool {
+        self.steps >= STEPS_MAX
+    }
+
+    /// Searches of a queue that several engines share are counted by none of these.
+    const fn count_steps(&mut self, steps: u32) {
+        self.steps = self.steps.wrapping_add(steps);
     }
 
     /// The receives in posting order.
@@ -204,7 +230,7 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
     ) {
         self.queues.of(tagged).push_linked(slots, slot);
         if used.wrapping_sub(self.binned) > UNBINNED_MAX {
-            self.bin_next(slots, tagged);
+            self.bin_next(slots, tagged, 1);
         }
     }
 
@@ -249,7 +275,7 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
         tag: Option<u64>,
     ) -> I {
         let mut slot = self.queues.first(tag.is_some());
-        for _ in 0..self.steps(tag.is_some()) {
+        for _ in 0..self.linear_steps(tag.is_some()) {
             if slot.is_none() || matches(slots[slot].wanted(), (source, tag)) {
                 return slot;
             }
@@ -261,7 +287,7 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
     /// How many receives a search looks at one by one. Where all have bins, of at most two kinds,
     /// these are cheaper than further steps.
     #[inline]
-    fn steps(&mut self, tagged: bool) -> u32 {
+    fn linear_steps(&mut self, tagged: bool) -> u32 {
         let tail = self.list(tagged).tail();
         let is_binned = self.binned > 0 && self.kinds_end <= 2 && *self.last_binned(tagged) == tail;
         if is_binned { 1 } else { LINEAR_STEPS }
@@ -279,14 +305,24 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
         for number in 0..self.kinds_end {
             let (kind, count) = self.kinds[number];
             if count > 0 && kind.tagged == tagged {
+                self.count_steps(BIN_STEPS);
                 let hash = kind.hash(self.secret, &source, tag.unwrap_or(0));
                 let chain = *self.bins.chain(hash);
-                oldest = self.first_in_chain(slots, chain, (source, tag), oldest);
+                if !chain.is_empty() {
+                    oldest = self.first_in_chain(slots, chain, (source, tag), oldest);
+                }
             }
         }
-        let (_, found) = self.first_in_chain(slots, self.others, (source, tag), oldest);
+        if !self.others.is_empty() {
+            oldest = self.first_in_chain(slots, self.others, (source, tag), oldest);
+        }
+        let (_, found) = oldest;
         // Receives without a bin are younger.
-        if found.is_some() { found } else { self.find_without_bin(slots, source, tag) }
+        let last = self.list(tagged).tail();
+        if found.is_some() || *self.last_binned(tagged) == last {
+            return found;
+        }
+        self.find_without_bin(slots, source, tag)
     }
 
     /// The first receive without a bin that takes a message. Gives some of them a bin.
@@ -299,36 +335,40 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
         let tagged = tag.is_some();
         let last = *self.last_binned(tagged);
         let mut slot = if last.is_none() { self.first(tagged) } else { List::next(slots, last) };
+        let mut walked = 0;
         // bound: receives without a bin
         while slot.is_some() && !matches(slots[slot].wanted(), (source, tag)) {
+            walked += 1;
             slot = List::next(slots, slot);
         }
-        for _ in 0..BINNED_PER_SEARCH {
-            if !self.bin_next(slots, tagged) {
-                break;
-            }
-        }
+        let binned = self.binned;
+        self.bin_next(slots, tagged, BINNED_PER_SEARCH);
+        self.count_steps(walked + (self.binned - binned) * BIN_STEPS);
         slot
     }
 
-    /// Gives a bin to the oldest receive of a queue that has none. Returns whether there was one.
+    /// Gives a bin to the oldest receives of a queue that have none, up to `most` of them.
     #[inline(never)]
     fn bin_next<T: Posted<I>, const N: usize>(
         &mut self,
         slots: &mut Slab<'_, T, I, N>,
         tagged: bool,
-    ) -> bool {
+        most: u32,
+    ) {
         let last = *self.last_binned(tagged);
-        let next = if last.is_none() { self.queues.first(tagged) } else { List::next(slots, last) };
-        if next.is_none() {
-            return false;
+        let mut next = if last.is_none() { self.first(tagged) } else { List::next(slots, last) };
+        for _ in 0..most {
+            if next.is_none() {
+                break;
+            }
+            self.bin(slots, next);
+            *self.last_binned(tagged) = next;
+            next = List::next(slots, next);
         }
-        self.bin(slots, next);
-        *self.last_binned(tagged) = next;
-        true
     }
 
     /// Puts a receive in the chain of its key.
+    #[inline(always)]
     fn bin<T: Posted<I>, const N: usize>(&mut self, slots: &mut Slab<'_, T, I, N>, slot: I) {
         let wanted = slots[slot].wanted();
         let kind = MatchKind::of(&wanted);
@@ -398,6 +438,7 @@ impl<I: SlotIndex> PostedQueue<'_, I> {
     ) -> (u64, I) {
         let mut slot = chain.head();
         while slot.is_some() {
+            self.count_steps(1);
             let serial = self.entries.of(slot).serial;
             if serial >= oldest.0 {
                 return oldest;

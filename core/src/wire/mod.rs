@@ -50,7 +50,7 @@ pub use token::Token;
 pub use crate::api::config::ChecksumFn;
 pub use crate::api::limits::{
     ATOMIC_LEN_MAX, MESSAGE_LEN_MAX, MESSAGES_AHEAD_MAX, PACKET_LEN_MIN, PIECED_LEN_MAX,
-    READ_LEN_MAX, RENDEZVOUS_READ_LEN_MAX, WRITES_WITH_DATA_MAX,
+    READ_LEN_MAX, RECORDS_MAX, RENDEZVOUS_READ_LEN_MAX, WRITES_WITH_DATA_MAX,
 };
 pub use crate::api::matching::Envelope;
 

@@ -12,7 +12,7 @@ use super::message::{FinRecord, MessageRecord, RtsRecord, SegmentRecord};
 use super::remote::{
     AtomicRequestRecord, ErrorRecord, ReadRequestRecord, ResponseRecord, WriteRecord,
 };
-use crate::api::limits::WRITES_WITH_DATA_MAX;
+use crate::api::limits::{RECORDS_MAX, WRITES_WITH_DATA_MAX};
 use crate::api::matching::Envelope;
 use crate::api::stats::DropReason;
 
@@ -78,7 +78,8 @@ impl<'a> Records<'a> {
     ///
     /// # Errors [`DropReason::Malformed`]: a header or payload is cut off; a kind, flag or code is
     /// unknown; padding is not zero. A segment reaches beyond its message or is not alone. Messages
-    /// share the packet with other records. Too many writes bring data.
+    /// share the packet with other records. There are too many records, or too many writes bring
+    /// data.
     #[inline]
     pub(crate) fn check(body: &'a [u8]) -> Result<Self, DropReason> {
         let mut records = Self { rest: body, messages: false, requests: 0, events: 0, endings: 0 };
@@ -116,7 +117,8 @@ impl<'a> Records<'a> {
         }
         records.messages = messages > 0;
         let unmixed = messages == 0 || messages == count;
-        let few = usize::from(records.events) <= WRITES_WITH_DATA_MAX;
+        let few = usize::from(count) <= RECORDS_MAX
+            && usize::from(records.events) <= WRITES_WITH_DATA_MAX;
         if alone && unmixed && few { Ok(records) } else { Err(DropReason::Malformed) }
     }
 }

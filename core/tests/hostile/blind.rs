@@ -217,6 +217,36 @@ fn a_reset_with_other_numbers_is_answered_by_one_question() {
 }
 
 #[test]
+fn a_close_with_an_old_number_is_answered_by_one_question() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.send(5, vec![0; 8]);
+    puppet.sent();
+    let first = puppet.first;
+    puppet.deliver(
+        Head { ack: first.plus(1), accepted: 1, ..puppet.now(PacketKind::Ping) }.packet(&[]),
+    );
+    assert_eq!(puppet.ends(), [(5, Ok(()))]);
+    puppet.sent();
+    // Nothing is in flight, so one number is possible.
+    for behind in [1, 2, 1 << 15, 1 << 16] {
+        let ack = Psn(first.0.wrapping_add(1).wrapping_sub(behind));
+        puppet.ingest(&Head { ack, accepted: 1, ..puppet.now(PacketKind::Close) }.packet(&[]));
+    }
+    puppet.drive();
+    let asked = puppet.sent();
+    assert_eq!(asked.iter().map(Seen::kind).collect::<Vec<_>>(), [PacketKind::Ping]);
+    assert_eq!(puppet.engine().stats().dropped(DropReason::UnprovenReset), 3);
+    assert_eq!(puppet.engine().connections(), 1);
+    // While packets are in flight, a close acknowledges some of them, or none.
+    puppet.send(6, vec![0; 8]);
+    let before = Head { ack: first, accepted: 1, ..puppet.now(PacketKind::Close) }.packet(&[]);
+    puppet.refused(&before, DropReason::UnprovenReset);
+    let head = Head { ack: first.plus(1), accepted: 1, ..puppet.now(PacketKind::Close) };
+    puppet.deliver(head.packet(&[]));
+    assert_eq!(puppet.ends(), [(6, Err(OpError::Closed))]);
+}
+
+#[test]
 fn a_question_about_an_unknown_connection_is_answered() {
     let mut puppet = Puppet::connected(&small());
     let ping = Head { cid: CID, ..puppet.now(PacketKind::Ping) };

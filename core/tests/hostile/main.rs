@@ -24,3 +24,4 @@ mod remote;
 mod shares;
 mod source_port;
 mod unnamed;
+mod work;

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Resets that arrive (`docs/PROTOCOL.md` §5.4): the peer does not have the connection.
+//! Resets and closes that arrive (`docs/PROTOCOL.md` §5.4, §5.5): the peer does not have the
+//! connection.
 //!
-//! In: a reset from anywhere. Out: the end of a connection, or a ping that asks the peer to confirm
-//! it. Bound: one ping at a time, and the operations and messages of the connection that ends.
+//! In: a reset from anywhere, a close of a connection. Out: the end of the connection, or a ping
+//! that asks the peer to confirm it. Bound: one ping at a time, and the operations and messages of
+//! the connection that ends.
 
 use crate::collections::slab::SlotIndex;
 use crate::engine::connect::teardown::end_connection;
@@ -43,9 +45,16 @@ pub(crate) fn process_reset(
 }
 
 impl Ctx<'_> {
-    /// Asks a peer whether the connection exists there. The reset is dropped while a ping, or a
-    /// packet in flight, asks the same.
-    fn challenge(&mut self, conn: ConnSlot) -> Result<(), DropReason> {
+    /// Whether a close acknowledges all packets, or all before one in flight. No packet of its
+    /// sender follows it, so its acknowledgment is never an old one.
+    pub(crate) fn has_exact_numbers(&self, conn: ConnSlot, close: &Header) -> bool {
+        let tx = self.table.connections[conn].tx();
+        close.ack_psn().since(tx.first_psn()) <= tx.under_way()
+    }
+
+    /// Asks a peer whether the connection exists there. The reset, or the close, is dropped while a
+    /// ping, or a packet in flight, asks the same.
+    pub(crate) fn challenge(&mut self, conn: ConnSlot) -> Result<(), DropReason> {
         let state = &mut self.table.connections[conn];
         if state.path().extra().contains(Extra::PING) || !state.tx().all_acknowledged() {
             return Err(DropReason::UnprovenReset);

@@ -60,6 +60,12 @@ impl Matcher<'_> {
                 cx.stats.records_discarded += 1;
                 Ok(())
             }
+            MessageOrder::Next if self.posted.is_long() => {
+                // A later call searches its receive.
+                self.store_out_of_order(cx, conn, (envelope, rnr_epoch), record, memory)?;
+                self.mark_next(cx, conn);
+                Ok(())
+            }
             MessageOrder::Next => self.accept_next(cx, conn, (envelope, rnr_epoch), record, memory),
             MessageOrder::OutOfOrder => {
                 let at = (envelope, rnr_epoch);
@@ -221,12 +227,17 @@ impl Matcher<'_> {
     pub(super) fn queue_stored(&mut self, cx: &mut Ctx<'_>, slot: StoredSlot) {
         cx.stats.messages_unexpected += 1;
         let tagged = self.unexpected.message(slot).envelope.tag.is_some();
+        self.add_view(tagged);
+        self.stored.push(&mut self.unexpected, slot);
+    }
+
+    /// Begins a view of the stored messages for receives of the kind of the last one.
+    pub(super) fn add_view(&mut self, tagged: bool) {
         let last = self.posted.list(tagged).tail();
         if last.is_some() {
             let kind = MatchKind::of(&self.recvs[last].wanted());
             self.stored.add_view(&mut self.unexpected, kind);
         }
-        self.stored.push(&mut self.unexpected, slot);
     }
 
     /// Begins to assemble a message with the segment that arrived first. A slot is free.

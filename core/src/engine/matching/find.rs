@@ -14,6 +14,12 @@ use crate::wire::{Envelope, MessageRecord, Records};
 use crate::{Memory, OpError, PeerId, Placement, RecvId, Target};
 
 impl Matcher<'_> {
+    /// A packet begins: see [`PostedQueue`](crate::api::posted::PostedQueue::begin_searches).
+    #[inline(always)]
+    pub(crate) const fn begin_searches(&mut self) {
+        self.posted.begin_searches();
+    }
+
     /// Accepts whole messages, `tagged` or untagged ones, from the front of `records` in one loop.
     /// It stops before a message that is not the next one, or that the first posted receive does
     /// not take. [`Self::accept_record`] has the same effect, one message at a time. The receives

@@ -15,6 +15,7 @@ pub(super) mod out_of_order;
 pub(super) mod peek;
 pub(super) mod post;
 pub(super) mod rendezvous;
+pub(super) mod run;
 pub(super) mod shared_receive;
 pub(super) mod stored;
 pub(super) mod unexpected;
@@ -48,6 +49,9 @@ pub(super) struct Matcher<'s> {
     slices_exhausted: bool,
     /// Receives of long messages that have bytes to request.
     rendezvous_queue: List<RecvSlot>,
+    /// Packets with records since the last progress call while messages out of order were the next
+    /// ones.
+    packets_with_next: u32,
 }
 
 impl<'s> Matcher<'s> {
@@ -68,6 +72,7 @@ impl<'s> Matcher<'s> {
             claimed: List::default(),
             slices_exhausted: false,
             rendezvous_queue: List::default(),
+            packets_with_next: 0,
         }
     }
 }

@@ -63,10 +63,12 @@ impl Matcher<'_> {
 
     #[cold]
     fn resume<M: Memory>(&mut self, cx: &mut Ctx<'_>, sender: &mut Sender<'_>, memory: &mut M) {
+        self.posted.begin_searches();
         if self.slices_exhausted {
             self.resume_multi_recv(cx, sender, memory);
         }
-        if self.has_next_stored() {
+        for _ in 0..=core::mem::take(&mut self.packets_with_next) {
+            self.posted.begin_searches();
             self.accept_next_stored(cx, memory);
         }
         if self.has_discarded() {

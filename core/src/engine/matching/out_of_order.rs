@@ -14,12 +14,15 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::peer::operation::{MessageDestination, Unexpected};
 use crate::peer::slots::{ConnSlot, PeerSlot, StoredSlot};
-use crate::wire::{Envelope, Record};
+use crate::wire::{Envelope, RECORDS_MAX, Record};
 use crate::{DropReason, Memory};
 
-/// Messages out of order that one call accepts. The number is above the messages of 8 bytes in one
-/// packet, so that a receiver with such packets catches up.
+/// Messages out of order that a progress call accepts, and as many more for each packet that came
+/// meanwhile: more than it brings, so that a receiver catches up.
 const NEXT_PER_CALL: u32 = 64;
+static_assertions::const_assert!(NEXT_PER_CALL as usize > RECORDS_MAX);
+/// Messages out of order of one sender that are accepted before those of another one.
+const NEXT_PER_TURN: u32 = 16;
 /// Discarded messages that one progress call releases.
 const RELEASED_PER_CALL: u32 = 64;
 
@@ -88,36 +91,63 @@ impl Matcher<'_> {
         }
     }
 
-    /// Whether a message out of order is the next one of its sender.
+    /// A packet with records was processed. A progress call accepts messages for it.
     #[inline]
-    pub(crate) fn has_next_stored(&self) -> bool {
-        !self.unexpected.next_messages().is_empty()
+    pub(crate) fn count_packet(&mut self) {
+        if !self.unexpected.next_messages().is_empty() {
+            self.packets_with_next = self.packets_with_next.saturating_add(1);
+        }
     }
 
-    /// Accepts messages out of order that are the next ones. After each, its sender goes behind
-    /// the others. Bound: [`NEXT_PER_CALL`].
+    /// Accepts messages out of order that are the next ones. After [`NEXT_PER_TURN`] a sender goes
+    /// behind the others. Bound: [`NEXT_PER_CALL`], and the steps of their searches.
     #[cold]
-    pub(crate) fn accept_next_stored<M: Memory>(&mut self, cx: &mut Ctx<'_>, memory: &mut M) {
-        for _ in 0..NEXT_PER_CALL {
+    pub(super) fn accept_next_stored<M: Memory>(&mut self, cx: &mut Ctx<'_>, memory: &mut M) {
+        let mut left = NEXT_PER_CALL;
+        // bound: each turn accepts a message
+        while left > 0 && !self.posted.is_long() {
             let slot = self.unexpected.next_messages().head();
             if slot.is_none() {
                 return;
             }
             self.unexpected.unmark_next(slot);
-            let Unexpected { peer, envelope, .. } = *self.unexpected.message(slot);
-            let Some(conn) = cx.table.connection_of(PeerSlot::of(peer)) else { continue };
+            let peer = PeerSlot::of(self.unexpected.message(slot).peer);
+            let Some(conn) = cx.table.connection_of(peer) else { continue };
+            left -= self.accept_from(cx, (conn, slot), NEXT_PER_TURN.min(left), memory);
+            self.mark_next(cx, conn);
+            cx.owe_ack_now(conn);
+        }
+    }
+
+    /// Accepts messages out of order of one connection, from its next one on, `most` at the most.
+    /// Returns how many.
+    fn accept_from<M: Memory>(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        (conn, mut slot): (ConnSlot, StoredSlot),
+        most: u32,
+        memory: &mut M,
+    ) -> u32 {
+        let Unexpected { peer, batch, .. } = *self.unexpected.message(slot);
+        let mut count = 0;
+        while slot.is_some() && count < most && !self.posted.is_long() {
             self.stored.remove_out_of_order(&mut self.unexpected, slot);
             cx.table[conn].out_of_order_mut().remove(&mut self.unexpected, slot);
-            self.unexpected.message(slot).batch = 0;
-            cx.table[conn].rx_mut().message_accepted();
-            cx.stats.messages_accepted += 1;
+            let message = self.unexpected.message(slot);
+            message.batch = 0;
+            let envelope = message.envelope;
             match self.match_posted(cx, peer, &envelope, memory) {
                 Some(recv) => self.bind_stored(cx, slot, recv, memory),
                 None => self.queue_stored(cx, slot),
             }
-            self.mark_next(cx, conn);
-            cx.owe_ack_now(conn);
+            count += 1;
+            let next = envelope.msn.plus(1);
+            slot = self.stored.find_out_of_order(&mut self.unexpected, batch, next);
         }
+        let rx = cx.table[conn].rx_mut();
+        rx.messages_accepted(rx.expected_msn().plus(count));
+        cx.stats.messages_accepted += u64::from(count);
+        count
     }
 
     /// Discards every out-of-order message of a connection. They keep their slots until

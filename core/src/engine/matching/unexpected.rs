@@ -20,7 +20,7 @@ use crate::api::config::{UNEXPECTED_CLASS_LEN, UNEXPECTED_CLASSES};
 use crate::collections::list::{Link, Linked, Links, List};
 use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::collections::slots::Slots;
-use crate::peer::hosts::HostSlots;
+use crate::peer::hosts::{Host, HostSlots};
 use crate::peer::operation::Unexpected;
 use crate::peer::slots::StoredSlot;
 
@@ -78,16 +78,22 @@ impl<'s> UnexpectedPool<'s> {
     /// Takes a slot that holds `len` bytes, from the smallest class that fits or from the next
     /// larger one. So small messages do not take the room of long ones. An unnamed peer gets none
     /// in a class of which its host has its share. Orphans count as free there.
+    #[inline(always)]
     pub(crate) fn alloc(&mut self, len: u64, message: Unexpected) -> Option<StoredSlot> {
-        classes_for(len).find_map(|class| {
-            let Some(host) = message.host else { return self.slots.alloc_in(class, message) };
-            let free = self.slots.free_in(class) + self.orphaned[class];
-            if !self.hosts[class].has_share(host, free) {
-                return None;
-            }
-            let slot = self.slots.alloc_in(class, message)?;
+        let class = self.class_with_room(len, message.host)?;
+        let slot = self.slots.alloc_in(class, message)?;
+        if let Some(host) = message.host {
             self.hosts[class].taken(host, 1);
-            Some(slot)
+        }
+        Some(slot)
+    }
+
+    /// The class that has a slot for a message of `len` bytes.
+    fn class_with_room(&mut self, len: u64, host: Option<Host>) -> Option<usize> {
+        classes_for(len).find(|&class| {
+            let free = self.slots.free_in(class);
+            let is_shared = |host| self.hosts[class].has_share(host, free + self.orphaned[class]);
+            free > 0 && host.is_none_or(is_shared)
         })
     }
 

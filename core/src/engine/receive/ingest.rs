@@ -61,6 +61,9 @@ impl Engine<'_> {
             Body::Reset => process_reset(cx, sender, matcher, header, datagram.from),
             body => {
                 let conn = cx.admit(header, body, datagram.from)?;
+                if matches!(body, Body::Close) && !cx.has_exact_numbers(conn, header) {
+                    return cx.challenge(conn);
+                }
                 let is_latest = cx.record_arrival(conn, header, datagram.congestion_experienced);
                 if is_latest && !datagram.wanted.is_keep() {
                     // A request about a request would cause another one, without end.
@@ -130,12 +133,16 @@ impl Engine<'_> {
             return Err(self.cx.drop_data(conn, psn, reason));
         }
         let mut records = records.clone();
+        self.matcher.begin_searches();
         // bound: records of the packet
         loop {
             let Self { cx, matcher, .. } = self;
             if records.starts_with_message() && header.is_understood() {
                 for tagged in [true, false] {
                     matcher.receive_run(cx, conn, (header.rnr_epoch, tagged), &mut records, memory);
+                }
+                if records.starts_with_message() {
+                    matcher.accept_run(cx, conn, header.rnr_epoch, &mut records, memory);
                 }
             }
             let Some(record) = records.next() else { break };
@@ -168,9 +175,7 @@ impl Engine<'_> {
         if has_events {
             matcher.deliver_events(cx, conn);
         }
-        if matcher.has_next_stored() {
-            matcher.accept_next_stored(cx, memory);
-        }
+        matcher.count_packet();
         Ok(())
     }
 

@@ -18,7 +18,7 @@ use crate::peer::operation::{TxKind, TxOp};
 use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{
-    BEFORE_LEN, Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, TAG_RESERVE,
+    BEFORE_LEN, Envelope, Flags, HEADER_LEN, PacketKind, READ_LEN_MAX, RECORDS_MAX, TAG_RESERVE,
     WRITES_WITH_DATA_MAX, full_segment, segment_overhead,
 };
 use crate::{Memory, OpError, Order};
@@ -163,7 +163,7 @@ impl Sender<'_> {
     ) -> Packed {
         let mut packed = Packed::default();
         let mut slot = first;
-        // bound: a record takes at least 16 bytes
+        // bound: RECORDS_MAX
         loop {
             let rest = body.get_mut(packed.taken..).unwrap_or_default();
             let serial = if plain {
@@ -197,6 +197,7 @@ impl Sender<'_> {
             && op.serial == serial.wrapping_add(1)
             && op.sent == 0
             && op.envelope().is_some() == self.ops[slot].envelope().is_some()
+            && usize::from(packed.len) < RECORDS_MAX
             && (!op.brings_data() || packed.events < WRITES_WITH_DATA_MAX)
     }
 
@@ -217,15 +218,16 @@ impl Sender<'_> {
         let state = &mut cx.table[conn];
         let room = into.len();
         let (mut left, mut rest) = (room, into);
-        let (mut slot, mut count, mut costs) = (first, 0, 0);
+        let (mut slot, mut costs) = (first, 0);
         let mut sent_msn = state.tx().sent_msn();
         let first_serial = self.ops[first].serial;
-        // bound: a record takes at least 16 bytes
-        while slot.is_some() {
+        let mut serial = first_serial;
+        let end = first_serial.wrapping_add(RECORDS_MAX as u32 - u32::from(packed.len));
+        while slot.is_some() && serial != end {
             let (op, generation) = self.ops.entry(slot);
             let TxKind::Message(envelope) = &op.kind else { break };
-            let follows = op.serial == first_serial.wrapping_add(count) && op.sent == 0;
-            if count > 0 && (!follows || op.has_ordering_deps) {
+            let follows = op.serial == serial && op.sent == 0;
+            if serial != first_serial && (!follows || op.has_ordering_deps) {
                 break;
             }
             let Envelope { msn, total, .. } = *envelope;
@@ -234,7 +236,7 @@ impl Sender<'_> {
                 break;
             };
             (left, rest) = (behind.len(), behind);
-            count += 1;
+            serial = serial.wrapping_add(1);
             costs += pending_bytes(total);
             sent_msn = msn.plus(1);
             op.sent = op.total;
@@ -246,6 +248,7 @@ impl Sender<'_> {
         while slot.is_some() && self.ops[slot].all_sent {
             slot = self.ops[slot].links.next();
         }
+        let count = serial.wrapping_sub(first_serial);
         if count == 0 {
             return None;
         }
@@ -254,7 +257,7 @@ impl Sender<'_> {
         state.sends_mut().move_cursor(slot);
         packed.taken += room - left;
         packed.len += count as u16;
-        Some(first_serial.wrapping_add(count - 1))
+        Some(serial.wrapping_sub(1))
     }
 
     /// Records that all of an operation is in the packet. Returns its serial.

@@ -34,8 +34,10 @@ use crate::worst_case::Case;
 
 /// Stored messages, or posted receives.
 const DEPTH: u32 = 10_000;
-/// Messages in a packet.
-const PACKED: u32 = 88;
+/// Messages in a packet: the most that one may have.
+const PACKED: u32 = 60;
+/// Searches that give the last receives their bins.
+const SEARCHES: u32 = 16;
 /// Kinds of receives.
 const KINDS: u32 = 12;
 
@@ -91,23 +93,31 @@ fn set_up(case: Case, puppet: &mut Puppet) -> Result<(Call, Change)> {
         Case::Hole => {
             let missing = puppet.data(&tagged(0, 0));
             store(puppet, 1);
-            (Call::Packet(missing), (65, 1, 0))
+            (Call::Packet(missing), (1, 1, 0))
+        }
+        Case::Behind => {
+            let missing = puppet.data(&tagged(0, 0));
+            store(puppet, 1);
+            post(puppet, 1)?;
+            puppet.ingest(&missing);
+            (Call::Packet(unwanted(puppet, DEPTH + 1)), (0, PACKED.into(), 0))
         }
         Case::Unwanted => {
-            for tag in 0..DEPTH {
-                puppet.recv(None, exact(tag))?;
-            }
-            let records: Vec<u8> =
-                (0..PACKED).flat_map(|m| tagged(m, (DEPTH + m).into())).collect();
-            let packed = i64::from(PACKED);
-            (Call::Packet(puppet.data(&records)), (packed, packed, 0))
+            post(puppet, 1)?;
+            (Call::Packet(unwanted(puppet, 0)), (1, PACKED.into(), 0))
+        }
+        Case::UnwantedInBins => {
+            post(puppet, 1)?;
+            fill_bins(puppet);
+            (Call::Packet(unwanted(puppet, SEARCHES)), (PACKED.into(), PACKED.into(), 0))
+        }
+        Case::UnwantedKinds => {
+            post(puppet, KINDS)?;
+            fill_bins(puppet);
+            (Call::Packet(unwanted(puppet, SEARCHES)), (10, PACKED.into(), 0))
         }
         Case::Kinds => {
-            for number in 0..DEPTH {
-                // Each kind ignores one bit above those of the tags.
-                let ignore = 1 << (40 + number % KINDS);
-                puppet.recv(None, Some(TagMatch { tag: number.into(), ignore }))?;
-            }
+            post(puppet, KINDS)?;
             (Call::Packet(puppet.data(&tagged(0, DEPTH.into()))), (1, 1, 0))
         }
         Case::LastReceive => {
@@ -153,6 +163,32 @@ fn set_up(case: Case, puppet: &mut Puppet) -> Result<(Call, Change)> {
             (Call::Receive(Some(puppet.peer), kind(5)), (0, 0, 1))
         }
     })
+}
+
+/// Posts [`DEPTH`] receives with a tag each, of some kinds.
+fn post(puppet: &mut Puppet, kinds: u32) -> Result<()> {
+    for number in 0..DEPTH {
+        // Each kind ignores one bit above those of the tags.
+        let ignore = 1 << (40 + number % kinds);
+        puppet.recv(None, Some(TagMatch { tag: number.into(), ignore }))?;
+    }
+    Ok(())
+}
+
+/// A packet of messages from number `first` on, as many as it may have, that no receive of
+/// [`post`] takes.
+fn unwanted(puppet: &mut Puppet, first: u32) -> Vec<u8> {
+    let records: Vec<u8> =
+        (first..first + PACKED).flat_map(|n| tagged(n, (DEPTH + n).into())).collect();
+    puppet.data(&records)
+}
+
+/// Sends [`SEARCHES`] messages that no receive of [`post`] takes: then all receives have bins.
+fn fill_bins(puppet: &mut Puppet) {
+    for number in 0..SEARCHES {
+        let packet = puppet.data(&tagged(number, DEPTH.into()));
+        puppet.ingest(&packet);
+    }
 }
 
 /// Posts an untagged receive, which takes none of the messages. The first receive of an engine
