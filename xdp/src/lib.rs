@@ -18,6 +18,7 @@
 //! | `tier/` | candidate modes, the expected tier, the status of an open port |
 //! | `udp/` | the port over a kernel UDP socket, with GSO and GRO |
 //! | `host/` | interfaces, drivers, routes, neighbours, capabilities |
+//! | `ethtool/` | requests to an interface's driver: rules, hash |
 //! | `headers/` | Ethernet, IP and UDP headers |
 //! | `fork` | descriptors that the child of a fork closes |
 //! | `thread` | a thread of the C library |
@@ -53,6 +54,7 @@
 mod af_xdp;
 mod config;
 mod error;
+mod ethtool;
 pub mod fork;
 mod headers;
 mod host;

@@ -4,8 +4,8 @@
 //! A card hashes addresses, and often ports, with a secret key. An indirection table maps the hash
 //! to a queue ("Receive Side Scaling", Microsoft, NDIS 6; `ethtool -x` shows key and table). In: a
 //! packet's addresses. Out: the hash, the queue, or a source port that leads to a queue. Callers:
-//! the cards of tests. Bounds:
-//! 288 bits a hash, [`SOURCE_TRIES_MAX`] source ports a search.
+//! ports that know their card's rule, and the cards of tests. Bounds: 288 bits a hash,
+//! [`SOURCE_TRIES_MAX`] source ports a search.
 
 use crate::PeerAddress;
 use core::net::IpAddr;
@@ -53,18 +53,19 @@ pub fn toeplitz(
         put(&from.port().to_be_bytes());
         put(&to.port().to_be_bytes());
     }
-    let [a, b, c, d, rest @ ..] = *key;
-    let mut window = u32::from_be_bytes([a, b, c, d]);
-    let mut hash = 0;
-    for (byte, next) in input.iter().zip(rest) {
-        for bit in (0..u8::BITS).rev() {
-            if byte >> bit & 1 == 1 {
-                hash ^= window;
-            }
-            window = window << 1 | u32::from(next >> bit & 1);
-        }
-    }
-    hash
+    hash_of(key, 0, &input)
+}
+
+/// The part of the hash that `bytes` contribute, which begin at byte `at` of the input. A Toeplitz
+/// hash is the exclusive or of its parts.
+fn hash_of(key: &[u8; KEY_LEN], at: usize, bytes: &[u8]) -> u32 {
+    let windows = key.windows(5).skip(at);
+    bytes.iter().zip(windows).fold(0, |hash, (byte, window)| {
+        let window = window.iter().fold(0, |bits, byte| bits << 8 | u64::from(*byte));
+        (0..u8::BITS)
+            .filter(|bit| byte << bit & 0x80 != 0)
+            .fold(hash, |hash, bit| hash ^ (window >> (u8::BITS - bit)) as u32)
+    })
 }
 
 /// The rule by which a card spreads packets over its queues.
@@ -82,8 +83,11 @@ impl Rss<'_> {
     /// The queue of a packet that `from` sends to `to`; 0 with an empty table.
     #[must_use]
     pub fn queue(&self, from: PeerAddress, to: PeerAddress) -> u32 {
-        let hash = toeplitz(self.key, self.fields, from, to) as usize;
-        let entry = hash.checked_rem(self.table.len()).and_then(|at| self.table.get(at));
+        self.queue_of(toeplitz(self.key, self.fields, from, to))
+    }
+
+    fn queue_of(&self, hash: u32) -> u32 {
+        let entry = (hash as usize).checked_rem(self.table.len()).and_then(|at| self.table.get(at));
         entry.copied().unwrap_or(0)
     }
 
@@ -94,11 +98,16 @@ impl Rss<'_> {
         if self.fields != HashFields::Ports {
             return None;
         }
+        let others = toeplitz(self.key, self.fields, PeerAddress::new(from.ip(), 0), to);
+        let source_at = if from.ip().is_ipv4() { 2 * 4 } else { 2 * 16 };
         // Different senders get different ports.
         let start = from.port() % SOURCE_TRIES_MAX;
-        (0..SOURCE_TRIES_MAX)
-            .map(|step| SOURCE_FIRST + (start + step) % SOURCE_TRIES_MAX)
-            .find(|&source| self.queue(PeerAddress::new(from.ip(), source), to) == queue)
+        (0..SOURCE_TRIES_MAX).map(|step| SOURCE_FIRST + (start + step) % SOURCE_TRIES_MAX).find(
+            |&source| {
+                let hash = others ^ hash_of(self.key, source_at, &source.to_be_bytes());
+                self.queue_of(hash) == queue
+            },
+        )
     }
 }
 

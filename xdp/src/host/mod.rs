@@ -4,6 +4,7 @@
 //! In: questions about the host. Out: the kernel's answers as typed values. Callers: the ports,
 //! when they open; the data path calls the route table alone. Bounds: those of the files.
 
+pub(crate) mod card_hash;
 pub(crate) mod features;
 pub(crate) mod interfaces;
 pub(crate) mod memory;

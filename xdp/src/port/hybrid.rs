@@ -248,7 +248,8 @@ impl HybridPort {
                 other_queue.count(hint);
                 let mut others = 0;
                 let count = self.udp.receive(now, budget, &mut self.stats, &mut |datagram| {
-                    sink(Datagram { wanted: other_queue.wanted(&mut others), ..datagram });
+                    let wanted = other_queue.wanted(datagram.from, &mut others);
+                    sink(Datagram { wanted, ..datagram });
                 });
                 self.stats.other_queue += others;
                 if count == 0 {

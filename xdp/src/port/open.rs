@@ -152,6 +152,7 @@ fn open_xdp(
         return None;
     }
     let queues = interface.rx_queues.min(QUEUES_MAX);
-    let other_queue = (queues > 1).then(|| OtherQueue::new(queues));
+    let other_queue =
+        (queues > 1).then(|| OtherQueue::new(local, interface.index, port.queue(), queues));
     Some(XdpHalf { port, routes, kernel_rx_hint, other_queue, kernel_batch: None })
 }

@@ -2,8 +2,9 @@
 //! Packets that arrive by another queue than that of the `AF_XDP` socket: which packets of the
 //! kernel socket they are, and the source port that is wanted for them (`docs/PROTOCOL.md` §13).
 //!
-//! In: the XDP program's count of such packets, and packets of the kernel socket. Out: the wanted
-//! source port of each. Caller: the hybrid port. Bound: [`EXPECTED_MAX`] packets expected.
+//! In: the XDP program's count of such packets, packets of the kernel socket, and the rule of the
+//! card. Out: the wanted source port of each. Caller: the hybrid port. Bounds: [`EXPECTED_MAX`]
+//! packets expected; one question to the driver each [`ASK_PAUSE_NANOS`].
 //!
 //! The kernel socket does not tell the queue of a packet. The program counts a packet before the
 //! socket has it, so as many of the next packets are taken for packets of another queue. Packets
@@ -12,9 +13,11 @@
 
 use std::net::SocketAddr;
 
-use ofi_xdp_core::WantedPort;
+use ofi_xdp_core::rss::HashFields;
+use ofi_xdp_core::{Instant, PeerAddress, WantedPort};
 
 use crate::af_xdp::kernel_hint::KernelRxHint;
+use crate::host::card_hash::{CardHash, HashReader};
 use crate::stats::PortStats;
 use crate::tier::status::PortStatus;
 
@@ -24,10 +27,30 @@ const EXPECTED_MAX: u64 = 1 << 10;
 /// Packets of other queues after which the port says so, if they are the most.
 const SAID_FROM: u64 = 1 << 12;
 
+/// Pause between two questions to the driver (10 s).
+const ASK_PAUSE_NANOS: u64 = 10_000_000_000;
+
+/// The rule of a card, as far as it is known.
+#[derive(Debug)]
+struct KnownRule {
+    /// `None`: the interface is gone.
+    reader: Option<HashReader>,
+    hash: Option<CardHash>,
+    /// The rule has led a packet to another queue than it says, and is to be asked for again.
+    is_outdated: bool,
+    /// Time from which the driver may be asked again.
+    ask_at: Instant,
+}
+
 /// Packets of other queues.
 #[derive(Debug)]
 pub(super) struct OtherQueue {
-    wanted: WantedPort,
+    local: SocketAddr,
+    /// The queue of the socket.
+    queue: u32,
+    /// The number of queues.
+    queues: u16,
+    rule: KnownRule,
     /// The port has said that most packets come by other queues.
     said: bool,
     /// Packets that the program has counted and the kernel socket has not delivered.
@@ -35,10 +58,25 @@ pub(super) struct OtherQueue {
 }
 
 impl OtherQueue {
-    /// For an interface of `queues` queues.
-    pub(super) fn new(queues: u32) -> Self {
+    /// For the endpoint at `local` with a socket on `queue`, one of `queues` of the interface with
+    /// index `interface`.
+    pub(super) fn new(local: SocketAddr, interface: u32, queue: u32, queues: u32) -> Self {
+        let reader = HashReader::open(interface, local.is_ipv4()).ok();
+        let mut rule = KnownRule { reader, hash: None, is_outdated: true, ask_at: Instant::ZERO };
+        rule.refresh(Instant::ZERO);
+        if rule.hash.is_none() {
+            log::info!("{local}: senders try source ports until one leads to queue {queue}");
+        }
         let queues = u16::try_from(queues).unwrap_or(u16::MAX);
-        Self { wanted: WantedPort::other(queues), said: false, expected: 0 }
+        Self { local, queue, queues, rule, said: false, expected: 0 }
+    }
+
+    /// Asks for the rule of the card again, if a packet has contradicted it.
+    #[inline]
+    pub(super) fn refresh(&mut self, now: Instant) {
+        if self.rule.is_outdated && now >= self.rule.ask_at {
+            self.rule.refresh(now);
+        }
     }
 
     /// Reads the program's count, before the kernel socket is polled.
@@ -47,31 +85,41 @@ impl OtherQueue {
         self.expected = self.expected.saturating_add(counted).min(EXPECTED_MAX);
     }
 
-    /// The source port that is wanted for the sender of the next packet of the kernel socket.
-    /// Counts the packet in `taken` if there is one.
-    pub(super) fn wanted(&mut self, taken: &mut u64) -> WantedPort {
+    /// The source port that is wanted for the sender `from` of the next packet of the kernel
+    /// socket. Counts the packet in `taken` if it came by another queue.
+    pub(super) fn wanted(&mut self, from: PeerAddress, taken: &mut u64) -> WantedPort {
         if self.expected == 0 {
             return WantedPort::KEEP;
         }
         self.expected -= 1;
         *taken += 1;
-        self.wanted
+        let other = WantedPort::other(self.queues);
+        self.rule.wanted(from, self.local.into(), self.queue).unwrap_or(other)
     }
 
     /// Says once that most packets come by other queues, with the command that would help.
-    pub(super) fn complain(&mut self, local: SocketAddr, stats: &PortStats, status: &PortStatus) {
+    pub(super) fn complain(&mut self, stats: &PortStats, status: &PortStatus) {
         let PortStats { xsk_received, other_queue, .. } = *stats;
         if self.said || other_queue < SAID_FROM || other_queue < xsk_received {
             return;
         }
         self.said = true;
-        let (interface, queue) = (&status.interface, status.queue.unwrap_or(0));
+        let Self { local, queue, .. } = self;
+        let interface = &status.interface;
         let share = 100 * xsk_received / (xsk_received + other_queue);
         let family = if local.is_ipv4() { "udp4" } else { "udp6" };
+        let fields = self.rule.hash.as_ref().map(|hash| hash.rss().fields);
+        let advice = if fields == Some(HashFields::Ports) {
+            "the senders keep to their source ports (FI_XDP_ENTROPY, or they have no AF_XDP)".into()
+        } else {
+            format!(
+                "`ethtool -N {interface} rx-flow-hash {family} sdfn` lets the card tell source \
+                 ports apart"
+            )
+        };
         log::warn!(
             "{local}: {share} % of packets come by AF_XDP, on queue {queue} of {interface}; the \
-             others come by other queues and the kernel. `ethtool -N {interface} rx-flow-hash \
-             {family} sdfn` lets the card tell source ports apart, `ethtool --set-channels \
+             others come by other queues and the kernel. {advice}; `ethtool --set-channels \
              {interface} combined 1` gives it one queue (docs/TUNING.md)"
         );
     }
@@ -79,5 +127,110 @@ impl OtherQueue {
     /// The kernel socket is empty: what is expected still was dropped there.
     pub(super) fn emptied(&mut self) {
         self.expected = 0;
+    }
+}
+
+impl KnownRule {
+    #[cold]
+    fn refresh(&mut self, now: Instant) {
+        self.is_outdated = false;
+        self.ask_at = now.after_nanos(ASK_PAUSE_NANOS);
+        let Some(reader) = &self.reader else { return };
+        self.hash = reader
+            .hash()
+            .inspect_err(|reason| log::debug!("the hash of the card is unknown: {reason}"))
+            .ok();
+    }
+
+    /// The source port by which packets of `from` arrive at `queue`; the present one where the card
+    /// hashes no ports. `None` where that is unknown. So it is where the rule says that this packet
+    /// should have arrived there: the card follows another rule, or the packet did not come by
+    /// another queue.
+    fn wanted(&mut self, from: PeerAddress, local: PeerAddress, queue: u32) -> Option<WantedPort> {
+        let rss = self.hash.as_ref()?.rss();
+        if rss.queue(from, local) == queue {
+            self.hash = None;
+            self.is_outdated = true;
+            return None;
+        }
+        match rss.fields {
+            HashFields::Addresses => Some(WantedPort::KEEP),
+            HashFields::Ports => WantedPort::named(rss.source_for(from, local, queue)?),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ofi_xdp_core::rss::SOURCE_FIRST;
+
+    const QUEUE: u32 = 2;
+
+    fn from(port: u16) -> PeerAddress {
+        PeerAddress::from_v4([198, 18, 0, 2], port)
+    }
+
+    /// A port on a card with this rule, with one packet of another queue expected.
+    fn with(hash: Option<CardHash>) -> OtherQueue {
+        let local = SocketAddr::from(([198, 18, 0, 1], 7000));
+        // The loopback interface does not tell a rule.
+        let mut other_queue = OtherQueue::new(local, 1, QUEUE, 4);
+        other_queue.rule.hash = hash;
+        other_queue.expected = 1;
+        other_queue
+    }
+
+    /// A source port whose packets arrive at `queue`, or at another one.
+    fn port(hash: &CardHash, is_ours: bool) -> u16 {
+        let to = PeerAddress::from_v4([198, 18, 0, 1], 7000);
+        (8000..).find(|&port| (hash.rss().queue(from(port), to) == QUEUE) == is_ours).unwrap()
+    }
+
+    #[test]
+    fn a_known_rule_names_a_port_that_leads_to_the_socket() {
+        let hash = CardHash::known(HashFields::Ports, &[0, 1, 2, 3]);
+        let mut other_queue = with(Some(hash.clone()));
+        let sender = from(port(&hash, false));
+        let mut taken = 0;
+        let wanted = other_queue.wanted(sender, &mut taken);
+        assert!(wanted.bits() >= SOURCE_FIRST, "{wanted:?}");
+        let to = other_queue.local.into();
+        assert_eq!(hash.rss().queue(from(wanted.bits()), to), QUEUE);
+        assert_eq!(other_queue.wanted(sender, &mut taken), WantedPort::KEEP, "not expected");
+        assert_eq!(taken, 1);
+    }
+
+    #[test]
+    fn without_a_rule_another_port_is_wanted() {
+        let no_such_queue = CardHash::known(HashFields::Ports, &[0, 1]);
+        for hash in [None, Some(no_such_queue)] {
+            assert_eq!(with(hash).wanted(from(8000), &mut 0), WantedPort::other(4));
+        }
+    }
+
+    #[test]
+    fn nothing_is_wanted_of_the_senders_to_a_card_that_hashes_no_ports() {
+        let hash = CardHash::known(HashFields::Addresses, &[0]);
+        assert_eq!(with(Some(hash)).wanted(from(8000), &mut 0), WantedPort::KEEP);
+    }
+
+    #[test]
+    fn a_rule_that_a_packet_contradicts_is_asked_for_again_and_not_at_once() {
+        let hash = CardHash::known(HashFields::Ports, &[0, 1, 2, 3]);
+        let mut other_queue = with(Some(hash.clone()));
+        let mut contradict = |now: u64, rule: Option<CardHash>| {
+            other_queue.rule.hash = rule;
+            other_queue.expected = 1;
+            let wanted = other_queue.wanted(from(port(&hash, true)), &mut 0);
+            assert_eq!(wanted, WantedPort::other(4));
+            assert!(other_queue.rule.hash.is_none() && other_queue.rule.is_outdated);
+            other_queue.refresh(Instant::from_nanos(now));
+            other_queue.rule.is_outdated
+        };
+        assert!(contradict(ASK_PAUSE_NANOS - 1, Some(hash.clone())));
+        assert!(!contradict(ASK_PAUSE_NANOS, None), "it was asked for");
+        assert!(contradict(2 * ASK_PAUSE_NANOS - 1, Some(hash.clone())));
+        assert!(!contradict(2 * ASK_PAUSE_NANOS, None));
     }
 }

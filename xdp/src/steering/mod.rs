@@ -4,26 +4,21 @@
 //!
 //! In: interface, queue, address. Out: a [`Steering`], or the reason why there is none; dropping it
 //! removes the rule. Caller: `socket_lease.rs`, on request only, because a rule changes the device.
-//! These requests have no netlink form (Documentation/networking/ethtool-netlink.rst, "Request
-//! translation"), so they go by ioctl(2) (linux/ethtool.h, `struct ethtool_rxnfc`). Bounds: a few
-//! system calls, [`RULES_MAX`] rules.
+//! Bounds: a few system calls, [`RULES_MAX`] rules.
 //!
 //! The rule belongs to the device. It stays when its process is killed. It then sends packets to a
 //! queue that they might have reached anyway.
-
-mod ioctl;
-mod request;
 
 use std::fmt;
 use std::io;
 use std::net::SocketAddr;
 
 use nix::errno::Errno;
-use nix::net::if_::if_indextoname;
 
-use ioctl::EthtoolInterface;
-use request::{
-    ANY_LOCATION, Command, Device, FlowSpec, RULES_MAX, RuleRequest, SPECIAL_LOCATIONS, TABLE_SIZE,
+use crate::ethtool::Device;
+use crate::ethtool::ioctl::EthtoolInterface;
+use crate::ethtool::rules::{
+    ANY_LOCATION, Command, FlowSpec, RULES_MAX, RuleRequest, SPECIAL_LOCATIONS, TABLE_SIZE,
 };
 
 /// Reason why packets are not steered.
@@ -57,10 +52,8 @@ impl Steering {
         queue: u32,
         local: SocketAddr,
     ) -> Result<Self, SteeringError> {
-        let os = |error: Errno| SteeringError::Os(error.into());
-        let name = if_indextoname(interface).map_err(os)?;
-        let name = name.to_string_lossy().into_owned();
-        let interface = EthtoolInterface::open(&name).map_err(SteeringError::Os)?;
+        let interface = EthtoolInterface::open(interface).map_err(SteeringError::Os)?;
+        let name = interface.name().to_owned();
         match insert(&interface, FlowSpec::new(local, queue)) {
             Ok(rule) => Ok(Self { interface, rule }),
             Err(error) => Err(match error.raw_os_error().map(Errno::from_raw) {

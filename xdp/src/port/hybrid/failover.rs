@@ -96,6 +96,9 @@ impl HybridPort {
         if let Err(reason) = xdp.routes.refresh() {
             return self.fall_back(reason);
         }
+        if let Some(other_queue) = &mut xdp.other_queue {
+            other_queue.refresh(now);
+        }
         let mtu = xdp.routes.mtu();
         if mtu != self.status.mtu {
             self.status.mtu = mtu;
@@ -117,9 +120,8 @@ impl HybridPort {
         if let Some(reason) = self.xdp.as_ref().and_then(|xdp| xdp.port.end()) {
             return self.fall_back(reason);
         }
-        let local = self.local_addr();
         if let Some(other_queue) = self.xdp.as_mut().and_then(|xdp| xdp.other_queue.as_mut()) {
-            other_queue.complain(local, &self.stats, &self.status);
+            other_queue.complain(&self.stats, &self.status);
         }
     }
 }
