@@ -44,29 +44,21 @@ impl Connection {
     /// When this connection next needs attention, at the latest; not before `now`.
     pub(crate) fn deadline(&self, silence: Silence, policy: Congestion, now: Tick) -> Tick {
         let mut soonest = u32::MAX;
-        let mut by = |at: Tick| soonest = soonest.min(at.since(now));
-        if let Some(at) = self.rx().ack_at() {
-            by(at);
-        }
-        let repeat_at = self.hello().repeat_at();
-        let path = self.path();
-        let times = [path.loss_at(), self.hold_until(), repeat_at, path.round_ends()];
-        for at in times.into_iter().flatten() {
-            by(at);
-        }
-        if let Some(at) = self.retransmit_at() {
-            by(at);
-        }
+        let mut by = |at: Option<Tick>| {
+            if let Some(at) = at {
+                soonest = soonest.min(at.since(now));
+            }
+        };
+        by(self.rx().ack_at());
+        by(self.path().loss_at());
+        by(self.hold_until());
+        by(self.hello().repeat_at());
+        by(self.path().round_ends());
+        by(self.retransmit_at());
         if self.expects_packets(silence) {
-            by(self.rx().last_heard().plus(silence.timeout));
-            if let Some(at) = self.ping_at(silence) {
-                by(at);
-            }
-            if let Some(at) = self.path().paced_until(policy, now)
-                && self.wants_to_send()
-            {
-                by(at);
-            }
+            by(Some(self.rx().last_heard().plus(silence.timeout)));
+            by(self.ping_at(silence));
+            by(self.path().paced_until(policy, now).filter(|_| self.wants_to_send()));
         }
         if soonest < u32::MAX {
             return now.plus(soonest);

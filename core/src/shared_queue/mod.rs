@@ -17,121 +17,21 @@
 //! no completion queue reads that completion, the release is *unreported*: the buffer keeps its
 //! slot until [`SharedQueue::report`].
 
+mod storage;
+
 use crate::api::matching::MultiRecv;
-use crate::api::posted::{BinEntry, Posted, PostedQueue};
-#[cfg(feature = "alloc")]
-use crate::collections::filled::filled;
-use crate::collections::list::{Link, Links, List};
-use crate::collections::slab::{Slab, Slot, SlotIndex};
-use crate::collections::slots::Slots;
+use crate::api::posted::PostedQueue;
+use crate::collections::list::{Links, List};
+use crate::collections::slab::{Slab, SlotIndex};
+use crate::shared_queue::storage::{PostedRecv, QueueSlot};
 use crate::{
-    Context, Engine, Memory, PeerAddress, PostError, RecvRequest, SharedRecvId, TagMatch,
-    UnmatchedMessage,
+    Context, Engine, Memory, PeerAddress, PostError, RecvRequest, SharedRecvId, UnmatchedMessage,
 };
-#[cfg(feature = "alloc")]
-use alloc::boxed::Box;
 
 pub use crate::api::shared_receive::{ClaimedRecv, Release, SliceEnd};
-
-/// A slot of a queue. The slot number is valid inside the queue only.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-struct QueueSlot(u32);
-
-impl SlotIndex for QueueSlot {
-    const NONE: Self = Self(u32::MAX);
-
-    #[inline(always)]
-    fn from_number(number: u32) -> Self {
-        Self(number)
-    }
-
-    #[inline(always)]
-    fn number(self) -> u32 {
-        self.0
-    }
-}
-
-impl QueueSlot {
-    const fn id(self, generation: u32) -> SharedRecvId {
-        SharedRecvId::new(self.0, generation)
-    }
-}
-
-/// A posted receive.
-#[derive(Clone, Copy, Debug)]
-struct PostedRecv {
-    request: RecvRequest,
-    source: Option<PeerAddress>,
-    /// Set for a multi-receive buffer.
-    multi: Option<MultiRecv>,
-    serial: u64,
-    /// Neighbours in posting order, or among the unreported releases.
-    links: Links<QueueSlot>,
-}
-
-impl PostedRecv {
-    /// The request with which [`Engine::post_cancelled`] completes the receive without a message.
-    const fn without_message(&self) -> RecvRequest {
-        RecvRequest { from: None, len: 0, signal: true, ..self.request }
-    }
-}
-
-impl Default for PostedRecv {
-    fn default() -> Self {
-        let context = Context(0);
-        let request = RecvRequest { from: None, len: 0, context, tag: None, signal: false };
-        Self { request, source: None, multi: None, serial: 0, links: Links::default() }
-    }
-}
-
-impl Link<QueueSlot> for PostedRecv {
-    fn link(&mut self) -> &mut Links<QueueSlot> {
-        &mut self.links
-    }
-}
-
-impl Posted<QueueSlot> for PostedRecv {
-    type Source = PeerAddress;
-
-    fn wanted(&self) -> (Option<PeerAddress>, Option<TagMatch>) {
-        (self.source, self.request.tag)
-    }
-}
-
-/// The memory that a queue lives in.
-#[derive(Debug)]
-pub struct SharedStorage<'s> {
-    slots: Slots<'s, Slot<PostedRecv>>,
-    bins: &'s mut [List<QueueSlot>],
-    entries: &'s mut [BinEntry<QueueSlot>],
-}
-
-/// The memory that a queue lives in, on the heap.
+pub use storage::SharedStorage;
 #[cfg(feature = "alloc")]
-#[derive(Debug)]
-pub struct SharedStorageBox {
-    slots: Slots<'static, Slot<PostedRecv>>,
-    bins: Box<[List<QueueSlot>]>,
-    entries: Box<[BinEntry<QueueSlot>]>,
-}
-
-#[cfg(feature = "alloc")]
-impl SharedStorageBox {
-    /// Allocates the slices for a queue of `size` receives, at most
-    /// [`SharedRecvId::SLOTS_MAX`]; `None` without memory for them.
-    #[must_use]
-    pub fn new(size: u32) -> Option<Self> {
-        let size = size.min(SharedRecvId::SLOTS_MAX) as usize;
-        let bins = filled(size.next_power_of_two())?;
-        Some(Self { slots: Slots::with_room(size)?, bins, entries: filled(size)? })
-    }
-
-    /// Lends the memory to a queue, once: a second queue would find no slots.
-    pub fn lend(&mut self) -> SharedStorage<'_> {
-        let Self { slots, bins, entries } = self;
-        SharedStorage { slots: slots.take(), bins, entries }
-    }
-}
+pub use storage::SharedStorageBox;
 
 /// The position of an engine in the queue: receives before it match none of its stored messages.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
@@ -384,7 +284,7 @@ impl SharedQueue<'_> {
 
     /// The slot that `id` names, unless it was freed since.
     fn resolve(&self, id: SharedRecvId) -> Option<QueueSlot> {
-        let slot = QueueSlot(id.slot());
+        let slot = QueueSlot::from_number(id.slot());
         let named = self.slots.is_used(slot) && slot.id(self.slots.generation(slot)) == id;
         named.then_some(slot)
     }

@@ -17,10 +17,10 @@ const LAYERS: &[(&str, &[Layer])] =
     &[("core/src", CORE), ("ffi/src", PROVIDER), ("xdp/src", DATAPATH)];
 
 const CORE: &[Layer] = &[
-    ("boxed.rs", &["cm", "shared_queue.rs", "engine", "peer", "wire", "api", "collections"]),
+    ("boxed.rs", &["cm", "shared_queue", "engine", "peer", "wire", "api", "collections"]),
     ("drive.rs", &["engine", "api", "collections"]),
     ("cm", &["wire", "api", "collections"]),
-    ("shared_queue.rs", &["engine", "api", "collections"]),
+    ("shared_queue", &["engine", "api", "collections"]),
     ("engine", &["peer", "wire", "api", "collections"]),
     ("peer", &["wire", "api", "collections"]),
     ("wire", &["api", "collections"]),
