@@ -34,10 +34,10 @@ const UNBINNED_MAX: u32 = 512;
 /// Kinds of receives that have bins. The tests of this file have few receives.
 const KINDS: usize = if cfg!(test) { 8 } else { 32 };
 /// Receives that get a bin from a search that found none in the bins.
-const BINNED_PER_SEARCH: u32 = if cfg!(test) { 4 } else { 48 };
+const BINNED_PER_SEARCH: u32 = if cfg!(test) { 4 } else { 24 };
 /// Steps after which the searches of a packet, or of a progress call, are [long](
 /// PostedQueue::is_long).
-const STEPS_MAX: u32 = 512;
+const STEPS_MAX: u32 = 160;
 /// The cost of a bin in steps: that of a receive that gets one, or of a look into one.
 const BIN_STEPS: u32 = 4;
 

@@ -218,16 +218,15 @@ impl Sender<'_> {
         let state = &mut cx.table[conn];
         let room = into.len();
         let (mut left, mut rest) = (room, into);
-        let (mut slot, mut costs) = (first, 0);
+        let (mut slot, mut count, mut costs) = (first, 0, 0);
         let mut sent_msn = state.tx().sent_msn();
         let first_serial = self.ops[first].serial;
-        let mut serial = first_serial;
-        let end = first_serial.wrapping_add(RECORDS_MAX as u32 - u32::from(packed.len));
-        while slot.is_some() && serial != end {
+        let most = RECORDS_MAX as u32 - u32::from(packed.len);
+        while slot.is_some() && count < most {
             let (op, generation) = self.ops.entry(slot);
             let TxKind::Message(envelope) = &op.kind else { break };
-            let follows = op.serial == serial && op.sent == 0;
-            if serial != first_serial && (!follows || op.has_ordering_deps) {
+            let follows = op.serial == first_serial.wrapping_add(count) && op.sent == 0;
+            if count > 0 && (!follows || op.has_ordering_deps) {
                 break;
             }
             let Envelope { msn, total, .. } = *envelope;
@@ -236,7 +235,7 @@ impl Sender<'_> {
                 break;
             };
             (left, rest) = (behind.len(), behind);
-            serial = serial.wrapping_add(1);
+            count += 1;
             costs += pending_bytes(total);
             sent_msn = msn.plus(1);
             op.sent = op.total;
@@ -248,7 +247,6 @@ impl Sender<'_> {
         while slot.is_some() && self.ops[slot].all_sent {
             slot = self.ops[slot].links.next();
         }
-        let count = serial.wrapping_sub(first_serial);
         if count == 0 {
             return None;
         }
@@ -257,7 +255,7 @@ impl Sender<'_> {
         state.sends_mut().move_cursor(slot);
         packed.taken += room - left;
         packed.len += count as u16;
-        Some(serial.wrapping_sub(1))
+        Some(first_serial.wrapping_add(count - 1))
     }
 
     /// Records that all of an operation is in the packet. Returns its serial.

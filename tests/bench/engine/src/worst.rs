@@ -37,7 +37,7 @@ const DEPTH: u32 = 10_000;
 /// Messages in a packet: the most that one may have.
 const PACKED: u32 = 60;
 /// Searches that give the last receives their bins.
-const SEARCHES: u32 = 16;
+const SEARCHES: u32 = 32;
 /// Kinds of receives.
 const KINDS: u32 = 12;
 
@@ -109,12 +109,12 @@ fn set_up(case: Case, puppet: &mut Puppet) -> Result<(Call, Change)> {
         Case::UnwantedInBins => {
             post(puppet, 1)?;
             fill_bins(puppet);
-            (Call::Packet(unwanted(puppet, SEARCHES)), (PACKED.into(), PACKED.into(), 0))
+            (Call::Packet(unwanted(puppet, SEARCHES)), (35, PACKED.into(), 0))
         }
         Case::UnwantedKinds => {
             post(puppet, KINDS)?;
             fill_bins(puppet);
-            (Call::Packet(unwanted(puppet, SEARCHES)), (10, PACKED.into(), 0))
+            (Call::Packet(unwanted(puppet, SEARCHES)), (3, PACKED.into(), 0))
         }
         Case::Kinds => {
             post(puppet, KINDS)?;
