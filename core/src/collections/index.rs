@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Open-addressing hash table from a key to a slot, in borrowed storage. Keys are addresses of
-//! peers, and keys of memory regions.
+//! Open-addressing hash table from a key to a slot, in borrowed storage. Keys are those of
+//! peers, and of memory regions.
 //!
 //! Handshakes, resets and insertions by the application look peers up (data packets name the slot
 //! themselves). Each record that names a region looks it up. The table is at most half full, so

@@ -128,8 +128,13 @@ impl<'s> Engine<'s> {
         let recvs = Slab::with_classes(storage.recvs, config.receives());
         let unexpected = UnexpectedPool::new(storage.unexpected, config.unexpected);
         let secret = Secret::new(identity.key);
-        let table =
-            ConnectionTable::new(storage.peers, storage.index, storage.connections, &secret);
+        let table = ConnectionTable::new(
+            storage.peers,
+            storage.index,
+            storage.connections,
+            &secret,
+            config.named_peers_only,
+        );
         let regions = Regions::new(storage.regions, storage.region_index, &secret);
         let slices = (storage.recv_bins, storage.recv_entries);
         let posted = PostedQueue::new(slices, secret.subkey(Use::ReceiveTable));
@@ -223,7 +228,7 @@ impl Engine<'_> {
     /// [`PeersFull`].
     pub fn insert_peer(&mut self, address: PeerAddress) -> Result<PeerId, PeersFull> {
         let Self { cx, sender, matcher, .. } = self;
-        let slot = match cx.table.find_peer(&address) {
+        let slot = match cx.table.find_peer(address, PeerId::NONE) {
             Some(slot) => slot,
             None => {
                 // While a slot is in quarantine the caller may have more to insert.
@@ -297,7 +302,8 @@ impl Engine<'_> {
     /// The peer that has this address, if it is in the table.
     #[must_use]
     pub fn find(&self, address: &PeerAddress) -> Option<PeerId> {
-        self.cx.table.find_peer(address).map(|slot| self.cx.table.peer_id(slot))
+        let slot = self.cx.table.find_peer(*address, PeerId::NONE)?;
+        Some(self.cx.table.peer_id(slot))
     }
 
     /// Ends every connection. Each peer is notified, by packets that the next calls of

@@ -104,6 +104,8 @@ pub fn node_of(address: &PeerAddress) -> usize {
 pub struct Node {
     pub engine: Engine<'static>,
     pub memory: CheckedMemory,
+    /// The peers of connected endpoints, by the nodes where they are.
+    connected: HashMap<usize, PeerId>,
     /// The regions of the keys.
     keys: HashMap<u64, RegionId>,
     inbox: VecDeque<PacketId>,
@@ -131,6 +133,7 @@ impl Node {
         Self {
             engine,
             memory,
+            connected: HashMap::new(),
             keys: HashMap::new(),
             inbox: VecDeque::new(),
             completions: Vec::new(),
@@ -219,7 +222,25 @@ impl World {
     }
 
     pub fn peer(&mut self, from: usize, to: usize) -> PeerId {
-        self.nodes[from].engine.insert_peer(address(to)).unwrap()
+        let connected = self.nodes[from].connected.get(&to).copied();
+        connected.unwrap_or_else(|| self.nodes[from].engine.insert_peer(address(to)).unwrap())
+    }
+
+    /// A connected endpoint at each of two nodes, the first of which opens the connection. The
+    /// second one knows of it if it is `named` there.
+    pub fn connect(&mut self, [one, other]: [usize; 2], named: bool) {
+        let now = self.time();
+        let peers = [one, other].map(|node| self.nodes[node].engine.insert_connected().unwrap());
+        for (node, peer, to, opens) in [(other, 0, one, false), (one, 1, other, true)] {
+            if opens || named {
+                let (node, to) = (&mut self.nodes[node], (address(to), peers[peer]));
+                let own = peers[1 - peer];
+                node.engine.open_connection(now, own, to, opens).unwrap();
+            }
+        }
+        self.nodes[one].connected.insert(other, peers[0]);
+        self.nodes[other].connected.insert(one, peers[1]);
+        self.drive(one, Budget::POST);
     }
 
     pub fn send_with(

@@ -238,7 +238,11 @@ impl Requester for EndpointConnection {
     fn outcome(&self, outcome: RequestOutcome, data: &[u8]) {
         let (to, cid) = match outcome {
             RequestOutcome::Accepted(to, cid) => (to, cid),
-            RequestOutcome::Confirmed => return self.connected(),
+            RequestOutcome::Confirmed => {
+                // An error means that the endpoint closes.
+                let _ = self.runtime().and_then(|(it, peer)| it.confirm_connection(peer));
+                return self.connected();
+            }
             RequestOutcome::Failed(error) => return self.fail(error, data),
             RequestOutcome::Unanswered(error) => {
                 if let Ok(peer) = self.peer() {

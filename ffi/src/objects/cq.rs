@@ -4,10 +4,14 @@
 //! In: endpoints, each with the sides that complete here. Out: completions, passed to the caller of
 //! a read. The queue stores no completions. A read makes progress on each endpoint, and takes
 //! finished operations from the engine. Each keeps its slot there until then, so the queue cannot
-//! overflow at any size. The one stored completion is the head, if the call that met it cannot
-//! return it. An error met by `fi_cq_read` stays until `fi_cq_readerr`, and blocks reads. A success
-//! met by `fi_cq_readerr` stays for the next `fi_cq_read`. Blocking reads are in `waiting`. Bound:
-//! the operations of the endpoints.
+//! overflow at any size. A completion is stored if the call that met it cannot return it. An error
+//! met by `fi_cq_read` stays until `fi_cq_readerr`, and blocks its endpoint. A success met by
+//! `fi_cq_readerr` stays for the next `fi_cq_read`. Blocking reads are in `waiting`. Bound: the
+//! operations of the endpoints.
+//!
+//! Endpoints with runtimes of their own have no common order. The end of one connection may be met
+//! before messages of others that came earlier. So an error blocks reads only when the other
+//! endpoints have nothing, or after [`READS_BEFORE_ERROR`] reads.
 
 mod entry;
 mod waiting;
@@ -17,12 +21,12 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use ofi_xdp_core::{Completion, Instant};
+use ofi_xdp_core::Instant;
 
 use crate::objects::domain::Domain;
 use crate::objects::object_ops::ObjectOps;
 use crate::objects::wait_set::WaitObject;
-use crate::runtime::{Origin, Runtime, Side};
+use crate::runtime::{Runtime, Side};
 use crate::sys::abi;
 use crate::sys::errno::Error;
 use crate::sys::memory::push;
@@ -48,11 +52,16 @@ impl Default for CqAttributes {
     }
 }
 
+/// Reads that return completions of other endpoints while an error waits.
+const READS_BEFORE_ERROR: u32 = 1024;
+
 /// An endpoint, and the sides that complete here.
 #[derive(Debug)]
 struct ReadEndpoint {
     endpoint: Arc<Runtime>,
     sides: Vec<Side>,
+    /// Its next completion, met by a read that cannot return it.
+    error: Option<ErrorEntry>,
 }
 
 #[derive(Debug, Default)]
@@ -60,13 +69,20 @@ struct State {
     members: Vec<ReadEndpoint>,
     /// Index of the member that the next read begins with.
     turn: usize,
-    /// The completion at the head, met by a call that cannot return it.
-    head: Option<Result<Entry, ErrorEntry>>,
+    /// The next completion, met by a call that cannot return it.
+    head: Option<Entry>,
+    /// Reads that have returned completions since an error was met.
+    passed: u32,
     /// The address that the last error entry points to.
     kept: Option<Box<SocketAddress>>,
 }
 
 impl State {
+    /// Whether an error waits for [`Cq::read_error`].
+    fn has_error(&self) -> bool {
+        self.members.iter().any(|member| member.error.is_some())
+    }
+
     /// Latest time of the next progress call, unless a packet arrives before.
     fn due(&self) -> Option<Instant> {
         self.members.iter().filter_map(|member| member.endpoint.due()).min()
@@ -125,7 +141,8 @@ impl Cq {
         if let Some(wait) = &self.wait {
             endpoint.descriptors(|descriptor| wait.add(descriptor))?;
         }
-        let member = ReadEndpoint { endpoint: Arc::clone(endpoint), sides: sides.to_vec() };
+        let (endpoint, sides) = (Arc::clone(endpoint), sides.to_vec());
+        let member = ReadEndpoint { endpoint, sides, error: None };
         push(&mut self.lock().members, member)?;
         // Sleepers include the new endpoint in their wait.
         self.waker().inspect(|waker| waker.wake());
@@ -136,7 +153,7 @@ impl Cq {
     pub(crate) fn remove(&self, endpoint: &Arc<Runtime>) {
         let mut state = self.lock();
         state.members.retain(|member| !Arc::ptr_eq(&member.endpoint, endpoint));
-        state.turn = 0;
+        (state.turn, state.passed) = (0, 0);
     }
 
     /// Makes progress, for a poll set; returns whether there is a completion.
@@ -171,8 +188,8 @@ impl Cq {
     fn poll_members(&self, state: &State) -> bool {
         // Every endpoint makes progress, even after one has a completion.
         state.members.iter().fold(
-            state.head.is_some(),
-            |ready, ReadEndpoint { endpoint, sides }| {
+            state.head.is_some() || state.has_error(),
+            |ready, ReadEndpoint { endpoint, sides, .. }| {
                 endpoint.poll_sides(sides, self.waker()) || ready
             },
         )
@@ -215,7 +232,7 @@ impl Cq {
     ) -> Result<usize, Error> {
         let mut state = self.lock();
         self.end_wait();
-        if matches!(state.head, Some(Err(_))) {
+        if state.passed >= READS_BEFORE_ERROR {
             return Err(Error::Available);
         }
         if room == 0 {
@@ -224,35 +241,28 @@ impl Cq {
         let mut filled = 0;
         let State { members, turn, head, .. } = &mut *state;
         // Matched before it is taken: an entry is long, and the head is hardly ever there.
-        if let Some(Ok(entry)) = head {
+        if let Some(entry) = head {
             push(self.format, entry);
             filled += 1;
             *head = None;
         }
+        let mut has_error = false;
         if filled < room {
-            collect(members, turn, self.waker(), |completion, origin| {
-                match entry::entry(completion, origin) {
-                    Ok(entry) => {
-                        push(self.format, &entry);
-                        filled += 1;
-                    }
-                    Err(failure) => *head = Some(Err(failure)),
-                }
-                if head.is_none() && filled < room {
-                    ControlFlow::Continue(())
-                } else {
-                    ControlFlow::Break(())
-                }
+            has_error = collect(members, turn, self.waker(), |entry| {
+                push(self.format, entry);
+                filled += 1;
+                if filled < room { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
             });
         }
-        match (filled, head) {
-            (0, None) => Err(Error::Again),
-            (0, Some(_)) => Err(Error::Available),
-            (filled, _) => Ok(filled),
+        state.passed += u32::from(has_error);
+        match filled {
+            0 if has_error => Err(Error::Available),
+            0 => Err(Error::Again),
+            filled => Ok(filled),
         }
     }
 
-    /// `fi_cq_readerr`: the error at the head of the queue.
+    /// `fi_cq_readerr`: the next error.
     ///
     /// # Errors
     /// [`Error::Again`] if there is none.
@@ -285,32 +295,33 @@ impl Cq {
         self.domain.fabric().api_version()
     }
 
-    /// Takes the error at the head. Without a stored head the endpoints are read: a counter may
-    /// have reported the error before any reader met it.
+    /// Takes an error that was met. Without one the endpoints are read: a counter may have reported
+    /// the error before any reader met it.
     #[cold]
     fn take_error(&self) -> Result<ErrorEntry, Error> {
         let mut state = self.lock();
         self.end_wait();
-        let State { members, turn, head, .. } = &mut *state;
-        match head {
-            // More completions may follow. No reader is awake for them, so none is excluded.
-            None => collect(members, turn, None, |completion, origin| {
-                *head = Some(entry::entry(completion, origin));
-                ControlFlow::Break(())
-            }),
-            Some(Ok(_)) => _ = self.poll_members(&state),
-            Some(Err(_)) => {}
-        }
-        match state.head {
-            Some(Err(error)) => {
-                state.head = None;
-                return Ok(error);
+        if !state.has_error() {
+            let State { members, turn, head, .. } = &mut *state;
+            if head.is_none() {
+                // More completions may follow. No reader is awake for them, so none is excluded.
+                collect(members, turn, None, |entry| {
+                    *head = Some(*entry);
+                    ControlFlow::Break(())
+                });
+            } else {
+                self.poll_members(&state);
             }
             // A sleeper may wait for this completion, which `fi_cq_read` returns.
-            Some(Ok(_)) => _ = self.waker().inspect(|waker| waker.signal_fd()),
-            None => {}
+            if state.head.is_some() {
+                self.waker().inspect(|waker| waker.signal_fd());
+            }
         }
-        Err(Error::Again)
+        let error = state.members.iter_mut().find_map(|member| member.error.take());
+        if !state.has_error() {
+            state.passed = 0;
+        }
+        error.ok_or(Error::Again)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -318,25 +329,33 @@ impl Cq {
     }
 }
 
-/// Makes progress, and passes completions to `take` until it breaks. `awake` is the waker of a
-/// queue that sees the rest without a wake-up.
+/// Makes progress, and passes completions to `take` until it breaks. An endpoint with an error is
+/// left out from there on. `awake` is the waker of a queue that sees the rest without a wake-up.
+/// Returns whether there is an error.
 #[inline]
 fn collect(
     members: &mut [ReadEndpoint],
     turn: &mut usize,
     awake: Option<&Arc<Waker>>,
-    mut take: impl FnMut(&Completion, Origin) -> ControlFlow<()>,
-) {
+    mut take: impl FnMut(&Entry) -> ControlFlow<()>,
+) -> bool {
+    let mut has_error = false;
     // bound: members
     for step in 0..members.len() {
         let at = *turn + step;
         let at = if at < members.len() { at } else { at - members.len() };
-        let Some(ReadEndpoint { endpoint, sides }) = members.get_mut(at) else { break };
+        let Some(ReadEndpoint { endpoint, sides, error }) = members.get_mut(at) else { break };
         let mut flow = ControlFlow::Continue(());
-        endpoint.collect(sides, awake, |completion, origin| {
-            flow = take(completion, origin);
-            flow
-        });
+        if error.is_none() {
+            endpoint.collect(sides, awake, |completion, origin| {
+                match entry::entry(completion, origin) {
+                    Ok(entry) => flow = take(&entry),
+                    Err(met) => *error = Some(met),
+                }
+                if error.is_none() { flow } else { ControlFlow::Break(()) }
+            });
+        }
+        has_error |= error.is_some();
         if flow.is_break() {
             // More completions may be left in this endpoint and the following ones. The next read
             // begins behind it, and with its other side.
@@ -345,6 +364,7 @@ fn collect(
             break;
         }
     }
+    has_error
 }
 
 impl ObjectOps for Cq {

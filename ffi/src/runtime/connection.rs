@@ -29,8 +29,7 @@ impl Runtime {
     }
 
     /// Expects the connection of an endpoint with the other side's port and its engine's name for
-    /// the connection; `ours`: opens it. The attempt ends after twice the connect time-out: the
-    /// other side may need one until it knows of this side's answer.
+    /// the connection; `ours`: opens it. The attempt ends after the connect time-out.
     ///
     /// # Errors
     /// [`Error::BadState`] if there was a connection; those of the engine.
@@ -48,9 +47,23 @@ impl Runtime {
         }
         let now = now();
         engine.with_mut(|engine| engine.open_connection(now, peer, to, ours))?;
-        links.open(peer, now.after(connect_timeout * 2));
+        links.open(peer, now.after(connect_timeout));
         self.drive(&mut state, now, Budget::PROGRESS);
         self.wake(&mut state, None);
+        Ok(())
+    }
+
+    /// The other side has confirmed that this side accepted. The attempt has the connect time-out
+    /// once more, until the first packet of the connection.
+    ///
+    /// # Errors
+    /// Those of the parameters.
+    pub(crate) fn confirm_connection(&self, peer: PeerId) -> Result<(), Error> {
+        let connect_timeout = param::values()?.connect_timeout;
+        let mut state = self.lock();
+        if state.links.phase(peer) == LinkPhase::Opening {
+            state.links.open(peer, now().after(connect_timeout));
+        }
         Ok(())
     }
 

@@ -37,6 +37,8 @@ pub(super) enum LinkPhase {
 #[derive(Debug)]
 pub(super) struct PeerLink {
     pub(super) phase: LinkPhase,
+    /// The end of the attempt, while the connection opens.
+    until: Instant,
     pub(super) observer: Arc<dyn Observer>,
 }
 
@@ -44,14 +46,16 @@ pub(super) struct PeerLink {
 #[derive(Debug, Default)]
 pub(super) struct PeerLinks {
     links: HashMap<PeerId, PeerLink>,
-    /// Connections that open, or did, and when the attempt ends: oldest first.
+    /// Connections that open, or did, and the [ends](PeerLink::until) that attempts have or had:
+    /// oldest first.
     deadlines: VecDeque<(Instant, PeerId)>,
 }
 
 impl PeerLinks {
     /// Adds an endpoint.
     pub(super) fn insert(&mut self, peer: PeerId, observer: Arc<dyn Observer>) {
-        self.links.insert(peer, PeerLink { phase: LinkPhase::Unnamed, observer });
+        let (phase, until) = (LinkPhase::Unnamed, Instant::ZERO);
+        self.links.insert(peer, PeerLink { phase, until, observer });
     }
 
     /// Removes an endpoint.
@@ -79,31 +83,38 @@ impl PeerLinks {
         self.links.keys().copied().collect()
     }
 
-    /// Begins an attempt that ends at `until`, which is later than that of all others.
+    /// Begins an attempt, or gives it more time: it ends at `until`, which no other attempt
+    /// outlasts.
     pub(super) fn open(&mut self, peer: PeerId, until: Instant) {
         if let Some(link) = self.get(peer) {
-            link.phase = LinkPhase::Opening;
+            (link.phase, link.until) = (LinkPhase::Opening, until);
             self.deadlines.push_back((until, peer));
         }
+    }
+
+    /// Whether an attempt with this peer ends at this time.
+    fn ends_at(&self, (until, peer): (Instant, PeerId)) -> bool {
+        let link = self.links.get(&peer);
+        link.is_some_and(|link| link.phase == LinkPhase::Opening && link.until == until)
     }
 
     /// When the first attempt ends, if one is made. Bound: attempts that have succeeded since
     /// [`Self::overdue`].
     pub(super) fn opens_until(&self) -> Option<Instant> {
-        let opens = |&&(_, peer): &&(Instant, PeerId)| self.phase(peer) == LinkPhase::Opening;
-        self.deadlines.iter().find(opens).map(|&(until, _)| until)
+        let first = self.deadlines.iter().find(|&&deadline| self.ends_at(deadline));
+        first.map(|&(until, _)| until)
     }
 
     /// An attempt that ends at `now` or before. Forgets those that have succeeded.
     pub(super) fn overdue(&mut self, now: Instant) -> Option<PeerId> {
         // bound: the attempts that have ended
         while let Some(&(until, peer)) = self.deadlines.front() {
-            let opens = self.phase(peer) == LinkPhase::Opening;
-            if opens && until > now {
+            let ends = self.ends_at((until, peer));
+            if ends && until > now {
                 return None;
             }
             self.deadlines.pop_front();
-            if opens {
+            if ends {
                 return Some(peer);
             }
         }

@@ -143,11 +143,19 @@ fn an_accepted_connection_that_never_opens_ends() {
     endpoint.open_connection(peer, to, false).unwrap();
     assert_eq!(endpoint.open_connection(peer, to, false), Err(Error::BadState));
     let until = endpoint.due().unwrap();
-    assert!(until <= now().after(param::values().unwrap().connect_timeout * 2));
+    let timeout = param::values().unwrap().connect_timeout;
+    assert!(until <= now().after(timeout));
     let counts =
         || [&learned.connected, &learned.disconnected].map(|it| it.load(Ordering::Relaxed));
     endpoint.make_progress(&mut endpoint.lock(), now(), Budget::PROGRESS);
     assert_eq!(counts(), [0, 0]);
+    // The first packet has the time-out from the confirmation on.
+    let confirmed = now();
+    endpoint.confirm_connection(peer).unwrap();
+    endpoint.make_progress(&mut endpoint.lock(), until, Budget::PROGRESS);
+    assert_eq!(counts(), [0, 0]);
+    let until = endpoint.due().unwrap();
+    assert!(until >= confirmed.after(timeout) && until <= now().after(timeout));
     for _ in 0..2 {
         endpoint.make_progress(&mut endpoint.lock(), until, Budget::PROGRESS);
         assert_eq!(counts(), [0, 1], "once");

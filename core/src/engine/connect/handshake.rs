@@ -18,7 +18,7 @@ use crate::engine::send::Sender;
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::{Errors, Standing, State};
 use crate::wire::{Handshake, Header, PACKET_LEN_MIN, PacketKind, Token};
-use crate::{DropReason, LinkState, OpError, PeerAddress, PeersFull};
+use crate::{DropReason, LinkState, OpError, PeerAddress, PeerId, PeersFull};
 
 /// Whether three quarters of the slots are taken.
 fn is_crowded<T: Default, I: SlotIndex>(slots: &Slab<'_, T, I>) -> bool {
@@ -135,10 +135,11 @@ pub(crate) fn process_handshake(
     match header.kind() {
         Some(PacketKind::Hello) => {
             // The hello of a connected endpoint names the connection (§12).
-            let slot = if header.dst_cid().is_none() {
-                cx.table.find_peer(&from)
+            let is_named = cx.config.named_peers_only || !header.dst_cid().is_none();
+            let slot = if is_named {
+                Some(cx.own_handshake(header, handshake, from)?)
             } else {
-                Some(cx.own_handshake(header, from)?)
+                cx.table.find_peer(from, PeerId::NONE)
             };
             process_hello(cx, sender, matcher, slot, handshake, from)
         }
@@ -200,9 +201,6 @@ fn process_first_hello(
     hello: &Handshake,
     from: PeerAddress,
 ) -> Result<(), DropReason> {
-    if cx.config.named_peers_only {
-        return Err(DropReason::UnexpectedHandshake);
-    }
     let proven = cx.is_cookie(hello, &from);
     let many_unproven = cx.table.has_many_unproven();
     if !proven && (many_unproven || cx.is_crowded()) {
@@ -283,7 +281,7 @@ impl Ctx<'_> {
         ack: &Handshake,
         from: PeerAddress,
     ) -> Result<(), DropReason> {
-        let slot = self.own_handshake(header, from)?;
+        let slot = self.own_handshake(header, ack, from)?;
         let (incarnation, epoch) = (ack.src_incarnation.get(), ack.epoch.get());
         let token = Token::new(self.incarnation(&from), incarnation, epoch);
         if !header.proves(token) {
@@ -353,7 +351,7 @@ impl Ctx<'_> {
         retry: &Handshake,
         from: PeerAddress,
     ) -> Result<(), DropReason> {
-        let slot = self.own_handshake(header, from)?;
+        let slot = self.own_handshake(header, retry, from)?;
         if retry.dst_incarnation.get() != self.incarnation(&from) {
             return Err(DropReason::UnexpectedHandshake);
         }
@@ -372,11 +370,22 @@ impl Ctx<'_> {
         Ok(())
     }
 
-    /// The peer that a reply to our hello belongs to, if it is proven.
-    fn own_handshake(&self, header: &Header, from: PeerAddress) -> Result<PeerSlot, DropReason> {
+    /// The peer that a handshake packet names. A connected endpoint knows before by which name the
+    /// peer has the connection.
+    fn own_handshake(
+        &self,
+        header: &Header,
+        handshake: &Handshake,
+        from: PeerAddress,
+    ) -> Result<PeerSlot, DropReason> {
         let slot = self.table.peer_slot(header.dst_cid()).ok_or(DropReason::UnknownConnection)?;
-        if self.table.peers[slot].address() != from {
+        let peer = &self.table.peers[slot];
+        if peer.address() != from {
             return Err(DropReason::WrongSource);
+        }
+        let names = header.kind() != Some(PacketKind::Retry) && self.config.named_peers_only;
+        if names && peer.remote_cid().bits() != handshake.src_cid.get() {
+            return Err(DropReason::UnexpectedHandshake);
         }
         Ok(slot)
     }

@@ -5,18 +5,25 @@
 //! the façade, `handshake` and `teardown`. Bound: those of `changed`.
 
 use crate::engine::connect::ConnectionTable;
+use crate::engine::connect::peer_key::PeerKey;
 use crate::peer::State;
 use crate::peer::hosts::SharedPool;
 use crate::peer::slots::PeerSlot;
 use crate::{LinkState, PeerAddress, PeerId};
 
 impl ConnectionTable<'_> {
-    /// Lets the address of a peer find it, if the peer has one and is the first there.
+    /// Lets the key of a peer find it, if the peer has an address.
     pub(super) fn index_peer(&mut self, peer: PeerSlot) {
-        let address = self.peers[peer].address();
-        if address != PeerAddress::NONE && self.find_peer(&address).is_none() {
-            self.index.insert(&address, peer);
+        let key = self.key_of(peer);
+        // A peer may give the same name twice. The first connection has it.
+        if key.address != PeerAddress::NONE && self.find_peer(key.address, key.cid).is_none() {
+            self.index.insert(&key, peer);
         }
+    }
+
+    /// The key of a peer in the index.
+    pub(super) fn key_of(&self, peer: PeerSlot) -> PeerKey {
+        PeerKey::of(&self.peers[peer], self.is_connected)
     }
 
     /// Names the other side of a peer that was inserted without an address. `remote_cid` is its

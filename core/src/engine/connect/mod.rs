@@ -11,6 +11,7 @@ pub(super) mod evict;
 pub(super) mod handshake;
 mod links;
 pub(super) mod packet;
+mod peer_key;
 pub(super) mod reset;
 pub(super) mod schedule;
 pub(super) mod stateless;
@@ -24,6 +25,7 @@ use crate::collections::slots::Slots;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::engine::connect::changed::ChangedLinks;
 use crate::engine::connect::packet::{STATELESS_QUEUE_MAX, StatelessPacket};
+use crate::engine::connect::peer_key::PeerKey;
 use crate::engine::violation::{Violation, sound};
 use crate::peer::hosts::{Host, HostShares, SharedPool};
 use crate::peer::slots::{ConnSlot, PeerSlot};
@@ -47,7 +49,9 @@ const PEERS_BEGIN: u32 = 128;
 #[derive(Debug)]
 pub(super) struct ConnectionTable<'s> {
     peers: Slab<'s, Peer, PeerSlot>,
-    index: HashIndex<'s, PeerAddress, PeerSlot>,
+    index: HashIndex<'s, PeerKey, PeerSlot>,
+    /// Peers are those of connected endpoints.
+    is_connected: bool,
     connections: Slab<'s, Connection, ConnSlot>,
     /// Connections that send, in round-robin order.
     ready: List<ConnSlot>,
@@ -76,18 +80,21 @@ pub(super) struct ConnectionTable<'s> {
 }
 
 impl<'s> ConnectionTable<'s> {
-    /// A table without peers. The `secret` keeps others from choosing addresses that collide, and
-    /// from inferring one peer's identifier from another's.
+    /// A table without peers; `is_connected`: they will be those of connected endpoints. The
+    /// `secret` keeps others from choosing addresses that collide, and from inferring one peer's
+    /// identifier from another's.
     pub(super) fn new(
         peers: Slots<'s, Slot<Peer>>,
         index: &'s mut [u32],
         connections: Slots<'s, Slot<Connection>>,
         secret: &Secret,
+        is_connected: bool,
     ) -> Self {
         let peer_table = secret.subkey(Use::PeerTable);
         Self {
             peers: Slab::new(peers),
             index: HashIndex::new(index, peer_table),
+            is_connected,
             connections: Slab::new(connections),
             ready: List::default(),
             corked: List::default(),
@@ -171,10 +178,11 @@ impl ConnectionTable<'_> {
         (slot.id(generation) == id).then_some((slot, peer))
     }
 
-    /// The peer at an address.
-    pub(super) fn find_peer(&self, address: &PeerAddress) -> Option<PeerSlot> {
-        let peers = &self.peers;
-        self.index.find(address, |peer| peers[peer].address())
+    /// The peer at an address. A connected endpoint may have several there: then `cid`, the other
+    /// side's name for the connection, tells them apart.
+    pub(super) fn find_peer(&self, address: PeerAddress, cid: PeerId) -> Option<PeerSlot> {
+        let cid = if self.is_connected { cid } else { PeerId::NONE };
+        self.index.find(&PeerKey { address, cid }, |peer| self.key_of(peer))
     }
 
     /// Whether a connection exists in this slot.
@@ -367,9 +375,9 @@ impl ConnectionTable<'_> {
 
     /// Removes a peer that has no connection; its slot goes into quarantine.
     pub(super) fn forget(&mut self, peer: PeerSlot, now: Tick) {
-        let address = self.peers[peer].address();
-        let peers = &self.peers;
-        self.index.remove(&address, peer, |slot| peers[slot].address());
+        let (peers, is_connected) = (&self.peers, self.is_connected);
+        let key_of = |peer: PeerSlot| PeerKey::of(&peers[peer], is_connected);
+        self.index.remove(&key_of(peer), peer, key_of);
         self.set_standing(peer, Standing::Proven);
         self.hosts[SharedPool::Peers].given_back(self.peers[peer].host(), 1);
         self.peers[peer].set_removed(now);

@@ -19,7 +19,7 @@ pub(crate) enum StatelessPacket {
     /// Demand of a cookie, to the sender of a hello with this `cid` and `incarnation`.
     Retry { to: PeerAddress, cid: PeerId, incarnation: u64, cookie: u64 },
     /// Notice that no such connection exists, to the sender of a packet with these numbers.
-    Reset { to: PeerAddress, token: u32, psn: Psn, ack: Psn },
+    Reset { to: PeerAddress, cid: PeerId, token: u32, psn: Psn, ack: Psn },
     /// Close notification, with the numbers that were received and the errors that were issued.
     Close { to: PeerAddress, cid: PeerId, token: Token, psn: Psn, msn: u16, errors: u8 },
     /// Answer to a peer's probes of the path MTU: the largest `size` that arrived in a `round`.
@@ -30,7 +30,8 @@ impl StatelessPacket {
     /// The notice that the connection of the packet with `header` does not exist. It repeats the
     /// numbers of that packet, and is not longer.
     pub(crate) const fn reset(header: &Header, to: PeerAddress) -> Self {
-        Self::Reset { to, token: header.token(), psn: header.psn(), ack: header.ack_psn() }
+        let (cid, token) = (header.dst_cid(), header.token());
+        Self::Reset { to, cid, token, psn: header.psn(), ack: header.ack_psn() }
     }
 
     /// The close notification of a peer with numbers that are up to date.

@@ -27,7 +27,7 @@ pub(crate) fn process_reset(
     header: &Header,
     from: PeerAddress,
 ) -> Result<(), DropReason> {
-    let slot = cx.table.find_peer(&from).ok_or(DropReason::UnknownConnection)?;
+    let slot = cx.table.find_peer(from, header.dst_cid()).ok_or(DropReason::UnknownConnection)?;
     let peer = &cx.table.peers[slot];
     let (conn, token) = (peer.connection(), peer.token());
     if !peer.is_established() || conn.is_none() || token.low() != header.token() {

@@ -65,9 +65,9 @@ impl Ctx<'_> {
                     body.cookie = cookie.into();
                     self.seal_stateless(&header, body.as_bytes(), to, packet)
                 }
-                StatelessPacket::Reset { to, token, psn, ack } => {
+                StatelessPacket::Reset { to, cid, token, psn, ack } => {
                     let token = Token(token.into());
-                    let header = Header::new(PacketKind::Reset, PeerId::NONE, token)
+                    let header = Header::new(PacketKind::Reset, cid, token)
                         .with_psn(psn)
                         .with_received(ack, 0, ReceiverStatus::default())
                         .with_sent_at(self.timers.tick().bits());

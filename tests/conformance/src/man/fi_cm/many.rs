@@ -7,7 +7,7 @@ use crate::abi;
 use crate::connected::{Listener, event, nothing_more, offer, queue, until};
 use crate::fi::{Completion, Context, Cq, Domain, Ep, Eq, Errno, Fabric, Fid as _, Info, Mem};
 use crate::group::cq_attr;
-use crate::world::{Setup, World};
+use crate::world::{Setup, World, refused};
 
 const COUNT: usize = 12;
 const LEN: usize = 100;
@@ -55,34 +55,92 @@ impl Host {
     }
 }
 
+/// Two hosts with connections between them.
+struct Hosts {
+    listener: Listener,
+    fabric: Fabric,
+    eq: Eq,
+    active: Host,
+    passive: Host,
+}
+
+impl Hosts {
+    /// Opens a connection for each of `received`. The passive side receives into it, and then into
+    /// another buffer.
+    fn connected(world: &World, received: &[(Mem, Context)]) -> Result<Self> {
+        let listener = Listener::open(world)?;
+        let (name, info) = (listener.name()?, offer(world)?);
+        let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
+        let eq = queue(&fabric)?;
+        let mut active = Host::open(&fabric, &info)?;
+        let mut passive: Option<Host> = None;
+        for (into, context) in received {
+            active.endpoint(&eq, &info)?.connect(&name).context("fi_connect")?;
+            let request = event(&listener.eq, abi::FI_CONNREQ, &[])?.info.context("no info")?;
+            let host = match &mut passive {
+                Some(host) => host,
+                none => none.insert(Host::open(&listener.fabric, &request)?),
+            };
+            let ep = host.endpoint(&listener.eq, &request)?;
+            ep.recv(*into, abi::FI_ADDR_UNSPEC, *context).context("fi_recv")?;
+            ep.recv(Mem::zeroed(8), abi::FI_ADDR_UNSPEC, Context::null()).context("fi_recv")?;
+            ep.accept().context("fi_accept")?;
+            let fid = ep.fid();
+            let queues = [&active.cq, &host.cq];
+            let connected = event(&eq, abi::FI_CONNECTED, &queues)?;
+            let asked = active.endpoints.last().map(|ep| ep.fid());
+            ensure!(Some(connected.fid) == asked, "another one");
+            ensure!(event(&listener.eq, abi::FI_CONNECTED, &queues)?.fid == fid, "another one");
+        }
+        let passive = passive.context("no connection")?;
+        Ok(Self { listener, fabric, eq, active, passive })
+    }
+
+    fn close(self) -> Result<()> {
+        self.active.close()?;
+        self.passive.close()?;
+        self.eq.close().context("fi_close of an event queue")?;
+        self.fabric.close().context("fi_close of a fabric")?;
+        self.listener.close()
+    }
+}
+
+/// Buffers for that many messages, and the contexts of their receives.
+fn buffers(count: usize) -> Vec<(Mem, Context)> {
+    (0..count).map(|_| (Mem::zeroed(LEN), Context::new())).collect()
+}
+
+/// `fi_cq(3)`: messages that have come are read before the end of another connection, whose
+/// receives are cancelled.
+pub(super) fn messages_are_read_before_the_end_of_another_connection(world: &World) -> Result<()> {
+    let received = buffers(COUNT);
+    let hosts = Hosts::connected(world, &received)?;
+    let Hosts { listener, active, passive, .. } = &hosts;
+    for ep in &active.endpoints {
+        ep.send(Mem::pattern(LEN, 1), 0, Context::null()).context("fi_send")?;
+        // It has arrived. The queue of the other side is not read.
+        until("completion", || match active.cq.read(1) {
+            Err(Errno(abi::FI_EAGAIN)) => Ok(None),
+            found => Ok(Some(found.context("fi_cq_read")?)),
+        })?;
+    }
+    active.endpoints[0].shutdown().context("fi_shutdown")?;
+    event(&listener.eq, abi::FI_SHUTDOWN, &[&active.cq])?;
+    for _ in 0..COUNT {
+        passive.completion(&active.cq)?;
+    }
+    refused(passive.cq.read(1), &[abi::FI_EAVAIL], "fi_cq_read before fi_cq_readerr")?;
+    ensure!(passive.cq.readerr(0)?.err == Errno(abi::FI_ECANCELED), "another error");
+    refused(passive.cq.read(1), &[abi::FI_EAGAIN], "fi_cq_read after all")?;
+    hosts.close()
+}
+
 /// `fi_endpoint(3)`: each connection has its own receives, events and end, also where all complete
 /// at one queue. `fi_close` discards what is outstanding, without a completion.
 pub(super) fn connections_with_one_queue_are_apart(world: &World) -> Result<()> {
-    let listener = Listener::open(world)?;
-    let (name, info) = (listener.name()?, offer(world)?);
-    let fabric = Fabric::open(&info, Context::null()).context("fi_fabric")?;
-    let eq = queue(&fabric)?;
-    let mut active = Host::open(&fabric, &info)?;
-    let mut passive: Option<Host> = None;
-    let received: Vec<_> = (0..COUNT).map(|_| (Mem::zeroed(LEN), Context::new())).collect();
-    for (into, context) in &received {
-        active.endpoint(&eq, &info)?.connect(&name).context("fi_connect")?;
-        let request = event(&listener.eq, abi::FI_CONNREQ, &[])?.info.context("no info")?;
-        let host = match &mut passive {
-            Some(host) => host,
-            none => none.insert(Host::open(&listener.fabric, &request)?),
-        };
-        let ep = host.endpoint(&listener.eq, &request)?;
-        ep.recv(*into, abi::FI_ADDR_UNSPEC, *context).context("fi_recv")?;
-        ep.recv(Mem::zeroed(8), abi::FI_ADDR_UNSPEC, Context::null()).context("fi_recv")?;
-        ep.accept().context("fi_accept")?;
-        let fid = ep.fid();
-        let queues = [&active.cq, &host.cq];
-        let connected = event(&eq, abi::FI_CONNECTED, &queues)?;
-        ensure!(Some(connected.fid) == active.endpoints.last().map(|ep| ep.fid()), "another one");
-        ensure!(event(&listener.eq, abi::FI_CONNECTED, &queues)?.fid == fid, "another one");
-    }
-    let mut passive = passive.context("no connection")?;
+    let received = buffers(COUNT);
+    let mut hosts = Hosts::connected(world, &received)?;
+    let Hosts { listener, eq, active, passive, .. } = &mut hosts;
     for (number, ep) in active.endpoints.iter().enumerate().rev() {
         ep.send(Mem::pattern(LEN, number as u8), 0, Context::null()).context("fi_send")?;
     }
@@ -97,7 +155,7 @@ pub(super) fn connections_with_one_queue_are_apart(world: &World) -> Result<()> 
     // One ends. Its receive is discarded, and the others stay.
     const CLOSED: usize = 3;
     passive.endpoints.remove(CLOSED).close().context("fi_close")?;
-    let ended = event(&eq, abi::FI_SHUTDOWN, &[&active.cq, &passive.cq])?;
+    let ended = event(eq, abi::FI_SHUTDOWN, &[&active.cq, &passive.cq])?;
     ensure!(ended.fid == active.endpoints[CLOSED].fid(), "another connection has ended");
     nothing_more(&listener.eq)?;
     for (number, ep) in active.endpoints.iter().enumerate().filter(|(at, _)| *at != CLOSED) {
@@ -105,10 +163,6 @@ pub(super) fn connections_with_one_queue_are_apart(world: &World) -> Result<()> 
         ensure!(passive.completion(&active.cq)?.len == 8, "connection {number}");
         active.completion(&passive.cq)?;
     }
-    nothing_more(&eq)?;
-    active.close()?;
-    passive.close()?;
-    eq.close().context("fi_close of an event queue")?;
-    fabric.close().context("fi_close of a fabric")?;
-    listener.close()
+    nothing_more(eq)?;
+    hosts.close()
 }
