@@ -156,6 +156,28 @@ fn an_agent_that_does_not_listen_refuses() {
 }
 
 #[test]
+fn requests_of_one_host_leave_half_of_the_backlog_to_others() {
+    let config = AgentConfig { connects: 64, backlog: 64, ..CONFIG };
+    let mut agents = Agents::new(3, config, 1);
+    agents.call(1, |agent, _| agent.set_listening(64));
+    let ids: Vec<_> = (0..64).map(|_| connect(&mut agents, b"")).collect();
+    agents.play(SECOND);
+    let waiting = agents.take_events(1);
+    assert_eq!(waiting.len(), 33);
+    let to = agents.address(1);
+    agents.call(2, |agent, now| agent.connect(now, to, 4001, b"")).unwrap();
+    agents.play(100 * MS);
+    let (ConnectEvent::Requested { from, .. }, _) = event(&mut agents, 1) else { panic!() };
+    assert_eq!(from, agents.address(2));
+    // The others come again, and find room when requests of their host have been answered.
+    for (request, _) in &waiting {
+        agents.call(1, |agent, now| agent.reject(now, request.id(), b"")).unwrap();
+    }
+    agents.play(SECOND);
+    assert_eq!(agents.take_events(1).len(), ids.len() - waiting.len());
+}
+
+#[test]
 fn beyond_the_backlog_all_are_busy() {
     let mut agents = pair();
     let ids: Vec<_> = (0..4).map(|_| connect(&mut agents, b"")).collect();

@@ -10,6 +10,7 @@ pub(crate) mod completion;
 pub(crate) mod config;
 pub(crate) mod counters;
 pub(crate) mod error;
+pub(crate) mod hosts;
 pub(crate) mod id;
 pub(crate) mod limits;
 pub(crate) mod link;

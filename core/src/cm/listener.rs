@@ -19,6 +19,9 @@ use crate::{DropReason, Instant, PeerAddress};
 /// Period of cookies: a cookie is good in the period in which it was made, and in the next.
 const COOKIE_PERIOD_NANOS: u64 = 10_000_000_000;
 
+/// A request that finds fewer than these waiting is taken in, however many its host has.
+const UNSHARED: u32 = 16;
+
 static_assertions::const_assert!(2 * COOKIE_PERIOD_NANOS <= super::table::MEMORY_NANOS);
 
 impl Agent<'_> {
@@ -153,8 +156,13 @@ impl Agent<'_> {
             ..Exchange::default()
         };
         exchange.set_data(packet.data);
-        let has_room = self.table.unreleased(Role::Listener) < self.backlog;
-        let slot = if has_room { self.table.insert(exchange, now) } else { None };
+        let waiting = self.table.unreleased(Role::Listener);
+        let free = self.backlog.saturating_sub(waiting);
+        if free > 0 && waiting >= UNSHARED && !self.table.has_share(&from, free) {
+            // It comes again, and finds room when its host has fewer requests.
+            return Err(DropReason::NoRoom);
+        }
+        let slot = if free > 0 { self.table.insert(exchange, now) } else { None };
         let Some(slot) = slot else {
             self.stats.busy += 1;
             self.reply(ConnectReply::reject(from, packet.nonce, RejectReason::Busy));

@@ -9,12 +9,13 @@
 use super::event::{ConnectEvent, RequestId};
 use super::exchange::{Exchange, ExchangeSlot, Key, Membership, ROLES, Repeat, Role, State};
 use super::storage::AgentStorage;
-use crate::Instant;
+use crate::api::hosts::{Host, HostSlots};
 use crate::collections::index::Index;
 use crate::collections::list::{Linked, Links, List};
 use crate::collections::secret::{Secret, Use};
 use crate::collections::slab::{Slab, SlotIndex};
 use crate::collections::wheel::Wheel;
+use crate::{Instant, PeerAddress};
 
 /// How long an exchange is remembered after its end. As long as a cookie is good, so that a late
 /// packet does not begin it again.
@@ -41,6 +42,10 @@ pub(super) struct ExchangeTable<'s> {
     sending: List<ExchangeSlot>,
     evictable: [List<ExchangeSlot>; ROLES],
     released_count: [u32; ROLES],
+    /// The key of [`Host::of`].
+    host_key: [u64; 2],
+    /// Requests at the listener that are not released, by host.
+    hosts: HostSlots,
 }
 
 impl core::ops::Index<ExchangeSlot> for ExchangeTable<'_> {
@@ -72,6 +77,8 @@ impl<'s> ExchangeTable<'s> {
             sending: List::default(),
             evictable: [List::default(); ROLES],
             released_count: [0; ROLES],
+            host_key: secret.subkey(Use::HostTable),
+            hosts: HostSlots::EMPTY,
         })
     }
 
@@ -100,6 +107,11 @@ impl<'s> ExchangeTable<'s> {
         self.exchanges.used_in(class) - self.released_count.get(class).copied().unwrap_or_default()
     }
 
+    /// Whether a host may have another request at the listener, where `free` are left.
+    pub(super) fn has_share(&mut self, of: &PeerAddress, free: u32) -> bool {
+        self.hosts.has_share(Host::of(self.host_key, of), free)
+    }
+
     /// Adds an exchange, if need be in place of the one that was released first. `None`: none was.
     pub(super) fn insert(&mut self, exchange: Exchange, now: Instant) -> Option<ExchangeSlot> {
         let class = exchange.role as usize;
@@ -111,7 +123,12 @@ impl<'s> ExchangeTable<'s> {
             self.free(oldest);
         }
         let key = exchange.key();
+        let is_request = exchange.role == Role::Listener;
+        let host = Host::of(self.host_key, &exchange.peer);
         let slot = self.exchanges.alloc_in(class, exchange)?;
+        if is_request {
+            self.hosts.taken(host, 1);
+        }
         self.index.insert(&key, slot);
         self.arm(slot, now);
         Some(slot)
@@ -200,6 +217,9 @@ impl<'s> ExchangeTable<'s> {
 
     /// Ends the owner's hold of an exchange that is not live.
     pub(super) fn release(&mut self, slot: ExchangeSlot) {
+        if self.exchanges[slot].membership != Membership::Released {
+            self.count_released(slot);
+        }
         self.leave_list(slot);
         let exchange = &mut self.exchanges[slot];
         exchange.membership = Membership::Released;
@@ -209,6 +229,14 @@ impl<'s> ExchangeTable<'s> {
         }
         if let Some(count) = self.released_count.get_mut(class) {
             *count += 1;
+        }
+    }
+
+    /// A request at the listener counts for its host until it is released.
+    fn count_released(&mut self, slot: ExchangeSlot) {
+        let exchange = &self.exchanges[slot];
+        if exchange.role == Role::Listener {
+            self.hosts.given_back(Host::of(self.host_key, &exchange.peer), 1);
         }
     }
 

@@ -3,6 +3,7 @@
 //! its completion is polled. Therefore completions cannot overflow, and an application that does
 //! not poll runs out of slots to post with.
 
+use crate::api::hosts::{Host, HostSlots};
 use crate::collections::list::{Links, List};
 use crate::collections::slab::SlotIndex;
 use crate::engine::violation::length;
@@ -28,9 +29,32 @@ pub(super) struct Completions {
     deferred_sends: List<OpSlot>,
     deferred_recvs: List<RecvSlot>,
     counters: OpCounters,
+    /// Events of remote writes of unnamed peers, by host.
+    event_hosts: HostSlots,
 }
 
 impl Completions {
+    /// Whether an unnamed peer may have another event of a remote write, where `free` slots are
+    /// left.
+    pub(super) fn has_event_share(&mut self, host: Option<Host>, free: u32) -> bool {
+        host.is_none_or(|host| self.event_hosts.has_share(host, free))
+    }
+
+    /// A peer has an event more.
+    pub(super) fn event_taken(&mut self, host: Option<Host>) {
+        if let Some(host) = host {
+            self.event_hosts.taken(host, 1);
+        }
+    }
+
+    /// Frees a receive or an event.
+    pub(super) fn release_recv(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) {
+        if let RecvKind::Event(Some(host)) = recvs[slot].kind {
+            self.event_hosts.given_back(host, 1);
+        }
+        recvs.release(slot);
+    }
+
     /// The operations that have ended so far.
     pub(super) const fn counters(&self) -> &OpCounters {
         &self.counters
@@ -121,7 +145,7 @@ impl Completions {
             let op = &recvs[slot];
             if op.peer == peer || op.request.from == Some(peer) {
                 self.recv_completion(recvs, slot).slice.map(&mut each);
-                recvs.release(slot);
+                self.release_recv(recvs, slot);
             } else {
                 kept.push_back(recvs, slot);
             }
@@ -218,7 +242,7 @@ impl Completions {
         let op = &recvs[slot];
         if op.kind != RecvKind::One || op.outcome.is_err() {
             let completion = self.recv_completion(recvs, slot);
-            recvs.release(slot);
+            self.release_recv(recvs, slot);
             return Some(completion);
         }
         // A whole message in a buffer of its own: the usual case.
@@ -243,7 +267,7 @@ impl Completions {
     fn recv_completion(&self, recvs: &RecvPool<'_>, slot: RecvSlot) -> Completion {
         let op = &recvs[slot];
         let total = op.envelope.total;
-        let event = op.kind == RecvKind::Event;
+        let event = matches!(op.kind, RecvKind::Event(_));
         let placed = match op.outcome {
             Ok(()) if event || op.kind == RecvKind::Peek => total,
             Ok(()) | Err(OpError::Truncated) => total.min(op.request.len),
@@ -322,7 +346,7 @@ impl Completions {
         // peek that drops its message is not counted either, claimed or not. libfabric's common
         // receive queue (util_srx) does the same. The providers tcp and psm3 count the drop of a
         // claimed message only.
-        if !matches!(op.kind, RecvKind::Event | RecvKind::Peek) {
+        if !matches!(op.kind, RecvKind::Event(_) | RecvKind::Peek) {
             let tagged = op.request.tag.is_some();
             self.counters.count(OpKind::Recv { tagged }, false, op.outcome.is_ok());
         }

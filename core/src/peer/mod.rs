@@ -32,10 +32,10 @@ pub(crate) use errors::Errors;
 pub(crate) use path::{Extra, Path};
 pub(crate) use rtt::Rtt;
 
+use crate::api::hosts::Host;
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::slab::SlotIndex;
 use crate::collections::time::Tick;
-use crate::peer::hosts::Host;
 use crate::peer::slots::ConnSlot;
 use crate::wire::{Handshake, Token};
 use crate::{PeerAddress, PeerId};

@@ -2,13 +2,13 @@
 //! Operations under way, and messages between them: the values that live in the engine's slots.
 
 use crate::api::atomic::{AtomicOp, Datatype};
+use crate::api::hosts::Host;
 use crate::api::matching::MultiRecv;
 use crate::api::posted::Posted;
 use crate::collections::coverage::Covered;
 use crate::collections::list::{Link, Links};
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::slab::Slab;
-use crate::peer::hosts::Host;
 use crate::peer::slots::{AssemblySlot, OpSlot, RecvSlot, StoredSlot};
 use crate::peer::watch::Strikes;
 use crate::wire::{Envelope, ErrorCode, READ_LEN_MAX};
@@ -283,8 +283,8 @@ pub(crate) enum RecvKind {
         /// Its end releases the buffer to the application.
         last: bool,
     },
-    /// The event of a remote write.
-    Event,
+    /// The event of a remote write, and the host of an unnamed peer.
+    Event(Option<Host>),
 }
 
 /// A posted receive, a slice of a multi-receive buffer, or the event of a remote write.

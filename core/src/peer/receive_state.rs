@@ -7,6 +7,7 @@
 
 use super::credit::CREDIT_NANOS;
 use crate::Instant;
+use crate::api::hosts::Host;
 use crate::collections::serial::{Msn, Psn};
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::peer::window::{BitsPool, ReceiveWindow};
@@ -92,10 +93,16 @@ impl ReceiveState {
         &self.receive_window
     }
 
-    /// Records that data packet `psn`, which is fresh, was processed.
+    /// Records that data packet `psn`, which is fresh, was processed. Pages that it takes count for
+    /// `host`.
     #[inline]
-    pub(crate) fn packet_processed(&mut self, pool: &mut BitsPool<'_>, psn: Psn) {
-        self.receive_window.insert(pool, psn);
+    pub(crate) fn packet_processed(
+        &mut self,
+        pool: &mut BitsPool<'_>,
+        psn: Psn,
+        host: Option<Host>,
+    ) {
+        self.receive_window.insert(pool, psn, host);
         if self.receive_window.has_holes() {
             self.report(psn);
         }
@@ -397,8 +404,8 @@ mod tests {
             for (distance, acknowledge) in arrivals {
                 let distance = 1 + distance % reach;
                 let psn = Psn(base).plus(distance);
-                if state.receive_window().admission(&pool, psn) == Admission::Fresh {
-                    state.packet_processed(&mut pool, psn);
+                if state.receive_window().admission(&pool, psn, || None) == Admission::Fresh {
+                    state.packet_processed(&mut pool, psn, None);
                     arrived.insert(distance);
                 } else {
                     reported.remove(&distance);

@@ -12,6 +12,7 @@
 
 #![allow(clippy::indexing_slicing, reason = "indices are masked to the arrays' lengths")]
 
+use crate::api::hosts::Host;
 use crate::collections::serial::Psn;
 use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::collections::slots::Slots;
@@ -37,11 +38,15 @@ static_assertions::const_assert!(WINDOW_PACKETS <= PAGE_PACKETS * (PAGES as u32 
 
 /// The bits of a run of packets.
 #[derive(Clone, Debug, Hash)]
-pub(crate) struct BitsPage([u64; (PAGE_PACKETS / 64) as usize]);
+pub(crate) struct BitsPage {
+    bits: [u64; (PAGE_PACKETS / 64) as usize],
+    /// The host of an unnamed peer.
+    host: Option<Host>,
+}
 
 impl Default for BitsPage {
     fn default() -> Self {
-        Self([0; (PAGE_PACKETS / 64) as usize])
+        Self { bits: [0; (PAGE_PACKETS / 64) as usize], host: None }
     }
 }
 
@@ -64,10 +69,19 @@ impl<'s> BitsPool<'s> {
         self.0.capacity() - self.0.used()
     }
 
+    /// Whether `pages` are free for a peer at `host`, which has no more than are free. `None`: a
+    /// named peer, to which only the first applies. Bound: the pages.
+    fn has_room(&self, host: Option<Host>, pages: u32) -> bool {
+        let of_host =
+            |host| self.0.used_slots().filter(move |&page| self.0[page].host == Some(host));
+        let is_shared = |host| of_host(host).count() as u32 <= self.free();
+        self.free() >= pages && host.is_none_or(is_shared)
+    }
+
     /// The word of a page that has the bit of `psn`; 0 without a page.
     fn word(&self, pages: &[BitsSlot; PAGES], psn: Psn) -> u64 {
         let page = pages[page_at(psn)];
-        if page.is_none() { 0 } else { self.0[page].0[word_at(psn)] }
+        if page.is_none() { 0 } else { self.0[page].bits[word_at(psn)] }
     }
 
     /// The 64 bits from `psn` on.
@@ -78,13 +92,14 @@ impl<'s> BitsPool<'s> {
     }
 
     /// Sets the bit of `psn`. Returns false where its page is missing, and none is free.
-    fn set(&mut self, pages: &mut [BitsSlot; PAGES], psn: Psn) -> bool {
+    fn set(&mut self, pages: &mut [BitsSlot; PAGES], psn: Psn, host: Option<Host>) -> bool {
         let page = &mut pages[page_at(psn)];
         if page.is_none() {
-            let Some(taken) = self.0.alloc(BitsPage::default()) else { return false };
+            let taken = self.0.alloc(BitsPage { host, ..BitsPage::default() });
+            let Some(taken) = taken else { return false };
             *page = taken;
         }
-        self.0[*page].0[word_at(psn)] |= 1 << (psn.0 % 64);
+        self.0[*page].bits[word_at(psn)] |= 1 << (psn.0 % 64);
         true
     }
 
@@ -171,9 +186,14 @@ impl ReceiveWindow {
         self.end.0 != self.next.0
     }
 
-    /// The decision on `psn`; changes nothing.
+    /// The decision on `psn`, of an unnamed peer at `host` or of a named one; changes nothing.
     #[inline]
-    pub(crate) fn admission(&self, pool: &BitsPool<'_>, psn: Psn) -> Admission {
+    pub(crate) fn admission(
+        &self,
+        pool: &BitsPool<'_>,
+        psn: Psn,
+        host: impl Fn() -> Option<Host>,
+    ) -> Admission {
         if psn.is_before(self.next) {
             return Admission::Duplicate;
         }
@@ -183,9 +203,11 @@ impl ReceiveWindow {
                 bits[(distance / 64) as usize].get() >> (distance % 64)
             }
             _ if distance > WINDOW_PACKETS => return Admission::Beyond,
-            Bits::Inline(_) if pool.free() < PAGES_FOR_GROWTH => return Admission::Beyond,
+            Bits::Inline(_) if !pool.has_room(host(), PAGES_FOR_GROWTH) => {
+                return Admission::Beyond;
+            }
             Bits::Inline(_) => 0,
-            Bits::Pages(pages) if pages[page_at(psn)].is_none() && pool.free() == 0 => {
+            Bits::Pages(pages) if pages[page_at(psn)].is_none() && !pool.has_room(host(), 1) => {
                 return Admission::Beyond;
             }
             Bits::Pages(pages) => pool.bits_from(pages, psn),
@@ -193,28 +215,29 @@ impl ReceiveWindow {
         if arrived & 1 == 1 { Admission::Duplicate } else { Admission::Fresh }
     }
 
-    /// Remembers that `psn`, which was [`Admission::Fresh`], has been placed.
+    /// Remembers that `psn`, which was [`Admission::Fresh`], has been placed. Pages that it takes
+    /// count for `host`.
     #[inline]
-    pub(crate) fn insert(&mut self, pool: &mut BitsPool<'_>, psn: Psn) {
+    pub(crate) fn insert(&mut self, pool: &mut BitsPool<'_>, psn: Psn, host: Option<Host>) {
         if psn == self.next && !self.has_holes() {
             self.next = psn.plus(1);
             self.end = self.next;
         } else {
-            self.insert_out_of_order(pool, psn);
+            self.insert_out_of_order(pool, psn, host);
         }
     }
 
-    fn insert_out_of_order(&mut self, pool: &mut BitsPool<'_>, psn: Psn) {
+    fn insert_out_of_order(&mut self, pool: &mut BitsPool<'_>, psn: Psn, host: Option<Host>) {
         let distance = psn.since(self.next);
         if distance >= INLINE_PACKETS {
-            self.widen(pool);
+            self.widen(pool, host);
         }
         match &mut self.bits {
             Bits::Inline(bits) => {
                 bits[(distance / 64) as usize % INLINE_WORDS] |= 1 << (distance % 64);
             }
             Bits::Pages(pages) => {
-                let remembered = pool.set(pages, psn);
+                let remembered = pool.set(pages, psn, host);
                 debug_assert!(remembered, "`admission` has seen a free page");
             }
         }
@@ -227,7 +250,7 @@ impl ReceiveWindow {
     }
 
     /// Moves the inline bits to pages.
-    fn widen(&mut self, pool: &mut BitsPool<'_>) {
+    fn widen(&mut self, pool: &mut BitsPool<'_>, host: Option<Host>) {
         let Bits::Inline(bits) = self.bits else { return };
         let mut pages = [BitsSlot::NONE; PAGES];
         for (word, from) in bits.into_iter().zip((0u32..).step_by(64)) {
@@ -235,7 +258,7 @@ impl ReceiveWindow {
             // bound: the bits of a word
             while rest != 0 {
                 let psn = self.next.plus(from + rest.trailing_zeros());
-                let remembered = pool.set(&mut pages, psn);
+                let remembered = pool.set(&mut pages, psn, host);
                 debug_assert!(remembered, "`admission` has seen free pages");
                 rest &= rest - 1;
             }
@@ -267,7 +290,7 @@ impl ReceiveWindow {
                     }
                     let page = pages[page_at(self.next)];
                     let passed = u64::MAX >> (64 - run) << skip;
-                    pool.0[page].0[word_at(self.next)] &= !passed;
+                    pool.0[page].bits[word_at(self.next)] &= !passed;
                     self.next = self.next.plus(run);
                     if self.next.0.is_multiple_of(PAGE_PACKETS) {
                         pool.release(&mut pages[page_at(self.next.plus(u32::MAX))]);
@@ -338,7 +361,7 @@ mod tests {
                 let step = if fill && step % 3 > 0 { 20 } else { step % reach };
                 let number = (next + u64::from(step)).saturating_sub(20);
                 let psn = Psn(base.wrapping_add(number as u32));
-                let admission = window.admission(&pool, psn);
+                let admission = window.admission(&pool, psn, || None);
                 if number < next || above.contains(&number) {
                     prop_assert_eq!(admission, Admission::Duplicate);
                 } else if number > next + u64::from(WINDOW_PACKETS) {
@@ -348,7 +371,7 @@ mod tests {
                     prop_assert!(admission == Admission::Fresh || pages < 5);
                 }
                 if admission == Admission::Fresh {
-                    window.insert(&mut pool, psn);
+                    window.insert(&mut pool, psn, None);
                     above.insert(number);
                     while above.remove(&next) {
                         next += 1;
@@ -380,9 +403,9 @@ mod tests {
     fn a_window_without_pages_spans_128_packets() {
         let mut pool = BitsPool::new(Slots::with_room(0).unwrap());
         let mut window = ReceiveWindow::new(Psn(7));
-        window.insert(&mut pool, Psn(7 + 127));
-        assert_eq!(window.admission(&pool, Psn(7 + 126)), Admission::Fresh);
-        assert_eq!(window.admission(&pool, Psn(7 + 127)), Admission::Duplicate);
-        assert_eq!(window.admission(&pool, Psn(7 + 128)), Admission::Beyond);
+        window.insert(&mut pool, Psn(7 + 127), None);
+        assert_eq!(window.admission(&pool, Psn(7 + 126), || None), Admission::Fresh);
+        assert_eq!(window.admission(&pool, Psn(7 + 127), || None), Admission::Duplicate);
+        assert_eq!(window.admission(&pool, Psn(7 + 128), || None), Admission::Beyond);
     }
 }

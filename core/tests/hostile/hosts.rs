@@ -202,3 +202,71 @@ fn credit_of_one_host_leaves_credit_to_others() {
     };
     assert_eq!(puppet.sent().iter().map(credit).max(), Some(16));
 }
+
+#[test]
+fn errors_that_one_host_never_acknowledges_leave_slots_to_others() {
+    let config = Config { peers: 64, connections: 64, responders: 104, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config);
+    good_message_arrives(&mut puppet, 1, 8);
+    // 40 slots for errors: of 20 peers each has three, but for those that are reset.
+    let wrong = Remote { key: 1, address: 0 };
+    for peer in &mut connect_all(&mut puppet, 20) {
+        for op in 0..3 {
+            peer.send(&mut puppet, 0, &write(op, wrong, None, b"x"));
+            peer.head.psn = peer.head.psn.plus(1);
+        }
+    }
+    assert_eq!(puppet.engine().stats().errors_sent, 21);
+    for context in 10..20 {
+        puppet.world.write(GOOD, 0, context, wrong, None, vec![1; 8]);
+    }
+    puppet.world.run(BEGIN);
+    let good = puppet.world.completions(GOOD);
+    assert_eq!(good.len(), 10);
+    assert!(good.iter().all(|end| end.outcome == Err(OpError::Key)), "{good:?}");
+}
+
+#[test]
+fn data_of_one_host_behind_missing_packets_leaves_slots_to_others() {
+    let config = Config { peers: 256, connections: 256, responders: 256, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&Config { events: 64, ..config });
+    let remote = puppet.world.region(0, 0, 64, Access::WRITE);
+    // Each packet brings a completion that waits for the packet before it.
+    let peers = connect_all(&mut puppet, 60);
+    for peer in &peers {
+        peer.send(&mut puppet, 1, &write(1, remote, Some(9), b"x"));
+    }
+    assert_eq!(puppet.engine().stats().dropped(DropReason::NoEvent), 60 - 33);
+    for context in 10..20 {
+        puppet.world.write(GOOD, 0, context, remote, Some(context), vec![1; 8]);
+    }
+    puppet.world.run(BEGIN);
+    let good = puppet.world.completions(GOOD);
+    assert!(good.len() == 10 && good.iter().all(|end| end.outcome.is_ok()), "{good:?}");
+    // Those that were delivered count no more.
+    for peer in &peers {
+        peer.send(&mut puppet, 0, &write(2, remote, None, b"x"));
+    }
+    puppet.world.completions(0);
+    for peer in &peers {
+        peer.send(&mut puppet, 3, &write(3, remote, Some(9), b"x"));
+    }
+    assert_eq!(puppet.engine().stats().dropped(DropReason::NoEvent), 2 * (60 - 33));
+}
+
+#[test]
+fn wide_windows_of_one_host_leave_pages_to_others() {
+    let config = Config { peers: 64, connections: 64, responders: 64, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&Config { reorder_pages: 16, ..config });
+    // Packets far ahead of a missing one.
+    for peer in connect_all(&mut puppet, 20) {
+        peer.send(&mut puppet, 20_000, &message(1, b"x"));
+    }
+    let beyond = puppet.engine().stats().dropped(DropReason::BeyondWindow);
+    assert_eq!(beyond, 20 - 9);
+    let at = PeerAddress::new(address(GOOD + 1).ip(), 1);
+    puppet.world.link.cut.push(at);
+    let other = Unnamed::connect_from(&mut puppet, at).unwrap();
+    other.send(&mut puppet, 20_000, &message(1, b"x"));
+    assert_eq!(puppet.engine().stats().dropped(DropReason::BeyondWindow), beyond);
+}

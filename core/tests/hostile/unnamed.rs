@@ -17,7 +17,11 @@ pub struct Unnamed {
 impl Unnamed {
     /// A connection from a port of the puppet's host. `None`: the engine does not answer.
     pub fn connect(puppet: &mut Puppet, port: u16) -> Option<Self> {
-        let at = PeerAddress::new(address(PUPPET).ip(), port);
+        Self::connect_from(puppet, PeerAddress::new(address(PUPPET).ip(), port))
+    }
+
+    /// A connection from an address. `None`: the engine does not answer.
+    pub fn connect_from(puppet: &mut Puppet, at: PeerAddress) -> Option<Self> {
         puppet.sent();
         let mut cookie = 0;
         for _ in 0..2 {

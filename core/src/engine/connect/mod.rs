@@ -17,6 +17,7 @@ pub(super) mod schedule;
 pub(super) mod stateless;
 pub(super) mod teardown;
 
+use crate::api::hosts::Host;
 use crate::collections::index::Index as HashIndex;
 use crate::collections::list::List;
 use crate::collections::secret::{Secret, Use};
@@ -27,7 +28,7 @@ use crate::engine::connect::changed::ChangedLinks;
 use crate::engine::connect::packet::{STATELESS_QUEUE_MAX, StatelessPacket};
 use crate::engine::connect::peer_key::PeerKey;
 use crate::engine::violation::{Violation, sound};
-use crate::peer::hosts::{Host, HostShares, SharedPool};
+use crate::peer::hosts::{HostShares, SharedPool};
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::{Connection, Peer, Standing, State};
 use crate::{PeerAddress, PeerId};
@@ -313,12 +314,14 @@ impl ConnectionTable<'_> {
     /// `reads`.
     pub(super) fn hosts_add_up(&self, assemblies: u32, reads: u32) -> bool {
         let credit = |conn| u32::from(self.connections[conn].credits().granted()) - 1;
+        let errors = |conn| u32::from(self.connections[conn].errors().open());
         let counted = [
             (SharedPool::Peers, self.peers.used()),
             (SharedPool::Connections, self.connections.used()),
             (SharedPool::RendezvousReads, reads),
             (SharedPool::Assemblies, assemblies),
             (SharedPool::Credits, self.iter().map(credit).sum()),
+            (SharedPool::Errors, self.iter().map(errors).sum()),
         ];
         counted.iter().all(|&(pool, slots)| self.hosts[pool].total() == slots)
     }

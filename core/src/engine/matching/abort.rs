@@ -36,7 +36,7 @@ impl Matcher<'_> {
         }
         // bound: events of one window
         while let Some(event) = cx.table[conn].pending_events_mut().pop_front(&mut self.recvs) {
-            self.recvs.release(event);
+            cx.completions.release_recv(&mut self.recvs, event);
         }
     }
 

@@ -34,10 +34,12 @@ impl Matcher<'_> {
         };
         let total = write.before + write.payload.len() as u64;
         let envelope = Envelope { data: write.data, total, ..Envelope::default() };
-        let kind = RecvKind::Event;
+        let host = cx.table.unnamed_host(conn);
+        let kind = RecvKind::Event(host);
         let event = RecvOp { request, kind, peer, envelope, psn, ..RecvOp::default() };
         // A slot is free: `lacks_room` has checked.
         let Some(slot) = self.recvs.alloc_in(EVENTS, event) else { return };
+        cx.completions.event_taken(host);
         // From the last one on: packets mostly arrive in order.
         let (mut before, mut last) = (RecvSlot::NONE, cx.table[conn].pending_events().tail());
         // bound: events of one window
@@ -65,7 +67,7 @@ impl Matcher<'_> {
             op.request.context = Context(0);
             if of_failed {
                 // Another part of the same write was in error.
-                self.recvs.release(slot);
+                cx.completions.release_recv(&mut self.recvs, slot);
             } else {
                 cx.completions.finish_recv(&mut self.recvs, slot);
             }

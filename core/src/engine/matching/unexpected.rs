@@ -17,10 +17,10 @@
 
 use crate::UnexpectedId;
 use crate::api::config::{UNEXPECTED_CLASS_LEN, UNEXPECTED_CLASSES};
+use crate::api::hosts::{Host, HostSlots};
 use crate::collections::list::{Link, Linked, Links, List};
 use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::collections::slots::Slots;
-use crate::peer::hosts::{Host, HostSlots};
 use crate::peer::operation::Unexpected;
 use crate::peer::slots::StoredSlot;
 

@@ -71,7 +71,7 @@ pub(crate) fn ingest_predicted<M: Memory>(
         sender.retire_predicted(state, now, header.ack_psn(), sent_at, op);
     }
     state.rx_mut().message_accepted();
-    state.rx_mut().packet_processed(&mut cx.bits, header.psn());
+    state.rx_mut().packet_processed(&mut cx.bits, header.psn(), None);
     state.rx_mut().owe_ack(now, header.flags().contains(Flags::ACK_REQUEST));
     state.return_credits();
     let ack_now = state.rx().ack_due_now();

@@ -119,7 +119,8 @@ impl Engine<'_> {
             flags.contains(Flags::BARRIER) || (cx.config.rma_events && records.endings > 0);
         let window = &cx.table[conn].rx().receive_window();
         let out_of_order = psn != window.next();
-        let refusal = match window.admission(&cx.bits, psn) {
+        let host = || cx.table.unnamed_host(conn);
+        let refusal = match window.admission(&cx.bits, psn, host) {
             Admission::Duplicate => Some(DropReason::Duplicate),
             Admission::Beyond => Some(DropReason::BeyondWindow),
             Admission::Fresh
@@ -162,8 +163,9 @@ impl Engine<'_> {
         }
         let Self { cx, matcher, .. } = self;
         let now = cx.timers.tick();
+        let host = if out_of_order { cx.table.unnamed_host(conn) } else { None };
         let state = &mut cx.table[conn];
-        state.rx_mut().packet_processed(&mut cx.bits, psn);
+        state.rx_mut().packet_processed(&mut cx.bits, psn, host);
         let at_once = flags.contains(Flags::ACK_REQUEST) || state.rx().is_not_ready();
         state.rx_mut().owe_ack(now, at_once);
         state.return_credits();
@@ -191,7 +193,8 @@ impl Engine<'_> {
         let Self { cx, .. } = self;
         let psn = header.psn();
         let peer = cx.table[conn].peer();
-        match cx.table[conn].rx().receive_window().admission(&cx.bits, psn) {
+        let host = || cx.table.unnamed_host(conn);
+        match cx.table[conn].rx().receive_window().admission(&cx.bits, psn, host) {
             Admission::Duplicate => return Err(cx.drop_data(conn, psn, DropReason::Duplicate)),
             Admission::Beyond => return Err(cx.drop_data(conn, psn, DropReason::BeyondWindow)),
             Admission::Fresh => {}
@@ -232,7 +235,11 @@ impl Engine<'_> {
         }
         let events = u32::from(records.events);
         let reserve = if out_of_order { WRITES_WITH_DATA_MAX as u32 } else { 0 };
-        let short = events > 0 && events + reserve > matcher.free_events();
+        let free = matcher.free_events();
+        // The share of a host holds for packets out of order: the others are read in the end.
+        let host = if out_of_order { cx.table.unnamed_host(conn) } else { None };
+        let short =
+            events > 0 && (events + reserve > free || !cx.completions.has_event_share(host, free));
         short.then_some(DropReason::NoEvent)
     }
 

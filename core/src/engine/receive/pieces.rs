@@ -7,12 +7,12 @@
 
 use crate::Instant;
 use crate::PeerId;
+use crate::api::hosts::Host;
 use crate::collections::serial::Psn;
-use crate::peer::hosts::Host;
 use crate::wire::{HEADER_LEN, PIECED_LEN_MAX, PieceBody, SEGMENT_QUANTUM};
 use core::hash::{Hash, Hasher};
 
-/// A slot may be taken by another packet when no piece of its own has come for this long.
+/// A slot may be taken by another packet when no new piece of its own has come for this long.
 const FORGOTTEN_NANOS: u64 = 100_000_000;
 /// A piece joins no others that are older than this: before a packet number can come again.
 const STALE_NANOS: u64 = 60_000_000_000;
@@ -30,7 +30,7 @@ pub(crate) struct Pieced {
     name: Option<PacketName>,
     /// The host of an unnamed peer.
     host: Option<Host>,
-    /// When its last piece arrived.
+    /// When its last new piece arrived.
     at: Instant,
     total: u16,
     missing: u16,
@@ -139,9 +139,13 @@ impl Pieces<'_> {
         // A repeated packet may be shorter: superseded records are left out.
         if !known(slot) || slot.total != total {
             slot.reset((name, host), total);
+            slot.at = now;
         }
-        slot.at = now;
+        let missing = slot.missing;
         slot.place(piece.offset.get().into(), bytes);
+        if slot.missing < missing {
+            slot.at = now;
+        }
         if slot.missing > 0 {
             return Arrived::Part;
         }
@@ -229,6 +233,18 @@ mod tests {
         assert_eq!(arrive(&mut pieces, FORGOTTEN_NANOS, NAME, &whole, (0, 64)), None);
         assert_eq!(arrive(&mut pieces, 2 * FORGOTTEN_NANOS, other, &whole, (0, 128)), None);
         assert!(arrive(&mut pieces, 2 * FORGOTTEN_NANOS, other, &whole, (128, 192)).is_some());
+    }
+
+    #[test]
+    fn a_piece_that_comes_again_keeps_no_slot() {
+        let mut slots = [Pieced::default()];
+        let mut pieces = Pieces::new(&mut slots);
+        let (whole, other) = ([3; 192], (PeerId::NONE, 2, Psn(7)));
+        for now in [0, FORGOTTEN_NANOS / 2, FORGOTTEN_NANOS - 1] {
+            assert_eq!(arrive(&mut pieces, now, NAME, &whole, (0, 64)), None);
+        }
+        assert_eq!(arrive(&mut pieces, FORGOTTEN_NANOS, other, &whole, (0, 64)), None);
+        assert!(arrive(&mut pieces, FORGOTTEN_NANOS, other, &whole, (64, 192)).is_some());
     }
 
     #[test]

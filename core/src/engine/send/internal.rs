@@ -43,6 +43,7 @@ impl Sender<'_> {
             TxKind::Response { .. } => cx.table[conn].credits_mut().served(),
             TxKind::Error { .. } => {
                 cx.table[conn].errors_mut().record_ended();
+                cx.table.give_share_back(conn, SharedPool::Errors, 1);
                 self.responders_spare += 1;
             }
             TxKind::RendezvousRead { recv, .. } => {
@@ -71,7 +72,10 @@ impl Sender<'_> {
                 TxKind::Fin { .. } => {
                     cx.table.give_share_back(conn, SharedPool::RendezvousReads, 1);
                 }
-                TxKind::Error { .. } => self.responders_spare += 1,
+                TxKind::Error { .. } => {
+                    cx.table.give_share_back(conn, SharedPool::Errors, 1);
+                    self.responders_spare += 1;
+                }
                 _ => {}
             }
             self.ops.release(op);
@@ -154,10 +158,13 @@ impl Sender<'_> {
         let peer = cx.table.peer_of(conn);
         let kind = TxKind::Error { request: op, code: ErrorCode::from(error) };
         let record = TxOp { peer, kind, ..TxOp::default() };
-        let room = self.responders_spare > 0 && cx.table[conn].errors().may_issue();
+        let room = self.responders_spare > 0
+            && cx.table[conn].errors().may_issue()
+            && cx.table.has_share(conn, SharedPool::Errors, self.responders_spare);
         let slot = room.then(|| self.ops.alloc_in(RESPONSES, record)).flatten();
         let Some(slot) = slot else { return false };
         self.responders_spare -= 1;
+        cx.table.take_share(conn, SharedPool::Errors, 1);
         cx.table[conn].errors_mut().issue(op);
         cx.stats.errors_sent += 1;
         self.queue_internal(cx, conn, slot);

@@ -110,8 +110,8 @@ fn buffers(count: usize) -> Vec<(Mem, Context)> {
     (0..count).map(|_| (Mem::zeroed(LEN), Context::new())).collect()
 }
 
-/// `fi_cq(3)`: messages that have come are read before the end of another connection, whose
-/// receives are cancelled.
+/// `fi_cq(3)`: messages that have come are read before the end of another connection. The
+/// receives of that one are cancelled.
 pub(super) fn messages_are_read_before_the_end_of_another_connection(world: &World) -> Result<()> {
     let received = buffers(COUNT);
     let hosts = Hosts::connected(world, &received)?;
