@@ -109,6 +109,9 @@ pub struct EndpointAddress {
     pub broadcast: Option<Ipv4Addr>,
     /// The link-layer address of the interface.
     pub mac: [u8; 6],
+    /// Whether its packets are datagrams of an application: any bytes, also none. Otherwise they
+    /// have the header of the engine.
+    pub any_payload: bool,
 }
 
 /// One entry of map `ports`: `struct port_entry` of `wire.h`.
@@ -121,19 +124,20 @@ pub(crate) struct PortEntry {
     pub(crate) broadcast: [u8; 4],
     pub(crate) address: [u8; 16],
     pub(crate) mac: [u8; 6],
-    pub(crate) unused: [u8; 2],
+    pub(crate) any_payload: u16,
 }
 
 impl PortEntry {
     /// The entry of `endpoint`. Its socket takes IP packets of at most `longest` bytes.
     pub(crate) fn new(queue: u32, slot: u32, endpoint: EndpointAddress, longest: u32) -> Self {
-        let EndpointAddress { address, broadcast, mac } = endpoint;
+        let EndpointAddress { address, broadcast, mac, any_payload } = endpoint;
         let ip = match address.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
         };
         let broadcast = broadcast.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
-        Self { queue, slot, longest, broadcast, address: ip.octets(), mac, unused: [0; 2] }
+        let (address, any_payload) = (ip.octets(), any_payload.into());
+        Self { queue, slot, longest, broadcast, address, mac, any_payload }
     }
 
     /// The endpoint's IP address.
@@ -150,7 +154,8 @@ mod tests {
     fn an_entry_keeps_its_address() {
         for address in ["198.18.0.1:7", "[fd00::1]:7"] {
             let address: SocketAddr = address.parse().unwrap();
-            let endpoint = EndpointAddress { address, broadcast: None, mac: [0; 6] };
+            let endpoint =
+                EndpointAddress { address, broadcast: None, mac: [0; 6], any_payload: false };
             assert_eq!(PortEntry::new(0, 1, endpoint, 1500).ip(), address.ip());
         }
     }

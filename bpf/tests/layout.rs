@@ -74,7 +74,7 @@ fn the_port_entry_has_the_layout_of_the_loader() {
         "__u32 broadcast",
         "__u8 address[16]",
         "__u16 mac[3]",
-        "__u16 unused",
+        "__u16 any_payload",
     ];
     assert_eq!(fields, expected);
 }

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use etherparse::{IpFragOffset, IpNumber, PacketBuilder};
 use ofi_xdp_bpf::program::Loaded;
-use ofi_xdp_bpf::{Claim, Verdict};
+use ofi_xdp_bpf::{Claim, EndpointAddress, Verdict};
 use socket2::{Domain, Socket, Type};
 
 mod common;
@@ -60,8 +60,11 @@ impl Fixture {
     }
 
     fn of(loaded: Loaded, queue: u32, address: SocketAddr, longest: u32) -> Self {
+        Self::claiming(loaded, queue, common::endpoint(address), longest)
+    }
+
+    fn claiming(loaded: Loaded, queue: u32, endpoint: EndpointAddress, longest: u32) -> Self {
         let socket = xdp_socket();
-        let endpoint = common::endpoint(address);
         let claim = loaded.claim(queue, endpoint, longest, socket.as_fd()).unwrap();
         Self { loaded, claim, socket }
     }
@@ -371,6 +374,23 @@ fn root_pass_version() {
         packet[0] = first;
         fixture.expect(Verdict::PassVersion, &v4(PORT, &packet));
     }
+}
+
+#[test]
+fn root_any_payload_is_redirected_for_datagrams() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let endpoint = common::endpoint(SocketAddr::from((V4, PORT)));
+    let endpoint = EndpointAddress { any_payload: true, ..endpoint };
+    let fixture = Fixture::claiming(Loaded::new().unwrap(), 0, endpoint, 1500);
+    for len in [0, 1, 31, 32, 1472] {
+        for first in [0x00, 0x10, 0x2f, 0xff] {
+            fixture.expect(Verdict::Redirected, &v4(PORT, &vec![first; len]));
+        }
+    }
+    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0; 1473]));
+    fixture.expect(Verdict::PassPort, &v4(PORT + 1, &[0; 8]));
 }
 
 #[test]

@@ -45,6 +45,9 @@ pub fn drive<P: Port, M: Memory>(
     now: Instant,
     budget: Budget,
 ) -> Result<Progress, PortError> {
+    if engine.carries_datagrams() {
+        return drive_datagrams(engine, port, memory, now, budget);
+    }
     let mut progress = Progress::default();
     if budget.rx_packets > 0 {
         let ingest = &mut |datagram: Datagram<'_>| engine.ingest(now, datagram, memory);
@@ -61,6 +64,36 @@ pub fn drive<P: Port, M: Memory>(
     let mut burst = engine.burst(now);
     while progress.transmitted < budget.tx_packets && burst.wants_transmit() {
         match port.transmit(|packet| burst.transmit(packet, memory))? {
+            Transmitted::Sent => progress.transmitted = progress.transmitted.saturating_add(1),
+            Transmitted::Nothing | Transmitted::Full => break,
+        }
+    }
+    if progress.transmitted > 0 {
+        port.flush()?;
+    }
+    Ok(progress)
+}
+
+/// The loop of [`drive`] for an engine that carries datagrams. It has no connections, hence no
+/// timers, no advice, and nothing to coalesce.
+#[inline(never)]
+fn drive_datagrams<P: Port, M: Memory>(
+    engine: &mut Engine<'_>,
+    port: &mut P,
+    memory: &mut M,
+    now: Instant,
+    budget: Budget,
+) -> Result<Progress, PortError> {
+    let mut progress = Progress::default();
+    if budget.rx_packets > 0 {
+        engine.resume_matching(memory);
+        let ingest = &mut |datagram: Datagram<'_>| engine.ingest_datagram(&datagram, memory);
+        progress.received = port.receive(now, budget.rx_packets, ingest)?;
+    }
+    // bound: budget.tx_packets
+    let mut burst = engine.burst(now);
+    while progress.transmitted < budget.tx_packets {
+        match port.transmit(|packet| burst.transmit_datagram(packet, memory))? {
             Transmitted::Sent => progress.transmitted = progress.transmitted.saturating_add(1),
             Transmitted::Nothing | Transmitted::Full => break,
         }

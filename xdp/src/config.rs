@@ -160,6 +160,8 @@ pub struct PortConfig {
     /// Whether the port may add a rule to the device that steers this endpoint's packets to its
     /// queue. The port removes the rule when it closes.
     pub steer: bool,
+    /// Whether packets are datagrams of an application, without the header of the engine.
+    pub any_payload: bool,
     /// Whether packets to a peer may have another source port than the endpoint's, where those
     /// arrive by another queue than that of the peer's socket.
     pub entropy: bool,
@@ -187,6 +189,7 @@ impl PortConfig {
             mode: Mode::Auto,
             queue: None,
             steer: false,
+            any_payload: false,
             entropy: true,
             broker: Some(PathBuf::from(DEFAULT_BROKER_PATH)),
             peers,

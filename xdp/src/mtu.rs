@@ -14,7 +14,8 @@ const HEADERS_V4: usize = 28;
 const HEADERS_V6: usize = 48;
 
 /// Bytes of UDP payload that fit in an IP packet of `mtu` bytes, at most [`PAYLOAD_MAX`].
-pub(crate) fn payload_max(mtu: u32, ip: IpAddr) -> usize {
+#[must_use]
+pub fn payload_max(mtu: u32, ip: IpAddr) -> usize {
     (mtu as usize).saturating_sub(headers(ip)).min(PAYLOAD_MAX)
 }
 

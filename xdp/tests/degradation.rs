@@ -123,7 +123,8 @@ fn root_a_claim_that_is_gone_comes_back() {
                 Redirect::open(i32::try_from(index).unwrap(), AttachMode::Generic).unwrap();
             let socket = Socket::new(Domain::from(AF_XDP), Type::RAW, None).unwrap();
             // A second claim of the address replaces the first, and deletes the entry when dropped.
-            let endpoint = EndpointAddress { address, broadcast: None, mac: [0; 6] };
+            let endpoint =
+                EndpointAddress { address, broadcast: None, mac: [0; 6], any_payload: false };
             drop(redirect.claim(0, endpoint, 1500, socket.as_fd()).unwrap());
         });
     };

@@ -239,11 +239,13 @@ static __always_inline enum verdict decide(struct xdp_md *ctx, __u32 *slot)
 	 */
 	if (packet.length > entry->longest)
 		return PASS_OVERSIZE;
-	payload = (__u8 *)(packet.udp + 1);
-	if ((void *)(payload + WIRE_PACKET_MIN) > end)
-		return PASS_TRUNCATED;
-	if (payload[WIRE_VERSION_OFFSET] >> WIRE_VERSION_SHIFT != WIRE_VERSION)
-		return PASS_VERSION;
+	if (!entry->any_payload) {
+		payload = (__u8 *)(packet.udp + 1);
+		if ((void *)(payload + WIRE_PACKET_MIN) > end)
+			return PASS_TRUNCATED;
+		if (payload[WIRE_VERSION_OFFSET] >> WIRE_VERSION_SHIFT != WIRE_VERSION)
+			return PASS_VERSION;
+	}
 	/* A socket receives from its own queue only; a redirect from another queue drops. */
 	if (entry->queue != ctx->rx_queue_index)
 		return PASS_QUEUE;

@@ -30,7 +30,7 @@ struct port_entry {
 	__u32 broadcast;   /* directed broadcast address of its IPv4 network; else 0 */
 	__u8 address[16];  /* the endpoint's IP address, IPv4 in its IPv4-mapped form */
 	__u16 mac[3];      /* the interface's link-layer address, as in the frame */
-	__u16 unused;
+	__u16 any_payload; /* 1: datagrams of an application; their bytes are not looked at */
 };
 
 /* Value of map `passed`, one cache line; the key is a slot. */

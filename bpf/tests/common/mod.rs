@@ -12,7 +12,8 @@ pub(crate) const MAC: [u8; 6] = [2, 0, 0, 0, 0, 2];
 
 /// The endpoint at `address` on the tests' interface.
 pub(crate) fn endpoint(address: SocketAddr) -> EndpointAddress {
-    EndpointAddress { address, broadcast: Some(Ipv4Addr::new(198, 18, 0, 255)), mac: MAC }
+    let broadcast = Some(Ipv4Addr::new(198, 18, 0, 255));
+    EndpointAddress { address, broadcast, mac: MAC, any_payload: false }
 }
 
 /// Whether to skip a test that needs privilege: only on request, and never silently.

@@ -103,6 +103,9 @@ pub struct Config {
     /// Whether only peers that the application has named may open a connection: the engine of a
     /// connected endpoint (`FI_EP_MSG`).
     pub named_peers_only: bool,
+    /// Whether the engine carries datagrams (`FI_EP_DGRAM`): packets are the application's bytes,
+    /// and there are no connections.
+    pub datagrams: bool,
     /// Congestion control.
     pub congestion: Congestion,
     /// The peer time-out: silence of a peer, with operations waiting for it, after which these end
@@ -142,6 +145,7 @@ impl Config {
             order: Order::empty(),
             rma_events: false,
             named_peers_only: false,
+            datagrams: false,
             congestion: Congestion::Delay,
             peer_timeout: Duration::from_secs(10),
             pieced: 16,

@@ -80,11 +80,14 @@ pub enum DropReason {
     /// The pieces of a packet do not make a sound packet.
     #[error("pieces of no sound packet")]
     MalformedPieces,
+    /// A datagram that no posted receive takes, without storage for it.
+    #[error("datagram without a receive and without storage")]
+    NoReceive,
 }
 
 impl DropReason {
     /// The number of reasons.
-    pub const COUNT: usize = Self::MalformedPieces as usize + 1;
+    pub const COUNT: usize = Self::NoReceive as usize + 1;
 
     /// All reasons.
     pub const ALL: [Self; Self::COUNT] = [
@@ -112,6 +115,7 @@ impl DropReason {
         Self::UnaskedProbeAck,
         Self::PieceWithoutRoom,
         Self::MalformedPieces,
+        Self::NoReceive,
     ];
 }
 

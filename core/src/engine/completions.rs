@@ -236,14 +236,21 @@ impl Completions {
         Some(completion)
     }
 
+    /// The completion of a receive that is not a whole message in a buffer of its own.
+    #[cold]
+    #[inline(never)]
+    fn take_unusual(&mut self, recvs: &mut RecvPool<'_>, slot: RecvSlot) -> Completion {
+        let completion = self.recv_completion(recvs, slot);
+        self.release_recv(recvs, slot);
+        completion
+    }
+
     #[inline(always)]
     pub(super) fn take_recv_completion(&mut self, recvs: &mut RecvPool<'_>) -> Option<Completion> {
         let slot = self.recvs.pop_front(recvs)?;
         let op = &recvs[slot];
         if op.kind != RecvKind::One || op.outcome.is_err() {
-            let completion = self.recv_completion(recvs, slot);
-            self.release_recv(recvs, slot);
-            return Some(completion);
+            return Some(self.take_unusual(recvs, slot));
         }
         // A whole message in a buffer of its own: the usual case.
         let completion = Completion {

@@ -24,10 +24,10 @@
 //! | A. construct, query | `new`, `poll_at`, `stats`, `has_*`, `wants_transmit` | `mod.rs` |
 //! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `mod.rs` |
 //! | connected endpoints | `insert_connected`, `open_connection`, `connect`, `poll_link`, `link`, `cancel_on`, `cancel_from` | `operations.rs` |
-//! | C. post | `post_send`, `post_matched_send`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
-//! | D. one packet in | `ingest` | `receive/ingest.rs` |
+//! | C. post | `post_send`, `post_matched_send`, `post_datagram`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
+//! | D. one packet in | `ingest`, `ingest_datagram` | `receive/ingest.rs` |
 //! | E. time | `awake`, `end_poll`, `advance`, `uncork` | `mod.rs` |
-//! | F. packets out | `burst`, `Burst::transmit` | `mod.rs` |
+//! | F. packets out | `burst`, `Burst::transmit`, `Burst::transmit_datagram` | `mod.rs` |
 //! | G. completions | `poll_send_completion`, `poll_recv_completion`; `defer`, `poll_deferred` | `operations.rs` |
 //! | for tests | `audit`, `digest` | `audit.rs` |
 //!
@@ -199,7 +199,21 @@ impl<'s> Engine<'s> {
     #[must_use]
     #[inline]
     pub fn wants_transmit(&self) -> bool {
+        self.has_packet() || self.sender.has_datagrams()
+    }
+
+    /// Whether a connection or a stateless answer may have a packet to give.
+    #[inline]
+    fn has_packet(&self) -> bool {
         self.cx.table.has_ready() || self.cx.table.has_stateless()
+    }
+
+    /// Whether packets are datagrams of the application
+    /// ([`Config::datagrams`](crate::Config::datagrams)).
+    #[must_use]
+    #[inline]
+    pub const fn carries_datagrams(&self) -> bool {
+        self.cx.config.datagrams
     }
 
     /// Whether a posted message is not yet acknowledged or accepted, or a packet waits to be sent.
@@ -467,7 +481,18 @@ impl Burst<'_, '_> {
     #[must_use]
     #[inline]
     pub fn wants_transmit(&self) -> bool {
-        self.engine.wants_transmit()
+        self.engine.has_packet()
+    }
+
+    /// Writes the next datagram into `packet`; `None` when there is none. `packet` has at least the
+    /// port's `payload_max` bytes.
+    pub fn transmit_datagram<M: Memory>(
+        &mut self,
+        packet: &mut [u8],
+        memory: &mut M,
+    ) -> Option<Transmit> {
+        let Engine { cx, sender, .. } = &mut *self.engine;
+        sender.transmit_datagram(cx, packet, memory)
     }
 
     /// Writes the next packet into `packet`; `None` when there is nothing to send. `packet` has at

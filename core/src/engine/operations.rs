@@ -50,6 +50,22 @@ impl Engine<'_> {
         self.sender.post_matched_send(&mut self.cx, request, buffer, memory)
     }
 
+    /// Posts a datagram of at most the port's `payload_max` bytes, on an engine that
+    /// [carries datagrams](Self::carries_datagrams). The next [burst](Self::burst) sends it.
+    ///
+    /// # Errors
+    /// [`PostError`], with the effects of [`Self::post_send`]; a datagram has no tag and no remote
+    /// CQ data.
+    #[inline]
+    pub fn post_datagram<M: Memory>(
+        &mut self,
+        request: SendRequest,
+        buffer: M::Buffer,
+        memory: &mut M,
+    ) -> Result<OpId, PostError> {
+        self.sender.post_datagram(&mut self.cx, request, buffer, memory)
+    }
+
     /// Posts a write to a peer's memory. It is complete when all bytes are in place there.
     ///
     /// # Errors

@@ -272,7 +272,11 @@ impl World {
         let node = &mut self.nodes[from];
         let known = node.engine.time_under_way(peer).filter(|_| self.frugal);
         let now = known.unwrap_or(now);
-        let posted = node.engine.post_send(now, wanted, bytes.into(), &mut node.memory);
+        let posted = if node.engine.carries_datagrams() {
+            node.engine.post_datagram(wanted, bytes.into(), &mut node.memory)
+        } else {
+            node.engine.post_send(now, wanted, bytes.into(), &mut node.memory)
+        };
         self.drive(from, Budget::POST);
         posted
     }

@@ -104,10 +104,11 @@ impl Endpoint {
             unbound: bindings.unbound(),
             source_err: self.caps & bits::SOURCE_ERR != 0,
             is_connected: self.connection.is_some(),
+            names_sources: self.carries_datagrams && self.caps & bits::SOURCE != 0,
         };
         let config = self.config(&av, room)?;
         if bindings.port.is_none() && self.connection.is_some() {
-            bindings.port = Some(open_port(&self.domain, self.local)?);
+            bindings.port = Some(open_port(&self.domain, self.local, false)?);
         }
         let port = &mut bindings.port;
         let runtime = Runtime::start(RuntimeConfig { config, port, av, endpoint, shared })?;
@@ -215,8 +216,25 @@ impl Endpoint {
         if self.connection.is_some() {
             serve_connections(&mut config, room);
         }
+        if self.carries_datagrams {
+            carry_datagrams(&mut config);
+        }
         Ok(config)
     }
+}
+
+/// The capacities for datagrams: no connections, and storage for messages of one packet.
+const fn carry_datagrams(config: &mut Config) {
+    config.datagrams = true;
+    config.connections = 1;
+    config.port_packets = 1;
+    config.reorder_pages = 0;
+    config.assemblies = 1;
+    config.unexpected = [1024, 512, 256, 1];
+    config.responders = 1;
+    config.rendezvous_reads = 1;
+    config.events = 8;
+    config.pieced = 1;
 }
 
 /// The capacities for so many connected endpoints. Each may have as many operations as its

@@ -7,12 +7,14 @@
 use std::sync::atomic::Ordering;
 
 use crate::endpoint::{Enabled, Endpoint};
-use crate::runtime::{CompletionPolicy, OpFlags, OpOptions, Request, Side};
+use crate::runtime::{CompletionPolicy, OpFlags, OpOptions, Request, RequestKind, SendForm, Side};
 use crate::sys::abi::bits;
 use crate::sys::errno::Error;
 
 /// Flags of an initiator's operation that are not offered.
 const REFUSED: u64 = bits::COMMIT_COMPLETE | bits::MULTICAST;
+/// Flags that nobody can keep for a datagram: it is not acknowledged.
+const REFUSED_OF_DATAGRAMS: u64 = bits::DELIVERY_COMPLETE | bits::MATCH_COMPLETE | bits::FENCE;
 
 impl Endpoint {
     /// The flags in force for an operation.
@@ -52,7 +54,8 @@ impl Endpoint {
     /// The options that the flags of a request amount to.
     ///
     /// # Errors
-    /// [`Error::BadFlags`] for flags that are not offered; [`Error::TooLong`] beyond `inject_size`.
+    /// [`Error::BadFlags`] for flags that are not offered; [`Error::TooLong`] beyond `inject_size`;
+    /// [`Error::NotSupported`] for other operations than messages on an endpoint of datagrams.
     #[inline]
     pub(super) fn resolve_flags(
         &self,
@@ -67,15 +70,32 @@ impl Endpoint {
         if inject && request.buffer.len() > self.inject_size {
             return Err(Error::TooLong);
         }
+        let form = if self.carries_datagrams {
+            datagram_form(&request.kind, flags)?
+        } else if flags & bits::MATCH_COMPLETE != 0 {
+            SendForm::Matched
+        } else {
+            SendForm::Message
+        };
         Ok(OpOptions {
             inject,
             signal: signals(enabled.transmits, request.flags, flags),
             more: flags & bits::MORE != 0,
             fence: flags & bits::FENCE != 0,
             deferred: matches!(request.flags, OpFlags::Deferred(_)),
-            matched: flags & bits::MATCH_COMPLETE != 0,
+            form,
             connected: enabled.peer,
         })
+    }
+}
+
+/// The form of a send on an endpoint of datagrams, where other operations do not exist.
+#[cold]
+fn datagram_form(kind: &RequestKind, flags: u64) -> Result<SendForm, Error> {
+    match kind {
+        _ if flags & REFUSED_OF_DATAGRAMS != 0 => Err(Error::BadFlags),
+        RequestKind::Send { tag: None, data: None } => Ok(SendForm::Datagram),
+        _ => Err(Error::NotSupported),
     }
 }
 

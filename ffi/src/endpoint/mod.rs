@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! An endpoint (`FI_EP_RDM`, `FI_EP_MSG`): opened, bound to its queues and its vector, enabled,
-//! closed.
+//! An endpoint (`FI_EP_RDM`, `FI_EP_MSG`, `FI_EP_DGRAM`): opened, bound to its queues and its
+//! vector, enabled, closed.
 //!
 //! ```text
 //!            1. fi_endpoint            2. fi_ep_bind*, fi_enable          3. fi_close
@@ -92,6 +92,8 @@ pub(crate) struct Endpoint {
     local: SocketAddr,
     /// The connection of a connected endpoint (`FI_EP_MSG`).
     connection: Option<Arc<EndpointConnection>>,
+    /// `FI_EP_DGRAM`.
+    carries_datagrams: bool,
     caps: u64,
     sends: u32,
     recvs: u32,
@@ -133,7 +135,7 @@ impl Endpoint {
             log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
             Error::Invalid
         })?;
-        let is_msg = ep_type == abi::FI_EP_MSG;
+        let (is_msg, carries_datagrams) = (ep_type == abi::FI_EP_MSG, ep_type == abi::FI_EP_DGRAM);
         if !is_msg && !matches!(handle, Handle::None) {
             return Err(Error::Invalid);
         }
@@ -154,7 +156,7 @@ impl Endpoint {
             }
             None
         } else {
-            Some(open_port(domain, local)?)
+            Some(open_port(domain, local, carries_datagrams)?)
         };
         let size = |size: Option<usize>| {
             let size = size.filter(|&size| size > 0).unwrap_or(SIZE_DEFAULT);
@@ -165,6 +167,7 @@ impl Endpoint {
             domain: Arc::clone(domain),
             local: port.as_ref().map_or(local, |port| port.local_addr()),
             connection: is_msg.then(|| EndpointConnection::new(incoming)),
+            carries_datagrams,
             caps: if request.caps == 0 { offer.caps & !bits::SOURCE_ERR } else { request.caps },
             sends: size(tx.map(|tx| tx.size))?,
             recvs: size(rx.map(|rx| rx.size))?,
@@ -292,13 +295,18 @@ fn local_address(domain: &Domain, source: Option<SocketAddr>) -> Result<SocketAd
 }
 
 /// Opens the port of a new endpoint, and warns if it is not of the best tier.
-pub(super) fn open_port(domain: &Domain, address: SocketAddr) -> Result<Box<HybridPort>, Error> {
+pub(super) fn open_port(
+    domain: &Domain,
+    address: SocketAddr,
+    datagrams: bool,
+) -> Result<Box<HybridPort>, Error> {
     let values = param::values()?;
     let mut config = PortConfig::new(address, PEERS);
     config.interface = Some(domain.interface().nic.name.clone());
     config.mode = values.mode;
     config.queue = values.queue;
     config.steer = values.steer;
+    config.any_payload = datagrams;
     config.entropy = values.entropy;
     config.broker.clone_from(&values.broker);
     let port = HybridPort::open(&config).map_err(|error| {

@@ -86,7 +86,7 @@ impl Endpoint {
         }
         let port = &mut self.original.as_deref().unwrap_or(self).bindings().port;
         if port.is_none() {
-            *port = Some(open_port(&self.domain, self.local)?);
+            *port = Some(open_port(&self.domain, self.local, self.carries_datagrams)?);
         }
         port.as_ref().map(|port| port.local_addr()).ok_or(Error::BadState)
     }

@@ -33,12 +33,13 @@ impl Endpoint {
     ///
     /// # Errors
     /// [`Error::BadState`] before `fi_enable`; [`Error::NotSupported`] on an endpoint with a shared
-    /// receive context; as [`classify_recv`] and [`Runtime::receive`].
+    /// receive context, and for tagged receives of datagrams; as [`classify_recv`] and
+    /// [`Runtime::receive`].
     #[inline]
     pub(super) fn post_recv(&self, recv: &Recv) -> Result<Option<DeferredId>, Error> {
         let enabled = self.enabled()?;
-        if enabled.shared_rx.is_some() {
-            // Receives are posted to the shared context (fi_endpoint(3)).
+        // With a shared context receives are posted there (fi_endpoint(3)).
+        if enabled.shared_rx.is_some() || (self.carries_datagrams && recv.tag.is_some()) {
             return Err(Error::NotSupported);
         }
         let flags = self.flags(Side::Receive, recv.flags);

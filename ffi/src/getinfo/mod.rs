@@ -54,7 +54,7 @@ pub(crate) fn find(
     let interfaces = interfaces(&values)?;
     // All offers of one type come before those of the next.
     let requested = hints.map_or(0, |hints| hints.caps);
-    for ep_type in personality::current().ep_types() {
+    for &ep_type in personality::current().ep_types() {
         for interface in &interfaces {
             reserve::check(before)?;
             let info = Info::offer_of(ep_type, interface, requested);

@@ -3,6 +3,8 @@
 
 use std::net::SocketAddr;
 
+use ofi_xdp_datapath::payload_max;
+
 use crate::getinfo::interface::{Interface, Nic};
 use crate::runtime::memory::{INJECT_MAX, IOV_MAX};
 use crate::sys::abi::{self, bits};
@@ -68,6 +70,18 @@ pub(crate) const ORDERS: u64 = bits::ORDER_RAR
 /// Capabilities of the receiving side that a connected endpoint does not have: its one peer is
 /// known.
 const ABOUT_SOURCES: u64 = bits::DIRECTED_RECV | bits::SOURCE | bits::SOURCE_ERR;
+/// Capabilities of an endpoint of datagrams.
+const DATAGRAM_CAPS: u64 = bits::MSG
+    | bits::SEND
+    | bits::RECV
+    | bits::DIRECTED_RECV
+    | bits::MULTI_RECV
+    | bits::SOURCE
+    | bits::TRIGGER
+    | DOMAIN_CAPS;
+/// Its operation flags: a datagram is complete when it has left.
+const DATAGRAM_OP_FLAGS: u64 =
+    bits::COMPLETION | bits::INJECT | bits::INJECT_COMPLETE | bits::TRANSMIT_COMPLETE | bits::MORE;
 /// Capabilities of the domain.
 pub(crate) const DOMAIN_CAPS: u64 = bits::LOCAL_COMM | bits::REMOTE_COMM | bits::SHARED_AV;
 /// All capabilities.
@@ -109,16 +123,17 @@ pub(crate) struct Info {
 impl Personality {
     /// The types of endpoints, in the order in which they are offered: that of the provider whose
     /// name it is.
-    pub(crate) const fn ep_types(self) -> [abi::fi_ep_type; 2] {
+    pub(crate) const fn ep_types(self) -> &'static [abi::fi_ep_type] {
         match self {
-            Self::Xdp => [abi::FI_EP_RDM, abi::FI_EP_MSG],
-            Self::Tcp => [abi::FI_EP_MSG, abi::FI_EP_RDM],
+            Self::Xdp => &[abi::FI_EP_RDM, abi::FI_EP_MSG, abi::FI_EP_DGRAM],
+            Self::Tcp => &[abi::FI_EP_MSG, abi::FI_EP_RDM],
         }
     }
 
     /// The protocol that offers name. Applications that look for `tcp` compare it.
     const fn protocol(self, ep_type: abi::fi_ep_type) -> u32 {
         match (self, ep_type) {
+            (_, abi::FI_EP_DGRAM) => abi::FI_PROTO_UDP,
             (Self::Xdp, _) => PROTOCOL,
             (Self::Tcp, abi::FI_EP_MSG) => abi::FI_PROTO_SOCK_TCP,
             (Self::Tcp, _) => abi::FI_PROTO_XNET,
@@ -158,7 +173,29 @@ impl Info {
             info.tx.caps &= !left_out;
             info.rx.caps &= !left_out;
         }
+        if ep_type == abi::FI_EP_DGRAM {
+            info.limit_to_datagrams(interface);
+        }
         info
+    }
+
+    /// Limits the offer to an endpoint of datagrams (`FI_EP_DGRAM`). A datagram is one UDP packet
+    /// without a header of ours, as those of libfabric's provider `udp`.
+    fn limit_to_datagrams(&mut self, interface: &Interface) {
+        let mtu = u32::try_from(interface.nic.mtu).unwrap_or(u32::MAX);
+        self.ep.type_ = abi::FI_EP_DGRAM;
+        self.ep.protocol_version = 0;
+        self.ep.max_msg_size = payload_max(mtu, interface.ip);
+        self.caps &= DATAGRAM_CAPS;
+        (self.tx.caps, self.rx.caps) = (self.tx.caps & self.caps, self.rx.caps & self.caps);
+        self.tx.op_flags &= DATAGRAM_OP_FLAGS;
+        (self.tx.msg_order, self.rx.msg_order) = (0, 0);
+        self.tx.inject_size = self.tx.inject_size.min(self.ep.max_msg_size);
+        self.tx.rma_iov_limit = 0;
+        let ep = &mut self.ep;
+        (ep.max_order_raw_size, ep.max_order_war_size, ep.max_order_waw_size) = (0, 0, 0);
+        ep.mem_tag_format = 0;
+        self.domain.cq_data_size = 0;
     }
 
     /// The offer of a reliable datagram endpoint (`FI_EP_RDM`) on this address.

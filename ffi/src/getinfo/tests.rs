@@ -61,7 +61,7 @@ fn domain() -> abi::fi_domain_attr {
 }
 
 /// The types of endpoints of the provider's own name.
-fn ep_types() -> [abi::fi_ep_type; 2] {
+fn ep_types() -> &'static [abi::fi_ep_type] {
     Personality::Xdp.ep_types()
 }
 
@@ -78,7 +78,7 @@ fn loopback() -> Lookup {
 fn offered(hints: &InfoRequest) -> Result<Info, Error> {
     let mut found = find(&loopback(), Some(hints), "")?;
     let types: Vec<_> = found.iter().map(|info| info.ep.type_).collect();
-    let offered = ep_types().into_iter().filter(|one| types.contains(one));
+    let offered = ep_types().iter().copied().filter(|one| types.contains(one));
     assert_eq!(types, offered.collect::<Vec<_>>(), "one address, one offer of a type");
     Ok(found.remove(0))
 }
@@ -122,14 +122,14 @@ fn capabilities_that_are_not_there_are_refused() {
 fn endpoint_attributes_are_checked() {
     let with = |ep| offered(&InfoRequest { ep: Some(ep), ..request() });
     assert!(with(ep()).is_ok());
-    for ep_type in ep_types() {
+    for &ep_type in ep_types() {
         let info = with(abi::fi_ep_attr { type_: ep_type, ..ep() }).unwrap();
         assert_eq!(info.ep.type_, ep_type);
     }
     assert!(with(abi::fi_ep_attr { protocol: PROTOCOL, protocol_version: 1, ..ep() }).is_ok());
     let no = [
-        abi::fi_ep_attr { type_: abi::FI_EP_DGRAM, ..ep() },
-        abi::fi_ep_attr { protocol: abi::FI_PROTO_UDP, ..ep() },
+        abi::fi_ep_attr { type_: abi::FI_EP_SOCK_STREAM, ..ep() },
+        abi::fi_ep_attr { protocol: abi::FI_PROTO_XNET, ..ep() },
         abi::fi_ep_attr { protocol_version: PROTOCOL_VERSION + 1, ..ep() },
         abi::fi_ep_attr { max_msg_size: usize::MAX, ..ep() },
         abi::fi_ep_attr { tx_ctx_cnt: 2, ..ep() },

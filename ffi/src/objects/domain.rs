@@ -63,11 +63,12 @@ impl Domain {
             }
             let check =
                 |ep_type| hints::check(request, &Info::offer_of(ep_type, &interface, request.caps));
-            let [first, rest @ ..] = personality::current().ep_types();
-            let admitted = check(first);
-            let admitted =
-                rest.into_iter().fold(admitted, |found, next| found.or_else(|_| check(next)));
-            if let Err(attribute) = admitted {
+            let admitted = personality::current()
+                .ep_types()
+                .iter()
+                .map(|&ep_type| check(ep_type))
+                .reduce(|found, next| found.or(next));
+            if let Some(Err(attribute)) = admitted {
                 log::info!(target: "domain", "{}: {attribute}", interface.nic.name);
                 continue;
             }

@@ -81,6 +81,11 @@ impl AddressTable {
         }
     }
 
+    /// The index behind the last one in use, or a later one.
+    pub(crate) fn indices(&self) -> usize {
+        self.read().table.indices()
+    }
+
     /// Changes with every address that is added.
     #[inline]
     pub(crate) fn insertions(&self) -> u64 {

@@ -62,7 +62,7 @@ use crate::wait::waker::sleep;
 pub(crate) use completions::Origin;
 pub(crate) use request::{
     Atomic, ClaimAction, CompletionPolicy, OpFlags, OpOptions, Recv, RecvMode, RecvOptions,
-    Request, RequestKind,
+    Request, RequestKind, SendForm,
 };
 pub(crate) use side::Side;
 pub(crate) use wakers::Wakers;
@@ -135,6 +135,9 @@ pub(crate) struct Attachment {
     pub(crate) source_err: bool,
     /// They are connected endpoints, each with a peer of its own.
     pub(crate) is_connected: bool,
+    /// Completions of datagrams name their sources (`FI_SOURCE`). The engine knows the sender of a
+    /// datagram only if it is a peer: all addresses of the vector are made peers.
+    pub(crate) names_sources: bool,
 }
 
 /// The parts that a runtime is made of.
@@ -250,6 +253,9 @@ impl Runtime {
     #[inline]
     fn drive(&self, state: &mut State, now: Instant, budget: Budget) {
         let was_idle = budget.rx_packets > 0 && state.polls.record(now);
+        if self.endpoint.names_sources {
+            self.learn_sources(state);
+        }
         let progress = Self::move_packets(state, now, budget);
         self.end_operations(state, now);
         if was_idle && is_exhausted(progress, budget) {
@@ -269,9 +275,19 @@ impl Runtime {
 
     /// Makes progress beyond a call of the application.
     fn make_progress(&self, state: &mut State, now: Instant, budget: Budget) -> Progress {
+        if self.endpoint.names_sources {
+            self.learn_sources(state);
+        }
         let progress = Self::move_packets(state, now, budget);
         self.end_operations(state, now);
         progress
+    }
+
+    /// Makes the new addresses of the vector peers, before packets of theirs are received.
+    #[cold]
+    fn learn_sources(&self, state: &mut State) {
+        let State { engine, peers, .. } = state;
+        engine.with_mut(|engine| peers.learn_all(engine, &self.av));
     }
 
     /// The work that follows moved packets: ends of unbound sides, receives of the shared context.

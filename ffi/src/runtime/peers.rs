@@ -48,6 +48,9 @@ pub(crate) struct PeerMap {
     /// Peers without an address in the vector any more, oldest first.
     retired: VecDeque<PeerId>,
     removals: u64,
+    /// With [`Self::learn_all`]: the vector's insertions, and the index behind the last one, at the
+    /// last call.
+    learned: (u64, usize),
 }
 
 impl KnownPeer {
@@ -67,6 +70,7 @@ impl PeerMap {
             sources: memory::filled(nobody, peers)?,
             retired: VecDeque::new(),
             removals: av.removals(),
+            learned: (0, 0),
         })
     }
 
@@ -81,6 +85,8 @@ impl PeerMap {
     #[cold]
     fn sweep(&mut self, av: &AddressTable) {
         self.removals = av.removals();
+        // A free index may have a new occupant.
+        self.learned = (0, 0);
         for source in &mut self.sources {
             source.peer = PeerId::NONE;
         }
@@ -165,6 +171,22 @@ impl PeerMap {
             *source = KnownSource { peer, address, insertions: 0 };
         }
         Ok(peer)
+    }
+
+    /// Makes all addresses of the vector peers, as far as there is room in the engine's table.
+    /// Bound: the addresses that are new since the last call, or all of them after a removal.
+    pub(crate) fn learn_all(&mut self, engine: &mut Engine<'_>, av: &AddressTable) {
+        self.sync(av);
+        let insertions = av.insertions();
+        if self.learned.0 == insertions {
+            return;
+        }
+        let end = av.indices();
+        for index in self.learned.1..end {
+            // Without room, or at a free index, there is no peer.
+            let _ = self.peer(engine, av, index as fi_addr_t);
+        }
+        self.learned = (insertions, end);
     }
 
     /// The address of `peer`, or [`ADDR_NONE`] if it is not in the vector.

@@ -12,7 +12,7 @@ use ofi_xdp_core::{
 
 use super::peers::PeerMap;
 use super::request::{
-    Atomic, ClaimAction, OpOptions, Recv, RecvMode, RecvOptions, Request, RequestKind,
+    Atomic, ClaimAction, OpOptions, Recv, RecvMode, RecvOptions, Request, RequestKind, SendForm,
 };
 use super::{Runtime, State};
 use crate::sys::abi::{ADDR_NONE, fi_addr_t};
@@ -32,7 +32,7 @@ impl Runtime {
         request: &Request,
         options: &OpOptions,
     ) -> Result<Option<DeferredId>, Error> {
-        let OpOptions { inject, signal, more, fence, deferred, matched, connected } = *options;
+        let OpOptions { inject, signal, more, fence, deferred, form, connected } = *options;
         let buffer = if inject { request.buffer.injected()? } else { request.buffer };
         let len = buffer.len() as u64;
         let mut state = self.lock();
@@ -56,10 +56,10 @@ impl Runtime {
             let id = match request.kind {
                 RequestKind::Send { tag, data } => {
                     let send = SendRequest { common, len, tag, data };
-                    if matched {
-                        engine.post_matched_send(time, send, buffer, memory)
-                    } else {
-                        engine.post_send(time, send, buffer, memory)
+                    match form {
+                        SendForm::Message => engine.post_send(time, send, buffer, memory),
+                        SendForm::Matched => engine.post_matched_send(time, send, buffer, memory),
+                        SendForm::Datagram => engine.post_datagram(send, buffer, memory),
                     }
                 }
                 RequestKind::Write { remote, data } => {

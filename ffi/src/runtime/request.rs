@@ -146,10 +146,21 @@ pub(crate) struct OpOptions {
     pub(crate) fence: bool,
     /// Whether the work queue is notified of the end.
     pub(crate) deferred: bool,
-    /// Whether a send is complete only when it was matched (`FI_MATCH_COMPLETE`).
-    pub(crate) matched: bool,
+    /// The form of a send.
+    pub(crate) form: SendForm,
     /// The peer of a connected endpoint; other operations name theirs.
     pub(crate) connected: Option<PeerId>,
+}
+
+/// The form in which a send leaves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum SendForm {
+    /// A message, complete when the peer has it.
+    Message,
+    /// A message, complete when it was matched (`FI_MATCH_COMPLETE`).
+    Matched,
+    /// A datagram (`FI_EP_DGRAM`), complete when it has left.
+    Datagram,
 }
 
 /// The resolved flags of a [`Recv`].

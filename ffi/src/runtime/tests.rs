@@ -39,7 +39,13 @@ fn runtime(config: Config, is_connected: bool) -> (Arc<Runtime>, Arc<Waker>) {
         config,
         port: &mut Some(Box::new(port())),
         av: Arc::new(AddressTable::new(0)),
-        endpoint: Attachment { wakers, unbound: Vec::new(), source_err: false, is_connected },
+        endpoint: Attachment {
+            wakers,
+            unbound: Vec::new(),
+            source_err: false,
+            is_connected,
+            names_sources: false,
+        },
         shared: None,
     });
     (runtime.unwrap(), reader)

@@ -154,6 +154,10 @@ static int connected(const struct fi_info *i)
 	return i->ep_attr->type == FI_EP_MSG && !(i->caps & (FI_SOURCE | FI_DIRECTED_RECV));
 }
 static void dgram(struct fi_info *h) { h->ep_attr->type = FI_EP_DGRAM; }
+static int datagrams(const struct fi_info *i)
+{
+	return i->ep_attr->type == FI_EP_DGRAM && !(i->caps & (FI_TAGGED | FI_RMA | FI_ATOMIC));
+}
 static void protocol(struct fi_info *h) { h->ep_attr->protocol = FI_PROTO_UDP; }
 static void long_message(struct fi_info *h) { h->ep_attr->max_msg_size = SIZE_MAX; }
 static void shared_context(struct fi_info *h)
@@ -198,7 +202,7 @@ static const struct row rows[] = {
 	{"no order", plain, 0, no_order},
 	{"no such order", no_such_order, FI_ENODATA, NULL},
 	{"FI_EP_MSG", msg, 0, connected},
-	{"FI_EP_DGRAM", dgram, FI_ENODATA, NULL},
+	{"FI_EP_DGRAM", dgram, 0, datagrams},
 	{"other protocol", protocol, FI_ENODATA, NULL},
 	{"message too long", long_message, FI_ENODATA, NULL},
 	{"FI_SHARED_CONTEXT", shared_context, 0, shared_back},

@@ -69,6 +69,7 @@ pub(crate) fn refused<T: fmt::Debug>(answer: Answer<T>, errors: &[i32], what: &s
 /// The request of a test to `fi_getinfo` and to the objects that [`crate::group::Group`] opens.
 #[derive(Clone, Debug)]
 pub(crate) struct Setup {
+    pub(crate) ep_type: abi::fi_ep_type,
     pub(crate) caps: u64,
     pub(crate) mode: u64,
     pub(crate) mr_mode: i32,
@@ -95,6 +96,7 @@ pub(crate) struct Setup {
 impl Default for Setup {
     fn default() -> Self {
         Self {
+            ep_type: abi::FI_EP_RDM,
             caps: abi::FI_MSG,
             mode: abi::FI_CONTEXT | abi::FI_CONTEXT2,
             mr_mode: 0,
@@ -147,6 +149,7 @@ impl World {
     /// Hints for `setup`.
     pub(crate) fn hints(&self, setup: &Setup) -> Info {
         let hints = self.bare_hints();
+        hints.set_ep(|ep| ep.type_ = setup.ep_type);
         hints.set(|info| (info.caps, info.mode) = (setup.caps, setup.mode));
         hints.set_domain(|domain| {
             domain.mr_mode = setup.mr_mode;
@@ -186,6 +189,9 @@ fn describe(setup: &Setup) -> String {
     let caps = text.lines().find(|line| line.trim_start().starts_with("caps:"));
     let plain = Setup::default();
     let mut wish = caps.unwrap_or_default().trim().to_owned();
+    if setup.ep_type == abi::FI_EP_DGRAM {
+        wish += ", FI_EP_DGRAM";
+    }
     if setup.mr_mode != 0 {
         wish += &format!(", mr_mode {:#x}", setup.mr_mode);
     }

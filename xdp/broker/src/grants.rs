@@ -163,7 +163,7 @@ impl GrantManager {
         let counters_page = self.counters_page(request.interface)?;
         let request = SocketRequest { queues, steer, ..request };
         let mut lease = self.open(request, time)?;
-        lease.claim(request, interface.endpoint(address)).map_err(refusal)?;
+        lease.claim(request, interface.endpoint(address, request.any_payload)).map_err(refusal)?;
         let (memory, client_memory) = LentMemory::new(lease.socket().memory())
             .map_err(|error| format!("open the memory again: {error}"))?;
         let queue_id = QueueId { interface: request.interface, queue: lease.socket().queue() };
@@ -355,8 +355,9 @@ mod tests {
         let mode = XskMode::Skb;
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         let local = socket.local_addr().unwrap();
-        let (longest, steer) = (1514, false);
-        let request = SocketRequest { interface, queues, local, mode, layout, longest, steer };
+        let (longest, steer, any_payload) = (1514, false, false);
+        let request =
+            SocketRequest { interface, queues, local, mode, layout, longest, steer, any_payload };
         #[expect(clippy::disallowed_methods, reason = "any time will do")]
         let time = Instant::now();
         match grants.decide(&user, request, socket.into(), time) {

@@ -153,6 +153,7 @@ mod tests {
             mode: XskMode::Skb,
             layout,
             longest: 1514,
+            any_payload: false,
             steer: false,
         };
         let bytes = request.to_bytes();

@@ -282,6 +282,7 @@ fn request(hosts: &Hosts, queue: Option<u32>) -> SocketRequest {
         layout: Layout::new(sizes, 42),
         longest: 1514,
         steer: false,
+        any_payload: false,
     }
 }
 

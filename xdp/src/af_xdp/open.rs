@@ -47,6 +47,8 @@ pub struct XskPortConfig<'a> {
     pub queue: Option<u32>,
     /// Whether a rule of the device steers the endpoint's packets to that queue.
     pub steer: bool,
+    /// Whether its packets are datagrams of an application.
+    pub any_payload: bool,
     /// The endpoint's address.
     pub local: SocketAddr,
     /// The mode of the socket.
@@ -64,10 +66,10 @@ impl XskPortConfig<'_> {
     /// # Errors
     /// [`XskError`]. The caller continues in another mode or without `AF_XDP`.
     pub fn open(self) -> Result<XskPort, XskError> {
-        let Self { interface, local, mode, .. } = self;
+        let Self { interface, local, mode, any_payload, .. } = self;
         let mut port =
             neighbours::open_with_receive_test(interface, mode, || self.open_unclaimed())?;
-        port.claim(self.request(), interface.endpoint(local))?;
+        port.claim(self.request(), interface.endpoint(local, any_payload))?;
         if let Some(reason) = port.unsteered_reason() {
             let (queue, name) = (port.queue(), &interface.name);
             log::warn!(
@@ -80,7 +82,7 @@ impl XskPortConfig<'_> {
 
     /// The request for the lease.
     fn request(self) -> SocketRequest {
-        let Self { interface, queue, steer, mode, sizes, .. } = self;
+        let Self { interface, queue, steer, mode, sizes, any_payload, .. } = self;
         let headers = self.headers();
         let longest = headers + mtu::payload_max(interface.mtu, self.local.ip());
         SocketRequest {
@@ -91,6 +93,7 @@ impl XskPortConfig<'_> {
             layout: Layout::new(sizes, headers),
             longest: u32::try_from(longest).unwrap_or(u32::MAX),
             steer,
+            any_payload,
         }
     }
 

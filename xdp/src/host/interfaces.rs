@@ -69,10 +69,10 @@ pub struct InterfaceInfo {
 impl InterfaceInfo {
     /// The address `local` of an endpoint on this interface, for the XDP program.
     #[must_use]
-    pub fn endpoint(&self, local: SocketAddr) -> EndpointAddress {
+    pub fn endpoint(&self, local: SocketAddr, any_payload: bool) -> EndpointAddress {
         let own = self.addresses.iter().find(|address| address.ip == local.ip());
         let broadcast = own.and_then(InterfaceAddress::broadcast);
-        EndpointAddress { address: local, broadcast, mac: self.mac.0 }
+        EndpointAddress { address: local, broadcast, mac: self.mac.0, any_payload }
     }
 }
 
@@ -284,7 +284,7 @@ mod tests {
             assert_eq!(broadcast(ip, prefix_len), expected.map(Ipv4Addr::from), "{ip}");
         }
         let interface = info("left", 7, &["198.18.0.1", "198.19.0.1"]);
-        let endpoint = interface.endpoint("198.19.0.1:7".parse().unwrap());
+        let endpoint = interface.endpoint("198.19.0.1:7".parse().unwrap(), false);
         assert_eq!(endpoint.broadcast, Some(Ipv4Addr::new(198, 19, 0, 255)));
     }
 

@@ -28,4 +28,6 @@ pub struct SocketRequest {
     pub longest: u32,
     /// Whether a rule of the device steers the endpoint's packets to the queue.
     pub steer: bool,
+    /// Whether its packets are datagrams of an application, without the header of the engine.
+    pub any_payload: bool,
 }

@@ -25,9 +25,11 @@ pub(super) struct Announcement {
 }
 
 impl Announcement {
-    /// The neighbours that `routes` has sent to. If memory is refused, there are none.
-    pub(super) fn new(routes: &Routes) -> Self {
-        Self { known: routes.mac(), peers: routes.hosts().unwrap_or_default() }
+    /// The neighbours that `routes` has sent to. If memory is refused, or without `announces`,
+    /// there are none.
+    pub(super) fn new(routes: &Routes, announces: bool) -> Self {
+        let hosts = if announces { routes.hosts().ok() } else { None };
+        Self { known: routes.mac(), peers: hosts.unwrap_or_default() }
     }
 
     /// Makes the neighbours learn `mac`, if they do not know it.

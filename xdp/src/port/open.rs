@@ -61,8 +61,11 @@ impl HybridPort {
         let (interface, ip) = interfaces::choose(config, &interfaces, &mut netlink)?;
         let address = SocketAddr::new(ip, config.bind.port());
         let mtu = interface.map_or(MTU_UNKNOWN, |interface| interface.mtu);
-        let udp = UdpPort::bind(address, mtu, config.port_packets)
+        let mut udp = UdpPort::bind(address, mtu, config.port_packets)
             .map_err(|source| OpenError::Bind { address, source })?;
+        if config.any_payload {
+            udp.deliver_empty();
+        }
         let wakeup_set = WakeupSet::new().map_err(|source| OpenError::Bind { address, source })?;
         let mut status = PortStatus {
             tier: Tier::Udp,
@@ -109,9 +112,10 @@ fn open_xdp(
     reasons: &mut Vec<String>,
 ) -> Option<XdpHalf> {
     let access = BrokerAccess { broker: config.broker.as_deref(), udp_socket };
-    let PortConfig { queue, steer, rings: sizes, .. } = *config;
-    let port = match (XskPortConfig { interface, queue, steer, local, mode, sizes, access }).open()
-    {
+    let PortConfig { queue, steer, any_payload, rings: sizes, .. } = *config;
+    let opening =
+        XskPortConfig { interface, queue, steer, any_payload, local, mode, sizes, access };
+    let port = match opening.open() {
         Ok(port) => port,
         Err(error) => {
             let reason = match &error {

@@ -30,6 +30,8 @@ pub(super) struct Received {
     meta: [RecvMeta; BUFFERS],
     /// Number of buffers with packets.
     filled: usize,
+    /// Whether empty packets are delivered. The engine has none.
+    pub(super) delivers_empty: bool,
     /// Room for the control messages of a packet.
     control: Vec<u8>,
     /// The buffer in delivery, and the offset of the next packet in it.
@@ -46,6 +48,7 @@ impl Received {
             bytes: zeroed(BUFFERS * BUFFER_BYTES)?,
             meta: [RecvMeta::default(); BUFFERS],
             filled: 0,
+            delivers_empty: false,
             control: cmsg_space!(i32, i32),
             at: (0, 0),
         })
@@ -98,7 +101,7 @@ impl Received {
             // Without a control message the stride is the length. Both are 0 for an empty datagram.
             let end = meta.len.min(offset + meta.stride.max(1));
             if let Some(bytes) = self.bytes.get(start + offset..start + end)
-                && !bytes.is_empty()
+                && (self.delivers_empty || !bytes.is_empty())
             {
                 sink(Datagram {
                     from: PeerAddress::from(meta.addr),
@@ -191,7 +194,7 @@ mod tests {
             assert_eq!(datagram.from, PeerAddress::from_v4([198, 18, 0, 9], 5));
             packets.push((
                 datagram.bytes.len(),
-                datagram.bytes[0],
+                datagram.bytes.first().copied().unwrap_or(0xff),
                 datagram.congestion_experienced,
             ));
         });
@@ -203,6 +206,14 @@ mod tests {
     fn gso_batches_are_split_and_empty_datagrams_are_left_out() {
         let expected = [(40, 1, false), (40, 1, false), (20, 1, false), (33, 3, true)];
         assert_eq!(taken(&mut filled(), 100), expected);
+    }
+
+    #[test]
+    fn empty_datagrams_are_delivered_on_request() {
+        let mut received = filled();
+        received.delivers_empty = true;
+        let lengths: Vec<_> = taken(&mut received, 100).iter().map(|packet| packet.0).collect();
+        assert_eq!(lengths, [40, 40, 20, 0, 33]);
     }
 
     #[test]

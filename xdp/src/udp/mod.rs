@@ -68,6 +68,11 @@ impl UdpPort {
         })
     }
 
+    /// Delivers empty packets, too.
+    pub const fn deliver_empty(&mut self) {
+        self.received.delivers_empty = true;
+    }
+
     /// The address of the socket.
     #[must_use]
     pub const fn local_addr(&self) -> SocketAddr {
@@ -208,7 +213,9 @@ impl UdpPort {
                     Ok(()) => return,
                 }
             }
-            for packet in bytes.chunks(batch.segment) {
+            // A batch of an empty packet has that one.
+            let empty: Option<&[u8]> = (batch.segment == 0).then_some(&[]);
+            for packet in bytes.chunks(batch.segment.max(1)).chain(empty) {
                 stats.udp_sends += 1;
                 // The error may belong to an earlier packet (ICMP); this packet has not left.
                 if connected.socket_to(to).is_some_and(|socket| socket.send(packet).is_ok()) {

@@ -304,6 +304,11 @@ impl ConnectionTable<'_> {
         self.hosts[pool].given_back(host, slots);
     }
 
+    /// The host with an address.
+    pub(super) fn host_of(&self, address: &PeerAddress) -> Host {
+        self.hosts.host(address)
+    }
+
     /// The host of an unnamed peer.
     pub(super) fn unnamed_host(&self, conn: ConnSlot) -> Option<Host> {
         let peer = &self.peers[self.connections[conn].peer()];

@@ -8,6 +8,7 @@
 pub(super) mod abort;
 pub(super) mod accept;
 pub(super) mod audit;
+pub(super) mod datagram;
 pub(super) mod event;
 pub(super) mod find;
 pub(super) mod multi_recv;

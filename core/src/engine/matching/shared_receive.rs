@@ -12,9 +12,9 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::peer::operation::{RECVS, RecvKind, RecvOp};
-use crate::peer::slots::{PeerSlot, RecvSlot};
+use crate::peer::slots::RecvSlot;
 use crate::wire::Envelope;
-use crate::{Memory, OpError, PeerId, PostError, RecvId, RecvRequest};
+use crate::{Memory, OpError, PeerAddress, PeerId, PostError, RecvId, RecvRequest};
 
 impl Matcher<'_> {
     /// Matches a message that no posted receive fits with a shared receive.
@@ -26,8 +26,10 @@ impl Matcher<'_> {
         envelope: &Envelope,
         memory: &mut M,
     ) -> Option<RecvSlot> {
+        let source = cx.table.peer_slot(peer).map(|slot| cx.table[slot].address());
         let arrival = UnmatchedMessage {
-            source: cx.table[PeerSlot::of(peer)].address(),
+            // Datagrams come from anybody.
+            source: source.unwrap_or(PeerAddress::NONE),
             tag: envelope.tag,
             len: envelope.total,
             overtakes: self.has_stored(),

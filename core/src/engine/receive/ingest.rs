@@ -35,6 +35,11 @@ impl Engine<'_> {
         self.ingest_any(&datagram, memory);
     }
 
+    /// Processes one packet of an engine that [carries datagrams](Self::carries_datagrams).
+    pub fn ingest_datagram<M: Memory>(&mut self, datagram: &Datagram<'_>, memory: &mut M) {
+        self.matcher.receive_datagram(&mut self.cx, datagram, memory);
+    }
+
     /// Processes one packet that may be of any kind.
     pub(crate) fn ingest_any<M: Memory>(&mut self, datagram: &Datagram<'_>, memory: &mut M) {
         let checksum = self.cx.config.checksum;

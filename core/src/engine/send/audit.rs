@@ -60,6 +60,7 @@ impl Sender<'_> {
     /// Whether the operations in lists, `queued` of them with their connections, are all that
     /// exist.
     pub(crate) fn lists_add_up(&mut self, completions: &Completions, queued: u32) -> bool {
+        let queued = queued + length(self.datagrams, &mut self.ops);
         queued + completions.finished_sends(&mut self.ops) == self.ops.used_in_all()
     }
 
@@ -79,5 +80,6 @@ impl Sender<'_> {
         self.ops.hash(hasher);
         self.searches.hash(hasher);
         self.responders_spare.hash(hasher);
+        self.datagrams.hash(hasher);
     }
 }

@@ -6,6 +6,7 @@
 
 pub(super) mod ack;
 pub(super) mod audit;
+pub(super) mod datagram;
 pub(super) mod eligibility;
 pub(super) mod encode;
 pub(super) mod ending;
@@ -20,6 +21,7 @@ pub(super) mod retransmit;
 mod searches;
 pub(super) mod transmit;
 
+use crate::collections::list::List;
 use crate::collections::slab::SlotIndex;
 use crate::engine::completions::Completions;
 use crate::engine::ctx::Ctx;
@@ -42,6 +44,8 @@ pub(super) struct Sender<'s> {
     responders_spare: u32,
     /// How many slots are for operations of the application: they come first.
     posted_slots: u32,
+    /// Datagrams to be sent.
+    datagrams: List<OpSlot>,
 }
 
 impl<'s> Sender<'s> {
@@ -52,8 +56,8 @@ impl<'s> Sender<'s> {
         responders_spare: u32,
         posted_slots: u32,
     ) -> Self {
-        let searches = Searches::default();
-        Self { ops, in_flight, searches, responders_spare, posted_slots }
+        let (searches, datagrams) = (Searches::default(), List::default());
+        Self { ops, in_flight, searches, responders_spare, posted_slots, datagrams }
     }
 }
 

@@ -42,6 +42,11 @@ impl Table {
         (entry.uses > 0).then_some(entry)
     }
 
+    /// The index behind the last one that was ever in use.
+    pub(super) const fn indices(&self) -> usize {
+        self.entries.len()
+    }
+
     /// The index of an address.
     pub(super) fn find(&self, address: &PeerAddress) -> Option<u32> {
         let Self { entries, indices, hasher, .. } = self;

@@ -9,6 +9,7 @@ mod fi_av;
 mod fi_cm;
 mod fi_cntr;
 pub(crate) mod fi_cq;
+mod fi_dgram;
 mod fi_endpoint;
 mod fi_eq;
 mod fi_fabric;
@@ -25,7 +26,7 @@ use crate::runner::Test;
 
 /// Every test, page by page, then the profiles of applications.
 pub(crate) fn all() -> Vec<&'static Test> {
-    let pages: [&'static [Test]; 18] = [
+    let pages: [&'static [Test]; 19] = [
         fi_getinfo::TESTS,
         fi_fabric::TESTS,
         fi_av::TESTS,
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Vec<&'static Test> {
         fi_eq::TESTS,
         fi_endpoint::TESTS,
         fi_cm::TESTS,
+        fi_dgram::TESTS,
         fi_srx_context::TESTS,
         fi_msg::TESTS,
         fi_multi_recv::TESTS,

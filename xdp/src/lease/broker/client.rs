@@ -164,8 +164,16 @@ mod tests {
             let layout = Layout::new(RingSizes::default(), 42);
             let (queues, mode) = (QueueRange::ALL, XskMode::Skb);
             let local = socket.local_addr().unwrap();
-            let (interface, longest, steer) = (1, 1514, false);
-            let request = SocketRequest { interface, queues, local, mode, layout, longest, steer };
+            let request = SocketRequest {
+                interface: 1,
+                queues,
+                local,
+                mode,
+                layout,
+                longest: 1514,
+                steer: false,
+                any_payload: false,
+            };
             sender.send(ask(&asked, request, socket.as_fd()).map(|_| ())).unwrap();
         });
         let answer = receiver.recv_timeout(2 * TIMEOUT);

@@ -15,7 +15,10 @@ use crate::tier::status::XskMode;
 use crate::xsk::umem::Layout;
 
 /// "XDPB", and the version of the messages.
-const MAGIC: u64 = 0x5844_5042_0000_0003;
+const MAGIC: u64 = 0x5844_5042_0000_0004;
+/// Flags of a request: [`SocketRequest::steer`], [`SocketRequest::any_payload`].
+const STEER: u32 = 1;
+const ANY_PAYLOAD: u32 = 2;
 /// Maximum length of a reason, in bytes.
 const TEXT_BYTES: usize = 228;
 
@@ -36,7 +39,7 @@ struct RawRequest {
     tx: u32,
     headroom: u32,
     longest: u32,
-    steer: u32,
+    flags: u32,
     port: u32,
     address: [u8; 16],
 }
@@ -57,7 +60,8 @@ impl SocketRequest {
     /// The request as bytes.
     #[must_use]
     pub fn to_bytes(&self) -> [u8; REQUEST_BYTES] {
-        let Self { interface, queues, local, mode, layout, longest, steer } = *self;
+        let Self { interface, queues, local, mode, layout, longest, steer, any_payload } = *self;
+        let flags = (u32::from(steer) * STEER) | (u32::from(any_payload) * ANY_PAYLOAD);
         let address = match local.ip() {
             IpAddr::V4(ip) => ip.to_ipv6_mapped(),
             IpAddr::V6(ip) => ip,
@@ -72,7 +76,7 @@ impl SocketRequest {
             tx: layout.sizes.tx.get(),
             headroom: layout.headroom,
             longest,
-            steer: steer.into(),
+            flags,
             port: local.port().into(),
             address: address.octets(),
         })
@@ -95,7 +99,8 @@ impl SocketRequest {
             mode: mode(raw.mode)?,
             layout: Layout::requested(raw.rx, raw.tx, raw.headroom),
             longest: raw.longest,
-            steer: raw.steer != 0,
+            steer: raw.flags & STEER != 0,
+            any_payload: raw.flags & ANY_PAYLOAD != 0,
         })
     }
 }
@@ -216,6 +221,7 @@ mod tests {
                 layout,
                 longest: 9014,
                 steer,
+                any_payload: mode == XskMode::Copy,
             };
             assert_eq!(SocketRequest::from_bytes(&request.to_bytes()), Some(request));
         }

@@ -33,7 +33,9 @@ impl HybridPort {
             self.status.interface
         );
         self.stats.xsk_losses += 1;
-        let announcement = self.xdp.as_ref().map(|xdp| Announcement::new(&xdp.routes));
+        // An application of datagrams would receive the empty one.
+        let announces = !self.config.any_payload;
+        let announcement = self.xdp.as_ref().map(|xdp| Announcement::new(&xdp.routes, announces));
         self.change_sources(|port| {
             port.xdp = None;
             // No XDP program has to see single packets now.
@@ -177,6 +179,7 @@ mod tests {
             interface: &interface,
             queue: None,
             steer: false,
+            any_payload: false,
             local: port.local_addr(),
             mode: XskMode::Skb,
             sizes: config.rings,

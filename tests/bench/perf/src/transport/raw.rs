@@ -123,6 +123,7 @@ impl Transport for RawTransport {
                 interface: &interface,
                 queue: config.queue,
                 steer: false,
+                any_payload: false,
                 local: address,
                 mode: *mode,
                 sizes: RingSizes::default(),
