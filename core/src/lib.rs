@@ -37,6 +37,7 @@ pub mod wire;
 pub use api::address::PeerAddress;
 pub use api::atomic::{AtomicForm, AtomicOp, Datatype};
 pub use api::completion::{Completion, DeferredId, OpError, OpKind};
+pub use api::completion_group::{CompletionGroup, GROUPS_MAX};
 pub use api::config::{ChecksumFn, Config, Congestion, Order, UNEXPECTED_CLASS_LEN};
 pub use api::counters::{OpCount, OpCounters, TargetCounters};
 pub use api::error::{ConfigError, PeersFull, PostError, RegionError, Unknown};

@@ -400,3 +400,55 @@ fn a_handshake_under_another_name_changes_nothing() {
         assert_eq!(stats.dropped(DropReason::UnexpectedHandshake), 1, "{kind:?}");
     }
 }
+
+/// Completions that are sorted by group are polled by group, in their order, until their peer's are
+/// discarded. A cancelled receive belongs to the group of the peer that it names.
+#[test]
+fn completions_of_each_group_are_polled_apart() {
+    const COUNT: usize = 3;
+    let (mut world, pairs) = several(COUNT, Faults::NONE);
+    let group = |number: usize| CompletionGroup::new(number).unwrap();
+    assert_eq!(CompletionGroup::new(GROUPS_MAX), None);
+    (0..2).for_each(|node| world.set_unpolled(node, true));
+    let of = |node: usize| {
+        let pairs = pairs.clone();
+        move |peer| group(pairs.iter().position(|pair| pair[node] == peer).unwrap())
+    };
+    for (number, pair) in pairs.iter().enumerate() {
+        for message in 0..3 {
+            let context = Context((number * 10 + message) as u64);
+            let from = Some(pair[1]);
+            world.recv_with(1, 8, |r| (r.context, r.from) = (context, from)).unwrap();
+        }
+    }
+    for message in 0..2 {
+        for (number, pair) in pairs.iter().enumerate() {
+            world.send_on(0, pair[0], (number * 10 + message) as u64, pattern(1, 8));
+        }
+    }
+    world.run(SECOND);
+    world.nodes[1].engine.cancel_from(pairs[1][1]);
+    let engines = world.nodes.iter_mut().map(|node| &mut node.engine);
+    for (node, engine) in engines.enumerate() {
+        engine.sort_completions(of(node));
+        assert!(!engine.has_send_completion() && !engine.has_recv_completion());
+        engine.audit().unwrap();
+    }
+    let engine = &mut world.nodes[0].engine;
+    for number in (0..COUNT).rev() {
+        let polled = std::iter::from_fn(|| engine.poll_send_completion_of(group(number)));
+        let contexts: Vec<u64> = polled.map(|it| it.context.0).collect();
+        assert_eq!(contexts, [number as u64 * 10, number as u64 * 10 + 1]);
+        assert!(!engine.has_send_completion_of(group(number)));
+    }
+    let engine = &mut world.nodes[1].engine;
+    engine.discard_completions(pairs[2][1], drop);
+    let expected: [&[u64]; COUNT] = [&[0, 1], &[10, 11, 12], &[]];
+    for (number, expected) in expected.into_iter().enumerate() {
+        assert_eq!(engine.has_recv_completion_of(group(number)), !expected.is_empty());
+        let polled = std::iter::from_fn(|| engine.poll_recv_completion_of(group(number)));
+        let contexts: Vec<u64> = polled.map(|it| it.context.0).collect();
+        assert_eq!(contexts, expected);
+    }
+    engine.audit().unwrap();
+}

@@ -180,7 +180,7 @@ fn an_unstarted_operation_is_reported_and_counted_like_a_posted_one() {
     let engine = &mut world.nodes[0].engine;
     let error = OpError::Cancelled;
     let mut end = |kind, fetches, multi| {
-        let op = UnstartedOp { context: Context(5), kind, fetches, multi };
+        let op = UnstartedOp { context: Context(5), kind, fetches, multi, peer: PeerId::NONE };
         engine.fail_unstarted(&op, error).unwrap();
         let sends = matches!(kind, OpKind::Send { .. } | OpKind::Write | OpKind::Atomic);
         let notified = engine.poll_send_completion().or_else(|| engine.poll_recv_completion());
@@ -201,7 +201,8 @@ fn an_unstarted_operation_is_reported_and_counted_like_a_posted_one() {
     let OpCounters { sends, receives, writes, reads, .. } = *engine.op_counters();
     assert_eq!([sends, receives, writes, reads], [1, 2, 2, 1].map(failed));
     // Completions of unstarted operations hold slots, as all completions do.
-    let op = UnstartedOp { context: Context(5), kind: OpKind::Read, fetches: false, multi: false };
+    let (context, peer, kind) = (Context(5), PeerId::NONE, OpKind::Read);
+    let op = UnstartedOp { context, kind, fetches: false, multi: false, peer };
     let posted = std::iter::from_fn(|| engine.fail_unstarted(&op, error).ok()).count() as u64;
     assert_eq!((engine.free_operations(), posted), (0, u64::from(small().sends)));
     world.audit();

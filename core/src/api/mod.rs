@@ -7,6 +7,7 @@
 pub(crate) mod address;
 pub(crate) mod atomic;
 pub(crate) mod completion;
+pub(crate) mod completion_group;
 pub(crate) mod config;
 pub(crate) mod counters;
 pub(crate) mod error;

@@ -76,6 +76,8 @@ pub struct UnstartedOp {
     pub fetches: bool,
     /// For a receive: whether its buffer is a multi-receive buffer.
     pub multi: bool,
+    /// The peer of a connected endpoint, or [`PeerId::NONE`].
+    pub peer: PeerId,
 }
 
 /// The effect of a peek on the message that it finds (`fi_tagged(3)`, `FI_PEEK`).

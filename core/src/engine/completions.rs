@@ -3,6 +3,9 @@
 //! its completion is polled. Therefore completions cannot overflow, and an application that does
 //! not poll runs out of slots to post with.
 
+mod groups;
+
+use crate::api::completion_group::PerGroup;
 use crate::api::hosts::{Host, HostSlots};
 use crate::collections::list::{Links, List};
 use crate::collections::slab::SlotIndex;
@@ -31,6 +34,10 @@ pub(super) struct Completions {
     counters: OpCounters,
     /// Events of remote writes of unnamed peers, by host.
     event_hosts: HostSlots,
+    /// Finished operations of the initiator that were sorted.
+    group_sends: PerGroup<List<OpSlot>>,
+    /// Finished receives and remote writes that were sorted.
+    group_recvs: PerGroup<List<RecvSlot>>,
 }
 
 impl Completions {
@@ -79,6 +86,7 @@ impl Completions {
     pub(super) fn names_in_sends(&self, ops: &mut OpPool<'_>, peer: PeerId) -> bool {
         [self.sends, self.deferred_sends]
             .into_iter()
+            .chain(self.group_sends.0)
             .any(|list| list.any(ops, |ops, slot| ops[slot].peer == peer))
     }
 
@@ -86,17 +94,20 @@ impl Completions {
     pub(super) fn names_in_recvs(&self, recvs: &mut RecvPool<'_>, peer: PeerId) -> bool {
         [self.recvs, self.deferred_recvs]
             .into_iter()
+            .chain(self.group_recvs.0)
             .any(|list| list.any(recvs, |recvs, slot| recvs[slot].peer == peer))
     }
 
     /// How many operations of the initiator have ended and were not polled. Bound: those.
     pub(super) fn finished_sends(&self, ops: &mut OpPool<'_>) -> u32 {
-        length(self.sends, ops) + length(self.deferred_sends, ops)
+        let lists = [self.sends, self.deferred_sends].into_iter().chain(self.group_sends.0);
+        lists.map(|list| length(list, ops)).sum()
     }
 
     /// How many receives have ended and were not polled. Bound: those.
     pub(super) fn finished_recvs(&self, recvs: &mut RecvPool<'_>) -> u32 {
-        length(self.recvs, recvs) + length(self.deferred_recvs, recvs)
+        let lists = [self.recvs, self.deferred_recvs].into_iter().chain(self.group_recvs.0);
+        lists.map(|list| length(list, recvs)).sum()
     }
 
     /// Hashes the state, for tests.
@@ -104,6 +115,7 @@ impl Completions {
         self.counters.hash(hasher);
         (self.sends, self.recvs).hash(hasher);
         (self.deferred_sends, self.deferred_recvs).hash(hasher);
+        (&self.group_sends, &self.group_recvs).hash(hasher);
     }
 
     /// The next operation of the initiator that has ended, in the order of the ends.
@@ -120,6 +132,11 @@ impl Completions {
 
     /// Frees the finished operations of the initiator with `peer`.
     pub(super) fn discard_sends(&mut self, ops: &mut OpPool<'_>, peer: PeerId) {
+        self.discard_listed_sends(ops, peer);
+        self.for_sends_of_groups(|all| all.discard_listed_sends(ops, peer));
+    }
+
+    fn discard_listed_sends(&mut self, ops: &mut OpPool<'_>, peer: PeerId) {
         let mut kept = List::default();
         // bound: finished operations
         while let Some(slot) = self.sends.pop_front(ops) {
@@ -134,6 +151,16 @@ impl Completions {
 
     /// Frees the finished receives and remote writes of `peer`, and those that name it.
     pub(super) fn discard_recvs(
+        &mut self,
+        recvs: &mut RecvPool<'_>,
+        peer: PeerId,
+        mut each: impl FnMut(RecvId),
+    ) {
+        self.discard_listed_recvs(recvs, peer, &mut each);
+        self.for_recvs_of_groups(|all| all.discard_listed_recvs(recvs, peer, &mut each));
+    }
+
+    fn discard_listed_recvs(
         &mut self,
         recvs: &mut RecvPool<'_>,
         peer: PeerId,

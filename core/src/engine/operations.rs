@@ -7,9 +7,9 @@
 use crate::engine::Engine;
 use crate::peer::Standing;
 use crate::{
-    AtomicRequest, Completion, Context, DeferredId, Instant, LinkState, Memory, OpError, OpId,
-    Peek, PeerAddress, PeerId, PeersFull, PostError, ReadRequest, RecvId, RecvRequest, SendRequest,
-    UnstartedOp, WriteRequest,
+    AtomicRequest, Completion, CompletionGroup, Context, DeferredId, Instant, LinkState, Memory,
+    OpError, OpId, Peek, PeerAddress, PeerId, PeersFull, PostError, ReadRequest, RecvId,
+    RecvRequest, SendRequest, UnstartedOp, WriteRequest,
 };
 
 // C. Operations of the initiator.
@@ -390,6 +390,38 @@ impl Engine<'_> {
     #[inline]
     pub fn has_recv_completion(&self) -> bool {
         self.cx.completions.has_recv()
+    }
+
+    /// Moves the finished operations to the groups that `group_of` names for their peers. An
+    /// operation without a peer has [`PeerId::NONE`]. From then on the completions of each group
+    /// are polled apart, in the order in which they ended. Called before each such poll.
+    ///
+    /// Bound: operations that have finished since the last call.
+    pub fn sort_completions(&mut self, mut group_of: impl FnMut(PeerId) -> CompletionGroup) {
+        self.sender.sort_finished(&mut self.cx.completions, &mut group_of);
+        self.matcher.sort_finished(&mut self.cx.completions, &mut group_of);
+    }
+
+    /// As [`Self::poll_send_completion`], of the sorted completions of a group.
+    pub fn poll_send_completion_of(&mut self, group: CompletionGroup) -> Option<Completion> {
+        self.sender.poll_of(&mut self.cx.completions, group)
+    }
+
+    /// As [`Self::poll_recv_completion`], of the sorted completions of a group.
+    pub fn poll_recv_completion_of(&mut self, group: CompletionGroup) -> Option<Completion> {
+        self.matcher.poll_of(&mut self.cx.completions, group)
+    }
+
+    /// Whether [`Self::poll_send_completion_of`] has a completion to give.
+    #[must_use]
+    pub fn has_send_completion_of(&self, group: CompletionGroup) -> bool {
+        self.cx.completions.has_send_of(group)
+    }
+
+    /// Whether [`Self::poll_recv_completion_of`] has a completion to give.
+    #[must_use]
+    pub fn has_recv_completion_of(&self, group: CompletionGroup) -> bool {
+        self.cx.completions.has_recv_of(group)
     }
 
     /// Reports the end of an operation, which was just posted without a signal, by

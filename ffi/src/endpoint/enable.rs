@@ -5,16 +5,19 @@
 //! the domain's region table and the progress thread. Called once. Bound: the capacities that the
 //! endpoint was opened with; all memory is allocated here.
 
-use std::sync::{Arc, Mutex};
+use std::cell::RefCell;
+use std::sync::Arc;
 
-use ofi_xdp_core::Config;
+use ofi_xdp_core::{CompletionGroup, Config};
 
 use super::bind::{Bindings, BoundCntr, BoundCq, policy};
 use super::{Enabled, Endpoint, PEERS, open_port};
-use crate::objects::shared_runtimes::{BoundObject, RuntimeKey};
+use crate::objects::shared_runtimes::{BoundObject, QueuePair, RuntimeGroup, RuntimeKey};
 use crate::runtime::addresses::AddressTable;
 use crate::runtime::peer_link::Observer;
-use crate::runtime::{Attachment, Runtime, RuntimeConfig, Side, Wakers};
+use crate::runtime::{
+    Attachment, CompletionSource, GroupQueues, Runtime, RuntimeConfig, Side, Wakers,
+};
 use crate::sys::abi::bits;
 use crate::sys::errno::Error;
 use crate::sys::limits::REGIONS_MAX;
@@ -39,37 +42,56 @@ impl Endpoint {
     /// [`Error::NoMemory`]; as [`Runtime::start`] and [`open_port`].
     pub(super) fn start(&self, bindings: &mut Bindings) -> Result<(), Error> {
         let av = self.complete(bindings)?;
-        let runtime = match self.runtime_key(bindings) {
-            Some(key) => {
-                self.domain.runtimes().join(&key, |room| self.start_runtime(bindings, av, room))?
-            }
-            None => self.start_runtime(bindings, av, 1)?,
-        };
+        let joined = self.join_runtime(bindings, av)?;
+        let RuntimeGroup { runtime, group } = joined.clone();
         let link = self.connection.as_ref().map(|connection| {
-            let peer = runtime.add_link(Arc::clone(connection) as Arc<dyn Observer>)?;
+            let peer = runtime.add_link(Arc::clone(connection) as Arc<dyn Observer>, group)?;
             connection.runs_on(&runtime, peer);
             Ok::<_, Error>(peer)
         });
-        let peer = link.transpose().inspect_err(|_| self.leave(bindings, &runtime))?;
+        let peer = link.transpose().inspect_err(|_| self.leave(bindings, &joined))?;
         let (transmits, receives) =
             (policy(bindings.transmit.as_ref()), policy(bindings.receive.as_ref()));
         let (address, shared_rx) = (runtime.local_addr(), bindings.shared_rx.clone());
-        let enabled = Enabled { runtime, transmits, receives, shared_rx, address, peer };
+        let enabled = Enabled { runtime, group, transmits, receives, shared_rx, address, peer };
         self.enabled.set(enabled).map_err(|_| Error::BadState)
+    }
+
+    /// A runtime, and the group of its endpoints that have these queues.
+    fn join_runtime(
+        &self,
+        bindings: &mut Bindings,
+        av: Arc<AddressTable>,
+    ) -> Result<RuntimeGroup, Error> {
+        let queue = |bound: &BoundCq| (BoundObject::of(&bound.queue), bound.selective);
+        let queues = [&bindings.transmit, &bindings.receive].map(|bound| bound.as_ref().map(queue));
+        let Some(key) = self.runtime_key(bindings, queues) else {
+            let (runtime, group) =
+                (self.start_runtime(bindings, av, 1)?, CompletionGroup::default());
+            let added = self.add_group(&runtime, bindings, group);
+            added.inspect_err(|_| self.end_runtime(&runtime, bindings))?;
+            return Ok(RuntimeGroup { runtime, group });
+        };
+        let bindings = RefCell::new(bindings);
+        self.domain.runtimes().join(
+            &key,
+            queues,
+            |room| self.start_runtime(&mut bindings.borrow_mut(), av, room),
+            |runtime, group| self.add_group(runtime, &bindings.borrow(), group),
+            |runtime| self.end_runtime(runtime, &bindings.borrow()),
+        )
     }
 
     /// The properties that connected endpoints of one runtime have in common; `None` for an
     /// endpoint that has one of its own. Counters are those of a runtime, and so are ports.
-    fn runtime_key(&self, bindings: &Bindings) -> Option<RuntimeKey> {
-        let Bindings { transmit, receive, counters, shared_rx, port, .. } = bindings;
+    fn runtime_key(&self, bindings: &Bindings, queues: QueuePair) -> Option<RuntimeKey> {
+        let Bindings { counters, shared_rx, port, .. } = bindings;
         if self.connection.is_none() || port.is_some() || !counters.is_empty() {
             return None;
         }
-        let queue = |bound: &BoundCq| (BoundObject::of(&bound.queue), bound.selective);
         Some(RuntimeKey {
             ip: self.local.ip(),
-            queues: [transmit, receive].map(|bound| bound.as_ref().map(queue)),
-            shared_rx: shared_rx.as_ref().map(BoundObject::of),
+            shared_rx: shared_rx.as_ref().map(|shared| (BoundObject::of(shared), queues)),
             order: self.order,
             rma_event: self.caps & bits::RMA_EVENT != 0,
             sends: self.sends,
@@ -87,21 +109,12 @@ impl Endpoint {
         let before = reserve::refusals();
         let receives = policy(bindings.receive.as_ref());
         let thread = self.domain.thread()?;
-        let shared_rx = bindings.shared_rx.clone();
         let vector = self.connection.is_none().then_some(&av);
-        let shared = shared_rx.as_ref().map(|shared| shared.source(vector, receives));
+        let shared_rx = bindings.shared_rx.as_ref();
+        let shared = shared_rx.map(|shared| shared.source(vector, receives));
         let shared = shared.transpose()?;
-        let waker =
-            |bound: &Option<BoundCq>| bound.as_ref().and_then(|it| it.queue.waker().cloned());
+        let wakers = Wakers::new(bindings.counter_wakers(), thread.waker());
         let endpoint = Attachment {
-            wakers: Wakers {
-                transmit: waker(&bindings.transmit),
-                receive: waker(&bindings.receive),
-                counters: bindings.counter_wakers(),
-                last_counters: Mutex::default(),
-                thread: Arc::clone(thread.waker()),
-            },
-            unbound: bindings.unbound(),
             source_err: self.caps & bits::SOURCE_ERR != 0,
             is_connected: self.connection.is_some(),
             names_sources: self.carries_datagrams && self.caps & bits::SOURCE != 0,
@@ -111,8 +124,8 @@ impl Endpoint {
             bindings.port = Some(open_port(&self.domain, self.local, false)?);
         }
         let port = &mut bindings.port;
-        let runtime = Runtime::start(RuntimeConfig { config, port, av, endpoint, shared })?;
-        let joined = announce(&runtime, bindings)
+        let runtime = Runtime::start(RuntimeConfig { config, port, av, endpoint, wakers, shared })?;
+        let joined = bind_counters(&runtime, bindings)
             .and_then(|()| self.domain.registry().join(&runtime))
             .and_then(|()| reserve::check(before))
             .and_then(|()| thread.add(&runtime));
@@ -120,10 +133,37 @@ impl Endpoint {
             self.withdraw(&runtime, bindings);
             return Err(error);
         }
-        if let Some(shared) = &shared_rx {
-            shared.join(&runtime, receives, self.caps & bits::DIRECTED_RECV != 0);
-        }
         Ok(runtime)
+    }
+
+    /// Adds a new group of endpoints to the runtime and to the bound queues. A queue of both sides
+    /// reads receives first.
+    fn add_group(
+        &self,
+        runtime: &Arc<Runtime>,
+        bindings: &Bindings,
+        group: CompletionGroup,
+    ) -> Result<(), Error> {
+        let Bindings { transmit, receive, .. } = bindings;
+        let waker =
+            |bound: &Option<BoundCq>| bound.as_ref().and_then(|it| it.queue.waker().cloned());
+        runtime.add_group(GroupQueues {
+            group,
+            transmit: waker(transmit),
+            receive: waker(receive),
+            unbound: bindings.unbound(),
+        })?;
+        let sides = [(receive, Side::Receive), (transmit, Side::Transmit)];
+        let added = sides.into_iter().try_for_each(|(bound, side)| match bound {
+            Some(bound) => bound.queue.add(runtime, &[CompletionSource { side, group }]),
+            None => Ok(()),
+        });
+        added.inspect_err(|_| remove_group(runtime, bindings, group))?;
+        if let Some(shared) = &bindings.shared_rx {
+            let directed = self.caps & bits::DIRECTED_RECV != 0;
+            shared.join(runtime, policy(receive.as_ref()), directed);
+        }
+        Ok(())
     }
 
     /// Removes a runtime from the bound objects that it was added to.
@@ -131,9 +171,6 @@ impl Endpoint {
         self.domain.registry().leave(runtime);
         for BoundCntr { counter, .. } in &bindings.counters {
             counter.remove_endpoint(runtime);
-        }
-        for bound in [&bindings.transmit, &bindings.receive].into_iter().flatten() {
-            bound.queue.remove(runtime);
         }
         runtime.close();
     }
@@ -143,17 +180,20 @@ impl Endpoint {
         if let Some(peer) = enabled.peer {
             enabled.runtime.remove_link(peer);
         }
-        self.leave(bindings, &enabled.runtime);
+        let joined = RuntimeGroup { runtime: Arc::clone(&enabled.runtime), group: enabled.group };
+        self.leave(bindings, &joined);
     }
 
     /// Leaves a runtime, which ends with its last endpoint.
-    fn leave(&self, bindings: &Bindings, runtime: &Arc<Runtime>) {
-        if !self.domain.runtimes().leave(runtime) {
-            return;
+    fn leave(&self, bindings: &Bindings, joined: &RuntimeGroup) {
+        let RuntimeGroup { runtime, group } = joined;
+        if self.domain.runtimes().leave(joined, || remove_group(runtime, bindings, *group)) {
+            self.end_runtime(runtime, bindings);
         }
-        for bound in [&bindings.transmit, &bindings.receive].into_iter().flatten() {
-            bound.queue.remove(runtime);
-        }
+    }
+
+    /// Ends a runtime without endpoints.
+    fn end_runtime(&self, runtime: &Arc<Runtime>, bindings: &Bindings) {
         // An endpoint that is enabled has started it.
         if let Ok(thread) = self.domain.thread() {
             thread.remove(runtime);
@@ -253,22 +293,16 @@ fn serve_connections(config: &mut Config, room: u32) {
     config.unexpected = [1024, 512, 128, 32].map(|slots| slots * room.min(16));
 }
 
-/// Adds a new runtime to the bound queues and counters. A queue of both sides reads receives first.
-fn announce(runtime: &Arc<Runtime>, bindings: &Bindings) -> Result<(), Error> {
-    let Bindings { transmit, receive, counters, .. } = bindings;
-    match (transmit, receive) {
-        (Some(tx), Some(rx)) if Arc::ptr_eq(&tx.queue, &rx.queue) => {
-            tx.queue.add(runtime, &[Side::Receive, Side::Transmit])?;
-        }
-        _ => {
-            for (bound, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
-                if let Some(bound) = bound {
-                    bound.queue.add(runtime, &[side])?;
-                }
-            }
-        }
+/// Adds a new runtime to the bound counters.
+fn bind_counters(runtime: &Arc<Runtime>, bindings: &Bindings) -> Result<(), Error> {
+    let mut counters = bindings.counters.iter();
+    counters.try_for_each(|BoundCntr { counter, flags }| counter.add_endpoint(runtime, *flags))
+}
+
+/// Reverses [`Endpoint::add_group`].
+fn remove_group(runtime: &Arc<Runtime>, bindings: &Bindings, group: CompletionGroup) {
+    for bound in [&bindings.transmit, &bindings.receive].into_iter().flatten() {
+        bound.queue.remove(runtime, group);
     }
-    counters
-        .iter()
-        .try_for_each(|BoundCntr { counter, flags }| counter.add_endpoint(runtime, *flags))
+    runtime.remove_group(group);
 }

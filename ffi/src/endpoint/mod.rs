@@ -32,7 +32,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-use ofi_xdp_core::{Order, PeerId};
+use ofi_xdp_core::{CompletionGroup, Order, PeerId};
 use ofi_xdp_datapath::{ChooseError, HybridPort, Mode, OpenError, PortConfig, Tier};
 
 use crate::endpoint::shared_rx::SharedRx;
@@ -64,6 +64,8 @@ const PEERS: u32 = 16 << 10;
 pub(crate) struct Enabled {
     /// The runtime: engine, port, memory.
     pub(crate) runtime: Arc<Runtime>,
+    /// The endpoints of the runtime that have the same queues.
+    group: CompletionGroup,
     transmits: CompletionPolicy,
     receives: CompletionPolicy,
     shared_rx: Option<Arc<SharedRx>>,

@@ -153,7 +153,7 @@ impl SharedRx {
     /// Sets the notifiers: endpoints with a receive queue report unreported releases.
     fn name_notifiers(&self, members: &[SharingEndpoint]) {
         let notifiers = members.iter().filter(|member| member.policy != CompletionPolicy::None);
-        self.queue.set_notifiers(notifiers.map(|member| member.runtime.receive_waker().cloned()));
+        self.queue.set_notifiers(notifiers.map(|member| member.runtime.receive_waker()));
     }
 
     /// The peer at an address of the vector.

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use ofi_xdp_core::DeferredId;
+use ofi_xdp_core::{DeferredId, PeerId};
 
 use super::Endpoint;
 use super::flags::signals;
@@ -66,5 +66,9 @@ impl Initiator for Endpoint {
 
     fn runtime(&self) -> Result<&Arc<Runtime>, Error> {
         self.enabled().map(|enabled| &enabled.runtime)
+    }
+
+    fn peer(&self) -> Option<PeerId> {
+        self.enabled().ok().and_then(|enabled| enabled.peer)
     }
 }

@@ -21,12 +21,12 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
-use ofi_xdp_core::Instant;
+use ofi_xdp_core::{CompletionGroup, Instant};
 
 use crate::objects::domain::Domain;
 use crate::objects::object_ops::ObjectOps;
 use crate::objects::wait_set::WaitObject;
-use crate::runtime::{Runtime, Side};
+use crate::runtime::{CompletionSource, Runtime};
 use crate::sys::abi;
 use crate::sys::errno::Error;
 use crate::sys::memory::push;
@@ -55,11 +55,11 @@ impl Default for CqAttributes {
 /// Reads that return completions of other endpoints while an error waits.
 const READS_BEFORE_ERROR: u32 = 1024;
 
-/// An endpoint, and the sides that complete here.
+/// A runtime, and the sides of its endpoints that complete here.
 #[derive(Debug)]
 struct ReadEndpoint {
     endpoint: Arc<Runtime>,
-    sides: Vec<Side>,
+    sources: Vec<CompletionSource>,
     /// Its next completion, met by a read that cannot return it.
     error: Option<ErrorEntry>,
 }
@@ -137,23 +137,40 @@ impl Cq {
     ///
     /// # Errors
     /// [`Error::Os`] when its descriptors cannot be waited on; [`Error::NoMemory`].
-    pub(crate) fn add(&self, endpoint: &Arc<Runtime>, sides: &[Side]) -> Result<(), Error> {
+    pub(crate) fn add(
+        &self,
+        endpoint: &Arc<Runtime>,
+        sources: &[CompletionSource],
+    ) -> Result<(), Error> {
         if let Some(wait) = &self.wait {
             endpoint.descriptors(|descriptor| wait.add(descriptor))?;
         }
-        let (endpoint, sides) = (Arc::clone(endpoint), sides.to_vec());
-        let member = ReadEndpoint { endpoint, sides, error: None };
-        push(&mut self.lock().members, member)?;
+        let mut state = self.lock();
+        let known = state.members.iter_mut().find(|it| Arc::ptr_eq(&it.endpoint, endpoint));
+        if let Some(member) = known {
+            sources.iter().try_for_each(|&source| push(&mut member.sources, source))?;
+        } else {
+            let (endpoint, sources) = (Arc::clone(endpoint), sources.to_vec());
+            push(&mut state.members, ReadEndpoint { endpoint, sources, error: None })?;
+        }
+        drop(state);
         // Sleepers include the new endpoint in their wait.
         self.waker().inspect(|waker| waker.wake());
         Ok(())
     }
 
-    /// Removes an endpoint. When this returns, no reader uses the endpoint any more.
-    pub(crate) fn remove(&self, endpoint: &Arc<Runtime>) {
+    /// Removes the endpoints of a group. When this returns, no reader uses them any more.
+    pub(crate) fn remove(&self, endpoint: &Arc<Runtime>, group: CompletionGroup) {
         let mut state = self.lock();
-        state.members.retain(|member| !Arc::ptr_eq(&member.endpoint, endpoint));
-        (state.turn, state.passed) = (0, 0);
+        if let Some(at) = state.members.iter().position(|it| Arc::ptr_eq(&it.endpoint, endpoint))
+            && let Some(member) = state.members.get_mut(at)
+        {
+            member.sources.retain(|source| source.group != group);
+            if member.sources.is_empty() {
+                state.members.remove(at);
+                (state.turn, state.passed) = (0, 0);
+            }
+        }
     }
 
     /// Makes progress, for a poll set; returns whether there is a completion.
@@ -189,8 +206,8 @@ impl Cq {
         // Every endpoint makes progress, even after one has a completion.
         state.members.iter().fold(
             state.head.is_some() || state.has_error(),
-            |ready, ReadEndpoint { endpoint, sides, .. }| {
-                endpoint.poll_sides(sides, self.waker()) || ready
+            |ready, ReadEndpoint { endpoint, sources, .. }| {
+                endpoint.poll_sources(sources, self.waker()) || ready
             },
         )
     }
@@ -344,10 +361,10 @@ fn collect(
     for step in 0..members.len() {
         let at = *turn + step;
         let at = if at < members.len() { at } else { at - members.len() };
-        let Some(ReadEndpoint { endpoint, sides, error }) = members.get_mut(at) else { break };
+        let Some(ReadEndpoint { endpoint, sources, error }) = members.get_mut(at) else { break };
         let mut flow = ControlFlow::Continue(());
         if error.is_none() {
-            endpoint.collect(sides, awake, |completion, origin| {
+            endpoint.collect(sources, awake, |completion, origin| {
                 match entry::entry(completion, origin) {
                     Ok(entry) => flow = take(&entry),
                     Err(met) => *error = Some(met),
@@ -358,8 +375,8 @@ fn collect(
         has_error |= error.is_some();
         if flow.is_break() {
             // More completions may be left in this endpoint and the following ones. The next read
-            // begins behind it, and with its other side.
-            sides.reverse();
+            // begins behind it, and with its next side.
+            sources.rotate_left(1);
             *turn = if at + 1 < members.len() { at + 1 } else { 0 };
             break;
         }

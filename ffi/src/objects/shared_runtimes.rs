@@ -1,19 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The runtimes that connected endpoints of a domain share.
 //!
-//! Endpoints with one key have one address, the same queues and the same capacities. So their
-//! runtime is to a queue what that of a single endpoint is. A runtime has its capacities from its
-//! start. Therefore the first one serves one endpoint, and each further one four times as many as
-//! the largest so far.
+//! Endpoints with one key have one address and the same capacities. Those with the same completion
+//! queues are a group of the runtime. A runtime has its capacities from its start. Therefore the
+//! first one serves [`ENDPOINTS_FIRST`] endpoints, and each further one four times as many as the
+//! largest so far.
 //!
-//! In: endpoints that are enabled, or closed. Out: a runtime with room for one more; whether a
-//! runtime has lost its last endpoint. Called by `endpoint::enable`. Bound: [`ENDPOINTS_MAX`]
-//! endpoints a runtime; runtimes grow in number as the logarithm of the endpoints.
+//! In: endpoints that are enabled, or closed. Out: a runtime with room for one more, and its group;
+//! the ends of groups and of runtimes. Called by `endpoint::enable`. Bound: [`ENDPOINTS_MAX`]
+//! endpoints and [`GROUPS_MAX`] groups a runtime; runtimes grow in number as the logarithm of the
+//! endpoints, or as the groups.
 
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ofi_xdp_core::Order;
+use ofi_xdp_core::{CompletionGroup, GROUPS_MAX, Order};
 
 use crate::runtime::Runtime;
 use crate::sys::errno::Error;
@@ -21,6 +22,8 @@ use crate::sys::memory::push;
 
 /// Most endpoints on one runtime.
 pub(crate) const ENDPOINTS_MAX: u32 = 16 << 10;
+/// Endpoints on the first runtime.
+const ENDPOINTS_FIRST: u32 = 16;
 /// How many times as many endpoints the next runtime serves.
 const GROWTH: u32 = 4;
 
@@ -29,10 +32,8 @@ const GROWTH: u32 = 4;
 pub(crate) struct RuntimeKey {
     /// Their local address.
     pub(crate) ip: IpAddr,
-    /// The queue of each side, and whether it takes selected completions only.
-    pub(crate) queues: [Option<(BoundObject, bool)>; 2],
-    /// The shared receive context.
-    pub(crate) shared_rx: Option<BoundObject>,
+    /// The shared receive context, and the queues of its endpoints.
+    pub(crate) shared_rx: Option<(BoundObject, QueuePair)>,
     /// The order of operations.
     pub(crate) order: Order,
     /// Whether remote writes are events (`FI_RMA_EVENT`).
@@ -42,6 +43,9 @@ pub(crate) struct RuntimeKey {
     /// See [`Self::sends`].
     pub(crate) recvs: u32,
 }
+
+/// The queue of each side, and whether it takes selected completions only.
+pub(crate) type QueuePair = [Option<(BoundObject, bool)>; 2];
 
 /// The address of a bound object, which the endpoints of the runtime keep open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,13 +58,57 @@ impl BoundObject {
     }
 }
 
+/// The endpoints of a runtime that have the same queues.
+#[derive(Debug)]
+struct Group {
+    id: CompletionGroup,
+    queues: QueuePair,
+    endpoints: u32,
+}
+
 #[derive(Debug)]
 struct Member {
     key: RuntimeKey,
     runtime: Arc<Runtime>,
-    /// Endpoints that it can serve, and those that it does.
+    /// Endpoints that it can serve.
     room: u32,
-    used: u32,
+    groups: Vec<Group>,
+}
+
+impl Member {
+    /// Whether an endpoint with these queues can join.
+    fn admits(&self, queues: &QueuePair) -> bool {
+        self.groups.iter().map(|group| group.endpoints).sum::<u32>() < self.room
+            && (self.groups.len() < GROUPS_MAX || self.groups.iter().any(|it| it.queues == *queues))
+    }
+
+    /// Adds an endpoint to the group with its queues; `begin` begins a new group.
+    fn join(
+        &mut self,
+        queues: QueuePair,
+        begin: impl FnOnce(&Arc<Runtime>, CompletionGroup) -> Result<(), Error>,
+    ) -> Result<RuntimeGroup, Error> {
+        let runtime = Arc::clone(&self.runtime);
+        if let Some(group) = self.groups.iter_mut().find(|group| group.queues == queues) {
+            group.endpoints += 1;
+            return Ok(RuntimeGroup { runtime, group: group.id });
+        }
+        let mut ids = CompletionGroup::all();
+        let is_free = |id: &CompletionGroup| self.groups.iter().all(|group| group.id != *id);
+        let id = ids.find(is_free).ok_or(Error::NoMemory)?;
+        begin(&runtime, id)?;
+        push(&mut self.groups, Group { id, queues, endpoints: 1 })?;
+        Ok(RuntimeGroup { runtime, group: id })
+    }
+}
+
+/// The runtime of an endpoint, and its group.
+#[derive(Clone, Debug)]
+pub(crate) struct RuntimeGroup {
+    /// The runtime.
+    pub(crate) runtime: Arc<Runtime>,
+    /// The group.
+    pub(crate) group: CompletionGroup,
 }
 
 /// See the module.
@@ -70,40 +118,54 @@ pub(crate) struct SharedRuntimes {
 }
 
 impl SharedRuntimes {
-    /// A place on a runtime for one endpoint. `start` starts one with room for so many.
+    /// Adds an endpoint to a runtime. `start` starts a runtime with room for so many; `begin` adds
+    /// a group to the objects that its endpoints are bound to. A runtime whose first group fails is
+    /// not kept, and is passed to `end`.
     ///
     /// # Errors
-    /// Those of `start`; [`Error::NoMemory`].
+    /// Those of `start` and `begin`; [`Error::NoMemory`].
     pub(crate) fn join(
         &self,
         key: &RuntimeKey,
+        queues: QueuePair,
         start: impl FnOnce(u32) -> Result<Arc<Runtime>, Error>,
-    ) -> Result<Arc<Runtime>, Error> {
+        begin: impl FnOnce(&Arc<Runtime>, CompletionGroup) -> Result<(), Error>,
+        end: impl FnOnce(&Arc<Runtime>),
+    ) -> Result<RuntimeGroup, Error> {
         let mut members = self.lock();
         let of_key = || members.iter().filter(|member| member.key == *key);
         let largest = of_key().map(|member| member.room).max();
-        if let Some(member) = members.iter_mut().find(|it| it.key == *key && it.used < it.room) {
-            member.used += 1;
-            return Ok(Arc::clone(&member.runtime));
+        if let Some(member) = members.iter_mut().find(|it| it.key == *key && it.admits(&queues)) {
+            return member.join(queues, begin);
         }
-        let room = largest.map_or(1, |largest| (largest * GROWTH).min(ENDPOINTS_MAX));
+        let room = largest.map_or(ENDPOINTS_FIRST, |it| (it * GROWTH).min(ENDPOINTS_MAX));
         members.try_reserve(1).map_err(|_| Error::NoMemory)?;
         let runtime = start(room)?;
-        let member = Member { key: key.clone(), runtime: Arc::clone(&runtime), room, used: 1 };
+        let mut member = Member { key: key.clone(), runtime, room, groups: Vec::new() };
+        let joined = member.join(queues, begin).inspect_err(|_| end(&member.runtime))?;
         push(&mut members, member)?;
-        Ok(runtime)
+        Ok(joined)
     }
 
-    /// Gives a place back. Whether the runtime serves no endpoint any more: then the caller ends
-    /// it. A runtime that is not shared had one.
-    pub(crate) fn leave(&self, runtime: &Arc<Runtime>) -> bool {
+    /// Removes an endpoint. `end_group` ends its group with the last endpoint. Whether the runtime
+    /// serves no endpoint any more: then the caller ends it. One that is not shared served one.
+    pub(crate) fn leave(&self, of: &RuntimeGroup, end_group: impl FnOnce()) -> bool {
         let mut members = self.lock();
-        let Some(at) = members.iter().position(|it| Arc::ptr_eq(&it.runtime, runtime)) else {
+        let is_it = |member: &Member| Arc::ptr_eq(&member.runtime, &of.runtime);
+        let Some(at) = members.iter().position(is_it) else {
+            end_group();
             return true;
         };
         let Some(member) = members.get_mut(at) else { return true };
-        member.used -= 1;
-        let is_last = member.used == 0;
+        let Some(group) = member.groups.iter_mut().find(|it| it.id == of.group) else {
+            return false;
+        };
+        group.endpoints -= 1;
+        if group.endpoints == 0 {
+            end_group();
+            member.groups.retain(|group| group.endpoints > 0);
+        }
+        let is_last = member.groups.is_empty();
         if is_last {
             members.swap_remove(at);
         }

@@ -10,7 +10,8 @@ use std::sync::Arc;
 use ofi_xdp_core::{Budget, Completion, DropReason, Engine, OpError, PeerAddress, PeerId};
 
 use super::receive_queue::SliceCompletion;
-use super::side::Side;
+use super::side::{CompletionSource, Side};
+use super::wakers::GroupQueues;
 use super::{Runtime, State};
 use crate::sys::abi::{ADDR_NONE, fi_addr_t};
 use crate::sys::clock::now;
@@ -35,32 +36,35 @@ impl Default for Origin {
 }
 
 impl Runtime {
-    /// Makes progress, and hands completions of `sides` to `take` until it breaks.
+    /// Makes progress, and hands completions of `sources` to `take` until it breaks.
     ///
     /// `awake` is the reader's own waker.
     pub(crate) fn collect(
         &self,
-        sides: &[Side],
+        sources: &[CompletionSource],
         awake: Option<&Arc<Waker>>,
         mut take: impl FnMut(&Completion, Origin) -> ControlFlow<()>,
     ) {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
-        let State { engine, peers, memory, cancelled, .. } = &mut *state;
+        state.sort_completions();
+        let State { engine, peers, memory, cancelled, wakers, .. } = &mut *state;
+        let sorted = wakers.sorted;
         engine.with_mut(|engine| {
             peers.sync(&self.av);
             let mut flow = ControlFlow::Continue(());
-            for &side in sides {
+            for &source in sources {
                 // bound: the operation slots
                 while flow.is_continue()
-                    && let Some(mut completion) = side.poll(engine)
+                    && let Some(mut completion) = source.poll(engine, sorted)
                 {
                     let mut origin = Origin::default();
                     if let Err(error) = completion.outcome {
                         report(engine, completion.peer, error);
                     }
-                    cancelled.adapt(&mut completion, side == Side::Receive);
-                    if side == Side::Receive {
+                    let is_receive = source.side == Side::Receive;
+                    cancelled.adapt(&mut completion, is_receive);
+                    if is_receive {
                         if !self.endpoint.is_connected {
                             origin.source = peers.source(engine, &self.av, completion.peer);
                         }
@@ -83,13 +87,17 @@ impl Runtime {
 
     /// Frees the slots of finished operations of sides without a queue. Their ends were counted.
     #[cold]
-    pub(super) fn discard_unbound(&self, state: &mut State) {
-        let State { engine, memory, .. } = state;
+    pub(super) fn discard_unbound(state: &mut State) {
+        state.sort_completions();
+        let State { engine, memory, wakers, .. } = state;
         engine.with_mut(|engine| {
-            for &side in &self.endpoint.unbound {
-                // bound: the operation slots
-                while let Some(completion) = side.poll(engine) {
-                    completion.slice.map(|part| memory.finish_shared(part));
+            for GroupQueues { group, unbound, .. } in &wakers.groups {
+                for &side in unbound {
+                    let source = CompletionSource { side, group: *group };
+                    // bound: the operation slots
+                    while let Some(completion) = source.poll(engine, wakers.sorted) {
+                        completion.slice.map(|part| memory.finish_shared(part));
+                    }
                 }
             }
         });

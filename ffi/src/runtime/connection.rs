@@ -7,7 +7,7 @@
 
 use std::sync::{Arc, MutexGuard};
 
-use ofi_xdp_core::{Budget, Instant, LinkState, PeerAddress, PeerId};
+use ofi_xdp_core::{Budget, CompletionGroup, Instant, LinkState, PeerAddress, PeerId};
 
 use super::peer_link::{LinkPhase, Observer};
 use super::{LINGER, Runtime, State};
@@ -21,10 +21,14 @@ impl Runtime {
     /// # Errors
     /// [`Error::NoMemory`] when there are too many; [`Error::Again`] where their slots are in use
     /// again only after a short time.
-    pub(crate) fn add_link(&self, observer: Arc<dyn Observer>) -> Result<PeerId, Error> {
+    pub(crate) fn add_link(
+        &self,
+        observer: Arc<dyn Observer>,
+        group: CompletionGroup,
+    ) -> Result<PeerId, Error> {
         let State { engine, links, .. } = &mut *self.lock();
         let peer = engine.with_mut(|engine| engine.insert_connected())?;
-        links.insert(peer, observer);
+        links.insert(peer, observer, group);
         Ok(peer)
     }
 

@@ -15,6 +15,7 @@ mod cancelled;
 mod completions;
 mod connection;
 pub(crate) mod deferred;
+mod groups;
 pub(crate) mod memory;
 pub(crate) mod peer_link;
 pub(crate) mod peers;
@@ -64,8 +65,8 @@ pub(crate) use request::{
     Atomic, ClaimAction, CompletionPolicy, OpFlags, OpOptions, Recv, RecvMode, RecvOptions,
     Request, RequestKind, SendForm,
 };
-pub(crate) use side::Side;
-pub(crate) use wakers::Wakers;
+pub(crate) use side::{CompletionSource, Side};
+pub(crate) use wakers::{GroupQueues, Wakers};
 
 /// Longest wait of `close` for acknowledgements, in either direction.
 const LINGER: Duration = Duration::from_millis(500);
@@ -102,6 +103,8 @@ struct State {
     thread: ThreadView,
     /// The connected endpoints.
     links: PeerLinks,
+    /// The threads that sleep until something happens.
+    wakers: Wakers,
     /// Whether the port has failed for good; it was reported then.
     failed: bool,
     /// Sends that the application wants cancelled.
@@ -125,12 +128,9 @@ impl State {
     }
 }
 
-/// The endpoints of a runtime: their bindings, which are the same, as far as progress needs them.
+/// The common properties of a runtime's endpoints.
+#[derive(Debug, Default)]
 pub(crate) struct Attachment {
-    /// The threads that sleep until something happens.
-    pub(crate) wakers: Wakers,
-    /// Sides without a completion queue.
-    pub(crate) unbound: Vec<Side>,
     /// `FI_SOURCE_ERR`: completions report sources that are not in the vector.
     pub(crate) source_err: bool,
     /// They are connected endpoints, each with a peer of its own.
@@ -148,8 +148,10 @@ pub(crate) struct RuntimeConfig<'a> {
     pub(crate) port: &'a mut Option<Box<HybridPort>>,
     /// The vector that gives peers their addresses.
     pub(crate) av: Arc<AddressTable>,
-    /// The endpoint that runs on it.
+    /// The endpoints that run on it.
     pub(crate) endpoint: Attachment,
+    /// The threads that sleep until something happens.
+    pub(crate) wakers: Wakers,
     /// The shared context of its receives, if it has one.
     pub(crate) shared: Option<SharedSource>,
 }
@@ -161,7 +163,7 @@ impl Runtime {
     /// [`Error::BadState`] without a port; [`Error::Invalid`] when capacities and port do not go
     /// together; [`Error::NoMemory`].
     pub(crate) fn start(parts: RuntimeConfig<'_>) -> Result<Arc<Self>, Error> {
-        let RuntimeConfig { config, port, av, endpoint, shared } = parts;
+        let RuntimeConfig { config, port, av, endpoint, wakers, shared } = parts;
         let limits = port.as_ref().ok_or(Error::BadState)?.limits();
         let mut key = [0; 16];
         getrandom::fill(&mut key).map_err(|_| Error::Os(libc::EIO))?;
@@ -180,10 +182,7 @@ impl Runtime {
         let (regions, failed) = (HashMap::new(), false);
         let (polls, thread) = (AppPolls::new(now()), ThreadView::default());
         let (slept, links) = (false, PeerLinks::default());
-        let mut port = *port.take().ok_or(Error::BadState)?;
-        if endpoint.wakers.any_exported() {
-            port.arm();
-        }
+        let port = *port.take().ok_or(Error::BadState)?;
         let cancelled = CancelledSends::default();
         let state = State {
             engine,
@@ -195,6 +194,7 @@ impl Runtime {
             thread,
             slept,
             links,
+            wakers,
             failed,
             cancelled,
         };
@@ -293,8 +293,8 @@ impl Runtime {
     /// The work that follows moved packets: ends of unbound sides, receives of the shared context.
     #[inline]
     fn end_operations(&self, state: &mut State, now: Instant) {
-        if !self.endpoint.unbound.is_empty() {
-            self.discard_unbound(state);
+        if state.wakers.any_unbound() {
+            Self::discard_unbound(state);
         }
         if state.memory.is_shared() {
             self.drive_shared(state, now);
@@ -311,7 +311,7 @@ impl Runtime {
         while self.take_shared(state) {
             // The senders of the matched messages are asked for the rest.
             Self::move_packets(state, now, Budget::POST);
-            self.discard_unbound(state);
+            Self::discard_unbound(state);
         }
     }
 

@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use ofi_xdp_core::{Instant, PeerId};
+use ofi_xdp_core::{CompletionGroup, Instant, PeerId};
 
 /// Learns of the changes of a connection, under the lock of the runtime: it calls no runtime.
 pub(crate) trait Observer: std::fmt::Debug + Send + Sync {
@@ -40,6 +40,8 @@ pub(super) struct PeerLink {
     /// The end of the attempt, while the connection opens.
     until: Instant,
     pub(super) observer: Arc<dyn Observer>,
+    /// The endpoints that have the same completion queues.
+    group: CompletionGroup,
 }
 
 /// The connected endpoints of a runtime, by the peers that the engine has for them.
@@ -53,9 +55,19 @@ pub(super) struct PeerLinks {
 
 impl PeerLinks {
     /// Adds an endpoint.
-    pub(super) fn insert(&mut self, peer: PeerId, observer: Arc<dyn Observer>) {
+    pub(super) fn insert(
+        &mut self,
+        peer: PeerId,
+        observer: Arc<dyn Observer>,
+        group: CompletionGroup,
+    ) {
         let (phase, until) = (LinkPhase::Unnamed, Instant::ZERO);
-        self.links.insert(peer, PeerLink { phase, until, observer });
+        self.links.insert(peer, PeerLink { phase, until, observer, group });
+    }
+
+    /// The group of an endpoint.
+    pub(super) fn group(&self, peer: PeerId) -> Option<CompletionGroup> {
+        self.links.get(&peer).map(|link| link.group)
     }
 
     /// Removes an endpoint.

@@ -192,11 +192,9 @@ impl Runtime {
     /// [`Error::Again`] when there is no room for its completion.
     pub(crate) fn fail_unstarted(&self, op: &UnstartedOp, error: OpError) -> Result<(), Error> {
         let mut state = self.lock();
-        state.engine.with_mut(|engine| {
-            engine.fail_unstarted(op, error)?;
-            self.endpoint.wakers.wake(engine, None, None);
-            Ok(())
-        })
+        state.engine.with_mut(|engine| engine.fail_unstarted(op, error))?;
+        self.wake(&mut state, None);
+        Ok(())
     }
 
     /// Cancels the oldest receive with this context that has matched nothing; it completes in

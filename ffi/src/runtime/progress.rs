@@ -14,7 +14,7 @@ use nix::poll::{PollFd, PollFlags};
 use ofi_xdp_core::{Budget, Instant, Progress};
 
 use super::app_polls::{AppPolls, ThreadView};
-use super::side::Side;
+use super::side::CompletionSource;
 use super::{Runtime, State};
 use crate::sys::abi;
 use crate::sys::clock::now;
@@ -64,29 +64,36 @@ impl Runtime {
         self.lock().due()
     }
 
-    /// Makes progress; whether a completion of `sides` can be read.
-    pub(crate) fn poll_sides(&self, sides: &[Side], awake: Option<&Arc<Waker>>) -> bool {
+    /// Makes progress; whether a completion of `sources` can be read.
+    pub(crate) fn poll_sources(
+        &self,
+        sources: &[CompletionSource],
+        awake: Option<&Arc<Waker>>,
+    ) -> bool {
         let mut state = self.lock();
         self.drive(&mut state, now(), Budget::PROGRESS);
         self.wake(&mut state, awake);
-        state.engine.with(|engine| sides.iter().any(|&side| side.is_ready(engine)))
+        state.sort_completions();
+        let sorted = state.wakers.sorted;
+        state.engine.with(|engine| sources.iter().any(|source| source.is_ready(engine, sorted)))
     }
 
     /// Polls at the runtime for the progress thread; wakes sleepers that missed an event. With
     /// `may_wait` waits for the lock. Otherwise `None` while it is locked: then it is being driven,
     /// and the driver must not wait.
     pub(crate) fn observe(&self, now: Instant, may_wait: bool) -> Option<Observation> {
-        let state = match self.state.try_lock() {
+        let mut state = match self.state.try_lock() {
             Ok(state) => state,
             Err(TryLockError::WouldBlock) if may_wait => self.lock_as_thread(),
             Err(TryLockError::WouldBlock) => return None,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
         };
-        let wakers = &self.endpoint.wakers;
-        let (sleeps, announced) = (wakers.application_sleeps(), wakers.application_announced());
+        let sleeps = state.wakers.application_sleeps();
+        let announced = state.wakers.application_announced();
         if sleeps {
             let due = state.due();
-            state.engine.with(|engine| wakers.rewake(engine, due));
+            state.sort_completions();
+            state.engine.with(|engine| state.wakers.rewake(engine, due));
         }
         let packets = state.engine.with(|engine| {
             let stats = engine.stats();
@@ -107,7 +114,7 @@ impl Runtime {
             state.slept = true;
         }
         let progress = self.make_progress(&mut state, now(), Budget::PROGRESS);
-        self.wake_sleepers(&state, None);
+        Self::wake_sleepers(&mut state, None);
         let next = state.due();
         let until = Some(next.unwrap_or(Instant::from_nanos(u64::MAX)));
         state.thread = ThreadView { until, called: false };
@@ -124,7 +131,7 @@ impl Runtime {
     pub(crate) fn disarm_unused_port(&self) {
         let Ok(mut state) = self.state.try_lock() else { return };
         // The lock orders this with `arm_port`: a later sleeper arms the port later.
-        if !self.endpoint.wakers.has_possible_sleepers() {
+        if !state.wakers.has_possible_sleepers() {
             state.port.disarm();
         }
     }
@@ -157,27 +164,29 @@ impl Runtime {
         if state.thread.until.is_some() {
             self.call_thread(state);
         }
-        self.wake_sleepers(state, awake);
+        Self::wake_sleepers(state, awake);
     }
 
     #[cold]
     fn call_thread(&self, state: &mut State) {
-        let State { engine, thread, .. } = &*state;
+        let State { engine, thread, wakers, .. } = &*state;
         // A post sends one budget. The thread sends the rest if the application does not come back.
         let rest = engine.with(|engine| engine.wants_transmit()).then_some(Instant::ZERO);
         if let Some((due, until)) = rest.or_else(|| state.due()).zip(thread.until)
             && due < until
         {
-            self.endpoint.wakers.thread.call(self.id(), due, thread.called);
+            wakers.thread.call(self.id(), due, thread.called);
             state.thread = ThreadView { until: Some(due), called: true };
         }
     }
 
     #[inline]
-    fn wake_sleepers(&self, state: &State, awake: Option<&Arc<Waker>>) {
-        if self.endpoint.wakers.has_possible_sleepers() {
+    fn wake_sleepers(state: &mut State, awake: Option<&Arc<Waker>>) {
+        if state.wakers.has_possible_sleepers() {
             let due = state.due();
-            state.engine.with(|engine| self.endpoint.wakers.wake(engine, due, awake));
+            state.sort_completions();
+            let State { engine, wakers, .. } = state;
+            engine.with(|engine| wakers.wake(engine, due, awake));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! unproductive. A connection that was accepted opens in time, or ends.
 
 use nix::poll::PollTimeout;
-use ofi_xdp_core::{Destination, PeerId, Transmit, Transmitted};
+use ofi_xdp_core::{CompletionGroup, Destination, PeerId, Transmit, Transmitted};
 use ofi_xdp_datapath::PortConfig;
 
 use super::*;
@@ -28,27 +28,19 @@ pub(crate) fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
 fn runtime(config: Config, is_connected: bool) -> (Arc<Runtime>, Arc<Waker>) {
     let waker = || Arc::new(Waker::new().unwrap());
     let reader = waker();
-    let wakers = Wakers {
-        transmit: None,
-        receive: Some(Arc::clone(&reader)),
-        counters: Vec::new(),
-        last_counters: Mutex::default(),
-        thread: Arc::new(ThreadWaker::new(&waker())),
-    };
+    let wakers = Wakers::new(Vec::new(), &Arc::new(ThreadWaker::new(&waker())));
     let runtime = Runtime::start(RuntimeConfig {
         config,
         port: &mut Some(Box::new(port())),
         av: Arc::new(AddressTable::new(0)),
-        endpoint: Attachment {
-            wakers,
-            unbound: Vec::new(),
-            source_err: false,
-            is_connected,
-            names_sources: false,
-        },
+        endpoint: Attachment { is_connected, ..Attachment::default() },
+        wakers,
         shared: None,
     });
-    (runtime.unwrap(), reader)
+    let runtime = runtime.unwrap();
+    let queues = GroupQueues { receive: Some(Arc::clone(&reader)), ..GroupQueues::default() };
+    runtime.add_group(queues).unwrap();
+    (runtime, reader)
 }
 
 /// Sends a GSO batch of packets that the engine ignores.
@@ -83,7 +75,7 @@ fn packets_left_by_a_call_are_due_at_once() {
         // One thread sleeps until a packet arrives, while others poll.
         reader.arm();
         for _ in 0..100 {
-            endpoint.poll_sides(&[], None);
+            endpoint.poll_sources(&[], None);
             let state = endpoint.lock();
             if state.port.has_more() || state.port.stats().udp_received == sent {
                 break;
@@ -98,7 +90,7 @@ fn packets_left_by_a_call_are_due_at_once() {
     assert!(left, "{BATCH} packets in a batch never exceed the budget");
     // bound: the packets that were sent
     while endpoint.due() == Some(Instant::ZERO) {
-        endpoint.poll_sides(&[], None);
+        endpoint.poll_sources(&[], None);
     }
     assert_eq!(endpoint.due(), None);
 }
@@ -106,8 +98,8 @@ fn packets_left_by_a_call_are_due_at_once() {
 #[test]
 fn polls_without_a_packet_are_unproductive_until_one_arrives() {
     let ((endpoint, _), mut sender) = (endpoint(), port());
-    endpoint.poll_sides(&[], None);
-    endpoint.poll_sides(&[], None);
+    endpoint.poll_sources(&[], None);
+    endpoint.poll_sources(&[], None);
     let idle = spin_yield::unproductive();
     assert!(idle > Duration::ZERO);
     // A post polls no socket.
@@ -115,7 +107,7 @@ fn polls_without_a_packet_are_unproductive_until_one_arrives() {
     assert_eq!(spin_yield::unproductive(), idle);
     send_batch(&mut sender, &endpoint);
     while endpoint.lock().port.stats().udp_received == 0 {
-        endpoint.poll_sides(&[], None);
+        endpoint.poll_sources(&[], None);
     }
     assert_eq!(spin_yield::unproductive(), Duration::ZERO);
 }
@@ -144,7 +136,7 @@ fn an_accepted_connection_that_never_opens_ends() {
     let silent = port();
     let config = Config::new(ofi_xdp_checksum::crc32c);
     let endpoint = runtime(Config { named_peers_only: true, ..config }, true).0;
-    let peer = endpoint.add_link(Arc::clone(&learned) as _).unwrap();
+    let peer = endpoint.add_link(Arc::clone(&learned) as _, CompletionGroup::default()).unwrap();
     let to = (silent.local_addr().into(), PeerId::new(7, 1));
     endpoint.open_connection(peer, to, false).unwrap();
     assert_eq!(endpoint.open_connection(peer, to, false), Err(Error::BadState));

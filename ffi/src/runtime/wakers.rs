@@ -1,37 +1,73 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The wakers of an endpoint: its queues, its counters, the progress thread.
+//! The wakers of a runtime: the queues of its endpoints, its counters, the progress thread.
 //!
 //! In: the engine's completions, and the time of its next timer. Out: wake-ups of the sleepers that
 //! they concern. Called by the runtime at the end of each call, under its lock (`wait::waker` has
-//! the order). Bound: two queues, the bound counters. Without sleepers, one load each.
+//! the order). Bound: two queues for each group of endpoints, the bound counters. Without sleepers,
+//! one load each.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use ofi_xdp_core::{Engine, Instant, OpCounters};
+use ofi_xdp_core::{CompletionGroup, Engine, Instant, OpCounters};
 
-use super::side::Side;
+use super::side::{CompletionSource, Side};
 use crate::wait::thread_waker::ThreadWaker;
 use crate::wait::waker::Waker;
 
-/// See the module.
-#[derive(Debug)]
-pub(crate) struct Wakers {
+/// The queues of a group of endpoints.
+#[derive(Debug, Default)]
+pub(crate) struct GroupQueues {
+    /// The endpoints.
+    pub(crate) group: CompletionGroup,
     /// Readers of the transmit queue, if they may wait.
     pub(crate) transmit: Option<Arc<Waker>>,
     /// Readers of the receive queue, if they may wait.
     pub(crate) receive: Option<Arc<Waker>>,
+    /// Sides without a completion queue.
+    pub(crate) unbound: Vec<Side>,
+}
+
+impl GroupQueues {
+    /// The readers that may wait, with what they read.
+    fn readers(&self) -> impl Iterator<Item = (&Arc<Waker>, CompletionSource)> {
+        let group = self.group;
+        let reader = move |waker, side| (waker, CompletionSource { side, group });
+        let transmit = self.transmit.iter().map(move |waker| reader(waker, Side::Transmit));
+        transmit.chain(self.receive.iter().map(move |waker| reader(waker, Side::Receive)))
+    }
+}
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Wakers {
+    /// The queues of each group of endpoints.
+    pub(super) groups: Vec<GroupQueues>,
+    /// Whether the engine sorts completions by group: there were two groups at one time.
+    pub(super) sorted: bool,
     /// Readers of the bound counters, if they may wait.
-    pub(crate) counters: Vec<Arc<Waker>>,
-    /// The counters at the last wake-up of those readers. Locked under the runtime's lock only.
-    pub(crate) last_counters: Mutex<OpCounters>,
+    counters: Vec<Arc<Waker>>,
+    /// The counters at the last wake-up of those readers.
+    last_counters: OpCounters,
     /// The domain's progress thread.
-    pub(crate) thread: Arc<ThreadWaker>,
+    pub(super) thread: Arc<ThreadWaker>,
 }
 
 impl Wakers {
+    /// Wakers of these counters, and of groups that are added later.
+    pub(crate) fn new(counters: Vec<Arc<Waker>>, thread: &Arc<ThreadWaker>) -> Self {
+        let (thread, last_counters) = (Arc::clone(thread), OpCounters::default());
+        Self { groups: Vec::new(), sorted: false, counters, last_counters, thread }
+    }
+
     /// The wakers of the application's threads.
     fn of_application(&self) -> impl Iterator<Item = &Arc<Waker>> {
-        [&self.transmit, &self.receive].into_iter().flatten().chain(&self.counters)
+        let readers = self.groups.iter().flat_map(GroupQueues::readers);
+        readers.map(|(waker, _)| waker).chain(&self.counters)
+    }
+
+    /// Whether a side of some endpoint has no completion queue.
+    pub(super) fn any_unbound(&self) -> bool {
+        self.groups.iter().any(|group| !group.unbound.is_empty())
     }
 
     /// Whether a thread of the application sleeps in a wait call. It makes progress when it wakes.
@@ -47,15 +83,13 @@ impl Wakers {
     /// Wakes sleepers in wait calls that have something to do. They may have missed a wake-up:
     /// several sleep on one descriptor, and the first to wake makes it unreadable.
     pub(super) fn rewake(&self, engine: &Engine<'_>, due: Option<Instant>) {
-        let Self { transmit, receive, counters, .. } = self;
-        counters.iter().filter(|waker| waker.has_armed()).for_each(|waker| waker.wake());
-        for (waker, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
-            if let Some(waker) = waker.as_ref().filter(|waker| waker.has_armed()) {
-                if side.is_ready(engine) {
-                    waker.wake();
-                } else {
-                    waker.wake_before(due);
-                }
+        self.counters.iter().filter(|waker| waker.has_armed()).for_each(|waker| waker.wake());
+        let readers = self.groups.iter().flat_map(GroupQueues::readers);
+        for (waker, source) in readers.filter(|(waker, _)| waker.has_armed()) {
+            if source.is_ready(engine, self.sorted) {
+                waker.wake();
+            } else {
+                waker.wake_before(due);
             }
         }
     }
@@ -76,37 +110,32 @@ impl Wakers {
     /// waker `awake` is left out: its thread made this call.
     #[cold]
     pub(super) fn wake(
-        &self,
+        &mut self,
         engine: &Engine<'_>,
         due: Option<Instant>,
         awake: Option<&Arc<Waker>>,
     ) {
-        let Self { transmit, receive, counters, last_counters, .. } = self;
-        let sleeps = |waker: &&Arc<Waker>| {
+        let sleeps = |waker: &Arc<Waker>| {
             (waker.has_sleepers() || waker.is_exported())
                 && !awake.is_some_and(|awake| Arc::ptr_eq(awake, waker))
         };
         // All sleepers on counters are woken if any operation has ended: each compares for itself.
         // Without that condition two sleepers would wake each other forever.
         let ended = engine.op_counters();
-        let before = std::mem::replace(
-            &mut *last_counters.lock().unwrap_or_else(PoisonError::into_inner),
-            *ended,
-        );
-        for waker in counters.iter().filter(sleeps) {
+        let before = std::mem::replace(&mut self.last_counters, *ended);
+        for waker in self.counters.iter().filter(|waker| sleeps(waker)) {
             if before == *ended {
                 waker.wake_before(due);
             } else {
                 waker.signal_fd();
             }
         }
-        for (waker, side) in [(transmit, Side::Transmit), (receive, Side::Receive)] {
-            if let Some(waker) = waker.as_ref().filter(sleeps) {
-                if side.is_ready(engine) {
-                    waker.signal_fd();
-                } else {
-                    waker.wake_before(due);
-                }
+        let readers = self.groups.iter().flat_map(GroupQueues::readers);
+        for (waker, source) in readers.filter(|(waker, _)| sleeps(waker)) {
+            if source.is_ready(engine, self.sorted) {
+                waker.signal_fd();
+            } else {
+                waker.wake_before(due);
             }
         }
     }

@@ -31,7 +31,7 @@ use crate::engine::matching::stored::StoredQueue;
 use crate::engine::matching::unexpected::UnexpectedPool;
 use crate::peer::operation::{Assembly, EVENTS, RECVS, RecvPool};
 use crate::peer::slots::{AssemblySlot, RecvSlot, StoredSlot};
-use crate::{Completion, DeferredId, PeerId, RecvId};
+use crate::{Completion, CompletionGroup, DeferredId, PeerId, RecvId};
 
 /// Posted receives, stored messages, and messages that are arriving.
 #[derive(Debug)]
@@ -117,6 +117,24 @@ impl Matcher<'_> {
     #[inline]
     pub(super) fn poll(&mut self, completions: &mut Completions) -> Option<Completion> {
         completions.poll_recv(&mut self.recvs)
+    }
+
+    /// See [`Engine::sort_completions`](crate::Engine::sort_completions).
+    pub(super) fn sort_finished(
+        &mut self,
+        completions: &mut Completions,
+        group_of: &mut impl FnMut(PeerId) -> CompletionGroup,
+    ) {
+        completions.sort_recvs(&mut self.recvs, group_of);
+    }
+
+    /// The next completion of a receive or of a remote write of the group.
+    pub(super) fn poll_of(
+        &mut self,
+        completions: &mut Completions,
+        group: CompletionGroup,
+    ) -> Option<Completion> {
+        completions.poll_recv_of(&mut self.recvs, group)
     }
 
     /// See [`Engine::discard_completions`](crate::Engine::discard_completions).

@@ -13,7 +13,7 @@ use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::peer::operation::{Deferred, RECVS, RecvKind, RecvOp};
 use crate::peer::slots::RecvSlot;
-use crate::{Context, Memory, OpError, PeerId, PostError, RecvId, RecvRequest, TagMatch};
+use crate::{Memory, OpError, PeerId, PostError, RecvId, RecvRequest, TagMatch, UnstartedOp};
 
 impl Matcher<'_> {
     /// See [`Engine::post_recv`](crate::Engine::post_recv).
@@ -135,15 +135,15 @@ impl Matcher<'_> {
     pub(crate) fn fail_unstarted_recv(
         &mut self,
         cx: &mut Ctx<'_>,
-        context: Context,
+        op: &UnstartedOp,
         tagged: bool,
-        multi: bool,
         error: OpError,
     ) -> Result<(), PostError> {
         let tag = tagged.then_some(TagMatch { tag: 0, ignore: 0 });
-        let request = RecvRequest { from: None, len: 0, context, tag, signal: true };
+        let from = (!op.peer.is_none()).then_some(op.peer);
+        let request = RecvRequest { from, len: 0, context: op.context, tag, signal: true };
         let unused = RecvKind::MultiRecv(MultiRecv::new_closed());
-        let kind = if multi { unused } else { RecvKind::One };
+        let kind = if op.multi { unused } else { RecvKind::One };
         let op = RecvOp { request, kind, outcome: Err(error), ..RecvOp::default() };
         let slot = self.recvs.alloc_in(RECVS, op).ok_or(PostError::Again)?;
         cx.completions.finish_recv(&mut self.recvs, slot);

@@ -31,7 +31,7 @@ use crate::peer::in_flight::InFlight;
 use crate::peer::operation::{OpPool, POSTED};
 use crate::peer::packet_record::TxPacket;
 use crate::peer::slots::OpSlot;
-use crate::{Completion, DeferredId, Instant, OpId, PeerId};
+use crate::{Completion, CompletionGroup, DeferredId, Instant, OpId, PeerId};
 
 /// Operations that send packets, and the records of packets under way.
 #[derive(Debug)]
@@ -104,6 +104,24 @@ impl Sender<'_> {
     #[inline]
     pub(super) fn poll(&mut self, completions: &mut Completions) -> Option<Completion> {
         completions.poll_send(&mut self.ops)
+    }
+
+    /// See [`Engine::sort_completions`](crate::Engine::sort_completions).
+    pub(super) fn sort_finished(
+        &mut self,
+        completions: &mut Completions,
+        group_of: &mut impl FnMut(PeerId) -> CompletionGroup,
+    ) {
+        completions.sort_sends(&mut self.ops, group_of);
+    }
+
+    /// The next completion of an operation of the group.
+    pub(super) fn poll_of(
+        &mut self,
+        completions: &mut Completions,
+        group: CompletionGroup,
+    ) -> Option<Completion> {
+        completions.poll_send_of(&mut self.ops, group)
     }
 
     /// See [`Engine::discard_completions`](crate::Engine::discard_completions).

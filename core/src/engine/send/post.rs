@@ -282,19 +282,16 @@ impl Sender<'_> {
         op: &UnstartedOp,
         error: OpError,
     ) -> Result<(), PostError> {
-        let UnstartedOp { context, kind, fetches, multi } = *op;
         let remote = Remote::default();
-        let kind = match kind {
-            OpKind::Recv { tagged } => {
-                return matcher.fail_unstarted_recv(cx, context, tagged, multi, error);
-            }
+        let kind = match op.kind {
+            OpKind::Recv { tagged } => return matcher.fail_unstarted_recv(cx, op, tagged, error),
             OpKind::Send { tagged } => {
                 TxKind::Message(Envelope { tag: tagged.then_some(0), ..Envelope::default() })
             }
             OpKind::Read => TxKind::Read { remote, covered: Covered::default() },
             OpKind::Atomic => TxKind::Atomic {
                 remote,
-                form: if fetches { AtomicForm::Fetch } else { AtomicForm::Base },
+                form: if op.fetches { AtomicForm::Fetch } else { AtomicForm::Base },
                 datatype: Datatype::Uint64,
                 op: AtomicOp::Sum,
                 count: 0,
@@ -302,7 +299,8 @@ impl Sender<'_> {
             },
             OpKind::Write | OpKind::RemoteWrite => TxKind::Write { remote, data: None },
         };
-        let op = TxOp { context, kind, signal: true, outcome: Err(error), ..TxOp::default() };
+        let (context, peer, outcome) = (op.context, op.peer, Err(error));
+        let op = TxOp { context, kind, peer, signal: true, outcome, ..TxOp::default() };
         let slot = self.ops.alloc_in(POSTED, op).ok_or(PostError::Again)?;
         self.finish(cx, slot);
         Ok(())

@@ -25,7 +25,7 @@ use std::ptr::addr_eq;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use ofi_xdp_core::DeferredId;
+use ofi_xdp_core::{DeferredId, PeerId};
 
 use crate::runtime::{Recv, Request, Runtime};
 use crate::sys::errno::Error;
@@ -49,6 +49,9 @@ pub(crate) trait Initiator: std::fmt::Debug + Send + Sync {
     /// # Errors
     /// [`Error::BadState`] before `fi_enable`.
     fn runtime(&self) -> Result<&Arc<Runtime>, Error>;
+
+    /// The peer of a connected endpoint, after `fi_enable`.
+    fn peer(&self) -> Option<PeerId>;
 }
 
 /// A counter, as work that waits for it or changes it needs it.

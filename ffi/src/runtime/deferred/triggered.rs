@@ -10,7 +10,7 @@
 use std::ptr::addr_eq;
 use std::sync::Arc;
 
-use ofi_xdp_core::{AtomicForm, Context, OpError, OpKind, UnstartedOp};
+use ofi_xdp_core::{AtomicForm, Context, OpError, OpKind, PeerId, UnstartedOp};
 
 use super::{Action, Initiator, Trigger, Work, WorkQueue};
 use crate::runtime::{OpFlags, Request, RequestKind, Runtime};
@@ -43,7 +43,8 @@ impl Action {
             _ => false,
         };
         let multi = flags & bits::MULTI_RECV != 0;
-        Some(Call { endpoint, op: UnstartedOp { context, kind, fetches, multi } })
+        let peer = endpoint.peer().unwrap_or(PeerId::NONE);
+        Some(Call { endpoint, op: UnstartedOp { context, kind, fetches, multi, peer } })
     }
 }
 

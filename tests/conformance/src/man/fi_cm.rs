@@ -9,7 +9,8 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail, ensure};
 
 use self::many::{
-    connections_with_one_queue_are_apart, messages_are_read_before_the_end_of_another_connection,
+    connections_with_one_queue_are_apart, connections_with_several_queues_are_apart,
+    messages_are_read_before_the_end_of_another_connection,
 };
 use self::passive::{
     a_full_backlog_makes_room_by_acceptance, a_name_can_be_given, a_name_in_use_is_refused,
@@ -65,6 +66,7 @@ tests! { "fi_cm":
     requests_beyond_the_backlog_are_refused
     a_full_backlog_makes_room_by_acceptance
     connections_with_one_queue_are_apart
+    connections_with_several_queues_are_apart
     messages_are_read_before_the_end_of_another_connection
     connections_outlive_their_passive_endpoint
     closing_a_passive_endpoint_rejects_its_requests

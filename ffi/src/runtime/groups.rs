@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The groups of a runtime's endpoints: those with the same completion queues.
+//!
+//! In: groups that come and go; finished operations. Out: completions by group, as soon as there
+//! are two groups. Called by `endpoint::enable`, and before completions are read. Bound:
+//! [`GROUPS_MAX`](ofi_xdp_core::GROUPS_MAX) groups.
+
+use ofi_xdp_core::CompletionGroup;
+
+use super::wakers::GroupQueues;
+use super::{Runtime, State};
+use crate::sys::errno::Error;
+use crate::sys::memory::push;
+
+impl Runtime {
+    /// Adds a group of endpoints.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(crate) fn add_group(&self, queues: GroupQueues) -> Result<(), Error> {
+        let mut state = self.lock();
+        push(&mut state.wakers.groups, queues)?;
+        state.wakers.sorted |= state.wakers.groups.len() > 1;
+        if state.wakers.any_exported() {
+            state.port.arm();
+        }
+        Ok(())
+    }
+
+    /// Removes a group that has no endpoint any more.
+    pub(crate) fn remove_group(&self, group: CompletionGroup) {
+        self.lock().wakers.groups.retain(|queues| queues.group != group);
+    }
+}
+
+impl State {
+    /// Sorts what has finished by group, if there is more than one.
+    #[inline]
+    pub(super) fn sort_completions(&mut self) {
+        if self.wakers.sorted {
+            self.sort_by_group();
+        }
+    }
+
+    #[inline(never)]
+    fn sort_by_group(&mut self) {
+        let Self { engine, links, wakers, .. } = self;
+        // An operation without an endpoint is reported to the first group.
+        let first = wakers.groups.first().map_or_else(CompletionGroup::default, |it| it.group);
+        engine.with_mut(|engine| {
+            engine.sort_completions(|peer| links.group(peer).unwrap_or(first));
+        });
+    }
+}
