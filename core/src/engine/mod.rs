@@ -248,9 +248,9 @@ impl Engine<'_> {
                 // While a slot is in quarantine the caller may have more to insert.
                 let (capacity, used) = cx.table.peer_slots();
                 if capacity == used {
-                    evict_peer(cx, sender, matcher, capacity);
+                    evict_peer(cx, sender, matcher, None, capacity);
                 } else if cx.table.is_quarantined(cx.timers.tick()) {
-                    evict_peer(cx, sender, matcher, EVICT_STEPS);
+                    evict_peer(cx, sender, matcher, None, EVICT_STEPS);
                 }
                 cx.add_peer(address)?
             }

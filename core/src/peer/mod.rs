@@ -340,11 +340,16 @@ impl Peer {
         matches!(self.state, State::Accepted | State::Established)
     }
 
+    /// Whether the peer spoke first, and nothing is under way with it.
+    pub(crate) fn is_resting(&self) -> bool {
+        self.connection.is_none() && self.standing != Standing::Named
+    }
+
     /// Whether the peer spoke first and has no connection. An unanswered hello of an unproven peer
     /// does not count.
     pub(crate) fn is_evictable(&self) -> bool {
         let over = self.state == State::Closed || self.standing == Standing::Unproven;
-        over && self.connection.is_none() && self.standing != Standing::Named
+        over && self.is_resting()
     }
 
     /// Whether the present or last connection is with `remote`, of which this side is seen as

@@ -29,6 +29,12 @@ impl Strikes {
         u32::from(self.count) >= CHECKS
     }
 
+    /// Whether nothing has changed between the last two checks and up to now. `mark` is the present
+    /// one.
+    pub(crate) const fn is_stuck(self, mark: u16) -> bool {
+        self.count > 0 && mark == self.mark
+    }
+
     /// The peer is excused: the count begins again.
     pub(crate) fn clear(&mut self) {
         self.count = 0;
@@ -66,6 +72,13 @@ impl Watch {
         is_late
     }
 
+    /// Whether packets and messages in order, or answers, have made no progress between the last
+    /// two checks and up to now.
+    pub(crate) fn is_stuck(&self, order: u16, answers: [u16; 2]) -> bool {
+        let mut answers = self.answers.iter().zip(answers);
+        self.order.is_stuck(order) || answers.any(|(strikes, mark)| strikes.is_stuck(mark))
+    }
+
     /// The next packet in order has arrived, and this side had no room for it.
     pub(crate) fn excuse_order(&mut self) {
         self.order.clear();
@@ -90,6 +103,8 @@ mod tests {
         assert!((0..20).all(|n| !strikes.check(mark(n))), "progress");
         assert!((1..CHECKS).all(|_| !strikes.check(mark(19))));
         assert!(strikes.check(mark(19)), "the fourth time without progress");
+        assert!(strikes.is_stuck(mark(19)) && !strikes.is_stuck(mark(20)));
+        assert!(!strikes.check(mark(20)) && !strikes.is_stuck(mark(20)), "one check only");
     }
 
     #[test]

@@ -284,3 +284,12 @@ fn a_first_packet_after_a_pause_is_no_answer_to_the_handshake() {
     assert!(report.established);
     assert_eq!(report.round_trip_least, core::time::Duration::ZERO, "nothing was measured");
 }
+
+#[test]
+fn a_connected_endpoint_takes_no_hello_that_names_no_connection() {
+    let mut puppet = Puppet::unconnected(&Config { named_peers_only: true, ..small() });
+    let hello = puppet.hello(INCARNATION, 1, 0);
+    puppet.refused(&hello, DropReason::UnknownConnection);
+    puppet.drive();
+    assert!(puppet.sent().is_empty());
+}

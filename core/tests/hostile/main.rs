@@ -16,6 +16,7 @@ mod connection;
 mod errors;
 mod hosts;
 mod messages;
+mod newcomers;
 mod path_mtu;
 mod progress;
 mod puppet;

@@ -33,6 +33,10 @@ impl Unnamed {
                 cookie = answer.handshake().cookie.get();
                 continue;
             }
+            if answer.kind() == PacketKind::Close {
+                // Another peer has made room in the table, and there is no connection.
+                return None;
+            }
             puppet.agreed(&answer);
             let peer = Self { at, head: puppet.head };
             let ping = peer.now(puppet, PacketKind::Ping).packet(&[]);

@@ -9,7 +9,7 @@
 use crate::collections::secret::Use;
 use crate::collections::serial::Psn;
 use crate::collections::slab::{Slab, SlotIndex};
-use crate::engine::connect::evict::{EVICT_STEPS, evict_peer};
+use crate::engine::connect::evict::{EVICT_STEPS, evict_connection, evict_peer};
 use crate::engine::connect::packet::StatelessPacket;
 use crate::engine::connect::teardown::end_connection;
 use crate::engine::ctx::Ctx;
@@ -190,6 +190,7 @@ fn process_hello(
     if proven {
         cx.table.set_standing(slot, Standing::Proven);
     }
+    evict_connection(cx, sender, matcher, slot);
     cx.accept_hello(slot, hello)
 }
 
@@ -207,16 +208,24 @@ fn process_first_hello(
         cx.send_retry(hello, from);
         return Ok(());
     }
-    let has_share = cx.table.has_peer_share(&from);
-    if many_unproven || is_crowded(&cx.table.peers) || !has_share {
-        evict_peer(cx, sender, matcher, EVICT_STEPS);
-    }
-    if !has_share && !cx.table.has_peer_share(&from) {
-        return Err(DropReason::NoRoom);
+    if !cx.table.has_peer_share(&from) {
+        let now = cx.timers.now();
+        if !cx.table.may_evict(now) {
+            return Err(DropReason::NoRoom);
+        }
+        let host = cx.table.host_of(&from);
+        evict_peer(cx, sender, matcher, Some(host), EVICT_STEPS);
+        if !cx.table.has_peer_share(&from) {
+            return Err(DropReason::NoRoom);
+        }
+        cx.table.pace_evictions(now);
+    } else if many_unproven || is_crowded(&cx.table.peers) {
+        evict_peer(cx, sender, matcher, None, EVICT_STEPS);
     }
     let slot = cx.add_peer(from).map_err(|_| DropReason::NoRoom)?;
     let standing = if proven { Standing::Proven } else { Standing::Unproven };
     cx.table.set_standing(slot, standing);
+    evict_connection(cx, sender, matcher, slot);
     cx.accept_hello(slot, hello)
 }
 

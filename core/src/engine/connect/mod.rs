@@ -31,7 +31,7 @@ use crate::engine::violation::{Violation, sound};
 use crate::peer::hosts::{HostShares, SharedPool};
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::peer::{Connection, Peer, Standing, State};
-use crate::{PeerAddress, PeerId};
+use crate::{Instant, PeerAddress, PeerId};
 use core::hash::{Hash, Hasher};
 use core::ops::{Index, IndexMut};
 
@@ -68,6 +68,10 @@ pub(super) struct ConnectionTable<'s> {
     epochs: u16,
     /// The slot at which the search for an evictable peer continues (CLOCK hand).
     evict_cursor: u32,
+    /// When a peer is evicted next for another one of its host.
+    evict_at: Instant,
+    /// The slot at which the search for a connection to take from its peer continues.
+    connection_cursor: u32,
     /// Peers in the table that are [`Standing::Unproven`].
     unproven: u32,
     /// Slots of each host in the pools that all peers use.
@@ -104,6 +108,8 @@ impl<'s> ConnectionTable<'s> {
             has_stateless: false,
             epochs: 0,
             evict_cursor: 0,
+            evict_at: Instant::ZERO,
+            connection_cursor: 0,
             unproven: 0,
             hosts: HostShares::new(secret.subkey(Use::HostTable)),
             closing: None,
@@ -262,15 +268,22 @@ impl ConnectionTable<'_> {
         if ours && self.connections.used() >= capacity - capacity / 4 {
             return None;
         }
-        let (host, free) = (self.peers[peer].host(), capacity - self.connections.used());
-        let is_unnamed = self.peers[peer].standing() != Standing::Named;
-        if is_unnamed && !self.hosts[SharedPool::Connections].has_share(host, free) {
+        if self.crowded_host(peer).is_some() {
             return None;
         }
         let conn = self.connections.alloc(Connection::new(peer, &self.peers[peer], now))?;
         self.peers[peer].attach(conn);
-        self.hosts[SharedPool::Connections].taken(host, 1);
+        self.hosts[SharedPool::Connections].taken(self.peers[peer].host(), 1);
         Some(conn)
+    }
+
+    /// The host of an unnamed peer that has no connection, if it has its share of them.
+    pub(super) fn crowded_host(&mut self, peer: PeerSlot) -> Option<Host> {
+        let free = self.connections.capacity() - self.connections.used();
+        let peer = &self.peers[peer];
+        let is_served = peer.connection().is_some() || peer.standing() == Standing::Named;
+        let pool = &mut self.hosts[SharedPool::Connections];
+        (!is_served && !pool.has_share(peer.host(), free)).then_some(peer.host())
     }
 
     /// Frees a connection, which must be in no list.
@@ -279,6 +292,20 @@ impl ConnectionTable<'_> {
         self.peers[peer].detach();
         self.hosts[SharedPool::Connections].given_back(self.peers[peer].host(), 1);
         self.connections.release(conn);
+    }
+
+    /// Whether a peer is evicted at `now` for another one of its host.
+    pub(super) fn may_evict(&self, now: Instant) -> bool {
+        now >= self.evict_at
+    }
+
+    /// A peer was evicted at `now` for another one of its host. At this pace at most half of the
+    /// free slots are in quarantine for that: a host that comes with new ports all the time leaves
+    /// the others to new peers elsewhere.
+    pub(super) fn pace_evictions(&mut self, now: Instant) {
+        let free = self.peers.capacity() - self.peers.used();
+        let pause = 2 * u64::from(QUARANTINE_TICKS) * TICK_NANOS / u64::from(free.max(1));
+        self.evict_at = now.after_nanos(pause);
     }
 
     /// Whether the host of an unknown peer may have another slot for peers.

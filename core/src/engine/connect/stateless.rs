@@ -4,11 +4,11 @@
 //!
 //! In: queued packets. Out: sealed packets, before the packets of any connection. They are not
 //! retransmitted: a peer that misses one asks again. Bound:
-//! [`STATELESS_QUEUE_MAX`](super::packet::STATELESS_QUEUE_MAX) packets wait at a time.
+//! [`STATELESS_QUEUE_MAX`] packets wait at a time.
 
 use crate::collections::slab::SlotIndex;
 use crate::engine::connect::ConnectionTable;
-use crate::engine::connect::packet::StatelessPacket;
+use crate::engine::connect::packet::{STATELESS_QUEUE_MAX, StatelessPacket};
 use crate::engine::ctx::Ctx;
 use crate::peer::State;
 use crate::wire::{
@@ -22,6 +22,11 @@ impl ConnectionTable<'_> {
     pub(crate) fn queue_stateless(&mut self, packet: StatelessPacket) {
         let _ = self.stateless.push_back(packet);
         self.has_stateless = true;
+    }
+
+    /// Whether a notice has room beside the answer to the packet that causes it.
+    pub(crate) fn has_room_for_notice(&self) -> bool {
+        self.stateless.len() + 2 <= STATELESS_QUEUE_MAX
     }
 
     /// Queues the answer to a probe of `size` bytes. One answer is enough for the probes of a round

@@ -343,6 +343,15 @@ impl Matcher<'_> {
         stuck
     }
 
+    /// Whether a message that is arriving has not grown between the last two of these checks and up
+    /// to now. Bound: the messages of the connection that are arriving.
+    pub(crate) fn has_resting_assembly(&mut self, state: &Connection) -> bool {
+        state.assemblies().any(&mut self.assemblies, |assemblies, slot| {
+            let Assembly { growth, missing, .. } = assemblies[slot];
+            growth.is_stuck(mark(missing as u32))
+        })
+    }
+
     /// Gives the slot of an assembly back.
     pub(super) fn drop_assembly(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, slot: AssemblySlot) {
         cx.table[conn].assemblies_mut().remove(&mut self.assemblies, slot);

@@ -6,17 +6,21 @@
 //! error upward. Bound: the records of the packet and the packets that it acknowledges.
 
 use crate::engine::Engine;
+use crate::engine::connect::evict::evict_connection;
 use crate::engine::connect::handshake::process_handshake;
 use crate::engine::connect::packet::StatelessPacket;
 use crate::engine::connect::reset::process_reset;
 use crate::engine::connect::teardown::end_connection;
+use crate::engine::ctx::Ctx;
+use crate::engine::matching::Matcher;
 use crate::engine::receive::admit::sack_of;
 use crate::engine::receive::fast_path::{ingest_predicted, ingest_predicted_ack};
 use crate::engine::receive::pieces::Arrived;
+use crate::engine::send::Sender;
 use crate::peer::slots::ConnSlot;
 use crate::peer::window::Admission;
 use crate::wire::{Body, Flags, Header, Packet, PieceBody, Record, Records, WRITES_WITH_DATA_MAX};
-use crate::{Datagram, DropReason, Instant, Memory, OpError, OpId};
+use crate::{Datagram, DropReason, Instant, Memory, OpError, OpId, PeerAddress};
 
 impl Engine<'_> {
     /// Processes one packet.
@@ -65,7 +69,11 @@ impl Engine<'_> {
             }
             Body::Reset => process_reset(cx, sender, matcher, header, datagram.from),
             body => {
-                let conn = cx.admit(header, body, datagram.from)?;
+                let mut admitted = cx.admit(header, body, datagram.from);
+                if admitted == Err(DropReason::NoRoom) {
+                    admitted = admit_again(cx, sender, matcher, packet, datagram.from);
+                }
+                let conn = admitted?;
                 if matches!(body, Body::Close) && !cx.has_exact_numbers(conn, header) {
                     return cx.challenge(conn);
                 }
@@ -314,4 +322,18 @@ impl Engine<'_> {
         cx.table.queue_stateless(StatelessPacket::reset(header, to));
         end_connection(cx, sender, matcher, peer, OpError::Reset);
     }
+}
+
+/// Admits a packet of a connection that rested, after its host had no room for it.
+#[cold]
+fn admit_again(
+    cx: &mut Ctx<'_>,
+    sender: &mut Sender<'_>,
+    matcher: &mut Matcher<'_>,
+    packet: &Packet<'_>,
+    from: PeerAddress,
+) -> Result<ConnSlot, DropReason> {
+    let peer = cx.table.peer_slot(packet.header.dst_cid()).ok_or(DropReason::NoRoom)?;
+    evict_connection(cx, sender, matcher, peer);
+    cx.admit(packet.header, &packet.body, from)
 }

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Another peer of a host that has its share of the peers or of the connections
+//! (`docs/PROTOCOL.md` §9.1): peers of that host make room for it.
+
+use crate::puppet::*;
+use crate::unnamed::*;
+use crate::world::*;
+use ofi_xdp_core::wire::PacketKind;
+use ofi_xdp_core::*;
+use std::time::Duration;
+
+/// Connections of [`with_connections`], and how many of them one host takes.
+const CONNECTIONS: u32 = 32;
+const SHARE: u16 = 17;
+/// The peer time-out of these tests.
+const TIMEOUT: u64 = 1_000 * MILLI;
+
+fn with_connections() -> Puppet {
+    let config = Config { peers: 256, connections: CONNECTIONS, responders: 32, ..small() };
+    let config = Config { unexpected: [256, 16, 8, 2], ..config };
+    let peer_timeout = Duration::from_nanos(TIMEOUT);
+    Puppet::unconnected(&Config { peer_timeout, ..config })
+}
+
+/// An engine with 64 places for peers.
+fn with_peers() -> Puppet {
+    Puppet::unconnected(&Config { peers: 64, connections: 64, responders: 64, ..small() })
+}
+
+/// Peers that rest, as many as the host may have.
+fn resting(puppet: &mut Puppet) -> Vec<Unnamed> {
+    let peers = connect_all(puppet, 33);
+    puppet.pass(50 * MILLI);
+    assert_eq!((peers.len(), puppet.engine().connections()), (33, 0));
+    peers
+}
+
+/// The engine's answer to a hello from `port` of the host, and its notice to another peer.
+fn answer_to_hello(puppet: &mut Puppet, port: u16) -> Vec<Seen> {
+    let at = PeerAddress::new(address(PUPPET).ip(), port);
+    let hello = puppet.hello(INCARNATION, 1, 0);
+    puppet.sent();
+    puppet.ingest_at(at, &hello);
+    puppet.drive();
+    let mut sent = puppet.sent();
+    let answers = [PacketKind::Close, PacketKind::HelloAck, PacketKind::Retry];
+    sent.retain(|seen| answers.contains(&seen.kind()));
+    sent
+}
+
+/// Checks that the engine does not answer a hello.
+fn finds_no_room(puppet: &mut Puppet) {
+    let before = puppet.engine().stats().dropped(DropReason::NoRoom);
+    let answer = answer_to_hello(puppet, 100);
+    assert!(answer.is_empty(), "{:?} {:?}", answer[0].kind(), puppet.engine().stats());
+    assert_eq!(puppet.engine().stats().dropped(DropReason::NoRoom), before + 1);
+}
+
+/// Checks that the engine agrees to a hello.
+fn finds_room(puppet: &mut Puppet) {
+    let kinds: Vec<_> = answer_to_hello(puppet, 100).iter().map(Seen::kind).collect();
+    assert_eq!(kinds, [PacketKind::HelloAck]);
+}
+
+#[test]
+fn a_resting_peer_makes_room_for_another_one_of_its_host_and_is_notified() {
+    let mut puppet = with_peers();
+    let peers = resting(&mut puppet);
+    let sent = answer_to_hello(&mut puppet, 100);
+    let kinds: Vec<_> = sent.iter().map(Seen::kind).collect();
+    assert_eq!(kinds, [PacketKind::Close, PacketKind::HelloAck]);
+    let notified = peers.iter().find(|peer| peer.head.token == sent[0].token()).unwrap();
+    // It has no connection any more, and makes another one.
+    notified.send(&mut puppet, 0, &message(0, b"x"));
+    assert_eq!(puppet.engine().stats().dropped(DropReason::UnknownConnection), 1);
+    puppet.pass(50 * MILLI);
+    Unnamed::connect(&mut puppet, notified.at.port()).unwrap();
+}
+
+#[test]
+fn a_peer_of_another_host_or_that_the_application_named_makes_no_room() {
+    let mut puppet = with_peers();
+    let other = PeerAddress::new(address(GOOD).ip(), 1);
+    let other = Unnamed::connect_from(&mut puppet, other).unwrap();
+    puppet.engine().insert_peer(PeerAddress::new(address(PUPPET).ip(), 99)).unwrap();
+    let named = Unnamed::connect(&mut puppet, 99).unwrap();
+    for port in 1..90 {
+        Unnamed::connect(&mut puppet, port).unwrap();
+        puppet.pass(50 * MILLI);
+    }
+    assert!(puppet.engine().stats().connections_ended > 50);
+    for peer in [other, named] {
+        peer.send(&mut puppet, 0, &message(0, b"x"));
+    }
+    assert_eq!(puppet.engine().stored_messages(), 2);
+}
+
+#[test]
+fn a_resting_peer_with_a_stored_message_keeps_its_place() {
+    let mut puppet = with_peers();
+    for peer in connect_all(&mut puppet, 33) {
+        peer.send(&mut puppet, 0, &message(0, b"x"));
+    }
+    puppet.pass(50 * MILLI);
+    finds_no_room(&mut puppet);
+    assert_eq!(puppet.engine().stored_messages(), 33);
+}
+
+#[test]
+fn a_peer_that_cannot_be_notified_keeps_its_place() {
+    let mut puppet = with_peers();
+    resting(&mut puppet);
+    let hello = puppet.hello(INCARNATION, 1, 0);
+    puppet.sent();
+    // Answers that wait leave no room for the notice.
+    let unknown = Head { cid: PeerId::from_bits(0), ..puppet.now(PacketKind::Ping) }.packet(&[]);
+    for _ in 0..31 {
+        puppet.ingest(&unknown);
+    }
+    puppet.ingest_at(PeerAddress::new(address(PUPPET).ip(), 100), &hello);
+    assert_eq!(puppet.engine().stats().dropped(DropReason::NoRoom), 1);
+    puppet.drive();
+    assert_eq!(puppet.engine().stats().connections_ended, 0);
+    Unnamed::connect(&mut puppet, 100).unwrap();
+}
+
+#[test]
+fn an_idle_connection_makes_room_for_another_one_of_its_host() {
+    let mut puppet = with_connections();
+    let peers = connect_all(&mut puppet, SHARE);
+    assert_eq!(puppet.engine().connections(), SHARE.into());
+    // Pings keep the connections, which have nothing to do.
+    for round in 0..10 {
+        puppet.pass(10 * MILLI);
+        for peer in &peers {
+            let ping = peer.now(&puppet, PacketKind::Ping).packet(&[]);
+            puppet.ingest_at(peer.at, &ping);
+            puppet.drive();
+        }
+        Unnamed::connect(&mut puppet, 100 + round).unwrap();
+    }
+    assert_eq!(puppet.engine().connections(), SHARE.into());
+    assert_eq!(puppet.engine().stats().connections_ended, 0);
+}
+
+#[test]
+fn a_peer_that_rested_gets_a_connection_of_its_host() {
+    let mut puppet = with_connections();
+    let first = Unnamed::connect(&mut puppet, 100).unwrap();
+    puppet.pass(50 * MILLI);
+    assert_eq!(connect_all(&mut puppet, SHARE).len(), SHARE.into());
+    first.send(&mut puppet, 0, &message(0, b"x"));
+    assert_eq!(puppet.engine().stored_messages(), 1);
+    assert_eq!(puppet.engine().connections(), SHARE.into());
+}
+
+/// Connections with a hole, as many as the host may have.
+fn with_holes(puppet: &mut Puppet, count: u16) -> Vec<Unnamed> {
+    let peers = connect_all(puppet, count);
+    peers.iter().for_each(|peer| peer.send(puppet, 1, &message(1, b"x")));
+    finds_no_room(puppet);
+    peers
+}
+
+/// Lets most of the peer time-out pass, in which all peers are heard.
+fn pass_heard(puppet: &mut Puppet, peers: &[Unnamed]) {
+    for _ in 0..8 {
+        puppet.pass(TIMEOUT / 10);
+        for peer in peers {
+            let ping = peer.now(puppet, PacketKind::Ping).packet(&[]);
+            puppet.ingest_at(peer.at, &ping);
+            puppet.drive();
+        }
+    }
+}
+
+#[test]
+fn a_connection_without_progress_makes_room_for_another_one_of_its_host() {
+    let mut puppet = with_connections();
+    let elsewhere = PeerAddress::new(address(GOOD).ip(), 1);
+    let elsewhere = Unnamed::connect_from(&mut puppet, elsewhere).unwrap();
+    elsewhere.send(&mut puppet, 1, &message(1, b"x"));
+    // Its connection is not free: the share is one less.
+    let mut peers = with_holes(&mut puppet, SHARE - 1);
+    peers.push(elsewhere);
+    pass_heard(&mut puppet, &peers);
+    assert_eq!(puppet.engine().stats().connections_ended, 0, "none asks");
+    finds_room(&mut puppet);
+    assert_eq!(puppet.engine().stats().connections_ended, 1);
+    let stored = puppet.engine().stored_messages();
+    peers.last().unwrap().send(&mut puppet, 0, &message(0, b"x"));
+    assert_eq!(puppet.engine().stored_messages(), stored + 1, "that of another host goes on");
+}
+
+#[test]
+fn a_message_that_does_not_grow_makes_room_for_another_connection_of_its_host() {
+    let mut puppet = with_connections();
+    let peers = connect_all(&mut puppet, SHARE);
+    peers.iter().for_each(|peer| peer.send(&mut puppet, 0, &segment(0, 128, 0, &[1; 64])));
+    finds_no_room(&mut puppet);
+    pass_heard(&mut puppet, &peers);
+    finds_room(&mut puppet);
+}
+
+#[test]
+fn a_connection_that_makes_progress_makes_no_room() {
+    let mut puppet = with_connections();
+    let peers = with_holes(&mut puppet, SHARE);
+    pass_heard(&mut puppet, &peers);
+    // The packet that was missing arrives, and another one is missing.
+    for peer in &peers {
+        peer.send(&mut puppet, 0, &message(0, b"x"));
+        peer.send(&mut puppet, 3, &message(3, b"x"));
+    }
+    finds_no_room(&mut puppet);
+    assert_eq!(puppet.engine().stats().connections_ended, 0);
+}
