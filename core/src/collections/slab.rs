@@ -141,11 +141,6 @@ impl<'s, T: Default, I: SlotIndex> Slab<'s, T, I> {
     pub(crate) fn used(&self) -> u32 {
         self.classes[0].used
     }
-
-    /// The number of slots.
-    pub(crate) fn capacity(&self) -> u32 {
-        self.classes[0].end
-    }
 }
 
 impl Class {
@@ -295,6 +290,12 @@ impl<T, I: SlotIndex, const N: usize> Slab<'_, T, I, N> {
     pub(crate) fn tenant(&self, slot: I) -> Option<(&T, u32)> {
         let slot = self.slots.get(slot.number() as usize)?;
         (slot.next_free == IN_USE).then_some((&slot.value, slot.generation))
+    }
+
+    /// The number of slots.
+    #[inline]
+    pub(crate) fn capacity(&self) -> u32 {
+        self.classes[N - 1].end
     }
 
     /// Whether `slot` is in use.

@@ -261,6 +261,8 @@ pub(crate) struct RendezvousState {
     pub(crate) asked: u64,
     /// Requests that are not answered in full.
     pub(crate) open: u32,
+    /// The number of the connection that announced it.
+    pub(crate) epoch: u16,
     /// It is in the rendezvous queue.
     pub(crate) queued: bool,
 }
@@ -402,6 +404,8 @@ pub(crate) enum StoredState {
 #[derive(Clone, Copy, Debug, Hash)]
 pub(crate) struct Unexpected {
     pub(crate) peer: PeerId,
+    /// The number of the connection that brought it.
+    pub(crate) epoch: u16,
     /// The host of an unnamed peer.
     pub(crate) host: Option<Host>,
     pub(crate) envelope: Envelope,
@@ -430,6 +434,7 @@ impl Default for Unexpected {
     fn default() -> Self {
         Self {
             peer: PeerId::NONE,
+            epoch: 0,
             host: None,
             envelope: Envelope::default(),
             complete: false,

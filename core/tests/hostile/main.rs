@@ -13,6 +13,7 @@ mod admission;
 mod beside;
 mod blind;
 mod connection;
+mod ends;
 mod errors;
 mod hosts;
 mod messages;

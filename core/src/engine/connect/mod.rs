@@ -192,6 +192,18 @@ impl ConnectionTable<'_> {
         self.index.find(&PeerKey { address, cid }, |peer| self.key_of(peer))
     }
 
+    /// The number of a connection: its peer has a newer one after it.
+    #[inline]
+    pub(super) fn epoch_of(&self, conn: ConnSlot) -> u16 {
+        self.peers[self.connections[conn].peer()].epoch()
+    }
+
+    /// The peer `id`, if its connection with number `epoch` has not ended.
+    pub(super) fn find_connected(&self, id: PeerId, epoch: u16) -> Option<PeerSlot> {
+        let (slot, peer) = self.find(id)?;
+        (peer.is_connected() && peer.epoch() == epoch).then_some(slot)
+    }
+
     /// Whether a connection exists in this slot.
     #[inline]
     pub(super) fn is_open(&self, conn: ConnSlot) -> bool {

@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Messages of a connection that ends (`docs/PROTOCOL.md` §5.5).
 //!
-//! In: the peer and the reason. Out: receives completed in error, storage free again. Bound: stored
-//! messages of the peer, claimed messages, queued rendezvous, messages that were arriving.
+//! In: the peer and the reason. Out: receives completed in error, storage free again. Bound:
+//! messages that were arriving, claimed messages, and the bounds of [`ended`](super::ended).
 
 use crate::collections::list::List;
 use crate::collections::slab::SlotIndex;
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
-use crate::engine::matching::stored::StoredQueue;
 use crate::peer::operation::{MessageDestination, StoredState};
 use crate::peer::slots::{ConnSlot, RecvSlot, StoredSlot};
 use crate::{OpError, PeerId};
@@ -16,8 +15,10 @@ use crate::{OpError, PeerId};
 impl Matcher<'_> {
     /// Ends the announced messages of a peer, those that no receive has matched and those that wait
     /// to be read. Its other stored messages are orphans, unless the application has named it.
+    /// Progress calls end what is beyond the bounds of [`ended`](super::ended).
     pub(crate) fn abort_announced(&mut self, cx: &mut Ctx<'_>, peer: PeerId, error: OpError) {
-        self.drop_announced(cx, peer, error);
+        self.end_stored(cx, peer);
+        self.abort_claimed(peer, error);
         self.abort_queued_rendezvous(cx, peer, error);
     }
 
@@ -40,21 +41,8 @@ impl Matcher<'_> {
         }
     }
 
-    /// Drops announced messages of a peer that no receive has matched; the claim of one fails.
-    fn drop_announced(&mut self, cx: &Ctx<'_>, peer: PeerId, error: OpError) {
-        let named = cx.table.is_named(peer);
-        let mut slot = self.stored.first_of(&mut self.unexpected, peer);
-        // bound: stored messages of the peer
-        while slot.is_some() {
-            let next = StoredQueue::next_of(&mut self.unexpected, slot);
-            if self.unexpected.message(slot).handle.is_some() {
-                self.unqueue_stored(slot);
-                self.unexpected.release(slot);
-            } else if !named {
-                self.unexpected.orphan(slot);
-            }
-            slot = next;
-        }
+    /// The claims of announced messages of a peer fail. Bound: the claimed messages.
+    fn abort_claimed(&mut self, peer: PeerId, error: OpError) {
         let mut slot = self.claimed.head();
         while slot.is_some() {
             let message = self.unexpected.message(slot);
@@ -62,18 +50,6 @@ impl Matcher<'_> {
                 message.failed = Some(error);
             }
             slot = List::next(&mut self.unexpected, slot);
-        }
-    }
-
-    /// Ends the receives of long messages of a peer that wait for their turn.
-    fn abort_queued_rendezvous(&mut self, cx: &mut Ctx<'_>, peer: PeerId, error: OpError) {
-        let mut slot = self.rendezvous_queue.head();
-        while slot.is_some() {
-            let next = List::next(&mut self.recvs, slot);
-            if self.recvs[slot].peer == peer {
-                self.abort_rendezvous(cx, slot, false, error);
-            }
-            slot = next;
         }
     }
 

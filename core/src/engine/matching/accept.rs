@@ -151,7 +151,10 @@ impl Matcher<'_> {
                 self.place_in_recv(cx, id, 0, message.payload, false, memory);
                 cx.completions.finish_recv(&mut self.recvs, recv);
             }
-            Record::Rts(rts) => self.start_rendezvous(cx, recv, rts.handle),
+            Record::Rts(rts) => {
+                let epoch = cx.table.epoch_of(conn);
+                self.start_rendezvous(cx, recv, (rts.handle, epoch));
+            }
             Record::Segment(segment) => {
                 let destination = MessageDestination::Recv(self.recv_id(recv));
                 return self.assemble(cx, conn, (rnr_epoch, destination), segment, memory);
@@ -190,12 +193,12 @@ impl Matcher<'_> {
         complete: bool,
         handle: Option<u64>,
     ) -> Option<StoredSlot> {
-        let peer = cx.table.peer_of(conn);
+        let (peer, epoch) = (cx.table.peer_of(conn), cx.table.epoch_of(conn));
         let envelope = *envelope;
         let len = if handle.is_some() { 0 } else { envelope.total };
         let host = cx.table.unnamed_host(conn);
-        let message =
-            Unexpected { peer, host, envelope, complete, handle, ..Unexpected::default() };
+        let sender = Unexpected { peer, epoch, host, ..Unexpected::default() };
+        let message = Unexpected { envelope, complete, handle, ..sender };
         let slot = self.unexpected.alloc(len, message);
         if slot.is_none() && self.put_out_orphan(cx, len) {
             return self.unexpected.alloc(len, message);

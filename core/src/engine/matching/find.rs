@@ -179,11 +179,11 @@ impl Matcher<'_> {
     ) {
         let message = self.unexpected.message(slot);
         message.state = StoredState::Matched(recv);
-        let Unexpected { peer, envelope, complete, handle, .. } = *message;
+        let Unexpected { peer, epoch, envelope, complete, handle, .. } = *message;
         self.record_match(recv, peer, &envelope);
         if let Some(handle) = handle {
             self.unexpected.release(slot);
-            self.start_rendezvous(cx, recv, handle);
+            self.start_rendezvous(cx, recv, (handle, epoch));
         } else if complete {
             self.deliver_stored(cx, slot, recv, memory);
         }

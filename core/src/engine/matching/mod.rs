@@ -9,6 +9,8 @@ pub(super) mod abort;
 pub(super) mod accept;
 pub(super) mod audit;
 pub(super) mod datagram;
+pub(super) mod ended;
+pub(super) mod ended_search;
 pub(super) mod event;
 pub(super) mod find;
 pub(super) mod multi_recv;
@@ -27,6 +29,7 @@ use crate::api::posted::PostedQueue;
 use crate::collections::list::List;
 use crate::collections::slab::{Slab, SlotIndex};
 use crate::engine::completions::Completions;
+use crate::engine::matching::ended_search::EndedSearch;
 use crate::engine::matching::stored::StoredQueue;
 use crate::engine::matching::unexpected::UnexpectedPool;
 use crate::peer::operation::{Assembly, EVENTS, RECVS, RecvPool};
@@ -50,6 +53,8 @@ pub(super) struct Matcher<'s> {
     slices_exhausted: bool,
     /// Receives of long messages that have bytes to request.
     rendezvous_queue: List<RecvSlot>,
+    /// The search for messages of ended connections.
+    ended: EndedSearch,
     /// Packets with records since the last progress call while messages out of order were the next
     /// ones.
     packets_with_next: u32,
@@ -73,6 +78,7 @@ impl<'s> Matcher<'s> {
             claimed: List::default(),
             slices_exhausted: false,
             rendezvous_queue: List::default(),
+            ended: EndedSearch::default(),
             packets_with_next: 0,
         }
     }

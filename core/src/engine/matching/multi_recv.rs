@@ -74,6 +74,7 @@ impl Matcher<'_> {
         if self.has_discarded() {
             self.release_discarded();
         }
+        self.end_some(cx);
         if self.has_searches() {
             self.resume_searches(cx, sender, memory);
         }

@@ -111,7 +111,7 @@ impl Matcher<'_> {
     ) {
         self.copy_envelope(slot, message);
         let stored = self.unexpected.message(message);
-        let Unexpected { handle, complete, failed, .. } = *stored;
+        let Unexpected { epoch, handle, complete, failed, .. } = *stored;
         if handle.is_none() && !complete && failed.is_none() {
             stored.state = StoredState::Discarded;
         } else {
@@ -119,7 +119,7 @@ impl Matcher<'_> {
         }
         match handle {
             Some(handle) => {
-                self.start_rendezvous(cx, slot, handle);
+                self.start_rendezvous(cx, slot, (handle, epoch));
                 self.schedule_rendezvous(cx, sender);
             }
             None => cx.completions.finish_recv(&mut self.recvs, slot),

@@ -42,12 +42,18 @@ fn part_len_max(payload_max: usize) -> u64 {
 }
 
 impl Matcher<'_> {
-    /// A receive has matched the message that its sender calls `handle`: it waits for its turn.
-    pub(super) fn start_rendezvous(&mut self, cx: &mut Ctx<'_>, recv: RecvSlot, handle: u64) {
+    /// A receive has matched the message that its sender calls `handle`, in connection `epoch`: it
+    /// waits for its turn.
+    pub(super) fn start_rendezvous(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        recv: RecvSlot,
+        (handle, epoch): (u64, u16),
+    ) {
         let op = &mut self.recvs[recv];
         let wanted = op.envelope.total.min(op.request.len);
         op.rendezvous =
-            RendezvousState { handle, wanted, queued: true, ..RendezvousState::default() };
+            RendezvousState { handle, wanted, epoch, queued: true, ..RendezvousState::default() };
         self.rendezvous_queue.push_back(&mut self.recvs, recv);
         cx.stats.rendezvous += 1;
     }
@@ -75,11 +81,10 @@ impl Matcher<'_> {
     /// Gives a message its turn; a slot is free.
     fn read_next(&mut self, cx: &mut Ctx<'_>, sender: &mut Sender<'_>, recv: RecvSlot) -> ReadStep {
         let id = self.recvs[recv].peer;
-        let RendezvousState { handle, wanted, asked, .. } = self.recvs[recv].rendezvous;
-        let Some(peer) = cx.table.peer_slot(id) else {
-            // Not reached: a rendezvous ends with the connection.
-            self.recvs[recv].outcome = Err(OpError::Closed);
-            cx.completions.finish_recv(&mut self.recvs, recv);
+        let RendezvousState { handle, wanted, asked, epoch, .. } = self.recvs[recv].rendezvous;
+        let Some(peer) = cx.table.find_connected(id, epoch) else {
+            // The connection has ended with more messages than end in one call.
+            self.abort_rendezvous(cx, recv, false, OpError::Closed);
             return ReadStep::Finished;
         };
         let Some(conn) = cx.table.allocate_connection(peer, cx.timers.tick(), false) else {

@@ -31,8 +31,9 @@ impl Matcher<'_> {
         if rnr_epoch != rx.rnr_epoch() || rx.is_not_ready() {
             return;
         }
-        let (peer, host) = (cx.table.peer_of(conn), cx.table.unnamed_host(conn));
-        let sender = Unexpected { peer, host, complete: true, ..Unexpected::default() };
+        let (peer, epoch) = (cx.table.peer_of(conn), cx.table.epoch_of(conn));
+        let host = cx.table.unnamed_host(conn);
+        let sender = Unexpected { peer, epoch, host, complete: true, ..Unexpected::default() };
         if cx.table[conn].out_of_order().is_empty() {
             self.accept_in_order(cx, conn, &sender, records, memory);
         }

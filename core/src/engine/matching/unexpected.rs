@@ -21,7 +21,7 @@ use crate::api::hosts::{Host, HostSlots};
 use crate::collections::list::{Link, Linked, Links, List};
 use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::collections::slots::Slots;
-use crate::peer::operation::Unexpected;
+use crate::peer::operation::{StoredState, Unexpected};
 use crate::peer::slots::StoredSlot;
 
 /// Classes in which a message may be stored.
@@ -174,6 +174,14 @@ impl<'s> UnexpectedPool<'s> {
     #[inline]
     pub(crate) const fn discarded(&self) -> List<StoredSlot> {
         self.discarded
+    }
+
+    /// Whether a slot has a message that waits for a receive.
+    pub(crate) fn waits_for_receive(&self, slot: StoredSlot) -> bool {
+        self.slots.is_used(slot) && {
+            let Unexpected { state, batch, .. } = &self.slots[slot];
+            (*state, *batch) == (StoredState::Unmatched, 0)
+        }
     }
 
     pub(crate) fn release(&mut self, slot: StoredSlot) {

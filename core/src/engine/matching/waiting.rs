@@ -28,10 +28,11 @@ impl Matcher<'_> {
     /// Whether work goes on in the next call: messages out of order, or searches.
     #[inline]
     pub(crate) fn has_unfinished(&self) -> bool {
-        // Empty lists have no slot as their head, all of whose bits are set: one test for three.
+        // Empty lists have no slot as their head, all of whose bits are set: one test for four.
         let pool = &self.unexpected;
         let heads = pool.next_messages().head().number()
             & pool.discarded().head().number()
+            & self.ended.next.number()
             & self.waiting.head().number();
         heads != StoredSlot::NONE.number() || self.stored.is_sorting()
     }

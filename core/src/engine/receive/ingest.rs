@@ -69,11 +69,13 @@ impl Engine<'_> {
             }
             Body::Reset => process_reset(cx, sender, matcher, header, datagram.from),
             body => {
-                let mut admitted = cx.admit(header, body, datagram.from);
-                if admitted == Err(DropReason::NoRoom) {
-                    admitted = admit_again(cx, sender, matcher, packet, datagram.from);
-                }
-                let conn = admitted?;
+                let conn = match cx.admit(header, body, datagram.from) {
+                    Ok(conn) => conn,
+                    Err(DropReason::NoRoom) => {
+                        admit_again(cx, sender, matcher, packet, datagram.from)?
+                    }
+                    Err(reason) => return Err(reason),
+                };
                 if matches!(body, Body::Close) && !cx.has_exact_numbers(conn, header) {
                     return cx.challenge(conn);
                 }

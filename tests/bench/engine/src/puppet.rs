@@ -41,16 +41,16 @@ fn address() -> PeerAddress {
 }
 
 impl Puppet {
-    /// A connection with a named peer.
+    /// A connection with a peer, which the application has named or not.
     ///
     /// # Errors
     /// When the engine does not answer.
-    pub(crate) fn new(config: &Config) -> Result<Self> {
+    pub(crate) fn new(config: &Config, is_named: bool) -> Result<Self> {
         // A process measures once: its storage lives as long as it does.
         let storage = Box::leak(Box::new(StorageBox::new(config)?)).lend();
         let identity = Identity { key: 7 };
         let mut engine = Engine::new(config, storage, identity, limits(PACKET_MAX.into()))?;
-        let peer = engine.insert_peer(address())?;
+        let peer = if is_named { engine.insert_peer(address())? } else { PeerId::NONE };
         let mut puppet = Self {
             engine,
             memory: Arena::new(ARENA_LEN, config),

@@ -27,7 +27,7 @@ mod worst_case;
 use anyhow::{Context as _, Result, ensure};
 use ofi_xdp_core::wire::PacketKind;
 use ofi_xdp_core::{Config, PeerId, TagMatch};
-use ofi_xdp_test_kit::records::{message, tagged};
+use ofi_xdp_test_kit::records::{announcement, message, tagged};
 
 use crate::puppet::Puppet;
 use crate::worst_case::Case;
@@ -36,6 +36,8 @@ use crate::worst_case::Case;
 const DEPTH: u32 = 10_000;
 /// Messages in a packet: the most that one may have.
 const PACKED: u32 = 60;
+/// Announcements in a packet.
+const ANNOUNCED: u32 = 40;
 /// Searches that give the last receives their bins.
 const SEARCHES: u32 = 32;
 /// Kinds of receives.
@@ -68,7 +70,12 @@ fn main() -> Result<()> {
         // The storage has no room for the message, which is refused.
         config.unexpected[0] = DEPTH;
     }
-    let mut puppet = Puppet::new(&config)?;
+    let is_named = case != Case::CloseStored;
+    if !is_named {
+        // The host of an unnamed peer has a share of the storage.
+        config.unexpected[0] = 2 * DEPTH;
+    }
+    let mut puppet = Puppet::new(&config, is_named)?;
     let (call, expected) = set_up(case, &mut puppet)?;
     let before = puppet.counts();
     match call {
@@ -137,6 +144,21 @@ fn set_up(case: Case, puppet: &mut Puppet) -> Result<(Call, Change)> {
             store(puppet, 1);
             (Call::Packet(puppet.sealed(PacketKind::Close, &[])), (0, 0, 0))
         }
+        Case::CloseStored => {
+            store(puppet, 0);
+            (Call::Packet(puppet.sealed(PacketKind::Close, &[])), (0, 0, 0))
+        }
+        Case::CloseAnnounced => {
+            announce(puppet);
+            (Call::Packet(puppet.sealed(PacketKind::Close, &[])), (0, -64, 0))
+        }
+        Case::CloseMatched => {
+            for _ in 0..DEPTH {
+                puppet.recv(None, None)?;
+            }
+            announce(puppet);
+            (Call::Packet(puppet.sealed(PacketKind::Close, &[])), (0, 0, 0))
+        }
         Case::Receive => {
             store(puppet, 0);
             begin_receives(puppet)?;
@@ -202,6 +224,16 @@ fn store(puppet: &mut Puppet, first: u32) {
     let numbers: Vec<u32> = (0..DEPTH).collect();
     for chunk in numbers.chunks(PACKED as usize) {
         let records: Vec<u8> = chunk.iter().flat_map(|&n| tagged(first + n, n.into())).collect();
+        let packet = puppet.data(&records);
+        puppet.ingest(&packet);
+    }
+}
+
+/// Announces [`DEPTH`] long messages.
+fn announce(puppet: &mut Puppet) {
+    let numbers: Vec<u32> = (0..DEPTH).collect();
+    for chunk in numbers.chunks(ANNOUNCED as usize) {
+        let records: Vec<u8> = chunk.iter().flat_map(|&n| announcement(n, 1 << 20, 3)).collect();
         let packet = puppet.data(&records);
         puppet.ingest(&packet);
     }

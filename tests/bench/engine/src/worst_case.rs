@@ -29,6 +29,12 @@ pub(crate) enum Case {
     Refused,
     /// A packet that ends a connection with 10,000 stored messages out of order.
     Close,
+    /// A packet that ends the connection of an unnamed peer with 10,000 stored messages.
+    CloseStored,
+    /// A packet that ends a connection with 10,000 announced messages.
+    CloseAnnounced,
+    /// A packet that ends a connection with 10,000 announced messages that receives have matched.
+    CloseMatched,
     /// A receive that takes the first stored message.
     Receive,
     /// A receive that matches none of 10,000 stored messages, and is the first one of its kind. It
@@ -43,7 +49,7 @@ pub(crate) enum Case {
 
 impl Case {
     /// All of them.
-    pub(crate) const ALL: [Self; 14] = [
+    pub(crate) const ALL: [Self; 17] = [
         Self::Packet,
         Self::Hole,
         Self::Behind,
@@ -54,6 +60,9 @@ impl Case {
         Self::LastReceive,
         Self::Refused,
         Self::Close,
+        Self::CloseStored,
+        Self::CloseAnnounced,
+        Self::CloseMatched,
         Self::Receive,
         Self::NewKind,
         Self::LastMessage,
@@ -73,6 +82,9 @@ impl Case {
             Self::LastReceive => "last-receive",
             Self::Refused => "refused",
             Self::Close => "close",
+            Self::CloseStored => "close-stored",
+            Self::CloseAnnounced => "close-announced",
+            Self::CloseMatched => "close-matched",
             Self::Receive => "receive",
             Self::NewKind => "new-kind",
             Self::LastMessage => "last-message",

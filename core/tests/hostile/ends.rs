@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The end of a connection with many messages takes several progress calls (`docs/PROTOCOL.md`
+//! §6.3), and none of its messages is taken for one of the next connection.
+
+use crate::puppet::*;
+use crate::world::*;
+use ofi_xdp_core::wire::PacketKind;
+use ofi_xdp_core::*;
+
+/// Messages of a connection: several calls end them.
+const MANY: u32 = 200;
+/// The messages of a packet.
+const PACKED: u32 = 50;
+
+fn connected() -> Puppet {
+    Puppet::connected(&Config { unexpected: [1024, 8, 8, 2], recvs: 512, ..small() })
+}
+
+/// Sends [`MANY`] messages from number `first` on.
+fn send_many(puppet: &mut Puppet, record: fn(u32) -> Vec<u8>) {
+    for first in (0..MANY).step_by(PACKED as usize) {
+        let records: Vec<u8> = (first..first + PACKED).flat_map(record).collect();
+        let packet = puppet.data(&records);
+        puppet.deliver(packet);
+    }
+    puppet.pass(MILLI);
+}
+
+/// Ends the connection, without a progress call.
+fn close(puppet: &mut Puppet) {
+    let close = puppet.now(PacketKind::Close).packet(&[]);
+    puppet.ingest(&close);
+    assert_eq!(puppet.engine().connections(), 0);
+}
+
+/// The next connection; progress calls have not ended all messages yet.
+fn come_back(puppet: &mut Puppet) {
+    puppet.head.psn = BASE;
+    puppet.sent();
+    let hello = puppet.hello(INCARNATION, 2, 0);
+    puppet.ingest(&hello);
+    puppet.drive();
+    let answer = puppet.sent().pop().unwrap();
+    puppet.agreed(&answer);
+}
+
+/// The occupancy that the engine reports, in eighths.
+fn occupancy(puppet: &mut Puppet) -> u8 {
+    puppet.sent();
+    let ping = puppet.now(PacketKind::Ping).packet(&[]);
+    puppet.deliver(ping);
+    puppet.sent().pop().unwrap().parsed().header.receiver_status().occupancy()
+}
+
+/// How many receives of any message end, posted one by one, and how.
+fn receive_all(puppet: &mut Puppet) -> Vec<Result<(), OpError>> {
+    for context in 0..u64::from(MANY) {
+        puppet.world.recv(0, context, 8);
+    }
+    puppet.pass(MILLI);
+    puppet.ends().into_iter().map(|(_, end)| end).collect()
+}
+
+#[test]
+fn announced_messages_of_an_ended_connection_leave_in_several_calls() {
+    let mut puppet = connected();
+    send_many(&mut puppet, |msn| announcement(msn, 100_000, 3));
+    close(&mut puppet);
+    let left = puppet.engine().stored_messages();
+    assert!((MANY / 2..MANY).contains(&left), "{left} are left");
+    let now = puppet.world.time();
+    assert_eq!(puppet.engine().poll_at(), Some(now), "they are due");
+    puppet.pass(MILLI);
+    assert_eq!(puppet.engine().stored_messages(), 0);
+    assert_ne!(puppet.engine().poll_at(), Some(puppet.world.time()));
+}
+
+#[test]
+fn a_receive_of_an_announced_message_that_has_not_left_yet_ends_in_error() {
+    let mut puppet = connected();
+    send_many(&mut puppet, |msn| announcement(msn, 100_000, 3));
+    close(&mut puppet);
+    let left = puppet.engine().stored_messages() as usize;
+    let ends = receive_all(&mut puppet);
+    assert_eq!(ends, vec![Err(OpError::Closed); left]);
+}
+
+#[test]
+fn messages_of_the_next_connection_stay_while_those_before_leave() {
+    let mut puppet = connected();
+    send_many(&mut puppet, |msn| announcement(msn, 100_000, 3));
+    close(&mut puppet);
+    come_back(&mut puppet);
+    let next = puppet.data(&announcement(0, 100_000, 3));
+    puppet.deliver(next);
+    puppet.pass(MILLI);
+    assert_eq!(puppet.engine().stored_messages(), 1);
+    puppet.sent();
+    puppet.world.recv(0, 1, 100_000);
+    puppet.pass(MILLI);
+    assert_eq!(puppet.sent_data().iter().flat_map(Seen::reads).count(), 1, "it is read");
+}
+
+#[test]
+fn whole_messages_of_an_ended_connection_become_orphans_in_several_calls() {
+    let mut puppet = connected();
+    send_many(&mut puppet, |msn| message(msn, b"x"));
+    close(&mut puppet);
+    puppet.pass(MILLI);
+    assert_eq!(puppet.engine().stored_messages(), MANY, "they can be received");
+    come_back(&mut puppet);
+    assert_eq!(occupancy(&mut puppet), 0, "orphans do not count");
+}
+
+#[test]
+fn messages_of_the_next_connection_become_no_orphans() {
+    let mut puppet = connected();
+    send_many(&mut puppet, |msn| message(msn, b"x"));
+    close(&mut puppet);
+    come_back(&mut puppet);
+    // They take the slots between those of the former connection, and behind.
+    for msn in 0..128 {
+        let packet = puppet.data(&message(msn, b"y"));
+        puppet.ingest(&packet);
+    }
+    puppet.pass(MILLI);
+    assert_eq!(puppet.engine().stored_messages(), MANY + 128);
+    assert_eq!(occupancy(&mut puppet), 1, "128 of 1024");
+}
+
+#[test]
+fn receives_that_wait_for_their_turn_end_in_several_calls() {
+    let mut puppet = connected();
+    for context in 0..u64::from(MANY) {
+        puppet.world.recv(0, context, 100_000);
+    }
+    send_many(&mut puppet, |msn| announcement(msn, 100_000, 3));
+    close(&mut puppet);
+    assert!(puppet.ends().len() < MANY as usize / 2);
+    let before = puppet.engine().posted_receives();
+    puppet.pass(MILLI);
+    assert_eq!(puppet.ends().len() as u32, before);
+    assert_eq!(puppet.engine().posted_receives(), 0);
+}
