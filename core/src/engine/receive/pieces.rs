@@ -136,8 +136,13 @@ impl Pieces<'_> {
         }
         let at = at.or_else(|| self.slots.iter().position(|slot| slot.is_free(now)));
         let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) else { return Arrived::NoRoom };
-        // A repeated packet may be shorter: superseded records are left out.
-        if !known(slot) || slot.total != total {
+        // A repeated packet may be shorter: superseded records are left out. A longer one is late.
+        // Otherwise a peer could change between two lengths, and keep its slot for ever.
+        let is_known = known(slot);
+        if is_known && total > slot.total {
+            return Arrived::NoRoom;
+        }
+        if !is_known || slot.total != total {
             slot.reset((name, host), total);
             slot.at = now;
         }
@@ -245,6 +250,21 @@ mod tests {
         }
         assert_eq!(arrive(&mut pieces, FORGOTTEN_NANOS, other, &whole, (0, 64)), None);
         assert!(arrive(&mut pieces, FORGOTTEN_NANOS, other, &whole, (64, 192)).is_some());
+    }
+
+    #[test]
+    fn a_packet_that_changes_its_length_keeps_no_slot() {
+        let mut slots = [Pieced::default()];
+        let mut pieces = Pieces::new(&mut slots);
+        let (long, short) = ([3; 256], [3; 192]);
+        let other = (PeerId::NONE, 2, Psn(7));
+        let pause = FORGOTTEN_NANOS / 2;
+        for now in 0..3 {
+            let whole: &[u8] = if now % 2 == 0 { &long } else { &short };
+            assert_eq!(arrive(&mut pieces, now * pause, NAME, whole, (0, 64)), None);
+        }
+        assert_eq!(arrive(&mut pieces, 3 * pause, other, &short, (0, 64)), None);
+        assert!(arrive(&mut pieces, 3 * pause, other, &short, (64, 192)).is_some());
     }
 
     #[test]
