@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One endpoint's share of the program: a socket slot and a UDP port.
+//! One endpoint's share of the program: a UDP port, and a slot for each socket.
 //!
-//! In: a queue, an address and a bound AF_XDP socket. Out: a [`Claim`]; while it lives, the program
-//! redirects packets to the socket. Caller: `redirect.rs`. Bounds: one pass over the [`SLOTS`]
-//! slots and one over the ports.
+//! In: a queue, an address and a bound AF_XDP socket; further sockets on other queues. Out: a
+//! [`Claim`]; while it lives, the program redirects packets to the sockets. Callers: `redirect.rs`,
+//! and the AF_XDP port for further sockets. Bounds: one pass over the [`SLOTS`] slots and one over
+//! the ports for each socket.
 
 use std::os::fd::BorrowedFd;
 
@@ -46,7 +47,29 @@ impl Claim {
         Ok(Self { maps, port, entry })
     }
 
-    /// The slot of the socket.
+    /// Claims a slot for a further socket of the endpoint, which is bound to `queue`: packets that
+    /// arrive there go to it. It takes packets as long as those of the first one. Close it after
+    /// the claim has ended.
+    ///
+    /// # Errors
+    /// [`Error::NoSlot`], [`Error::NoQueue`], [`Error::Permission`], [`Error::Os`].
+    pub fn add(&mut self, queue: u32, socket: BorrowedFd<'_>) -> Result<(), Error> {
+        let slot = take_any_slot(&self.maps, socket)?;
+        let added = self.entry.with(queue, slot).ok_or(Error::NoQueue { queue });
+        let added = added.and_then(|entry| {
+            delete_stale(&self.maps, slot)?;
+            self.maps.set_port(self.port, entry, MapFlags::EXIST)?;
+            self.entry = entry;
+            Ok(())
+        });
+        if added.is_err() {
+            // As in `new`: the kernel empties the slot when the socket closes.
+            let _ = self.maps.empty_slot(slot);
+        }
+        added
+    }
+
+    /// The slot of the first socket.
     #[must_use]
     pub const fn slot(&self) -> u32 {
         self.entry.slot
@@ -106,7 +129,7 @@ fn take_any_slot(maps: &Maps, socket: BorrowedFd<'_>) -> Result<u32, Error> {
 /// port at the same moment may lose its entry, and finds out by [`Claim::is_valid`].
 fn delete_stale(maps: &Maps, slot: u32) -> Result<(), Error> {
     for port in maps.ports() {
-        if maps.port(port)?.is_some_and(|entry| entry.slot == slot) {
+        if maps.port(port)?.is_some_and(|entry| entry.has(slot)) {
             maps.delete_port(port)?;
         }
     }

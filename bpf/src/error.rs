@@ -7,7 +7,7 @@
 use std::io;
 use std::net::IpAddr;
 
-use crate::layout::SLOTS;
+use crate::layout::{QUEUES, SLOTS};
 
 /// Reason why the program cannot be attached or a port cannot be claimed. The endpoint continues on
 /// its kernel socket in each case.
@@ -37,6 +37,12 @@ pub enum Error {
     /// All slots for sockets on this interface are taken.
     #[error("all {} AF_XDP sockets that can share an interface are in use", SLOTS)]
     NoSlot,
+    /// No further socket can be on this queue.
+    #[error("queue {queue}: further sockets are on queues below {QUEUES}")]
+    NoQueue {
+        /// The queue.
+        queue: u32,
+    },
     /// Any other failure of the operating system.
     #[error("{what}: {source}")]
     Os {

@@ -11,6 +11,9 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 /// Maximum number of AF_XDP sockets that share one interface (`SOCKETS_MAX` of `wire.h`).
 pub const SLOTS: u32 = 64;
 
+/// Further sockets of an endpoint are on queues below this number (`QUEUES_MAX` of `wire.h`).
+pub const QUEUES: u32 = 64;
+
 macro_rules! verdicts {
     ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
         /// The program's decision about a frame: `enum verdict` of `wire.h`, in its order.
@@ -125,6 +128,7 @@ pub(crate) struct PortEntry {
     pub(crate) address: [u8; 16],
     pub(crate) mac: [u8; 6],
     pub(crate) any_payload: u16,
+    further: [u8; QUEUES as usize],
 }
 
 impl PortEntry {
@@ -137,7 +141,19 @@ impl PortEntry {
         };
         let broadcast = broadcast.unwrap_or(Ipv4Addr::UNSPECIFIED).octets();
         let (address, any_payload) = (ip.octets(), any_payload.into());
-        Self { queue, slot, longest, broadcast, address, mac, any_payload }
+        let further = [0; QUEUES as usize];
+        Self { queue, slot, longest, broadcast, address, mac, any_payload, further }
+    }
+
+    /// The entry with a further socket in `slot` on `queue`; `None` for a queue beyond [`QUEUES`].
+    pub(crate) fn with(mut self, queue: u32, slot: u32) -> Option<Self> {
+        *self.further.get_mut(queue as usize)? = u8::try_from(slot + 1).ok()?;
+        Some(self)
+    }
+
+    /// Whether a socket of the endpoint is in `slot`.
+    pub(crate) fn has(&self, slot: u32) -> bool {
+        self.slot == slot || self.further.iter().any(|&further| u32::from(further) == slot + 1)
     }
 
     /// The endpoint's IP address.

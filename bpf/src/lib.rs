@@ -56,7 +56,7 @@ mod skeleton;
 pub use attach_mode::AttachMode;
 pub use claim::Claim;
 pub use error::Error;
-pub use layout::{Counters, EndpointAddress, SLOTS, Verdict};
+pub use layout::{Counters, EndpointAddress, QUEUES, SLOTS, Verdict};
 pub use redirect::Redirect;
 
 /// The loaded program, for running it on single frames without an interface.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `wire.h` repeats parts of the packet format and of `layout.rs`; these tests compare them.
 
-use ofi_xdp_bpf::{SLOTS, Verdict};
+use ofi_xdp_bpf::{QUEUES, SLOTS, Verdict};
 
 const WIRE_H: &str = include_str!("../src/bpf/wire.h");
 
@@ -34,6 +34,7 @@ fn constants_are_those_of_the_packet_format() {
 fn map_sizes_are_those_of_the_loader() {
     assert_eq!(number("SOCKETS_MAX"), SLOTS as usize);
     assert_eq!(define("PORTS_MAX"), "SOCKETS_MAX");
+    assert_eq!(number("QUEUES_MAX"), QUEUES as usize);
 }
 
 #[test]
@@ -75,6 +76,7 @@ fn the_port_entry_has_the_layout_of_the_loader() {
         "__u8 address[16]",
         "__u16 mac[3]",
         "__u16 any_payload",
+        "__u8 further[QUEUES_MAX]",
     ];
     assert_eq!(fields, expected);
 }

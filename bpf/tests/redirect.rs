@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 
 use etherparse::{IpFragOffset, IpNumber, PacketBuilder};
 use ofi_xdp_bpf::program::Loaded;
-use ofi_xdp_bpf::{Claim, EndpointAddress, Verdict};
+use ofi_xdp_bpf::{Claim, EndpointAddress, QUEUES, Verdict};
 use socket2::{Domain, Socket, Type};
 
 mod common;
@@ -400,6 +400,23 @@ fn root_pass_queue() {
     }
     let fixture = Fixture::new(1, SocketAddr::from((V4, PORT)));
     fixture.expect(Verdict::PassQueue, &v4(PORT, &PACKET));
+}
+
+#[test]
+fn root_packets_of_other_queues_go_to_further_sockets() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let mut fixture = Fixture::new(1, SocketAddr::from((V4, PORT)));
+    let (another, third, first) = (xdp_socket(), xdp_socket(), xdp_socket());
+    fixture.claim.add(QUEUES - 1, another.as_fd()).unwrap();
+    fixture.expect(Verdict::PassQueue, &v4(PORT, &PACKET));
+    let beyond = fixture.claim.add(QUEUES, third.as_fd()).unwrap_err().to_string();
+    assert_eq!(beyond, "queue 64: further sockets are on queues below 64");
+    fixture.claim.add(0, first.as_fd()).unwrap();
+    fixture.expect(Verdict::Redirected, &v4(PORT, &PACKET));
+    fixture.expect(Verdict::PassOversize, &v4(PORT, &[0x2f; 1473]));
+    assert!(fixture.claim.is_valid().unwrap());
 }
 
 #[test]

@@ -191,6 +191,30 @@ fn root_stale_ports_go_with_their_slot() {
 }
 
 #[test]
+fn root_a_stale_port_goes_with_the_slot_of_a_further_socket() {
+    if common::skipped(CAPABILITIES) {
+        return;
+    }
+    let host = Host::new();
+    let redirect = Redirect::open(host.enter(), AttachMode::Generic).unwrap();
+    let [first, further] = [xdp_socket(), xdp_socket()];
+    let mut claim = redirect.claim(0, address(1, 7001), 1500, first.as_fd()).unwrap();
+    claim.add(1, further.as_fd()).unwrap();
+    // The entry stays, and so does its first slot; the further socket closes.
+    std::mem::forget(claim);
+    drop(further);
+    let socket = xdp_socket();
+    common::eventually(|| {
+        redirect
+            .claim(0, address(1, 7002), 1500, socket.as_fd())
+            .is_ok_and(|claim| claim.slot() == 1)
+    });
+    let other = xdp_socket();
+    let claim = redirect.claim(0, address(2, 7001), 1500, other.as_fd()).unwrap();
+    drop(claim);
+}
+
+#[test]
 fn root_a_claim_sees_that_it_is_gone() {
     if common::skipped(CAPABILITIES) {
         return;

@@ -98,6 +98,9 @@ impl QueueRange {
     }
 }
 
+/// Maximum number of queues with a socket of one port.
+pub const QUEUES_MAX: u32 = ofi_xdp_bpf::QUEUES;
+
 /// Number of descriptors of a ring: a power of two, as the kernel demands.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct RingSize(u32);
@@ -157,6 +160,9 @@ pub struct PortConfig {
     pub mode: Mode,
     /// The receive queue that the `AF_XDP` socket is bound to; `None`: the first that is free.
     pub queue: Option<u32>,
+    /// Maximum number of queues with a socket of this port: that one and the next free ones. 1 to
+    /// [`QUEUES_MAX`], which stands for all queues.
+    pub queues: u32,
     /// Whether the port may add a rule to the device that steers this endpoint's packets to its
     /// queue. The port removes the rule when it closes.
     pub steer: bool,
@@ -188,6 +194,7 @@ impl PortConfig {
             interface: None,
             mode: Mode::Auto,
             queue: None,
+            queues: 1,
             steer: false,
             any_payload: false,
             entropy: true,

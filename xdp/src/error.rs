@@ -28,10 +28,15 @@ impl RingsError {
 
     /// Appends `advice` to the message if the operating system reported `errno`.
     pub(crate) fn with_advice(mut self, errno: Errno, advice: &str) -> Self {
-        if self.raw_os_error() == Some(errno as i32) {
+        if self.is(errno) {
             self.advice = format!("; {advice}");
         }
         self
+    }
+
+    /// Whether the operating system reported `errno`.
+    pub(crate) fn is(&self, errno: Errno) -> bool {
+        self.raw_os_error() == Some(errno as i32)
     }
 
     /// The `errno` of the operating system.

@@ -71,7 +71,7 @@ mod xsk;
 pub use af_xdp::open::{BrokerAccess, XskPortConfig};
 pub use af_xdp::port::{XskPort, XskTransmit};
 pub use config::{
-    DEFAULT_BROKER_PATH, Mode, PortConfig, QueueRange, RingSize, RingSizes, UnknownMode,
+    DEFAULT_BROKER_PATH, Mode, PortConfig, QUEUES_MAX, QueueRange, RingSize, RingSizes, UnknownMode,
 };
 pub use error::{BrokerError, Missing, RingsError, SelfTestError, XskError};
 pub use headers::MacAddress;
@@ -88,6 +88,7 @@ pub use port::open::OpenError;
 pub use stats::{KernelStats, PortStats};
 pub use thread::Thread;
 pub use tier::candidates::ExpectedTier;
+pub use tier::queue_list::QueueList;
 pub use tier::status::{PortStatus, Tier, XskMode};
 pub use udp::UdpPort;
 pub use xsk::socket::XskSocket;

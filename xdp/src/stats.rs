@@ -4,6 +4,8 @@
 //! In: additions by the port's halves on the data path. Out: copies for statistics. Callers: the
 //! ports, the provider. Bound: plain additions.
 
+use std::ops::AddAssign;
+
 /// Counters of a port since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct PortStats {
@@ -44,6 +46,17 @@ pub struct KernelStats {
     pub rx_invalid: u64,
     /// Frames of the tx ring that the kernel refused: a bug of this crate.
     pub tx_invalid: u64,
+}
+
+impl AddAssign for KernelStats {
+    /// Adds the counters of another socket of the port.
+    fn add_assign(&mut self, other: Self) {
+        self.rx_ring_full += other.rx_ring_full;
+        self.fill_ring_empty += other.fill_ring_empty;
+        self.rx_dropped += other.rx_dropped;
+        self.rx_invalid += other.rx_invalid;
+        self.tx_invalid += other.tx_invalid;
+    }
 }
 
 impl KernelStats {

@@ -4,6 +4,8 @@
 #[path = "hybrid/batches.rs"]
 mod batches;
 mod common;
+#[path = "hybrid/queues.rs"]
+mod queues;
 #[path = "hybrid/self_test.rs"]
 mod self_test;
 
@@ -339,7 +341,7 @@ fn root_a_second_endpoint_of_a_process_needs_no_more_capabilities() {
     });
     for (queue, port) in (0..).zip(&ports) {
         assert_eq!(port.status().tier, Tier::Xdp(XskMode::Skb), "{}", port.status());
-        assert_eq!(port.status().queue, Some(queue));
+        assert_eq!(port.status().queues.as_slice(), [queue]);
     }
     drop(ports);
     eventually("the program is gone", || !hosts.has_program(0));

@@ -4,26 +4,20 @@
 
 mod common;
 
-use std::os::fd::{AsFd as _, AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::thread;
 use std::time::Duration;
 
 use common::{
-    Hosts, INTERFACE, V4, V6, echo, eventually, learn_hops, now, packet, run, send, skipped, to,
+    Hosts, INTERFACE, V4, V6, duplicate, echo, eventually, is_readable, learn_hops, now, packet,
+    run, send, skipped, to,
 };
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::PollTimeout;
 use nix::sys::socket::{
     AddressFamily, SockaddrLike as _, SockaddrStorage, getsockname, getsockopt, sockopt,
 };
 use ofi_xdp_core::Port as _;
 use ofi_xdp_datapath::{HybridPort, Mode, Tier, XskMode};
-use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
-
-/// A duplicate of this process's descriptor `fd`.
-fn duplicate(fd: RawFd) -> Option<OwnedFd> {
-    let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
-    pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()
-}
 
 /// Duplicates of this process's sockets with a `wanted` address.
 fn sockets(wanted: impl Fn(SockaddrStorage) -> bool) -> Vec<OwnedFd> {
@@ -45,12 +39,6 @@ fn takes_joined(port: &HybridPort) -> bool {
 /// Waits at most five seconds for the port's descriptor; returns whether it is readable.
 fn is_woken(port: &HybridPort) -> bool {
     is_readable(port, PollTimeout::from(5000_u16))
-}
-
-fn is_readable(port: &HybridPort, timeout: PollTimeout) -> bool {
-    let descriptor = duplicate(port.poll_fds()[0]).unwrap();
-    let mut fds = [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)];
-    poll(&mut fds, timeout).unwrap() > 0
 }
 
 /// Receives available packets without arming the descriptor before.

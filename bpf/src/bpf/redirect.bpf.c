@@ -210,6 +210,8 @@ static __always_inline enum verdict decide(struct xdp_md *ctx, __u32 *slot)
 	enum verdict verdict;
 	const __u32 *address;
 	__u8 *payload;
+	__u32 queue;
+	__u8 further;
 	__u16 port;
 
 	verdict = parse(ctx, &packet);
@@ -247,8 +249,13 @@ static __always_inline enum verdict decide(struct xdp_md *ctx, __u32 *slot)
 			return PASS_VERSION;
 	}
 	/* A socket receives from its own queue only; a redirect from another queue drops. */
-	if (entry->queue != ctx->rx_queue_index)
-		return PASS_QUEUE;
+	queue = ctx->rx_queue_index;
+	if (entry->queue != queue) {
+		further = queue < QUEUES_MAX ? entry->further[queue & (QUEUES_MAX - 1)] : 0;
+		if (!further)
+			return PASS_QUEUE;
+		*slot = further - 1;
+	}
 	return REDIRECTED;
 }
 

@@ -19,18 +19,21 @@
 
 /* Maximum number of AF_XDP sockets on one interface. */
 #define SOCKETS_MAX 64
+/* Further sockets of an endpoint are on queues below this number, a power of two. */
+#define QUEUES_MAX 64
 /* Maximum number of redirected UDP ports on one interface: one for each socket. */
 #define PORTS_MAX SOCKETS_MAX
 
 /* Value of map `ports`; the key is a UDP port in host byte order. */
 struct port_entry {
-	__u32 queue;       /* receive queue of the socket */
-	__u32 slot;        /* index of the socket in map `sockets` */
+	__u32 queue;       /* receive queue of the first socket */
+	__u32 slot;        /* index of the first socket in map `sockets` */
 	__u32 longest;     /* bytes of its longest IP packet; a longer one is a GSO batch */
 	__u32 broadcast;   /* directed broadcast address of its IPv4 network; else 0 */
 	__u8 address[16];  /* the endpoint's IP address, IPv4 in its IPv4-mapped form */
 	__u16 mac[3];      /* the interface's link-layer address, as in the frame */
 	__u16 any_payload; /* 1: datagrams of an application; their bytes are not looked at */
+	__u8 further[QUEUES_MAX]; /* by queue: 1 + the slot of a further socket; 0: none */
 };
 
 /* Value of map `passed`, one cache line; the key is a slot. */

@@ -307,6 +307,7 @@ pub(super) fn open_port(
     config.interface = Some(domain.interface().nic.name.clone());
     config.mode = values.mode;
     config.queue = values.queue;
+    config.queues = values.queues;
     config.steer = values.steer;
     config.any_payload = datagrams;
     config.entropy = values.entropy;

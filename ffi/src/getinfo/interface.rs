@@ -9,7 +9,7 @@ use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::Path;
 
-use ofi_xdp_datapath::{ExpectedTier, InterfaceInfo, Tier, XdpFeatures};
+use ofi_xdp_datapath::{ExpectedTier, InterfaceInfo, QUEUES_MAX, Tier, XdpFeatures};
 
 use crate::sys::errno::Error;
 use crate::sys::memory::push;
@@ -190,17 +190,23 @@ fn described(
 ) -> Vec<String> {
     let mut lines = match expected_tier.tier {
         Tier::Udp => vec!["tier: udp".to_owned()],
-        Tier::Xdp(mode) => vec![
-            "tier: af_xdp".to_owned(),
-            format!("mode: {mode}"),
-            values.queue.map_or_else(|| "queue: any".to_owned(), |queue| format!("queue: {queue}")),
-        ],
+        Tier::Xdp(mode) => vec!["tier: af_xdp".to_owned(), format!("mode: {mode}"), queues(values)],
     };
     lines.extend(features.map(offered));
     if !expected_tier.why_not_better.is_empty() {
         lines.push(format!("not better because: {}", expected_tier.why_not_better));
     }
     lines
+}
+
+/// The queues that an endpoint asks for, as text.
+fn queues(values: &Values) -> String {
+    let first = values.queue.map_or_else(|| "any".to_owned(), |queue| queue.to_string());
+    match values.queues {
+        1 => format!("queue: {first}"),
+        QUEUES_MAX => format!("queues: all from {first} on"),
+        several => format!("queues: {several} from {first} on"),
+    }
 }
 
 /// The XDP features that a driver reports, as text. Whether the device has them shows when an

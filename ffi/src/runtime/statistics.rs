@@ -137,7 +137,7 @@ impl Statistics {
         page.why_not_better = status.why_not_better;
         page.interface = status.interface;
         page.driver = status.driver;
-        page.queue = status.queue;
+        page.queues = status.queues.to_string();
         page.mtu = status.mtu;
         let counters = ENGINE.iter().map(|(name, of)| (*name, of(&stats)));
         let counters = counters.chain(PORT.iter().map(|(name, of)| (*name, of(&port))));

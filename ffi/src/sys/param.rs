@@ -16,8 +16,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use ofi_xdp_datapath::DEFAULT_BROKER_PATH;
-use ofi_xdp_datapath::Mode;
+use ofi_xdp_datapath::{DEFAULT_BROKER_PATH, Mode, QUEUES_MAX};
 
 use crate::sys::abi::{self, Provider};
 use crate::sys::errno::Error;
@@ -71,6 +70,14 @@ static QUEUE: Param = Param {
     kind: abi::FI_PARAM_STRING,
     help: c"Receive queue of the interface that the AF_XDP socket is bound to (default: the first \
             that no other socket has)",
+    complaint: Notice::new(),
+};
+static QUEUES: Param = Param {
+    name: c"queues",
+    kind: abi::FI_PARAM_STRING,
+    help:
+        c"Number of receive queues of the interface with an AF_XDP socket of each endpoint, from \
+            that of FI_XDP_QUEUE on, 1 to 64, or all; each costs 12 MiB (default: 1)",
     complaint: Notice::new(),
 };
 static STEER: Param = Param {
@@ -156,12 +163,13 @@ static NAME: Param = Param {
     complaint: Notice::new(),
 };
 
-static PARAMS: [&Param; 14] = [
+static PARAMS: [&Param; 15] = [
     &TIER,
     &PASSTHROUGH,
     &IFACE,
     &MODE,
     &QUEUE,
+    &QUEUES,
     &STEER,
     &ENTROPY,
     &BROKER,
@@ -186,6 +194,8 @@ pub(crate) struct Values {
     pub(crate) mode: Mode,
     /// The queue of the AF_XDP socket; `None`: any.
     pub(crate) queue: Option<u32>,
+    /// The number of queues with a socket; [`QUEUES_MAX`]: all.
+    pub(crate) queues: u32,
     /// Whether the device may be given a rule for the endpoint.
     pub(crate) steer: bool,
     /// Whether packets may have another source port than the endpoint's.
@@ -212,6 +222,7 @@ impl Default for Values {
             interface: None,
             mode: Mode::Auto,
             queue: None,
+            queues: 1,
             steer: false,
             entropy: true,
             broker: Some(PathBuf::from(DEFAULT_BROKER_PATH)),
@@ -276,6 +287,7 @@ fn read(provider: Provider) -> Result<Values, Error> {
         None => values.passthrough,
     };
     values.queue = number(provider, &QUEUE, &(0..=u32::MAX))?;
+    values.queues = queues(provider)?.unwrap_or(values.queues);
     values.steer = flag(provider, &STEER)?.unwrap_or(values.steer);
     values.entropy = flag(provider, &ENTROPY)?.unwrap_or(values.entropy);
     if let Some(path) = provider.text_value(BROKER.name) {
@@ -296,6 +308,20 @@ fn read(provider: Provider) -> Result<Values, Error> {
     values.pci = flag(provider, &PCI)?.unwrap_or(values.pci);
     flag(provider, &QUIET)?;
     Ok(values)
+}
+
+/// The number of queues, where [`QUEUES_MAX`] stands for all.
+fn queues(provider: Provider) -> Result<Option<u32>, Error> {
+    let Some(text) = provider.text_value(QUEUES.name) else { return Ok(None) };
+    if text.trim() == "all" {
+        return Ok(Some(QUEUES_MAX));
+    }
+    let value = text.trim().parse().ok().filter(|number| (1..=QUEUES_MAX).contains(number));
+    value.map(Some).ok_or_else(|| {
+        QUEUES.refuse(format_args!(
+            "FI_XDP_QUEUES={text}: use a number from 1 to {QUEUES_MAX}, or all"
+        ))
+    })
 }
 
 /// The value of a variable that is a number of `range`.
@@ -378,6 +404,7 @@ mod tests {
         assert!(
             stated_default(&IFACE).starts_with("every interface") && values.interface.is_none()
         );
+        assert_eq!(stated_default(&QUEUES), values.queues.to_string());
         assert!(stated_default(&QUEUE).starts_with("the first") && values.queue.is_none());
     }
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Cards with several receive queues: the packets of every endpoint find its AF_XDP socket.
 //!
-//! Four conversations between two hosts, each with an endpoint of its own on either side. The cards
+//! Conversations between two hosts, each with an endpoint of its own on either side. The cards
 //! have four queues and spread flows by a Toeplitz hash of addresses and ports, so that one of four
-//! flows finds its queue by chance.
+//! flows finds its queue by chance; or of addresses alone, so that no source port helps.
 
 use std::path::Path;
 use std::thread;
@@ -40,7 +40,11 @@ struct Received {
 struct Processes(Vec<RunningProgram>);
 
 impl Processes {
-    fn start(fixture: &TwoHostFixture, variables: &[(&str, &str)]) -> anyhow::Result<Self> {
+    fn start(
+        fixture: &TwoHostFixture,
+        conversations: u32,
+        variables: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         let start = |side, arguments: &[&str]| {
             let misbehave = Program::new(MISBEHAVE).args(arguments);
             let misbehave = misbehave.envs([("FI_XDP_MODE", "skb"), ("FI_LOG_LEVEL", "warn")]);
@@ -48,7 +52,7 @@ impl Processes {
         };
         let [a, b] = [Side::A, Side::B].map(|side| fixture.hosts().link(0).v4(side).to_string());
         let (mut echoes, mut clients) = (Vec::new(), Vec::new());
-        for _ in 0..QUEUES {
+        for _ in 0..conversations {
             let mut echo = start(Side::A, &["echo", &a])?;
             let line = echo.wait_for("name ", TIMEOUT)?;
             let name = line.strip_prefix("name ").context("no name")?.to_owned();
@@ -100,7 +104,7 @@ impl Processes {
     /// Ends the conversations: every message has come back once and intact.
     fn finish(self) -> anyhow::Result<()> {
         let mut clients = self.0;
-        let echoes: Vec<_> = clients.drain(..QUEUES as usize).collect();
+        let echoes: Vec<_> = clients.drain(..clients.len() / 2).collect();
         for client in &clients {
             client.signal(Signal::SIGTERM)?;
         }
@@ -113,14 +117,15 @@ impl Processes {
     }
 }
 
-fn fixture() -> anyhow::Result<Option<TwoHostFixture>> {
+fn fixture(spread: Spread) -> anyhow::Result<Option<TwoHostFixture>> {
     let relay = Some(PathOptions::default());
-    TwoHostFixture::with(LinkOptions {
-        queues: QUEUES,
-        relay,
-        spread: SPREAD,
-        ..Default::default()
-    })
+    TwoHostFixture::with(LinkOptions { queues: QUEUES, relay, spread, ..Default::default() })
+}
+
+/// Turns the table of both cards by one queue, while messages are under way.
+fn turn(fixture: &TwoHostFixture, rule: &CardRule) -> anyhow::Result<()> {
+    let relay = fixture.hosts().relay_of(0).context("no relay")?;
+    [0, 1].into_iter().try_for_each(|number| relay.set_card(number, rule.clone()))
 }
 
 /// Waits until nearly all packets come by AF_XDP, at most for the time of some hundred round trips.
@@ -134,24 +139,35 @@ fn settles(processes: &Processes) -> anyhow::Result<()> {
 
 #[test]
 fn root_every_endpoint_receives_by_its_own_queue() -> anyhow::Result<()> {
-    let Some(fixture) = fixture()? else { return Ok(()) };
-    let processes = Processes::start(&fixture, &[])?;
+    let Some(fixture) = fixture(SPREAD)? else { return Ok(()) };
+    let processes = Processes::start(&fixture, QUEUES, &[])?;
     settles(&processes)?;
-    // Another table, while messages are under way.
-    let relay = fixture.hosts().relay_of(0).context("no relay")?;
-    let rule = CardRule::new(SPREAD, QUEUES);
-    for (number, host) in [(0, "A"), (1, "B")] {
-        println!("another table on host {host}");
-        relay.set_card(number, rule.clone().turned(QUEUES))?;
-    }
+    turn(&fixture, &CardRule::new(SPREAD, QUEUES).turned(QUEUES))?;
     settles(&processes)?;
     processes.finish()
 }
 
 #[test]
+fn root_an_endpoint_on_all_queues_needs_no_port() -> anyhow::Result<()> {
+    let spread = Spread::Hash(HashFields::Addresses);
+    let Some(fixture) = fixture(spread)? else { return Ok(()) };
+    let processes = Processes::start(&fixture, 1, &[("FI_XDP_QUEUES", "all")])?;
+    let mut rule = CardRule::new(spread, QUEUES);
+    // Every queue has its turn.
+    for _ in 0..QUEUES {
+        settles(&processes)?;
+        rule = rule.turned(QUEUES);
+        turn(&fixture, &rule)?;
+    }
+    let others: u64 = processes.received()?.iter().map(|end| end.other_queue).sum();
+    ensure!(others == 0, "{others} packets came by a queue without a socket");
+    processes.finish()
+}
+
+#[test]
 fn root_an_endpoint_that_keeps_its_port_is_served_by_the_kernel() -> anyhow::Result<()> {
-    let Some(fixture) = fixture()? else { return Ok(()) };
-    let processes = Processes::start(&fixture, &[("FI_XDP_ENTROPY", "no")])?;
+    let Some(fixture) = fixture(SPREAD)? else { return Ok(()) };
+    let processes = Processes::start(&fixture, QUEUES, &[("FI_XDP_ENTROPY", "no")])?;
     let (least, total) = processes.share()?;
     // Eight flows of one queue in four: that all find it has a chance of 1 in 65,536.
     ensure!(least < SHARE_MIN, "{total} of all, {least} of one");

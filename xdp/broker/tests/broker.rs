@@ -131,7 +131,7 @@ fn root_without_capabilities_the_broker_makes_the_socket() {
     for (mode, tier) in [(Mode::Auto, XskMode::Skb), (Mode::Copy, XskMode::Copy)] {
         let mut client = open_bare(&hosts, &broker, mode);
         assert_eq!(client.status().tier, Tier::Xdp(tier), "{}", client.status());
-        assert_eq!(client.status().queue, Some(0));
+        assert_eq!(client.status().queues.as_slice(), [0]);
         let mut server = hosts.open(1, V4[1], Mode::Skb);
         let mut sizes = vec![64, 33];
         // Too short for GSO batches, which leave by the kernel socket in mode auto.

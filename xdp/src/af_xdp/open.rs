@@ -29,6 +29,9 @@ use crate::xsk::rings::Rings;
 use crate::xsk::socket::BIND_TRIES;
 use crate::xsk::umem::{Layout, UmemMapping};
 
+/// Attempts to bind a socket to a further queue, which another socket may have for long.
+const FURTHER_TRIES: u32 = 5;
+
 /// Access to the broker, for a process without capabilities.
 #[derive(Clone, Copy, Debug)]
 pub struct BrokerAccess<'a> {
@@ -67,8 +70,9 @@ impl XskPortConfig<'_> {
     /// [`XskError`]. The caller continues in another mode or without `AF_XDP`.
     pub fn open(self) -> Result<XskPort, XskError> {
         let Self { interface, local, mode, any_payload, .. } = self;
-        let mut port =
-            neighbours::open_with_receive_test(interface, mode, || self.open_unclaimed())?;
+        let mut port = neighbours::open_with_receive_test(interface, mode, || {
+            self.open_unclaimed(BIND_TRIES)
+        })?;
         port.claim(self.request(), interface.endpoint(local, any_payload))?;
         if let Some(reason) = port.unsteered_reason() {
             let (queue, name) = (port.queue(), &interface.name);
@@ -77,6 +81,17 @@ impl XskPortConfig<'_> {
                  that arrive on others take the kernel's way"
             );
         }
+        Ok(port)
+    }
+
+    /// Opens a socket on another queue for the endpoint of `first`, whose claim it joins. It is
+    /// dropped after `first`.
+    ///
+    /// # Errors
+    /// [`XskError`].
+    pub(crate) fn open_beside(self, first: &mut XskPort) -> Result<XskPort, XskError> {
+        let port = self.open_unclaimed(FURTHER_TRIES)?;
+        first.join(&port)?;
         Ok(port)
     }
 
@@ -104,12 +119,12 @@ impl XskPortConfig<'_> {
 
     /// Opens the port without the receive test. No packet arrives yet, except with a lease from the
     /// broker.
-    fn open_unclaimed(self) -> Result<XskPort, XskError> {
+    fn open_unclaimed(self, tries: u32) -> Result<XskPort, XskError> {
         let Self { interface, local, sizes, access, .. } = self;
         let (headers, request) = (self.headers(), self.request());
         let (layout, longest) = (request.layout, request.longest as usize);
         let lease = match privilege::check() {
-            Ok(()) => Lease::open(request, BIND_TRIES)?,
+            Ok(()) => Lease::open(request, tries)?,
             Err(missing) => ask(request, access, missing)?,
         };
         let multi_buffer =

@@ -154,6 +154,20 @@ impl XskPort {
         self.lease.claim(request, endpoint)
     }
 
+    /// Lets packets that arrive on the queue of `further`, an unclaimed port of this endpoint, go
+    /// to its socket. It is dropped after this one.
+    ///
+    /// # Errors
+    /// Those of [`Lease::join`].
+    pub(super) fn join(&mut self, further: &Self) -> Result<(), XskError> {
+        self.lease.join(&further.lease)
+    }
+
+    /// Whether the broker granted the socket.
+    pub(crate) const fn is_brokered(&self) -> bool {
+        self.lease.is_brokered()
+    }
+
     /// Reason why no rule of the device steers packets to the queue, if that was requested.
     pub(super) fn unsteered_reason(&self) -> Option<&str> {
         self.lease.unsteered_reason()
@@ -358,6 +372,15 @@ impl XskPort {
         self.queued += u32::try_from(count).unwrap_or(0);
         stats.xsk_transmitted += 1;
         Transmitted::Sent
+    }
+
+    /// Whether there is a frame for another packet.
+    pub(crate) fn has_frame(&mut self) -> bool {
+        let frames = self.multi_buffer.as_ref().map_or(1, MultiBuffer::fragments);
+        if self.free.len() < frames {
+            self.rings.reclaim(&mut self.free);
+        }
+        self.free.len() >= frames
     }
 
     /// Sends all queued frames, and reclaims the sent ones.

@@ -113,6 +113,25 @@ impl Lease {
         Ok(())
     }
 
+    /// Redirects packets that arrive on the queue of `further`, an unclaimed lease, to its socket.
+    /// That lease is dropped after this one.
+    ///
+    /// # Errors
+    /// [`XskError::Program`].
+    pub(crate) fn join(&mut self, further: &Self) -> Result<(), XskError> {
+        if let Program::Own(program) = &mut self.program
+            && let Some(claim) = &mut program.claim
+        {
+            claim.add(further.socket.queue(), further.socket.socket())?;
+        }
+        Ok(())
+    }
+
+    /// Whether the broker holds the redirection.
+    pub(crate) const fn is_brokered(&self) -> bool {
+        matches!(self.program, Program::Broker(..))
+    }
+
     /// A lease from the broker, with the reason why packets are not steered.
     pub(crate) fn brokered(
         (connection, counters_page): (BrokerConnection, CountersReader),

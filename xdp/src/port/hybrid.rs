@@ -93,10 +93,12 @@ impl HybridPort {
         };
         // A packet may take either path, so the limits hold for both.
         if let Some(xdp) = &mut xdp {
-            limits.payload_max = limits.payload_max.min(xdp.port.payload_max());
+            limits.payload_max = limits.payload_max.min(xdp.sockets.payload_max());
             limits.receive_max = limits.payload_max;
-            limits.port_packets = limits.port_packets.min(xdp.port.port_packets());
-            xdp.enable_kernel_batch(config.mode, &udp);
+            // A peer's packets may all come to one socket.
+            let port_packets = xdp.sockets.first.port_packets();
+            limits.port_packets = limits.port_packets.min(port_packets);
+            xdp.prepare(config.mode, &udp, limits.payload_max);
         }
         // A port without `AF_XDP` has nothing to restore.
         let namespace = xdp.as_ref().and_then(|_| Namespace::current().ok()).map(Arc::new);
@@ -136,16 +138,16 @@ impl HybridPort {
         &self.stats
     }
 
-    /// The kernel's counters of the `AF_XDP` socket, if there is one. Two system calls.
+    /// The kernel's counters of the `AF_XDP` sockets, if there are any. Two system calls for each.
     #[must_use]
     pub fn kernel_stats(&self) -> Option<KernelStats> {
-        self.xsk()?.kernel_stats().ok()
+        self.xdp.as_ref()?.sockets.kernel_stats().ok()
     }
 
-    /// The `AF_XDP` half, if there is one.
+    /// The `AF_XDP` socket that holds the claim, if there is one.
     #[must_use]
     pub fn xsk(&self) -> Option<&XskPort> {
-        self.xdp.as_ref().map(|xdp| &xdp.port)
+        self.xdp.as_ref().map(|xdp| &xdp.sockets.first)
     }
 
     /// The wakeup descriptor: readable when a packet can be received, while the set is armed. It
@@ -199,7 +201,8 @@ impl HybridPort {
 
     /// All sockets that receive packets or notifications.
     fn sources(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
-        let xdp = self.xdp.iter().flat_map(|xdp| [xdp.port.socket(), xdp.routes.socket()]);
+        let xdp = self.xdp.iter();
+        let xdp = xdp.flat_map(|xdp| xdp.sockets.descriptors().chain([xdp.routes.socket()]));
         let recovery = self.recovery.iter().map(Recovery::descriptor);
         xdp.chain(recovery).chain(self.udp.sockets())
     }
@@ -267,11 +270,11 @@ impl HybridPort {
         count
     }
 
-    /// Receives at most `budget` packets from the `AF_XDP` socket, if there is one.
+    /// Receives at most `budget` packets from the `AF_XDP` sockets, if there are any.
     #[inline]
     fn receive_xdp(&mut self, budget: u16, sink: &mut impl FnMut(Datagram<'_>)) -> u16 {
-        let Some(XdpHalf { port, .. }) = &mut self.xdp else { return 0 };
-        match port.receive(budget, &mut self.stats, sink) {
+        let Some(XdpHalf { sockets, .. }) = &mut self.xdp else { return 0 };
+        match sockets.receive(budget, &mut self.stats, sink) {
             Ok(0) => 0,
             Ok(received) => {
                 self.kernel_rx_run = 0;
@@ -329,14 +332,12 @@ impl Port for HybridPort {
             xdp.reroute_short_batches(udp, stats);
             udp.flush(stats);
         }
-        // A restored half, perhaps on another device, may take shorter packets than promised.
-        let short = xdp.port.payload_max() < limits.payload_max;
-        if short || xdp.kernel_batch.as_ref().is_some_and(KernelBatch::is_likely) {
+        if !xdp.is_direct || xdp.kernel_batch.as_ref().is_some_and(KernelBatch::is_likely) {
             return Ok(xdp.transmit_via_kernel_batch(udp, stats, limits.payload_max, fill));
         }
-        let XdpHalf { port, routes, kernel_batch, .. } = xdp;
+        let XdpHalf { sockets, routes, kernel_batch, .. } = xdp;
         let mut through_kernel = false;
-        let sent = port.transmit(stats, |buffer| {
+        let sent = sockets.first.transmit(stats, |buffer| {
             let transmit = fill(buffer.get_mut(..limits.payload_max)?)?;
             let joins =
                 kernel_batch.as_mut().is_some_and(|kernel_batch| kernel_batch.takes(transmit));
@@ -359,7 +360,7 @@ impl Port for HybridPort {
         let Self { xdp, udp, stats, .. } = self;
         if let Some(xdp) = xdp {
             xdp.reroute_short_batches(udp, stats);
-            if let Err(error) = xdp.port.flush(stats) {
+            if let Err(error) = xdp.sockets.flush(stats) {
                 self.fall_back(&error.to_string());
             }
         }

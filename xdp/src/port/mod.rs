@@ -8,7 +8,9 @@
 //! |---|---|
 //! | `hybrid.rs` | chooses the path of each packet, and receives from both |
 //! | `open.rs` | opens both halves |
-//! | `xdp_half.rs` | the `AF_XDP` half: port, routes, kernel batches |
+//! | `xdp_half.rs` | the `AF_XDP` half: sockets, routes, kernel batches |
+//! | `xsk_ports.rs` | the `AF_XDP` sockets, one or one on each of several queues |
+//! | `other_queue.rs` | packets that come by queues without a socket |
 //! | `kernel_batch.rs` | which packets leave in GSO batches beside `AF_XDP` |
 //! | `announce.rs` | tells neighbours a changed link-layer address |
 //! | `hybrid/failover.rs` | the loss of the `AF_XDP` half, and its return |
@@ -23,3 +25,4 @@ mod other_queue;
 mod recovery;
 mod wakeup_set;
 mod xdp_half;
+mod xsk_ports;

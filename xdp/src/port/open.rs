@@ -9,24 +9,26 @@ use std::io;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 
+use nix::errno::Errno;
+
 use super::hybrid::HybridPort;
 use super::other_queue::OtherQueue;
 use super::wakeup_set::WakeupSet;
 use super::xdp_half::XdpHalf;
+use super::xsk_ports::XskPorts;
 use crate::af_xdp::open::{BrokerAccess, XskPortConfig};
-use crate::config::PortConfig;
+use crate::af_xdp::port::XskPort;
+use crate::config::{PortConfig, QUEUES_MAX};
 use crate::error::XskError;
 use crate::host::features;
 use crate::host::interfaces::{self, ChooseError, InterfaceInfo};
 use crate::host::netlink::Netlink;
 use crate::host::route::table::Routes;
 use crate::tier::candidates::candidate_modes;
+use crate::tier::queue_list::QueueList;
 use crate::tier::status::{PortStatus, Tier, XskMode};
 use crate::udp::{self, UdpPort};
 
-/// Most queues that a sender tries source ports for. A virtual device allocates many more than it
-/// uses.
-const QUEUES_MAX: u32 = 64;
 /// MTU assumed where the address is on no interface: Ethernet's.
 const MTU_UNKNOWN: u32 = 1500;
 
@@ -71,7 +73,7 @@ impl HybridPort {
             tier: Tier::Udp,
             interface: interface.map(|found| found.name.clone()).unwrap_or_default(),
             driver: interface.map(|found| found.driver.clone()).unwrap_or_default(),
-            queue: None,
+            queues: QueueList::default(),
             kernel_zerocopy: None,
             mtu,
             why_not_better: String::new(),
@@ -115,7 +117,7 @@ fn open_xdp(
     let PortConfig { queue, steer, any_payload, rings: sizes, .. } = *config;
     let opening =
         XskPortConfig { interface, queue, steer, any_payload, local, mode, sizes, access };
-    let port = match opening.open() {
+    let mut port = match opening.open() {
         Ok(port) => port,
         Err(error) => {
             let reason = match &error {
@@ -155,8 +157,60 @@ fn open_xdp(
         reasons.push(format!("{mode}: have the kernel join no packets: {error}"));
         return None;
     }
+    let (further, reason) = open_further(opening, &mut port, config.queues);
+    if let Some(reason) = reason {
+        log::warn!("{local}: not on more queues of {}: {reason}", interface.name);
+        reasons.push(format!("not on more queues: {reason}"));
+    }
+    let sockets = XskPorts::new(port, further);
+    // A virtual device allocates many more queues than it uses.
     let queues = interface.rx_queues.min(QUEUES_MAX);
     let other_queue =
-        (queues > 1).then(|| OtherQueue::new(local, interface.index, port.queue(), queues));
-    Some(XdpHalf { port, routes, kernel_rx_hint, other_queue, kernel_batch: None })
+        (queues > 1).then(|| OtherQueue::new(local, interface.index, sockets.queues(), queues));
+    let (is_direct, kernel_batch) = (false, None);
+    Some(XdpHalf { sockets, is_direct, routes, kernel_rx_hint, other_queue, kernel_batch })
+}
+
+/// Opens sockets on the queues behind that of `first` until the port has `wanted` of them. Returns
+/// the reason why it has fewer; the last queue of the interface is none where all are wanted.
+fn open_further(
+    opening: XskPortConfig<'_>,
+    first: &mut XskPort,
+    wanted: u32,
+) -> (Vec<XskPort>, Option<String>) {
+    let mut further = Vec::new();
+    let is_complete = |further: &Vec<XskPort>| further.len() + 1 >= wanted as usize;
+    if is_complete(&further) {
+        return (further, None);
+    }
+    if first.is_brokered() {
+        return (further, Some("the broker grants one queue to an endpoint".to_owned()));
+    }
+    if first.queue() >= QUEUES_MAX {
+        return (further, Some(format!("they would be on queues below {QUEUES_MAX}")));
+    }
+    let mut reason = None;
+    for queue in first.queue() + 1..QUEUES_MAX {
+        let opening = XskPortConfig { queue: Some(queue), steer: false, ..opening };
+        match opening.open_beside(first) {
+            Ok(port) => further.push(port),
+            Err(XskError::Bind(error)) if error.is(Errno::EBUSY) => {
+                reason = Some(format!("queue {queue}: {error}"));
+            }
+            Err(XskError::Bind(error)) if error.is(Errno::EINVAL) => {
+                if wanted < QUEUES_MAX {
+                    reason.get_or_insert_with(|| format!("{queue} is the number of its queues"));
+                }
+                break;
+            }
+            Err(error) => {
+                reason = Some(format!("queue {queue}: {error}"));
+                break;
+            }
+        }
+        if is_complete(&further) {
+            return (further, None);
+        }
+    }
+    (further, reason)
 }

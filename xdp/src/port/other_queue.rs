@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Packets that arrive by another queue than that of the `AF_XDP` socket: which packets of the
+//! Packets that arrive by a queue without an `AF_XDP` socket of the port: which packets of the
 //! kernel socket they are, and the source port that is wanted for them (`docs/PROTOCOL.md` §13).
 //!
 //! In: the XDP program's count of such packets, packets of the kernel socket, and the rule of the
@@ -19,6 +19,7 @@ use ofi_xdp_core::{Instant, PeerAddress, WantedPort};
 use crate::af_xdp::kernel_hint::KernelRxHint;
 use crate::host::card_hash::{CardHash, HashReader};
 use crate::stats::PortStats;
+use crate::tier::queue_list::QueueList;
 use crate::tier::status::PortStatus;
 
 /// Packets that may be counted and not yet received. The rest of them is lost.
@@ -46,8 +47,8 @@ struct KnownRule {
 #[derive(Debug)]
 pub(super) struct OtherQueue {
     local: SocketAddr,
-    /// The queue of the socket.
-    queue: u32,
+    /// The queues of the sockets.
+    ours: QueueList,
     /// The number of queues.
     queues: u16,
     rule: KnownRule,
@@ -58,17 +59,17 @@ pub(super) struct OtherQueue {
 }
 
 impl OtherQueue {
-    /// For the endpoint at `local` with a socket on `queue`, one of `queues` of the interface with
-    /// index `interface`.
-    pub(super) fn new(local: SocketAddr, interface: u32, queue: u32, queues: u32) -> Self {
+    /// For the endpoint at `local` with sockets on the queues `ours`, of `queues` queues of the
+    /// interface with index `interface`.
+    pub(super) fn new(local: SocketAddr, interface: u32, ours: QueueList, queues: u32) -> Self {
         let reader = HashReader::open(interface, local.is_ipv4()).ok();
         let mut rule = KnownRule { reader, hash: None, is_outdated: true, ask_at: Instant::ZERO };
         rule.refresh(Instant::ZERO);
         if rule.hash.is_none() {
-            log::info!("{local}: senders try source ports until one leads to queue {queue}");
+            log::info!("{local}: senders try source ports until one leads to {}", ours.noun());
         }
         let queues = u16::try_from(queues).unwrap_or(u16::MAX);
-        Self { local, queue, queues, rule, said: false, expected: 0 }
+        Self { local, ours, queues, rule, said: false, expected: 0 }
     }
 
     /// Asks for the rule of the card again, if a packet has contradicted it.
@@ -94,7 +95,7 @@ impl OtherQueue {
         self.expected -= 1;
         *taken += 1;
         let other = WantedPort::other(self.queues);
-        self.rule.wanted(from, self.local.into(), self.queue).unwrap_or(other)
+        self.rule.wanted(from, self.local.into(), &self.ours).unwrap_or(other)
     }
 
     /// Says once that most packets come by other queues, with the command that would help.
@@ -104,7 +105,8 @@ impl OtherQueue {
             return;
         }
         self.said = true;
-        let Self { local, queue, .. } = self;
+        let Self { local, ours, .. } = self;
+        let ours = ours.noun();
         let interface = &status.interface;
         let share = 100 * xsk_received / (xsk_received + other_queue);
         let family = if local.is_ipv4() { "udp4" } else { "udp6" };
@@ -118,7 +120,7 @@ impl OtherQueue {
             )
         };
         log::warn!(
-            "{local}: {share} % of packets come by AF_XDP, on queue {queue} of {interface}; the \
+            "{local}: {share} % of packets come by AF_XDP, on {ours} of {interface}; the \
              others come by other queues and the kernel. {advice}; `ethtool --set-channels \
              {interface} combined 1` gives it one queue (docs/TUNING.md)"
         );
@@ -142,20 +144,28 @@ impl KnownRule {
             .ok();
     }
 
-    /// The source port by which packets of `from` arrive at `queue`; the present one where the card
-    /// hashes no ports. `None` where that is unknown. So it is where the rule says that this packet
-    /// should have arrived there: the card follows another rule, or the packet did not come by
-    /// another queue.
-    fn wanted(&mut self, from: PeerAddress, local: PeerAddress, queue: u32) -> Option<WantedPort> {
+    /// The source port by which packets of `from` arrive at the first one of our queues; the
+    /// present one where the card hashes no ports. `None` where that is unknown. So it is where the
+    /// rule says that this packet should have arrived by one of them: the card follows another
+    /// rule, or the packet did not come by another queue.
+    fn wanted(
+        &mut self,
+        from: PeerAddress,
+        local: PeerAddress,
+        ours: &QueueList,
+    ) -> Option<WantedPort> {
         let rss = self.hash.as_ref()?.rss();
-        if rss.queue(from, local) == queue {
+        if ours.contains(rss.queue(from, local)) {
             self.hash = None;
             self.is_outdated = true;
             return None;
         }
         match rss.fields {
             HashFields::Addresses => Some(WantedPort::KEEP),
-            HashFields::Ports => WantedPort::named(rss.source_for(from, local, queue)?),
+            HashFields::Ports => {
+                let queue = *ours.as_slice().first()?;
+                WantedPort::named(rss.source_for(from, local, queue)?)
+            }
         }
     }
 }
@@ -175,7 +185,7 @@ mod tests {
     fn with(hash: Option<CardHash>) -> OtherQueue {
         let local = SocketAddr::from(([198, 18, 0, 1], 7000));
         // The loopback interface does not tell a rule.
-        let mut other_queue = OtherQueue::new(local, 1, QUEUE, 4);
+        let mut other_queue = OtherQueue::new(local, 1, QueueList::from_iter([QUEUE]), 4);
         other_queue.rule.hash = hash;
         other_queue.expected = 1;
         other_queue

@@ -6,7 +6,7 @@
 //! Therefore the set is empty while the application polls. The set itself stays open, so that its
 //! members may change under its users.
 //!
-//! In: the port's sockets. Out: one descriptor. Caller: `hybrid.rs`. Bound: three members.
+//! In: the port's sockets. Out: one descriptor. Caller: `hybrid.rs`. Bound: the sockets of a port.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The `AF_XDP` half of a port: its socket, the routes to peers, and GSO batches beside it.
+//! The `AF_XDP` half of a port: its sockets, the routes to peers, and GSO batches beside it.
 //!
 //! In: packets of the engine. Out: frames on the tx ring, or packets in the GSO batches of the
 //! kernel socket. Callers: the hybrid port (`hybrid.rs`), and `open.rs`, which makes it. Bounds:
@@ -9,8 +9,9 @@ use ofi_xdp_core::{Transmit, Transmitted};
 
 use super::kernel_batch::KernelBatch;
 use super::other_queue::OtherQueue;
+use super::xsk_ports::XskPorts;
 use crate::af_xdp::kernel_hint::KernelRxHint;
-use crate::af_xdp::port::{XskPort, XskTransmit};
+use crate::af_xdp::port::XskTransmit;
 use crate::config::Mode;
 use crate::host::route::table::Routes;
 use crate::stats::PortStats;
@@ -20,7 +21,9 @@ use crate::udp::UdpPort;
 /// The `AF_XDP` half of a port.
 #[derive(Debug)]
 pub(super) struct XdpHalf {
-    pub(super) port: XskPort,
+    pub(super) sockets: XskPorts,
+    /// The engine may write every packet into a frame of the one socket.
+    pub(super) is_direct: bool,
     pub(super) routes: Routes,
     /// The program's count of packets left to the kernel socket; `None` where it cannot be mapped.
     pub(super) kernel_rx_hint: Option<KernelRxHint>,
@@ -31,22 +34,26 @@ pub(super) struct XdpHalf {
 }
 
 impl XdpHalf {
-    /// Enters mode and queue of this half in `status`.
+    /// Enters mode and queues of this half in `status`.
     pub(super) fn describe(&self, status: &mut PortStatus) {
-        status.tier = Tier::Xdp(self.port.mode());
-        status.queue = Some(self.port.queue());
-        status.kernel_zerocopy = self.port.kernel_stats().ok().and_then(|stats| stats.zerocopy);
+        status.tier = Tier::Xdp(self.sockets.first.mode());
+        status.queues = self.sockets.queues();
+        status.kernel_zerocopy = self.sockets.kernel_stats().ok().and_then(|stats| stats.zerocopy);
     }
 
-    /// Turns GSO batches on where the kernel copies frames and `mode` leaves the choice.
-    pub(super) fn enable_kernel_batch(&mut self, mode: Mode, udp: &UdpPort) {
-        let copies = self.port.mode() != XskMode::Zerocopy;
+    /// Prepares for packets of at most `payload_max` bytes. Turns GSO batches on where the kernel
+    /// copies frames and `mode` leaves the choice.
+    pub(super) fn prepare(&mut self, mode: Mode, udp: &UdpPort, payload_max: usize) {
+        // A restored half, perhaps on another device, may take shorter packets than promised.
+        self.is_direct = self.sockets.is_one() && self.sockets.payload_max() >= payload_max;
+        let copies = self.sockets.first.mode() != XskMode::Zerocopy;
         let useful = mode == Mode::Auto && copies && udp.supports_gso();
         self.kernel_batch = useful.then(KernelBatch::default);
     }
 
     /// Offers a buffer of the kernel socket's batches to `fill`. A packet that is too short for a
-    /// batch moves to the `AF_XDP` socket. Without batches, every packet that fits moves there.
+    /// batch moves to the `AF_XDP` socket of its destination. Without batches, every packet that
+    /// fits moves there.
     pub(super) fn transmit_via_kernel_batch(
         &mut self,
         udp: &mut UdpPort,
@@ -54,7 +61,10 @@ impl XdpHalf {
         payload_max: usize,
         fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
     ) -> Transmitted {
-        let Self { port, routes, kernel_batch, .. } = self;
+        let Self { sockets, routes, kernel_batch, .. } = self;
+        if sockets.is_full() {
+            return Transmitted::Full;
+        }
         let mut moved = false;
         let sent = udp.transmit(|buffer| {
             let transmit = fill(buffer.get_mut(..payload_max)?)?;
@@ -63,7 +73,7 @@ impl XdpHalf {
             }
             let Some(hop) = routes.hop(transmit.to, transmit.len) else { return Some(transmit) };
             let packet = buffer.get(..transmit.len)?;
-            let framed = port.transmit(stats, |frame| {
+            let framed = sockets.sender(transmit.to.address).transmit(stats, |frame| {
                 frame.get_mut(..packet.len())?.copy_from_slice(packet);
                 Some(XskTransmit::new(transmit, hop))
             });
@@ -76,11 +86,11 @@ impl XdpHalf {
 
     /// Moves packets of short batches from the kernel socket to the `AF_XDP` socket.
     pub(super) fn reroute_short_batches(&mut self, udp: &mut UdpPort, stats: &mut PortStats) {
-        let Self { port, routes, kernel_batch: Some(kernel_batch), .. } = self else { return };
+        let Self { sockets, routes, kernel_batch: Some(kernel_batch), .. } = self else { return };
         kernel_batch.end_round();
         udp.reroute_short_batches(|transmit, packet| {
             let Some(hop) = routes.hop(transmit.to, transmit.len) else { return false };
-            let framed = port.transmit(stats, |frame| {
+            let framed = sockets.sender(transmit.to.address).transmit(stats, |frame| {
                 frame.get_mut(..transmit.len)?.copy_from_slice(packet);
                 Some(XskTransmit::new(transmit, hop))
             });

@@ -5,4 +5,5 @@
 //! Callers: `fi_getinfo` and the port. Bound: three modes.
 
 pub(crate) mod candidates;
+pub(crate) mod queue_list;
 pub(crate) mod status;

@@ -7,6 +7,8 @@
 
 use std::fmt;
 
+use super::queue_list::QueueList;
+
 /// The path of packets.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Tier {
@@ -55,8 +57,8 @@ pub struct PortStatus {
     pub interface: String,
     /// Name of the interface's driver; empty if it has none.
     pub driver: String,
-    /// The queue of the `AF_XDP` socket, if there is one.
-    pub queue: Option<u32>,
+    /// The queues of the `AF_XDP` sockets; empty without one.
+    pub queues: QueueList,
     /// Whether the kernel reports zero-copy (`XDP_OPTIONS`); `None` without an `AF_XDP` socket, and
     /// before Linux 5.3.
     pub kernel_zerocopy: Option<bool>,
@@ -69,8 +71,8 @@ pub struct PortStatus {
 impl fmt::Display for PortStatus {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} on {} ({}", self.tier, self.interface, self.driver)?;
-        if let Some(queue) = self.queue {
-            write!(f, ", queue {queue}")?;
+        if !self.queues.is_empty() {
+            write!(f, ", {}", self.queues.noun())?;
         }
         write!(f, ", MTU {}", self.mtu)?;
         match self.kernel_zerocopy {
@@ -96,7 +98,7 @@ mod tests {
             tier: Tier::Xdp(XskMode::Copy),
             interface: "eth0".to_owned(),
             driver: "ena".to_owned(),
-            queue: Some(3),
+            queues: QueueList::from_iter([3]),
             kernel_zerocopy: Some(false),
             mtu: 1500,
             why_not_better: "zerocopy: no".to_owned(),
@@ -107,7 +109,7 @@ mod tests {
              not better because: zerocopy: no"
         );
         status.tier = Tier::Udp;
-        status.queue = None;
+        status.queues = QueueList::default();
         status.kernel_zerocopy = None;
         status.why_not_better.clear();
         assert_eq!(status.to_string(), "kernel UDP on eth0 (ena, MTU 1500)");

@@ -27,6 +27,7 @@ pub(crate) fn filter(mut page: Page) -> Page {
         *word = printable(word, WORD_MAX);
     }
     page.endpoint = printable(&page.endpoint, NAME_MAX);
+    page.queues = printable(&page.queues, TEXT_MAX);
     page.why_not_better = printable(&page.why_not_better, TEXT_MAX);
     retain_names(&mut page.counters, is_identifier);
     retain_names(&mut page.drops, is_printable);
@@ -87,10 +88,12 @@ mod tests {
             tier: name(),
             interface: name(),
             driver: name(),
+            queues: name(),
             why_not_better: format!("{HOSTILE}{}", "x".repeat(9999)),
             ..Page::default()
         });
-        for shown in [page.process, page.endpoint, page.tier, page.interface, page.driver] {
+        let Page { process, endpoint, tier, interface, driver, queues, .. } = page;
+        for shown in [process, endpoint, tier, interface, driver, queues] {
             assert_eq!(shown, SHOWN);
         }
         assert!(page.why_not_better.starts_with(SHOWN));

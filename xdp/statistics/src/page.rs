@@ -34,8 +34,8 @@ pub struct Page {
     pub interface: String,
     /// Driver of the interface.
     pub driver: String,
-    /// Queue of the AF_XDP socket, if there is one.
-    pub queue: Option<u32>,
+    /// Queues of the AF_XDP sockets, as `3` or `0-3,7`; empty without one.
+    pub queues: String,
     /// The interface's MTU in bytes.
     pub mtu: u32,
     /// Time of the page by the monotonic clock, in ns.

@@ -23,7 +23,7 @@ fn a_page_is_read_as_it_was_written_and_goes_with_its_endpoint() {
     let folder = folder("whole");
     let mut file = StatsFile::new(&folder).unwrap();
     assert_eq!(read_all(&folder).unwrap(), []);
-    let mut page = Page { pid: std::process::id(), queue: Some(3), ..Page::default() };
+    let mut page = Page { pid: std::process::id(), queues: "3".to_owned(), ..Page::default() };
     file.publish(&page).unwrap();
     page.counters.insert(String::from("packets_sent"), u64::MAX);
     page.peers.push(PeerLine { congestion_window: 15.5, ..PeerLine::default() });

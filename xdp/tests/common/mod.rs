@@ -6,14 +6,17 @@
 
 use std::fs::File;
 use std::net::{IpAddr, SocketAddr};
+use std::os::fd::{AsFd as _, OwnedFd, RawFd};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sched::{CloneFlags, setns};
 use ofi_xdp_core::{Datagram, Destination, Instant, PeerId, Port, Transmit, Transmitted};
 use ofi_xdp_datapath::{HybridPort, Mode, PortConfig};
+use rustix::process::{PidfdFlags, PidfdGetfdFlags, getpid, pidfd_getfd, pidfd_open};
 
 /// Whether to skip a test that needs privilege: only on request, and never silently.
 pub(crate) fn skipped() -> bool {
@@ -29,6 +32,19 @@ pub(crate) fn skipped() -> bool {
 pub(crate) fn now() -> Instant {
     let since_boot = nix::time::ClockId::CLOCK_MONOTONIC.now().map(Duration::from);
     Instant::ZERO.after(since_boot.unwrap())
+}
+
+/// A duplicate of this process's descriptor `fd`.
+pub(crate) fn duplicate(fd: RawFd) -> Option<OwnedFd> {
+    let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
+    pidfd_getfd(process, fd, PidfdGetfdFlags::empty()).ok()
+}
+
+/// Whether the port's descriptor is readable within `timeout`.
+pub(crate) fn is_readable(port: &HybridPort, timeout: PollTimeout) -> bool {
+    let descriptor = duplicate(port.poll_fds()[0]).unwrap();
+    let mut fds = [PollFd::new(descriptor.as_fd(), PollFlags::POLLIN)];
+    poll(&mut fds, timeout).unwrap() > 0
 }
 
 /// Runs a command, which must succeed, and returns its output.

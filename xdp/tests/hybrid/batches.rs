@@ -75,7 +75,7 @@ fn root_a_gso_batch_is_not_waited_for() {
     let mut client = hosts.open(0, V4[0], Mode::Auto);
     let _first = hosts.open(1, V4[1], Mode::Auto);
     let mut server = hosts.open(1, V4[1], Mode::Auto);
-    assert_eq!(server.status().queue, Some(1), "{}", server.status());
+    assert_eq!(server.status().queues.as_slice(), [1], "{}", server.status());
     learn_hops(&mut client, &mut server);
     let moment = now();
     // The second call comes too early for another poll, and so do all calls at that moment.

@@ -24,7 +24,9 @@ pub(crate) fn text(pages: &[Page]) -> String {
         ];
         let mut info = endpoint.to_vec();
         info.extend([("tier", page.tier.clone()), ("interface", page.interface.clone())]);
-        info.extend(page.queue.map(|queue| ("queue", queue.to_string())));
+        if !page.queues.is_empty() {
+            info.push(("queues", page.queues.clone()));
+        }
         families.add("info", "gauge", &info, 1.0);
         families.add("connections", "gauge", &endpoint, page.connections.into());
         for (name, value) in &page.counters {

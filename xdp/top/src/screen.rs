@@ -51,7 +51,11 @@ fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
         // A page that was not written again means that nothing has happened.
         if seconds > 0.0 { more as f64 / seconds } else { 0.0 }
     };
-    let queue = page.queue.map_or_else(String::new, |queue| format!(" queue {queue}"));
+    let queues = match page.queues.as_str() {
+        "" => String::new(),
+        several if several.contains([',', '-']) => format!(" queues {several}"),
+        queue => format!(" queue {queue}"),
+    };
     let total = |name: &str| page.counters.get(name).copied().unwrap_or(0);
     let _ = writeln!(
         text,
@@ -62,7 +66,7 @@ fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
         page.endpoint,
         page.tier,
         page.interface,
-        queue,
+        queues,
         page.mtu
     );
     if page.tier == KERNEL && !page.why_not_better.is_empty() {

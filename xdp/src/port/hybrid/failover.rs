@@ -20,6 +20,7 @@ use crate::port::announce::Announcement;
 use crate::port::open::open_best;
 use crate::port::recovery::Recovery;
 use crate::port::xdp_half::XdpHalf;
+use crate::tier::queue_list::QueueList;
 use crate::tier::status::Tier;
 use crate::udp;
 
@@ -46,7 +47,7 @@ impl HybridPort {
         });
         self.status.tier = Tier::Udp;
         self.status.kernel_zerocopy = None;
-        self.status.queue = None;
+        self.status.queues = QueueList::default();
         self.status.why_not_better = format!("AF_XDP was lost: {reason}");
     }
 
@@ -77,7 +78,7 @@ impl HybridPort {
     pub(super) fn restore(&mut self, mut xdp: XdpHalf) {
         xdp.describe(&mut self.status);
         self.status.why_not_better.clear();
-        xdp.enable_kernel_batch(self.config.mode, &self.udp);
+        xdp.prepare(self.config.mode, &self.udp, self.limits.payload_max);
         self.change_sources(|port| {
             port.recovery = None;
             // With the connected socket, the kernel would join packets before the XDP program sees
@@ -119,7 +120,7 @@ impl HybridPort {
     #[cold]
     pub(super) fn verify_attachment(&mut self) {
         self.kernel_rx_run = 0;
-        if let Some(reason) = self.xdp.as_ref().and_then(|xdp| xdp.port.end()) {
+        if let Some(reason) = self.xdp.as_ref().and_then(|xdp| xdp.sockets.first.end()) {
             return self.fall_back(reason);
         }
         if let Some(other_queue) = self.xdp.as_mut().and_then(|xdp| xdp.other_queue.as_mut()) {
@@ -158,6 +159,7 @@ mod tests {
     use crate::af_xdp::open::{BrokerAccess, XskPortConfig};
     use crate::config::Mode;
     use crate::host::route::table::Routes;
+    use crate::port::xsk_ports::XskPorts;
     use crate::tier::status::XskMode;
     use crate::udp::poll_backoff::now;
     use nix::sched::{CloneFlags, unshare};
@@ -189,7 +191,8 @@ mod tests {
         let own = port.local_addr();
         let routes = Routes::new(Netlink::open().unwrap(), own, &interface, 4).unwrap();
         port.restore(XdpHalf {
-            port: xsk,
+            sockets: XskPorts::new(xsk, Vec::new()),
+            is_direct: false,
             routes,
             kernel_rx_hint: None,
             other_queue: None,
