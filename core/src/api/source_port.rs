@@ -137,6 +137,11 @@ impl SourcePort {
         }
     }
 
+    /// The port cannot be had: packets leave from the endpoint's `own` one. The try counts.
+    pub const fn refuse(&mut self, own: u16) {
+        self.port = own;
+    }
+
     /// A request about another port than the present one is an old one, or about a packet of the
     /// kernel's socket: it changes nothing.
     fn want(&mut self, now: u32, own: u16, salt: u32, (source, wanted): (u16, WantedPort)) -> bool {
@@ -264,6 +269,18 @@ mod tests {
             assert!(want(&mut port, 0, WantedPort::from_bits(bits)));
             assert!(port.port() >= SOURCE_FIRST, "a count of queues");
         }
+    }
+
+    #[test]
+    fn a_port_that_cannot_be_had_counts_as_tried() {
+        let mut port = SourcePort::new(OWN);
+        let wanted = WantedPort::named(50_001).unwrap();
+        for _ in 0..wanted.tries_max() {
+            assert!(want(&mut port, 0, wanted));
+            port.refuse(OWN);
+            assert_eq!(port.port(), OWN);
+        }
+        assert!(!want(&mut port, 0, wanted), "the pause has begun");
     }
 
     #[test]

@@ -36,8 +36,15 @@ struct Received {
     messages: u64,
 }
 
+/// The variable of clients that send by kernel sockets alone.
+const CLIENTS_OF_THE_KERNEL: (&str, &str) = ("FI_XDP_TIER", "udp");
+
 /// The processes of the conversations: first those of host A.
-struct Processes(Vec<RunningProgram>);
+struct Processes {
+    all: Vec<RunningProgram>,
+    /// The first of them, which receive by AF_XDP.
+    measured: usize,
+}
 
 impl Processes {
     fn start(
@@ -45,10 +52,20 @@ impl Processes {
         conversations: u32,
         variables: &[(&str, &str)],
     ) -> anyhow::Result<Self> {
+        Self::start_with(fixture, conversations, [variables; 2])
+    }
+
+    /// Starts the conversations with variables for those of host A and of host B.
+    fn start_with(
+        fixture: &TwoHostFixture,
+        conversations: u32,
+        variables: [&[(&str, &str)]; 2],
+    ) -> anyhow::Result<Self> {
         let start = |side, arguments: &[&str]| {
             let misbehave = Program::new(MISBEHAVE).args(arguments);
             let misbehave = misbehave.envs([("FI_XDP_MODE", "skb"), ("FI_LOG_LEVEL", "warn")]);
-            fixture.program(side, misbehave.envs(variables.iter().copied()))?.start()
+            let variables = variables[side as usize].iter().copied();
+            fixture.program(side, misbehave.envs(variables))?.start()
         };
         let [a, b] = [Side::A, Side::B].map(|side| fixture.hosts().link(0).v4(side).to_string());
         let (mut echoes, mut clients) = (Vec::new(), Vec::new());
@@ -61,11 +78,13 @@ impl Processes {
             echoes.push(echo);
             clients.push(client);
         }
+        let is_udp = variables[1].contains(&CLIENTS_OF_THE_KERNEL);
+        let measured = if is_udp { echoes.len() } else { 2 * echoes.len() };
         echoes.append(&mut clients);
-        Ok(Self(echoes))
+        Ok(Self { all: echoes, measured })
     }
 
-    /// What each endpoint has received so far.
+    /// What each endpoint on AF_XDP has received so far.
     fn received(&self) -> anyhow::Result<Vec<Received>> {
         let pages = read_all(Path::new(FOLDER))?;
         let of = |process: &RunningProgram| {
@@ -80,7 +99,7 @@ impl Processes {
                 messages: count("messages_accepted"),
             })
         };
-        self.0.iter().map(of).collect()
+        self.all.iter().take(self.measured).map(of).collect()
     }
 
     /// The least and the total part of packets that endpoints receive by AF_XDP from now on.
@@ -103,7 +122,7 @@ impl Processes {
 
     /// Ends the conversations: every message has come back once and intact.
     fn finish(self) -> anyhow::Result<()> {
-        let mut clients = self.0;
+        let mut clients = self.all;
         let echoes: Vec<_> = clients.drain(..clients.len() / 2).collect();
         for client in &clients {
             client.signal(Signal::SIGTERM)?;
@@ -161,6 +180,17 @@ fn root_an_endpoint_on_all_queues_needs_no_port() -> anyhow::Result<()> {
     }
     let others: u64 = processes.received()?.iter().map(|end| end.other_queue).sum();
     ensure!(others == 0, "{others} packets came by a queue without a socket");
+    processes.finish()
+}
+
+#[test]
+fn root_kernel_sockets_send_from_the_wanted_port() -> anyhow::Result<()> {
+    let Some(fixture) = fixture(SPREAD)? else { return Ok(()) };
+    let variables: [&[_]; 2] = [&[], &[CLIENTS_OF_THE_KERNEL]];
+    let processes = Processes::start_with(&fixture, QUEUES, variables)?;
+    settles(&processes)?;
+    turn(&fixture, &CardRule::new(SPREAD, QUEUES).turned(QUEUES))?;
+    settles(&processes)?;
     processes.finish()
 }
 

@@ -372,8 +372,11 @@ impl Port for HybridPort {
     }
 
     fn advise(&mut self, now: Instant, to: Destination, advice: PathAdvice) -> bool {
-        let xdp = self.xdp.as_mut().filter(|_| self.config.entropy);
-        xdp.is_some_and(|xdp| xdp.routes.advise(now, to, advice))
+        self.config.entropy
+            && match &mut self.xdp {
+                Some(xdp) => xdp.routes.advise(now, to, advice),
+                None => self.udp.advise(now, to, advice),
+            }
     }
 
     #[inline]

@@ -112,7 +112,7 @@ impl OtherQueue {
         let family = if local.is_ipv4() { "udp4" } else { "udp6" };
         let fields = self.rule.hash.as_ref().map(|hash| hash.rss().fields);
         let advice = if fields == Some(HashFields::Ports) {
-            "the senders keep to their source ports (FI_XDP_ENTROPY, or they have no AF_XDP)".into()
+            "the senders keep to their source ports (FI_XDP_ENTROPY)".into()
         } else {
             format!(
                 "`ethtool -N {interface} rx-flow-hash {family} sdfn` lets the card tell source \

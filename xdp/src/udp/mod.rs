@@ -13,6 +13,7 @@ mod gro;
 mod gso;
 mod memory;
 pub(crate) mod poll_backoff;
+mod senders;
 mod socket;
 
 #[cfg(test)]
@@ -24,21 +25,25 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
-use ofi_xdp_core::{Datagram, Instant, Transmit, Transmitted};
+use ofi_xdp_core::{Datagram, Destination, Instant, PathAdvice, Transmit, Transmitted};
 
 use crate::mtu::payload_max;
 use crate::stats::PortStats;
 use connected::ConnectedPeer;
 use gro::Received;
 use gso::GsoBatches;
+use senders::Senders;
 use socket::KernelSocket;
 
 /// A non-blocking kernel UDP socket, bound to one address. If there is a connected peer, it has a
-/// second socket at the same address (`connected.rs`).
+/// second socket at the same address (`connected.rs`). Packets to peers that want another source
+/// port have sockets that only send (`senders.rs`).
 #[derive(Debug)]
 pub struct UdpPort {
     main: KernelSocket,
     connected: ConnectedPeer,
+    /// `None` until a peer wants another source port.
+    senders: Option<Box<Senders>>,
     local: SocketAddr,
     batches: GsoBatches,
     received: Received,
@@ -62,6 +67,7 @@ impl UdpPort {
             received: Received::new()?,
             main,
             connected: ConnectedPeer::default(),
+            senders: None,
             local,
             payload_max,
             port_packets,
@@ -133,9 +139,21 @@ impl UdpPort {
         })
     }
 
-    /// Closes the connected socket. Its unread packets are lost.
-    pub(crate) fn forget_connected_peer(&mut self) {
+    /// Closes the connected socket, whose unread packets are lost, and those that only send.
+    pub(crate) fn forget_peers(&mut self) {
         self.connected = ConnectedPeer::default();
+        self.senders = None;
+    }
+
+    /// Follows advice about the source port of packets to a peer. Returns whether it has changed.
+    #[cold]
+    pub(crate) fn advise(&mut self, now: Instant, to: Destination, advice: PathAdvice) -> bool {
+        if self.senders.is_none() && advice == PathAdvice::TimedOut {
+            return false;
+        }
+        let Self { main, senders, local, .. } = self;
+        let senders = senders.get_or_insert_with(|| Box::new(Senders::new(*local)));
+        senders.advise(main, now, (to, advice))
     }
 
     /// Whether received packets are left that no socket reports.
@@ -191,14 +209,16 @@ impl UdpPort {
 
     /// Sends all queued packets: one system call for each long batch, one for each other packet.
     pub fn flush(&mut self, stats: &mut PortStats) {
-        let Self { main, connected, batches, local, .. } = self;
+        let Self { main, connected, senders, batches, local, .. } = self;
         let mut segments = true;
         batches.drain(|batch, bytes| {
             let to = batch.to.address;
+            let sender = senders.as_ref().and_then(|senders| senders.socket(batch.to.peer));
+            let source = sender.unwrap_or(main);
             stats.udp_transmitted += u64::from(batch.count);
             if batch.uses_gso() && segments {
                 stats.udp_sends += 1;
-                match main.send_gso(to, bytes, batch.segment) {
+                match source.send_gso(to, bytes, batch.segment) {
                     // EIO, EINVAL: the device or the path cannot split the batch (udp(7),
                     // UDP_SEGMENT). EMSGSIZE, in older kernels EINVAL: its packets are longer than
                     // the MTU, and the kernel does not fragment batches.
@@ -218,14 +238,16 @@ impl UdpPort {
             for packet in bytes.chunks(batch.segment.max(1)).chain(empty) {
                 stats.udp_sends += 1;
                 // The error may belong to an earlier packet (ICMP); this packet has not left.
-                if connected.socket_to(to).is_some_and(|socket| socket.send(packet).is_ok()) {
+                if sender.is_none()
+                    && connected.socket_to(to).is_some_and(|socket| socket.send(packet).is_ok())
+                {
                     continue;
                 }
                 // Without control data, which the kernel would have to parse.
-                let mut sent = main.socket.send_to(packet, to.socket_addr());
+                let mut sent = source.socket.send_to(packet, to.socket_addr());
                 if sent.as_ref().is_err_and(is_too_long) {
-                    allow_fragments([Some(&*main), connected.source()], *local);
-                    sent = main.socket.send_to(packet, to.socket_addr());
+                    allow_fragments([Some(source), connected.source()], *local);
+                    sent = source.socket.send_to(packet, to.socket_addr());
                 }
                 stats.udp_lost += u64::from(sent.is_err());
             }

@@ -60,6 +60,23 @@ impl KernelSocket {
         Self::prepare(socket.into(), local)
     }
 
+    /// A socket bound to `address` that sends as this one does, and receives nothing worth reading:
+    /// its receive buffer is as small as the kernel permits.
+    ///
+    /// # Errors
+    /// Those of [`Self::bind`].
+    pub(super) fn sender(&self, address: SocketAddr) -> io::Result<Self> {
+        let sender = Self::bind(address)?;
+        let socket = SockRef::from(&sender.socket);
+        socket.set_recv_buffer_size(0)?;
+        // The kernel returns twice the requested size (socket(7), `SO_SNDBUF`).
+        let bytes = SockRef::from(&self.socket).send_buffer_size()? / 2;
+        if setsockopt(&sender.socket, sockopt::SndBufForce, &bytes).is_err() {
+            socket.set_send_buffer_size(bytes)?;
+        }
+        Ok(sender)
+    }
+
     fn prepare(socket: UdpSocket, address: SocketAddr) -> io::Result<Self> {
         // Enables non-blocking mode, UDP_GRO, Don't Fragment (IP_PMTUDISC_PROBE) and control
         // messages.

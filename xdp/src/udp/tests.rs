@@ -218,7 +218,7 @@ fn a_peer_that_is_sent_much_has_a_socket_of_its_own() {
         // The address remains in use.
         let again = UdpPort::bind(port.local_addr(), LOOPBACK_MTU, 256).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AddrInUse);
-        port.forget_connected_peer();
+        port.forget_peers();
         assert_eq!(port.sockets().count(), 1);
         stream(&mut right, &mut port, 20);
     }

@@ -83,7 +83,7 @@ impl HybridPort {
             port.recovery = None;
             // With the connected socket, the kernel would join packets before the XDP program sees
             // them.
-            port.udp.forget_connected_peer();
+            port.udp.forget_peers();
             port.xdp = Some(xdp);
         });
         self.poll_all_sources();
