@@ -75,6 +75,7 @@ pub use config::{
 };
 pub use error::{BrokerError, Missing, RingsError, SelfTestError, XskError};
 pub use headers::MacAddress;
+pub use host::card_hash::spread;
 pub use host::features::XdpFeatures;
 pub use host::interfaces::{ChooseError, InterfaceAddress, InterfaceInfo, interfaces};
 pub use host::netlink::AddressMonitor;

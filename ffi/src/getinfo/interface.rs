@@ -176,23 +176,22 @@ impl Nic {
             pci,
             shows_pci: values.pci,
             ids: ids.unwrap_or_default(),
-            tiers: described(&expected_tier, values, info.xdp),
+            tiers: described(&expected_tier, values, info),
             expected_tier,
         }
     }
 }
 
 /// The expected tier, and the reason why it is no better one, as text.
-fn described(
-    expected_tier: &ExpectedTier,
-    values: &Values,
-    features: Option<XdpFeatures>,
-) -> Vec<String> {
+fn described(expected_tier: &ExpectedTier, values: &Values, info: &InterfaceInfo) -> Vec<String> {
     let mut lines = match expected_tier.tier {
         Tier::Udp => vec!["tier: udp".to_owned()],
         Tier::Xdp(mode) => vec!["tier: af_xdp".to_owned(), format!("mode: {mode}"), queues(values)],
     };
-    lines.extend(features.map(offered));
+    if expected_tier.tier != Tier::Udp {
+        lines.extend(ofi_xdp_datapath::spread(info));
+    }
+    lines.extend(info.xdp.map(offered));
     if !expected_tier.why_not_better.is_empty() {
         lines.push(format!("not better because: {}", expected_tier.why_not_better));
     }

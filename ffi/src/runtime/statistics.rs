@@ -138,6 +138,7 @@ impl Statistics {
         page.interface = status.interface;
         page.driver = status.driver;
         page.queues = status.queues.to_string();
+        page.advice = status.advice;
         page.mtu = status.mtu;
         let counters = ENGINE.iter().map(|(name, of)| (*name, of(&stats)));
         let counters = counters.chain(PORT.iter().map(|(name, of)| (*name, of(&port))));

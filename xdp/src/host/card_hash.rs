@@ -15,6 +15,7 @@ use crate::ethtool::Device;
 use crate::ethtool::hash::{HashRequest, TABLE_MAX};
 use crate::ethtool::ioctl::EthtoolInterface;
 use crate::ethtool::rules::{HASH_ADDRESSES, HASH_PORTS, RuleRequest};
+use crate::host::interfaces::InterfaceInfo;
 
 /// Reason why the queue of a packet cannot be computed.
 #[derive(Debug, thiserror::Error)]
@@ -59,15 +60,51 @@ impl HashReader {
     }
 }
 
+/// How the card of an interface with several queues spreads UDP packets over them, as text for the
+/// user; `None` for one queue, and where the driver does not tell.
+#[must_use]
+pub fn spread(interface: &InterfaceInfo) -> Option<String> {
+    if interface.rx_queues < 2 {
+        return None;
+    }
+    let ipv4 = interface.addresses.iter().any(|address| address.ip.is_ipv4());
+    let device = EthtoolInterface::open(interface.index).ok()?;
+    let fields = hash_fields(&device, ipv4).ok()?;
+    Some(spread_by(fields, &interface.name, ipv4))
+}
+
+fn spread_by(fields: HashFields, interface: &str, ipv4: bool) -> String {
+    match fields {
+        HashFields::Ports => "queue of a packet by: addresses and ports".to_owned(),
+        HashFields::Addresses => {
+            let command = hash_ports_command(interface, ipv4);
+            format!("queue of a packet by: addresses alone; {command}")
+        }
+    }
+}
+
+/// The command by which a card hashes ports, too, and its effect.
+pub(crate) fn hash_ports_command(interface: &str, ipv4: bool) -> String {
+    let family = if ipv4 { "udp4" } else { "udp6" };
+    format!(
+        "`ethtool -N {interface} rx-flow-hash {family} sdfn` lets the card tell source ports apart"
+    )
+}
+
+/// The fields that the card hashes.
+fn hash_fields(device: &impl Device, ipv4: bool) -> Result<HashFields, HashUnknown> {
+    let mut request = RuleRequest::hash_fields(ipv4);
+    device.call(&mut request)?;
+    match request.data {
+        HASH_ADDRESSES => Ok(HashFields::Addresses),
+        data if data == HASH_ADDRESSES | HASH_PORTS => Ok(HashFields::Ports),
+        other => Err(HashUnknown::Fields(other)),
+    }
+}
+
 impl CardHash {
     fn read(device: &impl Device, ipv4: bool) -> Result<Self, HashUnknown> {
-        let mut request = RuleRequest::hash_fields(ipv4);
-        device.call(&mut request)?;
-        let fields = match request.data {
-            HASH_ADDRESSES => HashFields::Addresses,
-            data if data == HASH_ADDRESSES | HASH_PORTS => HashFields::Ports,
-            other => return Err(HashUnknown::Fields(other)),
-        };
+        let fields = hash_fields(device, ipv4)?;
         // The first call returns the sizes, which the second one must have.
         let mut request = HashRequest::new();
         device.read_hash(&mut request)?;
@@ -156,6 +193,20 @@ mod tests {
         ] {
             assert!(matches!(CardHash::read(&other, true), Err(HashUnknown::Kind)));
         }
+    }
+
+    #[test]
+    fn the_user_reads_how_packets_are_spread_and_what_adds_ports() {
+        let of = |bits| {
+            let fields = hash_fields(&AnsweringCard::new(bits), true).unwrap();
+            spread_by(fields, "eth0", true)
+        };
+        assert_eq!(of(0xf0), "queue of a packet by: addresses and ports");
+        let alone =
+            "queue of a packet by: addresses alone; `ethtool -N eth0 rx-flow-hash udp4 sdfn`";
+        assert!(of(0x30).starts_with(alone), "{}", of(0x30));
+        let several = InterfaceInfo { rx_queues: 4, ..InterfaceInfo::sample("eth0") };
+        assert_eq!(spread(&several), None, "the loopback interface does not tell");
     }
 
     #[test]

@@ -77,6 +77,7 @@ impl HybridPort {
             kernel_zerocopy: None,
             mtu,
             why_not_better: String::new(),
+            advice: String::new(),
         };
         let xdp;
         (xdp, status.why_not_better) =

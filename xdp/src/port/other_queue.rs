@@ -17,7 +17,7 @@ use ofi_xdp_core::rss::HashFields;
 use ofi_xdp_core::{Instant, PeerAddress, WantedPort};
 
 use crate::af_xdp::kernel_hint::KernelRxHint;
-use crate::host::card_hash::{CardHash, HashReader};
+use crate::host::card_hash::{CardHash, HashReader, hash_ports_command};
 use crate::stats::PortStats;
 use crate::tier::queue_list::QueueList;
 use crate::tier::status::PortStatus;
@@ -98,31 +98,31 @@ impl OtherQueue {
         self.rule.wanted(from, self.local.into(), &self.ours).unwrap_or(other)
     }
 
-    /// Says once that most packets come by other queues, with the command that would help.
-    pub(super) fn complain(&mut self, stats: &PortStats, status: &PortStatus) {
+    /// Says once that most packets come by other queues, and what would help.
+    pub(super) fn complain(&mut self, stats: &PortStats, status: &mut PortStatus) {
         let PortStats { xsk_received, other_queue, .. } = *stats;
         if self.said || other_queue < SAID_FROM || other_queue < xsk_received {
             return;
         }
         self.said = true;
         let Self { local, ours, .. } = self;
-        let ours = ours.noun();
         let interface = &status.interface;
-        let share = 100 * xsk_received / (xsk_received + other_queue);
-        let family = if local.is_ipv4() { "udp4" } else { "udp6" };
         let fields = self.rule.hash.as_ref().map(|hash| hash.rss().fields);
-        let advice = if fields == Some(HashFields::Ports) {
-            "the senders keep to their source ports (FI_XDP_ENTROPY)".into()
+        let first = if fields == Some(HashFields::Ports) {
+            "the senders keep to their source ports (FI_XDP_ENTROPY)".to_owned()
         } else {
-            format!(
-                "`ethtool -N {interface} rx-flow-hash {family} sdfn` lets the card tell source \
-                 ports apart"
-            )
+            hash_ports_command(interface, local.is_ipv4())
         };
+        status.advice = format!(
+            "{first}; FI_XDP_QUEUES=all gives the endpoint a socket on each queue, `ethtool \
+             --set-channels {interface} combined 1` the card one queue (docs/TUNING.md)"
+        );
+        let share = 100 * xsk_received / (xsk_received + other_queue);
         log::warn!(
-            "{local}: {share} % of packets come by AF_XDP, on {ours} of {interface}; the \
-             others come by other queues and the kernel. {advice}; `ethtool --set-channels \
-             {interface} combined 1` gives it one queue (docs/TUNING.md)"
+            "{local}: {share} % of packets come by AF_XDP, on {} of {interface}; the others come \
+             by other queues and the kernel. {}",
+            ours.noun(),
+            status.advice
         );
     }
 
@@ -217,6 +217,22 @@ mod tests {
         for hash in [None, Some(no_such_queue)] {
             assert_eq!(with(hash).wanted(from(8000), &mut 0), WantedPort::other(4));
         }
+    }
+
+    #[test]
+    fn the_advice_comes_once_most_packets_come_by_other_queues() {
+        let mut other_queue = with(Some(CardHash::known(HashFields::Addresses, &[0])));
+        let mut advice = |xsk_received, by_others| {
+            let stats = PortStats { xsk_received, other_queue: by_others, ..PortStats::default() };
+            let mut status = PortStatus::sample();
+            other_queue.complain(&stats, &mut status);
+            status.advice
+        };
+        assert_eq!(advice(0, SAID_FROM - 1), "");
+        assert_eq!(advice(SAID_FROM + 1, SAID_FROM), "");
+        let said = advice(SAID_FROM, SAID_FROM);
+        assert!(said.starts_with("`ethtool -N eth0 rx-flow-hash udp4 sdfn`"), "{said}");
+        assert_eq!(advice(0, SAID_FROM), "", "once");
     }
 
     #[test]

@@ -66,6 +66,8 @@ pub struct PortStatus {
     pub mtu: u32,
     /// Reason against a better mode; empty if there is none better.
     pub why_not_better: String,
+    /// What makes more packets come by `AF_XDP`, once most have come by other queues; else empty.
+    pub advice: String,
 }
 
 impl fmt::Display for PortStatus {
@@ -89,20 +91,30 @@ impl fmt::Display for PortStatus {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_status_line_has_the_kernels_error_and_the_reason() {
-        let mut status = PortStatus {
+impl PortStatus {
+    /// A port on queue 3 of `eth0`.
+    pub(crate) fn sample() -> Self {
+        Self {
             tier: Tier::Xdp(XskMode::Copy),
             interface: "eth0".to_owned(),
             driver: "ena".to_owned(),
             queues: QueueList::from_iter([3]),
             kernel_zerocopy: Some(false),
             mtu: 1500,
-            why_not_better: "zerocopy: no".to_owned(),
-        };
+            why_not_better: String::new(),
+            advice: String::new(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_status_line_has_the_kernels_error_and_the_reason() {
+        let why_not_better = "zerocopy: no".to_owned();
+        let mut status = PortStatus { why_not_better, ..PortStatus::sample() };
         assert_eq!(
             status.to_string(),
             "AF_XDP copy on eth0 (ena, queue 3, MTU 1500, the kernel agrees: it copies); \

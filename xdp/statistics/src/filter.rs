@@ -28,6 +28,7 @@ pub(crate) fn filter(mut page: Page) -> Page {
     }
     page.endpoint = printable(&page.endpoint, NAME_MAX);
     page.queues = printable(&page.queues, TEXT_MAX);
+    page.advice = printable(&page.advice, TEXT_MAX);
     page.why_not_better = printable(&page.why_not_better, TEXT_MAX);
     retain_names(&mut page.counters, is_identifier);
     retain_names(&mut page.drops, is_printable);
@@ -89,11 +90,12 @@ mod tests {
             interface: name(),
             driver: name(),
             queues: name(),
+            advice: name(),
             why_not_better: format!("{HOSTILE}{}", "x".repeat(9999)),
             ..Page::default()
         });
-        let Page { process, endpoint, tier, interface, driver, queues, .. } = page;
-        for shown in [process, endpoint, tier, interface, driver, queues] {
+        let Page { process, endpoint, tier, interface, driver, queues, advice, .. } = page;
+        for shown in [process, endpoint, tier, interface, driver, queues, advice] {
             assert_eq!(shown, SHOWN);
         }
         assert!(page.why_not_better.starts_with(SHOWN));

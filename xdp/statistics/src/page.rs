@@ -36,6 +36,8 @@ pub struct Page {
     pub driver: String,
     /// Queues of the AF_XDP sockets, as `3` or `0-3,7`; empty without one.
     pub queues: String,
+    /// What makes more packets come by AF_XDP; empty unless most come by other queues.
+    pub advice: String,
     /// The interface's MTU in bytes.
     pub mtu: u32,
     /// Time of the page by the monotonic clock, in ns.

@@ -92,6 +92,13 @@ fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
         total("receiver_not_ready"),
         page.connections,
     );
+    if let Some(share) = xdp_share(before, page) {
+        let others = short(rate("other_queue"));
+        let _ = writeln!(text, "  received by AF_XDP {share:.1} %  by other queues {others}/s");
+    }
+    if !page.advice.is_empty() {
+        indented(text, &format!("for more by AF_XDP: {}", page.advice));
+    }
     for (title, list) in [("dropped", &page.drops), ("XDP program", &page.verdicts)] {
         let some: Vec<String> = list
             .iter()
@@ -103,6 +110,17 @@ fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
         }
     }
     peers(text, before, page, seconds);
+}
+
+/// The part of packets that came by AF_XDP since `before`, in percent; `None` without AF_XDP, and
+/// where none came.
+fn xdp_share(before: Option<&Page>, page: &Page) -> Option<f64> {
+    let more = |name: &str| {
+        let of = |page: &Page| page.counters.get(name).copied().unwrap_or(0);
+        of(page).saturating_sub(before.map_or(0, of)) as f64
+    };
+    let (xdp, kernel) = (more("xsk_received"), more("udp_received"));
+    (page.tier != KERNEL && xdp + kernel > 0.0).then(|| 100.0 * xdp / (xdp + kernel))
 }
 
 /// Writes printable ASCII in indented lines.
@@ -202,6 +220,26 @@ mod tests {
         let text = text(&[page(1000, 1)], &[page(9000, 3)]);
         assert!(text.contains("out 4.0k") && text.contains("wrong checksum 5"), "{text}");
         assert!(text.contains("198.18.0.2:9"), "{text}");
+    }
+
+    #[test]
+    fn an_endpoint_shows_the_share_of_af_xdp_and_what_raises_it() {
+        let with = |xsk: u64, udp: u64, seconds| {
+            let mut page = page(1, seconds);
+            page.counters.insert("xsk_received".to_owned(), xsk);
+            page.counters.insert("udp_received".to_owned(), udp);
+            page.counters.insert("other_queue".to_owned(), udp);
+            page
+        };
+        let (before, mut now) = (with(1000, 0, 1), with(1750, 250, 2));
+        let queues = "0-3".to_owned();
+        now = Page { advice: "`ethtool -N`".to_owned(), queues, ..now };
+        let shown = text(&[before], &[now]);
+        assert!(shown.contains("received by AF_XDP 75.0 %  by other queues 250/s"), "{shown}");
+        assert!(shown.contains("for more by AF_XDP: `ethtool -N`"), "{shown}");
+        assert!(shown.contains(" queues 0-3, MTU"), "{shown}");
+        let none = text(&[], &[page(1, 1)]);
+        assert!(!none.contains("received by AF_XDP"), "{none}");
     }
 
     #[test]

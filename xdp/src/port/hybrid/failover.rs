@@ -49,6 +49,7 @@ impl HybridPort {
         self.status.kernel_zerocopy = None;
         self.status.queues = QueueList::default();
         self.status.why_not_better = format!("AF_XDP was lost: {reason}");
+        self.status.advice.clear();
     }
 
     /// Starts the thread that opens the `AF_XDP` half again.
@@ -124,7 +125,7 @@ impl HybridPort {
             return self.fall_back(reason);
         }
         if let Some(other_queue) = self.xdp.as_mut().and_then(|xdp| xdp.other_queue.as_mut()) {
-            other_queue.complain(&self.stats, &self.status);
+            other_queue.complain(&self.stats, &mut self.status);
         }
     }
 }
