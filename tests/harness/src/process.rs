@@ -176,10 +176,16 @@ impl Output {
     }
 }
 
-/// The last lines of both streams, for an error.
+/// The last lines of both streams, for an error. Those of a backtrace are left out: they would be
+/// all.
 fn tail(stdout: &str, stderr: &str) -> String {
+    let is_frame = |line: &str| {
+        let line = line.trim_start();
+        let number = line.split_once(": ").is_some_and(|(number, _)| number.parse::<u32>().is_ok());
+        number || line.starts_with("at ")
+    };
     let last = |text: &str| {
-        let lines: Vec<&str> = text.lines().collect();
+        let lines: Vec<&str> = text.lines().filter(|line| !is_frame(line)).collect();
         lines[lines.len().saturating_sub(12)..].join("\n  ")
     };
     let mut tail = String::new();
