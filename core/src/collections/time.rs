@@ -110,6 +110,11 @@ impl Tick {
         now.0.get().wrapping_sub(self.0.get()) < 1 << 31
     }
 
+    /// Whether this time is earlier than another one.
+    pub(crate) const fn is_before(self, other: Self) -> bool {
+        !other.has_come(self)
+    }
+
     /// The later of two.
     pub(crate) const fn max(self, other: Self) -> Self {
         if self.has_come(other) { other } else { self }

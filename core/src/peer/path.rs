@@ -30,7 +30,7 @@ const BACKOFF_MAX: u8 = 16;
 pub(crate) struct Path {
     rtt: Rtt,
     congestion: CongestionWindow,
-    /// `sent_at` of the packet sent last among those acknowledged.
+    /// `sent_at` of the packet sent last among those that have arrived.
     newest_acked: Tick,
     /// When the retransmission timer was last restarted.
     timer_from: Tick,
@@ -40,7 +40,7 @@ pub(crate) struct Path {
     occupancy: u8,
     /// Time-outs in a row; the first stands for the tail loss probe.
     backoff: u8,
-    /// A tail loss probe is to be sent.
+    /// A packet under way is to be sent again as a tail loss probe.
     tail_probe: bool,
     /// Packets without payload that are to be sent.
     extra: Extra,
@@ -181,16 +181,22 @@ impl Path {
         self.congestion.sent(&self.rtt, now);
     }
 
-    /// Records the send time of a packet that was acknowledged.
+    /// Records the send time of a packet that has arrived.
     #[inline(always)]
     pub(crate) fn acked(&mut self, sent_at: Tick) {
         self.newest_acked = self.newest_acked.max(sent_at);
     }
 
-    /// Whether a packet sent at `sent_at` was sent before one that was acknowledged.
+    /// Whether a packet sent at `sent_at` was sent before one that has arrived. Packets of one tick
+    /// are in order of their numbers if it is the `first` transmission. Of those that were sent
+    /// again, any may have gone first.
     #[inline(always)]
-    pub(crate) fn is_overtaken(&self, sent_at: Tick) -> bool {
-        sent_at.has_come(self.newest_acked)
+    pub(crate) fn is_overtaken(&self, sent_at: Tick, first: bool) -> bool {
+        if first {
+            sent_at.has_come(self.newest_acked)
+        } else {
+            sent_at.is_before(self.newest_acked)
+        }
     }
 
     /// Records that `packets` were newly acknowledged, with `in_flight` others under way.
@@ -223,19 +229,21 @@ impl Path {
         self.congestion.lost(&self.rtt, now);
     }
 
-    /// Records a time-out. Returns how many there were in a row before: the first of them only
-    /// sends a tail loss probe.
-    pub(crate) fn time_out(&mut self, now: Tick) -> u8 {
+    /// Records a time-out, after which a probe is to be sent: a packet once more, if that is
+    /// `worthwhile` and it is the first time-out in a row; otherwise a ping. Returns how many
+    /// time-outs there were in a row before.
+    pub(crate) fn time_out(&mut self, worthwhile: bool, now: Tick) -> u8 {
         self.timer_from = now;
         let before = self.backoff;
         self.backoff = before.saturating_add(1);
-        if before == 0 {
+        if before == 0 && worthwhile {
             self.tail_probe = true;
         } else {
-            // Before the first measurement the time-out is a guess.
-            if self.rtt.smoothed() > 0 {
-                self.congestion.timed_out(before);
-            }
+            self.extra |= Extra::PING;
+        }
+        // Before the first measurement the time-out is a guess.
+        if before > 0 && self.rtt.smoothed() > 0 {
+            self.congestion.timed_out(before);
         }
         before
     }

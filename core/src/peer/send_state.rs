@@ -7,7 +7,7 @@
 
 use crate::collections::serial::{Msn, Psn};
 use crate::peer::in_flight::{Directory, InFlight, PacketSet};
-use crate::peer::packet_record::{TxFlags, TxPacket};
+use crate::peer::packet_record::TxPacket;
 
 /// Numbers and counts of a sender. No packet outside of `first_psn..next_psn` has a record.
 #[derive(Clone, Debug, Default, Hash)]
@@ -18,8 +18,8 @@ pub(crate) struct SendState {
     next_psn: Psn,
     /// No packet before this one is taken for lost.
     lost_from: Psn,
-    /// No packet from this one on is selectively acknowledged.
-    sacked_end: Psn,
+    /// No packet from this one on is overtaken by one that has arrived.
+    overtaken_end: Psn,
     /// Every write to the peer's memory was sent before this packet.
     writes_end: Psn,
     next_msn: Msn,
@@ -32,12 +32,11 @@ pub(crate) struct SendState {
     /// Packets under way that are selectively acknowledged, and that are taken for lost.
     sacked: u16,
     lost: u16,
-    /// How many lost packets may be sent again now: all, or after a time-out a few more with each
-    /// acknowledgment.
-    retransmit_credit: u16,
     rnr_epoch: u8,
     /// Times in a row that the peer was not ready.
     rnr_count: u8,
+    /// A packet was lost since the peer last received one twice.
+    loses: bool,
 }
 
 impl SendState {
@@ -56,7 +55,7 @@ impl SendState {
 
     fn restart_at(&mut self, psn: Psn, msn: Msn) {
         (self.first_psn, self.next_psn) = (psn, psn);
-        (self.lost_from, self.sacked_end, self.writes_end) = (psn, psn, psn);
+        (self.lost_from, self.overtaken_end, self.writes_end) = (psn, psn, psn);
         (self.next_msn, self.sent_msn, self.accepted_msn) = (msn, msn, msn);
     }
 }
@@ -182,8 +181,8 @@ impl SendState {
         if self.lost_from.is_before(ack) {
             self.lost_from = ack;
         }
-        if self.sacked_end.is_before(ack) {
-            self.sacked_end = ack;
+        if self.overtaken_end.is_before(ack) {
+            self.overtaken_end = ack;
         }
         if self.writes_end.is_before(ack) {
             // It must stay near enough to compare with.
@@ -216,24 +215,29 @@ impl SendState {
         self.retransmitted
     }
 
-    /// Whether a packet that is taken for lost may be sent again now.
-    #[inline]
-    pub(crate) const fn may_retransmit(&self) -> bool {
-        self.lost > 0 && self.retransmit_credit > 0
+    /// No packet from this one on is overtaken by one that has arrived.
+    #[inline(always)]
+    pub(crate) const fn overtaken_end(&self) -> Psn {
+        self.overtaken_end
     }
 
-    /// The end of the packets that are selectively acknowledged.
+    /// Whether packets may be overtaken by one that has arrived.
     #[inline(always)]
-    pub(crate) const fn sacked_end(&self) -> Psn {
-        self.sacked_end
+    pub(crate) fn may_be_overtaken(&self) -> bool {
+        self.overtaken_end != self.first_psn
+    }
+
+    /// Any packet under way may be overtaken.
+    pub(crate) fn all_may_be_overtaken(&mut self) {
+        self.overtaken_end = self.next_psn;
     }
 
     /// Counts packet `psn`, which arrived behind a missing one.
     #[inline]
     pub(crate) fn packet_sacked(&mut self, psn: Psn) {
         self.sacked += 1;
-        if !psn.is_before(self.sacked_end) {
-            self.sacked_end = psn.plus(1);
+        if !psn.is_before(self.overtaken_end) {
+            self.overtaken_end = psn.plus(1);
         }
     }
 
@@ -249,32 +253,23 @@ impl SendState {
         self.lost -= 1;
     }
 
-    /// Takes packet `psn` for lost: every lost packet may be sent again.
+    /// Counts packet `psn`, which is to be sent again, as lost.
     pub(crate) fn packet_lost(&mut self, psn: Psn) {
-        self.retransmit_credit = u16::MAX;
-        self.packet_waits(psn);
-    }
-
-    /// Counts packet `psn`, of which pieces are to be sent, as lost.
-    pub(crate) fn packet_waits(&mut self, psn: Psn) {
+        self.loses = true;
         self.lost += 1;
-        self.allow_one_retransmission();
         if psn.is_before(self.lost_from) || self.lost == 1 {
             self.lost_from = psn;
         }
     }
 
-    /// Takes every packet under way for lost; `credit` of them may be sent again now. Bound: the
-    /// window.
-    pub(crate) fn all_lost(&mut self, pool: &mut InFlight<'_>, credit: u16) {
-        self.retransmit_credit = credit;
-        self.lost_from = self.first_psn;
-        let mut psn = self.first_psn;
-        while let Some(found) = self.find(pool, PacketSet::Outstanding, psn, self.next_psn) {
-            self.change_record(pool, found, |record| record.flags |= TxFlags::LOST);
-            self.lost += 1;
-            psn = found.plus(1);
-        }
+    /// Whether silence is more likely a loss than a peer that is late.
+    pub(crate) const fn loses(&self) -> bool {
+        self.loses
+    }
+
+    /// Records that the peer received a packet twice: it was late.
+    pub(crate) const fn saw_duplicate(&mut self) {
+        self.loses = false;
     }
 
     /// The lowest packet that is taken for lost, of at least one. Bound: the window.
@@ -293,25 +288,11 @@ impl SendState {
     /// A lost packet goes out again.
     pub(crate) fn lost_packet_retransmitted(&mut self) {
         self.lost -= 1;
-        self.retransmit_credit = self.retransmit_credit.saturating_sub(1);
     }
 
     /// Counts a packet that goes out again.
     pub(crate) fn packet_retransmitted(&mut self) {
         self.retransmitted = self.retransmitted.wrapping_add(1);
-    }
-
-    /// Lets at least one lost packet go.
-    #[inline]
-    pub(crate) fn allow_one_retransmission(&mut self) {
-        self.retransmit_credit = self.retransmit_credit.max(1);
-    }
-
-    /// Lets two lost packets go for each of `packets` that are newly acknowledged.
-    #[inline]
-    pub(crate) fn allow_retransmissions(&mut self, packets: u32) {
-        let credit = u16::try_from(2 * packets).unwrap_or(u16::MAX);
-        self.retransmit_credit = self.retransmit_credit.saturating_add(credit);
     }
 }
 

@@ -123,7 +123,11 @@ fn the_packet_goes_in_pieces_when_only_short_packets_pass() {
     let (round, _) = *probes(&mut puppet).last().unwrap();
     let packet = puppet.now(PacketKind::ProbeAck).packet(&probe(round, 1216));
     puppet.deliver(packet);
+    // The next probe arrives, and the packet has not.
     puppet.pass(10 * MILLI);
+    let answer = puppet.ack_echoing(puppet.newest_sent_at(), 0);
+    puppet.deliver(answer);
+    puppet.pass(MILLI);
     assert_eq!(puppet.engine().stats().path_shrinks, 1);
     let pieces: Vec<_> = puppet
         .sent()

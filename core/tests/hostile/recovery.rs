@@ -46,21 +46,129 @@ fn packets_in_flight_fit_the_memory_of_the_peer() {
     }
 }
 
-#[test]
-fn the_last_packet_gets_a_tail_loss_probe_before_a_loss_is_counted() {
-    let mut puppet = Puppet::connected(&small());
-    send_packets(&mut puppet, 3);
+/// Sends three packets and lets one and a half round trips pass. Returns the probe.
+fn probe(puppet: &mut Puppet) -> Seen {
+    send_packets(puppet, 3);
     puppet.sent();
-    // One and a half round trips.
     puppet.pass(1500 * MICRO - 10 * MICRO);
     assert!(puppet.sent().is_empty());
     puppet.pass(20 * MICRO);
-    let probe = puppet.sent();
+    let mut probe = puppet.sent();
     assert_eq!(probe.len(), 1);
-    assert_eq!(probe[0].psn(), puppet.first.plus(2));
-    assert!(probe[0].has(Flags::RETRANSMISSION | Flags::ACK_REQUEST));
+    assert!(probe[0].has(Flags::ACK_REQUEST));
+    probe.remove(0)
+}
+
+/// Answers a probe that was just sent, after a round trip, and acknowledges nothing.
+fn answer(puppet: &mut Puppet) {
+    let echo = puppet.newest_sent_at();
+    puppet.pass(MILLI);
+    let ack = puppet.ack_echoing(echo, 0);
+    puppet.deliver(ack);
+}
+
+/// A connection on which three packets were lost and have gone again, all of them acknowledged.
+fn lossy() -> Puppet {
+    let mut puppet = Puppet::connected(&small());
+    probe(&mut puppet);
+    answer(&mut puppet);
+    puppet.pass(MILLI);
+    puppet.head.accepted = 3;
+    acknowledge_all(&mut puppet, 3);
+    puppet.sent();
+    puppet
+}
+
+/// Acknowledges everything, `packets` since the connection began.
+fn acknowledge_all(puppet: &mut Puppet, packets: u32) {
+    puppet.head.ack = puppet.first.plus(packets);
+    let ack = puppet.ack(puppet.head.ack, &[]);
+    puppet.deliver(ack);
+}
+
+#[test]
+fn a_late_peer_gets_probes_without_payload() {
+    let mut puppet = Puppet::connected(&small());
+    assert_eq!(probe(&mut puppet).kind(), PacketKind::Ping);
+    // More than three time-outs, of which the first takes some 3 ms.
+    puppet.pass(40 * MILLI);
+    let asked = puppet.sent();
+    assert!(asked.iter().filter(|packet| packet.kind() == PacketKind::Ping).count() >= 3);
+    assert!(!asked.iter().any(Seen::is_data));
+    puppet.head.accepted = 3;
+    acknowledge_all(&mut puppet, 3);
     let stats = *puppet.engine().stats();
-    assert_eq!((stats.tail_probes, stats.timeouts), (1, 0));
+    assert_eq!(stats.tail_probes, 1);
+    assert_eq!((stats.retransmissions, stats.losses_by_ack), (0, 0));
+    assert_eq!(puppet.ends().len(), 3);
+}
+
+#[test]
+fn the_answer_to_a_probe_shows_what_was_lost_before_it() {
+    let mut puppet = Puppet::connected(&small());
+    probe(&mut puppet);
+    answer(&mut puppet);
+    let again: Vec<_> = puppet.sent_data().iter().map(Seen::psn).collect();
+    assert_eq!(again, [0, 1, 2].map(|n| puppet.first.plus(n)));
+    let stats = *puppet.engine().stats();
+    assert_eq!((stats.losses_by_ack, stats.timeouts), (3, 0));
+}
+
+#[test]
+fn a_probe_shows_no_loss_of_a_later_packet() {
+    let mut puppet = Puppet::connected(&small());
+    probe(&mut puppet);
+    let echo = puppet.newest_sent_at();
+    puppet.pass(100 * MICRO);
+    puppet.send(3, pattern(3, 1400));
+    assert_eq!(puppet.sent_data().len(), 1);
+    puppet.pass(2 * MILLI);
+    let ack = puppet.ack_echoing(echo, 0);
+    puppet.deliver(ack);
+    assert_eq!(puppet.sent_data().len(), 0);
+}
+
+#[test]
+fn an_old_answer_shows_no_loss() {
+    let mut puppet = Puppet::connected(&small());
+    // The packets that it does not acknowledge left at the same tick.
+    let echo = puppet.newest_sent_at();
+    probe(&mut puppet);
+    let ack = puppet.ack_echoing(echo, 0);
+    puppet.deliver(ack);
+    puppet.pass(MILLI);
+    assert_eq!(puppet.sent_data().len(), 0);
+}
+
+#[test]
+fn packets_that_went_again_at_one_tick_overtake_each_other_never() {
+    let mut puppet = Puppet::connected(&small());
+    probe(&mut puppet);
+    answer(&mut puppet);
+    assert_eq!(puppet.sent_data().len(), 3);
+    // More than a round trip and a reordering window.
+    puppet.pass(2 * MILLI);
+    acknowledge_all(&mut puppet, 1);
+    assert_eq!(puppet.sent_data().len(), 0);
+    assert_eq!(puppet.engine().stats().losses_by_ack, 3);
+}
+
+#[test]
+fn where_packets_are_lost_the_probe_repeats_the_last_one() {
+    let mut puppet = lossy();
+    let probe = probe(&mut puppet);
+    assert!(probe.is_data() && probe.has(Flags::RETRANSMISSION));
+    assert_eq!(probe.psn(), puppet.first.plus(5));
+    let stats = *puppet.engine().stats();
+    assert_eq!((stats.tail_probes, stats.timeouts), (2, 0));
+}
+
+#[test]
+fn after_a_needless_retransmission_probes_have_no_payload() {
+    let mut puppet = lossy();
+    puppet.head.flags = Flags::DUPLICATES_SEEN;
+    acknowledge_all(&mut puppet, 3);
+    assert_eq!(probe(&mut puppet).kind(), PacketKind::Ping);
 }
 
 #[test]

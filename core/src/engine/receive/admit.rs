@@ -140,8 +140,8 @@ impl Ctx<'_> {
     }
 
     /// Takes the measurements of an acknowledgment: a round trip, less the delay of the packet at
-    /// the peer; congestion marks; credit.
-    pub(super) fn measure(&mut self, conn: ConnSlot, header: &Header, ack: &Ack) {
+    /// the peer; congestion marks; credit. Returns when the packet was sent that it echoes.
+    pub(super) fn measure(&mut self, conn: ConnSlot, header: &Header, ack: &Ack) -> Option<Tick> {
         let (now, wait) = (self.timers.tick(), self.timers.wait());
         let state = &mut self.table[conn];
         let since = now.bits().wrapping_sub(ack.echo.get());
@@ -163,6 +163,7 @@ impl Ctx<'_> {
         if state.rx().newest_sent_at().bits() == header.sent_at() {
             state.credits_mut().allow(ack.responder_credit);
         }
+        (echoes && possible).then(|| Tick::from_bits(ack.echo.get()))
     }
 }
 

@@ -172,7 +172,9 @@ fn predict_ack(cx: &Ctx<'_>, header: &Header, datagram: &Datagram<'_>) -> Option
     let PredictedPeer { conn, accepted } = predict_peer(cx, header, datagram.from)?;
     let state = &cx.table[conn];
     let acknowledged = header.ack_psn().since(state.tx().first_psn());
-    (acknowledged <= state.tx().under_way()).then_some((conn, accepted))
+    // The answer to a probe may show that packets were lost.
+    let predicted = acknowledged <= state.tx().under_way() && state.path().timeouts() == 0;
+    predicted.then_some((conn, accepted))
 }
 
 /// Applies the predicted acknowledgment.
@@ -197,7 +199,7 @@ fn apply_ack(
             sender.finish(cx, op);
         } else {
             let acked = sender.retire(cx, matcher, conn, upto, true);
-            cx.table[conn].on_newly_acked(acked.packets, now);
+            cx.table[conn].on_newly_acked(acked, now);
         }
     }
     if advanced && !cx.table[conn].sends().list().is_empty() {

@@ -85,8 +85,11 @@ impl Engine<'_> {
                     let judged = matches!(body, Body::Data(_) | Body::Piece(..) | Body::Ack(..));
                     cx.arrived_by_other_queue(conn, header, datagram, judged);
                 }
-                if let Body::Ack(ack, _) = body {
-                    cx.measure(conn, header, ack);
+                if let Body::Ack(ack, _) = body
+                    && let Some(echo) = cx.measure(conn, header, ack)
+                    && cx.table[conn].path().timeouts() > 0
+                {
+                    sender.probe_arrived(cx, conn, echo);
                 }
                 let sack = sack_of(header, body);
                 sender.acknowledge(cx, matcher, conn, header, is_latest, sack);

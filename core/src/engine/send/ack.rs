@@ -11,42 +11,19 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::engine::send::ending::{End, EndRule};
-use crate::engine::send::loss::PING_FROM_TIMEOUT;
 use crate::peer::Connection;
 use crate::peer::operation::TxKind;
 use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::wire::{Flags, Header, Sack};
 
-/// The packets that an acknowledgment names for the first time.
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Acked {
-    /// How many they are.
-    pub(crate) packets: u32,
-    /// One of them counted as lost and was not sent again: it was late.
-    late: bool,
-}
-
-impl Acked {
-    /// No packet.
-    const NONE: Self = Self { packets: 0, late: false };
-
-    /// Records the first acknowledgment of a packet.
-    #[inline(always)]
-    fn packet(state: &mut Connection, packet: &TxPacket) -> Self {
-        let lost = packet.flags.contains(TxFlags::LOST);
-        if lost {
-            state.tx_mut().lost_packet_arrived();
-        }
-        state.path_mut().acked(packet.sent_at);
-        Self { packets: 1, late: lost && !packet.flags.contains(TxFlags::RETRANSMITTED) }
+/// Records the first acknowledgment of a packet.
+#[inline(always)]
+fn record_acked(state: &mut Connection, packet: &TxPacket) {
+    if packet.flags.contains(TxFlags::LOST) {
+        state.tx_mut().lost_packet_arrived();
     }
-
-    /// These packets and others.
-    #[inline(always)]
-    const fn and(self, others: Self) -> Self {
-        Self { packets: self.packets + others.packets, late: self.late | others.late }
-    }
+    state.path_mut().acked(packet.sent_at);
 }
 
 impl Sender<'_> {
@@ -78,6 +55,7 @@ impl Sender<'_> {
         }
         if header.flags().contains(Flags::DUPLICATES_SEEN) {
             state.path_mut().saw_duplicate();
+            state.tx_mut().saw_duplicate();
         }
         let accepted = state.tx().accepted_msn().nearest(header.accepted_msn());
         let advanced = current && state.tx().accepted_msn().is_before(accepted);
@@ -85,30 +63,23 @@ impl Sender<'_> {
             state.tx_mut().messages_accepted(accepted);
         }
         let runs = header.is_understood();
-        let mut acked = Acked::NONE;
+        let mut acked = 0;
         if ahead {
             acked = self.retire(cx, matcher, conn, ack, runs);
         }
         if !sack.is_empty() {
-            acked = acked.and(self.mark_all(cx, matcher, conn, sack));
+            acked += self.mark_all(cx, matcher, conn, sack);
         }
         let state = &mut cx.table[conn];
-        if acked.packets > 0 {
-            state.on_newly_acked(acked.packets, now);
-            // After a wrong time-out an acknowledgment releases no packet (F-RTO, RFC 5682 §3.1).
-            if state.tx().lost() > 0 && !acked.late {
-                state.tx_mut().allow_retransmissions(acked.packets);
-            }
-        } else if state.tx().lost() > 0 && state.path().timeouts() > PING_FROM_TIMEOUT {
-            // The ping was answered: lost packets may go, one by one.
-            state.tx_mut().allow_one_retransmission();
+        if acked > 0 {
+            state.on_newly_acked(acked, now);
         }
         let refused =
             current && header.receiver_status().receiver_not_ready_in(state.tx().rnr_epoch());
-        let behind_hole = state.tx().sacked() > 0;
-        let holes = behind_hole || state.tx().lost() > 0;
+        let overtaken = state.tx().may_be_overtaken();
+        let holes = overtaken || state.tx().lost() > 0;
         let waits = advanced && !state.sends().list().is_empty();
-        if behind_hole {
+        if overtaken {
             self.detect_losses(cx, conn);
         }
         if waits {
@@ -122,8 +93,8 @@ impl Sender<'_> {
         }
     }
 
-    /// Retires the packets before `ack`, which is beyond the last acknowledgment. Returns those of
-    /// them that are newly acknowledged, as one at least. `runs`: operations may end in runs.
+    /// Retires the packets before `ack`, which is beyond the last acknowledgment. Returns how
+    /// many of them are newly acknowledged, as one at least. `runs`: operations may end in runs.
     pub(crate) fn retire(
         &mut self,
         cx: &mut Ctx<'_>,
@@ -131,21 +102,21 @@ impl Sender<'_> {
         conn: ConnSlot,
         ack: Psn,
         runs: bool,
-    ) -> Acked {
+    ) -> u32 {
         let first = cx.table[conn].tx().first_psn();
-        let mut acked = Acked::NONE;
+        let mut acked = 0;
         for psn in (0..ack.since(first)).map(|n| first.plus(n)) {
             let is_latest = psn.plus(1) == ack;
-            acked = acked.and(self.packet_arrived(cx, matcher, conn, psn, is_latest, runs));
+            acked += u32::from(self.packet_arrived(cx, matcher, conn, psn, is_latest, runs));
         }
         let state = &mut cx.table[conn];
         state.tx_mut().retire_until(&mut self.in_flight, ack);
-        Acked { packets: acked.packets.max(1), ..acked }
+        acked.max(1)
     }
 
     /// Credits packet `psn`, which is about to be retired. The latest one tells the round trip,
     /// including the time that the peer took to answer: right for time-outs, which must be longer.
-    /// Returns it if it is newly acknowledged.
+    /// Returns whether it is newly acknowledged.
     #[inline]
     fn packet_arrived(
         &mut self,
@@ -155,72 +126,72 @@ impl Sender<'_> {
         psn: Psn,
         is_latest: bool,
         runs: bool,
-    ) -> Acked {
+    ) -> bool {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
-        let Some(packet) = state.tx().record(&self.in_flight, psn) else { return Acked::NONE };
+        let Some(packet) = state.tx().record(&self.in_flight, psn) else { return false };
         let packet = *packet;
         if packet.flags.contains(TxFlags::ACKED) {
             state.tx_mut().sacked_packet_retires();
             if packet.flags.contains(TxFlags::EVENT) {
                 self.credit_ops(cx, matcher, conn, &packet, false);
             }
-            return Acked::NONE;
+            return false;
         }
         if is_latest && !packet.flags.contains(TxFlags::RETRANSMITTED) {
             state.path_mut().sample(now.since(packet.sent_at));
         }
-        let acked = Acked::packet(state, &packet);
+        record_acked(state, &packet);
         self.credit_ops(cx, matcher, conn, &packet, runs);
-        acked
+        true
     }
 
-    /// Marks the packets of a bitmap. Returns those that are newly acknowledged.
+    /// Marks the packets of a bitmap. Returns how many are newly acknowledged.
     fn mark_all(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,
         conn: ConnSlot,
         sack: Sack<'_>,
-    ) -> Acked {
-        let mut acked = Acked::NONE;
+    ) -> u32 {
+        let mut acked = 0;
         for (first, word) in sack.words() {
             let mut rest = word & cx.table[conn].tx().open_from(&self.in_flight, first);
             // bound: the bits of a word
             while rest != 0 {
                 let psn = first.plus(rest.trailing_zeros());
-                acked = acked.and(self.mark_sacked(cx, matcher, conn, psn));
+                acked += u32::from(self.mark_sacked(cx, matcher, conn, psn));
                 rest &= rest - 1;
             }
         }
         acked
     }
 
-    /// Marks packet `psn` as arrived although a packet before it is missing. Returns it if it is
-    /// newly acknowledged.
+    /// Marks packet `psn` as arrived although a packet before it is missing. Returns whether
+    /// it is newly acknowledged.
     fn mark_sacked(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,
         conn: ConnSlot,
         psn: Psn,
-    ) -> Acked {
+    ) -> bool {
         let state = &mut cx.table[conn];
         if psn.is_before(state.tx().first_psn()) {
-            return Acked::NONE;
+            return false;
         }
         let marked = state.tx().change_record(&mut self.in_flight, psn, |record| {
             record.flags = record.flags.union(TxFlags::ACKED).difference(TxFlags::LOST);
         });
         let Some(packet) = marked.filter(|packet| !packet.flags.contains(TxFlags::ACKED)) else {
-            return Acked::NONE;
+            return false;
         };
         state.tx_mut().packet_sacked(psn);
-        let acked = Acked::packet(state, &packet);
+        record_acked(state, &packet);
         if !packet.flags.contains(TxFlags::EVENT) {
             self.credit_ops(cx, matcher, conn, &packet, false);
         }
-        acked
+        true
     }
 
     /// The send time and the operation of the oldest packet under way, if a packet acknowledges it

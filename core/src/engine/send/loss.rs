@@ -8,10 +8,10 @@ use crate::PathAdvice;
 use crate::collections::list::List;
 use crate::collections::secret::Use;
 use crate::collections::slab::SlotIndex;
+use crate::collections::time::Tick;
 use crate::engine::ctx::Ctx;
 use crate::engine::send::Sender;
 use crate::engine::send::post::pending_cost;
-use crate::peer::Extra;
 use crate::peer::in_flight::PacketSet;
 use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
@@ -26,8 +26,6 @@ const ATTEMPTS_MAX: u8 = 128;
 /// From this time-out in a row on the path may drop packets for their source port: 40 ms without an
 /// answer. Several processes of a core keep each other waiting for some 10 ms.
 const BLOCKED_FROM_TIMEOUT: u8 = 8;
-/// From this time-out in a row on the sender sends a ping before it sends payload again.
-pub(crate) const PING_FROM_TIMEOUT: u8 = 3;
 
 impl Sender<'_> {
     /// Finds lost packets (RFC 8985 §6.2): sent before one that has arrived, and overdue by a round
@@ -36,17 +34,19 @@ impl Sender<'_> {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
         let loss_delay = state.path().loss_delay();
-        let (mut psn, end) = (state.tx().first_psn(), state.tx().sacked_end());
+        let (mut psn, end) = (state.tx().first_psn(), state.tx().overtaken_end());
         let mut wait: Option<u32> = None;
         let mut found = false;
         let mut lost_again = None;
         // bound: the window
         while let Some(hole) = state.tx().find(&self.in_flight, PacketSet::Outstanding, psn, end) {
             psn = hole.plus(1);
-            let Some(&TxPacket { sent_at, .. }) = state.tx().record(&self.in_flight, hole) else {
+            let Some(&TxPacket { sent_at, flags, .. }) = state.tx().record(&self.in_flight, hole)
+            else {
                 break;
             };
-            if !state.path().is_overtaken(sent_at) {
+            let is_first = !flags.contains(TxFlags::RETRANSMITTED);
+            if !state.path().is_overtaken(sent_at, is_first) {
                 continue;
             }
             let age = now.since(sent_at);
@@ -76,20 +76,32 @@ impl Sender<'_> {
         }
     }
 
-    /// Processes a time-out: first a tail loss probe is sent, then every packet under way counts as
-    /// lost. One of them is sent, and two more for each acknowledged packet from then on. Therefore
-    /// a wrong time-out, because the peer was not scheduled, costs one packet.
+    /// Records that a packet has arrived that was sent at `sent_at`, after a time-out. If no new
+    /// packet was sent since, it has overtaken all that its acknowledgment does not name. Otherwise
+    /// the new packets show what was lost before them.
+    #[cold]
+    pub(crate) fn probe_arrived(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, sent_at: Tick) {
+        let state = &mut cx.table[conn];
+        let last = state.tx().psns().next_back();
+        let last = last.and_then(|psn| state.tx().record(&self.in_flight, psn));
+        if last.is_some_and(|last| last.sent_at.is_before(sent_at)) {
+            state.path_mut().acked(sent_at);
+            state.tx_mut().all_may_be_overtaken();
+        }
+    }
+
+    /// Processes a time-out: a probe is sent. The acknowledgment that it draws shows which packets
+    /// were lost; a peer that was not scheduled has lost none. Where packets are lost, the first
+    /// probe repeats one of them, which repairs a single loss at once.
     pub(crate) fn time_out(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
-        let before = state.path_mut().time_out(now);
+        let loses = state.tx().loses();
+        let before = state.path_mut().time_out(loses, now);
         if before == 0 {
             cx.stats.tail_probes += 1;
         } else {
             cx.stats.timeouts += 1;
-            let asks = before >= PING_FROM_TIMEOUT;
-            state.path_mut().set_extra(Extra::PING, asks);
-            state.tx_mut().all_lost(&mut self.in_flight, u16::from(!asks));
             let oldest = state.tx().first_psn();
             self.suspect_path(cx, conn, oldest);
             if before >= BLOCKED_FROM_TIMEOUT {

@@ -191,10 +191,6 @@ fn resize(cx: &mut Ctx<'_>, conn: ConnSlot, size: u16) {
         return;
     }
     cx.stats.path_shrinks += 1;
-    let state = &mut cx.table[conn];
-    state.path_mut().resized(now);
-    if state.tx().lost() > 0 {
-        state.tx_mut().allow_one_retransmission();
-    }
+    cx.table[conn].path_mut().resized(now);
     cx.table.make_ready(conn);
 }

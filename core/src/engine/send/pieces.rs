@@ -67,6 +67,6 @@ pub(super) fn record_piece(
     let before = state.tx().change_record(in_flight, psn, |record| record.flags |= lost);
     if before.is_some_and(|before| !before.flags.contains(lost)) {
         // The packet of a tail loss probe.
-        state.tx_mut().packet_waits(psn);
+        state.tx_mut().packet_lost(psn);
     }
 }

@@ -33,7 +33,7 @@ impl Sender<'_> {
     #[inline]
     pub(super) fn may_retransmit(&self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
         let state = &cx.table[conn];
-        state.tx().may_retransmit() && self.path_has_room(cx, state)
+        state.tx().lost() > 0 && self.path_has_room(cx, state)
     }
 
     /// The lowest packet that is taken for lost. Bound: the window.

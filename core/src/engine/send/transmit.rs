@@ -105,7 +105,7 @@ impl Sender<'_> {
         state.rx().ack_due_now()
             || state.path().has_extra()
             || state.path().has_tail_probe()
-            || (state.tx().may_retransmit() && self.path_has_room(cx, state))
+            || (state.tx().lost() > 0 && self.path_has_room(cx, state))
             || (more && (state.schedule() == Schedule::Uncorked || self.has_full_packet(cx, state)))
     }
 

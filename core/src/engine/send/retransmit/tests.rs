@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A retransmitted packet equals the first one, wherever in its operation it is. One engine, and a
-//! connected peer that never answers.
+//! connected peer that receives probes alone.
 
 use crate::engine::{Engine, Identity};
 use crate::peer::operation::TxKind;
@@ -71,7 +71,7 @@ impl Sent {
     }
 }
 
-/// Posts a read or a write of which everything before `start` is done, and lets it time out.
+/// Posts a read or a write of which everything before `start` is done, and loses its packets.
 fn sent_again(start: u64, read: bool) -> Sent {
     let config = Config {
         peers: 2,
@@ -103,11 +103,15 @@ fn sent_again(start: u64, read: bool) -> Sent {
     op.sent = start;
     op.missing = op.missing.saturating_sub(start);
     let mut sent = Sent::default();
-    // The tail probe, and the first time-out.
     for _ in 0..200 {
         sent.take(&mut engine, now);
         now = now.after_nanos(1_000_000);
         engine.advance(now);
+        // A probe has arrived, and no packet before it.
+        let Engine { cx, sender, .. } = &mut engine;
+        let (conn, tick) = (cx.table[PeerSlot::of(id)].connection(), cx.timers.tick());
+        sender.probe_arrived(cx, conn, tick);
+        sender.detect_losses(cx, conn);
     }
     sent
 }
