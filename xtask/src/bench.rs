@@ -29,7 +29,13 @@ pub(crate) fn bench(workspace: &Workspace, arguments: &[OsString]) -> Result<Exi
             tell(workspace, arguments)?;
             Ok(code)
         }
-        Some("matching") => engine::matching(workspace, has("--quick")),
+        Some("matching") => {
+            let code = engine::matching(workspace, has("--quick"))?;
+            if code == ExitCode::SUCCESS {
+                return lab::exec(workspace, "bench", arguments);
+            }
+            Ok(code)
+        }
         Some("report") => tell(workspace, arguments),
         Some(one) => {
             if one == "scale" {

@@ -66,7 +66,7 @@ pub(crate) fn matching(workspace: &Workspace, quick: bool) -> Result<ExitCode> {
     if quick {
         command.arg("--quick");
     }
-    command.arg("--out").arg(workspace.root().join("target/bench/matching.json"));
+    command.arg("--out").arg(workspace.root().join("target/bench/engine-matching.json"));
     let status = command.status()?;
     Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -123,6 +123,11 @@ impl Info {
         self.0.tx().size
     }
 
+    /// Asks for room for so many posted receives at the endpoints that are opened with this offer.
+    pub fn set_receive_depth(&mut self, receives: usize) {
+        self.0.set_rx(|rx| rx.size = receives);
+    }
+
     /// How many receives may be posted at once.
     #[must_use]
     pub fn receive_depth(&self) -> usize {

@@ -70,8 +70,19 @@ struct RunArguments {
     serve: bool,
 }
 
-const SUITE_NAMES: [&str; 10] =
-    ["latency", "rate", "bandwidth", "scale", "loss", "path", "cpu", "lazy", "engine", "report"];
+const SUITE_NAMES: [&str; 11] = [
+    "latency",
+    "rate",
+    "bandwidth",
+    "scale",
+    "loss",
+    "path",
+    "cpu",
+    "lazy",
+    suites::MATCHING,
+    "engine",
+    "report",
+];
 
 #[derive(Debug, Args)]
 struct BenchArguments {
@@ -150,6 +161,7 @@ fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         let measured = match suites::plan(suite, arguments.quick) {
             Some(plan) => measure_suite(plan, arguments.quick, &folder)?,
             None if suite == suites::PATH => measure_path(arguments.quick, &folder)?,
+            None if suite == suites::MATCHING => measure_matching(arguments.quick, &folder)?,
             None => continue,
         };
         if measured != ExitCode::SUCCESS {
@@ -234,6 +246,17 @@ fn measure_path(quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
     say_where(&[path]);
     println!();
     // A transfer that exceeds its time limit is a figure.
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures the suite `matching`, and writes its records.
+fn measure_matching(quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
+    let records = suites::matching(quick)?;
+    println!("{}:\n{}\n", suites::MATCHING, suites::table(&records));
+    let path = suites::records_of(folder, suites::MATCHING);
+    report::write(&path, &records)?;
+    say_where(&[path]);
+    println!();
     Ok(ExitCode::SUCCESS)
 }
 

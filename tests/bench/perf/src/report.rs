@@ -86,6 +86,17 @@ pub struct Connections {
     pub left_bytes: u64,
 }
 
+/// The output of the program `matching`.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Matching {
+    /// The provider.
+    pub provider: String,
+    /// Posted receives, or stored messages.
+    pub depth: u64,
+    /// The time of a message, sent, matched and received, in ns: one value a round.
+    pub message_ns: Vec<f64>,
+}
+
 /// The result of a ping-pong. One way is half a round trip.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Latency {

@@ -10,6 +10,7 @@
 mod entries;
 mod lazy;
 mod markdown;
+mod matching;
 mod page;
 mod path;
 mod standalone;
@@ -23,6 +24,7 @@ use crate::report::{self, Record};
 pub use entries::{PGO_WORKLOAD, Plan, plan};
 pub use lazy::lazy_table;
 pub use markdown::markdown;
+pub use matching::{MATCHING, matching};
 pub use page::page;
 pub use path::{PATH, PathSuite, tables as path_tables};
 pub use standalone::{Programs, connections, insertions, many_peers};
@@ -30,8 +32,19 @@ pub use table::table;
 pub use targets::{Row, targets};
 
 /// The suites that the lab measures, and the engine's, in the order in which they run.
-pub const SUITES: [&str; 10] =
-    ["latency", "rate", "bandwidth", "connected", "scale", "loss", PATH, "cpu", "lazy", "engine"];
+pub const SUITES: [&str; 11] = [
+    "latency",
+    "rate",
+    "bandwidth",
+    "connected",
+    "scale",
+    "loss",
+    PATH,
+    "cpu",
+    "lazy",
+    MATCHING,
+    "engine",
+];
 /// Suites that run only if they are named: they take an hour.
 pub const LONG_SUITES: [&str; 2] = [PATH, "lazy"];
 

@@ -5,6 +5,7 @@
 use crate::measure::CONNECTED;
 use crate::report::{Metric, Record};
 use crate::suites::lazy;
+use crate::suites::matching::{self, MATCHING};
 use crate::suites::path::{PATH, SHARE, is_lossy, ratio_to_tcp};
 use crate::suites::table::figure;
 
@@ -72,6 +73,7 @@ pub fn targets(records: &[Record]) -> Vec<Row> {
     for (what, ratio) in lazy::ratios(records) {
         rows.add(lazy::SUITE, what, Least(1.0), Some(ratio), "×");
     }
+    matching(&figures, &mut rows);
     engine(&figures, &mut rows);
     let has_records = |suite: &str| records.iter().any(|record| record.suite == suite);
     rows.0.into_iter().filter(|row| has_records(row.suite)).collect()
@@ -396,6 +398,19 @@ fn cpu(figures: &Figures<'_>, rows: &mut Rows) {
         let percent = figures.median(idle.of(("xdp", mode))).map(|share| share * 100.0);
         let what = format!("idle endpoint, FI_PROGRESS_AUTO: {mode}");
         rows.add("cpu", what, Most(1.0), percent, "% of a core");
+    }
+}
+
+/// Many receives or stored messages cost what few cost.
+fn matching(figures: &Figures<'_>, rows: &mut Rows) {
+    for (depths, stored) in [(matching::POSTED, false), (matching::STORED, true)] {
+        let [few, .., many] = depths.map(|depth| matching::waiting(depth, stored));
+        let time = |what: &str| {
+            let key = Key::new(MATCHING, matching::MESSAGE_TIME, 8).operation(what);
+            figures.median(key.link(Some("one host")).of(UDP))
+        };
+        let ratio = time(&many).zip(time(&few)).map(|(many, few)| many / few);
+        rows.add(MATCHING, format!("a message: {many} / {few}"), Most(2.0), ratio, "×");
     }
 }
 
