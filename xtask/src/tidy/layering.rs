@@ -41,7 +41,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("examples", &["ofi-xdp-libfabric"]),
     // The baseline of the benchmarks: raw AF_XDP through our own port.
     ("tests/bench/perf", &["ofi-xdp-core", "ofi-xdp-datapath", "ofi-xdp-libfabric"]),
-    ("tests/bench/lab", &["ofi-xdp-harness", "ofi-xdp-perf"]),
+    ("tests/bench/lab", &["ofi-xdp-core", "ofi-xdp-harness", "ofi-xdp-perf", "ofi-xdp-statistics"]),
     // A transfer of the fixture returns the report of `perf`.
     ("tests/harness", &["ofi-xdp-core", "ofi-xdp-perf"]),
     // The hostile peer makes packets by hand.

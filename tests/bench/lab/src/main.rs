@@ -70,13 +70,14 @@ struct RunArguments {
     serve: bool,
 }
 
-const SUITE_NAMES: [&str; 11] = [
+const SUITE_NAMES: [&str; 12] = [
     "latency",
     "rate",
     "bandwidth",
     "scale",
     "loss",
     "path",
+    "queues",
     "cpu",
     "lazy",
     suites::MATCHING,
@@ -162,6 +163,7 @@ fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
             Some(plan) => measure_suite(plan, arguments.quick, &folder)?,
             None if suite == suites::PATH => measure_path(arguments.quick, &folder)?,
             None if suite == suites::MATCHING => measure_matching(arguments.quick, &folder)?,
+            None if suite == suites::QUEUES => measure_queues(arguments.quick, &folder)?,
             None => continue,
         };
         if measured != ExitCode::SUCCESS {
@@ -254,6 +256,18 @@ fn measure_matching(quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
     let records = suites::matching(quick)?;
     println!("{}:\n{}\n", suites::MATCHING, suites::table(&records));
     let path = suites::records_of(folder, suites::MATCHING);
+    report::write(&path, &records)?;
+    say_where(&[path]);
+    println!();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures the suite `queues`, and writes its records.
+fn measure_queues(quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
+    netns::sweep()?;
+    let records = suites::queues(quick)?;
+    println!("\n{}:\n{}\n", suites::QUEUES, suites::queues_table(&records));
+    let path = suites::records_of(folder, suites::QUEUES);
     report::write(&path, &records)?;
     say_where(&[path]);
     println!();

@@ -13,6 +13,7 @@ mod markdown;
 mod matching;
 mod page;
 mod path;
+mod queues;
 mod standalone;
 mod table;
 mod targets;
@@ -27,12 +28,13 @@ pub use markdown::markdown;
 pub use matching::{MATCHING, matching};
 pub use page::page;
 pub use path::{PATH, PathSuite, tables as path_tables};
+pub use queues::{QUEUES, queues, queues_table};
 pub use standalone::{Programs, connections, insertions, many_peers};
 pub use table::table;
 pub use targets::{Row, targets};
 
 /// The suites that the lab measures, and the engine's, in the order in which they run.
-pub const SUITES: [&str; 11] = [
+pub const SUITES: [&str; 12] = [
     "latency",
     "rate",
     "bandwidth",
@@ -40,6 +42,7 @@ pub const SUITES: [&str; 11] = [
     "scale",
     "loss",
     PATH,
+    QUEUES,
     "cpu",
     "lazy",
     MATCHING,
