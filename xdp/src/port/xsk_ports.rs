@@ -3,7 +3,7 @@
 //!
 //! In: packets of the engine, and the number of wanted queues. Out: packets of all sockets in one
 //! stream, and for each destination the socket to send by. Caller: `xdp_half.rs`. Bounds:
-//! [`QUEUES`] sockets, [`ARRIVALS`] remembered queues.
+//! [`QUEUES_MAX`] sockets, [`ARRIVALS`] remembered queues.
 //!
 //! A packet leaves by the socket to which the packets of its destination come: a queue for each
 //! flow, both ways. Cards that answer by the queue that sent last (TAP, virtio-net) keep it so.

@@ -5,7 +5,7 @@
 //! Out: the socket for its packets; none while the endpoint's own port is right. What arrives at
 //! these ports is not for the endpoint: peers answer to its own port. Caller: the UDP port. Bounds:
 //! [`SENDERS_MAX`] sockets, which peers share by their slots; changes as
-//! [`SourcePort`](ofi_xdp_core::SourcePort) allows.
+//! [`SourcePort`] allows.
 
 use std::net::SocketAddr;
 
