@@ -1,33 +1,73 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `xdp-run --check`: the tier of each interface, why it is no better one, and how to get it.
+//! `xdp-run --check`: the state of each interface and of the host, and commands that better it.
 //!
-//! In: the command line. Out: a paragraph for each interface, and whether the tier that was asked
-//! for is to be had, as exit status. Called by `main`. Bound: the offers.
+//! In: the command line. Out: a table, or JSON, and whether the tier that was asked for is to be
+//! had, as exit status. Called by `main`. Bound: the offers, three programs for each interface.
 
-use std::fmt::Write as _;
+mod finding;
+mod host;
+mod nic;
+mod table;
+
+use std::io::{IsTerminal as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use crate::cli::{RunArguments, WantedTier};
 use crate::environment::Environment;
 use crate::offers::{self, Offer};
+use finding::Finding;
 
-/// Prints the offers of an environment that asks for everything.
+/// Prints the findings in an environment that asks for everything.
 pub(crate) fn run(cli: &RunArguments, environment: &Environment) -> Result<ExitCode> {
     let every = environment.clone().with("FI_XDP_TIER", WantedTier::Auto.text());
     let found = offers::in_environment(&every, cli.name)?;
-    ensure!(!found.is_empty(), "{}", cli.nothing());
     let program = cli.program.first().map_or("PROGRAM", |program| program.to_str().unwrap_or("?"));
-    let ours = std::env::current_exe()?;
-    print!("{}", report(&found, program, &ours));
+    let findings = findings(&named_for(&found, program, &std::env::current_exe()?), program);
+    let mut out = std::io::stdout();
+    let text = if cli.json {
+        serde_json::to_string_pretty(&findings)? + "\n"
+    } else {
+        let has_colours = out.is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        table::text(&findings, has_colours)
+    };
+    // A closed output is not a failure.
+    let _ = out.write_all(text.as_bytes());
     let wanted = cli.tier.unwrap_or(WantedTier::Auto);
     let has = found.iter().any(|offer| satisfies(offer, wanted));
     if !has {
         eprintln!("xdp-run: --tier {} is not to be had", wanted.text());
     }
     Ok(if has { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The findings about each domain, once, and then about the host.
+fn findings(offers: &[Offer], program: &str) -> Vec<Finding> {
+    let mut findings = Vec::new();
+    let mut seen: Vec<&str> = Vec::new();
+    for offer in offers {
+        if !seen.contains(&offer.domain.as_str()) {
+            seen.push(&offer.domain);
+            findings.extend(nic::findings(offer));
+        }
+    }
+    findings.extend(host::findings(offers.len(), program));
+    let passthrough = offers.iter().flat_map(|one| &one.lines).find(|it| is_passthrough(it));
+    findings.extend(passthrough.map(|line| Finding::good(host::SUBJECT, "hardware", line.clone())));
+    findings
+}
+
+/// The offers with the user's `program` in commands: the provider names the program that asked
+/// (`ours`) there.
+fn named_for(offers: &[Offer], program: &str, ours: &Path) -> Vec<Offer> {
+    let ours = ours.display().to_string();
+    let named = |offer: &Offer| Offer {
+        domain: offer.domain.clone(),
+        lines: offer.lines.iter().map(|line| line.replace(&ours, program)).collect(),
+    };
+    offers.iter().map(named).collect()
 }
 
 /// Whether an offer is of the tier. Every interface has kernel sockets.
@@ -39,30 +79,6 @@ fn satisfies(offer: &Offer, wanted: WantedTier) -> bool {
         WantedTier::AfXdp => tier == Some("af_xdp"),
         WantedTier::Passthrough => tier.is_none(),
     }
-}
-
-/// A paragraph for each domain. The provider names the program that asked (`ours`) in commands: the
-/// user's `program` stands there.
-fn report(offers: &[Offer], program: &str, ours: &Path) -> String {
-    let mut text = String::new();
-    let mut seen: Vec<&str> = Vec::new();
-    for offer in offers {
-        if seen.contains(&offer.domain.as_str()) {
-            continue;
-        }
-        seen.push(&offer.domain);
-        let _ = writeln!(text, "{}: {}", offer.domain, offer.tier());
-        for (key, shown) in [("not better because", "no better: "), ("driver offers", "driver: ")] {
-            if let Some(reason) = offer.value(key) {
-                let reason = reason.replace(&ours.display().to_string(), program);
-                let _ = writeln!(text, "    {shown}{reason}");
-            }
-        }
-    }
-    if let Some(line) = offers.iter().flat_map(|one| &one.lines).find(|it| is_passthrough(it)) {
-        let _ = writeln!(text, "{line}");
-    }
-    text
 }
 
 fn is_passthrough(line: &str) -> bool {
@@ -79,15 +95,15 @@ mod tests {
     }
 
     #[test]
-    fn the_report_has_the_reason_and_the_users_program() {
+    fn commands_have_the_users_program() {
         let advice = "not better because: AF_XDP needs CAP_BPF; grant them with `sudo setcap \
                       cap_bpf+ep /usr/bin/xdp-run` or run xdp-broker";
-        let lines = ["tier: udp", advice, "no passthrough: efa: not in this libfabric"];
-        let offers = [offer("eth0", &lines), offer("eth0", &lines), offer("lo", &["tier: udp"])];
-        let wanted = "eth0: udp\n    no better: AF_XDP needs CAP_BPF; grant them with `sudo setcap \
-                      cap_bpf+ep ./app` or run xdp-broker\nlo: udp\n\
-                      no passthrough: efa: not in this libfabric\n";
-        assert_eq!(report(&offers, "./app", Path::new("/usr/bin/xdp-run")), wanted);
+        let offers = [offer("nosuch0", &["tier: udp", advice]), offer("nosuch0", &["tier: udp"])];
+        let named = named_for(&offers, "./app", Path::new("/usr/bin/xdp-run"));
+        let found = findings(&named, "./app");
+        let tiers: Vec<_> = found.iter().filter(|it| it.check == "tier").collect();
+        assert_eq!(tiers.len(), 1, "one for a domain: {tiers:?}");
+        assert_eq!(tiers[0].remedy(), Some("sudo setcap cap_bpf+ep ./app"));
     }
 
     #[test]

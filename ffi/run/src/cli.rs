@@ -24,9 +24,12 @@ pub(crate) struct RunArguments {
     /// Print the offers and the variables in one line
     #[arg(short, long)]
     pub(crate) verbose: bool,
-    /// Print the tier of each interface, why it is no better one, and how to get it; start nothing
+    /// Print the state of interfaces and host, and commands that better it; start nothing
     #[arg(long)]
     pub(crate) check: bool,
+    /// Print the table of --check as JSON
+    #[arg(long, requires = "check")]
+    pub(crate) json: bool,
     /// Print the offers of this environment as JSON
     #[arg(long, hide = true)]
     pub(crate) offers: Option<String>,

@@ -5,9 +5,11 @@
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::LazyLock;
 
-/// A folder with the provider, under the name that libfabric expects.
-fn provider_folder() -> PathBuf {
+/// A folder with the provider, under the name that libfabric expects. Tests of one process share
+/// it.
+static PROVIDER_FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
     let program = std::env::current_exe().unwrap();
     let built = program.parent().unwrap().join("libxdp_fi.so");
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("provider");
@@ -16,11 +18,11 @@ fn provider_folder() -> PathBuf {
     std::fs::copy(&built, &own).expect("cargo builds the provider before these tests");
     std::fs::rename(&own, folder.join("libxdp-fi.so")).unwrap();
     folder
-}
+});
 
 fn run(arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xdp-run"));
-    command.args(arguments).env("FI_PROVIDER_PATH", provider_folder());
+    command.args(arguments).env("FI_PROVIDER_PATH", PROVIDER_FOLDER.as_path());
     command.env_remove("FI_LOG_LEVEL").env_remove("FI_PROVIDER");
     command.output().unwrap()
 }
@@ -89,14 +91,49 @@ fn a_signal_that_ends_the_program_is_passed_on() {
     assert_eq!(output.status.signal(), Some(15));
 }
 
-/// Without capabilities, whoever runs the test.
+/// The table of loopback is the same for every user. What the host has differs.
 #[test]
-fn check_says_why_a_tier_is_not_to_be_had_and_how_to_get_it() {
+fn check_prints_a_table_and_says_whether_the_tier_is_to_be_had() {
     let output = run(&["--check", "--nic", "lo"]);
     assert!(output.status.success(), "{output:?}");
     let shown = text(&output.stdout);
-    assert!(shown.starts_with("lo: udp\n    no better: packets over the loopback"), "{shown}");
+    assert!(shown.starts_with("lo\n  ✓ tier          udp: packets over the loopback"), "{shown}");
+    for check in ["kernel", "libfabric", "offers", "capabilities", "memlock", "broker", "hardware"]
+    {
+        let has = |line: &str| line.split_whitespace().nth(1) == Some(check);
+        assert_eq!(shown.lines().filter(|line| has(line)).count(), 1, "{check}: {shown}");
+    }
+    assert!(!shown.contains('\u{1b}'), "no colours in a pipe: {shown}");
     let output = run(&["--check", "--tier", "af_xdp", "--nic", "lo"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(text(&output.stderr), "xdp-run: --tier af_xdp is not to be had\n");
+}
+
+#[test]
+fn check_without_an_offer_still_has_the_host() {
+    let output = run(&["--check", "--nic", "nosuch0"]);
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let shown = text(&output.stdout);
+    assert!(shown.contains("  ✗ offers        0\n"), "{shown}");
+    assert!(text(&output.stderr).contains("no interface of this name"), "{output:?}");
+}
+
+#[test]
+fn check_as_json_has_the_rows_of_the_table() {
+    let output = run(&["--check", "--json", "--nic", "lo"]);
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(
+        (rows[0]["subject"].as_str(), rows[0]["check"].as_str()),
+        (Some("lo"), Some("tier"))
+    );
+    for row in &rows {
+        let is_good = row["result"] == "good";
+        assert_eq!(is_good, row["remedy"].is_null(), "a remedy where it is not good: {row}");
+        assert!(is_good || row["result"] == "warning" || row["result"] == "failure", "{row}");
+    }
+    let table = text(&run(&["--check", "--nic", "lo"]).stdout);
+    let lines =
+        table.lines().filter(|line| ["  ✓", "  !", "  ✗"].iter().any(|it| line.starts_with(it)));
+    assert_eq!(lines.count(), rows.len(), "{table}");
+    assert_eq!(run(&["--json", "true"]).status.code(), Some(125), "without --check");
 }
