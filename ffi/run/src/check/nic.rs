@@ -7,6 +7,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::slice;
 
 use super::finding::Finding;
 use crate::offers::Offer;
@@ -113,11 +114,16 @@ fn programs(name: &str, answer: Option<&str>) -> Finding {
     let Some(xdp) = links.first().and_then(|link| link.get("xdp")) else {
         return finding("none".to_owned());
     };
-    let id = xdp["prog"]["id"].as_u64().unwrap_or(0);
-    match xdp["prog"]["name"].as_str() {
-        Some(OWN_PROGRAM) => finding(format!("the provider's ({id})")),
-        Some(other) => finding(format!("{other} ({id}), so AF_XDP is not to be had"))
-            .warning(format!("sudo ip link set dev {name} {} off", kind(xdp))),
+    // A device has one for each mode.
+    let own = |one: &&serde_json::Value| one["prog"]["name"].as_str() == Some(OWN_PROGRAM);
+    let attached = xdp["attached"].as_array().map_or_else(|| slice::from_ref(xdp), Vec::as_slice);
+    let Some(other) = attached.iter().find(|one| !own(one)) else {
+        return finding("the provider's".to_owned());
+    };
+    let id = other["prog"]["id"].as_u64().unwrap_or(0);
+    match other["prog"]["name"].as_str() {
+        Some(program) => finding(format!("{program} ({id}), so AF_XDP is not to be had"))
+            .warning(format!("sudo ip link set dev {name} {} off", kind(other))),
         None => finding(format!("{id}, with a name that root alone may read"))
             .warning(format!("sudo xdp-run --check --nic {name}")),
     }

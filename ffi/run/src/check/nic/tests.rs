@@ -50,6 +50,11 @@ fn another_xdp_program_is_named_with_the_command_that_detaches_it() {
     assert_eq!(remedy(&other).as_deref(), Some("sudo ip link set dev eth0 xdpgeneric off"));
     let native = other.replace("\"mode\":2", "\"mode\":1");
     assert_eq!(remedy(&native).as_deref(), Some("sudo ip link set dev eth0 xdpdrv off"));
+    let own = r#"{"mode":2,"prog":{"id":6,"name":"ofi_xdp"}}"#;
+    let both = answer(&format!(
+        r#"{{"mode":4,"attached":[{own},{{"mode":3,"prog":{{"id":7,"name":"firewall"}}}}]}}"#
+    ));
+    assert_eq!(remedy(&both).as_deref(), Some("sudo ip link set dev eth0 xdpoffload off"));
     let unnamed = answer(r#"{"mode":1,"prog":{"id":7}}"#);
     assert_eq!(remedy(&unnamed).as_deref(), Some("sudo xdp-run --check --nic eth0"));
     assert!(remedy("no JSON").is_some_and(|command| command.contains("iproute2")));
