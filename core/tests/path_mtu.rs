@@ -164,6 +164,42 @@ fn larger_packets_are_tried_again_after_the_time_for_it() {
     assert_eq!(packet_max(&world) as usize, JUMBO / 8 * 8);
 }
 
+/// The messages fit one packet of the long path, and take several of the short one.
+#[test]
+fn messages_that_are_begun_go_on_in_parts_when_the_path_becomes_longer() {
+    const LEN: usize = 3000;
+    let retry = Duration::from_secs(1);
+    // Searches begin when a timer fires, as it does for a loss.
+    let faults = Faults { loss: 1.0, delay: 1_000_000, ..Faults::NONE };
+    for seed in 40..60 {
+        let mut world = world(seed, &Config { path_retry: retry, ..small() }, faults);
+        transfer(&mut world, ETHERNET);
+        assert_eq!(packet_max_after_search(&mut world), ETHERNET);
+        world.run(Duration::from_millis(5));
+        world.link.passes = usize::MAX;
+        world.now += 2_000_000_000;
+        world.completions(0);
+        world.completions(1);
+        let raises = world.nodes[0].engine.stats().path_raises;
+        let rounds = (0..200).take_while(|round| {
+            let contexts = 1000 + round * 20..1020 + round * 20;
+            for context in contexts.clone() {
+                world.recv(1, context, LEN);
+                world.send(0, 1, context, pattern(context, LEN));
+            }
+            let done = |w: &World| w.nodes[1].completions.len() == 20;
+            assert!(world.run_until(Duration::from_secs(1), done), "seed {seed}");
+            for context in contexts {
+                assert!(world.received(1, context) == pattern(context, LEN));
+            }
+            world.completions(0);
+            world.completions(1);
+            world.nodes[0].engine.stats().path_raises == raises
+        });
+        assert!(rounds.count() < 200, "longer packets were not tried");
+    }
+}
+
 #[test]
 fn loss_alone_shortens_no_packets_for_long() {
     let faults = Faults { loss: 5.0, ..Faults::NONE };

@@ -31,13 +31,16 @@ pub(super) fn encode_message<'a, M: Memory>(
 }
 
 impl Sender<'_> {
-    /// Bytes that an operation takes up in a packet as a whole; `None`: it is always sent in parts.
+    /// Bytes that an operation takes up in a packet as a whole; `None`: it is sent in parts. Once a
+    /// part was sent the rest goes in parts, also when the path has become longer since then.
     #[inline]
     pub(super) fn whole_len(&self, slot: OpSlot) -> Option<usize> {
         let op = &self.ops[slot];
         let total = usize::try_from(op.total).ok().filter(|&total| total <= usize::from(u16::MAX));
         match &op.kind {
-            TxKind::Message(envelope) => Some(message_len(total?, envelope.data.is_some())),
+            TxKind::Message(envelope) if op.sent == 0 => {
+                Some(message_len(total?, envelope.data.is_some()))
+            }
             TxKind::Rendezvous(envelope) => Some(rts_len(envelope.data)),
             TxKind::Write { data, .. } if op.sent == 0 => Some(write_len(total?, *data)),
             TxKind::Read { .. } => {
@@ -51,7 +54,7 @@ impl Sender<'_> {
             TxKind::Error { .. } => Some(ERROR_LEN),
             TxKind::RendezvousRead { .. } => Some(READ_REQUEST_LEN),
             TxKind::Fin { .. } => Some(FIN_LEN),
-            TxKind::Write { .. } | TxKind::Response { .. } => None,
+            TxKind::Message(_) | TxKind::Write { .. } | TxKind::Response { .. } => None,
         }
     }
 
