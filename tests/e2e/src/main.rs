@@ -15,7 +15,7 @@ use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use ofi_xdp_harness::interrupt;
 use ofi_xdp_libfabric::{
-    Endpoint, Error, Info, Kind, Name, Operation, Peer, Route, Setup, Wait, Want,
+    Endpoint, Error, Info, Kind, Listener, Name, Operation, Peer, Route, Setup, Wait, Want,
 };
 
 /// Number of buffers of an endpoint, and bytes in each.
@@ -56,6 +56,9 @@ enum Task {
         local: IpAddr,
         #[arg(long)]
         port: Option<u16>,
+        /// Listen, and send back the messages of one connection
+        #[arg(long)]
+        connected: bool,
     },
     /// Send messages to an echo and verify each returned one, until SIGTERM; print `begun` after
     /// the first answer, and their number at the end
@@ -64,6 +67,9 @@ enum Task {
         echo: String,
         #[arg(long)]
         port: Option<u16>,
+        /// Connect to an echo that listens
+        #[arg(long)]
+        connected: bool,
     },
     /// Send one message to an echo, and print the microseconds until it was accepted
     Knock { local: IpAddr, echo: String },
@@ -76,8 +82,11 @@ fn main() -> anyhow::Result<()> {
         Task::Spray { target, milliseconds } => spray(target, Duration::from_millis(milliseconds)),
         Task::Pair { local } => pair(local),
         Task::Reads { local, count } => reads(local, count),
-        Task::Echo { local, port } => echo(local, port),
-        Task::Converse { local, echo, port } => converse(local, &echo, port),
+        Task::Echo { local, port, connected: false } => echo(local, port),
+        Task::Echo { local, port, connected: true } => echo_connected(local, port),
+        Task::Converse { local, echo, port, connected } => {
+            converse(local, &echo, (port, connected))
+        }
         Task::Knock { local, echo } => knock(local, &echo),
     }
 }
@@ -87,17 +96,20 @@ fn open(local: IpAddr, port: Option<u16>) -> anyhow::Result<Endpoint> {
 }
 
 fn open_with(local: IpAddr, port: Option<u16>, setup: Setup) -> anyhow::Result<Endpoint> {
-    let info = Info::find(&Want {
+    Ok(Endpoint::open(&Info::find(&want(Kind::Rdm, local, port, None))?, setup)?)
+}
+
+fn want(kind: Kind, local: IpAddr, port: Option<u16>, destination: Option<&Name>) -> Want<'_> {
+    Want {
         provider: "xdp",
-        kind: Kind::Rdm,
+        kind,
         tagged: true,
         rma: false,
         auto_progress: false,
         source: Some(local),
         port,
-        destination: None,
-    })?;
-    Ok(Endpoint::open(&info, setup)?)
+        destination,
+    }
 }
 
 fn say(line: &str) -> anyhow::Result<()> {
@@ -105,9 +117,9 @@ fn say(line: &str) -> anyhow::Result<()> {
     Ok(std::io::stdout().flush()?)
 }
 
-/// Prints the endpoint's name.
-fn say_name(endpoint: &Endpoint) -> anyhow::Result<()> {
-    let hex: String = endpoint.name()?.0.iter().map(|byte| format!("{byte:02x}")).collect();
+/// Prints the name of an endpoint.
+fn say_name(Name(bytes): &Name) -> anyhow::Result<()> {
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
     say(&format!("name {hex}"))
 }
 
@@ -120,7 +132,7 @@ fn read_name(hex: &str) -> anyhow::Result<Name> {
 fn sink(local: IpAddr, port: Option<u16>) -> anyhow::Result<()> {
     let mut endpoint = open(local, port)?;
     let mut free: Vec<usize> = (0..SLOTS).collect();
-    say_name(&endpoint)?;
+    say_name(&endpoint.name()?)?;
     let end = Instant::now() + LIFE;
     while Instant::now() < end {
         while let Some(slot) = free.last() {
@@ -328,8 +340,15 @@ const fn of_exchange(wait: Wait) -> Setup {
 
 fn echo(local: IpAddr, port: Option<u16>) -> anyhow::Result<()> {
     let mut endpoint = open_with(local, port, of_exchange(Wait::Sread))?;
-    say_name(&endpoint)?;
-    traffic::echo(&mut endpoint, Instant::now() + TALK)
+    say_name(&endpoint.name()?)?;
+    traffic::echo(&mut endpoint, None, Instant::now() + TALK)
+}
+
+fn echo_connected(local: IpAddr, port: Option<u16>) -> anyhow::Result<()> {
+    let listener = Listener::open(&Info::find(&want(Kind::Msg, local, port, None))?)?;
+    say_name(&listener.name()?)?;
+    let mut endpoint = listener.accept(of_exchange(Wait::Sread), LIFE)?;
+    traffic::echo(&mut endpoint, Some(Peer::CONNECTED), Instant::now() + TALK)
 }
 
 fn knock(local: IpAddr, echo: &str) -> anyhow::Result<()> {
@@ -339,10 +358,21 @@ fn knock(local: IpAddr, echo: &str) -> anyhow::Result<()> {
     say(&format!("accepted {}", time.as_micros()))
 }
 
-fn converse(local: IpAddr, echo: &str, port: Option<u16>) -> anyhow::Result<()> {
+fn converse(
+    local: IpAddr,
+    echo: &str,
+    (port, connected): (Option<u16>, bool),
+) -> anyhow::Result<()> {
     interrupt::install()?;
-    let mut endpoint = open_with(local, port, of_exchange(Wait::Spin))?;
-    let peer = endpoint.insert(&read_name(echo)?)?;
+    let (echo, setup) = (read_name(echo)?, of_exchange(Wait::Spin));
+    let (mut endpoint, peer) = if connected {
+        let info = Info::find(&want(Kind::Msg, local, port, Some(&echo)))?;
+        (Endpoint::connect(&info, setup, LIFE)?, Peer::CONNECTED)
+    } else {
+        let mut endpoint = open_with(local, port, setup)?;
+        let peer = endpoint.insert(&echo)?;
+        (endpoint, peer)
+    };
     let stop = || interrupt::check().is_err();
     let verified = traffic::converse(&mut endpoint, peer, Instant::now() + TALK, stop)?;
     say(&format!("verified {} messages, {} bytes", verified.messages, verified.bytes))

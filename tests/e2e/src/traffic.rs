@@ -56,14 +56,18 @@ fn post(
     Ok(())
 }
 
-/// Sends every message back, until `end`. The first message is the name of the other side.
+/// Sends every message back to `peer`, until `end`. Without a `peer` the first message is the name
+/// of the other side.
 ///
 /// # Errors
 /// When an operation fails.
-pub(crate) fn echo(endpoint: &mut Endpoint, end: Instant) -> anyhow::Result<()> {
+pub(crate) fn echo(
+    endpoint: &mut Endpoint,
+    mut peer: Option<Peer>,
+    end: Instant,
+) -> anyhow::Result<()> {
     let mut waiting: VecDeque<_> =
         (0..endpoint.slots()).map(|slot| (slot, Next::Receive)).collect();
-    let mut peer = None;
     while Instant::now() < end {
         post(endpoint, &mut waiting, peer)?;
         // A side without work sleeps until a message wakes it, through any change of the network.

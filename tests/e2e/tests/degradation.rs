@@ -54,10 +54,10 @@ impl End {
     }
 }
 
-/// The echo on host A, and its name.
-fn start_echo(fixture: &TwoHostFixture) -> anyhow::Result<(End, String)> {
+/// The echo on host A, and its name. `more`: arguments of both programs.
+fn start_echo(fixture: &TwoHostFixture, more: &[&str]) -> anyhow::Result<(End, String)> {
     let local = fixture.hosts().link(0).v4(Side::A).to_string();
-    let mut echo = End::start(fixture, Side::A, &["echo", &local])?;
+    let mut echo = End::start(fixture, Side::A, &[&["echo", local.as_str()], more].concat())?;
     let line = echo.process.wait_for("name ", TIMEOUT)?;
     Ok((echo, line.strip_prefix("name ").context("no name")?.to_owned()))
 }
@@ -69,15 +69,21 @@ struct Conversation<'a> {
 }
 
 impl<'a> Conversation<'a> {
-    fn begin(fixture: &'a TwoHostFixture) -> anyhow::Result<Self> {
-        let (echo, name) = start_echo(fixture)?;
-        Self::begin_with(fixture, echo, &name)
+    fn begin(fixture: &'a TwoHostFixture, more: &[&str]) -> anyhow::Result<Self> {
+        let (echo, name) = start_echo(fixture, more)?;
+        Self::begin_with(fixture, echo, &name, more)
     }
 
     /// A conversation with a running echo of this `name`.
-    fn begin_with(fixture: &'a TwoHostFixture, echo: End, name: &str) -> anyhow::Result<Self> {
+    fn begin_with(
+        fixture: &'a TwoHostFixture,
+        echo: End,
+        name: &str,
+        more: &[&str],
+    ) -> anyhow::Result<Self> {
         let local = fixture.hosts().link(0).v4(Side::B).to_string();
-        let client = End::start(fixture, Side::B, &["converse", &local, name])?;
+        let arguments = [&["converse", local.as_str(), name], more].concat();
+        let client = End::start(fixture, Side::B, &arguments)?;
         let conversation = Self { fixture, ends: [echo, client] };
         conversation.goes_on_by("AF_XDP skb")?;
         Ok(conversation)
@@ -162,11 +168,11 @@ impl<'a> Conversation<'a> {
     }
 }
 
-#[test]
-fn root_a_conversation_outlives_every_change() -> anyhow::Result<()> {
+/// A conversation lives through all changes. `more`: arguments of its programs.
+fn through_every_change(more: &[&str]) -> anyhow::Result<()> {
     let hosts = [LinkOptions::default(); 2];
     let Some(fixture) = TwoHostFixture::with_links(&hosts)? else { return Ok(()) };
-    let mut talk = Conversation::begin(&fixture)?;
+    let mut talk = Conversation::begin(&fixture, more)?;
     type Change = fn(&mut Conversation<'_>) -> anyhow::Result<()>;
     let changes: [(&str, Change); 7] = [
         ("the program is detached", detached),
@@ -187,6 +193,16 @@ fn root_a_conversation_outlives_every_change() -> anyhow::Result<()> {
     fixture.wait_detached()
 }
 
+#[test]
+fn root_a_conversation_outlives_every_change() -> anyhow::Result<()> {
+    through_every_change(&[])
+}
+
+#[test]
+fn root_a_connection_outlives_every_change() -> anyhow::Result<()> {
+    through_every_change(&["--connected"])
+}
+
 /// The endpoint has no peer yet and its owner sleeps in `fi_cq_sread`: only the change itself can
 /// wake it.
 #[test]
@@ -194,7 +210,7 @@ fn root_a_sleeper_through_a_change_receives_the_first_message() -> anyhow::Resul
     let Some(fixture) = TwoHostFixture::with_links(&[LinkOptions::default()])? else {
         return Ok(());
     };
-    let (echo, name) = start_echo(&fixture)?;
+    let (echo, name) = start_echo(&fixture, &[])?;
     let link = |state| fixture.hosts().host(Side::A).ip(&["link", "set", "link0", state]);
     link("down")?;
     wait_until("the loss is noticed", TIMEOUT, || {
@@ -206,7 +222,7 @@ fn root_a_sleeper_through_a_change_receives_the_first_message() -> anyhow::Resul
     })?;
     // Packets before the claim of the port go to the kernel's socket.
     thread::sleep(Duration::from_millis(300));
-    let mut talk = Conversation::begin_with(&fixture, echo, &name)?;
+    let mut talk = Conversation::begin_with(&fixture, echo, &name, &[])?;
     talk.have_said(&["is lost (the interface is down)", BACK], &[])?;
     println!("{}", talk.finish()?);
     fixture.wait_detached()
