@@ -62,6 +62,7 @@ fn fi_pingpong(
         Program::new("fi_pingpong")
             .args(["-p", "xdp", "-e", endpoint, "-c", "-m", messages, "-I", "400"])
             .envs([tier_variable(mode)])
+            .envs((mode == "passthrough").then_some(("FI_XDP_PASSTHROUGH", "tcp")))
     };
     let server = fixture.program(Side::A, tool(modes[0]))?.start()?;
     // The server prints nothing when it listens.
@@ -110,6 +111,13 @@ fn root_fi_pingpong_over_connected_endpoints() -> anyhow::Result<()> {
         }
     }
     fixture.wait_detached()
+}
+
+/// Connected endpoints of another provider, for which `tcp` stands in.
+#[test]
+fn root_fi_pingpong_over_connected_endpoints_of_passthrough() -> anyhow::Result<()> {
+    let Some(fixture) = TwoHostFixture::new()? else { return Ok(()) };
+    fi_pingpong(&fixture, ["passthrough"; 2], ("msg", "msg")).map(drop)
 }
 
 /// The two ping-pong examples, each as a server for the other.

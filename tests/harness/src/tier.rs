@@ -32,8 +32,13 @@ impl XdpMode {
     }
 }
 
-/// The variable for a tier by name: `udp` is a tier, all other names are modes of AF_XDP.
+/// The variable for a tier by name: `udp` and `passthrough` are tiers, all other names are modes of
+/// AF_XDP.
 #[must_use]
 pub fn tier_variable(name: &str) -> (&'static str, &str) {
-    if name == "udp" { ("FI_XDP_TIER", name) } else { ("FI_XDP_MODE", name) }
+    if ["udp", "passthrough"].contains(&name) {
+        ("FI_XDP_TIER", name)
+    } else {
+        ("FI_XDP_MODE", name)
+    }
 }
