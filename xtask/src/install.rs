@@ -140,6 +140,11 @@ impl Broker {
     }
 }
 
+/// A unit of a package that is unpacked in `/usr/local`.
+pub(crate) fn under_usr_local(unit: &str) -> String {
+    Broker::under("/usr/local".into()).unit(unit)
+}
+
 /// `LIBDIR/libfabric` of the libfabric that pkg-config finds.
 fn libfabric_provider_dir() -> Option<PathBuf> {
     let output =

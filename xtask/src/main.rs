@@ -20,6 +20,7 @@ mod lab;
 mod licences;
 mod mpi;
 mod mutate;
+mod package;
 mod pgo;
 mod process;
 mod results;
@@ -76,6 +77,12 @@ enum Task {
         /// Install under PREFIX/lib/libfabric instead of the system's libfabric
         #[arg(long, value_name = "PREFIX")]
         prefix: Option<PathBuf>,
+    },
+    /// Make the .deb, the .rpm and the .tar.gz in target/package
+    Package {
+        /// Of the PGO build, for publication: takes longer, and root
+        #[arg(long)]
+        trained: bool,
     },
     /// Two hosts, one job over the provider: set up, build, measure, report (`run -- --help`)
     Run {
@@ -236,6 +243,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             }
         }
         Task::Install { prefix } => install::install(&workspace, prefix)?,
+        Task::Package { trained } => package::package(&workspace, trained)?,
         Task::Run { arguments } => return lab::exec(&workspace, "run", &arguments),
         Task::Bench { arguments } => return bench::bench(&workspace, &arguments),
         Task::Profile { arguments } => {

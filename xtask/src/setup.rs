@@ -31,6 +31,7 @@ pub(crate) const EVERYTHING: &[Purpose] = &[
     Purpose::Check,
     Purpose::Fuzz,
     Purpose::Count,
+    Purpose::Package,
 ];
 
 /// Makes sure that each requirement of `purposes` is met, and installs missing packages.

@@ -26,7 +26,8 @@ use crate::stage::{self, Outcome, Stage};
 use crate::suite::Counts;
 use crate::workspace::{Privilege, Workspace, is_ci};
 use crate::{
-    bindings, checks, engine, freestanding, fuzz, licences, mpi, simulator, suite, tidy, vm,
+    bindings, checks, engine, freestanding, fuzz, licences, mpi, package, simulator, suite, tidy,
+    vm,
 };
 
 /// Runs all stages, or those for tests, or the `chosen` ones and their prerequisites.
@@ -117,7 +118,12 @@ const TESTS: [Stage<Context>; 6] = [
 ];
 
 /// Not part of a run during development: each takes a minute or more.
-const LONG_CHECKS: [Stage<Context>; 4] = [
+const LONG_CHECKS: [Stage<Context>; 5] = [
+    stage(
+        "packages",
+        "installed in a clean root, used, removed; two runs give the same bytes",
+        |c| package::stage(&c.workspace, c.privilege).map(Outcome::Tests),
+    ),
     stage("mpi", "MPICH, Open MPI and Intel MPI between four hosts, over AF_XDP and UDP", mpi_jobs),
     stage("vm", "zero-copy between two network cards of a virtual machine", virtual_machine),
     stage("instructions", "the engine takes no more of them than is written down", |c| {

@@ -6,6 +6,7 @@
 use std::ffi::OsString;
 
 use clap::{Parser, ValueEnum};
+use clap_complete::Shell;
 
 /// Starts a program, or an MPI launcher, on the xdp provider of libfabric.
 #[derive(Debug, Parser)]
@@ -33,11 +34,14 @@ pub(crate) struct RunArguments {
     /// Print the offers of this environment as JSON
     #[arg(long, hide = true)]
     pub(crate) offers: Option<String>,
+    /// Print the completions of this shell
+    #[arg(long, hide = true, value_name = "SHELL")]
+    pub(crate) completions: Option<Shell>,
     /// The program and its arguments
     #[arg(
         trailing_var_arg = true,
         value_name = "PROGRAM",
-        required_unless_present_any = ["check", "offers"]
+        required_unless_present_any = ["check", "offers", "completions"]
     )]
     pub(crate) program: Vec<OsString>,
 }

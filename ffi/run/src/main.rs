@@ -16,7 +16,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result};
-use clap::Parser as _;
+use clap::{CommandFactory as _, Parser as _};
 
 use crate::cli::RunArguments;
 use crate::environment::Environment;
@@ -44,6 +44,11 @@ fn main() -> ExitCode {
 fn run(cli: &RunArguments) -> Result<ExitCode> {
     if let Some(provider) = &cli.offers {
         println!("{}", serde_json::to_string(&offers::here(provider)?)?);
+        return Ok(ExitCode::SUCCESS);
+    }
+    if let Some(shell) = cli.completions {
+        let (mut command, mut output) = (RunArguments::command(), std::io::stdout());
+        clap_complete::generate(shell, &mut command, "xdp-run", &mut output);
         return Ok(ExitCode::SUCCESS);
     }
     let environment = Environment::new(cli.name, cli.tier, cli.nic.as_deref());

@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
-use clap::Parser;
+use clap::{CommandFactory as _, Parser};
+use clap_complete::Shell;
 use ofi_xdp_statistics::{FOLDER, Page, read_all};
 
 /// Statistics of the endpoints of the xdp provider on this machine.
@@ -34,6 +35,9 @@ struct Cli {
     /// Folder of the pages
     #[arg(long, default_value = FOLDER, value_name = "FOLDER")]
     folder: PathBuf,
+    /// Print the completions of this shell
+    #[arg(long, hide = true, value_name = "SHELL")]
+    completions: Option<Shell>,
 }
 
 fn interval(text: &str) -> Result<f64, String> {
@@ -45,6 +49,10 @@ fn interval(text: &str) -> Result<f64, String> {
 
 fn main() -> Result<()> {
     let cli = Cli::parse();
+    if let Some(shell) = cli.completions {
+        clap_complete::generate(shell, &mut Cli::command(), "xdp-top", &mut std::io::stdout());
+        return Ok(());
+    }
     if cli.json {
         let text = serde_json::to_string_pretty(&pages(&cli.folder)?)?;
         screen::show(&(text + "\n"), false);
@@ -75,7 +83,6 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        use clap::CommandFactory as _;
         Cli::command().debug_assert();
         assert!(Cli::try_parse_from(["xdp-top", "--interval", "0"]).is_err());
         assert!(Cli::try_parse_from(["xdp-top", "--json", "--prometheus"]).is_err());

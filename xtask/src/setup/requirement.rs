@@ -31,6 +31,8 @@ pub(crate) enum Purpose {
     Count,
     /// The virtual machine.
     Vm,
+    /// The packages.
+    Package,
 }
 
 /// A capability, tested by using it.
@@ -81,7 +83,7 @@ const fn need(
 
 /// Everything, in the order in which it is used.
 pub(crate) const REQUIREMENTS: &[Requirement] = {
-    use Purpose::{Bindings, Build, Check, Count, Fuzz, Run, Vm};
+    use Purpose::{Bindings, Build, Check, Count, Fuzz, Package, Run, Vm};
     use Test::{Command, Header, Library, PythonModule, Runs};
     &[
         need(Build, Command("cc"), ["gcc"; 4], "compiles libbpf, and links"),
@@ -182,6 +184,13 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
         ),
         need(Vm, Command("xz"), ["xz-utils", "xz", "xz", "xz"], "unpacks kernel modules"),
         need(Vm, Command("dpkg"), ["dpkg"; 4], "unpacks the kernel, which is Debian's"),
+        need(Package, Command("go-md2man"), ["go-md2man"; 4], "makes manual pages"),
+        need(
+            Package,
+            Command("dpkg-shlibdeps"),
+            ["dpkg-dev", "dpkg-dev", "dpkg-devel", "dpkg"],
+            "names the libraries that the .deb depends on",
+        ),
     ]
 };
 

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `cargo xtask package`: the `.deb`, the `.rpm` and the `.tar.gz`.
+//!
+//! In: a build. Out: `target/package/ofi-xdp…`: the three packages, and the debug symbols in an
+//! archive of their own. One table ([`layout`]) names each file; `cargo deb` and `cargo
+//! generate-rpm` pack it. Times are those of the last commit, so two runs give the same bytes.
+//! Called by the task and by the stage `packages`. Bound: the table.
+
+mod clean_root;
+mod formats;
+mod layout;
+mod manuals;
+mod notices;
+mod origin;
+mod symbols;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+
+use self::layout::{Format, Sources};
+use self::origin::{Origin, compress, output};
+use crate::build::{self, Profile};
+use crate::setup::{self, Purpose};
+use crate::suite::Counts;
+use crate::top;
+use crate::workspace::{Privilege, Workspace};
+
+/// Debian's `copyright` file; common licences are named, not repeated (Debian Policy 12.5).
+const COPYRIGHT: &str = "\
+Copyright: the authors of ofi-xdp
+License: MIT or Apache-2.0, at your choice; the XDP program GPL-2.0 too.
+licences.gz beside this file has the texts, and those of all crates in the programs. Debian has
+/usr/share/common-licenses/Apache-2.0 and /usr/share/common-licenses/GPL-2.
+";
+
+/// The packages of one run.
+#[derive(Debug)]
+pub(crate) struct Packages {
+    /// For Debian 12, Ubuntu 24.04 and later ones.
+    deb: PathBuf,
+    /// Every file, the debug symbols too.
+    files: Vec<PathBuf>,
+}
+
+/// Builds and packs; `trained` is the PGO build.
+pub(crate) fn package(workspace: &Workspace, trained: bool) -> Result<()> {
+    let sources = prepare(workspace, trained)?;
+    for file in pack(workspace, &sources)?.files {
+        println!("package   {}", file.display());
+    }
+    Ok(())
+}
+
+/// Packs twice, compares the bytes, and uses the `.deb` in a clean root, if there is privilege.
+pub(crate) fn stage(workspace: &Workspace, privilege: Privilege) -> Result<Counts> {
+    let sources = prepare(workspace, false)?;
+    let first = contents(&pack(workspace, &sources)?)?;
+    let packages = pack(workspace, &sources)?;
+    let second = contents(&packages)?;
+    for (file, (one, two)) in packages.files.iter().zip(first.iter().zip(&second)) {
+        ensure!(one == two, "{}: two runs gave different bytes", file.display());
+    }
+    println!("ok       two runs give the same bytes");
+    let mut counts = Counts { passed: 1, failed: 0, skipped: 0 };
+    counts += clean_root::check(workspace, privilege, &packages.deb)?;
+    Ok(counts)
+}
+
+fn contents(packages: &Packages) -> Result<Vec<Vec<u8>>> {
+    packages.files.iter().map(|file| fs::read(file).map_err(Into::into)).collect()
+}
+
+/// Builds, strips, and generates what is not in the tree.
+fn prepare(workspace: &Workspace, trained: bool) -> Result<Sources> {
+    setup::ensure(&[Purpose::Build, Purpose::Package])?;
+    let built =
+        if trained { build::best(workspace)? } else { build::build(workspace, Profile::Release)? };
+    let folder = workspace.target_dir().join("package");
+    if folder.exists() {
+        fs::remove_dir_all(&folder)?;
+    }
+    let generated = folder.join("generated");
+    let mut programs = vec![built.provider, top::build(workspace)?];
+    for name in ["xdp-run", "xdp-broker"] {
+        programs.push(built.programs.get(name).with_context(|| format!("no {name}"))?.clone());
+    }
+    symbols::split(&programs, &generated)?;
+    let origin = Origin::of(workspace)?;
+    manuals::write(workspace.root(), &origin, &generated)?;
+    completions(&generated)?;
+    fs::write(generated.join("copyright"), COPYRIGHT)?;
+    fs::write(generated.join("licences"), notices::notices(workspace)?)?;
+    compress(&generated.join("licences"))?;
+    fs::write(generated.join("changelog"), origin.changelog())?;
+    compress(&generated.join("changelog"))?;
+    Ok(Sources { root: workspace.root().to_owned(), folder, generated, origin })
+}
+
+/// Lays out and packs each format.
+fn pack(workspace: &Workspace, sources: &Sources) -> Result<Packages> {
+    let tools = formats::tools(workspace)?;
+    let mut files = Vec::new();
+    for format in [Format::Deb, Format::Rpm, Format::Tar] {
+        let tree = sources.folder.join(format.name());
+        layout::lay_out(sources, format, &tree)?;
+        files.push(match format {
+            Format::Deb => formats::deb(sources, &tools, &tree)?,
+            Format::Rpm => formats::rpm(sources, &tools, &tree)?,
+            Format::Tar => formats::tar(sources, &tree, "")?,
+        });
+    }
+    let symbols = sources.generated.join("debug");
+    files.push(formats::tar(sources, &symbols, "-debug")?);
+    Ok(Packages { deb: files[0].clone(), files })
+}
+
+/// Completions of the programs that people type.
+fn completions(generated: &Path) -> Result<()> {
+    for program in ["xdp-run", "xdp-top"] {
+        for shell in ["bash", "zsh", "fish"] {
+            let mut command = Command::new(generated.join(program));
+            let text = output(command.args(["--completions", shell]))?;
+            fs::write(generated.join(format!("{program}.{shell}")), text)?;
+        }
+    }
+    Ok(())
+}

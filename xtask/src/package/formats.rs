@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Packs a laid-out folder: `cargo deb`, `cargo generate-rpm`, `tar`.
+//!
+//! In: a folder with every file at its place. Out: a package. Both cargo tools read the manifest of
+//! a package: one is generated, of `package.toml` beside this file and a line for each file. Called
+//! by `package`. Bound: the files of the folder.
+
+use std::env::consts::ARCH;
+use std::fmt::Write as _;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use walkdir::WalkDir;
+
+use super::layout::Sources;
+use super::origin::{NAME, compress, output};
+use crate::workspace::{Workspace, find_command};
+
+/// The releases that are installed; others may pack the bytes in another order.
+const TOOLS: [(&str, &str); 2] = [("cargo-deb", "3.8.0"), ("cargo-generate-rpm", "0.21.1")];
+
+/// What does not depend on the build.
+const METADATA: &str = include_str!("package.toml");
+
+/// The folder of the tools: those of the search path, else installed in `target/tools` now.
+pub(super) fn tools(workspace: &Workspace) -> Result<PathBuf> {
+    let folder = workspace.tools_dir();
+    for (tool, version) in TOOLS {
+        if find_command(tool).is_some() || folder.join("bin").join(tool).exists() {
+            continue;
+        }
+        let mut cargo = workspace.cargo();
+        // Each packs some megabytes a few times: compiling it well takes longer than that.
+        cargo.args(["install", "--locked", "--debug", "--config", "profile.dev.opt-level=1"]);
+        cargo.arg(format!("{tool}@{version}")).arg("--root").arg(&folder);
+        ensure!(cargo.status()?.success(), "{tool} does not install: see above");
+    }
+    Ok(folder.join("bin"))
+}
+
+/// Makes the `.deb`.
+pub(super) fn deb(sources: &Sources, tools: &Path, tree: &Path) -> Result<PathBuf> {
+    let package = sources.folder.join(format!("{NAME}_{}.deb", version_and_architecture()));
+    // `cargo deb` takes the units from their folder (package.toml).
+    let files = assets(tree, |path| path.starts_with("usr/lib/systemd"))?;
+    let mut manifest = String::from("[package.metadata.deb]\n");
+    let _ = writeln!(manifest, "maintainer = {:?}", sources.origin.maintainer);
+    manifest += "assets = [\n";
+    for file in files {
+        let _ = writeln!(manifest, "    [{:?}, {:?}, \"{:o}\"],", file.from, file.to, file.mode);
+    }
+    let folder = write_manifest(sources, &(manifest + "]\n"))?;
+    let mut cargo = tool(sources, tools, "cargo-deb");
+    cargo.args(["deb", "--no-build", "--no-strip", "--quiet", "--offline", "--manifest-path"]);
+    output(cargo.arg(folder.join("Cargo.toml")).arg("--output").arg(&package))?;
+    Ok(package)
+}
+
+/// Makes the `.rpm`.
+pub(super) fn rpm(sources: &Sources, tools: &Path, tree: &Path) -> Result<PathBuf> {
+    let package = sources.folder.join(format!("{NAME}-{}.rpm", version_and_architecture()));
+    let mut manifest = String::from("[package.metadata.generate-rpm]\nassets = [\n");
+    for file in assets(tree, |_| false)? {
+        let kept = if file.to.starts_with("etc") { ", config = \"noreplace\"" } else { "" };
+        let to = Path::new("/").join(&file.to);
+        let (from, mode) = (&file.from, file.mode);
+        let _ = writeln!(
+            manifest,
+            "    {{ source = {from:?}, dest = {to:?}, mode = \"{mode:o}\"{kept} }},"
+        );
+    }
+    let folder = write_manifest(sources, &(manifest + "]\n"))?;
+    let mut cargo = tool(sources, tools, "cargo-generate-rpm");
+    cargo.current_dir(folder).arg("generate-rpm").arg("--output").arg(&package);
+    output(&mut cargo)?;
+    Ok(package)
+}
+
+/// Makes a `.tar.gz` with one folder at its top.
+pub(super) fn tar(sources: &Sources, tree: &Path, suffix: &str) -> Result<PathBuf> {
+    let name = format!("{NAME}-{}{suffix}", version_and_architecture());
+    let package = sources.folder.join(format!("{name}.tar"));
+    let mut tar = Command::new("tar");
+    tar.args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner"]);
+    tar.args(["--format=ustar", "--mode=go=rX,u+rw", "--directory"]).arg(tree);
+    tar.arg(format!("--mtime=@{}", sources.origin.seconds));
+    tar.arg(format!("--transform=s,^\\.,{name},")).arg("--file").arg(&package).arg(".");
+    output(&mut tar)?;
+    compress(&package)?;
+    Ok(package.with_added_extension("gz"))
+}
+
+fn version_and_architecture() -> String {
+    format!("{}-{ARCH}", env!("CARGO_PKG_VERSION"))
+}
+
+/// A command with the tools on its search path, and the time of every file in a package.
+fn tool(sources: &Sources, tools: &Path, name: &str) -> Command {
+    let installed = tools.join(name);
+    let mut command = Command::new(if installed.exists() { installed } else { name.into() });
+    command.env("SOURCE_DATE_EPOCH", &sources.origin.seconds);
+    command
+}
+
+/// A file of a package.
+#[derive(Debug)]
+struct Asset {
+    from: PathBuf,
+    to: PathBuf,
+    mode: u32,
+}
+
+/// The files below `tree` in the order of their names.
+fn assets(tree: &Path, left_out: impl Fn(&Path) -> bool) -> Result<Vec<Asset>> {
+    let mut assets = Vec::new();
+    for entry in WalkDir::new(tree).sort_by_file_name() {
+        let entry = entry?;
+        let to = entry.path().strip_prefix(tree)?.to_owned();
+        if entry.file_type().is_file() && !left_out(&to) {
+            let mode = entry.metadata()?.permissions().mode() & 0o777;
+            assets.push(Asset { from: entry.path().to_owned(), to, mode });
+        }
+    }
+    Ok(assets)
+}
+
+/// Writes the manifest of a package without code, and returns its folder.
+fn write_manifest(sources: &Sources, assets: &str) -> Result<PathBuf> {
+    let folder = sources.folder.join("manifest");
+    fs::create_dir_all(folder.join("scripts"))?;
+    fs::write(folder.join("empty.rs"), "")?;
+    let version = env!("CARGO_PKG_VERSION");
+    let text = format!("[package]\nname = \"{NAME}\"\nversion = \"{version}\"\n{METADATA}\n");
+    fs::write(folder.join("Cargo.toml"), with_tables(&text, assets)?)?;
+    Ok(folder)
+}
+
+/// The fixed part with the keys of `assets`, which has a table of the same name.
+fn with_tables(fixed: &str, assets: &str) -> Result<String> {
+    let (heading, keys) = assets.split_once('\n').context("no table")?;
+    let place = fixed.find(heading).with_context(|| format!("package.toml has no {heading}"))?;
+    let place = place + heading.len() + 1;
+    Ok(format!("{}{keys}{}", &fixed[..place], &fixed[place..]))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::layout::POLICY;
+    use super::*;
+
+    fn fixed() -> String {
+        format!("[package]\nname = \"x\"\n{METADATA}")
+    }
+
+    #[test]
+    fn the_files_join_the_fixed_part() {
+        for table in ["deb", "generate-rpm"] {
+            let assets = format!("[package.metadata.{table}]\nassets = [[\"a\"]]\n");
+            let manifest: toml::Table = with_tables(&fixed(), &assets).unwrap().parse().unwrap();
+            let found = manifest["package"]["metadata"][table].as_table().unwrap();
+            assert!(found.contains_key("assets") && found.len() > 1);
+        }
+        assert!(with_tables(&fixed(), "[package.metadata.none]\na = 1\n").is_err());
+    }
+
+    /// The endpoints that hold the broker's sockets would lose them.
+    #[test]
+    fn an_upgrade_leaves_the_broker_and_its_policy_alone() {
+        let manifest: toml::Table = fixed().parse().unwrap();
+        let deb = &manifest["package"]["metadata"]["deb"];
+        for key in ["enable", "start", "restart-after-upgrade", "stop-on-upgrade"] {
+            assert_eq!(deb["systemd-units"][key].as_bool(), Some(false), "{key}");
+        }
+        assert_eq!(deb["conf-files"][0].as_str(), Some(format!("/etc/{POLICY}").as_str()));
+    }
+}
