@@ -27,6 +27,7 @@ const PACKAGES: &[&str] = &[
     "ofi-xdp-mpi",
     "ofi-xdp-perf",
     "ofi-xdp-run",
+    "ofi-xdp-top",
     "ofi-xdp-vm-guest",
 ];
 

@@ -62,7 +62,7 @@ pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<
 }
 
 /// The folder of the copy that is `tcp` without a variable.
-const AS_TCP: &str = "libfabric-as-tcp";
+pub(crate) const AS_TCP: &str = "libfabric-as-tcp";
 /// The program that starts others on the provider.
 const STARTER: &str = "xdp-run";
 /// The broker's program.

@@ -25,7 +25,6 @@ use self::origin::{Origin, compress, output};
 use crate::build::{self, Profile};
 use crate::setup::{self, Purpose};
 use crate::suite::Counts;
-use crate::top;
 use crate::workspace::{Privilege, Workspace};
 
 /// Debian's `copyright` file; common licences are named, not repeated (Debian Policy 12.5).
@@ -45,10 +44,15 @@ pub(crate) struct Packages {
     files: Vec<PathBuf>,
 }
 
+/// The formats of `cargo xtask package`; the first one is installed by the stage.
+const ALL: [Format; 3] = [Format::Deb, Format::Tar, Format::Rpm];
+/// Those of the stage: the compilation of `cargo generate-rpm` takes longer than all the rest.
+const TESTED: [Format; 2] = [Format::Deb, Format::Tar];
+
 /// Builds and packs; `trained` is the PGO build.
 pub(crate) fn package(workspace: &Workspace, trained: bool) -> Result<()> {
     let sources = prepare(workspace, trained)?;
-    for file in pack(workspace, &sources)?.files {
+    for file in pack(workspace, &sources, &ALL)?.files {
         println!("package   {}", file.display());
     }
     Ok(())
@@ -57,8 +61,8 @@ pub(crate) fn package(workspace: &Workspace, trained: bool) -> Result<()> {
 /// Packs twice, compares the bytes, and uses the `.deb` in a clean root, if there is privilege.
 pub(crate) fn stage(workspace: &Workspace, privilege: Privilege) -> Result<Counts> {
     let sources = prepare(workspace, false)?;
-    let first = contents(&pack(workspace, &sources)?)?;
-    let packages = pack(workspace, &sources)?;
+    let first = contents(&pack(workspace, &sources, &TESTED)?)?;
+    let packages = pack(workspace, &sources, &TESTED)?;
     let second = contents(&packages)?;
     for (file, (one, two)) in packages.files.iter().zip(first.iter().zip(&second)) {
         ensure!(one == two, "{}: two runs gave different bytes", file.display());
@@ -83,8 +87,8 @@ fn prepare(workspace: &Workspace, trained: bool) -> Result<Sources> {
         fs::remove_dir_all(&folder)?;
     }
     let generated = folder.join("generated");
-    let mut programs = vec![built.provider, top::build(workspace)?];
-    for name in ["xdp-run", "xdp-broker"] {
+    let mut programs = vec![built.provider];
+    for name in ["xdp-run", "xdp-top", "xdp-broker"] {
         programs.push(built.programs.get(name).with_context(|| format!("no {name}"))?.clone());
     }
     symbols::split(&programs, &generated)?;
@@ -99,11 +103,11 @@ fn prepare(workspace: &Workspace, trained: bool) -> Result<Sources> {
     Ok(Sources { root: workspace.root().to_owned(), folder, generated, origin })
 }
 
-/// Lays out and packs each format.
-fn pack(workspace: &Workspace, sources: &Sources) -> Result<Packages> {
-    let tools = formats::tools(workspace)?;
+/// Lays out and packs each of `formats`, of which the first one is the `.deb`.
+fn pack(workspace: &Workspace, sources: &Sources, formats: &[Format]) -> Result<Packages> {
+    let tools = formats::tools(workspace, formats)?;
     let mut files = Vec::new();
-    for format in [Format::Deb, Format::Rpm, Format::Tar] {
+    for &format in formats {
         let tree = sources.folder.join(format.name());
         layout::lay_out(sources, format, &tree)?;
         files.push(match format {

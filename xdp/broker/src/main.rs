@@ -50,8 +50,8 @@ mod server;
 mod sock_diag;
 mod udp_socket;
 
-use std::net::UdpSocket;
 use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
 
 use anyhow::{Context as _, Result};
@@ -104,10 +104,10 @@ fn main() -> Result<()> {
     let reload = SignalFd::with_flags(&signals, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
     signals.add(Signal::SIGIO);
     signals.thread_block()?;
-    let socket = UdpSocket::bind("127.0.0.1:0").context("make a socket")?;
+    let socket = UnixDatagram::unbound().context("make a socket")?;
     let namespace = raw::namespace(socket.as_fd())
         .context("the kernel does not tell network namespaces apart (Linux 5.14)")?;
-    sock_diag::is_bound(socket.as_fd(), socket.local_addr()?, 0)
+    sock_diag::is_available()
         .context("the kernel does not tell of UDP sockets (CONFIG_INET_UDP_DIAG)")?;
     let listener = listener::listener(&arguments.socket)?;
     // Connections inherit this from the listener until their user is admitted (Linux 6.16). Older

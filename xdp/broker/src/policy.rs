@@ -287,6 +287,21 @@ mod tests {
         assert!(!empty.knows(&user(0, &[0])));
     }
 
+    /// Whatever the names of the machine's groups are.
+    #[test]
+    fn the_installed_policy_is_read_and_its_rule_is_an_example() {
+        let installed = include_str!("../xdp-broker.toml");
+        assert_eq!(installed.parse::<Policy>().unwrap().len(), 0);
+        let is_line = |line: &&str| line.starts_with(|first: char| first.is_ascii_lowercase());
+        let lines = installed.lines().filter_map(|line| line.strip_prefix('#')).filter(is_line);
+        let rule: Vec<&str> = lines.collect();
+        assert_eq!(rule.len(), 6, "every key of a rule");
+        let rule = rule.join("\n").replace("[\"xdp\"]", "[500]");
+        let policy: Policy = format!("[[allow]]\n{rule}").parse().unwrap();
+        assert!(policy.rule(&user(4711, &[500]), "eth0").is_some());
+        assert!(policy.rule(&user(4711, &[501]), "eth0").is_none());
+    }
+
     #[test]
     fn mistakes_are_named() {
         let refusal = |text: &str| format!("{:#}", text.parse::<Policy>().unwrap_err());

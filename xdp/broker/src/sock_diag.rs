@@ -8,8 +8,8 @@
 //! (`udp_dump_one` in the kernel). A dump of all sockets would take as long as any user likes, and
 //! leave out sockets while others come and go.
 //!
-//! In: a descriptor and its stated address. Out: whether it is bound to that address. Caller:
-//! `udp_socket.rs`. Bound: one request with one answer.
+//! In: a descriptor and its stated address. Out: whether it is bound to that address. Callers:
+//! `udp_socket.rs`, `main.rs`. Bound: one request with one answer.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
@@ -50,23 +50,36 @@ pub(crate) fn is_bound(
     let interface_id = interface;
     let wanted_id =
         SocketId { destination_address, destination_port, interface_id, cookie: wanted, ..any };
+    let found = ask(family, wanted_id)?;
+    Ok(found.is_some_and(|found| {
+        let bound = SocketAddr::new(found.source_address, found.source_port);
+        found.cookie == wanted && bound == SocketAddr::new(ip, address.port())
+    }))
+}
+
+/// Whether the kernel answers at all (`CONFIG_INET_UDP_DIAG`), else its error.
+pub(crate) fn is_available() -> io::Result<()> {
+    // No socket has port 0: the answer is that there is none.
+    ask(AF_INET, SocketId::new_v4()).map(drop)
+}
+
+/// The address and the cookie of the UDP socket that `socket_id` names, if there is one.
+fn ask(family: u8, socket_id: SocketId) -> io::Result<Option<SocketId>> {
     let kernel = Socket::new(NETLINK_SOCK_DIAG)?;
     // The kernel answers before the send returns, so no read waits.
     kernel.set_non_blocking(true)?;
-    kernel.send(&question(family, wanted_id), 0)?;
+    kernel.send(&question(family, socket_id), 0)?;
     let mut bytes = Vec::with_capacity(ANSWER_BYTES);
     kernel.recv(&mut bytes, 0)?;
     let message = NetlinkMessage::<SockDiagMessage>::deserialize(&bytes)
         .map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error.to_string()))?;
     match message.payload {
         NetlinkPayload::InnerMessage(SockDiagMessage::InetResponse(answer)) => {
-            let SocketId { source_address, source_port, cookie, .. } = answer.header.socket_id;
-            let found = SocketAddr::new(source_address, source_port);
-            Ok(cookie == wanted && found == SocketAddr::new(ip, address.port()))
+            Ok(Some(answer.header.socket_id))
         }
         NetlinkPayload::Error(error) => match error.to_io() {
             // No socket gets such packets, or another one (`sock_diag_check_cookie`).
-            error if is(&error, &[libc::ENOENT, libc::ESTALE]) => Ok(false),
+            error if is(&error, &[libc::ENOENT, libc::ESTALE]) => Ok(None),
             error => Err(error),
         },
         _ => Err(io::ErrorKind::InvalidData.into()),
@@ -116,6 +129,11 @@ mod tests {
     /// Whether `socket` is bound to `address` for the loopback interface.
     fn here(socket: &UdpSocket, address: SocketAddr) -> bool {
         is_bound(socket.as_fd(), address, 1).unwrap()
+    }
+
+    #[test]
+    fn this_kernel_answers() {
+        is_available().unwrap();
     }
 
     #[test]

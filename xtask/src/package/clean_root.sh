@@ -44,13 +44,34 @@ as_user() {
     inside setpriv --reuid=65534 --regid=65534 --clear-groups --no-new-privs --inh-caps=-all \
         --bounding-set=-all "$@"
 }
-# Two processes of the user, through the provider, at an address and with the variables given.
+# Two processes of the user, through the provider, at an address and with the variables given. They
+# take half a second or more.
 ping_pong() {
     address=$1
     shift
-    as_user env "$@" timeout 30 fi_pingpong -p xdp -e rdm -I 200 -S 64 &
+    as_user env "$@" timeout 30 fi_pingpong -p xdp -e rdm -I 100000 -S 64 &
     sleep 1
-    as_user env "$@" timeout 30 fi_pingpong -p xdp -e rdm -I 200 -S 64 "$address" && wait $!
+    as_user env "$@" timeout 30 fi_pingpong -p xdp -e rdm -I 100000 -S 64 "$address" && wait $!
+}
+# The processes that have the provider's file in memory, with the ending given.
+holders() { grep -l "libxdp-fi.so$1\$" $root/proc/[0-9]*/maps | cut -d / -f 6; }
+# Two processes are stopped while both have endpoints, and go on after an upgrade with the library of
+# before, a file without a name now.
+ping_pong_goes_on() {
+    ping_pong 10.87.0.1 FI_XDP_IFACE=ofi0 FI_XDP_TIER=af_xdp &
+    both=$!
+    tries=0
+    until test "$(inside xdp-top --json | grep -c '"interface": "ofi0"')" = 2; do
+        tries=$((tries + 1))
+        test $tries -lt 200 || return 1
+        sleep 0.05
+    done
+    endpoints=$(holders '')
+    kill -STOP $endpoints
+    inside dpkg -i /tmp/ofi-xdp.deb || return 1
+    test "$(holders ' (deleted)')" = "$endpoints" || return 1
+    kill -CONT $endpoints
+    wait $both
 }
 pages() {
     for page in "7 fi_xdp" "8 xdp-broker" "1 xdp-run" "8 xdp-top"; do
@@ -100,7 +121,7 @@ chmod 666 $root/run/xdp-broker/socket || cat $work/broker
 check "a ping-pong runs beside the broker" ping_pong 10.87.0.1 FI_XDP_IFACE=ofi0 FI_XDP_TIER=af_xdp
 check "the broker handed a socket out" grep 'user 65534 .* on ofi0 queue' $work/broker
 
-check "an upgrade installs" inside dpkg -i /tmp/ofi-xdp.deb
+check "running endpoints survive an upgrade" ping_pong_goes_on
 check "an upgrade keeps the policy" grep -q 'users = \[65534\]' $root/etc/xdp-broker.toml
 check "the package is purged" inside dpkg --purge ofi-xdp
 check "nothing is left" left_behind

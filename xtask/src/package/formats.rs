@@ -15,28 +15,53 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use walkdir::WalkDir;
 
-use super::layout::Sources;
+use super::layout::{Format, Sources};
 use super::origin::{NAME, compress, output};
 use crate::workspace::{Workspace, find_command};
 
-/// The releases that are installed; others may pack the bytes in another order.
-const TOOLS: [(&str, &str); 2] = [("cargo-deb", "3.8.0"), ("cargo-generate-rpm", "0.21.1")];
+/// A tool of cargo that packs.
+#[derive(Debug)]
+struct Tool {
+    name: &'static str,
+    /// The release that is installed; others may pack the bytes in another order.
+    version: &'static str,
+    /// The optimisation that makes compiling and packing together take the least time.
+    optimisation: &'static str,
+    /// Further arguments of its installation.
+    arguments: &'static [&'static str],
+}
+
+/// It compresses with `xz`; its feature compiles that library.
+const DEB: Tool = Tool {
+    name: "cargo-deb",
+    version: "3.8.0",
+    optimisation: "0",
+    arguments: &["--no-default-features"],
+};
+/// It compresses by itself.
+const RPM: Tool =
+    Tool { name: "cargo-generate-rpm", version: "0.21.1", optimisation: "1", arguments: &[] };
 
 /// What does not depend on the build.
 const METADATA: &str = include_str!("package.toml");
 
 /// The folder of the tools: those of the search path, else installed in `target/tools` now.
-pub(super) fn tools(workspace: &Workspace) -> Result<PathBuf> {
+pub(super) fn tools(workspace: &Workspace, formats: &[Format]) -> Result<PathBuf> {
     let folder = workspace.tools_dir();
-    for (tool, version) in TOOLS {
-        if find_command(tool).is_some() || folder.join("bin").join(tool).exists() {
+    for format in formats {
+        let Tool { name, version, optimisation, arguments } = match format {
+            Format::Deb => DEB,
+            Format::Rpm => RPM,
+            Format::Tar => continue,
+        };
+        if find_command(name).is_some() || folder.join("bin").join(name).exists() {
             continue;
         }
         let mut cargo = workspace.cargo();
-        // Each packs some megabytes a few times: compiling it well takes longer than that.
-        cargo.args(["install", "--locked", "--debug", "--config", "profile.dev.opt-level=1"]);
-        cargo.arg(format!("{tool}@{version}")).arg("--root").arg(&folder);
-        ensure!(cargo.status()?.success(), "{tool} does not install: see above");
+        cargo.args(["install", "--locked", "--debug", "--config", "profile.dev.debug=false"]);
+        cargo.arg("--config").arg(format!("profile.dev.opt-level={optimisation}"));
+        cargo.args(arguments).arg(format!("{name}@{version}")).arg("--root").arg(&folder);
+        ensure!(cargo.status()?.success(), "{name} does not install: see above");
     }
     Ok(folder.join("bin"))
 }
@@ -53,7 +78,7 @@ pub(super) fn deb(sources: &Sources, tools: &Path, tree: &Path) -> Result<PathBu
         let _ = writeln!(manifest, "    [{:?}, {:?}, \"{:o}\"],", file.from, file.to, file.mode);
     }
     let folder = write_manifest(sources, &(manifest + "]\n"))?;
-    let mut cargo = tool(sources, tools, "cargo-deb");
+    let mut cargo = tool(sources, tools, DEB.name);
     cargo.args(["deb", "--no-build", "--no-strip", "--quiet", "--offline", "--manifest-path"]);
     output(cargo.arg(folder.join("Cargo.toml")).arg("--output").arg(&package))?;
     Ok(package)
@@ -73,7 +98,7 @@ pub(super) fn rpm(sources: &Sources, tools: &Path, tree: &Path) -> Result<PathBu
         );
     }
     let folder = write_manifest(sources, &(manifest + "]\n"))?;
-    let mut cargo = tool(sources, tools, "cargo-generate-rpm");
+    let mut cargo = tool(sources, tools, RPM.name);
     cargo.current_dir(folder).arg("generate-rpm").arg("--output").arg(&package);
     output(&mut cargo)?;
     Ok(package)

@@ -106,8 +106,13 @@ const UNITS: &str = "lib/systemd/system";
 /// Generated files: name, place.
 fn generated(format: Format) -> Vec<(String, String)> {
     let documents = format!("share/doc/{NAME}");
+    let provider = |folder| {
+        let place = format!("{}/{folder}/{PROVIDER_FILE}", format.libraries());
+        (PROVIDER_FILE.to_owned(), place)
+    };
     let mut files = vec![
-        (PROVIDER_FILE.to_owned(), format!("{}/libfabric/{PROVIDER_FILE}", format.libraries())),
+        provider("libfabric"),
+        provider(install::AS_TCP),
         ("xdp-run".to_owned(), "bin/xdp-run".to_owned()),
         ("xdp-top".to_owned(), "bin/xdp-top".to_owned()),
         ("xdp-broker".to_owned(), "sbin/xdp-broker".to_owned()),
@@ -142,6 +147,8 @@ fn in_tree(format: Format) -> Vec<(&'static str, String)> {
         ("CHANGELOG.md", document("CHANGELOG.md")),
         ("docs/TUNING.md", document("TUNING.md")),
         ("docs/fi_xdp.7.md", document("fi_xdp.7.md")),
+        ("docs/quickstart.md", document("quickstart.md")),
+        ("docs/troubleshooting.md", document("troubleshooting.md")),
         ("xdp/broker/xdp-broker.toml", document(POLICY)),
         ("examples/pingpong.rs", document("examples/pingpong.rs")),
         ("examples/connected.rs", document("examples/connected.rs")),

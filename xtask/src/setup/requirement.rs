@@ -184,6 +184,13 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
         ),
         need(Vm, Command("xz"), ["xz-utils", "xz", "xz", "xz"], "unpacks kernel modules"),
         need(Vm, Command("dpkg"), ["dpkg"; 4], "unpacks the kernel, which is Debian's"),
+        need(
+            Package,
+            Command("systemd-socket-activate"),
+            ["systemd"; 4],
+            "starts the installed broker as its unit does",
+        ),
+        need(Package, Command("xz"), ["xz-utils", "xz", "xz", "xz"], "compresses the .deb"),
         need(Package, Command("go-md2man"), ["go-md2man"; 4], "makes manual pages"),
         need(
             Package,
