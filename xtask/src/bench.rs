@@ -50,7 +50,7 @@ pub(crate) fn bench(workspace: &Workspace, arguments: &[OsString]) -> Result<Exi
                 return lab::exec(workspace, "bench", arguments);
             }
             // The rest is measured all the same, and cannot make this a success.
-            lab::command(workspace, "bench", arguments)?.status()?;
+            lab::command(workspace, Profile::Pgo, "bench", arguments)?.status()?;
             Ok(code)
         }
     }

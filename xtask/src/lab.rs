@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `run`, and the suites of `bench` that need a network: the lab of package `tests`, with the PGO
-//! build of the provider.
+//! `run`, `profile`, and the suites of `bench` that need a network: the lab of package `tests`.
 //!
-//! In: the lab's own arguments. Out: the lab takes this process's place, so its exit code and its
-//! handling of Ctrl-C are the task's. Only the lab runs as root; the build runs as the
-//! user, because the target folder is the user's.
+//! In: the build of the provider, and the lab's own arguments. Out: the lab takes this process's
+//! place, so its exit code and its handling of Ctrl-C are the task's. Only the lab runs as root;
+//! the build runs as the user, because the target folder is the user's.
 
 use std::ffi::OsString;
 use std::fs;
@@ -19,26 +18,53 @@ use crate::process::variable;
 use crate::setup;
 use crate::workspace::{Privilege, Workspace};
 
-/// Sets up, builds, and becomes `ofi-xdp-lab subcommand arguments`. Returns only on failure.
+/// The argument of [`run`] that the lab does not get.
+const PGO: &str = "--pgo";
+
+/// `cargo xtask run`: with the plain build, which takes half the time to make, unless [`PGO`] is
+/// among the arguments.
+pub(crate) fn run(workspace: &Workspace, arguments: &[OsString]) -> Result<ExitCode> {
+    let (profile, arguments) = profile_of(arguments);
+    let command = command(workspace, profile, "run", &arguments)?;
+    if profile == Profile::Release {
+        println!(
+            "build      plain; `cargo xtask run {PGO}` measures the faster build, as installed"
+        );
+    }
+    Err(become_program(command))
+}
+
+/// The profile that the arguments ask for, and those of the lab.
+fn profile_of(arguments: &[OsString]) -> (Profile, Vec<OsString>) {
+    let (pgo, others): (Vec<_>, Vec<_>) = arguments.iter().cloned().partition(|one| one == PGO);
+    (if pgo.is_empty() { Profile::Release } else { Profile::Pgo }, others)
+}
+
+/// Sets up, makes the PGO build, and becomes `ofi-xdp-lab subcommand arguments`. Returns only on
+/// failure.
 pub(crate) fn exec(
     workspace: &Workspace,
     subcommand: &str,
     arguments: &[OsString],
 ) -> Result<ExitCode> {
-    Err(become_program(command(workspace, subcommand, arguments)?))
+    Err(become_program(command(workspace, Profile::Pgo, subcommand, arguments)?))
 }
 
 /// Sets up and builds; `ofi-xdp-lab subcommand arguments`, with the privilege that it needs.
 pub(crate) fn command(
     workspace: &Workspace,
+    profile: Profile,
     subcommand: &str,
     arguments: &[OsString],
 ) -> Result<Command> {
     setup::ensure(setup::BUILD_AND_RUN)?;
     // Help needs no PGO build.
     let asks = arguments.iter().any(|one| one == "--help" || one == "-h");
-    let built =
-        if asks { build::build(workspace, Profile::Release)? } else { build::best(workspace)? };
+    let built = match profile {
+        Profile::Pgo if !asks => build::best(workspace)?,
+        Profile::Pgo => build::build(workspace, Profile::Release)?,
+        plain => build::build(workspace, plain)?,
+    };
     let lab = built.programs.get(LAB).with_context(|| format!("the build made no {LAB}"))?;
     // Made here so that they belong to the user. Then the user can remove the files that root
     // writes.
@@ -77,4 +103,21 @@ pub(crate) fn hand_over(command: &mut Command, workspace: &Workspace) {
 fn become_program(mut command: Command) -> anyhow::Error {
     let error = command.exec();
     anyhow::Error::new(error).context(format!("cannot start {}", command.get_program().display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_measures_the_plain_build_unless_the_other_is_asked_for() {
+        for (given, profile) in [
+            (&["--quick", "--nic", "eth0"][..], Profile::Release),
+            (&["--quick", "--pgo", "--nic", "eth0"], Profile::Pgo),
+        ] {
+            let given: Vec<OsString> = given.iter().map(OsString::from).collect();
+            let of_the_lab = ["--quick", "--nic", "eth0"].map(OsString::from).to_vec();
+            assert_eq!(profile_of(&given), (profile, of_the_lab));
+        }
+    }
 }

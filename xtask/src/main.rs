@@ -67,7 +67,7 @@ enum Task {
         /// Without optimisation: quicker to build, slower to run
         #[arg(long, conflicts_with = "pgo")]
         debug: bool,
-        /// With a profile of itself under load (PGO), as `run`, `bench` and `install` do:
+        /// With a profile of itself under load (PGO), as `bench` and `install` do:
         /// faster, and takes twice as long to build, and root
         #[arg(long)]
         pgo: bool,
@@ -82,11 +82,13 @@ enum Task {
     Package {
         /// Of the PGO build, for publication: takes longer, and root
         #[arg(long)]
-        trained: bool,
+        pgo: bool,
     },
     /// Two hosts, one job over the provider: set up, build, measure, report (`run -- --help`)
     Run {
-        /// Passed to the lab, e.g. --quick, --mode zerocopy|copy|skb|udp|auto, --nic IF --peer ADDR
+        /// --pgo measures the PGO build, as installed, which takes minutes more to make. The rest
+        /// is passed to the lab, e.g. --quick, --mode zerocopy|copy|skb|udp|auto, --nic IF --peer
+        /// ADDR
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
@@ -243,8 +245,8 @@ fn run(cli: Cli) -> Result<ExitCode> {
             }
         }
         Task::Install { prefix } => install::install(&workspace, prefix)?,
-        Task::Package { trained } => package::package(&workspace, trained)?,
-        Task::Run { arguments } => return lab::exec(&workspace, "run", &arguments),
+        Task::Package { pgo } => package::package(&workspace, pgo)?,
+        Task::Run { arguments } => return lab::run(&workspace, &arguments),
         Task::Bench { arguments } => return bench::bench(&workspace, &arguments),
         Task::Profile { arguments } => {
             setup::ensure(&[setup::Purpose::Count])?;

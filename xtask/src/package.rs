@@ -49,9 +49,9 @@ const ALL: [Format; 3] = [Format::Deb, Format::Tar, Format::Rpm];
 /// Those of the stage: the compilation of `cargo generate-rpm` takes longer than all the rest.
 const TESTED: [Format; 2] = [Format::Deb, Format::Tar];
 
-/// Builds and packs; `trained` is the PGO build.
-pub(crate) fn package(workspace: &Workspace, trained: bool) -> Result<()> {
-    let sources = prepare(workspace, trained)?;
+/// Builds and packs; with `pgo` the PGO build.
+pub(crate) fn package(workspace: &Workspace, pgo: bool) -> Result<()> {
+    let sources = prepare(workspace, pgo)?;
     for file in pack(workspace, &sources, &ALL)?.files {
         println!("package   {}", file.display());
     }
@@ -78,10 +78,10 @@ fn contents(packages: &Packages) -> Result<Vec<Vec<u8>>> {
 }
 
 /// Builds, strips, and generates what is not in the tree.
-fn prepare(workspace: &Workspace, trained: bool) -> Result<Sources> {
+fn prepare(workspace: &Workspace, pgo: bool) -> Result<Sources> {
     setup::ensure(&[Purpose::Build, Purpose::Package])?;
     let built =
-        if trained { build::best(workspace)? } else { build::build(workspace, Profile::Release)? };
+        if pgo { build::best(workspace)? } else { build::build(workspace, Profile::Release)? };
     let folder = workspace.target_dir().join("package");
     if folder.exists() {
         fs::remove_dir_all(&folder)?;
