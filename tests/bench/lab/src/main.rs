@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
+use clap::builder::PossibleValuesParser;
 use clap::{Args, Parser, Subcommand};
 use ofi_xdp_harness::tier::XdpMode;
 use ofi_xdp_harness::{interrupt, netns, paths};
@@ -70,26 +71,16 @@ struct RunArguments {
     serve: bool,
 }
 
-const SUITE_NAMES: [&str; 12] = [
-    "latency",
-    "rate",
-    "bandwidth",
-    "scale",
-    "loss",
-    "path",
-    "queues",
-    "cpu",
-    "lazy",
-    suites::MATCHING,
-    "engine",
-    "report",
-];
+/// Arguments that name what `bench` measures or presents.
+fn suite_names() -> PossibleValuesParser {
+    suites::SUITES.into_iter().chain(["report"]).into()
+}
 
 #[derive(Debug, Args)]
 struct BenchArguments {
     /// One suite; all of them but `lazy` if none is named. `engine` and `report` measure nothing
     /// here: they present earlier results
-    #[arg(value_parser = SUITE_NAMES)]
+    #[arg(value_parser = suite_names())]
     suite: Option<String>,
     /// Fewer rounds, shorter measurements, fewer sizes
     #[arg(long)]
