@@ -12,19 +12,21 @@ use crate::world::World;
 
 /// The payload of a 9,000-byte MTU.
 const JUMBO: u16 = 8972;
-/// Bytes of a message, which is pushed.
+/// Bytes of a message, which is pushed: one that takes several packets on each path, and one that
+/// fits a packet of the long path.
 const MESSAGE: u64 = 64 << 10;
-/// Messages of a stream: 13 MB, 10 ms at the rate of the link.
+const SHORT_MESSAGE: u64 = 6000;
+/// Messages of a stream: 13 MB of the longer ones, 10 ms at the rate of the link.
 const MESSAGES: u32 = 200;
 /// The time that the path may cost, in nanoseconds.
 const WITHIN: u64 = 1_000_000_000;
 
-/// A stream that begins with the world. Returns its time.
-fn stream(world: &mut World) -> Result<u64, Violation> {
+/// A stream of messages of `len` bytes. Returns its time.
+fn stream(world: &mut World, len: u64) -> Result<u64, Violation> {
     let start = world.now;
     for _ in 0..MESSAGES {
-        world.recv(1, None, MESSAGE, None);
-        world.send(0, 1, MESSAGE);
+        world.recv(1, None, len, None);
+        world.send(0, 1, len);
     }
     Ok(finish(world)? - start)
 }
@@ -61,11 +63,11 @@ pub fn hop_with_a_smaller_mtu() -> Result<(), Violation> {
                     loss: Loss { iid, ..Loss::default() },
                     ..Scenario::default()
                 };
-                let usual = stream(&mut World::new(1, &scenario))?;
+                let usual = stream(&mut World::new(1, &scenario), MESSAGE)?;
                 let mut world = World::new(1, &Scenario { hop, ..scenario });
-                let took = stream(&mut world)?;
+                let took = stream(&mut world, MESSAGE)?;
                 // A search takes rounds, and a stream may end before its last one.
-                stream(&mut world)?;
+                stream(&mut world, MESSAGE)?;
                 let found = packet_max(&world);
                 let lost = passes - found as u16;
                 if took > 2 * usual + WITHIN || (iid == 0.0 && lost >= 64) {
@@ -76,8 +78,8 @@ pub fn hop_with_a_smaller_mtu() -> Result<(), Violation> {
                 // The time after which larger packets are tried again.
                 let until = world.now + 1_500_000_000;
                 world.run_until(until)?;
-                stream(&mut world)?;
-                stream(&mut world)?;
+                stream(&mut world, SHORT_MESSAGE)?;
+                stream(&mut world, MESSAGE)?;
                 let found = packet_max(&world);
                 if found < u32::from(JUMBO) - 8 {
                     complain(format!("{found} bytes on a path that is long again"))?;
