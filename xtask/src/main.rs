@@ -92,8 +92,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
-    /// Measure the provider against raw AF_XDP, kernel UDP and libfabric's own providers. Suites:
-    /// latency, rate, bandwidth, scale, loss, cpu, and engine (the engine alone, in memory)
+    /// Measure the provider against raw AF_XDP, kernel UDP and libfabric's own providers
+    /// (`bench -- --help` lists the suites)
     Bench {
         /// One suite, else all; --quick; --markdown for tables in Markdown. `report` prints the
         /// figures of earlier runs; `engine --record` updates the instruction ledger that CI

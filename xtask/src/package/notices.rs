@@ -37,8 +37,7 @@ pub(super) fn notices(workspace: &Workspace) -> Result<String> {
     }
     text += "\nThe programs contain these crates:\n\n";
     let mut texts: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-    let metadata = workspace.cargo().args(METADATA).output().context("cargo did not start")?;
-    let metadata: Value = serde_json::from_slice(&metadata.stdout)?;
+    let metadata: Value = serde_json::from_str(&output(workspace.cargo().args(METADATA))?)?;
     let linked = linked(workspace)?;
     for package in metadata["packages"].as_array().into_iter().flatten() {
         let name = format!("{} {}", field(package, "name"), field(package, "version"));

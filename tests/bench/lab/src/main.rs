@@ -78,8 +78,8 @@ fn suite_names() -> PossibleValuesParser {
 
 #[derive(Debug, Args)]
 struct BenchArguments {
-    /// One suite; all of them but `lazy` if none is named. `engine` and `report` measure nothing
-    /// here: they present earlier results
+    /// One suite; all of them but `path` and `lazy` if none is named. `engine` and `report` measure
+    /// nothing here: they present earlier results
     #[arg(value_parser = suite_names())]
     suite: Option<String>,
     /// Fewer rounds, shorter measurements, fewer sizes
