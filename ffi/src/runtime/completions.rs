@@ -91,7 +91,7 @@ impl Runtime {
         state.sort_completions();
         let State { engine, memory, wakers, .. } = state;
         engine.with_mut(|engine| {
-            for GroupQueues { group, unbound, .. } in &wakers.groups {
+            for GroupQueues { group, unbound, .. } in wakers.groups() {
                 for &side in unbound {
                     let source = CompletionSource { side, group: *group };
                     // bound: the operation slots

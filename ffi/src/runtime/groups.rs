@@ -10,7 +10,6 @@ use ofi_xdp_core::CompletionGroup;
 use super::wakers::GroupQueues;
 use super::{Runtime, State};
 use crate::sys::errno::Error;
-use crate::sys::memory::push;
 
 impl Runtime {
     /// Adds a group of endpoints.
@@ -19,8 +18,7 @@ impl Runtime {
     /// [`Error::NoMemory`].
     pub(crate) fn add_group(&self, queues: GroupQueues) -> Result<(), Error> {
         let mut state = self.lock();
-        push(&mut state.wakers.groups, queues)?;
-        state.wakers.sorted |= state.wakers.groups.len() > 1;
+        state.wakers.add_group(queues)?;
         if state.wakers.any_exported() {
             state.port.arm();
         }
@@ -29,7 +27,7 @@ impl Runtime {
 
     /// Removes a group that has no endpoint any more.
     pub(crate) fn remove_group(&self, group: CompletionGroup) {
-        self.lock().wakers.groups.retain(|queues| queues.group != group);
+        self.lock().wakers.remove_group(group);
     }
 }
 
@@ -46,7 +44,7 @@ impl State {
     fn sort_by_group(&mut self) {
         let Self { engine, links, wakers, .. } = self;
         // An operation without an endpoint is reported to the first group.
-        let first = wakers.groups.first().map_or_else(CompletionGroup::default, |it| it.group);
+        let first = wakers.groups().first().map_or_else(CompletionGroup::default, |it| it.group);
         engine.with_mut(|engine| {
             engine.sort_completions(|peer| links.group(peer).unwrap_or(first));
         });

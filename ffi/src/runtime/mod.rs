@@ -293,7 +293,7 @@ impl Runtime {
     /// The work that follows moved packets: ends of unbound sides, receives of the shared context.
     #[inline]
     fn end_operations(&self, state: &mut State, now: Instant) {
-        if state.wakers.any_unbound() {
+        if state.wakers.any_unbound {
             Self::discard_unbound(state);
         }
         if state.memory.is_shared() {

@@ -54,7 +54,7 @@ impl Runtime {
 
     /// The waker of the receive queue's readers, if they may wait.
     pub(crate) fn receive_waker(&self) -> Option<Arc<Waker>> {
-        self.lock().wakers.groups.iter().find_map(|queues| queues.receive.clone())
+        self.lock().wakers.groups().iter().find_map(|queues| queues.receive.clone())
     }
 
     /// Makes progress; whether a stored message matches the receive.

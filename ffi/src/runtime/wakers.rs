@@ -11,6 +11,8 @@ use std::sync::Arc;
 use ofi_xdp_core::{CompletionGroup, Engine, Instant, OpCounters};
 
 use super::side::{CompletionSource, Side};
+use crate::sys::errno::Error;
+use crate::sys::memory::push;
 use crate::wait::thread_waker::ThreadWaker;
 use crate::wait::waker::Waker;
 
@@ -41,7 +43,12 @@ impl GroupQueues {
 #[derive(Debug)]
 pub(crate) struct Wakers {
     /// The queues of each group of endpoints.
-    pub(super) groups: Vec<GroupQueues>,
+    groups: Vec<GroupQueues>,
+    /// The wakers of the application's threads: of the groups, then of the counters. Each call
+    /// looks at them all.
+    application: Vec<Arc<Waker>>,
+    /// Whether a side of some endpoint has no completion queue.
+    pub(super) any_unbound: bool,
     /// Whether the engine sorts completions by group: there were two groups at one time.
     pub(super) sorted: bool,
     /// Readers of the bound counters, if they may wait.
@@ -55,29 +62,58 @@ pub(crate) struct Wakers {
 impl Wakers {
     /// Wakers of these counters, and of groups that are added later.
     pub(crate) fn new(counters: Vec<Arc<Waker>>, thread: &Arc<ThreadWaker>) -> Self {
-        let (thread, last_counters) = (Arc::clone(thread), OpCounters::default());
-        Self { groups: Vec::new(), sorted: false, counters, last_counters, thread }
+        Self {
+            groups: Vec::new(),
+            application: counters.clone(),
+            any_unbound: false,
+            sorted: false,
+            counters,
+            last_counters: OpCounters::default(),
+            thread: Arc::clone(thread),
+        }
     }
 
-    /// The wakers of the application's threads.
-    fn of_application(&self) -> impl Iterator<Item = &Arc<Waker>> {
-        let readers = self.groups.iter().flat_map(GroupQueues::readers);
-        readers.map(|(waker, _)| waker).chain(&self.counters)
+    /// The queues of each group of endpoints.
+    pub(super) fn groups(&self) -> &[GroupQueues] {
+        &self.groups
     }
 
-    /// Whether a side of some endpoint has no completion queue.
-    pub(super) fn any_unbound(&self) -> bool {
-        self.groups.iter().any(|group| !group.unbound.is_empty())
+    /// Adds a group of endpoints.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]; then nothing has changed.
+    pub(super) fn add_group(&mut self, queues: GroupQueues) -> Result<(), Error> {
+        // A group has two queues.
+        self.application.try_reserve(2).map_err(|_| Error::NoMemory)?;
+        push(&mut self.groups, queues)?;
+        self.sorted |= self.groups.len() > 1;
+        self.summarize();
+        Ok(())
+    }
+
+    /// Removes a group.
+    pub(super) fn remove_group(&mut self, group: CompletionGroup) {
+        self.groups.retain(|queues| queues.group != group);
+        self.summarize();
+    }
+
+    /// Computes what calls look at from the groups.
+    fn summarize(&mut self) {
+        let Self { groups, application, any_unbound, counters, .. } = self;
+        application.clear();
+        let readers = groups.iter().flat_map(GroupQueues::readers);
+        application.extend(readers.map(|(waker, _)| waker).chain(&*counters).cloned());
+        *any_unbound = groups.iter().any(|group| !group.unbound.is_empty());
     }
 
     /// Whether a thread of the application sleeps in a wait call. It makes progress when it wakes.
     pub(super) fn application_sleeps(&self) -> bool {
-        self.of_application().any(|waker| waker.has_armed())
+        self.application.iter().any(|waker| waker.has_armed())
     }
 
     /// Whether the application has announced a sleep on a descriptor.
     pub(super) fn application_announced(&self) -> bool {
-        self.of_application().any(|waker| waker.is_wait_announced())
+        self.application.iter().any(|waker| waker.is_wait_announced())
     }
 
     /// Wakes sleepers in wait calls that have something to do. They may have missed a wake-up:
@@ -98,12 +134,12 @@ impl Wakers {
     #[inline]
     pub(super) fn has_possible_sleepers(&self) -> bool {
         let may_sleep = |waker: &Arc<Waker>| waker.has_sleepers() || waker.is_exported();
-        self.of_application().any(may_sleep)
+        self.application.iter().any(may_sleep)
     }
 
     /// Whether the application has an exported descriptor.
     pub(super) fn any_exported(&self) -> bool {
-        self.of_application().any(|waker| waker.is_exported())
+        self.application.iter().any(|waker| waker.is_exported())
     }
 
     /// Wakes sleepers, and possible sleepers, that have something to do or sleep beyond `due`. The
