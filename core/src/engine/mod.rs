@@ -22,7 +22,7 @@
 //! | class | methods | file |
 //! |---|---|---|
 //! | A. construct, query | `new`, `poll_at`, `stats`, `has_*`, `wants_transmit` | `mod.rs` |
-//! | B. control | `insert_peer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `mod.rs` |
+//! | B. control | `insert_peer`, `take_newcomer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `mod.rs` |
 //! | connected endpoints | `insert_connected`, `open_connection`, `connect`, `poll_link`, `link`, `cancel_on`, `cancel_from` | `operations.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_datagram`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
 //! | D. one packet in | `ingest`, `ingest_datagram` | `receive/ingest.rs` |
@@ -257,6 +257,21 @@ impl Engine<'_> {
         };
         cx.table.set_standing(slot, Standing::Named);
         Ok(cx.table.peer_id(slot))
+    }
+
+    /// Whether [`Self::take_newcomer`] has something to give.
+    #[must_use]
+    #[inline(always)]
+    pub fn has_newcomers(&self) -> bool {
+        self.cx.table.has_newcomers()
+    }
+
+    /// The address of a peer that spoke first and was not in the table, once for each. The caller
+    /// takes it after every progress call, and [inserts](Self::insert_peer) those peers that its
+    /// application knows: they are taken in when they say hello again, where the share of their
+    /// host did not permit it at first.
+    pub fn take_newcomer(&mut self) -> Option<PeerAddress> {
+        self.cx.table.take_newcomer()
     }
 
     /// Removes a peer, and notifies it. Operations under way end with [`OpError::Closed`]; messages

@@ -206,6 +206,53 @@ fn a_message_that_does_not_grow_makes_room_for_another_connection_of_its_host() 
 }
 
 #[test]
+fn a_newcomer_that_the_application_knows_is_taken_in_beyond_the_share_of_its_host() {
+    let mut puppet = with_connections();
+    with_holes(&mut puppet, SHARE);
+    let newcomers: Vec<_> = std::iter::from_fn(|| puppet.engine().take_newcomer()).collect();
+    let asked = newcomers[0];
+    assert_eq!(asked, PeerAddress::new(address(PUPPET).ip(), 100));
+    puppet.engine().insert_peer(asked).unwrap();
+    finds_room(&mut puppet);
+    assert_eq!(puppet.engine().take_newcomer(), None, "it is in the table");
+    // Its connection is one more that the others do not have.
+    assert_eq!(puppet.engine().connections(), u32::from(SHARE) + 1);
+    assert_eq!(puppet.engine().stats().connections_ended, 0);
+}
+
+#[test]
+fn a_newcomer_without_a_slot_in_the_table_is_taken_in_if_the_application_knows_it() {
+    let mut puppet = with_peers();
+    for peer in connect_all(&mut puppet, 33) {
+        peer.send(&mut puppet, 0, &message(0, b"x"));
+    }
+    puppet.pass(50 * MILLI);
+    while puppet.engine().take_newcomer().is_some() {}
+    finds_no_room(&mut puppet);
+    let asked = puppet.engine().take_newcomer().unwrap();
+    puppet.engine().insert_peer(asked).unwrap();
+    finds_room(&mut puppet);
+}
+
+#[test]
+fn an_address_is_no_newcomer_before_it_is_proven_where_that_is_asked() {
+    let config = Config { peers: 256, connections: 32, responders: 32, ..small() };
+    let mut puppet = Puppet::unconnected(&config);
+    connect_all(&mut puppet, 17);
+    let other = |port| PeerAddress::new(address(GOOD).ip(), port);
+    for port in 1..=7 {
+        Unnamed::connect_from(&mut puppet, other(port)).unwrap();
+    }
+    while puppet.engine().take_newcomer().is_some() {}
+    // Three quarters of the connections are taken.
+    let hello = puppet.hello(INCARNATION, 1, 0);
+    puppet.ingest_at(other(100), &hello);
+    assert_eq!(puppet.engine().take_newcomer(), None);
+    Unnamed::connect_from(&mut puppet, other(100)).unwrap();
+    assert_eq!(puppet.engine().take_newcomer(), Some(other(100)));
+}
+
+#[test]
 fn a_connection_that_makes_progress_makes_no_room() {
     let mut puppet = with_connections();
     let peers = with_holes(&mut puppet, SHARE);

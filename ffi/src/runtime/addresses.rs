@@ -111,11 +111,15 @@ impl AddressTable {
         Some(Occupant { address: entry.address, occupancy: entry.occupancy })
     }
 
-    /// The index of an address.
+    /// The index of an address. Reads the changes of other processes if this process knows none.
     pub(crate) fn index_of(&self, address: &PeerAddress) -> Option<fi_addr_t> {
-        let known = |state: &State| state.table.find(address).map(fi_addr_t::from);
-        let found = known(&self.read());
-        found.or_else(|| if self.catch_up() { known(&self.read()) } else { None })
+        let found = self.known_index(address);
+        found.or_else(|| if self.catch_up() { self.known_index(address) } else { None })
+    }
+
+    /// The index of an address, without the unread changes of other processes.
+    pub(crate) fn known_index(&self, address: &PeerAddress) -> Option<fi_addr_t> {
+        self.read().table.find(address).map(fi_addr_t::from)
     }
 
     /// Inserts an address; returns its index.

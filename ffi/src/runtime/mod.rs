@@ -252,9 +252,10 @@ impl Runtime {
     /// Makes progress for the application.
     #[inline]
     fn drive(&self, state: &mut State, now: Instant, budget: Budget) {
-        let was_idle = budget.rx_packets > 0 && state.polls.record(now);
-        if self.endpoint.names_sources {
-            self.learn_sources(state);
+        let receives = budget.rx_packets > 0;
+        let was_idle = receives && state.polls.record(now);
+        if receives && self.has_peers_to_name(state) {
+            self.name_peers(state);
         }
         let progress = Self::move_packets(state, now, budget);
         self.end_operations(state, now);
@@ -275,19 +276,31 @@ impl Runtime {
 
     /// Makes progress beyond a call of the application.
     fn make_progress(&self, state: &mut State, now: Instant, budget: Budget) -> Progress {
-        if self.endpoint.names_sources {
-            self.learn_sources(state);
+        if self.has_peers_to_name(state) {
+            self.name_peers(state);
         }
         let progress = Self::move_packets(state, now, budget);
         self.end_operations(state, now);
         progress
     }
 
-    /// Makes the new addresses of the vector peers, before packets of theirs are received.
+    #[inline(always)]
+    fn has_peers_to_name(&self, state: &State) -> bool {
+        state.engine.with(|engine| state.peers.has_new(engine, &self.av))
+    }
+
+    /// Names the peers with addresses in the vector, before packets of theirs are received.
     #[cold]
-    fn learn_sources(&self, state: &mut State) {
+    #[inline(never)]
+    fn name_peers(&self, state: &mut State) {
         let State { engine, peers, .. } = state;
-        engine.with_mut(|engine| peers.learn_all(engine, &self.av));
+        engine.with_mut(|engine| {
+            if self.endpoint.names_sources {
+                peers.learn_all(engine, &self.av);
+            } else {
+                peers.name_known(engine, &self.av);
+            }
+        });
     }
 
     /// The work that follows moved packets: ends of unbound sides, receives of the shared context.

@@ -10,15 +10,22 @@
 //! A peer that sent first is looked up in the vector by its address. Both results are cached; the
 //! vector's counters tell when they are out of date.
 //!
+//! An address of the vector takes no slot of the engine's table before the application or its peer
+//! uses it: a vector may be longer than the table. Where the peer speaks first, or spoke before the
+//! address was inserted, the next progress call names it ([`PeerMap::name_known`]).
+//!
 //! An address that is removed from the vector is forgotten here. The engine keeps the peer and its
 //! connection until it needs the room, so operations in flight end in order. An address that is
 //! inserted again starts a new connection, as it may belong to a new process. It finds its old peer
 //! while operations are in flight there.
 
+mod inserted;
+
 use std::collections::{HashSet, VecDeque};
 
 use ofi_xdp_core::{Engine, PeerAddress, PeerId, PeersFull};
 
+use self::inserted::InsertedAddresses;
 use crate::runtime::addresses::AddressTable;
 use crate::sys::abi::{ADDR_NONE, fi_addr_t};
 use crate::sys::errno::Error;
@@ -48,10 +55,11 @@ pub(crate) struct PeerMap {
     /// Peers without an address in the vector any more, oldest first.
     retired: VecDeque<PeerId>,
     removals: u64,
-    /// With [`Self::learn_all`]: the vector's insertions, and the index behind the last one, at the
-    /// last call.
-    learned: (u64, usize),
+    inserted: InsertedAddresses,
 }
+
+/// Addresses of the vector that one call of [`PeerMap::name_known`] looks at.
+const NAMED_PER_CALL: usize = 64;
 
 impl KnownPeer {
     const NONE: Self = Self { peer: PeerId::NONE, occupancy: 0 };
@@ -70,7 +78,7 @@ impl PeerMap {
             sources: memory::filled(nobody, peers)?,
             retired: VecDeque::new(),
             removals: av.removals(),
-            learned: (0, 0),
+            inserted: InsertedAddresses::default(),
         })
     }
 
@@ -85,8 +93,6 @@ impl PeerMap {
     #[cold]
     fn sweep(&mut self, av: &AddressTable) {
         self.removals = av.removals();
-        // A free index may have a new occupant.
-        self.learned = (0, 0);
         for source in &mut self.sources {
             source.peer = PeerId::NONE;
         }
@@ -173,20 +179,61 @@ impl PeerMap {
         Ok(peer)
     }
 
+    /// Whether [`Self::learn_all`] or [`Self::name_known`] has something to do.
+    #[inline(always)]
+    pub(crate) fn has_new(&self, engine: &Engine<'_>, av: &AddressTable) -> bool {
+        !self.inserted.is_empty(av) || engine.has_newcomers()
+    }
+
     /// Makes all addresses of the vector peers, as far as there is room in the engine's table.
-    /// Bound: the addresses that are new since the last call, or all of them after a removal.
+    /// Bound: the addresses that are new since the last call; all of them where one of these is at
+    /// an index that had been free.
     pub(crate) fn learn_all(&mut self, engine: &mut Engine<'_>, av: &AddressTable) {
         self.sync(av);
-        let insertions = av.insertions();
-        if self.learned.0 == insertions {
-            return;
-        }
-        let end = av.indices();
-        for index in self.learned.1..end {
+        for index in self.inserted.take(av, usize::MAX) {
             // Without room, or at a free index, there is no peer.
             let _ = self.peer(engine, av, index as fi_addr_t);
         }
-        self.learned = (insertions, end);
+    }
+
+    /// Names the peers with addresses in the vector, those in the engine's table and those that ask
+    /// to be there (`docs/PROTOCOL.md` §9.1). Bound: the engine's newcomers, and
+    /// [`NAMED_PER_CALL`] addresses of the vector.
+    pub(crate) fn name_known(&mut self, engine: &mut Engine<'_>, av: &AddressTable) {
+        self.sync(av);
+        // bound: the newcomers that the engine keeps
+        while let Some(address) = engine.take_newcomer() {
+            self.name_newcomer(engine, av, &address);
+        }
+        for index in self.inserted.take(av, NAMED_PER_CALL) {
+            let index = index as fi_addr_t;
+            let occupant = av.known(index);
+            if let Some(peer) = occupant.and_then(|occupant| engine.find(&occupant.address)) {
+                self.name(engine, av, index, peer);
+            }
+        }
+    }
+
+    fn name_newcomer(&mut self, engine: &mut Engine<'_>, av: &AddressTable, address: &PeerAddress) {
+        if let Some(index) = av.known_index(address) {
+            self.name(engine, av, index, engine.find(address).unwrap_or(PeerId::NONE));
+        }
+    }
+
+    /// Names the peer at an index of the vector, `found` in the engine's table. A peer with an
+    /// address that was removed and inserted again has its name from before. It is left alone:
+    /// receives may name it, until the application addresses an operation to the index.
+    fn name(
+        &mut self,
+        engine: &mut Engine<'_>,
+        av: &AddressTable,
+        index: fi_addr_t,
+        found: PeerId,
+    ) {
+        if !self.retired.contains(&found) {
+            // Without room it says hello again.
+            let _ = self.peer(engine, av, index);
+        }
     }
 
     /// The address of `peer`, or [`ADDR_NONE`] if it is not in the vector.

@@ -208,6 +208,7 @@ fn process_first_hello(
         cx.send_retry(hello, from);
         return Ok(());
     }
+    cx.table.newcomers.push(from);
     if !cx.table.has_peer_share(&from) {
         let now = cx.timers.now();
         if !cx.table.may_evict(now) {

@@ -10,6 +10,7 @@ pub(super) mod cookie;
 pub(super) mod evict;
 pub(super) mod handshake;
 mod links;
+mod newcomers;
 pub(super) mod packet;
 mod peer_key;
 pub(super) mod reset;
@@ -25,6 +26,7 @@ use crate::collections::slab::{Slab, Slot, SlotIndex};
 use crate::collections::slots::Slots;
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::engine::connect::changed::ChangedLinks;
+use crate::engine::connect::newcomers::Newcomers;
 use crate::engine::connect::packet::{STATELESS_QUEUE_MAX, StatelessPacket};
 use crate::engine::connect::peer_key::PeerKey;
 use crate::engine::violation::{Violation, sound};
@@ -82,6 +84,8 @@ pub(super) struct ConnectionTable<'s> {
     closed: bool,
     /// Connections of connected endpoints that have opened or ended.
     changed_links: ChangedLinks,
+    /// Peers that spoke first, for the caller to name.
+    newcomers: Newcomers,
 }
 
 impl<'s> ConnectionTable<'s> {
@@ -115,6 +119,7 @@ impl<'s> ConnectionTable<'s> {
             closing: None,
             closed: false,
             changed_links: ChangedLinks::default(),
+            newcomers: Newcomers::default(),
         }
     }
 }
@@ -368,6 +373,17 @@ impl ConnectionTable<'_> {
             (SharedPool::Errors, self.iter().map(errors).sum()),
         ];
         counted.iter().all(|&(pool, slots)| self.hosts[pool].total() == slots)
+    }
+
+    /// Whether peers have spoken first, for the caller to name.
+    #[inline(always)]
+    pub(super) fn has_newcomers(&self) -> bool {
+        !self.newcomers.is_empty()
+    }
+
+    /// The next one of them.
+    pub(super) fn take_newcomer(&mut self) -> Option<PeerAddress> {
+        self.newcomers.pop()
     }
 
     /// Whether so many peers are unproven that the next one must prove its address.

@@ -72,6 +72,75 @@ fn a_peer_that_spoke_first_is_known_once_it_is_inserted() {
 }
 
 #[test]
+fn a_peer_is_named_once_it_is_inserted_and_an_unused_address_takes_no_slot() {
+    with_map(|av, map, engine| {
+        let peer = engine.insert_peer(address(9).into()).unwrap();
+        for port in 1..=200 {
+            av.insert(address(port)).unwrap();
+        }
+        for _ in 0..200_usize.div_ceil(NAMED_PER_CALL) {
+            assert!(!map.inserted.is_empty(av));
+            map.name_known(engine, av);
+        }
+        assert!(map.inserted.is_empty(av));
+        assert_eq!(map.known[8].peer, peer);
+        assert_eq!(map.source(engine, av, peer), 8);
+        let in_table = (1..=200).filter(|&port| engine.find(&address(port).into()).is_some());
+        assert_eq!(in_table.count(), 1);
+        // Another address takes a free index.
+        av.remove(3).unwrap();
+        let spoke = engine.insert_peer(address(300).into()).unwrap();
+        assert_eq!(av.insert(address(300)), Ok(3));
+        map.name_known(engine, av);
+        assert_eq!(map.known[3].peer, spoke);
+    });
+}
+
+#[test]
+fn a_newcomer_is_named_if_the_vector_has_its_address() {
+    with_map(|av, map, engine| {
+        let index = av.insert(address(1)).unwrap();
+        map.name_newcomer(engine, av, &address(2).into());
+        assert_eq!(engine.find(&address(2).into()), None);
+        map.name_newcomer(engine, av, &address(1).into());
+        let peer = engine.find(&address(1).into()).unwrap();
+        assert_eq!(map.peer(engine, av, index), Ok(peer));
+        // Its removal lets the peer go.
+        av.remove(index).unwrap();
+        map.sync(av);
+        map.name_newcomer(engine, av, &address(1).into());
+        assert_eq!(map.retired, [peer]);
+    });
+}
+
+#[test]
+fn an_address_that_is_inserted_again_keeps_its_peer_until_it_is_used() {
+    with_map(|av, map, engine| {
+        let index = av.insert(address(1)).unwrap();
+        let peer = map.peer(engine, av, index).unwrap();
+        av.remove(index).unwrap();
+        map.sync(av);
+        assert_eq!(av.insert(address(1)), Ok(index));
+        map.name_known(engine, av);
+        assert_eq!(engine.find(&address(1).into()), Some(peer));
+        assert_ne!(map.peer(engine, av, index), Ok(peer));
+    });
+}
+
+#[test]
+fn all_addresses_are_learned_those_at_free_indices_too() {
+    with_map(|av, map, engine| {
+        let indices = [1, 2].map(|port| av.insert(address(port)).unwrap());
+        map.learn_all(engine, av);
+        av.remove(indices[0]).unwrap();
+        map.learn_all(engine, av);
+        assert_eq!(av.insert(address(3)), Ok(indices[0]));
+        map.learn_all(engine, av);
+        assert!(engine.find(&address(3).into()).is_some());
+    });
+}
+
+#[test]
 fn a_removed_address_is_forgotten_and_may_come_back() {
     with_map(|av, map, engine| {
         let index = av.insert(address(1)).unwrap();

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The addresses that were inserted into a vector since a runtime last looked.
+//!
+//! In: the vector's counters. Out: indices to look at, all that are new among them. Caller:
+//! [`PeerMap`](super::PeerMap). Bound: as many indices a call as the caller says.
+
+use std::ops::Range;
+
+use crate::runtime::addresses::AddressTable;
+
+/// See the module.
+#[derive(Debug, Default)]
+pub(super) struct InsertedAddresses {
+    /// The vector's insertions, and the index behind the last one, at the last change.
+    insertions: u64,
+    end: usize,
+    /// The index that comes next.
+    next: usize,
+}
+
+impl InsertedAddresses {
+    /// Whether there is no index to look at.
+    #[inline(always)]
+    pub(super) fn is_empty(&self, av: &AddressTable) -> bool {
+        av.insertions() == self.insertions && self.next == self.end
+    }
+
+    /// The next indices to look at, `most` at the most. All indices come again after an insertion
+    /// at one that had been free.
+    pub(super) fn take(&mut self, av: &AddressTable, most: usize) -> Range<usize> {
+        // Read in this order: an insertion in between makes all indices come again.
+        let (insertions, end) = (av.insertions(), av.indices());
+        let added = insertions.wrapping_sub(self.insertions);
+        if added != end.wrapping_sub(self.end) as u64 {
+            self.next = 0;
+        }
+        (self.insertions, self.end) = (insertions, end);
+        let first = self.next;
+        self.next = end.min(first.saturating_add(most));
+        first..self.next
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::SocketAddr;
+
+    #[test]
+    fn every_new_address_comes_in_bounded_steps() {
+        let (av, mut inserted) = (AddressTable::new(0), InsertedAddresses::default());
+        let insert = |port: u16| av.insert(SocketAddr::from(([127, 0, 0, 1], port))).unwrap();
+        assert!(inserted.is_empty(&av));
+        (1..=5).for_each(|port| assert_eq!(insert(port), u64::from(port) - 1));
+        assert_eq!(inserted.take(&av, 3), 0..3);
+        assert!(!inserted.is_empty(&av));
+        assert_eq!(insert(6), 5);
+        assert_eq!(inserted.take(&av, 3), 3..6);
+        assert!(inserted.is_empty(&av));
+        // A removal brings no new address; an insertion at its index does.
+        av.remove(1).unwrap();
+        assert!(inserted.is_empty(&av));
+        assert_eq!(insert(7), 1);
+        assert_eq!(inserted.take(&av, usize::MAX), 0..6);
+        assert!(inserted.is_empty(&av));
+    }
+}
