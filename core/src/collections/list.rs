@@ -177,6 +177,13 @@ impl<I: SlotIndex> List<I> {
         Some(slot)
     }
 
+    /// Moves all members to the end of `to`, in their order.
+    pub(crate) fn move_all(&mut self, slots: &mut impl Linked<I>, to: &mut Self) {
+        if !self.is_empty() {
+            self.move_run(slots, (self.head, self.tail), to);
+        }
+    }
+
     /// Moves the consecutive members from `first` to `last` to the end of `to`, in their order.
     #[inline]
     pub(crate) fn move_run(

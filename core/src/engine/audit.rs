@@ -91,6 +91,10 @@ impl Engine<'_> {
                 *sum += queued;
             }
         }
+        ops += sender.queued_to_end(&cx.ending);
+        for (sum, queued) in slots.iter_mut().zip(matcher.queued_to_end(&cx.ending)) {
+            *sum += queued;
+        }
         if !sender.lists_add_up(&cx.completions, ops) {
             return Err(Violation::Pool("ops"));
         }
@@ -104,6 +108,7 @@ impl Engine<'_> {
         let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
         self.cx.table.digest(&mut hasher);
         self.cx.completions.digest(&mut hasher);
+        self.cx.ending.hash(&mut hasher);
         self.sender.digest(&mut hasher);
         self.matcher.digest(&mut hasher);
         self.target.digest(&mut hasher);

@@ -8,6 +8,7 @@ use crate::collections::coverage::Coverage;
 use crate::collections::secret::{Secret, Use};
 use crate::engine::completions::Completions;
 use crate::engine::connect::ConnectionTable;
+use crate::engine::ending::Ending;
 use crate::engine::timers::Timers;
 use crate::peer::ERA_PART;
 use crate::peer::port_requests::PortRequests;
@@ -55,6 +56,8 @@ pub(super) struct Ctx<'s> {
     pub(super) limits: PortLimits,
     /// Requests to peers for other source ports.
     pub(super) port_requests: PortRequests,
+    /// What is left of ended connections.
+    pub(super) ending: Ending,
     /// Advice that waits for the port.
     pub(super) advice: heapless::Vec<(Destination, PathAdvice), ADVICE_MAX>,
 }

@@ -44,6 +44,7 @@ mod audit;
 mod completions;
 mod connect;
 mod ctx;
+mod ending;
 mod matching;
 mod operations;
 mod receive;
@@ -69,8 +70,9 @@ use crate::engine::advance::fire;
 use crate::engine::completions::Completions;
 use crate::engine::connect::ConnectionTable;
 use crate::engine::connect::evict::{EVICT_STEPS, evict_peer};
-use crate::engine::connect::teardown::{end_connection, notify_close, transmit_stateless};
+use crate::engine::connect::teardown::{end_all, end_connection, notify_close, transmit_stateless};
 use crate::engine::ctx::Ctx;
+use crate::engine::ending::Ending;
 use crate::engine::matching::Matcher;
 use crate::engine::matching::stored::StoredQueue;
 use crate::engine::matching::unexpected::UnexpectedPool;
@@ -168,6 +170,7 @@ impl<'s> Engine<'s> {
                 config: config.clone(),
                 limits,
                 port_requests: PortRequests::default(),
+                ending: Ending::default(),
                 advice: heapless::Vec::new(),
             },
         })
@@ -177,7 +180,7 @@ impl<'s> Engine<'s> {
     /// last call's time. `None`: no timer runs.
     #[must_use]
     pub fn poll_at(&self) -> Option<Instant> {
-        if self.matcher.has_unfinished() {
+        if self.matcher.has_unfinished() || !self.cx.ending.is_empty() {
             return Some(self.cx.timers.now());
         }
         self.cx.timers.next_deadline()
@@ -248,6 +251,10 @@ impl Engine<'_> {
                 // While a slot is in quarantine the caller may have more to insert.
                 let (capacity, used) = cx.table.peer_slots();
                 if capacity == used {
+                    // They name their peers, which could not be forgotten.
+                    end_all(cx, sender, matcher);
+                }
+                if capacity == used {
                     evict_peer(cx, sender, matcher, None, capacity);
                 } else if cx.table.is_quarantined(cx.timers.tick()) {
                     evict_peer(cx, sender, matcher, None, EVICT_STEPS);
@@ -284,6 +291,7 @@ impl Engine<'_> {
         let slot = cx.table.peer_slot(peer).ok_or(Unknown)?;
         notify_close(cx, slot);
         end_connection(cx, sender, matcher, slot, OpError::Closed);
+        end_all(cx, sender, matcher);
         cx.table.forget(slot, cx.timers.tick());
         Ok(())
     }

@@ -5,6 +5,7 @@
 //! operations end. Each method passes its call to the component that has the state.
 
 use crate::engine::Engine;
+use crate::engine::connect::teardown::end_some;
 use crate::peer::Standing;
 use crate::{
     AtomicRequest, Completion, CompletionGroup, Context, DeferredId, Instant, LinkState, Memory,
@@ -170,10 +171,15 @@ impl Engine<'_> {
     }
 
     /// Matches the messages that were stored for want of slices, if slices are free now. Accepts
-    /// some of the messages out of order that are the next ones. Bound: the messages and receives.
+    /// some of the messages out of order that are the next ones. Ends some of what is left of ended
+    /// connections. Bound: the messages and receives.
     #[inline]
     pub fn resume_matching<M: Memory>(&mut self, memory: &mut M) {
-        self.matcher.resume_matching(&mut self.cx, &mut self.sender, memory);
+        let Self { cx, sender, matcher, .. } = self;
+        matcher.resume_matching(cx, sender, memory);
+        if !cx.ending.is_empty() {
+            end_some(cx, sender, matcher);
+        }
     }
 
     /// Whether a receive waits for a search that goes on in the next progress calls.

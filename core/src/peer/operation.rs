@@ -363,6 +363,10 @@ pub(crate) struct Assembly {
     pub(crate) destination: MessageDestination,
     /// Whether it grows.
     pub(crate) growth: Strikes,
+    /// The host that has a share of the slots.
+    pub(crate) host: Host,
+    /// The reason of the end of its connection, in the first of those that end with it.
+    pub(crate) ended: Option<OpError>,
     pub(crate) links: Links<AssemblySlot>,
 }
 
@@ -376,6 +380,8 @@ impl Default for Assembly {
             covered: Covered::default(),
             destination: MessageDestination::Stored(UnexpectedId::NONE),
             growth: Strikes::default(),
+            host: Host::default(),
+            ended: None,
             links: Links::default(),
         }
     }

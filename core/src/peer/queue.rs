@@ -86,6 +86,11 @@ impl Queue {
         self.list.move_run(ops, run, to);
     }
 
+    /// Moves all operations to the end of `to`, as the connection ends.
+    pub(crate) fn move_all(&mut self, ops: &mut OpPool<'_>, to: &mut List<OpSlot>) {
+        self.list.move_all(ops, to);
+    }
+
     /// The first operation that is not all sent, or none.
     #[inline(always)]
     pub(crate) const fn cursor(&self) -> OpSlot {

@@ -13,7 +13,8 @@ const MANY: u32 = 200;
 const PACKED: u32 = 50;
 
 fn connected() -> Puppet {
-    Puppet::connected(&Config { unexpected: [1024, 8, 8, 2], recvs: 512, ..small() })
+    let config = Config { unexpected: [1024, 8, 8, 2], recvs: 512, ..small() };
+    Puppet::connected(&Config { sends: 512, assemblies: 512, ..config })
 }
 
 /// Sends [`MANY`] messages from number `first` on.
@@ -42,6 +43,12 @@ fn come_back(puppet: &mut Puppet) {
     puppet.drive();
     let answer = puppet.sent().pop().unwrap();
     puppet.agreed(&answer);
+}
+
+/// How many messages, sent and received, have ended in error.
+fn failed(puppet: &mut Puppet) -> u32 {
+    let counters = puppet.engine().op_counters();
+    (counters.sends.failed + counters.receives.failed) as u32
 }
 
 /// The occupancy that the engine reports, in eighths.
@@ -141,4 +148,126 @@ fn receives_that_wait_for_their_turn_end_in_several_calls() {
     puppet.pass(MILLI);
     assert_eq!(puppet.ends().len() as u32, before);
     assert_eq!(puppet.engine().posted_receives(), 0);
+}
+
+#[test]
+fn operations_of_an_ended_connection_end_in_several_calls() {
+    let mut puppet = connected();
+    (0..MANY.into()).for_each(|context| puppet.send(context, b"x".to_vec()));
+    close(&mut puppet);
+    let now = puppet.world.time();
+    assert!((1..MANY / 2).contains(&failed(&mut puppet)));
+    assert_eq!(puppet.engine().poll_at(), Some(now), "others are due");
+    puppet.pass(MILLI);
+    let all: Vec<_> = (0..MANY.into()).map(|context| (context, Err(OpError::Closed))).collect();
+    assert_eq!(puppet.ends(), all);
+    assert_ne!(puppet.engine().poll_at(), Some(puppet.world.time()));
+}
+
+#[test]
+fn the_removal_of_a_peer_ends_all_its_operations_at_once() {
+    let mut puppet = connected();
+    (0..MANY.into()).for_each(|context| puppet.send(context, b"x".to_vec()));
+    let peer = puppet.world.peer(0, PUPPET);
+    puppet.engine().remove_peer(peer).unwrap();
+    assert_eq!(failed(&mut puppet), MANY);
+}
+
+#[test]
+fn a_peer_comes_back_when_its_operations_have_ended() {
+    let mut puppet = connected();
+    (0..MANY.into()).for_each(|context| puppet.send(context, b"x".to_vec()));
+    close(&mut puppet);
+    let hello = puppet.hello(INCARNATION, 2, 0);
+    puppet.refused(&hello, DropReason::NoRoom);
+    puppet.pass(MILLI);
+    assert_eq!(puppet.ends().len() as u32, MANY);
+    come_back(&mut puppet);
+}
+
+#[test]
+fn an_operation_after_the_end_waits_for_those_before() {
+    let mut puppet = connected();
+    (0..MANY.into()).for_each(|context| puppet.send(context, b"x".to_vec()));
+    close(&mut puppet);
+    puppet.send(MANY.into(), b"next".to_vec());
+    assert_eq!(failed(&mut puppet), MANY);
+    puppet.pass(MILLI);
+    assert_eq!(puppet.ends().len() as u32, MANY);
+    assert_eq!(puppet.engine().posted_operations(), 1);
+}
+
+/// Sends the first bytes of [`MANY`] messages.
+fn begin_many(puppet: &mut Puppet) {
+    for msn in 0..MANY {
+        let packet = puppet.data(&segment(msn, 2, 0, b"x"));
+        puppet.ingest(&packet);
+    }
+}
+
+#[test]
+fn messages_that_were_arriving_leave_in_several_calls() {
+    let mut puppet = connected();
+    begin_many(&mut puppet);
+    assert_eq!(puppet.engine().stored_messages(), MANY);
+    close(&mut puppet);
+    assert!((MANY / 2..MANY).contains(&puppet.engine().stored_messages()));
+    puppet.pass(MILLI);
+    assert_eq!(puppet.engine().stored_messages(), 0);
+}
+
+#[test]
+fn receives_of_messages_that_were_arriving_end_in_several_calls() {
+    let mut puppet = connected();
+    (0..MANY.into()).for_each(|context| puppet.world.recv(0, context, 8));
+    begin_many(&mut puppet);
+    close(&mut puppet);
+    assert!((1..MANY / 2).contains(&failed(&mut puppet)));
+    puppet.pass(MILLI);
+    let all: Vec<_> = (0..MANY.into()).map(|context| (context, Err(OpError::Closed))).collect();
+    assert_eq!(puppet.ends(), all);
+}
+
+#[test]
+fn a_receive_of_a_message_that_was_arriving_and_has_not_left_yet_ends_in_error() {
+    let mut puppet = connected();
+    begin_many(&mut puppet);
+    close(&mut puppet);
+    let left = puppet.engine().stored_messages() as usize;
+    let ends = receive_all(&mut puppet);
+    assert_eq!(ends, vec![Err(OpError::Closed); left]);
+}
+
+#[test]
+fn messages_out_of_order_that_were_arriving_leave_once() {
+    let mut puppet = connected();
+    for msn in 1..MANY {
+        let packet = puppet.data(&segment(msn, 2, 0, b"x"));
+        puppet.ingest(&packet);
+    }
+    close(&mut puppet);
+    puppet.pass(MILLI);
+    assert_eq!(puppet.engine().stored_messages(), 0);
+    // Their slots are free once: the audit of each step counts them.
+    come_back(&mut puppet);
+    begin_many(&mut puppet);
+    assert_eq!(puppet.engine().stored_messages(), MANY);
+}
+
+#[test]
+fn a_claim_of_an_announced_message_fails_after_the_end() {
+    let mut puppet = connected();
+    send_many(&mut puppet, |msn| announcement(msn, 100_000, 3));
+    let request = RecvRequest { tag: None, ..any(7, 0) };
+    let node = &mut puppet.world.nodes[0];
+    node.engine.peek(request, Peek::Claim, &mut node.memory).unwrap();
+    puppet.pass(MILLI);
+    assert_eq!(puppet.ends(), [(7, Ok(()))]);
+    close(&mut puppet);
+    puppet.pass(MILLI);
+    let node = &mut puppet.world.nodes[0];
+    node.engine.discard_claimed(request).unwrap();
+    puppet.pass(MILLI);
+    assert_eq!(puppet.ends(), [(7, Ok(()))], "it is dropped");
+    assert_eq!(puppet.engine().stored_messages(), 0);
 }

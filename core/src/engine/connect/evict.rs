@@ -35,6 +35,10 @@ pub(crate) fn evict_peer(
     host: Option<Host>,
     steps: u32,
 ) {
+    if !cx.ending.is_empty() {
+        // Operations name their peers until they end.
+        return;
+    }
     let mut candidates = CANDIDATES;
     let slots = cx.table.peers.capacity();
     let mut resting = None;

@@ -239,6 +239,10 @@ impl Ctx<'_> {
 
     /// Agrees to a peer's hello, whether or not this side has sent one.
     fn accept_hello(&mut self, slot: PeerSlot, hello: &Handshake) -> Result<(), DropReason> {
+        if self.ending.has_ops() {
+            // The next progress calls end them; the peer says hello again.
+            return Err(DropReason::NoRoom);
+        }
         let conn = self
             .table
             .allocate_connection(slot, self.timers.tick(), false)

@@ -344,8 +344,17 @@ impl ConnectionTable<'_> {
 
     /// The peer of a connection has given `slots` of `pool` back.
     pub(super) fn give_share_back(&mut self, conn: ConnSlot, pool: SharedPool, slots: u32) {
-        let host = self.peers[self.connections[conn].peer()].host();
+        self.give_host_share_back(self.host_of_connection(conn), pool, slots);
+    }
+
+    /// A host gives back `slots` of a pool.
+    pub(super) fn give_host_share_back(&mut self, host: Host, pool: SharedPool, slots: u32) {
         self.hosts[pool].given_back(host, slots);
+    }
+
+    /// The host of the peer of a connection.
+    pub(super) fn host_of_connection(&self, conn: ConnSlot) -> Host {
+        self.peers[self.connections[conn].peer()].host()
     }
 
     /// The host with an address.

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The end of a connection: everything that depends on it ends too (`docs/PROTOCOL.md` §5.5).
 //!
-//! In: the reason. Out: completions in error, slots given back. Bound: the operations and messages
-//! under way with the peer, and the stored messages and rendezvous among which they are searched.
+//! In: the reason. Out: completions in error, slots given back. Bound: [`ENDED_PER_CALL`] and the
+//! bounds of `matching::ended`; the next progress calls end the rest.
 
 use crate::collections::slab::SlotIndex;
 use crate::engine::connect::packet::StatelessPacket;
@@ -12,6 +12,12 @@ use crate::engine::send::Sender;
 use crate::peer::hosts::SharedPool;
 use crate::peer::slots::{ConnSlot, PeerSlot};
 use crate::{LinkState, OpError, Transmit};
+
+/// Members of each list that one call ends.
+const ENDED_PER_CALL: u32 = 64;
+
+/// Messages that were arriving that end with their connection at once. They cost more than others.
+const MESSAGES_AT_ONCE: u32 = 16;
 
 /// Ends the connection to a peer, if there is one: everything that depends on it ends with `error`.
 pub(crate) fn end_connection(
@@ -38,6 +44,32 @@ pub(crate) fn end_connection(
     sender.abort_internal(cx, matcher, conn, error);
     sender.abort_posted(cx, conn, error);
     release_connection(cx, sender, conn);
+    end_ending(cx, sender, matcher, MESSAGES_AT_ONCE);
+}
+
+/// Ends some of what is left of ended connections. Bound: [`ENDED_PER_CALL`] messages, events and
+/// operations each.
+#[cold]
+pub(crate) fn end_some(cx: &mut Ctx<'_>, sender: &mut Sender<'_>, matcher: &mut Matcher<'_>) {
+    end_ending(cx, sender, matcher, ENDED_PER_CALL);
+}
+
+/// Ends all that is left of ended connections. Bound: the slots of the pools.
+pub(crate) fn end_all(cx: &mut Ctx<'_>, sender: &mut Sender<'_>, matcher: &mut Matcher<'_>) {
+    while !cx.ending.is_empty() {
+        end_some(cx, sender, matcher);
+    }
+}
+
+/// Ends up to `messages` messages that were arriving, and [`ENDED_PER_CALL`] events and operations
+/// each.
+fn end_ending(cx: &mut Ctx<'_>, sender: &mut Sender<'_>, matcher: &mut Matcher<'_>, messages: u32) {
+    let mut left = 0..messages;
+    while left.next().is_some() && matcher.end_next_message(cx) {}
+    left = 0..ENDED_PER_CALL;
+    while left.next().is_some() && matcher.drop_next_event(cx) {}
+    left = 0..ENDED_PER_CALL;
+    while left.next().is_some() && sender.end_next_op(cx) {}
 }
 
 /// Gives a connection back to its pool, with the slots that were reserved for it. The state that

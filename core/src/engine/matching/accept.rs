@@ -253,8 +253,15 @@ impl Matcher<'_> {
         memory: &mut M,
     ) -> Result<(), DropReason> {
         let Envelope { msn, total, .. } = segment.envelope;
-        let assembly =
-            Assembly { msn, rnr_epoch, total, missing: total, destination, ..Assembly::default() };
+        let assembly = Assembly {
+            msn,
+            rnr_epoch,
+            total,
+            missing: total,
+            destination,
+            host: cx.table.host_of_connection(conn),
+            ..Assembly::default()
+        };
         let Some(slot) = self.assemblies.alloc(assembly) else { return Ok(()) };
         cx.table.take_share(conn, SharedPool::Assemblies, 1);
         cx.table[conn].assemblies_mut().push_back(&mut self.assemblies, slot);

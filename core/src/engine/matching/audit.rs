@@ -2,6 +2,7 @@
 //! Checks of the matcher's state, for tests.
 
 use crate::engine::completions::Completions;
+use crate::engine::ending::Ending;
 use crate::engine::matching::Matcher;
 use crate::engine::violation::{Violation, length, sound};
 use crate::peer::Connection;
@@ -28,6 +29,12 @@ impl Matcher<'_> {
             length(*state.out_of_order(), &mut self.unexpected),
             length(*state.assemblies(), &mut self.assemblies),
         ]
+    }
+
+    /// As [`Self::queued`], of ended connections.
+    pub(crate) fn queued_to_end(&mut self, ending: &Ending) -> [u32; 3] {
+        let (_, assemblies, events) = ending.lists();
+        [length(events, &mut self.recvs), 0, length(assemblies, &mut self.assemblies)]
     }
 
     /// Checks that all slots are in lists, `queued` of them with their connections. Slots that wait

@@ -153,11 +153,7 @@ impl Matcher<'_> {
     /// Discards every out-of-order message of a connection. They keep their slots until
     /// [`Self::release_discarded`]. Bound: messages of the connection that are arriving.
     pub(crate) fn discard_out_of_order(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
-        if let Some(next) = self.find_next(cx, conn) {
-            self.unexpected.unmark_next(next);
-        }
-        let list = core::mem::take(cx.table[conn].out_of_order_mut());
-        self.unexpected.discard(list);
+        self.discard_messages_out_of_order(cx, conn);
         let mut slot = cx.table[conn].assemblies().head();
         while slot.is_some() {
             let next = List::next(&mut self.assemblies, slot);
@@ -168,6 +164,15 @@ impl Matcher<'_> {
             }
             slot = next;
         }
+    }
+
+    /// As [`Self::discard_out_of_order`], but for the assemblies of these messages. O(1).
+    pub(super) fn discard_messages_out_of_order(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
+        if let Some(next) = self.find_next(cx, conn) {
+            self.unexpected.unmark_next(next);
+        }
+        let list = core::mem::take(cx.table[conn].out_of_order_mut());
+        self.unexpected.discard(list);
     }
 
     /// Whether a discarded message still has its slot.

@@ -197,6 +197,12 @@ impl<'s> UnexpectedPool<'s> {
         self.releases
     }
 
+    /// Whether `id` still names the message in its `slot`.
+    pub(crate) fn is_current(&self, slot: StoredSlot, id: UnexpectedId) -> bool {
+        let tenant = self.slots.tenant(slot);
+        tenant.is_some_and(|(_, generation)| slot.id(generation) == id)
+    }
+
     /// The identifier of a slot that is given out.
     pub(crate) fn id(&self, slot: StoredSlot) -> UnexpectedId {
         slot.id(self.slots.generation(slot))

@@ -3,6 +3,7 @@
 
 use crate::collections::slab::SlotIndex;
 use crate::engine::completions::Completions;
+use crate::engine::ending::Ending;
 use crate::engine::send::Sender;
 use crate::engine::violation::{Violation, length, sound};
 use crate::peer::Connection;
@@ -55,6 +56,11 @@ impl Sender<'_> {
     pub(crate) fn queued(&mut self, state: &Connection) -> u32 {
         length(*state.sends().list(), &mut self.ops)
             + length(*state.responses().list(), &mut self.ops)
+    }
+
+    /// As [`Self::queued`], of ended connections.
+    pub(crate) fn queued_to_end(&mut self, ending: &Ending) -> u32 {
+        length(ending.lists().0, &mut self.ops)
     }
 
     /// Whether the operations in lists, `queued` of them with their connections, are all that

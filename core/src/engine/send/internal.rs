@@ -83,12 +83,15 @@ impl Sender<'_> {
         cx.table[conn].end_internal();
     }
 
-    /// Ends every posted operation of a connection that ends. Bound: those operations.
+    /// Leaves the posted operations of a connection that ends to [`Self::end_next_op`].
     pub(crate) fn abort_posted(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, error: OpError) {
-        while let Some(op) = cx.table[conn].sends_mut().take_first(&mut self.ops) {
-            self.ops[op].outcome = Err(error);
-            cx.completions.finish_send(&mut self.ops, &mut cx.stats, op);
-        }
+        cx.ending.add_ops(&mut self.ops, cx.table[conn].sends_mut(), error);
+    }
+
+    /// Ends the next operation of an ended connection, if one is left.
+    pub(crate) fn end_next_op(&mut self, cx: &mut Ctx<'_>) -> bool {
+        let next = cx.ending.next_op(&mut self.ops);
+        next.inspect(|&op| self.finish(cx, op)).is_some()
     }
 
     /// Whether `requests` more of a peer can be served; grants it more credit if slots are free.

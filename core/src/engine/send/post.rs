@@ -190,6 +190,8 @@ impl Sender<'_> {
     /// Opens a connection for the first operation to a peer, or takes the one that is being opened.
     #[cold]
     fn connect_to_post(&mut self, cx: &mut Ctx<'_>, peer: PeerSlot) -> Result<ConnSlot, PostError> {
+        // bound: operations of ended connections
+        while self.end_next_op(cx) {}
         let conn =
             cx.table.allocate_connection(peer, cx.timers.tick(), true).ok_or(PostError::Again)?;
         match cx.table[peer].state() {

@@ -7,8 +7,8 @@
 use anyhow::{Context as _, Result, ensure};
 use ofi_xdp_core::wire::{self, Body, Header, Packet, PacketKind, Token};
 use ofi_xdp_core::{
-    Config, Context, Datagram, Engine, Identity, Instant, PeerAddress, PeerId, Psn, RecvRequest,
-    StorageBox, TagMatch, WantedPort,
+    Common, Config, Context, Datagram, Engine, Identity, Instant, Peek, PeerAddress, PeerId, Psn,
+    RecvRequest, SendRequest, StorageBox, TagMatch, WantedPort,
 };
 use ofi_xdp_test_kit::counted::{Arena, Buffer};
 use ofi_xdp_test_kit::queue::limits;
@@ -125,6 +125,29 @@ impl Puppet {
     pub(crate) fn recv(&mut self, from: Option<PeerId>, tag: Option<TagMatch>) -> Result<()> {
         let request = RecvRequest { from, len: 64, context: Context(1), tag, signal: true };
         self.engine.post_recv(request, Buffer(0), &mut self.memory)?;
+        Ok(())
+    }
+
+    /// Posts a message of 8 bytes to the puppet.
+    ///
+    /// # Errors
+    /// When no slot is free.
+    pub(crate) fn send(&mut self) -> Result<()> {
+        let common = Common::new(self.peer, Context(1));
+        let request = SendRequest { common, len: 8, tag: None, data: None };
+        self.engine.post_send(self.now, request, Buffer(0), &mut self.memory)?;
+        Ok(())
+    }
+
+    /// Claims the oldest stored message, with a context.
+    ///
+    /// # Errors
+    /// When no slot is free.
+    pub(crate) fn claim(&mut self, context: u64) -> Result<()> {
+        let request =
+            RecvRequest { from: None, len: 0, context: Context(context), tag: None, signal: true };
+        self.engine.peek(request, Peek::Claim, &mut self.memory)?;
+        ensure!(self.engine.poll_recv_completion().is_some(), "no message to claim");
         Ok(())
     }
 

@@ -27,7 +27,7 @@ mod worst_case;
 use anyhow::{Context as _, Result, ensure};
 use ofi_xdp_core::wire::PacketKind;
 use ofi_xdp_core::{Config, PeerId, TagMatch};
-use ofi_xdp_test_kit::records::{announcement, message, tagged};
+use ofi_xdp_test_kit::records::{announcement, message, segment, tagged};
 
 use crate::puppet::Puppet;
 use crate::worst_case::Case;
@@ -38,6 +38,9 @@ const DEPTH: u32 = 10_000;
 const PACKED: u32 = 60;
 /// Announcements in a packet.
 const ANNOUNCED: u32 = 40;
+/// Messages that are arriving, or operations of the application: the slots of the usual
+/// configuration.
+const UNDER_WAY: u32 = 1024;
 /// Searches that give the last receives their bins.
 const SEARCHES: u32 = 32;
 /// Kinds of receives.
@@ -59,7 +62,8 @@ fn main() -> Result<()> {
     let mut config = Config {
         peers: 4,
         connections: 4,
-        sends: 4,
+        sends: UNDER_WAY,
+        assemblies: UNDER_WAY,
         recvs: DEPTH + 8,
         slices: 4,
         unexpected: [DEPTH + 2 * PACKED, 0, 0, 0],
@@ -159,6 +163,27 @@ fn set_up(case: Case, puppet: &mut Puppet) -> Result<(Call, Change)> {
             announce(puppet);
             (Call::Packet(puppet.sealed(PacketKind::Close, &[])), (0, 0, 0))
         }
+        Case::CloseClaimed => {
+            announce(puppet);
+            for number in 0..DEPTH {
+                puppet.claim(number.into())?;
+            }
+            (Call::Packet(puppet.sealed(PacketKind::Close, &[])), (0, 0, 0))
+        }
+        Case::CloseArriving => {
+            begin_messages(puppet);
+            (Call::Packet(puppet.sealed(PacketKind::Close, &[])), (0, -16, 0))
+        }
+        Case::ClosePosted => {
+            for _ in 0..UNDER_WAY {
+                puppet.send()?;
+            }
+            (Call::Packet(puppet.sealed(PacketKind::Close, &[])), (0, 0, 0))
+        }
+        Case::LastPart => {
+            begin_messages(puppet);
+            (Call::Packet(puppet.data(&segment(UNDER_WAY - 1, 2, 1, &[7]))), (0, 0, 0))
+        }
         Case::Receive => {
             store(puppet, 0);
             begin_receives(puppet)?;
@@ -225,6 +250,14 @@ fn store(puppet: &mut Puppet, first: u32) {
     for chunk in numbers.chunks(PACKED as usize) {
         let records: Vec<u8> = chunk.iter().flat_map(|&n| tagged(first + n, n.into())).collect();
         let packet = puppet.data(&records);
+        puppet.ingest(&packet);
+    }
+}
+
+/// Sends the first part of [`UNDER_WAY`] messages.
+fn begin_messages(puppet: &mut Puppet) {
+    for number in 0..UNDER_WAY {
+        let packet = puppet.data(&segment(number, 2, 0, &[7]));
         puppet.ingest(&packet);
     }
 }

@@ -35,6 +35,14 @@ pub(crate) enum Case {
     CloseAnnounced,
     /// A packet that ends a connection with 10,000 announced messages that receives have matched.
     CloseMatched,
+    /// A packet that ends a connection with 10,000 announced messages that were claimed.
+    CloseClaimed,
+    /// A packet that ends a connection with 1,024 messages that are arriving.
+    CloseArriving,
+    /// A packet that ends a connection with 1,024 operations of the application.
+    ClosePosted,
+    /// A packet with a part of the last of 1,024 messages that are arriving.
+    LastPart,
     /// A receive that takes the first stored message.
     Receive,
     /// A receive that matches none of 10,000 stored messages, and is the first one of its kind. It
@@ -49,7 +57,7 @@ pub(crate) enum Case {
 
 impl Case {
     /// All of them.
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 21] = [
         Self::Packet,
         Self::Hole,
         Self::Behind,
@@ -63,6 +71,10 @@ impl Case {
         Self::CloseStored,
         Self::CloseAnnounced,
         Self::CloseMatched,
+        Self::CloseClaimed,
+        Self::CloseArriving,
+        Self::ClosePosted,
+        Self::LastPart,
         Self::Receive,
         Self::NewKind,
         Self::LastMessage,
@@ -85,6 +97,10 @@ impl Case {
             Self::CloseStored => "close-stored",
             Self::CloseAnnounced => "close-announced",
             Self::CloseMatched => "close-matched",
+            Self::CloseClaimed => "close-claimed",
+            Self::CloseArriving => "close-arriving",
+            Self::ClosePosted => "close-posted",
+            Self::LastPart => "last-part",
             Self::Receive => "receive",
             Self::NewKind => "new-kind",
             Self::LastMessage => "last-message",
