@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The objects that are bound to an endpoint (`fi_ep_bind`).
 //!
-//! In: objects of the endpoint's domain, one a call, before `fi_enable`. Out: all of them, to
-//! `enable`. Afterwards the references keep them busy. Bound: one object of each kind, and one
-//! counter for each kind of operation.
+//! In: objects of the endpoint's domain, one a call, before `fi_enable`; counters also later. Out:
+//! all of them, to `enable`. Afterwards the references keep them busy. Bound: one object of each
+//! kind, and one counter for each kind of operation.
 
 use std::sync::Arc;
 
@@ -20,7 +20,6 @@ use crate::objects::object_ops::BindTarget;
 use crate::runtime::{CompletionPolicy, Side};
 use crate::sys::abi::{self, bits};
 use crate::sys::errno::Error;
-use crate::wait::waker::Waker;
 
 /// A completion queue that is bound to a side.
 #[derive(Clone, Debug)]
@@ -135,11 +134,6 @@ impl Bindings {
     pub(super) fn unbound(&self) -> Vec<Side> {
         let sides = [(&self.transmit, Side::Transmit), (&self.receive, Side::Receive)];
         sides.into_iter().filter(|(queue, _)| queue.is_none()).map(|(_, side)| side).collect()
-    }
-
-    /// Wakers of the bound counters. Counters of regions may be bound later, and poll (`cntr`).
-    pub(super) fn counter_wakers(&self) -> Vec<Arc<Waker>> {
-        self.counters.iter().filter_map(|bound| bound.counter.waker().cloned()).collect()
     }
 }
 

@@ -11,7 +11,10 @@ use std::sync::Arc;
 use ofi_xdp_core::{CompletionGroup, Config};
 
 use super::bind::{Bindings, BoundCntr, BoundCq, policy};
+use super::shared_tx::SharedTx;
 use super::{Enabled, Endpoint, PEERS, open_port};
+use crate::objects::cntr::Cntr;
+use crate::objects::object_ops::BindTarget;
 use crate::objects::shared_runtimes::{BoundObject, QueuePair, RuntimeGroup, RuntimeKey};
 use crate::runtime::addresses::AddressTable;
 use crate::runtime::peer_link::Observer;
@@ -113,7 +116,7 @@ impl Endpoint {
         let shared_rx = bindings.shared_rx.as_ref();
         let shared = shared_rx.map(|shared| shared.source(vector, receives));
         let shared = shared.transpose()?;
-        let wakers = Wakers::new(bindings.counter_wakers(), thread.waker());
+        let wakers = Wakers::new(thread.waker());
         let endpoint = Attachment {
             source_err: self.caps & bits::SOURCE_ERR != 0,
             is_connected: self.connection.is_some(),
@@ -164,6 +167,35 @@ impl Endpoint {
             shared.join(runtime, policy(receive.as_ref()), directed);
         }
         Ok(())
+    }
+
+    /// Binds an object after `fi_enable`. Sandia `OpenSHMEM` binds a shared transmit context and
+    /// counters that late.
+    ///
+    /// The endpoint has transmit resources of its own then, so the context is not used, and may be
+    /// closed before the endpoint. A connected endpoint shares its runtime with others, and a
+    /// counter would include their operations.
+    ///
+    /// # Errors
+    /// [`Error::BadState`] for another object, and for a counter of a connected endpoint;
+    /// [`Error::Invalid`] for a context of another domain; as [`Bindings::bind`] and
+    /// [`Cntr::add_endpoint`].
+    pub(super) fn bind_late(
+        &self,
+        bindings: &mut Bindings,
+        enabled: &Enabled,
+        target: &BindTarget,
+        flags: u64,
+    ) -> Result<(), Error> {
+        if let Some(shared) = target.get::<SharedTx>() {
+            let is_ours = Arc::ptr_eq(shared.domain(), &self.domain);
+            return if is_ours { Ok(()) } else { Err(Error::Invalid) };
+        }
+        let counter = target.get::<Cntr>().filter(|_| self.connection.is_none());
+        let counter = counter.ok_or(Error::BadState)?;
+        bindings.bind(&self.domain, self.tx.as_ref(), target, flags)?;
+        bind_counter(&enabled.runtime, &counter, flags)
+            .inspect_err(|_| drop(bindings.counters.pop()))
     }
 
     /// Removes a runtime from the bound objects that it was added to.
@@ -296,7 +328,14 @@ fn serve_connections(config: &mut Config, room: u32) {
 /// Adds a new runtime to the bound counters.
 fn bind_counters(runtime: &Arc<Runtime>, bindings: &Bindings) -> Result<(), Error> {
     let mut counters = bindings.counters.iter();
-    counters.try_for_each(|BoundCntr { counter, flags }| counter.add_endpoint(runtime, *flags))
+    counters.try_for_each(|BoundCntr { counter, flags }| bind_counter(runtime, counter, *flags))
+}
+
+/// Adds a runtime and a counter to each other.
+fn bind_counter(runtime: &Arc<Runtime>, counter: &Cntr, flags: u64) -> Result<(), Error> {
+    // Counters of regions, which may be bound to later, poll (`cntr`).
+    runtime.add_counter(counter.waker())?;
+    counter.add_endpoint(runtime, flags)
 }
 
 /// Reverses [`Endpoint::add_group`].

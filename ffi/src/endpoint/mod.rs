@@ -333,13 +333,14 @@ pub(super) fn open_port(
 
 impl ObjectOps for Endpoint {
     fn bind(self: &Arc<Self>, target: &BindTarget, flags: u64) -> Result<(), Error> {
-        if self.enabled.get().is_some() {
-            return Err(Error::BadState);
-        }
         if self.original.is_some() {
             return Err(Error::Invalid);
         }
-        self.bindings().bind(&self.domain, self.tx.as_ref(), target, flags)
+        let mut bindings = self.bindings();
+        match self.enabled.get() {
+            None => bindings.bind(&self.domain, self.tx.as_ref(), target, flags),
+            Some(enabled) => self.bind_late(&mut bindings, enabled, target, flags),
+        }
     }
 
     fn enable(self: &Arc<Self>) -> Result<(), Error> {

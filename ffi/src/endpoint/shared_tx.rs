@@ -20,11 +20,11 @@ use crate::sys::errno::Error;
 #[derive(Debug)]
 pub(crate) struct SharedTx {
     domain: Arc<Domain>,
-    attributes: abi::fi_tx_attr,
+    attributes: Option<abi::fi_tx_attr>,
 }
 
 impl SharedTx {
-    /// `fi_stx_context`; without attributes, all that are offered.
+    /// `fi_stx_context`; without attributes, for any endpoint.
     ///
     /// # Errors
     /// [`Error::Invalid`] for attributes that are not offered.
@@ -32,18 +32,14 @@ impl SharedTx {
         domain: &Arc<Domain>,
         attributes: Option<&abi::fi_tx_attr>,
     ) -> Result<Arc<Self>, Error> {
-        let offer = Info::offer(domain.interface());
-        let attributes = match attributes {
-            None => offer.tx,
-            Some(wanted) => {
-                hints::check_tx(wanted, offer.caps, &offer.tx).map_err(|attribute| {
-                    log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
-                    Error::Invalid
-                })?;
-                *wanted
-            }
-        };
-        Ok(Arc::new(Self { domain: Arc::clone(domain), attributes }))
+        if let Some(wanted) = attributes {
+            let offer = Info::offer(domain.interface());
+            hints::check_tx(wanted, offer.caps, &offer.tx).map_err(|attribute| {
+                log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
+                Error::Invalid
+            })?;
+        }
+        Ok(Arc::new(Self { domain: Arc::clone(domain), attributes: attributes.copied() }))
     }
 
     /// The domain that it belongs to.
@@ -60,7 +56,7 @@ impl SharedTx {
         const fn fits(wanted: usize, given: usize) -> bool {
             given == 0 || wanted <= given
         }
-        let own = &self.attributes;
+        let Some(own) = &self.attributes else { return true };
         within(endpoint.caps, own.caps)
             && within(endpoint.msg_order, own.msg_order)
             && fits(endpoint.inject_size, own.inject_size)

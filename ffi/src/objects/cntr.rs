@@ -99,7 +99,11 @@ impl Cntr {
             endpoint.descriptors(|descriptor| wait.add(descriptor))?;
         }
         let member = CountedEndpoint { endpoint: Arc::clone(endpoint), flags };
-        push(&mut self.lock().members, member)?;
+        let mut state = self.lock();
+        push(&mut state.members, member)?;
+        let before = CounterValues::of_endpoint(&endpoint.op_counters(), flags);
+        state.base = state.base.minus(before);
+        drop(state);
         self.wake_sleepers();
         Ok(())
     }

@@ -1,15 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The groups of a runtime's endpoints: those with the same completion queues.
 //!
-//! In: groups that come and go; finished operations. Out: completions by group, as soon as there
-//! are two groups. Called by `endpoint::enable`, and before completions are read. Bound:
-//! [`GROUPS_MAX`](ofi_xdp_core::GROUPS_MAX) groups.
+//! In: groups that come and go, and bound counters; finished operations. Out: completions by group,
+//! as soon as there are two groups. Called by `endpoint::enable`, and before completions are read.
+//! Bound: [`GROUPS_MAX`](ofi_xdp_core::GROUPS_MAX) groups.
+
+use std::sync::Arc;
 
 use ofi_xdp_core::CompletionGroup;
 
 use super::wakers::GroupQueues;
 use super::{Runtime, State};
 use crate::sys::errno::Error;
+use crate::wait::waker::Waker;
 
 impl Runtime {
     /// Adds a group of endpoints.
@@ -23,6 +26,14 @@ impl Runtime {
             state.port.arm();
         }
         Ok(())
+    }
+
+    /// Adds the waker of a bound counter, if its readers may wait.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`].
+    pub(crate) fn add_counter(&self, waker: Option<&Arc<Waker>>) -> Result<(), Error> {
+        waker.map_or(Ok(()), |waker| self.lock().wakers.add_counter(Arc::clone(waker)))
     }
 
     /// Removes a group that has no endpoint any more.

@@ -28,7 +28,7 @@ pub(crate) fn endpoint() -> (Arc<Runtime>, Arc<Waker>) {
 fn runtime(config: Config, is_connected: bool) -> (Arc<Runtime>, Arc<Waker>) {
     let waker = || Arc::new(Waker::new().unwrap());
     let reader = waker();
-    let wakers = Wakers::new(Vec::new(), &Arc::new(ThreadWaker::new(&waker())));
+    let wakers = Wakers::new(&Arc::new(ThreadWaker::new(&waker())));
     let runtime = Runtime::start(RuntimeConfig {
         config,
         port: &mut Some(Box::new(port())),

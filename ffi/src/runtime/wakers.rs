@@ -60,14 +60,14 @@ pub(crate) struct Wakers {
 }
 
 impl Wakers {
-    /// Wakers of these counters, and of groups that are added later.
-    pub(crate) fn new(counters: Vec<Arc<Waker>>, thread: &Arc<ThreadWaker>) -> Self {
+    /// Wakers of counters and groups that are added later.
+    pub(crate) fn new(thread: &Arc<ThreadWaker>) -> Self {
         Self {
             groups: Vec::new(),
-            application: counters.clone(),
+            application: Vec::new(),
             any_unbound: false,
             sorted: false,
-            counters,
+            counters: Vec::new(),
             last_counters: OpCounters::default(),
             thread: Arc::clone(thread),
         }
@@ -87,6 +87,17 @@ impl Wakers {
         self.application.try_reserve(2).map_err(|_| Error::NoMemory)?;
         push(&mut self.groups, queues)?;
         self.sorted |= self.groups.len() > 1;
+        self.summarize();
+        Ok(())
+    }
+
+    /// Adds a counter.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`]; then nothing has changed.
+    pub(super) fn add_counter(&mut self, waker: Arc<Waker>) -> Result<(), Error> {
+        self.application.try_reserve(1).map_err(|_| Error::NoMemory)?;
+        push(&mut self.counters, waker)?;
         self.summarize();
         Ok(())
     }

@@ -125,12 +125,13 @@ impl Domain {
         Ok(Ep { object: Object::new(ep) })
     }
 
-    /// `fi_stx_context`.
-    pub fn stx(&self, info: &Info) -> Answer<Stx> {
+    /// `fi_stx_context`, with the attributes of `info`.
+    pub fn stx(&self, info: Option<&Info>) -> Answer<Stx> {
         let domain = self.object.get();
+        let attr = info.map_or(std::ptr::null_mut(), |info| info.entry().tx_attr);
         let mut stx = std::ptr::null_mut();
         let context = std::ptr::null_mut();
-        done(call!(fi_stx_context(domain, info.entry().tx_attr, &raw mut stx, context)))?;
+        done(call!(fi_stx_context(domain, attr, &raw mut stx, context)))?;
         Ok(Stx { object: Object::new(stx) })
     }
 

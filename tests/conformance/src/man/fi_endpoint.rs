@@ -368,7 +368,7 @@ fn shared_transmit_context_serves_two_endpoints(world: &World) -> Result<()> {
         return not_offered("max_ep_stx_ctx is 0");
     }
     let (a, b) = (group.a(), group.b());
-    let stx = optional(a.domain.stx(&info), "fi_stx_context")?;
+    let stx = optional(a.domain.stx(Some(&info)), "fi_stx_context")?;
     let mut eps = Vec::new();
     for _ in 0..2 {
         let ep = a.domain.endpoint(&info, Context::null())?;

@@ -71,7 +71,7 @@ fn the_object_has_its_class_and_context(world: &World) -> Result<()> {
     ensure!(shared.srx.class() == abi::FI_CLASS_SRX_CTX as usize, "{}", shared.srx.class());
     let info = shared.group.info.dup();
     if info.domain().max_ep_stx_ctx > 0 {
-        let stx = shared.group.a().domain.stx(&info)?;
+        let stx = shared.group.a().domain.stx(Some(&info))?;
         ensure!(stx.class() == abi::FI_CLASS_STX_CTX as usize, "{}", stx.class());
         stx.close()?;
     }
@@ -476,7 +476,7 @@ fn a_transmit_context_in_use_is_busy(world: &World) -> Result<()> {
     let info = group.info.dup();
     info.set_ep(|ep| ep.tx_ctx_cnt = usize::MAX);
     let a = group.a();
-    let stx = optional(a.domain.stx(&info), "fi_stx_context")?;
+    let stx = optional(a.domain.stx(Some(&info)), "fi_stx_context")?;
     let ep = a.domain.endpoint(&info, Context::null())?;
     ep.bind(&stx, 0)?;
     refused(stx.close(), &[abi::FI_EBUSY], "a context with an endpoint")?;
@@ -486,7 +486,7 @@ fn a_transmit_context_in_use_is_busy(world: &World) -> Result<()> {
     // them.
     let less = info.dup();
     less.set_tx(|tx| tx.size = tx.size.min(64));
-    let small = a.domain.stx(&less)?;
+    let small = a.domain.stx(Some(&less))?;
     let ep = a.domain.endpoint(&info, Context::null())?;
     refused(ep.bind(&small, 0), &[abi::FI_EINVAL], "a larger queue than the context's")?;
     ep.close()?;
