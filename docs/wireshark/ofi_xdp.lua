@@ -93,7 +93,7 @@ local f_src_cid = field("src_cid", ProtoField.uint32, "Sender's connection", bas
 local f_psn_base = field("psn_base", ProtoField.uint32, "First packet number")
 local f_receive_max = field("receive_max", ProtoField.uint16, "Largest packet")
 local f_port_packets = field("port_packets", ProtoField.uint16, "Port capacity (packets)")
-local f_features = field("features", ProtoField.uint16, "Features", base.HEX)
+local f_name_port = field("name_port", ProtoField.uint16, "Port known by", base.DEC)
 local f_epoch = field("epoch", ProtoField.uint16, "Epoch")
 local f_cookie = field("cookie", ProtoField.uint64, "Cookie", base.HEX)
 -- 11
@@ -264,7 +264,7 @@ local function handshake(tvb, tree)
     if tvb:len() ~= 40 then return false end
     add_le(tree, tvb, { { f_src_incarnation, 0, 8 }, { f_dst_incarnation, 8, 8 },
         { f_src_cid, 16, 4 }, { f_psn_base, 20, 4 }, { f_receive_max, 24, 2 }, { f_port_packets, 26, 2 },
-        { f_features, 28, 2 }, { f_epoch, 30, 2 }, { f_cookie, 32, 8 } })
+        { f_name_port, 28, 2 }, { f_epoch, 30, 2 }, { f_cookie, 32, 8 } })
     return true
 end
 

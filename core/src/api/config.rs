@@ -106,6 +106,9 @@ pub struct Config {
     /// Whether the engine carries datagrams (`FI_EP_DGRAM`): packets are the application's bytes,
     /// and there are no connections.
     pub datagrams: bool,
+    /// The port of the address that peers know this engine by, if it is not that of its own port;
+    /// else 0 (`docs/PROTOCOL.md` §2.1).
+    pub name_port: u16,
     /// Congestion control.
     pub congestion: Congestion,
     /// The peer time-out: silence of a peer, with operations waiting for it, after which these end
@@ -146,6 +149,7 @@ impl Config {
             rma_events: false,
             named_peers_only: false,
             datagrams: false,
+            name_port: 0,
             congestion: Congestion::Delay,
             peer_timeout: Duration::from_secs(10),
             pieced: 16,

@@ -22,7 +22,7 @@
 //! | class | methods | file |
 //! |---|---|---|
 //! | A. construct, query | `new`, `poll_at`, `stats`, `has_*`, `wants_transmit` | `mod.rs` |
-//! | B. control | `insert_peer`, `take_newcomer`, `remove_peer`, `find`, `peer_address`, `register_region`, `deregister_region`, `close` | `mod.rs` |
+//! | B. control | `insert_peer`, `take_newcomer`, `remove_peer`, `find`, `peer_address`, `peer_name`, `register_region`, `deregister_region`, `close` | `mod.rs` |
 //! | connected endpoints | `insert_connected`, `open_connection`, `connect`, `poll_link`, `link`, `cancel_on`, `cancel_from` | `operations.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_datagram`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
 //! | D. one packet in | `ingest`, `ingest_datagram` | `receive/ingest.rs` |
@@ -132,7 +132,7 @@ impl<'s> Engine<'s> {
         let secret = Secret::new(identity.key);
         let table = ConnectionTable::new(
             storage.peers,
-            storage.index,
+            (storage.index, storage.names),
             storage.connections,
             &secret,
             config.named_peers_only,
@@ -334,6 +334,13 @@ impl Engine<'_> {
     #[must_use]
     pub fn peer_address(&self, peer: PeerId) -> Option<PeerAddress> {
         self.cx.table.peer_slot(peer).map(|slot| self.cx.table[slot].address())
+    }
+
+    /// The address that a peer in the table is known by: its own, or that of the scalable endpoint
+    /// that it is a context of (`docs/PROTOCOL.md` §2.1).
+    #[must_use]
+    pub fn peer_name(&self, peer: PeerId) -> Option<PeerAddress> {
+        self.cx.table.peer_slot(peer).map(|slot| self.cx.table.name_of(slot))
     }
 
     /// The peer that has this address, if it is in the table.

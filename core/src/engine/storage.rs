@@ -152,6 +152,8 @@ storage! { config;
     tables {
         /// Hash table from address to peer, at most half full.
         index: u32 = zeroed((count(config.peers) * 2).next_power_of_two());
+        /// The port that each peer is known by, if it is not that of its address; else 0.
+        names: u16 = zeroed(count(config.peers));
         /// Timers of the connections.
         timers: TimerSlot = filled(count(config.connections));
         /// The watch over what the peer of each connection owes.

@@ -29,8 +29,9 @@ pub struct Handshake {
     pub receive_max: U16,
     /// Packets that the port of the sender holds between two of its polls.
     pub port_packets: U16,
-    /// Features: none are defined, and unknown ones are ignored.
-    pub features: U16,
+    /// The port of the address that the sender is known by, if the handshake comes from another
+    /// one; else 0. All contexts of a scalable endpoint are known by one address.
+    pub name_port: U16,
     /// The epoch: the number of this connection between these two incarnations.
     pub epoch: U16,
     /// In `Retry`: the cookie that the next `Hello` must repeat. In `Hello`: the repeated cookie,

@@ -22,6 +22,7 @@ use crate::objects::cq::{Cq, CqAttributes};
 use crate::objects::domain::Domain;
 use crate::objects::poll_set::PollSet;
 use crate::objects::wait_set::WaitObject;
+use crate::runtime::addresses::CONTEXT_BITS_MAX;
 use crate::sys::abi::{self, bits};
 use crate::sys::errno::Error;
 
@@ -35,7 +36,7 @@ static OPS: DomainTable = WithXpu {
         av_open: Some(av_open),
         cq_open: Some(cq_open),
         endpoint: Some(endpoint),
-        scalable_ep: slot(),
+        scalable_ep: Some(super::scalable::scalable_ep),
         cntr_open: Some(cntr_open),
         poll_open: Some(poll_open),
         stx_ctx: Some(stx_ctx),
@@ -97,7 +98,8 @@ unsafe extern "C" fn av_open(
 /// `name` is NULL or a string.
 unsafe fn av_attributes(attributes: &abi::fi_av_attr) -> Result<AvAttributes, Error> {
     let flags = attributes.flags;
-    if attributes.type_ > abi::FI_AV_TABLE || attributes.rx_ctx_bits != 0 {
+    let context_bits = u32::try_from(attributes.rx_ctx_bits).map_err(|_| Error::Invalid)?;
+    if attributes.type_ > abi::FI_AV_TABLE || context_bits > CONTEXT_BITS_MAX {
         return Err(Error::Invalid);
     }
     if flags & !(bits::EVENT | bits::READ | bits::SYMMETRIC) != 0 {
@@ -109,6 +111,7 @@ unsafe fn av_attributes(attributes: &abi::fi_av_attr) -> Result<AvAttributes, Er
         // SAFETY: promised by the caller.
         name: unsafe { super::text(attributes.name) }?,
         read_only: flags & bits::READ != 0,
+        context_bits,
     })
 }
 

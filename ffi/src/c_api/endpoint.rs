@@ -47,9 +47,45 @@ static CM: abi::fi_ops_cm = abi::fi_ops_cm {
     join: slot(),
 };
 
+/// The class and the data calls of an endpoint.
+struct Calls {
+    class: u32,
+    msg: &'static abi::fi_ops_msg,
+    tagged: &'static abi::fi_ops_tagged,
+    rma: &'static abi::fi_ops_rma,
+    atomic: &'static abi::fi_ops_atomic,
+}
+
+impl Calls {
+    /// An endpoint.
+    const BOTH: Self = Self {
+        class: abi::FI_CLASS_EP,
+        msg: &super::msg::OPS,
+        tagged: &super::tagged::OPS,
+        rma: &super::rma::OPS,
+        atomic: &super::atomic::OPS,
+    };
+    /// A transmit context.
+    const TRANSMIT: Self = Self {
+        class: abi::FI_CLASS_TX_CTX,
+        msg: &super::msg::TRANSMIT_OPS,
+        tagged: &super::tagged::TRANSMIT_OPS,
+        ..Self::BOTH
+    };
+    /// A receive context.
+    const RECEIVE: Self = Self {
+        class: abi::FI_CLASS_RX_CTX,
+        msg: &super::msg::RECEIVE_OPS,
+        tagged: &super::tagged::RECEIVE_OPS,
+        rma: &unsupported::RMA,
+        atomic: &unsupported::ATOMIC,
+    };
+}
+
 // SAFETY: `fid_ep` begins with a `fid`; `FID_OPS` is this type's alone.
 unsafe impl Object for Endpoint {
     type C = abi::fid_ep;
+    /// Contexts of a scalable endpoint have other classes, see [`Self::c_object`].
     const CLASS: u32 = abi::FI_CLASS_EP;
 
     fn fid_ops() -> &'static abi::fi_ops {
@@ -57,14 +93,19 @@ unsafe impl Object for Endpoint {
     }
 
     fn c_object(&self, fid: abi::fid) -> abi::fid_ep {
+        let Calls { class, msg, tagged, rma, atomic } = match self.context_side() {
+            None => Calls::BOTH,
+            Some(Side::Transmit) => Calls::TRANSMIT,
+            Some(Side::Receive) => Calls::RECEIVE,
+        };
         abi::fid_ep {
-            fid,
+            fid: abi::fid { fclass: class as usize, ..fid },
             ops: std::ptr::from_ref(&OPS).cast_mut().cast(),
             cm: std::ptr::from_ref(&CM).cast_mut(),
-            msg: std::ptr::from_ref(&super::msg::OPS).cast_mut(),
-            rma: std::ptr::from_ref(&super::rma::OPS).cast_mut(),
-            tagged: std::ptr::from_ref(&super::tagged::OPS).cast_mut(),
-            atomic: std::ptr::from_ref(&super::atomic::OPS).cast_mut(),
+            msg: std::ptr::from_ref(msg).cast_mut(),
+            rma: std::ptr::from_ref(rma).cast_mut(),
+            tagged: std::ptr::from_ref(tagged).cast_mut(),
+            atomic: std::ptr::from_ref(atomic).cast_mut(),
             collective: std::ptr::from_ref(&unsupported::COLLECTIVE).cast_mut(),
         }
     }

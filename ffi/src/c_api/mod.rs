@@ -37,6 +37,7 @@ pub(crate) mod poll_set;
 mod provider;
 mod raw_key;
 pub(crate) mod rma;
+pub(crate) mod scalable;
 pub(crate) mod srx;
 pub(crate) mod stx;
 pub(crate) mod tagged;

@@ -11,6 +11,7 @@ use ofi_xdp_core::Context;
 
 use super::args::{buffer, iov_buffer, op_context, receive_buffer};
 use super::object::{Object, object};
+use super::unsupported::{self, slot};
 use super::{argument, done, trigger};
 use crate::endpoint::{Endpoint, Receives};
 use crate::runtime::memory::Buffer;
@@ -18,7 +19,7 @@ use crate::runtime::{OpFlags, Recv, Request, RequestKind, Side};
 use crate::sys::abi::{self, fi_addr_t};
 use crate::sys::errno::Error;
 
-pub(super) static OPS: abi::fi_ops_msg = abi::fi_ops_msg {
+const TABLE: abi::fi_ops_msg = abi::fi_ops_msg {
     size: size_of::<abi::fi_ops_msg>(),
     recv: Some(recv::<Endpoint>),
     recvv: Some(recvv::<Endpoint>),
@@ -29,6 +30,21 @@ pub(super) static OPS: abi::fi_ops_msg = abi::fi_ops_msg {
     inject: Some(inject),
     senddata: Some(senddata),
     injectdata: Some(injectdata),
+};
+
+/// The calls of an endpoint.
+pub(super) static OPS: abi::fi_ops_msg = TABLE;
+
+/// The calls of a transmit context.
+pub(super) static TRANSMIT_OPS: abi::fi_ops_msg =
+    abi::fi_ops_msg { recv: slot(), recvv: slot(), recvmsg: slot(), ..TABLE };
+
+/// The calls of a receive context.
+pub(super) static RECEIVE_OPS: abi::fi_ops_msg = abi::fi_ops_msg {
+    recv: Some(recv::<Endpoint>),
+    recvv: Some(recvv::<Endpoint>),
+    recvmsg: Some(recvmsg::<Endpoint>),
+    ..unsupported::MSG
 };
 
 /// Posts a send, or queues it if it is a triggered operation.

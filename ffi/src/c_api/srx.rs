@@ -27,73 +27,20 @@ static OPS: SharedRxTable = WithXpu {
     xpu: slot(),
 };
 
-static CM: abi::fi_ops_cm = abi::fi_ops_cm {
-    size: size_of::<abi::fi_ops_cm>(),
-    setname: slot(),
-    getname: slot(),
-    getpeer: slot(),
-    connect: slot(),
-    listen: slot(),
-    accept: slot(),
-    reject: slot(),
-    shutdown: slot(),
-    join: slot(),
-};
+static CM: abi::fi_ops_cm = unsupported::CM;
 
 static MSG: abi::fi_ops_msg = abi::fi_ops_msg {
-    size: size_of::<abi::fi_ops_msg>(),
     recv: Some(msg::recv::<SharedRx>),
     recvv: Some(msg::recvv::<SharedRx>),
     recvmsg: Some(msg::recvmsg::<SharedRx>),
-    send: slot(),
-    sendv: slot(),
-    sendmsg: slot(),
-    inject: slot(),
-    senddata: slot(),
-    injectdata: slot(),
+    ..unsupported::MSG
 };
 
 static TAGGED: abi::fi_ops_tagged = abi::fi_ops_tagged {
-    size: size_of::<abi::fi_ops_tagged>(),
     recv: Some(tagged::recv::<SharedRx>),
     recvv: Some(tagged::recvv::<SharedRx>),
     recvmsg: Some(tagged::recvmsg::<SharedRx>),
-    send: slot(),
-    sendv: slot(),
-    sendmsg: slot(),
-    inject: slot(),
-    senddata: slot(),
-    injectdata: slot(),
-};
-
-static RMA: abi::fi_ops_rma = abi::fi_ops_rma {
-    size: size_of::<abi::fi_ops_rma>(),
-    read: slot(),
-    readv: slot(),
-    readmsg: slot(),
-    write: slot(),
-    writev: slot(),
-    writemsg: slot(),
-    inject: slot(),
-    writedata: slot(),
-    injectdata: slot(),
-};
-
-static ATOMIC: abi::fi_ops_atomic = abi::fi_ops_atomic {
-    size: size_of::<abi::fi_ops_atomic>(),
-    write: slot(),
-    writev: slot(),
-    writemsg: slot(),
-    inject: slot(),
-    readwrite: slot(),
-    readwritev: slot(),
-    readwritemsg: slot(),
-    compwrite: slot(),
-    compwritev: slot(),
-    compwritemsg: slot(),
-    writevalid: slot(),
-    readwritevalid: slot(),
-    compwritevalid: slot(),
+    ..unsupported::TAGGED
 };
 
 // SAFETY: `fid_ep` begins with a `fid`; `FID_OPS` is this type's alone.
@@ -111,9 +58,9 @@ unsafe impl Object for SharedRx {
             ops: std::ptr::from_ref(&OPS).cast_mut().cast(),
             cm: std::ptr::from_ref(&CM).cast_mut(),
             msg: std::ptr::from_ref(&MSG).cast_mut(),
-            rma: std::ptr::from_ref(&RMA).cast_mut(),
+            rma: std::ptr::from_ref(&unsupported::RMA).cast_mut(),
             tagged: std::ptr::from_ref(&TAGGED).cast_mut(),
-            atomic: std::ptr::from_ref(&ATOMIC).cast_mut(),
+            atomic: std::ptr::from_ref(&unsupported::ATOMIC).cast_mut(),
             collective: std::ptr::from_ref(&unsupported::COLLECTIVE).cast_mut(),
         }
     }

@@ -12,12 +12,13 @@ use super::args::{buffer, iov_buffer, op_context, receive_buffer};
 use super::argument;
 use super::msg::{post, receive, request};
 use super::object::Object;
+use super::unsupported::{self, slot};
 use crate::endpoint::{Endpoint, Receives};
 use crate::runtime::{OpFlags, Recv, Request};
 use crate::sys::abi::{self, fi_addr_t};
 use crate::sys::errno::Error;
 
-pub(super) static OPS: abi::fi_ops_tagged = abi::fi_ops_tagged {
+const TABLE: abi::fi_ops_tagged = abi::fi_ops_tagged {
     size: size_of::<abi::fi_ops_tagged>(),
     recv: Some(recv::<Endpoint>),
     recvv: Some(recvv::<Endpoint>),
@@ -28,6 +29,21 @@ pub(super) static OPS: abi::fi_ops_tagged = abi::fi_ops_tagged {
     inject: Some(inject),
     senddata: Some(senddata),
     injectdata: Some(injectdata),
+};
+
+/// The calls of an endpoint.
+pub(super) static OPS: abi::fi_ops_tagged = TABLE;
+
+/// The calls of a transmit context.
+pub(super) static TRANSMIT_OPS: abi::fi_ops_tagged =
+    abi::fi_ops_tagged { recv: slot(), recvv: slot(), recvmsg: slot(), ..TABLE };
+
+/// The calls of a receive context.
+pub(super) static RECEIVE_OPS: abi::fi_ops_tagged = abi::fi_ops_tagged {
+    recv: Some(recv::<Endpoint>),
+    recvv: Some(recvv::<Endpoint>),
+    recvmsg: Some(recvmsg::<Endpoint>),
+    ..unsupported::TAGGED
 };
 
 /// The send that a `fi_msg_tagged` describes.

@@ -103,3 +103,77 @@ pub(crate) static COLLECTIVE: abi::fi_ops_collective = abi::fi_ops_collective {
     msg: slot(),
     barrier2: slot(),
 };
+
+/// `struct fi_ops_msg`.
+pub(crate) const MSG: abi::fi_ops_msg = abi::fi_ops_msg {
+    size: size_of::<abi::fi_ops_msg>(),
+    recv: slot(),
+    recvv: slot(),
+    recvmsg: slot(),
+    send: slot(),
+    sendv: slot(),
+    sendmsg: slot(),
+    inject: slot(),
+    senddata: slot(),
+    injectdata: slot(),
+};
+
+/// `struct fi_ops_tagged`.
+pub(crate) const TAGGED: abi::fi_ops_tagged = abi::fi_ops_tagged {
+    size: size_of::<abi::fi_ops_tagged>(),
+    recv: slot(),
+    recvv: slot(),
+    recvmsg: slot(),
+    send: slot(),
+    sendv: slot(),
+    sendmsg: slot(),
+    inject: slot(),
+    senddata: slot(),
+    injectdata: slot(),
+};
+
+/// `struct fi_ops_rma`.
+pub(crate) static RMA: abi::fi_ops_rma = abi::fi_ops_rma {
+    size: size_of::<abi::fi_ops_rma>(),
+    read: slot(),
+    readv: slot(),
+    readmsg: slot(),
+    write: slot(),
+    writev: slot(),
+    writemsg: slot(),
+    inject: slot(),
+    writedata: slot(),
+    injectdata: slot(),
+};
+
+/// `struct fi_ops_atomic`.
+pub(crate) static ATOMIC: abi::fi_ops_atomic = abi::fi_ops_atomic {
+    size: size_of::<abi::fi_ops_atomic>(),
+    write: slot(),
+    writev: slot(),
+    writemsg: slot(),
+    inject: slot(),
+    readwrite: slot(),
+    readwritev: slot(),
+    readwritemsg: slot(),
+    compwrite: slot(),
+    compwritev: slot(),
+    compwritemsg: slot(),
+    writevalid: slot(),
+    readwritevalid: slot(),
+    compwritevalid: slot(),
+};
+
+/// `struct fi_ops_cm`.
+pub(crate) const CM: abi::fi_ops_cm = abi::fi_ops_cm {
+    size: size_of::<abi::fi_ops_cm>(),
+    setname: slot(),
+    getname: slot(),
+    getpeer: slot(),
+    connect: slot(),
+    listen: slot(),
+    accept: slot(),
+    reject: slot(),
+    shutdown: slot(),
+    join: slot(),
+};

@@ -44,6 +44,9 @@ impl Endpoint {
     /// failed behind [`Runtime::start`]; [`Error::NoAddressVector`]; [`Error::NoCompletionQueue`];
     /// [`Error::NoMemory`]; as [`Runtime::start`] and [`open_port`].
     pub(super) fn start(&self, bindings: &mut Bindings) -> Result<(), Error> {
+        if let Some(place) = &self.place {
+            bindings.av = place.vector.get().cloned();
+        }
         let av = self.complete(bindings)?;
         let joined = self.join_runtime(bindings, av)?;
         let RuntimeGroup { runtime, group } = joined.clone();
@@ -291,6 +294,12 @@ impl Endpoint {
         if self.carries_datagrams {
             carry_datagrams(&mut config);
         }
+        if let Some(place) = &self.place {
+            config.name_port = place.name.port();
+            if place.side == Side::Transmit {
+                transmit_only(&mut config);
+            }
+        }
         Ok(config)
     }
 }
@@ -307,6 +316,12 @@ const fn carry_datagrams(config: &mut Config) {
     config.rendezvous_reads = 1;
     config.events = 8;
     config.pieced = 1;
+}
+
+/// The capacities of a transmit context, which receives no messages.
+const fn transmit_only(config: &mut Config) {
+    (config.recvs, config.slices, config.assemblies) = (1, 1, 1);
+    config.unexpected = [1; 4];
 }
 
 /// The capacities for so many connected endpoints. Each may have as many operations as its

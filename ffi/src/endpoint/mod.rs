@@ -19,11 +19,13 @@
 
 mod bind;
 pub(crate) mod connection;
+mod context_place;
 mod enable;
 mod flags;
 mod options;
 pub(crate) mod passive;
 mod receives;
+pub(crate) mod scalable;
 pub(crate) mod shared_rx;
 pub(crate) mod shared_tx;
 mod transfer;
@@ -52,6 +54,7 @@ use crate::sys::{notice, param};
 
 use bind::Bindings;
 use connection::{EndpointConnection, EventOrigin};
+use context_place::ContextPlace;
 use passive::PassiveEndpoint;
 use receives::MIN_MULTI_RECV;
 pub(crate) use receives::Receives;
@@ -86,6 +89,16 @@ pub(crate) enum Handle {
     Request(Arc<ConnectionRequest>),
 }
 
+/// The parts of a new endpoint that its kind decides.
+struct Opening {
+    local: SocketAddr,
+    port: Option<Box<HybridPort>>,
+    connection: Option<Arc<EndpointConnection>>,
+    carries_datagrams: bool,
+    place: Option<ContextPlace>,
+    caps: u64,
+}
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Endpoint {
@@ -96,6 +109,8 @@ pub(crate) struct Endpoint {
     connection: Option<Arc<EndpointConnection>>,
     /// `FI_EP_DGRAM`.
     carries_datagrams: bool,
+    /// The endpoint is a context of a scalable endpoint.
+    place: Option<ContextPlace>,
     caps: u64,
     sends: u32,
     recvs: u32,
@@ -133,10 +148,11 @@ impl Endpoint {
             // A passive endpoint may listen on more interfaces than that of the domain.
             (wanted.fabric_name, wanted.domain_name) = (None, None);
         }
-        hints::check(&wanted, &offer).map_err(|attribute| {
-            log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
-            Error::Invalid
-        })?;
+        check_offered(&wanted, &offer)?;
+        if request.has_several_contexts() {
+            log::warn!(target: "ep_ctrl", "several contexts are those of fi_scalable_ep");
+            return Err(Error::Invalid);
+        }
         let (is_msg, carries_datagrams) = (ep_type == abi::FI_EP_MSG, ep_type == abi::FI_EP_DGRAM);
         if !is_msg && !matches!(handle, Handle::None) {
             return Err(Error::Invalid);
@@ -160,6 +176,24 @@ impl Endpoint {
         } else {
             Some(open_port(domain, local, carries_datagrams)?)
         };
+        let opening = Opening {
+            local: port.as_ref().map_or(local, |port| port.local_addr()),
+            port,
+            connection: is_msg.then(|| EndpointConnection::new(incoming)),
+            carries_datagrams,
+            place: None,
+            caps: if request.caps == 0 { offer.caps & !bits::SOURCE_ERR } else { request.caps },
+        };
+        Self::assemble(domain, request, opening)
+    }
+
+    /// An endpoint of these parts, with the attributes of `request`.
+    fn assemble(
+        domain: &Arc<Domain>,
+        request: &InfoRequest,
+        parts: Opening,
+    ) -> Result<Arc<Self>, Error> {
+        let Opening { local, port, connection, carries_datagrams, place, caps } = parts;
         let size = |size: Option<usize>| {
             let size = size.filter(|&size| size > 0).unwrap_or(SIZE_DEFAULT);
             u32::try_from(size).map_err(|_| Error::Invalid)
@@ -167,10 +201,11 @@ impl Endpoint {
         let (tx, rx) = (request.tx.as_ref(), request.rx.as_ref());
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
-            local: port.as_ref().map_or(local, |port| port.local_addr()),
-            connection: is_msg.then(|| EndpointConnection::new(incoming)),
+            local,
+            connection,
             carries_datagrams,
-            caps: if request.caps == 0 { offer.caps & !bits::SOURCE_ERR } else { request.caps },
+            place,
+            caps,
             sends: size(tx.map(|tx| tx.size))?,
             recvs: size(rx.map(|rx| rx.size))?,
             order: order(tx, rx),
@@ -202,6 +237,11 @@ impl Endpoint {
     /// The domain that it belongs to.
     pub(crate) const fn domain(&self) -> &Arc<Domain> {
         &self.domain
+    }
+
+    /// The direction of a context of a scalable endpoint.
+    pub(crate) fn context_side(&self) -> Option<Side> {
+        self.place.as_ref().map(|place| place.side)
     }
 
     /// The connection of a connected endpoint.
@@ -264,6 +304,17 @@ impl Endpoint {
     fn bindings(&self) -> MutexGuard<'_, Bindings> {
         self.bindings.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// Checks attributes that the application returns.
+///
+/// # Errors
+/// [`Error::Invalid`] for attributes that are not what was offered.
+fn check_offered(request: &InfoRequest, offer: &Info) -> Result<(), Error> {
+    hints::check(request, offer).map_err(|attribute| {
+        log::warn!(target: "ep_ctrl", "{attribute} is not what was offered");
+        Error::Invalid
+    })
 }
 
 /// The promised orders (`msg_order`), for the engine. libfabric has three sets of bits: for reads
@@ -336,6 +387,9 @@ impl ObjectOps for Endpoint {
         if self.original.is_some() {
             return Err(Error::Invalid);
         }
+        if let Some(place) = &self.place {
+            place.check_bind(target, flags)?;
+        }
         let mut bindings = self.bindings();
         match self.enabled.get() {
             None => bindings.bind(&self.domain, self.tx.as_ref(), target, flags),
@@ -376,6 +430,7 @@ impl ObjectOps for Endpoint {
         let alias = Arc::new(Self {
             domain: Arc::clone(&self.domain),
             connection: self.connection.clone(),
+            place: self.place.clone(),
             tx_op_flags: copied(&self.tx_op_flags),
             rx_op_flags: copied(&self.rx_op_flags),
             min_multi_recv: AtomicUsize::new(self.min_multi_recv.load(Ordering::Relaxed)),

@@ -73,11 +73,15 @@ impl Endpoint {
     }
 
     /// `fi_getname`. A connected endpoint that needs a name before it is enabled has a port of its
-    /// own. The port of an accepted connection is not known to the application.
+    /// own. The port of an accepted connection is not known to the application. All contexts have
+    /// the address of their scalable endpoint.
     ///
     /// # Errors
     /// As [`open_port`].
     pub(crate) fn name(&self) -> Result<SocketAddr, Error> {
+        if let Some(place) = &self.place {
+            return Ok(place.name);
+        }
         if let Some(incoming) = self.connection.as_ref().and_then(|it| it.incoming()) {
             return Ok(incoming.local());
         }

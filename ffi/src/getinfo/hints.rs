@@ -34,6 +34,9 @@ const RMA_DIRECTIONS: u64 = bits::READ | bits::WRITE | bits::REMOTE_READ | bits:
 /// Secondary capabilities with a cost for each operation (a look-up of the source, an event at the
 /// target), which are granted on request only.
 const ON_REQUEST: u64 = bits::SOURCE | bits::SOURCE_ERR | bits::RMA_EVENT;
+/// Capabilities that are left out where none are requested. Received messages make no error entry,
+/// and there is one context.
+const NEVER_DEFAULT: u64 = bits::SOURCE_ERR | bits::NAMED_RX_CTX;
 
 /// Orders that are always kept. The others make operations wait, so they are granted on request
 /// only: an endpoint keeps the orders of its `fi_info`.
@@ -44,6 +47,7 @@ pub(crate) fn check(hints: &InfoRequest, offered: &Info) -> Matched {
     require(hints.caps & !offered.caps == 0, "caps")?;
     check_address(hints, offered)?;
     check_names(hints, offered)?;
+    check_contexts(hints, &offered.domain)?;
     if let Some(ep) = &hints.ep {
         check_endpoint(ep, hints.caps, &offered.ep)?;
     }
@@ -102,10 +106,19 @@ fn check_endpoint(hints: &abi::fi_ep_attr, caps: u64, offered: &abi::fi_ep_attr)
         require(hints.max_order_war_size <= offered.max_order_war_size, "max_order_war_size")?;
         require(hints.max_order_waw_size <= offered.max_order_waw_size, "max_order_waw_size")?;
     }
-    let contexts = |wanted: usize, most: usize| wanted <= most || wanted == SHARED_CONTEXT;
-    require(contexts(hints.tx_ctx_cnt, offered.tx_ctx_cnt), "ep_attr->tx_ctx_cnt")?;
-    require(contexts(hints.rx_ctx_cnt, offered.rx_ctx_cnt), "ep_attr->rx_ctx_cnt")?;
     require(hints.auth_key_size == 0, "ep_attr->auth_key_size")
+}
+
+/// The numbers of contexts. Each transmit context is a source of its own to the engine of the
+/// other side, which therefore cannot match all of them with one address.
+fn check_contexts(hints: &InfoRequest, offered: &abi::fi_domain_attr) -> Matched {
+    let admits = |wanted: usize, most: usize| wanted <= most || wanted == SHARED_CONTEXT;
+    if let Some(ep) = &hints.ep {
+        require(admits(ep.tx_ctx_cnt, offered.max_ep_tx_ctx), "ep_attr->tx_ctx_cnt")?;
+        require(admits(ep.rx_ctx_cnt, offered.max_ep_rx_ctx), "ep_attr->rx_ctx_cnt")?;
+    }
+    let is_directed = hints.caps & bits::DIRECTED_RECV != 0;
+    require(!(is_directed && hints.wants_contexts()), "FI_DIRECTED_RECV with several contexts")
 }
 
 fn check_domain(hints: &abi::fi_domain_attr, offered: &abi::fi_domain_attr) -> Matched {
@@ -164,11 +177,15 @@ pub(crate) fn check_rx(hints: &abi::fi_rx_attr, caps: u64, offered: &abi::fi_rx_
 pub(crate) fn shape(hints: Option<&InfoRequest>, info: &mut Info) {
     let wanted = hints.map_or(0, |hints| hints.caps);
     info.handle = std::ptr::with_exposed_provenance_mut(hints.map_or(0, |hints| hints.handle));
-    // Without a request, a received message makes no error entry.
-    let unrequested = bits::SOURCE_ERR & !wanted;
-    info.caps = shape_caps(info.caps & !unrequested, wanted, info.caps & !unrequested);
+    let mut left_out = NEVER_DEFAULT & !wanted;
+    if hints.is_some_and(InfoRequest::wants_contexts) {
+        left_out |= bits::DIRECTED_RECV;
+    } else {
+        (info.domain.max_ep_tx_ctx, info.domain.max_ep_rx_ctx) = (1, 1);
+    }
+    info.caps = shape_caps(info.caps & !left_out, wanted, info.caps & !left_out);
     if let Some(hints) = hints.and_then(|hints| hints.ep) {
-        // One context of its own, or a shared one.
+        // One context without a request.
         echo(&mut info.ep.tx_ctx_cnt, hints.tx_ctx_cnt);
         echo(&mut info.ep.rx_ctx_cnt, hints.rx_ctx_cnt);
     }
@@ -233,6 +250,27 @@ fn shape_rx(hints: Option<&abi::fi_rx_attr>, info: &mut Info) {
     info.rx.msg_order &= hints.msg_order | FREE_ORDERS;
     echo(&mut info.rx.size, hints.size);
     echo(&mut info.rx.iov_limit, hints.iov_limit);
+}
+
+/// Narrows the attributes of a scalable endpoint to those of a context, which [`check_tx`] has
+/// passed (`fi_endpoint(3)`, `fi_tx_context`).
+pub(crate) fn narrow_tx(own: &mut abi::fi_tx_attr, wanted: &abi::fi_tx_attr) {
+    echo(&mut own.caps, wanted.caps);
+    echo(&mut own.op_flags, wanted.op_flags);
+    echo(&mut own.msg_order, wanted.msg_order);
+    echo(&mut own.inject_size, wanted.inject_size);
+    echo(&mut own.size, wanted.size);
+    echo(&mut own.iov_limit, wanted.iov_limit);
+    echo(&mut own.rma_iov_limit, wanted.rma_iov_limit);
+}
+
+/// As [`narrow_tx`].
+pub(crate) fn narrow_rx(own: &mut abi::fi_rx_attr, wanted: &abi::fi_rx_attr) {
+    echo(&mut own.caps, wanted.caps);
+    echo(&mut own.op_flags, wanted.op_flags);
+    echo(&mut own.msg_order, wanted.msg_order);
+    echo(&mut own.size, wanted.size);
+    echo(&mut own.iov_limit, wanted.iov_limit);
 }
 
 /// Copies a hint, unless it is zero, which means no request.

@@ -8,7 +8,7 @@ use ofi_xdp_datapath::payload_max;
 use crate::getinfo::interface::{Interface, Nic};
 use crate::runtime::memory::{INJECT_MAX, IOV_MAX};
 use crate::sys::abi::{self, bits};
-use crate::sys::limits::REGIONS_MAX;
+use crate::sys::limits::{CONTEXTS_MAX, REGIONS_MAX};
 use crate::sys::personality::{self, Personality};
 use crate::sys::sockaddr;
 
@@ -34,6 +34,7 @@ pub(crate) const TX_CAPS: u64 = bits::MSG
     | bits::READ
     | bits::WRITE
     | bits::FENCE
+    | bits::NAMED_RX_CTX
     | bits::TRIGGER;
 /// Capabilities of the receiving side.
 pub(crate) const RX_CAPS: u64 = bits::MSG
@@ -67,9 +68,8 @@ pub(crate) const ORDERS: u64 = bits::ORDER_RAR
     | bits::ORDER_ATOMIC_RAW
     | bits::ORDER_ATOMIC_WAR
     | bits::ORDER_ATOMIC_WAW;
-/// Capabilities of the receiving side that a connected endpoint does not have: its one peer is
-/// known.
-const ABOUT_SOURCES: u64 = bits::DIRECTED_RECV | bits::SOURCE | bits::SOURCE_ERR;
+/// Capabilities that a connected endpoint does not have: its one peer is known.
+const ABOUT_PEERS: u64 = bits::DIRECTED_RECV | bits::SOURCE | bits::SOURCE_ERR | bits::NAMED_RX_CTX;
 /// Capabilities of an endpoint of datagrams.
 const DATAGRAM_CAPS: u64 = bits::MSG
     | bits::SEND
@@ -166,8 +166,11 @@ impl Info {
     ) -> Self {
         let mut info = Self::offer(interface);
         info.ep.protocol = personality.protocol(ep_type);
+        if ep_type != abi::FI_EP_RDM {
+            (info.domain.max_ep_tx_ctx, info.domain.max_ep_rx_ctx) = (1, 1);
+        }
         if ep_type == abi::FI_EP_MSG {
-            let left_out = ABOUT_SOURCES | personality.on_request() & !wanted;
+            let left_out = ABOUT_PEERS | personality.on_request() & !wanted;
             info.ep.type_ = ep_type;
             info.caps &= !left_out;
             info.tx.caps &= !left_out;
@@ -280,8 +283,8 @@ pub(super) fn domain_attributes() -> abi::fi_domain_attr {
         ep_cnt: 1024,
         tx_ctx_cnt: 1024,
         rx_ctx_cnt: 1024,
-        max_ep_tx_ctx: 1,
-        max_ep_rx_ctx: 1,
+        max_ep_tx_ctx: CONTEXTS_MAX,
+        max_ep_rx_ctx: CONTEXTS_MAX,
         max_ep_stx_ctx: 1024,
         max_ep_srx_ctx: 1024,
         cntr_cnt: 1024,

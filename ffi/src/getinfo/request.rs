@@ -4,7 +4,7 @@
 use std::net::SocketAddr;
 
 use crate::getinfo::open_objects::OpenHandle;
-use crate::sys::abi;
+use crate::sys::abi::{self, SHARED_CONTEXT, bits};
 
 /// The arguments of `fi_getinfo` without the hints.
 #[derive(Clone, Debug, Default)]
@@ -43,4 +43,17 @@ pub(crate) struct InfoRequest {
     /// An open domain that the hints name.
     pub(crate) open_domain: Option<OpenHandle>,
     pub(crate) provider_version: u32,
+}
+
+impl InfoRequest {
+    /// Whether more than one context of a side is asked for.
+    pub(crate) fn has_several_contexts(&self) -> bool {
+        let several = |count: usize| count > 1 && count != SHARED_CONTEXT;
+        self.ep.is_some_and(|ep| several(ep.tx_ctx_cnt) || several(ep.rx_ctx_cnt))
+    }
+
+    /// Whether a scalable endpoint is asked for: named receive contexts, or several.
+    pub(crate) fn wants_contexts(&self) -> bool {
+        self.caps & bits::NAMED_RX_CTX != 0 || self.has_several_contexts()
+    }
 }

@@ -8,6 +8,7 @@ use super::offer::{
 use super::*;
 use crate::runtime::memory::{INJECT_MAX, IOV_MAX};
 use crate::sys::abi::make_version;
+use crate::sys::limits::CONTEXTS_MAX;
 use crate::sys::personality::Personality;
 
 fn request() -> InfoRequest {
@@ -91,7 +92,7 @@ fn refused(hints: &InfoRequest) {
 #[test]
 fn without_hints_everything_is_offered() {
     let found = find(&loopback(), None, "").unwrap();
-    assert_eq!(found[0].caps, CAPS & !bits::SOURCE_ERR);
+    assert_eq!(found[0].caps, CAPS & !(bits::SOURCE_ERR | bits::NAMED_RX_CTX));
     assert_eq!((found[0].tx.size, found[0].rx.size), (SIZE_DEFAULT, SIZE_DEFAULT));
     assert_eq!(found[0].domain_name, "lo");
     assert_eq!(found[0].fabric_name, "127.0.0.0/8");
@@ -113,9 +114,28 @@ fn primary_capabilities_are_as_requested() {
 
 #[test]
 fn capabilities_that_are_not_there_are_refused() {
-    for caps in [bits::HMEM, bits::NAMED_RX_CTX, bits::COLLECTIVE, 1 << 63] {
+    for caps in [bits::HMEM, bits::COLLECTIVE, 1 << 63] {
         refused(&InfoRequest { caps: bits::MSG | caps, ..request() });
     }
+}
+
+/// Applications that take more than one context as a wish for them see one, unless they ask.
+#[test]
+fn several_contexts_are_offered_on_request() {
+    let most = |info: &Info| (info.domain.max_ep_tx_ctx, info.domain.max_ep_rx_ctx);
+    let plain = offered(&request()).unwrap();
+    assert_eq!((most(&plain), plain.caps & bits::NAMED_RX_CTX), ((1, 1), 0));
+    let caps = bits::MSG | bits::NAMED_RX_CTX;
+    let named = offered(&InfoRequest { caps, ..request() }).unwrap();
+    assert_eq!(most(&named), (CONTEXTS_MAX, CONTEXTS_MAX));
+    assert_eq!((named.ep.tx_ctx_cnt, named.ep.rx_ctx_cnt), (1, 1));
+    let counted = abi::fi_ep_attr { tx_ctx_cnt: CONTEXTS_MAX, rx_ctx_cnt: 3, ..ep() };
+    let several = offered(&InfoRequest { ep: Some(counted), ..request() }).unwrap();
+    assert_eq!((several.ep.tx_ctx_cnt, several.ep.rx_ctx_cnt), (CONTEXTS_MAX, 3));
+    assert_eq!(several.caps & bits::DIRECTED_RECV, 0, "of several sources with one address");
+    refused(&InfoRequest { caps: caps | bits::DIRECTED_RECV, ..request() });
+    let msg = abi::fi_ep_attr { type_: abi::FI_EP_MSG, tx_ctx_cnt: 2, ..ep() };
+    refused(&InfoRequest { ep: Some(msg), ..request() });
 }
 
 #[test]
@@ -132,8 +152,8 @@ fn endpoint_attributes_are_checked() {
         abi::fi_ep_attr { protocol: abi::FI_PROTO_XNET, ..ep() },
         abi::fi_ep_attr { protocol_version: PROTOCOL_VERSION + 1, ..ep() },
         abi::fi_ep_attr { max_msg_size: usize::MAX, ..ep() },
-        abi::fi_ep_attr { tx_ctx_cnt: 2, ..ep() },
-        abi::fi_ep_attr { rx_ctx_cnt: 2, ..ep() },
+        abi::fi_ep_attr { tx_ctx_cnt: CONTEXTS_MAX + 1, ..ep() },
+        abi::fi_ep_attr { rx_ctx_cnt: CONTEXTS_MAX + 1, ..ep() },
         abi::fi_ep_attr { auth_key_size: 1, ..ep() },
     ];
     for ep in no {

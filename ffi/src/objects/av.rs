@@ -39,6 +39,8 @@ pub(crate) struct AvAttributes {
     pub(crate) name: Option<String>,
     /// The application only reads insertions of other processes (`FI_READ`).
     pub(crate) read_only: bool,
+    /// Bits of a `fi_addr_t` that name a receive context (`rx_ctx_bits`).
+    pub(crate) context_bits: u32,
 }
 
 /// See the module.
@@ -62,7 +64,7 @@ impl Av {
         domain: &Arc<Domain>,
         attributes: &AvAttributes,
     ) -> Result<Arc<Self>, Error> {
-        let AvAttributes { expected, events, ref name, read_only } = *attributes;
+        let AvAttributes { expected, events, ref name, read_only, context_bits } = *attributes;
         let (table, listed) = match name {
             Some(name) => {
                 let domain = domain.ip().to_string();
@@ -74,7 +76,7 @@ impl Av {
         };
         Ok(Arc::new(Self {
             domain: Arc::clone(domain),
-            table: Arc::new(table),
+            table: Arc::new(table.with_context_bits(context_bits)),
             events,
             queue: OnceLock::new(),
             first_addresses: (0..listed).collect(),

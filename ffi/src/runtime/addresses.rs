@@ -5,7 +5,8 @@
 //! (`shared`). Out: look-ups by endpoints. `fi_addr_t` is the index of an address: the first one
 //! inserted is 0, the next 1, and so on. A free index is given out again, lowest first. An address
 //! that is inserted again keeps its index until it was removed as often. Each endpoint keeps a copy
-//! of its look-ups (`peers`); two counters tell it that the table has changed.
+//! of its look-ups (`peers`); two counters tell it that the table has changed. The upper bits of a
+//! `fi_addr_t` may name a receive context of a scalable endpoint (`fi_rx_addr`).
 //!
 //! Bound: `table::ADDRESSES_MAX` addresses.
 
@@ -22,6 +23,10 @@ use crate::sys::abi::fi_addr_t;
 use crate::sys::errno::Error;
 use shared::SharedFile;
 use table::Table;
+
+/// Most bits of a `fi_addr_t` for receive contexts: as many indices of addresses are left as the
+/// table has, and more.
+pub(crate) const CONTEXT_BITS_MAX: u32 = 16;
 
 /// An address at an index, for as long as it stays there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -42,6 +47,8 @@ struct State {
 #[derive(Debug, Default)]
 pub(crate) struct AddressTable {
     expected: usize,
+    /// Bits of a `fi_addr_t` that name a receive context (`rx_ctx_bits`).
+    context_bits: u32,
     state: RwLock<State>,
     insertions: AtomicU64,
     removals: AtomicU64,
@@ -66,6 +73,19 @@ impl AddressTable {
         let shared = Some(SharedFile::open(domain, name, read_only)?);
         let state = RwLock::new(State { table: Table::default(), shared });
         Ok(Self { expected, state, ..Self::default() })
+    }
+
+    /// The table with so many upper bits of a `fi_addr_t` for receive contexts: at most
+    /// [`CONTEXT_BITS_MAX`].
+    pub(crate) const fn with_context_bits(mut self, bits: u32) -> Self {
+        self.context_bits = bits;
+        self
+    }
+
+    /// The index of an address, and the receive context that `fi_rx_addr` has added to it.
+    pub(crate) fn split(&self, address: fi_addr_t) -> (fi_addr_t, u16) {
+        let context = address.checked_shr(fi_addr_t::BITS - self.context_bits).unwrap_or(0);
+        (address & (fi_addr_t::MAX >> self.context_bits), context as u16)
     }
 
     /// The application's estimate of the number of addresses; 0: none.
@@ -136,24 +156,27 @@ impl AddressTable {
         Ok(index.into())
     }
 
-    /// Removes the address at an index once.
+    /// Removes an address once, whichever receive context `address` names.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is none; [`Error::Os`] for a shared table that cannot be
     /// written.
-    pub(crate) fn remove(&self, index: fi_addr_t) -> Result<(), Error> {
+    pub(crate) fn remove(&self, address: fi_addr_t) -> Result<(), Error> {
+        let (index, _) = self.split(address);
         self.change(|State { table, shared }| match shared {
             Some(shared) => shared.remove(table, index),
             None => table.remove(index).ok_or(Error::Invalid),
         })
     }
 
-    /// The address at an index, after reading the changes of other processes: the call is rare
-    /// enough for that, and endpoints notice the changes afterwards.
+    /// The socket address, whichever receive context `address` names. Reads the changes of other
+    /// processes first: the call is rare enough for that, and endpoints notice the changes
+    /// afterwards.
     ///
     /// # Errors
     /// [`Error::Invalid`] if there is none.
-    pub(crate) fn lookup(&self, index: fi_addr_t) -> Result<SocketAddr, Error> {
+    pub(crate) fn lookup(&self, address: fi_addr_t) -> Result<SocketAddr, Error> {
+        let (index, _) = self.split(address);
         self.catch_up();
         self.known(index).map(|it| it.address.socket_addr()).ok_or(Error::Invalid)
     }

@@ -75,7 +75,7 @@ impl Runtime {
                             }
                         }
                         if self.endpoint.source_err && origin.source == ADDR_NONE {
-                            origin.unknown_source = engine.peer_address(completion.peer);
+                            origin.unknown_source = engine.peer_name(completion.peer);
                         }
                     }
                     flow = take(&completion, origin);

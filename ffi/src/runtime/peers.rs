@@ -7,8 +7,8 @@
 //!
 //! Forward, the index of an address finds the peer. An index without a peer is looked up in the
 //! vector, and the peer is inserted into the engine. Backward, the slot of a peer finds the index.
-//! A peer that sent first is looked up in the vector by its address. Both results are cached; the
-//! vector's counters tell when they are out of date.
+//! A peer that sent first is looked up in the vector by the address that it is known by. Both
+//! results are cached; the vector's counters tell when they are out of date.
 //!
 //! An address of the vector takes no slot of the engine's table before the application or its peer
 //! uses it: a vector may be longer than the table. Where the peer speaks first, or spoke before the
@@ -18,17 +18,21 @@
 //! connection until it needs the room, so operations in flight end in order. An address that is
 //! inserted again starts a new connection, as it may belong to a new process. It finds its old peer
 //! while operations are in flight there.
+//!
+//! Receive context *i* of a scalable endpoint is a peer at the *i*-th port behind its address
+//! (`endpoint::scalable`). Such peers are found by the whole `fi_addr_t`.
 
 mod inserted;
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 
 use ofi_xdp_core::{Engine, PeerAddress, PeerId, PeersFull};
 
 use self::inserted::InsertedAddresses;
-use crate::runtime::addresses::AddressTable;
+use crate::runtime::addresses::{AddressTable, Occupant};
 use crate::sys::abi::{ADDR_NONE, fi_addr_t};
 use crate::sys::errno::Error;
+use crate::sys::limits::CONTEXTS_MAX;
 use crate::sys::memory;
 
 /// The peer behind an index of the vector.
@@ -51,6 +55,8 @@ struct KnownSource {
 #[derive(Debug)]
 pub(crate) struct PeerMap {
     known: Vec<KnownPeer>,
+    /// Receive contexts behind the first of scalable endpoints, by `fi_addr_t`.
+    contexts: HashMap<fi_addr_t, KnownPeer>,
     sources: Vec<KnownSource>,
     /// Peers without an address in the vector any more, oldest first.
     retired: VecDeque<PeerId>,
@@ -75,6 +81,7 @@ impl PeerMap {
         Ok(Self {
             // The number is the application's guess. The map grows beyond it when needed.
             known: memory::filled(KnownPeer::NONE, expected.min(peers))?,
+            contexts: HashMap::new(),
             sources: memory::filled(nobody, peers)?,
             retired: VecDeque::new(),
             removals: av.removals(),
@@ -104,9 +111,19 @@ impl PeerMap {
                 *known = KnownPeer::NONE;
             }
         }
+        let retired = &mut self.retired;
+        self.contexts.retain(|&address, known| {
+            let (index, _) = av.split(address);
+            let stays = av.known(index).map(|it| it.occupancy) == Some(known.occupancy);
+            if !stays {
+                retired.push_back(known.peer);
+            }
+            stays
+        });
         if self.retired.len() > self.sources.len() {
             // Longer than the engine's table: some are listed twice, or are in use again.
-            let mut seen: HashSet<PeerId> = self.known.iter().map(|known| known.peer).collect();
+            let known = self.known.iter().chain(self.contexts.values());
+            let mut seen: HashSet<PeerId> = known.map(|known| known.peer).collect();
             self.retired.retain(|retired| seen.insert(*retired));
         }
     }
@@ -124,7 +141,8 @@ impl PeerMap {
                 Err(PeersFull::Quarantined) => return Err(PeersFull::Quarantined),
                 Err(full @ PeersFull::Full) => {
                     let oldest = self.retired.pop_front().ok_or(full)?;
-                    if !self.known.iter().any(|known| known.peer == oldest) {
+                    let mut known = self.known.iter().chain(self.contexts.values());
+                    if !known.any(|known| known.peer == oldest) {
                         // An error means that it is gone already: then there is room.
                         let _ = engine.remove_peer(oldest);
                     }
@@ -158,8 +176,13 @@ impl PeerMap {
         av: &AddressTable,
         address: fi_addr_t,
     ) -> Result<PeerId, Error> {
-        let occupant = av.occupant(address).ok_or(Error::Invalid)?;
-        if let Some(former) = engine.find(&occupant.address)
+        if let Some(known) = self.contexts.get(&address) {
+            return Ok(known.peer);
+        }
+        let (index, context) = av.split(address);
+        let Occupant { address: name, occupancy } = av.occupant(index).ok_or(Error::Invalid)?;
+        let at = context_address(name, context).ok_or(Error::Invalid)?;
+        if let Some(former) = engine.find(&at)
             && let Some(at) = self.retired.iter().position(|&retired| retired == former)
             && engine.is_idle(former)
         {
@@ -167,14 +190,20 @@ impl PeerMap {
             // An error means that it is gone already.
             let _ = engine.remove_peer(former);
         }
-        let index = address as usize;
-        memory::grow(&mut self.known, KnownPeer::NONE, index + 1)?;
-        let peer = self.insert(engine, occupant.address)?;
-        if let Some(known) = self.known.get_mut(index) {
-            *known = KnownPeer { peer, occupancy: occupant.occupancy };
+        if context > 0 {
+            self.contexts.try_reserve(1).map_err(|_| Error::NoMemory)?;
+        } else {
+            memory::grow(&mut self.known, KnownPeer::NONE, index as usize + 1)?;
+        }
+        let peer = self.insert(engine, at)?;
+        let known = KnownPeer { peer, occupancy };
+        if context > 0 {
+            self.contexts.insert(address, known);
+        } else if let Some(slot) = self.known.get_mut(index as usize) {
+            *slot = known;
         }
         if let Some(source) = self.sources.get_mut(peer.slot() as usize) {
-            *source = KnownSource { peer, address, insertions: 0 };
+            *source = KnownSource { peer, address: index, insertions: 0 };
         }
         Ok(peer)
     }
@@ -260,13 +289,19 @@ impl PeerMap {
         // Read before the search: an insertion in between makes the result stale, and the next call
         // searches again.
         let insertions = av.insertions();
-        let found = engine.peer_address(peer).and_then(|address| av.index_of(&address));
+        let found = engine.peer_name(peer).and_then(|name| av.index_of(&name));
         let address = found.unwrap_or(ADDR_NONE);
         if let Some(source) = self.sources.get_mut(peer.slot() as usize) {
             *source = KnownSource { peer, address, insertions };
         }
         address
     }
+}
+
+/// The address of receive context `context` of a scalable endpoint.
+fn context_address(name: PeerAddress, context: u16) -> Option<PeerAddress> {
+    let port = name.port().checked_add(context)?;
+    (usize::from(context) < CONTEXTS_MAX).then(|| name.with_port(port))
 }
 
 #[cfg(test)]

@@ -6,6 +6,10 @@ use std::time::Duration;
 /// Most memory regions of a domain (`mr_cnt`), each of which is in the engine of every endpoint.
 pub(crate) const REGIONS_MAX: u32 = 32 << 10;
 
+/// Most transmit contexts, and most receive contexts, of a scalable endpoint (`max_ep_tx_ctx`,
+/// `max_ep_rx_ctx`).
+pub(crate) const CONTEXTS_MAX: usize = 64;
+
 /// Time since the application's last poll after which it is idle.
 pub(crate) const APP_IDLE_LIMIT: Duration = Duration::from_micros(50);
 /// The limit in place of [`APP_IDLE_LIMIT`] while the application's threads compete for cores. A

@@ -283,6 +283,7 @@ impl Ctx<'_> {
         let own = self.incarnation(&self.table.peers[slot].address());
         let peer = &mut self.table.peers[slot];
         peer.connect(own, handshake, epoch);
+        self.table.set_name_port(slot, handshake.name_port.get());
         self.table.epochs = later_epoch(self.table.epochs, epoch);
         let state = &mut self.table.connections[conn];
         state.rx_mut().restart(Psn(handshake.psn_base.get()));

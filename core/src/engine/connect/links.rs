@@ -4,6 +4,7 @@
 //! In: names of peers; connections that open or end. Out: the peers that have changed. Called by
 //! the façade, `handshake` and `teardown`. Bound: those of `changed`.
 
+use crate::collections::slab::SlotIndex as _;
 use crate::engine::connect::ConnectionTable;
 use crate::engine::connect::peer_key::PeerKey;
 use crate::peer::State;
@@ -35,6 +36,22 @@ impl ConnectionTable<'_> {
         self.hosts[SharedPool::Peers].taken(host, 1);
         self.peers[peer].name(address, host, remote_cid);
         self.index_peer(peer);
+    }
+
+    /// Records the port that a peer says it is known by; 0: that of its address.
+    pub(super) fn set_name_port(&mut self, peer: PeerSlot, port: u16) {
+        if let Some(name) = self.names.get_mut(peer.number() as usize) {
+            *name = port;
+        }
+    }
+
+    /// See [`Engine::peer_name`](crate::Engine::peer_name).
+    pub(crate) fn name_of(&self, peer: PeerSlot) -> PeerAddress {
+        let address = self.peers[peer].address();
+        match self.names.get(peer.number() as usize) {
+            None | Some(0) => address,
+            Some(&port) => address.with_port(port),
+        }
     }
 
     /// Notes that the connection of a peer has opened or ended.

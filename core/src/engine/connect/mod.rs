@@ -53,6 +53,8 @@ const PEERS_BEGIN: u32 = 128;
 pub(super) struct ConnectionTable<'s> {
     peers: Slab<'s, Peer, PeerSlot>,
     index: HashIndex<'s, PeerKey, PeerSlot>,
+    /// The port that each peer is known by, if it is not that of its address; else 0.
+    names: &'s mut [u16],
     /// Peers are those of connected endpoints.
     is_connected: bool,
     connections: Slab<'s, Connection, ConnSlot>,
@@ -94,7 +96,7 @@ impl<'s> ConnectionTable<'s> {
     /// identifier from another's.
     pub(super) fn new(
         peers: Slots<'s, Slot<Peer>>,
-        index: &'s mut [u32],
+        (index, names): (&'s mut [u32], &'s mut [u16]),
         connections: Slots<'s, Slot<Connection>>,
         secret: &Secret,
         is_connected: bool,
@@ -103,6 +105,7 @@ impl<'s> ConnectionTable<'s> {
         Self {
             peers: Slab::new(peers),
             index: HashIndex::new(index, peer_table),
+            names,
             is_connected,
             connections: Slab::new(connections),
             ready: List::default(),
@@ -421,6 +424,7 @@ impl ConnectionTable<'_> {
         let host = self.hosts.host(&address);
         let peer = self.peers.alloc(Peer::new(address, host))?;
         self.index_peer(peer);
+        self.set_name_port(peer, 0);
         self.hosts[SharedPool::Peers].taken(host, 1);
         Some(peer)
     }

@@ -105,7 +105,7 @@ impl Ctx<'_> {
             psn_base: 0.into(),
             receive_max: u16::try_from(self.limits.receive_max).unwrap_or(u16::MAX).into(),
             port_packets: self.limits.port_packets.max(1).into(),
-            features: 0.into(),
+            name_port: self.config.name_port.into(),
             epoch: 0.into(),
             cookie: 0.into(),
         }

@@ -110,6 +110,11 @@ impl Av {
     }
 }
 
+/// `fi_rx_addr`: the address of a receive context of the scalable endpoint `peer`.
+pub const fn rx_addr(peer: u64, context: u64, bits: u32) -> u64 {
+    context << (u64::BITS - bits) | peer
+}
+
 fn c_string(text: &str) -> CString {
     CString::new(text).expect("no zero byte")
 }

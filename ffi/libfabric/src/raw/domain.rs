@@ -108,12 +108,13 @@ impl Domain {
         Ok(Ep { object: Object::new(ep) })
     }
 
-    /// `fi_scalable_ep`: whether it is implemented.
-    pub fn scalable_ep(&self, info: &Info) -> Answer {
+    /// `fi_scalable_ep`.
+    pub fn scalable_ep(&self, info: &Info) -> Answer<Ep> {
         let domain = self.object.get();
         let mut ep = std::ptr::null_mut();
         let context = std::ptr::null_mut();
-        done(call!(fi_scalable_ep(domain, info.ptr(), &raw mut ep, context)))
+        done(call!(fi_scalable_ep(domain, info.ptr(), &raw mut ep, context)))?;
+        Ok(Ep { object: Object::new(ep) })
     }
 
     /// `fi_srx_context`.

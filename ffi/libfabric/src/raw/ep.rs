@@ -7,7 +7,7 @@ use super::abi;
 use super::mem::iovecs;
 use super::{Answer, Context, Fid, Mem, Object, counted, done, empty_slots, is_fid, posted, sized};
 
-/// `struct fid_ep`: an endpoint, or a shared receive context.
+/// `struct fid_ep`: an endpoint, a scalable one, a context of that, or a shared receive context.
 #[derive(Debug)]
 pub struct Ep {
     pub(super) object: Object<abi::fid_ep>,
@@ -154,14 +154,22 @@ impl Ep {
         self.control(abi::FI_SETOPSFLAG, (&raw mut flags).cast())
     }
 
-    /// The answers of `fi_tx_context` and `fi_rx_context` on an endpoint without contexts.
-    pub fn contexts(&self) -> (Answer, Answer) {
+    /// `fi_tx_context`; the provider writes to `attr`.
+    pub fn tx_context(&self, index: c_int, attr: Option<&mut abi::fi_tx_attr>) -> Answer<Self> {
         let ep = self.object.get();
-        let none = std::ptr::null_mut();
-        let (mut tx, mut rx) = (std::ptr::null_mut(), std::ptr::null_mut());
-        let tx = done(call!(fi_tx_context(ep, 0, std::ptr::null_mut(), &raw mut tx, none)));
-        let rx = done(call!(fi_rx_context(ep, 0, std::ptr::null_mut(), &raw mut rx, none)));
-        (tx, rx)
+        let attr = attr.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        let (mut tx, none) = (std::ptr::null_mut(), std::ptr::null_mut());
+        done(call!(fi_tx_context(ep, index, attr, &raw mut tx, none)))?;
+        Ok(Self { object: Object::new(tx) })
+    }
+
+    /// `fi_rx_context`; the provider writes to `attr`.
+    pub fn rx_context(&self, index: c_int, attr: Option<&mut abi::fi_rx_attr>) -> Answer<Self> {
+        let ep = self.object.get();
+        let attr = attr.map_or(std::ptr::null_mut(), std::ptr::from_mut);
+        let (mut rx, none) = (std::ptr::null_mut(), std::ptr::null_mut());
+        done(call!(fi_rx_context(ep, index, attr, &raw mut rx, none)))?;
+        Ok(Self { object: Object::new(rx) })
     }
 
     /// A barrier of all peers (`fi_collective(3)`): whether it is implemented.

@@ -41,7 +41,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
 pub use atomic::{Atomic, Value};
-pub use av::Av;
+pub use av::{Av, rx_addr};
 pub use cntr::Cntr;
 pub use cq::{Completion, Cq, CqError, Event};
 pub use domain::{Domain, Fabric, Pep, Poll, Stx, WaitSet};

@@ -31,7 +31,6 @@ tests! { "fi_endpoint":
     op_flags_can_be_read
     op_flags_can_be_set
     contexts_of_a_plain_endpoint_are_refused
-    scalable_endpoints_answer
     shared_receive_context_serves_two_endpoints
     shared_transmit_context_serves_two_endpoints
     closing_with_receives_posted
@@ -311,16 +310,9 @@ fn op_flags_can_be_set(world: &World) -> Result<()> {
 fn contexts_of_a_plain_endpoint_are_refused(world: &World) -> Result<()> {
     let group = world.pair(abi::FI_MSG)?;
     let errors = [abi::FI_ENOSYS, abi::FI_EINVAL, abi::FI_EOPNOTSUPP];
-    let (tx, rx) = group.a().ep.contexts();
-    refused(tx, &errors, "fi_tx_context")?;
-    refused(rx, &errors, "fi_rx_context")?;
+    refused(group.a().ep.tx_context(0, None), &errors, "fi_tx_context")?;
+    refused(group.a().ep.rx_context(0, None), &errors, "fi_rx_context")?;
     group.close()
-}
-
-/// Section `fi_scalable_ep`: there, or refused.
-fn scalable_endpoints_answer(world: &World) -> Result<()> {
-    let group = world.pair(abi::FI_MSG)?;
-    optional(group.a().domain.scalable_ep(&group.info), "scalable endpoints")
 }
 
 /// Section `fi_srx_context`: receives posted there serve all endpoints bound to it.

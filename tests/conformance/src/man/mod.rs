@@ -18,6 +18,7 @@ pub(crate) mod fi_mr;
 pub(crate) mod fi_msg;
 mod fi_multi_recv;
 mod fi_rma;
+mod fi_scalable_ep;
 mod fi_srx_context;
 mod fi_tagged;
 mod fi_trigger;
@@ -26,7 +27,7 @@ use crate::runner::Test;
 
 /// Every test, page by page, then the profiles of applications.
 pub(crate) fn all() -> Vec<&'static Test> {
-    let pages: [&'static [Test]; 19] = [
+    let pages: [&'static [Test]; 20] = [
         fi_getinfo::TESTS,
         fi_fabric::TESTS,
         fi_av::TESTS,
@@ -36,6 +37,7 @@ pub(crate) fn all() -> Vec<&'static Test> {
         fi_cm::TESTS,
         fi_dgram::TESTS,
         fi_srx_context::TESTS,
+        fi_scalable_ep::TESTS,
         fi_msg::TESTS,
         fi_multi_recv::TESTS,
         fi_tagged::TESTS,

@@ -28,7 +28,7 @@ pub fn handshake(incarnation: u64, epoch: u16, cid: PeerId, base: Psn) -> Handsh
         psn_base: base.0.into(),
         receive_max: PACKET_MAX.into(),
         port_packets: 256.into(),
-        features: 0.into(),
+        name_port: 0.into(),
         epoch: epoch.into(),
         cookie: 0.into(),
     }
