@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! No slot of a table is NULL, each table has its size, and newer slots return an error.
 
+use std::collections::BTreeSet;
 use std::ffi::c_int;
 use std::ptr::null_mut;
 use std::sync::Arc;
@@ -73,6 +74,50 @@ fn tables_of_unsupported_operations_are_full() {
     assert_full(&super::rma::OPS);
     assert_full(&super::atomic::OPS);
     assert_full(&unsupported::COLLECTIVE);
+}
+
+/// The refused members of the tables in the files of this folder, each behind the file's name.
+fn refused_members() -> BTreeSet<String> {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/src/c_api");
+    let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+    let mut found = BTreeSet::new();
+    for file in files.filter(|file| file.extension().is_some_and(|extension| extension == "rs")) {
+        let name = file.file_stem().unwrap().to_str().unwrap().to_owned();
+        if name == "unsupported" || name == "tests" {
+            continue;
+        }
+        for before in std::fs::read_to_string(&file).unwrap().split(": slot()") {
+            let is_of_name = |letter: char| letter.is_alphanumeric() || letter == '_';
+            let member = before.rsplit(|letter| !is_of_name(letter)).next().unwrap();
+            found.insert(format!("{name} {member}"));
+        }
+        // Behind the last one is the rest of the file.
+        let _ = found.remove(&format!("{name} "));
+    }
+    found
+}
+
+/// The names in `docs/ENTRY-POINTS.md`, as [`refused_members`] has them.
+fn documented_members() -> BTreeSet<String> {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/ENTRY-POINTS.md");
+    let text = std::fs::read_to_string(page).unwrap();
+    let mut found = BTreeSet::new();
+    for item in text.split("\n* ").skip(1) {
+        let item = item.split("\n\n").next().unwrap();
+        let (objects, members) = item.split_once(':').unwrap();
+        let quoted = |text: &str| -> Vec<String> {
+            text.split('`').skip(1).step_by(2).map(str::to_owned).collect()
+        };
+        for object in quoted(objects) {
+            found.extend(quoted(members).iter().map(|member| format!("{object} {member}")));
+        }
+    }
+    found
+}
+
+#[test]
+fn every_refused_entry_point_is_documented() {
+    assert_eq!(refused_members(), documented_members());
 }
 
 /// The C structure of an object.
