@@ -401,7 +401,7 @@ fn a_flood_of_hellos_leaves_room_for_real_peers() {
 /// Both sides learn the address that the other one is known by (`docs/PROTOCOL.md` §2.1).
 #[test]
 fn a_context_is_known_by_the_address_of_its_endpoint() {
-    let config = Config { name_port: 7000, peers: 4, ..small() };
+    let config = Config { name_port: 7100, peers: 4, ..small() };
     let mut world = World::new(2, 34, &config, Faults::NONE);
     world.recv(1, 7, 8);
     world.send(0, 1, 9, pattern(3, 8));
@@ -410,13 +410,15 @@ fn a_context_is_known_by_the_address_of_its_endpoint() {
     for (node, peer) in ends.into_iter().enumerate() {
         let engine = &world.nodes[node].engine;
         assert_eq!(engine.peer_address(peer), Some(address(1 - node)));
-        assert_eq!(engine.peer_name(peer), Some(address(1 - node).with_port(7000)));
+        assert_eq!(engine.peer_name(peer), Some(address(1 - node).with_port(7100)));
     }
     // The next peer in its slot is known by its own address.
     world.nodes[0].engine.remove_peer(ends[0]).unwrap();
     world.run(SECOND);
+    let later = world.time().after_nanos(SECOND.as_nanos() as u64);
     let engine = &mut world.nodes[0].engine;
-    for next in 2..5 {
+    engine.advance(later);
+    for next in 2..6 {
         let peer = engine.insert_peer(address(next)).unwrap();
         assert_eq!(engine.peer_name(peer), Some(address(next)));
     }

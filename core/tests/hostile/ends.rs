@@ -255,19 +255,26 @@ fn messages_out_of_order_that_were_arriving_leave_once() {
 }
 
 #[test]
-fn a_claim_of_an_announced_message_fails_after_the_end() {
+fn claims_of_announced_messages_end_after_the_end() {
     let mut puppet = connected();
     send_many(&mut puppet, |msn| announcement(msn, 100_000, 3));
-    let request = RecvRequest { tag: None, ..any(7, 0) };
-    let node = &mut puppet.world.nodes[0];
-    node.engine.peek(request, Peek::Claim, &mut node.memory).unwrap();
-    puppet.pass(MILLI);
-    assert_eq!(puppet.ends(), [(7, Ok(()))]);
+    let claims = [7, 8].map(|context| RecvRequest { tag: None, ..any(context, 0) });
+    for request in claims {
+        let node = &mut puppet.world.nodes[0];
+        node.engine.peek(request, Peek::Claim, &mut node.memory).unwrap();
+        puppet.pass(MILLI);
+        assert_eq!(puppet.ends(), [(request.context.0, Ok(()))]);
+    }
     close(&mut puppet);
     puppet.pass(MILLI);
     let node = &mut puppet.world.nodes[0];
-    node.engine.discard_claimed(request).unwrap();
+    node.engine.discard_claimed(claims[0]).unwrap();
     puppet.pass(MILLI);
     assert_eq!(puppet.ends(), [(7, Ok(()))], "it is dropped");
+    let node = &mut puppet.world.nodes[0];
+    let whole = RecvRequest { len: 100_000, ..claims[1] };
+    node.engine.post_claimed(whole, vec![0; 100_000].into(), &mut node.memory).unwrap();
+    puppet.pass(MILLI);
+    assert_eq!(puppet.ends(), [(8, Err(OpError::Closed))]);
     assert_eq!(puppet.engine().stored_messages(), 0);
 }

@@ -64,7 +64,6 @@ impl Matcher<'_> {
         let id = self.recv_id(slot);
         memory.attach_recv(id, buffer);
         self.claimed.remove(&mut self.unexpected, message);
-        self.check_connection(cx, message);
         match self.unexpected.message(message).failed {
             Some(error) => self.fail_claimed(cx, slot, message, error),
             None => {
@@ -85,19 +84,8 @@ impl Matcher<'_> {
         let message = self.find_claimed(request.context).ok_or(PostError::NotClaimed)?;
         let slot = self.begin_peek(request)?;
         self.claimed.remove(&mut self.unexpected, message);
-        self.check_connection(cx, message);
         self.discard(cx, sender, slot, message);
         Ok(())
-    }
-
-    /// A claimed message that is announced will not arrive if its connection has ended.
-    fn check_connection(&mut self, cx: &Ctx<'_>, slot: StoredSlot) {
-        let message = self.unexpected.message(slot);
-        if cx.table.find_connected(message.peer, message.epoch).is_none()
-            && message.handle.take().is_some()
-        {
-            message.failed = Some(OpError::Closed);
-        }
     }
 
     fn begin_peek(&mut self, request: RecvRequest) -> Result<RecvSlot, PostError> {
