@@ -8,6 +8,7 @@
 mod prometheus;
 mod screen;
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -62,12 +63,15 @@ fn main() -> Result<()> {
         screen::show(&prometheus::text(&pages(&cli.folder)?), false);
         return Ok(());
     }
+    let redraws = cli.count.is_none() && std::io::stdout().is_terminal();
     let mut before = pages(&cli.folder)?;
-    // bound: the count, or a signal
+    // bound: the count, a closed output, or a signal
     for _ in 0..cli.count.unwrap_or(u32::MAX) {
         std::thread::sleep(Duration::from_secs_f64(cli.interval));
         let now = pages(&cli.folder)?;
-        screen::show(&screen::text(&before, &now), cli.count.is_none());
+        if !screen::show(&screen::text(&before, &now), redraws) {
+            break;
+        }
         before = now;
     }
     Ok(())

@@ -34,12 +34,13 @@ pub(crate) fn text(before: &[Page], now: &[Page]) -> String {
     text
 }
 
-/// Prints `text`; with `again`, on a cleared terminal.
-pub(crate) fn show(text: &str, again: bool) {
+/// Prints `text`; with `again`, on a cleared terminal. Returns whether the output is open.
+pub(crate) fn show(text: &str, again: bool) -> bool {
     // Cursor home, and erase below (ECMA-48 CUP, ED).
     let start = if again { "\u{1b}[H\u{1b}[J" } else { "" };
+    let shown = write!(std::io::stdout(), "{start}{text}").and_then(|()| std::io::stdout().flush());
     // A closed output is not a failure.
-    let _ = write!(std::io::stdout(), "{start}{text}").and_then(|()| std::io::stdout().flush());
+    shown.is_ok()
 }
 
 fn endpoint(text: &mut String, before: Option<&Page>, page: &Page) {
