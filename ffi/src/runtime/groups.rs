@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ofi_xdp_core::CompletionGroup;
 
-use super::wakers::GroupQueues;
+use super::wakers::{GroupQueues, Wakers};
 use super::{Runtime, State};
 use crate::sys::errno::Error;
 use crate::wait::waker::Waker;
@@ -20,12 +20,7 @@ impl Runtime {
     /// # Errors
     /// [`Error::NoMemory`].
     pub(crate) fn add_group(&self, queues: GroupQueues) -> Result<(), Error> {
-        let mut state = self.lock();
-        state.wakers.add_group(queues)?;
-        if state.wakers.any_exported() {
-            state.port.arm();
-        }
-        Ok(())
+        self.add_wakers(|wakers| wakers.add_group(queues))
     }
 
     /// Adds the waker of a bound counter, if its readers may wait.
@@ -33,7 +28,18 @@ impl Runtime {
     /// # Errors
     /// [`Error::NoMemory`].
     pub(crate) fn add_counter(&self, waker: Option<&Arc<Waker>>) -> Result<(), Error> {
-        waker.map_or(Ok(()), |waker| self.lock().wakers.add_counter(Arc::clone(waker)))
+        let Some(waker) = waker.cloned() else { return Ok(()) };
+        self.add_wakers(|wakers| wakers.add_counter(waker))
+    }
+
+    /// Adds wakers. Packets must wake those with an exported descriptor from now on.
+    fn add_wakers(&self, add: impl FnOnce(&mut Wakers) -> Result<(), Error>) -> Result<(), Error> {
+        let mut state = self.lock();
+        add(&mut state.wakers)?;
+        if state.wakers.any_exported() {
+            state.port.arm();
+        }
+        Ok(())
     }
 
     /// Removes a group that has no endpoint any more.

@@ -96,6 +96,18 @@ fn packets_left_by_a_call_are_due_at_once() {
 }
 
 #[test]
+fn a_counter_that_is_bound_late_lets_packets_wake_its_exported_descriptor() {
+    let ((endpoint, _), mut sender) = (endpoint(), port());
+    send_batch(&mut sender, &endpoint);
+    endpoint.lock().port.disarm();
+    assert!(!endpoint.lock().is_readable());
+    let counter = Arc::new(Waker::new().unwrap());
+    counter.export_fd();
+    endpoint.add_counter(Some(&counter)).unwrap();
+    assert!((0..1000).any(|_| endpoint.lock().is_readable()));
+}
+
+#[test]
 fn polls_without_a_packet_are_unproductive_until_one_arrives() {
     let ((endpoint, _), mut sender) = (endpoint(), port());
     endpoint.poll_sources(&[], None);
