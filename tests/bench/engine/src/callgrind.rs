@@ -127,6 +127,10 @@ impl Per {
 /// on time.
 pub(crate) const READS: [(&str, Per); 1] = [("cq_read", Per::Operation)];
 
+/// Runs of `misbehave reads`. It refuses a run in which too many messages came late, as on a
+/// machine with other work.
+const READS_ATTEMPTS: u32 = 5;
+
 /// Counts the instructions of each hot path of the engine.
 ///
 /// # Errors
@@ -164,7 +168,14 @@ pub(crate) fn count_reads() -> Result<Vec<(&'static str, f64)>> {
     fs::create_dir_all(&folder)?;
     let name = folder.join("libxdp-fi.so");
     symlink(&library, &name).with_context(|| format!("no {}", name.display()))?;
-    let counted = count_marked(&program, &["reads", "127.0.0.1"], &READS);
+    let count = || count_marked(&program, &["reads", "127.0.0.1"], &READS);
+    let mut counted = count();
+    for _ in 1..READS_ATTEMPTS {
+        if counted.is_ok() {
+            break;
+        }
+        counted = count();
+    }
     fs::remove_dir_all(&folder)?;
     counted
 }
