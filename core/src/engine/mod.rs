@@ -251,7 +251,7 @@ impl Engine<'_> {
                 // While a slot is in quarantine the caller may have more to insert.
                 let (capacity, used) = cx.table.peer_slots();
                 if capacity == used {
-                    // They name their peers, which could not be forgotten.
+                    // Operations that have not ended name their peers, which are not evicted.
                     end_all(cx, sender, matcher);
                 }
                 if capacity == used {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The addresses that were inserted into a vector since a runtime last looked.
 //!
-//! In: the vector's counters. Out: indices to look at, all that are new among them. Caller:
+//! In: the vector's counters. Out: indices to look at; no new one is left out. Caller:
 //! [`PeerMap`](super::PeerMap). Bound: as many indices a call as the caller says.
 
 use std::ops::Range;
