@@ -203,8 +203,8 @@ fn neighbour(name: SocketAddr, index: usize) -> Option<SocketAddr> {
     Some(SocketAddr::new(name.ip(), port))
 }
 
-/// Reserves the ports of `count` receive contexts, with kernel sockets: a port over AF_XDP takes a
-/// tenth of a second to open, and is opened with its context.
+/// Reserves the ports of `count` receive contexts, with kernel sockets. AF_XDP sockets take long to
+/// open, so a context opens its own.
 fn neighbours(local: SocketAddr, count: usize) -> Result<Vec<UdpSocket>, Error> {
     if count > CONTEXTS_MAX {
         return Err(Error::Invalid);
