@@ -16,8 +16,11 @@ pub(super) const ONE: u32 = 1 << 16;
 /// Least number of reductions in a row before their effect is judged: the first ones act a round
 /// trip later.
 const JUDGED_FROM: u8 = 3;
+/// Part of the difference between the longest delay and the present one that each further reduction
+/// forgets.
+const FORGOTTEN_PART: u16 = 8;
 /// So many round trips in a row with a queue are competition, whatever the window.
-const QUEUE_ROUNDS_MAX: u8 = 64;
+const QUEUE_ROUNDS_MAX: u8 = 32;
 /// Least growth of a round trip: half a packet. With a reduction by three tenths this is as fast as
 /// a stream of TCP that halves its window (RFC 9438 §4.3).
 const LEAST_GROWTH: u32 = ONE / 2;
@@ -37,19 +40,9 @@ pub(super) struct Competition {
     /// The window before the first reduction in a row, in packets; a window that competes returns
     /// there.
     before: u16,
-    /// The longest delay among those reductions, in the unit of the congestion window.
+    /// The longest delay among those reductions, in the unit of the congestion window. After the
+    /// window has halved it approaches the present delay.
     longest: u16,
-}
-
-/// The effect of reductions in a row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Effect {
-    /// Not known yet.
-    Unknown,
-    /// The queue drains: the row begins anew.
-    Drains,
-    /// The queue lasts: other traffic fills it.
-    Lasts,
 }
 
 impl Competition {
@@ -57,27 +50,25 @@ impl Competition {
     pub(super) const NONE: Self = Self { before: 0, longest: 0 };
 
     /// Records that `window` is reduced because of `delay`, after `reductions` in a row; `least` is
-    /// the delay of the path. Returns the effect of those before.
-    pub(super) fn reduces(
-        &mut self,
-        reductions: u8,
-        window: u32,
-        delay: u16,
-        least: u16,
-    ) -> Effect {
+    /// the delay of the path. Returns whether other traffic holds the queue: the reductions before
+    /// have not shortened it.
+    pub(super) fn reduces(&mut self, reductions: u8, window: u32, delay: u16, least: u16) -> bool {
         let packets = window.div_ceil(ONE) as u16;
         if reductions == 0 {
             (self.before, self.longest) = (packets, delay);
         }
         self.longest = self.longest.max(delay);
         if reductions >= QUEUE_ROUNDS_MAX {
-            return Effect::Lasts;
+            return true;
         }
         if reductions < JUDGED_FROM || packets > self.before / 2 {
-            return Effect::Unknown;
+            return false;
         }
         let queue = |delay: u16| u32::from(delay.saturating_sub(least));
-        if 4 * queue(delay) >= 3 * queue(self.longest) { Effect::Lasts } else { Effect::Drains }
+        let lasts = 4 * queue(delay) >= 3 * queue(self.longest);
+        // A loss of other traffic shortens the queue, too. It does not so again and again.
+        self.longest -= (self.longest - delay).div_ceil(FORGOTTEN_PART);
+        lasts
     }
 
     /// Growth of a window that competes, for a round trip of `rtt` ticks. Up to the window before
@@ -122,36 +113,45 @@ mod tests {
 
     const LEAST: u16 = 250;
 
-    /// The effect of reductions of `window` by an eighth each; the queue has a length for each.
-    fn effect(mut window: u32, queue: impl Fn(u16) -> u16) -> (u16, Effect) {
+    /// How many reductions of `window` by an eighth each show other traffic; the queue has a length
+    /// for each. `None`: it drains before that.
+    fn noticed(mut window: u32, queue: impl Fn(u16) -> u16) -> Option<u16> {
         let mut competition = Competition::NONE;
-        let mut effects = (0u16..).map(|n| {
-            let seen = competition.reduces(n as u8, window, LEAST + queue(n), LEAST);
+        let mut drained_or_noticed = (0u16..).filter_map(|n| {
+            let lasts = competition.reduces(n as u8, window, LEAST + queue(n), LEAST);
             window -= window / 8;
-            (n, seen)
+            if queue(n) < 16 { Some(None) } else { lasts.then_some(Some(n)) }
         });
-        effects.find(|(_, seen)| *seen != Effect::Unknown).unwrap()
+        drained_or_noticed.next().unwrap()
     }
 
     #[test]
     fn a_queue_that_outlasts_a_halved_window_is_from_other_senders() {
-        assert_eq!(effect(400 * ONE, |_| 80), (6, Effect::Lasts));
-        assert_eq!(effect(400 * ONE, |n| 80 + n), (6, Effect::Lasts), "it grows");
-        assert_eq!(effect(400 * ONE, |n| 80 - 7 * n), (6, Effect::Drains));
+        assert_eq!(noticed(400 * ONE, |_| 80), Some(6));
+        assert_eq!(noticed(400 * ONE, |n| 80 + n), Some(6), "it grows");
+        assert_eq!(noticed(400 * ONE, |n| 80u16.saturating_sub(7 * n)), None, "it drains");
+        let halves = |n| (f64::from(80) * 0.875f64.powi(i32::from(n))) as u16;
+        assert_eq!(noticed(400 * ONE, halves), None, "it drains with the window");
+    }
+
+    #[test]
+    fn a_queue_that_another_sender_shortened_once_is_judged_by_what_it_is_then() {
+        let queue = |n| if n < 3 { 80 } else { 40 };
+        assert_eq!(noticed(400 * ONE, queue), Some(14));
     }
 
     #[test]
     fn three_reductions_are_too_few_and_many_are_enough_for_any_window() {
         let mut competition = Competition::NONE;
-        let mut seen =
+        let mut lasts =
             |reductions, packets| competition.reduces(reductions, packets * ONE, LEAST + 80, LEAST);
-        assert_eq!(seen(0, 64), Effect::Unknown);
+        assert!(!lasts(0, 64));
         for reductions in 1..JUDGED_FROM {
-            assert_eq!(seen(reductions, 16), Effect::Unknown, "too early to judge");
+            assert!(!lasts(reductions, 16), "too early to judge");
         }
-        assert_eq!(seen(0, 16), Effect::Unknown);
-        assert_eq!(seen(QUEUE_ROUNDS_MAX - 1, 16), Effect::Unknown);
-        assert_eq!(seen(QUEUE_ROUNDS_MAX, 16), Effect::Lasts);
+        assert!(!lasts(0, 16));
+        assert!(!lasts(QUEUE_ROUNDS_MAX - 1, 16));
+        assert!(lasts(QUEUE_ROUNDS_MAX, 16));
     }
 
     #[test]

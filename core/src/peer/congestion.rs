@@ -7,7 +7,7 @@
 //! and below one packet, when the next may go. All operations are O(1).
 
 use super::Rtt;
-use super::competition::{Competition, Effect, ONE};
+use super::competition::{Competition, ONE};
 use crate::collections::time::{TICK_NANOS, Tick};
 use crate::peer::window::WINDOW_PACKETS;
 use crate::{Congestion, Instant};
@@ -172,6 +172,14 @@ impl CongestionWindow {
         u32::from(before.min(present)) * DELAY_TICKS
     }
 
+    /// Whether the delay was below `target` in the present half of a round trip and in the one
+    /// before. A single low sample does not show that a queue has drained.
+    #[inline]
+    fn is_drained(&self, target: u32) -> bool {
+        let [before, present] = self.delays;
+        u32::from(before.max(present)) * DELAY_TICKS < target
+    }
+
     /// `packets` were acknowledged, with `in_flight` others still under way.
     #[inline]
     pub(crate) fn acknowledged(&mut self, packets: u32, in_flight: u32, rtt: &Rtt, now: Tick) {
@@ -186,12 +194,12 @@ impl CongestionWindow {
             let target = self.target(rtt);
             if delay >= target {
                 self.shrink(target, rtt, now);
-            } else {
-                self.reductions = 0;
             }
             return;
         }
-        self.reductions = 0;
+        if self.is_drained(self.target(rtt)) {
+            self.reductions = 0;
+        }
         if self.signs.contains(Signs::MARKED) || !used {
             self.signs.remove(Signs::MARKED);
             return;
@@ -304,9 +312,9 @@ impl CongestionWindow {
         let [before, present] = self.delays;
         let least = (rtt.least() / DELAY_TICKS).min(u32::from(u16::MAX)) as u16;
         let (delay, count) = (before.min(present), self.reductions);
-        let effect = self.competition.reduces(count, self.packets, delay, least);
-        self.reductions = if effect == Effect::Drains { 0 } else { count.saturating_add(1) };
-        effect == Effect::Lasts
+        let lasts = self.competition.reduces(count, self.packets, delay, least);
+        self.reductions = count.saturating_add(1);
+        lasts
     }
 
     /// The delay up to which the window grows. The allowance for queueing is `50 µs · (1 + 1.5/√w)`
@@ -485,6 +493,28 @@ mod tests {
         measure(&mut window, 2_000, 0, &rtt, &mut now);
         window.acknowledged(1, 0, &rtt, now);
         assert!(window.packets < before, "the queue has drained: the delay counts again");
+    }
+
+    #[test]
+    fn a_queue_has_drained_after_half_a_round_trip_without_delay() {
+        let rtt = rtt(1_000);
+        let mut now = Tick::default();
+        let mut window = CongestionWindow::new(now);
+        for _ in 0..2 {
+            measure(&mut window, 2_000, 0, &rtt, &mut now);
+            window.acknowledged(16, 0, &rtt, now);
+        }
+        assert!(window.reductions > 0);
+        let mut sample = |window: &mut CongestionWindow, delay| {
+            now = now.plus(ticks(500));
+            window.measured(ticks(delay), 0, &rtt, now);
+            window.acknowledged(8, 8, &rtt, now);
+        };
+        sample(&mut window, 2_000);
+        sample(&mut window, 1_000);
+        assert!(window.reductions > 0, "one low sample");
+        sample(&mut window, 1_000);
+        assert_eq!(window.reductions, 0);
     }
 
     #[test]

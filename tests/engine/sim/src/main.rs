@@ -121,17 +121,22 @@ fn main() -> Result<()> {
 
 /// Prints the shares of one stream beside cross traffic.
 fn shares_beside(rate_max: u64) -> Result<()> {
-    println!("| Gb/s | queue, ms | others | used | least own | least other | sent again |");
-    println!("|---|---|---|---|---|---|---|");
+    println!(
+        "| Gb/s | queue, ms | others | connected | used | least own | least other | sent again |"
+    );
+    println!("|---|---|---|---|---|---|---|---|");
     for rate in share::BESIDE_RATES.into_iter().filter(|rate| *rate <= rate_max) {
         for queue_us in share::BESIDE_QUEUES {
-            for cross in [1, 8] {
-                let shares = Bottleneck::beside(rate, queue_us, cross, 4_000_000).measure()?;
+            for (cross, late) in [(1, false), (1, true), (8, false), (8, true)] {
+                let one =
+                    Bottleneck { late, ..Bottleneck::beside(rate, queue_us, cross, 8_000_000) };
+                let shares = one.measure()?;
                 let (own, other) = shares.least();
                 println!(
-                    "| {} | {} | {cross} | {:.3} | {own:.2} | {other:.2} | {} |",
-                    rate / 1_000_000_000,
+                    "| {} | {} | {cross} | {} | {:.3} | {own:.2} | {other:.2} | {} |",
+                    rate as f64 / 1e9,
                     queue_us / 1_000,
+                    if late { "late" } else { "before" },
                     shares.used(),
                     shares.again
                 );

@@ -27,6 +27,8 @@ pub struct Bottleneck {
     pub streams: u32,
     /// Streams of cross traffic.
     pub cross: u32,
+    /// Whether the streams connect beside cross traffic: they never see the queue empty.
+    pub late: bool,
     /// Time from the start of cross traffic to that of the streams, in microseconds.
     pub lead_us: u64,
     /// Time from there to the measurement.
@@ -82,7 +84,7 @@ const SPREAD_MEDIAN: f64 = 1.1;
 const SPREAD_MAX: f64 = 1.25;
 
 /// Rates of the bottleneck beside other traffic, in bits per second.
-pub const BESIDE_RATES: [u64; 2] = [1_000_000_000, 5_000_000_000];
+pub const BESIDE_RATES: [u64; 3] = [200_000_000, 1_000_000_000, 5_000_000_000];
 /// Queues there, in microseconds.
 pub const BESIDE_QUEUES: [u64; 3] = [1_000, 10_000, 100_000];
 /// Rates of the bottleneck of the engine's streams, in bits per second.
@@ -104,6 +106,7 @@ impl Bottleneck {
             payload_max: 1_472,
             streams: 1,
             cross,
+            late: false,
             lead_us: 500_000,
             warm_up_us: 500_000,
             time_us,
@@ -123,6 +126,7 @@ impl Bottleneck {
             payload_max: 8_972,
             streams,
             cross: 0,
+            late: false,
             lead_us: 0,
             warm_up_us: 50 * longest,
             time_us: 50 * longest,
@@ -174,11 +178,13 @@ impl Bottleneck {
         for node in (2..=self.streams).step_by(2) {
             world.net.farther[node as usize] = (self.far - 1) * self.round_trip_us * 500;
         }
-        for node in 1..=self.streams {
-            world.recv(0, Some(node), 8, None);
-            world.send(node, 0, 8);
+        if !self.late {
+            for node in 1..=self.streams {
+                world.recv(0, Some(node), 8, None);
+                world.send(node, 0, 8);
+            }
+            finish(&mut world)?;
         }
-        finish(&mut world)?;
         world.net.port_rate = 5 * self.rate / 8;
         if self.cross > 0 {
             world.start_cross(Cross::new(self.cross, 0));

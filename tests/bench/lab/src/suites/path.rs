@@ -9,21 +9,18 @@ use std::time::Duration;
 
 use anyhow::Context;
 
-use crate::measure::{
-    Candidate, Entry, Environment, LinkUse, READ, Results, TAGGED, TcpStreams, WRITE, run,
-};
+use crate::measure::{Candidate, Entry, Environment, LinkUse, READ, Results, TAGGED, WRITE, run};
 use crate::report::{Metric, Record};
 use ofi_xdp_harness::flood::flood;
-use ofi_xdp_harness::interrupt;
 use ofi_xdp_harness::relay::PathOptions;
 use ofi_xdp_harness::tier::XdpMode;
 use ofi_xdp_harness::topology::{LinkOptions, TwoHosts};
 
+mod beside;
 mod table;
 
-use table::KERNEL_TCP;
 pub use table::PATH;
-pub(super) use table::{SHARE, is_lossy, ratio_to_tcp};
+pub(super) use table::{SHARE, least_ratio, ratio_to_tcp};
 
 const MEBIBYTE: usize = 1 << 20;
 const SIZES: [usize; 2] = [MEBIBYTE, 64 * MEBIBYTE];
@@ -36,17 +33,14 @@ const LOSSES: &[u32] = &[0, 100, 1000, 10_000];
 const LOSSES_FEW: &[u32] = &[0, 1000];
 /// Rates of the bottleneck.
 const RATES: [u64; 2] = [GIGABIT, 5 * GIGABIT];
-/// Lengths of the bottleneck's queue in ms, beside other traffic, and its delay.
-const QUEUES: [u64; 3] = [1, 10, 100];
-const BESIDE_DELAY: Duration = Duration::from_micros(500);
-/// Numbers of streams of kernel TCP.
-const OTHERS: [usize; 2] = [1, 8];
-/// Time from the start of other traffic to the transfer.
-const LEAD: Duration = Duration::from_millis(500);
-/// Time limits: of an answer, of a session, and of a session beside other traffic.
+/// The rate of the bottleneck where threads share processors. The relay runs the receiver's part of
+/// kernel TCP, too: at 1 Gb/s it takes a whole processor, and its lateness is a second queue.
+const RATE_SHARED: u64 = GIGABIT / 5;
+/// Threads that need a processor: two hosts that spin, the relay, both ends of other traffic.
+const THREADS: usize = 5;
+/// Time limits: of an answer, and of a session.
 const ANSWER_MS: &str = "14000";
 const SESSION: Duration = Duration::from_secs(15);
-const BESIDE_SESSION: Duration = Duration::from_secs(9);
 /// Duration of the measurement of the relay's limit.
 const LIMIT: Duration = Duration::from_millis(500);
 
@@ -97,7 +91,7 @@ impl PathSuite {
     /// After SIGINT and the like.
     pub fn transfers(&self) -> anyhow::Result<Vec<Record>> {
         let mut records = Vec::new();
-        for path in paths(self.quick) {
+        for path in paths(cores(), self.quick) {
             self.set(path)?;
             let transfers = transfers(self.quick);
             let entries = transfers.iter().map(|transfer| transfer.entry(path)).collect();
@@ -137,69 +131,6 @@ impl PathSuite {
         }
         Ok(records)
     }
-
-    /// One stream of writes beside streams of kernel TCP: the share of each in its fair one.
-    ///
-    /// # Errors
-    /// After SIGINT and the like.
-    pub fn beside(&self) -> anyhow::Result<Vec<Record>> {
-        let mut records = Vec::new();
-        let rates = if self.quick { &RATES[..1] } else { &RATES };
-        let modes: &[XdpMode] =
-            if self.quick { &[XdpMode::Auto] } else { &[XdpMode::Auto, XdpMode::Udp] };
-        for rate in rates {
-            for queue in QUEUES {
-                let path = PathOptions {
-                    delay: BESIDE_DELAY,
-                    rate: Some(*rate),
-                    queue: Duration::from_millis(queue),
-                    ..PathOptions::default()
-                };
-                for mode in modes {
-                    for others in OTHERS {
-                        records.extend(self.share(path, *mode, others)?);
-                    }
-                }
-            }
-        }
-        Ok(records)
-    }
-
-    /// The shares of one transfer and `others` streams of kernel TCP.
-    fn share(
-        &self,
-        path: PathOptions,
-        mode: XdpMode,
-        others: usize,
-    ) -> anyhow::Result<Vec<Record>> {
-        interrupt::check()?;
-        self.set(path)?;
-        let candidate = Candidate::xdp(mode).one_sided(WRITE);
-        let streams = TcpStreams::start(self.hosts()?, candidate.link_number, others)?;
-        std::thread::sleep(LEAD);
-        let time_ms = if self.quick { 1500 } else { 4000 };
-        let entry = Transfer { candidate, size: MEBIBYTE, time_ms }.entry(path);
-        let entry = Entry { timeout: BESIDE_SESSION, ..entry };
-        let outcome = self.environment.session(&entry);
-        let (own, seconds) = match &outcome {
-            Ok(report) => report.stream.first().map_or((0.0, 0.0), |s| (s.bandwidth, s.seconds)),
-            Err(error) => {
-                eprintln!("{} beside {others} TCP, {path}: {error:#}", entry.candidate.label());
-                (0.0, BESIDE_SESSION.as_secs_f64() / 2.0)
-            }
-        };
-        let rates = streams.rates(Duration::from_secs_f64(seconds));
-        drop(streams);
-        let fair = (own + rates.iter().sum::<f64>()) / (others + 1) as f64;
-        let shares: Vec<f64> = rates.iter().map(|rate| rate / fair.max(1.0)).collect();
-        let name = format!("{} beside {others}", mode.as_str());
-        let record = |peer, values: &[f64]| {
-            let record = Record::plain(PATH, (peer, &name), MEBIBYTE, SHARE, values);
-            record.map(|record| named(record, path))
-        };
-        let own = record("xdp", &[own / fair.max(1.0)]);
-        Ok(own.into_iter().chain(record(KERNEL_TCP, &shares)).collect())
-    }
 }
 
 /// The records as tables for a terminal.
@@ -213,8 +144,19 @@ fn named(record: Record, path: PathOptions) -> Record {
     Record { link: Some(path.to_string()), ..record }
 }
 
-/// The paths: each delay with each loss, then with each rate.
-fn paths(quick: bool) -> Vec<PathOptions> {
+/// Processors of this machine.
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from)
+}
+
+/// The rates of the bottleneck on a machine of `cores` processors.
+fn rates(cores: usize) -> &'static [u64] {
+    if cores >= THREADS { &RATES } else { &[RATE_SHARED] }
+}
+
+/// The paths on a machine of `cores` processors: each delay with each loss, then with each rate. A
+/// quick run has all losses and one rate: none, or the one of few processors.
+fn paths(cores: usize, quick: bool) -> Vec<PathOptions> {
     let mut all = Vec::new();
     let mut add = |losses: &[u32], rate: Option<u64>| {
         for delay in if quick { DELAYS_QUICK } else { DELAYS } {
@@ -224,11 +166,13 @@ fn paths(quick: bool) -> Vec<PathOptions> {
             }
         }
     };
-    add(if quick { LOSSES_FEW } else { LOSSES }, None);
-    if !quick {
-        for rate in RATES {
-            add(LOSSES_FEW, Some(rate));
-        }
+    if quick {
+        add(LOSSES_FEW, (cores < THREADS).then_some(RATE_SHARED));
+        return all;
+    }
+    add(LOSSES, None);
+    for rate in rates(cores) {
+        add(LOSSES_FEW, Some(*rate));
     }
     all
 }
@@ -317,8 +261,10 @@ mod tests {
 
     #[test]
     fn each_path_and_each_transfer_is_measured_once() {
-        for (quick, paths_count, transfers_count) in [(true, 6, 5), (false, 40, 30)] {
-            let mut names: Vec<String> = paths(quick).iter().map(ToString::to_string).collect();
+        let runs = [(2, true, 6, 5), (8, true, 6, 5), (2, false, 30, 30), (8, false, 40, 30)];
+        for (cores, quick, paths_count, transfers_count) in runs {
+            let mut names: Vec<String> =
+                paths(cores, quick).iter().map(ToString::to_string).collect();
             names.sort();
             names.dedup();
             assert_eq!(names.len(), paths_count, "{names:?}");

@@ -6,7 +6,7 @@ use crate::measure::CONNECTED;
 use crate::report::{Metric, Record};
 use crate::suites::lazy;
 use crate::suites::matching::{self, MATCHING};
-use crate::suites::path::{PATH, SHARE, is_lossy, ratio_to_tcp};
+use crate::suites::path::{PATH, SHARE, least_ratio, ratio_to_tcp};
 use crate::suites::table::figure;
 
 /// One target.
@@ -341,12 +341,14 @@ fn path(figures: &Figures<'_>, rows: &mut Rows) {
                     (&tcp.link, &tcp.operation, tcp.size_bytes)
                         == (&one.link, &one.operation, one.size_bytes)
                 };
-                tcp.iter().find(same).map(|tcp| ratio_to_tcp(one, tcp))
+                let tcp = tcp.iter().find(same)?;
+                Some((ratio_to_tcp(one, tcp), least_ratio(link, tcp)))
             });
-            if let Some(worst) = ratios.reduce(f64::min) {
-                let bound = if is_lossy(link) { Least(2.0) } else { Least(0.9) };
+            let margin = |(ratio, least): &(f64, f64)| ratio / least;
+            let worst = ratios.min_by(|one, other| margin(one).total_cmp(&margin(other)));
+            if let Some((ratio, least)) = worst {
                 let what = format!("{link}: {} / tcp, worst transfer", mode.1);
-                rows.add(PATH, what, bound, Some(worst), "×");
+                rows.add(PATH, what, Least(least), Some(ratio), "×");
             }
         }
     }

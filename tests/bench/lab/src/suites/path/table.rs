@@ -15,6 +15,9 @@ pub(super) const KERNEL_TCP: &str = "kernel-tcp";
 /// The bandwidth below which the largest transfer exceeds its time limit, in bytes per second.
 const UNFINISHED: f64 = (64 << 20) as f64 / 14.0;
 
+/// The application's part of a full frame of 1,538 bytes, preamble and gap included.
+const FULL: f64 = 1_448.0 / 1_538.0;
+
 /// Columns of the table of bandwidths: peer and mode.
 const COLUMNS: [(&str, &str); 5] =
     [("xdp", "auto"), ("xdp", "skb"), ("xdp", "udp"), ("tcp", "spin"), ("udp;ofi_rxd", "spin")];
@@ -23,15 +26,33 @@ const COLUMNS: [(&str, &str); 5] =
 pub(super) fn tables(records: &[Record]) -> String {
     format!(
         "GB/s (0: not within the time limit):\n{}\n\n\
-         share in the fair one, 1 Gb/s beside kernel TCP (CUBIC), lowest and highest of TCP:\n{}",
+         share in the fair one, beside kernel TCP (CUBIC), lowest and highest of TCP:\n{}",
         bandwidths(records),
         shares(records)
     )
 }
 
 /// Whether a record's link loses packets at random.
-pub(in super::super) fn is_lossy(link: &str) -> bool {
+fn is_lossy(link: &str) -> bool {
     link.contains("loss")
+}
+
+/// Bytes per second that the bottleneck of a record's link carries in full packets, without their
+/// headers; `None`: no bottleneck.
+fn goodput(link: &str) -> Option<f64> {
+    let (rate, _) = link.split_once(" Gb/s")?;
+    let gigabits: f64 = rate.rsplit(' ').next()?.parse().ok()?;
+    Some(gigabits * 1e9 / 8.0 * FULL)
+}
+
+/// The least ratio to `tcp` on a link: 0.9 without loss. With loss it is 2, or that of 0.9 of
+/// the bottleneck if that is less.
+pub(in super::super) fn least_ratio(link: &str, tcp: &Record) -> f64 {
+    if !is_lossy(link) {
+        return 0.9;
+    }
+    let bottleneck = goodput(link).filter(|_| tcp.median > 0.0).map(|all| 0.9 * all / tcp.median);
+    (bottleneck.unwrap_or(2.0).min(2.0) * 100.0).round() / 100.0
 }
 
 /// The ratio to `tcp`. A transfer of `tcp` that exceeded its time limit counts with the largest
@@ -106,6 +127,17 @@ mod tests {
         }
         let unfinished = record("tcp", "spin", 0.0);
         assert!((ratio_to_tcp(&records[0], &unfinished) - 625.8).abs() < 0.1);
-        assert!(is_lossy("delay 5 ms, loss 0.1 %") && !is_lossy("delay 5 ms"));
+    }
+
+    #[test]
+    fn with_loss_the_bound_is_twice_tcp_or_the_bottleneck() {
+        let tcp = |value| Record::plain(PATH, ("tcp", "spin"), 1 << 20, "bandwidth", &[value]);
+        let least = |link, value| least_ratio(link, &tcp(value).unwrap());
+        assert_eq!(least("delay 5 ms", 1e9), 0.9);
+        assert_eq!(least("delay 5 ms, loss 0.1 %", 1e9), 2.0);
+        assert_eq!(least("delay 5 ms, loss 0.1 %, 1 Gb/s, queue 10 ms", 1e6), 2.0);
+        assert_eq!(least("delay 5 ms, loss 0.1 %, 1 Gb/s, queue 10 ms", 0.0), 2.0);
+        let near = least("delay 5 ms, loss 0.1 %, 0.2 Gb/s, queue 10 ms", 0.0235e9);
+        assert!((0.89..0.91).contains(&near), "{near}");
     }
 }
