@@ -55,6 +55,32 @@ fn unexpected_messages_wait_for_their_receive() {
 }
 
 #[test]
+fn a_report_tells_what_waits() {
+    let config = Config { unexpected: [2, 0, 0, 0], ..small() };
+    let mut world = World::new(2, 13, &config, Faults::NONE);
+    let waits = |w: &World| {
+        let report = w.nodes[0].engine.peer_reports().next()?;
+        Some((report.posted, report.unsent, report.receiver_not_ready))
+    };
+    for n in 0..40 {
+        world.send(0, 1, n, pattern(n, 5000));
+    }
+    let refused = |w: &mut World| {
+        w.run(Duration::from_micros(10));
+        waits(w) == Some((true, true, true))
+    };
+    assert!((0..5000).any(|_| refused(&mut world)), "{:?}", waits(&world));
+    for n in 0..40 {
+        world.recv(1, n, 5000);
+        world.run(Duration::from_micros(700));
+    }
+    world.run(SECOND);
+    world.send(0, 1, 41, pattern(1, 60));
+    world.run(Duration::from_micros(300));
+    assert_eq!(waits(&world), Some((false, false, false)), "the peer has stored it");
+}
+
+#[test]
 fn a_fuller_receiver_lowers_the_eager_limit() {
     let mut world = World::new(2, 2, &small(), Faults::NONE);
     // For this long, an idle connection keeps its knowledge of the peer.

@@ -364,9 +364,10 @@ impl Engine<'_> {
     pub fn peer_reports(&self) -> impl Iterator<Item = PeerReport> + '_ {
         // bound: the connections that there can be
         let (table, most) = (&self.cx.table, self.cx.limits.payload_max);
+        let now = self.cx.timers.tick();
         table
             .iter()
-            .map(move |conn| PeerReport::new(&table[table[conn].peer()], &table[conn], most))
+            .map(move |conn| PeerReport::new(&table[table[conn].peer()], &table[conn], most, now))
     }
 }
 

@@ -5,7 +5,7 @@
 //! calls, some times a second.
 
 use crate::PeerAddress;
-use crate::collections::time::TICK_NANOS;
+use crate::collections::time::{TICK_NANOS, Tick};
 use crate::peer::{Connection, Peer};
 use core::time::Duration;
 
@@ -38,11 +38,21 @@ pub struct PeerReport {
     pub retransmitted: u32,
     /// Data packets received from it, modulo 2^32.
     pub received: u32,
+    /// Whether operations of the application have not ended.
+    pub posted: bool,
+    /// Whether something waits to be sent for the first time.
+    pub unsent: bool,
+    /// Whether messages wait because the peer has reported receiver-not-ready.
+    pub receiver_not_ready: bool,
+    /// How many more requests the peer allows (`docs/PROTOCOL.md` §8.2).
+    pub credits_free: u32,
+    /// Packets that may be under way at the most: the peer's port holds them between two polls.
+    pub packets_max: u32,
 }
 
 impl PeerReport {
     /// The report of a connection with its peer.
-    pub(super) fn new(peer: &Peer, conn: &Connection, payload_max: usize) -> Self {
+    pub(super) fn new(peer: &Peer, conn: &Connection, payload_max: usize, now: Tick) -> Self {
         let time = |ticks: u32| Duration::from_nanos(u64::from(ticks) * TICK_NANOS);
         Self {
             address: peer.address(),
@@ -58,6 +68,11 @@ impl PeerReport {
             next_packet: conn.tx().next_psn().0,
             retransmitted: conn.tx().retransmitted(),
             received: conn.rx().received(),
+            posted: !conn.sends().list().is_empty(),
+            unsent: conn.has_unsent(),
+            receiver_not_ready: conn.hold_until().is_some(),
+            credits_free: conn.free_credits(now).into(),
+            packets_max: conn.path().window_limit(peer.port_packets()),
         }
     }
 }

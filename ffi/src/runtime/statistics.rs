@@ -13,7 +13,9 @@ use std::time::Duration;
 
 use ofi_xdp_core::{DropReason, Instant, PeerReport, Stats};
 use ofi_xdp_datapath::{PortStats, PortStatus, Tier, Verdict};
-use ofi_xdp_statistics::{FOLDER, PEERS_MAX, Page, PeerLine, StatsFile, remove_left};
+use ofi_xdp_statistics::{
+    FOLDER, Limits, PEERS_MAX, Page, PeerLine, StatsFile, remove_left,
+};
 
 use super::Runtime;
 
@@ -216,5 +218,14 @@ fn peer_line(report: &PeerReport) -> PeerLine {
         next_packet: report.next_packet,
         retransmitted: report.retransmitted,
         received: report.received,
+        limits: Some(Limits {
+            posted: report.posted,
+            unsent: report.unsent,
+            receiver_not_ready: report.receiver_not_ready,
+            occupancy_eighths: report.occupancy,
+            credits_free: report.credits_free,
+            packets_max: report.packets_max,
+            packet_len_max: report.packet_max,
+        }),
     }
 }

@@ -28,7 +28,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::{Mode, OFlags};
 
-pub use page::{PEERS_MAX, Page, PeerLine};
+pub use page::{Limits, PEERS_MAX, Page, PeerLine};
 
 /// Folder of the pages.
 pub const FOLDER: &str = "/dev/shm";

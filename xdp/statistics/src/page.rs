@@ -79,4 +79,26 @@ pub struct PeerLine {
     pub retransmitted: u32,
     /// Data packets received from the peer, modulo 2^32.
     pub received: u32,
+    /// Limits of what may be sent; `None` on a page of an older provider.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<Limits>,
+}
+
+/// Limits of what may be sent to a peer, as they are between two calls of the application.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Limits {
+    /// Whether operations of the application have not ended.
+    pub posted: bool,
+    /// Whether something waits to be sent for the first time.
+    pub unsent: bool,
+    /// Whether messages wait because the peer has reported receiver-not-ready.
+    pub receiver_not_ready: bool,
+    /// The receive-buffer occupancy of the peer, from 0 to 7 eighths.
+    pub occupancy_eighths: u32,
+    /// Requests (reads, atomics, rendezvous) that the peer allows beside the present ones.
+    pub credits_free: u32,
+    /// Packets that may be in flight at the most: the peer's port holds them between two polls.
+    pub packets_max: u32,
+    /// The longest packet to the peer, in bytes.
+    pub packet_len_max: u32,
 }

@@ -37,6 +37,26 @@ fn a_page_is_read_as_it_was_written_and_goes_with_its_endpoint() {
     fs::remove_dir(&folder).unwrap();
 }
 
+#[test]
+fn a_page_of_an_older_provider_is_read() {
+    let folder = folder("older");
+    let peer = PeerLine { address: "198.18.0.2:9".to_owned(), ..PeerLine::default() };
+    let page = Page { peers: vec![peer.clone()], ..Page::default() };
+    let text = serde_json::to_string(&page).unwrap();
+    assert!(!text.contains("limits"), "{text}");
+    let limits = Some(Limits { unsent: true, ..Limits::default() });
+    let newer = Page { peers: vec![PeerLine { limits, ..peer }], ..Page::default() };
+    let names = [format!("{PREFIX}1-7-1"), format!("{PREFIX}1-8-1")];
+    let path = |name: &String| folder.join(format!("{name}{SUFFIX}"));
+    let _locked = [
+        locked(&path(&names[0]), &text),
+        locked(&path(&names[1]), &serde_json::to_string(&newer).unwrap()),
+    ];
+    let [older, newer] = [found(&names[0], page), found(&names[1], newer)];
+    assert_eq!(read_all(&folder).unwrap(), [older, newer]);
+    fs::remove_dir_all(&folder).unwrap();
+}
+
 /// A file with `text` at `path`, locked while the returned value lives.
 fn locked(path: &Path, text: &str) -> File {
     fs::write(path, text).unwrap();
