@@ -13,9 +13,7 @@ use std::time::Duration;
 
 use ofi_xdp_core::{DropReason, Instant, PeerReport, Stats};
 use ofi_xdp_datapath::{PortStats, PortStatus, Tier, Verdict};
-use ofi_xdp_statistics::{
-    FOLDER, Limits, PEERS_MAX, Page, PeerLine, StatsFile, remove_left,
-};
+use ofi_xdp_statistics::{FOLDER, Limits, PEERS_MAX, Page, PeerLine, StatsFile, remove_left};
 
 use super::Runtime;
 

@@ -5,12 +5,13 @@
 //! once, JSON or text for Prometheus. It reads files only and needs no privilege. Bound: the pages
 //! of one folder.
 
+mod format;
+mod plain;
 mod prometheus;
-mod screen;
+mod rates;
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
 use clap::{CommandFactory as _, Parser};
@@ -56,20 +57,25 @@ fn main() -> Result<()> {
     }
     if cli.json {
         let text = serde_json::to_string_pretty(&pages(&cli.folder)?)?;
-        screen::show(&(text + "\n"), false);
+        plain::show(&(text + "\n"));
         return Ok(());
     }
     if cli.prometheus {
-        screen::show(&prometheus::text(&pages(&cli.folder)?), false);
+        plain::show(&prometheus::text(&pages(&cli.folder)?));
         return Ok(());
     }
-    let redraws = cli.count.is_none() && std::io::stdout().is_terminal();
-    let mut before = pages(&cli.folder)?;
+    print_tables(&cli)
+}
+
+/// Prints tables, one behind the other.
+fn print_tables(cli: &Cli) -> Result<()> {
+    let mut before = (Instant::now(), pages(&cli.folder)?);
     // bound: the count, a closed output, or a signal
     for _ in 0..cli.count.unwrap_or(u32::MAX) {
         std::thread::sleep(Duration::from_secs_f64(cli.interval));
-        let now = pages(&cli.folder)?;
-        if !screen::show(&screen::text(&before, &now), redraws) {
+        let now = (Instant::now(), pages(&cli.folder)?);
+        let elapsed = now.0.duration_since(before.0).as_secs_f64();
+        if !plain::show(&plain::text(&before.1, &now.1, elapsed)) {
             break;
         }
         before = now;
