@@ -6,6 +6,7 @@
 //! of one folder.
 
 mod format;
+mod live;
 mod plain;
 mod prometheus;
 mod rates;
@@ -28,7 +29,10 @@ struct Cli {
     /// Print the pages once, as text for Prometheus (text format, version 0.0.4)
     #[arg(long)]
     prometheus: bool,
-    /// Number of tables; without it, tables until Ctrl-C
+    /// Print tables as plain text, also on a terminal
+    #[arg(long)]
+    plain: bool,
+    /// Print this number of tables as plain text
     #[arg(long, value_name = "N")]
     count: Option<u32>,
     /// Seconds between two tables
@@ -63,6 +67,9 @@ fn main() -> Result<()> {
     if cli.prometheus {
         plain::show(&prometheus::text(&pages(&cli.folder)?));
         return Ok(());
+    }
+    if cli.count.is_none() && !cli.plain && live::is_interactive() {
+        return live::run(&cli.folder, Duration::from_secs_f64(cli.interval));
     }
     print_tables(&cli)
 }
