@@ -25,12 +25,13 @@ pub(crate) fn short(value: f64) -> String {
 
 /// A time of at most eight characters: `2500` ns as `2.5 µs`.
 pub(crate) fn time(nanos: u64) -> String {
-    match nanos {
-        0 => String::from("-"),
-        ..1_000_000 => format!("{:.1} µs", nanos as f64 / 1e3),
-        ..1_000_000_000 => format!("{:.1} ms", nanos as f64 / 1e6),
-        ..1_000_000_000_000 => format!("{:.1} s", nanos as f64 / 1e9),
-        _ => String::from(">999 s"),
+    const UNITS: [(f64, &str); 3] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")];
+    let value = nanos as f64;
+    match UNITS.into_iter().find(|(unit, _)| value >= *unit) {
+        _ if nanos == 0 => String::from("-"),
+        Some((unit, _)) if value >= 1000.0 * unit => String::from(">999 s"),
+        Some((unit, name)) => format!("{:.1} {name}", value / unit),
+        None => format!("{nanos} ns"),
     }
 }
 
@@ -116,8 +117,8 @@ mod tests {
 
     #[test]
     fn times_have_their_unit() {
-        let times = [0, 2_500, 3_000_000, 4_000_000_000, u64::MAX].map(time);
-        assert_eq!(times, ["-", "2.5 µs", "3.0 ms", "4.0 s", ">999 s"]);
+        let times = [0, 700, 2_500, 3_000_000, 4_000_000_000, u64::MAX].map(time);
+        assert_eq!(times, ["-", "700 ns", "2.5 µs", "3.0 ms", "4.0 s", ">999 s"]);
     }
 
     #[test]

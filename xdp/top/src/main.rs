@@ -5,6 +5,7 @@
 //! once, JSON or text for Prometheus. It reads files only and needs no privilege. Bound: the pages
 //! of one folder.
 
+mod clock;
 mod format;
 mod live;
 mod plain;
@@ -12,7 +13,7 @@ mod prometheus;
 mod rates;
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use clap::{CommandFactory as _, Parser};
@@ -76,11 +77,11 @@ fn main() -> Result<()> {
 
 /// Prints tables, one behind the other.
 fn print_tables(cli: &Cli) -> Result<()> {
-    let mut before = (Instant::now(), pages(&cli.folder)?);
+    let mut before = (clock::now(), pages(&cli.folder)?);
     // bound: the count, a closed output, or a signal
     for _ in 0..cli.count.unwrap_or(u32::MAX) {
         std::thread::sleep(Duration::from_secs_f64(cli.interval));
-        let now = (Instant::now(), pages(&cli.folder)?);
+        let now = (clock::now(), pages(&cli.folder)?);
         let elapsed = now.0.duration_since(before.0).as_secs_f64();
         if !plain::show(&plain::text(&before.1, &now.1, elapsed)) {
             break;

@@ -37,7 +37,8 @@ pub(super) enum Focus {
     Filter,
     /// The box with the columns; this one is selected.
     Sort(usize),
-    Help,
+    /// The help, from this line on.
+    Help(usize),
 }
 
 /// Everything that is drawn.
@@ -185,7 +186,9 @@ impl App {
         }
         match self.focus {
             Focus::Sort(selected) => help::draw_columns(self, selected, frame, page),
-            Focus::Help => help::draw(self, frame, page),
+            Focus::Help(first) => {
+                self.focus = Focus::Help(help::draw(self, first, frame, page));
+            }
             Focus::Page | Focus::Filter => {}
         }
         help::draw_keys(self, frame, keys);

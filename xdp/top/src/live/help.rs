@@ -13,18 +13,16 @@ use super::app::{App, Focus, Screen};
 /// Width of the names of keys in the help.
 const KEYS: usize = 16;
 
-const HELP: [(&str, &str); 22] = [
+const HELP: [(&str, &str); 20] = [
     ("arrows PgUp PgDn", "select a row (also j, k, Home, End)"),
     ("Enter", "open the endpoint, or the peer"),
     ("Esc", "clear the filter, or go back"),
     ("Tab", "endpoint: its peers, or all in words"),
     ("F4 / \\", "filter by text"),
     ("F6", "choose the column to sort by; again: reverse"),
-    ("< >", "sort by the next column"),
-    ("I", "reverse the order"),
+    ("< > I", "sort by the next column; reverse the order"),
     ("Space", "pause, or go on"),
     ("q F10 Ctrl-C", "quit"),
-    ("", ""),
     ("OUT/s IN/s", "packets of this endpoint a second"),
     ("BYTES/s", "bytes placed into its memory"),
     ("MSG/s", "messages sent and accepted"),
@@ -38,10 +36,13 @@ const HELP: [(&str, &str); 22] = [
     ("STATE", "begins: no answer yet; silent: time-outs"),
 ];
 
-/// Draws the help over `page`.
-pub(super) fn draw(app: &App, frame: &mut Frame<'_>, page: Rect) {
+/// Draws the help over `page`, from line `first` on. Returns the first line that was drawn.
+pub(super) fn draw(app: &App, first: usize, frame: &mut Frame<'_>, page: Rect) -> usize {
+    let room = usize::from(page.height.saturating_sub(2));
+    let first = first.min(HELP.len().saturating_sub(room));
     let lines: Vec<Line<'_>> = HELP
         .iter()
+        .skip(first)
         .map(|(key, what)| {
             Line::from(vec![
                 Span::styled(format!("{key:<KEYS$} "), app.theme.label()),
@@ -49,7 +50,8 @@ pub(super) fn draw(app: &App, frame: &mut Frame<'_>, page: Rect) {
             ])
         })
         .collect();
-    draw_box(frame, page, " xdp-top: any key closes this ", lines);
+    draw_box(frame, page, " xdp-top: Esc closes this ", lines);
+    first
 }
 
 /// Draws the box of columns over `page`.

@@ -26,7 +26,7 @@ pub(super) fn key(app: &mut App, key: KeyEvent) -> After {
     match app.focus {
         Focus::Filter => filter(app, key.code),
         Focus::Sort(selected) => columns(app, selected, key.code),
-        Focus::Help => app.focus = Focus::Page,
+        Focus::Help(first) => help(app, first, key.code),
         Focus::Page if control => {}
         Focus::Page if key.code == KeyCode::Char('q') => return After::Quit,
         Focus::Page => page(app, key.code),
@@ -69,12 +69,21 @@ fn columns(app: &mut App, selected: usize, code: KeyCode) {
     }
 }
 
+/// A key in the help, which all but the arrows close.
+fn help(app: &mut App, first: usize, code: KeyCode) {
+    app.focus = match code {
+        KeyCode::Up | KeyCode::PageUp => Focus::Help(first.saturating_sub(1)),
+        KeyCode::Down | KeyCode::PageDown => Focus::Help(first + 1),
+        _ => Focus::Page,
+    };
+}
+
 /// A key of a page.
 fn page(app: &mut App, code: KeyCode) {
     let has_table = matches!(app.screen, Screen::List | Screen::Endpoint);
     let count = app.titles().len();
     match code {
-        KeyCode::F(1) | KeyCode::Char('h' | '?') => app.focus = Focus::Help,
+        KeyCode::F(1) | KeyCode::Char('h' | '?') => app.focus = Focus::Help(0),
         KeyCode::Enter => app.open(),
         KeyCode::Esc | KeyCode::Backspace => app.back(),
         KeyCode::Tab | KeyCode::BackTab => app.switch(),

@@ -24,7 +24,7 @@ mod tests;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::Result;
 use ratatui::crossterm::event::{self, Event};
@@ -34,6 +34,7 @@ use self::input::After;
 use self::terminal::Terminal;
 use self::theme::Theme;
 use self::users::Users;
+use crate::clock;
 
 pub(crate) use self::terminal::is_interactive;
 
@@ -47,7 +48,7 @@ const WAIT_MAX: Duration = Duration::from_millis(100);
 pub(crate) fn run(folder: &Path, interval: Duration) -> Result<()> {
     let mut terminal = Terminal::open()?;
     let mut app = App::new(Users::of_machine(), Theme::of_environment());
-    let mut read_at = Instant::now();
+    let mut read_at = clock::now();
     app.update(read(folder), 0.0);
     let mut due = read_at + interval;
     let mut changed = true;
@@ -55,7 +56,7 @@ pub(crate) fn run(folder: &Path, interval: Duration) -> Result<()> {
         if changed {
             terminal.screen.draw(|frame| app.draw(frame))?;
         }
-        let now = Instant::now();
+        let now = clock::now();
         changed = event::poll(due.saturating_duration_since(now).min(WAIT_MAX))?;
         if changed
             && let Event::Key(key) = event::read()?
@@ -63,7 +64,7 @@ pub(crate) fn run(folder: &Path, interval: Duration) -> Result<()> {
         {
             break;
         }
-        let now = Instant::now();
+        let now = clock::now();
         if now >= due {
             due = now + interval;
             if !app.paused {
