@@ -79,12 +79,12 @@ pub struct PeerLine {
     pub retransmitted: u32,
     /// Data packets received from the peer, modulo 2^32.
     pub received: u32,
-    /// Limits of what may be sent; `None` on a page of an older provider.
+    /// Limits of the packets to the peer; `None` on a page of an older provider.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<Limits>,
 }
 
-/// Limits of what may be sent to a peer, as they are between two calls of the application.
+/// Limits of the packets to a peer, as they are between two calls of the application.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Limits {
     /// Whether operations of the application have not ended.

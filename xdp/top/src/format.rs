@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_shows_it() {
+    fn a_cut_text_shows_it() {
         assert_eq!((cut("abc", 3), cut("abcd", 3)), ("abc".to_owned(), "ab~".to_owned()));
         assert_eq!((cut_front("abcd", 3), cut("abc", 0)), ("~cd".to_owned(), String::new()));
         assert_eq!((cut_front("abcd", 0), cut_front("abcd", 1)), (String::new(), "~".to_owned()));

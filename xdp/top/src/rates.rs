@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rates of an endpoint and of its peers: the difference of two pages over the time between them.
 //!
-//! In: filtered pages of one file, before and now. Out: figures a second. Callers: the plain and the
-//! interactive output. Bound: the peers of a page.
+//! In: filtered pages of one file, before and now. Out: figures a second. Callers: the plain
+//! and the interactive output. Bound: the peers of a page.
 
 use std::collections::HashMap;
 

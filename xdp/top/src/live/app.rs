@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The state of the screen: which page is open, and how its table is seen.
 //!
-//! In: keys and samples. Out: the next drawing. Callers: `mod.rs`, `input.rs`, the pages. Bound: one
-//! page, and one box above it.
+//! In: keys and samples. Out: the state that is drawn. Callers: `mod.rs`, `input.rs`, the pages.
+//! Bound: one page, and one box above it.
 
 use ofi_xdp_statistics::Page;
-use ratatui::Frame;
-use ratatui::layout::{Constraint, Layout};
 use ratatui::text::{Line, Span};
 
 use super::columns::{ENDPOINTS, ENDPOINTS_BY, PEERS, PEERS_BY};
 use super::model::{Model, Open};
-use super::table::View;
+use super::table::TableView;
 use super::theme::Theme;
 use super::users::Users;
-use super::{endpoint, help, list, peer};
 
 /// The page that is open.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -47,8 +44,8 @@ pub(super) struct App {
     pub(super) model: Model,
     pub(super) screen: Screen,
     pub(super) focus: Focus,
-    pub(super) list: View,
-    pub(super) peers: View,
+    pub(super) list: TableView,
+    pub(super) peers: TableView,
     pub(super) paused: bool,
     /// Why the pages cannot be read.
     pub(super) failure: Option<String>,
@@ -61,8 +58,8 @@ impl App {
             model: Model::new(users),
             screen: Screen::List,
             focus: Focus::Page,
-            list: View::new(ENDPOINTS_BY),
-            peers: View::new(PEERS_BY),
+            list: TableView::new(ENDPOINTS_BY),
+            peers: TableView::new(PEERS_BY),
             paused: false,
             failure: None,
             theme,
@@ -89,7 +86,7 @@ impl App {
     }
 
     /// The view of the table on the screen.
-    pub(super) fn view(&mut self) -> &mut View {
+    pub(super) fn view(&mut self) -> &mut TableView {
         match self.screen {
             Screen::List => &mut self.list,
             _ => &mut self.peers,
@@ -128,7 +125,7 @@ impl App {
                 // The page that comes back is the one that was left.
                 self.list.step(&ordered, 0);
                 self.model.open = Open { endpoint: Some(key), peer: None };
-                self.peers = View::new(PEERS_BY);
+                self.peers = TableView::new(PEERS_BY);
                 self.screen = Screen::Endpoint;
             }
             Screen::Endpoint => self.open_peer(),
@@ -175,26 +172,7 @@ impl App {
         };
     }
 
-    /// Draws the page, the line of keys, and what is above them.
-    pub(super) fn draw(&mut self, frame: &mut Frame<'_>) {
-        let rows = [Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
-        let [title, page, keys] = Layout::vertical(rows).areas(frame.area());
-        match self.screen {
-            Screen::List => list::draw(self, frame, title, page),
-            Screen::Endpoint | Screen::Details(_) => endpoint::draw(self, frame, title, page),
-            Screen::Peer => peer::draw(self, frame, title, page),
-        }
-        match self.focus {
-            Focus::Sort(selected) => help::draw_columns(self, selected, frame, page),
-            Focus::Help(first) => {
-                self.focus = Focus::Help(help::draw(self, first, frame, page));
-            }
-            Focus::Page | Focus::Filter => {}
-        }
-        help::draw_keys(self, frame, keys);
-    }
-
-    /// The first line of a page: its name, and what holds for the whole screen.
+    /// The first line of a page: its name, and the state of the whole screen.
     pub(super) fn title(&self, name: &str) -> Line<'static> {
         let mut spans = vec![Span::styled(name.to_owned(), self.theme.title())];
         if self.paused {

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What binds the packets to a peer at the moment of a page.
+//! The binding of a peer: the thing that packets to it wait for at the moment of a page.
 //!
 //! In: the peer's line of a page. Out: the binding, and a sentence with the figures that show it.
 //! Callers: `model.rs`, `peer.rs`. A page is made between two calls of the application; the rules
-//! are those by which the engine sends (`docs/PROTOCOL.md` §4.6, §6.3, §6.4, §8.2). Bound: one line.
+//! are those by which the engine sends (`docs/PROTOCOL.md` §4.6, §6.3, §6.4, §8.2). Bound: one
+//! line.
 
 use ofi_xdp_statistics::{Limits, PeerLine};
 

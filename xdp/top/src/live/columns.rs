@@ -6,7 +6,7 @@
 
 use std::cmp::Ordering;
 
-use super::model::{Endpoint, Peer};
+use super::model::{EndpointRow, PeerRow};
 use super::table::{Column, Item, Kind};
 use crate::format::{packets, short, time};
 use crate::plain::state;
@@ -17,7 +17,7 @@ pub(super) const ENDPOINTS_BY: usize = 6;
 /// The column of peers that they are sorted by at first: packets out.
 pub(super) const PEERS_BY: usize = 1;
 
-impl Item for Endpoint {
+impl Item for EndpointRow {
     fn key(&self) -> &str {
         &self.key
     }
@@ -29,7 +29,7 @@ impl Item for Endpoint {
     }
 }
 
-impl Item for Peer {
+impl Item for PeerRow {
     fn key(&self) -> &str {
         &self.line.address
     }
@@ -40,7 +40,7 @@ impl Item for Peer {
 }
 
 /// The tier in a word.
-pub(super) fn tier(endpoint: &Endpoint) -> String {
+pub(super) fn tier(endpoint: &EndpointRow) -> String {
     match endpoint.page.tier.as_str() {
         KERNEL => "udp".to_owned(),
         other => other.strip_prefix("AF_XDP ").unwrap_or(other).to_owned(),
@@ -48,7 +48,7 @@ pub(super) fn tier(endpoint: &Endpoint) -> String {
 }
 
 /// Interface and queues.
-fn path(endpoint: &Endpoint) -> String {
+fn path(endpoint: &EndpointRow) -> String {
     let page = &endpoint.page;
     match page.queues.as_str() {
         "" => page.interface.clone(),
@@ -73,7 +73,7 @@ const fn column<T>(
 }
 
 /// The columns of endpoints.
-pub(super) const ENDPOINTS: [Column<Endpoint>; 13] = [
+pub(super) const ENDPOINTS: [Column<EndpointRow>; 13] = [
     column(
         "PROCESS",
         (11, 13),
@@ -115,7 +115,7 @@ pub(super) const ENDPOINTS: [Column<Endpoint>; 13] = [
     }),
     column("XDP%", (4, 0), 7, Kind::Figure, |e| share(e.rates.xdp_share), {
         |a, b| {
-            let share = |one: &Endpoint| one.rates.xdp_share.unwrap_or(-1.0);
+            let share = |one: &EndpointRow| one.rates.xdp_share.unwrap_or(-1.0);
             share(a).total_cmp(&share(b))
         }
     }),
@@ -128,7 +128,7 @@ pub(super) const ENDPOINTS: [Column<Endpoint>; 13] = [
 ];
 
 /// The columns of peers.
-pub(super) const PEERS: [Column<Peer>; 9] = [
+pub(super) const PEERS: [Column<PeerRow>; 9] = [
     column(
         "PEER",
         (21, 26),
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn tiers_have_a_word() {
         let of = |tier: &str| {
-            let mut endpoint = Endpoint::default();
+            let mut endpoint = EndpointRow::default();
             endpoint.page.tier = tier.to_owned();
             super::tier(&endpoint)
         };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The page of an endpoint: what it is, its rates, what is wrong, and its peers or all in words.
+//! The page of an endpoint: its properties, rates and troubles, and its peers or all in words.
 //!
 //! In: the model. Out: lines of the screen. Caller: `app.rs`. Bound: the screen.
 
@@ -12,7 +12,7 @@ use ratatui::widgets::Paragraph;
 
 use super::app::{App, Screen};
 use super::columns::{PEERS, share};
-use super::model::Endpoint;
+use super::model::EndpointRow;
 use super::samples;
 use super::theme::Theme;
 use crate::format::{cut, flowed, short, wrapped};
@@ -32,19 +32,19 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>, title: Rect, page: Rect
     frame.render_widget(app.title(&name), title);
 
     let width = usize::from(page.width);
-    let facts: Vec<Line<'_>> =
-        flowed(&facts(endpoint), width).into_iter().map(Line::from).collect();
+    let properties: Vec<Line<'_>> =
+        flowed(&properties(endpoint), width).into_iter().map(Line::from).collect();
     let lines = if page.height >= TALL { LINES.1 } else { LINES.0 };
     let is_details = matches!(app.screen, Screen::Details(_));
     let troubles = if is_details { Vec::new() } else { texts(endpoint, width, lines, theme) };
     let rows = [
-        Constraint::Length(facts.len() as u16),
+        Constraint::Length(properties.len() as u16),
         Constraint::Length(3 * samples::height(page.height)),
         Constraint::Length(troubles.len() as u16),
         Constraint::Min(4),
     ];
     let [top, graphs, words, rest] = Layout::vertical(rows).areas(page);
-    frame.render_widget(Paragraph::new(facts), top);
+    frame.render_widget(Paragraph::new(properties), top);
     let series = [
         ("out", "/s", &endpoint.sent),
         ("in", "/s", &endpoint.received),
@@ -78,35 +78,35 @@ fn draw_peers(app: &mut App, frame: &mut Frame<'_>, area: Rect) {
     frame.render_widget(Line::styled(name, theme.title()), line);
 }
 
-/// What the endpoint is.
-fn facts(endpoint: &Endpoint) -> Vec<String> {
+/// The properties of an endpoint, and its totals.
+fn properties(endpoint: &EndpointRow) -> Vec<String> {
     let page = &endpoint.page;
-    let mut facts = vec![
+    let mut properties = vec![
         format!("user {}", endpoint.user),
         page.tier.clone(),
         format!("on {}", page.interface),
     ];
     if !page.driver.is_empty() {
-        facts.push(format!("driver {}", page.driver));
+        properties.push(format!("driver {}", page.driver));
     }
     if !page.queues.is_empty() {
-        facts.push(format!("queues {}", page.queues));
+        properties.push(format!("queues {}", page.queues));
     }
-    facts.push(format!("MTU {}", page.mtu));
+    properties.push(format!("MTU {}", page.mtu));
     let rates = &endpoint.rates;
-    facts.push(format!("messages/s {}", short(rates.messages)));
+    properties.push(format!("messages/s {}", short(rates.messages)));
     if rates.xdp_share.is_some() {
         let (share, other) = (share(rates.xdp_share), short(rates.other_queue));
-        facts.push(format!("by AF_XDP {share} % (other queues {other}/s)"));
+        properties.push(format!("by AF_XDP {share} % (other queues {other}/s)"));
     }
-    facts.push(format!(
+    properties.push(format!(
         "retransmitted {} ({}/s)",
         endpoint.total("retransmissions"),
         short(rates.retransmitted)
     ));
-    facts.push(format!("time-outs {}", endpoint.total("timeouts")));
-    facts.push(format!("not ready {}", endpoint.total("receiver_not_ready")));
-    facts
+    properties.push(format!("time-outs {}", endpoint.total("timeouts")));
+    properties.push(format!("not ready {}", endpoint.total("receiver_not_ready")));
+    properties
 }
 
 /// The names of a list with their counts, the greatest first.
@@ -118,7 +118,7 @@ fn counts(list: &BTreeMap<String, u64>) -> String {
 }
 
 /// The texts of an endpoint that are not empty: title, text, and whether it asks for attention.
-fn sentences(endpoint: &Endpoint) -> Vec<(&'static str, String, bool)> {
+fn sentences(endpoint: &EndpointRow) -> Vec<(&'static str, String, bool)> {
     let page = &endpoint.page;
     let why = if page.tier == KERNEL { page.why_not_better.clone() } else { String::new() };
     let all = [
@@ -131,7 +131,7 @@ fn sentences(endpoint: &Endpoint) -> Vec<(&'static str, String, bool)> {
 }
 
 /// The texts of an endpoint, in `lines` lines each at the most.
-fn texts(endpoint: &Endpoint, width: usize, lines: usize, theme: Theme) -> Vec<Line<'static>> {
+fn texts(endpoint: &EndpointRow, width: usize, lines: usize, theme: Theme) -> Vec<Line<'static>> {
     let mut texts = Vec::new();
     for (title, text, warns) in sentences(endpoint) {
         let mut words = wrapped(&format!("{title}: {text}"), width);
@@ -160,7 +160,7 @@ fn titled(line: String, title: &str, warns: bool, theme: Theme) -> Line<'static>
 }
 
 /// Everything about an endpoint in words.
-fn details(endpoint: &Endpoint, width: usize, theme: Theme) -> Vec<Line<'static>> {
+fn details(endpoint: &EndpointRow, width: usize, theme: Theme) -> Vec<Line<'static>> {
     let mut lines = texts(endpoint, width, usize::MAX, theme);
     lines.push(Line::default());
     lines.push(Line::styled("counters since the endpoint was opened", theme.title()));

@@ -7,14 +7,14 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 
 use super::app::{App, Focus, Screen};
 
-/// What the program does after a key.
+/// The state of the program after a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum After {
     GoOn,
     Quit,
 }
 
-/// Does what a key is for.
+/// Applies a key.
 pub(super) fn key(app: &mut App, key: KeyEvent) -> After {
     if key.kind == KeyEventKind::Release {
         return After::GoOn;

@@ -7,6 +7,7 @@
 mod app;
 mod binding;
 mod columns;
+mod draw;
 mod endpoint;
 mod help;
 mod input;
@@ -54,7 +55,7 @@ pub(crate) fn run(folder: &Path, interval: Duration) -> Result<()> {
     let mut changed = true;
     while !terminal.ends.load(Ordering::Relaxed) {
         if changed {
-            terminal.screen.draw(|frame| app.draw(frame))?;
+            terminal.screen.draw(|frame| draw::draw(&mut app, frame))?;
         }
         let now = clock::now();
         changed = event::poll(due.saturating_duration_since(now).min(WAIT_MAX))?;

@@ -73,7 +73,7 @@ impl Rates {
 
 /// An endpoint of a process.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Endpoint {
+pub(super) struct EndpointRow {
     /// Owner and name of the file, which no other page has.
     pub(super) key: String,
     pub(super) page: Page,
@@ -83,12 +83,12 @@ pub(super) struct Endpoint {
     pub(super) sent: Series,
     pub(super) received: Series,
     pub(super) bytes: Series,
-    pub(super) peers: Vec<Peer>,
+    pub(super) peers: Vec<PeerRow>,
     /// Whether the page is gone; these are its last figures.
     pub(super) gone: bool,
 }
 
-impl Endpoint {
+impl EndpointRow {
     pub(super) fn total(&self, name: &str) -> u64 {
         self.page.counters.get(name).copied().unwrap_or(0)
     }
@@ -101,7 +101,7 @@ impl Endpoint {
         self.sent.push(self.rates.sent);
         self.received.push(self.rates.received);
         self.bytes.push(self.rates.bytes);
-        let mut old: HashMap<String, Peer> =
+        let mut old: HashMap<String, PeerRow> =
             self.peers.drain(..).map(|peer| (peer.line.address.clone(), peer)).collect();
         for (line, rates) in change.peers() {
             let mut peer = old.remove(&line.address).unwrap_or_default();
@@ -109,7 +109,7 @@ impl Endpoint {
             self.peers.push(peer);
         }
         let left = peer_open.and_then(|address| old.remove(address));
-        self.peers.extend(left.map(|peer| Peer { gone: true, ..peer }));
+        self.peers.extend(left.map(|peer| PeerRow { gone: true, ..peer }));
         self.page = page;
         self.gone = false;
     }
@@ -117,7 +117,7 @@ impl Endpoint {
 
 /// A peer of an endpoint.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Peer {
+pub(super) struct PeerRow {
     pub(super) line: PeerLine,
     pub(super) rates: PeerRates,
     pub(super) sent: Series,
@@ -129,7 +129,7 @@ pub(super) struct Peer {
     pub(super) gone: bool,
 }
 
-impl Peer {
+impl PeerRow {
     fn update(&mut self, line: PeerLine, rates: PeerRates, is_open: bool) {
         if is_open {
             self.sent.push(rates.sent);
@@ -146,7 +146,7 @@ impl Peer {
     }
 }
 
-/// The endpoint whose page is open, and the peer, by their keys.
+/// Keys of the endpoint and of the peer that are open.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(super) struct Open {
     pub(super) endpoint: Option<String>,
@@ -156,7 +156,7 @@ pub(super) struct Open {
 /// All endpoints.
 #[derive(Debug, Default)]
 pub(super) struct Model {
-    pub(super) endpoints: Vec<Endpoint>,
+    pub(super) endpoints: Vec<EndpointRow>,
     pub(super) open: Open,
     users: Users,
 }
@@ -168,7 +168,7 @@ impl Model {
 
     /// Takes the pages of the next read, which was `elapsed` seconds after the one before.
     pub(super) fn update(&mut self, pages: Vec<Page>, elapsed: f64) {
-        let mut old: HashMap<String, Endpoint> =
+        let mut old: HashMap<String, EndpointRow> =
             self.endpoints.drain(..).map(|one| (one.key.clone(), one)).collect();
         for page in pages {
             let key = format!("{}/{}", page.owner, page.file);
@@ -181,17 +181,17 @@ impl Model {
             self.endpoints.push(endpoint);
         }
         let left = self.open.endpoint.as_ref().and_then(|key| old.remove(key));
-        self.endpoints.extend(left.map(|one| Endpoint { gone: true, ..one }));
+        self.endpoints.extend(left.map(|one| EndpointRow { gone: true, ..one }));
     }
 
     /// The endpoint that is open.
-    pub(super) fn endpoint(&self) -> Option<&Endpoint> {
+    pub(super) fn endpoint(&self) -> Option<&EndpointRow> {
         let key = self.open.endpoint.as_ref()?;
         self.endpoints.iter().find(|one| one.key == *key)
     }
 
     /// The peer that is open.
-    pub(super) fn peer(&self) -> Option<&Peer> {
+    pub(super) fn peer(&self) -> Option<&PeerRow> {
         let address = self.open.peer.as_ref()?;
         self.endpoint()?.peers.iter().find(|peer| peer.line.address == *address)
     }
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_open_stays_with_its_last_figures() {
+    fn an_open_page_keeps_its_last_figures() {
         let mut model = Model::default();
         model.open.endpoint = Some("0/a".to_owned());
         model.open.peer = Some("198.18.0.2:9".to_owned());

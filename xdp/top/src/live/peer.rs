@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The page of a peer: its rates, its window, and what binds it.
+//! The page of a peer: its rates, its window, and its binding.
 //!
 //! In: the model. Out: lines of the screen. Caller: `app.rs`. Bound: the screen.
 
@@ -12,7 +12,7 @@ use ratatui::widgets::Paragraph;
 
 use super::app::App;
 use super::binding::{Binding, explained};
-use super::model::Peer;
+use super::model::PeerRow;
 use super::samples;
 use super::theme::Theme;
 use crate::format::{packets, short, time, wrapped};
@@ -47,8 +47,8 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>, title: Rect, page: Rect
     frame.render_widget(Paragraph::new(lines), words);
 }
 
-/// What binds the peer, now and in the last samples.
-fn bound(peer: &Peer, width: usize, theme: Theme) -> Vec<Line<'static>> {
+/// The binding of the peer, now and in the last samples.
+fn bound(peer: &PeerRow, width: usize, theme: Theme) -> Vec<Line<'static>> {
     let (binding, why) = explained(&peer.line);
     let name = binding.name();
     let mut lines = vec![Line::from(vec![
@@ -76,7 +76,7 @@ fn bound(peer: &Peer, width: usize, theme: Theme) -> Vec<Line<'static>> {
 }
 
 /// The figures of the page, and names for them.
-fn figures(peer: &Peer) -> Vec<(&'static str, String)> {
+fn figures(peer: &PeerRow) -> Vec<(&'static str, String)> {
     let line = &peer.line;
     let state = match state(line) {
         "" => "established",

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The last samples of a figure, as columns beside its value.
 //!
-//! In: series of samples. Out: lines of the screen. Callers: the pages of an endpoint and of a peer.
-//! Bound: the width.
+//! In: series of samples. Out: lines of the screen. Callers: the pages of an endpoint and of a
+//! peer. Bound: the width.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};

@@ -52,7 +52,7 @@ pub(super) struct Column<T> {
 
 /// The part of a table that the user sees.
 #[derive(Clone, Debug)]
-pub(super) struct View {
+pub(super) struct TableView {
     /// The column that the rows are sorted by.
     pub(super) sort: usize,
     pub(super) reversed: bool,
@@ -65,7 +65,7 @@ pub(super) struct View {
     pub(super) rows: usize,
 }
 
-impl View {
+impl TableView {
     /// The view of a new table, sorted by the column `sort`.
     pub(super) const fn new(sort: usize) -> Self {
         Self {
@@ -259,17 +259,17 @@ mod tests {
         [("b", 1), ("a", 2), ("C", 3)].map(|(name, count)| One(name.to_owned(), count)).into()
     }
 
-    fn names(view: &View, items: &[One]) -> String {
+    fn names(view: &TableView, items: &[One]) -> String {
         view.ordered(&columns(), items).iter().map(|one| one.0.as_str()).collect()
     }
 
     #[test]
     fn figures_fall_and_texts_rise_unless_reversed() {
         let items = items();
-        assert_eq!(names(&View::new(0), &items), "Cab");
-        assert_eq!(names(&View::new(1), &items), "Cab");
-        assert_eq!(names(&View { reversed: true, ..View::new(1) }, &items), "baC");
-        let mut view = View { reversed: true, ..View::new(0) };
+        assert_eq!(names(&TableView::new(0), &items), "Cab");
+        assert_eq!(names(&TableView::new(1), &items), "Cab");
+        assert_eq!(names(&TableView { reversed: true, ..TableView::new(1) }, &items), "baC");
+        let mut view = TableView { reversed: true, ..TableView::new(0) };
         view.sort_next(2, false);
         assert_eq!((view.sort, view.reversed), (1, false));
         view.sort_next(2, true);
@@ -278,7 +278,7 @@ mod tests {
 
     #[test]
     fn a_filter_is_printable_bounded_and_of_no_case() {
-        let mut view = View::new(0);
+        let mut view = TableView::new(0);
         for letter in ['\u{1b}', 'c', '\u{202e}'] {
             view.filter_more(letter);
         }
@@ -290,7 +290,7 @@ mod tests {
     #[test]
     fn the_selection_follows_its_item_and_stays_inside() {
         let items = items();
-        let mut view = View::new(1);
+        let mut view = TableView::new(1);
         let ordered = view.ordered(&columns(), &items);
         assert_eq!(view.select(&ordered), Some(0));
         view.step(&ordered, 1);

@@ -9,6 +9,7 @@ use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use ratatui::style::Color;
 
 use super::app::{App, Screen};
+use super::draw::draw;
 use super::input::{After, key};
 use super::theme::Theme;
 use super::users::Users;
@@ -77,7 +78,7 @@ fn types(app: &mut App, letters: &str) {
 
 fn buffer(app: &mut App, (width, height): (u16, u16)) -> Buffer {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
-    terminal.draw(|frame| app.draw(frame)).unwrap();
+    terminal.draw(|frame| draw(app, frame)).unwrap();
     terminal.backend().buffer().clone()
 }
 
@@ -225,7 +226,7 @@ fn all_peers_of_a_page_are_reached_by_scrolling() {
 }
 
 #[test]
-fn what_is_gone_says_so() {
+fn a_page_that_is_gone_says_so() {
     let mut app = app(3);
     press(&mut app, KeyCode::Enter);
     press(&mut app, KeyCode::Enter);

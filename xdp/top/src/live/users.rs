@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::io::Read as _;
 
 const FILE: &str = "/etc/passwd";
-/// Maximum size of what is read.
+/// Maximum number of bytes that are read.
 const BYTES_MAX: u64 = 1 << 20;
 /// Maximum length of a name.
 const NAME_MAX: usize = 32;
