@@ -1,17 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `xdp-top`: statistics of all endpoints on this machine, live.
 //!
-//! In: the statistics pages of all processes. Out: a table that is drawn again each second; or
-//! once, JSON or text for Prometheus. It reads files only and needs no privilege. Bound: the pages
-//! of one folder.
+//! In: the statistics pages of all processes. Out: pages on a terminal, or plain tables; or once,
+//! JSON; or text for Prometheus, once or over HTTP. It reads files only and needs no privilege.
+//! Bound: the pages of one folder.
 
 mod clock;
 mod format;
 mod live;
+mod meaning;
 mod plain;
 mod prometheus;
 mod rates;
+mod serve;
 
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -30,6 +33,9 @@ struct Cli {
     /// Print the pages once, as text for Prometheus (text format, version 0.0.4)
     #[arg(long)]
     prometheus: bool,
+    /// Serve the text for Prometheus at this address, or at this port of loopback: GET /metrics
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "prometheus", value_parser = serve::address)]
+    listen: Option<SocketAddr>,
     /// Print tables as plain text, also on a terminal
     #[arg(long)]
     plain: bool,
@@ -64,6 +70,9 @@ fn main() -> Result<()> {
         let text = serde_json::to_string_pretty(&pages(&cli.folder)?)?;
         plain::show(&(text + "\n"));
         return Ok(());
+    }
+    if let Some(address) = cli.listen {
+        return serve::serve(&cli.folder, address);
     }
     if cli.prometheus {
         plain::show(&prometheus::text(&pages(&cli.folder)?));
@@ -104,5 +113,7 @@ mod tests {
         Cli::command().debug_assert();
         assert!(Cli::try_parse_from(["xdp-top", "--interval", "0"]).is_err());
         assert!(Cli::try_parse_from(["xdp-top", "--json", "--prometheus"]).is_err());
+        assert!(Cli::try_parse_from(["xdp-top", "--listen", "9841"]).is_err());
+        assert!(Cli::try_parse_from(["xdp-top", "--prometheus", "--listen", "9841"]).is_ok());
     }
 }

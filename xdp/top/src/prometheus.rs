@@ -2,12 +2,14 @@
 //! Pages as text for Prometheus (exposition format 0.0.4).
 //!
 //! In: filtered pages with valid names, each of another file. Out: text for the textfile collector
-//! of the node exporter, or for a small web server. Caller: `main.rs`. Bound: the pages.
+//! of the node exporter, or for an HTTP answer. Callers: `main.rs`, `serve.rs`. Bound: the pages.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use ofi_xdp_statistics::Page;
+
+use crate::meaning::meaning;
 
 /// All pages, with a family of samples for each quantity.
 pub(crate) fn text(pages: &[Page]) -> String {
@@ -70,6 +72,7 @@ impl Families {
     fn text(&self) -> String {
         let mut text = String::new();
         for (name, (kind, samples)) in &self.0 {
+            let _ = writeln!(text, "# HELP ofi_xdp_{name} {}", meaning(name));
             let _ = write!(text, "# TYPE ofi_xdp_{name} {kind}\n{samples}");
         }
         text
