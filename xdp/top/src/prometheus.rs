@@ -88,6 +88,7 @@ fn escape(text: &str) -> String {
 mod tests {
     use super::*;
     use ofi_xdp_statistics::PeerLine;
+    use std::collections::BTreeSet;
 
     #[test]
     fn each_family_has_its_type_once_and_its_samples_together() {
@@ -122,5 +123,35 @@ mod tests {
         let samples: Vec<&str> = samples.collect();
         let different: std::collections::HashSet<&&str> = samples.iter().collect();
         assert_eq!((samples.len(), different.len()), (14, 14), "{text}");
+    }
+
+    /// The names in `text` that begin like metrics.
+    fn metrics(text: &str) -> BTreeSet<&str> {
+        let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '_';
+        let names = text.split(|letter| !is_part(letter));
+        names.filter(|name| name.starts_with("ofi_xdp_")).collect()
+    }
+
+    /// A page with each counter of the provider.
+    fn full() -> Page {
+        let mut page = Page { pid: 7, peers: vec![PeerLine::default()], ..Page::default() };
+        for line in include_str!("../../../ffi/src/runtime/statistics.rs").lines() {
+            let counter = line.trim().strip_prefix("(\"").and_then(|line| line.split_once('"'));
+            page.counters.extend(counter.map(|(name, _)| (name.to_owned(), 1)));
+        }
+        page.drops.insert("wrong checksum".to_owned(), 3);
+        page.verdicts.insert("pass".to_owned(), 3);
+        page
+    }
+
+    #[test]
+    fn the_dashboard_names_metrics_that_exist() {
+        let dashboard = include_str!("../../../docs/grafana/xdp.json");
+        let _: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+        let named = metrics(dashboard);
+        let text = text(&[full()]);
+        let written = metrics(&text);
+        let missing: Vec<&&str> = named.difference(&written).collect();
+        assert!(named.len() > 15 && missing.is_empty(), "{missing:?}");
     }
 }
