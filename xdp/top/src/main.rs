@@ -34,7 +34,8 @@ struct Cli {
     #[arg(long)]
     prometheus: bool,
     /// Serve the text for Prometheus at this address, or at this port of loopback: GET /metrics
-    #[arg(long, value_name = "ADDRESS:PORT", requires = "prometheus", value_parser = serve::address)]
+    #[arg(long, value_name = "ADDRESS:PORT", requires = "prometheus")]
+    #[arg(value_parser = serve::address)]
     listen: Option<SocketAddr>,
     /// Print tables as plain text, also on a terminal
     #[arg(long)]

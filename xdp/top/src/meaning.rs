@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The meaning of each metric, in a sentence.
 //!
-//! In: the name of a metric, without the prefix. Out: its help text. Caller: `prometheus.rs`. Bound:
-//! the table. Pages may have counters of other versions of the provider, which are not in it.
+//! In: the name of a metric, without the prefix. Out: its help text. Caller: `prometheus.rs`.
+//! Bound: the table. Pages may have counters of other versions, which are not in it.
 
 /// The sentence for a counter that is not in the table.
 const OTHER: &str = "Counter of an endpoint's statistics page.";
