@@ -197,7 +197,7 @@ impl CongestionWindow {
             }
             return;
         }
-        if self.is_drained(self.target(rtt)) {
+        if self.reductions > 0 && self.is_drained(self.target(rtt)) {
             self.reductions = 0;
         }
         if self.signs.contains(Signs::MARKED) || !used {

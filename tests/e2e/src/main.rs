@@ -4,26 +4,22 @@
 //!
 //! Each task prints a line for each event that the test waits for, and is bounded in time.
 
+mod pair;
+mod reads;
 mod traffic;
 
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::{Duration, Instant};
 
+use crate::pair::{LIFE, Pair, SIZE, SLOTS, TAG, open, open_with, say, want};
 use crate::traffic::{LENGTH_MAX, WINDOW};
 use anyhow::{Context, ensure};
 use clap::{Parser, Subcommand};
 use ofi_xdp_harness::interrupt;
 use ofi_xdp_libfabric::{
-    Endpoint, Error, Info, Kind, Listener, Name, Operation, Peer, Route, Setup, Wait, Want,
+    Endpoint, Error, Info, Kind, Listener, Name, Operation, Peer, Route, Setup, Wait,
 };
 
-/// Number of buffers of an endpoint, and bytes in each.
-const SLOTS: usize = 64;
-const SIZE: usize = 4096;
-const TAG: u64 = 7;
-/// Limit of most tasks.
-const LIFE: Duration = Duration::from_secs(60);
 /// Limit of a conversation: on a busy machine, changes of the network take long.
 const TALK: Duration = Duration::from_secs(110);
 
@@ -81,7 +77,7 @@ fn main() -> anyhow::Result<()> {
         Task::Flood { local, sink } => flood(local, &sink),
         Task::Spray { target, milliseconds } => spray(target, Duration::from_millis(milliseconds)),
         Task::Pair { local } => pair(local),
-        Task::Reads { local, count } => reads(local, count),
+        Task::Reads { local, count } => reads::run(local, count),
         Task::Echo { local, port, connected: false } => echo(local, port),
         Task::Echo { local, port, connected: true } => echo_connected(local, port),
         Task::Converse { local, echo, port, connected } => {
@@ -89,32 +85,6 @@ fn main() -> anyhow::Result<()> {
         }
         Task::Knock { local, echo } => knock(local, &echo),
     }
-}
-
-fn open(local: IpAddr, port: Option<u16>) -> anyhow::Result<Endpoint> {
-    open_with(local, port, Setup { slots: SLOTS, size: SIZE, wait: Wait::Spin })
-}
-
-fn open_with(local: IpAddr, port: Option<u16>, setup: Setup) -> anyhow::Result<Endpoint> {
-    Ok(Endpoint::open(&Info::find(&want(Kind::Rdm, local, port, None))?, setup)?)
-}
-
-fn want(kind: Kind, local: IpAddr, port: Option<u16>, destination: Option<&Name>) -> Want<'_> {
-    Want {
-        provider: "xdp",
-        kind,
-        tagged: true,
-        rma: false,
-        auto_progress: false,
-        source: Some(local),
-        port,
-        destination,
-    }
-}
-
-fn say(line: &str) -> anyhow::Result<()> {
-    println!("{line}");
-    Ok(std::io::stdout().flush()?)
 }
 
 /// Prints the name of an endpoint.
@@ -253,84 +223,6 @@ fn pair(local: IpAddr) -> anyhow::Result<()> {
         pair.exchange(number)?;
     }
     say(&format!("{MESSAGES} messages between two endpoints"))
-}
-
-/// Two endpoints in one process, each with the other in its address vector.
-struct Pair {
-    ends: [Endpoint; 2],
-    peers: [Peer; 2],
-    deadline: Instant,
-}
-
-impl Pair {
-    fn open(local: IpAddr) -> anyhow::Result<Self> {
-        let mut ends = [open(local, None)?, open(local, None)?];
-        let names = [ends[0].name()?, ends[1].name()?];
-        let peers = [ends[0].insert(&names[1])?, ends[1].insert(&names[0])?];
-        Ok(Self { ends, peers, deadline: Instant::now() + Duration::from_secs(20) })
-    }
-
-    /// Sends a message with this `number` from one of them to the other, and verifies it.
-    fn exchange(&mut self, number: u32) -> anyhow::Result<()> {
-        let (from, to) = if number.is_multiple_of(2) { (0, 1) } else { (1, 0) };
-        self.ends[to].receive(0, Some(TAG))?;
-        self.ends[from].bytes(1)?[..4].copy_from_slice(&number.to_le_bytes());
-        let (mut posted, mut sent, mut received) = (false, false, false);
-        while !(sent && received) {
-            ensure!(Instant::now() < self.deadline, "message {number} did not arrive");
-            if !posted {
-                posted = self.send(from)?;
-            }
-            self.ends[from].poll(|_| sent = true)?;
-            self.ends[to].poll(|_| received = true)?;
-        }
-        let arrived = self.ends[to].bytes(0)?[..4].to_vec();
-        ensure!(arrived == number.to_le_bytes(), "message {number} arrived as {arrived:?}");
-        Ok(())
-    }
-
-    /// Sends the first bytes of a buffer; `false` if there was no room.
-    fn send(&mut self, from: usize) -> anyhow::Result<bool> {
-        match self.ends[from].send(1, 4, Route { peer: self.peers[from], tag: Some(TAG) }) {
-            Ok(()) => Ok(true),
-            Err(Error::Again) => Ok(false),
-            Err(error) => Err(error.into()),
-        }
-    }
-}
-
-/// Functions that callgrind must tell apart.
-mod mark {
-    use ofi_xdp_libfabric::{Endpoint, Error};
-
-    /// Reads the queue of an endpoint with a message waiting in its socket; whether there was one
-    /// completion.
-    #[inline(never)]
-    pub(super) fn cq_read(end: &mut Endpoint) -> Result<bool, Error> {
-        end.poll(|_| ()).map(|count| count == 1)
-    }
-}
-
-fn reads(local: IpAddr, count: u64) -> anyhow::Result<()> {
-    let mut pair = Pair::open(local)?;
-    pair.deadline = Instant::now() + LIFE;
-    pair.exchange(0)?;
-    let mut late = 0;
-    for number in 0..count {
-        pair.ends[1].receive(0, Some(TAG))?;
-        ensure!(pair.send(0)?, "message {number} was not taken");
-        // The loopback interface delivers before the send returns. On a busy machine an earlier
-        // packet may have been sent twice, and is then found first.
-        let (mut received, mut sent) = (mark::cq_read(&mut pair.ends[1])?, false);
-        late += u64::from(!received);
-        while !(received && sent) {
-            ensure!(Instant::now() < pair.deadline, "message {number} was not acknowledged");
-            pair.ends[1].poll(|_| received = true)?;
-            pair.ends[0].poll(|_| sent = true)?;
-        }
-    }
-    ensure!(late <= count / 100, "{late} messages of {count} were not there at once");
-    say(&format!("{count} 0 0"))
 }
 
 /// The setup of an endpoint for a conversation.
