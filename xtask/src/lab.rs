@@ -10,7 +10,7 @@ use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::artifacts::LAB;
 use crate::build::{self, Profile};
@@ -48,6 +48,18 @@ pub(crate) fn exec(
     arguments: &[OsString],
 ) -> Result<ExitCode> {
     Err(become_program(command(workspace, Profile::Pgo, subcommand, arguments)?))
+}
+
+/// Builds the lab alone, and becomes `ofi-xdp-lab report arguments`, in the folder of the caller.
+/// Returns only on failure.
+pub(crate) fn report(workspace: &Workspace, arguments: &[OsString]) -> Result<ExitCode> {
+    setup::ensure(setup::BUILD_AND_RUN)?;
+    let mut cargo = workspace.cargo();
+    cargo.args(["build", "--release", "--package", LAB, "--bin", LAB]);
+    ensure!(cargo.status()?.success(), "the lab does not build: see above");
+    let mut command = Command::new(workspace.target_dir().join("release").join(LAB));
+    command.arg("report").args(arguments);
+    Err(become_program(command))
 }
 
 /// Sets up and builds; `ofi-xdp-lab subcommand arguments`, with the privilege that it needs.

@@ -101,6 +101,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
+    /// Two runs of `bench` or `run` beside each other: each figure before and after, and a page
+    Report {
+        /// The earlier run, the later run: files of records, or folders of them (a copy of
+        /// target/bench); --page FILE
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
+    },
     /// Where the time of a client goes: flame graphs of the ping-pong, of small messages, of bulk
     Profile {
         /// Passed to the lab, e.g. --mode skb
@@ -252,6 +259,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             setup::ensure(&[setup::Purpose::Count])?;
             return lab::exec(&workspace, "profile", &arguments);
         }
+        Task::Report { arguments } => return lab::report(&workspace, &arguments),
         Task::Test { all, stage, filter } => {
             return test::test(workspace, all, &stage, filter);
         }

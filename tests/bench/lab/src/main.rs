@@ -3,6 +3,7 @@
 //! `cargo xtask bench` build everything and call it.
 
 use std::ffi::OsString;
+use std::io::{ErrorKind, Write as _};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -39,6 +40,16 @@ enum Task {
         /// The tier or mode of the provider
         #[arg(long, value_enum, default_value = "auto")]
         mode: XdpMode,
+    },
+    /// Two runs beside each other: each figure before and after
+    Report {
+        /// The earlier run: a file of records, or a folder of them (target/bench)
+        before: PathBuf,
+        /// The later run
+        after: PathBuf,
+        /// The page
+        #[arg(long, default_value = "comparison.html", value_name = "FILE")]
+        page: PathBuf,
     },
     /// A workload of every kind for a build with counters (`cargo xtask build --pgo`)
     PgoWorkload,
@@ -96,6 +107,7 @@ fn main() -> ExitCode {
         Task::Run(arguments) => main_job(arguments),
         Task::Bench(arguments) => bench(arguments),
         Task::Profile { mode } => profiles(*mode),
+        Task::Report { before, after, page } => compare([before, after], page),
         Task::PgoWorkload => pgo_workload(),
         Task::Conformance { program, arguments } => {
             let status = conformance::run(program, arguments)?;
@@ -170,12 +182,30 @@ fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
         Some((title.to_owned(), std::fs::read_to_string(folder.join(file)).ok()?))
     });
     let page = folder.join("report.html");
-    report::replace(&page, &suites::page(&records, SETTING, &drawn.collect::<Vec<_>>()))?;
+    let setting = format!("{SETTING}. {}", suites::facts());
+    report::replace(&page, &suites::page(&records, &setting, &drawn.collect::<Vec<_>>()))?;
     say_where(&[page]);
     if arguments.markdown {
         println!("\n{}", suites::markdown(&records));
     }
     Ok(code)
+}
+
+/// Compares two runs, on the terminal and as a page.
+fn compare(runs: [&PathBuf; 2], page: &Path) -> anyhow::Result<ExitCode> {
+    let [before, after] = [report::read_run(runs[0])?, report::read_run(runs[1])?];
+    let comparison = suites::Comparison::new(&before, &after);
+    anyhow::ensure!(!comparison.is_empty(), "no figure is in both runs: are they of one suite?");
+    let names = runs.map(|run| run.display().to_string());
+    report::replace(page, &comparison.page([&names[0], &names[1]]))?;
+    let (table, summary) = (comparison.table(), comparison.summary());
+    let text = format!("{table}\n\n{summary}\n\nwrote {}\n", page.display());
+    match std::io::stdout().write_all(text.as_bytes()) {
+        // The reader has seen enough.
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => {}
+        written => written?,
+    }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the workload; keeps no results.

@@ -4,11 +4,15 @@
 //! A suite is a list of entries (`entries.rs`), each on a link of its own; the lab measures them in
 //! turn, round after round. All further results are functions of the records alone. They are the
 //! table on the terminal, the [`targets()`] with the reached values, the page in HTML ([`page()`])
-//! and the tables in Markdown ([`markdown()`]). So they can be made again from
+//! and the tables in Markdown ([`markdown()`]). A
+//! [`Comparison`] is of two runs. So they can be made again from
 //! `target/bench/*.json`.
 
+mod comparison;
 mod entries;
+mod html;
 mod lazy;
+mod machine;
 mod markdown;
 mod matching;
 mod page;
@@ -22,8 +26,10 @@ use std::path::{Path, PathBuf};
 
 use crate::report::{self, Record};
 
+pub use comparison::Comparison;
 pub use entries::{PGO_WORKLOAD, Plan, plan};
 pub use lazy::lazy_table;
+pub use machine::facts;
 pub use markdown::markdown;
 pub use matching::{MATCHING, matching};
 pub use page::page;

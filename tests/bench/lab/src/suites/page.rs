@@ -1,35 +1,28 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The report as one self-contained page in HTML: no script, no style sheet, no separate picture.
-//! Plots are SVG in the page.
+//! The report as one page in HTML, which asks for nothing else. Plots are SVG in the page.
+//!
+//! In: records, the setting, finished plots. Out: a document. Caller: `cargo xtask bench`. Bound:
+//! the records.
 
 use std::fmt::Write as _;
 
 use crate::report::{Metric, Record};
+use crate::suites::html::{document, escape, metric, number, table};
 use crate::suites::table::{figure, scale};
 use crate::suites::{SUITES, targets};
-
-const STYLE: &str = "\
-body{font:15px/1.5 system-ui,sans-serif;max-width:1100px;margin:2em auto;padding:0 1em;\
-color:#222b36}\
-table{border-collapse:collapse;margin:1em 0}td,th{padding:.15em .8em;text-align:left;\
-border-bottom:1px solid #e0e5ea}td.n{text-align:right;font-variant-numeric:tabular-nums}\
-.met{color:#00795a;font-weight:600}.missed{color:#b3261e;font-weight:600}.none{color:#6b7582}\
-svg{display:block;margin:1em 0;max-width:100%;height:auto}h2{margin-top:2em}\
-svg text{font:13px system-ui,sans-serif;fill:#222b36}svg .faint{fill:#6b7582}";
 
 /// The page. `pictures` are finished plots: a title and an SVG document each.
 #[must_use]
 pub fn page(records: &[Record], setting: &str, pictures: &[(String, String)]) -> String {
     let mut text = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <title>xdp: benchmarks</title><style>{STYLE}</style></head><body>\n\
-         <h1>xdp: benchmarks</h1>\n<p>{}. Medians of the rounds; whiskers and the columns low and \
-         high are the lowest and the highest round. Compare within one run only.</p>\n",
+        "<p>{}. Medians of the rounds; whiskers and the columns low and high are the lowest and \
+         the highest round. Compare within one run only.</p>\n",
         escape(setting)
     );
     target_table(&mut text, records);
     for (title, svg) in pictures {
-        let _ = write!(text, "<h2>{}</h2>\n{}\n", escape(title), without_prologue(svg));
+        let svg = without_prologue(svg).replacen("<svg", "<svg class=\"picture\"", 1);
+        let _ = write!(text, "<h2>{}</h2>\n{svg}\n", escape(title));
     }
     for suite in SUITES {
         let of_suite: Vec<&Record> = records.iter().filter(|one| one.suite == suite).collect();
@@ -39,14 +32,12 @@ pub fn page(records: &[Record], setting: &str, pictures: &[(String, String)]) ->
             record_table(&mut text, &of_suite);
         }
     }
-    text.push_str("</body></html>\n");
-    text
+    document("xdp: benchmarks", &text)
 }
 
 fn target_table(text: &mut String, records: &[Record]) {
-    text.push_str(
-        "<h2>Targets</h2>\n<table><tr><th></th><th>target</th><th>measured</th><th></th></tr>\n",
-    );
+    text.push_str("<h2>Targets</h2>\n");
+    text.push_str(&table(&["figure", "target", "measured", "outcome"]));
     for row in targets(records) {
         let class = match row.outcome() {
             "met" => "met",
@@ -106,7 +97,7 @@ fn bars(text: &mut String, group: &[&Record]) {
     let _ = write!(
         text,
         "<h3>{}{size}{}</h3>\n<svg viewBox=\"0 0 1000 {height}\" width=\"1000\" role=\"img\">\n",
-        escape(&first.metric),
+        metric(&first.metric),
         escape(&of)
     );
     for (row, one) in group.iter().enumerate() {
@@ -118,7 +109,7 @@ fn bars(text: &mut String, group: &[&Record]) {
             text,
             "<text x=\"{}\" y=\"{}\" text-anchor=\"end\">{}</text>\
              <rect x=\"{NAME_WIDTH}\" y=\"{}\" width=\"{:.1}\" height=\"{}\" fill=\"{fill}\"/>\
-             <line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" y2=\"{middle}\" stroke=\"#222b36\"/>\
+             <line x1=\"{:.1}\" x2=\"{:.1}\" y1=\"{middle}\" y2=\"{middle}\" class=\"whisker\"/>\
              <text class=\"faint\" x=\"{:.1}\" y=\"{}\">{} {}</text>",
             NAME_WIDTH - 8.0,
             middle + 4.0,
@@ -151,11 +142,9 @@ fn colour(peer: &str, mode: &str) -> &'static str {
 }
 
 fn record_table(text: &mut String, records: &[&Record]) {
-    text.push_str(
-        "<details><summary>all figures</summary><table><tr><th>metric</th><th>bytes</th>\
-         <th>peer</th><th>mode</th><th></th><th>median</th><th>low</th><th>high</th><th>unit</th>\
-         </tr>\n",
-    );
+    text.push_str("<details><summary>all figures</summary>");
+    let headers = ["metric", "bytes", "peer", "mode", "with", "median", "low", "high", "unit"];
+    text.push_str(&table(&headers));
     for one in records {
         let more: Vec<&str> = [&one.operation, &one.link, &one.polling]
             .into_iter()
@@ -163,14 +152,13 @@ fn record_table(text: &mut String, records: &[&Record]) {
             .map(String::as_str)
             .collect();
         let (factor, unit) = scale(one);
-        let words =
-            [&one.metric, &one.size_bytes.to_string(), &one.peer, &one.mode, &more.join(", ")];
-        text.push_str("<tr>");
-        for word in words {
+        let _ = write!(text, "<tr><td>{}</td>", metric(&one.metric));
+        text.push_str(&number(one.size_bytes as f64, &one.size_bytes.to_string()));
+        for word in [&one.peer, &one.mode, &more.join(", ")] {
             let _ = write!(text, "<td>{}</td>", escape(word));
         }
         for value in [one.median, one.low, one.high] {
-            let _ = write!(text, "<td class=\"n\">{}</td>", figure(value / factor));
+            text.push_str(&number(value, &figure(value / factor)));
         }
         let _ = writeln!(text, "<td>{}</td></tr>", escape(unit));
     }
@@ -180,10 +168,6 @@ fn record_table(text: &mut String, records: &[&Record]) {
 /// An SVG document as an element of the page.
 fn without_prologue(svg: &str) -> &str {
     svg.find("<svg").map_or("", |start| &svg[start..])
-}
-
-fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]
@@ -204,10 +188,11 @@ mod tests {
         let pictures = [(String::from("a < b"), String::from("<?xml?><svg></svg>"))];
         let text = page(&records, "here & now", &pictures);
         assert!(text.starts_with("<!DOCTYPE html>") && text.ends_with("</html>\n"));
-        for wanted in ["here &amp; now", "a &lt; b", "<svg></svg>", "<rect", "AF_XDP skb / tcp"] {
+        let picture = "<svg class=\"picture\"></svg>";
+        for wanted in ["here &amp; now", "a &lt; b", picture, "<rect", "AF_XDP skb / tcp"] {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
-        for foreign in ["http:", "https:", "<?xml", "<script", " src="] {
+        for foreign in ["http:", "https:", "<?xml", " src="] {
             assert!(!text.contains(foreign), "{foreign}");
         }
     }
