@@ -136,16 +136,19 @@ fn main_job(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     };
     let suite = Suite::run(arguments.quick);
     let results = measure(&suite, &environment, arguments.mode)?;
+    let setting = environment.setting();
     drop(environment);
 
     println!("half round trip of 8 bytes, and 8-byte messages in windows of 64:\n");
     println!("{}\n", table::summary(&results, 8, 8));
     let folder = paths::workspace().join("target/run");
     let report = folder.join("report.json");
-    report::write(&report, &results.records())?;
+    let records = results.records();
+    report::write(&report, &records)?;
     let mut written = vec![report];
     written.extend(plot::distribution(&results, 8, &folder.join("latency"))?);
     written.extend(plot::by_size(&results, &folder.join("latency-by-size"))?);
+    written.push(write_page(&folder, &records, &setting)?);
     say_where(&written);
     Ok(exit_code(&results))
 }
@@ -176,19 +179,24 @@ fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
     let records = suites::all_records(&folder)?;
     let about = arguments.suite.as_deref().filter(|suite| *suite != "report");
     print_targets(&records, about);
+    say_where(&[write_page(&folder, &records, SETTING)?]);
+    if arguments.markdown {
+        println!("\n{}", suites::markdown(&records));
+    }
+    Ok(code)
+}
+
+/// Writes the page of a folder with records and plots.
+fn write_page(folder: &Path, records: &[Record], setting: &str) -> anyhow::Result<PathBuf> {
     let pictures =
         [("Latency distribution", "latency.svg"), ("Latency by size", "latency-by-size.svg")];
     let drawn = pictures.into_iter().filter_map(|(title, file)| {
         Some((title.to_owned(), std::fs::read_to_string(folder.join(file)).ok()?))
     });
     let page = folder.join("report.html");
-    let setting = format!("{SETTING}. {}", suites::facts());
-    report::replace(&page, &suites::page(&records, &setting, &drawn.collect::<Vec<_>>()))?;
-    say_where(&[page]);
-    if arguments.markdown {
-        println!("\n{}", suites::markdown(&records));
-    }
-    Ok(code)
+    let setting = format!("{setting}. {}", suites::facts());
+    report::replace(&page, &suites::page(records, &setting, &drawn.collect::<Vec<_>>()))?;
+    Ok(page)
 }
 
 /// Compares two runs, on the terminal and as a page.
@@ -217,7 +225,7 @@ fn pgo_workload() -> anyhow::Result<ExitCode> {
     Ok(exit_code(&run((suite, rounds), &environment, entries)?))
 }
 
-const SETTING: &str = "Network namespaces of one machine, joined by veth, a link for each peer";
+const SETTING: &str = "network namespaces of one machine, joined by veth, a link for each peer";
 
 /// Measures one suite, and writes its records.
 fn measure_suite(plan: Plan, quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {

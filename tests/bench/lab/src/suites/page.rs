@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The report as one page in HTML, which asks for nothing else. Plots are SVG in the page.
 //!
-//! In: records, the setting, finished plots. Out: a document. Caller: `cargo xtask bench`. Bound:
-//! the records.
+//! In: records, the setting, finished plots. Out: a document. Callers: `cargo xtask run`,
+//! `cargo xtask bench`. Bound: the records.
 
 use std::fmt::Write as _;
 
@@ -11,20 +11,25 @@ use crate::suites::html::{document, escape, metric, number, table};
 use crate::suites::table::{figure, scale};
 use crate::suites::{SUITES, targets};
 
+/// The suite of `cargo xtask run`, which has no targets.
+const RUN: &str = "run";
+
 /// The page. `pictures` are finished plots: a title and an SVG document each.
 #[must_use]
 pub fn page(records: &[Record], setting: &str, pictures: &[(String, String)]) -> String {
     let mut text = format!(
-        "<p>{}. Medians of the rounds; whiskers and the columns low and high are the lowest and \
+        "<p>Setting: {}. Medians of the rounds; whiskers, low and high are the lowest and \
          the highest round. Compare within one run only.</p>\n",
         escape(setting)
     );
-    target_table(&mut text, records);
+    if records.iter().any(|one| one.suite != RUN) {
+        target_table(&mut text, records);
+    }
     for (title, svg) in pictures {
         let svg = without_prologue(svg).replacen("<svg", "<svg class=\"picture\"", 1);
         let _ = write!(text, "<h2>{}</h2>\n{svg}\n", escape(title));
     }
-    for suite in SUITES {
+    for suite in [RUN].into_iter().chain(SUITES) {
         let of_suite: Vec<&Record> = records.iter().filter(|one| one.suite == suite).collect();
         if !of_suite.is_empty() {
             let _ = writeln!(text, "<h2>{suite}</h2>");
