@@ -80,8 +80,7 @@ impl Node {
             0 => 1472,
             len => usize::from(mtu[number as usize % len]),
         };
-        let port_packets = if scenario.pools == Pools::Large { 4096 } else { 1024 };
-        let limits = PortLimits { receive_max: 65_535, port_packets, ..limits(payload_max) };
+        let limits = PortLimits { receive_max: 65_535, port_packets: 1024, ..limits(payload_max) };
         let faults = &scenario.clock;
         let ppm = rng.below(2 * u64::from(faults.ppm) + 1) as i64 - i64::from(faults.ppm);
         // Shortly before the 32 bits of 64 ns wrap, or anywhere.
