@@ -53,7 +53,7 @@ pub(crate) fn exec(
 /// Builds the lab alone, and becomes `ofi-xdp-lab report arguments`, in the folder of the caller.
 /// Returns only on failure.
 pub(crate) fn report(workspace: &Workspace, arguments: &[OsString]) -> Result<ExitCode> {
-    setup::ensure(setup::BUILD_AND_RUN)?;
+    setup::ensure(&[setup::Purpose::Build])?;
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--release", "--package", LAB, "--bin", LAB]);
     ensure!(cargo.status()?.success(), "the lab does not build: see above");

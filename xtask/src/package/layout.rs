@@ -154,6 +154,7 @@ fn in_tree(format: Format) -> Vec<(&'static str, String)> {
         ("examples/connected.rs", document("examples/connected.rs")),
         ("examples/c/pingpong.c", document("examples/pingpong.c")),
         ("examples/c/connected.c", document("examples/connected.c")),
+        ("docs/grafana/xdp.json", document("grafana/xdp.json")),
         (
             "docs/wireshark/ofi_xdp.lua",
             format!("{}/wireshark/plugins/ofi_xdp.lua", format.libraries()),

@@ -201,9 +201,16 @@ fn write_page(folder: &Path, records: &[Record], setting: &str) -> anyhow::Resul
 
 /// Compares two runs, on the terminal and as a page.
 fn compare(runs: [&PathBuf; 2], page: &Path) -> anyhow::Result<ExitCode> {
-    let [before, after] = [report::read_run(runs[0])?, report::read_run(runs[1])?];
+    let read = |run: &Path| match run.is_dir() {
+        true => suites::all_records(run),
+        false => report::read(run),
+    };
+    let [before, after] = [read(runs[0])?, read(runs[1])?];
     let comparison = suites::Comparison::new(&before, &after);
-    anyhow::ensure!(!comparison.is_empty(), "no figure is in both runs: are they of one suite?");
+    anyhow::ensure!(
+        !comparison.is_empty(),
+        "no figure is in both runs: are they files or folders of records, of the same suites?"
+    );
     let names = runs.map(|run| run.display().to_string());
     report::replace(page, &comparison.page([&names[0], &names[1]]))?;
     let (table, summary) = (comparison.table(), comparison.summary());

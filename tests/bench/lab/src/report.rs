@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use anyhow::{Context, ensure};
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
 use crate::measure::{Candidate, LinkUse, TAGGED};
@@ -151,6 +151,20 @@ impl Record {
         Self { unit: unit.to_owned(), ..self }
     }
 
+    /// Operation, link and polling, as far as they are special, in words.
+    #[must_use]
+    pub fn conditions(&self) -> String {
+        let all = [&self.operation, &self.link, &self.polling].into_iter().flatten();
+        all.map(String::as_str).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Peer, mode and [`Self::conditions`], in words.
+    #[must_use]
+    pub fn subject(&self) -> String {
+        let all = [self.peer.clone(), self.mode.clone(), self.conditions()];
+        all.into_iter().filter(|one| !one.is_empty()).collect::<Vec<_>>().join(", ")
+    }
+
     /// Link and polling together.
     #[must_use]
     pub fn context(&self) -> (Option<String>, Option<String>) {
@@ -224,26 +238,6 @@ pub fn read(path: &Path) -> anyhow::Result<Vec<Record>> {
     }
 }
 
-/// The records of a run: of one file, or of all files `*.json` of a folder that have records, such
-/// as `target/bench`.
-///
-/// # Errors
-/// When there is no such file or folder, or none of records.
-pub fn read_run(path: &Path) -> anyhow::Result<Vec<Record>> {
-    if !path.is_dir() {
-        ensure!(path.exists(), "there is no file {}", path.display());
-        return read(path);
-    }
-    let mut files = std::fs::read_dir(path)?
-        .map(|entry| entry.map(|entry| entry.path()))
-        .collect::<Result<Vec<_>, _>>()?;
-    files.retain(|file| file.extension().is_some_and(|extension| extension == "json"));
-    files.sort();
-    let read: Vec<Record> = files.iter().filter_map(|file| read(file).ok()).flatten().collect();
-    ensure!(!read.is_empty(), "{} has no file of records", path.display());
-    Ok(read)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -254,22 +248,6 @@ mod tests {
         assert_eq!(median(&[3.0]), Some(3.0));
         assert_eq!(median(&[4.0, 1.0, 2.0]), Some(2.0));
         assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), Some(2.5));
-    }
-
-    #[test]
-    fn a_run_is_a_file_or_a_folder() {
-        let folder = std::env::temp_dir().join(format!("ofi-xdp-runs-{}", std::process::id()));
-        let record = Record::plain("s", ("p", "m"), 8, "x", &[1.0]).unwrap();
-        assert!(read_run(&folder).unwrap_err().to_string().contains("there is no file"));
-        write(&folder.join("b.json"), std::slice::from_ref(&record)).unwrap();
-        std::fs::write(folder.join("other.json"), "{}").unwrap();
-        std::fs::write(folder.join("page.html"), "<html>").unwrap();
-        assert_eq!(read_run(&folder).unwrap(), std::slice::from_ref(&record));
-        assert_eq!(read_run(&folder.join("b.json")).unwrap(), [record]);
-        assert!(read_run(&folder.join("other.json")).is_err());
-        std::fs::remove_file(folder.join("b.json")).unwrap();
-        assert!(read_run(&folder).unwrap_err().to_string().contains("no file of records"));
-        std::fs::remove_dir_all(&folder).unwrap();
     }
 
     #[test]
@@ -287,6 +265,8 @@ mod tests {
         let json = serde_json::to_value(&record).unwrap();
         assert_eq!((&json["operation"], &json["link"]), (&"write".into(), &"mtu 9000".into()));
         assert_eq!(serde_json::from_value::<Record>(json).unwrap(), record);
+        assert_eq!(record.subject(), "tcp;ofi_rxm, spin, write, mtu 9000");
+        assert_eq!(Record { mode: String::new(), ..record }.conditions(), "write, mtu 9000");
     }
 
     /// A process that may not write into the old file may replace it.

@@ -247,8 +247,9 @@ impl Bottleneck {
 /// # Errors
 /// The invariant is broken.
 pub fn beside_cross_traffic() -> Result<(), Violation> {
-    for cross in [1, 4] {
+    for (cross, late) in [(1, false), (1, true), (4, false), (4, true)] {
         let small = Bottleneck {
+            late,
             lead_us: 300_000,
             warm_up_us: 300_000,
             ..Bottleneck::beside(500_000_000, 10_000, cross, 700_000)

@@ -61,8 +61,10 @@ fn root_a_close_that_waits_holds_up_no_other_user() {
             sent = send_message(&stream, &bytes, &descriptors);
             assert_eq!(sent, user == 0);
         }
-        // The message has the last descriptor. Without a message, its close would block here.
+        // The message has the last descriptor. Without a message, its close would block here, also
+        // when an assertion fails: the other end must be closed first, so it is declared last.
         let unsent = (!sent).then_some(slow);
+        let other_end = other_end;
         if user != 0 {
             assert!(receive_reply(&stream).expect("a reason").0.reason.contains("is in no rule"));
         }

@@ -26,6 +26,8 @@ enum Verdict {
     Worse,
     /// The rounds of the two runs overlap.
     Alike,
+    /// One round, of a quantity that differs from round to round.
+    OneRound,
 }
 
 /// The figures of two runs.
@@ -60,11 +62,12 @@ impl<'a> Comparison<'a> {
     pub fn summary(&self) -> String {
         let count = |verdict| self.changes.iter().filter(|one| one.verdict() == verdict).count();
         format!(
-            "{} figures: {} better, {} worse, {} alike; {} in one of the runs only",
+            "{} figures: {} better, {} worse, {} alike, {} of one round; {} in one run only",
             self.changes.len(),
             count(Verdict::Better),
             count(Verdict::Worse),
             count(Verdict::Alike),
+            count(Verdict::OneRound),
             self.alone
         )
     }
@@ -109,7 +112,7 @@ impl<'a> Comparison<'a> {
                 metric(&one.after.metric)
             );
             text.push_str(&number(one.after.size_bytes as f64, &one.after.size_bytes.to_string()));
-            let _ = write!(text, "<td>{}</td>", escape(&one.of()));
+            let _ = write!(text, "<td>{}</td>", escape(&one.after.subject()));
             text.push_str(&number(one.before.median, &before));
             text.push_str(&number(one.after.median, &after));
             let _ = write!(text, "<td>{}</td>", escape(scale(one.before).1));
@@ -145,6 +148,10 @@ impl Change<'_> {
     }
 
     fn verdict(&self) -> Verdict {
+        let is_one = |one: &Record| one.low == one.high && is_measured(one);
+        if is_one(self.before) || is_one(self.after) {
+            return Verdict::OneRound;
+        }
         let (above, below) = (self.after.low > self.before.high, self.after.high < self.before.low);
         match (above, below, more_is_better(self.after)) {
             (false, false, _) => Verdict::Alike,
@@ -159,18 +166,9 @@ impl Change<'_> {
         [self.before, self.after].map(|one| figure(one.median / factor))
     }
 
-    /// The peer, and the conditions.
-    fn of(&self) -> String {
-        let Record { peer, mode, operation, link, polling, .. } = self.after;
-        let more = [operation, link, polling].into_iter().flatten();
-        let words: Vec<&str> =
-            [peer.as_str(), mode].into_iter().chain(more.map(String::as_str)).collect();
-        words.join(", ")
-    }
-
     fn name(&self) -> String {
         let Record { metric, size_bytes, .. } = self.after;
-        format!("{metric}, {size_bytes} B, {}", self.of())
+        format!("{metric}, {size_bytes} B, {}", self.after.subject())
     }
 }
 
@@ -180,6 +178,7 @@ impl Verdict {
             Self::Better => "better",
             Self::Worse => "worse",
             Self::Alike => "alike",
+            Self::OneRound => "one round",
         }
     }
 
@@ -187,9 +186,14 @@ impl Verdict {
         match self {
             Self::Better => "met",
             Self::Worse => "missed",
-            Self::Alike => "none",
+            Self::Alike | Self::OneRound => "none",
         }
     }
+}
+
+/// Whether rounds of the quantity differ: counts of instructions and bytes do not.
+fn is_measured(record: &Record) -> bool {
+    record.unit == "ns" || record.unit.ends_with("/s") || record.metric.ends_with("share")
 }
 
 /// Whether a larger value is the better one: rates and shares. Times, bytes and counts of
@@ -218,17 +222,19 @@ mod tests {
         assert_eq!(verdict("ns", &[10.0, 12.0], &[7.0, 9.0]), Verdict::Better);
         assert_eq!(verdict("B/s", &[10.0, 12.0], &[13.0, 15.0]), Verdict::Better);
         assert_eq!(verdict("1/s", &[10.0, 12.0], &[7.0, 9.0]), Verdict::Worse);
+        assert_eq!(verdict("1/s", &[10.0, 12.0], &[7.0]), Verdict::OneRound);
+        assert_eq!(verdict("instructions", &[10.0], &[11.0]), Verdict::Worse);
     }
 
     #[test]
     fn pairs_are_the_same_figure_and_the_others_are_counted() {
-        let before = [record("rtt", "ns", &[2000.0]), record("old", "ns", &[1.0])];
-        let after = [record("rtt", "ns", &[1000.0]), record("new", "ns", &[1.0])];
+        let before = [record("rtt", "ns", &[2000.0, 2100.0]), record("old", "ns", &[1.0])];
+        let after = [record("rtt", "ns", &[1000.0, 1100.0]), record("new", "ns", &[1.0])];
         let comparison = Comparison::new(&before, &after);
-        let summary = "1 figures: 1 better, 0 worse, 0 alike; 2 in one of the runs only";
+        let summary = "1 figures: 1 better, 0 worse, 0 alike, 0 of one round; 2 in one run only";
         assert_eq!(comparison.summary(), summary);
         let table = comparison.table();
-        for wanted in ["rtt, 8 B, xdp, auto", "2.00", "1.00", "µs", "0.50", "better"] {
+        for wanted in ["rtt, 8 B, xdp, auto", "2.05", "1.05", "µs", "0.51", "better"] {
             assert!(table.contains(wanted), "{wanted}: {table}");
         }
         let page = comparison.page(["a & b", "c"]);

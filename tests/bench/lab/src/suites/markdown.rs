@@ -87,12 +87,7 @@ fn readme(records: &[Record]) -> String {
 /// One row a peer, one column a metric and size.
 fn suite_table(records: &[&Record]) -> String {
     let column = |one: &Record| (one.metric.clone(), one.size_bytes);
-    let row = |one: &Record| {
-        let more = [&one.operation, &one.link, &one.polling].into_iter().flatten().cloned();
-        let parts: Vec<String> =
-            [one.peer.clone(), one.mode.clone()].into_iter().chain(more).collect();
-        parts.join(", ")
-    };
+    let row = Record::subject;
     let (mut columns, mut rows) = (Vec::new(), Vec::new());
     for one in records {
         if !columns.contains(&column(one)) {

@@ -91,14 +91,10 @@ fn bars(text: &mut String, group: &[&Record]) {
     let Some(first) = group.first() else { return };
     let most = group.iter().map(|one| one.high).fold(0.0, f64::max).max(f64::MIN_POSITIVE);
     let height = ROW * group.len() as f64;
-    let more: Vec<&str> = [&first.operation, &first.link, &first.polling]
-        .into_iter()
-        .flatten()
-        .map(String::as_str)
-        .collect();
+    let more = first.conditions();
     let size =
         if first.size_bytes == 0 { String::new() } else { format!(", {} B", first.size_bytes) };
-    let of = if more.is_empty() { String::new() } else { format!(" ({})", more.join(", ")) };
+    let of = if more.is_empty() { String::new() } else { format!(" ({more})") };
     let _ = write!(
         text,
         "<h3>{}{size}{}</h3>\n<svg viewBox=\"0 0 1000 {height}\" width=\"1000\" role=\"img\">\n",
@@ -151,15 +147,10 @@ fn record_table(text: &mut String, records: &[&Record]) {
     let headers = ["metric", "bytes", "peer", "mode", "with", "median", "low", "high", "unit"];
     text.push_str(&table(&headers));
     for one in records {
-        let more: Vec<&str> = [&one.operation, &one.link, &one.polling]
-            .into_iter()
-            .flatten()
-            .map(String::as_str)
-            .collect();
         let (factor, unit) = scale(one);
         let _ = write!(text, "<tr><td>{}</td>", metric(&one.metric));
         text.push_str(&number(one.size_bytes as f64, &one.size_bytes.to_string()));
-        for word in [&one.peer, &one.mode, &more.join(", ")] {
+        for word in [&one.peer, &one.mode, &one.conditions()] {
             let _ = write!(text, "<td>{}</td>", escape(word));
         }
         for value in [one.median, one.low, one.high] {

@@ -21,11 +21,6 @@ pub fn table(records: &[Record]) -> String {
         ))
     });
     for record in sorted {
-        let what: Vec<&str> = [&record.operation, &record.link, &record.polling]
-            .into_iter()
-            .flatten()
-            .map(String::as_str)
-            .collect();
         let (scale, unit) = scale(record);
         let number = |value: f64| figure(value / scale);
         table.add_row(cells([
@@ -33,7 +28,7 @@ pub fn table(records: &[Record]) -> String {
             record.size_bytes.to_string(),
             record.peer.clone(),
             record.mode.clone(),
-            what.join(", "),
+            record.conditions(),
             number(record.median),
             number(record.low),
             number(record.high),
