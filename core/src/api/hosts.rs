@@ -32,7 +32,12 @@ impl Host {
 
 /// Slots of one pool, by host.
 #[derive(Clone, Debug)]
-pub(crate) struct HostSlots([[u32; PLACES]; 2]);
+pub(crate) struct HostSlots {
+    /// By each hash.
+    counts: [[u32; PLACES]; 2],
+    /// The slots of all hosts.
+    total: u32,
+}
 
 impl Default for HostSlots {
     fn default() -> Self {
@@ -42,34 +47,40 @@ impl Default for HostSlots {
 
 impl HostSlots {
     /// No host has a slot.
-    pub(crate) const EMPTY: Self = Self([[0; PLACES]; 2]);
+    pub(crate) const EMPTY: Self = Self { counts: [[0; PLACES]; 2], total: 0 };
 
-    fn of(&mut self, Host(places): Host) -> impl Iterator<Item = &mut u32> {
-        let rows = self.0.iter_mut().zip(places);
+    fn places(&mut self, Host(places): Host) -> impl Iterator<Item = &mut u32> {
+        let rows = self.counts.iter_mut().zip(places);
         rows.filter_map(|(row, place)| row.get_mut(usize::from(place)))
     }
 
     /// A host has `slots` slots more.
     pub(crate) fn taken(&mut self, host: Host, slots: u32) {
-        self.of(host).for_each(|count| *count += slots);
+        self.total += slots;
+        self.places(host).for_each(|count| *count += slots);
     }
 
     /// A host has given `slots` slots back.
     pub(crate) fn given_back(&mut self, host: Host, slots: u32) {
-        self.of(host).for_each(|count| *count = count.saturating_sub(slots));
+        self.total = self.total.saturating_sub(slots);
+        self.places(host).for_each(|count| *count = count.saturating_sub(slots));
     }
 
-    /// How many slots all hosts have. For tests.
-    pub(crate) fn total(&self) -> u32 {
-        let [row, _] = &self.0;
-        row.iter().sum()
+    /// How many slots all hosts have.
+    pub(crate) const fn total(&self) -> u32 {
+        self.total
+    }
+
+    /// How many slots a host has.
+    pub(crate) fn of(&self, Host(places): Host) -> u32 {
+        let rows = self.counts.iter().zip(places);
+        rows.filter_map(|(row, place)| row.get(usize::from(place))).copied().min().unwrap_or(0)
     }
 
     /// Whether an unnamed peer may take another slot while `free` are left: its host must not have
     /// more than that. So some slots remain for others, however many a host asks for.
-    pub(crate) fn has_share(&mut self, host: Host, free: u32) -> bool {
-        let count = self.of(host).map(|count| *count).min().unwrap_or_default();
-        count <= free
+    pub(crate) fn has_share(&self, host: Host, free: u32) -> bool {
+        self.of(host) <= free
     }
 }
 

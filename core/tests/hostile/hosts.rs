@@ -140,6 +140,28 @@ fn messages_of_one_host_that_no_receive_wants_leave_storage_to_others() {
 }
 
 #[test]
+fn messages_of_one_host_are_no_occupancy_for_others() {
+    let config = Config { peers: 256, connections: 256, responders: 256, ..small() };
+    let mut puppet = Puppet::beside_good_peer(&config);
+    for peer in connect_all(&mut puppet, 60) {
+        peer.send(&mut puppet, 0, &message(0, b"x"));
+    }
+    for is_named in [false, true] {
+        if is_named {
+            puppet.world.recv(GOOD, 0, 8);
+            puppet.world.send(0, GOOD, 0, vec![2; 8]);
+            puppet.world.run(BEGIN);
+        }
+        good_message_arrives(&mut puppet, 1, 8);
+        let good = &puppet.world.nodes[GOOD].engine;
+        let seen = good.peer_reports().find(|report| report.address == address(0));
+        assert_eq!(seen.unwrap().occupancy, 0, "33 of 64 slots have messages of the one host");
+        good_message_arrives(&mut puppet, 2, 10_000);
+        assert_eq!(puppet.engine().stats().rendezvous, 0, "the message is not announced");
+    }
+}
+
+#[test]
 fn messages_that_were_received_count_no_more() {
     let config = Config { unexpected: [8, 0, 0, 0], ..small() };
     let mut puppet = Puppet::connected(&config);

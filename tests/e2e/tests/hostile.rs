@@ -21,12 +21,11 @@ const ECHO_PORT: u16 = 9_100;
 const GOOD_PORT: u16 = 9_200;
 /// How long a conversation is counted.
 const COUNTED: Duration = Duration::from_millis(1_500);
-/// The least part of its messages that a good peer keeps. An attack that takes a pool or a core
-/// leaves far less; processes that share cores alone do not.
-const KEPT: f64 = 0.25;
-/// The longest wait of a new peer for the end of its first message. The engine promises 100 ms;
-/// on a machine with fewer cores than processes the hello comes when it has a core.
-const NEW_PEER: Duration = Duration::from_secs(1);
+/// The least part of its messages that a good peer keeps. The engine leaves nine tenths
+/// (`core/tests/hostile/beside.rs`); here five processes share the cores.
+const KEPT: f64 = 0.6;
+/// The longest wait of a new peer for the end of its first message.
+const NEW_PEER: Duration = Duration::from_millis(100);
 
 /// One program on a host.
 fn start(

@@ -367,8 +367,7 @@ impl ConnectionTable<'_> {
 
     /// The host of an unnamed peer.
     pub(super) fn unnamed_host(&self, conn: ConnSlot) -> Option<Host> {
-        let peer = &self.peers[self.connections[conn].peer()];
-        (peer.standing() != Standing::Named).then_some(peer.host())
+        self.peers[self.connections[conn].peer()].unnamed_host()
     }
 
     /// Whether the counts of hosts agree with the numbers of `assemblies` and of rendezvous

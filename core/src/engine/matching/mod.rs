@@ -25,6 +25,7 @@ pub(super) mod unexpected;
 pub(super) mod views;
 pub(super) mod waiting;
 
+use crate::api::hosts::Host;
 use crate::api::posted::PostedQueue;
 use crate::collections::list::List;
 use crate::collections::slab::{Slab, SlotIndex};
@@ -101,10 +102,11 @@ impl Matcher<'_> {
         self.unexpected.used()
     }
 
-    /// How full the fullest class of the storage is, in eighths.
+    /// How full the storage is for a peer: see [`UnexpectedPool::occupancy`]. `host`: that of an
+    /// unnamed peer.
     #[inline]
-    pub(super) fn occupancy(&self) -> u8 {
-        self.unexpected.occupancy()
+    pub(super) fn occupancy(&self, host: impl FnOnce() -> Option<Host>) -> u8 {
+        if self.unexpected.used() == 0 { 0 } else { self.unexpected.occupancy(host()) }
     }
 
     /// Whether a long message has bytes to request.

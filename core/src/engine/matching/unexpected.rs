@@ -213,17 +213,19 @@ impl<'s> UnexpectedPool<'s> {
         self.slots.used_in_all()
     }
 
-    /// How full the fullest class is that has any slots, in eighths, rounded down. Orphans do not
-    /// count.
-    #[inline]
-    pub(crate) fn occupancy(&self) -> u8 {
-        if self.used() == 0 { 0 } else { self.fullest() }
-    }
-
-    fn fullest(&self) -> u8 {
+    /// How full the fullest class is for a peer, in eighths, rounded down: the slots of named
+    /// peers, or of its unnamed `host`, as a part of these and the free ones. So messages of other
+    /// hosts slow no peer. Orphans count as free.
+    pub(crate) fn occupancy(&self, host: Option<Host>) -> u8 {
         let occupancy_of = |class| {
-            let (used, free) = (self.slots.used_in(class), self.slots.free_in(class));
-            ((used - self.orphaned[class]) * 8).checked_div(used + free).unwrap_or(0)
+            let hosts: &HostSlots = &self.hosts[class];
+            let free = self.slots.free_in(class) + self.orphaned[class];
+            let used = self.slots.used_in(class);
+            let own = match host {
+                None => used.saturating_sub(hosts.total()),
+                Some(host) => hosts.of(host).min(used - self.orphaned[class]),
+            };
+            (own * 8).checked_div(own + free).unwrap_or(0)
         };
         (0..UNEXPECTED_CLASSES).map(occupancy_of).max().unwrap_or(0) as u8
     }

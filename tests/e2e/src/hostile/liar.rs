@@ -6,6 +6,7 @@
 
 use std::io::ErrorKind;
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Instant;
 
 use anyhow::Context;
@@ -43,6 +44,12 @@ pub(crate) struct Liar {
     agreed: Option<Agreed>,
     /// The number of the next packet.
     psn: Psn,
+}
+
+impl AsFd for Liar {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 impl Liar {
