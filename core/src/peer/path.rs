@@ -109,9 +109,15 @@ impl Path {
         self.rtt.sample(ticks);
     }
 
-    /// Records that the peer received a packet twice.
-    pub(crate) fn saw_duplicate(&mut self) {
-        self.rtt.saw_duplicate();
+    /// Records that a packet was late which counted as lost: the peer received it twice, or
+    /// acknowledged it before it was sent again.
+    pub(crate) fn saw_late_packet(&mut self) {
+        self.rtt.saw_late_packet();
+    }
+
+    /// Records that a packet has arrived that was sent again.
+    pub(crate) const fn saw_repeated_packet(&mut self) {
+        self.rtt.saw_repeated_packet();
     }
 
     /// Packets may overtake earlier ones by a round trip from now on.

@@ -16,8 +16,11 @@ const TIMEOUT_MAX_TICKS: u32 = (2_000_000_000 / TICK_NANOS) as u32;
 const PROBE_MIN_TICKS: u32 = (100_000 / TICK_NANOS) as u32;
 /// The smallest reordering that is forgiven.
 const REORDER_MIN_TICKS: u32 = (8_000 / TICK_NANOS) as u32;
-/// Duplicates widen the reordering window this many times at the most.
-const REORDER_STEPS_MAX: u8 = 16;
+/// Steps from the least reordering window to the widest.
+const REORDER_STEPS_MAX: u8 = 128;
+/// Steps by which a late packet widens it. A packet that was sent again for good reason takes one
+/// back.
+const LATE_STEPS: u8 = 8;
 /// Time-outs double this many times at the most.
 const BACKOFF_MAX: u32 = 4;
 
@@ -34,7 +37,7 @@ pub(crate) struct Rtt {
     variation: u32,
     /// The least round trip of the path, or more than it; 0: not known yet.
     least: u32,
-    /// How often the peer has received a packet twice: packets were late, not lost.
+    /// Packets were late that counted as lost: steps of [`REORDER_STEPS_MAX`].
     reorder_steps: u8,
 }
 
@@ -91,11 +94,14 @@ impl Rtt {
         self.least
     }
 
-    /// Records that the peer has received a packet twice: late packets get more time.
-    pub(crate) const fn saw_duplicate(&mut self) {
-        if self.reorder_steps < REORDER_STEPS_MAX {
-            self.reorder_steps += 1;
-        }
+    /// Records that a packet was late which counted as lost: late packets get more time.
+    pub(crate) fn saw_late_packet(&mut self) {
+        self.reorder_steps = (self.reorder_steps + LATE_STEPS).min(REORDER_STEPS_MAX);
+    }
+
+    /// Records that a packet has arrived that was sent again.
+    pub(crate) const fn saw_repeated_packet(&mut self) {
+        self.reorder_steps = self.reorder_steps.saturating_sub(1);
     }
 
     /// Late packets get as much time as possible.
@@ -125,12 +131,13 @@ impl Rtt {
 
     /// A packet counts as lost when another one was sent this much later, and arrived (RFC 8985
     /// §6.2). It is a quarter of the least round trip, or of the smoothed one while that is not
-    /// known. Each duplicate adds as much again, up to a whole round trip.
+    /// known. Each late packet adds a sixteenth of the difference to two round trips, or to eight
+    /// times their variation: packets may take two paths with different delays.
     pub(crate) fn reorder_window(&self) -> u32 {
         let least = if self.least == 0 { self.smoothed } else { self.least };
         let step = (least.min(RTO_MAX_TICKS) / 4).max(REORDER_MIN_TICKS);
-        let window = step * (1 + u32::from(self.reorder_steps));
-        window.min(self.smoothed.max(step))
+        let most = 2 * self.smoothed.max(4 * self.variation).max(step);
+        step + (most - step) / u32::from(REORDER_STEPS_MAX) * u32::from(self.reorder_steps)
     }
 }
 
@@ -168,6 +175,31 @@ mod tests {
         }
         assert!((15_900..=16_000).contains(&rtt.smoothed()));
         assert!(rtt.timeout(0) < 17_000);
+    }
+
+    #[test]
+    fn late_packets_widen_the_reordering_window_up_to_the_variation() {
+        let mut rtt = Rtt::default();
+        for ticks in [4_000, 1_000, 4_000, 1_000, 4_000] {
+            rtt.sample(ticks);
+        }
+        rtt.lower_least(1_000);
+        assert_eq!(rtt.reorder_window(), 250);
+        let most = 8 * rtt.variation;
+        assert!(most > 2 * rtt.smoothed());
+        let mut before = rtt.reorder_window();
+        for _ in 0..REORDER_STEPS_MAX / LATE_STEPS {
+            rtt.saw_late_packet();
+            assert!(rtt.reorder_window() > before);
+            before = rtt.reorder_window();
+        }
+        assert!(most - before < 128);
+        rtt.saw_late_packet();
+        assert_eq!(rtt.reorder_window(), before);
+        for _ in 0..REORDER_STEPS_MAX {
+            rtt.saw_repeated_packet();
+        }
+        assert_eq!(rtt.reorder_window(), 250);
     }
 
     #[test]

@@ -209,6 +209,30 @@ fn a_packet_that_is_only_late_is_not_retransmitted() {
 }
 
 #[test]
+fn a_packet_that_was_late_gives_later_ones_more_time() {
+    let mut puppet = Puppet::connected(&small());
+    send_packets(&mut puppet, 2);
+    puppet.pass(1300 * MICRO);
+    let overtaken = puppet.ack(puppet.first, &[1]);
+    puppet.ingest(&overtaken);
+    assert_eq!(puppet.engine().stats().losses_by_ack, 1);
+    puppet.head.accepted = 2;
+    let arrived = puppet.ack(puppet.first.plus(2), &[]);
+    puppet.deliver(arrived);
+    assert_eq!(puppet.sent_data().len(), 2, "each was sent once");
+    send_packets(&mut puppet, 2);
+    puppet.pass(MILLI);
+    let overtaken = puppet.ack(puppet.first.plus(2), &[1]);
+    puppet.deliver(overtaken);
+    puppet.sent();
+    // The smoothed round trip is 1.04 ms. To a quarter of 1 ms comes a sixteenth of the rest.
+    puppet.pass(310 * MICRO);
+    assert_eq!(puppet.sent_data().len(), 0);
+    puppet.pass(290 * MICRO);
+    assert_eq!(puppet.sent_data().len(), 1);
+}
+
+#[test]
 fn a_barrier_is_retransmitted_with_its_packet() {
     let config = Config { order: Order::WAW, ..small() };
     let mut puppet = Puppet::connected(&config);

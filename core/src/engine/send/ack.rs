@@ -22,6 +22,10 @@ use crate::wire::{Flags, Header, Sack};
 fn record_acked(state: &mut Connection, packet: &TxPacket) {
     if packet.flags.contains(TxFlags::LOST) {
         state.tx_mut().lost_packet_arrived();
+        // It was late: an acknowledgment names it before it is sent again.
+        state.path_mut().saw_late_packet();
+    } else if packet.flags.contains(TxFlags::RETRANSMITTED) {
+        state.path_mut().saw_repeated_packet();
     }
     state.path_mut().acked(packet.sent_at);
 }
@@ -54,7 +58,7 @@ impl Sender<'_> {
             state.errors_mut().announce(header.err_count);
         }
         if header.flags().contains(Flags::DUPLICATES_SEEN) {
-            state.path_mut().saw_duplicate();
+            state.path_mut().saw_late_packet();
             state.tx_mut().saw_duplicate();
         }
         let accepted = state.tx().accepted_msn().nearest(header.accepted_msn());
