@@ -196,8 +196,10 @@ mod tests {
     fn an_upgrade_leaves_the_broker_and_its_policy_alone() {
         let manifest: toml::Table = fixed().parse().unwrap();
         let deb = &manifest["package"]["metadata"]["deb"];
+        let broker = &deb["systemd-units"][0];
+        assert_eq!(broker["unit-name"].as_str(), Some("xdp-broker"));
         for key in ["enable", "start", "restart-after-upgrade", "stop-on-upgrade"] {
-            assert_eq!(deb["systemd-units"][key].as_bool(), Some(false), "{key}");
+            assert_eq!(broker[key].as_bool(), Some(false), "{key}");
         }
         assert_eq!(deb["conf-files"][0].as_str(), Some(format!("/etc/{POLICY}").as_str()));
     }

@@ -161,6 +161,7 @@ fn in_tree(format: Format) -> Vec<(&'static str, String)> {
         ),
         ("xdp/broker/systemd/xdp-broker.service", format!("{UNITS}/xdp-broker.service")),
         ("xdp/broker/systemd/xdp-broker.socket", format!("{UNITS}/xdp-broker.socket")),
+        ("xdp/top/systemd/xdp-top.service", format!("{UNITS}/xdp-top.service")),
     ]
 }
 
