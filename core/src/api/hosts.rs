@@ -71,6 +71,11 @@ impl HostSlots {
         self.total
     }
 
+    /// Whether all counts are of `slots` slots. For tests.
+    pub(crate) fn adds_up_to(&self, slots: u32) -> bool {
+        self.total == slots && self.counts.iter().all(|row| row.iter().sum::<u32>() == slots)
+    }
+
     /// How many slots a host has.
     pub(crate) fn of(&self, Host(places): Host) -> u32 {
         let rows = self.counts.iter().zip(places);

@@ -132,11 +132,13 @@ impl Rtt {
     /// A packet counts as lost when another one was sent this much later, and arrived (RFC 8985
     /// §6.2). It is a quarter of the least round trip, or of the smoothed one while that is not
     /// known. Each late packet adds a sixteenth of the difference to two round trips, or to eight
-    /// times their variation: packets may take two paths with different delays.
+    /// times their variation, and one second at the most: packets may take two paths with different
+    /// delays.
     pub(crate) fn reorder_window(&self) -> u32 {
         let least = if self.least == 0 { self.smoothed } else { self.least };
         let step = (least.min(RTO_MAX_TICKS) / 4).max(REORDER_MIN_TICKS);
-        let most = 2 * self.smoothed.max(4 * self.variation).max(step);
+        let most = 2 * self.smoothed.max(4 * self.variation);
+        let most = most.min(RTO_MAX_TICKS).max(step);
         step + (most - step) / u32::from(REORDER_STEPS_MAX) * u32::from(self.reorder_steps)
     }
 }
@@ -163,6 +165,8 @@ mod tests {
             prop_assert!(rtt.timeout(backoff) >= RTO_MIN_TICKS);
             prop_assert!(rtt.timeout(backoff) <= TIMEOUT_MAX_TICKS);
             prop_assert!(rtt.probe_timeout() >= PROBE_MIN_TICKS);
+            rtt.expect_reordering();
+            prop_assert!(rtt.reorder_window() <= RTO_MAX_TICKS);
         }
     }
 

@@ -196,8 +196,12 @@ mod tests {
     fn an_upgrade_leaves_the_broker_and_its_policy_alone() {
         let manifest: toml::Table = fixed().parse().unwrap();
         let deb = &manifest["package"]["metadata"]["deb"];
-        let broker = &deb["systemd-units"][0];
-        assert_eq!(broker["unit-name"].as_str(), Some("xdp-broker"));
+        let units = deb["systemd-units"].as_array().unwrap();
+        for (unit, name) in units.iter().zip(["xdp-broker", "xdp-top"]) {
+            assert_eq!(unit["unit-name"].as_str(), Some(name));
+            assert!(["enable", "start"].iter().all(|key| unit[key].as_bool() == Some(false)));
+        }
+        let broker = &units[0];
         for key in ["enable", "start", "restart-after-upgrade", "stop-on-upgrade"] {
             assert_eq!(broker[key].as_bool(), Some(false), "{key}");
         }

@@ -383,7 +383,7 @@ impl ConnectionTable<'_> {
             (SharedPool::Credits, self.iter().map(credit).sum()),
             (SharedPool::Errors, self.iter().map(errors).sum()),
         ];
-        counted.iter().all(|&(pool, slots)| self.hosts[pool].total() == slots)
+        counted.iter().all(|&(pool, slots)| self.hosts[pool].adds_up_to(slots))
     }
 
     /// Whether peers have spoken first, for the caller to name.

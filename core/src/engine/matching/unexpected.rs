@@ -99,9 +99,11 @@ impl<'s> UnexpectedPool<'s> {
 
     /// Whether the counts of hosts are those of the slots. For tests.
     pub(crate) fn hosts_add_up(&self) -> bool {
-        let counted: u32 = self.hosts.iter().map(HostSlots::total).sum();
-        let used = self.slots.used_slots().filter(|&slot| self.slots[slot].host.is_some());
-        counted as usize == used.count()
+        let mut counts = [0; UNEXPECTED_CLASSES];
+        for slot in self.slots.used_slots().filter(|&slot| self.slots[slot].host.is_some()) {
+            counts[self.slots.class_of(slot)] += 1;
+        }
+        self.hosts.iter().zip(counts).all(|(hosts, count)| hosts.adds_up_to(count))
     }
 
     /// Makes a message an orphan.
@@ -218,7 +220,7 @@ impl<'s> UnexpectedPool<'s> {
     /// hosts slow no peer. Orphans count as free.
     pub(crate) fn occupancy(&self, host: Option<Host>) -> u8 {
         let occupancy_of = |class| {
-            let hosts: &HostSlots = &self.hosts[class];
+            let hosts = &self.hosts[class];
             let free = self.slots.free_in(class) + self.orphaned[class];
             let used = self.slots.used_in(class);
             let own = match host {
