@@ -51,9 +51,44 @@ fn act(world: &mut World, rng: &mut Rng) {
     }
 }
 
+/// Bytes of a region, and more than the longest operation of [`act_at_length`] has.
+const LONG: usize = 40_000;
+
+/// As [`act`], with operations of many packets: messages, writes and reads of the memory that each
+/// of the two nodes has.
+fn act_at_length(world: &mut World, rng: &mut Rng, memory: [Remote; 2]) {
+    let from = rng.below(2) as usize;
+    let to = 1 - from;
+    let remote = memory[to];
+    let len = rng.below(LONG as u64) as usize;
+    match rng.below(10) {
+        0 => {
+            let _ = world.recv_with(to, LONG, |r| r.context = Context(rng.next()));
+        }
+        1 => {
+            let _ = world.send_with(from, to, |_| {}, pattern(rng.next(), len));
+        }
+        2 => {
+            let data = rng.percent(30.0).then_some(7);
+            world.write(from, to, rng.next(), remote, data, pattern(rng.next(), len));
+        }
+        3 => {
+            world.read(from, to, rng.next(), remote, len);
+        }
+        4 => world.run(Duration::from_millis(2)),
+        _ => {
+            world.step();
+        }
+    }
+}
+
 /// Runs `seed`'s steps, so many of them, in both worlds, and compares these after each. Returns the
 /// most connections that node 0 had at once.
-fn live_alike(worlds: &mut [World; 2], seed: u64, steps: u32) -> Result<u32, TestCaseError> {
+fn live_alike(
+    worlds: &mut [World; 2],
+    (seed, steps): (u64, u32),
+    act: impl Fn(&mut World, &mut Rng),
+) -> Result<u32, TestCaseError> {
     let mut lives = [seed, seed].map(Rng);
     let mut connections = 0;
     for step in 0..steps {
@@ -92,10 +127,31 @@ proptest! {
     ) {
         let faults = Faults { loss, duplicate: loss, corrupt: loss, jitter, ..Faults::NONE };
         let mut worlds = plain_and_strange(2, seed, &small(), faults);
-        live_alike(&mut worlds, seed, 300)?;
+        live_alike(&mut worlds, (seed, 300), act)?;
         let nodes = worlds[0].nodes.iter();
         let accepted: u64 = nodes.map(|node| node.engine.stats().messages_accepted).sum();
         prop_assert!(accepted > 10, "hardly anything happened: {}", accepted);
+    }
+
+    #[test]
+    fn the_fast_path_of_long_operations_equals_the_general_path(
+        seed: u64,
+        loss in prop_oneof![Just(0.0), 0.0..4.0],
+        jitter in prop_oneof![Just(0u64), 0..20_000u64],
+    ) {
+        let faults = Faults { loss, duplicate: loss, corrupt: loss, jitter, ..Faults::NONE };
+        let config = Config { eager_max: 16 << 10, ..small() };
+        let mut worlds = plain_and_strange(2, seed, &config, faults);
+        let regions = |world: &mut World| {
+            [0, 1].map(|node| world.region(node, 0, LONG, Access::READ | Access::WRITE))
+        };
+        let [here, there] = &mut worlds;
+        let memory = regions(here);
+        prop_assert_eq!(memory, regions(there));
+        live_alike(&mut worlds, (seed, 200), |world, rng| act_at_length(world, rng, memory))?;
+        let nodes = worlds[0].nodes.iter();
+        let placed: u64 = nodes.map(|node| node.engine.stats().bytes_placed).sum();
+        prop_assert!(placed > LONG as u64, "hardly anything happened: {} bytes", placed);
     }
 
     #[test]
@@ -108,7 +164,7 @@ proptest! {
             world.frugal = frugal;
             world
         });
-        live_alike(&mut worlds, seed, 300)?;
+        live_alike(&mut worlds, (seed, 300), act)?;
     }
 }
 
@@ -123,7 +179,7 @@ proptest! {
         let connections = 30;
         let config = Config { peers: connections, connections, responders: 64, ..small() };
         let mut worlds = plain_and_strange(connections as usize, seed, &config, faults);
-        let most = live_alike(&mut worlds, seed, 400)?;
+        let most = live_alike(&mut worlds, (seed, 400), act)?;
         prop_assert!(most >= 16, "few connections: {}", most);
         let accepted = worlds[0].nodes[0].engine.stats().messages_accepted;
         prop_assert!(accepted > 10, "hardly anything happened: {}", accepted);

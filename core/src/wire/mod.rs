@@ -37,7 +37,7 @@ pub use message::{
     put_rts, put_segment, rts_len, segment_overhead,
 };
 pub use packet::{Body, Packet};
-pub(crate) use packet::{plain, plain_ack};
+pub(crate) use packet::{Part, plain, plain_ack, plain_part};
 pub use record::{Record, Records};
 pub use remote::{
     AtomicRequestRecord, BEFORE_LEN, ERROR_LEN, ErrorCode, ErrorRecord, READ_REQUEST_LEN,

@@ -5,8 +5,9 @@ use super::body::{Ack, Handshake, PieceBody, PortRequestBody, ProbeBody, SACK_WO
 use super::header::{Header, PacketKind, VERSION};
 use super::integrity::verify;
 use super::layout::RecordKind;
-use super::message::MessageRecord;
+use super::message::{MessageRecord, SegmentRecord};
 use super::record::Records;
+use super::remote::{ResponseRecord, WriteRecord};
 use crate::api::config::ChecksumFn;
 use crate::api::stats::DropReason;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
@@ -100,6 +101,37 @@ pub(crate) fn plain(bytes: &[u8]) -> Option<(&Header, MessageRecord<'_>)> {
     }
     let (message, rest) = MessageRecord::split(body)?;
     rest.is_empty().then_some((header, message))
+}
+
+/// A record of an operation that takes many packets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Part<'a> {
+    /// See [`RecordKind::Segment`].
+    Segment(SegmentRecord<'a>),
+    /// See [`RecordKind::Write`].
+    Write(WriteRecord<'a>),
+    /// See [`RecordKind::ReadResponse`].
+    Response(ResponseRecord<'a>),
+}
+
+/// Header and record of a packet with one [`Part`] and without any special condition. `None` for
+/// all other packets. The checksum is not verified.
+#[inline]
+pub(crate) fn plain_part(bytes: &[u8]) -> Option<(&Header, Part<'_>)> {
+    const SEGMENT: u8 = RecordKind::Segment as u8;
+    const WRITE: u8 = RecordKind::Write as u8;
+    const RESPONSE: u8 = RecordKind::ReadResponse as u8;
+    let (header, body) = Header::ref_from_prefix(bytes).ok()?;
+    if !header.is_plain(PacketKind::Data) {
+        return None;
+    }
+    let (part, rest) = match *body.first()? {
+        SEGMENT => SegmentRecord::split(body).map(|(r, rest)| (Part::Segment(r), rest))?,
+        WRITE => WriteRecord::split(body).map(|(r, rest)| (Part::Write(r), rest))?,
+        RESPONSE => ResponseRecord::split_read(body).map(|(r, rest)| (Part::Response(r), rest))?,
+        _ => return None,
+    };
+    rest.is_empty().then_some((header, part))
 }
 
 /// Header and body of an acknowledgment without any special condition: all packets have arrived in

@@ -290,9 +290,23 @@ impl Matcher<'_> {
         None
     }
 
+    /// The assembly of a segment that does not complete its message.
+    #[inline]
+    pub(crate) fn predict_segment(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        conn: ConnSlot,
+        segment: &SegmentRecord<'_>,
+        rnr_epoch: u8,
+    ) -> Option<AssemblySlot> {
+        let slot = self.find_assembly(cx, conn, segment, rnr_epoch)?;
+        let open = self.assemblies[slot].missing;
+        (open > segment.payload.len() as u64).then_some(slot)
+    }
+
     /// Places the bytes of a segment; ends the assembly with the last of them. When as many bytes
     /// as the message has are placed, each of its bytes must have arrived once.
-    fn add_segment<M: Memory>(
+    pub(crate) fn add_segment<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         conn: ConnSlot,

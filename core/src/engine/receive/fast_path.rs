@@ -40,10 +40,10 @@ struct Prediction {
 
 /// The sender of a packet, if it is a peer in good order.
 #[derive(Clone, Copy, Debug)]
-struct PredictedPeer {
-    conn: ConnSlot,
+pub(super) struct PredictedPeer {
+    pub(super) conn: ConnSlot,
     /// The message that the peer will accept next.
-    accepted: Msn,
+    pub(super) accepted: Msn,
 }
 
 /// Processes `datagram` if it is the predicted data packet; else changes nothing and returns false.
@@ -126,7 +126,11 @@ fn predict(
 /// The sender of a packet, if it is a peer in good order, and the packet reports no error and is
 /// the latest one.
 #[inline(always)]
-fn predict_peer(cx: &Ctx<'_>, header: &Header, from: PeerAddress) -> Option<PredictedPeer> {
+pub(super) fn predict_peer(
+    cx: &Ctx<'_>,
+    header: &Header,
+    from: PeerAddress,
+) -> Option<PredictedPeer> {
     let (_, peer) = cx.table.find(header.dst_cid())?;
     if peer.connection().is_none()
         || peer.state() != State::Established

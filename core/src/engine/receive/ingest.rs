@@ -16,6 +16,7 @@ use crate::engine::matching::Matcher;
 use crate::engine::receive::admit::sack_of;
 use crate::engine::receive::fast_path::{ingest_predicted, ingest_predicted_ack};
 use crate::engine::receive::pieces::Arrived;
+use crate::engine::receive::predicted_part::ingest_predicted_part;
 use crate::engine::send::Sender;
 use crate::peer::slots::ConnSlot;
 use crate::peer::window::Admission;
@@ -29,10 +30,11 @@ impl Engine<'_> {
     pub fn ingest<M: Memory>(&mut self, now: Instant, datagram: Datagram<'_>, memory: &mut M) {
         self.advance_clock(now);
         self.cx.stats.packets_received += 1;
-        let Self { cx, sender, matcher, .. } = self;
+        let Self { cx, sender, matcher, target, .. } = self;
         if datagram.wanted.is_keep()
             && (ingest_predicted(cx, sender, matcher, &datagram, memory)
-                || ingest_predicted_ack(cx, sender, matcher, &datagram))
+                || ingest_predicted_ack(cx, sender, matcher, &datagram)
+                || ingest_predicted_part(cx, sender, matcher, target, &datagram, memory))
         {
             return;
         }

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One packet in: checks first, then the components that it concerns.
 //!
-//! `admit.rs` checks a packet against its connection, `ingest.rs` takes any packet in, and
-//! `fast_path.rs` the two that nearly always come. `pieces.rs` keeps packets that arrive in pieces,
-//! `source_port.rs` requests other source ports.
+//! `admit.rs` checks a packet against its connection, `ingest.rs` takes any packet in,
+//! `fast_path.rs` the two that nearly always come, and `predicted_part.rs` those of long
+//! operations. `pieces.rs` keeps packets that arrive in pieces, `source_port.rs` requests other
+//! source ports.
 
 pub(super) mod admit;
 pub(super) mod fast_path;
 pub(super) mod ingest;
 pub(in crate::engine) mod pieces;
+mod predicted_part;
 mod source_port;

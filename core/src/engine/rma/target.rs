@@ -36,19 +36,42 @@ impl RmaTarget<'_> {
         write: &WriteRecord<'_>,
         memory: &mut M,
     ) -> Result<(), OpError> {
+        let at = self.resolve_write(write)?;
+        self.place_write(cx, at, write, memory);
+        if write.last && !cx.table[conn].is_of_failed(header, write.op) {
+            cx.completions.target_counters().writes += 1;
+            self.regions.counters_mut(at.0).writes += 1;
+        }
+        Ok(())
+    }
+
+    /// The memory of a write.
+    ///
+    /// # Errors
+    /// Why the access is not valid.
+    #[inline]
+    pub(crate) fn resolve_write(
+        &self,
+        write: &WriteRecord<'_>,
+    ) -> Result<(RegionId, u64), OpError> {
+        self.resolve(&write.remote, write.payload.len(), Access::WRITE)
+    }
+
+    /// Writes the bytes of a record to the memory that [`Self::resolve_write`] has found.
+    #[inline]
+    pub(crate) fn place_write<M: Memory>(
+        &self,
+        cx: &mut Ctx<'_>,
+        (region, offset): (RegionId, u64),
+        write: &WriteRecord<'_>,
+        memory: &mut M,
+    ) {
         let len = write.payload.len() as u64;
-        let (region, offset) = self.resolve(&write.remote, write.payload.len(), Access::WRITE)?;
         if len > 0 {
             cx.stats.bytes_placed += len;
             let target = Target::Region(region);
-            let at = Placement { target, offset, more: !write.last };
-            memory.place(at, write.payload);
+            memory.place(Placement { target, offset, more: !write.last }, write.payload);
         }
-        if write.last && !cx.table[conn].is_of_failed(header, write.op) {
-            cx.completions.target_counters().writes += 1;
-            self.regions.counters_mut(region).writes += 1;
-        }
-        Ok(())
     }
 
     /// Queues a response with the bytes of a region, or of an announced message, or with an error.
@@ -166,9 +189,7 @@ impl RmaTarget<'_> {
         // bound: records of the packet
         !records.messages
             && records.clone().any(|record| match record {
-                Record::Write(write) => {
-                    self.resolve(&write.remote, write.payload.len(), Access::WRITE).is_err()
-                }
+                Record::Write(write) => self.resolve_write(&write).is_err(),
                 Record::AtomicRequest(request) => {
                     !request.fetch && self.resolve_atomic(cx, conn, &request).is_err()
                 }

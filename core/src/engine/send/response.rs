@@ -91,6 +91,21 @@ impl Sender<'_> {
         Ok(())
     }
 
+    /// Whether a response brings bytes of an open operation, and others are still missing. Then
+    /// [`Self::process_response`] does not fail and ends no operation.
+    #[inline]
+    pub(crate) fn predicts_response(
+        &self,
+        cx: &Ctx<'_>,
+        conn: ConnSlot,
+        response: &ResponseRecord<'_>,
+    ) -> bool {
+        let Some(slot) = self.open_request(cx, conn, response.op) else { return false };
+        let op = &self.ops[slot];
+        let open = op.sent.saturating_sub(op.total - op.missing);
+        response.status.is_ok() && (response.payload.len() as u64) < open
+    }
+
     /// Returns the credit of a request that is answered in full. The peer's slot is free when the
     /// response is acknowledged. Every packet that is sent after all packets up to `psn` have
     /// arrived shows this to the peer.
