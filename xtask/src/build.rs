@@ -3,7 +3,8 @@
 //!
 //! In: how far to optimise. Out: `target/provider/libxdp-fi.so` and the paths of the programs. The
 //! provider is replaced in one step: a process that has loaded the old file keeps it. Called by
-//! most tasks: tests use the plain build; installation and measurements use [`best`]. Cargo names
+//! most tasks: tests use the plain build, `run` the quick one; installation and the other
+//! measurements use [`best`]. Cargo names
 //! the library `libxdp_fi.so`; libfabric loads files with the ending `-fi.so` (fabric(7)).
 
 use std::collections::BTreeMap;
@@ -31,9 +32,17 @@ const PACKAGES: &[&str] = &[
     "ofi-xdp-vm-guest",
 ];
 
+/// Packages of a run: the provider, and what measures it. Called on a new machine, where each more
+/// is waited for.
+const RUN_PACKAGES: &[&str] =
+    &["ofi-xdp-ffi", "ofi-xdp-examples", "ofi-xdp-harness", "ofi-xdp-lab", "ofi-xdp-perf"];
+
 /// How far to optimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Profile {
+    /// Optimisation within each crate alone, and only the packages of a run: half the time of
+    /// [`Self::Release`].
+    Run,
     /// Cargo's own release profile.
     Release,
     /// No optimisation.
@@ -67,12 +76,13 @@ pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Built> {
     setup::ensure(&[setup::Purpose::Build])?;
     let mut cargo = workspace.cargo();
     cargo.args(["build", "--lib", "--bins"]);
-    for package in PACKAGES {
-        cargo.args(["--package", package]);
-    }
-    if profile != Profile::Debug {
-        cargo.arg("--release");
-    }
+    let packages = if profile == Profile::Run { RUN_PACKAGES } else { PACKAGES };
+    cargo.args(packages.iter().flat_map(|package| ["--package", package]));
+    cargo.args(match profile {
+        Profile::Run => &["--profile", "quick"][..],
+        Profile::Debug => &[],
+        Profile::Release | Profile::Pgo => &["--release"],
+    });
     let Artifacts { library, programs } = run_cargo(&mut cargo)?;
     let library = library.context("cargo built no cdylib xdp_fi: see ffi/Cargo.toml")?;
     let provider = workspace.provider_dir().join(PROVIDER_FILE);
