@@ -55,6 +55,10 @@ enum Task {
         /// Listen, and send back the messages of one connection
         #[arg(long)]
         connected: bool,
+        /// Post so many more receives, for the messages of liars. Receives may end in error then;
+        /// print a line about the first one
+        #[arg(long, default_value_t = 0)]
+        lies: usize,
     },
     /// Send messages to an echo and verify each returned one, until SIGTERM; print `begun` after
     /// the first answer, and their number at the end
@@ -78,8 +82,8 @@ fn main() -> anyhow::Result<()> {
         Task::Spray { target, milliseconds } => spray(target, Duration::from_millis(milliseconds)),
         Task::Pair { local } => pair(local),
         Task::Reads { local, count } => reads::run(local, count),
-        Task::Echo { local, port, connected: false } => echo(local, port),
-        Task::Echo { local, port, connected: true } => echo_connected(local, port),
+        Task::Echo { local, port, connected: false, lies } => echo(local, port, lies),
+        Task::Echo { local, port, connected: true, .. } => echo_connected(local, port),
         Task::Converse { local, echo, port, connected } => {
             converse(local, &echo, (port, connected))
         }
@@ -230,17 +234,19 @@ const fn of_exchange(wait: Wait) -> Setup {
     Setup { slots: 2 * WINDOW, size: LENGTH_MAX, wait }
 }
 
-fn echo(local: IpAddr, port: Option<u16>) -> anyhow::Result<()> {
-    let mut endpoint = open_with(local, port, of_exchange(Wait::Sread))?;
+fn echo(local: IpAddr, port: Option<u16>, lies: usize) -> anyhow::Result<()> {
+    let setup = of_exchange(Wait::Sread);
+    let setup = Setup { slots: setup.slots + lies, ..setup };
+    let mut endpoint = open_with(local, port, setup)?;
     say_name(&endpoint.name()?)?;
-    traffic::echo(&mut endpoint, None, Instant::now() + TALK)
+    traffic::echo(&mut endpoint, None, lies > 0, Instant::now() + TALK)
 }
 
 fn echo_connected(local: IpAddr, port: Option<u16>) -> anyhow::Result<()> {
     let listener = Listener::open(&Info::find(&want(Kind::Msg, local, port, None))?)?;
     say_name(&listener.name()?)?;
     let mut endpoint = listener.accept(of_exchange(Wait::Sread), LIFE)?;
-    traffic::echo(&mut endpoint, Some(Peer::CONNECTED), Instant::now() + TALK)
+    traffic::echo(&mut endpoint, Some(Peer::CONNECTED), false, Instant::now() + TALK)
 }
 
 fn knock(local: IpAddr, echo: &str) -> anyhow::Result<()> {

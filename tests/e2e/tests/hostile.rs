@@ -19,6 +19,13 @@ const MISBEHAVE: &str = env!("CARGO_BIN_EXE_misbehave");
 const HOSTILE: &str = env!("CARGO_BIN_EXE_hostile-peer");
 const ECHO_PORT: u16 = 9_100;
 const GOOD_PORT: u16 = 9_200;
+/// The echo's peer time-out, longer than a conversation is counted: a connection that owes the echo
+/// something ends after it, and before its double.
+const PEER_TIMEOUT: (&str, &str) = ("FI_XDP_PEER_TIMEOUT", "3000");
+/// Messages at a time that match receives of the echo, in the attacks of these names (`PULLS` and
+/// `HALVES` in `src/hostile/attacks.rs`).
+const PULLS: u32 = 40;
+const HALVES: u32 = 8;
 /// How long a conversation is counted.
 const COUNTED: Duration = Duration::from_millis(1_500);
 /// The least part of its messages that a good peer keeps. The engine leaves nine tenths
@@ -68,9 +75,15 @@ fn counted<T>(
     name: &str,
     meanwhile: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<(u64, T)> {
-    let client = converse(fixture, mode, name, GOOD_PORT)?;
+    let mut client = converse(fixture, mode, name, GOOD_PORT)?;
     let start = Instant::now();
-    let done = meanwhile()?;
+    let done = match meanwhile() {
+        // The end of the conversation is the cause of the other failures.
+        Err(error) if !client.is_running()? => {
+            return Err(error.context(format!("the conversation ended: {}", client.stderr())));
+        }
+        done => done?,
+    };
     std::thread::sleep(COUNTED.saturating_sub(start.elapsed()));
     Ok((verified(client)?, done))
 }
@@ -104,12 +117,15 @@ fn own_address(fixture: &TwoHostFixture) -> anyhow::Result<String> {
     Ok(address)
 }
 
-/// Runs `attack` beside good peers. The bytes that the attacker sent and received.
-fn withstand(attack: &str, mode: &str) -> anyhow::Result<Option<[u64; 2]>> {
+/// Runs `attack` beside good peers. Messages of `lies` more may match receives of the echo; the
+/// receives end in error. The bytes that the attacker sent and received.
+fn withstand(attack: &str, mode: &str, lies: u32) -> anyhow::Result<Option<[u64; 2]>> {
     let Some(fixture) = TwoHostFixture::new()? else { return Ok(None) };
     let [target, local] = [Side::A, Side::B].map(|side| fixture.hosts().link(0).v4(side));
-    let (echo_local, echo_port) = (target.to_string(), ECHO_PORT.to_string());
-    let echo = Program::new(MISBEHAVE).args(["echo", &echo_local, "--port", &echo_port]);
+    let arguments = [target.to_string(), ECHO_PORT.to_string(), lies.to_string()];
+    let [echo_local, port, lies_text] = arguments.each_ref().map(String::as_str);
+    let arguments = ["echo", echo_local, "--port", port, "--lies", lies_text];
+    let echo = Program::new(MISBEHAVE).args(arguments).envs([PEER_TIMEOUT]);
     let mut echo = start(&fixture, Side::A, mode, echo)?;
     let name = echo.wait_for("name ", TIMEOUT)?;
     let name = name.strip_prefix("name ").context("no name")?;
@@ -127,6 +143,9 @@ fn withstand(attack: &str, mode: &str) -> anyhow::Result<Option<[u64; 2]>> {
         ensure!(hostile.is_running()?, "the attack ended: {}", hostile.stderr());
         Ok((hostile, new))
     })?;
+    if lies > 0 {
+        echo.wait_for("a receive has failed", TIMEOUT)?;
+    }
     ensure!(echo.is_running()?, "the echo ended: {}", echo.stderr());
     ensure!(hostile.is_running()?, "the attack ended: {}", hostile.stderr());
     hostile.signal(Signal::SIGTERM)?;
@@ -140,8 +159,13 @@ fn withstand(attack: &str, mode: &str) -> anyhow::Result<Option<[u64; 2]>> {
 
 /// Runs `attack` on both tiers.
 fn withstand_on_both(attack: &str) -> anyhow::Result<()> {
+    withstand_lies_on_both(attack, 0)
+}
+
+/// Runs `attack` on both tiers. Its messages match `lies` receives at a time.
+fn withstand_lies_on_both(attack: &str, lies: u32) -> anyhow::Result<()> {
     for mode in ["auto", "udp"] {
-        withstand(attack, mode)?;
+        withstand(attack, mode, lies)?;
     }
     Ok(())
 }
@@ -159,7 +183,7 @@ fn root_hellos_from_all_ports_keep_no_peer_out() -> anyhow::Result<()> {
 #[test]
 fn root_an_address_that_proves_nothing_gets_no_more_bytes_than_it_sends() -> anyhow::Result<()> {
     for mode in ["auto", "udp"] {
-        if let Some([sent, received]) = withstand("amplify", mode)? {
+        if let Some([sent, received]) = withstand("amplify", mode, 0)? {
             ensure!(received <= sent, "{received} bytes for {sent}");
             ensure!(received > 0, "nothing was answered: the attack did not reach the echo");
         }
@@ -185,4 +209,19 @@ fn root_messages_that_none_receives_stop_no_message() -> anyhow::Result<()> {
 #[test]
 fn root_messages_out_of_order_take_no_core() -> anyhow::Result<()> {
     withstand_on_both("out-of-order")
+}
+
+#[test]
+fn root_hellos_forged_from_the_address_of_a_peer_end_no_connection() -> anyhow::Result<()> {
+    withstand_on_both("restart")
+}
+
+#[test]
+fn root_long_messages_that_are_never_delivered_stop_no_long_message() -> anyhow::Result<()> {
+    withstand_lies_on_both("pulls", PULLS)
+}
+
+#[test]
+fn root_messages_of_which_a_half_came_twice_do_not_complete() -> anyhow::Result<()> {
+    withstand_lies_on_both("halves", HALVES)
 }

@@ -7,23 +7,23 @@
 //! low. So the losses of a good peer come from the target and not from a lack of processor time.
 
 use std::net::{Ipv4Addr, SocketAddrV4};
-use std::os::fd::AsFd;
 
 use anyhow::Context;
 use clap::ValueEnum;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use ofi_xdp_core::wire::{Ack, Flags, PacketKind, Token};
 use ofi_xdp_core::{PeerId, Psn};
-use ofi_xdp_test_kit::records::{handshake, segment, tagged};
+use ofi_xdp_test_kit::records::{handshake, segment, tagged, tagged_announcement, tagged_segment};
 use ofi_xdp_test_kit::rng::Rng;
 use zerocopy::{FromZeros, IntoBytes};
 
 use crate::forged::Forger;
 use crate::liar::Liar;
+use crate::liars::{crowd, readable};
 use crate::packets::{Head, hello};
+use crate::restart::restart;
 
 /// Packets of a step: 4,000 a second at most.
-const STEP_PACKETS: u32 = 8;
+pub(crate) const STEP_PACKETS: u32 = 8;
 /// Connections of one attacker: nearly all of an endpoint; a process may open 1,024 files.
 const CONNECTIONS: usize = 1_000;
 /// Connections that are opened in a step.
@@ -34,6 +34,16 @@ const UNMATCHED: u32 = 6_800;
 const COALESCED: u32 = 40;
 /// Segments of messages that never grow: as many as an endpoint has assemblies.
 const SEGMENTS: u32 = 1_024;
+/// Liars with a long message each: more than an endpoint has slots for reads of such messages.
+const PULLS: u64 = 40;
+/// Length of a message that is announced: several reads.
+const PULL_LEN: u64 = 1 << 20;
+/// Liars with a message of which one half comes twice.
+const HALVES: u64 = 8;
+/// Bytes in a half of a message.
+const HALF_LEN: usize = 100;
+/// The tag of the receives of the echo (`misbehave echo`).
+const WANTED: u64 = 7;
 /// A tag that no receive of the tests matches.
 const UNWANTED: u64 = 0xbad;
 /// The first number of an out-of-order message: the ones before it never come.
@@ -56,6 +66,13 @@ pub(crate) enum Attack {
     Unmatched,
     /// Packets of messages that may not be matched yet
     OutOfOrder,
+    /// Hellos of the next connection of the target's peer, from its address, with all secrets that
+    /// the target and the peer disclose
+    Restart,
+    /// Long messages that are announced; the requests for their bytes are acknowledged only
+    Pulls,
+    /// Messages of which the first half comes twice, and the second one never
+    Halves,
 }
 
 /// The packets of an attack.
@@ -105,6 +122,19 @@ impl Attack {
             }
             Self::OutOfOrder => lie(local, target, u32::MAX, |liar, _, counts| {
                 liar.data(&messages(AHEAD), counts);
+            })?,
+            Self::Restart => {
+                restart(local, target, peer.context("a forged restart needs --peer")?)?
+            }
+            Self::Pulls => crowd(local, target, PULLS, |liar, counts| {
+                liar.data(&tagged_announcement(0, WANTED, PULL_LEN, 1), counts);
+            })?,
+            Self::Halves => crowd(local, target, HALVES, |liar, counts| {
+                for _ in 0..2 {
+                    let total = 2 * HALF_LEN as u64;
+                    let half = tagged_segment(0, WANTED, total, 0, &[0xff; HALF_LEN]);
+                    liar.data(&half, counts);
+                }
             })?,
         })
     }
@@ -216,16 +246,6 @@ fn holes(local: Ipv4Addr, target: SocketAddrV4) -> Step {
         }
         Ok(liars.len() == CONNECTIONS)
     })
-}
-
-/// The liars that have received packets. One call for all sockets: a call for each would take a
-/// part of a core from the good peers, which is not the attack.
-fn readable(liars: &[Liar]) -> anyhow::Result<Vec<usize>> {
-    let mut polled: Vec<PollFd<'_>> =
-        liars.iter().map(|liar| PollFd::new(liar.as_fd(), PollFlags::POLLIN)).collect();
-    poll(&mut polled, PollTimeout::ZERO)?;
-    let ready = polled.iter().enumerate().filter(|(_, polled)| polled.any().unwrap_or(true));
-    Ok(ready.map(|(index, _)| index).collect())
 }
 
 /// A liar with one connection, which sends a packet `count` times and answers pings for ever.

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A peer that lies: it has a connection, answers pings, and sends any record.
+//! A peer that lies: it has a connection, answers pings, acknowledges packets, and sends any
+//! record.
 //!
 //! In: the address of an endpoint; records. Out: packets on a socket of its own. Caller: the
 //! attacks. Bounds: [`RECEIVE_MAX`] packets a call, and the attempts of a handshake.
@@ -22,6 +23,8 @@ use crate::packets::{Head, hello};
 const RECEIVE_MAX: usize = 64;
 /// The number of a liar's first packet.
 const BASE: Psn = Psn(1000);
+/// Requests that a liar permits: as many as one may. It answers none.
+const CREDIT: u8 = 16;
 /// Nanoseconds in a tick of the clock on the wire.
 const TICK_NANOS: u128 = 64;
 
@@ -30,8 +33,8 @@ const TICK_NANOS: u128 = 64;
 struct Agreed {
     cid: PeerId,
     token: Token,
-    /// The number of the endpoint's first packet. All acknowledgments name it.
-    first: Psn,
+    /// The number of the endpoint's next packet. All acknowledgments name it.
+    next: Psn,
 }
 
 /// A peer that lies.
@@ -39,9 +42,13 @@ struct Agreed {
 pub(crate) struct Liar {
     socket: UdpSocket,
     incarnation: u64,
+    /// The epoch of the connection that it has, or proposes.
+    epoch: u16,
     cookie: u64,
     start: Instant,
     agreed: Option<Agreed>,
+    /// Whether the endpoint has ended the connection.
+    ended: bool,
     /// The number of the next packet.
     psn: Psn,
 }
@@ -62,7 +69,16 @@ impl Liar {
         let socket = UdpSocket::bind((local, 0)).context("no socket for a liar")?;
         socket.connect(target)?;
         socket.set_nonblocking(true)?;
-        Ok(Self { socket, incarnation, cookie: 0, start: Instant::now(), agreed: None, psn: BASE })
+        Ok(Self {
+            socket,
+            incarnation,
+            epoch: 1,
+            cookie: 0,
+            start: Instant::now(),
+            agreed: None,
+            ended: false,
+            psn: BASE,
+        })
     }
 
     /// Whether the endpoint has agreed to a connection.
@@ -70,15 +86,26 @@ impl Liar {
         self.agreed.is_some()
     }
 
+    /// Whether the endpoint has ended the connection that it had agreed to.
+    pub(crate) const fn has_ended(&self) -> bool {
+        self.ended
+    }
+
+    /// Forgets the connection, and proposes the next one from now on.
+    pub(crate) fn start_over(&mut self) {
+        self.epoch = self.epoch.wrapping_add(1).max(1);
+        (self.agreed, self.ended, self.psn) = (None, false, BASE);
+    }
+
     /// Says hello, with the last cookie that came.
     pub(crate) fn hello(&self, counts: &mut Counts) {
-        let mut body = handshake(self.incarnation, 1, PeerId::from_bits(1), BASE);
+        let mut body = handshake(self.incarnation, self.epoch, PeerId::from_bits(1), BASE);
         body.cookie = self.cookie.into();
         self.send(&hello(&body, self.now()), counts);
     }
 
     /// Reads the packets of the endpoint: takes cookies and agreements, and answers pings and data
-    /// by acknowledging nothing.
+    /// by an acknowledgment of the packets in order. It does nothing that the data ask for.
     pub(crate) fn answer(&mut self, counts: &mut Counts) -> anyhow::Result<()> {
         let mut bytes = [0; 2048];
         for _ in 0..RECEIVE_MAX {
@@ -109,21 +136,30 @@ impl Liar {
                 self.agreed = Some(Agreed {
                     cid: PeerId::from_bits(body.src_cid.get()),
                     token: Token(high | u64::from(header.token())),
-                    first: Psn(body.psn_base.get()),
+                    next: Psn(body.psn_base.get()),
                 });
                 self.control(PacketKind::Ping, &[], counts);
             }
-            (Some(PacketKind::Ping | PacketKind::Data), _) => {
-                self.acknowledge_nothing(counts);
+            (Some(PacketKind::Data), _) => {
+                if let Some(agreed) = self.agreed.as_mut().filter(|it| it.next == header.psn()) {
+                    agreed.next = agreed.next.plus(1);
+                }
+                self.acknowledge(counts);
+            }
+            (Some(PacketKind::Ping), _) => self.acknowledge(counts),
+            (Some(PacketKind::Reset | PacketKind::Close), _) => {
+                // A late one is of an earlier connection, with another token.
+                let is_present = |agreed: Agreed| agreed.token.0 as u32 == header.token();
+                self.ended |= self.agreed.is_some_and(is_present);
             }
             _ => {}
         }
     }
 
-    /// An acknowledgment that has not changed: the answer to a ping.
-    fn acknowledge_nothing(&self, counts: &mut Counts) {
+    /// Acknowledges the packets that came in order.
+    fn acknowledge(&self, counts: &mut Counts) {
         let mut body = Ack::new_zeroed();
-        body.responder_credit = 1;
+        body.responder_credit = CREDIT;
         body.received = 1.into();
         self.control(PacketKind::Ack, body.as_bytes(), counts);
     }
@@ -147,9 +183,9 @@ impl Liar {
     }
 
     fn head(&self, kind: PacketKind) -> Option<Head> {
-        let Agreed { cid, token, first } = self.agreed?;
+        let Agreed { cid, token, next } = self.agreed?;
         let (psn, sent_at) = (self.psn, self.now());
-        Some(Head { kind, flags: Flags::empty(), cid, token, psn, ack: first, sent_at })
+        Some(Head { kind, flags: Flags::empty(), cid, token, psn, ack: next, sent_at })
     }
 
     /// The clock on the wire.

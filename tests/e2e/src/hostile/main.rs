@@ -10,7 +10,9 @@
 mod attacks;
 mod forged;
 mod liar;
+mod liars;
 mod packets;
+mod restart;
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddrV4};

@@ -56,6 +56,14 @@ pub fn segment(msn: u32, total: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
     record(|into| put_segment(into, &envelope, offset, len, |room| room.copy_from_slice(payload)))
 }
 
+/// A segment record as [`segment`], of a message with a tag.
+#[must_use]
+pub fn tagged_segment(msn: u32, tag: u64, total: u64, offset: u64, payload: &[u8]) -> Vec<u8> {
+    let envelope = Envelope { msn: Msn(msn), total, tag: Some(tag), ..Default::default() };
+    let len = payload.len() as u16;
+    record(|into| put_segment(into, &envelope, offset, len, |room| room.copy_from_slice(payload)))
+}
+
 /// A write record.
 #[must_use]
 pub fn write(op: u32, remote: Remote, data: Option<u64>, payload: &[u8]) -> Vec<u8> {
@@ -71,6 +79,13 @@ pub fn write(op: u32, remote: Remote, data: Option<u64>, payload: &[u8]) -> Vec<
 #[must_use]
 pub fn announcement(msn: u32, total: u64, handle: u64) -> Vec<u8> {
     let envelope = Envelope { msn: Msn(msn), total, ..Default::default() };
+    record(|into| put_rts(into, &envelope, handle))
+}
+
+/// The announcement of a message of `total` bytes with a tag.
+#[must_use]
+pub fn tagged_announcement(msn: u32, tag: u64, total: u64, handle: u64) -> Vec<u8> {
+    let envelope = Envelope { msn: Msn(msn), total, tag: Some(tag), ..Default::default() };
     record(|into| put_rts(into, &envelope, handle))
 }
 
