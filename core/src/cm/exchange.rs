@@ -287,12 +287,7 @@ impl Key {
 impl IndexKey for Key {
     fn hash(&self, secret: [u64; 2]) -> u64 {
         let [high, low, port] = self.address.words();
-        let [nonce, nonce_high] = words(self.nonce);
+        let (nonce, nonce_high) = (self.nonce as u64, (self.nonce >> 64) as u64);
         sip_hash(secret, &[high, low, port, nonce, nonce_high, self.role])
     }
-}
-
-/// The number of a request as two words.
-pub(super) const fn words(nonce: u128) -> [u64; 2] {
-    [nonce as u64, (nonce >> 64) as u64]
 }

@@ -39,8 +39,9 @@ impl Agent<'_> {
             state: State::Connecting,
             peer: to,
             nonce: self.draw_nonce(),
+            cookie: self.cookies.shown_to(now, to),
             local: PeerAddress::from_v6([0; 16], local),
-            repeat: Repeat::after(now, FIRST_PAUSE_NANOS, u32::MAX),
+            repeat: self.repeat_request(now),
             expires_at: self.timeout_from(now),
             ..Exchange::default()
         };
@@ -54,6 +55,17 @@ impl Agent<'_> {
     fn draw_nonce(&mut self) -> u128 {
         let [low, high] = core::array::from_fn(|_| self.secret.draw(Use::ConnectNonce));
         (u128::from(high) << 64 | u128::from(low)) & ((1 << NONCE_BITS) - 1)
+    }
+
+    /// The repetitions of a request. The first one comes before the time-out, however short that
+    /// is: a listener does not answer a request that it received once until its application does.
+    fn repeat_request(&self, now: Instant) -> Repeat {
+        Repeat::after(now, self.at_most_quarter(FIRST_PAUSE_NANOS), u32::MAX)
+    }
+
+    /// A pause, or a quarter of the connect time-out if that is less.
+    fn at_most_quarter(&self, pause: u64) -> u64 {
+        pause.min(self.timeout_nanos() / 4)
     }
 
     /// A message of ICMP has come about the packet that begins with `quoted`. Its request ends in
@@ -132,7 +144,7 @@ impl Agent<'_> {
         packet: &ConnectPacket<'_>,
     ) -> Result<(), DropReason> {
         let slot = self.open_request_of(packet)?;
-        let expires_at = self.timeout_from(now);
+        let (repeat, expires_at) = (self.repeat_request(now), self.timeout_from(now));
         let exchange = &mut self.table[slot];
         if packet.proof == 0 || packet.proof == exchange.cookie {
             return Err(DropReason::Duplicate);
@@ -140,7 +152,9 @@ impl Agent<'_> {
         exchange.is_answered = true;
         exchange.expires_at = expires_at;
         exchange.cookie = packet.proof;
-        exchange.repeat = Repeat::after(now, FIRST_PAUSE_NANOS, u32::MAX);
+        // The listener may have answered from another address than it was asked at.
+        self.cookies.keep(now, exchange.peer, packet.proof);
+        exchange.repeat = repeat;
         self.table.arm(slot, now);
         self.table.queue_send(slot);
         Ok(())
@@ -153,7 +167,7 @@ impl Agent<'_> {
     ) -> Result<(), DropReason> {
         let slot = self.open_request_of(packet)?;
         let expires_at = self.timeout_from(now);
-        let keepalive = KEEPALIVE_NANOS.min(self.timeout_nanos() / 4);
+        let keepalive = self.at_most_quarter(KEEPALIVE_NANOS);
         let exchange = &mut self.table[slot];
         exchange.is_answered = true;
         exchange.expires_at = expires_at;

@@ -7,17 +7,15 @@
 //! requests.
 
 use super::Agent;
+use super::cookies::{COOKIE_PERIOD_NANOS, cookie, is_cookie};
 use super::event::{AnswerError, RequestId};
-use super::exchange::{Exchange, ExchangeSlot, Key, Membership, Repeat, Role, State, words};
+use super::exchange::{Exchange, ExchangeSlot, Key, Membership, Repeat, Role, State};
 use super::initiator::named_or_at;
 use super::reply::ConnectReply;
 use crate::api::limits::CONNECT_DATA_MAX;
 use crate::collections::secret::Use;
 use crate::wire::{ConnectKind, ConnectPacket, RejectReason};
 use crate::{DropReason, Instant, PeerAddress};
-
-/// Period of cookies: a cookie is good in the period in which it was made, and in the next.
-const COOKIE_PERIOD_NANOS: u64 = 10_000_000_000;
 
 /// A request that finds fewer than these waiting is taken in, however many its host has.
 const UNSHARED: u32 = 16;
@@ -91,7 +89,7 @@ impl Agent<'_> {
         let nonce = packet.nonce;
         let slot = self.table.find(&Key::new(Role::Listener, from, nonce));
         let proves = slot.is_some_and(|slot| self.table[slot].cookie == packet.proof)
-            || self.is_cookie(now, from, nonce, packet.proof);
+            || is_cookie(&self.secret, now, from, packet.proof);
         match slot {
             None if self.backlog == 0 => {
                 self.stats.refused += 1;
@@ -99,7 +97,7 @@ impl Agent<'_> {
                 Err(DropReason::UnknownConnection)
             }
             _ if !proves => {
-                let cookie = self.cookie(from, nonce, period(now));
+                let cookie = cookie(&self.secret, now, from);
                 self.stats.cookies_sent += 1;
                 self.reply(ConnectReply::new(from, ConnectKind::Cookie, nonce, cookie));
                 Ok(())
@@ -169,8 +167,8 @@ impl Agent<'_> {
             return Err(DropReason::NoRoom);
         };
         self.stats.requested += 1;
+        // The answer of the application is the answer to this packet, unless it is late.
         self.table.queue_event(slot);
-        self.reply(ConnectReply::new(from, ConnectKind::Pending, packet.nonce, 0));
         Ok(())
     }
 
@@ -216,7 +214,7 @@ impl Agent<'_> {
         let slot = self.request_from(from, packet)?;
         let exchange = &self.table[slot];
         let proves = [exchange.cookie, exchange.acceptance].contains(&packet.proof)
-            || self.is_cookie(now, from, packet.nonce, packet.proof);
+            || is_cookie(&self.secret, now, from, packet.proof);
         if !proves {
             return Err(DropReason::WrongToken);
         }
@@ -243,21 +241,4 @@ impl Agent<'_> {
         self.table[slot].repeat = Repeat::NEVER;
         self.table.arm(slot, now);
     }
-
-    /// The cookie for a request from `from` in a period.
-    fn cookie(&self, from: PeerAddress, nonce: u128, period: u64) -> u64 {
-        let [high, low, port] = from.words();
-        let [nonce, rest] = words(nonce);
-        self.secret.of(Use::ConnectCookie, [high, low, port, nonce, rest, period]).max(1)
-    }
-
-    /// Whether `shown` is a cookie that this agent made for the request a short time ago.
-    fn is_cookie(&self, now: Instant, from: PeerAddress, nonce: u128, shown: u64) -> bool {
-        let is_of = |period| self.cookie(from, nonce, period) == shown;
-        shown != 0 && (is_of(period(now)) || is_of(period(now).wrapping_sub(1)))
-    }
-}
-
-const fn period(now: Instant) -> u64 {
-    now.as_nanos() / COOKIE_PERIOD_NANOS
 }

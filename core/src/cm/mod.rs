@@ -10,6 +10,7 @@
 //! of each role. [`REPLIES_MAX`] answers wait to be sent. A packet causes at most one answer.
 //! Nothing is kept for a sender that has not shown that it receives at its address.
 
+mod cookies;
 mod event;
 mod exchange;
 mod initiator;
@@ -23,6 +24,7 @@ mod transmit;
 use crate::collections::secret::Secret;
 use crate::wire::{ConnectKind, ConnectPacket};
 use crate::{ConfigError, DropReason, Instant, PeerAddress, PeerId};
+use cookies::KnownCookies;
 use exchange::{Role, State};
 use reply::ConnectReply;
 use table::ExchangeTable;
@@ -44,6 +46,8 @@ pub struct Agent<'s> {
     table: ExchangeTable<'s>,
     /// Requests that may be unreleased at once; 0: the agent does not listen.
     backlog: u32,
+    /// Cookies of listeners, for the requests of this side.
+    cookies: KnownCookies,
     replies: heapless::Deque<ConnectReply, REPLIES_MAX>,
     stats: AgentStats,
 }
@@ -62,8 +66,9 @@ impl<'s> Agent<'s> {
         let secret = Secret::new(key);
         let table = ExchangeTable::new(storage, config.slots()?, &secret)
             .ok_or(ConfigError::Storage("exchanges"))?;
-        let (replies, stats) = (heapless::Deque::new(), AgentStats::default());
-        Ok(Self { config: *config, secret, table, backlog: 0, replies, stats })
+        let (cookies, replies) = (KnownCookies::default(), heapless::Deque::new());
+        let stats = AgentStats::default();
+        Ok(Self { config: *config, secret, table, backlog: 0, cookies, replies, stats })
     }
 
     /// Ends an exchange in any state, for example because its endpoint is closed. The other side is

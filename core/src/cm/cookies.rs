@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Cookies of requests (`docs/PROTOCOL.md` §12.2): proof that an initiator receives at its address.
+//!
+//! A listener makes them, and keeps none. An initiator keeps those of a few listeners, so that its
+//! next request to one of them has the cookie from the beginning.
+//!
+//! In: the time, addresses, cookies that came. Out: cookies. Callers: `initiator` and `listener`.
+//! Bound: [`LISTENERS_MAX`] cookies.
+
+use crate::collections::secret::{Secret, Use};
+use crate::{Instant, PeerAddress};
+
+/// Period of cookies: a cookie is good in the period in which it was made, and in the next.
+pub(super) const COOKIE_PERIOD_NANOS: u64 = 10_000_000_000;
+/// The most listeners whose cookies an initiator keeps.
+const LISTENERS_MAX: usize = 16;
+
+/// A cookie that an initiator keeps.
+#[derive(Clone, Copy, Debug)]
+struct KnownCookie {
+    listener: PeerAddress,
+    cookie: u64,
+    received_at: Instant,
+}
+
+/// The cookies of an initiator, the oldest first.
+#[derive(Debug, Default)]
+pub(super) struct KnownCookies(heapless::Vec<KnownCookie, LISTENERS_MAX>);
+
+impl KnownCookies {
+    /// Keeps the cookie that `listener` has made, in place of its last one or of the oldest.
+    pub(super) fn keep(&mut self, now: Instant, listener: PeerAddress, cookie: u64) {
+        self.0.retain(|known| known.listener != listener);
+        if self.0.is_full() {
+            self.0.remove(0);
+        }
+        // There is room.
+        let _ = self.0.push(KnownCookie { listener, cookie, received_at: now });
+    }
+
+    /// The cookie to show to `listener`; 0: none that may be good. The answer to one that is not
+    /// good any more is a new one.
+    pub(super) fn shown_to(&self, now: Instant, listener: PeerAddress) -> u64 {
+        let known = self.0.iter().find(|known| known.listener == listener);
+        let is_good =
+            |known: &&KnownCookie| now < known.received_at.after_nanos(COOKIE_PERIOD_NANOS);
+        known.filter(is_good).map_or(0, |known| known.cookie)
+    }
+}
+
+/// The cookie for requests from `from` at this time, by the secret of its listener.
+pub(super) fn cookie(secret: &Secret, now: Instant, from: PeerAddress) -> u64 {
+    of_period(secret, period(now), from)
+}
+
+/// Whether `shown` is a cookie that was made for requests from `from` a short time ago.
+pub(super) fn is_cookie(secret: &Secret, now: Instant, from: PeerAddress, shown: u64) -> bool {
+    let is_of = |period| of_period(secret, period, from) == shown;
+    shown != 0 && (is_of(period(now)) || is_of(period(now).wrapping_sub(1)))
+}
+
+fn of_period(secret: &Secret, period: u64, from: PeerAddress) -> u64 {
+    let [high, low, port] = from.words();
+    secret.of(Use::ConnectCookie, [high, low, port, period]).max(1)
+}
+
+const fn period(now: Instant) -> u64 {
+    now.as_nanos() / COOKIE_PERIOD_NANOS
+}
