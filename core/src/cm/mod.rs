@@ -140,6 +140,12 @@ impl<'s> Agent<'s> {
         self.table.next_event()
     }
 
+    /// Whether [`Self::poll_event`] has an event.
+    #[must_use]
+    pub fn has_event(&self) -> bool {
+        self.table.has_event()
+    }
+
     /// The data that came with the last event of an exchange; empty for an identifier that ended.
     #[must_use]
     pub fn data(&self, id: RequestId) -> &[u8] {

@@ -187,6 +187,11 @@ impl<'s> ExchangeTable<'s> {
         self.events.push_back(&mut self.exchanges, slot);
     }
 
+    /// Whether an event waits for the owner.
+    pub(super) fn has_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
     /// The next event.
     pub(super) fn next_event(&mut self) -> Option<ConnectEvent> {
         let slot = self.events.pop_front(&mut self.exchanges)?;

@@ -11,6 +11,7 @@
 
 use std::collections::VecDeque;
 use std::ffi::c_int;
+use std::mem::replace;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
@@ -101,6 +102,8 @@ pub(crate) struct ErrorEvent {
 struct State {
     events: VecDeque<Event>,
     errors: VecDeque<ErrorEvent>,
+    /// The descriptor of readers is readable.
+    is_announced: bool,
 }
 
 /// See the module.
@@ -165,7 +168,7 @@ impl Eq {
         let len = event.bytes.len();
         if !peek {
             state.events.pop_front();
-            self.clear_if_empty(&state);
+            self.clear_if_empty(&mut state);
         }
         Ok(len)
     }
@@ -206,7 +209,7 @@ impl Eq {
         let error = state.errors.front().ok_or(Error::Again)?.clone();
         if !peek {
             state.errors.pop_front();
-            self.clear_if_empty(&state);
+            self.clear_if_empty(&mut state);
         }
         Ok(error)
     }
@@ -248,7 +251,7 @@ impl Eq {
     pub(crate) fn push(&self, event: Event) {
         let mut state = self.lock();
         state.events.push_back(event);
-        self.announce(&state);
+        self.announce(&mut state);
     }
 
     /// Removes the connection events and the errors of an object that is closed: C's pointer ends.
@@ -258,14 +261,14 @@ impl Eq {
         let mut state = self.lock();
         state.events.retain(|event| !event.is_of_connection(fid));
         state.errors.retain(|error| error.fid != fid);
-        self.clear_if_empty(&state);
+        self.clear_if_empty(&mut state);
     }
 
     /// Adds an error of an admitted operation.
     pub(crate) fn push_error(&self, error: ErrorEvent) {
         let mut state = self.lock();
         state.errors.push_back(error);
-        self.announce(&state);
+        self.announce(&mut state);
     }
 
     fn is_empty(&self) -> bool {
@@ -275,15 +278,18 @@ impl Eq {
 
     /// Makes the descriptor readable. Called under the lock, like [`Self::clear_if_empty`], so that
     /// the descriptor is readable exactly while an event or an error is queued.
-    fn announce(&self, _state: &State) {
-        // A counter that is full is readable already.
-        let _ = self.ready.write(1);
+    fn announce(&self, state: &mut State) {
+        if !replace(&mut state.is_announced, true) {
+            // A counter that is full is readable already.
+            let _ = self.ready.write(1);
+        }
     }
 
     /// Makes the descriptor unreadable if both queues are empty.
-    fn clear_if_empty(&self, state: &State) {
-        if state.events.is_empty() && state.errors.is_empty() {
-            // The read fails if another reader was faster, which is harmless.
+    fn clear_if_empty(&self, state: &mut State) {
+        let is_empty = state.events.is_empty() && state.errors.is_empty();
+        if is_empty && replace(&mut state.is_announced, false) {
+            // The read fails if the application has read the descriptor, which is harmless.
             let _ = self.ready.read();
         }
     }

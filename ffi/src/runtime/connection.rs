@@ -43,7 +43,7 @@ impl Runtime {
         to: (PeerAddress, PeerId),
         ours: bool,
     ) -> Result<(), Error> {
-        let connect_timeout = param::values()?.connect_timeout;
+        let connect_timeout = param::connect_timeout()?;
         let mut state = self.lock();
         let State { engine, links, .. } = &mut *state;
         if links.phase(peer) != LinkPhase::Unnamed {
@@ -63,7 +63,7 @@ impl Runtime {
     /// # Errors
     /// Those of the parameters.
     pub(crate) fn confirm_connection(&self, peer: PeerId) -> Result<(), Error> {
-        let connect_timeout = param::values()?.connect_timeout;
+        let connect_timeout = param::connect_timeout()?;
         let mut state = self.lock();
         if state.links.phase(peer) == LinkPhase::Opening {
             state.links.open(peer, now().after(connect_timeout));

@@ -266,6 +266,21 @@ pub(crate) fn values() -> Result<Values, Error> {
     PROVIDER.get().map_or_else(|| Ok(Values::default()), |&provider| read(provider))
 }
 
+/// The current connect time-out alone: connections ask for it, and each value costs a search of the
+/// environment.
+///
+/// # Errors
+/// [`Error::Invalid`], as [`values`].
+pub(crate) fn connect_timeout() -> Result<Duration, Error> {
+    let given = PROVIDER.get().map_or(Ok(None), |&provider| given_connect_timeout(provider))?;
+    Ok(given.unwrap_or_else(|| Values::default().connect_timeout))
+}
+
+fn given_connect_timeout(provider: Provider) -> Result<Option<Duration>, Error> {
+    let milliseconds = number(provider, &CONNECT_TIMEOUT, &TIMEOUTS)?;
+    Ok(milliseconds.map(|milliseconds| Duration::from_millis(milliseconds.into())))
+}
+
 fn read(provider: Provider) -> Result<Values, Error> {
     let mut values = Values { interface: provider.text_value(IFACE.name), ..Values::default() };
     if let Some(text) = provider.text_value(MODE.name) {
@@ -299,9 +314,7 @@ fn read(provider: Provider) -> Result<Values, Error> {
     if let Some(seconds) = number(provider, &PATH_RETRY, &PATH_RETRIES)? {
         values.path_retry = Duration::from_secs(seconds.into());
     }
-    if let Some(milliseconds) = number(provider, &CONNECT_TIMEOUT, &TIMEOUTS)? {
-        values.connect_timeout = Duration::from_millis(milliseconds.into());
-    }
+    values.connect_timeout = given_connect_timeout(provider)?.unwrap_or(values.connect_timeout);
     if let Some(microseconds) = number(provider, &SPIN, &(0..=u32::MAX))? {
         values.spin = Duration::from_micros(microseconds.into());
     }

@@ -28,7 +28,7 @@ use crate::wait::waker::sleep;
 
 pub(crate) use request::ConnectionRequest;
 pub(crate) use socket::{CmSocket, NewRequest, Purpose, RequestOutcome, RequestSink, Requester};
-use turns::Turns;
+use turns::{Turns, Woken};
 
 /// Longest wait of [`ConnectionManager::close`] for acknowledgements.
 const LINGER: Duration = Duration::from_millis(500);
@@ -90,7 +90,7 @@ impl ConnectionManager {
             // The state of the agent decides, whatever ended the sleep.
             let _ = sleep(&mut wakeup, Some(until.since(now())));
             let turn = self.turns.begin();
-            socket.serve(now());
+            socket.serve(now(), Woken { errors: true });
             drop(turn);
             if now() >= deadline {
                 break;
@@ -126,22 +126,30 @@ impl Drop for ConnectionManager {
 
 /// The thread.
 fn run(turns: &Turns, sockets: &Sockets) {
+    let mut woken = Woken { errors: true };
     while turns.go_on() {
         let now = now();
-        let due = serve(turns, sockets, now);
-        turns.sleep(due.map(|due| due.since(now)));
+        serve(turns, sockets, now, woken);
+        woken = turns.sleep(now, || next_due(turns, sockets));
     }
 }
 
-/// One turn of every socket; when the next one is due without a packet.
-fn serve(turns: &Turns, sockets: &Sockets, now: Instant) -> Option<Instant> {
+/// One turn of every socket.
+fn serve(turns: &Turns, sockets: &Sockets, now: Instant, woken: Woken) {
     let _turn = turns.begin();
+    open_sockets(sockets).iter().for_each(|socket| socket.serve(now, woken));
+}
+
+/// When the next turn is due without a packet.
+fn next_due(turns: &Turns, sockets: &Sockets) -> Option<Instant> {
+    let _turn = turns.begin();
+    open_sockets(sockets).iter().fold(None, |due, socket| earlier(due, socket.due()))
+}
+
+fn open_sockets(sockets: &Sockets) -> Vec<Arc<CmSocket>> {
     let mut sockets = lock(sockets);
     sockets.retain(|socket| socket.strong_count() > 0);
-    let open: Vec<_> = sockets.iter().filter_map(Weak::upgrade).collect();
-    drop(sockets);
-    open.iter().for_each(|socket| socket.serve(now));
-    open.iter().fold(None, |due, socket| earlier(due, socket.due()))
+    sockets.iter().filter_map(Weak::upgrade).collect()
 }
 
 // A panic while a lock is held leaves lists that are sound.

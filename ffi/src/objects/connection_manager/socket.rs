@@ -23,7 +23,7 @@ use ofi_xdp_core::cm::{
 };
 use ofi_xdp_core::{AgentBox, Instant, PeerId};
 
-use super::turns::Turns;
+use super::turns::{Turns, Woken};
 use crate::sys::clock::now;
 use crate::sys::errno::Error;
 use crate::sys::{cm_socket, param};
@@ -92,6 +92,18 @@ struct State {
     sink: Option<Weak<dyn RequestSink>>,
 }
 
+impl State {
+    /// When the thread has something to do without a packet: at once if an event waits, for which a
+    /// call found no route.
+    fn due(&self) -> Option<Instant> {
+        self.agent.with(
+            |agent| {
+                if agent.has_event() { Some(Instant::ZERO) } else { agent.poll_at() }
+            },
+        )
+    }
+}
+
 /// See the module.
 pub(crate) struct CmSocket {
     socket: UdpSocket,
@@ -120,7 +132,7 @@ impl CmSocket {
             Purpose::Connect(connects) => (connects, 0),
             Purpose::Listen(backlog) => (0, backlog),
         };
-        let connect_timeout = param::values()?.connect_timeout;
+        let connect_timeout = param::connect_timeout()?;
         let checksum = ofi_xdp_checksum::crc32c;
         let config = AgentConfig { connect_timeout, connects, backlog, checksum };
         let agent =
@@ -232,16 +244,20 @@ impl CmSocket {
         self.lock().agent.with(|agent| agent.is_rejecting())
     }
 
-    /// When the next timer is due.
+    /// When the thread has something to do without a packet.
     pub(super) fn due(&self) -> Option<Instant> {
-        self.lock().agent.with(|agent| agent.poll_at())
+        self.lock().due()
     }
 
-    /// One turn of the thread: packets in, time-outs, packets out, events.
-    pub(super) fn serve(self: &Arc<Self>, now: Instant) {
+    /// One turn of the thread: packets in, messages of ICMP if `woken` by some, time-outs, packets
+    /// out, events.
+    pub(super) fn serve(self: &Arc<Self>, now: Instant, woken: Woken) {
         let deliveries = {
             let mut state = self.lock();
             self.receive(&mut state, now);
+            if woken.errors {
+                self.receive_errors(&mut state, now);
+            }
             self.transmit(&mut state, now);
             Self::events(&mut state, now)
         };
@@ -253,7 +269,7 @@ impl CmSocket {
         }
     }
 
-    /// Runs `call`, sends the packets that follow from it, and shows the thread the new timers.
+    /// Runs `call`, sends the packets that follow from it, and shows the thread an earlier timer.
     fn change<T>(
         &self,
         now: Instant,
@@ -262,8 +278,11 @@ impl CmSocket {
         let mut state = self.lock();
         let result = call(&mut state)?;
         self.transmit(&mut state, now);
+        let due = state.due();
         drop(state);
-        self.turns.wake();
+        if let Some(due) = due {
+            self.turns.wake_before(due);
+        }
         Ok(result)
     }
 
@@ -283,7 +302,6 @@ impl CmSocket {
                 Err(_) => self.receive_errors(state, now),
             }
         }
-        self.receive_errors(state, now);
     }
 
     /// Takes messages of ICMP about packets of this socket, [`BATCH`] at most.
