@@ -2,7 +2,7 @@
 //! Cookies of connection management (`docs/PROTOCOL.md` §12.2): what they are good for, and how
 //! long an initiator shows them.
 
-#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 #![allow(clippy::std_instead_of_core, reason = "tests have std")]
 
 use ofi_xdp_core::cm::{ConnectEvent, RequestId};
