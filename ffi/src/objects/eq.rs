@@ -9,7 +9,8 @@
 //! Bounds: [`Eq::capacity`] events; a further operation is refused until events are read. An
 //! insertion that has started may add one error for each of its addresses beyond that.
 
-use std::collections::VecDeque;
+mod entries;
+
 use std::ffi::c_int;
 use std::mem::replace;
 use std::os::fd::{AsFd, AsRawFd, RawFd};
@@ -29,6 +30,8 @@ use crate::sys::errno::Error;
 use crate::sys::owned_info::OwnedInfo;
 use crate::wait::wait_fd::Wait;
 use crate::wait::waker::sleep;
+
+use entries::Entries;
 
 /// Least capacity of a queue, in events.
 const CAPACITY_MIN: usize = 1024;
@@ -63,11 +66,10 @@ impl Event {
         Self { code, bytes, arrival: None }
     }
 
-    /// Whether it is a connection event of the object `fid`: `struct fi_eq_cm_entry` begins with
-    /// it.
-    fn is_of_connection(&self, fid: usize) -> bool {
+    /// The object of a connection event, with which `struct fi_eq_cm_entry` begins.
+    fn fid_of_connection(&self) -> Option<usize> {
         matches!(self.code, abi::FI_CONNREQ | abi::FI_CONNECTED | abi::FI_SHUTDOWN)
-            && self.bytes.starts_with(&fid.to_ne_bytes())
+            .then(|| self.bytes.first_chunk().copied().map(usize::from_ne_bytes))?
     }
 }
 
@@ -100,8 +102,8 @@ pub(crate) struct ErrorEvent {
 
 #[derive(Debug, Default)]
 struct State {
-    events: VecDeque<Event>,
-    errors: VecDeque<ErrorEvent>,
+    events: Entries<Event>,
+    errors: Entries<ErrorEvent>,
     /// The descriptor of readers is readable.
     is_announced: bool,
 }
@@ -163,11 +165,11 @@ impl Eq {
         if !state.errors.is_empty() {
             return Err(Error::Available);
         }
-        let event = state.events.front().ok_or(Error::Again)?;
+        let event = state.events.first().ok_or(Error::Again)?;
         copy(event)?;
         let len = event.bytes.len();
         if !peek {
-            state.events.pop_front();
+            state.events.pop();
             self.clear_if_empty(&mut state);
         }
         Ok(len)
@@ -206,9 +208,9 @@ impl Eq {
     /// [`Error::Again`] if there is none.
     pub(crate) fn read_error(&self, peek: bool) -> Result<ErrorEvent, Error> {
         let mut state = self.lock();
-        let error = state.errors.front().ok_or(Error::Again)?.clone();
+        let error = state.errors.first().ok_or(Error::Again)?.clone();
         if !peek {
-            state.errors.pop_front();
+            state.errors.pop();
             self.clear_if_empty(&mut state);
         }
         Ok(error)
@@ -250,7 +252,7 @@ impl Eq {
     /// Adds an event of an admitted operation.
     pub(crate) fn push(&self, event: Event) {
         let mut state = self.lock();
-        state.events.push_back(event);
+        state.events.push(event.fid_of_connection(), event);
         self.announce(&mut state);
     }
 
@@ -259,15 +261,15 @@ impl Eq {
     /// without the lock of this queue.
     pub(crate) fn forget(&self, fid: usize) {
         let mut state = self.lock();
-        state.events.retain(|event| !event.is_of_connection(fid));
-        state.errors.retain(|error| error.fid != fid);
+        state.events.forget(fid);
+        state.errors.forget(fid);
         self.clear_if_empty(&mut state);
     }
 
     /// Adds an error of an admitted operation.
     pub(crate) fn push_error(&self, error: ErrorEvent) {
         let mut state = self.lock();
-        state.errors.push_back(error);
+        state.errors.push(Some(error.fid), error);
         self.announce(&mut state);
     }
 
