@@ -21,7 +21,7 @@ use crate::setup::{self, Purpose};
 use crate::workspace::{Workspace, find_command, host};
 
 /// The targets, quickest first.
-pub(crate) const TARGETS: &[&str] = &["decode", "agents", "ingest", "operations"];
+pub(crate) const TARGETS: &[&str] = &["decode", "agents", "connections", "ingest", "operations"];
 
 /// How long each runs in an automatic build.
 pub(crate) const SECONDS: u64 = 30;

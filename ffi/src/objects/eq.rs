@@ -31,7 +31,7 @@ use crate::sys::owned_info::OwnedInfo;
 use crate::wait::wait_fd::Wait;
 use crate::wait::waker::sleep;
 
-use entries::Entries;
+use entries::EventEntries;
 
 /// Least capacity of a queue, in events.
 const CAPACITY_MIN: usize = 1024;
@@ -102,8 +102,8 @@ pub(crate) struct ErrorEvent {
 
 #[derive(Debug, Default)]
 struct State {
-    events: Entries<Event>,
-    errors: Entries<ErrorEvent>,
+    events: EventEntries<Event>,
+    errors: EventEntries<ErrorEvent>,
     /// The descriptor of readers is readable.
     is_announced: bool,
 }

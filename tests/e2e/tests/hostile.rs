@@ -31,6 +31,9 @@ const COUNTED: Duration = Duration::from_millis(1_500);
 /// The least part of its messages that a good peer keeps. The engine leaves nine tenths
 /// (`core/tests/hostile/beside.rs`); here five processes share the cores.
 const KEPT: f64 = 0.6;
+/// The most memory that a listener may take more beside a flood of requests, in bytes. Pages of its
+/// connection's buffers count, too.
+const FLOOD_GROWTH: u64 = 1 << 20;
 /// The longest wait of a new peer for the end of its first message.
 const NEW_PEER: Duration = Duration::from_millis(100);
 
@@ -44,16 +47,18 @@ fn start(
     fixture.program(side, program.envs([tier_variable(mode)]))?.start()
 }
 
-/// A conversation with the echo called `name`, from `port`; it has begun.
+/// A conversation with the echo called `name`, from the port of the good peer, with arguments of
+/// `more`; it has begun.
 fn converse(
     fixture: &TwoHostFixture,
     mode: &str,
     name: &str,
-    port: u16,
+    more: &[&str],
 ) -> anyhow::Result<RunningProgram> {
     let local = fixture.hosts().link(0).v4(Side::B).to_string();
-    let port = port.to_string();
+    let port = GOOD_PORT.to_string();
     let program = Program::new(MISBEHAVE).args(["converse", &local, name, "--port", &port]);
+    let program = program.args(more);
     let mut client = start(fixture, Side::B, mode, program)?;
     client.wait_for("begun", TIMEOUT)?;
     Ok(client)
@@ -75,7 +80,7 @@ fn counted<T>(
     name: &str,
     meanwhile: impl FnOnce() -> anyhow::Result<T>,
 ) -> anyhow::Result<(u64, T)> {
-    let mut client = converse(fixture, mode, name, GOOD_PORT)?;
+    let mut client = converse(fixture, mode, name, &[])?;
     let start = Instant::now();
     let done = match meanwhile() {
         // The end of the conversation is the cause of the other failures.
@@ -224,4 +229,70 @@ fn root_long_messages_that_are_never_delivered_stop_no_long_message() -> anyhow:
 #[test]
 fn root_messages_of_which_a_half_came_twice_do_not_complete() -> anyhow::Result<()> {
     withstand_lies_on_both("halves", HALVES)
+}
+
+/// The resident memory of a program, in bytes.
+fn resident(program: &RunningProgram) -> anyhow::Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", program.pid()))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kib = line.and_then(|line| line.trim().strip_suffix(" kB")).context("no VmRSS")?;
+    Ok(kib.trim().parse::<u64>()? * 1024)
+}
+
+/// The messages of a connection in [`COUNTED`], and the memory of its listener's process after
+/// that, beside an `attack` on the listener if there is one.
+fn counted_on_connection(
+    fixture: &TwoHostFixture,
+    mode: &str,
+    attack: Option<&str>,
+) -> anyhow::Result<(u64, u64)> {
+    let [target, local] = [Side::A, Side::B].map(|side| fixture.hosts().link(0).v4(side));
+    let arguments = [target.to_string(), ECHO_PORT.to_string()];
+    let arguments = ["echo", &arguments[0], "--port", &arguments[1], "--connected"];
+    let mut echo = start(fixture, Side::A, mode, Program::new(MISBEHAVE).args(arguments))?;
+    let name = echo.wait_for("name ", TIMEOUT)?;
+    let name = name.strip_prefix("name ").context("no name")?;
+    let endpoint = format!("{target}:{ECHO_PORT}");
+    let hostile = attack.map(|attack| {
+        let hostile = Program::new(HOSTILE).args([attack, &local.to_string(), &endpoint]);
+        let mut hostile = fixture.program(Side::B, hostile)?.start()?;
+        hostile.wait_for("attacking", TIMEOUT)?;
+        anyhow::Ok(hostile)
+    });
+    let mut hostile = hostile.transpose()?;
+    // The connection is made beside the attack.
+    let asked = Instant::now();
+    let client = converse(fixture, mode, name, &["--connected"])?;
+    let begun = asked.elapsed();
+    std::thread::sleep(COUNTED);
+    let memory = resident(&echo)?;
+    let count = verified(client)?;
+    if let Some(hostile) = &mut hostile {
+        ensure!(hostile.is_running()?, "the attack ended: {}", hostile.stderr());
+        hostile.signal(Signal::SIGTERM)?;
+    }
+    let line = match hostile {
+        Some(hostile) => hostile.finish(TIMEOUT)?.success()?.stdout,
+        None => String::new(),
+    };
+    let said = line.lines().last().unwrap_or("alone");
+    println!("{mode}: {count} messages, begun in {begun:?}, {memory} bytes resident; {said}");
+    Ok((count, memory))
+}
+
+#[test]
+fn root_a_flood_of_forged_requests_leaves_connections_as_they_are() -> anyhow::Result<()> {
+    for mode in ["auto", "udp"] {
+        let Some(fixture) = TwoHostFixture::new()? else { return Ok(()) };
+        // Answers to the forged addresses leave the host, as on a network with a router.
+        let gateway = fixture.hosts().link(0).v4(Side::B).to_string();
+        let route = Program::new("ip").args(["route", "add", "default", "via", &gateway]);
+        fixture.program(Side::A, route)?.run(TIMEOUT)?.success()?;
+        let (alone, before) = counted_on_connection(&fixture, mode, None)?;
+        let (beside, after) = counted_on_connection(&fixture, mode, Some("requests"))?;
+        let growth = after.saturating_sub(before);
+        ensure!(growth <= FLOOD_GROWTH, "the flood has taken {growth} bytes");
+        ensure!(beside as f64 >= KEPT * alone as f64, "{beside} messages of {alone} are left");
+    }
+    Ok(())
 }

@@ -10,22 +10,22 @@ use std::ops::RangeInclusive;
 
 /// See the module.
 #[derive(Debug)]
-pub(super) struct Entries<T> {
+pub(super) struct EventEntries<T> {
     /// The entries and the `fid`s of their objects, by number of arrival.
     queued: BTreeMap<u64, (Option<usize>, T)>,
-    /// The same entries by object.
+    /// Those entries by object.
     by_fid: BTreeSet<(usize, u64)>,
     /// The number of the next entry. 2^64 do not wrap.
     next: u64,
 }
 
-impl<T> Default for Entries<T> {
+impl<T> Default for EventEntries<T> {
     fn default() -> Self {
         Self { queued: BTreeMap::new(), by_fid: BTreeSet::new(), next: 0 }
     }
 }
 
-impl<T> Entries<T> {
+impl<T> EventEntries<T> {
     /// Adds an entry behind the others. It ends with the object `fid`.
     pub(super) fn push(&mut self, fid: Option<usize>, entry: T) {
         let number = self.next;
@@ -97,7 +97,7 @@ mod tests {
         fn entries_leave_in_order_and_end_with_their_object(
             steps in proptest::collection::vec(step(), 0..64),
         ) {
-            let mut entries = Entries::default();
+            let mut entries = EventEntries::default();
             let mut model: Vec<(Option<usize>, u8)> = Vec::new();
             for step in steps {
                 match step {

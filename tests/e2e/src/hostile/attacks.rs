@@ -20,6 +20,7 @@ use crate::forged::Forger;
 use crate::liar::Liar;
 use crate::liars::{crowd, readable};
 use crate::packets::{Head, hello};
+use crate::requests::requests;
 use crate::restart::restart;
 
 /// Packets of a step: 4,000 a second at most.
@@ -73,6 +74,8 @@ pub(crate) enum Attack {
     Pulls,
     /// Messages of which the first half comes twice, and the second one never
     Halves,
+    /// Packets of connection management from forged addresses
+    Requests,
 }
 
 /// The packets of an attack.
@@ -126,6 +129,7 @@ impl Attack {
             Self::Restart => {
                 restart(local, target, peer.context("a forged restart needs --peer")?)?
             }
+            Self::Requests => requests(target)?,
             Self::Pulls => crowd(local, target, PULLS, |liar, counts| {
                 liar.data(&tagged_announcement(0, WANTED, PULL_LEN, 1), counts);
             })?,

@@ -12,6 +12,7 @@ mod forged;
 mod liar;
 mod liars;
 mod packets;
+mod requests;
 mod restart;
 
 use std::io::Write;

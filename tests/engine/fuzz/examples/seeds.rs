@@ -22,9 +22,13 @@ fn main() -> std::io::Result<()> {
         write(&corpus.join("ingest"), &format!("random-{seed:02}"), &bytes)?;
         write(&corpus.join("operations"), &format!("random-{seed:02}"), &bytes)?;
         write(&corpus.join("agents"), &format!("random-{seed:02}"), &bytes)?;
+        write(&corpus.join("connections"), &format!("random-{seed:02}"), &bytes)?;
     }
     for (name, bytes) in agents() {
         write(&corpus.join("agents"), name, &bytes)?;
+    }
+    for (name, bytes) in connections() {
+        write(&corpus.join("connections"), name, &bytes)?;
     }
     for (name, bytes) in operations() {
         write(&corpus.join("operations"), name, &bytes)?;
@@ -86,6 +90,29 @@ fn agents() -> Vec<(&'static str, Vec<u8>)> {
         ("no-answer", [&CONNECT[..], &[4, 3, 0, 0], &[3, 14, 3, 14]].concat()),
         ("bad-link", [&[4, 1, 1, 1], &CONNECT[..], &WAIT, &ACCEPT, &[3, 14]].concat()),
         ("forged", [&CONNECT[..], &WAIT, &[5, 0, 0, 0, 0, 4, 1, 0, 1, 0, 0, 1, 1]].concat()),
+    ]
+}
+
+/// Short stories, in the bytes that `connections` reads.
+fn connections() -> Vec<(&'static str, Vec<u8>)> {
+    const OPEN: u8 = 0;
+    const ROUNDS: u8 = 15;
+    // Of the first and of the second connection, from the opener to the other side.
+    let first = [0x13, 0, 0x01, 0, 40, 0];
+    let second = [0x13, 1, 0x01, 0, 50, 1];
+    let long = [0x13, 0, 0x01, 4, 255, 0];
+    let pair = [OPEN, 0x10, ROUNDS];
+    vec![
+        ("two", [&pair[..], &first, &second, &[ROUNDS]].concat()),
+        ("crossed", [&pair[..], &second, &first, &[8, 1, 0, 8, 0, 0, ROUNDS]].concat()),
+        ("end-of-one", [&pair[..], &first, &second, &[5, 0, ROUNDS]].concat()),
+        ("end-under-way", [&pair[..], &long, &second, &[8, 0, 0, 0x15, 0, ROUNDS]].concat()),
+        ("both-end", [&pair[..], &long, &[5, 0, 0x15, 0, ROUNDS]].concat()),
+        ("unexpected", [&pair[..], &[0x01, 0, 40, 0, ROUNDS, 0x13, 0, ROUNDS]].concat()),
+        ("lost-hello", [&[OPEN, 6, 0, 0, 14][..], &first, &[ROUNDS]].concat()),
+        ("refused-hello", [&[OPEN, 0x15, 0, ROUNDS][..], &first, &[ROUNDS]].concat()),
+        ("again", [&pair[..], &[5, 0, 0x15, 0, ROUNDS, 13, 255, 13, 255], &pair, &first].concat()),
+        ("silence", [&pair[..], &first, &[6, 0, 0, 13, 255, 13, 255, 14, 6, 0, 0, 14]].concat()),
     ]
 }
 

@@ -6,6 +6,7 @@
 //! that the tests of this package replay the corpus without libFuzzer.
 
 pub mod agents;
+pub mod connections;
 pub mod decode;
 pub mod ingest;
 pub mod input;

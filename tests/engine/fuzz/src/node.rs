@@ -168,7 +168,7 @@ impl<'s> Node<'s> {
         Context(self.contexts)
     }
 
-    /// Posts a message of `len` bytes.
+    /// Posts a message of `len` bytes and says which.
     ///
     /// # Errors
     /// The engine's.
@@ -179,7 +179,7 @@ impl<'s> Node<'s> {
         len: usize,
         tag: Option<u64>,
         (data, more): (bool, bool),
-    ) -> Result<(), PostError> {
+    ) -> Result<u64, PostError> {
         let context = self.context();
         let common = Common { more, ..Common::new(peer, context) };
         let data = data.then_some(len as u64);
@@ -189,7 +189,7 @@ impl<'s> Node<'s> {
         let op = self.engine.post_send(now, request, buffer, &mut self.memory)?;
         self.owed.insert(context.0, Posted::Op(op));
         self.audit();
-        Ok(())
+        Ok(context.0)
     }
 
     /// Posts a one-sided operation on `len` bytes at `offset` of a peer's region.
@@ -309,7 +309,16 @@ impl<'s> Node<'s> {
     /// # Panics
     /// When one is not.
     pub fn poll(&mut self, strict: bool) {
+        self.poll_each(strict, |_| ());
+    }
+
+    /// [`Self::poll`], and `each` gets the completions.
+    ///
+    /// # Panics
+    /// As [`Self::poll`].
+    pub fn poll_each(&mut self, strict: bool, mut each: impl FnMut(&Completion)) {
         while let Some(completion) = self.engine.poll_send_completion() {
+            each(&completion);
             let Some(Posted::Op(id)) = self.owed.remove(&completion.context.0) else {
                 panic!("{completion:?} is not owed");
             };
@@ -326,8 +335,34 @@ impl<'s> Node<'s> {
                 panic!("{completion:?} is not owed");
             };
             let buffer = self.memory.take_recv(id).expect("its buffer");
+            each(&completion);
             if strict {
                 check_received(&completion, &buffer);
+            }
+        }
+        self.audit();
+    }
+
+    /// Ends a connection as an endpoint does that is shut down: its operations end in error.
+    pub fn end_connected(&mut self, peer: PeerId) {
+        // An error means that the connection has ended before.
+        let _ = self.engine.remove_peer(peer);
+        self.engine.cancel_from(peer);
+        self.audit();
+    }
+
+    /// Ends a connection as an endpoint does that is closed: `contexts` are its operations, whose
+    /// buffers the engine must not touch any more.
+    ///
+    /// # Panics
+    /// When an operation is not owed, or its buffer is gone.
+    pub fn remove_connected(&mut self, peer: PeerId, contexts: &[u64]) {
+        self.end_connected(peer);
+        self.engine.discard_completions(peer, drop);
+        for context in contexts {
+            match self.owed.remove(context).expect("it has not ended") {
+                Posted::Op(id) => drop(self.memory.take_op(id).expect("its buffer")),
+                Posted::Recv(id) => drop(self.memory.take_recv(id).expect("its buffer")),
             }
         }
         self.audit();

@@ -22,6 +22,11 @@ fn agents() {
 }
 
 #[test]
+fn connections() {
+    replay("connections", ofi_xdp_fuzz::connections::run);
+}
+
+#[test]
 fn decode() {
     replay("decode", ofi_xdp_fuzz::decode::run);
 }
