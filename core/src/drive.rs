@@ -50,7 +50,8 @@ pub fn drive<P: Port, M: Memory>(
     }
     let mut progress = Progress::default();
     if budget.rx_packets > 0 {
-        let ingest = &mut |datagram: Datagram<'_>| engine.ingest(now, datagram, memory);
+        let mut arrivals = engine.arrivals(now);
+        let ingest = &mut |datagram: Datagram<'_>| arrivals.ingest(&datagram, memory);
         progress.received = port.receive(now, budget.rx_packets, ingest)?;
         engine.end_poll(now);
         engine.resume_matching(memory);

@@ -64,7 +64,8 @@ pub use drive::{Budget, Progress, drive};
 pub use engine::storage::StorageBox;
 pub use engine::storage::{Storage, StorageBytes};
 pub use engine::{
-    Access, Burst, Engine, Identity, PeerReport, RegionRequest, TIMERS_PER_ADVANCE, Violation,
+    Access, Arrivals, Burst, Engine, Identity, PeerReport, RegionRequest, TIMERS_PER_ADVANCE,
+    Violation,
 };
 pub use peer::window::WINDOW_PACKETS;
 pub use shared_queue::SharedQueue;

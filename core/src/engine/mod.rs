@@ -25,7 +25,7 @@
 //! | B. control | `insert_peer`, `take_newcomer`, `remove_peer`, `find`, `peer_address`, `peer_name`, `register_region`, `deregister_region`, `close` | `mod.rs` |
 //! | connected endpoints | `insert_connected`, `open_connection`, `connect`, `poll_link`, `link`, `cancel_on`, `cancel_from` | `operations.rs` |
 //! | C. post | `post_send`, `post_matched_send`, `post_datagram`, `post_write`, `post_read`, `post_atomic`, `post_recv`, `cancel`; `post_multi_recv`, `resume_matching`; `peek`, `post_claimed`, `discard_claimed`; `post_shared`, `stored_len`, `post_cancelled` | `operations.rs` |
-//! | D. one packet in | `ingest`, `ingest_datagram` | `receive/ingest.rs` |
+//! | D. packets in | `arrivals`, `Arrivals::ingest`, `ingest`, `ingest_datagram` | `receive/ingest.rs` |
 //! | E. time | `awake`, `end_poll`, `advance`, `uncork` | `mod.rs` |
 //! | F. packets out | `burst`, `Burst::transmit`, `Burst::transmit_datagram` | `mod.rs` |
 //! | G. completions | `poll_send_completion`, `poll_recv_completion`; `defer`, `poll_deferred` | `operations.rs` |
@@ -57,6 +57,7 @@ mod violation;
 
 pub use advance::TIMERS_PER_ADVANCE;
 pub use ctx::Identity;
+pub use receive::ingest::Arrivals;
 pub use report::PeerReport;
 pub use rma::region::{Access, RegionRequest};
 pub use violation::Violation;
@@ -64,7 +65,7 @@ pub use violation::Violation;
 use crate::api::posted::PostedQueue;
 use crate::collections::coverage::Coverage;
 use crate::collections::secret::{Secret, Use};
-use crate::collections::slab::{Slab, SlotIndex};
+use crate::collections::slab::Slab;
 use crate::collections::time::{AGING_NANOS, TICK_NANOS};
 use crate::engine::advance::fire;
 use crate::engine::completions::Completions;
@@ -80,10 +81,10 @@ use crate::engine::receive::pieces::Pieces;
 use crate::engine::rma::RmaTarget;
 use crate::engine::rma::region::Regions;
 use crate::engine::send::Sender;
+use crate::engine::send::transmit::NextPacket;
 use crate::engine::timers::{ProposedLeast, Timers};
 use crate::peer::in_flight::InFlight;
 use crate::peer::port_requests::PortRequests;
-use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::peer::window::BitsPool;
 use crate::peer::{Silence, Standing};
 use crate::wire::{PACKET_LEN_MIN, PIECED_LEN_MAX};
@@ -442,7 +443,7 @@ impl<'s> Engine<'s> {
     /// Begins to send, at time `now`.
     #[inline]
     pub const fn burst(&mut self, now: Instant) -> Burst<'_, 's> {
-        Burst { engine: self, now, next: (ConnSlot::NONE, OpSlot::NONE) }
+        Burst { engine: self, now, next: NextPacket::UNKNOWN }
     }
 
     /// Moves the clock to the time of a call, unless an earlier call was later.
@@ -503,8 +504,7 @@ impl<'s> Engine<'s> {
 pub struct Burst<'e, 's> {
     engine: &'e mut Engine<'s>,
     now: Instant,
-    /// The connection that sent last, and the operation of which it may send a new record, or none.
-    next: (ConnSlot, OpSlot),
+    next: NextPacket,
 }
 
 impl Burst<'_, '_> {
@@ -533,7 +533,7 @@ impl Burst<'_, '_> {
         let Engine { cx, sender, matcher, target, .. } = &mut *self.engine;
         let mut sent = None;
         if cx.table.has_stateless() {
-            self.next = (ConnSlot::NONE, OpSlot::NONE);
+            self.next = NextPacket::UNKNOWN;
             sent = transmit_stateless(cx, sender, matcher, packet);
         }
         if sent.is_none() {

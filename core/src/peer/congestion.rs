@@ -103,6 +103,7 @@ impl CongestionWindow {
 
     /// Whether another packet may go beside `in_flight` others. The receiver's `occupancy`, in
     /// eighths, takes that much of the window away.
+    #[inline]
     pub(crate) fn allows(
         &self,
         policy: Congestion,
@@ -110,17 +111,22 @@ impl CongestionWindow {
         occupancy: u8,
         now: Tick,
     ) -> bool {
+        self.room(policy, in_flight, occupancy, now) > 0
+    }
+
+    /// How many packets may go beside `in_flight` others, otherwise as [`Self::allows`].
+    pub(crate) fn room(&self, policy: Congestion, in_flight: u32, occupancy: u8, now: Tick) -> u32 {
         match policy {
             #[cfg(feature = "test-util")]
-            Congestion::Off => true,
+            Congestion::Off => u32::MAX,
             #[cfg(feature = "test-util")]
-            Congestion::Fixed(packets) => in_flight < u32::from(packets.max(1)),
+            Congestion::Fixed(packets) => u32::from(packets.max(1)).saturating_sub(in_flight),
             Congestion::Delay => {
                 let packets = self.packets / 8 * (8 - u32::from(occupancy.min(7)));
                 if packets >= ONE {
-                    in_flight < packets / ONE
+                    (packets / ONE).saturating_sub(in_flight)
                 } else {
-                    in_flight == 0 && self.next_at.has_come(now)
+                    u32::from(in_flight == 0 && self.next_at.has_come(now))
                 }
             }
         }

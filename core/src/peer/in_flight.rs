@@ -223,6 +223,13 @@ impl<'s> InFlight<'s> {
         if chunk.is_none() { None } else { Some(&self.chunks[chunk].packets[within(psn)]) }
     }
 
+    /// The records of `psn`, which must be under way, and of the numbers behind it in its chunk.
+    #[inline]
+    pub(crate) fn records_from(&self, directory: &Directory, psn: Psn) -> &[TxPacket] {
+        let chunk = self.chunk(directory, psn);
+        if chunk.is_none() { &[] } else { &self.chunks[chunk].packets[within(psn)..] }
+    }
+
     /// Changes the record of `psn`, which must be under way, and returns it as it was.
     #[inline]
     pub(crate) fn change(

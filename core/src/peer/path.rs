@@ -174,6 +174,11 @@ impl Path {
         self.congestion.allows(policy, in_flight, self.occupancy, now)
     }
 
+    /// How many packets may go beside `in_flight` others.
+    pub(crate) fn room(&self, policy: Congestion, in_flight: u32, now: Tick) -> u32 {
+        self.congestion.room(policy, in_flight, self.occupancy, now)
+    }
+
     /// Whether the window is below one packet, and so a pace.
     #[inline(always)]
     pub(crate) const fn is_paced(&self) -> bool {

@@ -295,7 +295,7 @@ impl ReceiveState {
 
     /// Whether an acknowledgment is owed, now or later.
     #[inline]
-    pub(super) const fn is_ack_due(&self) -> bool {
+    pub(crate) const fn is_ack_due(&self) -> bool {
         self.ack_now || self.ack_at.is_some()
     }
 

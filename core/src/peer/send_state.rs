@@ -6,7 +6,7 @@
 //! way and lost, messages accepted. The engine's sender calls. Bound: the window.
 
 use crate::collections::serial::{Msn, Psn};
-use crate::peer::in_flight::{Directory, InFlight, PacketSet};
+use crate::peer::in_flight::{CHUNK_PACKETS, Directory, InFlight, PacketSet};
 use crate::peer::packet_record::TxPacket;
 
 /// Numbers and counts of a sender. No packet outside of `first_psn..next_psn` has a record.
@@ -111,6 +111,15 @@ impl SendState {
         pool.has_room(&self.directory, self.first_psn, self.next_psn)
     }
 
+    /// How many packets, one after the other, `pool` surely has room for: those in the chunk of the
+    /// last one, and in the next chunk if that can be taken.
+    pub(crate) fn room(&self, pool: &InFlight<'_>) -> u32 {
+        let in_chunk = (CHUNK_PACKETS - self.next_psn.0 % CHUNK_PACKETS) % CHUNK_PACKETS;
+        let end = self.next_psn.plus(in_chunk);
+        let more = pool.has_room(&self.directory, self.first_psn, end);
+        in_chunk + if more { CHUNK_PACKETS } else { 0 }
+    }
+
     /// Records the next packet and takes its number. Returns false, and changes nothing, if
     /// [`Self::has_room`] is false.
     #[inline]
@@ -132,6 +141,12 @@ impl SendState {
     #[inline]
     pub(crate) fn record<'p>(&self, pool: &'p InFlight<'_>, psn: Psn) -> Option<&'p TxPacket> {
         pool.record(&self.directory, psn)
+    }
+
+    /// The records of packets under way from `psn` on, as far as the chunk goes.
+    #[inline]
+    pub(crate) fn records_from<'p>(&self, pool: &'p InFlight<'_>, psn: Psn) -> &'p [TxPacket] {
+        pool.records_from(&self.directory, psn)
     }
 
     /// Changes the record of a packet under way, and returns it as it was.

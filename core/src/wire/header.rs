@@ -156,6 +156,12 @@ impl Header {
         self
     }
 
+    /// Moves on to the next packet sequence number.
+    #[inline(always)]
+    pub(super) fn advance_psn(&mut self) {
+        self.psn = U32::new(self.psn().plus(1).0);
+    }
+
     /// Sets the acknowledgment: the cumulative packet number, the low bits of the next message to
     /// be accepted, and the receive state.
     #[must_use]

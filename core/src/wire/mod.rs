@@ -18,6 +18,7 @@ mod integrity;
 mod layout;
 mod message;
 mod packet;
+mod part_head;
 mod record;
 mod remote;
 mod token;
@@ -38,6 +39,7 @@ pub use message::{
 };
 pub use packet::{Body, Packet};
 pub(crate) use packet::{Part, plain, plain_ack, plain_part};
+pub(crate) use part_head::{PART_HEAD_LEN, PartHead};
 pub use record::{Record, Records};
 pub use remote::{
     AtomicRequestRecord, BEFORE_LEN, ERROR_LEN, ErrorCode, ErrorRecord, READ_REQUEST_LEN,

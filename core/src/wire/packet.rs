@@ -114,6 +114,18 @@ pub(crate) enum Part<'a> {
     Response(ResponseRecord<'a>),
 }
 
+impl<'a> Part<'a> {
+    /// The bytes.
+    #[inline(always)]
+    pub(crate) const fn payload(&self) -> &'a [u8] {
+        match self {
+            Self::Segment(segment) => segment.payload,
+            Self::Write(write) => write.payload,
+            Self::Response(response) => response.payload,
+        }
+    }
+}
+
 /// Header and record of a packet with one [`Part`] and without any special condition. `None` for
 /// all other packets. The checksum is not verified.
 #[inline]

@@ -52,7 +52,7 @@ impl Matcher<'_> {
         if let Record::Segment(segment) = record
             && let Some(assembly) = self.find_assembly(cx, conn, segment, rnr_epoch)
         {
-            return self.add_segment(cx, conn, assembly, segment, memory);
+            return self.add_segment(cx, conn, assembly, (segment.offset, segment.payload), memory);
         }
         match message_order(cx, conn, envelope, rnr_epoch) {
             MessageOrder::Next if self.is_next_stored(cx, conn) => {
@@ -265,7 +265,7 @@ impl Matcher<'_> {
         let Some(slot) = self.assemblies.alloc(assembly) else { return Ok(()) };
         cx.table.take_share(conn, SharedPool::Assemblies, 1);
         cx.table[conn].assemblies_mut().push_back(&mut self.assemblies, slot);
-        self.add_segment(cx, conn, slot, segment, memory)
+        self.add_segment(cx, conn, slot, (segment.offset, segment.payload), memory)
     }
 
     /// The assembly that a segment belongs to. Bound: messages of one peer that are arriving.
@@ -290,7 +290,8 @@ impl Matcher<'_> {
         None
     }
 
-    /// The assembly of a segment that does not complete its message.
+    /// The assembly of a segment that does not complete its message, and how many bytes behind the
+    /// segment do not either.
     #[inline]
     pub(crate) fn predict_segment(
         &mut self,
@@ -298,10 +299,12 @@ impl Matcher<'_> {
         conn: ConnSlot,
         segment: &SegmentRecord<'_>,
         rnr_epoch: u8,
-    ) -> Option<AssemblySlot> {
+    ) -> Option<(AssemblySlot, u64)> {
         let slot = self.find_assembly(cx, conn, segment, rnr_epoch)?;
-        let open = self.assemblies[slot].missing;
-        (open > segment.payload.len() as u64).then_some(slot)
+        let len = segment.payload.len() as u64;
+        // One byte that is missing afterwards is enough.
+        let room = self.assemblies[slot].missing.checked_sub(len + 1)?;
+        Some((slot, room.min(segment.envelope.total - (segment.offset + len))))
     }
 
     /// Places the bytes of a segment; ends the assembly with the last of them. When as many bytes
@@ -311,10 +314,9 @@ impl Matcher<'_> {
         cx: &mut Ctx<'_>,
         conn: ConnSlot,
         slot: AssemblySlot,
-        segment: &SegmentRecord<'_>,
+        (offset, payload): (u64, &[u8]),
         memory: &mut M,
     ) -> Result<(), DropReason> {
-        let SegmentRecord { offset, payload, .. } = *segment;
         let assembly = &mut self.assemblies[slot];
         let len = payload.len() as u64;
         assembly.missing = assembly.missing.saturating_sub(len);

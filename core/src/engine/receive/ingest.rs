@@ -16,29 +16,73 @@ use crate::engine::matching::Matcher;
 use crate::engine::receive::admit::sack_of;
 use crate::engine::receive::fast_path::{ingest_predicted, ingest_predicted_ack};
 use crate::engine::receive::pieces::Arrived;
-use crate::engine::receive::predicted_part::ingest_predicted_part;
+use crate::engine::receive::predicted_part::PartReceiver;
+use crate::engine::receive::run::IncomingRun;
 use crate::engine::send::Sender;
 use crate::peer::slots::ConnSlot;
 use crate::peer::window::Admission;
 use crate::wire::{Body, Flags, Header, Packet, PieceBody, Record, Records, WRITES_WITH_DATA_MAX};
 use crate::{Datagram, DropReason, Instant, Memory, OpError, OpId, PeerAddress};
 
-impl Engine<'_> {
+/// Packets that an engine receives at one time. The engine is borrowed, and changes by these
+/// packets only. Therefore a packet uses facts that the packet before it has found.
+#[derive(Debug)]
+pub struct Arrivals<'e, 's> {
+    engine: &'e mut Engine<'s>,
+    now: Instant,
+    /// The run of the latest packet.
+    run: Option<IncomingRun>,
+}
+
+impl Arrivals<'_, '_> {
     /// Processes one packet.
+    #[inline]
+    pub fn ingest<M: Memory>(&mut self, datagram: &Datagram<'_>, memory: &mut M) {
+        if let Some(run) = &mut self.run {
+            let Engine { cx, sender, matcher, target, .. } = &mut *self.engine;
+            let mut parts = PartReceiver { cx, sender, matcher, target };
+            if datagram.wanted.is_keep() && parts.ingest_next(datagram, run, memory) {
+                return;
+            }
+            self.run = None;
+        }
+        if !self.engine.ingest_fast(self.now, datagram, &mut self.run, memory) {
+            self.engine.ingest_any(datagram, memory);
+        }
+    }
+}
+
+impl<'s> Engine<'s> {
+    /// Begins to receive packets that were found at time `now`.
+    #[inline]
+    pub const fn arrivals(&mut self, now: Instant) -> Arrivals<'_, 's> {
+        Arrivals { engine: self, now, run: None }
+    }
+
+    /// Processes one packet that was found at time `now`.
+    pub fn ingest<M: Memory>(&mut self, now: Instant, datagram: Datagram<'_>, memory: &mut M) {
+        self.arrivals(now).ingest(&datagram, memory);
+    }
+
+    /// Processes one packet on the fast path; returns false if it must take the general path. A
+    /// run may begin with it.
     // Not inlined: the loop of the caller stays small enough to be inlined itself.
     #[inline(never)]
-    pub fn ingest<M: Memory>(&mut self, now: Instant, datagram: Datagram<'_>, memory: &mut M) {
+    fn ingest_fast<M: Memory>(
+        &mut self,
+        now: Instant,
+        datagram: &Datagram<'_>,
+        run: &mut Option<IncomingRun>,
+        memory: &mut M,
+    ) -> bool {
         self.advance_clock(now);
         self.cx.stats.packets_received += 1;
         let Self { cx, sender, matcher, target, .. } = self;
-        if datagram.wanted.is_keep()
-            && (ingest_predicted(cx, sender, matcher, &datagram, memory)
-                || ingest_predicted_ack(cx, sender, matcher, &datagram)
-                || ingest_predicted_part(cx, sender, matcher, target, &datagram, memory))
-        {
-            return;
-        }
-        self.ingest_any(&datagram, memory);
+        datagram.wanted.is_keep()
+            && (ingest_predicted(cx, sender, matcher, datagram, memory)
+                || ingest_predicted_ack(cx, sender, matcher, datagram)
+                || PartReceiver { cx, sender, matcher, target }
+                    .ingest_predicted(datagram, run, memory))
     }
 
     /// Processes one packet of an engine that [carries datagrams](Self::carries_datagrams).

@@ -14,69 +14,142 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::receive::admit::record_packet;
 use crate::engine::receive::fast_path::predict_peer;
+use crate::engine::receive::run::{IncomingRun, PartPlace};
 use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
-use crate::peer::slots::{AssemblySlot, ConnSlot};
-use crate::wire::{
-    Flags, Header, Part, ResponseRecord, SegmentRecord, WriteRecord, plain_part, verify,
-};
-use crate::{Datagram, Memory, PeerAddress, RegionId};
+use crate::peer::slots::ConnSlot;
+use crate::wire::{Flags, Header, Part, ResponseRecord, plain_part, verify};
+use crate::{Datagram, Memory, PeerAddress};
 
-/// A part, and where its bytes go.
-#[derive(Clone, Copy, Debug)]
-enum PartPlace<'p, 'a> {
-    Assembly(AssemblySlot, &'p SegmentRecord<'a>),
-    Region((RegionId, u64), &'p WriteRecord<'a>),
-    Request(&'p ResponseRecord<'a>),
+/// The components that a part concerns.
+pub(crate) struct PartReceiver<'r, 's> {
+    pub(super) cx: &'r mut Ctx<'s>,
+    pub(super) sender: &'r mut Sender<'s>,
+    pub(super) matcher: &'r mut Matcher<'s>,
+    pub(super) target: &'r RmaTarget<'s>,
 }
 
-/// Processes `datagram` if it is the predicted part of a long operation; else changes nothing and
-/// returns false.
-#[inline]
-pub(crate) fn ingest_predicted_part<M: Memory>(
-    cx: &mut Ctx<'_>,
-    sender: &mut Sender<'_>,
-    matcher: &mut Matcher<'_>,
-    target: &RmaTarget<'_>,
-    datagram: &Datagram<'_>,
-    memory: &mut M,
-) -> bool {
-    let Some((header, part)) = plain_part(datagram.bytes) else { return false };
-    let Some(conn) = predict_next(cx, header, datagram.from) else { return false };
-    let found = predict_destination(cx, (sender, matcher, target), conn, header, &part);
-    let Some(destination) = found else { return false };
-    if !verify(header, datagram.bytes, cx.config.checksum) {
-        return false;
-    }
-    let now = cx.timers.tick();
-    let times = (now, cx.timers.last_poll());
-    record_packet(&mut cx.table[conn], times, header, datagram.congestion_experienced, true);
-    let psn = header.psn();
-    // Neither fails: see `predict_destination`.
-    match destination {
-        PartPlace::Assembly(slot, segment) => {
-            let _ = matcher.add_segment(cx, conn, slot, segment, memory);
+impl PartReceiver<'_, '_> {
+    /// Processes `datagram` if it is the predicted part of a long operation; else changes nothing
+    /// and returns false. A `run` may follow the part.
+    #[inline]
+    pub(super) fn ingest_predicted<M: Memory>(
+        &mut self,
+        datagram: &Datagram<'_>,
+        run: &mut Option<IncomingRun>,
+        memory: &mut M,
+    ) -> bool {
+        let Some((header, part)) = plain_part(datagram.bytes) else { return false };
+        let Some(conn) = predict_next(self.cx, header, datagram.from) else { return false };
+        let Some(found) = self.predict_place(conn, header, &part) else { return false };
+        if !verify(header, datagram.bytes, self.cx.config.checksum) {
+            return false;
         }
-        PartPlace::Region(at, write) => target.place_write(cx, at, write, memory),
-        PartPlace::Request(response) => {
-            let _ = sender.process_response(cx, matcher, conn, psn, response, memory);
+        let marked = datagram.congestion_experienced;
+        self.take((conn, found.0), (header, part.payload()), marked, memory);
+        self.sender.after_packet_of_open(self.cx, conn);
+        *run = IncomingRun::behind(conn, datagram, found);
+        true
+    }
+
+    /// Processes `datagram` if it is the next packet of `run`; else changes nothing and returns
+    /// false.
+    // Not inlined: the caller's way to other packets stays short.
+    #[inline(never)]
+    pub(super) fn ingest_next<M: Memory>(
+        &mut self,
+        datagram: &Datagram<'_>,
+        run: &mut IncomingRun,
+        memory: &mut M,
+    ) -> bool {
+        let Some((conn, place, header, payload)) = run.next(datagram) else { return false };
+        if !verify(header, datagram.bytes, self.cx.config.checksum) {
+            return false;
+        }
+        run.advance();
+        self.cx.stats.packets_received += 1;
+        let marked = datagram.congestion_experienced;
+        let was_due = self.cx.table[conn].rx().is_ack_due();
+        self.take((conn, place), (header, payload), marked, memory);
+        if !was_due {
+            self.sender.after_packet_of_open(self.cx, conn);
+        } else if self.sender.may_send_new(self.cx, conn) {
+            // No deadline has come nearer since the packet before.
+            self.cx.table.make_ready(conn);
+        }
+        true
+    }
+
+    /// Takes a part that meets every condition; the caller schedules what waited for it.
+    #[inline(always)]
+    fn take<M: Memory>(
+        &mut self,
+        (conn, place): (ConnSlot, PartPlace),
+        (header, payload): (&Header, &[u8]),
+        marked: bool,
+        memory: &mut M,
+    ) {
+        let Self { cx, sender, matcher, target } = self;
+        let now = cx.timers.tick();
+        let times = (now, cx.timers.last_poll());
+        record_packet(&mut cx.table[conn], times, header, marked, true);
+        let psn = header.psn();
+        // Neither fails: see `predict_place`.
+        match place {
+            PartPlace::Assembly(slot, offset) => {
+                let _ = matcher.add_segment(cx, conn, slot, (offset, payload), memory);
+            }
+            PartPlace::Region(region, offset) => {
+                target.place_write(cx, (region, offset), (payload, true), memory);
+            }
+            PartPlace::Request(op, offset) => {
+                let response = ResponseRecord { op, offset, status: Ok(()), payload };
+                let _ = sender.process_response(cx, matcher, conn, psn, &response, memory);
+            }
+        }
+        let state = &mut cx.table[conn];
+        state.rx_mut().packet_processed(&mut cx.bits, psn, None);
+        state.rx_mut().owe_ack(now, header.flags().contains(Flags::ACK_REQUEST));
+        state.return_credits();
+        let ack_now = state.rx().ack_due_now();
+        let has_events = !state.pending_events().is_empty();
+        if ack_now {
+            cx.table.make_ready(conn);
+        }
+        if has_events {
+            matcher.deliver_events(cx, conn);
+        }
+        matcher.count_packet();
+    }
+
+    /// Where the bytes of a part go, if it neither completes its operation nor can be refused; and
+    /// how many bytes behind it are like that.
+    #[inline(always)]
+    fn predict_place(
+        &mut self,
+        conn: ConnSlot,
+        header: &Header,
+        part: &Part<'_>,
+    ) -> Option<(PartPlace, u64)> {
+        let Self { cx, sender, matcher, target } = self;
+        match part {
+            Part::Segment(segment) => {
+                let (slot, room) = matcher.predict_segment(cx, conn, segment, header.rnr_epoch)?;
+                Some((PartPlace::Assembly(slot, segment.offset), room))
+            }
+            // The last part is counted and may bring an event.
+            Part::Write(write) if write.last => None,
+            Part::Write(write) => {
+                let (region, offset) = target.resolve_write(write).ok()?;
+                let room = target.room_behind(region, offset + write.payload.len() as u64);
+                Some((PartPlace::Region(region, offset), room))
+            }
+            Part::Response(response) => {
+                let room = sender.predict_response(cx, conn, response)?;
+                Some((PartPlace::Request(response.op, response.offset), room))
+            }
         }
     }
-    let state = &mut cx.table[conn];
-    state.rx_mut().packet_processed(&mut cx.bits, psn, None);
-    state.rx_mut().owe_ack(now, header.flags().contains(Flags::ACK_REQUEST));
-    state.return_credits();
-    let ack_now = state.rx().ack_due_now();
-    let has_events = !state.pending_events().is_empty();
-    if ack_now {
-        cx.table.make_ready(conn);
-    }
-    if has_events {
-        matcher.deliver_events(cx, conn);
-    }
-    matcher.count_packet();
-    sender.after_packet_of_open(cx, conn);
-    true
 }
 
 /// The sender of a data packet, if it is a peer in good order, and the packet is its next one and
@@ -89,31 +162,4 @@ fn predict_next(cx: &Ctx<'_>, header: &Header, from: PeerAddress) -> Option<Conn
         && header.ack_psn() == state.tx().first_psn()
         && peer.accepted == state.tx().accepted_msn();
     is_next.then_some(peer.conn)
-}
-
-/// Where the bytes of a part go, if it neither completes its operation nor can be refused.
-#[inline(always)]
-fn predict_destination<'p, 'a>(
-    cx: &mut Ctx<'_>,
-    (sender, matcher, target): (&Sender<'_>, &mut Matcher<'_>, &RmaTarget<'_>),
-    conn: ConnSlot,
-    header: &Header,
-    part: &'p Part<'a>,
-) -> Option<PartPlace<'p, 'a>> {
-    match part {
-        Part::Segment(segment) => {
-            let slot = matcher.predict_segment(cx, conn, segment, header.rnr_epoch)?;
-            Some(PartPlace::Assembly(slot, segment))
-        }
-        // The last part is counted and may bring an event.
-        Part::Write(write) if write.last => None,
-        Part::Write(write) => {
-            let at = target.resolve_write(write).ok()?;
-            Some(PartPlace::Region(at, write))
-        }
-        Part::Response(response) => {
-            let predicted = sender.predicts_response(cx, conn, response);
-            predicted.then_some(PartPlace::Request(response))
-        }
-    }
 }

@@ -151,6 +151,12 @@ impl<'s> Regions<'s> {
         }
     }
 
+    /// How many bytes of a region that [`Self::resolve`] has just named are from `end` on.
+    #[inline]
+    pub(crate) fn room_behind(&self, id: RegionId, end: u64) -> u64 {
+        self.slots[RegionSlot::of(id)].len.saturating_sub(end)
+    }
+
     pub(crate) fn slab(&self) -> &Slab<'s, Region, RegionSlot> {
         &self.slots
     }

@@ -37,7 +37,7 @@ impl RmaTarget<'_> {
         memory: &mut M,
     ) -> Result<(), OpError> {
         let at = self.resolve_write(write)?;
-        self.place_write(cx, at, write, memory);
+        self.place_write(cx, at, (write.payload, !write.last), memory);
         if write.last && !cx.table[conn].is_of_failed(header, write.op) {
             cx.completions.target_counters().writes += 1;
             self.regions.counters_mut(at.0).writes += 1;
@@ -57,20 +57,27 @@ impl RmaTarget<'_> {
         self.resolve(&write.remote, write.payload.len(), Access::WRITE)
     }
 
-    /// Writes the bytes of a record to the memory that [`Self::resolve_write`] has found.
+    /// How many bytes of a region that [`Self::resolve_write`] has just found are from `end` on.
+    #[inline]
+    pub(crate) fn room_behind(&self, region: RegionId, end: u64) -> u64 {
+        self.regions.room_behind(region, end)
+    }
+
+    /// Writes the bytes of a record to the memory that [`Self::resolve_write`] has found. `more`:
+    /// it is not the last one of its operation.
     #[inline]
     pub(crate) fn place_write<M: Memory>(
         &self,
         cx: &mut Ctx<'_>,
         (region, offset): (RegionId, u64),
-        write: &WriteRecord<'_>,
+        (payload, more): (&[u8], bool),
         memory: &mut M,
     ) {
-        let len = write.payload.len() as u64;
+        let len = payload.len() as u64;
         if len > 0 {
             cx.stats.bytes_placed += len;
             let target = Target::Region(region);
-            memory.place(Placement { target, offset, more: !write.last }, write.payload);
+            memory.place(Placement { target, offset, more }, payload);
         }
     }
 

@@ -107,15 +107,54 @@ impl Sender<'_> {
         ack: Psn,
         runs: bool,
     ) -> u32 {
-        let first = cx.table[conn].tx().first_psn();
         let mut acked = 0;
-        for psn in (0..ack.since(first)).map(|n| first.plus(n)) {
-            let is_latest = psn.plus(1) == ack;
-            acked += u32::from(self.packet_arrived(cx, matcher, conn, psn, is_latest, runs));
+        let mut psn = cx.table[conn].tx().first_psn();
+        while psn.is_before(ack) {
+            let behind = ack.since(psn) - 1;
+            // The latest packet counts for more.
+            let parts =
+                if behind > 1 { self.credit_parts(cx, matcher, conn, psn, behind) } else { 0 };
+            if parts == 0 {
+                acked += u32::from(self.packet_arrived(cx, matcher, conn, psn, behind == 0, runs));
+            }
+            acked += parts;
+            psn = psn.plus(parts.max(1));
         }
         let state = &mut cx.table[conn];
         state.tx_mut().retire_until(&mut self.in_flight, ack);
         acked.max(1)
+    }
+
+    /// Credits up to `most` packets from `psn` on, which are about to be retired: those of one
+    /// chunk that carry parts of one operation, and were sent once. Returns how many.
+    /// [`Self::packet_arrived`] has the same effect for one packet that is not the latest.
+    #[inline]
+    fn credit_parts(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        matcher: &mut Matcher<'_>,
+        conn: ConnSlot,
+        psn: Psn,
+        most: u32,
+    ) -> u32 {
+        let state = &mut cx.table[conn];
+        let records = state.tx().records_from(&self.in_flight, psn);
+        let Some(&TxPacket { op, rnr_epoch, mut sent_at, .. }) = records.first() else { return 0 };
+        let mut count = 0;
+        for record in records.iter().take(most as usize) {
+            if record.flags != TxFlags::PART || (record.op, record.rnr_epoch) != (op, rnr_epoch) {
+                break;
+            }
+            sent_at = sent_at.max(record.sent_at);
+            count += 1;
+        }
+        if count > 0 {
+            state.path_mut().acked(sent_at);
+            if let Some(slot) = self.op_of_attempt(op, rnr_epoch) {
+                self.credit_op(cx, matcher, conn, slot, count);
+            }
+        }
+        count
     }
 
     /// Credits packet `psn`, which is about to be retired. The latest one tells the round trip,

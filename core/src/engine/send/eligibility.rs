@@ -63,9 +63,18 @@ impl Sender<'_> {
         if may { slot } else { OpSlot::NONE }
     }
 
+    /// How many packets with new records may surely be sent now, beside what the operations allow.
+    pub(super) fn new_packets_max(&self, cx: &Ctx<'_>, state: &Connection) -> u32 {
+        let capacity = cx.table[state.peer()].port_packets();
+        let window = state.path().window_limit(capacity).saturating_sub(state.tx().under_way());
+        let policy = cx.config.congestion;
+        let path = state.path().room(policy, state.tx().in_flight(), cx.timers.tick());
+        window.min(path).min(state.tx().room(&self.in_flight))
+    }
+
     /// Whether a new record may be sent now.
     #[inline]
-    pub(super) fn may_send_new(&self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
+    pub(crate) fn may_send_new(&self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
         self.next_sendable(cx, conn).is_some()
     }
 

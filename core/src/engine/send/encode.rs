@@ -194,25 +194,53 @@ impl Sender<'_> {
         let TxKind::Response { request, data, offset: base } = op.kind else { return None };
         let at = base.wrapping_add(offset);
         let more = offset + u64::from(len) < op.total;
-        let from = match data {
+        let status = match (self.response_source(target, data, offset, more), data) {
+            (Some(from), _) => {
+                return put_read_response(into, request, at, Ok(()), len, |payload| {
+                    memory.gather(from, payload);
+                });
+            }
+            (None, ResponseData::Message(..)) => return Some(0),
+            (None, ResponseData::Error(code)) => code,
+            (None, ResponseData::Region(..) | ResponseData::PreviousValue) => ErrorCode::Key,
+        };
+        put_read_response(into, request, at, Err(status), 0, |_| ())
+    }
+
+    /// Where the bytes of a response to a read are, from `offset` on; `None` if they are gone.
+    #[inline]
+    fn response_source(
+        &self,
+        target: &RmaTarget<'_>,
+        data: ResponseData,
+        offset: u64,
+        more: bool,
+    ) -> Option<Gather> {
+        match data {
             ResponseData::Region(region, start) if target.is_registered(region) => {
-                Gather { source: Source::Region(region), offset: start + offset, more }
+                Some(Gather { source: Source::Region(region), offset: start + offset, more })
             }
             ResponseData::Message(message, start) => {
-                let slot = OpSlot::of(message);
-                if !self.ops.is_used(slot) || self.op_id(slot) != message {
-                    return Some(0);
-                }
-                Gather { source: Source::Op(message), offset: start + offset, more }
+                self.find(message)?;
+                Some(Gather { source: Source::Op(message), offset: start + offset, more })
             }
-            ResponseData::Error(code) => {
-                return put_read_response(into, request, at, Err(code), 0, |_| ());
+            _ => None,
+        }
+    }
+
+    /// Where the bytes of a part are that is not the last one; `None` for operations without bytes.
+    pub(super) fn part_source(
+        &self,
+        target: &RmaTarget<'_>,
+        slot: OpSlot,
+        offset: u64,
+    ) -> Option<Gather> {
+        match self.ops[slot].kind {
+            TxKind::Message(_) | TxKind::Write { .. } => {
+                Some(Gather { source: Source::Op(self.op_id(slot)), offset, more: true })
             }
-            ResponseData::Region(..) | ResponseData::PreviousValue => {
-                let gone = Err(ErrorCode::Key);
-                return put_read_response(into, request, at, gone, 0, |_| ());
-            }
-        };
-        put_read_response(into, request, at, Ok(()), len, |payload| memory.gather(from, payload))
+            TxKind::Response { data, .. } => self.response_source(target, data, offset, true),
+            _ => None,
+        }
     }
 }

@@ -87,27 +87,28 @@ impl Sender<'_> {
     ) {
         if packet.len == 1 || packet.flags.contains(TxFlags::PART) {
             if let Some(slot) = self.op_of_attempt(packet.op, packet.rnr_epoch) {
-                self.credit_op(cx, matcher, conn, slot);
+                self.credit_op(cx, matcher, conn, slot, 1);
             }
             return;
         }
         let rest = if runs { self.end_run(cx, conn, packet) } else { Some(*packet) };
         if let Some(rest) = rest {
-            self.each_whole(&rest, |sender, slot| sender.credit_op(cx, matcher, conn, slot));
+            self.each_whole(&rest, |sender, slot| sender.credit_op(cx, matcher, conn, slot, 1));
         }
     }
 
-    /// One packet of an operation is acknowledged.
+    /// As many `packets` of an operation are acknowledged.
     #[inline(always)]
-    fn credit_op(
+    pub(super) fn credit_op(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,
         conn: ConnSlot,
         slot: OpSlot,
+        packets: u32,
     ) {
         let op = &mut self.ops[slot];
-        op.in_flight -= 1;
+        op.in_flight -= packets;
         let end = EndRule::of(&cx.table[conn]).apply(op, 0);
         self.end(cx, matcher, conn, slot, end);
     }

@@ -18,6 +18,7 @@ mod pieces;
 pub(super) mod post;
 pub(super) mod response;
 pub(super) mod retransmit;
+pub(super) mod run;
 mod searches;
 pub(super) mod transmit;
 

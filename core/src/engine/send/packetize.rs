@@ -13,6 +13,7 @@ use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
 use crate::engine::send::encode::encode_message;
 use crate::engine::send::post::{pending_bytes, pending_cost};
+use crate::engine::send::run::ACK_REQUEST_EVERY;
 use crate::engine::send::transmit::{Emitted, put_header};
 use crate::peer::operation::{TxKind, TxOp};
 use crate::peer::packet_record::{TxFlags, TxPacket};
@@ -22,9 +23,6 @@ use crate::wire::{
     WRITES_WITH_DATA_MAX, full_segment, segment_overhead,
 };
 use crate::{Memory, OpError, Order};
-
-/// Every so many packets the sender requests an acknowledgment at once.
-const ACK_REQUEST_EVERY: u32 = 64;
 
 /// The contents of a packet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -105,7 +103,8 @@ impl Sender<'_> {
         header.rnr_epoch = record.rnr_epoch;
         put_header(&header, packet)?;
         cx.table[conn].rx_mut().acknowledged(false);
-        Some(Emitted { len: HEADER_LEN + packed.taken, next: Some(next), alone: false })
+        let run = packed.part && !is_request && next == first;
+        Some(Emitted { len: HEADER_LEN + packed.taken, next: Some(next), alone: false, run })
     }
 
     /// Takes the next packet number.

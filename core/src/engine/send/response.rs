@@ -91,19 +91,20 @@ impl Sender<'_> {
         Ok(())
     }
 
-    /// Whether a response brings bytes of an open operation, and others are still missing. Then
-    /// [`Self::process_response`] does not fail and ends no operation.
+    /// How many bytes may follow a response before the last one that is missing. `None`: it brings
+    /// no bytes of an open operation, or the last ones. Up to there [`Self::process_response`] does
+    /// not fail and ends no operation.
     #[inline]
-    pub(crate) fn predicts_response(
+    pub(crate) fn predict_response(
         &self,
         cx: &Ctx<'_>,
         conn: ConnSlot,
         response: &ResponseRecord<'_>,
-    ) -> bool {
-        let Some(slot) = self.open_request(cx, conn, response.op) else { return false };
-        let op = &self.ops[slot];
+    ) -> Option<u64> {
+        let op = &self.ops[self.open_request(cx, conn, response.op)?];
         let open = op.sent.saturating_sub(op.total - op.missing);
-        response.status.is_ok() && (response.payload.len() as u64) < open
+        response.status.ok()?;
+        open.checked_sub(response.payload.len() as u64 + 1)
     }
 
     /// Returns the credit of a request that is answered in full. The peer's slot is free when the

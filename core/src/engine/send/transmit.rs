@@ -12,6 +12,7 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
+use crate::engine::send::run::OutgoingRun;
 use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::peer::{Connection, Schedule};
 use crate::wire::{
@@ -20,6 +21,21 @@ use crate::wire::{
 };
 use crate::{Destination, Memory, Transmit};
 use zerocopy::IntoBytes;
+
+/// What the packet that was sent last tells about the next one.
+#[derive(Debug)]
+pub(crate) struct NextPacket {
+    /// The connection that sent it, and the operation of which it may send a new record, or none.
+    conn: ConnSlot,
+    op: OpSlot,
+    /// The run that it belongs to.
+    run: Option<OutgoingRun>,
+}
+
+impl NextPacket {
+    /// Nothing is known.
+    pub(crate) const UNKNOWN: Self = Self { conn: ConnSlot::NONE, op: OpSlot::NONE, run: None };
+}
 
 /// A packet that was written.
 #[derive(Clone, Copy, Debug)]
@@ -30,15 +46,17 @@ pub(crate) struct Emitted {
     pub(crate) next: Option<OpSlot>,
     /// The packet leaves in no GSO batch.
     pub(crate) alone: bool,
+    /// It has a part of the operation `next`: a run may follow.
+    pub(crate) run: bool,
 }
 
 impl Emitted {
     const fn of(len: usize) -> Self {
-        Self { len, next: None, alone: false }
+        Self { len, next: None, alone: false, run: false }
     }
 
     const fn alone(len: usize) -> Self {
-        Self { len, next: None, alone: true }
+        Self { len, next: None, alone: true, run: false }
     }
 }
 
@@ -56,17 +74,23 @@ fn begins_timer(cx: &Ctx<'_>, conn: ConnSlot) -> bool {
 }
 
 impl Sender<'_> {
-    /// Writes the next packet of the first connection that has one. `next`: the connection that
-    /// sent last, and the operation of which it may send a new record, or none.
+    /// Writes the next packet of the first connection that has one.
     pub(crate) fn transmit<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,
         matcher: &mut Matcher<'_>,
         target: &RmaTarget<'_>,
-        next: &mut (ConnSlot, OpSlot),
+        next: &mut NextPacket,
         packet: &mut [u8],
         memory: &mut M,
     ) -> Option<Transmit> {
+        if let Some(run) = &mut next.run {
+            let sent = self.continue_run(cx, run, packet, memory);
+            if sent.is_some() {
+                return sent;
+            }
+            next.run = None;
+        }
         // bound: each pass returns, ends an operation, or takes a connection out of the list
         while let Some(conn) = cx.table.first_ready() {
             let slot = cx.table[conn].peer();
@@ -74,17 +98,17 @@ impl Sender<'_> {
             let (address, receive_max) = (peer.address(), peer.receive_max());
             let most = packet.len().min(cx.limits.payload_max);
             let room = peer.payload_max(most);
-            let first = if next.0 == conn { next.1 } else { OpSlot::NONE };
+            let first = if next.conn == conn { next.op } else { OpSlot::NONE };
             let emitted = packet.get_mut(..most).and_then(|into| {
                 self.emit(cx, matcher, target, (conn, first), (into, room), memory)
             });
             let after = emitted.and_then(|emitted| emitted.next);
             let after = after.unwrap_or_else(|| self.next_sendable(cx, conn));
-            *next = (conn, after);
+            (next.conn, next.op) = (conn, after);
             let more = after.is_some();
             let sends = self.has_packet(cx, &cx.table[conn], more);
             cx.table.rotate(conn, sends, more);
-            let Some(Emitted { len, alone, .. }) = emitted else { continue };
+            let Some(Emitted { len, alone, run, .. }) = emitted else { continue };
             if let Some(written) = packet.get_mut(..len) {
                 seal(written, cx.config.checksum);
             }
@@ -93,7 +117,11 @@ impl Sender<'_> {
             }
             let to = Destination { peer: id, address };
             let receive_max = if alone { u16::MAX } else { receive_max };
-            return Some(Transmit { len, to, receive_max });
+            let transmit = Transmit { len, to, receive_max };
+            if run && let Some(written) = packet.get(..len) {
+                next.run = self.begin_run(cx, target, (conn, after), written, transmit);
+            }
+            return Some(transmit);
         }
         None
     }
