@@ -13,6 +13,7 @@ mod checks;
 mod clean_lab;
 mod conformance;
 mod engine;
+mod fabtests;
 mod freestanding;
 mod fuzz;
 mod install;
@@ -166,6 +167,13 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
         arguments: Vec<OsString>,
     },
+    /// libfabric's own tests between two hosts, over AF_XDP and kernel UDP; takes root
+    Fabtests {
+        /// The folder with the programs and runfabtests.sh, then e.g. --provider tcp,
+        /// --set standard, --filter dgram, --mode udp
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGUMENT")]
+        arguments: Vec<OsString>,
+    },
     /// Run the fuzz targets, each for some time, from the corpus in the tree
     Fuzz {
         /// Only this one
@@ -279,6 +287,7 @@ fn run(cli: Cli) -> Result<ExitCode> {
             };
             return conformance::exec(&workspace, libfabric, tier, &arguments);
         }
+        Task::Fabtests { arguments } => return fabtests::exec(&workspace, &arguments),
         Task::Fuzz { target: Some(target), replay: Some(input), .. } => {
             fuzz::replay(&workspace, &target, &input)?;
         }

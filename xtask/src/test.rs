@@ -26,8 +26,8 @@ use crate::stage::{self, Outcome, Stage};
 use crate::suite::Counts;
 use crate::workspace::{Privilege, Workspace, is_ci};
 use crate::{
-    bindings, checks, engine, freestanding, fuzz, licences, mpi, package, simulator, suite, tidy,
-    vm,
+    bindings, checks, engine, fabtests, freestanding, fuzz, licences, mpi, package, simulator,
+    suite, tidy, vm,
 };
 
 /// Runs all stages, or those for tests, or the `chosen` ones and their prerequisites.
@@ -118,13 +118,14 @@ const TESTS: [Stage<Context>; 6] = [
 ];
 
 /// Not part of a run during development: each takes a minute or more.
-const LONG_CHECKS: [Stage<Context>; 5] = [
+const LONG_CHECKS: [Stage<Context>; 6] = [
     stage(
         "packages",
         "installed in a clean root, used, removed; two runs give the same bytes",
         |c| package::stage(&c.workspace, c.privilege).map(Outcome::Tests),
     ),
     stage("mpi", "MPICH, Open MPI and Intel MPI between four hosts, over AF_XDP and UDP", mpi_jobs),
+    stage("fabtests", "libfabric's own tests, against a table of their outcomes", fabtests_gate),
     stage("vm", "zero-copy between two network cards of a virtual machine", virtual_machine),
     stage("instructions", "the engine takes no more of them than is written down", |c| {
         engine::instructions(&c.workspace).map(|()| Outcome::Passed)
@@ -233,6 +234,17 @@ fn mpi_jobs(context: &Context) -> Result<Outcome> {
     let mut counts = mpi::mpi(&context.workspace, &["--limit".into(), MPI_LIMIT_STRICT.into()])?;
     counts.failed += std::mem::take(&mut counts.skipped);
     Ok(Outcome::Tests(counts))
+}
+
+/// Debian has no package of fabtests: where none are named or installed, that is no failure.
+fn fabtests_gate(context: &Context) -> Result<Outcome> {
+    let Some(programs) = fabtests::programs() else {
+        return Ok(Outcome::Skipped(fabtests::ABSENT.to_owned()));
+    };
+    if let Some(reason) = context.lacks_privilege()? {
+        return Ok(Outcome::Skipped(reason));
+    }
+    fabtests::count(&context.workspace, programs.as_os_str()).map(Outcome::Tests)
 }
 
 /// A missing emulator or kernel is reported and is no failure: both come from outside.

@@ -3,11 +3,12 @@
 //!
 //! [`measure`] runs sessions of several candidates round by round, and [`suites`] has the suites of
 //! benchmarks and their targets. [`report`], [`table`] and [`plot`] present the results.
-//! [`conformance`] runs the conformance suite between two hosts. The program `ofi-xdp-lab` is the
-//! command line.
+//! [`conformance`] runs the conformance suite between two hosts, [`fabtests`] libfabric's own
+//! tests. The program `ofi-xdp-lab` is the command line.
 #![deny(unsafe_code)]
 
 pub mod conformance;
+pub mod fabtests;
 pub mod measure;
 pub mod plot;
 pub mod report;

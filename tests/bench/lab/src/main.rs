@@ -19,7 +19,7 @@ use ofi_xdp_lab::measure::{
 };
 use ofi_xdp_lab::report::{self, Record};
 use ofi_xdp_lab::suites::{self, Plan, Programs};
-use ofi_xdp_lab::{conformance, plot, table};
+use ofi_xdp_lab::{conformance, fabtests, plot, table};
 
 /// Latency and message rate of the provider `xdp`, beside those of its peers.
 #[derive(Debug, Parser)]
@@ -61,6 +61,8 @@ enum Task {
         #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
         arguments: Vec<OsString>,
     },
+    /// libfabric's own tests between two hosts, over AF_XDP and kernel UDP
+    Fabtests(fabtests::Arguments),
 }
 
 #[derive(Debug, Args)]
@@ -112,6 +114,9 @@ fn main() -> ExitCode {
         Task::Conformance { program, arguments } => {
             let status = conformance::run(program, arguments)?;
             Ok(if status.success() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
+        Task::Fabtests(arguments) => {
+            Ok(if fabtests::run(arguments)? { ExitCode::SUCCESS } else { ExitCode::FAILURE })
         }
     });
     match outcome {
