@@ -384,6 +384,7 @@ fn a_flood_of_hellos_leaves_room_for_real_peers() {
         let from = PeerAddress::from_v4([198, 18, 0, 99], port);
         let node = &mut world.nodes[1];
         let datagram = Datagram {
+            to_group: false,
             from,
             bytes: &forged,
             congestion_experienced: false,

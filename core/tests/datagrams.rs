@@ -95,6 +95,33 @@ fn a_known_sender_is_named() {
 }
 
 #[test]
+fn a_datagram_to_a_group_is_marked() {
+    for posted_first in [true, false] {
+        let mut world = world(2);
+        if posted_first {
+            world.recv(1, 7, 64);
+        }
+        let bytes = pattern(3, 20);
+        let Node { engine, memory, .. } = &mut world.nodes[1];
+        let datagram = Datagram {
+            from: address(0),
+            bytes: &bytes,
+            congestion_experienced: false,
+            wanted: WantedPort::KEEP,
+            to_group: true,
+        };
+        engine.ingest_datagram(&datagram, memory);
+        if !posted_first {
+            world.recv(1, 7, 64);
+        }
+        let Node { engine, memory, .. } = &mut world.nodes[1];
+        engine.resume_matching(memory);
+        let got = engine.poll_recv_completion().unwrap();
+        assert_eq!((got.len, got.data), (20, Some(0)), "posted first: {posted_first}");
+    }
+}
+
+#[test]
 fn a_datagram_without_a_receive_waits_for_one() {
     let mut world = world(2);
     world.send(0, 1, 9, pattern(3, 8));

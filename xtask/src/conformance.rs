@@ -47,8 +47,15 @@ const LIBRARIES: &str = "CONFORMANCE_LIBRARIES";
 
 /// The pages that are tested over AF_XDP too. Each test attaches and detaches the XDP program,
 /// which takes half a second.
-const PAGES_WITH_PACKETS: [&str; 6] =
-    ["fi_msg::", "fi_tagged::", "fi_rma::", "fi_atomic::", "fi_multi_recv::", "traps::"];
+const PAGES_WITH_PACKETS: [&str; 7] = [
+    "fi_msg::",
+    "fi_tagged::",
+    "fi_rma::",
+    "fi_atomic::",
+    "fi_multi_recv::",
+    "fi_join::",
+    "traps::",
+];
 
 /// Builds the suite alone.
 pub(crate) fn suite(workspace: &Workspace) -> Result<PathBuf> {

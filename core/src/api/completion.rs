@@ -89,7 +89,8 @@ pub struct Completion {
     pub overflow: u64,
     /// The message's tag (0 if untagged).
     pub tag: u64,
-    /// Remote CQ data that came with the message.
+    /// Remote CQ data that came with the message. Datagrams have none: there it is 0 for one that
+    /// was sent to a group ([`Datagram::to_group`](crate::Datagram::to_group)).
     pub data: Option<u64>,
     /// For a slice of a multi-receive buffer, or a receive of a shared queue: the identifier under
     /// which [`Memory`](crate::Memory) finds its bytes

@@ -20,6 +20,8 @@ pub struct Datagram<'a> {
     /// The source port that the port wants for packets of this sender; [`WantedPort::KEEP`] unless
     /// this one came by a slower way than the port has (`docs/PROTOCOL.md` §13).
     pub wanted: WantedPort,
+    /// Whether it was sent to a multicast group of the receiver, not to the receiver's own address.
+    pub to_group: bool,
 }
 
 /// The destination of a packet.

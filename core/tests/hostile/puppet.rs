@@ -309,8 +309,13 @@ impl Puppet {
     pub fn ingest_at(&mut self, from: PeerAddress, bytes: &[u8]) {
         let now = self.world.time();
         let Node { engine, memory, .. } = &mut self.world.nodes[0];
-        let datagram =
-            Datagram { from, bytes, congestion_experienced: false, wanted: WantedPort::KEEP };
+        let datagram = Datagram {
+            from,
+            bytes,
+            congestion_experienced: false,
+            wanted: WantedPort::KEEP,
+            to_group: false,
+        };
         engine.ingest(now, datagram, memory);
     }
 

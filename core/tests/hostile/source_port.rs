@@ -93,7 +93,13 @@ fn packets_of_a_hostile_spread_of_source_ports_cost_at_most_one_request_each() {
         let now = puppet.world.time();
         let Node { engine, memory, .. } = &mut puppet.world.nodes[0];
         let wanted = WantedPort::other(2);
-        let datagram = Datagram { from, bytes: &packet, congestion_experienced: false, wanted };
+        let datagram = Datagram {
+            from,
+            bytes: &packet,
+            congestion_experienced: false,
+            wanted,
+            to_group: false,
+        };
         engine.ingest(now, datagram, memory);
         puppet.drive();
     }
@@ -114,7 +120,13 @@ fn a_request_causes_no_request() {
         let Node { engine, memory, .. } = &mut puppet.world.nodes[0];
         let wanted = WantedPort::other(2);
         let from = address(PUPPET);
-        let datagram = Datagram { from, bytes: &packet, congestion_experienced: false, wanted };
+        let datagram = Datagram {
+            from,
+            bytes: &packet,
+            congestion_experienced: false,
+            wanted,
+            to_group: false,
+        };
         engine.ingest(now, datagram, memory);
         puppet.drive();
     }

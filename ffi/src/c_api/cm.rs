@@ -40,7 +40,7 @@ pub(super) unsafe fn data<'a>(param: *const c_void, len: usize) -> Result<&'a [u
 ///
 /// # Safety
 /// `address` is NULL or a `struct sockaddr_in` or `struct sockaddr_in6`.
-unsafe fn address(address: *const c_void) -> Result<SocketAddr, Error> {
+pub(super) unsafe fn address(address: *const c_void) -> Result<SocketAddr, Error> {
     // SAFETY: promised by the caller: every socket address begins with its family.
     let family = unsafe { array(address.cast::<u8>(), size_of::<libc::sa_family_t>()) }?;
     let family = family.try_into().map_or(0, libc::sa_family_t::from_ne_bytes);

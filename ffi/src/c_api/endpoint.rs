@@ -44,7 +44,7 @@ static CM: abi::fi_ops_cm = abi::fi_ops_cm {
     accept: Some(super::cm::accept),
     reject: slot(),
     shutdown: Some(super::cm::shutdown),
-    join: slot(),
+    join: Some(super::multicast::join),
 };
 
 /// The class and the data calls of an endpoint.

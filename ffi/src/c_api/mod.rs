@@ -29,6 +29,7 @@ pub(crate) mod fid;
 pub(crate) mod info;
 pub(crate) mod mr;
 pub(crate) mod msg;
+mod multicast;
 pub(crate) mod nic;
 pub(crate) mod object;
 mod passive_ep;

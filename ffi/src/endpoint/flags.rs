@@ -7,11 +7,12 @@
 use std::sync::atomic::Ordering;
 
 use crate::endpoint::{Enabled, Endpoint};
+use crate::runtime::peers::is_of_group;
 use crate::runtime::{CompletionPolicy, OpFlags, OpOptions, Request, RequestKind, SendForm, Side};
 use crate::sys::abi::bits;
 use crate::sys::errno::Error;
 
-/// Flags of an initiator's operation that are not offered.
+/// Flags of an initiator's operation that are not offered, or to endpoints of datagrams alone.
 const REFUSED: u64 = bits::COMMIT_COMPLETE | bits::MULTICAST;
 /// Flags that nobody can keep for a datagram: it is not acknowledged.
 const REFUSED_OF_DATAGRAMS: u64 = bits::DELIVERY_COMPLETE | bits::MATCH_COMPLETE | bits::FENCE;
@@ -63,7 +64,7 @@ impl Endpoint {
         request: &Request,
     ) -> Result<OpOptions, Error> {
         let flags = self.flags(Side::Transmit, request.flags);
-        if flags & REFUSED != 0 {
+        if flags & REFUSED != 0 && !self.admits_group(flags) {
             return Err(Error::BadFlags);
         }
         let inject = flags & bits::INJECT != 0 && request.kind.sends_buffer();
@@ -71,6 +72,7 @@ impl Endpoint {
             return Err(Error::TooLong);
         }
         let form = if self.carries_datagrams {
+            self.check_group(request, flags)?;
             datagram_form(&request.kind, flags)?
         } else if flags & bits::MATCH_COMPLETE != 0 {
             SendForm::Matched
@@ -86,6 +88,26 @@ impl Endpoint {
             form,
             connected: enabled.peer,
         })
+    }
+}
+
+impl Endpoint {
+    /// Whether the refused flags among these are those of a datagram to a group.
+    #[cold]
+    fn admits_group(&self, flags: u64) -> bool {
+        self.caps & bits::MULTICAST != 0 && flags & REFUSED == bits::MULTICAST
+    }
+
+    /// Checks that a datagram has `FI_MULTICAST` exactly if it goes to a group (`fi_msg(3)`).
+    /// `fi_inject` has the flag of the endpoint.
+    #[cold]
+    fn check_group(&self, request: &Request, flags: u64) -> Result<(), Error> {
+        let flags = match request.flags {
+            OpFlags::Inject => self.tx_op_flags.load(Ordering::Relaxed),
+            _ => flags,
+        };
+        let flagged = flags & bits::MULTICAST != 0;
+        if flagged == is_of_group(request.peer) { Ok(()) } else { Err(Error::Invalid) }
     }
 }
 

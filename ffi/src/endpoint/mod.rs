@@ -22,6 +22,7 @@ pub(crate) mod connection;
 mod context_place;
 mod enable;
 mod flags;
+pub(crate) mod multicast;
 mod options;
 pub(crate) mod passive;
 mod receives;
@@ -452,7 +453,7 @@ impl ObjectOps for Endpoint {
             Side::Transmit => (TX_OP_FLAGS, &self.tx_op_flags),
             Side::Receive => (RX_OP_FLAGS, &self.rx_op_flags),
         };
-        if flags & !(known | (self.caps & bits::TRIGGER)) != 0 {
+        if flags & !(known | (self.caps & (bits::TRIGGER | bits::MULTICAST))) != 0 {
             return Err(Error::BadFlags);
         }
         to.store(flags, Ordering::Relaxed);

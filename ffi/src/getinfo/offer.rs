@@ -192,6 +192,9 @@ impl Info {
         self.caps &= DATAGRAM_CAPS;
         (self.tx.caps, self.rx.caps) = (self.tx.caps & self.caps, self.rx.caps & self.caps);
         self.tx.op_flags &= DATAGRAM_OP_FLAGS;
+        self.caps |= bits::MULTICAST;
+        self.tx.caps |= bits::MULTICAST;
+        self.tx.op_flags |= bits::MULTICAST;
         (self.tx.msg_order, self.rx.msg_order) = (0, 0);
         self.tx.inject_size = self.tx.inject_size.min(self.ep.max_msg_size);
         self.tx.rma_iov_limit = 0;

@@ -27,11 +27,13 @@ pub(crate) struct Origin {
     pub(crate) unknown_source: Option<PeerAddress>,
     /// The address of the message in a multi-receive buffer; else 0.
     pub(crate) buffer_address: usize,
+    /// A datagram to a multicast group.
+    pub(crate) multicast: bool,
 }
 
 impl Default for Origin {
     fn default() -> Self {
-        Self { source: ADDR_NONE, unknown_source: None, buffer_address: 0 }
+        Self { source: ADDR_NONE, unknown_source: None, buffer_address: 0, multicast: false }
     }
 }
 
@@ -63,6 +65,9 @@ impl Runtime {
                         report(engine, completion.peer, error);
                     }
                     let is_receive = source.side == Side::Receive;
+                    if engine.carries_datagrams() {
+                        origin.multicast = take_multicast(engine, &mut completion, is_receive);
+                    }
                     cancelled.adapt(&mut completion, is_receive);
                     if is_receive {
                         if !self.endpoint.is_connected {
@@ -101,6 +106,17 @@ impl Runtime {
                 }
             }
         });
+    }
+}
+
+/// Whether a datagram was sent to a group. Those that are received have data as the sign of it.
+#[cold]
+fn take_multicast(engine: &Engine<'_>, completion: &mut Completion, is_receive: bool) -> bool {
+    let is_group = |peer: PeerAddress| peer.ip().is_multicast();
+    if is_receive {
+        completion.data.take().is_some()
+    } else {
+        engine.peer_address(completion.peer).is_some_and(is_group)
     }
 }
 

@@ -17,6 +17,7 @@ mod connection;
 pub(crate) mod deferred;
 mod groups;
 pub(crate) mod memory;
+mod multicast;
 pub(crate) mod peer_link;
 pub(crate) mod peers;
 mod post;

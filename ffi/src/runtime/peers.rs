@@ -22,12 +22,15 @@
 //! Receive context *i* of a scalable endpoint is a peer at the *i*-th port behind its address
 //! (`endpoint::scalable`). Such peers are found by the whole `fi_addr_t`.
 
+mod groups;
 mod inserted;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
 use ofi_xdp_core::{Engine, PeerAddress, PeerId, PeersFull};
 
+use self::groups::JoinedGroups;
+pub(crate) use self::groups::is_of_group;
 use self::inserted::InsertedAddresses;
 use crate::runtime::addresses::{AddressTable, Occupant};
 use crate::sys::abi::{ADDR_NONE, fi_addr_t};
@@ -58,6 +61,7 @@ pub(crate) struct PeerMap {
     /// Receive contexts behind the first of scalable endpoints, by `fi_addr_t`.
     contexts: HashMap<fi_addr_t, KnownPeer>,
     sources: Vec<KnownSource>,
+    groups: JoinedGroups,
     /// Peers without an address in the vector any more, oldest first.
     retired: VecDeque<PeerId>,
     removals: u64,
@@ -83,6 +87,7 @@ impl PeerMap {
             known: memory::filled(KnownPeer::NONE, expected.min(peers))?,
             contexts: HashMap::new(),
             sources: memory::filled(nobody, peers)?,
+            groups: JoinedGroups::default(),
             retired: VecDeque::new(),
             removals: av.removals(),
             inserted: InsertedAddresses::default(),
@@ -142,7 +147,7 @@ impl PeerMap {
                 Err(full @ PeersFull::Full) => {
                     let oldest = self.retired.pop_front().ok_or(full)?;
                     let mut known = self.known.iter().chain(self.contexts.values());
-                    if !known.any(|known| known.peer == oldest) {
+                    if !known.any(|known| known.peer == oldest) && !self.groups.has(oldest) {
                         // An error means that it is gone already: then there is room.
                         let _ = engine.remove_peer(oldest);
                     }
@@ -176,6 +181,9 @@ impl PeerMap {
         av: &AddressTable,
         address: fi_addr_t,
     ) -> Result<PeerId, Error> {
+        if is_of_group(address) {
+            return self.groups.peer(address).ok_or(Error::Invalid);
+        }
         if let Some(known) = self.contexts.get(&address) {
             return Ok(known.peer);
         }
@@ -206,6 +214,36 @@ impl PeerMap {
             *source = KnownSource { peer, address: index, insertions: 0 };
         }
         Ok(peer)
+    }
+
+    /// A free address for a multicast group; [`Self::join_group`] takes it.
+    ///
+    /// # Errors
+    /// [`Error::Os`] if it was joined before; [`Error::NoMemory`] beyond the bound.
+    pub(crate) fn admit_group(&mut self, name: PeerAddress) -> Result<fi_addr_t, Error> {
+        self.groups.admit(name)
+    }
+
+    /// Makes a multicast group a peer at `address`.
+    ///
+    /// # Errors
+    /// [`Error::NoMemory`] when the engine's peer table is full.
+    pub(crate) fn join_group(
+        &mut self,
+        engine: &mut Engine<'_>,
+        address: fi_addr_t,
+        name: PeerAddress,
+    ) -> Result<(), Error> {
+        let peer = self.insert(engine, name)?;
+        self.groups.set(address, name, peer);
+        Ok(())
+    }
+
+    /// Forgets a group, and returns its name. Datagrams to it that have not left leave as usual.
+    pub(crate) fn leave_group(&mut self, address: fi_addr_t) -> Option<PeerAddress> {
+        let (name, peer) = self.groups.remove(address)?;
+        self.retired.push_back(peer);
+        Some(name)
     }
 
     /// Whether [`Self::learn_all`] or [`Self::name_known`] has something to do.

@@ -116,6 +116,14 @@ impl Node {
         self.host.as_ref().map_or_else(open, |host| host.run(open))
     }
 
+    /// Makes a call on the host of the node.
+    pub(crate) fn here<T>(&self, call: impl FnOnce() -> T) -> Result<T> {
+        match &self.host {
+            Some(host) => host.run(|| Ok(call())),
+            None => Ok(call()),
+        }
+    }
+
     /// The endpoint's address.
     pub(crate) fn name(&self) -> Result<Vec<u8>> {
         self.ep.getname(NAME_ROOM).0.context("fi_getname")
@@ -335,6 +343,11 @@ impl Group {
         for node in &self.nodes {
             node.ep.close().context("fi_close of an endpoint")?;
         }
+        self.close_rest()
+    }
+
+    /// Closes all objects but the endpoints, which are closed.
+    pub(crate) fn close_rest(&self) -> Result<()> {
         for node in &self.nodes {
             node.av.close().context("fi_close of an address vector")?;
             node.cq.close().context("fi_close of a completion queue")?;

@@ -277,6 +277,7 @@ impl XskPort {
                     None => {}
                     Some(Ok(parsed)) if parsed.destination == self.local => {
                         sink(Datagram {
+                            to_group: false,
                             from: parsed.source,
                             bytes: parsed.payload,
                             congestion_experienced: parsed.congestion_experienced,

@@ -17,11 +17,13 @@
 
 mod failover;
 
+use std::io;
 use std::mem;
 use std::net::SocketAddr;
 use std::os::fd::{BorrowedFd, RawFd};
 use std::sync::Arc;
 
+use nix::net::if_::if_nametoindex;
 use ofi_xdp_core::{
     Datagram, Destination, Instant, PathAdvice, Port, PortError, PortLimits, Transmit, Transmitted,
 };
@@ -218,6 +220,25 @@ impl HybridPort {
         }
     }
 
+    /// Joins a multicast group on the port's interface: packets to it leave there, and with
+    /// `receives` those to its address and port are received, by a kernel socket on every tier.
+    ///
+    /// # Errors
+    /// `EADDRINUSE` for a group that was joined before; `ENOBUFS` beyond 64 groups; those of the
+    /// system calls.
+    pub fn join(&mut self, group: SocketAddr, receives: bool) -> io::Result<()> {
+        let interface = if_nametoindex(self.status.interface.as_str())?;
+        let mut joined = Ok(());
+        self.change_sources(|port| joined = port.udp.join(group, interface, receives));
+        self.poll_all_sources();
+        joined
+    }
+
+    /// Leaves a multicast group. Its unread packets are lost.
+    pub fn leave(&mut self, group: SocketAddr) {
+        self.change_sources(|port| port.udp.leave(group));
+    }
+
     /// Makes the next [`Port::receive`] poll all sockets.
     pub fn poll_all_sources(&mut self) {
         self.force_now(false);
@@ -251,6 +272,10 @@ impl HybridPort {
                 other_queue.count(hint);
                 let mut others = 0;
                 let count = self.udp.receive(now, budget, &mut self.stats, &mut |datagram| {
+                    // The card has no say in packets to a group.
+                    if datagram.to_group {
+                        return sink(datagram);
+                    }
                     let wanted = other_queue.wanted(datagram.from, &mut others);
                     sink(Datagram { wanted, ..datagram });
                 });

@@ -91,7 +91,8 @@ impl ConnectedPeer {
         local: SocketAddr,
     ) -> io::Result<Option<&KernelSocket>> {
         self.run = 0;
-        let Some(to) = self.to else { return Ok(None) };
+        // A group is nobody's address: its packets need the main socket's choice of an interface.
+        let Some(to) = self.to.filter(|to| !to.ip().is_multicast()) else { return Ok(None) };
         if let Some((connected, source)) = &mut self.source {
             source.socket.connect(to.socket_addr())?;
             *connected = to;

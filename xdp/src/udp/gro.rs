@@ -32,6 +32,8 @@ pub(super) struct Received {
     filled: usize,
     /// Whether empty packets are delivered. The engine has none.
     pub(super) delivers_empty: bool,
+    /// Whether the packets were sent to a group.
+    pub(super) to_group: bool,
     /// Room for the control messages of a packet.
     control: Vec<u8>,
     /// The buffer in delivery, and the offset of the next packet in it.
@@ -49,6 +51,7 @@ impl Received {
             meta: [RecvMeta::default(); BUFFERS],
             filled: 0,
             delivers_empty: false,
+            to_group: false,
             control: cmsg_space!(i32, i32),
             at: (0, 0),
         })
@@ -65,6 +68,7 @@ impl Received {
         batch: impl FnOnce(&mut [IoSliceMut<'_>], &mut [RecvMeta]) -> Option<usize>,
     ) -> bool {
         self.at = (0, 0);
+        self.to_group = false;
         if *offer_all {
             let mut chunks = self.bytes.chunks_exact_mut(BUFFER_BYTES);
             let mut buffers: [IoSliceMut<'_>; BUFFERS] =
@@ -108,6 +112,7 @@ impl Received {
                     bytes,
                     congestion_experienced: meta.ecn == Some(EcnCodepoint::Ce),
                     wanted: WantedPort::KEEP,
+                    to_group: self.to_group,
                 });
                 count += 1;
             }

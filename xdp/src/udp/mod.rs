@@ -10,6 +10,7 @@
 
 mod connected;
 mod gro;
+mod groups;
 mod gso;
 mod memory;
 pub(crate) mod poll_backoff;
@@ -21,7 +22,7 @@ mod tests;
 
 use std::io;
 use std::iter;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 
 use nix::sys::socket::{setsockopt, sockopt};
@@ -31,9 +32,11 @@ use crate::mtu::payload_max;
 use crate::stats::PortStats;
 use connected::ConnectedPeer;
 use gro::Received;
+use groups::Groups;
 use gso::GsoBatches;
 use senders::Senders;
 use socket::KernelSocket;
+use socket2::SockRef;
 
 /// A non-blocking kernel UDP socket, bound to one address. If there is a connected peer, it has a
 /// second socket at the same address (`connected.rs`). Packets to peers that want another source
@@ -44,6 +47,7 @@ pub struct UdpPort {
     connected: ConnectedPeer,
     /// `None` until a peer wants another source port.
     senders: Option<Box<Senders>>,
+    groups: Groups,
     local: SocketAddr,
     batches: GsoBatches,
     received: Received,
@@ -68,6 +72,7 @@ impl UdpPort {
             main,
             connected: ConnectedPeer::default(),
             senders: None,
+            groups: Groups::default(),
             local,
             payload_max,
             port_packets,
@@ -111,7 +116,36 @@ impl UdpPort {
     /// All sockets, readable when a packet arrived.
     pub(crate) fn sockets(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
         let sources = iter::once(&self.main).chain(self.connected.source());
-        sources.map(|source| source.socket.as_fd())
+        sources.map(|source| source.socket.as_fd()).chain(self.groups.descriptors())
+    }
+
+    /// Makes packets to groups leave by the interface with this index. With `receives` the packets
+    /// to `group`, with its port, are received there.
+    ///
+    /// # Errors
+    /// `EADDRINUSE` for a group that was joined before; `ENOBUFS` beyond the capacity; those of the
+    /// system calls.
+    pub(crate) fn join(
+        &mut self,
+        group: SocketAddr,
+        interface: u32,
+        receives: bool,
+    ) -> io::Result<()> {
+        let main = SockRef::from(&self.main.socket);
+        match self.local.ip() {
+            IpAddr::V4(own) => main.set_multicast_if_v4(&own)?,
+            IpAddr::V6(_) => main.set_multicast_if_v6(interface)?,
+        }
+        if receives {
+            let socket = self.groups.join(group, interface)?;
+            socket.grow_buffers(self.payload_max, self.port_packets)?;
+        }
+        Ok(())
+    }
+
+    /// Receives packets to `group` no more.
+    pub(crate) fn leave(&mut self, group: SocketAddr) {
+        self.groups.leave(group);
     }
 
     /// Makes the next [`Self::receive`] poll all sockets; see [`ConnectedPeer::poll_all_sources`].
@@ -161,8 +195,8 @@ impl UdpPort {
         self.received.is_left()
     }
 
-    /// Hands at most `budget` packets to `sink`, and returns how many. One system call, unless
-    /// packets of the last one are left.
+    /// Hands at most `budget` packets to `sink`, and returns how many. One system call, and one for
+    /// each group, unless packets of the last one are left.
     pub fn receive(
         &mut self,
         now: Instant,
@@ -170,9 +204,17 @@ impl UdpPort {
         stats: &mut PortStats,
         sink: &mut impl FnMut(Datagram<'_>),
     ) -> u16 {
-        let mut count = self.received.deliver(budget, sink);
-        if count < budget && self.connected.fetch(now, &mut self.main, &mut self.received) {
-            count += self.received.deliver(budget - count, sink);
+        let Self { received, groups, connected, main, .. } = self;
+        let mut count = received.deliver(budget, sink);
+        let groups_first = groups.go_first();
+        if groups_first && count < budget {
+            count += groups.receive(budget - count, received, sink);
+        }
+        if count < budget && !received.is_left() && connected.fetch(now, main, received) {
+            count += received.deliver(budget - count, sink);
+        }
+        if !groups_first && count < budget && !received.is_left() {
+            count += groups.receive(budget - count, received, sink);
         }
         stats.udp_received += u64::from(count);
         count

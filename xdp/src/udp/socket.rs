@@ -77,7 +77,11 @@ impl KernelSocket {
         Ok(sender)
     }
 
-    fn prepare(socket: UdpSocket, address: SocketAddr) -> io::Result<Self> {
+    /// Makes `socket`, which is bound to `address`, one of ours.
+    ///
+    /// # Errors
+    /// Those of `setsockopt(2)`.
+    pub(super) fn prepare(socket: UdpSocket, address: SocketAddr) -> io::Result<Self> {
         // Enables non-blocking mode, UDP_GRO, Don't Fragment (IP_PMTUDISC_PROBE) and control
         // messages.
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;

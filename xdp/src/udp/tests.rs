@@ -3,6 +3,7 @@
 
 use super::*;
 use crate::udp::poll_backoff::now;
+use nix::errno::Errno;
 use ofi_xdp_core::{Destination, PeerAddress, PeerId};
 use socket2::SockRef;
 use std::time::Duration;
@@ -236,4 +237,58 @@ fn a_connected_peer_that_is_gone_is_no_error() {
     }
     stream(&mut right, &mut port, 20);
     stream(&mut port, &mut right, 300);
+}
+
+/// The packets to groups and to the port itself, each with its mark.
+fn marked(port: &mut UdpPort, count: usize) -> Vec<(Vec<u8>, bool)> {
+    let (mut packets, mut stats) = (Vec::new(), PortStats::default());
+    for _ in 0..200 {
+        port.receive(now(), 1, &mut stats, &mut |datagram: Datagram<'_>| {
+            packets.push((datagram.bytes.to_vec(), datagram.to_group));
+        });
+        if packets.len() >= count {
+            break;
+        }
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    packets.sort_unstable();
+    packets
+}
+
+#[test]
+fn packets_to_a_group_reach_each_member_until_it_leaves() {
+    let lo = nix::net::if_::if_nametoindex("lo").unwrap();
+    let (mut left, mut right, mut other) =
+        (port("127.0.0.1"), port("127.0.0.1"), port("127.0.0.1"));
+    let group = SocketAddr::new([239, 255, 72, 1].into(), left.local_addr().port());
+    left.join(group, lo, false).unwrap();
+    for member in [&mut right, &mut other] {
+        member.join(group, lo, true).unwrap();
+        let again = member.join(group, lo, true).unwrap_err();
+        assert_eq!(again.raw_os_error(), Some(Errno::EADDRINUSE as i32));
+    }
+    assert_eq!(send_all(&mut left, group, &[5, 900]).udp_lost, 0);
+    send_all(&mut left, right.local_addr(), &[3]);
+    let to_group = [(vec![0; 5], true), (vec![1; 900], true)];
+    assert_eq!(marked(&mut right, 3), [&[(vec![0; 3], false)], &to_group[..]].concat());
+    assert_eq!(marked(&mut other, 2), to_group);
+    right.leave(group);
+    send_all(&mut left, group, &[7]);
+    assert_eq!(marked(&mut other, 1), [(vec![0; 7], true)]);
+    assert_eq!(marked(&mut right, 1), []);
+    assert_eq!(marked(&mut left, 1), [], "it only sends");
+}
+
+#[test]
+fn a_group_is_no_connected_peer() {
+    let lo = nix::net::if_::if_nametoindex("lo").unwrap();
+    let (mut left, mut right) = (port("127.0.0.1"), port("127.0.0.1"));
+    let group = SocketAddr::new([239, 255, 72, 2].into(), left.local_addr().port());
+    left.join(group, lo, false).unwrap();
+    right.join(group, lo, true).unwrap();
+    for _ in 0..300 {
+        send_all(&mut left, group, &[8]);
+        assert!(!left.reconnect_if_due(), "packets to groups need the main socket");
+    }
+    assert!(!marked(&mut right, 10).is_empty());
 }

@@ -23,7 +23,10 @@ impl Matcher<'_> {
         cx.stats.packets_received += 1;
         let sender = cx.table.find_peer(datagram.from, PeerId::NONE);
         let peer = sender.map_or(PeerId::NONE, |slot| cx.table.peer_id(slot));
-        let envelope = Envelope { total: datagram.bytes.len() as u64, ..Envelope::default() };
+        // A datagram has no data of its sender.
+        let data = datagram.to_group.then_some(0);
+        let total = datagram.bytes.len() as u64;
+        let envelope = Envelope { total, data, ..Envelope::default() };
         if let Some(recv) = self.match_posted(cx, peer, &envelope, memory) {
             let id = self.recv_id(recv);
             self.place_in_recv(cx, id, 0, datagram.bytes, false, memory);

@@ -4,7 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::bindings::{
-    fi_addr_t, fi_msg, fi_msg_tagged, fi_rx_attr, fi_tx_attr, fid, fid_ep, fid_pep, iovec,
+    fi_addr_t, fi_msg, fi_msg_tagged, fi_rx_attr, fi_tx_attr, fid, fid_ep, fid_mc, fid_pep, iovec,
 };
 
 // `fi_endpoint(3)`: contexts and options of an endpoint.
@@ -38,6 +38,10 @@ slots! {
     ) -> c_int = cm.connect;
     fn fi_accept(ep: *mut fid_ep, param: *const c_void, paramlen: usize) -> c_int = cm.accept;
     fn fi_shutdown(ep: *mut fid_ep, flags: u64) -> c_int = cm.shutdown;
+    fn fi_join(
+        ep: *mut fid_ep, addr: *const c_void, flags: u64, mc: *mut *mut fid_mc,
+        context: *mut c_void,
+    ) -> c_int = cm.join;
     fn fi_listen(pep: *mut fid_pep) -> c_int = cm.listen;
     fn fi_reject(
         pep: *mut fid_pep, handle: *mut fid, param: *const c_void, paramlen: usize,

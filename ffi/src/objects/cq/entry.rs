@@ -49,7 +49,7 @@ pub(crate) struct ErrorEntry {
 pub(super) fn entry(completion: &Completion, origin: Origin) -> Result<Entry, ErrorEntry> {
     let entry = Entry {
         context: completion.context,
-        flags: flags(completion),
+        flags: flags(completion) | if origin.multicast { bits::MULTICAST } else { 0 },
         len: usize::try_from(completion.len).unwrap_or(usize::MAX),
         data: completion.data.unwrap_or(0),
         tag: completion.tag,

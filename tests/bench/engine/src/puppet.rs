@@ -110,6 +110,7 @@ impl Puppet {
     /// Gives a packet to the engine.
     pub(crate) fn ingest(&mut self, bytes: &[u8]) {
         let datagram = Datagram {
+            to_group: false,
             from: address(),
             bytes,
             congestion_experienced: false,

@@ -79,6 +79,7 @@ impl Port for Wire {
         {
             let bytes = &packet.bytes[..packet.len];
             sink(Datagram {
+                to_group: false,
                 from: address(packet.peer as u32),
                 bytes,
                 congestion_experienced: false,

@@ -14,6 +14,7 @@ mod fi_endpoint;
 mod fi_eq;
 mod fi_fabric;
 mod fi_getinfo;
+mod fi_join;
 pub(crate) mod fi_mr;
 pub(crate) mod fi_msg;
 mod fi_multi_recv;
@@ -27,7 +28,7 @@ use crate::runner::Test;
 
 /// Every test, page by page, then the profiles of applications.
 pub(crate) fn all() -> Vec<&'static Test> {
-    let pages: [&'static [Test]; 20] = [
+    let pages: [&'static [Test]; 21] = [
         fi_getinfo::TESTS,
         fi_fabric::TESTS,
         fi_av::TESTS,
@@ -36,6 +37,7 @@ pub(crate) fn all() -> Vec<&'static Test> {
         fi_endpoint::TESTS,
         fi_cm::TESTS,
         fi_dgram::TESTS,
+        fi_join::TESTS,
         fi_srx_context::TESTS,
         fi_scalable_ep::TESTS,
         fi_msg::TESTS,

@@ -267,8 +267,13 @@ impl<'s> Node<'s> {
     /// When a packet that was refused has changed something.
     pub fn ingest(&mut self, now: u64, from: PeerAddress, bytes: &[u8]) {
         let before = (self.pure_drops(), self.digest(now));
-        let datagram =
-            Datagram { from, bytes, congestion_experienced: false, wanted: WantedPort::KEEP };
+        let datagram = Datagram {
+            from,
+            bytes,
+            congestion_experienced: false,
+            wanted: WantedPort::KEEP,
+            to_group: false,
+        };
         self.engine.ingest(Instant::from_nanos(now), datagram, &mut self.memory);
         if self.pure_drops() != before.0 {
             assert_eq!(

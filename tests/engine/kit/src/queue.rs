@@ -59,6 +59,7 @@ impl<R: FnMut() -> bool> Port for QueuePort<'_, R> {
             let arrived = |card: &mut &mut HostCard| card.arrived(from, to);
             let wanted = self.card.as_mut().map_or(WantedPort::KEEP, arrived);
             sink(Datagram {
+                to_group: false,
                 from,
                 bytes: &packet.bytes,
                 congestion_experienced: packet.marked,

@@ -64,6 +64,7 @@ impl Port for RingPort<'_> {
             let slot = ring.read % SLOTS;
             let bytes = &ring.slots[slot][..ring.lens[slot]];
             sink(Datagram {
+                to_group: false,
                 from: self.from,
                 bytes,
                 congestion_experienced: false,

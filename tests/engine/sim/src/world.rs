@@ -348,6 +348,7 @@ impl World {
             }
             state.inbox.pop_front();
             let datagram = Datagram {
+                to_group: false,
                 from: address(packet.from),
                 bytes: &packet.bytes,
                 congestion_experienced: packet.marked,

@@ -270,8 +270,10 @@ impl Routes {
                 None
             }
         };
-        let reachable =
-            route.filter(|route| route.plain && route.interface == self.link.interface());
+        // The kernel gives packets to a group to members on this host, too.
+        let reachable = route.filter(|route| {
+            route.plain && route.interface == self.link.interface() && !ip.is_multicast()
+        });
         let neighbour = reachable.map_or(KERNEL, |route| self.neighbour(route.next_hop));
         let generation = self.generation;
         let gateway = reachable.is_some_and(|route| route.next_hop != ip);

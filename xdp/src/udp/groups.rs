@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Multicast groups: a kernel socket for each group that a port receives from.
+//!
+//! The main socket is bound to an address of its host, so the kernel gives it no packet to a group.
+//! The XDP program leaves these packets to the kernel, as they are not to the endpoint's address.
+//! A group's socket is bound to the address of the group; other sockets of the host may be, too.
+//! Packets to a group leave by the main socket.
+//!
+//! In: groups. Out: their packets, marked. Caller: the UDP port. Bound: [`GROUPS_MAX`].
+
+use std::io;
+use std::net::{SocketAddr, SocketAddrV6};
+use std::os::fd::{AsFd as _, BorrowedFd};
+
+use nix::errno::Errno;
+use ofi_xdp_core::Datagram;
+use socket2::{Domain, InterfaceIndexOrAddress, Socket, Type};
+
+use super::gro::Received;
+use super::socket::KernelSocket;
+
+/// Most groups that a port receives from.
+pub(super) const GROUPS_MAX: usize = 64;
+
+/// The sockets of groups.
+#[derive(Debug, Default)]
+pub(super) struct Groups {
+    sockets: Vec<(SocketAddr, KernelSocket)>,
+    /// The socket that is polled first in the next call.
+    first: usize,
+    /// Whether the groups go before the port's own address in the next call.
+    goes_first: bool,
+}
+
+impl Groups {
+    /// Receives from `group`, with its port, on the interface with this index.
+    ///
+    /// # Errors
+    /// `ENOBUFS` beyond [`GROUPS_MAX`]; `EADDRINUSE` for a group that was joined before; those of
+    /// the system calls.
+    pub(super) fn join(&mut self, group: SocketAddr, interface: u32) -> io::Result<&KernelSocket> {
+        if self.sockets.iter().any(|(joined, _)| *joined == group) {
+            return Err(Errno::EADDRINUSE.into());
+        }
+        if self.sockets.len() >= GROUPS_MAX {
+            return Err(Errno::ENOBUFS.into());
+        }
+        let socket = open(group, interface)?;
+        self.sockets.try_reserve(1).map_err(|_| Errno::ENOMEM)?;
+        let last = self.sockets.len();
+        self.sockets.push((group, socket));
+        let added = self.sockets.get(last).ok_or(Errno::ENOMEM)?;
+        Ok(&added.1)
+    }
+
+    /// Receives from `group` no more.
+    pub(super) fn leave(&mut self, group: SocketAddr) {
+        self.sockets.retain(|(joined, _)| *joined != group);
+    }
+
+    /// All sockets.
+    pub(super) fn descriptors(&self) -> impl Iterator<Item = BorrowedFd<'_>> {
+        self.sockets.iter().map(|(_, socket)| socket.socket.as_fd())
+    }
+
+    /// Whether the groups go first in this call: every second one, if there are any.
+    #[inline]
+    pub(super) fn go_first(&mut self) -> bool {
+        self.goes_first = !self.goes_first && !self.sockets.is_empty();
+        self.goes_first
+    }
+
+    /// Hands at most `budget` packets to `sink`, and returns how many. One system call a group.
+    #[inline]
+    pub(super) fn receive(
+        &mut self,
+        budget: u16,
+        received: &mut Received,
+        sink: &mut impl FnMut(Datagram<'_>),
+    ) -> u16 {
+        if self.sockets.is_empty() { 0 } else { self.receive_any(budget, received, sink) }
+    }
+
+    #[cold]
+    fn receive_any(
+        &mut self,
+        budget: u16,
+        received: &mut Received,
+        sink: &mut impl FnMut(Datagram<'_>),
+    ) -> u16 {
+        let mut count = 0;
+        for _ in 0..self.sockets.len() {
+            if count >= budget || received.is_left() {
+                break;
+            }
+            self.first = (self.first + 1) % self.sockets.len();
+            let Some((_, socket)) = self.sockets.get_mut(self.first) else { break };
+            if socket.fetch(received) {
+                received.to_group = true;
+                count += received.deliver(budget - count, sink);
+            }
+        }
+        count
+    }
+}
+
+/// A socket that receives what is sent to a group, on one interface alone.
+fn open(group: SocketAddr, interface: u32) -> io::Result<KernelSocket> {
+    let socket = Socket::new(Domain::for_address(group), Type::DGRAM, None)?;
+    // Members of one host share the address.
+    socket.set_reuse_address(true)?;
+    match group {
+        SocketAddr::V4(v4) => {
+            socket.bind(&group.into())?;
+            let interface = InterfaceIndexOrAddress::Index(interface);
+            socket.join_multicast_v4_n(v4.ip(), &interface)?;
+            // Not what others have joined on other interfaces.
+            socket.set_multicast_all_v4(false)?;
+        }
+        SocketAddr::V6(v6) => {
+            let scoped = SocketAddrV6::new(*v6.ip(), v6.port(), 0, interface);
+            socket.bind(&SocketAddr::from(scoped).into())?;
+            socket.join_multicast_v6(v6.ip(), interface)?;
+            socket.set_multicast_all_v6(false)?;
+        }
+    }
+    KernelSocket::prepare(socket.into(), group)
+}
