@@ -89,6 +89,12 @@ fn calls_on_a_domain_while_an_endpoint_closes() {
 }
 
 #[test]
+#[cfg(target_arch = "x86_64")]
+fn long_double_is_that_of_the_processor() {
+    run("long_double", &[]);
+}
+
+#[test]
 fn an_application_that_polls_at_long_intervals() {
     run("lazy", &[]);
 }

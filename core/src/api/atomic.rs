@@ -6,9 +6,11 @@
 //! the protocol takes it to be little-endian on both sides. Bound: one pass over the elements.
 
 mod element;
+mod extended;
 mod op;
 
 use element::{Complex, each};
+use extended::Extended;
 pub use op::{AtomicForm, AtomicOp, Datatype};
 
 impl AtomicOp {
@@ -35,6 +37,10 @@ impl AtomicOp {
             Datatype::Double => each::<f64, 8>(self, target, operands, compare),
             Datatype::FloatComplex => each::<Complex<f32>, 8>(self, target, operands, compare),
             Datatype::DoubleComplex => each::<Complex<f64>, 16>(self, target, operands, compare),
+            Datatype::LongDouble => each::<Extended, 16>(self, target, operands, compare),
+            Datatype::LongDoubleComplex => {
+                each::<Complex<Extended>, 32>(self, target, operands, compare);
+            }
         }
     }
 }
@@ -65,7 +71,7 @@ mod tests {
         for (number, op) in (0..).zip(AtomicOp::ALL) {
             assert_eq!((op as u8, AtomicOp::from_number(number)), (number, Some(op)));
         }
-        assert_eq!(Datatype::from_number(12), None, "long double");
+        assert_eq!(Datatype::from_number(16), None);
         assert_eq!(AtomicOp::from_number(19), None);
     }
 

@@ -96,7 +96,7 @@ pub fn compiled(name: &str) -> PathBuf {
         .args(["-std=c11", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror", "-pthread", "-o"])
         .arg(&program)
         .arg(sources.join(format!("{name}.c")))
-        .arg("-lfabric")
+        .args(["-lfabric", "-lm"])
         .status()
         .expect("cc: install gcc and libfabric-dev");
     assert!(status.success(), "{name}.c does not compile");

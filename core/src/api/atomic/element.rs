@@ -158,6 +158,6 @@ float!(f32, f64);
 /// A complex number as C lays it out.
 #[derive(Clone, Copy, PartialEq, PartialOrd)]
 pub(super) struct Complex<T> {
-    re: T,
-    im: T,
+    pub(super) re: T,
+    pub(super) im: T,
 }

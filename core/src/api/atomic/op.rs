@@ -2,8 +2,8 @@
 //! Names of atomic operations: libfabric's datatypes, ops and forms (`fi_atomic(3)`), and which of
 //! them go together.
 
-/// Type of an element; the numbers are libfabric's `enum fi_datatype`. `long double` is left out:
-/// its layout differs between machines.
+/// Type of an element; the numbers are libfabric's `enum fi_datatype`. `long double` is that of
+/// x86-64, whatever the machine; other machines have another one, and do not offer it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[repr(u8)]
 #[expect(missing_docs, reason = "the names say it")]
@@ -20,13 +20,15 @@ pub enum Datatype {
     Double = 9,
     FloatComplex = 10,
     DoubleComplex = 11,
+    LongDouble = 12,
+    LongDoubleComplex = 13,
     Int128 = 14,
     Uint128 = 15,
 }
 
 impl Datatype {
     /// All datatypes.
-    pub const ALL: [Self; 14] = [
+    pub const ALL: [Self; 16] = [
         Self::Int8,
         Self::Uint8,
         Self::Int16,
@@ -39,6 +41,8 @@ impl Datatype {
         Self::Double,
         Self::FloatComplex,
         Self::DoubleComplex,
+        Self::LongDouble,
+        Self::LongDoubleComplex,
         Self::Int128,
         Self::Uint128,
     ];
@@ -57,16 +61,23 @@ impl Datatype {
             Self::Int16 | Self::Uint16 => 2,
             Self::Int32 | Self::Uint32 | Self::Float => 4,
             Self::Int64 | Self::Uint64 | Self::Double | Self::FloatComplex => 8,
-            Self::DoubleComplex | Self::Int128 | Self::Uint128 => 16,
+            Self::DoubleComplex | Self::LongDouble | Self::Int128 | Self::Uint128 => 16,
+            Self::LongDoubleComplex => 32,
         }
     }
 
     const fn is_float(self) -> bool {
-        matches!(self, Self::Float | Self::Double)
+        matches!(self, Self::Float | Self::Double | Self::LongDouble)
     }
 
     const fn is_complex(self) -> bool {
-        matches!(self, Self::FloatComplex | Self::DoubleComplex)
+        matches!(self, Self::FloatComplex | Self::DoubleComplex | Self::LongDoubleComplex)
+    }
+
+    /// Whether this machine has the type in the layout of its elements.
+    const fn is_native(self) -> bool {
+        let is_long = matches!(self, Self::LongDouble | Self::LongDoubleComplex);
+        !is_long || cfg!(target_arch = "x86_64")
     }
 }
 
@@ -149,7 +160,7 @@ impl AtomicOp {
         );
         let type_fits = !(bits && (datatype.is_float() || datatype.is_complex()))
             && !(order && datatype.is_complex());
-        form_fits && type_fits
+        form_fits && type_fits && datatype.is_native()
     }
 }
 

@@ -18,7 +18,7 @@ use ofi_xdp_core::{AtomicOp, Datatype};
 use super::Buffer;
 
 /// Bytes of the longest element.
-const ELEMENT_MAX: usize = 16;
+const ELEMENT_MAX: usize = 32;
 
 /// The operation on one element.
 pub(super) struct Step<'a> {
