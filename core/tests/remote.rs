@@ -434,3 +434,22 @@ fn promised_orders_hold() {
         }
     }
 }
+
+/// Every 64th packet asks for an acknowledgment, and the last one that the window allows.
+#[test]
+fn few_packets_of_a_long_write_ask_for_an_acknowledgment() {
+    const LEN: usize = 1 << 20;
+    let mut world = World::new(2, 1, &small(), Faults::NONE);
+    let remote = world.region(1, 0, LEN, Access::WRITE);
+    world.link.tap = Some(Vec::new());
+    world.write(0, 1, 7, remote, None, pattern(1, LEN));
+    world.run(SECOND);
+    assert_eq!(world.completions(0)[0].outcome, Ok(()));
+    let packets = world.link.tap.take().unwrap();
+    let is_data = |bytes: &[u8]| bytes[1] == wire::PacketKind::Data as u8;
+    let data: Vec<_> = packets.iter().map(|packet| &packet.2).filter(|one| is_data(one)).collect();
+    let asks = |bytes: &[u8]| bytes[2] & wire::Flags::ACK_REQUEST.bits() != 0;
+    let asking = data.iter().filter(|packet| asks(packet)).count();
+    assert!(data.len() > LEN / 1472, "{} packets", data.len());
+    assert!((data.len() / 64..data.len() / 8).contains(&asking), "{asking} of {}", data.len());
+}

@@ -443,7 +443,7 @@ impl<'s> Engine<'s> {
     /// Begins to send, at time `now`.
     #[inline]
     pub const fn burst(&mut self, now: Instant) -> Burst<'_, 's> {
-        Burst { engine: self, now, next: NextPacket::UNKNOWN }
+        Burst { engine: self, now, next: NextPacket::unknown() }
     }
 
     /// Moves the clock to the time of a call, unless an earlier call was later.
@@ -533,7 +533,7 @@ impl Burst<'_, '_> {
         let Engine { cx, sender, matcher, target, .. } = &mut *self.engine;
         let mut sent = None;
         if cx.table.has_stateless() {
-            self.next = NextPacket::UNKNOWN;
+            self.next = NextPacket::unknown();
             sent = transmit_stateless(cx, sender, matcher, packet);
         }
         if sent.is_none() {

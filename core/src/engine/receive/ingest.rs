@@ -36,19 +36,33 @@ pub struct Arrivals<'e, 's> {
 
 impl Arrivals<'_, '_> {
     /// Processes one packet.
-    #[inline]
+    // Not inlined: the loop of the caller stays small enough to be inlined itself.
+    #[inline(never)]
     pub fn ingest<M: Memory>(&mut self, datagram: &Datagram<'_>, memory: &mut M) {
+        let is_kept = datagram.wanted.is_keep();
+        let Engine { cx, sender, matcher, target, .. } = &mut *self.engine;
         if let Some(run) = &mut self.run {
-            let Engine { cx, sender, matcher, target, .. } = &mut *self.engine;
             let mut parts = PartReceiver { cx, sender, matcher, target };
-            if datagram.wanted.is_keep() && parts.ingest_next(datagram, run, memory) {
+            if is_kept && parts.ingest_next(datagram, run, memory) {
                 return;
             }
             self.run = None;
         }
-        if !self.engine.ingest_fast(self.now, datagram, &mut self.run, memory) {
-            self.engine.ingest_any(datagram, memory);
+        self.engine.advance_clock(self.now);
+        let Engine { cx, sender, matcher, target, .. } = &mut *self.engine;
+        cx.stats.packets_received += 1;
+        if is_kept
+            && (ingest_predicted(cx, sender, matcher, datagram, memory)
+                || ingest_predicted_ack(cx, sender, matcher, datagram)
+                || PartReceiver { cx, sender, matcher, target }.ingest_predicted(
+                    datagram,
+                    &mut self.run,
+                    memory,
+                ))
+        {
+            return;
         }
+        self.engine.ingest_any(datagram, memory);
     }
 }
 
@@ -60,29 +74,9 @@ impl<'s> Engine<'s> {
     }
 
     /// Processes one packet that was found at time `now`.
+    #[inline]
     pub fn ingest<M: Memory>(&mut self, now: Instant, datagram: Datagram<'_>, memory: &mut M) {
         self.arrivals(now).ingest(&datagram, memory);
-    }
-
-    /// Processes one packet on the fast path; returns false if it must take the general path. A
-    /// run may begin with it.
-    // Not inlined: the loop of the caller stays small enough to be inlined itself.
-    #[inline(never)]
-    fn ingest_fast<M: Memory>(
-        &mut self,
-        now: Instant,
-        datagram: &Datagram<'_>,
-        run: &mut Option<IncomingRun>,
-        memory: &mut M,
-    ) -> bool {
-        self.advance_clock(now);
-        self.cx.stats.packets_received += 1;
-        let Self { cx, sender, matcher, target, .. } = self;
-        datagram.wanted.is_keep()
-            && (ingest_predicted(cx, sender, matcher, datagram, memory)
-                || ingest_predicted_ack(cx, sender, matcher, datagram)
-                || PartReceiver { cx, sender, matcher, target }
-                    .ingest_predicted(datagram, run, memory))
     }
 
     /// Processes one packet of an engine that [carries datagrams](Self::carries_datagrams).

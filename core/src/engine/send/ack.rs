@@ -107,28 +107,63 @@ impl Sender<'_> {
         ack: Psn,
         runs: bool,
     ) -> u32 {
-        let mut acked = 0;
-        let mut psn = cx.table[conn].tx().first_psn();
-        while psn.is_before(ack) {
-            let behind = ack.since(psn) - 1;
-            // The latest packet counts for more.
-            let parts =
-                if behind > 1 { self.credit_parts(cx, matcher, conn, psn, behind) } else { 0 };
-            if parts == 0 {
-                acked += u32::from(self.packet_arrived(cx, matcher, conn, psn, behind == 0, runs));
+        let first = cx.table[conn].tx().first_psn();
+        let (mut acked, mut passed, count) = (0, 0, ack.since(first));
+        while passed < count {
+            let (psn, is_latest) = (first.plus(passed), passed + 1 == count);
+            passed += 1;
+            let Some(packet) = cx.table[conn].tx().record(&self.in_flight, psn) else { continue };
+            let packet = *packet;
+            if packet.flags == TxFlags::PART && !is_latest {
+                let more = self.credit_parts(cx, matcher, conn, psn, count - passed) - 1;
+                acked += 1 + more;
+                passed += more;
+            } else {
+                acked +=
+                    u32::from(self.packet_arrived(cx, matcher, conn, &packet, is_latest, runs));
             }
-            acked += parts;
-            psn = psn.plus(parts.max(1));
         }
         let state = &mut cx.table[conn];
         state.tx_mut().retire_until(&mut self.in_flight, ack);
         acked.max(1)
     }
 
-    /// Credits up to `most` packets from `psn` on, which are about to be retired: those of one
-    /// chunk that carry parts of one operation, and were sent once. Returns how many.
-    /// [`Self::packet_arrived`] has the same effect for one packet that is not the latest.
+    /// Credits a packet that is about to be retired. The latest one tells the round trip, including
+    /// the time that the peer took to answer: right for time-outs, which must be longer. Returns
+    /// whether it is newly acknowledged.
     #[inline]
+    fn packet_arrived(
+        &mut self,
+        cx: &mut Ctx<'_>,
+        matcher: &mut Matcher<'_>,
+        conn: ConnSlot,
+        packet: &TxPacket,
+        is_latest: bool,
+        runs: bool,
+    ) -> bool {
+        let now = cx.timers.tick();
+        let state = &mut cx.table[conn];
+        if packet.flags.contains(TxFlags::ACKED) {
+            state.tx_mut().sacked_packet_retires();
+            if packet.flags.contains(TxFlags::EVENT) {
+                self.credit_ops(cx, matcher, conn, packet, false);
+            }
+            return false;
+        }
+        if is_latest && !packet.flags.contains(TxFlags::RETRANSMITTED) {
+            state.path_mut().sample(now.since(packet.sent_at));
+        }
+        record_acked(state, packet);
+        self.credit_ops(cx, matcher, conn, packet, runs);
+        true
+    }
+
+    /// Credits packet `psn`, which carries a part and was sent once, and those behind it in its
+    /// chunk with parts of the same operation, up to `most` in all. They are about to be retired,
+    /// and none is the latest. Returns how many. [`Self::packet_arrived`] has the same effect for
+    /// one.
+    // Not inlined: messages in one packet have no parts.
+    #[inline(never)]
     fn credit_parts(
         &mut self,
         cx: &mut Ctx<'_>,
@@ -139,7 +174,7 @@ impl Sender<'_> {
     ) -> u32 {
         let state = &mut cx.table[conn];
         let records = state.tx().records_from(&self.in_flight, psn);
-        let Some(&TxPacket { op, rnr_epoch, mut sent_at, .. }) = records.first() else { return 0 };
+        let Some(&TxPacket { op, rnr_epoch, mut sent_at, .. }) = records.first() else { return 1 };
         let mut count = 0;
         for record in records.iter().take(most as usize) {
             if record.flags != TxFlags::PART || (record.op, record.rnr_epoch) != (op, rnr_epoch) {
@@ -148,45 +183,11 @@ impl Sender<'_> {
             sent_at = sent_at.max(record.sent_at);
             count += 1;
         }
-        if count > 0 {
-            state.path_mut().acked(sent_at);
-            if let Some(slot) = self.op_of_attempt(op, rnr_epoch) {
-                self.credit_op(cx, matcher, conn, slot, count);
-            }
+        state.path_mut().acked(sent_at);
+        if let Some(slot) = self.op_of_attempt(op, rnr_epoch) {
+            self.credit_op(cx, matcher, conn, slot, count);
         }
         count
-    }
-
-    /// Credits packet `psn`, which is about to be retired. The latest one tells the round trip,
-    /// including the time that the peer took to answer: right for time-outs, which must be longer.
-    /// Returns whether it is newly acknowledged.
-    #[inline]
-    fn packet_arrived(
-        &mut self,
-        cx: &mut Ctx<'_>,
-        matcher: &mut Matcher<'_>,
-        conn: ConnSlot,
-        psn: Psn,
-        is_latest: bool,
-        runs: bool,
-    ) -> bool {
-        let now = cx.timers.tick();
-        let state = &mut cx.table[conn];
-        let Some(packet) = state.tx().record(&self.in_flight, psn) else { return false };
-        let packet = *packet;
-        if packet.flags.contains(TxFlags::ACKED) {
-            state.tx_mut().sacked_packet_retires();
-            if packet.flags.contains(TxFlags::EVENT) {
-                self.credit_ops(cx, matcher, conn, &packet, false);
-            }
-            return false;
-        }
-        if is_latest && !packet.flags.contains(TxFlags::RETRANSMITTED) {
-            state.path_mut().sample(now.since(packet.sent_at));
-        }
-        record_acked(state, &packet);
-        self.credit_ops(cx, matcher, conn, &packet, runs);
-        true
     }
 
     /// Marks the packets of a bitmap. Returns how many are newly acknowledged.

@@ -103,8 +103,7 @@ impl Sender<'_> {
         header.rnr_epoch = record.rnr_epoch;
         put_header(&header, packet)?;
         cx.table[conn].rx_mut().acknowledged(false);
-        let run = packed.part && !is_request && next == first;
-        Some(Emitted { len: HEADER_LEN + packed.taken, next: Some(next), alone: false, run })
+        Some(Emitted { len: HEADER_LEN + packed.taken, next: Some(next), alone: false })
     }
 
     /// Takes the next packet number.

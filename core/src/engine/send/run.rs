@@ -16,9 +16,9 @@ use crate::engine::ctx::Ctx;
 use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
 use crate::peer::operation::TxOp;
-use crate::peer::packet_record::TxPacket;
+use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::slots::{ConnSlot, OpSlot};
-use crate::wire::{PART_HEAD_LEN, PartHead, seal};
+use crate::wire::{Flags, PART_HEAD_LEN, PartHead, seal};
 use crate::{Gather, Memory, Transmit};
 use zerocopy::IntoBytes;
 
@@ -42,8 +42,9 @@ pub(crate) struct OutgoingRun {
 }
 
 impl Sender<'_> {
-    /// The run behind `packet`, which was just sent with a part of operation `slot`. The operation
-    /// is also the next one to be sent.
+    /// The run behind `packet`, which is new and was sent last, with `op` as the operation that is
+    /// sent next. `None` unless the packet carries a part of it.
+    #[inline(never)]
     pub(super) fn begin_run(
         &self,
         cx: &Ctx<'_>,
@@ -66,6 +67,9 @@ impl Sender<'_> {
         }
         let next = state.tx().next_psn();
         let last = *state.tx().record(&self.in_flight, Psn(next.0.wrapping_sub(1)))?;
+        if last.op != self.op_id(op) || !last.flags.contains(TxFlags::PART) {
+            return None;
+        }
         let len = u64::from(last.len);
         let TxOp { total, sent, .. } = self.ops[op];
         // The last part is another one. So is the packet that nothing can follow.
@@ -77,6 +81,9 @@ impl Sender<'_> {
             return None;
         }
         let mut head = PartHead::of(packet)?;
+        if head.header().flags().contains(Flags::ACK_REQUEST) {
+            return None;
+        }
         head.advance(len);
         let part = self.part_source(target, op, sent)?;
         let record = TxPacket { offset: TxPacket::quantized_offset(sent), ..last };
@@ -85,7 +92,8 @@ impl Sender<'_> {
     }
 
     /// Writes the next packet of a run into `packet`; `None` if the run has ended.
-    #[inline]
+    // Not inlined: other packets do not come here.
+    #[inline(never)]
     pub(super) fn continue_run<M: Memory>(
         &mut self,
         cx: &mut Ctx<'_>,

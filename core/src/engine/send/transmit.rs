@@ -34,7 +34,10 @@ pub(crate) struct NextPacket {
 
 impl NextPacket {
     /// Nothing is known.
-    pub(crate) const UNKNOWN: Self = Self { conn: ConnSlot::NONE, op: OpSlot::NONE, run: None };
+    #[inline(always)]
+    pub(crate) const fn unknown() -> Self {
+        Self { conn: ConnSlot::NONE, op: OpSlot::NONE, run: None }
+    }
 }
 
 /// A packet that was written.
@@ -46,17 +49,15 @@ pub(crate) struct Emitted {
     pub(crate) next: Option<OpSlot>,
     /// The packet leaves in no GSO batch.
     pub(crate) alone: bool,
-    /// It has a part of the operation `next`: a run may follow.
-    pub(crate) run: bool,
 }
 
 impl Emitted {
     const fn of(len: usize) -> Self {
-        Self { len, next: None, alone: false, run: false }
+        Self { len, next: None, alone: false }
     }
 
     const fn alone(len: usize) -> Self {
-        Self { len, next: None, alone: true, run: false }
+        Self { len, next: None, alone: true }
     }
 }
 
@@ -108,7 +109,7 @@ impl Sender<'_> {
             let more = after.is_some();
             let sends = self.has_packet(cx, &cx.table[conn], more);
             cx.table.rotate(conn, sends, more);
-            let Some(Emitted { len, alone, run, .. }) = emitted else { continue };
+            let Some(Emitted { len, alone, next: known }) = emitted else { continue };
             if let Some(written) = packet.get_mut(..len) {
                 seal(written, cx.config.checksum);
             }
@@ -118,7 +119,10 @@ impl Sender<'_> {
             let to = Destination { peer: id, address };
             let receive_max = if alone { u16::MAX } else { receive_max };
             let transmit = Transmit { len, to, receive_max };
-            if run && let Some(written) = packet.get(..len) {
+            // A new packet, behind which the rest of an operation goes: often parts of one length.
+            if known.is_some_and(|op| op.is_some() && self.ops[op].sent > 0)
+                && let Some(written) = packet.get(..len)
+            {
                 next.run = self.begin_run(cx, target, (conn, after), written, transmit);
             }
             return Some(transmit);
