@@ -174,6 +174,7 @@ fn bench(arguments: &BenchArguments) -> anyhow::Result<ExitCode> {
             Some(plan) => measure_suite(plan, arguments.quick, &folder)?,
             None if suite == suites::PATH => measure_path(arguments.quick, &folder)?,
             None if suite == suites::MATCHING => measure_matching(arguments.quick, &folder)?,
+            None if suite == suites::THREADS => measure_threads(arguments.quick, &folder)?,
             None if suite == suites::QUEUES => measure_queues(arguments.quick, &folder)?,
             None => continue,
         };
@@ -297,6 +298,17 @@ fn measure_matching(quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
     let records = suites::matching(quick)?;
     println!("{}:\n{}\n", suites::MATCHING, suites::table(&records));
     let path = suites::records_of(folder, suites::MATCHING);
+    report::write(&path, &records)?;
+    say_where(&[path]);
+    println!();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures the suite `threads`, and writes its records.
+fn measure_threads(quick: bool, folder: &Path) -> anyhow::Result<ExitCode> {
+    let records = suites::threads(quick)?;
+    println!("{}:\n{}\n", suites::THREADS, suites::table(&records));
+    let path = suites::records_of(folder, suites::THREADS);
     report::write(&path, &records)?;
     say_where(&[path]);
     println!();

@@ -86,6 +86,15 @@ pub struct Connections {
     pub left_bytes: u64,
 }
 
+/// The report of `threads`.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ThreadRates {
+    /// The provider.
+    pub provider: String,
+    /// Messages a second of all threads together, for each round.
+    pub message_rate: Vec<f64>,
+}
+
 /// The output of the program `matching`.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Matching {

@@ -283,14 +283,17 @@ fn pgo_workload() -> Vec<Entry> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suites::{MATCHING, PATH, QUEUES, SUITES};
+    use crate::suites::{MATCHING, PATH, QUEUES, SUITES, THREADS};
 
     #[test]
     fn every_suite_has_a_plan_with_each_candidate_once() {
         for suite in SUITES.into_iter().chain([PGO_WORKLOAD]) {
             for quick in [false, true] {
                 let Some(plan) = plan(suite, quick) else {
-                    assert!(["engine", PATH, MATCHING, QUEUES].contains(&suite), "{suite}");
+                    assert!(
+                        ["engine", PATH, MATCHING, QUEUES, THREADS].contains(&suite),
+                        "{suite}"
+                    );
                     continue;
                 };
                 let key = |entry: &Entry| {

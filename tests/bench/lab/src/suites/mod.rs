@@ -21,6 +21,7 @@ mod queues;
 mod standalone;
 mod table;
 mod targets;
+mod threads;
 
 use std::path::{Path, PathBuf};
 
@@ -38,9 +39,10 @@ pub use queues::{QUEUES, queues, queues_table};
 pub use standalone::{Programs, connections, insertions, many_peers};
 pub use table::table;
 pub use targets::{Row, targets};
+pub use threads::{THREADS, threads};
 
 /// The suites that the lab measures, and the engine's, in the order in which they run.
-pub const SUITES: [&str; 12] = [
+pub const SUITES: [&str; 13] = [
     "latency",
     "rate",
     "bandwidth",
@@ -52,6 +54,7 @@ pub const SUITES: [&str; 12] = [
     "cpu",
     "lazy",
     MATCHING,
+    THREADS,
     "engine",
 ];
 /// Suites that run only if they are named: they take an hour.
