@@ -91,6 +91,7 @@ fn want<'a>(
         kind,
         tagged: false,
         rma: true,
+        atomic: false,
         auto_progress: false,
         source,
         port,

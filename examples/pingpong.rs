@@ -89,6 +89,7 @@ impl Side {
             kind: Kind::Rdm,
             tagged: true,
             rma: false,
+            atomic: false,
             auto_progress: false,
             source: Some(local),
             port,

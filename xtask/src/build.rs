@@ -20,6 +20,7 @@ use crate::{pgo, setup};
 /// features, so that the tests would see another build.
 const PACKAGES: &[&str] = &[
     "ofi-xdp-ffi",
+    "ofi-xdp-bench",
     "ofi-xdp-broker",
     "ofi-xdp-e2e",
     "ofi-xdp-examples",
@@ -34,8 +35,14 @@ const PACKAGES: &[&str] = &[
 
 /// Packages of a run: the provider, and what measures it. Called on a new machine, where each more
 /// is waited for.
-const RUN_PACKAGES: &[&str] =
-    &["ofi-xdp-ffi", "ofi-xdp-examples", "ofi-xdp-harness", "ofi-xdp-lab", "ofi-xdp-perf"];
+const RUN_PACKAGES: &[&str] = &[
+    "ofi-xdp-ffi",
+    "ofi-xdp-bench",
+    "ofi-xdp-examples",
+    "ofi-xdp-harness",
+    "ofi-xdp-lab",
+    "ofi-xdp-perf",
+];
 
 /// How far to optimise.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 //!
 //! In: an optional prefix. Out: `libxdp-fi.so` in libfabric's provider folder, and a copy in a
 //! folder beside it, which is `tcp` by its folder's name. Under the prefix (or `/usr/local`):
-//! `xdp-run`, `xdp-top`, and `xdp-broker` with its units and an example of its policy. Nothing is
-//! enabled; the remaining steps are printed. libfabric searches `FI_PROVIDER_PATH`, else
+//! `xdp-run`, `xdp-perf`, `xdp-top`, and `xdp-broker` with its units and an example of its policy.
+//! Nothing is enabled; the remaining steps are printed. libfabric searches `FI_PROVIDER_PATH`, else
 //! `LIBDIR/libfabric` of its own installation (fabric(7)).
 
 use std::path::{Path, PathBuf};
@@ -38,8 +38,10 @@ pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<
     copy(&built.provider, &target, "0755")?;
     let as_tcp = folder.with_file_name(AS_TCP).join(PROVIDER_FILE);
     copy(&built.provider, &as_tcp, "0755")?;
-    let starter = built.programs.get(STARTER).context("cargo built no xdp-run")?;
-    copy(starter, &base.join("bin").join(STARTER), "0755")?;
+    for name in [STARTER, METER] {
+        let program = built.programs.get(name).with_context(|| format!("cargo built no {name}"))?;
+        copy(program, &base.join("bin").join(name), "0755")?;
+    }
     let program = built.programs.get(BROKER).context("cargo built no xdp-broker")?;
     copy(program, &broker.program, "0755")?;
     for (from, to) in broker.files(workspace) {
@@ -53,7 +55,7 @@ pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<
         copy(&written, &broker.units.join(name), "0644")?;
     }
     copy(&top::build(workspace)?, &shown, "0755")?;
-    for program in [base.join("bin").join(STARTER), shown] {
+    for program in [base.join("bin").join(STARTER), base.join("bin").join(METER), shown] {
         println!("installed {}", program.display());
     }
     println!("installed {}, for FI_PROVIDER_PATH: the provider as tcp", as_tcp.display());
@@ -65,6 +67,8 @@ pub(crate) fn install(workspace: &Workspace, prefix: Option<PathBuf>) -> Result<
 pub(crate) const AS_TCP: &str = "libfabric-as-tcp";
 /// The program that starts others on the provider.
 const STARTER: &str = "xdp-run";
+/// The program that measures providers.
+const METER: &str = "xdp-perf";
 /// The broker's program.
 const BROKER: &str = "xdp-broker";
 /// Its units, in the source tree and by name.

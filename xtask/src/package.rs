@@ -88,7 +88,7 @@ fn prepare(workspace: &Workspace, pgo: bool) -> Result<Sources> {
     }
     let generated = folder.join("generated");
     let mut programs = vec![built.provider];
-    for name in ["xdp-run", "xdp-top", "xdp-broker"] {
+    for name in ["xdp-perf", "xdp-run", "xdp-top", "xdp-broker"] {
         programs.push(built.programs.get(name).with_context(|| format!("no {name}"))?.clone());
     }
     symbols::split(&programs, &generated)?;
@@ -123,7 +123,7 @@ fn pack(workspace: &Workspace, sources: &Sources, formats: &[Format]) -> Result<
 
 /// Completions of the programs that people type.
 fn completions(generated: &Path) -> Result<()> {
-    for program in ["xdp-run", "xdp-top"] {
+    for program in ["xdp-perf", "xdp-run", "xdp-top"] {
         for shell in ["bash", "zsh", "fish"] {
             let mut command = Command::new(generated.join(program));
             let text = output(command.args(["--completions", shell]))?;

@@ -28,6 +28,8 @@ pub struct Want<'a> {
     pub tagged: bool,
     /// Whether one-sided operations are needed, too.
     pub rma: bool,
+    /// Whether atomic operations are needed, too.
+    pub atomic: bool,
     /// Whether the provider must make progress by itself (`FI_PROGRESS_AUTO`); its choice
     /// otherwise.
     pub auto_progress: bool,
@@ -166,7 +168,9 @@ fn hints(want: &Want<'_>) -> raw::Info {
     let hints = raw::Info::empty();
     let messages = if want.tagged { abi::FI_TAGGED } else { abi::FI_MSG };
     hints.set(|info| {
-        info.caps = messages | if want.rma { abi::FI_RMA } else { 0 };
+        info.caps = messages
+            | if want.rma { abi::FI_RMA } else { 0 }
+            | if want.atomic { abi::FI_ATOMIC } else { 0 };
         info.mode = abi::FI_CONTEXT | abi::FI_CONTEXT2;
     });
     hints.set_ep(|endpoint| {

@@ -12,6 +12,8 @@ pub enum Operation {
     Write,
     /// `fi_read`.
     Read,
+    /// `fi_fetch_atomic`.
+    Atomic,
     /// Another side's write to our memory, with remote CQ data.
     RemoteWrite,
     /// A kind that the provider did not report.

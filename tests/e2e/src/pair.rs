@@ -44,6 +44,7 @@ pub(super) fn want(
         kind,
         tagged: true,
         rma: false,
+        atomic: false,
         auto_progress: false,
         source: Some(local),
         port,

@@ -17,8 +17,8 @@ use ofi_xdp_harness::{interrupt, paths};
 const DOCUMENTS: [&str; 3] = ["docs/install.md", "docs/quickstart.md", "docs/troubleshooting.md"];
 /// Time limit of a block.
 const BLOCK_MAX: Duration = Duration::from_secs(60);
-/// The port on which `fi_pingpong` waits for its client.
-const PINGPONG_PORT: &str = ":47592";
+/// The ports on which `fi_pingpong` and `xdp-perf` wait for a client, and the words it prints.
+const SERVERS: [(&str, &str); 2] = [(":47592", "usec/xfer"), (":7471", "99.999 %")];
 
 /// A block of commands.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -135,14 +135,15 @@ fn pair(fixture: &TwoHostFixture, first: &str, second: &str) -> anyhow::Result<(
         commands.replace("ADDRESS", &address).replace("INTERFACE", fixture.interface())
     };
     let first = fixture.program(Side::A, shell(&named(first))?)?.start()?;
-    interrupt::wait_until("fi_pingpong waiting for its client", TIMEOUT, || {
+    let wanted = interrupt::wait_until("a program that waits for its client", TIMEOUT, || {
         let sockets = Program::new("ss").args(["--listening", "--tcp", "--numeric"]);
         let sockets = fixture.program(Side::A, sockets)?.run(TIMEOUT)?.success()?;
-        Ok(sockets.stdout.contains(PINGPONG_PORT).then_some(()))
+        let waits = SERVERS.iter().find(|(port, _)| sockets.stdout.contains(port));
+        Ok(waits.map(|(_, shown)| *shown))
     })?;
     let second = fixture.program(Side::B, shell(&named(second))?)?.start()?;
     let shown = second.finish(BLOCK_MAX).and_then(Output::success)?.stdout;
     first.finish(TIMEOUT)?.success()?;
-    ensure!(shown.contains("usec/xfer"), "no table of transfers:\n{shown}");
+    ensure!(shown.contains(wanted), "no {wanted:?} in:\n{shown}");
     Ok(())
 }

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 use std::time::Duration;
 
 use anyhow::{Context, ensure};
-use ofi_xdp_perf::report::Report;
+use ofi_xdp_perf::report::PerfReport;
 
 use crate::kernel::Host;
 use crate::process::{Output, Program, RunningProgram};
@@ -75,7 +75,7 @@ impl Default for Transfer<'_> {
 #[derive(Clone, Debug)]
 pub struct Transferred {
     /// The client's report.
-    pub report: Report,
+    pub report: PerfReport,
     /// The client's output.
     pub client: Output,
     /// The server's output.
@@ -165,7 +165,7 @@ impl TwoHostFixture {
     /// When it does not listen in time.
     pub fn server(&self, transfer: &Transfer<'_>) -> anyhow::Result<RunningProgram> {
         let listen = self.control(transfer).to_string();
-        let server = Program::new(paths::program("perf")?).args(["server", "--sessions", "1"]);
+        let server = Program::new(paths::program("xdp-perf")?).args(["--sessions", "1"]);
         let server = server.args(["--listen", &listen]).envs(transfer.server.iter().copied());
         let mut server = self.program(Side::A, server)?.start()?;
         server.wait_for("listening at", TIMEOUT)?;
@@ -177,13 +177,13 @@ impl TwoHostFixture {
     /// # Errors
     /// When it cannot be started.
     pub fn client(&self, transfer: &Transfer<'_>) -> anyhow::Result<RunningProgram> {
-        let path = paths::program("perf")?;
+        let path = paths::program("xdp-perf")?;
         let client = match transfer.through {
             [] => Program::new(path),
             [first, rest @ ..] => Program::new(first).args(rest).arg(path),
         };
         let control = self.control(transfer).to_string();
-        let client = client.args(["client", &control]).args(transfer.arguments);
+        let client = client.args([&control, "--json"]).args(transfer.arguments);
         self.program(Side::B, client.envs(transfer.client.iter().copied()))?.start()
     }
 
@@ -224,7 +224,7 @@ impl TwoHostFixture {
             }
             (Err(error), Ok(_)) | (Ok(_), Err(error)) => return Err(error),
         };
-        let report: Report =
+        let report: PerfReport =
             serde_json::from_str(&client.stdout).context("the report is not understood")?;
         ensure!(report.with.provider == "xdp", "it ran over {:?}", report.with.provider);
         Ok(Transferred { report, client, server })

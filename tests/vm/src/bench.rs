@@ -17,7 +17,7 @@ use ofi_xdp_harness::tier::tier_variable;
 use ofi_xdp_harness::topology::Side;
 use ofi_xdp_harness::two_hosts::{TIMEOUT, TwoHostFixture};
 use ofi_xdp_harness::{netns, paths};
-use ofi_xdp_perf::report::Report;
+use ofi_xdp_perf::report::PerfReport;
 
 use crate::cards::{Pair, fixture};
 use crate::report;
@@ -35,7 +35,7 @@ struct Candidate {
     program: &'static str,
     arguments: &'static [&'static str],
     mode: Option<&'static str>,
-    results: Vec<Report>,
+    results: Vec<PerfReport>,
 }
 
 const fn candidate(
@@ -48,7 +48,7 @@ const fn candidate(
 }
 
 fn candidates() -> [Candidate; 7] {
-    const SLEEP: &[&str] = &["--provider", "xdp", "--wait", "sread"];
+    const SLEEP: &[&str] = &["--json", "--wait", "sread"];
     [
         candidate(
             "raw AF_XDP, zero-copy",
@@ -59,9 +59,9 @@ fn candidates() -> [Candidate; 7] {
         candidate("raw AF_XDP, copy", "raw-af_xdp", &["--mode", "copy", "--blocking"], None),
         candidate("kernel UDP, plain", "kernel-udp", &["--blocking"], None),
         candidate("kernel UDP, GSO and GRO", "kernel-udp-gso", &["--blocking"], None),
-        candidate("**xdp**, zero-copy", "perf", SLEEP, Some("zerocopy")),
-        candidate("**xdp**, copy", "perf", SLEEP, Some("copy")),
-        candidate("**xdp**, kernel UDP (GSO and GRO)", "perf", SLEEP, Some("udp")),
+        candidate("**xdp**, zero-copy", "xdp-perf", SLEEP, Some("zerocopy")),
+        candidate("**xdp**, copy", "xdp-perf", SLEEP, Some("copy")),
+        candidate("**xdp**, kernel UDP (GSO and GRO)", "xdp-perf", SLEEP, Some("udp")),
     ]
 }
 
@@ -98,33 +98,33 @@ pub(crate) fn run(rounds: usize, filter: &[String]) -> anyhow::Result<(u64, u64)
 }
 
 /// Runs server and client once.
-fn session(fixture: &TwoHostFixture, candidate: &Candidate) -> anyhow::Result<Report> {
+fn session(fixture: &TwoHostFixture, candidate: &Candidate) -> anyhow::Result<PerfReport> {
     let path = paths::program(candidate.program)?;
     let listen = format!("{}:{PORT}", fixture.hosts().link(0).v4(Side::A));
     let variables = [tier_variable(candidate.mode.unwrap_or("auto")), ("FI_XDP_IFACE", "link0")];
-    let server = Program::new(&path).args(["server", "--sessions", "1", "--listen", &listen]);
+    let server = Program::new(&path).args(["--sessions", "1", "--listen", &listen]);
     let mut server = fixture.program(Side::A, server.envs(variables))?.start()?;
     server.wait_for("listening at", TIMEOUT)?;
-    let client = Program::new(&path).args(["client", &listen]).args(PHASES);
+    let client = Program::new(&path).args([&listen]).args(PHASES);
     let client = client.args(candidate.arguments).envs(variables);
     let client = fixture.program(Side::B, client)?.start()?;
     let output = client.finish(SESSION_TIMEOUT)?.success()?;
     server.finish(TIMEOUT)?.success()?;
     // The neighbour entry must exist before the next session measures its first packet.
     netns::ip(&["-netns", fixture.hosts().host(Side::A).name(), "neigh", "show"])?;
-    let report: Report = serde_json::from_str(&output.stdout).context("the report")?;
+    let report: PerfReport = serde_json::from_str(&output.stdout).context("the report")?;
     ensure!(report.stream.len() == 2 && report.latency.len() == 1, "a phase is missing");
     Ok(report)
 }
 
-fn line(report: &Report) -> String {
+fn line(report: &PerfReport) -> String {
     let [small, large] = [0, 1].map(|phase| report.stream[phase].message_rate / 1e3);
-    let half = report.latency[0].half_rtt_p50_ns / 1000;
+    let half = report.latency[0].p50_ns / 1000;
     format!("{half} us, {small:.0} and {large:.0} thousand messages/s")
 }
 
 /// The median of `value` over the results.
-fn median(results: &[Report], value: impl Fn(&Report) -> f64) -> Option<f64> {
+fn median(results: &[PerfReport], value: impl Fn(&PerfReport) -> f64) -> Option<f64> {
     let mut values: Vec<f64> = results.iter().map(value).collect();
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied()
@@ -137,8 +137,8 @@ fn table(all: &[Candidate]) -> String {
          | 1400 B, Gb/s | lost |\n|---|---|---|---|---|---|\n",
     );
     for Candidate { label, results, .. } in all {
-        let of = |value: &dyn Fn(&Report) -> f64| median(results, value);
-        let half = of(&|r| r.latency[0].half_rtt_p50_ns as f64 / 1e3);
+        let of = |value: &dyn Fn(&PerfReport) -> f64| median(results, value);
+        let half = of(&|r| r.latency[0].p50_ns as f64 / 1e3);
         let small = of(&|r| r.stream[0].message_rate / 1e3);
         let large = of(&|r| r.stream[1].message_rate / 1e3);
         let bandwidth = of(&|r| r.stream[1].bandwidth * 8.0 / 1e9);

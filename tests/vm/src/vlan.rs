@@ -35,13 +35,13 @@ fn generic(cards: &Cards) -> anyhow::Result<()> {
 
 /// A checked transfer between the hosts' VLAN interfaces.
 fn transfer(fixture: &TwoHostFixture) -> anyhow::Result<()> {
-    let path = paths::program("perf")?;
+    let path = paths::program("xdp-perf")?;
     let variables = [LOG_INFO[0], LOG_INFO[1], ("FI_XDP_IFACE", VLAN)];
     let listen = format!("{}:7471", ADDRESSES[0]);
-    let server = Program::new(&path).args(["server", "--sessions", "1", "--listen", &listen]);
+    let server = Program::new(&path).args(["--sessions", "1", "--listen", &listen]);
     let mut server = fixture.program(Side::A, server.envs(variables))?.start()?;
     server.wait_for("listening at", TIMEOUT)?;
-    let client = Program::new(&path).args(["client", &listen]).args(BRIEF).envs(variables);
+    let client = Program::new(&path).args([&listen, "--json"]).args(BRIEF).envs(variables);
     let client = fixture.program(Side::B, client)?.start()?.finish(2 * TIMEOUT)?.success()?;
     let server = server.finish(TIMEOUT)?.success()?;
     for output in [&server, &client] {

@@ -73,8 +73,14 @@ ping_pong_goes_on() {
     kill -CONT $endpoints
     wait $both
 }
+# A measurement of xdp-perf at a server of its own.
+perf() {
+    as_user xdp-perf --sessions 1 --listen $1:7471 >/dev/null 2>&1 &
+    as_user xdp-perf $1 --time 200 --json | grep -q round_trips || return 1
+    wait $!
+}
 pages() {
-    for page in "7 fi_xdp" "8 xdp-broker" "1 xdp-run" "8 xdp-top"; do
+    for page in "7 fi_xdp" "8 xdp-broker" "1 xdp-perf" "1 xdp-run" "8 xdp-top"; do
         # shellcheck disable=SC2086
         inside man $page | grep -q NAME || return 1
     done
@@ -99,6 +105,7 @@ check "a user without a variable has the provider" as_user fi_info -p xdp
 check "a ping-pong runs over loopback" ping_pong 127.0.0.1
 check "xdp-run shows the tiers" as_user xdp-run --check
 check "xdp-top runs" as_user xdp-top --json
+check "xdp-perf measures over loopback" perf 127.0.0.1
 if inside man --version >/dev/null 2>&1; then
     check "man finds the pages" pages
 else

@@ -113,6 +113,7 @@ fn generated(format: Format) -> Vec<(String, String)> {
     let mut files = vec![
         provider("libfabric"),
         provider(install::AS_TCP),
+        ("xdp-perf".to_owned(), "bin/xdp-perf".to_owned()),
         ("xdp-run".to_owned(), "bin/xdp-run".to_owned()),
         ("xdp-top".to_owned(), "bin/xdp-top".to_owned()),
         ("xdp-broker".to_owned(), "sbin/xdp-broker".to_owned()),
@@ -123,7 +124,7 @@ fn generated(format: Format) -> Vec<(String, String)> {
         let page = format!("{name}.{section}.gz");
         files.push((page.clone(), format!("share/man/man{section}/{page}")));
     }
-    for program in ["xdp-run", "xdp-top"] {
+    for program in ["xdp-perf", "xdp-run", "xdp-top"] {
         for (shell, place) in [
             ("bash", format!("share/bash-completion/completions/{program}")),
             ("zsh", format!("share/zsh/{}/_{program}", format.zsh())),

@@ -14,8 +14,8 @@ use anyhow::{Context as _, Result};
 use super::origin::{Origin, compress, output};
 
 /// Name and section of each page.
-pub(super) const PAGES: [(&str, &str); 4] =
-    [("fi_xdp", "7"), ("xdp-broker", "8"), ("xdp-run", "1"), ("xdp-top", "8")];
+pub(super) const PAGES: [(&str, &str); 5] =
+    [("fi_xdp", "7"), ("xdp-broker", "8"), ("xdp-perf", "1"), ("xdp-run", "1"), ("xdp-top", "8")];
 
 /// Converts all pages into `folder`.
 pub(super) fn write(root: &Path, origin: &Origin, folder: &Path) -> Result<()> {

@@ -18,7 +18,8 @@ use super::origin::{NAME, output};
 use crate::workspace::Workspace;
 
 /// The packages that are linked into the installed files.
-const LINKED: [&str; 4] = ["ofi-xdp-ffi", "ofi-xdp-broker", "ofi-xdp-run", "ofi-xdp-top"];
+const LINKED: [&str; 5] =
+    ["ofi-xdp-ffi", "ofi-xdp-broker", "ofi-xdp-perf", "ofi-xdp-run", "ofi-xdp-top"];
 /// Licence files lie at the top of a crate, or beside the C code in it.
 const DEPTH: usize = 2;
 /// Beginnings of their names.

@@ -40,9 +40,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     // They show applications: libfabric is all that they see.
     ("examples", &["ofi-xdp-libfabric"]),
     // The baseline of the benchmarks: raw AF_XDP through our own port.
-    ("tests/bench/perf", &["ofi-xdp-core", "ofi-xdp-datapath", "ofi-xdp-libfabric"]),
-    ("tests/bench/lab", &["ofi-xdp-core", "ofi-xdp-harness", "ofi-xdp-perf", "ofi-xdp-statistics"]),
-    // A transfer of the fixture returns the report of `perf`.
+    ("ffi/perf", &["ofi-xdp-libfabric", "ofi-xdp-ffi"]),
+    (
+        "tests/bench/perf",
+        &["ofi-xdp-core", "ofi-xdp-datapath", "ofi-xdp-libfabric", "ofi-xdp-perf"],
+    ),
+    (
+        "tests/bench/lab",
+        &["ofi-xdp-core", "ofi-xdp-bench", "ofi-xdp-harness", "ofi-xdp-perf", "ofi-xdp-statistics"],
+    ),
+    // A transfer of the fixture returns the report of `xdp-perf`.
     ("tests/harness", &["ofi-xdp-core", "ofi-xdp-perf"]),
     // The hostile peer makes packets by hand.
     ("tests/e2e", &["ofi-xdp-core", "ofi-xdp-harness", "ofi-xdp-libfabric", "ofi-xdp-test-kit"]),

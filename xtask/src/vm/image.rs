@@ -24,7 +24,7 @@ pub(crate) const ENVIRONMENT: &str =
     "PATH=/usr/bin FI_PROVIDER_PATH=/ofi/provider OFI_XDP_PROGRAMS=/ofi";
 /// Programs of the project.
 const OWN: [&str; 6] =
-    ["perf", "misbehave", "raw-af_xdp", "kernel-udp", "kernel-udp-gso", "pingpong"];
+    ["xdp-perf", "misbehave", "raw-af_xdp", "kernel-udp", "kernel-udp-gso", "pingpong"];
 /// Programs of this machine; busybox is for people.
 const SYSTEM: [&str; 7] = ["busybox", "ip", "ss", "ethtool", "bpftool", "fi_info", "fi_pingpong"];
 /// Aliases for the prompt's shell, which prefers its own commands to the system's.

@@ -135,6 +135,8 @@ fn operation_of(flags: u64) -> Operation {
     let has = |bits: u64| flags & bits != 0;
     if has(abi::FI_REMOTE_CQ_DATA) && has(abi::FI_REMOTE_WRITE | abi::FI_RMA) {
         Operation::RemoteWrite
+    } else if has(abi::FI_ATOMIC) {
+        Operation::Atomic
     } else if has(abi::FI_WRITE) {
         Operation::Write
     } else if has(abi::FI_READ) {

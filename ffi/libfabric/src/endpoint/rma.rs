@@ -7,7 +7,7 @@
 use super::{Endpoint, Peer};
 use crate::buffers::Operand;
 use crate::owned::failure;
-use crate::raw::Remote;
+use crate::raw::{Atomic, Remote, Value, abi};
 use crate::{Error, Info};
 
 /// A peer's buffers, as it describes them to others.
@@ -111,6 +111,23 @@ impl Endpoint {
         self.post("fi_read", slot, len, |endpoint, into| {
             let Operand { memory, descriptor, context } = into;
             endpoint.read_with(memory, descriptor, target, context)
+        })
+    }
+
+    /// Adds the number in the first eight bytes of a free buffer to that of a peer's; the former
+    /// number comes into the next eight bytes.
+    ///
+    /// # Errors
+    /// [`Error::Again`], [`Error::Busy`], [`Error::Call`].
+    #[inline]
+    pub fn fetch_add(&mut self, slot: usize, at: RemoteBuffer) -> Result<(), Error> {
+        let target = self.target(at);
+        self.post("fi_fetch_atomic", slot, 16, |endpoint, operand| {
+            let Operand { memory, descriptor, context } = operand;
+            let (datatype, op) = (abi::FI_UINT64, abi::FI_SUM);
+            let atomic = Atomic { datatype, op, at: target, context };
+            let value = Value { mem: memory.part(0, 8), count: 1 };
+            endpoint.fetch_atomic_with(&atomic, value, memory.part(8, 8), descriptor)
         })
     }
 

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `fi_atomic(3)`.
 
+use std::ffi::c_void;
+
 use super::abi;
 use super::{Answer, Context, Ep, Mem, Remote, posted};
 
@@ -110,6 +112,23 @@ impl Ep {
         let (to, context) = (result.ptr(), atomic.context.ptr());
         posted(call!(fi_fetch_atomic(
             ep, from, count, none, to, none, peer, address, key, datatype, op, context
+        )))
+    }
+
+    /// `fi_fetch_atomic`; `descriptor` is that of the region of both buffers.
+    pub fn fetch_atomic_with(
+        &self,
+        atomic: &Atomic,
+        value: Value,
+        result: Mem,
+        descriptor: *mut c_void,
+    ) -> Answer {
+        tail!(atomic => peer address key datatype op);
+        let ep = self.raw();
+        let (from, count, desc) = (value.mem.ptr(), value.count, descriptor);
+        let (to, context) = (result.ptr(), atomic.context.ptr());
+        posted(call!(fi_fetch_atomic(
+            ep, from, count, desc, to, desc, peer, address, key, datatype, op, context
         )))
     }
 

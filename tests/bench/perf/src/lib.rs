@@ -1,25 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Measuring programs over libfabric, and the same measurements without libfabric.
+//! Measuring programs beside `xdp-perf`: the same measurements without libfabric, and measurements
+//! of one thing each.
 //!
 //! | program | measurement |
 //! |---|---|
-//! | `perf` | latency, message rate and bandwidth of any provider, with checks of the bytes |
-//! | `perf-rma` | RMA writes in place of messages, and RMA reads |
+//! | `kernel-udp`, `kernel-udp-gso` | plain UDP sockets: the kernel without a protocol |
+//! | `raw-af_xdp` | bare AF_XDP sockets: the lower bound of the provider's cost |
 //! | `perf-lazy` | transfers of applications that read their completion queue at intervals |
 //! | `peers` | the insertion of a million addresses |
+//! | `connections` | many connections between two processes |
 //! | `matching` | messages among many posted receives, or stored messages |
-//! | `kernel-udp` | plain UDP sockets: the kernel without a protocol |
-//! | `raw-af_xdp` | bare AF_XDP sockets: the lower bound of the provider's cost |
+//! | `threads` | threads with a context each, beside as many endpoints |
 //!
-//! All but `peers`, `matching` and `perf-lazy` ([`lazy`]) differ in their [`transport`] alone. A
-//! [`session`] is one client at one server. They agree over a TCP connection ([`control`]) on the
-//! [`plan`] and measure over the transport. The client prints a [`report`].
+//! The first three have a [`transport`] of their own, and all else of `xdp-perf`.
 #![deny(unsafe_code)]
 
-pub mod cli;
-pub mod control;
 pub mod lazy;
-pub mod plan;
 pub mod report;
-pub mod session;
 pub mod transport;

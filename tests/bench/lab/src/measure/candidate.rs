@@ -69,7 +69,7 @@ pub struct Candidate {
     pub size_max: usize,
     /// The program that measures it.
     pub program: &'static str,
-    /// Arguments of that program's `client`.
+    /// Arguments of that program's client.
     pub arguments: Vec<&'static str>,
     /// The mode, for `xdp`.
     pub xdp_mode: Option<XdpMode>,
@@ -115,8 +115,8 @@ impl Candidate {
             link_number: LinkUse::Plain.number(),
             options: LinkOptions::default(),
             size_max: usize::MAX,
-            program: "perf",
-            arguments: vec!["--provider", name],
+            program: "xdp-perf",
+            arguments: vec!["--json", "--provider", name],
             xdp_mode: None,
             sleeps_at_once: false,
             polling: None,
@@ -189,8 +189,9 @@ impl Candidate {
 
     /// The candidate with one-sided operations ([`WRITE`] or [`READ`]) in place of tagged messages.
     #[must_use]
-    pub fn one_sided(self, operation: &'static str) -> Self {
-        Self { operation, program: "perf-rma", ..self }
+    pub fn one_sided(mut self, operation: &'static str) -> Self {
+        self.arguments.extend(["--operation", operation]);
+        Self { operation, ..self }
     }
 
     /// The candidate with a connected endpoint in place of datagrams.
@@ -222,7 +223,9 @@ impl Candidate {
 
     /// The candidate in an application that reads its completion queue at intervals.
     #[must_use]
-    pub fn polling(self, operation: &'static str, polling: String) -> Self {
+    pub fn polling(mut self, operation: &'static str, polling: String) -> Self {
+        // That program prints nothing but JSON.
+        self.arguments.retain(|argument| *argument != "--json");
         Self { operation, polling: Some(polling), program: "perf-lazy", ..self }
     }
 

@@ -5,7 +5,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::Context;
-use ofi_xdp_perf::report::Report;
+use ofi_xdp_perf::report::PerfReport;
 
 use super::cores::handover_ns;
 use super::{Candidate, Entry, LinkUse};
@@ -140,7 +140,7 @@ impl Environment {
                 let listen = SocketAddr::new(address, PORT);
                 let mut server = Program::new(&path)
                     .inside(hosts.host(Side::A))?
-                    .args(["server", "--sessions", "1", "--listen", &listen.to_string()])
+                    .args(["--sessions", "1", "--listen", &listen.to_string()])
                     .args(core(0))
                     .envs(candidate.variables(None)?)
                     .envs(variables.iter().copied())
@@ -158,7 +158,7 @@ impl Environment {
         };
         let client = self
             .here(Program::new(&path), candidate.link)?
-            .args(["client", &address.to_string()])
+            .args([&address.to_string()])
             .args(&candidate.arguments)
             .args(arguments)
             .args(core(1))
@@ -172,7 +172,7 @@ impl Environment {
     ///
     /// # Errors
     /// The failure of either side.
-    pub fn session(&self, entry: &Entry) -> anyhow::Result<Report> {
+    pub fn session(&self, entry: &Entry) -> anyhow::Result<PerfReport> {
         let session = self.start(&entry.candidate, &entry.arguments, &[])?;
         let output = session.client.finish(entry.timeout)?.success()?;
         if let Some(server) = session.server {

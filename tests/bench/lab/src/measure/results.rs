@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use ofi_xdp_perf::report::{Latency, Report, Stream};
+use ofi_xdp_perf::report::{Latency, PerfReport, Stream};
 
 use super::{Candidate, Distances};
 use crate::report::{Metric, Record, median};
@@ -14,7 +14,7 @@ pub struct Series {
     /// The candidate.
     pub candidate: Candidate,
     /// The successful rounds.
-    pub reports: Vec<Report>,
+    pub reports: Vec<PerfReport>,
     /// The larger core distance of each of these rounds, in ns, if it was measured.
     distances: Vec<Option<f64>>,
     /// The errors of failed rounds.
@@ -29,7 +29,7 @@ impl Series {
     }
 
     /// Adds a round with its core distance (ns).
-    pub fn add(&mut self, round: anyhow::Result<Report>, distance: Option<f64>) {
+    pub fn add(&mut self, round: anyhow::Result<PerfReport>, distance: Option<f64>) {
         match round {
             Ok(report) => {
                 self.reports.push(report);
@@ -89,13 +89,13 @@ impl Series {
             |read: fn(&Latency) -> f64| self.latency(size_bytes).map(read).collect::<Vec<_>>();
         let stream =
             |read: fn(&Stream) -> f64| self.stream(size_bytes).map(read).collect::<Vec<_>>();
-        let whole = |read: fn(&Report) -> Option<f64>| {
+        let whole = |read: fn(&PerfReport) -> Option<f64>| {
             self.reports.iter().filter_map(read).collect::<Vec<_>>()
         };
         match metric {
-            Metric::HalfRttP50 => latency(|l| l.half_rtt_p50_ns as f64),
-            Metric::HalfRttP99 => latency(|l| l.half_rtt_p99_ns as f64),
-            Metric::HalfRttP999 => latency(|l| l.half_rtt_p999_ns as f64),
+            Metric::HalfRttP50 => latency(|l| l.p50_ns as f64),
+            Metric::HalfRttP99 => latency(|l| l.p99_ns as f64),
+            Metric::HalfRttP999 => latency(|l| l.p999_ns as f64),
             Metric::RoundTripCpu => latency(|l| l.cpu_ns),
             Metric::MessageRate => stream(|s| s.message_rate),
             Metric::Bandwidth => stream(|s| s.bandwidth),
@@ -200,9 +200,9 @@ mod tests {
 
     use ofi_xdp_perf::report::Description;
 
-    fn round(lost: &[u64]) -> Report {
+    fn round(lost: &[u64]) -> PerfReport {
         let times = (Duration::from_secs(1), Duration::from_secs(1));
-        Report {
+        PerfReport {
             with: Description {
                 provider: String::new(),
                 domain: String::new(),

@@ -45,7 +45,7 @@ pub fn serve(nic: &str, mode: XdpMode) -> anyhow::Result<()> {
 
 fn start(candidate: &Candidate, nic: &str, listen: SocketAddr) -> anyhow::Result<RunningProgram> {
     let mut server = Program::new(paths::program(candidate.program)?)
-        .args(["server", "--listen", &listen.to_string(), "--core", "0"])
+        .args(["--listen", &listen.to_string(), "--core", "0"])
         .envs(candidate.variables(Some(nic))?)
         .start()?;
     server.wait_for("listening at", Duration::from_secs(5))?;

@@ -112,8 +112,7 @@ impl Measurement {
             .collect();
         windows.dedup();
         if !windows.is_empty() {
-            let option = if candidate.operation == READ { "--read" } else { "--stream" };
-            arguments.extend([String::from(option), windows.join(",")]);
+            arguments.extend([String::from("--stream"), windows.join(",")]);
         }
         Entry::new(candidate, arguments)
     }

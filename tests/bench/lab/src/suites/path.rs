@@ -190,19 +190,18 @@ impl Transfer {
     /// The entry of the suite, through `path`.
     fn entry(&self, path: PathOptions) -> Entry {
         let Self { candidate, size, time_ms } = self;
-        let (option, workload) = match (candidate.operation, *size) {
-            (READ, MEBIBYTE) => ("--read", format!("{size}x16")),
-            (READ, _) => ("--read", format!("{size}x1")),
-            (TAGGED, MEBIBYTE) => ("--stream", format!("{size}x1x4")),
-            (_, MEBIBYTE) => ("--stream", format!("{size}x1x16")),
-            _ => ("--stream", format!("{size}x1")),
+        let workload = match (candidate.operation, *size) {
+            (READ, MEBIBYTE) => format!("{size}x16"),
+            (TAGGED, MEBIBYTE) => format!("{size}x1x4"),
+            (_, MEBIBYTE) => format!("{size}x1x16"),
+            _ => format!("{size}x1"),
         };
         // A large transfer is measured from its first byte: some need seconds.
         let warm_up = if *size == MEBIBYTE { "16" } else { "0" };
         let time_ms = time_ms.to_string();
         let options = ["--time", &time_ms, "--warm-up", warm_up, "--timeout", ANSWER_MS];
         let mut arguments: Vec<String> = options.map(String::from).into();
-        arguments.extend([String::from(option), workload]);
+        arguments.extend([String::from("--stream"), workload]);
         Entry { timeout: SESSION, ..Entry::new(candidate.clone().through(path), arguments) }
     }
 }
@@ -290,6 +289,6 @@ mod tests {
         assert!(transfer.entry(path).arguments.contains(&String::from("1048576x1x16")));
         let read =
             Transfer { candidate: transfer.candidate.one_sided(READ), size: SIZES[1], ..transfer };
-        assert_eq!(read.entry(path).arguments[6..], ["--read", "67108864x1"]);
+        assert_eq!(read.entry(path).arguments[6..], ["--stream", "67108864x1"]);
     }
 }

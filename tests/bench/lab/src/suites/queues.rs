@@ -154,7 +154,7 @@ fn measure(cell: Cell) -> anyhow::Result<(f64, f64)> {
 
 /// Starts a server on host A and a client on host B.
 fn start(hosts: &TwoHosts, means: Means, port: u16) -> anyhow::Result<[RunningProgram; 2]> {
-    let perf = paths::program("perf")?;
+    let perf = paths::program("xdp-perf")?;
     let provider = paths::provider()?.into_os_string();
     let program = |side| -> anyhow::Result<Program> {
         let program = Program::new(&perf).inside(hosts.host(side))?;
@@ -162,11 +162,11 @@ fn start(hosts: &TwoHosts, means: Means, port: u16) -> anyhow::Result<[RunningPr
         Ok(program.envs([("FI_PROVIDER", "xdp"), ("FI_XDP_MODE", "skb"), means.variable()]))
     };
     let address = format!("{}:{port}", hosts.link(0).v4(Side::A));
-    let server = ["server", "--sessions", "1", "--listen", &address];
+    let server = ["--sessions", "1", "--listen", &address];
     let mut server = program(Side::A)?.args(server).start()?;
     server.wait_for("listening at", START)?;
     let stream = ["--stream", "64x16", "--time", STREAM_MS, "--count", "1000000000"];
-    let client = program(Side::B)?.args(["client", &address]).args(stream).start()?;
+    let client = program(Side::B)?.args([&address, "--json"]).args(stream).start()?;
     Ok([server, client])
 }
 

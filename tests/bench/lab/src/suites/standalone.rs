@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use anyhow::Context;
-use ofi_xdp_perf::report::{Connections, Insertion};
+use ofi_xdp_bench::report::{Connections, Insertion};
 
 use crate::measure::{Candidate, Environment, LinkUse};
 use crate::report::Record;

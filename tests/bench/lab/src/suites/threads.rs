@@ -8,10 +8,10 @@
 use std::time::Duration;
 
 use anyhow::Context;
+use ofi_xdp_bench::report::ThreadRates;
 use ofi_xdp_harness::process::Program;
 use ofi_xdp_harness::tier::XdpMode;
 use ofi_xdp_harness::{interrupt, paths};
-use ofi_xdp_perf::report::ThreadRates;
 
 use crate::measure::{Candidate, LinkUse};
 use crate::report::Record;

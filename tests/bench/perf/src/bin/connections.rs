@@ -14,10 +14,10 @@ use std::time::Instant;
 use anyhow::{Context as _, bail, ensure};
 use clap::Parser;
 use nix::sys::resource::{UsageWho, getrusage};
+use ofi_xdp_bench::report::Connections;
 use ofi_xdp_libfabric::raw::{
     Context, Cq, Domain, Ep, Eq, Errno, Fabric, Fid as _, Info, Pep, abi, getinfo,
 };
-use ofi_xdp_perf::report::Connections;
 
 /// The longest time without an event, in ms.
 const PATIENCE_MS: i32 = 20_000;

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The measurements of `perf` over kernel UDP with GSO and GRO: the kernel's own path at its best,
-//! without a protocol.
+//! The measurements of `xdp-perf` over kernel UDP with GSO and GRO: the kernel's own path at its
+//! best, without a protocol.
 
 use std::process::ExitCode;
 
+use ofi_xdp_bench::transport::{GsoConfig, GsoTransport};
 use ofi_xdp_perf::cli;
-use ofi_xdp_perf::transport::{GsoConfig, GsoTransport};
 
 fn main() -> ExitCode {
     cli::main::<GsoTransport, GsoConfig>()

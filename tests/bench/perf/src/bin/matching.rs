@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{bail, ensure};
 use clap::Parser;
+use ofi_xdp_bench::report::Matching;
 use ofi_xdp_libfabric::{Endpoint, Error, Info, Kind, Operation, Peer, Route, Setup, Wait, Want};
-use ofi_xdp_perf::report::Matching;
 
 /// Bytes of a message.
 const LEN: usize = 8;
@@ -89,6 +89,7 @@ impl Bench {
             kind: Kind::Rdm,
             tagged: true,
             rma: false,
+            atomic: false,
             auto_progress: false,
             source: Some(cli.local),
             port: None,

@@ -9,8 +9,8 @@ use std::time::Instant;
 
 use anyhow::{Context, ensure};
 use clap::Parser;
+use ofi_xdp_bench::report::Insertion;
 use ofi_xdp_libfabric::{Endpoint, Info, Kind, Setup, Wait, Want};
-use ofi_xdp_perf::report::Insertion;
 
 /// The port of every peer.
 const PORT: u16 = 7000;
@@ -40,6 +40,7 @@ fn main() -> anyhow::Result<()> {
         kind: Kind::Rdm,
         tagged: true,
         rma: false,
+        atomic: false,
         auto_progress: false,
         source: Some(local),
         port: None,

@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Transfers of applications that read their completion queue at intervals.
 //!
-//! `perf-lazy server` on one machine, `perf-lazy client HOST:7471 --provider xdp --transfer write
+//! `perf-lazy` on one machine, `perf-lazy HOST --provider xdp --transfer write
 //! --size 1048576 --depth 4 --every 100 --server-every never` on another.
 
 use std::process::ExitCode;
 use std::time::Duration;
 
-use clap::{Parser, Subcommand};
-use ofi_xdp_perf::cli::{ServerArguments, listen, outcome, pin};
+use clap::Parser;
+use ofi_xdp_bench::lazy::{self, Cell, Limits, PollInterval, Transfer};
+use ofi_xdp_perf::cli::{ServerArguments, listen, outcome, pin, with_port};
 use ofi_xdp_perf::control::Control;
-use ofi_xdp_perf::lazy::{self, Cell, Limits, PollInterval, Transfer};
 
 /// Longest wait for the server to listen.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -18,23 +18,16 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Debug, Parser)]
 #[command(version)]
 struct Cli {
-    #[command(subcommand)]
-    role: Role,
-}
-
-#[derive(Debug, Subcommand)]
-enum Role {
-    /// Answer clients, one after the other
-    Server(ServerArguments),
-    /// Measure one cell at a server, and print one JSON object
-    Client(ClientArguments),
+    /// The server to measure one cell at, HOST or HOST:PORT; without it this program is the server
+    host: Option<String>,
+    #[command(flatten)]
+    server: ServerArguments,
+    #[command(flatten)]
+    cell: CellArguments,
 }
 
 #[derive(Debug, clap::Args)]
-struct ClientArguments {
-    /// The server, HOST:PORT
-    #[arg(default_value = "127.0.0.1:7471")]
-    server: String,
+struct CellArguments {
     /// The provider, by its full name: xdp, tcp, "tcp;`ofi_rxm`"
     #[arg(long, default_value = "xdp", value_name = "NAME")]
     provider: String,
@@ -60,29 +53,26 @@ struct ClientArguments {
     /// Longest further time for their completions
     #[arg(long, default_value_t = 2000, value_name = "MS")]
     grace: u64,
-    /// Run on this core alone
-    #[arg(long, value_name = "CORE")]
-    core: Option<usize>,
 }
 
-fn measure(arguments: ClientArguments) -> anyhow::Result<()> {
-    let ClientArguments { provider, transfer, size, depth, .. } = arguments;
-    pin(arguments.core)?;
+fn measure(host: &str, arguments: CellArguments) -> anyhow::Result<()> {
+    let CellArguments { provider, transfer, size, depth, .. } = arguments;
     let client = arguments.every;
     let server = arguments.server_every.unwrap_or(client);
     let limits = Limits {
         time: Duration::from_millis(arguments.time),
         grace: Duration::from_millis(arguments.grace),
     };
-    let control = Control::connect(&arguments.server, CONNECT_TIMEOUT)?;
+    let control = Control::connect(&with_port(host), CONNECT_TIMEOUT)?;
     let cell = Cell { provider, transfer, size, depth, client, server };
     println!("{}", serde_json::to_string(&lazy::run(control, &cell, limits)?)?);
     Ok(())
 }
 
 fn main() -> ExitCode {
-    outcome(match Cli::parse().role {
-        Role::Server(arguments) => listen(&arguments, lazy::serve),
-        Role::Client(arguments) => measure(arguments),
+    let Cli { host, server, cell } = Cli::parse();
+    outcome(match host {
+        None => listen(&server, lazy::serve),
+        Some(host) => pin(server.core).and_then(|()| measure(&host, cell)),
     })
 }

@@ -13,10 +13,10 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use clap::{Parser, ValueEnum};
+use ofi_xdp_bench::report::ThreadRates;
 use ofi_xdp_libfabric::raw::{
     Av, Context, Cq, Domain, Ep, Errno, Fabric, Fid, Info, Mem, abi, getinfo, rx_addr,
 };
-use ofi_xdp_perf::report::ThreadRates;
 
 /// Bytes of a message.
 const LEN: usize = 8;

@@ -8,9 +8,9 @@ use nix::time::{ClockId, clock_gettime};
 
 use super::link::{Link, Opening};
 use super::{Answer, Cell, DRAIN, Limits, PollInterval, Request, Transfer, stamp};
-use crate::control::Control;
-use crate::report::{Latency, Report, Stream};
-use crate::transport::Role;
+use ofi_xdp_perf::control::Control;
+use ofi_xdp_perf::report::{Latency, PerfReport, Stream};
+use ofi_xdp_perf::transport::SessionSide;
 
 /// Longest silence of the server, beyond its wait for the bytes.
 const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
@@ -19,7 +19,7 @@ const SERVER_TIMEOUT: Duration = Duration::from_secs(10);
 ///
 /// # Errors
 /// The first failure of either side, and a transfer that moves nothing within its bounds.
-pub fn run(mut control: Control, cell: &Cell, limits: Limits) -> anyhow::Result<Report> {
+pub fn run(mut control: Control, cell: &Cell, limits: Limits) -> anyhow::Result<PerfReport> {
     ensure!(cell.size >= 8 && cell.depth > 0, "an operation has 8 bytes at least");
     ensure!(cell.client != PollInterval::Never, "only the server can ignore its queue");
     ensure!(
@@ -30,7 +30,7 @@ pub fn run(mut control: Control, cell: &Cell, limits: Limits) -> anyhow::Result<
     control.send(&Request::Open(cell.clone()))?;
     let Answer::Name(server) = answer(&mut control)? else { bail!("an answer out of turn") };
     let slots = if cell.transfer == Transfer::Pingpong { 2 } else { 1 } * cell.depth;
-    let opening = Opening::begin(cell, Role::Client, local, slots)?;
+    let opening = Opening::begin(cell, SessionSide::Client, local, slots)?;
     control.send(&Request::Peer(opening.name()?))?;
     let link = opening.finish(&server)?;
     let Answer::Ready(key, base) = answer(&mut control)? else { bail!("an answer out of turn") };
@@ -44,7 +44,7 @@ pub fn run(mut control: Control, cell: &Cell, limits: Limits) -> anyhow::Result<
         ended: 0,
     };
     let (major, minor) = ofi_xdp_libfabric::version();
-    let mut report = Report {
+    let mut report = PerfReport {
         with: client.link.description.clone(),
         libfabric: format!("{major}.{minor}"),
         verified: true,

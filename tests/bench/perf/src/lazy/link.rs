@@ -14,8 +14,8 @@ use ofi_xdp_libfabric::raw::{
 use ofi_xdp_libfabric::{Kind, Name};
 
 use super::Cell;
-use crate::report::Description;
-use crate::transport::Role;
+use ofi_xdp_perf::report::Description;
+use ofi_xdp_perf::transport::SessionSide;
 
 /// Most completions of one read of the queue.
 pub(super) const BATCH: usize = 64;
@@ -119,7 +119,7 @@ impl Opening {
     /// Does the steps that need no peer.
     pub(super) fn begin(
         cell: &Cell,
-        role: Role,
+        role: SessionSide,
         local: IpAddr,
         slots: usize,
     ) -> anyhow::Result<Self> {
@@ -129,7 +129,7 @@ impl Opening {
             let link = Link::new(cell, (&info, auto), fabric, events, slots)?;
             link.endpoint.enable().context("fi_enable")?;
             Stage::Datagram(Box::new(link))
-        } else if role == Role::Server {
+        } else if role == SessionSide::Server {
             let (fabric, events) = fabric(&info)?;
             let passive = fabric.passive_ep(&info).context("fi_passive_ep")?;
             passive.bind(&events, 0).context("fi_pep_bind")?;

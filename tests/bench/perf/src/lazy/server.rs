@@ -7,8 +7,8 @@ use anyhow::bail;
 
 use super::link::{BATCH, Link, Opening};
 use super::{Answer, Cell, DRAIN, PollInterval, Request, Transfer, stamp};
-use crate::control::Control;
-use crate::transport::Role;
+use ofi_xdp_perf::control::Control;
+use ofi_xdp_perf::transport::SessionSide;
 
 /// Longest silence of the client.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -36,7 +36,7 @@ fn session(control: &mut Control) -> anyhow::Result<()> {
     };
     let local = control.local_ip()?;
     let slots = if cell.transfer == Transfer::Pingpong { 2 } else { 1 } * cell.depth;
-    let opening = Opening::begin(&cell, Role::Server, local, slots)?;
+    let opening = Opening::begin(&cell, SessionSide::Server, local, slots)?;
     control.send(&Answer::Name(opening.name()?))?;
     let Request::Peer(client) = control.receive(CLIENT_TIMEOUT)? else {
         bail!("the client did not give its address");

@@ -11,9 +11,9 @@ use ofi_xdp_core::{Datagram, Destination, Instant, PeerId, Transmit, Transmitted
 use ofi_xdp_datapath::{PortStats, UdpPort, interfaces};
 use serde::{Deserialize, Serialize};
 
-use super::{Role, Transport};
-use crate::report::Description;
 use ofi_xdp_libfabric::Name;
+use ofi_xdp_perf::report::Description;
+use ofi_xdp_perf::transport::{SessionSide, Transport};
 
 /// Most datagrams of one poll.
 const BATCH: u16 = 64;
@@ -46,7 +46,7 @@ impl Transport for GsoTransport {
 
     fn open(
         config: &GsoConfig,
-        _role: Role,
+        _role: SessionSide,
         local: IpAddr,
         size_max: usize,
     ) -> anyhow::Result<Self> {

@@ -19,9 +19,9 @@ use ofi_xdp_datapath::{
 };
 use serde::{Deserialize, Serialize};
 
-use super::{Role, Transport};
-use crate::report::Description;
 use ofi_xdp_libfabric::Name;
+use ofi_xdp_perf::report::Description;
+use ofi_xdp_perf::transport::{SessionSide, Transport};
 
 /// The header: the bytes that the XDP program looks at.
 const HEADER: usize = 32;
@@ -105,7 +105,7 @@ impl Transport for RawTransport {
 
     fn open(
         config: &RawConfig,
-        _role: Role,
+        _role: SessionSide,
         local: IpAddr,
         size_max: usize,
     ) -> anyhow::Result<RawPending> {

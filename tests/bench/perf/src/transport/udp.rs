@@ -9,9 +9,9 @@ use std::time::Duration;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 
-use super::{Role, Transport};
-use crate::report::Description;
 use ofi_xdp_libfabric::Name;
+use ofi_xdp_perf::report::Description;
+use ofi_xdp_perf::transport::{SessionSide, Transport};
 
 /// The way of waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, clap::Args)]
@@ -35,7 +35,7 @@ impl Transport for UdpTransport {
 
     fn open(
         config: &UdpConfig,
-        _role: Role,
+        _role: SessionSide,
         local: IpAddr,
         size_max: usize,
     ) -> anyhow::Result<Self> {

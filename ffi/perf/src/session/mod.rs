@@ -18,7 +18,10 @@
 
 mod client;
 mod pattern;
+mod samples;
 mod server;
+mod ticker;
 
-pub use client::run;
-pub use server::serve;
+pub use client::{Measurement, run};
+pub use server::{answer_all, serve, session};
+pub use ticker::Interval;

@@ -8,10 +8,20 @@ use serde::{Deserialize, Serialize};
 /// The smallest message of a stream: its header, two 32-bit numbers.
 pub const STREAM_SIZE_MIN: usize = 8;
 
+/// An operation that brings bytes from the server's memory.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Fetch {
+    /// `fi_read`.
+    Read,
+    /// `fi_fetch_atomic`: one is added to a number of 8 bytes.
+    Add,
+}
+
 /// One measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Phase {
+pub enum Workload {
     /// Ping-pong: each message comes back unchanged.
     Latency {
         /// Bytes in a message.
@@ -26,11 +36,21 @@ pub enum Phase {
         /// Most unanswered windows; with 1, each window waits for the answer to the previous one.
         ahead: u32,
     },
-    /// Windows of blocks that the client reads from the server's memory; the server does nothing.
-    Read {
-        /// Bytes in a block.
+    /// Operations on the server's memory, each of which waits for the one before; the server does
+    /// nothing.
+    FetchLatency {
+        /// The operation.
+        fetch: Fetch,
+        /// Bytes in a block; of an atomic operation 8.
         size: usize,
-        /// Blocks in a window.
+    },
+    /// Windows of such operations.
+    Fetch {
+        /// The operation.
+        fetch: Fetch,
+        /// Bytes in a block; of an atomic operation 8.
+        size: usize,
+        /// Operations in a window.
         window: u32,
     },
     /// The first message and its answer, right after opening. Only as the first phase.
@@ -39,22 +59,23 @@ pub enum Phase {
         size: usize,
     },
     /// An idle phase: neither side calls the transport.
-    Idle {
+    Quiet {
         /// Duration in ms.
         milliseconds: u64,
     },
 }
 
-impl Phase {
+impl Workload {
     /// Bytes in this phase's messages.
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
             Self::Latency { size }
             | Self::Stream { size, .. }
-            | Self::Read { size, .. }
+            | Self::FetchLatency { size, .. }
+            | Self::Fetch { size, .. }
             | Self::StartUp { size } => *size,
-            Self::Idle { .. } => 0,
+            Self::Quiet { .. } => 0,
         }
     }
 }
@@ -70,4 +91,6 @@ pub struct Bounds {
     pub time: Duration,
     /// Longest wait for an answer; then the session fails.
     pub timeout: Duration,
+    /// Time between two reports of the progress of a measurement; `None`: no reports.
+    pub interval: Option<Duration>,
 }

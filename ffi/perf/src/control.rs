@@ -5,30 +5,57 @@
 //! measurement. The local addresses of its two ends are those of the transport: they reach the
 //! other side. Bounds: a line is at most [`LINE_MAX`] bytes, a wait at most the caller's.
 
-use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Write};
 use std::net::{IpAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
+use nix::sys::socket::setsockopt;
+use nix::sys::socket::sockopt::{KeepAlive, TcpKeepIdle, TcpKeepInterval};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::plan::Phase;
+use crate::plan::Workload;
 use ofi_xdp_libfabric::Name;
 
 /// The longest line.
-pub const LINE_MAX: u64 = 64 * 1024;
+pub const LINE_MAX: usize = 64 * 1024;
+
+/// The first request of a session.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct SessionOpening<C> {
+    /// The version of the client's program: both sides have the same.
+    pub version: String,
+    /// The transport to open.
+    pub config: C,
+    /// Bytes in the longest message.
+    pub size_max: usize,
+    /// Whether every byte is checked.
+    pub verify: bool,
+}
+
+impl<C> SessionOpening<C> {
+    /// The version of this program.
+    pub const VERSION: &'static str = env!("CARGO_PKG_VERSION");
+
+    /// This opening with another description of the transport.
+    #[must_use]
+    pub fn with<D>(self, config: D) -> SessionOpening<D> {
+        let Self { version, size_max, verify, .. } = self;
+        SessionOpening { version, config, size_max, verify }
+    }
+}
 
 /// A request of the client. `C` is the transport's configuration.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Request<C> {
-    /// The first request: open this transport, with or without checks of the bytes.
-    Open(C, bool),
+pub enum ControlRequest<C> {
+    /// The first request.
+    Open(SessionOpening<C>),
     /// The second request: connect to this address.
     Address(Name),
     /// Prepare for this phase.
-    Start(Phase),
+    Start(Workload),
     /// The phase is over.
     Stop,
     /// The session is over.
@@ -38,7 +65,7 @@ pub enum Request<C> {
 /// An answer of the server.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ControlAnswer {
     /// The answer to `Open`: the server's address.
     Address(Name),
     /// The answer to all other requests: done.
@@ -46,6 +73,10 @@ pub enum Answer {
     /// The failure of any request; the session is over.
     Failed(String),
 }
+
+/// Silence after which TCP asks whether the other side's host is there, and the time between two
+/// questions.
+const KEEP_ALIVE_SECONDS: u32 = 5;
 
 /// One end of the connection.
 #[derive(Debug)]
@@ -83,6 +114,10 @@ impl Control {
     /// When the socket is closed already.
     pub fn new(stream: TcpStream) -> anyhow::Result<Self> {
         stream.set_nodelay(true)?;
+        // A side whose host has died says nothing for ever.
+        setsockopt(&stream, KeepAlive, &true)?;
+        setsockopt(&stream, TcpKeepIdle, &KEEP_ALIVE_SECONDS)?;
+        setsockopt(&stream, TcpKeepInterval, &KEEP_ALIVE_SECONDS)?;
         Ok(Self { reader: BufReader::new(stream) })
     }
 
@@ -109,18 +144,30 @@ impl Control {
     /// # Errors
     /// When no message came, the connection is closed, or the message was not understood.
     pub fn receive<M: DeserializeOwned>(&mut self, timeout: Duration) -> anyhow::Result<M> {
-        self.reader.get_ref().set_read_timeout(Some(timeout))?;
-        let mut line = String::new();
-        let count = self
-            .reader
-            .by_ref()
-            .take(LINE_MAX)
-            .read_line(&mut line)
-            .context("the other side says nothing")?;
-        if count == 0 {
-            bail!("the other side is gone");
+        let line = self.line(Instant::now() + timeout)?;
+        let text = || format!("not understood: {:?}", String::from_utf8_lossy(&line));
+        serde_json::from_slice(&line).with_context(text)
+    }
+
+    /// The next line, which is whole before `deadline`.
+    fn line(&mut self, deadline: Instant) -> anyhow::Result<Vec<u8>> {
+        let mut line = Vec::new();
+        // bound: deadline, LINE_MAX
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            ensure!(!left.is_zero(), "the other side says nothing");
+            self.reader.get_ref().set_read_timeout(Some(left))?;
+            let bytes = self.reader.fill_buf().context("the other side says nothing")?;
+            ensure!(!bytes.is_empty(), "the other side is gone");
+            let end = bytes.iter().position(|byte| *byte == b'\n');
+            let taken = end.map_or(bytes.len(), |end| end + 1);
+            line.extend_from_slice(&bytes[..taken]);
+            self.reader.consume(taken);
+            ensure!(line.len() <= LINE_MAX, "the other side's line has no end");
+            if end.is_some() {
+                return Ok(line);
+            }
         }
-        serde_json::from_str(&line).with_context(|| format!("not understood: {line:?}"))
     }
 
     /// Sleeps until a message, or the end of the connection, waits to be received.

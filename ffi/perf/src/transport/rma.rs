@@ -12,8 +12,9 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::open::{Opened, Opening, Requirements, buffers_for};
-use super::{Role, Transport};
+use super::open::{EndpointOpening, Opened, Requirements, buffers_for};
+use super::{SessionSide, Transport};
+use crate::plan::Fetch;
 use crate::report::Description;
 use ofi_xdp_libfabric::{
     Completion, Endpoint, Error, Info, Name, Operation, Peer, RemoteBuffer, RemoteRegion, Route,
@@ -24,16 +25,17 @@ use ofi_xdp_libfabric::{
 const TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The provider.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, clap::Args)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct RmaConfig {
-    /// The provider, by its full name: xdp, tcp, "tcp;`ofi_rxm`"
-    #[arg(long, default_value = "xdp", value_name = "NAME")]
+    /// The provider's full name: `xdp`, `tcp`, `tcp;ofi_rxm`.
     pub provider: String,
+    /// Whether atomic operations are needed.
+    pub atomic: bool,
 }
 
 /// An open endpoint without a peer.
 #[derive(Debug)]
-pub struct RmaPending(Opening);
+pub struct RmaPending(EndpointOpening);
 
 /// An endpoint, with the buffers of its peer.
 #[derive(Debug)]
@@ -60,7 +62,7 @@ impl Transport for RmaTransport {
 
     fn open(
         config: &RmaConfig,
-        role: Role,
+        role: SessionSide,
         local: IpAddr,
         size_max: usize,
     ) -> anyhow::Result<RmaPending> {
@@ -70,11 +72,12 @@ impl Transport for RmaTransport {
             tagged: false,
             connected: false,
             rma: true,
+            atomic: config.atomic,
             auto_progress: false,
             local,
         };
         let setup = buffers_for(size_max.max(RemoteRegion::LEN), Wait::Spin);
-        Ok(RmaPending(Opening::begin(requirements, role, setup)?))
+        Ok(RmaPending(EndpointOpening::begin(requirements, role, setup)?))
     }
 
     fn name(pending: &RmaPending) -> anyhow::Result<Name> {
@@ -151,7 +154,7 @@ impl Transport for RmaTransport {
         Ok(count)
     }
 
-    fn read(&mut self, len: usize, count: u32) -> anyhow::Result<()> {
+    fn fetch(&mut self, fetch: Fetch, len: usize, count: u32) -> anyhow::Result<()> {
         let mut posted = 0;
         let mut ended = 0;
         let deadline = Instant::now() + TIMEOUT;
@@ -159,17 +162,30 @@ impl Transport for RmaTransport {
         while ended < count {
             while posted < count && self.endpoint.is_free(self.next) {
                 let slot = self.next;
-                match self.endpoint.read(slot, len, self.remote(slot)) {
+                let at = self.remote(slot);
+                let answer = match fetch {
+                    Fetch::Read => self.endpoint.read(slot, len, at),
+                    Fetch::Add => {
+                        self.endpoint.bytes(slot)?[..8].copy_from_slice(&1_u64.to_ne_bytes());
+                        self.endpoint.fetch_add(slot, at)
+                    }
+                };
+                match answer {
                     Ok(()) => {}
                     Err(Error::Again) => break,
-                    Err(error) => return Err(error).context("cannot post a read"),
+                    Err(error) => {
+                        return Err(error).with_context(|| format!("cannot post {fetch:?}"));
+                    }
                 }
                 posted += 1;
                 self.next = (slot + 1) % self.half;
             }
-            let read = |completion: &Completion| completion.operation == Operation::Read;
-            self.endpoint.poll(|completion| ended += u32::from(read(&completion)))?;
-            ensure!(posted < count || ended < count || Instant::now() < deadline, "reads hang");
+            let is_end = |completion: Completion| match fetch {
+                Fetch::Read => completion.operation == Operation::Read,
+                Fetch::Add => completion.operation == Operation::Atomic,
+            };
+            self.endpoint.poll(|completion| ended += u32::from(is_end(completion)))?;
+            ensure!(ended == count || Instant::now() < deadline, "{fetch:?} has no result");
         }
         Ok(())
     }

@@ -5,44 +5,66 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, bail, ensure};
 use nix::time::{ClockId, clock_gettime};
-use serde::de::DeserializeOwned;
+use serde::Serialize;
 
 use super::pattern::{self, Position};
-use crate::control::{Answer, Control, Request};
-use crate::plan::{Bounds, Phase, STREAM_SIZE_MIN};
-use crate::report::{Idle, Latency, Report, Stream};
-use crate::transport::{Role, Transport};
+use super::samples::Samples;
+use super::ticker::{Interval, Ticker};
+use crate::control::{Control, ControlAnswer, ControlRequest, SessionOpening};
+use crate::plan::{Bounds, Fetch, STREAM_SIZE_MIN, Workload};
+use crate::report::{Description, Latency, PerfReport, Quiet, Stream};
+use crate::transport::{SessionSide, Transport};
 
 /// Longest time of flight on an unreliable transport; a later message counts as lost.
 const LOSS_TIMEOUT: Duration = Duration::from_millis(50);
 /// Empty polls between two reads of the clock.
 const POLLS_BETWEEN_CLOCKS: u32 = 1024;
 
-/// Runs `phases` at the server behind `control`.
+/// The measurements of a session.
+#[derive(Clone, Copy, Debug)]
+pub struct Measurement<'p> {
+    /// The measurements, in order.
+    pub phases: &'p [Workload],
+    /// The bounds of each.
+    pub bounds: Bounds,
+    /// Whether every byte is checked.
+    pub verify: bool,
+}
+
+/// Runs a measurement at the server behind `control`. The server reads `announced` as the
+/// transport's configuration. `begin` gets each phase before it begins, `observer` its progress.
 ///
 /// # Errors
 /// The first failure of either side.
 pub fn run<T: Transport>(
     mut control: Control,
-    config: &T::Config,
-    phases: &[Phase],
-    bounds: Bounds,
-    verify: bool,
-) -> anyhow::Result<Report> {
-    let size_max = phases.iter().map(Phase::size).max().unwrap_or(0);
+    (config, announced): (&T::Config, impl Serialize),
+    measurement: Measurement<'_>,
+    mut begin: impl FnMut(&Description, Workload),
+    observer: &mut dyn FnMut(Interval),
+) -> anyhow::Result<PerfReport> {
+    let Measurement { phases, bounds, verify } = measurement;
+    let size_max = phases.iter().map(Workload::size).max().unwrap_or(0);
     let local = control.local_ip()?;
-    control.send(&Request::Open((config.clone(), size_max), verify))?;
-    let Answer::Address(server) = answer(&mut control, bounds)? else {
+    let version = SessionOpening::<()>::VERSION.to_owned();
+    control.send(&ControlRequest::Open(SessionOpening {
+        version,
+        config: announced,
+        size_max,
+        verify,
+    }))?;
+    let ControlAnswer::Address(server) = answer(&mut control, bounds)? else {
         bail!("the server did not give its address");
     };
-    let pending = T::open(config, Role::Client, local, size_max)?;
-    control.send(&Request::<()>::Address(T::name(&pending)?))?;
+    let pending = T::open(config, SessionSide::Client, local, size_max)?;
+    control.send(&ControlRequest::<()>::Address(T::name(&pending)?))?;
     let transport = T::establish(pending, &server).context("no way to the server")?;
     ready(&mut control, bounds)?;
 
-    let mut client = Client { transport, bounds, verify };
+    let ticker = Ticker::new(bounds.interval, observer);
+    let mut client = SessionClient { transport, bounds, verify, ticker };
     let (major, minor) = ofi_xdp_libfabric::version();
-    let mut report = Report {
+    let mut report = PerfReport {
         with: client.transport.describe(),
         libfabric: format!("{major}.{minor}"),
         verified: verify,
@@ -52,43 +74,49 @@ pub fn run<T: Transport>(
         idle: None,
     };
     for phase in phases {
-        control.send(&Request::<()>::Start(*phase))?;
+        begin(&report.with, *phase);
+        control.send(&ControlRequest::<()>::Start(*phase))?;
         ready(&mut control, bounds)?;
         match *phase {
-            Phase::Latency { size } => report.latency.push(client.latency(size)?),
-            Phase::Stream { size, window, ahead } => {
+            Workload::Latency { size } => report.latency.push(client.latency(size)?),
+            Workload::Stream { size, window, ahead } => {
                 report.stream.push(client.stream(size, window, ahead)?);
             }
-            Phase::Read { size, window } => report.stream.push(client.reads(size, window)?),
-            Phase::StartUp { size } => report.start_up_ns = Some(client.start_up(size)?),
-            Phase::Idle { milliseconds } => report.idle = Some(idle(milliseconds)?),
+            Workload::FetchLatency { fetch, size } => {
+                report.latency.push(client.fetch_latency(fetch, size)?);
+            }
+            Workload::Fetch { fetch, size, window } => {
+                report.stream.push(client.fetches(fetch, size, window)?);
+            }
+            Workload::StartUp { size } => report.start_up_ns = Some(client.start_up(size)?),
+            Workload::Quiet { milliseconds } => report.idle = Some(idle(milliseconds)?),
         }
-        control.send(&Request::<()>::Stop)?;
+        control.send(&ControlRequest::<()>::Stop)?;
         ready(&mut control, bounds)?;
     }
-    control.send(&Request::<()>::End)?;
+    control.send(&ControlRequest::<()>::End)?;
     Ok(report)
 }
 
 /// The next answer of the server.
-fn answer(control: &mut Control, bounds: Bounds) -> anyhow::Result<Answer> {
+fn answer(control: &mut Control, bounds: Bounds) -> anyhow::Result<ControlAnswer> {
     match control.receive(bounds.timeout)? {
-        Answer::Failed(why) => bail!("the server failed: {why}"),
+        ControlAnswer::Failed(why) => bail!("the server failed: {why}"),
         answer => Ok(answer),
     }
 }
 
 fn ready(control: &mut Control, bounds: Bounds) -> anyhow::Result<()> {
-    ensure!(answer(control, bounds)? == Answer::Ready, "the server answered out of turn");
+    ensure!(answer(control, bounds)? == ControlAnswer::Ready, "the server answered out of turn");
     Ok(())
 }
 
 /// Idles, and returns the processor time of that.
-fn idle(milliseconds: u64) -> anyhow::Result<Idle> {
+fn idle(milliseconds: u64) -> anyhow::Result<Quiet> {
     let (start, cpu) = (Instant::now(), cpu_time()?);
     std::thread::sleep(Duration::from_millis(milliseconds));
     let cpu = cpu_time()?.saturating_sub(cpu);
-    Ok(Idle { seconds: start.elapsed().as_secs_f64(), cpu_seconds: cpu.as_secs_f64() })
+    Ok(Quiet { seconds: start.elapsed().as_secs_f64(), cpu_seconds: cpu.as_secs_f64() })
 }
 
 /// The processor time of all threads of this process.
@@ -98,23 +126,21 @@ fn cpu_time() -> anyhow::Result<Duration> {
 
 /// The next step of a stream.
 #[derive(Clone, Copy, Debug)]
-enum Step {
+enum StreamStep {
     /// Sends the window of this number.
     Next(u32),
     /// Waits for the answers to all windows before this one.
     Rest(u32),
 }
 
-struct Client<T> {
+struct SessionClient<'o, T> {
     transport: T,
     bounds: Bounds,
     verify: bool,
+    ticker: Ticker<'o>,
 }
 
-impl<T: Transport> Client<T>
-where
-    T::Config: DeserializeOwned,
-{
+impl<T: Transport> SessionClient<'_, T> {
     /// The first message and its answer, with the time since opening.
     fn start_up(&mut self, size: usize) -> anyhow::Result<u64> {
         let start = Instant::now();
@@ -125,35 +151,63 @@ where
 
     /// Ping-pong: a message is sent when the answer to the previous one has arrived.
     fn latency(&mut self, size: usize) -> anyhow::Result<Latency> {
+        self.single(size, 2, |client, sequence| client.round_trip(sequence, size))
+    }
+
+    /// Operations on the server's memory, one after the other.
+    fn fetch_latency(&mut self, fetch: Fetch, size: usize) -> anyhow::Result<Latency> {
+        self.single(size, 1, |client, _| client.transport.fetch(fetch, size, 1).map(|()| true))
+    }
+
+    /// Single operations, the first ones unmeasured. `step` returns false for one that was lost.
+    fn single(
+        &mut self,
+        size: usize,
+        divisor: u64,
+        mut step: impl FnMut(&mut Self, u64) -> anyhow::Result<bool>,
+    ) -> anyhow::Result<Latency> {
         let mut sequence = 0;
         let warm_up = Instant::now();
         // bound: bounds.warm_up, bounds.time
         while sequence < self.bounds.warm_up && warm_up.elapsed() < self.bounds.time {
-            self.round_trip(sequence, size)?;
+            step(self, sequence)?;
             sequence += 1;
         }
-        let mut samples = Vec::with_capacity(usize::try_from(self.bounds.count)?);
-        let mut lost = 0;
-        let last = sequence.saturating_add(self.bounds.count);
+        let (mut samples, mut lost) = (Samples::new(divisor), 0);
+        let (first, last) = (sequence, sequence.saturating_add(self.bounds.count));
         let cpu = cpu_time()?;
+        self.ticker.start();
         let start = Instant::now();
         let mut before = start;
         // bound: bounds.count, bounds.time
         while sequence < last {
-            let answered = self.round_trip(sequence, size)?;
-            let now = Instant::now();
+            let answered = step(self, sequence)?;
+            let mut now = Instant::now();
+            let mut is_full = false;
             if answered {
-                samples.push(u64::try_from((now - before).as_nanos()).unwrap_or(u64::MAX));
+                is_full =
+                    samples.push(u64::try_from((now - before).as_nanos()).unwrap_or(u64::MAX));
             } else {
                 lost += 1;
             }
             sequence += 1;
-            before = now;
-            if now - start >= self.bounds.time {
+            let elapsed = now - start;
+            if elapsed >= self.bounds.time {
                 break;
             }
+            let is_due = self.ticker.is_due(elapsed);
+            if is_due || is_full {
+                let median = samples.fold();
+                if is_due {
+                    self.ticker.report(elapsed, sequence - first, median);
+                }
+                // The time of the report is nobody's latency.
+                now = Instant::now();
+            }
+            before = now;
         }
-        Ok(Latency::new(size, &samples, lost, cpu_time()?.saturating_sub(cpu)))
+        let cpu = cpu_time()?.saturating_sub(cpu);
+        Ok(Latency::of(size, &samples.finish(), lost, cpu))
     }
 
     /// One round trip; false if a message was lost.
@@ -184,19 +238,21 @@ where
         ensure!(ahead > 0, "one window at least is unanswered");
         let mut answered = 0;
         self.windows(size, window, |client, step| match step {
-            Step::Next(number) => {
+            StreamStep::Next(number) => {
                 client.window(number, size, window)?;
                 client.answers(&mut answered, (number + 1).saturating_sub(ahead - 1))
             }
-            Step::Rest(end) => client.answers(&mut answered, end),
+            StreamStep::Rest(end) => client.answers(&mut answered, end),
         })
     }
 
-    /// Windows of reads from the server's memory.
-    fn reads(&mut self, size: usize, window: u32) -> anyhow::Result<Stream> {
+    /// Windows of operations on the server's memory.
+    fn fetches(&mut self, fetch: Fetch, size: usize, window: u32) -> anyhow::Result<Stream> {
         self.windows(size, window, |client, step| match step {
-            Step::Next(_) => client.transport.read(size, window).map(|()| u64::from(window)),
-            Step::Rest(_) => Ok(0),
+            StreamStep::Next(_) => {
+                client.transport.fetch(fetch, size, window).map(|()| u64::from(window))
+            }
+            StreamStep::Rest(_) => Ok(0),
         })
     }
 
@@ -206,7 +262,7 @@ where
         &mut self,
         size: usize,
         window: u32,
-        mut step: impl FnMut(&mut Self, Step) -> anyhow::Result<u64>,
+        mut step: impl FnMut(&mut Self, StreamStep) -> anyhow::Result<u64>,
     ) -> anyhow::Result<Stream> {
         ensure!(window > 0, "a window has one message at least");
         let windows = |messages: u64| u32::try_from(messages.div_ceil(u64::from(window)));
@@ -215,22 +271,27 @@ where
         let start = Instant::now();
         // bound: bounds.warm_up, bounds.time
         while number < warm_up && start.elapsed() < self.bounds.time {
-            step(self, Step::Next(number))?;
+            step(self, StreamStep::Next(number))?;
             number += 1;
         }
-        step(self, Step::Rest(number))?;
+        step(self, StreamStep::Rest(number))?;
         let (first, mut arrived) = (number, 0);
         let cpu = cpu_time()?;
+        self.ticker.start();
         let start = Instant::now();
         // bound: bounds.count, bounds.time
         while number < first.saturating_add(count) {
-            arrived += step(self, Step::Next(number))?;
+            arrived += step(self, StreamStep::Next(number))?;
             number += 1;
-            if start.elapsed() >= self.bounds.time {
+            let elapsed = start.elapsed();
+            if elapsed >= self.bounds.time {
                 break;
             }
+            if self.ticker.is_due(elapsed) {
+                self.ticker.report(elapsed, arrived, None);
+            }
         }
-        arrived += step(self, Step::Rest(number))?;
+        arrived += step(self, StreamStep::Rest(number))?;
         let times = (start.elapsed(), cpu_time()?.saturating_sub(cpu));
         let sent = u64::from(number - first) * u64::from(window);
         Ok(Stream::new(size, window, arrived, sent.saturating_sub(arrived), times))

@@ -12,8 +12,8 @@ use anyhow::{Context, bail};
 use nix::poll::{PollFd, PollFlags, PollTimeout};
 use serde::{Deserialize, Serialize};
 
-use super::open::{Opened, Opening, Requirements, buffers_for};
-use super::{Role, Transport};
+use super::open::{EndpointOpening, Opened, Requirements, buffers_for};
+use super::{SessionSide, Transport};
 use crate::report::Description;
 use ofi_xdp_libfabric::{Completion, Endpoint, Error, Info, Name, Operation, Route, Wait};
 
@@ -45,7 +45,7 @@ pub struct FabricConfig {
 #[derive(Debug)]
 pub struct FabricPending {
     config: FabricConfig,
-    opening: Opening,
+    opening: EndpointOpening,
     tagged: bool,
 }
 
@@ -80,16 +80,23 @@ impl Transport for FabricTransport {
 
     fn open(
         config: &FabricConfig,
-        role: Role,
+        role: SessionSide,
         local: IpAddr,
         size_max: usize,
     ) -> anyhow::Result<FabricPending> {
         let FabricConfig { tagged, connected, auto_progress, .. } = *config;
         let provider = config.provider.clone();
-        let requirements =
-            Requirements { provider, tagged, connected, rma: false, auto_progress, local };
+        let requirements = Requirements {
+            provider,
+            tagged,
+            connected,
+            rma: false,
+            atomic: false,
+            auto_progress,
+            local,
+        };
         let setup = buffers_for(size_max, config.wait);
-        let opening = Opening::begin(requirements, role, setup)?;
+        let opening = EndpointOpening::begin(requirements, role, setup)?;
         let tagged = opening.is_tagged().unwrap_or(config.tagged);
         Ok(FabricPending { config: config.clone(), opening, tagged })
     }

@@ -3,15 +3,20 @@
 
 use std::time::Duration;
 
-use anyhow::{bail, ensure};
+use anyhow::{Context, bail, ensure};
+use serde::de::DeserializeOwned;
 
 use super::pattern::{self, Position};
-use crate::control::{Answer, Control, Request};
-use crate::plan::Phase;
-use crate::transport::{Role, Transport};
+use crate::control::{Control, ControlAnswer, ControlRequest, SessionOpening};
+use crate::plan::Workload;
+use crate::transport::{SessionSide, Transport};
 
-/// Longest silence of the client on the control connection.
+/// Longest wait for the first request: the next client waits meanwhile.
+const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
+/// Longest silence of the client on the control connection between measurements.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(120);
+/// Longest message that a client may ask for.
+const SIZE_MAX: usize = 256 << 20;
 /// Consecutive empty polls before the server checks the control connection: few enough to end soon,
 /// and never reached while messages come.
 const POLLS_BEFORE_CONTROL: u32 = 8192;
@@ -22,54 +27,95 @@ const ARRIVALS: usize = 256;
 ///
 /// # Errors
 /// The first failure, which was reported to the client too.
-pub fn serve<T: Transport>(mut control: Control) -> anyhow::Result<()> {
-    let served = session::<T>(&mut control);
+pub fn serve<T: Transport>(control: Control) -> anyhow::Result<()> {
+    answer_all(control, |control, opening| session::<T>(control, &opening))
+}
+
+/// Serves the client behind `control` by `session`, which gets the first request.
+///
+/// # Errors
+/// The first failure, which was reported to the client too.
+pub fn answer_all<C: DeserializeOwned>(
+    mut control: Control,
+    session: impl FnOnce(&mut Control, SessionOpening<C>) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
+    let served = opening(&mut control).and_then(|opening| session(&mut control, opening));
     if let Err(error) = &served {
         // The client may be gone; then the report fails too.
-        let _ = control.send(&Answer::Failed(format!("{error:#}")));
+        let _ = control.send(&ControlAnswer::Failed(format!("{error:#}")));
     }
     served
 }
 
-fn session<T: Transport>(control: &mut Control) -> anyhow::Result<()> {
-    let Request::Open((config, size_max), verify) = control.receive(CLIENT_TIMEOUT)? else {
+/// The first request.
+fn opening<C: DeserializeOwned>(control: &mut Control) -> anyhow::Result<SessionOpening<C>> {
+    let ControlRequest::Open(opening) =
+        control.receive::<ControlRequest<serde_json::Value>>(OPENING_TIMEOUT)?
+    else {
         bail!("the client began out of turn");
     };
+    let (ours, theirs) = (SessionOpening::<C>::VERSION, &opening.version);
+    ensure!(ours == theirs, "the server has version {ours}, the client {theirs}: install one");
+    let size_max = opening.size_max;
+    ensure!(size_max <= SIZE_MAX, "messages have {SIZE_MAX} bytes at most, not {size_max}");
+    let config = C::deserialize(&opening.config).context("the client wants another program")?;
+    Ok(opening.with(config))
+}
+
+/// A session from its first request on.
+///
+/// # Errors
+/// The first failure.
+pub fn session<T: Transport>(
+    control: &mut Control,
+    opening: &SessionOpening<T::Config>,
+) -> anyhow::Result<()> {
+    let SessionOpening { config, size_max, verify, .. } = opening;
+    let (size_max, verify) = (*size_max, *verify);
     let local = control.local_ip()?;
-    let pending = T::open(&config, Role::Server, local, size_max)?;
-    control.send(&Answer::Address(T::name(&pending)?))?;
-    let Request::<()>::Address(client) = control.receive(CLIENT_TIMEOUT)? else {
+    let pending = T::open(config, SessionSide::Server, local, size_max)?;
+    control.send(&ControlAnswer::Address(T::name(&pending)?))?;
+    let ControlRequest::<()>::Address(client) = control.receive(CLIENT_TIMEOUT)? else {
         bail!("the client did not give its address");
     };
     let transport = T::establish(pending, &client)?;
-    control.send(&Answer::Ready)?;
+    control.send(&ControlAnswer::Ready)?;
 
-    let mut server =
-        Server { transport, verify, idle: 0, sequence: 0, arrivals: Vec::with_capacity(ARRIVALS) };
+    let mut server = SessionServer {
+        transport,
+        verify,
+        idle: 0,
+        sequence: 0,
+        arrivals: Vec::with_capacity(ARRIVALS),
+    };
     // bound: the client's phases
     loop {
         match control.receive(CLIENT_TIMEOUT)? {
-            Request::<()>::Start(phase) => {
-                control.send(&Answer::Ready)?;
+            ControlRequest::<()>::Start(phase) => {
+                control.send(&ControlAnswer::Ready)?;
                 server.sequence = 0;
                 match phase {
-                    Phase::Latency { size } | Phase::StartUp { size } => {
+                    Workload::Latency { size } | Workload::StartUp { size } => {
                         server.echo(control, size)?;
                     }
-                    Phase::Stream { size, window, .. } => server.sink(control, size, window)?,
-                    // Reads need only progress of the server.
-                    Phase::Read { size, .. } => server.sink(control, size, u32::MAX)?,
-                    Phase::Idle { .. } => {}
+                    Workload::Stream { size, window, .. } => server.sink(control, size, window)?,
+                    // These need only progress of the server.
+                    Workload::FetchLatency { size, .. } | Workload::Fetch { size, .. } => {
+                        server.sink(control, size, u32::MAX)?;
+                    }
+                    Workload::Quiet { .. } => {}
                 }
             }
-            Request::Stop => control.send(&Answer::Ready)?,
-            Request::End => return Ok(()),
-            Request::Open(..) | Request::Address(_) => bail!("the client spoke out of turn"),
+            ControlRequest::Stop => control.send(&ControlAnswer::Ready)?,
+            ControlRequest::End => return Ok(()),
+            ControlRequest::Open(_) | ControlRequest::Address(_) => {
+                bail!("the client spoke out of turn")
+            }
         }
     }
 }
 
-struct Server<T> {
+struct SessionServer<T> {
     transport: T,
     verify: bool,
     /// Consecutive empty polls.
@@ -80,7 +126,7 @@ struct Server<T> {
     arrivals: Vec<(usize, Option<Position>)>,
 }
 
-impl<T: Transport> Server<T> {
+impl<T: Transport> SessionServer<T> {
     /// Sends every message back, until the client stops.
     fn echo(&mut self, control: &mut Control, size: usize) -> anyhow::Result<()> {
         let verify = self.verify;

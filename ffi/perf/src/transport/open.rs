@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
-use super::Role;
+use super::SessionSide;
 use ofi_xdp_libfabric::{Endpoint, Info, Kind, Listener, Name, Peer, Setup, Wait, Want};
 
 /// Most buffers for each direction, and most memory: many small messages, few large ones.
@@ -33,6 +33,8 @@ pub(super) struct Requirements {
     pub(super) connected: bool,
     /// Whether one-sided operations are needed.
     pub(super) rma: bool,
+    /// Whether atomic operations are needed.
+    pub(super) atomic: bool,
     /// Whether the provider must make progress automatically.
     pub(super) auto_progress: bool,
     /// The local address.
@@ -41,7 +43,7 @@ pub(super) struct Requirements {
 
 /// An endpoint without a peer.
 #[derive(Debug)]
-pub(super) struct Opening {
+pub(super) struct EndpointOpening {
     requirements: Requirements,
     setup: Setup,
     stage: Stage,
@@ -81,6 +83,7 @@ impl Requirements {
                 kind,
                 tagged,
                 rma: self.rma,
+                atomic: self.atomic,
                 auto_progress: self.auto_progress,
                 source,
                 port: None,
@@ -98,11 +101,11 @@ impl Requirements {
     }
 }
 
-impl Opening {
+impl EndpointOpening {
     /// Does the steps that need no peer.
     pub(super) fn begin(
         requirements: Requirements,
-        role: Role,
+        role: SessionSide,
         setup: Setup,
     ) -> anyhow::Result<Self> {
         let info = requirements.find(None)?;
@@ -112,11 +115,11 @@ impl Opening {
                 let endpoint = Endpoint::open(&info, setup)?;
                 Stage::Datagram(info, endpoint)
             }
-            (Kind::Msg, Role::Server) => {
+            (Kind::Msg, SessionSide::Server) => {
                 let listener = Listener::open(&info)?;
                 Stage::Listening(info, listener)
             }
-            (Kind::Msg, Role::Client) => Stage::ToConnect,
+            (Kind::Msg, SessionSide::Client) => Stage::ToConnect,
         };
         Ok(Self { requirements, setup, stage, took: start.elapsed() })
     }
