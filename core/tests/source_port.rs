@@ -166,3 +166,29 @@ fn losses_and_repeated_packets_do_not_hinder_it() {
         assert!(share >= 0.95, "seed {seed}: {share}, {} changes", changes(&world));
     }
 }
+
+#[test]
+fn a_connection_after_another_begins_from_the_own_port() {
+    for seed in 0..4 {
+        let mut world = world(seed, Faults::NONE);
+        all_to_all(&mut world, 40);
+        assert!(changes(&world) > 0, "seed {seed}");
+        for round in 0..2 {
+            for (one, other) in [(0, 1), (1, 2), (2, 3), (3, 0)] {
+                let gone = world.peer(one, other);
+                world.nodes[one].engine.remove_peer(gone).unwrap();
+                world.run(Duration::from_millis(1));
+                // The side that was notified connects anew, from a slot whose packets had another
+                // source port.
+                world.recv(one, round, 64);
+                world.send(other, one, round, pattern(round, 64));
+                world.run(Duration::from_millis(1));
+                let source = world.completions(one).first().map(|done| done.peer).unwrap();
+                let engine = &world.nodes[one].engine;
+                assert_eq!(engine.peer_address(source), Some(address(other)), "seed {seed}");
+                let sent = world.completions(other);
+                assert!(matches!(sent.as_slice(), [done] if done.outcome == Ok(())), "{sent:?}");
+            }
+        }
+    }
+}

@@ -38,9 +38,13 @@ impl Senders {
         Self { local, senders: (0..SENDERS_MAX).map(|_| own()).collect() }
     }
 
-    /// The socket for packets to `peer`; `None`: the endpoint's own.
+    /// The socket for packets to `peer`; `None`: the endpoint's own. A packet outside of connections
+    /// always has that: its receiver answers to the port that it comes from.
     #[inline]
     pub(super) fn socket(&self, peer: PeerId) -> Option<&KernelSocket> {
+        if peer.is_none() {
+            return None;
+        }
         self.senders.get(entry(peer))?.socket.as_ref()
     }
 
@@ -126,6 +130,17 @@ mod tests {
         assert_ne!(port_of(&senders, 3), Some(wanted));
         assert!(senders.advise(&main, Instant::ZERO, (to(3), PathAdvice::TimedOut)));
         assert_eq!(port_of(&senders, 3), None);
+    }
+
+    #[test]
+    fn packets_outside_of_connections_have_the_own_port() {
+        let (main, mut senders, own) = senders();
+        let sharing = PeerId::NONE.slot() % SENDERS_MAX as u32;
+        let named = WantedPort::named(free()).unwrap();
+        let advice = PathAdvice::Wanted { source: own, wanted: named };
+        assert!(senders.advise(&main, Instant::ZERO, (to(sharing), advice)));
+        assert!(port_of(&senders, sharing).is_some());
+        assert!(senders.socket(PeerId::NONE).is_none());
     }
 
     #[test]
