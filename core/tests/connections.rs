@@ -11,7 +11,7 @@ use ofi_xdp_core::*;
 use ofi_xdp_test_kit::records::handshake;
 use std::time::Duration;
 use world::*;
-use zerocopy::IntoBytes;
+use zerocopy::{FromBytes, IntoBytes};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -182,6 +182,43 @@ fn old_hellos_end_no_connection() {
     world.run(SECOND);
     assert_eq!(world.completions(0).last().unwrap().outcome, Ok(()));
     assert!(world.received(1, 3) == pattern(7, 1 << 20));
+}
+
+#[test]
+fn an_old_hello_with_its_cookie_changes_no_accepted_connection() {
+    let is_shown = |bytes: &[u8]| {
+        let body = bytes.split_first_chunk::<{ wire::HEADER_LEN }>().unwrap().1;
+        bytes[1] == wire::PacketKind::Hello as u8
+            && wire::Handshake::read_from_prefix(body).unwrap().0.cookie.get() != 0
+    };
+    let mut replayed = 0;
+    for steps in 0..12 {
+        let mut world = World::new(2, 33, &small(), Faults::NONE);
+        world.link.tap = Some(Vec::new());
+        // Hellos that cross ask for cookies.
+        for (node, context) in [(0, 1), (1, 2)] {
+            world.recv(node, context, 8);
+            world.send(node, 1 - node, context, pattern(context, 8));
+        }
+        world.run(SECOND);
+        let mut old = world.link.tap.take().unwrap();
+        old.retain(|(from, _, bytes)| node_of(from) == 0 && is_shown(bytes));
+        replayed += old.len();
+        let peer = world.peer(0, 1);
+        world.nodes[0].engine.remove_peer(peer).unwrap();
+        world.run(Duration::from_millis(1));
+        world.completions(0);
+        world.recv(1, 3, 8);
+        world.send(0, 1, 3, pattern(3, 8));
+        (0..steps).for_each(|_| drop(world.step()));
+        for (from, to, bytes) in old {
+            world.link.inject(world.now, from, to, bytes);
+        }
+        world.run(SECOND);
+        assert_eq!(world.received(1, 3), pattern(3, 8), "after {steps} steps");
+        assert_eq!(world.completions(0)[0].outcome, Ok(()), "after {steps} steps");
+    }
+    assert!(replayed >= 12, "{replayed}");
 }
 
 #[test]

@@ -82,6 +82,14 @@ impl Ctx<'_> {
         self.table.connections[conn].tx_mut().restart(base);
     }
 
+    /// Schedules a hello of this side to a peer with an accepted hello, because of an older one.
+    fn ask_whether_accepted(&mut self, slot: PeerSlot) -> Result<(), DropReason> {
+        let now = self.timers.tick();
+        let conn = self.table.allocate_connection(slot, now, false).ok_or(DropReason::NoRoom)?;
+        self.ask_accepted(slot, conn);
+        Ok(())
+    }
+
     /// Schedules a hello of this side, after operations were posted to a peer with an accepted
     /// hello. That hello may have been an old one, and its sender may not expect the reply any
     /// more.
@@ -183,6 +191,10 @@ fn process_hello(
             cx.send_retry(hello, from);
             return Ok(());
         }
+        // Its cookie does not tell an old copy from the hello of a peer whose epochs have wrapped.
+        // The copy would change the numbers of a connection that the peer uses already. A hello of
+        // this side makes the peer tell.
+        State::Accepted if old => return cx.ask_whether_accepted(slot),
         State::Established => end_connection(cx, sender, matcher, slot, OpError::Reset),
         // Nothing was sent yet: posted operations use the new connection.
         State::Accepted | State::Closed | State::HelloSent | State::Removed => {}

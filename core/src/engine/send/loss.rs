@@ -8,7 +8,7 @@ use crate::PathAdvice;
 use crate::collections::list::List;
 use crate::collections::secret::Use;
 use crate::collections::slab::SlotIndex;
-use crate::collections::time::Tick;
+use crate::collections::time::{TICK_NANOS, Tick};
 use crate::engine::ctx::Ctx;
 use crate::engine::send::Sender;
 use crate::engine::send::post::pending_cost;
@@ -20,6 +20,8 @@ use crate::peer::slots::{ConnSlot, OpSlot};
 const RNR_PAUSE_NANOS: u64 = 50_000;
 /// The pause doubles this many times at the most (12.8 ms).
 const RNR_PAUSE_DOUBLINGS: u8 = 8;
+/// The pause is at most so small a part of the peer time-out.
+const RNR_PAUSE_PART: u64 = 8;
 /// Attempts that may begin while a packet of an older one is not acknowledged: the eight bits that
 /// name an attempt do not wrap. The peer repeats that it is not ready until a new one begins.
 const ATTEMPTS_MAX: u8 = 128;
@@ -127,7 +129,9 @@ impl Sender<'_> {
         let now = cx.timers.tick();
         let state = &mut cx.table[conn];
         let before = state.tx_mut().on_rnr();
-        let pause = RNR_PAUSE_NANOS << before.min(RNR_PAUSE_DOUBLINGS);
+        // The peer counts a message that stands still for its peer time-out as lost.
+        let most = u64::from(cx.timers.silence().timeout) * TICK_NANOS / RNR_PAUSE_PART;
+        let pause = (RNR_PAUSE_NANOS << before.min(RNR_PAUSE_DOUBLINGS)).min(most.max(4));
         state.hold_messages(now.plus_nanos(pause + jitter % (pause / 4)));
         let (accepted, epoch) = (state.tx().accepted_msn(), state.tx().rnr_epoch());
         let mut cursor = OpSlot::NONE;
