@@ -6,7 +6,7 @@
 
 use std::cmp::Reverse;
 use std::fmt;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::path::Path;
 
 use ofi_xdp_datapath::{ExpectedTier, InterfaceInfo, QUEUES_MAX, Tier, XdpFeatures};
@@ -231,19 +231,6 @@ fn parse_pci(text: &str) -> Option<Pci> {
     })
 }
 
-/// The address from which the kernel would send to `destination`; `None` if it has no route.
-pub(crate) fn source_towards(destination: SocketAddr) -> Option<IpAddr> {
-    let any: IpAddr = match destination {
-        SocketAddr::V4(_) => Ipv4Addr::UNSPECIFIED.into(),
-        SocketAddr::V6(_) => Ipv6Addr::UNSPECIFIED.into(),
-    };
-    let socket = std::net::UdpSocket::bind((any, 0)).ok()?;
-    // Connecting a datagram socket looks up the route and sends nothing. Port 0 cannot be used.
-    let port = if destination.port() == 0 { 9 } else { destination.port() };
-    socket.connect((destination.ip(), port)).ok()?;
-    socket.local_addr().ok().map(|address| address.ip())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -286,11 +273,5 @@ mod tests {
         let all = Interface::all().unwrap();
         let first = all.iter().position(|it| it.nic.loopback).expect("127.0.0.1");
         assert!(all[first..].iter().all(|it| it.nic.loopback));
-    }
-
-    #[test]
-    fn the_way_to_this_machine_is_loopback() {
-        let source = source_towards("127.0.0.1:9".parse().unwrap());
-        assert_eq!(source, Some(IpAddr::V4(Ipv4Addr::LOCALHOST)));
     }
 }

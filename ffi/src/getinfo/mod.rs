@@ -14,15 +14,17 @@ pub(crate) mod mr_mode;
 mod offer;
 pub(crate) mod open_objects;
 mod request;
+pub(crate) mod route;
 
 use std::ffi::c_int;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use ofi_xdp_datapath::Tier;
 
-use crate::getinfo::interface::{Interface, source_towards};
+use crate::getinfo::interface::Interface;
 use crate::getinfo::mr_mode::MrMode;
 use crate::getinfo::open_objects::{OfferKey, OpenHandle};
+use crate::getinfo::route::RouteTowards;
 use crate::sys::abi::{self, bits};
 use crate::sys::errno::Error;
 use crate::sys::memory::push;
@@ -57,7 +59,10 @@ pub(crate) fn find(
     for &ep_type in personality::current().ep_types() {
         for interface in &interfaces {
             reserve::check(before)?;
-            let info = Info::offer_of(ep_type, interface, requested);
+            let mut info = Info::offer_of(ep_type, interface, requested);
+            if let Some(mtu) = wanted.path_mtu {
+                info.limit_to_path(mtu);
+            }
             let admitted = admit_tier(values.tier, interface)
                 .and_then(|()| wanted.admit(&interface.ip))
                 .and_then(|()| hints.map_or(Ok(()), |hints| hints::check(hints, &info)));
@@ -127,6 +132,8 @@ struct Addresses {
     source_port: u16,
     /// The peer.
     destination: Option<SocketAddr>,
+    /// The MTU of the path to the peer in bytes, if there is one and the kernel knows it.
+    path_mtu: Option<u32>,
 }
 
 impl Addresses {
@@ -147,10 +154,12 @@ impl Addresses {
         let is_any = source_port != 0 && ip.is_none();
         // A named interface overrides the routing table.
         let chosen = hints.is_some_and(|hints| hints.domain_name.is_some());
-        if let (None, false, Some(to)) = (ip, chosen, destination) {
-            ip = Some(source_towards(to).ok_or(Error::NoData)?);
+        let route = destination.and_then(RouteTowards::find);
+        if ip.is_none() && !chosen && destination.is_some() {
+            ip = Some(route.ok_or(Error::NoData)?.source);
         }
-        Ok(Self { source: ip, is_any, source_port, destination })
+        let path_mtu = route.and_then(|route| route.mtu);
+        Ok(Self { source: ip, is_any, source_port, destination, path_mtu })
     }
 
     /// Adapts an admitted offer to the request.

@@ -204,6 +204,16 @@ impl Info {
         self.domain.cq_data_size = 0;
     }
 
+    /// Limits datagrams to a path with this MTU, in bytes: a longer one would not arrive. Other
+    /// endpoints find the path MTU themselves, and cut messages to it.
+    pub(super) fn limit_to_path(&mut self, mtu: u32) {
+        if self.ep.type_ == abi::FI_EP_DGRAM {
+            let size = self.ep.max_msg_size.min(payload_max(mtu, self.source.ip()));
+            self.ep.max_msg_size = size;
+            self.tx.inject_size = self.tx.inject_size.min(size);
+        }
+    }
+
     /// The offer of a reliable datagram endpoint (`FI_EP_RDM`) on this address.
     pub(crate) fn offer(interface: &Interface) -> Self {
         Self {

@@ -343,3 +343,21 @@ fn offers_of_tcp_have_its_protocols_and_no_tagged_connections() {
     let own = Info::offer_as(Personality::Xdp, abi::FI_EP_MSG, &interfaces[0], 0);
     assert_eq!((own.ep.protocol, own.caps & tagged), (PROTOCOL, tagged));
 }
+
+#[test]
+fn datagrams_are_limited_to_the_path() {
+    let limited = |ep_type, mtu| {
+        let all = Interface::all().unwrap();
+        let v4 = all.iter().find(|interface| interface.ip.is_ipv4()).unwrap();
+        let mut info = Info::offer_of(ep_type, v4, 0);
+        let before = info.ep.max_msg_size;
+        info.limit_to_path(mtu);
+        (before, info.ep.max_msg_size, info.tx.inject_size)
+    };
+    let (before, after, inject) = limited(abi::FI_EP_DGRAM, 1000);
+    assert_eq!((after, inject), (972, before.min(INJECT_MAX).min(972)));
+    let (before, after, _) = limited(abi::FI_EP_DGRAM, 65_535);
+    assert_eq!(after, before, "the interface is the limit");
+    let (before, after, _) = limited(abi::FI_EP_RDM, 1000);
+    assert_eq!(after, before, "messages are cut");
+}

@@ -228,6 +228,25 @@ fn root_fi_info_tells_the_tier() -> anyhow::Result<()> {
     Ok(())
 }
 
+/// A datagram is at most as long as the path to the destination passes.
+#[test]
+fn root_datagrams_fit_the_path() -> anyhow::Result<()> {
+    let Some(fixture) = TwoHostFixture::new()? else { return Ok(()) };
+    let peer = fixture.hosts().link(0).v4(Side::B).to_string();
+    let datagrams = ["-p", "xdp", "-t", "FI_EP_DGRAM", "-v", "-n", &peer];
+    let shown = || {
+        let tool = Program::new("fi_info").args(datagrams);
+        anyhow::Ok(fixture.program(Side::A, tool)?.run(TIMEOUT)?.success()?.stdout)
+    };
+    let text = shown()?;
+    ensure!(text.contains("max_msg_size: 1472"), "the interface is the limit:\n{text}");
+    let route = ["route", "replace", &peer, "dev", "link0", "mtu", "1000"];
+    fixture.program(Side::A, Program::new("ip").args(route))?.run(TIMEOUT)?.success()?;
+    let text = shown()?;
+    ensure!(text.contains("max_msg_size: 972"), "the path is the limit:\n{text}");
+    Ok(())
+}
+
 /// Transfers between all pairs of modes that veth supports.
 #[test]
 fn root_tiers_understand_each_other() -> anyhow::Result<()> {

@@ -119,6 +119,26 @@ impl Pieces<'_> {
         self.slots.iter().filter(taken).count() <= free
     }
 
+    /// A slot that a new packet may take, unless its `host` has its share of them.
+    fn free_slot(&self, now: Instant, host: Option<Host>) -> Option<usize> {
+        if host.is_some_and(|host| !self.has_share(now, host)) {
+            return None;
+        }
+        self.slots.iter().position(|slot| slot.is_free(now))
+    }
+
+    /// The slot of the last one of the packets of the same connection that come after the packet
+    /// `name`. It makes room. Otherwise a later packet could have the slot for ever: one that is
+    /// refused until earlier ones have arrived is sent again and again.
+    fn slot_behind(&self, (peer, epoch, psn): PacketName) -> Option<usize> {
+        let ahead = |slot: &Pieced| {
+            let name = slot.name.filter(|name| (name.0, name.1) == (peer, epoch));
+            name.filter(|name| psn.is_before(name.2)).map(|name| name.2.since(psn))
+        };
+        let behind = self.slots.iter().enumerate().filter_map(|(at, slot)| Some((ahead(slot)?, at)));
+        behind.max().map(|(_, at)| at)
+    }
+
     /// Keeps a piece of the packet `name`, of a named peer or of one at a `host`.
     pub(super) fn arrive(
         &mut self,
@@ -131,10 +151,7 @@ impl Pieces<'_> {
         let known =
             |slot: &Pieced| slot.name == Some(name) && now < slot.at.after_nanos(STALE_NANOS);
         let at = self.slots.iter().position(known);
-        if at.is_none() && host.is_some_and(|host| !self.has_share(now, host)) {
-            return Arrived::NoRoom;
-        }
-        let at = at.or_else(|| self.slots.iter().position(|slot| slot.is_free(now)));
+        let at = at.or_else(|| self.free_slot(now, host)).or_else(|| self.slot_behind(name));
         let Some(slot) = at.and_then(|at| self.slots.get_mut(at)) else { return Arrived::NoRoom };
         // A repeated packet may be shorter: superseded records are left out. A longer one is late.
         // Otherwise a peer could change between two lengths, and keep its slot for ever.
@@ -238,6 +255,24 @@ mod tests {
         assert_eq!(arrive(&mut pieces, FORGOTTEN_NANOS, NAME, &whole, (0, 64)), None);
         assert_eq!(arrive(&mut pieces, 2 * FORGOTTEN_NANOS, other, &whole, (0, 128)), None);
         assert!(arrive(&mut pieces, 2 * FORGOTTEN_NANOS, other, &whole, (128, 192)).is_some());
+    }
+
+    #[test]
+    fn an_earlier_packet_takes_the_slot_of_a_later_one_of_its_connection() {
+        let mut slots = [Pieced::default(), Pieced::default()];
+        let mut pieces = Pieces::new(&mut slots);
+        let (whole, before) = ([3; 192], (NAME.0, NAME.1, Psn(6)));
+        let (after, last) = ((NAME.0, NAME.1, Psn(8)), (NAME.0, NAME.1, Psn(9)));
+        for name in [last, after] {
+            assert_eq!(arrive(&mut pieces, 0, name, &whole, (0, 64)), None);
+        }
+        let another = (PeerId::NONE, 2, Psn(1));
+        assert_eq!(arrive(&mut pieces, 0, another, &whole, (0, 64)), None);
+        assert_eq!(arrive(&mut pieces, 0, another, &whole, (64, 192)), None, "no room for it");
+        assert_eq!(arrive(&mut pieces, 0, NAME, &whole, (0, 64)), None);
+        assert_eq!(arrive(&mut pieces, 0, before, &whole, (0, 64)), None);
+        assert!(arrive(&mut pieces, 0, NAME, &whole, (64, 192)).is_some(), "8 and 9 made room");
+        assert!(arrive(&mut pieces, 0, before, &whole, (64, 192)).is_some());
     }
 
     #[test]

@@ -11,6 +11,11 @@ use crate::peer::operation::{POSTED, TxKind, TxOp};
 use crate::wire::Envelope;
 use crate::{Destination, Gather, Memory, OpError, OpId, PostError, SendRequest, Source, Transmit};
 
+/// The longest datagram that a receiver of this kind takes for one packet, in bytes: that of the
+/// largest MTU, 9,000. What the receiver takes is not known, and a batch must be longer. A receiver
+/// that is a plain socket gets a batch in pieces from its kernel.
+const DATAGRAM_MAX: u16 = 8972;
+
 impl Sender<'_> {
     /// See [`Engine::post_datagram`](crate::Engine::post_datagram).
     pub(crate) fn post_datagram<M: Memory>(
@@ -65,10 +70,8 @@ impl Sender<'_> {
             self.finish(cx, slot);
             cx.stats.packets_sent += 1;
             cx.stats.data_packets_sent += 1;
-            // In no GSO batch: the receiver may be a plain socket on a link that passes the batch
-            // in one piece.
             let to = Destination { peer, address };
-            return Some(Transmit { len, to, receive_max: u16::MAX });
+            return Some(Transmit { len, to, receive_max: DATAGRAM_MAX });
         }
         None
     }

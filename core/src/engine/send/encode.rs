@@ -36,13 +36,24 @@ impl Sender<'_> {
     #[inline]
     pub(super) fn whole_len(&self, slot: OpSlot) -> Option<usize> {
         let op = &self.ops[slot];
+        let may_have_parts = match op.kind {
+            TxKind::Message(_) | TxKind::Write { .. } => true,
+            TxKind::Response { ref data, .. } => !matches!(data, ResponseData::PreviousValue),
+            _ => false,
+        };
+        if may_have_parts && op.sent > 0 { None } else { self.len_as_a_whole(slot) }
+    }
+
+    /// Bytes that an operation takes up, or took up, in a packet as a whole; `None`: it is longer
+    /// than any packet.
+    #[inline]
+    pub(super) fn len_as_a_whole(&self, slot: OpSlot) -> Option<usize> {
+        let op = &self.ops[slot];
         let total = usize::try_from(op.total).ok().filter(|&total| total <= usize::from(u16::MAX));
         match &op.kind {
-            TxKind::Message(envelope) if op.sent == 0 => {
-                Some(message_len(total?, envelope.data.is_some()))
-            }
+            TxKind::Message(envelope) => Some(message_len(total?, envelope.data.is_some())),
             TxKind::Rendezvous(envelope) => Some(rts_len(envelope.data)),
-            TxKind::Write { data, .. } if op.sent == 0 => Some(write_len(total?, *data)),
+            TxKind::Write { data, .. } => Some(write_len(total?, *data)),
             TxKind::Read { .. } => {
                 (op.total <= u64::from(READ_LEN_MAX)).then_some(READ_REQUEST_LEN)
             }
@@ -50,11 +61,10 @@ impl Sender<'_> {
             TxKind::Response { data: ResponseData::PreviousValue, .. } => {
                 Some(atomic_response_len(total?))
             }
-            TxKind::Response { .. } if op.sent == 0 => Some(read_response_len(total?)),
+            TxKind::Response { .. } => Some(read_response_len(total?)),
             TxKind::Error { .. } => Some(ERROR_LEN),
             TxKind::RendezvousRead { .. } => Some(READ_REQUEST_LEN),
             TxKind::Fin { .. } => Some(FIN_LEN),
-            TxKind::Message(_) | TxKind::Write { .. } | TxKind::Response { .. } => None,
         }
     }
 

@@ -39,7 +39,7 @@ impl Sender<'_> {
         let (mut psn, end) = (state.tx().first_psn(), state.tx().overtaken_end());
         let mut wait: Option<u32> = None;
         let mut found = false;
-        let mut lost_again = None;
+        let mut is_too_long = false;
         // bound: the window
         while let Some(hole) = state.tx().find(&self.in_flight, PacketSet::Outstanding, psn, end) {
             psn = hole.plus(1);
@@ -55,10 +55,11 @@ impl Sender<'_> {
             if age >= loss_delay {
                 let lost = |record: &mut TxPacket| record.flags |= TxFlags::LOST;
                 let before = state.tx().change_record(&mut self.in_flight, hole, lost);
-                if before.is_some_and(|record| record.flags.contains(TxFlags::RETRANSMITTED)) {
-                    lost_again = Some(hole);
-                }
                 state.tx_mut().packet_lost(hole);
+                // Any of them may be too long for the path, not only the last one.
+                is_too_long |= before.is_some_and(|record| {
+                    record.flags.contains(TxFlags::RETRANSMITTED) && self.is_too_long(&record)
+                });
                 cx.stats.losses_by_ack += 1;
                 found = true;
             } else {
@@ -73,8 +74,8 @@ impl Sender<'_> {
         if state.tx().lost() > 0 {
             cx.table.make_ready(conn);
         }
-        if let Some(psn) = lost_again {
-            self.suspect_path(cx, conn, psn);
+        if is_too_long {
+            self.start_search(cx, conn);
         }
     }
 

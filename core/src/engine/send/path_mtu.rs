@@ -13,12 +13,11 @@ use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::send::Sender;
 use crate::engine::send::transmit::put_header;
-use crate::peer::operation::TxKind;
 use crate::peer::packet_record::{TxFlags, TxPacket};
 use crate::peer::path_mtu::{RoundEnd, may_be_too_long};
 use crate::peer::slots::ConnSlot;
 use crate::peer::{Connection, Extra};
-use crate::wire::{Flags, HEADER_LEN, PacketKind, ProbeBody, segment_overhead};
+use crate::wire::{BEFORE_LEN, Flags, HEADER_LEN, PacketKind, ProbeBody, segment_overhead};
 use zerocopy::IntoBytes;
 
 /// A round without any answer ends after a time-out that has doubled so often. Probes are the
@@ -26,17 +25,26 @@ use zerocopy::IntoBytes;
 const ANSWER_DOUBLINGS: u32 = 3;
 /// The least time by which longer probes may be later than a shorter one (100 µs).
 const REORDER_TICKS_MIN: u32 = (100_000 / TICK_NANOS) as u32;
+/// The most that a part of an operation has beside its payload: the header, remote CQ data, the
+/// bytes before it, and padding to eight bytes.
+const PART_OVERHEAD_MAX: usize = segment_overhead(true) + BEFORE_LEN + 8;
 
 impl Sender<'_> {
-    /// Begins a search, unless one is under way, because packet `psn` was lost again: it may be too
+    /// Begins a search, unless one is under way, if packet `psn`, which was lost again, may be too
     /// long for the path.
     #[cold]
     pub(super) fn suspect_path(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot, psn: Psn) {
         let state = &cx.table[conn];
         let Some(record) = state.tx().record(&self.in_flight, psn).copied() else { return };
-        if may_be_too_long(self.packet_len(&record)) {
+        if self.is_too_long(&record) {
             self.start_search(cx, conn);
         }
+    }
+
+    /// Whether a packet may be too long for the path. Bound: the operations in it.
+    #[cold]
+    pub(super) fn is_too_long(&mut self, record: &TxPacket) -> bool {
+        may_be_too_long(self.packet_len(record))
     }
 
     /// Tries longer packets on a path that did not pass them some time ago.
@@ -49,7 +57,7 @@ impl Sender<'_> {
     }
 
     /// Begins a search from the present size, unless one is under way.
-    fn start_search(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
+    pub(super) fn start_search(&mut self, cx: &mut Ctx<'_>, conn: ConnSlot) {
         let slot = cx.table[conn].peer();
         let full = cx.full_size(slot);
         // It is not above the full size, which fits.
@@ -67,23 +75,15 @@ impl Sender<'_> {
         }
     }
 
-    /// The approximate length of a packet: without alignment, and without records that are always
-    /// short.
+    /// The length of a packet, or up to 24 bytes more if it has a part of an operation. Never less:
+    /// a packet that counts as short goes again for ever on a path that does not pass it.
     fn packet_len(&mut self, record: &TxPacket) -> usize {
         if record.flags.contains(TxFlags::PART) {
-            return HEADER_LEN + segment_overhead(false) + usize::from(record.len);
+            return HEADER_LEN + PART_OVERHEAD_MAX + usize::from(record.len);
         }
         let mut len = HEADER_LEN;
         self.each_whole(record, |sender, slot| {
-            let op = &sender.ops[slot];
-            len += segment_overhead(false);
-            if matches!(
-                op.kind,
-                TxKind::Message(_) | TxKind::Write { .. } | TxKind::Response { .. }
-            ) {
-                // It fitted a packet.
-                len += op.total as usize;
-            }
+            len += sender.len_as_a_whole(slot).unwrap_or_default();
         });
         len
     }

@@ -45,7 +45,8 @@ impl Sender<'_> {
     }
 
     /// The packet of the tail loss probe: the one sent last among those under way (RFC 8985 §7.3).
-    /// It is the first if the last may be refused for being out of order.
+    /// It is the first one of them if the last may be refused for being out of order. A peer that
+    /// lies may have acknowledged others before that one.
     pub(super) fn probe_packet(&self, cx: &Ctx<'_>, conn: ConnSlot) -> Option<Psn> {
         let tx = cx.table[conn].tx();
         let open = |psn: &Psn| {
@@ -56,7 +57,7 @@ impl Sender<'_> {
         };
         let last = tx.psns().rev().find(|psn| open(psn).is_some())?;
         let out_of_order = open(&last)?.contains(TxFlags::BARRIER);
-        Some(if out_of_order { tx.first_psn() } else { last })
+        if out_of_order { tx.psns().find(|psn| open(psn).is_some()) } else { Some(last) }
     }
 
     /// Sends packet `psn` again, without the records that are superseded: whole, or its next piece

@@ -12,7 +12,7 @@ use ofi_xdp_core::PeerId;
 use ofi_xdp_core::cm::RequestId;
 
 use super::socket::{CmSocket, DataPort, NewRequest, Requester};
-use crate::getinfo::interface::source_towards;
+use crate::getinfo::route::RouteTowards;
 use crate::objects::object_ops::ObjectOps;
 use crate::sys::errno::Error;
 
@@ -38,9 +38,9 @@ impl ConnectionRequest {
         let NewRequest { id, from, peer, cid } = request;
         let mut local = socket.local();
         if local.ip().is_unspecified()
-            && let Some(ip) = source_towards(from)
+            && let Some(route) = RouteTowards::find(from)
         {
-            local.set_ip(ip);
+            local.set_ip(route.source);
         }
         let (answered, handle) = (AtomicBool::new(false), AtomicUsize::new(0));
         let socket = Arc::clone(socket);

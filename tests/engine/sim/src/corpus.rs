@@ -53,6 +53,7 @@ pub const STORIES: &[Story] = &[
     Story { name: "equal-shares", tell: equal_shares },
     Story { name: "rendezvous-against-requests", tell: rendezvous_against_requests },
     Story { name: "hop-with-a-smaller-mtu", tell: hop_with_a_smaller_mtu },
+    Story { name: "seeds-of-mended-defects", tell: mended_defects },
 ];
 
 fn violation(world: &World, invariant: u8, what: impl Into<String>) -> Violation {
@@ -147,6 +148,16 @@ fn sequence_wrap() -> Outcome {
     }
     let what = format!("numbers wrapped in {wrapped} runs of 10");
     if wrapped > 4 { Ok(()) } else { Err(Violation { invariant: 10, what, at: 0 }) }
+}
+
+/// Scenarios of the swarm that have shown a defect of the engine: hellos from the port of a former
+/// connection, copies of old hellos, a pause beyond the peer time-out, packets in pieces without
+/// their turn, packets that are too long and counted as short, answers of peers that lie.
+fn mended_defects() -> Outcome {
+    for seed in [6_175, 13_184, 17_813, 93_855, 117_067, 141_482, 223_407, 295_505, 302_943] {
+        run(seed, &Scenario::swarm(seed))?;
+    }
+    Ok(())
 }
 
 /// Each node says hello to every other at once, again and again, on a bad link.

@@ -410,7 +410,10 @@ impl Scenario {
             || self.hop.passes > 0
             || self.link.rate > 0;
         let scarce = matches!(self.pools, Pools::Minimum | Pools::ManyNodes);
-        let slow = self.duplicate.later_us * 2 > self.peer_timeout_ms * 1000;
+        // A handshake with a cookie crosses the network four times; where hellos cross, six times.
+        // Hosts take some time, too.
+        let handshake_us = 8 * (self.link.delay_ns / 1000 + self.reorder.jitter_us);
+        let slow = handshake_us.max(self.duplicate.later_us * 2) > self.peer_timeout_ms * 1000;
         self.malicious.rate == 0.0
             && !bursts
             && !scarce
