@@ -5,7 +5,7 @@
 //! A slot is *free* (the program may touch it) or *posted* (an operation has it). Bounded by
 //! construction: as many operations as slots.
 
-use std::alloc::{Layout, alloc_zeroed, dealloc, handle_alloc_error};
+use std::alloc::{Layout, alloc_zeroed, dealloc};
 use std::ffi::c_void;
 use std::ptr::NonNull;
 
@@ -42,6 +42,9 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     /// `slots` buffers of `size` bytes. Untouched memory costs nothing until it is used.
+    ///
+    /// # Errors
+    /// [`Error::Call`] with `ENOMEM` where there is no room for them.
     pub(crate) fn new(slots: usize, size: usize) -> Result<Self, Error> {
         // A cache line at least, so that two slots never share one.
         let stride = size.max(1).next_multiple_of(64);
@@ -51,7 +54,7 @@ impl Buffers {
             .ok_or_else(|| failure("allocate", libc::ENOMEM))?;
         // SAFETY: the layout's size is not zero.
         let memory = unsafe { alloc_zeroed(layout) };
-        let memory = NonNull::new(memory).unwrap_or_else(|| handle_alloc_error(layout));
+        let memory = NonNull::new(memory).ok_or_else(|| failure("allocate", libc::ENOMEM))?;
         let context = abi::fi_context2 { internal: [std::ptr::null_mut(); 8] };
         Ok(Self {
             region: None,
@@ -154,5 +157,21 @@ impl Drop for Buffers {
         // SAFETY: from alloc_zeroed with this layout; the endpoint, and with it every operation,
         // was closed before (declaration order in `Endpoint`).
         unsafe { dealloc(self.memory.as_ptr(), self.layout) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn memory_that_is_not_there_is_an_error() {
+        // The first is a layout that no process has room for, the others are no layouts.
+        let huge = isize::MAX as usize / 2;
+        for (slots, size) in [(1, huge), (4, huge), (usize::MAX, 64)] {
+            let error = Buffers::new(slots, size).map(drop).unwrap_err();
+            assert_eq!(error.errno(), Some(libc::ENOMEM), "{slots} of {size}: {error}");
+        }
+        assert_eq!(Buffers::new(2, 64).map(|buffers| buffers.slots()).ok(), Some(2));
     }
 }
