@@ -2,7 +2,6 @@
 //! The command line that all measuring programs share: without a host a program is the server, with
 //! one it measures there.
 
-use std::io::Write;
 use std::net::{IpAddr, SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -13,6 +12,7 @@ use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
 
 use crate::control::Control;
+use crate::output::{OutputClosed, complain, print};
 use crate::plan::{Bounds, Fetch, Workload};
 use crate::session::{self, Measurement};
 use crate::sizes::{Sizes, parse_size, parse_sizes};
@@ -23,6 +23,8 @@ const START_UP_LEN: usize = 8;
 /// Bounds of a measurement without others: messages, and a time.
 const COUNT: u64 = 1_000_000;
 const TIME_MS: u64 = 500;
+/// Longest time that can be asked for: a day, in ms.
+const DAY_MS: u64 = 86_400_000;
 /// The port of servers.
 pub const PORT: u16 = 7471;
 
@@ -47,7 +49,7 @@ pub struct ServerArguments {
     #[arg(long, default_value = "[::]:7471", value_name = "IP:PORT")]
     listen: SocketAddr,
     /// Server: the number of clients after which it ends
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     sessions: Option<u64>,
     /// Run on this core alone
     #[arg(long, value_name = "CORE")]
@@ -69,7 +71,7 @@ pub struct PhaseArguments {
     #[arg(long)]
     start_up: bool,
     /// At the end measure the processor time of an idle process, over this time
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=DAY_MS))]
     idle: Option<u64>,
     /// Messages sent before each measurement
     #[arg(long, default_value_t = 500, value_name = "N")]
@@ -78,7 +80,7 @@ pub struct PhaseArguments {
     #[arg(long, value_name = "N")]
     count: Option<u64>,
     /// Longest time of each measurement
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(1..=DAY_MS))]
     time: Option<u64>,
     /// Fail when an answer takes longer
     #[arg(long, default_value_t = 15_000, value_name = "MS")]
@@ -197,8 +199,10 @@ where
 pub fn outcome(outcome: anyhow::Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
+        // The reader has what it wanted.
+        Err(error) if error.is::<OutputClosed>() => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {error:#}");
+            complain(&format!("error: {error:#}"));
             ExitCode::FAILURE
         }
     }
@@ -215,8 +219,7 @@ pub fn listen(
     pin(arguments.core)?;
     let listener = TcpListener::bind(arguments.listen)
         .with_context(|| format!("cannot listen at {}", arguments.listen))?;
-    println!("listening at {}", listener.local_addr()?);
-    std::io::stdout().flush()?;
+    print(&format!("listening at {}\n", listener.local_addr()?))?;
     let sessions = arguments.sessions.unwrap_or(u64::MAX);
     for session in 1..=sessions {
         let (stream, client) = listener.accept()?;
@@ -224,7 +227,7 @@ pub fn listen(
         match served {
             Ok(()) => {}
             // A server for many clients survives the failure of one.
-            Err(error) if session < sessions => eprintln!("client {client}: {error:#}"),
+            Err(error) if session < sessions => complain(&format!("client {client}: {error:#}")),
             Err(error) => return Err(error.context(format!("client {client}"))),
         }
     }
@@ -252,9 +255,9 @@ fn measure<T: Transport>(
     let (bounds, verify) = (phases.bounds(), phases.verifies());
     let phases = phases.phases(None);
     let measurement = Measurement { phases: &phases, bounds, verify };
-    let report = session::run::<T>(control, (config, config), measurement, |_, _| (), &mut |_| ())?;
-    println!("{}", serde_json::to_string(&report)?);
-    Ok(())
+    let (begin, mut observer) = (|_: &_, _| Ok(()), |_| Ok(()));
+    let report = session::run::<T>(control, (config, config), measurement, begin, &mut observer)?;
+    print(&format!("{}\n", serde_json::to_string(&report)?))
 }
 
 /// Confines this thread, and threads that it starts later, to one core.

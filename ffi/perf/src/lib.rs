@@ -9,6 +9,7 @@
 
 pub mod cli;
 pub mod control;
+pub mod output;
 pub mod plan;
 pub mod report;
 pub mod session;

@@ -142,6 +142,37 @@ fn two_providers_are_compared_in_turns() {
     assert!(text.contains("latency 8 B, 50 %") && text.contains("tcp"), "{text}");
 }
 
+/// Long messages in the same session leave few buffers for the small ones.
+#[test]
+fn writes_never_overwrite_a_buffer_that_was_not_read() {
+    let server = Server::start();
+    let own = ["-o", "write", "--rate", "8", "-b", "64K,1M", "--verify"];
+    let json = server.json(&[&own[..], &SHORT].concat());
+    for (index, window) in [16.0, 4.0, 2.0].into_iter().enumerate() {
+        assert_eq!(number(&json, &format!("/stream/{index}/window")), window, "{json}");
+        assert!(number(&json, &format!("/stream/{index}/messages")) > 0.0, "{json}");
+    }
+    let exact = ["-o", "write", "--stream", "8x64", "--latency", "1M"];
+    let output = server.measure(&[&exact[..], &SHORT].concat());
+    assert_eq!(output.status.code(), Some(1));
+    let said = text(&output.stderr);
+    assert!(said.contains("64 messages under way, and 16 buffers"), "{said}");
+}
+
+#[test]
+fn a_reader_that_leaves_ends_the_measurement_without_a_word() {
+    let server = Server::start();
+    for arguments in [&["-t", "60", "-i", "0.05", "--rate", "8"][..], &["--completions", "bash"]] {
+        let mut command = server.client(arguments);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut reader = BufReader::with_capacity(16, child.stdout.take().unwrap());
+        reader.read_line(&mut String::new()).unwrap();
+        drop(reader);
+        let output = child.wait_with_output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+    }
+}
+
 #[test]
 fn a_provider_that_is_not_there_is_named() {
     let server = Server::start();

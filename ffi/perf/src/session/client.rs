@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::pattern::{self, Position};
 use super::samples::Samples;
-use super::ticker::{Interval, Ticker};
+use super::ticker::{Observer, Ticker};
 use crate::control::{Control, ControlAnswer, ControlRequest, SessionOpening};
 use crate::plan::{Bounds, Fetch, STREAM_SIZE_MIN, Workload};
 use crate::report::{Description, Latency, PerfReport, Quiet, Stream};
@@ -35,13 +35,13 @@ pub struct Measurement<'p> {
 /// transport's configuration. `begin` gets each phase before it begins, `observer` its progress.
 ///
 /// # Errors
-/// The first failure of either side.
-pub fn run<T: Transport>(
+/// The first failure of either side, of `begin`, or of `observer`.
+pub fn run<'o, T: Transport>(
     mut control: Control,
     (config, announced): (&T::Config, impl Serialize),
     measurement: Measurement<'_>,
-    mut begin: impl FnMut(&Description, Workload),
-    observer: &mut dyn FnMut(Interval),
+    mut begin: impl FnMut(&Description, Workload) -> anyhow::Result<()>,
+    observer: &'o mut Observer<'o>,
 ) -> anyhow::Result<PerfReport> {
     let Measurement { phases, bounds, verify } = measurement;
     let size_max = phases.iter().map(Workload::size).max().unwrap_or(0);
@@ -74,7 +74,7 @@ pub fn run<T: Transport>(
         idle: None,
     };
     for phase in phases {
-        begin(&report.with, *phase);
+        begin(&report.with, *phase)?;
         control.send(&ControlRequest::<()>::Start(*phase))?;
         ready(&mut control, bounds)?;
         match *phase {
@@ -199,7 +199,7 @@ impl<T: Transport> SessionClient<'_, T> {
             if is_due || is_full {
                 let median = samples.fold();
                 if is_due {
-                    self.ticker.report(elapsed, sequence - first, median);
+                    self.ticker.report(elapsed, sequence - first, median)?;
                 }
                 // The time of the report is nobody's latency.
                 now = Instant::now();
@@ -236,6 +236,14 @@ impl<T: Transport> SessionClient<'_, T> {
             "a stream's messages have {STREAM_SIZE_MIN} bytes at least"
         );
         ensure!(ahead > 0, "one window at least is unanswered");
+        let under_way = u64::from(window) * u64::from(ahead);
+        if let Some(max) = self.transport.unanswered_max() {
+            ensure!(
+                under_way <= max as u64,
+                "{under_way} messages under way, and {max} buffers for them: take fewer of them, \
+                 or shorter messages in a measurement of their own"
+            );
+        }
         let mut answered = 0;
         self.windows(size, window, |client, step| match step {
             StreamStep::Next(number) => {
@@ -288,7 +296,7 @@ impl<T: Transport> SessionClient<'_, T> {
                 break;
             }
             if self.ticker.is_due(elapsed) {
-                self.ticker.report(elapsed, arrived, None);
+                self.ticker.report(elapsed, arrived, None)?;
             }
         }
         arrived += step(self, StreamStep::Rest(number))?;

@@ -24,4 +24,4 @@ mod ticker;
 
 pub use client::{Measurement, run};
 pub use server::{answer_all, serve, session};
-pub use ticker::Interval;
+pub use ticker::{Interval, Observer};

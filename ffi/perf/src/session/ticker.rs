@@ -19,12 +19,15 @@ pub struct Interval {
     pub p50_ns: Option<u64>,
 }
 
+/// A receiver of reports. Its failure ends the measurement.
+pub type Observer<'o> = dyn FnMut(Interval) -> anyhow::Result<()> + 'o;
+
 /// The observer of a measurement.
 pub(super) struct Ticker<'o> {
     interval: Option<Duration>,
     next: Duration,
     last: (Duration, u64),
-    observer: &'o mut dyn FnMut(Interval),
+    observer: &'o mut Observer<'o>,
 }
 
 impl std::fmt::Debug for Ticker<'_> {
@@ -34,7 +37,7 @@ impl std::fmt::Debug for Ticker<'_> {
 }
 
 impl<'o> Ticker<'o> {
-    pub(super) fn new(interval: Option<Duration>, observer: &'o mut dyn FnMut(Interval)) -> Self {
+    pub(super) fn new(interval: Option<Duration>, observer: &'o mut Observer<'o>) -> Self {
         Self { interval, next: Duration::MAX, last: (Duration::ZERO, 0), observer }
     }
 
@@ -51,14 +54,22 @@ impl<'o> Ticker<'o> {
     }
 
     /// Reports `count` in all.
+    ///
+    /// # Errors
+    /// The failure of the observer.
     #[cold]
-    pub(super) fn report(&mut self, at: Duration, count: u64, p50_ns: Option<u64>) {
+    pub(super) fn report(
+        &mut self,
+        at: Duration,
+        count: u64,
+        p50_ns: Option<u64>,
+    ) -> anyhow::Result<()> {
         let (before, counted) = self.last;
         let took = at.saturating_sub(before);
-        (self.observer)(Interval { at, took, count: count.saturating_sub(counted), p50_ns });
         self.last = (at, count);
         // A step that took several intervals is one report.
         self.next = at + self.interval.unwrap_or(Duration::MAX - at);
+        (self.observer)(Interval { at, took, count: count.saturating_sub(counted), p50_ns })
     }
 }
 
@@ -69,14 +80,17 @@ mod tests {
     #[test]
     fn a_report_has_what_came_since_the_one_before() {
         let mut seen = Vec::new();
-        let mut observer = |interval: Interval| seen.push((interval.count, interval.took));
+        let mut observer = |interval: Interval| {
+            seen.push((interval.count, interval.took));
+            Ok(())
+        };
         let mut ticker = Ticker::new(Some(Duration::from_secs(1)), &mut observer);
         ticker.start();
         assert!(!ticker.is_due(Duration::from_millis(999)));
         assert!(ticker.is_due(Duration::from_millis(1_500)));
-        ticker.report(Duration::from_millis(1_500), 30, None);
+        ticker.report(Duration::from_millis(1_500), 30, None).unwrap();
         assert!(!ticker.is_due(Duration::from_millis(2_000)));
-        ticker.report(Duration::from_millis(2_500), 50, None);
+        ticker.report(Duration::from_millis(2_500), 50, None).unwrap();
         assert_eq!(seen, [(30, Duration::from_millis(1_500)), (20, Duration::from_secs(1))]);
     }
 

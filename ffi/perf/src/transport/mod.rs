@@ -6,6 +6,7 @@ mod open;
 mod rma;
 
 pub use fabric::{FabricConfig, FabricPending, FabricTransport};
+pub use open::buffers_each_way;
 pub use rma::{RmaConfig, RmaPending, RmaTransport};
 
 use std::net::IpAddr;
@@ -69,6 +70,11 @@ pub trait Transport: Sized {
 
     /// Whether [`Transport::poll`] sleeps when there is nothing (for 20 ms at most).
     fn sleeps(&self) -> bool;
+
+    /// Most messages without an answer, where the transport relies on the client for a bound.
+    fn unanswered_max(&self) -> Option<usize> {
+        None
+    }
 
     /// Time from `fi_fabric` until the transport can send, without waits for the other side's name.
     fn opening(&self) -> Duration {

@@ -16,10 +16,15 @@ const MEMORY_MAX: usize = 16 << 20;
 /// Longest wait for a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// Buffers of a side for each direction, in a session with messages of at most `size_max` bytes.
+#[must_use]
+pub fn buffers_each_way(size_max: usize) -> usize {
+    (MEMORY_MAX / size_max.max(1)).clamp(BUFFERS_MIN, BUFFERS_MAX)
+}
+
 /// Number of buffers for messages of at most `size_max` bytes, half of them for each direction.
 pub(super) fn buffers_for(size_max: usize, wait: Wait) -> Setup {
-    let each_way = (MEMORY_MAX / size_max.max(1)).clamp(BUFFERS_MIN, BUFFERS_MAX);
-    Setup { slots: 2 * each_way, size: size_max.max(64), wait }
+    Setup { slots: 2 * buffers_each_way(size_max), size: size_max.max(64), wait }
 }
 
 /// The requirements of both sides.

@@ -111,6 +111,10 @@ impl Transport for RmaTransport {
         false
     }
 
+    fn unanswered_max(&self) -> Option<usize> {
+        Some(self.half)
+    }
+
     fn opening(&self) -> Duration {
         self.took
     }

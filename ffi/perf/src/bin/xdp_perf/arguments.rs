@@ -5,13 +5,14 @@
 
 use std::time::Duration;
 
-use clap::Parser;
+use clap::error::ErrorKind;
+use clap::{CommandFactory as _, Parser};
 use clap_complete::Shell;
 use ofi_xdp_libfabric::Wait;
 use ofi_xdp_perf::cli::{PhaseArguments, ServerArguments, StreamShape, latency, stream};
 use ofi_xdp_perf::plan::{Bounds, STREAM_SIZE_MIN, Workload};
 use ofi_xdp_perf::sizes::{Sizes, parse_sizes};
-use ofi_xdp_perf::transport::{FabricConfig, RmaConfig};
+use ofi_xdp_perf::transport::{FabricConfig, RmaConfig, buffers_each_way};
 
 use crate::operation::{Operation, PerfConfig};
 
@@ -21,8 +22,8 @@ const COUNT_MAX: u64 = u32::MAX as u64;
 const SECONDS: f64 = 3.0;
 /// Bytes of an atomic operation.
 const ATOMIC_LEN: usize = 8;
-/// Messages under way in a measurement of the rate, and bytes in one of the bandwidth; half of the
-/// buffers of a side.
+/// Messages under way in a measurement of the rate, and bytes in one of the bandwidth. Beside long
+/// messages there are fewer: no more than there are buffers for each direction.
 const RATE_WINDOW: u32 = 64;
 const BANDWIDTH_BYTES: usize = 8 << 20;
 
@@ -110,6 +111,26 @@ fn sizes(of: &[Sizes], operation: Operation) -> Vec<usize> {
 }
 
 impl Arguments {
+    /// Itself, unless it has an option that its operation has no use for.
+    ///
+    /// # Errors
+    /// The name of the option, and the reason.
+    pub(crate) fn checked(self) -> Result<Self, clap::Error> {
+        let refused = [
+            (self.connected, "--connected", "are measured over reliable datagrams where there are"),
+            (self.no_inject, "--no-inject", "are injected as the provider proposes"),
+            (self.auto_progress, "--auto-progress", "take the provider's own way of progress"),
+            (self.wait != Wait::Spin, "--wait", "are polled for"),
+        ];
+        let one_sided = matches!(self.config(""), PerfConfig::OneSided(_));
+        let Some((_, option, why)) = refused.into_iter().find(|(is_set, ..)| one_sided && *is_set)
+        else {
+            return Ok(self);
+        };
+        let message = format!("{option} is for messages: {} operations {why}", self.operation);
+        Err(Self::command().error(ErrorKind::ArgumentConflict, message))
+    }
+
     /// The measurements: those that were asked for, or one of each kind.
     pub(crate) fn phases(&self) -> Vec<Workload> {
         let fetch = self.operation.fetch();
@@ -123,8 +144,14 @@ impl Arguments {
                 bandwidths.push(64 << 10);
             }
         }
-        phases.extend(rates.into_iter().map(|size| stream(fetch, rate_shape(size))));
-        phases.extend(bandwidths.into_iter().map(|size| stream(fetch, bandwidth_shape(size))));
+        // One set of buffers is for the whole session: its longest message limits their number.
+        let sizes = phases.iter().map(Workload::size).chain(rates.iter().copied());
+        let size_max = sizes.chain(bandwidths.iter().copied()).max().unwrap_or(0);
+        let window_max = RATE_WINDOW.min(buffers_each_way(size_max) as u32);
+        let rate = |size| stream(fetch, rate_shape(size, window_max));
+        let bandwidth = |size| stream(fetch, bandwidth_shape(size, window_max));
+        phases.extend(rates.into_iter().map(rate));
+        phases.extend(bandwidths.into_iter().map(bandwidth));
         phases
     }
 
@@ -166,21 +193,20 @@ impl Arguments {
 }
 
 /// Small messages: a window waits for the answer to the one before.
-fn rate_shape(size: usize) -> StreamShape {
-    StreamShape { size: size.max(STREAM_SIZE_MIN), window: RATE_WINDOW, ahead: 1 }
+fn rate_shape(size: usize, window: u32) -> StreamShape {
+    StreamShape { size: size.max(STREAM_SIZE_MIN), window, ahead: 1 }
 }
 
 /// Long messages: four windows are under way.
-fn bandwidth_shape(size: usize) -> StreamShape {
+fn bandwidth_shape(size: usize, window_max: u32) -> StreamShape {
     const AHEAD: u32 = 4;
     let size = size.max(STREAM_SIZE_MIN);
-    let under_way = (BANDWIDTH_BYTES / size).clamp(AHEAD as usize, RATE_WINDOW as usize) as u32;
+    let under_way = (BANDWIDTH_BYTES / size).clamp(AHEAD as usize, window_max as usize) as u32;
     StreamShape { size, window: under_way / AHEAD, ahead: AHEAD }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::CommandFactory as _;
     use ofi_xdp_perf::plan::Fetch;
 
     use super::*;
@@ -235,8 +261,51 @@ mod tests {
     }
 
     #[test]
+    fn no_more_is_under_way_than_there_are_buffers() {
+        let phases = parse(&["host", "-o", "write", "--rate", "8", "-b", "64K,1M"]).phases();
+        let expected = [
+            Workload::Stream { size: 8, window: 16, ahead: 1 },
+            Workload::Stream { size: 64 << 10, window: 4, ahead: 4 },
+            Workload::Stream { size: 1 << 20, window: 2, ahead: 4 },
+        ];
+        assert_eq!(phases, expected);
+        for sizes in ["8", "8,256M", "0..256M"] {
+            let arguments = parse(&["host", "--latency", "1M", "--rate", sizes, "-b", sizes]);
+            let phases = arguments.phases();
+            let size_max = phases.iter().map(Workload::size).max().unwrap();
+            for phase in phases {
+                let Workload::Stream { window, ahead, .. } = phase else { continue };
+                assert!((window * ahead) as usize <= buffers_each_way(size_max), "{phase:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn options_of_messages_are_refused_for_one_sided_operations() {
+        let options: [&[&str]; 4] =
+            [&["--connected"], &["--no-inject"], &["--auto-progress"], &["--wait", "fd"]];
+        for option in options {
+            for operation in ["write", "read", "atomic"] {
+                let arguments = parse(&[&["host", "-o", operation], option].concat());
+                let error = arguments.checked().unwrap_err();
+                assert_eq!((error.kind(), error.exit_code()), (ErrorKind::ArgumentConflict, 2));
+                let text = error.to_string();
+                let wanted = format!("{} is for messages: {operation} operations", option[0]);
+                assert!(text.contains(&wanted), "{text}");
+            }
+            assert!(parse(&[&["host", "-o", "message"], option].concat()).checked().is_ok());
+        }
+        assert!(parse(&["host", "-o", "write", "--wait", "spin"]).checked().is_ok());
+    }
+
+    #[test]
     fn nonsense_is_refused() {
-        let bad: [&[&str]; 7] = [
+        let bad: [&[&str]; 12] = [
+            &["--sessions", "0"],
+            &["host", "--time", "0"],
+            &["host", "--time", "86400001"],
+            &["host", "--idle", "0"],
+            &["host", "--idle", "99999999999999999999"],
             &["host", "-t", "0"],
             &["host", "-t", "nan"],
             &["host", "-t", "1", "--time", "5"],

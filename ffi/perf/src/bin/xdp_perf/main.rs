@@ -10,13 +10,13 @@ mod compare;
 mod operation;
 mod text;
 
-use std::io::Write as _;
 use std::process::ExitCode;
 
 use anyhow::{Result, ensure};
 use clap::{CommandFactory as _, Parser as _};
 use ofi_xdp_perf::cli::{self, outcome, pin, with_port};
 use ofi_xdp_perf::control::Control;
+use ofi_xdp_perf::output::print;
 use ofi_xdp_perf::plan::Workload;
 use ofi_xdp_perf::report::PerfReport;
 use ofi_xdp_perf::session::{self, Interval, Measurement};
@@ -26,14 +26,17 @@ use crate::arguments::Arguments;
 use crate::operation::PerfConfig;
 
 fn main() -> ExitCode {
-    outcome(run(&Arguments::parse()))
+    match Arguments::try_parse().and_then(Arguments::checked) {
+        Ok(arguments) => outcome(run(&arguments)),
+        Err(error) => error.exit(),
+    }
 }
 
 fn run(arguments: &Arguments) -> Result<()> {
     if let Some(shell) = arguments.completions {
-        let (mut command, mut output) = (Arguments::command(), std::io::stdout());
+        let (mut command, mut output) = (Arguments::command(), Vec::new());
         clap_complete::generate(shell, &mut command, "xdp-perf", &mut output);
-        return Ok(());
+        return print(&String::from_utf8_lossy(&output));
     }
     let Some(host) = &arguments.host else {
         return cli::listen(&arguments.server, serve);
@@ -64,12 +67,10 @@ fn alone(arguments: &Arguments, host: &str) -> Result<()> {
     let operation = arguments.operation;
     if arguments.json {
         let report = measure(arguments, host, &arguments.provider, &phases, None)?;
-        println!("{}", serde_json::to_string(&report)?);
-        return Ok(());
+        return print(&format!("{}\n", serde_json::to_string(&report)?));
     }
     let report = measure(arguments, host, &arguments.provider, &phases, Some(operation.text()))?;
-    print!("{}", text::results(&report, operation));
-    Ok(())
+    print(&text::results(&report, operation))
 }
 
 /// One session with `provider`. `shown`: the progress is printed, with this name of the operation.
@@ -88,19 +89,11 @@ fn measure(
     let control = Control::connect(host, bounds.timeout)?;
     let mut is_first = true;
     let begin = |with: &_, phase| {
-        if let Some(operation) = shown {
-            if std::mem::take(&mut is_first) {
-                print!("{}", text::heading(with, host));
-            }
-            print!("{}", text::phase(phase, operation));
-            // A reader that is gone is found at the end.
-            let _ = std::io::stdout().flush();
-        }
+        let Some(operation) = shown else { return Ok(()) };
+        let heading = std::mem::take(&mut is_first).then(|| text::heading(with, host));
+        print(&(heading.unwrap_or_default() + &text::phase(phase, operation)))
     };
-    let mut observer = |interval: Interval| {
-        print!("{}", text::interval(interval));
-        let _ = std::io::stdout().flush();
-    };
+    let mut observer = |interval: Interval| print(&text::interval(interval));
     let config = arguments.config(provider);
     match &config {
         PerfConfig::Messages(one) => session::run::<FabricTransport>(

@@ -3,6 +3,8 @@
 //!
 //! In: a choice of the command line. Out: the transport. Callers: `arguments`, `main`.
 
+use std::fmt;
+
 use clap::ValueEnum;
 use ofi_xdp_perf::plan::Fetch;
 use ofi_xdp_perf::transport::{FabricConfig, RmaConfig};
@@ -41,6 +43,19 @@ impl Operation {
             Self::Read => "read",
             Self::Atomic => "fetch-and-add",
         }
+    }
+}
+
+/// The word of the command line.
+impl fmt::Display for Operation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Message => "message",
+            Self::Tagged => "tagged",
+            Self::Write => "write",
+            Self::Read => "read",
+            Self::Atomic => "atomic",
+        })
     }
 }
 
