@@ -67,6 +67,9 @@ pub struct PhaseArguments {
     #[arg(long, value_delimiter = ',', value_name = "SIZExWINDOW[xAHEAD],…")]
     #[arg(value_parser = parse_stream)]
     stream: Vec<StreamShape>,
+    /// First count datagrams of kernel sockets that pass each way
+    #[arg(long)]
+    datagrams: bool,
     /// First measure the time from opening the fabric to the first answer
     #[arg(long)]
     start_up: bool,
@@ -123,6 +126,7 @@ impl PhaseArguments {
     #[must_use]
     pub fn phases(&self, fetch: Option<Fetch>) -> Vec<Workload> {
         let mut phases = Vec::new();
+        phases.extend(self.datagrams.then_some(Workload::Datagrams { port: 0 }));
         phases.extend(self.start_up.then_some(Workload::StartUp { size: START_UP_LEN }));
         let sizes = self.latency.iter().flat_map(|sizes| &sizes.0);
         phases.extend(sizes.map(|size| latency(fetch, *size)));
@@ -220,14 +224,27 @@ pub fn listen(
     let listener = TcpListener::bind(arguments.listen)
         .with_context(|| format!("cannot listen at {}", arguments.listen))?;
     print(&format!("listening at {}\n", listener.local_addr()?))?;
-    let sessions = arguments.sessions.unwrap_or(u64::MAX);
-    for session in 1..=sessions {
+    let mut left = arguments.sessions.unwrap_or(u64::MAX);
+    // bound: the clients
+    while left > 0 {
         let (stream, client) = listener.accept()?;
-        let served = Control::new(stream).and_then(&serve);
-        match served {
+        let opened = Control::new(stream).and_then(|mut control| {
+            Ok(control.has_request(session::OPENING_TIMEOUT)?.then_some(control))
+        });
+        let control = match opened {
+            Ok(Some(control)) => control,
+            // A look at the port is no session.
+            Ok(None) => continue,
+            Err(error) => {
+                complain(&format!("client {client}: {error:#}"));
+                continue;
+            }
+        };
+        left -= 1;
+        match serve(control) {
             Ok(()) => {}
             // A server for many clients survives the failure of one.
-            Err(error) if session < sessions => complain(&format!("client {client}: {error:#}")),
+            Err(error) if left > 0 => complain(&format!("client {client}: {error:#}")),
             Err(error) => return Err(error.context(format!("client {client}"))),
         }
     }

@@ -6,7 +6,7 @@
 //! other side. Bounds: a line is at most [`LINE_MAX`] bytes, a wait at most the caller's.
 
 use std::io::{BufRead, BufReader, ErrorKind, Write};
-use std::net::{IpAddr, TcpStream, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, ensure};
@@ -68,6 +68,10 @@ pub enum ControlRequest<C> {
 pub enum ControlAnswer {
     /// The answer to `Open`: the server's address.
     Address(Name),
+    /// The answer to the start of [`Workload::Datagrams`]: the server's UDP port.
+    Port(u16),
+    /// The answer to the end of [`Workload::Datagrams`]: those that arrived at the server.
+    Arrived(u32),
     /// The answer to all other requests: done.
     Ready,
     /// The failure of any request; the session is over.
@@ -127,6 +131,31 @@ impl Control {
     /// When the socket is closed.
     pub fn local_ip(&self) -> anyhow::Result<IpAddr> {
         Ok(self.reader.get_ref().local_addr()?.ip().to_canonical())
+    }
+
+    /// The addresses of this end and of the other one, with their TCP ports.
+    ///
+    /// # Errors
+    /// When the socket is closed.
+    pub fn ends(&self) -> anyhow::Result<(SocketAddr, SocketAddr)> {
+        let stream = self.reader.get_ref();
+        // The scope of an IPv6 address stays.
+        let plain = |address: SocketAddr| match address.ip().to_canonical() {
+            IpAddr::V4(ip) => SocketAddr::new(ip.into(), address.port()),
+            IpAddr::V6(_) => address,
+        };
+        Ok((plain(stream.local_addr()?), plain(stream.peer_addr()?)))
+    }
+
+    /// Whether the other side says something before it leaves. Sleeps until either.
+    ///
+    /// # Errors
+    /// When it does neither within `timeout`, or the connection is broken.
+    pub fn has_request(&mut self, timeout: Duration) -> anyhow::Result<bool> {
+        let stream = self.reader.get_ref();
+        stream.set_read_timeout(Some(timeout))?;
+        let peeked = stream.peek(&mut [0]).context("the other side says nothing")?;
+        Ok(peeked > 0)
     }
 
     /// Sends one message.

@@ -58,6 +58,11 @@ pub enum Workload {
         /// Bytes in the message.
         size: usize,
     },
+    /// Datagrams of kernel sockets, each way. The transport has no part in it.
+    Datagrams {
+        /// The client's UDP port; the client fills it in.
+        port: u16,
+    },
     /// An idle phase: neither side calls the transport.
     Quiet {
         /// Duration in ms.
@@ -75,7 +80,7 @@ impl Workload {
             | Self::FetchLatency { size, .. }
             | Self::Fetch { size, .. }
             | Self::StartUp { size } => *size,
-            Self::Quiet { .. } => 0,
+            Self::Datagrams { .. } | Self::Quiet { .. } => 0,
         }
     }
 }

@@ -40,6 +40,20 @@ pub struct PerfReport {
     pub start_up_ns: Option<u64>,
     /// Processor time of the idle phase, if it was measured.
     pub idle: Option<Quiet>,
+    /// The datagrams of kernel sockets that arrived, if they were counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub datagrams: Option<Datagrams>,
+}
+
+/// Datagrams of kernel sockets that arrived, of those that were sent each way.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Datagrams {
+    /// Datagrams that were sent each way.
+    pub sent: u32,
+    /// Of those from the client.
+    pub to_server: u32,
+    /// Of those from the server, which answered.
+    pub to_client: u32,
 }
 
 /// The processor time of the client's process while it was idle.

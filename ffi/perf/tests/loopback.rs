@@ -39,8 +39,13 @@ struct Server {
 
 impl Server {
     fn start() -> Self {
+        Self::listening(&[])
+    }
+
+    fn listening(arguments: &[&str]) -> Self {
         let mut command = perf();
-        command.args(["--listen", "127.0.0.1:0"]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.args(["--listen", "127.0.0.1:0"]).args(arguments);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -223,6 +228,24 @@ fn a_server_outlives_garbage_silence_and_dead_clients() {
     drop(silent);
     let json = server.json(&[&["--latency", "8"], &SHORT[..]].concat());
     assert!(number(&json, "/latency/0/round_trips") > 1.0);
+}
+
+#[test]
+fn datagrams_are_counted_each_way() {
+    let server = Server::start();
+    let json = server.json(&["--datagrams"]);
+    for end in ["sent", "to_server", "to_client"] {
+        assert_eq!(number(&json, &format!("/datagrams/{end}")), 32.0, "{json}");
+    }
+    assert_eq!(json.pointer("/latency/0"), None, "{json}");
+}
+
+#[test]
+fn a_look_at_the_port_is_no_session() {
+    let server = Server::listening(&["--sessions", "1"]);
+    drop(TcpStream::connect(&server.address).unwrap());
+    let json = server.json(&["--datagrams"]);
+    assert_eq!(number(&json, "/datagrams/to_client"), 32.0, "{json}");
 }
 
 #[test]

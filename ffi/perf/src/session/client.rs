@@ -7,6 +7,7 @@ use anyhow::{Context, bail, ensure};
 use nix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
+use super::datagrams;
 use super::pattern::{self, Position};
 use super::samples::Samples;
 use super::ticker::{Observer, Ticker};
@@ -72,9 +73,14 @@ pub fn run<'o, T: Transport>(
         stream: Vec::new(),
         start_up_ns: None,
         idle: None,
+        datagrams: None,
     };
     for phase in phases {
         begin(&report.with, *phase)?;
+        if matches!(phase, Workload::Datagrams { .. }) {
+            report.datagrams = Some(datagrams::client(&mut control, bounds.timeout)?);
+            continue;
+        }
         control.send(&ControlRequest::<()>::Start(*phase))?;
         ready(&mut control, bounds)?;
         match *phase {
@@ -89,6 +95,7 @@ pub fn run<'o, T: Transport>(
                 report.stream.push(client.fetches(fetch, size, window)?);
             }
             Workload::StartUp { size } => report.start_up_ns = Some(client.start_up(size)?),
+            Workload::Datagrams { .. } => {}
             Workload::Quiet { milliseconds } => report.idle = Some(idle(milliseconds)?),
         }
         control.send(&ControlRequest::<()>::Stop)?;

@@ -17,11 +17,13 @@
 //! ```
 
 mod client;
+mod datagrams;
 mod pattern;
 mod samples;
 mod server;
 mod ticker;
 
 pub use client::{Measurement, run};
+pub(crate) use server::OPENING_TIMEOUT;
 pub use server::{answer_all, serve, session};
 pub use ticker::{Interval, Observer};

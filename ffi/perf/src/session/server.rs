@@ -6,13 +6,14 @@ use std::time::Duration;
 use anyhow::{Context, bail, ensure};
 use serde::de::DeserializeOwned;
 
+use super::datagrams;
 use super::pattern::{self, Position};
 use crate::control::{Control, ControlAnswer, ControlRequest, SessionOpening};
 use crate::plan::Workload;
 use crate::transport::{SessionSide, Transport};
 
 /// Longest wait for the first request: the next client waits meanwhile.
-const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
+pub(crate) const OPENING_TIMEOUT: Duration = Duration::from_secs(5);
 /// Longest silence of the client on the control connection between measurements.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(120);
 /// Longest message that a client may ask for.
@@ -91,7 +92,10 @@ pub fn session<T: Transport>(
     // bound: the client's phases
     loop {
         match control.receive(CLIENT_TIMEOUT)? {
-            ControlRequest::<()>::Start(phase) => {
+            ControlRequest::<()>::Start(Workload::Datagrams { port }) => {
+                datagrams::server(control, port, CLIENT_TIMEOUT)?;
+            }
+            ControlRequest::Start(phase) => {
                 control.send(&ControlAnswer::Ready)?;
                 server.sequence = 0;
                 match phase {
@@ -103,7 +107,7 @@ pub fn session<T: Transport>(
                     Workload::FetchLatency { size, .. } | Workload::Fetch { size, .. } => {
                         server.sink(control, size, u32::MAX)?;
                     }
-                    Workload::Quiet { .. } => {}
+                    Workload::Datagrams { .. } | Workload::Quiet { .. } => {}
                 }
             }
             ControlRequest::Stop => control.send(&ControlAnswer::Ready)?,

@@ -109,7 +109,7 @@ fn table(both: &[Turns; 2], phases: &[Workload], operation: &str) -> String {
                 streams += 1;
             }
             Workload::StartUp { .. } => line(String::from("start-up"), start_up, 0, Unit::Time),
-            Workload::Quiet { .. } => {}
+            Workload::Datagrams { .. } | Workload::Quiet { .. } => {}
         }
     }
     table
@@ -174,6 +174,7 @@ mod tests {
             stream: vec![Stream::new(8, 64, half, 0, (Duration::from_secs(1), Duration::ZERO))],
             start_up_ns: None,
             idle: None,
+            datagrams: None,
         };
         Turns { provider: provider.to_owned(), reports: half_ns.map(report).to_vec() }
     }

@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 
 use ofi_xdp_libfabric::Kind;
 use ofi_xdp_perf::plan::{Fetch, Workload};
-use ofi_xdp_perf::report::{Description, Latency, PerfReport, Stream};
+use ofi_xdp_perf::report::{Datagrams, Description, Latency, PerfReport, Stream};
 use ofi_xdp_perf::session::Interval;
 
 use crate::operation::Operation;
@@ -44,6 +44,7 @@ pub(crate) fn phase(phase: Workload, operation: &str) -> String {
         Workload::Fetch { fetch, size, window } => {
             format!("stream, {} of {}, {window} under way", fetched(fetch), bytes(size))
         }
+        Workload::Datagrams { .. } => String::from("datagrams of kernel sockets, each way"),
         Workload::StartUp { .. } => String::from("start-up: to the first answer"),
         Workload::Quiet { milliseconds } => format!("idle for {milliseconds} ms"),
     };
@@ -75,6 +76,10 @@ pub(crate) fn results(report: &PerfReport, operation: Operation) -> String {
     }
     if !report.stream.is_empty() {
         let _ = write!(text, "\n{}", streams(&report.stream));
+    }
+    if let Some(Datagrams { sent, to_server, to_client }) = report.datagrams {
+        let _ =
+            writeln!(text, "\ndatagrams of {sent} each way: {to_server} there, {to_client} back");
     }
     if let Some(start_up) = report.start_up_ns {
         let _ = writeln!(text, "\nstart-up to the first answer: {}", time(start_up));
@@ -232,6 +237,7 @@ mod tests {
             ],
             start_up_ns: Some(25_000_000),
             idle: None,
+            datagrams: Some(Datagrams { sent: 32, to_server: 32, to_client: 0 }),
         }
     }
 
@@ -245,8 +251,15 @@ mod tests {
         for line in text.lines() {
             assert!(line.chars().count() <= 80, "{line:?}");
         }
-        for wanted in ["99.999 %", "≤ ", "3.00 M/s", "256 MiB", "2 messages were lost", "25.0 ms"]
-        {
+        for wanted in [
+            "99.999 %",
+            "≤ ",
+            "3.00 M/s",
+            "256 MiB",
+            "2 messages were lost",
+            "25.0 ms",
+            "32 there, 0 back",
+        ] {
             assert!(text.contains(wanted), "{wanted:?} in\n{text}");
         }
     }

@@ -216,6 +216,7 @@ mod tests {
             stream: lost.iter().map(|lost| Stream::new(8, 64, 640 - lost, *lost, times)).collect(),
             start_up_ns: None,
             idle: None,
+            datagrams: None,
         }
     }
 

@@ -52,6 +52,7 @@ pub fn run(mut control: Control, cell: &Cell, limits: Limits) -> anyhow::Result<
         stream: Vec::new(),
         start_up_ns: None,
         idle: None,
+        datagrams: None,
     };
     match cell.transfer {
         Transfer::Pingpong => {
