@@ -4,8 +4,12 @@
 //! In: the command line. Out: a table, or JSON, and whether the tier that was asked for is to be
 //! had, as exit status. Called by `main`. Bound: the offers, three programs for each interface.
 
+mod bounded;
+mod cores;
 mod finding;
 mod host;
+mod interrupts;
+mod netfilter;
 mod nic;
 mod table;
 
@@ -50,7 +54,7 @@ fn findings(offers: &[Offer], program: &str) -> Vec<Finding> {
     for offer in offers {
         if !seen.contains(&offer.domain.as_str()) {
             seen.push(&offer.domain);
-            findings.extend(nic::findings(offer));
+            findings.extend(nic::findings(offer, program));
         }
     }
     findings.extend(host::findings(offers.len(), program));

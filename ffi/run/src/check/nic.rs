@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Findings about one interface: driver, queues, MTU, offloads, other XDP programs, tier.
+//! Findings about one interface: driver, queues, interrupts, MTU, offloads, other XDP programs,
+//! firewall, tier.
 //!
 //! In: an offer of the provider, sysfs, and the answers of `ip` and `ethtool`. Out: a finding each.
-//! Called by `check`. Bound: three programs.
+//! Called by `check`. Bound: five programs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::slice;
 
+use super::bounded::answer;
 use super::finding::Finding;
+use super::{interrupts, netfilter};
 use crate::offers::Offer;
 
 /// The smallest MTU of IPv6 (RFC 8200 §5), on which a path is relied for full packets.
@@ -21,8 +23,8 @@ const OWN_PROGRAM: &str = "ofi_xdp";
 /// Offloads with which drivers refuse XDP: the driver's name and that of the command.
 const MERGING: [(&str, &str); 2] = [("large-receive-offload", "lro"), ("rx-gro-hw", "rx-gro-hw")];
 
-/// The findings. A hardware provider and loopback have a tier alone.
-pub(super) fn findings(offer: &Offer) -> Vec<Finding> {
+/// The findings. A hardware provider and loopback have a tier alone. `program` stands in commands.
+pub(super) fn findings(offer: &Offer, program: &str) -> Vec<Finding> {
     let name = &offer.domain;
     let folder = Path::new("/sys/class/net").join(name);
     if offer.value("tier").is_none() || !folder.exists() || name == "lo" {
@@ -34,6 +36,7 @@ pub(super) fn findings(offer: &Offer) -> Vec<Finding> {
         let hash = || output("ethtool", &["--show-nfc", name, "rx-flow-hash", "udp4"]);
         let fields = if queues > 1 { hash() } else { None };
         found.push(spread(name, queues, fields.as_deref()));
+        found.push(interrupts::finding(name, &folder, queues, program));
         found.push(offloads(name, output("ethtool", &["--show-features", name]).as_deref()));
     } else {
         found.push(Finding::good(name, "queues", queues.to_string()));
@@ -41,6 +44,7 @@ pub(super) fn findings(offer: &Offer) -> Vec<Finding> {
     }
     found.push(mtu(name, number(&folder, "mtu"), offer.value("mode")));
     found.push(programs(name, output("ip", &["-json", "link", "show", "dev", name]).as_deref()));
+    found.push(netfilter::finding(offer));
     found.push(tier(offer));
     found
 }
@@ -174,9 +178,7 @@ fn number(folder: &Path, name: &str) -> u32 {
 
 /// The answer of a program that succeeds.
 fn output(program: &str, arguments: &[&str]) -> Option<String> {
-    let mut command = Command::new(program);
-    let output = command.args(arguments).stdin(Stdio::null()).output().ok()?;
-    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+    answer(program, arguments).text().map(str::to_owned)
 }
 
 #[cfg(test)]

@@ -81,7 +81,7 @@ fn loopback_and_hardware_have_a_tier_alone() {
     let mut loopback = offer(&["tier: udp"]);
     loopback.domain = "lo".to_owned();
     for one in [loopback, offer(&[])] {
-        let found = findings(&one);
+        let found = findings(&one, "./app");
         assert_eq!(found.iter().map(|it| it.check).collect::<Vec<_>>(), ["tier"], "{one:?}");
     }
 }
