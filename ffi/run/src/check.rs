@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `xdp-run --check`: the state of each interface and of the host, and commands that better it.
+//! `xdp-run --check`: the state of each interface, of the host and of the path to another one, and
+//! commands that better it.
 //!
 //! In: the command line. Out: a table, or JSON, and whether the tier that was asked for is to be
-//! had, as exit status. Called by `main`. Bound: the offers, three programs for each interface.
+//! had, as exit status. Called by `main`. Bound: the offers, five programs for each interface, two for a
+//! peer.
 
 mod bounded;
 mod cores;
@@ -11,6 +13,7 @@ mod host;
 mod interrupts;
 mod netfilter;
 mod nic;
+mod peer;
 mod table;
 
 use std::io::{IsTerminal as _, Write as _};
@@ -29,7 +32,10 @@ pub(crate) fn run(cli: &RunArguments, environment: &Environment) -> Result<ExitC
     let every = environment.clone().with("FI_XDP_TIER", WantedTier::Auto.text());
     let found = offers::in_environment(&every, cli.name)?;
     let program = cli.program.first().map_or("PROGRAM", |program| program.to_str().unwrap_or("?"));
-    let findings = findings(&named_for(&found, program, &std::env::current_exe()?), program);
+    let mut findings = findings(&named_for(&found, program, &std::env::current_exe()?), program);
+    // The path is that of the application: in its own environment.
+    let peer = cli.peer.iter().flat_map(|peer| peer::findings(peer, cli.name, environment));
+    findings.extend(peer);
     let mut out = std::io::stdout();
     let text = if cli.json {
         serde_json::to_string_pretty(&findings)? + "\n"
@@ -44,7 +50,8 @@ pub(crate) fn run(cli: &RunArguments, environment: &Environment) -> Result<ExitC
     if !has {
         eprintln!("xdp-run: --tier {} is not to be had", wanted.text());
     }
-    Ok(if has { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let is_reached = !findings.iter().any(|it| it.subject == peer::SUBJECT && it.is_failure());
+    Ok(if has && is_reached { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The findings about each domain, once, and then about the host.

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `xdp-run` with the built provider: the environment, the checks before the start, the exit
-//! status.
+//! status, the path to a peer.
 
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
 
 /// A folder with the provider, under the name that libfabric expects. Tests of one process share
 /// it.
@@ -21,10 +24,58 @@ static PROVIDER_FOLDER: LazyLock<PathBuf> = LazyLock::new(|| {
 });
 
 fn run(arguments: &[&str]) -> Output {
+    command(arguments).output().unwrap()
+}
+
+fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_xdp-run"));
     command.args(arguments).env("FI_PROVIDER_PATH", PROVIDER_FOLDER.as_path());
     command.env_remove("FI_LOG_LEVEL").env_remove("FI_PROVIDER");
-    command.output().unwrap()
+    command
+}
+
+/// Variables for kernel sockets on the loopback interface.
+const LOOPBACK: [(&str, &str); 2] = [("FI_XDP_TIER", "udp"), ("FI_XDP_IFACE", "lo")];
+
+/// `xdp-perf`, which waits for clients; ended with the test.
+struct Server {
+    child: Child,
+    address: String,
+}
+
+impl Server {
+    fn start() -> Self {
+        // Cargo builds the programs of this package alone.
+        let program = Path::new(env!("CARGO_BIN_EXE_xdp-run")).with_file_name("xdp-perf");
+        let mut command = Command::new(program);
+        command.args(["--listen", "127.0.0.1:0"]).envs(LOOPBACK);
+        command.env("FI_PROVIDER_PATH", PROVIDER_FOLDER.as_path()).env_remove("FI_PROVIDER");
+        let spawned = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn();
+        let mut child = spawned.expect("`cargo build -p ofi-xdp-perf` comes before these tests");
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        let address = line.trim().strip_prefix("listening at ").unwrap().to_owned();
+        Self { child, address }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The rows about a peer, as (check, result, remedy), and the exit status.
+fn peer(address: &str) -> (Vec<[String; 3]>, Option<i32>) {
+    let mut command = command(&["--check", "--json", "--peer", address]);
+    let output = command.envs(LOOPBACK).output().unwrap();
+    let rows: Vec<serde_json::Value> = serde_json::from_slice(&output.stdout).unwrap();
+    let peer = rows.iter().filter(|row| row["subject"] == "peer");
+    let fields = |row: &serde_json::Value| {
+        ["check", "result", "remedy"].map(|name| row[name].as_str().unwrap_or_default().to_owned())
+    };
+    (peer.map(fields).collect(), output.status.code())
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -136,4 +187,49 @@ fn check_as_json_has_the_rows_of_the_table() {
         table.lines().filter(|line| ["  ✓", "  !", "  ✗"].iter().any(|it| line.starts_with(it)));
     assert_eq!(lines.count(), rows.len(), "{table}");
     assert_eq!(run(&["--json", "true"]).status.code(), Some(125), "without --check");
+}
+
+#[test]
+fn the_path_to_a_peer_is_measured() {
+    let server = Server::start();
+    let (rows, status) = peer(&server.address);
+    let checks: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+    let expected =
+        ["control port", "UDP ports", "round trip", "rate", "bandwidth", "path MTU", "loss"];
+    assert_eq!((checks.as_slice(), status), (&expected[..], Some(0)), "{rows:?}");
+    // A process that is not scheduled in time loses packets.
+    for row in rows.iter().filter(|row| row[0] != "loss") {
+        assert_eq!(row[1], "good", "{rows:?}");
+    }
+    // The table has them too, and the server serves the next one.
+    let mut command = command(&["--check", "--peer", &server.address]);
+    let shown = text(&command.envs(LOOPBACK).output().unwrap().stdout);
+    assert!(shown.contains("\npeer\n  ✓ control port  127.0.0.1:"), "{shown}");
+    assert!(shown.contains(", kernel UDP on lo\n"), "{shown}");
+}
+
+#[test]
+fn a_peer_where_nobody_listens_is_told_to() {
+    let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let (rows, status) = peer(&closed.to_string());
+    let command = format!("xdp-perf --listen '[::]:{}'  # on 127.0.0.1", closed.port());
+    assert_eq!(rows, [["control port".to_owned(), "failure".to_owned(), command]]);
+    assert_eq!(status, Some(1));
+}
+
+/// The listener accepts by its backlog, and says nothing.
+#[test]
+fn a_peer_that_is_silent_is_left_in_time() {
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = silent.local_addr().unwrap();
+    let start = Instant::now();
+    let (rows, status) = peer(&address.to_string());
+    assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());
+    let port = address.port();
+    let command = format!("ss --tcp --listening --processes 'sport = :{port}'  # on 127.0.0.1");
+    assert_eq!(rows.len(), 2, "{rows:?}");
+    assert_eq!(rows[0][..2], ["control port", "good"]);
+    assert_eq!(rows[1], ["session".to_owned(), "failure".to_owned(), command]);
+    assert_eq!(status, Some(1));
+    assert_eq!(run(&["--peer", "127.0.0.1", "true"]).status.code(), Some(125), "without --check");
 }

@@ -35,8 +35,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("ffi/libfabric", &["ofi-xdp-libfabric-sys"]),
     ("ffi/libfabric-sys", &[]),
-    // Its tests load the provider.
-    ("ffi/run", &["ofi-xdp-libfabric", "ofi-xdp-ffi"]),
+    // Its tests load the provider. It reads the reports of `xdp-perf`, and pages of endpoints.
+    ("ffi/run", &["ofi-xdp-libfabric", "ofi-xdp-ffi", "ofi-xdp-perf", "ofi-xdp-statistics"]),
     // They show applications: libfabric is all that they see.
     ("examples", &["ofi-xdp-libfabric"]),
     // The baseline of the benchmarks: raw AF_XDP through our own port.

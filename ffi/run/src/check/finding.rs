@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The result of one check. One that is not good has the command that mends it.
 //!
-//! Made by `host` and `nic`, printed by `table`, and as JSON. Its fields are the JSON's.
+//! Made by `host`, `nic` and `peer`, printed by `table`, and as JSON. Its fields are the JSON's.
 
 use serde::Serialize;
 
 /// The result of one check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Finding {
-    /// The interface, or `host`.
+    /// The interface, `host`, or `peer`.
     pub(crate) subject: String,
     /// The name of the check.
     pub(crate) check: &'static str,
@@ -49,6 +49,11 @@ impl Finding {
     /// Makes it a failure.
     pub(crate) fn failure(self, remedy: impl Into<String>) -> Self {
         Self { verdict: Verdict::Failure { remedy: remedy.into() }, ..self }
+    }
+
+    /// Whether it keeps the provider from work.
+    pub(crate) fn is_failure(&self) -> bool {
+        matches!(self.verdict, Verdict::Failure { .. })
     }
 
     /// The command, unless it is good.

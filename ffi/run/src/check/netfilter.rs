@@ -31,14 +31,15 @@ fn verdict(name: &str, has_af_xdp: bool, nft: &Answer, iptables: &Answer) -> Fin
     let count = nft.text().map_or(0, |text| nft_rules(text, name))
         + iptables.text().map_or(0, |text| iptables_rules(text, name));
     let is_hidden = [nft, iptables].contains(&&Answer::Failed);
+    let rules = if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") };
     match (count, has_af_xdp) {
         (0, true) if is_hidden => finding("unknown: root alone may read the rules".to_owned())
             .warning(format!("sudo xdp-run --check --nic {name}")),
-        (0, _) if is_hidden => finding("unknown, and it holds for kernel UDP".to_owned()),
+        (0, _) if is_hidden => finding("unknown, for kernel UDP, which this is".to_owned()),
         (0, _) => finding("no rules".to_owned()),
-        (_, true) => finding(format!("{count} rules, not for packets over AF_XDP ({SECTION})"))
+        (_, true) => finding(format!("{rules}, not for packets over AF_XDP ({SECTION})"))
             .warning("export FI_XDP_TIER=udp"),
-        (_, false) => finding(format!("{count} rules, which hold for kernel UDP")),
+        (_, false) => finding(format!("{rules}: for kernel UDP, which this is")),
     }
 }
 
@@ -148,7 +149,7 @@ COMMIT
         let found = verdict("eth0", true, &Answer::Missing, &text(IPTABLES));
         assert!(found.remedy().is_some() && found.value.starts_with("4 rules"), "{found:?}");
         let found = verdict("eth0", false, &text(NFT), &text(IPTABLES));
-        assert_eq!(found.value, "8 rules, which hold for kernel UDP");
+        assert_eq!(found.value, "8 rules: for kernel UDP, which this is");
         assert_eq!(found.remedy(), None);
     }
 
