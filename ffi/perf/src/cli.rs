@@ -203,7 +203,7 @@ where
 pub fn outcome(outcome: anyhow::Result<()>) -> ExitCode {
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
-        // The reader has what it wanted.
+        // A reader that has left wants no more.
         Err(error) if error.is::<OutputClosed>() => ExitCode::SUCCESS,
         Err(error) => {
             complain(&format!("error: {error:#}"));

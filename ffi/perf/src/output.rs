@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Standard output and standard error, whose readers may leave (`xdp-perf … | head -1`).
+//! Standard output and standard error: their readers may leave (`xdp-perf … | head -1`).
 //!
 //! In: text. Out: the text on the stream, or [`OutputClosed`]. Callers: the command lines of all
 //! measuring programs. Bound: one write.
@@ -7,7 +7,7 @@
 use std::fmt;
 use std::io::{self, ErrorKind, Write};
 
-/// The reader of standard output is gone: the program has nothing left to do, and nobody to tell.
+/// The reader of standard output is gone, and the program has nothing left to do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutputClosed;
 

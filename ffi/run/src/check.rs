@@ -3,8 +3,8 @@
 //! commands that better it.
 //!
 //! In: the command line. Out: a table, or JSON, and whether the tier that was asked for is to be
-//! had, as exit status. Called by `main`. Bound: the offers, five programs for each interface, two for a
-//! peer.
+//! had, as exit status. Called by `main`. Bound: the offers, five programs for each interface, two
+//! for a peer.
 
 mod bounded;
 mod cores;
@@ -25,7 +25,7 @@ use anyhow::Result;
 use crate::cli::{RunArguments, WantedTier};
 use crate::environment::Environment;
 use crate::offers::{self, Offer};
-use finding::Finding;
+use finding::{Finding, PEER};
 
 /// Prints the findings in an environment that asks for everything.
 pub(crate) fn run(cli: &RunArguments, environment: &Environment) -> Result<ExitCode> {
@@ -50,7 +50,7 @@ pub(crate) fn run(cli: &RunArguments, environment: &Environment) -> Result<ExitC
     if !has {
         eprintln!("xdp-run: --tier {} is not to be had", wanted.text());
     }
-    let is_reached = !findings.iter().any(|it| it.subject == peer::SUBJECT && it.is_failure());
+    let is_reached = !findings.iter().any(|it| it.subject == PEER && it.is_failure());
     Ok(if has && is_reached { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -28,8 +28,8 @@ pub(crate) struct RunArguments {
     /// Print the state of interfaces and host, and commands that better it; start nothing
     #[arg(long)]
     pub(crate) check: bool,
-    /// Measure the path to a host on which xdp-perf waits, HOST or HOST:PORT, and print what is in
-    /// the way
+    /// Measure the path to a host on which xdp-perf waits, HOST or HOST:PORT, and print each
+    /// obstacle
     #[arg(long, requires = "check", value_name = "ADDRESS")]
     pub(crate) peer: Option<String>,
     /// Print the table of --check as JSON

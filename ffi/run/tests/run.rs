@@ -209,7 +209,7 @@ fn the_path_to_a_peer_is_measured() {
 }
 
 #[test]
-fn a_peer_where_nobody_listens_is_told_to() {
+fn a_peer_without_a_listener_has_the_command() {
     let closed = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
     let (rows, status) = peer(&closed.to_string());
     let command = format!("xdp-perf --listen '[::]:{}'  # on 127.0.0.1", closed.port());
@@ -219,6 +219,7 @@ fn a_peer_where_nobody_listens_is_told_to() {
 
 /// The listener accepts by its backlog, and says nothing.
 #[test]
+#[expect(clippy::disallowed_methods, reason = "the test measures time")]
 fn a_peer_that_is_silent_is_left_in_time() {
     let silent = TcpListener::bind("127.0.0.1:0").unwrap();
     let address = silent.local_addr().unwrap();

@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::datagrams;
 use super::pattern::{self, Position};
 use super::samples::Samples;
-use super::ticker::{Observer, Ticker};
+use super::ticker::{ProgressObserver, Ticker};
 use crate::control::{Control, ControlAnswer, ControlRequest, SessionOpening};
 use crate::plan::{Bounds, Fetch, STREAM_SIZE_MIN, Workload};
 use crate::report::{Description, Latency, PerfReport, Quiet, Stream};
@@ -42,7 +42,7 @@ pub fn run<'o, T: Transport>(
     (config, announced): (&T::Config, impl Serialize),
     measurement: Measurement<'_>,
     mut begin: impl FnMut(&Description, Workload) -> anyhow::Result<()>,
-    observer: &'o mut Observer<'o>,
+    observer: &'o mut ProgressObserver<'o>,
 ) -> anyhow::Result<PerfReport> {
     let Measurement { phases, bounds, verify } = measurement;
     let size_max = phases.iter().map(Workload::size).max().unwrap_or(0);

@@ -26,4 +26,4 @@ mod ticker;
 pub use client::{Measurement, run};
 pub(crate) use server::OPENING_TIMEOUT;
 pub use server::{answer_all, serve, session};
-pub use ticker::{Interval, Observer};
+pub use ticker::{Interval, ProgressObserver};

@@ -20,14 +20,14 @@ pub struct Interval {
 }
 
 /// A receiver of reports. Its failure ends the measurement.
-pub type Observer<'o> = dyn FnMut(Interval) -> anyhow::Result<()> + 'o;
+pub type ProgressObserver<'o> = dyn FnMut(Interval) -> anyhow::Result<()> + 'o;
 
 /// The observer of a measurement.
 pub(super) struct Ticker<'o> {
     interval: Option<Duration>,
     next: Duration,
     last: (Duration, u64),
-    observer: &'o mut Observer<'o>,
+    observer: &'o mut ProgressObserver<'o>,
 }
 
 impl std::fmt::Debug for Ticker<'_> {
@@ -37,7 +37,7 @@ impl std::fmt::Debug for Ticker<'_> {
 }
 
 impl<'o> Ticker<'o> {
-    pub(super) fn new(interval: Option<Duration>, observer: &'o mut Observer<'o>) -> Self {
+    pub(super) fn new(interval: Option<Duration>, observer: &'o mut ProgressObserver<'o>) -> Self {
         Self { interval, next: Duration::MAX, last: (Duration::ZERO, 0), observer }
     }
 

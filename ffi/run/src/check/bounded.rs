@@ -100,7 +100,7 @@ fn reader(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
 
 /// The answer of a program about this host.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Answer {
+pub(super) enum ProgramAnswer {
     /// Its standard output.
     Text(String),
     /// It is not installed.
@@ -109,7 +109,7 @@ pub(super) enum Answer {
     Failed,
 }
 
-impl Answer {
+impl ProgramAnswer {
     /// The text, if there is one.
     pub(super) fn text(&self) -> Option<&str> {
         match self {
@@ -120,11 +120,11 @@ impl Answer {
 }
 
 /// The answer of `program`.
-pub(super) fn answer(program: &str, arguments: &[&str]) -> Answer {
+pub(super) fn answer(program: &str, arguments: &[&str]) -> ProgramAnswer {
     match run(Command::new(program).args(arguments), ANSWER, |_| ()) {
-        Ok(ended) if ended.succeeded => Answer::Text(ended.output),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Answer::Missing,
-        Ok(_) | Err(_) => Answer::Failed,
+        Ok(ended) if ended.succeeded => ProgramAnswer::Text(ended.output),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => ProgramAnswer::Missing,
+        Ok(_) | Err(_) => ProgramAnswer::Failed,
     }
 }
 
@@ -144,9 +144,9 @@ mod tests {
         let ended = shell("echo out; echo err >&2; exit 3", Duration::from_secs(20));
         assert_eq!((ended.output.as_str(), ended.errors.as_str()), ("out\n", "err\n"));
         assert!(!ended.succeeded && !ended.timed_out);
-        assert_eq!(answer("sh", &["-c", "echo x"]), Answer::Text("x\n".to_owned()));
-        assert_eq!(answer("sh", &["-c", "exit 1"]), Answer::Failed);
-        assert_eq!(answer("no-such-program", &[]), Answer::Missing);
+        assert_eq!(answer("sh", &["-c", "echo x"]), ProgramAnswer::Text("x\n".to_owned()));
+        assert_eq!(answer("sh", &["-c", "exit 1"]), ProgramAnswer::Failed);
+        assert_eq!(answer("no-such-program", &[]), ProgramAnswer::Missing);
     }
 
     /// The child of the shell keeps the pipe: neither is waited for.

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 /// Cores in a set, at most: more than any kernel has (`NR_CPUS`).
 const CORES_MAX: u32 = 1 << 16;
 
-/// The cores of a list (cpuset(7), "List format"). What is no number is left out.
+/// The cores of a list (cpuset(7), "List format"). Parts that are no numbers are left out.
 pub(super) fn parse(list: &str) -> BTreeSet<u32> {
     let number = |text: &str| text.trim().parse().ok().filter(|core: &u32| *core < CORES_MAX);
     let mut cores = BTreeSet::new();

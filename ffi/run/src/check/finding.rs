@@ -5,10 +5,13 @@
 
 use serde::Serialize;
 
+/// The subject of findings about the path to another host.
+pub(crate) const PEER: &str = "peer";
+
 /// The result of one check.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub(crate) struct Finding {
-    /// The interface, `host`, or `peer`.
+    /// The interface, `host`, or [`PEER`].
     pub(crate) subject: String,
     /// The name of the check.
     pub(crate) check: &'static str,

@@ -20,8 +20,8 @@ const CONTROL: [&str; 6] = ["config", "async", "misc", "mgmnt", "ctrl", "event"]
 /// The number of an interrupt, and the cores that it is delivered to.
 type Interrupt = (u32, BTreeSet<u32>);
 
-/// The finding about interface `name` with so many receive `queues`, whose folder in sysfs is
-/// `folder`. `program` stands in commands.
+/// The finding about interface `name`, which has so many receive `queues` and this `folder` in
+/// sysfs. `program` stands in commands.
 pub(super) fn finding(name: &str, folder: &Path, queues: u32, program: &str) -> Finding {
     let device = fs::read_link(folder.join("device")).ok();
     let device = device.as_deref().and_then(Path::file_name).and_then(|name| name.to_str());

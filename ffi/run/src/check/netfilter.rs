@@ -4,7 +4,7 @@
 //! In: the rules that **nft** or **iptables-save** lists, the tier of the interface. Out: a
 //! finding, and the number of rules for the interface. Called by `nic`. Bound: two programs.
 
-use super::bounded::{Answer, answer};
+use super::bounded::{ProgramAnswer, answer};
 use super::finding::Finding;
 use crate::offers::Offer;
 
@@ -20,17 +20,17 @@ pub(super) fn finding(offer: &Offer) -> Finding {
     let nft = answer("nft", &["--stateless", "list", "ruleset"]);
     // The rules of iptables-nft are in the list of nft already.
     let iptables = match nft {
-        Answer::Missing => answer("iptables-save", &[]),
-        Answer::Text(_) | Answer::Failed => answer("iptables-legacy-save", &[]),
+        ProgramAnswer::Missing => answer("iptables-save", &[]),
+        ProgramAnswer::Text(_) | ProgramAnswer::Failed => answer("iptables-legacy-save", &[]),
     };
     verdict(&offer.domain, offer.value("tier") == Some("af_xdp"), &nft, &iptables)
 }
 
-fn verdict(name: &str, has_af_xdp: bool, nft: &Answer, iptables: &Answer) -> Finding {
+fn verdict(name: &str, has_af_xdp: bool, nft: &ProgramAnswer, iptables: &ProgramAnswer) -> Finding {
     let finding = |value: String| Finding::good(name, "firewall", value);
     let count = nft.text().map_or(0, |text| nft_rules(text, name))
         + iptables.text().map_or(0, |text| iptables_rules(text, name));
-    let is_hidden = [nft, iptables].contains(&&Answer::Failed);
+    let is_hidden = [nft, iptables].contains(&&ProgramAnswer::Failed);
     let rules = if count == 1 { "1 rule".to_owned() } else { format!("{count} rules") };
     match (count, has_af_xdp) {
         (0, true) if is_hidden => finding("unknown: root alone may read the rules".to_owned())
@@ -64,7 +64,7 @@ fn nft_rules(list: &str, name: &str) -> usize {
     count
 }
 
-/// The same in the output of **iptables-save**(8).
+/// The rules of that kind in the output of **iptables-save**(8).
 fn iptables_rules(saved: &str, name: &str) -> usize {
     let is_rule = |line: &&str| {
         line.starts_with("-A ") && is_for(line, name, &IPTABLES_INTERFACE)
@@ -126,13 +126,13 @@ mod tests {
 COMMIT
 ";
 
-    fn text(text: &str) -> Answer {
-        Answer::Text(text.to_owned())
+    fn text(text: &str) -> ProgramAnswer {
+        ProgramAnswer::Text(text.to_owned())
     }
 
     #[test]
     fn rules_of_an_interface_are_counted() {
-        assert_eq!(nft_rules(NFT, "eth0"), 4, "policy, iif, ct, !=");
+        assert_eq!(nft_rules(NFT, "eth0"), 4, "the policy, and three rules");
         assert_eq!(nft_rules(NFT, "wlan7"), 4, "policy, wlan*, ct, !=");
         assert_eq!(iptables_rules(IPTABLES, "eth0"), 4);
         assert_eq!(iptables_rules(IPTABLES, "wlan0"), 3);
@@ -143,10 +143,10 @@ COMMIT
 
     #[test]
     fn rules_do_not_hold_over_af_xdp() {
-        let found = verdict("eth0", true, &text(NFT), &Answer::Missing);
+        let found = verdict("eth0", true, &text(NFT), &ProgramAnswer::Missing);
         let value = "4 rules, not for packets over AF_XDP (fi_xdp(7), LIMITATIONS)";
         assert_eq!((found.value.as_str(), found.remedy()), (value, Some("export FI_XDP_TIER=udp")));
-        let found = verdict("eth0", true, &Answer::Missing, &text(IPTABLES));
+        let found = verdict("eth0", true, &ProgramAnswer::Missing, &text(IPTABLES));
         assert!(found.remedy().is_some() && found.value.starts_with("4 rules"), "{found:?}");
         let found = verdict("eth0", false, &text(NFT), &text(IPTABLES));
         assert_eq!(found.value, "8 rules: for kernel UDP, which this is");
@@ -155,10 +155,13 @@ COMMIT
 
     #[test]
     fn no_rules_differ_from_rules_that_nobody_may_read() {
-        let found = verdict("eth0", true, &text(""), &Answer::Missing);
+        let found = verdict("eth0", true, &text(""), &ProgramAnswer::Missing);
         assert_eq!((found.value.as_str(), found.remedy()), ("no rules", None));
-        let found = verdict("eth0", true, &Answer::Failed, &Answer::Missing);
+        let found = verdict("eth0", true, &ProgramAnswer::Failed, &ProgramAnswer::Missing);
         assert_eq!(found.remedy(), Some("sudo xdp-run --check --nic eth0"));
-        assert_eq!(verdict("eth0", false, &Answer::Failed, &Answer::Missing).remedy(), None);
+        assert_eq!(
+            verdict("eth0", false, &ProgramAnswer::Failed, &ProgramAnswer::Missing).remedy(),
+            None
+        );
     }
 }

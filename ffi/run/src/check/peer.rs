@@ -21,9 +21,6 @@ use crate::cli::ProviderName;
 use crate::environment::Environment;
 use firewall::Firewall;
 
-/// The subject of these findings.
-pub(super) const SUBJECT: &str = "peer";
-
 /// The findings about the path to `address`, HOST or HOST:PORT.
 pub(super) fn findings(
     address: &str,
@@ -33,7 +30,7 @@ pub(super) fn findings(
     let address = ofi_xdp_perf::cli::with_port(address);
     let (port, firewall) = (port::look(&address), Firewall::here());
     let ends = match &port {
-        port::Port::Open { ends, .. } => *ends,
+        port::PortState::Open { ends, .. } => *ends,
         _ => return vec![verdict::port(&address, &port, firewall)],
     };
     let measured = measure::measure(&address, name, environment);

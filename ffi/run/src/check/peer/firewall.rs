@@ -30,7 +30,7 @@ impl Firewall {
     /// The one of this host.
     pub(super) fn here() -> Self {
         let path = std::env::var_os("PATH").unwrap_or_default();
-        // Users who are not root have no folder for the administrator's programs.
+        // A user other than root may have no folder of the administrator in `PATH`.
         let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
         let folders: Vec<_> = folders.collect();
         let has = |program: &str| folders.iter().any(|folder| folder.join(program).exists());

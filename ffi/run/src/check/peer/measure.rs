@@ -90,7 +90,8 @@ pub(super) fn measure(address: &str, name: ProviderName, environment: &Environme
         return Measured { datagrams, traffic: None, path: None };
     }
     let mut path = None;
-    let traffic = run(&mut command(&WORKLOAD), TRAFFIC, |pid| path = page(pid).or(path.take()));
+    let traffic =
+        run(&mut command(&WORKLOAD), TRAFFIC, |pid| path = page(pid).or_else(|| path.take()));
     Measured { datagrams, traffic: Some(traffic), path }
 }
 

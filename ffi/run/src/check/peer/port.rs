@@ -27,7 +27,7 @@ pub(super) struct Ends {
 
 /// The port, as a client sees it.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) enum Port {
+pub(super) enum PortState {
     /// A connection was accepted, after so long.
     Open { ends: Ends, took: Duration },
     /// The host answers, and no program listens.
@@ -41,21 +41,23 @@ pub(super) enum Port {
 }
 
 /// Connects to `address`, HOST:PORT, and leaves.
-pub(super) fn look(address: &str) -> Port {
+pub(super) fn look(address: &str) -> PortState {
     let to = match resolve(address) {
         Ok(to) => to,
-        Err(error) => return Port::Unknown(error.to_string()),
+        Err(error) => return PortState::Unknown(error.to_string()),
     };
     let deadline = Deadline::after(CONNECT);
     let connected = TcpStream::connect_timeout(&to, CONNECT);
     let took = CONNECT.saturating_sub(deadline.left());
     let ours = |stream: TcpStream| stream.local_addr().map(|local| local.ip().to_canonical());
     match connected.and_then(ours) {
-        Ok(ours) => Port::Open { ends: Ends { ours, theirs: to.ip().to_canonical() }, took },
+        Ok(ours) => PortState::Open { ends: Ends { ours, theirs: to.ip().to_canonical() }, took },
         Err(error) => match error.kind() {
-            ErrorKind::ConnectionRefused => Port::Refused,
-            ErrorKind::TimedOut | ErrorKind::WouldBlock => Port::Unanswered { ours: source(to) },
-            _ => Port::Unreachable(error.to_string()),
+            ErrorKind::ConnectionRefused => PortState::Refused,
+            ErrorKind::TimedOut | ErrorKind::WouldBlock => {
+                PortState::Unanswered { ours: source(to) }
+            }
+            _ => PortState::Unreachable(error.to_string()),
         },
     }
 }
@@ -91,13 +93,13 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap().to_string();
         let local = IpAddr::from([127, 0, 0, 1]);
-        let Port::Open { ends, took } = look(&address) else { panic!("it is open") };
+        let PortState::Open { ends, took } = look(&address) else { panic!("it is open") };
         assert_eq!(ends, Ends { ours: local, theirs: local });
         assert!(took < CONNECT);
         drop(listener);
-        assert_eq!(look(&address), Port::Refused);
-        assert!(matches!(look("no-such-host.invalid:7471"), Port::Unknown(_)));
-        assert!(matches!(look("no port"), Port::Unknown(_)));
+        assert_eq!(look(&address), PortState::Refused);
+        assert!(matches!(look("no-such-host.invalid:7471"), PortState::Unknown(_)));
+        assert!(matches!(look("no port"), PortState::Unknown(_)));
         assert_eq!(source(SocketAddr::new(local, 9)), Some(local));
     }
 }

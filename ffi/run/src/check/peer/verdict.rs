@@ -10,11 +10,10 @@ use std::net::IpAddr;
 use ofi_xdp_perf::cli::PORT;
 use ofi_xdp_perf::report::{Datagrams, PerfReport};
 
-use super::SUBJECT;
 use super::firewall::{Firewall, Packets};
 use super::measure::{Failed, Measured, PathState};
-use super::port::{Ends, Port};
-use crate::check::finding::Finding;
+use super::port::{Ends, PortState};
+use crate::check::finding::{Finding, PEER};
 
 /// The part of retransmitted packets above which a path loses packets.
 const LOSS_MAX: f64 = 0.001;
@@ -36,34 +35,34 @@ fn port_of(address: &str) -> u16 {
 }
 
 /// The TCP port of `xdp-perf` at `address`.
-pub(super) fn port(address: &str, port: &Port, firewall: Firewall) -> Finding {
-    let finding = |value: String| Finding::good(SUBJECT, "control port", value);
+pub(super) fn port(address: &str, port: &PortState, firewall: Firewall) -> Finding {
+    let finding = |value: String| Finding::good(PEER, "control port", value);
     match port {
-        Port::Open { took, .. } => {
+        PortState::Open { took, .. } => {
             finding(format!("{address} accepts, after {}", time(took.as_nanos() as f64)))
         }
-        Port::Refused => {
+        PortState::Refused => {
             let server = match port_of(address) {
                 PORT => "xdp-perf".to_owned(),
                 other => format!("xdp-perf --listen '[::]:{other}'"),
             };
             finding(format!("nobody listens at {address}")).failure(there(server, address))
         }
-        Port::Unanswered { ours } => {
+        PortState::Unanswered { ours } => {
             let value =
                 format!("no answer from {address}: the host is down, or a firewall drops TCP");
             let admit = |ours: IpAddr| firewall.admit(Packets::Tcp(port_of(address)), ours);
             let ping = || format!("ping -c 3 {}", host(address));
             finding(value).failure(ours.map_or_else(ping, |ours| there(admit(ours), address)))
         }
-        Port::Unknown(why) => finding(format!("{address} has no address: {why}"))
+        PortState::Unknown(why) => finding(format!("{address} has no address: {why}"))
             .failure(format!("getent ahosts {}", host(address))),
-        Port::Unreachable(why) => finding(format!("no way to {address}: {why}"))
+        PortState::Unreachable(why) => finding(format!("no way to {address}: {why}"))
             .failure(format!("ip route get {}", host(address))),
     }
 }
 
-/// The findings about a path whose control port is open.
+/// The findings about a path with an open control port.
 pub(super) fn measured(
     measured: &Measured,
     address: &str,
@@ -89,7 +88,7 @@ pub(super) fn measured(
 
 /// The server accepts a connection, and there is no session.
 fn no_session(why: &Failed, address: &str) -> Finding {
-    let finding = |value: String| Finding::good(SUBJECT, "session", value);
+    let finding = |value: String| Finding::good(PEER, "session", value);
     let why = match why {
         Failed::Missing => {
             return finding("xdp-perf is neither beside xdp-run nor in PATH".to_owned())
@@ -131,7 +130,7 @@ fn udp_ports(
     firewall: Firewall,
 ) -> Finding {
     let Datagrams { sent, to_server, to_client } = datagrams;
-    let finding = |value: String| Finding::good(SUBJECT, "UDP ports", value);
+    let finding = |value: String| Finding::good(PEER, "UDP ports", value);
     if to_server > 0 && to_client > 0 {
         let value = format!("open: {to_server} of {sent} datagrams there, {to_client} back");
         let is_whole = to_server == sent && to_client == sent;
@@ -160,7 +159,7 @@ fn no_traffic(why: &Failed, datagrams: Datagrams, address: &str) -> Finding {
         Failed::Missing => "xdp-perf is gone",
         Failed::Message(why) => why,
     };
-    let finding = Finding::good(SUBJECT, "round trip", why);
+    let finding = Finding::good(PEER, "round trip", why);
     if datagrams.to_server == 0 || datagrams.to_client == 0 {
         let again = format!("xdp-run --check --peer {address}  # when the UDP ports are open");
         return finding.failure(again);
@@ -176,24 +175,24 @@ fn speed(report: &PerfReport, path: Option<&PathState>) -> Vec<Finding> {
         // The report has half round trips.
         let [p50, p99] = [latency.p50_ns, latency.p99_ns].map(|half| time(2.0 * half as f64));
         let value = format!("{p50} (99 %: {p99}){by}");
-        findings.push(Finding::good(SUBJECT, "round trip", value));
+        findings.push(Finding::good(PEER, "round trip", value));
     }
     if let Some(small) = report.stream.first() {
         let (rate, size) = (small.message_rate, small.size_bytes);
         let value = format!("{:.3} million messages/s of {size} bytes", rate / 1e6);
-        findings.push(Finding::good(SUBJECT, "rate", value));
+        findings.push(Finding::good(PEER, "rate", value));
     }
     if let Some(long) = report.stream.get(1) {
         let (bits, size) = (long.bandwidth * 8.0 / 1e9, long.size_bytes >> 10);
         let value = format!("{bits:.2} Gb/s with {size} KiB");
-        findings.push(Finding::good(SUBJECT, "bandwidth", value));
+        findings.push(Finding::good(PEER, "bandwidth", value));
     }
     findings
 }
 
 fn path_mtu(path: &PathState, address: &str) -> Finding {
     let PathState { interface, full, passes, .. } = path;
-    let finding = |value: String| Finding::good(SUBJECT, "path MTU", value);
+    let finding = |value: String| Finding::good(PEER, "path MTU", value);
     if passes >= full {
         return finding(format!("{passes}, as {interface} sends"));
     }
@@ -207,7 +206,7 @@ fn loss(path: &PathState) -> Finding {
     let all = sent.saturating_add(*retransmitted);
     let part = *retransmitted as f64 / all.max(1) as f64;
     let value = format!("{:.3} %: {retransmitted} of {all} packets sent again", 100.0 * part);
-    let finding = |value| Finding::good(SUBJECT, "loss", value);
+    let finding = |value| Finding::good(PEER, "loss", value);
     if path.passes < path.full {
         return finding(format!("{value}, of which longer ones than the path MTU"));
     }

@@ -61,25 +61,25 @@ fn failed(why: &str) -> Failed {
 
 #[test]
 fn a_port_that_is_closed_has_the_command_that_opens_it() {
-    let of = |address, state: Port| port(address, &state, Firewall::Nft);
-    let open = of(ADDRESS, Port::Open { ends: ends(), took: Duration::from_micros(150) });
+    let of = |address, state: PortState| port(address, &state, Firewall::Nft);
+    let open = of(ADDRESS, PortState::Open { ends: ends(), took: Duration::from_micros(150) });
     assert_eq!(
         (open.value.as_str(), open.remedy()),
         ("10.0.0.2:7471 accepts, after 150.0 µs", None)
     );
-    let refused = of(ADDRESS, Port::Refused);
+    let refused = of(ADDRESS, PortState::Refused);
     assert!(refused.is_failure() && refused.value == "nobody listens at 10.0.0.2:7471");
     assert_eq!(refused.remedy(), Some("xdp-perf  # on 10.0.0.2"));
-    let other = of("[fd00::2]:99", Port::Refused);
+    let other = of("[fd00::2]:99", PortState::Refused);
     assert_eq!(other.remedy(), Some("xdp-perf --listen '[::]:99'  # on fd00::2"));
-    let dropped = of(ADDRESS, Port::Unanswered { ours: Some(ends().ours) });
+    let dropped = of(ADDRESS, PortState::Unanswered { ours: Some(ends().ours) });
     let command = "sudo nft insert rule inet filter input ip saddr 10.0.0.1 tcp dport 7471 accept";
     assert_eq!(dropped.remedy(), Some(format!("{command}  # on 10.0.0.2").as_str()));
-    let down = of(ADDRESS, Port::Unanswered { ours: None });
+    let down = of(ADDRESS, PortState::Unanswered { ours: None });
     assert_eq!(down.remedy(), Some("ping -c 3 10.0.0.2"));
-    let unknown = of("nohost:7471", Port::Unknown("not known".to_owned()));
+    let unknown = of("nohost:7471", PortState::Unknown("not known".to_owned()));
     assert_eq!(unknown.remedy(), Some("getent ahosts nohost"));
-    let unreachable = of(ADDRESS, Port::Unreachable("no route to host".to_owned()));
+    let unreachable = of(ADDRESS, PortState::Unreachable("no route to host".to_owned()));
     assert_eq!(unreachable.remedy(), Some("ip route get 10.0.0.2"));
 }
 
