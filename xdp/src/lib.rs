@@ -82,7 +82,7 @@ pub use host::netlink::AddressMonitor;
 pub use lease::broker;
 pub use lease::request::SocketRequest;
 pub use lease::socket_lease::{Lease, ProgramLease};
-pub use mtu::payload_max;
+pub use mtu::{path_mtu, payload_max};
 pub use ofi_xdp_bpf::{AttachMode, Counters, EndpointAddress, Redirect, Verdict};
 pub use port::hybrid::HybridPort;
 pub use port::open::OpenError;

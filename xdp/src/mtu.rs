@@ -4,7 +4,7 @@
 //! In: an MTU, or bytes of UDP payload, and the address family. Out: the other of the two. Callers:
 //! both halves of the port and the route table. Bound: constant work.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, UdpSocket};
 
 use crate::config::PAYLOAD_MAX;
 
@@ -17,6 +17,19 @@ const HEADERS_V6: usize = 48;
 #[must_use]
 pub fn payload_max(mtu: u32, ip: IpAddr) -> usize {
     (mtu as usize).saturating_sub(headers(ip)).min(PAYLOAD_MAX)
+}
+
+/// The MTU of the path of a connected socket in bytes, headers of IP included (`IP_MTU`, ip(7);
+/// `IPV6_MTU`, ipv6(7)): that of the interface, of the route, or of a hop that has reported a
+/// smaller one. `None` if the kernel does not tell.
+#[must_use]
+pub fn path_mtu(socket: &UdpSocket) -> Option<u32> {
+    let mtu = if socket.local_addr().ok()?.is_ipv4() {
+        rustix::net::sockopt::ip_mtu(socket)
+    } else {
+        rustix::net::sockopt::ipv6_mtu(socket)
+    };
+    mtu.ok()
 }
 
 /// The smallest MTU that leaves `payload` bytes.

@@ -7,14 +7,14 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 
+use ofi_xdp_datapath::path_mtu;
+
 /// The route to a destination.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct RouteTowards {
     /// The address from which the kernel would send.
     pub(crate) source: IpAddr,
-    /// The path MTU in bytes, headers of IP included (`IP_MTU`, ip(7); `IPV6_MTU`, ipv6(7)): that
-    /// of the interface, of the route, or of a hop that has reported a smaller one. `None` if the
-    /// kernel does not tell.
+    /// The path MTU in bytes, if the kernel knows it: see [`path_mtu`].
     pub(crate) mtu: Option<u32>,
 }
 
@@ -29,12 +29,8 @@ impl RouteTowards {
         // Connecting a datagram socket looks up the route and sends nothing. Port 0 cannot be used.
         let port = if destination.port() == 0 { 9 } else { destination.port() };
         socket.connect((destination.ip(), port)).ok()?;
-        let mtu = match destination {
-            SocketAddr::V4(_) => rustix::net::sockopt::ip_mtu(&socket),
-            SocketAddr::V6(_) => rustix::net::sockopt::ipv6_mtu(&socket),
-        };
         let source = socket.local_addr().ok()?.ip();
-        Some(Self { source, mtu: mtu.ok() })
+        Some(Self { source, mtu: path_mtu(&socket) })
     }
 }
 

@@ -81,7 +81,10 @@ impl Runtime {
             if deferred {
                 engine.defer(id, signal);
             }
-            let time = engine.wants_transmit().then(|| if fresh { time } else { now() });
+            // The next post sends a datagram that others follow (`FI_MORE`): one batch, one call.
+            let waits = more && form == SendForm::Datagram;
+            let sends = !waits && engine.wants_transmit();
+            let time = sends.then(|| if fresh { time } else { now() });
             Ok::<_, Error>((deferred.then_some(DeferredId::Op(id)), time))
         })?;
         if let Some(now) = time {

@@ -38,8 +38,8 @@ impl Senders {
         Self { local, senders: (0..SENDERS_MAX).map(|_| own()).collect() }
     }
 
-    /// The socket for packets to `peer`; `None`: the endpoint's own. A packet outside of connections
-    /// always has that: its receiver answers to the port that it comes from.
+    /// The socket for packets to `peer`; `None`: the endpoint's own. A packet outside of
+    /// connections always has that: its receiver answers to the port that it comes from.
     #[inline]
     pub(super) fn socket(&self, peer: PeerId) -> Option<&KernelSocket> {
         if peer.is_none() {

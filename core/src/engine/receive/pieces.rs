@@ -135,7 +135,8 @@ impl Pieces<'_> {
             let name = slot.name.filter(|name| (name.0, name.1) == (peer, epoch));
             name.filter(|name| psn.is_before(name.2)).map(|name| name.2.since(psn))
         };
-        let behind = self.slots.iter().enumerate().filter_map(|(at, slot)| Some((ahead(slot)?, at)));
+        let behind =
+            self.slots.iter().enumerate().filter_map(|(at, slot)| Some((ahead(slot)?, at)));
         behind.max().map(|(_, at)| at)
     }
 
