@@ -149,8 +149,8 @@ impl Ctx<'_> {
         }
         body.psn_base = base.0.into();
         body.cookie = if hello { cookie } else { expected.0.into() }.into();
-        // Without the slot of its peer, by which the port knows the source port of a connection: the
-        // receiver finds a peer without a connection by the endpoint's own port (§13).
+        // Without the slot of its peer, by which the port knows the source port of a connection.
+        // The receiver finds a peer without a connection by the endpoint's own port (§13).
         self.seal_stateless(&header, body.as_bytes(), peer.address(), packet)
     }
 

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv6Addr, SocketAddr, UdpSocket};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::abi::{self, FI_ADDR_UNSPEC};
-use crate::fi::{Context, Mem};
+use crate::fi::{Context, Mem, Message};
 use crate::group::{Group, Node};
 use crate::runner::tests;
 use crate::world::{Setup, World, not_offered, refused};
@@ -22,6 +22,8 @@ tests! { "fi_dgram":
     other_operations_than_messages_are_refused
     levels_that_need_an_acknowledgment_are_refused
     injected_datagrams_arrive
+    datagrams_that_are_announced_keep_their_bounds
+    a_datagram_that_announces_another_one_leaves_alone_with_progress
     a_socket_receives_the_bytes_alone
     any_bytes_of_a_socket_arrive
 }
@@ -114,6 +116,44 @@ fn other_operations_than_messages_are_refused(world: &World) -> Result<()> {
     refused(ep.tsend(Mem::zeroed(8), to, 1, none), &errors, "fi_tsend")?;
     refused(ep.trecv(Mem::zeroed(8), to, 1, 0, none), &errors, "fi_trecv")?;
     group.expect_no_event(group.b())?;
+    group.close()
+}
+
+/// `fi_msg(3)`, `FI_MORE`: a provider may send such a series at once. Every message keeps its bounds.
+fn datagrams_that_are_announced_keep_their_bounds(world: &World) -> Result<()> {
+    const COUNT: usize = 30;
+    let group = pair(world)?;
+    let length = |number: usize| if number + 1 < COUNT { 1000 } else { 999 };
+    let buffers: Vec<Mem> = (0..COUNT).map(|_| Mem::zeroed(1200)).collect();
+    for into in &buffers {
+        group.post(|| group.b().ep.recv(*into, FI_ADDR_UNSPEC, Context::null()))?;
+    }
+    for number in 0..COUNT {
+        let from = Mem::pattern(length(number), number as u8);
+        let message = Message::new(from, group.to_b(), Context::null());
+        let more = if number + 1 < COUNT { abi::FI_MORE } else { 0 };
+        group.post(|| group.a().ep.sendmsg(&message, more | abi::FI_COMPLETION))?;
+    }
+    group.take(group.a(), COUNT)?;
+    group.take(group.b(), COUNT)?;
+    // Datagrams have no order.
+    for number in 0..COUNT {
+        let wanted = Mem::pattern(length(number), number as u8);
+        let is_there = |into: &&Mem| into.bytes()[..length(number)] == *wanted.bytes();
+        ensure!(buffers.iter().filter(is_there).count() == 1, "datagram {number}");
+    }
+    group.close()
+}
+
+/// `fi_msg(3)`, `FI_MORE`: a hint. Without another post progress sends the message.
+fn a_datagram_that_announces_another_one_leaves_alone_with_progress(world: &World) -> Result<()> {
+    let group = pair(world)?;
+    let (from, into) = (Mem::pattern(20, 1), Mem::zeroed(20));
+    group.post(|| group.b().ep.recv(into, FI_ADDR_UNSPEC, Context::null()))?;
+    let message = Message::new(from, group.to_b(), Context::null());
+    group.post(|| group.a().ep.sendmsg(&message, abi::FI_MORE | abi::FI_COMPLETION))?;
+    group.next(group.a())?;
+    ensure!(group.next(group.b())?.len == 20 && into.bytes() == from.bytes(), "other bytes");
     group.close()
 }
 

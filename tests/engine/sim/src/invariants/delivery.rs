@@ -74,11 +74,12 @@ pub fn identify(
             plain && send.to == node && send.len == total && source.is_none_or(|s| s == op.node)
         })
     };
-    // Some that look the same may have ended in error: the bytes decide, where they can. Else it is
-    // one that has not, because such a one may have had no connection.
+    // Some that look the same may have ended in error, or with their sender: the bytes decide,
+    // where they can. Else it is one that has not, because such a one may have had no connection.
     let inside = bytes.get(..done.len as usize).unwrap_or(bytes);
     let exact = |op: &&crate::app::Op| fits(op) && differs_at(op.id, 0, inside).is_none();
-    let sound = |op: &&crate::app::Op| exact(op) && !matches!(op.state, State::Ended(Err(_)));
+    let failed = |op: &crate::app::Op| matches!(op.state, State::Ended(Err(_)) | State::Vanished);
+    let sound = |op: &&crate::app::Op| exact(op) && !failed(op);
     let all = || oracle.ops().iter();
     all().find(sound).or_else(|| all().find(exact)).or_else(|| all().find(fits)).map(|op| op.id)
 }
