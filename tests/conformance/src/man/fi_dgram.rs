@@ -119,7 +119,7 @@ fn other_operations_than_messages_are_refused(world: &World) -> Result<()> {
     group.close()
 }
 
-/// `fi_msg(3)`, `FI_MORE`: a provider may send such a series at once. Every message keeps its bounds.
+/// `fi_msg(3)`, `FI_MORE`: a provider may send such a series at once. Messages keep their bounds.
 fn datagrams_that_are_announced_keep_their_bounds(world: &World) -> Result<()> {
     const COUNT: usize = 30;
     let group = pair(world)?;
