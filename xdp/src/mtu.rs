@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Arithmetic between the MTU of an interface and the longest packet of the engine.
+//! Arithmetic between an MTU and the longest packet of the engine, and the MTU of a path.
 //!
-//! In: an MTU, or bytes of UDP payload, and the address family. Out: the other of the two. Callers:
-//! both halves of the port and the route table. Bound: constant work.
+//! In: an MTU, or bytes of UDP payload, and the address family; or a connected socket. Out: the
+//! other of the two; or the MTU. Callers: both halves of the port, the route table, `fi_getinfo`.
+//! Bound: constant work, two calls of the kernel for a socket.
 
 use std::net::{IpAddr, UdpSocket};
 

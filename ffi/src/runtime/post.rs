@@ -81,7 +81,8 @@ impl Runtime {
             if deferred {
                 engine.defer(id, signal);
             }
-            // The next post sends a datagram that others follow (`FI_MORE`): one batch, one call.
+            // The next post, or progress, sends a datagram that others follow (`FI_MORE`): one
+            // batch, one call of the kernel.
             let waits = more && form == SendForm::Datagram;
             let sends = !waits && engine.wants_transmit();
             let time = sends.then(|| if fresh { time } else { now() });
