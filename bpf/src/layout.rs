@@ -69,6 +69,8 @@ verdicts! {
     PassLink = "pass_link",
     /// From an address that no other host may use as a source.
     PassSource = "pass_source",
+    /// The UDP checksum, which the kernel verifies, protects its payload.
+    PassChecksum = "pass_checksum",
 }
 
 /// Number of frames with each [`Verdict`] since the program was loaded, over all CPUs.

@@ -28,6 +28,11 @@ fn constants_are_those_of_the_packet_format() {
     assert_eq!(number("WIRE_PACKET_MIN"), wire::HEADER_LEN);
     // docs/PROTOCOL.md §3.1: byte 0, high nibble.
     assert_eq!((number("WIRE_VERSION_OFFSET"), number("WIRE_VERSION_SHIFT")), (0, 4));
+    // §3.2: bytes 1 and 2.
+    let byte = |name| u8::from_str_radix(define(name).trim_start_matches("0x"), 16);
+    assert_eq!(byte("WIRE_DATA"), Ok(wire::PacketKind::Data as u8));
+    assert_eq!(byte("WIRE_HEAD_CHECKSUM"), Ok(wire::Flags::HEAD_CHECKSUM.bits()));
+    assert_eq!((number("WIRE_KIND_OFFSET"), number("WIRE_FLAGS_OFFSET")), (1, 2));
 }
 
 #[test]

@@ -89,6 +89,7 @@ impl Fixture {
         let counted = match verdict {
             Verdict::PassOversize
             | Verdict::PassVersion
+            | Verdict::PassChecksum
             | Verdict::PassQueue
             | Verdict::PassNoSocket => 1,
             // The port is known if the cut is behind the three headers.
@@ -373,6 +374,25 @@ fn root_pass_version() {
         let mut packet = PACKET;
         packet[0] = first;
         fixture.expect(Verdict::PassVersion, &v4(PORT, &packet));
+    }
+}
+
+#[test]
+fn root_pass_checksum() {
+    if common::skipped("CAP_BPF and CAP_NET_ADMIN") {
+        return;
+    }
+    let fixture = Fixture::v4();
+    for (kind, flags) in [(0x10, 0x20), (0x10, 0x3f), (0x10, 0xff)] {
+        let mut packet = PACKET;
+        packet[1..3].copy_from_slice(&[kind, flags]);
+        fixture.expect(Verdict::PassChecksum, &v4(PORT, &packet));
+    }
+    // The flag of other kinds means nothing.
+    for (kind, flags) in [(0x10, 0xdf), (0x01, 0x20), (0x0a, 0x20), (0x11, 0x20)] {
+        let mut packet = PACKET;
+        packet[1..3].copy_from_slice(&[kind, flags]);
+        fixture.expect(Verdict::Redirected, &v4(PORT, &packet));
     }
 }
 

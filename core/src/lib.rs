@@ -46,7 +46,9 @@ pub use api::limits::{ATOMIC_LEN_MAX, MESSAGE_LEN_MAX, PIECED_LEN_MAX, RENDEZVOU
 pub use api::link::LinkState;
 pub use api::matching::TagMatch;
 pub use api::memory::{AtomicAccess, Gather, Memory, Placement, Source, Target, UnmatchedMessage};
-pub use api::port::{Datagram, Destination, Port, PortError, PortLimits, Transmit, Transmitted};
+pub use api::port::{
+    ChecksumCoverage, Datagram, Destination, Port, PortError, PortLimits, Transmit, Transmitted,
+};
 pub use api::request::{
     AtomicRequest, Common, Peek, ReadRequest, RecvRequest, Remote, SendRequest, UnstartedOp,
     WriteRequest,

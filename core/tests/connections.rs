@@ -7,6 +7,7 @@
 
 mod world;
 
+use ofi_xdp_core::ChecksumCoverage;
 use ofi_xdp_core::*;
 use ofi_xdp_test_kit::records::handshake;
 use std::time::Duration;
@@ -423,6 +424,7 @@ fn a_flood_of_hellos_leaves_room_for_real_peers() {
         let from = PeerAddress::from_v4([198, 18, 0, 99], port);
         let node = &mut world.nodes[1];
         let datagram = Datagram {
+            coverage: ChecksumCoverage::Whole,
             to_group: false,
             from,
             bytes: &forged,

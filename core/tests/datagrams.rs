@@ -7,6 +7,7 @@
 
 mod world;
 
+use ofi_xdp_core::ChecksumCoverage;
 use ofi_xdp_core::*;
 use std::time::Duration;
 use world::*;
@@ -104,6 +105,7 @@ fn a_datagram_to_a_group_is_marked() {
         let bytes = pattern(3, 20);
         let Node { engine, memory, .. } = &mut world.nodes[1];
         let datagram = Datagram {
+            coverage: ChecksumCoverage::Whole,
             from: address(0),
             bytes: &bytes,
             congestion_experienced: false,

@@ -6,8 +6,8 @@
 
 use ofi_xdp_core::shared_queue::{ClaimedRecv, Cursor, Release, SharedStorageBox, SliceEnd};
 use ofi_xdp_core::{
-    Config, Context, EngineBox, Identity, PeerAddress, PortLimits, PostError, RecvRequest,
-    SharedQueue, SharedRecvId, TagMatch, UnmatchedMessage,
+    ChecksumCoverage, Config, Context, EngineBox, Identity, PeerAddress, PortLimits, PostError,
+    RecvRequest, SharedQueue, SharedRecvId, TagMatch, UnmatchedMessage,
 };
 use proptest::prelude::*;
 
@@ -142,7 +142,12 @@ fn engine() -> EngineBox {
         responders: 2,
         ..Config::new(crc32c::crc32c_append)
     };
-    let limits = PortLimits { payload_max: 1472, receive_max: 1472, port_packets: 64 };
+    let limits = PortLimits {
+        payload_max: 1472,
+        receive_max: 1472,
+        port_packets: 64,
+        coverage: ChecksumCoverage::Whole,
+    };
     EngineBox::new(&config, Identity { key: 1 }, limits).unwrap()
 }
 

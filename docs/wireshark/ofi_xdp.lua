@@ -55,6 +55,8 @@ local f_duplicates =
     field("flags.duplicates_seen", ProtoField.bool, "DUPLICATES_SEEN", 8, nil, 0x08)
 local f_beyond =
     field("flags.beyond_window_seen", ProtoField.bool, "BEYOND_WINDOW_SEEN", 8, nil, 0x10)
+local f_head_checksum =
+    field("flags.head_checksum", ProtoField.bool, "HEAD_CHECKSUM", 8, nil, 0x20)
 local f_rnr_epoch = field("rnr_epoch", ProtoField.uint8, "Receiver-not-ready epoch")
 local f_dst_cid = field("dst_cid", ProtoField.uint32, "Receiver's connection", base.HEX)
 local f_token = field("token", ProtoField.uint32, "Token, lower half", base.HEX)
@@ -164,11 +166,14 @@ for byte = 0, 255 do
     crc_table[byte] = crc
 end
 
--- 3.3: over the whole payload, the checksum's own bytes taken as zero; zero is sent as all ones.
+-- 3.3: over the whole payload, or the first 64 bytes of a DATA packet with HEAD_CHECKSUM. The
+-- checksum's own bytes are taken as zero; zero is sent as all ones.
 local function checksum(tvb)
     local bytes = tvb:bytes()
+    local is_head = bytes:get_index(1) == 0x10 and band(bytes:get_index(2), 0x20) ~= 0
+    local last = is_head and math.min(64, tvb:len()) or tvb:len()
     local crc = -1
-    for at = 0, tvb:len() - 1 do
+    for at = 0, last - 1 do
         local byte = (at >= 28 and at < HEADER) and 0 or bytes:get_index(at)
         crc = bxor(rshift(crc, 8), crc_table[band(bxor(crc, byte), 0xff)])
     end
@@ -316,7 +321,8 @@ local function header(tvb, tree)
     tree:add(f_auth, tvb(0, 1))
     tree:add(f_kind, tvb(1, 1))
     local flags = tree:add(f_flags, tvb(2, 1))
-    for _, one in ipairs({ f_ack_request, f_again, f_barrier, f_duplicates, f_beyond }) do
+    for _, one in ipairs({ f_ack_request, f_again, f_barrier, f_duplicates, f_beyond,
+        f_head_checksum }) do
         flags:add(one, tvb(2, 1))
     end
     tree:add(f_rnr_epoch, tvb(3, 1))
@@ -372,7 +378,7 @@ end
 -- Accepts version 2 without authentication, with a known kind, known flags and a checksum.
 local function is_ours(tvb)
     return tvb:len() >= HEADER and tvb(0, 1):uint() == 0x20 and KINDS[tvb(1, 1):uint()] ~= nil
-        and tvb(2, 1):uint() < 0x20 and tvb(28, 4):le_uint() ~= 0
+        and tvb(2, 1):uint() < 0x40 and tvb(28, 4):le_uint() ~= 0
 end
 
 xdp:register_heuristic("udp", function(tvb, pinfo, root)

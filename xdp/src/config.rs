@@ -9,6 +9,8 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use ofi_xdp_core::ChecksumCoverage;
+
 /// The data path of packets, as configured by `FI_XDP_TIER` and `FI_XDP_MODE`.
 ///
 /// Each mode but [`Mode::Udp`] is a preference. If it is not available, the next mode of this list
@@ -171,6 +173,8 @@ pub struct PortConfig {
     /// Whether packets to a peer may have another source port than the endpoint's, where those
     /// arrive by another queue than that of the peer's socket.
     pub entropy: bool,
+    /// The coverage of checksums of long packets that leave by the kernel.
+    pub coverage: ChecksumCoverage,
     /// Path of the broker, which grants sockets to a process without capabilities; `None`: no
     /// broker.
     pub broker: Option<PathBuf>,
@@ -198,6 +202,7 @@ impl PortConfig {
             steer: false,
             any_payload: false,
             entropy: true,
+            coverage: ChecksumCoverage::Head,
             broker: Some(PathBuf::from(DEFAULT_BROKER_PATH)),
             peers,
             port_packets: 1024,

@@ -247,6 +247,10 @@ static __always_inline enum verdict decide(struct xdp_md *ctx, __u32 *slot)
 			return PASS_TRUNCATED;
 		if (payload[WIRE_VERSION_OFFSET] >> WIRE_VERSION_SHIFT != WIRE_VERSION)
 			return PASS_VERSION;
+		/* AF_XDP verifies no UDP checksum; the kernel does. */
+		if (payload[WIRE_KIND_OFFSET] == WIRE_DATA &&
+		    payload[WIRE_FLAGS_OFFSET] & WIRE_HEAD_CHECKSUM)
+			return PASS_CHECKSUM;
 	}
 	/* A socket receives from its own queue only; a redirect from another queue drops. */
 	queue = ctx->rx_queue_index;

@@ -14,6 +14,11 @@
 #define WIRE_VERSION 2
 #define WIRE_VERSION_OFFSET 0
 #define WIRE_VERSION_SHIFT 4
+/* A packet of records, and its flag that leaves the payload to the UDP checksum. */
+#define WIRE_KIND_OFFSET 1
+#define WIRE_DATA 0x10
+#define WIRE_FLAGS_OFFSET 2
+#define WIRE_HEAD_CHECKSUM 0x20
 /* The common header: no packet is shorter. */
 #define WIRE_PACKET_MIN 32
 
@@ -60,6 +65,7 @@ enum verdict {
 	PASS_VLAN,
 	PASS_LINK,
 	PASS_SOURCE,
+	PASS_CHECKSUM,
 	VERDICTS,
 };
 

@@ -8,6 +8,15 @@
 
 use crate::{Instant, PathAdvice, PeerAddress, PeerId, WantedPort};
 
+/// The bytes of a packet that its checksum covers (the term of RFC 3828).
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ChecksumCoverage {
+    /// All of them. The path may damage any byte.
+    Whole,
+    /// The first 64. The UDP checksum protects the packet, and a kernel verifies it.
+    Head,
+}
+
 /// A received packet, borrowed from the port until the sink returns.
 #[derive(Clone, Copy, Debug)]
 pub struct Datagram<'a> {
@@ -22,6 +31,8 @@ pub struct Datagram<'a> {
     pub wanted: WantedPort,
     /// Whether it was sent to a multicast group of the receiver, not to the receiver's own address.
     pub to_group: bool,
+    /// The least coverage of a checksum: the head where a kernel has verified the UDP checksum.
+    pub coverage: ChecksumCoverage,
 }
 
 /// The destination of a packet.
@@ -73,6 +84,9 @@ pub struct PortLimits {
     /// The number of packets that one peer may have in flight to this port without overrunning its
     /// receive ring or socket buffer.
     pub port_packets: u16,
+    /// The least coverage of a packet's checksum on the path that long packets take. On its other
+    /// paths the port completes the checksum ([`cover_whole`](crate::wire::cover_whole)).
+    pub coverage: ChecksumCoverage,
 }
 
 /// The medium failed, and the port cannot recover.

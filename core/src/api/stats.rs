@@ -83,11 +83,14 @@ pub enum DropReason {
     /// A datagram that no posted receive takes, without storage for it.
     #[error("datagram without a receive and without storage")]
     NoReceive,
+    /// The checksum covers the head of the packet alone, and the path does not protect the rest.
+    #[error("checksum over the head on a path without UDP checksum")]
+    Unprotected,
 }
 
 impl DropReason {
     /// The number of reasons.
-    pub const COUNT: usize = Self::NoReceive as usize + 1;
+    pub const COUNT: usize = Self::Unprotected as usize + 1;
 
     /// All reasons.
     pub const ALL: [Self; Self::COUNT] = [
@@ -116,6 +119,7 @@ impl DropReason {
         Self::PieceWithoutRoom,
         Self::MalformedPieces,
         Self::NoReceive,
+        Self::Unprotected,
     ];
 }
 

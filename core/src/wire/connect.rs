@@ -10,6 +10,7 @@ use super::header::{HEADER_LEN, Header, VERSION};
 use super::integrity::{seal, verify};
 use crate::api::config::ChecksumFn;
 use crate::api::limits::CONNECT_DATA_MAX;
+use crate::api::port::ChecksumCoverage;
 use crate::api::stats::DropReason;
 use crate::{PeerAddress, PeerId};
 use zerocopy::little_endian::{U16, U32, U64};
@@ -170,9 +171,7 @@ impl<'a> ConnectPacket<'a> {
         let (layout, data) =
             ConnectLayout::ref_from_prefix(bytes).map_err(|_| DropReason::Truncated)?;
         let kind = ConnectKind::from_wire(layout.kind).ok_or(DropReason::Kind)?;
-        if !verify(header, bytes, checksum) {
-            return Err(DropReason::Checksum);
-        }
+        verify(header, bytes, ChecksumCoverage::Whole, checksum)?;
         let address = PeerAddress::from_v6(layout.ip, layout.port.get());
         let reason = RejectReason::from_wire(layout.reason);
         let has_len = data.len() == usize::from(layout.data_len.get());

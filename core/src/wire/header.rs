@@ -62,6 +62,9 @@ bitflags::bitflags! {
         /// The sender of this packet has dropped a packet beyond its window. This version never
         /// sends it.
         const BEYOND_WINDOW_SEEN = 1 << 4;
+        /// The checksum of this [`PacketKind::Data`] packet covers its head alone
+        /// (`docs/PROTOCOL.md` §3.3).
+        const HEAD_CHECKSUM = 1 << 5;
     }
 }
 
@@ -189,9 +192,10 @@ impl Header {
     /// Whether the packet is of this version and `kind`, without any special condition.
     #[inline]
     pub(super) const fn is_plain(&self, kind: PacketKind) -> bool {
+        const USUAL: Flags = Flags::ACK_REQUEST.union(Flags::HEAD_CHECKSUM);
         self.version_auth == VERSION << 4
             && self.kind == kind as u8
-            && self.flags & !Flags::ACK_REQUEST.bits() == 0
+            && self.flags & !USUAL.bits() == 0
             && self.receiver_status & ReceiverStatus::RECEIVER_NOT_READY == 0
     }
 
@@ -235,6 +239,18 @@ impl Header {
         })
     }
 
+    /// Whether the packet has records.
+    #[inline(always)]
+    pub(super) const fn is_data(&self) -> bool {
+        self.kind == PacketKind::Data as u8
+    }
+
+    /// Whether the checksum covers the head of the packet alone.
+    #[inline(always)]
+    pub(super) const fn has_head_checksum(&self) -> bool {
+        self.is_data() && self.flags & Flags::HEAD_CHECKSUM.bits() != 0
+    }
+
     /// The flags; unknown ones are ignored.
     #[must_use]
     pub const fn flags(&self) -> Flags {
@@ -265,7 +281,7 @@ impl Header {
     /// Whether the packet has a packet sequence number.
     #[inline(always)]
     pub(crate) const fn has_psn(&self) -> bool {
-        self.kind == PacketKind::Data as u8 || self.kind == PacketKind::Piece as u8
+        self.is_data() || self.kind == PacketKind::Piece as u8
     }
 
     /// The packet sequence number; in kinds that have none, the upper half of the token.

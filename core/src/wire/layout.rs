@@ -56,6 +56,9 @@ pub(super) const REST: u8 = 1 << 4;
 /// Flag of an atomic request: it has a response value.
 pub(super) const FETCH: u8 = 1 << 2;
 
+/// See [`RecordStart::len_before_payload`].
+pub(super) const LEN_BEFORE_PAYLOAD_MAX: usize = 24 + size_of::<U64>();
+
 /// The first four bytes of each record's header.
 #[derive(Clone, Copy, Debug, FromBytes, IntoBytes, KnownLayout, Immutable, Unaligned)]
 #[repr(C)]
@@ -77,6 +80,24 @@ impl RecordStart {
 
     pub(super) const fn has(&self, flag: u8) -> bool {
         self.flags & flag != 0
+    }
+
+    /// Bytes of a record before its payload, in the kinds that bring long payloads: at most
+    /// [`LEN_BEFORE_PAYLOAD_MAX`]. `None` in other kinds, and where a count precedes the payload
+    /// ([`REST`]).
+    #[inline(always)]
+    pub(super) const fn len_before_payload(&self) -> Option<usize> {
+        const MESSAGE: u8 = RecordKind::Message as u8;
+        const SEGMENT: u8 = RecordKind::Segment as u8;
+        const WRITE: u8 = RecordKind::Write as u8;
+        const RESPONSE: u8 = RecordKind::ReadResponse as u8;
+        let header = match self.kind {
+            MESSAGE => 16,
+            SEGMENT | RESPONSE => 24,
+            WRITE if !self.has(REST) => 24,
+            _ => return None,
+        };
+        Some(header + if self.has(HAS_DATA) { size_of::<U64>() } else { 0 })
     }
 
     /// Splits off the remote CQ data, if the flag is set.

@@ -29,8 +29,8 @@ pub use connect::{
     CONNECT_LEN, CONNECT_PACKET_MAX, ConnectKind, ConnectPacket, NONCE_BITS, RejectReason,
 };
 pub use header::{Flags, HEADER_LEN, Header, PacketKind, ReceiverStatus, TAG_RESERVE, VERSION};
-pub use integrity::seal;
-pub(crate) use integrity::verify;
+pub use integrity::{HEAD_CHECKSUM_FROM, cover_whole, seal};
+pub(crate) use integrity::{seal_for, verify};
 pub use layout::{ALIGN, RecordKind, SEGMENT_QUANTUM, full_segment, padded};
 pub(crate) use message::put_message_before;
 pub use message::{
@@ -55,6 +55,7 @@ pub use crate::api::limits::{
     READ_LEN_MAX, RECORDS_MAX, RENDEZVOUS_READ_LEN_MAX, WRITES_WITH_DATA_MAX,
 };
 pub use crate::api::matching::Envelope;
+pub use crate::api::port::ChecksumCoverage;
 
 #[cfg(test)]
 mod tests;

@@ -9,6 +9,7 @@ use super::message::{MessageRecord, SegmentRecord};
 use super::record::Records;
 use super::remote::{ResponseRecord, WriteRecord};
 use crate::api::config::ChecksumFn;
+use crate::api::port::ChecksumCoverage;
 use crate::api::stats::DropReason;
 use zerocopy::{FromBytes, Immutable, KnownLayout, Unaligned};
 
@@ -47,12 +48,17 @@ pub enum Body<'a> {
 }
 
 impl<'a> Packet<'a> {
-    /// Checks version, kind, lengths, checksum and the structure of every record.
+    /// Checks version, kind, lengths, checksum and the structure of every record of a packet that
+    /// came by a path with this coverage.
     ///
     /// # Errors
     /// The first [`DropReason`] that applies.
     #[inline]
-    pub fn parse(bytes: &'a [u8], checksum: ChecksumFn) -> Result<Self, DropReason> {
+    pub fn parse(
+        bytes: &'a [u8],
+        coverage: ChecksumCoverage,
+        checksum: ChecksumFn,
+    ) -> Result<Self, DropReason> {
         let (header, body) = Header::ref_from_prefix(bytes).map_err(|_| DropReason::Truncated)?;
         if header.version() != VERSION {
             return Err(DropReason::Version);
@@ -61,9 +67,7 @@ impl<'a> Packet<'a> {
             return Err(DropReason::Authentication);
         }
         let kind = header.kind().ok_or(DropReason::Kind)?;
-        if !verify(header, bytes, checksum) {
-            return Err(DropReason::Checksum);
-        }
+        verify(header, bytes, coverage, checksum)?;
         let body = match kind {
             PacketKind::Hello | PacketKind::HelloAck | PacketKind::Retry => {
                 Body::Handshake(exact(body)?)

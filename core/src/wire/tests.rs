@@ -110,7 +110,8 @@ proptest! {
             at += len.unwrap();
         }
         let bytes = packet(PacketKind::Data, &body[..at]);
-        let Body::Data(records) = Packet::parse(&bytes, CRC).unwrap().body else {
+        let parsed = Packet::parse(&bytes, ChecksumCoverage::Head, CRC);
+        let Body::Data(records) = parsed.unwrap().body else {
             panic!("not data");
         };
         let found: Vec<_> = records.collect();
@@ -146,7 +147,8 @@ proptest! {
             bytes[1] = kind;
             seal(&mut bytes, CRC);
         }
-        if let Ok(Packet { body: Body::Data(records), .. }) = Packet::parse(&bytes, CRC) {
+        let parsed = Packet::parse(&bytes, ChecksumCoverage::Head, CRC);
+        if let Ok(Packet { body: Body::Data(records), .. }) = parsed {
             prop_assert!(records.count() <= bytes.len() / ALIGN);
         }
     }
@@ -159,10 +161,10 @@ proptest! {
         let mut body = vec![0; 256];
         let len = put_message(&mut body, &envelope, |p| p.copy_from_slice(&payload)).unwrap();
         let mut bytes = packet(PacketKind::Data, &body[..len]);
-        prop_assert!(Packet::parse(&bytes, CRC).is_ok());
+        prop_assert!(Packet::parse(&bytes, ChecksumCoverage::Head, CRC).is_ok());
         let bit = bit.index(bytes.len() * 8);
         bytes[bit / 8] ^= 1 << (bit % 8);
-        prop_assert!(Packet::parse(&bytes, CRC).is_err());
+        prop_assert!(Packet::parse(&bytes, ChecksumCoverage::Head, CRC).is_err());
     }
 
     #[test]
@@ -191,9 +193,13 @@ fn a_segment_is_alone_and_inside_its_message() {
     let envelope = Envelope { msn: Msn(0), tag: None, data: None, total: 64 };
     let mut body = [0; 200];
     let one = put_segment(&mut body, &envelope, 0, 32, |p| p.fill(1)).unwrap();
-    assert!(Packet::parse(&packet(PacketKind::Data, &body[..one]), CRC).is_ok());
+    assert!(
+        Packet::parse(&packet(PacketKind::Data, &body[..one]), ChecksumCoverage::Head, CRC).is_ok()
+    );
     let two = one + put_segment(&mut body[one..], &envelope, 32, 32, |p| p.fill(1)).unwrap();
-    let error = |body: &[u8]| Packet::parse(&packet(PacketKind::Data, body), CRC).err();
+    let error = |body: &[u8]| {
+        Packet::parse(&packet(PacketKind::Data, body), ChecksumCoverage::Head, CRC).err()
+    };
     assert_eq!(error(&body[..two]), Some(DropReason::Malformed));
     let outside = put_segment(&mut body, &envelope, 33, 32, |p| p.fill(1)).unwrap();
     assert_eq!(error(&body[..outside]), Some(DropReason::Malformed));
@@ -207,11 +213,102 @@ fn an_ack_has_the_words_it_announces() {
     let with =
         |words: usize| packet(PacketKind::Ack, &[bytes.as_bytes(), &vec![7u8; words * 8]].concat());
     let two = with(2);
-    let Body::Ack(_, words) = Packet::parse(&two, CRC).unwrap().body else { panic!("not an ack") };
+    let Body::Ack(_, words) = Packet::parse(&two, ChecksumCoverage::Head, CRC).unwrap().body else {
+        panic!("not an ack")
+    };
     assert_eq!(words.len(), 2);
-    assert_eq!(Packet::parse(&with(1), CRC).err(), Some(DropReason::Malformed));
-    assert_eq!(Packet::parse(&with(3), CRC).err(), Some(DropReason::Malformed));
+    assert_eq!(
+        Packet::parse(&with(1), ChecksumCoverage::Head, CRC).err(),
+        Some(DropReason::Malformed)
+    );
+    assert_eq!(
+        Packet::parse(&with(3), ChecksumCoverage::Head, CRC).err(),
+        Some(DropReason::Malformed)
+    );
     ack.sack_words = 17;
     let too_many = packet(PacketKind::Ack, &[ack.as_bytes(), &[7u8; 17 * 8]].concat());
-    assert_eq!(Packet::parse(&too_many, CRC).err(), Some(DropReason::Malformed));
+    assert_eq!(
+        Packet::parse(&too_many, ChecksumCoverage::Head, CRC).err(),
+        Some(DropReason::Malformed)
+    );
+}
+
+/// A packet with one segment of `len` bytes, and remote CQ data if `data` says so.
+fn long_packet(len: u16, data: Option<u64>) -> Vec<u8> {
+    let envelope = Envelope { msn: Msn(1), tag: Some(2), data, total: 1 << 20 };
+    let mut body = vec![0; 2048];
+    let taken = put_segment(&mut body, &envelope, 4096, len, |payload| payload.fill(7)).unwrap();
+    packet(PacketKind::Data, &body[..taken])
+}
+
+fn parsed(packet: &[u8], coverage: ChecksumCoverage) -> Option<DropReason> {
+    Packet::parse(packet, coverage, CRC).err()
+}
+
+#[test]
+fn a_long_packet_leaves_its_payload_to_the_udp_checksum() {
+    for data in [None, Some(9)] {
+        let mut bytes = long_packet(1344, data);
+        seal_for(ChecksumCoverage::Head, &mut bytes, CRC);
+        assert_eq!(parsed(&bytes, ChecksumCoverage::Head), None);
+        assert_eq!(parsed(&bytes, ChecksumCoverage::Whole), Some(DropReason::Unprotected));
+        for bit in 0..64 * 8 {
+            let mut damaged = bytes.clone();
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert!(parsed(&damaged, ChecksumCoverage::Head).is_some(), "bit {bit} of the head");
+        }
+        bytes[64] ^= 1;
+        assert_eq!(parsed(&bytes, ChecksumCoverage::Head), None, "the UDP checksum is for that");
+        cover_whole(&mut bytes, CRC);
+        for coverage in [ChecksumCoverage::Head, ChecksumCoverage::Whole] {
+            assert_eq!(parsed(&bytes, coverage), None);
+            bytes[64] ^= 1;
+            assert_eq!(parsed(&bytes, coverage), Some(DropReason::Checksum));
+            bytes[64] ^= 1;
+        }
+    }
+}
+
+#[test]
+fn packets_that_are_short_or_of_several_records_are_summed_whole() {
+    let mut messages = vec![0; 2048];
+    let envelope = Envelope { msn: Msn(1), tag: None, data: None, total: 500 };
+    let mut taken = 0;
+    for _ in 0..2 {
+        taken += put_message(&mut messages[taken..], &envelope, |payload| payload.fill(1)).unwrap();
+    }
+    let several = packet(PacketKind::Data, &messages[..taken]);
+    let counted = {
+        let mut body = vec![0; 2048];
+        let remote = crate::Remote { key: 1, address: 2 };
+        let op = crate::OpId::from_bits(3);
+        let put = put_write(&mut body, op, remote, (Some(4), true, 64), 1000, |_| ()).unwrap();
+        packet(PacketKind::Data, &body[..put])
+    };
+    let probe = packet(PacketKind::Probe, &[0; 1000]);
+    let short = long_packet(HEAD_CHECKSUM_FROM as u16 - 64, None);
+    for mut bytes in [several, counted, probe, short] {
+        let whole = bytes.clone();
+        seal_for(ChecksumCoverage::Head, &mut bytes, CRC);
+        assert_eq!(bytes, whole);
+        cover_whole(&mut bytes, CRC);
+        assert_eq!(bytes, whole);
+    }
+}
+
+#[test]
+fn a_checksum_over_the_head_of_another_packet_is_malformed() {
+    let mut several = vec![0; 2048];
+    let envelope = Envelope { msn: Msn(1), tag: None, data: None, total: 500 };
+    let mut taken = 0;
+    for _ in 0..2 {
+        taken += put_message(&mut several[taken..], &envelope, |payload| payload.fill(1)).unwrap();
+    }
+    for body in [&several[..taken], &[], &[0x20], &[0xff; 900]] {
+        let header = Header::new(PacketKind::Data, PeerId::new(3, 4), Token(5))
+            .with_flags(Flags::HEAD_CHECKSUM);
+        let mut bytes = [header.as_bytes(), body].concat();
+        seal(&mut bytes, CRC);
+        assert_eq!(parsed(&bytes, ChecksumCoverage::Head), Some(DropReason::Malformed));
+    }
 }

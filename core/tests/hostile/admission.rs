@@ -3,7 +3,7 @@
 
 use crate::puppet::*;
 use crate::world::*;
-use ofi_xdp_core::wire::PacketKind;
+use ofi_xdp_core::wire::{Flags, PacketKind};
 use ofi_xdp_core::*;
 
 /// A connection with a posted receive, and a message in flight that would complete it.
@@ -63,8 +63,36 @@ fn a_packet_with_one_bit_changed_changes_nothing() {
     for bit in 16..good.len() * 8 {
         let mut bytes = good.clone();
         bytes[bit / 8] ^= 1 << (bit % 8);
+        let claims_head = bit == 2 * 8 + 5;
+        let reason = if claims_head { DropReason::Unprotected } else { DropReason::Checksum };
+        puppet.refused(&bytes, reason);
+    }
+}
+
+#[test]
+fn a_checksum_over_the_head_needs_a_kernel_that_verified_the_rest() {
+    let mut puppet = Puppet::connected(&small());
+    puppet.world.recv(0, 1, 1000);
+    let mut head = puppet.now(PacketKind::Data);
+    head.flags |= Flags::HEAD_CHECKSUM;
+    let good = head.packet(&message(0, &[7; 1000]));
+    puppet.refused(&good, DropReason::Unprotected);
+    puppet.coverage = ChecksumCoverage::Head;
+    for byte in (0..64).filter(|byte| *byte > 2) {
+        let mut bytes = good.clone();
+        bytes[byte] ^= 1;
         puppet.refused(&bytes, DropReason::Checksum);
     }
+    let two = [message(0, &[7; 400]), message(1, &[7; 400])].concat();
+    puppet.refused(&head.packet(&two), DropReason::Malformed);
+    for cut in [1, 8, 900] {
+        let mut bytes = good.clone();
+        bytes.truncate(bytes.len() - cut);
+        puppet.refused(&bytes, DropReason::Malformed);
+    }
+    puppet.deliver(good);
+    assert_eq!(puppet.ends(), [(1, Ok(()))]);
+    assert_eq!(puppet.world.received(0, 1), [7; 1000]);
 }
 
 #[test]

@@ -69,7 +69,7 @@ pub struct Seen(pub Vec<u8>);
 
 impl Seen {
     pub fn parsed(&self) -> Packet<'_> {
-        Packet::parse(&self.0, crc32c::crc32c_append).unwrap()
+        Packet::parse(&self.0, ChecksumCoverage::Head, crc32c::crc32c_append).unwrap()
     }
 
     pub fn kind(&self) -> PacketKind {
@@ -129,6 +129,8 @@ pub struct Puppet {
     pub first: Psn,
     /// The number of packets that the puppet can receive at once.
     pub port_packets: u16,
+    /// The least coverage of its packets' checksums.
+    pub coverage: ChecksumCoverage,
 }
 
 impl Puppet {
@@ -159,7 +161,8 @@ impl Puppet {
             rnr_epoch: 0,
             errors: 0,
         };
-        Self { world, head, incarnation: 0, first: Psn(0), port_packets: 256 }
+        let coverage = ChecksumCoverage::Whole;
+        Self { world, head, incarnation: 0, first: Psn(0), port_packets: 256, coverage }
     }
 
     /// A connection, made by the puppet, with a round trip of a millisecond.
@@ -310,6 +313,7 @@ impl Puppet {
         let now = self.world.time();
         let Node { engine, memory, .. } = &mut self.world.nodes[0];
         let datagram = Datagram {
+            coverage: self.coverage,
             from,
             bytes,
             congestion_experienced: false,

@@ -4,6 +4,7 @@
 
 use crate::puppet::*;
 use crate::world::*;
+use ofi_xdp_core::ChecksumCoverage;
 use ofi_xdp_core::rss::{HashFields, KEY, Rss};
 use ofi_xdp_core::wire::{PacketKind, PortRequestBody, Token};
 use ofi_xdp_core::*;
@@ -94,6 +95,7 @@ fn packets_of_a_hostile_spread_of_source_ports_cost_at_most_one_request_each() {
         let Node { engine, memory, .. } = &mut puppet.world.nodes[0];
         let wanted = WantedPort::other(2);
         let datagram = Datagram {
+            coverage: ChecksumCoverage::Whole,
             from,
             bytes: &packet,
             congestion_experienced: false,
@@ -121,6 +123,7 @@ fn a_request_causes_no_request() {
         let wanted = WantedPort::other(2);
         let from = address(PUPPET);
         let datagram = Datagram {
+            coverage: ChecksumCoverage::Whole,
             from,
             bytes: &packet,
             congestion_experienced: false,

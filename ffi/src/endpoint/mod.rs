@@ -363,6 +363,7 @@ pub(super) fn open_port(
     config.steer = values.steer;
     config.any_payload = datagrams;
     config.entropy = values.entropy;
+    config.coverage = values.coverage;
     config.broker.clone_from(&values.broker);
     let port = HybridPort::open(&config).map_err(|error| {
         log::warn!(target: "ep_ctrl", "cannot open an endpoint on {}: {error}", config.bind);

@@ -16,6 +16,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use ofi_xdp_core::ChecksumCoverage;
 use ofi_xdp_datapath::{DEFAULT_BROKER_PATH, Mode, QUEUES_MAX};
 
 use crate::sys::abi::{self, Provider};
@@ -95,6 +96,13 @@ static ENTROPY: Param = Param {
             to another queue than the one of the peer's AF_XDP socket (default: yes)",
     complaint: Notice::new(),
 };
+static CHECKSUM: Param = Param {
+    name: c"checksum",
+    kind: abi::FI_PARAM_STRING,
+    help: c"What protects the bytes of long packets that the kernel carries: auto (UDP checksum), \
+            full (a CRC-32C, too); set it on all hosts (default: auto)",
+    complaint: Notice::new(),
+};
 static PEER_TIMEOUT: Param = Param {
     name: c"peer_timeout",
     kind: abi::FI_PARAM_STRING,
@@ -163,7 +171,7 @@ static NAME: Param = Param {
     complaint: Notice::new(),
 };
 
-static PARAMS: [&Param; 15] = [
+static PARAMS: [&Param; 16] = [
     &TIER,
     &PASSTHROUGH,
     &IFACE,
@@ -172,6 +180,7 @@ static PARAMS: [&Param; 15] = [
     &QUEUES,
     &STEER,
     &ENTROPY,
+    &CHECKSUM,
     &BROKER,
     &PEER_TIMEOUT,
     &PATH_RETRY,
@@ -200,6 +209,8 @@ pub(crate) struct Values {
     pub(crate) steer: bool,
     /// Whether packets may have another source port than the endpoint's.
     pub(crate) entropy: bool,
+    /// The coverage of checksums of long packets that leave by the kernel.
+    pub(crate) coverage: ChecksumCoverage,
     /// The socket of the broker; `None`: no broker.
     pub(crate) broker: Option<PathBuf>,
     /// The peer time-out.
@@ -225,6 +236,7 @@ impl Default for Values {
             queues: 1,
             steer: false,
             entropy: true,
+            coverage: ChecksumCoverage::Head,
             broker: Some(PathBuf::from(DEFAULT_BROKER_PATH)),
             peer_timeout: Duration::from_secs(10),
             path_retry: Duration::from_secs(600),
@@ -305,6 +317,7 @@ fn read(provider: Provider) -> Result<Values, Error> {
     values.queues = queues(provider)?.unwrap_or(values.queues);
     values.steer = flag(provider, &STEER)?.unwrap_or(values.steer);
     values.entropy = flag(provider, &ENTROPY)?.unwrap_or(values.entropy);
+    values.coverage = coverage(provider)?.unwrap_or(values.coverage);
     if let Some(path) = provider.text_value(BROKER.name) {
         values.broker = (path != "none").then(|| PathBuf::from(path));
     }
@@ -335,6 +348,16 @@ fn queues(provider: Provider) -> Result<Option<u32>, Error> {
             "FI_XDP_QUEUES={text}: use a number from 1 to {QUEUES_MAX}, or all"
         ))
     })
+}
+
+/// The coverage of checksums.
+fn coverage(provider: Provider) -> Result<Option<ChecksumCoverage>, Error> {
+    let Some(text) = provider.text_value(CHECKSUM.name) else { return Ok(None) };
+    match text.trim() {
+        "auto" => Ok(Some(ChecksumCoverage::Head)),
+        "full" => Ok(Some(ChecksumCoverage::Whole)),
+        _ => Err(CHECKSUM.refuse(format_args!("FI_XDP_CHECKSUM={text}: use auto or full"))),
+    }
 }
 
 /// The value of a variable that is a number of `range`.
@@ -414,6 +437,7 @@ mod tests {
         assert_eq!(stated_default(&STEER) == "yes", values.steer);
         assert_eq!(stated_default(&NAME).as_bytes(), Personality::default().name().to_bytes());
         assert_eq!(stated_default(&ENTROPY) == "yes", values.entropy);
+        assert_eq!((stated_default(&CHECKSUM), values.coverage), ("auto", ChecksumCoverage::Head));
         assert!(
             stated_default(&IFACE).starts_with("every interface") && values.interface.is_none()
         );

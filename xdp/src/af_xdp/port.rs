@@ -23,7 +23,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 use crate::headers::{Headers, MacAddress, UdpChecksum, emit, parse};
 use ofi_xdp_bpf::{Counters, EndpointAddress};
-use ofi_xdp_core::{Datagram, PeerAddress, Transmit, Transmitted, WantedPort};
+use ofi_xdp_core::{ChecksumCoverage, Datagram, PeerAddress, Transmit, Transmitted, WantedPort};
 
 use super::fill_level::FillLevel;
 use super::kernel_hint::KernelRxHint;
@@ -282,6 +282,7 @@ impl XskPort {
                             bytes: parsed.payload,
                             congestion_experienced: parsed.congestion_experienced,
                             wanted: WantedPort::KEEP,
+                            coverage: ChecksumCoverage::Whole,
                         });
                         count += 1;
                     }

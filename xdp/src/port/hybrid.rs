@@ -25,13 +25,14 @@ use std::sync::Arc;
 
 use nix::net::if_::if_nametoindex;
 use ofi_xdp_core::{
-    Datagram, Destination, Instant, PathAdvice, Port, PortError, PortLimits, Transmit, Transmitted,
+    ChecksumCoverage, Datagram, Destination, Instant, PathAdvice, Port, PortError, PortLimits,
+    Transmit, Transmitted,
 };
 
 use super::kernel_batch::KernelBatch;
 use super::recovery::Recovery;
 use super::wakeup_set::WakeupSet;
-use super::xdp_half::XdpHalf;
+use super::xdp_half::{XdpHalf, protect};
 use crate::af_xdp::kernel_hint::KernelRxHint;
 use crate::af_xdp::port::{XskPort, XskTransmit};
 use crate::config::PortConfig;
@@ -92,6 +93,7 @@ impl HybridPort {
             payload_max: udp.payload_max(),
             receive_max: udp.payload_max(),
             port_packets: udp.port_packets(),
+            coverage: if config.any_payload { ChecksumCoverage::Whole } else { config.coverage },
         };
         // A packet may take either path, so the limits hold for both.
         if let Some(xdp) = &mut xdp {
@@ -101,6 +103,9 @@ impl HybridPort {
             let port_packets = xdp.sockets.first.port_packets();
             limits.port_packets = limits.port_packets.min(port_packets);
             xdp.prepare(config.mode, &udp, limits.payload_max);
+            if xdp.kernel_batch.is_none() {
+                limits.coverage = ChecksumCoverage::Whole;
+            }
         }
         // A port without `AF_XDP` has nothing to restore.
         let namespace = xdp.as_ref().and_then(|_| Namespace::current().ok()).map(Arc::new);
@@ -354,11 +359,11 @@ impl Port for HybridPort {
         };
         // `fill` cannot be undone, so both paths must have room.
         if !udp.has_room() {
-            xdp.reroute_short_batches(udp, stats);
+            xdp.reroute_short_batches(udp, stats, limits.coverage);
             udp.flush(stats);
         }
         if !xdp.is_direct || xdp.kernel_batch.as_ref().is_some_and(KernelBatch::is_likely) {
-            return Ok(xdp.transmit_via_kernel_batch(udp, stats, limits.payload_max, fill));
+            return Ok(xdp.transmit_via_kernel_batch(udp, stats, limits, fill));
         }
         let XdpHalf { sockets, routes, kernel_batch, .. } = xdp;
         let mut through_kernel = false;
@@ -367,6 +372,7 @@ impl Port for HybridPort {
             let joins =
                 kernel_batch.as_mut().is_some_and(|kernel_batch| kernel_batch.takes(transmit));
             if !joins && let Some(hop) = routes.hop(transmit.to, transmit.len) {
+                protect(limits.coverage, buffer.get_mut(..transmit.len)?);
                 return Some(XskTransmit::new(transmit, hop));
             }
             through_kernel = true;
@@ -382,9 +388,9 @@ impl Port for HybridPort {
 
     #[inline]
     fn flush(&mut self) -> Result<(), PortError> {
-        let Self { xdp, udp, stats, .. } = self;
+        let Self { xdp, udp, stats, limits, .. } = self;
         if let Some(xdp) = xdp {
-            xdp.reroute_short_batches(udp, stats);
+            xdp.reroute_short_batches(udp, stats, limits.coverage);
             if let Err(error) = xdp.sockets.flush(stats) {
                 self.fall_back(&error.to_string());
             }
@@ -445,6 +451,18 @@ mod tests {
             std::thread::yield_now();
         }
         assert_eq!(received, [b"ping"]);
+    }
+
+    #[test]
+    fn checksums_leave_to_the_kernel_what_the_configuration_allows() {
+        let config = PortConfig::new("127.0.0.1:0".parse().unwrap(), 4);
+        let coverage = |config| HybridPort::open(&config).unwrap().limits().coverage;
+        assert_eq!(coverage(config.clone()), ChecksumCoverage::Head);
+        assert_eq!(
+            coverage(PortConfig { coverage: ChecksumCoverage::Whole, ..config.clone() }),
+            ChecksumCoverage::Whole
+        );
+        assert_eq!(coverage(PortConfig { any_payload: true, ..config }), ChecksumCoverage::Whole);
     }
 
     /// Whether the descriptor becomes readable within a second.

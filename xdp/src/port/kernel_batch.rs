@@ -10,11 +10,12 @@
 //! In: each packet. Out: whether it joins a batch. Caller: `xdp_half.rs`. Bounds: those of the two
 //! sockets.
 
+use ofi_xdp_core::wire::HEAD_CHECKSUM_FROM;
 use ofi_xdp_core::{Destination, Transmit};
 
-/// Minimum length of a packet in a batch, in bytes: half of the payload of Ethernet's MTU, also on
-/// links with a larger one. With an MTU below some 780 bytes there are no batches.
-const LEN_MIN: usize = 736;
+/// Minimum length of a packet in a batch, in bytes: that of packets which the kernel protects. With
+/// an MTU below some 780 bytes there are no batches.
+const LEN_MIN: usize = HEAD_CHECKSUM_FROM;
 
 /// State of the kernel batches.
 #[derive(Debug, Default)]

@@ -5,7 +5,8 @@
 //! kernel socket. Callers: the hybrid port (`hybrid.rs`), and `open.rs`, which makes it. Bounds:
 //! those of the two sockets.
 
-use ofi_xdp_core::{Transmit, Transmitted};
+use ofi_xdp_core::wire::cover_whole;
+use ofi_xdp_core::{ChecksumCoverage, PortLimits, Transmit, Transmitted};
 
 use super::kernel_batch::KernelBatch;
 use super::other_queue::OtherQueue;
@@ -58,7 +59,7 @@ impl XdpHalf {
         &mut self,
         udp: &mut UdpPort,
         stats: &mut PortStats,
-        payload_max: usize,
+        limits: &PortLimits,
         fill: impl FnOnce(&mut [u8]) -> Option<Transmit>,
     ) -> Transmitted {
         let Self { sockets, routes, kernel_batch, .. } = self;
@@ -67,14 +68,16 @@ impl XdpHalf {
         }
         let mut moved = false;
         let sent = udp.transmit(|buffer| {
-            let transmit = fill(buffer.get_mut(..payload_max)?)?;
+            let transmit = fill(buffer.get_mut(..limits.payload_max)?)?;
             if kernel_batch.as_mut().is_some_and(|batch| batch.takes(transmit)) {
                 return Some(transmit);
             }
             let Some(hop) = routes.hop(transmit.to, transmit.len) else { return Some(transmit) };
             let packet = buffer.get(..transmit.len)?;
             let framed = sockets.sender(transmit.to.address).transmit(stats, |frame| {
-                frame.get_mut(..packet.len())?.copy_from_slice(packet);
+                let frame = frame.get_mut(..packet.len())?;
+                frame.copy_from_slice(packet);
+                protect(limits.coverage, frame);
                 Some(XskTransmit::new(transmit, hop))
             });
             // Without a free frame the packet leaves by the kernel, as any packet may.
@@ -85,16 +88,32 @@ impl XdpHalf {
     }
 
     /// Moves packets of short batches from the kernel socket to the `AF_XDP` socket.
-    pub(super) fn reroute_short_batches(&mut self, udp: &mut UdpPort, stats: &mut PortStats) {
+    pub(super) fn reroute_short_batches(
+        &mut self,
+        udp: &mut UdpPort,
+        stats: &mut PortStats,
+        coverage: ChecksumCoverage,
+    ) {
         let Self { sockets, routes, kernel_batch: Some(kernel_batch), .. } = self else { return };
         kernel_batch.end_round();
         udp.reroute_short_batches(|transmit, packet| {
             let Some(hop) = routes.hop(transmit.to, transmit.len) else { return false };
             let framed = sockets.sender(transmit.to.address).transmit(stats, |frame| {
-                frame.get_mut(..transmit.len)?.copy_from_slice(packet);
+                let frame = frame.get_mut(..transmit.len)?;
+                frame.copy_from_slice(packet);
+                protect(coverage, frame);
                 Some(XskTransmit::new(transmit, hop))
             });
             framed == Transmitted::Sent
         });
+    }
+}
+
+/// Prepares a packet of an engine that seals for paths with `coverage` for an `AF_XDP` socket: no
+/// UDP checksum protects it there.
+#[inline]
+pub(super) fn protect(coverage: ChecksumCoverage, packet: &mut [u8]) {
+    if coverage == ChecksumCoverage::Head {
+        cover_whole(packet, ofi_xdp_checksum::crc32c);
     }
 }

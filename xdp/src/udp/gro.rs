@@ -13,7 +13,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg};
-use ofi_xdp_core::{Datagram, PeerAddress, WantedPort};
+use ofi_xdp_core::{ChecksumCoverage, Datagram, PeerAddress, WantedPort};
 use quinn_udp::{EcnCodepoint, RecvMeta};
 
 use super::memory::zeroed;
@@ -113,6 +113,7 @@ impl Received {
                     congestion_experienced: meta.ecn == Some(EcnCodepoint::Ce),
                     wanted: WantedPort::KEEP,
                     to_group: self.to_group,
+                    coverage: ChecksumCoverage::Head,
                 });
                 count += 1;
             }

@@ -5,7 +5,8 @@
 use std::thread;
 use std::time::Duration;
 
-use ofi_xdp_core::{Datagram, Port};
+use ofi_xdp_core::wire::{Flags, RecordKind, cover_whole, seal};
+use ofi_xdp_core::{ChecksumCoverage, Datagram, Port};
 use ofi_xdp_datapath::{Mode, Tier, XskMode};
 
 use crate::common::{Hosts, V4, eventually, learn_hops, now, packet, send, skipped, to};
@@ -59,6 +60,68 @@ fn root_in_auto_mode_long_batches_leave_by_the_kernel() {
         missing.is_empty()
     });
     assert_eq!(server.stats().xsk_rejected, 0);
+}
+
+/// A packet with a segment, and with a checksum over its head alone.
+fn head_checked(len: usize) -> Vec<u8> {
+    let mut bytes = vec![7; len];
+    bytes[..3].copy_from_slice(&[0x20, 0x10, Flags::HEAD_CHECKSUM.bits()]);
+    let payload = u16::try_from(len - 56).unwrap().to_le_bytes();
+    bytes[32..36].copy_from_slice(&[RecordKind::Segment as u8, 0, payload[0], payload[1]]);
+    seal(&mut bytes, ofi_xdp_checksum::crc32c);
+    bytes
+}
+
+/// The protection of a packet follows its path: by the kernel, the UDP checksum; by `AF_XDP`, a
+/// checksum over everything.
+#[test]
+fn root_a_packet_is_protected_on_either_path() {
+    if skipped() {
+        return;
+    }
+    let hosts = Hosts::new();
+    let mut client = hosts.open(0, V4[0], Mode::Auto);
+    let mut server = hosts.open(1, V4[1], Mode::Auto);
+    assert_eq!(client.limits().coverage, ChecksumCoverage::Head);
+    assert_eq!(hosts.open(0, V4[0], Mode::Udp).limits().coverage, ChecksumCoverage::Head);
+    learn_hops(&mut client, &mut server);
+    let packet = head_checked(1400);
+    // Of one packet, of a short batch, and of a long one.
+    for (count, coverage) in
+        [(1, ChecksumCoverage::Whole), (3, ChecksumCoverage::Whole), (30, ChecksumCoverage::Head)]
+    {
+        for _ in 0..count {
+            send(&mut client, to(0, server.local_addr()), &packet);
+        }
+        client.flush().unwrap();
+        let mut arrived = 0;
+        eventually("all of it arrives", || {
+            server
+                .receive(now(), 64, &mut |datagram: Datagram<'_>| {
+                    assert_eq!(datagram.coverage, coverage);
+                    let mut expected = packet.clone();
+                    if coverage == ChecksumCoverage::Whole {
+                        cover_whole(&mut expected, ofi_xdp_checksum::crc32c);
+                        assert_ne!(expected, packet);
+                    }
+                    assert!(datagram.bytes == expected);
+                    arrived += 1;
+                })
+                .unwrap();
+            arrived == count
+        });
+    }
+    // The kernel takes one that claims this protection, however it left.
+    let mut kernel_port = hosts.open(0, V4[0], Mode::Udp);
+    send(&mut kernel_port, to(0, server.local_addr()), &packet);
+    kernel_port.flush().unwrap();
+    let mut arrived = None;
+    eventually("it arrives", || {
+        let mut sink = |datagram: Datagram<'_>| arrived = Some(datagram.coverage);
+        server.receive(now(), 64, &mut sink).unwrap();
+        arrived.is_some()
+    });
+    assert_eq!(arrived, Some(ChecksumCoverage::Head));
 }
 
 /// The XDP program reports a GSO batch, so no packet waits for the next poll of the kernel socket.

@@ -18,7 +18,7 @@ const LIBFABRIC: (&str, &[&str]) = (
 const MAY_USE: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("bpf", &[]),
-    ("xdp", &["ofi-xdp-core", "ofi-xdp-bpf"]),
+    ("xdp", &["ofi-xdp-core", "ofi-xdp-bpf", "ofi-xdp-checksum"]),
     ("xdp/broker", &["ofi-xdp-datapath"]),
     ("xdp/checksum", &[]),
     ("xdp/statistics", &[]),

@@ -38,6 +38,12 @@ struct Prediction {
     retired: Option<(Tick, OpSlot)>,
 }
 
+/// Whether the checksum of a datagram with this `header` is right, as far as its path needs one.
+#[inline(always)]
+pub(super) fn is_sound(cx: &Ctx<'_>, header: &Header, datagram: &Datagram<'_>) -> bool {
+    verify(header, datagram.bytes, datagram.coverage, cx.config.checksum).is_ok()
+}
+
 /// The sender of a packet, if it is a peer in good order.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PredictedPeer {
@@ -58,7 +64,7 @@ pub(crate) fn ingest_predicted<M: Memory>(
     let Some((header, message)) = plain(datagram.bytes) else { return false };
     let predicted = predict(cx, sender, matcher, header, &message, datagram.from);
     let Some(prediction) = predicted else { return false };
-    if !verify(header, datagram.bytes, cx.config.checksum) {
+    if !is_sound(cx, header, datagram) {
         return false;
     }
     let Prediction { conn, recv, accepted, retired } = prediction;
@@ -161,7 +167,7 @@ pub(crate) fn ingest_predicted_ack(
 ) -> bool {
     let Some((header, ack)) = plain_ack(datagram.bytes) else { return false };
     let Some((conn, accepted)) = predict_ack(cx, header, datagram) else { return false };
-    if !verify(header, datagram.bytes, cx.config.checksum) {
+    if !is_sound(cx, header, datagram) {
         return false;
     }
     let marked = datagram.congestion_experienced;

@@ -87,7 +87,7 @@ impl<'s> Engine<'s> {
     /// Processes one packet that may be of any kind.
     pub(crate) fn ingest_any<M: Memory>(&mut self, datagram: &Datagram<'_>, memory: &mut M) {
         let checksum = self.cx.config.checksum;
-        let outcome = Packet::parse(datagram.bytes, checksum)
+        let outcome = Packet::parse(datagram.bytes, datagram.coverage, checksum)
             .and_then(|packet| self.process(&packet, datagram, memory));
         if let Err(reason) = outcome {
             self.cx.stats.count_drop(reason);

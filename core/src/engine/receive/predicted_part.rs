@@ -13,12 +13,12 @@
 use crate::engine::ctx::Ctx;
 use crate::engine::matching::Matcher;
 use crate::engine::receive::admit::record_packet;
-use crate::engine::receive::fast_path::predict_peer;
+use crate::engine::receive::fast_path::{is_sound, predict_peer};
 use crate::engine::receive::run::{IncomingRun, PartPlace};
 use crate::engine::rma::RmaTarget;
 use crate::engine::send::Sender;
 use crate::peer::slots::ConnSlot;
-use crate::wire::{Flags, Header, Part, ResponseRecord, plain_part, verify};
+use crate::wire::{Flags, Header, Part, ResponseRecord, plain_part};
 use crate::{Datagram, Memory, PeerAddress};
 
 /// The components that a part concerns.
@@ -42,7 +42,7 @@ impl PartReceiver<'_, '_> {
         let Some((header, part)) = plain_part(datagram.bytes) else { return false };
         let Some(conn) = predict_next(self.cx, header, datagram.from) else { return false };
         let Some(found) = self.predict_place(conn, header, &part) else { return false };
-        if !verify(header, datagram.bytes, self.cx.config.checksum) {
+        if !is_sound(self.cx, header, datagram) {
             return false;
         }
         let marked = datagram.congestion_experienced;
@@ -65,7 +65,7 @@ impl PartReceiver<'_, '_> {
         let Some((conn, place, header, payload)) = run.next(datagram) else { return false };
         // The packet before it may have closed a gap in front of this one, which had arrived.
         let is_next = header.psn() == self.cx.table[conn].rx().receive_window().next();
-        if !is_next || !verify(header, datagram.bytes, self.cx.config.checksum) {
+        if !is_next || !is_sound(self.cx, header, datagram) {
             return false;
         }
         run.advance();

@@ -17,7 +17,7 @@ use crate::peer::slots::{ConnSlot, OpSlot};
 use crate::peer::{Connection, Schedule};
 use crate::wire::{
     Ack, Flags, HEADER_LEN, Header, PacketKind, PortRequestBody, ReceiverStatus, SACK_WORDS_MAX,
-    seal,
+    seal_for,
 };
 use crate::{Destination, Memory, Transmit};
 use zerocopy::IntoBytes;
@@ -111,7 +111,7 @@ impl Sender<'_> {
             cx.table.rotate(conn, sends, more);
             let Some(Emitted { len, alone, next: known }) = emitted else { continue };
             if let Some(written) = packet.get_mut(..len) {
-                seal(written, cx.config.checksum);
+                seal_for(cx.limits.coverage, written, cx.config.checksum);
             }
             if begins_timer(cx, conn) {
                 cx.arm(conn);

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use ofi_xdp_core::{Config, Identity, Instant, PortLimits};
+use ofi_xdp_core::{ChecksumCoverage, Config, Identity, Instant, PortLimits};
 
 use super::*;
 use ofi_xdp_core::EngineBox;
@@ -12,7 +12,12 @@ const PEERS: u32 = 8;
 
 fn engine() -> EngineBox {
     let config = Config { peers: PEERS, ..Config::new(ofi_xdp_checksum::crc32c) };
-    let limits = PortLimits { payload_max: 1472, receive_max: 1472, port_packets: 64 };
+    let limits = PortLimits {
+        payload_max: 1472,
+        receive_max: 1472,
+        port_packets: 64,
+        coverage: ChecksumCoverage::Whole,
+    };
     EngineBox::new(&config, Identity { key: 1 }, limits).unwrap()
 }
 

@@ -14,7 +14,8 @@ use crate::runtime::{OpFlags, Recv};
 use crate::sys::errno::Error;
 use crate::wait::waker::{Waker, sleep};
 use ofi_xdp_core::{
-    Config, Context, EngineBox, Identity, PeerAddress, PortLimits, RecvId, TagMatch,
+    ChecksumCoverage, Config, Context, EngineBox, Identity, PeerAddress, PortLimits, RecvId,
+    TagMatch,
 };
 
 /// The receive that the first slot has first.
@@ -51,7 +52,12 @@ fn claimed(source: &mut SharedSource, arrival: &UnmatchedMessage) -> Option<(u64
 /// The contexts of the buffers whose release a source reports, each a multi-receive buffer's.
 fn reported(source: &SharedSource) -> Vec<Context> {
     let config = Config::new(ofi_xdp_checksum::crc32c);
-    let limits = PortLimits { payload_max: 1472, receive_max: 1472, port_packets: 64 };
+    let limits = PortLimits {
+        payload_max: 1472,
+        receive_max: 1472,
+        port_packets: 64,
+        coverage: ChecksumCoverage::Whole,
+    };
     let engine = EngineBox::new(&config, Identity { key: 1 }, limits);
     engine.unwrap().with_mut(|engine| {
         source.report(engine);

@@ -50,7 +50,8 @@ pub(crate) struct Instructions {
 /// When valgrind is not installed or fails.
 pub(crate) fn count(workload: Workload) -> Result<Instructions> {
     // Operations of many packets: fewer of them make as many packets.
-    let share = if workload == Workload::Bulk { BULK_SHARE } else { 1 };
+    let share =
+        if matches!(workload, Workload::Bulk | Workload::KernelBulk) { BULK_SHARE } else { 1 };
     let (short, short_cost) = run(workload, SHORT / share)?;
     let (long, long_cost) = run(workload, LONG / share)?;
     let packets = (long.data_packets - short.data_packets) as f64;

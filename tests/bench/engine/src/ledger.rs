@@ -21,8 +21,13 @@ use crate::worst_case::Case;
 const MARGIN: f64 = 0.03;
 
 /// Workloads that are counted as a whole, both sides together.
-const WHOLE: [Workload; 4] =
-    [Workload::PingPong, Workload::Singles, Workload::Messages, Workload::Bulk];
+const WHOLE: [Workload; 5] = [
+    Workload::PingPong,
+    Workload::Singles,
+    Workload::Messages,
+    Workload::Bulk,
+    Workload::KernelBulk,
+];
 
 /// Instructions, by name.
 #[derive(Clone, PartialEq, Debug, Default, Deserialize)]

@@ -133,7 +133,7 @@ fn main() -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Task::Work { workload, count } => {
-            let work = workload.run(&mut Pair::new()?, count)?;
+            let work = workload.run(&mut workload.pair()?, count)?;
             println!("{} {} {}", work.operations, work.data_packets, work.acks);
             Ok(ExitCode::SUCCESS)
         }
@@ -144,7 +144,7 @@ fn main() -> Result<ExitCode> {
 fn measure(workload: Workload, quick: bool) -> Result<Vec<Record>> {
     let (rounds, least) =
         if quick { (3, Duration::from_millis(50)) } else { (7, Duration::from_millis(300)) };
-    let mut pair = Pair::new()?;
+    let mut pair = workload.pair()?;
     let mut count = 10_000;
     while time(workload, &mut pair, count)? < least {
         count *= 2;

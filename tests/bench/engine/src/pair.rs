@@ -6,9 +6,9 @@
 
 use anyhow::{Context as _, Result, bail, ensure};
 use ofi_xdp_core::{
-    Access, AtomicForm, AtomicOp, AtomicRequest, Budget, Common, Config, Context, Datatype, Engine,
-    Identity, Instant, PeerAddress, PeerId, ReadRequest, RecvRequest, RegionRequest, Remote,
-    SendRequest, StorageBox, TagMatch, WriteRequest, drive,
+    Access, AtomicForm, AtomicOp, AtomicRequest, Budget, ChecksumCoverage, Common, Config, Context,
+    Datatype, Engine, Identity, Instant, PeerAddress, PeerId, PortLimits, ReadRequest, RecvRequest,
+    RegionRequest, Remote, SendRequest, StorageBox, TagMatch, WriteRequest, drive,
 };
 use ofi_xdp_test_kit::counted::{Arena, Buffer, Copied};
 use ofi_xdp_test_kit::queue::limits;
@@ -41,6 +41,7 @@ pub(crate) struct Node {
 pub(crate) struct Pair {
     pub(crate) nodes: [Node; 2],
     lines: [Ring; 2],
+    coverage: ChecksumCoverage,
     now: u64,
 }
 
@@ -60,12 +61,13 @@ fn address(side: usize) -> PeerAddress {
 }
 
 impl Node {
-    fn new(side: usize, config: &Config) -> Result<Self> {
+    fn new(side: usize, config: &Config, coverage: ChecksumCoverage) -> Result<Self> {
         // A process measures once: its storage lives as long as it does.
         let storage = Box::leak(Box::new(StorageBox::new(config).expect("memory"))).lend();
         let word = side as u64 + 1;
         let identity = Identity { key: word.into() };
-        let mut engine = Engine::new(config, storage, identity, limits(PAYLOAD_MAX))?;
+        let limits = PortLimits { coverage, ..limits(PAYLOAD_MAX) };
+        let mut engine = Engine::new(config, storage, identity, limits)?;
         let peer = engine.insert_peer(address(1 - side))?;
         let len = BUFFER_LEN * OPERATIONS as usize * 2;
         let all = RegionRequest { key: None, address: 0, len: len as u64, access: Access::all() };
@@ -92,14 +94,27 @@ impl Pair {
         Self::with(&config())
     }
 
+    /// Two engines, connected by kernel sockets.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(crate) fn by_kernel() -> Result<Self> {
+        Self::connected(&config(), ChecksumCoverage::Head)
+    }
+
     /// Two engines of a configuration, connected.
     ///
     /// # Errors
     /// As [`Self::new`].
     pub(crate) fn with(config: &Config) -> Result<Self> {
+        Self::connected(config, ChecksumCoverage::Whole)
+    }
+
+    fn connected(config: &Config, coverage: ChecksumCoverage) -> Result<Self> {
         let mut pair = Self {
-            nodes: [Node::new(0, config)?, Node::new(1, config)?],
+            nodes: [Node::new(0, config, coverage)?, Node::new(1, config, coverage)?],
             lines: [Ring::default(), Ring::default()],
+            coverage,
             now: 1 << 20,
         };
         for side in [0, 1] {
@@ -217,7 +232,8 @@ impl Pair {
         self.now += STEP_NANOS;
         let [first, second] = &mut self.lines;
         let (incoming, outgoing) = if side == 0 { (second, first) } else { (first, second) };
-        let port = RingPort { incoming, outgoing, from: address(1 - side) };
+        let (from, coverage) = (address(1 - side), self.coverage);
+        let port = RingPort { incoming, outgoing, from, coverage };
         let mut port = LinePort { port, side };
         let Node { engine, memory, .. } = &mut self.nodes[side];
         drive(engine, &mut port, memory, Instant::from_nanos(self.now), budget)?;

@@ -7,8 +7,8 @@
 use anyhow::{Context as _, Result, ensure};
 use ofi_xdp_core::wire::{self, Body, Header, Packet, PacketKind, Token};
 use ofi_xdp_core::{
-    Common, Config, Context, Datagram, Engine, Identity, Instant, Peek, PeerAddress, PeerId, Psn,
-    RecvRequest, SendRequest, StorageBox, TagMatch, WantedPort,
+    ChecksumCoverage, Common, Config, Context, Datagram, Engine, Identity, Instant, Peek,
+    PeerAddress, PeerId, Psn, RecvRequest, SendRequest, StorageBox, TagMatch, WantedPort,
 };
 use ofi_xdp_test_kit::counted::{Arena, Buffer};
 use ofi_xdp_test_kit::queue::limits;
@@ -68,7 +68,7 @@ impl Puppet {
         let Self { engine, memory, now, .. } = &mut puppet;
         let sent = engine.burst(*now).transmit(&mut packet, memory).context("no answer")?;
         let answer = packet.get(..sent.len).context("a packet")?;
-        let parsed = Packet::parse(answer, ofi_xdp_checksum::crc32c)?;
+        let parsed = Packet::parse(answer, ChecksumCoverage::Head, ofi_xdp_checksum::crc32c)?;
         let Body::Handshake(body) = parsed.body else { anyhow::bail!("no handshake: {parsed:?}") };
         puppet.cid = PeerId::from_bits(body.src_cid.get());
         puppet.ack = Psn(body.psn_base.get());
@@ -110,6 +110,7 @@ impl Puppet {
     /// Gives a packet to the engine.
     pub(crate) fn ingest(&mut self, bytes: &[u8]) {
         let datagram = Datagram {
+            coverage: ChecksumCoverage::Whole,
             to_group: false,
             from: address(),
             bytes,

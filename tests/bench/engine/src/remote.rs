@@ -16,7 +16,8 @@ use ofi_xdp_core::wire::{
     Ack, Body, Flags, Header, Packet, PacketKind, ReceiverStatus, Record, Token, seal,
 };
 use ofi_xdp_core::{
-    Datagram, Instant, PeerId, Port, PortError, PortLimits, Psn, Transmit, Transmitted, WantedPort,
+    ChecksumCoverage, Datagram, Instant, PeerId, Port, PortError, PortLimits, Psn, Transmit,
+    Transmitted, WantedPort,
 };
 use ofi_xdp_test_kit::packet::{address, node_of};
 use ofi_xdp_test_kit::queue::limits;
@@ -79,6 +80,7 @@ impl Port for Wire {
         {
             let bytes = &packet.bytes[..packet.len];
             sink(Datagram {
+                coverage: ChecksumCoverage::Whole,
                 to_group: false,
                 from: address(packet.peer as u32),
                 bytes,
@@ -198,7 +200,7 @@ impl Remote {
     }
 
     fn ingest(&mut self, number: usize, at: u64, bytes: &[u8], wire: &mut Wire) -> Result<()> {
-        let packet = Packet::parse(bytes, ofi_xdp_checksum::crc32c);
+        let packet = Packet::parse(bytes, ChecksumCoverage::Head, ofi_xdp_checksum::crc32c);
         let Packet { header, body } = packet.ok().context("a packet that is not sound")?;
         let peer = self.peers.get_mut(number).context("no such peer")?;
         match body {

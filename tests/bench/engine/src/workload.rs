@@ -37,6 +37,8 @@ pub(crate) enum Workload {
     FetchAdds,
     /// Writes of 64 KiB in packets that are full, 16 outstanding.
     Bulk,
+    /// As [`Self::Bulk`], by kernels, which protect the payload.
+    KernelBulk,
 }
 
 /// The counts of a run.
@@ -52,7 +54,7 @@ pub(crate) struct Work {
 
 impl Workload {
     /// All of them.
-    pub(crate) const ALL: [Self; 9] = [
+    pub(crate) const ALL: [Self; 10] = [
         Self::PingPong,
         Self::Singles,
         Self::Messages,
@@ -62,15 +64,24 @@ impl Workload {
         Self::Reads,
         Self::FetchAdds,
         Self::Bulk,
+        Self::KernelBulk,
     ];
 
     /// Bytes of one operation.
     pub(crate) fn len(self) -> u64 {
         match self {
             Self::Packets | Self::WritePackets => 1408,
-            Self::Bulk => BULK_LEN,
+            Self::Bulk | Self::KernelBulk => BULK_LEN,
             _ => 8,
         }
+    }
+
+    /// The pair that does this work.
+    ///
+    /// # Errors
+    /// Those of [`Pair::new`].
+    pub(crate) fn pair(self) -> Result<Pair> {
+        if self == Self::KernelBulk { Pair::by_kernel() } else { Pair::new() }
     }
 
     /// As in the report.
@@ -85,6 +96,7 @@ impl Workload {
             Self::Reads => "reads",
             Self::FetchAdds => "fetch-adds",
             Self::Bulk => "bulk",
+            Self::KernelBulk => "kernel-bulk",
         }
     }
 
@@ -107,7 +119,7 @@ impl Workload {
             Self::FetchAdds => {
                 one_sided(pair, count, 64, |pair, n, more| pair.fetch_add(0, n, more))?;
             }
-            Self::Bulk => {
+            Self::Bulk | Self::KernelBulk => {
                 let room = BULK_LEN / BUFFER_LEN as u64;
                 let write = |pair: &mut Pair, n: u64, more| pair.write(0, n * room, BULK_LEN, more);
                 one_sided(pair, count, 16, write)?;
@@ -256,7 +268,7 @@ mod tests {
     #[test]
     fn every_workload_moves_its_number_of_bytes() {
         for workload in Workload::ALL {
-            let mut pair = Pair::new().unwrap();
+            let mut pair = workload.pair().unwrap();
             for count in [1, 1000] {
                 let work = workload.run(&mut pair, count).unwrap();
                 assert_eq!(work.operations, count, "{workload:?}");

@@ -282,6 +282,7 @@ fn lie(
 
 #[cfg(test)]
 mod tests {
+    use ofi_xdp_core::ChecksumCoverage;
     use ofi_xdp_core::wire::HEADER_LEN;
 
     use super::*;
@@ -292,7 +293,11 @@ mod tests {
         for _ in 0..1000 {
             let packet = guess(&mut rng);
             assert!(packet.len() >= HEADER_LEN, "{packet:?}");
-            let parsed = ofi_xdp_core::wire::Packet::parse(&packet, crc32c::crc32c_append);
+            let parsed = ofi_xdp_core::wire::Packet::parse(
+                &packet,
+                ChecksumCoverage::Head,
+                crc32c::crc32c_append,
+            );
             assert!(parsed.is_ok(), "{parsed:?}");
         }
     }

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use anyhow::Context;
 use ofi_xdp_core::wire::{Ack, Body, Flags, Packet, PacketKind, Token};
-use ofi_xdp_core::{PeerId, Psn};
+use ofi_xdp_core::{ChecksumCoverage, PeerId, Psn};
 use ofi_xdp_test_kit::records::handshake;
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -117,7 +117,8 @@ impl Liar {
             };
             counts.received(len);
             let bytes = bytes.get(..len).unwrap_or_default();
-            if let Ok(packet) = Packet::parse(bytes, crc32c::crc32c_append) {
+            if let Ok(packet) = Packet::parse(bytes, ChecksumCoverage::Head, crc32c::crc32c_append)
+            {
                 self.process(&packet, counts);
             }
         }

@@ -11,7 +11,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddrV4, UdpSocket};
 
 use anyhow::Context;
 use ofi_xdp_core::wire::{Body, Packet, PacketKind};
-use ofi_xdp_core::{PeerId, Psn};
+use ofi_xdp_core::{ChecksumCoverage, PeerId, Psn};
 use ofi_xdp_test_kit::records::handshake;
 
 use crate::attacks::{Counts, STEP_PACKETS, Step};
@@ -79,7 +79,10 @@ impl Impostor {
         while let Ok((len, from)) = self.socket.recv_from(&mut bytes) {
             counts.received(len);
             let bytes = bytes.get(..len).unwrap_or_default();
-            let Ok(packet) = Packet::parse(bytes, crc32c::crc32c_append) else { continue };
+            let Ok(packet) = Packet::parse(bytes, ChecksumCoverage::Head, crc32c::crc32c_append)
+            else {
+                continue;
+            };
             let Body::Handshake(body) = packet.body else { continue };
             let epoch = packet.header.dst_cid().bits() as u16;
             if from.ip() == IpAddr::V4(*self.peer.ip()) {

@@ -5,8 +5,8 @@
 //! and a second parse gives the same result. With a correct checksum, a packet is rejected for its
 //! structure or not at all.
 
-use ofi_xdp_core::DropReason;
 use ofi_xdp_core::wire::{self, Body, HEADER_LEN, Packet, Record};
+use ofi_xdp_core::{ChecksumCoverage, DropReason};
 
 /// Parses `bytes` as they are, and with the right version and checksum.
 ///
@@ -28,7 +28,7 @@ pub fn run(bytes: &[u8]) {
 }
 
 fn walk(bytes: &[u8]) -> Result<(), DropReason> {
-    let packet = Packet::parse(bytes, crc32c::crc32c_append)?;
+    let packet = Packet::parse(bytes, ChecksumCoverage::Head, crc32c::crc32c_append)?;
     let header = packet.header;
     assert!(header.kind().is_some());
     let _ = (header.flags(), header.dst_cid(), header.token(), header.psn(), header.ack_psn());

@@ -13,7 +13,7 @@ use ofi_xdp_core::{
     Remote, SendRequest, StorageBox, TagMatch, WantedPort, WriteRequest, drive,
 };
 use ofi_xdp_test_kit::memory::{Buffer, CANARY, CheckedMemory};
-use ofi_xdp_test_kit::packet::{PacketId, PacketPool, address};
+use ofi_xdp_test_kit::packet::{PacketId, PacketPool, address, coverage_of};
 use ofi_xdp_test_kit::queue::{QueuePort, limits};
 
 /// The largest packet.
@@ -26,6 +26,7 @@ const PURE: &[DropReason] = &[
     DropReason::Authentication,
     DropReason::Kind,
     DropReason::Checksum,
+    DropReason::Unprotected,
     DropReason::Malformed,
     DropReason::UnknownConnection,
     DropReason::WrongSource,
@@ -268,6 +269,7 @@ impl<'s> Node<'s> {
     pub fn ingest(&mut self, now: u64, from: PeerAddress, bytes: &[u8]) {
         let before = (self.pure_drops(), self.digest(now));
         let datagram = Datagram {
+            coverage: coverage_of(bytes),
             from,
             bytes,
             congestion_experienced: false,

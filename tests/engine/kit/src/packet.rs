@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Packets under way, in buffers that are used again.
 
-use ofi_xdp_core::PeerAddress;
+use ofi_xdp_core::wire::{Flags, PacketKind};
+use ofi_xdp_core::{ChecksumCoverage, PeerAddress};
 
 /// UDP port of every node.
 pub const PORT: u16 = 7000;
@@ -49,6 +50,8 @@ pub struct Packet {
     pub origin: Origin,
     /// Marked Congestion Experienced.
     pub marked: bool,
+    /// It arrives by `AF_XDP` whatever its checksum covers.
+    pub unprotected: bool,
     /// The UDP payload.
     pub bytes: Vec<u8>,
 }
@@ -59,6 +62,25 @@ impl Packet {
     pub fn source_address(&self) -> PeerAddress {
         let own = address(self.from);
         if self.source == 0 { own } else { PeerAddress::new(own.ip(), self.source) }
+    }
+
+    /// The least coverage of its checksum where it arrives.
+    #[must_use]
+    pub fn coverage(&self) -> ChecksumCoverage {
+        if self.unprotected { ChecksumCoverage::Whole } else { coverage_of(&self.bytes) }
+    }
+}
+
+/// The least coverage of a packet's checksum where it arrives. One with a checksum over its head
+/// arrives by the kernel, which has verified the UDP checksum, all others arrive by `AF_XDP`.
+#[must_use]
+pub fn coverage_of(bytes: &[u8]) -> ChecksumCoverage {
+    let head = Flags::HEAD_CHECKSUM.bits();
+    match *bytes {
+        [_, kind, flags, ..] if kind == PacketKind::Data as u8 && flags & head != 0 => {
+            ChecksumCoverage::Head
+        }
+        _ => ChecksumCoverage::Whole,
     }
 }
 
@@ -89,7 +111,8 @@ impl PacketPool {
         bytes.clear();
         bytes.extend_from_slice(&packet.bytes);
         let (from, source, to) = (packet.from, packet.source, packet.to);
-        *self.at(copy) = Packet { from, source, to, origin, marked: false, bytes };
+        let (marked, unprotected) = (false, false);
+        *self.at(copy) = Packet { from, source, to, origin, marked, unprotected, bytes };
         copy
     }
 

@@ -9,8 +9,8 @@ use std::collections::VecDeque;
 
 use ofi_xdp_core::wire::PacketKind;
 use ofi_xdp_core::{
-    Datagram, Destination, Instant, PathAdvice, PeerId, Port, PortError, PortLimits, Transmit,
-    Transmitted, WantedPort,
+    ChecksumCoverage, Datagram, Destination, Instant, PathAdvice, PeerId, Port, PortError,
+    PortLimits, Transmit, Transmitted, WantedPort,
 };
 
 use crate::card::HostCard;
@@ -40,7 +40,12 @@ pub struct QueuePort<'a, R> {
 /// The limits of a port for packets of this length in bytes.
 #[must_use]
 pub const fn limits(payload_max: usize) -> PortLimits {
-    PortLimits { payload_max, receive_max: payload_max, port_packets: 256 }
+    PortLimits {
+        payload_max,
+        receive_max: payload_max,
+        port_packets: 256,
+        coverage: ChecksumCoverage::Whole,
+    }
 }
 
 impl<R: FnMut() -> bool> Port for QueuePort<'_, R> {
@@ -59,6 +64,7 @@ impl<R: FnMut() -> bool> Port for QueuePort<'_, R> {
             let arrived = |card: &mut &mut HostCard| card.arrived(from, to);
             let wanted = self.card.as_mut().map_or(WantedPort::KEEP, arrived);
             sink(Datagram {
+                coverage: packet.coverage(),
                 to_group: false,
                 from,
                 bytes: &packet.bytes,
@@ -95,7 +101,7 @@ impl<R: FnMut() -> bool> Port for QueuePort<'_, R> {
         let card = self.card.as_ref().filter(|_| sent.to.peer != PeerId::NONE);
         packet.source = card.map_or(PORT, |card| card.source(packet.to, PORT));
         packet.origin = Origin::Sent;
-        packet.marked = false;
+        (packet.marked, packet.unprotected) = (false, false);
         self.out.push(id);
         Ok(Transmitted::Sent)
     }

@@ -7,7 +7,8 @@
 //! nothing is allocated. Bound: [`SLOTS`] packets; a full ring reports it.
 
 use ofi_xdp_core::{
-    Datagram, Instant, PeerAddress, Port, PortError, PortLimits, Transmit, Transmitted, WantedPort,
+    ChecksumCoverage, Datagram, Instant, PeerAddress, Port, PortError, PortLimits, Transmit,
+    Transmitted, WantedPort,
 };
 
 use crate::queue::limits;
@@ -48,6 +49,8 @@ pub struct RingPort<'a> {
     pub outgoing: &'a mut Ring,
     /// The sender on the incoming ring.
     pub from: PeerAddress,
+    /// The least coverage of the packets' checksums.
+    pub coverage: ChecksumCoverage,
 }
 
 impl Port for RingPort<'_> {
@@ -64,6 +67,7 @@ impl Port for RingPort<'_> {
             let slot = ring.read % SLOTS;
             let bytes = &ring.slots[slot][..ring.lens[slot]];
             sink(Datagram {
+                coverage: self.coverage,
                 to_group: false,
                 from: self.from,
                 bytes,
@@ -99,6 +103,6 @@ impl Port for RingPort<'_> {
 
     #[inline]
     fn limits(&self) -> PortLimits {
-        limits(PAYLOAD_MAX)
+        PortLimits { coverage: self.coverage, ..limits(PAYLOAD_MAX) }
     }
 }

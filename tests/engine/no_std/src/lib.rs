@@ -9,9 +9,9 @@
 use core::panic::PanicInfo;
 
 use ofi_xdp_core::{
-    AtomicAccess, AtomicRequest, Budget, Datagram, Engine, Gather, Instant, Memory, OpId,
-    Placement, Port, PortError, PortLimits, Progress, ReadRequest, RecvId, RecvRequest,
-    SendRequest, Transmit, Transmitted, UnexpectedId, WriteRequest, drive,
+    AtomicAccess, AtomicRequest, Budget, ChecksumCoverage, Datagram, Engine, Gather, Instant,
+    Memory, OpId, Placement, Port, PortError, PortLimits, Progress, ReadRequest, RecvId,
+    RecvRequest, SendRequest, Transmit, Transmitted, UnexpectedId, WriteRequest, drive,
 };
 
 /// A port that nothing arrives at and everything leaves by.
@@ -40,7 +40,12 @@ impl Port for Nowhere {
     }
 
     fn limits(&self) -> PortLimits {
-        PortLimits { payload_max: 1472, receive_max: 2048, port_packets: 64 }
+        PortLimits {
+            payload_max: 1472,
+            receive_max: 2048,
+            port_packets: 64,
+            coverage: ChecksumCoverage::Whole,
+        }
     }
 }
 

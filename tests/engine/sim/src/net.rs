@@ -8,6 +8,7 @@
 pub use ofi_xdp_test_kit::packet::{Origin, Packet, PacketId, PacketPool, address, node_of};
 
 use crate::scenario::{LossTarget, Scenario};
+use ofi_xdp_core::ChecksumCoverage;
 use ofi_xdp_core::wire::{Flags, PacketKind, seal};
 use ofi_xdp_test_kit::rng::Rng;
 use std::collections::BTreeMap;
@@ -33,12 +34,13 @@ pub struct FaultCounts {
     pub pauses: u64,
     pub ring_full: u64,
     pub too_long: u64,
+    pub unprotected: u64,
 }
 
 impl FaultCounts {
     /// Names and counts.
     #[must_use]
-    pub const fn rows(&self) -> [(&'static str, u64); 14] {
+    pub const fn rows(&self) -> [(&'static str, u64); 15] {
         [
             ("lost", self.lost),
             ("duplicated", self.duplicated),
@@ -54,6 +56,7 @@ impl FaultCounts {
             ("pauses", self.pauses),
             ("ring full", self.ring_full),
             ("too long", self.too_long),
+            ("unprotected", self.unprotected),
         ]
     }
 
@@ -73,6 +76,7 @@ impl FaultCounts {
         self.pauses += other.pauses;
         self.ring_full += other.ring_full;
         self.too_long += other.too_long;
+        self.unprotected += other.unprotected;
     }
 }
 
@@ -207,7 +211,10 @@ impl Net {
             packets.release(id);
             return;
         }
-        self.damage(scenario, packets.at(id));
+        if self.damage(scenario, packets.at(id)) {
+            packets.release(id);
+            return;
+        }
         self.forward(scenario, depart, id, out);
     }
 
@@ -309,8 +316,15 @@ impl Net {
         lost
     }
 
-    fn damage(&mut self, scenario: &Scenario, packet: &mut Packet) {
+    /// Damages a packet, and returns whether its receiver's kernel drops it for that: the UDP
+    /// checksum of a packet that it delivers is right.
+    fn damage(&mut self, scenario: &Scenario, packet: &mut Packet) -> bool {
         let corrupt = &scenario.corrupt;
+        let is_protected = packet.coverage() == ChecksumCoverage::Head;
+        if is_protected && self.rng.chance(corrupt.flip) {
+            (packet.origin, packet.unprotected) = (Origin::Damaged, true);
+            self.counts.unprotected += 1;
+        }
         let (rng, bytes) = (&mut self.rng, &mut packet.bytes);
         let before = (bytes.len(), ofi_xdp_test_kit::rng::hash(0, bytes));
         if rng.chance(corrupt.flip) {
@@ -334,7 +348,9 @@ impl Net {
         if before != (bytes.len(), ofi_xdp_test_kit::rng::hash(0, bytes)) {
             packet.origin = Origin::Damaged;
             self.counts.damaged += 1;
+            return is_protected && packet.coverage() == ChecksumCoverage::Head;
         }
+        false
     }
 
     fn record(&mut self, scenario: &Scenario, packet: &Packet) {

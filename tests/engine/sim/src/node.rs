@@ -5,7 +5,9 @@ use crate::clock::Clock;
 use crate::net::PacketId;
 use crate::scenario::{Control, Pools, Scenario};
 use ofi_xdp_core::rss::{HashFields, KEY, KEY_LEN, Rss};
-use ofi_xdp_core::{Config, Congestion, EngineBox, Identity, Order, PortLimits, Psn};
+use ofi_xdp_core::{
+    ChecksumCoverage, Config, Congestion, EngineBox, Identity, Order, PortLimits, Psn,
+};
 use ofi_xdp_test_kit::card::HostCard;
 use ofi_xdp_test_kit::memory::CheckedMemory;
 use ofi_xdp_test_kit::queue::limits;
@@ -80,7 +82,10 @@ impl Node {
             0 => 1472,
             len => usize::from(mtu[number as usize % len]),
         };
-        let limits = PortLimits { receive_max: 65_535, port_packets: 1024, ..limits(payload_max) };
+        let by_kernel = number.checked_rem(scenario.kernel_nodes) == Some(0);
+        let coverage = if by_kernel { ChecksumCoverage::Head } else { ChecksumCoverage::Whole };
+        let (receive_max, port_packets) = (65_535, 1024);
+        let limits = PortLimits { receive_max, port_packets, coverage, ..limits(payload_max) };
         let faults = &scenario.clock;
         let ppm = rng.below(2 * u64::from(faults.ppm) + 1) as i64 - i64::from(faults.ppm);
         // Shortly before the 32 bits of 64 ns wrap, or anywhere.

@@ -44,6 +44,10 @@ pub struct Scenario {
     /// Cards with several receive queues.
     #[serde(skip_serializing_if = "Cards::is_off")]
     pub cards: Cards,
+    /// Every so many-th node sends by kernel sockets, so that the UDP checksum protects its long
+    /// packets; 0: none does.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub kernel_nodes: u32,
     /// Packets lost.
     pub loss: Loss,
     /// Packets repeated.
@@ -340,6 +344,11 @@ pub struct Pause {
     pub step_us: u64,
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the form of serde's predicates")]
+const fn is_zero(number: &u32) -> bool {
+    *number == 0
+}
+
 impl Default for Scenario {
     fn default() -> Self {
         Self {
@@ -357,6 +366,7 @@ impl Default for Scenario {
             mtu: Vec::new(),
             hop: Hop::default(),
             cards: Cards::default(),
+            kernel_nodes: 0,
             loss: Loss::default(),
             duplicate: Duplicate::default(),
             reorder: Reorder::default(),

@@ -348,6 +348,7 @@ impl World {
             }
             state.inbox.pop_front();
             let datagram = Datagram {
+                coverage: packet.coverage(),
                 to_group: false,
                 from: address(packet.from),
                 bytes: &packet.bytes,

@@ -34,8 +34,12 @@ const KEY: Remote = Remote { key: 7, address: 1 << 45 };
 
 fn engine(config: &Config) -> Engine<'static> {
     let storage = Box::leak(Box::new(StorageBox::new(config).unwrap())).lend();
-    let limits =
-        PortLimits { payload_max: PAYLOAD_MAX, receive_max: PAYLOAD_MAX, port_packets: 256 };
+    let limits = PortLimits {
+        payload_max: PAYLOAD_MAX,
+        receive_max: PAYLOAD_MAX,
+        port_packets: 256,
+        coverage: ChecksumCoverage::Whole,
+    };
     Engine::new(config, storage, Identity { key: 2 }, limits).unwrap()
 }
 
@@ -52,7 +56,8 @@ impl Sent {
         let mut packet = [0; PAYLOAD_MAX];
         let mut burst = engine.burst(now);
         while let Some(sent) = burst.transmit(&mut packet, &mut Boundless) {
-            let packet = Packet::parse(&packet[..sent.len], |crc, _| crc).unwrap();
+            let packet =
+                Packet::parse(&packet[..sent.len], ChecksumCoverage::Head, |crc, _| crc).unwrap();
             let Body::Data(records) = packet.body else { continue };
             let again = packet.header.flags().contains(Flags::RETRANSMISSION);
             let into = if again { &mut self.again } else { &mut self.first };

@@ -126,6 +126,7 @@ impl Scenario {
             let every_us = rng.pick(&[0, s.safety_us / 3 + 1]);
             s.cards = Cards { queues: rng.pick(&[2, 4, 16]), names: rng.chance(0.3), every_us };
         }
+        s.kernel_nodes = rng.pick(&[0, 0, 1, 2]);
         s
     }
 
