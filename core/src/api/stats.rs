@@ -86,11 +86,15 @@ pub enum DropReason {
     /// The checksum covers the head of the packet alone, and the path does not protect the rest.
     #[error("checksum over the head on a path without UDP checksum")]
     Unprotected,
+    /// The lowest packet that the peer misses is one that it has acknowledged. The connection is
+    /// reset.
+    #[error("acknowledged packet reported as missing")]
+    ContradictoryAck,
 }
 
 impl DropReason {
     /// The number of reasons.
-    pub const COUNT: usize = Self::Unprotected as usize + 1;
+    pub const COUNT: usize = Self::ContradictoryAck as usize + 1;
 
     /// All reasons.
     pub const ALL: [Self; Self::COUNT] = [
@@ -120,6 +124,7 @@ impl DropReason {
         Self::MalformedPieces,
         Self::NoReceive,
         Self::Unprotected,
+        Self::ContradictoryAck,
     ];
 }
 

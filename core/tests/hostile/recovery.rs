@@ -209,6 +209,29 @@ fn a_packet_that_is_only_late_is_not_retransmitted() {
 }
 
 #[test]
+fn a_peer_that_misses_what_it_has_acknowledged_loses_the_connection() {
+    // The second packet arrived, and is the next one; also the other way round.
+    for late in [false, true] {
+        let mut puppet = Puppet::connected(&small());
+        send_packets(&mut puppet, 3);
+        puppet.pass(MILLI);
+        puppet.sent();
+        let beyond = puppet.ack(puppet.first, &[1]);
+        puppet.head.accepted = 1;
+        let next = puppet.ack(puppet.first.plus(1), &[]);
+        let [one, other] = if late { [next, beyond] } else { [beyond, next] };
+        puppet.deliver(one);
+        assert_eq!(puppet.engine().connections(), 1);
+        puppet.deliver(other);
+        assert_eq!(puppet.engine().stats().dropped(DropReason::ContradictoryAck), 1);
+        assert_eq!(puppet.engine().connections(), 0);
+        let reset = Err(OpError::Reset);
+        assert_eq!(puppet.ends(), [(0, Ok(())), (1, reset), (2, reset)]);
+        assert_eq!(puppet.sent().pop().unwrap().kind(), PacketKind::Reset);
+    }
+}
+
+#[test]
 fn a_packet_that_was_late_gives_later_ones_more_time() {
     let mut puppet = Puppet::connected(&small());
     send_packets(&mut puppet, 2);

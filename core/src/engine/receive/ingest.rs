@@ -133,6 +133,10 @@ impl<'s> Engine<'s> {
                 }
                 let sack = sack_of(header, body);
                 sender.acknowledge(cx, matcher, conn, header, is_latest, sack);
+                if sender.is_contradicted(cx, conn) {
+                    self.reset(conn, header);
+                    return Err(DropReason::ContradictoryAck);
+                }
                 let outcome = match body {
                     Body::Data(records) => self.process_data(conn, header, records, memory),
                     Body::Close => {

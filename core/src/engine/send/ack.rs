@@ -97,6 +97,17 @@ impl Sender<'_> {
         }
     }
 
+    /// Whether the peer has acknowledged the lowest packet that it misses. Its records may be gone,
+    /// so that it cannot be sent again; and without it, those behind it may never be taken.
+    #[inline]
+    pub(crate) fn is_contradicted(&self, cx: &Ctx<'_>, conn: ConnSlot) -> bool {
+        let tx = cx.table[conn].tx();
+        tx.sacked() > 0
+            && tx
+                .record(&self.in_flight, tx.first_psn())
+                .is_some_and(|first| first.flags.contains(TxFlags::ACKED))
+    }
+
     /// Retires the packets before `ack`, which is beyond the last acknowledgment. Returns how
     /// many of them are newly acknowledged, as one at least. `runs`: operations may end in runs.
     pub(crate) fn retire(
