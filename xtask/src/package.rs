@@ -12,6 +12,7 @@ mod layout;
 mod manuals;
 mod notices;
 mod origin;
+mod portable;
 mod symbols;
 
 use std::fs;
@@ -22,6 +23,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use self::layout::{Format, Sources};
 use self::origin::{Origin, compress, output};
+use crate::artifacts::PROVIDER_FILE;
 use crate::build::{self, Profile};
 use crate::setup::{self, Purpose};
 use crate::suite::Counts;
@@ -44,6 +46,8 @@ pub(crate) struct Packages {
     files: Vec<PathBuf>,
 }
 
+/// The programs beside the provider.
+const PROGRAMS: [&str; 4] = ["xdp-perf", "xdp-run", "xdp-top", "xdp-broker"];
 /// The formats of `cargo xtask package`; the first one is installed by the stage.
 const ALL: [Format; 3] = [Format::Deb, Format::Tar, Format::Rpm];
 /// Those of the stage: the compilation of `cargo generate-rpm` takes longer than all the rest.
@@ -60,21 +64,37 @@ pub(crate) fn package(workspace: &Workspace, pgo: bool) -> Result<()> {
 
 /// Packs twice, compares the bytes, and uses the `.deb` in a clean root, if there is privilege.
 pub(crate) fn stage(workspace: &Workspace, privilege: Privilege) -> Result<Counts> {
+    setup::ensure(&[Purpose::PackageTest])?;
     let sources = prepare(workspace, false)?;
     let first = contents(&pack(workspace, &sources, &TESTED)?)?;
     let packages = pack(workspace, &sources, &TESTED)?;
     let second = contents(&packages)?;
-    for (file, (one, two)) in packages.files.iter().zip(first.iter().zip(&second)) {
-        ensure!(one == two, "{}: two runs gave different bytes", file.display());
-    }
+    ensure_same(&packages.files, &first, &second)?;
     println!("ok       two runs give the same bytes");
-    let mut counts = Counts { passed: 1, failed: 0, skipped: 0 };
+    portable::check(&programs(&sources.generated))?;
+    println!("ok       no program needs a newer C library than Debian 12's");
+    let mut counts = Counts { passed: 2, failed: 0, skipped: 0 };
     counts += clean_root::check(workspace, privilege, &packages.deb)?;
     Ok(counts)
 }
 
+/// Fails with the name of the first file that has other bytes in the second run.
+fn ensure_same(files: &[PathBuf], first: &[Vec<u8>], second: &[Vec<u8>]) -> Result<()> {
+    ensure!(first.len() == files.len() && second.len() == files.len(), "a file is missing");
+    for (file, (one, two)) in files.iter().zip(first.iter().zip(second)) {
+        ensure!(one == two, "{}: two runs gave different bytes", file.display());
+    }
+    Ok(())
+}
+
 fn contents(packages: &Packages) -> Result<Vec<Vec<u8>>> {
     packages.files.iter().map(|file| fs::read(file).map_err(Into::into)).collect()
+}
+
+/// The provider and the programs, stripped.
+fn programs(generated: &Path) -> Vec<PathBuf> {
+    let names = [PROVIDER_FILE].into_iter().chain(PROGRAMS);
+    names.map(|name| generated.join(name)).collect()
 }
 
 /// Builds, strips, and generates what is not in the tree.
@@ -88,7 +108,7 @@ fn prepare(workspace: &Workspace, pgo: bool) -> Result<Sources> {
     }
     let generated = folder.join("generated");
     let mut programs = vec![built.provider];
-    for name in ["xdp-perf", "xdp-run", "xdp-top", "xdp-broker"] {
+    for name in PROGRAMS {
         programs.push(built.programs.get(name).with_context(|| format!("no {name}"))?.clone());
     }
     symbols::split(&programs, &generated)?;
@@ -131,4 +151,19 @@ fn completions(generated: &Path) -> Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_with_other_bytes_is_named() {
+        let files = ["a.deb", "a.tar.gz"].map(PathBuf::from);
+        let bytes = |last| vec![vec![1, 2], vec![3, last]];
+        ensure_same(&files, &bytes(4), &bytes(4)).unwrap();
+        let error = ensure_same(&files, &bytes(4), &bytes(5)).unwrap_err().to_string();
+        assert!(error.starts_with("a.tar.gz: two runs"), "{error}");
+        assert!(ensure_same(&files, &bytes(4), &[]).is_err());
+    }
 }

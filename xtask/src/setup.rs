@@ -32,6 +32,7 @@ pub(crate) const EVERYTHING: &[Purpose] = &[
     Purpose::Fuzz,
     Purpose::Count,
     Purpose::Package,
+    Purpose::PackageTest,
 ];
 
 /// Makes sure that each requirement of `purposes` is met, and installs missing packages.

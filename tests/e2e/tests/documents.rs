@@ -2,8 +2,9 @@
 //! The commands in the documents for users: each block as it is printed.
 //!
 //! A block of commands is fenced by `sh` and a mark. `run`: it needs no root and no second host.
-//! `first` and `second`: a pair, one on each of two hosts; the first waits for the second. No mark:
-//! it changes the machine, and is tried by hand.
+//! `first` and `second`: a pair, one on each of two hosts; the first waits for the second. `link`:
+//! as root, on a host with an interface. `installs` and `removes`: in the clean root of the stage
+//! `packages`. The marks of [`BY_HAND`] are tried by hand; no other mark is possible.
 
 use std::path::Path;
 use std::time::Duration;
@@ -14,7 +15,12 @@ use ofi_xdp_harness::topology::Side;
 use ofi_xdp_harness::two_hosts::{TIMEOUT, TwoHostFixture};
 use ofi_xdp_harness::{interrupt, paths};
 
-const DOCUMENTS: [&str; 3] = ["docs/install.md", "docs/quickstart.md", "docs/troubleshooting.md"];
+const DOCUMENTS: [&str; 4] =
+    ["docs/install.md", "docs/quickstart.md", "docs/troubleshooting.md", "docs/TUNING.md"];
+/// Marks of blocks that this file does not run: those of the stage `packages`, then a build of
+/// minutes, the distribution's own systemd, a network card, another distribution.
+const ELSEWHERE: [&str; 2] = ["installs", "removes"];
+const BY_HAND: [&str; 4] = ["source", "systemd", "card", "other"];
 /// Time limit of a block.
 const BLOCK_MAX: Duration = Duration::from_secs(60);
 /// The ports on which `fi_pingpong` and `xdp-perf` wait for a client, and the words it prints.
@@ -51,20 +57,30 @@ fn blocks(document: &str) -> anyhow::Result<Vec<Block>> {
     Ok(found)
 }
 
-/// The pairs of a document, and its blocks marked `run`.
-fn sorted(blocks: Vec<Block>) -> anyhow::Result<(Vec<[Block; 2]>, Vec<Block>)> {
-    let (mut pairs, mut single, mut waiting) = (Vec::new(), Vec::new(), None);
+/// The blocks of a document by their marks.
+#[derive(Default, Debug)]
+struct Sorted {
+    pairs: Vec<[Block; 2]>,
+    /// Those marked `run`.
+    single: Vec<Block>,
+    /// Those marked `link`.
+    link: Vec<Block>,
+}
+
+fn sorted(blocks: Vec<Block>) -> anyhow::Result<Sorted> {
+    let (mut sorted, mut waiting) = (Sorted::default(), None);
     for block in blocks {
         match (block.mark.as_str(), waiting.take()) {
-            ("", None) => {}
-            ("run", None) => single.push(block),
+            ("run", None) => sorted.single.push(block),
+            ("link", None) => sorted.link.push(block),
             ("first", None) => waiting = Some(block),
-            ("second", Some(first)) => pairs.push([first, block]),
+            ("second", Some(first)) => sorted.pairs.push([first, block]),
+            (mark, None) if ELSEWHERE.contains(&mark) || BY_HAND.contains(&mark) => {}
             (mark, _) => anyhow::bail!("{}: mark {mark:?} has no place here", block.place),
         }
     }
     ensure!(waiting.is_none(), "{waiting:?} has no second block");
-    Ok((pairs, single))
+    Ok(sorted)
 }
 
 /// The shell that runs a block with the built programs, and ends at the first command that fails.
@@ -79,8 +95,8 @@ fn shell(commands: &str) -> anyhow::Result<Program> {
 #[test]
 fn commands_of_documents_run() -> anyhow::Result<()> {
     for document in DOCUMENTS {
-        let (_, single) = sorted(blocks(document)?)?;
-        ensure!(!single.is_empty(), "{document} has none");
+        let Sorted { pairs, single, .. } = sorted(blocks(document)?)?;
+        ensure!(!single.is_empty() || !pairs.is_empty(), "{document} has none");
         for block in single {
             let output = shell(&block.commands)?.run(BLOCK_MAX).and_then(Output::success);
             output.with_context(|| block.place.clone())?;
@@ -105,12 +121,14 @@ fn a_block_with_a_wrong_mark_is_an_error() {
         mark: mark.to_owned(),
         commands: String::new(),
     };
-    for wrong in [&["rum"][..], &["first"], &["second"], &["first", "run"], &["first", "first"]] {
+    let wrong: [&[&str]; 6] =
+        [&[""], &["rum"], &["first"], &["second"], &["first", "run"], &["first", "first"]];
+    for wrong in wrong {
         assert!(sorted(wrong.iter().map(|mark| block(mark)).collect()).is_err(), "{wrong:?}");
     }
-    let (pairs, single) =
-        sorted(["", "first", "second", "run"].into_iter().map(block).collect()).unwrap();
-    assert_eq!((pairs.len(), single.len()), (1, 1));
+    let right = ["card", "first", "second", "run", "link", "installs"];
+    let Sorted { pairs, single, link } = sorted(right.into_iter().map(block).collect()).unwrap();
+    assert_eq!((pairs.len(), single.len(), link.len()), (1, 1, 1));
 }
 
 #[test]
@@ -118,13 +136,20 @@ fn root_commands_of_documents_run_between_two_hosts() -> anyhow::Result<()> {
     let Some(fixture) = TwoHostFixture::new()? else { return Ok(()) };
     let mut tried = 0;
     for document in DOCUMENTS {
-        for [first, second] in sorted(blocks(document)?)?.0 {
+        let Sorted { pairs, link, .. } = sorted(blocks(document)?)?;
+        for [first, second] in pairs {
             let both = || format!("{} and {}", first.place, second.place);
             pair(&fixture, &first.commands, &second.commands).with_context(both)?;
             tried += 1;
         }
+        for block in link {
+            let commands = block.commands.replace("INTERFACE", fixture.interface());
+            let program = fixture.program(Side::B, shell(&commands)?)?;
+            program.run(BLOCK_MAX).and_then(Output::success).with_context(|| block.place)?;
+            tried += 1;
+        }
     }
-    ensure!(tried > 0, "no document has a pair");
+    ensure!(tried > 1, "no document has a pair, or none has a block for an interface");
     Ok(())
 }
 

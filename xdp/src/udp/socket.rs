@@ -8,6 +8,7 @@ use std::io;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd as _;
 
+use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use ofi_xdp_core::PeerAddress;
 use quinn_udp::{EcnCodepoint, UdpSockRef, UdpSocketState};
@@ -87,7 +88,7 @@ impl KernelSocket {
         let state = UdpSocketState::new(UdpSockRef::from(&socket))?;
         // Disables two control messages that have no reader here, so that the kernel does not make
         // them.
-        setsockopt(&socket, sockopt::ReceiveTimestampns, &false)?;
+        turned_off(setsockopt(&socket, sockopt::ReceiveTimestampns, &false))?;
         if address.is_ipv4() {
             setsockopt(&socket, sockopt::Ipv4PacketInfo, &false)?;
             SockRef::from(&socket).set_tos_v4(TRAFFIC_CLASS.into())?;
@@ -168,5 +169,26 @@ impl KernelSocket {
         }
         let granted = socket.recv_buffer_size()? / 2;
         Ok(u16::try_from(granted / packet).unwrap_or(u16::MAX).max(1))
+    }
+}
+
+/// The outcome of turning an option off. A system that does not know the option has it off:
+/// emulated kernels (QEMU's user mode, gVisor) have fewer.
+fn turned_off(outcome: nix::Result<()>) -> io::Result<()> {
+    match outcome {
+        Err(Errno::ENOPROTOOPT) => Ok(()),
+        other => other.map_err(Into::into),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_option_that_the_system_does_not_know_is_off() {
+        assert!(turned_off(Ok(())).is_ok() && turned_off(Err(Errno::ENOPROTOOPT)).is_ok());
+        let error = turned_off(Err(Errno::ENOBUFS)).unwrap_err();
+        assert_eq!(error.raw_os_error(), Some(Errno::ENOBUFS as i32));
     }
 }

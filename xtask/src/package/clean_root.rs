@@ -17,7 +17,7 @@ use crate::suite::Counts;
 use crate::workspace::{Privilege, Workspace, find_command, is_ci};
 
 /// For some tens of checks, most of them a second.
-const LIMIT: std::time::Duration = std::time::Duration::from_secs(150);
+const LIMIT: std::time::Duration = std::time::Duration::from_secs(240);
 
 /// Runs the checks.
 pub(super) fn check(workspace: &Workspace, privilege: Privilege, deb: &Path) -> Result<Counts> {
@@ -32,6 +32,8 @@ pub(super) fn check(workspace: &Workspace, privilege: Privilege, deb: &Path) -> 
     let script = workspace.root().join("xtask/src/package/clean_root.sh");
     let mut command = privilege.command("env").unwrap_or_else(|| Command::new("env"));
     command.arg(variable("RESULTS", results.as_os_str()));
+    let document = workspace.root().join("docs/install.md");
+    command.arg(variable("INSTALL_DOCUMENT", document.as_os_str()));
     command.args(["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh"]);
     command.arg(script).arg(deb).stdin(Stdio::null());
     let ended = run_bounded(command, LIMIT)?;

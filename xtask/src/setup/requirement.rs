@@ -33,6 +33,8 @@ pub(crate) enum Purpose {
     Vm,
     /// The packages.
     Package,
+    /// What is tried with the packages.
+    PackageTest,
 }
 
 /// A capability, tested by using it.
@@ -83,7 +85,7 @@ const fn need(
 
 /// Everything, in the order in which it is used.
 pub(crate) const REQUIREMENTS: &[Requirement] = {
-    use Purpose::{Bindings, Build, Check, Count, Fuzz, Package, Run, Vm};
+    use Purpose::{Bindings, Build, Check, Count, Fuzz, Package, PackageTest, Run, Vm};
     use Test::{Command, Header, Library, PythonModule, Runs};
     &[
         need(Build, Command("cc"), ["gcc"; 4], "compiles libbpf, and links"),
@@ -197,6 +199,13 @@ pub(crate) const REQUIREMENTS: &[Requirement] = {
             Command("dpkg-shlibdeps"),
             ["dpkg-dev", "dpkg-dev", "dpkg-devel", "dpkg"],
             "names the libraries that the .deb depends on",
+        ),
+        need(PackageTest, Command("lintian"), ["lintian"; 4], "checks the .deb"),
+        need(
+            PackageTest,
+            Command("qemu-x86_64"),
+            ["qemu-user", "qemu-user", "qemu-linux-user", "qemu-user"],
+            "runs the provider on a processor without AVX",
         ),
     ]
 };
