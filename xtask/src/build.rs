@@ -58,6 +58,18 @@ pub(crate) enum Profile {
     Pgo,
 }
 
+impl Profile {
+    /// The name beside figures.
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Run => "quick build",
+            Self::Release => "release build",
+            Self::Debug => "debug build",
+            Self::Pgo => "PGO build",
+        }
+    }
+}
+
 /// The results of a build.
 #[derive(Debug)]
 pub(crate) struct Built {
@@ -67,6 +79,8 @@ pub(crate) struct Built {
     pub(crate) programs: BTreeMap<String, PathBuf>,
     /// The folder of the programs of the PGO build.
     pub(crate) pgo_programs: Option<PathBuf>,
+    /// The profile of the provider.
+    pub(crate) profile: Profile,
 }
 
 /// Sets up and makes the fastest build: the PGO build. If that fails, it prints the reason and
@@ -93,7 +107,7 @@ pub(crate) fn build(workspace: &Workspace, profile: Profile) -> Result<Built> {
     let Artifacts { library, programs } = run_cargo(&mut cargo)?;
     let library = library.context("cargo built no cdylib xdp_fi: see ffi/Cargo.toml")?;
     let provider = workspace.provider_dir().join(PROVIDER_FILE);
-    let mut built = Built { provider, programs, pgo_programs: None };
+    let mut built = Built { provider, programs, pgo_programs: None, profile };
     if profile == Profile::Pgo {
         let lab = built.programs.get(LAB).context("the build made no ofi-xdp-lab")?;
         let made = pgo::build(workspace, lab)?;

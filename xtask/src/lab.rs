@@ -9,14 +9,20 @@ use std::ffi::OsString;
 use std::fs;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Command, ExitCode};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 
 use crate::artifacts::LAB;
 use crate::build::{self, Profile};
-use crate::process::variable;
+use crate::process::{now, variable};
 use crate::setup;
 use crate::workspace::{Privilege, Workspace};
+
+/// The variables for the lab: the build that it measures, and the times before it
+/// (`tests/bench/lab/src/made.rs`).
+const BUILD: &str = "OFI_XDP_BUILD";
+const SPENT: &str = "OFI_XDP_SPENT";
 
 /// The argument of [`run`] that the lab does not get.
 const PGO: &str = "--pgo";
@@ -69,7 +75,9 @@ pub(crate) fn command(
     subcommand: &str,
     arguments: &[OsString],
 ) -> Result<Command> {
+    let begin = now();
     setup::ensure(setup::BUILD_AND_RUN)?;
+    let set_up = begin.elapsed();
     // Help needs no PGO build.
     let asks = arguments.iter().any(|one| one == "--help" || one == "-h");
     let built = match profile {
@@ -94,11 +102,18 @@ pub(crate) fn command(
         println!("the lab needs root: starting it through sudo");
     }
     hand_over(&mut command, workspace);
+    command.arg(variable(BUILD, built.profile.name().as_ref()));
+    command.arg(variable(SPENT, spent(set_up, begin.elapsed() - set_up).as_ref()));
     if let Some(programs) = &built.pgo_programs {
         command.arg(variable("OFI_XDP_PROGRAMS", programs.as_os_str()));
     }
     command.arg(lab).arg(subcommand).args(arguments).current_dir(workspace.root());
     Ok(command)
+}
+
+/// The times before the lab, as it prints them.
+fn spent(set_up: Duration, build: Duration) -> String {
+    format!("set-up {:.0} s, build {:.0} s", set_up.as_secs_f64(), build.as_secs_f64())
 }
 
 /// Adds to `env`'s command line the variables that a program of package `tests` needs: sudo drops
@@ -120,6 +135,12 @@ fn become_program(mut command: Command) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_lab_gets_the_times_of_set_up_and_build() {
+        let (set_up, build) = (Duration::from_millis(700), Duration::from_millis(89_600));
+        assert_eq!(spent(set_up, build), "set-up 1 s, build 90 s");
+    }
 
     #[test]
     fn a_run_measures_the_quick_build_unless_the_other_is_asked_for() {

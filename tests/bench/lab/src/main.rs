@@ -15,11 +15,11 @@ use ofi_xdp_harness::tier::XdpMode;
 use ofi_xdp_harness::{interrupt, netns, paths};
 use ofi_xdp_lab::measure::{
     Candidate, Environment, LinkUse, Results, Suite, TAGGED, candidates, describe_path, profile,
-    run, serve,
+    run, run_with, serve,
 };
 use ofi_xdp_lab::report::{self, Record};
 use ofi_xdp_lab::suites::{self, Plan, Programs};
-use ofi_xdp_lab::{conformance, fabtests, plot, table};
+use ofi_xdp_lab::{Made, conformance, fabtests, plot, table};
 
 /// Latency and message rate of the provider `xdp`, beside those of its peers.
 #[derive(Debug, Parser)]
@@ -130,6 +130,7 @@ fn main() -> ExitCode {
 }
 
 fn main_job(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
+    let made = Made::from_environment();
     let environment = match (&arguments.nic, arguments.peer) {
         (Some(nic), None) if arguments.serve => {
             serve(nic, arguments.mode)?;
@@ -141,10 +142,15 @@ fn main_job(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     };
     let suite = Suite::run(arguments.quick);
     let results = measure(&suite, &environment, arguments.mode)?;
-    let setting = environment.setting();
+    let setting = format!("{}, {}", environment.setting(), made.build());
     drop(environment);
 
-    println!("half round trip of 8 bytes, and 8-byte messages in windows of 64:\n");
+    println!(
+        "\nhalf round trip of 8 bytes, and 8-byte messages in windows of 64; {}, medians of {} \
+         rounds:\n",
+        made.build(),
+        suite.rounds
+    );
     println!("{}\n", table::summary(&results, 8, 8));
     let folder = paths::workspace().join("target/run");
     let report = folder.join("report.json");
@@ -155,6 +161,7 @@ fn main_job(arguments: &RunArguments) -> anyhow::Result<ExitCode> {
     written.extend(plot::by_size(&results, &folder.join("latency-by-size"))?);
     written.push(write_page(&folder, &records, &setting)?);
     say_where(&written);
+    println!("time       {}", made.times());
     Ok(exit_code(&results))
 }
 
@@ -383,7 +390,9 @@ fn measure(suite: &Suite, environment: &Environment, mode: XdpMode) -> anyhow::R
         Ok(tier) => all[0].mode = tier,
         Err(error) => eprintln!("xdp: {error:#}\n"),
     }
-    run((suite.name, suite.rounds), environment, suite.entries(all))
+    println!("first of {} rounds: half round trip of 8 bytes, messages of 8 bytes", suite.rounds);
+    let rounds = (suite.name, suite.rounds);
+    run_with(rounds, environment, suite.entries(all), |one| table::first_round(one, 8, 8))
 }
 
 fn say_where(files: &[PathBuf]) {

@@ -30,6 +30,15 @@ pub fn summary(results: &Results, size_bytes: usize, rate_bytes: usize) -> Strin
     table.to_string()
 }
 
+/// One line of a candidate after its first round; `None` if that failed.
+#[must_use]
+pub fn first_round(series: &Series, size_bytes: usize, rate_bytes: usize) -> Option<String> {
+    let half_rtt = series.median(Metric::HalfRttP50, size_bytes)?;
+    let (latency, rate) =
+        (microseconds(Some(half_rtt)), thousands(series.median(Metric::MessageRate, rate_bytes)));
+    Some(format!("  {:<24} {latency:>8} µs {rate:>12} messages/s", series.candidate.label()))
+}
+
 /// A table without lines, with this header.
 pub(crate) fn new_table(header: &[&str]) -> Table {
     let mut table = Table::new();

@@ -27,7 +27,7 @@ pub use environment::Environment;
 pub use path::describe_path;
 pub use profile::{Shares, profile};
 pub use results::{Results, Series};
-pub use rounds::{Progress, run};
+pub use rounds::{Progress, run, run_with};
 pub use serve::serve;
 pub use suite::Suite;
 pub use tcp_streams::TcpStreams;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rounds: each candidate is measured once in a round.
 
+use std::fmt::Write;
 use std::io::{IsTerminal, stderr};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
 use super::{Distances, Entry, Environment, Results, Series};
 use ofi_xdp_harness::interrupt;
@@ -12,40 +13,71 @@ use ofi_xdp_harness::interrupt;
 /// Most sessions for one turn.
 const ATTEMPTS: u32 = 3;
 
-/// A progress bar on a terminal, lines elsewhere.
+/// A progress bar on a terminal, lines elsewhere: what is measured, and how long is left.
 #[derive(Debug)]
 pub struct Progress {
     bar: Option<ProgressBar>,
+    begin: Instant,
+    steps: usize,
+    done: usize,
 }
 
 impl Progress {
     /// A bar of `steps` steps.
     #[must_use]
     pub fn new(steps: usize) -> Self {
+        let begin = Instant::now();
         if !stderr().is_terminal() {
-            return Self { bar: None };
+            return Self { bar: None, begin, steps, done: 0 };
         }
         let bar = ProgressBar::new(steps as u64);
-        let style = ProgressStyle::with_template("{bar:40.cyan/blue} {pos:>3}/{len}  {msg}");
+        let style = ProgressStyle::with_template("{bar:24.cyan/blue} {pos:>3}/{len}{left}  {msg}");
+        let left = |state: &ProgressState, out: &mut dyn Write| {
+            let (done, steps) = (state.pos() as usize, state.len().unwrap_or(0) as usize);
+            let _ = out.write_str(&time_left(state.elapsed(), done, steps));
+        };
+        let style = style.map(|style| style.with_key("left", left));
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         // Seldom redrawn: the bar must not take processor time from the measurement.
         bar.enable_steady_tick(Duration::from_secs(1));
-        Self { bar: Some(bar) }
+        Self { bar: Some(bar), begin, steps, done: 0 }
     }
 
     fn begin(&self, message: String, first: bool) {
         match &self.bar {
             Some(bar) => bar.set_message(message),
-            None if first => eprintln!("{message} …"),
+            None if first => {
+                let left = time_left(self.begin.elapsed(), self.done, self.steps);
+                eprintln!("{message}{left} …");
+            }
             None => {}
         }
     }
 
-    fn end_step(&self) {
+    fn end_step(&mut self) {
+        self.done += 1;
         if let Some(bar) = &self.bar {
             bar.inc(1);
         }
     }
+
+    /// Prints a line, above the bar if there is one.
+    fn say(&self, line: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| println!("{line}")),
+            None => println!("{line}"),
+        }
+    }
+}
+
+/// The time until the end, if each step takes as long as those before: `, 40 seconds left`. Nothing
+/// before the first step has ended.
+fn time_left(elapsed: Duration, done: usize, steps: usize) -> String {
+    if done == 0 {
+        return String::new();
+    }
+    let left = elapsed.mul_f64(steps.saturating_sub(done) as f64 / done as f64);
+    format!(", {} left", HumanDuration(left))
 }
 
 impl Drop for Progress {
@@ -62,12 +94,26 @@ impl Drop for Progress {
 /// # Errors
 /// After SIGINT and the like.
 pub fn run(
-    (suite, rounds): (&'static str, usize),
+    suite: (&'static str, usize),
     environment: &Environment,
     entries: Vec<Entry>,
 ) -> anyhow::Result<Results> {
+    run_with(suite, environment, entries, |_| None)
+}
+
+/// As [`run`], and prints the line that `first` makes of each candidate's first round, when that
+/// has ended.
+///
+/// # Errors
+/// Those of [`run`].
+pub fn run_with(
+    (suite, rounds): (&'static str, usize),
+    environment: &Environment,
+    entries: Vec<Entry>,
+    first: impl Fn(&Series) -> Option<String>,
+) -> anyhow::Result<Results> {
     let count = entries.len();
-    let progress = Progress::new(rounds * count);
+    let mut progress = Progress::new(rounds * count);
     let mut series: Vec<Series> =
         entries.iter().map(|entry| Series::new(entry.candidate.clone())).collect();
     let mut distances = Distances::new(count);
@@ -86,6 +132,9 @@ pub fn run(
             interrupt::check()?;
             series[index].add(outcome, distance);
             progress.end_step();
+            if let Some(line) = (round == 0).then(|| first(&series[index])).flatten() {
+                progress.say(&line);
+            }
         }
     }
     // All or none: a ratio between near cores and far cores is meaningless.
@@ -163,6 +212,15 @@ mod tests {
         assert_eq!(sessions(&[near, far], &[1]), (1, far), "a failure is no measurement");
         assert_eq!(sessions(&[near, far, near, near], &[2]), (2, far), "nor a repetition");
         assert_eq!(sessions(&[None, None], &[]), (1, None));
+    }
+
+    #[test]
+    fn the_time_left_is_that_of_the_steps_before() {
+        let second = Duration::from_secs(1);
+        assert_eq!(time_left(second, 0, 40), "");
+        assert_eq!(time_left(10 * second, 8, 40), ", 40 seconds left");
+        assert_eq!(time_left(600 * second, 8, 40), ", 40 minutes left");
+        assert_eq!(time_left(10 * second, 40, 40), ", 0 seconds left");
     }
 
     #[test]

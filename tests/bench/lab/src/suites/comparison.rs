@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 
 use crate::report::Record;
-use crate::suites::html::{document, escape, metric, number, table};
+use crate::suites::html::{TABLE_END, document, escape, meanings, metric, number, table};
 use crate::suites::table::{figure, scale};
 use crate::table::{cells, new_table};
 
@@ -121,7 +121,8 @@ impl<'a> Comparison<'a> {
             let _ =
                 writeln!(text, "<td class=\"{}\">{}</td></tr>", verdict.class(), verdict.name());
         }
-        text.push_str("</table>\n");
+        text.push_str(TABLE_END);
+        text.push_str(&meanings(self.changes.iter().map(|one| one.after.metric.as_str())));
         document("xdp: two reports", &text)
     }
 }

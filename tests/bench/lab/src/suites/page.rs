@@ -7,7 +7,7 @@
 use std::fmt::Write as _;
 
 use crate::report::{Metric, Record};
-use crate::suites::html::{document, escape, metric, number, table};
+use crate::suites::html::{TABLE_END, document, escape, meanings, metric, number, table, title};
 use crate::suites::table::{figure, scale};
 use crate::suites::{SUITES, targets};
 
@@ -27,7 +27,7 @@ pub fn page(records: &[Record], setting: &str, pictures: &[(String, String)]) ->
     }
     for (title, svg) in pictures {
         let svg = without_prologue(svg).replacen("<svg", "<svg class=\"picture\"", 1);
-        let _ = write!(text, "<h2>{}</h2>\n{svg}\n", escape(title));
+        let _ = write!(text, "<section><h2>{}</h2>\n{svg}</section>\n", escape(title));
     }
     for suite in [RUN].into_iter().chain(SUITES) {
         let of_suite: Vec<&Record> = records.iter().filter(|one| one.suite == suite).collect();
@@ -37,6 +37,7 @@ pub fn page(records: &[Record], setting: &str, pictures: &[(String, String)]) ->
             record_table(&mut text, &of_suite);
         }
     }
+    text.push_str(&meanings(records.iter().map(|one| one.metric.as_str())));
     document("xdp: benchmarks", &text)
 }
 
@@ -58,7 +59,7 @@ fn target_table(text: &mut String, records: &[Record]) {
             row.outcome()
         );
     }
-    text.push_str("</table>\n");
+    text.push_str(TABLE_END);
 }
 
 /// The bar charts: one for each metric, size, operation and link.
@@ -97,8 +98,9 @@ fn bars(text: &mut String, group: &[&Record]) {
     let of = if more.is_empty() { String::new() } else { format!(" ({more})") };
     let _ = write!(
         text,
-        "<h3>{}{size}{}</h3>\n<svg viewBox=\"0 0 1000 {height}\" width=\"1000\" role=\"img\">\n",
-        metric(&first.metric),
+        "<section><h3>{}{size}{}</h3>\n\
+         <svg viewBox=\"0 0 1000 {height}\" width=\"1000\" role=\"img\">\n",
+        title(&first.metric),
         escape(&of)
     );
     for (row, one) in group.iter().enumerate() {
@@ -126,7 +128,7 @@ fn bars(text: &mut String, group: &[&Record]) {
             escape(unit)
         );
     }
-    text.push_str("</svg>\n");
+    text.push_str("</svg></section>\n");
 }
 
 /// Colours that colour-blind readers can distinguish (Okabe and Ito), the provider's the strongest.
@@ -158,7 +160,7 @@ fn record_table(text: &mut String, records: &[&Record]) {
         }
         let _ = writeln!(text, "<td>{}</td></tr>", escape(unit));
     }
-    text.push_str("</table></details>\n");
+    let _ = writeln!(text, "{TABLE_END}</details>");
 }
 
 /// An SVG document as an element of the page.

@@ -45,7 +45,8 @@ pub(super) fn scale(record: &Record) -> (f64, &str) {
         ("ns", median) if median >= 1e3 => (1e3, "µs"),
         ("1/s", median) if median >= 1e6 => (1e6, "million/s"),
         ("1/s", median) if median >= 1e3 => (1e3, "thousand/s"),
-        ("B/s", _) => (1e9, "GB/s"),
+        ("B/s", median) if median >= 1e8 => (1e9, "GB/s"),
+        ("B/s", _) => (1e6, "MB/s"),
         ("B", median) if median >= 1e6 => (1e6, "MB"),
         (unit, _) => (1.0, unit),
     }
@@ -72,5 +73,8 @@ mod tests {
         let record = Record::plain("s", ("p", "m"), 8, "x", &[2.5e6]).unwrap().in_unit("1/s");
         assert_eq!(scale(&record), (1e6, "million/s"));
         assert!(table(&[record]).contains("2.50"));
+        let bandwidth = |rate| Record::plain("s", ("p", "m"), 8, "x", &[rate]).unwrap();
+        assert_eq!(scale(&bandwidth(2.5e9).in_unit("B/s")), (1e9, "GB/s"));
+        assert_eq!(scale(&bandwidth(2.5e6).in_unit("B/s")), (1e6, "MB/s"));
     }
 }

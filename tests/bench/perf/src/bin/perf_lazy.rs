@@ -63,7 +63,7 @@ fn measure(host: &str, arguments: CellArguments) -> anyhow::Result<()> {
         time: Duration::from_millis(arguments.time),
         grace: Duration::from_millis(arguments.grace),
     };
-    let control = Control::connect(&with_port(host), CONNECT_TIMEOUT)?;
+    let control = Control::connect(&with_port(host), CONNECT_TIMEOUT, |_| ())?;
     let cell = Cell { provider, transfer, size, depth, client, server };
     println!("{}", serde_json::to_string(&lazy::run(control, &cell, limits)?)?);
     Ok(())
