@@ -42,7 +42,10 @@ pub(crate) unsafe extern "C" fn getinfo(
             _ if reserve::refused_since(before) => return Err(Error::NoMemory),
             Ok(own) => own.map_or(std::ptr::null_mut(), Allocated::into_raw),
             Err(_) if !offers.is_empty() => std::ptr::null_mut(),
-            Err(error) => return Err(error),
+            Err(error) => {
+                offers.report_absence(error);
+                return Err(error);
+            }
         };
         // SAFETY: the man page's contract: `found` may be written.
         unsafe { answer(found, offers.before(own)) }

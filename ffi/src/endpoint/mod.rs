@@ -50,7 +50,6 @@ use crate::runtime::{CompletionPolicy, OpFlags, Runtime, Side};
 use crate::sys::abi::{self, SHARED_CONTEXT, bits};
 use crate::sys::errno::Error;
 use crate::sys::personality::{self, Personality};
-use crate::sys::tier::Choice;
 use crate::sys::{notice, param};
 
 use bind::Bindings;
@@ -376,7 +375,7 @@ pub(super) fn open_port(
     })?;
     let status = port.status();
     if status.tier == Tier::Udp && values.mode != Mode::Udp && !domain.interface().nic.loopback {
-        notice::lower_tier(values.tier == Choice::AfXdp, &status.to_string());
+        notice::lower_tier(values.names_af_xdp().as_deref(), &status.to_string());
     }
     if personality::current() == Personality::Tcp {
         log::info!(target: "ep_ctrl", "an endpoint of `tcp` that speaks xdp: {status}");

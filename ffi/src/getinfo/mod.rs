@@ -33,6 +33,9 @@ use crate::sys::{notice, param, personality, reserve, sockaddr};
 
 /// Interfaces that a message names at most.
 const NAMES_MAX: usize = 64;
+/// The reason against AF_XDP on a host without a network.
+const NONE_UP: &str = "none is up with an address; `ip -brief address` lists them, \
+                       `ip link set INTERFACE up` mends it";
 
 pub(crate) use offer::{Info, RX_OP_FLAGS, SIZE_DEFAULT, TX_OP_FLAGS};
 pub(crate) use request::{InfoRequest, Lookup};
@@ -54,6 +57,7 @@ pub(crate) fn find(
     let before = reserve::refusals();
     let mut found = Vec::new();
     let interfaces = interfaces(&values)?;
+    let mut without_tier: Option<&Interface> = None;
     // All offers of one type come before those of the next.
     let requested = hints.map_or(0, |hints| hints.caps);
     for &ep_type in personality::current().ep_types() {
@@ -63,9 +67,16 @@ pub(crate) fn find(
             if let Some(mtu) = wanted.path_mtu {
                 info.limit_to_path(mtu);
             }
-            let admitted = admit_tier(values.tier, interface)
-                .and_then(|()| wanted.admit(&interface.ip))
-                .and_then(|()| hints.map_or(Ok(()), |hints| hints::check(hints, &info)));
+            let admitted = wanted
+                .admit(&interface.ip)
+                .and_then(|()| hints.map_or(Ok(()), |hints| hints::check(hints, &info)))
+                .and_then(|()| {
+                    let admitted = admit_tier(values.tier, interface);
+                    if admitted.is_err() && without_tier.is_none_or(|one| one.nic.loopback) {
+                        without_tier = Some(interface);
+                    }
+                    admitted
+                });
             match admitted {
                 Ok(()) => push(&mut found, wanted.shape(lookup, hints, passthrough, info))?,
                 Err(reason) => {
@@ -75,7 +86,19 @@ pub(crate) fn find(
             }
         }
     }
-    if found.is_empty() { Err(Error::NoData) } else { Ok(found) }
+    if !found.is_empty() {
+        return Ok(found);
+    }
+    match without_tier {
+        Some(Interface { nic, .. }) if values.tier == Choice::AfXdp => {
+            notice::no_tier(&nic.name, &nic.expected_tier.why_not_better);
+        }
+        None if values.tier == Choice::AfXdp && interfaces.is_empty() => {
+            notice::no_tier("any interface", NONE_UP);
+        }
+        _ => {}
+    }
+    Err(Error::NoData)
 }
 
 /// Puts an open fabric and an open domain into an offer.
@@ -96,13 +119,7 @@ fn name_open_objects(hints: Option<&InfoRequest>, api_version: u32, info: &mut I
 fn admit_tier(choice: Choice, interface: &Interface) -> Result<(), &'static str> {
     match (choice, interface.nic.expected_tier.tier) {
         (Choice::Passthrough, _) => Err("FI_XDP_TIER=passthrough: hardware providers alone"),
-        (Choice::AfXdp, Tier::Udp) => {
-            let nic = &interface.nic;
-            if !nic.loopback {
-                notice::no_tier(&nic.name, &nic.expected_tier.why_not_better);
-            }
-            Err("FI_XDP_TIER=af_xdp, which is not to be had here")
-        }
+        (Choice::AfXdp, Tier::Udp) => Err("FI_XDP_TIER=af_xdp, which is not to be had here"),
         _ => Ok(()),
     }
 }
@@ -115,7 +132,7 @@ fn interfaces(values: &param::Values) -> Result<Vec<Interface>, Error> {
             let addresses = all.chunk_by(|one, next| one.nic.name == next.nic.name);
             let names = addresses.filter_map(|of_one| Some(of_one.first()?.nic.name.as_str()));
             let known: Vec<&str> = names.take(NAMES_MAX).collect();
-            notice::no_interface(name, &known.join(", "));
+            notice::no_interface(name, &known);
         }
         all.retain(|interface| interface.nic.name == *name);
     }

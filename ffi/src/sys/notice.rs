@@ -23,8 +23,9 @@ pub(crate) struct Notice {
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 impl Notice {
-    /// A kind that has not been said.
-    pub(crate) const fn new() -> Self {
+    /// A kind that has not been said. Its text is `_row` of the table in `docs/fi_xdp.7.md`, where
+    /// `…` and names stand for what differs; a test holds each row and the table together.
+    pub(crate) const fn new(_row: &'static str) -> Self {
         Self { said: Once::new() }
     }
 
@@ -49,28 +50,36 @@ fn say(message: fmt::Arguments<'_>) {
 }
 
 /// No interface has the name of `FI_XDP_IFACE`.
-pub(crate) fn no_interface(name: &str, known: &str) {
-    static NOTICE: Notice = Notice::new();
+pub(crate) fn no_interface(name: &str, known: &[&str]) {
+    static NOTICE: Notice = Notice::new("FI_XDP_IFACE=x: …");
+    let known = if known.is_empty() { "there is none".to_owned() } else { known.join(", ") };
     NOTICE.tell(format_args!(
-        "FI_XDP_IFACE={name}: no interface of this name is up with an address; there are: {known}; \
-         `ip -brief address` lists them"
+        "FI_XDP_IFACE={name}: no interface of this name is up with an address; those that are: \
+         {known}; `ip -brief address` lists all, `ip link set {name} up` mends one that is down"
     ));
 }
 
 /// The tier that `FI_XDP_TIER` names is not to be had on an interface.
 pub(crate) fn no_tier(interface: &str, reason: &str) {
-    static NOTICE: Notice = Notice::new();
+    static NOTICE: Notice = Notice::new("FI_XDP_TIER=af_xdp: not on x: …");
     NOTICE.tell(format_args!("FI_XDP_TIER=af_xdp: not on {interface}: {reason}"));
 }
 
-/// An endpoint has a lower tier than the best possible one. The user is told if the variable names
-/// a better one, else the log.
-pub(crate) fn lower_tier(is_named: bool, status: &str) {
-    static NOTICE: Notice = Notice::new();
+/// `FI_XDP_TIER` asks for hardware alone, and no provider for hardware has an offer.
+pub(crate) fn no_hardware(summary: &str) {
+    static NOTICE: Notice = Notice::new("FI_XDP_TIER=passthrough: …");
+    NOTICE.tell(format_args!(
+        "FI_XDP_TIER=passthrough: {summary}; `FI_XDP_TIER=auto` has offers without hardware"
+    ));
+}
+
+/// An endpoint has a lower tier than the best possible one. The user is told if a variable asks for
+/// a better one, `named`, else the log.
+pub(crate) fn lower_tier(named: Option<&str>, status: &str) {
+    static NOTICE: Notice = Notice::new("… an endpoint has not got it: …");
     static WARNING: Once = Once::new();
-    if is_named {
-        NOTICE.tell(format_args!("FI_XDP_TIER=af_xdp: an endpoint has not got it: {status}"));
-    } else {
-        WARNING.call_once(|| log::warn!(target: "ep_ctrl", "{status}"));
+    match named {
+        Some(named) => NOTICE.tell(format_args!("{named}: an endpoint has not got it: {status}")),
+        None => WARNING.call_once(|| log::warn!(target: "ep_ctrl", "{status}")),
     }
 }

@@ -38,40 +38,45 @@ struct Param {
     complaint: Notice,
 }
 
+/// The message about a value, once for each variable.
+const fn complaint() -> Notice {
+    Notice::new("VARIABLE=value: …")
+}
+
 static IFACE: Param = Param {
     name: c"iface",
     kind: abi::FI_PARAM_STRING,
     help: c"Name of the only network interface to offer (default: every interface that is up; \
             addresses and routes decide)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 static TIER: Param = Param {
     name: c"tier",
     kind: abi::FI_PARAM_STRING,
     help: c"What to offer: auto (everything, the best first), passthrough (hardware providers \
             only), af_xdp (interfaces with AF_XDP only), udp (kernel sockets only) (default: auto)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 static PASSTHROUGH: Param = Param {
     name: c"passthrough",
     kind: abi::FI_PARAM_STRING,
     help: c"Hardware providers to hand out in place of AF_XDP where they satisfy the hints, the \
             best first, or none (default: efa verbs cxi psm3 opx ucx)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 static MODE: Param = Param {
     name: c"mode",
     kind: abi::FI_PARAM_STRING,
     help: c"AF_XDP's mode: zerocopy, copy, skb (the next of them if it cannot be had), auto (by \
             the kind of device) (default: auto)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 static QUEUE: Param = Param {
     name: c"queue",
     kind: abi::FI_PARAM_STRING,
     help: c"Receive queue of the interface that the AF_XDP socket is bound to (default: the first \
             that no other socket has)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 static QUEUES: Param = Param {
     name: c"queues",
@@ -79,14 +84,14 @@ static QUEUES: Param = Param {
     help:
         c"Number of receive queues of the interface with an AF_XDP socket of each endpoint, from \
             that of FI_XDP_QUEUE on, 1 to 64, or all; each costs 12 MiB (default: 1)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 static STEER: Param = Param {
     name: c"steer",
     kind: abi::FI_PARAM_BOOL,
     help: c"Give the device a rule (ethtool -n) that sends an endpoint's packets to its AF_XDP \
             socket's queue, and take it back when the endpoint closes (default: no)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 static ENTROPY: Param = Param {
     name: c"entropy",
@@ -94,7 +99,7 @@ static ENTROPY: Param = Param {
     help:
         c"Send to a peer from another UDP source port than the endpoint's, where that port leads \
             to another queue than the one of the peer's AF_XDP socket (default: yes)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 static CHECKSUM: Param = Param {
     name: c"checksum",
@@ -108,7 +113,7 @@ static PEER_TIMEOUT: Param = Param {
     kind: abi::FI_PARAM_STRING,
     help: c"Milliseconds without a sign of life, with operations pending, after which a peer is \
             given up and its operations end in error completions, 1 to 120000 (default: 10000)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 /// The peer time-outs that the engine supports, and times to connect, in milliseconds.
 const TIMEOUTS: RangeInclusive<u32> = 1..=120_000;
@@ -118,7 +123,7 @@ static PATH_RETRY: Param = Param {
     help:
         c"Seconds after which larger packets are tried again on a path that did not pass them, 1 \
             to 28800 (default: 600)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 /// The times after which they can be, in seconds.
 const PATH_RETRIES: RangeInclusive<u32> = 1..=28_800;
@@ -127,13 +132,13 @@ static CONNECT_TIMEOUT: Param = Param {
     kind: abi::FI_PARAM_STRING,
     help: c"Milliseconds without an answer after which a connection request has failed, 1 to \
             120000 (default: 10000)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 static SPIN: Param = Param {
     name: c"spin",
     kind: abi::FI_PARAM_STRING,
     help: c"Microseconds that fi_cq_sread polls before it sleeps (default: 20)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 
 static BROKER: Param = Param {
@@ -141,7 +146,7 @@ static BROKER: Param = Param {
     kind: abi::FI_PARAM_STRING,
     help: c"Socket of the xdp-broker that makes AF_XDP sockets for processes without \
             capabilities, or none (default: /run/xdp-broker/socket)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 
 static PCI: Param = Param {
@@ -151,7 +156,7 @@ static PCI: Param = Param {
         c"Whether applications are told where a card is on the PCI bus (fi_bus_attr): some choose \
             the nearest card by it; MPICH ends in an assertion where its hwloc does not know the \
             place (default: no)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 
 static QUIET: Param = Param {
@@ -159,7 +164,7 @@ static QUIET: Param = Param {
     kind: abi::FI_PARAM_BOOL,
     help: c"Keep messages about what does not work to libfabric's log, and off standard error \
             (default: no)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 
 /// Read at load only: see `personality`.
@@ -168,7 +173,7 @@ static NAME: Param = Param {
     kind: abi::FI_PARAM_STRING,
     help: c"The name of the provider: xdp, or tcp, which takes the place of libfabric's own tcp \
             for applications that look for that name; all hosts must do it (default: xdp)",
-    complaint: Notice::new(),
+    complaint: complaint(),
 };
 
 static PARAMS: [&Param; 16] = [
@@ -243,6 +248,18 @@ impl Default for Values {
             connect_timeout: Duration::from_secs(10),
             spin: Duration::from_micros(20),
             pci: false,
+        }
+    }
+}
+
+impl Values {
+    /// The variable with its value that asks for AF_XDP by name; `None`: AF_XDP is a wish alone.
+    pub(crate) fn names_af_xdp(&self) -> Option<String> {
+        match (self.tier, self.queue, self.mode) {
+            (Choice::AfXdp, ..) => Some("FI_XDP_TIER=af_xdp".to_owned()),
+            (_, Some(queue), _) => Some(format!("FI_XDP_QUEUE={queue}")),
+            (.., Mode::Auto | Mode::Udp) => None,
+            (.., mode) => Some(format!("FI_XDP_MODE={mode}")),
         }
     }
 }
@@ -377,9 +394,12 @@ fn number(
 /// The value of a variable that is yes or no.
 fn flag(provider: Provider, param: &Param) -> Result<Option<bool>, Error> {
     provider.flag_value(param.name).map_err(|_| {
+        let name = param.variable();
+        // libfabric gives the text of other kinds alone; its file of settings is not looked at.
+        let value = std::env::var_os(&name).unwrap_or_default();
         param.refuse(format_args!(
-            "{}: use yes or no (or 1 or 0, true or false, on or off)",
-            param.variable()
+            "{name}={}: use yes or no (or 1 or 0, true or false, on or off)",
+            value.display()
         ))
     })
 }

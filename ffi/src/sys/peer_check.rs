@@ -22,9 +22,10 @@ const CHECKS: u32 = 16;
 /// Checks that were made.
 static MADE: AtomicU32 = AtomicU32::new(0);
 
-static SPEAKS_TCP: Notice = Notice::new();
-static OTHER_VERSION: Notice = Notice::new();
-static SILENT: Notice = Notice::new();
+static SPEAKS_TCP: Notice = Notice::new("A speaks TCP, not xdp: …");
+static OTHER_VERSION: Notice = Notice::new("… packets of another version …");
+static SILENT: Notice = Notice::new("peer A has not answered …");
+static UNANSWERED: Notice = Notice::new("A has not answered a connection …");
 
 /// Reports a peer that has given no sign of life for the peer time-out; `versions` is the number of
 /// packets of another version of the protocol that have arrived.
@@ -49,7 +50,7 @@ pub(crate) fn report_silence(peer: SocketAddr, versions: u64) {
 /// Reports a connection request that nobody answered.
 pub(crate) fn report_request(peer: SocketAddr, error: Error) {
     if !is_tcp(peer) && error == Error::TimedOut {
-        SILENT.tell(format_args!(
+        UNANSWERED.tell(format_args!(
             "{peer} has not answered a connection request within FI_XDP_CONNECT_TIMEOUT: does it \
              listen, and does a firewall drop its UDP port {}? (`nft list ruleset` there and here)",
             peer.port()

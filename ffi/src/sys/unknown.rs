@@ -17,7 +17,7 @@ const NAMES_MAX: usize = 8;
 /// Reports the variables of the environment that begin with [`PREFIX`] and are
 /// not in `known`, the variables of the provider.
 pub(crate) fn report(known: impl Iterator<Item = String>) {
-    static NOTICE: Notice = Notice::new();
+    static NOTICE: Notice = Notice::new("no such variable: …");
     let known: Vec<String> = known.collect();
     let names = std::env::vars_os().filter_map(|(name, _)| name.into_string().ok());
     if let Some(message) = message(names, &known) {

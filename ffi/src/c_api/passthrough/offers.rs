@@ -23,7 +23,8 @@ use crate::sys::abi::running::{self, InfoQuery};
 use crate::sys::abi::{self, fi_fabric_attr, fi_info, fid_fabric};
 use crate::sys::errno::Error;
 use crate::sys::owned_info::OwnedInfo;
-use crate::sys::param;
+use crate::sys::tier::Choice;
+use crate::sys::{notice, param};
 
 use super::interface_list::InterfaceList;
 
@@ -82,6 +83,16 @@ impl Offers {
             text += reason;
         }
         text
+    }
+
+    /// Reports the absence of hardware if `FI_XDP_TIER` admits nothing else, and if this is the
+    /// answer to an application, not to a query of this provider's own. `error` is that of the
+    /// query.
+    pub(in crate::c_api) fn report_absence(&self, error: Error) {
+        let alone = param::values().is_ok_and(|values| values.tier == Choice::Passthrough);
+        if alone && error == Error::NoData && self.is_empty() && !self.why_not_more.is_empty() {
+            notice::no_hardware(&self.summary());
+        }
     }
 
     /// The list with `next` appended.
