@@ -268,7 +268,7 @@ fn measure<T: Transport>(
     config: &T::Config,
 ) -> anyhow::Result<()> {
     pin(core)?;
-    let control = Control::connect(&with_port(host), phases.bounds().timeout)?;
+    let control = Control::connect(&with_port(host), phases.bounds().timeout, |_| ())?;
     let (bounds, verify) = (phases.bounds(), phases.verifies());
     let phases = phases.phases(None);
     let measurement = Measurement { phases: &phases, bounds, verify };

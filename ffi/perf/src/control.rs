@@ -78,9 +78,14 @@ pub enum ControlAnswer {
     Failed(String),
 }
 
+/// Bytes of a line that is not understood that the message shows.
+const SHOWN_MAX: usize = 60;
 /// Silence after which TCP asks whether the other side's host is there, and the time between two
 /// questions.
 const KEEP_ALIVE_SECONDS: u32 = 5;
+
+/// Time without a server after which its user is told that it is waited for.
+const NOTICE_AFTER: Duration = Duration::from_secs(1);
 
 /// One end of the connection.
 #[derive(Debug)]
@@ -89,26 +94,48 @@ pub struct Control {
 }
 
 impl Control {
-    /// Connects to a server, within `timeout`.
+    /// Connects to a server, within `timeout`. Each address of its name is tried in turn. `waiting`
+    /// is called once if none of them is listened at after [`NOTICE_AFTER`].
     ///
     /// # Errors
     /// When no server listens there.
-    pub fn connect(server: &str, timeout: Duration) -> anyhow::Result<Self> {
-        let deadline = Instant::now() + timeout;
+    pub fn connect(
+        server: &str,
+        timeout: Duration,
+        waiting: impl FnOnce(SocketAddr),
+    ) -> anyhow::Result<Self> {
+        let begin = Instant::now();
         let addresses = server.to_socket_addrs().with_context(|| format!("server {server:?}"))?;
-        let address = addresses.into_iter().next().context("the server's name has no address")?;
+        let addresses: Vec<SocketAddr> = addresses.collect();
+        let mut waiting = Some(waiting);
         // bound: timeout
         loop {
-            match TcpStream::connect_timeout(&address, timeout) {
-                Ok(stream) => return Self::new(stream),
-                Err(error) if error.kind() == ErrorKind::ConnectionRefused => {
-                    if Instant::now() >= deadline {
-                        return Err(error).with_context(|| format!("no server at {address}"));
-                    }
-                    std::thread::sleep(Duration::from_millis(10));
+            let mut failure = None;
+            for &address in &addresses {
+                match TcpStream::connect_timeout(&address, timeout) {
+                    Ok(stream) => return Self::new(stream),
+                    Err(error) => failure = Some((address, error)),
                 }
-                Err(error) => return Err(error).with_context(|| format!("cannot reach {address}")),
             }
+            let (address, error) = failure.context("the server's name has no address")?;
+            if error.kind() != ErrorKind::ConnectionRefused {
+                return Err(error).with_context(|| {
+                    let reason = "is the host up, and does a firewall drop the port?";
+                    format!("cannot reach {address}: {reason} (`ping {}`)", address.ip())
+                });
+            }
+            let waited = begin.elapsed();
+            if waited >= timeout {
+                return Err(error).with_context(|| {
+                    format!("nobody listens at {address}: start `xdp-perf` there")
+                });
+            }
+            if waited >= NOTICE_AFTER
+                && let Some(waiting) = waiting.take()
+            {
+                waiting(address);
+            }
+            std::thread::sleep(Duration::from_millis(10));
         }
     }
 
@@ -174,8 +201,14 @@ impl Control {
     /// When no message came, the connection is closed, or the message was not understood.
     pub fn receive<M: DeserializeOwned>(&mut self, timeout: Duration) -> anyhow::Result<M> {
         let line = self.line(Instant::now() + timeout)?;
-        let text = || format!("not understood: {:?}", String::from_utf8_lossy(&line));
-        serde_json::from_slice(&line).with_context(text)
+        serde_json::from_slice(&line).with_context(|| {
+            let start = String::from_utf8_lossy(&line[..line.len().min(SHOWN_MAX)]).into_owned();
+            let port = self.reader.get_ref().peer_addr().map_or(0, |peer| peer.port());
+            format!(
+                "the other side is no xdp-perf of this version; it says {start:?} \
+                 (`ss --tcp --listening --processes 'sport = {port}'` there names it)"
+            )
+        })
     }
 
     /// The next line, which is whole before `deadline`.

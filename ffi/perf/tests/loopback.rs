@@ -2,7 +2,7 @@
 //! `xdp-perf` with the built provider, over kernel sockets on the loopback interface.
 
 use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpStream;
+use std::net::{TcpListener, TcpStream};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::LazyLock;
@@ -253,4 +253,26 @@ fn without_a_server_the_host_is_named() {
     let output = perf().args(["127.0.0.1:9", "--timeout", "200"]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stderr).contains("127.0.0.1:9"), "{}", text(&output.stderr));
+}
+
+#[test]
+fn a_server_that_is_waited_for_is_named() {
+    let output = perf().args(["127.0.0.1:9", "--timeout", "1200"]).output().unwrap();
+    let said = text(&output.stderr);
+    let lines: Vec<&str> = said.lines().collect();
+    let wanted = "waiting for a server at 127.0.0.1:9: start `xdp-perf` there";
+    assert_eq!((lines.len(), lines[0]), (2, wanted), "{said}");
+    assert!(lines[1].contains("nobody listens at 127.0.0.1:9"), "{said}");
+}
+
+#[test]
+fn a_port_of_another_program_is_recognised() {
+    let other = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = other.local_addr().unwrap();
+    let client = perf().arg(address.to_string()).stderr(Stdio::piped()).spawn().unwrap();
+    let (mut stream, _) = other.accept().unwrap();
+    stream.write_all(format!("HTTP/1.1 400 {}\r\n", "x".repeat(500)).as_bytes()).unwrap();
+    let said = text(&client.wait_with_output().unwrap().stderr);
+    assert!(said.contains("no xdp-perf of this version; it says \"HTTP/1.1 400"), "{said}");
+    assert!(said.contains(&format!("sport = {}", address.port())) && said.len() < 300, "{said}");
 }

@@ -32,7 +32,8 @@ pub(crate) fn run(cli: &RunArguments, environment: &Environment) -> Result<ExitC
     let every = environment.clone().with("FI_XDP_TIER", WantedTier::Auto.text());
     let found = offers::in_environment(&every, cli.name)?;
     let program = cli.program.first().map_or("PROGRAM", |program| program.to_str().unwrap_or("?"));
-    let mut findings = findings(&named_for(&found, program, &std::env::current_exe()?), program);
+    let named = named_for(&found, program, &std::env::current_exe()?);
+    let mut findings = findings(&named, cli.name.text(), program);
     // The path is that of the application: in its own environment.
     let peer = cli.peer.iter().flat_map(|peer| peer::findings(peer, cli.name, environment));
     findings.extend(peer);
@@ -47,15 +48,17 @@ pub(crate) fn run(cli: &RunArguments, environment: &Environment) -> Result<ExitC
     let _ = out.write_all(text.as_bytes());
     let wanted = cli.tier.unwrap_or(WantedTier::Auto);
     let has = found.iter().any(|offer| satisfies(offer, wanted));
-    if !has {
-        eprintln!("xdp-run: --tier {} is not to be had", wanted.text());
+    match wanted {
+        _ if has => {}
+        WantedTier::Auto => eprintln!("xdp-run: no offer: see ✗ above"),
+        wanted => eprintln!("xdp-run: --tier {} is not to be had", wanted.text()),
     }
     let is_reached = !findings.iter().any(|it| it.subject == PEER && it.is_failure());
     Ok(if has && is_reached { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// The findings about each domain, once, and then about the host.
-fn findings(offers: &[Offer], program: &str) -> Vec<Finding> {
+fn findings(offers: &[Offer], name: &str, program: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for offer in offers {
@@ -64,7 +67,7 @@ fn findings(offers: &[Offer], program: &str) -> Vec<Finding> {
             findings.extend(nic::findings(offer, program));
         }
     }
-    findings.extend(host::findings(offers.len(), program));
+    findings.extend(host::findings(offers.len(), name, program));
     let passthrough = offers.iter().flat_map(|one| &one.lines).find(|it| is_passthrough(it));
     findings.extend(passthrough.map(|line| Finding::good(host::SUBJECT, "hardware", line.clone())));
     findings
@@ -111,7 +114,7 @@ mod tests {
                       cap_bpf+ep /usr/bin/xdp-run` or run xdp-broker";
         let offers = [offer("nosuch0", &["tier: udp", advice]), offer("nosuch0", &["tier: udp"])];
         let named = named_for(&offers, "./app", Path::new("/usr/bin/xdp-run"));
-        let found = findings(&named, "./app");
+        let found = findings(&named, "xdp", "./app");
         let tiers: Vec<_> = found.iter().filter(|it| it.check == "tier").collect();
         assert_eq!(tiers.len(), 1, "one for a domain: {tiers:?}");
         assert_eq!(tiers[0].remedy(), Some("sudo setcap cap_bpf+ep ./app"));

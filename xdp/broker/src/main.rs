@@ -53,6 +53,7 @@ mod udp_socket;
 use std::os::fd::AsFd as _;
 use std::os::unix::net::UnixDatagram;
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use clap::Parser;
@@ -83,7 +84,17 @@ struct Arguments {
     intake: bool,
 }
 
-fn main() -> Result<()> {
+fn main() -> ExitCode {
+    match run() {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xdp-broker: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<()> {
     let arguments = Arguments::parse();
     if arguments.intake {
         return Ok(intake_process::run()?);

@@ -71,7 +71,7 @@ impl Policy {
             file.take(FILE_BYTES_MAX).read_to_string(&mut text)?;
             text.parse()
         };
-        read().with_context(|| path.display().to_string())
+        read().with_context(|| format!("policy {} (xdp-broker(8), FILES)", path.display()))
     }
 
     /// Whether any rule matches `user`.

@@ -16,6 +16,7 @@ mod serve;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -61,8 +62,17 @@ fn interval(text: &str) -> Result<f64, String> {
     }
 }
 
-fn main() -> Result<()> {
-    let cli = Cli::parse();
+fn main() -> ExitCode {
+    match run(&Cli::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("xdp-top: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(cli: &Cli) -> Result<()> {
     if let Some(shell) = cli.completions {
         clap_complete::generate(shell, &mut Cli::command(), "xdp-top", &mut std::io::stdout());
         return Ok(());
@@ -82,7 +92,7 @@ fn main() -> Result<()> {
     if cli.count.is_none() && !cli.plain && live::is_interactive() {
         return live::run(&cli.folder, Duration::from_secs_f64(cli.interval));
     }
-    print_tables(&cli)
+    print_tables(cli)
 }
 
 /// Prints tables, one behind the other.

@@ -8,6 +8,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 
 use super::finding::Finding;
 
@@ -45,8 +46,12 @@ enum BrokerState {
     Broken(String),
 }
 
-/// The findings, with the number of the provider's offers. `program` stands in commands.
-pub(super) fn findings(count: usize, program: &str) -> Vec<Finding> {
+/// The findings, with the number of the offers of the provider `name`. `program` stands in
+/// commands.
+pub(super) fn findings(count: usize, name: &str, program: &str) -> Vec<Finding> {
+    let variable = |name: &str| std::env::var(name).ok();
+    let (path, filter) = (variable("FI_PROVIDER_PATH"), variable("FI_PROVIDER"));
+    let reason = no_offer(path.as_deref(), filter.as_deref(), name, has_address());
     let status = read("/proc/self/status");
     let namespace = fs::metadata("/proc/self/ns/user");
     let counts = namespace.map_or(true, |it| it.ino() == INITIAL_USER_NAMESPACE);
@@ -58,7 +63,7 @@ pub(super) fn findings(count: usize, program: &str) -> Vec<Finding> {
     vec![
         kernel(read("/proc/sys/kernel/osrelease").trim()),
         libfabric(ofi_xdp_libfabric::version()),
-        offers(count),
+        offers(count, reason),
         capabilities(&missing, &broker, program),
         locked_memory(held, lock_limit(&read("/proc/self/limits"))),
         broker_finding(&broker, &path, missing.is_empty()),
@@ -91,10 +96,50 @@ fn libfabric(version: (u32, u32)) -> Finding {
     }
 }
 
-/// The command prints libfabric's reason: no file of the provider, or the provider's own line.
-fn offers(count: usize) -> Finding {
-    let finding = Finding::good(SUBJECT, "offers", count.to_string());
-    if count == 0 { finding.failure("FI_LOG_LEVEL=warn fi_info -p xdp") } else { finding }
+fn offers(count: usize, reason: Option<(String, &str)>) -> Finding {
+    let finding = |value: String| Finding::good(SUBJECT, "offers", value);
+    match reason {
+        _ if count > 0 => finding(count.to_string()),
+        Some((reason, remedy)) => finding(format!("0: {reason}")).failure(remedy),
+        // The command prints libfabric's reason, or the provider's own line.
+        None => finding("0".to_owned()).failure("FI_LOG_LEVEL=warn fi_info -p xdp"),
+    }
+}
+
+/// The first known reason why libfabric has no offer, with the command that mends it. `path` and
+/// `filter` are `FI_PROVIDER_PATH` and `FI_PROVIDER`.
+fn no_offer(
+    path: Option<&str>,
+    filter: Option<&str>,
+    name: &str,
+    has_address: bool,
+) -> Option<(String, &'static str)> {
+    let has_library = |path: &str| {
+        // libfabric reads one folder or several (fabric(7)); a name with `+` is a file.
+        path.split(':').any(|folder| Path::new(folder).join("libxdp-fi.so").exists())
+            || path.contains(['+', '@'])
+    };
+    let excludes = |filter: &str| match filter.trim().strip_prefix('^') {
+        Some(excluded) => excluded.split(',').any(|one| one.trim() == name),
+        None => !filter.split([',', ';']).any(|one| one.trim() == name),
+    };
+    if let Some(path) = path.filter(|path| !has_library(path)) {
+        let reason = format!("no libxdp-fi.so in FI_PROVIDER_PATH={path}");
+        return Some((reason, "unset FI_PROVIDER_PATH  # or give the folder of libxdp-fi.so"));
+    }
+    if let Some(filter) = filter.filter(|filter| !filter.is_empty() && excludes(filter)) {
+        return Some((format!("FI_PROVIDER={filter} leaves {name} out"), "unset FI_PROVIDER"));
+    }
+    if !has_address {
+        let reason = "no interface is up with an address".to_owned();
+        return Some((reason, "ip -brief address  # then: sudo ip link set INTERFACE up"));
+    }
+    None
+}
+
+/// Whether an interface of this host is up with an address (`proc_net(5)`).
+fn has_address() -> bool {
+    read("/proc/net/fib_trie").contains("host LOCAL") || !read("/proc/net/if_inet6").is_empty()
 }
 
 fn capabilities(missing: &[&str], broker: &BrokerState, program: &str) -> Finding {

@@ -23,7 +23,8 @@ pub(super) fn draw(app: &mut App, frame: &mut Frame<'_>, title: Rect, page: Rect
         frame.render_widget(Paragraph::new(text).wrap(Wrap { trim: true }), below.clamp(page));
     }
     let sum = |of: fn(&super::model::Rates) -> f64| {
-        short(app.model.endpoints.iter().map(|one| of(&one.rates)).sum())
+        // Not `sum`: that of no value is -0.
+        short(app.model.endpoints.iter().map(|one| of(&one.rates)).fold(0.0, |a, b| a + b))
     };
     let name = format!(
         "xdp-top  endpoints {}  out {}/s  in {}/s  placed {}B/s",

@@ -236,7 +236,9 @@ fn a_page_that_is_gone_says_so() {
     assert!(text(&mut app, (80, 24)).contains("CLOSED: its last figures"));
     press(&mut app, KeyCode::Esc);
     app.update(Ok(Vec::new()), 1.0);
-    assert!(text(&mut app, (80, 24)).contains("No process on this machine has an endpoint"));
+    let shown = text(&mut app, (80, 24));
+    assert!(shown.contains("No process on this machine has an endpoint"), "{shown}");
+    assert!(shown.contains("out 0/s  in 0/s  placed 0B/s"), "{shown}");
 }
 
 #[test]

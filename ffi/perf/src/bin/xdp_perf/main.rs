@@ -16,7 +16,7 @@ use anyhow::{Result, ensure};
 use clap::{CommandFactory as _, Parser as _};
 use ofi_xdp_perf::cli::{self, outcome, pin, with_port};
 use ofi_xdp_perf::control::Control;
-use ofi_xdp_perf::output::print;
+use ofi_xdp_perf::output::{complain, print};
 use ofi_xdp_perf::plan::Workload;
 use ofi_xdp_perf::report::PerfReport;
 use ofi_xdp_perf::session::{self, Interval, Measurement};
@@ -86,7 +86,9 @@ fn measure(
     bounds.interval = bounds.interval.filter(|_| shown.is_some());
     let verify = arguments.phases.verifies();
     let measurement = Measurement { phases, bounds, verify };
-    let control = Control::connect(host, bounds.timeout)?;
+    let control = Control::connect(host, bounds.timeout, |address| {
+        complain(&format!("waiting for a server at {address}: start `xdp-perf` there"));
+    })?;
     let mut is_first = true;
     let begin = |with: &_, phase| {
         let Some(operation) = shown else { return Ok(()) };

@@ -38,8 +38,12 @@ pub(crate) fn phase(phase: Workload, operation: &str) -> String {
             format!("latency, {} of {}: the whole operation", fetched(fetch), bytes(size))
         }
         Workload::Stream { size, window, ahead } => {
+            let windows = match ahead {
+                1 => String::new(),
+                several => format!(" ({several} windows of {window})"),
+            };
             let under_way = window * ahead;
-            format!("stream, {operation} of {}, {under_way} under way", bytes(size))
+            format!("stream, {operation} of {}, {under_way} under way{windows}", bytes(size))
         }
         Workload::Fetch { fetch, size, window } => {
             format!("stream, {} of {}, {window} under way", fetched(fetch), bytes(size))
@@ -245,6 +249,8 @@ mod tests {
     fn results_fit_a_terminal() {
         let mut text = heading(&report().with, "192.0.2.100:7471");
         text += &phase(Workload::Stream { size: 8, window: 64, ahead: 1 }, "tagged message");
+        let ahead = phase(Workload::Stream { size: 65_536, window: 16, ahead: 4 }, "write");
+        assert!(ahead.contains("64 KiB, 64 under way (4 windows of 16)"), "{ahead}");
         let (at, took) = (Duration::from_secs(86_400), Duration::from_secs(1));
         text += &interval(Interval { at, took, count: 3_456_789, p50_ns: Some(123_456) });
         text += &results(&report(), Operation::Tagged);

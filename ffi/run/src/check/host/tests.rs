@@ -67,8 +67,8 @@ fn the_broker_is_needed_without_capabilities_only() {
 
 #[test]
 fn a_provider_without_offers_is_a_failure() {
-    assert_eq!(offers(3).remedy(), None);
-    assert_eq!(offers(0).remedy(), Some("FI_LOG_LEVEL=warn fi_info -p xdp"));
+    assert_eq!(offers(3, None).remedy(), None);
+    assert_eq!(offers(0, None).remedy(), Some("FI_LOG_LEVEL=warn fi_info -p xdp"));
 }
 
 #[test]
@@ -81,4 +81,23 @@ fn the_brokers_socket_is_tried() {
     drop(listener);
     assert!(matches!(broker_state(path.to_str().unwrap()), BrokerState::Broken(_)));
     fs::remove_file(path).unwrap();
+}
+
+#[test]
+fn the_reason_for_no_offer_is_named_where_it_is_known() {
+    let reason = |path, filter, up| no_offer(path, filter, "xdp", up).map(|(reason, _)| reason);
+    let nowhere = reason(Some("/nowhere:/usr"), None, true).unwrap();
+    assert_eq!(nowhere, "no libxdp-fi.so in FI_PROVIDER_PATH=/nowhere:/usr");
+    assert_eq!(reason(Some("+/x/libxdp-fi.so"), None, true), None);
+    for (filter, excluded) in
+        [("tcp", true), ("^xdp", true), ("^tcp", false), ("tcp, xdp", false), ("", false)]
+    {
+        assert_eq!(reason(None, Some(filter), true).is_some(), excluded, "{filter}");
+    }
+    let down = no_offer(None, None, "xdp", false).unwrap();
+    assert_eq!(down.0, "no interface is up with an address");
+    assert!(down.1.contains("ip -brief address"), "{down:?}");
+    assert_eq!(reason(None, None, true), None);
+    assert_eq!(offers(0, Some(down)).value, "0: no interface is up with an address");
+    assert!(offers(0, None).is_failure() && !offers(2, None).is_failure());
 }
